@@ -1,0 +1,44 @@
+// Context: what a program shares between all its reads: threads, I/O engine, devices, memory budgets.
+//
+// Threads: every call from any thread. Blocking calls block only their caller.
+// Owns:    worker threads, one I/O thread, pinned slabs. Stores and arrays keep their Context alive.
+// Fails:   after fork() the child's calls on an inherited Context give kForked; make a new one there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <headrace/status.h>
+
+namespace headrace {
+
+struct ContextOptions {
+  std::string engine = "auto";       // auto, io_uring, aio, threads
+  unsigned threads = 0;              // workers; 0: the CPUs this process may run on
+  std::size_t host_budget_bytes = std::size_t{512} << 20;    // pinned slabs and decode buffers together
+  std::size_t device_budget_bytes = std::size_t{1} << 30;    // slabs in device memory, the tensors excluded
+  std::size_t wave_bytes = std::size_t{32} << 20;            // decoded bytes a wave aims at
+  unsigned waves = 3;                // in flight
+  bool allow_direct = true;          // O_DIRECT for cold ranges
+};
+
+class Context {
+ public:
+  static Result<Context> create(const ContextOptions& options = {});
+
+  const ContextOptions& options() const noexcept;
+  std::string engine_name() const;      // the engine in use, e.g. "io_uring"
+  std::string engine_report() const;    // features, and why better engines were refused, one line each
+
+  class Impl;
+  const std::shared_ptr<Impl>& impl() const noexcept { return impl_; }
+
+ private:
+  explicit Context(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace headrace

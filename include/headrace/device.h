@@ -1,0 +1,60 @@
+// Device: a place for tensors, and buffers on it.
+//
+// "auto" is the first CUDA device, else the host; "host", "cuda", "cuda:1" name one. Without a GPU everything works on
+// the host device with the same results. "host-staged" is the host playing a discrete device: the copy and assemble
+// stages run as they would for a GPU.
+//
+// Threads: every call from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <headrace/status.h>
+
+namespace headrace {
+
+namespace device {
+class Device;
+}
+
+class Device {
+ public:
+  static Result<Device> open(std::string_view name = "auto");
+
+  const std::string& name() const noexcept;          // "host", "cuda:0"
+  const std::string& description() const noexcept;
+  bool host_addressable() const noexcept;            // the CPU can dereference pointers into this device's memory
+
+  const std::shared_ptr<device::Device>& impl() const noexcept { return impl_; }
+
+ private:
+  explicit Device(std::shared_ptr<device::Device> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<device::Device> impl_;
+};
+
+// Memory on a device. Movable; freed on destruction, which must come after every read into it has completed.
+class Buffer {
+ public:
+  static Result<Buffer> allocate(const Device& device, std::size_t bytes);
+  Buffer() noexcept = default;
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  std::byte* data() const noexcept { return data_; }
+  std::size_t size_bytes() const noexcept { return size_bytes_; }
+  // Blocking copies between this buffer and ordinary host memory.
+  Status copy_to_host(std::size_t offset_bytes, std::byte* dst, std::size_t bytes) const;
+
+ private:
+  std::shared_ptr<device::Device> device_;
+  std::byte* data_ = nullptr;
+  std::size_t size_bytes_ = 0;
+};
+
+}  // namespace headrace

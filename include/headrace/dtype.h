@@ -1,0 +1,62 @@
+// DataType: what one array element is, in memory, after decoding.
+//
+// Elements are packed and little-endian once read, whatever the store holds. A structured type has its fields one after
+// the other without padding.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headrace {
+
+enum class TypeKind : std::uint8_t {
+  kBool,       // one byte, 0 or 1
+  kInt,
+  kUint,
+  kFloat,      // IEEE 754 binary16, binary32, binary64
+  kBfloat16,
+  kComplex,    // real, imaginary
+  kDatetime,   // int64 counts of `unit` since 1970-01-01; NaT is the smallest int64
+  kTimedelta,  // int64 counts of `unit`
+  kBytes,      // fixed-length byte string, zero padded (numpy S)
+  kUnicode,    // fixed-length UTF-32 string (numpy U)
+  kRaw,        // bytes without meaning (v3 r<N>, numpy V)
+  kStruct,
+};
+
+struct DataType {
+  struct Field;
+  // A run of equal-width numbers inside an element; byte order is swapped within each `width_bytes`.
+  struct SwapRun {
+    std::uint32_t width_bytes = 1;
+    std::uint32_t count = 1;
+    bool operator==(const SwapRun&) const = default;
+  };
+
+  TypeKind kind = TypeKind::kUint;
+  std::uint32_t item_bytes = 1;          // > 0
+  std::string name;                      // Zarr v3 name where one exists ("float32"), else the numpy spelling ("|S5")
+  std::string unit;                      // datetime and timedelta: "s", "10ms", "generic"; else empty
+  std::vector<Field> fields;             // kStruct only
+  std::vector<SwapRun> swap_runs;        // cover item_bytes exactly; all of width 1 where byte order means nothing
+
+  // Width within which every number of the element is swapped, if that is one width for the whole element; 0 if fields
+  // differ. 1 means nothing to swap.
+  std::uint32_t uniform_swap_width() const noexcept;
+};
+
+struct DataType::Field {
+  std::string name;
+  DataType type;
+  std::vector<std::uint64_t> shape;      // sub-array shape, empty for a scalar
+  std::uint32_t offset_bytes = 0;
+  bool big_endian = false;               // as stored; v2 gives each field its own byte order
+};
+
+// Numeric types by v3 name: "bool", "int8".."uint64", "float16".."float64", "bfloat16", "complex64", "complex128".
+// An empty name in the result means there is no such type.
+DataType numeric_type(std::string_view v3_name);
+
+}  // namespace headrace

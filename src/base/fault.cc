@@ -1,0 +1,65 @@
+#include "base/fault.h"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+
+namespace headrace::base {
+namespace {
+
+struct Counter {
+  std::uint64_t hits = 0, fired = 0;
+};
+
+std::mutex g_mutex;
+std::atomic<bool> g_armed{false};
+FaultPlan g_plan;                             // guarded by g_mutex
+std::map<std::string, Counter, std::less<>> g_counts;  // guarded by g_mutex
+std::uint64_t g_star_hits = 0;
+
+}  // namespace
+
+void arm_fault(const FaultPlan& plan) {
+  std::lock_guard lock(g_mutex);
+  g_plan = plan;
+  g_star_hits = 0;
+  for (auto& [name, counter] : g_counts) counter = {};
+  g_armed = true;
+}
+
+void disarm_faults() {
+  std::lock_guard lock(g_mutex);
+  g_armed = false;
+}
+
+std::vector<FaultCount> fault_counts() {
+  std::lock_guard lock(g_mutex);
+  std::vector<FaultCount> out;
+  for (const auto& [name, counter] : g_counts) out.push_back({name, counter.hits, counter.fired});
+  return out;
+}
+
+std::int64_t fault_point(const char* name, std::int64_t result) noexcept {
+  // Counting goes on while nothing is armed, so that a first run can list every point of a scenario.
+  try {
+    std::lock_guard lock(g_mutex);
+    Counter& counter = g_counts[name];
+    const std::uint64_t hit = counter.hits++;
+    if (!g_armed) return result;
+    const bool any = g_plan.point == "*";
+    if (!any && g_plan.point != name) return result;
+    const std::uint64_t index = any ? g_star_hits++ : hit;
+    if (index != g_plan.nth && !(g_plan.forever && index > g_plan.nth)) return result;
+    ++counter.fired;
+    switch (g_plan.kind) {
+      case FaultKind::kErrno: return -static_cast<std::int64_t>(g_plan.error);
+      case FaultKind::kShortByOne: return result > 0 ? result - 1 : result;
+      case FaultKind::kHalf: return result > 0 ? result / 2 : result;
+      case FaultKind::kZero: return result > 0 ? 0 : result;
+    }
+  } catch (...) {
+  }
+  return result;
+}
+
+}  // namespace headrace::base

@@ -1,0 +1,102 @@
+#include "base/json.h"
+
+#include <string>
+#include <vector>
+
+namespace headrace::base {
+namespace {
+
+// Builds the document from parser events, which lets depth, duplicate keys and unusable numbers be refused as they
+// are met rather than after a hostile document has been built.
+class StrictBuilder : public nlohmann::json_sax<Json> {
+ public:
+  explicit StrictBuilder(int max_depth) : max_depth_(max_depth) {}
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return fail("binary value"); }
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    if (stack_.back()->contains(name)) return fail("key '" + name.substr(0, 80) + "' appears twice");
+    key_ = std::move(name);
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const Json::exception& exception) override {
+    // The library's text is "[json.exception...] parse error at line 1, column 2: ..."; what follows "]" is for people.
+    std::string text = exception.what();
+    if (auto bracket = text.find("] "); bracket != std::string::npos) text.erase(0, bracket + 2);
+    if (text.size() > 200) text.resize(200);
+    return fail(std::move(text));
+  }
+
+  Json root;
+  std::string error;
+
+ private:
+  bool fail(std::string what) {
+    if (error.empty()) error = std::move(what);
+    return false;
+  }
+  template <class T>
+  Json* place(T&& value) {
+    if (stack_.empty()) {
+      root = std::forward<T>(value);
+      return &root;
+    }
+    Json* parent = stack_.back();
+    if (parent->is_array()) {
+      parent->push_back(std::forward<T>(value));
+      return &parent->back();
+    }
+    Json& slot = (*parent)[std::move(key_)];
+    slot = std::forward<T>(value);
+    return &slot;
+  }
+  template <class T>
+  bool add(T&& value) {
+    place(std::forward<T>(value));
+    return true;
+  }
+  bool open(Json&& container) {
+    if (static_cast<int>(stack_.size()) >= max_depth_) {
+      return fail("nested deeper than " + std::to_string(max_depth_) + " levels");
+    }
+    stack_.push_back(place(std::move(container)));
+    return true;
+  }
+  bool close() {
+    stack_.pop_back();
+    return true;
+  }
+
+  int max_depth_;
+  std::string key_;
+  std::vector<Json*> stack_;
+};
+
+}  // namespace
+
+Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
+  if (text.size() > limits.max_bytes) {
+    return Status(Code::kCorrupt, Layer::kBase,
+                  "JSON document of " + std::to_string(text.size()) + " bytes is above the limit of " +
+                      std::to_string(limits.max_bytes));
+  }
+  if (text.substr(0, 3) == "\xEF\xBB\xBF") {
+    return Status(Code::kCorrupt, Layer::kBase, "JSON document starts with a byte order mark");
+  }
+  StrictBuilder builder(limits.max_depth);
+  if (!Json::sax_parse(text.begin(), text.end(), &builder) || !builder.error.empty()) {
+    return Status(Code::kCorrupt, Layer::kBase, "not valid JSON: " + builder.error);
+  }
+  return std::move(builder.root);
+}
+
+}  // namespace headrace::base

@@ -1,0 +1,24 @@
+// Strict JSON for metadata documents.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include <headrace/status.h>
+#include <nlohmann/json.hpp>
+
+namespace headrace::base {
+
+using Json = nlohmann::json;
+
+struct JsonLimits {
+  std::size_t max_bytes = std::size_t{256} << 20;
+  int max_depth = 64;
+};
+
+// RFC 8259 text, UTF-8, one document. Fails with kCorrupt naming line and column: any syntax error, a byte order mark,
+// a key given twice in one object, nesting beyond the limit, a number that fits no 64-bit integer or finite double.
+Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
+
+}  // namespace headrace::base

@@ -1,0 +1,51 @@
+#include "codec/codec.h"
+
+#include <initializer_list>
+
+#include "builtin_codec.inc"
+
+namespace headrace::codec {
+
+Status Codec::resolve_layout(const DataType&, std::vector<std::uint64_t>&, Layout&) const {
+  return Status(Code::kInternal, Layer::kCodec, std::string(name()) + " is not an array codec");
+}
+
+std::uint64_t Codec::max_encoded_bytes(std::uint64_t decoded_bytes) const {
+  return decoded_bytes + decoded_bytes / 16 + 4096;
+}
+
+bool Codec::fixed_size(std::uint64_t, std::uint64_t&) const { return false; }
+
+void Codec::decode(std::span<Stream> streams, std::span<Status> statuses, Scratch*) const {
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    statuses[i] = Status(Code::kInternal, Layer::kCodec, std::string(name()) + " does not decode streams");
+  }
+}
+
+std::span<const CodecRow> codecs() {
+  static constexpr std::initializer_list<CodecRow> kRows = {HEADRACE_BUILTIN_ROWS};
+  return {kRows.begin(), kRows.size()};
+}
+
+namespace {
+
+// Whether `names` (space separated) holds `name` as a whole word.
+bool has_word(std::string_view names, std::string_view name) {
+  for (std::size_t start = 0; start <= names.size() && !names.empty();) {
+    const std::size_t end = std::min(names.find(' ', start), names.size());
+    if (names.substr(start, end - start) == name) return true;
+    start = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Codec>> make_codec(std::string_view name, const base::Json& config, const Context& context) {
+  for (const CodecRow& row : codecs()) {
+    if (has_word(context.zarr_format == 2 ? row.v2_ids : row.v3_names, name)) return row.make(config, context);
+  }
+  return Status(Code::kUnsupported, Layer::kCodec, "codec '" + std::string(name.substr(0, 80)) + "' is not in this build");
+}
+
+}  // namespace headrace::codec

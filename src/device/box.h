@@ -1,0 +1,54 @@
+// Box: one strided N-dimensional copy, the last step of every read.
+//
+// A chunk (or the part of it that was asked for) is a box in the decoded bytes and a box in the caller's tensor; both
+// may have any strides. The same description is filled with a constant where a chunk is absent.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace headrace::device {
+
+inline constexpr int kMaxRank = 32;
+
+struct BoxDim {
+  std::uint64_t extent = 1;
+  std::int64_t src_stride_bytes = 0;
+  std::int64_t dst_stride_bytes = 0;
+};
+
+// What happens to each element on the way. Conversion (f4 -> f2, scale and offset) will join the byte swap here.
+struct ElementOp {
+  std::uint32_t element_bytes = 1;
+  std::uint32_t swap_width = 1;   // bytes are reversed within each group of this many; 1: copy as is; divides element_bytes
+  bool operator==(const ElementOp&) const = default;
+};
+
+// Slowest dimension first. `src` null means: write the fill element.
+struct Box {
+  const std::byte* src = nullptr;
+  std::byte* dst = nullptr;
+  int rank = 0;
+  std::array<BoxDim, kMaxRank> dim;
+
+  std::uint64_t element_count() const noexcept {
+    std::uint64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= dim[static_cast<std::size_t>(i)].extent;
+    return n;
+  }
+};
+
+// Drops dimensions of extent 1 and merges neighbours that are contiguous in both tensors. The result addresses the same
+// elements in the same order.
+void simplify(Box& box) noexcept;
+
+// After simplify(): one dimension (or none), contiguous on both sides for elements of this size.
+bool is_contiguous(const Box& box, std::uint32_t element_bytes) noexcept;
+
+// Copies on the calling thread. `fill` holds element_bytes bytes and is used where box.src is null.
+// REQUIRES: box simplified; source and destination do not overlap.
+void copy_box(const Box& box, const ElementOp& op, const std::byte* fill) noexcept;
+
+}  // namespace headrace::device

@@ -1,0 +1,89 @@
+// Device: where finished tensors live, and how bytes get there from host memory.
+//
+// Work on a device is queued on streams and tracked by events, so a slab is handed back by event and nothing blocks per
+// chunk. dev_host runs everything on the CPU with the same interface; a GPU back end is a plug-in library.
+//
+// Threads: all calls from any thread; one stream's calls are made by one thread at a time.
+// Fails:   kDeviceLost once the device's context is unusable, from then on for every call; kResourceExhausted for memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <headrace/status.h>
+
+#include "device/box.h"
+
+namespace headrace::device {
+
+struct DeviceInfo {
+  std::string name;               // "host", "host-staged", "cuda:0"
+  std::string description;        // "NVIDIA H200, driver 580.159.04"
+  bool host_addressable = true;   // the CPU may write device memory: decode straight into the tensor, no copy stage
+  int numa_node = -1;             // node nearest to the device, -1 unknown
+  std::uint64_t memory_bytes = 0; // 0 unknown
+};
+
+// One contiguous piece: pinned host memory -> device memory (or back, for copy_to_host).
+struct Piece {
+  const std::byte* src = nullptr;
+  std::byte* dst = nullptr;
+  std::size_t bytes = 0;
+};
+
+class Stream {
+ public:
+  virtual ~Stream() = default;
+};
+class Event {
+ public:
+  virtual ~Event() = default;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceInfo& info() const noexcept = 0;
+
+  virtual Result<std::byte*> allocate(std::size_t bytes) = 0;             // device memory, aligned to 256 bytes or more
+  virtual void deallocate(std::byte* memory, std::size_t bytes) noexcept = 0;
+  virtual Result<std::byte*> allocate_pinned(std::size_t bytes) = 0;      // host memory the device can copy from, page aligned
+  virtual void deallocate_pinned(std::byte* memory, std::size_t bytes) noexcept = 0;
+
+  virtual Result<std::unique_ptr<Stream>> create_stream() = 0;
+  virtual Result<std::unique_ptr<Event>> create_event() = 0;
+  // Orders later work on `stream` after what is queued now on the caller's own stream (a cudaStream_t; null = default).
+  virtual Status wait_native(Stream& stream, void* native_stream) = 0;
+
+  // One call for all pieces of a wave. The implementation chooses by piece size how they travel.
+  virtual Status copy_to_device(std::span<const Piece> pieces, Stream& stream) = 0;
+  virtual Status copy_to_host(std::span<const Piece> pieces, Stream& stream) = 0;
+
+  // One launch for all boxes of a wave; boxes are simplified. src is device or pinned host memory, or null for fill;
+  // `fill` (element_bytes bytes, host memory) is read before the call returns.
+  virtual Status assemble(std::span<const Box> boxes, const ElementOp& op, const std::byte* fill, Stream& stream) = 0;
+
+  virtual Status record(Event& event, Stream& stream) = 0;
+  virtual Result<bool> query(Event& event) = 0;      // true once everything recorded before is done
+  virtual Status synchronize(Event& event) = 0;      // blocks the calling thread
+};
+
+// One row of the table of device back ends compiled in or loadable (generated from backends/).
+struct DeviceRow {
+  const char* kind;   // "host", "host-staged", "cuda"
+  Result<std::shared_ptr<Device>> (*open)(int index);
+  // Number of devices of this kind usable now; a failure says why none is (no driver, plug-in missing).
+  Result<int> (*count)();
+};
+
+std::span<const DeviceRow> devices();
+
+// "auto" (the first CUDA device, else host), "host", "cuda", "cuda:N". The same name gives the same Device.
+Result<std::shared_ptr<Device>> open_device(std::string_view name);
+
+}  // namespace headrace::device

@@ -1,0 +1,88 @@
+// Engine: how bytes get from a file descriptor into host memory, many requests at a time.
+//
+// An engine only moves what one system call moves: it reports short counts, EINTR and EAGAIN as they come. Splitting,
+// retrying, deadlines and "exactly one completion a request" are the RequestQueue's work (request_queue.h).
+//
+// Threads: submit, reap and cancel belong to one thread (the first to submit); wake() may be called from any.
+// Owns:    its ring, context or threads. File descriptors and buffers stay the caller's and must live until their
+//          request has completed.
+// Fails:   submit returns kResourceExhausted or kIo only when nothing more can ever be submitted; a full queue is a
+//          short count.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <headrace/status.h>
+
+namespace headrace::io {
+
+enum class Op : std::uint8_t { kRead, kWrite };
+
+struct Request {
+  Op op = Op::kRead;
+  int fd = -1;
+  std::uint64_t offset_bytes = 0;
+  std::byte* buffer = nullptr;
+  std::uint32_t length_bytes = 0;
+  std::uint64_t tag = 0;  // returned with the completion; unique among requests in flight
+};
+
+struct Event {
+  std::uint64_t tag = 0;
+  std::int64_t result = 0;  // bytes moved, or -errno
+};
+
+struct EngineOptions {
+  unsigned depth = 128;   // requests in flight at most
+  unsigned threads = 0;   // for engines that use threads; 0: the CPUs this process may run on
+};
+
+// What was found when the engine was made: shown by `headrace doctor` and in reports.
+struct EngineInfo {
+  std::string name;       // "io_uring", "aio", "threads"
+  std::string features;   // e.g. "single_issuer defer_taskrun registered_buffers"
+  unsigned depth = 0;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual const EngineInfo& info() const noexcept = 0;
+
+  // Tells the kernel about long-lived buffers, once, before the first submit; purely an optimisation, and an engine
+  // that cannot (or may not: RLIMIT_MEMLOCK) returns OK and reads into them as into any other memory.
+  virtual Status register_buffers(std::span<const std::span<std::byte>> buffers) = 0;
+
+  // Starts as many of `requests` as fit, in order, with one system call where the kernel allows; returns how many.
+  virtual Result<std::size_t> submit(std::span<const Request> requests) = 0;
+
+  // Waits until an event is there, wake() is called or `timeout` has passed; returns how many were stored.
+  virtual Result<std::size_t> reap(std::span<Event> events, std::chrono::nanoseconds timeout) = 0;
+
+  // Asks for a request in flight to end early. Its one completion still arrives, with -ECANCELED or its result.
+  virtual void cancel(std::uint64_t tag) = 0;
+
+  // Ends a reap() in progress, or the next one, at once.
+  virtual void wake() noexcept = 0;
+};
+
+// One row of the table of engines compiled in, best first (generated from backends/).
+struct EngineRow {
+  const char* name;
+  // Probes by trying: kUnsupported or kPermission with the reason where the kernel refuses.
+  Result<std::unique_ptr<Engine>> (*make)(const EngineOptions&);
+};
+
+std::span<const EngineRow> engines();
+
+// `name` "auto" tries each row in order and collects in `why_not`, if given, one line for each that refused.
+Result<std::unique_ptr<Engine>> make_engine(std::string_view name, const EngineOptions& options,
+                                            std::string* why_not = nullptr);
+
+}  // namespace headrace::io

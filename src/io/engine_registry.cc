@@ -1,0 +1,28 @@
+#include "io/engine.h"
+
+#include <initializer_list>
+
+#include "builtin_io.inc"
+
+namespace headrace::io {
+
+std::span<const EngineRow> engines() {
+  static constexpr std::initializer_list<EngineRow> kRows = {HEADRACE_BUILTIN_ROWS};
+  return {kRows.begin(), kRows.size()};
+}
+
+Result<std::unique_ptr<Engine>> make_engine(std::string_view name, const EngineOptions& options, std::string* why_not) {
+  for (const EngineRow& row : engines()) {
+    if (name != "auto" && name != row.name) continue;
+    auto engine = row.make(options);
+    if (engine.ok() || name != "auto") return engine;
+    if (why_not != nullptr) *why_not += std::string(row.name) + ": " + engine.status().to_string() + "\n";
+  }
+  std::string known;
+  for (const EngineRow& row : engines()) known += std::string(known.empty() ? "" : ", ") + row.name;
+  return Status(name == "auto" ? Code::kUnsupported : Code::kInvalidArgument, Layer::kIo,
+                name == "auto" ? "no I/O engine works here"
+                               : "no I/O engine named '" + std::string(name) + "'; choose auto, " + known);
+}
+
+}  // namespace headrace::io

@@ -1,0 +1,111 @@
+# How layers, parts and tests are declared. Adding a part is one folder and one add_subdirectory line.
+#
+#   headrace_layer(io SOURCES queue.cc ... DEPENDS base)
+#   headrace_plugin(io_uring KIND io NAME io_uring MAKE headrace::io::make_uring_engine
+#                   SOURCES uring_engine.cc LINK headrace_dep_uring TESTS uring_engine_test.cc)
+#
+# Every part's row goes into a table that src/<kind>/registry.cc includes, in the order of the add_subdirectory lines:
+# no static constructors, no forced references, and the list of parts is a file one can read in the build folder.
+set(HEADRACE_KINDS io device store codec)
+
+function(headrace_layer name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK;TESTS" ${ARGN})
+  add_library(headrace_${name} OBJECT ${arg_SOURCES})
+  headrace_target_defaults(headrace_${name})
+  target_link_libraries(headrace_${name} PRIVATE ${arg_LINK})
+  set_property(GLOBAL APPEND PROPERTY HEADRACE_OBJECTS headrace_${name})
+  set_property(GLOBAL APPEND PROPERTY HEADRACE_LINK ${arg_LINK})
+  headrace_collect_tests(${arg_TESTS})
+endfunction()
+
+function(headrace_target_defaults target)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${target} PRIVATE headrace_flags nlohmann_json::nlohmann_json Threads::Threads)
+endfunction()
+
+# ROWS is the initialiser of the row after its MAKE functions, as the kind's row struct has them.
+function(headrace_plugin name)
+  cmake_parse_arguments(arg "" "KIND" "ROWS;DECLARE;SOURCES;LINK;TESTS" ${ARGN})
+  if(NOT arg_KIND IN_LIST HEADRACE_KINDS)
+    message(FATAL_ERROR "headrace_plugin(${name}): KIND must be one of ${HEADRACE_KINDS}")
+  endif()
+  add_library(headrace_${name} OBJECT ${arg_SOURCES})
+  headrace_target_defaults(headrace_${name})
+  target_link_libraries(headrace_${name} PRIVATE ${arg_LINK})
+  set_property(GLOBAL APPEND PROPERTY HEADRACE_OBJECTS headrace_${name})
+  set_property(GLOBAL APPEND PROPERTY HEADRACE_LINK ${arg_LINK})
+  foreach(row IN LISTS arg_ROWS)
+    set_property(GLOBAL APPEND_STRING PROPERTY HEADRACE_ROWS_${arg_KIND} "    {${row}},\n")
+  endforeach()
+  foreach(declaration IN LISTS arg_DECLARE)
+    set_property(GLOBAL APPEND_STRING PROPERTY HEADRACE_DECLARE_${arg_KIND} "${declaration}\n")
+  endforeach()
+  headrace_collect_tests(${arg_TESTS})
+  set_property(GLOBAL APPEND PROPERTY HEADRACE_PARTS "${arg_KIND}/${name}")
+endfunction()
+
+# Tests of layers and parts are declared beside their sources, before the library is complete; they are created later.
+function(headrace_collect_tests)
+  foreach(test IN LISTS ARGN)
+    set_property(GLOBAL APPEND PROPERTY HEADRACE_COLLECTED_TESTS ${CMAKE_CURRENT_SOURCE_DIR}/${test})
+  endforeach()
+endfunction()
+
+function(headrace_add_collected_tests)
+  find_package(GTest REQUIRED)
+  get_property(tests GLOBAL PROPERTY HEADRACE_COLLECTED_TESTS)
+  foreach(test IN LISTS tests)
+    headrace_test(${test} LABELS unit)
+  endforeach()
+endfunction()
+
+# headrace_test(file.cc LABELS unit [LINK ...] [TIMEOUT 120] [ARGS ...]): one executable, one ctest entry.
+function(headrace_test source)
+  cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;LINK;ARGS;SOURCES" ${ARGN})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(${name} ${source} ${arg_SOURCES})
+  headrace_target_defaults(${name})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE headrace headrace_deps GTest::gtest GTest::gtest_main ${arg_LINK})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
+    ENVIRONMENT "HEADRACE_PLUGIN_DIR=${PROJECT_BINARY_DIR}/lib;HEADRACE_BIN_DIR=${PROJECT_BINARY_DIR}/bin;HEADRACE_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+endfunction()
+
+function(headrace_finish_library)
+  foreach(kind IN LISTS HEADRACE_KINDS)
+    get_property(rows GLOBAL PROPERTY HEADRACE_ROWS_${kind})
+    get_property(declarations GLOBAL PROPERTY HEADRACE_DECLARE_${kind})
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/builtin_${kind}.inc
+         CONTENT "// Generated from the parts enabled in this build.\n@declarations@\n#define HEADRACE_ROWS \\\n@rows@" @ONLY)
+    # The rows become one macro body: continuation lines.
+    string(REPLACE "\n" " \\\n" body "${rows}")
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/builtin_${kind}.inc
+         CONTENT "// Generated: the parts enabled in this build, in order of preference.\n@declarations@#define HEADRACE_BUILTIN_ROWS \\\n@body@\n" @ONLY)
+  endforeach()
+  get_property(objects GLOBAL PROPERTY HEADRACE_OBJECTS)
+  get_property(link GLOBAL PROPERTY HEADRACE_LINK)
+  list(REMOVE_DUPLICATES link)
+  add_library(headrace_deps INTERFACE)
+  target_link_libraries(headrace_deps INTERFACE ${link} Threads::Threads ${CMAKE_DL_LIBS})
+  foreach(object IN LISTS objects)
+    target_sources(headrace PRIVATE $<TARGET_OBJECTS:${object}>)
+  endforeach()
+  target_include_directories(headrace PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(headrace PRIVATE ${link} headrace_flags Threads::Threads ${CMAKE_DL_LIBS})
+  target_compile_features(headrace PUBLIC cxx_std_20)
+  set_target_properties(headrace PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+endfunction()
+
+function(headrace_print_summary)
+  get_property(parts GLOBAL PROPERTY HEADRACE_PARTS)
+  string(JOIN " " text ${parts})
+  message(STATUS "headrace ${PROJECT_VERSION}: parts ${text}")
+  message(STATUS "headrace: CUDA ${HEADRACE_CUDA_ENABLED}, developer mode ${HEADRACE_DEVELOPER_MODE}, "
+                 "fault points ${HEADRACE_FAULT_POINTS}, sanitizers '${HEADRACE_SANITIZE}'")
+endfunction()
