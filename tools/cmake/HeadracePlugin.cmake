@@ -103,6 +103,12 @@ function(headrace_finish_library)
   target_link_libraries(headrace PRIVATE ${link} headrace_flags Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_features(headrace PUBLIC cxx_std_20)
   set_target_properties(headrace PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+  if(BUILD_SHARED_LIBS)
+    # Tests reach into the layers, which a shared library hides: shared builds are for users, without developer mode.
+    target_link_options(headrace PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/tools/cmake/headrace.map
+                        -Wl,--exclude-libs,ALL)
+    set_property(TARGET headrace PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/tools/cmake/headrace.map)
+  endif()
 endfunction()
 
 function(headrace_print_summary)
