@@ -39,7 +39,7 @@ def main(arguments):
     page = README.read_text()
     if verb == "extract":
         line = page[:page.index("```cpp\n")].count("\n") + 2
-        pathlib.Path(target).write_text(f'#line {line} "README.md"\n' + example(page)[0])
+        pathlib.Path(target).write_text(f'#line {line} "{README}"\n' + example(page)[0])
         return 0
     run = subprocess.run([target], cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=100)
     if run.returncode != 0:
