@@ -60,7 +60,8 @@ Manifest load_manifest(const std::string& file, std::string& readers) {
   std::ifstream in(file);
   if (!in) throw std::runtime_error("cannot open " + file);
   const auto document = nlohmann::json::parse(in);
-  for (const auto& [name, version] : document.value("readers", nlohmann::json::object()).items()) {
+  const auto versions = document.value("readers", nlohmann::json::object());
+  for (const auto& [name, version] : versions.items()) {
     if (name == "zarr" || name == "tensorstore") {
       readers += (readers.empty() ? "" : " and ") + (name == "zarr" ? std::string("zarr-python") : name) + " " +
                  version.get<std::string>();
