@@ -114,7 +114,7 @@ class HEADRACE_API Array {
   // Starts reading `selection` into `tensor` on `device`. Elements arrive little-endian and packed, with any strides.
   Result<Completion> read_async(const Selection& selection, const TensorView& tensor, const Device& device,
                                 const ReadOptions& options = {}) const;
-  // The same, blocking; stats are added to *stats if given.
+  // The same, blocking, with the calling thread working along; *stats is set if given.
   Status read(const Selection& selection, const TensorView& tensor, const Device& device,
               const ReadOptions& options = {}, Stats* stats = nullptr) const;
 
