@@ -107,9 +107,7 @@ void check_array(const std::string& label, const headrace::Node& node, const Exp
               stats.chunks == 1 ? "" : "s", stats.path.empty() ? "(path not reported)" : stats.path.c_str(),
               demo::describe_bytes(stats).c_str());
   std::printf("      %s | total %s\n", demo::describe_stages(stats).c_str(), demo::human_seconds(stats.wall_seconds).c_str());
-  headrace::cli::Sha256 hash;
-  hash.update(bytes);
-  if (const std::string sha256 = hash.finish(); sha256 != expected.sha256) {
+  if (const std::string sha256 = headrace::cli::sha256_hex(bytes); sha256 != expected.sha256) {
     return outcome.fail(label + ": decoded bytes have SHA-256 " + sha256 + ", the manifest says " + expected.sha256);
   }
   ++outcome.equal;

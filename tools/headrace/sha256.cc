@@ -151,4 +151,10 @@ std::string Sha256::finish() {
   return hex;
 }
 
+std::string sha256_hex(std::span<const std::byte> bytes) {
+  Sha256 hash;
+  hash.update(bytes);
+  return hash.finish();
+}
+
 }  // namespace headrace::cli

@@ -28,4 +28,7 @@ class Sha256 {
   std::size_t fill_ = 0;
 };
 
+// The whole of `bytes` at once.
+std::string sha256_hex(std::span<const std::byte> bytes);
+
 }  // namespace headrace::cli
