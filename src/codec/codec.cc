@@ -1,5 +1,6 @@
 #include "codec/codec.h"
 
+#include <algorithm>
 #include <initializer_list>
 
 #include "builtin_codec.inc"
@@ -44,7 +45,10 @@ bool has_word(std::string_view names, std::string_view name) {
 
 Result<std::unique_ptr<Codec>> make_codec(std::string_view name, const base::Json& config, const Context& context) {
   for (const CodecRow& row : codecs()) {
-    if (has_word(context.zarr_format == 2 ? row.v2_ids : row.v3_names, name)) return row.make(config, context);
+    if (!has_word(context.zarr_format == 2 ? row.v2_ids : row.v3_names, name)) continue;
+    Context named = context;
+    named.name = name;
+    return row.make(config, named);
   }
   return Status(Code::kUnsupported, Layer::kCodec, "codec '" + std::string(name.substr(0, 80)) + "' is not in this build");
 }

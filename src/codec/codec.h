@@ -82,6 +82,9 @@ class Codec {
 struct Context {
   const DataType* dtype = nullptr;   // type of the elements that enter the codec; null for bytes -> bytes in v2
   int zarr_format = 3;
+  // Name under which the metadata asks for the codec, set by make_codec: "blosc" and "numcodecs.blosc" have different
+  // configurations.
+  std::string_view name = {};
 };
 
 // One row of the table of codecs compiled in (generated from codecs/).

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write, or check, the demo stores beside this script: two climate fields as Zarr v2 and as sharded Zarr v3.
+"""Write, or check, the demo stores beside this script: one climate field as Zarr v2, another as sharded Zarr v3.
 
   make_demo.py --source SOURCE [--out DIR]    SOURCE: a folder or .whl with the NetCDF files, or the name of an
                                               installed package (iris_sample_data)
@@ -27,8 +27,7 @@ FIELDS = {  # name in the store: chunks, and the shard's shape in the v3 store; 
     "air_temperature": ((50, 20, 25), (100, 40, 50)),
     "surface_temperature": ((20, 10, 100), (40, 20, 200)),
 }
-# Both files call their axes time, latitude and longitude. In one group the names must differ.
-SEA_PREFIX = "sst_"
+TITLES = {2: "Air temperature over North America, scenario A1B", 3: "Monthly sea surface temperature (OSTIA)"}
 
 
 def find_sources(source, scratch):
@@ -57,24 +56,19 @@ def plain(value):
     return value.item() if isinstance(value, np.generic) else value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def read_variables(path, prefix, keep):
+def read_variables(path):
     """[(name, data, dimension names, attributes, fill value or None)] with the values as they are stored."""
     import netCDF4
 
     data = netCDF4.Dataset(path)
     data.set_auto_maskandscale(False)
-    names = {n: n if n in keep else prefix + n for n in [*data.variables, *data.dimensions]}
-    names["bnds"] = "bnds"
     out = []
-    for old, variable in data.variables.items():
+    for name, variable in data.variables.items():
         attributes = {k: plain(variable.getncattr(k)) for k in variable.ncattrs()}
         fill = attributes.pop("_FillValue", None)  # becomes the array's fill_value
-        for key in ("bounds", "coordinates", "grid_mapping"):  # attributes that name other variables
-            if key in attributes:
-                attributes[key] = " ".join(names[n] for n in attributes[key].split())
         if fill is not None:  # Zarr v3 has no attribute for it that every reader understands; CF's own says the same
             attributes["missing_value"] = fill
-        out.append((names[old], np.asarray(variable[...]), [names[d] for d in variable.dimensions], attributes, fill))
+        out.append((name, np.asarray(variable[...]), list(variable.dimensions), attributes, fill))
     return out
 
 
@@ -82,7 +76,7 @@ def write_store(path, zarr_format, variables):
     shutil.rmtree(path, ignore_errors=True)
     group = zarr.open_group(str(path), mode="w", zarr_format=zarr_format, attributes={
         "Conventions": "CF-1.5",
-        "title": "Air temperature over North America and monthly sea surface temperature",
+        "title": TITLES[zarr_format],
         "attribution": "Contains public sector information (c) British Crown copyright, Met Office, "
                        "licensed under the Open Government Licence",
     })
@@ -161,15 +155,15 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         sources = find_sources(args.source, pathlib.Path(scratch))
-        variables = read_variables(sources[AIR], "", set()) + read_variables(sources[SEA], SEA_PREFIX, {"surface_temperature"})
+        variables = {2: read_variables(sources[AIR]), 3: read_variables(sources[SEA])}
         hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sources.items()}
     for zarr_format in (2, 3):
-        write_store(args.out / f"climate-v{zarr_format}.zarr", zarr_format, variables)
+        write_store(args.out / f"climate-v{zarr_format}.zarr", zarr_format, variables[zarr_format])
     rows = describe(args.out)
     # what was written, not only what two readers agree on
-    source = {name: digest(data) for name, data, *_ in variables}
+    source = {(f, name): digest(data) for f, some in variables.items() for name, data, *_ in some}
     for row in rows:
-        assert source[row["array"]] == (row["sha256"], row["nbytes"]), row["array"]
+        assert source[row["zarr_format"], row["array"]] == (row["sha256"], row["nbytes"]), row["array"]
     doc = {
         "about": "sha256 and nbytes are of the decoded array: C order, little endian, packed. Both readers agree.",
         "sources": [{"file": name, "sha256": sha} for name, sha in sorted(hashes.items())],
