@@ -1,8 +1,10 @@
 # How layers, parts and tests are declared. Adding a part is one folder and one add_subdirectory line.
 #
 #   headrace_layer(io SOURCES queue.cc ... DEPENDS base)
-#   headrace_plugin(io_uring KIND io NAME io_uring MAKE headrace::io::make_uring_engine
-#                   SOURCES uring_engine.cc LINK headrace_dep_uring TESTS uring_engine_test.cc)
+#   headrace_plugin(io_uring KIND io
+#     DECLARE "namespace headrace::io { Result<std::unique_ptr<Engine>> make_uring_engine(const EngineOptions&); }"
+#     ROWS "\"io_uring\", &headrace::io::make_uring_engine"
+#     SOURCES uring_engine.cc LINK headrace_dep_uring TESTS uring_engine_test.cc)
 #
 # Every part's row goes into a table that src/<kind>/registry.cc includes, in the order of the add_subdirectory lines:
 # no static constructors, no forced references, and the list of parts is a file one can read in the build folder.
@@ -25,7 +27,8 @@ endfunction()
 
 # ROWS is the initialiser of the row after its MAKE functions, as the kind's row struct has them.
 function(headrace_plugin name)
-  cmake_parse_arguments(arg "" "KIND" "ROWS;DECLARE;SOURCES;LINK;TESTS" ${ARGN})
+  # PARSE_ARGV keeps a ';' inside a quoted DECLARE; plain ARGN would split there.
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "KIND" "ROWS;DECLARE;SOURCES;LINK;TESTS")
   if(NOT arg_KIND IN_LIST HEADRACE_KINDS)
     message(FATAL_ERROR "headrace_plugin(${name}): KIND must be one of ${HEADRACE_KINDS}")
   endif()
