@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include <headrace/export.h>
+
 namespace headrace {
 
 enum class TypeKind : std::uint8_t {
@@ -26,7 +28,7 @@ enum class TypeKind : std::uint8_t {
   kStruct,
 };
 
-struct DataType {
+struct HEADRACE_API DataType {
   struct Field;
   // A run of equal-width numbers inside an element; byte order is swapped within each `width_bytes`.
   struct SwapRun {
@@ -62,6 +64,6 @@ struct DataType::Field {
 
 // Numeric types by v3 name: "bool", "int8".."uint64", "float16".."float64", "bfloat16", "complex64", "complex128".
 // An empty name in the result means there is no such type.
-DataType numeric_type(std::string_view v3_name);
+HEADRACE_API DataType numeric_type(std::string_view v3_name);
 
 }  // namespace headrace

@@ -19,7 +19,7 @@ struct BoxDim {
   std::int64_t dst_stride_bytes = 0;
 };
 
-// What happens to each element on the way. Conversion (f4 -> f2, scale and offset) will join the byte swap here.
+// What happens to each element on the way. The fill element is already as it shall appear and is never swapped. Conversion (f4 -> f2, scale and offset) will join the byte swap here.
 struct ElementOp {
   std::uint32_t element_bytes = 1;
   std::uint32_t swap_width = 1;   // bytes are reversed within each group of this many; 1: copy as is; divides element_bytes
@@ -47,8 +47,13 @@ void simplify(Box& box) noexcept;
 // After simplify(): one dimension (or none), contiguous on both sides for elements of this size.
 bool is_contiguous(const Box& box, std::uint32_t element_bytes) noexcept;
 
+// Prepares for copying fast: dimensions go into the order of destination addresses, destination strides become positive,
+// then simplify(). Same elements in another order. Where a destination stride is 0, only the last element stays: the one
+// that a loop in order would leave.
+void normalize(Box& box) noexcept;
+
 // Copies on the calling thread. `fill` holds element_bytes bytes and is used where box.src is null.
-// REQUIRES: box simplified; source and destination do not overlap.
+// REQUIRES: source and destination do not overlap; distinct elements of the destination do not overlap in part.
 void copy_box(const Box& box, const ElementOp& op, const std::byte* fill) noexcept;
 
 }  // namespace headrace::device

@@ -1,0 +1,359 @@
+// The two devices that are the host itself.
+//
+// "host": device memory is memory; copies and assembly happen in the call, on the calling thread.
+// "host-staged": the same memory, but nothing the CPU may write into, and work happens later on a thread per stream, as
+// on a discrete GPU. A slab reused too early, a missing event or a wrong order shows up as wrong bytes without a GPU.
+// Its speed can be that of a bus: HEADRACE_STAGED_LATENCY_US for each operation, HEADRACE_STAGED_GBPS (1e9 bytes a
+// second) for copies, HEADRACE_STAGED_JITTER_US for a random delay of up to that much.
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/fault.h"
+#include "device/device.h"
+#include "host_memory.h"
+
+namespace headrace::device {
+namespace {
+
+// Threads do not survive fork(): a device opened before it cannot work in the child.
+std::atomic<unsigned> g_fork_generation{0};
+unsigned fork_generation() noexcept {
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { g_fork_generation.fetch_add(1, std::memory_order_relaxed); });
+  (void)registered;
+  return g_fork_generation.load(std::memory_order_relaxed);
+}
+
+double environment_number(const char* name) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtod(text, nullptr) : 0.0;
+}
+
+struct BusModel {
+  double latency_us = environment_number("HEADRACE_STAGED_LATENCY_US");
+  double bytes_per_us = environment_number("HEADRACE_STAGED_GBPS") * 1e3;
+  double jitter_us = environment_number("HEADRACE_STAGED_JITTER_US");
+};
+
+// Tickets count the times an event was recorded; it is done when the last of them has passed through its stream.
+struct EventState {
+  std::mutex mutex;
+  std::condition_variable passed;
+  std::uint64_t recorded = 0, done = 0;  // guarded by mutex
+
+  std::uint64_t take_ticket() {
+    std::lock_guard lock(mutex);
+    return ++recorded;
+  }
+  void pass(std::uint64_t ticket) {
+    std::lock_guard lock(mutex);
+    if (ticket > done) done = ticket;
+    passed.notify_all();
+  }
+};
+
+struct HostEvent final : Event {
+  std::shared_ptr<EventState> state = std::make_shared<EventState>();
+};
+
+struct Task {
+  std::vector<Piece> pieces;
+  std::vector<Box> boxes;
+  ElementOp op;
+  std::vector<std::byte> fill;
+  std::shared_ptr<EventState> event;
+  std::uint64_t ticket = 0;
+};
+
+void run_pieces(std::span<const Piece> pieces) noexcept {
+  for (const Piece& piece : pieces) {
+    if (piece.bytes != 0) std::memcpy(piece.dst, piece.src, piece.bytes);
+  }
+}
+
+void run_boxes(std::span<const Box> boxes, const ElementOp& op, const std::byte* fill) noexcept {
+  for (const Box& box : boxes) copy_box(box, op, fill);
+}
+
+class InlineStream final : public Stream {};
+
+class ThreadStream final : public Stream {
+ public:
+  explicit ThreadStream(const BusModel& model) : generation_(fork_generation()), state_(new State) {
+    state_->model = model;
+    state_->thread = std::thread([state = state_.get()] { state->loop(); });
+  }
+  ~ThreadStream() override {
+    if (generation_ != fork_generation()) {
+      state_.release();  // the thread is not in this process: nothing can be joined
+      return;
+    }
+    {
+      std::lock_guard lock(state_->mutex);
+      state_->stop = true;
+    }
+    state_->wake.notify_one();
+    state_->thread.join();  // what is queued still runs, as on a GPU
+  }
+
+  // A task whose vectors have room from earlier use.
+  Task fresh() {
+    std::lock_guard lock(state_->mutex);
+    if (state_->spare.empty()) return {};
+    Task task = std::move(state_->spare.back());
+    state_->spare.pop_back();
+    return task;
+  }
+  void push(Task task) {
+    {
+      std::lock_guard lock(state_->mutex);
+      state_->queue.push_back(std::move(task));
+    }
+    state_->wake.notify_one();
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::deque<Task> queue;   // guarded by mutex
+    std::vector<Task> spare;  // guarded by mutex
+    bool stop = false;        // guarded by mutex
+    BusModel model;
+    std::uint64_t jitter_state = 1;
+    std::thread thread;
+
+    void delay(const Task& task) {
+      double us = model.latency_us;
+      if (model.jitter_us > 0) {
+        jitter_state = jitter_state * 6364136223846793005u + 1442695040888963407u;
+        us += model.jitter_us * static_cast<double>(jitter_state >> 33) / 2147483648.0;
+      }
+      if (model.bytes_per_us > 0) {
+        for (const Piece& piece : task.pieces) us += static_cast<double>(piece.bytes) / model.bytes_per_us;
+      }
+      if (us > 0) std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(us));
+    }
+
+    void loop() noexcept {
+      std::unique_lock lock(mutex);
+      for (;;) {
+        wake.wait(lock, [&] { return stop || !queue.empty(); });
+        if (queue.empty()) return;
+        Task task = std::move(queue.front());
+        queue.pop_front();
+        lock.unlock();
+        if (!task.pieces.empty() || !task.boxes.empty()) delay(task);
+        run_pieces(task.pieces);
+        run_boxes(task.boxes, task.op, task.fill.data());
+        if (task.event) task.event->pass(task.ticket);
+        task.pieces.clear();
+        task.boxes.clear();
+        task.fill.clear();
+        task.event.reset();
+        lock.lock();
+        if (spare.size() < 8) {
+          try {
+            spare.push_back(std::move(task));
+          } catch (...) {
+          }
+        }
+      }
+    }
+  };
+
+  unsigned generation_;
+  std::unique_ptr<State> state_;
+};
+
+class HostDevice final : public Device {
+ public:
+  explicit HostDevice(bool staged) : staged_(staged), generation_(fork_generation()) {
+    info_.name = staged ? "host-staged" : "host";
+    info_.description = staged ? "host memory behind a queue, as a discrete device" : "host memory";
+    info_.host_addressable = !staged;
+    info_.numa_node = current_numa_node();
+    info_.memory_bytes =
+        static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  }
+
+  const DeviceInfo& info() const noexcept override { return info_; }
+
+  Result<std::byte*> allocate(std::size_t bytes) override {
+    HEADRACE_TRY(usable());
+    return map_device_memory(bytes);
+  }
+  void deallocate(std::byte* memory, std::size_t bytes) noexcept override {
+    if (memory != nullptr) unmap_device_memory(memory, bytes);
+  }
+  Result<std::byte*> allocate_pinned(std::size_t bytes) override {
+    HEADRACE_TRY(usable());
+    return map_pinned_memory(bytes, info_.numa_node);
+  }
+  void deallocate_pinned(std::byte* memory, std::size_t bytes) noexcept override {
+    if (memory != nullptr) unmap_pinned_memory(memory, bytes);
+  }
+
+  Result<std::unique_ptr<Stream>> create_stream() override {
+    HEADRACE_TRY(usable());
+    HEADRACE_TRY(fault("dev_host.create_stream"));
+    try {
+      if (staged_) return std::unique_ptr<Stream>(std::make_unique<ThreadStream>(model_));
+      return std::unique_ptr<Stream>(std::make_unique<InlineStream>());
+    } catch (const std::bad_alloc&) {
+      return Status::out_of_memory();
+    } catch (const std::exception& error) {
+      return Status(Code::kResourceExhausted, Layer::kDevice, "cannot start a stream's thread").with_cause(error.what());
+    }
+  }
+  Result<std::unique_ptr<Event>> create_event() override {
+    HEADRACE_TRY(usable());
+    HEADRACE_TRY(fault("dev_host.create_event"));
+    try {
+      return std::unique_ptr<Event>(std::make_unique<HostEvent>());
+    } catch (...) {
+      return Status::out_of_memory();
+    }
+  }
+  Status wait_native(Stream&, void* native_stream) override {
+    HEADRACE_TRY(usable());
+    if (native_stream == nullptr) return {};
+    return Status(Code::kInvalidArgument, Layer::kDevice, "a host device has no native streams to wait for");
+  }
+
+  Status copy_to_device(std::span<const Piece> pieces, Stream& stream) override { return copy(pieces, stream); }
+  Status copy_to_host(std::span<const Piece> pieces, Stream& stream) override { return copy(pieces, stream); }
+
+  Status assemble(std::span<const Box> boxes, const ElementOp& op, const std::byte* fill, Stream& stream) override {
+    HEADRACE_TRY(usable());
+    HEADRACE_TRY(fault("dev_host.assemble"));
+    if (!staged_) {
+      run_boxes(boxes, op, fill);
+      return {};
+    }
+    return enqueue(stream, [&](Task& task) {
+      task.boxes.assign(boxes.begin(), boxes.end());
+      task.op = op;
+      if (fill != nullptr) task.fill.assign(fill, fill + op.element_bytes);
+    });
+  }
+
+  Status record(Event& event, Stream& stream) override {
+    HEADRACE_TRY(usable());
+    HEADRACE_TRY(fault("dev_host.record"));
+    auto& state = static_cast<HostEvent&>(event).state;
+    if (!staged_) {
+      state->pass(state->take_ticket());
+      return {};
+    }
+    // The ticket is taken only once the task has room, so that a failure leaves the event as it was.
+    return enqueue(stream, [&](Task& task) {
+      task.event = state;
+      task.ticket = state->take_ticket();
+    });
+  }
+  Result<bool> query(Event& event) override {
+    HEADRACE_TRY(usable());
+    EventState& state = *static_cast<HostEvent&>(event).state;
+    std::lock_guard lock(state.mutex);
+    return state.done >= state.recorded;
+  }
+  Status synchronize(Event& event) override {
+    HEADRACE_TRY(usable());
+    HEADRACE_TRY(fault("dev_host.synchronize"));
+    EventState& state = *static_cast<HostEvent&>(event).state;
+    std::unique_lock lock(state.mutex);
+    const std::uint64_t ticket = state.recorded;
+    state.passed.wait(lock, [&] { return state.done >= ticket; });
+    return {};
+  }
+
+ private:
+  Status usable() const {
+    if (generation_ != fork_generation()) {
+      return Status(Code::kForked, Layer::kDevice, "a device opened before fork() was used in the child; open it again");
+    }
+    if (lost_.load(std::memory_order_relaxed)) return lost();
+    return {};
+  }
+  static Status lost() { return Status(Code::kDeviceLost, Layer::kDevice, "the device is lost"); }
+
+  // A planned failure: ENODEV takes the device away for good, anything else fails this call alone.
+  Status fault(const char* point) {
+    const std::int64_t result = HEADRACE_FAULT(point, 0);
+    if (result >= 0) return {};
+    const int error = static_cast<int>(-result);
+    if (error == ENODEV) {
+      lost_.store(true, std::memory_order_relaxed);
+      return lost();
+    }
+    const Code code = error == ENOMEM ? Code::kResourceExhausted : Code::kIo;
+    return Status(code, Layer::kDevice, "the device refused an operation").with_errno(error);
+  }
+
+  Status copy(std::span<const Piece> pieces, Stream& stream) {
+    HEADRACE_TRY(usable());
+    HEADRACE_TRY(fault("dev_host.copy"));
+    if (!staged_) {
+      run_pieces(pieces);
+      return {};
+    }
+    return enqueue(stream, [&](Task& task) { task.pieces.assign(pieces.begin(), pieces.end()); });
+  }
+
+  template <class Fill>
+  Status enqueue(Stream& stream, Fill fill) {
+    auto& queue = static_cast<ThreadStream&>(stream);
+    try {
+      Task task = queue.fresh();
+      fill(task);
+      queue.push(std::move(task));
+    } catch (...) {
+      return Status::out_of_memory();
+    }
+    return {};
+  }
+
+  const bool staged_;
+  const unsigned generation_;
+  const BusModel model_;
+  DeviceInfo info_;
+  std::atomic<bool> lost_{false};
+};
+
+Result<std::shared_ptr<Device>> open(bool staged, int index) {
+  if (index != 0) {
+    return Status(Code::kInvalidArgument, Layer::kDevice,
+                  "there is one host device, number 0; number " + std::to_string(index) + " was asked for");
+  }
+  try {
+    return std::shared_ptr<Device>(std::make_shared<HostDevice>(staged));
+  } catch (...) {
+    return Status::out_of_memory();
+  }
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Device>> open_host(int index);
+Result<int> count_host();
+Result<std::shared_ptr<Device>> open_host_staged(int index);
+Result<int> count_host_staged();
+
+Result<std::shared_ptr<Device>> open_host(int index) { return open(false, index); }
+Result<int> count_host() { return 1; }
+Result<std::shared_ptr<Device>> open_host_staged(int index) { return open(true, index); }
+Result<int> count_host_staged() { return 1; }
+
+}  // namespace headrace::device

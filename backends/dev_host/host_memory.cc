@@ -1,0 +1,213 @@
+#include "host_memory.h"
+
+#include <numa.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/checked.h"
+#include "base/fault.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14
+#endif
+
+namespace headrace::device {
+namespace {
+
+enum class Guard { kOff, kAligned, kRight, kLeft };
+
+Guard guard_mode() noexcept {
+  static const Guard mode = [] {
+    const char* text = std::getenv("HEADRACE_HOST_GUARD");
+    const std::string_view name = text != nullptr ? text : "";
+    if (name == "off") return Guard::kOff;
+    if (name == "aligned") return Guard::kAligned;
+    if (name == "right") return Guard::kRight;
+    if (name == "left") return Guard::kLeft;
+    return base::kFaultPointsCompiled ? Guard::kAligned : Guard::kOff;
+  }();
+  return mode;
+}
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kPoisonLimit = std::size_t{64} << 20;  // poisoning more would make absurd sizes really absurd
+
+std::size_t page_bytes() noexcept {
+  static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+struct Mapping {
+  void* base = nullptr;
+  std::size_t mapped_bytes = 0;
+  std::size_t bytes = 0;
+};
+
+struct Ledger {
+  std::mutex mutex;
+  std::unordered_map<std::byte*, Mapping> device, pinned;  // guarded by mutex
+  HostMemoryCounts counts;                                 // guarded by mutex
+  // Address ranges of freed device memory, inaccessible: the oldest makes room for the newest.
+  std::array<Mapping, 64> quarantine;
+  std::size_t next_quarantined = 0;
+};
+
+Ledger& ledger() {
+  static Ledger* all = new Ledger;  // never destroyed: buffers may outlive static destructors
+  return *all;
+}
+
+Status no_memory(const char* what, std::size_t bytes, int error) {
+  return Status(Code::kResourceExhausted, Layer::kDevice,
+                "cannot allocate " + std::to_string(bytes) + " bytes of " + what)
+      .with_errno(error);
+}
+
+int injected(const char* point) noexcept {
+  const std::int64_t result = HEADRACE_FAULT(point, 0);
+  return result < 0 ? static_cast<int>(-result) : 0;
+}
+
+void advise_huge(void* base, std::size_t bytes) noexcept {
+  if (bytes >= kHugePage) madvise(base, bytes, MADV_HUGEPAGE);  // refused where huge pages are off: no harm
+}
+
+// An anonymous mapping that starts on a multiple of `align`.
+void* map_aligned(std::size_t bytes, std::size_t align) noexcept {
+  if (align <= page_bytes()) {
+    void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return base == MAP_FAILED ? nullptr : base;
+  }
+  void* base = mmap(nullptr, bytes + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) return nullptr;
+  const auto start = reinterpret_cast<std::uintptr_t>(base);
+  const std::uintptr_t aligned = base::align_up<std::uintptr_t>(start, align);
+  if (aligned > start) munmap(base, aligned - start);
+  const std::uintptr_t end = start + bytes + align;
+  if (end > aligned + bytes) munmap(reinterpret_cast<void*>(aligned + bytes), end - aligned - bytes);
+  return reinterpret_cast<void*>(aligned);
+}
+
+}  // namespace
+
+HostMemoryCounts host_memory_counts() noexcept {
+  std::lock_guard lock(ledger().mutex);
+  return ledger().counts;
+}
+
+Result<std::byte*> map_device_memory(std::size_t bytes) {
+  if (int error = injected("dev_host.allocate"); error != 0) return no_memory("device memory", bytes, error);
+  const std::size_t page = page_bytes();
+  if (bytes > (std::size_t{1} << 62)) return no_memory("device memory", bytes, ENOMEM);
+  const Guard guard = guard_mode();
+  const std::size_t body = base::align_up(bytes == 0 ? std::size_t{1} : bytes, page);
+  const std::size_t fence = guard == Guard::kOff ? 0 : page;
+  Mapping mapping{nullptr, body + 2 * fence, bytes};
+  // Not NORESERVE: memory that does not exist is refused here rather than by the kernel's killer later.
+  mapping.base = map_aligned(mapping.mapped_bytes, guard == Guard::kOff && body >= kHugePage ? kHugePage : page);
+  if (mapping.base == nullptr) return no_memory("device memory", bytes, errno);
+  auto* first = static_cast<std::byte*>(mapping.base) + fence;
+  std::byte* memory = first;
+  if (guard == Guard::kOff) {
+    advise_huge(first, body);
+  } else {
+    if (mprotect(mapping.base, fence, PROT_NONE) != 0 || mprotect(first + body, fence, PROT_NONE) != 0) {
+      const int error = errno;
+      munmap(mapping.base, mapping.mapped_bytes);
+      return no_memory("device memory", bytes, error);
+    }
+    if (guard == Guard::kRight) memory = first + (body - bytes);
+    if (guard == Guard::kAligned) memory = first + base::align_down(body - bytes, std::size_t{256});
+    std::memset(memory, 0xA5, bytes < kPoisonLimit ? bytes : kPoisonLimit);
+  }
+  try {
+    std::lock_guard lock(ledger().mutex);
+    ledger().device.emplace(memory, mapping);
+    ++ledger().counts.device_allocations;
+    ledger().counts.device_bytes += bytes;
+  } catch (...) {
+    munmap(mapping.base, mapping.mapped_bytes);
+    return Status::out_of_memory();
+  }
+  return memory;
+}
+
+bool unmap_device_memory(std::byte* memory, std::size_t bytes) noexcept {
+  Mapping gone;
+  std::lock_guard lock(ledger().mutex);
+  auto found = ledger().device.find(memory);
+  if (found == ledger().device.end() || found->second.bytes != bytes) return false;
+  gone = found->second;
+  ledger().device.erase(found);
+  --ledger().counts.device_allocations;
+  ledger().counts.device_bytes -= bytes;
+  if (guard_mode() != Guard::kOff && mprotect(gone.base, gone.mapped_bytes, PROT_NONE) == 0) {
+    madvise(gone.base, gone.mapped_bytes, MADV_DONTNEED);
+    std::swap(gone, ledger().quarantine[ledger().next_quarantined]);
+    ledger().next_quarantined = (ledger().next_quarantined + 1) % ledger().quarantine.size();
+  }
+  if (gone.base != nullptr) munmap(gone.base, gone.mapped_bytes);
+  return true;
+}
+
+Result<std::byte*> map_pinned_memory(std::size_t bytes, int numa_node) {
+  if (int error = injected("dev_host.allocate_pinned"); error != 0) return no_memory("staging memory", bytes, error);
+  if (bytes > (std::size_t{1} << 62)) return no_memory("staging memory", bytes, ENOMEM);
+  const std::size_t page = page_bytes();
+  const std::size_t body = base::align_up(bytes == 0 ? std::size_t{1} : bytes, page);
+  Mapping mapping{nullptr, body, bytes};
+  mapping.base = map_aligned(body, body >= kHugePage ? kHugePage : page);
+  if (mapping.base == nullptr) return no_memory("staging memory", bytes, errno);
+  advise_huge(mapping.base, body);
+  if (numa_node >= 0) numa_tonode_memory(mapping.base, body, numa_node);
+  // Slabs are used again and again: their page faults are taken once, here. Where the kernel cannot, the first use does.
+  if (madvise(mapping.base, body, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
+    const int error = errno;
+    munmap(mapping.base, body);
+    return no_memory("staging memory", bytes, error);
+  }
+  auto* memory = static_cast<std::byte*>(mapping.base);
+  try {
+    std::lock_guard lock(ledger().mutex);
+    ledger().pinned.emplace(memory, mapping);
+    ++ledger().counts.pinned_allocations;
+    ledger().counts.pinned_bytes += bytes;
+  } catch (...) {
+    munmap(mapping.base, body);
+    return Status::out_of_memory();
+  }
+  return memory;
+}
+
+bool unmap_pinned_memory(std::byte* memory, std::size_t bytes) noexcept {
+  Mapping gone;
+  {
+    std::lock_guard lock(ledger().mutex);
+    auto found = ledger().pinned.find(memory);
+    if (found == ledger().pinned.end() || found->second.bytes != bytes) return false;
+    gone = found->second;
+    ledger().pinned.erase(found);
+    --ledger().counts.pinned_allocations;
+    ledger().counts.pinned_bytes -= bytes;
+  }
+  munmap(gone.base, gone.mapped_bytes);
+  return true;
+}
+
+int current_numa_node() noexcept {
+  if (numa_available() < 0 || numa_num_configured_nodes() < 2) return -1;
+  const int cpu = sched_getcpu();
+  return cpu < 0 ? -1 : numa_node_of_cpu(cpu);
+}
+
+}  // namespace headrace::device

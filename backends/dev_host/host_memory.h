@@ -1,0 +1,39 @@
+// Memory of the host device: guarded and poisoned where bugs are hunted, plain and fast where they are not.
+//
+// With guards, an allocation's last byte lies as near to an unmapped page as its alignment allows, poisoned with 0xA5,
+// and freed memory stays unmapped for a while: an overrun or a late write is a fault at once, in any build.
+//
+// HEADRACE_HOST_GUARD=aligned  256-byte alignment kept (default of builds with fault points)
+//                     right    the last byte touches the guard page; alignment 1
+//                     left     the first byte follows a guard page
+//                     off      page aligned, no guards (default otherwise)
+//
+// Threads: every call from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <headrace/status.h>
+
+namespace headrace::device {
+
+// What is allocated now, over all host devices of the process. Both are 0 when nothing leaks.
+struct HostMemoryCounts {
+  std::uint64_t device_allocations = 0, device_bytes = 0;
+  std::uint64_t pinned_allocations = 0, pinned_bytes = 0;
+};
+HostMemoryCounts host_memory_counts() noexcept;
+
+Result<std::byte*> map_device_memory(std::size_t bytes);
+// False if `memory` was not mapped by map_device_memory with this size: nothing is freed then.
+bool unmap_device_memory(std::byte* memory, std::size_t bytes) noexcept;
+
+// Page aligned and resident; huge pages asked for; on `numa_node` where that is not -1.
+Result<std::byte*> map_pinned_memory(std::size_t bytes, int numa_node);
+bool unmap_pinned_memory(std::byte* memory, std::size_t bytes) noexcept;
+
+// NUMA node of the calling thread where the machine has several, else -1.
+int current_numa_node() noexcept;
+
+}  // namespace headrace::device

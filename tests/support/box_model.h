@@ -1,0 +1,119 @@
+// The slow, obvious meaning of a box, and random boxes to compare with.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "device/box.h"
+
+namespace headrace::testing {
+
+// Element by element, in order. `move` says where the bytes of a pointer in the box really are.
+template <class MoveSrc, class MoveDst>
+void model_copy_box(const device::Box& box, const device::ElementOp& op, const std::byte* fill, MoveSrc move_src,
+                    MoveDst move_dst) {
+  const std::uint64_t count = box.element_count();
+  for (std::uint64_t n = 0; n < count; ++n) {
+    std::uint64_t rest = n;
+    std::int64_t src_offset = 0, dst_offset = 0;
+    for (int d = box.rank - 1; d >= 0; --d) {
+      const device::BoxDim& dim = box.dim[static_cast<std::size_t>(d)];
+      const auto i = static_cast<std::int64_t>(rest % dim.extent);
+      rest /= dim.extent;
+      src_offset += i * dim.src_stride_bytes;
+      dst_offset += i * dim.dst_stride_bytes;
+    }
+    std::byte* to = move_dst(box.dst) + dst_offset;
+    if (box.src == nullptr) {
+      std::memcpy(to, fill, op.element_bytes);
+      continue;
+    }
+    const std::byte* from = move_src(box.src) + src_offset;
+    const std::uint32_t width = std::max(1u, op.swap_width);
+    for (std::uint32_t b = 0; b < op.element_bytes; ++b) {
+      to[b] = from[b / width * width + (width - 1 - b % width)];
+    }
+  }
+}
+
+struct BoxShape {
+  device::Box box;               // src and dst are offsets from null until placed
+  std::int64_t src_origin = 0;   // where element 0 lies in its buffer
+  std::int64_t dst_origin = 0;
+  std::size_t src_bytes = 0;     // buffers needed
+  std::size_t dst_bytes = 0;
+};
+
+struct BoxOptions {
+  int max_rank = 6;
+  std::uint64_t max_elements = 4000;
+  bool negative = true;
+  bool empty = true;
+};
+
+// Distinct destinations; sources may repeat (stride 0) or run backwards. Each side has its own order of axes and gaps.
+inline BoxShape random_box(std::mt19937_64& rng, std::uint32_t element_bytes, const BoxOptions& options = {}) {
+  auto below = [&](std::uint64_t n) { return rng() % n; };
+  BoxShape out;
+  device::Box& box = out.box;
+  box.rank = static_cast<int>(below(static_cast<std::uint64_t>(options.max_rank) + 1));
+  std::uint64_t budget = 1 + below(options.max_elements);
+  std::vector<int> order;
+  for (int d = 0; d < box.rank; ++d) {
+    const std::uint64_t most = std::max<std::uint64_t>(1, std::min<std::uint64_t>(budget, 1 + below(300)));
+    const std::uint64_t extent = 1 + below(most);
+    box.dim[static_cast<std::size_t>(d)].extent = extent;
+    budget = std::max<std::uint64_t>(1, budget / extent);
+    order.push_back(d);
+  }
+  auto lay_out = [&](bool source) {
+    const bool identity = below(2) == 0;
+    std::vector<int> axes = order;
+    if (!identity) std::shuffle(axes.begin(), axes.end(), rng);
+    const bool dense = below(2) == 0;
+    std::int64_t step = element_bytes, low = 0;
+    for (auto it = axes.rbegin(); it != axes.rend(); ++it) {
+      device::BoxDim& dim = box.dim[static_cast<std::size_t>(*it)];
+      std::int64_t stride = step;
+      if (!dense && below(3) == 0) stride += static_cast<std::int64_t>(element_bytes * below(4) + below(3));
+      step = stride * static_cast<std::int64_t>(dim.extent);
+      if (source && below(12) == 0) stride = 0;
+      if (options.negative && below(5) == 0) stride = -stride;
+      if (stride < 0) low += stride * static_cast<std::int64_t>(dim.extent - 1);
+      (source ? dim.src_stride_bytes : dim.dst_stride_bytes) = stride;
+    }
+    const std::int64_t shift = static_cast<std::int64_t>(below(20));  // any alignment
+    (source ? out.src_origin : out.dst_origin) = shift - low;
+    (source ? out.src_bytes : out.dst_bytes) = static_cast<std::size_t>(shift + step + 32);
+  };
+  lay_out(true);
+  lay_out(false);
+  if (options.empty && box.rank > 0 && below(40) == 0) {
+    box.dim[below(static_cast<std::uint64_t>(box.rank))].extent = 0;
+  }
+  return out;
+}
+
+inline void fill_random(std::byte* data, std::size_t bytes, std::uint64_t seed) {
+  std::mt19937_64 rng(seed);
+  std::size_t i = 0;
+  for (; i + 8 <= bytes; i += 8) {
+    const std::uint64_t v = rng();
+    std::memcpy(data + i, &v, 8);
+  }
+  for (; i < bytes; ++i) data[i] = static_cast<std::byte>(rng());
+}
+
+// Every width headrace may be asked to swap in an element of this size.
+inline std::uint32_t random_swap_width(std::mt19937_64& rng, std::uint32_t element_bytes) {
+  std::vector<std::uint32_t> widths = {1};
+  for (std::uint32_t w = 2; w <= element_bytes; ++w) {
+    if (element_bytes % w == 0) widths.push_back(w);
+  }
+  return rng() % 2 == 0 ? 1 : widths[rng() % widths.size()];
+}
+
+}  // namespace headrace::testing
