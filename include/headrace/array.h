@@ -16,6 +16,7 @@
 #include <headrace/context.h>
 #include <headrace/device.h>
 #include <headrace/dtype.h>
+#include <headrace/export.h>
 #include <headrace/selection.h>
 #include <headrace/stats.h>
 #include <headrace/status.h>
@@ -26,7 +27,7 @@ namespace store {
 class Store;
 }
 
-class Store {
+class HEADRACE_API Store {
  public:
   // A path, "file:///path" or "memory://name".
   static Result<Store> open(const Context& context, std::string_view url);
@@ -85,7 +86,7 @@ struct ReadOptions {
 // The outcome of a read that may still be running.
 //
 // Threads: any. Destroying it does not stop the read.
-class Completion {
+class HEADRACE_API Completion {
  public:
   // Blocks until the data is in place (device work included) and says how it went.
   Status wait() const;
@@ -103,7 +104,7 @@ class Completion {
   std::shared_ptr<State> state_;
 };
 
-class Array {
+class HEADRACE_API Array {
  public:
   // `path` inside the store, "" for a store that is itself an array. kNotFound: no node there; kInvalidArgument: a group.
   static Result<Array> open(const Store& store, std::string_view path = "");
@@ -113,7 +114,7 @@ class Array {
   // Starts reading `selection` into `tensor` on `device`. Elements arrive little-endian and packed, with any strides.
   Result<Completion> read_async(const Selection& selection, const TensorView& tensor, const Device& device,
                                 const ReadOptions& options = {}) const;
-  // The same, blocking; stats are added to *stats if given.
+  // The same, blocking, with the calling thread working along; *stats is set if given.
   Status read(const Selection& selection, const TensorView& tensor, const Device& device,
               const ReadOptions& options = {}, Stats* stats = nullptr) const;
 
@@ -136,6 +137,6 @@ struct Node {
 };
 
 // The node at `path` and everything under it, parents before children, siblings by name.
-Result<std::vector<Node>> list_nodes(const Store& store, std::string_view path = "");
+HEADRACE_API Result<std::vector<Node>> list_nodes(const Store& store, std::string_view path = "");
 
 }  // namespace headrace

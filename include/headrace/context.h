@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include <headrace/export.h>
 #include <headrace/status.h>
 
 namespace headrace {
@@ -25,7 +26,7 @@ struct ContextOptions {
   bool allow_direct = true;          // O_DIRECT for cold ranges
 };
 
-class Context {
+class HEADRACE_API Context {
  public:
   static Result<Context> create(const ContextOptions& options = {});
 

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include <headrace/export.h>
 #include <headrace/status.h>
 
 namespace headrace {
@@ -22,7 +23,7 @@ namespace device {
 class Device;
 }
 
-class Device {
+class HEADRACE_API Device {
  public:
   static Result<Device> open(std::string_view name = "auto");
 
@@ -38,7 +39,7 @@ class Device {
 };
 
 // Memory on a device. Movable; freed on destruction, which must come after every read into it has completed.
-class Buffer {
+class HEADRACE_API Buffer {
  public:
   static Result<Buffer> allocate(const Device& device, std::size_t bytes);
   Buffer() noexcept = default;

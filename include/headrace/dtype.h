@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include <headrace/export.h>
+
 namespace headrace {
 
 enum class TypeKind : std::uint8_t {
@@ -26,7 +28,7 @@ enum class TypeKind : std::uint8_t {
   kStruct,
 };
 
-struct DataType {
+struct HEADRACE_API DataType {
   struct Field;
   // A run of equal-width numbers inside an element; byte order is swapped within each `width_bytes`.
   struct SwapRun {
@@ -37,10 +39,15 @@ struct DataType {
 
   TypeKind kind = TypeKind::kUint;
   std::uint32_t item_bytes = 1;          // > 0
-  std::string name;                      // Zarr v3 name where one exists ("float32"), else the numpy spelling ("|S5")
+  std::string name;                      // Zarr v3 name where one says it all ("float32", "r24", "struct"), else numpy's
+                                         // spelling ("|S5", "<U4", "<M8[10us]")
   std::string unit;                      // datetime and timedelta: "s", "10ms", "generic"; else empty
   std::vector<Field> fields;             // kStruct only
   std::vector<SwapRun> swap_runs;        // cover item_bytes exactly; all of width 1 where byte order means nothing
+  // Zarr v2 structured types give each field its own byte order. If any is big-endian: what decoding must do to an
+  // element as stored, namely reverse the bytes within each width; runs of width 1 are kept as they are. Covers
+  // item_bytes exactly. Empty in every other case.
+  std::vector<SwapRun> stored_swap_runs;
 
   // Width within which every number of the element is swapped, if that is one width for the whole element; 0 if fields
   // differ. 1 means nothing to swap.
@@ -57,6 +64,6 @@ struct DataType::Field {
 
 // Numeric types by v3 name: "bool", "int8".."uint64", "float16".."float64", "bfloat16", "complex64", "complex128".
 // An empty name in the result means there is no such type.
-DataType numeric_type(std::string_view v3_name);
+HEADRACE_API DataType numeric_type(std::string_view v3_name);
 
 }  // namespace headrace

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <headrace/export.h>
 #include <headrace/status.h>
 
 namespace headrace {
@@ -22,7 +23,7 @@ struct SelectionItem {
 using Selection = std::vector<SelectionItem>;   // missing trailing items select everything; empty selects the whole array
 
 // "0:10, :, ::2, 5, ..." with optional surrounding brackets. kInvalidArgument naming the item that is wrong.
-Result<Selection> parse_selection(std::string_view text);
+HEADRACE_API Result<Selection> parse_selection(std::string_view text);
 
 // What a selection means for one shape.
 struct ResolvedSelection {
@@ -34,6 +35,6 @@ struct ResolvedSelection {
   std::vector<std::uint64_t> shape;        // of the result: dropped dimensions left out
 };
 // kInvalidArgument: too many items, more than one ellipsis, index out of range, step < 1.
-Result<ResolvedSelection> resolve_selection(const Selection& selection, std::span<const std::uint64_t> shape);
+HEADRACE_API Result<ResolvedSelection> resolve_selection(const Selection& selection, std::span<const std::uint64_t> shape);
 
 }  // namespace headrace

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include <headrace/export.h>
+
 namespace headrace {
 
 enum class Code : std::uint8_t {
@@ -35,10 +37,10 @@ enum class Code : std::uint8_t {
 // The part of the library that found the failure.
 enum class Layer : std::uint8_t { kBase, kIo, kDevice, kStore, kCodec, kTransfer, kZarr, kApi };
 
-std::string_view code_name(Code code);
-std::string_view layer_name(Layer layer);
+HEADRACE_API std::string_view code_name(Code code);
+HEADRACE_API std::string_view layer_name(Layer layer);
 
-class [[nodiscard]] Status {
+class [[nodiscard]] HEADRACE_API Status {
  public:
   Status() noexcept = default;
   Status(Code code, Layer layer, std::string message) noexcept;

@@ -61,7 +61,10 @@ class Codec {
   // about the order of elements into `layout` and `shape` (which becomes the encoded shape).
   virtual Status resolve_layout(const DataType& dtype, std::vector<std::uint64_t>& shape, Layout& layout) const;
 
-  // Bytes -> bytes only.
+  // Whether decode() has work to do. Array codecs that only describe a layout have none.
+  virtual bool has_decode_stage() const noexcept { return kind() == Kind::kBytesToBytes; }
+
+  // Codecs with a decode stage only.
   // Most bytes that encoding n bytes can give in practice, from which buffers are sized; n exactly for codecs that
   // keep the size. A stream that is longer is refused before it is read.
   virtual std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const;
@@ -79,6 +82,9 @@ class Codec {
 struct Context {
   const DataType* dtype = nullptr;   // type of the elements that enter the codec; null for bytes -> bytes in v2
   int zarr_format = 3;
+  // Name under which the metadata asks for the codec, set by make_codec: "blosc" and "numcodecs.blosc" have different
+  // configurations.
+  std::string_view name = {};
 };
 
 // One row of the table of codecs compiled in (generated from codecs/).

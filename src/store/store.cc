@@ -1,15 +1,16 @@
 #include "store/store.h"
 
-#include <unistd.h>
 
 #include <initializer_list>
+
+#include "base/file_read.h"
 
 #include "builtin_store.inc"
 
 namespace headrace::store {
 
 void Object::close() noexcept {
-  if (fd >= 0) ::close(fd);
+  base::close_descriptor(fd);
   fd = -1;
   memory = nullptr;
   size_bytes = 0;

@@ -78,13 +78,16 @@ headrace_library(numa numa.h numa libnuma-dev)
 headrace_library(zstd zstd.h zstd libzstd-dev)
 headrace_library(lz4 lz4.h lz4 liblz4-dev)
 headrace_library(deflate libdeflate.h deflate libdeflate-dev)
-headrace_library(blosc blosc.h blosc libblosc-dev)
-if(HEADRACE_STATIC_DEPS)
-  # What a static c-blosc pulls in by itself.
-  headrace_library(zlib zlib.h z zlib1g-dev)
-  headrace_library(snappy snappy.h snappy libsnappy-dev)
-  target_link_libraries(headrace_dep_blosc INTERFACE headrace_dep_lz4 headrace_dep_zstd headrace_dep_zlib
-                        headrace_dep_snappy)
+if(HEADRACE_DEVELOPER_MODE)
+  # Tests compare with c-blosc; the library decodes its containers without it.
+  headrace_library(blosc blosc.h blosc libblosc-dev)
+  if(HEADRACE_STATIC_DEPS)
+    # What a static c-blosc pulls in by itself.
+    headrace_library(zlib zlib.h z zlib1g-dev)
+    headrace_library(snappy snappy.h snappy libsnappy-dev)
+    target_link_libraries(headrace_dep_blosc INTERFACE headrace_dep_lz4 headrace_dep_zstd headrace_dep_zlib
+                          headrace_dep_snappy)
+  endif()
 endif()
 
 # CUDA is optional: without nvcc the library is complete, less the plug-in.

@@ -26,9 +26,10 @@ function(headrace_target_defaults target)
 endfunction()
 
 # ROWS is the initialiser of the row after its MAKE functions, as the kind's row struct has them.
+# TEST_LINK names libraries that only tests need, such as a reference implementation to compare with.
 function(headrace_plugin name)
-  # PARSE_ARGV keeps a ';' inside a quoted DECLARE; plain ARGN would split there.
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "KIND" "ROWS;DECLARE;SOURCES;LINK;TESTS")
+  # PARSE_ARGV keeps the semicolons of a C++ declaration from splitting it into list elements.
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "KIND" "ROWS;DECLARE;SOURCES;LINK;TESTS;TEST_LINK")
   if(NOT arg_KIND IN_LIST HEADRACE_KINDS)
     message(FATAL_ERROR "headrace_plugin(${name}): KIND must be one of ${HEADRACE_KINDS}")
   endif()
@@ -44,6 +45,7 @@ function(headrace_plugin name)
     set_property(GLOBAL APPEND_STRING PROPERTY HEADRACE_DECLARE_${arg_KIND} "${declaration}\n")
   endforeach()
   headrace_collect_tests(${arg_TESTS})
+  set_property(GLOBAL APPEND PROPERTY HEADRACE_TEST_LINK ${arg_TEST_LINK})
   set_property(GLOBAL APPEND PROPERTY HEADRACE_PARTS "${arg_KIND}/${name}")
 endfunction()
 
@@ -94,7 +96,8 @@ function(headrace_finish_library)
   get_property(link GLOBAL PROPERTY HEADRACE_LINK)
   list(REMOVE_DUPLICATES link)
   add_library(headrace_deps INTERFACE)
-  target_link_libraries(headrace_deps INTERFACE ${link} Threads::Threads ${CMAKE_DL_LIBS})
+  get_property(test_link GLOBAL PROPERTY HEADRACE_TEST_LINK)
+  target_link_libraries(headrace_deps INTERFACE ${link} ${test_link} Threads::Threads ${CMAKE_DL_LIBS})
   foreach(object IN LISTS objects)
     target_sources(headrace PRIVATE $<TARGET_OBJECTS:${object}>)
   endforeach()
@@ -103,6 +106,12 @@ function(headrace_finish_library)
   target_link_libraries(headrace PRIVATE ${link} headrace_flags Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_features(headrace PUBLIC cxx_std_20)
   set_target_properties(headrace PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+  if(BUILD_SHARED_LIBS)
+    # Tests reach into the layers, which a shared library hides: shared builds are for users, without developer mode.
+    target_link_options(headrace PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/tools/cmake/headrace.map
+                        -Wl,--exclude-libs,ALL)
+    set_property(TARGET headrace PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/tools/cmake/headrace.map)
+  endif()
 endfunction()
 
 function(headrace_print_summary)

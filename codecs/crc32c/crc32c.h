@@ -1,0 +1,13 @@
+// CRC-32C (Castagnoli): reflected, initial value and final xor all ones, as in RFC 3720 and the Zarr crc32c codec.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace headrace::codec {
+
+std::uint32_t crc32c(const std::byte* data, std::size_t bytes) noexcept;
+// The same by tables only: the reference for the instruction, and what runs without it.
+std::uint32_t crc32c_portable(const std::byte* data, std::size_t bytes) noexcept;
+
+}  // namespace headrace::codec

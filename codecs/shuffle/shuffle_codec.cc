@@ -1,0 +1,51 @@
+// shuffle as numcodecs has it: byte j of every element, then byte j + 1. The size stays as it was.
+#include <cstring>
+
+#include "codec/config_reader.h"
+#include "codec/stream_codec.h"
+#include "codec/unshuffle.h"
+
+namespace headrace::codec {
+namespace {
+
+class ShuffleCodec final : public StreamCodec {
+ public:
+  explicit ShuffleCodec(std::size_t item_bytes) : item_bytes_(item_bytes) {}
+  std::string_view name() const noexcept override { return "shuffle"; }
+
+  std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override { return decoded_bytes; }
+  bool fixed_size(std::uint64_t decoded_bytes, std::uint64_t& encoded_bytes) const override {
+    encoded_bytes = decoded_bytes;
+    return true;
+  }
+
+ protected:
+  Status decode_stream(Stream& stream, Scratch*) const override {
+    if (stream.exact ? stream.src_bytes != stream.dst_capacity : stream.src_bytes > stream.dst_capacity) {
+      return wrong_size("shuffle", stream.src_bytes, stream);
+    }
+    if (item_bytes_ <= 1) {   // numcodecs leaves the bytes alone
+      std::memcpy(stream.dst, stream.src, stream.src_bytes);
+    } else if (stream.src_bytes % item_bytes_ != 0) {   // numcodecs neither writes nor reads these
+      return corrupt("shuffle: %zu bytes are no whole number of elements of %zu bytes", stream.src_bytes, item_bytes_);
+    } else {
+      unshuffle(stream.src, item_bytes_, stream.src_bytes, stream.dst);
+    }
+    stream.dst_bytes = stream.src_bytes;
+    return {};
+  }
+
+ private:
+  std::size_t item_bytes_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Codec>> make_shuffle(const base::Json& config, const Context& context) {
+  ConfigReader reader(config, context);
+  const std::int64_t item_bytes = reader.integer("elementsize", Need::kOptional, 0, INT32_MAX, 4);
+  HEADRACE_TRY(reader.finish());
+  return std::unique_ptr<Codec>(new ShuffleCodec(static_cast<std::size_t>(item_bytes)));
+}
+
+}  // namespace headrace::codec

@@ -1,0 +1,74 @@
+#include "base/file_read.h"
+
+#include <errno.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/fault.h"
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 0x00000008
+#endif
+
+namespace headrace::base {
+namespace {
+
+constexpr unsigned kMaxInterruptions = 100;
+constexpr std::uint64_t kMaxBytesPerCall = 0x7ffff000;   // Linux moves no more in one call
+
+}  // namespace
+
+CachedRead read_cached(int fd, std::byte* buffer, std::uint64_t length, std::uint64_t offset, std::uint64_t& moved,
+                       int& error) noexcept {
+  int flags = RWF_NOWAIT;
+  moved = 0;
+  unsigned interrupted = 0;
+  while (moved < length) {
+    iovec vec{buffer + moved, static_cast<std::size_t>(std::min(length - moved, kMaxBytesPerCall))};
+    std::int64_t got = ::preadv2(fd, &vec, 1, static_cast<off_t>(offset + moved), flags);
+    if (got < 0) got = -errno;
+    got = HEADRACE_FAULT("base.preadv2", got);
+    if (got > 0) {
+      moved += static_cast<std::uint64_t>(got);
+    } else if (got == 0) {
+      return CachedRead::kEndOfFile;
+    } else if (got == -EAGAIN && flags != 0) {
+      return CachedRead::kNotCached;
+    } else if ((got == -EOPNOTSUPP || got == -ENOSYS) && flags != 0) {
+      flags = 0;
+    } else if ((got != -EINTR && got != -EAGAIN) || ++interrupted > kMaxInterruptions) {
+      error = static_cast<int>(-got);
+      return CachedRead::kFailed;
+    }
+  }
+  return CachedRead::kDone;
+}
+
+Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out) {
+  std::size_t moved = 0;
+  unsigned interrupted = 0;
+  while (moved < out.size()) {
+    std::int64_t got = ::pread(fd, out.data() + moved, out.size() - moved, static_cast<off_t>(offset + moved));
+    if (got < 0) got = -errno;
+    got = HEADRACE_FAULT("base.pread", got);
+    if (got > 0) {
+      moved += static_cast<std::size_t>(got);
+    } else if (got == 0) {
+      return Status(Code::kShort, Layer::kBase, "the file ends after " + std::to_string(moved) + " of the bytes wanted")
+          .with_range(offset, out.size());
+    } else if ((got != -EINTR && got != -EAGAIN) || ++interrupted > kMaxInterruptions) {
+      return Status(Code::kIo, Layer::kBase, "cannot read")
+          .with_range(offset, out.size())
+          .with_errno(static_cast<int>(-got));
+    }
+  }
+  return {};
+}
+
+void close_descriptor(int fd) noexcept {
+  if (fd >= 0) ::close(fd);
+}
+
+}  // namespace headrace::base

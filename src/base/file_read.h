@@ -1,0 +1,26 @@
+// Reading from a descriptor on the calling thread: the only file reads that are not an I/O engine's.
+//
+// Threads: every call from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <headrace/status.h>
+
+namespace headrace::base {
+
+enum class CachedRead : std::uint8_t { kDone, kNotCached, kEndOfFile, kFailed };
+
+// Reads [offset, offset + length) without waiting for a disk; kNotCached as soon as a page is missing. A file system that
+// cannot tell is read with an ordinary, possibly blocking, read. `moved` is how many bytes came; `error` an errno.
+CachedRead read_cached(int fd, std::byte* buffer, std::uint64_t length, std::uint64_t offset, std::uint64_t& moved,
+                       int& error) noexcept;
+
+// All of `out` or a failure: kShort where the file ends first, kIo with errno.
+Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out);
+
+void close_descriptor(int fd) noexcept;
+
+}  // namespace headrace::base

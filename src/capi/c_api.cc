@@ -1,0 +1,366 @@
+// The C API over the C++ one: handles are the C++ objects, and nothing thrown passes the boundary.
+#include <headrace/headrace.h>
+
+#include <headrace/array.h>
+#include <headrace/context.h>
+#include <headrace/device.h>
+#include <headrace/selection.h>
+#include <headrace/status.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/checked.h"
+
+using headrace::Code;
+using headrace::Layer;
+using headrace::Result;
+using headrace::Status;
+
+struct hr_error {
+  hr_code code = HR_INTERNAL;
+  std::string message;
+};
+struct hr_context {
+  headrace::Context value;
+};
+struct hr_store {
+  headrace::Store value;
+};
+struct hr_array {
+  headrace::Array value;
+};
+struct hr_device {
+  headrace::Device value;
+};
+struct hr_buffer {
+  headrace::Buffer value;
+};
+struct hr_completion {
+  headrace::Completion value;
+};
+
+namespace {
+
+static_assert(static_cast<int>(Code::kOk) == HR_OK && static_cast<int>(Code::kInvalidArgument) == HR_INVALID_ARGUMENT &&
+              static_cast<int>(Code::kNotFound) == HR_NOT_FOUND && static_cast<int>(Code::kCorrupt) == HR_CORRUPT &&
+              static_cast<int>(Code::kShort) == HR_SHORT && static_cast<int>(Code::kIo) == HR_IO &&
+              static_cast<int>(Code::kAgainExhausted) == HR_AGAIN_EXHAUSTED &&
+              static_cast<int>(Code::kTimeout) == HR_TIMEOUT && static_cast<int>(Code::kCancelled) == HR_CANCELLED &&
+              static_cast<int>(Code::kResourceExhausted) == HR_RESOURCE_EXHAUSTED &&
+              static_cast<int>(Code::kUnsupported) == HR_UNSUPPORTED &&
+              static_cast<int>(Code::kPermission) == HR_PERMISSION &&
+              static_cast<int>(Code::kDeviceLost) == HR_DEVICE_LOST && static_cast<int>(Code::kForked) == HR_FORKED &&
+              static_cast<int>(Code::kInternal) == HR_INTERNAL);
+
+// Handed out when there is no memory for an error object; hr_error_free knows it.
+hr_error* out_of_memory_error() noexcept {
+  static hr_error error{HR_RESOURCE_EXHAUSTED, "out of memory"};  // fits the string's own buffer
+  return &error;
+}
+
+hr_code report(const Status& status, hr_error** error) noexcept {
+  if (status.ok()) return HR_OK;
+  const hr_code code = static_cast<hr_code>(status.code());
+  if (error != nullptr) {
+    try {
+      *error = new hr_error{code, status.to_string()};
+    } catch (...) {
+      *error = out_of_memory_error();
+    }
+  }
+  return code;
+}
+
+// Runs `body` (which returns a Status) so that whatever happens in it becomes a code and a message.
+template <class Body>
+hr_code guarded(hr_error** error, Body&& body) noexcept {
+  if (error != nullptr) *error = nullptr;
+  try {
+    return report(body(), error);
+  } catch (const std::bad_alloc&) {
+    return report(Status::out_of_memory(), error);
+  } catch (...) {
+    // Nothing below throws on purpose. A length_error from an absurd size is the likely cause.
+    try {
+      return report(Status(Code::kInternal, Layer::kApi, "an exception reached the C API"), error);
+    } catch (...) {
+      return report(Status::out_of_memory(), error);
+    }
+  }
+}
+
+Status invalid(std::string message) { return Status(Code::kInvalidArgument, Layer::kApi, std::move(message)); }
+
+Status require(const void* pointer, const char* name) {
+  if (pointer != nullptr) return {};
+  return invalid(std::string("the argument '") + name + "' is null");
+}
+
+// Copies an option struct of any known version into the newest one. `ends` are the sizes a caller may have been
+// compiled with: each is the end of a field, so that no field is copied in part. A larger struct is from a later
+// header: accepted as long as what we do not know is zero, that is, at its default.
+template <class Options>
+Status take_options(const Options* given, std::span<const std::size_t> ends, Options& out) {
+  constexpr std::size_t kMostBytes = 4096;  // a size beyond this is an uninitialised struct, not a later version
+  std::size_t size = 0;
+  std::memcpy(&size, given, sizeof(size));
+  if (size < ends.front() || size > kMostBytes) {
+    return invalid("the options' size field is " + std::to_string(size) + "; initialise them with the *_INIT macro");
+  }
+  if (size < sizeof(Options) && std::find(ends.begin(), ends.end(), size) == ends.end()) {
+    return invalid("the options' size field is " + std::to_string(size) + ", which is no version of this struct");
+  }
+  if (size > sizeof(Options)) {
+    const char* bytes = reinterpret_cast<const char*>(given);
+    if (std::any_of(bytes + sizeof(Options), bytes + size, [](char c) { return c != 0; })) {
+      return invalid("the options set a field that this version of headrace does not know");
+    }
+  }
+  std::memcpy(&out, given, std::min(size, sizeof(Options)));
+  out.size = sizeof(Options);
+  return {};
+}
+
+template <class T>
+constexpr std::size_t field_end(std::size_t offset) {
+  return offset + sizeof(T);
+}
+
+constexpr std::size_t kContextEnds[] = {
+    field_end<const char*>(offsetof(hr_context_options, engine)),
+    field_end<std::uint32_t>(offsetof(hr_context_options, reserved)),
+    field_end<std::uint64_t>(offsetof(hr_context_options, host_budget_bytes)),
+    field_end<std::uint64_t>(offsetof(hr_context_options, device_budget_bytes)),
+};
+constexpr std::size_t kReadEnds[] = {
+    field_end<std::uint64_t>(offsetof(hr_read_options, data_bytes)),
+    field_end<const std::int64_t*>(offsetof(hr_read_options, strides_bytes)),
+    field_end<void*>(offsetof(hr_read_options, native_stream)),
+};
+
+struct PreparedRead {
+  headrace::Selection selection;
+  headrace::TensorView tensor;
+  headrace::ReadOptions options;
+};
+
+Status prepare(const hr_array* array, const hr_device* device, const hr_read_options* given, PreparedRead& out) {
+  HEADRACE_TRY(require(array, "array"));
+  HEADRACE_TRY(require(device, "device"));
+  HEADRACE_TRY(require(given, "options"));
+  hr_read_options options = HR_READ_OPTIONS_INIT;
+  HEADRACE_TRY(take_options(given, kReadEnds, options));
+
+  if (options.selection != nullptr && options.selection[0] != '\0') {
+    HEADRACE_TRY_ASSIGN(out.selection, headrace::parse_selection(options.selection));
+  }
+  const headrace::ArrayInfo& info = array->value.info();
+  HEADRACE_TRY_ASSIGN(headrace::ResolvedSelection resolved, headrace::resolve_selection(out.selection, info.shape));
+
+  std::optional<std::uint64_t> bytes = info.dtype.item_bytes;
+  bool empty = false;
+  for (std::uint64_t count : resolved.shape) {
+    if (count == 0) empty = true;
+    if (bytes) bytes = headrace::base::checked_mul(*bytes, count);
+  }
+  if (empty) bytes = 0;
+  if (!bytes) return invalid("the selection's size does not fit 64 bits");
+  if (!empty) HEADRACE_TRY(require(options.data, "options.data"));
+  if (options.strides_bytes == nullptr && options.data_bytes < *bytes) {
+    return invalid("the selection decodes to " + std::to_string(*bytes) + " bytes, and options.data_bytes is " +
+                   std::to_string(options.data_bytes));
+  }
+  out.tensor.data = static_cast<std::byte*>(options.data);
+  out.tensor.shape = std::move(resolved.shape);
+  if (options.strides_bytes != nullptr) {
+    out.tensor.strides_bytes.assign(options.strides_bytes, options.strides_bytes + out.tensor.shape.size());
+  }
+  out.options.native_stream = options.native_stream;
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+hr_code hr_error_code(const hr_error* error) { return error == nullptr ? HR_OK : error->code; }
+
+const char* hr_error_message(const hr_error* error) { return error == nullptr ? "" : error->message.c_str(); }
+
+void hr_error_free(hr_error* error) {
+  if (error != nullptr && error != out_of_memory_error()) delete error;
+}
+
+hr_code hr_context_create(const hr_context_options* options, hr_context** out, hr_error** error) {
+  if (out != nullptr) *out = nullptr;
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(out, "out"));
+    hr_context_options known = HR_CONTEXT_OPTIONS_INIT;
+    if (options != nullptr) HEADRACE_TRY(take_options(options, kContextEnds, known));
+    if (known.reserved != 0) return invalid("options.reserved is not zero");
+    headrace::ContextOptions native;
+    if (known.engine != nullptr) native.engine = known.engine;
+    native.threads = known.threads;
+    if (known.host_budget_bytes != 0) native.host_budget_bytes = known.host_budget_bytes;
+    if (known.device_budget_bytes != 0) native.device_budget_bytes = known.device_budget_bytes;
+    HEADRACE_TRY_ASSIGN(headrace::Context context, headrace::Context::create(native));
+    *out = new hr_context{std::move(context)};
+    return {};
+  });
+}
+
+void hr_context_free(hr_context* context) { delete context; }
+
+hr_code hr_store_open(hr_context* context, const char* url, hr_store** out, hr_error** error) {
+  if (out != nullptr) *out = nullptr;
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(out, "out"));
+    HEADRACE_TRY(require(context, "context"));
+    HEADRACE_TRY(require(url, "url"));
+    HEADRACE_TRY_ASSIGN(headrace::Store store, headrace::Store::open(context->value, url));
+    *out = new hr_store{std::move(store)};
+    return {};
+  });
+}
+
+void hr_store_free(hr_store* store) { delete store; }
+
+hr_code hr_array_open(hr_store* store, const char* path, hr_array** out, hr_error** error) {
+  if (out != nullptr) *out = nullptr;
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(out, "out"));
+    HEADRACE_TRY(require(store, "store"));
+    HEADRACE_TRY_ASSIGN(headrace::Array array, headrace::Array::open(store->value, path == nullptr ? "" : path));
+    *out = new hr_array{std::move(array)};
+    return {};
+  });
+}
+
+void hr_array_free(hr_array* array) { delete array; }
+
+uint32_t hr_array_rank(const hr_array* array) {
+  return array == nullptr ? 0 : static_cast<uint32_t>(array->value.info().shape.size());
+}
+
+const uint64_t* hr_array_shape(const hr_array* array) {
+  return array == nullptr ? nullptr : array->value.info().shape.data();
+}
+
+const uint64_t* hr_array_chunk_shape(const hr_array* array) {
+  return array == nullptr ? nullptr : array->value.info().chunk_shape.data();
+}
+
+uint32_t hr_array_item_bytes(const hr_array* array) {
+  return array == nullptr ? 0 : array->value.info().dtype.item_bytes;
+}
+
+const char* hr_array_dtype(const hr_array* array) {
+  return array == nullptr ? "" : array->value.info().dtype.name.c_str();
+}
+
+hr_code hr_device_open(const char* name, hr_device** out, hr_error** error) {
+  if (out != nullptr) *out = nullptr;
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(out, "out"));
+    HEADRACE_TRY(require(name, "name"));
+    HEADRACE_TRY_ASSIGN(headrace::Device device, headrace::Device::open(name));
+    *out = new hr_device{std::move(device)};
+    return {};
+  });
+}
+
+void hr_device_free(hr_device* device) { delete device; }
+
+const char* hr_device_name(const hr_device* device) { return device == nullptr ? "" : device->value.name().c_str(); }
+
+hr_code hr_buffer_allocate(hr_device* device, size_t bytes, hr_buffer** out, hr_error** error) {
+  if (out != nullptr) *out = nullptr;
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(out, "out"));
+    HEADRACE_TRY(require(device, "device"));
+    HEADRACE_TRY_ASSIGN(headrace::Buffer buffer, headrace::Buffer::allocate(device->value, bytes));
+    *out = new hr_buffer{std::move(buffer)};
+    return {};
+  });
+}
+
+void hr_buffer_free(hr_buffer* buffer) { delete buffer; }
+
+void* hr_buffer_data(const hr_buffer* buffer) { return buffer == nullptr ? nullptr : buffer->value.data(); }
+
+hr_code hr_buffer_copy_to_host(const hr_buffer* buffer, size_t offset_bytes, void* dst, size_t bytes,
+                               hr_error** error) {
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(buffer, "buffer"));
+    if (bytes != 0) HEADRACE_TRY(require(dst, "dst"));
+    const std::size_t size = buffer->value.size_bytes();
+    if (offset_bytes > size || bytes > size - offset_bytes) {
+      return invalid("copy of " + std::to_string(bytes) + " bytes at " + std::to_string(offset_bytes) +
+                     " from a buffer of " + std::to_string(size));
+    }
+    if (bytes == 0) return {};
+    return buffer->value.copy_to_host(offset_bytes, static_cast<std::byte*>(dst), bytes);
+  });
+}
+
+hr_code hr_array_read(hr_array* array, hr_device* device, const hr_read_options* options, hr_error** error) {
+  return guarded(error, [&]() -> Status {
+    PreparedRead read;
+    HEADRACE_TRY(prepare(array, device, options, read));
+    return array->value.read(read.selection, read.tensor, device->value, read.options);
+  });
+}
+
+hr_code hr_array_read_async(hr_array* array, hr_device* device, const hr_read_options* options, hr_completion** out,
+                            hr_error** error) {
+  if (out != nullptr) *out = nullptr;
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(out, "out"));
+    PreparedRead read;
+    HEADRACE_TRY(prepare(array, device, options, read));
+    // Room for the handle comes first: once the read runs, the caller must get something to wait for.
+    void* room = ::operator new(sizeof(hr_completion));
+    Result<headrace::Completion> started = Status(Code::kInternal, Layer::kApi, "the read was not started");
+    try {
+      started = array->value.read_async(read.selection, read.tensor, device->value, read.options);
+    } catch (...) {
+      ::operator delete(room);
+      throw;
+    }
+    if (!started.ok()) {
+      ::operator delete(room);
+      return std::move(started).status();
+    }
+    *out = new (room) hr_completion{std::move(started).value()};
+    return {};
+  });
+}
+
+int hr_completion_done(const hr_completion* completion) {
+  return completion == nullptr || completion->value.done() ? 1 : 0;
+}
+
+hr_code hr_completion_wait(hr_completion* completion, hr_error** error) {
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(completion, "completion"));
+    return completion->value.wait();
+  });
+}
+
+void hr_completion_cancel(hr_completion* completion) {
+  if (completion != nullptr) completion->value.cancel();
+}
+
+void hr_completion_free(hr_completion* completion) { delete completion; }
+
+const char* hr_version(void) { return HEADRACE_VERSION; }
+
+}  // extern "C"

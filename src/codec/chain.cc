@@ -1,0 +1,153 @@
+#include "codec/chain.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/checked.h"
+
+namespace headrace::codec {
+namespace {
+
+Status bad_chain(std::string message) { return Status(Code::kCorrupt, Layer::kCodec, std::move(message)); }
+
+std::string list_names(std::span<const std::unique_ptr<Codec>> codecs) {
+  std::string out;
+  for (const auto& codec : codecs) out += (out.empty() ? "" : ", ") + std::string(codec->name());
+  return out;
+}
+
+// array -> array codecs, then one array -> bytes codec (v3), then bytes -> bytes codecs. [v3/core "Codecs"]
+Status check_order(std::span<const std::unique_ptr<Codec>> codecs, bool needs_array_to_bytes) {
+  int array_to_bytes = 0;
+  Kind last = Kind::kArrayToArray;
+  for (const auto& codec : codecs) {
+    if (codec->kind() < last) {
+      return bad_chain("codec '" + std::string(codec->name()) + "' stands too late in the chain [" + list_names(codecs) + "]");
+    }
+    last = codec->kind();
+    array_to_bytes += codec->kind() == Kind::kArrayToBytes;
+  }
+  if (needs_array_to_bytes && array_to_bytes != 1) {
+    return bad_chain("a codec chain needs exactly one array->bytes codec, [" + list_names(codecs) + "] has " +
+                     std::to_string(array_to_bytes));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Chain> Chain::make(std::vector<std::unique_ptr<Codec>> codecs, const DataType& dtype,
+                          const std::vector<std::uint64_t>& chunk_shape, Layout initial, bool needs_array_to_bytes) {
+  HEADRACE_TRY(check_order(codecs, needs_array_to_bytes));
+  Chain chain;
+  chain.codecs_ = std::move(codecs);
+  chain.layout_ = std::move(initial);
+  chain.item_bytes_ = dtype.item_bytes;
+  if (chain.layout_.axis_order.empty()) {
+    chain.layout_.axis_order.resize(chunk_shape.size());
+    std::iota(chain.layout_.axis_order.begin(), chain.layout_.axis_order.end(), std::uint8_t{0});
+  }
+  std::uint64_t bytes = dtype.item_bytes;
+  for (const std::uint64_t extent : chunk_shape) {
+    const auto product = base::checked_mul(bytes, extent);
+    if (!product || *product > (std::uint64_t{1} << 62)) return bad_chain("one chunk is larger than 2^62 bytes");
+    bytes = *product;
+  }
+  chain.decoded_bytes_ = bytes;
+
+  std::vector<std::uint64_t> shape = chunk_shape;
+  for (const auto& codec : chain.codecs_) {
+    if (codec->kind() == Kind::kBytesToBytes) break;
+    HEADRACE_TRY(codec->resolve_layout(dtype, shape, chain.layout_));
+  }
+  chain.strides_bytes_.resize(chunk_shape.size());
+  std::int64_t stride = dtype.item_bytes;
+  for (std::size_t i = chunk_shape.size(); i-- > 0;) {
+    const std::size_t axis = chain.layout_.axis_order[i];
+    chain.strides_bytes_[axis] = stride;
+    stride *= static_cast<std::int64_t>(std::max<std::uint64_t>(chunk_shape[axis], 1));
+  }
+  // Elements whose numbers differ in width or byte order are swapped field by field right after decoding.
+  if (!dtype.stored_swap_runs.empty()) {
+    chain.mixed_swaps_ = dtype.stored_swap_runs;
+  } else if (chain.layout_.byte_swapped && dtype.uniform_swap_width() == 0) {
+    chain.mixed_swaps_ = dtype.swap_runs;
+  }
+
+  // From the elements outwards: what each stage gives is what the one inside it takes.
+  std::uint64_t capacity = bytes;
+  bool exact = true;
+  for (const auto& codec : chain.codecs_) {
+    if (!codec->has_decode_stage()) continue;
+    chain.stages_.push_back({codec.get(), capacity, exact});
+    std::uint64_t encoded = 0;
+    if (exact && codec->fixed_size(capacity, encoded)) {
+      capacity = encoded;
+    } else {
+      capacity = codec->max_encoded_bytes(capacity);
+      exact = false;
+    }
+  }
+  std::reverse(chain.stages_.begin(), chain.stages_.end());
+  chain.max_encoded_bytes_ = capacity;
+  chain.encoded_exact_ = exact;
+  for (std::size_t i = 0; i + 1 < chain.stages_.size(); ++i) {
+    chain.temporary_bytes_ = std::max(chain.temporary_bytes_, chain.stages_[i].capacity);
+  }
+  return chain;
+}
+
+Chain::Workspace Chain::make_workspace() const {
+  Workspace workspace;
+  for (const Stage& stage : stages_) workspace.scratch.push_back(stage.codec->make_scratch());
+  return workspace;
+}
+
+Status Chain::check_encoded_size(std::uint64_t bytes) const {
+  if (encoded_exact_ ? bytes == max_encoded_bytes_ : bytes <= max_encoded_bytes_) return {};
+  const bool is_short = bytes < max_encoded_bytes_;
+  return Status(is_short ? Code::kShort : Code::kCorrupt, Layer::kCodec,
+                "a stored chunk must have " + std::string(encoded_exact_ ? "exactly " : "at most ") +
+                    std::to_string(max_encoded_bytes_) + " bytes, this one has " + std::to_string(bytes));
+}
+
+Status Chain::decode(std::span<const std::byte> src, std::span<std::byte> dst, Workspace& workspace) const {
+  if (dst.size() != decoded_bytes_) return Status(Code::kInternal, Layer::kCodec, "wrong output size for a chunk");
+  HEADRACE_TRY(check_encoded_size(src.size()));
+  if (stages_.empty()) {
+    if (src.data() != dst.data() && !src.empty()) std::memcpy(dst.data(), src.data(), src.size());
+    swap_fields(dst);
+    return {};
+  }
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    const Stage& stage = stages_[i];
+    const bool last = i + 1 == stages_.size();
+    Stream stream;
+    stream.src = src.data();
+    stream.src_bytes = src.size();
+    stream.dst = last ? dst.data() : workspace.temporary[i % 2];
+    stream.dst_capacity = stage.capacity;
+    stream.exact = stage.exact;
+    Status status;
+    stage.codec->decode({&stream, 1}, {&status, 1}, workspace.scratch[i].get());
+    if (!status.ok()) return status;
+    src = {stream.dst, stream.dst_bytes};
+  }
+  swap_fields(dst);
+  return {};
+}
+
+void Chain::swap_fields(std::span<std::byte> elements) const noexcept {
+  if (mixed_swaps_.empty()) return;
+  for (std::size_t item = 0; item + item_bytes_ <= elements.size(); item += item_bytes_) {
+    std::byte* at = elements.data() + item;
+    for (const DataType::SwapRun& run : mixed_swaps_) {
+      for (std::uint32_t i = 0; i < run.count; ++i, at += run.width_bytes) {
+        if (run.width_bytes > 1) std::reverse(at, at + run.width_bytes);
+      }
+    }
+  }
+}
+
+}  // namespace headrace::codec

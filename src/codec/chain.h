@@ -1,0 +1,75 @@
+// Chain: the whole way from a chunk's stored bytes to its decoded elements.
+//
+// Layout-only codecs are folded into one Layout; what is left are the stages that really decode, outermost first. Every
+// buffer size is known before a byte is read, and no stage can produce more.
+//
+// Threads: immutable after make(); decode() on any number of threads, each with its own Workspace.
+// Fails:   make(): kCorrupt for a chain the specification forbids. decode(): what the stage found, naming the codec.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <headrace/dtype.h>
+#include <headrace/status.h>
+
+#include "codec/codec.h"
+
+namespace headrace::codec {
+
+class Chain {
+ public:
+  // `initial` is the layout before the first codec (v2's order "F"). With needs_array_to_bytes (v3) exactly one
+  // array -> bytes codec must be there; v2 chains have none.
+  static Result<Chain> make(std::vector<std::unique_ptr<Codec>> codecs, const DataType& dtype,
+                            const std::vector<std::uint64_t>& chunk_shape, Layout initial, bool needs_array_to_bytes);
+
+  Chain(Chain&&) = default;
+  Chain& operator=(Chain&&) = default;
+
+  std::uint64_t decoded_bytes() const noexcept { return decoded_bytes_; }
+  // Longest stored stream that is accepted; the only accepted length if encoded_exact().
+  std::uint64_t max_encoded_bytes() const noexcept { return max_encoded_bytes_; }
+  bool encoded_exact() const noexcept { return encoded_exact_; }
+  // Stored bytes are the elements: they can be placed, and partly read, without decode().
+  bool raw() const noexcept { return stages_.empty() && mixed_swaps_.empty(); }
+  const Layout& layout() const noexcept { return layout_; }
+  // Byte distance in the decoded chunk between neighbours along each array axis.
+  const std::vector<std::int64_t>& strides_bytes() const noexcept { return strides_bytes_; }
+  std::span<const std::unique_ptr<Codec>> codecs() const noexcept { return codecs_; }
+  // Bytes that each of a Workspace's two buffers needs.
+  std::uint64_t temporary_bytes() const noexcept { return temporary_bytes_; }
+
+  // One thread's working memory for one chain; the buffers are lent by the caller.
+  struct Workspace {
+    std::vector<std::unique_ptr<Scratch>> scratch;   // one per stage
+    std::byte* temporary[2] = {nullptr, nullptr};    // temporary_bytes() each, null if that is 0
+  };
+  Workspace make_workspace() const;
+
+  // REQUIRES: dst.size() == decoded_bytes(). src may be dst where there are no stages.
+  Status decode(std::span<const std::byte> src, std::span<std::byte> dst, Workspace& workspace) const;
+  Status check_encoded_size(std::uint64_t bytes) const;
+
+ private:
+  Chain() = default;
+  void swap_fields(std::span<std::byte> elements) const noexcept;
+  struct Stage {
+    const Codec* codec = nullptr;
+    std::uint64_t capacity = 0;   // of its output
+    bool exact = true;
+  };
+  std::vector<std::unique_ptr<Codec>> codecs_;   // encoding order
+  std::vector<Stage> stages_;                    // decoding order
+  Layout layout_;
+  std::vector<std::int64_t> strides_bytes_;
+  std::vector<DataType::SwapRun> mixed_swaps_;   // empty unless fields differ in byte order
+  std::uint32_t item_bytes_ = 1;
+  std::uint64_t decoded_bytes_ = 0, max_encoded_bytes_ = 0, temporary_bytes_ = 0;
+  bool encoded_exact_ = true;
+};
+
+}  // namespace headrace::codec

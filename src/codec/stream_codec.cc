@@ -1,0 +1,70 @@
+#include "codec/stream_codec.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <new>
+
+namespace headrace::codec {
+namespace {
+
+Status formatted(Code code, const char* format, std::va_list arguments) noexcept {
+  char text[256];
+  std::vsnprintf(text, sizeof text, format, arguments);
+  try {
+    return Status(code, Layer::kCodec, text);
+  } catch (...) {
+    return Status::out_of_memory();
+  }
+}
+
+}  // namespace
+
+Status corrupt(const char* format, ...) noexcept {
+  std::va_list arguments;
+  va_start(arguments, format);
+  Status status = formatted(Code::kCorrupt, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+Status unsupported(const char* format, ...) noexcept {
+  std::va_list arguments;
+  va_start(arguments, format);
+  Status status = formatted(Code::kUnsupported, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+Status wrong_size(std::string_view codec, std::uint64_t got_bytes, const Stream& stream) noexcept {
+  return corrupt("%.*s: stream decodes to %llu bytes, expected %s%zu", static_cast<int>(codec.size()), codec.data(),
+                 static_cast<unsigned long long>(got_bytes), stream.exact ? "" : "at most ", stream.dst_capacity);
+}
+
+void StreamCodec::decode(std::span<Stream> streams, std::span<Status> statuses, Scratch* scratch) const {
+  std::unique_ptr<Scratch> own;   // for callers that keep none: correct, but it allocates
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    Stream& stream = streams[i];
+    stream.dst_bytes = 0;
+    Status status;
+    try {
+      if (scratch == nullptr) {
+        own = make_scratch();
+        scratch = own.get();
+      }
+      if (stream.src_bytes == 0) {
+        status = corrupt("%.*s: stream is empty", static_cast<int>(name().size()), name().data());
+      } else {
+        status = decode_stream(stream, scratch);
+      }
+    } catch (...) {
+      status = Status::out_of_memory();
+    }
+    const bool size_holds = stream.exact ? stream.dst_bytes == stream.dst_capacity
+                                         : stream.dst_bytes <= stream.dst_capacity;
+    if (status.ok() && !size_holds) status = wrong_size(name(), stream.dst_bytes, stream);
+    if (!status.ok()) stream.dst_bytes = 0;
+    statuses[i] = std::move(status);
+  }
+}
+
+}  // namespace headrace::codec

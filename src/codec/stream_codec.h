@@ -1,0 +1,28 @@
+// StreamCodec: what every bytes -> bytes codec has in common.
+//
+// decode() goes through the batch one stream at a time and checks what holds for all formats: an empty stream is
+// corrupt, the decoded size is the one metadata promises, and whatever a library throws ends as that stream's status.
+#pragma once
+
+#include "codec/codec.h"
+
+namespace headrace::codec {
+
+class StreamCodec : public Codec {
+ public:
+  Kind kind() const noexcept final { return Kind::kBytesToBytes; }
+  void decode(std::span<Stream> streams, std::span<Status> statuses, Scratch* scratch) const final;
+
+ protected:
+  // Decodes one stream that is not empty and sets stream.dst_bytes. Never touches bytes outside the two ranges.
+  virtual Status decode_stream(Stream& stream, Scratch* scratch) const = 0;
+};
+
+// Failures built without throwing; printf-like, cut at 255 characters.
+[[gnu::format(printf, 1, 2)]] Status corrupt(const char* format, ...) noexcept;
+[[gnu::format(printf, 1, 2)]] Status unsupported(const char* format, ...) noexcept;
+
+// What a decoder reports when a stream holds or promises another size than metadata gives.
+Status wrong_size(std::string_view codec, std::uint64_t got_bytes, const Stream& stream) noexcept;
+
+}  // namespace headrace::codec

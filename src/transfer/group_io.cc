@@ -1,0 +1,316 @@
+// ReadOperation, per group: open, read what is cached, decode, place.
+#include <algorithm>
+#include <cstring>
+
+#include "base/clock.h"
+#include "base/file_read.h"
+#include "transfer/operation.h"
+
+namespace headrace::transfer {
+namespace {
+
+double seconds_since(std::uint64_t start_ns) { return static_cast<double>(base::now_ns() - start_ns) * 1e-9; }
+
+}  // namespace
+
+void ReadOperation::describe(const Group& group, const Task& task, Lane& lane) const {
+  if (lane.described == &task) return;
+  plan_->describe(group, task, lane.detail);
+  lane.described = &task;
+}
+
+std::byte* ReadOperation::staged_target(Wave& wave, std::uint32_t task_index) const {
+  return wave.slot->pinned + task_index * slab_stride_;
+}
+
+// For a chunk whose stored bytes are its elements: the part of it that the box touches.
+std::uint64_t ReadOperation::raw_span(const Lane& lane, std::uint64_t& first) const {
+  const device::Box& box = lane.detail.box;
+  first = static_cast<std::uint64_t>(box.src - kBoxBase);
+  std::uint64_t last = first;
+  for (int i = 0; i < box.rank; ++i) {
+    const device::BoxDim& dim = box.dim[static_cast<std::size_t>(i)];
+    if (dim.extent == 0) return 0;
+    last += (dim.extent - 1) * static_cast<std::uint64_t>(dim.src_stride_bytes);
+  }
+  return last + plan_->element_op().element_bytes - first;
+}
+
+ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_t group_index, Lane& lane) {
+  const Group& group = wave.tasks.groups[group_index];
+  if (group.length == 0) {
+    for (std::uint32_t i = 0; i < group.task_count; ++i) fill_task(wave, group, group.first_task + i, lane);
+    return GroupResult::kDone;
+  }
+  if (group.source != kNoSource) {
+    return read_group(wave, group_index, *wave.tasks.sources[group.source].object, group.offset, group.length, lane);
+  }
+  const Task& task = wave.tasks.tasks[group.first_task];
+  describe(group, task, lane);
+  store::Object& object = wave.objects[group_index];
+  const std::uint64_t start = base::now_ns();
+  Status status = plan_->store().open(lane.detail.key, object);
+  lane.stats.open_seconds += seconds_since(start);
+  if (status.code() == Code::kNotFound) {
+    fill_task(wave, group, group.first_task, lane);
+    return GroupResult::kDone;
+  }
+  if (status.ok()) {
+    ++lane.stats.objects_opened;
+    status = plan_->chain().check_encoded_size(object.size_bytes);
+    if (!status.ok()) status = std::move(status).with_key(lane.detail.key).with_range(0, object.size_bytes);
+  }
+  GroupResult result = GroupResult::kDone;
+  if (!status.ok()) {
+    fail_task(wave, group, task, lane, std::move(status));
+  } else {
+    std::uint64_t offset = 0, length = object.size_bytes;
+    if (plan_->chain().raw()) length = raw_span(lane, offset);
+    result = read_group(wave, group_index, object, offset, length, lane);
+  }
+  if (result == GroupResult::kDone) object.close();
+  return result;
+}
+
+ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t group_index, const store::Object& object,
+                                                     std::uint64_t offset, std::uint64_t length, Lane& lane) {
+  const Group& group = wave.tasks.groups[group_index];
+  if (length == 0) {
+    // Nothing is stored, or nothing of it is asked for: the decoder judges.
+    decode_group(wave, group_index, kBoxBase, offset, 0, lane);
+    return GroupResult::kDone;
+  }
+  ++lane.stats.requests;
+  if (object.memory != nullptr) {
+    lane.stats.memory_bytes += length;
+    lane.stats.read_bytes += length;
+    decode_group(wave, group_index, object.memory + offset, offset, length, lane);
+    return GroupResult::kDone;
+  }
+  const codec::Chain& chain = plan_->chain();
+  IoJob& job = wave.jobs[group_index];
+  job = IoJob();
+  job.fd = object.fd;
+  job.offset = offset;
+  job.length = length;
+  if (!inline_reads_) return GroupResult::kCold;
+
+  // A raw chunk that is one run of the tensor is read into it; a staged one into its slab.
+  std::byte* target = nullptr;
+  if (chain.raw() && group.task_count == 1) {
+    describe(group, wave.tasks.tasks[group.first_task], lane);
+    if (staged_) {
+      target = staged_target(wave, group.first_task);
+    } else if (lane.detail.whole_chunk && plan_->element_op().swap_width == 1) {
+      target = lane.detail.box.dst;
+    }
+  }
+  if (target == nullptr) target = lane.memory->encoded.reserve(static_cast<std::size_t>(length));
+  if (target == nullptr) {
+    fail_group(wave, group_index, lane, Status::out_of_memory());
+    return GroupResult::kDone;
+  }
+  const std::uint64_t start = base::now_ns();
+  std::uint64_t moved = 0;
+  int error = 0;
+  const base::CachedRead outcome = base::read_cached(object.fd, target, length, offset, moved, error);
+  lane.stats.read_seconds += seconds_since(start);
+  switch (outcome) {
+    case base::CachedRead::kNotCached: return GroupResult::kCold;
+    case base::CachedRead::kEndOfFile:
+      fail_group(wave, group_index, lane,
+                 Status(Code::kShort, Layer::kTransfer,
+                        "the file ends after " + std::to_string(moved) + " of the bytes wanted; was it truncated while being read?")
+                     .with_range(offset, length));
+      return GroupResult::kDone;
+    case base::CachedRead::kFailed:
+      fail_group(wave, group_index, lane,
+                 Status(Code::kIo, Layer::kTransfer, "cannot read").with_range(offset, length).with_errno(error));
+      return GroupResult::kDone;
+    case base::CachedRead::kDone: break;
+  }
+  lane.stats.buffered_bytes += length;
+  lane.stats.read_bytes += length;
+  decode_group(wave, group_index, target, offset, length, lane);
+  return GroupResult::kDone;
+}
+
+// Hands the cold groups of one claim to the I/O service in one call.
+void ReadOperation::post_cold(Wave& wave, Lane& lane) {
+  const std::uint64_t start = base::now_ns();
+  Result<IoService*> service = resources_->io();
+  if (!service.ok()) {
+    for (const std::uint32_t index : lane.cold) {
+      wave.objects[index].close();
+      fail_group(wave, index, lane, service.status());
+    }
+    finish_groups(wave, static_cast<std::uint32_t>(lane.cold.size()), lane);
+    return;
+  }
+  std::uint32_t wave_index = 0;
+  while (waves_[wave_index].get() != &wave) ++wave_index;
+  IoJob* jobs[kMaxGroupsPerClaim];
+  std::size_t count = 0;
+  for (const std::uint32_t index : lane.cold) {
+    IoJob& job = wave.jobs[index];
+    const Group& group = wave.tasks.groups[index];
+    job.sink = this;
+    job.user = (std::uint64_t{wave_index} << 32) | index;
+    const bool own = group.source == kNoSource;
+    if (resources_->options().allow_direct) {
+      if (own) describe(group, wave.tasks.tasks[group.first_task], lane);
+      const std::string& key = own ? lane.detail.key : wave.tasks.sources[group.source].key;
+      const store::Object& object = own ? wave.objects[index] : *wave.tasks.sources[group.source].object;
+      // A file system without O_DIRECT is read through the page cache by the engine's own means.
+      if (Result<int> direct = plan_->store().open_direct(key, object); direct.ok()) {
+        wave.objects[index].close();
+        wave.objects[index].fd = *direct;
+        job.fd = *direct;
+        job.direct = true;
+      }
+    }
+    jobs[count++] = &job;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    jobs_in_flight_ += count;
+    ready_jobs_.reserve(ready_jobs_.size() + jobs_in_flight_);
+  }
+  lane.stats.open_seconds += seconds_since(start);
+  (*service)->submit({jobs, count});
+}
+
+// `data` holds the object's bytes [data_offset, data_offset + data_length).
+void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, const std::byte* data, std::uint64_t data_offset,
+                                 std::uint64_t data_length, Lane& lane) {
+  const Group& group = wave.tasks.groups[group_index];
+  const codec::Chain& chain = plan_->chain();
+  const bool swaps = plan_->element_op().swap_width > 1;
+  for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
+    const Task& task = wave.tasks.tasks[i];
+    if (task.length == 0) {
+      fill_task(wave, group, i, lane);
+      continue;
+    }
+    describe(group, task, lane);
+    const bool whole_object = task.length == kWholeObject;
+    const std::uint64_t length = whole_object ? data_length : task.length;
+    const std::byte* encoded = data + (whole_object ? 0 : task.offset - data_offset);
+    lane.stats.stored_bytes += length;
+
+    // Raw elements are placed from where they are; `skipped` bytes of the chunk were not read.
+    if (chain.raw()) {
+      const std::uint64_t skipped = whole_object ? data_offset : 0;
+      if (!whole_object) {
+        if (Status status = chain.check_encoded_size(length); !status.ok()) {
+          fail_task(wave, group, task, lane, std::move(status));
+          continue;
+        }
+      }
+      if (staged_) {
+        std::byte* target = staged_target(wave, i);
+        if (target != encoded && length > 0) std::memcpy(target, encoded, static_cast<std::size_t>(length));
+        encoded = target;
+      }
+      place_task(wave, i, encoded, skipped, lane);
+      continue;
+    }
+    std::byte* target = nullptr;
+    if (staged_) {
+      target = staged_target(wave, i);
+    } else if (lane.detail.whole_chunk && !swaps) {
+      target = lane.detail.box.dst;
+    } else {
+      target = lane.memory->decoded.reserve(static_cast<std::size_t>(chain.decoded_bytes()));
+    }
+    if (chain.temporary_bytes() > 0) {
+      for (int t = 0; t < 2; ++t) {
+        lane.workspace.temporary[t] = lane.memory->temporary[t].reserve(static_cast<std::size_t>(chain.temporary_bytes()));
+        if (lane.workspace.temporary[t] == nullptr) target = nullptr;
+      }
+    }
+    if (target == nullptr) {
+      fail_task(wave, group, task, lane, Status::out_of_memory());
+      continue;
+    }
+    const std::uint64_t start = base::now_ns();
+    Status status = chain.decode({encoded, static_cast<std::size_t>(length)},
+                                 {target, static_cast<std::size_t>(chain.decoded_bytes())}, lane.workspace);
+    lane.stats.decode_seconds += seconds_since(start);
+    if (!status.ok()) {
+      if (!whole_object) status = std::move(status).with_range(task.offset, task.length);
+      fail_task(wave, group, task, lane, std::move(status));
+      continue;
+    }
+    place_task(wave, i, target, 0, lane);
+  }
+}
+
+// lane.detail describes the task. `decoded` is where byte `skipped` of the decoded chunk lies.
+void ReadOperation::place_task(Wave& wave, std::uint32_t task_index, const std::byte* decoded, std::uint64_t skipped,
+                               Lane& lane) {
+  device::Box& box = lane.detail.box;
+  const device::ElementOp& op = plan_->element_op();
+  const std::uint64_t first = static_cast<std::uint64_t>(box.src - kBoxBase);
+  box.src = decoded + (first - skipped);
+  lane.described = nullptr;   // the box is spent
+  ++lane.stats.chunks;
+  lane.stats.decoded_bytes += box.element_count() * op.element_bytes;
+  chunks_done_.fetch_add(1, std::memory_order_relaxed);
+  if (staged_) {
+    wave.boxes[task_index] = box;
+    return;
+  }
+  if (box.src == box.dst) return;   // decoded or read in place
+  const std::uint64_t start = base::now_ns();
+  device::copy_box(box, op, plan_->fill_element());
+  lane.stats.assemble_seconds += seconds_since(start);
+}
+
+void ReadOperation::fill_task(Wave& wave, const Group& group, std::uint32_t task_index, Lane& lane) {
+  const Task& task = wave.tasks.tasks[task_index];
+  describe(group, task, lane);
+  device::Box& box = lane.detail.box;
+  box.src = nullptr;
+  lane.described = nullptr;
+  ++lane.stats.missing_chunks;
+  lane.stats.decoded_bytes += box.element_count() * plan_->element_op().element_bytes;
+  chunks_done_.fetch_add(1, std::memory_order_relaxed);
+  if (staged_) {
+    wave.boxes[task_index] = box;
+    return;
+  }
+  const std::uint64_t start = base::now_ns();
+  device::copy_box(box, plan_->element_op(), plan_->fill_element());
+  lane.stats.assemble_seconds += seconds_since(start);
+}
+
+void ReadOperation::fail_task(Wave& wave, const Group& group, const Task& task, Lane& lane, Status status) {
+  describe(group, task, lane);
+  const bool own = group.source == kNoSource;
+  const std::string& key = own ? lane.detail.key : wave.tasks.sources[group.source].key;
+  status = std::move(status).with_key(key);
+  if (task.length != kWholeObject && task.length != 0) status = std::move(status).with_range(task.offset, task.length);
+  if (staged_) wave.boxes[static_cast<std::size_t>(&task - wave.tasks.tasks.data())].rank = -1;
+  chunks_done_.fetch_add(1, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  if (options_.collect_errors && status.code() != Code::kDeviceLost) {
+    ChunkError error;
+    error.key = key;
+    error.offset = status.offset().value_or(own ? 0 : task.offset);
+    error.length = status.length().value_or(task.length == kWholeObject ? 0 : task.length);
+    error.status = std::move(status);
+    errors_.push_back(std::move(error));
+    return;
+  }
+  stop_locked(std::move(status));
+}
+
+void ReadOperation::fail_group(Wave& wave, std::uint32_t group_index, Lane& lane, Status status) {
+  const Group& group = wave.tasks.groups[group_index];
+  for (std::uint32_t i = 0; i < group.task_count; ++i) {
+    fail_task(wave, group, wave.tasks.tasks[group.first_task + i], lane, status);
+  }
+}
+
+}  // namespace headrace::transfer

@@ -1,0 +1,223 @@
+#include "transfer/io_service.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/page_buffer.h"
+#include "io/direct_align.h"
+#include "io/request_queue.h"
+
+namespace headrace::transfer {
+namespace {
+
+constexpr std::uint64_t kSlotAlignment = 4096;
+
+// First-fit allocation in the slab. Slots are large and few, so a sorted map of free extents does.
+class SlabMap {
+ public:
+  explicit SlabMap(std::uint64_t bytes) { free_[0] = bytes; }
+  bool allocate(std::uint64_t bytes, std::uint64_t& at) {
+    for (auto it = free_.begin(); it != free_.end(); ++it) {
+      if (it->second < bytes) continue;
+      at = it->first;
+      const std::uint64_t rest = it->second - bytes;
+      free_.erase(it);
+      if (rest > 0) free_[at + bytes] = rest;
+      return true;
+    }
+    return false;
+  }
+  void release(std::uint64_t at, std::uint64_t bytes) {
+    auto it = free_.emplace(at, bytes).first;
+    if (auto next = std::next(it); next != free_.end() && it->first + it->second == next->first) {
+      it->second += next->second;
+      free_.erase(next);
+    }
+    if (it != free_.begin()) {
+      if (auto before = std::prev(it); before->first + before->second == it->first) {
+        before->second += it->second;
+        free_.erase(it);
+      }
+    }
+  }
+
+ private:
+  std::map<std::uint64_t, std::uint64_t> free_;
+};
+
+}  // namespace
+
+class IoService::Impl {
+ public:
+  Impl(std::unique_ptr<io::Engine> made, std::string refused_text, std::size_t slab_bytes)
+      : engine(std::move(made)), refused(std::move(refused_text)), slab_map(slab_bytes), slab_size(slab_bytes) {}
+
+  void run();
+  bool place(IoJob& job);
+  void start_jobs(io::RequestQueue& queue, std::vector<io::IoRequest>& requests, std::vector<IoJob*>& failed);
+  void report(std::vector<IoJob*>& done);
+
+  const std::unique_ptr<io::Engine> engine;
+  const std::string refused;
+  base::PageBuffer slab;
+
+  std::mutex mutex;
+  std::deque<IoJob*> waiting;            // guarded by mutex: not yet placed
+  SlabMap slab_map;                      // guarded by mutex
+  bool dedicated_in_use = false;         // guarded by mutex: one read larger than the slab at a time
+  base::PageBuffer dedicated;            // guarded by dedicated_in_use
+  bool stopping = false;                 // guarded by mutex
+  const std::uint64_t slab_size;
+  std::thread thread;
+};
+
+// Gives the job a place to read into; false while there is none. Mutex held.
+bool IoService::Impl::place(IoJob& job) {
+  const std::uint64_t alignment = job.direct ? io::direct_alignment(job.fd) : 1;
+  job.aligned_offset = base::align_down(job.offset, alignment);
+  const std::uint64_t bytes = base::align_up(job.offset + job.length - job.aligned_offset, std::max(alignment, kSlotAlignment));
+  std::uint64_t at = 0;
+  job.dedicated = bytes > slab_size;
+  if (!job.dedicated) {
+    if (!slab_map.allocate(bytes, at)) return false;
+    job.slot = slab.data() + at;
+  } else {
+    if (dedicated_in_use) return false;
+    job.slot = dedicated.reserve(static_cast<std::size_t>(bytes));
+    dedicated_in_use = true;
+  }
+  job.slot_bytes = bytes;
+  return true;
+}
+
+void IoService::Impl::start_jobs(io::RequestQueue& queue, std::vector<io::IoRequest>& requests,
+                                 std::vector<IoJob*>& failed) {
+  requests.clear();
+  {
+    std::lock_guard lock(mutex);
+    while (!waiting.empty()) {
+      IoJob& job = *waiting.front();
+      if (!place(job)) break;
+      waiting.pop_front();
+      if (job.slot == nullptr) {
+        job.status = Status::out_of_memory();
+        failed.push_back(&job);
+        continue;
+      }
+      io::IoRequest request;
+      request.fd = job.fd;
+      request.offset_bytes = job.aligned_offset;
+      request.buffer = job.slot;
+      const std::uint64_t alignment = job.direct ? io::direct_alignment(job.fd) : 1;
+      const std::uint64_t head = job.offset - job.aligned_offset;
+      request.length_bytes = base::align_up(head + job.length, alignment);
+      request.min_bytes = head + job.length;
+      request.alignment_bytes = static_cast<std::uint32_t>(alignment);
+      request.tag = reinterpret_cast<std::uint64_t>(&job);
+      requests.push_back(request);
+    }
+  }
+  if (!requests.empty()) queue.push(requests);
+}
+
+void IoService::Impl::run() {
+  const std::span<std::byte> whole{slab.data(), static_cast<std::size_t>(slab_size)};
+  (void)engine->register_buffers({&whole, 1});   // an optimisation: without it reads go through the ordinary calls
+  io::RequestQueue queue(*engine);
+  std::vector<io::IoRequest> requests;
+  std::vector<io::Completion> completions(256);
+  std::vector<IoJob*> done;
+  requests.reserve(256);
+  done.reserve(256);
+  for (;;) {
+    done.clear();
+    start_jobs(queue, requests, done);
+    if (!done.empty()) report(done);
+    {
+      std::lock_guard lock(mutex);
+      if (stopping) break;
+    }
+    const std::size_t count = queue.wait(completions, std::chrono::milliseconds(500));
+    done.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      IoJob& job = *reinterpret_cast<IoJob*>(completions[i].tag);
+      job.read_bytes = completions[i].bytes;
+      job.status = std::move(completions[i].status);
+      job.data = job.slot + (job.offset - job.aligned_offset);
+      done.push_back(&job);
+    }
+    if (!done.empty()) report(done);
+  }
+}
+
+// One call for each run of jobs with the same sink.
+void IoService::Impl::report(std::vector<IoJob*>& done) {
+  for (std::size_t begin = 0; begin < done.size();) {
+    IoSink* sink = done[begin]->sink;
+    std::size_t end = begin + 1;
+    while (end < done.size() && done[end]->sink == sink) ++end;
+    sink->on_io_done({done.data() + begin, end - begin});
+    begin = end;
+  }
+}
+
+IoService::IoService(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Result<std::unique_ptr<IoService>> IoService::create(const IoServiceOptions& options) {
+  io::EngineOptions engine_options;
+  engine_options.depth = options.depth;
+  std::string refused;
+  HEADRACE_TRY_ASSIGN(auto engine, io::make_engine(options.engine, engine_options, &refused));
+  auto impl = std::make_unique<Impl>(std::move(engine), std::move(refused), options.slab_bytes);
+  if (impl->slab.reserve(options.slab_bytes) == nullptr) return Status::out_of_memory();
+  try {
+    impl->thread = std::thread([raw = impl.get()] { raw->run(); });
+  } catch (const std::exception& error) {
+    return Status(Code::kResourceExhausted, Layer::kTransfer, "the I/O thread could not be started").with_cause(error.what());
+  }
+  return std::unique_ptr<IoService>(new IoService(std::move(impl)));
+}
+
+IoService::~IoService() {
+  {
+    std::lock_guard lock(impl_->mutex);
+    impl_->stopping = true;
+  }
+  impl_->engine->wake();
+  impl_->thread.join();
+}
+
+const io::EngineInfo& IoService::engine() const noexcept { return impl_->engine->info(); }
+const std::string& IoService::refused_engines() const noexcept { return impl_->refused; }
+
+void IoService::submit(std::span<IoJob* const> jobs) {
+  {
+    std::lock_guard lock(impl_->mutex);
+    impl_->waiting.insert(impl_->waiting.end(), jobs.begin(), jobs.end());
+  }
+  impl_->engine->wake();
+}
+
+void IoService::release(std::span<IoJob* const> jobs) {
+  bool wake = false;
+  {
+    std::lock_guard lock(impl_->mutex);
+    for (IoJob* job : jobs) {
+      if (job->dedicated) {
+        impl_->dedicated_in_use = false;
+      } else {
+        impl_->slab_map.release(static_cast<std::uint64_t>(job->slot - impl_->slab.data()), job->slot_bytes);
+      }
+      job->slot = nullptr;
+    }
+    wake = !impl_->waiting.empty();
+  }
+  if (wake) impl_->engine->wake();
+}
+
+}  // namespace headrace::transfer

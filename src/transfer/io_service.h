@@ -1,0 +1,74 @@
+// IoService: the one thread that owns a Context's I/O engine.
+//
+// Workers hand over a batch of jobs at a time; the service gives each a piece of its registered slab, submits them
+// together and reports each as it completes. A job that finds the slab full waits its turn, which is the back-pressure
+// that bounds memory. Direct reads are widened to the alignment the descriptor asks for.
+//
+// Threads: submit() and release() from any thread; IoSink is called on the service's thread.
+// Owns:    engine, slab, thread. A job and its sink stay the caller's and must live until on_io_done and, for the bytes,
+//          until release().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <headrace/status.h>
+
+#include "io/engine.h"
+
+namespace headrace::transfer {
+
+struct IoJob;
+
+class IoSink {
+ public:
+  virtual ~IoSink() = default;
+  // All jobs of `jobs` are complete; called with no lock held.
+  virtual void on_io_done(std::span<IoJob* const> jobs) noexcept = 0;
+};
+
+struct IoJob {
+  // In
+  int fd = -1;
+  bool direct = false;            // fd was opened with O_DIRECT
+  std::uint64_t offset = 0, length = 0;
+  IoSink* sink = nullptr;
+  std::uint64_t user = 0;
+  // Out
+  const std::byte* data = nullptr;   // `length` bytes, until release()
+  std::uint64_t read_bytes = 0;      // what crossed from the file, alignment included
+  Status status;
+  // The service's own
+  std::byte* slot = nullptr;
+  std::uint64_t slot_bytes = 0;
+  std::uint64_t aligned_offset = 0;
+  bool dedicated = false;
+};
+
+struct IoServiceOptions {
+  std::string engine = "auto";
+  unsigned depth = 64;
+  std::size_t slab_bytes = std::size_t{64} << 20;
+};
+
+class IoService {
+ public:
+  static Result<std::unique_ptr<IoService>> create(const IoServiceOptions& options);
+  ~IoService();
+
+  const io::EngineInfo& engine() const noexcept;
+  const std::string& refused_engines() const noexcept;   // one line each, "" if the first choice worked
+
+  void submit(std::span<IoJob* const> jobs);
+  void release(std::span<IoJob* const> jobs);
+
+ private:
+  class Impl;
+  explicit IoService(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace headrace::transfer

@@ -1,0 +1,141 @@
+// ReadOperation: one read on its way from the store into the caller's tensor.
+//
+// The plan fills waves; workers claim runs of a wave's groups, read what is in the page cache themselves and send the
+// rest to the I/O service in one batch a claim; chunks are decoded into the tensor (devices the CPU can address) or into
+// the wave's pinned slab, which then crosses the bus in one copy call and is placed by one assemble call. A slab comes
+// back by event. Locks are taken per claim and per wave, never per chunk; nothing is allocated once the waves exist.
+//
+// Threads: work() on any number of threads; the rest from any thread.
+// Owns:    waves and lanes; keeps plan, device and resources alive until the read has ended.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <headrace/array.h>
+#include <headrace/stats.h>
+#include <headrace/status.h>
+
+#include "device/device.h"
+#include "transfer/io_service.h"
+#include "transfer/lane.h"
+#include "transfer/plan.h"
+#include "transfer/resources.h"
+#include "transfer/staging.h"
+#include "transfer/worker_pool.h"
+
+namespace headrace::transfer {
+
+class ReadOperation final : public Workload, public IoSink, public std::enable_shared_from_this<ReadOperation> {
+ public:
+  // Fails before anything is read: kResourceExhausted when not even one chunk fits the budgets.
+  static Result<std::shared_ptr<ReadOperation>> create(std::shared_ptr<Resources> resources, std::unique_ptr<Plan> plan,
+                                                       std::shared_ptr<device::Device> device, ReadOptions options);
+  ~ReadOperation() override;
+
+  Progress work() override;
+  void on_io_done(std::span<IoJob* const> jobs) noexcept override;
+
+  // Starts on the pool's workers and returns.
+  void start();
+  // Starts and lets the calling thread work along until the read has ended.
+  Status run();
+  Status wait();
+  bool done() const;
+  void cancel();
+  // REQUIRES: done().
+  const Stats& stats() const { return stats_; }
+  const std::vector<ChunkError>& errors() const { return errors_; }
+
+ private:
+  enum class WaveState : std::uint8_t { kFree, kFilled, kLaunching, kDraining };
+  struct Wave {
+    WaveState state = WaveState::kFree;
+    WaveTasks tasks;
+    std::uint32_t next_group = 0;      // first unclaimed
+    std::uint32_t groups_left = 0;     // not yet finished
+    std::vector<IoJob> jobs;           // one per group, used by cold groups
+    std::vector<store::Object> objects;  // one per group: opened for its job
+    // Staged devices only
+    std::unique_ptr<StagingSlot> slot;
+    std::vector<device::Box> boxes;    // one per task; rank -1: nothing to place
+    std::vector<device::Piece> pieces;
+    bool drained_once = false;
+  };
+  enum class ClaimKind : std::uint8_t { kNone, kFinished, kFill, kGroups, kJobs, kDrain };
+  struct Claim {
+    ClaimKind kind = ClaimKind::kNone;
+    Wave* wave = nullptr;
+    std::uint32_t begin = 0, end = 0;
+  };
+
+  ReadOperation(std::shared_ptr<Resources> resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device,
+                ReadOptions options);
+  Status prepare();
+  Claim claim(std::vector<IoJob*>& jobs);
+  Claim claim_locked(std::vector<IoJob*>& jobs);
+  void fill_wave(Wave& wave, Lane& lane);
+  void run_groups(Wave& wave, std::uint32_t begin, std::uint32_t end, Lane& lane);
+  void run_jobs(std::vector<IoJob*>& jobs, Lane& lane);
+  void drain_wave(Wave& wave, Lane& lane);
+  void finish_groups(Wave& wave, std::uint32_t count, Lane& lane);
+  Status launch_wave(Wave& wave, Lane& lane);
+  Status queue_wave(Wave& wave, bool scattered, Lane& lane);
+  void release_wave_locked(Wave& wave);
+  void stop_locked(Status status);
+  void complete_locked();
+  Lane* acquire_lane();
+  void release_lane(Lane* lane);
+  void report_progress(const Lane& lane);
+
+  // group_io.cc: one group from object to decoded bytes.
+  enum class GroupResult : std::uint8_t { kDone, kCold };
+  GroupResult process_group(Wave& wave, std::uint32_t group_index, Lane& lane);
+  GroupResult read_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
+                         std::uint64_t length, Lane& lane);
+  void post_cold(Wave& wave, Lane& lane);
+  void decode_group(Wave& wave, std::uint32_t group_index, const std::byte* data, std::uint64_t data_offset,
+                    std::uint64_t data_length, Lane& lane);
+  void place_task(Wave& wave, std::uint32_t task_index, const std::byte* decoded, std::uint64_t skipped, Lane& lane);
+  void fill_task(Wave& wave, const Group& group, std::uint32_t task_index, Lane& lane);
+  void fail_task(Wave& wave, const Group& group, const Task& task, Lane& lane, Status status);
+  void fail_group(Wave& wave, std::uint32_t group_index, Lane& lane, Status status);
+  void describe(const Group& group, const Task& task, Lane& lane) const;
+  std::byte* staged_target(Wave& wave, std::uint32_t task_index) const;
+  std::uint64_t raw_span(const Lane& lane, std::uint64_t& first) const;
+
+  static constexpr std::uint32_t kMaxGroupsPerClaim = 64;
+
+  const std::shared_ptr<Resources> resources_;
+  const std::unique_ptr<Plan> plan_;
+  const std::shared_ptr<device::Device> device_;
+  const ReadOptions options_;
+  const bool staged_;
+  bool inline_reads_ = true;             // page-cache reads by the workers
+  std::uint64_t slab_stride_ = 0;        // bytes between decoded chunks in a slab
+  std::uint64_t start_ns_ = 0;
+  std::vector<std::unique_ptr<Wave>> waves_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  std::atomic<bool> stop_{false};
+  // Guarded by mutex_:
+  std::vector<Lane*> free_lanes_;
+  std::vector<Wave*> filled_;            // oldest first
+  std::vector<IoJob*> ready_jobs_;
+  std::size_t jobs_in_flight_ = 0;
+  bool filling_ = false, exhausted_ = false, draining_ = false, done_ = false;
+  Status status_;
+  Stats stats_;
+  std::vector<ChunkError> errors_;
+  std::uint64_t last_progress_ns_ = 0;
+  std::atomic<std::uint64_t> chunks_done_{0};
+};
+
+}  // namespace headrace::transfer

@@ -1,0 +1,79 @@
+#include "transfer/resources.h"
+
+#include <algorithm>
+
+#include "base/fork.h"
+#include "base/page_buffer.h"
+
+namespace headrace::transfer {
+namespace {
+
+Status bad_option(std::string message) {
+  return Status(Code::kInvalidArgument, Layer::kTransfer, std::move(message));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& options) {
+  if (options.waves < 1 || options.waves > 64) return bad_option("waves must be 1 to 64");
+  if (options.threads > 1024) return bad_option("threads must be at most 1024 (0: one per CPU)");
+  if (options.host_budget_bytes < (std::size_t{1} << 20)) return bad_option("host_budget_bytes must be at least 1 MiB");
+  if (options.wave_bytes < 4096) return bad_option("wave_bytes must be at least 4096");
+  bool known = options.engine == "auto";
+  std::string names = "auto";
+  for (const io::EngineRow& row : io::engines()) {
+    known = known || options.engine == row.name;
+    names += std::string(", ") + row.name;
+  }
+  if (!known) return bad_option("no I/O engine named '" + options.engine + "'; choose " + names);
+
+  std::shared_ptr<Resources> resources(new Resources(options));
+  resources->threads_ = options.threads != 0 ? options.threads : base::usable_cpus();
+  resources->fork_generation_ = base::fork_generation();
+  // An engine that was asked for by name must work; "auto" is settled at the first read that needs one.
+  if (options.engine != "auto") {
+    HEADRACE_TRY_ASSIGN(auto* service, resources->io());
+    (void)service;
+  }
+  HEADRACE_TRY_ASSIGN(resources->pool_, WorkerPool::create(resources->threads_));
+  return resources;
+}
+
+Resources::~Resources() {
+  if (base::fork_generation() == fork_generation_) return;
+  // In a forked child the threads do not exist: joining them would hang, and their locks may be held for ever.
+  (void)pool_.release();
+  (void)io_.release();
+}
+
+Status Resources::check_usable() const {
+  if (base::fork_generation() == fork_generation_) return {};
+  return Status(Code::kForked, Layer::kTransfer,
+                "this Context was made before fork(); make a new Context in the child process");
+}
+
+Result<IoService*> Resources::io() {
+  std::lock_guard lock(mutex_);
+  if (io_ == nullptr) {
+    IoServiceOptions io_options;
+    io_options.engine = options_.engine;
+    io_options.slab_bytes = std::max<std::size_t>(options_.host_budget_bytes / 8, std::size_t{256} << 10);
+    HEADRACE_TRY_ASSIGN(io_, IoService::create(io_options));
+  }
+  return io_.get();
+}
+
+std::unique_ptr<LaneMemory> Resources::take_lane_memory() {
+  std::lock_guard lock(mutex_);
+  if (lane_memory_.empty()) return std::make_unique<LaneMemory>();
+  auto memory = std::move(lane_memory_.back());
+  lane_memory_.pop_back();
+  return memory;
+}
+
+void Resources::give_lane_memory(std::unique_ptr<LaneMemory> memory) {
+  std::lock_guard lock(mutex_);
+  lane_memory_.push_back(std::move(memory));
+}
+
+}  // namespace headrace::transfer

@@ -1,0 +1,54 @@
+// Resources: what all reads of one Context share. The inside of headrace::Context.
+//
+// Threads: every call from any thread.
+// Owns:    worker pool, I/O service (started by the first cold read), staging slots, lane memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <headrace/context.h>
+#include <headrace/status.h>
+
+#include "transfer/io_service.h"
+#include "transfer/lane.h"
+#include "transfer/staging.h"
+#include "transfer/worker_pool.h"
+
+namespace headrace::transfer {
+
+class Resources {
+ public:
+  static Result<std::shared_ptr<Resources>> create(const ContextOptions& options);
+  ~Resources();
+
+  const ContextOptions& options() const noexcept { return options_; }
+  unsigned threads() const noexcept { return threads_; }
+  WorkerPool& pool() noexcept { return *pool_; }
+  StagingPool& staging() noexcept { return staging_; }
+
+  // Starts the service at its first use.
+  Result<IoService*> io();
+  // kForked in a child of the process that made this.
+  Status check_usable() const;
+
+  std::unique_ptr<LaneMemory> take_lane_memory();
+  void give_lane_memory(std::unique_ptr<LaneMemory> memory);
+
+ private:
+  explicit Resources(const ContextOptions& options) : options_(options) {}
+
+  ContextOptions options_;
+  unsigned threads_ = 1;
+  std::uint64_t fork_generation_ = 0;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<LaneMemory>> lane_memory_;   // guarded by mutex_
+  std::unique_ptr<IoService> io_;                          // guarded by mutex_
+  StagingPool staging_;
+  std::unique_ptr<WorkerPool> pool_;
+};
+
+}  // namespace headrace::transfer

@@ -1,0 +1,49 @@
+#include "transfer/staging.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+
+namespace headrace::transfer {
+
+StagingSlot::~StagingSlot() {
+  event.reset();
+  stream.reset();
+  if (pinned != nullptr) device->deallocate_pinned(pinned, bytes);
+  if (on_device != nullptr) device->deallocate(on_device, bytes);
+}
+
+Result<std::unique_ptr<StagingSlot>> StagingPool::take(const std::shared_ptr<device::Device>& device, std::size_t bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    for (auto it = free_.begin(); it != free_.end(); ++it) {
+      // A slot far too large stays for the read that needs it.
+      if ((*it)->device != device || (*it)->bytes < bytes) continue;
+      auto slot = std::move(*it);
+      free_.erase(it);
+      return slot;
+    }
+    // What is free is too small: give its memory back before taking more.
+    std::erase_if(free_, [&](const auto& slot) { return slot->device == device; });
+  }
+  auto slot = std::make_unique<StagingSlot>();
+  slot->device = device;
+  slot->bytes = base::align_up(std::max<std::size_t>(bytes, 1), std::size_t{1} << 20);
+  HEADRACE_TRY_ASSIGN(slot->pinned, device->allocate_pinned(slot->bytes));
+  HEADRACE_TRY_ASSIGN(slot->on_device, device->allocate(slot->bytes));
+  HEADRACE_TRY_ASSIGN(slot->stream, device->create_stream());
+  HEADRACE_TRY_ASSIGN(slot->event, device->create_event());
+  return slot;
+}
+
+void StagingPool::give(std::unique_ptr<StagingSlot> slot) {
+  std::lock_guard lock(mutex_);
+  free_.push_back(std::move(slot));
+}
+
+void StagingPool::trim() {
+  std::lock_guard lock(mutex_);
+  free_.clear();
+}
+
+}  // namespace headrace::transfer

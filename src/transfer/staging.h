@@ -1,0 +1,45 @@
+// Staging: pinned slabs, device slabs and streams, kept between reads.
+//
+// Pinning memory takes milliseconds, so a slab once made is lent to one wave after another and given back by event.
+//
+// Threads: every call from any thread.
+// Owns:    everything it lends; the budget bounds how much exists at a time.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <headrace/status.h>
+
+#include "device/device.h"
+
+namespace headrace::transfer {
+
+struct StagingSlot {
+  std::shared_ptr<device::Device> device;
+  std::byte* pinned = nullptr;
+  std::byte* on_device = nullptr;
+  std::size_t bytes = 0;            // of each
+  std::unique_ptr<device::Stream> stream;
+  std::unique_ptr<device::Event> event;
+  ~StagingSlot();
+};
+
+class StagingPool {
+ public:
+  // A slot of at least `bytes`, reused if one is free.
+  Result<std::unique_ptr<StagingSlot>> take(const std::shared_ptr<device::Device>& device, std::size_t bytes);
+  // REQUIRES: the slot's stream is idle.
+  void give(std::unique_ptr<StagingSlot> slot);
+  // Frees slots that are not lent.
+  void trim();
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<StagingSlot>> free_;   // guarded by mutex_
+};
+
+}  // namespace headrace::transfer

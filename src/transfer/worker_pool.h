@@ -1,0 +1,52 @@
+// WorkerPool: the threads that plan, read, decode and assemble, shared by all reads of a Context.
+//
+// A Workload is something that can use several workers at once and says when it has nothing for one more. Workers sleep
+// on one counter that every change of any workload's state advances, so no wake-up is lost and none is per chunk.
+//
+// Threads: every call from any thread.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <headrace/status.h>
+
+namespace headrace::transfer {
+
+class Workload {
+ public:
+  enum class Progress : std::uint8_t { kIdle, kFinished };
+  virtual ~Workload() = default;
+  // Does all it can on the calling thread. kIdle: nothing to do here until the pool is notified.
+  virtual Progress work() = 0;
+};
+
+class WorkerPool {
+ public:
+  // Where the system gives fewer threads than asked, the pool has what it got; no thread at all is an error.
+  static Result<std::unique_ptr<WorkerPool>> create(unsigned threads);
+  ~WorkerPool();
+
+  void add(std::shared_ptr<Workload> workload);   // dropped when work() says kFinished
+  void notify() noexcept;                         // something became workable
+  // Blocks until notify() has been called since `seen` was read, then returns the new value.
+  std::uint64_t generation() const noexcept;
+  std::uint64_t wait(std::uint64_t seen);
+
+ private:
+  WorkerPool() = default;
+  void run();
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t generation_ = 0;                           // guarded by mutex_
+  bool stopping_ = false;                                  // guarded by mutex_
+  std::vector<std::shared_ptr<Workload>> workloads_;       // guarded by mutex_
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace headrace::transfer

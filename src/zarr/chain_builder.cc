@@ -1,0 +1,173 @@
+#include "zarr/chain_builder.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+#include "base/checked.h"
+#include "device/box.h"
+
+namespace headrace::zarr {
+namespace {
+
+// sharding_indexed as an ordinary array -> bytes codec: decodes a whole shard at once. Used where a shard cannot be read
+// in parts (nested shards, codecs before or after the sharding); the planner reads plain shards chunk by chunk.
+class WholeShardCodec final : public codec::Codec {
+ public:
+  WholeShardCodec(std::unique_ptr<Sharding> sharding, std::vector<std::uint64_t> shard_shape, const DataType& dtype,
+                  std::vector<std::byte> fill)
+      : sharding_(std::move(sharding)),
+        shard_shape_(std::move(shard_shape)),
+        op_{dtype.item_bytes, sharding_->inner.layout().byte_swapped ? std::max(dtype.uniform_swap_width(), 1u) : 1u},
+        fill_(std::move(fill)) {}
+
+  std::string_view name() const noexcept override { return "sharding_indexed"; }
+  codec::Kind kind() const noexcept override { return codec::Kind::kArrayToBytes; }
+  bool has_decode_stage() const noexcept override { return true; }
+  // Inner chunks may lie with gaps between them and each may be longer than its elements.
+  std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override {
+    const std::uint64_t inner = sharding_->index.entry_count();
+    const auto payload = base::checked_mul(inner, sharding_->inner.max_encoded_bytes());
+    return std::max(payload.value_or(decoded_bytes), decoded_bytes) + sharding_->index.encoded_bytes();
+  }
+  Status resolve_layout(const DataType&, std::vector<std::uint64_t>&, codec::Layout& layout) const override {
+    if (layout.byte_swapped) return Status(Code::kInternal, Layer::kZarr, "byte order before sharding");
+    return {};
+  }
+
+  struct ShardScratch final : codec::Scratch {
+    codec::Chain::Workspace workspace;
+    std::vector<std::byte> decoded, temporary[2];
+    std::vector<ShardEntry> entries;
+  };
+  std::unique_ptr<codec::Scratch> make_scratch() const override {
+    auto scratch = std::make_unique<ShardScratch>();
+    scratch->workspace = sharding_->inner.make_workspace();
+    return scratch;
+  }
+
+  void decode(std::span<codec::Stream> streams, std::span<Status> statuses, codec::Scratch* scratch) const override {
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      statuses[i] = decode_shard(streams[i], static_cast<ShardScratch&>(*scratch));
+    }
+  }
+
+ private:
+  Status decode_shard(codec::Stream& stream, ShardScratch& scratch) const {
+    const codec::Chain& inner = sharding_->inner;
+    scratch.decoded.resize(static_cast<std::size_t>(inner.decoded_bytes()));
+    for (int i = 0; i < 2 && inner.temporary_bytes() > 0; ++i) {
+      scratch.temporary[i].resize(static_cast<std::size_t>(inner.temporary_bytes()));
+      scratch.workspace.temporary[i] = scratch.temporary[i].data();
+    }
+    HEADRACE_TRY_ASSIGN(const std::uint64_t at, sharding_->index.position(stream.src_bytes));
+    HEADRACE_TRY(sharding_->index.parse({stream.src + at, static_cast<std::size_t>(sharding_->index.encoded_bytes())},
+                                        stream.src_bytes, scratch.entries));
+    const std::size_t rank = shard_shape_.size();
+    std::array<std::uint64_t, kMaxRank> position{};
+    for (const ShardEntry& entry : scratch.entries) {
+      device::Box box;
+      box.rank = static_cast<int>(rank);
+      std::int64_t stride = op_.element_bytes;
+      std::int64_t start = 0;
+      for (std::size_t axis = rank; axis-- > 0;) {
+        box.dim[axis] = {sharding_->inner_shape[axis], inner.strides_bytes()[axis], stride};
+        start += static_cast<std::int64_t>(position[axis] * sharding_->inner_shape[axis]) * stride;
+        stride *= static_cast<std::int64_t>(shard_shape_[axis]);
+      }
+      box.dst = stream.dst + start;
+      if (entry.length != 0) {
+        HEADRACE_TRY(inner.decode({stream.src + entry.offset, static_cast<std::size_t>(entry.length)}, scratch.decoded,
+                                  scratch.workspace)
+                         .with_range(entry.offset, entry.length));
+        box.src = scratch.decoded.data();
+      }
+      device::simplify(box);
+      device::copy_box(box, op_, fill_.data());
+      for (std::size_t axis = rank; axis-- > 0;) {
+        if (++position[axis] < sharding_->inner_grid[axis]) break;
+        position[axis] = 0;
+      }
+    }
+    stream.dst_bytes = stream.dst_capacity;
+    return {};
+  }
+
+  std::unique_ptr<Sharding> sharding_;
+  std::vector<std::uint64_t> shard_shape_;
+  device::ElementOp op_;
+  std::vector<std::byte> fill_;
+};
+
+std::vector<std::byte> fill_or_zeros(const ChunkCodecs& about) {
+  if (about.fill != nullptr && !about.fill->empty()) return *about.fill;
+  return std::vector<std::byte>(about.dtype->item_bytes);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Sharding>> build_sharding(const base::Json& config, const std::vector<std::uint64_t>& shard_shape,
+                                                 const ChunkCodecs& about, int depth) {
+  if (depth >= kMaxShardingDepth) {
+    return Status(Code::kUnsupported, Layer::kZarr,
+                  "sharding nested deeper than " + std::to_string(kMaxShardingDepth) + " levels");
+  }
+  HEADRACE_TRY_ASSIGN(ShardingConfig parsed, parse_sharding(config, shard_shape));
+  std::vector<std::uint64_t> grid(shard_shape.size());
+  std::uint64_t count = 1;
+  for (std::size_t i = 0; i < grid.size(); ++i) {
+    grid[i] = parsed.inner_shape[i] == 0 ? 0 : shard_shape[i] / parsed.inner_shape[i];
+    const auto product = base::checked_mul(count, grid[i]);
+    if (!product || *product > (std::uint64_t{1} << 32)) {
+      return Status(Code::kUnsupported, Layer::kZarr, "a shard with more than 2^32 inner chunks");
+    }
+    count = *product;
+  }
+  HEADRACE_TRY_ASSIGN(codec::Chain inner, build_chain(parsed.codecs, parsed.inner_shape, about, depth + 1));
+
+  static const DataType kIndexType = numeric_type("uint64");
+  std::vector<std::uint64_t> index_shape = grid;
+  index_shape.push_back(2);
+  ChunkCodecs index_about;
+  index_about.dtype = &kIndexType;
+  HEADRACE_TRY_ASSIGN(codec::Chain index_chain, build_chain(parsed.index_codecs, index_shape, index_about, depth + 1));
+  if (!index_chain.encoded_exact()) {
+    return Status(Code::kCorrupt, Layer::kZarr, "index_codecs must keep a fixed size; compressors are not allowed");
+  }
+  for (std::size_t i = 0; i < index_shape.size(); ++i) {
+    if (index_chain.layout().axis_order[i] != i) {
+      return Status(Code::kUnsupported, Layer::kZarr, "a transposed shard index");
+    }
+  }
+  return std::unique_ptr<Sharding>(new Sharding{std::move(parsed.inner_shape), std::move(grid), std::move(inner),
+                                                ShardIndexFormat(std::move(index_chain), count, parsed.index_at_end)});
+}
+
+Result<codec::Chain> build_chain(const std::vector<CodecSpec>& specs, const std::vector<std::uint64_t>& chunk_shape,
+                                 const ChunkCodecs& about, int depth) {
+  std::vector<std::unique_ptr<codec::Codec>> codecs;
+  // Shapes change on the way through transposes, and a shard inside must divide what it really encodes.
+  std::vector<std::uint64_t> shape = chunk_shape;
+  codec::Layout layout = about.initial;
+  if (layout.axis_order.empty()) {
+    layout.axis_order.resize(chunk_shape.size());
+    std::iota(layout.axis_order.begin(), layout.axis_order.end(), std::uint8_t{0});
+  }
+  codec::Context context;
+  context.dtype = about.dtype;
+  context.zarr_format = about.zarr_format;
+  for (const CodecSpec& spec : specs) {
+    if (about.zarr_format == 3 && spec.name == "sharding_indexed") {
+      HEADRACE_TRY_ASSIGN(auto sharding, build_sharding(spec.config, shape, about, depth));
+      codecs.push_back(std::make_unique<WholeShardCodec>(std::move(sharding), shape, *about.dtype, fill_or_zeros(about)));
+      continue;
+    }
+    HEADRACE_TRY_ASSIGN(auto codec, codec::make_codec(spec.name, spec.config, context));
+    if (codec->kind() != codec::Kind::kBytesToBytes) HEADRACE_TRY(codec->resolve_layout(*about.dtype, shape, layout));
+    codecs.push_back(std::move(codec));
+  }
+  return codec::Chain::make(std::move(codecs), *about.dtype, chunk_shape, about.initial, about.zarr_format == 3);
+}
+
+}  // namespace headrace::zarr

@@ -1,0 +1,19 @@
+// Planner: turns a selection of an array into transfer waves.
+#pragma once
+
+#include <memory>
+
+#include <headrace/array.h>
+#include <headrace/selection.h>
+#include <headrace/status.h>
+
+#include "transfer/plan.h"
+#include "zarr/array_impl.h"
+
+namespace headrace::zarr {
+
+// `tensor` has been checked against `selection.shape`; its strides are set.
+Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
+                                                  const ResolvedSelection& selection, const TensorView& tensor);
+
+}  // namespace headrace::zarr

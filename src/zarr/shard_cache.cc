@@ -1,0 +1,61 @@
+#include "base/file_read.h"
+#include "zarr/array_impl.h"
+
+namespace headrace::zarr {
+
+std::shared_ptr<const OpenShard> ShardCache::find(std::uint64_t shard) {
+  std::lock_guard lock(mutex_);
+  const auto found = by_shard_.find(shard);
+  if (found == by_shard_.end()) return nullptr;
+  items_.splice(items_.begin(), items_, found->second);
+  return found->second->open;
+}
+
+void ShardCache::insert(std::uint64_t shard, std::shared_ptr<const OpenShard> open) {
+  std::lock_guard lock(mutex_);
+  if (by_shard_.count(shard) != 0) return;
+  entries_ += open->entries.size();
+  items_.push_front({shard, std::move(open)});
+  by_shard_[shard] = items_.begin();
+  while (items_.size() > 1 && (items_.size() > kMaxShards || entries_ > kMaxEntries)) {
+    entries_ -= items_.back().open->entries.size();
+    by_shard_.erase(items_.back().shard);
+    items_.pop_back();
+  }
+}
+
+}  // namespace headrace::zarr
+
+namespace headrace {
+
+// Null where the shard does not exist.
+Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std::string& key, std::uint64_t number) const {
+  if (auto found = shards.find(number)) return found;
+  auto open = std::make_shared<zarr::OpenShard>();
+  open->object = std::make_shared<store::Object>();
+  store::Object& object = *open->object;
+  Status status = store.impl()->open(key, object);
+  if (status.code() == Code::kNotFound) return std::shared_ptr<const zarr::OpenShard>();
+  if (!status.ok()) return status;
+  const zarr::ShardIndexFormat& format = sharding->index;
+  auto position = format.position(object.size_bytes);
+  if (!position.ok()) return std::move(position).status().with_key(key).with_range(0, object.size_bytes);
+  std::vector<std::byte> copy;
+  std::span<const std::byte> encoded;
+  const auto length = static_cast<std::size_t>(format.encoded_bytes());
+  if (object.memory != nullptr) {
+    encoded = {object.memory + *position, length};
+  } else {
+    copy.resize(length);
+    // Index reads are small and precede everything else of their shard, so they are made where they are needed.
+    if (status = base::read_exactly(object.fd, *position, copy); !status.ok()) return std::move(status).with_key(key);
+    encoded = copy;
+  }
+  status = format.parse(encoded, object.size_bytes, open->entries);
+  if (!status.ok()) return std::move(status).with_key(key).with_range(*position, length);
+  std::shared_ptr<const zarr::OpenShard> done = std::move(open);
+  shards.insert(number, done);
+  return done;
+}
+
+}  // namespace headrace

@@ -1,0 +1,44 @@
+// ShardIndex: where the inner chunks of one shard lie. ("v3/codecs/sharding-indexed" 1.0)
+//
+// Threads: immutable once parsed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <headrace/status.h>
+
+#include "codec/chain.h"
+
+namespace headrace::zarr {
+
+struct ShardEntry {
+  std::uint64_t offset = 0;   // from the start of the shard
+  std::uint64_t length = 0;   // 0: the inner chunk is empty, fill value
+};
+
+// How index bytes become entries; one per array.
+class ShardIndexFormat {
+ public:
+  // `index_chain` decodes a uint64 array of shape [inner grid..., 2].
+  ShardIndexFormat(codec::Chain index_chain, std::uint64_t entry_count, bool at_end);
+
+  std::uint64_t encoded_bytes() const noexcept { return chain_.max_encoded_bytes(); }
+  std::uint64_t entry_count() const noexcept { return entry_count_; }
+  // Position of the index in a shard of this size; kShort if the shard is smaller than its index.
+  Result<std::uint64_t> position(std::uint64_t shard_bytes) const;
+
+  // Checks everything that can be checked: the index's own checksum, every range inside the shard and not wrapping, no
+  // half-empty entry, no entry of zero bytes.
+  Status parse(std::span<const std::byte> encoded, std::uint64_t shard_bytes, std::vector<ShardEntry>& entries) const;
+
+ private:
+  codec::Chain chain_;
+  std::uint64_t entry_count_;
+  bool at_end_;
+};
+
+}  // namespace headrace::zarr

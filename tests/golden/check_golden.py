@@ -1,0 +1,301 @@
+#!/usr/bin/env python3
+"""Runs `headrace read` over known arrays and over stores that it has to refuse.
+
+  check_golden.py --headrace build/tools/headrace [--archive golden.tar.xz] [--data DIR] [--only REGEX] [--jobs 2]
+
+Arrays: exit code 0 and the SHA-256 of the manifest.  Stores to refuse: exit code 1 and exactly one line on stderr, no signal,
+within --timeout seconds, below --max-rss GiB; where the case's level is "safe", reading it is right too.
+
+--data reads a folder tree of tar files with manifest.json, manifest-foreign.json and manifest-invalid.json instead of the archive.
+
+A failure whose message starts with "unsupported" is counted apart when unsupported.txt allows it; see the head of that file.
+Only failures and a summary are printed.  Exit code 1 when anything failed.  Python 3.9 or later, no packages."""
+import argparse
+import collections
+import concurrent.futures
+import fnmatch
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MANIFESTS = ("manifest.json", "manifest-foreign.json", "manifest-invalid.json")
+UNSUPPORTED = re.compile(r"^(?:headrace[^:]*: *)?(?:error: *)?(unsupported\b.*)", re.IGNORECASE)
+
+
+def unpack(archive, target):
+    """Extracts an archive of ours. Links and FIFOs in it are part of the test; they come last, so that nothing is written
+    through them."""
+    with tarfile.open(archive) as tar:
+        links = []
+        for member in tar.getmembers():
+            name = os.path.normpath(member.name)
+            if os.path.isabs(name) or name.split(os.sep)[0] == "..":
+                raise SystemExit(f"{archive}: member {member.name!r} is outside")
+            path = os.path.join(target, name)
+            if member.isdir():
+                os.makedirs(path, exist_ok=True)
+                continue
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            if member.isreg():
+                with open(path, "wb") as out:
+                    shutil.copyfileobj(tar.extractfile(member), out)
+            elif member.issym() or member.isfifo() or member.islnk():
+                links.append((member, path))
+            else:
+                raise SystemExit(f"{archive}: member {member.name!r} is neither file, folder, link nor FIFO")
+        for member, path in links:
+            if member.isfifo():
+                os.mkfifo(path)
+            elif member.issym():
+                os.symlink(member.linkname, path)
+            else:
+                os.link(os.path.join(target, os.path.normpath(member.linkname)), path)
+
+
+def entries_of(manifest):
+    with open(manifest, encoding="utf-8") as file:
+        document = json.load(file)
+    for entry in document.get("arrays", []):
+        refuse = entry.get("must_refuse", False)
+        yield dict(entry, level="must", reason="declared unreadable by its authors") if refuse else entry, refuse
+    for entry in document.get("cases", []):
+        yield entry, True
+
+
+def load(args, scratch):
+    """(entries to read, entries to refuse, names without a known answer), every entry with its folder in "_store"."""
+    arrays, invalid, unknown, roots = [], [], [], {}
+    if args.data:
+        found = [os.path.join(folder, name) for folder, _, files in sorted(os.walk(args.data)) for name in files if name in MANIFESTS]
+    else:
+        root = os.path.join(scratch, "golden")
+        unpack(args.archive, root)
+        found = [os.path.join(root, "manifest.json")]
+    if not found:
+        raise SystemExit(f"no manifest below {args.data}")
+    for manifest in found:
+        folder = os.path.dirname(manifest)
+        for entry, refuse in entries_of(manifest):
+            entry.setdefault("name", entry["store"] + "/" + entry.get("array", ""))
+            entry.setdefault("category", "invalid" if refuse else "arrays")
+            if not re.search(args.only, entry["name"]) or (args.no_invalid and refuse) or (args.no_valid and not refuse):
+                continue
+            if not refuse and entry.get("sha256") is None:
+                unknown.append(entry["name"])
+                continue
+            archive = entry.get("archive")
+            if archive is None:
+                base = folder
+            else:
+                path = os.path.join(folder, archive)
+                if path not in roots:
+                    roots[path] = os.path.join(scratch, f"{len(roots):03d}")
+                    unpack(path, roots[path])
+                base = roots[path]
+            entry["_store"] = os.path.join(base, entry["store"])
+            (invalid if refuse else arrays).append(entry)
+    return arrays, invalid, unknown
+
+
+def peak_kib(pid):
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            for line in file:
+                if line.startswith("VmHWM"):
+                    return int(line.split()[1])
+    except OSError:
+        pass
+    return 0
+
+
+Run = collections.namedtuple("Run", "code stderr killed seconds peak_mib")
+
+
+def run(command, timeout, max_kib):
+    """killed: "timeout" or "memory", or empty. code: the exit code, negative for a signal."""
+    start, killed, peak = time.monotonic(), "", 0
+    with tempfile.TemporaryFile() as err:
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=err, start_new_session=True)
+        except OSError as error:
+            raise SystemExit(f"cannot start {command[0]}: {error}")
+        pause = 0.001
+        while True:
+            done, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if done:
+                code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+                process.returncode = code
+                peak = max(peak, usage.ru_maxrss)
+                break
+            peak = max(peak, peak_kib(process.pid))
+            if not killed and (time.monotonic() - start > timeout or peak > max_kib):
+                killed = "memory" if peak > max_kib else "timeout"
+                os.killpg(process.pid, signal.SIGKILL)
+            time.sleep(pause)
+            pause = min(0.01, pause * 1.5)
+        if not killed and peak > max_kib:
+            killed = "memory"
+        err.seek(0)
+        text = err.read(65536).decode("utf-8", "replace")
+    return Run(code, text, killed, time.monotonic() - start, peak // 1024)
+
+
+def digest(path):
+    sha = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            sha.update(block)
+    return sha.hexdigest(), os.path.getsize(path)
+
+
+def check(args, entry, refuse, out):
+    """("ok" | "unsupported" | "fail", detail)"""
+    target = entry["_store"] + ("/" + entry["array"] if entry.get("array") else "")
+    result = run([args.headrace, "read", target, "--device", args.device, "--raw", "-o", out], args.timeout, args.max_rss * 1048576)
+    lines = [line for line in result.stderr.splitlines() if line.strip()]
+    said = lines[0] if lines else ""
+    try:
+        if result.killed:
+            return "fail", f"{result.killed}: {result.seconds:.1f} s, {result.peak_mib} MiB"
+        if result.code < 0:
+            return "fail", f"signal {-result.code}: {said}"
+        match = UNSUPPORTED.match(said)
+        if result.code == 1 and match and len(lines) == 1 and allowed(args.allow, entry):
+            return "unsupported", match.group(1)
+        if refuse:
+            if result.code == 0:
+                return ("ok", "") if entry.get("level") == "safe" else ("fail", f"accepted, though {entry['reason']}")
+            if result.code != 1:
+                return "fail", f"exit code {result.code}, not 1: {said}"
+            return ("ok", "") if len(lines) == 1 else ("fail", f"{len(lines)} lines on stderr, not one: {' | '.join(lines)[:200]}")
+        if result.code != 0:
+            return "fail", f"exit code {result.code}: {said}"
+        if not os.path.exists(out):
+            return "fail", "no output"
+        sha, size = digest(out)
+        return ("ok", "") if sha == entry["sha256"] else ("fail", f"other bytes: {size}, expected {entry.get('nbytes')}")
+    finally:
+        if os.path.exists(out):
+            os.remove(out)
+
+
+def names_in(value):
+    """Every codec name in a manifest entry's codec fields."""
+    if isinstance(value, dict):
+        for key in ("id", "name"):
+            if isinstance(value.get(key), str):
+                yield value[key]
+        for inner in value.values():
+            yield from names_in(inner) if isinstance(inner, (dict, list)) else ()
+    elif isinstance(value, list):
+        for inner in value:
+            yield from [inner] if isinstance(inner, str) else names_in(inner)
+
+
+def facts(entry):
+    """What the lines of unsupported.txt are compared with."""
+    dtype = entry.get("dtype")
+    return {
+        "name": [entry["name"]], "category": [entry["category"]], "store": [entry["store"]],
+        "codec": [n for key in ("codecs", "compressor", "filters") for n in names_in(entry.get(key))],
+        "dtype": [dtype if isinstance(dtype, str) else json.dumps(dtype)],
+    }
+
+
+def allowed(patterns, entry):
+    known = facts(entry)
+    for pattern in patterns:
+        kind, _, rest = pattern.partition(":")
+        values, text = (known[kind], rest) if kind in known and rest else (known["name"], pattern)
+        if any(fnmatch.fnmatchcase(value, text) for value in values):
+            patterns[pattern] += 1
+            return True
+    return False
+
+
+def feature(message):
+    """The codec or feature that a message names: its first quoted word, else the words after "unsupported"."""
+    quoted = re.search(r"[\"'`]([^\"'`]+)[\"'`]", message)
+    return quoted.group(1) if quoted else re.sub(r"^unsupported[:,]?\s*", "", message, flags=re.IGNORECASE)[:60]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--headrace", required=True, help="the command-line tool")
+    parser.add_argument("--archive", default=os.path.join(HERE, "golden.tar.xz"))
+    parser.add_argument("--data", help="folder of tar files and manifests, instead of the archive")
+    parser.add_argument("--unsupported", default=os.path.join(HERE, "unsupported.txt"))
+    parser.add_argument("--only", default="", help="regular expression on names")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--device", default="host")
+    parser.add_argument("--timeout", type=float, default=20, help="seconds for one read")
+    parser.add_argument("--max-rss", type=float, default=1, help="GiB for one read")
+    parser.add_argument("--no-invalid", action="store_true")
+    parser.add_argument("--no-valid", action="store_true")
+    parser.add_argument("--strict-optional", action="store_true", help="failures of optional arrays count too")
+    parser.add_argument("--list-unsupported", action="store_true", help="print the name of every unsupported entry")
+    parser.add_argument("--json", help="write every result to this file")
+    args = parser.parse_args()
+    args.headrace = os.path.abspath(args.headrace) if os.sep in args.headrace else args.headrace
+    with open(args.unsupported, encoding="utf-8") as file:
+        args.allow = {line.strip(): 0 for line in file if line.strip() and not line.startswith("#")}
+    scratch = tempfile.mkdtemp(prefix="headrace-golden-")
+    try:
+        failed = report(args, scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    sys.exit(1 if failed else 0)
+
+
+def report(args, scratch):
+    arrays, invalid, unknown = load(args, scratch)
+    jobs = [(entry, False) for entry in arrays] + [(entry, True) for entry in invalid]
+    count, features, rows, failed, other = collections.Counter(), collections.Counter(), [], 0, 0
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        futures = [pool.submit(check, args, entry, refuse, os.path.join(scratch, f"out{i}")) for i, (entry, refuse) in enumerate(jobs)]
+        for (entry, refuse), future in zip(jobs, futures):
+            outcome, detail = future.result()
+            detail = detail.replace(scratch, "")
+            optional = entry.get("optional", False) and not args.strict_optional
+            kind = "refuse" if refuse else "optional" if optional else "array"
+            count[kind, outcome] += 1
+            count[kind] += 1
+            rows.append({"name": entry["name"], "kind": kind, "class": entry.get("class"), "result": outcome, "detail": detail})
+            if outcome == "unsupported":
+                features[feature(detail)] += 1
+                if args.list_unsupported:
+                    print(f"unsupported {entry['name']}: {detail}")
+            elif outcome == "fail":
+                if optional and not detail.startswith(("signal", "timeout", "memory")):
+                    other += 1
+                    print(f"fail (optional) {entry['name']}: {detail}", flush=True)
+                else:
+                    failed += 1
+                    print(f"FAIL {entry['name']} [{entry.get('class', entry['category'])}]: {detail}", flush=True)
+    for kind, verb in (("array", "arrays equal"), ("optional", "optional arrays equal"), ("refuse", "stores handled as they should be")):
+        if count[kind]:
+            print(f"{count[kind, 'ok']} of {count[kind]} {verb}, {count[kind, 'unsupported']} unsupported, {count[kind, 'fail']} failed")
+    if features:
+        print("unsupported by feature: " + ", ".join(f"{name} {n}" for name, n in features.most_common()))
+    if unknown:
+        print(f"{len(unknown)} arrays without a known answer not read")
+    if not jobs:
+        print("nothing to check")
+        failed = 1
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump({"failed": failed, "results": rows}, file, indent=1)
+    return failed
+
+
+if __name__ == "__main__":
+    main()

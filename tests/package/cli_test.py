@@ -1,0 +1,355 @@
+#!/usr/bin/env python3
+"""The command line tool's contract: exit codes, one-line errors, and outputs that are whole or absent.
+
+  cli_test.py PATH_TO_HEADRACE [NAME...]
+
+The stores are written here by hand. NAME limits the run to tests whose name contains it."""
+import hashlib
+import json
+import os
+import pathlib
+import pty
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import traceback
+import zlib
+
+HEADRACE = ""
+OK, FAILED, USAGE = 0, 1, 2
+
+
+def cli(*arguments, **extra):
+    environment = dict(os.environ, LC_ALL="C")
+    return subprocess.run([HEADRACE, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
+                          env=environment, timeout=60, **extra)
+
+
+def expect(code, *arguments, says="", **extra):
+    """Runs and checks the exit code; a failure must be exactly one line in the documented form."""
+    done = cli(*arguments, **extra)
+    stderr = done.stderr.decode("utf-8", "replace")
+    what = f"headrace {' '.join(map(str, arguments))} -> {done.returncode}: {stderr!r}"
+    assert done.returncode == code, f"{what}, expected {code}"
+    if code != OK:
+        assert stderr.startswith("headrace: ") and stderr.endswith("\n") and stderr.count("\n") == 1, f"{what}: not one line"
+        assert stderr.count("; ") >= 2, f"{what}: not '<what>; <where>; <what to do>'"
+    assert says in stderr, f"{what}: does not say {says!r}"
+    return done
+
+
+def v2_array(path, shape, chunks, dtype, items, compressor=None, missing=(), fill=0, attributes=None):
+    """`items`: flat list of packed element bytes in C order. Shapes of rank 1 and 2 only."""
+    path.mkdir(parents=True)
+    (path / ".zarray").write_text(json.dumps({
+        "zarr_format": 2, "shape": shape, "chunks": chunks, "dtype": dtype, "fill_value": fill, "order": "C",
+        "filters": None, "compressor": {"id": "zlib", "level": 1} if compressor == "zlib" else None}))
+    if attributes is not None:
+        (path / ".zattrs").write_text(json.dumps(attributes))
+    rows, columns = (shape + [1])[:2]
+    chunk_rows, chunk_columns = (chunks + [1])[:2]
+    blank = bytes(len(items[0])) if items else b"\0"
+    for i in range(-(-rows // chunk_rows)):
+        for j in range(-(-columns // chunk_columns)):
+            key = f"{i}.{j}" if len(shape) == 2 else str(i)
+            if key in missing:
+                continue
+            raw = b"".join(items[r * columns + c] if r < rows and c < columns else blank
+                           for r in range(i * chunk_rows, (i + 1) * chunk_rows)
+                           for c in range(j * chunk_columns, (j + 1) * chunk_columns))
+            (path / key).write_bytes(zlib.compress(raw, 1) if compressor == "zlib" else raw)
+
+
+def floats(count):
+    return [struct.pack("<f", i / 2) for i in range(count)]
+
+
+class Fixture:
+    def __init__(self, root):
+        self.root = root
+        self.data = b"".join(floats(77))
+        v2_array(root / "a.zarr", [11, 7], [4, 3], "<f4", floats(77), "zlib", attributes={"unit": "K"})
+        group = root / "g.zarr"
+        group.mkdir()
+        (group / ".zgroup").write_text('{"zarr_format": 2}')
+        v2_array(group / "one", [5], [2], "<i2", [struct.pack("<h", i) for i in range(5)])
+        (group / "sub").mkdir()
+        (group / "sub" / ".zgroup").write_text('{"zarr_format": 2}')
+        v2_array(group / "sub" / "two", [4, 4], [2, 2], "<f4", floats(16), "zlib", missing=("0.1",), fill=1.5)
+        shutil.copytree(group, root / "broken.zarr")
+        bad = root / "broken.zarr" / "bad"
+        bad.mkdir()
+        (bad / ".zarray").write_text('{"zarr_format": 2, "shape": ')
+        shutil.copytree(group, root / "corrupt.zarr")
+        (root / "corrupt.zarr" / "sub" / "two" / "1.1").write_bytes(b"not zlib at all")
+        (root / "corrupt.zarr" / "one" / "1").write_bytes(b"\x01")       # short
+        v3 = root / "v3.zarr"
+        v3.mkdir()
+        (v3 / "zarr.json").write_text(json.dumps({
+            "zarr_format": 3, "node_type": "array", "shape": [6], "data_type": "int32", "fill_value": 9,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}], "dimension_names": ["time"],
+            "attributes": {}}))
+        (v3 / "c").mkdir()
+        (v3 / "c" / "0").write_bytes(struct.pack("<4i", 1, 2, 3, 4))
+        huge = root / "huge.zarr"
+        huge.mkdir()
+        (huge / ".zarray").write_text(json.dumps({
+            "zarr_format": 2, "shape": [1 << 40, 1 << 20], "chunks": [1024, 1024], "dtype": "<f8", "compressor": None,
+            "fill_value": 0, "order": "C", "filters": None}))
+        (root / "plain").mkdir()
+        (root / "plain" / "file.txt").write_text("nothing here")
+        (root / "file.txt").write_text("nothing here")
+
+    def leftovers(self, folder):
+        return [p.name for p in folder.iterdir() if ".headrace-" in p.name]
+
+
+def test_usage(f):
+    a = f.root / "a.zarr"
+    for arguments in ([], ["frobnicate"], ["read"], ["info"], ["verify"], ["read", ""], ["read", a, "--nonsense"],
+                      ["read", a, "extra"], ["read", a, "--engine", "steam"], ["verify", a, "--engine", "steam"],
+                      ["read", a, "--device", "abacus"], ["read", a, "--device", "cuda:x"], ["read", a, "--device", "cuda:"],
+                      ["read", a, "--threads", "-1"], ["read", a, "--threads", "many"], ["read", a, "--threads", "99999"],
+                      ["read", a, "-o", f.root / "x", "--raw", "--npy"], ["read", a, "--raw"], ["read", a, "--npy"],
+                      ["read", a, "-o"], ["info", a, "--select", ":"]):
+        expect(USAGE, *arguments)
+    assert not (f.root / "x").exists()
+
+
+def test_help_and_version(f):
+    for arguments in (["--help"], ["info", "--help"], ["read", "--help"], ["verify", "--help"]):
+        out = expect(OK, *arguments).stdout.decode()
+        assert "Examples:" in out, out
+    assert expect(OK, "--version").stdout.decode().startswith("headrace 0.")
+
+
+def test_selection_text(f):
+    for text in ("a", "1:2:3:4", "0:10 5", "::0", "::-1", "...,...", "1.5", "99999999999999999999", ":,"):
+        done = cli("read", f.root / "a.zarr", "--select", text)
+        assert done.returncode in (FAILED, USAGE) or text == ":,", (text, done)
+    for text in ("a", "1:2:3:4", "0:10 5", "1.5"):
+        expect(USAGE, "read", f.root / "a.zarr", "--select", text, says="--select")
+    for text in ("11", "-12", "0,7", "0,0,0"):
+        expect(FAILED, "read", f.root / "a.zarr", "--select", text)
+
+
+def test_missing_and_not_zarr(f):
+    for verb in ("info", "read", "verify"):
+        expect(FAILED, verb, f.root / "nowhere.zarr", says="nowhere.zarr")
+        expect(FAILED, verb, f.root / "plain", says="plain")
+        expect(FAILED, verb, f.root / "file.txt", says="file.txt")
+        expect(FAILED, verb, "ftp://example.org/x")
+    expect(FAILED, "read", f.root / "a.zarr" / "nothing")
+
+
+def test_newline_in_path(f):
+    expect(FAILED, "info", str(f.root / "no\nsuch\x1b[31m"))
+    expect(USAGE, "read", f.root / "a.zarr", "--select", "a\nb")
+
+
+def test_group_where_array_wanted(f):
+    expect(FAILED, "read", f.root / "g.zarr", says="group")
+
+
+def test_read_raw(f):
+    out = f.root / "out.bin"
+    expect(OK, "read", f.root / "a.zarr", "-o", out)
+    assert out.read_bytes() == f.data
+    expect(OK, "read", f.root / "a.zarr", "--select", "2:9:3, -1", "-o", out, "--raw")
+    assert out.read_bytes() == b"".join(f.data[4 * (7 * r + 6):][:4] for r in (2, 5, 8))
+    expect(OK, "read", f.root / "v3.zarr", "-o", out)
+    assert struct.unpack("<6i", out.read_bytes()) == (1, 2, 3, 4, 9, 9)
+    expect(OK, "read", f.root / "g.zarr/sub/two", "-o", out)
+    assert struct.unpack("<16f", out.read_bytes())[2:4] == (1.5, 1.5)
+    assert not f.leftovers(f.root)
+
+
+def test_every_engine_and_device_gives_the_same(f):
+    digest = hashlib.sha256(f.data).hexdigest()
+    for engine in ("auto", "threads"):
+        for device in ("host", "host-staged"):
+            for threads in (1, 3):
+                out = expect(OK, "read", f.root / "a.zarr", "--engine", engine, "--device", device, "--threads", threads,
+                             "--sha256").stdout.decode()
+                assert digest in out, out
+
+
+def test_read_npy(f):
+    out = f.root / "out.npy"
+    expect(OK, "read", f.root / "a.zarr", "-o", out)
+    content = out.read_bytes()
+    assert content[:8] == b"\x93NUMPY\x01\x00"
+    length = struct.unpack("<H", content[8:10])[0]
+    header = eval(content[10:10 + length].decode("ascii"))
+    assert header == {"descr": "<f4", "fortran_order": False, "shape": (11, 7)}, header
+    assert (10 + length) % 64 == 0 and content[10 + length:] == f.data
+    expect(OK, "read", f.root / "a.zarr", "-o", out, "--raw")
+    assert out.read_bytes() == f.data
+
+
+def test_standard_output(f):
+    for target in ("-", "/dev/stdout"):
+        done = expect(OK, "read", f.root / "a.zarr", "-o", target, "--sha256")
+        assert done.stdout == f.data
+        assert hashlib.sha256(f.data).hexdigest() in done.stderr.decode()
+    expect(OK, "read", f.root / "a.zarr", "-o", "/dev/null")
+
+
+def test_json(f):
+    data = json.loads(expect(OK, "read", f.root / "a.zarr", "--json", "--sha256", "--select", "0:4").stdout)
+    assert data["shape"] == [4, 7] and data["decoded_bytes"] == 112 and data["array_shape"] == [11, 7], data
+    assert data["sha256"] == hashlib.sha256(f.data[:112]).hexdigest() and data["output"] is None
+    stats = data["stats"]
+    assert stats["decoded_bytes"] == 112 and stats["chunks"] == 3 and stats["missing_chunks"] == 0, stats
+    assert stats["read_bytes"] == sum(stats[k] for k in ("direct_bytes", "engine_bytes", "buffered_bytes", "memory_bytes")), stats
+
+    data = json.loads(expect(OK, "info", f.root / "a.zarr", "--json").stdout)
+    assert (data["node_type"], data["zarr_format"], data["shape"], data["chunk_shape"]) == ("array", 2, [11, 7], [4, 3])
+    assert data["data_type"] == "float32" and data["attributes"] == {"unit": "K"} and data["chunk_count"] == 9
+    assert data["decoded_bytes"] == len(f.data) and data["stored_objects"] == 9 and data["shard_shape"] is None
+    assert data["stored_bytes"] == sum(p.stat().st_size for p in (f.root / "a.zarr").iterdir() if p.name[0] != ".")
+    assert all(set(c) == {"name", "gpu"} for c in data["codecs"]) and any("zlib" in c["name"] for c in data["codecs"]), data
+
+    data = json.loads(expect(OK, "info", f.root / "v3.zarr", "--json").stdout)
+    assert data["zarr_format"] == 3 and data["dimension_names"] == ["time"] and data["fill_value"] == "9", data
+
+    data = json.loads(expect(OK, "verify", f.root / "g.zarr", "--json").stdout)
+    assert data["ok"] and data["arrays"] == 2 and data["missing_chunks"] == 1 and data["bad_chunks"] == [], data
+
+
+def test_info_text(f):
+    out = expect(OK, "info", f.root / "a.zarr").stdout.decode()
+    for word in ("Zarr v2", "[11, 7]", "float32", "[4, 3]", "zlib", "CPU", "308"):
+        assert word in out, (word, out)
+    out = expect(OK, "info", f.root / "g.zarr").stdout.decode()
+    assert [line.split()[0] for line in out.splitlines() if line.lstrip().startswith("/")] == ["/one", "/sub", "/sub/two"], out
+
+
+def test_broken_node_is_shown(f):
+    out = expect(OK, "info", f.root / "broken.zarr").stdout.decode()
+    assert "cannot be opened" in out and "/sub/two" in out, out
+    data = json.loads(expect(OK, "info", f.root / "broken.zarr", "--json").stdout)
+    assert [n["path"] for n in data["nodes"] if "error" in n] == ["bad"], data
+    expect(FAILED, "info", f.root / "broken.zarr" / "bad")
+    done = expect(FAILED, "verify", f.root / "broken.zarr", says="1 unreadable array")
+    assert b"unreadable" in done.stdout
+
+
+def test_verify_lists_bad_chunks(f):
+    out = expect(FAILED, "verify", f.root / "corrupt.zarr", says="2 bad chunks").stdout.decode()
+    lines = [line for line in out.splitlines() if line.startswith("bad chunk")]
+    assert len(lines) == 2 and "one/1" in lines[0] and "sub/two/1.1" in lines[1], out
+    done = expect(FAILED, "verify", f.root / "corrupt.zarr", "--json")
+    data = json.loads(done.stdout)
+    assert not data["ok"] and data["bad_chunk_count"] == 2, data
+    assert {"array", "key", "offset", "length", "code", "cause"} <= set(data["bad_chunks"][0]), data
+    assert expect(OK, "verify", f.root / "g.zarr").stdout.count(b"\n") == 1
+    # The read fails at the same place and leaves no output.
+    out = f.root / "corrupt.bin"
+    expect(FAILED, "read", f.root / "corrupt.zarr/sub/two", "-o", out, says="1.1")
+    assert not out.exists() and not f.leftovers(f.root)
+
+
+def test_too_large(f):
+    expect(FAILED, "read", f.root / "huge.zarr", "--device", "host", says="bytes")
+    out = f.root / "huge.bin"
+    expect(OK, "read", f.root / "huge.zarr", "--device", "host", "--select", "-1, -2:", "-o", out)
+    assert out.read_bytes() == bytes(16)
+    expect(OK, "info", f.root / "huge.zarr")
+
+
+def test_unwritable_output(f):
+    a = f.root / "a.zarr"
+    expect(FAILED, "read", a, "-o", f.root / "no" / "such" / "folder.bin")
+    expect(FAILED, "read", a, "-o", f.root)                       # a directory
+    expect(FAILED, "read", a, "-o", "/proc/version")
+    expect(FAILED, "read", a, "-o", f.root / ("n" * 300))
+    if os.geteuid() != 0:
+        locked = f.root / "locked"
+        locked.mkdir(mode=0o500)
+        expect(FAILED, "read", a, "-o", locked / "x.bin")
+
+
+def test_disk_full(f):
+    expect(FAILED, "read", f.root / "a.zarr", "-o", "/dev/full", says="No space left")
+    expect(FAILED, "read", f.root / "a.zarr", "--npy", "-o", "/dev/full", says="No space left")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([HEADRACE, "info", f.root / "a.zarr"], stdout=full, stderr=subprocess.PIPE)
+        assert done.returncode == FAILED and done.stderr.count(b"\n") == 1, done
+    # A file that may not grow beyond 100 bytes: the old content stays, nothing is left beside it.
+    out = f.root / "full" / "out.bin"
+    out.parent.mkdir()
+    out.write_bytes(b"before")
+
+    def limit():
+        import signal
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+    expect(FAILED, "read", f.root / "a.zarr", "--engine", "threads", "-o", out, preexec_fn=limit)
+    assert out.read_bytes() == b"before" and list(out.parent.iterdir()) == [out]
+
+
+def test_output_is_replaced_whole(f):
+    out, link = f.root / "real.bin", f.root / "link.bin"
+    out.write_bytes(b"old")
+    out.chmod(0o640)
+    link.symlink_to(out)
+    expect(OK, "read", f.root / "a.zarr", "-o", link)
+    assert link.is_symlink() and out.read_bytes() == f.data and out.stat().st_mode & 0o777 == 0o640
+
+
+def test_text_reports(f):
+    done = expect(OK, "read", f.root / "a.zarr")
+    assert done.stdout.count(b"\n") == 1 and b"decoded" in done.stdout and done.stderr == b"", done
+    done = expect(OK, "read", f.root / "a.zarr", "-o", f.root / "quiet.bin")
+    assert done.stdout == b"" and done.stderr == b"", done
+    out = expect(OK, "read", f.root / "a.zarr", "--stats").stdout.decode()
+    for word in ("stored", "over the bus", "decoded", "page cache", "direct", "plan", "assemble", "wall", "engine"):
+        assert word in out, (word, out)
+
+
+def test_no_progress_bar_for_short_work(f):
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(HEADRACE, [HEADRACE, "read", str(f.root / "a.zarr"), "-o", "/dev/null"])
+    seen = b""
+    while True:
+        try:
+            piece = os.read(terminal, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        seen += piece
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 0 and seen == b"", (status, seen)
+
+
+def main():
+    global HEADRACE
+    HEADRACE = os.path.abspath(sys.argv[1])
+    tests = [(n, t) for n, t in globals().items()
+             if n.startswith("test_") and (len(sys.argv) == 2 or any(w in n for w in sys.argv[2:]))]
+    failures = 0
+    for name, test in tests:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                test(Fixture(pathlib.Path(folder)))
+                print(f"ok    {name}")
+            except Exception as error:
+                failures += 1
+                print(f"FAIL  {name}: {error or ''}")
+                if not isinstance(error, AssertionError) or not str(error):
+                    traceback.print_exc(file=sys.stdout)
+    print(f"{len(tests)} tests, {failures} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""An installed headrace serves a project that knows nothing of this tree, as a static and as a shared library.
+
+  install_consumer_test.py --source DIR --build DIR --work DIR --type static|shared [--configure ARG]...
+
+static installs the build it is given; shared configures and builds one beside it first. Then: install into an empty
+prefix, configure tests/package/consumer against it, build, run, and run the installed command line tool."""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+MISSING = "missing from the installation"
+
+
+def run(*command, **extra):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **extra)
+    if done.returncode != 0:
+        print("+", " ".join(str(c) for c in command), f"-> {done.returncode}")
+        print((done.stdout + done.stderr)[-4000:])
+        sys.exit(1)
+    return done.stdout
+
+
+def write_store(path):
+    path.mkdir(parents=True, exist_ok=True)
+    (path / ".zarray").write_text(json.dumps({
+        "zarr_format": 2, "shape": [10, 10], "chunks": [5, 10], "dtype": "|u1", "compressor": None, "fill_value": 0,
+        "filters": None, "order": "C"}))
+    (path / "0.0").write_bytes(bytes(range(50)))
+    (path / "1.0").write_bytes(bytes(range(50, 100)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--work", type=pathlib.Path, required=True)
+    parser.add_argument("--type", choices=("static", "shared"), required=True)
+    parser.add_argument("--configure", action="append", default=[])
+    arguments = parser.parse_args()
+    # The compiler cache may reuse what the main build compiled, though the directory differs.
+    os.environ["CCACHE_NOHASHDIR"] = "1"
+
+    build = arguments.build
+    if arguments.type == "shared":
+        build = arguments.work / "shared-build"
+        run("cmake", "-S", arguments.source, "-B", build, "-G", "Ninja", "-DBUILD_SHARED_LIBS=ON",
+            "-DHEADRACE_DEVELOPER_MODE=OFF", "-DHEADRACE_INSTALL=ON", "-DHEADRACE_CUDA=OFF", *arguments.configure)
+        run("cmake", "--build", build, "--parallel", "2")
+
+    prefix = arguments.work / f"{arguments.type}-prefix"
+    consumer = arguments.work / f"{arguments.type}-consumer"
+    for folder in (prefix, consumer):
+        shutil.rmtree(folder, ignore_errors=True)
+    run("cmake", "--install", build, "--prefix", prefix)
+
+    lib = next((p for p in (prefix / "lib", prefix / "lib64", *prefix.glob("lib/*-linux-gnu")) if list(p.glob("libheadrace*"))), None)
+    assert lib, f"library {MISSING}"
+    # Every public header, and nothing else.
+    public = sorted(p.name for p in (arguments.source / "include/headrace").glob("*.h"))
+    installed = sorted(p.name for p in (prefix / "include/headrace").iterdir())
+    assert installed == public, f"headers: {installed} instead of {public}"
+
+    run("cmake", "-S", arguments.source / "tests/package/consumer", "-B", consumer, "-G", "Ninja",
+        f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release")
+    run("cmake", "--build", consumer)
+
+    store = arguments.work / "store.zarr"
+    write_store(store)
+    for program in ("consumer_cxx", "consumer_c"):
+        out = run(consumer / program, store).strip()
+        assert out == str(sum(range(100))), f"{program} printed {out!r}"
+    tool = prefix / "bin/headrace"
+    assert tool.exists(), f"bin/headrace {MISSING}"
+    environment = {k: v for k, v in os.environ.items() if k not in ("LD_LIBRARY_PATH", "HEADRACE_PLUGIN_DIR")}
+    version = run(tool, "--version", env=environment).strip()
+    assert version.startswith("headrace "), version
+    # The installation must stand without the tree it was built in.
+    config = next(prefix.rglob("headrace-config.cmake")).read_text()
+    assert str(arguments.build) not in config and str(arguments.source) not in config, "the config names the build tree"
+    if arguments.type == "shared":
+        run(sys.executable, arguments.source / "tests/package/library_symbols_test.py", "--shared", lib / "libheadrace.so")
+    print(f"{arguments.type}: installed, found, linked, run; {version}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+// What tests of codecs share: making one from JSON text, decoding between guard pages, and damaging streams.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codec/codec.h"
+#include "tests/support/guard_buffer.h"
+
+namespace headrace::test {
+
+using Bytes = std::vector<std::byte>;
+
+inline Result<std::unique_ptr<codec::Codec>> try_make(std::string_view name, std::string_view config, int format = 3) {
+  auto json = base::parse_json(config);
+  if (!json.ok()) return json.status();
+  codec::Context context;
+  context.zarr_format = format;
+  return codec::make_codec(name, *json, context);
+}
+
+inline std::unique_ptr<codec::Codec> make(std::string_view name, std::string_view config = "{}", int format = 3) {
+  auto made = try_make(name, config, format);
+  EXPECT_TRUE(made.ok()) << made.status().to_string();
+  return made.ok() ? std::move(made).value() : nullptr;
+}
+
+// Expects the configuration to be refused as corrupt with a message that holds `word`.
+inline void expect_refused(std::string_view name, std::string_view config, std::string_view word, int format = 3) {
+  auto made = try_make(name, config, format);
+  ASSERT_FALSE(made.ok()) << name << " took " << config;
+  EXPECT_EQ(made.status().code(), Code::kCorrupt) << made.status().to_string();
+  EXPECT_NE(made.status().message().find(word), std::string::npos) << made.status().message();
+}
+
+struct Decoded {
+  Status status;
+  Bytes bytes;
+};
+
+// Decodes between guard pages, flush right and flush left; both must agree, and canaries must hold.
+class Decoder {
+ public:
+  explicit Decoder(const codec::Codec& codec) : codec_(codec), scratch_(codec.make_scratch()) {}
+
+  Decoded operator()(std::span<const std::byte> encoded, std::size_t capacity, bool exact = true) {
+    Decoded right = run(encoded, capacity, exact, Flush::kRight);
+    Decoded left = run(encoded, capacity, exact, Flush::kLeft);
+    EXPECT_EQ(right.status.code(), left.status.code());
+    EXPECT_EQ(right.bytes, left.bytes);
+    return right;
+  }
+
+ private:
+  Decoded run(std::span<const std::byte> encoded, std::size_t capacity, bool exact, Flush flush) {
+    GuardBuffer in(encoded, flush), out(capacity, flush);
+    codec::Stream stream{.src = in.data(), .src_bytes = in.size(), .dst = out.data(), .dst_capacity = capacity,
+                         .dst_bytes = 12345, .exact = exact};
+    Decoded result;
+    codec_.decode({&stream, 1}, {&result.status, 1}, scratch_.get());
+    EXPECT_TRUE(in.intact());
+    EXPECT_TRUE(out.intact());
+    EXPECT_EQ(std::memcmp(in.data(), encoded.data(), encoded.size()), 0) << "the encoded bytes were changed";
+    if (result.status.ok()) {
+      EXPECT_TRUE(!exact || stream.dst_bytes == capacity);
+      EXPECT_LE(stream.dst_bytes, capacity);
+      result.bytes.assign(out.data(), out.data() + stream.dst_bytes);
+    } else {
+      EXPECT_EQ(stream.dst_bytes, 0u);
+      const Code code = result.status.code();
+      EXPECT_TRUE(code == Code::kCorrupt || code == Code::kUnsupported) << result.status.to_string();
+      EXPECT_FALSE(result.status.message().empty());
+    }
+    return result;
+  }
+
+  const codec::Codec& codec_;
+  std::unique_ptr<codec::Scratch> scratch_;
+};
+
+// Every truncation, every bit of the first 64 bytes flipped, and garbage behind the end: each must end in a status.
+// `every_change_is_seen` says that the format detects all of them, so none may succeed with other bytes.
+inline void damage(const codec::Codec& codec, const Bytes& encoded, std::size_t capacity,
+                   bool every_change_is_seen = false) {
+  Decoder decode(codec);
+  const Decoded whole = decode(encoded, capacity);
+  ASSERT_TRUE(whole.status.ok()) << whole.status.to_string();
+  for (std::size_t length = 0; length < encoded.size(); ++length) {
+    EXPECT_FALSE(decode({encoded.data(), length}, capacity).status.ok()) << "cut to " << length;
+  }
+  for (std::size_t bit = 0; bit < 8 * std::min<std::size_t>(64, encoded.size()); ++bit) {
+    Bytes changed = encoded;
+    changed[bit / 8] ^= std::byte{1} << (bit % 8);
+    const Decoded result = decode(changed, capacity);
+    EXPECT_TRUE(!every_change_is_seen || !result.status.ok() || result.bytes == whole.bytes) << "bit " << bit;
+  }
+  for (const std::byte extra : {std::byte{0}, std::byte{0xFF}}) {
+    for (const std::size_t count : {1, 3, 8, 40}) {
+      Bytes longer = encoded;
+      longer.insert(longer.end(), count, extra);
+      EXPECT_FALSE(decode(longer, capacity).status.ok()) << count << " trailing bytes";
+    }
+  }
+  EXPECT_FALSE(decode(encoded, capacity + 1).status.ok());
+  EXPECT_TRUE(capacity == 0 || !decode(encoded, capacity - 1).status.ok());
+}
+
+inline Bytes to_bytes(std::string_view text) {
+  const auto* data = reinterpret_cast<const std::byte*>(text.data());
+  return {data, data + text.size()};
+}
+
+enum class Content { kRandom, kZeros, kSmooth, kText };
+
+// Deterministic test data. kSmooth is a slowly rising sequence of 4-byte numbers, which shuffles well.
+inline Bytes sample(std::size_t bytes, Content content, unsigned seed = 1) {
+  Bytes out(bytes);
+  std::mt19937 random(seed);
+  std::uint32_t value = 1000;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    switch (content) {
+      case Content::kRandom: out[i] = static_cast<std::byte>(random()); break;
+      case Content::kZeros: break;
+      case Content::kSmooth:
+        if (i % 4 == 0) value += static_cast<std::uint32_t>(random() % 200);
+        out[i] = static_cast<std::byte>(value >> (8 * (i % 4)));
+        break;
+      case Content::kText:
+        out[i] = static_cast<std::byte>("the quick brown fox "[(i + (random() % 50 == 0 ? 7 : 0)) % 20]);
+        break;
+    }
+  }
+  return out;
+}
+
+}  // namespace headrace::test

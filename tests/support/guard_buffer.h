@@ -1,0 +1,63 @@
+// GuardBuffer: bytes with an unmapped page on either side, so that one byte too far is a fault and not a coincidence.
+//
+// A guard touches the data on one side only; the slack on the other side, less than a page, holds canaries. Tests run
+// with the data flush left and flush right.
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+
+namespace headrace::test {
+
+enum class Flush { kLeft, kRight };
+
+class GuardBuffer {
+ public:
+  GuardBuffer(std::size_t bytes, Flush flush) : bytes_(bytes) {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    body_bytes_ = bytes == 0 ? page : (bytes + page - 1) / page * page;
+    map_bytes_ = body_bytes_ + 2 * page;
+    void* map = mmap(nullptr, map_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED) std::abort();
+    map_ = static_cast<std::byte*>(map);
+    body_ = map_ + page;
+    if (mprotect(body_, body_bytes_, PROT_READ | PROT_WRITE) != 0) std::abort();
+    data_ = flush == Flush::kLeft ? body_ : body_ + body_bytes_ - bytes;
+    std::memset(body_, kCanary, body_bytes_);
+  }
+  GuardBuffer(std::span<const std::byte> content, Flush flush) : GuardBuffer(content.size(), flush) {
+    if (!content.empty()) std::memcpy(data_, content.data(), content.size());
+  }
+  ~GuardBuffer() { munmap(map_, map_bytes_); }
+  GuardBuffer(const GuardBuffer&) = delete;
+  GuardBuffer& operator=(const GuardBuffer&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return bytes_; }
+  std::span<std::byte> span() const { return {data_, bytes_}; }
+
+  // Whether nothing has been written outside the data.
+  bool intact() const {
+    for (const std::byte* at = body_; at != body_ + body_bytes_; ++at) {
+      if (at >= data_ && at < data_ + bytes_) continue;
+      if (*at != std::byte{kCanary}) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr unsigned char kCanary = 0xA5;
+  std::size_t bytes_;
+  std::size_t body_bytes_ = 0;
+  std::size_t map_bytes_ = 0;
+  std::byte* map_ = nullptr;
+  std::byte* body_ = nullptr;
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace headrace::test

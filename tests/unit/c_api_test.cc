@@ -1,0 +1,209 @@
+// The C API refuses misuse with a code and a message instead of crashing: null arguments, struct sizes, buffers that are
+// too small, names that do not exist.
+#include <gtest/gtest.h>
+#include <headrace/headrace.h>
+
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace {
+
+class CApi : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = std::filesystem::path(testing::TempDir()) / ("c_api_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(directory_);
+    std::ofstream(directory_ / ".zarray")
+        << R"({"zarr_format": 2, "shape": [4, 6], "chunks": [2, 6], "dtype": "<u2", "compressor": null,)"
+        << R"( "fill_value": 7, "filters": null, "order": "C"})";
+    ASSERT_EQ(hr_context_create(nullptr, &context_, &error_), HR_OK) << message();
+    ASSERT_EQ(hr_store_open(context_, directory_.c_str(), &store_, &error_), HR_OK) << message();
+    ASSERT_EQ(hr_array_open(store_, nullptr, &array_, &error_), HR_OK) << message();
+    ASSERT_EQ(hr_device_open("host", &device_, &error_), HR_OK) << message();
+  }
+  void TearDown() override {
+    hr_error_free(error_);
+    hr_device_free(device_);
+    hr_array_free(array_);
+    hr_store_free(store_);
+    hr_context_free(context_);
+    std::filesystem::remove_all(directory_);
+  }
+  std::string message() const { return hr_error_message(error_); }
+  // Expects `code` in both the result and the error, and a message of one line; frees the error.
+  void expect(hr_code result, hr_code code) {
+    EXPECT_EQ(result, code) << message();
+    EXPECT_EQ(hr_error_code(error_), code);
+    EXPECT_EQ(message().empty(), code == HR_OK);
+    EXPECT_EQ(message().find('\n'), std::string::npos);
+    hr_error_free(error_);
+    error_ = nullptr;
+  }
+
+  std::filesystem::path directory_;
+  hr_error* error_ = nullptr;
+  hr_context* context_ = nullptr;
+  hr_store* store_ = nullptr;
+  hr_array* array_ = nullptr;
+  hr_device* device_ = nullptr;
+};
+
+TEST_F(CApi, NullArgumentsAreRefused) {
+  hr_store* store = nullptr;
+  hr_array* array = nullptr;
+  hr_device* device = nullptr;
+  hr_buffer* buffer = nullptr;
+  hr_completion* completion = nullptr;
+  hr_read_options options = HR_READ_OPTIONS_INIT;
+  expect(hr_context_create(nullptr, nullptr, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_store_open(nullptr, "x", &store, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_store_open(context_, nullptr, &store, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_store_open(context_, "x", nullptr, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_array_open(nullptr, "", &array, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_array_open(store_, "", nullptr, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_device_open(nullptr, &device, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_device_open("host", nullptr, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_buffer_allocate(nullptr, 1, &buffer, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_buffer_allocate(device_, 1, nullptr, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_buffer_copy_to_host(nullptr, 0, nullptr, 0, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_array_read(nullptr, device_, &options, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_array_read(array_, nullptr, &options, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_array_read(array_, device_, nullptr, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);   // data is null
+  expect(hr_array_read_async(array_, device_, &options, nullptr, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_array_read_async(array_, device_, &options, &completion, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_completion_wait(nullptr, &error_), HR_INVALID_ARGUMENT);
+  EXPECT_EQ(store, nullptr);
+  EXPECT_EQ(array, nullptr);
+  EXPECT_EQ(completion, nullptr);
+}
+
+TEST_F(CApi, NullHandlesAreHarmless) {
+  hr_error_free(nullptr);
+  hr_context_free(nullptr);
+  hr_store_free(nullptr);
+  hr_array_free(nullptr);
+  hr_device_free(nullptr);
+  hr_buffer_free(nullptr);
+  hr_completion_free(nullptr);
+  hr_completion_cancel(nullptr);
+  EXPECT_EQ(hr_completion_done(nullptr), 1);
+  EXPECT_EQ(hr_error_code(nullptr), HR_OK);
+  EXPECT_STREQ(hr_error_message(nullptr), "");
+  EXPECT_EQ(hr_array_rank(nullptr), 0u);
+  EXPECT_EQ(hr_array_shape(nullptr), nullptr);
+  EXPECT_EQ(hr_array_chunk_shape(nullptr), nullptr);
+  EXPECT_EQ(hr_array_item_bytes(nullptr), 0u);
+  EXPECT_STREQ(hr_array_dtype(nullptr), "");
+  EXPECT_STREQ(hr_device_name(nullptr), "");
+  EXPECT_EQ(hr_buffer_data(nullptr), nullptr);
+  // Without a place for the error the code still tells.
+  EXPECT_EQ(hr_store_open(nullptr, nullptr, nullptr, nullptr), HR_INVALID_ARGUMENT);
+}
+
+TEST_F(CApi, StructSizes) {
+  hr_context* context = nullptr;
+  hr_context_options options{};   // size never set
+  expect(hr_context_create(&options, &context, &error_), HR_INVALID_ARGUMENT);
+  options.size = sizeof(options) - 3;   // in the middle of a field
+  expect(hr_context_create(&options, &context, &error_), HR_INVALID_ARGUMENT);
+  options.size = ~std::size_t{0};
+  expect(hr_context_create(&options, &context, &error_), HR_INVALID_ARGUMENT);
+  options.size = sizeof(options);
+  options.reserved = 1;
+  expect(hr_context_create(&options, &context, &error_), HR_INVALID_ARGUMENT);
+
+  // A caller with an older, shorter struct: what it does not have is at its default, whatever lies behind it.
+  std::memset(&options, 0xAB, sizeof(options));
+  options.size = offsetof(hr_context_options, threads);
+  options.engine = "auto";
+  expect(hr_context_create(&options, &context, &error_), HR_OK);
+  hr_context_free(context);
+
+  // A caller with a newer, longer one.
+  struct Longer {
+    hr_context_options known;
+    std::uint64_t later;
+  } longer{HR_CONTEXT_OPTIONS_INIT, 0};
+  longer.known.size = sizeof(longer);
+  context = nullptr;
+  expect(hr_context_create(&longer.known, &context, &error_), HR_OK);
+  hr_context_free(context);
+  longer.later = 1;
+  context = nullptr;
+  expect(hr_context_create(&longer.known, &context, &error_), HR_INVALID_ARGUMENT);
+  EXPECT_EQ(context, nullptr);
+}
+
+TEST_F(CApi, BuffersThatAreTooSmall) {
+  unsigned char data[48];
+  hr_read_options options = HR_READ_OPTIONS_INIT;
+  options.data = data;
+  options.data_bytes = 47;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
+  options.data_bytes = 48;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
+  options.data_bytes = 0;
+  options.data = nullptr;
+  options.selection = "0:0";   // nothing to write, so nowhere to write it is fine
+  expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
+
+  hr_buffer* buffer = nullptr;
+  expect(hr_buffer_allocate(device_, 16, &buffer, &error_), HR_OK);
+  expect(hr_buffer_copy_to_host(buffer, 17, data, 0, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_buffer_copy_to_host(buffer, 8, data, 9, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_buffer_copy_to_host(buffer, 8, data, ~std::size_t{0}, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_buffer_copy_to_host(buffer, 16, nullptr, 0, &error_), HR_OK);
+  hr_buffer_free(buffer);
+}
+
+TEST_F(CApi, NamesThatDoNotExist) {
+  hr_context_options options = HR_CONTEXT_OPTIONS_INIT;
+  options.engine = "steam";
+  hr_context* context = nullptr;
+  expect(hr_context_create(&options, &context, &error_), HR_INVALID_ARGUMENT);
+  hr_device* device = nullptr;
+  expect(hr_device_open("abacus", &device, &error_), HR_INVALID_ARGUMENT);
+  hr_array* array = nullptr;
+  expect(hr_array_open(store_, "nowhere", &array, &error_), HR_NOT_FOUND);
+  hr_read_options read = HR_READ_OPTIONS_INIT;
+  unsigned char data[48];
+  read.data = data;
+  read.data_bytes = sizeof(data);
+  read.selection = "0:1:";
+  expect(hr_array_read(array_, device_, &read, &error_), HR_OK);   // as NumPy has it
+  read.selection = "zero";
+  expect(hr_array_read(array_, device_, &read, &error_), HR_INVALID_ARGUMENT);
+  read.selection = "4";
+  expect(hr_array_read(array_, device_, &read, &error_), HR_INVALID_ARGUMENT);
+}
+
+// Handles keep alive what they need, in whatever order a garbage collector frees them.
+TEST_F(CApi, FreedInTheWrongOrder) {
+  hr_context_free(context_);
+  hr_store_free(store_);
+  context_ = nullptr;
+  store_ = nullptr;
+  unsigned char data[48];
+  hr_read_options options = HR_READ_OPTIONS_INIT;
+  options.data = data;
+  options.data_bytes = sizeof(data);
+  hr_completion* completion = nullptr;
+  expect(hr_array_read_async(array_, device_, &options, &completion, &error_), HR_OK);
+  hr_array_free(array_);
+  array_ = nullptr;
+  expect(hr_completion_wait(completion, &error_), HR_OK);
+  expect(hr_completion_wait(completion, &error_), HR_OK);   // waiting again tells the same
+  hr_completion_free(completion);
+  EXPECT_EQ(data[0], 7);
+  EXPECT_EQ(data[47], 0);
+}
+
+TEST(CApiVersion, IsSet) { EXPECT_NE(std::string(hr_version()), ""); }
+
+}  // namespace

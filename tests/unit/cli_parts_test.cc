@@ -1,0 +1,163 @@
+// The command line tool's own parts: SHA-256 agrees with FIPS 180-4 on both code paths, .npy headers are what NumPy
+// writes, JSON survives any text, and units round as people expect.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tools/headrace/cli_common.h"
+#include "tools/headrace/json_writer.h"
+#include "tools/headrace/npy_writer.h"
+#include "tools/headrace/sha256.h"
+
+namespace headrace::cli {
+namespace {
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text.data(), text.size())); }
+
+TEST(Sha256, StandardVectors) {
+  for (bool accelerated : {false, true}) {
+    const auto hex = [&](const std::string& text) {
+      Sha256 hash(accelerated);
+      hash.update(bytes_of(text));
+      return hash.finish();
+    };
+    EXPECT_EQ(hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    EXPECT_EQ(hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    EXPECT_EQ(hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+              "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+    EXPECT_EQ(hex(std::string(1000000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  }
+}
+
+TEST(Sha256, AnySplitAndBothPathsAgree) {
+  std::string text;
+  for (std::uint32_t i = 0; i < 700; ++i) text += static_cast<char>(i * 2654435761u >> 13);
+  for (std::size_t length = 0; length < text.size(); length += length < 200 ? 1 : 61) {
+    const std::string head = text.substr(0, length);
+    Sha256 whole(true), split(false);
+    whole.update(bytes_of(head));
+    for (std::size_t at = 0, step = 1; at < length; at += step, step = step * 3 % 79 + 1) {
+      split.update(bytes_of(head).subspan(at, std::min(step, length - at)));
+    }
+    EXPECT_EQ(whole.finish(), split.finish()) << length;
+  }
+}
+
+DataType simple(TypeKind kind, std::uint32_t bytes, std::string unit = "") {
+  DataType type;
+  type.kind = kind;
+  type.item_bytes = bytes;
+  type.unit = std::move(unit);
+  return type;
+}
+
+TEST(Npy, Descr) {
+  EXPECT_EQ(npy_descr(numeric_type("bool")), "'|b1'");
+  EXPECT_EQ(npy_descr(numeric_type("int8")), "'|i1'");
+  EXPECT_EQ(npy_descr(numeric_type("uint16")), "'<u2'");
+  EXPECT_EQ(npy_descr(numeric_type("float16")), "'<f2'");
+  EXPECT_EQ(npy_descr(numeric_type("float64")), "'<f8'");
+  EXPECT_EQ(npy_descr(numeric_type("bfloat16")), "'|V2'");
+  EXPECT_EQ(npy_descr(numeric_type("complex64")), "'<c8'");
+  EXPECT_EQ(npy_descr(simple(TypeKind::kDatetime, 8, "ns")), "'<M8[ns]'");
+  EXPECT_EQ(npy_descr(simple(TypeKind::kDatetime, 8, "generic")), "'<M8'");
+  EXPECT_EQ(npy_descr(simple(TypeKind::kTimedelta, 8, "10ms")), "'<m8[10ms]'");
+  EXPECT_EQ(npy_descr(simple(TypeKind::kBytes, 5)), "'|S5'");
+  EXPECT_EQ(npy_descr(simple(TypeKind::kUnicode, 12)), "'<U3'");
+  EXPECT_EQ(npy_descr(simple(TypeKind::kRaw, 7)), "'|V7'");
+
+  DataType record;
+  record.kind = TypeKind::kStruct;
+  record.item_bytes = 10;
+  DataType::Field a;
+  a.name = "it's";
+  a.type = numeric_type("int32");
+  DataType::Field b;
+  b.name = "b";
+  b.type = simple(TypeKind::kBytes, 3);
+  b.shape = {2};
+  record.fields = {a, b};
+  EXPECT_EQ(npy_descr(record), "[('it\\'s', '<i4'), ('b', '|S3', (2,))]");
+}
+
+TEST(Npy, HeaderIsAlignedAndNamesTheShape) {
+  for (const std::vector<std::uint64_t>& shape :
+       {std::vector<std::uint64_t>{}, {3}, {3, 4}, {123456789, 1, 0}, std::vector<std::uint64_t>(32, 1)}) {
+    const std::string header = npy_header(numeric_type("float32"), shape);
+    EXPECT_EQ(header.size() % 64, 0u);
+    EXPECT_EQ(header.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));
+    const std::size_t length = static_cast<unsigned char>(header[8]) + 256u * static_cast<unsigned char>(header[9]);
+    EXPECT_EQ(length + 10, header.size());
+    EXPECT_EQ(header.back(), '\n');
+  }
+  EXPECT_NE(npy_header(numeric_type("int8"), {}).find("'shape': (), }"), std::string::npos);
+  const std::vector<std::uint64_t> one = {3};
+  EXPECT_NE(npy_header(numeric_type("int8"), one).find("'shape': (3,), }"), std::string::npos);
+}
+
+TEST(Npy, LongAndNonAsciiHeadersUseLaterVersions) {
+  DataType record;
+  record.kind = TypeKind::kStruct;
+  DataType::Field field;
+  field.type = numeric_type("int32");
+  field.name = "\xC3\xA4";
+  record.fields = {field};
+  EXPECT_EQ(npy_header(record, {})[6], 3);
+  field.name = std::string(70000, 'x');
+  record.fields = {field};
+  const std::string header = npy_header(record, {});
+  EXPECT_EQ(header[6], 2);
+  EXPECT_EQ(header.size() % 64, 0u);
+}
+
+TEST(Json, EscapesAnyText) {
+  JsonWriter json;
+  json.begin_object()
+      .member("quote\"", "a\\b\n\x01")
+      .member("bad utf-8", std::string("\xFF\xC3"))
+      .member("good", "\xC3\xA4")
+      .member("number", std::uint64_t{18446744073709551615u})
+      .member("real", 0.5)
+      .member("not finite", 1.0 / 0.0)
+      .member("truth", true)
+      .key("list")
+      .value(std::vector<std::uint64_t>{1, 2})
+      .key("empty")
+      .begin_array()
+      .end_array()
+      .end_object();
+  EXPECT_EQ(json.text(),
+            "{\"quote\\\"\": \"a\\\\b\\n\\u0001\", \"bad utf-8\": \"\\ufffd\\ufffd\", \"good\": \"\xC3\xA4\", "
+            "\"number\": 18446744073709551615, \"real\": 0.5, \"not finite\": null, \"truth\": true, "
+            "\"list\": [1, 2], \"empty\": []}\n");
+}
+
+TEST(Units, ReadLikePeopleWriteThem) {
+  EXPECT_EQ(human_bytes(0), "0 bytes");
+  EXPECT_EQ(human_bytes(1), "1 byte");
+  EXPECT_EQ(human_bytes(999), "999 bytes");
+  EXPECT_EQ(human_bytes(1000), "1.00 kB");
+  EXPECT_EQ(human_bytes(999'999), "1.00 MB");
+  EXPECT_EQ(human_bytes(1'500'000'000), "1.50 GB");
+  EXPECT_EQ(human_bytes(UINT64_MAX), "18.4 EB");
+  EXPECT_EQ(human_count(1), "1");
+  EXPECT_EQ(human_count(1234567), "1,234,567");
+  EXPECT_EQ(human_rate(2'000'000'000, 0.5), "4.00 GB/s");
+  EXPECT_EQ(human_rate(1, 0), "-");
+  EXPECT_EQ(human_seconds(0.0123), "12.3 ms");
+}
+
+TEST(Sizes, OverflowIsNoticed) {
+  const std::vector<std::uint64_t> huge = {1ull << 40, 1ull << 40};
+  EXPECT_FALSE(decoded_bytes(huge, 1));
+  const std::vector<std::uint64_t> empty = {1ull << 40, 1ull << 40, 0};
+  EXPECT_EQ(decoded_bytes(empty, 8), 0u);
+  EXPECT_EQ(decoded_bytes({}, 8), 8u);
+}
+
+TEST(OneLine, NothingBreaksTheLine) { EXPECT_EQ(one_line("a\nb\x1b[31m\n"), "a b?[31m"); }
+
+}  // namespace
+}  // namespace headrace::cli

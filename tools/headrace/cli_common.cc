@@ -1,0 +1,278 @@
+#include "cli_common.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+namespace headrace::cli {
+namespace {
+
+std::string_view default_advice(Code code) {
+  switch (code) {
+    case Code::kInvalidArgument: return "see 'headrace --help'";
+    case Code::kNotFound: return "check the path: it must be a Zarr array or group";
+    case Code::kCorrupt:
+    case Code::kShort: return "'headrace verify' lists every bad chunk; restore the data or rewrite it";
+    case Code::kIo: return "check the disk, the mount and the kernel log";
+    case Code::kAgainExhausted:
+    case Code::kTimeout: return "try again when the system is less loaded";
+    case Code::kCancelled: return "run it again";
+    case Code::kResourceExhausted: return "select a part with --select, or free memory";
+    case Code::kUnsupported: return "this version cannot read it; 'headrace info' shows what it is";
+    case Code::kPermission: return "check the permissions of the store";
+    case Code::kDeviceLost: return "run it again, or with --device host";
+    default: return "this is a bug in headrace: please report it with this line";
+  }
+}
+
+std::string format_unit(double value, const char* unit) {
+  char text[64];
+  std::snprintf(text, sizeof(text), value < 10 ? "%.2f %s" : value < 100 ? "%.1f %s" : "%.0f %s", value, unit);
+  return text;
+}
+
+std::string scaled(double bytes, const char* const* units, int count) {
+  int i = 0;
+  // 999.5 would print as "1000".
+  while (i + 1 < count && bytes >= 999.5) {
+    bytes /= 1000;
+    ++i;
+  }
+  return format_unit(bytes, units[i]);
+}
+
+}  // namespace
+
+void add_path_and_json(CLI::App& verb, CommonOptions& options) {
+  verb.add_option("PATH", options.path, "a Zarr array or group: a directory or file:///path")
+      ->required()
+      ->check([](const std::string& text) { return text.empty() ? std::string("PATH is empty") : std::string(); });
+  verb.add_flag("--json", options.json, "print one JSON object instead of text");
+}
+
+void add_engine_and_threads(CLI::App& verb, CommonOptions& options) {
+  verb.add_option("--engine", options.engine, "how files are read: auto, io_uring, aio or threads")
+      ->check(CLI::IsMember({"auto", "io_uring", "aio", "threads"}))
+      ->type_name("NAME");
+  verb.add_option("--threads", options.threads, "worker threads; 0: the CPUs this process may use")
+      ->check(CLI::Range(0u, 4096u))
+      ->type_name("N");
+}
+
+std::string one_line(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c == '\n') c = ' ';
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  while (!out.empty() && out.back() == ' ') out.pop_back();
+  return out;
+}
+
+void print_error(std::string_view what, std::string_view where, std::string_view advice) {
+  const std::string line =
+      "headrace: " + one_line(what) + "; " + one_line(where) + "; " + one_line(advice) + "\n";
+  std::fputs(line.c_str(), stderr);
+}
+
+std::string describe(const Status& status) {
+  std::string what = std::string(code_name(status.code())) + ": " + status.message();
+  if (!status.cause().empty()) what += " (" + status.cause() + ")";
+  return one_line(what);
+}
+
+int fail(const Status& status, std::string_view where, std::string_view advice) {
+  std::string place(where);
+  if (!status.key().empty() && status.key() != where) place += " key " + status.key();
+  if (status.offset()) place += " offset " + std::to_string(*status.offset());
+  if (status.length()) place += " length " + std::to_string(*status.length());
+  print_error(describe(status), place, advice.empty() ? default_advice(status.code()) : advice);
+  return kExitFailed;
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"bytes", "kB", "MB", "GB", "TB", "PB", "EB"};
+  if (bytes < 1000) return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
+  return scaled(static_cast<double>(bytes), kUnits, 7);
+}
+
+std::string human_rate(std::uint64_t bytes, double seconds) {
+  static constexpr const char* kUnits[] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s"};
+  if (seconds <= 0) return "-";
+  return scaled(static_cast<double>(bytes) / seconds, kUnits, 5);
+}
+
+std::string human_count(std::uint64_t count) {
+  std::string text = std::to_string(count);
+  for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
+  return text;
+}
+
+std::string human_seconds(double seconds) {
+  if (seconds >= 1) return format_unit(seconds, "s");
+  if (seconds >= 1e-3) return format_unit(seconds * 1e3, "ms");
+  return format_unit(seconds * 1e6, "us");
+}
+
+std::string shape_text(std::span<const std::uint64_t> shape) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) out += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return out + "]";
+}
+
+std::string dtype_text(const DataType& dtype) {
+  std::string out = dtype.name;
+  if (!dtype.unit.empty()) out += " [" + dtype.unit + "]";
+  if (dtype.kind == TypeKind::kStruct) {
+    out += " {";
+    for (const DataType::Field& field : dtype.fields) {
+      if (out.back() != '{') out += ", ";
+      out += field.name + ": " + dtype_text(field.type);
+      if (!field.shape.empty()) out += " " + shape_text(field.shape);
+    }
+    out += "}";
+  }
+  return one_line(out);
+}
+
+std::optional<std::string> local_directory(std::string_view path) {
+  constexpr std::string_view kFile = "file://";
+  if (path.substr(0, kFile.size()) == kFile) return std::string(path.substr(kFile.size()));
+  if (path.find("://") != std::string_view::npos) return std::nullopt;
+  return std::string(path);
+}
+
+std::uint64_t host_memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  std::uint64_t bytes = UINT64_MAX;
+  if (pages > 0 && page_bytes > 0) bytes = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
+  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::uint64_t limit = 0;
+    if (std::ifstream file(path); file >> limit && limit > 0) bytes = std::min(bytes, limit);  // "max" is no number
+  }
+  return bytes;
+}
+
+std::optional<std::uint64_t> decoded_bytes(std::span<const std::uint64_t> shape, std::uint32_t item_bytes) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  std::uint64_t bytes = item_bytes;
+  for (std::uint64_t count : shape) {
+    if (__builtin_mul_overflow(bytes, count, &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
+Result<Context> make_context(const CommonOptions& options) {
+  ContextOptions native;
+  native.engine = options.engine;
+  native.threads = options.threads;
+  return Context::create(native);
+}
+
+void write_stats(JsonWriter& json, const Stats& stats) {
+  json.begin_object()
+      .member("chunks", stats.chunks)
+      .member("missing_chunks", stats.missing_chunks)
+      .member("waves", stats.waves)
+      .member("requests", stats.requests)
+      .member("objects_opened", stats.objects_opened)
+      .member("stored_bytes", stats.stored_bytes)
+      .member("read_bytes", stats.read_bytes)
+      .member("bus_bytes", stats.bus_bytes)
+      .member("decoded_bytes", stats.decoded_bytes)
+      .member("direct_bytes", stats.direct_bytes)
+      .member("engine_bytes", stats.engine_bytes)
+      .member("buffered_bytes", stats.buffered_bytes)
+      .member("memory_bytes", stats.memory_bytes)
+      .member("plan_seconds", stats.plan_seconds)
+      .member("open_seconds", stats.open_seconds)
+      .member("read_seconds", stats.read_seconds)
+      .member("decode_seconds", stats.decode_seconds)
+      .member("assemble_seconds", stats.assemble_seconds)
+      .member("copy_seconds", stats.copy_seconds)
+      .member("wall_seconds", stats.wall_seconds)
+      .member("engine", stats.engine)
+      .member("path", stats.path)
+      .end_object();
+}
+
+void add_stats(Stats& total, const Stats& part) {
+  total.chunks += part.chunks;
+  total.missing_chunks += part.missing_chunks;
+  total.waves += part.waves;
+  total.requests += part.requests;
+  total.objects_opened += part.objects_opened;
+  total.stored_bytes += part.stored_bytes;
+  total.read_bytes += part.read_bytes;
+  total.bus_bytes += part.bus_bytes;
+  total.decoded_bytes += part.decoded_bytes;
+  total.direct_bytes += part.direct_bytes;
+  total.engine_bytes += part.engine_bytes;
+  total.buffered_bytes += part.buffered_bytes;
+  total.memory_bytes += part.memory_bytes;
+  total.plan_seconds += part.plan_seconds;
+  total.open_seconds += part.open_seconds;
+  total.read_seconds += part.read_seconds;
+  total.decode_seconds += part.decode_seconds;
+  total.assemble_seconds += part.assemble_seconds;
+  total.copy_seconds += part.copy_seconds;
+  total.wall_seconds += part.wall_seconds;
+  if (!part.engine.empty()) total.engine = part.engine;
+  if (total.path.empty()) {
+    total.path = part.path;
+  } else if (!part.path.empty() && total.path.find(part.path) == std::string::npos) {
+    total.path += " + " + part.path;
+  }
+}
+
+std::string stats_table(const Stats& stats) {
+  std::string out;
+  const auto row = [&out](const char* name, const std::string& text) {
+    char line[64];
+    std::snprintf(line, sizeof(line), "  %-20s ", name);
+    out += line + text + "\n";
+  };
+  const auto bytes = [&](const char* name, std::uint64_t count) {
+    row(name, human_bytes(count) + (count >= 1000 ? " (" + human_count(count) + ")" : ""));
+  };
+  // Seconds are summed over threads, so a rate here is that of one thread.
+  const auto stage = [&](const char* name, double seconds, std::uint64_t count, const char* of) {
+    std::string text = human_seconds(seconds);
+    if (of != nullptr && count > 0 && seconds > 0) {
+      text += ", " + human_rate(count, seconds) + " " + of + " per thread";
+    }
+    row(name, text);
+  };
+  out += "work\n";
+  row("chunks", human_count(stats.chunks));
+  row("missing (filled)", human_count(stats.missing_chunks));
+  row("waves", human_count(stats.waves));
+  row("requests", human_count(stats.requests));
+  row("objects opened", human_count(stats.objects_opened));
+  out += "bytes by kind\n";
+  bytes("stored", stats.stored_bytes);
+  bytes("read", stats.read_bytes);
+  bytes("over the bus", stats.bus_bytes);
+  bytes("decoded", stats.decoded_bytes);
+  out += "bytes read by path\n";
+  bytes("direct", stats.direct_bytes);
+  bytes("engine, buffered", stats.engine_bytes);
+  bytes("page cache", stats.buffered_bytes);
+  bytes("memory", stats.memory_bytes);
+  out += "time by stage (summed over threads)\n";
+  stage("plan", stats.plan_seconds, 0, nullptr);
+  stage("open", stats.open_seconds, 0, nullptr);
+  stage("read", stats.read_seconds, stats.read_bytes, "read");
+  stage("decode", stats.decode_seconds, stats.decoded_bytes, "decoded");
+  stage("assemble", stats.assemble_seconds, stats.decoded_bytes, "decoded");
+  stage("copy", stats.copy_seconds, stats.bus_bytes, "over the bus");
+  row("wall", human_seconds(stats.wall_seconds) + ", " + human_rate(stats.stored_bytes, stats.wall_seconds) +
+                  " stored, " + human_rate(stats.decoded_bytes, stats.wall_seconds) + " decoded");
+  row("engine", stats.engine);
+  row("path", stats.path);
+  return out;
+}
+
+}  // namespace headrace::cli

@@ -1,0 +1,80 @@
+// What the verbs share: exit codes, one-line errors, units for people, and the options every verb takes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <headrace/array.h>
+#include <headrace/context.h>
+#include <headrace/dtype.h>
+#include <headrace/stats.h>
+#include <headrace/status.h>
+
+#include "json_writer.h"
+
+namespace headrace::cli {
+
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitFailed = 1,   // the data, the check or the system said no
+  kExitUsage = 2,    // the command line cannot be understood
+};
+
+struct CommonOptions {
+  std::string path;
+  std::string engine = "auto";
+  unsigned threads = 0;
+  bool json = false;
+};
+
+void add_path_and_json(CLI::App& verb, CommonOptions& options);
+void add_engine_and_threads(CLI::App& verb, CommonOptions& options);
+
+// A verb: its options are added to `app` now; the returned callback, when the verb was chosen, runs it.
+struct Verb {
+  CLI::App* app = nullptr;
+  std::function<int()> run;
+};
+Verb add_info_command(CLI::App& app);
+Verb add_read_command(CLI::App& app);
+Verb add_verify_command(CLI::App& app);
+
+// "headrace: <what>; <where>; <what to do>" on stderr: one line, whatever the texts hold.
+void print_error(std::string_view what, std::string_view where, std::string_view advice);
+// The same from a Status; `where` is used together with the key and range the Status knows. Gives kExitFailed.
+int fail(const Status& status, std::string_view where, std::string_view advice = {});
+// What went wrong without where: "corrupt: bad checksum (cause)".
+std::string describe(const Status& status);
+
+std::string human_bytes(std::uint64_t bytes);                 // "1.50 GB", "12 bytes"
+std::string human_count(std::uint64_t count);                 // "1,234,567"
+std::string human_seconds(double seconds);                    // "1.23 s", "4.5 ms"
+std::string human_rate(std::uint64_t bytes, double seconds);  // "1.23 GB/s"; the caller says of what
+std::string shape_text(std::span<const std::uint64_t> shape); // "[100, 200]"
+std::string dtype_text(const DataType& dtype);                // "float32", "datetime64 [ns]"
+std::string one_line(std::string_view text);                  // control characters become '?'
+
+// PATH as a directory here, or nothing for a store that is not a local one.
+std::optional<std::string> local_directory(std::string_view path);
+
+// Bytes of memory this process could use at the very most: the machine's, or its control group's if smaller.
+std::uint64_t host_memory_bytes();
+
+// Elements times item size; nothing where it does not fit 64 bits.
+std::optional<std::uint64_t> decoded_bytes(std::span<const std::uint64_t> shape, std::uint32_t item_bytes);
+
+Result<Context> make_context(const CommonOptions& options);
+
+// Every field of Stats, by its name there.
+void write_stats(JsonWriter& json, const Stats& stats);
+void add_stats(Stats& total, const Stats& part);
+std::string stats_table(const Stats& stats);
+
+}  // namespace headrace::cli

@@ -1,0 +1,265 @@
+// headrace info: what a store holds, from its metadata.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "cli_common.h"
+
+namespace headrace::cli {
+namespace {
+
+// Sizes of the objects under a directory, metadata documents left out.
+struct StoredSize {
+  std::uint64_t bytes = 0, objects = 0;
+  bool known = false;
+  std::string why_not;
+};
+
+StoredSize stored_size(const std::string& path) {
+  constexpr std::uint64_t kMostFiles = 1'000'000;
+  StoredSize size;
+  const auto directory = local_directory(path);
+  if (!directory) {
+    size.why_not = "not a local store";
+    return size;
+  }
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_directory(*directory, error)) {
+    size.why_not = "not a directory";
+    return size;
+  }
+  fs::recursive_directory_iterator walk(*directory, error), end;
+  while (!error && walk != end) {
+    const std::string name = walk->path().filename().string();
+    struct stat info {};
+    if (::lstat(walk->path().c_str(), &info) == 0 && S_ISREG(info.st_mode) && name != ".zarray" && name != ".zattrs" &&
+        name != ".zgroup" && name != ".zmetadata" && name != "zarr.json") {
+      if (size.objects == kMostFiles) {
+        size.why_not = "more than " + human_count(kMostFiles) + " objects";
+        return size;
+      }
+      ++size.objects;
+      size.bytes += static_cast<std::uint64_t>(info.st_size);
+    }
+    walk.increment(error);
+  }
+  if (error) {
+    size.why_not = error.message();
+    return size;
+  }
+  size.known = true;
+  return size;
+}
+
+std::string codec_chain(const ArrayInfo& info) {
+  std::string out;
+  for (std::size_t i = 0; i < info.codecs.size(); ++i) {
+    const bool gpu = i < info.codec_on_gpu.size() && info.codec_on_gpu[i];
+    out += (i == 0 ? "" : " -> ") + info.codecs[i] + (gpu ? " (GPU)" : " (CPU)");
+  }
+  return out.empty() ? "none" : one_line(out);
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : " -> ") + name;
+  return one_line(out);
+}
+
+void write_array(JsonWriter& json, const ArrayInfo& info) {
+  json.member("zarr_format", info.zarr_format)
+      .member("shape", info.shape)
+      .member("data_type", dtype_text(info.dtype))
+      .member("item_bytes", info.dtype.item_bytes)
+      .member("chunk_shape", info.chunk_shape)
+      .key("shard_shape");
+  info.shard_shape.empty() ? json.null() : json.value(info.shard_shape);
+  json.key("dimension_names");
+  if (info.dimension_names.empty()) {
+    json.null();
+  } else {
+    json.begin_array();
+    for (const auto& name : info.dimension_names) name ? json.value(*name) : json.null();
+    json.end_array();
+  }
+  json.key("codecs").begin_array();
+  for (std::size_t i = 0; i < info.codecs.size(); ++i) {
+    json.begin_object()
+        .member("name", info.codecs[i])
+        .member("gpu", i < info.codec_on_gpu.size() && info.codec_on_gpu[i])
+        .end_object();
+  }
+  json.end_array().key("outer_codecs").begin_array();
+  for (const std::string& name : info.outer_codecs) json.value(name);
+  json.end_array()
+      .member("fill_value", info.fill_text)
+      .member("chunk_count", info.chunk_count)
+      .member("decoded_bytes", info.decoded_bytes);
+}
+
+void write_attributes(JsonWriter& json, const std::string& attributes) {
+  json.key("attributes").raw(attributes.empty() ? "{}" : attributes);
+}
+
+void write_stored(JsonWriter& json, const StoredSize& size) {
+  json.key("stored_bytes");
+  size.known ? json.value(size.bytes) : json.null();
+  json.key("stored_objects");
+  size.known ? json.value(size.objects) : json.null();
+}
+
+std::string stored_text(const StoredSize& size, std::uint64_t decoded) {
+  if (!size.known) return "unknown: " + size.why_not;
+  std::string out = human_bytes(size.bytes) + " in " + human_count(size.objects) +
+                    (size.objects == 1 ? " object" : " objects");
+  if (size.bytes > 0 && decoded > 0 && decoded != UINT64_MAX) {
+    char ratio[48];
+    std::snprintf(ratio, sizeof(ratio), ", decoded/stored %.2f",
+                  static_cast<double>(decoded) / static_cast<double>(size.bytes));
+    out += ratio;
+  }
+  return out;
+}
+
+void print_row(const char* name, const std::string& text) { std::printf("%-16s%s\n", name, text.c_str()); }
+
+std::string decoded_text(const ArrayInfo& info) {
+  if (info.decoded_bytes == UINT64_MAX) return "more than 2^64 bytes";
+  return human_bytes(info.decoded_bytes) + " (" + human_count(info.decoded_bytes) + " bytes)";
+}
+
+void print_array(const std::string& path, const Node& node, const ArrayInfo& info, const StoredSize& size) {
+  print_row("array", one_line(path));
+  print_row("format", "Zarr v" + std::to_string(info.zarr_format));
+  print_row("shape", shape_text(info.shape));
+  if (!info.dimension_names.empty()) {
+    std::string names;
+    for (const auto& name : info.dimension_names) names += (names.empty() ? "" : ", ") + name.value_or("-");
+    print_row("dimensions", one_line(names));
+  }
+  print_row("data type", dtype_text(info.dtype) + ", " + std::to_string(info.dtype.item_bytes) + " bytes an element");
+  print_row("chunk shape", shape_text(info.chunk_shape) + ", " + human_count(info.chunk_count) +
+                               (info.chunk_count == 1 ? " chunk" : " chunks"));
+  if (!info.shard_shape.empty()) print_row("shard shape", shape_text(info.shard_shape));
+  print_row("codecs", codec_chain(info));
+  if (!info.outer_codecs.empty()) print_row("outer codecs", joined(info.outer_codecs));
+  print_row("fill value", info.fill_text.empty() ? "none" : one_line(info.fill_text));
+  print_row("decoded size", decoded_text(info));
+  print_row("stored size", stored_text(size, info.decoded_bytes));
+  if (!node.attributes_json.empty() && node.attributes_json != "{}") {
+    std::string text = one_line(node.attributes_json);
+    constexpr std::size_t kMost = 400;
+    if (text.size() > kMost) text = text.substr(0, kMost) + "... (all of it: --json)";
+    print_row("attributes", text);
+  }
+}
+
+void print_group(const std::string& path, const std::vector<Node>& nodes, const StoredSize& size) {
+  std::size_t arrays = 0, failed = 0;
+  std::uint64_t decoded = 0;
+  for (const Node& node : nodes) {
+    if (node.is_array) ++arrays;
+    if (!node.status.ok()) ++failed;
+    if (node.array && __builtin_add_overflow(decoded, node.array->info().decoded_bytes, &decoded)) decoded = UINT64_MAX;
+  }
+  print_row("group", one_line(path));
+  print_row("format", "Zarr v" + std::to_string(nodes.front().zarr_format));
+  print_row("arrays", human_count(arrays) + (failed > 0 ? ", " + human_count(failed) + " of them cannot be opened" : ""));
+  print_row("decoded size", decoded == UINT64_MAX ? "more than 2^64 bytes" : human_bytes(decoded));
+  print_row("stored size", stored_text(size, decoded));
+  std::printf("\n");
+  for (std::size_t i = 1; i < nodes.size(); ++i) {
+    const Node& node = nodes[i];
+    std::string line(2 * static_cast<std::size_t>(std::count(node.path.begin(), node.path.end(), '/')), ' ');
+    line += "/" + one_line(node.path);
+    if (line.size() < 24) line.resize(24, ' ');
+    if (!node.status.ok()) {
+      line += "  cannot be opened: " + describe(node.status);
+    } else if (node.array) {
+      const ArrayInfo& info = node.array->info();
+      line += "  " + shape_text(info.shape) + "  " + dtype_text(info.dtype) + "  chunks " + shape_text(info.chunk_shape);
+      if (!info.shard_shape.empty()) line += " in shards " + shape_text(info.shard_shape);
+      line += "  " + codec_chain(info);
+    } else {
+      line += "  group";
+    }
+    std::printf("%s\n", line.c_str());
+  }
+}
+
+int run_info(const CommonOptions& options) {
+  ContextOptions native;
+  native.threads = 1;
+  auto context = Context::create(native);
+  if (!context.ok()) return fail(context.status(), options.path);
+  auto store = Store::open(*context, options.path);
+  if (!store.ok()) return fail(store.status(), options.path);
+  auto listed = list_nodes(*store);
+  if (!listed.ok()) return fail(listed.status(), options.path);
+  const std::vector<Node>& nodes = *listed;
+  if (nodes.empty()) {
+    return fail(Status(Code::kNotFound, Layer::kApi, "neither a Zarr array nor a group"), options.path);
+  }
+  const Node& root = nodes.front();
+  if (!root.status.ok()) return fail(root.status, options.path);
+
+  const StoredSize size = stored_size(options.path);
+  if (options.json) {
+    JsonWriter json;
+    json.begin_object().member("path", options.path).member("node_type", root.is_array ? "array" : "group");
+    if (root.array) {
+      write_array(json, root.array->info());
+    } else {
+      json.member("zarr_format", root.zarr_format);
+    }
+    write_attributes(json, root.attributes_json);
+    write_stored(json, size);
+    if (!root.is_array) {
+      json.key("nodes").begin_array();
+      for (std::size_t i = 1; i < nodes.size(); ++i) {
+        const Node& node = nodes[i];
+        json.begin_object().member("path", node.path).member("node_type", node.is_array ? "array" : "group");
+        if (node.array) {
+          write_array(json, node.array->info());
+        } else {
+          json.member("zarr_format", node.zarr_format);
+        }
+        if (node.status.ok()) {
+          write_attributes(json, node.attributes_json);
+        } else {
+          json.key("error").begin_object();
+          json.member("code", code_name(node.status.code())).member("message", node.status.to_string()).end_object();
+        }
+        json.end_object();
+      }
+      json.end_array();
+    }
+    json.end_object();
+    std::fputs(json.text().c_str(), stdout);
+  } else if (root.array) {
+    print_array(options.path, root, root.array->info(), size);
+  } else {
+    print_group(options.path, nodes, size);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+Verb add_info_command(CLI::App& app) {
+  auto options = std::make_shared<CommonOptions>();
+  CLI::App* verb = app.add_subcommand("info", "show what an array or group holds, from its metadata");
+  add_path_and_json(*verb, *options);
+  verb->footer(
+      "Examples:\n"
+      "  headrace info era5.zarr            the tree of groups and arrays\n"
+      "  headrace info era5.zarr/t2m        one array: types, chunks, codecs, sizes\n"
+      "  headrace info era5.zarr/t2m --json");
+  return {verb, [options] { return run_info(*options); }};
+}
+
+}  // namespace headrace::cli

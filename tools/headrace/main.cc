@@ -1,0 +1,60 @@
+// headrace: look at, read and check Zarr stores from the command line.
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include <headrace/headrace.h>
+
+#include "cli_common.h"
+
+namespace {
+
+using namespace headrace::cli;
+
+int run(int argc, char** argv) {
+  CLI::App app("headrace: Zarr arrays from storage into device memory");
+  app.name("headrace");
+  app.set_version_flag("--version", std::string("headrace ") + hr_version());
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  headrace info era5.zarr\n"
+      "  headrace read era5.zarr/t2m --select '0:24, :, ::2' -o t2m.npy\n"
+      "  headrace verify era5.zarr\n\n"
+      "Exit codes: 0 success; 1 the data or the check failed; 2 the command line is wrong.");
+  const Verb verbs[] = {add_info_command(app), add_read_command(app), add_verify_command(app)};
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);   // --help, --version
+    std::string command = "headrace";
+    for (const Verb& verb : verbs) {
+      if (verb.app->parsed()) command += " " + verb.app->get_name();
+    }
+    print_error(error.what(), "command line", "see '" + command + " --help'");
+    return kExitUsage;
+  }
+  for (const Verb& verb : verbs) {
+    if (verb.app->parsed()) return verb.run();
+  }
+  return kExitUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int code = kExitFailed;
+  try {
+    code = run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    print_error("out of memory", "headrace", "select a part with --select, or free memory");
+  } catch (const std::exception& error) {
+    print_error(error.what(), "headrace", "this is a bug in headrace: please report it with this line");
+  }
+  // A report that could not be written is a failure too: `headrace info x > /dev/full`.
+  if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && code == kExitOk) {
+    print_error("cannot write the report", "standard output", "free some space or write it elsewhere");
+    code = kExitFailed;
+  }
+  return code;
+}

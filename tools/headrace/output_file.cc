@@ -1,0 +1,121 @@
+#include "output_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+namespace headrace::cli {
+namespace {
+
+// What the signal handler removes: a fixed buffer, since nothing may be allocated or freed there.
+char g_temporary[4096];
+volatile std::sig_atomic_t g_temporary_set = 0;
+
+void remove_temporary(int signal) {
+  if (g_temporary_set != 0) ::unlink(g_temporary);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+void guard_temporary(const std::string& path) {
+  g_temporary_set = 0;
+  if (path.size() >= sizeof(g_temporary)) return;
+  std::memcpy(g_temporary, path.c_str(), path.size() + 1);
+  g_temporary_set = 1;
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (std::signal(signal, remove_temporary) == SIG_IGN) std::signal(signal, SIG_IGN);   // as under nohup
+  }
+}
+
+}  // namespace
+
+bool is_standard_output(const std::string& path) {
+  return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
+}
+
+OutputFile::~OutputFile() {
+  if (owns_fd_ && fd_ >= 0) ::close(fd_);
+  if (!temporary_.empty()) {
+    ::unlink(temporary_.c_str());
+    g_temporary_set = 0;
+  }
+}
+
+Status OutputFile::failure(const char* what, int error) const {
+  const Code code = error == EACCES || error == EPERM || error == EROFS ? Code::kPermission : Code::kIo;
+  return Status(code, Layer::kApi, what)
+      .with_key(path_)
+      .with_cause(std::generic_category().message(error))
+      .with_errno(error);
+}
+
+Status OutputFile::open(const std::string& path) {
+  path_ = path;
+  if (is_standard_output(path)) {
+    fd_ = STDOUT_FILENO;
+    return {};
+  }
+  struct stat info {};
+  const bool exists = ::stat(path.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) return failure("cannot write the output", EISDIR);
+  if (exists && (!S_ISREG(info.st_mode) || path.rfind("/dev/", 0) == 0 || path.rfind("/proc/", 0) == 0)) {
+    fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd_ < 0) return failure("cannot open the output", errno);
+    owns_fd_ = true;
+    return {};
+  }
+  if (exists) {
+    // A file that may not be written is not replaced either, although the directory would allow it.
+    if (::access(path.c_str(), W_OK) != 0) return failure("cannot write the output", errno);
+    // Through a symbolic link, the file it names is replaced, not the link.
+    if (char* real = ::realpath(path.c_str(), nullptr); real != nullptr) {
+      path_ = real;
+      std::free(real);
+    }
+  }
+  const std::string candidate = path_ + ".headrace-" + std::to_string(::getpid()) + ".tmp";
+  fd_ = ::open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd_ < 0) return failure("cannot create the output", errno);
+  owns_fd_ = true;
+  temporary_ = candidate;
+  guard_temporary(temporary_);
+  // Best effort: a file system without modes is no reason to fail.
+  if (exists && ::fchmod(fd_, info.st_mode & 07777) != 0) errno = 0;
+  return {};
+}
+
+Status OutputFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::write(fd_, bytes.data(), std::min(bytes.size(), std::size_t{1} << 30));
+    if (done < 0) {
+      if (errno == EINTR) continue;
+      return failure("cannot write the output", errno);
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
+  }
+  return {};
+}
+
+Status OutputFile::commit() {
+  if (owns_fd_) {
+    // Network file systems report a full disk here.
+    const int fd = std::exchange(fd_, -1);
+    if (::close(fd) != 0) return failure("cannot write the output", errno);
+  }
+  if (temporary_.empty()) return {};
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return failure("cannot rename the finished output", errno);
+  g_temporary_set = 0;
+  temporary_.clear();
+  return {};
+}
+
+}  // namespace headrace::cli

@@ -1,0 +1,219 @@
+// headrace read: an array, or a part of one, into device memory; from there into a file or a hash.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include <headrace/device.h>
+#include <headrace/selection.h>
+
+#include "cli_common.h"
+#include "npy_writer.h"
+#include "output_file.h"
+#include "progress_bar.h"
+#include "sha256.h"
+
+namespace headrace::cli {
+namespace {
+
+struct ReadCommandOptions : CommonOptions {
+  std::string select;
+  std::string device = "auto";
+  std::string output;
+  bool raw = false, npy = false, sha256 = false, stats = false;
+};
+
+std::string check_device_name(const std::string& name) {
+  constexpr const char* kKnown = "unknown device; use auto, host, host-staged, cuda or cuda:N";
+  if (name == "auto" || name == "host" || name == "host-staged" || name == "cuda") return {};
+  const std::string prefix = "cuda:";
+  if (name.rfind(prefix, 0) != 0 || name.size() == prefix.size() || name.size() > prefix.size() + 4) return kKnown;
+  return std::all_of(name.begin() + 5, name.end(), [](char c) { return c >= '0' && c <= '9'; }) ? "" : kKnown;
+}
+
+// Hands the result to `sink` in order, from wherever it lies.
+template <class Sink>
+Status for_each_piece(const Buffer& buffer, const Device& device, std::uint64_t bytes, Sink&& sink) {
+  constexpr std::uint64_t kPiece = std::uint64_t{32} << 20;
+  std::vector<std::byte> bounce;
+  if (!device.host_addressable()) bounce.resize(static_cast<std::size_t>(std::min(bytes, kPiece)));
+  for (std::uint64_t offset = 0; offset < bytes; offset += kPiece) {
+    const auto count = static_cast<std::size_t>(std::min(kPiece, bytes - offset));
+    const std::byte* data = buffer.data() + offset;
+    if (!device.host_addressable()) {
+      HEADRACE_TRY(buffer.copy_to_host(static_cast<std::size_t>(offset), bounce.data(), count));
+      data = bounce.data();
+    }
+    HEADRACE_TRY(sink(std::span<const std::byte>(data, count)));
+  }
+  return {};
+}
+
+int too_large(const std::string& path, const std::string& bytes, const std::string& device) {
+  print_error("the selection decodes to " + bytes + ", more than can be allocated on device " + device, path,
+              "select a part with --select");
+  return kExitFailed;
+}
+
+int run_read(const ReadCommandOptions& options) {
+  auto selection = parse_selection(options.select);
+  if (!selection.ok()) {
+    print_error("--select: " + selection.status().message(), "'" + options.select + "'",
+                "write it as in NumPy: \"0:10, :, ::2\"");
+    return kExitUsage;
+  }
+  auto device = Device::open(options.device);
+  if (!device.ok()) {
+    return fail(device.status(), "device " + options.device, "use --device host, or check the driver with nvidia-smi");
+  }
+  auto context = make_context(options);
+  if (!context.ok()) return fail(context.status(), "engine " + options.engine, "use --engine auto");
+  auto store = Store::open(*context, options.path);
+  if (!store.ok()) return fail(store.status(), options.path);
+  auto array = Array::open(*store);
+  if (!array.ok()) {
+    const bool group = array.status().code() == Code::kInvalidArgument;
+    return fail(array.status(), options.path, group ? "'headrace info' lists the arrays of a group" : "");
+  }
+  const ArrayInfo& info = array->info();
+  auto resolved = resolve_selection(*selection, info.shape);
+  if (!resolved.ok()) {
+    return fail(resolved.status(), options.path + " of shape " + shape_text(info.shape), "select inside the shape");
+  }
+  const auto bytes = decoded_bytes(resolved->shape, info.dtype.item_bytes);
+  if (!bytes) return too_large(options.path, "more than 2^64 bytes", device->name());
+  const std::string need = human_bytes(*bytes) + " (" + human_count(*bytes) + " bytes)";
+  if (device->host_addressable() && *bytes > host_memory_bytes()) return too_large(options.path, need, device->name());
+  auto buffer = Buffer::allocate(*device, static_cast<std::size_t>(*bytes));
+  if (!buffer.ok()) {
+    if (buffer.status().code() == Code::kResourceExhausted) return too_large(options.path, need, device->name());
+    return fail(buffer.status(), "device " + device->name());
+  }
+
+  const bool npy = options.npy || (!options.raw && options.output.size() >= 4 &&
+                                   options.output.compare(options.output.size() - 4, 4, ".npy") == 0);
+  OutputFile output;
+  const std::string output_advice = "free space or choose another place with -o";
+  if (!options.output.empty()) {
+    // Opened before the read: an output that cannot be written is not worth reading for.
+    if (Status status = output.open(options.output); !status.ok()) return fail(status, "output", output_advice);
+  }
+
+  TensorView tensor;
+  tensor.data = buffer->data();
+  tensor.shape = resolved->shape;
+  ProgressBar bar("read");
+  ReadOptions read_options;
+  read_options.progress = [&bar](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+  const auto start = std::chrono::steady_clock::now();
+  auto reading = array->read_async(*selection, tensor, *device, read_options);
+  if (!reading.ok()) return fail(reading.status(), options.path);
+  const Status status = reading->wait();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  bar.clear();
+  if (!status.ok()) return fail(status, options.path);
+  const Stats& stats = reading->stats();
+
+  std::string digest;
+  if (!options.output.empty() || options.sha256) {
+    Sha256 hash;
+    if (npy) {
+      const std::string header = npy_header(info.dtype, resolved->shape);
+      const Status written = output.write(std::as_bytes(std::span(header.data(), header.size())));
+      if (!written.ok()) return fail(written, "output", output_advice);
+      if (info.dtype.kind == TypeKind::kBfloat16) {
+        std::fputs("headrace: note: NumPy has no bfloat16; it is written as two raw bytes an element (V2)\n", stderr);
+      }
+    }
+    const Status delivered = for_each_piece(*buffer, *device, *bytes, [&](std::span<const std::byte> piece) -> Status {
+      if (options.sha256) hash.update(piece);
+      return options.output.empty() ? Status() : output.write(piece);
+    });
+    if (!delivered.ok()) return fail(delivered, "output", output_advice);
+    if (!options.output.empty()) {
+      if (Status committed = output.commit(); !committed.ok()) return fail(committed, "output", output_advice);
+    }
+    if (options.sha256) digest = hash.finish();
+  }
+
+  // The report must not mix with data on standard output.
+  FILE* report = !options.output.empty() && is_standard_output(options.output) ? stderr : stdout;
+  if (options.json) {
+    JsonWriter json;
+    json.begin_object()
+        .member("path", options.path)
+        .member("zarr_format", info.zarr_format)
+        .member("array_shape", info.shape)
+        .member("data_type", dtype_text(info.dtype))
+        .member("item_bytes", info.dtype.item_bytes)
+        .member("selection", options.select)
+        .member("shape", resolved->shape)
+        .member("device", device->name())
+        .member("device_description", device->description())
+        .member("engine", context->engine_name());
+    json.key("output");
+    options.output.empty() ? json.null() : json.value(options.output);
+    json.key("output_format");
+    options.output.empty() ? json.null() : json.value(npy ? "npy" : "raw");
+    json.key("sha256");
+    digest.empty() ? json.null() : json.value(digest);
+    json.member("decoded_bytes", *bytes)
+        .member("seconds", seconds)
+        .member("decoded_bytes_per_second", static_cast<double>(*bytes) / seconds)
+        .key("stats");
+    write_stats(json, stats);
+    json.end_object();
+    std::fputs(json.text().c_str(), report);
+    return kExitOk;
+  }
+  if (options.output.empty() || options.stats) {
+    std::fprintf(report, "read %s %s %s onto %s: %s decoded in %s, %s decoded; path: %s\n",
+                 one_line(options.path).c_str(), shape_text(resolved->shape).c_str(), dtype_text(info.dtype).c_str(),
+                 device->name().c_str(), human_bytes(*bytes).c_str(), human_seconds(seconds).c_str(),
+                 human_rate(*bytes, seconds).c_str(), stats.path.empty() ? "none" : stats.path.c_str());
+  }
+  if (options.sha256) std::fprintf(report, "sha256 %s\n", digest.c_str());
+  if (options.stats) std::fputs(stats_table(stats).c_str(), report);
+  return kExitOk;
+}
+
+}  // namespace
+
+Verb add_read_command(CLI::App& app) {
+  auto options = std::make_shared<ReadCommandOptions>();
+  CLI::App* verb = app.add_subcommand("read", "read an array or a part of it into device memory");
+  add_path_and_json(*verb, *options);
+  add_engine_and_threads(*verb, *options);
+  verb->add_option("--select", options->select, "part to read, as in NumPy: \"0:10, :, ::2\", \"..., 5\"")
+      ->type_name("TEXT");
+  verb->add_option("--device", options->device, "auto, host, cuda or cuda:N")
+      ->check(check_device_name)
+      ->type_name("NAME");
+  verb->add_option("-o,--output", options->output, "write the result here; - is standard output")
+      ->type_name("FILE");
+  CLI::Option* raw = verb->add_flag("--raw", options->raw, "-o: elements only, C order, little-endian, packed");
+  CLI::Option* npy = verb->add_flag("--npy", options->npy, "-o: NumPy's format (the default for names in .npy)");
+  raw->excludes(npy);
+  verb->add_flag("--sha256", options->sha256, "print the SHA-256 of the elements as --raw writes them");
+  verb->add_flag("--stats", options->stats, "print bytes by kind and path, and the time of each stage");
+  verb->footer(
+      "Examples:\n"
+      "  headrace read era5.zarr/t2m --stats                    how fast, and by which path\n"
+      "  headrace read era5.zarr/t2m --select '0:24, :, ::2' -o t2m.npy\n"
+      "  headrace read era5.zarr/t2m --device host --sha256\n"
+      "  headrace read era5.zarr/t2m --raw -o - | xxd | head");
+  return {verb, [options, verb] {
+            if ((options->raw || options->npy) && options->output.empty()) {
+              print_error("--raw and --npy say how -o writes, and there is no -o", "command line",
+                          "see 'headrace read --help'");
+              return static_cast<int>(kExitUsage);
+            }
+            if (verb->count("--output") > 0 && options->output.empty()) {
+              print_error("-o is empty", "command line", "name a file");
+              return static_cast<int>(kExitUsage);
+            }
+            return run_read(*options);
+          }};
+}
+
+}  // namespace headrace::cli
