@@ -5,7 +5,6 @@
 // on a discrete GPU. A slab reused too early, a missing event or a wrong order shows up as wrong bytes without a GPU.
 // Its speed can be that of a bus: HEADRACE_STAGED_LATENCY_US for each operation, HEADRACE_STAGED_GBPS (1e9 bytes a
 // second) for copies, HEADRACE_STAGED_JITTER_US for a random delay of up to that much.
-#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -20,20 +19,12 @@
 #include <utility>
 
 #include "base/fault.h"
+#include "base/fork_generation.h"
 #include "device/device.h"
 #include "host_memory.h"
 
 namespace headrace::device {
 namespace {
-
-// Threads do not survive fork(): a device opened before it cannot work in the child.
-std::atomic<unsigned> g_fork_generation{0};
-unsigned fork_generation() noexcept {
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { g_fork_generation.fetch_add(1, std::memory_order_relaxed); });
-  (void)registered;
-  return g_fork_generation.load(std::memory_order_relaxed);
-}
 
 double environment_number(const char* name) {
   const char* text = std::getenv(name);
@@ -90,12 +81,12 @@ class InlineStream final : public Stream {};
 
 class ThreadStream final : public Stream {
  public:
-  explicit ThreadStream(const BusModel& model) : generation_(fork_generation()), state_(new State) {
+  explicit ThreadStream(const BusModel& model) : generation_(base::fork_generation()), state_(new State) {
     state_->model = model;
     state_->thread = std::thread([state = state_.get()] { state->loop(); });
   }
   ~ThreadStream() override {
-    if (generation_ != fork_generation()) {
+    if (generation_ != base::fork_generation()) {
       state_.release();  // the thread is not in this process: nothing can be joined
       return;
     }
@@ -179,7 +170,7 @@ class ThreadStream final : public Stream {
 
 class HostDevice final : public Device {
  public:
-  explicit HostDevice(bool staged) : staged_(staged), generation_(fork_generation()) {
+  explicit HostDevice(bool staged) : staged_(staged), generation_(base::fork_generation()) {
     info_.name = staged ? "host-staged" : "host";
     info_.description = staged ? "host memory behind a queue, as a discrete device" : "host memory";
     info_.host_addressable = !staged;
@@ -281,7 +272,7 @@ class HostDevice final : public Device {
 
  private:
   Status usable() const {
-    if (generation_ != fork_generation()) {
+    if (generation_ != base::fork_generation()) {
       return Status(Code::kForked, Layer::kDevice, "a device opened before fork() was used in the child; open it again");
     }
     if (lost_.load(std::memory_order_relaxed)) return lost();

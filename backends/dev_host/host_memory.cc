@@ -1,6 +1,7 @@
 #include "host_memory.h"
 
 #include <numa.h>
+#include <numaif.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -82,6 +83,16 @@ void advise_huge(void* base, std::size_t bytes) noexcept {
   if (bytes >= kHugePage) madvise(base, bytes, MADV_HUGEPAGE);  // refused where huge pages are off: no harm
 }
 
+// mbind itself, since libnuma's wrappers write to stderr when a container refuses them.
+void prefer_node(void* base, std::size_t bytes, int node) noexcept {
+  std::array<unsigned long, 16> mask{};
+  constexpr std::size_t kBits = 8 * sizeof(unsigned long);
+  const auto n = static_cast<std::size_t>(node);
+  if (n >= mask.size() * kBits) return;
+  mask[n / kBits] = 1ul << (n % kBits);
+  (void)mbind(base, bytes, MPOL_PREFERRED, mask.data(), mask.size() * kBits, 0);
+}
+
 // An anonymous mapping that starts on a multiple of `align`.
 void* map_aligned(std::size_t bytes, std::size_t align) noexcept {
   if (align <= page_bytes()) {
@@ -108,7 +119,7 @@ HostMemoryCounts host_memory_counts() noexcept {
 Result<std::byte*> map_device_memory(std::size_t bytes) {
   if (int error = injected("dev_host.allocate"); error != 0) return no_memory("device memory", bytes, error);
   const std::size_t page = page_bytes();
-  if (bytes > (std::size_t{1} << 62)) return no_memory("device memory", bytes, ENOMEM);
+  if (bytes / page > static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES))) return no_memory("device memory", bytes, ENOMEM);
   const Guard guard = guard_mode();
   const std::size_t body = base::align_up(bytes == 0 ? std::size_t{1} : bytes, page);
   const std::size_t fence = guard == Guard::kOff ? 0 : page;
@@ -162,14 +173,15 @@ bool unmap_device_memory(std::byte* memory, std::size_t bytes) noexcept {
 
 Result<std::byte*> map_pinned_memory(std::size_t bytes, int numa_node) {
   if (int error = injected("dev_host.allocate_pinned"); error != 0) return no_memory("staging memory", bytes, error);
-  if (bytes > (std::size_t{1} << 62)) return no_memory("staging memory", bytes, ENOMEM);
   const std::size_t page = page_bytes();
+  // With overcommit the mapping would succeed and the kernel would kill the process while its pages are made.
+  if (bytes / page > static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES))) return no_memory("staging memory", bytes, ENOMEM);
   const std::size_t body = base::align_up(bytes == 0 ? std::size_t{1} : bytes, page);
   Mapping mapping{nullptr, body, bytes};
   mapping.base = map_aligned(body, body >= kHugePage ? kHugePage : page);
   if (mapping.base == nullptr) return no_memory("staging memory", bytes, errno);
   advise_huge(mapping.base, body);
-  if (numa_node >= 0) numa_tonode_memory(mapping.base, body, numa_node);
+  if (numa_node >= 0) prefer_node(mapping.base, body, numa_node);
   // Slabs are used again and again: their page faults are taken once, here. Where the kernel cannot, the first use does.
   if (madvise(mapping.base, body, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
     const int error = errno;

@@ -59,6 +59,8 @@ class Device {
   virtual Result<std::unique_ptr<Event>> create_event() = 0;
   // Orders later work on `stream` after what is queued now on the caller's own stream (a cudaStream_t; null = default).
   virtual Status wait_native(Stream& stream, void* native_stream) = 0;
+  // The other way round: later work on the caller's stream waits for `event`. Devices without native streams block.
+  virtual Status make_native_wait(Event& event, void* native_stream);
 
   // One call for all pieces of a wave. The implementation chooses by piece size how they travel.
   virtual Status copy_to_device(std::span<const Piece> pieces, Stream& stream) = 0;
@@ -72,6 +74,8 @@ class Device {
   virtual Result<bool> query(Event& event) = 0;      // true once everything recorded before is done
   virtual Status synchronize(Event& event) = 0;      // blocks the calling thread
 };
+
+inline Status Device::make_native_wait(Event& event, void*) { return synchronize(event); }
 
 // One row of the table of device back ends compiled in or loadable (generated from backends/).
 struct DeviceRow {

@@ -1,0 +1,121 @@
+#include "pinned_memory.h"
+
+#include <numa.h>
+#include <numaif.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <new>
+
+#include "base/checked.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14
+#endif
+
+namespace headrace::device::cuda {
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+// mbind itself, since libnuma's wrappers write to stderr when a container refuses them.
+void prefer_node(void* base, std::size_t bytes, int node) noexcept {
+  std::array<unsigned long, 16> mask{};
+  constexpr std::size_t kBits = 8 * sizeof(unsigned long);
+  const auto n = static_cast<std::size_t>(node);
+  if (n >= mask.size() * kBits) return;
+  mask[n / kBits] = 1ul << (n % kBits);
+  (void)mbind(base, bytes, MPOL_PREFERRED, mask.data(), mask.size() * kBits, 0);
+}
+
+Status no_memory(std::size_t bytes, int error) {
+  return Status(Code::kResourceExhausted, Layer::kDevice,
+                "cannot allocate " + std::to_string(bytes) + " bytes of pinned host memory")
+      .with_errno(error);
+}
+
+}  // namespace
+
+int numa_node_of(const std::string& pci_bus_id) noexcept {
+  try {
+    if (numa_available() < 0 || numa_num_configured_nodes() < 2) return -1;
+    std::string path = "/sys/bus/pci/devices/" + pci_bus_id + "/numa_node";
+    std::transform(path.begin(), path.end(), path.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    int node = -1;
+    if (FILE* file = std::fopen(path.c_str(), "re"); file != nullptr) {
+      if (std::fscanf(file, "%d", &node) != 1) node = -1;
+      std::fclose(file);
+    }
+    return node;
+  } catch (...) {
+    return -1;
+  }
+}
+
+Result<std::byte*> PinnedMemory::allocate(std::size_t bytes, int numa_node, bool may_register) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const auto physical = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page;
+  // With overcommit the mapping would succeed and the kernel would kill the process while its pages are made.
+  if (bytes > physical) return no_memory(bytes, ENOMEM);
+  const std::size_t body = base::align_up(std::max<std::size_t>(bytes, 1), page);
+  if (may_register) {
+    const std::size_t slack = body >= kHugePage ? kHugePage : 0;
+    void* base = mmap(nullptr, body + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) return no_memory(bytes, errno);
+    if (slack != 0) {
+      const auto start = reinterpret_cast<std::uintptr_t>(base);
+      const std::uintptr_t aligned = base::align_up<std::uintptr_t>(start, kHugePage);
+      if (aligned > start) munmap(base, aligned - start);
+      if (aligned < start + slack) munmap(reinterpret_cast<void*>(aligned + body), start + slack - aligned);
+      base = reinterpret_cast<void*>(aligned);
+      madvise(base, body, MADV_HUGEPAGE);
+    }
+    if (numa_node >= 0) prefer_node(base, body, numa_node);
+    if (madvise(base, body, MADV_POPULATE_WRITE) != 0 && errno == ENOMEM) {
+      munmap(base, body);
+      return no_memory(bytes, ENOMEM);
+    }
+    if (cudaHostRegister(base, body, cudaHostRegisterPortable | cudaHostRegisterMapped) == cudaSuccess) {
+      auto* memory = static_cast<std::byte*>(base);
+      try {
+        std::lock_guard lock(mutex_);
+        mapped_.emplace(memory, body);
+      } catch (...) {
+        (void)cudaHostUnregister(base);
+        munmap(base, body);
+        return Status::out_of_memory();
+      }
+      return memory;
+    }
+    (void)cudaGetLastError();
+    munmap(base, body);
+  }
+  void* memory = nullptr;
+  HEADRACE_TRY(health_.check(cudaHostAlloc(&memory, body, cudaHostAllocPortable | cudaHostAllocMapped),
+                             "allocating " + std::to_string(bytes) + " bytes of pinned host memory"));
+  return static_cast<std::byte*>(memory);
+}
+
+void PinnedMemory::deallocate(std::byte* memory) noexcept {
+  std::size_t mapped = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (auto found = mapped_.find(memory); found != mapped_.end()) {
+      mapped = found->second;
+      mapped_.erase(found);
+    }
+  }
+  if (mapped == 0) {
+    if (cudaFreeHost(memory) != cudaSuccess) (void)cudaGetLastError();
+    return;
+  }
+  if (cudaHostUnregister(memory) != cudaSuccess) (void)cudaGetLastError();
+  munmap(memory, mapped);
+}
+
+}  // namespace headrace::device::cuda

@@ -1,0 +1,29 @@
+// What the library and the CUDA plug-in agree on.
+//
+// The plug-in exports one C function. Its answer begins with two words that never change meaning, so that any pair can
+// tell that it does not fit; the rest is C++ and is touched only when both were built from the same interface headers
+// with the same compiler (the build id).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "device/device.h"
+
+namespace headrace::device {
+
+inline constexpr std::uint32_t kCudaPluginAbi = 1;
+inline constexpr const char* kCudaPluginFile = "libheadrace_cuda.so";
+inline constexpr const char* kCudaPluginEntry = "headrace_cuda_plugin";
+
+struct CudaPlugin {
+  std::uint32_t abi = kCudaPluginAbi;
+  std::uint32_t table_bytes = sizeof(CudaPlugin);
+  const char* build_id = HEADRACE_PLUGIN_BUILD_ID;
+  Status (*count)(int& devices) = nullptr;
+  Status (*open)(int index, std::shared_ptr<Device>& device) = nullptr;
+};
+
+using CudaPluginEntry = const CudaPlugin* (*)();
+
+}  // namespace headrace::device

@@ -1,0 +1,65 @@
+#include "upload_ring.h"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+namespace headrace::device::cuda {
+namespace {
+constexpr std::size_t kSmallest = std::size_t{64} << 10;
+constexpr std::size_t kMostBuffers = 16;
+}  // namespace
+
+UploadRing::~UploadRing() {
+  for (Buffer& buffer : buffers_) release(buffer);
+}
+
+void UploadRing::release(Buffer& buffer) noexcept {
+  if (buffer.host != nullptr && cudaFreeHost(buffer.host) != cudaSuccess) (void)cudaGetLastError();
+  if (buffer.device != nullptr && cudaFree(buffer.device) != cudaSuccess) (void)cudaGetLastError();
+  if (buffer.copied != nullptr && cudaEventDestroy(buffer.copied) != cudaSuccess) (void)cudaGetLastError();
+  buffer = {};
+}
+
+Status UploadRing::grow(Buffer& buffer, std::size_t bytes) {
+  release(buffer);
+  const std::size_t size = std::bit_ceil(std::max(bytes, kSmallest));
+  void* host = nullptr;
+  void* device = nullptr;
+  HEADRACE_TRY(health_.check(cudaEventCreateWithFlags(&buffer.copied, cudaEventDisableTiming), "creating an event"));
+  HEADRACE_TRY(health_.check(cudaHostAlloc(&host, size, cudaHostAllocPortable), "allocating a descriptor buffer"));
+  buffer.host = static_cast<std::byte*>(host);
+  HEADRACE_TRY(health_.check(cudaMalloc(&device, size), "allocating a descriptor buffer"));
+  buffer.device = static_cast<std::byte*>(device);
+  buffer.bytes = size;
+  return {};
+}
+
+Result<UploadRing::Slot> UploadRing::acquire(std::size_t bytes) {
+  std::size_t next = buffers_.empty() ? 0 : (current_ + 1) % buffers_.size();
+  const bool busy = !buffers_.empty() && buffers_[next].bytes != 0 && cudaEventQuery(buffers_[next].copied) == cudaErrorNotReady;
+  if (buffers_.empty() || (busy && buffers_.size() < kMostBuffers)) {
+    try {
+      // Behind the newest, so that the oldest is still the next in turn.
+      next = buffers_.empty() ? 0 : current_ + 1;
+      buffers_.insert(buffers_.begin() + static_cast<std::ptrdiff_t>(next), Buffer{});
+    } catch (...) {
+      return Status::out_of_memory();
+    }
+  } else if (busy) {
+    HEADRACE_TRY(health_.check(cudaEventSynchronize(buffers_[next].copied), "waiting for a descriptor buffer"));
+  }
+  current_ = next;
+  Buffer& buffer = buffers_[current_];
+  if (buffer.bytes < bytes) HEADRACE_TRY(grow(buffer, bytes));
+  return Slot{buffer.host, buffer.device};
+}
+
+Status UploadRing::send(std::size_t bytes) {
+  Buffer& buffer = buffers_[current_];
+  HEADRACE_TRY(health_.check(cudaMemcpyAsync(buffer.device, buffer.host, bytes, cudaMemcpyHostToDevice, stream_),
+                             "sending descriptors"));
+  return health_.check(cudaEventRecord(buffer.copied, stream_), "recording an event");
+}
+
+}  // namespace headrace::device::cuda

@@ -1,0 +1,73 @@
+// What the kernels are told: pieces to move, and boxes cut into units of work for thread blocks.
+//
+// The host turns every box into words of 1 to 16 bytes that are aligned on both sides, so that the kernels have few
+// cases: rows, words, tiles. Plain C++, shared with the kernels and tested on the CPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "device/box.h"
+
+namespace headrace::device::cuda {
+
+struct PieceItem {
+  const unsigned char* src;
+  unsigned char* dst;
+  std::uint64_t bytes;
+};
+
+// A warp's share of a piece: long enough to amortise its descriptor, short enough to balance.
+inline constexpr std::uint32_t kPieceSegmentBytes = 8192;
+
+enum class BoxMode : std::uint32_t {
+  kRows,   // the last dimension is contiguous on both sides and long: a warp takes a segment of a row
+  kWords,  // a thread takes a word
+  kTiles,  // destination contiguous along the last dimension, source along the one before: through shared memory
+};
+
+inline constexpr int kItemRank = 6;
+inline constexpr std::uint32_t kRowSegmentBytes = 8192;
+inline constexpr std::uint32_t kRowUnitBytes = 32768;
+inline constexpr std::uint32_t kMaxRowsPerUnit = 64;
+inline constexpr std::uint32_t kWordsPerUnit = 2048;
+inline constexpr std::uint32_t kShortestRowBytes = 512;
+
+// Side of a square tile in words: narrow words need more of them to fill a memory sector.
+constexpr std::uint32_t tile_side(std::uint32_t word_bytes) { return word_bytes >= 4 ? 32 : 64; }
+
+struct BoxItem {
+  const unsigned char* src;      // null: fill
+  unsigned char* dst;
+  std::uint64_t count;           // row segments, words or tiles
+  std::uint32_t mode;            // BoxMode
+  std::uint32_t word_bytes;      // 1, 2, 4, 8, 16; every address and stride is a multiple
+  std::uint32_t swap_width;      // 1, or bytes reversed in groups of this many within a word
+  std::uint32_t rank;            // >= 1; tiles: >= 2
+  std::uint32_t pattern_words;   // fill: words after which the pattern repeats along the last dimension
+  std::uint32_t segments;        // rows: segments per row
+  std::uint32_t per_unit;        // rows: segments per unit
+  std::uint32_t reserved;
+  std::uint64_t extent[kItemRank];
+  std::int64_t src_stride[kItemRank];
+  std::int64_t dst_stride[kItemRank];
+};
+
+// The boxes of one launch. Kept between launches: nothing is allocated once it has been as large.
+struct BoxList {
+  std::vector<BoxItem> items;
+  std::vector<std::uint32_t> first_unit;   // of each item, and the total at the end
+  std::vector<std::byte> pattern;          // the fill element, repeated to 16 bytes or more
+
+  void clear();
+  void set_pattern(const std::byte* fill, std::uint32_t element_bytes);
+  // May throw bad_alloc. Empty boxes add nothing.
+  void add(const Box& box, const ElementOp& op);
+  std::uint32_t units() const { return first_unit.back(); }
+
+ private:
+  void add_words(Box& box, std::uint32_t word_bytes, std::uint32_t swap_width, std::uint32_t pattern_words);
+};
+
+}  // namespace headrace::device::cuda
