@@ -150,7 +150,7 @@ TEST(BloscCodec, HeaderRules) {
       {2, {(flags & 0x1F) | 5 << 5}, Code::kUnsupported, "inner codec 5"},
       {3, {0}, Code::kCorrupt, "type size"},
       {4, {0, 0, 0, 0}, Code::kCorrupt, "empty"},
-      {4, {1, 16, 0, 0}, Code::kCorrupt, "expected 4096"},
+      {4, {0xFF, 15, 0, 0}, Code::kCorrupt, "4095 bytes, expected 4096"},
       {4, {0xFF, 0xFF, 0xFF, 0xFF}, Code::kCorrupt, "beyond the format"},
       {8, {0, 0, 0, 0}, Code::kCorrupt, "block size 0"},
       {8, {1, 16, 0, 0}, Code::kCorrupt, "block size 4097"},

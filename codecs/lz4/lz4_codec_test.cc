@@ -1,1 +1,81 @@
-#include <gtest/gtest.h>
+// Size word and raw block as numcodecs writes them; the size must be the one metadata promises.
+#include <lz4.h>
+
+#include "tests/support/codec_testing.h"
+
+namespace headrace::test {
+namespace {
+
+Bytes compress(const Bytes& plain) {
+  Bytes out(4 + static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(plain.size()))));
+  const auto size = static_cast<std::uint32_t>(plain.size());
+  std::memcpy(out.data(), &size, 4);
+  const int got = LZ4_compress_default(reinterpret_cast<const char*>(plain.data()), reinterpret_cast<char*>(&out[4]),
+                                       static_cast<int>(plain.size()), static_cast<int>(out.size() - 4));
+  out.resize(4 + static_cast<std::size_t>(got));
+  return out;
+}
+
+TEST(Lz4Codec, RoundTrips) {
+  const auto codec = make("numcodecs.lz4", R"({"acceleration":1})");
+  Decoder decode(*codec);
+  for (const std::size_t bytes : {1, 12, 13, 100, 5000, 300'000}) {
+    for (const Content content : {Content::kRandom, Content::kZeros, Content::kSmooth, Content::kText}) {
+      const Bytes plain = sample(bytes, content);
+      const Bytes encoded = compress(plain);
+      ASSERT_LE(encoded.size(), codec->max_encoded_bytes(bytes));
+      const Decoded got = decode(encoded, bytes);
+      ASSERT_TRUE(got.status.ok()) << got.status.to_string();
+      ASSERT_EQ(got.bytes, plain);
+    }
+  }
+  EXPECT_EQ(decode(compress(sample(100, Content::kText)), 200, false).bytes, sample(100, Content::kText));
+}
+
+// What numcodecs 0.16 gives for one byte.
+TEST(Lz4Codec, SameFramingAsNumcodecs) {
+  const auto codec = make("lz4", "{}", 2);
+  EXPECT_EQ(Decoder(*codec)(to_bytes(std::string_view("\x01\0\0\0\x10"
+                                                      "a", 6)), 1).bytes,
+            to_bytes("a"));
+}
+
+TEST(Lz4Codec, DamagedStreams) {
+  const auto codec = make("numcodecs.lz4");
+  damage(*codec, compress(sample(900, Content::kText)), 900);
+  damage(*codec, compress(sample(300, Content::kRandom)), 300);
+  damage(*codec, compress(sample(50'000, Content::kZeros)), 50'000);
+}
+
+TEST(Lz4Codec, SizeWordRules) {
+  const Bytes good = compress(sample(1000, Content::kText));
+  const auto codec = make("numcodecs.lz4");
+  Decoder decode(*codec);
+  for (const std::uint32_t size : {0u, 999u, 1001u, 0x7FFFFFFFu, 0x80000000u, 0xFFFFFFFFu}) {
+    Bytes bad = good;
+    std::memcpy(bad.data(), &size, 4);
+    const Decoded got = decode(bad, 1000);
+    EXPECT_EQ(got.status.code(), Code::kCorrupt) << size;
+    EXPECT_NE(got.status.message().find("expected 1000"), std::string::npos) << got.status.message();
+  }
+  // The word agrees with metadata, the block does not.
+  Bytes longer = good;
+  const std::uint32_t size = 1001;
+  std::memcpy(longer.data(), &size, 4);
+  EXPECT_EQ(decode(longer, 1001).status.code(), Code::kCorrupt);
+}
+
+TEST(Lz4Codec, BombIsRefused) {
+  const auto codec = make("numcodecs.lz4");
+  EXPECT_EQ(Decoder(*codec)(compress(Bytes(std::size_t{300} << 20)), 4096).status.code(), Code::kCorrupt);
+}
+
+TEST(Lz4Codec, Configuration) {
+  EXPECT_TRUE(try_make("lz4", R"({"acceleration":7,"x":0})", 2).ok());
+  expect_refused("numcodecs.lz4", R"({"acceleration":"fast"})", "acceleration");
+  expect_refused("numcodecs.lz4", R"({"level":1})", "level");
+  EXPECT_EQ(try_make("lz4", "{}", 3).status().code(), Code::kUnsupported);
+}
+
+}  // namespace
+}  // namespace headrace::test

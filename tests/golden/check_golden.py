@@ -169,7 +169,7 @@ def check(args, entry, refuse, out):
         if result.code < 0:
             return "fail", f"signal {-result.code}: {said}"
         match = UNSUPPORTED.match(said)
-        if result.code == 1 and match and allowed(args.allow, entry):
+        if result.code == 1 and match and len(lines) == 1 and allowed(args.allow, entry):
             return "unsupported", match.group(1)
         if refuse:
             if result.code == 0:

@@ -1,0 +1,177 @@
+// Property: what arrives in the tensor is the same bytes whatever the engine, the device, the number of threads, the
+// store and the strides of the destination; and it is what NumPy's slicing of the written values gives.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <random>
+
+#include <headrace/array.h>
+
+#include "device/device.h"
+#include "io/engine.h"
+#include "support/raw_array.h"
+
+namespace headrace {
+namespace {
+
+using testing::RawArray;
+
+class TempDir {
+ public:
+  TempDir() {
+    char name[] = "/tmp/headrace_test_XXXXXX";
+    path = ::mkdtemp(name);
+  }
+  ~TempDir() { std::filesystem::remove_all(path); }
+  std::string path;
+};
+
+struct Variant {
+  std::string engine, device, store;
+  unsigned threads;
+};
+
+std::vector<Variant> variants() {
+  std::vector<std::string> engine_names = {"auto"}, device_names;
+  for (const io::EngineRow& row : io::engines()) engine_names.push_back(row.name);
+  for (const device::DeviceRow& row : device::devices()) {
+    if (auto count = row.count(); count.ok() && *count > 0) device_names.push_back(row.kind);
+  }
+  std::vector<Variant> out;
+  for (const auto& engine : engine_names) {
+    for (const auto& device : device_names) {
+      for (const char* store : {"file", "memory"}) {
+        for (unsigned threads : {1u, 3u}) out.push_back({engine, device, store, threads});
+      }
+    }
+  }
+  return out;
+}
+
+std::string variant_name(const ::testing::TestParamInfo<Variant>& info) {
+  std::string name = info.param.engine + "_" + info.param.device + "_" + info.param.store + "_" + std::to_string(info.param.threads);
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
+}
+
+class Read : public ::testing::TestWithParam<Variant> {
+ protected:
+  void SetUp() override {
+    ContextOptions options;
+    options.engine = GetParam().engine;
+    options.threads = GetParam().threads;
+    options.wave_bytes = 16 << 10;   // many waves even for small arrays
+    options.host_budget_bytes = 64 << 20;
+    auto made = Context::create(options);
+    if (!made.ok() && (made.status().code() == Code::kUnsupported || made.status().code() == Code::kPermission)) {
+      GTEST_SKIP() << GetParam().engine << " does not work here: " << made.status().to_string();
+    }
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+    context = std::make_unique<Context>(std::move(*made));
+    static int number = 0;
+    const std::string url = GetParam().store == "file"
+                                ? directory.path
+                                : "memory://read" + std::to_string(++number) + variant_name({GetParam(), 0});
+    auto opened = Store::open(*context, url);
+    ASSERT_TRUE(opened.ok()) << opened.status().to_string();
+    store = std::make_unique<Store>(std::move(*opened));
+    auto opened_device = Device::open(GetParam().device);
+    ASSERT_TRUE(opened_device.ok()) << opened_device.status().to_string();
+    device = std::make_unique<Device>(std::move(*opened_device));
+  }
+
+  // Reads `selection` into a tensor whose rows are `padding` elements apart and compares with NumPy's meaning of it.
+  void check(const std::string& path, const RawArray& array, const Selection& selection,
+             const std::vector<std::uint32_t>& expected, std::uint64_t padding = 0) {
+    auto opened = Array::open(*store, path);
+    ASSERT_TRUE(opened.ok()) << opened.status().to_string();
+    auto resolved = resolve_selection(selection, array.shape);
+    ASSERT_TRUE(resolved.ok()) << resolved.status().to_string();
+    TensorView tensor;
+    tensor.shape = resolved->shape;
+    std::uint64_t count = 1, span = 1;
+    std::int64_t stride = 4;
+    tensor.strides_bytes.resize(tensor.shape.size());
+    for (std::size_t i = tensor.shape.size(); i-- > 0;) {
+      count *= tensor.shape[i];
+      tensor.strides_bytes[i] = stride;
+      span = static_cast<std::uint64_t>(stride) / 4 * std::max<std::uint64_t>(tensor.shape[i], 1);
+      stride = static_cast<std::int64_t>((span + padding) * 4);
+    }
+    const std::uint64_t room = static_cast<std::uint64_t>(stride) / 4 + 16;
+    auto buffer = Buffer::allocate(*device, room * 4);
+    ASSERT_TRUE(buffer.ok()) << buffer.status().to_string();
+    tensor.data = buffer->data();
+    Stats stats;
+    const Status status = opened->read(selection, tensor, *device, {}, &stats);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    std::vector<std::uint32_t> got(room);
+    ASSERT_TRUE(buffer->copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), room * 4).ok());
+    std::vector<std::uint64_t> at(tensor.shape.size(), 0);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      std::uint64_t linear = 0, place = 0;
+      std::size_t kept = 0;
+      for (std::size_t d = 0; d < array.shape.size(); ++d) {
+        const auto& dim = resolved->dims[d];
+        const std::uint64_t k = dim.dropped ? 0 : at[kept];
+        if (!dim.dropped) place += k * static_cast<std::uint64_t>(tensor.strides_bytes[kept++]) / 4;
+        linear = linear * array.shape[d] + dim.start + k * dim.step;
+      }
+      ASSERT_EQ(got[place], expected[linear]) << "element " << i;
+      testing::detail::advance(at, tensor.shape);
+    }
+    EXPECT_EQ(stats.decoded_bytes, count * 4);
+  }
+
+  TempDir directory;
+  std::unique_ptr<Context> context;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<Device> device;
+};
+
+TEST_P(Read, RandomArraysAndSelections) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 24; ++round) {
+    RawArray array;
+    const std::size_t rank = random() % 5;
+    array.v2 = random() % 3 == 0;
+    const bool sharded = !array.v2 && random() % 2 == 0;
+    for (std::size_t d = 0; d < rank; ++d) {
+      array.shape.push_back(1 + random() % (rank > 2 ? 11 : 60));
+      const std::uint64_t inner = 1 + random() % 7;
+      array.chunk.push_back(sharded ? inner * (1 + random() % 4) : inner);
+      if (sharded) array.inner.push_back(inner);
+    }
+    array.seed = static_cast<std::uint32_t>(round);
+    array.missing_every = static_cast<int>(random() % 3 == 0 ? 3 : 0);
+    if (sharded && rank == 0) array.inner.clear();
+    std::vector<std::uint32_t> expected;
+    // A fresh path each round: a memory store's objects are immutable.
+    const std::string path = "round" + std::to_string(round);
+    ASSERT_TRUE(testing::write_raw_array(*store->impl(), path, array, &expected).ok());
+    for (int pick = 0; pick < 6; ++pick) {
+      Selection selection;
+      for (std::size_t d = 0; d < rank && pick > 0; ++d) {
+        SelectionItem item;
+        if (random() % 4 == 0) {
+          item.kind = SelectionItem::Kind::kIndex;
+          item.start = static_cast<std::int64_t>(random() % array.shape[d]);
+        } else {
+          item.start = static_cast<std::int64_t>(random() % array.shape[d]);
+          item.stop = static_cast<std::int64_t>(*item.start + random() % (array.shape[d] + 3));
+          item.step = static_cast<std::int64_t>(1 + random() % 4);
+        }
+        selection.push_back(item);
+      }
+      SCOPED_TRACE("round " + std::to_string(round) + " selection " + std::to_string(pick));
+      check(path, array, selection, expected, pick % 2 == 0 ? 0 : 3);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Read, ::testing::ValuesIn(variants()), variant_name);
+
+}  // namespace
+}  // namespace headrace
