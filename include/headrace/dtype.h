@@ -39,10 +39,15 @@ struct HEADRACE_API DataType {
 
   TypeKind kind = TypeKind::kUint;
   std::uint32_t item_bytes = 1;          // > 0
-  std::string name;                      // Zarr v3 name where one exists ("float32"), else the numpy spelling ("|S5")
+  std::string name;                      // Zarr v3 name where one says it all ("float32", "r24", "struct"), else numpy's
+                                         // spelling ("|S5", "<U4", "<M8[10us]")
   std::string unit;                      // datetime and timedelta: "s", "10ms", "generic"; else empty
   std::vector<Field> fields;             // kStruct only
   std::vector<SwapRun> swap_runs;        // cover item_bytes exactly; all of width 1 where byte order means nothing
+  // Zarr v2 structured types give each field its own byte order. If any is big-endian: what decoding must do to an
+  // element as stored, namely reverse the bytes within each width; runs of width 1 are kept as they are. Covers
+  // item_bytes exactly. Empty in every other case.
+  std::vector<SwapRun> stored_swap_runs;
 
   // Width within which every number of the element is swapped, if that is one width for the whole element; 0 if fields
   // differ. 1 means nothing to swap.

@@ -68,7 +68,12 @@ Result<Chain> Chain::make(std::vector<std::unique_ptr<Codec>> codecs, const Data
     chain.strides_bytes_[axis] = stride;
     stride *= static_cast<std::int64_t>(std::max<std::uint64_t>(chunk_shape[axis], 1));
   }
-  if (chain.layout_.byte_swapped && dtype.uniform_swap_width() == 0) chain.mixed_swaps_ = dtype.swap_runs;
+  // Elements whose numbers differ in width or byte order are swapped field by field right after decoding.
+  if (!dtype.stored_swap_runs.empty()) {
+    chain.mixed_swaps_ = dtype.stored_swap_runs;
+  } else if (chain.layout_.byte_swapped && dtype.uniform_swap_width() == 0) {
+    chain.mixed_swaps_ = dtype.swap_runs;
+  }
 
   // From the elements outwards: what each stage gives is what the one inside it takes.
   std::uint64_t capacity = bytes;

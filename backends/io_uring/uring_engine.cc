@@ -1,0 +1,380 @@
+// Engine over io_uring.
+//
+// One system call starts a batch and one waits for it. Everything is found out by trying: a kernel, container or
+// ulimit that refuses a feature costs that feature, and only a kernel that refuses the ring itself costs the engine.
+//
+// Descriptors are not registered: a chunk's file is opened for one read, so that entering it in the ring's table costs
+// more than the reference count it saves, and a table that outlives a descriptor reads another file's bytes.
+#include <liburing.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "base/fault.h"
+#include "io/engine.h"
+
+#ifndef IORING_SETUP_SINGLE_ISSUER
+#define IORING_SETUP_SINGLE_ISSUER (1U << 12)
+#define IORING_SETUP_DEFER_TASKRUN (1U << 13)
+#endif
+
+namespace headrace::io {
+namespace {
+
+constexpr unsigned kMinDepth = 4;
+constexpr std::size_t kMaxRegistered = std::size_t{1} << 30;  // the kernel's limit for one registered buffer
+constexpr std::size_t kMaxRegisteredCount = 1024;             // UIO_MAXIOV: the limit of kernels before 5.13
+constexpr int kSubmitTries = 16;
+
+struct FeatureSet {
+  unsigned flags;
+  const char* name;
+};
+// Best first. A ring with one issuer belongs to the thread that enables it, so it is created disabled: the engine is
+// made on one thread and used on another.
+constexpr FeatureSet kFeatureSets[] = {
+    {IORING_SETUP_R_DISABLED | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL,
+     "single_issuer defer_taskrun"},                                                                    // Linux 6.1
+    {IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL, "coop_taskrun"},  // 5.19
+    {0, ""},
+};
+
+class UringEngine final : public Engine {
+ public:
+  ~UringEngine() override {
+    if (ring_open_) {
+      drain();
+      ::io_uring_queue_exit(&ring_);
+    }
+    if (wake_fd_ >= 0) ::close(wake_fd_);
+  }
+
+  Status open(unsigned depth) {
+    HEADRACE_TRY(open_ring(depth));
+    std::int64_t rc = HEADRACE_FAULT("io_uring.eventfd", 0);
+    if (rc == 0) wake_fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (wake_fd_ < 0) {
+      return Status(Code::kResourceExhausted, Layer::kIo, "cannot create an eventfd")
+          .with_errno(rc < 0 ? static_cast<int>(-rc) : errno);
+    }
+    tags_.resize(info_.depth);
+    busy_.resize(info_.depth);
+    free_.reserve(info_.depth);
+    failed_.reserve(info_.depth);
+    for (unsigned i = info_.depth; i-- > 0;) free_.push_back(i);
+    info_.name = "io_uring";
+    return {};
+  }
+
+  const EngineInfo& info() const noexcept override { return info_; }
+
+  Status register_buffers(std::span<const std::span<std::byte>> buffers) override {
+    if (!registered_.empty()) {
+      ::io_uring_unregister_buffers(&ring_);
+      registered_.clear();
+    }
+    std::vector<iovec> pieces;
+    for (std::span<std::byte> buffer : buffers) {
+      while (!buffer.empty() && pieces.size() < kMaxRegisteredCount) {
+        const std::size_t n = std::min(buffer.size(), kMaxRegistered);
+        pieces.push_back({buffer.data(), n});
+        buffer = buffer.subspan(n);
+      }
+    }
+    const std::size_t wanted = pieces.size();
+    std::int64_t rc = -EINVAL;
+    while (!pieces.empty()) {
+      rc = HEADRACE_FAULT("io_uring.register_buffers", 0);
+      if (rc == 0) rc = ::io_uring_register_buffers(&ring_, pieces.data(), static_cast<unsigned>(pieces.size()));
+      if (rc == 0) break;
+      pieces.resize(rc == -ENOMEM ? pieces.size() / 2 : 0);  // RLIMIT_MEMLOCK: some is better than none
+    }
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      registered_.push_back({static_cast<std::byte*>(pieces[i].iov_base), pieces[i].iov_len, static_cast<unsigned>(i)});
+    }
+    std::sort(registered_.begin(), registered_.end(),
+              [](const Registered& a, const Registered& b) { return a.base < b.base; });
+    info_.features = base_features_;
+    if (!registered_.empty()) {
+      info_.features += " registered_buffers";
+      if (pieces.size() < wanted) {
+        info_.features += "(" + std::to_string(pieces.size()) + " of " + std::to_string(wanted) + ")";
+      }
+    } else if (wanted != 0) {
+      info_.features += rc == -ENOMEM ? " (buffers not registered: RLIMIT_MEMLOCK)"
+                                      : " (buffers not registered: errno " + std::to_string(-rc) + ")";
+    }
+    return {};
+  }
+
+  Result<std::size_t> submit(std::span<const Request> requests) override {
+    HEADRACE_TRY(enable());
+    arm_wake();
+    const std::size_t room = std::min(requests.size(), free_.size());
+    const std::int64_t fault = HEADRACE_FAULT("io_uring.submit", static_cast<std::int64_t>(room));
+    const std::size_t offered = fault < 0 ? room : static_cast<std::size_t>(fault);
+    std::size_t taken = 0;
+    for (; taken < offered; ++taken) {
+      io_uring_sqe* sqe = ::io_uring_get_sqe(&ring_);
+      if (sqe == nullptr) break;
+      prepare(sqe, requests[taken]);
+    }
+    if (taken == 0) return std::size_t{0};
+    return taken - flush(fault < 0 ? fault : 0);
+  }
+
+  Result<std::size_t> reap(std::span<Event> events, std::chrono::nanoseconds timeout) override {
+    HEADRACE_TRY(enable());
+    std::size_t stored = 0;
+    while (stored < events.size() && !failed_.empty()) {
+      const auto [slot, error] = failed_.back();
+      failed_.pop_back();
+      events[stored++] = {tags_[slot], error};
+      release(slot);
+    }
+    bool woken = false;
+    stored += harvest(events.subspan(stored), woken);
+    if (stored > 0 || woken || events.empty()) return stored;
+    if (!wake_armed_) {
+      arm_wake();
+      if (!wake_armed_) timeout = std::min(timeout, std::chrono::nanoseconds(std::chrono::milliseconds(1)));
+      flush(0);
+    }
+    std::int64_t rc = HEADRACE_FAULT("io_uring.wait", 0);
+    if (rc == 0) {
+      if (timeout.count() <= 0) {
+        rc = ::io_uring_get_events(&ring_);  // runs deferred completions without waiting
+      } else {
+        __kernel_timespec ts{timeout.count() / 1'000'000'000, timeout.count() % 1'000'000'000};
+        io_uring_cqe* cqe = nullptr;
+        rc = ::io_uring_wait_cqes(&ring_, &cqe, 1, &ts, nullptr);
+      }
+    }
+    if (rc < 0 && rc != -ETIME && rc != -EINTR && rc != -EAGAIN && rc != -EBUSY) {
+      return Status(Code::kIo, Layer::kIo, "io_uring_enter failed").with_errno(static_cast<int>(-rc));
+    }
+    return stored + harvest(events.subspan(stored), woken);
+  }
+
+  void cancel(std::uint64_t tag) override {
+    if (!enabled_) return;  // nothing was submitted
+    for (unsigned slot = 0; slot < tags_.size(); ++slot) {
+      if (busy_[slot] == 0 || tags_[slot] != tag) continue;
+      io_uring_sqe* sqe = ::io_uring_get_sqe(&ring_);
+      if (sqe == nullptr) return;
+      ::io_uring_prep_cancel64(sqe, slot, 0);
+      ::io_uring_sqe_set_data64(sqe, cancel_id());
+      flush(0);
+      return;
+    }
+  }
+
+  void wake() noexcept override {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t n = ::write(wake_fd_, &one, sizeof one);
+  }
+
+ private:
+  struct Registered {
+    std::byte* base;
+    std::size_t size;
+    unsigned index;
+  };
+  struct Failed {
+    unsigned slot;
+    std::int64_t error;
+  };
+
+  // user_data is the slot of a request, or one of these two.
+  std::uint64_t wake_id() const { return info_.depth; }
+  std::uint64_t cancel_id() const { return info_.depth + 1u; }
+
+  Status open_ring(unsigned depth) {
+    std::int64_t rc = -EINVAL;
+    for (const FeatureSet& set : kFeatureSets) {
+      // Kernels before 5.12 count the rings against RLIMIT_MEMLOCK, and a container's limit may be 64 KiB.
+      for (unsigned entries = depth;; entries /= 2) {
+        io_uring_params params{};
+        params.flags = set.flags | IORING_SETUP_CLAMP;
+        rc = HEADRACE_FAULT("io_uring.setup", 0);
+        if (rc == 0) rc = ::io_uring_queue_init_params(entries, &ring_, &params);
+        if (rc == 0 && (params.features & IORING_FEAT_EXT_ARG) == 0) {
+          ::io_uring_queue_exit(&ring_);
+          return Status(Code::kUnsupported, Layer::kIo, "this kernel's io_uring is too old (before 5.11)");
+        }
+        if (rc == 0) {
+          ring_open_ = true;
+          enabled_ = (set.flags & IORING_SETUP_R_DISABLED) == 0;
+          base_features_ = set.name;
+          if (entries < depth) base_features_ += " (depth cut to " + std::to_string(entries) + " by RLIMIT_MEMLOCK)";
+          info_.features = base_features_;
+          info_.depth = entries;
+          return {};
+        }
+        if (rc != -ENOMEM || entries <= kMinDepth) break;
+      }
+      if (rc != -EINVAL) break;  // only an unknown flag makes the next set worth trying
+    }
+    const int error = static_cast<int>(-rc);
+    if (error == EPERM || error == EACCES) {
+      return Status(Code::kPermission, Layer::kIo,
+                    "io_uring is forbidden here (a container's seccomp profile, or kernel.io_uring_disabled)")
+          .with_errno(error);
+    }
+    if (error == ENOSYS) {
+      return Status(Code::kUnsupported, Layer::kIo, "this kernel or sandbox has no io_uring").with_errno(error);
+    }
+    const bool memory = error == ENOMEM || error == EMFILE || error == ENFILE;
+    return Status(memory ? Code::kResourceExhausted : Code::kUnsupported, Layer::kIo, "io_uring_setup failed")
+        .with_errno(error);
+  }
+
+  // Makes the calling thread the ring's one issuer.
+  Status enable() {
+    if (enabled_) return {};
+    std::int64_t rc = HEADRACE_FAULT("io_uring.enable", 0);
+    // io_uring_enable_rings() is declared by liburing 2.3 but missing from the libraries built of it.
+    if (rc == 0 && ::syscall(__NR_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0) < 0)
+      rc = -errno;
+    if (rc < 0) return Status(Code::kIo, Layer::kIo, "cannot enable the ring").with_errno(static_cast<int>(-rc));
+    enabled_ = true;
+    return {};
+  }
+
+  void prepare(io_uring_sqe* sqe, const Request& request) {
+    const unsigned slot = free_.back();
+    free_.pop_back();
+    tags_[slot] = request.tag;
+    busy_[slot] = 1;
+    const bool read = request.op == Op::kRead;
+    if (const int index = registered_index(request); index >= 0) {
+      ::io_uring_prep_rw(read ? IORING_OP_READ_FIXED : IORING_OP_WRITE_FIXED, sqe, request.fd, request.buffer,
+                         request.length_bytes, request.offset_bytes);
+      sqe->buf_index = static_cast<std::uint16_t>(index);
+    } else {
+      ::io_uring_prep_rw(read ? IORING_OP_READ : IORING_OP_WRITE, sqe, request.fd, request.buffer, request.length_bytes,
+                         request.offset_bytes);
+    }
+    ::io_uring_sqe_set_data64(sqe, slot);
+  }
+
+  int registered_index(const Request& request) const {
+    auto after = std::upper_bound(registered_.begin(), registered_.end(), request.buffer,
+                                  [](const std::byte* p, const Registered& r) { return p < r.base; });
+    if (after == registered_.begin()) return -1;
+    const Registered& r = *--after;
+    const auto start = static_cast<std::size_t>(request.buffer - r.base);
+    return start <= r.size && request.length_bytes <= r.size - start ? static_cast<int>(r.index) : -1;
+  }
+
+  // Hands the prepared entries to the kernel. Returns how many requests it did not take; those are withdrawn, so that
+  // the ring never holds an entry its caller believes refused. `fault`: an errno to pretend.
+  std::size_t flush(std::int64_t fault) {
+    std::int64_t rc = fault;
+    for (int tries = 0; tries < kSubmitTries; ++tries) {
+      if (fault == 0) rc = ::io_uring_submit(&ring_);
+      if (::io_uring_sq_ready(&ring_) == 0) return 0;
+      if (rc < 0 && rc != -EINTR) break;
+    }
+    const bool later = rc >= 0 || rc == -EAGAIN || rc == -EBUSY || rc == -EINTR;
+    // Without SQPOLL the kernel looks at the ring only inside io_uring_enter, so the tail may be taken back.
+    io_uring_sq& sq = ring_.sq;
+    const unsigned head = *sq.khead;
+    std::size_t withdrawn = 0;
+    for (unsigned tail = sq.sqe_tail; tail != head; --tail) {
+      const std::uint64_t id = sq.sqes[(tail - 1) & sq.ring_mask].user_data;
+      if (id == wake_id()) wake_armed_ = false;
+      if (id >= info_.depth) continue;
+      const auto slot = static_cast<unsigned>(id);
+      if (later) {
+        ++withdrawn;
+        release(slot);
+      } else {
+        failed_.push_back({slot, rc});
+      }
+    }
+    sq.sqe_head = sq.sqe_tail = head;
+    io_uring_smp_store_release(sq.ktail, head);
+    return withdrawn;
+  }
+
+  void release(unsigned slot) {
+    busy_[slot] = 0;
+    free_.push_back(slot);
+  }
+
+  void arm_wake() {
+    if (wake_armed_) return;
+    io_uring_sqe* sqe = ::io_uring_get_sqe(&ring_);
+    if (sqe == nullptr) return;
+    ::io_uring_prep_poll_add(sqe, wake_fd_, POLLIN);
+    ::io_uring_sqe_set_data64(sqe, wake_id());
+    wake_armed_ = true;
+  }
+
+  std::size_t harvest(std::span<Event> events, bool& woken) {
+    std::size_t stored = 0;
+    unsigned head;
+    unsigned seen = 0;
+    io_uring_cqe* cqe;
+    io_uring_for_each_cqe(&ring_, head, cqe) {
+      const std::uint64_t id = cqe->user_data;
+      if (id < info_.depth && stored == events.size()) break;
+      ++seen;
+      if (id == wake_id()) {
+        woken = true;
+        wake_armed_ = false;
+        std::uint64_t count;
+        [[maybe_unused]] const ssize_t n = ::read(wake_fd_, &count, sizeof count);
+      } else if (id < info_.depth && busy_[id] != 0) {
+        const auto slot = static_cast<unsigned>(id);
+        events[stored++] = {tags_[slot], HEADRACE_FAULT("io_uring.result", cqe->res)};
+        release(slot);
+      }
+    }
+    ::io_uring_cq_advance(&ring_, seen);
+    return stored;
+  }
+
+  // Cancels what is in flight and waits for it, so that the kernel writes into nobody's buffer afterwards.
+  void drain() {
+    if (!enabled_) return;
+    for (unsigned slot = 0; slot < busy_.size(); ++slot) {
+      if (busy_[slot] != 0) cancel(tags_[slot]);
+    }
+    Event events[16];
+    while (free_.size() + failed_.size() < info_.depth) {
+      bool woken = false;
+      if (harvest(events, woken) > 0) continue;
+      io_uring_cqe* cqe = nullptr;
+      const int rc = ::io_uring_wait_cqe(&ring_, &cqe);
+      if (rc < 0 && rc != -EINTR && rc != -EAGAIN) return;  // not the issuing thread: closing the ring must do
+    }
+  }
+
+  EngineInfo info_;
+  std::string base_features_;
+  io_uring ring_{};
+  bool ring_open_ = false, enabled_ = false, wake_armed_ = false;
+  int wake_fd_ = -1;
+  std::vector<std::uint64_t> tags_;     // by slot
+  std::vector<std::uint8_t> busy_;      // by slot
+  std::vector<unsigned> free_;          // slots
+  std::vector<Failed> failed_;          // refused by the kernel, to be handed out by reap
+  std::vector<Registered> registered_;  // sorted by base
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> make_uring_engine(const EngineOptions& options) {
+  auto engine = std::make_unique<UringEngine>();
+  HEADRACE_TRY(engine->open(std::clamp(options.depth, kMinDepth, 4096u)));
+  return std::unique_ptr<Engine>(std::move(engine));
+}
+
+}  // namespace headrace::io

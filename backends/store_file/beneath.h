@@ -1,0 +1,41 @@
+// Beneath: opens paths that cannot lead outside a root directory, whatever symbolic links lie on the way.
+//
+// The kernel does it in one call (openat2, RESOLVE_BENEATH). Where that is missing or forbidden the path is walked one
+// component at a time, never following a link but reading it and walking its text: the same answers, more system calls.
+//
+// Threads: any.
+// Owns:    the root's descriptor.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <string>
+
+namespace headrace::store {
+
+class Beneath {
+ public:
+  // Takes over `root_fd` (O_PATH | O_DIRECTORY). `kernel_resolves` false skips the trial of openat2.
+  explicit Beneath(int root_fd, bool kernel_resolves = true);
+  ~Beneath();
+  Beneath(const Beneath&) = delete;
+  Beneath& operator=(const Beneath&) = delete;
+
+  enum class Links { kFollow, kRefuse };  // kRefuse: ELOOP where any component is a symbolic link
+
+  // A descriptor or -errno. EXDEV: the path leads outside the root. `path` is relative, "." is the root.
+  // `flags` as for open(2), without O_CREAT; O_CLOEXEC is implied.
+  int open(const char* path, int flags, Links links = Links::kFollow) const;
+
+  int root() const noexcept { return root_fd_; }
+  bool kernel_resolves() const noexcept { return kernel_resolves_; }
+
+ private:
+  int open_by_kernel(const char* path, int flags, Links links) const;
+  int open_by_walking(const char* path, int flags, Links links) const;
+
+  int root_fd_;
+  bool kernel_resolves_;
+};
+
+}  // namespace headrace::store

@@ -1,0 +1,421 @@
+// FileStore: see file_store.h; why it is as it is: docs/design/store.md.
+#include "file_store.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "beneath.h"
+
+namespace headrace::store {
+namespace {
+
+// Files that put() has not yet renamed into place; list() does not show them.
+constexpr std::string_view kTemporary = ".headrace-tmp-";
+constexpr int kRetries = 32;
+
+class Fd {
+ public:
+  explicit Fd(int fd) : fd_(fd) {}
+  ~Fd() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  int get() const { return fd_; }
+  bool ok() const { return fd_ >= 0; }
+  int error() const { return -fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;  // or -errno
+};
+
+Status failure(int error, std::string_view key, std::string_view what) {
+  Code code = Code::kIo;
+  std::string message(what);
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      code = Code::kNotFound;
+      break;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      code = Code::kPermission;
+      break;
+    case EXDEV:
+      code = Code::kPermission;
+      message += ": the path leads outside the store's root";
+      break;
+    case ELOOP:
+      message += ": too many symbolic links";
+      break;
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      code = Code::kResourceExhausted;
+      break;
+    case ENAMETOOLONG:
+      code = Code::kInvalidArgument;
+      break;
+    case EINTR:
+    case EAGAIN:
+      code = Code::kAgainExhausted;
+      break;
+    default:
+      break;
+  }
+  return Status(code, Layer::kStore, std::move(message)).with_key(key).with_errno(error);
+}
+
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode)) return "a character device";
+  if (S_ISBLK(mode)) return "a block device";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  return "no regular file";
+}
+
+std::int64_t stat_fd(int fd, struct stat& st) {
+  const std::int64_t rc = HEADRACE_FAULT("store_file.fstat", 0);
+  return rc != 0 ? rc : ::fstat(fd, &st) == 0 ? 0 : -errno;
+}
+
+// Zero-terminated copy of a prefix of a key, on the stack: keys are at most 4,096 bytes.
+struct KeyText {
+  explicit KeyText(std::string_view key) {
+    const std::size_t n = std::min(key.size(), sizeof text - 1);
+    std::memcpy(text, key.data(), n);
+    text[n] = '\0';
+  }
+  char text[4097];
+};
+
+class FileStore final : public Store {
+ public:
+  FileStore(std::string location, int root_fd, const FileStoreOptions& options)
+      : location_(std::move(location)), beneath_(root_fd, options.kernel_resolves) {}
+
+  std::string url() const override { return "file://" + location_; }
+
+  Status open(std::string_view key, Object& out) override {
+    out.close();
+    if (!valid_key(key)) return check_key(key);
+    Fd fd(beneath_.open(key.data(), kOpenFlags));
+    if (!fd.ok()) return open_failure(key, fd.error());
+    struct stat st {};
+    if (const auto rc = stat_fd(fd.get(), st); rc < 0) return failure(static_cast<int>(-rc), key, "cannot stat object");
+    if (!S_ISREG(st.st_mode)) {
+      return Status(Code::kIo, Layer::kStore, std::string("the object is ") + kind_of(st.st_mode) + ", not a file")
+          .with_key(key);
+    }
+    // O_NONBLOCK kept the open from waiting for a FIFO's writer. Left on, io_uring would give EAGAIN for a regular file
+    // of a file system that cannot read without blocking (network file systems, FUSE).
+    if (const auto rc = set_blocking(fd.get()); rc < 0) {
+      return failure(static_cast<int>(-rc), key, "cannot set the descriptor's flags");
+    }
+    out.size_bytes = static_cast<std::uint64_t>(st.st_size);
+    out.fd = fd.release();
+    return {};
+  }
+
+  Result<int> open_direct(std::string_view key, const Object& object) override {
+    HEADRACE_TRY(check_key(key));
+    if (object.fd < 0) return Status(Code::kInvalidArgument, Layer::kStore, "the object is not open").with_key(key);
+    const KeyText text(key);
+    const std::int64_t fault = HEADRACE_FAULT("store_file.open_direct", 0);
+    Fd fd(fault < 0 ? static_cast<int>(fault) : beneath_.open(text.text, kOpenFlags | O_DIRECT));
+    if (!fd.ok()) {
+      if (fd.error() == EINVAL || fd.error() == EOPNOTSUPP) {
+        return Status(Code::kUnsupported, Layer::kStore, "the file system refuses O_DIRECT")
+            .with_key(key)
+            .with_errno(fd.error());
+      }
+      return failure(fd.error(), key, "cannot open object for direct I/O");
+    }
+    struct stat opened {
+    }, direct{};
+    auto rc = stat_fd(fd.get(), direct);
+    if (rc == 0) rc = stat_fd(object.fd, opened);
+    if (rc == 0) rc = set_blocking(fd.get(), O_DIRECT);
+    if (rc < 0) return failure(static_cast<int>(-rc), key, "cannot stat object");
+    if (opened.st_dev != direct.st_dev || opened.st_ino != direct.st_ino) {
+      return Status(Code::kUnsupported, Layer::kStore, "the object was replaced after it was opened").with_key(key);
+    }
+    return fd.release();
+  }
+
+  Result<Bytes> get(std::string_view key, std::uint64_t limit) override {
+    HEADRACE_TRY(check_key(key));
+    const KeyText text(key);
+    Object object;
+    HEADRACE_TRY(std::move(open({text.text, key.size()}, object)).with_key(key));
+    if (object.size_bytes > limit) {
+      return Status(Code::kResourceExhausted, Layer::kStore,
+                    "object of " + std::to_string(object.size_bytes) + " bytes is above the limit of " +
+                        std::to_string(limit))
+          .with_key(key);
+    }
+    try {
+      Bytes bytes(object.size_bytes);
+      HEADRACE_TRY(read_all(object.fd, bytes, key));
+      return bytes;
+    } catch (const std::bad_alloc&) {
+      return Status::out_of_memory();
+    }
+  }
+
+  Result<std::vector<Entry>> list(std::string_view prefix) override {
+    if (!prefix.empty()) HEADRACE_TRY(check_key(prefix));
+    const KeyText text(prefix.empty() ? "." : prefix);
+    Fd fd(beneath_.open(text.text, O_RDONLY | O_DIRECTORY));
+    if (!fd.ok()) {
+      if (fd.error() == ENOENT) return absent(prefix).with_key(prefix);
+      return failure(fd.error(), prefix, "cannot open directory");
+    }
+    DIR* dir = ::fdopendir(fd.get());
+    if (dir == nullptr) return failure(errno, prefix, "cannot read directory");
+    fd.release();
+    std::vector<Entry> entries;
+    Status status;
+    while (status.ok()) {
+      errno = 0;
+      const dirent* item = ::readdir(dir);
+      const auto rc = HEADRACE_FAULT("store_file.readdir", errno != 0 ? -errno : 0);
+      if (rc < 0) status = failure(static_cast<int>(-rc), prefix, "cannot read directory");
+      if (item == nullptr || rc < 0) break;
+      const std::string_view name = item->d_name;
+      if (name == "." || name == ".." || name.substr(0, kTemporary.size()) == kTemporary) continue;
+      bool is_directory = item->d_type == DT_DIR;
+      if (item->d_type == DT_LNK || item->d_type == DT_UNKNOWN) is_directory = leads_to_directory(prefix, name);
+      entries.push_back({std::string(name), is_directory});
+    }
+    ::closedir(dir);
+    HEADRACE_TRY(std::move(status));
+    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+    return entries;
+  }
+
+  Status put(std::string_view key, std::span<const std::byte> bytes) override {
+    HEADRACE_TRY(check_key(key));
+    const std::size_t slash = key.rfind('/');
+    const std::string parent(slash == std::string_view::npos ? "." : key.substr(0, slash));
+    const std::string name(slash == std::string_view::npos ? key : key.substr(slash + 1));
+    if (std::string_view(name).substr(0, kTemporary.size()) == kTemporary) {
+      return Status(Code::kInvalidArgument, Layer::kStore, "names that start with .headrace-tmp- are reserved")
+          .with_key(key);
+    }
+    Fd dir(open_or_make_directory(parent));
+    if (!dir.ok()) return put_failure(dir.error(), key, "cannot make the object's directory");
+
+    static std::atomic<unsigned> counter{0};
+    char temporary[80];
+    std::snprintf(temporary, sizeof temporary, "%s%d-%u-%llx", kTemporary.data(), static_cast<int>(::getpid()),
+                  counter.fetch_add(1), static_cast<unsigned long long>(base::now_ns()));
+    const auto fault = HEADRACE_FAULT("store_file.create", 0);
+    Fd fd(fault < 0 ? static_cast<int>(fault)
+                    : ::openat(dir.get(), temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!fd.ok()) return put_failure(fault < 0 ? fd.error() : errno, key, "cannot create object");
+    Status status = write_all(fd.get(), bytes, key);
+    if (status.ok()) {
+      // Network file systems report a full disk here at the latest.
+      auto rc = HEADRACE_FAULT("store_file.close", 0);
+      const int closed = ::close(fd.release());
+      if (rc == 0 && closed != 0 && errno != EINTR) rc = -errno;
+      if (rc < 0 && rc != -EINTR) status = put_failure(static_cast<int>(-rc), key, "cannot write object");
+    }
+    if (status.ok()) {
+      auto rc = HEADRACE_FAULT("store_file.rename", 0);
+      if (rc == 0 && ::renameat(dir.get(), temporary, dir.get(), name.c_str()) != 0) rc = -errno;
+      if (rc < 0) status = put_failure(static_cast<int>(-rc), key, "cannot put object in place");
+    }
+    if (!status.ok()) ::unlinkat(dir.get(), temporary, 0);
+    return status;
+  }
+
+ private:
+  static constexpr int kOpenFlags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+
+  static std::int64_t set_blocking(int fd, int flags = 0) {
+    const std::int64_t rc = HEADRACE_FAULT("store_file.fcntl", 0);
+    return rc != 0 ? rc : ::fcntl(fd, F_SETFL, flags) == 0 ? 0 : -errno;
+  }
+
+  // A put that meets a file where a directory should be has failed; nothing is "not found".
+  static Status put_failure(int error, std::string_view key, std::string_view what) {
+    if (error == ENOTDIR || error == ENOENT) {
+      return Status(Code::kIo, Layer::kStore, std::string(what)).with_key(key).with_errno(error);
+    }
+    return failure(error, key, what);
+  }
+
+  Status open_failure(std::string_view key, int error) const {
+    if (error == ENOENT) return absent(key);
+    if (error == ENOTDIR) return not_found_;
+    if (error == ENXIO) return Status(Code::kIo, Layer::kStore, "the object is a socket, not a file").with_key(key);
+    return failure(error, key, "cannot open object");
+  }
+
+  // Whether ENOENT means that there is no such object, or that a symbolic link leads nowhere: an object kept elsewhere
+  // that is missing (git-annex, an unmounted disk) must not be read as fill value.
+  Status absent(std::string_view key) const {
+    const KeyText text(key.empty() ? "." : key);
+    Fd plain(beneath_.open(text.text, O_PATH | O_NOFOLLOW, Beneath::Links::kRefuse));
+    if (plain.ok() || plain.error() == ENOENT || plain.error() == ENOTDIR) {
+      // Found now: it was created meanwhile, and there was no such object when it was asked for.
+      return plain.ok() && is_link(plain.get()) ? dangling(key) : not_found_;
+    }
+    if (plain.error() != ELOOP) return failure(plain.error(), key, "cannot open object");
+    for (std::size_t end = 0; end != key.size();) {
+      end = std::min(key.find('/', end + 1), key.size());
+      const KeyText part(key.substr(0, end));
+      Fd entry(beneath_.open(part.text, O_PATH | O_NOFOLLOW));
+      if (entry.error() == ENOENT || entry.error() == ENOTDIR) return not_found_;
+      Fd target(beneath_.open(part.text, O_PATH));
+      if (target.ok()) continue;
+      if (target.error() == ENOENT || target.error() == ENOTDIR) return dangling(key);
+      return failure(target.error(), key, "cannot open object");
+    }
+    return not_found_;
+  }
+
+  static bool is_link(int fd) {
+    struct stat st {};
+    return ::fstat(fd, &st) == 0 && S_ISLNK(st.st_mode);
+  }
+
+  static Status dangling(std::string_view key) {
+    return Status(Code::kIo, Layer::kStore, "a symbolic link on the way to the object leads nowhere").with_key(key);
+  }
+
+  bool leads_to_directory(std::string_view prefix, std::string_view name) const {
+    std::string path(prefix);
+    if (!path.empty()) path += '/';
+    path += name;
+    Fd fd(beneath_.open(path.c_str(), O_PATH));
+    struct stat st {};
+    return fd.ok() && ::fstat(fd.get(), &st) == 0 && S_ISDIR(st.st_mode);
+  }
+
+  static Status read_all(int fd, std::span<std::byte> bytes, std::string_view key) {
+    std::size_t done = 0;
+    int retries = 0;
+    while (done < bytes.size()) {
+      const std::size_t want = std::min(bytes.size() - done, std::size_t{1} << 30);
+      ssize_t n = ::pread(fd, bytes.data() + done, want, static_cast<off_t>(done));
+      const auto rc = HEADRACE_FAULT("store_file.pread", n < 0 ? -errno : n);
+      if ((rc == -EINTR || rc == -EAGAIN) && ++retries < kRetries) continue;
+      if (rc < 0) {
+        return failure(static_cast<int>(-rc), key, "cannot read object").with_range(done, bytes.size() - done);
+      }
+      if (rc == 0) {
+        return Status(Code::kShort, Layer::kStore, "the object became shorter while it was read")
+            .with_key(key)
+            .with_range(done, bytes.size() - done);
+      }
+      done += static_cast<std::size_t>(rc);
+    }
+    return {};
+  }
+
+  static Status write_all(int fd, std::span<const std::byte> bytes, std::string_view key) {
+    std::size_t done = 0;
+    int retries = 0;
+    while (done < bytes.size()) {
+      const std::size_t want = std::min(bytes.size() - done, std::size_t{1} << 30);
+      ssize_t n = ::pwrite(fd, bytes.data() + done, want, static_cast<off_t>(done));
+      const auto rc = HEADRACE_FAULT("store_file.pwrite", n < 0 ? -errno : n);
+      if ((rc == -EINTR || rc == -EAGAIN || rc == 0) && ++retries < kRetries) continue;
+      if (rc <= 0) {
+        return put_failure(rc == 0 ? EAGAIN : static_cast<int>(-rc), key, "cannot write object")
+            .with_range(done, bytes.size() - done);
+      }
+      done += static_cast<std::size_t>(rc);
+    }
+    return {};
+  }
+
+  // Every level is opened from the root, so that a link in the middle cannot lead the walk outside.
+  int open_or_make_directory(const std::string& path) const {
+    int found = beneath_.open(path.c_str(), O_PATH | O_DIRECTORY);
+    if (found != -ENOENT) return found;
+    Fd parent(beneath_.open(".", O_PATH | O_DIRECTORY));
+    if (!parent.ok()) return parent.get();
+    int above = parent.release();
+    std::size_t start = 0;
+    while (true) {
+      const std::size_t end = std::min(path.find('/', start), path.size());
+      const std::string part = path.substr(0, end);
+      int fd = beneath_.open(part.c_str(), O_PATH | O_DIRECTORY);
+      if (fd == -ENOENT) {
+        auto rc = HEADRACE_FAULT("store_file.mkdir", 0);
+        if (rc == 0 && ::mkdirat(above, part.c_str() + start, 0777) != 0 && errno != EEXIST) rc = -errno;
+        fd = rc < 0 ? static_cast<int>(rc) : beneath_.open(part.c_str(), O_PATH | O_DIRECTORY);
+      }
+      ::close(above);
+      if (fd < 0 || end == path.size()) return fd;
+      above = fd;
+      start = end + 1;
+    }
+  }
+
+  std::string location_;
+  Beneath beneath_;
+  // Given for every absent chunk: made once, so that an array of fill values allocates nothing.
+  Status not_found_{Code::kNotFound, Layer::kStore, "no such object"};
+};
+
+// Why `path` cannot be a root although something is there.
+Status not_a_directory(const std::string& path) {
+  char magic[4] = {};
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  struct stat st {};
+  const bool zip = fd >= 0 && ::fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ::pread(fd, magic, 4, 0) == 4 &&
+                   (std::memcmp(magic, "PK\3\4", 4) == 0 || std::memcmp(magic, "PK\5\6", 4) == 0);
+  if (fd >= 0) ::close(fd);
+  if (zip) return Status(Code::kUnsupported, Layer::kStore, "ZIP stores are not supported yet").with_key(path);
+  return Status(Code::kInvalidArgument, Layer::kStore, "a store must be a directory").with_key(path);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Store>> open_file_store_with(std::string_view location, const FileStoreOptions& options) {
+  try {
+    std::string path(location);
+    while (path.size() > 1 && path.back() == '/') path.pop_back();
+    if (path.empty() || path.find('\0') != std::string::npos) {
+      return Status(Code::kInvalidArgument, Layer::kStore, "not a path").with_key(path);
+    }
+    std::int64_t fd = HEADRACE_FAULT("store_file.open_root", 0);
+    if (fd == 0) {
+      fd = ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+      if (fd < 0) fd = -errno;
+    }
+    if (fd == -ENOENT) return Status(Code::kNotFound, Layer::kStore, "no such directory").with_key(path);
+    if (fd == -ENOTDIR) {
+      struct stat st {};
+      if (::stat(path.c_str(), &st) == 0) return not_a_directory(path);
+    }
+    if (fd < 0) return failure(static_cast<int>(-fd), path, "cannot open the store's directory");
+    return std::shared_ptr<Store>(std::make_shared<FileStore>(std::move(path), static_cast<int>(fd), options));
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+Result<std::shared_ptr<Store>> open_file_store(std::string_view location) { return open_file_store_with(location, {}); }
+
+}  // namespace headrace::store

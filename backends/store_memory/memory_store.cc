@@ -1,0 +1,141 @@
+// MemoryStore: named objects in this process's memory, for tests and for programs that embed their data.
+//
+// "memory://name" opens the same objects for everyone who holds it; they are gone when the last handle is.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <shared_mutex>
+#include <string>
+
+#include "store/store.h"
+
+namespace headrace::store {
+namespace {
+
+using Blob = std::unique_ptr<const Bytes>;
+
+constexpr std::byte kEmpty{};  // what `memory` points at for an object without bytes
+
+class MemoryStore final : public Store {
+ public:
+  explicit MemoryStore(std::string name) : name_(std::move(name)) {}
+
+  std::string url() const override { return "memory://" + name_; }
+
+  Status open(std::string_view key, Object& out) override {
+    out.close();
+    if (!valid_key(key)) return check_key(key);
+    std::shared_lock lock(mutex_);
+    const auto found = objects_.find(key);
+    if (found == objects_.end()) return not_found_;
+    out.memory = found->second->empty() ? &kEmpty : found->second->data();
+    out.size_bytes = found->second->size();
+    return {};
+  }
+
+  Result<int> open_direct(std::string_view key, const Object&) override {
+    return Status(Code::kUnsupported, Layer::kStore, "an object in memory has no descriptor").with_key(key);
+  }
+
+  Result<Bytes> get(std::string_view key, std::uint64_t limit) override {
+    Object object;
+    HEADRACE_TRY(open(key, object).with_key(key));
+    if (object.size_bytes > limit) {
+      return Status(Code::kResourceExhausted, Layer::kStore,
+                    "object of " + std::to_string(object.size_bytes) + " bytes is above the limit of " +
+                        std::to_string(limit))
+          .with_key(key);
+    }
+    try {
+      return Bytes(object.memory, object.memory + object.size_bytes);
+    } catch (const std::bad_alloc&) {
+      return Status::out_of_memory();
+    }
+  }
+
+  Result<std::vector<Entry>> list(std::string_view prefix) override {
+    if (!prefix.empty()) HEADRACE_TRY(check_key(prefix));
+    std::string start(prefix);
+    if (!start.empty()) start += '/';
+    std::vector<Entry> entries;
+    std::shared_lock lock(mutex_);
+    for (auto it = objects_.lower_bound(start); it != objects_.end(); ++it) {
+      const std::string_view key = it->first;
+      if (key.substr(0, start.size()) != start) break;
+      const std::string_view rest = key.substr(start.size());
+      const std::size_t slash = rest.find('/');
+      const std::string_view name = rest.substr(0, slash);
+      if (entries.empty() || entries.back().name != name) {
+        entries.push_back({std::string(name), slash != std::string_view::npos});
+      }
+    }
+    if (entries.empty() && !prefix.empty()) {
+      return Status(Code::kNotFound, Layer::kStore, "no such directory").with_key(prefix);
+    }
+    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+    return entries;
+  }
+
+  Status put(std::string_view key, std::span<const std::byte> bytes) override {
+    HEADRACE_TRY(check_key(key));
+    try {
+      Blob blob = std::make_unique<const Bytes>(bytes.begin(), bytes.end());
+      std::unique_lock lock(mutex_);
+      // As in a directory tree: a name is an object or a directory.
+      for (std::size_t slash = key.find('/'); slash != std::string_view::npos; slash = key.find('/', slash + 1)) {
+        if (objects_.contains(key.substr(0, slash))) return clash(key, "an object stands where a directory is needed");
+      }
+      const std::string below = std::string(key) + '/';
+      const auto next = objects_.lower_bound(below);
+      if (next != objects_.end() && std::string_view(next->first).substr(0, below.size()) == below) {
+        return clash(key, "the key is a directory");
+      }
+      const auto found = objects_.find(key);
+      if (found == objects_.end()) {
+        objects_.emplace(std::string(key), std::move(blob));
+      } else {
+        // An Object opened before keeps its bytes: what is replaced lives on until the store ends.
+        retired_.push_back(nullptr);
+        retired_.back() = std::exchange(found->second, std::move(blob));
+      }
+      return {};
+    } catch (const std::bad_alloc&) {
+      return Status::out_of_memory();
+    }
+  }
+
+ private:
+  static Status clash(std::string_view key, const char* what) {
+    return Status(Code::kIo, Layer::kStore, what).with_key(key);
+  }
+
+  std::string name_;
+  std::shared_mutex mutex_;
+  std::map<std::string, Blob, std::less<>> objects_;  // guarded by mutex_
+  std::vector<Blob> retired_;                         // guarded by mutex_
+  Status not_found_{Code::kNotFound, Layer::kStore, "no such object"};
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Store>> open_memory_store(std::string_view location) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<MemoryStore>, std::less<>> stores;
+  try {
+    std::lock_guard lock(mutex);
+    std::erase_if(stores, [](const auto& item) { return item.second.expired(); });
+    auto& slot = stores[std::string(location)];
+    auto store = slot.lock();
+    if (store == nullptr) {
+      store = std::make_shared<MemoryStore>(std::string(location));
+      slot = store;
+    }
+    return std::shared_ptr<Store>(std::move(store));
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+}  // namespace headrace::store

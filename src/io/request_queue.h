@@ -1,0 +1,148 @@
+// RequestQueue: requests of any length and number over an Engine, each ending exactly once.
+//
+// An engine moves what one system call moves. The queue makes that a promise: long requests are split, short counts are
+// continued, transient failures retried up to a limit, and a request is reported complete only when the engine holds no
+// piece of it, so its buffer is untouched from then on, also after a failure, a cancel or a missed deadline.
+//
+// Threads: one thread, the engine's. Engine::wake() may be called from any and ends wait().
+// Owns:    nothing of the caller's. The engine, descriptors and buffers must outlive the requests.
+// Fails:   completions carry kShort (the file ends before min_bytes), kIo, kPermission, kResourceExhausted,
+//          kAgainExhausted, kTimeout, kCancelled or kInvalidArgument, with offset, length and errno.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "io/engine.h"
+
+namespace headrace::io {
+
+struct IoRequest {
+  static constexpr std::uint64_t kAll = ~std::uint64_t{0};
+
+  Op op = Op::kRead;
+  int fd = -1;
+  std::uint64_t offset_bytes = 0;
+  std::byte* buffer = nullptr;
+  std::uint64_t length_bytes = 0;
+  std::uint64_t tag = 0;  // the caller's, returned with the completion
+  // Bytes from the start that must arrive. A direct read is rounded up beyond the end of its file, where fewer bytes
+  // exist than were asked for. kAll: length_bytes.
+  std::uint64_t min_bytes = kAll;
+  // What offset, length and buffer are multiples of where the descriptor demands it (O_DIRECT): a short count is
+  // continued at a multiple of this. Power of two.
+  std::uint32_t alignment_bytes = 1;
+  std::uint64_t deadline_ns = 0;  // on the queue's clock; 0: none
+};
+
+struct Completion {
+  std::uint64_t tag = 0;
+  std::uint64_t bytes = 0;  // that are in the buffer (or file), from the start without a gap
+  Status status;            // OK: at least min_bytes
+};
+
+struct RequestQueueOptions {
+  std::uint32_t piece_bytes = std::uint32_t{1} << 20;                // longer requests are split; at most 2^31 - 4096
+  unsigned max_retries = 16;                                         // EINTR and EAGAIN of one piece without progress
+  std::chrono::nanoseconds backoff = std::chrono::microseconds(50);  // before the first retry of EAGAIN; then doubled
+  std::uint64_t (*now_ns)() = &base::now_ns;
+};
+
+struct RequestQueueStats {
+  std::uint64_t requests = 0, pieces = 0, bytes = 0;
+  std::uint64_t short_counts = 0, retries = 0, cancelled_pieces = 0;
+  std::uint64_t strays = 0;  // completions for nothing that was in flight: an engine's bug, ignored
+};
+
+class RequestQueue {
+ public:
+  explicit RequestQueue(Engine& engine, const RequestQueueOptions& options = {});
+  ~RequestQueue();  // cancels and waits for what is in flight
+  RequestQueue(const RequestQueue&) = delete;
+  RequestQueue& operator=(const RequestQueue&) = delete;
+
+  // Takes all of them; the first go to the engine at once.
+  void push(std::span<const IoRequest> requests);
+
+  // Stores completions that are there; else waits for one until `timeout` has passed or Engine::wake() is called.
+  // May return 0 early. Never fails: an engine that breaks ends every request with its status.
+  std::size_t wait(std::span<Completion> out, std::chrono::nanoseconds timeout);
+
+  // Ends the requests with this tag early. Each still completes once: kCancelled, or as it would have.
+  void cancel(std::uint64_t tag);
+  void cancel_all();
+
+  std::size_t pending() const noexcept {
+    return active_ + ready_.size() - ready_head_;
+  }  // without a completion yet taken
+  const RequestQueueStats& stats() const noexcept { return stats_; }
+
+ private:
+  using Index = std::uint32_t;
+  static constexpr Index kNone = ~Index{0};
+
+  struct Active {  // a request between push and completion
+    IoRequest request;
+    std::uint64_t issued = 0;  // bytes for which a piece has been made
+    std::uint64_t end = 0;     // where data is known to end: length, or less when the file does
+    std::uint64_t min_bytes = 0;
+    std::uint32_t pieces = 0;                            // made and not finished
+    Index next = kNone;                                  // in the list of those with bytes not yet issued
+    bool used = false, queued = false, stopped = false;  // stopped: has failed or is cancelled
+    Status failure;
+  };
+  struct Piece {
+    Index request = kNone;
+    std::uint32_t generation = 0;  // tells a late or repeated completion from that of the slot's next user
+    std::uint64_t start = 0, done = 0, length = 0;  // bytes within the request
+    std::uint64_t furthest = 0;  // most bytes ever there: re-reading an aligned block may not count as progress
+    unsigned retries = 0;
+    std::uint64_t not_before_ns = 0;
+    bool in_engine = false;
+  };
+
+  void pump();
+  bool make_piece();
+  void offer();
+  void finish_piece(Index slot, std::int64_t result);
+  void retry(Index slot, int error);
+  void end_piece(Index slot);
+  void fail(Active& active, Status status);
+  void fail_result(Piece& piece, int error);
+  void stop(Index index, Status status);
+  void drop_waiting(Index index);
+  void complete_if_done(Index index);
+  void unlink(Index index);
+  void check_deadlines();
+  void break_all(const Status& status);
+  std::uint64_t piece_limit(const IoRequest& request) const;
+  std::chrono::nanoseconds bounded(std::chrono::nanoseconds timeout) const;
+
+  Engine& engine_;
+  RequestQueueOptions options_;
+  RequestQueueStats stats_;
+  unsigned depth_;
+  std::vector<Active> requests_;
+  std::vector<Index> free_requests_;
+  Index first_ = kNone, last_ = kNone;  // requests with bytes not yet issued, in order of arrival
+  std::vector<Piece> pieces_;           // `depth` of them: at most so many exist at a time
+  std::vector<Index> free_pieces_;
+  std::vector<Index> waiting_;  // pieces to be offered to the engine
+  std::vector<Request> batch_;
+  std::vector<Index> batch_slots_;
+  std::vector<Event> events_;
+  std::vector<Completion> ready_;  // from ready_head_ on
+  std::size_t ready_head_ = 0;
+  std::size_t active_ = 0;
+  unsigned in_engine_ = 0, stalls_ = 0;
+  std::uint64_t next_deadline_ns_ = ~std::uint64_t{0};
+  Status broken_;  // the engine's last words
+};
+
+}  // namespace headrace::io
