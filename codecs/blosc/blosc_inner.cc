@@ -14,6 +14,17 @@ inline void copy_match(std::byte* out, std::size_t distance, std::size_t length,
     std::memset(out, std::to_integer<int>(*(out - 1)), length);
     return;
   }
+  if (length > 64) {
+    // What is there is copied behind itself, twice as much each time: no copy waits for the bytes of the one before.
+    const std::byte* const from = out - distance;
+    for (; length > distance; distance *= 2) {
+      std::memcpy(out, from, distance);
+      out += distance;
+      length -= distance;
+    }
+    std::memcpy(out, from, length);
+    return;
+  }
   // Vectors may go beyond the match where the output has room: that is overwritten later.
   if (distance >= 16 && room - length >= 16) {
     const std::byte* from = out - distance;
