@@ -55,9 +55,10 @@ inline void copy_literals(std::byte* out, const std::byte* in, std::size_t lengt
 
 }  // namespace
 
-// A control byte below 32 announces that many literals and one more. Otherwise its top three bits are the length and its
-// low five the high bits of the distance; a length of 7 goes on in bytes until one is not 255; both parts of the distance
-// at their largest mean that 16 more bits follow. The first control byte is always literals. A stream ends in literals.
+// A control byte below 32 announces that many literals and one more. Otherwise its top three bits are the length and
+// its low five the high bits of the distance; a length of 7 goes on in bytes until one is not 255; both parts of the
+// distance at their largest mean that 16 more bits follow. The first control byte is always literals, and a stream ends
+// in literals.
 bool decode_blosclz(const std::byte* src, std::size_t src_bytes, std::byte* dst, std::size_t dst_bytes) noexcept {
   constexpr std::size_t kMaxNear = 8191;
   if (src_bytes == 0) return false;

@@ -1,7 +1,7 @@
 // CodecSeed: one fuzz input or seed file of a bytes -> bytes codec: what to decode, into how much, and how configured.
 //
-// Bytes 0-2: capacity, little-endian. Byte 3: bit 0 set when fewer bytes than that are allowed; the rest is a number from
-// which codecs that have a choice take it. From byte 4: the stream. Every byte string of 4 or more is an input.
+// Bytes 0-2: capacity, little-endian. Byte 3: bit 0 set when fewer bytes than that are allowed; the rest is a number
+// from which codecs that have a choice take it. From byte 4: the stream. Every byte string of 4 or more is an input.
 #pragma once
 
 #include <cstddef>

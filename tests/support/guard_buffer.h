@@ -62,7 +62,7 @@ class GuardBuffer {
   std::byte* data_ = nullptr;
 };
 
-// GuardArena: the same for many buffers one after the other, without a mapping each. Canaries are checked near the data.
+// GuardArena: the same for many buffers one after the other, without a mapping each. Canaries lie next to the data.
 class GuardArena {
  public:
   explicit GuardArena(std::size_t max_bytes) : buffer_(max_bytes + 2 * kCanaryBytes, Flush::kRight) {}

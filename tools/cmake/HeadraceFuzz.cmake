@@ -1,7 +1,7 @@
 # headrace_fuzz(name SOURCES x_fuzz.cc SEEDS dir... [DEFINES ...] [LINK ...] [RUNS 2000])
 #
-# One executable from sources that define LLVMFuzzerTestOneInput. With HEADRACE_FUZZ it is a libFuzzer target; else a plain
-# driver replays the seeds and RUNS mutations of them, so that every build runs every target, with any compiler.
+# One executable from sources that define LLVMFuzzerTestOneInput. With HEADRACE_FUZZ it is a libFuzzer target; else a
+# plain driver replays the seeds and RUNS mutations of them, so that every build runs every target, with any compiler.
 # Either way ctest has an entry of that name with the label fuzz.
 function(headrace_fuzz name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "RUNS" "SOURCES;SEEDS;DEFINES;LINK")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes codecs/*/seeds: one small file for each shape of stream a codec may meet.
 
-Layout of a file: tests/support/codec_seed.h. Files named ok* decode, bad* do not; the conformance test holds them to it.
+Layout of a file: tests/support/codec_seed.h. Files named ok* decode, bad* do not, which the conformance test
+checks.
 Needs numpy and numcodecs. The output is committed, so that no build needs Python: run this again only to add seeds.
 """
 import gzip
@@ -117,7 +118,8 @@ def deflate():
     seed("gzip", "bad_field_without_end", one[:3] + b"\x08" + one[4:10] + b"x" * 40, len(TEXT))
     seed("zlib", "bad_adler", with_bytes(zlib.compress(TEXT), len(zlib.compress(TEXT)) - 4, b"\0\0\0\0"), len(TEXT))
     seed("zlib", "bad_trailing", zlib.compress(TEXT) + b"\0", len(TEXT))
-    seed("zlib", "bad_stored_length", b"\x78\x01\x01\x05\x00\x00\x00hello" + struct.pack(">I", zlib.adler32(b"hello")), 5)
+    adler = struct.pack(">I", zlib.adler32(b"hello"))
+    seed("zlib", "bad_stored_length", b"\x78\x01\x01\x05\0\0\0hello" + adler, 5)
 
 
 def lz4():
