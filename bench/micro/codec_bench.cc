@@ -19,6 +19,7 @@
 
 #include "codec/codec.h"
 #include "codec/unshuffle.h"
+#include "base/json.h"
 
 namespace {
 

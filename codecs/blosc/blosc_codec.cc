@@ -15,6 +15,7 @@
 #include "codec/config_reader.h"
 #include "codec/stream_codec.h"
 #include "codec/unshuffle.h"
+#include "base/json.h"
 
 namespace headrace::codec {
 namespace {

@@ -4,6 +4,7 @@
 // Several transposes compose by indexing: if layout.axis_order says which array axis each axis of the input is, then
 // after this codec axis i is array axis layout.axis_order[order[i]].
 #include "codec/config_reader.h"
+#include "base/json.h"
 
 namespace headrace::codec {
 namespace {
