@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include <cstring>
+#include <algorithm>
 #include <thread>
 
 #include "store/store.h"
@@ -27,7 +27,7 @@ class Conformance : public ::testing::TestWithParam<StoreRow> {
   Bytes read(const Object& object) {
     Bytes bytes(object.size_bytes);
     if (object.memory != nullptr) {
-      std::memcpy(bytes.data(), object.memory, bytes.size());
+      std::copy_n(object.memory, bytes.size(), bytes.begin());
     } else {
       EXPECT_EQ(::pread(object.fd, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
     }
