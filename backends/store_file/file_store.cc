@@ -406,8 +406,12 @@ Result<std::shared_ptr<Store>> open_file_store_with(std::string_view location, c
     }
     if (fd == -ENOENT) return Status(Code::kNotFound, Layer::kStore, "no such directory").with_key(path);
     if (fd == -ENOTDIR) {
+      // The path itself, or a file that it runs through: a ZIP store may be what was meant.
       struct stat st {};
-      if (::stat(path.c_str(), &st) == 0) return not_a_directory(path);
+      for (std::string part = path; !part.empty(); part.erase(std::min(part.rfind('/'), part.size()))) {
+        if (::stat(part.c_str(), &st) == 0 && !S_ISDIR(st.st_mode)) return not_a_directory(part);
+        if (part.find('/') == std::string::npos) break;
+      }
     }
     if (fd < 0) return failure(static_cast<int>(-fd), path, "cannot open the store's directory");
     return std::shared_ptr<Store>(std::make_shared<FileStore>(std::move(path), static_cast<int>(fd), options));

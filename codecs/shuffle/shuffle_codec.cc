@@ -43,7 +43,7 @@ class ShuffleCodec final : public StreamCodec {
 
 Result<std::unique_ptr<Codec>> make_shuffle(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
-  const std::int64_t item_bytes = reader.integer("elementsize", Need::kOptional, 0, INT32_MAX, 4);
+  const std::int64_t item_bytes = reader.integer("elementsize", Need::kOptional, 1, INT32_MAX, 4);
   HEADRACE_TRY(reader.finish());
   return std::unique_ptr<Codec>(new ShuffleCodec(static_cast<std::size_t>(item_bytes)));
 }

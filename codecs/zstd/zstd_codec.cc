@@ -76,7 +76,9 @@ class ZstdCodec final : public StreamCodec {
 
 Result<std::unique_ptr<Codec>> make_zstd(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
-  reader.integer("level", Need::kOptional, -131072, 22);
+  // numcodecs hands the level to the encoder, which clamps it; v3 says which levels there are.
+  const bool bounded = context.zarr_format == 3;
+  reader.integer("level", Need::kOptional, bounded ? -131072 : INT32_MIN, bounded ? 22 : INT32_MAX);
   reader.boolean("checksum", Need::kOptional);
   HEADRACE_TRY(reader.finish());
   return std::unique_ptr<Codec>(new ZstdCodec);

@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,11 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
-    if (stack_.back()->contains(name)) return fail("key '" + name.substr(0, 80) + "' appears twice");
+    if (stack_.back()->contains(name)) {
+      std::size_t end = std::min<std::size_t>(name.size(), 80);
+      while (end < name.size() && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
+      return fail("key '" + name.substr(0, end) + "' appears twice");
+    }
     key_ = std::move(name);
     return true;
   }
@@ -33,6 +38,10 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
     std::string text = exception.what();
     if (auto bracket = text.find("] "); bracket != std::string::npos) text.erase(0, bracket + 2);
     if (text.size() > 200) text.resize(200);
+    // It quotes what it last read, which need not be UTF-8; messages are.
+    for (char& c : text) {
+      if (static_cast<unsigned char>(c) < ' ' || static_cast<unsigned char>(c) > '~') c = '?';
+    }
     return fail(std::move(text));
   }
 

@@ -138,7 +138,7 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
 // Hands the cold groups of one claim to the I/O service in one call.
 void ReadOperation::post_cold(Wave& wave, Lane& lane) {
   const std::uint64_t start = base::now_ns();
-  Result<IoService*> service = resources_->io();
+  Result<IoService*> service = resources_.io();
   if (!service.ok()) {
     for (const std::uint32_t index : lane.cold) {
       wave.objects[index].close();
@@ -157,7 +157,7 @@ void ReadOperation::post_cold(Wave& wave, Lane& lane) {
     job.sink = this;
     job.user = (std::uint64_t{wave_index} << 32) | index;
     const bool own = group.source == kNoSource;
-    if (resources_->options().allow_direct) {
+    if (resources_.options().allow_direct) {
       if (own) describe(group, wave.tasks.tasks[group.first_task], lane);
       const std::string& key = own ? lane.detail.key : wave.tasks.sources[group.source].key;
       const store::Object& object = own ? wave.objects[index] : *wave.tasks.sources[group.source].object;

@@ -7,9 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/checked.h"
+#include "base/direct_align.h"
 #include "base/page_buffer.h"
-#include "io/direct_align.h"
 #include "io/request_queue.h"
 
 namespace headrace::transfer {
@@ -78,9 +77,10 @@ class IoService::Impl {
 
 // Gives the job a place to read into; false while there is none. Mutex held.
 bool IoService::Impl::place(IoJob& job) {
-  const std::uint64_t alignment = job.direct ? io::direct_alignment(job.fd) : 1;
-  job.aligned_offset = base::align_down(job.offset, alignment);
-  const std::uint64_t bytes = base::align_up(job.offset + job.length - job.aligned_offset, std::max(alignment, kSlotAlignment));
+  job.alignment = job.direct ? base::direct_alignment(job.fd).offset_bytes : 1;
+  const base::WidenedRange range = base::widen(job.offset, job.length, job.alignment);
+  job.aligned_offset = range.offset_bytes;
+  const std::uint64_t bytes = base::align_up(range.length_bytes, kSlotAlignment);
   std::uint64_t at = 0;
   job.dedicated = bytes > slab_size;
   if (!job.dedicated) {
@@ -113,11 +113,10 @@ void IoService::Impl::start_jobs(io::RequestQueue& queue, std::vector<io::IoRequ
       request.fd = job.fd;
       request.offset_bytes = job.aligned_offset;
       request.buffer = job.slot;
-      const std::uint64_t alignment = job.direct ? io::direct_alignment(job.fd) : 1;
-      const std::uint64_t head = job.offset - job.aligned_offset;
-      request.length_bytes = base::align_up(head + job.length, alignment);
-      request.min_bytes = head + job.length;
-      request.alignment_bytes = static_cast<std::uint32_t>(alignment);
+      const base::WidenedRange range = base::widen(job.offset, job.length, job.alignment);
+      request.length_bytes = range.length_bytes;
+      request.min_bytes = range.lead_bytes + job.length;
+      request.alignment_bytes = job.alignment;
       request.tag = reinterpret_cast<std::uint64_t>(&job);
       requests.push_back(request);
     }

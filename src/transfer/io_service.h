@@ -45,6 +45,7 @@ struct IoJob {
   std::byte* slot = nullptr;
   std::uint64_t slot_bytes = 0;
   std::uint64_t aligned_offset = 0;
+  std::uint32_t alignment = 1;
   bool dedicated = false;
 };
 

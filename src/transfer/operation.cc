@@ -48,36 +48,41 @@ std::string describe_path(const Stats& stats, const std::string& engine) {
 
 }  // namespace
 
-ReadOperation::ReadOperation(std::shared_ptr<Resources> resources, std::unique_ptr<Plan> plan,
+ReadOperation::ReadOperation(Resources& resources, std::unique_ptr<Plan> plan,
                              std::shared_ptr<device::Device> device, ReadOptions options)
-    : resources_(std::move(resources)),
+    : resources_(resources),
+      notifier_(resources.pool().notifier()),
       plan_(std::move(plan)),
       device_(std::move(device)),
       options_(std::move(options)),
       staged_(!device_->info().host_addressable) {}
 
-Result<std::shared_ptr<ReadOperation>> ReadOperation::create(std::shared_ptr<Resources> resources,
+Result<std::shared_ptr<ReadOperation>> ReadOperation::create(Resources& resources,
                                                              std::unique_ptr<Plan> plan,
                                                              std::shared_ptr<device::Device> device,
                                                              ReadOptions options) {
   std::shared_ptr<ReadOperation> operation(
-      new ReadOperation(std::move(resources), std::move(plan), std::move(device), std::move(options)));
+      new ReadOperation(resources, std::move(plan), std::move(device), std::move(options)));
   HEADRACE_TRY(operation->prepare());
   return operation;
 }
 
 ReadOperation::~ReadOperation() {
+  if (!done_) give_back();
+}
+
+void ReadOperation::give_back() {
   for (auto& lane : lanes_) {
-    if (lane->memory != nullptr) resources_->give_lane_memory(std::move(lane->memory));
+    if (lane->memory != nullptr) resources_.give_lane_memory(std::move(lane->memory));
   }
   for (auto& wave : waves_) {
-    if (wave->slot != nullptr) resources_->staging().give(std::move(wave->slot));
+    if (wave->slot != nullptr) resources_.staging().give(std::move(wave->slot));
   }
 }
 
 // Sizes waves and lanes so that the budgets hold whatever the array's size.
 Status ReadOperation::prepare() {
-  const ContextOptions& options = resources_->options();
+  const ContextOptions& options = resources_.options();
   const codec::Chain& chain = plan_->chain();
   inline_reads_ = options.engine == "auto";
   const std::uint64_t decoded = std::max<std::uint64_t>(chain.decoded_bytes(), 1);
@@ -112,20 +117,20 @@ Status ReadOperation::prepare() {
                   "decoding one chunk takes " + std::to_string(lane_bytes) + " bytes of working memory, the host budget is " +
                       std::to_string(options.host_budget_bytes) + "; raise host_budget_bytes");
   }
-  const std::uint64_t lanes = std::clamp<std::uint64_t>((budget - staging_bytes) / lane_bytes, 1, resources_->threads());
+  const std::uint64_t lanes = std::clamp<std::uint64_t>((budget - staging_bytes) / lane_bytes, 1, resources_.threads());
 
   for (std::size_t i = 0; i < wave_count; ++i) {
     auto wave = std::make_unique<Wave>();
     wave->tasks.max_tasks = static_cast<std::size_t>(tasks);
     if (staged_) {
-      HEADRACE_TRY_ASSIGN(wave->slot, resources_->staging().take(device_, static_cast<std::size_t>(tasks * slab_stride_)));
+      HEADRACE_TRY_ASSIGN(wave->slot, resources_.staging().take(device_, static_cast<std::size_t>(tasks * slab_stride_)));
       HEADRACE_TRY(device_->wait_native(*wave->slot->stream, options_.native_stream));
     }
     waves_.push_back(std::move(wave));
   }
   for (std::uint64_t i = 0; i < lanes; ++i) {
     auto lane = std::make_unique<Lane>();
-    lane->memory = resources_->take_lane_memory();
+    lane->memory = resources_.take_lane_memory();
     lane->workspace = chain.make_workspace();
     lane->cold.reserve(kMaxGroupsPerClaim);
     lanes_.push_back(std::move(lane));
@@ -138,15 +143,15 @@ Status ReadOperation::prepare() {
   return {};
 }
 
-void ReadOperation::start() { resources_->pool().add(shared_from_this()); }
+void ReadOperation::start() { resources_.pool().add(shared_from_this()); }
 
 Status ReadOperation::run() {
   // A read of one chunk is done here and wakes nobody.
   if (lanes_.size() > 1 && plan_->chunk_count() > 1) start();
   for (;;) {
-    const std::uint64_t seen = resources_->pool().generation();
+    const std::uint64_t seen = resources_.pool().generation();
     if (work() == Progress::kFinished) break;
-    resources_->pool().wait(seen);
+    resources_.pool().wait(seen);
   }
   return wait();
 }
@@ -165,24 +170,30 @@ bool ReadOperation::done() const {
 void ReadOperation::cancel() {
   {
     std::lock_guard lock(mutex_);
-    if (done_) return;
+    if (ending_) return;
     stop_locked(Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled"));
   }
-  resources_->pool().notify();
+  notifier_.notify();
 }
 
 Lane* ReadOperation::acquire_lane() {
   std::lock_guard lock(mutex_);
-  if (done_ || free_lanes_.empty()) return nullptr;
+  if (ending_ || free_lanes_.empty()) return nullptr;
   Lane* lane = free_lanes_.back();
   free_lanes_.pop_back();
   return lane;
 }
 
 void ReadOperation::release_lane(Lane* lane) {
+  {
+    std::lock_guard lock(mutex_);
+    free_lanes_.push_back(lane);
+    if (!exhausted_ || free_lanes_.size() != lanes_.size() || !complete_locked()) return;
+  }
+  plan_.reset();
   std::lock_guard lock(mutex_);
-  free_lanes_.push_back(lane);
-  if (exhausted_ && free_lanes_.size() == lanes_.size()) complete_locked();
+  done_ = true;
+  ended_.notify_all();
 }
 
 Workload::Progress ReadOperation::work() {
@@ -202,7 +213,7 @@ Workload::Progress ReadOperation::work() {
         case ClaimKind::kDrain: drain_wave(*next.wave, *lane); break;
         default: break;
       }
-      report_progress(*lane);
+      report_progress();
     }
   } catch (const std::bad_alloc&) {
     std::lock_guard lock(mutex_);
@@ -210,7 +221,7 @@ Workload::Progress ReadOperation::work() {
   }
   release_lane(lane);
   if (finished || done()) {
-    resources_->pool().notify();   // others may be asleep on this operation
+    notifier_.notify();   // others may be asleep on this operation
     return Progress::kFinished;
   }
   return Progress::kIdle;
@@ -222,7 +233,7 @@ ReadOperation::Claim ReadOperation::claim(std::vector<IoJob*>& jobs) {
 }
 
 ReadOperation::Claim ReadOperation::claim_locked(std::vector<IoJob*>& jobs) {
-  if (done_) return {ClaimKind::kFinished};
+  if (ending_) return {ClaimKind::kFinished};
   const auto lanes = static_cast<std::uint32_t>(lanes_.size());
   if (!ready_jobs_.empty()) {
     const std::size_t take = std::clamp<std::size_t>(ready_jobs_.size() / (2 * lanes), 1, kMaxGroupsPerClaim);
@@ -292,7 +303,7 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
       }
     }
   }
-  resources_->pool().notify();
+  notifier_.notify();
 }
 
 void ReadOperation::run_groups(Wave& wave, std::uint32_t begin, std::uint32_t end, Lane& lane) {
@@ -326,7 +337,7 @@ void ReadOperation::run_jobs(std::vector<IoJob*>& jobs, Lane& lane) {
     }
     job->status = {};
   }
-  Result<IoService*> service = resources_->io();
+  Result<IoService*> service = resources_.io();
   if (service.ok()) (*service)->release(jobs);
   for (IoJob* job : jobs) {
     Wave& wave = *waves_[static_cast<std::size_t>(job->user >> 32)];
@@ -337,13 +348,15 @@ void ReadOperation::run_jobs(std::vector<IoJob*>& jobs, Lane& lane) {
 }
 
 void ReadOperation::on_io_done(std::span<IoJob* const> jobs) noexcept {
+  // Once the lock is gone a worker may end the read and free it.
+  const WorkerPool::Notifier notifier = notifier_;
   {
     std::lock_guard lock(mutex_);
     // Never more than the capacity reserved when the jobs were posted.
     ready_jobs_.insert(ready_jobs_.end(), jobs.begin(), jobs.end());
     jobs_in_flight_ -= jobs.size();
   }
-  resources_->pool().notify();
+  notifier.notify();
 }
 
 void ReadOperation::finish_groups(Wave& wave, std::uint32_t count, Lane& lane) {
@@ -366,7 +379,7 @@ void ReadOperation::finish_groups(Wave& wave, std::uint32_t count, Lane& lane) {
     wave.state = WaveState::kDraining;
     if (!status.ok()) stop_locked(std::move(status));
   }
-  resources_->pool().notify();
+  notifier_.notify();
 }
 
 // Moves the wave's slab to the device and its chunks to their places: one copy call, at most one assemble call.
@@ -442,7 +455,7 @@ void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
     release_wave_locked(wave);
     if (!status.ok()) stop_locked(std::move(status));
   }
-  resources_->pool().notify();
+  notifier_.notify();
 }
 
 void ReadOperation::release_wave_locked(Wave& wave) {
@@ -462,22 +475,24 @@ void ReadOperation::stop_locked(Status status) {
   filled_.clear();
 }
 
-void ReadOperation::complete_locked() {
-  if (done_ || filling_ || jobs_in_flight_ > 0 || !ready_jobs_.empty()) return;
+// True for the one call that finds everything finished.
+bool ReadOperation::complete_locked() {
+  if (ending_ || filling_ || jobs_in_flight_ > 0 || !ready_jobs_.empty()) return false;
   for (const auto& wave : waves_) {
-    if (wave->state != WaveState::kFree) return;
+    if (wave->state != WaveState::kFree) return false;
   }
+  ending_ = true;
   for (const auto& lane : lanes_) add(stats_, lane->stats);
   Result<IoService*> service(Status::out_of_memory());
-  if (stats_.direct_bytes + stats_.engine_bytes > 0) service = resources_->io();
+  if (stats_.direct_bytes + stats_.engine_bytes > 0) service = resources_.io();
   stats_.engine = service.ok() ? (*service)->engine().name : "none";
   stats_.path = describe_path(stats_, stats_.engine);
   stats_.wall_seconds = seconds_since(start_ns_);
-  done_ = true;
-  ended_.notify_all();
+  give_back();
+  return true;
 }
 
-void ReadOperation::report_progress(const Lane&) {
+void ReadOperation::report_progress() {
   if (!options_.progress) return;
   {
     std::lock_guard lock(mutex_);

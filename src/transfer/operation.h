@@ -6,7 +6,8 @@
 // back by event. Locks are taken per claim and per wave, never per chunk; nothing is allocated once the waves exist.
 //
 // Threads: work() on any number of threads; the rest from any thread.
-// Owns:    waves and lanes; keeps plan, device and resources alive until the read has ended.
+// Owns:    waves and lanes; plan and device until the read has ended. The plan keeps the Context alive; it is let go of
+//          before the end is announced, so that the last owner is normally the caller and not a worker.
 #pragma once
 
 #include <atomic>
@@ -34,7 +35,7 @@ namespace headrace::transfer {
 class ReadOperation final : public Workload, public IoSink, public std::enable_shared_from_this<ReadOperation> {
  public:
   // Fails before anything is read: kResourceExhausted when not even one chunk fits the budgets.
-  static Result<std::shared_ptr<ReadOperation>> create(std::shared_ptr<Resources> resources, std::unique_ptr<Plan> plan,
+  static Result<std::shared_ptr<ReadOperation>> create(Resources& resources, std::unique_ptr<Plan> plan,
                                                        std::shared_ptr<device::Device> device, ReadOptions options);
   ~ReadOperation() override;
 
@@ -74,7 +75,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
     std::uint32_t begin = 0, end = 0;
   };
 
-  ReadOperation(std::shared_ptr<Resources> resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device,
+  ReadOperation(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device,
                 ReadOptions options);
   Status prepare();
   Claim claim(std::vector<IoJob*>& jobs);
@@ -88,10 +89,11 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   Status queue_wave(Wave& wave, bool scattered, Lane& lane);
   void release_wave_locked(Wave& wave);
   void stop_locked(Status status);
-  void complete_locked();
+  bool complete_locked();
+  void give_back();
   Lane* acquire_lane();
   void release_lane(Lane* lane);
-  void report_progress(const Lane& lane);
+  void report_progress();
 
   // group_io.cc: one group from object to decoded bytes.
   enum class GroupResult : std::uint8_t { kDone, kCold };
@@ -111,8 +113,9 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
 
   static constexpr std::uint32_t kMaxGroupsPerClaim = 64;
 
-  const std::shared_ptr<Resources> resources_;
-  const std::unique_ptr<Plan> plan_;
+  Resources& resources_;
+  const WorkerPool::Notifier notifier_;
+  std::unique_ptr<Plan> plan_;
   const std::shared_ptr<device::Device> device_;
   const ReadOptions options_;
   const bool staged_;
@@ -130,7 +133,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   std::vector<Wave*> filled_;            // oldest first
   std::vector<IoJob*> ready_jobs_;
   std::size_t jobs_in_flight_ = 0;
-  bool filling_ = false, exhausted_ = false, draining_ = false, done_ = false;
+  bool filling_ = false, exhausted_ = false, draining_ = false, ending_ = false, done_ = false;
   Status status_;
   Stats stats_;
   std::vector<ChunkError> errors_;

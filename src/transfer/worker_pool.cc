@@ -5,11 +5,28 @@
 
 namespace headrace::transfer {
 
+// Shared with the threads, so that a worker which lets go of the last owner of the pool can end in peace.
+struct WorkerPool::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::uint64_t generation = 0;                           // guarded by mutex
+  bool stopping = false;                                  // guarded by mutex
+  std::vector<std::shared_ptr<Workload>> workloads;       // guarded by mutex
+
+  void notify() noexcept {
+    {
+      std::lock_guard lock(mutex);
+      ++generation;
+    }
+    changed.notify_all();
+  }
+};
+
 Result<std::unique_ptr<WorkerPool>> WorkerPool::create(unsigned threads) {
-  std::unique_ptr<WorkerPool> pool(new WorkerPool);
+  std::unique_ptr<WorkerPool> pool(new WorkerPool(std::make_shared<State>()));
   for (unsigned i = 0; i < threads; ++i) {
     try {
-      pool->threads_.emplace_back([raw = pool.get()] { raw->run(); });
+      pool->threads_.emplace_back([state = pool->state_] { run(*state); });
     } catch (const std::system_error& error) {
       if (i > 0) break;
       return Status(Code::kResourceExhausted, Layer::kTransfer, "no worker thread could be started").with_cause(error.what());
@@ -20,70 +37,68 @@ Result<std::unique_ptr<WorkerPool>> WorkerPool::create(unsigned threads) {
 
 WorkerPool::~WorkerPool() {
   {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-    ++generation_;
+    std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
   }
-  changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  state_->notify();
+  for (std::thread& thread : threads_) {
+    if (thread.get_id() == std::this_thread::get_id()) {
+      thread.detach();   // it is on its way out
+    } else {
+      thread.join();
+    }
+  }
 }
 
 void WorkerPool::add(std::shared_ptr<Workload> workload) {
   {
-    std::lock_guard lock(mutex_);
-    workloads_.push_back(std::move(workload));
-    ++generation_;
+    std::lock_guard lock(state_->mutex);
+    state_->workloads.push_back(std::move(workload));
   }
-  changed_.notify_all();
+  state_->notify();
 }
 
-void WorkerPool::notify() noexcept {
-  {
-    std::lock_guard lock(mutex_);
-    ++generation_;
-  }
-  changed_.notify_all();
-}
+void WorkerPool::notify() noexcept { state_->notify(); }
+
+void WorkerPool::Notifier::notify() const noexcept { state_->notify(); }
 
 std::uint64_t WorkerPool::generation() const noexcept {
-  std::lock_guard lock(mutex_);
-  return generation_;
+  std::lock_guard lock(state_->mutex);
+  return state_->generation;
 }
 
-std::uint64_t WorkerPool::wait(std::uint64_t seen) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return generation_ != seen || stopping_; });
-  return generation_;
+void WorkerPool::wait(std::uint64_t seen) {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [&] { return state_->generation != seen || state_->stopping; });
 }
 
-void WorkerPool::run() {
+void WorkerPool::run(State& state) {
   std::size_t turn = 0;   // workloads take turns at being looked at first
   for (;;) {
-    std::shared_ptr<Workload> workload;
     std::uint64_t seen = 0;
-    bool any_finished = false;
     {
-      std::lock_guard lock(mutex_);
-      if (stopping_) return;
-      seen = generation_;
+      std::lock_guard lock(state.mutex);
+      if (state.stopping) return;
+      seen = state.generation;
     }
-    for (std::size_t i = 0;; ++i) {
+    bool any_finished = false;
+    for (std::size_t i = 0; !any_finished; ++i) {
+      std::shared_ptr<Workload> workload;
       {
-        std::lock_guard lock(mutex_);
-        if (stopping_) return;
-        if (i >= workloads_.size()) break;
-        workload = workloads_[(turn + i) % workloads_.size()];
+        std::lock_guard lock(state.mutex);
+        if (state.stopping) return;
+        if (i >= state.workloads.size()) break;
+        workload = state.workloads[(turn + i) % state.workloads.size()];
       }
-      if (workload->work() == Workload::Progress::kFinished) {
-        std::lock_guard lock(mutex_);
-        std::erase(workloads_, workload);
-        any_finished = true;
-        break;
-      }
+      if (workload->work() != Workload::Progress::kFinished) continue;
+      any_finished = true;
+      std::lock_guard lock(state.mutex);
+      std::erase(state.workloads, workload);
     }
     ++turn;
-    workload.reset();
-    if (!any_finished) wait(seen);
+    if (any_finished) continue;
+    std::unique_lock lock(state.mutex);
+    state.changed.wait(lock, [&] { return state.generation != seen || state.stopping; });
   }
 }
 

@@ -26,6 +26,8 @@ class Workload {
 };
 
 class WorkerPool {
+  struct State;
+
  public:
   // Where the system gives fewer threads than asked, the pool has what it got; no thread at all is an error.
   static Result<std::unique_ptr<WorkerPool>> create(unsigned threads);
@@ -33,19 +35,27 @@ class WorkerPool {
 
   void add(std::shared_ptr<Workload> workload);   // dropped when work() says kFinished
   void notify() noexcept;                         // something became workable
-  // Blocks until notify() has been called since `seen` was read, then returns the new value.
   std::uint64_t generation() const noexcept;
-  std::uint64_t wait(std::uint64_t seen);
+  void wait(std::uint64_t seen);                  // until notify() has been called since `seen` was read
+
+  // notify() for someone who may outlive the pool.
+  class Notifier {
+   public:
+    void notify() const noexcept;
+
+   private:
+    friend class WorkerPool;
+    explicit Notifier(std::shared_ptr<State> state) : state_(std::move(state)) {}
+    std::shared_ptr<State> state_;
+  };
+  Notifier notifier() const { return Notifier(state_); }
 
  private:
-  WorkerPool() = default;
-  void run();
+  // Shared with the threads, so that a worker which lets go of the last owner of the pool can end in peace.
+  explicit WorkerPool(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  static void run(State& state);
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::uint64_t generation_ = 0;                           // guarded by mutex_
-  bool stopping_ = false;                                  // guarded by mutex_
-  std::vector<std::shared_ptr<Workload>> workloads_;       // guarded by mutex_
+  const std::shared_ptr<State> state_;
   std::vector<std::thread> threads_;
 };
 

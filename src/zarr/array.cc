@@ -140,7 +140,9 @@ Status check_tensor(const ResolvedSelection& selection, const DataType& dtype, T
 
 class Completion::State {
  public:
-  explicit State(std::shared_ptr<transfer::ReadOperation> shared) : operation(std::move(shared)) {}
+  State(std::shared_ptr<const Array::Impl> array, std::shared_ptr<transfer::ReadOperation> shared)
+      : owner(std::move(array)), operation(std::move(shared)) {}
+  const std::shared_ptr<const Array::Impl> owner;   // keeps the Context; outlives `operation`
   const std::shared_ptr<transfer::ReadOperation> operation;
 };
 
@@ -161,7 +163,7 @@ Result<std::shared_ptr<transfer::ReadOperation>> make_operation(const std::share
   TensorView target = tensor;
   HEADRACE_TRY(check_tensor(resolved, array->metadata.dtype, target));
   HEADRACE_TRY_ASSIGN(auto plan, zarr::make_plan(array, resolved, target));
-  return transfer::ReadOperation::create(resources, std::move(plan), device.impl(), options);
+  return transfer::ReadOperation::create(*resources, std::move(plan), device.impl(), options);
 }
 
 }  // namespace
@@ -171,7 +173,7 @@ Result<Completion> Array::read_async(const Selection& selection, const TensorVie
   try {
     HEADRACE_TRY_ASSIGN(auto operation, make_operation(impl_, selection, tensor, device, options));
     operation->start();
-    return Completion(std::make_shared<Completion::State>(std::move(operation)));
+    return Completion(std::make_shared<Completion::State>(impl_, std::move(operation)));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

@@ -12,16 +12,15 @@ namespace {
 using base::Json;
 
 constexpr int kMaxShardingDepth = 8;
-constexpr std::string_view kWhere = "configuration of codec 'sharding_indexed'";
+constexpr std::string_view kWhere = "sharding_indexed";
 
 Result<std::vector<CodecSpec>> parse_codec_list(const Json& config, std::string_view key) {
   HEADRACE_TRY_ASSIGN(const Json* list, required_member(config, key, kWhere));
-  const std::string what = std::string(key) + " in the " + std::string(kWhere);
+  const std::string what = std::string(kWhere) + " " + std::string(key);
   if (!list->is_array() || list->empty()) return wrong_value(what, "a list with at least one codec", *list);
   std::vector<CodecSpec> codecs;
   for (const Json& item : *list) {
-    HEADRACE_TRY_ASSIGN(CodecSpec spec, parse_extension(item, std::string(key) + "[" + std::to_string(codecs.size()) +
-                                                                  "] in the " + std::string(kWhere)));
+    HEADRACE_TRY_ASSIGN(CodecSpec spec, parse_extension(item, what + "[" + std::to_string(codecs.size()) + "]"));
     codecs.push_back(std::move(spec));
   }
   return codecs;
@@ -40,7 +39,7 @@ bool changes_size(std::string_view codec) {
 Status check_index_codecs(const std::vector<CodecSpec>& codecs) {
   for (std::size_t i = 0; i < codecs.size(); ++i) {
     const CodecSpec& codec = codecs[i];
-    const std::string what = "index_codecs[" + std::to_string(i) + "] in the " + std::string(kWhere);
+    const std::string what = "sharding_indexed index_codecs[" + std::to_string(i) + "]";
     if (changes_size(codec.name)) {
       return corrupt(what + " is '" + codec.name + "', but codecs of the index must keep a fixed size");
     }
@@ -72,7 +71,7 @@ Result<ShardingConfig> parse_level(const Json& config, const std::vector<std::ui
   HEADRACE_TRY(refuse_other_members(config, {"chunk_shape", "codecs", "index_codecs", "index_location"}, kWhere));
   ShardingConfig sharding;
 
-  const std::string shape_name = "chunk_shape in the " + std::string(kWhere);
+  const std::string shape_name = "sharding_indexed chunk_shape";
   HEADRACE_TRY_ASSIGN(const Json* shape, required_member(config, "chunk_shape", kWhere));
   HEADRACE_TRY_ASSIGN(sharding.inner_shape, read_extents(*shape, shape_name));
   if (sharding.inner_shape.size() != outer_shape.size()) {
@@ -94,7 +93,7 @@ Result<ShardingConfig> parse_level(const Json& config, const std::vector<std::ui
 
   if (auto location = config.find("index_location"); location != config.end()) {
     if (*location != "start" && *location != "end") {
-      return wrong_value("index_location in the " + std::string(kWhere), "\"start\" or \"end\"", *location);
+      return wrong_value("sharding_indexed index_location", "\"start\" or \"end\"", *location);
     }
     sharding.index_at_end = *location == "end";
   }

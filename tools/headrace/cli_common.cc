@@ -72,8 +72,13 @@ std::string one_line(std::string_view text) {
 }
 
 void print_error(std::string_view what, std::string_view where, std::string_view advice) {
-  const std::string line =
-      "headrace: " + one_line(what) + "; " + one_line(where) + "; " + one_line(advice) + "\n";
+  // A semicolon separates the three parts, so none stands inside the first two.
+  const auto part = [](std::string_view text) {
+    std::string out = one_line(text);
+    std::replace(out.begin(), out.end(), ';', ',');
+    return out;
+  };
+  const std::string line = "headrace: " + part(what) + "; " + part(where) + "; " + one_line(advice) + "\n";
   std::fputs(line.c_str(), stderr);
 }
 

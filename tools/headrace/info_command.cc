@@ -129,7 +129,8 @@ void print_row(const char* name, const std::string& text) { std::printf("%-16s%s
 
 std::string decoded_text(const ArrayInfo& info) {
   if (info.decoded_bytes == UINT64_MAX) return "more than 2^64 bytes";
-  return human_bytes(info.decoded_bytes) + " (" + human_count(info.decoded_bytes) + " bytes)";
+  const std::string text = human_bytes(info.decoded_bytes);
+  return info.decoded_bytes < 1000 ? text : text + " (" + human_count(info.decoded_bytes) + " bytes)";
 }
 
 void print_array(const std::string& path, const Node& node, const ArrayInfo& info, const StoredSize& size) {

@@ -31,7 +31,9 @@ int run(int argc, char** argv) {
     for (const Verb& verb : verbs) {
       if (verb.app->parsed()) command += " " + verb.app->get_name();
     }
-    print_error(error.what(), "command line", "see '" + command + " --help'");
+    std::string what = error.what();
+    if (command == "headrace" && argc > 1 && argv[1][0] != '-') what = "unknown command '" + std::string(argv[1]) + "'";
+    print_error(what, "command line", "see '" + command + " --help'");
     return kExitUsage;
   }
   for (const Verb& verb : verbs) {
