@@ -281,7 +281,7 @@ class HostDevice final : public Device {
   static Status lost() { return Status(Code::kDeviceLost, Layer::kDevice, "the device is lost"); }
 
   // A planned failure: ENODEV takes the device away for good, anything else fails this call alone.
-  Status fault(const char* point) {
+  Status fault([[maybe_unused]] const char* point) {
     const std::int64_t result = HEADRACE_FAULT(point, 0);
     if (result >= 0) return {};
     const int error = static_cast<int>(-result);

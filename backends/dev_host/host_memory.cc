@@ -1,9 +1,9 @@
 #include "host_memory.h"
 
-#include <numa.h>
-#include <numaif.h>
+#include <linux/mempolicy.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -74,7 +74,7 @@ Status no_memory(const char* what, std::size_t bytes, int error) {
       .with_errno(error);
 }
 
-int injected(const char* point) noexcept {
+int injected([[maybe_unused]] const char* point) noexcept {
   const std::int64_t result = HEADRACE_FAULT(point, 0);
   return result < 0 ? static_cast<int>(-result) : 0;
 }
@@ -83,14 +83,14 @@ void advise_huge(void* base, std::size_t bytes) noexcept {
   if (bytes >= kHugePage) madvise(base, bytes, MADV_HUGEPAGE);  // refused where huge pages are off: no harm
 }
 
-// mbind itself, since libnuma's wrappers write to stderr when a container refuses them.
+// The system call itself: libnuma writes to stderr when a container refuses it.
 void prefer_node(void* base, std::size_t bytes, int node) noexcept {
   std::array<unsigned long, 16> mask{};
   constexpr std::size_t kBits = 8 * sizeof(unsigned long);
   const auto n = static_cast<std::size_t>(node);
   if (n >= mask.size() * kBits) return;
   mask[n / kBits] = 1ul << (n % kBits);
-  (void)mbind(base, bytes, MPOL_PREFERRED, mask.data(), mask.size() * kBits, 0);
+  (void)syscall(SYS_mbind, base, bytes, MPOL_PREFERRED, mask.data(), mask.size() * kBits, 0);
 }
 
 // An anonymous mapping that starts on a multiple of `align`.
@@ -217,9 +217,9 @@ bool unmap_pinned_memory(std::byte* memory, std::size_t bytes) noexcept {
 }
 
 int current_numa_node() noexcept {
-  if (numa_available() < 0 || numa_num_configured_nodes() < 2) return -1;
-  const int cpu = sched_getcpu();
-  return cpu < 0 ? -1 : numa_node_of_cpu(cpu);
+  if (access("/sys/devices/system/node/node1", F_OK) != 0) return -1;
+  unsigned cpu = 0, node = 0;
+  return getcpu(&cpu, &node) == 0 ? static_cast<int>(node) : -1;
 }
 
 }  // namespace headrace::device
