@@ -5,6 +5,10 @@
 # Either way ctest has an entry of that name with the label fuzz.
 function(headrace_fuzz name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "RUNS" "SOURCES;SEEDS;DEFINES;LINK")
+  headrace_label_wanted(wanted fuzz)
+  if(NOT wanted)
+    return()
+  endif()
   if(NOT arg_RUNS)
     set(arg_RUNS 2000)
   endif()
