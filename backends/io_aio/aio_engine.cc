@@ -72,6 +72,7 @@ class AioEngine final : public Engine {
   Status register_buffers(std::span<const std::span<std::byte>>) override { return {}; }
 
   Result<std::size_t> submit(std::span<const Request> requests) override {
+    if (!broken_.ok()) return broken_;
     std::size_t taken = 0;
     while (taken < requests.size() && !free_.empty()) {
       iocb* batch[kBatch];
@@ -109,6 +110,7 @@ class AioEngine final : public Engine {
   }
 
   Result<std::size_t> reap(std::span<Event> events, std::chrono::nanoseconds timeout) override {
+    if (!broken_.ok()) return broken_;
     std::size_t stored = 0;
     while (stored < events.size() && !failed_.empty()) {
       events[stored++] = failed_.back();
@@ -132,10 +134,12 @@ class AioEngine final : public Engine {
       timespec ts{static_cast<time_t>(step.count() / 1'000'000'000), static_cast<long>(step.count() % 1'000'000'000)};
       io_event done[kBatch];
       const auto room = static_cast<long>(std::min<std::size_t>(events.size() - stored, kBatch));
-      std::int64_t rc = HEADRACE_FAULT("io_aio.getevents", 0);
-      if (rc == 0) rc = ::io_getevents(context_, 1, room, done, &ts);
-      if (rc < 0 && rc != -EINTR && rc != -EAGAIN) {
-        return Status(Code::kIo, Layer::kIo, "io_getevents failed").with_errno(static_cast<int>(-rc));
+      const std::int64_t rc = ::io_getevents(context_, 1, room, done, &ts);
+      const std::int64_t verdict = HEADRACE_FAULT("io_aio.getevents", rc);
+      if (verdict < 0 && verdict != -EINTR && verdict != -EAGAIN) {
+        ::io_destroy(std::exchange(context_, nullptr));  // waits for what is in flight
+        broken_ = Status(Code::kIo, Layer::kIo, "io_getevents failed").with_errno(static_cast<int>(-verdict));
+        return broken_;
       }
       bool woken = false;
       for (std::int64_t i = 0; i < rc; ++i) {
@@ -201,6 +205,7 @@ class AioEngine final : public Engine {
   EngineInfo info_;
   io_context_t context_ = nullptr;
   int wake_fd_ = -1;
+  Status broken_;  // why nothing can be submitted any more
   std::vector<Slot> slots_;
   std::vector<unsigned> free_;
   std::vector<Event> failed_;    // refused by io_submit, to be handed out by reap

@@ -145,18 +145,19 @@ class UringEngine final : public Engine {
       if (!wake_armed_) timeout = std::min(timeout, std::chrono::nanoseconds(std::chrono::milliseconds(1)));
       flush(0);
     }
-    std::int64_t rc = HEADRACE_FAULT("io_uring.wait", 0);
-    if (rc == 0) {
-      if (timeout.count() <= 0) {
-        rc = ::io_uring_get_events(&ring_);  // runs deferred completions without waiting
-      } else {
-        __kernel_timespec ts{timeout.count() / 1'000'000'000, timeout.count() % 1'000'000'000};
-        io_uring_cqe* cqe = nullptr;
-        rc = ::io_uring_wait_cqes(&ring_, &cqe, 1, &ts, nullptr);
-      }
+    std::int64_t rc;
+    if (timeout.count() <= 0) {
+      rc = ::io_uring_get_events(&ring_);  // runs deferred completions without waiting
+    } else {
+      __kernel_timespec ts{timeout.count() / 1'000'000'000, timeout.count() % 1'000'000'000};
+      io_uring_cqe* cqe = nullptr;
+      rc = ::io_uring_wait_cqes(&ring_, &cqe, 1, &ts, nullptr);
     }
+    rc = HEADRACE_FAULT("io_uring.wait", rc);
     if (rc < 0 && rc != -ETIME && rc != -EINTR && rc != -EAGAIN && rc != -EBUSY) {
-      return Status(Code::kIo, Layer::kIo, "io_uring_enter failed").with_errno(static_cast<int>(-rc));
+      drain();
+      broken_ = Status(Code::kIo, Layer::kIo, "io_uring_enter failed").with_errno(static_cast<int>(-rc));
+      return broken_;
     }
     return stored + harvest(events.subspan(stored), woken);
   }
@@ -236,7 +237,7 @@ class UringEngine final : public Engine {
 
   // Makes the calling thread the ring's one issuer.
   Status enable() {
-    if (enabled_) return {};
+    if (enabled_) return broken_;
     std::int64_t rc = HEADRACE_FAULT("io_uring.enable", 0);
     // io_uring_enable_rings() is declared by liburing 2.3 but missing from the libraries built of it.
     if (rc == 0 && ::syscall(__NR_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0) < 0)
@@ -362,6 +363,7 @@ class UringEngine final : public Engine {
   io_uring ring_{};
   bool ring_open_ = false, enabled_ = false, wake_armed_ = false;
   int wake_fd_ = -1;
+  Status broken_;                       // why nothing can be submitted any more
   std::vector<std::uint64_t> tags_;     // by slot
   std::vector<std::uint8_t> busy_;      // by slot
   std::vector<unsigned> free_;          // slots

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -43,6 +44,13 @@ class Path {
   std::vector<int> fds_;
 };
 
+int open_entry(int directory, const char* name, int flags) {
+  const std::int64_t fault = HEADRACE_FAULT("store_file.openat", 0);
+  if (fault != 0) return static_cast<int>(fault);
+  const int fd = ::openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC);
+  return fd < 0 ? -errno : fd;
+}
+
 }  // namespace
 
 Beneath::Beneath(int root_fd, bool kernel_resolves) : root_fd_(root_fd), kernel_resolves_(kernel_resolves) {
@@ -78,7 +86,7 @@ int Beneath::open_by_walking(const char* path, int flags, Links links) const {
   Path at(root_fd_);
   std::string rest = path;
   int followed = 0;
-  int interrupted = 0;
+  int tries = 0;
   while (true) {
     const std::size_t start = rest.find_first_not_of('/');
     const std::size_t slash = start == std::string::npos ? std::string::npos : rest.find('/', start);
@@ -90,34 +98,40 @@ int Beneath::open_by_walking(const char* path, int flags, Links links) const {
       rest = last ? "." : after;
       continue;
     }
-    const int want = last ? flags : O_PATH | O_DIRECTORY;
-    std::int64_t fd = HEADRACE_FAULT("store_file.openat", 0);
-    if (fd == 0) {
-      fd = ::openat(at.top(), name.c_str(), want | O_NOFOLLOW | O_CLOEXEC);
-      if (fd < 0) fd = -errno;
+    // Looked at first: a descriptor stays what it is, whatever the name comes to mean meanwhile.
+    const int seen = open_entry(at.top(), name.c_str(), O_PATH);
+    if (seen == -EINTR && ++tries < kTries) continue;
+    if (seen < 0) return seen;
+    struct stat st;
+    const int bad = ::fstat(seen, &st) == 0 ? 0 : -errno;
+    if (bad == 0 && S_ISDIR(st.st_mode) && !last) {
+      at.push(seen);
+      rest = after;
+      continue;
     }
-    if (fd == -EINTR && ++interrupted < kTries) continue;
-    if (fd >= 0 && last && ((flags & O_PATH) == 0 || (flags & O_NOFOLLOW) != 0)) return static_cast<int>(fd);
-    // A link shows itself by ELOOP, by ENOTDIR where a directory was asked for, or as a link opened with O_PATH.
-    if (fd >= 0 || fd == -ELOOP || fd == -ENOTDIR) {
+    if (bad == 0 && S_ISLNK(st.st_mode) && !(last && (flags & O_NOFOLLOW) != 0)) {
       char target[PATH_MAX];
-      const ssize_t n = ::readlinkat(at.top(), name.c_str(), target, sizeof target);
-      if (n >= 0) {
-        if (fd >= 0) ::close(static_cast<int>(fd));
-        if (links == Links::kRefuse || ++followed > kMaxLinks) return -ELOOP;
-        if (last && (flags & O_NOFOLLOW) != 0) return -ELOOP;
-        if (n == 0) return -ENOENT;
-        if (static_cast<std::size_t>(n) == sizeof target) return -ENAMETOOLONG;
-        if (target[0] == '/') return -EXDEV;
-        rest.assign(target, static_cast<std::size_t>(n));
-        rest += after;
-        continue;
-      }
+      const ssize_t n = ::readlinkat(seen, "", target, sizeof target);
+      ::close(seen);
+      if (links == Links::kRefuse || ++followed > kMaxLinks) return -ELOOP;
+      if (n <= 0) return -ENOENT;
+      if (static_cast<std::size_t>(n) == sizeof target) return -ENAMETOOLONG;
+      if (target[0] == '/') return -EXDEV;
+      rest.assign(target, static_cast<std::size_t>(n));
+      rest += after;
+      continue;
     }
-    if (fd < 0) return static_cast<int>(fd);
-    if (last) return static_cast<int>(fd);
-    at.push(static_cast<int>(fd));
-    rest = after;
+    if (bad != 0 || !last || ((flags & O_PATH) != 0 && ((flags & O_DIRECTORY) == 0 || S_ISDIR(st.st_mode)))) {
+      if (bad == 0 && last) return seen;
+      ::close(seen);
+      return bad != 0 ? bad : -ENOTDIR;
+    }
+    ::close(seen);
+    const int fd = open_entry(at.top(), name.c_str(), flags);
+    // A link now, or no directory any more: it was exchanged since we looked.
+    const bool changed = (fd == -ELOOP && !S_ISLNK(st.st_mode)) || (fd == -ENOTDIR && S_ISDIR(st.st_mode));
+    if ((changed || fd == -EINTR) && ++tries < kTries) continue;
+    return changed ? -EAGAIN : fd;
   }
 }
 

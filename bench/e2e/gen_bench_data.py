@@ -3,8 +3,7 @@
 
   gen_bench_data.py OUT [--layouts NAME,...]
 
-The field is a zonal mean, travelling waves and spatially correlated noise, rounded to 1/512 K: like data that was packed before it
-reached Zarr, the low mantissa bits are zero and the middle ones look random.  OUT/truth.json has the SHA-256 of the values (C order,
+The field is bench_fields.py's.  OUT/truth.json has the SHA-256 of the values (C order,
 little endian) and every layout's size; no .npy copy is kept.  Needs zarr >= 3, numcodecs, numpy.  The same seed gives the same data."""
 import argparse
 import hashlib
@@ -17,37 +16,7 @@ import numpy as np
 import zarr
 from zarr.codecs import BloscCodec, ZstdCodec
 
-SHAPE = (64, 721, 1440)
-FIELD = (1, 721, 1440)     # one time step: 4.2 MB
-INNER = (1, 91, 180)       # 64 KiB
-SHARD = (8, 728, 1440)     # 8 x 8 x 8 inner chunks; 728 is the first multiple of 91 above 721
-
-
-def smoothed(noise, radius):
-    """A running mean along both axes, periodic in longitude."""
-    for axis, mode in ((0, "edge"), (1, "wrap")):
-        width = [(0, 0), (0, 0)]
-        width[axis] = (radius + 1, radius)
-        total = np.cumsum(np.pad(noise, width, mode=mode), axis=axis)
-        upper = np.take(total, range(2 * radius + 1, total.shape[axis]), axis=axis)
-        noise = (upper - np.take(total, range(0, total.shape[axis] - 2 * radius - 1), axis=axis)) / (2 * radius + 1)
-    return noise
-
-
-def make(seed):
-    rng = np.random.default_rng(seed)
-    lat = np.linspace(np.pi / 2, -np.pi / 2, SHAPE[1])[:, None]
-    lon = np.linspace(0, 2 * np.pi, SHAPE[2], endpoint=False)[None]
-    weather = np.zeros(SHAPE[1:])
-    for radius, size in ((40, 6.0), (12, 2.0), (3, 0.5)):  # standard deviations in K
-        part = smoothed(smoothed(rng.normal(size=SHAPE[1:]), radius), radius)
-        weather += size * part / part.std()
-    data = np.empty(SHAPE, "f4")
-    for step in range(SHAPE[0]):
-        field = 255 + 40 * np.cos(lat) ** 2 + 4 * np.sin(5 * lon + 0.2 * step) * np.cos(lat) ** 4
-        field += np.roll(weather, 4 * step, axis=1) + rng.normal(0, 0.04, SHAPE[1:])
-        data[step] = np.rint(field * 512) / 512
-    return data
+from bench_fields import FIELD, INNER, SHAPE, SHARD, make
 
 
 def layouts():

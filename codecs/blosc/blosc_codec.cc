@@ -2,7 +2,8 @@
 //
 // Going through the blocks here rather than calling c-blosc saves its allocation per container, keeps one zstd and one
 // deflate context for all blocks, and reads planes that did not compress straight from the container: c-blosc copies
-// them to its scratch block before un-shuffling. Type size and inner codec come from the container, never from metadata.
+// them to its scratch block before un-shuffling. Type size and inner codec come from the container, never from
+// metadata.
 #include <cstring>
 
 #include <libdeflate.h>
@@ -14,6 +15,7 @@
 #include "codec/config_reader.h"
 #include "codec/stream_codec.h"
 #include "codec/unshuffle.h"
+#include "base/json.h"
 
 namespace headrace::codec {
 namespace {

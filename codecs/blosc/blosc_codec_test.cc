@@ -59,10 +59,10 @@ TEST(BloscCodec, SameBytesAsTheReference) {
 TEST(BloscCodec, LargeChunksOfSeveralBlocksAtEveryLevel) {
   const auto codec = blosc();
   Decoder decode(*codec);
+  const Bytes plain = sample(1'500'004, Content::kSmooth, 3);
   for (const char* inner : kInner) {
-    for (int level = 0; level <= 9; level += 3) {
+    for (int level = 0; level <= 6; level += 3) {
       for (int shuffle = 0; shuffle <= 2; ++shuffle) {
-        const Bytes plain = sample(3'000'004, Content::kSmooth, 3);
         expect_same(decode, plain, compress(plain, inner, shuffle, 4, 0, level), inner);
         if (HasFatalFailure()) return;
       }

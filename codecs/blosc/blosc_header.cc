@@ -50,7 +50,8 @@ Status parse_blosc_header(std::span<const std::byte> container, BloscHeader& hea
   header.block_count = 0;
   if (header.decoded_bytes == 0) {
     if (container_bytes != BloscHeader::kBytes) {
-      return corrupt("blosc: %zu bytes follow the header of an empty container", container.size() - BloscHeader::kBytes);
+      return corrupt("blosc: %zu bytes follow the header of an empty container",
+                     container.size() - BloscHeader::kBytes);
     }
     return {};
   }

@@ -39,14 +39,16 @@ std::uint32_t update_portable(std::uint32_t crc, const std::byte* data, std::siz
     crc = 0;
     for (std::size_t k = 0; k < 8; ++k) crc ^= kTables[7 - k][(word >> (8 * k)) & 0xFF];
   }
-  for (; bytes > 0; ++data, --bytes) crc = (crc >> 8) ^ kTables[0][(crc ^ std::to_integer<std::uint32_t>(*data)) & 0xFF];
+  for (; bytes > 0; ++data, --bytes) {
+    crc = (crc >> 8) ^ kTables[0][(crc ^ std::to_integer<std::uint32_t>(*data)) & 0xFF];
+  }
   return crc;
 }
 
 #if defined(__x86_64__)
 
-// The instruction has a latency of three cycles and a throughput of one, so three stripes run side by side; joining them
-// means advancing a register over a stripe of zeros, which is linear and done by tables.
+// The instruction has a latency of three cycles and a throughput of one, so three stripes run side by side; joining
+// them means advancing a register over a stripe of zeros, which is linear and done by tables.
 constexpr std::size_t kStripeBytes = 4096;
 constexpr std::size_t kShortStripeBytes = 256;
 

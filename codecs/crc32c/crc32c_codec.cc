@@ -1,4 +1,4 @@
-// crc32c: the bytes and their CRC-32C, four bytes little-endian, behind them (or before them, as numcodecs may have it).
+// crc32c: the bytes and their CRC-32C, four bytes little-endian, behind them (or before them, as numcodecs may have).
 #include <cstring>
 
 #include "codec/config_reader.h"

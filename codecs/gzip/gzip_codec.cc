@@ -18,6 +18,7 @@ struct GzipScratch final : Scratch {
 };
 
 constexpr std::size_t kHeaderBytes = 10, kTrailerBytes = 8;
+constexpr unsigned kMagic = 0x8B1F;
 constexpr unsigned kFlagHeaderCrc = 0x02, kFlagExtra = 0x04, kFlagName = 0x08, kFlagComment = 0x10;
 
 unsigned u16(const std::byte* at) {
@@ -56,7 +57,7 @@ class GzipCodec final : public StreamCodec {
       const std::size_t room = stream.dst_capacity - stream.dst_bytes;
       std::size_t in = 0, out = 0;
       // libdeflate asks for the smallest possible member before it looks at anything.
-      if (member.size() < kHeaderBytes + kTrailerBytes || member[0] != std::byte{0x1F} || member[1] != std::byte{0x8B}) {
+      if (member.size() < kHeaderBytes + kTrailerBytes || u16(member.data()) != kMagic) {
         return corrupt("gzip: no member at byte %zu of %zu", at, stream.src_bytes);
       }
       if (!header_crc_holds(member)) return corrupt("gzip: header checksum mismatch in the member at byte %zu", at);

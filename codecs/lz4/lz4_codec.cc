@@ -1,4 +1,4 @@
-// lz4 as numcodecs writes it: the decoded size (4 bytes, little-endian), then one raw LZ4 block. Not the LZ4 frame format.
+// lz4 as numcodecs writes it: the decoded size (4 bytes, little-endian), then one raw LZ4 block. Not the frame format.
 #include <climits>
 
 #include <lz4.h>

@@ -48,6 +48,7 @@ TEST(ShuffleCodec, WrongSizes) {
 
 TEST(ShuffleCodec, Configuration) {
   EXPECT_TRUE(try_make("numcodecs.shuffle", R"({"elementsize":8})").ok());
+  expect_refused("numcodecs.shuffle", R"({"elementsize":0})", "elementsize");
   expect_refused("numcodecs.shuffle", R"({"elementsize":-1})", "elementsize");
   expect_refused("numcodecs.shuffle", R"({"elementsize":"4"})", "elementsize");
   expect_refused("numcodecs.shuffle", R"({"elementsize":4294967296})", "elementsize");

@@ -4,6 +4,7 @@
 // Several transposes compose by indexing: if layout.axis_order says which array axis each axis of the input is, then
 // after this codec axis i is array axis layout.axis_order[order[i]].
 #include "codec/config_reader.h"
+#include "base/json.h"
 
 namespace headrace::codec {
 namespace {
@@ -58,8 +59,8 @@ Result<std::unique_ptr<Codec>> make_transpose(const base::Json& config, const Co
     } else {
       std::vector<bool> seen(value->size());
       for (const base::Json& axis : *value) {
-        if (!axis.is_number_unsigned() || axis.get<std::uint64_t>() >= seen.size() ||
-            seen[static_cast<std::size_t>(axis.get<std::uint64_t>())]) {
+        // A negative number reads as one beyond every rank.
+        if (!axis.is_number_integer() || axis.get<std::uint64_t>() >= seen.size() || seen[axis.get<std::size_t>()]) {
           reader.refuse("order", "is not a permutation of the axes");
           break;
         }

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "tests/support/codec_testing.h"
+#include "base/json.h"
 
 namespace headrace::test {
 namespace {

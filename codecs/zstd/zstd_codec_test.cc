@@ -88,7 +88,8 @@ TEST(ZstdCodec, DictionaryIsNamed) {
   ASSERT_FALSE(ZDICT_isError(got)) << ZDICT_getErrorName(got);
   ZSTD_CCtx* context = ZSTD_createCCtx();
   Bytes out(ZSTD_compressBound(plain.size()));
-  out.resize(ZSTD_compress_usingDict(context, out.data(), out.size(), plain.data(), plain.size(), dictionary.data(), got, 3));
+  out.resize(ZSTD_compress_usingDict(context, out.data(), out.size(), plain.data(), plain.size(), dictionary.data(),
+                                     got, 3));
   ZSTD_freeCCtx(context);
   const auto codec = make("zstd");
   const Decoded decoded = Decoder(*codec)(out, 1000);
@@ -112,7 +113,8 @@ TEST(ZstdCodec, ChecksumIsVerified) {
 TEST(ZstdCodec, OtherFormatsAreRefused) {
   const auto codec = make("zstd");
   Decoder decode(*codec);
-  for (const std::uint32_t magic : {0xFD2FB527u, 0xFD2FB523u, 0xFD2FB51Eu, 0x184D2204u, 0u}) {   // v0.7, v0.3, v0.1, lz4
+  // zstd v0.7, v0.3, v0.1, the LZ4 frame format, nothing.
+  for (const std::uint32_t magic : {0xFD2FB527u, 0xFD2FB523u, 0xFD2FB51Eu, 0x184D2204u, 0u}) {
     Bytes bad = frame(sample(100, Content::kText));
     std::memcpy(bad.data(), &magic, 4);
     EXPECT_EQ(decode(bad, 100).status.code(), Code::kCorrupt);

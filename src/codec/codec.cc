@@ -1,5 +1,7 @@
 #include "codec/codec.h"
 
+#include "base/json.h"
+
 #include <algorithm>
 #include <initializer_list>
 

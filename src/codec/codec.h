@@ -22,7 +22,7 @@
 #include <headrace/dtype.h>
 #include <headrace/status.h>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
 
 namespace headrace::codec {
 

@@ -1,5 +1,7 @@
 #include "codec/config_reader.h"
 
+#include "base/json.h"
+
 #include <algorithm>
 #include <string>
 

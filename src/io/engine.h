@@ -6,8 +6,8 @@
 // Threads: submit, reap and cancel belong to one thread (the first to submit); wake() may be called from any.
 // Owns:    its ring, context or threads. File descriptors and buffers stay the caller's and must live until their
 //          request has completed.
-// Fails:   submit returns kResourceExhausted or kIo only when nothing more can ever be submitted; a full queue is a
-//          short count.
+// Fails:   submit and reap return kResourceExhausted or kIo only when nothing more can ever be submitted, and no request
+//          is then in flight: buffers are the caller's again. A full queue is a short count.
 #pragma once
 
 #include <chrono>

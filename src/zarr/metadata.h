@@ -59,7 +59,9 @@ struct GroupMetadata {
 // `.zarray`; attributes come from parse_v2_attributes.
 Result<ArrayMetadata> parse_v2_array(std::string_view text);
 Result<GroupMetadata> parse_v2_group(std::string_view text);   // `.zgroup`
-Result<base::Json> parse_v2_attributes(std::string_view text); // `.zattrs`: an object
+// `.zattrs`: an object. Bare NaN and Infinity, which some writers put into attributes, become the strings "NaN" and
+// "Infinity"; likewise below "attributes" in zarr.json.
+Result<base::Json> parse_v2_attributes(std::string_view text);
 
 // `zarr.json`. node_type decides which; parse_v3_array on a group is kInvalidArgument ("is a group").
 Result<ArrayMetadata> parse_v3_array(std::string_view text);

@@ -85,6 +85,49 @@ bool append_runs(std::vector<DataType::SwapRun>& list, const std::vector<DataTyp
   return true;
 }
 
+// The bare token for a number that is not finite at the start of `text`, or nothing.
+std::string_view non_finite(std::string_view text) {
+  for (std::string_view token : {"NaN", "Infinity", "-Infinity"}) {
+    if (text.substr(0, token.size()) != token) continue;
+    const std::string_view rest = text.substr(token.size());
+    if (rest.empty() || std::string_view(" \t\r\n,]}").find(rest[0]) != std::string_view::npos) return token;
+  }
+  return {};
+}
+
+// The text with such tokens in quotes, where they are below one of `keys`. Knows only as much of JSON as it takes to
+// tell strings from the rest; what comes out is parsed strictly.
+std::string quote_non_finite(std::string_view text, const std::vector<std::string_view>& keys) {
+  std::string out;
+  out.reserve(text.size() + 64);
+  std::string_view string, key;   // the last string, and the last one before a colon at the top
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    std::size_t length = 1;
+    if (c == '"') {
+      while (i + length < text.size() && text[i + length] != '"') length += text[i + length] == '\\' ? 2 : 1;
+      length = std::min(length + 1, text.size() - i);
+      string = text.substr(i + 1, length < 2 ? 0 : length - 2);
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    } else if (c == ':' && depth == 1) {
+      key = string;
+    } else if (keys.empty() || (depth > 1 && std::find(keys.begin(), keys.end(), key) != keys.end())) {
+      if (const std::string_view token = non_finite(text.substr(i)); !token.empty()) {
+        out.append("\"").append(token).append("\"");
+        i += token.size();
+        continue;
+      }
+    }
+    out.append(text.substr(i, length));
+    i += length;
+  }
+  return out;
+}
+
 }  // namespace
 
 Status corrupt(std::string message) { return Status(Code::kCorrupt, Layer::kZarr, std::move(message)); }
@@ -108,6 +151,15 @@ std::string quote(std::string_view text) {
 
 Status wrong_value(std::string_view what, std::string_view allowed, const Json& value) {
   return corrupt(std::string(what) + " must be " + std::string(allowed) + ", not " + shorten(value));
+}
+
+Result<Json> parse_json_with_nan(std::string_view text, const std::vector<std::string_view>& keys) {
+  auto strict = base::parse_json(text);
+  if (strict.ok() || text.size() > base::JsonLimits().max_bytes) return strict;
+  const std::string quoted = quote_non_finite(text, keys);
+  if (quoted.size() == text.size()) return strict;   // none was where it may be
+  auto parsed = base::parse_json(quoted);
+  return parsed.ok() ? std::move(parsed) : std::move(strict);
 }
 
 Result<const Json*> required_member(const Json& object, std::string_view key, std::string_view where) {

@@ -29,6 +29,10 @@ std::string quote(std::string_view text);
 // kCorrupt: "<what> must be <allowed>, not <value>".
 Status wrong_value(std::string_view what, std::string_view allowed, const base::Json& value);
 
+// base::parse_json for documents of writers who put bare NaN, Infinity and -Infinity, which JSON does not have, into user
+// attributes: there they become the strings Zarr uses for such numbers. `keys`: members of the document within which they are accepted; empty: everywhere.
+Result<base::Json> parse_json_with_nan(std::string_view text, const std::vector<std::string_view>& keys);
+
 // The member `key` of an object. kCorrupt if there is none. REQUIRES: object.is_object().
 Result<const base::Json*> required_member(const base::Json& object, std::string_view key, std::string_view where);
 // kCorrupt if `object` has a member that is not in `allowed`.

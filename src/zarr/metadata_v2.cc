@@ -100,6 +100,10 @@ Result<GroupMetadata> parse_v2_group(std::string_view text) {
   return group;
 }
 
-Result<Json> parse_v2_attributes(std::string_view text) { return parse_document(text, ".zattrs"); }
+Result<Json> parse_v2_attributes(std::string_view text) {
+  HEADRACE_TRY_ASSIGN(Json document, parse_json_with_nan(text, {}));
+  if (!document.is_object()) return wrong_value(".zattrs", "a JSON object", document);
+  return document;
+}
 
 }  // namespace headrace::zarr

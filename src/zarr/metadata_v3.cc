@@ -12,7 +12,7 @@ using base::Json;
 constexpr std::string_view kDocument = "zarr.json";
 
 Result<Json> parse_document(std::string_view text) {
-  HEADRACE_TRY_ASSIGN(Json document, base::parse_json(text));
+  HEADRACE_TRY_ASSIGN(Json document, parse_json_with_nan(text, {"attributes", "consolidated_metadata"}));
   if (!document.is_object()) return wrong_value(kDocument, "a JSON object", document);
   return document;
 }

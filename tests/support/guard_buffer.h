@@ -39,6 +39,8 @@ class GuardBuffer {
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return bytes_; }
+  // Where the mapping's readable part begins: the guard page is right before it.
+  std::byte* body() const { return body_; }
   std::span<std::byte> span() const { return {data_, bytes_}; }
 
   // Whether nothing has been written outside the data.
@@ -57,6 +59,38 @@ class GuardBuffer {
   std::size_t map_bytes_ = 0;
   std::byte* map_ = nullptr;
   std::byte* body_ = nullptr;
+  std::byte* data_ = nullptr;
+};
+
+// GuardArena: the same for many buffers one after the other, without a mapping each. Canaries lie next to the data.
+class GuardArena {
+ public:
+  explicit GuardArena(std::size_t max_bytes) : buffer_(max_bytes + 2 * kCanaryBytes, Flush::kRight) {}
+
+  // The previous buffer is gone. Its bytes are `fill`.
+  std::byte* take(std::size_t bytes, Flush flush, unsigned char fill) {
+    bytes_ = bytes;
+    flush_ = flush;
+    data_ = flush == Flush::kLeft ? buffer_.body() : buffer_.data() + buffer_.size() - bytes;
+    std::memset(data_, fill, bytes);
+    std::memset(canary(), kCanary, kCanaryBytes);
+    return data_;
+  }
+  bool intact() const {
+    for (std::size_t i = 0; i < kCanaryBytes; ++i) {
+      if (canary()[i] != std::byte{kCanary}) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr unsigned char kCanary = 0xA5;
+  static constexpr std::size_t kCanaryBytes = 256;
+  std::byte* canary() const { return flush_ == Flush::kLeft ? data_ + bytes_ : data_ - kCanaryBytes; }
+
+  GuardBuffer buffer_;
+  std::size_t bytes_ = 0;
+  Flush flush_ = Flush::kRight;
   std::byte* data_ = nullptr;
 };
 

@@ -179,6 +179,19 @@ TEST(V2Metadata, AttributesAreAnObject) {
   expect(parse_v2_attributes("[1]").status(), Code::kCorrupt, ".zattrs");
 }
 
+TEST(V2Metadata, BareNonFiniteNumbersAreStringsInAttributesOnly) {
+  auto attributes = parse_v2_attributes(R"({"a": NaN, "b": [Infinity, -Infinity , 1], "NaN": "NaN, \"NaN", "d": {"e":NaN}})");
+  ASSERT_TRUE(attributes.ok()) << attributes.status().to_string();
+  EXPECT_EQ(*attributes, Json::parse(R"({"a": "NaN", "b": ["Infinity", "-Infinity", 1], "NaN": "NaN, \"NaN", "d": {"e": "NaN"}})"));
+  for (const char* text : {R"({"a": nan})", R"({"a": NaNs})", R"({"a": +Infinity})", R"({NaN: 1})", R"({"a": NaN)", "NaN", R"(["NaN)",
+                           R"({"a": NaN, "b": "\)"}) {
+    EXPECT_EQ(parse_v2_attributes(text).status().code(), Code::kCorrupt) << text;
+  }
+  std::string text = kValid.dump();
+  text.replace(text.find("\"fill_value\":null") + 13, 4, "NaN");
+  expect(parse_v2_array(text).status(), Code::kCorrupt, "JSON");
+}
+
 TEST(V2DataType, ReadsNumpyTypeStrings) {
   struct Row {
     const char* text;

@@ -97,6 +97,19 @@ TEST(V3Metadata, UnknownKeysInAttributesAreFree) {
   expect(refusal("attributes", "null"), Code::kCorrupt, "attributes");
 }
 
+TEST(V3Metadata, BareNonFiniteNumbersAreStringsInAttributesOnly) {
+  std::string text = kValid.dump();
+  text.insert(1, R"("attributes": {"missing_value": NaN, "range": [-Infinity, 1]}, )");
+  auto array = parse_v3_array(text);
+  ASSERT_TRUE(array.ok()) << array.status().to_string();
+  EXPECT_EQ(array->attributes, Json::parse(R"({"missing_value": "NaN", "range": ["-Infinity", 1]})"));
+  text = kValid.dump();
+  text.replace(text.find("\"fill_value\":-2") + 13, 2, "NaN");
+  expect(parse_v3_array(text).status(), Code::kCorrupt, "JSON");
+  text.insert(1, "\"attributes\": {\"a\": NaN}, ");
+  expect(parse_v3_array(text).status(), Code::kCorrupt, "JSON");
+}
+
 TEST(V3Metadata, RefusesExtentsThatAreNoIntegers) {
   for (const char* value : {"[-1, 1]", "[1.0, 1]", "[true, 1]", "[\"1\", 1]", "[9223372036854775808, 1]",
                             "[18446744073709551616, 1]", "[null, 1]", "[[1], 1]"}) {

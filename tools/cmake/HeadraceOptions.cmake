@@ -8,6 +8,7 @@ option(HEADRACE_FAULT_POINTS "compile fault points in" OFF)
 option(HEADRACE_FUZZ "libFuzzer targets instead of replay drivers (clang)" OFF)
 option(HEADRACE_STATIC_DEPS "link third-party libraries statically" OFF)
 set(HEADRACE_SANITIZE "" CACHE STRING "sanitizers: address,undefined or thread")
+set(HEADRACE_TEST_LABELS "" CACHE STRING "build only tests with one of these labels (;-list); empty: all")
 set(HEADRACE_CUDA AUTO CACHE STRING "CUDA plug-in: AUTO, ON or OFF")
 set_property(CACHE HEADRACE_CUDA PROPERTY STRINGS AUTO ON OFF)
 

@@ -1,0 +1,37 @@
+"""The field that the end-to-end benchmarks read: 64 x 721 x 1440 float32, reanalysis-like. Needs numpy.
+
+A zonal mean, travelling waves and spatially correlated noise, rounded to 1/512 K: like data that was packed before it reached Zarr,
+the low mantissa bits are zero and the middle ones look random. The same seed gives the same data."""
+import numpy as np
+
+SHAPE = (64, 721, 1440)
+FIELD = (1, 721, 1440)     # one time step: 4.2 MB
+INNER = (1, 91, 180)       # 64 KiB
+SHARD = (8, 728, 1440)     # 8 x 8 x 8 inner chunks; 728 is the first multiple of 91 above 721
+
+
+def smoothed(noise, radius):
+    """A running mean along both axes, periodic in longitude."""
+    for axis, mode in ((0, "edge"), (1, "wrap")):
+        width = [(0, 0), (0, 0)]
+        width[axis] = (radius + 1, radius)
+        total = np.cumsum(np.pad(noise, width, mode=mode), axis=axis)
+        upper = np.take(total, range(2 * radius + 1, total.shape[axis]), axis=axis)
+        noise = (upper - np.take(total, range(0, total.shape[axis] - 2 * radius - 1), axis=axis)) / (2 * radius + 1)
+    return noise
+
+
+def make(seed):
+    rng = np.random.default_rng(seed)
+    lat = np.linspace(np.pi / 2, -np.pi / 2, SHAPE[1])[:, None]
+    lon = np.linspace(0, 2 * np.pi, SHAPE[2], endpoint=False)[None]
+    weather = np.zeros(SHAPE[1:])
+    for radius, size in ((40, 6.0), (12, 2.0), (3, 0.5)):  # standard deviations in K
+        part = smoothed(smoothed(rng.normal(size=SHAPE[1:]), radius), radius)
+        weather += size * part / part.std()
+    data = np.empty(SHAPE, "f4")
+    for step in range(SHAPE[0]):
+        field = 255 + 40 * np.cos(lat) ** 2 + 4 * np.sin(5 * lon + 0.2 * step) * np.cos(lat) ** 4
+        field += np.roll(weather, 4 * step, axis=1) + rng.normal(0, 0.04, SHAPE[1:])
+        data[step] = np.rint(field * 512) / 512
+    return data

@@ -1,0 +1,94 @@
+// Whole-array reads into device memory, with the rate of every stage.
+//
+//   device_read_bench STORE [--device auto] [--repeat 5] [--warmup 1] [--engine auto] [--sha]
+//
+// Prints one JSON object a repetition: every Stats field, and wall seconds around Array::open and the blocking read. The
+// tensor stays allocated. With --sha, one line at the end with a checksum of the last tensor (FNV-1a over 64-bit words).
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <headrace/array.h>
+
+namespace {
+
+[[noreturn]] void die(const std::string& what) {
+  std::fprintf(stderr, "device_read_bench: %s\n", what.c_str());
+  std::exit(1);
+}
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string path, device_name = "auto";
+  headrace::ContextOptions options;
+  int repeat = 5, warmup = 1;
+  bool sum = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i];
+    const bool more = i + 1 < argc;
+    if (arg == "--device" && more) device_name = argv[++i];
+    else if (arg == "--repeat" && more) repeat = std::atoi(argv[++i]);
+    else if (arg == "--warmup" && more) warmup = std::atoi(argv[++i]);
+    else if (arg == "--engine" && more) options.engine = argv[++i];
+    else if (arg == "--waves" && more) options.waves = static_cast<unsigned>(std::atoi(argv[++i]));
+    else if (arg == "--wave-mib" && more) options.wave_bytes = static_cast<std::size_t>(std::atoi(argv[++i])) << 20;
+    else if (arg == "--threads" && more) options.threads = static_cast<unsigned>(std::atoi(argv[++i]));
+    else if (arg == "--sha") sum = true;
+    else if (path.empty() && arg[0] != '-') path = arg;
+    else die("usage: device_read_bench STORE [--device auto] [--repeat 5] [--warmup 1] [--engine auto] [--waves N] [--wave-mib N] [--threads N] [--sha]");
+  }
+  options.host_budget_bytes = std::size_t{2} << 30;
+  auto context = headrace::Context::create(options);
+  if (!context.ok()) die(context.status().to_string());
+  auto device = headrace::Device::open(device_name);
+  if (!device.ok()) die(device.status().to_string());
+  auto store = headrace::Store::open(*context, path);
+  if (!store.ok()) die(store.status().to_string());
+  auto first = headrace::Array::open(*store);
+  if (!first.ok()) die(first.status().to_string());
+  auto buffer = headrace::Buffer::allocate(*device, first->info().decoded_bytes);
+  if (!buffer.ok()) die(buffer.status().to_string());
+  headrace::TensorView tensor;
+  tensor.data = buffer->data();
+  tensor.shape = first->info().shape;
+  for (int i = -warmup; i < repeat; ++i) {
+    headrace::Stats s;
+    const double start = now();
+    auto array = headrace::Array::open(*store);
+    if (!array.ok()) die(array.status().to_string());
+    const headrace::Status status = array->read({}, tensor, *device, {}, &s);
+    const double wall = now() - start;
+    if (!status.ok()) die(status.to_string());
+    if (i < 0) continue;
+    std::printf(
+        "{\"device\": \"%s\", \"path\": \"%s\", \"engine\": \"%s\", \"wall_s\": %.6f, \"decoded_gb_s\": %.3f, \"chunks\": %llu, "
+        "\"waves\": %llu, \"stored_bytes\": %llu, \"read_bytes\": %llu, \"bus_bytes\": %llu, \"decoded_bytes\": %llu, "
+        "\"direct_bytes\": %llu, \"engine_bytes\": %llu, \"buffered_bytes\": %llu, \"plan_s\": %.6f, \"open_s\": %.6f, "
+        "\"read_s\": %.6f, \"decode_s\": %.6f, \"assemble_s\": %.6f, \"copy_wait_s\": %.6f}\n",
+        device->name().c_str(), s.path.c_str(), s.engine.c_str(), wall, static_cast<double>(s.decoded_bytes) / wall / 1e9,
+        static_cast<unsigned long long>(s.chunks), static_cast<unsigned long long>(s.waves),
+        static_cast<unsigned long long>(s.stored_bytes), static_cast<unsigned long long>(s.read_bytes),
+        static_cast<unsigned long long>(s.bus_bytes), static_cast<unsigned long long>(s.decoded_bytes),
+        static_cast<unsigned long long>(s.direct_bytes), static_cast<unsigned long long>(s.engine_bytes),
+        static_cast<unsigned long long>(s.buffered_bytes), s.plan_seconds, s.open_seconds, s.read_seconds, s.decode_seconds,
+        s.assemble_seconds, s.copy_seconds);
+  }
+  if (sum) {
+    std::vector<std::byte> host(buffer->size_bytes());
+    if (auto status = buffer->copy_to_host(0, host.data(), host.size()); !status.ok()) die(status.to_string());
+    std::uint64_t hash = 0xcbf29ce484222325ull;
+    for (std::size_t i = 0; i + 8 <= host.size(); i += 8) {
+      std::uint64_t word = 0;
+      std::copy_n(host.data() + i, 8, reinterpret_cast<std::byte*>(&word));
+      hash = (hash ^ word) * 0x100000001b3ull;
+    }
+    std::printf("{\"checksum\": \"%016llx\"}\n", static_cast<unsigned long long>(hash));
+  }
+  return 0;
+}

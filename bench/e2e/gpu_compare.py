@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Whole arrays to GPU memory, warm and cold: headrace beside tensorstore + copy, in one run.
+
+  gpu_compare.py DIR --bench build/cuda/bench/device_read_bench [--repeat 5] [--json FILE]
+
+Writes bench_fields.py's array into DIR with tensorstore in several layouts (once), then times each reader in turn.  headrace's time
+is from opening the array to the finished tensor in device memory; tensorstore's from opening to the end of `.cuda()` into the same
+kind of tensor, from pageable memory as it comes and, second row, from a pinned buffer that is kept.  "Cold" drops the page cache
+before every read (needs root).  Rates are decoded bytes a second, medians.  Needs numpy, tensorstore, torch."""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import time
+
+import numpy as np
+import tensorstore as ts
+import torch
+
+from bench_fields import FIELD, INNER, SHAPE, SHARD, make
+
+LE = {"name": "bytes", "configuration": {"endian": "little"}}
+ZSTD = {"name": "zstd", "configuration": {"level": 3}}
+
+
+def v2(chunks, compressor):
+    return {"driver": "zarr", "metadata": {"shape": SHAPE, "chunks": chunks, "dtype": "<f4", "compressor": compressor}}
+
+
+def v3(chunks, codecs, shards=None):
+    if shards:
+        codecs = [{"name": "sharding_indexed", "configuration": {
+            "chunk_shape": chunks, "codecs": codecs, "index_codecs": [LE, {"name": "crc32c"}]}}]
+    return {"driver": "zarr3", "metadata": {
+        "shape": SHAPE, "data_type": "float32", "codecs": codecs,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shards or chunks}}}}
+
+
+def blosc(cname):
+    return {"id": "blosc", "cname": cname, "clevel": 5, "shuffle": 1, "blocksize": 0}
+
+
+LAYOUTS = {
+    "v2_raw": v2(FIELD, None),
+    "v2_blosc_lz4": v2(FIELD, blosc("lz4")),
+    "v2_blosc_zstd": v2(FIELD, blosc("zstd")),
+    "v3_zstd3": v3(FIELD, [LE, ZSTD]),
+    "shard_zstd": v3(INNER, [LE, ZSTD], SHARD),
+    "shard_raw": v3(INNER, [LE], SHARD),
+    "small_v2_blosc_lz4": v2(INNER, blosc("lz4")),
+    "small_v3_zstd": v3(INNER, [LE, ZSTD]),
+}
+
+
+def spec(root, name):
+    return {**LAYOUTS[name], "kvstore": {"driver": "file", "path": str(root / name)}}
+
+
+def drop_caches():
+    subprocess.run(["sync"], check=True)
+    pathlib.Path("/proc/sys/vm/drop_caches").write_text("3\n")
+
+
+def tensorstore_read(root, name, pinned):
+    """Seconds from opening to a finished CUDA tensor, and the tensor."""
+    short = {k: v for k, v in spec(root, name).items() if k != "metadata"}
+    context = ts.Context({"cache_pool": {"total_bytes_limit": 0}, "file_io_concurrency": {"limit": 32}})
+    start = time.perf_counter()
+    array = ts.open(short, read=True, context=context).result()
+    if pinned is None:
+        out = torch.from_numpy(array.read().result()).cuda()
+    else:
+        ts.as_array(pinned.numpy()).write(array).result()
+        out = pinned.cuda(non_blocking=True)
+    torch.cuda.synchronize()
+    return time.perf_counter() - start, out
+
+
+def headrace_read(args, root, name, repeat, warmup):
+    lines = subprocess.run([args.bench, str(root / name), "--device", "cuda", "--repeat", str(repeat), "--warmup", str(warmup)]
+                           + args.bench_args.split(), check=True, capture_output=True, text=True).stdout.splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dir", type=pathlib.Path)
+    parser.add_argument("--bench", required=True)
+    parser.add_argument("--bench-args", default="")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--layouts", default=",".join(LAYOUTS))
+    parser.add_argument("--no-cold", action="store_true")
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    root = args.dir
+    root.mkdir(parents=True, exist_ok=True)
+    data = make(20)
+    nbytes = data.nbytes
+    pinned = torch.empty(SHAPE, dtype=torch.float32, pin_memory=True)
+    truth = torch.from_numpy(data).cuda()
+    h2d = []
+    for _ in range(7):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        truth.copy_(pinned, non_blocking=True)
+        torch.cuda.synchronize()
+        h2d.append(time.perf_counter() - start)
+    truth.copy_(torch.from_numpy(data))
+    result = {"gpu": torch.cuda.get_device_name(0), "tensorstore": ts.__version__ if hasattr(ts, "__version__") else "?",
+              "shape": SHAPE, "decoded_bytes": nbytes, "pinned_h2d_gb_s": nbytes / statistics.median(h2d) / 1e9, "rows": []}
+    print(f"{result['gpu']}: pinned host-to-device {result['pinned_h2d_gb_s']:.1f} GB/s", flush=True)
+    for name in args.layouts.split(","):
+        path = root / name
+        if not path.exists():
+            ts.open(spec(root, name), create=True).result().write(data).result()
+        row = {"layout": name, "stored_bytes": sum(p.stat().st_size for p in path.rglob("*") if p.is_file())}
+        for cache in ("warm",) if args.no_cold else ("warm", "cold"):
+            times = {"tensorstore": [], "tensorstore_pinned": []}
+            ours = []
+            if cache == "warm":
+                _, out = tensorstore_read(root, name, None)
+                assert torch.equal(out, truth), name
+                del out
+                _, out = tensorstore_read(root, name, pinned)
+                assert torch.equal(out, truth), name
+                del out
+                for _ in range(args.repeat):
+                    times["tensorstore"].append(tensorstore_read(root, name, None)[0])
+                    times["tensorstore_pinned"].append(tensorstore_read(root, name, pinned)[0])
+                ours = headrace_read(args, root, name, args.repeat, 2)
+            else:
+                for _ in range(3):
+                    drop_caches()
+                    times["tensorstore"].append(tensorstore_read(root, name, None)[0])
+                    drop_caches()
+                    ours += headrace_read(args, root, name, 1, 0)
+                times.pop("tensorstore_pinned")
+            ours.sort(key=lambda r: r["wall_s"])
+            median = ours[len(ours) // 2]
+            rates = {k: nbytes / statistics.median(v) / 1e9 for k, v in times.items()}
+            best = max(rates.values())
+            row[cache] = {"headrace": median, "peers_decoded_gb_s": rates, "ratio_to_best_peer": median["decoded_gb_s"] / best}
+            print(f"{name:20s} {cache}: headrace {median['decoded_gb_s']:6.2f}  "
+                  + "  ".join(f"{k} {v:.2f}" for k, v in rates.items())
+                  + f"  ratio {median['decoded_gb_s'] / best:.2f}  path {median['path']}", flush=True)
+        result["rows"].append(row)
+    if args.json:
+        pathlib.Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+// Once a thread's scratch is warm, decoding allocates nothing: not through new, and not inside a library either.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "codec/codec.h"
+#include "tests/support/codec_seed.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HEADRACE_COUNTS_ALLOCATIONS 0   // sanitizers have an allocator of their own
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define HEADRACE_COUNTS_ALLOCATIONS 0
+#endif
+#endif
+#if !defined(HEADRACE_COUNTS_ALLOCATIONS) && defined(__GLIBC__)
+#define HEADRACE_COUNTS_ALLOCATIONS 1
+#endif
+
+#if HEADRACE_COUNTS_ALLOCATIONS
+
+namespace {
+std::atomic<std::size_t> g_allocations{0};
+}
+
+// Takes the place of the C library's, for every library in the process.
+extern "C" {
+void* __libc_malloc(std::size_t bytes);
+void* __libc_calloc(std::size_t count, std::size_t bytes);
+void* __libc_realloc(void* old, std::size_t bytes);
+__attribute__((visibility("default"))) void* malloc(std::size_t bytes) {
+  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_malloc(bytes);
+}
+__attribute__((visibility("default"))) void* calloc(std::size_t count, std::size_t bytes) {
+  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_calloc(count, bytes);
+}
+__attribute__((visibility("default"))) void* realloc(void* old, std::size_t bytes) {
+  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_realloc(old, bytes);
+}
+}
+
+namespace headrace::test {
+namespace {
+
+class CodecAllocation : public ::testing::TestWithParam<codec::CodecRow> {};
+
+TEST_P(CodecAllocation, NoneWhenWarm) {
+  const codec::CodecRow row = GetParam();
+  if (*row.v2_ids == '\0') return;   // array codecs decode nothing
+  const char* root = std::getenv("HEADRACE_SOURCE_DIR");
+  const auto folder = std::filesystem::path(root == nullptr ? "." : root) / "codecs" / row.name / "seeds";
+  unsigned checked = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (!entry.path().filename().string().starts_with("ok")) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    CodecSeed seed;
+    ASSERT_TRUE(parse_codec_seed({reinterpret_cast<const std::byte*>(text.data()), text.size()}, seed));
+    codec::Context context;
+    context.zarr_format = 2;
+    const auto codec = row.make(codec_seed_config(row.name, seed.choice), context);
+    ASSERT_TRUE(codec.ok());
+    const auto scratch = (*codec)->make_scratch();
+    std::vector<std::byte> out(seed.capacity);
+    codec::Stream stream{.src = seed.stream.data(), .src_bytes = seed.stream.size(), .dst = out.data(),
+                         .dst_capacity = out.size(), .dst_bytes = 0, .exact = seed.exact};
+    Status status;
+    (*codec)->decode({&stream, 1}, {&status, 1}, scratch.get());
+    ASSERT_TRUE(status.ok()) << entry.path();
+    const std::size_t before = g_allocations.load();
+    for (int i = 0; i < 10; ++i) (*codec)->decode({&stream, 1}, {&status, 1}, scratch.get());
+    EXPECT_EQ(g_allocations.load() - before, 0u) << entry.path();
+    ++checked;
+  }
+  EXPECT_GE(checked, 2u);
+}
+
+TEST(CodecAllocationCounter, SeesAnAllocation) {
+  const std::size_t before = g_allocations.load();
+  const std::string text(1000, 'x');   // a plain malloc and free may be optimised away
+  EXPECT_EQ(text.back(), 'x');
+  EXPECT_GE(g_allocations.load() - before, 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, CodecAllocation, ::testing::ValuesIn(codec::codecs()),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+}  // namespace
+}  // namespace headrace::test
+
+#endif  // HEADRACE_COUNTS_ALLOCATIONS

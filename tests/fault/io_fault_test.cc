@@ -1,0 +1,272 @@
+// Every fault point of the engines and of the file store, made to fail in every way: what comes out is the right bytes
+// or an error that says where, never wrong bytes, a hang or a lost descriptor. A point that no run meets is a failure.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "backends/store_file/file_store.h"
+#include "base/fault.h"
+#include "io/engine.h"
+#include "io/request_queue.h"
+#include "store/store.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+using namespace std::chrono_literals;
+using base::FaultKind;
+using base::FaultPlan;
+using support::pattern;
+
+// The points that the sources beneath `folder` declare.
+std::set<std::string> declared_points(const std::string& folder) {
+  std::set<std::string> points;
+  const char* source = ::getenv("HEADRACE_SOURCE_DIR");
+  const std::filesystem::path root = std::filesystem::path(source == nullptr ? "." : source) / folder;
+  const std::string_view use = "HEADRACE_FAULT(\"";
+  for (const auto& file : std::filesystem::directory_iterator(root)) {
+    if (file.path().extension() != ".cc" || file.path().stem().string().ends_with("_test")) continue;
+    std::stringstream text;
+    text << std::ifstream(file.path()).rdbuf();
+    const std::string all = text.str();
+    for (std::size_t at = 0; (at = all.find(use, at)) != std::string::npos;) {
+      at += use.size();
+      points.insert(all.substr(at, all.find('"', at) - at));
+    }
+  }
+  return points;
+}
+
+struct Failure {
+  FaultKind kind;
+  int error;
+  const char* name;
+};
+constexpr Failure kFailures[] = {{FaultKind::kShortByOne, 0, "short by one"},
+                                 {FaultKind::kHalf, 0, "half"},
+                                 {FaultKind::kZero, 0, "zero"},
+                                 {FaultKind::kErrno, EIO, "EIO"},
+                                 {FaultKind::kErrno, EAGAIN, "EAGAIN"},
+                                 {FaultKind::kErrno, EINTR, "EINTR"},
+                                 {FaultKind::kErrno, ENOMEM, "ENOMEM"},
+                                 {FaultKind::kErrno, EMFILE, "EMFILE"},
+                                 {FaultKind::kErrno, ENOSPC, "ENOSPC"},
+                                 {FaultKind::kErrno, EDQUOT, "EDQUOT"},
+                                 {FaultKind::kErrno, ESTALE, "ESTALE"},
+                                 {FaultKind::kErrno, ETIMEDOUT, "ETIMEDOUT"},
+                                 {FaultKind::kErrno, EFAULT, "EFAULT"},
+                                 {FaultKind::kErrno, ECANCELED, "ECANCELED"},
+                                 {FaultKind::kErrno, EINVAL, "EINVAL"},
+                                 {FaultKind::kErrno, EPERM, "EPERM"},
+                                 {FaultKind::kErrno, ENOSYS, "ENOSYS"}};
+
+// Runs `scenario` with each failure at the first, second, ... and last hit of each declared point, once and for ever.
+void fail_everywhere(const std::string& folder, const std::function<void(bool faulty)>& scenario) {
+  base::disarm_faults();
+  base::arm_fault({.point = "none"});  // resets the counts
+  scenario(false);
+  std::map<std::string, std::uint64_t> hits;
+  for (const auto& count : base::fault_counts()) hits[count.point] = count.hits;
+  const auto points = declared_points(folder);
+  ASSERT_FALSE(points.empty());
+  std::size_t runs = 0;
+  for (const std::string& point : points) {
+    const std::uint64_t n = hits[point];
+    EXPECT_GT(n, 0u) << point << " is never hit";
+    std::set<std::uint64_t> at = {0, 1, 2, n / 2};
+    if (n > 0) at.insert(n - 1);
+    for (const Failure& failure : kFailures) {
+      for (const std::uint64_t nth : at) {
+        for (const bool forever : {false, true}) {
+          if (nth >= n || (forever && nth > 1)) continue;
+          SCOPED_TRACE(point + " " + failure.name + " at hit " + std::to_string(nth) + (forever ? " and on" : ""));
+          const std::size_t descriptors = support::open_descriptors();
+          base::arm_fault(
+              {.point = point, .kind = failure.kind, .error = failure.error, .nth = nth, .forever = forever});
+          scenario(true);
+          base::disarm_faults();
+          EXPECT_EQ(support::open_descriptors(), descriptors) << "descriptors were lost";
+          ++runs;
+          if (::testing::Test::HasFailure()) return;
+        }
+      }
+    }
+  }
+  ::testing::Test::RecordProperty("runs", static_cast<int>(runs));
+}
+
+class EngineFaults : public ::testing::TestWithParam<io::EngineRow> {};
+
+TEST_P(EngineFaults, RightBytesOrAnErrorThatSaysWhere) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  if (auto engine = GetParam().make({}); !engine.ok()) GTEST_SKIP() << engine.status().to_string();
+  support::TempDir dir;
+  constexpr std::size_t kFile = 300'000;
+  const auto content = pattern(kFile), fresh = pattern(50'000, 3);
+  ASSERT_TRUE(support::write_file(dir / "read", content));
+  ASSERT_TRUE(support::write_file(dir / "write", pattern(50'000, 4)));
+  const std::string name = GetParam().name;
+  const std::string folder = name.starts_with("io_") ? "backends/" + name : "backends/io_" + name;
+
+  fail_everywhere(folder, [&](bool faulty) {
+    const int in = ::open((dir / "read").c_str(), O_RDONLY | O_CLOEXEC);
+    const int out = ::open((dir / "write").c_str(), O_RDWR | O_CLOEXEC);
+    std::vector<std::byte> buffer(12 * 20'000, std::byte{0xEE});
+    {
+      auto engine = GetParam().make({.depth = 8, .threads = 2});
+      if (engine.ok()) {
+        const std::span<std::byte> buffers[] = {buffer};
+        EXPECT_TRUE((*engine)->register_buffers(buffers).ok());
+        io::RequestQueue queue(**engine, {.piece_bytes = 8192, .backoff = 10us});
+        std::vector<std::byte> data = fresh;
+        std::vector<io::IoRequest> requests;
+        for (std::uint64_t i = 0; i < 12; ++i) {
+          requests.push_back({.fd = in,
+                              .offset_bytes = i * 23'456,
+                              .buffer = buffer.data() + i * 20'000,
+                              .length_bytes = 20'000,
+                              .tag = i});
+        }
+        requests.push_back(
+            {.op = io::Op::kWrite, .fd = out, .buffer = data.data(), .length_bytes = data.size(), .tag = 12});
+        queue.push(requests);
+        std::vector<int> completions(13);
+        const auto until = std::chrono::steady_clock::now() + 20s;
+        while (queue.pending() > 0 && std::chrono::steady_clock::now() < until) {
+          io::Completion done[4];
+          const std::size_t n = queue.wait(done, 100ms);
+          for (std::size_t i = 0; i < n; ++i) {
+            ASSERT_LT(done[i].tag, 13u);
+            ++completions[done[i].tag];
+            const auto& request = requests[done[i].tag];
+            if (done[i].status.ok()) {
+              EXPECT_EQ(done[i].bytes, request.length_bytes);
+              if (request.op == io::Op::kRead) {
+                EXPECT_EQ(std::memcmp(request.buffer, content.data() + request.offset_bytes, request.length_bytes), 0);
+              } else {
+                std::vector<std::byte> back(data.size());
+                EXPECT_EQ(::pread(out, back.data(), back.size(), 0), static_cast<ssize_t>(back.size()));
+                EXPECT_EQ(back, fresh);
+              }
+            } else {
+              EXPECT_TRUE(faulty) << done[i].status.to_string();
+              EXPECT_TRUE(done[i].status.offset().has_value()) << done[i].status.to_string();
+              EXPECT_GE(done[i].status.offset().value_or(0), request.offset_bytes);
+            }
+            if (request.op == io::Op::kRead) std::memset(request.buffer, 0x5A, request.length_bytes);
+          }
+        }
+        EXPECT_EQ(queue.pending(), 0u) << "requests never ended";
+        for (const int n : completions) EXPECT_EQ(n, 1);
+        if (queue.pending() == 0) {
+          io::Event event;
+          (*engine)->wake();
+          EXPECT_TRUE((*engine)->reap({&event, 1}, 1ms).ok() || faulty);
+        }
+      } else {
+        EXPECT_TRUE(faulty) << engine.status().to_string();
+        EXPECT_FALSE(engine.status().message().empty());
+      }
+    }
+    for (const std::byte b : buffer) {
+      if (b != std::byte{0x5A} && b != std::byte{0xEE}) {
+        ADD_FAILURE() << "a buffer was written to after its completion";
+        break;
+      }
+    }
+    ::close(in);
+    ::close(out);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Engine, EngineFaults, ::testing::ValuesIn(io::engines().begin(), io::engines().end()),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+TEST(FileStoreFaults, RightBytesOrAnErrorThatNamesTheKey) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  const auto old_bytes = pattern(10'000, 1), new_bytes = pattern(12'000, 2);
+  fail_everywhere("backends/store_file", [&](bool faulty) {
+    for (const bool kernel : {true, false}) {
+      // The scenario is set up and judged without faults: only what is between is hit by them.
+      support::TempDir dir;
+      ASSERT_EQ(::mkdir((dir / "a").c_str(), 0755), 0);
+      ASSERT_TRUE(support::write_file(dir / "a/old", old_bytes));
+      ASSERT_TRUE(support::write_file(dir / "a/replaced", old_bytes));
+      ASSERT_EQ(::symlink("a", (dir / "link").c_str()), 0);
+      const auto blame = [&](const Status& status, const char* key) {
+        EXPECT_TRUE(faulty) << status.to_string();
+        EXPECT_EQ(status.key(), key) << status.to_string();
+        EXPECT_NE(status.code(), Code::kNotFound) << status.to_string();
+      };
+      auto opened = store::open_file_store_with(dir.path(), {.kernel_resolves = kernel});
+      if (!opened.ok()) {
+        blame(opened.status(), dir.path().c_str());
+        continue;
+      }
+      store::Store& store = **opened;
+      for (const char* key : {"a/old", "link/old"}) {
+        const auto got = store.get(key, 100'000);
+        if (got.ok()) {
+          EXPECT_EQ(*got, old_bytes);
+        } else {
+          blame(got.status(), key);
+        }
+      }
+      store::Object object;
+      if (const Status status = store.open("a/old", object); status.ok()) {
+        EXPECT_EQ(object.size_bytes, old_bytes.size());
+        if (auto direct = store.open_direct("a/old", object); direct.ok()) {
+          ::close(*direct);
+        } else if (direct.status().code() != Code::kUnsupported) {
+          blame(direct.status(), "a/old");
+        }
+      } else {
+        blame(status, "a/old");
+      }
+      object.close();
+      const auto absent = store.get("a/absent", 100);
+      EXPECT_FALSE(absent.ok());
+      if (absent.status().code() != Code::kNotFound) blame(absent.status(), "a/absent");
+      if (const auto entries = store.list("a"); entries.ok()) {
+        EXPECT_EQ(entries->size(), 2u);
+      } else {
+        blame(entries.status(), "a");
+      }
+      const Status replaced = store.put("a/replaced", new_bytes);
+      if (!replaced.ok()) blame(replaced, "a/replaced");
+      const Status added = store.put("new/deep/er", new_bytes);
+      if (!added.ok()) blame(added, "new/deep/er");
+
+      auto judge = [&](const std::string& path, bool must_be_new, bool may_be_absent) {
+        std::ifstream file(path, std::ios::binary);
+        if (!file.good()) {
+          EXPECT_TRUE(may_be_absent) << path;
+          return;
+        }
+        const std::string text((std::istreambuf_iterator<char>(file)), {});
+        const auto is = [&](const std::vector<std::byte>& bytes) {
+          return text.size() == bytes.size() && std::memcmp(text.data(), bytes.data(), bytes.size()) == 0;
+        };
+        EXPECT_TRUE(is(new_bytes) || (!must_be_new && is(old_bytes))) << path << " is torn";
+      };
+      judge(dir / "a/replaced", replaced.ok(), false);
+      judge(dir / "new/deep/er", added.ok(), !added.ok());
+      for (const auto& file : std::filesystem::recursive_directory_iterator(dir.path())) {
+        EXPECT_FALSE(file.path().filename().string().starts_with(".headrace-tmp-")) << "left behind: " << file.path();
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace headrace

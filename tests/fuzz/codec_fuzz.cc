@@ -1,0 +1,115 @@
+// One codec of the table against arbitrary input; HEADRACE_FUZZ_CODEC names it.
+//
+// Bytes -> bytes codecs decode a CodecSeed twice, flush right and flush left against unmapped pages, over different old
+// contents: verdict and bytes must agree, so nothing depends on memory the decoder did not write. Array codecs get the
+// input as configuration.
+#include <algorithm>
+#include <vector>
+
+#include "codec/codec.h"
+#include "tests/fuzz/fuzz_check.h"
+#include "tests/support/codec_seed.h"
+#include "tests/support/guard_buffer.h"
+
+namespace {
+
+using namespace headrace;
+using test::CodecSeed;
+using test::Flush;
+using test::GuardArena;
+
+constexpr std::string_view kName = HEADRACE_FUZZ_CODEC;
+constexpr std::size_t kMaxStream = 1 << 17;
+
+const codec::CodecRow& row() {
+  for (const codec::CodecRow& candidate : codec::codecs()) {
+    if (candidate.name == kName) return candidate;
+  }
+  std::abort();
+}
+
+struct Outcome {
+  Code code = Code::kOk;
+  std::size_t bytes = 0;
+  const std::byte* data = nullptr;
+};
+
+Outcome decode(const codec::Codec& codec, const CodecSeed& seed, codec::Scratch* scratch, GuardArena& in,
+               GuardArena& out, Flush flush, unsigned char fill) {
+  std::byte* src = in.take(seed.stream.size(), flush, 0);
+  std::copy(seed.stream.begin(), seed.stream.end(), src);
+  codec::Stream stream{.src = src, .src_bytes = seed.stream.size(), .dst = out.take(seed.capacity, flush, fill),
+                       .dst_capacity = seed.capacity, .dst_bytes = 0, .exact = seed.exact};
+  Status status;
+  codec.decode({&stream, 1}, {&status, 1}, scratch);
+  FUZZ_CHECK(in.intact());
+  FUZZ_CHECK(out.intact());
+  FUZZ_CHECK(std::equal(seed.stream.begin(), seed.stream.end(), src));
+  if (!status.ok()) {
+    FUZZ_CHECK(status.code() == Code::kCorrupt || status.code() == Code::kUnsupported);
+    FUZZ_CHECK(!status.message().empty());
+    FUZZ_CHECK(stream.dst_bytes == 0);
+    return {.code = status.code()};
+  }
+  FUZZ_CHECK(!seed.exact || stream.dst_bytes == seed.capacity);
+  FUZZ_CHECK(stream.dst_bytes <= seed.capacity);
+  return {.bytes = stream.dst_bytes, .data = stream.dst};
+}
+
+void fuzz_streams(std::span<const std::byte> input) {
+  CodecSeed seed;
+  if (!parse_codec_seed(input, seed) || seed.stream.size() > kMaxStream) return;
+  codec::Context context;
+  context.zarr_format = 2;
+  const auto made = row().make(test::codec_seed_config(kName, seed.choice), context);
+  FUZZ_CHECK(made.ok());
+  const codec::Codec& codec = **made;
+  // Warm from one input to the next, as a decoding thread has it.
+  static const std::unique_ptr<codec::Scratch> scratch = codec.make_scratch();
+  static GuardArena in(kMaxStream), out_right(CodecSeed::kMaxCapacity), out_left(CodecSeed::kMaxCapacity);
+  const Outcome right = decode(codec, seed, scratch.get(), in, out_right, Flush::kRight, 0x00);
+  const Outcome left = decode(codec, seed, scratch.get(), in, out_left, Flush::kLeft, 0xFF);
+  FUZZ_CHECK(right.code == left.code);
+  FUZZ_CHECK(right.bytes == left.bytes);
+  FUZZ_CHECK(std::equal(right.data, right.data + right.bytes, left.data));
+}
+
+void fuzz_configuration(std::span<const std::byte> input) {
+  if (input.empty()) return;
+  const unsigned choice = std::to_integer<unsigned>(input[0]);
+  const std::string_view text(reinterpret_cast<const char*>(input.data()) + 1, input.size() - 1);
+  const auto json = base::parse_json(text);
+  if (!json.ok()) return;
+  codec::Context context;
+  context.name = kName;
+  auto made = row().make(*json, context);
+  if (!made.ok()) {
+    FUZZ_CHECK(made.status().code() == Code::kCorrupt);
+    return;
+  }
+  std::vector<std::uint64_t> shape;
+  for (unsigned i = 0; i < choice % 6; ++i) shape.push_back(10 + i);
+  const std::vector<std::uint64_t> before = shape;
+  codec::Layout layout;
+  const DataType type = numeric_type((choice / 6) % 2 == 0 ? "uint8" : "float32");
+  if (!(*made)->resolve_layout(type, shape, layout).ok()) return;
+  FUZZ_CHECK(std::is_permutation(shape.begin(), shape.end(), before.begin(), before.end()));
+  FUZZ_CHECK(layout.axis_order.empty() || layout.axis_order.size() == shape.size());
+  for (std::size_t i = 0; i < layout.axis_order.size(); ++i) {
+    FUZZ_CHECK(layout.axis_order[i] < before.size());
+    FUZZ_CHECK(shape[i] == before[layout.axis_order[i]]);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::span<const std::byte> input(reinterpret_cast<const std::byte*>(data), size);
+  static const bool array_codec = *row().v2_ids == '\0';
+  if (array_codec) {
+    fuzz_configuration(input);
+  } else {
+    fuzz_streams(input);
+  }
+  return 0;
+}

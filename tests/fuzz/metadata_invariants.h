@@ -1,0 +1,66 @@
+// What holds of any metadata a parser accepted, whatever the document was.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "tests/fuzz/fuzz_check.h"
+#include "zarr/metadata.h"
+
+namespace headrace::zarr {
+
+inline std::uint64_t bytes_covered(const std::vector<DataType::SwapRun>& runs) {
+  std::uint64_t bytes = 0;
+  for (const DataType::SwapRun& run : runs) {
+    FUZZ_CHECK(run.width_bytes > 0 && run.count > 0);
+    bytes += std::uint64_t{run.width_bytes} * run.count;
+  }
+  return bytes;
+}
+
+inline void check_type(const DataType& type) {
+  FUZZ_CHECK(type.item_bytes > 0);
+  FUZZ_CHECK(!type.name.empty());
+  FUZZ_CHECK(bytes_covered(type.swap_runs) == type.item_bytes);
+  FUZZ_CHECK(type.stored_swap_runs.empty() || bytes_covered(type.stored_swap_runs) == type.item_bytes);
+  FUZZ_CHECK((type.kind == TypeKind::kStruct) == !type.fields.empty());
+  std::uint64_t offset = 0;
+  for (const DataType::Field& field : type.fields) {
+    FUZZ_CHECK(field.offset_bytes == offset);
+    check_type(field.type);
+    std::uint64_t bytes = field.type.item_bytes;
+    for (std::uint64_t extent : field.shape) bytes *= extent;
+    offset += bytes;
+  }
+  FUZZ_CHECK(type.fields.empty() || offset == type.item_bytes);
+}
+
+inline void check_refusal(const Status& status) {
+  FUZZ_CHECK(status.code() == Code::kCorrupt || status.code() == Code::kUnsupported ||
+             status.code() == Code::kInvalidArgument);
+  FUZZ_CHECK(!status.message().empty() && status.message().size() < 1000);
+  // Messages are UTF-8 whatever was in the document: this refuses to dump anything else.
+  (void)base::Json(status.message()).dump();
+}
+
+inline void check_array(const ArrayMetadata& array) {
+  FUZZ_CHECK(array.shape.size() <= kMaxRank);
+  FUZZ_CHECK(array.chunk_shape.size() == array.shape.size());
+  FUZZ_CHECK(array.dimension_names.empty() || array.dimension_names.size() == array.shape.size());
+  FUZZ_CHECK(array.keys.separator == '.' || array.keys.separator == '/');
+  FUZZ_CHECK(array.attributes.is_object());
+  check_type(array.dtype);
+  FUZZ_CHECK(array.fill.size() == array.dtype.item_bytes || (array.zarr_format == 2 && array.fill.empty()));
+  FUZZ_CHECK(array.dtype.kind != TypeKind::kBool || array.fill.empty() || array.fill[0] <= std::byte{1});
+  unsigned __int128 bytes = array.dtype.item_bytes;
+  const bool empty = std::count(array.chunk_shape.begin(), array.chunk_shape.end(), 0u) > 0;
+  for (std::size_t i = 0; i < array.shape.size(); ++i) {
+    FUZZ_CHECK(array.chunk_shape[i] > 0 || array.shape[i] == 0);
+    if (!empty) bytes *= array.chunk_shape[i];
+    FUZZ_CHECK(bytes <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+  }
+  for (const CodecSpec& codec : array.codecs) FUZZ_CHECK(!codec.name.empty() && codec.config.is_object());
+}
+
+}  // namespace headrace::zarr
