@@ -1,9 +1,11 @@
 // Whole-array reads into device memory, with the rate of every stage.
 //
-//   device_read_bench STORE [--device auto] [--repeat 5] [--warmup 1] [--engine auto] [--sha]
+//   device_read_bench STORE [--device auto] [--repeat 5] [--warmup 1] [--engine auto] [--cold] [--no-direct] [--sha]
 //
 // Prints one JSON object a repetition: every Stats field, and wall seconds around Array::open and the blocking read. The
-// tensor stays allocated. With --sha, one line at the end with a checksum of the last tensor (FNV-1a over 64-bit words).
+// tensor stays allocated. --cold drops the page cache before every read (needs root). With --sha, one line at the end with a checksum of the last tensor (FNV-1a over 64-bit words).
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -22,13 +24,19 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+void drop_caches() {
+  ::sync();
+  std::FILE* file = std::fopen("/proc/sys/vm/drop_caches", "w");
+  if (file == nullptr || std::fputs("3\n", file) < 0 || std::fclose(file) != 0) die("--cold needs root: cannot drop the page cache");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   std::string path, device_name = "auto";
   headrace::ContextOptions options;
   int repeat = 5, warmup = 1;
-  bool sum = false;
+  bool sum = false, cold = false;
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     const bool more = i + 1 < argc;
@@ -39,6 +47,8 @@ int main(int argc, char** argv) {
     else if (arg == "--waves" && more) options.waves = static_cast<unsigned>(std::atoi(argv[++i]));
     else if (arg == "--wave-mib" && more) options.wave_bytes = static_cast<std::size_t>(std::atoi(argv[++i])) << 20;
     else if (arg == "--threads" && more) options.threads = static_cast<unsigned>(std::atoi(argv[++i]));
+    else if (arg == "--cold") cold = true;
+    else if (arg == "--no-direct") options.allow_direct = false;
     else if (arg == "--sha") sum = true;
     else if (path.empty() && arg[0] != '-') path = arg;
     else die("usage: device_read_bench STORE [--device auto] [--repeat 5] [--warmup 1] [--engine auto] [--waves N] [--wave-mib N] [--threads N] [--sha]");
@@ -59,6 +69,7 @@ int main(int argc, char** argv) {
   tensor.shape = first->info().shape;
   for (int i = -warmup; i < repeat; ++i) {
     headrace::Stats s;
+    if (cold) drop_caches();
     const double start = now();
     auto array = headrace::Array::open(*store);
     if (!array.ok()) die(array.status().to_string());

@@ -1,6 +1,7 @@
 #include "base/file_read.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -16,6 +17,20 @@ namespace headrace::base {
 namespace {
 
 constexpr unsigned kMaxInterruptions = 100;
+#ifdef SYS_cachestat
+constexpr long kCachestat = SYS_cachestat;
+#else
+constexpr long kCachestat = 451;   // the same on every architecture
+#endif
+
+// struct cachestat_range and struct cachestat of linux/mman.h, which older headers lack.
+struct CachestatRange {
+  std::uint64_t offset, length;
+};
+struct Cachestat {
+  std::uint64_t cached, dirty, writeback, evicted, recently_evicted;
+};
+
 constexpr std::uint64_t kMaxBytesPerCall = 0x7ffff000;   // Linux moves no more in one call
 
 }  // namespace
@@ -44,6 +59,18 @@ CachedRead read_cached(int fd, std::byte* buffer, std::uint64_t length, std::uin
     }
   }
   return CachedRead::kDone;
+}
+
+Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
+  static const std::uint64_t page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  CachestatRange range{offset, length};
+  Cachestat stat{};
+  std::int64_t result = ::syscall(kCachestat, fd, &range, &stat, 0u);
+  if (result < 0) result = -errno;
+  result = HEADRACE_FAULT("base.cachestat", result);
+  if (result < 0) return Residency::kUnknown;
+  const std::uint64_t pages = (offset + length + page - 1) / page - offset / page;
+  return stat.cached >= pages ? Residency::kAll : Residency::kNotAll;
 }
 
 Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out) {

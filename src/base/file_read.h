@@ -18,6 +18,11 @@ enum class CachedRead : std::uint8_t { kDone, kNotCached, kEndOfFile, kFailed };
 CachedRead read_cached(int fd, std::byte* buffer, std::uint64_t length, std::uint64_t offset, std::uint64_t& moved,
                        int& error) noexcept;
 
+// Whether the page cache holds all of a range, asked without touching it. kUnknown where the kernel has no cachestat
+// (Linux 6.5) or refuses it to a reader who may not write the file.
+enum class Residency : std::uint8_t { kAll, kNotAll, kUnknown };
+Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
+
 // All of `out` or a failure: kShort where the file ends first, kIo with errno.
 Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out);
 

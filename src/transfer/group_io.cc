@@ -93,7 +93,10 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   job.fd = object.fd;
   job.offset = offset;
   job.length = length;
-  if (!inline_reads_) return GroupResult::kCold;
+  // By whom: an engine asked for by name gets everything.
+  const Route route = inline_reads_ ? choose_route(object.fd, offset, length) : Route::kDirect;
+  job.direct = route == Route::kDirect;
+  if (route != Route::kInline) return GroupResult::kCold;
 
   // A raw chunk that is one run of the tensor is read into it; a staged one into its slab.
   std::byte* target = nullptr;
@@ -116,7 +119,11 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   const base::CachedRead outcome = base::read_cached(object.fd, target, length, offset, moved, error);
   lane.stats.read_seconds += seconds_since(start);
   switch (outcome) {
-    case base::CachedRead::kNotCached: return GroupResult::kCold;
+    case base::CachedRead::kNotCached:
+      // The attempt has started read-ahead: taking the pages as they come beats asking the disk a second time.
+      cached_streak_.store(0, std::memory_order_relaxed);
+      cold_streak_.fetch_add(1, std::memory_order_relaxed);
+      return GroupResult::kCold;
     case base::CachedRead::kEndOfFile:
       fail_group(wave, group_index, lane,
                  Status(Code::kShort, Layer::kTransfer,
@@ -129,10 +136,30 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
       return GroupResult::kDone;
     case base::CachedRead::kDone: break;
   }
+  cached_streak_.fetch_add(1, std::memory_order_relaxed);
+  cold_streak_.store(0, std::memory_order_relaxed);
   lane.stats.buffered_bytes += length;
   lane.stats.read_bytes += length;
   decode_group(wave, group_index, target, offset, length, lane);
   return GroupResult::kDone;
+}
+
+// A failed attempt to read cached pages starts read-ahead, which a direct read would then compete with. So the kernel is
+// asked first, until enough ranges in a row were cached for asking to be a waste. Where it does not answer, attempts are
+// made until several in a row fail, and then now and again.
+ReadOperation::Route ReadOperation::choose_route(int fd, std::uint64_t offset, std::uint64_t length) {
+  constexpr int kStreak = 4;
+  constexpr unsigned kRetryEvery = 8;
+  if (cached_streak_.load(std::memory_order_relaxed) >= kStreak) return Route::kInline;
+  switch (base::residency(fd, offset, length)) {
+    case base::Residency::kAll: return Route::kInline;
+    case base::Residency::kNotAll:
+      cached_streak_.store(0, std::memory_order_relaxed);
+      return Route::kDirect;
+    case base::Residency::kUnknown: break;
+  }
+  if (cold_streak_.load(std::memory_order_relaxed) < kStreak) return Route::kInline;
+  return probe_turn_.fetch_add(1, std::memory_order_relaxed) % kRetryEvery == 0 ? Route::kInline : Route::kDirect;
 }
 
 // Hands the cold groups of one claim to the I/O service in one call.
@@ -157,7 +184,9 @@ void ReadOperation::post_cold(Wave& wave, Lane& lane) {
     job.sink = this;
     job.user = (std::uint64_t{wave_index} << 32) | index;
     const bool own = group.source == kNoSource;
-    if (resources_.options().allow_direct) {
+    const bool wanted_direct = job.direct && resources_.options().allow_direct;
+    job.direct = false;
+    if (wanted_direct) {
       if (own) describe(group, wave.tasks.tasks[group.first_task], lane);
       const std::string& key = own ? lane.detail.key : wave.tasks.sources[group.source].key;
       const store::Object& object = own ? wave.objects[index] : *wave.tasks.sources[group.source].object;

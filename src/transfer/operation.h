@@ -100,6 +100,8 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   GroupResult process_group(Wave& wave, std::uint32_t group_index, Lane& lane);
   GroupResult read_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
                          std::uint64_t length, Lane& lane);
+  enum class Route : std::uint8_t { kInline, kBuffered, kDirect };
+  Route choose_route(int fd, std::uint64_t offset, std::uint64_t length);
   void post_cold(Wave& wave, Lane& lane);
   void decode_group(Wave& wave, std::uint32_t group_index, const std::byte* data, std::uint64_t data_offset,
                     std::uint64_t data_length, Lane& lane);
@@ -128,6 +130,8 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   mutable std::mutex mutex_;
   std::condition_variable ended_;
   std::atomic<bool> stop_{false};
+  std::atomic<int> cached_streak_{0}, cold_streak_{0};   // groups in a row found in the page cache, or not
+  std::atomic<unsigned> probe_turn_{0};
   // Guarded by mutex_:
   std::vector<Lane*> free_lanes_;
   std::vector<Wave*> filled_;            // oldest first

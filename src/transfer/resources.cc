@@ -8,6 +8,10 @@
 namespace headrace::transfer {
 namespace {
 
+constexpr std::size_t kSmallestSlab = std::size_t{256} << 10;
+// Enough for the engine's whole depth in megabyte pieces; touching and pinning more would only delay the first read.
+constexpr std::size_t kLargestSlab = std::size_t{64} << 20;
+
 Status bad_option(std::string message) {
   return Status(Code::kInvalidArgument, Layer::kTransfer, std::move(message));
 }
@@ -57,7 +61,7 @@ Result<IoService*> Resources::io() {
   if (io_ == nullptr) {
     IoServiceOptions io_options;
     io_options.engine = options_.engine;
-    io_options.slab_bytes = std::max<std::size_t>(options_.host_budget_bytes / 8, std::size_t{256} << 10);
+    io_options.slab_bytes = std::clamp<std::size_t>(options_.host_budget_bytes / 8, kSmallestSlab, kLargestSlab);
     HEADRACE_TRY_ASSIGN(io_, IoService::create(io_options));
   }
   return io_.get();
