@@ -12,6 +12,7 @@
 #include "copy_kernels.h"
 #include "cuda_error.h"
 #include "pinned_memory.h"
+#include "base/checked.h"
 #include "upload_ring.h"
 
 namespace headrace::device::cuda {
@@ -234,11 +235,12 @@ class CudaDevice final : public Device {
       return Status::out_of_memory();
     }
     if (list.items.empty()) return {};
-    const std::size_t items_bytes = list.items.size() * sizeof(BoxItem);
-    const std::size_t units_bytes = (list.first_unit.size() * sizeof(std::uint32_t) + 15) / 16 * 16;
+    // The pattern is read in words of up to 16 bytes, so each part begins at a multiple of that.
+    const std::size_t items_bytes = base::align_up(list.items.size() * sizeof(BoxItem), std::size_t{16});
+    const std::size_t units_bytes = base::align_up(list.first_unit.size() * sizeof(std::uint32_t), std::size_t{16});
     const std::size_t bytes = items_bytes + units_bytes + list.pattern.size();
     HEADRACE_TRY_ASSIGN(const UploadRing::Slot slot, ours.ring->acquire(bytes));
-    std::memcpy(slot.host, list.items.data(), items_bytes);
+    std::memcpy(slot.host, list.items.data(), list.items.size() * sizeof(BoxItem));
     std::memcpy(slot.host + items_bytes, list.first_unit.data(), list.first_unit.size() * sizeof(std::uint32_t));
     if (!list.pattern.empty()) {
       std::memcpy(slot.host + items_bytes + units_bytes, list.pattern.data(), list.pattern.size());

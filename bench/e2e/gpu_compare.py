@@ -71,7 +71,7 @@ def tensorstore_read(root, name, pinned):
     if pinned is None:
         out = torch.from_numpy(array.read().result()).cuda()
     else:
-        ts.as_array(pinned.numpy()).write(array).result()
+        ts.array(pinned.numpy(), copy=False).write(array).result()
         out = pinned.cuda(non_blocking=True)
     torch.cuda.synchronize()
     return time.perf_counter() - start, out

@@ -14,9 +14,8 @@ class BytesCodec final : public Codec {
 
   Status resolve_layout(const DataType& dtype, std::vector<std::uint64_t>&, Layout& layout) const override {
     const bool has_order = dtype.uniform_swap_width() != 1;
-    // "structured" arrays of one old writer lack the key and are little-endian; guessing it for them would guess it for
-    // every truncated configuration, so it is an error here as in the specification.
-    if (has_order && endian_ == Endian::kNone) {
+    // Only the legacy alias "structured" may lack the key and is then little-endian (registered extension "struct").
+    if (has_order && endian_ == Endian::kNone && dtype.name != "structured") {
       return Status(Code::kCorrupt, Layer::kCodec,
                     "codec 'bytes': configuration key 'endian' is missing, and elements of type '" + dtype.name +
                         "' have a byte order");

@@ -96,7 +96,7 @@ Result<DataType> parse_struct(const CodecSpec& spec, int depth) {
   }
   DataType type;
   type.kind = TypeKind::kStruct;
-  type.name = "struct";
+  type.name = spec.name;   // the legacy alias "structured" has a rule of its own in the bytes codec
   type.item_bytes = 0;
   std::set<std::string> names;
   for (const Json& item : *fields) {
