@@ -106,8 +106,8 @@ struct KeyText {
 
 class FileStore final : public Store {
  public:
-  FileStore(std::string location, int root_fd, const FileStoreOptions& options)
-      : location_(std::move(location)), beneath_(root_fd, options.kernel_resolves) {}
+  FileStore(std::string location, Fd& root, const FileStoreOptions& options)
+      : location_(std::move(location)), beneath_(root.release(), options.kernel_resolves) {}
 
   std::string url() const override { return "file://" + location_; }
 
@@ -140,9 +140,7 @@ class FileStore final : public Store {
     Fd fd(fault < 0 ? static_cast<int>(fault) : beneath_.open(text.text, kOpenFlags | O_DIRECT));
     if (!fd.ok()) {
       if (fd.error() == EINVAL || fd.error() == EOPNOTSUPP) {
-        return Status(Code::kUnsupported, Layer::kStore, "the file system refuses O_DIRECT")
-            .with_key(key)
-            .with_errno(fd.error());
+        return no_direct_;   // asked for each chunk: nothing is allocated
       }
       return failure(fd.error(), key, "cannot open object for direct I/O");
     }
@@ -376,6 +374,7 @@ class FileStore final : public Store {
   Beneath beneath_;
   // Given for every absent chunk: made once, so that an array of fill values allocates nothing.
   Status not_found_{Code::kNotFound, Layer::kStore, "no such object"};
+  Status no_direct_{Code::kUnsupported, Layer::kStore, "the file system refuses O_DIRECT"};
 };
 
 // Why `path` cannot be a root although something is there.
@@ -414,7 +413,8 @@ Result<std::shared_ptr<Store>> open_file_store_with(std::string_view location, c
       }
     }
     if (fd < 0) return failure(static_cast<int>(-fd), path, "cannot open the store's directory");
-    return std::shared_ptr<Store>(std::make_shared<FileStore>(std::move(path), static_cast<int>(fd), options));
+    Fd root(static_cast<int>(fd));
+    return std::shared_ptr<Store>(std::make_shared<FileStore>(std::move(path), root, options));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

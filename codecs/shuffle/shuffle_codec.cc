@@ -24,7 +24,7 @@ class ShuffleCodec final : public StreamCodec {
     if (stream.exact ? stream.src_bytes != stream.dst_capacity : stream.src_bytes > stream.dst_capacity) {
       return wrong_size("shuffle", stream.src_bytes, stream);
     }
-    if (item_bytes_ <= 1) {   // numcodecs leaves the bytes alone
+    if (item_bytes_ <= 1) {   // 0 too: numcodecs takes both and leaves the bytes alone
       std::memcpy(stream.dst, stream.src, stream.src_bytes);
     } else if (stream.src_bytes % item_bytes_ != 0) {   // numcodecs neither writes nor reads these
       return corrupt("shuffle: %zu bytes are no whole number of elements of %zu bytes", stream.src_bytes, item_bytes_);
@@ -43,7 +43,7 @@ class ShuffleCodec final : public StreamCodec {
 
 Result<std::unique_ptr<Codec>> make_shuffle(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
-  const std::int64_t item_bytes = reader.integer("elementsize", Need::kOptional, 1, INT32_MAX, 4);
+  const std::int64_t item_bytes = reader.integer("elementsize", Need::kOptional, 0, INT32_MAX, 4);
   HEADRACE_TRY(reader.finish());
   return std::unique_ptr<Codec>(new ShuffleCodec(static_cast<std::size_t>(item_bytes)));
 }

@@ -43,7 +43,9 @@ std::int64_t fault_point(const char* name, std::int64_t result) noexcept {
   // Counting goes on while nothing is armed, so that a first run can list every point of a scenario.
   try {
     std::lock_guard lock(g_mutex);
-    Counter& counter = g_counts[name];
+    auto found = g_counts.find(std::string_view(name));   // allocates at the first hit only
+    if (found == g_counts.end()) found = g_counts.try_emplace(name).first;
+    Counter& counter = found->second;
     const std::uint64_t hit = counter.hits++;
     if (!g_armed) return result;
     const bool any = g_plan.point == "*";

@@ -2,6 +2,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/fork_generation.h"
 #include "device/device.h"
 
 #include <initializer_list>
@@ -28,6 +29,7 @@ std::string known_kinds() {
 Result<std::shared_ptr<Device>> open_device(std::string_view name) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<Device>, std::less<>> open;  // guarded by mutex
+  static unsigned generation = base::fork_generation();                   // guarded by mutex
 
   std::string_view kind = name;
   int index = 0;
@@ -52,6 +54,10 @@ Result<std::shared_ptr<Device>> open_device(std::string_view name) {
   }
   const std::string full = std::string(kind) + ":" + std::to_string(index);
   std::lock_guard lock(mutex);
+  if (generation != base::fork_generation()) {   // what the parent opened is of no use in its child
+    open.clear();
+    generation = base::fork_generation();
+  }
   if (auto found = open.find(full); found != open.end()) {
     if (auto device = found->second.lock()) return device;
   }

@@ -67,6 +67,8 @@ class RequestQueue {
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
 
+  // Makes room for `more` requests, so that pushing them allocates nothing; throws std::bad_alloc.
+  void reserve(std::size_t more);
   // Takes all of them; the first go to the engine at once.
   void push(std::span<const IoRequest> requests);
 

@@ -164,15 +164,25 @@ ReadOperation::Route ReadOperation::choose_route(int fd, std::uint64_t offset, s
 
 // Hands the cold groups of one claim to the I/O service in one call.
 void ReadOperation::post_cold(Wave& wave, Lane& lane) {
+  bool posted = false;
+  try {
+    posted = try_post_cold(wave, lane);
+  } catch (const std::bad_alloc&) {
+    stop(Status::out_of_memory());
+  }
+  if (posted) return;
+  for (const std::uint32_t index : lane.cold) wave.objects[index].close();
+  lane.described = nullptr;
+  finish_groups(wave, static_cast<std::uint32_t>(lane.cold.size()), lane);
+}
+
+// False, or an exception: nothing was handed over.
+bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
   const std::uint64_t start = base::now_ns();
   Result<IoService*> service = resources_.io();
   if (!service.ok()) {
-    for (const std::uint32_t index : lane.cold) {
-      wave.objects[index].close();
-      fail_group(wave, index, lane, service.status());
-    }
-    finish_groups(wave, static_cast<std::uint32_t>(lane.cold.size()), lane);
-    return;
+    for (const std::uint32_t index : lane.cold) fail_group(wave, index, lane, service.status());
+    return false;
   }
   std::uint32_t wave_index = 0;
   while (waves_[wave_index].get() != &wave) ++wave_index;
@@ -188,7 +198,7 @@ void ReadOperation::post_cold(Wave& wave, Lane& lane) {
     job.direct = false;
     if (wanted_direct) {
       if (own) describe(group, wave.tasks.tasks[group.first_task], lane);
-      const std::string& key = own ? lane.detail.key : wave.tasks.sources[group.source].key;
+      const std::string& key = own ? lane.detail.key : *wave.tasks.sources[group.source].key;
       const store::Object& object = own ? wave.objects[index] : *wave.tasks.sources[group.source].object;
       // A file system without O_DIRECT is read through the page cache by the engine's own means.
       if (Result<int> direct = plan_->store().open_direct(key, object); direct.ok()) {
@@ -202,11 +212,19 @@ void ReadOperation::post_cold(Wave& wave, Lane& lane) {
   }
   {
     std::lock_guard lock(mutex_);
+    const std::size_t most = ready_jobs_.size() + jobs_in_flight_ + count;
+    if (ready_jobs_.capacity() < most) ready_jobs_.reserve(2 * most);
     jobs_in_flight_ += count;
-    ready_jobs_.reserve(ready_jobs_.size() + jobs_in_flight_);
   }
   lane.stats.open_seconds += seconds_since(start);
-  (*service)->submit({jobs, count});
+  try {
+    (*service)->submit({jobs, count});
+  } catch (const std::bad_alloc&) {
+    std::lock_guard lock(mutex_);
+    jobs_in_flight_ -= count;
+    throw;
+  }
+  return true;
 }
 
 // `data` holds the object's bytes [data_offset, data_offset + data_length).
@@ -317,7 +335,7 @@ void ReadOperation::fill_task(Wave& wave, const Group& group, std::uint32_t task
 void ReadOperation::fail_task(Wave& wave, const Group& group, const Task& task, Lane& lane, Status status) {
   describe(group, task, lane);
   const bool own = group.source == kNoSource;
-  const std::string& key = own ? lane.detail.key : wave.tasks.sources[group.source].key;
+  const std::string& key = own ? lane.detail.key : *wave.tasks.sources[group.source].key;
   status = std::move(status).with_key(key);
   if (task.length != kWholeObject && task.length != 0) status = std::move(status).with_range(task.offset, task.length);
   if (staged_) wave.boxes[static_cast<std::size_t>(&task - wave.tasks.tasks.data())].rank = -1;

@@ -1,9 +1,9 @@
 #include "transfer/io_service.h"
 
 #include <algorithm>
-#include <deque>
-#include <map>
 #include <mutex>
+#include <new>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -16,37 +16,51 @@ namespace {
 
 constexpr std::uint64_t kSlotAlignment = 4096;
 
-// First-fit allocation in the slab. Slots are large and few, so a sorted map of free extents does.
+constexpr std::size_t kMaxBatch = 256;   // requests started, completions taken at a time
+
+// First-fit allocation in the slab. Slots are large and few, so a sorted list of free extents does. It has room for as
+// many as there can be: neither call allocates.
 class SlabMap {
  public:
-  explicit SlabMap(std::uint64_t bytes) { free_[0] = bytes; }
-  bool allocate(std::uint64_t bytes, std::uint64_t& at) {
+  explicit SlabMap(std::uint64_t bytes) {
+    free_.reserve(static_cast<std::size_t>(bytes / kSlotAlignment / 2 + 2));
+    free_.push_back({0, bytes});
+  }
+  bool allocate(std::uint64_t bytes, std::uint64_t& at) noexcept {
     for (auto it = free_.begin(); it != free_.end(); ++it) {
-      if (it->second < bytes) continue;
-      at = it->first;
-      const std::uint64_t rest = it->second - bytes;
-      free_.erase(it);
-      if (rest > 0) free_[at + bytes] = rest;
+      if (it->bytes < bytes) continue;
+      at = it->at;
+      it->at += bytes;
+      it->bytes -= bytes;
+      if (it->bytes == 0) free_.erase(it);
       return true;
     }
     return false;
   }
-  void release(std::uint64_t at, std::uint64_t bytes) {
-    auto it = free_.emplace(at, bytes).first;
-    if (auto next = std::next(it); next != free_.end() && it->first + it->second == next->first) {
-      it->second += next->second;
-      free_.erase(next);
-    }
-    if (it != free_.begin()) {
-      if (auto before = std::prev(it); before->first + before->second == it->first) {
-        before->second += it->second;
-        free_.erase(it);
+  void release(std::uint64_t at, std::uint64_t bytes) noexcept {
+    auto next = std::lower_bound(free_.begin(), free_.end(), at,
+                                 [](const Extent& extent, std::uint64_t position) { return extent.at < position; });
+    const bool joins_next = next != free_.end() && at + bytes == next->at;
+    if (next != free_.begin()) {
+      if (auto before = std::prev(next); before->at + before->bytes == at) {
+        before->bytes += bytes + (joins_next ? next->bytes : 0);
+        if (joins_next) free_.erase(next);
+        return;
       }
+    }
+    if (joins_next) {
+      next->at = at;
+      next->bytes += bytes;
+    } else {
+      free_.insert(next, {at, bytes});
     }
   }
 
  private:
-  std::map<std::uint64_t, std::uint64_t> free_;
+  struct Extent {
+    std::uint64_t at, bytes;
+  };
+  std::vector<Extent> free_;   // by position
 };
 
 }  // namespace
@@ -54,24 +68,35 @@ class SlabMap {
 class IoService::Impl {
  public:
   Impl(std::unique_ptr<io::Engine> made, std::string refused_text, std::size_t slab_bytes)
-      : engine(std::move(made)), refused(std::move(refused_text)), slab_map(slab_bytes), slab_size(slab_bytes) {}
+      : engine(std::move(made)), refused(std::move(refused_text)), slab_map(slab_bytes), slab_size(slab_bytes) {
+    requests.reserve(kMaxBatch);
+    done.reserve(kMaxBatch);
+    completions.resize(kMaxBatch);
+    queue.emplace(*engine);
+  }
 
   void run();
   bool place(IoJob& job);
-  void start_jobs(io::RequestQueue& queue, std::vector<io::IoRequest>& requests, std::vector<IoJob*>& failed);
-  void report(std::vector<IoJob*>& done);
+  void start_jobs();
+  void report();
 
   const std::unique_ptr<io::Engine> engine;
   const std::string refused;
   base::PageBuffer slab;
 
   std::mutex mutex;
-  std::deque<IoJob*> waiting;            // guarded by mutex: not yet placed
+  std::vector<IoJob*> waiting;           // guarded by mutex: not yet placed, from next_waiting on
+  std::size_t next_waiting = 0;          // guarded by mutex
   SlabMap slab_map;                      // guarded by mutex
   bool dedicated_in_use = false;         // guarded by mutex: one read larger than the slab at a time
   base::PageBuffer dedicated;            // guarded by dedicated_in_use
   bool stopping = false;                 // guarded by mutex
   const std::uint64_t slab_size;
+  // The thread's own, made before it starts: where memory is short the service fails to start and not while it runs.
+  std::optional<io::RequestQueue> queue;
+  std::vector<io::IoRequest> requests;
+  std::vector<io::Completion> completions;
+  std::vector<IoJob*> done;
   std::thread thread;
 };
 
@@ -95,18 +120,18 @@ bool IoService::Impl::place(IoJob& job) {
   return true;
 }
 
-void IoService::Impl::start_jobs(io::RequestQueue& queue, std::vector<io::IoRequest>& requests,
-                                 std::vector<IoJob*>& failed) {
+// Jobs that cannot be started are added to `done`.
+void IoService::Impl::start_jobs() {
   requests.clear();
   {
     std::lock_guard lock(mutex);
-    while (!waiting.empty()) {
-      IoJob& job = *waiting.front();
+    while (next_waiting < waiting.size() && requests.size() + done.size() < kMaxBatch) {
+      IoJob& job = *waiting[next_waiting];
       if (!place(job)) break;
-      waiting.pop_front();
+      ++next_waiting;
       if (job.slot == nullptr) {
         job.status = Status::out_of_memory();
-        failed.push_back(&job);
+        done.push_back(&job);
         continue;
       }
       io::IoRequest request;
@@ -120,28 +145,40 @@ void IoService::Impl::start_jobs(io::RequestQueue& queue, std::vector<io::IoRequ
       request.tag = reinterpret_cast<std::uint64_t>(&job);
       requests.push_back(request);
     }
+    if (next_waiting * 2 >= waiting.size()) {   // also empties a list that is through; amortised
+      waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(next_waiting));
+      next_waiting = 0;
+    }
   }
-  if (!requests.empty()) queue.push(requests);
+  if (requests.empty()) return;
+  try {
+    queue->reserve(requests.size());
+  } catch (const std::bad_alloc&) {
+    for (const io::IoRequest& request : requests) {
+      auto* job = reinterpret_cast<IoJob*>(request.tag);
+      job->status = Status::out_of_memory();
+      done.push_back(job);
+    }
+    return;
+  }
+  queue->push(requests);
 }
 
 void IoService::Impl::run() {
   const std::span<std::byte> whole{slab.data(), static_cast<std::size_t>(slab_size)};
-  (void)engine->register_buffers({&whole, 1});   // an optimisation: without it reads go through the ordinary calls
-  io::RequestQueue queue(*engine);
-  std::vector<io::IoRequest> requests;
-  std::vector<io::Completion> completions(256);
-  std::vector<IoJob*> done;
-  requests.reserve(256);
-  done.reserve(256);
+  try {
+    (void)engine->register_buffers({&whole, 1});
+  } catch (const std::bad_alloc&) {   // an optimisation: without it reads go through the ordinary calls
+  }
   for (;;) {
     done.clear();
-    start_jobs(queue, requests, done);
-    if (!done.empty()) report(done);
+    start_jobs();
+    if (!done.empty()) report();
     {
       std::lock_guard lock(mutex);
       if (stopping) break;
     }
-    const std::size_t count = queue.wait(completions, std::chrono::milliseconds(500));
+    const std::size_t count = queue->wait(completions, std::chrono::milliseconds(500));
     done.clear();
     for (std::size_t i = 0; i < count; ++i) {
       IoJob& job = *reinterpret_cast<IoJob*>(completions[i].tag);
@@ -150,12 +187,13 @@ void IoService::Impl::run() {
       job.data = job.slot + (job.offset - job.aligned_offset);
       done.push_back(&job);
     }
-    if (!done.empty()) report(done);
+    if (!done.empty()) report();
   }
+  queue.reset();   // an engine is used by one thread only
 }
 
 // One call for each run of jobs with the same sink.
-void IoService::Impl::report(std::vector<IoJob*>& done) {
+void IoService::Impl::report() {
   for (std::size_t begin = 0; begin < done.size();) {
     IoSink* sink = done[begin]->sink;
     std::size_t end = begin + 1;
@@ -202,7 +240,7 @@ void IoService::submit(std::span<IoJob* const> jobs) {
   impl_->engine->wake();
 }
 
-void IoService::release(std::span<IoJob* const> jobs) {
+void IoService::release(std::span<IoJob* const> jobs) noexcept {
   bool wake = false;
   {
     std::lock_guard lock(impl_->mutex);
@@ -214,7 +252,7 @@ void IoService::release(std::span<IoJob* const> jobs) {
       }
       job->slot = nullptr;
     }
-    wake = !impl_->waiting.empty();
+    wake = impl_->next_waiting < impl_->waiting.size();
   }
   if (wake) impl_->engine->wake();
 }

@@ -63,8 +63,9 @@ class IoService {
   const io::EngineInfo& engine() const noexcept;
   const std::string& refused_engines() const noexcept;   // one line each, "" if the first choice worked
 
+  // All or none: throws std::bad_alloc before any job is taken.
   void submit(std::span<IoJob* const> jobs);
-  void release(std::span<IoJob* const> jobs);
+  void release(std::span<IoJob* const> jobs) noexcept;
 
  private:
   class Impl;

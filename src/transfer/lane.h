@@ -12,6 +12,7 @@
 
 #include "base/page_buffer.h"
 #include "codec/chain.h"
+#include "transfer/io_service.h"
 #include "transfer/plan.h"
 
 namespace headrace::transfer {
@@ -26,6 +27,7 @@ struct Lane {
   TaskDetail detail;
   const Task* described = nullptr;       // the task that `detail` is about
   std::vector<std::uint32_t> cold;       // groups of the current claim that are not in the page cache
+  std::vector<IoJob*> jobs;              // the current claim of finished jobs
   Stats stats;
 };
 

@@ -133,6 +133,7 @@ Status ReadOperation::prepare() {
     lane->memory = resources_.take_lane_memory();
     lane->workspace = chain.make_workspace();
     lane->cold.reserve(kMaxGroupsPerClaim);
+    lane->jobs.reserve(kMaxGroupsPerClaim);
     lanes_.push_back(std::move(lane));
   }
   for (auto& lane : lanes_) free_lanes_.push_back(lane.get());
@@ -147,7 +148,12 @@ void ReadOperation::start() { resources_.pool().add(shared_from_this()); }
 
 Status ReadOperation::run() {
   // A read of one chunk is done here and wakes nobody.
-  if (lanes_.size() > 1 && plan_->chunk_count() > 1) start();
+  if (lanes_.size() > 1 && plan_->chunk_count() > 1) {
+    try {
+      start();
+    } catch (const std::bad_alloc&) {   // this thread does it alone
+    }
+  }
   for (;;) {
     const std::uint64_t seen = resources_.pool().generation();
     if (work() == Progress::kFinished) break;
@@ -199,25 +205,24 @@ void ReadOperation::release_lane(Lane* lane) {
 Workload::Progress ReadOperation::work() {
   Lane* lane = acquire_lane();
   if (lane == nullptr) return done() ? Progress::kFinished : Progress::kIdle;
-  std::vector<IoJob*> jobs;
   bool finished = false;
   try {
     for (;;) {
-      const Claim next = claim(jobs);
+      const Claim next = claim(*lane);
       if (next.kind == ClaimKind::kFinished) finished = true;
       if (next.kind == ClaimKind::kNone || next.kind == ClaimKind::kFinished) break;
       switch (next.kind) {
         case ClaimKind::kFill: fill_wave(*next.wave, *lane); break;
         case ClaimKind::kGroups: run_groups(*next.wave, next.begin, next.end, *lane); break;
-        case ClaimKind::kJobs: run_jobs(jobs, *lane); break;
+        case ClaimKind::kJobs: run_jobs(*lane); break;
         case ClaimKind::kDrain: drain_wave(*next.wave, *lane); break;
         default: break;
       }
       report_progress();
     }
   } catch (const std::bad_alloc&) {
-    std::lock_guard lock(mutex_);
-    stop_locked(Status::out_of_memory());
+    stop(Status::out_of_memory());
+    notifier_.notify();
   }
   release_lane(lane);
   if (finished || done()) {
@@ -227,17 +232,17 @@ Workload::Progress ReadOperation::work() {
   return Progress::kIdle;
 }
 
-ReadOperation::Claim ReadOperation::claim(std::vector<IoJob*>& jobs) {
+ReadOperation::Claim ReadOperation::claim(Lane& lane) {
   std::lock_guard lock(mutex_);
-  return claim_locked(jobs);
+  return claim_locked(lane);
 }
 
-ReadOperation::Claim ReadOperation::claim_locked(std::vector<IoJob*>& jobs) {
+ReadOperation::Claim ReadOperation::claim_locked(Lane& lane) {
   if (ending_) return {ClaimKind::kFinished};
   const auto lanes = static_cast<std::uint32_t>(lanes_.size());
   if (!ready_jobs_.empty()) {
     const std::size_t take = std::clamp<std::size_t>(ready_jobs_.size() / (2 * lanes), 1, kMaxGroupsPerClaim);
-    jobs.assign(ready_jobs_.end() - static_cast<std::ptrdiff_t>(take), ready_jobs_.end());
+    lane.jobs.assign(ready_jobs_.end() - static_cast<std::ptrdiff_t>(take), ready_jobs_.end());
     ready_jobs_.resize(ready_jobs_.size() - take);
     return {ClaimKind::kJobs};
   }
@@ -276,6 +281,9 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
   wave.tasks.clear();
   Result<bool> more(Status::out_of_memory());
   try {
+    const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(wave.tasks.max_tasks, plan_->chunk_count()));
+    wave.tasks.tasks.reserve(most);
+    wave.tasks.groups.reserve(most);
     more = plan_->fill(wave.tasks);
     const std::size_t groups = wave.tasks.groups.size();
     if (wave.jobs.size() < groups) wave.jobs.resize(groups);
@@ -311,7 +319,15 @@ void ReadOperation::run_groups(Wave& wave, std::uint32_t begin, std::uint32_t en
   lane.cold.clear();
   lane.described = nullptr;   // task addresses are used again by the next wave
   for (std::uint32_t i = begin; i < end; ++i) {
-    if (stop_.load(std::memory_order_relaxed) || process_group(wave, i, lane) == GroupResult::kDone) {
+    GroupResult result = GroupResult::kDone;
+    try {
+      if (!stop_.load(std::memory_order_relaxed)) result = process_group(wave, i, lane);
+    } catch (const std::bad_alloc&) {
+      wave.objects[i].close();
+      lane.described = nullptr;
+      stop(Status::out_of_memory());
+    }
+    if (result == GroupResult::kDone) {
       ++finished;
     } else {
       lane.cold.push_back(i);
@@ -321,19 +337,25 @@ void ReadOperation::run_groups(Wave& wave, std::uint32_t begin, std::uint32_t en
   if (finished > 0) finish_groups(wave, finished, lane);
 }
 
-void ReadOperation::run_jobs(std::vector<IoJob*>& jobs, Lane& lane) {
+void ReadOperation::run_jobs(Lane& lane) {
+  std::vector<IoJob*>& jobs = lane.jobs;
   lane.described = nullptr;
   for (IoJob* job : jobs) {
     Wave& wave = *waves_[static_cast<std::size_t>(job->user >> 32)];
     const auto index = static_cast<std::uint32_t>(job->user);
     lane.stats.read_bytes += job->read_bytes;
     (job->direct ? lane.stats.direct_bytes : lane.stats.engine_bytes) += job->read_bytes;
-    if (stop_.load(std::memory_order_relaxed)) {
-      // Only the buffers and descriptors are given back.
-    } else if (!job->status.ok()) {
-      fail_group(wave, index, lane, std::move(job->status));
-    } else {
-      decode_group(wave, index, job->data, job->offset, job->length, lane);
+    try {
+      if (stop_.load(std::memory_order_relaxed)) {
+        // Only the buffers and descriptors are given back.
+      } else if (!job->status.ok()) {
+        fail_group(wave, index, lane, std::move(job->status));
+      } else {
+        decode_group(wave, index, job->data, job->offset, job->length, lane);
+      }
+    } catch (const std::bad_alloc&) {
+      lane.described = nullptr;
+      stop(Status::out_of_memory());
     }
     job->status = {};
   }
@@ -396,9 +418,15 @@ Status ReadOperation::launch_wave(Wave& wave, Lane& lane) {
     ++live;
   }
   Status status;
-  if (live > 0) status = queue_wave(wave, scattered, lane);
+  try {
+    if (live > 0) status = queue_wave(wave, scattered, lane);
+  } catch (const std::bad_alloc&) {
+    status = Status::out_of_memory();
+  }
   Status recorded = device_->record(*wave.slot->event, *wave.slot->stream);
   lane.stats.assemble_seconds += seconds_since(start);
+  // Without the event nothing tells when the device is through; freeing its memory waits for that.
+  if (!recorded.ok()) wave.slot.reset();
   return status.ok() ? recorded : status;
 }
 
@@ -447,7 +475,9 @@ Status ReadOperation::queue_wave(Wave& wave, bool scattered, Lane& lane) {
 
 void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
   const std::uint64_t start = base::now_ns();
-  Status status = device_->synchronize(*wave.slot->event);
+  Status status;
+  if (wave.slot != nullptr) status = device_->synchronize(*wave.slot->event);
+  if (!status.ok()) wave.slot.reset();
   lane.stats.copy_seconds += seconds_since(start);
   {
     std::lock_guard lock(mutex_);
@@ -461,6 +491,11 @@ void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
 void ReadOperation::release_wave_locked(Wave& wave) {
   wave.tasks.sources.clear();   // shards are closed with the last wave that needs them
   wave.state = WaveState::kFree;
+}
+
+void ReadOperation::stop(Status status) {
+  std::lock_guard lock(mutex_);
+  stop_locked(std::move(status));
 }
 
 void ReadOperation::stop_locked(Status status) {
@@ -485,8 +520,11 @@ bool ReadOperation::complete_locked() {
   for (const auto& lane : lanes_) add(stats_, lane->stats);
   Result<IoService*> service(Status::out_of_memory());
   if (stats_.direct_bytes + stats_.engine_bytes > 0) service = resources_.io();
-  stats_.engine = service.ok() ? (*service)->engine().name : "none";
-  stats_.path = describe_path(stats_, stats_.engine);
+  try {
+    stats_.engine = service.ok() ? (*service)->engine().name : "none";
+    stats_.path = describe_path(stats_, stats_.engine);
+  } catch (const std::bad_alloc&) {   // the counts remain
+  }
   stats_.wall_seconds = seconds_since(start_ns_);
   give_back();
   return true;

@@ -78,16 +78,17 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   ReadOperation(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device,
                 ReadOptions options);
   Status prepare();
-  Claim claim(std::vector<IoJob*>& jobs);
-  Claim claim_locked(std::vector<IoJob*>& jobs);
+  Claim claim(Lane& lane);
+  Claim claim_locked(Lane& lane);
   void fill_wave(Wave& wave, Lane& lane);
   void run_groups(Wave& wave, std::uint32_t begin, std::uint32_t end, Lane& lane);
-  void run_jobs(std::vector<IoJob*>& jobs, Lane& lane);
+  void run_jobs(Lane& lane);
   void drain_wave(Wave& wave, Lane& lane);
   void finish_groups(Wave& wave, std::uint32_t count, Lane& lane);
   Status launch_wave(Wave& wave, Lane& lane);
   Status queue_wave(Wave& wave, bool scattered, Lane& lane);
   void release_wave_locked(Wave& wave);
+  void stop(Status status);
   void stop_locked(Status status);
   bool complete_locked();
   void give_back();
@@ -103,6 +104,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   enum class Route : std::uint8_t { kInline, kBuffered, kDirect };
   Route choose_route(int fd, std::uint64_t offset, std::uint64_t length);
   void post_cold(Wave& wave, Lane& lane);
+  bool try_post_cold(Wave& wave, Lane& lane);
   void decode_group(Wave& wave, std::uint32_t group_index, const std::byte* data, std::uint64_t data_offset,
                     std::uint64_t data_length, Lane& lane);
   void place_task(Wave& wave, std::uint32_t task_index, const std::byte* decoded, std::uint64_t skipped, Lane& lane);

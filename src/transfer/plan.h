@@ -41,7 +41,7 @@ struct Group {
 // An object that several groups of a wave share.
 struct Source {
   std::shared_ptr<store::Object> object;
-  std::string key;
+  std::shared_ptr<const std::string> key;   // shares its owner with others: made once for an object
 };
 
 // Filled by the plan, kept and reused by the wave. Vectors keep their capacity.

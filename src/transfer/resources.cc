@@ -75,9 +75,12 @@ std::unique_ptr<LaneMemory> Resources::take_lane_memory() {
   return memory;
 }
 
-void Resources::give_lane_memory(std::unique_ptr<LaneMemory> memory) {
+void Resources::give_lane_memory(std::unique_ptr<LaneMemory> memory) noexcept {
   std::lock_guard lock(mutex_);
-  lane_memory_.push_back(std::move(memory));
+  try {
+    lane_memory_.push_back(std::move(memory));
+  } catch (const std::bad_alloc&) {   // freed instead
+  }
 }
 
 }  // namespace headrace::transfer

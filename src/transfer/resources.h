@@ -36,7 +36,7 @@ class Resources {
   Status check_usable() const;
 
   std::unique_ptr<LaneMemory> take_lane_memory();
-  void give_lane_memory(std::unique_ptr<LaneMemory> memory);
+  void give_lane_memory(std::unique_ptr<LaneMemory> memory) noexcept;
 
  private:
   explicit Resources(const ContextOptions& options) : options_(options) {}

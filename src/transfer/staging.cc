@@ -36,9 +36,12 @@ Result<std::unique_ptr<StagingSlot>> StagingPool::take(const std::shared_ptr<dev
   return slot;
 }
 
-void StagingPool::give(std::unique_ptr<StagingSlot> slot) {
+void StagingPool::give(std::unique_ptr<StagingSlot> slot) noexcept {
   std::lock_guard lock(mutex_);
-  free_.push_back(std::move(slot));
+  try {
+    free_.push_back(std::move(slot));
+  } catch (const std::bad_alloc&) {   // freed instead
+  }
 }
 
 void StagingPool::trim() {

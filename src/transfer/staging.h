@@ -33,7 +33,7 @@ class StagingPool {
   // A slot of at least `bytes`, reused if one is free.
   Result<std::unique_ptr<StagingSlot>> take(const std::shared_ptr<device::Device>& device, std::size_t bytes);
   // REQUIRES: the slot's stream is idle.
-  void give(std::unique_ptr<StagingSlot> slot);
+  void give(std::unique_ptr<StagingSlot> slot) noexcept;
   // Frees slots that are not lent.
   void trim();
 

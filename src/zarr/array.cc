@@ -172,8 +172,10 @@ Result<Completion> Array::read_async(const Selection& selection, const TensorVie
                                      const ReadOptions& options) const {
   try {
     HEADRACE_TRY_ASSIGN(auto operation, make_operation(impl_, selection, tensor, device, options));
-    operation->start();
-    return Completion(std::make_shared<Completion::State>(impl_, std::move(operation)));
+    // Made first: once the read has started there must be a handle that can wait for it.
+    auto state = std::make_shared<Completion::State>(impl_, std::move(operation));
+    state->operation->start();
+    return Completion(std::move(state));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

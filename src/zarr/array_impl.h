@@ -22,6 +22,7 @@ namespace headrace::zarr {
 
 // A shard that is open and whose index has been read and checked.
 struct OpenShard {
+  std::string key;
   std::shared_ptr<store::Object> object;
   std::vector<ShardEntry> entries;
 };

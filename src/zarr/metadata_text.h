@@ -29,6 +29,12 @@ std::string quote(std::string_view text);
 // kCorrupt: "<what> must be <allowed>, not <value>".
 Status wrong_value(std::string_view what, std::string_view allowed, const base::Json& value);
 
+// Json's own comparison with a literal makes a Json of it inside a noexcept function: out of memory there is the end.
+inline bool is_text(const base::Json& value, std::string_view text) noexcept {
+  const auto* string = value.get_ptr<const base::Json::string_t*>();
+  return string != nullptr && *string == text;
+}
+
 // base::parse_json for documents of writers who put bare NaN, Infinity and -Infinity, which JSON does not have, into user
 // attributes: there they become the strings Zarr uses for such numbers. `keys`: members of the document within which they are accepted; empty: everywhere.
 Result<base::Json> parse_json_with_nan(std::string_view text, const std::vector<std::string_view>& keys);

@@ -74,12 +74,12 @@ Result<ArrayMetadata> parse_v2_array(std::string_view text) {
   HEADRACE_TRY(check_chunk_shape(array.chunk_shape, array.shape, array.dtype.item_bytes, "chunks"));
 
   HEADRACE_TRY_ASSIGN(const Json* order, required_member(document, "order", ".zarray"));
-  if (*order != "C" && *order != "F") return wrong_value("order", "\"C\" or \"F\"", *order);
+  if (!is_text(*order, "C") && !is_text(*order, "F")) return wrong_value("order", "\"C\" or \"F\"", *order);
   array.v2_order = order->get_ref<const std::string&>()[0];
 
   array.keys = {ChunkKeyEncoding::Kind::kV2, '.'};
   if (auto separator = document.find("dimension_separator"); separator != document.end()) {
-    if (*separator != "." && *separator != "/") {
+    if (!is_text(*separator, ".") && !is_text(*separator, "/")) {
       return wrong_value("dimension_separator", "\".\" or \"/\"", *separator);
     }
     array.keys.separator = separator->get_ref<const std::string&>()[0];

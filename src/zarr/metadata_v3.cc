@@ -21,7 +21,7 @@ Result<std::string> check_node(const Json& document) {
   HEADRACE_TRY_ASSIGN(const Json* format, required_member(document, "zarr_format", kDocument));
   if (!format->is_number_integer() || *format != 3) return wrong_value("zarr_format", "the integer 3", *format);
   HEADRACE_TRY_ASSIGN(const Json* type, required_member(document, "node_type", kDocument));
-  if (*type != "array" && *type != "group") return wrong_value("node_type", "\"array\" or \"group\"", *type);
+  if (!is_text(*type, "array") && !is_text(*type, "group")) return wrong_value("node_type", "\"array\" or \"group\"", *type);
   return type->get<std::string>();
 }
 
@@ -72,7 +72,7 @@ Result<ChunkKeyEncoding> parse_key_encoding(const Json& value) {
   }
   HEADRACE_TRY(refuse_other_members(spec.config, {"separator"}, "configuration of chunk_key_encoding"));
   if (auto separator = spec.config.find("separator"); separator != spec.config.end()) {
-    if (*separator != "." && *separator != "/") {
+    if (!is_text(*separator, ".") && !is_text(*separator, "/")) {
       return wrong_value("separator in the configuration of chunk_key_encoding", "\".\" or \"/\"", *separator);
     }
     encoding.separator = separator->get_ref<const std::string&>()[0];
@@ -129,11 +129,11 @@ bool stored_big_endian(const Json& codecs) {
     auto name = codec.find("name");
     auto config = codec.find("configuration");
     if (name == codec.end() || config == codec.end() || !config->is_object()) continue;
-    if (*name == "bytes" || *name == "endian") {
+    if (is_text(*name, "bytes") || is_text(*name, "endian")) {
       auto endian = config->find("endian");
-      return endian != config->end() && *endian == "big";
+      return endian != config->end() && is_text(*endian, "big");
     }
-    if (*name == "sharding_indexed") {
+    if (is_text(*name, "sharding_indexed")) {
       auto inner = config->find("codecs");
       return inner != config->end() && stored_big_endian(*inner);
     }
@@ -239,7 +239,7 @@ Result<GroupMetadata> parse_v3_group(std::string_view text) {
   auto found = document.find("consolidated_metadata");
   // zarr-python 3.0 wrote null for "none".
   if (found == document.end() || found->is_null()) return group;
-  const bool is_inline = found->is_object() && found->contains("kind") && found->at("kind") == "inline" &&
+  const bool is_inline = found->is_object() && found->contains("kind") && is_text(found->at("kind"), "inline") &&
                          found->contains("metadata") && found->at("metadata").is_object();
   if (!may_be_ignored(*found) || !is_inline) {
     return wrong_value("consolidated_metadata",

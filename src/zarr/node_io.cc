@@ -1,5 +1,7 @@
 #include "zarr/node_io.h"
 
+#include "zarr/metadata_text.h"
+
 namespace headrace::zarr {
 namespace {
 
@@ -23,7 +25,7 @@ Result<LoadedNode> load_node(store::Store& store, std::string_view path) {
   if (auto document = store.get(node.key, kMaxDocumentBytes); document.ok()) {
     auto type = parse_v3_node_type(as_text(*document));
     if (!type.ok()) return std::move(type).status().with_key(node.key);
-    if (*type == "array") {
+    if (is_text(*type, "array")) {
       auto array = parse_v3_array(as_text(*document));
       if (!array.ok()) return std::move(array).status().with_key(node.key);
       node.array = std::move(*array);

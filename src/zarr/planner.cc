@@ -207,7 +207,7 @@ class ShardPlan final : public ArrayPlan {
     std::uint32_t source = kNoSource;
     if (shard_ != nullptr) {
       source = static_cast<std::uint32_t>(wave.sources.size());
-      wave.sources.push_back({shard_->object, key_});
+      wave.sources.push_back({shard_->object, {shard_, &shard_->key}});
     }
     while (cursor_ < pending_.size() && wave.tasks.size() < wave.max_tasks) {
       Group group;

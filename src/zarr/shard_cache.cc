@@ -32,6 +32,7 @@ namespace headrace {
 Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std::string& key, std::uint64_t number) const {
   if (auto found = shards.find(number)) return found;
   auto open = std::make_shared<zarr::OpenShard>();
+  open->key = key;
   open->object = std::make_shared<store::Object>();
   store::Object& object = *open->object;
   Status status = store.impl()->open(key, object);

@@ -56,7 +56,7 @@ Status check_index_codecs(const std::vector<CodecSpec>& codecs) {
     }
     HEADRACE_TRY(refuse_other_members(codec.config, {"endian"}, "configuration of " + what));
     HEADRACE_TRY_ASSIGN(const Json* endian, required_member(codec.config, "endian", "configuration of " + what));
-    if (*endian != "little" && *endian != "big") {
+    if (!is_text(*endian, "little") && !is_text(*endian, "big")) {
       return wrong_value("endian in the configuration of " + what, "\"little\" or \"big\"", *endian);
     }
   }
@@ -92,10 +92,10 @@ Result<ShardingConfig> parse_level(const Json& config, const std::vector<std::ui
   }
 
   if (auto location = config.find("index_location"); location != config.end()) {
-    if (*location != "start" && *location != "end") {
+    if (!is_text(*location, "start") && !is_text(*location, "end")) {
       return wrong_value("sharding_indexed index_location", "\"start\" or \"end\"", *location);
     }
-    sharding.index_at_end = *location == "end";
+    sharding.index_at_end = is_text(*location, "end");
   }
   HEADRACE_TRY_ASSIGN(sharding.index_codecs, parse_codec_list(config, "index_codecs"));
   HEADRACE_TRY(check_index_codecs(sharding.index_codecs));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/json.h"
 #include "codec/codec.h"
 #include "tests/fuzz/fuzz_check.h"
 #include "tests/support/codec_seed.h"

@@ -19,6 +19,7 @@ namespace {
 
 // The thread that a plan concerns is known by the address of its thread_local; 0: every thread.
 constinit thread_local AllocCounts t_counts;
+constinit thread_local int t_pauses = 0;
 constinit std::atomic<std::uint64_t> g_allocations{0}, g_frees{0}, g_bytes{0};
 
 constinit std::atomic<bool> g_armed{false};
@@ -44,7 +45,7 @@ void arm(std::uint64_t n, AllocFailure how, std::uintptr_t thread) noexcept {
   t_counts.bytes += bytes;
   g_allocations.fetch_add(1, std::memory_order_relaxed);
   g_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  if (!g_armed.load(std::memory_order_acquire)) return false;
+  if (!g_armed.load(std::memory_order_acquire) || t_pauses > 0) return false;
   const std::uintptr_t thread = g_thread.load(std::memory_order_relaxed);
   if (thread != 0 && thread != this_thread()) return false;
   const std::uint64_t index = g_seen.fetch_add(1, std::memory_order_relaxed);
@@ -71,6 +72,9 @@ AllocCounts process_allocs() noexcept {
 
 void fail_at(std::uint64_t n, AllocFailure how) noexcept { arm(n, how, 0); }
 void fail_at_in_this_thread(std::uint64_t n, AllocFailure how) noexcept { arm(n, how, this_thread()); }
+
+AllocFailurePause::AllocFailurePause() noexcept { ++t_pauses; }
+AllocFailurePause::~AllocFailurePause() { --t_pauses; }
 
 std::uint64_t stop_failing() noexcept {
   g_armed = false;

@@ -56,6 +56,14 @@ enum class AllocFailure : std::uint8_t {
 // plan. Disarm before the test framework is used again: it allocates as well.
 void fail_at(std::uint64_t n, AllocFailure how = AllocFailure::kOnce) noexcept;
 void fail_at_in_this_thread(std::uint64_t n, AllocFailure how = AllocFailure::kOnce) noexcept;
+// While one lives, requests of its thread are neither refused nor numbered.
+class AllocFailurePause {
+ public:
+  AllocFailurePause() noexcept;
+  ~AllocFailurePause();
+  AllocFailurePause(const AllocFailurePause&) = delete;
+  AllocFailurePause& operator=(const AllocFailurePause&) = delete;
+};
 // Ends the plan; says how many requests were refused under it.
 std::uint64_t stop_failing() noexcept;
 

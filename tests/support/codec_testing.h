@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "codec/codec.h"
 #include "tests/support/guard_buffer.h"
 

@@ -22,7 +22,9 @@ TEST(Projection, CoversEverySelectedElementOnce) {
     std::uint64_t last = 0;
     for (std::uint64_t i = 0; i < projection.touched(); ++i) {
       const std::uint64_t index = projection.chunk_at(i);
-      if (i > 0) ASSERT_GT(index, last);
+      if (i > 0) {
+        ASSERT_GT(index, last);
+      }
       last = index;
       const Intersection part = projection.intersect(index);
       ASSERT_GT(part.count, 0u) << "a chunk without selected elements was named";

@@ -1,0 +1,210 @@
+// Property: whichever request for memory is refused, on any thread, a call ends with the right result or a typed error;
+// nothing crashes, hangs or is lost, and the same objects work afterwards.
+//
+// Metadata documents are parsed outside the refusals: nlohmann-json's destructor asks for memory, and ends the process
+// where it gets none (docs/reference/reliability.md).
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include <headrace/array.h>
+
+#include "support/alloc_counter.h"
+#include "support/flat_array.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+using support::AllocFailure;
+using testing::FlatArray;
+using testing::Layout;
+
+constexpr std::uint64_t kGiveUp = 20'000;   // more allocations than any scenario makes
+
+// Runs `scenario` with the first, second, ... allocation refused until one run meets no refusal. It may not use the
+// test framework, which allocates as well; it says whether the outcome was allowed, and why not.
+struct Outcome {
+  bool succeeded = false;
+  const char* wrong = nullptr;
+};
+
+void refuse_each(const std::function<Outcome()>& scenario, AllocFailure how) {
+  if (!support::kAllocCounterWorks) GTEST_SKIP() << "sanitizers keep malloc for themselves";
+  for (int warm = 0; warm < 2; ++warm) {
+    const Outcome clean = scenario();
+    ASSERT_TRUE(clean.succeeded && clean.wrong == nullptr) << (clean.wrong != nullptr ? clean.wrong : "fails by itself");
+  }
+  const std::size_t descriptors = support::open_descriptors();
+  std::uint64_t n = 0, failures = 0;
+  for (;; ++n) {
+    ASSERT_LT(n, kGiveUp);
+    support::fail_at(n, how);
+    const Outcome outcome = scenario();
+    const std::uint64_t refused = support::stop_failing();
+    ASSERT_EQ(outcome.wrong, nullptr) << outcome.wrong << ", allocation " << n;
+    if (refused == 0) {
+      EXPECT_TRUE(outcome.succeeded);
+      break;
+    }
+    failures += outcome.succeeded ? 0 : 1;
+    const Outcome after = scenario();
+    ASSERT_TRUE(after.succeeded && after.wrong == nullptr) << "not usable after allocation " << n << " was refused";
+  }
+  EXPECT_GT(failures, 0u);
+  EXPECT_EQ(support::open_descriptors(), descriptors);
+  ::testing::Test::RecordProperty("allocations", static_cast<int>(n));
+
+  // Live memory does not creep: many more failing runs leave as many blocks as a few.
+  const auto live = [] {
+    const support::AllocCounts counts = support::process_allocs();
+    return static_cast<std::int64_t>(counts.allocations) - static_cast<std::int64_t>(counts.frees);
+  };
+  const auto rounds = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      for (std::uint64_t at = 0; at < n; at += 1 + n / 37) {
+        support::fail_at(at, how);
+        (void)scenario();
+        support::stop_failing();
+      }
+      (void)scenario();
+    }
+  };
+  // A refused request and a realloc count without a matching free, so runs are compared with equal runs: the drift of
+  // one round is that of the next, whatever it is, unless blocks are lost more and more. Lost blocks are for the address
+  // sanitizer; here the bound is coarse.
+  rounds(1);
+  const std::int64_t before = live();
+  rounds(1);
+  const std::int64_t one = live() - before;
+  rounds(4);
+  const std::int64_t four = live() - before - one;
+  EXPECT_LE(four, 4 * one + 200);
+}
+
+bool typed(const Status& status) {
+  return status.code() == Code::kResourceExhausted || status.code() == Code::kUnsupported || status.code() == Code::kIo;
+}
+
+class AllocationFailure : public ::testing::TestWithParam<AllocFailure> {};
+
+TEST_P(AllocationFailure, OpeningAStore) {
+  support::TempDir directory;
+  ContextOptions options;
+  options.threads = 1;
+  auto context = Context::create(options).value();
+  const std::string path = directory.path();
+  refuse_each(
+      [&]() -> Outcome {
+        auto store = Store::open(context, path);
+        return {store.ok(), store.ok() || typed(store.status()) ? nullptr : "the error is of no fitting type"};
+      },
+      GetParam());
+}
+
+TEST_P(AllocationFailure, MakingAContext) {
+  refuse_each(
+      []() -> Outcome {
+        ContextOptions options;
+        options.threads = 2;
+        auto context = Context::create(options);
+        return {context.ok(), context.ok() || typed(context.status()) ? nullptr : "the error is of no fitting type"};
+      },
+      GetParam());
+}
+
+struct ReadScenario {
+  ReadScenario(const FlatArray& what, const char* device_name, unsigned threads, const char* engine)
+      : array(what), expected(what.expected()), got(what.elements()) {
+    ContextOptions options;
+    options.threads = threads;
+    options.engine = engine;
+    options.wave_bytes = 4096;
+    options.host_budget_bytes = std::size_t{8} << 20;
+    context = std::make_unique<Context>(Context::create(options).value());
+    store = std::make_unique<Store>(Store::open(*context, directory.path()).value());
+    device = std::make_unique<Device>(Device::open(device_name).value());
+    EXPECT_TRUE(testing::write_flat_array(*store->impl(), "", array).ok());
+    tensor = {reinterpret_cast<std::byte*>(got.data()), {array.elements()}, {}};
+  }
+  // Opens the array anew, so that shard indexes are read as well. host-staged takes ordinary memory too.
+  Outcome read() {
+    std::fill(got.begin(), got.end(), 0u);
+    std::optional<Array> opened;
+    {
+      support::AllocFailurePause pause;
+      opened.emplace(Array::open(*store).value());
+    }
+    const Status status = opened->read({}, tensor, *device);
+    {
+      support::AllocFailurePause pause;
+      opened.reset();
+    }
+    if (!status.ok()) return {false, typed(status) ? nullptr : "the read's error is of no fitting type"};
+    return {true, got == expected ? nullptr : "wrong elements"};
+  }
+
+  support::TempDir directory;
+  const FlatArray array;
+  const std::vector<std::uint32_t> expected;
+  std::vector<std::uint32_t> got;
+  TensorView tensor;
+  std::unique_ptr<Context> context;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<Device> device;
+};
+
+TEST_P(AllocationFailure, ReadingAShardedArray) {
+  const FlatArray array{.layout = Layout::kShardedZstd, .chunks = 48, .shard_chunks = 8};
+  for (const char* device : {"host", "host-staged"}) {
+    for (const char* engine : {"auto", "threads"}) {
+      for (const unsigned threads : {1u, 2u}) {
+        SCOPED_TRACE(std::string(device) + " " + engine + " " + std::to_string(threads));
+        ReadScenario scenario(array, device, threads, engine);
+        refuse_each([&] { return scenario.read(); }, GetParam());
+        if (HasFailure() || IsSkipped()) return;
+      }
+    }
+  }
+}
+
+TEST_P(AllocationFailure, CollectingTheErrorsOfABadChunk) {
+  const FlatArray array{.layout = Layout::kZstd, .chunks = 12};
+  ReadScenario scenario(array, "host", 1, "auto");
+  const std::byte rubbish[5] = {};
+  ASSERT_TRUE(scenario.store->impl()->put(array.key(7), rubbish).ok());
+  auto opened = Array::open(*scenario.store);
+  ASSERT_TRUE(opened.ok());
+  ReadOptions options;
+  options.collect_errors = true;
+  const std::string bad_key = array.key(7);
+  refuse_each(
+      [&]() -> Outcome {
+        std::fill(scenario.got.begin(), scenario.got.end(), 0u);
+        auto completion = opened->read_async({}, scenario.tensor, *scenario.device, options);
+        if (!completion.ok()) return {false, typed(completion.status()) ? nullptr : "read_async's error is of no fitting type"};
+        const Status status = completion->wait();
+        if (!status.ok()) return {false, typed(status) ? nullptr : "the read's error is of no fitting type"};
+        // The chunk may also have failed for want of memory; then its error says so.
+        bool bad_listed = false, complete = true;
+        for (const ChunkError& error : completion->errors()) {
+          if (error.key == bad_key) bad_listed = true;
+          else complete = false;
+        }
+        if (!bad_listed) return {false, "the bad chunk is not listed"};
+        for (std::uint64_t i = 0; i < array.elements() && complete; ++i) {
+          if (i / array.chunk_elements != 7 && scenario.got[i] != scenario.expected[i]) return {false, "wrong elements"};
+        }
+        return {complete, nullptr};
+      },
+      GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(How, AllocationFailure, ::testing::Values(AllocFailure::kOnce, AllocFailure::kForever),
+                         [](const auto& about) { return about.param == AllocFailure::kOnce ? "once" : "forever"; });
+
+}  // namespace
+}  // namespace headrace

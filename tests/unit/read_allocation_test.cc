@@ -1,0 +1,139 @@
+// Property: what a read allocates does not grow with the number of chunks.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include <headrace/array.h>
+
+#include "support/alloc_counter.h"
+#include "support/flat_array.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+using testing::FlatArray;
+using testing::Layout;
+
+constexpr std::uint64_t kFew = 128, kMany = 8 * kFew;
+constexpr std::uint64_t kWaveChunks = 32;   // so that both reads reuse their waves
+// Of a read: plan, waves, lanes and their vectors, which reach their full size with the first waves.
+constexpr std::uint64_t kConstant = 64;
+constexpr std::uint64_t kPerWave = 4;
+
+struct Variant {
+  const char* store;
+  const char* device;
+  const char* engine;
+  unsigned threads;
+  Layout layout;
+};
+
+std::vector<Variant> variants() {
+  std::vector<Variant> out;
+  for (const char* store : {"file", "memory"}) {
+    for (const char* device : {"host", "host-staged"}) {
+      for (const unsigned threads : {1u, 2u}) {
+        for (const Layout layout : testing::kLayouts) {
+          out.push_back({store, device, "auto", threads, layout});
+          // Through an engine, as cold data is read.
+          const bool cold = layout == Layout::kRaw || layout == Layout::kShardedZstd;
+          if (std::string_view(store) == "file" && cold) out.push_back({store, device, "threads", threads, layout});
+        }
+      }
+    }
+  }
+  return out;
+}
+
+std::string name_of(const ::testing::TestParamInfo<Variant>& info) {
+  const Variant& v = info.param;
+  std::string name = std::string(v.store) + "_" + v.device + "_" + v.engine + "_" + std::to_string(v.threads) + "_" +
+                     testing::layout_name(v.layout);
+  for (char& c : name) c = c == '-' ? '_' : c;
+  return name;
+}
+
+class ReadAllocation : public ::testing::TestWithParam<Variant> {
+ protected:
+  void SetUp() override {
+    if (!support::kAllocCounterWorks) GTEST_SKIP() << "sanitizers keep malloc for themselves";
+    const Variant& v = GetParam();
+    ContextOptions options;
+    options.threads = v.threads;
+    options.engine = v.engine;
+    options.wave_bytes = kWaveChunks * 256;
+    options.host_budget_bytes = std::size_t{64} << 20;
+    auto made = Context::create(options);
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+    context = std::make_unique<Context>(std::move(*made));
+    static int number = 0;
+    auto opened = Store::open(*context, std::string_view(v.store) == "file"
+                                            ? directory.path()
+                                            : "memory://allocation" + std::to_string(++number));
+    ASSERT_TRUE(opened.ok()) << opened.status().to_string();
+    store = std::make_unique<Store>(std::move(*opened));
+    auto opened_device = Device::open(v.device);
+    ASSERT_TRUE(opened_device.ok()) << opened_device.status().to_string();
+    device = std::make_unique<Device>(std::move(*opened_device));
+  }
+
+  struct Figures {
+    std::uint64_t allocations = ~std::uint64_t{0}, waves = 0;
+  };
+
+  // The fewest allocations of several reads, after two that warm up. Threads that start or wake at different times make
+  // a read allocate a little more or less; what is per chunk is in all of them.
+  Figures measure(std::uint64_t chunks) {
+    FlatArray array{.layout = GetParam().layout, .chunks = chunks};
+    // A path too long for a string without memory of its own.
+    const std::string path = "a-directory-with-a-long-name/array-of-" + std::to_string(chunks);
+    EXPECT_TRUE(testing::write_flat_array(*store->impl(), path, array).ok());
+    Figures best;
+    auto opened = Array::open(*store, path);
+    EXPECT_TRUE(opened.ok()) << opened.status().to_string();
+    if (!opened.ok()) return best;
+    std::vector<std::uint32_t> got(array.elements());
+    const TensorView tensor{reinterpret_cast<std::byte*>(got.data()), {array.elements()}, {}};
+    for (int round = 0; round < 4; ++round) {
+      std::fill(got.begin(), got.end(), 0);
+      Stats stats;
+      const support::AllocScope scope;
+      const Status status = opened->read({}, tensor, *device, {}, &stats);
+      const std::uint64_t allocations = scope.allocations();
+      EXPECT_TRUE(status.ok()) << status.to_string();
+      EXPECT_EQ(stats.chunks, chunks);
+      if (round < 2 || allocations >= best.allocations) continue;
+      best.allocations = allocations;
+      best.waves = stats.waves;
+    }
+    EXPECT_TRUE(got == array.expected());
+    return best;
+  }
+
+  support::TempDir directory;
+  std::unique_ptr<Context> context;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<Device> device;
+};
+
+TEST_P(ReadAllocation, DoesNotGrowWithTheNumberOfChunks) {
+  const Figures few = measure(kFew), many = measure(kMany);
+  if (HasFailure()) return;
+  // host-staged keeps a queue, which allocates a block for every few waves.
+  const bool staged = std::string_view(GetParam().device) == "host-staged";
+  const double queue = staged ? static_cast<double>(many.waves - few.waves) : 0;
+  const double per_chunk = (static_cast<double>(many.allocations) - static_cast<double>(few.allocations) - queue) /
+                           static_cast<double>(kMany - kFew);
+  RecordProperty("allocations_few", std::to_string(few.allocations));
+  RecordProperty("allocations_many", std::to_string(many.allocations));
+  RecordProperty("allocations_per_chunk", std::to_string(per_chunk));
+  EXPECT_LT(per_chunk, 0.01) << few.allocations << " for " << kFew << " chunks, " << many.allocations << " for " << kMany;
+  EXPECT_LE(few.allocations, kConstant + kPerWave * few.waves);
+  EXPECT_LE(many.allocations, kConstant + kPerWave * many.waves);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ReadAllocation, ::testing::ValuesIn(variants()), name_of);
+
+}  // namespace
+}  // namespace headrace

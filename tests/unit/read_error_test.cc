@@ -1,0 +1,391 @@
+// Property: a chunk that cannot be read is named with key, place and cause, and changes nothing but itself; what cannot be
+// asked for is refused; a read that is cancelled ends; a Context inherited across fork() says so.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include <headrace/array.h>
+
+#include "support/flat_array.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+using testing::FlatArray;
+using testing::Layout;
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kChunks = 40;
+constexpr std::uint32_t kUntouched = 0x55555555;
+
+store::Bytes file_bytes(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+struct Damage {
+  const char* name;
+  Layout layout;
+  // Damages chunk `number` (its own object, or in the shard's object) of the array in `directory`.
+  std::function<void(const std::string& directory, const FlatArray& array, std::uint64_t number)> apply;
+  std::vector<Code> codes;
+  Layer layer;
+};
+
+void rewrite(const std::string& path, const std::function<void(store::Bytes&)>& change) {
+  store::Bytes bytes = file_bytes(path);
+  change(bytes);
+  fs::remove(path);
+  ASSERT_TRUE(support::write_file(path, bytes));
+}
+
+std::vector<Damage> damages() {
+  const auto resize = [](int by) {
+    return [by](const std::string& directory, const FlatArray& array, std::uint64_t number) {
+      rewrite(directory + "/" + array.key(number), [by](store::Bytes& bytes) {
+        bytes.resize(static_cast<std::size_t>(static_cast<std::ptrdiff_t>(bytes.size()) + by));
+      });
+    };
+  };
+  const auto to_empty = [](const std::string& directory, const FlatArray& array, std::uint64_t number) {
+    rewrite(directory + "/" + array.key(number), [](store::Bytes& bytes) { bytes.clear(); });
+  };
+  std::vector<Damage> out = {
+      {"truncated raw", Layout::kRaw, resize(-1), {Code::kShort, Code::kCorrupt}, Layer::kCodec},
+      {"oversized raw", Layout::kRaw, resize(+7), {Code::kCorrupt}, Layer::kCodec},
+      {"empty raw", Layout::kRaw, to_empty, {Code::kShort, Code::kCorrupt}, Layer::kCodec},
+      {"truncated zstd", Layout::kZstd, resize(-3), {Code::kShort, Code::kCorrupt}, Layer::kCodec},
+      {"empty zstd", Layout::kZstd, to_empty, {Code::kShort, Code::kCorrupt}, Layer::kCodec},
+      {"zstd without its magic number", Layout::kZstd,
+       [](const std::string& directory, const FlatArray& array, std::uint64_t number) {
+         rewrite(directory + "/" + array.key(number), [](store::Bytes& bytes) { bytes[1] ^= std::byte{0xff}; });
+       },
+       {Code::kCorrupt}, Layer::kCodec},
+      {"truncated blosc", Layout::kBlosc, resize(-2), {Code::kShort, Code::kCorrupt}, Layer::kCodec},
+      {"inner chunk of zeros", Layout::kShardedZstd,
+       [](const std::string& directory, const FlatArray& array, std::uint64_t number) {
+         rewrite(directory + "/" + array.key(number), [&](store::Bytes& bytes) {
+           std::uint64_t entry[2];
+           const std::size_t at = bytes.size() - 16 * (array.shard_chunks - number % array.shard_chunks);
+           std::memcpy(entry, bytes.data() + at, sizeof entry);
+           std::memset(bytes.data() + entry[0], 0, entry[1]);
+         });
+       },
+       {Code::kCorrupt}, Layer::kCodec},
+      {"inner chunk one byte too short", Layout::kShardedRaw,
+       [](const std::string& directory, const FlatArray& array, std::uint64_t number) {
+         rewrite(directory + "/" + array.key(number), [&](store::Bytes& bytes) {
+           std::uint64_t entry[2];
+           const std::size_t at = bytes.size() - 16 * (array.shard_chunks - number % array.shard_chunks);
+           std::memcpy(entry, bytes.data() + at, sizeof entry);
+           --entry[1];
+           std::memcpy(bytes.data() + at, entry, sizeof entry);
+         });
+       },
+       {Code::kShort, Code::kCorrupt}, Layer::kCodec},
+      {"a directory", Layout::kRaw,
+       [](const std::string& directory, const FlatArray& array, std::uint64_t number) {
+         fs::remove(directory + "/" + array.key(number));
+         fs::create_directory(directory + "/" + array.key(number));
+       },
+       {Code::kIo}, Layer::kStore},
+      {"a link out of the store", Layout::kRaw,
+       [](const std::string& directory, const FlatArray& array, std::uint64_t number) {
+         fs::remove(directory + "/" + array.key(number));
+         fs::create_symlink("/etc/passwd", directory + "/" + array.key(number));
+       },
+       {Code::kPermission}, Layer::kStore},
+      {"a link that leads nowhere", Layout::kRaw,
+       [](const std::string& directory, const FlatArray& array, std::uint64_t number) {
+         fs::remove(directory + "/" + array.key(number));
+         fs::create_symlink("nowhere", directory + "/" + array.key(number));
+       },
+       {Code::kIo}, Layer::kStore},
+  };
+  if (::geteuid() != 0) {
+    out.push_back({"an unreadable file", Layout::kRaw,
+                   [](const std::string& directory, const FlatArray& array, std::uint64_t number) {
+                     ::chmod((directory + "/" + array.key(number)).c_str(), 0);
+                   },
+                   {Code::kPermission}, Layer::kStore});
+  }
+  return out;
+}
+
+struct Reader {
+  Reader(const std::string& url, const char* device_name, unsigned threads, const char* engine = "auto") {
+    ContextOptions options;
+    options.threads = threads;
+    options.engine = engine;
+    options.wave_bytes = 4096;
+    options.host_budget_bytes = std::size_t{16} << 20;
+    context = std::make_unique<Context>(Context::create(options).value());
+    store = std::make_unique<Store>(Store::open(*context, url).value());
+    device = std::make_unique<Device>(Device::open(device_name).value());
+  }
+  std::unique_ptr<Context> context;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<Device> device;
+};
+
+// Reads on whichever device and gives the elements.
+Result<Completion> read_all(const Reader& reader, const Array& array, const Buffer& buffer, bool collect) {
+  ReadOptions options;
+  options.collect_errors = collect;
+  return array.read_async({}, {buffer.data(), array.info().shape, {}}, *reader.device, options);
+}
+
+class OneBadChunk : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(OneBadChunk, IsTheOnlyOne) {
+  for (const Damage& damage : damages()) {
+    FlatArray array{.layout = damage.layout, .chunks = kChunks, .chunk_elements = 100, .shard_chunks = 8};
+    const auto expected = array.expected();
+    for (const std::uint64_t bad : {0u, 1u, 17u, 39u}) {
+      SCOPED_TRACE(std::string(damage.name) + " at " + std::to_string(bad));
+      support::TempDir directory;
+      {
+        Reader writer(directory.path(), "host", 1);
+        ASSERT_TRUE(testing::write_flat_array(*writer.store->impl(), "", array).ok());
+      }
+      damage.apply(directory.path(), array, bad);
+      for (const char* engine : {"auto", "threads"}) {
+        SCOPED_TRACE(engine);
+        Reader reader(directory.path(), GetParam(), 2, engine);
+        auto opened = Array::open(*reader.store);
+        ASSERT_TRUE(opened.ok()) << opened.status().to_string();
+        auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
+        std::vector<std::uint32_t> got(array.elements(), kUntouched);
+        if (reader.device->host_addressable()) std::memcpy(buffer.data(), got.data(), got.size() * 4);
+
+        auto completion = read_all(reader, *opened, buffer, true);
+        ASSERT_TRUE(completion.ok()) << completion.status().to_string();
+        const Status status = completion->wait();
+        ASSERT_TRUE(status.ok()) << status.to_string();
+        ASSERT_EQ(completion->errors().size(), 1u);
+        const ChunkError& error = completion->errors()[0];
+        EXPECT_EQ(error.key, array.key(bad));
+        EXPECT_EQ(error.status.key(), array.key(bad)) << error.status.to_string();
+        EXPECT_NE(std::find(damage.codes.begin(), damage.codes.end(), error.status.code()), damage.codes.end())
+            << error.status.to_string();
+        EXPECT_EQ(error.status.layer(), damage.layer) << error.status.to_string();
+        EXPECT_FALSE(error.status.message().empty());
+        if (array.sharded()) {
+          const store::Bytes shard = testing::flat_shard(array, bad / array.shard_chunks);
+          std::uint64_t entry[2];
+          std::memcpy(entry, shard.data() + shard.size() - 16 * (array.shard_chunks - bad % array.shard_chunks), 16);
+          EXPECT_EQ(error.offset, entry[0]);
+          EXPECT_GE(error.length + 1, entry[1]);
+          EXPECT_LE(error.length, entry[1]);
+        } else {
+          EXPECT_EQ(error.offset, 0u);
+        }
+        ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size() * 4).ok());
+        for (std::uint64_t i = 0; i < got.size(); ++i) {
+          if (i / array.chunk_elements == bad) continue;
+          ASSERT_EQ(got[i], expected[i]) << "element " << i;
+        }
+        EXPECT_EQ(completion->stats().chunks, kChunks - 1);
+
+        const Status strict =
+            opened->read({}, {buffer.data(), {array.elements()}, {}}, *reader.device, ReadOptions());
+        EXPECT_EQ(strict.code(), error.status.code()) << strict.to_string();
+        EXPECT_EQ(strict.key(), array.key(bad)) << strict.to_string();
+      }
+      if (HasFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Device, OneBadChunk, ::testing::Values("host", "host-staged"), [](const auto& about) {
+  return std::string(about.param) == "host" ? "host" : "host_staged";
+});
+
+// Where a shard's index is broken, nothing of that shard can be believed.
+TEST(ReadErrors, ABadShardIndexNamesTheShard) {
+  support::TempDir directory;
+  const FlatArray array{.layout = Layout::kShardedRaw, .chunks = kChunks, .chunk_elements = 100, .shard_chunks = 8};
+  Reader reader(directory.path(), "host", 2);
+  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  rewrite(directory.path() + "/" + array.key(20), [&](store::Bytes& bytes) {
+    const std::uint64_t entry[2] = {bytes.size() + 1, 400};
+    std::memcpy(bytes.data() + bytes.size() - 16 * (array.shard_chunks - 20 % array.shard_chunks), entry, sizeof entry);
+  });
+  auto opened = Array::open(*reader.store);
+  ASSERT_TRUE(opened.ok());
+  std::vector<std::uint32_t> got(array.elements());
+  const Status status =
+      opened->read({}, {reinterpret_cast<std::byte*>(got.data()), {array.elements()}, {}}, *reader.device);
+  EXPECT_EQ(status.code(), Code::kCorrupt) << status.to_string();
+  EXPECT_EQ(status.layer(), Layer::kZarr);
+  EXPECT_EQ(status.key(), array.key(20));
+  EXPECT_TRUE(status.offset().has_value());
+}
+
+TEST(ReadErrors, WhatCannotBeAskedForIsRefused) {
+  support::TempDir directory;
+  const FlatArray array{.chunks = 4};
+  Reader reader(directory.path(), "host", 1);
+  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  auto opened = Array::open(*reader.store);
+  ASSERT_TRUE(opened.ok());
+  std::vector<std::uint32_t> got(array.elements(), kUntouched);
+  auto* data = reinterpret_cast<std::byte*>(got.data());
+  const auto refused = [&](const TensorView& tensor, Code code, const Selection& selection = {}) {
+    const Status status = opened->read(selection, tensor, *reader.device);
+    EXPECT_EQ(status.code(), code) << status.to_string();
+    EXPECT_FALSE(status.message().empty());
+  };
+  refused({data, {array.elements() - 1}, {}}, Code::kInvalidArgument);
+  refused({data, {array.elements(), 1}, {}}, Code::kInvalidArgument);
+  refused({nullptr, {array.elements()}, {}}, Code::kInvalidArgument);
+  refused({data, {array.elements()}, {4, 4}}, Code::kInvalidArgument);
+  refused({data, {1}, {}}, Code::kInvalidArgument, Selection(2));
+  for (const std::uint32_t value : got) ASSERT_EQ(value, kUntouched);
+
+  for (const char* name : {"toaster", "host:x", "host:-1", "cuda:9999", ""}) {
+    const auto device = Device::open(name);
+    EXPECT_FALSE(device.ok()) << name;
+    EXPECT_TRUE(device.ok() || !device.status().message().empty());
+  }
+  const auto refuses = [](const std::function<void(ContextOptions&)>& change) {
+    ContextOptions options;
+    change(options);
+    const auto context = Context::create(options);
+    EXPECT_FALSE(context.ok());
+    if (!context.ok()) {
+      EXPECT_TRUE(context.status().code() == Code::kInvalidArgument || context.status().code() == Code::kResourceExhausted)
+          << context.status().to_string();
+    }
+  };
+  refuses([](ContextOptions& o) { o.waves = 0; });
+  refuses([](ContextOptions& o) { o.waves = 65; });
+  refuses([](ContextOptions& o) { o.threads = 100'000; });
+  refuses([](ContextOptions& o) { o.host_budget_bytes = 0; });
+  refuses([](ContextOptions& o) { o.wave_bytes = 0; });
+  refuses([](ContextOptions& o) { o.engine = "steam"; });
+}
+
+TEST(ReadErrors, AChunkThatDoesNotFitTheBudgetsIsRefused) {
+  support::TempDir directory;
+  for (const char* device : {"host", "host-staged"}) {
+    SCOPED_TRACE(device);
+    Reader reader(directory.path(), device, 1);   // 16 MiB
+    const FlatArray array{.layout = Layout::kZstd, .chunks = 2, .chunk_elements = std::uint64_t{8} << 20};
+    ASSERT_TRUE(testing::put_text(*reader.store->impl(), ".zarray", array.metadata()).ok());
+    auto opened = Array::open(*reader.store);
+    ASSERT_TRUE(opened.ok()) << opened.status().to_string();
+    auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
+    const Status status = opened->read({}, {buffer.data(), {array.elements()}, {}}, *reader.device);
+    EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
+    EXPECT_NE(status.message().find("budget"), std::string::npos) << status.to_string();
+  }
+}
+
+TEST(ReadErrors, CancelEndsTheReadAndNothingElse) {
+  support::TempDir directory;
+  const FlatArray array{.layout = Layout::kZstd, .chunks = 200, .chunk_elements = 256};
+  const auto expected = array.expected();
+  for (const char* device : {"host", "host-staged"}) {
+    Reader reader(directory.path(), device, 2);
+    if (std::string_view(device) == "host") {
+      ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+    }
+    auto opened = Array::open(*reader.store);
+    ASSERT_TRUE(opened.ok());
+    auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
+    int cancelled = 0;
+    for (int race = 0; race < 200; ++race) {
+      auto completion = read_all(reader, *opened, buffer, false);
+      ASSERT_TRUE(completion.ok()) << completion.status().to_string();
+      std::this_thread::sleep_for(std::chrono::microseconds(race * 25));
+      completion->cancel();
+      const Status status = completion->wait();
+      if (status.ok()) {
+        std::vector<std::uint32_t> got(array.elements());
+        ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size() * 4).ok());
+        ASSERT_TRUE(got == expected);
+      } else {
+        ASSERT_EQ(status.code(), Code::kCancelled) << status.to_string();
+        ++cancelled;
+      }
+      EXPECT_TRUE(completion->done());
+      completion->cancel();   // after the end: no effect
+      EXPECT_EQ(completion->wait().code(), status.code());
+    }
+    EXPECT_GT(cancelled, 0);
+    EXPECT_TRUE(opened->read({}, {buffer.data(), {array.elements()}, {}}, *reader.device).ok());
+  }
+}
+
+// Exit status of a child that runs `body` for at most 30 seconds.
+int in_child(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(30);
+    ::_exit(body());
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST(ReadErrors, AForkedChildIsToldAndMayStartAnew) {
+  support::TempDir directory;
+  const FlatArray array{.layout = Layout::kShardedZstd, .chunks = kChunks, .chunk_elements = 100, .shard_chunks = 8};
+  const auto expected = array.expected();
+  for (const char* name : {"host", "host-staged"}) {
+    Reader reader(directory.path(), name, 2);
+    if (std::string_view(name) == "host") {
+      ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+    }
+    auto opened = Array::open(*reader.store);
+    ASSERT_TRUE(opened.ok());
+    auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
+    const auto read_ok = [&](const Reader& with, const Array& what, const Buffer& into) {
+      if (!what.read({}, {into.data(), {array.elements()}, {}}, *with.device).ok()) return 2;
+      std::vector<std::uint32_t> got(array.elements());
+      if (!into.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size() * 4).ok()) return 3;
+      return got == expected ? 0 : 4;
+    };
+    ASSERT_EQ(read_ok(reader, *opened, buffer), 0);
+    EXPECT_EQ(in_child([&] {
+                const Status status = opened->read({}, {buffer.data(), {array.elements()}, {}}, *reader.device);
+                if (status.code() != Code::kForked) return 2;
+                if (Array::open(*reader.store).status().code() != Code::kForked) return 3;
+                return Store::open(*reader.context, directory.path()).status().code() == Code::kForked ? 0 : 4;
+              }),
+              0);
+    EXPECT_EQ(in_child([&] {
+                Reader own(directory.path(), "host", 2);
+                auto again = Array::open(*own.store);
+                if (!again.ok()) return 1;
+                return read_ok(own, *again, Buffer::allocate(*own.device, array.elements() * 4).value());
+              }),
+              0);
+    // A child that lets go of everything it inherited.
+    EXPECT_EQ(in_child([&] {
+                { Array gone = std::move(*opened); }
+                reader.store.reset();
+                reader.context.reset();
+                return 0;
+              }),
+              0);
+    EXPECT_EQ(read_ok(reader, *opened, buffer), 0);
+  }
+}
+
+}  // namespace
+}  // namespace headrace
