@@ -2,6 +2,7 @@
 #include <blosc.h>
 
 #include "tests/support/codec_testing.h"
+#include "tests/support/sanitizer.h"
 
 namespace headrace::test {
 namespace {
@@ -39,6 +40,7 @@ TEST(BloscCodec, SameBytesAsTheReference) {
   for (const char* inner : kInner) {
     for (int shuffle = 0; shuffle <= 2; ++shuffle) {
       for (const std::size_t item : item_sizes) {
+        if (support::kThreadSanitizer && item % 5 != 0) continue;
         for (const std::size_t bytes : {1, 7, 8, 100, 127, 128, 129, 1000, 4096, 10007, 65536 + 13}) {
           const Content content = (bytes + item) % 3 == 0 ? Content::kRandom
                                   : (bytes + item) % 3 == 1 ? Content::kSmooth : Content::kText;
@@ -79,6 +81,7 @@ TEST(BloscCodec, SplitAndUnsplitBlocks) {
     for (const char* inner : kInner) {
       for (int shuffle = 0; shuffle <= 2; ++shuffle) {
         for (const std::size_t item : {2, 3, 4, 8, 12, 16}) {
+          if (support::kThreadSanitizer && item != 4) continue;
           expect_same(decode, plain, compress(plain, inner, shuffle, item, 16384), inner);
         }
       }
@@ -183,12 +186,13 @@ TEST(BloscCodec, HeaderRules) {
 }
 
 TEST(BloscCodec, BombIsRefusedByItsHeader) {
-  const Bytes bomb = compress(Bytes(std::size_t{300} << 20), "zstd", BLOSC_SHUFFLE, 4);
+  const std::size_t size = std::size_t{support::kThreadSanitizer ? 30u : 300u} << 20;
+  const Bytes bomb = compress(Bytes(size), "zstd", BLOSC_SHUFFLE, 4);
   const auto codec = blosc();
   Decoder decode(*codec);
   const Decoded got = decode(bomb, 4096);
   EXPECT_EQ(got.status.code(), Code::kCorrupt);
-  EXPECT_NE(got.status.message().find("314572800 bytes, expected 4096"), std::string::npos) << got.status.message();
+  EXPECT_NE(got.status.message().find(std::to_string(size) + " bytes, expected 4096"), std::string::npos) << got.status.message();
 }
 
 TEST(BloscCodec, Configuration) {

@@ -6,6 +6,9 @@
 
 namespace headrace::transfer {
 
+// Small enough to keep within a budget of a few MiB, large enough that reads of nearly one size share their slabs.
+constexpr std::size_t kSlabUnit = std::size_t{64} << 10;
+
 StagingSlot::~StagingSlot() {
   event.reset();
   stream.reset();
@@ -17,7 +20,6 @@ Result<std::unique_ptr<StagingSlot>> StagingPool::take(const std::shared_ptr<dev
   {
     std::lock_guard lock(mutex_);
     for (auto it = free_.begin(); it != free_.end(); ++it) {
-      // A slot far too large stays for the read that needs it.
       if ((*it)->device != device || (*it)->bytes < bytes) continue;
       auto slot = std::move(*it);
       free_.erase(it);
@@ -28,7 +30,7 @@ Result<std::unique_ptr<StagingSlot>> StagingPool::take(const std::shared_ptr<dev
   }
   auto slot = std::make_unique<StagingSlot>();
   slot->device = device;
-  slot->bytes = base::align_up(std::max<std::size_t>(bytes, 1), std::size_t{1} << 20);
+  slot->bytes = base::align_up(std::max<std::size_t>(bytes, 1), kSlabUnit);
   HEADRACE_TRY_ASSIGN(slot->pinned, device->allocate_pinned(slot->bytes));
   HEADRACE_TRY_ASSIGN(slot->on_device, device->allocate(slot->bytes));
   HEADRACE_TRY_ASSIGN(slot->stream, device->create_stream());

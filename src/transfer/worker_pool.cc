@@ -48,6 +48,12 @@ WorkerPool::~WorkerPool() {
       thread.join();
     }
   }
+  // Finished ones that no worker came to: they own the state through their notifiers, and the state owns them.
+  std::vector<std::shared_ptr<Workload>> left;
+  {
+    std::lock_guard lock(state_->mutex);
+    left.swap(state_->workloads);
+  }
 }
 
 void WorkerPool::add(std::shared_ptr<Workload> workload) {

@@ -31,13 +31,12 @@ namespace headrace {
 // Null where the shard does not exist.
 Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std::string& key, std::uint64_t number) const {
   if (auto found = shards.find(number)) return found;
-  auto open = std::make_shared<zarr::OpenShard>();
-  open->key = key;
-  open->object = std::make_shared<store::Object>();
-  store::Object& object = *open->object;
+  store::Object object;
   Status status = store.impl()->open(key, object);
   if (status.code() == Code::kNotFound) return std::shared_ptr<const zarr::OpenShard>();
   if (!status.ok()) return status;
+  auto open = std::make_shared<zarr::OpenShard>();
+  open->key = key;
   const zarr::ShardIndexFormat& format = sharding->index;
   auto position = format.position(object.size_bytes);
   if (!position.ok()) return std::move(position).status().with_key(key).with_range(0, object.size_bytes);
@@ -54,6 +53,7 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
   }
   status = format.parse(encoded, object.size_bytes, open->entries);
   if (!status.ok()) return std::move(status).with_key(key).with_range(*position, length);
+  open->object = std::make_shared<store::Object>(std::move(object));
   std::shared_ptr<const zarr::OpenShard> done = std::move(open);
   shards.insert(number, done);
   return done;

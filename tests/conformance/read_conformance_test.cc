@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "io/engine.h"
 #include "support/raw_array.h"
+#include "support/temp_dir.h"
 
 namespace headrace {
 namespace {
@@ -172,6 +173,30 @@ TEST_P(Read, RandomArraysAndSelections) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Read, ::testing::ValuesIn(variants()), variant_name);
+
+// tmpfs has no O_DIRECT before Linux 6.6, and never a disk beneath it.
+TEST(ReadFromTmpfs, EveryEngineReads) {
+  support::TempDir directory("/dev/shm");
+  if (!directory.ok()) GTEST_SKIP() << "/dev/shm is not writable";
+  for (const io::EngineRow& row : io::engines()) {
+    SCOPED_TRACE(row.name);
+    ContextOptions options;
+    options.threads = 2;
+    options.engine = row.name;
+    auto context = Context::create(options).value();
+    auto store = Store::open(context, directory.path()).value();
+    std::vector<std::uint32_t> expected;
+    const testing::RawArray about{.shape = {50, 70}, .chunk = {20, 30}, .inner = {10, 10}};
+    ASSERT_TRUE(testing::write_raw_array(*store.impl(), "", about, &expected).ok());
+    auto array = Array::open(store).value();
+    auto device = Device::open("host").value();
+    std::vector<std::uint32_t> got(about.elements());
+    const Status status = array.read({}, {reinterpret_cast<std::byte*>(got.data()), {50, 70}, {}}, device);
+    if (status.code() == Code::kUnsupported) continue;   // seccomp, old kernel: the engine tests count that
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(got, expected);
+  }
+}
 
 }  // namespace
 }  // namespace headrace

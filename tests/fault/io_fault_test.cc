@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -18,14 +17,15 @@
 #include "io/engine.h"
 #include "io/request_queue.h"
 #include "store/store.h"
+#include "support/failures.h"
 #include "support/temp_dir.h"
 
 namespace headrace {
 namespace {
 
 using namespace std::chrono_literals;
-using base::FaultKind;
-using base::FaultPlan;
+using support::Failure;
+using support::kFailures;
 using support::pattern;
 
 // The points that the sources beneath `folder` declare.
@@ -46,29 +46,6 @@ std::set<std::string> declared_points(const std::string& folder) {
   }
   return points;
 }
-
-struct Failure {
-  FaultKind kind;
-  int error;
-  const char* name;
-};
-constexpr Failure kFailures[] = {{FaultKind::kShortByOne, 0, "short by one"},
-                                 {FaultKind::kHalf, 0, "half"},
-                                 {FaultKind::kZero, 0, "zero"},
-                                 {FaultKind::kErrno, EIO, "EIO"},
-                                 {FaultKind::kErrno, EAGAIN, "EAGAIN"},
-                                 {FaultKind::kErrno, EINTR, "EINTR"},
-                                 {FaultKind::kErrno, ENOMEM, "ENOMEM"},
-                                 {FaultKind::kErrno, EMFILE, "EMFILE"},
-                                 {FaultKind::kErrno, ENOSPC, "ENOSPC"},
-                                 {FaultKind::kErrno, EDQUOT, "EDQUOT"},
-                                 {FaultKind::kErrno, ESTALE, "ESTALE"},
-                                 {FaultKind::kErrno, ETIMEDOUT, "ETIMEDOUT"},
-                                 {FaultKind::kErrno, EFAULT, "EFAULT"},
-                                 {FaultKind::kErrno, ECANCELED, "ECANCELED"},
-                                 {FaultKind::kErrno, EINVAL, "EINVAL"},
-                                 {FaultKind::kErrno, EPERM, "EPERM"},
-                                 {FaultKind::kErrno, ENOSYS, "ENOSYS"}};
 
 // Runs `scenario` with each failure at the first, second, ... and last hit of each declared point, once and for ever.
 void fail_everywhere(const std::string& folder, const std::function<void(bool faulty)>& scenario) {

@@ -12,6 +12,7 @@
 
 #include "device/device.h"
 #include "support/box_model.h"
+#include "support/sanitizer.h"
 
 namespace headrace::device {
 
@@ -266,7 +267,7 @@ TEST_P(DeviceSuite, NeighbouringPiecesAreExact) {
 TEST_P(DeviceSuite, RandomBoxesMatchTheModel) {
   constexpr std::uint32_t kSizes[] = {1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 40};
   std::mt19937_64 rng(41);
-  const int rounds = small_run() ? 12 : 80;
+  const int rounds = small_run() || support::kThreadSanitizer ? 12 : 80;
   for (int round = 0; round < rounds && !HasFatalFailure(); ++round) {
     ElementOp op;
     op.element_bytes = kSizes[rng() % std::size(kSizes)];
@@ -279,7 +280,7 @@ TEST_P(DeviceSuite, RandomBoxesMatchTheModel) {
 
 TEST_P(DeviceSuite, LargeBoxesMatchTheModel) {
   std::mt19937_64 rng(43);
-  const std::uint64_t scale = small_run() ? 1 : 3;
+  const std::uint64_t scale = small_run() || support::kThreadSanitizer ? 1 : 3;
   for (std::uint32_t size : {1u, 2u, 3u, 4u, 8u, 12u, 16u}) {
     const auto s = static_cast<std::int64_t>(size);
     const std::uint64_t rows = scale * 90 + rng() % 50, columns = scale * 150 + rng() % 50;

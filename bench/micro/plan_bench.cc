@@ -1,0 +1,118 @@
+// What planning costs a chunk, without reading: a selection of 1,000,000 chunks handed out in waves, and each described to
+// the worker that would read it. `read_absent` is the whole read on one thread: key looked up in a store in memory, found
+// absent, one element filled in. items_per_second counts chunks.
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include <headrace/array.h>
+
+#include "tests/support/raw_array.h"
+#include "zarr/planner.h"
+
+namespace {
+
+using namespace headrace;
+
+constexpr std::uint64_t kSide = 1000;   // squared: chunks
+constexpr std::size_t kWaveTasks = 4096;
+
+[[noreturn]] void die(const Status& status) {
+  std::fprintf(stderr, "plan_bench: %s\n", status.to_string().c_str());
+  std::exit(1);
+}
+
+// kSide x kSide chunks of 4 x 4 elements; sharded: 100 x 100 of them a shard, stored and all present.
+struct Fixture {
+  explicit Fixture(bool sharded) {
+    ContextOptions options;
+    options.threads = 1;
+    context = Context::create(options).value();
+    store = Store::open(*context, sharded ? "memory://sharded" : "memory://chunks").value();
+    testing::RawArray about{.shape = {4 * kSide, 4 * kSide}, .chunk = {4, 4}};
+    about.missing_every = 1;
+    if (sharded) {
+      about.chunk = {400, 400};
+      about.inner = {4, 4};
+      about.missing_every = 0;
+    }
+    std::string shape = "[" + std::to_string(4 * kSide) + "," + std::to_string(4 * kSide) + "]";
+    if (sharded) {
+      if (Status s = testing::write_raw_array(*store->impl(), "", about); !s.ok()) die(s);
+    } else if (Status s = testing::put_text(
+                   *store->impl(), "zarr.json",
+                   R"({"zarr_format":3,"node_type":"array","shape":)" + shape +
+                       R"(,"data_type":"uint32","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[4,4]}},)"
+                       R"("chunk_key_encoding":{"name":"default"},"fill_value":7,)"
+                       R"("codecs":[{"name":"bytes","configuration":{"endian":"little"}}]})");
+               !s.ok()) {
+      die(s);
+    }
+    array = Array::open(*store).value();
+    tensor.resize(16 * kSide * kSide);
+    view = {reinterpret_cast<std::byte*>(tensor.data()), {4 * kSide, 4 * kSide}, {}};
+    view_with_strides = view;
+    view_with_strides.strides_bytes = {static_cast<std::int64_t>(16 * kSide), 4};
+  }
+  std::optional<Context> context;
+  std::optional<Store> store;
+  std::optional<Array> array;
+  std::vector<std::uint32_t> tensor;
+  TensorView view, view_with_strides;
+};
+
+Fixture& fixture(bool sharded) {
+  static Fixture chunks(false), shards(true);
+  return sharded ? shards : chunks;
+}
+
+void plan(benchmark::State& state, bool sharded) {
+  Fixture& f = fixture(sharded);
+  const std::vector<std::uint64_t> shape = f.array->info().shape;
+  const auto selection = resolve_selection({}, shape).value();
+  transfer::WaveTasks wave;
+  wave.max_tasks = kWaveTasks;
+  transfer::TaskDetail detail;
+  std::uint64_t chunks = 0;
+  for (auto _ : state) {
+    auto made = zarr::make_plan(f.array->impl(), selection, f.view_with_strides);
+    if (!made.ok()) die(made.status());
+    for (bool more = true; more;) {
+      wave.clear();
+      auto filled = (*made)->fill(wave);
+      if (!filled.ok()) die(filled.status());
+      more = *filled;
+      for (const transfer::Group& group : wave.groups) {
+        for (std::uint32_t i = 0; i < group.task_count; ++i) {
+          (*made)->describe(group, wave.tasks[group.first_task + i], detail);
+          benchmark::DoNotOptimize(detail.box);
+          ++chunks;
+        }
+      }
+    }
+  }
+  if (chunks != state.iterations() * kSide * kSide) die(Status(Code::kInternal, Layer::kZarr, "chunks were left out"));
+  state.SetItemsProcessed(static_cast<std::int64_t>(chunks));
+}
+
+void read_absent(benchmark::State& state) {
+  Fixture& f = fixture(false);
+  auto device = Device::open("host").value();
+  for (auto _ : state) {
+    if (Status s = f.array->read({}, f.view, device); !s.ok()) die(s);
+  }
+  state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * kSide * kSide));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::RegisterBenchmark("plan/chunk_an_object", plan, false)->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark("plan/sharded", plan, true)->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark("read_absent", read_absent)->Unit(benchmark::kMillisecond)->UseRealTime();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,128 @@
+// Every hit of every fault point that a read passes, made to fail in every way: the tensor is right or the call says what
+// failed, no descriptor is lost, and the next read is right.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+
+#include <headrace/array.h>
+
+#include "support/failures.h"
+#include "support/flat_array.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+using testing::FlatArray;
+using testing::Layout;
+
+struct Variant {
+  const char* device;
+  const char* engine;
+  Layout layout;
+};
+
+class ReadFaults : public ::testing::TestWithParam<Variant> {
+ protected:
+  // Everything anew, so that making it is hit as well.
+  Status read_all(const std::string& path, const FlatArray& array, std::vector<std::uint32_t>& got) {
+    ContextOptions options;
+    options.threads = 1;
+    options.engine = GetParam().engine;
+    options.wave_bytes = 4096;
+    options.host_budget_bytes = std::size_t{4} << 20;
+    auto context = Context::create(options);
+    if (!context.ok()) return context.status();
+    auto store = Store::open(*context, path);
+    if (!store.ok()) return store.status();
+    auto opened = Array::open(*store);
+    if (!opened.ok()) return opened.status();
+    auto device = Device::open(GetParam().device);
+    if (!device.ok()) return device.status();
+    auto buffer = Buffer::allocate(*device, array.elements() * 4);
+    if (!buffer.ok()) return buffer.status();
+    const Status status = opened->read({}, {buffer->data(), {array.elements()}, {}}, *device);
+    if (!status.ok()) return status;
+    return buffer->copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size() * 4);
+  }
+};
+
+TEST_P(ReadFaults, RightElementsOrAnError) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  support::TempDir directory;
+  const FlatArray array{.layout = GetParam().layout, .chunks = 12, .chunk_elements = 256, .shard_chunks = 4};
+  const auto expected = array.expected();
+  {
+    ContextOptions options;
+    options.threads = 1;
+    auto context = Context::create(options).value();
+    ASSERT_TRUE(testing::write_flat_array(*Store::open(context, directory.path())->impl(), "", array).ok());
+  }
+  std::vector<std::uint32_t> got(array.elements());
+  const auto right = [&] {
+    std::fill(got.begin(), got.end(), 0u);
+    const Status status = read_all(directory.path(), array, got);
+    return status.ok() && got == expected ? std::string() : "a read without faults fails: " + status.to_string();
+  };
+  ASSERT_EQ(right(), "");   // opens what stays open
+  base::arm_fault({.point = "none"});   // resets the counts
+  ASSERT_EQ(right(), "");
+  std::uint64_t hits = 0;
+  for (const auto& count : base::fault_counts()) hits += count.hits;
+  base::disarm_faults();
+  ASSERT_GT(hits, 10u);
+
+  const std::size_t descriptors = support::open_descriptors();
+  int failed = 0, survived = 0;
+  // An engine takes long to make and tear down; there each hit fails in some of the ways, each way at some of the hits.
+  const std::string_view engine = GetParam().engine;
+  const std::uint64_t step = engine == "auto" ? 1 : engine == "aio" ? 17 : 5;
+  std::uint64_t turn = 0;
+  for (const support::Failure& failure : support::kFailures) {
+    for (std::uint64_t nth = turn++ % step; nth < hits; nth += step) {
+      for (const bool forever : {false, true}) {
+        if (forever && (nth + turn) % 7 != 0) continue;
+        SCOPED_TRACE(std::string(failure.name) + " at hit " + std::to_string(nth) + (forever ? " and on" : ""));
+        std::fill(got.begin(), got.end(), 0u);
+        base::arm_fault({.point = "*", .kind = failure.kind, .error = failure.error, .nth = nth, .forever = forever});
+        const Status status = read_all(directory.path(), array, got);
+        base::disarm_faults();
+        if (status.ok()) {
+          ASSERT_TRUE(got == expected) << "wrong elements without an error";
+          ++survived;
+        } else {
+          EXPECT_FALSE(status.message().empty());
+          ++failed;
+        }
+        ASSERT_EQ(support::open_descriptors(), descriptors) << "descriptors were lost";
+      }
+    }
+  }
+  EXPECT_GT(failed, 0);
+  EXPECT_GT(survived, 0);
+  EXPECT_EQ(right(), "");
+  RecordProperty("failed", failed);
+  RecordProperty("survived", survived);
+}
+
+std::vector<Variant> variants() {
+  std::vector<Variant> out;
+  for (const char* device : {"host", "host-staged"}) {
+    for (const char* engine : {"auto", "io_uring", "aio", "threads"}) {
+      if (std::string_view(device) != "host" && std::string_view(engine) == "aio") continue;   // as io_uring to a device
+      out.push_back({device, engine, Layout::kZstd});
+      out.push_back({device, engine, Layout::kShardedRaw});
+    }
+  }
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ReadFaults, ::testing::ValuesIn(variants()), [](const auto& about) {
+  std::string name = std::string(about.param.device) + "_" + about.param.engine + "_" + testing::layout_name(about.param.layout);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace headrace

@@ -1,0 +1,116 @@
+// Property: while an array a hundred times as large as the budget is read, the process grows by the budget and no more.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include <headrace/array.h>
+
+#include "support/alloc_counter.h"
+#include "support/flat_array.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+using testing::FlatArray;
+using testing::Layout;
+
+constexpr std::size_t kBudget = std::size_t{8} << 20;
+
+std::uint64_t status_bytes(const std::string& field) {
+  std::ifstream file("/proc/self/status");
+  for (std::string name; file >> name;) {
+    if (name != field + ":") continue;
+    std::uint64_t kib = 0;
+    file >> kib;
+    return kib << 10;
+  }
+  return 0;
+}
+
+// The highest resident size from here on is counted anew; false where the kernel does not allow it.
+bool reset_peak() {
+  std::ofstream file("/proc/self/clear_refs");
+  file << "5";
+  file.flush();
+  return file.good();
+}
+
+struct Variant {
+  const char* device;
+  const char* engine;
+  Layout layout;
+};
+
+class MemoryBudget : public ::testing::TestWithParam<Variant> {};
+
+TEST_P(MemoryBudget, HoldsForAnArrayAHundredTimesAsLarge) {
+  if (!support::kAllocCounterWorks) GTEST_SKIP() << "a sanitizer's own memory counts as the process's";
+  const bool staged = std::string_view(GetParam().device) != "host";
+  const FlatArray array{.layout = GetParam().layout, .chunks = 100 * kBudget / (64 << 10), .chunk_elements = 16 << 10};
+  ContextOptions options;
+  options.threads = 2;
+  options.engine = GetParam().engine;
+  options.host_budget_bytes = kBudget;
+  options.device_budget_bytes = kBudget;
+  auto context = Context::create(options).value();
+  support::TempDir directory;
+  auto store = Store::open(context, directory.path()).value();
+  {
+    // One chunk of zeros, or one shard of them, is every chunk: what is on disk does not matter here.
+    FlatArray zeros = array;
+    ASSERT_TRUE(testing::put_text(*store.impl(), zeros.metadata_key(), zeros.metadata()).ok());
+    const std::vector<std::uint32_t> values(array.chunk_elements, 0);
+    store::Bytes chunk(ZSTD_compressBound(values.size() * 4));
+    chunk.resize(ZSTD_compress(chunk.data(), chunk.size(), values.data(), values.size() * 4, 1));
+    if (array.layout == Layout::kRaw) chunk.assign(values.size() * 4, std::byte{0});
+    const std::string first = directory / array.key(0);
+    ASSERT_TRUE(support::write_file(first, chunk));
+    for (std::uint64_t i = 1; i < array.chunks; ++i) std::filesystem::create_hard_link(first, directory / array.key(i));
+  }
+  auto opened = Array::open(store).value();
+  auto device = Device::open(GetParam().device).value();
+  auto buffer = Buffer::allocate(device, array.elements() * 4).value();
+  if (!staged) std::memset(buffer.data(), 1, array.elements() * 4);
+  // Touches a device's memory, which for host-staged is the process's own.
+  if (staged) {
+    ASSERT_TRUE(opened.read({}, {buffer.data(), {array.elements()}, {}}, device).ok());
+  }
+  if (!reset_peak()) GTEST_SKIP() << "the kernel does not let the peak be reset";
+  const std::uint64_t before = status_bytes("VmRSS");
+  ASSERT_GT(before, array.elements() * 4);
+  // A context of its own, so that what the first read left pooled is not what is measured.
+  auto fresh = Context::create(options).value();
+  auto again = Array::open(Store::open(fresh, directory.path()).value()).value();
+  Stats stats;
+  const Status status = again.read({}, {buffer.data(), {array.elements()}, {}}, device, {}, &stats);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  const std::uint64_t grown = status_bytes("VmHWM") - before;
+  EXPECT_EQ(stats.chunks, array.chunks);
+  EXPECT_GE(stats.decoded_bytes, 100 * kBudget);
+  // host-staged keeps its "device" slabs in this process too.
+  EXPECT_LE(static_cast<double>(grown), 1.1 * static_cast<double>(kBudget) + (staged ? kBudget : 0));
+  RecordProperty("grown_bytes", std::to_string(grown));
+}
+
+std::vector<Variant> variants() {
+  std::vector<Variant> out;
+  for (const char* device : {"host", "host-staged"}) {
+    for (const char* engine : {"auto", "io_uring", "threads"}) {
+      for (const Layout layout : {Layout::kRaw, Layout::kZstd}) out.push_back({device, engine, layout});
+    }
+  }
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MemoryBudget, ::testing::ValuesIn(variants()), [](const auto& about) {
+  std::string name =
+      std::string(about.param.device) + "_" + about.param.engine + "_" + testing::layout_name(about.param.layout);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace headrace

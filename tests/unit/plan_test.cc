@@ -1,0 +1,83 @@
+// Property: what a read of very many chunks holds in memory is a matter of its waves.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include <headrace/array.h>
+
+#include "support/alloc_counter.h"
+#include "support/raw_array.h"
+
+namespace headrace {
+namespace {
+
+// An array of `chunks` chunks of one element, none of them stored, read with a step that visits each chunk.
+std::uint64_t allocated_bytes(std::uint64_t chunks, bool sharded, std::uint64_t& waves) {
+  ContextOptions options;
+  options.threads = 1;
+  options.wave_bytes = sharded ? 4096 : 65536;   // an absent shard is one task
+  auto context = Context::create(options).value();
+  auto store = Store::open(context, "memory://plan" + std::to_string(chunks) + (sharded ? "s" : "")).value();
+  auto device = Device::open("host").value();
+  const std::string n = std::to_string(chunks);
+  const std::string bytes = R"({"name":"bytes","configuration":{"endian":"little"}})";
+  EXPECT_TRUE(testing::put_text(*store.impl(), "zarr.json",
+                                R"({"zarr_format":3,"node_type":"array","shape":[)" + n +
+                                    R"(],"data_type":"uint32","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[)" +
+                                    (sharded ? "100" : "1") +
+                                    R"(]}},"chunk_key_encoding":{"name":"default"},"fill_value":7,"codecs":[)" +
+                                    (sharded ? R"({"name":"sharding_indexed","configuration":{"chunk_shape":[1],"codecs":[)" +
+                                                   bytes + R"(],"index_codecs":[)" + bytes + "]}}"
+                                             : bytes) +
+                                    "]}")
+                  .ok());
+  auto array = Array::open(store).value();
+  std::vector<std::uint32_t> got(chunks, 0);
+  const TensorView tensor{reinterpret_cast<std::byte*>(got.data()), {chunks}, {}};
+  Stats stats;
+  const support::AllocScope scope;
+  const Status status = array.read({}, tensor, device, {}, &stats);
+  const std::uint64_t allocated = scope.bytes();
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(std::count(got.begin(), got.end(), 7u), static_cast<std::ptrdiff_t>(chunks));
+  waves = stats.waves;
+  return allocated;
+}
+
+TEST(Plan, MemoryDoesNotGrowWithTheNumberOfChunks) {
+  if (!support::kAllocCounterWorks) GTEST_SKIP() << "sanitizers keep malloc for themselves";
+  for (const bool sharded : {false, true}) {
+    SCOPED_TRACE(sharded ? "sharded" : "a chunk an object");
+    std::uint64_t few_waves = 0, many_waves = 0;
+    const std::uint64_t few = allocated_bytes(100'000, sharded, few_waves);
+    const std::uint64_t many = allocated_bytes(1'000'000, sharded, many_waves);
+    EXPECT_GT(many_waves, few_waves);
+    EXPECT_LE(many, few + 4096) << few_waves << " and " << many_waves << " waves";
+    RecordProperty(sharded ? "sharded_bytes" : "bytes", std::to_string(many));
+  }
+}
+
+// 10^12 chunks, of which a few are asked for: the rest costs nothing.
+TEST(Plan, OnlySelectedChunksCost) {
+  ContextOptions options;
+  options.threads = 1;
+  auto context = Context::create(options).value();
+  auto store = Store::open(context, "memory://plan-huge").value();
+  auto device = Device::open("host").value();
+  ASSERT_TRUE(testing::put_text(*store.impl(), "zarr.json",
+                                R"({"zarr_format":3,"node_type":"array","shape":[1000000000000],"data_type":"uint32",
+    "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[1]}},"chunk_key_encoding":{"name":"default"},
+    "fill_value":9,"codecs":[{"name":"bytes","configuration":{"endian":"little"}}]})")
+                  .ok());
+  auto array = Array::open(store).value();
+  std::vector<std::uint32_t> got(100, 0);
+  auto selection = parse_selection("::10000000000").value();
+  Stats stats;
+  ASSERT_TRUE(array.read(selection, {reinterpret_cast<std::byte*>(got.data()), {100}, {}}, device, {}, &stats).ok());
+  EXPECT_EQ(stats.missing_chunks, 100u);
+  EXPECT_EQ(std::count(got.begin(), got.end(), 9u), 100);
+}
+
+}  // namespace
+}  // namespace headrace
