@@ -31,7 +31,9 @@ struct Fixture {
     options.threads = 1;
     context = Context::create(options).value();
     store = Store::open(*context, sharded ? "memory://sharded" : "memory://chunks").value();
-    testing::RawArray about{.shape = {4 * kSide, 4 * kSide}, .chunk = {4, 4}};
+    testing::RawArray about;
+    about.shape = {4 * kSide, 4 * kSide};
+    about.chunk = {4, 4};
     about.missing_every = 1;
     if (sharded) {
       about.chunk = {400, 400};
