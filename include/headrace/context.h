@@ -22,7 +22,7 @@ struct ContextOptions {
   std::size_t host_budget_bytes = std::size_t{512} << 20;    // pinned slabs and decode buffers together
   std::size_t device_budget_bytes = std::size_t{1} << 30;    // slabs in device memory, the tensors excluded
   std::size_t wave_bytes = std::size_t{32} << 20;            // decoded bytes a wave aims at
-  unsigned waves = 3;                // in flight
+  unsigned waves = 4;                // in flight
   bool allow_direct = true;          // O_DIRECT for cold ranges
 };
 

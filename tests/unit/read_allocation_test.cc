@@ -62,6 +62,7 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
     ContextOptions options;
     options.threads = v.threads;
     options.engine = v.engine;
+    options.waves = 3;
     options.wave_bytes = kWaveChunks * 256;
     options.host_budget_bytes = std::size_t{64} << 20;
     auto made = Context::create(options);
