@@ -43,7 +43,12 @@ ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_
     return GroupResult::kDone;
   }
   if (group.source != kNoSource) {
-    return read_group(wave, group_index, *wave.tasks.sources[group.source].object, group.offset, group.length, lane);
+    const Source& source = wave.tasks.sources[group.source];
+    if (source.object == nullptr) {
+      fail_group(wave, group_index, lane, source.failure);
+      return GroupResult::kDone;
+    }
+    return read_group(wave, group_index, *source.object, group.offset, group.length, lane);
   }
   const Task& task = wave.tasks.tasks[group.first_task];
   describe(group, task, lane);

@@ -40,8 +40,9 @@ struct Group {
 
 // An object that several groups of a wave share.
 struct Source {
-  std::shared_ptr<store::Object> object;
+  std::shared_ptr<store::Object> object;    // null: unusable, `failure` says why
   std::shared_ptr<const std::string> key;   // shares its owner with others: made once for an object
+  Status failure;
 };
 
 // Filled by the plan, kept and reused by the wave. Vectors keep their capacity.

@@ -123,7 +123,11 @@ class ShardPlan final : public ArrayPlan {
     while (wave.tasks.size() < wave.max_tasks) {
       if (cursor_ == pending_.size()) {
         if (next_shard_ == shards_) return false;
-        HEADRACE_TRY(load_shard(next_shard_++));
+        if (Status status = load_shard(next_shard_++); !status.ok()) {
+          if (status.code() == Code::kResourceExhausted) return status;
+          emit_failure(wave, std::move(status));
+          continue;
+        }
       }
       emit_groups(wave);
     }
@@ -202,12 +206,24 @@ class ShardPlan final : public ArrayPlan {
     return {};
   }
 
+  // A shard that cannot be used is one task that fails, like a bad chunk: the others are read.
+  void emit_failure(WaveTasks& wave, Status status) {
+    Group group;
+    group.ordinal = shard_ordinal_;
+    group.first_task = static_cast<std::uint32_t>(wave.tasks.size());
+    group.task_count = 1;
+    group.source = static_cast<std::uint32_t>(wave.sources.size());
+    wave.sources.push_back({nullptr, std::make_shared<const std::string>(key_), std::move(status)});
+    wave.tasks.push_back({kWholeShard, 0, kWholeObject});
+    wave.groups.push_back(group);
+  }
+
   // Moves tasks from pending_ into groups until the wave or the shard is through.
   void emit_groups(WaveTasks& wave) {
     std::uint32_t source = kNoSource;
     if (shard_ != nullptr) {
       source = static_cast<std::uint32_t>(wave.sources.size());
-      wave.sources.push_back({shard_->object, {shard_, &shard_->key}});
+      wave.sources.push_back({shard_->object, {shard_, &shard_->key}, {}});
     }
     while (cursor_ < pending_.size() && wave.tasks.size() < wave.max_tasks) {
       Group group;

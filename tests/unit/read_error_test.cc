@@ -233,6 +233,30 @@ TEST(ReadErrors, ABadShardIndexNamesTheShard) {
   EXPECT_EQ(status.layer(), Layer::kZarr);
   EXPECT_EQ(status.key(), array.key(20));
   EXPECT_TRUE(status.offset().has_value());
+
+  // The other shards are exact, on a device as well.
+  const auto expected = array.expected();
+  for (const char* name : {"host", "host-staged"}) {
+    Reader other(directory.path(), name, 2);
+    auto buffer = Buffer::allocate(*other.device, array.elements() * 4).value();
+    auto again = Array::open(*other.store).value();
+    auto completion = read_all(other, again, buffer, true);
+    ASSERT_TRUE(completion.ok()) << completion.status().to_string();
+    ASSERT_TRUE(completion->wait().ok());
+    ASSERT_EQ(completion->errors().size(), 1u);
+    const ChunkError& error = completion->errors()[0];
+    EXPECT_EQ(error.key, array.key(20));
+    EXPECT_EQ(error.status.code(), Code::kCorrupt);
+    EXPECT_EQ(error.offset, status.offset().value());
+    EXPECT_EQ(error.length, 16 * array.shard_chunks);
+    ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size() * 4).ok());
+    for (std::uint64_t i = 0; i < got.size(); ++i) {
+      if (i / (array.chunk_elements * array.shard_chunks) != 20 / array.shard_chunks) {
+        ASSERT_EQ(got[i], expected[i]) << "element " << i;
+      }
+    }
+    EXPECT_EQ(completion->stats().chunks, kChunks - array.shard_chunks);
+  }
 }
 
 TEST(ReadErrors, WhatCannotBeAskedForIsRefused) {
