@@ -1,18 +1,16 @@
 #include "pinned_memory.h"
 
-#include <linux/mempolicy.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <new>
 
 #include "base/checked.h"
+#include "base/numa.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23  // Linux 5.14
@@ -22,17 +20,6 @@ namespace headrace::device::cuda {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-
-// The system call itself: libnuma writes to stderr when a container refuses it, and its static form has no
-// position-independent code.
-void prefer_node(void* base, std::size_t bytes, int node) noexcept {
-  std::array<unsigned long, 16> mask{};
-  constexpr std::size_t kBits = 8 * sizeof(unsigned long);
-  const auto n = static_cast<std::size_t>(node);
-  if (n >= mask.size() * kBits) return;
-  mask[n / kBits] = 1ul << (n % kBits);
-  (void)syscall(SYS_mbind, base, bytes, MPOL_PREFERRED, mask.data(), mask.size() * kBits, 0);
-}
 
 Status no_memory(std::size_t bytes, int error) {
   return Status(Code::kResourceExhausted, Layer::kDevice,
@@ -76,7 +63,7 @@ Result<std::byte*> PinnedMemory::allocate(std::size_t bytes, int numa_node, bool
       base = reinterpret_cast<void*>(aligned);
       madvise(base, body, MADV_HUGEPAGE);
     }
-    if (numa_node >= 0) prefer_node(base, body, numa_node);
+    if (numa_node >= 0) base::prefer_numa_node(base, body, numa_node);
     if (madvise(base, body, MADV_POPULATE_WRITE) != 0 && errno == ENOMEM) {
       munmap(base, body);
       return no_memory(bytes, ENOMEM);

@@ -1,9 +1,7 @@
 #include "host_memory.h"
 
-#include <linux/mempolicy.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,6 +15,7 @@
 
 #include "base/checked.h"
 #include "base/fault.h"
+#include "base/numa.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23  // Linux 5.14
@@ -81,16 +80,6 @@ int injected([[maybe_unused]] const char* point) noexcept {
 
 void advise_huge(void* base, std::size_t bytes) noexcept {
   if (bytes >= kHugePage) madvise(base, bytes, MADV_HUGEPAGE);  // refused where huge pages are off: no harm
-}
-
-// The system call itself: libnuma writes to stderr when a container refuses it.
-void prefer_node(void* base, std::size_t bytes, int node) noexcept {
-  std::array<unsigned long, 16> mask{};
-  constexpr std::size_t kBits = 8 * sizeof(unsigned long);
-  const auto n = static_cast<std::size_t>(node);
-  if (n >= mask.size() * kBits) return;
-  mask[n / kBits] = 1ul << (n % kBits);
-  (void)syscall(SYS_mbind, base, bytes, MPOL_PREFERRED, mask.data(), mask.size() * kBits, 0);
 }
 
 // An anonymous mapping that starts on a multiple of `align`.
@@ -181,7 +170,7 @@ Result<std::byte*> map_pinned_memory(std::size_t bytes, int numa_node) {
   mapping.base = map_aligned(body, body >= kHugePage ? kHugePage : page);
   if (mapping.base == nullptr) return no_memory("staging memory", bytes, errno);
   advise_huge(mapping.base, body);
-  if (numa_node >= 0) prefer_node(mapping.base, body, numa_node);
+  if (numa_node >= 0) base::prefer_numa_node(mapping.base, body, numa_node);
   // Slabs are used again and again: their page faults are taken once, here. Where the kernel cannot, the first use does.
   if (madvise(mapping.base, body, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
     const int error = errno;

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include <headrace/export.h>
+
 namespace headrace {
 
 struct Stats {
@@ -37,5 +39,8 @@ struct Stats {
   std::string engine;                  // "io_uring", ...
   std::string path;                    // one phrase: "io_uring direct", "buffered (page cache)", "memory", mixed paths joined by " + "
 };
+
+// The sum of two reads: counts and seconds are added, `path` names the paths of both, `engine` is the one named last.
+HEADRACE_API Stats& operator+=(Stats& total, const Stats& part);
 
 }  // namespace headrace

@@ -172,22 +172,28 @@ HEADRACE_AVX2 std::size_t unshuffle4_avx2(const std::byte* const* planes, std::s
   return i;
 }
 
+// Byte j of eight rows to eight bytes side by side, within each half.
+HEADRACE_AVX2 inline void interleave_8_avx2(__m256i* v) {
+  __m256i w[8];
+  HEADRACE_UNROLL
+  for (int round = 0; round < 3; ++round) {
+    HEADRACE_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      w[2 * j] = _mm256_unpacklo_epi8(v[j], v[j + 4]);
+      w[2 * j + 1] = _mm256_unpackhi_epi8(v[j], v[j + 4]);
+    }
+    HEADRACE_UNROLL
+    for (int j = 0; j < 8; ++j) v[j] = w[j];
+  }
+}
+
 HEADRACE_AVX2 std::size_t unshuffle8_avx2(const std::byte* const* planes, std::size_t items, std::byte* dst) {
   std::size_t i = 0;
   for (; i + 32 <= items; i += 32) {
-    __m256i v[8], w[8];
+    __m256i v[8];
     HEADRACE_UNROLL
     for (int j = 0; j < 8; ++j) v[j] = load256(planes[j] + i);
-    HEADRACE_UNROLL
-    for (int round = 0; round < 3; ++round) {
-      HEADRACE_UNROLL
-      for (int j = 0; j < 4; ++j) {
-        w[2 * j] = _mm256_unpacklo_epi8(v[j], v[j + 4]);
-        w[2 * j + 1] = _mm256_unpackhi_epi8(v[j], v[j + 4]);
-      }
-      HEADRACE_UNROLL
-      for (int j = 0; j < 8; ++j) v[j] = w[j];
-    }
+    interleave_8_avx2(v);
     // v[m] holds elements 2 m, 2 m + 1 in its low half and 16 + those in its high half.
     HEADRACE_UNROLL
     for (int m = 0; m < 4; ++m) {
@@ -209,19 +215,10 @@ HEADRACE_AVX2 inline __m256i transpose_8x8_avx2(__m256i x) {
 
 // 256 elements: 32 columns of 8 rows.
 HEADRACE_AVX2 void gather_bits_avx2(const std::byte* rows, std::size_t row_bytes, std::byte* plane) {
-  __m256i v[8], w[8];
+  __m256i v[8];
   HEADRACE_UNROLL
   for (std::size_t k = 0; k < 8; ++k) v[k] = load256(rows + k * row_bytes);
-  HEADRACE_UNROLL
-  for (int round = 0; round < 3; ++round) {
-    HEADRACE_UNROLL
-    for (int j = 0; j < 4; ++j) {
-      w[2 * j] = _mm256_unpacklo_epi8(v[j], v[j + 4]);
-      w[2 * j + 1] = _mm256_unpackhi_epi8(v[j], v[j + 4]);
-    }
-    HEADRACE_UNROLL
-    for (int j = 0; j < 8; ++j) v[j] = w[j];
-  }
+  interleave_8_avx2(v);
   HEADRACE_UNROLL
   for (int j = 0; j < 8; ++j) v[j] = transpose_8x8_avx2(v[j]);
   HEADRACE_UNROLL

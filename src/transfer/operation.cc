@@ -14,27 +14,6 @@ constexpr std::size_t kMaxTasksPerWave = 4096;
 
 double seconds_since(std::uint64_t start_ns) { return static_cast<double>(base::now_ns() - start_ns) * 1e-9; }
 
-void add(Stats& into, const Stats& from) {
-  into.chunks += from.chunks;
-  into.missing_chunks += from.missing_chunks;
-  into.requests += from.requests;
-  into.objects_opened += from.objects_opened;
-  into.stored_bytes += from.stored_bytes;
-  into.read_bytes += from.read_bytes;
-  into.bus_bytes += from.bus_bytes;
-  into.decoded_bytes += from.decoded_bytes;
-  into.direct_bytes += from.direct_bytes;
-  into.engine_bytes += from.engine_bytes;
-  into.buffered_bytes += from.buffered_bytes;
-  into.memory_bytes += from.memory_bytes;
-  into.plan_seconds += from.plan_seconds;
-  into.open_seconds += from.open_seconds;
-  into.read_seconds += from.read_seconds;
-  into.decode_seconds += from.decode_seconds;
-  into.assemble_seconds += from.assemble_seconds;
-  into.copy_seconds += from.copy_seconds;
-}
-
 std::string describe_path(const Stats& stats, const std::string& engine) {
   std::string path;
   const auto join = [&path](const std::string& part) { path += (path.empty() ? "" : " + ") + part; };
@@ -519,7 +498,7 @@ bool ReadOperation::complete_locked() {
     if (wave->state != WaveState::kFree) return false;
   }
   ending_ = true;
-  for (const auto& lane : lanes_) add(stats_, lane->stats);
+  for (const auto& lane : lanes_) stats_ += lane->stats;
   Result<IoService*> service(Status::out_of_memory());
   if (stats_.direct_bytes + stats_.engine_bytes > 0) service = resources_.io();
   try {

@@ -102,7 +102,7 @@ void check_array(const std::string& label, const headrace::Node& node, const Exp
   if (Status status = read_all(*node.array, device, bytes, stats); !status.ok()) {
     return outcome.fail(label + ": " + status.to_string());
   }
-  demo::add(outcome.total, stats);
+  outcome.total += stats;
   std::printf("      %llu chunk%s by %s: %s\n", static_cast<unsigned long long>(stats.chunks),
               stats.chunks == 1 ? "" : "s", stats.path.empty() ? "(path not reported)" : stats.path.c_str(),
               demo::describe_bytes(stats).c_str());

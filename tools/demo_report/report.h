@@ -21,6 +21,4 @@ std::string describe_bytes(const headrace::Stats& stats);
 // "plan 10 us | open 31 us | read 92 us, 6.1 GB/s stored | ..."
 std::string describe_stages(const headrace::Stats& stats);
 
-void add(headrace::Stats& total, const headrace::Stats& part);
-
 }  // namespace demo

@@ -74,7 +74,6 @@ Result<Context> make_context(const CommonOptions& options);
 
 // Every field of Stats, by its name there.
 void write_stats(JsonWriter& json, const Stats& stats);
-void add_stats(Stats& total, const Stats& part);
 std::string stats_table(const Stats& stats);
 
 }  // namespace headrace::cli

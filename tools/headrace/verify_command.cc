@@ -110,7 +110,7 @@ Status verify_array(const Array& array, const std::string& path, const Device& d
     };
     HEADRACE_TRY_ASSIGN(Completion reading, array.read_async(selection, tensor, device, options));
     const Status status = reading.wait();
-    add_stats(report.stats, reading.stats());
+    report.stats += reading.stats();
     for (const ChunkError& error : reading.errors()) {
       if (!seen.insert({error.key, error.offset, error.length}).second) continue;
       report.bad_chunks.push_back({path, error});
