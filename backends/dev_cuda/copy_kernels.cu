@@ -1,8 +1,7 @@
-#include "copy_kernels.h"
-
 #include <algorithm>
 
 #include "copy_kernels.cuh"
+#include "copy_kernels.h"
 
 namespace headrace::device::cuda {
 namespace {
@@ -36,7 +35,8 @@ cudaError_t launch_move_pieces(const PieceItem* items, std::uint32_t count, int 
   const unsigned blocks = std::min((count + warps - 1) / warps, 2 * static_cast<unsigned>(multiprocessors));
   unsigned n = count;
   void* arguments[] = {&items, &n};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&move_pieces), dim3(blocks), dim3(kThreads), arguments, 0, stream);
+  return cudaLaunchKernel(reinterpret_cast<const void*>(&move_pieces), dim3(blocks), dim3(kThreads), arguments, 0,
+                          stream);
 }
 
 cudaError_t launch_assemble(const BoxItem* items, const std::uint32_t* first_unit, std::uint32_t count,

@@ -13,7 +13,8 @@ namespace headrace::device::cuda {
 cudaError_t probe_kernels() noexcept;
 
 // All pointers are to memory the current device can reach; items and first_unit to device memory, 16-byte aligned.
-cudaError_t launch_move_pieces(const PieceItem* items, std::uint32_t count, int multiprocessors, cudaStream_t stream) noexcept;
+cudaError_t launch_move_pieces(const PieceItem* items, std::uint32_t count, int multiprocessors,
+                               cudaStream_t stream) noexcept;
 cudaError_t launch_assemble(const BoxItem* items, const std::uint32_t* first_unit, std::uint32_t count,
                             std::uint32_t units, const std::byte* pattern, int multiprocessors,
                             cudaStream_t stream) noexcept;

@@ -8,11 +8,11 @@
 #include <new>
 #include <vector>
 
+#include "base/checked.h"
 #include "base/fork_generation.h"
 #include "copy_kernels.h"
 #include "cuda_error.h"
 #include "pinned_memory.h"
-#include "base/checked.h"
 #include "upload_ring.h"
 
 namespace headrace::device::cuda {
@@ -75,7 +75,7 @@ struct CudaStream final : Stream {
   const unsigned generation = base::fork_generation();
   const int ordinal;
   const cudaStream_t stream;
-  const cudaEvent_t foreign;   // recorded on the caller's streams
+  const cudaEvent_t foreign;  // recorded on the caller's streams
   std::unique_ptr<UploadRing> ring;
   // Kept between waves for their capacity.
   BoxList boxes;
@@ -246,12 +246,11 @@ class CudaDevice final : public Device {
       std::memcpy(slot.host + items_bytes + units_bytes, list.pattern.data(), list.pattern.size());
     }
     HEADRACE_TRY(ours.ring->send(bytes));
-    return health_.check(
-        launch_assemble(reinterpret_cast<const BoxItem*>(slot.device),
-                        reinterpret_cast<const std::uint32_t*>(slot.device + items_bytes),
-                        static_cast<std::uint32_t>(list.items.size()), list.units(),
-                        slot.device + items_bytes + units_bytes, multiprocessors_, ours.stream),
-        "launching the assembly");
+    return health_.check(launch_assemble(reinterpret_cast<const BoxItem*>(slot.device),
+                                         reinterpret_cast<const std::uint32_t*>(slot.device + items_bytes),
+                                         static_cast<std::uint32_t>(list.items.size()), list.units(),
+                                         slot.device + items_bytes + units_bytes, multiprocessors_, ours.stream),
+                         "launching the assembly");
   }
 
   Status record(Event& event, Stream& stream) override {
@@ -361,7 +360,9 @@ class CudaDevice final : public Device {
         for (std::size_t i = 0; i < stream.small.size();) {
           const PieceItem& first = stream.small[i];
           std::size_t bytes = first.bytes, j = i + 1;
-          for (; j < stream.small.size() && stream.small[j].src == first.src + bytes && stream.small[j].dst == first.dst + bytes; ++j) {
+          for (; j < stream.small.size() && stream.small[j].src == first.src + bytes &&
+                 stream.small[j].dst == first.dst + bytes;
+               ++j) {
             bytes += stream.small[j].bytes;
           }
           stream.batch_src.push_back(first.src);
@@ -381,8 +382,9 @@ class CudaDevice final : public Device {
   Status copy_large(CudaStream& stream, cudaMemcpyKind kind) {
     const std::size_t count = stream.batch_bytes.size();
     if (count > kFewPieces && batch_works_) {
-      return health_.check(batch(stream.batch_dst.data(), stream.batch_src.data(), stream.batch_bytes.data(), count, stream.stream),
-                           "queueing a batch of copies");
+      return health_.check(
+          batch(stream.batch_dst.data(), stream.batch_src.data(), stream.batch_bytes.data(), count, stream.stream),
+          "queueing a batch of copies");
     }
     for (std::size_t i = 0; i < count; ++i) {
       HEADRACE_TRY(health_.check(
@@ -398,10 +400,10 @@ class CudaDevice final : public Device {
     HEADRACE_TRY_ASSIGN(const UploadRing::Slot slot, stream.ring->acquire(bytes));
     std::memcpy(slot.host, stream.small.data(), bytes);
     HEADRACE_TRY(stream.ring->send(bytes));
-    return health_.check(launch_move_pieces(reinterpret_cast<const PieceItem*>(slot.device),
-                                            static_cast<std::uint32_t>(stream.small.size()), multiprocessors_,
-                                            stream.stream),
-                         "launching the gathering of pieces");
+    return health_.check(
+        launch_move_pieces(reinterpret_cast<const PieceItem*>(slot.device),
+                           static_cast<std::uint32_t>(stream.small.size()), multiprocessors_, stream.stream),
+        "launching the gathering of pieces");
   }
 
   const int ordinal_;
@@ -410,7 +412,7 @@ class CudaDevice final : public Device {
   PinnedMemory pinned_{health_};
   DeviceInfo info_;
   int multiprocessors_ = 1;
-  bool kernels_reach_host_ = false;   // pinned memory has one address for both processors
+  bool kernels_reach_host_ = false;  // pinned memory has one address for both processors
   bool may_register_ = false;
   bool batch_works_ = false;
 };
@@ -435,7 +437,8 @@ Status count_devices(int& devices) {
       return refuse("there is an NVIDIA driver but no GPU that this process may use (CUDA_VISIBLE_DEVICES, container)");
     case cudaErrorInsufficientDriver:
       if (driver == 0) return refuse("there is no NVIDIA driver on this machine (libcuda.so.1)");
-      return refuse("the NVIDIA driver is too old: it supports CUDA " + text(driver) + ", this build needs " + text(runtime));
+      return refuse("the NVIDIA driver is too old: it supports CUDA " + text(driver) + ", this build needs " +
+                    text(runtime));
     case cudaErrorInitializationError:
       return refuse("CUDA cannot start in this process; in a child of fork() start it with exec or spawn");
     default:

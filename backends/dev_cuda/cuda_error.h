@@ -2,11 +2,10 @@
 #pragma once
 
 #include <cuda_runtime_api.h>
+#include <headrace/status.h>
 
 #include <atomic>
 #include <string_view>
-
-#include <headrace/status.h>
 
 namespace headrace::device::cuda {
 

@@ -47,7 +47,8 @@ std::vector<std::string> search_directories() {
     add_around(list, realpath(self.dli_fname, resolved) != nullptr ? resolved : self.dli_fname);
   }
   char program[PATH_MAX];
-  if (const ssize_t n = readlink("/proc/self/exe", program, sizeof program); n > 0 && n < static_cast<ssize_t>(sizeof program)) {
+  if (const ssize_t n = readlink("/proc/self/exe", program, sizeof program);
+      n > 0 && n < static_cast<ssize_t>(sizeof program)) {
     add_around(list, std::string_view(program, static_cast<std::size_t>(n)));
   }
   add_unique(list, HEADRACE_PLUGIN_INSTALL_DIR);

@@ -54,7 +54,8 @@ std::string message_with(const char* directory, bool& loaded) {
   close(pipe_ends[1]);
   std::string text;
   char buffer[4096];
-  for (ssize_t n; (n = read(pipe_ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(n));
+  for (ssize_t n; (n = read(pipe_ends[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(n));
   close(pipe_ends[0]);
   int status = 0;
   waitpid(child, &status, 0);

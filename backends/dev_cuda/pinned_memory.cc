@@ -33,7 +33,8 @@ int numa_node_of(const std::string& pci_bus_id) noexcept {
   try {
     if (access("/sys/devices/system/node/node1", F_OK) != 0) return -1;
     std::string path = "/sys/bus/pci/devices/" + pci_bus_id + "/numa_node";
-    std::transform(path.begin(), path.end(), path.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::transform(path.begin(), path.end(), path.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     int node = -1;
     if (FILE* file = std::fopen(path.c_str(), "re"); file != nullptr) {
       if (std::fscanf(file, "%d", &node) != 1) node = -1;
@@ -53,7 +54,8 @@ Result<std::byte*> PinnedMemory::allocate(std::size_t bytes, int numa_node, bool
   const std::size_t body = base::align_up(std::max<std::size_t>(bytes, 1), page);
   if (may_register) {
     const std::size_t slack = body >= kHugePage ? kHugePage : 0;
-    void* base = mmap(nullptr, body + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* base =
+        mmap(nullptr, body + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) return no_memory(bytes, errno);
     if (slack != 0) {
       const auto start = reinterpret_cast<std::uintptr_t>(base);

@@ -37,7 +37,8 @@ Status UploadRing::grow(Buffer& buffer, std::size_t bytes) {
 
 Result<UploadRing::Slot> UploadRing::acquire(std::size_t bytes) {
   std::size_t next = buffers_.empty() ? 0 : (current_ + 1) % buffers_.size();
-  const bool busy = !buffers_.empty() && buffers_[next].bytes != 0 && cudaEventQuery(buffers_[next].copied) == cudaErrorNotReady;
+  const bool busy =
+      !buffers_.empty() && buffers_[next].bytes != 0 && cudaEventQuery(buffers_[next].copied) == cudaErrorNotReady;
   if (buffers_.empty() || (busy && buffers_.size() < kMostBuffers)) {
     try {
       // Behind the newest, so that the oldest is still the next in turn.

@@ -1,7 +1,7 @@
 // Descriptor lists on their way to a kernel: a few pinned and device buffers per stream, used in turn.
 //
-// A slot's host half is free again once its copy to the device has run, which an event tells; its device half is ordered
-// by the stream. Nothing is allocated once the ring has seen the largest wave and the deepest queue.
+// A slot's host half is free again once its copy to the device has run, which an event tells; its device half is
+// ordered by the stream. Nothing is allocated once the ring has seen the largest wave and the deepest queue.
 #pragma once
 
 #include <cuda_runtime_api.h>

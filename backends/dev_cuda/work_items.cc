@@ -61,7 +61,7 @@ void BoxList::add(const Box& original, const ElementOp& op) {
   Box box = original;
   normalize(box);
   if (box.rank == 1 && box.dim[0].extent == 0) return;
-  if (box.rank > kMaxRank - 2) {   // room for the dimensions added below
+  if (box.rank > kMaxRank - 2) {  // room for the dimensions added below
     for (std::uint64_t i = 0; i < box.dim[0].extent; ++i) add(slice_of(box, i), op);
     return;
   }
@@ -122,7 +122,8 @@ void BoxList::add_words(Box& box, std::uint32_t size, std::uint32_t width, std::
              at(box, box.rank - 1).extent >= 8) {
     for (int i = 0; i < box.rank - 1; ++i) {
       BoxDim& dim = at(box, i);
-      if (dim.extent < 8 || (dim.src_stride_bytes != size && dim.src_stride_bytes != -static_cast<std::int64_t>(size))) {
+      if (dim.extent < 8 ||
+          (dim.src_stride_bytes != size && dim.src_stride_bytes != -static_cast<std::int64_t>(size))) {
         continue;
       }
       if (dim.src_stride_bytes < 0) {

@@ -38,16 +38,16 @@ inline constexpr std::uint32_t kShortestRowBytes = 512;
 constexpr std::uint32_t tile_side(std::uint32_t word_bytes) { return word_bytes >= 4 ? 32 : 64; }
 
 struct BoxItem {
-  const unsigned char* src;      // null: fill
+  const unsigned char* src;  // null: fill
   unsigned char* dst;
-  std::uint64_t count;           // row segments, words or tiles
-  std::uint32_t mode;            // BoxMode
-  std::uint32_t word_bytes;      // 1, 2, 4, 8, 16; every address and stride is a multiple
-  std::uint32_t swap_width;      // 1, or bytes reversed in groups of this many within a word
-  std::uint32_t rank;            // >= 1; tiles: >= 2
-  std::uint32_t pattern_words;   // fill: words after which the pattern repeats along the last dimension
-  std::uint32_t segments;        // rows: segments per row
-  std::uint32_t per_unit;        // rows: segments per unit
+  std::uint64_t count;          // row segments, words or tiles
+  std::uint32_t mode;           // BoxMode
+  std::uint32_t word_bytes;     // 1, 2, 4, 8, 16; every address and stride is a multiple
+  std::uint32_t swap_width;     // 1, or bytes reversed in groups of this many within a word
+  std::uint32_t rank;           // >= 1; tiles: >= 2
+  std::uint32_t pattern_words;  // fill: words after which the pattern repeats along the last dimension
+  std::uint32_t segments;       // rows: segments per row
+  std::uint32_t per_unit;       // rows: segments per unit
   std::uint32_t reserved;
   std::uint64_t extent[kItemRank];
   std::int64_t src_stride[kItemRank];
@@ -57,8 +57,8 @@ struct BoxItem {
 // The boxes of one launch. Kept between launches: nothing is allocated once it has been as large.
 struct BoxList {
   std::vector<BoxItem> items;
-  std::vector<std::uint32_t> first_unit;   // of each item, and the total at the end
-  std::vector<std::byte> pattern;          // the fill element, repeated to 16 bytes or more
+  std::vector<std::uint32_t> first_unit;  // of each item, and the total at the end
+  std::vector<std::byte> pattern;         // the fill element, repeated to 16 bytes or more
 
   void clear();
   void set_pattern(const std::byte* fill, std::uint32_t element_bytes);

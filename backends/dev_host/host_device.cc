@@ -205,7 +205,8 @@ class HostDevice final : public Device {
     } catch (const std::bad_alloc&) {
       return Status::out_of_memory();
     } catch (const std::exception& error) {
-      return Status(Code::kResourceExhausted, Layer::kDevice, "cannot start a stream's thread").with_cause(error.what());
+      return Status(Code::kResourceExhausted, Layer::kDevice, "cannot start a stream's thread")
+          .with_cause(error.what());
     }
   }
   Result<std::unique_ptr<Event>> create_event() override {
@@ -273,7 +274,8 @@ class HostDevice final : public Device {
  private:
   Status usable() const {
     if (generation_ != base::fork_generation()) {
-      return Status(Code::kForked, Layer::kDevice, "a device opened before fork() was used in the child; open it again");
+      return Status(Code::kForked, Layer::kDevice,
+                    "a device opened before fork() was used in the child; open it again");
     }
     if (lost_.load(std::memory_order_relaxed)) return lost();
     return {};

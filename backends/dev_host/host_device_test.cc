@@ -82,10 +82,13 @@ TEST_P(HostDeviceTest, EveryFaultPointGivesATypedFailure) {
             Code::kResourceExhausted);
   EXPECT_EQ(code_with("dev_host.record", EIO, [&] { return device_->record(**event, **stream).code(); }), Code::kIo);
   EXPECT_EQ(code_with("dev_host.synchronize", EIO, [&] { return device_->synchronize(**event).code(); }), Code::kIo);
-  EXPECT_EQ(code_with("dev_host.assemble", EIO,
-                      [&] { return device_->assemble({}, ElementOp{}, nullptr, **stream).code(); }),
-            Code::kIo);
-  EXPECT_EQ(code_with("dev_host.copy", ENODEV, [&] { return device_->copy_to_device({&piece, 1}, **stream).code(); }),
+  EXPECT_EQ(
+      code_with("dev_host.assemble", EIO, [&] { return device_->assemble({}, ElementOp{}, nullptr, **stream).code(); }),
+      Code::kIo);
+  EXPECT_EQ(code_with("dev_host.copy", ENODEV,
+                      [&] {
+                        return device_->copy_to_device({&piece, 1}, **stream).code();
+                      }),
             Code::kDeviceLost);
   EXPECT_EQ(device_->allocate(1).status().code(), Code::kDeviceLost) << "once lost, lost for every later call";
 }

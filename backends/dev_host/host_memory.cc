@@ -108,7 +108,8 @@ HostMemoryCounts host_memory_counts() noexcept {
 Result<std::byte*> map_device_memory(std::size_t bytes) {
   if (int error = injected("dev_host.allocate"); error != 0) return no_memory("device memory", bytes, error);
   const std::size_t page = page_bytes();
-  if (bytes / page > static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES))) return no_memory("device memory", bytes, ENOMEM);
+  if (bytes / page > static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)))
+    return no_memory("device memory", bytes, ENOMEM);
   const Guard guard = guard_mode();
   const std::size_t body = base::align_up(bytes == 0 ? std::size_t{1} : bytes, page);
   const std::size_t fence = guard == Guard::kOff ? 0 : page;
@@ -164,14 +165,16 @@ Result<std::byte*> map_pinned_memory(std::size_t bytes, int numa_node) {
   if (int error = injected("dev_host.allocate_pinned"); error != 0) return no_memory("staging memory", bytes, error);
   const std::size_t page = page_bytes();
   // With overcommit the mapping would succeed and the kernel would kill the process while its pages are made.
-  if (bytes / page > static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES))) return no_memory("staging memory", bytes, ENOMEM);
+  if (bytes / page > static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)))
+    return no_memory("staging memory", bytes, ENOMEM);
   const std::size_t body = base::align_up(bytes == 0 ? std::size_t{1} : bytes, page);
   Mapping mapping{nullptr, body, bytes};
   mapping.base = map_aligned(body, body >= kHugePage ? kHugePage : page);
   if (mapping.base == nullptr) return no_memory("staging memory", bytes, errno);
   advise_huge(mapping.base, body);
   if (numa_node >= 0) base::prefer_numa_node(mapping.base, body, numa_node);
-  // Slabs are used again and again: their page faults are taken once, here. Where the kernel cannot, the first use does.
+  // Slabs are used again and again: their page faults are taken once, here. Where the kernel cannot, the first use
+  // does.
   if (madvise(mapping.base, body, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
     const int error = errno;
     munmap(mapping.base, body);

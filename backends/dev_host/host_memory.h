@@ -11,10 +11,10 @@
 // Threads: every call from any thread.
 #pragma once
 
+#include <headrace/status.h>
+
 #include <cstddef>
 #include <cstdint>
-
-#include <headrace/status.h>
 
 namespace headrace::device {
 

@@ -140,7 +140,7 @@ class FileStore final : public Store {
     Fd fd(fault < 0 ? static_cast<int>(fault) : beneath_.open(text.text, kOpenFlags | O_DIRECT));
     if (!fd.ok()) {
       if (fd.error() == EINVAL || fd.error() == EOPNOTSUPP) {
-        return no_direct_;   // asked for each chunk: nothing is allocated
+        return no_direct_;  // asked for each chunk: nothing is allocated
       }
       return failure(fd.error(), key, "cannot open object for direct I/O");
     }

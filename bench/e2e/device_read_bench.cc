@@ -2,8 +2,10 @@
 //
 //   device_read_bench STORE [--device auto] [--repeat 5] [--warmup 1] [--engine auto] [--cold] [--no-direct] [--sha]
 //
-// Prints one JSON object a repetition: every Stats field, and wall seconds around Array::open and the blocking read. The
-// tensor stays allocated. --cold drops the page cache before every read (needs root). With --sha, one line at the end with a checksum of the last tensor (FNV-1a over 64-bit words).
+// Prints one JSON object a repetition: every Stats field, and wall seconds around Array::open and the blocking read.
+// The tensor stays allocated. --cold drops the page cache before every read (needs root). With --sha, one line at the
+// end with a checksum of the last tensor (FNV-1a over 64-bit words).
+#include <headrace/array.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,8 +14,6 @@
 #include <cstdlib>
 #include <string>
 #include <vector>
-
-#include <headrace/array.h>
 
 namespace {
 
@@ -27,7 +27,8 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 void drop_caches() {
   ::sync();
   std::FILE* file = std::fopen("/proc/sys/vm/drop_caches", "w");
-  if (file == nullptr || std::fputs("3\n", file) < 0 || std::fclose(file) != 0) die("--cold needs root: cannot drop the page cache");
+  if (file == nullptr || std::fputs("3\n", file) < 0 || std::fclose(file) != 0)
+    die("--cold needs root: cannot drop the page cache");
 }
 
 }  // namespace
@@ -40,18 +41,31 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     const bool more = i + 1 < argc;
-    if (arg == "--device" && more) device_name = argv[++i];
-    else if (arg == "--repeat" && more) repeat = std::atoi(argv[++i]);
-    else if (arg == "--warmup" && more) warmup = std::atoi(argv[++i]);
-    else if (arg == "--engine" && more) options.engine = argv[++i];
-    else if (arg == "--waves" && more) options.waves = static_cast<unsigned>(std::atoi(argv[++i]));
-    else if (arg == "--wave-mib" && more) options.wave_bytes = static_cast<std::size_t>(std::atoi(argv[++i])) << 20;
-    else if (arg == "--threads" && more) options.threads = static_cast<unsigned>(std::atoi(argv[++i]));
-    else if (arg == "--cold") cold = true;
-    else if (arg == "--no-direct") options.allow_direct = false;
-    else if (arg == "--sha") sum = true;
-    else if (path.empty() && arg[0] != '-') path = arg;
-    else die("usage: device_read_bench STORE [--device auto] [--repeat 5] [--warmup 1] [--engine auto] [--waves N] [--wave-mib N] [--threads N] [--sha]");
+    if (arg == "--device" && more)
+      device_name = argv[++i];
+    else if (arg == "--repeat" && more)
+      repeat = std::atoi(argv[++i]);
+    else if (arg == "--warmup" && more)
+      warmup = std::atoi(argv[++i]);
+    else if (arg == "--engine" && more)
+      options.engine = argv[++i];
+    else if (arg == "--waves" && more)
+      options.waves = static_cast<unsigned>(std::atoi(argv[++i]));
+    else if (arg == "--wave-mib" && more)
+      options.wave_bytes = static_cast<std::size_t>(std::atoi(argv[++i])) << 20;
+    else if (arg == "--threads" && more)
+      options.threads = static_cast<unsigned>(std::atoi(argv[++i]));
+    else if (arg == "--cold")
+      cold = true;
+    else if (arg == "--no-direct")
+      options.allow_direct = false;
+    else if (arg == "--sha")
+      sum = true;
+    else if (path.empty() && arg[0] != '-')
+      path = arg;
+    else
+      die("usage: device_read_bench STORE [--device auto] [--repeat 5] [--warmup 1] [--engine auto] [--waves N] "
+          "[--wave-mib N] [--threads N] [--sha]");
   }
   options.host_budget_bytes = std::size_t{2} << 30;
   auto context = headrace::Context::create(options);
@@ -78,17 +92,18 @@ int main(int argc, char** argv) {
     if (!status.ok()) die(status.to_string());
     if (i < 0) continue;
     std::printf(
-        "{\"device\": \"%s\", \"path\": \"%s\", \"engine\": \"%s\", \"wall_s\": %.6f, \"decoded_gb_s\": %.3f, \"chunks\": %llu, "
+        "{\"device\": \"%s\", \"path\": \"%s\", \"engine\": \"%s\", \"wall_s\": %.6f, \"decoded_gb_s\": %.3f, "
+        "\"chunks\": %llu, "
         "\"waves\": %llu, \"stored_bytes\": %llu, \"read_bytes\": %llu, \"bus_bytes\": %llu, \"decoded_bytes\": %llu, "
         "\"direct_bytes\": %llu, \"engine_bytes\": %llu, \"buffered_bytes\": %llu, \"plan_s\": %.6f, \"open_s\": %.6f, "
         "\"read_s\": %.6f, \"decode_s\": %.6f, \"assemble_s\": %.6f, \"copy_wait_s\": %.6f}\n",
-        device->name().c_str(), s.path.c_str(), s.engine.c_str(), wall, static_cast<double>(s.decoded_bytes) / wall / 1e9,
-        static_cast<unsigned long long>(s.chunks), static_cast<unsigned long long>(s.waves),
-        static_cast<unsigned long long>(s.stored_bytes), static_cast<unsigned long long>(s.read_bytes),
-        static_cast<unsigned long long>(s.bus_bytes), static_cast<unsigned long long>(s.decoded_bytes),
-        static_cast<unsigned long long>(s.direct_bytes), static_cast<unsigned long long>(s.engine_bytes),
-        static_cast<unsigned long long>(s.buffered_bytes), s.plan_seconds, s.open_seconds, s.read_seconds, s.decode_seconds,
-        s.assemble_seconds, s.copy_seconds);
+        device->name().c_str(), s.path.c_str(), s.engine.c_str(), wall,
+        static_cast<double>(s.decoded_bytes) / wall / 1e9, static_cast<unsigned long long>(s.chunks),
+        static_cast<unsigned long long>(s.waves), static_cast<unsigned long long>(s.stored_bytes),
+        static_cast<unsigned long long>(s.read_bytes), static_cast<unsigned long long>(s.bus_bytes),
+        static_cast<unsigned long long>(s.decoded_bytes), static_cast<unsigned long long>(s.direct_bytes),
+        static_cast<unsigned long long>(s.engine_bytes), static_cast<unsigned long long>(s.buffered_bytes),
+        s.plan_seconds, s.open_seconds, s.read_seconds, s.decode_seconds, s.assemble_seconds, s.copy_seconds);
   }
   if (sum) {
     std::vector<std::byte> host(buffer->size_bytes());

@@ -3,10 +3,11 @@
 //   read_bench DATA_DIR [--repeat 7] [--threads N] [--only LAYOUT,...] [--json FILE]
 //
 // The limit reads the same chunk files with the same libraries on the same number of threads and does nothing else:
-// no metadata, no checks, chunk list known. Both write into the same touched buffer; "fresh array" is headrace into a new
-// Buffer, allocation and page faults included. Page cache warm. Rates are decoded bytes a second, medians.
+// no metadata, no checks, chunk list known. Both write into the same touched buffer; "fresh array" is headrace into a
+// new Buffer, allocation and page faults included. Page cache warm. Rates are decoded bytes a second, medians.
 #include <blosc.h>
 #include <fcntl.h>
+#include <headrace/array.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,8 +24,6 @@
 #include <thread>
 #include <vector>
 
-#include <headrace/array.h>
-
 namespace {
 
 constexpr std::size_t kNt = 64, kNy = 721, kNx = 1440, kCy = 91, kCx = 180;
@@ -37,11 +36,11 @@ struct Layout {
   bool small, sharded, v3;
 };
 constexpr Layout kLayouts[] = {
-    {"v2_raw", Kind::kRaw, false, false, false},        {"v2_blosc_lz4", Kind::kBlosc, false, false, false},
+    {"v2_raw", Kind::kRaw, false, false, false},          {"v2_blosc_lz4", Kind::kBlosc, false, false, false},
     {"v2_blosc_zstd", Kind::kBlosc, false, false, false}, {"v3_zstd3", Kind::kZstd, false, false, true},
-    {"shard_raw", Kind::kRaw, true, true, true},        {"shard_zstd", Kind::kZstd, true, true, true},
-    {"shard_blosc_lz4", Kind::kBlosc, true, true, true}, {"small_v3_raw", Kind::kRaw, true, false, true},
-    {"small_v3_zstd", Kind::kZstd, true, false, true},  {"small_v2_blosc_lz4", Kind::kBlosc, true, false, false},
+    {"shard_raw", Kind::kRaw, true, true, true},          {"shard_zstd", Kind::kZstd, true, true, true},
+    {"shard_blosc_lz4", Kind::kBlosc, true, true, true},  {"small_v3_raw", Kind::kRaw, true, false, true},
+    {"small_v3_zstd", Kind::kZstd, true, false, true},    {"small_v2_blosc_lz4", Kind::kBlosc, true, false, false},
 };
 
 [[noreturn]] void die(const std::string& what) {
@@ -49,9 +48,7 @@ constexpr Layout kLayouts[] = {
   std::exit(1);
 }
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // One chunk of the limit's list: a file of its own, or a range of an open shard.
 struct Item {
@@ -84,8 +81,9 @@ std::vector<Item> list_items(const std::string& root, const Layout& layout) {
     for (std::size_t y = 0; y < (layout.small ? 8u : 1u); ++y) {
       for (std::size_t x = 0; x < (layout.small ? 8u : 1u); ++x) {
         const std::string sep = layout.v3 ? "/" : ".";
-        items.push_back({root + (layout.v3 ? "/c/" : "/") + std::to_string(t) + sep + std::to_string(y) + sep + std::to_string(x),
-                         -1, 0, 0, t, y, x});
+        items.push_back(
+            {root + (layout.v3 ? "/c/" : "/") + std::to_string(t) + sep + std::to_string(y) + sep + std::to_string(x),
+             -1, 0, 0, t, y, x});
       }
     }
   }
@@ -99,7 +97,8 @@ void decode(Kind kind, char* out, std::size_t size, const char* in, std::size_t 
   if (got != size) die("the limit could not decode a chunk");
 }
 
-void limit_thread(const Layout& layout, const std::vector<Item>& items, std::atomic<std::size_t>& next, char* destination) {
+void limit_thread(const Layout& layout, const std::vector<Item>& items, std::atomic<std::size_t>& next,
+                  char* destination) {
   ZSTD_DCtx* context = ZSTD_createDCtx();
   std::vector<char> in(kPlane + 65536), tmp(kSmall);
   for (std::size_t i; (i = next.fetch_add(1)) < items.size();) {
@@ -152,12 +151,18 @@ int main(int argc, char** argv) {
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
-    if (arg == "--repeat" && i + 1 < argc) repeat = std::atoi(argv[++i]);
-    else if (arg == "--threads" && i + 1 < argc) threads = static_cast<unsigned>(std::atoi(argv[++i]));
-    else if (arg == "--only" && i + 1 < argc) only = "," + std::string(argv[++i]) + ",";
-    else if (arg == "--json" && i + 1 < argc) json_file = argv[++i];
-    else if (data.empty() && arg[0] != '-') data = arg;
-    else die("usage: read_bench DATA_DIR [--repeat N] [--threads N] [--only LAYOUT,...] [--json FILE]");
+    if (arg == "--repeat" && i + 1 < argc)
+      repeat = std::atoi(argv[++i]);
+    else if (arg == "--threads" && i + 1 < argc)
+      threads = static_cast<unsigned>(std::atoi(argv[++i]));
+    else if (arg == "--only" && i + 1 < argc)
+      only = "," + std::string(argv[++i]) + ",";
+    else if (arg == "--json" && i + 1 < argc)
+      json_file = argv[++i];
+    else if (data.empty() && arg[0] != '-')
+      data = arg;
+    else
+      die("usage: read_bench DATA_DIR [--repeat N] [--threads N] [--only LAYOUT,...] [--json FILE]");
   }
   if (data.empty()) die("usage: read_bench DATA_DIR [--repeat N] [--threads N] [--only LAYOUT,...] [--json FILE]");
   blosc_init();
@@ -191,7 +196,7 @@ int main(int argc, char** argv) {
     headrace::Stats stats;
     const auto run_headrace = [&](char* destination) {
       const double start = now();
-      auto array = headrace::Array::open(*store);   // opening counted
+      auto array = headrace::Array::open(*store);  // opening counted
       if (!array.ok()) die(array.status().to_string());
       headrace::TensorView tensor;
       tensor.data = reinterpret_cast<std::byte*>(destination);
@@ -215,7 +220,8 @@ int main(int argc, char** argv) {
     std::vector<char> expected(touched, touched + kArray);
     std::memset(touched, 1, kArray);
     run_headrace(touched);
-    if (std::memcmp(expected.data(), touched, kArray) != 0) die(std::string(layout.name) + ": bytes differ from the limit's");
+    if (std::memcmp(expected.data(), touched, kArray) != 0)
+      die(std::string(layout.name) + ": bytes differ from the limit's");
     for (int i = 0; i < repeat; ++i) {
       limit.push_back(run_limit(touched));
       ours.push_back(run_headrace(touched));
@@ -226,11 +232,12 @@ int main(int argc, char** argv) {
                 stats.path.c_str());
     std::fflush(stdout);
     char row[512];
-    std::snprintf(row, sizeof row,
-                  "%s  {\"layout\": \"%s\", \"limit_decoded_gb_s\": %.3f, \"headrace_decoded_gb_s\": %.3f, \"share_of_limit\": "
-                  "%.4f, \"headrace_fresh_array_decoded_gb_s\": %.3f, \"threads\": %u, \"repeat\": %d, \"path\": \"%s\"}",
-                  rows.empty() ? "" : ",\n", layout.name, limit_rate, rate, rate / limit_rate, fresh_rate, threads, repeat,
-                  stats.path.c_str());
+    std::snprintf(
+        row, sizeof row,
+        "%s  {\"layout\": \"%s\", \"limit_decoded_gb_s\": %.3f, \"headrace_decoded_gb_s\": %.3f, \"share_of_limit\": "
+        "%.4f, \"headrace_fresh_array_decoded_gb_s\": %.3f, \"threads\": %u, \"repeat\": %d, \"path\": \"%s\"}",
+        rows.empty() ? "" : ",\n", layout.name, limit_rate, rate, rate / limit_rate, fresh_rate, threads, repeat,
+        stats.path.c_str());
     rows += row;
     ::munmap(touched, kArray);
     std::vector<int> fds;

@@ -84,7 +84,8 @@ void transpose(benchmark::State& state) {
   box.rank = 2;
   box.dim[0] = BoxDim{static_cast<std::uint64_t>(n), n * size, size};
   box.dim[1] = BoxDim{static_cast<std::uint64_t>(n), size, n * size};
-  run(state, box, ElementOp{static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(state.range(1) != 0 ? size : 1)});
+  run(state, box,
+      ElementOp{static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(state.range(1) != 0 ? size : 1)});
 }
 BENCHMARK(transpose)->ArgsProduct({{1, 2, 4, 8, 16}, {0, 1}, {0, 8}});
 BENCHMARK(transpose)->ArgsProduct({{12}, {0}, {8}});

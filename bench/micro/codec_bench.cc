@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "codec/codec.h"
 #include "codec/unshuffle.h"
-#include "base/json.h"
 
 namespace {
 
@@ -69,8 +69,12 @@ void compare(const std::string& what, std::size_t decoded, std::size_t encoded, 
 }
 
 void decode_or_die(const codec::Codec& codec, codec::Scratch* scratch, const Bytes& encoded, Bytes& out) {
-  codec::Stream stream{.src = encoded.data(), .src_bytes = encoded.size(), .dst = out.data(),
-                       .dst_capacity = out.size(), .dst_bytes = 0, .exact = true};
+  codec::Stream stream{.src = encoded.data(),
+                       .src_bytes = encoded.size(),
+                       .dst = out.data(),
+                       .dst_capacity = out.size(),
+                       .dst_bytes = 0,
+                       .exact = true};
   Status status;
   codec.decode({&stream, 1}, {&status, 1}, scratch);
   if (!status.ok()) {
@@ -86,13 +90,14 @@ void bench_blosc(const Bytes& plain, const std::string& data) {
   for (const char* inner : {"lz4", "zstd", "zlib", "blosclz", "snappy"}) {
     for (const int shuffle : {BLOSC_NOSHUFFLE, BLOSC_SHUFFLE, BLOSC_BITSHUFFLE}) {
       Bytes encoded(plain.size() + BLOSC_MAX_OVERHEAD);
-      const int got = blosc_compress_ctx(5, shuffle, 4, plain.size(), plain.data(), encoded.data(), encoded.size(),
-                                         inner, 0, 1);
+      const int got =
+          blosc_compress_ctx(5, shuffle, 4, plain.size(), plain.data(), encoded.data(), encoded.size(), inner, 0, 1);
       if (got <= 0) continue;
       encoded.resize(static_cast<std::size_t>(got));
-      compare("blosc " + std::string(inner) + " " + std::to_string(shuffle) + " " + data, plain.size(), encoded.size(),
-              [&] { decode_or_die(**codec, scratch.get(), encoded, out); },
-              [&] { blosc_decompress_ctx(encoded.data(), out.data(), out.size(), 1); });
+      compare(
+          "blosc " + std::string(inner) + " " + std::to_string(shuffle) + " " + data, plain.size(), encoded.size(),
+          [&] { decode_or_die(**codec, scratch.get(), encoded, out); },
+          [&] { blosc_decompress_ctx(encoded.data(), out.data(), out.size(), 1); });
     }
   }
 }
@@ -102,9 +107,9 @@ void bench_zstd(const Bytes& plain, const std::string& data) {
   const auto scratch = (*codec)->make_scratch();
   Bytes out(plain.size()), encoded(ZSTD_compressBound(plain.size()));
   encoded.resize(ZSTD_compress(encoded.data(), encoded.size(), plain.data(), plain.size(), 3));
-  compare("zstd " + data, plain.size(), encoded.size(),
-          [&] { decode_or_die(**codec, scratch.get(), encoded, out); },
-          [&] { ZSTD_decompress(out.data(), out.size(), encoded.data(), encoded.size()); });
+  compare(
+      "zstd " + data, plain.size(), encoded.size(), [&] { decode_or_die(**codec, scratch.get(), encoded, out); },
+      [&] { ZSTD_decompress(out.data(), out.size(), encoded.data(), encoded.size()); });
 }
 
 // Memory copy is the reference for what only moves bytes.
@@ -113,20 +118,30 @@ void bench_moves(const Bytes& plain) {
   Bytes out(plain.size()), encoded = plain;
   const auto copy = [&] { std::memcpy(out.data(), plain.data(), plain.size()); };
   for (const std::size_t item : {2, 3, 4, 8, 12, 16, 24}) {
-    compare("unshuffle " + std::to_string(item) + " / memcpy", plain.size(), plain.size(),
-            [&] { codec::unshuffle(plain.data(), item, plain.size(), out.data()); }, copy);
+    compare(
+        "unshuffle " + std::to_string(item) + " / memcpy", plain.size(), plain.size(),
+        [&] { codec::unshuffle(plain.data(), item, plain.size(), out.data()); }, copy);
   }
   Bytes tile(codec::bit_tile_bytes(8));
   for (const std::size_t item : {1, 2, 4, 8}) {
-    compare("bit unshuffle " + std::to_string(item) + " / memcpy", plain.size(), plain.size(),
-            [&] { codec::bit_unshuffle(plain.data(), item, plain.size(), out.data(), tile.data()); }, copy);
+    compare(
+        "bit unshuffle " + std::to_string(item) + " / memcpy", plain.size(), plain.size(),
+        [&] { codec::bit_unshuffle(plain.data(), item, plain.size(), out.data(), tile.data()); }, copy);
   }
   Bytes small(plain.size() - 4);
-  codec::Stream stream{.src = plain.data(), .src_bytes = plain.size(), .dst = small.data(),
-                       .dst_capacity = small.size(), .dst_bytes = 0, .exact = true};
+  codec::Stream stream{.src = plain.data(),
+                       .src_bytes = plain.size(),
+                       .dst = small.data(),
+                       .dst_capacity = small.size(),
+                       .dst_bytes = 0,
+                       .exact = true};
   Status status;
-  compare("crc32c without its copy / memcpy", plain.size(), plain.size(),
-          [&] { (*crc)->decode({&stream, 1}, {&status, 1}, nullptr); }, copy);
+  compare(
+      "crc32c without its copy / memcpy", plain.size(), plain.size(),
+      [&] {
+        (*crc)->decode({&stream, 1}, {&status, 1}, nullptr);
+      },
+      copy);
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 //
 //   device_copy_bench [DEVICE=auto] [TOTAL_MIB=1024]
 //
-// One JSON object a line. "gbytes_per_s" is 1e9 payload bytes a second: for copies those that cross the bus, for assembly
-// those written into the destination (a device-memory copy moves each byte twice). "host_ns_per_item" is the time the
-// calling thread spends in the call. The best of five rounds, after one to warm up.
+// One JSON object a line. "gbytes_per_s" is 1e9 payload bytes a second: for copies those that cross the bus, for
+// assembly those written into the destination (a device-memory copy moves each byte twice). "host_ns_per_item" is the
+// time the calling thread spends in the call. The best of five rounds, after one to warm up.
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
@@ -110,7 +110,8 @@ class Bench {
     must(device_->record(*event_, *stream_));
     must(device_->synchronize(*event_));
   }
-  void report(const char* what, std::int64_t parameter, std::size_t items, std::size_t bytes, const std::function<void()>& call) {
+  void report(const char* what, std::int64_t parameter, std::size_t items, std::size_t bytes,
+              const std::function<void()>& call) {
     double best = 1e99, best_host = 1e99;
     for (int round = 0; round < 6; ++round) {
       const double start = now();
@@ -121,7 +122,8 @@ class Bench {
       best = std::min(best, now() - start);
       best_host = std::min(best_host, queued - start);
     }
-    std::printf("{\"test\": \"%s\", \"bytes_per_item\": %" PRId64 ", \"items\": %zu, \"bytes\": %zu, \"seconds\": %.6f, "
+    std::printf("{\"test\": \"%s\", \"bytes_per_item\": %" PRId64
+                ", \"items\": %zu, \"bytes\": %zu, \"seconds\": %.6f, "
                 "\"gbytes_per_s\": %.2f, \"host_ns_per_item\": %.0f}\n",
                 what, parameter, items, bytes, best, static_cast<double>(bytes) / best / 1e9,
                 best_host / static_cast<double>(items) * 1e9);
@@ -130,7 +132,8 @@ class Bench {
 
   void copy(const char* what, std::size_t piece, std::size_t offset, bool to_device) {
     // A wave's worth at most; in an order that no prefetcher likes.
-    const std::size_t count = std::max<std::size_t>(1, std::min<std::size_t>(bytes_ / piece, 16384) - (offset != 0 ? 1 : 0));
+    const std::size_t count =
+        std::max<std::size_t>(1, std::min<std::size_t>(bytes_ / piece, 16384) - (offset != 0 ? 1 : 0));
     std::vector<Piece> pieces;
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t j = (i * 7919) % count;
@@ -154,7 +157,8 @@ class Bench {
   // A wave of 64 KiB chunks (16 x 32 x 32 float32) into one array: the shape of work a reader hands over.
   void chunks() {
     constexpr std::int64_t kZ = 16, kY = 32, kX = 32, kElement = 4, kChunk = kZ * kY * kX * kElement;
-    const std::int64_t across = 32, count = std::min<std::int64_t>(4096, static_cast<std::int64_t>(bytes_) / kChunk) / across * across;
+    const std::int64_t across = 32, count = std::min<std::int64_t>(4096, static_cast<std::int64_t>(bytes_) / kChunk) /
+                                            across * across;
     if (count == 0) return;
     const std::int64_t row = across * kX * kElement, plane = row * kY * (count / across);
     std::vector<Box> boxes;
@@ -171,8 +175,9 @@ class Bench {
     }
     for (std::uint32_t swap : {1u, 4u}) {
       report(swap == 1 ? "assemble_wave_of_chunks" : "assemble_wave_of_chunks_swap", kChunk, boxes.size(),
-             boxes.size() * static_cast<std::size_t>(kChunk),
-             [&] { must(device_->assemble(boxes, ElementOp{4, swap}, nullptr, *stream_)); });
+             boxes.size() * static_cast<std::size_t>(kChunk), [&] {
+               must(device_->assemble(boxes, ElementOp{4, swap}, nullptr, *stream_));
+             });
     }
   }
 

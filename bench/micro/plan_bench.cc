@@ -1,13 +1,12 @@
-// What planning costs a chunk, without reading: a selection of 1,000,000 chunks handed out in waves, and each described to
-// the worker that would read it. `read_absent` is the whole read on one thread: key looked up in a store in memory, found
-// absent, one element filled in. items_per_second counts chunks.
+// What planning costs a chunk, without reading: a selection of 1,000,000 chunks handed out in waves, and each described
+// to the worker that would read it. `read_absent` is the whole read on one thread: key looked up in a store in memory,
+// found absent, one element filled in. items_per_second counts chunks.
 #include <benchmark/benchmark.h>
+#include <headrace/array.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
-
-#include <headrace/array.h>
 
 #include "tests/support/raw_array.h"
 #include "zarr/planner.h"
@@ -16,7 +15,7 @@ namespace {
 
 using namespace headrace;
 
-constexpr std::uint64_t kSide = 1000;   // squared: chunks
+constexpr std::uint64_t kSide = 1000;  // squared: chunks
 constexpr std::size_t kWaveTasks = 4096;
 
 [[noreturn]] void die(const Status& status) {

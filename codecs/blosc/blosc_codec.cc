@@ -4,18 +4,18 @@
 // deflate context for all blocks, and reads planes that did not compress straight from the container: c-blosc copies
 // them to its scratch block before un-shuffling. Type size and inner codec come from the container, never from
 // metadata.
-#include <cstring>
-
 #include <libdeflate.h>
 #include <lz4.h>
 #include <zstd.h>
 
+#include <cstring>
+
+#include "base/json.h"
 #include "blosc_header.h"
 #include "blosc_inner.h"
 #include "codec/config_reader.h"
 #include "codec/stream_codec.h"
 #include "codec/unshuffle.h"
-#include "base/json.h"
 
 namespace headrace::codec {
 namespace {
@@ -53,9 +53,9 @@ struct BloscScratch final : Scratch {
   BloscScratch(const BloscScratch&) = delete;
   BloscScratch& operator=(const BloscScratch&) = delete;
 
-  Buffer block;   // filtered bytes of one block
-  Buffer tile;    // for bit_unshuffle
-  ZSTD_DCtx* zstd = nullptr;   // both made when first met
+  Buffer block;               // filtered bytes of one block
+  Buffer tile;                // for bit_unshuffle
+  ZSTD_DCtx* zstd = nullptr;  // both made when first met
   libdeflate_decompressor* inflater = nullptr;
 };
 
@@ -83,11 +83,16 @@ bool decode_zlib(BloscScratch& scratch, const std::byte* src, std::size_t src_by
 bool decode_inner(Inner inner, BloscScratch& scratch, const std::byte* src, std::size_t src_bytes, std::byte* dst,
                   std::size_t dst_bytes) {
   switch (inner) {
-    case Inner::kBlosclz: return decode_blosclz(src, src_bytes, dst, dst_bytes);
-    case Inner::kSnappy: return decode_snappy(src, src_bytes, dst, dst_bytes);
-    case Inner::kZlib: return decode_zlib(scratch, src, src_bytes, dst, dst_bytes);
-    case Inner::kZstd: return decode_zstd(scratch, src, src_bytes, dst, dst_bytes);
-    case Inner::kLz4: break;
+    case Inner::kBlosclz:
+      return decode_blosclz(src, src_bytes, dst, dst_bytes);
+    case Inner::kSnappy:
+      return decode_snappy(src, src_bytes, dst, dst_bytes);
+    case Inner::kZlib:
+      return decode_zlib(scratch, src, src_bytes, dst, dst_bytes);
+    case Inner::kZstd:
+      return decode_zstd(scratch, src, src_bytes, dst, dst_bytes);
+    case Inner::kLz4:
+      break;
   }
   const int got = LZ4_decompress_safe(reinterpret_cast<const char*>(src), reinterpret_cast<char*>(dst),
                                       static_cast<int>(src_bytes), static_cast<int>(dst_bytes));
@@ -147,7 +152,7 @@ class BloscCodec final : public StreamCodec {
       at += encoded_bytes;
       std::byte* const out = decoded + std::size_t{j} * split_bytes;
       planes[j] = out;
-      if (encoded_bytes == split_bytes) {   // did not compress
+      if (encoded_bytes == split_bytes) {  // did not compress
         planes[j] = encoded;
         const bool read_in_place = filter == Filter::kShuffle || (filter == Filter::kBitShuffle && splits == 1);
         if (!read_in_place) std::memcpy(out, encoded, split_bytes);

@@ -42,8 +42,9 @@ TEST(BloscCodec, SameBytesAsTheReference) {
       for (const std::size_t item : item_sizes) {
         if (support::kThreadSanitizer && item % 5 != 0) continue;
         for (const std::size_t bytes : {1, 7, 8, 100, 127, 128, 129, 1000, 4096, 10007, 65536 + 13}) {
-          const Content content = (bytes + item) % 3 == 0 ? Content::kRandom
-                                  : (bytes + item) % 3 == 1 ? Content::kSmooth : Content::kText;
+          const Content content = (bytes + item) % 3 == 0   ? Content::kRandom
+                                  : (bytes + item) % 3 == 1 ? Content::kSmooth
+                                                            : Content::kText;
           const Bytes plain = sample(bytes, content, unsigned(bytes));
           for (const std::size_t block : {std::size_t{0}, std::size_t{128}, std::size_t{4096}}) {
             if (block != 0 && bytes < 1000) continue;
@@ -192,7 +193,8 @@ TEST(BloscCodec, BombIsRefusedByItsHeader) {
   Decoder decode(*codec);
   const Decoded got = decode(bomb, 4096);
   EXPECT_EQ(got.status.code(), Code::kCorrupt);
-  EXPECT_NE(got.status.message().find(std::to_string(size) + " bytes, expected 4096"), std::string::npos) << got.status.message();
+  EXPECT_NE(got.status.message().find(std::to_string(size) + " bytes, expected 4096"), std::string::npos)
+      << got.status.message();
 }
 
 TEST(BloscCodec, Configuration) {

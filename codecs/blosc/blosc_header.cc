@@ -7,12 +7,12 @@
 namespace headrace::codec {
 namespace {
 
-constexpr unsigned kVersion = 2;        // of the container
-constexpr unsigned kInnerVersion = 1;   // of the inner codec's format; the same for all five
+constexpr unsigned kVersion = 2;       // of the container
+constexpr unsigned kInnerVersion = 1;  // of the inner codec's format; the same for all five
 constexpr unsigned kFlagShuffle = 0x01, kFlagStored = 0x02, kFlagBitShuffle = 0x04, kFlagReserved = 0x08,
                    kFlagNoSplit = 0x10;
 constexpr unsigned kInnerShift = 5;
-constexpr std::uint32_t kMaxBlockBytes = (INT_MAX - 255 * 4) / 3;   // BLOSC_MAX_BLOCKSIZE
+constexpr std::uint32_t kMaxBlockBytes = (INT_MAX - 255 * 4) / 3;  // BLOSC_MAX_BLOCKSIZE
 constexpr std::uint32_t kStartBytes = 4;
 
 }  // namespace
@@ -44,9 +44,9 @@ Status parse_blosc_header(std::span<const std::byte> container, BloscHeader& hea
   }
   header.stored = (flags & kFlagStored) != 0;
   header.may_split = (flags & kFlagNoSplit) == 0;
-  header.filter = (flags & kFlagBitShuffle) != 0                            ? BloscHeader::Filter::kBitShuffle
+  header.filter = (flags & kFlagBitShuffle) != 0                         ? BloscHeader::Filter::kBitShuffle
                   : (flags & kFlagShuffle) != 0 && header.item_bytes > 1 ? BloscHeader::Filter::kShuffle
-                                                                            : BloscHeader::Filter::kNone;
+                                                                         : BloscHeader::Filter::kNone;
   header.block_count = 0;
   if (header.decoded_bytes == 0) {
     if (container_bytes != BloscHeader::kBytes) {

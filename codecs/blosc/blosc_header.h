@@ -4,10 +4,10 @@
 // container's own size, and that each block starts behind the table of starts and inside the container.
 #pragma once
 
+#include <headrace/status.h>
+
 #include <cstdint>
 #include <span>
-
-#include <headrace/status.h>
 
 namespace headrace::codec {
 
@@ -21,17 +21,17 @@ struct BloscHeader {
 
   Inner inner = Inner::kBlosclz;
   Filter filter = Filter::kNone;
-  bool stored = false;       // the decoded bytes follow the header as they are
+  bool stored = false;  // the decoded bytes follow the header as they are
   bool may_split = false;
   std::uint32_t item_bytes = 1;
   std::uint32_t decoded_bytes = 0;
-  std::uint32_t block_bytes = 0;   // > 0 unless decoded_bytes is 0
-  std::uint32_t block_count = 0;   // 0 when stored
+  std::uint32_t block_bytes = 0;  // > 0 unless decoded_bytes is 0
+  std::uint32_t block_count = 0;  // 0 when stored
 
   // Streams a block of `bytes` is made of: a short last block is never split.
   std::uint32_t splits(std::uint32_t bytes) const noexcept {
-    const bool split = may_split && bytes == block_bytes && item_bytes <= kMaxSplits &&
-                       block_bytes / item_bytes >= kMinSplitItems;
+    const bool split =
+        may_split && bytes == block_bytes && item_bytes <= kMaxSplits && block_bytes / item_bytes >= kMinSplitItems;
     return split ? item_bytes : 1;
   }
 };

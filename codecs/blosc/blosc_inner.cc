@@ -45,7 +45,7 @@ inline void copy_match(std::byte* out, std::size_t distance, std::size_t length,
 
 // Same for bytes of the input. REQUIRES: length <= room, length <= left.
 inline void copy_literals(std::byte* out, const std::byte* in, std::size_t length, std::size_t room,
-                   std::size_t left) noexcept {
+                          std::size_t left) noexcept {
   if (length <= 32 && room >= 32 && left >= 32) {
     std::memcpy(out, in, 32);
   } else {
@@ -125,7 +125,7 @@ bool decode_snappy(const std::byte* src, std::size_t src_bytes, std::byte* dst, 
     std::size_t length = (tag >> 2) + 1, extra = 0, distance = 0;
     switch (tag & 3) {
       case 0: {
-        if (length > 60) {   // 1 to 4 bytes of length follow
+        if (length > 60) {  // 1 to 4 bytes of length follow
           extra = length - 60;
           if (extra > left) return false;
           length = 0;

@@ -1,6 +1,5 @@
 // The checksum is the one of RFC 3720 on every path, and a single flipped bit anywhere is found.
 #include "crc32c.h"
-
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {

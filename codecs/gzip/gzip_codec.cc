@@ -21,9 +21,7 @@ constexpr std::size_t kHeaderBytes = 10, kTrailerBytes = 8;
 constexpr unsigned kMagic = 0x8B1F;
 constexpr unsigned kFlagHeaderCrc = 0x02, kFlagExtra = 0x04, kFlagName = 0x08, kFlagComment = 0x10;
 
-unsigned u16(const std::byte* at) {
-  return std::to_integer<unsigned>(at[0]) | std::to_integer<unsigned>(at[1]) << 8;
-}
+unsigned u16(const std::byte* at) { return std::to_integer<unsigned>(at[0]) | std::to_integer<unsigned>(at[1]) << 8; }
 
 // libdeflate skips the header's own checksum; a flipped bit in a name would go unseen. Other faults are left to it.
 bool header_crc_holds(std::span<const std::byte> member) {
@@ -63,10 +61,12 @@ class GzipCodec final : public StreamCodec {
       if (!header_crc_holds(member)) return corrupt("gzip: header checksum mismatch in the member at byte %zu", at);
       switch (libdeflate_gzip_decompress_ex(inflater, member.data(), member.size(), stream.dst + stream.dst_bytes, room,
                                             &in, &out)) {
-        case LIBDEFLATE_SUCCESS: break;
+        case LIBDEFLATE_SUCCESS:
+          break;
         case LIBDEFLATE_INSUFFICIENT_SPACE:
           return corrupt("gzip: stream decodes to more than the %zu bytes expected", stream.dst_capacity);
-        default: return corrupt("gzip: member at byte %zu of %zu is damaged", at, stream.src_bytes);
+        default:
+          return corrupt("gzip: member at byte %zu of %zu is damaged", at, stream.src_bytes);
       }
       at += in;
       stream.dst_bytes += out;

@@ -23,8 +23,10 @@ Bytes with_header(const Bytes& plain, unsigned flags) {
     for (const char c : text) out.push_back(static_cast<std::byte>(c));
   };
   using namespace std::string_view_literals;
-  if ((flags & 0x04) != 0) append("\x05\x00"
-                                  "extra"sv);
+  if ((flags & 0x04) != 0)
+    append(
+        "\x05\x00"
+        "extra"sv);
   if ((flags & 0x08) != 0) append("name.bin\0"sv);
   if ((flags & 0x10) != 0) append("a comment\0"sv);
   if ((flags & 0x02) != 0) {
@@ -60,7 +62,7 @@ TEST(GzipCodec, HeaderFields) {
   const auto codec = make("gzip");
   Decoder decode(*codec);
   const Bytes plain = sample(500, Content::kText);
-  for (unsigned flags = 0; flags < 32; ++flags) {   // 0x01, "text", has no field
+  for (unsigned flags = 0; flags < 32; ++flags) {  // 0x01, "text", has no field
     const Bytes encoded = with_header(plain, flags);
     EXPECT_EQ(decode(encoded, 500).bytes, plain) << flags;
     damage(*codec, encoded, 500, false);
@@ -69,7 +71,7 @@ TEST(GzipCodec, HeaderFields) {
     EXPECT_EQ(decode(with_header(plain, reserved), 500).status.code(), Code::kCorrupt);
   }
   Bytes bad = with_header(plain, 0x1E);
-  bad[20] ^= std::byte{1};   // in the name
+  bad[20] ^= std::byte{1};  // in the name
   EXPECT_NE(decode(bad, 500).status.message().find("header checksum"), std::string::npos);
 }
 

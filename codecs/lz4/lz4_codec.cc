@@ -1,7 +1,7 @@
 // lz4 as numcodecs writes it: the decoded size (4 bytes, little-endian), then one raw LZ4 block. Not the frame format.
-#include <climits>
-
 #include <lz4.h>
+
+#include <climits>
 
 #include "codec/config_reader.h"
 #include "codec/stream_codec.h"
@@ -16,7 +16,7 @@ class Lz4Codec final : public StreamCodec {
   std::string_view name() const noexcept override { return "lz4"; }
 
   std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override {
-    return kHeaderBytes + decoded_bytes + decoded_bytes / 255 + 16;   // LZ4_COMPRESSBOUND
+    return kHeaderBytes + decoded_bytes + decoded_bytes / 255 + 16;  // LZ4_COMPRESSBOUND
   }
 
  protected:

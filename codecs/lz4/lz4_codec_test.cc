@@ -36,7 +36,10 @@ TEST(Lz4Codec, RoundTrips) {
 TEST(Lz4Codec, SameFramingAsNumcodecs) {
   const auto codec = make("lz4", "{}", 2);
   EXPECT_EQ(Decoder(*codec)(to_bytes(std::string_view("\x01\0\0\0\x10"
-                                                      "a", 6)), 1).bytes,
+                                                      "a",
+                                                      6)),
+                            1)
+                .bytes,
             to_bytes("a"));
 }
 

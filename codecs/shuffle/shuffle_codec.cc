@@ -24,9 +24,9 @@ class ShuffleCodec final : public StreamCodec {
     if (stream.exact ? stream.src_bytes != stream.dst_capacity : stream.src_bytes > stream.dst_capacity) {
       return wrong_size("shuffle", stream.src_bytes, stream);
     }
-    if (item_bytes_ <= 1) {   // 0 too: numcodecs takes both and leaves the bytes alone
+    if (item_bytes_ <= 1) {  // 0 too: numcodecs takes both and leaves the bytes alone
       std::memcpy(stream.dst, stream.src, stream.src_bytes);
-    } else if (stream.src_bytes % item_bytes_ != 0) {   // numcodecs neither writes nor reads these
+    } else if (stream.src_bytes % item_bytes_ != 0) {  // numcodecs neither writes nor reads these
       return corrupt("shuffle: %zu bytes are no whole number of elements of %zu bytes", stream.src_bytes, item_bytes_);
     } else {
       unshuffle(stream.src, item_bytes_, stream.src_bytes, stream.dst);

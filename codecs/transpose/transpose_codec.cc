@@ -3,8 +3,8 @@
 // Encoding gives encoded.shape[i] = decoded.shape[order[i]]: axis i of what is stored is axis order[i] of what enters.
 // Several transposes compose by indexing: if layout.axis_order says which array axis each axis of the input is, then
 // after this codec axis i is array axis layout.axis_order[order[i]].
-#include "codec/config_reader.h"
 #include "base/json.h"
+#include "codec/config_reader.h"
 
 namespace headrace::codec {
 namespace {
@@ -43,7 +43,7 @@ class TransposeCodec final : public Codec {
   std::vector<std::uint8_t> order_;
 };
 
-constexpr std::size_t kMaxRank = 255;   // an axis is a byte in Layout
+constexpr std::size_t kMaxRank = 255;  // an axis is a byte in Layout
 
 }  // namespace
 

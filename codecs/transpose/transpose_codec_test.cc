@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "tests/support/codec_testing.h"
 #include "base/json.h"
+#include "tests/support/codec_testing.h"
 
 namespace headrace::test {
 namespace {

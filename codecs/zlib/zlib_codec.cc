@@ -27,10 +27,12 @@ class ZlibCodec final : public StreamCodec {
     std::size_t in = 0, out = 0;
     switch (libdeflate_zlib_decompress_ex(static_cast<ZlibScratch*>(scratch)->inflater, stream.src, stream.src_bytes,
                                           stream.dst, stream.dst_capacity, &in, &out)) {
-      case LIBDEFLATE_SUCCESS: break;
+      case LIBDEFLATE_SUCCESS:
+        break;
       case LIBDEFLATE_INSUFFICIENT_SPACE:
         return corrupt("zlib: stream decodes to more than the %zu bytes expected", stream.dst_capacity);
-      default: return corrupt("zlib: stream of %zu bytes is damaged", stream.src_bytes);
+      default:
+        return corrupt("zlib: stream of %zu bytes is damaged", stream.src_bytes);
     }
     if (in != stream.src_bytes) return corrupt("zlib: %zu bytes follow the end of the stream", stream.src_bytes - in);
     stream.dst_bytes = out;

@@ -1,7 +1,7 @@
 // zstd: one or more Zstandard frames (RFC 8878), skippable frames among them.
-#include <cstring>
-
 #include <zstd.h>
+
+#include <cstring>
 
 #include "codec/config_reader.h"
 #include "codec/stream_codec.h"
@@ -10,7 +10,7 @@ namespace headrace::codec {
 namespace {
 
 constexpr std::uint32_t kFrameMagic = 0xFD2FB528;
-constexpr std::uint32_t kSkippableMagic = 0x184D2A50;   // the low four bits are free
+constexpr std::uint32_t kSkippableMagic = 0x184D2A50;  // the low four bits are free
 constexpr std::size_t kMagicBytes = 4;
 
 struct ZstdScratch final : Scratch {

@@ -88,8 +88,8 @@ TEST(ZstdCodec, DictionaryIsNamed) {
   ASSERT_FALSE(ZDICT_isError(got)) << ZDICT_getErrorName(got);
   ZSTD_CCtx* context = ZSTD_createCCtx();
   Bytes out(ZSTD_compressBound(plain.size()));
-  out.resize(ZSTD_compress_usingDict(context, out.data(), out.size(), plain.data(), plain.size(), dictionary.data(),
-                                     got, 3));
+  out.resize(
+      ZSTD_compress_usingDict(context, out.data(), out.size(), plain.data(), plain.size(), dictionary.data(), got, 3));
   ZSTD_freeCCtx(context);
   const auto codec = make("zstd");
   const Decoded decoded = Decoder(*codec)(out, 1000);
@@ -103,7 +103,7 @@ TEST(ZstdCodec, ChecksumIsVerified) {
   Bytes encoded = frame(plain, {3, true, true});
   const auto codec = make("zstd");
   Decoder decode(*codec);
-  for (const std::size_t at : {encoded.size() - 1, encoded.size() / 2}) {   // the checksum; a raw block's byte
+  for (const std::size_t at : {encoded.size() - 1, encoded.size() / 2}) {  // the checksum; a raw block's byte
     Bytes bad = encoded;
     bad[at] ^= std::byte{1};
     EXPECT_EQ(decode(bad, 1000).status.code(), Code::kCorrupt);

@@ -3,6 +3,14 @@
 // Threads: every call from any thread; an Array is immutable once open.
 #pragma once
 
+#include <headrace/context.h>
+#include <headrace/device.h>
+#include <headrace/dtype.h>
+#include <headrace/export.h>
+#include <headrace/selection.h>
+#include <headrace/stats.h>
+#include <headrace/status.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,14 +20,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <headrace/context.h>
-#include <headrace/device.h>
-#include <headrace/dtype.h>
-#include <headrace/export.h>
-#include <headrace/selection.h>
-#include <headrace/stats.h>
-#include <headrace/status.h>
 
 namespace headrace {
 
@@ -32,7 +32,7 @@ class HEADRACE_API Store {
   // A path, "file:///path" or "memory://name".
   static Result<Store> open(const Context& context, std::string_view url);
 
-  std::string url() const;   // safe to print
+  std::string url() const;  // safe to print
   const Context& context() const noexcept { return context_; }
   const std::shared_ptr<store::Store>& impl() const noexcept { return impl_; }
 
@@ -44,39 +44,39 @@ class HEADRACE_API Store {
 
 // The caller's memory. Not owned; must stay valid until the read has completed.
 struct TensorView {
-  std::byte* data = nullptr;                       // element [0, 0, ...]
-  std::vector<std::uint64_t> shape;                // must equal the selection's shape
-  std::vector<std::int64_t> strides_bytes;         // one per dimension, any value that keeps elements apart; empty: C order
+  std::byte* data = nullptr;                // element [0, 0, ...]
+  std::vector<std::uint64_t> shape;         // must equal the selection's shape
+  std::vector<std::int64_t> strides_bytes;  // one per dimension, any value that keeps elements apart; empty: C order
 };
 
 // What `Array::info` tells, all of it from metadata.
 struct ArrayInfo {
   int zarr_format = 0;
   std::vector<std::uint64_t> shape;
-  std::vector<std::uint64_t> chunk_shape;          // smallest unit that is read and decoded (inner chunk of a shard)
-  std::vector<std::uint64_t> shard_shape;          // empty unless sharded
+  std::vector<std::uint64_t> chunk_shape;  // smallest unit that is read and decoded (inner chunk of a shard)
+  std::vector<std::uint64_t> shard_shape;  // empty unless sharded
   DataType dtype;
   std::vector<std::optional<std::string>> dimension_names;
-  std::vector<std::string> codecs;                 // names in encoding order; inner codecs of a shard for sharded arrays
-  std::vector<std::string> outer_codecs;           // sharded: the outer chain, else empty
-  std::vector<bool> codec_on_gpu;                  // for each of `codecs`: a GPU decoder exists
-  std::string fill_text;                           // as written in the metadata
-  std::vector<std::byte> fill;                     // one element
+  std::vector<std::string> codecs;        // names in encoding order; inner codecs of a shard for sharded arrays
+  std::vector<std::string> outer_codecs;  // sharded: the outer chain, else empty
+  std::vector<bool> codec_on_gpu;         // for each of `codecs`: a GPU decoder exists
+  std::string fill_text;                  // as written in the metadata
+  std::vector<std::byte> fill;            // one element
   std::string attributes_json;
-  std::uint64_t decoded_bytes = 0;                 // of the whole array; saturates at 2^64-1
-  std::uint64_t chunk_count = 0;                   // of the grid of chunk_shape; saturates
+  std::uint64_t decoded_bytes = 0;  // of the whole array; saturates at 2^64-1
+  std::uint64_t chunk_count = 0;    // of the grid of chunk_shape; saturates
 };
 
 // Why one chunk could not be read exactly.
 struct ChunkError {
   std::string key;
-  std::uint64_t offset = 0;      // of the chunk's bytes in the object
-  std::uint64_t length = 0;      // 0: whole object
+  std::uint64_t offset = 0;  // of the chunk's bytes in the object
+  std::uint64_t length = 0;  // 0: whole object
   Status status;
 };
 
 struct ReadOptions {
-  void* native_stream = nullptr;   // the caller's stream (cudaStream_t): the read starts after what is queued there now
+  void* native_stream = nullptr;  // the caller's stream (cudaStream_t): the read starts after what is queued there now
   // Called with progress from a worker thread about every 100 ms; null: never.
   std::function<void(std::uint64_t chunks_done, std::uint64_t chunks_total)> progress;
   // Keep going past chunks that cannot be read; they are listed and left untouched in the tensor.
@@ -106,7 +106,8 @@ class HEADRACE_API Completion {
 
 class HEADRACE_API Array {
  public:
-  // `path` inside the store, "" for a store that is itself an array. kNotFound: no node there; kInvalidArgument: a group.
+  // `path` inside the store, "" for a store that is itself an array. kNotFound: no node there; kInvalidArgument: a
+  // group.
   static Result<Array> open(const Store& store, std::string_view path = "");
 
   const ArrayInfo& info() const noexcept;
@@ -128,12 +129,12 @@ class HEADRACE_API Array {
 
 // One node of a hierarchy.
 struct Node {
-  std::string path;                  // "" for the root
+  std::string path;  // "" for the root
   bool is_array = false;
   int zarr_format = 0;
   std::string attributes_json;
-  std::optional<Array> array;        // arrays that could be opened
-  Status status;                     // why not, otherwise
+  std::optional<Array> array;  // arrays that could be opened
+  Status status;               // why not, otherwise
 };
 
 // The node at `path` and everything under it, parents before children, siblings by name.

@@ -5,25 +5,25 @@
 // Fails:   after fork() the child's calls on an inherited Context give kForked; make a new one there.
 #pragma once
 
+#include <headrace/export.h>
+#include <headrace/status.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 
-#include <headrace/export.h>
-#include <headrace/status.h>
-
 namespace headrace {
 
 struct ContextOptions {
-  std::string engine = "auto";       // auto, io_uring, aio, threads
-  unsigned threads = 0;              // workers; 0: the CPUs this process may run on
-  std::size_t host_budget_bytes = std::size_t{512} << 20;    // pinned slabs and decode buffers together
-  std::size_t device_budget_bytes = std::size_t{1} << 30;    // slabs in device memory, the tensors excluded
-  std::size_t wave_bytes = std::size_t{32} << 20;            // decoded bytes a wave aims at
-  unsigned waves = 4;                // in flight
-  bool allow_direct = true;          // O_DIRECT for cold ranges
+  std::string engine = "auto";                             // auto, io_uring, aio, threads
+  unsigned threads = 0;                                    // workers; 0: the CPUs this process may run on
+  std::size_t host_budget_bytes = std::size_t{512} << 20;  // pinned slabs and decode buffers together
+  std::size_t device_budget_bytes = std::size_t{1} << 30;  // slabs in device memory, the tensors excluded
+  std::size_t wave_bytes = std::size_t{32} << 20;          // decoded bytes a wave aims at
+  unsigned waves = 4;                                      // in flight
+  bool allow_direct = true;                                // O_DIRECT for cold ranges
 };
 
 class HEADRACE_API Context {
@@ -31,8 +31,8 @@ class HEADRACE_API Context {
   static Result<Context> create(const ContextOptions& options = {});
 
   const ContextOptions& options() const noexcept;
-  std::string engine_name() const;      // the engine in use, e.g. "io_uring"
-  std::string engine_report() const;    // features, and why better engines were refused, one line each
+  std::string engine_name() const;    // the engine in use, e.g. "io_uring"
+  std::string engine_report() const;  // features, and why better engines were refused, one line each
 
   class Impl;
   const std::shared_ptr<Impl>& impl() const noexcept { return impl_; }

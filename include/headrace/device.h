@@ -7,15 +7,15 @@
 // Threads: every call from any thread.
 #pragma once
 
+#include <headrace/export.h>
+#include <headrace/status.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <headrace/export.h>
-#include <headrace/status.h>
 
 namespace headrace {
 
@@ -27,9 +27,9 @@ class HEADRACE_API Device {
  public:
   static Result<Device> open(std::string_view name = "auto");
 
-  const std::string& name() const noexcept;          // "host", "cuda:0"
+  const std::string& name() const noexcept;  // "host", "cuda:0"
   const std::string& description() const noexcept;
-  bool host_addressable() const noexcept;            // the CPU can dereference pointers into this device's memory
+  bool host_addressable() const noexcept;  // the CPU can dereference pointers into this device's memory
 
   const std::shared_ptr<device::Device>& impl() const noexcept { return impl_; }
 

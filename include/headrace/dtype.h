@@ -4,20 +4,20 @@
 // the other without padding.
 #pragma once
 
+#include <headrace/export.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <headrace/export.h>
-
 namespace headrace {
 
 enum class TypeKind : std::uint8_t {
-  kBool,       // one byte, 0 or 1
+  kBool,  // one byte, 0 or 1
   kInt,
   kUint,
-  kFloat,      // IEEE 754 binary16, binary32, binary64
+  kFloat,  // IEEE 754 binary16, binary32, binary64
   kBfloat16,
   kComplex,    // real, imaginary
   kDatetime,   // int64 counts of `unit` since 1970-01-01; NaT is the smallest int64
@@ -38,12 +38,12 @@ struct HEADRACE_API DataType {
   };
 
   TypeKind kind = TypeKind::kUint;
-  std::uint32_t item_bytes = 1;          // > 0
-  std::string name;                      // Zarr v3 name where one says it all ("float32", "r24", "struct"), else numpy's
-                                         // spelling ("|S5", "<U4", "<M8[10us]")
-  std::string unit;                      // datetime and timedelta: "s", "10ms", "generic"; else empty
-  std::vector<Field> fields;             // kStruct only
-  std::vector<SwapRun> swap_runs;        // cover item_bytes exactly; all of width 1 where byte order means nothing
+  std::uint32_t item_bytes = 1;    // > 0
+  std::string name;                // Zarr v3 name where one says it all ("float32", "r24", "struct"), else numpy's
+                                   // spelling ("|S5", "<U4", "<M8[10us]")
+  std::string unit;                // datetime and timedelta: "s", "10ms", "generic"; else empty
+  std::vector<Field> fields;       // kStruct only
+  std::vector<SwapRun> swap_runs;  // cover item_bytes exactly; all of width 1 where byte order means nothing
   // Zarr v2 structured types give each field its own byte order. If any is big-endian: what decoding must do to an
   // element as stored, namely reverse the bytes within each width; runs of width 1 are kept as they are. Covers
   // item_bytes exactly. Empty in every other case.
@@ -57,9 +57,9 @@ struct HEADRACE_API DataType {
 struct DataType::Field {
   std::string name;
   DataType type;
-  std::vector<std::uint64_t> shape;      // sub-array shape, empty for a scalar
+  std::vector<std::uint64_t> shape;  // sub-array shape, empty for a scalar
   std::uint32_t offset_bytes = 0;
-  bool big_endian = false;               // as stored; v2 gives each field its own byte order
+  bool big_endian = false;  // as stored; v2 gives each field its own byte order
 };
 
 // Numeric types by v3 name: "bool", "int8".."uint64", "float16".."float64", "bfloat16", "complex64", "complex128".

@@ -23,9 +23,21 @@ extern "C" {
 #endif
 
 typedef enum hr_code {
-  HR_OK = 0, HR_INVALID_ARGUMENT = 1, HR_NOT_FOUND = 2, HR_CORRUPT = 3, HR_SHORT = 4, HR_IO = 5, HR_AGAIN_EXHAUSTED = 6,
-  HR_TIMEOUT = 7, HR_CANCELLED = 8, HR_RESOURCE_EXHAUSTED = 9, HR_UNSUPPORTED = 10, HR_PERMISSION = 11,
-  HR_DEVICE_LOST = 12, HR_FORKED = 13, HR_INTERNAL = 14
+  HR_OK = 0,
+  HR_INVALID_ARGUMENT = 1,
+  HR_NOT_FOUND = 2,
+  HR_CORRUPT = 3,
+  HR_SHORT = 4,
+  HR_IO = 5,
+  HR_AGAIN_EXHAUSTED = 6,
+  HR_TIMEOUT = 7,
+  HR_CANCELLED = 8,
+  HR_RESOURCE_EXHAUSTED = 9,
+  HR_UNSUPPORTED = 10,
+  HR_PERMISSION = 11,
+  HR_DEVICE_LOST = 12,
+  HR_FORKED = 13,
+  HR_INTERNAL = 14
 } hr_code;
 
 typedef struct hr_error hr_error;
@@ -42,13 +54,14 @@ typedef struct hr_completion hr_completion;
 
 typedef struct hr_context_options {
   size_t size;
-  const char* engine;         /* null or "auto", "io_uring", "aio", "threads" */
-  uint32_t threads;           /* 0: all CPUs this process may use */
+  const char* engine; /* null or "auto", "io_uring", "aio", "threads" */
+  uint32_t threads;   /* 0: all CPUs this process may use */
   uint32_t reserved;
   uint64_t host_budget_bytes; /* 0: default */
   uint64_t device_budget_bytes;
 } hr_context_options;
-#define HR_CONTEXT_OPTIONS_INIT {sizeof(hr_context_options), NULL, 0, 0, 0, 0}
+#define HR_CONTEXT_OPTIONS_INIT \
+  { sizeof(hr_context_options), NULL, 0, 0, 0, 0 }
 
 /* options may be null for defaults */
 HR_API hr_code hr_context_create(const hr_context_options* options, hr_context** out, hr_error** error);
@@ -64,7 +77,7 @@ HR_API uint32_t hr_array_rank(const hr_array* array);
 HR_API const uint64_t* hr_array_shape(const hr_array* array);       /* rank values; lives as long as the array */
 HR_API const uint64_t* hr_array_chunk_shape(const hr_array* array); /* rank values */
 HR_API uint32_t hr_array_item_bytes(const hr_array* array);
-HR_API const char* hr_array_dtype(const hr_array* array);           /* "float32"; lives as long as the array */
+HR_API const char* hr_array_dtype(const hr_array* array); /* "float32"; lives as long as the array */
 
 /* name: "auto", "host", "cuda", "cuda:1" */
 HR_API hr_code hr_device_open(const char* name, hr_device** out, hr_error** error);
@@ -74,21 +87,23 @@ HR_API const char* hr_device_name(const hr_device* device);
 HR_API hr_code hr_buffer_allocate(hr_device* device, size_t bytes, hr_buffer** out, hr_error** error);
 HR_API void hr_buffer_free(hr_buffer* buffer);
 HR_API void* hr_buffer_data(const hr_buffer* buffer);
-HR_API hr_code hr_buffer_copy_to_host(const hr_buffer* buffer, size_t offset_bytes, void* dst, size_t bytes, hr_error** error);
+HR_API hr_code hr_buffer_copy_to_host(const hr_buffer* buffer, size_t offset_bytes, void* dst, size_t bytes,
+                                      hr_error** error);
 
 typedef struct hr_read_options {
   size_t size;
-  const char* selection;         /* "0:10, :, ::2"; null or "": the whole array */
-  void* data;                    /* element [0, 0, ...] on the device */
-  uint64_t data_bytes;           /* room behind `data`; checked when strides_bytes is null */
-  const int64_t* strides_bytes;  /* one per dimension of the result, or null for C order */
-  void* native_stream;           /* cudaStream_t or null */
+  const char* selection;        /* "0:10, :, ::2"; null or "": the whole array */
+  void* data;                   /* element [0, 0, ...] on the device */
+  uint64_t data_bytes;          /* room behind `data`; checked when strides_bytes is null */
+  const int64_t* strides_bytes; /* one per dimension of the result, or null for C order */
+  void* native_stream;          /* cudaStream_t or null */
 } hr_read_options;
-#define HR_READ_OPTIONS_INIT {sizeof(hr_read_options), NULL, NULL, 0, NULL, NULL}
+#define HR_READ_OPTIONS_INIT \
+  { sizeof(hr_read_options), NULL, NULL, 0, NULL, NULL }
 
 HR_API hr_code hr_array_read(hr_array* array, hr_device* device, const hr_read_options* options, hr_error** error);
-HR_API hr_code hr_array_read_async(hr_array* array, hr_device* device, const hr_read_options* options, hr_completion** out,
-                                   hr_error** error);
+HR_API hr_code hr_array_read_async(hr_array* array, hr_device* device, const hr_read_options* options,
+                                   hr_completion** out, hr_error** error);
 HR_API int hr_completion_done(const hr_completion* completion);
 HR_API hr_code hr_completion_wait(hr_completion* completion, hr_error** error);
 HR_API void hr_completion_cancel(hr_completion* completion);

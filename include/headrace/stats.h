@@ -1,46 +1,46 @@
 // Stats: every byte accounted for, by path and by kind, and the time of each stage.
 //
-// Bytes are always named: stored (encoded bytes taken from the store), bus (bytes copied host -> device), decoded (bytes
-// of elements delivered). Seconds are summed over threads, so a stage may exceed the wall time.
+// Bytes are always named: stored (encoded bytes taken from the store), bus (bytes copied host -> device), decoded
+// (bytes of elements delivered). Seconds are summed over threads, so a stage may exceed the wall time.
 #pragma once
+
+#include <headrace/export.h>
 
 #include <cstdint>
 #include <string>
-
-#include <headrace/export.h>
 
 namespace headrace {
 
 struct Stats {
   // Work
-  std::uint64_t chunks = 0;            // chunks read and decoded
-  std::uint64_t missing_chunks = 0;    // absent: filled
+  std::uint64_t chunks = 0;          // chunks read and decoded
+  std::uint64_t missing_chunks = 0;  // absent: filled
   std::uint64_t waves = 0;
-  std::uint64_t requests = 0;          // read requests to the store, after coalescing
+  std::uint64_t requests = 0;  // read requests to the store, after coalescing
   std::uint64_t objects_opened = 0;
   // Bytes by kind
-  std::uint64_t stored_bytes = 0;      // encoded bytes used
-  std::uint64_t read_bytes = 0;        // bytes read: stored_bytes plus gaps between coalesced ranges and alignment
+  std::uint64_t stored_bytes = 0;  // encoded bytes used
+  std::uint64_t read_bytes = 0;    // bytes read: stored_bytes plus gaps between coalesced ranges and alignment
   std::uint64_t bus_bytes = 0;
-  std::uint64_t decoded_bytes = 0;     // delivered into the tensor
+  std::uint64_t decoded_bytes = 0;  // delivered into the tensor
   // read_bytes by path
-  std::uint64_t direct_bytes = 0;      // O_DIRECT through the engine
-  std::uint64_t engine_bytes = 0;      // buffered through the engine (cold, no O_DIRECT)
-  std::uint64_t buffered_bytes = 0;    // page cache, read by the workers themselves
-  std::uint64_t memory_bytes = 0;      // taken from memory without a copy
+  std::uint64_t direct_bytes = 0;    // O_DIRECT through the engine
+  std::uint64_t engine_bytes = 0;    // buffered through the engine (cold, no O_DIRECT)
+  std::uint64_t buffered_bytes = 0;  // page cache, read by the workers themselves
+  std::uint64_t memory_bytes = 0;    // taken from memory without a copy
   // Seconds by stage
-  double plan_seconds = 0;             // selection to tasks
-  double open_seconds = 0;             // opening objects
-  double read_seconds = 0;             // workers reading, plus waiting for the engine when nothing else was left to do
+  double plan_seconds = 0;  // selection to tasks
+  double open_seconds = 0;  // opening objects
+  double read_seconds = 0;  // workers reading, plus waiting for the engine when nothing else was left to do
   double decode_seconds = 0;
-  double assemble_seconds = 0;         // host: strided copies; device: queueing the launch
-  double copy_seconds = 0;             // waiting for the device
+  double assemble_seconds = 0;  // host: strided copies; device: queueing the launch
+  double copy_seconds = 0;      // waiting for the device
   double wall_seconds = 0;
-  std::string engine;                  // "io_uring", ...
-  std::string path;                    // one phrase: "io_uring direct", "buffered (page cache)", "memory", mixed paths joined by " + "
-};
+  std::string engine;  // "io_uring", ...
+  std::string path;    // one phrase: "io_uring direct", "buffered (page cache)", "memory", mixed paths joined by " + "
 
-// The sum of two reads: counts and seconds are added, `path` names the paths of both, `engine` is the one named last.
-HEADRACE_API Stats& operator+=(Stats& total, const Stats& part);
+  // Adds another read's: counts and seconds are summed, `path` names the paths of both, `engine` is the one named last.
+  HEADRACE_API Stats& operator+=(const Stats& part);
+};
 
 }  // namespace headrace

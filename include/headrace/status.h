@@ -6,32 +6,32 @@
 // Threads: a Status may be copied and read from several threads at once.
 #pragma once
 
+#include <headrace/export.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include <headrace/export.h>
-
 namespace headrace {
 
 enum class Code : std::uint8_t {
   kOk,
-  kInvalidArgument,    // the caller asked for something that cannot be: selection out of range, wrong buffer size
-  kNotFound,           // no such object; for a chunk this means "fill value" and is not reported as an error
-  kCorrupt,            // stored bytes break their format: metadata, shard index, checksum, compressed stream
-  kShort,              // fewer bytes exist than the format promises
-  kIo,                 // the system refused to read or write
-  kAgainExhausted,     // a transient failure persisted beyond the retry limit
+  kInvalidArgument,  // the caller asked for something that cannot be: selection out of range, wrong buffer size
+  kNotFound,         // no such object; for a chunk this means "fill value" and is not reported as an error
+  kCorrupt,          // stored bytes break their format: metadata, shard index, checksum, compressed stream
+  kShort,            // fewer bytes exist than the format promises
+  kIo,               // the system refused to read or write
+  kAgainExhausted,   // a transient failure persisted beyond the retry limit
   kTimeout,
   kCancelled,
   kResourceExhausted,  // host, pinned or device memory, or a configured budget
   kUnsupported,        // well formed, but not implemented here; the message names the feature
   kPermission,
-  kDeviceLost,         // the device's context is unusable
-  kForked,             // a handle inherited across fork() was used
-  kInternal,           // a bug in headrace
+  kDeviceLost,  // the device's context is unusable
+  kForked,      // a handle inherited across fork() was used
+  kInternal,    // a bug in headrace
 };
 
 // The part of the library that found the failure.
@@ -57,12 +57,12 @@ class [[nodiscard]] HEADRACE_API Status {
   explicit operator bool() const noexcept { return ok(); }
   Code code() const noexcept;
   Layer layer() const noexcept;
-  const std::string& message() const noexcept;   // empty when OK
-  const std::string& key() const noexcept;       // object or path concerned; empty if none
+  const std::string& message() const noexcept;           // empty when OK
+  const std::string& key() const noexcept;               // object or path concerned; empty if none
   std::optional<std::uint64_t> offset() const noexcept;  // bytes into the object
   std::optional<std::uint64_t> length() const noexcept;  // bytes
-  const std::string& cause() const noexcept;     // what the system or a library said; empty if none
-  int system_error() const noexcept;             // errno, 0 if none
+  const std::string& cause() const noexcept;             // what the system or a library said; empty if none
+  int system_error() const noexcept;                     // errno, 0 if none
 
   // Context is added on the way up; what is already set stays, since the first finder knows best.
   Status with_key(std::string_view key) &&;
@@ -83,8 +83,8 @@ class [[nodiscard]] HEADRACE_API Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                        // NOLINT(google-explicit-constructor)
-  Result(Status status) noexcept : status_(std::move(status)) {        // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}                  // NOLINT(google-explicit-constructor)
+  Result(Status status) noexcept : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     if (status_.ok()) status_ = Status(Code::kInternal, Layer::kBase, "a Result was made from an OK status");
   }
   bool ok() const noexcept { return value_.has_value(); }
@@ -110,13 +110,13 @@ class [[nodiscard]] Result {
 #define HEADRACE_CONCAT_(a, b) a##b
 #define HEADRACE_CONCAT(a, b) HEADRACE_CONCAT_(a, b)
 // Returns the failure of `expr` (a Status) from the enclosing function.
-#define HEADRACE_TRY(expr)                                    \
-  do {                                                        \
+#define HEADRACE_TRY(expr)                                                           \
+  do {                                                                               \
     if (::headrace::Status hr_status_ = (expr); !hr_status_.ok()) return hr_status_; \
   } while (0)
 // Declares or assigns `var` from a Result, or returns its failure.
 #define HEADRACE_TRY_ASSIGN(var, expr) HEADRACE_TRY_ASSIGN_(HEADRACE_CONCAT(hr_result_, __LINE__), var, expr)
-#define HEADRACE_TRY_ASSIGN_(tmp, var, expr)       \
-  auto tmp = (expr);                               \
-  if (!tmp.ok()) return std::move(tmp).status();   \
+#define HEADRACE_TRY_ASSIGN_(tmp, var, expr)     \
+  auto tmp = (expr);                             \
+  if (!tmp.ok()) return std::move(tmp).status(); \
   var = std::move(tmp).value()

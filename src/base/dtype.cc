@@ -18,13 +18,13 @@ DataType numeric_type(std::string_view v3_name) {
     std::uint32_t item_bytes, swap_width;
   };
   static constexpr Row kRows[] = {
-      {"bool", TypeKind::kBool, 1, 1},        {"int8", TypeKind::kInt, 1, 1},
-      {"int16", TypeKind::kInt, 2, 2},        {"int32", TypeKind::kInt, 4, 4},
-      {"int64", TypeKind::kInt, 8, 8},        {"uint8", TypeKind::kUint, 1, 1},
-      {"uint16", TypeKind::kUint, 2, 2},      {"uint32", TypeKind::kUint, 4, 4},
-      {"uint64", TypeKind::kUint, 8, 8},      {"float16", TypeKind::kFloat, 2, 2},
-      {"float32", TypeKind::kFloat, 4, 4},    {"float64", TypeKind::kFloat, 8, 8},
-      {"bfloat16", TypeKind::kBfloat16, 2, 2}, {"complex64", TypeKind::kComplex, 8, 4},
+      {"bool", TypeKind::kBool, 1, 1},           {"int8", TypeKind::kInt, 1, 1},
+      {"int16", TypeKind::kInt, 2, 2},           {"int32", TypeKind::kInt, 4, 4},
+      {"int64", TypeKind::kInt, 8, 8},           {"uint8", TypeKind::kUint, 1, 1},
+      {"uint16", TypeKind::kUint, 2, 2},         {"uint32", TypeKind::kUint, 4, 4},
+      {"uint64", TypeKind::kUint, 8, 8},         {"float16", TypeKind::kFloat, 2, 2},
+      {"float32", TypeKind::kFloat, 4, 4},       {"float64", TypeKind::kFloat, 8, 8},
+      {"bfloat16", TypeKind::kBfloat16, 2, 2},   {"complex64", TypeKind::kComplex, 8, 4},
       {"complex128", TypeKind::kComplex, 16, 8},
   };
   DataType type;

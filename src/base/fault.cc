@@ -13,7 +13,7 @@ struct Counter {
 
 std::mutex g_mutex;
 std::atomic<bool> g_armed{false};
-FaultPlan g_plan;                             // guarded by g_mutex
+FaultPlan g_plan;                                      // guarded by g_mutex
 std::map<std::string, Counter, std::less<>> g_counts;  // guarded by g_mutex
 std::uint64_t g_star_hits = 0;
 
@@ -43,7 +43,7 @@ std::int64_t fault_point(const char* name, std::int64_t result) noexcept {
   // Counting goes on while nothing is armed, so that a first run can list every point of a scenario.
   try {
     std::lock_guard lock(g_mutex);
-    auto found = g_counts.find(std::string_view(name));   // allocates at the first hit only
+    auto found = g_counts.find(std::string_view(name));  // allocates at the first hit only
     if (found == g_counts.end()) found = g_counts.try_emplace(name).first;
     Counter& counter = found->second;
     const std::uint64_t hit = counter.hits++;
@@ -54,10 +54,14 @@ std::int64_t fault_point(const char* name, std::int64_t result) noexcept {
     if (index != g_plan.nth && !(g_plan.forever && index > g_plan.nth)) return result;
     ++counter.fired;
     switch (g_plan.kind) {
-      case FaultKind::kErrno: return -static_cast<std::int64_t>(g_plan.error);
-      case FaultKind::kShortByOne: return result > 0 ? result - 1 : result;
-      case FaultKind::kHalf: return result > 0 ? result / 2 : result;
-      case FaultKind::kZero: return result > 0 ? 0 : result;
+      case FaultKind::kErrno:
+        return -static_cast<std::int64_t>(g_plan.error);
+      case FaultKind::kShortByOne:
+        return result > 0 ? result - 1 : result;
+      case FaultKind::kHalf:
+        return result > 0 ? result / 2 : result;
+      case FaultKind::kZero:
+        return result > 0 ? 0 : result;
     }
   } catch (...) {
   }

@@ -23,16 +23,16 @@ inline constexpr bool kFaultPointsCompiled = false;
 enum class FaultKind : std::uint8_t { kErrno, kShortByOne, kHalf, kZero };
 
 struct FaultPlan {
-  std::string point;              // exact name, or "*" for every point
+  std::string point;  // exact name, or "*" for every point
   FaultKind kind = FaultKind::kErrno;
-  int error = 0;                  // errno for kErrno
-  std::uint64_t nth = 0;          // 0-based hit at which it fires
-  bool forever = false;           // fire at every hit from the nth on
+  int error = 0;          // errno for kErrno
+  std::uint64_t nth = 0;  // 0-based hit at which it fires
+  bool forever = false;   // fire at every hit from the nth on
 };
 
 struct FaultCount {
   std::string point;
-  std::uint64_t hits = 0;   // since the last arm or disarm
+  std::uint64_t hits = 0;  // since the last arm or disarm
   std::uint64_t fired = 0;
 };
 

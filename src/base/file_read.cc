@@ -20,7 +20,7 @@ constexpr unsigned kMaxInterruptions = 100;
 #ifdef SYS_cachestat
 constexpr long kCachestat = SYS_cachestat;
 #else
-constexpr long kCachestat = 451;   // the same on every architecture
+constexpr long kCachestat = 451;  // the same on every architecture
 #endif
 
 // struct cachestat_range and struct cachestat of linux/mman.h, which older headers lack.
@@ -31,7 +31,7 @@ struct Cachestat {
   std::uint64_t cached, dirty, writeback, evicted, recently_evicted;
 };
 
-constexpr std::uint64_t kMaxBytesPerCall = 0x7ffff000;   // Linux moves no more in one call
+constexpr std::uint64_t kMaxBytesPerCall = 0x7ffff000;  // Linux moves no more in one call
 
 }  // namespace
 

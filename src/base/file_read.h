@@ -3,18 +3,18 @@
 // Threads: every call from any thread.
 #pragma once
 
+#include <headrace/status.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
-
-#include <headrace/status.h>
 
 namespace headrace::base {
 
 enum class CachedRead : std::uint8_t { kDone, kNotCached, kEndOfFile, kFailed };
 
-// Reads [offset, offset + length) without waiting for a disk; kNotCached as soon as a page is missing. A file system that
-// cannot tell is read with an ordinary, possibly blocking, read. `moved` is how many bytes came; `error` an errno.
+// Reads [offset, offset + length) without waiting for a disk; kNotCached as soon as a page is missing. A file system
+// that cannot tell is read with an ordinary, possibly blocking, read. `moved` is how many bytes came; `error` an errno.
 CachedRead read_cached(int fd, std::byte* buffer, std::uint64_t length, std::uint64_t offset, std::uint64_t& moved,
                        int& error) noexcept;
 

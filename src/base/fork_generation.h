@@ -1,4 +1,5 @@
-// How many times this process has been forked: what has threads or a driver behind it does not survive, and must say so.
+// How many times this process has been forked: what has threads or a driver behind it does not survive, and must say
+// so.
 //
 // An object keeps the number it was made under and compares; a difference means it was inherited by a child.
 #pragma once

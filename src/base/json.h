@@ -1,12 +1,12 @@
 // Strict JSON for metadata documents.
 #pragma once
 
+#include <headrace/status.h>
+
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
-
-#include <headrace/status.h>
-#include <nlohmann/json.hpp>
 
 namespace headrace::base {
 

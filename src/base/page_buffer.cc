@@ -18,7 +18,8 @@ PageBuffer::~PageBuffer() {
 std::byte* PageBuffer::reserve(std::size_t bytes) noexcept {
   if (bytes <= capacity_ && data_ != nullptr) return data_;
   constexpr std::size_t kHugePage = std::size_t{2} << 20;
-  const std::size_t wanted = align_up(std::max<std::size_t>(bytes, 1), bytes >= kHugePage ? kHugePage : std::size_t{4096});
+  const std::size_t wanted =
+      align_up(std::max<std::size_t>(bytes, 1), bytes >= kHugePage ? kHugePage : std::size_t{4096});
   if (HEADRACE_FAULT("base.page_mmap", 0) < 0) return nullptr;
   void* memory = ::mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;

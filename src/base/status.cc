@@ -155,35 +155,58 @@ std::string Status::to_string() const {
 
 std::string_view code_name(Code code) {
   switch (code) {
-    case Code::kOk: return "ok";
-    case Code::kInvalidArgument: return "invalid argument";
-    case Code::kNotFound: return "not found";
-    case Code::kCorrupt: return "corrupt";
-    case Code::kShort: return "short";
-    case Code::kIo: return "i/o error";
-    case Code::kAgainExhausted: return "retries exhausted";
-    case Code::kTimeout: return "timeout";
-    case Code::kCancelled: return "cancelled";
-    case Code::kResourceExhausted: return "resource exhausted";
-    case Code::kUnsupported: return "unsupported";
-    case Code::kPermission: return "permission denied";
-    case Code::kDeviceLost: return "device lost";
-    case Code::kForked: return "used after fork";
-    case Code::kInternal: return "internal error";
+    case Code::kOk:
+      return "ok";
+    case Code::kInvalidArgument:
+      return "invalid argument";
+    case Code::kNotFound:
+      return "not found";
+    case Code::kCorrupt:
+      return "corrupt";
+    case Code::kShort:
+      return "short";
+    case Code::kIo:
+      return "i/o error";
+    case Code::kAgainExhausted:
+      return "retries exhausted";
+    case Code::kTimeout:
+      return "timeout";
+    case Code::kCancelled:
+      return "cancelled";
+    case Code::kResourceExhausted:
+      return "resource exhausted";
+    case Code::kUnsupported:
+      return "unsupported";
+    case Code::kPermission:
+      return "permission denied";
+    case Code::kDeviceLost:
+      return "device lost";
+    case Code::kForked:
+      return "used after fork";
+    case Code::kInternal:
+      return "internal error";
   }
   return "unknown code";
 }
 
 std::string_view layer_name(Layer layer) {
   switch (layer) {
-    case Layer::kBase: return "base";
-    case Layer::kIo: return "io";
-    case Layer::kDevice: return "device";
-    case Layer::kStore: return "store";
-    case Layer::kCodec: return "codec";
-    case Layer::kTransfer: return "transfer";
-    case Layer::kZarr: return "zarr";
-    case Layer::kApi: return "api";
+    case Layer::kBase:
+      return "base";
+    case Layer::kIo:
+      return "io";
+    case Layer::kDevice:
+      return "device";
+    case Layer::kStore:
+      return "store";
+    case Layer::kCodec:
+      return "codec";
+    case Layer::kTransfer:
+      return "transfer";
+    case Layer::kZarr:
+      return "zarr";
+    case Layer::kApi:
+      return "api";
   }
   return "unknown layer";
 }

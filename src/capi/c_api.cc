@@ -1,9 +1,8 @@
 // The C API over the C++ one: handles are the C++ objects, and nothing thrown passes the boundary.
-#include <headrace/headrace.h>
-
 #include <headrace/array.h>
 #include <headrace/context.h>
 #include <headrace/device.h>
+#include <headrace/headrace.h>
 #include <headrace/selection.h>
 #include <headrace/status.h>
 

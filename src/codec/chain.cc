@@ -23,7 +23,8 @@ Status check_order(std::span<const std::unique_ptr<Codec>> codecs, bool needs_ar
   Kind last = Kind::kArrayToArray;
   for (const auto& codec : codecs) {
     if (codec->kind() < last) {
-      return bad_chain("codec '" + std::string(codec->name()) + "' stands too late in the chain [" + list_names(codecs) + "]");
+      return bad_chain("codec '" + std::string(codec->name()) + "' stands too late in the chain [" +
+                       list_names(codecs) + "]");
     }
     last = codec->kind();
     array_to_bytes += codec->kind() == Kind::kArrayToBytes;

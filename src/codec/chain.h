@@ -7,14 +7,14 @@
 // Fails:   make(): kCorrupt for a chain the specification forbids. decode(): what the stage found, naming the codec.
 #pragma once
 
+#include <headrace/dtype.h>
+#include <headrace/status.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
-
-#include <headrace/dtype.h>
-#include <headrace/status.h>
 
 #include "codec/codec.h"
 
@@ -45,8 +45,8 @@ class Chain {
 
   // One thread's working memory for one chain; the buffers are lent by the caller.
   struct Workspace {
-    std::vector<std::unique_ptr<Scratch>> scratch;   // one per stage
-    std::byte* temporary[2] = {nullptr, nullptr};    // temporary_bytes() each, null if that is 0
+    std::vector<std::unique_ptr<Scratch>> scratch;  // one per stage
+    std::byte* temporary[2] = {nullptr, nullptr};   // temporary_bytes() each, null if that is 0
   };
   Workspace make_workspace() const;
 
@@ -59,14 +59,14 @@ class Chain {
   void swap_fields(std::span<std::byte> elements) const noexcept;
   struct Stage {
     const Codec* codec = nullptr;
-    std::uint64_t capacity = 0;   // of its output
+    std::uint64_t capacity = 0;  // of its output
     bool exact = true;
   };
-  std::vector<std::unique_ptr<Codec>> codecs_;   // encoding order
-  std::vector<Stage> stages_;                    // decoding order
+  std::vector<std::unique_ptr<Codec>> codecs_;  // encoding order
+  std::vector<Stage> stages_;                   // decoding order
   Layout layout_;
   std::vector<std::int64_t> strides_bytes_;
-  std::vector<DataType::SwapRun> mixed_swaps_;   // empty unless fields differ in byte order
+  std::vector<DataType::SwapRun> mixed_swaps_;  // empty unless fields differ in byte order
   std::uint32_t item_bytes_ = 1;
   std::uint64_t decoded_bytes_ = 0, max_encoded_bytes_ = 0, temporary_bytes_ = 0;
   bool encoded_exact_ = true;

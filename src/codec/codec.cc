@@ -1,11 +1,13 @@
 #include "codec/codec.h"
 
-#include "base/json.h"
-
 #include <algorithm>
 #include <initializer_list>
 
+#include "base/json.h"
+
+// clang-format off: needs what is declared above
 #include "builtin_codec.inc"
+// clang-format on
 
 namespace headrace::codec {
 
@@ -52,7 +54,8 @@ Result<std::unique_ptr<Codec>> make_codec(std::string_view name, const base::Jso
     named.name = name;
     return row.make(config, named);
   }
-  return Status(Code::kUnsupported, Layer::kCodec, "codec '" + std::string(name.substr(0, 80)) + "' is not in this build");
+  return Status(Code::kUnsupported, Layer::kCodec,
+                "codec '" + std::string(name.substr(0, 80)) + "' is not in this build");
 }
 
 }  // namespace headrace::codec

@@ -2,7 +2,8 @@
 //
 // A Codec is made from its configuration (make_codec) and then resolved against the representation of what it encodes.
 // Three kinds exist, as in the Zarr v3 specification ("Codecs"): array -> array, array -> bytes, bytes -> bytes.
-//  - Array -> array and array -> bytes codecs that only say how elements are laid out (transpose, bytes) decode nothing:
+//  - Array -> array and array -> bytes codecs that only say how elements are laid out (transpose, bytes) decode
+//  nothing:
 //    they change the Layout with which the assemble step reads the decoded bytes, so they cost no pass of their own.
 //  - Bytes -> bytes codecs decode streams. A wave hands over all its streams at once; each stream has its own status,
 //    and one bad stream leaves the others exact.
@@ -11,6 +12,9 @@
 // Fails:   kCorrupt for bytes that break the format, kUnsupported for a well-formed feature that is not implemented.
 #pragma once
 
+#include <headrace/dtype.h>
+#include <headrace/status.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,9 +22,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <headrace/dtype.h>
-#include <headrace/status.h>
 
 #include "base/json_fwd.h"
 
@@ -32,7 +33,7 @@ enum class Kind : std::uint8_t { kArrayToArray, kArrayToBytes, kBytesToBytes };
 struct Layout {
   // axis_order[i] is the array axis that is i-th slowest in memory; identity means C order.
   std::vector<std::uint8_t> axis_order;
-  bool byte_swapped = false;   // elements are big-endian (each field of a structured type on its own)
+  bool byte_swapped = false;  // elements are big-endian (each field of a structured type on its own)
 };
 
 // One encoded stream to be decoded. All pointers are host pointers for decode().
@@ -40,9 +41,9 @@ struct Stream {
   const std::byte* src = nullptr;
   std::size_t src_bytes = 0;
   std::byte* dst = nullptr;
-  std::size_t dst_capacity = 0;   // never exceeded; from metadata
-  std::size_t dst_bytes = 0;      // out: bytes produced, valid when the status is OK
-  bool exact = true;              // in: anything but dst_capacity bytes is kCorrupt
+  std::size_t dst_capacity = 0;  // never exceeded; from metadata
+  std::size_t dst_bytes = 0;     // out: bytes produced, valid when the status is OK
+  bool exact = true;             // in: anything but dst_capacity bytes is kCorrupt
 };
 
 // Working memory one thread keeps for one codec between calls: library contexts, tables. Made by Codec::make_scratch.
@@ -54,7 +55,7 @@ class Scratch {
 class Codec {
  public:
   virtual ~Codec() = default;
-  virtual std::string_view name() const noexcept = 0;   // the part's own name: "zstd", "blosc", ...
+  virtual std::string_view name() const noexcept = 0;  // the part's own name: "zstd", "blosc", ...
   virtual Kind kind() const noexcept = 0;
 
   // Array codecs only. Checks that the codec can take elements of `dtype` in chunks of `shape` and folds what it says
@@ -80,7 +81,7 @@ class Codec {
 
 // What is known of the array when a codec is made.
 struct Context {
-  const DataType* dtype = nullptr;   // type of the elements that enter the codec; null for bytes -> bytes in v2
+  const DataType* dtype = nullptr;  // type of the elements that enter the codec; null for bytes -> bytes in v2
   int zarr_format = 3;
   // Name under which the metadata asks for the codec, set by make_codec: "blosc" and "numcodecs.blosc" have different
   // configurations.
@@ -89,9 +90,9 @@ struct Context {
 
 // One row of the table of codecs compiled in (generated from codecs/).
 struct CodecRow {
-  const char* name;         // folder
-  const char* v3_names;     // space separated, first is canonical: "zstd numcodecs.zstd"
-  const char* v2_ids;       // space separated numcodecs ids, "" if none
+  const char* name;      // folder
+  const char* v3_names;  // space separated, first is canonical: "zstd numcodecs.zstd"
+  const char* v2_ids;    // space separated numcodecs ids, "" if none
   // `config` is the v3 "configuration" object (empty object if absent) or the v2 object less "id".
   Result<std::unique_ptr<Codec>> (*make)(const base::Json& config, const Context& context);
 };

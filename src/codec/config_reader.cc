@@ -1,9 +1,9 @@
 #include "codec/config_reader.h"
 
-#include "base/json.h"
-
 #include <algorithm>
 #include <string>
+
+#include "base/json.h"
 
 namespace headrace::codec {
 
@@ -19,9 +19,9 @@ ConfigReader::ConfigReader(const base::Json& config, const Context& context)
 
 void ConfigReader::refuse(const char* key, std::string_view reason) {
   if (!status_.ok()) return;
-  status_ = Status(
-      Code::kCorrupt, Layer::kCodec,
-      "codec '" + std::string(context_.name) + "': configuration key '" + key + "' " + std::string(reason));
+  status_ =
+      Status(Code::kCorrupt, Layer::kCodec,
+             "codec '" + std::string(context_.name) + "': configuration key '" + key + "' " + std::string(reason));
 }
 
 const base::Json* ConfigReader::any(const char* key, Need need) {

@@ -41,7 +41,7 @@ Status wrong_size(std::string_view codec, std::uint64_t got_bytes, const Stream&
 }
 
 void StreamCodec::decode(std::span<Stream> streams, std::span<Status> statuses, Scratch* scratch) const {
-  std::unique_ptr<Scratch> own;   // for callers that keep none: correct, but it allocates
+  std::unique_ptr<Scratch> own;  // for callers that keep none: correct, but it allocates
   for (std::size_t i = 0; i < streams.size(); ++i) {
     Stream& stream = streams[i];
     stream.dst_bytes = 0;
@@ -59,8 +59,8 @@ void StreamCodec::decode(std::span<Stream> streams, std::span<Status> statuses, 
     } catch (...) {
       status = Status::out_of_memory();
     }
-    const bool size_holds = stream.exact ? stream.dst_bytes == stream.dst_capacity
-                                         : stream.dst_bytes <= stream.dst_capacity;
+    const bool size_holds =
+        stream.exact ? stream.dst_bytes == stream.dst_capacity : stream.dst_bytes <= stream.dst_capacity;
     if (status.ok() && !size_holds) status = wrong_size(name(), stream.dst_bytes, stream);
     if (!status.ok()) stream.dst_bytes = 0;
     statuses[i] = std::move(status);

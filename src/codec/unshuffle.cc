@@ -232,8 +232,10 @@ std::size_t unshuffle_vector(const std::byte* const* planes, std::size_t item_by
                              std::byte* dst) {
   const bool avx2 = have_avx2();
   switch (item_bytes) {
-    case 2: return avx2 ? unshuffle2_avx2(planes, items, dst) : unshuffle2_sse2(planes, items, dst);
-    case 4: return avx2 ? unshuffle4_avx2(planes, items, dst) : unshuffle4_sse2(planes, items, dst);
+    case 2:
+      return avx2 ? unshuffle2_avx2(planes, items, dst) : unshuffle2_sse2(planes, items, dst);
+    case 4:
+      return avx2 ? unshuffle4_avx2(planes, items, dst) : unshuffle4_sse2(planes, items, dst);
     case 8:
       if (avx2) return unshuffle8_avx2(planes, items, dst);
       [[fallthrough]];

@@ -147,8 +147,7 @@ bool is_contiguous(const Box& box, std::uint32_t element_bytes) noexcept {
   if (box.rank != 1) return false;
   const BoxDim& dim = at(box, 0);
   const auto bytes = static_cast<std::int64_t>(element_bytes);
-  return dim.extent == 0 ||
-         (dim.dst_stride_bytes == bytes && (box.src == nullptr || dim.src_stride_bytes == bytes));
+  return dim.extent == 0 || (dim.dst_stride_bytes == bytes && (box.src == nullptr || dim.src_stride_bytes == bytes));
 }
 
 void copy_box(const Box& original, const ElementOp& op, const std::byte* fill) noexcept {
@@ -199,8 +198,7 @@ void copy_box(const Box& original, const ElementOp& op, const std::byte* fill) n
     // The dimension along which the source is closest together becomes the rows of the plane.
     int rows = inner;
     for (int i = 0; i < inner; ++i) {
-      if (at(box, i).extent > 1 &&
-          magnitude(at(box, i).src_stride_bytes) < magnitude(at(box, rows).src_stride_bytes)) {
+      if (at(box, i).extent > 1 && magnitude(at(box, i).src_stride_bytes) < magnitude(at(box, rows).src_stride_bytes)) {
         rows = i;
       }
     }

@@ -19,10 +19,12 @@ struct BoxDim {
   std::int64_t dst_stride_bytes = 0;
 };
 
-// What happens to each element on the way. The fill element is already as it shall appear and is never swapped. Conversion (f4 -> f2, scale and offset) will join the byte swap here.
+// What happens to each element on the way. The fill element is already as it shall appear and is never swapped.
+// Conversion (f4 -> f2, scale and offset) will join the byte swap here.
 struct ElementOp {
   std::uint32_t element_bytes = 1;
-  std::uint32_t swap_width = 1;   // bytes are reversed within each group of this many; 1: copy as is; divides element_bytes
+  std::uint32_t swap_width =
+      1;  // bytes are reversed within each group of this many; 1: copy as is; divides element_bytes
   bool operator==(const ElementOp&) const = default;
 };
 
@@ -47,9 +49,9 @@ void simplify(Box& box) noexcept;
 // After simplify(): one dimension (or none), contiguous on both sides for elements of this size.
 bool is_contiguous(const Box& box, std::uint32_t element_bytes) noexcept;
 
-// Prepares for copying fast: dimensions go into the order of destination addresses, destination strides become positive,
-// then simplify(). Same elements in another order. Where a destination stride is 0, only the last element stays: the one
-// that a loop in order would leave.
+// Prepares for copying fast: dimensions go into the order of destination addresses, destination strides become
+// positive, then simplify(). Same elements in another order. Where a destination stride is 0, only the last element
+// stays: the one that a loop in order would leave.
 void normalize(Box& box) noexcept;
 
 // Copies on the calling thread. `fill` holds element_bytes bytes and is used where box.src is null.

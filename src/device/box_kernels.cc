@@ -40,15 +40,27 @@ HEADRACE_INLINE void swap_vec(Vec<kBytes>& v) {
 template <unsigned kBytes>
 struct Word;
 template <>
-struct Word<1> { using type = std::uint8_t; };
+struct Word<1> {
+  using type = std::uint8_t;
+};
 template <>
-struct Word<2> { using type = std::uint16_t; };
+struct Word<2> {
+  using type = std::uint16_t;
+};
 template <>
-struct Word<4> { using type = std::uint32_t; };
+struct Word<4> {
+  using type = std::uint32_t;
+};
 template <>
-struct Word<8> { using type = std::uint64_t; };
+struct Word<8> {
+  using type = std::uint64_t;
+};
 template <>
-struct Word<16> { struct type { std::uint64_t lo, hi; }; };
+struct Word<16> {
+  struct type {
+    std::uint64_t lo, hi;
+  };
+};
 
 template <unsigned kWidth>
 HEADRACE_INLINE std::uint64_t swap_word64(std::uint64_t v) {
@@ -192,8 +204,8 @@ void strided_any(const Plane& p, std::uint32_t element_bytes, std::uint32_t swap
 template <unsigned kSize>
 constexpr int interleave_index(int i, bool high) {
   const int n = static_cast<int>(16 / kSize), size = static_cast<int>(kSize);
-  const int element = i / size;                      // of the result
-  const int from = element / 2 + (high ? n / 2 : 0); // of the operand
+  const int element = i / size;                       // of the result
+  const int from = element / 2 + (high ? n / 2 : 0);  // of the operand
   return (element % 2 == 0 ? 0 : 16) + from * size + i % size;
 }
 template <unsigned kSize, bool kHigh, int... I>
@@ -247,10 +259,9 @@ HEADRACE_INLINE void transpose_in(const Plane& p) {
       const std::uint64_t column_full = column + (column_end - column) / kN * kN;
       for (std::uint64_t r = row; r < row_full; r += kN) {
         for (std::uint64_t c = column; c < column_full; c += kN) {
-          transpose_block<kSize, kWidth>(p.src + r * kSize + static_cast<std::int64_t>(c) * p.src_column_stride,
-                                         p.src_column_stride,
-                                         p.dst + static_cast<std::int64_t>(r) * p.dst_row_stride + c * kSize,
-                                         p.dst_row_stride);
+          transpose_block<kSize, kWidth>(
+              p.src + r * kSize + static_cast<std::int64_t>(c) * p.src_column_stride, p.src_column_stride,
+              p.dst + static_cast<std::int64_t>(r) * p.dst_row_stride + c * kSize, p.dst_row_stride);
         }
       }
       if (column_full < column_end) scalar(row, row_full, column_full, column_end);
@@ -277,7 +288,8 @@ PlaneKernel choose_transpose() noexcept {
   return transpose_base<kSize, kWidth>;
 }
 
-// Calls `visit` with the pair as constants where it is one of those compiled: sizes 1, 2, 4, 8, 16 and every width below.
+// Calls `visit` with the pair as constants where it is one of those compiled: sizes 1, 2, 4, 8, 16 and every width
+// below.
 template <class Visitor>
 PlaneKernel with_constants(std::uint32_t size, std::uint32_t width, Visitor visit) noexcept {
   auto pick = [&]<unsigned kSize>() -> PlaneKernel {
@@ -297,19 +309,26 @@ PlaneKernel with_constants(std::uint32_t size, std::uint32_t width, Visitor visi
     return nullptr;
   };
   switch (size) {
-    case 1: return pick.template operator()<1>();
-    case 2: return pick.template operator()<2>();
-    case 4: return pick.template operator()<4>();
-    case 8: return pick.template operator()<8>();
-    case 16: return pick.template operator()<16>();
-    default: return nullptr;
+    case 1:
+      return pick.template operator()<1>();
+    case 2:
+      return pick.template operator()<2>();
+    case 4:
+      return pick.template operator()<4>();
+    case 8:
+      return pick.template operator()<8>();
+    case 16:
+      return pick.template operator()<16>();
+    default:
+      return nullptr;
   }
 }
 
 // ---- fill ----
 
 void fill_run(std::byte* dst, std::size_t bytes, std::size_t seed, const std::byte* pattern) {
-  // `seed` bytes of pattern, then copies of what is there already, each from at most 4 KiB that stay in the first cache.
+  // `seed` bytes of pattern, then copies of what is there already, each from at most 4 KiB that stay in the first
+  // cache.
   std::size_t done = std::min(bytes, seed);
   std::memcpy(dst, pattern, done);
   const std::size_t limit = std::max<std::size_t>(seed, 4096 / seed * seed);
@@ -333,12 +352,18 @@ void fill_strided(const Plane& p, const std::byte* pattern) {
 PlaneKernel contiguous_kernel(std::uint32_t, std::uint32_t swap_width) noexcept {
   switch (swap_width) {
     case 0:
-    case 1: return copy_rows;
-    case 2: return choose_swap_rows<2>();
-    case 4: return choose_swap_rows<4>();
-    case 8: return choose_swap_rows<8>();
-    case 16: return choose_swap_rows<16>();
-    default: return strided_any;
+    case 1:
+      return copy_rows;
+    case 2:
+      return choose_swap_rows<2>();
+    case 4:
+      return choose_swap_rows<4>();
+    case 8:
+      return choose_swap_rows<8>();
+    case 16:
+      return choose_swap_rows<16>();
+    default:
+      return strided_any;
   }
 }
 
@@ -370,12 +395,18 @@ void fill_plane(const Plane& p, std::uint32_t element_bytes, const std::byte* pa
     return;
   }
   switch (element_bytes) {
-    case 1: return fill_strided<1>(p, pattern);
-    case 2: return fill_strided<2>(p, pattern);
-    case 4: return fill_strided<4>(p, pattern);
-    case 8: return fill_strided<8>(p, pattern);
-    case 16: return fill_strided<16>(p, pattern);
-    default: break;
+    case 1:
+      return fill_strided<1>(p, pattern);
+    case 2:
+      return fill_strided<2>(p, pattern);
+    case 4:
+      return fill_strided<4>(p, pattern);
+    case 8:
+      return fill_strided<8>(p, pattern);
+    case 16:
+      return fill_strided<16>(p, pattern);
+    default:
+      break;
   }
   for (std::uint64_t row = 0; row < p.rows; ++row) {
     std::byte* dst = p.dst + static_cast<std::int64_t>(row) * p.dst_row_stride;

@@ -1,7 +1,7 @@
 // The loops under copy_box: one or two dimensions of elements of one size, chosen once per box.
 //
-// Vectors are the compiler's own (vector_size), so the same source serves x86 and Arm; on x86 the byte shuffles are also
-// compiled for SSSE3 and AVX2 and chosen when the program runs.
+// Vectors are the compiler's own (vector_size), so the same source serves x86 and Arm; on x86 the byte shuffles are
+// also compiled for SSSE3 and AVX2 and chosen when the program runs.
 #pragma once
 
 #include <cstddef>

@@ -4,8 +4,11 @@
 // chunk. dev_host runs everything on the CPU with the same interface; a GPU back end is a plug-in library.
 //
 // Threads: all calls from any thread; one stream's calls are made by one thread at a time.
-// Fails:   kDeviceLost once the device's context is unusable, from then on for every call; kResourceExhausted for memory.
+// Fails:   kDeviceLost once the device's context is unusable, from then on for every call; kResourceExhausted for
+// memory.
 #pragma once
+
+#include <headrace/status.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -15,18 +18,16 @@
 #include <string_view>
 #include <vector>
 
-#include <headrace/status.h>
-
 #include "device/box.h"
 
 namespace headrace::device {
 
 struct DeviceInfo {
-  std::string name;               // "host", "host-staged", "cuda:0"
-  std::string description;        // "NVIDIA H200, driver 580.159.04"
-  bool host_addressable = true;   // the CPU may write device memory: decode straight into the tensor, no copy stage
-  int numa_node = -1;             // node nearest to the device, -1 unknown
-  std::uint64_t memory_bytes = 0; // 0 unknown
+  std::string name;                // "host", "host-staged", "cuda:0"
+  std::string description;         // "NVIDIA H200, driver 580.159.04"
+  bool host_addressable = true;    // the CPU may write device memory: decode straight into the tensor, no copy stage
+  int numa_node = -1;              // node nearest to the device, -1 unknown
+  std::uint64_t memory_bytes = 0;  // 0 unknown
 };
 
 // One contiguous piece: pinned host memory -> device memory (or back, for copy_to_host).
@@ -50,9 +51,10 @@ class Device {
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const noexcept = 0;
 
-  virtual Result<std::byte*> allocate(std::size_t bytes) = 0;             // device memory, aligned to 256 bytes or more
+  virtual Result<std::byte*> allocate(std::size_t bytes) = 0;  // device memory, aligned to 256 bytes or more
   virtual void deallocate(std::byte* memory, std::size_t bytes) noexcept = 0;
-  virtual Result<std::byte*> allocate_pinned(std::size_t bytes) = 0;      // host memory the device can copy from, page aligned
+  virtual Result<std::byte*> allocate_pinned(
+      std::size_t bytes) = 0;  // host memory the device can copy from, page aligned
   virtual void deallocate_pinned(std::byte* memory, std::size_t bytes) noexcept = 0;
 
   virtual Result<std::unique_ptr<Stream>> create_stream() = 0;
@@ -71,15 +73,15 @@ class Device {
   virtual Status assemble(std::span<const Box> boxes, const ElementOp& op, const std::byte* fill, Stream& stream) = 0;
 
   virtual Status record(Event& event, Stream& stream) = 0;
-  virtual Result<bool> query(Event& event) = 0;      // true once everything recorded before is done
-  virtual Status synchronize(Event& event) = 0;      // blocks the calling thread
+  virtual Result<bool> query(Event& event) = 0;  // true once everything recorded before is done
+  virtual Status synchronize(Event& event) = 0;  // blocks the calling thread
 };
 
 inline Status Device::make_native_wait(Event& event, void*) { return synchronize(event); }
 
 // One row of the table of device back ends compiled in or loadable (generated from backends/).
 struct DeviceRow {
-  const char* kind;   // "host", "host-staged", "cuda"
+  const char* kind;  // "host", "host-staged", "cuda"
   Result<std::shared_ptr<Device>> (*open)(int index);
   // Number of devices of this kind usable now; a failure says why none is (no driver, plug-in missing).
   Result<int> (*count)();

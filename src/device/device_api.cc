@@ -21,7 +21,7 @@ const std::string& Device::description() const noexcept { return impl_->info().d
 bool Device::host_addressable() const noexcept { return impl_->info().host_addressable; }
 
 Result<Buffer> Buffer::allocate(const Device& device, std::size_t bytes) {
-  HEADRACE_TRY_ASSIGN(std::byte* memory, device.impl()->allocate(bytes));
+  HEADRACE_TRY_ASSIGN(std::byte * memory, device.impl()->allocate(bytes));
   Buffer buffer;
   buffer.device_ = device.impl();
   buffer.data_ = memory;

@@ -1,13 +1,14 @@
 #include <charconv>
+#include <initializer_list>
 #include <map>
 #include <mutex>
 
 #include "base/fork_generation.h"
 #include "device/device.h"
 
-#include <initializer_list>
-
+// clang-format off: needs what is declared above
 #include "builtin_device.inc"
+// clang-format on
 
 namespace headrace::device {
 
@@ -38,8 +39,9 @@ Result<std::shared_ptr<Device>> open_device(std::string_view name) {
     const std::string_view digits = name.substr(colon + 1);
     auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
     if (error != std::errc() || end != digits.data() + digits.size() || index < 0) {
-      return Status(Code::kInvalidArgument, Layer::kDevice,
-                    "'" + std::string(name) + "' is not a device name; use KIND or KIND:N with KIND one of " + known_kinds());
+      return Status(
+          Code::kInvalidArgument, Layer::kDevice,
+          "'" + std::string(name) + "' is not a device name; use KIND or KIND:N with KIND one of " + known_kinds());
     }
   }
   if (kind == "auto") {
@@ -54,7 +56,7 @@ Result<std::shared_ptr<Device>> open_device(std::string_view name) {
   }
   const std::string full = std::string(kind) + ":" + std::to_string(index);
   std::lock_guard lock(mutex);
-  if (generation != base::fork_generation()) {   // what the parent opened is of no use in its child
+  if (generation != base::fork_generation()) {  // what the parent opened is of no use in its child
     open.clear();
     generation = base::fork_generation();
   }

@@ -6,9 +6,12 @@
 // Threads: submit, reap and cancel belong to one thread (the first to submit); wake() may be called from any.
 // Owns:    its ring, context or threads. File descriptors and buffers stay the caller's and must live until their
 //          request has completed.
-// Fails:   submit and reap return kResourceExhausted or kIo only when nothing more can ever be submitted, and no request
+// Fails:   submit and reap return kResourceExhausted or kIo only when nothing more can ever be submitted, and no
+// request
 //          is then in flight: buffers are the caller's again. A full queue is a short count.
 #pragma once
+
+#include <headrace/status.h>
 
 #include <chrono>
 #include <cstddef>
@@ -17,8 +20,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-
-#include <headrace/status.h>
 
 namespace headrace::io {
 
@@ -39,14 +40,14 @@ struct Event {
 };
 
 struct EngineOptions {
-  unsigned depth = 128;   // requests in flight at most
-  unsigned threads = 0;   // for engines that use threads; 0: the CPUs this process may run on
+  unsigned depth = 128;  // requests in flight at most
+  unsigned threads = 0;  // for engines that use threads; 0: the CPUs this process may run on
 };
 
 // What was found when the engine was made: shown by `headrace doctor` and in reports.
 struct EngineInfo {
-  std::string name;       // "io_uring", "aio", "threads"
-  std::string features;   // e.g. "single_issuer defer_taskrun registered_buffers"
+  std::string name;      // "io_uring", "aio", "threads"
+  std::string features;  // e.g. "single_issuer defer_taskrun registered_buffers"
   unsigned depth = 0;
 };
 

@@ -1,8 +1,10 @@
-#include "io/engine.h"
-
 #include <initializer_list>
 
+#include "io/engine.h"
+
+// clang-format off: needs what is declared above
 #include "builtin_io.inc"
+// clang-format on
 
 namespace headrace::io {
 

@@ -64,7 +64,7 @@ void RequestQueue::reserve(std::size_t more) {
   const std::size_t needed = active_ + more;
   if (requests_.capacity() < needed) requests_.reserve(std::max(needed, 2 * requests_.capacity()));
   free_requests_.reserve(requests_.capacity());
-  ready_.reserve(2 * requests_.capacity());   // taken ones stay in it until they are as many as the others
+  ready_.reserve(2 * requests_.capacity());  // taken ones stay in it until they are as many as the others
 }
 
 void RequestQueue::push(std::span<const IoRequest> requests) {

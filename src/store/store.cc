@@ -1,11 +1,12 @@
 #include "store/store.h"
 
-
 #include <initializer_list>
 
 #include "base/file_read.h"
 
+// clang-format off: needs what is declared above
 #include "builtin_store.inc"
+// clang-format on
 
 namespace headrace::store {
 

@@ -1,10 +1,13 @@
 // Store: named objects. A directory, a block of memory, later a ZIP file or a bucket.
 //
-// Keys are relative, '/'-separated, UTF-8; valid_key() says which are accepted, and no store opens anything for another.
+// Keys are relative, '/'-separated, UTF-8; valid_key() says which are accepted, and no store opens anything for
+// another.
 //
 // Threads: every call may be made from any thread at any time.
 // Fails:   kNotFound only when the object certainly does not exist; anything else that hides an object is an error.
 #pragma once
+
+#include <headrace/status.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,8 +16,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <headrace/status.h>
 
 namespace headrace::store {
 
@@ -37,8 +38,8 @@ class Object {
   void close() noexcept;
   bool is_open() const noexcept { return fd >= 0 || memory != nullptr; }
 
-  int fd = -1;                          // buffered descriptor of a regular file
-  const std::byte* memory = nullptr;    // the whole object, already in memory (never null while open, even if empty)
+  int fd = -1;                        // buffered descriptor of a regular file
+  const std::byte* memory = nullptr;  // the whole object, already in memory (never null while open, even if empty)
   std::uint64_t size_bytes = 0;
 
  private:
@@ -50,14 +51,14 @@ class Object {
 };
 
 struct Entry {
-  std::string name;       // last component
+  std::string name;  // last component
   bool is_directory = false;
 };
 
 class Store {
  public:
   virtual ~Store() = default;
-  virtual std::string url() const = 0;   // redacted: may be logged
+  virtual std::string url() const = 0;  // redacted: may be logged
 
   // Opens `key` into `out` (closing what it held). REQUIRES: key.data()[key.size()] == '\0', so that the hot path
   // hands it to the kernel without copying. Allocates nothing.
@@ -82,7 +83,7 @@ bool valid_key(std::string_view key) noexcept;
 Status check_key(std::string_view key);
 
 struct StoreRow {
-  const char* scheme;   // "file", "memory"
+  const char* scheme;                                                 // "file", "memory"
   Result<std::shared_ptr<Store>> (*open)(std::string_view location);  // what follows "scheme://"
 };
 

@@ -26,7 +26,8 @@ std::string Context::engine_report() const {
   auto service = impl_->resources->io();
   if (!service.ok()) return service.status().to_string();
   const io::EngineInfo& info = (*service)->engine();
-  return info.name + ": " + info.features + ", depth " + std::to_string(info.depth) + "\n" + (*service)->refused_engines();
+  return info.name + ": " + info.features + ", depth " + std::to_string(info.depth) + "\n" +
+         (*service)->refused_engines();
 }
 
 }  // namespace headrace

@@ -1,9 +1,9 @@
 // The inside of headrace::Context.
 #pragma once
 
-#include <memory>
-
 #include <headrace/context.h>
+
+#include <memory>
 
 #include "transfer/resources.h"
 

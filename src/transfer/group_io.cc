@@ -132,14 +132,16 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
     case base::CachedRead::kEndOfFile:
       fail_group(wave, group_index, lane,
                  Status(Code::kShort, Layer::kTransfer,
-                        "the file ends after " + std::to_string(moved) + " of the bytes wanted; was it truncated while being read?")
+                        "the file ends after " + std::to_string(moved) +
+                            " of the bytes wanted; was it truncated while being read?")
                      .with_range(offset, length));
       return GroupResult::kDone;
     case base::CachedRead::kFailed:
       fail_group(wave, group_index, lane,
                  Status(Code::kIo, Layer::kTransfer, "cannot read").with_range(offset, length).with_errno(error));
       return GroupResult::kDone;
-    case base::CachedRead::kDone: break;
+    case base::CachedRead::kDone:
+      break;
   }
   cached_streak_.fetch_add(1, std::memory_order_relaxed);
   cold_streak_.store(0, std::memory_order_relaxed);
@@ -149,19 +151,21 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   return GroupResult::kDone;
 }
 
-// A failed attempt to read cached pages starts read-ahead, which a direct read would then compete with. So the kernel is
-// asked first, until enough ranges in a row were cached for asking to be a waste. Where it does not answer, attempts are
-// made until several in a row fail, and then now and again.
+// A failed attempt to read cached pages starts read-ahead, which a direct read would then compete with. So the kernel
+// is asked first, until enough ranges in a row were cached for asking to be a waste. Where it does not answer, attempts
+// are made until several in a row fail, and then now and again.
 ReadOperation::Route ReadOperation::choose_route(int fd, std::uint64_t offset, std::uint64_t length) {
   constexpr int kStreak = 4;
   constexpr unsigned kRetryEvery = 8;
   if (cached_streak_.load(std::memory_order_relaxed) >= kStreak) return Route::kInline;
   switch (base::residency(fd, offset, length)) {
-    case base::Residency::kAll: return Route::kInline;
+    case base::Residency::kAll:
+      return Route::kInline;
     case base::Residency::kNotAll:
       cached_streak_.store(0, std::memory_order_relaxed);
       return Route::kDirect;
-    case base::Residency::kUnknown: break;
+    case base::Residency::kUnknown:
+      break;
   }
   if (cold_streak_.load(std::memory_order_relaxed) < kStreak) return Route::kInline;
   return probe_turn_.fetch_add(1, std::memory_order_relaxed) % kRetryEvery == 0 ? Route::kInline : Route::kDirect;
@@ -233,8 +237,8 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
 }
 
 // `data` holds the object's bytes [data_offset, data_offset + data_length).
-void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, const std::byte* data, std::uint64_t data_offset,
-                                 std::uint64_t data_length, Lane& lane) {
+void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, const std::byte* data,
+                                 std::uint64_t data_offset, std::uint64_t data_length, Lane& lane) {
   const Group& group = wave.tasks.groups[group_index];
   const codec::Chain& chain = plan_->chain();
   const bool swaps = plan_->element_op().swap_width > 1;
@@ -277,7 +281,8 @@ void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, const st
     }
     if (chain.temporary_bytes() > 0) {
       for (int t = 0; t < 2; ++t) {
-        lane.workspace.temporary[t] = lane.memory->temporary[t].reserve(static_cast<std::size_t>(chain.temporary_bytes()));
+        lane.workspace.temporary[t] =
+            lane.memory->temporary[t].reserve(static_cast<std::size_t>(chain.temporary_bytes()));
         if (lane.workspace.temporary[t] == nullptr) target = nullptr;
       }
     }
@@ -305,7 +310,7 @@ void ReadOperation::place_task(Wave& wave, std::uint32_t task_index, const std::
   const device::ElementOp& op = plan_->element_op();
   const std::uint64_t first = static_cast<std::uint64_t>(box.src - kBoxBase);
   box.src = decoded + (first - skipped);
-  lane.described = nullptr;   // the box is spent
+  lane.described = nullptr;  // the box is spent
   ++lane.stats.chunks;
   lane.stats.decoded_bytes += box.element_count() * op.element_bytes;
   chunks_done_.fetch_add(1, std::memory_order_relaxed);
@@ -313,7 +318,7 @@ void ReadOperation::place_task(Wave& wave, std::uint32_t task_index, const std::
     wave.boxes[task_index] = box;
     return;
   }
-  if (box.src == box.dst) return;   // decoded or read in place
+  if (box.src == box.dst) return;  // decoded or read in place
   const std::uint64_t start = base::now_ns();
   device::copy_box(box, op, plan_->fill_element());
   lane.stats.assemble_seconds += seconds_since(start);

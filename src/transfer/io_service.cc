@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kSlotAlignment = 4096;
 
-constexpr std::size_t kMaxBatch = 256;   // requests started, completions taken at a time
+constexpr std::size_t kMaxBatch = 256;  // requests started, completions taken at a time
 
 // First-fit allocation in the slab. Slots are large and few, so a sorted list of free extents does. It has room for as
 // many as there can be: neither call allocates.
@@ -60,7 +60,7 @@ class SlabMap {
   struct Extent {
     std::uint64_t at, bytes;
   };
-  std::vector<Extent> free_;   // by position
+  std::vector<Extent> free_;  // by position
 };
 
 }  // namespace
@@ -85,12 +85,12 @@ class IoService::Impl {
   base::PageBuffer slab;
 
   std::mutex mutex;
-  std::vector<IoJob*> waiting;           // guarded by mutex: not yet placed, from next_waiting on
-  std::size_t next_waiting = 0;          // guarded by mutex
-  SlabMap slab_map;                      // guarded by mutex
-  bool dedicated_in_use = false;         // guarded by mutex: one read larger than the slab at a time
-  base::PageBuffer dedicated;            // guarded by dedicated_in_use
-  bool stopping = false;                 // guarded by mutex
+  std::vector<IoJob*> waiting;    // guarded by mutex: not yet placed, from next_waiting on
+  std::size_t next_waiting = 0;   // guarded by mutex
+  SlabMap slab_map;               // guarded by mutex
+  bool dedicated_in_use = false;  // guarded by mutex: one read larger than the slab at a time
+  base::PageBuffer dedicated;     // guarded by dedicated_in_use
+  bool stopping = false;          // guarded by mutex
   const std::uint64_t slab_size;
   // The thread's own, made before it starts: where memory is short the service fails to start and not while it runs.
   std::optional<io::RequestQueue> queue;
@@ -145,7 +145,7 @@ void IoService::Impl::start_jobs() {
       request.tag = reinterpret_cast<std::uint64_t>(&job);
       requests.push_back(request);
     }
-    if (next_waiting * 2 >= waiting.size()) {   // also empties a list that is through; amortised
+    if (next_waiting * 2 >= waiting.size()) {  // also empties a list that is through; amortised
       waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(next_waiting));
       next_waiting = 0;
     }
@@ -168,7 +168,7 @@ void IoService::Impl::run() {
   const std::span<std::byte> whole{slab.data(), static_cast<std::size_t>(slab_size)};
   try {
     (void)engine->register_buffers({&whole, 1});
-  } catch (const std::bad_alloc&) {   // an optimisation: without it reads go through the ordinary calls
+  } catch (const std::bad_alloc&) {  // an optimisation: without it reads go through the ordinary calls
   }
   for (;;) {
     done.clear();
@@ -189,7 +189,7 @@ void IoService::Impl::run() {
     }
     if (!done.empty()) report();
   }
-  queue.reset();   // an engine is used by one thread only
+  queue.reset();  // an engine is used by one thread only
 }
 
 // One call for each run of jobs with the same sink.
@@ -215,7 +215,8 @@ Result<std::unique_ptr<IoService>> IoService::create(const IoServiceOptions& opt
   try {
     impl->thread = std::thread([raw = impl.get()] { raw->run(); });
   } catch (const std::exception& error) {
-    return Status(Code::kResourceExhausted, Layer::kTransfer, "the I/O thread could not be started").with_cause(error.what());
+    return Status(Code::kResourceExhausted, Layer::kTransfer, "the I/O thread could not be started")
+        .with_cause(error.what());
   }
   return std::unique_ptr<IoService>(new IoService(std::move(impl)));
 }

@@ -5,17 +5,18 @@
 // that bounds memory. Direct reads are widened to the alignment the descriptor asks for.
 //
 // Threads: submit() and release() from any thread; IoSink is called on the service's thread.
-// Owns:    engine, slab, thread. A job and its sink stay the caller's and must live until on_io_done and, for the bytes,
+// Owns:    engine, slab, thread. A job and its sink stay the caller's and must live until on_io_done and, for the
+// bytes,
 //          until release().
 #pragma once
+
+#include <headrace/status.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-
-#include <headrace/status.h>
 
 #include "io/engine.h"
 
@@ -33,13 +34,13 @@ class IoSink {
 struct IoJob {
   // In
   int fd = -1;
-  bool direct = false;            // fd was opened with O_DIRECT
+  bool direct = false;  // fd was opened with O_DIRECT
   std::uint64_t offset = 0, length = 0;
   IoSink* sink = nullptr;
   std::uint64_t user = 0;
   // Out
-  const std::byte* data = nullptr;   // `length` bytes, until release()
-  std::uint64_t read_bytes = 0;      // what crossed from the file, alignment included
+  const std::byte* data = nullptr;  // `length` bytes, until release()
+  std::uint64_t read_bytes = 0;     // what crossed from the file, alignment included
   Status status;
   // The service's own
   std::byte* slot = nullptr;
@@ -61,7 +62,7 @@ class IoService {
   ~IoService();
 
   const io::EngineInfo& engine() const noexcept;
-  const std::string& refused_engines() const noexcept;   // one line each, "" if the first choice worked
+  const std::string& refused_engines() const noexcept;  // one line each, "" if the first choice worked
 
   // All or none: throws std::bad_alloc before any job is taken.
   void submit(std::span<IoJob* const> jobs);

@@ -3,12 +3,12 @@
 // Threads: used by the one worker that holds it.
 #pragma once
 
+#include <headrace/stats.h>
+
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <vector>
-
-#include <headrace/stats.h>
 
 #include "base/page_buffer.h"
 #include "codec/chain.h"
@@ -22,12 +22,12 @@ struct LaneMemory {
 };
 
 struct Lane {
-  std::unique_ptr<LaneMemory> memory;    // lent by the context, returned after the read
+  std::unique_ptr<LaneMemory> memory;  // lent by the context, returned after the read
   codec::Chain::Workspace workspace;
   TaskDetail detail;
-  const Task* described = nullptr;       // the task that `detail` is about
-  std::vector<std::uint32_t> cold;       // groups of the current claim that are not in the page cache
-  std::vector<IoJob*> jobs;              // the current claim of finished jobs
+  const Task* described = nullptr;  // the task that `detail` is about
+  std::vector<std::uint32_t> cold;  // groups of the current claim that are not in the page cache
+  std::vector<IoJob*> jobs;         // the current claim of finished jobs
   Stats stats;
 };
 

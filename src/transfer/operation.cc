@@ -9,7 +9,7 @@
 namespace headrace::transfer {
 namespace {
 
-constexpr std::size_t kSlabAlignment = 16;         // widest vector access of the copy kernels
+constexpr std::size_t kSlabAlignment = 16;  // widest vector access of the copy kernels
 constexpr std::size_t kMaxTasksPerWave = 4096;
 
 double seconds_since(std::uint64_t start_ns) { return static_cast<double>(base::now_ns() - start_ns) * 1e-9; }
@@ -27,8 +27,8 @@ std::string describe_path(const Stats& stats, const std::string& engine) {
 
 }  // namespace
 
-ReadOperation::ReadOperation(Resources& resources, std::unique_ptr<Plan> plan,
-                             std::shared_ptr<device::Device> device, ReadOptions options)
+ReadOperation::ReadOperation(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device,
+                             ReadOptions options)
     : resources_(resources),
       notifier_(resources.pool().notifier()),
       plan_(std::move(plan)),
@@ -36,8 +36,7 @@ ReadOperation::ReadOperation(Resources& resources, std::unique_ptr<Plan> plan,
       options_(std::move(options)),
       staged_(!device_->info().host_addressable) {}
 
-Result<std::shared_ptr<ReadOperation>> ReadOperation::create(Resources& resources,
-                                                             std::unique_ptr<Plan> plan,
+Result<std::shared_ptr<ReadOperation>> ReadOperation::create(Resources& resources, std::unique_ptr<Plan> plan,
                                                              std::shared_ptr<device::Device> device,
                                                              ReadOptions options) {
   std::shared_ptr<ReadOperation> operation(
@@ -68,8 +67,8 @@ Status ReadOperation::prepare() {
   slab_stride_ = base::align_up(decoded, std::uint64_t{kSlabAlignment});
 
   // Encoded bytes are nearly always fewer than decoded ones; buffers grow to what a stream really needs.
-  const std::uint64_t encoded = std::max(std::min(chain.max_encoded_bytes(), decoded + decoded / 32 + 65536),
-                                         plan_->max_group_bytes());
+  const std::uint64_t encoded =
+      std::max(std::min(chain.max_encoded_bytes(), decoded + decoded / 32 + 65536), plan_->max_group_bytes());
   const std::uint64_t lane_bytes = encoded + (staged_ ? 0 : decoded) + 2 * chain.temporary_bytes();
   const std::uint64_t io_bytes = options.host_budget_bytes / 8;
   const std::uint64_t budget = options.host_budget_bytes - io_bytes;
@@ -79,24 +78,27 @@ Status ReadOperation::prepare() {
   std::size_t wave_count = options.waves;
   std::uint64_t staging_bytes = 0;
   if (staged_) {
-    // Chunks in flight for twice the threads, or some would wait for a slab while the slowest chunk of a wave is decoded.
+    // Chunks in flight for twice the threads, or some would wait for a slab while the slowest chunk of a wave is
+    // decoded.
     tasks = std::max(tasks, base::ceil_div(std::uint64_t{2} * resources_.threads(), std::uint64_t{options.waves}));
     tasks = std::min({tasks, chunks, std::uint64_t{kMaxTasksPerWave}});
     const std::uint64_t host_room = budget > lane_bytes ? (budget - lane_bytes) / slab_stride_ : 0;
     const std::uint64_t room = std::min(host_room, options.device_budget_bytes / slab_stride_);
     if (room < 1) {
       return Status(Code::kResourceExhausted, Layer::kTransfer,
-                    "one chunk decodes to " + std::to_string(decoded) + " bytes, which does not fit the budgets (host " +
-                        std::to_string(options.host_budget_bytes) + ", device " +
-                        std::to_string(options.device_budget_bytes) + " bytes); raise them");
+                    "one chunk decodes to " + std::to_string(decoded) +
+                        " bytes, which does not fit the budgets (host " + std::to_string(options.host_budget_bytes) +
+                        ", device " + std::to_string(options.device_budget_bytes) + " bytes); raise them");
     }
-    wave_count = static_cast<std::size_t>(std::min<std::uint64_t>({options.waves, room, base::ceil_div(chunks, tasks)}));
+    wave_count =
+        static_cast<std::size_t>(std::min<std::uint64_t>({options.waves, room, base::ceil_div(chunks, tasks)}));
     tasks = std::clamp<std::uint64_t>(room / wave_count, 1, tasks);
     staging_bytes = wave_count * tasks * slab_stride_;
   } else if (lane_bytes > budget) {
     return Status(Code::kResourceExhausted, Layer::kTransfer,
-                  "decoding one chunk takes " + std::to_string(lane_bytes) + " bytes of working memory, the host budget is " +
-                      std::to_string(options.host_budget_bytes) + "; raise host_budget_bytes");
+                  "decoding one chunk takes " + std::to_string(lane_bytes) +
+                      " bytes of working memory, the host budget is " + std::to_string(options.host_budget_bytes) +
+                      "; raise host_budget_bytes");
   }
   const std::uint64_t lanes = std::clamp<std::uint64_t>((budget - staging_bytes) / lane_bytes, 1, resources_.threads());
 
@@ -104,7 +106,8 @@ Status ReadOperation::prepare() {
     auto wave = std::make_unique<Wave>();
     wave->tasks.max_tasks = static_cast<std::size_t>(tasks);
     if (staged_) {
-      HEADRACE_TRY_ASSIGN(wave->slot, resources_.staging().take(device_, static_cast<std::size_t>(tasks * slab_stride_)));
+      HEADRACE_TRY_ASSIGN(wave->slot,
+                          resources_.staging().take(device_, static_cast<std::size_t>(tasks * slab_stride_)));
       HEADRACE_TRY(device_->wait_native(*wave->slot->stream, options_.native_stream));
     }
     waves_.push_back(std::move(wave));
@@ -132,7 +135,7 @@ Status ReadOperation::run() {
   if (lanes_.size() > 1 && plan_->chunk_count() > 1) {
     try {
       start();
-    } catch (const std::bad_alloc&) {   // this thread does it alone
+    } catch (const std::bad_alloc&) {  // this thread does it alone
     }
   }
   for (;;) {
@@ -193,11 +196,20 @@ Workload::Progress ReadOperation::work() {
       if (next.kind == ClaimKind::kFinished) finished = true;
       if (next.kind == ClaimKind::kNone || next.kind == ClaimKind::kFinished) break;
       switch (next.kind) {
-        case ClaimKind::kFill: fill_wave(*next.wave, *lane); break;
-        case ClaimKind::kGroups: run_groups(*next.wave, next.begin, next.end, *lane); break;
-        case ClaimKind::kJobs: run_jobs(*lane); break;
-        case ClaimKind::kDrain: drain_wave(*next.wave, *lane); break;
-        default: break;
+        case ClaimKind::kFill:
+          fill_wave(*next.wave, *lane);
+          break;
+        case ClaimKind::kGroups:
+          run_groups(*next.wave, next.begin, next.end, *lane);
+          break;
+        case ClaimKind::kJobs:
+          run_jobs(*lane);
+          break;
+        case ClaimKind::kDrain:
+          drain_wave(*next.wave, *lane);
+          break;
+        default:
+          break;
       }
       report_progress();
     }
@@ -207,7 +219,7 @@ Workload::Progress ReadOperation::work() {
   }
   release_lane(lane);
   if (finished || done()) {
-    notifier_.notify();   // others may be asleep on this operation
+    notifier_.notify();  // others may be asleep on this operation
     return Progress::kFinished;
   }
   return Progress::kIdle;
@@ -298,7 +310,7 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
 void ReadOperation::run_groups(Wave& wave, std::uint32_t begin, std::uint32_t end, Lane& lane) {
   std::uint32_t finished = 0;
   lane.cold.clear();
-  lane.described = nullptr;   // task addresses are used again by the next wave
+  lane.described = nullptr;  // task addresses are used again by the next wave
   for (std::uint32_t i = begin; i < end; ++i) {
     GroupResult result = GroupResult::kDone;
     try {
@@ -470,7 +482,7 @@ void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
 }
 
 void ReadOperation::release_wave_locked(Wave& wave) {
-  wave.tasks.sources.clear();   // shards are closed with the last wave that needs them
+  wave.tasks.sources.clear();  // shards are closed with the last wave that needs them
   wave.state = WaveState::kFree;
 }
 
@@ -504,7 +516,7 @@ bool ReadOperation::complete_locked() {
   try {
     stats_.engine = service.ok() ? (*service)->engine().name : "none";
     stats_.path = describe_path(stats_, stats_.engine);
-  } catch (const std::bad_alloc&) {   // the counts remain
+  } catch (const std::bad_alloc&) {  // the counts remain
   }
   stats_.wall_seconds = seconds_since(start_ns_);
   give_back();

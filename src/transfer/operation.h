@@ -1,14 +1,19 @@
 // ReadOperation: one read on its way from the store into the caller's tensor.
 //
 // The plan fills waves; workers claim runs of a wave's groups, read what is in the page cache themselves and send the
-// rest to the I/O service in one batch a claim; chunks are decoded into the tensor (devices the CPU can address) or into
-// the wave's pinned slab, which then crosses the bus in one copy call and is placed by one assemble call. A slab comes
-// back by event. Locks are taken per claim and per wave, never per chunk; nothing is allocated once the waves exist.
+// rest to the I/O service in one batch a claim; chunks are decoded into the tensor (devices the CPU can address) or
+// into the wave's pinned slab, which then crosses the bus in one copy call and is placed by one assemble call. A slab
+// comes back by event. Locks are taken per claim and per wave, never per chunk; nothing is allocated once the waves
+// exist.
 //
 // Threads: work() on any number of threads; the rest from any thread.
 // Owns:    waves and lanes; plan and device until the read has ended. The plan keeps the Context alive; it is let go of
 //          before the end is announced, so that the last owner is normally the caller and not a worker.
 #pragma once
+
+#include <headrace/array.h>
+#include <headrace/stats.h>
+#include <headrace/status.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -17,10 +22,6 @@
 #include <memory>
 #include <mutex>
 #include <vector>
-
-#include <headrace/array.h>
-#include <headrace/stats.h>
-#include <headrace/status.h>
 
 #include "device/device.h"
 #include "transfer/io_service.h"
@@ -58,13 +59,13 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   struct Wave {
     WaveState state = WaveState::kFree;
     WaveTasks tasks;
-    std::uint32_t next_group = 0;      // first unclaimed
-    std::uint32_t groups_left = 0;     // not yet finished
-    std::vector<IoJob> jobs;           // one per group, used by cold groups
+    std::uint32_t next_group = 0;        // first unclaimed
+    std::uint32_t groups_left = 0;       // not yet finished
+    std::vector<IoJob> jobs;             // one per group, used by cold groups
     std::vector<store::Object> objects;  // one per group: opened for its job
     // Staged devices only
     std::unique_ptr<StagingSlot> slot;
-    std::vector<device::Box> boxes;    // one per task; rank -1: nothing to place
+    std::vector<device::Box> boxes;  // one per task; rank -1: nothing to place
     std::vector<device::Piece> pieces;
     bool drained_once = false;
   };
@@ -123,8 +124,8 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   const std::shared_ptr<device::Device> device_;
   const ReadOptions options_;
   const bool staged_;
-  bool inline_reads_ = true;             // page-cache reads by the workers
-  std::uint64_t slab_stride_ = 0;        // bytes between decoded chunks in a slab
+  bool inline_reads_ = true;       // page-cache reads by the workers
+  std::uint64_t slab_stride_ = 0;  // bytes between decoded chunks in a slab
   std::uint64_t start_ns_ = 0;
   std::vector<std::unique_ptr<Wave>> waves_;
   std::vector<std::unique_ptr<Lane>> lanes_;
@@ -132,11 +133,11 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   mutable std::mutex mutex_;
   std::condition_variable ended_;
   std::atomic<bool> stop_{false};
-  std::atomic<int> cached_streak_{0}, cold_streak_{0};   // groups in a row found in the page cache, or not
+  std::atomic<int> cached_streak_{0}, cold_streak_{0};  // groups in a row found in the page cache, or not
   std::atomic<unsigned> probe_turn_{0};
   // Guarded by mutex_:
   std::vector<Lane*> free_lanes_;
-  std::vector<Wave*> filled_;            // oldest first
+  std::vector<Wave*> filled_;  // oldest first
   std::vector<IoJob*> ready_jobs_;
   std::size_t jobs_in_flight_ = 0;
   bool filling_ = false, exhausted_ = false, draining_ = false, ending_ = false, done_ = false;

@@ -1,18 +1,19 @@
 // Plan: what a read has to fetch, handed out a wave at a time.
 //
-// A plan never holds a list of all chunks: fill() appends the next groups to a wave, and describe() works out the rest of
-// a task from its ordinal when a worker gets to it. So a selection of 10^9 chunks costs no more memory than one of ten.
+// A plan never holds a list of all chunks: fill() appends the next groups to a wave, and describe() works out the rest
+// of a task from its ordinal when a worker gets to it. So a selection of 10^9 chunks costs no more memory than one of
+// ten.
 //
 // Threads: fill() by one thread at a time; describe() and the rest from any number of threads, also during fill().
 #pragma once
+
+#include <headrace/status.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include <headrace/status.h>
 
 #include "codec/chain.h"
 #include "device/box.h"
@@ -25,23 +26,23 @@ inline constexpr std::uint32_t kNoSource = ~std::uint32_t{0};
 
 // One chunk to decode and place.
 struct Task {
-  std::uint64_t ordinal = 0;              // the plan's own numbering
-  std::uint64_t offset = 0;               // of its stored bytes in the object
-  std::uint64_t length = kWholeObject;    // kWholeObject: the object is the chunk; 0: absent, filled
+  std::uint64_t ordinal = 0;            // the plan's own numbering
+  std::uint64_t offset = 0;             // of its stored bytes in the object
+  std::uint64_t length = kWholeObject;  // kWholeObject: the object is the chunk; 0: absent, filled
 };
 
 // Neighbouring tasks fetched by one read. The unit that a worker takes.
 struct Group {
-  std::uint64_t ordinal = 0;              // the plan's own numbering (shard)
+  std::uint64_t ordinal = 0;  // the plan's own numbering (shard)
   std::uint64_t offset = 0, length = kWholeObject;
   std::uint32_t first_task = 0, task_count = 0;
-  std::uint32_t source = kNoSource;       // index into WaveTasks::sources; kNoSource: open the task's own key
+  std::uint32_t source = kNoSource;  // index into WaveTasks::sources; kNoSource: open the task's own key
 };
 
 // An object that several groups of a wave share.
 struct Source {
-  std::shared_ptr<store::Object> object;    // null: unusable, `failure` says why
-  std::shared_ptr<const std::string> key;   // shares its owner with others: made once for an object
+  std::shared_ptr<store::Object> object;   // null: unusable, `failure` says why
+  std::shared_ptr<const std::string> key;  // shares its owner with others: made once for an object
   Status failure;
 };
 
@@ -50,7 +51,7 @@ struct WaveTasks {
   std::vector<Group> groups;
   std::vector<Task> tasks;
   std::vector<Source> sources;
-  std::size_t max_tasks = 0;              // fill() stops at this many tasks
+  std::size_t max_tasks = 0;  // fill() stops at this many tasks
   void clear() {
     groups.clear();
     tasks.clear();
@@ -60,9 +61,9 @@ struct WaveTasks {
 
 // What a worker needs to know of one task.
 struct TaskDetail {
-  std::string key;               // of the object, NUL-terminated; capacity is reused
-  device::Box box;               // src: offset into the decoded chunk as a pointer from null + 1 (see kBoxBase); dst: final
-  bool whole_chunk = false;      // the box takes all bytes of the decoded chunk in order and is contiguous in the tensor
+  std::string key;           // of the object, NUL-terminated; capacity is reused
+  device::Box box;           // src: offset into the decoded chunk as a pointer from null + 1 (see kBoxBase); dst: final
+  bool whole_chunk = false;  // the box takes all bytes of the decoded chunk in order and is contiguous in the tensor
 };
 
 // describe() gives source positions relative to this address, because null means "fill".
@@ -80,8 +81,8 @@ class Plan {
   virtual store::Store& store() const noexcept = 0;
   virtual const codec::Chain& chain() const noexcept = 0;
   virtual const device::ElementOp& element_op() const noexcept = 0;
-  virtual const std::byte* fill_element() const noexcept = 0;   // element_bytes bytes
-  virtual std::uint64_t max_group_bytes() const noexcept = 0;   // longest read of a group with several tasks
+  virtual const std::byte* fill_element() const noexcept = 0;  // element_bytes bytes
+  virtual std::uint64_t max_group_bytes() const noexcept = 0;  // longest read of a group with several tasks
 };
 
 }  // namespace headrace::transfer

@@ -12,9 +12,7 @@ constexpr std::size_t kSmallestSlab = std::size_t{256} << 10;
 // Enough for the engine's whole depth in megabyte pieces; touching and pinning more would only delay the first read.
 constexpr std::size_t kLargestSlab = std::size_t{64} << 20;
 
-Status bad_option(std::string message) {
-  return Status(Code::kInvalidArgument, Layer::kTransfer, std::move(message));
-}
+Status bad_option(std::string message) { return Status(Code::kInvalidArgument, Layer::kTransfer, std::move(message)); }
 
 }  // namespace
 
@@ -79,7 +77,7 @@ void Resources::give_lane_memory(std::unique_ptr<LaneMemory> memory) noexcept {
   std::lock_guard lock(mutex_);
   try {
     lane_memory_.push_back(std::move(memory));
-  } catch (const std::bad_alloc&) {   // freed instead
+  } catch (const std::bad_alloc&) {  // freed instead
   }
 }
 

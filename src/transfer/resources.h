@@ -4,14 +4,14 @@
 // Owns:    worker pool, I/O service (started by the first cold read), staging slots, lane memory.
 #pragma once
 
+#include <headrace/context.h>
+#include <headrace/status.h>
+
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
-
-#include <headrace/context.h>
-#include <headrace/status.h>
 
 #include "transfer/io_service.h"
 #include "transfer/lane.h"
@@ -45,8 +45,8 @@ class Resources {
   unsigned threads_ = 1;
   std::uint64_t fork_generation_ = 0;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<LaneMemory>> lane_memory_;   // guarded by mutex_
-  std::unique_ptr<IoService> io_;                          // guarded by mutex_
+  std::vector<std::unique_ptr<LaneMemory>> lane_memory_;  // guarded by mutex_
+  std::unique_ptr<IoService> io_;                         // guarded by mutex_
   StagingPool staging_;
   std::unique_ptr<WorkerPool> pool_;
 };

@@ -16,7 +16,8 @@ StagingSlot::~StagingSlot() {
   if (on_device != nullptr) device->deallocate(on_device, bytes);
 }
 
-Result<std::unique_ptr<StagingSlot>> StagingPool::take(const std::shared_ptr<device::Device>& device, std::size_t bytes) {
+Result<std::unique_ptr<StagingSlot>> StagingPool::take(const std::shared_ptr<device::Device>& device,
+                                                       std::size_t bytes) {
   {
     std::lock_guard lock(mutex_);
     for (auto it = free_.begin(); it != free_.end(); ++it) {
@@ -42,7 +43,7 @@ void StagingPool::give(std::unique_ptr<StagingSlot> slot) noexcept {
   std::lock_guard lock(mutex_);
   try {
     free_.push_back(std::move(slot));
-  } catch (const std::bad_alloc&) {   // freed instead
+  } catch (const std::bad_alloc&) {  // freed instead
   }
 }
 

@@ -6,13 +6,13 @@
 // Owns:    everything it lends; the budget bounds how much exists at a time.
 #pragma once
 
+#include <headrace/status.h>
+
 #include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
-
-#include <headrace/status.h>
 
 #include "device/device.h"
 
@@ -22,7 +22,7 @@ struct StagingSlot {
   std::shared_ptr<device::Device> device;
   std::byte* pinned = nullptr;
   std::byte* on_device = nullptr;
-  std::size_t bytes = 0;            // of each
+  std::size_t bytes = 0;  // of each
   std::unique_ptr<device::Stream> stream;
   std::unique_ptr<device::Event> event;
   ~StagingSlot();
@@ -39,7 +39,7 @@ class StagingPool {
 
  private:
   std::mutex mutex_;
-  std::vector<std::unique_ptr<StagingSlot>> free_;   // guarded by mutex_
+  std::vector<std::unique_ptr<StagingSlot>> free_;  // guarded by mutex_
 };
 
 }  // namespace headrace::transfer

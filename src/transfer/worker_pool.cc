@@ -9,9 +9,9 @@ namespace headrace::transfer {
 struct WorkerPool::State {
   std::mutex mutex;
   std::condition_variable changed;
-  std::uint64_t generation = 0;                           // guarded by mutex
-  bool stopping = false;                                  // guarded by mutex
-  std::vector<std::shared_ptr<Workload>> workloads;       // guarded by mutex
+  std::uint64_t generation = 0;                      // guarded by mutex
+  bool stopping = false;                             // guarded by mutex
+  std::vector<std::shared_ptr<Workload>> workloads;  // guarded by mutex
 
   void notify() noexcept {
     {
@@ -29,7 +29,8 @@ Result<std::unique_ptr<WorkerPool>> WorkerPool::create(unsigned threads) {
       pool->threads_.emplace_back([state = pool->state_] { run(*state); });
     } catch (const std::system_error& error) {
       if (i > 0) break;
-      return Status(Code::kResourceExhausted, Layer::kTransfer, "no worker thread could be started").with_cause(error.what());
+      return Status(Code::kResourceExhausted, Layer::kTransfer, "no worker thread could be started")
+          .with_cause(error.what());
     }
   }
   return pool;
@@ -43,7 +44,7 @@ WorkerPool::~WorkerPool() {
   state_->notify();
   for (std::thread& thread : threads_) {
     if (thread.get_id() == std::this_thread::get_id()) {
-      thread.detach();   // it is on its way out
+      thread.detach();  // it is on its way out
     } else {
       thread.join();
     }
@@ -79,7 +80,7 @@ void WorkerPool::wait(std::uint64_t seen) {
 }
 
 void WorkerPool::run(State& state) {
-  std::size_t turn = 0;   // workloads take turns at being looked at first
+  std::size_t turn = 0;  // workloads take turns at being looked at first
   for (;;) {
     std::uint64_t seen = 0;
     {

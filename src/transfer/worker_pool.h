@@ -6,14 +6,14 @@
 // Threads: every call from any thread.
 #pragma once
 
+#include <headrace/status.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
-
-#include <headrace/status.h>
 
 namespace headrace::transfer {
 
@@ -33,10 +33,10 @@ class WorkerPool {
   static Result<std::unique_ptr<WorkerPool>> create(unsigned threads);
   ~WorkerPool();
 
-  void add(std::shared_ptr<Workload> workload);   // dropped when work() says kFinished
-  void notify() noexcept;                         // something became workable
+  void add(std::shared_ptr<Workload> workload);  // dropped when work() says kFinished
+  void notify() noexcept;                        // something became workable
   std::uint64_t generation() const noexcept;
-  void wait(std::uint64_t seen);                  // until notify() has been called since `seen` was read
+  void wait(std::uint64_t seen);  // until notify() has been called since `seen` was read
 
   // notify() for someone who may outlive the pool.
   class Notifier {

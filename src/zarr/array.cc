@@ -26,7 +26,8 @@ std::string shape_text(const std::vector<std::uint64_t>& shape) {
   return out + ")";
 }
 
-void list_codecs(const codec::Chain& chain, int zarr_format, std::vector<std::string>& names, std::vector<bool>* on_gpu) {
+void list_codecs(const codec::Chain& chain, int zarr_format, std::vector<std::string>& names,
+                 std::vector<bool>* on_gpu) {
   (void)zarr_format;
   for (const auto& codec : chain.codecs()) {
     names.emplace_back(codec->name());
@@ -50,8 +51,8 @@ Status Array::Impl::resolve() {
       about.initial.axis_order.push_back(static_cast<std::uint8_t>(metadata.v2_order == 'F' ? rank - 1 - i : i));
     }
   }
-  const bool plain_shards = metadata.zarr_format == 3 && metadata.codecs.size() == 1 &&
-                            metadata.codecs[0].name == "sharding_indexed";
+  const bool plain_shards =
+      metadata.zarr_format == 3 && metadata.codecs.size() == 1 && metadata.codecs[0].name == "sharding_indexed";
   if (plain_shards) {
     HEADRACE_TRY_ASSIGN(sharding, zarr::build_sharding(metadata.codecs[0].config, metadata.chunk_shape, about, 0));
   } else {
@@ -110,8 +111,9 @@ namespace {
 // Checks the tensor against the selection and gives it strides if it has none.
 Status check_tensor(const ResolvedSelection& selection, const DataType& dtype, TensorView& tensor) {
   if (tensor.shape != selection.shape) {
-    return Status(Code::kInvalidArgument, Layer::kApi,
-                  "the tensor has shape " + shape_text(tensor.shape) + ", the selection has " + shape_text(selection.shape));
+    return Status(
+        Code::kInvalidArgument, Layer::kApi,
+        "the tensor has shape " + shape_text(tensor.shape) + ", the selection has " + shape_text(selection.shape));
   }
   std::uint64_t bytes = dtype.item_bytes;
   for (const std::uint64_t extent : selection.shape) bytes = saturating_mul(bytes, extent);
@@ -142,7 +144,7 @@ class Completion::State {
  public:
   State(std::shared_ptr<const Array::Impl> array, std::shared_ptr<transfer::ReadOperation> shared)
       : owner(std::move(array)), operation(std::move(shared)) {}
-  const std::shared_ptr<const Array::Impl> owner;   // keeps the Context; outlives `operation`
+  const std::shared_ptr<const Array::Impl> owner;  // keeps the Context; outlives `operation`
   const std::shared_ptr<transfer::ReadOperation> operation;
 };
 
@@ -181,8 +183,8 @@ Result<Completion> Array::read_async(const Selection& selection, const TensorVie
   }
 }
 
-Status Array::read(const Selection& selection, const TensorView& tensor, const Device& device, const ReadOptions& options,
-                   Stats* stats) const {
+Status Array::read(const Selection& selection, const TensorView& tensor, const Device& device,
+                   const ReadOptions& options, Stats* stats) const {
   try {
     HEADRACE_TRY_ASSIGN(auto operation, make_operation(impl_, selection, tensor, device, options));
     Status status = operation->run();

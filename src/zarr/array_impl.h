@@ -1,6 +1,8 @@
 // The inside of headrace::Array: metadata resolved into chains, and the cache of shard indexes.
 #pragma once
 
+#include <headrace/array.h>
+
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -9,8 +11,6 @@
 #include <string>
 #include <unordered_map>
 #include <vector>
-
-#include <headrace/array.h>
 
 #include "codec/chain.h"
 #include "device/box.h"
@@ -37,16 +37,16 @@ class ShardCache {
   void insert(std::uint64_t shard, std::shared_ptr<const OpenShard> open);
 
  private:
-  static constexpr std::size_t kMaxShards = 64;                 // open files
-  static constexpr std::size_t kMaxEntries = std::size_t{4} << 20;   // 16 bytes each
+  static constexpr std::size_t kMaxShards = 64;                     // open files
+  static constexpr std::size_t kMaxEntries = std::size_t{4} << 20;  // 16 bytes each
   struct Item {
     std::uint64_t shard;
     std::shared_ptr<const OpenShard> open;
   };
   std::mutex mutex_;
-  std::list<Item> items_;   // most recent first; guarded by mutex_
-  std::unordered_map<std::uint64_t, std::list<Item>::iterator> by_shard_;   // guarded by mutex_
-  std::size_t entries_ = 0;   // guarded by mutex_
+  std::list<Item> items_;                                                  // most recent first; guarded by mutex_
+  std::unordered_map<std::uint64_t, std::list<Item>::iterator> by_shard_;  // guarded by mutex_
+  std::size_t entries_ = 0;                                                // guarded by mutex_
 };
 
 }  // namespace headrace::zarr
@@ -69,11 +69,11 @@ class headrace::Array::Impl {
   const Store store;
   const std::string path;
   zarr::ArrayMetadata metadata;
-  std::optional<codec::Chain> chain;              // of one stored chunk, where it is read whole
-  std::unique_ptr<zarr::Sharding> sharding;       // set instead: inner chunks are read one by one
-  std::vector<std::byte> fill;                    // one element
+  std::optional<codec::Chain> chain;         // of one stored chunk, where it is read whole
+  std::unique_ptr<zarr::Sharding> sharding;  // set instead: inner chunks are read one by one
+  std::vector<std::byte> fill;               // one element
   device::ElementOp element_op;
-  std::vector<std::uint64_t> grid;                // stored chunks (shards) along each axis
+  std::vector<std::uint64_t> grid;  // stored chunks (shards) along each axis
   ArrayInfo info;
   mutable zarr::ShardCache shards;
 

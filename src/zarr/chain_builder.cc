@@ -11,8 +11,8 @@
 namespace headrace::zarr {
 namespace {
 
-// sharding_indexed as an ordinary array -> bytes codec: decodes a whole shard at once. Used where a shard cannot be read
-// in parts (nested shards, codecs before or after the sharding); the planner reads plain shards chunk by chunk.
+// sharding_indexed as an ordinary array -> bytes codec: decodes a whole shard at once. Used where a shard cannot be
+// read in parts (nested shards, codecs before or after the sharding); the planner reads plain shards chunk by chunk.
 class WholeShardCodec final : public codec::Codec {
  public:
   WholeShardCodec(std::unique_ptr<Sharding> sharding, std::vector<std::uint64_t> shard_shape, const DataType& dtype,
@@ -78,8 +78,9 @@ class WholeShardCodec final : public codec::Codec {
       }
       box.dst = stream.dst + start;
       if (entry.length != 0) {
-        HEADRACE_TRY(inner.decode({stream.src + entry.offset, static_cast<std::size_t>(entry.length)}, scratch.decoded,
-                                  scratch.workspace)
+        HEADRACE_TRY(inner
+                         .decode({stream.src + entry.offset, static_cast<std::size_t>(entry.length)}, scratch.decoded,
+                                 scratch.workspace)
                          .with_range(entry.offset, entry.length));
         box.src = scratch.decoded.data();
       }
@@ -107,7 +108,8 @@ std::vector<std::byte> fill_or_zeros(const ChunkCodecs& about) {
 
 }  // namespace
 
-Result<std::unique_ptr<Sharding>> build_sharding(const base::Json& config, const std::vector<std::uint64_t>& shard_shape,
+Result<std::unique_ptr<Sharding>> build_sharding(const base::Json& config,
+                                                 const std::vector<std::uint64_t>& shard_shape,
                                                  const ChunkCodecs& about, int depth) {
   if (depth >= kMaxShardingDepth) {
     return Status(Code::kUnsupported, Layer::kZarr,
@@ -160,7 +162,8 @@ Result<codec::Chain> build_chain(const std::vector<CodecSpec>& specs, const std:
   for (const CodecSpec& spec : specs) {
     if (about.zarr_format == 3 && spec.name == "sharding_indexed") {
       HEADRACE_TRY_ASSIGN(auto sharding, build_sharding(spec.config, shape, about, depth));
-      codecs.push_back(std::make_unique<WholeShardCodec>(std::move(sharding), shape, *about.dtype, fill_or_zeros(about)));
+      codecs.push_back(
+          std::make_unique<WholeShardCodec>(std::move(sharding), shape, *about.dtype, fill_or_zeros(about)));
       continue;
     }
     HEADRACE_TRY_ASSIGN(auto codec, codec::make_codec(spec.name, spec.config, context));

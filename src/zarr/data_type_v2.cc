@@ -29,8 +29,8 @@ std::string_view numeric_name(char kind, std::uint64_t bytes) {
     std::string_view name;
   };
   static constexpr Row kRows[] = {
-      {'b', 1, "bool"},    {'i', 1, "int8"},    {'i', 2, "int16"},   {'i', 4, "int32"},     {'i', 8, "int64"},
-      {'u', 1, "uint8"},   {'u', 2, "uint16"},  {'u', 4, "uint32"},  {'u', 8, "uint64"},    {'f', 2, "float16"},
+      {'b', 1, "bool"},    {'i', 1, "int8"},    {'i', 2, "int16"},     {'i', 4, "int32"},       {'i', 8, "int64"},
+      {'u', 1, "uint8"},   {'u', 2, "uint16"},  {'u', 4, "uint32"},    {'u', 8, "uint64"},      {'f', 2, "float16"},
       {'f', 4, "float32"}, {'f', 8, "float64"}, {'c', 8, "complex64"}, {'c', 16, "complex128"},
   };
   for (const Row& row : kRows) {

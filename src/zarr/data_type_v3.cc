@@ -39,8 +39,7 @@ Result<DataType> parse_time(const CodecSpec& spec, TypeKind kind) {
   if (name.empty()) {
     return wrong_value("unit in the " + where, "one of Y M W D h m s ms us ns ps fs as generic", *unit);
   }
-  HEADRACE_TRY_ASSIGN(const std::uint64_t factor,
-                      read_integer(*scale, 1, 0x7fffffff, "scale_factor in the " + where));
+  HEADRACE_TRY_ASSIGN(const std::uint64_t factor, read_integer(*scale, 1, 0x7fffffff, "scale_factor in the " + where));
   return time_type(kind, name, factor);
 }
 
@@ -48,8 +47,7 @@ Result<DataType> parse_fixed_length(const CodecSpec& spec) {
   const std::string where = "configuration of data_type '" + spec.name + "'";
   HEADRACE_TRY(refuse_other_members(spec.config, {"length_bytes"}, where));
   HEADRACE_TRY_ASSIGN(const Json* length, required_member(spec.config, "length_bytes", where));
-  HEADRACE_TRY_ASSIGN(const std::uint64_t bytes,
-                      read_integer(*length, 1, 0x7fffffff, "length_bytes in the " + where));
+  HEADRACE_TRY_ASSIGN(const std::uint64_t bytes, read_integer(*length, 1, 0x7fffffff, "length_bytes in the " + where));
   if (bytes > kMaxItemBytes) return element_too_large("data_type " + quote(spec.name));
   const auto size = static_cast<std::uint32_t>(bytes);
   if (spec.name == "null_terminated_bytes") return bytes_type(size);
@@ -96,12 +94,11 @@ Result<DataType> parse_struct(const CodecSpec& spec, int depth) {
   }
   DataType type;
   type.kind = TypeKind::kStruct;
-  type.name = spec.name;   // the legacy alias "structured" has a rule of its own in the bytes codec
+  type.name = spec.name;  // the legacy alias "structured" has a rule of its own in the bytes codec
   type.item_bytes = 0;
   std::set<std::string> names;
   for (const Json& item : *fields) {
-    HEADRACE_TRY_ASSIGN(DataType::Field field,
-                        parse_field(item, type.fields.size(), spec.name == "structured", depth));
+    HEADRACE_TRY_ASSIGN(DataType::Field field, parse_field(item, type.fields.size(), spec.name == "structured", depth));
     if (!names.insert(field.name).second) return corrupt("data_type has two fields named " + quote(field.name));
     HEADRACE_TRY(append_field(type, std::move(field)));
   }
@@ -122,7 +119,7 @@ Result<DataType> parse_any(const Json& value, int depth) {
   if (spec.name == "struct" || spec.name == "structured") return parse_struct(spec, depth);
 
   std::string_view name = spec.name;
-  if (name == "complex_float32") name = "complex64";    // registered aliases
+  if (name == "complex_float32") name = "complex64";  // registered aliases
   if (name == "complex_float64") name = "complex128";
   DataType type;
   if (is_raw_bits(name)) {

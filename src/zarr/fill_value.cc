@@ -94,8 +94,8 @@ Result<std::uint64_t> integer_bits(const Json& value, bool is_signed, std::size_
   const int bits = static_cast<int>(bytes) * 8;
   const std::uint64_t high = std::numeric_limits<std::uint64_t>::max() >> (64 - bits + (is_signed ? 1 : 0));
   const std::int64_t low = is_signed ? std::numeric_limits<std::int64_t>::min() >> (64 - bits) : 0;
-  std::string range = "an integer from " + std::to_string(low) + " to " + std::to_string(high) +
-                      " without fraction or exponent";
+  std::string range =
+      "an integer from " + std::to_string(low) + " to " + std::to_string(high) + " without fraction or exponent";
   if (value.is_number_unsigned()) {
     const auto number = value.get<std::uint64_t>();
     if (number <= high) return number;

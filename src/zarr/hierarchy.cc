@@ -1,7 +1,7 @@
 // Stores as the public API shows them, and walking a hierarchy.
-#include <new>
-
 #include <headrace/array.h>
+
+#include <new>
 
 #include "store/store.h"
 #include "transfer/context_impl.h"
@@ -24,7 +24,7 @@ std::string Store::url() const { return impl_->url(); }
 
 namespace {
 
-constexpr std::size_t kMaxDepth = 64;   // a symbolic link may lead back up
+constexpr std::size_t kMaxDepth = 64;  // a symbolic link may lead back up
 
 // Appends the node at `path` and what is below it. Folders that are no nodes are passed over: v2 groups may be implied
 // by nothing but their children, v3 has no implied groups, and neither hides a node below.

@@ -6,15 +6,15 @@
 // Threads: plain values; the parsers have no state.
 #pragma once
 
+#include <headrace/dtype.h>
+#include <headrace/status.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <headrace/dtype.h>
-#include <headrace/status.h>
 
 #include "base/json.h"
 
@@ -24,8 +24,8 @@ inline constexpr std::size_t kMaxRank = 32;
 
 // One step of a codec chain as written: resolved later by the codec table.
 struct CodecSpec {
-  std::string name;          // v3 name, or v2 numcodecs id
-  base::Json config;         // object; v2: without "id"
+  std::string name;   // v3 name, or v2 numcodecs id
+  base::Json config;  // object; v2: without "id"
 };
 
 struct ChunkKeyEncoding {
@@ -36,16 +36,16 @@ struct ChunkKeyEncoding {
 struct ArrayMetadata {
   int zarr_format = 3;
   std::vector<std::uint64_t> shape;
-  std::vector<std::uint64_t> chunk_shape;   // regular grid; same rank; > 0 where shape > 0
+  std::vector<std::uint64_t> chunk_shape;  // regular grid; same rank; > 0 where shape > 0
   DataType dtype;
-  bool v2_big_endian = false;               // v2 only: byte order of a non-structured dtype
-  char v2_order = 'C';                      // v2 only
+  bool v2_big_endian = false;  // v2 only: byte order of a non-structured dtype
+  char v2_order = 'C';         // v2 only
   ChunkKeyEncoding keys;
   // item_bytes bytes as they appear in decoded (little-endian, packed) elements. Empty: v2 null, contents undefined;
   // zeros are used.
   std::vector<std::byte> fill;
-  std::string fill_text;                    // as written, compact JSON, for people
-  std::vector<CodecSpec> codecs;            // v3: the list; v2: filters then compressor, in encoding order
+  std::string fill_text;          // as written, compact JSON, for people
+  std::vector<CodecSpec> codecs;  // v3: the list; v2: filters then compressor, in encoding order
   std::vector<std::optional<std::string>> dimension_names;  // empty if absent, else one per dimension
   base::Json attributes = base::Json::object();
 };
@@ -58,7 +58,7 @@ struct GroupMetadata {
 
 // `.zarray`; attributes come from parse_v2_attributes.
 Result<ArrayMetadata> parse_v2_array(std::string_view text);
-Result<GroupMetadata> parse_v2_group(std::string_view text);   // `.zgroup`
+Result<GroupMetadata> parse_v2_group(std::string_view text);  // `.zgroup`
 // `.zattrs`: an object. Bare NaN and Infinity, which some writers put into attributes, become the strings "NaN" and
 // "Infinity"; likewise below "attributes" in zarr.json.
 Result<base::Json> parse_v2_attributes(std::string_view text);

@@ -100,7 +100,7 @@ std::string_view non_finite(std::string_view text) {
 std::string quote_non_finite(std::string_view text, const std::vector<std::string_view>& keys) {
   std::string out;
   out.reserve(text.size() + 64);
-  std::string_view string, key;   // the last string, and the last one before a colon at the top
+  std::string_view string, key;  // the last string, and the last one before a colon at the top
   int depth = 0;
   for (std::size_t i = 0; i < text.size();) {
     const char c = text[i];
@@ -157,7 +157,7 @@ Result<Json> parse_json_with_nan(std::string_view text, const std::vector<std::s
   auto strict = base::parse_json(text);
   if (strict.ok() || text.size() > base::JsonLimits().max_bytes) return strict;
   const std::string quoted = quote_non_finite(text, keys);
-  if (quoted.size() == text.size()) return strict;   // none was where it may be
+  if (quoted.size() == text.size()) return strict;  // none was where it may be
   auto parsed = base::parse_json(quoted);
   return parsed.ok() ? std::move(parsed) : std::move(strict);
 }
@@ -261,7 +261,7 @@ void swap_element(const std::vector<DataType::SwapRun>& runs, std::vector<std::b
 }
 
 std::string_view time_unit(std::string_view text) {
-  if (text == "\u03bcs" || text == "\u00b5s") return "us";   // both Greek mu and the micro sign
+  if (text == "\u03bcs" || text == "\u00b5s") return "us";  // both Greek mu and the micro sign
   for (std::string_view unit : {"Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic"}) {
     if (unit == text) return unit;
   }

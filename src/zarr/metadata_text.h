@@ -6,20 +6,20 @@
 // Threads: pure functions.
 #pragma once
 
+#include <headrace/dtype.h>
+#include <headrace/status.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <headrace/dtype.h>
-#include <headrace/status.h>
 
 #include "base/json.h"
 
 namespace headrace::zarr {
 
 Status corrupt(std::string message);
-Status unsupported(std::string message);   // the message begins with the name of the feature
+Status unsupported(std::string message);  // the message begins with the name of the feature
 Status element_too_large(std::string_view where);
 
 // The value as compact JSON, cut after about 80 bytes.
@@ -35,8 +35,9 @@ inline bool is_text(const base::Json& value, std::string_view text) noexcept {
   return string != nullptr && *string == text;
 }
 
-// base::parse_json for documents of writers who put bare NaN, Infinity and -Infinity, which JSON does not have, into user
-// attributes: there they become the strings Zarr uses for such numbers. `keys`: members of the document within which they are accepted; empty: everywhere.
+// base::parse_json for documents of writers who put bare NaN, Infinity and -Infinity, which JSON does not have, into
+// user attributes: there they become the strings Zarr uses for such numbers. `keys`: members of the document within
+// which they are accepted; empty: everywhere.
 Result<base::Json> parse_json_with_nan(std::string_view text, const std::vector<std::string_view>& keys);
 
 // The member `key` of an object. kCorrupt if there is none. REQUIRES: object.is_object().
@@ -71,7 +72,7 @@ inline constexpr std::uint64_t kMaxItemBytes = std::uint64_t{16} << 20;
 inline constexpr int kMaxStructDepth = 24;
 DataType time_type(TypeKind kind, std::string_view unit, std::uint64_t scale);
 DataType bytes_type(std::uint32_t item_bytes);
-DataType unicode_type(std::uint32_t item_bytes);   // REQUIRES: a multiple of 4
+DataType unicode_type(std::uint32_t item_bytes);  // REQUIRES: a multiple of 4
 DataType raw_type(std::uint32_t item_bytes);
 // Appends `count` copies of `field`'s type (a scalar or a sub-array) to a structured type, at its end.
 // kUnsupported where the element would become too large or its layout too long a list.

@@ -21,7 +21,8 @@ Result<std::string> check_node(const Json& document) {
   HEADRACE_TRY_ASSIGN(const Json* format, required_member(document, "zarr_format", kDocument));
   if (!format->is_number_integer() || *format != 3) return wrong_value("zarr_format", "the integer 3", *format);
   HEADRACE_TRY_ASSIGN(const Json* type, required_member(document, "node_type", kDocument));
-  if (!is_text(*type, "array") && !is_text(*type, "group")) return wrong_value("node_type", "\"array\" or \"group\"", *type);
+  if (!is_text(*type, "array") && !is_text(*type, "group"))
+    return wrong_value("node_type", "\"array\" or \"group\"", *type);
   return type->get<std::string>();
 }
 
@@ -96,7 +97,8 @@ Status check_storage_transformers(const Json& document) {
   if (!list->is_array()) return wrong_value("storage_transformers", "a list", *list);
   if (list->empty()) return {};
   HEADRACE_TRY_ASSIGN(const CodecSpec spec, parse_extension(list->front(), "storage_transformers[0]"));
-  return unsupported("storage transformer " + quote(spec.name) + " is not implemented; no such extension is registered");
+  return unsupported("storage transformer " + quote(spec.name) +
+                     " is not implemented; no such extension is registered");
 }
 
 Result<std::vector<std::optional<std::string>>> parse_dimension_names(const Json& document, std::size_t rank) {
@@ -184,7 +186,8 @@ Result<CodecSpec> parse_extension(const Json& value, std::string_view what) {
     return wrong_value(what, "a name or an object with 'name' and 'configuration'", value);
   }
   if (!is_registered_name(spec.name) && !is_uri(spec.name)) {
-    return corrupt("name of " + field + " must be a small letter followed by small letters, digits, '-', '_' and '.', not " +
+    return corrupt("name of " + field +
+                   " must be a small letter followed by small letters, digits, '-', '_' and '.', not " +
                    shorten(Json(spec.name)));
   }
   return spec;
@@ -199,9 +202,9 @@ Result<ArrayMetadata> parse_v3_array(std::string_view text) {
   HEADRACE_TRY_ASSIGN(const Json document, parse_document(text));
   HEADRACE_TRY_ASSIGN(const std::string node_type, check_node(document));
   if (node_type != "array") return Status(Code::kInvalidArgument, Layer::kZarr, "the node is a group, not an array");
-  HEADRACE_TRY(refuse_unknown_keys(document, {"zarr_format", "node_type", "shape", "data_type", "chunk_grid",
-                                              "chunk_key_encoding", "fill_value", "codecs", "attributes",
-                                              "storage_transformers", "dimension_names"}));
+  HEADRACE_TRY(refuse_unknown_keys(
+      document, {"zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value",
+                 "codecs", "attributes", "storage_transformers", "dimension_names"}));
   ArrayMetadata array;
   HEADRACE_TRY_ASSIGN(const Json* dtype, required_member(document, "data_type", kDocument));
   HEADRACE_TRY_ASSIGN(array.dtype, parse_v3_dtype(*dtype));

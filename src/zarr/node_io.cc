@@ -14,7 +14,9 @@ std::string join(std::string_view path, std::string_view name) {
   return key;
 }
 
-std::string_view as_text(const store::Bytes& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+std::string_view as_text(const store::Bytes& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 }  // namespace
 

@@ -1,11 +1,11 @@
 // Finding nodes of a hierarchy in a store and reading their metadata documents.
 #pragma once
 
+#include <headrace/status.h>
+
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include <headrace/status.h>
 
 #include "store/store.h"
 #include "zarr/metadata.h"
@@ -13,8 +13,8 @@
 namespace headrace::zarr {
 
 struct LoadedNode {
-  std::string key;                       // of the document that defines the node
-  std::optional<ArrayMetadata> array;    // one of these two is set
+  std::string key;                     // of the document that defines the node
+  std::optional<ArrayMetadata> array;  // one of these two is set
   std::optional<GroupMetadata> group;
 };
 

@@ -11,9 +11,9 @@ std::uint64_t round_to(std::uint64_t significand, int exponent, bool negative, F
   const int bias = (1 << (format.exponent_bits - 1)) - 1;
   const std::uint64_t sign = std::uint64_t{negative} << (format.exponent_bits + format.mantissa_bits);
   const int biased = exponent + bias;
-  int drop = 63 - format.mantissa_bits;   // bits of the significand that do not fit
-  if (biased <= 0) drop += 1 - biased;    // subnormal: the exponent stays, the significand moves down
-  if (drop > 64) return sign;             // below half of the smallest subnormal
+  int drop = 63 - format.mantissa_bits;  // bits of the significand that do not fit
+  if (biased <= 0) drop += 1 - biased;   // subnormal: the exponent stays, the significand moves down
+  if (drop > 64) return sign;            // below half of the smallest subnormal
   std::uint64_t kept = drop == 64 ? 0 : significand >> drop;
   const std::uint64_t half = std::uint64_t{1} << (drop - 1);
   const std::uint64_t rest = drop == 64 ? significand : significand & ((half << 1) - 1);

@@ -15,9 +15,9 @@ using transfer::Task;
 using transfer::TaskDetail;
 using transfer::WaveTasks;
 
-constexpr std::uint64_t kMaxGroupBytes = std::uint64_t{1} << 20;   // a coalesced read stays in a core's cache
-constexpr std::uint64_t kMaxGapBytes = std::uint64_t{16} << 10;    // cheaper to read than to ask again
-constexpr std::uint64_t kWholeShard = ~std::uint64_t{0};           // task ordinal: all of a missing shard
+constexpr std::uint64_t kMaxGroupBytes = std::uint64_t{1} << 20;  // a coalesced read stays in a core's cache
+constexpr std::uint64_t kMaxGapBytes = std::uint64_t{16} << 10;   // cheaper to read than to ask again
+constexpr std::uint64_t kWholeShard = ~std::uint64_t{0};          // task ordinal: all of a missing shard
 
 class ArrayPlan : public transfer::Plan {
  public:
@@ -63,8 +63,8 @@ class ArrayPlan : public transfer::Plan {
   const std::shared_ptr<const Array::Impl> array_;
   const std::size_t rank_;
   std::byte* const data_;
-  std::vector<Projection> projections_;      // onto the grid of units
-  std::vector<std::int64_t> dst_strides_;    // one per array axis, 0 where dropped
+  std::vector<Projection> projections_;    // onto the grid of units
+  std::vector<std::int64_t> dst_strides_;  // one per array axis, 0 where dropped
   std::uint64_t units_ = 0;
 };
 

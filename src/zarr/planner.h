@@ -1,11 +1,11 @@
 // Planner: turns a selection of an array into transfer waves.
 #pragma once
 
-#include <memory>
-
 #include <headrace/array.h>
 #include <headrace/selection.h>
 #include <headrace/status.h>
+
+#include <memory>
 
 #include "transfer/plan.h"
 #include "zarr/array_impl.h"

@@ -3,26 +3,29 @@
 // Plain arithmetic, so that any chunk of any selection is found without a list of chunks.
 #pragma once
 
+#include <headrace/selection.h>
+
 #include <algorithm>
 #include <cstdint>
-
-#include <headrace/selection.h>
 
 #include "base/checked.h"
 
 namespace headrace::zarr {
 
 struct Intersection {
-  std::uint64_t count = 0;       // selected elements inside the chunk
-  std::uint64_t in_chunk = 0;    // first of them, relative to the chunk
-  std::uint64_t in_result = 0;   // first of them, relative to the selection
+  std::uint64_t count = 0;      // selected elements inside the chunk
+  std::uint64_t in_chunk = 0;   // first of them, relative to the chunk
+  std::uint64_t in_result = 0;  // first of them, relative to the selection
 };
 
 class Projection {
  public:
   // REQUIRES: chunk > 0 unless the selection is empty.
   Projection(const ResolvedSelection::Dim& selection, std::uint64_t chunk) noexcept
-      : start_(selection.start), count_(selection.count), step_(selection.step), chunk_(std::max<std::uint64_t>(chunk, 1)) {
+      : start_(selection.start),
+        count_(selection.count),
+        step_(selection.step),
+        chunk_(std::max<std::uint64_t>(chunk, 1)) {
     if (count_ == 0) return;
     first_chunk_ = start_ / chunk_;
     const std::uint64_t last = (start_ + (count_ - 1) * step_) / chunk_;
@@ -31,8 +34,8 @@ class Projection {
     touched_ = sparse_ ? count_ : last - first_chunk_ + 1;
   }
 
-  std::uint64_t touched() const noexcept { return touched_; }   // chunks that hold at least one selected element
-  std::uint64_t chunk_at(std::uint64_t i) const noexcept {      // grid index of the i-th of them
+  std::uint64_t touched() const noexcept { return touched_; }  // chunks that hold at least one selected element
+  std::uint64_t chunk_at(std::uint64_t i) const noexcept {     // grid index of the i-th of them
     return sparse_ ? (start_ + i * step_) / chunk_ : first_chunk_ + i;
   }
   Intersection intersect(std::uint64_t chunk_index) const noexcept { return intersect(chunk_index * chunk_, chunk_); }

@@ -117,7 +117,7 @@ Result<Selection> parse_selection(std::string_view text) {
     HEADRACE_TRY_ASSIGN(SelectionItem item, parse_item(text.substr(0, comma), selection.size()));
     selection.push_back(item);
     if (comma == std::string_view::npos) break;
-    text.remove_prefix(comma + 1);   // a comma may end the text, as in Python
+    text.remove_prefix(comma + 1);  // a comma may end the text, as in Python
     text = trim(text);
   }
   return selection;

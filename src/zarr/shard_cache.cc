@@ -29,7 +29,8 @@ void ShardCache::insert(std::uint64_t shard, std::shared_ptr<const OpenShard> op
 namespace headrace {
 
 // Null where the shard does not exist.
-Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std::string& key, std::uint64_t number) const {
+Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std::string& key,
+                                                                       std::uint64_t number) const {
   if (auto found = shards.find(number)) return found;
   store::Object object;
   Status status = store.impl()->open(key, object);

@@ -3,21 +3,21 @@
 // Threads: immutable once parsed.
 #pragma once
 
+#include <headrace/status.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include <headrace/status.h>
-
 #include "codec/chain.h"
 
 namespace headrace::zarr {
 
 struct ShardEntry {
-  std::uint64_t offset = 0;   // from the start of the shard
-  std::uint64_t length = 0;   // 0: the inner chunk is empty, fill value
+  std::uint64_t offset = 0;  // from the start of the shard
+  std::uint64_t length = 0;  // 0: the inner chunk is empty, fill value
 };
 
 // How index bytes become entries; one per array.

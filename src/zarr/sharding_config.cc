@@ -27,9 +27,9 @@ Result<std::vector<CodecSpec>> parse_codec_list(const Json& config, std::string_
 }
 
 bool changes_size(std::string_view codec) {
-  for (std::string_view name : {"gzip", "zstd", "blosc", "zlib", "lz4", "bz2", "lzma", "numcodecs.gzip",
-                                "numcodecs.zstd", "numcodecs.blosc", "numcodecs.zlib", "numcodecs.lz4",
-                                "numcodecs.bz2", "numcodecs.lzma", "sharding_indexed"}) {
+  for (std::string_view name :
+       {"gzip", "zstd", "blosc", "zlib", "lz4", "bz2", "lzma", "numcodecs.gzip", "numcodecs.zstd", "numcodecs.blosc",
+        "numcodecs.zlib", "numcodecs.lz4", "numcodecs.bz2", "numcodecs.lzma", "sharding_indexed"}) {
     if (name == codec) return true;
   }
   return false;
@@ -45,7 +45,8 @@ Status check_index_codecs(const std::vector<CodecSpec>& codecs) {
     }
     const bool is_bytes = codec.name == "bytes" || codec.name == "endian";
     if (!is_bytes && codec.name != "crc32c") {
-      return unsupported("codec " + quote(codec.name) + " in index_codecs is not implemented; 'bytes' and 'crc32c' are");
+      return unsupported("codec " + quote(codec.name) +
+                         " in index_codecs is not implemented; 'bytes' and 'crc32c' are");
     }
     if (is_bytes != (i == 0)) {
       return corrupt(what + " is '" + codec.name + "', but there must be one array -> bytes codec, at the start");
@@ -75,10 +76,10 @@ Result<ShardingConfig> parse_level(const Json& config, const std::vector<std::ui
   HEADRACE_TRY_ASSIGN(const Json* shape, required_member(config, "chunk_shape", kWhere));
   HEADRACE_TRY_ASSIGN(sharding.inner_shape, read_extents(*shape, shape_name));
   if (sharding.inner_shape.size() != outer_shape.size()) {
-    return corrupt(shape_name + " has " + std::to_string(sharding.inner_shape.size()) + " dimensions, but the shard has " +
-                   std::to_string(outer_shape.size()));
+    return corrupt(shape_name + " has " + std::to_string(sharding.inner_shape.size()) +
+                   " dimensions, but the shard has " + std::to_string(outer_shape.size()));
   }
-  std::optional<std::uint64_t> index_bytes = 16;   // offset and length of each inner chunk
+  std::optional<std::uint64_t> index_bytes = 16;  // offset and length of each inner chunk
   for (std::size_t i = 0; i < outer_shape.size(); ++i) {
     const std::uint64_t inner = sharding.inner_shape[i];
     if (inner == 0 || outer_shape[i] % inner != 0) {

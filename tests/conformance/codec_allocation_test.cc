@@ -11,7 +11,7 @@
 #include "tests/support/codec_seed.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HEADRACE_COUNTS_ALLOCATIONS 0   // sanitizers have an allocator of their own
+#define HEADRACE_COUNTS_ALLOCATIONS 0  // sanitizers have an allocator of their own
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define HEADRACE_COUNTS_ALLOCATIONS 0
@@ -53,7 +53,7 @@ class CodecAllocation : public ::testing::TestWithParam<codec::CodecRow> {};
 
 TEST_P(CodecAllocation, NoneWhenWarm) {
   const codec::CodecRow row = GetParam();
-  if (*row.v2_ids == '\0') return;   // array codecs decode nothing
+  if (*row.v2_ids == '\0') return;  // array codecs decode nothing
   const char* root = std::getenv("HEADRACE_SOURCE_DIR");
   const auto folder = std::filesystem::path(root == nullptr ? "." : root) / "codecs" / row.name / "seeds";
   unsigned checked = 0;
@@ -69,8 +69,12 @@ TEST_P(CodecAllocation, NoneWhenWarm) {
     ASSERT_TRUE(codec.ok());
     const auto scratch = (*codec)->make_scratch();
     std::vector<std::byte> out(seed.capacity);
-    codec::Stream stream{.src = seed.stream.data(), .src_bytes = seed.stream.size(), .dst = out.data(),
-                         .dst_capacity = out.size(), .dst_bytes = 0, .exact = seed.exact};
+    codec::Stream stream{.src = seed.stream.data(),
+                         .src_bytes = seed.stream.size(),
+                         .dst = out.data(),
+                         .dst_capacity = out.size(),
+                         .dst_bytes = 0,
+                         .exact = seed.exact};
     Status status;
     (*codec)->decode({&stream, 1}, {&status, 1}, scratch.get());
     ASSERT_TRUE(status.ok()) << entry.path();
@@ -84,7 +88,7 @@ TEST_P(CodecAllocation, NoneWhenWarm) {
 
 TEST(CodecAllocationCounter, SeesAnAllocation) {
   const std::size_t before = g_allocations.load();
-  const std::string text(1000, 'x');   // a plain malloc and free may be optimised away
+  const std::string text(1000, 'x');  // a plain malloc and free may be optimised away
   EXPECT_EQ(text.back(), 'x');
   EXPECT_GE(g_allocations.load() - before, 1u);
 }

@@ -113,8 +113,8 @@ TEST_P(CodecConformance, NoStreamsAndEmptyStreams) {
   std::byte room[64] = {};
   for (const std::size_t capacity : {0, 64}) {
     for (const bool exact : {true, false}) {
-      codec::Stream stream{.src = room, .src_bytes = 0, .dst = room, .dst_capacity = capacity, .dst_bytes = 1,
-                           .exact = exact};
+      codec::Stream stream{
+          .src = room, .src_bytes = 0, .dst = room, .dst_capacity = capacity, .dst_bytes = 1, .exact = exact};
       Status status;
       codec->decode({&stream, 1}, {&status, 1}, scratch.get());
       EXPECT_EQ(status.code(), Code::kCorrupt);
@@ -158,7 +158,9 @@ TEST_P(CodecConformance, OneBadStreamLeavesTheOthersExact) {
         for (std::size_t i = 0; i < kBatch; ++i) {
           streams[i] = {.src = i == bad ? cut.data() : sample.seed.stream.data(),
                         .src_bytes = sample.seed.stream.size() - (i == bad ? 1 : 0),
-                        .dst = out[i].data(), .dst_capacity = out[i].size(), .dst_bytes = 0,
+                        .dst = out[i].data(),
+                        .dst_capacity = out[i].size(),
+                        .dst_bytes = 0,
                         .exact = sample.seed.exact};
         }
         const auto scratch = warm ? codec.make_scratch() : nullptr;

@@ -1,12 +1,11 @@
 // Property: what arrives in the tensor is the same bytes whatever the engine, the device, the number of threads, the
 // store and the strides of the destination; and it is what NumPy's slicing of the written values gives.
 #include <gtest/gtest.h>
+#include <headrace/array.h>
 #include <stdlib.h>
 
 #include <filesystem>
 #include <random>
-
-#include <headrace/array.h>
 
 #include "device/device.h"
 #include "io/engine.h"
@@ -51,7 +50,8 @@ std::vector<Variant> variants() {
 }
 
 std::string variant_name(const ::testing::TestParamInfo<Variant>& info) {
-  std::string name = info.param.engine + "_" + info.param.device + "_" + info.param.store + "_" + std::to_string(info.param.threads);
+  std::string name =
+      info.param.engine + "_" + info.param.device + "_" + info.param.store + "_" + std::to_string(info.param.threads);
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return name;
 }
@@ -62,7 +62,7 @@ class Read : public ::testing::TestWithParam<Variant> {
     ContextOptions options;
     options.engine = GetParam().engine;
     options.threads = GetParam().threads;
-    options.wave_bytes = 16 << 10;   // many waves even for small arrays
+    options.wave_bytes = 16 << 10;  // many waves even for small arrays
     options.host_budget_bytes = 64 << 20;
     auto made = Context::create(options);
     if (!made.ok() && (made.status().code() == Code::kUnsupported || made.status().code() == Code::kPermission)) {
@@ -192,7 +192,7 @@ TEST(ReadFromTmpfs, EveryEngineReads) {
     auto device = Device::open("host").value();
     std::vector<std::uint32_t> got(about.elements());
     const Status status = array.read({}, {reinterpret_cast<std::byte*>(got.data()), {50, 70}, {}}, device);
-    if (status.code() == Code::kUnsupported) continue;   // seccomp, old kernel: the engine tests count that
+    if (status.code() == Code::kUnsupported) continue;  // seccomp, old kernel: the engine tests count that
     ASSERT_TRUE(status.ok()) << status.to_string();
     EXPECT_EQ(got, expected);
   }

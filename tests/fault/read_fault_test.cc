@@ -1,11 +1,10 @@
-// Every hit of every fault point that a read passes, made to fail in every way: the tensor is right or the call says what
-// failed, no descriptor is lost, and the next read is right.
+// Every hit of every fault point that a read passes, made to fail in every way: the tensor is right or the call says
+// what failed, no descriptor is lost, and the next read is right.
 #include <gtest/gtest.h>
+#include <headrace/array.h>
 
 #include <algorithm>
 #include <optional>
-
-#include <headrace/array.h>
 
 #include "support/failures.h"
 #include "support/flat_array.h"
@@ -65,8 +64,8 @@ TEST_P(ReadFaults, RightElementsOrAnError) {
     const Status status = read_all(directory.path(), array, got);
     return status.ok() && got == expected ? std::string() : "a read without faults fails: " + status.to_string();
   };
-  ASSERT_EQ(right(), "");   // opens what stays open
-  base::arm_fault({.point = "none"});   // resets the counts
+  ASSERT_EQ(right(), "");              // opens what stays open
+  base::arm_fault({.point = "none"});  // resets the counts
   ASSERT_EQ(right(), "");
   std::uint64_t hits = 0;
   for (const auto& count : base::fault_counts()) hits += count.hits;
@@ -110,7 +109,7 @@ std::vector<Variant> variants() {
   std::vector<Variant> out;
   for (const char* device : {"host", "host-staged"}) {
     for (const char* engine : {"auto", "io_uring", "aio", "threads"}) {
-      if (std::string_view(device) != "host" && std::string_view(engine) == "aio") continue;   // as io_uring to a device
+      if (std::string_view(device) != "host" && std::string_view(engine) == "aio") continue;  // as io_uring to a device
       out.push_back({device, engine, Layout::kZstd});
       out.push_back({device, engine, Layout::kShardedRaw});
     }
@@ -119,7 +118,8 @@ std::vector<Variant> variants() {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ReadFaults, ::testing::ValuesIn(variants()), [](const auto& about) {
-  std::string name = std::string(about.param.device) + "_" + about.param.engine + "_" + testing::layout_name(about.param.layout);
+  std::string name =
+      std::string(about.param.device) + "_" + about.param.engine + "_" + testing::layout_name(about.param.layout);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });

@@ -30,8 +30,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   FUZZ_CHECK(codec.ok());
   static const auto scratch = (*codec)->make_scratch();
   std::vector<std::byte> ours(decoded_bytes), reference(decoded_bytes);
-  codec::Stream stream{.src = container.data(), .src_bytes = container.size(), .dst = ours.data(),
-                       .dst_capacity = ours.size(), .dst_bytes = 0, .exact = true};
+  codec::Stream stream{.src = container.data(),
+                       .src_bytes = container.size(),
+                       .dst = ours.data(),
+                       .dst_capacity = ours.size(),
+                       .dst_bytes = 0,
+                       .exact = true};
   Status status;
   (*codec)->decode({&stream, 1}, {&status, 1}, scratch.get());
   if (!status.ok()) return 0;

@@ -39,8 +39,12 @@ Outcome decode(const codec::Codec& codec, const CodecSeed& seed, codec::Scratch*
                GuardArena& out, Flush flush, unsigned char fill) {
   std::byte* src = in.take(seed.stream.size(), flush, 0);
   std::copy(seed.stream.begin(), seed.stream.end(), src);
-  codec::Stream stream{.src = src, .src_bytes = seed.stream.size(), .dst = out.take(seed.capacity, flush, fill),
-                       .dst_capacity = seed.capacity, .dst_bytes = 0, .exact = seed.exact};
+  codec::Stream stream{.src = src,
+                       .src_bytes = seed.stream.size(),
+                       .dst = out.take(seed.capacity, flush, fill),
+                       .dst_capacity = seed.capacity,
+                       .dst_bytes = 0,
+                       .exact = seed.exact};
   Status status;
   codec.decode({&stream, 1}, {&status, 1}, scratch);
   FUZZ_CHECK(in.intact());

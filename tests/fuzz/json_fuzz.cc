@@ -1,8 +1,7 @@
 // Metadata documents: parsing ends in a document that prints and parses back to itself, or in kCorrupt.
-#include "base/json.h"
-
 #include <string>
 
+#include "base/json.h"
 #include "tests/fuzz/fuzz_check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

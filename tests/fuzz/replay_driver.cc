@@ -2,10 +2,10 @@
 //
 // Replays every file, then N inputs mutated from them. Mutation i depends on the seeds, S and i alone, so a failure is
 // run again with the S and i it prints: --seed S --first i --mutate 1.
-#include <csignal>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -22,7 +22,7 @@ namespace {
 
 using Input = std::vector<std::uint8_t>;
 
-char g_running[512];   // what to print when the target crashes
+char g_running[512];  // what to print when the target crashes
 
 void on_crash(int signal) {
   // The only thing that is safe here is to write and to die of the same signal.
@@ -34,7 +34,7 @@ void on_crash(int signal) {
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {   // splitmix64
+  std::uint64_t next() {  // splitmix64
     std::uint64_t z = state_ += 0x9E3779B97F4A7C15ULL;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
@@ -47,8 +47,9 @@ class Random {
 };
 
 void mutate_once(Input& input, const std::vector<Input>& seeds, Random& random) {
-  static constexpr std::uint32_t kWords[] = {0, 1, 2, 15, 16, 17, 127, 128, 255, 256, 4095, 4096, 65535, 65536,
-                                             0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF};
+  static constexpr std::uint32_t kWords[] = {0,     1,     2,          15,         16,         17,
+                                             127,   128,   255,        256,        4095,       4096,
+                                             65535, 65536, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF};
   static constexpr std::size_t kMaxBytes = 1 << 16;
   const std::size_t at = random.below(input.size());
   const auto here = input.begin() + static_cast<std::ptrdiff_t>(at);
@@ -60,7 +61,7 @@ void mutate_once(Input& input, const std::vector<Input>& seeds, Random& random) 
     case 1:
       if (!input.empty()) *here = static_cast<std::uint8_t>(random.next());
       break;
-    case 2:   // a word, where headers keep sizes and offsets
+    case 2:  // a word, where headers keep sizes and offsets
       if (input.size() - at >= 4) {
         std::uint32_t word;
         std::memcpy(&word, &*here, 4);
@@ -69,14 +70,18 @@ void mutate_once(Input& input, const std::vector<Input>& seeds, Random& random) 
         std::memcpy(&*here, &word, 4);
       }
       break;
-    case 3: input.erase(here, input.end()); break;
-    case 4: input.erase(here, span_end); break;
+    case 3:
+      input.erase(here, input.end());
+      break;
+    case 4:
+      input.erase(here, span_end);
+      break;
     case 5: {
       const Input copy(here, span_end);
       if (input.size() + copy.size() <= kMaxBytes) input.insert(here, copy.begin(), copy.end());
       break;
     }
-    case 6: {   // the tail of another seed
+    case 6: {  // the tail of another seed
       const Input& other = seeds[random.below(seeds.size())];
       const std::size_t from = random.below(other.size());
       input.erase(here, input.end());

@@ -1,5 +1,5 @@
-// Shards: the first byte says how the index is kept, the rest is the shard. Whatever it holds, the index is refused or all
-// its entries lie inside the shard, and a read gives the bytes at those entries or an error.
+// Shards: the first byte says how the index is kept, the rest is the shard. Whatever it holds, the index is refused or
+// all its entries lie inside the shard, and a read gives the bytes at those entries or an error.
 #include <headrace/array.h>
 
 #include <array>
@@ -23,11 +23,11 @@ struct Form {
   explicit Form(std::uint8_t flags)
       : at_end((flags & 1) != 0), big_endian((flags & 2) != 0), checksum((flags & 4) != 0), mend((flags & 8) != 0) {}
   bool at_end, big_endian, checksum;
-  bool mend;   // put the checksum right, so that mutations reach what lies behind it
+  bool mend;  // put the checksum right, so that mutations reach what lies behind it
   std::size_t index_bytes() const { return 16 * kEntries + (checksum ? 4 : 0); }
   std::string metadata() const {
-    std::string codecs = std::string(R"([{"name":"bytes","configuration":{"endian":")") + (big_endian ? "big" : "little") +
-                         R"("}})" + (checksum ? R"(,{"name":"crc32c"})" : "") + "]";
+    std::string codecs = std::string(R"([{"name":"bytes","configuration":{"endian":")") +
+                         (big_endian ? "big" : "little") + R"("}})" + (checksum ? R"(,{"name":"crc32c"})" : "") + "]";
     return R"({"zarr_format":3,"node_type":"array","shape":[32],"data_type":"uint8","fill_value":238,
       "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[32]}},"chunk_key_encoding":{"name":"default"},
       "codecs":[{"name":"sharding_indexed","configuration":{"chunk_shape":[4],"codecs":[{"name":"bytes"}],"index_codecs":)" +
@@ -57,7 +57,7 @@ bool expected_elements(const Form& form, const std::vector<std::byte>& shard, st
       continue;
     }
     if (length != kChunkBytes || offset > shard.size() || shard.size() - offset < length) {
-      good = false;   // raw chunks are of one size
+      good = false;  // raw chunks are of one size
       continue;
     }
     std::memcpy(&out[kChunkBytes * i], shard.data() + offset, kChunkBytes);

@@ -40,7 +40,8 @@ TEST_P(CudaDeviceTest, WorkWaitsForWhatTheCallerQueued) {
   ASSERT_EQ(cudaStreamCreate(&blocking), cudaSuccess);
   ASSERT_EQ(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), cudaSuccess);
   unsigned value = 100;
-  for (cudaStream_t native : {other, blocking, static_cast<cudaStream_t>(nullptr), cudaStreamLegacy, cudaStreamPerThread}) {
+  for (cudaStream_t native :
+       {other, blocking, static_cast<cudaStream_t>(nullptr), cudaStreamLegacy, cudaStreamPerThread}) {
     ++value;
     late_write<<<1, 1, 0, native>>>(reinterpret_cast<unsigned*>(word.data()), value, 50'000'000);
     ASSERT_EQ(cudaGetLastError(), cudaSuccess);
@@ -151,10 +152,11 @@ TEST_P(CudaDeviceTest, ThreadsShareTheDevice) {
 }
 
 TEST_P(CudaDeviceTest, MoreThanFourBillionElements) {
-  if (small_run() || device_->info().memory_bytes < (std::uint64_t{24} << 30)) GTEST_SKIP() << "needs 10 GiB of GPU memory and a full run";
+  if (small_run() || device_->info().memory_bytes < (std::uint64_t{24} << 30))
+    GTEST_SKIP() << "needs 10 GiB of GPU memory and a full run";
   const std::uint64_t count = (std::uint64_t{1} << 32) + 4099;
   Memory target(*device_, 2 * count, false);
-  Box clear, comb;   // all zero, then every second byte 0xEE
+  Box clear, comb;  // all zero, then every second byte 0xEE
   clear.dst = comb.dst = target.data();
   clear.rank = comb.rank = 1;
   clear.dim[0] = {2 * count, 0, 1};
@@ -163,7 +165,8 @@ TEST_P(CudaDeviceTest, MoreThanFourBillionElements) {
   expect_ok(device_->assemble({&clear, 1}, ElementOp{1, 1}, &zero, *stream_));
   expect_ok(device_->assemble({&comb, 1}, ElementOp{1, 1}, &mark, *stream_));
   finish();
-  for (std::uint64_t at : {std::uint64_t{0}, (std::uint64_t{1} << 32) - 100, (std::uint64_t{1} << 33) - 100, 2 * count - 1000}) {
+  for (std::uint64_t at :
+       {std::uint64_t{0}, (std::uint64_t{1} << 32) - 100, (std::uint64_t{1} << 33) - 100, 2 * count - 1000}) {
     const std::vector<std::byte> got = download(target.data() + at, 1000);
     for (std::size_t i = 0; i < 1000; ++i) ASSERT_EQ(got[i], (at + i) % 2 == 0 ? mark : zero) << at + i;
   }
@@ -183,7 +186,8 @@ TEST_P(CudaDeviceTest, DISABLED_ChildLosesItsDevice) {
   std::vector<Piece> pieces;
   Memory target(*device_, 1 << 20, false);
   for (int i = 0; i < 100; ++i) {
-    pieces.push_back({reinterpret_cast<const std::byte*>(std::uintptr_t{0x10000} * (i + 1)), target.data() + 1000 * i, 900});
+    pieces.push_back(
+        {reinterpret_cast<const std::byte*>(std::uintptr_t{0x10000} * (i + 1)), target.data() + 1000 * i, 900});
   }
   (void)device_->copy_to_device(pieces, *stream_);
   (void)device_->record(*event_, *stream_);
@@ -198,7 +202,8 @@ TEST_P(CudaDeviceTest, DISABLED_ChildLosesItsDevice) {
 
 TEST_P(CudaDeviceTest, AnIllegalAddressLosesTheDeviceForGoodAndSaysSo) {
   if (std::getenv("HEADRACE_UNDER_SANITIZER") != nullptr) GTEST_SKIP() << "the planted error would be reported";
-  const char* arguments[] = {"cuda_device_test", "--gtest_also_run_disabled_tests", "--gtest_filter=*DISABLED_ChildLosesItsDevice*", nullptr};
+  const char* arguments[] = {"cuda_device_test", "--gtest_also_run_disabled_tests",
+                             "--gtest_filter=*DISABLED_ChildLosesItsDevice*", nullptr};
   pid_t child = 0;
   ASSERT_EQ(posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(arguments), environ), 0);
   int status = 0;

@@ -19,7 +19,7 @@ __global__ void race(unsigned* out) {
 }
 __global__ void copy_word(unsigned* out, const unsigned* in) { *out = *in + 1; }
 __global__ void part_of_a_barrier(unsigned* out) {
-  if (threadIdx.x < 40) __syncthreads();   // divergent within the second warp
+  if (threadIdx.x < 40) __syncthreads();  // divergent within the second warp
   out[threadIdx.x] = threadIdx.x;
 }
 
@@ -44,5 +44,5 @@ int main(int argc, char** argv) {
   const cudaError_t error = cudaDeviceSynchronize();
   cudaFree(memory);
   std::printf("%s: %s\n", what, cudaGetErrorString(error));
-  return 0;   // the sanitizer's verdict is its own exit code
+  return 0;  // the sanitizer's verdict is its own exit code
 }

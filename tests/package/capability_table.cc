@@ -38,7 +38,10 @@ std::string list_rows(const Rows& rows, Name name) {
 // Whether a codec decodes on a GPU is asked of the codec, which needs a configuration it accepts.
 const char* processors(const headrace::codec::CodecRow& row) {
   static const std::array<const char*, 6> kConfigurations = {
-      "{}", R"({"endian": "little"})", R"({"order": [0]})", R"({"level": 1, "checksum": false})",
+      "{}",
+      R"({"endian": "little"})",
+      R"({"order": [0]})",
+      R"({"level": 1, "checksum": false})",
       R"({"elementsize": 4})",
       R"({"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 0})"};
   const headrace::DataType dtype = headrace::numeric_type("float32");
@@ -55,11 +58,15 @@ const char* processors(const headrace::codec::CodecRow& row) {
 
 int main() {
   std::printf("| part | in this version, best first |\n|---|---|\n");
-  std::printf("| I/O engines | %s |\n", list_rows(headrace::io::engines(), [](const auto& row) { return row.name; }).c_str());
-  std::printf("| devices | %s |\n", list_rows(headrace::device::devices(), [](const auto& row) { return row.kind; }).c_str());
-  std::printf("| stores | %s |\n", list_rows(headrace::store::stores(), [](const auto& row) { return row.scheme; }).c_str());
+  std::printf("| I/O engines | %s |\n",
+              list_rows(headrace::io::engines(), [](const auto& row) { return row.name; }).c_str());
+  std::printf("| devices | %s |\n",
+              list_rows(headrace::device::devices(), [](const auto& row) { return row.kind; }).c_str());
+  std::printf("| stores | %s |\n",
+              list_rows(headrace::store::stores(), [](const auto& row) { return row.scheme; }).c_str());
   std::printf("\n| codec | Zarr v3 names | Zarr v2 ids | decoded on |\n|---|---|---|---|\n");
   for (const auto& row : headrace::codec::codecs()) {
-    std::printf("| %s | %s | %s | %s |\n", row.name, list(row.v3_names).c_str(), list(row.v2_ids).c_str(), processors(row));
+    std::printf("| %s | %s | %s | %s |\n", row.name, list(row.v3_names).c_str(), list(row.v2_ids).c_str(),
+                processors(row));
   }
 }

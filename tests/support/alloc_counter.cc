@@ -22,6 +22,8 @@ constinit thread_local AllocCounts t_counts;
 constinit thread_local int t_pauses = 0;
 constinit std::atomic<std::uint64_t> g_allocations{0}, g_frees{0}, g_bytes{0};
 
+constinit std::atomic<std::int64_t> g_live{0};
+
 constinit std::atomic<bool> g_armed{false};
 constinit std::atomic<std::uintptr_t> g_thread{0};
 constinit std::atomic<std::uint64_t> g_seen{0}, g_refused{0}, g_nth{0};
@@ -56,7 +58,13 @@ void arm(std::uint64_t n, AllocFailure how, std::uintptr_t thread) noexcept {
   return true;
 }
 
+[[maybe_unused]] void* note_block(void* memory) noexcept {
+  if (memory != nullptr) g_live.fetch_add(1, std::memory_order_relaxed);
+  return memory;
+}
+
 [[maybe_unused]] void note_free() noexcept {
+  g_live.fetch_sub(1, std::memory_order_relaxed);
   ++t_counts.frees;
   g_frees.fetch_add(1, std::memory_order_relaxed);
 }
@@ -64,6 +72,7 @@ void arm(std::uint64_t n, AllocFailure how, std::uintptr_t thread) noexcept {
 }  // namespace
 
 AllocCounts thread_allocs() noexcept { return t_counts; }
+std::int64_t live_blocks() noexcept { return g_live.load(std::memory_order_relaxed); }
 
 AllocCounts process_allocs() noexcept {
   return {g_allocations.load(std::memory_order_relaxed), g_frees.load(std::memory_order_relaxed),
@@ -87,21 +96,27 @@ std::uint64_t stop_failing() noexcept {
 #define HEADRACE_REPLACES extern "C" __attribute__((visibility("default")))
 
 HEADRACE_REPLACES void* malloc(std::size_t bytes) {
-  return headrace::support::note_request(bytes) ? nullptr : __libc_malloc(bytes);
+  return headrace::support::note_request(bytes) ? nullptr : headrace::support::note_block(__libc_malloc(bytes));
 }
 HEADRACE_REPLACES void* calloc(std::size_t count, std::size_t bytes) {
-  return headrace::support::note_request(count * bytes) ? nullptr : __libc_calloc(count, bytes);
+  return headrace::support::note_request(count * bytes) ? nullptr
+                                                        : headrace::support::note_block(__libc_calloc(count, bytes));
 }
 HEADRACE_REPLACES void* realloc(void* memory, std::size_t bytes) {
-  return headrace::support::note_request(bytes) ? nullptr : __libc_realloc(memory, bytes);
+  if (headrace::support::note_request(bytes)) return nullptr;
+  void* moved = __libc_realloc(memory, bytes);
+  if (memory == nullptr) return headrace::support::note_block(moved);
+  if (bytes == 0) headrace::support::note_free();
+  return moved;
 }
 HEADRACE_REPLACES void* memalign(std::size_t alignment, std::size_t bytes) {
-  return headrace::support::note_request(bytes) ? nullptr : __libc_memalign(alignment, bytes);
+  return headrace::support::note_request(bytes) ? nullptr
+                                                : headrace::support::note_block(__libc_memalign(alignment, bytes));
 }
 HEADRACE_REPLACES void* aligned_alloc(std::size_t alignment, std::size_t bytes) { return memalign(alignment, bytes); }
 HEADRACE_REPLACES int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
   if (alignment < sizeof(void*) || (alignment & (alignment - 1)) != 0) return EINVAL;
-  const int saved = errno;   // POSIX: errno is left alone
+  const int saved = errno;  // POSIX: errno is left alone
   void* memory = memalign(alignment, bytes);
   errno = saved;
   if (memory == nullptr) return ENOMEM;

@@ -25,13 +25,16 @@ namespace headrace::support {
 inline constexpr bool kAllocCounterWorks = HEADRACE_ALLOC_COUNTER;
 
 struct AllocCounts {
-  std::uint64_t allocations = 0;   // malloc, calloc, realloc, memalign..., refused ones included
-  std::uint64_t frees = 0;         // of a non-null pointer
-  std::uint64_t bytes = 0;         // asked for
+  std::uint64_t allocations = 0;  // malloc, calloc, realloc, memalign..., refused ones included
+  std::uint64_t frees = 0;        // of a non-null pointer
+  std::uint64_t bytes = 0;        // asked for
 };
 
-AllocCounts thread_allocs() noexcept;    // of the calling thread, since it started
-AllocCounts process_allocs() noexcept;   // of all threads, since the program started
+AllocCounts thread_allocs() noexcept;  // of the calling thread, since it started
+// Blocks of the process that were given out and not yet taken back.
+std::int64_t live_blocks() noexcept;
+
+AllocCounts process_allocs() noexcept;  // of all threads, since the program started
 
 // Allocations made in a scope.
 class AllocScope {
@@ -48,8 +51,8 @@ class AllocScope {
 };
 
 enum class AllocFailure : std::uint8_t {
-  kOnce,      // the n-th only
-  kForever,   // the n-th and all after it
+  kOnce,     // the n-th only
+  kForever,  // the n-th and all after it
 };
 
 // The n-th request from now, counted from 0, gives null (ENOMEM; std::bad_alloc from operator new). Replaces an earlier

@@ -40,10 +40,10 @@ void model_copy_box(const device::Box& box, const device::ElementOp& op, const s
 }
 
 struct BoxShape {
-  device::Box box;               // src and dst are offsets from null until placed
-  std::int64_t src_origin = 0;   // where element 0 lies in its buffer
+  device::Box box;              // src and dst are offsets from null until placed
+  std::int64_t src_origin = 0;  // where element 0 lies in its buffer
   std::int64_t dst_origin = 0;
-  std::size_t src_bytes = 0;     // buffers needed
+  std::size_t src_bytes = 0;  // buffers needed
   std::size_t dst_bytes = 0;
 };
 

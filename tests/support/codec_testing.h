@@ -66,9 +66,12 @@ class Decoder {
     std::byte* const src = in.take(encoded.size(), flush, 0);
     if (!encoded.empty()) std::memcpy(src, encoded.data(), encoded.size());
     // Different old contents, so that bytes never written show as a difference.
-    codec::Stream stream{.src = src, .src_bytes = encoded.size(),
+    codec::Stream stream{.src = src,
+                         .src_bytes = encoded.size(),
                          .dst = out.take(capacity, flush, flush == Flush::kLeft ? 0x00 : 0xFF),
-                         .dst_capacity = capacity, .dst_bytes = 12345, .exact = exact};
+                         .dst_capacity = capacity,
+                         .dst_bytes = 12345,
+                         .exact = exact};
     Decoded result;
     codec_.decode({&stream, 1}, {&result.status, 1}, scratch_.get());
     EXPECT_TRUE(in.intact());
@@ -139,8 +142,11 @@ inline Bytes sample(std::size_t bytes, Content content, unsigned seed = 1) {
   std::uint32_t value = 1000;
   for (std::size_t i = 0; i < bytes; ++i) {
     switch (content) {
-      case Content::kRandom: out[i] = static_cast<std::byte>(random()); break;
-      case Content::kZeros: break;
+      case Content::kRandom:
+        out[i] = static_cast<std::byte>(random());
+        break;
+      case Content::kZeros:
+        break;
       case Content::kSmooth:
         if (i % 4 == 0) value += static_cast<std::uint32_t>(random() % 200);
         out[i] = static_cast<std::byte>(value >> (8 * (i % 4)));

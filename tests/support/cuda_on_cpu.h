@@ -62,7 +62,7 @@ class Block {
       progress |= release();
     }
     for (const Fiber& fiber : fibers_) {
-      if (fiber.state != State::kDone) std::abort();   // a warp or block did not meet as a whole
+      if (fiber.state != State::kDone) std::abort();  // a warp or block did not meet as a whole
     }
   }
 
@@ -73,7 +73,7 @@ class Block {
     const unsigned first = running_ / 32 * 32;
     wait(State::kInWarp);
     std::memcpy(&seen_[first], &value_[first], 32 * sizeof(std::uint32_t));
-    wait(State::kInWarp);   // nobody overwrites before everybody has read
+    wait(State::kInWarp);  // nobody overwrites before everybody has read
     return &seen_[first];
   }
   static Block*& current() {
@@ -102,7 +102,8 @@ class Block {
   }
   bool release() {
     bool any = false;
-    for (std::size_t first = 0; first < fibers_.size(); first += 32) any |= release_if_all(first, first + 32, State::kInWarp);
+    for (std::size_t first = 0; first < fibers_.size(); first += 32)
+      any |= release_if_all(first, first + 32, State::kInWarp);
     any |= release_if_all(0, fibers_.size(), State::kAtBarrier);
     return any;
   }
@@ -162,7 +163,8 @@ inline int __popc(unsigned v) { return __builtin_popcount(v); }
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   const std::uint64_t both = (static_cast<std::uint64_t>(b) << 32) | a;
   unsigned out = 0;
-  for (unsigned i = 0; i < 4; ++i) out |= static_cast<unsigned>((both >> (8 * ((selector >> (4 * i)) & 7))) & 0xff) << (8 * i);
+  for (unsigned i = 0; i < 4; ++i)
+    out |= static_cast<unsigned>((both >> (8 * ((selector >> (4 * i)) & 7))) & 0xff) << (8 * i);
   return out;
 }
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {

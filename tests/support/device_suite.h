@@ -120,7 +120,7 @@ class DeviceSuite : public ::testing::TestWithParam<std::string> {
     }
     std::shuffle(pieces.begin(), pieces.end(), rng);
     expect_ok(device_->copy_to_device(pieces, *stream_));
-    std::fill(pieces.begin(), pieces.end(), Piece{});   // the list is the caller's again
+    std::fill(pieces.begin(), pieces.end(), Piece{});  // the list is the caller's again
     expect_ok(device_->copy_to_host(returns, *stream_));
     std::fill(returns.begin(), returns.end(), Piece{});
     finish();
@@ -169,7 +169,7 @@ class DeviceSuite : public ::testing::TestWithParam<std::string> {
       wave.push_back(box);
     }
     expect_ok(device_->assemble(wave, op, fill.data(), *stream_));
-    std::fill(fill.begin(), fill.end(), std::byte{0});   // the caller's again
+    std::fill(fill.begin(), fill.end(), std::byte{0});  // the caller's again
     wave.assign(wave.size(), Box{});
     finish();
     ASSERT_TRUE(download(target.data(), dst_bytes) == want)
@@ -296,14 +296,14 @@ TEST_P(DeviceSuite, LargeBoxesMatchTheModel) {
       shape.dst_bytes = static_cast<std::size_t>(r * c * s);
       boxes.push_back({shape, fill});
     };
-    add({rows, c * s, c * s}, {columns, s, s}, 0, false);                     // one run
-    add({rows, 2 * c * s, c * s}, {columns, s, s}, 0, false);                 // rows out of a wider source
-    add({rows, 2 * c * s - 1, c * s}, {columns, s, s}, 13, false);            // at odd places
-    add({rows, s, c * s}, {columns, r * s, s}, 0, false);                     // transpose
-    add({rows, -s, c * s}, {columns, r * s, s}, (r - 1) * s, false);          // transpose, backwards
-    add({rows, c * s, c * s}, {columns, -s, s}, (c - 1) * s, false);          // mirrored rows
-    add({rows, 0, c * s}, {columns, s, s}, 0, false);                         // one row repeated
-    add({rows, 0, c * s}, {columns, 0, s}, 0, true);                          // fill
+    add({rows, c * s, c * s}, {columns, s, s}, 0, false);             // one run
+    add({rows, 2 * c * s, c * s}, {columns, s, s}, 0, false);         // rows out of a wider source
+    add({rows, 2 * c * s - 1, c * s}, {columns, s, s}, 13, false);    // at odd places
+    add({rows, s, c * s}, {columns, r * s, s}, 0, false);             // transpose
+    add({rows, -s, c * s}, {columns, r * s, s}, (r - 1) * s, false);  // transpose, backwards
+    add({rows, c * s, c * s}, {columns, -s, s}, (c - 1) * s, false);  // mirrored rows
+    add({rows, 0, c * s}, {columns, s, s}, 0, false);                 // one row repeated
+    add({rows, 0, c * s}, {columns, 0, s}, 0, true);                  // fill
     for (std::uint32_t swap : {1u, size % 2 == 0 ? 2u : size, size}) {
       assemble_wave(boxes, ElementOp{size, swap}, false, rng());
       if (HasFatalFailure()) return;
@@ -321,7 +321,7 @@ TEST_P(DeviceSuite, EventsTellWhenWorkIsDone) {
   const Piece piece{source.data(), target.data(), 1 << 20};
   for (int i = 0; i < 20; ++i) {
     expect_ok(device_->copy_to_device({&piece, 1}, *stream_));
-    expect_ok(device_->record(*event_, *stream_));   // again and again on one event
+    expect_ok(device_->record(*event_, *stream_));  // again and again on one event
   }
   for (;;) {
     auto done = device_->query(*event_);
@@ -394,7 +394,8 @@ TEST_P(DeviceSuite, StreamsOfTheirOwnDoNotDisturbEachOther) {
   }
   for (std::size_t i = 0; i < 4; ++i) {
     std::vector<Piece> pieces;
-    for (std::size_t at = 0; at < kBytes; at += 1000) pieces.insert(pieces.begin(), {in[i]->data() + at, out[i]->data() + at, 1000});
+    for (std::size_t at = 0; at < kBytes; at += 1000)
+      pieces.insert(pieces.begin(), {in[i]->data() + at, out[i]->data() + at, 1000});
     expect_ok(device_->copy_to_device(pieces, *streams[i]));
     expect_ok(device_->record(*events[i], *streams[i]));
   }

@@ -21,11 +21,16 @@ inline constexpr Layout kLayouts[] = {Layout::kRaw, Layout::kZstd, Layout::kBlos
 
 inline const char* layout_name(Layout layout) {
   switch (layout) {
-    case Layout::kRaw: return "raw";
-    case Layout::kZstd: return "zstd";
-    case Layout::kBlosc: return "blosc_lz4";
-    case Layout::kShardedRaw: return "sharded_raw";
-    case Layout::kShardedZstd: return "sharded_zstd";
+    case Layout::kRaw:
+      return "raw";
+    case Layout::kZstd:
+      return "zstd";
+    case Layout::kBlosc:
+      return "blosc_lz4";
+    case Layout::kShardedRaw:
+      return "sharded_raw";
+    case Layout::kShardedZstd:
+      return "sharded_zstd";
   }
   return "?";
 }
@@ -34,7 +39,7 @@ struct FlatArray {
   Layout layout = Layout::kRaw;
   std::uint64_t chunks = 1;
   std::uint64_t chunk_elements = 64;
-  std::uint64_t shard_chunks = 64;   // inner chunks of a shard
+  std::uint64_t shard_chunks = 64;  // inner chunks of a shard
   std::uint32_t seed = 1;
 
   std::uint64_t elements() const { return chunks * chunk_elements; }
@@ -65,9 +70,8 @@ struct FlatArray {
            R"(],"data_type":"uint32","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[)" +
            std::to_string(chunk_elements * shard_chunks) +
            R"(]}},"chunk_key_encoding":{"name":"default","configuration":{"separator":"/"}},"fill_value":)" +
-           std::to_string(kFillValue) +
-           R"(,"codecs":[{"name":"sharding_indexed","configuration":{"chunk_shape":[)" + chunk + R"(],"codecs":[)" + inner +
-           R"(],"index_codecs":[)" + bytes + R"(],"index_location":"end"}}]})";
+           std::to_string(kFillValue) + R"(,"codecs":[{"name":"sharding_indexed","configuration":{"chunk_shape":[)" +
+           chunk + R"(],"codecs":[)" + inner + R"(],"index_codecs":[)" + bytes + R"(],"index_location":"end"}}]})";
   }
   // The stored bytes of one chunk (inner chunk).
   store::Bytes encoded(std::uint64_t number) const {
@@ -90,7 +94,8 @@ struct FlatArray {
   }
 };
 
-// Where each inner chunk lies in the shard that write_flat_array() made: (offset, length) pairs, the shard's last bytes.
+// Where each inner chunk lies in the shard that write_flat_array() made: (offset, length) pairs, the shard's last
+// bytes.
 inline store::Bytes flat_shard(const FlatArray& array, std::uint64_t shard) {
   store::Bytes out;
   std::vector<std::uint64_t> index(2 * array.shard_chunks, ~std::uint64_t{0});

@@ -19,10 +19,10 @@ inline std::uint32_t element_value(std::uint64_t i, std::uint32_t seed) {
 
 struct RawArray {
   std::vector<std::uint64_t> shape, chunk;
-  std::vector<std::uint64_t> inner;   // not empty: sharded, v3
+  std::vector<std::uint64_t> inner;  // not empty: sharded, v3
   std::uint32_t seed = 1;
   bool v2 = false;
-  int missing_every = 0;              // every n-th chunk (inner chunk) is left out; 0: none
+  int missing_every = 0;  // every n-th chunk (inner chunk) is left out; 0: none
 
   std::uint64_t elements() const {
     std::uint64_t n = 1;
@@ -85,22 +85,23 @@ inline Status write_raw_array(store::Store& store, const std::string& path, cons
   const std::size_t rank = array.shape.size();
   if (array.v2) {
     HEADRACE_TRY(put_text(store, prefix + ".zarray",
-                          R"({"zarr_format":2,"shape":)" + json_list(array.shape) + R"(,"chunks":)" + json_list(array.chunk) +
-                              R"(,"dtype":"<u4","compressor":null,"fill_value":)" + std::to_string(kFillValue) +
-                              R"(,"order":"C","filters":null})"));
+                          R"({"zarr_format":2,"shape":)" + json_list(array.shape) + R"(,"chunks":)" +
+                              json_list(array.chunk) + R"(,"dtype":"<u4","compressor":null,"fill_value":)" +
+                              std::to_string(kFillValue) + R"(,"order":"C","filters":null})"));
   } else {
     const std::string bytes = R"({"name":"bytes","configuration":{"endian":"little"}})";
     std::string codecs = "[" + bytes + "]";
     if (!array.inner.empty()) {
-      codecs = R"([{"name":"sharding_indexed","configuration":{"chunk_shape":)" + json_list(array.inner) + R"(,"codecs":[)" +
-               bytes + R"(],"index_codecs":[)" + bytes + R"(],"index_location":"end"}}])";
+      codecs = R"([{"name":"sharding_indexed","configuration":{"chunk_shape":)" + json_list(array.inner) +
+               R"(,"codecs":[)" + bytes + R"(],"index_codecs":[)" + bytes + R"(],"index_location":"end"}}])";
     }
-    HEADRACE_TRY(put_text(store, prefix + "zarr.json",
-                          R"({"zarr_format":3,"node_type":"array","shape":)" + json_list(array.shape) +
-                              R"(,"data_type":"uint32","chunk_grid":{"name":"regular","configuration":{"chunk_shape":)" +
-                              json_list(array.chunk) +
-                              R"(}},"chunk_key_encoding":{"name":"default","configuration":{"separator":"/"}},"fill_value":)" +
-                              std::to_string(kFillValue) + R"(,"codecs":)" + codecs + "}"));
+    HEADRACE_TRY(
+        put_text(store, prefix + "zarr.json",
+                 R"({"zarr_format":3,"node_type":"array","shape":)" + json_list(array.shape) +
+                     R"(,"data_type":"uint32","chunk_grid":{"name":"regular","configuration":{"chunk_shape":)" +
+                     json_list(array.chunk) +
+                     R"(}},"chunk_key_encoding":{"name":"default","configuration":{"separator":"/"}},"fill_value":)" +
+                     std::to_string(kFillValue) + R"(,"codecs":)" + codecs + "}"));
   }
   if (expected != nullptr) {
     expected->clear();
@@ -130,8 +131,10 @@ inline Status write_raw_array(store::Store& store, const std::string& path, cons
     std::vector<std::uint64_t> begin(rank);
     for (std::size_t d = 0; d < rank; ++d) {
       begin[d] = at[d] * array.chunk[d];
-      if (array.v2) key += (d == 0 ? "" : ".") + std::to_string(at[d]);
-      else key += "/" + std::to_string(at[d]);
+      if (array.v2)
+        key += (d == 0 ? "" : ".") + std::to_string(at[d]);
+      else
+        key += "/" + std::to_string(at[d]);
     }
     if (array.v2 && rank == 0) key = "0";
     if (array.inner.empty()) {

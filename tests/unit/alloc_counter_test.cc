@@ -32,12 +32,12 @@ TEST_F(AllocCounterTest, CountsEachKindOnce) {
   memory[3] = std::aligned_alloc(64, 128);
   const int status = posix_memalign(&memory[4], 4096, 8192);
   memory[5] = ::operator new(100);
-  memory[6] = ::operator new(100, std::align_val_t{256});
+  memory[6] = ::operator new (100, std::align_val_t{256});
   for (void* m : memory) keep(m);
   const std::uint64_t allocations = scope.allocations(), bytes = scope.bytes();
   for (int i = 0; i < 5; ++i) std::free(memory[i]);
   ::operator delete(memory[5]);
-  ::operator delete(memory[6], std::align_val_t{256});
+  ::operator delete (memory[6], std::align_val_t{256});
   EXPECT_EQ(status, 0);
   EXPECT_EQ(allocations, 7u);
   EXPECT_GE(bytes, 10u + 15 + 7 + 128 + 8192 + 100 + 100);
@@ -71,7 +71,7 @@ TEST_F(AllocCounterTest, AnotherThreadCountsForTheProcessOnly) {
   here = own.allocations();
   const std::uint64_t all = process.allocations();
   EXPECT_EQ(there, 50u);
-  EXPECT_LT(here, 50u);   // what starting a thread takes
+  EXPECT_LT(here, 50u);  // what starting a thread takes
   EXPECT_GE(all, here + there);
 }
 
@@ -145,6 +145,28 @@ TEST_F(AllocCounterTest, FailedReallocKeepsTheOldBlock) {
   }
   EXPECT_STREQ(text, "intact");
   std::free(text);
+}
+
+TEST_F(AllocCounterTest, LiveBlocks) {
+  const std::int64_t before = live_blocks();
+  void* a = std::malloc(10);
+  void* b = std::realloc(nullptr, 10);
+  keep(a);
+  keep(b);
+  const std::int64_t two = live_blocks() - before;
+  b = std::realloc(b, 100'000);
+  fail_at_in_this_thread(0);
+  void* refused = std::malloc(10);
+  stop_failing();
+  keep(b);
+  const std::int64_t still_two = live_blocks() - before;
+  std::free(a);
+  std::free(b);
+  const std::int64_t none = live_blocks() - before;
+  EXPECT_EQ(refused, nullptr);
+  EXPECT_EQ(two, 2);
+  EXPECT_EQ(still_two, 2);
+  EXPECT_EQ(none, 0);
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
-// The C API refuses misuse with a code and a message instead of crashing: null arguments, struct sizes, buffers that are
-// too small, names that do not exist.
+// The C API refuses misuse with a code and a message instead of crashing: null arguments, struct sizes, buffers that
+// are too small, names that do not exist.
 #include <gtest/gtest.h>
 #include <headrace/headrace.h>
-
 #include <unistd.h>
 
 #include <cstddef>
@@ -74,7 +73,7 @@ TEST_F(CApi, NullArgumentsAreRefused) {
   expect(hr_array_read(nullptr, device_, &options, &error_), HR_INVALID_ARGUMENT);
   expect(hr_array_read(array_, nullptr, &options, &error_), HR_INVALID_ARGUMENT);
   expect(hr_array_read(array_, device_, nullptr, &error_), HR_INVALID_ARGUMENT);
-  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);   // data is null
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);  // data is null
   expect(hr_array_read_async(array_, device_, &options, nullptr, &error_), HR_INVALID_ARGUMENT);
   expect(hr_array_read_async(array_, device_, &options, &completion, &error_), HR_INVALID_ARGUMENT);
   expect(hr_completion_wait(nullptr, &error_), HR_INVALID_ARGUMENT);
@@ -108,9 +107,9 @@ TEST_F(CApi, NullHandlesAreHarmless) {
 
 TEST_F(CApi, StructSizes) {
   hr_context* context = nullptr;
-  hr_context_options options{};   // size never set
+  hr_context_options options{};  // size never set
   expect(hr_context_create(&options, &context, &error_), HR_INVALID_ARGUMENT);
-  options.size = sizeof(options) - 3;   // in the middle of a field
+  options.size = sizeof(options) - 3;  // in the middle of a field
   expect(hr_context_create(&options, &context, &error_), HR_INVALID_ARGUMENT);
   options.size = ~std::size_t{0};
   expect(hr_context_create(&options, &context, &error_), HR_INVALID_ARGUMENT);
@@ -150,7 +149,7 @@ TEST_F(CApi, BuffersThatAreTooSmall) {
   expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
   options.data_bytes = 0;
   options.data = nullptr;
-  options.selection = "0:0";   // nothing to write, so nowhere to write it is fine
+  options.selection = "0:0";  // nothing to write, so nowhere to write it is fine
   expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
 
   hr_buffer* buffer = nullptr;
@@ -176,7 +175,7 @@ TEST_F(CApi, NamesThatDoNotExist) {
   read.data = data;
   read.data_bytes = sizeof(data);
   read.selection = "0:1:";
-  expect(hr_array_read(array_, device_, &read, &error_), HR_OK);   // as NumPy has it
+  expect(hr_array_read(array_, device_, &read, &error_), HR_OK);  // as NumPy has it
   read.selection = "zero";
   expect(hr_array_read(array_, device_, &read, &error_), HR_INVALID_ARGUMENT);
   read.selection = "4";
@@ -198,7 +197,7 @@ TEST_F(CApi, FreedInTheWrongOrder) {
   hr_array_free(array_);
   array_ = nullptr;
   expect(hr_completion_wait(completion, &error_), HR_OK);
-  expect(hr_completion_wait(completion, &error_), HR_OK);   // waiting again tells the same
+  expect(hr_completion_wait(completion, &error_), HR_OK);  // waiting again tells the same
   hr_completion_free(completion);
   EXPECT_EQ(data[0], 7);
   EXPECT_EQ(data[47], 0);

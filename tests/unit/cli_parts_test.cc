@@ -14,7 +14,9 @@
 namespace headrace::cli {
 namespace {
 
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text.data(), text.size())); }
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
 
 TEST(Sha256, StandardVectors) {
   for (bool accelerated : {false, true}) {

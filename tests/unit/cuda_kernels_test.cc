@@ -1,6 +1,8 @@
 // The kernels' own source, run on the CPU thread by thread, moves what the model moves and touches nothing else: its
 // buffers end at guard pages or at bytes that are compared.
+// clang-format off: gives the kernels their keywords
 #include "support/cuda_on_cpu.h"
+// clang-format on
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -32,21 +34,26 @@ class Fenced {
 };
 
 void move(const std::vector<PieceItem>& pieces, unsigned blocks) {
-  testing::gpu::launch(blocks, kThreads, [&] { move_pieces_body(pieces.data(), static_cast<unsigned>(pieces.size())); });
+  testing::gpu::launch(blocks, kThreads,
+                       [&] { move_pieces_body(pieces.data(), static_cast<unsigned>(pieces.size())); });
 }
 
 TEST(CudaKernels, APieceOfAnyAlignmentStaysInsideItsEdges) {
   std::mt19937_64 rng(3);
-  const std::vector<std::size_t> sizes = {1, 2, 15, 16, 63, 64, 65, 67, 80, 81, 100, 128, 500, 1023, 1100, 1200, 4097, 8192};
+  const std::vector<std::size_t> sizes = {1,  2,   15,  16,  63,   64,   65,   67,   80,
+                                          81, 100, 128, 500, 1023, 1100, 1200, 4097, 8192};
   for (std::size_t bytes : sizes) {
     Fenced src(bytes + 16), dst(bytes + 16);
     for (int round = 0; round < 40; ++round) {
       // Each side is flush with the page before or after it, or 1 to 16 bytes away from that.
       auto place = [&](const Fenced& memory) {
         switch (rng() % 3) {
-          case 0: return memory.right() + 16;
-          case 1: return memory.left();
-          default: return memory.right() + rng() % 17;
+          case 0:
+            return memory.right() + 16;
+          case 1:
+            return memory.left();
+          default:
+            return memory.right() + rng() % 17;
         }
       };
       std::byte* from = place(src);
@@ -66,7 +73,8 @@ TEST(CudaKernels, ManyPiecesOverFewBlocks) {
   std::vector<PieceItem> pieces;
   for (std::size_t at = 0; at + 4100 < src.size();) {
     const std::size_t bytes = 1 + rng() % (rng() % 4 == 0 ? 4000 : 90), from = rng() % (src.size() - bytes);
-    pieces.push_back({reinterpret_cast<unsigned char*>(src.data() + from), reinterpret_cast<unsigned char*>(dst.data() + at), bytes});
+    pieces.push_back({reinterpret_cast<unsigned char*>(src.data() + from),
+                      reinterpret_cast<unsigned char*>(dst.data() + at), bytes});
     std::memcpy(want.data() + at, src.data() + from, bytes);
     at += bytes + rng() % 5;
   }
@@ -136,7 +144,8 @@ TEST(CudaKernels, RandomBoxesMatchTheModel) {
     for (int b = 0; b < boxes; ++b) {
       assembly.add(testing::random_box(rng, op.element_bytes), op, rng() % 5 == 0, rng());
     }
-    ASSERT_TRUE(assembly.run(1 + rng() % 4)) << "round " << round << " element " << op.element_bytes << " swap " << op.swap_width;
+    ASSERT_TRUE(assembly.run(1 + rng() % 4))
+        << "round " << round << " element " << op.element_bytes << " swap " << op.swap_width;
     for (const BoxItem& item : assembly.list().items) ++modes[item.mode];
   }
   for (int mode : modes) EXPECT_GT(mode, 10) << "every mode is exercised";
@@ -147,7 +156,8 @@ TEST(CudaKernels, LongRowsAndTransposesMatchTheModel) {
   for (std::uint32_t size : kSizes) {
     for (std::uint64_t rows : {1, 9, 33, 70}) {
       const std::uint64_t columns = 40 + rng() % 100;
-      const auto s = static_cast<std::int64_t>(size), r = static_cast<std::int64_t>(rows), c = static_cast<std::int64_t>(columns);
+      const auto s = static_cast<std::int64_t>(size), r = static_cast<std::int64_t>(rows),
+                 c = static_cast<std::int64_t>(columns);
       ElementOp op{size, testing::random_swap_width(rng, size)};
       Assembly assembly;
       testing::BoxShape transpose;
@@ -155,7 +165,7 @@ TEST(CudaKernels, LongRowsAndTransposesMatchTheModel) {
       transpose.box.dim[0] = {rows, s, c * s};
       transpose.box.dim[1] = {columns, r * s, s};
       transpose.src_bytes = transpose.dst_bytes = static_cast<std::size_t>(r * c * s);
-      testing::BoxShape slab;   // rows cut out of a wider source at an odd offset, with fill beside it
+      testing::BoxShape slab;  // rows cut out of a wider source at an odd offset, with fill beside it
       slab.box.rank = 2;
       slab.box.dim[0] = {rows, 11 * c * s + 1, 11 * c * s};
       slab.box.dim[1] = {11 * columns, s, s};

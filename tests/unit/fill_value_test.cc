@@ -39,7 +39,7 @@ DataType v2_type(const char* text) {
 struct Row {
   const char* type;
   const char* value;
-  const char* bytes;   // hex; null: refused as corrupt
+  const char* bytes;  // hex; null: refused as corrupt
 };
 
 void check(const Row& row, const Result<std::vector<std::byte>>& fill) {
@@ -61,17 +61,31 @@ void check_v2(std::initializer_list<Row> rows) {
 }
 
 TEST(V3Fill, Bool) {
-  check_v3({{"\"bool\"", "true", "01"}, {"\"bool\"", "false", "00"}, {"\"bool\"", "0", nullptr}, {"\"bool\"", "1", nullptr},
-            {"\"bool\"", "\"true\"", nullptr}, {"\"bool\"", "null", nullptr}});
+  check_v3({{"\"bool\"", "true", "01"},
+            {"\"bool\"", "false", "00"},
+            {"\"bool\"", "0", nullptr},
+            {"\"bool\"", "1", nullptr},
+            {"\"bool\"", "\"true\"", nullptr},
+            {"\"bool\"", "null", nullptr}});
 }
 
 TEST(V3Fill, IntegersAreExactAndInRange) {
-  check_v3({{"\"int8\"", "-128", "80"}, {"\"int8\"", "127", "7f"}, {"\"int8\"", "128", nullptr}, {"\"int8\"", "-129", nullptr},
-            {"\"uint8\"", "255", "ff"}, {"\"uint8\"", "256", nullptr}, {"\"uint8\"", "-1", nullptr},
-            {"\"int16\"", "-32768", "0080"}, {"\"uint16\"", "65536", nullptr}, {"\"uint32\"", "4294967295", "ffffffff"},
-            {"\"int64\"", "-9223372036854775808", "0000000000000080"}, {"\"int64\"", "9223372036854775807", "ffffffffffffff7f"},
-            {"\"int64\"", "9223372036854775808", nullptr}, {"\"int64\"", "-9223372036854775809", nullptr},
-            {"\"uint64\"", "9007199254740993", "0100000000002000"}, {"\"uint64\"", "18446744073709551615", "ffffffffffffffff"},
+  check_v3({{"\"int8\"", "-128", "80"},
+            {"\"int8\"", "127", "7f"},
+            {"\"int8\"", "128", nullptr},
+            {"\"int8\"", "-129", nullptr},
+            {"\"uint8\"", "255", "ff"},
+            {"\"uint8\"", "256", nullptr},
+            {"\"uint8\"", "-1", nullptr},
+            {"\"int16\"", "-32768", "0080"},
+            {"\"uint16\"", "65536", nullptr},
+            {"\"uint32\"", "4294967295", "ffffffff"},
+            {"\"int64\"", "-9223372036854775808", "0000000000000080"},
+            {"\"int64\"", "9223372036854775807", "ffffffffffffff7f"},
+            {"\"int64\"", "9223372036854775808", nullptr},
+            {"\"int64\"", "-9223372036854775809", nullptr},
+            {"\"uint64\"", "9007199254740993", "0100000000002000"},
+            {"\"uint64\"", "18446744073709551615", "ffffffffffffffff"},
             {"\"uint64\"", "18446744073709551616", nullptr}});
 }
 
@@ -82,21 +96,35 @@ TEST(V3Fill, IntegersHaveNoFractionExponentOrOtherForm) {
 }
 
 TEST(V3Fill, FloatsByNumberAndByName) {
-  check_v3({{"\"float32\"", "1", "0000803f"}, {"\"float32\"", "-0.0", "00000080"}, {"\"float32\"", "0.1", "cdcccc3d"},
-            {"\"float32\"", "16777217", "0000804b"}, {"\"float32\"", "\"NaN\"", "0000c07f"},
-            {"\"float32\"", "\"Infinity\"", "0000807f"}, {"\"float32\"", "\"-Infinity\"", "000080ff"},
-            {"\"float64\"", "\"NaN\"", "000000000000f87f"}, {"\"float64\"", "\"-Infinity\"", "000000000000f0ff"},
-            {"\"float64\"", "0.1", "9a9999999999b93f"}, {"\"float64\"", "9007199254740993", "0000000000004043"},
-            {"\"float64\"", "-9007199254740995", "02000000000040c3"}, {"\"float64\"", "18446744073709551615", "000000000000f043"},
-            {"\"float16\"", "\"NaN\"", "007e"}, {"\"float16\"", "0.1", "662e"}, {"\"bfloat16\"", "\"NaN\"", "c07f"},
+  check_v3({{"\"float32\"", "1", "0000803f"},
+            {"\"float32\"", "-0.0", "00000080"},
+            {"\"float32\"", "0.1", "cdcccc3d"},
+            {"\"float32\"", "16777217", "0000804b"},
+            {"\"float32\"", "\"NaN\"", "0000c07f"},
+            {"\"float32\"", "\"Infinity\"", "0000807f"},
+            {"\"float32\"", "\"-Infinity\"", "000080ff"},
+            {"\"float64\"", "\"NaN\"", "000000000000f87f"},
+            {"\"float64\"", "\"-Infinity\"", "000000000000f0ff"},
+            {"\"float64\"", "0.1", "9a9999999999b93f"},
+            {"\"float64\"", "9007199254740993", "0000000000004043"},
+            {"\"float64\"", "-9007199254740995", "02000000000040c3"},
+            {"\"float64\"", "18446744073709551615", "000000000000f043"},
+            {"\"float16\"", "\"NaN\"", "007e"},
+            {"\"float16\"", "0.1", "662e"},
+            {"\"bfloat16\"", "\"NaN\"", "c07f"},
             {"\"bfloat16\"", "1.0", "803f"}});
 }
 
 TEST(V3Fill, FloatsByHexadecimalBits) {
-  check_v3({{"\"float32\"", "\"0x7fc00001\"", "0100c07f"}, {"\"float32\"", "\"0xFFC00000\"", "0000c0ff"},
-            {"\"float16\"", "\"0x8001\"", "0180"}, {"\"float64\"", "\"0x7ff8000000000001\"", "010000000000f87f"},
-            {"\"float32\"", "\"0x7fc0\"", nullptr}, {"\"float16\"", "\"0x00007e00\"", nullptr}, {"\"float32\"", "\"0x\"", nullptr},
-            {"\"float32\"", "\"0xZZZZZZZZ\"", nullptr}, {"\"float32\"", "\"0X7fc00000\"", nullptr}});
+  check_v3({{"\"float32\"", "\"0x7fc00001\"", "0100c07f"},
+            {"\"float32\"", "\"0xFFC00000\"", "0000c0ff"},
+            {"\"float16\"", "\"0x8001\"", "0180"},
+            {"\"float64\"", "\"0x7ff8000000000001\"", "010000000000f87f"},
+            {"\"float32\"", "\"0x7fc0\"", nullptr},
+            {"\"float16\"", "\"0x00007e00\"", nullptr},
+            {"\"float32\"", "\"0x\"", nullptr},
+            {"\"float32\"", "\"0xZZZZZZZZ\"", nullptr},
+            {"\"float32\"", "\"0X7fc00000\"", nullptr}});
 }
 
 TEST(V3Fill, FloatsRefuseOtherForms) {
@@ -106,42 +134,70 @@ TEST(V3Fill, FloatsRefuseOtherForms) {
 }
 
 TEST(V3Fill, ComplexIsAPair) {
-  check_v3({{"\"complex64\"", "[1, \"NaN\"]", "0000803f0000c07f"}, {"\"complex64\"", "[\"0x7fc00001\", -0.0]", "0100c07f00000080"},
-            {"\"complex128\"", "[0, 1]", "0000000000000000000000000000f03f"}, {"\"complex64\"", "[1.0]", nullptr},
-            {"\"complex64\"", "[1, 2, 3]", nullptr}, {"\"complex64\"", "1.0", nullptr}, {"\"complex64\"", "\"1+2j\"", nullptr},
+  check_v3({{"\"complex64\"", "[1, \"NaN\"]", "0000803f0000c07f"},
+            {"\"complex64\"", "[\"0x7fc00001\", -0.0]", "0100c07f00000080"},
+            {"\"complex128\"", "[0, 1]", "0000000000000000000000000000f03f"},
+            {"\"complex64\"", "[1.0]", nullptr},
+            {"\"complex64\"", "[1, 2, 3]", nullptr},
+            {"\"complex64\"", "1.0", nullptr},
+            {"\"complex64\"", "\"1+2j\"", nullptr},
             {"\"complex64\"", "[1, \"2\"]", nullptr}});
 }
 
 TEST(V3Fill, RawBits) {
-  check_v3({{"\"r16\"", "[1, 255]", "01ff"}, {"\"r16\"", "\"AQI=\"", "0102"}, {"\"r16\"", "[1, 256]", nullptr},
-            {"\"r16\"", "[1]", nullptr}, {"\"r16\"", "[1, -1]", nullptr}, {"\"r16\"", "[1, 1.0]", nullptr},
-            {"\"r16\"", "0", nullptr}, {"\"r16\"", "\"AQ==\"", nullptr}, {"\"r16\"", "\"AQID\"", nullptr}});
+  check_v3({{"\"r16\"", "[1, 255]", "01ff"},
+            {"\"r16\"", "\"AQI=\"", "0102"},
+            {"\"r16\"", "[1, 256]", nullptr},
+            {"\"r16\"", "[1]", nullptr},
+            {"\"r16\"", "[1, -1]", nullptr},
+            {"\"r16\"", "[1, 1.0]", nullptr},
+            {"\"r16\"", "0", nullptr},
+            {"\"r16\"", "\"AQ==\"", nullptr},
+            {"\"r16\"", "\"AQID\"", nullptr}});
 }
 
 TEST(V3Fill, TimesAreIntegersOrNaT) {
   const char* type = R"({"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 1}})";
-  check_v3({{type, "1", "0100000000000000"}, {type, "\"NaT\"", "0000000000000080"},
-            {type, "-9223372036854775808", "0000000000000080"}, {type, "1.0", nullptr}, {type, "\"NaN\"", nullptr},
-            {type, "\"2000-01-01\"", nullptr}, {type, "null", nullptr}});
+  check_v3({{type, "1", "0100000000000000"},
+            {type, "\"NaT\"", "0000000000000080"},
+            {type, "-9223372036854775808", "0000000000000080"},
+            {type, "1.0", nullptr},
+            {type, "\"NaN\"", nullptr},
+            {type, "\"2000-01-01\"", nullptr},
+            {type, "null", nullptr}});
 }
 
 TEST(V3Fill, FixedLengthStrings) {
   const char* utf32 = R"({"name": "fixed_length_utf32", "configuration": {"length_bytes": 8}})";
-  check_v3({{utf32, "\"\"", "0000000000000000"}, {utf32, "\"a\"", "6100000000000000"},
-            {utf32, "\"\u00e4\U0001f30a\"", "e40000000af30100"}, {utf32, "\"abc\"", nullptr}, {utf32, "0", nullptr}});
+  check_v3({{utf32, "\"\"", "0000000000000000"},
+            {utf32, "\"a\"", "6100000000000000"},
+            {utf32, "\"\u00e4\U0001f30a\"", "e40000000af30100"},
+            {utf32, "\"abc\"", nullptr},
+            {utf32, "0", nullptr}});
   const char* bytes = R"({"name": "null_terminated_bytes", "configuration": {"length_bytes": 3}})";
-  check_v3({{bytes, "\"\"", "000000"}, {bytes, "\"YWI=\"", "616200"}, {bytes, "\"YWJj\"", "616263"},
-            {bytes, "\"YWJjZA==\"", nullptr}, {bytes, "\"abc\"", nullptr}, {bytes, "\"YW!j\"", nullptr},
-            {bytes, "\"Y===\"", nullptr}, {bytes, "\"YQ=a\"", nullptr}, {bytes, "5", nullptr}});
+  check_v3({{bytes, "\"\"", "000000"},
+            {bytes, "\"YWI=\"", "616200"},
+            {bytes, "\"YWJj\"", "616263"},
+            {bytes, "\"YWJjZA==\"", nullptr},
+            {bytes, "\"abc\"", nullptr},
+            {bytes, "\"YW!j\"", nullptr},
+            {bytes, "\"Y===\"", nullptr},
+            {bytes, "\"YQ=a\"", nullptr},
+            {bytes, "5", nullptr}});
 }
 
 TEST(V3Fill, StructsByObjectOrBase64) {
   const char* type = R"({"name": "struct", "configuration": {"fields": [{"name": "a", "data_type": "int16"},
     {"name": "in", "data_type": {"name": "struct", "configuration": {"fields": [{"name": "b", "data_type": "bool"}]}}}]}})";
-  check_v3({{type, R"({"a": -2, "in": {"b": true}})", "feff01"}, {type, "\"/v8B\"", "feff01"},
-            {type, R"({"a": -2})", nullptr}, {type, R"({"a": -2, "in": {"b": 1}})", nullptr},
-            {type, R"({"a": -2, "in": {"b": true}, "c": 1})", nullptr}, {type, "\"/v8=\"", nullptr}, {type, "[1, 2]", nullptr},
-            {type, "0", nullptr}, {type, "null", nullptr}});
+  check_v3({{type, R"({"a": -2, "in": {"b": true}})", "feff01"},
+            {type, "\"/v8B\"", "feff01"},
+            {type, R"({"a": -2})", nullptr},
+            {type, R"({"a": -2, "in": {"b": 1}})", nullptr},
+            {type, R"({"a": -2, "in": {"b": true}, "c": 1})", nullptr},
+            {type, "\"/v8=\"", nullptr},
+            {type, "[1, 2]", nullptr},
+            {type, "0", nullptr},
+            {type, "null", nullptr}});
 }
 
 TEST(V3Fill, Base64OfStructFollowsTheStoredByteOrder) {
@@ -155,32 +211,57 @@ TEST(V3Fill, Base64OfStructFollowsTheStoredByteOrder) {
 }
 
 TEST(V2Fill, NullIsEmptyForEveryType) {
-  for (const char* type : {"\"<f4\"", "\"|b1\"", "\"|S3\"", "\"<U3\"", "\"|V3\"", "\"<M8[s]\"", "\"<c8\"", R"([["a", "<f4"]])"}) {
+  for (const char* type :
+       {"\"<f4\"", "\"|b1\"", "\"|S3\"", "\"<U3\"", "\"|V3\"", "\"<M8[s]\"", "\"<c8\"", R"([["a", "<f4"]])"}) {
     check_v2({{type, "null", ""}});
   }
 }
 
 TEST(V2Fill, NumbersAreLittleEndianWhateverTheStoredOrder) {
-  check_v2({{"\">i4\"", "1", "01000000"}, {"\"<i4\"", "1", "01000000"}, {"\">f2\"", "-2.5", "00c1"}, {"\">f8\"", "\"NaN\"", "000000000000f87f"},
-            {"\"<f4\"", "0", "00000000"}, {"\"<f4\"", "\"-Infinity\"", "000080ff"}, {"\"<c8\"", "[1.5, \"NaN\"]", "0000c03f0000c07f"},
-            {"\"|b1\"", "true", "01"}, {"\"|b1\"", "0", "00"}, {"\"|b1\"", "1", "01"},
-            {"\"<M8[ns]\"", "12345", "3930000000000000"}, {"\"<m8[s]\"", "\"NaT\"", "0000000000000080"},
+  check_v2({{"\">i4\"", "1", "01000000"},
+            {"\"<i4\"", "1", "01000000"},
+            {"\">f2\"", "-2.5", "00c1"},
+            {"\">f8\"", "\"NaN\"", "000000000000f87f"},
+            {"\"<f4\"", "0", "00000000"},
+            {"\"<f4\"", "\"-Infinity\"", "000080ff"},
+            {"\"<c8\"", "[1.5, \"NaN\"]", "0000c03f0000c07f"},
+            {"\"|b1\"", "true", "01"},
+            {"\"|b1\"", "0", "00"},
+            {"\"|b1\"", "1", "01"},
+            {"\"<M8[ns]\"", "12345", "3930000000000000"},
+            {"\"<m8[s]\"", "\"NaT\"", "0000000000000080"},
             {"\"<u8\"", "18446744073709551615", "ffffffffffffffff"}});
 }
 
 TEST(V2Fill, RefusesValuesOutsideTheType) {
-  check_v2({{"\"|u1\"", "300", nullptr}, {"\"|u1\"", "-1", nullptr}, {"\"<u4\"", "[1]", nullptr}, {"\"<i4\"", "1.0", nullptr},
-            {"\"<i4\"", "true", nullptr}, {"\"|b1\"", "\"yes\"", nullptr}, {"\"|b1\"", "2", nullptr}, {"\"|b1\"", "1.0", nullptr},
-            {"\"<f4\"", "[1.0]", nullptr}, {"\"<f4\"", "\"0x7fc00000\"", nullptr}, {"\"<f4\"", "true", nullptr},
-            {"\"|S4\"", "12", nullptr}, {"\"<U4\"", "12", nullptr}, {"\"<c8\"", "0", nullptr}});
+  check_v2({{"\"|u1\"", "300", nullptr},
+            {"\"|u1\"", "-1", nullptr},
+            {"\"<u4\"", "[1]", nullptr},
+            {"\"<i4\"", "1.0", nullptr},
+            {"\"<i4\"", "true", nullptr},
+            {"\"|b1\"", "\"yes\"", nullptr},
+            {"\"|b1\"", "2", nullptr},
+            {"\"|b1\"", "1.0", nullptr},
+            {"\"<f4\"", "[1.0]", nullptr},
+            {"\"<f4\"", "\"0x7fc00000\"", nullptr},
+            {"\"<f4\"", "true", nullptr},
+            {"\"|S4\"", "12", nullptr},
+            {"\"<U4\"", "12", nullptr},
+            {"\"<c8\"", "0", nullptr}});
 }
 
 TEST(V2Fill, StringsAndStructs) {
-  check_v2({{"\"|S3\"", "\"\"", "000000"}, {"\"|S3\"", "\"YWI=\"", "616200"}, {"\"|S3\"", "\"abc\"", nullptr},
-            {"\">U2\"", "\"a\"", "6100000000000000"}, {"\">U2\"", "\"abc\"", nullptr},
-            {"\"|V3\"", "\"AQID\"", "010203"}, {"\"|V3\"", "\"AQI=\"", nullptr}, {"\"|V3\"", "0", "000000"},
+  check_v2({{"\"|S3\"", "\"\"", "000000"},
+            {"\"|S3\"", "\"YWI=\"", "616200"},
+            {"\"|S3\"", "\"abc\"", nullptr},
+            {"\">U2\"", "\"a\"", "6100000000000000"},
+            {"\">U2\"", "\"abc\"", nullptr},
+            {"\"|V3\"", "\"AQID\"", "010203"},
+            {"\"|V3\"", "\"AQI=\"", nullptr},
+            {"\"|V3\"", "0", "000000"},
             {R"([["a", "<i4"], ["b", "<f8"]])", "\"AQAAAAAAAAAAAPA/\"", "01000000000000000000f03f"},
-            {R"([["a", "<i4"], ["b", "|S2"]])", "0", "000000000000"}, {R"([["a", "<i4"]])", "1", nullptr}});
+            {R"([["a", "<i4"], ["b", "|S2"]])", "0", "000000000000"},
+            {R"([["a", "<i4"]])", "1", nullptr}});
 }
 
 TEST(V2Fill, Base64OfStructIsAsStored) {
@@ -196,7 +277,8 @@ TEST(NumberBits, Float32RoundsAsTheProcessorDoes) {
     const std::uint64_t exponent = 1023 - 160 + (state >> 40) % 300;
     std::uint64_t mantissa = state >> 12;
     if ((state & 3) == 0) mantissa &= ~((std::uint64_t{1} << 28) - 1);
-    const double value = std::bit_cast<double>((state & 1) << 63 | exponent << 52 | (mantissa & ((std::uint64_t{1} << 52) - 1)));
+    const double value =
+        std::bit_cast<double>((state & 1) << 63 | exponent << 52 | (mantissa & ((std::uint64_t{1} << 52) - 1)));
     if (std::fabs(value) > 3.5e38) {
       EXPECT_EQ(float_bits(value, kFloat32), infinity_bits(value < 0, kFloat32));
       continue;
@@ -227,7 +309,8 @@ TEST(NumberBits, HalvesRoundTripAndTiesGoToEven) {
 
 TEST(NumberBits, IntegersRoundOnce) {
   // By way of double the last 1 would be lost, and the rest be a tie.
-  EXPECT_EQ(float_bits_of_integer((std::uint64_t{1} << 60) + (std::uint64_t{1} << 36) + 1, false, kFloat32), 0x5d800001u);
+  EXPECT_EQ(float_bits_of_integer((std::uint64_t{1} << 60) + (std::uint64_t{1} << 36) + 1, false, kFloat32),
+            0x5d800001u);
   EXPECT_EQ(float_bits_of_integer((std::uint64_t{1} << 60) + (std::uint64_t{1} << 36), false, kFloat32), 0x5d800000u);
   EXPECT_EQ(float_bits_of_integer(65520, true, kFloat16), 0xfc00u);
   EXPECT_EQ(float_bits_of_integer(65519, false, kFloat16), 0x7bffu);

@@ -1,11 +1,10 @@
 // Property: while an array a hundred times as large as the budget is read, the process grows by the budget and no more.
 #include <gtest/gtest.h>
+#include <headrace/array.h>
 
 #include <algorithm>
 #include <cstring>
 #include <fstream>
-
-#include <headrace/array.h>
 
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"

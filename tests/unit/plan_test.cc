@@ -1,10 +1,9 @@
 // Property: what a read of very many chunks holds in memory is a matter of its waves.
 #include <gtest/gtest.h>
+#include <headrace/array.h>
 
 #include <algorithm>
 #include <vector>
-
-#include <headrace/array.h>
 
 #include "support/alloc_counter.h"
 #include "support/raw_array.h"
@@ -16,21 +15,22 @@ namespace {
 std::uint64_t allocated_bytes(std::uint64_t chunks, bool sharded, std::uint64_t& waves) {
   ContextOptions options;
   options.threads = 1;
-  options.wave_bytes = sharded ? 4096 : 65536;   // an absent shard is one task
+  options.wave_bytes = sharded ? 4096 : 65536;  // an absent shard is one task
   auto context = Context::create(options).value();
   auto store = Store::open(context, "memory://plan" + std::to_string(chunks) + (sharded ? "s" : "")).value();
   auto device = Device::open("host").value();
   const std::string n = std::to_string(chunks);
   const std::string bytes = R"({"name":"bytes","configuration":{"endian":"little"}})";
-  EXPECT_TRUE(testing::put_text(*store.impl(), "zarr.json",
-                                R"({"zarr_format":3,"node_type":"array","shape":[)" + n +
-                                    R"(],"data_type":"uint32","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[)" +
-                                    (sharded ? "100" : "1") +
-                                    R"(]}},"chunk_key_encoding":{"name":"default"},"fill_value":7,"codecs":[)" +
-                                    (sharded ? R"({"name":"sharding_indexed","configuration":{"chunk_shape":[1],"codecs":[)" +
-                                                   bytes + R"(],"index_codecs":[)" + bytes + "]}}"
-                                             : bytes) +
-                                    "]}")
+  EXPECT_TRUE(testing::put_text(
+                  *store.impl(), "zarr.json",
+                  R"({"zarr_format":3,"node_type":"array","shape":[)" + n +
+                      R"(],"data_type":"uint32","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[)" +
+                      (sharded ? "100" : "1") +
+                      R"(]}},"chunk_key_encoding":{"name":"default"},"fill_value":7,"codecs":[)" +
+                      (sharded ? R"({"name":"sharding_indexed","configuration":{"chunk_shape":[1],"codecs":[)" + bytes +
+                                     R"(],"index_codecs":[)" + bytes + "]}}"
+                               : bytes) +
+                      "]}")
                   .ok());
   auto array = Array::open(store).value();
   std::vector<std::uint32_t> got(chunks, 0);

@@ -1,9 +1,8 @@
 // Property: what a read allocates does not grow with the number of chunks.
 #include <gtest/gtest.h>
+#include <headrace/array.h>
 
 #include <memory>
-
-#include <headrace/array.h>
 
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"
@@ -16,7 +15,7 @@ using testing::FlatArray;
 using testing::Layout;
 
 constexpr std::uint64_t kFew = 128, kMany = 8 * kFew;
-constexpr std::uint64_t kWaveChunks = 32;   // so that both reads reuse their waves
+constexpr std::uint64_t kWaveChunks = 32;  // so that both reads reuse their waves
 // Of a read: plan, waves, lanes and their vectors, which reach their full size with the first waves.
 constexpr std::uint64_t kConstant = 64;
 constexpr std::uint64_t kPerWave = 4;
@@ -69,9 +68,9 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
     ASSERT_TRUE(made.ok()) << made.status().to_string();
     context = std::make_unique<Context>(std::move(*made));
     static int number = 0;
-    auto opened = Store::open(*context, std::string_view(v.store) == "file"
-                                            ? directory.path()
-                                            : "memory://allocation" + std::to_string(++number));
+    auto opened =
+        Store::open(*context, std::string_view(v.store) == "file" ? directory.path()
+                                                                  : "memory://allocation" + std::to_string(++number));
     ASSERT_TRUE(opened.ok()) << opened.status().to_string();
     store = std::make_unique<Store>(std::move(*opened));
     auto opened_device = Device::open(v.device);
@@ -129,7 +128,8 @@ TEST_P(ReadAllocation, DoesNotGrowWithTheNumberOfChunks) {
   RecordProperty("allocations_few", std::to_string(few.allocations));
   RecordProperty("allocations_many", std::to_string(many.allocations));
   RecordProperty("allocations_per_chunk", std::to_string(per_chunk));
-  EXPECT_LT(per_chunk, 0.01) << few.allocations << " for " << kFew << " chunks, " << many.allocations << " for " << kMany;
+  EXPECT_LT(per_chunk, 0.01) << few.allocations << " for " << kFew << " chunks, " << many.allocations << " for "
+                             << kMany;
   EXPECT_LE(few.allocations, kConstant + kPerWave * few.waves);
   EXPECT_LE(many.allocations, kConstant + kPerWave * many.waves);
 }

@@ -1,6 +1,7 @@
-// Property: a chunk that cannot be read is named with key, place and cause, and changes nothing but itself; what cannot be
-// asked for is refused; a read that is cancelled ends; a Context inherited across fork() says so.
+// Property: a chunk that cannot be read is named with key, place and cause, and changes nothing but itself; what cannot
+// be asked for is refused; a read that is cancelled ends; a Context inherited across fork() says so.
 #include <gtest/gtest.h>
+#include <headrace/array.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,8 +13,6 @@
 #include <functional>
 #include <memory>
 #include <thread>
-
-#include <headrace/array.h>
 
 #include "support/flat_array.h"
 #include "support/sanitizer.h"
@@ -69,13 +68,16 @@ std::vector<Damage> damages() {
       {"empty raw", Layout::kRaw, to_empty, {Code::kShort, Code::kCorrupt}, Layer::kCodec},
       {"truncated zstd", Layout::kZstd, resize(-3), {Code::kShort, Code::kCorrupt}, Layer::kCodec},
       {"empty zstd", Layout::kZstd, to_empty, {Code::kShort, Code::kCorrupt}, Layer::kCodec},
-      {"zstd without its magic number", Layout::kZstd,
+      {"zstd without its magic number",
+       Layout::kZstd,
        [](const std::string& directory, const FlatArray& array, std::uint64_t number) {
          rewrite(directory + "/" + array.key(number), [](store::Bytes& bytes) { bytes[1] ^= std::byte{0xff}; });
        },
-       {Code::kCorrupt}, Layer::kCodec},
+       {Code::kCorrupt},
+       Layer::kCodec},
       {"truncated blosc", Layout::kBlosc, resize(-2), {Code::kShort, Code::kCorrupt}, Layer::kCodec},
-      {"inner chunk of zeros", Layout::kShardedZstd,
+      {"inner chunk of zeros",
+       Layout::kShardedZstd,
        [](const std::string& directory, const FlatArray& array, std::uint64_t number) {
          rewrite(directory + "/" + array.key(number), [&](store::Bytes& bytes) {
            std::uint64_t entry[2];
@@ -84,8 +86,10 @@ std::vector<Damage> damages() {
            std::memset(bytes.data() + entry[0], 0, entry[1]);
          });
        },
-       {Code::kCorrupt}, Layer::kCodec},
-      {"inner chunk one byte too short", Layout::kShardedRaw,
+       {Code::kCorrupt},
+       Layer::kCodec},
+      {"inner chunk one byte too short",
+       Layout::kShardedRaw,
        [](const std::string& directory, const FlatArray& array, std::uint64_t number) {
          rewrite(directory + "/" + array.key(number), [&](store::Bytes& bytes) {
            std::uint64_t entry[2];
@@ -95,32 +99,41 @@ std::vector<Damage> damages() {
            std::memcpy(bytes.data() + at, entry, sizeof entry);
          });
        },
-       {Code::kShort, Code::kCorrupt}, Layer::kCodec},
-      {"a directory", Layout::kRaw,
+       {Code::kShort, Code::kCorrupt},
+       Layer::kCodec},
+      {"a directory",
+       Layout::kRaw,
        [](const std::string& directory, const FlatArray& array, std::uint64_t number) {
          fs::remove(directory + "/" + array.key(number));
          fs::create_directory(directory + "/" + array.key(number));
        },
-       {Code::kIo}, Layer::kStore},
-      {"a link out of the store", Layout::kRaw,
+       {Code::kIo},
+       Layer::kStore},
+      {"a link out of the store",
+       Layout::kRaw,
        [](const std::string& directory, const FlatArray& array, std::uint64_t number) {
          fs::remove(directory + "/" + array.key(number));
          fs::create_symlink("/etc/passwd", directory + "/" + array.key(number));
        },
-       {Code::kPermission}, Layer::kStore},
-      {"a link that leads nowhere", Layout::kRaw,
+       {Code::kPermission},
+       Layer::kStore},
+      {"a link that leads nowhere",
+       Layout::kRaw,
        [](const std::string& directory, const FlatArray& array, std::uint64_t number) {
          fs::remove(directory + "/" + array.key(number));
          fs::create_symlink("nowhere", directory + "/" + array.key(number));
        },
-       {Code::kIo}, Layer::kStore},
+       {Code::kIo},
+       Layer::kStore},
   };
   if (::geteuid() != 0) {
-    out.push_back({"an unreadable file", Layout::kRaw,
+    out.push_back({"an unreadable file",
+                   Layout::kRaw,
                    [](const std::string& directory, const FlatArray& array, std::uint64_t number) {
                      ::chmod((directory + "/" + array.key(number)).c_str(), 0);
                    },
-                   {Code::kPermission}, Layer::kStore});
+                   {Code::kPermission},
+                   Layer::kStore});
   }
   return out;
 }
@@ -200,8 +213,7 @@ TEST_P(OneBadChunk, IsTheOnlyOne) {
         }
         EXPECT_EQ(completion->stats().chunks, kChunks - 1);
 
-        const Status strict =
-            opened->read({}, {buffer.data(), {array.elements()}, {}}, *reader.device, ReadOptions());
+        const Status strict = opened->read({}, {buffer.data(), {array.elements()}, {}}, *reader.device, ReadOptions());
         EXPECT_EQ(strict.code(), error.status.code()) << strict.to_string();
         EXPECT_EQ(strict.key(), array.key(bad)) << strict.to_string();
       }
@@ -210,9 +222,8 @@ TEST_P(OneBadChunk, IsTheOnlyOne) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Device, OneBadChunk, ::testing::Values("host", "host-staged"), [](const auto& about) {
-  return std::string(about.param) == "host" ? "host" : "host_staged";
-});
+INSTANTIATE_TEST_SUITE_P(Device, OneBadChunk, ::testing::Values("host", "host-staged"),
+                         [](const auto& about) { return std::string(about.param) == "host" ? "host" : "host_staged"; });
 
 // Where a shard's index is broken, nothing of that shard can be believed.
 TEST(ReadErrors, ABadShardIndexNamesTheShard) {
@@ -291,7 +302,8 @@ TEST(ReadErrors, WhatCannotBeAskedForIsRefused) {
     const auto context = Context::create(options);
     EXPECT_FALSE(context.ok());
     if (!context.ok()) {
-      EXPECT_TRUE(context.status().code() == Code::kInvalidArgument || context.status().code() == Code::kResourceExhausted)
+      EXPECT_TRUE(context.status().code() == Code::kInvalidArgument ||
+                  context.status().code() == Code::kResourceExhausted)
           << context.status().to_string();
     }
   };
@@ -307,7 +319,7 @@ TEST(ReadErrors, AChunkThatDoesNotFitTheBudgetsIsRefused) {
   support::TempDir directory;
   for (const char* device : {"host", "host-staged"}) {
     SCOPED_TRACE(device);
-    Reader reader(directory.path(), device, 1);   // 16 MiB
+    Reader reader(directory.path(), device, 1);  // 16 MiB
     const FlatArray array{.layout = Layout::kZstd, .chunks = 2, .chunk_elements = std::uint64_t{8} << 20};
     ASSERT_TRUE(testing::put_text(*reader.store->impl(), ".zarray", array.metadata()).ok());
     auto opened = Array::open(*reader.store);
@@ -347,7 +359,7 @@ TEST(ReadErrors, CancelEndsTheReadAndNothingElse) {
         ++cancelled;
       }
       EXPECT_TRUE(completion->done());
-      completion->cancel();   // after the end: no effect
+      completion->cancel();  // after the end: no effect
       EXPECT_EQ(completion->wait().code(), status.code());
     }
     EXPECT_GT(cancelled, 0);

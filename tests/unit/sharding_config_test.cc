@@ -10,7 +10,8 @@ namespace {
 
 using base::Json;
 
-const Json kValid = Json::parse(R"({"chunk_shape": [2, 5], "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+const Json kValid =
+    Json::parse(R"({"chunk_shape": [2, 5], "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
   "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]})");
 const std::vector<std::uint64_t> kShard = {6, 10};
 
@@ -54,7 +55,8 @@ TEST(ShardingConfig, RefusesUnknownMembersAndOtherThanObjects) {
 }
 
 TEST(ShardingConfig, RefusesInnerShapeThatDoesNotDivideTheShard) {
-  for (const char* value : {"[2]", "[2, 5, 1]", "[4, 5]", "[12, 10]", "[0, 5]", "[-2, 5]", "[2.0, 5]", "\"25\"", "null"}) {
+  for (const char* value :
+       {"[2]", "[2, 5, 1]", "[4, 5]", "[12, 10]", "[0, 5]", "[-2, 5]", "[2.0, 5]", "\"25\"", "null"}) {
     refuse("chunk_shape", value, Code::kCorrupt);
   }
 }
@@ -71,17 +73,20 @@ TEST(ShardingConfig, RefusesEmptyOrMalformedCodecs) {
 
 TEST(ShardingConfig, RefusesIndexCodecsWithoutFixedSize) {
   for (const char* name : {"gzip", "zstd", "blosc", "numcodecs.lz4", "sharding_indexed"}) {
-    const std::string value = std::string(R"([{"name": "bytes", "configuration": {"endian": "little"}}, ")") + name + "\"]";
+    const std::string value =
+        std::string(R"([{"name": "bytes", "configuration": {"endian": "little"}}, ")") + name + "\"]";
     refuse("index_codecs", value.c_str(), Code::kCorrupt);
   }
 }
 
 TEST(ShardingConfig, IndexCodecsAreOneBytesThenChecksums) {
-  for (const char* value : {R"(["crc32c"])", R"([{"name": "bytes"}])", R"([{"name": "bytes", "configuration": {"endian": "middle"}}])",
-                            R"(["crc32c", {"name": "bytes", "configuration": {"endian": "big"}}])",
-                            R"([{"name": "bytes", "configuration": {"endian": "big"}}, {"name": "bytes", "configuration": {"endian": "big"}}])",
-                            R"([{"name": "bytes", "configuration": {"endian": "big", "x": 1}}])",
-                            R"([{"name": "bytes", "configuration": {"endian": "big"}}, {"name": "crc32c", "configuration": {"x": 1}}])"}) {
+  for (
+      const char* value :
+      {R"(["crc32c"])", R"([{"name": "bytes"}])", R"([{"name": "bytes", "configuration": {"endian": "middle"}}])",
+       R"(["crc32c", {"name": "bytes", "configuration": {"endian": "big"}}])",
+       R"([{"name": "bytes", "configuration": {"endian": "big"}}, {"name": "bytes", "configuration": {"endian": "big"}}])",
+       R"([{"name": "bytes", "configuration": {"endian": "big", "x": 1}}])",
+       R"([{"name": "bytes", "configuration": {"endian": "big"}}, {"name": "crc32c", "configuration": {"x": 1}}])"}) {
     refuse("index_codecs", value, Code::kCorrupt);
   }
   refuse("index_codecs", R"([{"name": "transpose", "configuration": {"order": [0]}}, "bytes"])", Code::kUnsupported);

@@ -59,7 +59,7 @@ TEST(V2Metadata, ReadsEveryMember) {
   EXPECT_EQ(array->keys.separator, '/');
   EXPECT_EQ(array->fill, (std::vector<std::byte>{std::byte{0xfe}, std::byte{0xff}}));
   EXPECT_EQ(array->fill_text, "-2");
-  ASSERT_EQ(array->codecs.size(), 2u);   // in encoding order
+  ASSERT_EQ(array->codecs.size(), 2u);  // in encoding order
   EXPECT_EQ(array->codecs[0].name, "delta");
   EXPECT_EQ(array->codecs[0].config, Json::parse(R"({"dtype": ">i2"})"));
   EXPECT_EQ(array->codecs[1].name, "zlib");
@@ -96,7 +96,8 @@ TEST(V2Metadata, RefusesFormatThatIsNotTheInteger2) {
 }
 
 TEST(V2Metadata, RefusesWhatIsNoObject) {
-  for (const char* text : {"[]", "5", "", "{", "{} {}"}) EXPECT_EQ(parse_v2_array(text).status().code(), Code::kCorrupt);
+  for (const char* text : {"[]", "5", "", "{", "{} {}"})
+    EXPECT_EQ(parse_v2_array(text).status().code(), Code::kCorrupt);
 }
 
 TEST(V2Metadata, RefusesExtentsThatAreNoIntegers) {
@@ -139,7 +140,8 @@ TEST(V2Metadata, RefusesRankAbove32ByName) {
 }
 
 TEST(V2Metadata, RefusesOrderOtherThanCAndF) {
-  for (const char* text : {"\"c\"", "\"A\"", "1", "null"}) expect(refusal("order", Json::parse(text)), Code::kCorrupt, "order");
+  for (const char* text : {"\"c\"", "\"A\"", "1", "null"})
+    expect(refusal("order", Json::parse(text)), Code::kCorrupt, "order");
 }
 
 TEST(V2Metadata, RefusesSeparatorOtherThanDotAndSlash) {
@@ -180,11 +182,13 @@ TEST(V2Metadata, AttributesAreAnObject) {
 }
 
 TEST(V2Metadata, BareNonFiniteNumbersAreStringsInAttributesOnly) {
-  auto attributes = parse_v2_attributes(R"({"a": NaN, "b": [Infinity, -Infinity , 1], "NaN": "NaN, \"NaN", "d": {"e":NaN}})");
+  auto attributes =
+      parse_v2_attributes(R"({"a": NaN, "b": [Infinity, -Infinity , 1], "NaN": "NaN, \"NaN", "d": {"e":NaN}})");
   ASSERT_TRUE(attributes.ok()) << attributes.status().to_string();
-  EXPECT_EQ(*attributes, Json::parse(R"({"a": "NaN", "b": ["Infinity", "-Infinity", 1], "NaN": "NaN, \"NaN", "d": {"e": "NaN"}})"));
-  for (const char* text : {R"({"a": nan})", R"({"a": NaNs})", R"({"a": +Infinity})", R"({NaN: 1})", R"({"a": NaN)", "NaN", R"(["NaN)",
-                           R"({"a": NaN, "b": "\)"}) {
+  EXPECT_EQ(*attributes,
+            Json::parse(R"({"a": "NaN", "b": ["Infinity", "-Infinity", 1], "NaN": "NaN, \"NaN", "d": {"e": "NaN"}})"));
+  for (const char* text : {R"({"a": nan})", R"({"a": NaNs})", R"({"a": +Infinity})", R"({NaN: 1})", R"({"a": NaN)",
+                           "NaN", R"(["NaN)", R"({"a": NaN, "b": "\)"}) {
     EXPECT_EQ(parse_v2_attributes(text).status().code(), Code::kCorrupt) << text;
   }
   std::string text = kValid.dump();
@@ -200,14 +204,22 @@ TEST(V2DataType, ReadsNumpyTypeStrings) {
     bool big;
   };
   const Row rows[] = {
-      {"\"|b1\"", "bool", 1, 1, false},        {"\"|u1\"", "uint8", 1, 1, false},
-      {"\"<i1\"", "int8", 1, 1, false},        {"\">u1\"", "uint8", 1, 1, false},
-      {"\"<i8\"", "int64", 8, 8, false},       {"\">u4\"", "uint32", 4, 4, true},
-      {"\">f2\"", "float16", 2, 2, true},      {"\"<f8\"", "float64", 8, 8, false},
-      {"\">c8\"", "complex64", 8, 4, true},    {"\"<c16\"", "complex128", 16, 8, false},
-      {"\"|S5\"", "|S5", 5, 1, false},         {"\">U3\"", "<U3", 12, 4, true},
-      {"\"|V3\"", "r24", 3, 1, false},         {"\">M8[25us]\"", "<M8[25us]", 8, 8, true},
-      {"\"<m8[generic]\"", "<m8[generic]", 8, 8, false}, {"\"<M8[\u03bcs]\"", "<M8[us]", 8, 8, false},
+      {"\"|b1\"", "bool", 1, 1, false},
+      {"\"|u1\"", "uint8", 1, 1, false},
+      {"\"<i1\"", "int8", 1, 1, false},
+      {"\">u1\"", "uint8", 1, 1, false},
+      {"\"<i8\"", "int64", 8, 8, false},
+      {"\">u4\"", "uint32", 4, 4, true},
+      {"\">f2\"", "float16", 2, 2, true},
+      {"\"<f8\"", "float64", 8, 8, false},
+      {"\">c8\"", "complex64", 8, 4, true},
+      {"\"<c16\"", "complex128", 16, 8, false},
+      {"\"|S5\"", "|S5", 5, 1, false},
+      {"\">U3\"", "<U3", 12, 4, true},
+      {"\"|V3\"", "r24", 3, 1, false},
+      {"\">M8[25us]\"", "<M8[25us]", 8, 8, true},
+      {"\"<m8[generic]\"", "<m8[generic]", 8, 8, false},
+      {"\"<M8[\u03bcs]\"", "<M8[us]", 8, 8, false},
   };
   for (const Row& row : rows) {
     bool big = false;
@@ -221,9 +233,11 @@ TEST(V2DataType, ReadsNumpyTypeStrings) {
 }
 
 TEST(V2DataType, RefusesTypeStringsThatAreNone) {
-  for (const char* text : {"\"\"", "\"<\"", "\"<f\"", "\"f4\"", "\"=f4\"", "\"?u4\"", "\"<f3\"", "\"<i-4\"", "\"<i16\"", "\"<x4\"",
-                           "\"<f4 \"", "\"<f04\"", "\"|b2\"", "\"<M4[s]\"", "\"<M8\"", "\"<M8[]\"", "\"<M8[q]\"",
-                           "\"<M8[0s]\"", "\"<M8[s\"", "\"|S9999999999999999999\"", "\"<f4[s]\"", "4", "null", "{}"}) {
+  for (const char* text : {"\"\"",       "\"<\"",      "\"<f\"",      "\"f4\"",     "\"=f4\"",
+                           "\"?u4\"",    "\"<f3\"",    "\"<i-4\"",    "\"<i16\"",   "\"<x4\"",
+                           "\"<f4 \"",   "\"<f04\"",   "\"|b2\"",     "\"<M4[s]\"", "\"<M8\"",
+                           "\"<M8[]\"",  "\"<M8[q]\"", "\"<M8[0s]\"", "\"<M8[s\"",  "\"|S9999999999999999999\"",
+                           "\"<f4[s]\"", "4",          "null",        "{}"}) {
     EXPECT_EQ(dtype_refusal(text).code(), Code::kCorrupt) << text;
   }
 }
@@ -254,7 +268,7 @@ TEST(V2DataType, StructFieldsArePackedInOrder) {
   EXPECT_EQ(type.fields[2].offset_bytes, 7u);
   EXPECT_EQ(type.fields[2].shape, (std::vector<std::uint64_t>{2, 3}));
   EXPECT_EQ(type.swap_runs, (std::vector<DataType::SwapRun>{{4, 1}, {1, 3}, {8, 6}}));
-  EXPECT_TRUE(type.stored_swap_runs.empty());   // nothing is big-endian
+  EXPECT_TRUE(type.stored_swap_runs.empty());  // nothing is big-endian
 }
 
 TEST(V2DataType, StructKeepsEachFieldsByteOrder) {

@@ -65,7 +65,8 @@ TEST(V3Metadata, RefusesFormatThatIsNotTheInteger3) {
 }
 
 TEST(V3Metadata, RefusesUnknownNodeType) {
-  for (const char* value : {"\"Array\"", "\"\"", "null", "5"}) expect(refusal("node_type", value), Code::kCorrupt, "node_type");
+  for (const char* value : {"\"Array\"", "\"\"", "null", "5"})
+    expect(refusal("node_type", value), Code::kCorrupt, "node_type");
 }
 
 TEST(V3Metadata, GroupIsNoArray) {
@@ -154,7 +155,8 @@ TEST(V3Metadata, RefusesOtherChunkGridsByName) {
 
 TEST(V3Metadata, MustUnderstandFalseDoesNotRescueGridKeysOrDataType) {
   expect(refusal("chunk_grid", R"({"name": "x-grid", "must_understand": false})"), Code::kCorrupt, "must_understand");
-  expect(refusal("chunk_key_encoding", R"({"name": "x-keys", "must_understand": false})"), Code::kCorrupt, "must_understand");
+  expect(refusal("chunk_key_encoding", R"({"name": "x-keys", "must_understand": false})"), Code::kCorrupt,
+         "must_understand");
   expect(refusal("data_type", R"({"name": "x-type", "must_understand": false})"), Code::kCorrupt, "must_understand");
 }
 
@@ -165,10 +167,10 @@ TEST(V3Metadata, ReadsChunkKeyEncodings) {
     char separator;
   };
   using Kind = ChunkKeyEncoding::Kind;
-  for (const Row& row : {Row{"\"default\"", Kind::kDefault, '/'}, Row{R"({"name": "default"})", Kind::kDefault, '/'},
-                         Row{R"({"name": "default", "configuration": {"separator": "."}})", Kind::kDefault, '.'},
-                         Row{"\"v2\"", Kind::kV2, '.'},
-                         Row{R"({"name": "v2", "configuration": {"separator": "/"}})", Kind::kV2, '/'}}) {
+  for (const Row& row :
+       {Row{"\"default\"", Kind::kDefault, '/'}, Row{R"({"name": "default"})", Kind::kDefault, '/'},
+        Row{R"({"name": "default", "configuration": {"separator": "."}})", Kind::kDefault, '.'},
+        Row{"\"v2\"", Kind::kV2, '.'}, Row{R"({"name": "v2", "configuration": {"separator": "/"}})", Kind::kV2, '/'}}) {
     auto array = parse_with("chunk_key_encoding", Json::parse(row.text));
     ASSERT_TRUE(array.ok()) << row.text;
     EXPECT_EQ(array->keys.kind, row.kind) << row.text;
@@ -178,8 +180,7 @@ TEST(V3Metadata, ReadsChunkKeyEncodings) {
 
 TEST(V3Metadata, RefusesOtherSeparators) {
   for (const char* separator : {"\"\"", "\"..\"", "\"/../\"", "\"//\"", "\":\"", "null", "5"}) {
-    const std::string value =
-        std::string(R"({"name": "default", "configuration": {"separator": )") + separator + "}}";
+    const std::string value = std::string(R"({"name": "default", "configuration": {"separator": )") + separator + "}}";
     expect(refusal("chunk_key_encoding", value.c_str()), Code::kCorrupt, "separator");
   }
 }
@@ -189,19 +190,23 @@ TEST(V3Metadata, RefusesOtherChunkKeyEncodingsByName) {
 }
 
 TEST(V3Metadata, RefusesCodecsThatAreNoListOfExtensions) {
-  for (const char* value : {"[]", "null", "\"bytes\"", "{}"}) expect(refusal("codecs", value), Code::kCorrupt, "codecs");
-  for (const char* value : {"[5]", "[null]", "[{}]", R"([{"name": null}])", R"([{"name": "bytes", "configuration": []}])",
-                            R"([{"name": "bytes", "must_understand": 0}])", R"([{"name": "bytes", "endian": "little"}])",
-                            R"([{"configuration": {}}])"}) {
+  for (const char* value : {"[]", "null", "\"bytes\"", "{}"})
+    expect(refusal("codecs", value), Code::kCorrupt, "codecs");
+  for (const char* value :
+       {"[5]", "[null]", "[{}]", R"([{"name": null}])", R"([{"name": "bytes", "configuration": []}])",
+        R"([{"name": "bytes", "must_understand": 0}])", R"([{"name": "bytes", "endian": "little"}])",
+        R"([{"configuration": {}}])"}) {
     expect(refusal("codecs", value), Code::kCorrupt, "codecs[0]");
   }
 }
 
 TEST(V3Metadata, ExtensionNamesFollowTheRule) {
-  for (const char* name : {"bytes", "numcodecs.zlib", "vlen-utf8", "sharding_indexed", "a0", "https://example.org/codec/1.0"}) {
+  for (const char* name :
+       {"bytes", "numcodecs.zlib", "vlen-utf8", "sharding_indexed", "a0", "https://example.org/codec/1.0"}) {
     EXPECT_TRUE(parse_extension(Json(name), "codec").ok()) << name;
   }
-  for (const char* name : {"", "a", "Bytes", "0a", "_a", "by tes", "b\u00e4", "a/b", "https://", "://x", "http://a b"}) {
+  for (const char* name :
+       {"", "a", "Bytes", "0a", "_a", "by tes", "b\u00e4", "a/b", "https://", "://x", "http://a b"}) {
     EXPECT_EQ(parse_extension(Json(name), "codec").status().code(), Code::kCorrupt) << name;
   }
 }
@@ -219,7 +224,7 @@ TEST(V3Metadata, RefusesMalformedDimensionNames) {
     expect(refusal("dimension_names", value), Code::kCorrupt, "dimension_names");
   }
   EXPECT_TRUE(parse_with("dimension_names", Json::parse(R"(["x", "x"])")).ok());
-  EXPECT_TRUE(parse_with("dimension_names", nullptr).ok());   // as zarr-python 3.0 wrote it
+  EXPECT_TRUE(parse_with("dimension_names", nullptr).ok());  // as zarr-python 3.0 wrote it
 }
 
 TEST(V3Metadata, RefusesKeyGivenTwice) {
@@ -237,7 +242,8 @@ TEST(V3Metadata, MessagesAreShortWhateverTheDocumentHolds) {
 }
 
 TEST(V3Metadata, GroupsHoldAttributesAndConsolidatedMetadata) {
-  auto group = parse_v3_group(R"({"zarr_format": 3, "node_type": "group", "attributes": {"a": 1}, "consolidated_metadata":
+  auto group =
+      parse_v3_group(R"({"zarr_format": 3, "node_type": "group", "attributes": {"a": 1}, "consolidated_metadata":
     {"kind": "inline", "must_understand": false, "metadata": {}}})");
   ASSERT_TRUE(group.ok()) << group.status().to_string();
   EXPECT_TRUE(group->has_consolidated);
@@ -261,7 +267,8 @@ TEST(V3Metadata, RefusesMalformedConsolidatedMetadata) {
 }
 
 TEST(V3Metadata, RefusesUnknownKeysInGroups) {
-  expect(parse_v3_group(R"({"zarr_format": 3, "node_type": "group", "shape": [1]})").status(), Code::kCorrupt, "'shape'");
+  expect(parse_v3_group(R"({"zarr_format": 3, "node_type": "group", "shape": [1]})").status(), Code::kCorrupt,
+         "'shape'");
 }
 
 TEST(V3DataType, ReadsCoreAndRegisteredTypes) {
@@ -271,12 +278,18 @@ TEST(V3DataType, ReadsCoreAndRegisteredTypes) {
     std::uint32_t bytes, swap_width;
   };
   for (const Row& row : {
-           Row{"\"bool\"", "bool", 1, 1}, Row{"\"int8\"", "int8", 1, 1}, Row{"\"uint64\"", "uint64", 8, 8},
-           Row{"\"float16\"", "float16", 2, 2}, Row{"\"bfloat16\"", "bfloat16", 2, 2},
-           Row{"\"complex64\"", "complex64", 8, 4}, Row{"\"complex_float64\"", "complex128", 16, 8},
-           Row{"\"r24\"", "r24", 3, 1}, Row{R"({"name": "float32"})", "float32", 4, 4},
+           Row{"\"bool\"", "bool", 1, 1},
+           Row{"\"int8\"", "int8", 1, 1},
+           Row{"\"uint64\"", "uint64", 8, 8},
+           Row{"\"float16\"", "float16", 2, 2},
+           Row{"\"bfloat16\"", "bfloat16", 2, 2},
+           Row{"\"complex64\"", "complex64", 8, 4},
+           Row{"\"complex_float64\"", "complex128", 16, 8},
+           Row{"\"r24\"", "r24", 3, 1},
+           Row{R"({"name": "float32"})", "float32", 4, 4},
            Row{R"({"name": "float32", "configuration": {}})", "float32", 4, 4},
-           Row{R"({"name": "numpy.datetime64", "configuration": {"unit": "ms", "scale_factor": 10}})", "<M8[10ms]", 8, 8},
+           Row{R"({"name": "numpy.datetime64", "configuration": {"unit": "ms", "scale_factor": 10}})", "<M8[10ms]", 8,
+               8},
            Row{R"({"name": "numpy.timedelta64", "configuration": {"unit": "generic", "scale_factor": 1}})",
                "<m8[generic]", 8, 8},
            Row{R"({"name": "fixed_length_utf32", "configuration": {"length_bytes": 12}})", "<U3", 12, 4},
@@ -293,15 +306,22 @@ TEST(V3DataType, ReadsCoreAndRegisteredTypes) {
 }
 
 TEST(V3DataType, RefusesExtensionsByName) {
-  for (const char* name : {"string", "bytes", "variable_length_bytes", "float8_e4m3fn", "int4", "uint2", "complex_float16",
-                           "complex32", "optional", "float31", "int", "r-8"}) {
+  for (const char* name : {"string", "bytes", "variable_length_bytes", "float8_e4m3fn", "int4", "uint2",
+                           "complex_float16", "complex32", "optional", "float31", "int", "r-8"}) {
     expect(parse_v3_dtype(Json(name)).status(), Code::kUnsupported, std::string("data type '") + name + "'");
   }
 }
 
 TEST(V3DataType, RefusesMalformedTypes) {
   for (const char* text : {
-           "\"\"", "\"Float32\"", "5", "null", "[]", "\"r0\"", "\"r7\"", "\"r08\"",
+           "\"\"",
+           "\"Float32\"",
+           "5",
+           "null",
+           "[]",
+           "\"r0\"",
+           "\"r7\"",
+           "\"r08\"",
            R"({"name": "float32", "configuration": {"x": 1}})",
            R"({"name": "numpy.datetime64"})",
            R"({"name": "numpy.datetime64", "configuration": {"unit": "ms"}})",
@@ -337,21 +357,25 @@ TEST(V3DataType, StructFieldsArePackedInOrder) {
 }
 
 TEST(V3DataType, LegacyStructuredHasPairs) {
-  auto type = parse_v3_dtype(Json::parse(R"({"name": "structured", "configuration": {"fields": [["a", "int32"], ["b", "float64"]]}})"));
+  auto type = parse_v3_dtype(
+      Json::parse(R"({"name": "structured", "configuration": {"fields": [["a", "int32"], ["b", "float64"]]}})"));
   ASSERT_TRUE(type.ok()) << type.status().to_string();
   EXPECT_EQ(type->item_bytes, 12u);
-  EXPECT_EQ(type->name, "structured");   // kept: the bytes codec takes it without "endian"
+  EXPECT_EQ(type->name, "structured");  // kept: the bytes codec takes it without "endian"
 }
 
 TEST(V3DataType, RefusesMalformedStructs) {
-  for (const char* fields : {"[]", "{}", R"([["a", "int32"]])", R"([{"name": "a"}])", R"([{"name": "", "data_type": "int8"}])",
-                             R"([{"name": "a", "data_type": "int8"}, {"name": "a", "data_type": "int8"}])",
-                             R"([{"name": "a", "data_type": "int8", "x": 1}])", R"([{"name": 5, "data_type": "int8"}])"}) {
+  for (const char* fields :
+       {"[]", "{}", R"([["a", "int32"]])", R"([{"name": "a"}])", R"([{"name": "", "data_type": "int8"}])",
+        R"([{"name": "a", "data_type": "int8"}, {"name": "a", "data_type": "int8"}])",
+        R"([{"name": "a", "data_type": "int8", "x": 1}])", R"([{"name": 5, "data_type": "int8"}])"}) {
     const std::string text = std::string(R"({"name": "struct", "configuration": {"fields": )") + fields + "}}";
     EXPECT_EQ(parse_v3_dtype(Json::parse(text)).status().code(), Code::kCorrupt) << fields;
   }
-  expect(parse_v3_dtype(Json::parse(R"({"name": "struct", "configuration": {"fields": [{"name": "a", "data_type": "string"}]}})"))
-             .status(), Code::kUnsupported, "data type 'string'");
+  expect(parse_v3_dtype(
+             Json::parse(R"({"name": "struct", "configuration": {"fields": [{"name": "a", "data_type": "string"}]}})"))
+             .status(),
+         Code::kUnsupported, "data type 'string'");
 }
 
 TEST(V3DataType, RefusesDeepNesting) {
@@ -369,10 +393,11 @@ TEST(ChunkKey, FollowsTheEncoding) {
     const char* key;
   };
   using Kind = ChunkKeyEncoding::Kind;
-  for (const Row& row : {Row{{Kind::kDefault, '/'}, {1, 23, 45}, "a/c/1/23/45"}, Row{{Kind::kDefault, '.'}, {1, 23}, "a/c.1.23"},
-                         Row{{Kind::kDefault, '/'}, {}, "a/c"}, Row{{Kind::kV2, '.'}, {1, 23, 45}, "a/1.23.45"},
-                         Row{{Kind::kV2, '/'}, {7}, "a/7"}, Row{{Kind::kV2, '.'}, {}, "a/0"},
-                         Row{{Kind::kV2, '.'}, {18446744073709551615u}, "a/18446744073709551615"}}) {
+  for (const Row& row :
+       {Row{{Kind::kDefault, '/'}, {1, 23, 45}, "a/c/1/23/45"}, Row{{Kind::kDefault, '.'}, {1, 23}, "a/c.1.23"},
+        Row{{Kind::kDefault, '/'}, {}, "a/c"}, Row{{Kind::kV2, '.'}, {1, 23, 45}, "a/1.23.45"},
+        Row{{Kind::kV2, '/'}, {7}, "a/7"}, Row{{Kind::kV2, '.'}, {}, "a/0"},
+        Row{{Kind::kV2, '.'}, {18446744073709551615u}, "a/18446744073709551615"}}) {
     std::string key = "a/";
     append_chunk_key(row.encoding, row.index.data(), row.index.size(), key);
     EXPECT_EQ(key, row.key);

@@ -4,17 +4,17 @@
 //
 // The manifest was written from bytes on which two other Zarr implementations agree. Exit status: 0 all arrays equal,
 // 1 an array differs or cannot be read, 2 wrong usage.
+#include <headrace/array.h>
+
 #include <chrono>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
-
-#include <headrace/array.h>
-#include <nlohmann/json.hpp>
 
 #include "headrace/sha256.h"
 #include "report.h"
@@ -33,7 +33,7 @@ struct Expected {
   std::uint64_t bytes = 0;
   std::string sha256;
 };
-using Manifest = std::map<std::string, std::map<std::string, Expected>>;   // store name, array path
+using Manifest = std::map<std::string, std::map<std::string, Expected>>;  // store name, array path
 
 struct Outcome {
   std::size_t arrays = 0, equal = 0;
@@ -93,9 +93,9 @@ void check_array(const std::string& label, const headrace::Node& node, const Exp
   const headrace::ArrayInfo& info = node.array->info();
   std::printf("      %s\n", demo::describe(info).c_str());
   if (info.shape != expected.shape || info.decoded_bytes != expected.bytes) {
-    return outcome.fail(label + ": shape " + demo::human_shape(info.shape) + " of " + std::to_string(info.decoded_bytes) +
-                        " bytes; the manifest says " + demo::human_shape(expected.shape) + " of " +
-                        std::to_string(expected.bytes));
+    return outcome.fail(label + ": shape " + demo::human_shape(info.shape) + " of " +
+                        std::to_string(info.decoded_bytes) + " bytes; the manifest says " +
+                        demo::human_shape(expected.shape) + " of " + std::to_string(expected.bytes));
   }
   std::vector<std::byte> bytes;
   headrace::Stats stats;
@@ -106,7 +106,8 @@ void check_array(const std::string& label, const headrace::Node& node, const Exp
   std::printf("      %llu chunk%s by %s: %s\n", static_cast<unsigned long long>(stats.chunks),
               stats.chunks == 1 ? "" : "s", stats.path.empty() ? "(path not reported)" : stats.path.c_str(),
               demo::describe_bytes(stats).c_str());
-  std::printf("      %s | total %s\n", demo::describe_stages(stats).c_str(), demo::human_seconds(stats.wall_seconds).c_str());
+  std::printf("      %s | total %s\n", demo::describe_stages(stats).c_str(),
+              demo::human_seconds(stats.wall_seconds).c_str());
   if (const std::string sha256 = headrace::cli::sha256_hex(bytes); sha256 != expected.sha256) {
     return outcome.fail(label + ": decoded bytes have SHA-256 " + sha256 + ", the manifest says " + expected.sha256);
   }
@@ -120,8 +121,8 @@ Status check_store(const std::string& url, const headrace::Context& context, con
   const std::string name = std::filesystem::path(url).filename();
   std::size_t groups = 0;
   for (const headrace::Node& node : nodes) groups += node.is_array ? 0 : 1;
-  std::printf("\n%s: Zarr v%d, %zu group%s, %zu arrays\n", name.c_str(), nodes.empty() ? 0 : nodes.front().zarr_format, groups,
-              groups == 1 ? "" : "s", nodes.size() - groups);
+  std::printf("\n%s: Zarr v%d, %zu group%s, %zu arrays\n", name.c_str(), nodes.empty() ? 0 : nodes.front().zarr_format,
+              groups, groups == 1 ? "" : "s", nodes.size() - groups);
   for (const headrace::Node& node : nodes) {
     if (!node.is_array) continue;
     ++outcome.arrays;
@@ -163,9 +164,10 @@ Status run(const Options& options, const Manifest& manifest, const std::string& 
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
 
   std::printf("\nall arrays\n      %s\n", demo::describe_bytes(outcome.total).c_str());
-  std::printf("      read_bytes by path: O_DIRECT %s, engine buffered %s, page cache %s, memory %s\n",
-              demo::human_bytes(outcome.total.direct_bytes).c_str(), demo::human_bytes(outcome.total.engine_bytes).c_str(),
-              demo::human_bytes(outcome.total.buffered_bytes).c_str(), demo::human_bytes(outcome.total.memory_bytes).c_str());
+  std::printf(
+      "      read_bytes by path: O_DIRECT %s, engine buffered %s, page cache %s, memory %s\n",
+      demo::human_bytes(outcome.total.direct_bytes).c_str(), demo::human_bytes(outcome.total.engine_bytes).c_str(),
+      demo::human_bytes(outcome.total.buffered_bytes).c_str(), demo::human_bytes(outcome.total.memory_bytes).c_str());
   std::printf("      %s\n", demo::describe_stages(outcome.total).c_str());
   std::printf("      reads %s one after the other; with opening, listing and SHA-256 %s\n",
               demo::human_seconds(outcome.total.wall_seconds).c_str(), demo::human_seconds(seconds.count()).c_str());
@@ -175,7 +177,8 @@ Status run(const Options& options, const Manifest& manifest, const std::string& 
 }
 
 int usage(const char* problem) {
-  std::fprintf(stderr, "headrace_demo: %s\nusage: headrace_demo [--device NAME] [--engine NAME] --manifest FILE STORE...\n",
+  std::fprintf(stderr,
+               "headrace_demo: %s\nusage: headrace_demo [--device NAME] [--engine NAME] --manifest FILE STORE...\n",
                problem);
   return 2;
 }
@@ -205,7 +208,9 @@ int main_checked(int argc, char** argv) {
   Status status = run(options, manifest, readers, outcome);
   if (status.ok() && outcome.equal == outcome.arrays && outcome.arrays > 0) return 0;
   std::fflush(stdout);
-  const std::string error = !status.ok() ? status.to_string() : outcome.arrays == 0 ? "no arrays found" : outcome.first_error;
+  const std::string error = !status.ok()          ? status.to_string()
+                            : outcome.arrays == 0 ? "no arrays found"
+                                                  : outcome.first_error;
   std::fprintf(stderr, "headrace_demo: %s\n", error.c_str());
   return 1;
 }
@@ -215,7 +220,7 @@ int main_checked(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return main_checked(argc, argv);
-  } catch (const std::exception& exception) {   // the manifest is not what it should be
+  } catch (const std::exception& exception) {  // the manifest is not what it should be
     std::fprintf(stderr, "headrace_demo: %s\n", exception.what());
     return 1;
   }

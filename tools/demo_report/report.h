@@ -1,17 +1,17 @@
 // Text of the demo report: numbers with their units and names, and the stages of a read.
 #pragma once
 
+#include <headrace/array.h>
+#include <headrace/stats.h>
+
 #include <cstdint>
 #include <span>
 #include <string>
 
-#include <headrace/array.h>
-#include <headrace/stats.h>
-
 namespace demo {
 
-std::string human_bytes(std::uint64_t bytes);      // "1.74 MB", decimal units
-std::string human_seconds(double seconds);         // "12.3 us"
+std::string human_bytes(std::uint64_t bytes);                   // "1.74 MB", decimal units
+std::string human_seconds(double seconds);                      // "12.3 us"
 std::string human_shape(std::span<const std::uint64_t> shape);  // "240 x 37 x 49", "scalar"
 
 // "float32, 240 x 37 x 49, chunks 50 x 20 x 25 in shards 100 x 40 x 50, zstd"

@@ -11,19 +11,30 @@ namespace {
 
 std::string_view default_advice(Code code) {
   switch (code) {
-    case Code::kInvalidArgument: return "see 'headrace --help'";
-    case Code::kNotFound: return "check the path: it must be a Zarr array or group";
+    case Code::kInvalidArgument:
+      return "see 'headrace --help'";
+    case Code::kNotFound:
+      return "check the path: it must be a Zarr array or group";
     case Code::kCorrupt:
-    case Code::kShort: return "'headrace verify' lists every bad chunk; restore the data or rewrite it";
-    case Code::kIo: return "check the disk, the mount and the kernel log";
+    case Code::kShort:
+      return "'headrace verify' lists every bad chunk; restore the data or rewrite it";
+    case Code::kIo:
+      return "check the disk, the mount and the kernel log";
     case Code::kAgainExhausted:
-    case Code::kTimeout: return "try again when the system is less loaded";
-    case Code::kCancelled: return "run it again";
-    case Code::kResourceExhausted: return "select a part with --select, or free memory";
-    case Code::kUnsupported: return "this version cannot read it; 'headrace info' shows what it is";
-    case Code::kPermission: return "check the permissions of the store";
-    case Code::kDeviceLost: return "run it again, or with --device host";
-    default: return "this is a bug in headrace: please report it with this line";
+    case Code::kTimeout:
+      return "try again when the system is less loaded";
+    case Code::kCancelled:
+      return "run it again";
+    case Code::kResourceExhausted:
+      return "select a part with --select, or free memory";
+    case Code::kUnsupported:
+      return "this version cannot read it; 'headrace info' shows what it is";
+    case Code::kPermission:
+      return "check the permissions of the store";
+    case Code::kDeviceLost:
+      return "run it again, or with --device host";
+    default:
+      return "this is a bug in headrace: please report it with this line";
   }
 }
 

@@ -1,6 +1,13 @@
 // What the verbs share: exit codes, one-line errors, units for people, and the options every verb takes.
 #pragma once
 
+#include <headrace/array.h>
+#include <headrace/context.h>
+#include <headrace/dtype.h>
+#include <headrace/stats.h>
+#include <headrace/status.h>
+
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -9,22 +16,14 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
-#include <headrace/array.h>
-#include <headrace/context.h>
-#include <headrace/dtype.h>
-#include <headrace/stats.h>
-#include <headrace/status.h>
-
 #include "json_writer.h"
 
 namespace headrace::cli {
 
 enum ExitCode : int {
   kExitOk = 0,
-  kExitFailed = 1,   // the data, the check or the system said no
-  kExitUsage = 2,    // the command line cannot be understood
+  kExitFailed = 1,  // the data, the check or the system said no
+  kExitUsage = 2,   // the command line cannot be understood
 };
 
 struct CommonOptions {
@@ -53,13 +52,13 @@ int fail(const Status& status, std::string_view where, std::string_view advice =
 // What went wrong without where: "corrupt: bad checksum (cause)".
 std::string describe(const Status& status);
 
-std::string human_bytes(std::uint64_t bytes);                 // "1.50 GB", "12 bytes"
-std::string human_count(std::uint64_t count);                 // "1,234,567"
-std::string human_seconds(double seconds);                    // "1.23 s", "4.5 ms"
-std::string human_rate(std::uint64_t bytes, double seconds);  // "1.23 GB/s"; the caller says of what
-std::string shape_text(std::span<const std::uint64_t> shape); // "[100, 200]"
-std::string dtype_text(const DataType& dtype);                // "float32", "datetime64 [ns]"
-std::string one_line(std::string_view text);                  // control characters become '?'
+std::string human_bytes(std::uint64_t bytes);                  // "1.50 GB", "12 bytes"
+std::string human_count(std::uint64_t count);                  // "1,234,567"
+std::string human_seconds(double seconds);                     // "1.23 s", "4.5 ms"
+std::string human_rate(std::uint64_t bytes, double seconds);   // "1.23 GB/s"; the caller says of what
+std::string shape_text(std::span<const std::uint64_t> shape);  // "[100, 200]"
+std::string dtype_text(const DataType& dtype);                 // "float32", "datetime64 [ns]"
+std::string one_line(std::string_view text);                   // control characters become '?'
 
 // PATH as a directory here, or nothing for a store that is not a local one.
 std::optional<std::string> local_directory(std::string_view path);

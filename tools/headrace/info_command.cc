@@ -114,8 +114,8 @@ void write_stored(JsonWriter& json, const StoredSize& size) {
 
 std::string stored_text(const StoredSize& size, std::uint64_t decoded) {
   if (!size.known) return "unknown: " + size.why_not;
-  std::string out = human_bytes(size.bytes) + " in " + human_count(size.objects) +
-                    (size.objects == 1 ? " object" : " objects");
+  std::string out =
+      human_bytes(size.bytes) + " in " + human_count(size.objects) + (size.objects == 1 ? " object" : " objects");
   if (size.bytes > 0 && decoded > 0 && decoded != UINT64_MAX) {
     char ratio[48];
     std::snprintf(ratio, sizeof(ratio), ", decoded/stored %.2f",
@@ -169,7 +169,8 @@ void print_group(const std::string& path, const std::vector<Node>& nodes, const 
   }
   print_row("group", one_line(path));
   print_row("format", "Zarr v" + std::to_string(nodes.front().zarr_format));
-  print_row("arrays", human_count(arrays) + (failed > 0 ? ", " + human_count(failed) + " of them cannot be opened" : ""));
+  print_row("arrays",
+            human_count(arrays) + (failed > 0 ? ", " + human_count(failed) + " of them cannot be opened" : ""));
   print_row("decoded size", decoded == UINT64_MAX ? "more than 2^64 bytes" : human_bytes(decoded));
   print_row("stored size", stored_text(size, decoded));
   std::printf("\n");
@@ -182,7 +183,8 @@ void print_group(const std::string& path, const std::vector<Node>& nodes, const 
       line += "  cannot be opened: " + describe(node.status);
     } else if (node.array) {
       const ArrayInfo& info = node.array->info();
-      line += "  " + shape_text(info.shape) + "  " + dtype_text(info.dtype) + "  chunks " + shape_text(info.chunk_shape);
+      line +=
+          "  " + shape_text(info.shape) + "  " + dtype_text(info.dtype) + "  chunks " + shape_text(info.chunk_shape);
       if (!info.shard_shape.empty()) line += " in shards " + shape_text(info.shard_shape);
       line += "  " + codec_chain(info);
     } else {

@@ -18,22 +18,16 @@ class JsonWriter {
   JsonWriter& end_array();
   JsonWriter& key(std::string_view name);
 
-  JsonWriter& value(std::string_view text);   // bytes that are not UTF-8 become U+FFFD
+  JsonWriter& value(std::string_view text);  // bytes that are not UTF-8 become U+FFFD
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
   template <class T>
-    requires std::same_as<T, bool>
-  JsonWriter& value(T truth) {
-    return token(truth ? "true" : "false");
-  }
+  requires std::same_as<T, bool> JsonWriter& value(T truth) { return token(truth ? "true" : "false"); }
   template <std::integral T>
-    requires(!std::same_as<T, bool>)
-  JsonWriter& value(T number) {
-    return token(std::to_string(number));
-  }
-  JsonWriter& value(double number);           // null where not finite
+  requires(!std::same_as<T, bool>) JsonWriter& value(T number) { return token(std::to_string(number)); }
+  JsonWriter& value(double number);  // null where not finite
   JsonWriter& value(const std::vector<std::uint64_t>& numbers);
   JsonWriter& null() { return token("null"); }
-  JsonWriter& raw(std::string_view json) { return token(json); }   // REQUIRES: a JSON value
+  JsonWriter& raw(std::string_view json) { return token(json); }  // REQUIRES: a JSON value
 
   template <class T>
   JsonWriter& member(std::string_view name, const T& what) {

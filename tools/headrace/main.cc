@@ -1,9 +1,9 @@
 // headrace: look at, read and check Zarr stores from the command line.
+#include <headrace/headrace.h>
+
 #include <cstdio>
 #include <exception>
 #include <string>
-
-#include <headrace/headrace.h>
 
 #include "cli_common.h"
 
@@ -26,7 +26,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);   // --help, --version
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     std::string command = "headrace";
     for (const Verb& verb : verbs) {
       if (verb.app->parsed()) command += " " + verb.app->get_name();

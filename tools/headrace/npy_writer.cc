@@ -45,18 +45,30 @@ std::string npy_descr(const DataType& dtype) {
   const std::uint32_t bytes = dtype.item_bytes;
   const char order = bytes == 1 ? '|' : '<';
   switch (dtype.kind) {
-    case TypeKind::kBool: return "'|b1'";
-    case TypeKind::kInt: return number(order, 'i', bytes);
-    case TypeKind::kUint: return number(order, 'u', bytes);
-    case TypeKind::kFloat: return number('<', 'f', bytes);
-    case TypeKind::kBfloat16: return "'|V2'";
-    case TypeKind::kComplex: return number('<', 'c', bytes);
-    case TypeKind::kDatetime: return time_type('M', dtype.unit);
-    case TypeKind::kTimedelta: return time_type('m', dtype.unit);
-    case TypeKind::kBytes: return number('|', 'S', bytes);
-    case TypeKind::kUnicode: return number('<', 'U', bytes / 4);
-    case TypeKind::kRaw: return number('|', 'V', bytes);
-    case TypeKind::kStruct: break;
+    case TypeKind::kBool:
+      return "'|b1'";
+    case TypeKind::kInt:
+      return number(order, 'i', bytes);
+    case TypeKind::kUint:
+      return number(order, 'u', bytes);
+    case TypeKind::kFloat:
+      return number('<', 'f', bytes);
+    case TypeKind::kBfloat16:
+      return "'|V2'";
+    case TypeKind::kComplex:
+      return number('<', 'c', bytes);
+    case TypeKind::kDatetime:
+      return time_type('M', dtype.unit);
+    case TypeKind::kTimedelta:
+      return time_type('m', dtype.unit);
+    case TypeKind::kBytes:
+      return number('|', 'S', bytes);
+    case TypeKind::kUnicode:
+      return number('<', 'U', bytes / 4);
+    case TypeKind::kRaw:
+      return number('|', 'V', bytes);
+    case TypeKind::kStruct:
+      break;
   }
   std::string out = "[";
   for (const DataType::Field& field : dtype.fields) {
@@ -69,8 +81,7 @@ std::string npy_descr(const DataType& dtype) {
 }
 
 std::string npy_header(const DataType& dtype, std::span<const std::uint64_t> shape) {
-  std::string header =
-      "{'descr': " + npy_descr(dtype) + ", 'fortran_order': False, 'shape': " + tuple(shape) + ", }";
+  std::string header = "{'descr': " + npy_descr(dtype) + ", 'fortran_order': False, 'shape': " + tuple(shape) + ", }";
   const bool ascii = std::all_of(header.begin(), header.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
   int version = ascii ? 1 : 3;
   if (version == 1 && header.size() + 64 + 1 > 65535) version = 2;

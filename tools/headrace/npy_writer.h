@@ -1,11 +1,11 @@
 // NumPy's .npy header for a C-order array.
 #pragma once
 
+#include <headrace/dtype.h>
+
 #include <cstdint>
 #include <span>
 #include <string>
-
-#include <headrace/dtype.h>
 
 namespace headrace::cli {
 

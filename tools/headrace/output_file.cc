@@ -32,7 +32,7 @@ void guard_temporary(const std::string& path) {
   std::memcpy(g_temporary, path.c_str(), path.size() + 1);
   g_temporary_set = 1;
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    if (std::signal(signal, remove_temporary) == SIG_IGN) std::signal(signal, SIG_IGN);   // as under nohup
+    if (std::signal(signal, remove_temporary) == SIG_IGN) std::signal(signal, SIG_IGN);  // as under nohup
   }
 }
 

@@ -1,15 +1,15 @@
 // OutputFile: where `headrace read -o` writes.
 //
-// A regular file appears under its name only when complete: the bytes go to a temporary file beside it, which is removed
-// on any failure, including an interrupt. "-", devices, pipes and everything else that is not a regular file are
-// written directly.
+// A regular file appears under its name only when complete: the bytes go to a temporary file beside it, which is
+// removed on any failure, including an interrupt. "-", devices, pipes and everything else that is not a regular file
+// are written directly.
 #pragma once
+
+#include <headrace/status.h>
 
 #include <cstddef>
 #include <span>
 #include <string>
-
-#include <headrace/status.h>
 
 namespace headrace::cli {
 
@@ -30,7 +30,7 @@ class OutputFile {
 
   int fd_ = -1;
   bool owns_fd_ = false;
-  std::string path_, temporary_;   // temporary_ is empty when written directly
+  std::string path_, temporary_;  // temporary_ is empty when written directly
 };
 
 // Whether `path` names this process's standard output.

@@ -25,7 +25,7 @@ class ProgressBar {
   std::mutex mutex_;
   std::string label_;
   bool terminal_;
-  bool shown_ = false;                                // guarded by mutex_
+  bool shown_ = false;                                  // guarded by mutex_
   std::chrono::steady_clock::time_point start_, last_;  // last_: guarded by mutex_
 };
 

@@ -1,11 +1,11 @@
 // headrace read: an array, or a part of one, into device memory; from there into a file or a hash.
+#include <headrace/device.h>
+#include <headrace/selection.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
-
-#include <headrace/device.h>
-#include <headrace/selection.h>
 
 #include "cli_common.h"
 #include "npy_writer.h"
@@ -189,8 +189,7 @@ Verb add_read_command(CLI::App& app) {
   verb->add_option("--device", options->device, "auto, host, cuda or cuda:N")
       ->check(check_device_name)
       ->type_name("NAME");
-  verb->add_option("-o,--output", options->output, "write the result here; - is standard output")
-      ->type_name("FILE");
+  verb->add_option("-o,--output", options->output, "write the result here; - is standard output")->type_name("FILE");
   CLI::Option* raw = verb->add_flag("--raw", options->raw, "-o: elements only, C order, little-endian, packed");
   CLI::Option* npy = verb->add_flag("--npy", options->npy, "-o: NumPy's format (the default for names in .npy)");
   raw->excludes(npy);

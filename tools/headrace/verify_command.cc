@@ -1,4 +1,7 @@
 // headrace verify: reads everything and lists each chunk that cannot be read exactly.
+#include <headrace/device.h>
+#include <headrace/selection.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -7,16 +10,13 @@
 #include <set>
 #include <tuple>
 
-#include <headrace/device.h>
-#include <headrace/selection.h>
-
 #include "cli_common.h"
 #include "progress_bar.h"
 
 namespace headrace::cli {
 namespace {
 
-constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 20;   // decoded, at a time
+constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 20;  // decoded, at a time
 
 std::uint64_t saturating_product(std::span<const std::uint64_t> factors, std::uint64_t bytes) {
   return decoded_bytes(factors, static_cast<std::uint32_t>(bytes)).value_or(UINT64_MAX);
@@ -231,9 +231,9 @@ int run_verify(const CommonOptions& options) {
   }
   if (ok) return kExitOk;
   std::fflush(stdout);
-  print_error(counted(report.bad_chunks.size(), "bad chunk") + " and " +
-                  counted(report.bad_arrays.size(), "unreadable array"),
-              options.path, "restore these objects from a copy or write them again");
+  print_error(
+      counted(report.bad_chunks.size(), "bad chunk") + " and " + counted(report.bad_arrays.size(), "unreadable array"),
+      options.path, "restore these objects from a copy or write them again");
   return kExitFailed;
 }
 

@@ -27,8 +27,9 @@ headrace::Status sum(const char* path, unsigned& total) {
 
 int main(int argc, char** argv) {
   unsigned total = 0;
-  const headrace::Status status = argc == 2 ? sum(argv[1], total) : headrace::Status(
-      headrace::Code::kInvalidArgument, headrace::Layer::kApi, "usage: consumer_cxx STORE");
+  const headrace::Status status = argc == 2 ? sum(argv[1], total)
+                                            : headrace::Status(headrace::Code::kInvalidArgument, headrace::Layer::kApi,
+                                                               "usage: consumer_cxx STORE");
   if (!status.ok()) {
     std::fprintf(stderr, "%s\n", status.to_string().c_str());
     return 1;
