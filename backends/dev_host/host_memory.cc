@@ -173,8 +173,7 @@ Result<std::byte*> map_pinned_memory(std::size_t bytes, int numa_node) {
   if (mapping.base == nullptr) return no_memory("staging memory", bytes, errno);
   advise_huge(mapping.base, body);
   if (numa_node >= 0) base::prefer_numa_node(mapping.base, body, numa_node);
-  // Slabs are used again and again: their page faults are taken once, here. Where the kernel cannot, the first use
-  // does.
+  // Slabs are used again and again: their page faults are taken once, here, or by the first use on older kernels.
   if (madvise(mapping.base, body, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
     const int error = errno;
     munmap(mapping.base, body);

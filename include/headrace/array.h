@@ -106,8 +106,7 @@ class HEADRACE_API Completion {
 
 class HEADRACE_API Array {
  public:
-  // `path` inside the store, "" for a store that is itself an array. kNotFound: no node there; kInvalidArgument: a
-  // group.
+  // `path` inside the store, "" for a store that is itself an array. kNotFound: no node; kInvalidArgument: a group.
   static Result<Array> open(const Store& store, std::string_view path = "");
 
   const ArrayInfo& info() const noexcept;

@@ -4,8 +4,7 @@
 // chunk. dev_host runs everything on the CPU with the same interface; a GPU back end is a plug-in library.
 //
 // Threads: all calls from any thread; one stream's calls are made by one thread at a time.
-// Fails:   kDeviceLost once the device's context is unusable, from then on for every call; kResourceExhausted for
-// memory.
+// Fails:   kDeviceLost for every call once the device's context is unusable; kResourceExhausted for memory.
 #pragma once
 
 #include <headrace/status.h>

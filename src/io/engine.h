@@ -7,8 +7,7 @@
 // Owns:    its ring, context or threads. File descriptors and buffers stay the caller's and must live until their
 //          request has completed.
 // Fails:   submit and reap return kResourceExhausted or kIo only when nothing more can ever be submitted, and no
-// request
-//          is then in flight: buffers are the caller's again. A full queue is a short count.
+//          request is then in flight: buffers are the caller's again. A full queue is a short count.
 #pragma once
 
 #include <headrace/status.h>

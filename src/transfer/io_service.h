@@ -6,8 +6,7 @@
 //
 // Threads: submit() and release() from any thread; IoSink is called on the service's thread.
 // Owns:    engine, slab, thread. A job and its sink stay the caller's and must live until on_io_done and, for the
-// bytes,
-//          until release().
+//          bytes, until release().
 #pragma once
 
 #include <headrace/status.h>

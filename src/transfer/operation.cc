@@ -78,8 +78,7 @@ Status ReadOperation::prepare() {
   std::size_t wave_count = options.waves;
   std::uint64_t staging_bytes = 0;
   if (staged_) {
-    // Chunks in flight for twice the threads, or some would wait for a slab while the slowest chunk of a wave is
-    // decoded.
+    // Room for two chunks a thread, or some threads would wait for a slab while the slowest of its chunks is decoded.
     tasks = std::max(tasks, base::ceil_div(std::uint64_t{2} * resources_.threads(), std::uint64_t{options.waves}));
     tasks = std::min({tasks, chunks, std::uint64_t{kMaxTasksPerWave}});
     const std::uint64_t host_room = budget > lane_bytes ? (budget - lane_bytes) / slab_stride_ : 0;

@@ -102,7 +102,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   GroupResult process_group(Wave& wave, std::uint32_t group_index, Lane& lane);
   GroupResult read_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
                          std::uint64_t length, Lane& lane);
-  enum class Route : std::uint8_t { kInline, kBuffered, kDirect };
+  enum class Route : std::uint8_t { kInline, kDirect };
   Route choose_route(int fd, std::uint64_t offset, std::uint64_t length);
   void post_cold(Wave& wave, Lane& lane);
   bool try_post_cold(Wave& wave, Lane& lane);

@@ -1,5 +1,4 @@
-// `.zarray`, `.zgroup` and `.zattrs` ("v2", metadata). Members that are not in the specification are ignored, as it
-// says.
+// `.zarray`, `.zgroup` and `.zattrs` ("v2", metadata). Members that the specification lacks are ignored, as it says.
 #include <algorithm>
 
 #include "zarr/metadata.h"
