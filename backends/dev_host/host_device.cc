@@ -159,6 +159,7 @@ class ThreadStream final : public Stream {
         }
         lock.unlock();
         if (!task.pieces.empty() || !task.boxes.empty()) delay(task);
+        if (!task.pieces.empty()) HEADRACE_DELAY("dev_host.copy");
         run_pieces(task.pieces);
         run_boxes(task.boxes, task.op, task.fill.data());
         if (task.event) task.event->pass(task.ticket);

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "base/direct_align.h"
+#include "base/fault.h"
 #include "base/page_buffer.h"
+#include "base/trace.h"
 #include "io/request_queue.h"
 #include "transfer/slab_map.h"
 
@@ -77,6 +79,7 @@ bool IoService::Impl::place(IoJob& job) {
 // Jobs that cannot be started are added to `done`.
 void IoService::Impl::start_jobs() {
   requests.clear();
+  const std::uint64_t start_ns = trace::recording() ? base::now_ns() : 0;
   {
     std::lock_guard lock(mutex);
     while (next_waiting < waiting.size() && requests.size() + done.size() < kMaxBatch) {
@@ -88,6 +91,7 @@ void IoService::Impl::start_jobs() {
         done.push_back(&job);
         continue;
       }
+      job.start_ns = start_ns;
       io::IoRequest request;
       request.fd = job.fd;
       request.offset_bytes = job.aligned_offset;
@@ -119,6 +123,7 @@ void IoService::Impl::start_jobs() {
 }
 
 void IoService::Impl::run() {
+  trace::name_thread("I/O");
   const std::span<std::byte> whole{slab.data(), static_cast<std::size_t>(slab_size)};
   try {
     (void)engine->register_buffers({&whole, 1});
@@ -134,11 +139,16 @@ void IoService::Impl::run() {
     }
     const std::size_t count = queue->wait(completions, std::chrono::milliseconds(500));
     done.clear();
+    if (count > 0) HEADRACE_DELAY("transfer.engine_read");
+    const std::uint64_t end_ns = count > 0 && trace::recording() ? base::now_ns() : 0;
     for (std::size_t i = 0; i < count; ++i) {
       IoJob& job = *reinterpret_cast<IoJob*>(completions[i].tag);
       job.read_bytes = completions[i].bytes;
       job.status = std::move(completions[i].status);
       job.data = job.slot + (job.offset - job.aligned_offset);
+      if (job.start_ns != 0 && end_ns != 0) {
+        trace::record(trace::Stage::kRead, job.start_ns, end_ns, job.read_bytes, trace::LaneKind::kIo);
+      }
       done.push_back(&job);
     }
     if (!done.empty()) report();
