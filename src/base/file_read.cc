@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/fault.h"
+#include "base/filesystem.h"
 
 #ifndef RWF_NOWAIT
 #define RWF_NOWAIT 0x00000008
@@ -68,6 +69,8 @@ std::optional<std::uint64_t> cached_pages(int fd, std::uint64_t offset, std::uin
   if (result < 0) result = -errno;
   result = HEADRACE_FAULT("base.cachestat", result);
   if (result < 0) return std::nullopt;
+  // The inode of a file on an overlay has no pages; the one underneath has.
+  if (stat.cached == 0 && filesystem_kind(fd).is_overlay) return std::nullopt;
   return stat.cached;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/file_read.h"
+#include "base/trace.h"
 
 namespace headrace::transfer {
 namespace {
@@ -84,6 +85,7 @@ Workload::Progress FileCrew::work() {
 }
 
 void FileCrew::perform(FilePart& part) const {
+  trace::Span span(part.write ? trace::Stage::kWrite : trace::Stage::kRead, part.length);
   if (part.kind == FilePart::Kind::kPath) return perform_path(part);
   if (part.write) {
     part.status = base::write_exactly(part.handle->fd(), part.offset, part.host, part.length, part.system_calls);

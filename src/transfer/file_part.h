@@ -34,6 +34,7 @@ struct FilePart {
   std::byte* host = nullptr;    // where the bytes are in host memory: in the slot, or the caller's memory itself
   std::byte* slot = nullptr;    // null: in place
   std::uint64_t slot_bytes = 0;
+  std::uint64_t started_ns = 0;  // direct, 0 unless a trace is recorded
   // Out
   Status status;
   std::uint64_t file_bytes = 0;  // that were read or written

@@ -8,6 +8,8 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/file_mapping.h"
+#include "base/page_cache.h"
+#include "base/trace.h"
 
 namespace headrace::transfer {
 namespace {
@@ -25,7 +27,7 @@ constexpr std::uint64_t kSmallRegion = std::uint64_t{32} << 20;  // of so many b
 constexpr std::size_t kMostFiles = 1 << 16;                      // remembered without a window
 // A window is worth registering once a sixteenth of it has been read.
 constexpr std::uint64_t kWorthShift = 4;
-// Registering reads what is missing, so nearly all must be there: 15 of 16 bytes.
+// Registering reads what is missing, so nearly all must be there: 15 of 16 pages.
 constexpr std::uint64_t kMissingShift = 4;
 
 }  // namespace
@@ -148,12 +150,13 @@ Warmth MappedCache::warmth(MappedFile& file, std::size_t index, int fd, std::uin
     }
   }
   const std::uint64_t length = file.window_length(index);
-  const auto resident = base::resident_bytes(fd, index * file.window_bytes, length);
+  const base::PageCacheShare pages = base::page_cache_share(fd, index * file.window_bytes, length);
   Warmth warmth = Warmth::kUnknown;
-  if (resident.has_value()) {
-    warmth = *resident + (length >> 8) >= length ? Warmth::kWarm
-             : *resident <= (length >> 8)        ? Warmth::kCold
-                                                 : Warmth::kMixed;
+  if (pages.witness != base::CacheWitness::kNone) {
+    const std::uint64_t slack = pages.pages >> 8;
+    warmth = pages.resident_pages + slack >= pages.pages ? Warmth::kWarm
+             : pages.resident_pages <= slack             ? Warmth::kCold
+                                                         : Warmth::kMixed;
   }
   set_warmth(file, index, warmth, now_ns);
   return warmth;
@@ -180,6 +183,7 @@ void MappedCache::set_note(std::string note) {
 }
 
 void MappedCache::run() {
+  trace::name_thread("mapper");
   std::vector<Request> requests;
   for (;;) {
     {
@@ -246,8 +250,8 @@ int MappedCache::map(Request& request, std::byte* at, std::uint64_t bytes) {
   const std::uint64_t offset = request.index * request.file->window_bytes;
   const std::uint64_t length = request.file->window_length(request.index);
   if (!handle.in_memory()) {
-    const auto resident = base::resident_bytes(handle.fd(), offset, length);
-    if (!resident.has_value() || *resident + (length >> kMissingShift) < length) return ENODATA;
+    const base::PageCacheShare pages = base::page_cache_share(handle.fd(), offset, length);
+    if (pages.resident_pages + (pages.pages >> kMissingShift) < pages.pages) return ENODATA;
   }
   return base::map_file_at(at, static_cast<std::size_t>(bytes), handle.fd(), offset);
 }
@@ -315,6 +319,7 @@ void MappedCache::register_placed(std::span<Placed> placed) {
   region->mappings = placed.size();
   for (const Placed& one : placed) region->bytes += static_cast<std::size_t>(one.mapped_bytes);
   const std::shared_ptr<device::Device>& device = placed.front().request->file->device;
+  trace::Span span(trace::Stage::kRegister, region->bytes);
   const Status status = device->register_mapping(region->base, region->bytes);
   if (status.ok()) {
     region->device = device;
