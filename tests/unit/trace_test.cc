@@ -211,6 +211,15 @@ TEST_F(TraceTotals, WhatThreadsWaitForLimits) {
       << sentence();
 }
 
+// The engine's thread registers memory before it reads; waiting for reads that have not begun says nothing.
+TEST_F(TraceTotals, WaitingForWhatNobodyIsInDoesNotCount) {
+  add(2, Stage::kWait, 0, 100, Stage::kRead);
+  add(3, Stage::kRegister, 0, 90);
+  add(0, Stage::kRead, 90, 100);
+  EXPECT_DOUBLE_EQ(of(totals(), Stage::kRegister).limiting_seconds, 0.090);
+  EXPECT_DOUBLE_EQ(of(totals(), Stage::kRead).limiting_seconds, 0.010);
+}
+
 TEST_F(TraceTotals, WithoutThreadsWhatIsInFlightLimits) {
   add(0, Stage::kRead, 0, 30);
   add(1, Stage::kCopy, 20, 100);
