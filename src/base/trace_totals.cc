@@ -103,7 +103,7 @@ void share_wall_time(const std::vector<Interval>& spans, std::array<StageTotals,
 
 std::string percent(double part, double whole) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.0f %%", whole > 0 ? 100 * part / whole : 0.0);
+  std::snprintf(text, sizeof text, "%.0f%%", whole > 0 ? 100 * part / whole : 0.0);
   return text;
 }
 

@@ -188,8 +188,8 @@ TEST_F(TraceTotals, BusyTimeIsTheUnionAndSecondsAreTheSum) {
   EXPECT_DOUBLE_EQ(of(totals(), Stage::kDecode).seconds, 0.012);
   EXPECT_DOUBLE_EQ(trace_.wall_seconds(), 0.010);
   EXPECT_EQ(sentence(),
-            "The bottleneck is decode: threads were in it or waited for it for 100 % of 10 ms; busy share of each "
-            "stage: decode 100 %.");
+            "The bottleneck is decode: threads were in it or waited for it for 100% of 10 ms; busy share of each "
+            "stage: decode 100%.");
 }
 
 TEST_F(TraceTotals, ANestedSpanIsTakenOutOfTheOneAroundIt) {
@@ -207,7 +207,7 @@ TEST_F(TraceTotals, WhatThreadsWaitForLimits) {
   add(2, Stage::kDecode, 0, 10);
   add(2, Stage::kWait, 10, 100, Stage::kRead);
   add(3, Stage::kWait, 0, 100);
-  EXPECT_NE(sentence().find("The bottleneck is read: threads were in it or waited for it for 90 %"), std::string::npos)
+  EXPECT_NE(sentence().find("The bottleneck is read: threads were in it or waited for it for 90%"), std::string::npos)
       << sentence();
 }
 
@@ -230,13 +230,13 @@ TEST_F(TraceTotals, WithoutThreadsWhatIsInFlightLimits) {
 TEST_F(TraceTotals, TwoOfEqualWeightAreBothNamed) {
   add(2, Stage::kRead, 0, 50);
   add(2, Stage::kDecode, 50, 100);
-  EXPECT_EQ(sentence().substr(0, 62), "No single bottleneck: read (50 %) and decode (50 %) share most");
+  EXPECT_EQ(sentence().substr(0, 60), "No single bottleneck: read (50%) and decode (50%) share most");
 }
 
 TEST_F(TraceTotals, TimeOutsideTheStagesIsNotGivenToOne) {
   add(2, Stage::kRead, 0, 10);
   add(2, Stage::kDecode, 95, 100);
-  EXPECT_NE(sentence().find("account for only 15 %"), std::string::npos) << sentence();
+  EXPECT_NE(sentence().find("account for only 15%"), std::string::npos) << sentence();
 }
 
 TEST_F(TraceTotals, WhatLiesBeforeALossIsLeftOut) {

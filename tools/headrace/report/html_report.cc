@@ -44,6 +44,7 @@ tr:last-child td { border-bottom: 0; }
 .key { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 7px; }
 .entry { white-space: nowrap; margin-right: 12px; }
 .timeline { display: block; width: 100%; min-width: 760px; height: auto; }
+.timeline rect { shape-rendering: crispEdges; }
 .timeline text { fill: var(--soft); font-size: 11px; }
 .axis line { stroke: var(--line); }
 .note { color: var(--soft); font-size: 13px; margin: 10px 0 0; }
@@ -51,7 +52,7 @@ tr:last-child td { border-bottom: 0; }
 
 std::string percent(double part, double whole) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.0f&nbsp;%%", whole > 0 ? 100 * part / whole : 0.0);
+  std::snprintf(text, sizeof text, "%.0f%%", whole > 0 ? 100 * part / whole : 0.0);
   return text;
 }
 
@@ -108,7 +109,7 @@ std::string stage_table(const std::array<trace::StageTotals, trace::kStageCount>
   return out +
          "</table></div><p class=\"note\">Busy: part of the wall time in which at least one span of the stage was "
          "open. "
-         "Limits: part of the wall time in which threads were in the stage or waited for it; these add up to 100 % at "
+         "Limits: part of the wall time in which threads were in the stage or waited for it; these add up to 100% at "
          "most.</p></section>\n";
 }
 
@@ -167,15 +168,14 @@ std::string page(const trace::Trace& trace, const std::array<trace::StageTotals,
          human_count(trace.events.size()) + " spans on " + human_count(trace.lanes.size()) + " lanes in " +
          escape_html(human_seconds(wall)) + ". ";
   if (resolution_ns > 0) {
-    out += "Spans of a stage less than " + human_seconds(static_cast<double>(resolution_ns) * 1e-9) +
-           " apart are drawn as one. ";
+    out += "There are too many to draw each: a column stands for " +
+           human_seconds(static_cast<double>(resolution_ns) * 1e-9) + " and is divided as that time was. ";
   }
   if (trace.lost_events > 0) {
     out += human_count(trace.lost_events) +
            " older spans were overwritten; the page shows the time from which on none was. ";
   }
-  out += "Point at a span for its length and bytes.</p></section>\n" + stage_table(totals, wall) +
-         "<div class=\"grid\">\n";
+  out += "Point at a part for details.</p></section>\n" + stage_table(totals, wall) + "<div class=\"grid\">\n";
   for (; facts != summary.facts.end(); ++facts) out += fact_table(*facts);
   return out + "</div>\n</main>\n</body>\n</html>\n";
 }

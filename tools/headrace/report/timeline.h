@@ -14,8 +14,8 @@ namespace headrace::cli {
 // Beyond `most_rows` they overlap in the row that is free first.
 std::vector<std::size_t> rows_of_lane(const trace::Trace& trace, std::uint32_t lane, std::size_t most_rows);
 
-// An SVG element whose classes s0, s1, ... are the stages. `resolution_ns` gets the gap below which neighbouring spans
-// of a stage were drawn as one; 0: each span is drawn.
+// An SVG element whose classes s0, s1, ... are the stages. Where there are too many spans to draw each, `resolution_ns`
+// gets the length of the columns of time that are drawn instead; else 0.
 std::string timeline_svg(const trace::Trace& trace, std::uint64_t& resolution_ns);
 
 }  // namespace headrace::cli
