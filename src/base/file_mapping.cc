@@ -29,6 +29,11 @@ int map_file_at(std::byte* address, std::size_t bytes, int fd, std::uint64_t off
   return base == MAP_FAILED ? errno : 0;
 }
 
+void populate(std::byte* address, std::size_t bytes) noexcept {
+  constexpr int kPopulateRead = 22;  // MADV_POPULATE_READ
+  (void)::madvise(address, bytes, kPopulateRead);
+}
+
 void unmap(std::byte* address, std::size_t bytes) noexcept {
   if (address != nullptr) (void)::munmap(address, bytes);
 }

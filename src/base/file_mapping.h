@@ -15,6 +15,8 @@ std::size_t page_bytes() noexcept;
 std::byte* reserve_addresses(std::size_t bytes) noexcept;
 // Maps [offset, offset + bytes) of a file over reserved addresses, both multiples of a page. errno, 0 if it worked.
 int map_file_at(std::byte* address, std::size_t bytes, int fd, std::uint64_t offset) noexcept;
+// Fills the page tables of a mapping with what the page cache holds (Linux 5.14; does nothing before). May read.
+void populate(std::byte* address, std::size_t bytes) noexcept;
 void unmap(std::byte* address, std::size_t bytes) noexcept;
 
 // Mappings this process may have (vm.max_map_count).

@@ -65,12 +65,15 @@ class FileCrew final : public Workload, public std::enable_shared_from_this<File
   Progress work() override;
 
  private:
+  bool spin();
   void perform_path(FilePart& part) const;
   void read_blocking(FilePart& part, int fd) const;
 
   WorkerPool& pool_;
   MappedCache* const mapped_;  // null: the mapped path is not wanted
   const std::shared_ptr<device::Device> device_;
+  const std::size_t most_spinning_;  // none on small machines
+  std::atomic<std::size_t> spinning_{0}, waiting_{0};  // threads awake for nothing; parts nobody has taken
   bool added_ = false;
   std::size_t outstanding_ = 0;  // the queue's thread's own
   std::mutex mutex_;

@@ -21,7 +21,12 @@ constexpr std::uint64_t kWarmthAgeNs = 200 * kMs;
 constexpr std::uint64_t kRecentNs = 2'000 * kMs;
 constexpr std::uint64_t kIdleNs = 60'000 * kMs;
 constexpr std::uint64_t kRetryNs = 1'000 * kMs;
-constexpr std::uint64_t kLargestWindow = std::uint64_t{256} << 20;
+// Registering holds a lock of the driver, unfairly, that every copy needs, too: a window is as much as registers in a
+// millisecond, and a pause lets the others in.
+constexpr std::uint64_t kLargestWindow = std::uint64_t{64} << 20;
+constexpr auto kPause = std::chrono::microseconds(100);
+// Small files come in great numbers, each new: they are mapped when the rush is over.
+constexpr auto kRush = std::chrono::milliseconds(2);
 constexpr std::uint64_t kSmallFile = std::uint64_t{4} << 20;     // up to this, files share registrations
 constexpr std::uint64_t kSmallRegion = std::uint64_t{32} << 20;  // of so many bytes
 constexpr std::size_t kMostFiles = 1 << 16;                      // remembered without a window
@@ -194,6 +199,11 @@ void MappedCache::run() {
       } else {
         changed_.wait_for(lock, std::chrono::seconds(1), due);
       }
+      // Until nothing has been added for a while.
+      for (std::size_t seen = 0; !stopping_ && seen != requests_.size() && requests_.back().file->small(kSmallFile);) {
+        seen = requests_.size();
+        changed_.wait_for(lock, kRush, [&] { return stopping_ || requests_.size() != seen; });
+      }
       if (stopping_) break;
       requests.swap(requests_);
     }
@@ -216,11 +226,12 @@ void MappedCache::run() {
 // A request that is answered has no file any more.
 void MappedCache::serve(std::vector<Request>& requests) {
   const auto small_end = std::stable_partition(requests.begin(), requests.end(), [](const Request& request) {
-    return request.file->identity.size_bytes <= kSmallFile;
+    return request.file->small(kSmallFile);
   });
   for (auto it = small_end; it != requests.end(); ++it) {
     serve_large(*it);
     announce();
+    std::this_thread::sleep_for(kPause);
   }
   for (auto it = requests.begin(); it != small_end;) {
     std::uint64_t bytes = 0;
@@ -230,6 +241,7 @@ void MappedCache::serve(std::vector<Request>& requests) {
     }
     serve_small({it, end});
     announce();
+    std::this_thread::sleep_for(kPause);
     it = end;
   }
 }
@@ -253,7 +265,10 @@ int MappedCache::map(Request& request, std::byte* at, std::uint64_t bytes) {
     const base::PageCacheShare pages = base::page_cache_share(handle.fd(), offset, length);
     if (pages.resident_pages + (pages.pages >> kMissingShift) < pages.pages) return ENODATA;
   }
-  return base::map_file_at(at, static_cast<std::size_t>(bytes), handle.fd(), offset);
+  const int mapped = base::map_file_at(at, static_cast<std::size_t>(bytes), handle.fd(), offset);
+  // Page tables are filled without the driver's lock; what fails here fails again when registering.
+  if (mapped == 0 && length > kSmallFile) base::populate(at, static_cast<std::size_t>(bytes));
+  return mapped;
 }
 
 void MappedCache::refuse(Request& request, bool for_good, std::uint64_t retry_in_ns) {
