@@ -9,10 +9,13 @@
 #include <utility>
 
 #include "base/direct_align.h"
+#include "base/fault.h"
 #include "base/page_buffer.h"
 
 namespace headrace::base {
 namespace {
+
+constexpr unsigned kMaxInterruptions = 100;
 
 Status failure(const std::string& path, const char* what, int error) {
   const Code code = error == ENOENT || error == ENOTDIR ? Code::kNotFound
@@ -51,11 +54,14 @@ ProbeFile::~ProbeFile() {
 }
 
 std::int64_t ProbeFile::read(std::byte* buffer, std::size_t bytes, std::uint64_t offset) const noexcept {
-  ssize_t got;
+  std::int64_t got;
+  unsigned tries = 0;
   do {
     got = ::pread(fd_, buffer, bytes, static_cast<off_t>(offset));
-  } while (got < 0 && errno == EINTR);
-  return got < 0 ? -errno : got;
+    if (got < 0) got = -errno;
+    got = HEADRACE_FAULT("base.probe_pread", got);
+  } while (got == -EINTR && ++tries < kMaxInterruptions);
+  return got;
 }
 
 void ProbeFile::expect_random(bool random) const noexcept {

@@ -145,6 +145,27 @@ TEST(SystemReport, IoUringForbidden) {
   EXPECT_NE(path.direct_read_engine, "io_uring");
 }
 
+// The first hits are those of trying direct reads, a later one is in a measurement.
+TEST(SystemReport, BufferedReadsThatFailAreTold) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  support::TempDir dir;
+  ASSERT_TRUE(support::write_file(dir / "large", support::pattern(kLargeBytes)));
+  for (const std::uint64_t nth : {0, 10, 20}) {
+    base::arm_fault({.point = "base.probe_pread", .error = EIO, .nth = nth, .forever = true});
+    const auto report = inspect_system({.paths = {dir / "large"}});
+    base::disarm_faults();
+    ASSERT_TRUE(report.ok());
+    const PathReport& path = report->paths.at(0);
+    EXPECT_TRUE(path.status.ok());
+    EXPECT_FALSE(path.buffered_read_bytes_per_second) << nth;
+    EXPECT_FALSE(path.page_cache_read_bytes_per_second);
+    bool warned = false;
+    for (const std::string& warning : path.warnings)
+      warned = warned || warning.find("Input/output") != std::string::npos;
+    EXPECT_TRUE(warned) << nth;
+  }
+}
+
 TEST(SystemReport, DirectReadsThatFailAreTold) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   support::TempDir dir;
