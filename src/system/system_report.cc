@@ -137,7 +137,9 @@ void add_warnings(SystemReport& report) {
   for (const DeviceReport& device : report.devices) {
     const PcieLink& link = device.pcie;
     const bool narrow = link.lanes < link.max_lanes;
-    const bool slow = link.gigatransfers_per_second < link.max_gigatransfers_per_second;
+    // Only a link that has just been used is trained up.
+    const bool used = device.pinned_to_device_bytes_per_second.has_value();
+    const bool slow = used && link.gigatransfers_per_second < link.max_gigatransfers_per_second;
     if (link.lanes != 0 && (narrow || slow)) {
       char text[128];
       std::snprintf(text, sizeof text, "%s: the PCIe link runs with %u of %u lanes at %g of %g GT/s",
