@@ -1,0 +1,18 @@
+// The result for people, in fio's manner. Every rate says of what.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "bench_runner.h"
+
+namespace headrace::bench {
+
+enum class BytesOf : std::uint8_t { kReadFromFiles, kWrittenToFiles, kOverTheBus, kStored, kDecoded, kWithoutIo };
+
+// "12.3 GB/s read from files": the only way a rate is printed.
+std::string rate_text(std::uint64_t bytes, double seconds, BytesOf kind);
+
+std::string bench_text(const BenchOutcome& outcome);
+
+}  // namespace headrace::bench
