@@ -130,6 +130,9 @@ class CudaDevice final : public Device {
     int same_pointer = 0, can_register = 0;
     (void)cudaDeviceGetAttribute(&same_pointer, cudaDevAttrCanUseHostPointerForRegisteredMem, ordinal_);
     (void)cudaDeviceGetAttribute(&can_register, cudaDevAttrHostRegisterSupported, ordinal_);
+    int read_only = 0;
+    (void)cudaDeviceGetAttribute(&read_only, cudaDevAttrHostRegisterReadOnlySupported, ordinal_);
+    may_register_read_only_ = read_only != 0;
     kernels_reach_host_ = same_pointer != 0;
     may_register_ = can_register != 0 && same_pointer != 0;
     info_.name = "cuda:" + std::to_string(ordinal_);
@@ -166,6 +169,33 @@ class CudaDevice final : public Device {
     if (memory == nullptr || generation_ != base::fork_generation()) return;
     Current current(ordinal_);
     pinned_.deallocate(memory);
+  }
+
+  Status register_mapping(const std::byte* mapping, std::size_t bytes) override {
+    Current current(ordinal_);
+    HEADRACE_TRY(usable(current));
+    if (!may_register_ || !may_register_read_only_) {
+      return Status(Code::kUnsupported, Layer::kDevice, "the driver cannot register read-only mappings");
+    }
+    auto* host = const_cast<std::byte*>(mapping);
+    const cudaError_t error =
+        cudaHostRegister(host, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped | cudaHostRegisterReadOnly);
+    if (error == cudaSuccess) {
+      void* seen = nullptr;
+      if (cudaHostGetDevicePointer(&seen, host, 0) == cudaSuccess && seen == host) return {};
+      (void)cudaGetLastError();
+      (void)cudaHostUnregister(host);
+      return Status(Code::kUnsupported, Layer::kDevice, "registered mappings have another address on the GPU");
+    }
+    (void)cudaGetLastError();
+    return Status(error == cudaErrorMemoryAllocation ? Code::kResourceExhausted : Code::kIo, Layer::kDevice,
+                  "the driver refused to register " + std::to_string(bytes) + " bytes of a file mapping")
+        .with_cause(cudaGetErrorString(error));
+  }
+  void unregister_mapping(const std::byte* mapping, std::size_t) noexcept override {
+    if (generation_ != base::fork_generation()) return;
+    Current current(ordinal_);
+    if (cudaHostUnregister(const_cast<std::byte*>(mapping)) != cudaSuccess) (void)cudaGetLastError();
   }
 
   Result<std::unique_ptr<Stream>> create_stream() override {
@@ -414,6 +444,7 @@ class CudaDevice final : public Device {
   int multiprocessors_ = 1;
   bool kernels_reach_host_ = false;  // pinned memory has one address for both processors
   bool may_register_ = false;
+  bool may_register_read_only_ = false;
   bool batch_works_ = false;
 };
 

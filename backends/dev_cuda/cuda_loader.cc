@@ -101,7 +101,10 @@ Loaded load() {
     }
     const CudaPlugin* plugin = entry();
     out.failure = check(plugin, file);
-    if (out.failure.ok()) out.plugin = plugin;
+    if (out.failure.ok()) {
+      out.plugin = plugin;
+      trace::set_range_sink(plugin->ranges);
+    }
     return out;
   }
   if (!broken.empty()) {

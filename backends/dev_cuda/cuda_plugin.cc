@@ -1,4 +1,5 @@
 #include "cuda_device.h"
+#include "nvtx_ranges.h"
 #include "plugin_abi.h"
 
 extern "C" __attribute__((visibility("default"))) const headrace::device::CudaPlugin* headrace_cuda_plugin() {
@@ -6,6 +7,7 @@ extern "C" __attribute__((visibility("default"))) const headrace::device::CudaPl
     headrace::device::CudaPlugin table;
     table.count = &headrace::device::cuda::count_devices;
     table.open = &headrace::device::cuda::open_device_number;
+    table.ranges = headrace::device::cuda::nvtx_ranges();
     return table;
   }();
   return &plugin;

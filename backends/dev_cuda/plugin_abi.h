@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/range_sink.h"
 #include "device/device.h"
 
 namespace headrace::device {
@@ -22,6 +23,7 @@ struct CudaPlugin {
   const char* build_id = HEADRACE_PLUGIN_BUILD_ID;
   Status (*count)(int& devices) = nullptr;
   Status (*open)(int index, std::shared_ptr<Device>& device) = nullptr;
+  const trace::RangeSink* ranges = nullptr;  // null: no profiler is attached
 };
 
 using CudaPluginEntry = const CudaPlugin* (*)();

@@ -13,10 +13,10 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/fault.h"
 #include "base/fork_generation.h"
@@ -69,7 +69,12 @@ struct Task {
 
 void run_pieces(std::span<const Piece> pieces) noexcept {
   for (const Piece& piece : pieces) {
-    if (piece.bytes != 0) std::memcpy(piece.dst, piece.src, piece.bytes);
+    if (piece.bytes == 0) continue;
+    if (is_registered_mapping(piece.src)) {
+      copy_from_mapping(piece.dst, piece.src, piece.bytes);
+    } else {
+      std::memcpy(piece.dst, piece.src, piece.bytes);
+    }
   }
 }
 
@@ -80,9 +85,13 @@ void run_boxes(std::span<const Box> boxes, const ElementOp& op, const std::byte*
 class InlineStream final : public Stream {};
 
 class ThreadStream final : public Stream {
+  static constexpr std::size_t kQueueSlack = 64, kSpareTasks = 32;
+
  public:
   explicit ThreadStream(const BusModel& model) : generation_(base::fork_generation()), state_(new State) {
     state_->model = model;
+    state_->queue.reserve(kQueueSlack);
+    state_->spare.reserve(kSpareTasks);
     state_->thread = std::thread([state = state_.get()] { state->loop(); });
   }
   ~ThreadStream() override {
@@ -118,7 +127,8 @@ class ThreadStream final : public Stream {
   struct State {
     std::mutex mutex;
     std::condition_variable wake;
-    std::deque<Task> queue;   // guarded by mutex
+    std::vector<Task> queue;  // guarded by mutex; from head on, so that a long-lived stream allocates nothing
+    std::size_t head = 0;     // guarded by mutex
     std::vector<Task> spare;  // guarded by mutex
     bool stop = false;        // guarded by mutex
     BusModel model;
@@ -140,12 +150,16 @@ class ThreadStream final : public Stream {
     void loop() noexcept {
       std::unique_lock lock(mutex);
       for (;;) {
-        wake.wait(lock, [&] { return stop || !queue.empty(); });
-        if (queue.empty()) return;
-        Task task = std::move(queue.front());
-        queue.pop_front();
+        wake.wait(lock, [&] { return stop || head < queue.size(); });
+        if (head == queue.size()) return;
+        Task task = std::move(queue[head++]);
+        if (head == queue.size() || head >= kQueueSlack) {
+          queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(head));
+          head = 0;
+        }
         lock.unlock();
         if (!task.pieces.empty() || !task.boxes.empty()) delay(task);
+        if (!task.pieces.empty()) HEADRACE_DELAY("dev_host.copy");
         run_pieces(task.pieces);
         run_boxes(task.boxes, task.op, task.fill.data());
         if (task.event) task.event->pass(task.ticket);
@@ -154,12 +168,7 @@ class ThreadStream final : public Stream {
         task.fill.clear();
         task.event.reset();
         lock.lock();
-        if (spare.size() < 8) {
-          try {
-            spare.push_back(std::move(task));
-          } catch (...) {
-          }
-        }
+        if (spare.size() < spare.capacity()) spare.push_back(std::move(task));
       }
     }
   };
@@ -194,6 +203,17 @@ class HostDevice final : public Device {
   }
   void deallocate_pinned(std::byte* memory, std::size_t bytes) noexcept override {
     if (memory != nullptr) unmap_pinned_memory(memory, bytes);
+  }
+
+  // The CPU reads a file in place faster than through a mapping; only the stand-in for a GPU takes part.
+  Status register_mapping(const std::byte* mapping, std::size_t bytes) override {
+    HEADRACE_TRY(usable());
+    HEADRACE_TRY(fault("dev_host.register_mapping"));
+    if (!staged_) return Device::register_mapping(mapping, bytes);
+    return add_registered_mapping(mapping, bytes);
+  }
+  void unregister_mapping(const std::byte* mapping, std::size_t bytes) noexcept override {
+    if (staged_) remove_registered_mapping(mapping, bytes);
   }
 
   Result<std::unique_ptr<Stream>> create_stream() override {

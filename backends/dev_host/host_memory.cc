@@ -2,12 +2,14 @@
 
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -64,6 +66,16 @@ struct Ledger {
 
 Ledger& ledger() {
   static Ledger* all = new Ledger;  // never destroyed: buffers may outlive static destructors
+  return *all;
+}
+
+struct Registered {
+  std::mutex mutex;
+  std::map<const std::byte*, std::size_t> ranges;  // guarded by mutex; disjoint, by first byte
+};
+
+Registered& registered() {
+  static Registered* all = new Registered;  // never destroyed: streams may outlive static destructors
   return *all;
 }
 
@@ -205,6 +217,50 @@ bool unmap_pinned_memory(std::byte* memory, std::size_t bytes) noexcept {
   }
   munmap(gone.base, gone.mapped_bytes);
   return true;
+}
+
+Status add_registered_mapping(const std::byte* mapping, std::size_t bytes) {
+  // Asked for once here, so that a sandbox that forbids the call refuses the mapping and not a copy from it.
+  std::byte probe{};
+  iovec to{&probe, 1}, from{const_cast<std::byte*>(mapping), 1};
+  if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != 1) {
+    const int error = errno;
+    return Status(error == EFAULT ? Code::kIo : Code::kUnsupported, Layer::kDevice,
+                  "the kernel does not copy from this file mapping")
+        .with_errno(error);
+  }
+  try {
+    std::lock_guard lock(registered().mutex);
+    registered().ranges[mapping] = bytes;
+    return {};
+  } catch (...) {
+    return Status::out_of_memory();
+  }
+}
+
+void remove_registered_mapping(const std::byte* mapping, std::size_t) noexcept {
+  std::lock_guard lock(registered().mutex);
+  registered().ranges.erase(mapping);
+}
+
+bool is_registered_mapping(const std::byte* address) noexcept {
+  std::lock_guard lock(registered().mutex);
+  auto after = registered().ranges.upper_bound(address);
+  if (after == registered().ranges.begin()) return false;
+  --after;
+  return address < after->first + after->second;
+}
+
+void copy_from_mapping(std::byte* dst, const std::byte* src, std::size_t bytes) noexcept {
+  while (bytes > 0) {
+    iovec to{dst, bytes}, from{const_cast<std::byte*>(src), bytes};
+    const ssize_t got = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return;
+    dst += got;
+    src += got;
+    bytes -= static_cast<std::size_t>(got);
+  }
 }
 
 int current_numa_node() noexcept {

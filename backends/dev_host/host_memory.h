@@ -33,6 +33,13 @@ bool unmap_device_memory(std::byte* memory, std::size_t bytes) noexcept;
 Result<std::byte*> map_pinned_memory(std::size_t bytes, int numa_node);
 bool unmap_pinned_memory(std::byte* memory, std::size_t bytes) noexcept;
 
+// Ranges of file mappings that a staged device reads, as a GPU reads registered ones. The kernel does the copying: a
+// page that has gone leaves the destination as it was instead of raising SIGBUS.
+Status add_registered_mapping(const std::byte* mapping, std::size_t bytes);
+void remove_registered_mapping(const std::byte* mapping, std::size_t bytes) noexcept;
+bool is_registered_mapping(const std::byte* address) noexcept;
+void copy_from_mapping(std::byte* dst, const std::byte* src, std::size_t bytes) noexcept;
+
 // NUMA node of the calling thread where the machine has several, else -1.
 int current_numa_node() noexcept;
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <thread>
 
 namespace headrace::base {
 namespace {
@@ -16,6 +17,8 @@ std::atomic<bool> g_armed{false};
 FaultPlan g_plan;                                      // guarded by g_mutex
 std::map<std::string, Counter, std::less<>> g_counts;  // guarded by g_mutex
 std::uint64_t g_star_hits = 0;
+std::atomic<std::int64_t> g_delay_us{0};
+std::string g_delayed_point;  // guarded by g_mutex
 
 }  // namespace
 
@@ -66,6 +69,22 @@ std::int64_t fault_point(const char* name, std::int64_t result) noexcept {
   } catch (...) {
   }
   return result;
+}
+
+void arm_delay(const std::string& point, std::chrono::microseconds delay) {
+  std::lock_guard lock(g_mutex);
+  g_delayed_point = point;
+  g_delay_us = delay.count();
+}
+
+void delay_point(const char* name) noexcept {
+  const std::int64_t delay_us = g_delay_us.load(std::memory_order_relaxed);
+  if (delay_us == 0) return;
+  {
+    std::lock_guard lock(g_mutex);
+    if (g_delayed_point != name) return;
+  }
+  std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
 }
 
 }  // namespace headrace::base

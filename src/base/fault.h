@@ -1,11 +1,14 @@
-// Fault points: named places where a test can make a system call or an allocation fail.
+// Fault points: named places where a test can make a system call or an allocation fail. Delay points: where it can make
+// a stage slow.
 //
 // A point is declared by using it: HEADRACE_FAULT("io_threads.pread", result) evaluates to `result`, or to what the
 // armed plan says. Without HEADRACE_FAULT_POINTS the macro is its second argument and the machinery is not compiled.
+// HEADRACE_DELAY("transfer.decode") sleeps for as long as was armed for it, and is nothing without fault points.
 //
 // Threads: points may be hit from any thread; arm and disarm only while no request is in flight.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -44,10 +47,16 @@ std::vector<FaultCount> fault_counts();
 // `result` is what the real call gave, or would give if it is only about to be made.
 std::int64_t fault_point(const char* name, std::int64_t result) noexcept;
 
+// Every hit of `point` takes this much longer, until armed for another point or with zero. Not counted as faults are.
+void arm_delay(const std::string& point, std::chrono::microseconds delay);
+void delay_point(const char* name) noexcept;
+
 }  // namespace headrace::base
 
 #ifdef HEADRACE_FAULT_POINTS
 #define HEADRACE_FAULT(name, result) ::headrace::base::fault_point(name, result)
+#define HEADRACE_DELAY(name) ::headrace::base::delay_point(name)
 #else
 #define HEADRACE_FAULT(name, result) static_cast<std::int64_t>(result)
+#define HEADRACE_DELAY(name) static_cast<void>(0)
 #endif

@@ -61,16 +61,22 @@ CachedRead read_cached(int fd, std::byte* buffer, std::uint64_t length, std::uin
   return CachedRead::kDone;
 }
 
-Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
-  static const std::uint64_t page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+std::optional<std::uint64_t> cached_pages(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
   CachestatRange range{offset, length};
   Cachestat stat{};
   std::int64_t result = ::syscall(kCachestat, fd, &range, &stat, 0u);
   if (result < 0) result = -errno;
   result = HEADRACE_FAULT("base.cachestat", result);
-  if (result < 0) return Residency::kUnknown;
+  if (result < 0) return std::nullopt;
+  return stat.cached;
+}
+
+Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
+  static const std::uint64_t page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const auto cached = cached_pages(fd, offset, length);
+  if (!cached.has_value()) return Residency::kUnknown;
   const std::uint64_t pages = (offset + length + page - 1) / page - offset / page;
-  return stat.cached >= pages ? Residency::kAll : Residency::kNotAll;
+  return *cached >= pages ? Residency::kAll : Residency::kNotAll;
 }
 
 Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace headrace::base {
@@ -22,6 +23,8 @@ CachedRead read_cached(int fd, std::byte* buffer, std::uint64_t length, std::uin
 // (Linux 6.5) or refuses it to a reader who may not write the file.
 enum class Residency : std::uint8_t { kAll, kNotAll, kUnknown };
 Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
+// How many pages of it; nullopt for kUnknown.
+std::optional<std::uint64_t> cached_pages(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
 
 // All of `out` or a failure: kShort where the file ends first, kIo with errno.
 Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace headrace::base {
 
@@ -25,5 +26,8 @@ class PageBuffer {
 
 // CPUs this process may run on, at least 1.
 unsigned usable_cpus() noexcept;
+
+// Memory this process may use: of the machine, or of its control group where that is less.
+std::uint64_t memory_limit_bytes() noexcept;
 
 }  // namespace headrace::base

@@ -56,6 +56,13 @@ class Device {
       std::size_t bytes) = 0;  // host memory the device can copy from, page aligned
   virtual void deallocate_pinned(std::byte* memory, std::size_t bytes) noexcept = 0;
 
+  // Lets copy_to_device() take its sources out of a read-only shared mapping of files, page aligned, without the CPU
+  // touching it. The pages stay in memory until unregistered, also when a file is cut short meanwhile. kUnsupported
+  // where the device cannot; kResourceExhausted or kIo where this range cannot be (limits, pages that no longer exist).
+  virtual Status register_mapping(const std::byte* mapping, std::size_t bytes);
+  // REQUIRES: registered with these arguments, and no copy from it is under way.
+  virtual void unregister_mapping(const std::byte* mapping, std::size_t bytes) noexcept;
+
   virtual Result<std::unique_ptr<Stream>> create_stream() = 0;
   virtual Result<std::unique_ptr<Event>> create_event() = 0;
   // Orders later work on `stream` after what is queued now on the caller's own stream (a cudaStream_t; null = default).
@@ -77,6 +84,10 @@ class Device {
 };
 
 inline Status Device::make_native_wait(Event& event, void*) { return synchronize(event); }
+inline Status Device::register_mapping(const std::byte*, std::size_t) {
+  return Status(Code::kUnsupported, Layer::kDevice, "this device cannot read the page cache itself");
+}
+inline void Device::unregister_mapping(const std::byte*, std::size_t) noexcept {}
 
 // One row of the table of device back ends compiled in or loadable (generated from backends/).
 struct DeviceRow {

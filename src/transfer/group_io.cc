@@ -2,17 +2,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/clock.h"
+#include "base/fault.h"
 #include "base/file_read.h"
 #include "transfer/operation.h"
 
 namespace headrace::transfer {
-namespace {
-
-double seconds_since(std::uint64_t start_ns) { return static_cast<double>(base::now_ns() - start_ns) * 1e-9; }
-
-}  // namespace
-
 void ReadOperation::describe(const Group& group, const Task& task, Lane& lane) const {
   if (lane.described == &task) return;
   plan_->describe(group, task, lane.detail);
@@ -53,9 +47,9 @@ ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_
   const Task& task = wave.tasks.tasks[group.first_task];
   describe(group, task, lane);
   store::Object& object = wave.objects[group_index];
-  const std::uint64_t start = base::now_ns();
+  trace::Timer timer(trace::Stage::kOpen);
   Status status = plan_->store().open(lane.detail.key, object);
-  lane.stats.open_seconds += seconds_since(start);
+  lane.stats.open_seconds += timer.stop();
   if (status.code() == Code::kNotFound) {
     fill_task(wave, group, group.first_task, lane);
     return GroupResult::kDone;
@@ -118,11 +112,13 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
     fail_group(wave, group_index, lane, Status::out_of_memory());
     return GroupResult::kDone;
   }
-  const std::uint64_t start = base::now_ns();
+  trace::Timer timer(trace::Stage::kRead);
+  HEADRACE_DELAY("transfer.read");
   std::uint64_t moved = 0;
   int error = 0;
   const base::CachedRead outcome = base::read_cached(object.fd, target, length, offset, moved, error);
-  lane.stats.read_seconds += seconds_since(start);
+  timer.set_bytes(moved);
+  lane.stats.read_seconds += timer.stop();
   switch (outcome) {
     case base::CachedRead::kNotCached:
       // The attempt has started read-ahead: taking the pages as they come beats asking the disk a second time.
@@ -187,7 +183,7 @@ void ReadOperation::post_cold(Wave& wave, Lane& lane) {
 
 // False, or an exception: nothing was handed over.
 bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
-  const std::uint64_t start = base::now_ns();
+  trace::Timer timer(trace::Stage::kOpen);
   Result<IoService*> service = resources_.io();
   if (!service.ok()) {
     for (const std::uint32_t index : lane.cold) fail_group(wave, index, lane, service.status());
@@ -225,7 +221,7 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
     if (ready_jobs_.capacity() < most) ready_jobs_.reserve(2 * most);
     jobs_in_flight_ += count;
   }
-  lane.stats.open_seconds += seconds_since(start);
+  lane.stats.open_seconds += timer.stop();
   try {
     (*service)->submit({jobs, count});
   } catch (const std::bad_alloc&) {
@@ -265,7 +261,10 @@ void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, const st
       }
       if (staged_) {
         std::byte* target = staged_target(wave, i);
-        if (target != encoded && length > 0) std::memcpy(target, encoded, static_cast<std::size_t>(length));
+        if (target != encoded && length > 0) {
+          trace::Span span(trace::Stage::kAssemble, length);
+          std::memcpy(target, encoded, static_cast<std::size_t>(length));
+        }
         encoded = target;
       }
       place_task(wave, i, encoded, skipped, lane);
@@ -290,10 +289,11 @@ void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, const st
       fail_task(wave, group, task, lane, Status::out_of_memory());
       continue;
     }
-    const std::uint64_t start = base::now_ns();
+    trace::Timer timer(trace::Stage::kDecode, chain.decoded_bytes());
+    HEADRACE_DELAY("transfer.decode");
     Status status = chain.decode({encoded, static_cast<std::size_t>(length)},
                                  {target, static_cast<std::size_t>(chain.decoded_bytes())}, lane.workspace);
-    lane.stats.decode_seconds += seconds_since(start);
+    lane.stats.decode_seconds += timer.stop();
     if (!status.ok()) {
       if (!whole_object) status = std::move(status).with_range(task.offset, task.length);
       fail_task(wave, group, task, lane, std::move(status));
@@ -319,9 +319,10 @@ void ReadOperation::place_task(Wave& wave, std::uint32_t task_index, const std::
     return;
   }
   if (box.src == box.dst) return;  // decoded or read in place
-  const std::uint64_t start = base::now_ns();
+  trace::Timer timer(trace::Stage::kAssemble, box.element_count() * op.element_bytes);
+  HEADRACE_DELAY("transfer.assemble");
   device::copy_box(box, op, plan_->fill_element());
-  lane.stats.assemble_seconds += seconds_since(start);
+  lane.stats.assemble_seconds += timer.stop();
 }
 
 void ReadOperation::fill_task(Wave& wave, const Group& group, std::uint32_t task_index, Lane& lane) {
@@ -337,9 +338,9 @@ void ReadOperation::fill_task(Wave& wave, const Group& group, std::uint32_t task
     wave.boxes[task_index] = box;
     return;
   }
-  const std::uint64_t start = base::now_ns();
+  trace::Timer timer(trace::Stage::kAssemble, box.element_count() * plan_->element_op().element_bytes);
   device::copy_box(box, plan_->element_op(), plan_->fill_element());
-  lane.stats.assemble_seconds += seconds_since(start);
+  lane.stats.assemble_seconds += timer.stop();
 }
 
 void ReadOperation::fail_task(Wave& wave, const Group& group, const Task& task, Lane& lane, Status status) {

@@ -8,60 +8,16 @@
 #include <vector>
 
 #include "base/direct_align.h"
+#include "base/fault.h"
 #include "base/page_buffer.h"
+#include "base/trace.h"
 #include "io/request_queue.h"
+#include "transfer/slab_map.h"
 
 namespace headrace::transfer {
 namespace {
 
-constexpr std::uint64_t kSlotAlignment = 4096;
-
 constexpr std::size_t kMaxBatch = 256;  // requests started, completions taken at a time
-
-// First-fit allocation in the slab. Slots are large and few, so a sorted list of free extents does. It has room for as
-// many as there can be: neither call allocates.
-class SlabMap {
- public:
-  explicit SlabMap(std::uint64_t bytes) {
-    free_.reserve(static_cast<std::size_t>(bytes / kSlotAlignment / 2 + 2));
-    free_.push_back({0, bytes});
-  }
-  bool allocate(std::uint64_t bytes, std::uint64_t& at) noexcept {
-    for (auto it = free_.begin(); it != free_.end(); ++it) {
-      if (it->bytes < bytes) continue;
-      at = it->at;
-      it->at += bytes;
-      it->bytes -= bytes;
-      if (it->bytes == 0) free_.erase(it);
-      return true;
-    }
-    return false;
-  }
-  void release(std::uint64_t at, std::uint64_t bytes) noexcept {
-    auto next = std::lower_bound(free_.begin(), free_.end(), at,
-                                 [](const Extent& extent, std::uint64_t position) { return extent.at < position; });
-    const bool joins_next = next != free_.end() && at + bytes == next->at;
-    if (next != free_.begin()) {
-      if (auto before = std::prev(next); before->at + before->bytes == at) {
-        before->bytes += bytes + (joins_next ? next->bytes : 0);
-        if (joins_next) free_.erase(next);
-        return;
-      }
-    }
-    if (joins_next) {
-      next->at = at;
-      next->bytes += bytes;
-    } else {
-      free_.insert(next, {at, bytes});
-    }
-  }
-
- private:
-  struct Extent {
-    std::uint64_t at, bytes;
-  };
-  std::vector<Extent> free_;  // by position
-};
 
 }  // namespace
 
@@ -105,7 +61,7 @@ bool IoService::Impl::place(IoJob& job) {
   job.alignment = job.direct ? base::direct_alignment(job.fd).offset_bytes : 1;
   const base::WidenedRange range = base::widen(job.offset, job.length, job.alignment);
   job.aligned_offset = range.offset_bytes;
-  const std::uint64_t bytes = base::align_up(range.length_bytes, kSlotAlignment);
+  const std::uint64_t bytes = base::align_up(range.length_bytes, SlabMap::kUnit);
   std::uint64_t at = 0;
   job.dedicated = bytes > slab_size;
   if (!job.dedicated) {
@@ -123,6 +79,7 @@ bool IoService::Impl::place(IoJob& job) {
 // Jobs that cannot be started are added to `done`.
 void IoService::Impl::start_jobs() {
   requests.clear();
+  const std::uint64_t start_ns = trace::recording() ? base::now_ns() : 0;
   {
     std::lock_guard lock(mutex);
     while (next_waiting < waiting.size() && requests.size() + done.size() < kMaxBatch) {
@@ -134,6 +91,7 @@ void IoService::Impl::start_jobs() {
         done.push_back(&job);
         continue;
       }
+      job.start_ns = start_ns;
       io::IoRequest request;
       request.fd = job.fd;
       request.offset_bytes = job.aligned_offset;
@@ -165,6 +123,7 @@ void IoService::Impl::start_jobs() {
 }
 
 void IoService::Impl::run() {
+  trace::name_thread("I/O");
   const std::span<std::byte> whole{slab.data(), static_cast<std::size_t>(slab_size)};
   try {
     (void)engine->register_buffers({&whole, 1});
@@ -180,11 +139,16 @@ void IoService::Impl::run() {
     }
     const std::size_t count = queue->wait(completions, std::chrono::milliseconds(500));
     done.clear();
+    if (count > 0) HEADRACE_DELAY("transfer.engine_read");
+    const std::uint64_t end_ns = count > 0 && trace::recording() ? base::now_ns() : 0;
     for (std::size_t i = 0; i < count; ++i) {
       IoJob& job = *reinterpret_cast<IoJob*>(completions[i].tag);
       job.read_bytes = completions[i].bytes;
       job.status = std::move(completions[i].status);
       job.data = job.slot + (job.offset - job.aligned_offset);
+      if (job.start_ns != 0 && end_ns != 0) {
+        trace::record(trace::Stage::kRead, job.start_ns, end_ns, job.read_bytes, trace::LaneKind::kIo);
+      }
       done.push_back(&job);
     }
     if (!done.empty()) report();

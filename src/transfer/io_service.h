@@ -46,6 +46,7 @@ struct IoJob {
   std::uint64_t slot_bytes = 0;
   std::uint64_t aligned_offset = 0;
   std::uint32_t alignment = 1;
+  std::uint64_t start_ns = 0;  // recording only
   bool dedicated = false;
 };
 

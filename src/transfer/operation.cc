@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/fault.h"
 
 namespace headrace::transfer {
 namespace {
@@ -186,6 +187,7 @@ void ReadOperation::release_lane(Lane* lane) {
 }
 
 Workload::Progress ReadOperation::work() {
+  trace::came_back(start_ns_);
   Lane* lane = acquire_lane();
   if (lane == nullptr) return done() ? Progress::kFinished : Progress::kIdle;
   bool finished = false;
@@ -193,6 +195,7 @@ Workload::Progress ReadOperation::work() {
     for (;;) {
       const Claim next = claim(*lane);
       if (next.kind == ClaimKind::kFinished) finished = true;
+      if (next.kind == ClaimKind::kNone) trace::left_waiting(next.waits_for, start_ns_);
       if (next.kind == ClaimKind::kNone || next.kind == ClaimKind::kFinished) break;
       switch (next.kind) {
         case ClaimKind::kFill:
@@ -231,6 +234,7 @@ ReadOperation::Claim ReadOperation::claim(Lane& lane) {
 
 ReadOperation::Claim ReadOperation::claim_locked(Lane& lane) {
   if (ending_) return {ClaimKind::kFinished};
+  if (staged_ && trace::recording()) notice_copies_locked();
   const auto lanes = static_cast<std::uint32_t>(lanes_.size());
   if (!ready_jobs_.empty()) {
     const std::size_t take = std::clamp<std::size_t>(ready_jobs_.size() / (2 * lanes), 1, kMaxGroupsPerClaim);
@@ -262,14 +266,34 @@ ReadOperation::Claim ReadOperation::claim_locked(Lane& lane) {
     for (auto& wave : waves_) {
       if (wave->state != WaveState::kDraining) continue;
       draining_ = true;
+      wave->being_drained = true;
       return {ClaimKind::kDrain, wave.get()};
     }
   }
-  return {ClaimKind::kNone};
+  return {ClaimKind::kNone, nullptr, 0, 0, waits_for_locked()};
+}
+
+// For the trace: what a worker without work waits for is what most of the waves wait for.
+trace::Stage ReadOperation::waits_for_locked() const {
+  std::size_t in_copy = 0;
+  for (const auto& wave : waves_) in_copy += wave->state == WaveState::kDraining ? 1 : 0;
+  if (in_copy > 0 && 2 * in_copy >= waves_.size()) return trace::Stage::kCopy;
+  if (jobs_in_flight_ > 0) return trace::Stage::kRead;
+  if (filling_) return trace::Stage::kPlan;
+  return in_copy > 0 ? trace::Stage::kCopy : trace::Stage::kWait;  // kWait: the last groups, with other workers
+}
+
+// For the trace: a copy that has ended is otherwise seen only when a worker has nothing better to do than wait for it.
+void ReadOperation::notice_copies_locked() {
+  for (auto& wave : waves_) {
+    if (wave->state != WaveState::kDraining || wave->being_drained || wave->copied_ns != 0 || !wave->slot) continue;
+    if (Result<bool> done = device_->query(*wave->slot->event); done.ok() && *done) wave->copied_ns = base::now_ns();
+  }
 }
 
 void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
-  const std::uint64_t start = base::now_ns();
+  trace::Timer timer(trace::Stage::kPlan);
+  HEADRACE_DELAY("transfer.plan");
   wave.tasks.clear();
   Result<bool> more(Status::out_of_memory());
   try {
@@ -284,7 +308,7 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
   } catch (const std::bad_alloc&) {
     more = Status::out_of_memory();
   }
-  lane.stats.plan_seconds += seconds_since(start);
+  lane.stats.plan_seconds += timer.stop();
   {
     std::lock_guard lock(mutex_);
     filling_ = false;
@@ -398,7 +422,8 @@ void ReadOperation::finish_groups(Wave& wave, std::uint32_t count, Lane& lane) {
 
 // Moves the wave's slab to the device and its chunks to their places: one copy call, at most one assemble call.
 Status ReadOperation::launch_wave(Wave& wave, Lane& lane) {
-  const std::uint64_t start = base::now_ns();
+  trace::Timer timer(trace::Stage::kAssemble);
+  const std::uint64_t bus_bytes_before = lane.stats.bus_bytes;
   const device::ElementOp& op = plan_->element_op();
   bool scattered = op.swap_width > 1;
   std::size_t count = wave.tasks.tasks.size();
@@ -416,7 +441,10 @@ Status ReadOperation::launch_wave(Wave& wave, Lane& lane) {
     status = Status::out_of_memory();
   }
   Status recorded = device_->record(*wave.slot->event, *wave.slot->stream);
-  lane.stats.assemble_seconds += seconds_since(start);
+  wave.bus_bytes = lane.stats.bus_bytes - bus_bytes_before;
+  wave.launched_ns = timer.start_ns();
+  wave.copied_ns = 0;
+  lane.stats.assemble_seconds += timer.stop();
   // Without the event nothing tells when the device is through; freeing its memory waits for that.
   if (!recorded.ok()) wave.slot.reset();
   return status.ok() ? recorded : status;
@@ -468,12 +496,20 @@ Status ReadOperation::queue_wave(Wave& wave, bool scattered, Lane& lane) {
 void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
   const std::uint64_t start = base::now_ns();
   Status status;
-  if (wave.slot != nullptr) status = device_->synchronize(*wave.slot->event);
+  {
+    trace::Span wait(trace::WaitFor{trace::Stage::kCopy});
+    if (wave.slot != nullptr) status = device_->synchronize(*wave.slot->event);
+  }
   if (!status.ok()) wave.slot.reset();
+  if (trace::recording()) {
+    trace::record(trace::Stage::kCopy, wave.launched_ns, wave.copied_ns != 0 ? wave.copied_ns : base::now_ns(),
+                  wave.bus_bytes, trace::LaneKind::kDevice);
+  }
   lane.stats.copy_seconds += seconds_since(start);
   {
     std::lock_guard lock(mutex_);
     draining_ = false;
+    wave.being_drained = false;
     release_wave_locked(wave);
     if (!status.ok()) stop_locked(std::move(status));
   }

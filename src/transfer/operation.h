@@ -23,6 +23,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/trace.h"
 #include "device/device.h"
 #include "transfer/io_service.h"
 #include "transfer/lane.h"
@@ -68,12 +69,16 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
     std::vector<device::Box> boxes;  // one per task; rank -1: nothing to place
     std::vector<device::Piece> pieces;
     bool drained_once = false;
+    bool being_drained = false;                    // guarded by mutex_
+    std::uint64_t bus_bytes = 0;                   // of its copy
+    std::uint64_t launched_ns = 0, copied_ns = 0;  // recording only; copied_ns 0: not seen to have ended
   };
   enum class ClaimKind : std::uint8_t { kNone, kFinished, kFill, kGroups, kJobs, kDrain };
   struct Claim {
     ClaimKind kind = ClaimKind::kNone;
     Wave* wave = nullptr;
     std::uint32_t begin = 0, end = 0;
+    trace::Stage waits_for = trace::Stage::kWait;  // of kNone: what has to go on before there is something to do
   };
 
   ReadOperation(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device,
@@ -81,6 +86,8 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   Status prepare();
   Claim claim(Lane& lane);
   Claim claim_locked(Lane& lane);
+  trace::Stage waits_for_locked() const;
+  void notice_copies_locked();
   void fill_wave(Wave& wave, Lane& lane);
   void run_groups(Wave& wave, std::uint32_t begin, std::uint32_t end, Lane& lane);
   void run_jobs(Lane& lane);

@@ -32,6 +32,10 @@ Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& optio
   std::shared_ptr<Resources> resources(new Resources(options));
   resources->threads_ = options.threads != 0 ? options.threads : base::usable_cpus();
   resources->fork_generation_ = base::fork_generation();
+  // A quarter of the memory: registered pages cannot be reclaimed.
+  const std::uint64_t mapped_budget =
+      options.mapped_budget_bytes != 0 ? options.mapped_budget_bytes : base::memory_limit_bytes() / 4;
+  resources->mapped_ = std::make_unique<MappedCache>(mapped_budget);
   // An engine that was asked for by name must work; "auto" is settled at the first read that needs one.
   if (options.engine != "auto") {
     HEADRACE_TRY_ASSIGN(auto* service, resources->io());
@@ -46,6 +50,7 @@ Resources::~Resources() {
   // In a forked child the threads do not exist: joining them would hang, and their locks may be held for ever.
   (void)pool_.release();
   (void)io_.release();
+  MappedCache::abandon(std::move(mapped_));
 }
 
 Status Resources::check_usable() const {

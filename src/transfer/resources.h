@@ -15,6 +15,7 @@
 
 #include "transfer/io_service.h"
 #include "transfer/lane.h"
+#include "transfer/mapped_cache.h"
 #include "transfer/staging.h"
 #include "transfer/worker_pool.h"
 
@@ -29,6 +30,7 @@ class Resources {
   unsigned threads() const noexcept { return threads_; }
   WorkerPool& pool() noexcept { return *pool_; }
   StagingPool& staging() noexcept { return staging_; }
+  MappedCache& mapped() noexcept { return *mapped_; }
 
   // Starts the service at its first use.
   Result<IoService*> io();
@@ -48,6 +50,7 @@ class Resources {
   std::vector<std::unique_ptr<LaneMemory>> lane_memory_;  // guarded by mutex_
   std::unique_ptr<IoService> io_;                         // guarded by mutex_
   StagingPool staging_;
+  std::unique_ptr<MappedCache> mapped_;
   std::unique_ptr<WorkerPool> pool_;
 };
 

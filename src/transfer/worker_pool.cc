@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <system_error>
 
+#include "base/trace.h"
+
 namespace headrace::transfer {
 
 // Shared with the threads, so that a worker which lets go of the last owner of the pool can end in peace.
@@ -80,6 +82,7 @@ void WorkerPool::wait(std::uint64_t seen) {
 }
 
 void WorkerPool::run(State& state) {
+  trace::name_thread("worker");
   std::size_t turn = 0;  // workloads take turns at being looked at first
   for (;;) {
     std::uint64_t seen = 0;

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/checked.h"
+#include "base/trace.h"
 #include "transfer/context_impl.h"
 #include "transfer/operation.h"
 #include "zarr/array_impl.h"
@@ -161,6 +162,7 @@ Result<std::shared_ptr<transfer::ReadOperation>> make_operation(const std::share
                                                                 const Device& device, const ReadOptions& options) {
   const auto& resources = array->store.context().impl()->resources;
   HEADRACE_TRY(resources->check_usable());
+  trace::Span span(trace::Stage::kPlan);
   HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, resolve_selection(selection, array->metadata.shape));
   TensorView target = tensor;
   HEADRACE_TRY(check_tensor(resolved, array->metadata.dtype, target));

@@ -1,4 +1,5 @@
 #include "base/file_read.h"
+#include "base/trace.h"
 #include "zarr/array_impl.h"
 
 namespace headrace::zarr {
@@ -49,6 +50,7 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
   } else {
     copy.resize(length);
     // Index reads are small and precede everything else of their shard, so they are made where they are needed.
+    trace::Span span(trace::Stage::kRead, length);
     if (status = base::read_exactly(object.fd, *position, copy); !status.ok()) return std::move(status).with_key(key);
     encoded = copy;
   }

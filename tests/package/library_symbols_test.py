@@ -19,7 +19,7 @@ FORBIDDEN = re.compile(
 PUBLIC = re.compile(
     r"^(hr_\w+|(typeinfo for |typeinfo name for |vtable for )?headrace::"
     r"(Status|Stats|Result|Store|Array|ArrayInfo|Completion|Context|Device|Buffer|DataType|Node|"
-    r"code_name|layer_name|numeric_type|parse_selection|resolve_selection|list_nodes)\b.*)$")
+    r"code_name|layer_name|numeric_type|parse_selection|resolve_selection|list_nodes|trace)\b.*)$")
 
 
 def nm(*arguments):

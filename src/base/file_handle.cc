@@ -1,0 +1,202 @@
+#include "base/file_handle.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/fault.h"
+
+namespace headrace::base {
+namespace {
+
+// The kernel stamps files with its coarse clock, which advances every 1 to 10 ms.
+constexpr std::int64_t kSettleNs = 100'000'000;
+constexpr unsigned kMaxInterruptions = 100;
+constexpr std::uint64_t kMaxBytesPerCall = 0x7ffff000;  // Linux moves no more in one call
+
+std::int64_t to_ns(const timespec& time) { return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
+
+void fill(const struct stat& st, FileIdentity& out) {
+  out.device = st.st_dev;
+  out.inode = st.st_ino;
+  out.size_bytes = static_cast<std::uint64_t>(st.st_size);
+  out.modified_ns = to_ns(st.st_mtim);
+  out.changed_ns = to_ns(st.st_ctim);
+}
+
+// Magic numbers of statfs(2).
+bool is_network(long type) {
+  switch (static_cast<std::uint32_t>(type)) {
+    case 0x6969:      // NFS
+    case 0x0bd00bd0:  // Lustre
+    case 0x47504653:  // GPFS
+    case 0xff534d42:  // CIFS
+    case 0xfe534d42:  // SMB2
+    case 0x517b:      // SMB
+    case 0x65735546:  // FUSE: whatever is behind it
+    case 0x00c36400:  // Ceph
+    case 0x5346414f:  // AFS
+    case 0x01021997:  // 9P
+    case 0x19830326:  // BeeGFS
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_memory(long type) {
+  const auto magic = static_cast<std::uint32_t>(type);
+  return magic == 0x01021994 || magic == 0x858458f6 || magic == 0x958458f6;  // tmpfs, ramfs, hugetlbfs
+}
+
+Status open_failure(int error, const std::string& path, const OpenMode& mode) {
+  Code code = Code::kIo;
+  std::string message = std::string("cannot open the file for ") + (mode.write ? "writing" : "reading");
+  if (error == ENOENT || error == ENOTDIR) {
+    code = Code::kNotFound;
+    message = "no such file";
+  } else if (error == EACCES || error == EPERM || error == EROFS) {
+    code = Code::kPermission;
+  } else if (error == ENOSPC || error == EDQUOT || error == EMFILE || error == ENFILE) {
+    code = Code::kResourceExhausted;
+  } else if (error == EISDIR) {
+    code = Code::kInvalidArgument;
+    message = "this is a directory, not a file";
+  }
+  return Status(code, Layer::kBase, std::move(message)).with_key(path).with_errno(error);
+}
+
+}  // namespace
+
+bool identify(int fd, FileIdentity& out, int& error) noexcept {
+  struct stat st;
+  std::int64_t result = ::fstat(fd, &st) == 0 ? 0 : -errno;
+  result = HEADRACE_FAULT("base.fstat", result);
+  error = static_cast<int>(-result);
+  if (result < 0) return false;
+  fill(st, out);
+  return true;
+}
+
+bool identify(const char* path, FileIdentity& out, int& error) noexcept {
+  struct stat st;
+  std::int64_t result = ::stat(path, &st) == 0 ? 0 : -errno;
+  result = HEADRACE_FAULT("base.stat", result);
+  error = static_cast<int>(-result);
+  if (result < 0) return false;
+  fill(st, out);
+  return true;
+}
+
+bool recently_changed(const FileIdentity& identity) noexcept {
+  timespec now;
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return std::max(identity.modified_ns, identity.changed_ns) > to_ns(now) - kSettleNs;
+}
+
+Status FileHandle::open(std::string_view path, const OpenMode& mode, FileHandle& out) {
+  out.path_ = path;
+  if (path.empty() || path.find('\0') != std::string_view::npos) {
+    return Status(Code::kInvalidArgument, Layer::kBase, "a file name must not be empty or hold a NUL byte");
+  }
+  // O_NONBLOCK: a pipe put in a file's place must not make the open wait for a writer.
+  int flags = O_CLOEXEC | O_NONBLOCK | (mode.write ? O_RDWR : O_RDONLY);
+  if (mode.write && mode.create) flags |= O_CREAT;
+  if (mode.write && mode.truncate) flags |= O_TRUNC;
+  std::int64_t fd = HEADRACE_FAULT("base.open", 0);
+  if (fd == 0) {
+    fd = ::open(out.path_.c_str(), flags, 0666);
+    if (fd < 0) fd = -errno;
+  }
+  if (fd < 0) return open_failure(static_cast<int>(-fd), out.path_, mode);
+  out.fd_ = static_cast<int>(fd);
+  out.writable_ = mode.write;
+  struct stat st;
+  if (::fstat(out.fd_, &st) != 0) return open_failure(errno, out.path_, mode);
+  out.regular_ = S_ISREG(st.st_mode);
+  if (!out.regular_ && !S_ISBLK(st.st_mode)) {
+    return Status(Code::kInvalidArgument, Layer::kBase, "neither a regular file nor a block device")
+        .with_key(out.path_);
+  }
+  struct statfs fs;
+  if (::fstatfs(out.fd_, &fs) == 0) {
+    out.on_network_ = is_network(fs.f_type);
+    out.in_memory_ = is_memory(fs.f_type) && out.regular_;
+  }
+  return {};
+}
+
+FileHandle::~FileHandle() {
+  if (fd_ >= 0) ::close(fd_);
+  if (const int direct = direct_fd_.load(std::memory_order_relaxed); direct >= 0) ::close(direct);
+}
+
+int FileHandle::direct_fd() noexcept {
+  int direct = direct_fd_.load(std::memory_order_acquire);
+  if (direct != kNotTried) return direct;
+  std::lock_guard lock(direct_mutex_);
+  direct = direct_fd_.load(std::memory_order_relaxed);
+  if (direct != kNotTried) return direct;
+  direct = -1;
+  if (!in_memory_) {
+    // The descriptor's own link in /proc names the file even where its path has been given to another.
+    char link[48];
+    std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd_);
+    direct = ::open(link, (writable_ ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC);
+    if (direct < 0) direct = -1;
+  }
+  if (direct >= 0) alignment_ = base::direct_alignment(direct);
+  direct_fd_.store(direct, std::memory_order_release);
+  return direct;
+}
+
+Status FileHandle::size(std::uint64_t& bytes) const {
+  const off_t end = ::lseek(fd_, 0, SEEK_END);
+  if (end < 0)
+    return Status(Code::kIo, Layer::kBase, "cannot ask for the file's size").with_key(path_).with_errno(errno);
+  bytes = static_cast<std::uint64_t>(end);
+  return {};
+}
+
+Status FileHandle::sync() const {
+  std::int64_t result = ::fsync(fd_) == 0 ? 0 : -errno;
+  result = HEADRACE_FAULT("base.fsync", result);
+  if (result == 0) return {};
+  const int error = static_cast<int>(-result);
+  const Code code = error == ENOSPC || error == EDQUOT ? Code::kResourceExhausted : Code::kIo;
+  return Status(code, Layer::kBase, "fsync failed: what was written may not be on the disk")
+      .with_key(path_)
+      .with_errno(error);
+}
+
+Status write_exactly(int fd, std::uint64_t offset, const std::byte* data, std::uint64_t bytes,
+                     std::uint64_t& system_calls) {
+  std::uint64_t moved = 0;
+  unsigned interrupted = 0;
+  while (moved < bytes) {
+    const auto n = static_cast<std::size_t>(std::min(bytes - moved, kMaxBytesPerCall));
+    ++system_calls;
+    std::int64_t put = ::pwrite(fd, data + moved, n, static_cast<off_t>(offset + moved));
+    if (put < 0) put = -errno;
+    put = HEADRACE_FAULT("base.pwrite", put);
+    if (put > 0) {
+      moved += static_cast<std::uint64_t>(put);
+      continue;
+    }
+    if ((put == -EINTR || put == -EAGAIN) && ++interrupted <= kMaxInterruptions) continue;
+    const int error = put == 0 ? EIO : static_cast<int>(-put);
+    const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+    return Status(full ? Code::kResourceExhausted : Code::kIo, Layer::kBase,
+                  full ? "no room to write: free some space or write elsewhere" : "cannot write")
+        .with_range(offset, bytes)
+        .with_errno(error);
+  }
+  return {};
+}
+
+}  // namespace headrace::base

@@ -1,0 +1,76 @@
+// FileHandle: a regular file or block device opened by path, and what the choice of a path needs to know of it.
+//
+// Threads: every call from any thread.
+// Owns:    its descriptors, closed on destruction.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "base/direct_align.h"
+
+namespace headrace::base {
+
+// Two equal identities mean the same bytes, but for changes within the resolution of the file system's clock.
+struct FileIdentity {
+  std::uint64_t device = 0, inode = 0;
+  std::uint64_t size_bytes = 0;
+  std::int64_t modified_ns = 0, changed_ns = 0;
+  bool operator==(const FileIdentity&) const = default;
+};
+
+// No descriptor or path: errno in `error`, false.
+bool identify(int fd, FileIdentity& out, int& error) noexcept;
+bool identify(const char* path, FileIdentity& out, int& error) noexcept;
+// Changed so recently, by the system's clock, that another change might not show in its identity.
+bool recently_changed(const FileIdentity& identity) noexcept;
+
+struct OpenMode {
+  bool write = false, create = false, truncate = false;
+};
+
+class FileHandle {
+ public:
+  // kNotFound, kPermission, kInvalidArgument for what is neither a regular file nor a block device, else kIo.
+  static Status open(std::string_view path, const OpenMode& mode, FileHandle& out);
+  FileHandle() = default;
+  FileHandle(const FileHandle&) = delete;
+  FileHandle& operator=(const FileHandle&) = delete;
+  ~FileHandle();
+
+  const std::string& path() const noexcept { return path_; }
+  int fd() const noexcept { return fd_; }
+  bool writable() const noexcept { return writable_; }
+  bool on_network() const noexcept { return on_network_; }
+  bool in_memory() const noexcept { return in_memory_; }  // tmpfs: its pages are always there
+  bool is_regular() const noexcept { return regular_; }
+
+  // A descriptor of the same file past the page cache, opened at the first call; -1 where the file system refuses.
+  int direct_fd() noexcept;
+  const DirectAlignment& direct_alignment() const noexcept { return alignment_; }  // valid once direct_fd() >= 0
+
+  Status size(std::uint64_t& bytes) const;  // of a block device, too
+  Status sync() const;
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+  bool writable_ = false, on_network_ = false, in_memory_ = false, regular_ = true;
+  std::mutex direct_mutex_;
+  std::atomic<int> direct_fd_{kNotTried};  // written under direct_mutex_
+  DirectAlignment alignment_;              // written before direct_fd_
+  static constexpr int kNotTried = -2;
+};
+
+// All of `data` at `offset`, continuing short writes. kResourceExhausted for a full disk or quota, else kIo, with
+// errno.
+Status write_exactly(int fd, std::uint64_t offset, const std::byte* data, std::uint64_t bytes,
+                     std::uint64_t& system_calls);
+
+}  // namespace headrace::base

@@ -1,0 +1,221 @@
+#include "base/trace.h"
+
+#include <algorithm>
+#include <memory>
+#include <new>
+
+#include "base/range_sink.h"
+
+namespace headrace::trace {
+namespace {
+
+constexpr std::uint64_t kRingEvents = 65536;
+constexpr std::uint64_t kWords = 4;  // of an event
+
+// One thread's spans. Its thread writes, take() reads, and neither waits for the other: the words are atomics, and
+// `begun` tells the reader which of those that it has copied were being overwritten.
+//
+// Rings are never freed: a thread that ends leaves its ring to the next new one.
+struct Ring {
+  std::unique_ptr<std::atomic<std::uint64_t>[]> words { new std::atomic<std::uint64_t>[ kWords * kRingEvents ] };
+  std::atomic<std::uint64_t> begun{0}, done{0};  // events ever written
+  std::atomic<std::uint64_t> first{0};           // of the current recording
+  std::atomic<bool> taken{true};
+  std::atomic<const char*> name{nullptr};
+  std::uint32_t number = 0;
+  Ring* next = nullptr;
+};
+
+std::atomic<Ring*> g_rings{nullptr};
+std::atomic<std::uint32_t> g_ring_count{0};
+std::atomic<std::uint64_t> g_unrecorded{0};
+std::atomic<std::uint64_t> g_start_ns{0};
+std::atomic<const RangeSink*> g_sink{nullptr};
+
+struct ThreadState {
+  Ring* ring = nullptr;
+  const char* name = "thread";
+  // left_waiting()
+  std::uint64_t owner = 0;
+  Stage waits_for = Stage::kWait;
+  std::uint64_t left_ns = 0;
+
+  ~ThreadState() {
+    if (ring != nullptr) ring->taken.store(false, std::memory_order_release);
+  }
+};
+thread_local ThreadState t_state;
+
+Ring* take_ring(ThreadState& state) noexcept {
+  Ring* ring = g_rings.load(std::memory_order_acquire);
+  while (ring != nullptr && ring->taken.exchange(true, std::memory_order_acquire)) ring = ring->next;
+  if (ring == nullptr) {
+    try {
+      ring = new Ring;
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+    ring->number = g_ring_count.fetch_add(1, std::memory_order_relaxed) + 1;
+    ring->next = g_rings.load(std::memory_order_relaxed);
+    while (!g_rings.compare_exchange_weak(ring->next, ring, std::memory_order_release, std::memory_order_relaxed)) {
+    }
+  }
+  ring->name.store(state.name, std::memory_order_relaxed);
+  state.ring = ring;
+  return ring;
+}
+
+std::uint64_t pack(const Event& event, LaneKind lane) noexcept {
+  return static_cast<std::uint64_t>(event.stage) | static_cast<std::uint64_t>(event.waits_for) << 8 |
+         static_cast<std::uint64_t>(lane) << 16 | std::uint64_t{event.detail} << 32;
+}
+
+// Adds the ring's events of the current recording to `trace`.
+void collect(Ring& ring, std::uint64_t start_ns, Trace& trace, const std::uint32_t (&shared_lanes)[3]) {
+  const std::uint64_t done = ring.done.load(std::memory_order_acquire);
+  const std::uint64_t first = ring.first.load(std::memory_order_relaxed);
+  std::uint64_t from = std::max(first, done - std::min(done, kRingEvents));
+  const auto lane = static_cast<std::uint32_t>(trace.lanes.size());
+  const std::size_t before = trace.events.size();
+  bool used = false;
+  for (std::uint64_t i = from; i < done; ++i) {
+    const auto* words = &ring.words[(i % kRingEvents) * kWords];
+    Event event;
+    event.start_ns = std::max(words[0].load(std::memory_order_acquire), start_ns);
+    event.end_ns = std::max(words[1].load(std::memory_order_acquire), event.start_ns);
+    event.bytes = words[2].load(std::memory_order_acquire);
+    const std::uint64_t about = words[3].load(std::memory_order_acquire);
+    event.stage = static_cast<Stage>(about & 0xff);
+    event.waits_for = static_cast<Stage>(about >> 8 & 0xff);
+    const auto kind = static_cast<LaneKind>(about >> 16 & 0xff);
+    event.detail = static_cast<std::uint32_t>(about >> 32);
+    event.lane = kind == LaneKind::kThread ? lane : shared_lanes[static_cast<std::size_t>(kind)];
+    used = used || kind == LaneKind::kThread;
+    trace.events.push_back(event);
+  }
+  // A thread that was recording while stop() was called may have gone on by one event or more.
+  const std::uint64_t begun = ring.begun.load(std::memory_order_relaxed);
+  const std::uint64_t intact = begun - std::min(begun, kRingEvents);
+  if (intact > from) {
+    const auto torn = static_cast<std::ptrdiff_t>(std::min(intact, done) - from);
+    const auto at = trace.events.begin() + static_cast<std::ptrdiff_t>(before);
+    trace.events.erase(at, at + torn);
+    from = std::min(intact, done);
+  }
+  if (from > first) {
+    trace.lost_events += from - first;
+    // Spans are written as they end, so the oldest kept one tells from when on the thread's story is whole.
+    if (before < trace.events.size()) {
+      trace.complete_from_ns = std::max(trace.complete_from_ns, trace.events[before].end_ns);
+    }
+  }
+  if (used) {
+    const char* name = ring.name.load(std::memory_order_relaxed);
+    trace.lanes.push_back({LaneKind::kThread, std::string(name) + " " + std::to_string(ring.number)});
+  }
+}
+
+// Lanes of kinds that no event has are left out.
+void drop_unused_lanes(Trace& trace) {
+  std::vector<std::uint32_t> moved(trace.lanes.size(), 0);
+  for (const Event& event : trace.events) moved[event.lane] = 1;
+  std::vector<Lane> kept;
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    if (moved[i] == 0) continue;
+    moved[i] = static_cast<std::uint32_t>(kept.size());
+    kept.push_back(std::move(trace.lanes[i]));
+  }
+  for (Event& event : trace.events) event.lane = moved[event.lane];
+  trace.lanes = std::move(kept);
+}
+
+}  // namespace
+
+namespace detail {
+
+void append(const Event& event, LaneKind lane) noexcept {
+  ThreadState& state = t_state;
+  Ring* ring = state.ring != nullptr ? state.ring : take_ring(state);
+  if (ring == nullptr) {
+    g_unrecorded.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  const std::uint64_t at = ring->done.load(std::memory_order_relaxed);
+  ring->begun.store(at + 1, std::memory_order_relaxed);
+  auto* words = &ring->words[(at % kRingEvents) * kWords];
+  // Release: who sees one of these words sees `begun` too.
+  words[0].store(event.start_ns, std::memory_order_release);
+  words[1].store(event.end_ns, std::memory_order_release);
+  words[2].store(event.bytes, std::memory_order_release);
+  words[3].store(pack(event, lane), std::memory_order_release);
+  ring->done.store(at + 1, std::memory_order_release);
+}
+
+void begin_range(Stage stage, std::uint64_t bytes) noexcept {
+  g_sink.load(std::memory_order_acquire)->begin(stage, bytes);
+}
+void end_range() noexcept { g_sink.load(std::memory_order_acquire)->end(); }
+
+}  // namespace detail
+
+void name_thread(const char* name) noexcept { t_state.name = name; }
+
+void set_range_sink(const RangeSink* sink) noexcept {
+  if (sink == nullptr) return;
+  g_sink.store(sink, std::memory_order_release);
+  g_flags.fetch_or(kRanges, std::memory_order_release);
+}
+
+void left_waiting(Stage waits_for, std::uint64_t owner) noexcept {
+  if (!recording()) return;
+  t_state.owner = owner;
+  t_state.waits_for = waits_for;
+  t_state.left_ns = base::now_ns();
+}
+
+void came_back(std::uint64_t owner) noexcept {
+  if (!recording() || t_state.owner == 0) return;
+  if (t_state.owner == owner) {
+    detail::append({Stage::kWait, t_state.waits_for, 0, 0, t_state.left_ns, base::now_ns(), 0}, LaneKind::kThread);
+  }
+  t_state.owner = 0;
+}
+
+Status start() {
+  if (recording()) {
+    return Status(Code::kInvalidArgument, Layer::kApi, "a trace is being recorded already; take() it first");
+  }
+  for (Ring* ring = g_rings.load(std::memory_order_acquire); ring != nullptr; ring = ring->next) {
+    ring->first.store(ring->done.load(std::memory_order_acquire), std::memory_order_relaxed);
+  }
+  g_unrecorded.store(0, std::memory_order_relaxed);
+  g_start_ns.store(base::now_ns(), std::memory_order_relaxed);
+  g_flags.fetch_or(kRecording, std::memory_order_release);
+  return {};
+}
+
+void stop() noexcept { g_flags.fetch_and(~kRecording, std::memory_order_release); }
+
+Result<Trace> take() {
+  stop();
+  try {
+    Trace trace;
+    trace.lost_events = g_unrecorded.load(std::memory_order_relaxed);
+    trace.lanes = {{LaneKind::kIo, "I/O in flight"}, {LaneKind::kDevice, "device"}};
+    const std::uint32_t shared_lanes[3] = {0, 0, 1};  // by LaneKind
+    std::vector<Ring*> rings;
+    for (Ring* ring = g_rings.load(std::memory_order_acquire); ring != nullptr; ring = ring->next) {
+      rings.push_back(ring);
+    }
+    std::sort(rings.begin(), rings.end(), [](const Ring* a, const Ring* b) { return a->number < b->number; });
+    for (Ring* ring : rings) collect(*ring, g_start_ns.load(std::memory_order_relaxed), trace, shared_lanes);
+    std::stable_sort(trace.events.begin(), trace.events.end(),
+                     [](const Event& a, const Event& b) { return a.start_ns < b.start_ns; });
+    drop_unused_lanes(trace);
+    return trace;
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+}  // namespace headrace::trace

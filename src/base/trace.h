@@ -1,0 +1,121 @@
+// Spans of the stages of reads and writes, recorded while somebody asks (headrace/trace.h).
+//
+//   trace::Span span(trace::Stage::kRead, bytes);                        this thread, until the end of the scope
+//   trace::Timer timer(trace::Stage::kDecode, bytes); ... timer.stop();  the same where the seconds are wanted anyway
+//   trace::Span span(trace::WaitFor{trace::Stage::kCopy});               this thread waits for a stage
+//   trace::record(trace::Stage::kRead, start, end, bytes, LaneKind::kIo) something that happened elsewhere
+//
+// Off, each costs one relaxed load and a branch (bench/micro/trace_bench.cc). On, a span is two readings of the clock
+// and four stores into the thread's own ring: no lock, and no allocation after the thread's first span.
+//
+// Threads: everything from any thread; a Span or Timer ends on the thread that made it.
+#pragma once
+
+#include <headrace/trace.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace headrace::trace {
+
+inline constexpr std::uint32_t kRecording = 1, kRanges = 2;
+inline std::atomic<std::uint32_t> g_flags{0};
+
+inline bool recording() noexcept { return (g_flags.load(std::memory_order_relaxed) & kRecording) != 0; }
+
+// What this thread's lane is called, with a number behind it. `name` is kept: a literal.
+void name_thread(const char* name) noexcept;
+
+namespace detail {
+void append(const Event& event, LaneKind lane) noexcept;
+void begin_range(Stage stage, std::uint64_t bytes) noexcept;
+void end_range() noexcept;
+}  // namespace detail
+
+inline void record(Stage stage, std::uint64_t start_ns, std::uint64_t end_ns, std::uint64_t bytes,
+                   LaneKind lane = LaneKind::kThread, std::uint32_t detail_id = 0) noexcept {
+  if (!recording()) return;
+  detail::append({stage, Stage::kWait, 0, detail_id, start_ns, end_ns, bytes}, lane);
+}
+
+struct WaitFor {
+  Stage stage;
+};
+
+class Span {
+ public:
+  explicit Span(Stage stage, std::uint64_t bytes = 0, std::uint32_t detail_id = 0) noexcept
+      : flags_(g_flags.load(std::memory_order_relaxed)), event_{stage, Stage::kWait, 0, detail_id, 0, 0, bytes} {
+    if (flags_ != 0) [[unlikely]]
+      begin();
+  }
+  explicit Span(WaitFor wait) noexcept : Span(Stage::kWait) { event_.waits_for = wait.stage; }
+  ~Span() {
+    if (flags_ != 0) [[unlikely]]
+      end();
+  }
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
+  void set_bytes(std::uint64_t bytes) noexcept { event_.bytes = bytes; }
+
+ private:
+  void begin() noexcept {
+    event_.start_ns = base::now_ns();
+    if ((flags_ & kRanges) != 0) detail::begin_range(event_.stage, event_.bytes);
+  }
+  void end() noexcept {
+    if ((flags_ & kRanges) != 0) detail::end_range();
+    if ((flags_ & kRecording) == 0) return;
+    event_.end_ns = base::now_ns();
+    detail::append(event_, LaneKind::kThread);
+  }
+
+  const std::uint32_t flags_;
+  Event event_;
+};
+
+// A span whose length is wanted whether or not it is recorded, for Stats.
+class Timer {
+ public:
+  explicit Timer(Stage stage, std::uint64_t bytes = 0) noexcept
+      : flags_(g_flags.load(std::memory_order_relaxed)), stage_(stage), bytes_(bytes), start_ns_(base::now_ns()) {
+    if ((flags_ & kRanges) != 0) [[unlikely]]
+      detail::begin_range(stage, bytes);
+  }
+  ~Timer() {
+    if (!stopped_) stop();
+  }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  std::uint64_t start_ns() const noexcept { return start_ns_; }
+  void set_bytes(std::uint64_t bytes) noexcept { bytes_ = bytes; }
+  // Seconds since it was made. Once.
+  double stop() noexcept {
+    const std::uint64_t now = base::now_ns();
+    stopped_ = true;
+    if (flags_ != 0) [[unlikely]] {
+      if ((flags_ & kRanges) != 0) detail::end_range();
+      record(stage_, start_ns_, now, bytes_);
+    }
+    return static_cast<double>(now - start_ns_) * 1e-9;
+  }
+
+ private:
+  const std::uint32_t flags_;
+  const Stage stage_;
+  bool stopped_ = false;
+  std::uint64_t bytes_;
+  const std::uint64_t start_ns_;
+};
+
+// For a thread that goes away with nothing to do and comes back by another way: notes that `owner` (a number of the
+// caller's, not 0) had nothing for it until `waits_for` went on (kWait: no particular stage), and records the time
+// until it asked the same owner again.
+void left_waiting(Stage waits_for, std::uint64_t owner) noexcept;
+void came_back(std::uint64_t owner) noexcept;
+
+}  // namespace headrace::trace

@@ -1,0 +1,154 @@
+#include "transfer/file_part.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/file_read.h"
+
+namespace headrace::transfer {
+namespace {
+
+// A worker takes as much at a time as keeps it from the lock for a while, and leaves the rest to others.
+constexpr std::uint64_t kClaimBytes = std::uint64_t{256} << 10;
+constexpr std::size_t kMostClaimed = 16;
+
+Status ends_early(std::uint64_t moved, std::uint64_t offset, std::uint64_t length) {
+  return Status(Code::kShort, Layer::kTransfer, "the file ends after " + std::to_string(moved) + " of the bytes wanted")
+      .with_range(offset, length);
+}
+
+}  // namespace
+
+FileCrew::FileCrew(WorkerPool& pool, MappedCache* mapped, std::shared_ptr<device::Device> device, std::size_t capacity)
+    : pool_(pool), mapped_(mapped), device_(std::move(device)) {
+  todo_.reserve(2 * capacity);
+  done_.reserve(capacity);
+}
+
+void FileCrew::submit(std::span<FilePart* const> parts) {
+  if (parts.empty()) return;
+  outstanding_ += parts.size();
+  {
+    std::lock_guard lock(mutex_);
+    if (next_ == todo_.size() || todo_.size() + parts.size() > todo_.capacity()) {
+      todo_.erase(todo_.begin(), todo_.begin() + static_cast<std::ptrdiff_t>(next_));
+      next_ = 0;
+    }
+    todo_.insert(todo_.end(), parts.begin(), parts.end());
+  }
+  if (!added_) {
+    pool_.add(shared_from_this());
+    added_ = true;
+  } else {
+    pool_.notify();
+  }
+}
+
+void FileCrew::collect(std::vector<FilePart*>& out, bool wait, std::chrono::nanoseconds timeout) {
+  std::unique_lock lock(mutex_);
+  if (wait && done_.empty()) some_done_.wait_for(lock, timeout, [&] { return !done_.empty(); });
+  outstanding_ -= done_.size();
+  out.insert(out.end(), done_.begin(), done_.end());
+  done_.clear();
+}
+
+void FileCrew::close() {
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  if (added_) pool_.notify();
+}
+
+Workload::Progress FileCrew::work() {
+  FilePart* claimed[kMostClaimed];
+  for (;;) {
+    std::size_t count = 0;
+    {
+      std::lock_guard lock(mutex_);
+      if (closed_) return Progress::kFinished;
+      for (std::uint64_t bytes = 0; next_ < todo_.size() && count < kMostClaimed && bytes < kClaimBytes; ++count) {
+        claimed[count] = todo_[next_++];
+        bytes += claimed[count]->length;
+      }
+    }
+    if (count == 0) return Progress::kIdle;
+    for (std::size_t i = 0; i < count; ++i) perform(*claimed[i]);
+    {
+      std::lock_guard lock(mutex_);
+      done_.insert(done_.end(), claimed, claimed + count);
+    }
+    some_done_.notify_one();
+    if (notify_elsewhere.load(std::memory_order_acquire)) elsewhere();
+  }
+}
+
+void FileCrew::perform(FilePart& part) const {
+  if (part.kind == FilePart::Kind::kPath) return perform_path(part);
+  if (part.write) {
+    part.status = base::write_exactly(part.handle->fd(), part.offset, part.host, part.length, part.system_calls);
+    if (part.status.ok()) part.file_bytes = part.length;
+    return;
+  }
+  if (!part.may_go_cold) return read_blocking(part, part.handle->fd());
+  std::uint64_t moved = 0;
+  int error = 0;
+  ++part.system_calls;
+  switch (base::read_cached(part.handle->fd(), part.host, part.length, part.offset, moved, error)) {
+    case base::CachedRead::kDone:
+      part.file_bytes = part.length;
+      break;
+    case base::CachedRead::kNotCached:
+      part.went_cold = true;
+      break;
+    case base::CachedRead::kEndOfFile:
+      part.status = ends_early(moved, part.offset, part.length);
+      break;
+    case base::CachedRead::kFailed:
+      part.status =
+          Status(Code::kIo, Layer::kTransfer, "cannot read").with_range(part.offset, part.length).with_errno(error);
+      break;
+  }
+}
+
+void FileCrew::read_blocking(FilePart& part, int fd) const {
+  ++part.system_calls;
+  part.status = base::read_exactly(fd, part.offset, {part.host, static_cast<std::size_t>(part.length)});
+  if (part.status.ok()) part.file_bytes = part.length;
+}
+
+void FileCrew::perform_path(FilePart& part) const {
+  std::shared_ptr<MappedFile> file;
+  try {
+    base::FileIdentity identity;
+    int error = 0;
+    if (mapped_ != nullptr) {
+      ++part.system_calls;
+      if (!base::identify(part.path, identity, error)) {
+        part.status = Status(error == ENOENT ? Code::kNotFound : Code::kIo, Layer::kTransfer, "cannot find the file")
+                          .with_key(part.path)
+                          .with_errno(error);
+        return;
+      }
+      if (part.length <= identity.size_bytes) {
+        file = mapped_->file(device_, identity);
+        part.window = mapped_->window(*file, 0, base::now_ns());
+        if (part.window != nullptr && part.window->bytes >= part.length) return;
+        part.window.reset();
+      }
+    }
+    base::FileHandle handle;
+    part.system_calls += 4;  // open, its two questions, close
+    part.status = base::FileHandle::open(part.path, {}, handle);
+    if (part.status.ok()) read_blocking(part, handle.fd());
+    if (!part.status.ok()) {
+      part.status = std::move(part.status).with_key(part.path);
+    } else if (file != nullptr) {
+      (void)mapped_->touch(file, 0, part.length, nullptr, part.path, true);
+    }
+  } catch (const std::bad_alloc&) {
+    part.status = Status::out_of_memory();
+  }
+}
+
+}  // namespace headrace::transfer

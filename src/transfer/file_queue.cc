@@ -1,0 +1,509 @@
+// Requests: taking them, choosing a way for each range, cutting it into parts.
+#include "transfer/file_queue.h"
+
+#include <algorithm>
+#include <new>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/file_mapping.h"
+#include "base/file_read.h"
+
+namespace headrace {
+
+using transfer::FilePart;
+using transfer::Warmth;
+
+namespace {
+
+constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20;    // parts begin and end at multiples of it
+constexpr std::uint64_t kSplitBytes = std::uint64_t{128} << 10;  // partly cached ranges are told apart down to this
+constexpr std::uint64_t kInlineBytes = std::uint64_t{64}
+                                       << 10;  // a lone cached read up to this is not worth a hand-over
+constexpr std::uint64_t kPageUnit = 4096;
+constexpr std::size_t kMostParts = 4096;
+constexpr std::size_t kKeptFiles = 16;
+constexpr std::uint64_t kWaveBytes = std::uint64_t{16} << 20;
+constexpr std::size_t kWindowsAhead = 2;
+
+Status invalid(std::string message) { return Status(Code::kInvalidArgument, Layer::kTransfer, std::move(message)); }
+
+}  // namespace
+
+FileQueue::Impl::Impl(std::shared_ptr<transfer::Resources> resources, std::shared_ptr<device::Device> device,
+                      const FileQueueOptions& options)
+    : resources_(std::move(resources)),
+      device_(std::move(device)),
+      options_(options),
+      staged_(!device_->info().host_addressable) {}
+
+Status FileQueue::Impl::prepare() {
+  if (options_.depth < 1 || options_.depth > 4096) return invalid("depth must be 1 to 4096");
+  if (options_.staging_bytes < 4 * kBlockBytes) return invalid("staging_bytes must be at least 4 MiB");
+  HEADRACE_TRY(resources_->check_usable());
+  mapped_ = &resources_->mapped();
+  // Two extra pages a part: direct reads are widened to whole blocks.
+  const std::size_t most = std::min<std::size_t>(kMostParts, options_.staging_bytes / kPageUnit);
+  parts_.resize(most);
+  free_parts_.reserve(most);
+  for (FilePart& part : parts_) free_parts_.push_back(&part);
+  to_crew_.reserve(most);
+  arrived_.reserve(most);
+  collected_.reserve(most);
+  to_engine_.reserve(most);
+  from_engine_.resize(256);
+  const bool may_map =
+      staged_ && resources_->options().allow_mapped && (options_.path == Path::kAuto || options_.path == Path::kMapped);
+  crew_ = std::make_shared<transfer::FileCrew>(resources_->pool(), may_map ? mapped_ : nullptr, device_, most);
+  if (staged_) {
+    HEADRACE_TRY(make_lane(in_, false));
+    HEADRACE_TRY_ASSIGN(slab_, device_->allocate_pinned(options_.staging_bytes));
+  }
+  slab_map_.emplace(staged_ ? base::align_down(options_.staging_bytes, kPageUnit) : 0);
+  return {};
+}
+
+FileQueue::Impl::~Impl() {
+  if (!resources_->check_usable().ok()) {  // a forked child: threads and device objects are the parent's
+    (void)engine_.release();
+    return;
+  }
+  for (std::size_t i = issuing_head_; i < issuing_.size(); ++i) {
+    fail(issuing_[i], Status(Code::kCancelled, Layer::kTransfer, "the queue was destroyed"));
+  }
+  FileCompletion gone;
+  while (pending_ > 0) (void)wait({&gone, 1}, 1, std::chrono::seconds(1));
+  crew_->close();
+  engine_queue_.reset();
+  engine_.reset();
+  in_.waves.clear();
+  out_.waves.clear();
+  for (Lane* lane : {&in_, &out_}) {
+    for (auto& stream : lane->streams) stream.reset();
+  }
+  if (slab_ != nullptr) device_->deallocate_pinned(slab_, options_.staging_bytes);
+}
+
+void FileQueue::Impl::note(std::string text) {
+  if (notes_.find(text) == std::string::npos) notes_ += std::move(text) + "\n";
+}
+
+FileStats FileQueue::Impl::stats() const {
+  FileStats out = stats_;
+  if (engine_ != nullptr) out.engine = engine_->info().name;
+  out.notes = notes_;
+  if (const std::string mapped = mapped_->note(); !mapped.empty()) out.notes += mapped + "\n";
+  return out;
+}
+
+Result<FileQueue::Impl::Index> FileQueue::Impl::take_request() {
+  HEADRACE_TRY(resources_->check_usable());
+  if (free_requests_.empty()) {
+    const auto index = static_cast<Index>(requests_.size());
+    // Room in every list that a request can be in, so that none of them allocates later.
+    free_requests_.reserve(requests_.size() + 1);
+    ended_.reserve(requests_.size() + 1);
+    requests_.emplace_back();
+    free_requests_.push_back(index);
+  }
+  if (issuing_head_ == issuing_.size()) {
+    issuing_.clear();
+    issuing_head_ = 0;
+  }
+  issuing_.reserve(issuing_.size() + 1);
+  const Index index = free_requests_.back();
+  Request& request = requests_[index];
+  request.ranges.clear();
+  request.paths.clear();
+  request.stopped = false;
+  request.file = kNone;
+  request.next = 0;
+  request.next_byte = request.outstanding = request.bytes = 0;
+  request.status = {};
+  return index;
+}
+
+Status FileQueue::Impl::add(const std::shared_ptr<base::FileHandle>& file, std::span<const FileRange> ranges,
+                            bool write, std::uint64_t tag) {
+  if (write && !file->writable()) {
+    return invalid("the file is open for reading only").with_key(file->path());
+  }
+  std::uint64_t bytes = 0;
+  for (const FileRange& range : ranges) {
+    if (range.memory == nullptr && range.bytes != 0) return invalid("a range without memory").with_key(file->path());
+    if (range.offset_bytes > INT64_MAX || range.bytes > INT64_MAX - range.offset_bytes) {
+      return invalid("a range ends beyond the largest file").with_range(range.offset_bytes, range.bytes);
+    }
+    bytes += range.bytes;
+  }
+  HEADRACE_TRY_ASSIGN(const Index index, take_request());
+  Request& request = requests_[index];
+  request.ranges.assign(ranges.begin(), ranges.end());
+  request.file = file_state(file);
+  if (write && staged_ && out_.waves.empty()) HEADRACE_TRY(make_lane(out_, true));
+  request.write = write;
+  request.tag = tag;
+  request.bytes = bytes;
+  request.listed = true;
+  ++files_[request.file].requests;
+  free_requests_.pop_back();
+  issuing_.push_back(index);
+  ++pending_;
+  return {};
+}
+
+Status FileQueue::Impl::add_paths(std::span<const PathRange> ranges, std::uint64_t tag) {
+  std::uint64_t bytes = 0;
+  for (const PathRange& range : ranges) {
+    if (range.path == nullptr || (range.memory == nullptr && range.bytes != 0)) {
+      return invalid("a range without a path or memory");
+    }
+    // One piece of the slab each.
+    if (staged_ && range.bytes > options_.staging_bytes / 2) {
+      return invalid("larger than half of staging_bytes: open it as a File").with_key(range.path);
+    }
+    bytes += range.bytes;
+  }
+  HEADRACE_TRY_ASSIGN(const Index index, take_request());
+  Request& request = requests_[index];
+  request.paths.assign(ranges.begin(), ranges.end());
+  request.write = false;
+  request.tag = tag;
+  request.bytes = bytes;
+  request.listed = true;
+  free_requests_.pop_back();
+  issuing_.push_back(index);
+  ++pending_;
+  return {};
+}
+
+FileQueue::Impl::Index FileQueue::Impl::file_state(const std::shared_ptr<base::FileHandle>& file) {
+  Index unused = kNone;
+  for (Index i = 0; i < files_.size(); ++i) {
+    if (files_[i].handle == file) return i;
+    if (files_[i].requests == 0 && unused == kNone) unused = i;
+  }
+  if (unused == kNone || files_.size() < kKeptFiles) {
+    unused = static_cast<Index>(files_.size());
+    files_.emplace_back();
+  }
+  FileState& state = files_[unused];
+  state.handle = file;
+  state.mapped.reset();
+  state.checked_wave = 0;
+  state.seen.clear();
+  return unused;
+}
+
+void FileQueue::Impl::issue() {
+  if (!staged_) ++wave_number_;  // no waves here: identities are asked once a round
+  while (issuing_head_ < issuing_.size()) {
+    const Index index = issuing_[issuing_head_];
+    Request& request = requests_[index];
+    bool all = true;
+    try {
+      if (!request.stopped) {
+        all = !request.paths.empty() ? issue_paths(index) : request.write ? issue_write(index) : issue_request(index);
+      }
+    } catch (const std::bad_alloc&) {
+      fail(index, Status::out_of_memory());
+    }
+    if (!all && !request.stopped) break;
+    request.listed = false;
+    ++issuing_head_;
+    end_if_done(index);
+  }
+  if (issuing_head_ > 64 && 2 * issuing_head_ > issuing_.size()) {
+    issuing_.erase(issuing_.begin(), issuing_.begin() + static_cast<std::ptrdiff_t>(issuing_head_));
+    issuing_head_ = 0;
+  }
+  if (!to_crew_.empty()) {
+    // One small read with nothing else to do is done here: waking a thread takes longer.
+    const bool lone = to_crew_.size() == 1 && crew_->outstanding() == 0 && to_crew_[0]->length <= kInlineBytes;
+    if (lone) {
+      crew_->perform(*to_crew_[0]);
+      arrived_.push_back(to_crew_[0]);
+    } else {
+      crew_->submit(to_crew_);
+    }
+    to_crew_.clear();
+  }
+  if (!to_engine_.empty()) {
+    direct_in_flight_ += to_engine_.size();
+    ++stats_.system_calls;
+    engine_queue_->reserve(to_engine_.size());
+    engine_queue_->push(to_engine_);
+    to_engine_.clear();
+  }
+}
+
+// True once all of it is under way.
+bool FileQueue::Impl::issue_request(Index index) {
+  Request& request = requests_[index];
+  FileState& file = files_[request.file];
+  for (; request.next < request.ranges.size(); ++request.next, request.next_byte = 0) {
+    const FileRange& range = request.ranges[request.next];
+    while (request.next_byte < range.bytes) {
+      Wave* wave = nullptr;
+      if (staged_) {
+        wave = filling(in_);
+        if (wave == nullptr) return false;
+      }
+      const std::uint64_t offset = range.offset_bytes + request.next_byte;
+      const Step next = route(file, offset, range.bytes - request.next_byte, wave);
+      std::byte* const memory = range.memory + request.next_byte;
+      if (next.route == Route::kMapped) {
+        if (!options_.skip_copy) wave->pieces.push_back({next.source, memory, static_cast<std::size_t>(next.bytes)});
+        if (wave->shares.empty() || wave->shares.back().request != index) wave->shares.push_back({index, 0, 0});
+        Share& share = wave->shares.back();
+        ++share.pieces;
+        share.end = std::max(share.end, offset + next.bytes);
+        wave->bytes += next.bytes;
+        ++request.outstanding;
+        stats_.mapped_bytes += next.bytes;
+        request.next_byte += next.bytes;
+        if (wave->pieces.size() >= kWavePieces || wave->bytes >= kWaveBytes) launch(in_);
+        continue;
+      }
+      const std::uint64_t length = std::min(next.bytes, base::align_up(offset + 1, kBlockBytes) - offset);
+      const bool direct = next.route == Route::kDirect;
+      std::uint64_t slot_bytes = 0;
+      if (staged_) {
+        // A read that may have to go past the page cache needs room for whole blocks around it.
+        const std::uint64_t slack = direct || !next.sure ? 2 * kPageUnit : 0;
+        slot_bytes = base::align_up(length + slack, kPageUnit);
+      }
+      FilePart* part = take_part(index, slot_bytes);
+      if (part == nullptr) return false;
+      part->kind = direct ? FilePart::Kind::kDirect : FilePart::Kind::kBuffered;
+      part->handle = file.handle.get();
+      part->offset = offset;
+      part->length = length;
+      part->memory = memory;
+      part->host = staged_ ? part->slot : memory;
+      part->may_go_cold = !direct && !next.sure;
+      request.next_byte += length;
+      start_part(*part);
+    }
+  }
+  return true;
+}
+
+bool FileQueue::Impl::issue_paths(Index index) {
+  Request& request = requests_[index];
+  for (; request.next < request.paths.size(); ++request.next) {
+    const PathRange& range = request.paths[request.next];
+    if (range.bytes == 0) continue;
+    FilePart* part = take_part(index, staged_ ? base::align_up(std::uint64_t{range.bytes}, kPageUnit) : 0);
+    if (part == nullptr) return false;
+    part->kind = FilePart::Kind::kPath;
+    part->path = range.path;
+    part->length = range.bytes;
+    part->memory = range.memory;
+    part->host = staged_ ? part->slot : range.memory;
+    start_part(*part);
+  }
+  return true;
+}
+
+// Whole pages in the middle go past the page cache if that is asked for; the ends go through it. They share no page:
+// a page written both ways would carry old bytes of one over new ones of the other.
+bool FileQueue::Impl::issue_write(Index index) {
+  Request& request = requests_[index];
+  FileState& file = files_[request.file];
+  const bool direct = options_.path == Path::kDirect && direct_allowed(*file.handle);
+  const std::uint64_t unit =
+      direct ? std::max<std::uint64_t>(file.handle->direct_alignment().offset_bytes, kPageUnit) : 1;
+  for (; request.next < request.ranges.size(); ++request.next, request.next_byte = 0) {
+    const FileRange& range = request.ranges[request.next];
+    const std::uint64_t end = range.offset_bytes + range.bytes;
+    const std::uint64_t middle = std::min(base::align_up(range.offset_bytes, unit), end);
+    const std::uint64_t middle_end = std::max(base::align_down(end, unit), middle);
+    while (request.next_byte < range.bytes) {
+      Wave* wave = nullptr;
+      if (staged_) {
+        wave = filling(out_);
+        if (wave == nullptr) return false;
+      }
+      const std::uint64_t offset = range.offset_bytes + request.next_byte;
+      const bool in_middle = direct && offset >= middle && offset < middle_end;
+      const std::uint64_t stop = offset < middle ? middle : offset < middle_end ? middle_end : end;
+      const std::uint64_t length = std::min(stop, base::align_up(offset + 1, kBlockBytes)) - offset;
+      FilePart* part = take_part(index, staged_ ? base::align_up(length, kPageUnit) : 0);
+      if (part == nullptr) return false;
+      part->write = true;
+      part->kind = in_middle ? FilePart::Kind::kDirect : FilePart::Kind::kBuffered;
+      part->handle = file.handle.get();
+      part->offset = offset;
+      part->length = length;
+      part->memory = range.memory + request.next_byte;
+      part->host = staged_ ? part->slot : part->memory;
+      request.next_byte += length;
+      if (!staged_ || options_.skip_copy) {
+        start_part(*part);
+        continue;
+      }
+      wave->pieces.push_back({part->memory, part->host, static_cast<std::size_t>(length)});
+      wave->parts.push_back(part);
+      wave->bytes += length;
+      if (wave->pieces.size() >= kWavePieces || wave->bytes >= kWaveBytes) launch(out_);
+    }
+  }
+  return true;
+}
+
+bool FileQueue::Impl::direct_allowed(base::FileHandle& file) {
+  if (engine_failed_ || !resources_->options().allow_direct) return false;
+  if (file.on_network() && !options_.network_direct) return false;
+  if (file.direct_fd() >= 0) return true;
+  if (!file.in_memory()) note("direct path: the file system refuses O_DIRECT for " + file.path());
+  return false;
+}
+
+// Once a wave: the version of the file decides which windows may be used.
+void FileQueue::Impl::check_identity(FileState& file) {
+  if (file.checked_wave == wave_number_ && file.mapped != nullptr) return;
+  base::FileIdentity identity;
+  int error = 0;
+  ++stats_.system_calls;
+  file.now_ns = base::now_ns();
+  file.checked_wave = wave_number_;
+  if (!base::identify(file.handle->fd(), identity, error)) return;
+  if (file.mapped == nullptr || !(file.mapped->identity == identity)) {
+    file.mapped = mapped_->file(device_, identity);
+    file.seen.clear();
+  }
+}
+
+const transfer::MappedWindow* FileQueue::Impl::mapped_window(FileState& file, std::size_t index, Wave& wave) {
+  if (index >= file.seen.size()) file.seen.resize(index + 1);
+  FileState::Seen& seen = file.seen[index];
+  if (seen.wave == wave.number) return seen.window;
+  std::shared_ptr<transfer::MappedWindow> window = mapped_->window(*file.mapped, index, file.now_ns);
+  if (window == nullptr && options_.path == Path::kMapped) {
+    const auto ask = [&](std::size_t which) {
+      return mapped_->touch(file.mapped, which, 0, file.handle, nullptr, true);
+    };
+    ask(index);
+    ask(index + 1);  // ready by the time a sequential reader comes to it
+    mapped_->wait(*file.mapped, index);
+    window = mapped_->window(*file.mapped, index, file.now_ns);
+  }
+  seen = {wave.number, window.get()};
+  if (window != nullptr) wave.windows.push_back(std::move(window));
+  return seen.window;
+}
+
+FileQueue::Impl::Step FileQueue::Impl::route(FileState& file, std::uint64_t offset, std::uint64_t bytes, Wave* wave) {
+  if (options_.path == Path::kBuffered) return {Route::kBuffered, bytes};
+  if (options_.path == Path::kDirect) {
+    return {direct_allowed(*file.handle) ? Route::kDirect : Route::kBuffered, bytes};
+  }
+  check_identity(file);
+  if (wave != nullptr && file.handle->is_regular() && file.mapped != nullptr && resources_->options().allow_mapped) {
+    const std::uint64_t window_bytes = file.mapped->window_bytes;
+    const std::size_t index = static_cast<std::size_t>(offset / window_bytes);
+    if (const transfer::MappedWindow* window = mapped_window(file, index, *wave); window != nullptr) {
+      const std::uint64_t within = offset % window_bytes;
+      if (within < window->bytes)
+        return {Route::kMapped, std::min(bytes, window->bytes - within), window->data + within};
+    }
+  }
+  if (options_.path == Path::kMapped) return {Route::kBuffered, bytes};
+  return route_unmapped(file, offset, bytes);
+}
+
+FileQueue::Impl::Step FileQueue::Impl::route_unmapped(FileState& file, std::uint64_t offset, std::uint64_t bytes) {
+  Step step{Route::kBuffered, bytes};
+  const bool direct = direct_allowed(*file.handle);
+  if (file.mapped == nullptr || !file.handle->is_regular()) {
+    step.route = direct ? Route::kDirect : Route::kBuffered;
+    return step;
+  }
+  const std::uint64_t window_bytes = file.mapped->window_bytes;
+  const auto index = static_cast<std::size_t>(offset / window_bytes);
+  step.bytes = std::min(bytes, (index + 1) * window_bytes - offset);
+  if (direct) {
+    switch (mapped_->warmth(*file.mapped, index, file.handle->fd(), file.now_ns)) {
+      case Warmth::kCold:
+        step.route = Route::kDirect;
+        return step;
+      case Warmth::kWarm:
+        break;
+      case Warmth::kUnknown:
+        step.sure = false;
+        break;
+      case Warmth::kMixed: {
+        // The longest start of the range that is wholly there or wholly not.
+        for (std::uint64_t length = step.bytes;; length = base::align_up(length / 2, kSplitBytes)) {
+          length = std::min(length, step.bytes);
+          const std::uint64_t pages = (offset + length + kPageUnit - 1) / kPageUnit - offset / kPageUnit;
+          ++stats_.system_calls;
+          const auto cached = base::cached_pages(file.handle->fd(), offset, length);
+          step.bytes = length;
+          if (!cached.has_value()) {
+            step.sure = false;
+            break;
+          }
+          if (*cached >= pages) break;
+          if (*cached == 0 || length <= kSplitBytes) {
+            step.route = Route::kDirect;
+            return step;
+          }
+        }
+        return step;
+      }
+    }
+  }
+  if (!staged_ || !resources_->options().allow_mapped) return step;
+  if (mapped_->touch(file.mapped, index, step.bytes, file.handle, nullptr, false)) {
+    for (std::size_t ahead = 1; ahead <= kWindowsAhead; ++ahead) {
+      (void)mapped_->touch(file.mapped, index + ahead, 0, file.handle, nullptr, true);
+    }
+  }
+  return step;
+}
+
+FilePart* FileQueue::Impl::take_part(Index request, std::uint64_t slot_bytes) {
+  if (free_parts_.empty()) return nullptr;
+  std::uint64_t at = 0;
+  if (slot_bytes != 0 && !slab_map_->allocate(slot_bytes, at)) return nullptr;
+  FilePart* part = free_parts_.back();
+  free_parts_.pop_back();
+  *part = FilePart();
+  part->request = request;
+  part->slot = slot_bytes != 0 ? slab_ + at : nullptr;
+  part->slot_bytes = slot_bytes;
+  ++requests_[request].outstanding;
+  return part;
+}
+
+void FileQueue::Impl::free_part(FilePart& part) {
+  if (part.slot != nullptr) slab_map_->release(static_cast<std::uint64_t>(part.slot - slab_), part.slot_bytes);
+  part.slot = nullptr;
+  part.window.reset();
+  part.status = {};
+  free_parts_.push_back(&part);
+}
+
+void FileQueue::Impl::fail(Index index, Status status) {
+  Request& request = requests_[index];
+  if (request.status.ok()) {
+    if (request.file != kNone) status = std::move(status).with_key(files_[request.file].handle->path());
+    request.status = std::move(status);
+  }
+  request.stopped = true;  // what has not begun is not begun any more
+}
+
+void FileQueue::Impl::step(Index index, std::uint64_t count) {
+  requests_[index].outstanding -= count;
+  end_if_done(index);
+}
+
+void FileQueue::Impl::end_if_done(Index index) {
+  Request& request = requests_[index];
+  if (request.listed || request.outstanding != 0) return;
+  ended_.push_back(index);
+}
+
+}  // namespace headrace

@@ -1,0 +1,182 @@
+// The inside of headrace::FileQueue: requests become parts, parts become waves.
+//
+// A range goes one of three ways. Mapped: a piece of the wave that is being filled, taken by the device out of a
+// registered window. Buffered: parts read by the crew into the slab. Direct: parts read by the queue's own engine into
+// the slab. Whatever lies in the slab joins the next wave; a wave is one batch of copies and one event, and when the
+// event has passed its slots are free and its requests a step further. Writes go the other way round.
+//
+// Nothing allocates once lists, waves and parts have been as large as the workload needs. Identity of a file is asked
+// once before and once after a wave that takes bytes from its mapping.
+//
+// Threads: one at a time.
+// Owns:    slab, streams, engine, waves. Files, windows and the context are kept alive while they are needed.
+#pragma once
+
+#include <headrace/file.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "io/request_queue.h"
+#include "transfer/file_part.h"
+#include "transfer/mapped_cache.h"
+#include "transfer/resources.h"
+#include "transfer/slab_map.h"
+
+namespace headrace {
+
+class File::Impl : public base::FileHandle {};
+
+class FileQueue::Impl {
+ public:
+  Impl(std::shared_ptr<transfer::Resources> resources, std::shared_ptr<device::Device> device,
+       const FileQueueOptions& options);
+  ~Impl();
+  Status prepare();
+
+  Status add(const std::shared_ptr<base::FileHandle>& file, std::span<const FileRange> ranges, bool write,
+             std::uint64_t tag);
+  Status add_paths(std::span<const PathRange> ranges, std::uint64_t tag);
+  void flush();
+  std::size_t wait(std::span<FileCompletion> out, std::size_t at_least, std::chrono::nanoseconds timeout);
+  std::size_t pending() const noexcept { return pending_; }
+  FileStats stats() const;
+
+ private:
+  using Index = std::uint32_t;
+  static constexpr Index kNone = ~Index{0};
+  static constexpr std::size_t kWavePieces = 4096;  // a wave is sent off with so many from mappings, or 16 MiB
+
+  // A file that requests in hand read from, and what was last found out about it.
+  struct FileState {
+    std::shared_ptr<base::FileHandle> handle;
+    std::shared_ptr<transfer::MappedFile> mapped;
+    std::uint64_t checked_wave = 0;  // of which wave the identity was asked
+    std::uint64_t now_ns = 0;        // when
+    std::size_t requests = 0;
+    struct Seen {
+      std::uint64_t wave = 0;
+      const transfer::MappedWindow* window = nullptr;  // held by that wave
+    };
+    std::vector<Seen> seen;  // by window
+  };
+  struct Request {
+    std::uint64_t tag = 0;
+    bool write = false;
+    bool listed = false;   // in issuing_
+    bool stopped = false;  // has failed: nothing more of it is begun
+    Index file = kNone;
+    std::vector<FileRange> ranges;
+    std::vector<PathRange> paths;
+    std::size_t next = 0;           // first range not wholly issued
+    std::uint64_t next_byte = 0;    // within it
+    std::uint64_t outstanding = 0;  // parts and pieces under way
+    std::uint64_t bytes = 0;
+    Status status;
+  };
+  struct Share {  // of a request in a wave: pieces from a mapping
+    Index request = kNone;
+    std::uint64_t pieces = 0;
+    std::uint64_t end = 0;  // of the file, as far as they reach
+  };
+  struct Wave {
+    bool in_flight = false;
+    std::uint64_t number = 0;
+    std::uint64_t bytes = 0;
+    std::vector<device::Piece> pieces;
+    std::vector<transfer::FilePart*> parts;
+    std::vector<Share> shares;
+    std::vector<std::shared_ptr<transfer::MappedWindow>> windows;
+    std::unique_ptr<device::Event> event;
+    void clear();
+  };
+  // Waves in one direction, used in turn on two streams.
+  struct Lane {
+    std::vector<Wave> waves;
+    std::size_t filling = 0, oldest = 0, in_flight = 0;
+    std::unique_ptr<device::Stream> streams[2];
+    bool to_host = false;
+  };
+  enum class Route : std::uint8_t { kMapped, kBuffered, kDirect };
+  struct Step {
+    Route route = Route::kBuffered;
+    std::uint64_t bytes = 0;
+    const std::byte* source = nullptr;  // kMapped
+    bool sure = true;                   // kBuffered: the pages are there
+  };
+
+  Result<Index> take_request();
+  Index file_state(const std::shared_ptr<base::FileHandle>& file);
+  void issue();
+  bool issue_request(Index index);
+  bool issue_paths(Index index);
+  bool issue_write(Index index);
+  Step route(FileState& file, std::uint64_t offset, std::uint64_t bytes, Wave* wave);
+  Step route_unmapped(FileState& file, std::uint64_t offset, std::uint64_t bytes);
+  const transfer::MappedWindow* mapped_window(FileState& file, std::size_t index, Wave& wave);
+  void check_identity(FileState& file);
+  bool direct_allowed(base::FileHandle& file);
+
+  transfer::FilePart* take_part(Index request, std::uint64_t slot_bytes);
+  void start_part(transfer::FilePart& part);
+  void start_direct(transfer::FilePart& part);
+  void read_arrived(transfer::FilePart& part);
+  void written(transfer::FilePart& part);
+  void finish_part(transfer::FilePart& part);
+  void free_part(transfer::FilePart& part);
+  void step(Index request, std::uint64_t count);
+  void fail(Index request, Status status);
+  void end_if_done(Index request);
+
+  Status make_lane(Lane& lane, bool to_host);
+  Wave* filling(Lane& lane);
+  void launch(Lane& lane);
+  bool poll_waves(Lane& lane);
+  void finish_wave(Lane& lane, Wave& wave);
+  void check_shares(Wave& wave);
+
+  bool progress();
+  bool collect();
+  bool reap_engine(std::chrono::nanoseconds timeout);
+  void idle(std::uint64_t deadline_ns, unsigned& spins);
+  Status make_engine();
+  void note(std::string text);
+
+  const std::shared_ptr<transfer::Resources> resources_;
+  const std::shared_ptr<device::Device> device_;
+  const FileQueueOptions options_;
+  const bool staged_;
+  transfer::MappedCache* mapped_ = nullptr;
+
+  std::byte* slab_ = nullptr;
+  std::optional<transfer::SlabMap> slab_map_;
+  std::vector<transfer::FilePart> parts_;
+  std::vector<transfer::FilePart*> free_parts_;
+  std::vector<transfer::FilePart*> to_crew_, arrived_, collected_;
+  std::shared_ptr<transfer::FileCrew> crew_;
+
+  std::unique_ptr<io::Engine> engine_;
+  std::optional<io::RequestQueue> engine_queue_;
+  bool engine_failed_ = false;
+  std::vector<io::IoRequest> to_engine_;
+  std::vector<io::Completion> from_engine_;
+  std::size_t direct_in_flight_ = 0;
+  std::uint64_t engine_polled_ns_ = 0;
+
+  std::vector<FileState> files_;
+  std::vector<Request> requests_;
+  std::vector<Index> free_requests_;
+  std::vector<Index> issuing_;  // oldest first, from issuing_head_ on
+  std::size_t issuing_head_ = 0;
+  std::vector<Index> ended_;
+  std::size_t pending_ = 0;
+  Lane in_, out_;
+  std::uint64_t wave_number_ = 0;
+  FileStats stats_;
+  std::string notes_;
+};
+
+}  // namespace headrace

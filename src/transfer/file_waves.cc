@@ -1,0 +1,388 @@
+// Waves and progress of a FileQueue: what has arrived in the slab crosses the bus, what has crossed is done.
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <thread>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "transfer/file_queue.h"
+
+namespace headrace {
+
+using transfer::FilePart;
+
+namespace {
+
+constexpr std::size_t kWavesInFlight = 8;
+// A wave that the device could already be working on is held back only while it is small and others keep it busy.
+constexpr std::size_t kFullPieces = 64;
+constexpr std::uint64_t kFullBytes = std::uint64_t{1} << 20;
+constexpr unsigned kSpins = 64;
+constexpr auto kNap = std::chrono::microseconds(20);
+constexpr std::uint64_t kPollEngineNs = 20'000;
+
+}  // namespace
+
+void FileQueue::Impl::Wave::clear() {
+  in_flight = false;
+  number = bytes = 0;
+  pieces.clear();
+  parts.clear();
+  shares.clear();
+  windows.clear();
+}
+
+Status FileQueue::Impl::make_lane(Lane& lane, bool to_host) {
+  lane.to_host = to_host;
+  for (auto& stream : lane.streams) {
+    HEADRACE_TRY_ASSIGN(stream, device_->create_stream());
+  }
+  std::vector<Wave> waves(kWavesInFlight);
+  for (Wave& wave : waves) {
+    HEADRACE_TRY_ASSIGN(wave.event, device_->create_event());
+    wave.pieces.reserve(kWavePieces);
+    wave.parts.reserve(parts_.size());
+    wave.shares.reserve(kWavePieces);
+    wave.windows.reserve(kFullPieces);
+  }
+  lane.waves = std::move(waves);
+  return {};
+}
+
+// Null while all are under way.
+FileQueue::Impl::Wave* FileQueue::Impl::filling(Lane& lane) {
+  Wave& wave = lane.waves[lane.filling];
+  if (wave.in_flight) return nullptr;
+  if (wave.number == 0) wave.number = ++wave_number_;
+  return &wave;
+}
+
+void FileQueue::Impl::launch(Lane& lane) {
+  Wave& wave = lane.waves[lane.filling];
+  if (wave.in_flight || (wave.parts.empty() && wave.shares.empty())) return;
+  device::Stream& stream = *lane.streams[lane.filling % 2];
+  Status status;
+  if (options_.native_stream != nullptr) status = device_->wait_native(stream, options_.native_stream);
+  if (status.ok() && !wave.pieces.empty()) {
+    status = lane.to_host ? device_->copy_to_host(wave.pieces, stream) : device_->copy_to_device(wave.pieces, stream);
+  }
+  if (status.ok()) status = device_->record(*wave.event, stream);
+  ++stats_.waves;
+  wave.in_flight = true;
+  ++lane.in_flight;
+  lane.filling = (lane.filling + 1) % lane.waves.size();
+  if (status.ok()) {
+    if (!options_.skip_copy) stats_.bus_bytes += wave.bytes;
+    return;
+  }
+  // Part of it may have been queued: nothing is given back before that is over.
+  if (device_->record(*wave.event, stream).ok()) (void)device_->synchronize(*wave.event);
+  for (FilePart* part : wave.parts) part->status = status;
+  for (const Share& share : wave.shares) fail(share.request, status);
+}
+
+bool FileQueue::Impl::poll_waves(Lane& lane) {
+  bool any = false;
+  while (lane.in_flight > 0) {
+    Wave& wave = lane.waves[lane.oldest];
+    const Result<bool> passed = device_->query(*wave.event);
+    if (passed.ok() && !*passed) break;
+    if (!passed.ok()) {
+      for (FilePart* part : wave.parts) part->status = passed.status();
+      for (const Share& share : wave.shares) fail(share.request, passed.status());
+    }
+    lane.oldest = (lane.oldest + 1) % lane.waves.size();
+    --lane.in_flight;
+    finish_wave(lane, wave);
+    any = true;
+  }
+  return any;
+}
+
+void FileQueue::Impl::finish_wave(Lane& lane, Wave& wave) {
+  check_shares(wave);
+  for (const Share& share : wave.shares) step(share.request, share.pieces);
+  for (FilePart* part : wave.parts) {
+    if (lane.to_host && part->status.ok()) {
+      start_part(*part);
+    } else {
+      finish_part(*part);
+    }
+  }
+  wave.clear();
+}
+
+// A file that is now shorter than what was taken from its mapping was cut meanwhile: its old bytes are not passed on.
+void FileQueue::Impl::check_shares(Wave& wave) {
+  const base::FileHandle* asked = nullptr;
+  std::uint64_t size = 0;
+  for (const Share& share : wave.shares) {
+    const Request& request = requests_[share.request];
+    const base::FileHandle* handle = files_[request.file].handle.get();
+    if (handle != asked) {
+      base::FileIdentity identity;
+      int error = 0;
+      ++stats_.system_calls;
+      if (!base::identify(handle->fd(), identity, error)) continue;
+      asked = handle;
+      size = identity.size_bytes;
+    }
+    if (size >= share.end) continue;
+    fail(share.request, Status(Code::kShort, Layer::kTransfer,
+                               "the file ends at byte " + std::to_string(size) + ": it was cut short while being read")
+                            .with_range(size, share.end - size));
+  }
+}
+
+// The part's host memory is ready to be read into, or holds what is to be written.
+void FileQueue::Impl::start_part(FilePart& part) {
+  if (options_.skip_io && part.kind != FilePart::Kind::kPath) {
+    part.file_bytes = part.length;
+    part.write ? written(part) : read_arrived(part);
+  } else if (part.kind == FilePart::Kind::kDirect) {
+    start_direct(part);
+  } else {
+    to_crew_.push_back(&part);
+  }
+}
+
+void FileQueue::Impl::start_direct(FilePart& part) {
+  if (engine_ == nullptr && !engine_failed_) {
+    if (Status status = make_engine(); !status.ok()) {
+      engine_failed_ = true;
+      note("direct path: " + status.to_string());
+    }
+  }
+  const base::DirectAlignment& alignment = part.handle->direct_alignment();
+  const int fd = engine_failed_ ? -1 : part.handle->direct_fd();
+  const auto aligned = [&](const std::byte* memory) {
+    return reinterpret_cast<std::uintptr_t>(memory) % alignment.memory_bytes == 0;
+  };
+  base::WidenedRange range = base::widen(part.offset, part.length, alignment.offset_bytes);
+  bool possible = fd >= 0;
+  if (possible && part.slot == nullptr && (range.length_bytes != part.length || !aligned(part.host))) {
+    // In place on a host device, but not as the disk wants it: through a piece of a slab.
+    if (slab_ == nullptr) {
+      if (auto slab = device_->allocate_pinned(options_.staging_bytes); slab.ok()) {
+        slab_ = *slab;
+        slab_map_.emplace(base::align_down(options_.staging_bytes, transfer::SlabMap::kUnit));
+      }
+    }
+    const std::uint64_t bytes = base::align_up(range.length_bytes, transfer::SlabMap::kUnit);
+    std::uint64_t at = 0;
+    possible = slab_ != nullptr && slab_map_->allocate(bytes, at);
+    if (possible) {
+      part.slot = slab_ + at;
+      part.slot_bytes = bytes;
+      part.host = part.slot + range.lead_bytes;
+      if (part.write) std::memcpy(part.host, part.memory, part.length);
+    }
+  } else if (possible && part.slot != nullptr) {
+    possible = range.length_bytes <= part.slot_bytes;
+    if (possible) part.host = part.slot + range.lead_bytes;
+  }
+  if (!possible) {  // through the page cache instead
+    part.kind = FilePart::Kind::kBuffered;
+    part.may_go_cold = false;
+    to_crew_.push_back(&part);
+    return;
+  }
+  part.kind = FilePart::Kind::kDirect;
+  io::IoRequest request;
+  request.op = part.write ? io::Op::kWrite : io::Op::kRead;
+  request.fd = fd;
+  request.offset_bytes = range.offset_bytes;
+  request.buffer = part.host - range.lead_bytes;
+  request.length_bytes = range.length_bytes;
+  request.alignment_bytes = alignment.offset_bytes;
+  if (!part.write) request.min_bytes = range.lead_bytes + part.length;
+  request.tag = reinterpret_cast<std::uint64_t>(&part);
+  to_engine_.push_back(request);
+}
+
+Status FileQueue::Impl::make_engine() {
+  io::EngineOptions engine_options;
+  engine_options.depth = options_.depth;
+  std::string refused;
+  HEADRACE_TRY_ASSIGN(engine_, io::make_engine(resources_->options().engine, engine_options, &refused));
+  if (!refused.empty()) note("engine: " + refused);
+  if (slab_ != nullptr) {
+    const std::span<std::byte> whole{slab_, options_.staging_bytes};
+    try {
+      (void)engine_->register_buffers({&whole, 1});
+    } catch (const std::bad_alloc&) {  // an optimisation
+    }
+  }
+  engine_queue_.emplace(*engine_);
+  engine_queue_->reserve(parts_.size());
+  crew_->elsewhere = [engine = engine_.get()] { engine->wake(); };
+  return {};
+}
+
+// Bytes from the file are in host memory, or the part has failed.
+void FileQueue::Impl::read_arrived(FilePart& part) {
+  if (!part.status.ok()) return finish_part(part);
+  if (part.kind == FilePart::Kind::kDirect) {
+    stats_.direct_bytes += part.file_bytes;
+  } else if (part.window != nullptr) {
+    stats_.mapped_bytes += part.length;
+  } else {
+    stats_.buffered_bytes += part.file_bytes;
+  }
+  if (!staged_) {
+    if (part.host != part.memory) std::memcpy(part.memory, part.host, part.length);
+    return finish_part(part);
+  }
+  if (options_.skip_copy) return finish_part(part);
+  Wave& wave = *filling(in_);  // the caller has seen that there is one
+  const std::byte* source = part.host;
+  if (part.window != nullptr) {
+    source = part.window->data;
+    slab_map_->release(static_cast<std::uint64_t>(part.slot - slab_), part.slot_bytes);
+    part.slot = nullptr;
+    wave.windows.push_back(std::move(part.window));
+  }
+  wave.pieces.push_back({source, part.memory, static_cast<std::size_t>(part.length)});
+  wave.parts.push_back(&part);
+  wave.bytes += part.length;
+}
+
+void FileQueue::Impl::written(FilePart& part) {
+  if (part.status.ok()) {
+    (part.kind == FilePart::Kind::kDirect ? stats_.written_direct_bytes : stats_.written_buffered_bytes) +=
+        part.file_bytes;
+  }
+  finish_part(part);
+}
+
+void FileQueue::Impl::finish_part(FilePart& part) {
+  const Index request = part.request;
+  if (!part.status.ok()) fail(request, std::move(part.status));
+  free_part(part);
+  step(request, 1);
+}
+
+// Takes what crew and engine have done.
+bool FileQueue::Impl::collect() {
+  collected_.clear();
+  if (crew_->outstanding() > 0) crew_->collect(collected_, false, {});
+  for (FilePart* part : collected_) {
+    stats_.system_calls += std::exchange(part->system_calls, 0);
+    arrived_.push_back(part);
+  }
+  bool any = !collected_.empty();
+  if (direct_in_flight_ > 0 && base::now_ns() - engine_polled_ns_ > kPollEngineNs) any = reap_engine({}) || any;
+  return any;
+}
+
+bool FileQueue::Impl::reap_engine(std::chrono::nanoseconds timeout) {
+  ++stats_.system_calls;
+  const std::size_t count = engine_queue_->wait(from_engine_, timeout);
+  engine_polled_ns_ = base::now_ns();
+  for (std::size_t i = 0; i < count; ++i) {
+    auto* part = reinterpret_cast<FilePart*>(from_engine_[i].tag);
+    part->file_bytes = from_engine_[i].bytes;
+    part->status = std::move(from_engine_[i].status);
+    arrived_.push_back(part);
+  }
+  direct_in_flight_ -= count;
+  return count > 0;
+}
+
+// One turn of everything that can go on without waiting; false if nothing did.
+bool FileQueue::Impl::progress() {
+  const std::size_t ended = ended_.size();
+  bool any = poll_waves(in_);
+  any = poll_waves(out_) || any;
+  any = collect() || any;
+  std::size_t taken = 0;
+  for (; taken < arrived_.size(); ++taken) {
+    FilePart& part = *arrived_[taken];
+    if (part.went_cold) {
+      part.went_cold = false;
+      FileState& file = files_[requests_[part.request].file];
+      if (file.mapped != nullptr) {
+        const auto window = static_cast<std::size_t>(part.offset / file.mapped->window_bytes);
+        mapped_->set_warmth(*file.mapped, window, transfer::Warmth::kCold, base::now_ns());
+      }
+      start_direct(part);
+    } else if (part.write) {
+      written(part);
+    } else {
+      if (staged_ && part.status.ok()) {
+        Wave* wave = filling(in_);
+        if (wave == nullptr) break;
+      }
+      read_arrived(part);
+    }
+  }
+  arrived_.erase(arrived_.begin(), arrived_.begin() + static_cast<std::ptrdiff_t>(taken));
+  const std::size_t head = issuing_head_;
+  issue();
+  any = any || taken > 0 || issuing_head_ != head || ended_.size() != ended;
+  for (Lane* lane : {&in_, &out_}) {
+    if (lane->waves.empty()) continue;
+    const Wave& wave = lane->waves[lane->filling];
+    const bool others = lane->in_flight > 0 && (direct_in_flight_ > 0 || crew_->outstanding() > 0);
+    if (!others || wave.bytes >= kFullBytes || wave.pieces.size() >= kFullPieces) launch(*lane);
+  }
+  return any;
+}
+
+void FileQueue::Impl::idle(std::uint64_t deadline_ns, unsigned& spins) {
+  const std::uint64_t now = base::now_ns();
+  const std::chrono::nanoseconds left(deadline_ns > now ? std::min<std::uint64_t>(deadline_ns - now, 500'000'000) : 0);
+  const bool waves = in_.in_flight + out_.in_flight > 0;
+  if (direct_in_flight_ > 0) {
+    crew_->notify_elsewhere.store(true, std::memory_order_release);
+    const bool crew = crew_->outstanding() > 0;
+    (void)reap_engine(std::min(left, std::chrono::nanoseconds(waves || crew ? 50'000 : 500'000'000)));
+    crew_->notify_elsewhere.store(false, std::memory_order_relaxed);
+  } else if (waves && spins < kSpins) {
+    ++spins;
+  } else if (crew_->outstanding() > 0) {
+    collected_.clear();
+    crew_->collect(collected_, true, std::min(left, waves ? std::chrono::nanoseconds(kNap) : left));
+    for (FilePart* part : collected_) {
+      stats_.system_calls += std::exchange(part->system_calls, 0);
+      arrived_.push_back(part);
+    }
+  } else if (waves) {
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(left, kNap));
+  }
+}
+
+void FileQueue::Impl::flush() { (void)progress(); }
+
+std::size_t FileQueue::Impl::wait(std::span<FileCompletion> out, std::size_t at_least,
+                                  std::chrono::nanoseconds timeout) {
+  at_least = std::min({at_least, out.size(), pending_});
+  const std::uint64_t start = base::now_ns();
+  const auto span = static_cast<std::uint64_t>(std::max<std::int64_t>(timeout.count(), 0));
+  const std::uint64_t deadline = span > ~start ? ~std::uint64_t{0} : start + span;
+  unsigned spins = 0;
+  for (;;) {
+    const bool any = progress();
+    if (any) spins = 0;
+    if (ended_.size() >= at_least) break;
+    if (any) continue;
+    if (base::now_ns() >= deadline) break;
+    idle(deadline, spins);
+  }
+  const std::size_t count = std::min(ended_.size(), out.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    Request& request = requests_[ended_[i]];
+    const std::uint64_t bytes = request.status.ok() ? request.bytes : 0;
+    stats_.ranges += request.ranges.size() + request.paths.size();
+    ++stats_.requests;
+    if (request.file != kNone) --files_[request.file].requests;
+    out[i] = {request.tag, bytes, std::move(request.status)};
+    free_requests_.push_back(ended_[i]);
+  }
+  ended_.erase(ended_.begin(), ended_.begin() + static_cast<std::ptrdiff_t>(count));
+  pending_ -= count;
+  return count;
+}
+
+}  // namespace headrace

@@ -1,0 +1,416 @@
+#include "transfer/mapped_cache.h"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+#include <span>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/file_mapping.h"
+
+namespace headrace::transfer {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kWarmthAgeNs = 200 * kMs;
+// What was used this recently is not evicted: a working set larger than the budget would otherwise be registered and
+// unregistered for ever, which is slower than not registering it.
+constexpr std::uint64_t kRecentNs = 2'000 * kMs;
+constexpr std::uint64_t kIdleNs = 60'000 * kMs;
+constexpr std::uint64_t kRetryNs = 1'000 * kMs;
+constexpr std::uint64_t kLargestWindow = std::uint64_t{256} << 20;
+constexpr std::uint64_t kSmallFile = std::uint64_t{4} << 20;     // up to this, files share registrations
+constexpr std::uint64_t kSmallRegion = std::uint64_t{32} << 20;  // of so many bytes
+constexpr std::size_t kMostFiles = 1 << 16;                      // remembered without a window
+// A window is worth registering once a sixteenth of it has been read.
+constexpr std::uint64_t kWorthShift = 4;
+// Registering reads what is missing, so nearly all must be there: 15 of 16 bytes.
+constexpr std::uint64_t kMissingShift = 4;
+
+}  // namespace
+
+MappedRegion::~MappedRegion() {
+  if (device != nullptr) device->unregister_mapping(base, bytes);
+  base::unmap(base, bytes);
+}
+
+std::uint64_t MappedFile::window_length(std::size_t index) const noexcept {
+  const std::uint64_t start = index * window_bytes;
+  return start >= identity.size_bytes ? 0 : std::min(window_bytes, identity.size_bytes - start);
+}
+
+MappedFile::Slot& MappedFile::slot(std::size_t index) {
+  if (index >= slots_.size()) slots_.resize(index + 1);
+  return slots_[index];
+}
+
+MappedCache::MappedCache(std::uint64_t budget_bytes)
+    : budget_bytes_(budget_bytes),
+      window_bytes_(std::clamp(std::bit_floor(budget_bytes / 8 + 1), std::uint64_t{1} << 20, kLargestWindow)),
+      mapping_budget_(base::mapping_limit() / 2) {}
+
+MappedCache::~MappedCache() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::shared_ptr<MappedFile> MappedCache::file(const std::shared_ptr<device::Device>& device,
+                                              const base::FileIdentity& identity) {
+  std::shared_ptr<MappedFile> old;
+  {
+    std::lock_guard lock(mutex_);
+    std::shared_ptr<MappedFile>& entry = files_[{device.get(), identity.device, identity.inode}];
+    if (entry != nullptr && entry->identity == identity) return entry;
+    old = std::exchange(entry, nullptr);
+    entry = std::make_shared<MappedFile>(device, identity, window_bytes_);
+    if (old == nullptr) return entry;
+  }
+  drop_windows(*old);
+  return file(device, identity);
+}
+
+// The regions they are in go when the thread next looks.
+void MappedCache::drop_windows(MappedFile& file) {
+  std::lock_guard lock(file.mutex_);
+  file.dropped_ = true;
+  for (MappedFile::Slot& slot : file.slots_) slot.window.reset();
+}
+
+std::shared_ptr<MappedWindow> MappedCache::window(MappedFile& file, std::size_t index, std::uint64_t now_ns) {
+  std::lock_guard lock(file.mutex_);
+  if (index >= file.slots_.size()) return nullptr;
+  const std::shared_ptr<MappedWindow>& window = file.slots_[index].window;
+  if (window != nullptr) window->region->last_used_ns.store(now_ns, std::memory_order_relaxed);
+  return window;
+}
+
+bool MappedCache::touch(const std::shared_ptr<MappedFile>& file, std::size_t index, std::uint64_t bytes,
+                        const std::shared_ptr<base::FileHandle>& handle, const char* path, bool at_once) {
+  const std::uint64_t length = file->window_length(index);
+  if (length == 0 || budget_bytes_ < length) return false;
+  try {
+    Request request{file, index, handle, {}};
+    {
+      std::lock_guard lock(file->mutex_);
+      MappedFile::Slot& slot = file->slot(index);
+      slot.touched_bytes += bytes;
+      if (slot.state != MappedFile::State::kNone || file->dropped_) return false;
+      if (!at_once && slot.touched_bytes < (length >> kWorthShift)) return false;
+      if (slot.retry_ns != 0 && base::now_ns() < slot.retry_ns) return false;
+      if (handle == nullptr) request.path = path;
+      slot.state = MappedFile::State::kQueued;
+    }
+    std::lock_guard lock(mutex_);
+    try {
+      if (!started_) {
+        thread_ = std::thread([this] { run(); });
+        started_ = true;
+      }
+      requests_.push_back(std::move(request));
+    } catch (const std::exception&) {
+      std::lock_guard file_lock(file->mutex_);
+      file->slots_[index].state = MappedFile::State::kNone;
+      return false;
+    }
+    changed_.notify_all();
+    return true;
+  } catch (const std::exception&) {  // no memory: the range is read by other means
+    return false;
+  }
+}
+
+// State changes are made without mutex_: taking it once orders them before the waiters' next look.
+void MappedCache::announce() {
+  { std::lock_guard lock(mutex_); }
+  changed_.notify_all();
+}
+
+void MappedCache::wait(MappedFile& file, std::size_t index) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] {
+    std::lock_guard file_lock(file.mutex_);
+    return stopping_ || !started_ || index >= file.slots_.size() ||
+           file.slots_[index].state != MappedFile::State::kQueued;
+  });
+}
+
+Warmth MappedCache::warmth(MappedFile& file, std::size_t index, int fd, std::uint64_t now_ns) {
+  {
+    std::lock_guard lock(file.mutex_);
+    if (index < file.slots_.size()) {
+      const MappedFile::Slot& slot = file.slots_[index];
+      if (slot.warmth != Warmth::kUnknown && now_ns - slot.warmth_ns < kWarmthAgeNs) return slot.warmth;
+    }
+  }
+  const std::uint64_t length = file.window_length(index);
+  const auto resident = base::resident_bytes(fd, index * file.window_bytes, length);
+  Warmth warmth = Warmth::kUnknown;
+  if (resident.has_value()) {
+    warmth = *resident + (length >> 8) >= length ? Warmth::kWarm
+             : *resident <= (length >> 8)        ? Warmth::kCold
+                                                 : Warmth::kMixed;
+  }
+  set_warmth(file, index, warmth, now_ns);
+  return warmth;
+}
+
+void MappedCache::set_warmth(MappedFile& file, std::size_t index, Warmth warmth, std::uint64_t now_ns) {
+  try {
+    std::lock_guard lock(file.mutex_);
+    MappedFile::Slot& slot = file.slot(index);
+    slot.warmth = warmth;
+    slot.warmth_ns = now_ns;
+  } catch (const std::bad_alloc&) {  // asked again next time
+  }
+}
+
+std::string MappedCache::note() const {
+  std::lock_guard lock(mutex_);
+  return note_;
+}
+
+void MappedCache::set_note(std::string note) {
+  std::lock_guard lock(mutex_);
+  note_ = std::move(note);
+}
+
+void MappedCache::run() {
+  std::vector<Request> requests;
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      const auto due = [&] { return stopping_ || !requests_.empty(); };
+      if (kept_.empty() && retired_.empty()) {
+        changed_.wait(lock, due);
+      } else {
+        changed_.wait_for(lock, std::chrono::seconds(1), due);
+      }
+      if (stopping_) break;
+      requests.swap(requests_);
+    }
+    try {
+      serve(requests);
+    } catch (const std::bad_alloc&) {
+      set_note("mapped path: out of memory");
+    }
+    for (Request& request : requests) {
+      if (request.file != nullptr) refuse(request, false, kRetryNs);
+    }
+    requests.clear();
+    announce();
+    (void)release_idle(kIdleNs);
+  }
+  kept_.clear();
+  retired_.clear();
+}
+
+// A request that is answered has no file any more.
+void MappedCache::serve(std::vector<Request>& requests) {
+  const auto small_end = std::stable_partition(requests.begin(), requests.end(), [](const Request& request) {
+    return request.file->identity.size_bytes <= kSmallFile;
+  });
+  for (auto it = small_end; it != requests.end(); ++it) {
+    serve_large(*it);
+    announce();
+  }
+  for (auto it = requests.begin(); it != small_end;) {
+    std::uint64_t bytes = 0;
+    auto end = it;
+    for (; end != small_end && bytes < kSmallRegion && end->file->device == it->file->device; ++end) {
+      bytes += base::align_up(end->file->identity.size_bytes, std::uint64_t{base::page_bytes()});
+    }
+    serve_small({it, end});
+    announce();
+    it = end;
+  }
+}
+
+// errno; ESTALE if the file is not what it was, ENODATA if too little of it is in the page cache.
+int MappedCache::map(Request& request, std::byte* at, std::uint64_t bytes) {
+  base::FileHandle opened;
+  if (request.handle == nullptr) {
+    if (Status status = base::FileHandle::open(request.path, {}, opened); !status.ok()) {
+      return status.system_error() != 0 ? status.system_error() : ESTALE;
+    }
+  }
+  const base::FileHandle& handle = request.handle != nullptr ? *request.handle : opened;
+  base::FileIdentity now;
+  int error = 0;
+  if (!base::identify(handle.fd(), now, error)) return error;
+  if (now != request.file->identity) return ESTALE;
+  const std::uint64_t offset = request.index * request.file->window_bytes;
+  const std::uint64_t length = request.file->window_length(request.index);
+  if (!handle.in_memory()) {
+    const auto resident = base::resident_bytes(handle.fd(), offset, length);
+    if (!resident.has_value() || *resident + (length >> kMissingShift) < length) return ENODATA;
+  }
+  return base::map_file_at(at, static_cast<std::size_t>(bytes), handle.fd(), offset);
+}
+
+void MappedCache::refuse(Request& request, bool for_good, std::uint64_t retry_in_ns) {
+  {
+    std::lock_guard lock(request.file->mutex_);
+    MappedFile::Slot& slot = request.file->slots_[request.index];
+    slot.state = for_good ? MappedFile::State::kRefused : MappedFile::State::kNone;
+    slot.retry_ns = base::now_ns() + retry_in_ns;
+  }
+  request.file.reset();
+}
+
+void MappedCache::serve_large(Request& request) {
+  const std::uint64_t length = request.file->window_length(request.index);
+  const std::uint64_t bytes = base::align_up(length, std::uint64_t{base::page_bytes()});
+  if (base::recently_changed(request.file->identity)) return refuse(request, false, 100 * kMs);
+  if (!make_room(bytes, 1)) {
+    set_note("mapped path: the budget of " + std::to_string(budget_bytes_ >> 20) + " MiB is in use");
+    return refuse(request, false, kRetryNs);
+  }
+  Placed placed{&request, base::reserve_addresses(static_cast<std::size_t>(bytes)), length, bytes};
+  if (placed.at == nullptr) return refuse(request, false, kRetryNs);
+  if (map(request, placed.at, bytes) != 0) {
+    base::unmap(placed.at, static_cast<std::size_t>(bytes));
+    return refuse(request, false, kRetryNs);
+  }
+  register_placed({&placed, 1});
+}
+
+void MappedCache::serve_small(std::span<Request> requests) {
+  const std::uint64_t page = base::page_bytes();
+  std::uint64_t total = 0;
+  for (const Request& request : requests) total += base::align_up(request.file->identity.size_bytes, page);
+  std::vector<Placed> placed;
+  placed.reserve(requests.size());
+  if (!make_room(total, requests.size())) {
+    set_note("mapped path: the budget of " + std::to_string(budget_bytes_ >> 20) + " MiB or " +
+             std::to_string(mapping_budget_) + " mappings is in use");
+    return;  // the caller refuses what is left
+  }
+  std::byte* base = base::reserve_addresses(static_cast<std::size_t>(total));
+  if (base == nullptr) return;
+  std::byte* at = base;
+  for (Request& request : requests) {
+    const std::uint64_t bytes = base::align_up(request.file->identity.size_bytes, page);
+    if (base::recently_changed(request.file->identity)) {
+      refuse(request, false, 100 * kMs);
+    } else if (bytes == 0 || map(request, at, bytes) != 0) {
+      refuse(request, false, kRetryNs);
+    } else {
+      placed.push_back({&request, at, request.file->identity.size_bytes, bytes});
+      at += bytes;
+    }
+  }
+  if (at != base + total) base::unmap(at, static_cast<std::size_t>(base + total - at));
+  if (!placed.empty()) register_placed(placed);
+}
+
+// Registers adjacent mappings by one call; where that is refused, by halves, so that one bad file costs only itself.
+void MappedCache::register_placed(std::span<Placed> placed) {
+  auto region = std::make_shared<MappedRegion>();
+  region->base = placed.front().at;
+  region->mappings = placed.size();
+  for (const Placed& one : placed) region->bytes += static_cast<std::size_t>(one.mapped_bytes);
+  const std::shared_ptr<device::Device>& device = placed.front().request->file->device;
+  const Status status = device->register_mapping(region->base, region->bytes);
+  if (status.ok()) {
+    region->device = device;
+    region->last_used_ns = base::now_ns();
+    return publish(placed, std::move(region));
+  }
+  set_note("mapped path: " + status.to_string());
+  const bool for_good = status.code() == Code::kUnsupported || status.code() == Code::kDeviceLost;
+  if (placed.size() == 1 || for_good) {
+    for (Placed& one : placed) refuse(*one.request, for_good, 10 * kRetryNs);
+    return;  // the region unmaps them
+  }
+  region->base = nullptr;
+  register_placed(placed.first(placed.size() / 2));
+  register_placed(placed.subspan(placed.size() / 2));
+}
+
+void MappedCache::publish(std::span<Placed> placed, std::shared_ptr<MappedRegion> region) {
+  Kept kept{region, {}};
+  kept.windows.reserve(placed.size());
+  for (const Placed& one : placed) kept.windows.emplace_back(one.request->file, one.request->index);
+  kept_.reserve(kept_.size() + 1);
+  used_bytes_.fetch_add(region->bytes, std::memory_order_relaxed);
+  mappings_ += region->mappings;
+  kept_.push_back(std::move(kept));
+  for (const Placed& one : placed) {
+    auto window = std::make_shared<MappedWindow>(MappedWindow{region, one.at, one.bytes});
+    MappedFile& file = *one.request->file;
+    {
+      std::lock_guard lock(file.mutex_);
+      MappedFile::Slot& slot = file.slots_[one.request->index];
+      slot.state = MappedFile::State::kReady;
+      if (!file.dropped_) slot.window = std::move(window);
+    }
+    one.request->file.reset();
+  }
+}
+
+// Takes the region's windows out of their files. It goes once nobody uses it.
+void MappedCache::forget(Kept& kept) {
+  for (const auto& [weak, index] : kept.windows) {
+    const std::shared_ptr<MappedFile> file = weak.lock();
+    if (file == nullptr) continue;
+    std::lock_guard lock(file->mutex_);
+    MappedFile::Slot& slot = file->slots_[index];
+    if (slot.window == nullptr || slot.window->region != kept.region) continue;
+    slot.window.reset();
+    slot.state = MappedFile::State::kNone;
+    slot.touched_bytes = 0;
+  }
+  retired_.push_back(std::move(kept.region));
+}
+
+bool MappedCache::release_idle(std::uint64_t unused_ns) {
+  const std::uint64_t now = base::now_ns();
+  retired_.reserve(retired_.size() + kept_.size());
+  std::erase_if(kept_, [&](Kept& kept) {
+    const std::uint64_t used = kept.region->last_used_ns.load(std::memory_order_relaxed);
+    // Only we hold a region all of whose files have changed.
+    if (kept.region.use_count() > 1 && now - std::min(used, now) < unused_ns) return false;
+    forget(kept);
+    return true;
+  });
+  bool freed = false;
+  std::erase_if(retired_, [&](const std::shared_ptr<MappedRegion>& region) {
+    if (region.use_count() > 1) return false;
+    used_bytes_.fetch_sub(region->bytes, std::memory_order_relaxed);
+    mappings_ -= region->mappings;
+    freed = true;
+    return true;
+  });
+  std::lock_guard lock(mutex_);
+  if (files_.size() > kMostFiles) {
+    std::erase_if(files_, [](const auto& entry) {
+      std::lock_guard file_lock(entry.second->mutex_);
+      return std::all_of(entry.second->slots_.begin(), entry.second->slots_.end(), [](const MappedFile::Slot& slot) {
+        return slot.window == nullptr && slot.state != MappedFile::State::kQueued;
+      });
+    });
+  }
+  return freed;
+}
+
+// Evicts what has not been used for longest, but nothing in recent use.
+bool MappedCache::make_room(std::uint64_t bytes, std::size_t mappings) {
+  const auto fits = [&] { return used_bytes_ + bytes <= budget_bytes_ && mappings_ + mappings <= mapping_budget_; };
+  while (!fits()) {
+    const std::uint64_t now = base::now_ns();
+    std::uint64_t longest = 0;
+    for (const Kept& kept : kept_) {
+      const std::uint64_t used = kept.region->last_used_ns.load(std::memory_order_relaxed);
+      longest = std::max(longest, now - std::min(used, now));
+    }
+    if (longest < kRecentNs || !release_idle(longest)) break;
+  }
+  return fits();
+}
+
+}  // namespace headrace::transfer

@@ -1,0 +1,22 @@
+// A mount table: whatever its text, each mount that is found has a type and a place, and lines that are not of the form
+// do not hide those that are.
+#include <string>
+
+#include "base/filesystem.h"
+#include "base/proc_text.h"
+#include "tests/fuzz/fuzz_check.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace headrace::base;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto mounts = parse_mountinfo(text);
+  std::size_t lines = 0;
+  for (const char c : text) lines += c == '\n';
+  FUZZ_CHECK(mounts.size() <= lines + 1);
+  for (const Mount& mount : mounts) FUZZ_CHECK(!mount.type.empty() && !mount.mount_point.empty());
+
+  const auto more = parse_mountinfo(std::string(text) + "\n27 1 254:0 / /sys\\040x rw - ext4 /dev/vda rw\n");
+  FUZZ_CHECK(more.size() == mounts.size() + 1 && more.back().mount_point == "/sys x");
+  (void)labelled_number(text, "mnt_id");
+  return 0;
+}

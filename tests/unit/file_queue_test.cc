@@ -1,0 +1,365 @@
+// FileQueue: every path, device and engine gives the same bytes, and what goes wrong is said.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <headrace/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "support/alloc_counter.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+using support::pattern;
+using support::pattern_at;
+using support::TempDir;
+
+constexpr std::size_t kFileBytes = (std::size_t{5} << 20) + 1234;
+
+struct Variant {
+  const char* device;
+  Path path;
+  const char* engine;
+};
+
+std::vector<Variant> variants() {
+  std::vector<Variant> out;
+  for (const char* device : {"host", "host-staged"}) {
+    for (const Path path : {Path::kAuto, Path::kDirect, Path::kBuffered, Path::kMapped}) {
+      out.push_back({device, path, "auto"});
+      if (path == Path::kDirect) {
+        out.push_back({device, path, "aio"});
+        out.push_back({device, path, "threads"});
+      }
+    }
+  }
+  return out;
+}
+
+std::string name_of(const ::testing::TestParamInfo<Variant>& info) {
+  std::string name =
+      std::string(info.param.device) + "_" + std::string(path_name(info.param.path)) + "_" + info.param.engine;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+// Old enough for the mapped path to trust that nothing changes behind its clock's back.
+void let_settle() { std::this_thread::sleep_for(std::chrono::milliseconds(130)); }
+
+class FileQueueTest : public ::testing::TestWithParam<Variant> {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(dir_.ok());
+    ContextOptions options;
+    options.threads = 2;
+    options.engine = GetParam().engine;
+    auto context = Context::create(options);
+    if (!context.ok()) GTEST_SKIP() << context.status().to_string();
+    context_.emplace(*context);
+    auto device = Device::open(GetParam().device);
+    ASSERT_TRUE(device.ok()) << device.status().to_string();
+    device_.emplace(*device);
+  }
+
+  FileQueue queue(FileQueueOptions options = {}) {
+    options.path = GetParam().path;
+    if (options.staging_bytes == FileQueueOptions().staging_bytes) options.staging_bytes = std::size_t{8} << 20;
+    auto made = FileQueue::create(*context_, *device_, options);
+    EXPECT_TRUE(made.ok()) << made.status().to_string();
+    return std::move(*made);
+  }
+
+  std::string make_file(const std::string& name, std::size_t bytes = kFileBytes, std::uint64_t seed = 0) {
+    const std::string path = dir_ / name;
+    EXPECT_TRUE(support::write_file(path, pattern(bytes, seed)));
+    return path;
+  }
+
+  File open(const std::string& path, bool write = false) {
+    auto file = File::open(path, {write, write, false});
+    EXPECT_TRUE(file.ok()) << file.status().to_string();
+    return *file;
+  }
+
+  Buffer buffer(std::size_t bytes) {
+    auto made = Buffer::allocate(*device_, bytes);
+    EXPECT_TRUE(made.ok()) << made.status().to_string();
+    return std::move(*made);
+  }
+
+  std::vector<std::byte> contents(const Buffer& buffer) {
+    std::vector<std::byte> out(buffer.size_bytes());
+    EXPECT_TRUE(buffer.copy_to_host(0, out.data(), out.size()).ok());
+    return out;
+  }
+
+  FileCompletion read_one(FileQueue& queue, const File& file, std::uint64_t offset, std::byte* memory,
+                          std::size_t bytes) {
+    const FileRange range{offset, memory, bytes};
+    const Status status = queue.read(file, {&range, 1}, 7);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    FileCompletion done;
+    EXPECT_EQ(queue.wait({&done, 1}), 1u);
+    EXPECT_EQ(done.tag, 7u);
+    return done;
+  }
+
+  TempDir dir_;
+  std::optional<Context> context_;
+  std::optional<Device> device_;
+};
+
+TEST_P(FileQueueTest, RangesOfAnySizeAndAlignmentArrive) {
+  const File file = open(make_file("data"));
+  let_settle();
+  FileQueue queue = this->queue();
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 4; ++round) {
+    Buffer target = buffer(std::size_t{8} << 20);
+    std::vector<std::byte> expected = contents(target);
+    std::size_t at = 0, requests = 0;
+    for (std::uint64_t tag = 0; at < target.size_bytes() && tag < 60; ++tag) {
+      std::vector<FileRange> ranges;
+      for (std::size_t i = 0; i < 1 + random() % 20; ++i) {
+        static constexpr std::size_t kSizes[] = {0, 1, 511, 512, 4096, 4097, 65536, 100'000, 1 << 20};
+        std::size_t bytes = kSizes[random() % 9];
+        if (random() % 4 == 0) bytes += random() % 1000;
+        std::uint64_t offset = random() % kFileBytes;
+        if (random() % 2 == 0) offset = offset / 4096 * 4096;
+        bytes = std::min({bytes, static_cast<std::size_t>(kFileBytes - offset), target.size_bytes() - at});
+        ranges.push_back({offset, target.data() + at, bytes});
+        for (std::size_t k = 0; k < bytes; ++k) expected[at + k] = pattern_at(offset + k);
+        at += bytes;
+        if (random() % 3 == 0) at = std::min((at + 4095) / 4096 * 4096, target.size_bytes());
+      }
+      const Status status = queue.read(file, ranges, tag);
+      ASSERT_TRUE(status.ok()) << status.to_string();
+      ++requests;
+    }
+    std::vector<FileCompletion> done(8);
+    std::vector<bool> seen(requests);
+    while (queue.pending() > 0) {
+      const std::size_t count = queue.wait(done, 3);
+      ASSERT_GT(count, 0u);
+      for (std::size_t i = 0; i < count; ++i) {
+        ASSERT_TRUE(done[i].status.ok()) << done[i].status.to_string();
+        ASSERT_FALSE(seen[done[i].tag]) << "completed twice";
+        seen[done[i].tag] = true;
+      }
+    }
+    ASSERT_TRUE(contents(target) == expected) << "round " << round;
+  }
+  const FileStats stats = queue.stats();
+  const std::uint64_t read = stats.direct_bytes + stats.buffered_bytes + stats.mapped_bytes;
+  EXPECT_GT(read, 0u);
+  const bool staged = std::string_view(GetParam().device) == "host-staged";
+  if (GetParam().path == Path::kMapped && staged) {
+    EXPECT_EQ(stats.mapped_bytes, read) << stats.notes;
+  }
+  if (GetParam().path == Path::kBuffered) {
+    EXPECT_EQ(stats.buffered_bytes, read);
+  }
+  EXPECT_EQ(stats.waves > 0, staged);
+}
+
+TEST_P(FileQueueTest, ReadsBeyondTheEndAreShort) {
+  const File file = open(make_file("data", 10'000));
+  let_settle();
+  FileQueue queue = this->queue();
+  Buffer target = buffer(20'000);
+  for (const std::uint64_t offset :
+       {std::uint64_t{0}, std::uint64_t{9'999}, std::uint64_t{10'000}, std::uint64_t{50'000}}) {
+    const FileCompletion done = read_one(queue, file, offset, target.data(), 20'000);
+    EXPECT_EQ(done.status.code(), Code::kShort) << done.status.to_string();
+    EXPECT_EQ(done.bytes, 0u);
+    EXPECT_EQ(done.status.key(), file.path());
+  }
+  EXPECT_TRUE(read_one(queue, file, 1, target.data(), 9'999).status.ok());
+}
+
+TEST_P(FileQueueTest, AChangedFileIsReadAnew) {
+  const std::string path = make_file("data", 300'000, 1);
+  File file = open(path);
+  let_settle();
+  FileQueue queue = this->queue();
+  Buffer target = buffer(300'000);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(read_one(queue, file, 0, target.data(), 300'000).status.ok());
+    ASSERT_TRUE(contents(target) == pattern(300'000, 1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  // In place, then another file under the same name.
+  ASSERT_TRUE(support::write_file(path, pattern(300'000, 2)));
+  ASSERT_TRUE(read_one(queue, file, 0, target.data(), 300'000).status.ok());
+  EXPECT_TRUE(contents(target) == pattern(300'000, 2));
+  ASSERT_TRUE(support::write_file(dir_ / "other", pattern(300'000, 3)));
+  std::filesystem::rename(dir_ / "other", path);
+  file = open(path);
+  ASSERT_TRUE(read_one(queue, file, 0, target.data(), 300'000).status.ok());
+  EXPECT_TRUE(contents(target) == pattern(300'000, 3));
+  std::filesystem::resize_file(path, 100'000);
+  EXPECT_EQ(read_one(queue, file, 0, target.data(), 300'000).status.code(), Code::kShort);
+  ASSERT_TRUE(read_one(queue, file, 0, target.data(), 100'000).status.ok());
+}
+
+TEST_P(FileQueueTest, WritesOfAnySizeAndAlignment) {
+  const std::size_t size = (std::size_t{3} << 20) + 77;
+  const std::string path = make_file("out", size, 9);
+  std::vector<std::byte> expected = pattern(size, 9);
+  const std::string source_path = make_file("source", size, 4);
+  Buffer source = buffer(size);
+  ASSERT_TRUE(read_file(*context_, *device_, open(source_path), std::vector<FileRange>{{0, source.data(), size}}).ok());
+  const std::vector<std::byte> held = contents(source);
+  const File file = open(path, true);
+  FileQueue queue = this->queue();
+  std::mt19937_64 random(5);
+  std::uint64_t at = 0;
+  for (std::uint64_t tag = 0; at < size; ++tag) {
+    const std::uint64_t bytes = std::min<std::uint64_t>(size - at, 1 + random() % (std::size_t{1} << 20));
+    const std::uint64_t from = random() % (size - bytes + 1);
+    const FileRange range{at, source.data() + from, static_cast<std::size_t>(bytes)};
+    std::memcpy(expected.data() + at, held.data() + from, bytes);
+    const Status status = queue.write(file, {&range, 1}, tag);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    at += bytes;
+    if (tag % 3 == 0) {
+      FileCompletion done;
+      ASSERT_EQ(queue.wait({&done, 1}), 1u);
+      ASSERT_TRUE(done.status.ok()) << done.status.to_string();
+    }
+  }
+  while (queue.pending() > 0) {
+    FileCompletion done;
+    queue.wait({&done, 1});
+    ASSERT_TRUE(done.status.ok()) << done.status.to_string();
+  }
+  ASSERT_TRUE(file.sync().ok());
+  Buffer back = buffer(size);
+  ASSERT_TRUE(read_file(*context_, *device_, file, std::vector<FileRange>{{0, back.data(), size}}).ok());
+  EXPECT_TRUE(contents(back) == expected);
+  const FileStats stats = queue.stats();
+  EXPECT_EQ(stats.written_direct_bytes + stats.written_buffered_bytes, size);
+}
+
+TEST_P(FileQueueTest, ManySmallFilesByPath) {
+  constexpr std::size_t kFiles = 200, kBytes = 20'000;
+  std::vector<std::string> paths;
+  for (std::size_t i = 0; i < kFiles; ++i) paths.push_back(make_file("f" + std::to_string(i), kBytes, i));
+  let_settle();
+  FileQueue queue = this->queue();
+  for (int round = 0; round < 3; ++round) {
+    Buffer target = buffer(kFiles * kBytes);
+    std::vector<PathRange> ranges;
+    for (std::size_t i = 0; i < kFiles; ++i) {
+      ranges.push_back({paths[i].c_str(), target.data() + i * kBytes, kBytes});
+    }
+    ASSERT_TRUE(queue.read_paths(ranges, 1).ok());
+    FileCompletion done;
+    ASSERT_EQ(queue.wait({&done, 1}), 1u);
+    ASSERT_TRUE(done.status.ok()) << done.status.to_string();
+    EXPECT_EQ(done.bytes, kFiles * kBytes);
+    const std::vector<std::byte> got = contents(target);
+    for (std::size_t i = 0; i < kFiles; ++i) {
+      const auto part = std::span(got).subspan(i * kBytes, kBytes);
+      ASSERT_TRUE(std::ranges::equal(part, pattern(kBytes, i))) << "file " << i << " round " << round;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the mapping goes on in the background
+  }
+  const bool maps = std::string_view(GetParam().device) == "host-staged" &&
+                    (GetParam().path == Path::kAuto || GetParam().path == Path::kMapped);
+  if (maps) {
+    EXPECT_GE(queue.stats().mapped_bytes, kFiles * kBytes) << queue.stats().notes;
+  }
+  // One that is missing, one too short: named.
+  Buffer target = buffer(kBytes + 1);
+  for (const std::string& bad : {dir_ / "missing", paths[0]}) {
+    const PathRange range{bad.c_str(), target.data(), kBytes + 1};
+    ASSERT_TRUE(queue.read_paths({&range, 1}, 2).ok());
+    FileCompletion done;
+    ASSERT_EQ(queue.wait({&done, 1}), 1u);
+    EXPECT_EQ(done.status.code(), bad == paths[0] ? Code::kShort : Code::kNotFound) << done.status.to_string();
+    EXPECT_EQ(done.status.key(), bad);
+  }
+}
+
+TEST_P(FileQueueTest, BadArgumentsAreRefusedAtOnce) {
+  const File file = open(make_file("data", 100));
+  FileQueue queue = this->queue();
+  std::byte byte{};
+  const FileRange no_memory{0, nullptr, 1}, too_far{UINT64_MAX - 4, &byte, 8};
+  EXPECT_EQ(queue.read(file, {&no_memory, 1}, 0).code(), Code::kInvalidArgument);
+  EXPECT_EQ(queue.read(file, {&too_far, 1}, 0).code(), Code::kInvalidArgument);
+  const FileRange fine{0, &byte, 1};
+  EXPECT_EQ(queue.write(file, {&fine, 1}, 0).code(), Code::kInvalidArgument) << "opened for reading";
+  EXPECT_EQ(queue.pending(), 0u);
+  FileCompletion done;
+  EXPECT_EQ(queue.wait({&done, 1}), 0u);
+  ASSERT_TRUE(queue.read(file, {}, 5).ok()) << "nothing to read is read at once";
+  ASSERT_EQ(queue.wait({&done, 1}), 1u);
+  EXPECT_TRUE(done.status.ok());
+  EXPECT_EQ(File::open(dir_.path()).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(File::open(dir_ / "none").status().code(), Code::kNotFound);
+  EXPECT_EQ(File::open("").status().code(), Code::kInvalidArgument);
+  ASSERT_EQ(::mkfifo((dir_ / "fifo").c_str(), 0600), 0);
+  EXPECT_EQ(File::open(dir_ / "fifo").status().code(), Code::kInvalidArgument);
+}
+
+TEST_P(FileQueueTest, AQueueThatIsDroppedWaitsForItsOwn) {
+  const File file = open(make_file("data"));
+  Buffer target = buffer(kFileBytes);
+  const FileRange range{0, target.data(), kFileBytes};
+  for (int i = 0; i < 5; ++i) {
+    FileQueue queue = this->queue();
+    for (std::uint64_t tag = 0; tag < 5; ++tag) ASSERT_TRUE(queue.read(file, {&range, 1}, tag).ok());
+    queue.flush();
+  }
+}
+
+TEST_P(FileQueueTest, NothingAllocatesOnceWarm) {
+  if (!support::kAllocCounterWorks) GTEST_SKIP() << "sanitizers keep malloc for themselves";
+  const File file = open(make_file("data"));
+  let_settle();
+  FileQueue queue = this->queue();
+  Buffer target = buffer(kFileBytes);
+  std::vector<FileRange> ranges;
+  for (std::size_t at = 0; at + 4096 <= kFileBytes; at += 4096) ranges.push_back({at, target.data() + at, 4096});
+  const auto round = [&] {
+    for (std::size_t i = 0; i < ranges.size(); i += 128) {
+      const auto part = std::span(ranges).subspan(i, std::min<std::size_t>(128, ranges.size() - i));
+      ASSERT_TRUE(queue.read(file, part, i).ok());
+    }
+    FileCompletion done[16];
+    while (queue.pending() > 0) {
+      const std::size_t count = queue.wait(done, 1);
+      for (std::size_t i = 0; i < count; ++i) ASSERT_TRUE(done[i].status.ok()) << done[i].status.to_string();
+    }
+  };
+  for (int i = 0; i < 8; ++i) {
+    round();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const FileStats before = queue.stats();
+  const support::AllocScope scope(support::AllocScope::Of::kThread);
+  for (int i = 0; i < 4; ++i) round();
+  // The stand-in for a GPU keeps lists for as many tasks as are ever queued at a time, which timing decides.
+  const bool staged = std::string_view(GetParam().device) == "host-staged";
+  EXPECT_LE(scope.allocations(), staged ? 32u : 0u) << "of " << 4 * ranges.size() << " ranges";
+  const FileStats after = queue.stats();
+  if (GetParam().path == Path::kMapped && after.mapped_bytes > before.mapped_bytes) {
+    EXPECT_LE(after.system_calls - before.system_calls, 2 * (after.waves - before.waves));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FileQueueTest, ::testing::ValuesIn(variants()), name_of);
+
+}  // namespace
+}  // namespace headrace
