@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "job_options.h"
-#include "page_cache.h"
+#include "cache_state.h"
 
 namespace headrace::bench {
 

@@ -12,7 +12,7 @@
 
 #include "job_options.h"
 #include "latency_histogram.h"
-#include "page_cache.h"
+#include "cache_state.h"
 #include "verify_block.h"
 
 namespace headrace::bench {

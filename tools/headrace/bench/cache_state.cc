@@ -1,4 +1,4 @@
-#include "page_cache.h"
+#include "cache_state.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
