@@ -144,8 +144,10 @@ Result<Residency> sample_residency(std::span<const CacheRange> ranges) {
 }
 
 Result<Residency> set_cache_state(std::span<const CacheRange> ranges, CacheState state, std::uint64_t block_bytes) {
-  if (state == CacheState::kAsIs) return sample_residency(ranges);
-  Residency total;
+  HEADRACE_TRY_ASSIGN(Residency total, sample_residency(ranges));
+  // The threads of one job ask for the same state one after the other.
+  const bool there = state == CacheState::kCold ? total.resident == 0 : is_reached(total, state);
+  if (state == CacheState::kAsIs || (state != CacheState::kHalf && there)) return total;
   // Pages under writeback or on a per-CPU list escape the first attempt now and then.
   for (int attempt = 0; attempt < 3; ++attempt) {
     for (const CacheRange& range : ranges) {

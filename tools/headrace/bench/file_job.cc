@@ -94,8 +94,8 @@ Status FileJob::set_up() {
   HEADRACE_TRY_ASSIGN(buffer_, Buffer::allocate(device_, slot_bytes_ * options_.depth));
   FileQueueOptions queue_options;
   queue_options.path = options_.chosen_path();
-  // One block a request: fio's depth exactly. A list is one request of many blocks, which keep the queue's own depth.
-  queue_options.depth = options_.list == 1 ? options_.depth : std::max(queue_options.depth, options_.depth);
+  // No more than iodepth requests are handed over at a time; what a large one is split into is the queue's own affair.
+  queue_options.depth = std::max(queue_options.depth, options_.depth);
   queue_options.network_direct = queue_options.path == Path::kDirect;
   queue_options.skip_io = options_.no_io;
   queue_options.skip_copy = options_.no_copy;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "job_options.h"
 #include "cache_state.h"
+#include "job_options.h"
 
 namespace headrace::bench {
 

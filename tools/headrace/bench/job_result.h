@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "cache_state.h"
 #include "job_options.h"
 #include "latency_histogram.h"
-#include "cache_state.h"
 #include "verify_block.h"
 
 namespace headrace::bench {
