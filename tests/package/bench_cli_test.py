@@ -112,6 +112,10 @@ def test_data_errors(f):
     expect(FAILED, f"--paths={f.root}/no-list", says="no-list")
     (f.root / "list").write_text(f"{f.file}\n{f.root}/gone\n")
     expect(FAILED, f"--paths={f.root}/list", says="gone")
+    expect(FAILED, f"--filename={f.file}", "--bs=4m", "--list=1000", "--iodepth=1000", says="the requests in flight need")
+    expect(FAILED, f"--paths={f.root}/list", "--list=1048576", says="gone")
+    (f.root / "list").write_text(f"{f.file}\n")
+    expect(FAILED, f"--paths={f.root}/list", "--list=1048576", "--iodepth=16", says="the requests in flight need")
     (f.root / "empty").write_bytes(b"")
     expect(FAILED, f"--filename={f.root}/empty", says="empty")
 

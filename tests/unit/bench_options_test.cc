@@ -173,6 +173,7 @@ TEST(Options, ThatDoNotFitEachOtherAreRefused) {
            {{"filename", "f"}, {"end_fsync", "1"}},
            {{"filename", "f"}, {"bs", "1t"}, {"list", "1000"}},
            {{"filename", "f"}, {"bs", "1p"}, {"list", "1000000"}, {"iodepth", "65536"}},
+           {{"filename", "f"}, {"bs", "1"}, {"list", "1048576"}, {"iodepth", "65536"}},
            {{"zarr", "z"}, {"verify", "crc32c"}},
            {{"zarr", "z"}, {"path", "direct"}},
            {{"filename", "f"}, {"verify", "crc32c"}, {"no_copy", "1"}},

@@ -4,6 +4,8 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -18,11 +20,16 @@ class StartLine {
   explicit StartLine(std::size_t threads) : missing_(threads) {}
 
   bool arrive_and_wait(bool ready) {
+    arrive(ready);
     std::unique_lock lock(mutex_);
-    all_ready_ = all_ready_ && ready;
-    if (--missing_ == 0) changed_.notify_all();
     changed_.wait(lock, [this] { return missing_ == 0; });
     return all_ready_;
+  }
+
+  void arrive(bool ready) {
+    std::lock_guard lock(mutex_);
+    all_ready_ = all_ready_ && ready;
+    if (--missing_ == 0) changed_.notify_all();
   }
 
  private:
@@ -69,10 +76,24 @@ Status prepare(const JobOptions& options, unsigned index, unsigned group, const 
   return {};
 }
 
+// No exception may leave a thread.
+template <class Work>
+Status guarded(Work&& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
 void run_thread(Thread& thread, StartLine& line) {
-  thread.result.status = thread.job->set_up();
+  thread.result.status = guarded([&] { return thread.job->set_up(); });
   if (!line.arrive_and_wait(thread.result.status.ok())) return;
-  thread.job->run(thread.result);
+  const Status ran = guarded([&] {
+    thread.job->run(thread.result);
+    return Status();
+  });
+  if (!ran.ok()) thread.result.status = ran;
   if (thread.result.status.ok() && thread.result.requests == 0) {
     thread.result.status =
         Status(Code::kInvalidArgument, Layer::kApi, "the job ended within its ramp_time: nothing counted");
@@ -83,7 +104,15 @@ Status run_stage(std::vector<Thread>& stage) {
   StartLine line(stage.size());
   std::vector<std::thread> threads;
   threads.reserve(stage.size());
-  for (Thread& thread : stage) threads.emplace_back([&] { run_thread(thread, line); });
+  for (Thread& thread : stage) {
+    try {
+      threads.emplace_back([&] { run_thread(thread, line); });
+    } catch (const std::system_error& error) {
+      thread.result.status =
+          Status(Code::kResourceExhausted, Layer::kApi, "cannot start a thread").with_cause(error.what());
+      line.arrive(false);
+    }
+  }
   for (std::thread& thread : threads) thread.join();
   for (Thread& thread : stage) {
     // Sampled for the report alone: a file that has gone since is its job's failure, not this one's.

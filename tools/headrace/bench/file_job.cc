@@ -89,9 +89,11 @@ class FileJob : public BenchJob {
 Status FileJob::set_up() {
   std::uint64_t largest = options_.block_bytes;
   if (!region_.file) largest = *std::max_element(region_.files_bytes.begin(), region_.files_bytes.end());
-  constexpr std::uint64_t kAlign = 4096;
-  slot_bytes_ = static_cast<std::size_t>((largest * options_.list + kAlign - 1) / kAlign * kAlign);
-  HEADRACE_TRY_ASSIGN(buffer_, Buffer::allocate(device_, slot_bytes_ * options_.depth));
+  HEADRACE_TRY_ASSIGN(slot_bytes_, check_memory(device_, largest, options_.list));
+  constexpr std::size_t kAlign = 4096;
+  slot_bytes_ = (slot_bytes_ + kAlign - 1) / kAlign * kAlign;
+  HEADRACE_TRY_ASSIGN(const std::size_t bytes, check_memory(device_, slot_bytes_, options_.depth));
+  HEADRACE_TRY_ASSIGN(buffer_, Buffer::allocate(device_, bytes));
   FileQueueOptions queue_options;
   queue_options.path = options_.chosen_path();
   // No more than iodepth requests are handed over at a time; what a large one is split into is the queue's own affair.

@@ -95,7 +95,7 @@ Status set_verify(JobOptions& job, std::string_view value) {
 
 using J = JobOptions;
 using V = std::string_view;
-constexpr unsigned kMostDepth = 1u << 16, kMostThreads = 1024, kMostList = 1u << 20;
+constexpr unsigned kMostDepth = 1u << 16, kMostThreads = 1024, kMostList = 1u << 20, kMostBlocks = 1u << 24;
 
 constexpr const char kWhat[] = "What to read or write";
 constexpr const char kHow[] = "How";
@@ -281,6 +281,9 @@ Status check_options(const JobOptions& job) {
   if (__builtin_mul_overflow(job.block_bytes, std::uint64_t{job.depth} * job.list, &memory_bytes) ||
       memory_bytes > std::uint64_t{1} << 42) {
     return invalid("bs x list x iodepth is more than 4 TiB of device memory");
+  }
+  if (std::uint64_t{job.depth} * job.list > kMostBlocks) {
+    return invalid("list x iodepth is more than " + std::to_string(kMostBlocks) + " blocks in flight");
   }
   if (!job.verify) return {};
   if (!job.paths.empty() || !job.zarr.empty()) return invalid("verify checks blocks of a file: give filename");

@@ -24,6 +24,7 @@ class ZarrJob : public BenchJob {
         clock_(options) {}
 
   Status set_up() override {
+    HEADRACE_TRY(check_memory(device_, bytes_, options_.depth).status());
     for (unsigned i = 0; i < options_.depth; ++i) {
       HEADRACE_TRY_ASSIGN(Buffer buffer, Buffer::allocate(device_, bytes_));
       slots_.push_back({std::move(buffer), 0, 0, std::nullopt});
