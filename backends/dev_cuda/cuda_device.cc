@@ -18,9 +18,9 @@
 namespace headrace::device::cuda {
 namespace {
 
-// Below this, one launch that gathers beats the driver's batch copy; measured 51 against 48 GB/s at 64 KiB, 51 against
-// 52 at 256 KiB and 51 against 55 at 1 MiB over PCIe 5.
-constexpr std::size_t kBatchFromBytes = std::size_t{256} << 10;
+// Below this, one launch that gathers beats the driver's batch copy: 51 against 33 GB/s at 16 KiB, 51 against 55 from
+// 64 KiB up, over PCIe 5.
+constexpr std::size_t kBatchFromBytes = std::size_t{64} << 10;
 // As many small pieces as cost less by single copies (2.5 us each) than by a descriptor list and a launch.
 constexpr std::size_t kFewPieces = 3;
 

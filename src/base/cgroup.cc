@@ -1,5 +1,7 @@
 #include "base/cgroup.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/proc_text.h"
@@ -134,6 +136,12 @@ CgroupLimits cgroup_limits(const std::string& root) {
     }
   }
   return limits;
+}
+
+std::uint64_t memory_limit_bytes() {
+  const std::uint64_t machine =
+      static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return std::min(machine, cgroup_limits().memory_limit_bytes.value_or(machine));
 }
 
 }  // namespace headrace::base

@@ -27,6 +27,9 @@ struct CgroupLimits {
 // Reads files, some twenty of them: ask once, not for every request. `root` is put before every path, for tests.
 CgroupLimits cgroup_limits(const std::string& root = "");
 
+// Memory this process may use: the machine's, or what its group allows where that is less.
+std::uint64_t memory_limit_bytes();
+
 // Which group of a process belongs to `controller` ("memory"), from the text of /proc/PID/cgroup. Version 1 groups are
 // preferred, as the kernel has a controller in one hierarchy only.
 struct CgroupMembership {

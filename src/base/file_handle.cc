@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "base/fault.h"
+#include "base/filesystem.h"
 
 namespace headrace::base {
 namespace {
@@ -27,31 +27,6 @@ void fill(const struct stat& st, FileIdentity& out) {
   out.size_bytes = static_cast<std::uint64_t>(st.st_size);
   out.modified_ns = to_ns(st.st_mtim);
   out.changed_ns = to_ns(st.st_ctim);
-}
-
-// Magic numbers of statfs(2).
-bool is_network(long type) {
-  switch (static_cast<std::uint32_t>(type)) {
-    case 0x6969:      // NFS
-    case 0x0bd00bd0:  // Lustre
-    case 0x47504653:  // GPFS
-    case 0xff534d42:  // CIFS
-    case 0xfe534d42:  // SMB2
-    case 0x517b:      // SMB
-    case 0x65735546:  // FUSE: whatever is behind it
-    case 0x00c36400:  // Ceph
-    case 0x5346414f:  // AFS
-    case 0x01021997:  // 9P
-    case 0x19830326:  // BeeGFS
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool is_memory(long type) {
-  const auto magic = static_cast<std::uint32_t>(type);
-  return magic == 0x01021994 || magic == 0x858458f6 || magic == 0x958458f6;  // tmpfs, ramfs, hugetlbfs
 }
 
 Status open_failure(int error, const std::string& path, const OpenMode& mode) {
@@ -123,11 +98,9 @@ Status FileHandle::open(std::string_view path, const OpenMode& mode, FileHandle&
     return Status(Code::kInvalidArgument, Layer::kBase, "neither a regular file nor a block device")
         .with_key(out.path_);
   }
-  struct statfs fs;
-  if (::fstatfs(out.fd_, &fs) == 0) {
-    out.on_network_ = is_network(fs.f_type);
-    out.in_memory_ = is_memory(fs.f_type) && out.regular_;
-  }
+  const FilesystemKind kind = filesystem_kind(out.fd_);
+  out.on_network_ = kind.is_network || kind.is_fuse;
+  out.in_memory_ = kind.is_memory && out.regular_;
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include "base/file_read.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 
 #include "base/fault.h"
+#include "base/filesystem.h"
 
 #ifndef RWF_NOWAIT
 #define RWF_NOWAIT 0x00000008
@@ -68,6 +70,8 @@ std::optional<std::uint64_t> cached_pages(int fd, std::uint64_t offset, std::uin
   if (result < 0) result = -errno;
   result = HEADRACE_FAULT("base.cachestat", result);
   if (result < 0) return std::nullopt;
+  // The inode of a file on an overlay has no pages; the one underneath has.
+  if (stat.cached == 0 && filesystem_kind(fd).is_overlay) return std::nullopt;
   return stat.cached;
 }
 
@@ -98,6 +102,26 @@ Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out) {
     }
   }
   return {};
+}
+
+Status read_file_start(const char* path, std::span<std::byte> out) {
+  // Pipes, which would wait for a writer, are refused by pread.
+  std::int64_t fd = HEADRACE_FAULT("base.open", 0);
+  if (fd == 0) {
+    fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) fd = -errno;
+  }
+  if (fd < 0) {
+    const int error = static_cast<int>(-fd);
+    const Code code = error == ENOENT || error == ENOTDIR ? Code::kNotFound
+                      : error == EACCES || error == EPERM ? Code::kPermission
+                      : error == EMFILE || error == ENFILE ? Code::kResourceExhausted
+                                                           : Code::kIo;
+    return Status(code, Layer::kBase, "cannot open the file").with_errno(error);
+  }
+  Status status = read_exactly(static_cast<int>(fd), 0, out);
+  ::close(static_cast<int>(fd));
+  return status;
 }
 
 void close_descriptor(int fd) noexcept {

@@ -29,6 +29,9 @@ std::optional<std::uint64_t> cached_pages(int fd, std::uint64_t offset, std::uin
 // All of `out` or a failure: kShort where the file ends first, kIo with errno.
 Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out);
 
+// The first out.size() bytes of the file at `path`, opened for it: kNotFound, kPermission, kShort, kIo.
+Status read_file_start(const char* path, std::span<std::byte> out);
+
 void close_descriptor(int fd) noexcept;
 
 }  // namespace headrace::base

@@ -38,8 +38,4 @@ unsigned usable_cpus() noexcept {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
-std::uint64_t memory_limit_bytes() noexcept {
-  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-}
-
 }  // namespace headrace::base

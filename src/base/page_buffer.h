@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 namespace headrace::base {
 
@@ -26,8 +25,5 @@ class PageBuffer {
 
 // CPUs this process may run on, at least 1.
 unsigned usable_cpus() noexcept;
-
-// Memory this process may use: of the machine, or of its control group where that is less.
-std::uint64_t memory_limit_bytes() noexcept;
 
 }  // namespace headrace::base

@@ -9,21 +9,19 @@
 namespace headrace::trace {
 namespace {
 
+// What the time of a span is evidence of: something of the stage is in flight, or a thread works in it or waits for it.
+enum Evidence : std::uint8_t { kInFlight, kWorks, kWaits, kEvidenceCount };
+
 struct Interval {
   std::uint64_t begin = 0, end = 0;
   std::size_t stage = 0;
+  Evidence evidence = kWorks;
 };
 
 constexpr std::size_t index_of(Stage stage) { return static_cast<std::size_t>(stage); }
 constexpr std::size_t kNoStage = kStageCount;
 
 double seconds(std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
-
-// What an event says its time went to: a thread that waits, waits for something.
-std::size_t charged_stage(const Event& event) {
-  if (event.stage != Stage::kWait) return index_of(event.stage);
-  return event.waits_for == Stage::kWait ? kNoStage : index_of(event.waits_for);
-}
 
 // One thread's spans with nested ones cut out of those around them: at any time, the innermost.
 void flatten(std::vector<Interval>& spans, std::vector<Interval>& out) {
@@ -33,7 +31,7 @@ void flatten(std::vector<Interval>& spans, std::vector<Interval>& out) {
   std::vector<Interval> open;
   std::uint64_t at = 0;
   const auto emit = [&](const Interval& span, std::uint64_t until) {
-    if (until > at && span.stage != kNoStage) out.push_back({at, until, span.stage});
+    if (until > at && span.stage != kNoStage) out.push_back({at, until, span.stage, span.evidence});
     at = std::max(at, until);
   };
   const auto close_until = [&](std::uint64_t time) {
@@ -65,42 +63,47 @@ std::uint64_t union_ns(std::vector<std::pair<std::uint64_t, std::uint64_t>>& spa
 struct Edge {
   std::uint64_t at = 0;
   std::size_t stage = 0;
-  bool thread = false;
+  Evidence evidence = kWorks;
   int change = 0;
 };
 
-// Shares every instant among the stages that threads are in or wait for; where no thread says, among those in flight.
-void share_wall_time(const std::vector<Interval>& threads, const std::vector<Interval>& in_flight,
-                     std::array<StageTotals, kStageCount>& totals) {
+// Shares every instant among the stages that threads work in or wait for, which counts only where somebody is in that
+// stage; where no thread says anything, among those in flight.
+void share_wall_time(const std::vector<Interval>& spans, std::array<StageTotals, kStageCount>& totals) {
   std::vector<Edge> edges;
-  edges.reserve(2 * (threads.size() + in_flight.size()));
-  const auto add = [&edges](const std::vector<Interval>& spans, bool thread) {
-    for (const Interval& span : spans) {
-      edges.push_back({span.begin, span.stage, thread, 1});
-      edges.push_back({span.end, span.stage, thread, -1});
-    }
-  };
-  add(threads, true);
-  add(in_flight, false);
+  edges.reserve(2 * spans.size());
+  for (const Interval& span : spans) {
+    edges.push_back({span.begin, span.stage, span.evidence, 1});
+    edges.push_back({span.end, span.stage, span.evidence, -1});
+  }
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
-  std::array<int, kStageCount> active[2] = {};  // in flight, threads
-  int sum[2] = {};
+  std::array<std::array<int, kEvidenceCount>, kStageCount> active{};
   std::uint64_t at = 0;
   for (const Edge& edge : edges) {
-    const int who = sum[1] > 0 ? 1 : 0;
-    if (sum[who] > 0) {
-      const double each = seconds(edge.at - at) / sum[who];
-      for (std::size_t s = 0; s < kStageCount; ++s) totals[s].limiting_seconds += each * active[who][s];
+    if (edge.at > at) {
+      std::array<int, kStageCount> by_threads{}, in_flight{};
+      int threads = 0, flights = 0;
+      for (std::size_t s = 0; s < kStageCount; ++s) {
+        const auto& now = active[s];
+        by_threads[s] = now[kWorks] + (now[kWorks] + now[kInFlight] > 0 ? now[kWaits] : 0);
+        in_flight[s] = now[kInFlight];
+        threads += by_threads[s];
+        flights += in_flight[s];
+      }
+      const auto& shares = threads > 0 ? by_threads : in_flight;
+      const int sum = threads > 0 ? threads : flights;
+      for (std::size_t s = 0; s < kStageCount && sum > 0; ++s) {
+        totals[s].limiting_seconds += seconds(edge.at - at) * shares[s] / sum;
+      }
     }
     at = edge.at;
-    active[edge.thread ? 1 : 0][edge.stage] += edge.change;
-    sum[edge.thread ? 1 : 0] += edge.change;
+    active[edge.stage][edge.evidence] += edge.change;
   }
 }
 
 std::string percent(double part, double whole) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.0f %%", whole > 0 ? 100 * part / whole : 0.0);
+  std::snprintf(text, sizeof text, "%.0f%%", whole > 0 ? 100 * part / whole : 0.0);
   return text;
 }
 
@@ -170,7 +173,7 @@ Result<std::array<StageTotals, kStageCount>> Trace::totals() const {
     std::array<StageTotals, kStageCount> out{};
     std::array<std::vector<std::pair<std::uint64_t, std::uint64_t>>, kStageCount> busy;
     std::vector<std::vector<Interval>> by_thread(lanes.size());
-    std::vector<Interval> threads, in_flight;
+    std::vector<Interval> spans;
     const std::uint64_t begin_of_trace = begin_ns();
     for (const Event& event : events) {
       if (event.end_ns < begin_of_trace || event.lane >= lanes.size()) continue;
@@ -180,16 +183,21 @@ Result<std::array<StageTotals, kStageCount>> Trace::totals() const {
       total.bytes += event.bytes;
       total.seconds += seconds(event.end_ns - begin);
       busy[index_of(event.stage)].emplace_back(begin, event.end_ns);
-      const Interval span{begin, event.end_ns, charged_stage(event)};
+      Interval span{begin, event.end_ns, index_of(event.stage), kWorks};
+      if (event.stage == Stage::kWait) {
+        span.stage = event.waits_for == Stage::kWait ? kNoStage : index_of(event.waits_for);
+        span.evidence = kWaits;
+      }
       if (lanes[event.lane].kind == LaneKind::kThread) {
         by_thread[event.lane].push_back(span);
       } else if (span.stage != kNoStage) {
-        in_flight.push_back(span);
+        span.evidence = kInFlight;
+        spans.push_back(span);
       }
     }
     for (std::size_t s = 0; s < kStageCount; ++s) out[s].busy_seconds = seconds(union_ns(busy[s]));
-    for (std::vector<Interval>& spans : by_thread) flatten(spans, threads);
-    share_wall_time(threads, in_flight, out);
+    for (std::vector<Interval>& thread : by_thread) flatten(thread, spans);
+    share_wall_time(spans, out);
     return out;
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();

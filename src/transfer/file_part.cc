@@ -4,6 +4,8 @@
 
 #include "base/clock.h"
 #include "base/file_read.h"
+#include "base/page_buffer.h"
+#include "base/trace.h"
 
 namespace headrace::transfer {
 namespace {
@@ -11,6 +13,7 @@ namespace {
 // A worker takes as much at a time as keeps it from the lock for a while, and leaves the rest to others.
 constexpr std::uint64_t kClaimBytes = std::uint64_t{256} << 10;
 constexpr std::size_t kMostClaimed = 16;
+constexpr std::uint64_t kSpinNs = 100'000;
 
 Status ends_early(std::uint64_t moved, std::uint64_t offset, std::uint64_t length) {
   return Status(Code::kShort, Layer::kTransfer, "the file ends after " + std::to_string(moved) + " of the bytes wanted")
@@ -20,7 +23,7 @@ Status ends_early(std::uint64_t moved, std::uint64_t offset, std::uint64_t lengt
 }  // namespace
 
 FileCrew::FileCrew(WorkerPool& pool, MappedCache* mapped, std::shared_ptr<device::Device> device, std::size_t capacity)
-    : pool_(pool), mapped_(mapped), device_(std::move(device)) {
+    : pool_(pool), mapped_(mapped), device_(std::move(device)), most_spinning_(base::usable_cpus() / 4) {
   todo_.reserve(2 * capacity);
   done_.reserve(capacity);
 }
@@ -28,6 +31,7 @@ FileCrew::FileCrew(WorkerPool& pool, MappedCache* mapped, std::shared_ptr<device
 void FileCrew::submit(std::span<FilePart* const> parts) {
   if (parts.empty()) return;
   outstanding_ += parts.size();
+  waiting_.fetch_add(parts.size(), std::memory_order_release);
   {
     std::lock_guard lock(mutex_);
     if (next_ == todo_.size() || todo_.size() + parts.size() > todo_.capacity()) {
@@ -39,9 +43,28 @@ void FileCrew::submit(std::span<FilePart* const> parts) {
   if (!added_) {
     pool_.add(shared_from_this());
     added_ = true;
-  } else {
+  } else if (spinning_.load(std::memory_order_relaxed) < parts.size()) {
     pool_.notify();
   }
+}
+
+// A thread that sleeps takes tens of microseconds to wake, as long as a part takes to be read: some stay awake for a
+// moment. False: nothing came.
+bool FileCrew::spin() {
+  if (spinning_.fetch_add(1, std::memory_order_relaxed) >= most_spinning_) {
+    spinning_.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
+  const std::uint64_t until = base::now_ns() + kSpinNs;
+  bool came = false;
+  while (!came && base::now_ns() < until) {
+    for (int i = 0; i < 16 && !came; ++i) {
+      came = waiting_.load(std::memory_order_acquire) != 0;
+      base::relax();
+    }
+  }
+  spinning_.fetch_sub(1, std::memory_order_relaxed);
+  return came;
 }
 
 void FileCrew::collect(std::vector<FilePart*>& out, bool wait, std::chrono::nanoseconds timeout) {
@@ -72,7 +95,11 @@ Workload::Progress FileCrew::work() {
         bytes += claimed[count]->length;
       }
     }
-    if (count == 0) return Progress::kIdle;
+    if (count == 0) {
+      if (spin()) continue;
+      return Progress::kIdle;
+    }
+    waiting_.fetch_sub(count, std::memory_order_relaxed);
     for (std::size_t i = 0; i < count; ++i) perform(*claimed[i]);
     {
       std::lock_guard lock(mutex_);
@@ -84,6 +111,7 @@ Workload::Progress FileCrew::work() {
 }
 
 void FileCrew::perform(FilePart& part) const {
+  trace::Span span(part.write ? trace::Stage::kWrite : trace::Stage::kRead, part.length);
   if (part.kind == FilePart::Kind::kPath) return perform_path(part);
   if (part.write) {
     part.status = base::write_exactly(part.handle->fd(), part.offset, part.host, part.length, part.system_calls);
@@ -137,13 +165,14 @@ void FileCrew::perform_path(FilePart& part) const {
         part.window.reset();
       }
     }
-    base::FileHandle handle;
-    part.system_calls += 4;  // open, its two questions, close
-    part.status = base::FileHandle::open(part.path, {}, handle);
-    if (part.status.ok()) read_blocking(part, handle.fd());
+    part.system_calls += 3;  // open, read, close
+    part.status = base::read_file_start(part.path, {part.host, static_cast<std::size_t>(part.length)});
     if (!part.status.ok()) {
       part.status = std::move(part.status).with_key(part.path);
-    } else if (file != nullptr) {
+      return;
+    }
+    part.file_bytes = part.length;
+    if (file != nullptr) {
       (void)mapped_->touch(file, 0, part.length, nullptr, part.path, true);
     }
   } catch (const std::bad_alloc&) {

@@ -34,6 +34,7 @@ struct FilePart {
   std::byte* host = nullptr;    // where the bytes are in host memory: in the slot, or the caller's memory itself
   std::byte* slot = nullptr;    // null: in place
   std::uint64_t slot_bytes = 0;
+  std::uint64_t started_ns = 0;  // direct, 0 unless a trace is recorded
   // Out
   Status status;
   std::uint64_t file_bytes = 0;  // that were read or written
@@ -64,12 +65,15 @@ class FileCrew final : public Workload, public std::enable_shared_from_this<File
   Progress work() override;
 
  private:
+  bool spin();
   void perform_path(FilePart& part) const;
   void read_blocking(FilePart& part, int fd) const;
 
   WorkerPool& pool_;
   MappedCache* const mapped_;  // null: the mapped path is not wanted
   const std::shared_ptr<device::Device> device_;
+  const std::size_t most_spinning_;  // none on small machines
+  std::atomic<std::size_t> spinning_{0}, waiting_{0};  // threads awake for nothing; parts nobody has taken
   bool added_ = false;
   std::size_t outstanding_ = 0;  // the queue's thread's own
   std::mutex mutex_;

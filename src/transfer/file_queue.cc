@@ -24,7 +24,7 @@ constexpr std::uint64_t kPageUnit = 4096;
 constexpr std::size_t kMostParts = 4096;
 constexpr std::size_t kKeptFiles = 16;
 constexpr std::uint64_t kWaveBytes = std::uint64_t{16} << 20;
-constexpr std::size_t kWindowsAhead = 2;
+constexpr std::size_t kWindowsAhead = 4;
 
 Status invalid(std::string message) { return Status(Code::kInvalidArgument, Layer::kTransfer, std::move(message)); }
 
@@ -384,8 +384,8 @@ const transfer::MappedWindow* FileQueue::Impl::mapped_window(FileState& file, st
     const auto ask = [&](std::size_t which) {
       return mapped_->touch(file.mapped, which, 0, file.handle, nullptr, true);
     };
-    ask(index);
-    ask(index + 1);  // ready by the time a sequential reader comes to it
+    // The next ones are ready by the time a sequential reader comes to them.
+    for (std::size_t ahead = 0; ahead <= kWindowsAhead; ++ahead) ask(index + ahead);
     mapped_->wait(*file.mapped, index);
     window = mapped_->window(*file.mapped, index, file.now_ns);
   }

@@ -86,6 +86,7 @@ class FileQueue::Impl {
     bool in_flight = false;
     std::uint64_t number = 0;
     std::uint64_t bytes = 0;
+    std::uint64_t launched_ns = 0;  // 0 unless a trace is recorded
     std::vector<device::Piece> pieces;
     std::vector<transfer::FilePart*> parts;
     std::vector<Share> shares;
@@ -143,6 +144,7 @@ class FileQueue::Impl {
   bool reap_engine(std::chrono::nanoseconds timeout);
   void idle(std::uint64_t deadline_ns, unsigned& spins);
   Status make_engine();
+  bool writing() const noexcept { return out_.in_flight > 0; }
   void note(std::string text);
 
   const std::shared_ptr<transfer::Resources> resources_;

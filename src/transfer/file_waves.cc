@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/trace.h"
 #include "transfer/file_queue.h"
 
 namespace headrace {
@@ -70,6 +71,7 @@ void FileQueue::Impl::launch(Lane& lane) {
   if (status.ok()) status = device_->record(*wave.event, stream);
   ++stats_.waves;
   wave.in_flight = true;
+  wave.launched_ns = trace::recording() ? base::now_ns() : 0;
   ++lane.in_flight;
   lane.filling = (lane.filling + 1) % lane.waves.size();
   if (status.ok()) {
@@ -101,6 +103,9 @@ bool FileQueue::Impl::poll_waves(Lane& lane) {
 }
 
 void FileQueue::Impl::finish_wave(Lane& lane, Wave& wave) {
+  if (wave.launched_ns != 0) {
+    trace::record(trace::Stage::kCopy, wave.launched_ns, base::now_ns(), wave.bytes, trace::LaneKind::kDevice);
+  }
   check_shares(wave);
   for (const Share& share : wave.shares) step(share.request, share.pieces);
   for (FilePart* part : wave.parts) {
@@ -189,6 +194,7 @@ void FileQueue::Impl::start_direct(FilePart& part) {
     return;
   }
   part.kind = FilePart::Kind::kDirect;
+  part.started_ns = trace::recording() ? base::now_ns() : 0;
   io::IoRequest request;
   request.op = part.write ? io::Op::kWrite : io::Op::kRead;
   request.fd = fd;
@@ -284,6 +290,10 @@ bool FileQueue::Impl::reap_engine(std::chrono::nanoseconds timeout) {
     auto* part = reinterpret_cast<FilePart*>(from_engine_[i].tag);
     part->file_bytes = from_engine_[i].bytes;
     part->status = std::move(from_engine_[i].status);
+    if (part->started_ns != 0) {
+      trace::record(part->write ? trace::Stage::kWrite : trace::Stage::kRead, part->started_ns, engine_polled_ns_,
+                    part->file_bytes, trace::LaneKind::kIo);
+    }
     arrived_.push_back(part);
   }
   direct_in_flight_ -= count;
@@ -334,6 +344,10 @@ void FileQueue::Impl::idle(std::uint64_t deadline_ns, unsigned& spins) {
   const std::uint64_t now = base::now_ns();
   const std::chrono::nanoseconds left(deadline_ns > now ? std::min<std::uint64_t>(deadline_ns - now, 500'000'000) : 0);
   const bool waves = in_.in_flight + out_.in_flight > 0;
+  const bool from_file = direct_in_flight_ > 0 || crew_->outstanding() > 0;
+  trace::Span span(trace::WaitFor{!from_file  ? trace::Stage::kCopy
+                                  : writing() ? trace::Stage::kWrite
+                                              : trace::Stage::kRead});
   if (direct_in_flight_ > 0) {
     crew_->notify_elsewhere.store(true, std::memory_order_release);
     const bool crew = crew_->outstanding() > 0;

@@ -48,6 +48,7 @@ ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_
   describe(group, task, lane);
   store::Object& object = wave.objects[group_index];
   trace::Timer timer(trace::Stage::kOpen);
+  HEADRACE_DELAY("transfer.open");
   Status status = plan_->store().open(lane.detail.key, object);
   lane.stats.open_seconds += timer.stop();
   if (status.code() == Code::kNotFound) {

@@ -126,6 +126,7 @@ void IoService::Impl::run() {
   trace::name_thread("I/O");
   const std::span<std::byte> whole{slab.data(), static_cast<std::size_t>(slab_size)};
   try {
+    trace::Span span(trace::Stage::kRegister, slab_size);
     (void)engine->register_buffers({&whole, 1});
   } catch (const std::bad_alloc&) {  // an optimisation: without it reads go through the ordinary calls
   }

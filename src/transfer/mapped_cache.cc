@@ -8,6 +8,8 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/file_mapping.h"
+#include "base/page_cache.h"
+#include "base/trace.h"
 
 namespace headrace::transfer {
 namespace {
@@ -19,13 +21,18 @@ constexpr std::uint64_t kWarmthAgeNs = 200 * kMs;
 constexpr std::uint64_t kRecentNs = 2'000 * kMs;
 constexpr std::uint64_t kIdleNs = 60'000 * kMs;
 constexpr std::uint64_t kRetryNs = 1'000 * kMs;
-constexpr std::uint64_t kLargestWindow = std::uint64_t{256} << 20;
+// Registering holds a lock of the driver, unfairly, that every copy needs, too: a window is as much as registers in a
+// millisecond, and a pause lets the others in.
+constexpr std::uint64_t kLargestWindow = std::uint64_t{64} << 20;
+constexpr auto kPause = std::chrono::microseconds(100);
+// Small files come in great numbers, each new: they are mapped when the rush is over.
+constexpr auto kRush = std::chrono::milliseconds(2);
 constexpr std::uint64_t kSmallFile = std::uint64_t{4} << 20;     // up to this, files share registrations
 constexpr std::uint64_t kSmallRegion = std::uint64_t{32} << 20;  // of so many bytes
 constexpr std::size_t kMostFiles = 1 << 16;                      // remembered without a window
 // A window is worth registering once a sixteenth of it has been read.
 constexpr std::uint64_t kWorthShift = 4;
-// Registering reads what is missing, so nearly all must be there: 15 of 16 bytes.
+// Registering reads what is missing, so nearly all must be there: 15 of 16 pages.
 constexpr std::uint64_t kMissingShift = 4;
 
 }  // namespace
@@ -148,12 +155,13 @@ Warmth MappedCache::warmth(MappedFile& file, std::size_t index, int fd, std::uin
     }
   }
   const std::uint64_t length = file.window_length(index);
-  const auto resident = base::resident_bytes(fd, index * file.window_bytes, length);
+  const base::PageCacheShare pages = base::page_cache_share(fd, index * file.window_bytes, length);
   Warmth warmth = Warmth::kUnknown;
-  if (resident.has_value()) {
-    warmth = *resident + (length >> 8) >= length ? Warmth::kWarm
-             : *resident <= (length >> 8)        ? Warmth::kCold
-                                                 : Warmth::kMixed;
+  if (pages.witness != base::CacheWitness::kNone) {
+    const std::uint64_t slack = pages.pages >> 8;
+    warmth = pages.resident_pages + slack >= pages.pages ? Warmth::kWarm
+             : pages.resident_pages <= slack             ? Warmth::kCold
+                                                         : Warmth::kMixed;
   }
   set_warmth(file, index, warmth, now_ns);
   return warmth;
@@ -180,6 +188,7 @@ void MappedCache::set_note(std::string note) {
 }
 
 void MappedCache::run() {
+  trace::name_thread("mapper");
   std::vector<Request> requests;
   for (;;) {
     {
@@ -189,6 +198,11 @@ void MappedCache::run() {
         changed_.wait(lock, due);
       } else {
         changed_.wait_for(lock, std::chrono::seconds(1), due);
+      }
+      // Until nothing has been added for a while.
+      for (std::size_t seen = 0; !stopping_ && seen != requests_.size() && requests_.back().file->small(kSmallFile);) {
+        seen = requests_.size();
+        changed_.wait_for(lock, kRush, [&] { return stopping_ || requests_.size() != seen; });
       }
       if (stopping_) break;
       requests.swap(requests_);
@@ -212,11 +226,12 @@ void MappedCache::run() {
 // A request that is answered has no file any more.
 void MappedCache::serve(std::vector<Request>& requests) {
   const auto small_end = std::stable_partition(requests.begin(), requests.end(), [](const Request& request) {
-    return request.file->identity.size_bytes <= kSmallFile;
+    return request.file->small(kSmallFile);
   });
   for (auto it = small_end; it != requests.end(); ++it) {
     serve_large(*it);
     announce();
+    std::this_thread::sleep_for(kPause);
   }
   for (auto it = requests.begin(); it != small_end;) {
     std::uint64_t bytes = 0;
@@ -226,6 +241,7 @@ void MappedCache::serve(std::vector<Request>& requests) {
     }
     serve_small({it, end});
     announce();
+    std::this_thread::sleep_for(kPause);
     it = end;
   }
 }
@@ -246,10 +262,13 @@ int MappedCache::map(Request& request, std::byte* at, std::uint64_t bytes) {
   const std::uint64_t offset = request.index * request.file->window_bytes;
   const std::uint64_t length = request.file->window_length(request.index);
   if (!handle.in_memory()) {
-    const auto resident = base::resident_bytes(handle.fd(), offset, length);
-    if (!resident.has_value() || *resident + (length >> kMissingShift) < length) return ENODATA;
+    const base::PageCacheShare pages = base::page_cache_share(handle.fd(), offset, length);
+    if (pages.resident_pages + (pages.pages >> kMissingShift) < pages.pages) return ENODATA;
   }
-  return base::map_file_at(at, static_cast<std::size_t>(bytes), handle.fd(), offset);
+  const int mapped = base::map_file_at(at, static_cast<std::size_t>(bytes), handle.fd(), offset);
+  // Page tables are filled without the driver's lock; what fails here fails again when registering.
+  if (mapped == 0 && length > kSmallFile) base::populate(at, static_cast<std::size_t>(bytes));
+  return mapped;
 }
 
 void MappedCache::refuse(Request& request, bool for_good, std::uint64_t retry_in_ns) {
@@ -315,6 +334,7 @@ void MappedCache::register_placed(std::span<Placed> placed) {
   region->mappings = placed.size();
   for (const Placed& one : placed) region->bytes += static_cast<std::size_t>(one.mapped_bytes);
   const std::shared_ptr<device::Device>& device = placed.front().request->file->device;
+  trace::Span span(trace::Stage::kRegister, region->bytes);
   const Status status = device->register_mapping(region->base, region->bytes);
   if (status.ok()) {
     region->device = device;

@@ -58,6 +58,7 @@ class MappedFile {
   const std::uint64_t window_bytes;
 
   std::uint64_t window_length(std::size_t index) const noexcept;
+  bool small(std::uint64_t limit) const noexcept { return identity.size_bytes <= limit; }
 
  private:
   friend class MappedCache;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/cgroup.h"
 #include "base/fork.h"
 #include "base/page_buffer.h"
 
@@ -33,9 +34,9 @@ Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& optio
   resources->threads_ = options.threads != 0 ? options.threads : base::usable_cpus();
   resources->fork_generation_ = base::fork_generation();
   // A quarter of the memory: registered pages cannot be reclaimed.
-  const std::uint64_t mapped_budget =
-      options.mapped_budget_bytes != 0 ? options.mapped_budget_bytes : base::memory_limit_bytes() / 4;
-  resources->mapped_ = std::make_unique<MappedCache>(mapped_budget);
+  const std::uint64_t memory = base::memory_limit_bytes();
+  resources->mapped_ = std::make_unique<MappedCache>(
+      options.mapped_budget_bytes != 0 ? std::uint64_t{options.mapped_budget_bytes} : memory / 4);
   // An engine that was asked for by name must work; "auto" is settled at the first read that needs one.
   if (options.engine != "auto") {
     HEADRACE_TRY_ASSIGN(auto* service, resources->io());

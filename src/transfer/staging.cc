@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/trace.h"
 
 namespace headrace::transfer {
 
@@ -32,6 +33,7 @@ Result<std::unique_ptr<StagingSlot>> StagingPool::take(const std::shared_ptr<dev
   auto slot = std::make_unique<StagingSlot>();
   slot->device = device;
   slot->bytes = base::align_up(std::max<std::size_t>(bytes, 1), kSlabUnit);
+  trace::Span span(trace::Stage::kRegister, slot->bytes);
   HEADRACE_TRY_ASSIGN(slot->pinned, device->allocate_pinned(slot->bytes));
   HEADRACE_TRY_ASSIGN(slot->on_device, device->allocate(slot->bytes));
   HEADRACE_TRY_ASSIGN(slot->stream, device->create_stream());

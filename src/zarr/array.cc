@@ -162,12 +162,15 @@ Result<std::shared_ptr<transfer::ReadOperation>> make_operation(const std::share
                                                                 const Device& device, const ReadOptions& options) {
   const auto& resources = array->store.context().impl()->resources;
   HEADRACE_TRY(resources->check_usable());
-  trace::Span span(trace::Stage::kPlan);
   HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, resolve_selection(selection, array->metadata.shape));
   TensorView target = tensor;
   HEADRACE_TRY(check_tensor(resolved, array->metadata.dtype, target));
-  HEADRACE_TRY_ASSIGN(auto plan, zarr::make_plan(array, resolved, target));
-  return transfer::ReadOperation::create(*resources, std::move(plan), device.impl(), options);
+  auto plan = [&] {
+    trace::Span span(trace::Stage::kPlan);
+    return zarr::make_plan(array, resolved, target);
+  }();
+  if (!plan.ok()) return std::move(plan).status();
+  return transfer::ReadOperation::create(*resources, std::move(*plan), device.impl(), options);
 }
 
 }  // namespace

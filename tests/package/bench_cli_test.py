@@ -189,6 +189,17 @@ def test_output_file(f):
     assert not out.exists() and not [p for p in f.root.iterdir() if ".headrace-" in p.name], "there in part"
 
 
+def test_report_and_trace(f):
+    page, timeline = f.root / "run.html", f.root / "run.json"
+    job = only_job(f"--filename={f.file}", "--bs=64k", "--iodepth=4", "--path=direct", "--device=host-staged", "--name=<b>",
+                   f"--report={page}", f"--trace={timeline}")
+    text = page.read_text()
+    assert "read, direct" in text and "&lt;b&gt;" in text and "<b>" not in text
+    events = [e for e in json.loads(timeline.read_text())["traceEvents"] if e["ph"] == "X"]
+    assert sum(e["args"]["bytes"] for e in events if e["name"].startswith("read")) >= job["read"]["io_bytes"], len(events)
+    expect(FAILED, f"--filename={f.file}", f"--report={f.root}/no/such.html", says="--report")
+
+
 def test_write_and_verify(f):
     for arguments in ([], ["--iodepth=8", "--rw=randwrite"], ["--loops=3", "--list=7"], ["--verify_interval=512", "--iodepth=3"]):
         path = f.root / "written"

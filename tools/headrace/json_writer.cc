@@ -4,9 +4,7 @@
 #include <cstdio>
 
 namespace headrace::cli {
-namespace {
 
-// Length of the valid UTF-8 sequence at `text`, 0 if there is none.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -34,6 +32,8 @@ std::size_t utf8_length(std::string_view text) {
   if (length == 4 && (point < 0x10000 || point > 0x10FFFF)) return 0;
   return length;
 }
+
+namespace {
 
 void append_string(std::string& out, std::string_view text) {
   out += '"';

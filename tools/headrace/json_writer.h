@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -9,6 +10,9 @@
 #include <vector>
 
 namespace headrace::cli {
+
+// Length of the valid UTF-8 sequence that `text` (not empty) begins with, 0 if there is none.
+std::size_t utf8_length(std::string_view text);
 
 class JsonWriter {
  public:

@@ -10,30 +10,38 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
 namespace headrace::cli {
 namespace {
 
-// What the signal handler removes: a fixed buffer, since nothing may be allocated or freed there.
-char g_temporary[4096];
-volatile std::sig_atomic_t g_temporary_set = 0;
+// What the signal handler removes: fixed buffers, since nothing may be allocated or freed there.
+struct Guard {
+  char path[4096];
+  volatile std::sig_atomic_t set = 0;
+};
+Guard g_guards[4];  // -o, --report and --trace at once
 
 void remove_temporary(int signal) {
-  if (g_temporary_set != 0) ::unlink(g_temporary);
+  for (const Guard& guard : g_guards) {
+    if (guard.set != 0) ::unlink(guard.path);
+  }
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
 
-void guard_temporary(const std::string& path) {
-  g_temporary_set = 0;
-  if (path.size() >= sizeof(g_temporary)) return;
-  std::memcpy(g_temporary, path.c_str(), path.size() + 1);
-  g_temporary_set = 1;
+// The number of the guard, -1 where there is none left.
+int guard_temporary(const std::string& path) {
+  Guard* guard = std::find_if(std::begin(g_guards), std::end(g_guards), [](const Guard& g) { return g.set == 0; });
+  if (guard == std::end(g_guards) || path.size() >= sizeof(guard->path)) return -1;
+  std::memcpy(guard->path, path.c_str(), path.size() + 1);
+  guard->set = 1;
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
     if (std::signal(signal, remove_temporary) == SIG_IGN) std::signal(signal, SIG_IGN);  // as under nohup
   }
+  return static_cast<int>(guard - g_guards);
 }
 
 }  // namespace
@@ -46,7 +54,7 @@ OutputFile::~OutputFile() {
   if (owns_fd_ && fd_ >= 0) ::close(fd_);
   if (!temporary_.empty()) {
     ::unlink(temporary_.c_str());
-    g_temporary_set = 0;
+    if (guard_ >= 0) g_guards[guard_].set = 0;
   }
 }
 
@@ -87,7 +95,7 @@ Status OutputFile::open(const std::string& path) {
   if (fd_ < 0) return failure("cannot create the output", errno);
   owns_fd_ = true;
   temporary_ = candidate;
-  guard_temporary(temporary_);
+  guard_ = guard_temporary(temporary_);
   // Best effort: a file system without modes is no reason to fail.
   if (exists && ::fchmod(fd_, info.st_mode & 07777) != 0) errno = 0;
   return {};
@@ -113,7 +121,7 @@ Status OutputFile::commit() {
   }
   if (temporary_.empty()) return {};
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return failure("cannot rename the finished output", errno);
-  g_temporary_set = 0;
+  if (guard_ >= 0) g_guards[guard_].set = 0;
   temporary_.clear();
   return {};
 }

@@ -30,6 +30,7 @@ class OutputFile {
 
   int fd_ = -1;
   bool owns_fd_ = false;
+  int guard_ = -1;                // which of those that an interrupt removes
   std::string path_, temporary_;  // temporary_ is empty when written directly
 };
 

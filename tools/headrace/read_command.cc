@@ -11,6 +11,7 @@
 #include "npy_writer.h"
 #include "output_file.h"
 #include "progress_bar.h"
+#include "report/run_report.h"
 #include "sha256.h"
 
 namespace headrace::cli {
@@ -20,6 +21,7 @@ struct ReadCommandOptions : CommonOptions {
   std::string select;
   std::string device = "auto";
   std::string output;
+  ReportOptions report;
   bool raw = false, npy = false, sha256 = false, stats = false;
 };
 
@@ -99,6 +101,10 @@ int run_read(const ReadCommandOptions& options) {
     if (Status status = output.open(options.output); !status.ok()) return fail(status, "output", output_advice);
   }
 
+  RunReport run_report;
+  const std::string report_advice = "free space or choose another place with --report and --trace";
+  if (Status status = run_report.begin(options.report); !status.ok()) return fail(status, "report", report_advice);
+
   TensorView tensor;
   tensor.data = buffer->data();
   tensor.shape = resolved->shape;
@@ -109,6 +115,7 @@ int run_read(const ReadCommandOptions& options) {
   auto reading = array->read_async(*selection, tensor, *device, read_options);
   if (!reading.ok()) return fail(reading.status(), options.path);
   const Status status = reading->wait();
+  run_report.end();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   bar.clear();
   if (!status.ok()) return fail(status, options.path);
@@ -135,6 +142,17 @@ int run_read(const ReadCommandOptions& options) {
     }
     if (options.sha256) digest = hash.finish();
   }
+
+  ReportSummary summary;
+  summary.title = "headrace read " + options.path;
+  summary.facts.push_back({"run",
+                           {{"selection", options.select.empty() ? "all" : options.select},
+                            {"shape", shape_text(resolved->shape)},
+                            {"data type", dtype_text(info.dtype)},
+                            {"device", device->name()},
+                            {"engine", context->engine_name()}}});
+  for (ReportTable& table : stats_tables(stats)) summary.facts.push_back(std::move(table));
+  if (Status written = run_report.write(summary); !written.ok()) return fail(written, "report", report_advice);
 
   // The report must not mix with data on standard output.
   FILE* report = !options.output.empty() && is_standard_output(options.output) ? stderr : stdout;
@@ -195,11 +213,13 @@ Verb add_read_command(CLI::App& app) {
   raw->excludes(npy);
   verb->add_flag("--sha256", options->sha256, "print the SHA-256 of the elements as --raw writes them");
   verb->add_flag("--stats", options->stats, "print bytes by kind and path, and the time of each stage");
+  add_report_options(*verb, options->report);
   verb->footer(
       "Examples:\n"
       "  headrace read era5.zarr/t2m --stats                    how fast, and by which path\n"
       "  headrace read era5.zarr/t2m --select '0:24, :, ::2' -o t2m.npy\n"
       "  headrace read era5.zarr/t2m --device host --sha256\n"
+      "  headrace read era5.zarr/t2m --report read.html         what held it back, as a page\n"
       "  headrace read era5.zarr/t2m --raw -o - | xxd | head");
   return {verb, [options, verb] {
             if ((options->raw || options->npy) && options->output.empty()) {

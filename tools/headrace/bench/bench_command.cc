@@ -24,7 +24,7 @@ constexpr const char* kGeneralKeys[] = {"output", "output-format", "parse-only",
 struct BenchCommandOptions {
   std::vector<std::string> files;
   std::string output, format = "normal";
-  ReportFiles report;
+  ReportOptions report;
   unsigned threads = 0;
   bool parse_only = false;
 };
@@ -129,14 +129,17 @@ int run_bench(const BenchCommandOptions& options, const CLI::App& verb) {
   OutputFile output;
   if (Status status = output.open(options.output.empty() ? "-" : options.output); !status.ok())
     return fail_output(status);
-  if (Status status = begin_report(options.report); !status.ok())
-    return fail(status, "--report, --trace", "leave them out");
+  RunReport report;
+  constexpr const char* kReportAdvice = "free space or choose another place with --report and --trace";
+  if (Status status = report.begin(options.report); !status.ok()) return fail(status, "report", kReportAdvice);
   auto outcome = run_jobs(*all, options.threads);
+  report.end();
   if (!outcome.ok()) {
     const Status& status = outcome.status();
     return fail(status, status.key().empty() ? "bench" : status.key(), advice_for(status));
   }
-  if (Status status = write_report(options.report, *outcome); !status.ok()) return fail(status, "report");
+  if (Status status = report.write(report_summary(*outcome)); !status.ok())
+    return fail(status, "report", kReportAdvice);
   const std::string text =
       options.format == "normal" ? bench_text(*outcome) : fio_json(*outcome, options.format == "json+");
   Status written = output.write(std::as_bytes(std::span(text.data(), text.size())));
@@ -168,8 +171,7 @@ Verb add_bench_command(CLI::App& app) {
   verb->add_option("--output-format", options->format, "normal (the default), json, json+")
       ->check(CLI::IsMember({"normal", "json", "json+"}))
       ->type_name("FORMAT");
-  verb->add_option("--report", options->report.report, "write a page with a timeline of the run")->type_name("FILE");
-  verb->add_option("--trace", options->report.trace, "write the run's spans for Perfetto")->type_name("FILE");
+  add_report_options(*verb, options->report);
   verb->add_option("--threads", options->threads, "the library's worker threads; 0: the CPUs this process may use")
       ->check(CLI::Range(0u, 4096u))
       ->type_name("N");

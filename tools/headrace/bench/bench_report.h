@@ -1,21 +1,11 @@
-// What --report and --trace write: the one place where the tool's HTML page and trace are connected to `bench`.
+// What the page of --report says about the jobs besides the timeline.
 #pragma once
 
-#include <headrace/status.h>
-
-#include <string>
-
 #include "bench_runner.h"
+#include "report/run_report.h"
 
 namespace headrace::bench {
 
-struct ReportFiles {
-  std::string report, trace;  // empty: not asked for
-};
-
-// Before the jobs run: starts recording if anything is asked for.
-Status begin_report(const ReportFiles& files);
-// After them: writes what is asked for.
-Status write_report(const ReportFiles& files, const BenchOutcome& outcome);
+cli::ReportSummary report_summary(const BenchOutcome& outcome);
 
 }  // namespace headrace::bench

@@ -1,5 +1,6 @@
 #include "bench_text.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "bench_units.h"
@@ -102,49 +103,11 @@ std::string cpu_line(const JobResult& result) {
   return text;
 }
 
-void add_row(std::string& out, const char* name, const std::string& text) {
-  char start[24];
-  std::snprintf(start, sizeof(start), "  %-14s", name);
-  out += start + text + "\n";
-}
-
 std::string percent_text(const std::optional<Residency>& residency) {
   if (!residency) return "unknown";
   char text[32];
   std::snprintf(text, sizeof(text), "%.1f %%", 100 * residency->share());
   return text;
-}
-
-void add_job(std::string& out, const JobResult& result) {
-  out += headline(result) + (result.threads > 1 ? ", threads=" + std::to_string(result.threads) : "") + "\n";
-  if (!result.status.ok()) add_row(out, "failed", cli::one_line(result.status.to_string()));
-  if (result.requests > 0) {
-    add_row(out, "rate", rates_line(result));
-    add_row(out, "bytes by path", paths_line(result));
-    add_row(out, "latency", latency_line(result));
-    add_row(out, "cpu", cpu_line(result));
-  }
-  if (result.passes.size() > 1) {
-    std::string line;
-    for (std::size_t i = 0; i < result.passes.size() && i < 8; ++i) {
-      line += (i == 0 ? "" : ", ") + rate_text(result.passes[i].bytes, result.passes[i].seconds, kind_of(result));
-    }
-    add_row(out, "pass by pass", line + (result.passes.size() > 8 ? ", ..." : ""));
-  }
-  add_row(out, "page cache",
-          percent_text(result.before) + " resident before, " + percent_text(result.after) + " after");
-  add_row(out, "device",
-          result.device + ", engine " + (result.stats.engine.empty() ? result.engine : result.stats.engine));
-  if (!result.stats.notes.empty()) add_row(out, "notes", cli::one_line(result.stats.notes));
-  if (result.options.verify) {
-    add_row(out, "verify",
-            human_count(result.verify.blocks) + " blocks checked, " + human_count(result.verify.bad) + " bad");
-    for (const VerifyFault& fault : result.verify.faults) {
-      add_row(out, "",
-              std::string(fault_kind_name(fault.kind)) + " at offset " + std::to_string(fault.offset_bytes) + " of " +
-                  cli::one_line(result.file) + ": expected " + fault.expected + "; found " + fault.found);
-    }
-  }
 }
 
 }  // namespace
@@ -153,9 +116,52 @@ std::string rate_text(std::uint64_t bytes, double seconds, BytesOf kind) {
   return cli::human_rate(bytes, seconds) + " " + kind_name(kind);
 }
 
+std::string job_title(const JobResult& result) {
+  return headline(result) + (result.threads > 1 ? ", threads=" + std::to_string(result.threads) : "");
+}
+
+std::vector<TextRow> job_rows(const JobResult& result) {
+  std::vector<TextRow> rows;
+  if (!result.status.ok()) rows.push_back({"failed", cli::one_line(result.status.to_string())});
+  if (result.requests > 0) {
+    rows.push_back({"rate", rates_line(result)});
+    rows.push_back({"bytes by path", paths_line(result)});
+    rows.push_back({"latency", latency_line(result)});
+    rows.push_back({"cpu", cpu_line(result)});
+  }
+  if (result.passes.size() > 1) {
+    std::string line;
+    for (std::size_t i = 0; i < result.passes.size() && i < 8; ++i) {
+      line += (i == 0 ? "" : ", ") + rate_text(result.passes[i].bytes, result.passes[i].seconds, kind_of(result));
+    }
+    rows.push_back({"pass by pass", line + (result.passes.size() > 8 ? ", ..." : "")});
+  }
+  rows.push_back(
+      {"page cache", percent_text(result.before) + " resident before, " + percent_text(result.after) + " after"});
+  rows.push_back(
+      {"device", result.device + ", engine " + (result.stats.engine.empty() ? result.engine : result.stats.engine)});
+  if (!result.stats.notes.empty()) rows.push_back({"notes", cli::one_line(result.stats.notes)});
+  if (!result.options.verify) return rows;
+  rows.push_back(
+      {"verify", human_count(result.verify.blocks) + " blocks checked, " + human_count(result.verify.bad) + " bad"});
+  for (const VerifyFault& fault : result.verify.faults) {
+    rows.push_back({"", std::string(fault_kind_name(fault.kind)) + " at offset " + std::to_string(fault.offset_bytes) +
+                            " of " + cli::one_line(result.file) + ": expected " + fault.expected + "; found " +
+                            fault.found});
+  }
+  return rows;
+}
+
 std::string bench_text(const BenchOutcome& outcome) {
   std::string out;
-  for (const JobResult& result : outcome.results) add_job(out, result);
+  for (const JobResult& result : outcome.results) {
+    out += job_title(result) + "\n";
+    for (const TextRow& row : job_rows(result)) {
+      std::string name = "  " + row.name;
+      name.resize(std::max<std::size_t>(name.size(), 16), ' ');
+      out += name + row.text + "\n";
+    }
+  }
   for (const JobResult& group : outcome.groups) {
     // The sum of one is that one.
     if (group.requests == 0 || outcome.results.size() == outcome.groups.size()) continue;

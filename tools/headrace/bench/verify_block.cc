@@ -182,6 +182,7 @@ std::optional<VerifyFault> VerifyChecker::check(std::span<const std::byte> block
   if (least > block.size() / 2) {
     const bool zeros = std::all_of(block.begin(), block.end(), [](std::byte b) { return b == std::byte{0}; });
     fault.kind = FaultKind::kForeign;
+    fault.expected = "the block of offset " + std::to_string(offset) + ", seed " + std::to_string(seed_);
     fault.found = zeros ? "only zeros" : found.magic == kMagic ? "a damaged header" : "no verify header";
     return fault;
   }
