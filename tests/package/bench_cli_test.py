@@ -210,6 +210,11 @@ def test_write_and_verify(f):
         job = only_job(f"--filename={path}", "--rw=randread", "--bs=16k", "--verify=crc32c", "--device=host-staged", *interval)
         assert job["headrace"]["verify"]["blocks"] == blocks and job["headrace"]["device"] == "host-staged"
         assert path.stat().st_size == MIB
+    for way in ("direct", "buffered", "mapped"):
+        for device in ("host", "host-staged"):
+            job = only_job(f"--filename={path}", "--rw=randread", "--bs=64k", "--verify=crc32c", "--verify_interval=512",
+                           "--iodepth=4", f"--path={way}", f"--device={device}")
+            assert job["headrace"]["verify"]["blocks"] == 2048 and job["headrace"]["path"] == way, job
     job = only_job(f"--filename={path}", "--rw=write", "--bs=4k", "--size=1m", "--fsync=16", "--end_fsync")
     assert job["headrace"]["sync_lat_ns"]["N"] == 17 and job["write"]["total_ios"] == 256, job
 

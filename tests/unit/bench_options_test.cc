@@ -188,6 +188,17 @@ TEST(Options, ThatDoNotFitEachOtherAreRefused) {
   }
 }
 
+TEST(Options, FiosWordsForOurs) {
+  const auto job = [](const Arguments& arguments) { return jobs_from_arguments(arguments, {}).value().front(); };
+  EXPECT_EQ(job({{"direct", "1"}}).chosen_path(), Path::kDirect);
+  EXPECT_EQ(job({{"direct", "0"}}).chosen_path(), Path::kAuto);
+  EXPECT_EQ(job({{"direct", "0"}, {"path", "mapped"}}).chosen_path(), Path::kMapped);
+  EXPECT_EQ(job({{"invalidate", "1"}}).cache, CacheState::kCold);
+  EXPECT_EQ(job({{"cache", "warm"}, {"invalidate", "0"}}).cache, CacheState::kWarm);
+  EXPECT_EQ(job({{"ioengine", "libaio"}}).engine, "aio");
+  EXPECT_EQ(job({{"iodepth_batch", "4"}}).batch_submit, 4u);
+}
+
 TEST(Options, EveryKeyHasHelpAndTheNearestKeyIsItself) {
   for (const JobKey& key : job_keys()) {
     EXPECT_NE(std::string(key.help), "");

@@ -87,6 +87,12 @@ Status set_cache(JobOptions& job, std::string_view value) {
   return invalid("'" + std::string(value) + "' is not one of as-is, cold, half, warm");
 }
 
+Status set_invalidate(JobOptions& job, std::string_view value) {
+  HEADRACE_TRY_ASSIGN(const bool drop, parse_truth(value));
+  if (drop) job.cache = CacheState::kCold;
+  return {};
+}
+
 Status set_verify(JobOptions& job, std::string_view value) {
   if (value != "0" && value != "crc32c") return invalid("'" + std::string(value) + "' is not one of crc32c, 0");
   job.verify = value == "crc32c";
@@ -157,6 +163,8 @@ constexpr JobKey kKeys[] = {
        return thread ? Status() : invalid("jobs are always threads here");
      }},
     {"cache", "", "STATE", kHow, "page cache before the job: as-is (the default), cold, half, warm; proven", set_cache},
+    {"invalidate", "", nullptr, kHow, "1 is --cache cold; 0 leaves the cache as it is (fio's default is 1)",
+     set_invalidate},
     {"no_io", "", nullptr, kHow, "no file is touched: the copy alone", [](J& j, V v) { return assign(j.no_io, v); }},
     {"no_copy", "", nullptr, kHow, "nothing goes to the device (null sink): the I/O alone",
      [](J& j, V v) { return assign(j.no_copy, v); }},
