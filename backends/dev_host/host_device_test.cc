@@ -1,8 +1,10 @@
 // The host's own promises: guard pages fault, nothing leaks, failures at every point are typed, fork is an error.
 #include <gtest/gtest.h>
+#include <headrace/device.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <vector>
@@ -45,6 +47,23 @@ TEST_P(HostDeviceTest, CountsWhatIsAllocated) {
   device_->deallocate(*memory, 1000);
   device_->deallocate(*memory, 1000);  // nor does a second time
   device_->deallocate_pinned(*pinned, 5000);
+}
+
+TEST_P(HostDeviceTest, ABufferIsFilledAndReadBackInAnyPiece) {
+  const auto device = headrace::Device::open(GetParam());
+  ASSERT_TRUE(device.ok());
+  constexpr std::size_t kBytes = (std::size_t{17} << 20) + 3;  // more than two of the pieces it goes in
+  auto buffer = Buffer::allocate(*device, kBytes);
+  ASSERT_TRUE(buffer.ok());
+  std::vector<std::byte> in(kBytes), out(kBytes);
+  for (std::size_t i = 0; i < kBytes; ++i) in[i] = static_cast<std::byte>(i * 2654435761u >> 24);
+  ASSERT_TRUE(buffer->copy_from_host(0, in.data(), kBytes).ok());
+  ASSERT_TRUE(buffer->copy_from_host(5, in.data(), 7).ok());
+  std::copy_n(std::vector<std::byte>(in).begin(), 7, in.begin() + 5);
+  ASSERT_TRUE(buffer->copy_to_host(0, out.data(), kBytes).ok());
+  EXPECT_TRUE(in == out);
+  EXPECT_EQ(buffer->copy_from_host(kBytes, in.data(), 1).code(), Code::kInvalidArgument);
+  EXPECT_EQ(buffer->copy_from_host(1, in.data(), SIZE_MAX).code(), Code::kInvalidArgument);
 }
 
 TEST_P(HostDeviceTest, AnOverrunOrALateWriteFaults) {

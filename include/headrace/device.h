@@ -51,6 +51,7 @@ class HEADRACE_API Buffer {
   std::size_t size_bytes() const noexcept { return size_bytes_; }
   // Blocking copies between this buffer and ordinary host memory.
   Status copy_to_host(std::size_t offset_bytes, std::byte* dst, std::size_t bytes) const;
+  Status copy_from_host(std::size_t offset_bytes, const std::byte* src, std::size_t bytes);
 
  private:
   std::shared_ptr<device::Device> device_;

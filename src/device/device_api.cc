@@ -1,6 +1,8 @@
 // headrace::Device and headrace::Buffer over the device back ends.
 #include <headrace/device.h>
 
+#include <algorithm>
+#include <cstring>
 #include <new>
 
 #include "device/device.h"
@@ -57,6 +59,29 @@ Status Buffer::copy_to_host(std::size_t offset_bytes, std::byte* dst, std::size_
   HEADRACE_TRY(device_->copy_to_host({&piece, 1}, *stream));
   HEADRACE_TRY(device_->record(*event, *stream));
   return device_->synchronize(*event);
+}
+
+Status Buffer::copy_from_host(std::size_t offset_bytes, const std::byte* src, std::size_t bytes) {
+  if (offset_bytes > size_bytes_ || bytes > size_bytes_ - offset_bytes) {
+    return Status(Code::kInvalidArgument, Layer::kDevice, "copy_from_host beyond the end of the buffer")
+        .with_range(offset_bytes, bytes);
+  }
+  if (bytes == 0) return {};
+  HEADRACE_TRY_ASSIGN(auto stream, device_->create_stream());
+  HEADRACE_TRY_ASSIGN(auto event, device_->create_event());
+  // Devices copy from pinned memory only, which ordinary memory is not.
+  const std::size_t piece_bytes = std::min(bytes, std::size_t{8} << 20);
+  HEADRACE_TRY_ASSIGN(std::byte * pinned, device_->allocate_pinned(piece_bytes));
+  Status status;
+  for (std::size_t at = 0; status.ok() && at < bytes; at += piece_bytes) {
+    const device::Piece piece{pinned, data_ + offset_bytes + at, std::min(piece_bytes, bytes - at)};
+    std::memcpy(pinned, src + at, piece.bytes);
+    status = device_->copy_to_device({&piece, 1}, *stream);
+    if (status.ok()) status = device_->record(*event, *stream);
+    if (status.ok()) status = device_->synchronize(*event);
+  }
+  device_->deallocate_pinned(pinned, piece_bytes);
+  return status;
 }
 
 }  // namespace headrace

@@ -122,7 +122,7 @@ def test_usage(f):
 
 
 def test_help_and_version(f):
-    for arguments in (["--help"], ["info", "--help"], ["read", "--help"], ["verify", "--help"]):
+    for arguments in (["--help"], ["info", "--help"], ["read", "--help"], ["verify", "--help"], ["bench", "--help"]):
         out = expect(OK, *arguments).stdout.decode()
         assert "Examples:" in out, out
     assert expect(OK, "--version").stdout.decode().startswith("headrace 0.")

@@ -1,0 +1,401 @@
+#!/usr/bin/env python3
+"""`headrace bench`: what it reports is what was done, faults planted in a file are found and named, page cache states are
+reached, job files run, and errors are one line.
+
+  bench_cli_test.py PATH_TO_HEADRACE JOBS_FOLDER [NAME...]
+
+NAME limits the run to tests whose name contains it. Exit status 77 when everything passed but something had to be skipped."""
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+
+HEADRACE, JOBS = "", None
+OK, FAILED, USAGE = 0, 1, 2
+MIB = 1 << 20
+
+
+class Skip(Exception):
+    pass
+
+
+def bench(*arguments, **extra):
+    return subprocess.run([HEADRACE, "bench", "--device=host", *map(str, arguments)], stdin=subprocess.DEVNULL,
+                          capture_output=True, env=dict(os.environ, LC_ALL="C"), timeout=100, **extra)
+
+
+def expect(code, *arguments, says="", **extra):
+    """Runs and checks the exit code; a failure must be exactly one line in the documented form."""
+    done = bench(*arguments, **extra)
+    stderr = done.stderr.decode("utf-8", "replace")
+    what = f"headrace bench {' '.join(map(str, arguments))} -> {done.returncode}: {stderr!r}"
+    assert done.returncode == code, f"{what}, expected {code}"
+    if code != OK:
+        assert stderr.startswith("headrace: ") and stderr.endswith("\n") and stderr.count("\n") == 1, f"{what}: not one line"
+        assert stderr.count("; ") == 2, f"{what}: not '<what>; <where>; <what to do>'"
+    assert says in stderr, f"{what}: does not say {says!r}"
+    return done
+
+
+def result(*arguments, code=OK):
+    return json.loads(expect(code, "--output-format=json", *arguments).stdout)
+
+
+def largest_file(size):
+    """A disk that is full after so many bytes, as the process sees it."""
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return limit
+
+
+def only_job(*arguments, code=OK):
+    jobs = result(*arguments, code=code)["jobs"]
+    assert len(jobs) == 1, jobs
+    return jobs[0]
+
+
+class Fixture:
+    def __init__(self, root):
+        self.root = root
+        self.file = root / "data"
+        self.file.write_bytes(os.urandom(4 * MIB))
+
+    def verified(self, name, *arguments):
+        path = self.root / name
+        expect(OK, f"--filename={path}", "--rw=write", "--bs=16k", "--size=1m", "--verify=crc32c", *arguments)
+        return path
+
+    def in_memory(self):
+        kind = subprocess.run(["stat", "-f", "-c", "%T", self.root], capture_output=True, text=True).stdout.strip()
+        return kind in ("tmpfs", "ramfs", "overlayfs")
+
+
+def test_usage_errors(f):
+    for arguments, says in ((["--blocksze=4k"], "did you mean '--blocksize'?"), (["--outputformat=json"], "--output-format"),
+                            (["-x"], "'-x'"), (["--bs=7q"], "'7q'"), (["--rw=sideways"], "randread"),
+                            (["--bs"], "--bs"), (["--output-format=xml"], "xml"), (["--time_based"], "runtime"),
+                            (["--path=tunnel"], "path"), (["--direct=1", "--path=mapped"], "contradict"),
+                            (["--verify=md5"], "crc32c"), (["--percentile_list=101"], "percentiles")):
+        expect(USAGE, f"--filename={f.file}", *arguments, says=says)
+    expect(USAGE, says="nothing to read or write")
+    expect(USAGE, f.root / "none.fio", says="none.fio")
+    expect(USAGE, f.root, says="job file")
+    assert expect(OK, "--help").stdout.decode().count("--") > 40
+
+
+def test_job_file_errors_name_the_line(f):
+    job = f.root / "bad.fio"
+    job.write_text("[global]\nfilename=x\n\n[a]\nio_depth=4\n")
+    expect(USAGE, job, says="did you mean 'iodepth'?; " + str(job) + " line 5")
+    job.write_text("[a]\nfilename=x\nbs=4k\nsize=\n")
+    expect(USAGE, job, says="line 4")
+
+
+def test_data_errors(f):
+    expect(FAILED, f"--filename={f.root}/nowhere", says="nowhere")
+    expect(FAILED, f"--filename={f.root}", says=str(f.root))
+    expect(FAILED, f"--filename={f.file}", "--size=1g", says="larger than the file, which has 4MiB")
+    expect(FAILED, f"--filename={f.file}", "--offset=4m", says="ends before")
+    expect(FAILED, f"--filename={f.file}", "--bs=8m", says="bs=8MiB is larger")
+    expect(FAILED, f"--filename={f.file}", "--bs=1000", "--direct=1", says="not a multiple of")
+    expect(FAILED, f"--filename={f.root}/new", "--rw=write", says="size")
+    expect(FAILED, f"--filename={f.file}", "--ramp_time=100", says="ramp_time")
+    expect(FAILED, f"--zarr={f.root}/nothing.zarr", says="nothing.zarr")
+    expect(FAILED, f"--paths={f.root}/no-list", says="no-list")
+    (f.root / "list").write_text(f"{f.file}\n{f.root}/gone\n")
+    expect(FAILED, f"--paths={f.root}/list", says="gone")
+    expect(FAILED, f"--filename={f.file}", "--bs=4m", "--list=1000", "--iodepth=1000", says="the requests in flight need")
+    expect(FAILED, f"--paths={f.root}/list", "--list=1048576", says="gone")
+    (f.root / "list").write_text(f"{f.file}\n")
+    expect(FAILED, f"--paths={f.root}/list", "--list=1048576", "--iodepth=16", says="the requests in flight need")
+    (f.root / "empty").write_bytes(b"")
+    expect(FAILED, f"--filename={f.root}/empty", says="empty")
+
+
+def test_counts_are_exact(f):
+    for arguments, ios, requests in ((["--bs=64k"], 64, 64), (["--bs=64k", "--rw=randread", "--iodepth=8"], 64, 64),
+                                     (["--bs=4k", "--rw=randread", "--list=100", "--iodepth=3"], 1024, 11),
+                                     (["--bs=64k", "--loops=3", "--iodepth=5"], 192, 192),
+                                     (["--bs=100000"], 41, 41), (["--bs=64k", "--size=50%"], 32, 32),
+                                     (["--bs=64k", "--offset=1m", "--size=2m"], 32, 32),
+                                     (["--bs=64k", "--iodepth=16", "--iodepth_batch_submit=4", "--iodepth_batch_complete=4"], 64, 64)):
+        job = only_job(f"--filename={f.file}", *arguments)
+        read, own = job["read"], job["headrace"]
+        bs = 100000 if "--bs=100000" in arguments else int(arguments[0][5:-1]) * 1024
+        assert read["total_ios"] == ios and read["io_bytes"] == ios * bs, (arguments, read)
+        assert own["requests"] == requests, (arguments, own["requests"])
+        assert sum(own["bytes_by_path"].values()) >= ios * bs, own
+        assert read["lat_ns"]["N"] == requests and read["lat_ns"]["min"] <= read["lat_ns"]["percentile"]["50.000000"], read
+        assert job["write"]["io_bytes"] == 0
+        assert own["decoded_bytes"] is None and own["stored_bytes"] == ios * bs
+    assert len(only_job(f"--filename={f.file}", "--bs=64k", "--loops=3")["headrace"]["passes"]) == 3
+
+
+def test_time_limits(f):
+    job = only_job(f"--filename={f.file}", "--bs=64k", "--time_based", "--runtime=300ms", "--ramp_time=200ms")
+    assert 250 <= job["read"]["runtime"] <= 2000, job["read"]
+    assert job["read"]["io_bytes"] > 4 * MIB, "time_based goes round"
+    job = only_job(f"--filename={f.file}", "--bs=4k", "--runtime=60")
+    assert job["read"]["io_bytes"] == 4 * MIB
+
+
+def test_stages_alone(f):
+    job = only_job(f"--filename={f.file}", "--bs=64k", "--no_io")
+    assert sum(job["headrace"]["bytes_by_path"].values()) == 0 and job["headrace"]["io_skipped"] is True, job
+    text = expect(OK, f"--filename={f.file}", "--bs=64k", "--no_io").stdout.decode()
+    assert "handed on without I/O" in text and "read from files" not in text, text
+    job = only_job(f"--filename={f.file}", "--bs=64k", "--no_copy")
+    assert job["headrace"]["bus_bytes"] == 0 and job["headrace"]["copy_skipped"] is True, job
+
+
+def test_threads_groups_and_stonewall(f):
+    found = result(f"--filename={f.file}", "--bs=64k", "--numjobs=3")
+    assert len(found["jobs"]) == 3 and {job["groupid"] for job in found["jobs"]} == {0}
+    total = found["headrace"]["groups"][0]
+    assert total["read"]["io_bytes"] == 12 * MIB and total["headrace"]["threads"] == 3
+    job = only_job(f"--filename={f.file}", "--bs=64k", "--numjobs=4", "--group_reporting", "--size=1m", "--offset_increment=1m")
+    assert job["read"]["io_bytes"] == 4 * MIB and job["headrace"]["threads"] == 4
+    path = f.root / "two.fio"
+    path.write_text(f"[global]\nfilename={f.file}\nbs=64k\n[a]\n[b]\nnew_group\n[c]\nstonewall\n")
+    found = result(path)
+    assert [(job["jobname"], job["groupid"]) for job in found["jobs"]] == [("a", 0), ("b", 1), ("c", 2)]
+    assert found["global options"] == {"filename": str(f.file), "bs": "64k"}
+    assert found["jobs"][1]["job options"] == {"name": "b", "new_group": "1", "device": "host"}
+
+
+def test_text_says_of_what(f):
+    text = expect(OK, f"--filename={f.file}", "--bs=64k", "--loops=2", "--numjobs=2").stdout.decode()
+    rates = re.findall(r"B/s(.{0,16})", text)
+    assert rates and all(after.startswith((" read from files", " over the bus")) for after in rates), text
+
+
+def test_output_file(f):
+    out = f.root / "out.json"
+    expect(OK, f"--filename={f.file}", "--bs=64k", "--output-format=json+", f"--output={out}")
+    assert json.loads(out.read_text())["jobs"][0]["read"]["clat_ns"]["bins"]
+    out.unlink()
+    expect(FAILED, f"--filename={f.file}", f"--output={f.root}/no/such/out.json")
+    expect(FAILED, f"--filename={f.root}/nowhere", f"--output={out}")
+    expect(FAILED, f"--filename={f.file}", "--bs=64k", "--output=/dev/full", says="space")
+    expect(FAILED, f"--filename={f.file}", "--bs=64k", "--output-format=json", f"--output={out}", preexec_fn=largest_file(1000))
+    assert not out.exists() and not [p for p in f.root.iterdir() if ".headrace-" in p.name], "there in part"
+
+
+def test_report_and_trace(f):
+    page, timeline = f.root / "run.html", f.root / "run.json"
+    job = only_job(f"--filename={f.file}", "--bs=64k", "--iodepth=4", "--path=direct", "--device=host-staged", "--name=<b>",
+                   f"--report={page}", f"--trace={timeline}")
+    text = page.read_text()
+    assert "read, direct" in text and "&lt;b&gt;" in text and "<b>" not in text
+    events = [e for e in json.loads(timeline.read_text())["traceEvents"] if e["ph"] == "X"]
+    assert sum(e["args"]["bytes"] for e in events if e["name"].startswith("read")) >= job["read"]["io_bytes"], len(events)
+    expect(FAILED, f"--filename={f.file}", f"--report={f.root}/no/such.html", says="--report")
+
+
+def test_write_and_verify(f):
+    for arguments in ([], ["--iodepth=8", "--rw=randwrite"], ["--loops=3", "--list=7"], ["--verify_interval=512", "--iodepth=3"]):
+        path = f.root / "written"
+        job = only_job(f"--filename={path}", "--rw=write", "--bs=16k", "--size=1m", "--verify=crc32c", *arguments)
+        blocks = 2048 if "--verify_interval=512" in arguments else 64
+        assert job["headrace"]["verify"] == {"blocks": blocks, "bad_blocks": 0, "faults": []}, job["headrace"]["verify"]
+        interval = [a for a in arguments if "interval" in a]
+        job = only_job(f"--filename={path}", "--rw=randread", "--bs=16k", "--verify=crc32c", "--device=host-staged", *interval)
+        assert job["headrace"]["verify"]["blocks"] == blocks and job["headrace"]["device"] == "host-staged"
+        assert path.stat().st_size == MIB
+    for way in ("direct", "buffered", "mapped"):
+        for device in ("host", "host-staged"):
+            job = only_job(f"--filename={path}", "--rw=randread", "--bs=64k", "--verify=crc32c", "--verify_interval=512",
+                           "--iodepth=4", f"--path={way}", f"--device={device}")
+            assert job["headrace"]["verify"]["blocks"] == 2048 and job["headrace"]["path"] == way, job
+    job = only_job(f"--filename={path}", "--rw=write", "--bs=4k", "--size=1m", "--fsync=16", "--end_fsync")
+    assert job["headrace"]["sync_lat_ns"]["N"] == 17 and job["write"]["total_ios"] == 256, job
+
+
+def plant(path, change):
+    data = bytearray(path.read_bytes())
+    change(data)
+    path.write_bytes(data)
+
+
+def test_planted_faults(f):
+    path = f.verified("flipped")
+    plant(path, lambda data: data.__setitem__(70000, data[70000] ^ 0x10))
+    done = expect(FAILED, f"--filename={path}", "--bs=16k", "--verify=crc32c", says=f"1 bad block found, first a flipped byte")
+    assert f"{path} offset 70000" in done.stderr.decode()
+    fault = only_job(f"--filename={path}", "--bs=16k", "--verify=crc32c", code=FAILED)["headrace"]["verify"]["faults"][0]
+    assert fault["kind"] == "flipped byte" and fault["offset"] == 70000 and fault["file"] == str(path), fault
+    assert re.fullmatch("0x[0-9a-f]{2}", fault["expected"]) and int(fault["expected"], 16) ^ int(fault["found"], 16) == 0x10
+
+    path = f.verified("swapped")
+    def swap(data):
+        data[16384:32768], data[65536:81920] = data[65536:81920], data[16384:32768]
+    plant(path, swap)
+    verify = only_job(f"--filename={path}", "--bs=16k", "--verify=crc32c", code=FAILED)["headrace"]["verify"]
+    assert verify["bad_blocks"] == 2 and [v["kind"] for v in verify["faults"]] == ["misplaced block"] * 2, verify
+    assert verify["faults"][0]["offset"] == 16384 and "offset 65536," in verify["faults"][0]["found"], verify
+
+    for at in (0, 5 * 16384):  # the first block as well: what is newest is then only known later
+        path = f.verified("stale")
+        old = path.read_bytes()
+        f.verified("stale")
+        plant(path, lambda data: data.__setitem__(slice(at, at + 16384), old[at:at + 16384]))
+        verify = only_job(f"--filename={path}", "--bs=16k", "--verify=crc32c", code=FAILED)["headrace"]["verify"]
+        assert verify["bad_blocks"] == 1 and verify["faults"][0]["kind"] == "stale block", verify
+        assert verify["faults"][0]["offset"] == at and "sequence 2" in verify["faults"][0]["expected"], verify
+        path.unlink()
+
+    path = f.verified("fatal")
+    path.write_bytes(bytes(MIB))
+    verify = only_job(f"--filename={path}", "--bs=16k", "--verify=crc32c", "--verify_fatal", code=FAILED)["headrace"]["verify"]
+    assert verify["blocks"] == 1 and verify["faults"][0]["kind"] == "foreign block", verify
+    expect(FAILED, f"--filename={f.verified('seeded')}", "--bs=16k", "--verify=crc32c", "--randseed=2", says="64 bad blocks")
+
+
+def test_full_disk(f):
+    done = expect(FAILED, f"--filename={f.root}/big", "--rw=write", "--bs=64k", "--size=4m", "--output-format=json",
+                  preexec_fn=largest_file(MIB))
+    job = json.loads(done.stdout)["jobs"][0]
+    assert job["error"] != 0 and job["write"]["io_bytes"] <= MIB and job["headrace"]["error"], job
+
+
+def test_page_cache_states(f):
+    if f.in_memory():
+        raise Skip("the temporary directory is in memory, which has no cold state")
+    file = f"--filename={f.file}"
+    job = only_job(file, "--bs=64k", "--cache=warm")["headrace"]
+    assert job["residency_before"] == {"pages": 1024, "resident_pages": 1024, "resident_share": 1}, job
+    job = only_job(file, "--bs=64k", "--cache=cold")["headrace"]
+    assert job["residency_before"]["resident_share"] < 0.1, job
+    job = only_job(file, "--bs=64k", "--cache=half")["headrace"]
+    assert 0.45 < job["residency_before"]["resident_share"] < 0.55, job
+    kept = pathlib.Path("/dev/shm")
+    if kept.is_dir() and os.access(kept, os.W_OK):
+        with tempfile.NamedTemporaryFile(dir=kept) as memory:
+            memory.write(bytes(MIB))
+            memory.flush()
+            expect(FAILED, f"--filename={memory.name}", "--bs=64k", "--cache=cold", says="cache=cold was not reached: 256 of 256 pages")
+
+
+def test_whole_files(f):
+    names = []
+    for i in range(10):
+        path = f.root / f"small-{i}"
+        path.write_bytes(os.urandom(1000 * (i + 1)))
+        names.append(f"{path}\n")
+    (f.root / "list").write_text("".join(names))
+    job = only_job(f"--paths={f.root}/list", "--list=4", "--iodepth=2", "--loops=2", "--rw=randread")
+    assert job["read"]["total_ios"] == 20 and job["read"]["io_bytes"] == 110000 and job["headrace"]["requests"] == 6, job
+    assert [p["bytes"] for p in job["headrace"]["passes"]] == [55000, 55000], job
+    total = result(f"--paths={f.root}/list", "--numjobs=3")["headrace"]["groups"][0]
+    assert total["read"]["total_ios"] == 10 and total["read"]["io_bytes"] == 55000, "threads share the list out"
+
+
+def test_zarr(f):
+    store = f.root / "a.zarr"
+    store.mkdir()
+    (store / ".zarray").write_text(json.dumps({"zarr_format": 2, "shape": [64, 64], "chunks": [16, 64], "dtype": "<f4",
+                                               "fill_value": 0, "order": "C", "filters": None, "compressor": None}))
+    for i in range(4):
+        (store / f"{i}.0").write_bytes(os.urandom(4096))
+    job = only_job(f"--zarr={store}", "--loops=5", "--iodepth=2")
+    own = job["headrace"]
+    assert own["decoded_bytes"] == 5 * 16384 and own["stored_bytes"] == 5 * 16384 and job["read"]["total_ios"] == 5, job
+    own = only_job(f"--zarr={store}", "--select=0:16, :")["headrace"]
+    assert own["decoded_bytes"] == 4096 and own["stored_bytes"] == 4096, own
+    text = expect(OK, f"--zarr={store}").stdout.decode()
+    assert " stored" in text and " decoded" in text, text
+    (store / "2.0").write_bytes(b"short")
+    expect(FAILED, f"--zarr={store}")
+    expect(FAILED, f"--zarr={store}", "--select=999", says="select")
+
+
+def test_job_files_parse_and_run_small(f):
+    names = sorted(JOBS.glob("*.fio"))
+    assert len(names) >= 18, names
+    path = f.verified("jobs", "--size=2m")
+    for i in range(3):
+        (f.root / f"piece-{i}").write_bytes(os.urandom(5000))
+    (f.root / "pieces").write_text("".join(f"{f.root}/piece-{i}\n" for i in range(3)))
+    for job_file in names:
+        expect(OK, job_file, "--parse-only")
+        source = f"--paths={f.root}/pieces" if "paths=" in job_file.read_text() else f"--filename={path}"
+        small = [job_file, source, "--cache=as-is", "--path=auto", "--ramp_time=0"]
+        if "filename" in source:
+            small += ["--bs=16k", "--size=1m"]
+        if "runtime=" in job_file.read_text():
+            small.append("--runtime=20ms")
+        if "direct=1" in job_file.read_text():
+            small.append("--direct=0")
+        found = result(*small)
+        assert all(job["error"] == 0 and job["read"]["total_ios"] + job["write"]["total_ios"] > 0 for job in found["jobs"]), job_file
+
+
+def fio_or_skip():
+    if shutil.which("fio") is None:
+        raise Skip("fio is not installed")
+
+
+def test_layout_is_fios(f):
+    fio_or_skip()
+    keys = ("--name=x", f"--filename={f.file}", "--rw=randread", "--bs=64k", "--size=4m", "--randrepeat=1")
+    theirs = json.loads(subprocess.run(["fio", *keys, "--output-format=json"], capture_output=True, check=True, timeout=60).stdout)
+    ours = result(*keys[:-1])
+    own = {"headrace version", "headrace", "global options"}
+    assert set(ours) - own <= set(theirs), set(ours) - set(theirs)
+    job, their_job = ours["jobs"][0], theirs["jobs"][0]
+    assert set(job) - own <= set(their_job), set(job) - set(their_job)
+    for direction in ("read", "write"):
+        assert set(job[direction]) <= set(their_job[direction]), set(job[direction]) - set(their_job[direction])
+        for latency in ("slat_ns", "clat_ns"):
+            assert set(job[direction][latency]) == set(their_job[direction][latency]), (direction, latency)
+    assert list(job["read"]["clat_ns"]["percentile"]) == list(their_job["read"]["clat_ns"]["percentile"])
+    for key in ("io_bytes", "io_kbytes", "total_ios"):
+        assert job["read"][key] == their_job["read"][key], key
+    for key, value in job["read"].items():
+        assert isinstance(value, (int, float)) == isinstance(their_job["read"][key], (int, float)), key
+    their_options = {k: v for k, v in their_job["job options"].items() if k != "randrepeat"}
+    assert job["job options"] == dict(their_options, device="host"), job["job options"]
+
+
+def test_fio_reads_the_host_jobs(f):
+    fio_or_skip()
+    for name in ("host-direct.fio", "host-buffered.fio"):
+        done = subprocess.run(["fio", "--parse-only", JOBS / name], capture_output=True, timeout=60, cwd=f.root)
+        assert done.returncode == 0, done.stderr
+
+
+def main():
+    global HEADRACE, JOBS
+    HEADRACE, JOBS = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+    failures, skips = 0, []
+    for name, test in list(globals().items()):
+        if not name.startswith("test_") or (sys.argv[3:] and not any(part in name for part in sys.argv[3:])):
+            continue
+        with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+            try:
+                test(Fixture(pathlib.Path(folder)))
+                print(f"ok      {name}")
+            except Skip as reason:
+                skips.append(f"{name}: {reason}")
+                print(f"skipped {name}: {reason}")
+            except Exception:
+                failures += 1
+                print(f"FAILED  {name}")
+                traceback.print_exc(file=sys.stdout)
+    if failures:
+        sys.exit(f"{failures} failed")
+    if skips:
+        print("; ".join(skips))
+        sys.exit(77)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+// Runs jobs: those of a stage at the same time, each clone of a job in a thread; a stonewall begins the next stage.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <vector>
+
+#include "job_options.h"
+#include "job_result.h"
+
+namespace headrace::bench {
+
+struct BenchOutcome {
+  std::vector<JobResult> results;  // one a thread, or one a reporting group that asked for it
+  std::vector<JobResult> groups;   // the sum of each reporting group
+};
+
+// Fails where a job cannot be prepared: its file, its cache state. What fails in a job's thread is in its result; no
+// later stage begins then. `worker_threads`: the library's; 0: its choice.
+Result<BenchOutcome> run_jobs(const std::vector<JobOptions>& jobs, unsigned worker_threads);
+
+}  // namespace headrace::bench

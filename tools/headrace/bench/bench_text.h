@@ -1,0 +1,25 @@
+// The result for people, in fio's manner. Every rate says of what.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench_runner.h"
+
+namespace headrace::bench {
+
+enum class BytesOf : std::uint8_t { kReadFromFiles, kWrittenToFiles, kOverTheBus, kStored, kDecoded, kWithoutIo };
+
+// "12.3 GB/s read from files": the only way a rate is printed.
+std::string rate_text(std::uint64_t bytes, double seconds, BytesOf kind);
+
+struct TextRow {
+  std::string name, text;
+};
+std::string job_title(const JobResult& result);
+std::vector<TextRow> job_rows(const JobResult& result);
+
+std::string bench_text(const BenchOutcome& outcome);
+
+}  // namespace headrace::bench

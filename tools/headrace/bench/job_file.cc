@@ -1,0 +1,99 @@
+#include "job_file.h"
+
+#include <algorithm>
+
+namespace headrace::bench {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+// A comment begins the line or follows a blank, so that file names may hold the characters.
+std::string_view without_comment(std::string_view line) {
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if ((line[i] == ';' || line[i] == '#') && (i == 0 || is_blank(line[i - 1]))) return line.substr(0, i);
+  }
+  return line;
+}
+
+Status bad_line(const std::string& name, std::size_t number, const std::string& message) {
+  return Status(Code::kInvalidArgument, Layer::kApi, message).with_key(name + " line " + std::to_string(number));
+}
+
+}  // namespace
+
+Result<std::vector<JobOptions>> parse_job_file(std::string_view text, const std::string& name) {
+  if (text.size() > kMostBytes) return bad_line(name, 1, "the job file is larger than 1 MiB");
+  std::vector<JobOptions> jobs;
+  JobOptions global;
+  JobOptions* current = nullptr;
+  std::size_t number = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = trim(without_comment(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++number;
+    if (line.empty()) continue;
+    if (line.find('\0') != std::string_view::npos) return bad_line(name, number, "the line holds a zero byte");
+    if (line.front() == '[') {
+      const std::string_view section = line.back() == ']' ? trim(line.substr(1, line.size() - 2)) : std::string_view();
+      if (section.empty()) return bad_line(name, number, "a section is written [name]");
+      if (section == "global") {
+        current = &global;
+      } else {
+        jobs.push_back(global);
+        current = &jobs.back();
+        if (Status status = set_option(*current, "name", section); !status.ok()) {
+          return bad_line(name, number, status.message());
+        }
+      }
+      continue;
+    }
+    if (current == nullptr) return bad_line(name, number, "a key before the first [section]");
+    const std::size_t equals = line.find('=');
+    const std::string_view key = trim(line.substr(0, equals));
+    const std::string_view value = equals == std::string_view::npos ? "" : trim(line.substr(equals + 1));
+    Status status = set_option(*current, key, value, current == &global);
+    if (!status.ok()) return bad_line(name, number, status.message());
+  }
+  if (jobs.empty())
+    return bad_line(name, std::max<std::size_t>(number, 1), "the file has no job: no section but [global]");
+  return jobs;
+}
+
+Result<std::vector<JobOptions>> jobs_from_arguments(std::span<const std::pair<std::string, std::string>> arguments,
+                                                    std::vector<JobOptions> from_files) {
+  std::vector<JobOptions> jobs = std::move(from_files);
+  const bool have_files = !jobs.empty();
+  JobOptions common;
+  for (const auto& [key, value] : arguments) {
+    if (key == "name" && !have_files) jobs.push_back(common);
+    if (key == "name" && have_files) {
+      return Status(Code::kInvalidArgument, Layer::kApi, "--name begins a job, but the jobs come from files")
+          .with_key("command line");
+    }
+    Status status;
+    if (have_files) {
+      for (JobOptions& job : jobs) {
+        if (status.ok()) status = set_option(job, key, value);
+      }
+    } else {
+      status = set_option(jobs.empty() ? common : jobs.back(), key, value);
+    }
+    if (!status.ok()) return std::move(status).with_key("command line");
+  }
+  if (jobs.empty()) {
+    common.name = "job";
+    jobs.push_back(std::move(common));
+  }
+  return jobs;
+}
+
+}  // namespace headrace::bench

@@ -1,0 +1,60 @@
+// JobResult: what one job, or the jobs of a group together, did. Plain data: the runner fills it, the reports read it.
+#pragma once
+
+#include <headrace/file.h>
+#include <headrace/stats.h>
+#include <headrace/status.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cache_state.h"
+#include "job_options.h"
+#include "latency_histogram.h"
+#include "verify_block.h"
+
+namespace headrace::bench {
+
+// Of the job's own thread, except process_seconds: user and system time of the whole process, which includes the
+// library's threads and jobs that ran at the same time.
+struct CpuUse {
+  double user_seconds = 0, system_seconds = 0, process_seconds = 0;
+  std::uint64_t context_switches = 0, major_faults = 0, minor_faults = 0;
+};
+
+struct PassTime {
+  std::uint64_t bytes = 0;
+  double seconds = 0;  // since the pass before ended
+};
+
+struct VerifyResult {
+  std::uint64_t blocks = 0;         // checked
+  std::uint64_t bad = 0;            // of them
+  std::vector<VerifyFault> faults;  // the first 16
+};
+
+struct JobResult {
+  JobOptions options;
+  unsigned group = 0;
+  unsigned threads = 1;  // that are summed here
+  std::string file, device, device_description, engine;
+  Status status;
+  // What was measured: from the end of ramp_time to the last completion.
+  double seconds = 0;
+  std::uint64_t requests = 0, ios = 0;  // ios: blocks, whole files or array reads
+  std::uint64_t bytes = 0;              // of them; of an array its stored bytes
+  LatencyHistogram submit, complete, total, sync;
+  FileStats stats;
+  std::optional<Stats> array;  // of array reads, which leave `stats` empty
+  CpuUse cpu;
+  std::vector<PassTime> passes;  // the first 64, ramp_time included
+  std::optional<Residency> before, after;
+  VerifyResult verify;
+};
+
+// One result for all of a reporting group: counts are added, times are the longest.
+JobResult merge_results(const std::vector<JobResult>& results);
+
+}  // namespace headrace::bench
