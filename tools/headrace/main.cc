@@ -1,4 +1,4 @@
-// headrace: look at, read and check Zarr stores from the command line.
+// headrace: look at, read, check and generate Zarr stores from the command line.
 #include <headrace/headrace.h>
 
 #include <cstdio>
@@ -22,7 +22,7 @@ int run(int argc, char** argv) {
       "  headrace read era5.zarr/t2m --select '0:24, :, ::2' -o t2m.npy\n"
       "  headrace verify era5.zarr\n\n"
       "Exit codes: 0 success; 1 the data or the check failed; 2 the command line is wrong.");
-  const Verb verbs[] = {add_info_command(app), add_read_command(app), add_verify_command(app)};
+  const Verb verbs[] = {add_info_command(app), add_read_command(app), add_verify_command(app), add_gen_command(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
