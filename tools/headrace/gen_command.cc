@@ -157,7 +157,7 @@ int run_store(GenOptions options) {
     }
   }
   const auto start = std::chrono::steady_clock::now();
-  const FieldSource source(options.seed);
+  const FieldSource source(options.seed, plan->arrays.back().channels[0].model != nullptr);
   ProgressBar bar("gen");
   const auto made = generate_store(*plan, source, output.partial_path(), options.threads,
                                    [&bar](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
@@ -182,7 +182,7 @@ int run_bytes(const GenOptions& options) {
   if (!created.ok()) return fail_output(created, place);
   const ByteContent content = options.content == "field" ? ByteContent::kField : ByteContent::kRandom;
   const auto start = std::chrono::steady_clock::now();
-  const FieldSource source(options.seed);
+  const FieldSource source(options.seed, content == ByteContent::kField);
   ProgressBar bar("gen");
   const ByteProgress progress = [&bar](std::uint64_t done, std::uint64_t of) { bar.update(done, of); };
   Status status = many ? generate_files(output.partial_path(), options.count, options.size, content, source,

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
 constexpr Grid kGrid = {721, 1440};
-constexpr FieldModel kModel = {"T", "temperature", "K", 250, 45, false, 12, 0.03F, -8};
+constexpr FieldModel kModel = {"T", "temperature", "K", 250, 45, false, 12, 0.03F, -9};
 
 Status failure(const char* what, int error) {
   return Status(error == EACCES || error == EPERM ? Code::kPermission : Code::kIo, Layer::kApi, what)

@@ -19,7 +19,7 @@ constexpr std::uint64_t kWhite = std::uint64_t{1} << 20;
 constexpr double kBreakWavenumber = 60, kGlobeColumns = 1440;
 constexpr std::uint64_t kPeriodSteps = 40;  // after which the smooth part returns: ten days of 6 hours
 constexpr std::uint64_t kDriftColumns = 2;  // eastward in a step
-constexpr float kRangeSigmas = 4.6F;        // the packing's range below the mean; beyond it values are clipped
+constexpr float kRangeSigmas = 3.4F;        // the packing's range below the mean; beyond it values are clipped
 
 // Finaliser of a 64-bit counter: each output bit depends on each input bit.
 std::uint64_t mix(std::uint64_t x) {
@@ -71,24 +71,27 @@ void transform(std::span<std::complex<double>> data, std::span<const std::comple
   }
 }
 
-// Square root of the power per mode, from a one-dimensional spectrum spread over a circle of modes.
+// Square root of the power per mode: of k^-3, then k^-5/3, spread over a circle of modes.
 double amplitude(std::uint64_t row, std::uint64_t column) {
-  const auto signed_index = [](std::uint64_t i, std::uint64_t n) {
+  const auto wavenumber = [](std::uint64_t i, std::uint64_t n) {
     return static_cast<double>(i < n / 2 ? i : n - i) * kGlobeColumns / static_cast<double>(kColumns);
   };
-  const double k = std::hypot(signed_index(row, kRows), signed_index(column, kColumns));
-  if (k == 0) return 0;
-  const double power =
-      k < kBreakWavenumber ? std::pow(k, -3.0) : std::pow(kBreakWavenumber, -3.0 + 5.0 / 3.0) * std::pow(k, -5.0 / 3.0);
-  return std::sqrt(power / k);
+  const double y = wavenumber(row, kRows), x = wavenumber(column, kColumns), square = x * x + y * y;
+  if (square == 0) return 0;
+  constexpr double kBreakSquare = kBreakWavenumber * kBreakWavenumber;
+  if (square < kBreakSquare) return 1 / square;
+  const double root = std::cbrt(square / kBreakSquare);
+  return 1 / (kBreakSquare * root * root);
 }
 
 }  // namespace
 
-FieldSource::FieldSource(std::uint64_t seed) : seed_(seed) {
+FieldSource::FieldSource(std::uint64_t seed, bool smooth) : seed_(seed) {
+  if (!smooth) return;
   const std::uint64_t key = combine(mix(seed + kGolden), ~std::uint64_t{0});
+  constexpr std::uint64_t kTogether = 8;
   // One complex field without symmetry holds two real ones.
-  std::vector<std::complex<double>> modes(kRows * kColumns), column(kRows), roots(kColumns / 2);
+  std::vector<std::complex<double>> modes(kRows * kColumns), columns(kTogether * kRows), roots(kColumns / 2);
   for (std::size_t i = 0; i < roots.size(); ++i) {
     roots[i] = std::polar(1.0, 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(kColumns));
   }
@@ -96,10 +99,15 @@ FieldSource::FieldSource(std::uint64_t seed) : seed_(seed) {
     modes[i] = amplitude(i / kColumns, i % kColumns) * normal_pair(key + kGolden * (i + 1));
   }
   for (std::uint64_t row = 0; row < kRows; ++row) transform({&modes[row * kColumns], kColumns}, roots);
-  for (std::uint64_t x = 0; x < kColumns; ++x) {
-    for (std::uint64_t y = 0; y < kRows; ++y) column[y] = modes[y * kColumns + x];
-    transform(column, roots);
-    for (std::uint64_t y = 0; y < kRows; ++y) modes[y * kColumns + x] = column[y];
+  // Columns by the cache line.
+  for (std::uint64_t x = 0; x < kColumns; x += kTogether) {
+    for (std::uint64_t y = 0; y < kRows; ++y) {
+      for (std::uint64_t i = 0; i < kTogether; ++i) columns[i * kRows + y] = modes[y * kColumns + x + i];
+    }
+    for (std::uint64_t i = 0; i < kTogether; ++i) transform({&columns[i * kRows], kRows}, roots);
+    for (std::uint64_t y = 0; y < kRows; ++y) {
+      for (std::uint64_t i = 0; i < kTogether; ++i) modes[y * kColumns + x + i] = columns[i * kRows + y];
+    }
   }
   double squares[2] = {0, 0};
   for (const auto& value : modes) {

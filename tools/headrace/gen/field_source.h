@@ -45,10 +45,11 @@ class FieldSource {
   // Largest grid that field_row serves.
   static constexpr Grid kMaxGrid = {1024, 2048};
 
-  // Takes a fraction of a second and 20 MB.
-  explicit FieldSource(std::uint64_t seed);
+  // Takes a fraction of a second and 20 MB; nothing where no smooth fields are needed.
+  explicit FieldSource(std::uint64_t seed, bool smooth = true);
 
-  // Values of columns [column, column + out.size()) of one row. REQUIRES: inside the grid, the grid within kMaxGrid.
+  // Values of columns [column, column + out.size()) of one row. REQUIRES: made smooth; inside the grid, the grid within
+  // kMaxGrid.
   void field_row(const FieldModel& model, const FieldId& id, const Grid& grid, std::uint64_t row, std::uint64_t column,
                  std::span<float> out) const;
   // The same of uniform random numbers in [0, 1) with 24 bits each, for any grid.

@@ -23,12 +23,12 @@ constexpr Grid kModelGrid = {640, 1280};
 Status invalid(std::string message) { return Status(Code::kInvalidArgument, Layer::kApi, std::move(message)); }
 
 // Packing steps are the smallest powers of two with which 16 bits span the variable.
-constexpr FieldModel kTemperature = {"T", "temperature", "K", 250, 45, false, 12, 0.03F, -8};
-constexpr FieldModel kWindU = {"U", "eastward wind", "m s-1", 0, 8, true, 8, 0.03F, -9};
-constexpr FieldModel kWindV = {"V", "northward wind", "m s-1", 0, 8, true, 8, 0.03F, -9};
-constexpr FieldModel kHumidity = {"Q", "specific humidity", "kg kg-1", 0.0075F, 0.012F, false, 0.0015F, 4e-6F, -21};
-constexpr FieldModel kPressure = {"SP", "surface pressure", "Pa", 96000, 4000, false, 900, 2, -2};
-constexpr FieldModel kGeopotential = {"Z", "geopotential", "m2 s-2", 48000, 9000, false, 1200, 3, -1};
+constexpr FieldModel kTemperature = {"T", "temperature", "K", 250, 45, false, 12, 0.03F, -9};
+constexpr FieldModel kWindU = {"U", "eastward wind", "m s-1", 0, 8, true, 8, 0.03F, -10};
+constexpr FieldModel kWindV = {"V", "northward wind", "m s-1", 0, 8, true, 8, 0.03F, -10};
+constexpr FieldModel kHumidity = {"Q", "specific humidity", "kg kg-1", 0.0075F, 0.006F, false, 0.0012F, 8e-6F, -22};
+constexpr FieldModel kPressure = {"SP", "surface pressure", "Pa", 96000, 4000, false, 600, 2, -3};
+constexpr FieldModel kGeopotential = {"Z", "geopotential", "m2 s-2", 48000, 9000, false, 1000, 5, -2};
 
 struct Variable {
   const char* name;
