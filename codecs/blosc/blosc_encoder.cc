@@ -69,10 +69,12 @@ class BloscEncoder final : public Encoder {
   }
 
  private:
+  // Whole elements, so that a block can be split into planes; what is left is a short block.
   std::size_t block_bytes(std::size_t plain_bytes) const {
     const std::size_t item = settings_.item_bytes;
     const std::size_t wanted = settings_.block_bytes != 0 ? settings_.block_bytes : kBlockBytes;
-    return std::min(std::max(wanted / item * item, item), plain_bytes);
+    const std::size_t block = std::min(std::max(wanted, item), plain_bytes);
+    return block > item ? block / item * item : block;
   }
 
   BloscHeader header_of(std::size_t plain_bytes) const {
