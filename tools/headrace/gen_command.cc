@@ -174,7 +174,7 @@ int run_bytes(const GenOptions& options) {
   const std::string& place = many ? options.files : options.raw;
   std::uint64_t total = 0;
   if (__builtin_mul_overflow(options.size, many ? options.count : 1, &total) || total > INT64_MAX) {
-    return usage("--count times --size is more than 2^63 bytes");
+    return usage("--size, times --count if given, is 2^63 bytes or more");
   }
   PendingOutput output;
   const Status created = many ? output.create_directory(place, options.overwrite, refuse_to_replace_files)
@@ -278,7 +278,12 @@ Verb add_gen_command(CLI::App& app) {
   verb->add_option("--content", options->content, "--raw, --files: random (does not compress) or field")
       ->check(CLI::IsMember({"random", "field"}))
       ->type_name("NAME");
-  verb->add_option("--seed", options->seed, "other numbers for other seeds (default 0)")->type_name("N");
+  verb->add_option("--seed", options->seed, "other numbers for other seeds (default 0)")
+      ->check([](const std::string& text) {
+        return text.find_first_not_of("0123456789") == std::string::npos ? std::string()
+                                                                         : "'" + text + "' is no number";
+      })
+      ->type_name("N");
   verb->add_option("--threads", options->threads, "threads; 0: the CPUs this process may use. The bytes stay the same")
       ->check(CLI::Range(0u, 4096u))
       ->type_name("N");
