@@ -57,7 +57,8 @@ def test_usage(root):
     for arguments in ([], ["x"], ["--workload", "w1"], ["x", "--workload", "w9"], ["x", *SMALL, "--codec", "zip"],
                       ["x", *SMALL, "--codec", "zstd:99"], ["x", *SMALL, "--codec", "lz4:1"], ["x", *SMALL, "--size", "1M"],
                       ["x", "--workload", "w1", "--scale", "0"], ["x", "--workload", "w1", "--scale", "-1"],
-                      ["x", "--workload", "w1", "--scale", "nan"], ["x", "--workload", "w1", "--size", "0"],
+                      ["x", "--workload", "w1", "--scale", "nan"], ["x", "--workload", "w1", "--scale", "1e300"],
+                      ["x", "--workload", "w1", "--scale", "inf"], ["x", "--workload", "w1", "--size", "0"],
                       ["x", *SMALL, "--format", "v4"], ["x", *SMALL, "--chunk", "1,721"], ["x", *SMALL, "--chunk", "0,1,1"],
                       ["x", *SMALL, "--chunk", "1,722,1440"], ["x", *SMALL, "--chunk", "a"], ["x", *SMALL, "--chunk", "1,,1"],
                       ["x", *SMALL, "--seed", "-1"], ["x", *SMALL, "--threads", "-1"], ["x", *SMALL, "--raw", "y"],
@@ -67,7 +68,8 @@ def test_usage(root):
                       ["--raw", "x", "--size", "1", "--files", "y", "--count", "1"], ["--raw", "x", "--size", "1", "--count", "2"],
                       ["--files", "x", "--size", "1"], ["--files", "x", "--count", "1"],
                       ["--files", "x", "--count", "0", "--size", "1"], ["--raw", "x", "--size", "1", "--content", "poetry"],
-                      ["--files", "x", "--count", "99999999", "--size", "999999999999"]):
+                      ["--files", "x", "--count", "99999999", "--size", "999999999999"],
+                      ["s3://bucket/x", *SMALL]):
         expect(USAGE, "gen", *arguments, cwd=root)
     assert not any(root.iterdir()), list(root.iterdir())
     assert b"Examples:" in expect(OK, "gen", "--help").stdout
@@ -110,7 +112,8 @@ def test_every_format_and_codec_verifies(root):
 def test_text_report(root):
     done = expect(OK, "gen", root / "x", *SMALL, "--codec", "blosc-zstd")
     assert done.stdout.count(b"\n") == 1 and b"decoded" in done.stdout and b"stored" in done.stdout, done
-    assert [p.name for p in root.iterdir()] == ["x"]
+    expect(OK, "gen", f"file://{root}/y/", *SMALL)
+    assert sorted(p.name for p in root.iterdir()) == ["x", "y"]
 
 
 def test_existing_outputs_are_kept(root):
@@ -154,7 +157,7 @@ def test_places_that_cannot_be_written(root):
 
 def test_full_disk(root):
     # A file that may not grow stands for a disk that is full: no object, file or directory is left.
-    expect(FAILED, "gen", root / "x", *SMALL, preexec_fn=file_size_limit(1 << 20), says="geopotential")
+    expect(FAILED, "gen", root / "x", *SMALL, "--threads", 1, preexec_fn=file_size_limit(1 << 20), says="geopotential/0.0.0")
     expect(FAILED, "gen", "--raw", root / "y", "--size", "2M", preexec_fn=file_size_limit(1 << 20), says="output")
     expect(FAILED, "gen", "--files", root / "z", "--count", 3, "--size", "2M", preexec_fn=file_size_limit(1 << 20))
     assert not any(root.iterdir()), list(root.iterdir())

@@ -1,10 +1,12 @@
 // headrace gen: data for benchmarks and tests, the same for the same seed.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <set>
+#include <string>
+#include <vector>
 
 #include "cli_common.h"
 #include "gen/byte_generator.h"
@@ -138,12 +140,14 @@ void report_store(const GenOptions& options, const StorePlan& plan, const Genera
 }
 
 int run_store(GenOptions options) {
+  const auto directory = local_directory(options.path);
+  if (!directory) return usage("a store is written to a directory, not to " + options.path);
   for (const std::string& text : options.chunk_texts) options.chunks.push_back(parse_shape(text));
   options.decoded_bytes = options.size;
   const auto plan = plan_workload(options);
   if (!plan.ok()) return usage(plan.status().message());
   PendingOutput output;
-  if (Status status = output.create_directory(options.path, options.overwrite, refuse_to_replace_store); !status.ok()) {
+  if (Status status = output.create_directory(*directory, options.overwrite, refuse_to_replace_store); !status.ok()) {
     return fail_output(status, options.path);
   }
   if (plan->arrays.back().codec.kind == CodecChoice::Kind::kNone) {

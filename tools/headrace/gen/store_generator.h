@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "gen/field_source.h"
 #include "gen/workload.h"

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint64_t kShardBytes = std::uint64_t{64} << 20;  // decoded; at least one chunk
 constexpr std::uint64_t kHoursAStep = 6;
+constexpr double kMaxSteps = 1e7;  // the times themselves are kept in memory
 constexpr std::uint64_t kLevels = 16;
 constexpr Grid kQuarterDegree = {721, 1440};
 constexpr Grid kModelGrid = {640, 1280};
@@ -397,7 +398,8 @@ Result<StorePlan> plan_workload(const WorkloadOptions& options) {
   const double wanted = options.decoded_bytes != 0
                             ? static_cast<double>(options.decoded_bytes) / static_cast<double>(data_bytes(one_step))
                             : std::round(options.scale * static_cast<double>(preset->steps));
-  const std::uint64_t steps = static_cast<std::uint64_t>(std::clamp(wanted, 1.0, 1e9));
+  if (wanted > kMaxSteps) return invalid("--scale or --size asks for more than ten million time steps");
+  const std::uint64_t steps = static_cast<std::uint64_t>(std::max(wanted, 1.0));
 
   if (preset->since != nullptr) {
     const bool levels = preset->name[1] == '2' || preset->name[1] == '3';
