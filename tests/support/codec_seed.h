@@ -39,6 +39,12 @@ inline base::Json codec_seed_config(std::string_view codec, unsigned choice) {
   base::Json config = base::Json::object();
   if (codec == "shuffle") config["elementsize"] = choice % 40;
   if (codec == "crc32c") config["location"] = choice % 2 == 0 ? "end" : "start";
+  if (codec == "blosc") {  // for the encoder; a container says these things itself
+    config["cname"] = choice % 2 == 0 ? "lz4" : "zstd";
+    config["shuffle"] = choice / 2 % 2;
+    config["typesize"] = 1 + choice / 4;
+    config["blocksize"] = choice % 3 * 500;
+  }
   return config;
 }
 
