@@ -140,7 +140,10 @@ class CudaDevice final : public Device {
     info_.host_addressable = false;
     info_.memory_bytes = properties.totalGlobalMem;
     char bus[32] = "";
-    if (cudaDeviceGetPCIBusId(bus, sizeof bus, ordinal_) == cudaSuccess) info_.numa_node = numa_node_of(bus);
+    if (cudaDeviceGetPCIBusId(bus, sizeof bus, ordinal_) == cudaSuccess) {
+      info_.numa_node = numa_node_of(bus);
+      info_.pci_address = bus;
+    }
     probe_batch();
     return {};
   }

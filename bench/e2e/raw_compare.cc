@@ -163,6 +163,10 @@ class Bench {
 
   Measure once(FileQueue& queue, const File& file, const Load& load, const std::vector<std::uint64_t>& at) {
     Measure m;
+    std::vector<FileRange> ranges(at.size());
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      ranges[i] = {at[i], memory_.data() + i * load.block % setup_.bytes, load.block};
+    }
     const FileStats before = queue.stats();
     const double cpu = cpu_seconds(), start = now();
     std::vector<FileCompletion> done(std::max<std::size_t>(load.depth, 1));
@@ -171,16 +175,15 @@ class Bench {
       for (std::size_t i = 0; i < count; ++i) must(done[i].status);
     };
     if (load.depth == 0) {
-      std::vector<FileRange> ranges(at.size());
-      for (std::size_t i = 0; i < at.size(); ++i) ranges[i] = {at[i], memory_.data() + i * load.block, load.block};
       must(load.write ? queue.write(file, ranges, 0) : queue.read(file, ranges, 0));
       finish(1);
     } else {
       const std::size_t batch = std::max<std::size_t>(1, load.depth / 4);
       for (std::size_t i = 0; i < at.size(); ++i) {
-        const FileRange range{at[i], memory_.data() + i * load.block % setup_.bytes, load.block};
-        must(load.write ? queue.write(file, {&range, 1}, i) : queue.read(file, {&range, 1}, i));
-        if (queue.pending() >= load.depth) finish(batch);
+        const std::span<const FileRange> one(&ranges[i], 1);
+        must(load.write ? queue.write(file, one, i) : queue.read(file, one, i));
+        // `depth` at the disk; what is on its way over the bus comes on top.
+        if (queue.pending() >= load.depth + load.depth / 2) finish(batch);
       }
       while (queue.pending() > 0) finish(queue.pending());
     }
@@ -195,30 +198,53 @@ class Bench {
     return m;
   }
 
-  // The median of `repeat` rounds after `warmups`; `before` runs ahead of each and is not counted.
-  void ours(const char* name, const char* limit, Path path, const Load& load, int warmups,
-            const std::function<void()>& before = {}) {
+  // One way of doing a figure: a round of it, measured.
+  struct Way {
+    std::string who, limit;
+    std::function<Measure()> round;
+  };
+  Way ours(Path path, const Load& load, const char* limit) {
     FileQueueOptions options;
     options.path = path;
     options.depth = load.depth != 0 ? static_cast<unsigned>(std::max<std::size_t>(load.depth, 32)) : 128;
-    std::vector<Measure> all;
-    const auto at = offsets(load);
     const File file = take(File::open(load.write ? file_ + ".out" : file_, {load.write, load.write, false}));
-    FileQueue queue = take(FileQueue::create(*context_, device_, options));
+    auto queue = std::make_shared<FileQueue>(take(FileQueue::create(*context_, device_, options)));
+    return {"headrace " + std::string(path_name(path)), limit,
+            [this, queue, file, load, at = offsets(load)] { return once(*queue, file, load, at); }};
+  }
+  Way timed(std::string who, std::function<double()> seconds) {
+    return {std::move(who), "", [seconds = std::move(seconds)] {
+              Measure m;
+              const double cpu = cpu_seconds();
+              m.seconds = seconds();
+              m.cpu = cpu_seconds() - cpu;
+              return m;
+            }};
+  }
+
+  // The ways take turns, so that what else goes on concerns all of them; the median of each is told. `before` runs ahead
+  // of every round and is not counted.
+  void race(const char* name, const Load& load, const std::vector<Way>& ways, int warmups,
+            const std::function<void()>& before = {}) {
+    std::vector<std::vector<Measure>> all(ways.size());
     for (int i = -warmups; i < setup_.repeat; ++i) {
-      if (before) before();
-      Measure m = once(queue, file, load, at);
-      if (i < 0) {
-        if (path != Path::kBuffered) std::this_thread::sleep_for(std::chrono::milliseconds(400));
-        continue;
+      for (std::size_t k = 0; k < ways.size(); ++k) {
+        if (before) before();
+        Measure m = ways[k].round();
+        if (i >= 0) {
+          all[k].push_back(std::move(m));
+        } else {
+          std::this_thread::sleep_for(std::chrono::milliseconds(300));  // registering goes on in the background
+        }
       }
-      all.push_back(std::move(m));
     }
-    std::sort(all.begin(), all.end(), [](const Measure& a, const Measure& b) { return a.seconds < b.seconds; });
-    const Measure& m = all[all.size() / 2];
-    const std::string who = "headrace " + std::string(path_name(path));
-    report(name, who.c_str(), limit, static_cast<double>(at.size() * load.block), m.seconds, m.cpu, &m.stats,
-           static_cast<double>(at.size()));
+    const auto count = static_cast<double>(offsets(load).size());
+    for (std::size_t k = 0; k < ways.size(); ++k) {
+      std::sort(all[k].begin(), all[k].end(), [](const Measure& a, const Measure& b) { return a.seconds < b.seconds; });
+      const Measure& m = all[k][all[k].size() / 2];
+      report(name, ways[k].who.c_str(), ways[k].limit.c_str(), count * static_cast<double>(load.block), m.seconds, m.cpu,
+             &m.stats, count);
+    }
   }
 
   void median(const char* name, const char* who, const char* limit, double bytes, double count,
@@ -236,6 +262,7 @@ class Bench {
 
   void bus_limits();
   void plain_threads(std::size_t block, unsigned threads, bool direct);
+  double plain_write(unsigned threads);
   double raw_uring(std::size_t block, unsigned depth, bool random, bool write, std::size_t total);
   void small_files();
   void latency();
@@ -320,6 +347,38 @@ void Bench::plain_threads(std::size_t block, unsigned threads, bool direct) {
         if (direct) drop_cache(file_);
       });
   for (Own& o : own) device.deallocate_pinned(o.pinned, 2 * block);
+}
+
+// Each thread copies a block to its pinned buffer and writes it.
+double Bench::plain_write(unsigned threads) {
+  device::Device& device = *device_.impl();
+  const std::size_t block = 4 * kMi;
+  std::byte* pinned = take(device.allocate_pinned(threads * block));
+  const int fd = ::open((file_ + ".out").c_str(), O_RDWR | O_CREAT, 0644);
+  std::atomic<std::size_t> next{0};
+  const double start = now();
+  std::vector<std::thread> crew;
+  for (unsigned t = 0; t < threads; ++t) {
+    crew.emplace_back([&, t] {
+      auto stream = take(device.create_stream());
+      auto event = take(device.create_event());
+      std::byte* own = pinned + t * block;
+      for (;;) {
+        const std::size_t at = next.fetch_add(block);
+        if (at >= kGi) break;
+        const device::Piece piece{memory_.data() + at, own, block};
+        must(device.copy_to_host({&piece, 1}, *stream));
+        must(device.record(*event, *stream));
+        must(device.synchronize(*event));
+        if (::pwrite(fd, own, block, static_cast<off_t>(at)) != static_cast<ssize_t>(block)) die("cannot write");
+      }
+    });
+  }
+  for (std::thread& thread : crew) thread.join();
+  const double seconds = now() - start;
+  ::close(fd);
+  device.deallocate_pinned(pinned, threads * block);
+  return seconds;
 }
 
 double Bench::raw_uring(std::size_t block, unsigned depth, bool random, bool write, std::size_t total) {
@@ -468,12 +527,15 @@ void Bench::half_resident() {
   load.block = kMi;
   load.depth = 64;
   load.total = kGi;
-  median(
-      "half_resident_cold_part", "raw io_uring 512 MiB", "", 0.5 * kGi, 512,
-      [&] { return raw_uring(kMi, 32, false, false, kGi / 2); }, [&] { drop_cache(file_); });
-  for (const Path path : {Path::kAuto, Path::kDirect, Path::kBuffered}) {
-    ours("half_resident_1m", "half_resident_cold_part", path, load, 0, halve);
-  }
+  Load cold = load;
+  cold.total = kGi / 2;
+  race("half_resident_cold_part", cold,
+       {timed("raw io_uring", [&] { return raw_uring(kMi, 32, false, false, kGi / 2); })}, 0,
+       [&] { drop_cache(file_); });
+  const char* limit = "half_resident_cold_part, in seconds";
+  race("half_resident_1m", load,
+       {ours(Path::kAuto, load, limit), ours(Path::kDirect, load, limit), ours(Path::kBuffered, load, limit)}, 0,
+       halve);
 }
 
 void Bench::latency() {
@@ -645,7 +707,7 @@ void Bench::table() {
     load.total = kGi;
     load.depth = std::clamp<std::size_t>(32 * kMi / block, 8, 128);
     const std::string name = "table_cold_" + std::to_string(block / kKi) + "k_1t";
-    ours(name.c_str(), "h2d", Path::kAuto, load, 0, [&] { drop_cache(file_); });
+    race(name.c_str(), load, {ours(Path::kAuto, load, "h2d")}, 0, [&] { drop_cache(file_); });
   }
 }
 
@@ -655,71 +717,48 @@ void Bench::run() {
               std::thread::hardware_concurrency(), setup_.bytes);
   bus_limits();
   warm_cache(file_);
-  const Path paths[] = {Path::kAuto, Path::kMapped, Path::kBuffered};
   if (wanted("first")) first_pass();
   if (wanted("warm")) {
-    for (const Path path : paths) {
-      ours("warm_sequential_4m", "h2d", path, {4 * kMi, false, 16, 0, false}, 2);
-      ours("warm_random_1m", "h2d", path, {kMi, true, 32, 0, false}, 1);
-      ours("warm_random_256k", "h2d", path, {256 * kKi, true, 128, 0, false}, 1);
-      ours("warm_random_64k", "h2d", path, {64 * kKi, true, 512, 0, false}, 1);
-      ours("warm_random_4k_list", "h2d", path, {4 * kKi, true, 0, kGi, false}, 1);
-    }
+    const auto warm = [&](const char* name, const Load& load) {
+      race(name, load,
+           {ours(Path::kAuto, load, "h2d"), ours(Path::kMapped, load, "h2d"), ours(Path::kBuffered, load, "h2d")}, 2);
+    };
+    warm("warm_sequential_4m", {4 * kMi, false, 16, 0, false});
+    warm("warm_random_1m", {kMi, true, 32, 0, false});
+    warm("warm_random_256k", {256 * kKi, true, 128, 0, false});
+    warm("warm_random_64k", {64 * kKi, true, 512, 0, false});
+    warm("warm_random_4k_list", {4 * kKi, true, 0, 2 * kGi, false});
   }
   if (wanted("latency")) latency();
   if (wanted("files")) small_files();
   if (wanted("table")) table();
   if (wanted("write")) {
     const Load write{4 * kMi, false, 16, kGi, true};
-    std::filesystem::remove(file_ + ".out");
-    ours("write_4m_buffered", "", Path::kBuffered, write, 2);
-    ours("write_4m_direct", "write_4m_raw", Path::kDirect, write, 1);
-    median("write_4m_raw", "raw io_uring", "", kGi, 256, [&] { return raw_uring(kMi, 32, false, true, kGi); });
-    median("write_4m_plain", "plain threads, 8", "", kGi, 256, [&] {
-      device::Device& device = *device_.impl();
-      std::byte* pinned = take(device.allocate_pinned(64 * kMi));
-      const int fd = ::open((file_ + ".out").c_str(), O_RDWR);
-      std::atomic<std::size_t> next{0};
-      const double start = now();
-      std::vector<std::thread> crew;
-      for (unsigned t = 0; t < 8; ++t) {
-        crew.emplace_back([&, t] {
-          auto stream = take(device.create_stream());
-          auto event = take(device.create_event());
-          std::byte* own = pinned + t * 8 * kMi;
-          for (;;) {
-            const std::size_t at = next.fetch_add(4 * kMi);
-            if (at >= kGi) break;
-            const device::Piece piece{memory_.data() + at, own, 4 * kMi};
-            must(device.copy_to_host({&piece, 1}, *stream));
-            must(device.record(*event, *stream));
-            must(device.synchronize(*event));
-            if (::pwrite(fd, own, 4 * kMi, static_cast<off_t>(at)) != static_cast<ssize_t>(4 * kMi)) die("write");
-          }
-        });
-      }
-      for (std::thread& thread : crew) thread.join();
-      const double seconds = now() - start;
+    const auto quiet = [&] {
+      const int fd = ::open((file_ + ".out").c_str(), O_RDWR | O_CREAT, 0644);
+      ::fsync(fd);
       ::close(fd);
-      device.deallocate_pinned(pinned, 64 * kMi);
-      return seconds;
-    });
+    };
+    race("write_4m_buffered", write,
+         {ours(Path::kBuffered, write, "plain threads"), timed("plain threads, 8", [&] { return plain_write(8); })}, 2,
+         quiet);
+    drop_cache(file_ + ".out");
+    race("write_4m_direct", write,
+         {ours(Path::kDirect, write, "raw io_uring"),
+          timed("raw io_uring", [&] { return raw_uring(kMi, 32, false, true, kGi); })},
+         1, quiet);
   }
   if (wanted("cold")) {
-    for (int round = 0; round < 2; ++round) {
-      median(
-          "cold_1m_raw", "raw io_uring", "", kGi, 1024, [&] { return raw_uring(kMi, 32, false, false, kGi); }, cold);
-      ours("cold_1m_32", "cold_1m_raw", Path::kDirect, {kMi, false, 32, kGi, false}, 0, cold);
-      ours("cold_1m_32", "cold_1m_raw", Path::kAuto, {kMi, false, 32, kGi, false}, 0, cold);
-      median(
-          "cold_4m_raw", "raw io_uring", "", kGi, 256, [&] { return raw_uring(4 * kMi, 8, false, false, kGi); }, cold);
-      ours("cold_4m_8", "cold_4m_raw", Path::kDirect, {4 * kMi, false, 8, kGi, false}, 0, cold);
-      median(
-          "cold_4k_raw", "raw io_uring", "", kGi / 8, 32768,
-          [&] { return raw_uring(4 * kKi, 128, true, false, kGi / 8); }, cold);
-      ours("cold_4k_128", "cold_4k_raw", Path::kDirect, {4 * kKi, true, 128, kGi / 8, false}, 0, cold);
-      ours("cold_4k_128", "cold_4k_raw", Path::kAuto, {4 * kKi, true, 128, kGi / 8, false}, 0, cold);
-    }
+    const auto direct = [&](const char* name, const Load& load) {
+      const auto depth = static_cast<unsigned>(load.depth);
+      race(name, load,
+           {timed("raw io_uring", [&] { return raw_uring(load.block, depth, load.random, false, load.total); }),
+            ours(Path::kDirect, load, "raw io_uring"), ours(Path::kAuto, load, "raw io_uring")},
+           0, cold);
+    };
+    direct("cold_1m_32", {kMi, false, 32, kGi, false});
+    direct("cold_4m_8", {4 * kMi, false, 8, kGi, false});
+    direct("cold_4k_128", {4 * kKi, true, 128, kGi / 8, false});
   }
   if (wanted("half")) half_resident();
 }

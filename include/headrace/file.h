@@ -114,7 +114,8 @@ class HEADRACE_API FileQueue {
   FileQueue& operator=(FileQueue&&) noexcept;
   ~FileQueue();  // waits for what is in flight
 
-  // Queue one request each; work starts with the next flush() or wait(). `ranges` is read before the call returns.
+  // Queue one request each; work starts with the next flush() or wait() at the latest. `ranges` is read before the call
+  // returns.
   // Fails at once, without a completion, for arguments that are wrong in themselves (kInvalidArgument) or memory.
   Status read(const File& file, std::span<const FileRange> ranges, std::uint64_t tag);
   Status write(const File& file, std::span<const FileRange> ranges, std::uint64_t tag);

@@ -27,6 +27,7 @@ struct DeviceInfo {
   bool host_addressable = true;    // the CPU may write device memory: decode straight into the tensor, no copy stage
   int numa_node = -1;              // node nearest to the device, -1 unknown
   std::uint64_t memory_bytes = 0;  // 0 unknown
+  std::string pci_address;         // "0000:3B:00.0"; empty if it has none
 };
 
 // One contiguous piece: pinned host memory -> device memory (or back, for copy_to_host).

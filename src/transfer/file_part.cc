@@ -13,7 +13,7 @@ namespace {
 // A worker takes as much at a time as keeps it from the lock for a while, and leaves the rest to others.
 constexpr std::uint64_t kClaimBytes = std::uint64_t{256} << 10;
 constexpr std::size_t kMostClaimed = 16;
-constexpr std::uint64_t kSpinNs = 100'000;
+constexpr std::uint64_t kSpinNs = 200'000;
 
 Status ends_early(std::uint64_t moved, std::uint64_t offset, std::uint64_t length) {
   return Status(Code::kShort, Layer::kTransfer, "the file ends after " + std::to_string(moved) + " of the bytes wanted")
@@ -23,7 +23,7 @@ Status ends_early(std::uint64_t moved, std::uint64_t offset, std::uint64_t lengt
 }  // namespace
 
 FileCrew::FileCrew(WorkerPool& pool, MappedCache* mapped, std::shared_ptr<device::Device> device, std::size_t capacity)
-    : pool_(pool), mapped_(mapped), device_(std::move(device)), most_spinning_(base::usable_cpus() / 4) {
+    : pool_(pool), mapped_(mapped), device_(std::move(device)), most_spinning_(base::usable_cpus() / 2) {
   todo_.reserve(2 * capacity);
   done_.reserve(capacity);
 }

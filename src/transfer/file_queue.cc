@@ -23,6 +23,7 @@ constexpr std::uint64_t kInlineBytes = std::uint64_t{64}
 constexpr std::uint64_t kPageUnit = 4096;
 constexpr std::size_t kMostParts = 4096;
 constexpr std::size_t kKeptFiles = 16;
+constexpr std::size_t kLongList = 4096;
 constexpr std::uint64_t kWaveBytes = std::uint64_t{16} << 20;
 constexpr std::size_t kWindowsAhead = 4;
 
@@ -114,6 +115,7 @@ Result<FileQueue::Impl::Index> FileQueue::Impl::take_request() {
   const Index index = free_requests_.back();
   Request& request = requests_[index];
   request.ranges.clear();
+  request.list = {};
   request.paths.clear();
   request.stopped = false;
   request.file = kNone;
@@ -138,9 +140,16 @@ Status FileQueue::Impl::add(const std::shared_ptr<base::FileHandle>& file, std::
   }
   HEADRACE_TRY_ASSIGN(const Index index, take_request());
   Request& request = requests_[index];
-  request.ranges.assign(ranges.begin(), ranges.end());
   request.file = file_state(file);
   if (write && staged_ && out_.waves.empty()) HEADRACE_TRY(make_lane(out_, true));
+  const bool first = issuing_head_ == issuing_.size() && ranges.size() > kLongList;
+  if (first) {
+    request.list = ranges;
+  } else {
+    request.ranges.assign(ranges.begin(), ranges.end());
+    request.list = request.ranges;
+  }
+  request.count = ranges.size();
   request.write = write;
   request.tag = tag;
   request.bytes = bytes;
@@ -149,6 +158,18 @@ Status FileQueue::Impl::add(const std::shared_ptr<base::FileHandle>& file, std::
   free_requests_.pop_back();
   issuing_.push_back(index);
   ++pending_;
+  if (!first) return {};
+  // A long list is begun from the caller's memory; what is left is copied while the device is at work.
+  (void)progress();
+  const auto left = requests_[index].list.subspan(std::min(requests_[index].next, ranges.size()));
+  try {
+    requests_[index].ranges.assign(left.begin(), left.end());
+  } catch (const std::bad_alloc&) {
+    fail(index, Status::out_of_memory());
+    requests_[index].ranges.clear();
+  }
+  requests_[index].list = requests_[index].ranges;
+  requests_[index].next = 0;
   return {};
 }
 
@@ -167,6 +188,7 @@ Status FileQueue::Impl::add_paths(std::span<const PathRange> ranges, std::uint64
   HEADRACE_TRY_ASSIGN(const Index index, take_request());
   Request& request = requests_[index];
   request.paths.assign(ranges.begin(), ranges.end());
+  request.count = ranges.size();
   request.write = false;
   request.tag = tag;
   request.bytes = bytes;
@@ -241,8 +263,8 @@ void FileQueue::Impl::issue() {
 bool FileQueue::Impl::issue_request(Index index) {
   Request& request = requests_[index];
   FileState& file = files_[request.file];
-  for (; request.next < request.ranges.size(); ++request.next, request.next_byte = 0) {
-    const FileRange& range = request.ranges[request.next];
+  for (; request.next < request.list.size(); ++request.next, request.next_byte = 0) {
+    const FileRange& range = request.list[request.next];
     while (request.next_byte < range.bytes) {
       Wave* wave = nullptr;
       if (staged_) {
@@ -314,8 +336,8 @@ bool FileQueue::Impl::issue_write(Index index) {
   const bool direct = options_.path == Path::kDirect && direct_allowed(*file.handle);
   const std::uint64_t unit =
       direct ? std::max<std::uint64_t>(file.handle->direct_alignment().offset_bytes, kPageUnit) : 1;
-  for (; request.next < request.ranges.size(); ++request.next, request.next_byte = 0) {
-    const FileRange& range = request.ranges[request.next];
+  for (; request.next < request.list.size(); ++request.next, request.next_byte = 0) {
+    const FileRange& range = request.list[request.next];
     const std::uint64_t end = range.offset_bytes + range.bytes;
     const std::uint64_t middle = std::min(base::align_up(range.offset_bytes, unit), end);
     const std::uint64_t middle_end = std::max(base::align_down(end, unit), middle);

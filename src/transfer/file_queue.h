@@ -16,6 +16,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -69,7 +70,9 @@ class FileQueue::Impl {
     bool listed = false;   // in issuing_
     bool stopped = false;  // has failed: nothing more of it is begun
     Index file = kNone;
-    std::vector<FileRange> ranges;
+    std::size_t count = 0;            // of ranges
+    std::vector<FileRange> ranges;    // a copy of the caller's
+    std::span<const FileRange> list;  // what is issued from: the copy, or at first the caller's own
     std::vector<PathRange> paths;
     std::size_t next = 0;           // first range not wholly issued
     std::uint64_t next_byte = 0;    // within it
@@ -142,7 +145,7 @@ class FileQueue::Impl {
   bool progress();
   bool collect();
   bool reap_engine(std::chrono::nanoseconds timeout);
-  void idle(std::uint64_t deadline_ns, unsigned& spins);
+  void idle(std::uint64_t deadline_ns, std::uint64_t busy_ns);
   Status make_engine();
   bool writing() const noexcept { return out_.in_flight > 0; }
   void note(std::string text);

@@ -19,7 +19,7 @@ constexpr std::size_t kWavesInFlight = 8;
 // A wave that the device could already be working on is held back only while it is small and others keep it busy.
 constexpr std::size_t kFullPieces = 64;
 constexpr std::uint64_t kFullBytes = std::uint64_t{1} << 20;
-constexpr unsigned kSpins = 64;
+constexpr std::uint64_t kSpinNs = 100'000;  // before the first nap: waking takes nearly as long
 constexpr auto kNap = std::chrono::microseconds(20);
 constexpr std::uint64_t kPollEngineNs = 20'000;
 
@@ -69,6 +69,7 @@ void FileQueue::Impl::launch(Lane& lane) {
     status = lane.to_host ? device_->copy_to_host(wave.pieces, stream) : device_->copy_to_device(wave.pieces, stream);
   }
   if (status.ok()) status = device_->record(*wave.event, stream);
+  mapped_->note_traffic();
   ++stats_.waves;
   wave.in_flight = true;
   wave.launched_ns = trace::recording() ? base::now_ns() : 0;
@@ -340,7 +341,7 @@ bool FileQueue::Impl::progress() {
   return any;
 }
 
-void FileQueue::Impl::idle(std::uint64_t deadline_ns, unsigned& spins) {
+void FileQueue::Impl::idle(std::uint64_t deadline_ns, std::uint64_t busy_ns) {
   const std::uint64_t now = base::now_ns();
   const std::chrono::nanoseconds left(deadline_ns > now ? std::min<std::uint64_t>(deadline_ns - now, 500'000'000) : 0);
   const bool waves = in_.in_flight + out_.in_flight > 0;
@@ -353,8 +354,8 @@ void FileQueue::Impl::idle(std::uint64_t deadline_ns, unsigned& spins) {
     const bool crew = crew_->outstanding() > 0;
     (void)reap_engine(std::min(left, std::chrono::nanoseconds(waves || crew ? 50'000 : 500'000'000)));
     crew_->notify_elsewhere.store(false, std::memory_order_relaxed);
-  } else if (waves && spins < kSpins) {
-    ++spins;
+  } else if (now - busy_ns < kSpinNs) {
+    base::relax();
   } else if (crew_->outstanding() > 0) {
     collected_.clear();
     crew_->collect(collected_, true, std::min(left, waves ? std::chrono::nanoseconds(kNap) : left));
@@ -375,20 +376,21 @@ std::size_t FileQueue::Impl::wait(std::span<FileCompletion> out, std::size_t at_
   const std::uint64_t start = base::now_ns();
   const auto span = static_cast<std::uint64_t>(std::max<std::int64_t>(timeout.count(), 0));
   const std::uint64_t deadline = span > ~start ? ~std::uint64_t{0} : start + span;
-  unsigned spins = 0;
+  std::uint64_t busy_ns = start;
   for (;;) {
     const bool any = progress();
-    if (any) spins = 0;
     if (ended_.size() >= at_least) break;
+    const std::uint64_t now = base::now_ns();
+    if (any) busy_ns = now;
     if (any) continue;
-    if (base::now_ns() >= deadline) break;
-    idle(deadline, spins);
+    if (now >= deadline) break;
+    idle(deadline, busy_ns);
   }
   const std::size_t count = std::min(ended_.size(), out.size());
   for (std::size_t i = 0; i < count; ++i) {
     Request& request = requests_[ended_[i]];
     const std::uint64_t bytes = request.status.ok() ? request.bytes : 0;
-    stats_.ranges += request.ranges.size() + request.paths.size();
+    stats_.ranges += request.count;
     ++stats_.requests;
     if (request.file != kNone) --files_[request.file].requests;
     out[i] = {request.tag, bytes, std::move(request.status)};

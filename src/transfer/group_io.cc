@@ -113,7 +113,7 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
     fail_group(wave, group_index, lane, Status::out_of_memory());
     return GroupResult::kDone;
   }
-  trace::Timer timer(trace::Stage::kRead);
+  trace::Timer timer(trace::Stage::kRead, length);
   HEADRACE_DELAY("transfer.read");
   std::uint64_t moved = 0;
   int error = 0;

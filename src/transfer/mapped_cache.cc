@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/file_mapping.h"
+#include "base/page_buffer.h"
 #include "base/page_cache.h"
 #include "base/trace.h"
 
@@ -25,6 +26,9 @@ constexpr std::uint64_t kRetryNs = 1'000 * kMs;
 // millisecond, and a pause lets the others in.
 constexpr std::uint64_t kLargestWindow = std::uint64_t{64} << 20;
 constexpr auto kPause = std::chrono::microseconds(100);
+// While others copy and there are CPUs enough to read at the bus's speed without mappings, registering can wait.
+constexpr auto kLongPause = std::chrono::milliseconds(8);
+constexpr unsigned kManyCpus = 8;
 // Small files come in great numbers, each new: they are mapped when the rush is over.
 constexpr auto kRush = std::chrono::milliseconds(2);
 constexpr std::uint64_t kSmallFile = std::uint64_t{4} << 20;     // up to this, files share registrations
@@ -55,7 +59,8 @@ MappedFile::Slot& MappedFile::slot(std::size_t index) {
 MappedCache::MappedCache(std::uint64_t budget_bytes)
     : budget_bytes_(budget_bytes),
       window_bytes_(std::clamp(std::bit_floor(budget_bytes / 8 + 1), std::uint64_t{1} << 20, kLargestWindow)),
-      mapping_budget_(base::mapping_limit() / 2) {}
+      mapping_budget_(base::mapping_limit() / 2),
+      many_cpus_(base::usable_cpus() >= kManyCpus) {}
 
 MappedCache::~MappedCache() {
   {
@@ -112,19 +117,22 @@ bool MappedCache::touch(const std::shared_ptr<MappedFile>& file, std::size_t ind
       if (handle == nullptr) request.path = path;
       slot.state = MappedFile::State::kQueued;
     }
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    bool idle = false;
     try {
       if (!started_) {
         thread_ = std::thread([this] { run(); });
         started_ = true;
       }
       requests_.push_back(std::move(request));
+      idle = requests_.size() == 1;
     } catch (const std::exception&) {
       std::lock_guard file_lock(file->mutex_);
       file->slots_[index].state = MappedFile::State::kNone;
       return false;
     }
-    changed_.notify_all();
+    lock.unlock();
+    if (idle) changed_.notify_all();
     return true;
   } catch (const std::exception&) {  // no memory: the range is read by other means
     return false;
@@ -138,12 +146,15 @@ void MappedCache::announce() {
 }
 
 void MappedCache::wait(MappedFile& file, std::size_t index) {
+  waiters_.fetch_add(1, std::memory_order_relaxed);
   std::unique_lock lock(mutex_);
+  changed_.notify_all();
   changed_.wait(lock, [&] {
     std::lock_guard file_lock(file.mutex_);
     return stopping_ || !started_ || index >= file.slots_.size() ||
            file.slots_[index].state != MappedFile::State::kQueued;
   });
+  waiters_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 Warmth MappedCache::warmth(MappedFile& file, std::size_t index, int fd, std::uint64_t now_ns) {
@@ -200,9 +211,9 @@ void MappedCache::run() {
         changed_.wait_for(lock, std::chrono::seconds(1), due);
       }
       // Until nothing has been added for a while.
-      for (std::size_t seen = 0; !stopping_ && seen != requests_.size() && requests_.back().file->small(kSmallFile);) {
+      for (std::size_t seen = 0; seen != requests_.size() && requests_.back().file->small(kSmallFile);) {
         seen = requests_.size();
-        changed_.wait_for(lock, kRush, [&] { return stopping_ || requests_.size() != seen; });
+        if (changed_.wait_for(lock, kRush, [&] { return stopping_; })) break;
       }
       if (stopping_) break;
       requests.swap(requests_);
@@ -223,6 +234,19 @@ void MappedCache::run() {
   retired_.clear();
 }
 
+// Lets copies at the driver. A waiter for a window is in a hurry, too.
+void MappedCache::pause() {
+  const std::uint64_t traffic = traffic_.load(std::memory_order_relaxed);
+  const bool others = traffic != seen_traffic_;
+  seen_traffic_ = traffic;
+  if (!others || !many_cpus_ || waiters_.load(std::memory_order_relaxed) != 0) {
+    std::this_thread::sleep_for(kPause);
+    return;
+  }
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kLongPause, [&] { return stopping_ || waiters_.load(std::memory_order_relaxed) != 0; });
+}
+
 // A request that is answered has no file any more.
 void MappedCache::serve(std::vector<Request>& requests) {
   const auto small_end = std::stable_partition(requests.begin(), requests.end(), [](const Request& request) {
@@ -231,7 +255,7 @@ void MappedCache::serve(std::vector<Request>& requests) {
   for (auto it = small_end; it != requests.end(); ++it) {
     serve_large(*it);
     announce();
-    std::this_thread::sleep_for(kPause);
+    pause();
   }
   for (auto it = requests.begin(); it != small_end;) {
     std::uint64_t bytes = 0;
@@ -241,7 +265,7 @@ void MappedCache::serve(std::vector<Request>& requests) {
     }
     serve_small({it, end});
     announce();
-    std::this_thread::sleep_for(kPause);
+    pause();
     it = end;
   }
 }

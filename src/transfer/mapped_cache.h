@@ -103,6 +103,8 @@ class MappedCache {
   Warmth warmth(MappedFile& file, std::size_t index, int fd, std::uint64_t now_ns);
   void set_warmth(MappedFile& file, std::size_t index, Warmth warmth, std::uint64_t now_ns);
 
+  // A copy was sent to a device.
+  void note_traffic() noexcept { traffic_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t registered_bytes() const noexcept { return used_bytes_.load(std::memory_order_relaxed); }
   // Why windows were not registered, one line, or "".
   std::string note() const;
@@ -137,6 +139,7 @@ class MappedCache {
 
   void run();
   void announce();
+  void pause();
   void serve(std::vector<Request>& requests);
   void serve_large(Request& request);
   void serve_small(std::span<Request> requests);
@@ -152,6 +155,10 @@ class MappedCache {
 
   const std::uint64_t budget_bytes_, window_bytes_;
   const std::size_t mapping_budget_;
+  const bool many_cpus_;
+  std::atomic<std::uint64_t> traffic_{0};  // copies sent to devices
+  std::atomic<unsigned> waiters_{0};
+  std::uint64_t seen_traffic_ = 0;  // the thread's own
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::unordered_map<Key, std::shared_ptr<MappedFile>, KeyHash> files_;  // guarded by mutex_

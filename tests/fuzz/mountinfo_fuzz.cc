@@ -1,9 +1,11 @@
 // A mount table: whatever its text, each mount that is found has a type and a place, and lines that are not of the form
-// do not hide those that are.
+// do not hide those that are. The short texts of /proc and /sys beside it: a part of the text, or a number in bounds.
 #include <string>
 
 #include "base/filesystem.h"
+#include "base/host_limits.h"
 #include "base/proc_text.h"
+#include "base/sys_devices.h"
 #include "tests/fuzz/fuzz_check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -17,6 +19,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   const auto more = parse_mountinfo(std::string(text) + "\n27 1 254:0 / /sys\\040x rw - ext4 /dev/vda rw\n");
   FUZZ_CHECK(more.size() == mounts.size() + 1 && more.back().mount_point == "/sys x");
+
   (void)labelled_number(text, "mnt_id");
+  (void)module_listed(text, "nvidia_fs");
+  FUZZ_CHECK(active_scheduler(text).size() <= text.size());
+  FUZZ_CHECK(parse_nvidia_driver(text).size() <= text.size());
+  const double speed = parse_link_speed(text);
+  FUZZ_CHECK(speed >= 0 && speed < 1000);
   return 0;
 }

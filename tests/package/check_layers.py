@@ -23,6 +23,7 @@ LAYERS = {  # folder: layers of src/ whose headers it may include; its own folde
     "src/zarr": "base io device store codec transfer",
     "src/loader": "base io device store codec transfer zarr",
     "src/cufile": "base io device transfer",
+    "src/system": "base io device",
     "src/capi": "base",
     "backends/io_*": "base io",
     "backends/dev_*": "base device",

@@ -13,7 +13,7 @@ namespace {
 
 // A virtual machine with version 1 and an empty version 2 hierarchy beside it.
 constexpr const char* kHybridGroups =
-    "9:name=systemd:/\n8:pids:/\n7:blkio:/\n6:freezer:/\n5:devices:/\n4:memory:/process_api/dafd456b\n3:cpuset:/\n"
+    "9:name=systemd:/\n8:pids:/\n7:blkio:/\n6:freezer:/\n5:devices:/\n4:memory:/service/dafd456b\n3:cpuset:/\n"
     "2:cpuacct:/\n1:cpu:/\n0::/\n";
 constexpr const char* kHybridMounts =
     "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n"
@@ -44,8 +44,7 @@ std::vector<std::string> folders(const char* groups, const char* mounts, std::st
 TEST(Cgroup, FoldersFromTheGroupToTheTop) {
   using List = std::vector<std::string>;
   EXPECT_EQ(folders(kHybridGroups, kHybridMounts, "memory"),
-            (List{"/sys/fs/cgroup/memory/process_api/dafd456b", "/sys/fs/cgroup/memory/process_api",
-                  "/sys/fs/cgroup/memory"}));
+            (List{"/sys/fs/cgroup/memory/service/dafd456b", "/sys/fs/cgroup/memory/service", "/sys/fs/cgroup/memory"}));
   EXPECT_EQ(folders(kHybridGroups, kHybridMounts, "cpuset"), List{"/sys/fs/cgroup/cpuset"});
   EXPECT_EQ(folders(kDockerGroups, kDockerMounts, "memory"), List{"/sys/fs/cgroup/memory"});
   EXPECT_EQ(folders(kDockerGroups, kDockerMounts, "cpu"), List{"/sys/fs/cgroup/cpu,cpuacct"});

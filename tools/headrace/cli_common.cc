@@ -72,6 +72,14 @@ void add_engine_and_threads(CLI::App& verb, CommonOptions& options) {
       ->type_name("N");
 }
 
+std::string check_device_name(const std::string& name) {
+  constexpr const char* kKnown = "unknown device; use auto, host, host-staged, cuda or cuda:N";
+  if (name == "auto" || name == "host" || name == "host-staged" || name == "cuda") return {};
+  const std::string prefix = "cuda:";
+  if (name.rfind(prefix, 0) != 0 || name.size() == prefix.size() || name.size() > prefix.size() + 4) return kKnown;
+  return std::all_of(name.begin() + 5, name.end(), [](char c) { return c >= '0' && c <= '9'; }) ? "" : kKnown;
+}
+
 std::string one_line(std::string_view text) {
   std::string out(text);
   for (char& c : out) {

@@ -35,12 +35,15 @@ struct CommonOptions {
 
 void add_path_and_json(CLI::App& verb, CommonOptions& options);
 void add_engine_and_threads(CLI::App& verb, CommonOptions& options);
+// What is wrong with a --device argument; empty for the name of a kind we know, whether or not it is there.
+std::string check_device_name(const std::string& name);
 
 // A verb: its options are added to `app` now; the returned callback, when the verb was chosen, runs it.
 struct Verb {
   CLI::App* app = nullptr;
   std::function<int()> run;
 };
+Verb add_doctor_command(CLI::App& app);
 Verb add_info_command(CLI::App& app);
 Verb add_read_command(CLI::App& app);
 Verb add_verify_command(CLI::App& app);

@@ -21,9 +21,11 @@ int run(int argc, char** argv) {
       "  headrace info era5.zarr\n"
       "  headrace read era5.zarr/t2m --select '0:24, :, ::2' -o t2m.npy\n"
       "  headrace verify era5.zarr\n"
+      "  headrace doctor era5.zarr\n"
       "  headrace bench --filename=data --bs=4m --iodepth=8\n\n"
       "Exit codes: 0 success; 1 the data or the check failed; 2 the command line is wrong.");
-  const Verb verbs[] = {add_info_command(app), add_read_command(app), add_verify_command(app), add_bench_command(app)};
+  const Verb verbs[] = {add_info_command(app), add_read_command(app), add_verify_command(app), add_doctor_command(app),
+                        add_bench_command(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

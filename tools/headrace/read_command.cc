@@ -25,14 +25,6 @@ struct ReadCommandOptions : CommonOptions {
   bool raw = false, npy = false, sha256 = false, stats = false;
 };
 
-std::string check_device_name(const std::string& name) {
-  constexpr const char* kKnown = "unknown device; use auto, host, host-staged, cuda or cuda:N";
-  if (name == "auto" || name == "host" || name == "host-staged" || name == "cuda") return {};
-  const std::string prefix = "cuda:";
-  if (name.rfind(prefix, 0) != 0 || name.size() == prefix.size() || name.size() > prefix.size() + 4) return kKnown;
-  return std::all_of(name.begin() + 5, name.end(), [](char c) { return c >= '0' && c <= '9'; }) ? "" : kKnown;
-}
-
 // Hands the result to `sink` in order, from wherever it lies.
 template <class Sink>
 Status for_each_piece(const Buffer& buffer, const Device& device, std::uint64_t bytes, Sink&& sink) {

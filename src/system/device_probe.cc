@@ -1,0 +1,101 @@
+#include "base/sys_devices.h"
+#include "device/device.h"
+#include "system/measure.h"
+#include "system/probes.h"
+
+namespace headrace::system {
+namespace {
+
+constexpr std::size_t kBusBytes = std::size_t{256} << 20;
+
+PcieLink link_of(const base::PciDevice& pci) {
+  return {pci.gigatransfers_per_second, pci.max_gigatransfers_per_second, pci.lanes, pci.max_lanes};
+}
+
+void fill_pcie(DeviceReport& report) {
+  const auto pci = base::pci_device(report.pci_address);
+  if (!pci) return;
+  report.pcie = link_of(*pci);
+  if (report.numa_node < 0) report.numa_node = pci->numa_node;
+}
+
+// Integration point: a Device that can register memory it does not own is tried here with a read-only shared mapping of
+// a file's resident pages, and the two fields say how that went.
+void try_mapping(device::Device&, DeviceReport& report) {
+  report.registers_file_mappings_why_not = "this version does not register file mappings";
+}
+
+DeviceReport inspect(device::Device& device, bool measure) {
+  DeviceReport report;
+  const device::DeviceInfo& info = device.info();
+  report.name = info.name;
+  report.description = info.description;
+  report.host_addressable = info.host_addressable;
+  report.memory_bytes = info.memory_bytes;
+  report.numa_node = info.numa_node;
+  report.pci_address = info.pci_address;
+  if (!report.host_addressable) {
+    try_mapping(device, report);
+    if (measure) {
+      if (auto rates = measure_bus(device, kBusBytes); rates.ok()) {
+        report.pinned_to_device_bytes_per_second = rates->pinned_to_device;
+        report.device_to_pinned_bytes_per_second = rates->device_to_pinned;
+        report.pageable_to_device_bytes_per_second = rates->pageable_to_device;
+      } else {
+        report.status = std::move(rates).status();
+      }
+    }
+  }
+  // After the copies: a GPU that has nothing to do trains its link down to save power.
+  fill_pcie(report);
+  return report;
+}
+
+Result<DeviceReport> open_and_inspect(const std::string& name, bool measure) {
+  HEADRACE_TRY_ASSIGN(const auto device, device::open_device(name));
+  return inspect(*device, measure);
+}
+
+DeviceReport refused(const std::string& name, Status status) {
+  DeviceReport report;
+  report.name = name;
+  report.status = std::move(status);
+  return report;
+}
+
+}  // namespace
+
+Result<std::vector<DeviceReport>> probe_devices(const std::string& name, bool measure) {
+  std::vector<DeviceReport> reports;
+  if (name != "auto") {
+    const std::string kind = name.substr(0, name.find(':'));
+    auto report = open_and_inspect(name, measure);
+    if (report.ok()) {
+      reports.push_back(std::move(report).value());
+    } else if (kind.rfind("host", 0) == 0 || report.status().code() == Code::kInvalidArgument) {
+      return std::move(report).status();
+    } else {
+      reports.push_back(refused(name, std::move(report).status()));
+    }
+    return reports;
+  }
+  HEADRACE_TRY_ASSIGN(auto host, open_and_inspect("host", measure));
+  reports.push_back(std::move(host));
+  for (const device::DeviceRow& row : device::devices()) {
+    const std::string kind = row.kind;
+    if (kind.rfind("host", 0) == 0) continue;
+    const auto count = row.count();
+    if (!count.ok()) {
+      reports.push_back(refused(kind, count.status()));
+      continue;
+    }
+    for (int i = 0; i < *count; ++i) {
+      const std::string one = kind + ":" + std::to_string(i);
+      auto report = open_and_inspect(one, measure);
+      reports.push_back(report.ok() ? std::move(report).value() : refused(one, std::move(report).status()));
+    }
+  }
+  return reports;
+}
+
+}  // namespace headrace::system

@@ -1,0 +1,41 @@
+// Short measurements: long enough to be right within some per cent, short enough that nobody waits for them.
+//
+// Threads: one at a time, or each gets less.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/probe_file.h"
+#include "device/device.h"
+
+namespace headrace::system {
+
+// Bytes a second at which `threads` threads copy memory, each byte counted once; nothing without memory.
+// REQUIRES: buffer_bytes is what source and target have each, all threads together.
+std::optional<double> measure_copy(unsigned threads, std::size_t buffer_bytes);
+
+// Bytes a second of reads at depth 16 in pieces of 1 MiB through an O_DIRECT descriptor, from about `first_byte` to the
+// file's end, for at most `limit`. `engine` gets the name of the engine used.
+Result<double> measure_direct_read(const base::ProbeFile& file, std::uint32_t alignment_bytes, std::uint64_t first_byte,
+                                   std::chrono::milliseconds limit, std::string& engine);
+
+// Bytes a second of reads by one thread in pieces of 1 MiB from the file's beginning, for at most `limit`.
+struct BufferedRead {
+  double bytes_per_second = 0;
+  std::uint64_t bytes = 0;  // from the beginning
+};
+Result<BufferedRead> measure_buffered_read(const base::ProbeFile& file, std::uint64_t most_bytes,
+                                           std::chrono::milliseconds limit);
+
+// Rates over the bus of `bytes` at once, the median of five.
+struct BusRates {
+  double pinned_to_device = 0, device_to_pinned = 0, pageable_to_device = 0;
+};
+Result<BusRates> measure_bus(device::Device& device, std::size_t bytes);
+
+}  // namespace headrace::system

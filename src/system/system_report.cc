@@ -1,0 +1,189 @@
+#include <headrace/system.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/cgroup.h"
+#include "base/host_limits.h"
+#include "base/page_buffer.h"
+#include "base/proc_text.h"
+#include "base/sys_devices.h"
+#include "io/engine.h"
+#include "system/measure.h"
+#include "system/probes.h"
+
+namespace headrace {
+namespace system {
+namespace {
+
+constexpr std::size_t kCopyBytes = std::size_t{128} << 20;
+constexpr unsigned kMostCopyThreads = 8;  // as many as memory bandwidth needs on the machines we know
+constexpr std::size_t kRegisteredBytes = std::size_t{16} << 20;
+constexpr auto kPathTime = std::chrono::milliseconds(1800);  // for all paths together
+constexpr std::uint64_t kLittleMemory = std::uint64_t{1} << 30;
+constexpr std::uint64_t kFewFiles = 1024;
+
+HostReport probe_host(bool measure) {
+  HostReport host;
+  host.kernel = base::kernel_name();
+  host.cpus = base::usable_cpus();
+  host.cpus_online = base::online_cpus();
+  host.numa_nodes = base::numa_node_count();
+  const base::MemoryAmount memory = base::host_memory();
+  host.memory_bytes = memory.total_bytes;
+  host.memory_available_bytes = memory.available_bytes;
+  const base::CgroupLimits cgroup = base::cgroup_limits();
+  host.cgroup_version = cgroup.memory_version;
+  host.cgroup_memory_limit_bytes = cgroup.memory_limit_bytes;
+  host.cgroup_memory_available_bytes = cgroup.memory_available_bytes;
+  host.cgroup_cpu_quota = cgroup.cpu_quota;
+  host.cgroup_cpu_set = cgroup.cpu_set;
+  host.memlock_limit_bytes = base::memlock_limit_bytes();
+  host.open_files_limit = base::open_files_limit().value_or(UINT64_MAX);
+  host.io_uring_disabled = base::io_uring_disabled();
+  host.nvidia_driver = base::nvidia_driver_version();
+  if (!measure) return host;
+  host.copy_threads = std::min(host.cpus, kMostCopyThreads);
+  // Beyond the caches, but not so much that a small container is killed for it.
+  const std::uint64_t room = std::min(memory.available_bytes, cgroup.memory_available_bytes.value_or(UINT64_MAX));
+  const std::size_t bytes = static_cast<std::size_t>(std::min<std::uint64_t>(kCopyBytes, room / 8));
+  if (bytes < host.copy_threads) return host;
+  host.copy_one_core_bytes_per_second = measure_copy(1, bytes);
+  host.copy_all_cores_bytes_per_second =
+      host.copy_threads > 1 ? measure_copy(host.copy_threads, bytes) : host.copy_one_core_bytes_per_second;
+  return host;
+}
+
+std::vector<EngineReport> probe_engines() {
+  std::vector<EngineReport> reports;
+  base::PageBuffer memory;
+  std::byte* const buffer = memory.reserve(kRegisteredBytes);
+  for (const io::EngineRow& row : io::engines()) {
+    EngineReport report;
+    report.name = row.name;
+    auto engine = row.make({});
+    if (engine.ok() && buffer != nullptr) {
+      // What the memory limits allow shows only when they are met.
+      const std::span<std::byte> slab(buffer, kRegisteredBytes);
+      report.status = (*engine)->register_buffers({&slab, 1});
+    }
+    if (engine.ok()) {
+      report.features = (*engine)->info().features;
+      report.depth = (*engine)->info().depth;
+    } else {
+      report.status = std::move(engine).status();
+    }
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+GdsReport probe_gds() {
+  GdsReport gds;
+  const auto version = base::read_first_line("/proc/driver/nvidia-fs/version");
+  const auto modules = base::read_text_file("/proc/modules");
+  gds.kernel_module = version || (modules && base::module_listed(*modules, "nvidia_fs"));
+  gds.kernel_version = version.value_or("");
+  gds.library = base::shared_library_path("libcufile.so.0");
+  const bool library = !gds.library.empty();
+  gds.meaning = gds.kernel_module && library
+                    ? "cuFile may move bytes between NVMe and the GPU directly; headrace needs neither part"
+                : gds.kernel_module ? "the kernel module is there but no libcufile.so.0; headrace needs neither"
+                : library ? "without the nvidia-fs module cuFile copies through host memory, where it runs at all; "
+                            "headrace needs neither"
+                          : "GPUDirect Storage is not here; headrace does not need it";
+  return gds;
+}
+
+std::vector<PciGpu> probe_pci() {
+  std::vector<PciGpu> gpus;
+  for (const base::PciDevice& pci : base::pci_gpus(base::kNvidiaVendor)) {
+    gpus.push_back({pci.address,
+                    pci.driver,
+                    pci.numa_node,
+                    {pci.gigatransfers_per_second, pci.max_gigatransfers_per_second, pci.lanes, pci.max_lanes}});
+  }
+  return gpus;
+}
+
+void add_warnings(SystemReport& report) {
+  const auto warn = [&](std::string text) { report.warnings.push_back(std::move(text)); };
+  const HostReport& host = report.host;
+  for (const EngineReport& engine : report.engines) {
+    if (!engine.status.ok()) warn(engine.name + " cannot be used: " + engine.status.message());
+    if (engine.features.find("RLIMIT_MEMLOCK") != std::string::npos) {
+      warn(engine.name + " is held back by RLIMIT_MEMLOCK: raise it (ulimit -l, limits.conf, or the container's)");
+    }
+  }
+  if (host.open_files_limit < kFewFiles) {
+    warn("only " + std::to_string(host.open_files_limit) +
+         " files may be open at once: raise RLIMIT_NOFILE (ulimit -n)");
+  }
+  if (host.cgroup_cpu_quota && *host.cgroup_cpu_quota < host.cpus) {
+    char text[96];
+    std::snprintf(text, sizeof text, "the control group allows %.1f CPUs' worth of time on %u CPUs",
+                  *host.cgroup_cpu_quota, host.cpus);
+    warn(text);
+  }
+  if (host.cgroup_memory_available_bytes && *host.cgroup_memory_available_bytes < kLittleMemory) {
+    warn("the control group has less than 1 GiB of memory left");
+  }
+  for (const PciGpu& gpu : report.pci_gpus) {
+    if (gpu.driver != "nvidia") {
+      warn("the GPU at " + gpu.pci_address + " is not driven by NVIDIA's driver" +
+           (gpu.driver.empty() ? "" : " but by " + gpu.driver));
+    }
+  }
+  for (const DeviceReport& device : report.devices) {
+    const PcieLink& link = device.pcie;
+    const bool narrow = link.lanes < link.max_lanes;
+    // Only a link that has just been used is trained up.
+    const bool used = device.pinned_to_device_bytes_per_second.has_value();
+    const bool slow = used && link.gigatransfers_per_second < link.max_gigatransfers_per_second;
+    if (link.lanes != 0 && (narrow || slow)) {
+      char text[128];
+      std::snprintf(text, sizeof text, "%s: the PCIe link runs with %u of %u lanes at %g of %g GT/s",
+                    device.name.c_str(), link.lanes, link.max_lanes, link.gigatransfers_per_second,
+                    link.max_gigatransfers_per_second);
+      warn(text);
+    }
+  }
+}
+
+Result<SystemReport> inspect(const SystemReportOptions& options) {
+  SystemReport report;
+  // Devices first, as a wrong name ends it all.
+  HEADRACE_TRY_ASSIGN(report.devices, probe_devices(options.device, options.measure));
+  report.host = probe_host(options.measure);
+  report.engines = probe_engines();
+  report.pci_gpus = probe_pci();
+  report.gds = probe_gds();
+  add_warnings(report);
+  PathProbeOptions probe;
+  probe.measure = options.measure;
+  const auto paths = static_cast<int>(std::clamp<std::size_t>(options.paths.size(), 1, 1000));
+  probe.limit = std::min(probe.limit, kPathTime / (3 * paths));
+  for (const std::string& path : options.paths) {
+    PathReport found = probe_path(path, probe);
+    if (found.status.ok()) {
+      for (const DeviceReport& device : report.devices) {
+        if (device.status.ok()) found.advice.push_back(advise(found, device, report));
+      }
+    }
+    report.paths.push_back(std::move(found));
+  }
+  return report;
+}
+
+}  // namespace
+}  // namespace system
+
+Result<SystemReport> inspect_system(const SystemReportOptions& options) {
+  try {
+    return system::inspect(options);
+  } catch (...) {
+    return Status::out_of_memory();
+  }
+}
+
+}  // namespace headrace

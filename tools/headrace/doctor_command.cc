@@ -1,0 +1,71 @@
+// headrace doctor: what this machine, its limits and its file systems offer to reads, and what will be used.
+#include <headrace/system.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "cli_common.h"
+#include "doctor_report.h"
+
+namespace headrace::cli {
+namespace {
+
+struct DoctorCommandOptions {
+  std::vector<std::string> paths;
+  std::string device = "auto";
+  bool quick = false, json = false;
+};
+
+int run_doctor(const DoctorCommandOptions& options) {
+  SystemReportOptions native;
+  native.device = options.device;
+  native.measure = !options.quick;
+  for (const std::string& path : options.paths) {
+    const auto local = local_directory(path);
+    if (!local) {
+      return fail(Status(Code::kUnsupported, Layer::kApi, "not on this machine"), path, "give a path or file:///path");
+    }
+    native.paths.push_back(*local);
+  }
+  const auto report = inspect_system(native);
+  if (!report.ok()) return fail(report.status(), "device " + options.device, "use --device auto, or --device host");
+  if (options.json) {
+    JsonWriter json;
+    write_doctor(json, *report);
+    std::fputs(json.text().c_str(), stdout);
+  } else {
+    std::fputs(doctor_text(*report).c_str(), stdout);
+  }
+  // One line, though several paths may be bad: the report has them all.
+  for (const PathReport& path : report->paths) {
+    if (path.status.ok()) continue;
+    std::fflush(stdout);
+    return fail(path.status, path.path, "check the path; it must be a file or directory that you may read");
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+Verb add_doctor_command(CLI::App& app) {
+  auto options = std::make_shared<DoctorCommandOptions>();
+  CLI::App* verb =
+      app.add_subcommand("doctor", "show how fast this machine can read, by which path, and what holds it back");
+  verb->add_option("PATH", options->paths, "files or directories to look at")->check([](const std::string& text) {
+    return text.empty() ? std::string("PATH is empty") : std::string();
+  });
+  verb->add_option("--device", options->device, "auto (the host and every GPU), host, cuda or cuda:N")
+      ->check(check_device_name)
+      ->type_name("NAME");
+  verb->add_flag("--quick", options->quick, "measure nothing");
+  verb->add_flag("--json", options->json, "print one JSON object instead of text");
+  verb->footer(
+      "Examples:\n"
+      "  headrace doctor                    the machine: engines, GPUs, limits\n"
+      "  headrace doctor era5.zarr          and how reads of this store will go\n"
+      "  headrace doctor /data/x.bin --json\n\n"
+      "Measures for some 3 seconds; --quick does not. Nothing is written. Having no GPU is no failure.");
+  return {verb, [options] { return run_doctor(*options); }};
+}
+
+}  // namespace headrace::cli
