@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/json.h"
+#include "blosc_encoder.h"
 #include "blosc_header.h"
 #include "blosc_inner.h"
 #include "codec/config_reader.h"
@@ -25,6 +26,7 @@ using Inner = BloscHeader::Inner;
 
 constexpr std::uint32_t kZstdMagic = 0xFD2FB528;
 constexpr std::size_t kSizeBytes = 4;
+constexpr std::int64_t kMaxItemBytes = 255;
 
 // Grows and never shrinks; a block is at most as large as the chunk metadata promises.
 class Buffer {
@@ -101,8 +103,10 @@ bool decode_inner(Inner inner, BloscScratch& scratch, const std::byte* src, std:
 
 class BloscCodec final : public StreamCodec {
  public:
+  explicit BloscCodec(const BloscSettings& settings) : settings_(settings) {}
   std::string_view name() const noexcept override { return "blosc"; }
   std::unique_ptr<Scratch> make_scratch() const override { return std::make_unique<BloscScratch>(); }
+  Result<std::unique_ptr<Encoder>> make_encoder() const override { return make_blosc_encoder(settings_); }
 
  protected:
   Status decode_stream(Stream& stream, Scratch* scratch) const override {
@@ -172,38 +176,59 @@ class BloscCodec final : public StreamCodec {
     }
     return {};
   }
+
+  BloscSettings settings_;  // for the encoder; decoding needs none of it
 };
 
-void read_v3_form(ConfigReader& reader) {
-  reader.choice("cname", Need::kRequired, {"lz4", "lz4hc", "blosclz", "zlib", "zstd", "snappy"});
-  reader.integer("clevel", Need::kRequired, 0, 9);
-  const int shuffle = reader.choice("shuffle", Need::kRequired, {"noshuffle", "shuffle", "bitshuffle"});
-  // Not only up to 255: for wider elements the writer gives their width, and Blosc itself stores 1.
-  reader.integer("typesize", shuffle == 0 ? Need::kOptional : Need::kRequired, 1, INT32_MAX);
-  reader.integer("blocksize", Need::kOptional, 0, INT32_MAX);
+int read_inner(ConfigReader& reader, Need need) {
+  return reader.choice("cname", need, {"lz4", "zstd", "lz4hc", "blosclz", "zlib", "snappy"});
 }
 
-// numcodecs leaves out what has its default value.
-void read_numcodecs_form(ConfigReader& reader) {
-  reader.choice("cname", Need::kOptional, {"lz4", "lz4hc", "blosclz", "zlib", "zstd", "snappy"});
-  reader.integer("clevel", Need::kOptional, 0, 9);
-  reader.integer("shuffle", Need::kOptional, -1, 2);
-  reader.integer("blocksize", Need::kOptional, 0, INT32_MAX);
+// `inner` is what read_inner() gives, `shuffle` numcodecs' number.
+void set_inner_and_filter(int inner, std::int64_t shuffle, BloscSettings& settings) {
+  settings.inner = inner == 1 ? Inner::kZstd : Inner::kLz4;
+  settings.filter = shuffle == 0 ? Filter::kNone : Filter::kShuffle;
+  if (inner > 1) settings.refusal = "inner codecs other than lz4 and zstd";
+  if (shuffle == 2) settings.refusal = "bitshuffle";
+}
+
+BloscSettings read_v3_form(ConfigReader& reader) {
+  BloscSettings settings;
+  const int inner = read_inner(reader, Need::kRequired);
+  settings.level = static_cast<int>(reader.integer("clevel", Need::kRequired, 0, 9));
+  const int shuffle = reader.choice("shuffle", Need::kRequired, {"noshuffle", "shuffle", "bitshuffle"});
+  set_inner_and_filter(inner, shuffle, settings);
+  // Not only up to 255: for wider elements the writer gives their width, and Blosc itself stores 1.
+  const std::int64_t item =
+      reader.integer("typesize", shuffle == 0 ? Need::kOptional : Need::kRequired, 1, INT32_MAX, 1);
+  settings.item_bytes = item > kMaxItemBytes ? 1 : static_cast<std::uint32_t>(item);
+  settings.block_bytes = static_cast<std::uint32_t>(reader.integer("blocksize", Need::kOptional, 0, INT32_MAX));
+  return settings;
+}
+
+// numcodecs leaves out what has its default value, and takes the type size from the array.
+BloscSettings read_numcodecs_form(ConfigReader& reader, const Context& context) {
+  BloscSettings settings;
+  const int inner = read_inner(reader, Need::kOptional);
+  settings.level = static_cast<int>(reader.integer("clevel", Need::kOptional, 0, 9, 5));
+  set_inner_and_filter(inner, reader.integer("shuffle", Need::kOptional, -1, 2, 1), settings);
+  settings.block_bytes = static_cast<std::uint32_t>(reader.integer("blocksize", Need::kOptional, 0, INT32_MAX));
+  std::int64_t item = context.dtype != nullptr ? context.dtype->item_bytes : 1;
   const base::Json* typesize = reader.any("typesize", Need::kOptional);
-  if (typesize != nullptr && !typesize->is_null()) reader.integer("typesize", Need::kOptional, 1, INT32_MAX);
+  if (typesize != nullptr && !typesize->is_null()) {
+    item = reader.integer("typesize", Need::kOptional, 1, INT32_MAX, item);
+  }
+  settings.item_bytes = item > kMaxItemBytes ? 1 : static_cast<std::uint32_t>(item);
+  return settings;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Codec>> make_blosc(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
-  if (reader.numcodecs_form()) {
-    read_numcodecs_form(reader);
-  } else {
-    read_v3_form(reader);
-  }
+  const BloscSettings settings = reader.numcodecs_form() ? read_numcodecs_form(reader, context) : read_v3_form(reader);
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new BloscCodec);
+  return std::unique_ptr<Codec>(new BloscCodec(settings));
 }
 
 }  // namespace headrace::codec

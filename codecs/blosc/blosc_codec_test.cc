@@ -100,6 +100,39 @@ TEST(BloscCodec, WiderTypesThanTheFormatKnowsAreBytes) {
   expect_same(decode, plain, container, "item 300");
 }
 
+// What our encoder writes is for every reader: c-blosc gives the same bytes, and sees the same layout.
+TEST(BloscCodec, TheReferenceReadsWhatWeWrite) {
+  for (const char* inner : {"lz4", "zstd"}) {
+    for (const char* filter : {"noshuffle", "shuffle"}) {
+      for (const std::size_t item : {1, 2, 3, 4, 8, 16, 17, 255}) {
+        for (const std::size_t block : {0, 128, 1000, 16384}) {
+          const std::string config = R"({"cname":")" + std::string(inner) + R"(","clevel":5,"shuffle":")" + filter +
+                                     R"(","typesize":)" + std::to_string(item) + R"(,"blocksize":)" +
+                                     std::to_string(block) + "}";
+          const auto encoder = make("blosc", config)->make_encoder();
+          ASSERT_TRUE(encoder.ok());
+          for (const std::size_t bytes : {0, 1, 7, 127, 128, 1000, 4096, 10007, 70'000}) {
+            for (const Content content : {Content::kSmooth, Content::kRandom}) {
+              const Bytes plain = sample(bytes, content, unsigned(item));
+              Bytes container((*encoder)->bound_bytes(bytes));
+              const auto got = (*encoder)->encode(plain, container);
+              ASSERT_TRUE(got.ok()) << got.status().to_string();
+              container.resize(*got);
+              Bytes reference(bytes);
+              ASSERT_EQ(blosc_decompress_ctx(container.data(), reference.data(), bytes, 1), int(bytes)) << config;
+              ASSERT_TRUE(reference == plain) << config << ' ' << bytes;
+              std::size_t nbytes = 0, cbytes = 0, blocksize = 0;
+              blosc_cbuffer_sizes(container.data(), &nbytes, &cbytes, &blocksize);
+              EXPECT_EQ(nbytes, bytes);
+              EXPECT_EQ(cbytes, container.size());
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(BloscCodec, EmptyContainer) {
   const Bytes container = compress({}, "lz4", BLOSC_SHUFFLE, 4);
   const auto codec = blosc();

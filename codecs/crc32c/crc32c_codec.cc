@@ -10,6 +10,23 @@ namespace {
 
 constexpr std::size_t kChecksumBytes = 4;
 
+class Crc32cEncoder final : public Encoder {
+ public:
+  explicit Crc32cEncoder(bool at_start) : at_start_(at_start) {}
+
+  std::size_t bound_bytes(std::size_t plain_bytes) const override { return plain_bytes + kChecksumBytes; }
+  Result<std::size_t> encode(std::span<const std::byte> plain, std::span<std::byte> out) override {
+    const std::uint32_t checksum = crc32c(plain.data(), plain.size());
+    if (!plain.empty()) std::memcpy(out.data() + (at_start_ ? kChecksumBytes : 0), plain.data(), plain.size());
+    std::byte* const word = out.data() + (at_start_ ? 0 : plain.size());
+    for (std::size_t i = 0; i < kChecksumBytes; ++i) word[i] = static_cast<std::byte>(checksum >> (8 * i));
+    return plain.size() + kChecksumBytes;
+  }
+
+ private:
+  bool at_start_;
+};
+
 class Crc32cCodec final : public StreamCodec {
  public:
   explicit Crc32cCodec(bool at_start) : at_start_(at_start) {}
@@ -19,6 +36,9 @@ class Crc32cCodec final : public StreamCodec {
   bool fixed_size(std::uint64_t decoded_bytes, std::uint64_t& encoded_bytes) const override {
     encoded_bytes = decoded_bytes + kChecksumBytes;
     return true;
+  }
+  Result<std::unique_ptr<Encoder>> make_encoder() const override {
+    return std::unique_ptr<Encoder>(new Crc32cEncoder(at_start_));
   }
 
  protected:

@@ -1,7 +1,9 @@
 // lz4 as numcodecs writes it: the decoded size (4 bytes, little-endian), then one raw LZ4 block. Not the frame format.
 #include <lz4.h>
 
+#include <algorithm>
 #include <climits>
+#include <string>
 
 #include "codec/config_reader.h"
 #include "codec/stream_codec.h"
@@ -11,12 +13,42 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = 4;
 
+class Lz4Encoder final : public Encoder {
+ public:
+  explicit Lz4Encoder(int acceleration) : acceleration_(acceleration) {}
+
+  std::size_t bound_bytes(std::size_t plain_bytes) const override {
+    return kHeaderBytes + plain_bytes + plain_bytes / 255 + 16;
+  }
+  Result<std::size_t> encode(std::span<const std::byte> plain, std::span<std::byte> out) override {
+    if (plain.size() > LZ4_MAX_INPUT_SIZE) {
+      return Status(Code::kInvalidArgument, Layer::kCodec,
+                    "lz4: a chunk of " + std::to_string(plain.size()) + " bytes is above the format's limit of " +
+                        std::to_string(LZ4_MAX_INPUT_SIZE));
+    }
+    for (std::size_t i = 0; i < kHeaderBytes; ++i) out[i] = static_cast<std::byte>(plain.size() >> (8 * i));
+    const std::size_t room = std::min<std::size_t>(out.size() - kHeaderBytes, INT_MAX);
+    const int bytes = LZ4_compress_fast(reinterpret_cast<const char*>(plain.data()),
+                                        reinterpret_cast<char*>(out.data() + kHeaderBytes),
+                                        static_cast<int>(plain.size()), static_cast<int>(room), acceleration_);
+    if (bytes <= 0) return Status(Code::kInternal, Layer::kCodec, "lz4: the encoder's own bound is too small");
+    return kHeaderBytes + static_cast<std::size_t>(bytes);
+  }
+
+ private:
+  int acceleration_;
+};
+
 class Lz4Codec final : public StreamCodec {
  public:
+  explicit Lz4Codec(int acceleration) : acceleration_(acceleration) {}
   std::string_view name() const noexcept override { return "lz4"; }
 
   std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override {
     return kHeaderBytes + decoded_bytes + decoded_bytes / 255 + 16;  // LZ4_COMPRESSBOUND
+  }
+  Result<std::unique_ptr<Encoder>> make_encoder() const override {
+    return std::unique_ptr<Encoder>(new Lz4Encoder(acceleration_));
   }
 
  protected:
@@ -40,15 +72,18 @@ class Lz4Codec final : public StreamCodec {
     stream.dst_bytes = static_cast<std::size_t>(got);
     return {};
   }
+
+ private:
+  int acceleration_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Codec>> make_lz4(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
-  reader.integer("acceleration", Need::kOptional, INT_MIN, INT_MAX);
+  const std::int64_t acceleration = reader.integer("acceleration", Need::kOptional, INT_MIN, INT_MAX, 1);
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new Lz4Codec);
+  return std::unique_ptr<Codec>(new Lz4Codec(static_cast<int>(acceleration)));
 }
 
 }  // namespace headrace::codec

@@ -1,12 +1,34 @@
 // shuffle as numcodecs has it: byte j of every element, then byte j + 1. The size stays as it was.
+#include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "codec/config_reader.h"
+#include "codec/shuffle.h"
 #include "codec/stream_codec.h"
 #include "codec/unshuffle.h"
 
 namespace headrace::codec {
 namespace {
+
+class ShuffleEncoder final : public Encoder {
+ public:
+  explicit ShuffleEncoder(std::size_t item_bytes) : item_bytes_(item_bytes) {}
+
+  std::size_t bound_bytes(std::size_t plain_bytes) const override { return plain_bytes; }
+  Result<std::size_t> encode(std::span<const std::byte> plain, std::span<std::byte> out) override {
+    if (item_bytes_ > 1 && plain.size() % item_bytes_ != 0) {
+      return Status(Code::kInvalidArgument, Layer::kCodec,
+                    "shuffle: " + std::to_string(plain.size()) + " bytes are no whole number of elements of " +
+                        std::to_string(item_bytes_) + " bytes");
+    }
+    shuffle(plain.data(), std::max<std::size_t>(item_bytes_, 1), plain.size(), out.data());
+    return plain.size();
+  }
+
+ private:
+  std::size_t item_bytes_;
+};
 
 class ShuffleCodec final : public StreamCodec {
  public:
@@ -17,6 +39,9 @@ class ShuffleCodec final : public StreamCodec {
   bool fixed_size(std::uint64_t decoded_bytes, std::uint64_t& encoded_bytes) const override {
     encoded_bytes = decoded_bytes;
     return true;
+  }
+  Result<std::unique_ptr<Encoder>> make_encoder() const override {
+    return std::unique_ptr<Encoder>(new ShuffleEncoder(item_bytes_));
   }
 
  protected:

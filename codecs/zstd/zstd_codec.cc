@@ -1,6 +1,8 @@
 // zstd: one or more Zstandard frames (RFC 8878), skippable frames among them.
 #include <zstd.h>
+#include <zstd_errors.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "codec/config_reader.h"
@@ -23,10 +25,37 @@ struct ZstdScratch final : Scratch {
   ZSTD_DCtx* context;
 };
 
+class ZstdEncoder final : public Encoder {
+ public:
+  ZstdEncoder(int level, bool checksum) : context_(ZSTD_createCCtx()) {
+    if (context_ == nullptr) throw std::bad_alloc();
+    ZSTD_CCtx_setParameter(context_, ZSTD_c_compressionLevel, std::clamp(level, ZSTD_minCLevel(), ZSTD_maxCLevel()));
+    ZSTD_CCtx_setParameter(context_, ZSTD_c_checksumFlag, checksum ? 1 : 0);
+  }
+  ~ZstdEncoder() override { ZSTD_freeCCtx(context_); }
+  ZstdEncoder(const ZstdEncoder&) = delete;
+  ZstdEncoder& operator=(const ZstdEncoder&) = delete;
+
+  std::size_t bound_bytes(std::size_t plain_bytes) const override { return ZSTD_compressBound(plain_bytes); }
+  Result<std::size_t> encode(std::span<const std::byte> plain, std::span<std::byte> out) override {
+    const std::size_t bytes = ZSTD_compress2(context_, out.data(), out.size(), plain.data(), plain.size());
+    if (!ZSTD_isError(bytes)) return bytes;
+    if (ZSTD_getErrorCode(bytes) == ZSTD_error_memory_allocation) return Status::out_of_memory();
+    return Status(Code::kInternal, Layer::kCodec, "zstd: cannot encode").with_cause(ZSTD_getErrorName(bytes));
+  }
+
+ private:
+  ZSTD_CCtx* context_;
+};
+
 class ZstdCodec final : public StreamCodec {
  public:
+  ZstdCodec(int level, bool checksum) : level_(level), checksum_(checksum) {}
   std::string_view name() const noexcept override { return "zstd"; }
   std::unique_ptr<Scratch> make_scratch() const override { return std::make_unique<ZstdScratch>(); }
+  Result<std::unique_ptr<Encoder>> make_encoder() const override {
+    return std::unique_ptr<Encoder>(new ZstdEncoder(level_, checksum_));
+  }
 
  protected:
   Status decode_stream(Stream& stream, Scratch* scratch) const override {
@@ -70,6 +99,9 @@ class ZstdCodec final : public StreamCodec {
     stream.dst_bytes += got;
     return {};
   }
+
+  int level_;
+  bool checksum_;
 };
 
 }  // namespace
@@ -78,10 +110,11 @@ Result<std::unique_ptr<Codec>> make_zstd(const base::Json& config, const Context
   ConfigReader reader(config, context);
   // numcodecs hands the level to the encoder, which clamps it; v3 says which levels there are.
   const bool bounded = context.zarr_format == 3;
-  reader.integer("level", Need::kOptional, bounded ? -131072 : INT32_MIN, bounded ? 22 : INT32_MAX);
-  reader.boolean("checksum", Need::kOptional);
+  const std::int64_t level =
+      reader.integer("level", Need::kOptional, bounded ? -131072 : INT32_MIN, bounded ? 22 : INT32_MAX);
+  const bool checksum = reader.boolean("checksum", Need::kOptional);
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new ZstdCodec);
+  return std::unique_ptr<Codec>(new ZstdCodec(static_cast<int>(level), checksum));
 }
 
 }  // namespace headrace::codec

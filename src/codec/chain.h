@@ -36,6 +36,8 @@ class Chain {
   bool encoded_exact() const noexcept { return encoded_exact_; }
   // Stored bytes are the elements: they can be placed, and partly read, without decode().
   bool raw() const noexcept { return stages_.empty() && mixed_swaps_.empty(); }
+  // decode() reverses bytes field by field, since numbers of one element differ in width or byte order.
+  bool swaps_fields() const noexcept { return !mixed_swaps_.empty(); }
   const Layout& layout() const noexcept { return layout_; }
   // Byte distance in the decoded chunk between neighbours along each array axis.
   const std::vector<std::int64_t>& strides_bytes() const noexcept { return strides_bytes_; }

@@ -28,6 +28,10 @@ void Codec::decode(std::span<Stream> streams, std::span<Status> statuses, Scratc
   }
 }
 
+Result<std::unique_ptr<Encoder>> Codec::make_encoder() const {
+  return Status(Code::kUnsupported, Layer::kCodec, "codec '" + std::string(name()) + "' has no encoder");
+}
+
 std::span<const CodecRow> codecs() {
   static constexpr std::initializer_list<CodecRow> kRows = {HEADRACE_BUILTIN_ROWS};
   return {kRows.begin(), kRows.size()};

@@ -1,4 +1,5 @@
-// Codec: undoes one step of how a chunk was encoded, for many chunks at a time, on either processor.
+// Codec: undoes one step of how a chunk was encoded, for many chunks at a time, on either processor. Some can also do
+// it.
 //
 // A Codec is made from its configuration (make_codec) and then resolved against the representation of what it encodes.
 // Three kinds exist, as in the Zarr v3 specification ("Codecs"): array -> array, array -> bytes, bytes -> bytes.
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "base/json_fwd.h"
+#include "codec/encoder.h"
 
 namespace headrace::codec {
 
@@ -74,6 +76,9 @@ class Codec {
   virtual std::unique_ptr<Scratch> make_scratch() const { return nullptr; }
   // Decodes each stream; statuses[i] tells how streams[i] went. Allocates nothing once `scratch` is warm.
   virtual void decode(std::span<Stream> streams, std::span<Status> statuses, Scratch* scratch) const;
+
+  // One thread's encoder for this configuration. kUnsupported where there is none, naming what is missing.
+  virtual Result<std::unique_ptr<Encoder>> make_encoder() const;
 
   // Whether a GPU decoder is registered for this configuration.
   virtual bool has_gpu_decoder() const noexcept { return false; }

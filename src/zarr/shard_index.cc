@@ -3,7 +3,14 @@
 #include <bit>
 #include <cstring>
 
+#include "codec/chain_encoder.h"
+
 namespace headrace::zarr {
+namespace {
+
+constexpr std::uint64_t kEmpty = ~std::uint64_t{0};  // offset and length of an inner chunk that is not there
+
+}  // namespace
 
 ShardIndexFormat::ShardIndexFormat(codec::Chain index_chain, std::uint64_t entry_count, bool at_end)
     : chain_(std::move(index_chain)), entry_count_(entry_count), at_end_(at_end) {}
@@ -20,7 +27,6 @@ Result<std::uint64_t> ShardIndexFormat::position(std::uint64_t shard_bytes) cons
 Status ShardIndexFormat::parse(std::span<const std::byte> encoded, std::uint64_t shard_bytes,
                                std::vector<ShardEntry>& entries) const {
   static_assert(std::endian::native == std::endian::little);
-  constexpr std::uint64_t kEmpty = ~std::uint64_t{0};
   entries.resize(static_cast<std::size_t>(entry_count_));
   std::vector<std::uint64_t> raw(static_cast<std::size_t>(entry_count_) * 2);
   codec::Chain::Workspace workspace = chain_.make_workspace();
@@ -53,6 +59,21 @@ Status ShardIndexFormat::parse(std::span<const std::byte> encoded, std::uint64_t
     entries[i] = {offset, length};
   }
   return {};
+}
+
+Result<std::vector<std::byte>> ShardIndexFormat::encode(std::span<const ShardEntry> entries) const {
+  std::vector<std::uint64_t> raw;
+  raw.reserve(2 * entries.size());
+  for (const ShardEntry& entry : entries) {
+    raw.push_back(entry.length == 0 ? kEmpty : entry.offset);
+    raw.push_back(entry.length == 0 ? kEmpty : entry.length);
+  }
+  if (chain_.layout().byte_swapped) {
+    for (std::uint64_t& word : raw) word = __builtin_bswap64(word);
+  }
+  HEADRACE_TRY_ASSIGN(codec::ChainEncoder encoder, codec::ChainEncoder::make(chain_));
+  HEADRACE_TRY_ASSIGN(const std::span<const std::byte> bytes, encoder.encode(std::as_bytes(std::span(raw))));
+  return std::vector<std::byte>(bytes.begin(), bytes.end());
 }
 
 }  // namespace headrace::zarr

@@ -34,6 +34,9 @@ class ShardIndexFormat {
   // Checks everything that can be checked: the index's own checksum, every range inside the shard and not wrapping, no
   // half-empty entry, no entry of zero bytes.
   Status parse(std::span<const std::byte> encoded, std::uint64_t shard_bytes, std::vector<ShardEntry>& entries) const;
+  // The bytes that parse() takes apart. REQUIRES: one entry for each inner chunk.
+  Result<std::vector<std::byte>> encode(std::span<const ShardEntry> entries) const;
+  bool at_end() const noexcept { return at_end_; }
 
  private:
   codec::Chain chain_;

@@ -18,7 +18,7 @@ FORBIDDEN = re.compile(
     r"_ZSt4cout|_ZSt4cerr|_ZSt4clog)(@.*)?$")
 PUBLIC = re.compile(
     r"^(hr_\w+|(typeinfo for |typeinfo name for |vtable for )?headrace::"
-    r"(Status|Stats|Result|Store|Array|ArrayInfo|Completion|Context|Device|Buffer|DataType|Node|"
+    r"(Status|Stats|Result|Store|Array|ArrayInfo|ArrayWriter|Completion|Context|Device|Buffer|DataType|Node|"
     r"code_name|layer_name|numeric_type|parse_selection|resolve_selection|list_nodes|trace|inspect_system|read_path_name|"
     r"File|FileQueue|path_name|parse_path_name|read_file|write_file)\b.*)$")
 

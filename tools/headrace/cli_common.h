@@ -48,6 +48,7 @@ Verb add_info_command(CLI::App& app);
 Verb add_read_command(CLI::App& app);
 Verb add_verify_command(CLI::App& app);
 Verb add_bench_command(CLI::App& app);
+Verb add_gen_command(CLI::App& app);
 
 // "headrace: <what>; <where>; <what to do>" on stderr: one line, whatever the texts hold.
 void print_error(std::string_view what, std::string_view where, std::string_view advice);

@@ -1,0 +1,162 @@
+// What an encoder writes, its own decoder reads back byte for byte, for every codec in the table, whatever the size,
+// the content and what was encoded before; and it stays within its bound.
+#include <lz4.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "codec/encoder.h"
+#include "tests/support/codec_testing.h"
+
+namespace headrace::test {
+namespace {
+
+struct Case {
+  const char* codec;  // row of the table
+  const char* name;
+  const char* config;
+  int format = 3;
+  std::size_t item_bytes = 1;  // sizes are multiples of it
+};
+
+constexpr Case kCases[] = {
+    {"zstd", "zstd", R"({"level":3,"checksum":false})"},
+    {"zstd", "zstd", R"({"level":-5,"checksum":true})"},
+    {"zstd", "zstd", "{}", 2},
+    {"zstd", "zstd", R"({"level":99})", 2},
+    {"gzip", "gzip", R"({"level":0})"},
+    {"gzip", "gzip", R"({"level":5})"},
+    {"gzip", "gzip", "{}", 2},
+    {"gzip", "gzip", R"({"level":-1})", 2},
+    {"zlib", "zlib", R"({"level":1})", 2},
+    {"zlib", "zlib", R"({"level":9})", 2},
+    {"lz4", "lz4", R"({"acceleration":1})", 2},
+    {"lz4", "numcodecs.lz4", R"({"acceleration":50})"},
+    {"crc32c", "crc32c", "{}"},
+    {"crc32c", "numcodecs.crc32c", R"({"location":"start"})"},
+    {"shuffle", "shuffle", R"({"elementsize":0})", 2},
+    {"shuffle", "shuffle", R"({"elementsize":2})", 2, 2},
+    {"shuffle", "shuffle", R"({"elementsize":3})", 2, 3},
+    {"shuffle", "shuffle", R"({"elementsize":4})", 2, 4},
+    {"shuffle", "shuffle", R"({"elementsize":8})", 2, 8},
+    {"shuffle", "shuffle", R"({"elementsize":300})", 2, 300},
+    {"blosc", "blosc", R"({"cname":"lz4","clevel":5,"shuffle":"shuffle","typesize":4,"blocksize":0})"},
+    {"blosc", "blosc", R"({"cname":"lz4","clevel":9,"shuffle":"noshuffle","typesize":4,"blocksize":0})"},
+    {"blosc", "blosc", R"({"cname":"zstd","clevel":2,"shuffle":"shuffle","typesize":4,"blocksize":0})"},
+    {"blosc", "blosc", R"({"cname":"zstd","clevel":1,"shuffle":"noshuffle","typesize":1,"blocksize":0})"},
+    {"blosc", "blosc", R"({"cname":"zstd","clevel":3,"shuffle":"shuffle","typesize":7,"blocksize":1000})"},
+    {"blosc", "blosc", R"({"cname":"lz4","clevel":1,"shuffle":"shuffle","typesize":16,"blocksize":4096})"},
+    {"blosc", "blosc", R"({"cname":"lz4","clevel":1,"shuffle":"shuffle","typesize":17,"blocksize":400})"},
+    {"blosc", "blosc", R"({"cname":"lz4","clevel":5,"shuffle":"shuffle","typesize":1000,"blocksize":0})"},
+    {"blosc", "blosc", R"({"cname":"lz4","clevel":0,"shuffle":"shuffle","typesize":4,"blocksize":0})"},
+    {"blosc", "blosc", "{}", 2},
+    {"blosc", "blosc", R"({"cname":"zstd","clevel":1,"shuffle":-1,"typesize":255,"blocksize":512})", 2},
+};
+
+std::unique_ptr<codec::Encoder> encoder_of(const codec::Codec& codec) {
+  auto made = codec.make_encoder();
+  EXPECT_TRUE(made.ok()) << made.status().to_string();
+  return made.ok() ? std::move(made).value() : nullptr;
+}
+
+// Into a buffer of exactly the bound, with a guard page behind it.
+Bytes encode(codec::Encoder& encoder, const Bytes& plain) {
+  const GuardBuffer in(plain, Flush::kRight), out(encoder.bound_bytes(plain.size()), Flush::kRight);
+  const auto bytes = encoder.encode(in.span(), out.span());
+  EXPECT_TRUE(bytes.ok()) << bytes.status().to_string();
+  EXPECT_TRUE(out.intact());
+  EXPECT_TRUE(std::equal(plain.begin(), plain.end(), in.data()));
+  if (!bytes.ok()) return {};
+  EXPECT_LE(*bytes, out.size());
+  return {out.data(), out.data() + *bytes};
+}
+
+TEST(CodecEncode, EveryCodecReadsWhatItWrote) {
+  for (const Case& test : kCases) {
+    SCOPED_TRACE(std::string(test.name) + " " + test.config);
+    const auto codec = make(test.name, test.config, test.format);
+    ASSERT_NE(codec, nullptr);
+    const auto encoder = encoder_of(*codec);
+    ASSERT_NE(encoder, nullptr);
+    Decoder decode(*codec);
+    for (const std::size_t items : {1, 2, 3, 5, 31, 127, 128, 129, 1000, 4097, 70'001}) {
+      for (const Content content : {Content::kRandom, Content::kZeros, Content::kSmooth, Content::kText}) {
+        const Bytes plain = sample(items * test.item_bytes, content, unsigned(items));
+        const Bytes encoded = encode(*encoder, plain);
+        EXPECT_LE(encoded.size(), codec->max_encoded_bytes(plain.size()));
+        const Decoded got = decode(encoded, plain.size());
+        ASSERT_TRUE(got.status.ok()) << plain.size() << " bytes: " << got.status.to_string();
+        ASSERT_TRUE(got.bytes == plain) << plain.size() << " bytes";
+      }
+    }
+  }
+}
+
+TEST(CodecEncode, BytesDependOnTheInputOnly) {
+  for (const Case& test : kCases) {
+    SCOPED_TRACE(std::string(test.name) + " " + test.config);
+    const auto codec = make(test.name, test.config, test.format);
+    const auto used = encoder_of(*codec);
+    const Bytes plain = sample(3000 * test.item_bytes, Content::kSmooth);
+    for (const Content content : {Content::kRandom, Content::kText}) {
+      encode(*used, sample(7777 * test.item_bytes, content));
+      EXPECT_TRUE(encode(*used, plain) == encode(*encoder_of(*codec), plain));
+    }
+  }
+}
+
+// Positive control: the encoders do encode.
+TEST(CodecEncode, CompressorsCompress) {
+  for (const Case& test : kCases) {
+    const std::string config = test.config;
+    const bool stores = config.find(R"("level":0)") != std::string::npos ||
+                        config.find(R"("clevel":0)") != std::string::npos || test.codec == std::string("crc32c") ||
+                        test.codec == std::string("shuffle");
+    const auto codec = make(test.name, test.config, test.format);
+    const Bytes plain = sample(3000 * test.item_bytes * 16, Content::kZeros);
+    const std::size_t bytes = encode(*encoder_of(*codec), plain).size();
+    EXPECT_EQ(bytes < plain.size() / 2, !stores) << test.name << " " << config << ": " << bytes;
+  }
+}
+
+TEST(CodecEncode, EveryStreamCodecOfTheTableIsTested) {
+  for (const codec::CodecRow& row : codec::codecs()) {
+    const bool tested = std::any_of(std::begin(kCases), std::end(kCases),
+                                    [&](const Case& test) { return std::string_view(test.codec) == row.name; });
+    const bool layout_only = std::string_view(row.name) == "bytes" || std::string_view(row.name) == "transpose";
+    EXPECT_NE(tested, layout_only) << row.name;
+  }
+}
+
+TEST(CodecEncode, WhatCannotBeWrittenIsNamed) {
+  for (const char* config : {R"({"cname":"zlib","clevel":5,"shuffle":"noshuffle"})",
+                             R"({"cname":"blosclz","clevel":5,"shuffle":"noshuffle"})"}) {
+    const auto made = make("blosc", config)->make_encoder();
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.status().code(), Code::kUnsupported);
+    EXPECT_NE(made.status().message().find("lz4 and zstd"), std::string::npos) << made.status().message();
+  }
+  const auto bits = make("blosc", R"({"cname":"lz4","clevel":5,"shuffle":"bitshuffle","typesize":4})")->make_encoder();
+  ASSERT_FALSE(bits.ok());
+  EXPECT_NE(bits.status().message().find("bitshuffle"), std::string::npos) << bits.status().message();
+  const auto transpose = make("transpose", R"({"order":[1,0]})")->make_encoder();
+  ASSERT_FALSE(transpose.ok());
+  EXPECT_EQ(transpose.status().code(), Code::kUnsupported);
+  EXPECT_NE(transpose.status().message().find("'transpose'"), std::string::npos);
+}
+
+TEST(CodecEncode, InputBeyondTheFormatIsRefusedBeforeItIsRead) {
+  std::byte one{};
+  const std::span<const std::byte> vast(&one, std::size_t{LZ4_MAX_INPUT_SIZE} + 1), int_max(&one, INT_MAX);
+  const auto lz4 = encoder_of(*make("numcodecs.lz4"))->encode(vast, {});
+  EXPECT_EQ(lz4.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(lz4.status().message().find(std::to_string(vast.size())), std::string::npos);
+  const auto blosc = encoder_of(*make("blosc", "{}", 2))->encode(int_max, {});
+  EXPECT_EQ(blosc.status().code(), Code::kInvalidArgument);
+  const auto ragged = encoder_of(*make("numcodecs.shuffle"))->encode({&one, 3}, {});
+  EXPECT_EQ(ragged.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(ragged.status().message().find("elements of 4 bytes"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace headrace::test

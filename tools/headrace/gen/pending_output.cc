@@ -1,0 +1,82 @@
+#include "gen/pending_output.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace headrace::cli {
+
+PendingOutput::~PendingOutput() {
+  if (fd_ >= 0) ::close(fd_);
+  std::error_code ignored;
+  if (created_) std::filesystem::remove_all(partial_, ignored);
+}
+
+Status PendingOutput::failure(const char* what, int error) const {
+  const Code code = error == EACCES || error == EPERM || error == EROFS ? Code::kPermission : Code::kIo;
+  return Status(code, Layer::kApi, what)
+      .with_key(path_)
+      .with_cause(std::generic_category().message(error))
+      .with_errno(error);
+}
+
+Status PendingOutput::check_place(const std::string& path, bool overwrite, const Refusal& refusal) {
+  path_ = path;
+  while (path_.size() > 1 && path_.back() == '/') path_.pop_back();
+  partial_ = path_ + ".headrace-partial";
+  struct stat info {};
+  if (::lstat(path_.c_str(), &info) != 0) {
+    return errno == ENOENT ? Status() : failure("cannot look at the output's place", errno);
+  }
+  if (!overwrite) return Status(Code::kInvalidArgument, Layer::kApi, "the output exists already").with_key(path_);
+  if (const std::string reason = refusal(path_); !reason.empty()) {
+    return Status(Code::kInvalidArgument, Layer::kApi, "--overwrite does not remove this: " + reason).with_key(path_);
+  }
+  replaces_ = true;
+  return {};
+}
+
+Status PendingOutput::create_directory(const std::string& path, bool overwrite, const Refusal& refusal) {
+  HEADRACE_TRY(check_place(path, overwrite, refusal));
+  if (::mkdir(partial_.c_str(), 0777) != 0) {
+    const int error = errno;
+    return failure(error == EEXIST ? "PATH.headrace-partial, left by a killed run or made by one that still runs"
+                                   : "cannot create the output",
+                   error);
+  }
+  created_ = true;
+  return {};
+}
+
+Status PendingOutput::create_file(const std::string& path, bool overwrite) {
+  HEADRACE_TRY(check_place(path, overwrite, [](const std::string& place) -> std::string {
+    return std::filesystem::is_regular_file(std::filesystem::symlink_status(place)) ? "" : "it is no regular file";
+  }));
+  fd_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd_ < 0) {
+    const int error = errno;
+    return failure(error == EEXIST ? "FILE.headrace-partial, left by a killed run or made by one that still runs"
+                                   : "cannot create the output",
+                   error);
+  }
+  created_ = true;
+  return {};
+}
+
+Status PendingOutput::commit() {
+  // Network file systems report a full disk here.
+  if (fd_ >= 0 && ::close(std::exchange(fd_, -1)) != 0) return failure("cannot write the output", errno);
+  std::error_code error;
+  if (replaces_) std::filesystem::remove_all(path_, error);
+  if (error) return failure("cannot remove what the output replaces", error.value());
+  if (::rename(partial_.c_str(), path_.c_str()) != 0) return failure("cannot rename the finished output", errno);
+  created_ = false;
+  return {};
+}
+
+}  // namespace headrace::cli

@@ -1,0 +1,43 @@
+// PendingOutput: a file or directory that appears under its name only when it is complete.
+//
+// It grows beside its place as NAME.headrace-partial and is renamed by commit(); whatever stops the work before that,
+// short of a kill, removes it again.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <functional>
+#include <string>
+
+namespace headrace::cli {
+
+class PendingOutput {
+ public:
+  // Why what stands at the place must not be removed; empty if it may be.
+  using Refusal = std::function<std::string(const std::string& path)>;
+
+  PendingOutput() = default;
+  PendingOutput(const PendingOutput&) = delete;
+  PendingOutput& operator=(const PendingOutput&) = delete;
+  ~PendingOutput();
+
+  // What is at `path` already is an error, unless `overwrite` is set and `refusal` finds nothing against it; then
+  // commit() replaces it.
+  Status create_directory(const std::string& path, bool overwrite, const Refusal& refusal);
+  // The same for a regular file; fd() is open for writing.
+  Status create_file(const std::string& path, bool overwrite);
+
+  const std::string& partial_path() const noexcept { return partial_; }
+  int fd() const noexcept { return fd_; }
+  Status commit();
+
+ private:
+  Status check_place(const std::string& path, bool overwrite, const Refusal& refusal);
+  Status failure(const char* what, int error) const;
+
+  std::string path_, partial_;
+  int fd_ = -1;
+  bool created_ = false, replaces_ = false;
+};
+
+}  // namespace headrace::cli

@@ -1,0 +1,81 @@
+// Workloads: what the stores of known data loaders look like, as plans that generate_store() carries out.
+//
+//   w1  a year of three 0.25 degree fields, Zarr v2, one field a chunk, no codec
+//   w2  a year of a weather model's training set, v2, ten times a chunk, Blosc lz4
+//   w3  the same rechunked to one field a chunk, v3, zstd
+//   w4  the same with all variables and levels stacked into one array of 71 channels, v3, no codec
+//   w5  uniform random numbers, v3, zstd
+//   w6  the six surface and 500 hPa arrays of w3
+//
+// Scaling changes the number of times only; chunks keep their shape.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gen/field_source.h"
+
+namespace headrace::cli {
+
+enum class StoreFormat { kV2, kV3, kSharded };
+
+struct CodecChoice {
+  enum class Kind { kNone, kZstd, kBloscLz4, kBloscZstd, kGzip, kLz4 } kind = Kind::kNone;
+  int level = 0;
+};
+// "none", "lz4", or a name with an optional level: "zstd", "zstd:19", "blosc-zstd:2". kInvalidArgument otherwise.
+Result<CodecChoice> parse_codec_choice(std::string_view text);
+std::string codec_text(const CodecChoice& codec);
+
+// One plane of an array: which field it shows.
+struct Channel {
+  const FieldModel* model = nullptr;  // null: uniform random numbers
+  std::uint64_t variable = 0;
+  std::uint64_t level = 0;
+};
+
+struct ArrayPlan {
+  std::string name;
+  std::vector<std::string> dimensions;
+  std::vector<std::uint64_t> shape, chunk, shard;  // shard: empty unless sharded
+  std::string data_type = "float32";               // or "int64", "int32"
+  std::string attributes_json = "{}";
+  CodecChoice codec;
+  // Data: axes are time, channel (left out if there is one), row, column.
+  std::vector<Channel> channels;
+  // Coordinates, instead of channels: all values, little-endian.
+  std::vector<std::byte> values;
+};
+
+struct StorePlan {
+  StoreFormat format = StoreFormat::kV2;
+  std::string attributes_json;
+  std::vector<ArrayPlan> arrays;
+  std::uint64_t decoded_bytes = 0;
+};
+
+// What the command line may change of a workload; empty or 0: the workload's own.
+struct WorkloadOptions {
+  std::string workload;
+  double scale = 1;                 // of the number of times
+  std::uint64_t decoded_bytes = 0;  // instead of scale: as many times as fit, at least one
+  std::string format, codec;
+  std::vector<std::vector<std::uint64_t>> chunks;  // each for the data arrays of its rank
+  std::uint64_t seed = 0;
+};
+
+// kInvalidArgument: an unknown name, or a chunk shape that fits no array.
+Result<StorePlan> plan_workload(const WorkloadOptions& options);
+
+// The metadata documents of a plan's array, and those of the group around it.
+std::string array_document(const ArrayPlan& array, StoreFormat format);
+std::string v2_attributes(const ArrayPlan& array);
+std::string v3_group_document(const StorePlan& plan);
+std::string v2_consolidated_document(const StorePlan& plan);
+
+}  // namespace headrace::cli
