@@ -121,10 +121,14 @@ Status FileJob::set_up() {
   return {};
 }
 
-// Gives the slot its next blocks; false when there are none.
+// Gives the slot its next blocks; false when there are none, or none yet.
 bool FileJob::fill_slot(std::size_t index) {
   if (position_ == offsets_.blocks()) {
-    if (!options_.time_based && pass_ + 1 >= options_.loops) return false;
+    if (!options_.time_based) {
+      if (pass_ + 1 >= options_.loops) return false;
+      // Passes that are counted do not overlap, so that the first can be told from the later ones.
+      if (free_.size() < options_.depth) return false;
+    }
     ++pass_;
     position_ = 0;
   }
