@@ -1,7 +1,7 @@
 // Device code of copies and assembly. Included by copy_kernels.cu, and by a test that runs it on the CPU.
 //
-// Every access lies inside the piece or box it was given: no aligned load reaches over an edge, so memory that ends at a
-// page or an allocation is safe, and memcheck is silent for the right reason.
+// Every access lies inside the piece or box it was given: no aligned load reaches over an edge, so memory that ends at
+// a page or an allocation is safe, and memcheck is silent for the right reason.
 #pragma once
 
 #include "work_items.h"
@@ -66,7 +66,7 @@ __device__ inline void warp_copy(Byte* dst, const Byte* src, U64 bytes, unsigned
     const unsigned shift = skew % 4;
     const unsigned* from = reinterpret_cast<const unsigned*>(src - shift);
     unsigned* to = reinterpret_cast<unsigned*>(dst);
-    const U64 n = (bytes + shift) / 4 - 1;   // words 0..n of `from` end inside the source
+    const U64 n = (bytes + shift) / 4 - 1;  // words 0..n of `from` end inside the source
     for (U64 base = 0; base < n; base += 256) {
       unsigned word[9];
       HEADRACE_UNROLL for (unsigned u = 0; u < 8; ++u) {
@@ -87,11 +87,21 @@ __device__ inline void warp_copy(Byte* dst, const Byte* src, U64 bytes, unsigned
   if (lane < bytes - done) dst[done + lane] = src[done + lane];
 }
 
+// A warp asks for its next descriptor before it moves the bytes of this one: they lie in host memory.
 __device__ inline void move_pieces_body(const PieceItem* pieces, unsigned count) {
   const unsigned lane = lane_of(threadIdx.x);
   const unsigned warps = gridDim.x * (blockDim.x / 32);
-  for (unsigned i = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; i < count; i += warps) {
-    warp_copy(pieces[i].dst, pieces[i].src, pieces[i].bytes, lane);
+  unsigned i = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+  if (i >= count) return;
+  PieceItem piece = pieces[i];
+  for (;;) {
+    const unsigned next = i + warps;
+    PieceItem after = piece;
+    if (next < count) after = pieces[next];
+    warp_copy(piece.dst, piece.src, piece.bytes, lane);
+    if (next >= count) return;
+    i = next;
+    piece = after;
   }
 }
 
@@ -138,7 +148,8 @@ __device__ inline Offsets locate_as(const BoxItem& box, Index index, int dims) {
   }
   return out;
 }
-// Division in 64 bits costs several times that in 32, and hardly any box needs it. `total` bounds every index and extent.
+// Division in 64 bits costs several times that in 32, and hardly any box needs it. `total` bounds every index and
+// extent.
 __device__ inline Offsets locate(const BoxItem& box, U64 index, int dims, U64 total) {
   return total <= 0xffffffffull ? locate_as<unsigned>(box, static_cast<unsigned>(index), dims)
                                 : locate_as<U64>(box, index, dims);
@@ -159,7 +170,8 @@ __device__ inline void row_segment(const BoxItem& box, Byte* dst, const Byte* sr
   unsigned i = lane;
   for (; i + 96 < words; i += 128) {
     T v[4];
-    HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) v[u] = load_word<T>(box, src + (i + u * 32) * sizeof(T), pattern, first + i + u * 32);
+    HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) v[u] =
+        load_word<T>(box, src + (i + u * 32) * sizeof(T), pattern, first + i + u * 32);
     HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) reinterpret_cast<T*>(dst)[i + u * 32] = v[u];
   }
   for (; i < words; i += 32) {
@@ -239,10 +251,11 @@ __device__ inline void tile_unit(const BoxItem& box, U64 unit, Byte* shared) {
   Byte* dst = box.dst + at.dst + static_cast<long long>(row) * box.dst_stride[row_dim] +
               static_cast<long long>(column) * box.dst_stride[column_dim];
   const unsigned x = threadIdx.x % kSide, step = blockDim.x / kSide;
-  __syncthreads();   // the tile before has been stored
+  __syncthreads();  // the tile before has been stored
   if (x < rows) {
     for (unsigned y = threadIdx.x / kSide; y < kSide && y < columns; y += step) {
-      const T v = *reinterpret_cast<const T*>(src + static_cast<long long>(y) * box.src_stride[column_dim] + x * sizeof(T));
+      const T v =
+          *reinterpret_cast<const T*>(src + static_cast<long long>(y) * box.src_stride[column_dim] + x * sizeof(T));
       tile[y * kPitch + x] = box.swap_width > 1 ? swap_word(v, box.swap_width) : v;
     }
   }
@@ -286,12 +299,22 @@ __device__ inline void assemble_body(const BoxItem* items, const unsigned* first
     const unsigned i = find_item(first_unit, count, unit);
     const BoxItem& box = items[i];
     const U64 local = unit - first_unit[i];
-    switch (box.word_bytes) {   // the same for the whole block
-      case 1: box_unit<Byte>(box, local, pattern, shared); break;
-      case 2: box_unit<unsigned short>(box, local, pattern, shared); break;
-      case 4: box_unit<unsigned>(box, local, pattern, shared); break;
-      case 8: box_unit<uint2>(box, local, pattern, shared); break;
-      default: box_unit<uint4>(box, local, pattern, shared); break;
+    switch (box.word_bytes) {  // the same for the whole block
+      case 1:
+        box_unit<Byte>(box, local, pattern, shared);
+        break;
+      case 2:
+        box_unit<unsigned short>(box, local, pattern, shared);
+        break;
+      case 4:
+        box_unit<unsigned>(box, local, pattern, shared);
+        break;
+      case 8:
+        box_unit<uint2>(box, local, pattern, shared);
+        break;
+      default:
+        box_unit<uint4>(box, local, pattern, shared);
+        break;
     }
   }
 }

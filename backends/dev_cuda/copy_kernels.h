@@ -12,7 +12,7 @@ namespace headrace::device::cuda {
 // Whether the kernels compiled into this plug-in run on the current device.
 cudaError_t probe_kernels() noexcept;
 
-// All pointers are to memory the current device can reach; items and first_unit to device memory, 16-byte aligned.
+// All pointers are to memory the current device can reach; those of launch_assemble to device memory, 16-byte aligned.
 cudaError_t launch_move_pieces(const PieceItem* items, std::uint32_t count, int multiprocessors,
                                cudaStream_t stream) noexcept;
 cudaError_t launch_assemble(const BoxItem* items, const std::uint32_t* first_unit, std::uint32_t count,

@@ -27,7 +27,8 @@ Status UploadRing::grow(Buffer& buffer, std::size_t bytes) {
   void* host = nullptr;
   void* device = nullptr;
   HEADRACE_TRY(health_.check(cudaEventCreateWithFlags(&buffer.copied, cudaEventDisableTiming), "creating an event"));
-  HEADRACE_TRY(health_.check(cudaHostAlloc(&host, size, cudaHostAllocPortable), "allocating a descriptor buffer"));
+  HEADRACE_TRY(health_.check(cudaHostAlloc(&host, size, cudaHostAllocPortable | cudaHostAllocMapped),
+                             "allocating a descriptor buffer"));
   buffer.host = static_cast<std::byte*>(host);
   HEADRACE_TRY(health_.check(cudaMalloc(&device, size), "allocating a descriptor buffer"));
   buffer.device = static_cast<std::byte*>(device);
@@ -60,6 +61,11 @@ Status UploadRing::send(std::size_t bytes) {
   Buffer& buffer = buffers_[current_];
   HEADRACE_TRY(health_.check(cudaMemcpyAsync(buffer.device, buffer.host, bytes, cudaMemcpyHostToDevice, stream_),
                              "sending descriptors"));
+  return keep_until_done();
+}
+
+Status UploadRing::keep_until_done() {
+  Buffer& buffer = buffers_[current_];
   return health_.check(cudaEventRecord(buffer.copied, stream_), "recording an event");
 }
 

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 
 #include "base/fault.h"
@@ -15,10 +16,18 @@ std::size_t page_bytes() noexcept {
 }
 
 std::byte* reserve_addresses(std::size_t bytes) noexcept {
+  constexpr std::size_t kHuge = std::size_t{2} << 20;
   std::int64_t result = HEADRACE_FAULT("base.reserve_addresses", 0);
   if (result < 0) return nullptr;
-  void* base = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return base == MAP_FAILED ? nullptr : static_cast<std::byte*>(base);
+  const std::size_t slack = bytes >= kHuge ? kHuge : 0;
+  void* base = ::mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<std::byte*>(base);
+  if (slack == 0) return begin;
+  const std::size_t ahead = (kHuge - reinterpret_cast<std::uintptr_t>(begin) % kHuge) % kHuge;
+  if (ahead > 0) ::munmap(begin, ahead);
+  if (ahead < slack) ::munmap(begin + ahead + bytes, slack - ahead);
+  return begin + ahead;
 }
 
 int map_file_at(std::byte* address, std::size_t bytes, int fd, std::uint64_t offset) noexcept {

@@ -11,7 +11,8 @@ namespace headrace::base {
 
 std::size_t page_bytes() noexcept;
 
-// Address space with nothing in it; pages of it must be given to files before use. Null: none left.
+// Address space with nothing in it; pages of it must be given to files before use. From 2 MiB up it begins at a
+// multiple of that, so that large pages of the cache can stay large for whoever maps them. Null: none left.
 std::byte* reserve_addresses(std::size_t bytes) noexcept;
 // Maps [offset, offset + bytes) of a file over reserved addresses, both multiples of a page. errno, 0 if it worked.
 int map_file_at(std::byte* address, std::size_t bytes, int fd, std::uint64_t offset) noexcept;

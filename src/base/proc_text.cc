@@ -18,18 +18,23 @@ bool blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 std::optional<std::string> read_text_file(const std::string& path) {
   // O_NONBLOCK: a path that turns out to be a FIFO must not be waited for.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return std::nullopt;
+  struct Descriptor {
+    const int number;
+    ~Descriptor() {
+      if (number >= 0) ::close(number);
+    }
+  };
+  const Descriptor fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (fd.number < 0) return std::nullopt;
   std::string text;
   char block[4096];
   ssize_t got = 0;
   while (text.size() < kMaxTextBytes) {
-    got = ::read(fd, block, sizeof block);
+    got = ::read(fd.number, block, sizeof block);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     text.append(block, static_cast<std::size_t>(got));
   }
-  ::close(fd);
   if (got < 0) return std::nullopt;
   return text;
 }

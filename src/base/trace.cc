@@ -39,12 +39,18 @@ struct ThreadState {
   std::uint64_t owner = 0;
   Stage waits_for = Stage::kWait;
   std::uint64_t left_ns = 0;
+};
+thread_local ThreadState t_state;
 
-  ~ThreadState() {
+// Apart from the state, and first touched by a thread that records: a destructor for a thread is registered with memory
+// from malloc, and glibc ends the process where there is none.
+struct RingReturn {
+  Ring* ring = nullptr;
+  ~RingReturn() {
     if (ring != nullptr) ring->taken.store(false, std::memory_order_release);
   }
 };
-thread_local ThreadState t_state;
+thread_local RingReturn t_return;
 
 Ring* take_ring(ThreadState& state) noexcept {
   Ring* ring = g_rings.load(std::memory_order_acquire);
@@ -62,6 +68,7 @@ Ring* take_ring(ThreadState& state) noexcept {
   }
   ring->name.store(state.name, std::memory_order_relaxed);
   state.ring = ring;
+  t_return.ring = ring;
   return ring;
 }
 

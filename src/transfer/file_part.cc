@@ -22,8 +22,14 @@ Status ends_early(std::uint64_t moved, std::uint64_t offset, std::uint64_t lengt
 
 }  // namespace
 
-FileCrew::FileCrew(WorkerPool& pool, MappedCache* mapped, std::shared_ptr<device::Device> device, std::size_t capacity)
-    : pool_(pool), mapped_(mapped), device_(std::move(device)), most_spinning_(base::usable_cpus() / 2) {
+FileCrew::FileCrew(WorkerPool& pool, MappedCache* mapped, std::shared_ptr<device::Device> device, std::size_t threads,
+                   std::size_t capacity)
+    : pool_(pool),
+      mapped_(mapped),
+      device_(std::move(device)),
+      most_working_(base::usable_cpus() >= 8 ? base::usable_cpus() * 3 / 4 : ~std::size_t{0}),
+      most_spinning_(base::usable_cpus() >= 8 ? most_working_ : base::usable_cpus() / 2),
+      threads_(threads) {
   todo_.reserve(2 * capacity);
   done_.reserve(capacity);
 }
@@ -43,7 +49,8 @@ void FileCrew::submit(std::span<FilePart* const> parts) {
   if (!added_) {
     pool_.add(shared_from_this());
     added_ = true;
-  } else if (spinning_.load(std::memory_order_relaxed) < parts.size()) {
+  } else if (spinning_.load(std::memory_order_relaxed) < parts.size() &&
+             working_.load(std::memory_order_relaxed) < std::min(most_working_, threads_)) {
     pool_.notify();
   }
 }
@@ -83,21 +90,28 @@ void FileCrew::close() {
   if (added_) pool_.notify();
 }
 
+// All CPUs at once get less out of memory than three quarters of them, where there are many.
 Workload::Progress FileCrew::work() {
   FilePart* claimed[kMostClaimed];
-  for (;;) {
+  if (working_.fetch_add(1, std::memory_order_relaxed) >= most_working_) {
+    working_.fetch_sub(1, std::memory_order_relaxed);
+    std::lock_guard lock(mutex_);
+    return closed_ ? Progress::kFinished : Progress::kIdle;
+  }
+  bool closed = false;
+  while (!closed) {
     std::size_t count = 0;
     {
       std::lock_guard lock(mutex_);
-      if (closed_) return Progress::kFinished;
+      closed = closed_;
       for (std::uint64_t bytes = 0; next_ < todo_.size() && count < kMostClaimed && bytes < kClaimBytes; ++count) {
         claimed[count] = todo_[next_++];
         bytes += claimed[count]->length;
       }
     }
     if (count == 0) {
-      if (spin()) continue;
-      return Progress::kIdle;
+      if (closed || !spin()) break;
+      continue;
     }
     waiting_.fetch_sub(count, std::memory_order_relaxed);
     for (std::size_t i = 0; i < count; ++i) perform(*claimed[i]);
@@ -108,6 +122,8 @@ Workload::Progress FileCrew::work() {
     some_done_.notify_one();
     if (notify_elsewhere.load(std::memory_order_acquire)) elsewhere();
   }
+  working_.fetch_sub(1, std::memory_order_relaxed);
+  return closed ? Progress::kFinished : Progress::kIdle;
 }
 
 void FileCrew::perform(FilePart& part) const {
@@ -172,9 +188,7 @@ void FileCrew::perform_path(FilePart& part) const {
       return;
     }
     part.file_bytes = part.length;
-    if (file != nullptr) {
-      (void)mapped_->touch(file, 0, part.length, nullptr, part.path, true);
-    }
+    part.unmapped = std::move(file);
   } catch (const std::bad_alloc&) {
     part.status = Status::out_of_memory();
   }

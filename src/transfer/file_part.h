@@ -40,11 +40,13 @@ struct FilePart {
   std::uint64_t file_bytes = 0;  // that were read or written
   std::uint64_t system_calls = 0;
   std::shared_ptr<MappedWindow> window;  // kPath: the device takes the bytes from here
+  std::shared_ptr<MappedFile> unmapped;  // kPath: could be mapped the next time
 };
 
 class FileCrew final : public Workload, public std::enable_shared_from_this<FileCrew> {
  public:
-  FileCrew(WorkerPool& pool, MappedCache* mapped, std::shared_ptr<device::Device> device, std::size_t capacity);
+  FileCrew(WorkerPool& pool, MappedCache* mapped, std::shared_ptr<device::Device> device, std::size_t threads,
+           std::size_t capacity);
 
   // Wakes threads for these parts; nothing allocates.
   void submit(std::span<FilePart* const> parts);
@@ -72,8 +74,9 @@ class FileCrew final : public Workload, public std::enable_shared_from_this<File
   WorkerPool& pool_;
   MappedCache* const mapped_;  // null: the mapped path is not wanted
   const std::shared_ptr<device::Device> device_;
-  const std::size_t most_spinning_;  // none on small machines
-  std::atomic<std::size_t> spinning_{0}, waiting_{0};  // threads awake for nothing; parts nobody has taken
+  const std::size_t most_working_, most_spinning_, threads_;
+  std::atomic<std::size_t> working_{0}, spinning_{0};  // threads; those that are awake for nothing
+  std::atomic<std::size_t> waiting_{0};                // parts nobody has taken
   bool added_ = false;
   std::size_t outstanding_ = 0;  // the queue's thread's own
   std::mutex mutex_;

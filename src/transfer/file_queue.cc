@@ -24,7 +24,7 @@ constexpr std::uint64_t kPageUnit = 4096;
 constexpr std::size_t kMostParts = 4096;
 constexpr std::size_t kKeptFiles = 16;
 constexpr std::size_t kLongList = 4096;
-constexpr std::uint64_t kWaveBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kWaveBytes = std::uint64_t{32} << 20;
 constexpr std::size_t kWindowsAhead = 4;
 
 Status invalid(std::string message) { return Status(Code::kInvalidArgument, Layer::kTransfer, std::move(message)); }
@@ -55,7 +55,8 @@ Status FileQueue::Impl::prepare() {
   from_engine_.resize(256);
   const bool may_map =
       staged_ && resources_->options().allow_mapped && (options_.path == Path::kAuto || options_.path == Path::kMapped);
-  crew_ = std::make_shared<transfer::FileCrew>(resources_->pool(), may_map ? mapped_ : nullptr, device_, most);
+  crew_ = std::make_shared<transfer::FileCrew>(resources_->pool(), may_map ? mapped_ : nullptr, device_,
+                                               resources_->threads(), most);
   if (staged_) {
     HEADRACE_TRY(make_lane(in_, false));
     HEADRACE_TRY_ASSIGN(slab_, device_->allocate_pinned(options_.staging_bytes));
@@ -305,6 +306,7 @@ bool FileQueue::Impl::issue_request(Index index) {
       part->host = staged_ ? part->slot : memory;
       part->may_go_cold = !direct && !next.sure;
       request.next_byte += length;
+      if (!direct) count_unmapped(file, offset, length);
       start_part(*part);
     }
   }
@@ -451,7 +453,6 @@ FileQueue::Impl::Step FileQueue::Impl::route_unmapped(FileState& file, std::uint
         step.route = Route::kDirect;
         return step;
       case Warmth::kWarm:
-        break;
       case Warmth::kUnknown:
         step.sure = false;
         break;
@@ -477,13 +478,17 @@ FileQueue::Impl::Step FileQueue::Impl::route_unmapped(FileState& file, std::uint
       }
     }
   }
-  if (!staged_ || !resources_->options().allow_mapped) return step;
-  if (mapped_->touch(file.mapped, index, step.bytes, file.handle, nullptr, false)) {
-    for (std::size_t ahead = 1; ahead <= kWindowsAhead; ++ahead) {
-      (void)mapped_->touch(file.mapped, index + ahead, 0, file.handle, nullptr, true);
-    }
-  }
   return step;
+}
+
+// Bytes that were read by other means may be worth a mapping the next time.
+void FileQueue::Impl::count_unmapped(FileState& file, std::uint64_t offset, std::uint64_t bytes) {
+  if (!staged_ || file.mapped == nullptr || options_.path != Path::kAuto || !resources_->options().allow_mapped) return;
+  const auto index = static_cast<std::size_t>(offset / file.mapped->window_bytes);
+  if (!mapped_->touch(file.mapped, index, bytes, file.handle, nullptr, false)) return;
+  for (std::size_t ahead = 1; ahead <= kWindowsAhead; ++ahead) {
+    (void)mapped_->touch(file.mapped, index + ahead, 0, file.handle, nullptr, true);
+  }
 }
 
 FilePart* FileQueue::Impl::take_part(Index request, std::uint64_t slot_bytes) {
@@ -504,6 +509,7 @@ void FileQueue::Impl::free_part(FilePart& part) {
   if (part.slot != nullptr) slab_map_->release(static_cast<std::uint64_t>(part.slot - slab_), part.slot_bytes);
   part.slot = nullptr;
   part.window.reset();
+  part.unmapped.reset();
   part.status = {};
   free_parts_.push_back(&part);
 }

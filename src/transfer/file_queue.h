@@ -49,7 +49,7 @@ class FileQueue::Impl {
  private:
   using Index = std::uint32_t;
   static constexpr Index kNone = ~Index{0};
-  static constexpr std::size_t kWavePieces = 4096;  // a wave is sent off with so many from mappings, or 16 MiB
+  static constexpr std::size_t kWavePieces = 8192;  // a wave is sent off with so many from mappings, or 32 MiB
 
   // A file that requests in hand read from, and what was last found out about it.
   struct FileState {
@@ -122,6 +122,7 @@ class FileQueue::Impl {
   Step route_unmapped(FileState& file, std::uint64_t offset, std::uint64_t bytes);
   const transfer::MappedWindow* mapped_window(FileState& file, std::size_t index, Wave& wave);
   void check_identity(FileState& file);
+  void count_unmapped(FileState& file, std::uint64_t offset, std::uint64_t bytes);
   bool direct_allowed(base::FileHandle& file);
 
   transfer::FilePart* take_part(Index request, std::uint64_t slot_bytes);
@@ -145,6 +146,7 @@ class FileQueue::Impl {
   bool progress();
   bool collect();
   bool reap_engine(std::chrono::nanoseconds timeout);
+  bool spin_on_wave();
   void idle(std::uint64_t deadline_ns, std::uint64_t busy_ns);
   Status make_engine();
   bool writing() const noexcept { return out_.in_flight > 0; }

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kWavesInFlight = 8;
 // A wave that the device could already be working on is held back only while it is small and others keep it busy.
-constexpr std::size_t kFullPieces = 64;
-constexpr std::uint64_t kFullBytes = std::uint64_t{1} << 20;
+constexpr std::size_t kFullPieces = 128;
+constexpr std::uint64_t kFullBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kSpinNs = 100'000;  // before the first nap: waking takes nearly as long
 constexpr auto kNap = std::chrono::microseconds(20);
 constexpr std::uint64_t kPollEngineNs = 20'000;
@@ -236,6 +236,7 @@ void FileQueue::Impl::read_arrived(FilePart& part) {
     stats_.mapped_bytes += part.length;
   } else {
     stats_.buffered_bytes += part.file_bytes;
+    if (part.unmapped != nullptr) (void)mapped_->touch(part.unmapped, 0, part.length, nullptr, part.path, true);
   }
   if (!staged_) {
     if (part.host != part.memory) std::memcpy(part.memory, part.host, part.length);
@@ -341,6 +342,18 @@ bool FileQueue::Impl::progress() {
   return any;
 }
 
+// The shortest way to notice the end of a wave while nothing else is under way.
+bool FileQueue::Impl::spin_on_wave() {
+  constexpr int kLooks = 16;
+  if (in_.in_flight == 0 || out_.in_flight != 0 || direct_in_flight_ != 0 || crew_->outstanding() != 0) return false;
+  device::Event& event = *in_.waves[in_.oldest].event;
+  for (int i = 0; i < kLooks; ++i) {
+    const Result<bool> passed = device_->query(event);
+    if (!passed.ok() || *passed) return true;
+  }
+  return false;
+}
+
 void FileQueue::Impl::idle(std::uint64_t deadline_ns, std::uint64_t busy_ns) {
   const std::uint64_t now = base::now_ns();
   const std::chrono::nanoseconds left(deadline_ns > now ? std::min<std::uint64_t>(deadline_ns - now, 500'000'000) : 0);
@@ -384,6 +397,7 @@ std::size_t FileQueue::Impl::wait(std::span<FileCompletion> out, std::size_t at_
     if (any) busy_ns = now;
     if (any) continue;
     if (now >= deadline) break;
+    if (now - busy_ns < kSpinNs && spin_on_wave()) continue;
     idle(deadline, busy_ns);
   }
   const std::size_t count = std::min(ended_.size(), out.size());

@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kWarmthAgeNs = 200 * kMs;
+constexpr std::size_t kWarmthParts = 8;  // of a window that are looked at
+constexpr std::uint64_t kWarmthBytes = std::uint64_t{128} << 10;
 // What was used this recently is not evicted: a working set larger than the budget would otherwise be registered and
 // unregistered for ever, which is slower than not registering it.
 constexpr std::uint64_t kRecentNs = 2'000 * kMs;
@@ -34,8 +36,9 @@ constexpr auto kRush = std::chrono::milliseconds(2);
 constexpr std::uint64_t kSmallFile = std::uint64_t{4} << 20;     // up to this, files share registrations
 constexpr std::uint64_t kSmallRegion = std::uint64_t{32} << 20;  // of so many bytes
 constexpr std::size_t kMostFiles = 1 << 16;                      // remembered without a window
-// A window is worth registering once a sixteenth of it has been read.
-constexpr std::uint64_t kWorthShift = 4;
+// What is read once is not worth registering where threads read nearly as fast as the bus carries: a window is
+// registered when its bytes come round again. With few CPUs it is worth while as soon as a sixteenth has been read.
+constexpr std::uint64_t kAgainShift = 4, kFewCpusShift = 4;
 // Registering reads what is missing, so nearly all must be there: 15 of 16 pages.
 constexpr std::uint64_t kMissingShift = 4;
 
@@ -73,17 +76,18 @@ MappedCache::~MappedCache() {
 
 std::shared_ptr<MappedFile> MappedCache::file(const std::shared_ptr<device::Device>& device,
                                               const base::FileIdentity& identity) {
-  std::shared_ptr<MappedFile> old;
+  const Key key{device.get(), identity.device, identity.inode};
+  std::shared_ptr<MappedFile> old, found;
   {
-    std::lock_guard lock(mutex_);
-    std::shared_ptr<MappedFile>& entry = files_[{device.get(), identity.device, identity.inode}];
+    Shard& shard = shards_[KeyHash()(key) % shards_.size()];
+    std::lock_guard lock(shard.mutex);
+    std::shared_ptr<MappedFile>& entry = shard.files[key];
     if (entry != nullptr && entry->identity == identity) return entry;
     old = std::exchange(entry, nullptr);
-    entry = std::make_shared<MappedFile>(device, identity, window_bytes_);
-    if (old == nullptr) return entry;
+    found = entry = std::make_shared<MappedFile>(device, identity, window_bytes_);
   }
-  drop_windows(*old);
-  return file(device, identity);
+  if (old != nullptr) drop_windows(*old);
+  return found;
 }
 
 // The regions they are in go when the thread next looks.
@@ -112,7 +116,8 @@ bool MappedCache::touch(const std::shared_ptr<MappedFile>& file, std::size_t ind
       MappedFile::Slot& slot = file->slot(index);
       slot.touched_bytes += bytes;
       if (slot.state != MappedFile::State::kNone || file->dropped_) return false;
-      if (!at_once && slot.touched_bytes < (length >> kWorthShift)) return false;
+      const std::uint64_t enough = many_cpus_ ? length + (length >> kAgainShift) : length >> kFewCpusShift;
+      if (!at_once && slot.touched_bytes < enough) return false;
       if (slot.retry_ns != 0 && base::now_ns() < slot.retry_ns) return false;
       if (handle == nullptr) request.path = path;
       slot.state = MappedFile::State::kQueued;
@@ -165,15 +170,23 @@ Warmth MappedCache::warmth(MappedFile& file, std::size_t index, int fd, std::uin
       if (slot.warmth != Warmth::kUnknown && now_ns - slot.warmth_ns < kWarmthAgeNs) return slot.warmth;
     }
   }
-  const std::uint64_t length = file.window_length(index);
-  const base::PageCacheShare pages = base::page_cache_share(fd, index * file.window_bytes, length);
-  Warmth warmth = Warmth::kUnknown;
-  if (pages.witness != base::CacheWitness::kNone) {
-    const std::uint64_t slack = pages.pages >> 8;
-    warmth = pages.resident_pages + slack >= pages.pages ? Warmth::kWarm
-             : pages.resident_pages <= slack             ? Warmth::kCold
-                                                         : Warmth::kMixed;
+  // Counting the pages of a whole window takes as long as copying a tenth of it; who relies on the answer reads so that
+  // a page that is missing after all is noticed.
+  const std::uint64_t length = file.window_length(index), start = index * file.window_bytes;
+  const std::uint64_t part = length / kWarmthParts;
+  std::size_t full = 0, empty = 0;
+  for (std::size_t i = 0; i < kWarmthParts; ++i) {
+    const std::uint64_t bytes = std::clamp(part, std::uint64_t{1}, kWarmthBytes);
+    const base::PageCacheShare pages = base::page_cache_share(fd, start + i * part, std::min(bytes, length));
+    if (pages.witness == base::CacheWitness::kNone) break;
+    full += pages.resident_pages == pages.pages ? 1 : 0;
+    empty += pages.resident_pages == 0 ? 1 : 0;
+    if (full != i + 1 && empty != i + 1) break;
   }
+  const Warmth warmth = full == kWarmthParts    ? Warmth::kWarm
+                        : empty == kWarmthParts ? Warmth::kCold
+                        : full + empty == 0     ? Warmth::kUnknown
+                                                : Warmth::kMixed;
   set_warmth(file, index, warmth, now_ns);
   return warmth;
 }
@@ -249,9 +262,8 @@ void MappedCache::pause() {
 
 // A request that is answered has no file any more.
 void MappedCache::serve(std::vector<Request>& requests) {
-  const auto small_end = std::stable_partition(requests.begin(), requests.end(), [](const Request& request) {
-    return request.file->small(kSmallFile);
-  });
+  const auto small_end = std::stable_partition(requests.begin(), requests.end(),
+                                               [](const Request& request) { return request.file->small(kSmallFile); });
   for (auto it = small_end; it != requests.end(); ++it) {
     serve_large(*it);
     announce();
@@ -430,9 +442,10 @@ bool MappedCache::release_idle(std::uint64_t unused_ns) {
     freed = true;
     return true;
   });
-  std::lock_guard lock(mutex_);
-  if (files_.size() > kMostFiles) {
-    std::erase_if(files_, [](const auto& entry) {
+  for (Shard& shard : shards_) {
+    std::lock_guard lock(shard.mutex);
+    if (shard.files.size() <= kMostFiles / shards_.size()) continue;
+    std::erase_if(shard.files, [](const auto& entry) {
       std::lock_guard file_lock(entry.second->mutex_);
       return std::all_of(entry.second->slots_.begin(), entry.second->slots_.end(), [](const MappedFile::Slot& slot) {
         return slot.window == nullptr && slot.state != MappedFile::State::kQueued;

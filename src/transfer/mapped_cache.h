@@ -12,6 +12,7 @@
 
 #include <headrace/status.h>
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -99,7 +100,8 @@ class MappedCache {
   // Until no request for this window is waiting or under way.
   void wait(MappedFile& file, std::size_t index);
 
-  // What the page cache holds of a window: asked again when the answer is older than a fifth of a second.
+  // What the page cache seems to hold of a window, from some of its pages: asked again when the answer is older than a
+  // fifth of a second.
   Warmth warmth(MappedFile& file, std::size_t index, int fd, std::uint64_t now_ns);
   void set_warmth(MappedFile& file, std::size_t index, Warmth warmth, std::uint64_t now_ns);
 
@@ -159,15 +161,19 @@ class MappedCache {
   std::atomic<std::uint64_t> traffic_{0};  // copies sent to devices
   std::atomic<unsigned> waiters_{0};
   std::uint64_t seen_traffic_ = 0;  // the thread's own
+  struct Shard {
+    std::mutex mutex;
+    std::unordered_map<Key, std::shared_ptr<MappedFile>, KeyHash> files;  // guarded by mutex
+  };
+  std::array<Shard, 64> shards_;  // many threads look up many files
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::unordered_map<Key, std::shared_ptr<MappedFile>, KeyHash> files_;  // guarded by mutex_
-  std::vector<Request> requests_;                                        // guarded by mutex_
-  bool stopping_ = false, started_ = false;                              // guarded by mutex_
-  std::string note_;                                                     // guarded by mutex_
-  std::vector<Kept> kept_;                                               // the thread's own
-  std::vector<std::shared_ptr<MappedRegion>> retired_;                   // the thread's own: still in use by somebody
-  std::size_t mappings_ = 0;                                             // the thread's own
+  std::vector<Request> requests_;                       // guarded by mutex_
+  bool stopping_ = false, started_ = false;             // guarded by mutex_
+  std::string note_;                                    // guarded by mutex_
+  std::vector<Kept> kept_;                              // the thread's own
+  std::vector<std::shared_ptr<MappedRegion>> retired_;  // the thread's own: still in use by somebody
+  std::size_t mappings_ = 0;                            // the thread's own
   std::atomic<std::uint64_t> used_bytes_{0};
   std::thread thread_;
 };
