@@ -24,7 +24,7 @@ constexpr std::uint64_t kPageUnit = 4096;
 constexpr std::size_t kMostParts = 4096;
 constexpr std::size_t kKeptFiles = 16;
 constexpr std::size_t kLongList = 4096;
-constexpr std::uint64_t kWaveBytes = std::uint64_t{32} << 20;
+constexpr std::uint64_t kWaveBytes = std::uint64_t{16} << 20;
 constexpr std::size_t kWindowsAhead = 4;
 
 Status invalid(std::string message) { return Status(Code::kInvalidArgument, Layer::kTransfer, std::move(message)); }

@@ -49,7 +49,7 @@ class FileQueue::Impl {
  private:
   using Index = std::uint32_t;
   static constexpr Index kNone = ~Index{0};
-  static constexpr std::size_t kWavePieces = 8192;  // a wave is sent off with so many from mappings, or 32 MiB
+  static constexpr std::size_t kWavePieces = 4096;  // a wave is sent off with so many from mappings, or 16 MiB
 
   // A file that requests in hand read from, and what was last found out about it.
   struct FileState {
