@@ -1,3 +1,5 @@
+#include "base/file_handle.h"
+#include "base/file_mapping.h"
 #include "base/sys_devices.h"
 #include "device/device.h"
 #include "system/measure.h"
@@ -19,10 +21,21 @@ void fill_pcie(DeviceReport& report) {
   if (report.numa_node < 0) report.numa_node = pci->numa_node;
 }
 
-// Integration point: a Device that can register memory it does not own is tried here with a read-only shared mapping of
-// a file's resident pages, and the two fields say how that went.
-void try_mapping(device::Device&, DeviceReport& report) {
-  report.registers_file_mappings_why_not = "this version does not register file mappings";
+// Tried with the first page of this program's own file, which is in the page cache.
+void try_mapping(device::Device& device, DeviceReport& report) {
+  report.registers_file_mappings = false;
+  base::FileHandle file;
+  Status status = base::FileHandle::open("/proc/self/exe", {}, file);
+  std::byte* mapping = status.ok() ? base::reserve_addresses(base::page_bytes()) : nullptr;
+  if (mapping == nullptr || base::map_file_at(mapping, base::page_bytes(), file.fd(), 0) != 0) {
+    report.registers_file_mappings_why_not = "a file could not be mapped to try it";
+  } else if (status = device.register_mapping(mapping, base::page_bytes()); status.ok()) {
+    device.unregister_mapping(mapping, base::page_bytes());
+    report.registers_file_mappings = true;
+  } else {
+    report.registers_file_mappings_why_not = status.to_string();
+  }
+  base::unmap(mapping, base::page_bytes());
 }
 
 DeviceReport inspect(device::Device& device, bool measure) {

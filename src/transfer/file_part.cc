@@ -58,6 +58,7 @@ void FileCrew::submit(std::span<FilePart* const> parts) {
 // A thread that sleeps takes tens of microseconds to wake, as long as a part takes to be read: some stay awake for a
 // moment. False: nothing came.
 bool FileCrew::spin() {
+  if (quiet.load(std::memory_order_relaxed)) return false;
   if (spinning_.fetch_add(1, std::memory_order_relaxed) >= most_spinning_) {
     spinning_.fetch_sub(1, std::memory_order_relaxed);
     return false;

@@ -53,10 +53,12 @@ class FileCrew final : public Workload, public std::enable_shared_from_this<File
   // Moves what is done into `out`, which has room for all there can be; with `wait`, sleeps until something is or
   // `timeout` has passed.
   void collect(std::vector<FilePart*>& out, bool wait, std::chrono::nanoseconds timeout);
-  // Called by a worker when it has put something among the done, if `set` is not null. The queue sets it while it
-  // sleeps elsewhere.
+  // While the flag is set, a worker that has put something among the done calls the function: the queue's thread sleeps
+  // where some_done_ does not reach it.
   std::atomic<bool> notify_elsewhere{false};
   std::function<void()> elsewhere;
+  // No thread stays awake for nothing: on virtual machines that takes CPU time from the disk.
+  std::atomic<bool> quiet{false};
   // REQUIRES: nothing outstanding. Lets the pool drop the crew.
   void close();
   std::size_t outstanding() const noexcept { return outstanding_; }

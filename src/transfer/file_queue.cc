@@ -25,6 +25,8 @@ constexpr std::size_t kMostParts = 4096;
 constexpr std::size_t kKeptFiles = 16;
 constexpr std::size_t kLongList = 4096;
 constexpr std::uint64_t kWaveBytes = std::uint64_t{16} << 20;
+// Copy engines are busy with less, and a caller with few requests in flight gets some of them back sooner.
+constexpr std::uint64_t kLargePieceBytes = std::uint64_t{64} << 10, kLargeWaveBytes = std::uint64_t{4} << 20;
 constexpr std::size_t kWindowsAhead = 4;
 
 Status invalid(std::string message) { return Status(Code::kInvalidArgument, Layer::kTransfer, std::move(message)); }
@@ -253,11 +255,17 @@ void FileQueue::Impl::issue() {
   }
   if (!to_engine_.empty()) {
     direct_in_flight_ += to_engine_.size();
+    crew_->quiet.store(true, std::memory_order_relaxed);
     ++stats_.system_calls;
     engine_queue_->reserve(to_engine_.size());
     engine_queue_->push(to_engine_);
     to_engine_.clear();
   }
+}
+
+bool FileQueue::Impl::full(const Wave& wave) {
+  if (wave.pieces.size() >= kWavePieces || wave.bytes >= kWaveBytes) return true;
+  return wave.bytes >= kLargeWaveBytes && wave.bytes >= wave.pieces.size() * kLargePieceBytes;
 }
 
 // True once all of it is under way.
@@ -285,7 +293,7 @@ bool FileQueue::Impl::issue_request(Index index) {
         ++request.outstanding;
         stats_.mapped_bytes += next.bytes;
         request.next_byte += next.bytes;
-        if (wave->pieces.size() >= kWavePieces || wave->bytes >= kWaveBytes) launch(in_);
+        if (full(*wave)) launch(in_);
         continue;
       }
       const std::uint64_t length = std::min(next.bytes, base::align_up(offset + 1, kBlockBytes) - offset);
@@ -370,7 +378,7 @@ bool FileQueue::Impl::issue_write(Index index) {
       wave->pieces.push_back({part->memory, part->host, static_cast<std::size_t>(length)});
       wave->parts.push_back(part);
       wave->bytes += length;
-      if (wave->pieces.size() >= kWavePieces || wave->bytes >= kWaveBytes) launch(out_);
+      if (full(*wave)) launch(out_);
     }
   }
   return true;

@@ -138,6 +138,7 @@ class FileQueue::Impl {
 
   Status make_lane(Lane& lane, bool to_host);
   Wave* filling(Lane& lane);
+  static bool full(const Wave& wave);
   void launch(Lane& lane);
   bool poll_waves(Lane& lane);
   void finish_wave(Lane& lane, Wave& wave);

@@ -299,6 +299,7 @@ bool FileQueue::Impl::reap_engine(std::chrono::nanoseconds timeout) {
     arrived_.push_back(part);
   }
   direct_in_flight_ -= count;
+  if (direct_in_flight_ == 0) crew_->quiet.store(false, std::memory_order_relaxed);
   return count > 0;
 }
 
