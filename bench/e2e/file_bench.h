@@ -228,7 +228,9 @@ class Bench {
             const std::function<void()>& before = {}) {
     std::vector<std::vector<Measure>> all(ways.size());
     for (int i = -warmups; i < setup_.repeat; ++i) {
-      for (std::size_t k = 0; k < ways.size(); ++k) {
+      for (std::size_t turn = 0; turn < ways.size(); ++turn) {
+        // None is always the first: a disk may allow bursts.
+        const std::size_t k = (turn + static_cast<std::size_t>(i + warmups)) % ways.size();
         if (before) before();
         Measure m = ways[k].round();
         if (i >= 0) {

@@ -317,7 +317,7 @@ bool FileQueue::Impl::progress() {
       FileState& file = files_[requests_[part.request].file];
       if (file.mapped != nullptr) {
         const auto window = static_cast<std::size_t>(part.offset / file.mapped->window_bytes);
-        mapped_->set_warmth(*file.mapped, window, transfer::Warmth::kCold, base::now_ns());
+        mapped_->set_warmth(*file.mapped, window, transfer::Warmth::kMixed, base::now_ns());
       }
       start_direct(part);
     } else if (part.write) {

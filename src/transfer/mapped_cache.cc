@@ -177,7 +177,10 @@ Warmth MappedCache::warmth(MappedFile& file, std::size_t index, int fd, std::uin
   std::size_t full = 0, empty = 0;
   for (std::size_t i = 0; i < kWarmthParts; ++i) {
     const std::uint64_t bytes = std::clamp(part, std::uint64_t{1}, kWarmthBytes);
-    const base::PageCacheShare pages = base::page_cache_share(fd, start + i * part, std::min(bytes, length));
+    // Anywhere in its part: what is there may lie in a pattern.
+    const std::uint64_t mixed = (index * kWarmthParts + i + 1) * 0x9e3779b97f4a7c15u;
+    const std::uint64_t at = i * part + (part > bytes ? (mixed >> 32) % (part - bytes) : 0);
+    const base::PageCacheShare pages = base::page_cache_share(fd, start + at, std::min(bytes, length));
     if (pages.witness == base::CacheWitness::kNone) break;
     full += pages.resident_pages == pages.pages ? 1 : 0;
     empty += pages.resident_pages == 0 ? 1 : 0;
