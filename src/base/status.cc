@@ -21,12 +21,12 @@ const std::string kEmpty;
 }
 
 Status Status::out_of_memory() noexcept {
-  // Fits the small-string buffer's fallback: built once, at first use, before memory is short in any run that matters.
+  // The text fits the string itself: making this asks for no memory.
   static Rep* rep = [] {
     static Rep storage;
     storage.immortal = true;
     storage.code = Code::kResourceExhausted;
-    storage.message = "out of host memory";
+    storage.message = "out of memory";
     return &storage;
   }();
   Status status;

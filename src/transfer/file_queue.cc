@@ -77,7 +77,7 @@ FileQueue::Impl::~Impl() {
   }
   FileCompletion gone;
   while (pending_ > 0) (void)wait({&gone, 1}, 1, std::chrono::seconds(1));
-  crew_->close();
+  if (crew_ != nullptr) crew_->close();
   engine_queue_.reset();
   engine_.reset();
   in_.waves.clear();
@@ -88,8 +88,12 @@ FileQueue::Impl::~Impl() {
   if (slab_ != nullptr) device_->deallocate_pinned(slab_, options_.staging_bytes);
 }
 
-void FileQueue::Impl::note(std::string text) {
-  if (notes_.find(text) == std::string::npos) notes_ += std::move(text) + "\n";
+void FileQueue::Impl::note(std::string_view what, std::string_view why) noexcept {
+  try {
+    std::string text = std::string(what).append(why).append("\n");
+    if (notes_.find(text) == std::string::npos) notes_ += text;
+  } catch (const std::bad_alloc&) {  // only a remark
+  }
 }
 
 FileStats FileQueue::Impl::stats() const {
@@ -388,7 +392,7 @@ bool FileQueue::Impl::direct_allowed(base::FileHandle& file) {
   if (engine_failed_ || !resources_->options().allow_direct) return false;
   if (file.on_network() && !options_.network_direct) return false;
   if (file.direct_fd() >= 0) return true;
-  if (!file.in_memory()) note("direct path: the file system refuses O_DIRECT for " + file.path());
+  if (!file.in_memory()) note("direct path: the file system refuses O_DIRECT for ", file.path());
   return false;
 }
 

@@ -13,11 +13,13 @@
 #pragma once
 
 #include <headrace/file.h>
+#include <headrace/trace.h>
 
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "device/device.h"
@@ -150,8 +152,8 @@ class FileQueue::Impl {
   bool spin_on_wave();
   void idle(std::uint64_t deadline_ns, std::uint64_t busy_ns);
   Status make_engine();
-  bool writing() const noexcept { return out_.in_flight > 0; }
-  void note(std::string text);
+  trace::Stage awaited() const noexcept;
+  void note(std::string_view what, std::string_view why) noexcept;
 
   const std::shared_ptr<transfer::Resources> resources_;
   const std::shared_ptr<device::Device> device_;

@@ -144,7 +144,6 @@ void FileQueue::Impl::check_shares(Wave& wave) {
 // The part's host memory is ready to be read into, or holds what is to be written.
 void FileQueue::Impl::start_part(FilePart& part) {
   if (options_.skip_io && part.kind != FilePart::Kind::kPath) {
-    part.file_bytes = part.length;
     part.write ? written(part) : read_arrived(part);
   } else if (part.kind == FilePart::Kind::kDirect) {
     start_direct(part);
@@ -155,9 +154,17 @@ void FileQueue::Impl::start_part(FilePart& part) {
 
 void FileQueue::Impl::start_direct(FilePart& part) {
   if (engine_ == nullptr && !engine_failed_) {
-    if (Status status = make_engine(); !status.ok()) {
+    Status status;
+    try {
+      status = make_engine();
+    } catch (const std::bad_alloc&) {
+      status = Status::out_of_memory();
+    }
+    if (!status.ok()) {
       engine_failed_ = true;
-      note("direct path: " + status.to_string());
+      engine_queue_.reset();
+      engine_.reset();
+      note("direct path: ", status.message());
     }
   }
   const base::DirectAlignment& alignment = part.handle->direct_alignment();
@@ -213,7 +220,7 @@ Status FileQueue::Impl::make_engine() {
   engine_options.depth = options_.depth;
   std::string refused;
   HEADRACE_TRY_ASSIGN(engine_, io::make_engine(resources_->options().engine, engine_options, &refused));
-  if (!refused.empty()) note("engine: " + refused);
+  if (!refused.empty()) note("engine: ", refused);
   if (slab_ != nullptr) {
     const std::span<std::byte> whole{slab_, options_.staging_bytes};
     try {
@@ -343,6 +350,12 @@ bool FileQueue::Impl::progress() {
   return any;
 }
 
+// What a thread that has nothing to do waits for.
+trace::Stage FileQueue::Impl::awaited() const noexcept {
+  if (direct_in_flight_ == 0 && crew_->outstanding() == 0) return trace::Stage::kCopy;
+  return out_.in_flight > 0 ? trace::Stage::kWrite : trace::Stage::kRead;
+}
+
 // The shortest way to notice the end of a wave while nothing else is under way.
 bool FileQueue::Impl::spin_on_wave() {
   constexpr int kLooks = 16;
@@ -359,10 +372,6 @@ void FileQueue::Impl::idle(std::uint64_t deadline_ns, std::uint64_t busy_ns) {
   const std::uint64_t now = base::now_ns();
   const std::chrono::nanoseconds left(deadline_ns > now ? std::min<std::uint64_t>(deadline_ns - now, 500'000'000) : 0);
   const bool waves = in_.in_flight + out_.in_flight > 0;
-  const bool from_file = direct_in_flight_ > 0 || crew_->outstanding() > 0;
-  trace::Span span(trace::WaitFor{!from_file  ? trace::Stage::kCopy
-                                  : writing() ? trace::Stage::kWrite
-                                              : trace::Stage::kRead});
   if (direct_in_flight_ > 0) {
     crew_->notify_elsewhere.store(true, std::memory_order_release);
     const bool crew = crew_->outstanding() > 0;
@@ -391,13 +400,18 @@ std::size_t FileQueue::Impl::wait(std::span<FileCompletion> out, std::size_t at_
   const auto span = static_cast<std::uint64_t>(std::max<std::int64_t>(timeout.count(), 0));
   const std::uint64_t deadline = span > ~start ? ~std::uint64_t{0} : start + span;
   std::uint64_t busy_ns = start;
+  std::optional<trace::Span> waiting;  // from when nothing could go on until something could
   for (;;) {
     const bool any = progress();
     if (ended_.size() >= at_least) break;
     const std::uint64_t now = base::now_ns();
-    if (any) busy_ns = now;
-    if (any) continue;
+    if (any) {
+      busy_ns = now;
+      waiting.reset();
+      continue;
+    }
     if (now >= deadline) break;
+    if (!waiting.has_value()) waiting.emplace(trace::WaitFor{awaited()});
     if (now - busy_ns < kSpinNs && spin_on_wave()) continue;
     idle(deadline, busy_ns);
   }

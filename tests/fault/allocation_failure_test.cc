@@ -5,11 +5,13 @@
 // where it gets none (docs/reference/reliability.md).
 #include <gtest/gtest.h>
 #include <headrace/array.h>
+#include <headrace/file.h>
 
 #include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"
@@ -105,6 +107,46 @@ TEST_P(AllocationFailure, MakingAContext) {
         return {context.ok(), context.ok() || typed(context.status()) ? nullptr : "the error is of no fitting type"};
       },
       GetParam());
+}
+
+// A queue is made, reads three ranges and writes them to another file.
+TEST_P(AllocationFailure, MovingFiles) {
+  constexpr std::size_t kBytes = 300'000;
+  support::TempDir directory;
+  ASSERT_TRUE(support::write_file(directory / "in", support::pattern(kBytes)));
+  ContextOptions options;
+  options.threads = 1;
+  auto context = Context::create(options).value();
+  auto device = Device::open("host-staged").value();
+  auto memory = Buffer::allocate(device, kBytes).value();
+  const auto expected = support::pattern(kBytes);
+  std::vector<std::byte> got(kBytes);
+  for (const Path path : {Path::kAuto, Path::kBuffered, Path::kDirect}) {
+    const File in = File::open(directory / "in").value(), out = File::open(directory / "out", {true, true, false}).value();
+    FileQueueOptions queue_options;
+    queue_options.path = path;
+    queue_options.staging_bytes = std::size_t{4} << 20;
+    queue_options.depth = 8;
+    refuse_each(
+        [&]() -> Outcome {
+          auto queue = FileQueue::create(context, device, queue_options);
+          if (!queue.ok()) return {false, typed(queue.status()) ? nullptr : "the error is of no fitting type"};
+          for (const bool write : {false, true}) {
+            const FileRange ranges[] = {{0, memory.data(), 4096},
+                                        {4096, memory.data() + 4096, 200'000},
+                                        {204'096, memory.data() + 204'096, kBytes - 204'096}};
+            const Status status = write ? queue->write(out, ranges, 1) : queue->read(in, ranges, 1);
+            if (!status.ok()) return {false, typed(status) ? nullptr : "the error is of no fitting type"};
+            FileCompletion done;
+            if (queue->wait({&done, 1}) != 1) return {false, "no completion"};
+            if (!done.status.ok()) return {false, typed(done.status) ? nullptr : "the error is of no fitting type"};
+          }
+          support::AllocFailurePause pause;
+          const bool right = memory.copy_to_host(0, got.data(), kBytes).ok() && got == expected;
+          return {right, right ? nullptr : "wrong bytes"};
+        },
+        GetParam());
+  }
 }
 
 struct ReadScenario {
