@@ -44,7 +44,7 @@ TEST_P(TraceBottleneck, IsTheStageThatWasMadeSlow) {
   const TensorView tensor{buffer.data(), {array.elements() / 2}, {}};
   ASSERT_TRUE(opened.read(selection, tensor, device).ok());  // memory is taken, the engine starts
 
-  base::arm_delay(slow.point, std::chrono::milliseconds(5));
+  base::arm_delay(slow.point, std::chrono::milliseconds(15));
   ASSERT_TRUE(trace::start().ok());
   const Status status = opened.read(selection, tensor, device);
   const trace::Trace trace = trace::take().value();
