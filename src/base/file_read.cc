@@ -113,8 +113,8 @@ Status read_file_start(const char* path, std::span<std::byte> out) {
   }
   if (fd < 0) {
     const int error = static_cast<int>(-fd);
-    const Code code = error == ENOENT || error == ENOTDIR ? Code::kNotFound
-                      : error == EACCES || error == EPERM ? Code::kPermission
+    const Code code = error == ENOENT || error == ENOTDIR  ? Code::kNotFound
+                      : error == EACCES || error == EPERM  ? Code::kPermission
                       : error == EMFILE || error == ENFILE ? Code::kResourceExhausted
                                                            : Code::kIo;
     return Status(code, Layer::kBase, "cannot open the file").with_errno(error);

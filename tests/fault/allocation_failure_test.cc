@@ -122,7 +122,8 @@ TEST_P(AllocationFailure, MovingFiles) {
   const auto expected = support::pattern(kBytes);
   std::vector<std::byte> got(kBytes);
   for (const Path path : {Path::kAuto, Path::kBuffered, Path::kDirect}) {
-    const File in = File::open(directory / "in").value(), out = File::open(directory / "out", {true, true, false}).value();
+    const File in = File::open(directory / "in").value(),
+               out = File::open(directory / "out", {true, true, false}).value();
     FileQueueOptions queue_options;
     queue_options.path = path;
     queue_options.staging_bytes = std::size_t{4} << 20;

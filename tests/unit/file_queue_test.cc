@@ -277,8 +277,8 @@ TEST_P(FileQueueTest, ManySmallFilesByPath) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the mapping goes on in the background
   }
-  const bool maps = !device_->host_addressable() &&
-                    (GetParam().path == Path::kAuto || GetParam().path == Path::kMapped);
+  const bool maps =
+      !device_->host_addressable() && (GetParam().path == Path::kAuto || GetParam().path == Path::kMapped);
   if (maps) {
     EXPECT_GE(queue.stats().mapped_bytes, kFiles * kBytes) << queue.stats().notes;
   }
