@@ -5,6 +5,7 @@
 #include <headrace/device.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <map>
@@ -285,6 +286,8 @@ TEST(RunParallel, EachItemOnceAndTheFirstFailureEndsIt) {
     const Status status = run_parallel(threads, 1'000'000, [&]() -> Result<Work> {
       return Work([&](std::uint64_t i) -> Status {
         ++calls;
+        // Or the others would be through before the failure is known.
+        if (i > 10) std::this_thread::sleep_for(std::chrono::microseconds(20));
         return i == 10 ? Status(Code::kIo, Layer::kApi, "planted") : Status();
       });
     });
