@@ -2,14 +2,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "base/checked.h"
 #include "base/fault.h"
+#include "base/file_mapping.h"
 #include "base/filesystem.h"
+#include "base/page_cache.h"
 
 #ifndef RWF_NOWAIT
 #define RWF_NOWAIT 0x00000008
@@ -19,20 +21,6 @@ namespace headrace::base {
 namespace {
 
 constexpr unsigned kMaxInterruptions = 100;
-#ifdef SYS_cachestat
-constexpr long kCachestat = SYS_cachestat;
-#else
-constexpr long kCachestat = 451;  // the same on every architecture
-#endif
-
-// struct cachestat_range and struct cachestat of linux/mman.h, which older headers lack.
-struct CachestatRange {
-  std::uint64_t offset, length;
-};
-struct Cachestat {
-  std::uint64_t cached, dirty, writeback, evicted, recently_evicted;
-};
-
 constexpr std::uint64_t kMaxBytesPerCall = 0x7ffff000;  // Linux moves no more in one call
 
 }  // namespace
@@ -64,22 +52,16 @@ CachedRead read_cached(int fd, std::byte* buffer, std::uint64_t length, std::uin
 }
 
 std::optional<std::uint64_t> cached_pages(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
-  CachestatRange range{offset, length};
-  Cachestat stat{};
-  std::int64_t result = ::syscall(kCachestat, fd, &range, &stat, 0u);
-  if (result < 0) result = -errno;
-  result = HEADRACE_FAULT("base.cachestat", result);
-  if (result < 0) return std::nullopt;
+  const auto cached = ask_cachestat(fd, offset, length);
   // The inode of a file on an overlay has no pages; the one underneath has.
-  if (stat.cached == 0 && filesystem_kind(fd).is_overlay) return std::nullopt;
-  return stat.cached;
+  if (cached == std::uint64_t{0} && filesystem_kind(fd).is_overlay) return std::nullopt;
+  return cached;
 }
 
 Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
-  static const std::uint64_t page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const auto cached = cached_pages(fd, offset, length);
   if (!cached.has_value()) return Residency::kUnknown;
-  const std::uint64_t pages = (offset + length + page - 1) / page - offset / page;
+  const std::uint64_t pages = ceil_div<std::uint64_t>(offset + length, page_bytes()) - offset / page_bytes();
   return *cached >= pages ? Residency::kAll : Residency::kNotAll;
 }
 

@@ -13,6 +13,8 @@
 #include <optional>
 
 #include "base/checked.h"
+#include "base/fault.h"
+#include "base/file_mapping.h"
 #include "base/filesystem.h"
 
 #ifndef RWF_NOWAIT
@@ -29,23 +31,6 @@ constexpr long kCachestat = 451;  // the same on every architecture
 #endif
 constexpr std::uint64_t kSamples = 16;
 constexpr std::size_t kPagesPerWindow = 16384;
-
-std::uint64_t page_bytes() noexcept {
-  static const auto bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  return bytes;
-}
-
-// Pages in the cache; nothing where the kernel does not tell.
-std::optional<std::uint64_t> ask_cachestat(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
-  struct {
-    std::uint64_t offset, length;
-  } range{offset, length};
-  struct {
-    std::uint64_t cached, dirty, writeback, evicted, recently_evicted;
-  } stat{};
-  if (::syscall(kCachestat, fd, &range, &stat, 0u) != 0) return std::nullopt;
-  return stat.cached;
-}
 
 bool mincore_is_honest(int fd) noexcept {
   struct stat info {};
@@ -92,6 +77,21 @@ PageCacheShare sample(int fd, std::uint64_t offset, std::uint64_t length) noexce
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> ask_cachestat(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
+  // struct cachestat_range and struct cachestat of linux/mman.h, which older headers lack.
+  struct {
+    std::uint64_t offset, length;
+  } range{offset, length};
+  struct {
+    std::uint64_t cached, dirty, writeback, evicted, recently_evicted;
+  } stat{};
+  std::int64_t result = ::syscall(kCachestat, fd, &range, &stat, 0u);
+  if (result < 0) result = -errno;
+  result = HEADRACE_FAULT("base.cachestat", result);
+  if (result < 0) return std::nullopt;
+  return stat.cached;
+}
 
 PageCacheShare page_cache_share(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
   if (length == 0) return {};

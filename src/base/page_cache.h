@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace headrace::base {
 
@@ -24,6 +25,10 @@ struct PageCacheShare {
 // read, except that sampling (16 pages at most) starts read-ahead where a page is missing; POSIX_FADV_RANDOM on `fd`
 // keeps that small.
 PageCacheShare page_cache_share(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
+
+// Pages of a range in the cache, as cachestat(2) counts them: 0 on an overlay, whatever is there. nullopt where the
+// kernel does not tell.
+std::optional<std::uint64_t> ask_cachestat(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
 
 // Whether cachestat(2) answers for `fd`: Linux 6.5, not forbidden by a sandbox, and a file the caller owns or may
 // write.
