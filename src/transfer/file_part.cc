@@ -119,9 +119,10 @@ Workload::Progress FileCrew::work() {
     {
       std::lock_guard lock(mutex_);
       done_.insert(done_.end(), claimed, claimed + count);
+      // Under the lock: the queue, which has what is called, may be gone as soon as it has collected these.
+      if (notify_elsewhere.load(std::memory_order_acquire)) elsewhere();
     }
     some_done_.notify_one();
-    if (notify_elsewhere.load(std::memory_order_acquire)) elsewhere();
   }
   working_.fetch_sub(1, std::memory_order_relaxed);
   return closed ? Progress::kFinished : Progress::kIdle;

@@ -236,15 +236,17 @@ void MappedCache::run() {
     }
     try {
       serve(requests);
-    } catch (const std::bad_alloc&) {
-      set_note("mapped path: out of memory");
+    } catch (const std::bad_alloc&) {  // what is left is refused for now
     }
     for (Request& request : requests) {
       if (request.file != nullptr) refuse(request, false, kRetryNs);
     }
     requests.clear();
     announce();
-    (void)release_idle(kIdleNs);
+    try {
+      (void)release_idle(kIdleNs);
+    } catch (const std::bad_alloc&) {  // the next time
+    }
   }
   kept_.clear();
   retired_.clear();

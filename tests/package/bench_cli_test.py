@@ -15,15 +15,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import traceback
+
+from script_tests import Skip, run_tests
 
 HEADRACE, JOBS = "", None
 OK, FAILED, USAGE = 0, 1, 2
 MIB = 1 << 20
-
-
-class Skip(Exception):
-    pass
 
 
 def bench(*arguments, **extra):
@@ -375,27 +372,8 @@ def test_fio_reads_the_host_jobs(f):
 def main():
     global HEADRACE, JOBS
     HEADRACE, JOBS = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
-    failures, skips = 0, []
-    for name, test in list(globals().items()):
-        if not name.startswith("test_") or (sys.argv[3:] and not any(part in name for part in sys.argv[3:])):
-            continue
-        with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
-            try:
-                test(Fixture(pathlib.Path(folder)))
-                print(f"ok      {name}")
-            except Skip as reason:
-                skips.append(f"{name}: {reason}")
-                print(f"skipped {name}: {reason}")
-            except Exception:
-                failures += 1
-                print(f"FAILED  {name}")
-                traceback.print_exc(file=sys.stdout)
-    if failures:
-        sys.exit(f"{failures} failed")
-    if skips:
-        print("; ".join(skips))
-        sys.exit(77)
+    return run_tests(globals(), sys.argv[3:], Fixture)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

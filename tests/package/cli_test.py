@@ -14,9 +14,9 @@ import shutil
 import struct
 import subprocess
 import sys
-import tempfile
-import traceback
 import zlib
+
+from script_tests import run_tests
 
 HEADRACE = ""
 OK, FAILED, USAGE = 0, 1, 2
@@ -334,21 +334,7 @@ def test_no_progress_bar_for_short_work(f):
 def main():
     global HEADRACE
     HEADRACE = os.path.abspath(sys.argv[1])
-    tests = [(n, t) for n, t in globals().items()
-             if n.startswith("test_") and (len(sys.argv) == 2 or any(w in n for w in sys.argv[2:]))]
-    failures = 0
-    for name, test in tests:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(Fixture(pathlib.Path(folder)))
-                print(f"ok    {name}")
-            except Exception as error:
-                failures += 1
-                print(f"FAIL  {name}: {error or ''}")
-                if not isinstance(error, AssertionError) or not str(error):
-                    traceback.print_exc(file=sys.stdout)
-    print(f"{len(tests)} tests, {failures} failed")
-    return 1 if failures else 0
+    return run_tests(globals(), sys.argv[2:], Fixture)
 
 
 if __name__ == "__main__":

@@ -13,15 +13,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
+
+from script_tests import Skip, run_tests
 
 HEADRACE = ""
 OK, FAILED, USAGE = 0, 1, 2
 LARGE = 80 << 20
-
-
-class Skip(Exception):
-    pass
 
 
 def doctor(code, *arguments, says="", **extra):
@@ -195,23 +192,7 @@ def test_few_files_and_no_proc(folder):
 def main():
     global HEADRACE
     HEADRACE = os.path.abspath(sys.argv[1])
-    tests = [(n, t) for n, t in globals().items()
-             if n.startswith("test_") and (len(sys.argv) == 2 or any(w in n for w in sys.argv[2:]))]
-    failures = 0
-    for name, test in tests:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(pathlib.Path(folder))
-                print(f"ok    {name}")
-            except Skip as reason:
-                print(f"skip  {name}: {reason}")
-            except Exception as error:
-                failures += 1
-                print(f"FAIL  {name}: {error or ''}")
-                if not isinstance(error, AssertionError) or not str(error):
-                    traceback.print_exc(file=sys.stdout)
-    print(f"{len(tests)} tests, {failures} failed")
-    return 1 if failures else 0
+    return run_tests(globals(), sys.argv[2:])
 
 
 if __name__ == "__main__":

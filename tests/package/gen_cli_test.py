@@ -12,9 +12,9 @@ import resource
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-import traceback
+
+from script_tests import Skip, run_tests
 
 HEADRACE = ""
 OK, FAILED, USAGE = 0, 1, 2
@@ -177,8 +177,7 @@ def test_full_file_system(root):
     mounted = root / "small"
     mounted.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", mounted], capture_output=True).returncode != 0:
-        print("note  test_full_file_system: mounting is not permitted here")
-        return
+        raise Skip("mounting is not permitted here")
     try:
         expect(FAILED, "gen", mounted / "x", *SMALL, says="free")
         expect(FAILED, "gen", mounted / "x", "--workload", "w5", "--scale", "0.1", says="No space left")
@@ -227,21 +226,7 @@ def test_files(root):
 def main():
     global HEADRACE
     HEADRACE = os.path.abspath(sys.argv[1])
-    tests = [(n, t) for n, t in globals().items()
-             if n.startswith("test_") and (len(sys.argv) == 2 or any(w in n for w in sys.argv[2:]))]
-    failures = 0
-    for name, test in tests:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(pathlib.Path(folder))
-                print(f"ok    {name}", flush=True)
-            except Exception as error:
-                failures += 1
-                print(f"FAIL  {name}: {error or ''}")
-                if not isinstance(error, AssertionError) or not str(error):
-                    traceback.print_exc(file=sys.stdout)
-    print(f"{len(tests)} tests, {failures} failed")
-    return 1 if failures else 0
+    return run_tests(globals(), sys.argv[2:])
 
 
 if __name__ == "__main__":
