@@ -36,6 +36,18 @@ FileCrew::FileCrew(WorkerPool& pool, MappedCache* mapped, std::shared_ptr<device
 
 void FileCrew::submit(std::span<FilePart* const> parts) {
   if (parts.empty()) return;
+  if (!added_) {
+    try {
+      pool_.add(shared_from_this());
+      added_ = true;
+    } catch (const std::bad_alloc&) {  // this thread does it alone
+      for (FilePart* part : parts) perform(*part);
+      outstanding_ += parts.size();
+      std::lock_guard lock(mutex_);
+      done_.insert(done_.end(), parts.begin(), parts.end());
+      return;
+    }
+  }
   outstanding_ += parts.size();
   waiting_.fetch_add(parts.size(), std::memory_order_release);
   {
@@ -46,11 +58,8 @@ void FileCrew::submit(std::span<FilePart* const> parts) {
     }
     todo_.insert(todo_.end(), parts.begin(), parts.end());
   }
-  if (!added_) {
-    pool_.add(shared_from_this());
-    added_ = true;
-  } else if (spinning_.load(std::memory_order_relaxed) < parts.size() &&
-             working_.load(std::memory_order_relaxed) < std::min(most_working_, threads_)) {
+  if (spinning_.load(std::memory_order_relaxed) < parts.size() &&
+      working_.load(std::memory_order_relaxed) < std::min(most_working_, threads_)) {
     pool_.notify();
   }
 }
