@@ -49,7 +49,7 @@ void FileCrew::submit(std::span<FilePart* const> parts) {
     }
   }
   outstanding_ += parts.size();
-  waiting_.fetch_add(parts.size(), std::memory_order_release);
+  waiting_.fetch_add(parts.size());
   {
     std::lock_guard lock(mutex_);
     if (next_ == todo_.size() || todo_.size() + parts.size() > todo_.capacity()) {
@@ -58,8 +58,7 @@ void FileCrew::submit(std::span<FilePart* const> parts) {
     }
     todo_.insert(todo_.end(), parts.begin(), parts.end());
   }
-  if (spinning_.load(std::memory_order_relaxed) < parts.size() &&
-      working_.load(std::memory_order_relaxed) < std::min(most_working_, threads_)) {
+  if (spinning_.load() < parts.size() && working_.load() < std::min(most_working_, threads_)) {
     pool_.notify();
   }
 }
@@ -133,7 +132,9 @@ Workload::Progress FileCrew::work() {
     }
     some_done_.notify_one();
   }
-  working_.fetch_sub(1, std::memory_order_relaxed);
+  working_.fetch_sub(1);
+  // What came while this thread was leaving, and was still counted on.
+  if (!closed && waiting_.load() != 0) pool_.notify();
   return closed ? Progress::kFinished : Progress::kIdle;
 }
 
