@@ -96,7 +96,51 @@ Result<Chain> Chain::make(std::vector<std::unique_ptr<Codec>> codecs, const Data
   for (std::size_t i = 0; i + 1 < chain.stages_.size(); ++i) {
     chain.temporary_bytes_ = std::max(chain.temporary_bytes_, chain.stages_[i].capacity);
   }
+  chain.device_begin_ = chain.stages_.size();
+  if (chain.mixed_swaps_.empty()) {
+    while (chain.device_begin_ > 0 && chain.stages_.size() - chain.device_begin_ < device::kMaxDecodeStages) {
+      device::DecodeStage stage;
+      const Stage& own = chain.stages_[chain.device_begin_ - 1];
+      stage.capacity_bytes = own.capacity;
+      stage.exact = own.exact;
+      if (!own.codec->describe_for_device(stage)) break;
+      --chain.device_begin_;
+    }
+  }
   return chain;
+}
+
+namespace {
+
+device::DecodeReason decode_on_host(const void* codec_object, std::span<const std::byte> src, std::span<std::byte> dst,
+                                    bool exact, std::size_t& produced) {
+  const auto& codec = *static_cast<const Codec*>(codec_object);
+  Stream stream;
+  stream.src = src.data();
+  stream.src_bytes = src.size();
+  stream.dst = dst.data();
+  stream.dst_capacity = dst.size();
+  stream.exact = exact;
+  Status status;
+  const std::unique_ptr<Scratch> scratch = codec.make_scratch();
+  codec.decode({&stream, 1}, {&status, 1}, scratch.get());
+  produced = stream.dst_bytes;
+  return status.ok() ? device::DecodeReason::kNone : device::DecodeReason::kHeader;
+}
+
+}  // namespace
+
+std::vector<device::DecodeStage> Chain::device_stages() const {
+  std::vector<device::DecodeStage> out;
+  for (std::size_t i = device_begin_; i < stages_.size(); ++i) {
+    device::DecodeStage& stage = out.emplace_back();
+    stage.capacity_bytes = stages_[i].capacity;
+    stage.exact = stages_[i].exact;
+    stage.host_decode = &decode_on_host;
+    stage.codec_object = stages_[i].codec;
+    (void)stages_[i].codec->describe_for_device(stage);
+  }
+  return out;
 }
 
 Chain::Workspace Chain::make_workspace() const {
@@ -121,13 +165,26 @@ Status Chain::decode(std::span<const std::byte> src, std::span<std::byte> dst, W
     swap_fields(dst);
     return {};
   }
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
+  std::size_t produced = 0;
+  HEADRACE_TRY(run_stages(stages_.size(), src, dst, workspace, produced));
+  swap_fields(dst);
+  return {};
+}
+
+Status Chain::decode_until(std::size_t end, std::span<const std::byte> src, std::span<std::byte> dst,
+                           Workspace& workspace, std::size_t& produced) const {
+  HEADRACE_TRY(check_encoded_size(src.size()));
+  return run_stages(end, src, dst, workspace, produced);
+}
+
+Status Chain::run_stages(std::size_t end, std::span<const std::byte> src, std::span<std::byte> dst,
+                         Workspace& workspace, std::size_t& produced) const {
+  for (std::size_t i = 0; i < end; ++i) {
     const Stage& stage = stages_[i];
-    const bool last = i + 1 == stages_.size();
     Stream stream;
     stream.src = src.data();
     stream.src_bytes = src.size();
-    stream.dst = last ? dst.data() : workspace.temporary[i % 2];
+    stream.dst = i + 1 == end ? dst.data() : workspace.temporary[i % 2];
     stream.dst_capacity = stage.capacity;
     stream.exact = stage.exact;
     Status status;
@@ -135,7 +192,7 @@ Status Chain::decode(std::span<const std::byte> src, std::span<std::byte> dst, W
     if (!status.ok()) return status;
     src = {stream.dst, stream.dst_bytes};
   }
-  swap_fields(dst);
+  produced = src.size();
   return {};
 }
 

@@ -56,8 +56,25 @@ class Chain {
   Status decode(std::span<const std::byte> src, std::span<std::byte> dst, Workspace& workspace) const;
   Status check_encoded_size(std::uint64_t bytes) const;
 
+  // Stages are numbered outermost first, as they are decoded. A device can take over from device_stage_begin(): that
+  // stage and all after it have device code, none if it is stage_count() (also where fields are swapped one by one).
+  std::size_t stage_count() const noexcept { return stages_.size(); }
+  std::size_t device_stage_begin() const noexcept { return device_begin_; }
+  // What make_decoder() needs for the stages from device_stage_begin() on. Valid as long as the chain.
+  std::vector<device::DecodeStage> device_stages() const;
+  // The stages before `end` only: what a device takes over from. dst.size() is at least capacity_before(end);
+  // `produced` is how much of it was used. Nothing is copied for end == 0: REQUIRES end > 0.
+  Status decode_until(std::size_t end, std::span<const std::byte> src, std::span<std::byte> dst, Workspace& workspace,
+                      std::size_t& produced) const;
+  // Most bytes that enter stage `index`.
+  std::uint64_t capacity_before(std::size_t index) const noexcept {
+    return index == 0 ? max_encoded_bytes_ : stages_[index - 1].capacity;
+  }
+
  private:
   Chain() = default;
+  Status run_stages(std::size_t end, std::span<const std::byte> src, std::span<std::byte> dst, Workspace& workspace,
+                    std::size_t& produced) const;
   void swap_fields(std::span<std::byte> elements) const noexcept;
   struct Stage {
     const Codec* codec = nullptr;
@@ -72,6 +89,7 @@ class Chain {
   std::uint32_t item_bytes_ = 1;
   std::uint64_t decoded_bytes_ = 0, max_encoded_bytes_ = 0, temporary_bytes_ = 0;
   bool encoded_exact_ = true;
+  std::size_t device_begin_ = 0;
 };
 
 }  // namespace headrace::codec

@@ -26,6 +26,7 @@
 
 #include "base/json_fwd.h"
 #include "codec/encoder.h"
+#include "device/decode.h"
 
 namespace headrace::codec {
 
@@ -80,8 +81,16 @@ class Codec {
   // One thread's encoder for this configuration. kUnsupported where there is none, naming what is missing.
   virtual Result<std::unique_ptr<Encoder>> make_encoder() const;
 
-  // Whether a GPU decoder is registered for this configuration.
-  virtual bool has_gpu_decoder() const noexcept { return false; }
+  // Codecs with a decode stage: what a device needs to know to do it. Fills in `codec` and `parameters` of a stage
+  // whose sizes are set. False where no device has code for this configuration.
+  virtual bool describe_for_device(device::DecodeStage& stage) const {
+    (void)stage;
+    return false;
+  }
+  bool has_device_code() const {
+    device::DecodeStage stage;
+    return describe_for_device(stage);
+  }
 };
 
 // What is known of the array when a codec is made.

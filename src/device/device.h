@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "device/box.h"
+#include "device/decode.h"
 
 namespace headrace::device {
 
@@ -79,6 +80,10 @@ class Device {
   // `fill` (element_bytes bytes, host memory) is read before the call returns.
   virtual Status assemble(std::span<const Box> boxes, const ElementOp& op, const std::byte* fill, Stream& stream) = 0;
 
+  // A decoder for a chain whose stages are all decoded on this device, outermost first; kUnsupported names the first
+  // that is not. The decoder keeps what it needs of the device.
+  virtual Result<std::unique_ptr<ChunkDecoder>> make_decoder(std::span<const DecodeStage> stages);
+
   virtual Status record(Event& event, Stream& stream) = 0;
   virtual Result<bool> query(Event& event) = 0;  // true once everything recorded before is done
   virtual Status synchronize(Event& event) = 0;  // blocks the calling thread
@@ -89,6 +94,9 @@ inline Status Device::register_mapping(const std::byte*, std::size_t) {
   return Status(Code::kUnsupported, Layer::kDevice, "this device cannot read the page cache itself");
 }
 inline void Device::unregister_mapping(const std::byte*, std::size_t) noexcept {}
+inline Result<std::unique_ptr<ChunkDecoder>> Device::make_decoder(std::span<const DecodeStage>) {
+  return Status(Code::kUnsupported, Layer::kDevice, "this device decodes nothing itself");
+}
 
 // One row of the table of device back ends compiled in or loadable (generated from backends/).
 struct DeviceRow {

@@ -32,7 +32,7 @@ void list_codecs(const codec::Chain& chain, int zarr_format, std::vector<std::st
   (void)zarr_format;
   for (const auto& codec : chain.codecs()) {
     names.emplace_back(codec->name());
-    if (on_gpu != nullptr) on_gpu->push_back(codec->has_gpu_decoder());
+    if (on_gpu != nullptr) on_gpu->push_back(codec->has_device_code());
   }
 }
 

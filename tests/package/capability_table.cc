@@ -49,7 +49,7 @@ const char* processors(const headrace::codec::CodecRow& row) {
     auto codec = row.make(Json::parse(text), {&dtype, 3});
     if (!codec.ok()) continue;
     if ((*codec)->kind() != headrace::codec::Kind::kBytesToBytes) return "no pass of its own";
-    return (*codec)->has_gpu_decoder() ? "CPU, GPU" : "CPU";
+    return (*codec)->has_device_code() ? "CPU, GPU" : "CPU";
   }
   return "CPU";
 }

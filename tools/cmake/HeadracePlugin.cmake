@@ -49,6 +49,42 @@ function(headrace_plugin name)
   set_property(GLOBAL APPEND PROPERTY HEADRACE_PARTS "${arg_KIND}/${name}")
 endfunction()
 
+# A codec's device code, compiled into the CUDA plug-in: headrace_gpu_codec(lz4 SOURCES lz4_stage.cu
+#   MAKE headrace::codec::gpu::make_lz4_stage). Nothing happens in a build without CUDA.
+function(headrace_gpu_codec name)
+  cmake_parse_arguments(arg "" "MAKE" "SOURCES;TESTS" ${ARGN})
+  if(NOT HEADRACE_CUDA_ENABLED)
+    return()
+  endif()
+  list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  target_sources(headrace_cuda PRIVATE ${arg_SOURCES})
+  string(REGEX REPLACE "::[^:]*$" "" space ${arg_MAKE})
+  string(REGEX REPLACE "^.*::" "" function ${arg_MAKE})
+  set_property(GLOBAL APPEND_STRING PROPERTY HEADRACE_GPU_STAGE_DECLARE
+    "namespace ${space} { std::unique_ptr<headrace::device::gpu::Stage> ${function}(const headrace::device::DecodeStage&)%SEMICOLON% }\n")
+  set_property(GLOBAL APPEND_STRING PROPERTY HEADRACE_GPU_STAGE_ROWS " \\\n    {\"${name}\", &${arg_MAKE}},")
+  headrace_collect_gpu_tests(${arg_TESTS})
+endfunction()
+
+function(headrace_collect_gpu_tests)
+  foreach(test IN LISTS ARGN)
+    set_property(GLOBAL APPEND PROPERTY HEADRACE_COLLECTED_GPU_TESTS ${CMAKE_CURRENT_SOURCE_DIR}/${test})
+  endforeach()
+endfunction()
+
+# Once all codecs are declared.
+function(headrace_finish_gpu_codecs)
+  if(NOT HEADRACE_CUDA_ENABLED)
+    return()
+  endif()
+  get_property(declarations GLOBAL PROPERTY HEADRACE_GPU_STAGE_DECLARE)
+  get_property(rows GLOBAL PROPERTY HEADRACE_GPU_STAGE_ROWS)
+  string(REPLACE "%SEMICOLON%" ";" declarations "${declarations}")
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/gpu_stages.inc
+       CONTENT "// Generated: the codecs with GPU code in this build.\n@declarations@#define HEADRACE_GPU_STAGE_ROWS@rows@\n" @ONLY)
+  target_include_directories(headrace_cuda PRIVATE ${PROJECT_BINARY_DIR}/generated)
+endfunction()
+
 # Tests of layers and parts are declared beside their sources, before the library is complete; they are created later.
 function(headrace_collect_tests)
   foreach(test IN LISTS ARGN)
@@ -61,6 +97,14 @@ function(headrace_add_collected_tests)
   get_property(tests GLOBAL PROPERTY HEADRACE_COLLECTED_TESTS)
   foreach(test IN LISTS tests)
     headrace_test(${test} LABELS unit)
+  endforeach()
+  get_property(tests GLOBAL PROPERTY HEADRACE_COLLECTED_GPU_TESTS)
+  foreach(test IN LISTS tests)
+    headrace_test(${test} LABELS gpu TIMEOUT 300)
+    get_filename_component(name ${test} NAME_WE)
+    if(TARGET ${name})
+      add_dependencies(${name} headrace_cuda)
+    endif()
   endforeach()
 endfunction()
 

@@ -1,0 +1,166 @@
+#include "chunk_decoder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "base/checked.h"
+#include "cuda_stream.h"
+#include "decode_kernels.h"
+#include "device/gpu_stage.h"
+#include "gpu_stages.inc"
+
+namespace headrace::device {
+
+std::span<const gpu::StageRow> gpu::stages() {
+#define HEADRACE_END_ROW \
+  { nullptr, nullptr }
+  static const StageRow rows[] = {HEADRACE_GPU_STAGE_ROWS HEADRACE_END_ROW};
+#undef HEADRACE_END_ROW
+  return {rows, std::size(rows) - 1};
+}
+
+namespace cuda {
+namespace {
+
+constexpr std::uint64_t kAlignment = 256;
+
+std::uint64_t aligned(std::uint64_t bytes) { return base::align_up(bytes, kAlignment); }
+
+class CudaDecoder final : public ChunkDecoder {
+ public:
+  struct Step {
+    std::unique_ptr<gpu::Stage> stage;
+    std::uint64_t capacity = 0;
+  };
+  CudaDecoder(std::vector<Step> steps, const Health& health, int ordinal, int multiprocessors)
+      : steps_(std::move(steps)), health_(health), ordinal_(ordinal), multiprocessors_(multiprocessors) {}
+
+  std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept override {
+    std::uint64_t stage_bytes = 0;
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      stage_bytes = std::max(stage_bytes, steps_[i].stage->scratch_bytes(limits_of(i, limits)));
+    }
+    return aligned(limits.items * sizeof(std::uint64_t)) + between_bytes(limits.items) + aligned(stage_bytes);
+  }
+
+  Status decode(std::span<const DecodeItem> items, std::span<std::byte> scratch, std::span<DecodeOutcome> outcomes,
+                Stream& stream) override {
+    if (items.empty()) return {};
+    Current current(ordinal_);
+    HEADRACE_TRY(health_.check(current.error(), "selecting the GPU"));
+    auto& ours = static_cast<CudaStream&>(stream);
+    const auto count = static_cast<std::uint32_t>(items.size());
+    DecodeLimits limits;
+    limits.items = count;
+    for (const DecodeItem& item : items) {
+      limits.src_bytes += item.src_bytes;
+      limits.largest_src_bytes = std::max(limits.largest_src_bytes, item.src_bytes);
+    }
+    if (scratch_bytes(limits) > scratch.size()) {
+      return Status(Code::kInternal, Layer::kDevice, "too little scratch for a batch of " + std::to_string(count));
+    }
+    const bool several = steps_.size() > 1;
+    const std::size_t chunk_bytes = count * sizeof(gpu::Chunk);
+    const std::size_t bytes = chunk_bytes + (several ? count * sizeof(unsigned char*) : 0);
+    HEADRACE_TRY_ASSIGN(const UploadRing::Slot slot, ours.ring->acquire(bytes));
+    auto* const outcome_words = reinterpret_cast<std::uint64_t*>(scratch.data());
+    std::byte* const between = scratch.data() + aligned(count * sizeof(std::uint64_t));
+    std::byte* const stage_scratch = between + between_bytes(count);
+    auto* const chunks = reinterpret_cast<gpu::Chunk*>(slot.host);
+    auto* const final = reinterpret_cast<unsigned char**>(slot.host + chunk_bytes);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      gpu::Chunk& chunk = chunks[i];
+      auto* const dst = reinterpret_cast<unsigned char*>(items[i].dst);
+      chunk.src = reinterpret_cast<const unsigned char*>(items[i].src);
+      chunk.src_bytes = items[i].src_bytes;
+      chunk.dst_bytes = steps_.front().capacity;
+      chunk.dst = several ? reinterpret_cast<unsigned char*>(between) + i * stride() : dst;
+      if (several) final[i] = dst;
+    }
+    HEADRACE_TRY(ours.ring->send(bytes));
+    HEADRACE_TRY(health_.check(cudaMemsetAsync(outcome_words, 0xff, count * sizeof(std::uint64_t), ours.stream),
+                               "preparing a decode"));
+    gpu::Batch batch;
+    batch.chunks = reinterpret_cast<gpu::Chunk*>(slot.device);
+    batch.outcomes = outcome_words;
+    batch.scratch = stage_scratch;
+    batch.scratch_bytes = static_cast<std::uint64_t>(scratch.data() + scratch.size() - stage_scratch);
+    batch.multiprocessors = multiprocessors_;
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (i > 0) {
+        const bool last = i + 1 == steps_.size();
+        HEADRACE_TRY(health_.check(
+            launch_advance(batch.chunks, outcome_words, count,
+                           reinterpret_cast<unsigned char*>(between) + (i % 2) * count * stride(), stride(),
+                           last ? reinterpret_cast<unsigned char* const*>(slot.device + chunk_bytes) : nullptr,
+                           steps_[i].capacity, ours.stream),
+            "launching a decoder"));
+      }
+      batch.limits = limits_of(i, limits);
+      batch.stage = static_cast<unsigned>(i);
+      HEADRACE_TRY(
+          health_.check(static_cast<cudaError_t>(steps_[i].stage->enqueue(batch, ours.stream)), "launching a decoder"));
+    }
+    return health_.check(cudaMemcpyAsync(outcomes.data(), outcome_words, count * sizeof(std::uint64_t),
+                                         cudaMemcpyDeviceToHost, ours.stream),
+                         "fetching the outcomes");
+  }
+
+ private:
+  // Between stages each chunk has the room that the largest intermediate result needs.
+  std::uint64_t stride() const noexcept {
+    std::uint64_t largest = 0;
+    for (std::size_t i = 0; i + 1 < steps_.size(); ++i) largest = std::max(largest, steps_[i].capacity);
+    return aligned(largest);
+  }
+  std::uint64_t between_bytes(std::uint32_t count) const noexcept {
+    const std::uint64_t buffers = std::min<std::size_t>(steps_.size() - 1, 2);
+    return buffers * count * stride();
+  }
+  gpu::Limits limits_of(std::size_t step, const DecodeLimits& limits) const noexcept {
+    gpu::Limits out;
+    out.chunks = limits.items;
+    out.src_bytes = step == 0 ? limits.src_bytes : limits.items * steps_[step - 1].capacity;
+    out.largest_src_bytes = step == 0 ? limits.largest_src_bytes : steps_[step - 1].capacity;
+    out.dst_bytes = limits.items * steps_[step].capacity;
+    out.largest_dst_bytes = steps_[step].capacity;
+    return out;
+  }
+
+  const std::vector<Step> steps_;
+  const Health& health_;
+  const int ordinal_, multiprocessors_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ChunkDecoder>> make_cuda_decoder(std::span<const DecodeStage> stages, const Health& health,
+                                                        int ordinal, int multiprocessors) {
+  const auto unsupported = [](const DecodeStage& stage) {
+    return Status(Code::kUnsupported, Layer::kDevice, "codec '" + stage.codec + "' has no GPU decoder here");
+  };
+  if (stages.empty() || stages.size() > kMaxDecodeStages) {
+    return Status(Code::kInvalidArgument, Layer::kDevice, "a decoder needs 1 to 8 stages");
+  }
+  try {
+    std::vector<CudaDecoder::Step> steps;
+    for (const DecodeStage& stage : stages) {
+      CudaDecoder::Step step;
+      step.capacity = stage.capacity_bytes;
+      for (const gpu::StageRow& row : gpu::stages()) {
+        if (stage.codec == row.codec) step.stage = row.make(stage);
+      }
+      if (step.stage == nullptr) return unsupported(stage);
+      steps.push_back(std::move(step));
+    }
+    return std::unique_ptr<ChunkDecoder>(
+        std::make_unique<CudaDecoder>(std::move(steps), health, ordinal, multiprocessors));
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+}  // namespace cuda
+}  // namespace headrace::device

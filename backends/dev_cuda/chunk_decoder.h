@@ -1,0 +1,16 @@
+// ChunkDecoder on CUDA: the stages that codecs registered, strung together on one stream.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "cuda_error.h"
+#include "device/decode.h"
+
+namespace headrace::device::cuda {
+
+// kUnsupported names the first stage without device code. `health` outlives the decoder.
+Result<std::unique_ptr<ChunkDecoder>> make_cuda_decoder(std::span<const DecodeStage> stages, const Health& health,
+                                                        int ordinal, int multiprocessors);
+
+}  // namespace headrace::device::cuda

@@ -1,0 +1,78 @@
+// The plug-in's own streams and events, and the scope in which a device is current.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <vector>
+
+#include "base/fork_generation.h"
+#include "cuda_error.h"
+#include "device/device.h"
+#include "upload_ring.h"
+#include "work_items.h"
+
+namespace headrace::device::cuda {
+
+// Makes the device current on this thread for a scope; a library must not leave the caller on another one.
+class Current {
+ public:
+  explicit Current(int ordinal) noexcept {
+    if (cudaGetDevice(&before_) != cudaSuccess) before_ = ordinal;
+    error_ = before_ != ordinal ? cudaSetDevice(ordinal) : cudaSuccess;
+    changed_ = before_ != ordinal;
+  }
+  ~Current() {
+    if (changed_) (void)cudaSetDevice(before_);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+  cudaError_t error() const noexcept { return error_; }
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+  cudaError_t error_ = cudaSuccess;
+};
+
+// After fork() the driver knows nothing of the parent's objects: they are left alone rather than freed.
+struct CudaEvent final : Event {
+  CudaEvent(int device, cudaEvent_t e) : ordinal(device), event(e) {}
+  ~CudaEvent() override {
+    if (generation != base::fork_generation()) return;
+    Current current(ordinal);
+    if (cudaEventDestroy(event) != cudaSuccess) (void)cudaGetLastError();
+  }
+  const unsigned generation = base::fork_generation();
+  const int ordinal;
+  const cudaEvent_t event;
+};
+
+struct CudaStream final : Stream {
+  CudaStream(const Health& health, int device, cudaStream_t s, cudaEvent_t e)
+      : ordinal(device), stream(s), foreign(e), ring(std::make_unique<UploadRing>(health, s)) {}
+  ~CudaStream() override {
+    if (generation != base::fork_generation()) {
+      (void)ring.release();
+      return;
+    }
+    Current current(ordinal);
+    if (cudaStreamSynchronize(stream) != cudaSuccess) (void)cudaGetLastError();
+    ring.reset();
+    if (cudaEventDestroy(foreign) != cudaSuccess) (void)cudaGetLastError();
+    if (cudaStreamDestroy(stream) != cudaSuccess) (void)cudaGetLastError();
+  }
+  const unsigned generation = base::fork_generation();
+  const int ordinal;
+  const cudaStream_t stream;
+  const cudaEvent_t foreign;  // recorded on the caller's streams
+  std::unique_ptr<UploadRing> ring;
+  // Kept between waves for their capacity.
+  BoxList boxes;
+  std::vector<PieceItem> small;
+  std::vector<const void*> batch_src;
+  std::vector<void*> batch_dst;
+  std::vector<std::size_t> batch_bytes;
+};
+
+}  // namespace headrace::device::cuda

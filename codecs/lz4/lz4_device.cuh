@@ -1,0 +1,53 @@
+// Raw LZ4 blocks decoded on the GPU, for every codec that contains them: numcodecs' lz4 and Blosc.
+//
+// A batch is a list of streams in device memory, made there or on the host. The number of streams need not be known on
+// the host, only a bound. Two decoders share the work: in order, a warp a stream, where there are many streams; by
+// tiles, all of the device for each stream, where there are few and large ones.
+//
+// Safety: every stream's bytes are hostile. A bad one lowers its chunk's outcome and writes nothing outside its dst.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "device/gpu_stage.h"
+
+namespace headrace::codec::gpu {
+
+enum class Lz4Kind : std::uint32_t {
+  kBlock,   // an LZ4 block that decodes to exactly dst_bytes
+  kStored,  // src_bytes == dst_bytes, to be copied
+  kNone,    // nothing to do
+};
+
+struct Lz4Stream {
+  const unsigned char* src;
+  unsigned char* dst;
+  std::uint32_t src_bytes, dst_bytes;
+  std::uint32_t chunk;  // index into outcomes; a chunk that is bad already is left alone
+  Lz4Kind kind;
+};
+static_assert(sizeof(Lz4Stream) == 32);
+
+struct Lz4Limits {
+  std::uint32_t streams = 0;
+  std::uint64_t src_bytes = 0, dst_bytes = 0;  // of all streams together, at most
+  std::uint64_t largest_src_bytes = 0, largest_dst_bytes = 0;
+};
+
+struct Lz4Job {
+  const Lz4Stream* streams = nullptr;    // device memory, any alignment of src and dst
+  const std::uint32_t* count = nullptr;  // device memory; at most limits.streams
+  Lz4Limits limits;
+  std::uint64_t* outcomes = nullptr;  // device memory, by chunk
+  unsigned stage = 0;
+  std::byte* scratch = nullptr;  // device memory, aligned to 256 bytes
+  std::uint64_t scratch_bytes = 0;
+  int multiprocessors = 1;
+};
+
+std::uint64_t lz4_scratch_bytes(const Lz4Limits& limits) noexcept;
+// Queues the launches; a cudaError_t.
+int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept;
+
+}  // namespace headrace::codec::gpu

@@ -1,0 +1,29 @@
+#include "device/decode.h"
+
+namespace headrace::device {
+
+const char* decode_reason_text(DecodeReason reason) noexcept {
+  switch (reason) {
+    case DecodeReason::kNone:
+      return "nothing is wrong";
+    case DecodeReason::kHeader:
+      return "the header is damaged";
+    case DecodeReason::kTruncated:
+      return "the stream ends too early";
+    case DecodeReason::kWrongSize:
+      return "it decodes to another size than the metadata promises";
+    case DecodeReason::kOffset:
+      return "a match reaches back beyond the start of the output";
+    case DecodeReason::kLength:
+      return "a run is longer than the output that is left";
+    case DecodeReason::kTrailing:
+      return "bytes are left behind the end of the stream";
+    case DecodeReason::kChecksum:
+      return "the checksum does not hold";
+    case DecodeReason::kHostOnly:
+      return "the device does not decode this stream";
+  }
+  return "unknown reason";
+}
+
+}  // namespace headrace::device

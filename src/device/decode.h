@@ -1,0 +1,102 @@
+// ChunkDecoder: a chain of codecs undone on the device, for all chunks of a wave in one call.
+//
+// The compressed bytes are in device memory already; nothing returns to the host between the stages. What every chunk
+// came to is a word of pinned memory that is valid with the event recorded behind the call: one bad chunk leaves the
+// others exact. Scratch is sized before the launch from what metadata promises, never from stored bytes.
+//
+// Threads: decode() from any thread; one stream's calls by one thread at a time. A decoder may serve many streams.
+// Owns:    nothing of the caller's; items, scratch and outcomes are lent until the event.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace headrace::device {
+
+class Stream;
+
+// Why a chunk was given up. The text is in decode_reason_text().
+enum class DecodeReason : std::uint8_t {
+  kNone,
+  kHeader,     // a field of the stream's own header contradicts the format or the metadata
+  kTruncated,  // the stream ends inside something
+  kWrongSize,  // it decodes to another size than the metadata promises
+  kOffset,     // a match reaches back beyond the start of its output
+  kLength,     // a run or match is longer than the output that is left
+  kTrailing,   // bytes are left behind the end
+  kChecksum,
+  kHostOnly,  // may be well-formed, but is not decoded here: to be decoded by the CPU
+};
+
+// What one chunk came to: all ones is success, else stage, position and reason, so that the smallest is the first
+// error.
+struct DecodeOutcome {
+  std::uint64_t word = kOk;
+
+  static constexpr std::uint64_t kOk = ~std::uint64_t{0};
+  static constexpr std::uint64_t kPositionMask = (std::uint64_t{1} << 44) - 1;
+  // `position` is in bytes from the start of the stage's input, or of the inner stream that is at fault.
+  static constexpr std::uint64_t pack(unsigned stage, std::uint64_t position, DecodeReason reason) {
+    return static_cast<std::uint64_t>(stage & 15) << 52 | (position < kPositionMask ? position : kPositionMask) << 8 |
+           static_cast<std::uint64_t>(reason);
+  }
+  bool ok() const noexcept { return word == kOk; }
+  unsigned stage() const noexcept { return static_cast<unsigned>(word >> 52) & 15; }
+  std::uint64_t position() const noexcept { return word >> 8 & kPositionMask; }
+  DecodeReason reason() const noexcept { return static_cast<DecodeReason>(word & 255); }
+  // To be decoded by the CPU instead.
+  bool host_only() const noexcept { return !ok() && reason() == DecodeReason::kHostOnly; }
+};
+static_assert(sizeof(DecodeOutcome) == 8);
+
+const char* decode_reason_text(DecodeReason reason) noexcept;
+
+// One codec of a chain, as a device needs to know it.
+struct DecodeStage {
+  std::string codec;                          // name of its row (folder): "lz4"
+  std::array<std::uint64_t, 8> parameters{};  // the codec's own, see its *_stage.h
+  std::uint64_t capacity_bytes = 0;           // most bytes its output may have
+  bool exact = true;                          // and not fewer
+
+  // How the CPU does it, for devices that play a GPU on the host. `codec_object` outlives the decoder.
+  using HostDecode = DecodeReason (*)(const void* codec_object, std::span<const std::byte> src,
+                                      std::span<std::byte> dst, bool exact, std::size_t& produced);
+  HostDecode host_decode = nullptr;
+  const void* codec_object = nullptr;
+};
+
+inline constexpr std::size_t kMaxDecodeStages = 8;
+
+// Device memory; dst has room for the last stage's capacity. Neither overlaps another item's dst.
+struct DecodeItem {
+  const std::byte* src = nullptr;
+  std::uint64_t src_bytes = 0;
+  std::byte* dst = nullptr;
+};
+
+// Bounds of every batch that will come.
+struct DecodeLimits {
+  std::uint32_t items = 0;
+  std::uint64_t src_bytes = 0;          // of all items together
+  std::uint64_t largest_src_bytes = 0;  // of one
+};
+
+class ChunkDecoder {
+ public:
+  virtual ~ChunkDecoder() = default;
+  // Device memory that decode() needs for a batch within the limits.
+  virtual std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept = 0;
+  // outcomes: pinned memory, one for each item, written by the device.
+  // REQUIRES: scratch is aligned to 256 bytes and used by nothing else until the work is done.
+  virtual Status decode(std::span<const DecodeItem> items, std::span<std::byte> scratch,
+                        std::span<DecodeOutcome> outcomes, Stream& stream) = 0;
+};
+
+}  // namespace headrace::device

@@ -1,0 +1,66 @@
+// GpuStage: one codec's decoder on a GPU, a few launches for all chunks of a wave.
+//
+// A codec's .cu file makes one from a DecodeStage; the CUDA plug-in strings them together. No CUDA header is needed
+// here: streams are opaque and results are cudaError_t as int.
+//
+// Rules of every stage: a chunk whose outcome is already an error is left alone; nothing outside
+// [dst, dst + dst_bytes) and the scratch is written and nothing outside [src, src + src_bytes) is read, whatever the
+// bytes are; every loop is bounded by validated counts; no kernel waits for another block except on blocks with lower
+// tickets. Launch geometry and scratch follow from the Limits, which come from metadata.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "device/decode.h"
+
+struct CUstream_st;
+
+namespace headrace::device::gpu {
+
+using NativeStream = CUstream_st*;
+
+// In device memory, one for each item.
+struct Chunk {
+  const unsigned char* src;
+  unsigned char* dst;
+  std::uint64_t src_bytes;
+  std::uint64_t dst_bytes;  // in: capacity; out: produced, which differs only where the stage is not exact
+};
+
+struct Limits {
+  std::uint32_t chunks = 0;
+  std::uint64_t src_bytes = 0, dst_bytes = 0;                  // of all chunks together, at most
+  std::uint64_t largest_src_bytes = 0, largest_dst_bytes = 0;  // of one, at most
+};
+
+struct Batch {
+  Chunk* chunks = nullptr;            // device memory
+  std::uint64_t* outcomes = nullptr;  // device memory, DecodeOutcome words: lowered by atomicMin
+  Limits limits;                      // limits.chunks is the exact count
+  unsigned stage = 0;                 // for DecodeOutcome::pack
+  std::byte* scratch = nullptr;       // device memory, aligned to 256 bytes
+  std::uint64_t scratch_bytes = 0;    // at least what scratch_bytes(limits) asks for
+  int multiprocessors = 1;
+};
+
+class Stage {
+ public:
+  virtual ~Stage() = default;
+  virtual std::uint64_t scratch_bytes(const Limits& limits) const noexcept = 0;
+  // Queues the launches; a cudaError_t.
+  virtual int enqueue(const Batch& batch, NativeStream stream) const noexcept = 0;
+};
+
+// One row of the table of codecs with GPU code (generated from codecs/).
+struct StageRow {
+  const char* codec;
+  // Null if this configuration has no decoder here.
+  std::unique_ptr<Stage> (*make)(const DecodeStage& stage);
+};
+
+std::span<const StageRow> stages();
+
+}  // namespace headrace::device::gpu
