@@ -1,10 +1,13 @@
 // Whole-array reads into device memory, with the rate of every stage.
 //
 //   device_read_bench STORE [--device auto] [--repeat 5] [--warmup 1] [--engine auto] [--cold] [--no-direct] [--sha]
+//                     [--keep-open] [--settle-ms N] [--warm-with OTHER-STORE]
 //
 // Prints one JSON object a repetition: every Stats field, and wall seconds around Array::open and the blocking read.
 // The tensor stays allocated. --cold drops the page cache before every read (needs root). With --sha, one line at the
-// end with a checksum of the last tensor (FNV-1a over 64-bit words).
+// end with a checksum of the last tensor (FNV-1a over 64-bit words). --keep-open opens the array once, before the clock
+// starts, as a training loop does; --settle-ms waits that long before each read. --warm-with reads another array first,
+// so that threads and pinned memory exist but nothing is known of STORE: with --warmup 0, its first read.
 #include <headrace/array.h>
 #include <unistd.h>
 
@@ -13,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -37,7 +41,9 @@ int main(int argc, char** argv) {
   std::string path, device_name = "auto";
   headrace::ContextOptions options;
   int repeat = 5, warmup = 1;
-  bool sum = false, cold = false;
+  bool sum = false, cold = false, keep_open = false;
+  int settle_ms = 0;
+  std::string warm_with;
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     const bool more = i + 1 < argc;
@@ -57,6 +63,12 @@ int main(int argc, char** argv) {
       options.threads = static_cast<unsigned>(std::atoi(argv[++i]));
     else if (arg == "--cold")
       cold = true;
+    else if (arg == "--keep-open")
+      keep_open = true;
+    else if (arg == "--settle-ms" && more)
+      settle_ms = std::atoi(argv[++i]);
+    else if (arg == "--warm-with" && more)
+      warm_with = argv[++i];
     else if (arg == "--no-direct")
       options.allow_direct = false;
     else if (arg == "--sha")
@@ -81,11 +93,25 @@ int main(int argc, char** argv) {
   headrace::TensorView tensor;
   tensor.data = buffer->data();
   tensor.shape = first->info().shape;
+  if (!warm_with.empty()) {
+    auto other = headrace::Store::open(*context, warm_with);
+    if (!other.ok()) die(other.status().to_string());
+    auto array = headrace::Array::open(*other);
+    if (!array.ok()) die(array.status().to_string());
+    if (array->info().decoded_bytes > buffer->size_bytes()) die("--warm-with: a larger array");
+    headrace::TensorView view;
+    view.data = buffer->data();
+    view.shape = array->info().shape;
+    for (int i = 0; i < 3; ++i) {
+      if (auto status = array->read({}, view, *device); !status.ok()) die(status.to_string());
+    }
+  }
   for (int i = -warmup; i < repeat; ++i) {
     headrace::Stats s;
     if (cold) drop_caches();
+    if (settle_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(settle_ms));
     const double start = now();
-    auto array = headrace::Array::open(*store);
+    auto array = keep_open ? headrace::Result<headrace::Array>(*first) : headrace::Array::open(*store);
     if (!array.ok()) die(array.status().to_string());
     const headrace::Status status = array->read({}, tensor, *device, {}, &s);
     const double wall = now() - start;
