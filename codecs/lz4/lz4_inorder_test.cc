@@ -149,15 +149,16 @@ TEST_F(Lz4Inorder, LiteralRunsOfEveryLength) {
 // Every combination of what can stand at the end, with room to spare and without.
 TEST_F(Lz4Inorder, EndsOfBlocks) {
   int accepted = 0, refused = 0;
-  for (const std::size_t before : {0, 1, 20, 60, 61, 100}) {
+  for (const std::size_t before : {0, 1, 20, 61, 100}) {
     for (std::size_t literals = 0; literals <= 17; ++literals) {
-      for (std::size_t match = 4; match <= 21; ++match) {
-        for (const std::size_t last : {0, 1, 4, 5, 6, 7, 8, 11, 12, 13, 20}) {
+      for (std::size_t match = 4; match <= 20; match += match < 16 ? 2 : 1) {
+        for (const std::size_t last : {0, 1, 4, 5, 6, 8, 12, 13}) {
           for (const std::size_t offset : {0, 1, 7, 8, 9}) {
             Block block;
             if (before != 0) block.sequence(before, 1, 9);
             block.sequence(literals, offset, match).last(last);
-            const char* const difference = beside_.check(block.bytes(), block.plain(), 8, Flush::kRight);
+            const unsigned lanes = kAllShapes[(literals + match + last + offset) % 4];
+            const char* const difference = beside_.check(block.bytes(), block.plain(), lanes, Flush::kRight);
             ASSERT_EQ(difference, nullptr) << difference << ": " << before << ' ' << literals << ' ' << match << ' '
                                            << last << ' ' << offset;
             ++(beside_.accepted() ? accepted : refused);
@@ -166,8 +167,8 @@ TEST_F(Lz4Inorder, EndsOfBlocks) {
       }
     }
   }
-  EXPECT_GT(accepted, 10'000);
-  EXPECT_GT(refused, 10'000);
+  EXPECT_GT(accepted, 5000);
+  EXPECT_GT(refused, 5000);
 }
 
 TEST_F(Lz4Inorder, OtherSizesThanPromised) {
