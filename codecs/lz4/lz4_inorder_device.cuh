@@ -12,6 +12,19 @@
 namespace headrace::codec::gpu {
 namespace inorder {
 
+// The copies of all groups, one after the other. `wanted` has one bit for each group that has one.
+__device__ __forceinline__ void run_copies(Walk& walk, unsigned wanted, unsigned lane) {
+  while (wanted != 0) {
+    const unsigned owner = static_cast<unsigned>(__ffs(wanted)) - 1;
+    wanted &= wanted - 1;
+    const Byte* const from = pointer_from_lane(walk.copy_from(), owner);
+    auto* const to = const_cast<Byte*>(pointer_from_lane(walk.copy_to(), owner));
+    const std::uint32_t bytes = __shfl_sync(kAllLanes, walk.copy_bytes, owner);
+    copy_by_warp(to, from, bytes, __shfl_sync(kAllLanes, walk.copy_offset, owner), lane);
+  }
+  walk.copy_bytes = 0;
+}
+
 // Decodes the streams of one warp's groups. `mine` says whether this group has one. `ring` is the group's own.
 template <unsigned kLanes>
 __device__ inline void decode_streams(const Lz4Stream* stream, bool mine, Byte* ring, std::uint64_t* outcomes,
@@ -22,12 +35,11 @@ __device__ inline void decode_streams(const Lz4Stream* stream, bool mine, Byte* 
   const unsigned lane = lane_id(), group_lane = lane % kLanes;
   Walk walk;
   walk.live = false;
-  Lz4Copy copy;
-  std::uint32_t chunk = 0;
+  walk.copy_bytes = 0;
   if (mine && stream->kind != Lz4Kind::kNone) {
-    chunk = stream->chunk;
+    const std::uint32_t chunk = stream->chunk;
     if (*static_cast<const volatile std::uint64_t*>(&outcomes[chunk]) == device::DecodeOutcome::kOk) {
-      const DecodeReason reason = begin(*stream, S::kUnitBytes, walk, copy);
+      const DecodeReason reason = begin(*stream, S::kUnitBytes, walk);
       if (reason != DecodeReason::kNone && group_lane == 0) lz4_give_up(outcomes, chunk, stage, 0, reason);
     }
   }
@@ -38,11 +50,10 @@ __device__ inline void decode_streams(const Lz4Stream* stream, bool mine, Byte* 
   if (walk.live) ahead = load_unit<S::kLaneWords>(walk.in, unit_at);
 
   for (;;) {
-    const unsigned special = __ballot_sync(kAllLanes, copy.bytes != 0 || !walk.live);
+    const unsigned special = __ballot_sync(kAllLanes, walk.copy_bytes != 0 || !walk.live);
     if (special != 0) {
       __syncwarp();
-      const unsigned wanted = __ballot_sync(kAllLanes, copy.bytes != 0 && group_lane == 0);
-      if (wanted != 0) run_copies(copy, wanted, lane);
+      run_copies(walk, __ballot_sync(kAllLanes, walk.copy_bytes != 0 && group_lane == 0), lane);
       if (!__any_sync(kAllLanes, walk.live)) break;
     }
     if (walk.live) {
@@ -50,6 +61,9 @@ __device__ inline void decode_streams(const Lz4Stream* stream, bool mine, Byte* 
       while (filled < walk.at + kLookahead && filled < walk.in.end) {
         auto* const slot = reinterpret_cast<std::uint32_t*>(ring + ((filled + unit_at) & kMask));
         for (unsigned k = 0; k < S::kLaneWords; ++k) slot[k] = ahead.w[k];
+        if ((filled & kMask) == 0) {
+          for (unsigned k = 0; k < S::kLaneWords; ++k) slot[k + S::kRingBytes / 4] = ahead.w[k];
+        }
         filled += S::kUnitBytes;
         ahead = load_unit<S::kLaneWords>(walk.in, filled + unit_at);
       }
@@ -58,39 +72,47 @@ __device__ inline void decode_streams(const Lz4Stream* stream, bool mine, Byte* 
 
     std::uint32_t match = 0, offset = 0;
     if (walk.live) {
-      std::uint32_t at = walk.at, literals = 0, token = walk.pending;
-      bool fast = walk.in.end - at >= kLookahead;
+      const Byte* const view = ring + (walk.at & kMask);
+      std::uint32_t first = 0, literals = 0, token = walk.pending;
+      bool fast = walk.in.end - walk.at >= kLookahead;
       if (fast) {
         if (token == kNoToken) {
-          token = ring[at++ & kMask];
+          token = view[0];
           literals = token >> 4;
-          if (literals == 15) literals += ring[at++ & kMask];
+          first = 1;
+          if (literals == 15) {
+            literals += view[1];
+            first = 2;
+          }
         }
         fast = literals <= kShort;
       }
-      std::uint32_t next = at + literals;
+      std::uint32_t next = first + literals;
       if (fast) {
-        offset = ring[next & kMask] | static_cast<std::uint32_t>(ring[(next + 1) & kMask]) << 8;
-        next += 2;
+        offset = view[next] | static_cast<std::uint32_t>(view[next + 1]) << 8;
         match = (token & 15) + 4;
-        if (match == 19) match += ring[next++ & kMask];
+        const std::uint32_t more = view[next + 2];
+        next += 2;
+        if (match == 19) {
+          match += more;
+          next += 1;
+        }
         const std::uint32_t written = walk.done + literals;
-        fast = offset - 1 < written && written + match <= walk.fast_end && match != 19 + 255;
+        fast = offset - 1 < written && written + match + kLastOutput <= walk.end && match != 19 + 255;
       }
       if (fast) {
-        for (std::uint32_t i = group_lane; i < literals; i += kLanes) {
-          walk.dst[walk.done + i] = ring[(at + i) & kMask];
-        }
+        Byte* const to = walk.dst + walk.done;
+        for (std::uint32_t i = group_lane; i < literals; i += kLanes) to[i] = view[first + i];
         walk.done += literals;
-        walk.at = next;
+        walk.at += next;
         walk.pending = kNoToken;
       } else {
         match = 0;
-        const DecodeReason reason = slow_step(walk, copy);
+        const DecodeReason reason = slow_step(walk);
         if (reason != DecodeReason::kNone) {
-          if (group_lane == 0) lz4_give_up(outcomes, chunk, stage, walk.at - walk.in.begin, reason);
+          if (group_lane == 0) lz4_give_up(outcomes, stream->chunk, stage, walk.at - walk.in.begin, reason);
           walk.live = false;
-          copy.bytes = 0;
+          walk.copy_bytes = 0;
         } else if (walk.at >= filled + S::kUnitBytes) {
           filled = walk.at & ~(S::kUnitBytes - 1);
           ahead = load_unit<S::kLaneWords>(walk.in, filled + unit_at);
@@ -103,20 +125,22 @@ __device__ inline void decode_streams(const Lz4Stream* stream, bool mine, Byte* 
       Byte* const to = walk.dst + walk.done;
       const Byte* const from = to - offset;
       if (match > kShort) {
-        copy.from = from;
-        copy.to = to;
-        copy.bytes = match;
-        copy.offset = offset;
-      } else if (offset >= match) {
+        walk.copy_bytes = match;
+        walk.copy_offset = offset;
+      } else {
+        // A period at a time where the match overlaps itself.
+        std::uint32_t place[S::kGroups];
+        for (unsigned k = 0; k < S::kGroups; ++k) place[k] = k * kLanes + group_lane;
+        if (offset < match) {
+          for (unsigned k = 0; k < S::kGroups; ++k) place[k] = repeated_near(place[k], offset);
+        }
         Byte v[S::kGroups];
         for (unsigned k = 0; k < S::kGroups; ++k) {
-          if (k * kLanes + group_lane < match) v[k] = from[k * kLanes + group_lane];
+          if (k * kLanes + group_lane < match) v[k] = from[place[k]];
         }
         for (unsigned k = 0; k < S::kGroups; ++k) {
           if (k * kLanes + group_lane < match) to[k * kLanes + group_lane] = v[k];
         }
-      } else {
-        for (std::uint32_t i = group_lane; i < match; i += kLanes) to[i] = from[repeated(i, offset)];
       }
       walk.done += match;
     }
@@ -128,7 +152,7 @@ __device__ inline void decode_streams(const Lz4Stream* stream, bool mine, Byte* 
 // Bytes of shared memory, aligned to 16, that a block of so many threads needs.
 template <unsigned kLanes, unsigned kThreads>
 inline constexpr unsigned kLz4InorderSharedBytes =
-    kLanes == 32 ? kThreads / 32 * sizeof(inorder::StepSpace) : kThreads / kLanes * inorder::Shape<kLanes>::kRingBytes;
+    kLanes == 32 ? kThreads / 32 * sizeof(inorder::StepSpace) : kThreads / kLanes * inorder::Shape<kLanes>::kRingRoom;
 
 // A kernel's body; blocks of whole warps. The streams of a warp's groups are far apart in the list, so that the planes
 // of one shuffled block, which differ in length of work, do not wait for each other.
@@ -146,7 +170,7 @@ __device__ inline void lz4_inorder_body(const Lz4Stream* streams, std::uint32_t 
     }
   } else {
     const unsigned group = inorder::lane_id() / kLanes;
-    unsigned char* const ring = shared + (threadIdx.x / kLanes) * S::kRingBytes;
+    unsigned char* const ring = shared + (threadIdx.x / kLanes) * S::kRingRoom;
     const std::uint32_t a_group = ((count + S::kGroups - 1) / S::kGroups + 15) / 16 * 16;
     for (std::uint32_t i = warp; i < a_group; i += warps) {
       const std::uint64_t own = i + static_cast<std::uint64_t>(group) * a_group;

@@ -51,7 +51,7 @@ __device__ __forceinline__ StepSource step_source(const StepSpace& space, const 
 }
 
 // False if the next token is not for a step: its length bytes go on, or it is refused, or is close to an end.
-__device__ inline bool take_step(Walk& walk, StepSpace& space, Lz4Copy& copy, unsigned lane) {
+__device__ inline bool take_step(Walk& walk, StepSpace& space, unsigned lane) {
   constexpr unsigned kRingWords = Shape<32>::kRingBytes / 4;
   if (walk.in.end - walk.at < kLookahead) return false;
   const std::uint32_t position = walk.at + lane;
@@ -105,7 +105,7 @@ __device__ inline bool take_step(Walk& walk, StepSpace& space, Lz4Copy& copy, un
   }
   const std::uint32_t begin = sum - produced, match_at = begin + literals;
   const std::uint32_t written = walk.done + match_at;
-  bool refused = written + (whole ? match : 0) > walk.fast_end;
+  bool refused = written + (whole ? match : 0) + kLastOutput > walk.end;
   refused |= whole ? offset - 1 >= written : walk.in.end - walk.at < next + 8;
   if (__any_sync(kAllLanes, mine && refused)) return false;
 
@@ -165,11 +165,9 @@ __device__ inline bool take_step(Walk& walk, StepSpace& space, Lz4Copy& copy, un
   walk.at += packed & 0xFFFF;
   walk.pending = packed >> 16 & 0xFF;
   if (packed >> 31 != 0) {
-    copy.bytes = __shfl_sync(kAllLanes, match, last);
-    copy.offset = __shfl_sync(kAllLanes, offset, last);
-    copy.to = walk.dst + walk.done;
-    copy.from = copy.to - copy.offset;
-    walk.done += copy.bytes;
+    walk.copy_bytes = __shfl_sync(kAllLanes, match, last);
+    walk.copy_offset = __shfl_sync(kAllLanes, offset, last);
+    walk.done += walk.copy_bytes;
   }
   return true;
 }
@@ -186,10 +184,11 @@ __device__ inline void decode_by_steps(const Lz4Stream& stream, StepSpace& space
   __syncwarp();  // all have looked before one of them may lower it
   Walk walk;
   walk.live = false;
-  Lz4Copy copy;
-  DecodeReason reason = begin(stream, S::kUnitBytes, walk, copy);
-  if (copy.bytes != 0) copy_by_warp(copy, lane);
-  copy.bytes = 0;
+  walk.copy_bytes = 0;
+  DecodeReason reason = begin(stream, S::kUnitBytes, walk);
+  // A stored stream is one copy.
+  if (walk.copy_bytes != 0) copy_by_warp(walk.copy_to(), walk.copy_from(), walk.copy_bytes, kPlain, lane);
+  walk.copy_bytes = 0;
   std::uint32_t filled = 0;
   std::uint32_t ahead = walk.live ? load_unit<1>(walk.in, 4 * lane).w[0] : 0;
   while (walk.live) {
@@ -199,8 +198,8 @@ __device__ inline void decode_by_steps(const Lz4Stream& stream, StepSpace& space
       ahead = load_unit<1>(walk.in, filled + 4 * lane).w[0];
     }
     __syncwarp();
-    if (!take_step(walk, space, copy, lane)) {
-      reason = slow_step(walk, copy);
+    if (!take_step(walk, space, lane)) {
+      reason = slow_step(walk);
       if (reason != DecodeReason::kNone) break;
     }
     if (walk.at >= filled + S::kUnitBytes) {
@@ -208,9 +207,9 @@ __device__ inline void decode_by_steps(const Lz4Stream& stream, StepSpace& space
       ahead = load_unit<1>(walk.in, filled + 4 * lane).w[0];
     }
     __syncwarp();
-    if (copy.bytes != 0) {
-      copy_by_warp(copy, lane);
-      copy.bytes = 0;
+    if (walk.copy_bytes != 0) {
+      copy_by_warp(walk.copy_to(), walk.copy_from(), walk.copy_bytes, walk.copy_offset, lane);
+      walk.copy_bytes = 0;
       __syncwarp();
     }
   }

@@ -14,16 +14,6 @@ namespace headrace::codec::gpu {
 
 inline constexpr unsigned kAllLanes = 0xFFFFFFFF;
 
-// One stretch to be copied by a whole warp. The source is plain memory, or `offset` bytes before the destination.
-struct Lz4Copy {
-  static constexpr std::uint32_t kPlain = 0xFFFFFFFF;
-
-  const unsigned char* from = nullptr;
-  unsigned char* to = nullptr;
-  std::uint32_t bytes = 0;
-  std::uint32_t offset = kPlain;  // 0: zeros
-};
-
 // Lowers a chunk's outcome. `position` is in the stream.
 __device__ __forceinline__ void lz4_give_up(std::uint64_t* outcomes, std::uint32_t chunk, unsigned stage,
                                             std::uint32_t position, device::DecodeReason reason) {
@@ -50,8 +40,11 @@ struct Shape {
   static constexpr unsigned kGroups = 32 / kLanes;
   static constexpr unsigned kUnitBytes = kLanes == 32 ? 128 : 64;
   static constexpr unsigned kLaneWords = kUnitBytes / kLanes / 4;
-  static constexpr unsigned kRingBytes = 2 * kUnitBytes;  // >= kUnitBytes + kLookahead: see fill()
+  static constexpr unsigned kRingBytes = 2 * kUnitBytes;
   static_assert(kRingBytes >= kUnitBytes + kLookahead);
+  // The ring's first unit is repeated behind it, so that what is looked ahead at is in one piece.
+  static constexpr unsigned kRingRoom = kRingBytes + kUnitBytes;
+  static_assert(kUnitBytes >= kLookahead);
 };
 
 // One lane's part of a unit of input.
@@ -60,11 +53,14 @@ struct Words {
   std::uint32_t w[kWords];
 };
 
-// place % period for places below 64 or periods above them.
+// place % period, for places up to a thousand. The quotient's fraction is half a place from the next whole number at
+// least, so that an approximate one does.
+__device__ __forceinline__ std::uint32_t repeated_near(std::uint32_t place, std::uint32_t period) {
+  const float quotient = __fdividef(static_cast<float>(place) + 0.5f, static_cast<float>(period));
+  return place - period * static_cast<std::uint32_t>(quotient);
+}
 __device__ __forceinline__ std::uint32_t repeated(std::uint32_t place, std::uint32_t period) {
-  if (place < period) return place;
-  // Half a place from the next whole number at least, so that an approximate quotient does.
-  return place - period * static_cast<std::uint32_t>(__fdividef(static_cast<float>(place) + 0.5f, static_cast<float>(period)));
+  return place < period ? place : repeated_near(place, period);
 }
 
 __device__ __forceinline__ unsigned lane_id() { return threadIdx.x & 31; }
@@ -128,15 +124,19 @@ __device__ __forceinline__ void copy_plain(Byte* to, const Byte* from, std::uint
   const auto* const source = reinterpret_cast<const uint4*>(from + head - shift);
   auto* const target = reinterpret_cast<uint4*>(to + head);
   std::uint32_t i = lane;
-  for (; i + 96 < words; i += 128) {
-    uint4 v[4];
-    for (unsigned k = 0; k < 4; ++k) v[k] = bytes_from(source[i + 32 * k], source[i + 32 * k + 1], shift);
-    for (unsigned k = 0; k < 4; ++k) target[i + 32 * k] = v[k];
+  for (; i + 32 < words; i += 64) {
+    const uint4 low = bytes_from(source[i], source[i + 1], shift);
+    const uint4 high = bytes_from(source[i + 32], source[i + 33], shift);
+    target[i] = low;
+    target[i + 32] = high;
   }
-  for (; i < words; i += 32) target[i] = bytes_from(source[i], source[i + 1], shift);
+  if (i < words) target[i] = bytes_from(source[i], source[i + 1], shift);
   const std::uint32_t done = head + 16 * words;
   if (done + lane < bytes) to[done + lane] = from[done + lane];
 }
+
+// In place of an offset: the copy is not a match.
+inline constexpr std::uint32_t kPlain = 0xFFFFFFFF;
 
 // Zeros, or a pattern of 1, 2 or 4 bytes repeated.
 __device__ __forceinline__ void fill_pattern(Byte* to, std::uint32_t offset, std::uint32_t bytes, unsigned lane) {
@@ -156,24 +156,24 @@ __device__ __forceinline__ void fill_pattern(Byte* to, std::uint32_t offset, std
   if (done + lane < bytes) to[done + lane] = static_cast<Byte>(turned >> (8 * (lane & 3)));
 }
 
-// By all lanes of a warp, with the same copy.
-__device__ __forceinline__ void copy_by_warp(const Lz4Copy& copy, unsigned lane) {
-  if (copy.offset >= copy.bytes) return copy_plain(copy.to, copy.from, copy.bytes, lane);
-  const std::uint32_t offset = copy.offset;
-  if (copy.bytes >= 32 && (offset <= 2 || offset == 4)) return fill_pattern(copy.to, offset, copy.bytes, lane);
+// By all lanes of a warp: a match, `offset` bytes before `to`, or other memory if that is kPlain. 0 gives zeros.
+__device__ __forceinline__ void copy_by_warp(Byte* to, const Byte* from, std::uint32_t bytes, std::uint32_t offset,
+                                             unsigned lane) {
+  if (offset >= bytes) return copy_plain(to, from, bytes, lane);
+  if (bytes >= 32 && (offset <= 2 || offset == 4)) return fill_pattern(to, offset, bytes, lane);
   if (offset == 0) {
-    if (lane < copy.bytes) copy.to[lane] = 0;
+    if (lane < bytes) to[lane] = 0;
     return;
   }
   // A few periods byte by byte, then twice as many each time.
   std::uint32_t done = offset >= 128 ? offset : offset * ((127 + offset) / offset);
-  if (done > copy.bytes) done = copy.bytes;
-  for (std::uint32_t i = lane; i < done; i += 32) copy.to[i] = copy.from[i % offset];
-  while (done < copy.bytes) {
+  if (done > bytes) done = bytes;
+  for (std::uint32_t i = lane; i < done; i += 32) to[i] = from[repeated(i, offset)];
+  while (done < bytes) {
     __syncwarp();
-    const std::uint32_t bytes = done < copy.bytes - done ? done : copy.bytes - done;
-    copy_plain(copy.to + done, copy.to, bytes, lane);
-    done += bytes;
+    const std::uint32_t more = done < bytes - done ? done : bytes - done;
+    copy_plain(to + done, to, more, lane);
+    done += more;
   }
 }
 
@@ -184,30 +184,21 @@ __device__ __forceinline__ const Byte* pointer_from_lane(const Byte* value, unsi
   return reinterpret_cast<const Byte*>(static_cast<std::uintptr_t>(high) << 32 | low);
 }
 
-// The copies of all groups, one after the other. `wanted` has one bit for each group that has one.
-__device__ __forceinline__ void run_copies(Lz4Copy& copy, unsigned wanted, unsigned lane) {
-  while (wanted != 0) {
-    const unsigned owner = static_cast<unsigned>(__ffs(wanted)) - 1;
-    wanted &= wanted - 1;
-    Lz4Copy one;
-    one.from = pointer_from_lane(copy.from, owner);
-    one.to = const_cast<Byte*>(pointer_from_lane(copy.to, owner));
-    one.bytes = __shfl_sync(kAllLanes, copy.bytes, owner);
-    one.offset = __shfl_sync(kAllLanes, copy.offset, owner);
-    copy_by_warp(one, lane);
-  }
-  copy.bytes = 0;
-}
-
 // Where one stream is. All lanes of its group have the same.
 struct Walk {
   Input in;
   std::uint32_t at;  // next byte of input
   Byte* dst;
   std::uint32_t done, end;  // output written or about to be, and to be written
-  std::uint32_t fast_end;   // up to which outputs need no look at the rules for a block's end
   std::uint32_t pending;    // kNoToken, or what is left of the token whose literals are done: see slow_step()
   bool live;
+
+  // What a whole warp is still to copy: literals that end at `at`, or a match; either ends at `done`.
+  std::uint32_t copy_bytes, copy_offset;
+  __device__ __forceinline__ Byte* copy_to() const { return dst + (done - copy_bytes); }
+  __device__ __forceinline__ const Byte* copy_from() const {
+    return copy_offset == kPlain ? in.base + (at - copy_bytes) : copy_to() - copy_offset;
+  }
 };
 // A token's match half, with what its first half has shown about the end of the block.
 inline constexpr std::uint32_t kNoToken = 0x80, kFarFromEnd = 0x10, kShortToken = 0x20;
@@ -217,7 +208,7 @@ inline constexpr std::uint32_t kNoToken = 0x80, kFarFromEnd = 0x10, kShortToken 
 // liblz4 refuses a match that begins in the last 12 bytes of the output or ends in the last 5, and literals that are
 // not the last ones in the last 8 bytes of the input; but a token that fits in 18 + 14 bytes of output, and 17 of
 // input, takes a short way there that does not look, if its offset is 8 or more. An offset of 0 gives zeros.
-__device__ inline device::DecodeReason slow_step(Walk& walk, Lz4Copy& copy) {
+__device__ __forceinline__ device::DecodeReason slow_step(Walk& walk) {
   using device::DecodeReason;
   const Byte* const in = walk.in.base;
   const std::uint32_t end = walk.in.end;
@@ -239,10 +230,8 @@ __device__ inline device::DecodeReason slow_step(Walk& walk, Lz4Copy& copy) {
     if (literals > end - at) return DecodeReason::kTruncated;
     if (literals > walk.end - walk.done) return DecodeReason::kLength;
     const bool short_token = token < 0xF0 && walk.end - walk.done >= 32 && end - first > 16;
-    copy.from = in + at;
-    copy.to = walk.dst + walk.done;
-    copy.bytes = literals;
-    copy.offset = Lz4Copy::kPlain;
+    walk.copy_bytes = literals;
+    walk.copy_offset = kPlain;
     at += literals;
     walk.done += literals;
     walk.at = at;
@@ -275,10 +264,8 @@ __device__ inline device::DecodeReason slow_step(Walk& walk, Lz4Copy& copy) {
   const bool far_from_end = (walk.pending & kFarFromEnd) != 0 && walk.end - walk.done - length >= 5;
   const bool short_token = (walk.pending & kShortToken) != 0 && !extended && offset >= 8;
   if (!far_from_end && !short_token) return DecodeReason::kLength;
-  copy.to = walk.dst + walk.done;
-  copy.from = copy.to - offset;
-  copy.bytes = length;
-  copy.offset = offset;
+  walk.copy_bytes = length;
+  walk.copy_offset = offset;
   walk.done += length;
   walk.at = at;
   walk.pending = kNoToken;
@@ -286,14 +273,15 @@ __device__ inline device::DecodeReason slow_step(Walk& walk, Lz4Copy& copy) {
 }
 
 // Sets up one stream's walk; what can be done or refused at once is.
-__device__ inline device::DecodeReason begin(const Lz4Stream& stream, unsigned unit_bytes, Walk& walk, Lz4Copy& copy) {
+__device__ __forceinline__ device::DecodeReason begin(const Lz4Stream& stream, unsigned unit_bytes, Walk& walk) {
   using device::DecodeReason;
   constexpr std::uint32_t kMostBytes = 0x7FFFFFFF;  // liblz4 counts in int
   if (stream.kind == Lz4Kind::kStored) {
     if (stream.src_bytes != stream.dst_bytes) return DecodeReason::kWrongSize;
-    copy.from = stream.src;
-    copy.to = stream.dst;
-    copy.bytes = stream.dst_bytes;
+    walk.in.base = stream.src;
+    walk.dst = stream.dst;
+    walk.at = walk.done = walk.copy_bytes = stream.dst_bytes;
+    walk.copy_offset = kPlain;
     return DecodeReason::kNone;
   }
   if (stream.src_bytes > kMostBytes || stream.dst_bytes > kMostBytes) return DecodeReason::kHeader;
@@ -309,7 +297,6 @@ __device__ inline device::DecodeReason begin(const Lz4Stream& stream, unsigned u
   walk.dst = stream.dst;
   walk.done = 0;
   walk.end = stream.dst_bytes;
-  walk.fast_end = stream.dst_bytes > kLastOutput ? stream.dst_bytes - kLastOutput : 0;
   walk.pending = kNoToken;
   walk.live = true;
   return DecodeReason::kNone;
