@@ -30,6 +30,7 @@
 #endif
 
 #define __device__
+#define __noinline__
 #define __global__
 #define __host__
 #define __forceinline__ inline
