@@ -75,7 +75,8 @@ Case make_case(const Bytes& raw, const std::string& name, std::size_t chunk, std
   out.plain.resize(blocks * block);
   out.streams.resize(blocks * block / chunk);
   on_all_cores(blocks, [&](std::size_t b) {
-    Bytes bytes(raw.begin() + static_cast<std::ptrdiff_t>(b * block), raw.begin() + static_cast<std::ptrdiff_t>((b + 1) * block));
+    Bytes bytes(raw.begin() + static_cast<std::ptrdiff_t>(b * block),
+                raw.begin() + static_cast<std::ptrdiff_t>((b + 1) * block));
     if (name == "round") round_mantissa(bytes, 7);
     unsigned char* const plain = &out.plain[b * block];
     if (name == "noshuffle") {
@@ -148,8 +149,11 @@ void run(Device& device, const Case& one, std::size_t count, unsigned lanes, int
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t d = i % distinct;
     const std::size_t bytes = one.streams[d].size();
-    list[i] = {device.src + i / distinct * blob.size() + at[d], device.dst + i * one.chunk,
-               static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(one.chunk), static_cast<std::uint32_t>(i),
+    list[i] = {device.src + i / distinct * blob.size() + at[d],
+               device.dst + i * one.chunk,
+               static_cast<std::uint32_t>(bytes),
+               static_cast<std::uint32_t>(one.chunk),
+               static_cast<std::uint32_t>(i),
                bytes == one.chunk ? Lz4Kind::kStored : Lz4Kind::kBlock};
     job.limits.src_bytes += bytes;
   }
@@ -206,8 +210,9 @@ void run(Device& device, const Case& one, std::size_t count, unsigned lanes, int
   std::printf(
       "{\"case\": \"%s\", \"stream_bytes\": %zu, \"streams\": %zu, \"lanes\": %u, \"ratio\": %.3f, \"ms\": %.4f, "
       "\"ms_min\": %.4f, \"ms_max\": %.4f, \"gb_per_s\": %.1f, \"bad_streams\": %ld, \"wrong_words\": %llu}\n",
-      one.name.c_str(), one.chunk, count, lanes, static_cast<double>(count * one.chunk) / static_cast<double>(job.limits.src_bytes),
-      ms, static_cast<double>(times.front()), static_cast<double>(times.back()),
+      one.name.c_str(), one.chunk, count, lanes,
+      static_cast<double>(count * one.chunk) / static_cast<double>(job.limits.src_bytes), ms,
+      static_cast<double>(times.front()), static_cast<double>(times.back()),
       static_cast<double>(count * one.chunk) / ms / 1e6, static_cast<long>(bad), wrong);
   std::fflush(stdout);
 }

@@ -1,9 +1,9 @@
 // LZ4 streams decoded in order: device code without a CUDA header, run on the CPU by tests.
 //
-// With 32 lanes a stream, by steps: lz4_steps_device.cuh. With fewer, a group of lanes walks one stream, token by token;
-// a warp's groups go in step. All lanes of a group parse the same token from a ring of input bytes in shared memory,
-// which is filled one unit ahead, and copy short literals and matches a byte a lane. Whatever is long (above kShort
-// bytes) is left to the whole warp, one copy after the other. docs/design/gpu_decode.md tells why.
+// With 32 lanes a stream, by steps: lz4_steps_device.cuh. With fewer, a group of lanes walks one stream, token by
+// token; a warp's groups go in step. All lanes of a group parse the same token from a ring of input bytes in shared
+// memory, which is filled one unit ahead, and copy short literals and matches a byte a lane. Whatever is long (above
+// kShort bytes) is left to the whole warp, one copy after the other. docs/design/gpu_lz4.md tells why.
 #pragma once
 
 #include "lz4_steps_device.cuh"
@@ -33,7 +33,7 @@ __device__ __forceinline__ void fill(const Input& in, std::uint32_t at, Byte* ri
                                      std::uint32_t& filled, Words<Shape<kLanes>::kLaneWords>& ahead) {
   using S = Shape<kLanes>;
   const unsigned unit_at = group_lane * 4 * S::kLaneWords;
-HEADRACE_UNROLL(1)
+  HEADRACE_UNROLL(1)
   while (filled < at + kLookahead && filled < in.end) {
     auto* const slot = reinterpret_cast<std::uint32_t*>(ring + ((filled + unit_at) & (S::kRingBytes - 1)));
     for (unsigned k = 0; k < S::kLaneWords; ++k) slot[k] = ahead.w[k];
@@ -92,7 +92,7 @@ __device__ __forceinline__ bool plain_token(Walk& walk, const Byte* ring, unsign
   if (!__all_sync(kAllLanes, plain)) return false;
   Byte* const to = walk.dst + walk.done;
   store_held<kLanes>(to, group_lane, held_bytes, held);
-HEADRACE_UNROLL(1)
+  HEADRACE_UNROLL(1)
   for (std::uint32_t i = group_lane; i < literals; i += 2 * kLanes) {
     const bool two = i + kLanes < literals;
     const Byte one = view[first + i], other = two ? view[first + i + kLanes] : Byte{0};
@@ -177,7 +177,7 @@ __device__ inline void decode_streams(const Lz4Stream* streams, std::uint32_t in
       Byte* const to = walk.dst + walk.done;
       store_held<kLanes>(to, group_lane, held_bytes, held);
       if (fast) {
-HEADRACE_UNROLL(1)
+        HEADRACE_UNROLL(1)
         for (std::uint32_t i = group_lane; i < literals; i += kLanes) to[i] = view[first + i];
         walk.done += literals;
         walk.at += next;
@@ -206,7 +206,7 @@ HEADRACE_UNROLL(1)
         const Byte* const from = match_to - offset;
         if (offset < match) {
           // It repeats itself: a period at a time.
-HEADRACE_UNROLL(1)
+          HEADRACE_UNROLL(1)
           for (std::uint32_t i = group_lane; i < match; i += kLanes) match_to[i] = from[repeated(i, offset)];
         } else {
           load_held<kLanes>(from, match, group_lane, held_bytes, held);
@@ -221,8 +221,8 @@ HEADRACE_UNROLL(1)
 
 // Bytes of shared memory, aligned to 16, that a block of so many threads needs.
 template <unsigned kLanes, unsigned kThreads>
-inline constexpr unsigned kLz4InorderSharedBytes =
-    kLanes == 32 ? kThreads / 32 * sizeof(inorder::StepSpace) : kThreads / kLanes * inorder::Shape<kLanes>::kRingRoom;
+inline constexpr unsigned kLz4InorderSharedBytes = kLanes == 32 ? kThreads / 32 * sizeof(inorder::StepSpace)
+                                                                : kThreads / kLanes* inorder::Shape<kLanes>::kRingRoom;
 
 // A kernel's body; blocks of whole warps. The streams of a warp's groups are far apart in the list, so that the planes
 // of one shuffled block, which differ in length of work, do not wait for each other.
@@ -244,7 +244,8 @@ __device__ inline void lz4_inorder_body(const Lz4Stream* streams, std::uint32_t 
     const std::uint32_t a_group = ((count + S::kGroups - 1) / S::kGroups + 15) / 16 * 16;
     for (std::uint32_t i = warp; i < a_group; i += warps) {
       const std::uint64_t own = i + static_cast<std::uint64_t>(group) * a_group;
-      inorder::decode_streams<kLanes>(streams, own < count ? static_cast<std::uint32_t>(own) : 0, own < count, ring, outcomes, stage);
+      inorder::decode_streams<kLanes>(streams, own < count ? static_cast<std::uint32_t>(own) : 0, own < count, ring,
+                                      outcomes, stage);
       __syncwarp();
     }
   }

@@ -120,7 +120,7 @@ __device__ __forceinline__ uint4 bytes_from(const uint4& low, const uint4& high,
 // aligned too and stay inside [from, from + bytes).
 __device__ __forceinline__ void copy_plain(Byte* to, const Byte* from, std::uint32_t bytes, unsigned lane) {
   if (bytes < 256) {
-HEADRACE_UNROLL(2)
+    HEADRACE_UNROLL(2)
     for (std::uint32_t i = lane; i < bytes; i += 32) to[i] = from[i];
     return;
   }
@@ -132,7 +132,7 @@ HEADRACE_UNROLL(2)
   const auto* const source = reinterpret_cast<const uint4*>(from + head - shift);
   auto* const target = reinterpret_cast<uint4*>(to + head);
   std::uint32_t i = lane;
-HEADRACE_UNROLL(1)
+  HEADRACE_UNROLL(1)
   for (; i + 32 < words; i += 64) {
     const uint4 low = bytes_from(source[i], source[i + 1], shift);
     const uint4 high = bytes_from(source[i + 32], source[i + 33], shift);
@@ -160,7 +160,7 @@ __device__ __forceinline__ void fill_pattern(Byte* to, std::uint32_t offset, std
   const std::uint32_t turned = __funnelshift_r(pattern, pattern, 8 * (head & 3));
   auto* const target = reinterpret_cast<uint4*>(to + head);
   const std::uint32_t words = (bytes - head) / 16;
-HEADRACE_UNROLL(1)
+  HEADRACE_UNROLL(1)
   for (std::uint32_t i = lane; i < words; i += 32) target[i] = make_uint4(turned, turned, turned, turned);
   const std::uint32_t done = head + 16 * words;
   if (done + lane < bytes) to[done + lane] = static_cast<Byte>(turned >> (8 * (lane & 3)));
@@ -178,7 +178,7 @@ __device__ __forceinline__ void copy_by_warp(Byte* to, const Byte* from, std::ui
   // A few periods byte by byte, then twice as many each time.
   std::uint32_t done = offset >= 128 ? offset : offset * ((127 + offset) / offset);
   if (done > bytes) done = bytes;
-HEADRACE_UNROLL(1)
+  HEADRACE_UNROLL(1)
   for (std::uint32_t i = lane; i < done; i += 32) to[i] = from[repeated(i, offset)];
   while (done < bytes) {
     __syncwarp();

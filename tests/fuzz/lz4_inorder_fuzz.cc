@@ -1,9 +1,10 @@
 // The GPU's in-order LZ4 decoder, run on the CPU, beside liblz4: same verdict, same bytes, nothing touched outside.
 //
-// Input: two bytes of output size, one of choices (how many lanes, which side is flush with unmapped memory), the block.
-// Every second input is decoded to the size that liblz4 finds in it, so that mutations of good blocks stay accepted.
+// Input: two bytes of output size, one of choices (how many lanes, which side is flush with unmapped memory), the
+// block. Every second input is decoded to the size that liblz4 finds in it, so that mutations of good blocks stay
+// accepted.
 // clang-format off: gives the device code its keywords
-#include "codecs/lz4/lz4_inorder_check.h"
+#include "tests/support/lz4_inorder_check.h"
 // clang-format on
 
 #include "tests/fuzz/fuzz_check.h"
