@@ -345,7 +345,7 @@ template <shuffle::Path kPath>
 struct EpilogueShared {
   const Byte* planes[kMaxSplits];
   bool skip[kMaxSplits];
-  unsigned tile[shuffle::shared_words(kPath)];
+  unsigned tile[shuffle::kSharedWords<kPath>];
 };
 
 // The tiles of those containers that take this path.

@@ -85,11 +85,9 @@ __device__ inline void copy_shifted(uint4* to, const uint4* from, U64 units, uns
   for (U64 i = thread; i < units; i += kBatch * threads) {
     uint4 low[kBatch], high[kBatch];
     HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < kBatch; ++k) {
-      const U64 at = i + k * threads;
-      if (at < units) {
-        low[k] = from[at];
-        high[k] = from[at + 1];
-      }
+      const U64 at = i + k * threads < units ? i + k * threads : units - 1;  // no branch keeps the loads apart
+      low[k] = from[at];
+      high[k] = from[at + 1];
     }
     HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < kBatch; ++k) {
       const U64 at = i + k * threads;
@@ -222,14 +220,12 @@ __device__ inline void register_units(const Block& block, U64 items, U64 first, 
   for (unsigned u = thread; u < units; u += kBatch * threads) {
     Part<kWidth> part[kBatch][kWidth];
     HEADRACE_SHUFFLE_UNROLL for (unsigned b = 0; b < kBatch; ++b) {
-      const unsigned at = u + b * threads;
-      if (at < units) {
-        HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < kWidth; ++j) {
-          if (kAligned) {
-            take_aligned(part[b][j], planes[j] + at * kItems);
-          } else {
-            take(part[b][j], planes[j] + at * kItems);
-          }
+      const unsigned at = u + b * threads < units ? u + b * threads : units - 1;  // no branch keeps the loads apart
+      HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < kWidth; ++j) {
+        if (kAligned) {
+          take_aligned(part[b][j], planes[j] + at * kItems);
+        } else {
+          take(part[b][j], planes[j] + at * kItems);
         }
       }
     }
@@ -239,43 +235,44 @@ __device__ inline void register_units(const Block& block, U64 items, U64 first, 
   }
 }
 
-// Elements of 8 bytes: a lane takes four of each plane, and neighbours exchange halves, so that two of them always
-// write 32 bytes side by side. REQUIRES: whole warps are here.
+// Stores elements 4 u .. 4 u + 3 of 8 bytes, of which the lane has four bytes of each plane. Neighbours exchange halves,
+// so that two of them always write 32 bytes side by side. REQUIRES: whole warps are here, of neighbours in u.
+__device__ inline void store_eights(const Part<4> (&part)[8], uint4* to, unsigned u, unsigned units) {
+  const bool odd = u % 2 != 0;
+  const uint4 low = join(part), high = join(part + 4);  // word c: half of element c
+  uint4 front = make_uint4(low.x, high.x, low.y, high.y), back = make_uint4(low.z, high.z, low.w, high.w);
+  const uint4 mine = odd ? front : back;
+  uint4 other;
+  other.x = __shfl_xor_sync(0xffffffffu, mine.x, 1);
+  other.y = __shfl_xor_sync(0xffffffffu, mine.y, 1);
+  other.z = __shfl_xor_sync(0xffffffffu, mine.z, 1);
+  other.w = __shfl_xor_sync(0xffffffffu, mine.w, 1);
+  if (odd) {
+    front = other;
+  } else {
+    back = other;
+  }
+  const unsigned slot = (u & ~1u) * 2 + (odd ? 1 : 0);
+  if ((u & ~1u) < units) to[slot] = front;
+  if ((u | 1u) < units) to[slot + 2] = back;
+}
+
 template <bool kAligned>
 __device__ inline void register_units8(const Block& block, U64 items, U64 first, unsigned units, unsigned thread,
                                        unsigned threads) {
   uint4* const to = reinterpret_cast<uint4*>(block.dst + first * 8);
-  const bool odd = thread % 2 != 0;
   for (unsigned base = thread & ~31u; base < units; base += threads) {
-    const unsigned u = base + thread % 32;
+    const unsigned u = base + thread % 32, at = u < units ? u : units - 1;
     Part<4> part[8];
     HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < 8; ++j) {
-      part[j].v = 0;
-      if (u < units) {
-        const Byte* at = plane_of(block, items, j) + first + 4 * u;
-        if (kAligned) {
-          take_aligned(part[j], at);
-        } else {
-          take(part[j], at);
-        }
+      const Byte* from = plane_of(block, items, j) + first + 4 * at;
+      if (kAligned) {
+        take_aligned(part[j], from);
+      } else {
+        take(part[j], from);
       }
     }
-    const uint4 low = join(part), high = join(part + 4);  // word c: half of element c
-    uint4 front = make_uint4(low.x, high.x, low.y, high.y), back = make_uint4(low.z, high.z, low.w, high.w);
-    const uint4 mine = odd ? front : back;
-    uint4 other;
-    other.x = __shfl_xor_sync(0xffffffffu, mine.x, 1);
-    other.y = __shfl_xor_sync(0xffffffffu, mine.y, 1);
-    other.z = __shfl_xor_sync(0xffffffffu, mine.z, 1);
-    other.w = __shfl_xor_sync(0xffffffffu, mine.w, 1);
-    if (odd) {
-      front = other;
-    } else {
-      back = other;
-    }
-    const unsigned slot = (u & ~1u) * 2 + (odd ? 1 : 0);
-    if ((u & ~1u) < units) to[slot] = front;
-    if ((u | 1u) < units) to[slot + 2] = back;
+    store_eights(part, to, u, units);
   }
 }
 
@@ -399,7 +396,7 @@ __device__ inline void fetch_bytes(const Block& block, U64 items, U64 first, uns
       place[k] = tile.place(j, w);
       const unsigned* from = reinterpret_cast<const unsigned*>(at - shift[k]);
       low[k] = from[0];
-      if (shift[k] != 0) high[k] = from[1];
+      high[k] = from[shift[k] != 0 ? 1 : 0];
     }
     HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < kBatch; ++k) {
       if (place[k] != ~0u) tile.words[place[k]] = __funnelshift_r(low[k], high[k], shift[k] * 8);
@@ -481,17 +478,34 @@ __device__ inline void take_tile(Part<4>& part, const Shared& tile, unsigned j, 
   part.v = tile.word(j, u);
 }
 
-// Whole units of 16 bytes; the bytes done.
+// Whole units of 16 bytes, or 32; the bytes done.
 template <unsigned kWidth, class Shared>
 __device__ inline unsigned store_units(const Shared& tile, unsigned count, Byte* dst, unsigned thread,
                                        unsigned threads) {
-  const unsigned units = count * kWidth / 16;
-  for (unsigned u = thread; u < units; u += threads) {
-    Part<kWidth> part[kWidth];
-    HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < kWidth; ++j) take_tile(part[j], tile, j, u);
-    reinterpret_cast<uint4*>(dst)[u] = join(part);
+  uint4* const to = reinterpret_cast<uint4*>(dst);
+  if constexpr (kWidth == 8) {
+    const unsigned units = count / 4;
+    for (unsigned base = thread & ~31u; base < units; base += threads) {
+      const unsigned u = base + thread % 32, at = u < units ? u : units - 1;
+      Part<4> part[8];
+      HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < 8; ++j) take_tile(part[j], tile, j, at);
+      store_eights(part, to, u, units);
+    }
+    return units * 32;
+  } else {
+    const unsigned units = count * kWidth / 16;
+    for (unsigned u = thread; u < units; u += threads) {
+      if constexpr (kWidth == 1) {
+        to[u] = make_uint4(tile.word(0, 4 * u), tile.word(0, 4 * u + 1), tile.word(0, 4 * u + 2),
+                           tile.word(0, 4 * u + 3));
+      } else {
+        Part<kWidth> part[kWidth];
+        HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < kWidth; ++j) take_tile(part[j], tile, j, u);
+        to[u] = join(part);
+      }
+    }
+    return units * 16;
   }
-  return units * 16;
 }
 
 // `count` elements from shared planes to dst.
@@ -506,9 +520,11 @@ __device__ inline void store_items(const Shared& tile, unsigned width, unsigned 
   };
   unsigned head = (16 - skew(dst) % 16) % 16, done = 0;
   if (head > bytes) head = bytes;
-  if (head == 0 && (width == 2 || width == 4)) {
-    done = width == 2 ? store_units<2>(tile, count, dst, thread, threads)
-                      : store_units<4>(tile, count, dst, thread, threads);
+  if (head == 0 && (width == 1 || width == 2 || width == 4 || width == 8)) {
+    done = width == 1   ? store_units<1>(tile, count, dst, thread, threads)
+           : width == 2 ? store_units<2>(tile, count, dst, thread, threads)
+           : width == 4 ? store_units<4>(tile, count, dst, thread, threads)
+                        : store_units<8>(tile, count, dst, thread, threads);
   } else {
     const unsigned units = (bytes - head) / 16;
     const bool by_words = width % 4 == 0 && head % 4 == 0;  // then a word's bytes are of one element
@@ -563,9 +579,9 @@ __host__ __device__ inline Path path_of(Filter filter, unsigned width, const Byt
   if ((reinterpret_cast<std::uintptr_t>(dst) | block_bytes) % width != 0) return Path::kAny;
   return width == 2 ? Path::kTwo : width == 4 ? Path::kFour : width == 8 ? Path::kEight : Path::kAny;
 }
-constexpr unsigned shared_words(Path path) {
-  return path == Path::kBits || path == Path::kAny ? kTileBytes / 4 + kMaxWidth * kPlanePadWords : 1;
-}
+template <Path kPath>
+constexpr unsigned kSharedWords =
+    kPath == Path::kBits || kPath == Path::kAny ? kTileBytes / 4 + kMaxWidth * kPlanePadWords : 1;
 // Calls work(std::integral_constant<Path, path>()).
 template <class Work>
 void with_path(Path path, const Work& work) {
@@ -586,10 +602,10 @@ void with_path(Path path, const Work& work) {
 }
 // Thread blocks that a multiprocessor has at once, from the registers that a path needs.
 constexpr unsigned blocks_per_unit(Path path) {
-  return path == Path::kCopy || path == Path::kTwo ? 6 : path == Path::kFour ? 5 : 4;
+  return path == Path::kTwo || path == Path::kBits ? 6 : 5;
 }
 
-// Bytes [tile * tile_bytes(width), ...) of the block, by a whole thread block. `shared` has shared_words(kPath).
+// Bytes [tile * tile_bytes(width), ...) of the block, by a whole thread block. `shared` has kSharedWords<kPath>.
 // REQUIRES: path_of() gave this path, if for an aligned dst; every thread of the block is here, with the same arguments.
 template <Path kPath>
 __device__ inline void unfilter_tile(const Block& block, U64 tile, unsigned* shared, unsigned thread,

@@ -15,17 +15,17 @@ using gpu::shuffle::Byte;
 using gpu::shuffle::Filter;
 
 constexpr unsigned kThreads = 64;
+unsigned g_shared[gpu::shuffle::kSharedWords<gpu::shuffle::Path::kAny>];
 
 Byte* raw(std::byte* at) { return reinterpret_cast<Byte*>(at); }
 const Byte* raw(const std::byte* at) { return reinterpret_cast<const Byte*>(at); }
 
 template <gpu::shuffle::Path kPath>
 void unfilter_by(const gpu::shuffle::Block& block) {
-  static unsigned shared[gpu::shuffle::shared_words(kPath)];
   const auto tile = gpu::shuffle::tile_bytes(block.width);
   for (std::uint64_t t = 0; t <= block.bytes / tile; ++t) {  // one too many does nothing
     testing::gpu::launch(1, kThreads,
-                         [&] { gpu::shuffle::unfilter_tile<kPath>(block, t, shared, threadIdx.x, blockDim.x); });
+                         [&] { gpu::shuffle::unfilter_tile<kPath>(block, t, g_shared, threadIdx.x, blockDim.x); });
   }
 }
 
@@ -208,10 +208,9 @@ TEST(ShuffleDevice, ChunksLikeTheCodec) {
         job.tiles_per_chunk = capacity / gpu::shuffle::tile_bytes(job.width) + 1;
         job.exact = exact;
         job.stage = 2;
-        static unsigned shared[gpu::shuffle::shared_words(gpu::shuffle::Path::kAny)];
         gpu::shuffle::with_path(
             gpu::shuffle::path_of(Filter::kBytes, job.width, nullptr, 0), [&](auto path) {
-              testing::gpu::launch(3, kThreads, [&] { gpu::shuffle::unshuffle_chunks_body<path()>(job, shared); });
+              testing::gpu::launch(3, kThreads, [&] { gpu::shuffle::unshuffle_chunks_body<path()>(job, g_shared); });
             });
         for (std::size_t i = 0; i < encoded.size(); ++i) {
           const Decoded want = decode(encoded[i], capacity, exact);
