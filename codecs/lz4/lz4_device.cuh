@@ -53,7 +53,7 @@ int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream, uns
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream) noexcept;
 constexpr unsigned lz4_inorder_lanes(std::uint32_t streams, int multiprocessors) {
   const auto each = streams / static_cast<std::uint32_t>(multiprocessors > 0 ? multiprocessors : 1);
-  return each >= 48 ? 8 : each >= 16 ? 16 : 32;
+  return each >= 96 ? 8 : each >= 40 ? 16 : 32;
 }
 
 std::uint64_t lz4_scratch_bytes(const Lz4Limits& limits) noexcept;

@@ -17,29 +17,108 @@ __device__ __forceinline__ void run_copies(Walk& walk, unsigned wanted, unsigned
   while (wanted != 0) {
     const unsigned owner = static_cast<unsigned>(__ffs(wanted)) - 1;
     wanted &= wanted - 1;
-    const Byte* const from = pointer_from_lane(walk.copy_from(), owner);
-    auto* const to = const_cast<Byte*>(pointer_from_lane(walk.copy_to(), owner));
+    const bool wants = walk.copy_bytes != 0;
+    const Byte* const from = pointer_from_lane(wants ? walk.copy_from() : nullptr, owner);
+    auto* const to = const_cast<Byte*>(pointer_from_lane(wants ? walk.copy_to() : nullptr, owner));
     const std::uint32_t bytes = __shfl_sync(kAllLanes, walk.copy_bytes, owner);
     copy_by_warp(to, from, bytes, __shfl_sync(kAllLanes, walk.copy_offset, owner), lane);
   }
   walk.copy_bytes = 0;
 }
 
+// Puts units into a group's ring until the lookahead is there, and loads the next one. It overwrites what lies a ring
+// before: all of that is behind `at`, as less than the lookahead is in front of it.
+template <unsigned kLanes>
+__device__ __forceinline__ void fill(const Input& in, std::uint32_t at, Byte* ring, unsigned group_lane,
+                                     std::uint32_t& filled, Words<Shape<kLanes>::kLaneWords>& ahead) {
+  using S = Shape<kLanes>;
+  const unsigned unit_at = group_lane * 4 * S::kLaneWords;
+HEADRACE_UNROLL(1)
+  while (filled < at + kLookahead && filled < in.end) {
+    auto* const slot = reinterpret_cast<std::uint32_t*>(ring + ((filled + unit_at) & (S::kRingBytes - 1)));
+    for (unsigned k = 0; k < S::kLaneWords; ++k) slot[k] = ahead.w[k];
+    if ((filled & (S::kRingBytes - 1)) == 0) {
+      for (unsigned k = 0; k < S::kLaneWords; ++k) slot[k + S::kRingBytes / 4] = ahead.w[k];
+    }
+    filled += S::kUnitBytes;
+    ahead = load_unit<S::kLaneWords>(in, filled + unit_at);
+  }
+}
+
+// A match's bytes are held in registers while the next token is parsed, and stored then: before `to`.
+template <unsigned kLanes>
+__device__ __forceinline__ void store_held(Byte* to, unsigned group_lane, std::uint32_t& held_bytes,
+                                           const Byte (&held)[32 / kLanes]) {
+  Byte* const held_to = to - held_bytes + group_lane;
+  for (unsigned k = 0; k < 32 / kLanes; ++k) {
+    if (k * kLanes + group_lane < held_bytes) held_to[k * kLanes] = held[k];
+  }
+  held_bytes = 0;
+}
+template <unsigned kLanes>
+__device__ __forceinline__ void load_held(const Byte* from, std::uint32_t bytes, unsigned group_lane,
+                                          std::uint32_t& held_bytes, Byte (&held)[32 / kLanes]) {
+  held_bytes = bytes;
+  for (unsigned k = 0; k < 32 / kLanes; ++k) {
+    if (k * kLanes + group_lane < bytes) held[k] = from[k * kLanes + group_lane];
+  }
+}
+
+// The next token of all groups, if they have short ones that do not repeat themselves; else nothing is done. What most
+// tokens are, without a branch.
+template <unsigned kLanes>
+__device__ __forceinline__ bool plain_token(Walk& walk, const Byte* ring, unsigned group_lane,
+                                            std::uint32_t& held_bytes, Byte (&held)[32 / kLanes]) {
+  const Byte* const view = ring + (walk.at & (Shape<kLanes>::kRingBytes - 1));
+  const std::uint32_t token = view[0], extended = view[1];
+  std::uint32_t literals = token >> 4, first = 1;
+  if (literals == 15) {
+    literals += extended;
+    first = 2;
+  }
+  std::uint32_t next = first + (literals <= kShort ? literals : 0);
+  const std::uint32_t offset = view[next] | static_cast<std::uint32_t>(view[next + 1]) << 8;
+  const std::uint32_t more = view[next + 2];
+  std::uint32_t match = (token & 15) + 4;
+  next += 2;
+  if (match == 19) {
+    match += more;
+    next += 1;
+  }
+  const std::uint32_t written = walk.done + literals;
+  const bool plain = walk.pending == kNoToken && walk.in.end - walk.at >= kLookahead && literals <= kShort &&
+                     match <= kShort && offset >= match && offset <= written &&
+                     written + match + kLastOutput <= walk.end;
+  if (!__all_sync(kAllLanes, plain)) return false;
+  Byte* const to = walk.dst + walk.done;
+  store_held<kLanes>(to, group_lane, held_bytes, held);
+HEADRACE_UNROLL(1)
+  for (std::uint32_t i = group_lane; i < literals; i += 2 * kLanes) {
+    const bool two = i + kLanes < literals;
+    const Byte one = view[first + i], other = two ? view[first + i + kLanes] : Byte{0};
+    to[i] = one;
+    if (two) to[i + kLanes] = other;
+  }
+  __syncwarp();
+  load_held<kLanes>(to + literals - offset, match, group_lane, held_bytes, held);
+  walk.done = written + match;
+  walk.at += next;
+  return true;
+}
+
 // Decodes the streams of one warp's groups. `mine` says whether this group has one. `ring` is the group's own.
 template <unsigned kLanes>
-__device__ inline void decode_streams(const Lz4Stream* stream, bool mine, Byte* ring, std::uint64_t* outcomes,
-                                      unsigned stage) {
+__device__ inline void decode_streams(const Lz4Stream* streams, std::uint32_t index, bool mine, Byte* ring,
+                                      std::uint64_t* outcomes, unsigned stage) {
   using device::DecodeReason;
   using S = Shape<kLanes>;
-  constexpr std::uint32_t kMask = S::kRingBytes - 1;
   const unsigned lane = lane_id(), group_lane = lane % kLanes;
-  Walk walk;
-  walk.live = false;
-  walk.copy_bytes = 0;
-  if (mine && stream->kind != Lz4Kind::kNone) {
-    const std::uint32_t chunk = stream->chunk;
+  Walk walk{};
+  walk.pending = kEnded;
+  if (mine && streams[index].kind != Lz4Kind::kNone) {
+    const std::uint32_t chunk = streams[index].chunk;
     if (*static_cast<const volatile std::uint64_t*>(&outcomes[chunk]) == device::DecodeOutcome::kOk) {
-      const DecodeReason reason = begin(*stream, S::kUnitBytes, walk);
+      const DecodeReason reason = begin(streams[index], S::kUnitBytes, walk);
       if (reason != DecodeReason::kNone && group_lane == 0) lz4_give_up(outcomes, chunk, stage, 0, reason);
     }
   }
@@ -47,32 +126,27 @@ __device__ inline void decode_streams(const Lz4Stream* stream, bool mine, Byte* 
   std::uint32_t filled = 0;
   Words<S::kLaneWords> ahead{};
   const unsigned unit_at = group_lane * 4 * S::kLaneWords;
-  if (walk.live) ahead = load_unit<S::kLaneWords>(walk.in, unit_at);
+  if (walk.live()) ahead = load_unit<S::kLaneWords>(walk.in, unit_at);
+  // The last bytes before walk.done, loaded but not yet stored: the next token is parsed meanwhile.
+  std::uint32_t held_bytes = 0;
+  Byte held[S::kGroups] = {};
 
   for (;;) {
-    const unsigned special = __ballot_sync(kAllLanes, walk.copy_bytes != 0 || !walk.live);
-    if (special != 0) {
+    if (__any_sync(kAllLanes, walk.copy_bytes != 0 || !walk.live())) {
       __syncwarp();
       run_copies(walk, __ballot_sync(kAllLanes, walk.copy_bytes != 0 && group_lane == 0), lane);
-      if (!__any_sync(kAllLanes, walk.live)) break;
+      if (!__any_sync(kAllLanes, walk.live())) break;
     }
-    if (walk.live) {
-      // Overwrites what lies a ring before: all of it is behind `at`, as less than the lookahead is in front of it.
-      while (filled < walk.at + kLookahead && filled < walk.in.end) {
-        auto* const slot = reinterpret_cast<std::uint32_t*>(ring + ((filled + unit_at) & kMask));
-        for (unsigned k = 0; k < S::kLaneWords; ++k) slot[k] = ahead.w[k];
-        if ((filled & kMask) == 0) {
-          for (unsigned k = 0; k < S::kLaneWords; ++k) slot[k + S::kRingBytes / 4] = ahead.w[k];
-        }
-        filled += S::kUnitBytes;
-        ahead = load_unit<S::kLaneWords>(walk.in, filled + unit_at);
-      }
-    }
+    fill<kLanes>(walk.in, walk.live() ? walk.at : walk.in.end, ring, group_lane, filled, ahead);
     __syncwarp();
+    while (plain_token<kLanes>(walk, ring, group_lane, held_bytes, held)) {
+      fill<kLanes>(walk.in, walk.at, ring, group_lane, filled, ahead);
+      __syncwarp();
+    }
 
     std::uint32_t match = 0, offset = 0;
-    if (walk.live) {
-      const Byte* const view = ring + (walk.at & kMask);
+    if (walk.live()) {
+      const Byte* const view = ring + (walk.at & (S::kRingBytes - 1));
       std::uint32_t first = 0, literals = 0, token = walk.pending;
       bool fast = walk.in.end - walk.at >= kLookahead;
       if (fast) {
@@ -100,8 +174,10 @@ __device__ inline void decode_streams(const Lz4Stream* stream, bool mine, Byte* 
         const std::uint32_t written = walk.done + literals;
         fast = offset - 1 < written && written + match + kLastOutput <= walk.end && match != 19 + 255;
       }
+      Byte* const to = walk.dst + walk.done;
+      store_held<kLanes>(to, group_lane, held_bytes, held);
       if (fast) {
-        Byte* const to = walk.dst + walk.done;
+HEADRACE_UNROLL(1)
         for (std::uint32_t i = group_lane; i < literals; i += kLanes) to[i] = view[first + i];
         walk.done += literals;
         walk.at += next;
@@ -110,8 +186,8 @@ __device__ inline void decode_streams(const Lz4Stream* stream, bool mine, Byte* 
         match = 0;
         const DecodeReason reason = slow_step(walk);
         if (reason != DecodeReason::kNone) {
-          if (group_lane == 0) lz4_give_up(outcomes, stream->chunk, stage, walk.at - walk.in.begin, reason);
-          walk.live = false;
+          if (group_lane == 0) lz4_give_up(outcomes, streams[index].chunk, stage, walk.at - walk.in.begin, reason);
+          walk.pending = kEnded;
           walk.copy_bytes = 0;
         } else if (walk.at >= filled + S::kUnitBytes) {
           filled = walk.at & ~(S::kUnitBytes - 1);
@@ -122,24 +198,18 @@ __device__ inline void decode_streams(const Lz4Stream* stream, bool mine, Byte* 
     __syncwarp();
 
     if (match != 0) {
-      Byte* const to = walk.dst + walk.done;
-      const Byte* const from = to - offset;
       if (match > kShort) {
         walk.copy_bytes = match;
         walk.copy_offset = offset;
       } else {
-        // A period at a time where the match overlaps itself.
-        std::uint32_t place[S::kGroups];
-        for (unsigned k = 0; k < S::kGroups; ++k) place[k] = k * kLanes + group_lane;
+        Byte* const match_to = walk.dst + walk.done;
+        const Byte* const from = match_to - offset;
         if (offset < match) {
-          for (unsigned k = 0; k < S::kGroups; ++k) place[k] = repeated_near(place[k], offset);
-        }
-        Byte v[S::kGroups];
-        for (unsigned k = 0; k < S::kGroups; ++k) {
-          if (k * kLanes + group_lane < match) v[k] = from[place[k]];
-        }
-        for (unsigned k = 0; k < S::kGroups; ++k) {
-          if (k * kLanes + group_lane < match) to[k * kLanes + group_lane] = v[k];
+          // It repeats itself: a period at a time.
+HEADRACE_UNROLL(1)
+          for (std::uint32_t i = group_lane; i < match; i += kLanes) match_to[i] = from[repeated(i, offset)];
+        } else {
+          load_held<kLanes>(from, match, group_lane, held_bytes, held);
         }
       }
       walk.done += match;
@@ -174,7 +244,7 @@ __device__ inline void lz4_inorder_body(const Lz4Stream* streams, std::uint32_t 
     const std::uint32_t a_group = ((count + S::kGroups - 1) / S::kGroups + 15) / 16 * 16;
     for (std::uint32_t i = warp; i < a_group; i += warps) {
       const std::uint64_t own = i + static_cast<std::uint64_t>(group) * a_group;
-      inorder::decode_streams<kLanes>(&streams[own < count ? own : 0], own < count, ring, outcomes, stage);
+      inorder::decode_streams<kLanes>(streams, own < count ? static_cast<std::uint32_t>(own) : 0, own < count, ring, outcomes, stage);
       __syncwarp();
     }
   }

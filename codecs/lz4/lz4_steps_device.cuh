@@ -182,16 +182,16 @@ __device__ inline void decode_by_steps(const Lz4Stream& stream, StepSpace& space
   const std::uint32_t chunk = stream.chunk;
   if (*static_cast<const volatile std::uint64_t*>(&outcomes[chunk]) != device::DecodeOutcome::kOk) return;
   __syncwarp();  // all have looked before one of them may lower it
-  Walk walk;
-  walk.live = false;
-  walk.copy_bytes = 0;
+  Walk walk{};
+  walk.pending = kEnded;
   DecodeReason reason = begin(stream, S::kUnitBytes, walk);
   // A stored stream is one copy.
   if (walk.copy_bytes != 0) copy_by_warp(walk.copy_to(), walk.copy_from(), walk.copy_bytes, kPlain, lane);
   walk.copy_bytes = 0;
+  const bool started = walk.live();
   std::uint32_t filled = 0;
-  std::uint32_t ahead = walk.live ? load_unit<1>(walk.in, 4 * lane).w[0] : 0;
-  while (walk.live) {
+  std::uint32_t ahead = walk.live() ? load_unit<1>(walk.in, 4 * lane).w[0] : 0;
+  while (walk.live()) {
     while (filled < walk.at + kLookahead && filled < walk.in.end) {
       space.ring[(filled / 4 + lane) % (S::kRingBytes / 4)] = ahead;
       filled += S::kUnitBytes;
@@ -214,7 +214,7 @@ __device__ inline void decode_by_steps(const Lz4Stream& stream, StepSpace& space
     }
   }
   if (reason != DecodeReason::kNone && lane == 0) {
-    lz4_give_up(outcomes, chunk, stage, walk.live ? walk.at - walk.in.begin : 0, reason);
+    lz4_give_up(outcomes, chunk, stage, started ? walk.at - walk.in.begin : 0, reason);
   }
 }
 

@@ -10,6 +10,13 @@
 
 #include "lz4_device.cuh"
 
+#if defined(__CUDACC__) || defined(__clang__)
+#define HEADRACE_PRAGMA(text) _Pragma(#text)
+#define HEADRACE_UNROLL(times) HEADRACE_PRAGMA(unroll times)
+#else
+#define HEADRACE_UNROLL(times)
+#endif
+
 namespace headrace::codec::gpu {
 
 inline constexpr unsigned kAllLanes = 0xFFFFFFFF;
@@ -113,6 +120,7 @@ __device__ __forceinline__ uint4 bytes_from(const uint4& low, const uint4& high,
 // aligned too and stay inside [from, from + bytes).
 __device__ __forceinline__ void copy_plain(Byte* to, const Byte* from, std::uint32_t bytes, unsigned lane) {
   if (bytes < 256) {
+HEADRACE_UNROLL(2)
     for (std::uint32_t i = lane; i < bytes; i += 32) to[i] = from[i];
     return;
   }
@@ -124,6 +132,7 @@ __device__ __forceinline__ void copy_plain(Byte* to, const Byte* from, std::uint
   const auto* const source = reinterpret_cast<const uint4*>(from + head - shift);
   auto* const target = reinterpret_cast<uint4*>(to + head);
   std::uint32_t i = lane;
+HEADRACE_UNROLL(1)
   for (; i + 32 < words; i += 64) {
     const uint4 low = bytes_from(source[i], source[i + 1], shift);
     const uint4 high = bytes_from(source[i + 32], source[i + 33], shift);
@@ -151,6 +160,7 @@ __device__ __forceinline__ void fill_pattern(Byte* to, std::uint32_t offset, std
   const std::uint32_t turned = __funnelshift_r(pattern, pattern, 8 * (head & 3));
   auto* const target = reinterpret_cast<uint4*>(to + head);
   const std::uint32_t words = (bytes - head) / 16;
+HEADRACE_UNROLL(1)
   for (std::uint32_t i = lane; i < words; i += 32) target[i] = make_uint4(turned, turned, turned, turned);
   const std::uint32_t done = head + 16 * words;
   if (done + lane < bytes) to[done + lane] = static_cast<Byte>(turned >> (8 * (lane & 3)));
@@ -168,6 +178,7 @@ __device__ __forceinline__ void copy_by_warp(Byte* to, const Byte* from, std::ui
   // A few periods byte by byte, then twice as many each time.
   std::uint32_t done = offset >= 128 ? offset : offset * ((127 + offset) / offset);
   if (done > bytes) done = bytes;
+HEADRACE_UNROLL(1)
   for (std::uint32_t i = lane; i < done; i += 32) to[i] = from[repeated(i, offset)];
   while (done < bytes) {
     __syncwarp();
@@ -184,14 +195,17 @@ __device__ __forceinline__ const Byte* pointer_from_lane(const Byte* value, unsi
   return reinterpret_cast<const Byte*>(static_cast<std::uintptr_t>(high) << 32 | low);
 }
 
+// Between tokens, or a token's match half with what its first half has shown about the end of the block, or at the end.
+inline constexpr std::uint32_t kNoToken = 0x80, kFarFromEnd = 0x10, kShortToken = 0x20, kEnded = 0x100;
+
 // Where one stream is. All lanes of its group have the same.
 struct Walk {
   Input in;
   std::uint32_t at;  // next byte of input
   Byte* dst;
   std::uint32_t done, end;  // output written or about to be, and to be written
-  std::uint32_t pending;    // kNoToken, or what is left of the token whose literals are done: see slow_step()
-  bool live;
+  std::uint32_t pending;    // kNoToken, kEnded, or what is left of the token whose literals are done: see slow_step()
+  __device__ __forceinline__ bool live() const { return pending != kEnded; }
 
   // What a whole warp is still to copy: literals that end at `at`, or a match; either ends at `done`.
   std::uint32_t copy_bytes, copy_offset;
@@ -200,8 +214,6 @@ struct Walk {
     return copy_offset == kPlain ? in.base + (at - copy_bytes) : copy_to() - copy_offset;
   }
 };
-// A token's match half, with what its first half has shown about the end of the block.
-inline constexpr std::uint32_t kNoToken = 0x80, kFarFromEnd = 0x10, kShortToken = 0x20;
 
 // One half of a token with every check: its literals, of any length, or its match.
 //
@@ -236,7 +248,7 @@ __device__ __forceinline__ device::DecodeReason slow_step(Walk& walk) {
     walk.done += literals;
     walk.at = at;
     if (at == end) {
-      walk.live = false;
+      walk.pending = kEnded;
       return walk.done == walk.end ? DecodeReason::kNone : DecodeReason::kWrongSize;
     }
     const bool far_from_end = walk.end - walk.done >= 12 && end - at >= 8;
@@ -298,7 +310,6 @@ __device__ __forceinline__ device::DecodeReason begin(const Lz4Stream& stream, u
   walk.done = 0;
   walk.end = stream.dst_bytes;
   walk.pending = kNoToken;
-  walk.live = true;
   return DecodeReason::kNone;
 }
 
