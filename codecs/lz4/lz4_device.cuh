@@ -33,6 +33,7 @@ struct Lz4Limits {
   std::uint32_t streams = 0;
   std::uint64_t src_bytes = 0, dst_bytes = 0;  // of all streams together, at most
   std::uint64_t largest_src_bytes = 0, largest_dst_bytes = 0;
+  std::uint32_t likely_streams = 0;  // a guess, for choosing how; 0: as many as `streams`
 };
 
 struct Lz4Job {
@@ -53,7 +54,7 @@ int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream, uns
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream) noexcept;
 constexpr unsigned lz4_inorder_lanes(std::uint32_t streams, int multiprocessors) {
   const auto each = streams / static_cast<std::uint32_t>(multiprocessors > 0 ? multiprocessors : 1);
-  return each >= 96 ? 8 : each >= 40 ? 16 : 32;
+  return each >= 48 ? 8 : each >= 16 ? 16 : 32;
 }
 
 std::uint64_t lz4_scratch_bytes(const Lz4Limits& limits) noexcept;
