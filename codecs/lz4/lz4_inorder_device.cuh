@@ -17,9 +17,8 @@ __device__ __forceinline__ void run_copies(Walk& walk, unsigned wanted, unsigned
   while (wanted != 0) {
     const unsigned owner = static_cast<unsigned>(__ffs(wanted)) - 1;
     wanted &= wanted - 1;
-    const bool wants = walk.copy_bytes != 0;
-    const Byte* const from = pointer_from_lane(wants ? walk.copy_from() : nullptr, owner);
-    auto* const to = const_cast<Byte*>(pointer_from_lane(wants ? walk.copy_to() : nullptr, owner));
+    const Byte* const from = pointer_from_lane(walk.copy_from(), owner);
+    auto* const to = const_cast<Byte*>(pointer_from_lane(walk.copy_to(), owner));
     const std::uint32_t bytes = __shfl_sync(kAllLanes, walk.copy_bytes, owner);
     copy_by_warp(to, from, bytes, __shfl_sync(kAllLanes, walk.copy_offset, owner), lane);
   }
@@ -113,8 +112,9 @@ __device__ inline void decode_streams(const Lz4Stream* streams, std::uint32_t in
   using device::DecodeReason;
   using S = Shape<kLanes>;
   const unsigned lane = lane_id(), group_lane = lane % kLanes;
-  Walk walk{};
+  Walk walk;
   walk.pending = kEnded;
+  walk.copy_bytes = walk.at = walk.in.end = walk.done = walk.end = 0;
   if (mine && streams[index].kind != Lz4Kind::kNone) {
     const std::uint32_t chunk = streams[index].chunk;
     if (*static_cast<const volatile std::uint64_t*>(&outcomes[chunk]) == device::DecodeOutcome::kOk) {
