@@ -72,6 +72,16 @@ void add_engine_and_threads(CLI::App& verb, CommonOptions& options) {
       ->type_name("N");
 }
 
+void add_placement(CLI::App& verb, std::string& placement) {
+  verb.add_option("--placement", placement, "who decodes: auto (the faster), cpu or gpu (only where it can)")
+      ->check(CLI::IsMember({"auto", "cpu", "gpu"}))
+      ->type_name("NAME");
+}
+
+Placement placement_of(std::string_view name) {
+  return name == "cpu" ? Placement::kCpu : name == "gpu" ? Placement::kGpu : Placement::kAuto;
+}
+
 std::string check_device_name(const std::string& name) {
   constexpr const char* kKnown = "unknown device; use auto, host, host-staged, cuda or cuda:N";
   if (name == "auto" || name == "host" || name == "host-staged" || name == "cuda") return {};
