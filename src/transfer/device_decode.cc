@@ -41,6 +41,7 @@ Status ReadOperation::make_decoder() {
 
 bool ReadOperation::choose_kind(Wave& wave) {
   wave.encoded_used.store(0, std::memory_order_relaxed);
+  wave.mapped_used.store(0, std::memory_order_relaxed);
   wave.kind = decoder_ != nullptr ? WaveKind::kGpu : WaveKind::kCpu;
   if (policy_ != nullptr && decoder_ != nullptr) {
     wave.kind = policy_->begin(base::now_ns());
@@ -64,8 +65,13 @@ std::byte* ReadOperation::reserve_encoded(Wave& wave, std::uint32_t task_index, 
   EncodedChunk& chunk = wave.encoded[task_index];
   if (chunk.at == EncodedChunk::kNowhere) {
     chunk.room = base::align_up(bytes, kSlabAlignment);
-    chunk.at = wave.encoded_used.fetch_add(chunk.room, std::memory_order_relaxed);
-    if (chunk.at > areas_.encoded_bytes || chunk.room > areas_.encoded_bytes - chunk.at) chunk.room = 0;
+    // What is mapped has no place in the pinned slab: its places grow towards the others', and the area has room for
+    // the longest that all tasks together may have.
+    std::atomic<std::uint64_t>& used = chunk.mapped ? wave.mapped_used : wave.encoded_used;
+    const std::uint64_t before = used.fetch_add(chunk.room, std::memory_order_relaxed);
+    const bool fits = before <= areas_.encoded_bytes && chunk.room <= areas_.encoded_bytes - before;
+    chunk.at = chunk.mapped ? areas_.encoded_bytes - before - chunk.room : before;
+    if (!fits) chunk.room = 0;
   }
   return bytes <= chunk.room ? wave.slot->pinned + chunk.at : nullptr;
 }
@@ -143,6 +149,7 @@ Status ReadOperation::queue_decode(Wave& wave, Lane& lane) {
   const auto used =
       static_cast<std::size_t>(std::min(wave.encoded_used.load(std::memory_order_relaxed), areas_.encoded_bytes));
   if (used > 0 && !wave.items.empty()) wave.pieces.push_back({slot.pinned, slot.on_device, used});
+  add_mapped_pieces(wave, true);
   for (const device::Piece& piece : wave.pieces) lane.stats.bus_bytes += piece.bytes;
   if (!wave.pieces.empty()) HEADRACE_TRY(device_->copy_to_device(wave.pieces, *slot.stream));
   if (!wave.items.empty()) {
@@ -158,19 +165,21 @@ Status ReadOperation::queue_decode(Wave& wave, Lane& lane) {
 // The wave is through. Counts what the device has decoded; how many chunks it hands back.
 std::size_t ReadOperation::count_decoded(Wave& wave, Lane& lane) {
   const auto* const outcomes = reinterpret_cast<const device::DecodeOutcome*>(wave.slot->pinned + areas_.outcomes_at);
-  std::size_t good = 0;
+  std::size_t good = 0, failed = 0;
   std::uint64_t delivered = 0;
   for (std::size_t i = 0; i < wave.items.size(); ++i) {
-    if (!outcomes[i].ok()) continue;
+    const EncodedChunk& chunk = wave.encoded[wave.item_tasks[i]];
+    failed += chunk.failed ? 1 : 0;
+    if (!outcomes[i].ok() || chunk.failed) continue;
     ++good;
-    delivered += wave.encoded[wave.item_tasks[i]].delivered;
+    delivered += chunk.delivered;
   }
   lane.stats.chunks += good;
   lane.stats.gpu_chunks += good;
   lane.stats.decoded_bytes += delivered;
   lane.stats.gpu_decoded_bytes += delivered;
   chunks_done_.fetch_add(good, std::memory_order_relaxed);
-  return wave.items.size() - good;
+  return wave.items.size() - good - failed;
 }
 
 const Group& ReadOperation::group_of(const Wave& wave, std::uint32_t task_index) const {
@@ -191,7 +200,7 @@ Status ReadOperation::decode_returned(Wave& wave, Lane& lane) {
   wave.pieces.clear();
   lane.described = nullptr;
   for (std::size_t i = 0; i < wave.items.size(); ++i) {
-    if (outcomes[i].ok()) continue;
+    if (outcomes[i].ok() || wave.encoded[wave.item_tasks[i]].failed) continue;
     if (stop_.load(std::memory_order_relaxed)) break;
     const std::uint32_t task_index = wave.item_tasks[i];
     const EncodedChunk& chunk = wave.encoded[task_index];
@@ -203,11 +212,13 @@ Status ReadOperation::decode_returned(Wave& wave, Lane& lane) {
     }
     std::byte* const target = wave.slot->pinned + at;
     Status status;
-    if (!lend_temporaries(lane)) status = Status::out_of_memory();
+    const std::byte* encoded = wave.slot->pinned + chunk.at;
+    if (chunk.mapped) status = read_mapped_again(wave, task_index, lane, encoded);
+    if (status.ok() && !lend_temporaries(lane)) status = Status::out_of_memory();
     if (status.ok()) {
       trace::Timer timer(trace::Stage::kDecode, chain.decoded_bytes());
       HEADRACE_DELAY("transfer.decode");
-      status = chain.decode_from(device_stage_, {wave.slot->pinned + chunk.at, static_cast<std::size_t>(chunk.bytes)},
+      status = chain.decode_from(device_stage_, {encoded, static_cast<std::size_t>(chunk.bytes)},
                                  {target, static_cast<std::size_t>(chain.decoded_bytes())}, lane.workspace);
       lane.stats.decode_seconds += timer.stop();
     }

@@ -87,6 +87,8 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
     decode_group(wave, group_index, object.memory + offset, offset, length, lane);
     return GroupResult::kDone;
   }
+  lane.unmapped.reset();
+  if (may_map_ && map_group(wave, group_index, object, offset, length, lane)) return GroupResult::kMapped;
   const codec::Chain& chain = plan_->chain();
   IoJob& job = wave.jobs[group_index];
   job = IoJob();
@@ -154,6 +156,7 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   cold_streak_.store(0, std::memory_order_relaxed);
   lane.stats.buffered_bytes += length;
   lane.stats.read_bytes += length;
+  if (lane.unmapped != nullptr) note_unmapped(wave, group, offset, length, lane);
   decode_group(wave, group_index, target, offset, length, lane);
   return GroupResult::kDone;
 }

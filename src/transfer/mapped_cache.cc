@@ -144,6 +144,14 @@ bool MappedCache::touch(const std::shared_ptr<MappedFile>& file, std::size_t ind
   }
 }
 
+void MappedCache::note_read(const std::shared_ptr<MappedFile>& file, std::size_t index, std::uint64_t bytes,
+                            const std::shared_ptr<base::FileHandle>& handle, const char* path) {
+  if (!touch(file, index, bytes, handle, path, false)) return;
+  for (std::size_t ahead = 1; ahead <= kWindowsAhead; ++ahead) {
+    (void)touch(file, index + ahead, 0, handle, path, true);
+  }
+}
+
 // State changes are made without mutex_: taking it once orders them before the waiters' next look.
 void MappedCache::announce() {
   { std::lock_guard lock(mutex_); }

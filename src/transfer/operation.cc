@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/host_limits.h"
 
 namespace headrace::transfer {
 namespace {
@@ -99,6 +100,10 @@ Status ReadOperation::prepare() {
   const ReadSizes& sizes = *sized;
   slab_stride_ = sizes.stride;
   areas_ = sizes.areas;
+  // What the CPU decodes it has to read; an engine asked for by name gets every read.
+  may_map_ = staged_ && inline_reads_ && options.allow_mapped &&
+             (chain.raw() || (decoder_ != nullptr && device_stage_ == 0));
+  most_mapped_open_ = static_cast<std::size_t>(base::open_files_limit().value_or(4096) / 4);
   if (decoder_ != nullptr && options_.placement == Placement::kAuto) {
     policy_ = plan_->placement(device_->info().name);
     if (policy_ == nullptr) policy_ = std::make_shared<PlacementPolicy>();
@@ -308,8 +313,9 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
     if (wave.jobs.size() < groups) wave.jobs.resize(groups);
     if (wave.objects.size() < groups) wave.objects.resize(groups);
     if (staged_ && wave.boxes.size() < wave.tasks.tasks.size()) wave.boxes.resize(wave.tasks.tasks.size());
-    if (choose_kind(wave)) {
-      wave.encoded.assign(wave.tasks.tasks.size(), EncodedChunk());
+    const bool decodes = choose_kind(wave);
+    if (decodes || may_map_) wave.encoded.assign(wave.tasks.tasks.size(), EncodedChunk());
+    if (decodes) {
       wave.items.reserve(most);
       wave.item_tasks.reserve(most);
     }
@@ -351,12 +357,13 @@ void ReadOperation::run_groups(Wave& wave, std::uint32_t begin, std::uint32_t en
       lane.described = nullptr;
       stop(Status::out_of_memory());
     }
-    if (result == GroupResult::kDone) {
-      ++finished;
-    } else {
+    if (result == GroupResult::kCold) {
       lane.cold.push_back(i);
+    } else {
+      ++finished;
     }
   }
+  if (!lane.mapped.reads.empty() && !hand_over_mapped(wave, lane)) stop(Status::out_of_memory());
   if (!lane.cold.empty()) post_cold(wave, lane);
   if (finished > 0) finish_groups(wave, finished, lane);
 }
@@ -429,6 +436,7 @@ void ReadOperation::finish_groups(Wave& wave, std::uint32_t count, Lane& lane) {
 }
 
 void ReadOperation::release_wave_locked(Wave& wave) {
+  close_mapped(wave);
   wave.tasks.sources.clear();  // shards are closed with the last wave that needs them
   if (std::exchange(wave.kind_counts, false)) {
     const std::uint64_t bytes = stop_ ? 0 : wave.tasks.tasks.size() * plan_->chain().decoded_bytes();

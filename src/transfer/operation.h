@@ -59,13 +59,15 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   const std::vector<ChunkError>& errors() const { return errors_; }
 
  private:
-  // A task of a wave that the device decodes.
+  // A task of a wave that the device decodes, or takes out of the page cache.
   struct EncodedChunk {
     std::uint64_t at = kNowhere;  // in the encoded area of both slabs
     std::uint64_t room = 0;       // reserved there
     std::uint64_t bytes = 0;
     std::byte* dst = nullptr;     // where it is decoded to; null: nothing to decode
     std::uint64_t delivered = 0;  // bytes of elements
+    bool mapped = false;         // not in the pinned slab
+    bool failed = false;         // of mapped ones: found out later
     std::uint32_t box = kNoBox;   // of wave.boxes at launch: what is left to place
     static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
     static constexpr std::uint32_t kNoBox = ~std::uint32_t{0};
@@ -84,9 +86,11 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
     std::unique_ptr<StagingSlot> slot;
     std::vector<device::Box> boxes;  // one per task; rank -1: nothing to place
     std::vector<device::Piece> pieces;
+    std::vector<EncodedChunk> encoded;  // one per task, where may_map_ or of kind kGpu
+    MappedShare mapped;                 // guarded by mutex_ until the launch
     // kGpu only
-    std::vector<EncodedChunk> encoded;           // one per task
-    std::atomic<std::uint64_t> encoded_used{0};  // of the slot's encoded area
+    std::atomic<std::uint64_t> encoded_used{0};  // of the slot's encoded area, from its start
+    std::atomic<std::uint64_t> mapped_used{0};   // of the device's, from its end
     std::vector<device::DecodeItem> items;
     std::vector<std::uint32_t> item_tasks;  // the task of each item
     bool drained_once = false;
@@ -127,6 +131,18 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   void release_lane(Lane* lane);
   void report_progress();
 
+  // mapped_read.cc: what the device takes out of the page cache itself.
+  bool map_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
+                 std::uint64_t length, Lane& lane);
+  void map_task(Wave& wave, const Group& group, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+                Lane& lane);
+  void note_unmapped(const Wave& wave, const Group& group, std::uint64_t offset, std::uint64_t length, Lane& lane);
+  bool hand_over_mapped(Wave& wave, Lane& lane);
+  void add_mapped_pieces(Wave& wave, bool scattered);
+  void settle_mapped(Wave& wave, Lane& lane);
+  Status read_mapped_again(Wave& wave, std::uint32_t task_index, Lane& lane, const std::byte*& encoded);
+  void close_mapped(Wave& wave) noexcept;
+
   // device_decode.cc: waves that carry encoded bytes.
   Status make_decoder();
   std::byte* reserve_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t bytes);
@@ -141,7 +157,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   bool lend_temporaries(Lane& lane);
 
   // group_io.cc: one group from object to decoded bytes.
-  enum class GroupResult : std::uint8_t { kDone, kCold };
+  enum class GroupResult : std::uint8_t { kDone, kCold, kMapped };
   GroupResult process_group(Wave& wave, std::uint32_t group_index, Lane& lane);
   GroupResult read_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
                          std::uint64_t length, Lane& lane);
@@ -168,6 +184,9 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   const ReadOptions options_;
   const bool staged_;
   bool inline_reads_ = true;       // page-cache reads by the workers
+  bool may_map_ = false;           // the device may take bytes out of the page cache
+  std::atomic<std::size_t> mapped_open_{0};  // files open until their waves are through
+  std::size_t most_mapped_open_ = 0;
   std::uint64_t slab_stride_ = 0;  // bytes between decoded chunks in a slab
   WaveAreas areas_;
   std::unique_ptr<device::ChunkDecoder> decoder_;  // null: every chunk is decoded by the CPU

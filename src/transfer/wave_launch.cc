@@ -47,7 +47,7 @@ Status ReadOperation::queue_wave(Wave& wave, Lane& lane) {
     // Every chunk is one run of the tensor: the bytes go straight there, neighbours as one piece.
     for (std::size_t i = 0; i < count; ++i) {
       const device::Box& box = wave.boxes[i];
-      if (box.rank < 0) continue;
+      if (box.rank < 0 || (may_map_ && wave.encoded[i].mapped)) continue;
       const std::size_t bytes = static_cast<std::size_t>(box.element_count()) * op.element_bytes;
       if (bytes == 0) continue;
       if (!wave.pieces.empty()) {
@@ -59,25 +59,31 @@ Status ReadOperation::queue_wave(Wave& wave, Lane& lane) {
       }
       wave.pieces.push_back({box.src, box.dst, bytes});
     }
+    add_mapped_pieces(wave, false);
     for (const device::Piece& piece : wave.pieces) lane.stats.bus_bytes += piece.bytes;
     return device_->copy_to_device(wave.pieces, *slot.stream);
   }
+  add_mapped_pieces(wave, true);
+  device::Piece* last = nullptr;  // of the pinned slab
   std::size_t kept = 0;
-  std::size_t used = 0;
   for (std::size_t i = 0; i < count; ++i) {
     if (wave.boxes[i].rank < 0) continue;
     if (kept != i) wave.boxes[kept] = wave.boxes[i];
     device::Box& box = wave.boxes[kept++];
     if (box.src == nullptr) continue;
-    used = (i + 1) * slab_stride_;
     box.src = slot.on_device + (box.src - slot.pinned);
+    if (may_map_ && wave.encoded[i].mapped) continue;
+    // The slab as it is, gaps and all; in parts where some of it comes from elsewhere.
+    const std::size_t at = i * slab_stride_;
+    if (last == nullptr || (!wave.mapped.pieces.empty() && last->src + last->bytes != slot.pinned + at)) {
+      wave.pieces.push_back({slot.pinned + at, slot.on_device + at, 0});
+      last = &wave.pieces.back();
+    }
+    last->bytes = static_cast<std::size_t>(slot.pinned + std::min<std::size_t>(at + slab_stride_, slot.pinned_bytes) -
+                                           last->src);
   }
-  used = std::min(used, slot.pinned_bytes);
-  if (used > 0) {
-    const device::Piece piece{slot.pinned, slot.on_device, used};
-    lane.stats.bus_bytes += used;
-    HEADRACE_TRY(device_->copy_to_device({&piece, 1}, *slot.stream));
-  }
+  for (const device::Piece& piece : wave.pieces) lane.stats.bus_bytes += piece.bytes;
+  if (!wave.pieces.empty()) HEADRACE_TRY(device_->copy_to_device(wave.pieces, *slot.stream));
   return device_->assemble({wave.boxes.data(), kept}, op, plan_->fill_element(), *slot.stream);
 }
 
@@ -94,6 +100,13 @@ void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
                   wave.bus_bytes, trace::LaneKind::kDevice);
   }
   lane.stats.copy_seconds += static_cast<double>(base::now_ns() - start) * 1e-9;
+  if (!wave.mapped.reads.empty() && status.ok() && !stop_.load(std::memory_order_relaxed)) {
+    try {
+      settle_mapped(wave, lane);
+    } catch (const std::bad_alloc&) {
+      status = Status::out_of_memory();
+    }
+  }
   bool others_wait = true;  // until this thread is done here
   if (on_device(wave) && status.ok() && !stop_.load(std::memory_order_relaxed)) {
     if (count_decoded(wave, lane) > 0) {
@@ -113,6 +126,7 @@ void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
       if (!status.ok()) wave.slot.reset();
     }
   }
+  close_mapped(wave);
   {
     std::lock_guard lock(mutex_);
     if (others_wait) draining_ = false;
