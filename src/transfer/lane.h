@@ -54,7 +54,7 @@ struct Lane {
   std::vector<IoJob*> jobs;         // the current claim of finished jobs
   MappedShare mapped;
   std::vector<std::shared_ptr<MappedWindow>> windows;  // of the current group
-  std::shared_ptr<MappedFile> unmapped;                // the current group's file, if a mapping may pay for the next read
+  std::shared_ptr<MappedFile> unmapped;  // the current group's file, if a mapping may pay for the next read
   std::string path;
   Stats stats;
 };

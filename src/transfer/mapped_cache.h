@@ -144,6 +144,8 @@ class MappedCache {
     std::uint64_t bytes = 0, mapped_bytes = 0;
   };
 
+  // A file that shares a registration is one window.
+  std::uint64_t small_limit() const noexcept;
   void run();
   void announce();
   void pause();

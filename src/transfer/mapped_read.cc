@@ -105,8 +105,8 @@ void ReadOperation::map_task(Wave& wave, const Group& group, std::uint32_t task_
   }
   // All windows but the last of a file have one size, and lane.windows begin with the group's first.
   const std::uint64_t window_bytes = resources_.mapped().window_bytes();
-  const std::size_t group_first = static_cast<std::size_t>(
-      (task.length == kWholeObject ? offset : group.offset) / window_bytes);
+  const std::size_t group_first =
+      static_cast<std::size_t>((task.length == kWholeObject ? offset : group.offset) / window_bytes);
   for (std::uint64_t done = 0; done < length;) {
     const std::uint64_t at = offset + done, within = at % window_bytes;
     const MappedWindow& window = *lane.windows[static_cast<std::size_t>(at / window_bytes) - group_first];
@@ -178,8 +178,8 @@ void ReadOperation::add_mapped_pieces(Wave& wave, bool scattered) {
   resources_.mapped().note_traffic();
 }
 
-// The wave is through. A file that is now shorter than what was taken from its mapping was cut meanwhile: its old bytes,
-// or the zeros behind its new end, are not passed on.
+// The wave is through. A file that is now shorter than what was taken from its mapping was cut meanwhile: its old
+// bytes, or the zeros behind its new end, are not passed on.
 void ReadOperation::settle_mapped(Wave& wave, Lane& lane) {
   lane.described = nullptr;
   for (const MappedShare::Read& read : wave.mapped.reads) {

@@ -101,8 +101,8 @@ Status ReadOperation::prepare() {
   slab_stride_ = sizes.stride;
   areas_ = sizes.areas;
   // What the CPU decodes it has to read; an engine asked for by name gets every read.
-  may_map_ = staged_ && inline_reads_ && options.allow_mapped &&
-             (chain.raw() || (decoder_ != nullptr && device_stage_ == 0));
+  may_map_ =
+      staged_ && inline_reads_ && options.allow_mapped && (chain.raw() || (decoder_ != nullptr && device_stage_ == 0));
   most_mapped_open_ = static_cast<std::size_t>(base::open_files_limit().value_or(4096) / 4);
   if (decoder_ != nullptr && options_.placement == Placement::kAuto) {
     policy_ = plan_->placement(device_->info().name);

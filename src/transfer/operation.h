@@ -66,8 +66,8 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
     std::uint64_t bytes = 0;
     std::byte* dst = nullptr;     // where it is decoded to; null: nothing to decode
     std::uint64_t delivered = 0;  // bytes of elements
-    bool mapped = false;         // not in the pinned slab
-    bool failed = false;         // of mapped ones: found out later
+    bool mapped = false;          // not in the pinned slab
+    bool failed = false;          // of mapped ones: found out later
     std::uint32_t box = kNoBox;   // of wave.boxes at launch: what is left to place
     static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
     static constexpr std::uint32_t kNoBox = ~std::uint32_t{0};
@@ -183,8 +183,8 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   const std::shared_ptr<device::Device> device_;
   const ReadOptions options_;
   const bool staged_;
-  bool inline_reads_ = true;       // page-cache reads by the workers
-  bool may_map_ = false;           // the device may take bytes out of the page cache
+  bool inline_reads_ = true;                 // page-cache reads by the workers
+  bool may_map_ = false;                     // the device may take bytes out of the page cache
   std::atomic<std::size_t> mapped_open_{0};  // files open until their waves are through
   std::size_t most_mapped_open_ = 0;
   std::uint64_t slab_stride_ = 0;  // bytes between decoded chunks in a slab

@@ -27,8 +27,8 @@ struct WaveAreas {
   std::uint64_t pinned_bytes = 0, device_bytes = 0;
   std::uint64_t encoded_bytes = 0;  // of both slabs, from their start; what is not used of the pinned one, and what
                                     // lies up to outcomes_at, takes chunks that the CPU decodes after all: at least one
-  std::uint64_t outcomes_at = 0;                    // pinned
-  std::uint64_t decoded_at = 0;                     // device; one stride for each task
+  std::uint64_t outcomes_at = 0;    // pinned
+  std::uint64_t decoded_at = 0;     // device; one stride for each task
   std::uint64_t scratch_at = 0, scratch_bytes = 0;  // device
 };
 

@@ -79,8 +79,8 @@ Status ReadOperation::queue_wave(Wave& wave, Lane& lane) {
       wave.pieces.push_back({slot.pinned + at, slot.on_device + at, 0});
       last = &wave.pieces.back();
     }
-    last->bytes = static_cast<std::size_t>(slot.pinned + std::min<std::size_t>(at + slab_stride_, slot.pinned_bytes) -
-                                           last->src);
+    last->bytes =
+        static_cast<std::size_t>(slot.pinned + std::min<std::size_t>(at + slab_stride_, slot.pinned_bytes) - last->src);
   }
   for (const device::Piece& piece : wave.pieces) lane.stats.bus_bytes += piece.bytes;
   if (!wave.pieces.empty()) HEADRACE_TRY(device_->copy_to_device(wave.pieces, *slot.stream));

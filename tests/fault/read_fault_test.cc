@@ -133,9 +133,8 @@ std::vector<Variant> variants() {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ReadFaults, ::testing::ValuesIn(variants()), [](const auto& about) {
-  std::string name =
-      std::string(about.param.device) + "_" + about.param.engine + "_" + testing::layout_name(about.param.layout) +
-                     (about.param.device_decodes ? "_on_device" : "");
+  std::string name = std::string(about.param.device) + "_" + about.param.engine + "_" +
+                     testing::layout_name(about.param.layout) + (about.param.device_decodes ? "_on_device" : "");
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });

@@ -1,13 +1,13 @@
 // Property: the device begins; whoever is faster decodes in the long run, at a loss of at most 5 %, also when the rates
 // change; what was learnt is kept for the next read; a read of few waves stays on the device.
+#include "transfer/placement.h"
+
 #include <gtest/gtest.h>
 
 #include <deque>
 #include <functional>
 #include <random>
 #include <string>
-
-#include "transfer/placement.h"
 
 namespace headrace::transfer {
 namespace {
@@ -42,7 +42,8 @@ struct Simulation {
 double constant(WaveKind kind, double gpu_ms, double cpu_ms) { return kind == WaveKind::kGpu ? gpu_ms : cpu_ms; }
 
 TEST(Placement, TheFasterDecodesInTheLongRun) {
-  for (const auto& [gpu, cpu] : {std::pair{1.0, 10.0}, {1.0, 3.0}, {1.0, 1.2}, {1.0, 1.0}, {1.2, 1.0}, {3.0, 1.0}, {10.0, 1.0}}) {
+  for (const auto& [gpu, cpu] :
+       {std::pair{1.0, 10.0}, {1.0, 3.0}, {1.0, 1.2}, {1.0, 1.0}, {1.2, 1.0}, {3.0, 1.0}, {10.0, 1.0}}) {
     for (const std::size_t in_flight : {1u, 4u, 8u}) {
       SCOPED_TRACE(std::to_string(gpu) + " ms against " + std::to_string(cpu) + ", " + std::to_string(in_flight));
       PlacementPolicy policy;
@@ -94,8 +95,7 @@ TEST(Placement, TheNextReadBeginsWhereTheLastEnded) {
     read.run(100);
   }
   // Reads of few waves, an idle time between them that is nobody's.
-  Simulation later{*memory.for_device("cuda:0"),
-                   [](WaveKind kind, std::uint64_t) { return constant(kind, 5.0, 1.0); }};
+  Simulation later{*memory.for_device("cuda:0"), [](WaveKind kind, std::uint64_t) { return constant(kind, 5.0, 1.0); }};
   for (int i = 0; i < 50; ++i) {
     later.run(2);
     later.now += 500 * kMs;

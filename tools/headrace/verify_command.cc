@@ -73,7 +73,8 @@ struct Report {
 using BadChunkSink = std::function<void(const BadChunk&)>;
 
 Status verify_array(const Array& array, const std::string& path, const Device& device, Placement placement,
-                    Buffer& buffer, ProgressBar& bar, std::uint64_t& done_bytes, std::uint64_t total_bytes, Report& report, const BadChunkSink& sink) {
+                    Buffer& buffer, ProgressBar& bar, std::uint64_t& done_bytes, std::uint64_t total_bytes,
+                    Report& report, const BadChunkSink& sink) {
   const ArrayInfo& info = array.info();
   if (std::find(info.shape.begin(), info.shape.end(), 0) != info.shape.end()) return {};
   const std::vector<std::uint64_t> piece = piece_shape(info);
@@ -205,8 +206,8 @@ int run_verify(const VerifyOptions& options) {
     if (node.is_array) ++report.arrays;
     Status status = node.status;
     if (status.ok() && node.array) {
-      status = verify_array(*node.array, node.path, *device, placement_of(options.placement), buffer, bar, done_bytes, total_bytes, report,
-                            [&](const BadChunk& bad) {
+      status = verify_array(*node.array, node.path, *device, placement_of(options.placement), buffer, bar, done_bytes,
+                            total_bytes, report, [&](const BadChunk& bad) {
                               bar.clear();
                               if (!options.json) print_bad_chunk(bad);
                             });
