@@ -109,6 +109,12 @@ class FileStore final : public Store {
   FileStore(std::string location, Fd& root, const FileStoreOptions& options)
       : location_(std::move(location)), beneath_(root.release(), options.kernel_resolves) {}
 
+  bool local_path(std::string_view key, std::string& out) const override {
+    out = location_;
+    out += '/';
+    out += key;
+    return true;
+  }
   std::string url() const override { return "file://" + location_; }
 
   Status open(std::string_view key, Object& out) override {

@@ -68,6 +68,14 @@ class Store {
   // (kUnsupported: not a file, or the file system refuses O_DIRECT). The caller closes it.
   virtual Result<int> open_direct(std::string_view key, const Object& object) = 0;
 
+  // A path by which the kernel may find the object's file, NUL-terminated; false where there is none. What is opened by
+  // it is only used once it has proved to be the very file that open() gave. Throws std::bad_alloc.
+  virtual bool local_path(std::string_view key, std::string& out) const {
+    (void)key;
+    (void)out;
+    return false;
+  }
+
   // Whole object, refused with kResourceExhausted above `limit` bytes.
   virtual Result<Bytes> get(std::string_view key, std::uint64_t limit) = 0;
 

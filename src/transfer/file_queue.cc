@@ -27,7 +27,6 @@ constexpr std::size_t kLongList = 4096;
 constexpr std::uint64_t kWaveBytes = std::uint64_t{16} << 20;
 // Copy engines are busy with less, and a caller with few requests in flight gets some of them back sooner.
 constexpr std::uint64_t kLargePieceBytes = std::uint64_t{64} << 10, kLargeWaveBytes = std::uint64_t{4} << 20;
-constexpr std::size_t kWindowsAhead = 4;
 
 Status invalid(std::string message) { return Status(Code::kInvalidArgument, Layer::kTransfer, std::move(message)); }
 
@@ -421,7 +420,7 @@ const transfer::MappedWindow* FileQueue::Impl::mapped_window(FileState& file, st
       return mapped_->touch(file.mapped, which, 0, file.handle, nullptr, true);
     };
     // The next ones are ready by the time a sequential reader comes to them.
-    for (std::size_t ahead = 0; ahead <= kWindowsAhead; ++ahead) ask(index + ahead);
+    for (std::size_t ahead = 0; ahead <= transfer::MappedCache::kWindowsAhead; ++ahead) ask(index + ahead);
     mapped_->wait(*file.mapped, index);
     window = mapped_->window(*file.mapped, index, file.now_ns);
   }
@@ -497,10 +496,7 @@ FileQueue::Impl::Step FileQueue::Impl::route_unmapped(FileState& file, std::uint
 void FileQueue::Impl::count_unmapped(FileState& file, std::uint64_t offset, std::uint64_t bytes) {
   if (!staged_ || file.mapped == nullptr || options_.path != Path::kAuto || !resources_->options().allow_mapped) return;
   const auto index = static_cast<std::size_t>(offset / file.mapped->window_bytes);
-  if (!mapped_->touch(file.mapped, index, bytes, file.handle, nullptr, false)) return;
-  for (std::size_t ahead = 1; ahead <= kWindowsAhead; ++ahead) {
-    (void)mapped_->touch(file.mapped, index + ahead, 0, file.handle, nullptr, true);
-  }
+  mapped_->note_read(file.mapped, index, bytes, file.handle, nullptr);
 }
 
 FilePart* FileQueue::Impl::take_part(Index request, std::uint64_t slot_bytes) {

@@ -8,17 +8,41 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/page_buffer.h"
 #include "codec/chain.h"
 #include "transfer/io_service.h"
+#include "transfer/mapped_cache.h"
 #include "transfer/plan.h"
 
 namespace headrace::transfer {
 
 struct LaneMemory {
   base::PageBuffer encoded, decoded, temporary[2];
+};
+
+// What the device takes out of a file's mapping; gathered by a claim, then handed to its wave.
+struct MappedShare {
+  // Of a task's bytes as they are read, [within, within + bytes).
+  struct Piece {
+    std::uint32_t task;
+    const std::byte* src;
+    std::uint64_t within, bytes;
+  };
+  struct Read {
+    std::uint32_t group;
+    std::uint64_t end;  // of the file's bytes that were used
+  };
+  std::vector<Piece> pieces;
+  std::vector<Read> reads;
+  std::vector<std::shared_ptr<MappedWindow>> windows;  // of the pieces: kept until the wave is through
+  void clear() noexcept {
+    pieces.clear();
+    reads.clear();
+    windows.clear();
+  }
 };
 
 struct Lane {
@@ -28,6 +52,10 @@ struct Lane {
   const Task* described = nullptr;  // the task that `detail` is about
   std::vector<std::uint32_t> cold;  // groups of the current claim that are not in the page cache
   std::vector<IoJob*> jobs;         // the current claim of finished jobs
+  MappedShare mapped;
+  std::vector<std::shared_ptr<MappedWindow>> windows;  // of the current group
+  std::shared_ptr<MappedFile> unmapped;  // the current group's file, if a mapping may pay for the next read
+  std::string path;
   Stats stats;
 };
 

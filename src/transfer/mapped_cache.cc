@@ -144,6 +144,14 @@ bool MappedCache::touch(const std::shared_ptr<MappedFile>& file, std::size_t ind
   }
 }
 
+void MappedCache::note_read(const std::shared_ptr<MappedFile>& file, std::size_t index, std::uint64_t bytes,
+                            const std::shared_ptr<base::FileHandle>& handle, const char* path) {
+  if (!touch(file, index, bytes, handle, path, false)) return;
+  for (std::size_t ahead = 1; ahead <= kWindowsAhead; ++ahead) {
+    (void)touch(file, index + ahead, 0, handle, path, true);
+  }
+}
+
 // State changes are made without mutex_: taking it once orders them before the waiters' next look.
 void MappedCache::announce() {
   { std::lock_guard lock(mutex_); }
@@ -214,6 +222,8 @@ void MappedCache::set_note(std::string note) {
   note_ = std::move(note);
 }
 
+std::uint64_t MappedCache::small_limit() const noexcept { return std::min(kSmallFile, window_bytes_); }
+
 void MappedCache::run() {
   trace::name_thread("mapper");
   std::vector<Request> requests;
@@ -227,7 +237,7 @@ void MappedCache::run() {
         changed_.wait_for(lock, std::chrono::seconds(1), due);
       }
       // Until nothing has been added for a while.
-      for (std::size_t seen = 0; seen != requests_.size() && requests_.back().file->small(kSmallFile);) {
+      for (std::size_t seen = 0; seen != requests_.size() && requests_.back().file->small(small_limit());) {
         seen = requests_.size();
         if (changed_.wait_for(lock, kRush, [&] { return stopping_; })) break;
       }
@@ -267,8 +277,8 @@ void MappedCache::pause() {
 
 // A request that is answered has no file any more.
 void MappedCache::serve(std::vector<Request>& requests) {
-  const auto small_end = std::stable_partition(requests.begin(), requests.end(),
-                                               [](const Request& request) { return request.file->small(kSmallFile); });
+  const auto small_end = std::stable_partition(
+      requests.begin(), requests.end(), [&](const Request& request) { return request.file->small(small_limit()); });
   for (auto it = small_end; it != requests.end(); ++it) {
     serve_large(*it);
     announce();

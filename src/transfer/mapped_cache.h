@@ -97,6 +97,11 @@ class MappedCache {
   // worth while, or at once. `path` names the file if there is no handle. True: it has now been asked for.
   bool touch(const std::shared_ptr<MappedFile>& file, std::size_t index, std::uint64_t bytes,
              const std::shared_ptr<base::FileHandle>& handle, const char* path, bool at_once);
+  // touch() for bytes that a reader took by other means; when that asks for a window, the next ones are asked for as
+  // well, so that they are ready by the time a sequential reader comes to them.
+  void note_read(const std::shared_ptr<MappedFile>& file, std::size_t index, std::uint64_t bytes,
+                 const std::shared_ptr<base::FileHandle>& handle, const char* path);
+  static constexpr std::size_t kWindowsAhead = 4;
   // Until no request for this window is waiting or under way.
   void wait(MappedFile& file, std::size_t index);
 
@@ -139,6 +144,8 @@ class MappedCache {
     std::uint64_t bytes = 0, mapped_bytes = 0;
   };
 
+  // A file that shares a registration is one window.
+  std::uint64_t small_limit() const noexcept;
   void run();
   void announce();
   void pause();

@@ -1,0 +1,235 @@
+// ReadOperation, what the device takes out of the page cache itself: ranges whose windows are registered become pieces
+// of a wave's copy, and no CPU touches their bytes. Other ranges are read as ever, and counted, so that their windows
+// are registered when they come round again.
+#include <algorithm>
+#include <iterator>
+#include <new>
+
+#include "base/clock.h"
+#include "base/file_handle.h"
+#include "base/file_read.h"
+#include "transfer/operation.h"
+
+namespace headrace::transfer {
+namespace {
+
+template <class T>
+void make_room(std::vector<T>& list, std::size_t more) {
+  if (list.capacity() - list.size() < more) list.reserve(std::max(2 * list.capacity(), list.size() + more));
+}
+
+}  // namespace
+
+// True: all of the group is on its way by its mapping, and its object stays open until the wave is through.
+bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
+                              std::uint64_t length, Lane& lane) {
+  if (!plan_->chain().raw() && !on_device(wave)) return false;
+  const Group& group = wave.tasks.groups[group_index];
+  base::FileIdentity identity;
+  int error = 0;
+  if (!base::identify(object.fd, identity, error)) return false;
+  // This version of the file, whatever was mapped before.
+  MappedCache& cache = resources_.mapped();
+  std::shared_ptr<MappedFile> file = cache.file(device_, identity);
+  const std::uint64_t window_bytes = file->window_bytes, end = offset + length;
+  const auto first = static_cast<std::size_t>(offset / window_bytes);
+  const auto last = static_cast<std::size_t>((end - 1) / window_bytes);
+  const std::uint64_t now = base::now_ns();
+  const bool own = group.source == kNoSource;
+  lane.windows.clear();
+  for (std::size_t index = first; index <= last && end <= identity.size_bytes; ++index) {
+    std::shared_ptr<MappedWindow> window = cache.window(*file, index, now);
+    if (window == nullptr || window->bytes < std::min(end - index * window_bytes, window_bytes)) break;
+    lane.windows.push_back(std::move(window));
+  }
+  if (lane.windows.size() != last - first + 1) {
+    lane.unmapped = std::move(file);
+    return false;
+  }
+  // What the wave needs is there before anything is changed.
+  MappedShare& share = lane.mapped;
+  make_room(share.reads, 1);
+  make_room(share.windows, lane.windows.size());
+  make_room(share.pieces, group.task_count * lane.windows.size());
+  if (own && mapped_open_.fetch_add(1, std::memory_order_relaxed) >= most_mapped_open_) {
+    mapped_open_.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
+  share.reads.push_back({group_index, end});
+  for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
+    const Task& task = wave.tasks.tasks[i];
+    if (task.length == 0) {
+      fill_task(wave, group, i, lane);
+    } else if (task.length == kWholeObject) {
+      map_task(wave, group, i, offset, length, lane);
+    } else {
+      map_task(wave, group, i, task.offset, task.length, lane);
+    }
+  }
+  for (std::shared_ptr<MappedWindow>& window : lane.windows) {
+    if (share.windows.empty() || share.windows.back() != window) share.windows.push_back(std::move(window));
+  }
+  lane.stats.mapped_bytes += length;
+  lane.stats.read_bytes += length;
+  return true;
+}
+
+// lane.windows hold the file's bytes [offset, offset + length), which are the task's.
+void ReadOperation::map_task(Wave& wave, const Group& group, std::uint32_t task_index, std::uint64_t offset,
+                             std::uint64_t length, Lane& lane) {
+  const codec::Chain& chain = plan_->chain();
+  const Task& task = wave.tasks.tasks[task_index];
+  EncodedChunk& chunk = wave.encoded[task_index];
+  describe(group, task, lane);
+  const bool whole_object = task.length == kWholeObject;
+  // Of a raw chunk that is an object of its own, only a part may be read: its size has been checked.
+  if (!(chain.raw() && whole_object)) {
+    if (Status status = chain.check_encoded_size(length); !status.ok()) {
+      return fail_task(wave, group, task, lane, std::move(status));
+    }
+  }
+  lane.stats.stored_bytes += length;
+  chunk.mapped = true;
+  if (chain.raw()) {
+    device::Box& box = lane.detail.box;
+    const std::uint64_t first = static_cast<std::uint64_t>(box.src - kBoxBase) - (whole_object ? offset : 0);
+    box.src = staged_target(wave, task_index) + first;
+    chunk.delivered = box.element_count() * plan_->element_op().element_bytes;
+    wave.boxes[task_index] = box;
+    lane.described = nullptr;
+  } else if (reserve_encoded(wave, task_index, length) == nullptr) {
+    return fail_task(wave, group, task, lane,
+                     Status(Code::kInternal, Layer::kTransfer, "a wave's slab is too small for its encoded bytes"));
+  } else {
+    place_encoded(wave, task_index, length, lane);
+  }
+  // All windows but the last of a file have one size, and lane.windows begin with the group's first.
+  const std::uint64_t window_bytes = resources_.mapped().window_bytes();
+  const std::size_t group_first =
+      static_cast<std::size_t>((task.length == kWholeObject ? offset : group.offset) / window_bytes);
+  for (std::uint64_t done = 0; done < length;) {
+    const std::uint64_t at = offset + done, within = at % window_bytes;
+    const MappedWindow& window = *lane.windows[static_cast<std::size_t>(at / window_bytes) - group_first];
+    const std::uint64_t bytes = std::min(length - done, window_bytes - within);
+    lane.mapped.pieces.push_back({task_index, window.data + within, done, bytes});
+    done += bytes;
+  }
+}
+
+// The range was read out of the page cache by the CPU.
+void ReadOperation::note_unmapped(const Wave& wave, const Group& group, std::uint64_t offset, std::uint64_t length,
+                                  Lane& lane) {
+  const bool own = group.source == kNoSource;
+  const std::shared_ptr<MappedFile> file = std::move(lane.unmapped);
+  // An object's own task was described before it was opened.
+  const std::string& key = own ? lane.detail.key : *wave.tasks.sources[group.source].key;
+  if (!plan_->store().local_path(key, lane.path)) return;
+  MappedCache& cache = resources_.mapped();
+  const std::uint64_t window_bytes = file->window_bytes, end = offset + length;
+  for (std::uint64_t at = offset; at < end;) {
+    const std::uint64_t stop = std::min(end, (at / window_bytes + 1) * window_bytes);
+    cache.note_read(file, static_cast<std::size_t>(at / window_bytes), stop - at, nullptr, lane.path.c_str());
+    at = stop;
+  }
+}
+
+// A claim's share becomes the wave's. False: there was no memory, and the read has to stop.
+bool ReadOperation::hand_over_mapped(Wave& wave, Lane& lane) {
+  MappedShare& from = lane.mapped;
+  MappedShare& to = wave.mapped;
+  std::lock_guard lock(mutex_);
+  bool complete = true;
+  try {
+    to.reads.insert(to.reads.end(), from.reads.begin(), from.reads.end());
+    to.pieces.insert(to.pieces.end(), from.pieces.begin(), from.pieces.end());
+    to.windows.insert(to.windows.end(), std::move_iterator(from.windows.begin()),
+                      std::move_iterator(from.windows.end()));
+  } catch (const std::bad_alloc&) {
+    // The wave is not launched any more; what is not listed is closed with the read.
+    complete = false;
+  }
+  from.clear();
+  return complete;
+}
+
+// Pieces from the mappings to where the slab would have been copied to: the device slab, or straight to the tensor.
+void ReadOperation::add_mapped_pieces(Wave& wave, bool scattered) {
+  if (wave.mapped.pieces.empty()) return;
+  StagingSlot& slot = *wave.slot;
+  const std::uint32_t element_bytes = plan_->element_op().element_bytes;
+  for (const MappedShare::Piece& piece : wave.mapped.pieces) {
+    if (on_device(wave)) {
+      std::byte* const dst = slot.on_device + wave.encoded[piece.task].at + piece.within;
+      wave.pieces.push_back({piece.src, dst, static_cast<std::size_t>(piece.bytes)});
+    } else if (scattered) {
+      std::byte* const dst = slot.on_device + piece.task * slab_stride_ + piece.within;
+      wave.pieces.push_back({piece.src, dst, static_cast<std::size_t>(piece.bytes)});
+    } else {
+      // The chunk is one run of the tensor; of its bytes those that are in the box.
+      const device::Box& box = wave.boxes[piece.task];
+      const auto begin = static_cast<std::uint64_t>(box.src - staged_target(wave, piece.task));
+      const std::uint64_t end = begin + box.element_count() * element_bytes;
+      const std::uint64_t from = std::max(begin, piece.within), to = std::min(end, piece.within + piece.bytes);
+      if (from >= to) continue;
+      wave.pieces.push_back(
+          {piece.src + (from - piece.within), box.dst + (from - begin), static_cast<std::size_t>(to - from)});
+    }
+  }
+  resources_.mapped().note_traffic();
+}
+
+// The wave is through. A file that is now shorter than what was taken from its mapping was cut meanwhile: its old
+// bytes, or the zeros behind its new end, are not passed on.
+void ReadOperation::settle_mapped(Wave& wave, Lane& lane) {
+  lane.described = nullptr;
+  for (const MappedShare::Read& read : wave.mapped.reads) {
+    const Group& group = wave.tasks.groups[read.group];
+    const store::Object& object =
+        group.source == kNoSource ? wave.objects[read.group] : *wave.tasks.sources[group.source].object;
+    base::FileIdentity identity;
+    int error = 0;
+    const bool whole = base::identify(object.fd, identity, error) && identity.size_bytes >= read.end;
+    for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
+      EncodedChunk& chunk = wave.encoded[i];
+      if (!chunk.mapped) continue;
+      if (!whole) {
+        chunk.failed = true;
+        const std::uint64_t end = identity.size_bytes;
+        Status status(Code::kShort, Layer::kTransfer,
+                      "the file ends at byte " + std::to_string(end) + ": it was cut short while being read");
+        fail_task(wave, group, wave.tasks.tasks[i], lane, std::move(status).with_range(end, read.end - end));
+      } else if (plan_->chain().raw()) {
+        ++lane.stats.chunks;
+        lane.stats.decoded_bytes += chunk.delivered;
+        chunks_done_.fetch_add(1, std::memory_order_relaxed);
+      }
+    }
+  }
+}
+
+// For the CPU, which must not look at a mapping: the encoded bytes of a mapped task, read from its file.
+Status ReadOperation::read_mapped_again(Wave& wave, std::uint32_t task_index, Lane& lane, const std::byte*& encoded) {
+  const Group& group = group_of(wave, task_index);
+  const Task& task = wave.tasks.tasks[task_index];
+  const bool own = group.source == kNoSource;
+  const auto group_index = static_cast<std::size_t>(&group - wave.tasks.groups.data());
+  const store::Object& object = own ? wave.objects[group_index] : *wave.tasks.sources[group.source].object;
+  const auto bytes = static_cast<std::size_t>(wave.encoded[task_index].bytes);
+  std::byte* const target = lane.memory->encoded.reserve(bytes);
+  if (target == nullptr) return Status::out_of_memory();
+  encoded = target;
+  lane.stats.read_bytes += bytes;
+  lane.stats.buffered_bytes += bytes;
+  return base::read_exactly(object.fd, own ? 0 : task.offset, {target, bytes});
+}
+
+void ReadOperation::close_mapped(Wave& wave) noexcept {
+  for (const MappedShare::Read& read : wave.mapped.reads) {
+    if (wave.tasks.groups[read.group].source != kNoSource) continue;
+    wave.objects[read.group].close();
+    mapped_open_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  wave.mapped.clear();
+}
+
+}  // namespace headrace::transfer

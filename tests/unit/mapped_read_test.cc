@@ -1,0 +1,248 @@
+// Property: what the device takes out of the page cache itself gives the same elements and errors as what is read: raw
+// and encoded chunks, whole and in part, across windows; a file that changes is never given out in its old version.
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "backends/dev_host/staged_decoder.h"
+#include "base/fault.h"
+#include "support/flat_array.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+using testing::FlatArray;
+using testing::Layout;
+namespace fs = std::filesystem;
+
+class MappedRead : public ::testing::Test {
+ protected:
+  void SetUp() override { open({}); }
+  void TearDown() override {
+    device::staged_decode_model().any_codec = false;
+    device::staged_decode_model().host_only_every = 0;
+    base::arm_delay("dev_host.copy", std::chrono::microseconds(0));
+  }
+  void open(ContextOptions options) {
+    options.threads = 2;
+    options.wave_bytes = 1 << 20;
+    options.host_budget_bytes = std::size_t{256} << 20;
+    context = std::make_unique<Context>(Context::create(options).value());
+    store = std::make_unique<Store>(Store::open(*context, directory.path()).value());
+    device = std::make_unique<Device>(Device::open("host-staged").value());
+  }
+  void write(const std::string& path, const FlatArray& array) {
+    ASSERT_TRUE(testing::write_flat_array(*store->impl(), path, array).ok());
+  }
+  struct Outcome {
+    Status status;
+    Stats stats;
+    std::vector<ChunkError> errors;
+    std::vector<std::uint32_t> elements;
+  };
+  Outcome read(const std::string& path, const char* part = "", Placement placement = Placement::kAuto) {
+    Outcome out;
+    auto array = Array::open(*store, path).value();
+    const Selection selection = parse_selection(part).value();
+    const auto shape = resolve_selection(selection, array.info().shape).value().shape;
+    out.elements.assign(static_cast<std::size_t>(shape[0]), 0x55555555);
+    auto buffer = Buffer::allocate(*device, out.elements.size() * 4).value();
+    ReadOptions options;
+    options.collect_errors = true;
+    options.placement = placement;
+    auto reading = array.read_async(selection, {buffer.data(), shape, {}}, *device, options).value();
+    out.status = reading.wait();
+    out.stats = reading.stats();
+    out.errors = reading.errors();
+    EXPECT_TRUE(
+        buffer.copy_to_host(0, reinterpret_cast<std::byte*>(out.elements.data()), out.elements.size() * 4).ok());
+    return out;
+  }
+  // Reads until all bytes come by mappings, which are made in the background.
+  Outcome read_mapped(const std::string& path, const char* part = "", Placement placement = Placement::kAuto) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    for (;;) {
+      Outcome out = read(path, part, placement);
+      if (out.stats.mapped_bytes == out.stats.read_bytes || std::chrono::steady_clock::now() > deadline) return out;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+  static void expect_mapped(const Outcome& out) {
+    ASSERT_TRUE(out.status.ok()) << out.status.to_string();
+    EXPECT_EQ(out.stats.mapped_bytes, out.stats.read_bytes);
+    EXPECT_EQ(out.stats.buffered_bytes, 0u);
+    EXPECT_NE(out.stats.path.find("mapped"), std::string::npos) << out.stats.path;
+  }
+
+  support::TempDir directory;
+  std::unique_ptr<Context> context;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<Device> device;
+};
+
+TEST_F(MappedRead, GivesTheSameElements) {
+  device::staged_decode_model().any_codec = true;
+  for (const Layout layout : testing::kLayouts) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    const FlatArray array{.layout = layout, .chunks = 40, .chunk_elements = 5000, .shard_chunks = 8};
+    const std::string path = testing::layout_name(layout);
+    write(path, array);
+    const auto expected = array.expected();
+    const Placement placement = Placement::kGpu;
+    const Outcome whole = read_mapped(path, "", placement);
+    expect_mapped(whole);
+    EXPECT_TRUE(whole.elements == expected);
+    EXPECT_EQ(whole.stats.chunks, array.chunks);
+    EXPECT_EQ(whole.stats.decoded_bytes, array.elements() * 4);
+    for (const auto& [part, first, step] :
+         {std::tuple{"7:199990", 7u, 1u}, {"5000:20000", 5000u, 1u}, {"3:180000:3", 3u, 3u}}) {
+      SCOPED_TRACE(part);
+      const Outcome some = read_mapped(path, part, placement);
+      expect_mapped(some);
+      for (std::size_t i = 0; i < some.elements.size(); ++i) ASSERT_EQ(some.elements[i], expected[first + i * step]);
+    }
+    // What the CPU decodes is read by the CPU.
+    const Outcome cpu = read(path, "", Placement::kCpu);
+    ASSERT_TRUE(cpu.status.ok());
+    EXPECT_TRUE(cpu.elements == expected);
+    const bool raw = layout == Layout::kRaw || layout == Layout::kShardedRaw;
+    EXPECT_EQ(cpu.stats.mapped_bytes, raw ? cpu.stats.read_bytes : 0u);
+  }
+}
+
+TEST_F(MappedRead, CrossesWindows) {
+  ContextOptions options;
+  options.mapped_budget_bytes = std::size_t{8} << 20;  // windows of 1 MiB
+  open(options);
+  device::staged_decode_model().any_codec = true;
+  for (const Layout layout : {Layout::kShardedRaw, Layout::kShardedZstd, Layout::kRaw}) {
+    const FlatArray array{.layout = layout, .chunks = 4, .chunk_elements = 400'000, .shard_chunks = 4};  // 1.6 MB
+    const std::string path = testing::layout_name(layout);
+    write(path, array);
+    const Outcome out = read_mapped(path, "", Placement::kGpu);
+    EXPECT_TRUE(out.status.ok());
+    EXPECT_TRUE(out.elements == array.expected());
+    EXPECT_GT(out.stats.mapped_bytes, 0u) << out.stats.path;
+    fs::remove_all(directory.path() + "/" + path);
+    open(options);  // the budget is free again
+  }
+}
+
+TEST_F(MappedRead, MissingAndBadChunksAndWhatIsHandedBack) {
+  for (const unsigned every : {0u, 3u}) {
+    device::staged_decode_model().any_codec = true;
+    device::staged_decode_model().host_only_every = every;
+    for (const Layout layout : {Layout::kRaw, Layout::kZstd, Layout::kShardedZstd}) {
+      SCOPED_TRACE(testing::layout_name(layout));
+      const FlatArray array{.layout = layout, .chunks = 30, .chunk_elements = 3000, .shard_chunks = 3};
+      const std::string path = std::string(testing::layout_name(layout)) + std::to_string(every);
+      write(path, array);
+      fs::remove(directory.path() + "/" + path + "/" + array.key(6));
+      if (layout != Layout::kRaw) {  // the first bytes of what chunk 9 is stored in
+        std::fstream file(directory.path() + "/" + path + "/" + array.key(9),
+                          std::ios::in | std::ios::out | std::ios::binary);
+        file.write("\xff\xff\xff\xff", 4);
+      }
+      const std::uint64_t gone = array.sharded() ? 3 : 1;
+      const Outcome cpu = read(path, "", Placement::kCpu);
+      // What is handed back, or broken, the CPU reads.
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      Outcome out = read(path, "", Placement::kGpu);
+      while (out.stats.mapped_bytes < cpu.stats.read_bytes && std::chrono::steady_clock::now() < deadline) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        out = read(path, "", Placement::kGpu);
+      }
+      EXPECT_EQ(out.stats.mapped_bytes, cpu.stats.read_bytes);
+      EXPECT_EQ(out.stats.returned_chunks > 0, every != 0 && layout != Layout::kRaw);
+      EXPECT_EQ(out.stats.buffered_bytes > 0, layout != Layout::kRaw);
+      ASSERT_TRUE(out.status.ok()) << out.status.to_string();
+      EXPECT_GT(out.stats.mapped_bytes, 0u);
+      ASSERT_EQ(out.errors.size(), cpu.errors.size());
+      ASSERT_EQ(out.errors.size(), layout == Layout::kRaw ? 0u : 1u);
+      if (!out.errors.empty()) {
+        EXPECT_EQ(out.errors[0].status.to_string(), cpu.errors[0].status.to_string());
+      }
+      const auto expected = array.expected();
+      for (std::size_t i = 0; i < out.elements.size(); ++i) {
+        const std::uint64_t chunk = i / array.chunk_elements;
+        if (!out.errors.empty() && chunk == 9) continue;
+        ASSERT_EQ(out.elements[i], chunk >= 6 && chunk < 6 + gone ? testing::kFillValue : expected[i]) << i;
+      }
+      EXPECT_EQ(out.stats.chunks, array.chunks - gone - out.errors.size());
+    }
+  }
+}
+
+TEST_F(MappedRead, ANewVersionIsReadAnew) {
+  for (const Layout layout : {Layout::kRaw, Layout::kShardedRaw}) {
+    const FlatArray array{.layout = layout, .chunks = 16, .chunk_elements = 3000, .shard_chunks = 8, .seed = 1};
+    FlatArray next = array;
+    next.seed = 2;
+    const std::string path = testing::layout_name(layout);
+    write(path, array);
+    expect_mapped(read_mapped(path));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    write(path, next);  // replaced
+    EXPECT_TRUE(read(path).elements == next.expected());
+    expect_mapped(read_mapped(path));
+    // In place: the same file with other bytes.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    for (std::uint64_t chunk = 0; chunk < array.chunks; chunk += array.sharded() ? array.shard_chunks : 1) {
+      const store::Bytes bytes =
+          array.sharded() ? testing::flat_shard(array, chunk / array.shard_chunks) : array.encoded(chunk);
+      std::ofstream file(directory.path() + "/" + path + "/" + array.key(chunk),
+                         std::ios::in | std::ios::out | std::ios::binary);
+      file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    }
+    EXPECT_TRUE(read(path).elements == array.expected());
+  }
+}
+
+TEST_F(MappedRead, AFileCutShortMeanwhileIsAnError) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  for (const Layout layout : {Layout::kRaw, Layout::kShardedRaw, Layout::kZstd}) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    device::staged_decode_model().any_codec = true;
+    const FlatArray array{.layout = layout, .chunks = 4, .chunk_elements = 20000, .shard_chunks = 2};
+    const std::string path = testing::layout_name(layout);
+    write(path, array);
+    expect_mapped(read_mapped(path, "", Placement::kGpu));
+    base::arm_delay("dev_host.copy", std::chrono::milliseconds(300));
+    std::thread cutter([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      fs::resize_file(directory.path() + "/" + path + "/" + array.key(2), 100);
+    });
+    const Outcome out = read(path, "", Placement::kGpu);
+    cutter.join();
+    base::arm_delay("dev_host.copy", std::chrono::microseconds(0));
+    ASSERT_FALSE(out.errors.empty());
+    EXPECT_EQ(out.errors[0].key, path + "/" + array.key(2));
+    EXPECT_EQ(out.errors[0].status.code(), Code::kShort) << out.errors[0].status.to_string();
+    EXPECT_EQ(out.stats.chunks + out.errors.size(), array.chunks);
+    const auto expected = array.expected();
+    for (std::size_t i = 0; i < 2 * array.chunk_elements; ++i) ASSERT_EQ(out.elements[i], expected[i]);
+  }
+}
+
+TEST_F(MappedRead, IsNotTakenWhereItIsNotAllowed) {
+  ContextOptions options;
+  options.allow_mapped = false;
+  open(options);
+  const FlatArray array{.layout = Layout::kRaw, .chunks = 8, .chunk_elements = 3000};
+  write("", array);
+  for (int i = 0; i < 10; ++i) {
+    const Outcome out = read("");
+    EXPECT_TRUE(out.elements == array.expected());
+    EXPECT_EQ(out.stats.mapped_bytes, 0u);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+}  // namespace
+}  // namespace headrace
