@@ -425,7 +425,7 @@ Status ReadOperation::launch_wave(Wave& wave, Lane& lane) {
   trace::Timer timer(trace::Stage::kAssemble);
   const std::uint64_t bus_bytes_before = lane.stats.bus_bytes;
   const device::ElementOp& op = plan_->element_op();
-  bool scattered = op.swap_width > 1;
+  bool scattered = !op.moves_bytes_only();
   std::size_t count = wave.tasks.tasks.size();
   std::size_t live = 0;
   for (std::size_t i = 0; i < count; ++i) {
