@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define HEADRACE_CONVERT_X86 1
+#endif
+
 namespace headrace::device::kernels {
 namespace {
 
-#if defined(__x86_64__)
-#define HEADRACE_CONVERT_X86 1
-#endif
 #define HEADRACE_INLINE __attribute__((always_inline)) inline
 
 constexpr std::size_t kTileElements = 1024;  // raw, value and result of a tile: at most 24 KiB
@@ -90,6 +92,29 @@ __attribute__((target("avx2"))) void narrow_run_avx2(const std::byte* work, std:
                                                      std::size_t count) noexcept {
   narrow_in<kTo, W>(work, dst, count);
 }
+// float16 has instructions of its own, which round as the loops above do.
+__attribute__((target("avx2,f16c"))) void widen_half_f16c(const std::byte* src, std::byte* work, std::size_t count,
+                                                          const Conversion& c) noexcept {
+  if (c.fill_to_nan) return widen_in<NumberType::kFloat16, float>(src, work, count, c);
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(src + i * 2));
+    _mm256_storeu_ps(reinterpret_cast<float*>(work + i * 4), _mm256_cvtph_ps(raw));
+  }
+  widen_in<NumberType::kFloat16, float>(src + i * 2, work + i * 4, count - i, c);
+}
+__attribute__((target("avx2,f16c"))) void narrow_half_f16c(const std::byte* work, std::byte* dst,
+                                                           std::size_t count) noexcept {
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    __m256 v = _mm256_loadu_ps(reinterpret_cast<const float*>(work + i * 4));
+    v = _mm256_blendv_ps(v, _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(convert::kFloatNan))),
+                         _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + i * 2),
+                     _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+  narrow_in<NumberType::kFloat16, float>(work + i * 4, dst + i * 2, count - i);
+}
 #endif
 
 bool has_avx2() noexcept {
@@ -102,6 +127,10 @@ bool has_avx2() noexcept {
 }
 
 #ifdef HEADRACE_CONVERT_X86
+bool has_f16c() noexcept {
+  static const bool found = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  return found;
+}
 #define HEADRACE_CHOOSE(name, ...) (has_avx2() ? &name##_avx2<__VA_ARGS__> : &name<__VA_ARGS__>)
 #else
 #define HEADRACE_CHOOSE(name, ...) (&name<__VA_ARGS__>)
@@ -141,6 +170,12 @@ Converter::Converter(const ElementOp& op) noexcept : op_(op), scale_(nullptr) {
       return nullptr;
     });
   });
+#ifdef HEADRACE_CONVERT_X86
+  if (work == WorkType::kFloat && has_f16c()) {
+    if (c.from == NumberType::kFloat16) widen_ = widen_half_f16c;
+    if (c.to == NumberType::kFloat16) narrow_ = narrow_half_f16c;
+  }
+#endif
   if (c.scaled) scale_ = work == WorkType::kFloat ? HEADRACE_CHOOSE(scale_run, float) : HEADRACE_CHOOSE(scale_run, double);
 }
 
