@@ -7,9 +7,15 @@
 #include "copy_kernels.cuh"
 #include "device/convert.h"
 
+#ifdef __CUDACC__
+#define HEADRACE_NOINLINE __noinline__
+#else
+#define HEADRACE_NOINLINE
+#endif
+
 namespace headrace::device::cuda {
 
-// ---- one element ----
+// ---- loads and stores of one element ----
 
 template <class T>
 __device__ inline T load_as(const Byte* from) {
@@ -67,9 +73,9 @@ __device__ inline void store_number(Byte* to, unsigned bytes, std::uint64_t valu
   }
 }
 
-// ---- a batch of elements of one size: the types are told apart once for all of them ----
+// ---- several elements: the types are told apart once for all of them ----
 
-#define HEADRACE_CONVERT_SOURCES(CASE) \
+#define HEADRACE_CONVERT_TYPES(CASE) \
   CASE(kBool)                          \
   CASE(kInt8)                          \
   CASE(kInt16)                         \
@@ -85,7 +91,7 @@ __device__ inline void store_number(Byte* to, unsigned bytes, std::uint64_t valu
   CASE(kFloat64)
 
 template <NumberType kFrom, class W, unsigned kCount, class S>
-__device__ inline void widen_batch_as(const Conversion& c, const S (&raw)[kCount], W (&value)[kCount]) {
+__device__ inline void widen_batch(const Conversion& c, const S (&raw)[kCount], W (&value)[kCount]) {
   using R = convert::Raw<kFrom>;
   HEADRACE_UNROLL for (unsigned u = 0; u < kCount; ++u) {
     const R r = static_cast<R>(raw[u]);
@@ -100,69 +106,55 @@ __device__ inline void widen_batch_as(const Conversion& c, const S (&raw)[kCount
   }
 }
 
-// S: an unsigned integer of the stored size, or 64 bits for any size.
-template <class W, unsigned kCount, class S, bool kAnySize>
-__device__ inline void widen_batch(const Conversion& c, const S (&raw)[kCount], W (&value)[kCount]) {
+// ---- one element of any type, raw bits in and out ----
+
+template <class W>
+__device__ inline std::uint64_t convert_one_by(const Conversion& c, std::uint64_t raw) {
+  const std::uint64_t from[1] = {raw};
+  W value[1] = {};
   switch (c.from) {
-#define HEADRACE_CASE(type)                                                                                       \
-  case NumberType::type:                                                                                          \
-    if constexpr ((kAnySize || number_bytes(NumberType::type) == sizeof(S)) &&                                    \
-                  (std::is_integral_v<W> ? !is_float(NumberType::type)                                            \
-                                         : sizeof(W) == 8 || fits_float(NumberType::type))) {                     \
-      widen_batch_as<NumberType::type>(c, raw, value);                                                            \
-    }                                                                                                             \
+#define HEADRACE_CASE(type)                                                                   \
+  case NumberType::type:                                                                      \
+    if constexpr (std::is_integral_v<W> ? !is_float(NumberType::type)                         \
+                                        : sizeof(W) == 8 || fits_float(NumberType::type)) {   \
+      widen_batch<NumberType::type>(c, from, value);                                          \
+    }                                                                                         \
     break;
-    HEADRACE_CONVERT_SOURCES(HEADRACE_CASE)
+    HEADRACE_CONVERT_TYPES(HEADRACE_CASE)
 #undef HEADRACE_CASE
     default:
       break;
   }
-}
-
-template <class W, unsigned kCount, class D, bool kAnySize>
-__device__ inline void narrow_batch(const Conversion& c, const W (&value)[kCount], D (&out)[kCount]) {
-  switch (c.to) {
-#define HEADRACE_CASE(type)                                                                               \
-  case NumberType::type:                                                                                  \
-    if constexpr (NumberType::type != NumberType::kBool &&                                                \
-                  (kAnySize || number_bytes(NumberType::type) == sizeof(D)) &&                            \
-                  (std::is_floating_point_v<W> || !is_float(NumberType::type))) {                         \
-      HEADRACE_UNROLL for (unsigned u = 0; u < kCount; ++u) out[u] = convert::narrow<NumberType::type, W>(value[u]); \
-    }                                                                                                     \
-    break;
-    HEADRACE_CONVERT_SOURCES(HEADRACE_CASE)
-#undef HEADRACE_CASE
-    default:
-      break;
-  }
-}
-
-template <class W, unsigned kCount, class S, class D, bool kAnySize>
-__device__ inline void convert_batch(const Conversion& c, const S (&raw)[kCount], D (&out)[kCount]) {
-  W value[kCount] = {};
-  widen_batch<W, kCount, S, kAnySize>(c, raw, value);
   if constexpr (std::is_floating_point_v<W>) {
-    if (c.scaled) {
-      const W scale = static_cast<W>(c.scale), offset = static_cast<W>(c.offset);
-      HEADRACE_UNROLL for (unsigned u = 0; u < kCount; ++u) value[u] = convert::scaled(value[u], scale, offset);
-    }
+    if (c.scaled) value[0] = convert::scaled(value[0], static_cast<W>(c.scale), static_cast<W>(c.offset));
   }
-  narrow_batch<W, kCount, D, kAnySize>(c, value, out);
+  switch (c.to) {
+#define HEADRACE_CASE(type)                                                                              \
+  case NumberType::type:                                                                                 \
+    if constexpr (NumberType::type != NumberType::kBool &&                                               \
+                  (std::is_floating_point_v<W> || !is_float(NumberType::type))) {                        \
+      return convert::narrow<NumberType::type, W>(value[0]);                                             \
+    }                                                                                                    \
+    break;
+    HEADRACE_CONVERT_TYPES(HEADRACE_CASE)
+#undef HEADRACE_CASE
+    default:
+      break;
+  }
+  return 0;
 }
 
-// Any types, raw bits in and out.
-template <unsigned kCount>
-__device__ inline void convert_any(const Conversion& c, const std::uint64_t (&raw)[kCount],
-                                   std::uint64_t (&out)[kCount]) {
+// A function of its own, so that its many cases are compiled once.
+__device__ HEADRACE_NOINLINE std::uint64_t convert_one(const Conversion& c, std::uint64_t raw) {
   switch (work_type(c)) {
     case WorkType::kFloat:
-      return convert_batch<float, kCount, std::uint64_t, std::uint64_t, true>(c, raw, out);
+      return convert_one_by<float>(c, raw);
     case WorkType::kDouble:
-      return convert_batch<double, kCount, std::uint64_t, std::uint64_t, true>(c, raw, out);
+      return convert_one_by<double>(c, raw);
     case WorkType::kSigned:
-      return convert_batch<std::int64_t, kCount, std::uint64_t, std::uint64_t, true>(c, raw, out);
+      return convert_one_by<std::int64_t>(c, raw);
     default:
-      return convert_batch<std::uint64_t, kCount, std::uint64_t, std::uint64_t, true>(c, raw, out);
+      return convert_one_by<std::uint64_t>(c, raw);
   }
 }
 
@@ -178,7 +170,7 @@ __device__ inline void convert_singly(const Conversion& c, const BoxItem& box, B
       const unsigned i = base + u * 32;
       if (i < count) raw[u] = load_number(src + std::uint64_t{i} * box.word_bytes, box.word_bytes, swap);
     }
-    convert_any(c, raw, out);
+    HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) out[u] = convert_one(c, raw[u]);
     HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) {
       const unsigned i = base + u * 32;
       if (i < count) store_number(dst + std::uint64_t{i} * box.result_bytes, box.result_bytes, out[u]);
@@ -189,22 +181,57 @@ __device__ inline void convert_singly(const Conversion& c, const BoxItem& box, B
 // As many elements as one access of at most 16 bytes takes of the wider side.
 template <class S, class D>
 inline constexpr unsigned kGroupElements = sizeof(S) == 8 || sizeof(D) == 8 ? 2 : 4;
+inline constexpr unsigned kGroupsAtOnce = 4;
 template <class T, unsigned kCount>
 struct alignas(sizeof(T) * kCount) Group {
   T element[kCount];
 };
 
-// A warp; `src` and `dst` aligned to whole groups. Four groups a lane are under way before the first is stored.
+// The loop for one value type and the sizes of both sides; to floating types alone. What the pairs have in common is
+// left to run time, so that there are few loops to compile.
+template <class W, class S, class D>
+__device__ inline void convert_batch(const Conversion& c, const S (&raw)[kGroupElements<S, D> * kGroupsAtOnce],
+                                     D (&out)[kGroupElements<S, D> * kGroupsAtOnce]) {
+  constexpr unsigned kCount = kGroupElements<S, D> * kGroupsAtOnce;
+  W value[kCount] = {};
+  switch (c.from) {
+#define HEADRACE_CASE(type)                                                                                      \
+  case NumberType::type:                                                                                         \
+    if constexpr (number_bytes(NumberType::type) == sizeof(S) && (sizeof(W) == 8 || fits_float(NumberType::type))) { \
+      widen_batch<NumberType::type>(c, raw, value);                                                              \
+    }                                                                                                            \
+    break;
+    HEADRACE_CONVERT_TYPES(HEADRACE_CASE)
+#undef HEADRACE_CASE
+    default:
+      break;
+  }
+  if (c.scaled) {
+    const W scale = static_cast<W>(c.scale), offset = static_cast<W>(c.offset);
+    HEADRACE_UNROLL for (unsigned u = 0; u < kCount; ++u) value[u] = convert::scaled(value[u], scale, offset);
+  }
+  if constexpr (sizeof(D) == 8) {
+    HEADRACE_UNROLL for (unsigned u = 0; u < kCount; ++u) out[u] = convert::narrow<NumberType::kFloat64, W>(value[u]);
+  } else if constexpr (sizeof(D) == 4) {
+    HEADRACE_UNROLL for (unsigned u = 0; u < kCount; ++u) out[u] = convert::narrow<NumberType::kFloat32, W>(value[u]);
+  } else if (c.to == NumberType::kFloat16) {
+    HEADRACE_UNROLL for (unsigned u = 0; u < kCount; ++u) out[u] = convert::narrow<NumberType::kFloat16, W>(value[u]);
+  } else {
+    HEADRACE_UNROLL for (unsigned u = 0; u < kCount; ++u) out[u] = convert::narrow<NumberType::kBfloat16, W>(value[u]);
+  }
+}
+
+// A warp; `src` and `dst` aligned to whole groups. All loads of a turn are under way before its first store.
 template <class W, class S, class D>
 __device__ inline void convert_groups(const Conversion& c, bool swap, Byte* dst, const Byte* src, unsigned groups,
                                       unsigned lane) {
-  constexpr unsigned kGroup = kGroupElements<S, D>, kUnroll = 4, kCount = kGroup * kUnroll;
+  constexpr unsigned kGroup = kGroupElements<S, D>, kCount = kGroup * kGroupsAtOnce;
   const auto* from = reinterpret_cast<const Group<S, kGroup>*>(src);
   auto* to = reinterpret_cast<Group<D, kGroup>*>(dst);
-  for (unsigned base = lane; base < groups; base += 32 * kUnroll) {
+  for (unsigned base = lane; base < groups; base += 32 * kGroupsAtOnce) {
     S raw[kCount] = {};
     D out[kCount] = {};
-    HEADRACE_UNROLL for (unsigned u = 0; u < kUnroll; ++u) {
+    HEADRACE_UNROLL for (unsigned u = 0; u < kGroupsAtOnce; ++u) {
       if (base + u * 32 < groups) {
         const Group<S, kGroup> group = from[base + u * 32];
         HEADRACE_UNROLL for (unsigned e = 0; e < kGroup; ++e) raw[u * kGroup + e] = group.element[e];
@@ -213,8 +240,8 @@ __device__ inline void convert_groups(const Conversion& c, bool swap, Byte* dst,
     if (swap) {
       HEADRACE_UNROLL for (unsigned u = 0; u < kCount; ++u) raw[u] = swapped(raw[u]);
     }
-    convert_batch<W, kCount, S, D, false>(c, raw, out);
-    HEADRACE_UNROLL for (unsigned u = 0; u < kUnroll; ++u) {
+    convert_batch<W, S, D>(c, raw, out);
+    HEADRACE_UNROLL for (unsigned u = 0; u < kGroupsAtOnce; ++u) {
       if (base + u * 32 < groups) {
         Group<D, kGroup> group;
         HEADRACE_UNROLL for (unsigned e = 0; e < kGroup; ++e) group.element[e] = out[u * kGroup + e];
@@ -224,59 +251,53 @@ __device__ inline void convert_groups(const Conversion& c, bool swap, Byte* dst,
   }
 }
 
-template <class S, class D>
-__device__ inline void convert_run_of(const Conversion& c, const BoxItem& box, Byte* dst, const Byte* src,
+template <class W, class S, class D>
+__device__ inline void convert_run_by(const Conversion& c, const BoxItem& box, Byte* dst, const Byte* src,
                                       unsigned count, unsigned lane) {
   constexpr unsigned kGroup = kGroupElements<S, D>, kTo = kGroup * sizeof(D), kFrom = kGroup * sizeof(S);
-  const WorkType work = work_type(c);
   const unsigned skew = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(dst) % kTo);
-  unsigned head = skew == 0 ? 0 : (kTo - skew) / static_cast<unsigned>(sizeof(D));
+  const unsigned head = skew == 0 ? 0 : (kTo - skew) / static_cast<unsigned>(sizeof(D));
   const bool meet = skew % sizeof(D) == 0 && (reinterpret_cast<std::uintptr_t>(src) + head * sizeof(S)) % kFrom == 0;
-  if (!meet || count < 32 || work == WorkType::kSigned || work == WorkType::kUnsigned) {
-    return convert_singly(c, box, dst, src, count, lane);
-  }
+  if (!meet || count < 32) return convert_singly(c, box, dst, src, count, lane);
   const unsigned groups = (count - head) / kGroup, done = head + groups * kGroup;
   if (head > 0) convert_singly(c, box, dst, src, head, lane);
-  if (work == WorkType::kFloat) {
-    if constexpr (sizeof(S) <= 4) {
-      convert_groups<float, S, D>(c, box.swap_width > 1, dst + head * sizeof(D), src + head * sizeof(S), groups, lane);
-    }
-  } else {
-    convert_groups<double, S, D>(c, box.swap_width > 1, dst + head * sizeof(D), src + head * sizeof(S), groups, lane);
-  }
+  convert_groups<W, S, D>(c, box.swap_width > 1, dst + head * sizeof(D), src + head * sizeof(S), groups, lane);
   if (done < count) {
     convert_singly(c, box, dst + std::uint64_t{done} * sizeof(D), src + std::uint64_t{done} * sizeof(S), count - done,
                    lane);
   }
 }
 
-template <class S>
+template <class W, class S>
 __device__ inline void convert_run_from(const Conversion& c, const BoxItem& box, Byte* dst, const Byte* src,
                                         unsigned count, unsigned lane) {
-  switch (box.result_bytes) {
-    case 1:
-      return convert_run_of<S, std::uint8_t>(c, box, dst, src, count, lane);
-    case 2:
-      return convert_run_of<S, std::uint16_t>(c, box, dst, src, count, lane);
-    case 4:
-      return convert_run_of<S, std::uint32_t>(c, box, dst, src, count, lane);
-    default:
-      return convert_run_of<S, std::uint64_t>(c, box, dst, src, count, lane);
+  // Pairs that are rare where many bytes go have no loop of their own.
+  if (is_float(c.to)) {
+    if constexpr (sizeof(W) == 8 || sizeof(S) <= 4) {
+      if (box.result_bytes == 2) return convert_run_by<W, S, std::uint16_t>(c, box, dst, src, count, lane);
+      if (box.result_bytes == 4) return convert_run_by<W, S, std::uint32_t>(c, box, dst, src, count, lane);
+    }
+    if constexpr (sizeof(W) == 8) {
+      if (box.result_bytes == 8) return convert_run_by<W, S, std::uint64_t>(c, box, dst, src, count, lane);
+    }
   }
+  convert_singly(c, box, dst, src, count, lane);
 }
 
 __device__ inline void convert_run(const Conversion& c, const BoxItem& box, Byte* dst, const Byte* src, unsigned count,
                                    unsigned lane) {
-  switch (box.word_bytes) {
-    case 1:
-      return convert_run_from<std::uint8_t>(c, box, dst, src, count, lane);
-    case 2:
-      return convert_run_from<std::uint16_t>(c, box, dst, src, count, lane);
-    case 4:
-      return convert_run_from<std::uint32_t>(c, box, dst, src, count, lane);
-    default:
-      return convert_run_from<std::uint64_t>(c, box, dst, src, count, lane);
+  const WorkType work = work_type(c);
+  if (work == WorkType::kFloat) {
+    if (box.word_bytes == 1) return convert_run_from<float, std::uint8_t>(c, box, dst, src, count, lane);
+    if (box.word_bytes == 2) return convert_run_from<float, std::uint16_t>(c, box, dst, src, count, lane);
+    return convert_run_from<float, std::uint32_t>(c, box, dst, src, count, lane);
   }
+  if (work == WorkType::kDouble) {
+    if (box.word_bytes == 2) return convert_run_from<double, std::uint16_t>(c, box, dst, src, count, lane);
+    if (box.word_bytes == 4) return convert_run_from<double, std::uint32_t>(c, box, dst, src, count, lane);
+    if (box.word_bytes == 8) return convert_run_from<double, std::uint64_t>(c, box, dst, src, count, lane);
+  }
+  convert_singly(c, box, dst, src, count, lane);
 }
 
 __device__ inline void convert_rows_unit(const Conversion& c, const BoxItem& box, U64 unit) {
@@ -317,7 +338,7 @@ __device__ inline void convert_words_unit(const Conversion& c, const BoxItem& bo
       to[u] = box.dst + at.dst;
       raw[u] = load_number(box.src + at.src, box.word_bytes, swap);
     }
-    convert_any(c, raw, out);
+    HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) out[u] = convert_one(c, raw[u]);
     HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) {
       if (base + u * blockDim.x < words) store_number(to[u], box.result_bytes, out[u]);
     }
@@ -351,7 +372,7 @@ __device__ inline void convert_tile_unit(const Conversion& c, const BoxItem& box
         raw[u] = load_number(src + static_cast<long long>(y) * box.src_stride[column_dim] + x * box.word_bytes,
                              box.word_bytes, box.swap_width > 1);
       }
-      convert_any(c, raw, out);
+      HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) out[u] = convert_one(c, raw[u]);
       HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) {
         const unsigned y = base + u * step;
         if (y < kSide && y < columns) tile[y * kConvertTilePitch + x] = out[u];
@@ -383,6 +404,6 @@ __device__ inline void convert_body(const BoxItem* items, const unsigned* first_
   }
 }
 
-#undef HEADRACE_CONVERT_SOURCES
+#undef HEADRACE_CONVERT_TYPES
 
 }  // namespace headrace::device::cuda

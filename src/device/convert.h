@@ -109,6 +109,12 @@ using Raw = typename RawOf<kType>::type;
 template <NumberType kType>
 using Integer = std::conditional_t<is_unsigned(kType), Raw<kType>, std::make_signed_t<Raw<kType>>>;
 
+// Of std::numeric_limits, whose functions device code may not call.
+template <class T>
+inline constexpr T kLowest = std::numeric_limits<T>::min();
+template <class T>
+inline constexpr T kHighest = std::numeric_limits<T>::max();
+
 template <class To, class From>
 HEADRACE_CONVERT_INLINE To bits_as(From from) {
   static_assert(sizeof(To) == sizeof(From));
@@ -267,7 +273,7 @@ HEADRACE_CONVERT_INLINE double scaled(double value, double scale, double offset)
 template <NumberType kTo, class W>
 HEADRACE_CONVERT_INLINE Integer<kTo> truncated(W value) {
   using T = Integer<kTo>;
-  constexpr T kLow = std::numeric_limits<T>::min(), kHigh = std::numeric_limits<T>::max();
+  constexpr T kLow = kLowest<T>, kHigh = kHighest<T>;
   constexpr W kEnd = static_cast<W>(kHigh / 2 + 1) * W(2), kBegin = static_cast<W>(kLow);
   const bool inside = value > kBegin && value < kEnd;
   const W safe = inside ? value : W(0);
@@ -285,7 +291,7 @@ template <NumberType kTo, class W>
 HEADRACE_CONVERT_INLINE Raw<kTo> narrow(W value) {
   if constexpr (std::is_integral_v<W>) {
     using T = Integer<kTo>;
-    constexpr T kHigh = std::numeric_limits<T>::max(), kLow = std::numeric_limits<T>::min();
+    constexpr T kLow = kLowest<T>, kHigh = kHighest<T>;
     if constexpr (std::is_signed_v<W>) {
       if constexpr (!std::is_signed_v<T> || sizeof(T) < sizeof(W)) {
         if (value < static_cast<W>(kLow)) return static_cast<Raw<kTo>>(kLow);
