@@ -144,8 +144,8 @@ __device__ inline std::uint64_t convert_one_by(const Conversion& c, std::uint64_
   return 0;
 }
 
-// A function of its own, so that its many cases are compiled once.
-__device__ HEADRACE_NOINLINE std::uint64_t convert_one(const Conversion& c, std::uint64_t raw) {
+// A function of its own, so that its many cases are compiled once. By value: a reference would go through memory.
+__device__ HEADRACE_NOINLINE std::uint64_t convert_one(const Conversion c, std::uint64_t raw) {
   switch (work_type(c)) {
     case WorkType::kFloat:
       return convert_one_by<float>(c, raw);
@@ -164,16 +164,17 @@ __device__ HEADRACE_NOINLINE std::uint64_t convert_one(const Conversion& c, std:
 __device__ inline void convert_singly(const Conversion& c, const BoxItem& box, Byte* dst, const Byte* src,
                                       unsigned count, unsigned lane) {
   const bool swap = box.swap_width > 1;
+  const unsigned in = box.word_bytes, out_bytes = box.result_bytes;
   for (unsigned base = lane; base < count; base += 128) {
     std::uint64_t raw[4] = {}, out[4] = {};
     HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) {
       const unsigned i = base + u * 32;
-      if (i < count) raw[u] = load_number(src + std::uint64_t{i} * box.word_bytes, box.word_bytes, swap);
+      if (i < count) raw[u] = load_number(src + std::uint64_t{i} * in, in, swap);
     }
     HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) out[u] = convert_one(c, raw[u]);
     HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) {
       const unsigned i = base + u * 32;
-      if (i < count) store_number(dst + std::uint64_t{i} * box.result_bytes, box.result_bytes, out[u]);
+      if (i < count) store_number(dst + std::uint64_t{i} * out_bytes, out_bytes, out[u]);
     }
   }
 }
@@ -325,6 +326,7 @@ __device__ inline void convert_rows_unit(const Conversion& c, const BoxItem& box
 __device__ inline void convert_words_unit(const Conversion& c, const BoxItem& box, U64 unit) {
   const int rank = static_cast<int>(box.rank);
   const bool swap = box.swap_width > 1;
+  const unsigned in = box.word_bytes, out_bytes = box.result_bytes;
   const U64 first = unit * kWordsPerUnit;
   const U64 left = box.count - first;
   const unsigned words = left < kWordsPerUnit ? static_cast<unsigned>(left) : kWordsPerUnit;
@@ -336,11 +338,11 @@ __device__ inline void convert_words_unit(const Conversion& c, const BoxItem& bo
       if (i >= words) continue;
       const Offsets at = locate(box, first + i, rank, box.count);
       to[u] = box.dst + at.dst;
-      raw[u] = load_number(box.src + at.src, box.word_bytes, swap);
+      raw[u] = load_number(box.src + at.src, in, swap);
     }
     HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) out[u] = convert_one(c, raw[u]);
     HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) {
-      if (base + u * blockDim.x < words) store_number(to[u], box.result_bytes, out[u]);
+      if (base + u * blockDim.x < words) store_number(to[u], out_bytes, out[u]);
     }
   }
 }
@@ -361,6 +363,9 @@ __device__ inline void convert_tile_unit(const Conversion& c, const BoxItem& box
                     static_cast<long long>(column) * box.src_stride[column_dim];
   Byte* dst = box.dst + at.dst + static_cast<long long>(row) * box.dst_stride[row_dim] +
               static_cast<long long>(column) * box.dst_stride[column_dim];
+  const bool swap = box.swap_width > 1;
+  const unsigned in = box.word_bytes, out_bytes = box.result_bytes;
+  const long long src_step = box.src_stride[column_dim], dst_step = box.dst_stride[row_dim];
   const unsigned x = threadIdx.x % kSide, y0 = threadIdx.x / kSide, step = blockDim.x / kSide;
   __syncthreads();  // the tile before has been stored
   if (x < rows) {
@@ -369,8 +374,7 @@ __device__ inline void convert_tile_unit(const Conversion& c, const BoxItem& box
       HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) {
         const unsigned y = base + u * step;
         if (y >= kSide || y >= columns) continue;
-        raw[u] = load_number(src + static_cast<long long>(y) * box.src_stride[column_dim] + x * box.word_bytes,
-                             box.word_bytes, box.swap_width > 1);
+        raw[u] = load_number(src + static_cast<long long>(y) * src_step + x * in, in, swap);
       }
       HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) out[u] = convert_one(c, raw[u]);
       HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) {
@@ -382,7 +386,7 @@ __device__ inline void convert_tile_unit(const Conversion& c, const BoxItem& box
   __syncthreads();
   if (x < columns) {
     for (unsigned y = y0; y < kSide && y < rows; y += step) {
-      store_number(dst + static_cast<long long>(y) * box.dst_stride[row_dim] + x * box.result_bytes, box.result_bytes,
+      store_number(dst + static_cast<long long>(y) * dst_step + x * out_bytes, out_bytes,
                    tile[x * kConvertTilePitch + y]);
     }
   }

@@ -155,6 +155,7 @@ class Bench {
     report(what, parameter, 1, bytes, [&] { must(device_->assemble({&box, 1}, op, zeros, *stream_)); });
   }
 
+ public:
   // "bytes" are those read and written, as a conversion changes their number; next to a copy of device memory to device
   // memory that is counted in the same way.
   void conversions() {
@@ -216,6 +217,7 @@ class Bench {
     }
   }
 
+ private:
   void convert(const char* what, Box box, const ElementOp& op) {
     box.src = from_;
     box.dst = to_;

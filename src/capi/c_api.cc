@@ -170,7 +170,7 @@ Status prepare(const hr_array* array, const hr_device* device, const hr_read_opt
 
   if (options.reserved != 0) return invalid("options.reserved is not zero");
   if (options.dtype != nullptr) out.options.dtype = options.dtype;
-  out.options.scale = options.scale;
+  if (options.scale != 0) out.options.scale = options.scale;
   out.options.offset = options.offset;
   out.options.fill_as_nan = options.fill_as_nan != 0;
   HEADRACE_TRY_ASSIGN(const headrace::DataType dtype, headrace::result_dtype(info.dtype, out.options));
