@@ -21,7 +21,8 @@ template <class T>
 __device__ inline T load_as(const Byte* from) {
   if (reinterpret_cast<std::uintptr_t>(from) % sizeof(T) == 0) return *reinterpret_cast<const T*>(from);
   T value = 0;
-  for (unsigned i = 0; i < sizeof(T); ++i) value = static_cast<T>(value | static_cast<T>(static_cast<T>(from[i]) << 8 * i));
+  for (unsigned i = 0; i < sizeof(T); ++i)
+    value = static_cast<T>(value | static_cast<T>(static_cast<T>(from[i]) << 8 * i));
   return value;
 }
 template <class T>
@@ -76,18 +77,18 @@ __device__ inline void store_number(Byte* to, unsigned bytes, std::uint64_t valu
 // ---- several elements: the types are told apart once for all of them ----
 
 #define HEADRACE_CONVERT_TYPES(CASE) \
-  CASE(kBool)                          \
-  CASE(kInt8)                          \
-  CASE(kInt16)                         \
-  CASE(kInt32)                         \
-  CASE(kInt64)                         \
-  CASE(kUint8)                         \
-  CASE(kUint16)                        \
-  CASE(kUint32)                        \
-  CASE(kUint64)                        \
-  CASE(kFloat16)                       \
-  CASE(kBfloat16)                      \
-  CASE(kFloat32)                       \
+  CASE(kBool)                        \
+  CASE(kInt8)                        \
+  CASE(kInt16)                       \
+  CASE(kInt32)                       \
+  CASE(kInt64)                       \
+  CASE(kUint8)                       \
+  CASE(kUint16)                      \
+  CASE(kUint32)                      \
+  CASE(kUint64)                      \
+  CASE(kFloat16)                     \
+  CASE(kBfloat16)                    \
+  CASE(kFloat32)                     \
   CASE(kFloat64)
 
 template <NumberType kFrom, class W, unsigned kCount, class S>
@@ -113,12 +114,12 @@ __device__ inline std::uint64_t convert_one_by(const Conversion& c, std::uint64_
   const std::uint64_t from[1] = {raw};
   W value[1] = {};
   switch (c.from) {
-#define HEADRACE_CASE(type)                                                                   \
-  case NumberType::type:                                                                      \
-    if constexpr (std::is_integral_v<W> ? !is_float(NumberType::type)                         \
-                                        : sizeof(W) == 8 || fits_float(NumberType::type)) {   \
-      widen_batch<NumberType::type>(c, from, value);                                          \
-    }                                                                                         \
+#define HEADRACE_CASE(type)                                                                 \
+  case NumberType::type:                                                                    \
+    if constexpr (std::is_integral_v<W> ? !is_float(NumberType::type)                       \
+                                        : sizeof(W) == 8 || fits_float(NumberType::type)) { \
+      widen_batch<NumberType::type>(c, from, value);                                        \
+    }                                                                                       \
     break;
     HEADRACE_CONVERT_TYPES(HEADRACE_CASE)
 #undef HEADRACE_CASE
@@ -129,12 +130,12 @@ __device__ inline std::uint64_t convert_one_by(const Conversion& c, std::uint64_
     if (c.scaled) value[0] = convert::scaled(value[0], static_cast<W>(c.scale), static_cast<W>(c.offset));
   }
   switch (c.to) {
-#define HEADRACE_CASE(type)                                                                              \
-  case NumberType::type:                                                                                 \
-    if constexpr (NumberType::type != NumberType::kBool &&                                               \
-                  (std::is_floating_point_v<W> || !is_float(NumberType::type))) {                        \
-      return convert::narrow<NumberType::type, W>(value[0]);                                             \
-    }                                                                                                    \
+#define HEADRACE_CASE(type)                                                       \
+  case NumberType::type:                                                          \
+    if constexpr (NumberType::type != NumberType::kBool &&                        \
+                  (std::is_floating_point_v<W> || !is_float(NumberType::type))) { \
+      return convert::narrow<NumberType::type, W>(value[0]);                      \
+    }                                                                             \
     break;
     HEADRACE_CONVERT_TYPES(HEADRACE_CASE)
 #undef HEADRACE_CASE
@@ -196,11 +197,11 @@ __device__ inline void convert_batch(const Conversion& c, const S (&raw)[kGroupE
   constexpr unsigned kCount = kGroupElements<S, D> * kGroupsAtOnce;
   W value[kCount] = {};
   switch (c.from) {
-#define HEADRACE_CASE(type)                                                                                      \
-  case NumberType::type:                                                                                         \
+#define HEADRACE_CASE(type)                                                                                          \
+  case NumberType::type:                                                                                             \
     if constexpr (number_bytes(NumberType::type) == sizeof(S) && (sizeof(W) == 8 || fits_float(NumberType::type))) { \
-      widen_batch<NumberType::type>(c, raw, value);                                                              \
-    }                                                                                                            \
+      widen_batch<NumberType::type>(c, raw, value);                                                                  \
+    }                                                                                                                \
     break;
     HEADRACE_CONVERT_TYPES(HEADRACE_CASE)
 #undef HEADRACE_CASE

@@ -275,9 +275,9 @@ class CudaDevice final : public Device {
     const auto* units = reinterpret_cast<const std::uint32_t*>(slot.device + items_bytes);
     const auto count = static_cast<std::uint32_t>(list.items.size());
     if (conversion != nullptr) {
-      return health_.check(launch_assemble_converting(items, units, count, list.units(), *conversion, multiprocessors_,
-                                                      stream.stream),
-                           "launching the conversion");
+      return health_.check(
+          launch_assemble_converting(items, units, count, list.units(), *conversion, multiprocessors_, stream.stream),
+          "launching the conversion");
     }
     return health_.check(launch_assemble(items, units, count, list.units(), slot.device + items_bytes + units_bytes,
                                          multiprocessors_, stream.stream),

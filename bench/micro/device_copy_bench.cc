@@ -3,7 +3,8 @@
 //   device_copy_bench [DEVICE=auto] [TOTAL_MIB=1024] [convert]      the last word: conversions alone
 //
 // One JSON object a line. "gbytes_per_s" is 1e9 payload bytes a second: for copies those that cross the bus, for
-// assembly those written into the destination (a device-memory copy moves each byte twice). "host_ns_per_item" is the
+// assembly those written into the destination (a device-memory copy moves each byte twice), for conversions and
+// "device_copy" those read and written. "host_ns_per_item" is the
 // time the calling thread spends in the call. The best of five rounds, after one to warm up.
 #include <algorithm>
 #include <chrono>
@@ -169,19 +170,20 @@ class Bench {
       NumberType from, to;
       bool big_endian, scaled, nan;
     };
-    for (const Pair& pair : {Pair{"f4_big_endian", NumberType::kFloat32, NumberType::kFloat32, true, false, false},
-                             Pair{"i2_to_f4", NumberType::kInt16, NumberType::kFloat32, false, true, false},
-                             Pair{"i2_to_f4_big_endian_nan", NumberType::kInt16, NumberType::kFloat32, true, true, true},
-                             Pair{"i2_to_bf16", NumberType::kInt16, NumberType::kBfloat16, false, true, false},
-                             Pair{"u1_to_f4", NumberType::kUint8, NumberType::kFloat32, false, false, false},
-                             Pair{"f4_to_f2", NumberType::kFloat32, NumberType::kFloat16, false, false, false},
-                             Pair{"f4_to_bf16", NumberType::kFloat32, NumberType::kBfloat16, false, false, false},
-                             Pair{"f4_to_bf16_scaled", NumberType::kFloat32, NumberType::kBfloat16, false, true, false},
-                             Pair{"f4_scaled_big_endian", NumberType::kFloat32, NumberType::kFloat32, true, true, false},
-                             Pair{"f8_to_f4", NumberType::kFloat64, NumberType::kFloat32, false, false, false},
-                             Pair{"f8_to_bf16_scaled", NumberType::kFloat64, NumberType::kBfloat16, false, true, false},
-                             Pair{"i8_to_f4", NumberType::kInt64, NumberType::kFloat32, false, false, false},
-                             Pair{"i4_to_i2", NumberType::kInt32, NumberType::kInt16, false, false, false}}) {
+    for (const Pair& pair :
+         {Pair{"f4_big_endian", NumberType::kFloat32, NumberType::kFloat32, true, false, false},
+          Pair{"i2_to_f4", NumberType::kInt16, NumberType::kFloat32, false, true, false},
+          Pair{"i2_to_f4_big_endian_nan", NumberType::kInt16, NumberType::kFloat32, true, true, true},
+          Pair{"i2_to_bf16", NumberType::kInt16, NumberType::kBfloat16, false, true, false},
+          Pair{"u1_to_f4", NumberType::kUint8, NumberType::kFloat32, false, false, false},
+          Pair{"f4_to_f2", NumberType::kFloat32, NumberType::kFloat16, false, false, false},
+          Pair{"f4_to_bf16", NumberType::kFloat32, NumberType::kBfloat16, false, false, false},
+          Pair{"f4_to_bf16_scaled", NumberType::kFloat32, NumberType::kBfloat16, false, true, false},
+          Pair{"f4_scaled_big_endian", NumberType::kFloat32, NumberType::kFloat32, true, true, false},
+          Pair{"f8_to_f4", NumberType::kFloat64, NumberType::kFloat32, false, false, false},
+          Pair{"f8_to_bf16_scaled", NumberType::kFloat64, NumberType::kBfloat16, false, true, false},
+          Pair{"i8_to_f4", NumberType::kInt64, NumberType::kFloat32, false, false, false},
+          Pair{"i4_to_i2", NumberType::kInt32, NumberType::kInt16, false, false, false}}) {
       ElementOp op;
       op.element_bytes = number_bytes(pair.from);
       op.swap_width = pair.big_endian ? op.element_bytes : 1;
@@ -223,8 +225,9 @@ class Bench {
     box.dst = to_;
     simplify(box);
     const std::uint32_t both = op.element_bytes + op.result_bytes();
-    report(what, both, 1, box.element_count() * both,
-           [&] { must(device_->assemble({&box, 1}, op, nullptr, *stream_)); });
+    report(what, both, 1, box.element_count() * both, [&] {
+      must(device_->assemble({&box, 1}, op, nullptr, *stream_));
+    });
   }
 
   // A wave of 64 KiB chunks (16 x 32 x 32 float32) into one array: the shape of work a reader hands over.

@@ -217,8 +217,7 @@ void copy_box(const Box& original, const ElementOp& op, const std::byte* fill) n
         dim.dst_stride_bytes = -dim.dst_stride_bytes;
       }
       // A conversion has dense rows between the two copies, whatever the destination's are.
-      const bool transpose =
-          dim.src_stride_bytes == bytes && (converts || at(box, inner).dst_stride_bytes == result);
+      const bool transpose = dim.src_stride_bytes == bytes && (converts || at(box, inner).dst_stride_bytes == result);
       move_dim(box, rows, inner - 1);
       across = true;
       if (transpose) kernel = kernels::transpose_kernel(size, width);

@@ -21,8 +21,8 @@ struct BoxDim {
   std::int64_t dst_stride_bytes = 0;
 };
 
-// What happens to each element on the way: its bytes are swapped, then it is converted. The fill element is already as it
-// shall appear: result_bytes() bytes that are neither swapped nor converted.
+// What happens to each element on the way: its bytes are swapped, then it is converted. The fill element is already as
+// it shall appear: result_bytes() bytes that are neither swapped nor converted.
 struct ElementOp {
   std::uint32_t element_bytes = 1;  // in the source; with a conversion, the size of `from`
   std::uint32_t swap_width =
@@ -63,8 +63,8 @@ bool is_contiguous(const Box& box, std::uint32_t element_bytes) noexcept;
 // stays: the one that a loop in order would leave.
 void normalize(Box& box) noexcept;
 
-// Copies on the calling thread. `fill` holds op.result_bytes() bytes and is used where box.src is null. Strides count the
-// bytes of their own side: source elements have op.element_bytes, those of the destination op.result_bytes().
+// Copies on the calling thread. `fill` holds op.result_bytes() bytes and is used where box.src is null. Strides count
+// the bytes of their own side: source elements have op.element_bytes, those of the destination op.result_bytes().
 // REQUIRES: source and destination do not overlap; distinct elements of the destination do not overlap in part.
 void copy_box(const Box& box, const ElementOp& op, const std::byte* fill) noexcept;
 

@@ -5,7 +5,8 @@
 //     float32 if both types fit its 24 bits (integers up to 16 bits, float16, bfloat16, float32), else in float64.
 //   - To a floating type: rounded once to nearest, ties to even; too large becomes an infinity, subnormals are kept.
 //     A result that is not a number is the type's positive quiet NaN without payload.
-//   - To an integer: towards zero, as NumPy's astype. What does not fit becomes the nearest end of the type's range, and
+//   - To an integer: towards zero, as NumPy's astype. What does not fit becomes the nearest end of the type's range,
+//   and
 //     NaN becomes 0.
 //   - bool is 1 for any stored byte but 0.
 //   - With `fill_to_nan`, a stored number equal to `fill_bits` becomes NaN; +0 and -0 are equal.
@@ -75,7 +76,7 @@ struct Conversion {
   NumberType from = NumberType::kNone;
   NumberType to = NumberType::kNone;  // never kBool
   bool scaled = false;
-  bool fill_to_nan = false;     // `to` is a floating type
+  bool fill_to_nan = false;      // `to` is a floating type
   double scale = 1, offset = 0;  // finite
   std::uint64_t fill_bits = 0;   // the stored fill value: its bytes, little-endian, zeros above
 
@@ -360,7 +361,7 @@ template <class Visitor>
 HEADRACE_CONVERT_INLINE auto with_target(NumberType type, Visitor&& visit) {
   return with_source(type == NumberType::kBool ? NumberType::kUint8 : type, [&]<NumberType kType>() {
     // kBool is no target; the case exists for the compiler alone.
-    return visit.template operator()<kType == NumberType::kBool ? NumberType::kUint8 : kType>();
+    return visit.template operator() < kType == NumberType::kBool ? NumberType::kUint8 : kType > ();
   });
 }
 

@@ -30,8 +30,7 @@ HEADRACE_INLINE void store(std::byte* to, std::size_t i, T value) {
 template <NumberType kFrom, class W>
 HEADRACE_INLINE void widen_in(const std::byte* src, std::byte* work, std::size_t count, const Conversion& c) {
   using R = convert::Raw<kFrom>;
-  constexpr bool kOdd =
-      std::is_same_v<W, double> && (kFrom == NumberType::kInt64 || kFrom == NumberType::kUint64);
+  constexpr bool kOdd = std::is_same_v<W, double> && (kFrom == NumberType::kInt64 || kFrom == NumberType::kUint64);
   auto each = [&](auto&& value) __attribute__((always_inline)) {
     if constexpr (std::is_floating_point_v<W>) {
       if (c.fill_to_nan) {
@@ -176,7 +175,8 @@ Converter::Converter(const ElementOp& op) noexcept : op_(op), scale_(nullptr) {
     if (c.to == NumberType::kFloat16) narrow_ = narrow_half_f16c;
   }
 #endif
-  if (c.scaled) scale_ = work == WorkType::kFloat ? HEADRACE_CHOOSE(scale_run, float) : HEADRACE_CHOOSE(scale_run, double);
+  if (c.scaled)
+    scale_ = work == WorkType::kFloat ? HEADRACE_CHOOSE(scale_run, float) : HEADRACE_CHOOSE(scale_run, double);
 }
 
 void Converter::run(const std::byte* src, std::byte* dst, std::size_t count) const noexcept {

@@ -77,7 +77,8 @@ Result<Target> choose_target(const DataType& stored, const ReadOptions& options)
   if (!options.dtype.empty() && options.dtype != stored.name) {
     target.dtype = numeric_type(options.dtype);
     if (target.dtype.name.empty()) {
-      return refuse(Code::kInvalidArgument, "dtype \"" + options.dtype + "\" is no type that elements can be converted to");
+      return refuse(Code::kInvalidArgument,
+                    "dtype \"" + options.dtype + "\" is no type that elements can be converted to");
     }
   }
   const bool same_type = target.dtype.name == stored.name;
@@ -85,8 +86,8 @@ Result<Target> choose_target(const DataType& stored, const ReadOptions& options)
   target.from = number_type(stored);
   target.to = number_type(target.dtype);
   if (target.from == NumberType::kNone) {
-    return refuse(Code::kUnsupported,
-                  "elements of type " + stored.name + " cannot be converted, scaled or replaced by NaN: read them as stored");
+    return refuse(Code::kUnsupported, "elements of type " + stored.name +
+                                          " cannot be converted, scaled or replaced by NaN: read them as stored");
   }
   if (target.to == NumberType::kNone || target.to == NumberType::kBool) {
     return refuse(Code::kUnsupported, "elements cannot be converted to " + target.dtype.name);

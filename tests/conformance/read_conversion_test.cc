@@ -30,7 +30,7 @@ struct Layout {
     return std::string(v2 ? "v2" : "v3") + (big ? " big-endian" : "") + (f_order ? " transposed" : "");
   }
 };
-constexpr Layout kLayouts[] = {{true, false, false}, {true, true, false}, {true, true, true},
+constexpr Layout kLayouts[] = {{true, false, false},  {true, true, false},  {true, true, true},
                                {false, false, false}, {false, true, false}, {false, true, true}};
 
 class ReadConversion : public ::testing::TestWithParam<std::string> {
@@ -54,11 +54,12 @@ class ReadConversion : public ::testing::TestWithParam<std::string> {
     if (layout.v2) {
       put_text(path + "/.zarray",
                R"({"zarr_format":2,"shape":[7,10],"chunks":[3,4],"compressor":null,"filters":null,"dtype":")" +
-                   std::string(sizeof(T) == 1 ? "|" : layout.big ? ">" : "<") + type + R"(","order":")" +
-                   (layout.f_order ? "F" : "C") + R"(","fill_value":)" + fill + "}");
+                   std::string(sizeof(T) == 1 ? "|"
+                               : layout.big   ? ">"
+                                              : "<") +
+                   type + R"(","order":")" + (layout.f_order ? "F" : "C") + R"(","fill_value":)" + fill + "}");
     } else {
-      const std::string transpose =
-          layout.f_order ? R"({"name":"transpose","configuration":{"order":[1,0]}},)" : "";
+      const std::string transpose = layout.f_order ? R"({"name":"transpose","configuration":{"order":[1,0]}},)" : "";
       put_text(path + "/zarr.json",
                R"({"zarr_format":3,"node_type":"array","shape":[7,10],"data_type":")" + type +
                    R"(","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[3,4]}},)" +
@@ -131,7 +132,8 @@ class ReadConversion : public ::testing::TestWithParam<std::string> {
 
 TEST_P(ReadConversion, PackedIntegersBecomeFloats) {
   auto stored = [](std::uint64_t r, std::uint64_t c) -> std::int16_t {
-    return r == c ? std::int16_t{-32767} : static_cast<std::int16_t>(1000 * static_cast<int>(r) - 77 * static_cast<int>(c));
+    return r == c ? std::int16_t{-32767}
+                  : static_cast<std::int16_t>(1000 * static_cast<int>(r) - 77 * static_cast<int>(c));
   };
   for (const Layout& layout : kLayouts) {
     const Array array = write<std::int16_t>(layout, layout.v2 ? "i2" : "int16", "-32767", stored);
@@ -167,7 +169,9 @@ TEST_P(ReadConversion, PackedIntegersBecomeFloats) {
 }
 
 TEST_P(ReadConversion, FloatsAreRoundedToNearest) {
-  auto stored = [](std::uint64_t r, std::uint64_t c) { return static_cast<double>(r) / 3 - static_cast<double>(c) * 1e4; };
+  auto stored = [](std::uint64_t r, std::uint64_t c) {
+    return static_cast<double>(r) / 3 - static_cast<double>(c) * 1e4;
+  };
   for (const Layout& layout : kLayouts) {
     const Array array = write<double>(layout, layout.v2 ? "f8" : "float64", "\"NaN\"", stored);
     ReadOptions options;
@@ -189,9 +193,8 @@ TEST_P(ReadConversion, FloatsAreRoundedToNearest) {
     // NaN for a fill value that is NaN: the bytes as they are.
     options = {};
     options.fill_as_nan = true;
-    expect(read<double>(array, options), layout.name() + " as stored", [&](auto r, auto c) {
-      return missing(r, c) ? std::numeric_limits<double>::quiet_NaN() : stored(r, c);
-    });
+    expect(read<double>(array, options), layout.name() + " as stored",
+           [&](auto r, auto c) { return missing(r, c) ? std::numeric_limits<double>::quiet_NaN() : stored(r, c); });
     // To integers of another size, towards zero.
     options = {};
     options.dtype = "int32";
@@ -201,7 +204,8 @@ TEST_P(ReadConversion, FloatsAreRoundedToNearest) {
 }
 
 TEST_P(ReadConversion, AnArrayWithoutAFillValueHasNoElementThatMeansMissing) {
-  const Array array = write<std::uint8_t>({}, "u1", "null", [](auto r, auto) { return static_cast<std::uint8_t>(r % 2); });
+  const Array array =
+      write<std::uint8_t>({}, "u1", "null", [](auto r, auto) { return static_cast<std::uint8_t>(r % 2); });
   ReadOptions options;
   options.dtype = "float32";
   options.fill_as_nan = true;
@@ -211,7 +215,8 @@ TEST_P(ReadConversion, AnArrayWithoutAFillValueHasNoElementThatMeansMissing) {
 }
 
 TEST_P(ReadConversion, EqualSizesAreConvertedAndNotMoved) {
-  const Array array = write<std::uint32_t>({}, "u4", "5", [](auto r, auto c) { return static_cast<std::uint32_t>(r * 16 + c); });
+  const Array array =
+      write<std::uint32_t>({}, "u4", "5", [](auto r, auto c) { return static_cast<std::uint32_t>(r * 16 + c); });
   ReadOptions options;
   options.dtype = "float32";
   expect(read<float>(array, options), "u4 to f4",
@@ -272,20 +277,21 @@ TEST_P(ReadConversion, WhatCannotBeIsRefusedByName) {
     EXPECT_EQ(result_dtype(array.info().dtype, options).status().code(), row.code);
   };
   const double inf = std::numeric_limits<double>::infinity();
-  for (const Row& row : {Row{"float", "\"float\"", 1, false, Code::kInvalidArgument},
-                         Row{"complex64", "complex64", 1, false, Code::kUnsupported},
-                         Row{"bool", "bool", 1, false, Code::kUnsupported},
-                         Row{"", "dtype", 2, false, Code::kInvalidArgument},
-                         Row{"int32", "int32 has no NaN", 1, true, Code::kInvalidArgument},
-                         Row{"", "int16 has no NaN", 1, true, Code::kInvalidArgument},
-                         Row{"float32", "finite", inf, false, Code::kInvalidArgument}}) {
+  for (const Row& row :
+       {Row{"float", "\"float\"", 1, false, Code::kInvalidArgument},
+        Row{"complex64", "complex64", 1, false, Code::kUnsupported}, Row{"bool", "bool", 1, false, Code::kUnsupported},
+        Row{"", "dtype", 2, false, Code::kInvalidArgument},
+        Row{"int32", "int32 has no NaN", 1, true, Code::kInvalidArgument},
+        Row{"", "int16 has no NaN", 1, true, Code::kInvalidArgument},
+        Row{"float32", "finite", inf, false, Code::kInvalidArgument}}) {
     refuse(numbers, row);
   }
   for (const char* type : {"|S4", "<U1", "<c8", "<M8[s]", "|V3"}) {
     const std::string path = "t" + std::to_string(++arrays_);
     put_text(path + "/.zarray",
              R"({"zarr_format":2,"shape":[7,10],"chunks":[3,4],"compressor":null,"filters":null,"order":"C",)"
-             R"("fill_value":null,"dtype":")" + std::string(type) + "\"}");
+             R"("fill_value":null,"dtype":")" +
+                 std::string(type) + "\"}");
     auto array = Array::open(*store_, path);
     ASSERT_TRUE(array.ok()) << array.status().to_string();
     const std::string name = array->info().dtype.name;

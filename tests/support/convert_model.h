@@ -1,5 +1,5 @@
-// The slow, obvious meaning of a Conversion, by exact arithmetic and by search; nothing of it is shared with the code it
-// judges. Needs a long double of at least 64 bits of precision, which holds every stored number exactly.
+// The slow, obvious meaning of a Conversion, by exact arithmetic and by search; nothing of it is shared with the code
+// it judges. Needs a long double of at least 64 bits of precision, which holds every stored number exactly.
 #pragma once
 
 #include <algorithm>
@@ -18,15 +18,16 @@ using device::Conversion;
 using device::NumberType;
 
 inline constexpr NumberType kSourceTypes[] = {
-    NumberType::kBool,   NumberType::kInt8,   NumberType::kInt16,   NumberType::kInt32,   NumberType::kInt64,
-    NumberType::kUint8,  NumberType::kUint16, NumberType::kUint32,  NumberType::kUint64,  NumberType::kFloat16,
+    NumberType::kBool,     NumberType::kInt8,    NumberType::kInt16,  NumberType::kInt32,  NumberType::kInt64,
+    NumberType::kUint8,    NumberType::kUint16,  NumberType::kUint32, NumberType::kUint64, NumberType::kFloat16,
     NumberType::kBfloat16, NumberType::kFloat32, NumberType::kFloat64};
-inline constexpr NumberType kTargetTypes[] = {
-    NumberType::kInt8,  NumberType::kInt16,   NumberType::kInt32,    NumberType::kInt64,   NumberType::kUint8,  NumberType::kUint16,
-    NumberType::kUint32, NumberType::kUint64, NumberType::kFloat16, NumberType::kBfloat16, NumberType::kFloat32, NumberType::kFloat64};
+inline constexpr NumberType kTargetTypes[] = {NumberType::kInt8,     NumberType::kInt16,   NumberType::kInt32,
+                                              NumberType::kInt64,    NumberType::kUint8,   NumberType::kUint16,
+                                              NumberType::kUint32,   NumberType::kUint64,  NumberType::kFloat16,
+                                              NumberType::kBfloat16, NumberType::kFloat32, NumberType::kFloat64};
 
 inline const char* name_of(NumberType type) {
-  static const char* const kNames[] = {"none",  "bool",   "int8",   "int16",  "int32",   "int64",    "uint8",
+  static const char* const kNames[] = {"none",   "bool",   "int8",   "int16",   "int32",    "int64",   "uint8",
                                        "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64"};
   return kNames[static_cast<int>(type)];
 }
@@ -41,7 +42,8 @@ T value_at(const std::byte* p) {
 // A 16-bit float of this many exponent bits.
 inline long double small_float(std::uint16_t bits, int exponent_bits) {
   const int mantissa_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
-  const int exponent = (bits >> mantissa_bits) & ((1 << exponent_bits) - 1), mantissa = bits & ((1 << mantissa_bits) - 1);
+  const int exponent = (bits >> mantissa_bits) & ((1 << exponent_bits) - 1),
+            mantissa = bits & ((1 << mantissa_bits) - 1);
   long double v = 0;
   if (exponent == (1 << exponent_bits) - 1) {
     v = mantissa == 0 ? std::numeric_limits<long double>::infinity() : std::numeric_limits<long double>::quiet_NaN();
@@ -124,8 +126,8 @@ inline void model_convert(const Conversion& c, const std::byte* from, std::byte*
   long double v = model_value(c.from, from);
   std::byte fill[8];
   std::memcpy(fill, &c.fill_bits, 8);
-  const bool missing = c.fill_to_nan && v == model_value(c.from, fill) &&
-                       (c.from != NumberType::kBool || from[0] == fill[0]);
+  const bool missing =
+      c.fill_to_nan && v == model_value(c.from, fill) && (c.from != NumberType::kBool || from[0] == fill[0]);
   if (missing) {
     v = std::numeric_limits<long double>::quiet_NaN();
   } else if (c.scaled && in_24_bits(c.from) && in_24_bits(c.to)) {
@@ -204,9 +206,10 @@ inline std::vector<std::byte> notable_numbers(NumberType type, std::uint64_t see
       near(std::ldexp(1.0, bits) - 1);
       near(std::ldexp(1.0, bits) - 0.5);
     }
-    for (double v : {0.0, 0.5, 1.0, 1.5, 65504.0, 65519.0, 65520.0, 65536.0, 3.4028234663852886e38, 3.4028235677973366e38,
-                     3.3961775292304007e38, 1e300, 5e-324, 2.2250738585072014e-308, 1.401298464324817e-45,
-                     7.006492321624085e-46, 1e-40, 5.960464477539063e-08, 2.9802322387695312e-08}) {
+    for (double v :
+         {0.0, 0.5, 1.0, 1.5, 65504.0, 65519.0, 65520.0, 65536.0, 3.4028234663852886e38, 3.4028235677973366e38,
+          3.3961775292304007e38, 1e300, 5e-324, 2.2250738585072014e-308, 1.401298464324817e-45, 7.006492321624085e-46,
+          1e-40, 5.960464477539063e-08, 2.9802322387695312e-08}) {
       near(v);
     }
     near(std::numeric_limits<double>::infinity());

@@ -341,17 +341,17 @@ TEST_P(DeviceSuite, LargeConvertedBoxesMatchTheModel) {
       shape.dst_bytes = static_cast<std::size_t>(2 * r * c * out + 64);
       boxes.push_back({shape, fill});
     };
-    add({rows, c * in, c * out}, {columns, in, out}, 0, false);              // one run
-    add({rows, 2 * c * in, c * out}, {columns, in, out}, 0, false);          // rows out of a wider source
-    add({rows, 2 * c * in, 2 * c * out}, {columns, in, out}, in, false);     // aligned to an element alone
+    add({rows, c * in, c * out}, {columns, in, out}, 0, false);                   // one run
+    add({rows, 2 * c * in, c * out}, {columns, in, out}, 0, false);               // rows out of a wider source
+    add({rows, 2 * c * in, 2 * c * out}, {columns, in, out}, in, false);          // aligned to an element alone
     add({rows, 2 * c * in - 1, 2 * c * out - 1}, {columns, in, out}, 13, false);  // at odd places
-    add({rows, in, c * out}, {columns, r * in, out}, 0, false);              // transpose
-    add({rows, in, out}, {columns, r * in, r * out}, 0, false);              // both sides transposed
-    add({rows, -in, c * out}, {columns, r * in, out}, (r - 1) * in, false);  // transpose, backwards
-    add({rows, c * in, c * out}, {columns, -in, out}, (c - 1) * in, false);  // mirrored rows
-    add({rows, 0, c * out}, {columns, in, out}, 0, false);                   // one row repeated
-    add({rows, c * in, 2 * c * out}, {columns, in, 2 * out}, 0, false);      // every second element of the tensor
-    add({rows, 0, c * out}, {columns, 0, out}, 0, true);                     // fill
+    add({rows, in, c * out}, {columns, r * in, out}, 0, false);                   // transpose
+    add({rows, in, out}, {columns, r * in, r * out}, 0, false);                   // both sides transposed
+    add({rows, -in, c * out}, {columns, r * in, out}, (r - 1) * in, false);       // transpose, backwards
+    add({rows, c * in, c * out}, {columns, -in, out}, (c - 1) * in, false);       // mirrored rows
+    add({rows, 0, c * out}, {columns, in, out}, 0, false);                        // one row repeated
+    add({rows, c * in, 2 * c * out}, {columns, in, 2 * out}, 0, false);           // every second element of the tensor
+    add({rows, 0, c * out}, {columns, 0, out}, 0, true);                          // fill
     assemble_wave(boxes, op, false, rng());
   }
 }

@@ -39,7 +39,8 @@ void check_numbers(const Conversion& c, const std::vector<std::byte>& numbers, s
   std::vector<std::byte> src = numbers, got(count * out);
   if (swap > 1) {
     for (std::size_t i = 0; i < count; ++i) {
-      std::reverse(src.begin() + static_cast<std::ptrdiff_t>(i * in), src.begin() + static_cast<std::ptrdiff_t>((i + 1) * in));
+      std::reverse(src.begin() + static_cast<std::ptrdiff_t>(i * in),
+                   src.begin() + static_cast<std::ptrdiff_t>((i + 1) * in));
     }
   }
   Box box;

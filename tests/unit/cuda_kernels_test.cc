@@ -231,9 +231,8 @@ class Converting {
       convert_body(list_.items.data(), list_.first_unit.data(), static_cast<unsigned>(list_.items.size()),
                    list_.units(), op_.conversion, tile);
     });
-    return std::all_of(places_.begin(), places_.end(), [](const Place& p) {
-      return std::memcmp(p.got->right(), p.want.data(), p.want.size()) == 0;
-    });
+    return std::all_of(places_.begin(), places_.end(),
+                       [](const Place& p) { return std::memcmp(p.got->right(), p.want.data(), p.want.size()) == 0; });
   }
   const BoxList& list() const { return list_; }
 
@@ -287,14 +286,20 @@ TEST(CudaKernels, ConvertedRowsOfEveryPairMatchTheModel) {
         testing::BoxShape shape;
         shape.box.rank = 2;
         // Rows at odd places, at places aligned to elements, and at places aligned to groups.
-        const std::int64_t src_gap = round < 2 ? 1 : round < 4 ? in : 16 * in, dst_gap = round < 2 ? 3 : round < 4 ? out : 16 * out;
+        const std::int64_t src_gap = round < 2   ? 1
+                                     : round < 4 ? in
+                                                 : 16 * in,
+                           dst_gap = round < 2   ? 3
+                                     : round < 4 ? out
+                                                 : 16 * out;
         const std::int64_t src_row = round >= 4 ? (c * in + 15) / 16 * 16 + src_gap : c * in + src_gap;
         const std::int64_t dst_row = round >= 4 ? (c * out + 15) / 16 * 16 + dst_gap : c * out + dst_gap;
         shape.box.dim[0] = {rows, src_row, dst_row};
         shape.box.dim[1] = {columns, in, out};
         shape.src_bytes = static_cast<std::size_t>((r - 1) * src_row + c * in);
         shape.dst_bytes = static_cast<std::size_t>((r - 1) * dst_row + c * out);
-        if (round >= 4) shape.src_bytes = (shape.src_bytes + 63) / 64 * 64, shape.dst_bytes = (shape.dst_bytes + 63) / 64 * 64;
+        if (round >= 4)
+          shape.src_bytes = (shape.src_bytes + 63) / 64 * 64, shape.dst_bytes = (shape.dst_bytes + 63) / 64 * 64;
         assembly.add(shape, rng());
       }
       testing::BoxShape transpose;

@@ -213,10 +213,10 @@ Verb add_read_command(CLI::App& app) {
       ->check(check_device_name)
       ->type_name("NAME");
   verb->add_option("-o,--output", options->output, "write the result here; - is standard output")->type_name("FILE");
-  verb->add_option("--dtype", options->dtype, "convert the elements: float16, bfloat16, float32, float64, int8 to uint64")
+  verb->add_option("--dtype", options->dtype,
+                   "convert the elements: float16, bfloat16, float32, float64, int8 to uint64")
       ->type_name("TYPE");
-  verb->add_option("--scale", options->scale, "multiply each stored number by this (CF: scale_factor)")
-      ->type_name("X");
+  verb->add_option("--scale", options->scale, "multiply each stored number by this (CF: scale_factor)")->type_name("X");
   verb->add_option("--offset", options->offset, "and add this (CF: add_offset)")->type_name("X");
   verb->add_flag("--nan-fill", options->fill_as_nan, "NaN for elements equal to the fill value and for missing chunks");
   CLI::Option* raw = verb->add_flag("--raw", options->raw, "-o: elements only, C order, little-endian, packed");
