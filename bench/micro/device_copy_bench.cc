@@ -4,8 +4,8 @@
 //
 // One JSON object a line. "gbytes_per_s" is 1e9 payload bytes a second: for copies those that cross the bus, for
 // assembly those written into the destination (a device-memory copy moves each byte twice), for conversions and
-// "device_copy" those read and written. "host_ns_per_item" is the
-// time the calling thread spends in the call. The best of five rounds, after one to warm up.
+// "device_copy" those read and written. "host_ns_per_item" is the time the calling thread spends in the call. The best
+// of five rounds, after one to warm up.
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
