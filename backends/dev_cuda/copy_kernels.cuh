@@ -168,6 +168,19 @@ template <class T>
 __device__ inline void row_segment(const BoxItem& box, Byte* dst, const Byte* src, const Byte* pattern, U64 first,
                                    unsigned words, unsigned lane) {
   unsigned i = lane;
+  if (box.src != nullptr) {
+    // The item lies in memory that a store might change, for all the compiler knows: its width is read once.
+    const unsigned width = box.swap_width;
+    const T* from = reinterpret_cast<const T*>(src);
+    T* to = reinterpret_cast<T*>(dst);
+    for (; i + 96 < words; i += 128) {
+      T v[4];
+      HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) v[u] = from[i + u * 32];
+      HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) to[i + u * 32] = width > 1 ? swap_word(v[u], width) : v[u];
+    }
+    for (; i < words; i += 32) to[i] = width > 1 ? swap_word(from[i], width) : from[i];
+    return;
+  }
   for (; i + 96 < words; i += 128) {
     T v[4];
     HEADRACE_UNROLL for (unsigned u = 0; u < 4; ++u) v[u] =

@@ -18,5 +18,9 @@ cudaError_t launch_move_pieces(const PieceItem* items, std::uint32_t count, int 
 cudaError_t launch_assemble(const BoxItem* items, const std::uint32_t* first_unit, std::uint32_t count,
                             std::uint32_t units, const std::byte* pattern, int multiprocessors,
                             cudaStream_t stream) noexcept;
+// Of BoxList::add_converting.
+cudaError_t launch_assemble_converting(const BoxItem* items, const std::uint32_t* first_unit, std::uint32_t count,
+                                       std::uint32_t units, const Conversion& conversion, int multiprocessors,
+                                       cudaStream_t stream) noexcept;
 
 }  // namespace headrace::device::cuda

@@ -200,31 +200,28 @@ class CudaDevice final : public Device {
     Current current(ordinal_);
     HEADRACE_TRY(usable(current));
     auto& ours = static_cast<CudaStream&>(stream);
-    BoxList& list = ours.boxes;
+    const bool converts = op.conversion.active();
+    // The fill element is in its final form: filling is the plain kernel's work, whatever happens to other elements.
+    const ElementOp as_is{op.result_bytes(), 1};
     try {
-      list.clear();
-      list.set_pattern(fill, op.element_bytes);
-      for (const Box& box : boxes) list.add(box, op);
+      ours.boxes.clear();
+      ours.converting.clear();
+      ours.boxes.set_pattern(fill, op.result_bytes());
+      for (const Box& box : boxes) {
+        if (!converts) {
+          ours.boxes.add(box, op);
+        } else if (box.src == nullptr) {
+          ours.boxes.add(box, as_is);
+        } else {
+          ours.converting.add_converting(box, op);
+        }
+      }
     } catch (...) {
       return Status::out_of_memory();
     }
-    if (list.items.empty()) return {};
-    // The pattern is read in words of up to 16 bytes, so each part begins at a multiple of that.
-    const std::size_t items_bytes = base::align_up(list.items.size() * sizeof(BoxItem), std::size_t{16});
-    const std::size_t units_bytes = base::align_up(list.first_unit.size() * sizeof(std::uint32_t), std::size_t{16});
-    const std::size_t bytes = items_bytes + units_bytes + list.pattern.size();
-    HEADRACE_TRY_ASSIGN(const UploadRing::Slot slot, ours.ring->acquire(bytes));
-    std::memcpy(slot.host, list.items.data(), list.items.size() * sizeof(BoxItem));
-    std::memcpy(slot.host + items_bytes, list.first_unit.data(), list.first_unit.size() * sizeof(std::uint32_t));
-    if (!list.pattern.empty()) {
-      std::memcpy(slot.host + items_bytes + units_bytes, list.pattern.data(), list.pattern.size());
-    }
-    HEADRACE_TRY(ours.ring->send(bytes));
-    return health_.check(launch_assemble(reinterpret_cast<const BoxItem*>(slot.device),
-                                         reinterpret_cast<const std::uint32_t*>(slot.device + items_bytes),
-                                         static_cast<std::uint32_t>(list.items.size()), list.units(),
-                                         slot.device + items_bytes + units_bytes, multiprocessors_, ours.stream),
-                         "launching the assembly");
+    if (!ours.boxes.items.empty()) HEADRACE_TRY(launch(ours, ours.boxes, nullptr));
+    if (!ours.converting.items.empty()) HEADRACE_TRY(launch(ours, ours.converting, &op.conversion));
+    return {};
   }
 
   Result<std::unique_ptr<ChunkDecoder>> make_decoder(std::span<const DecodeStage> stages) override {
@@ -259,6 +256,32 @@ class CudaDevice final : public Device {
     }
     if (health_.is_lost()) return health_.lost();
     return health_.check(current.error(), "selecting the GPU");
+  }
+
+  // `conversion` null: a list of words and patterns.
+  Status launch(CudaStream& stream, const BoxList& list, const Conversion* conversion) {
+    // The pattern is read in words of up to 16 bytes, so each part begins at a multiple of that.
+    const std::size_t items_bytes = base::align_up(list.items.size() * sizeof(BoxItem), std::size_t{16});
+    const std::size_t units_bytes = base::align_up(list.first_unit.size() * sizeof(std::uint32_t), std::size_t{16});
+    const std::size_t bytes = items_bytes + units_bytes + list.pattern.size();
+    HEADRACE_TRY_ASSIGN(const UploadRing::Slot slot, stream.ring->acquire(bytes));
+    std::memcpy(slot.host, list.items.data(), list.items.size() * sizeof(BoxItem));
+    std::memcpy(slot.host + items_bytes, list.first_unit.data(), list.first_unit.size() * sizeof(std::uint32_t));
+    if (!list.pattern.empty()) {
+      std::memcpy(slot.host + items_bytes + units_bytes, list.pattern.data(), list.pattern.size());
+    }
+    HEADRACE_TRY(stream.ring->send(bytes));
+    const auto* items = reinterpret_cast<const BoxItem*>(slot.device);
+    const auto* units = reinterpret_cast<const std::uint32_t*>(slot.device + items_bytes);
+    const auto count = static_cast<std::uint32_t>(list.items.size());
+    if (conversion != nullptr) {
+      return health_.check(
+          launch_assemble_converting(items, units, count, list.units(), *conversion, multiprocessors_, stream.stream),
+          "launching the conversion");
+    }
+    return health_.check(launch_assemble(items, units, count, list.units(), slot.device + items_bytes + units_bytes,
+                                         multiprocessors_, stream.stream),
+                         "launching the assembly");
   }
 
   // Some drivers know the call and refuse it.

@@ -69,6 +69,7 @@ struct CudaStream final : Stream {
   std::unique_ptr<UploadRing> ring;
   // Kept between waves for their capacity.
   BoxList boxes;
+  BoxList converting;
   std::vector<PieceItem> small;
   std::vector<const void*> batch_src;
   std::vector<void*> batch_dst;

@@ -42,6 +42,53 @@ Box slice_of(const Box& box, std::uint64_t index) {
   return out;
 }
 
+// Destination contiguous along the last dimension, source along another: that one becomes the last but one.
+bool turn_for_tiles(Box& box, std::int64_t src_bytes, std::int64_t dst_bytes) {
+  if (box.rank < 2 || at(box, box.rank - 1).dst_stride_bytes != dst_bytes || at(box, box.rank - 1).extent < 8) {
+    return false;
+  }
+  for (int i = 0; i < box.rank - 1; ++i) {
+    BoxDim& dim = at(box, i);
+    if (dim.extent < 8 || (dim.src_stride_bytes != src_bytes && dim.src_stride_bytes != -src_bytes)) continue;
+    if (dim.src_stride_bytes < 0) {
+      const auto last = static_cast<std::int64_t>(dim.extent - 1);
+      box.src += last * dim.src_stride_bytes;
+      box.dst += last * dim.dst_stride_bytes;
+      dim.src_stride_bytes = -dim.src_stride_bytes;
+      dim.dst_stride_bytes = -dim.dst_stride_bytes;
+    }
+    std::rotate(box.dim.begin() + i, box.dim.begin() + i + 1, box.dim.begin() + box.rank - 1);
+    return true;
+  }
+  return false;
+}
+
+BoxItem item_of(const Box& box, BoxMode mode, std::uint32_t word_bytes, std::uint32_t result_bytes,
+                std::uint32_t swap_width) {
+  BoxItem item{};
+  item.src = reinterpret_cast<const unsigned char*>(box.src);
+  item.dst = reinterpret_cast<unsigned char*>(box.dst);
+  item.mode = static_cast<std::uint32_t>(mode);
+  item.word_bytes = word_bytes;
+  item.result_bytes = result_bytes;
+  item.swap_width = swap_width;
+  item.rank = static_cast<std::uint32_t>(box.rank);
+  item.pattern_words = 1;
+  for (int i = 0; i < box.rank; ++i) {
+    const BoxDim& dim = box.dim[static_cast<std::size_t>(i)];
+    item.extent[i] = dim.extent;
+    item.src_stride[i] = box.src == nullptr ? 0 : dim.src_stride_bytes;
+    item.dst_stride[i] = dim.dst_stride_bytes;
+  }
+  return item;
+}
+
+std::uint64_t tiles_of(const Box& box, std::uint64_t side) {
+  const std::uint64_t last = box.dim[static_cast<std::size_t>(box.rank - 1)].extent;
+  const std::uint64_t before = box.dim[static_cast<std::size_t>(box.rank - 2)].extent;
+  return box.element_count() / last / before * ((last + side - 1) / side) * ((before + side - 1) / side);
+}
+
 }  // namespace
 
 void BoxList::clear() {
@@ -118,25 +165,8 @@ void BoxList::add_words(Box& box, std::uint32_t size, std::uint32_t width, std::
       simplify(box);
       if (box.rank == 0) append(box, 1, size, size);
     }
-  } else if (!fill && box.rank >= 2 && at(box, box.rank - 1).dst_stride_bytes == size &&
-             at(box, box.rank - 1).extent >= 8) {
-    for (int i = 0; i < box.rank - 1; ++i) {
-      BoxDim& dim = at(box, i);
-      if (dim.extent < 8 ||
-          (dim.src_stride_bytes != size && dim.src_stride_bytes != -static_cast<std::int64_t>(size))) {
-        continue;
-      }
-      if (dim.src_stride_bytes < 0) {
-        const auto last = static_cast<std::int64_t>(dim.extent - 1);
-        box.src += last * dim.src_stride_bytes;
-        box.dst += last * dim.dst_stride_bytes;
-        dim.src_stride_bytes = -dim.src_stride_bytes;
-        dim.dst_stride_bytes = -dim.dst_stride_bytes;
-      }
-      std::rotate(box.dim.begin() + i, box.dim.begin() + i + 1, box.dim.begin() + box.rank - 1);
-      mode = BoxMode::kTiles;
-      break;
-    }
+  } else if (!fill && turn_for_tiles(box, size, size)) {
+    mode = BoxMode::kTiles;
   }
 
   if (box.rank > kItemRank) {
@@ -148,19 +178,8 @@ void BoxList::add_words(Box& box, std::uint32_t size, std::uint32_t width, std::
     return;
   }
 
-  BoxItem item{};
-  item.src = reinterpret_cast<const unsigned char*>(box.src);
-  item.dst = reinterpret_cast<unsigned char*>(box.dst);
-  item.mode = static_cast<std::uint32_t>(mode);
-  item.word_bytes = size;
-  item.swap_width = width;
-  item.rank = static_cast<std::uint32_t>(box.rank);
+  BoxItem item = item_of(box, mode, size, size, width);
   item.pattern_words = pattern_words;
-  for (int i = 0; i < box.rank; ++i) {
-    item.extent[i] = at(box, i).extent;
-    item.src_stride[i] = fill ? 0 : at(box, i).src_stride_bytes;
-    item.dst_stride[i] = at(box, i).dst_stride_bytes;
-  }
   std::uint64_t units = 0;
   const std::uint64_t last = item.extent[box.rank - 1];
   if (mode == BoxMode::kRows) {
@@ -174,13 +193,49 @@ void BoxList::add_words(Box& box, std::uint32_t size, std::uint32_t width, std::
     item.count = box.element_count();
     units = (item.count + kWordsPerUnit - 1) / kWordsPerUnit;
   } else {
-    const std::uint64_t side = tile_side(size), before = item.extent[box.rank - 2];
-    item.count = box.element_count() / last / before * ((last + side - 1) / side) * ((before + side - 1) / side);
+    item.count = tiles_of(box, tile_side(size));
     units = item.count;
   }
+  append_item(item, units);
+}
+
+void BoxList::append_item(const BoxItem& item, std::uint64_t units) {
   if (first_unit.empty()) first_unit.push_back(0);
   items.push_back(item);
   first_unit.push_back(first_unit.back() + static_cast<std::uint32_t>(units));
+}
+
+void BoxList::add_converting(const Box& original, const ElementOp& op) {
+  Box box = original;
+  normalize(box);
+  if (box.rank == 1 && box.dim[0].extent == 0) return;
+  if (box.rank > kItemRank) {
+    for (std::uint64_t i = 0; i < box.dim[0].extent; ++i) add_converting(slice_of(box, i), op);
+    return;
+  }
+  const std::uint32_t in = op.element_bytes, out = op.result_bytes();
+  if (box.rank == 0) append(box, 1, in, out);
+  const BoxDim& inner = at(box, box.rank - 1);
+  BoxMode mode = BoxMode::kWords;
+  if (inner.src_stride_bytes == in && inner.dst_stride_bytes == out) {
+    if (inner.extent >= kShortestConvertedRow || box.rank == 1) mode = BoxMode::kRows;
+  } else if (turn_for_tiles(box, in, out)) {
+    mode = BoxMode::kTiles;
+  }
+  BoxItem item = item_of(box, mode, in, out, op.swap_width > 1 ? op.swap_width : 1);
+  item.count = box.element_count();
+  std::uint64_t units = (item.count + kWordsPerUnit - 1) / kWordsPerUnit;
+  if (mode == BoxMode::kRows) {
+    const std::uint64_t run = at(box, box.rank - 1).extent;
+    item.segments = static_cast<std::uint32_t>((run + kConvertSegment - 1) / kConvertSegment);
+    item.count = item.count / run * item.segments;
+    const std::uint64_t share = kConvertUnit / std::min<std::uint64_t>(run, kConvertSegment);
+    item.per_unit = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(share, 1, kMaxRowsPerUnit));
+    units = (item.count + item.per_unit - 1) / item.per_unit;
+  } else if (mode == BoxMode::kTiles) {
+    units = item.count = tiles_of(box, kConvertTileSide);
+  }
+  append_item(item, units);
 }
 
 }  // namespace headrace::device::cuda

@@ -33,6 +33,11 @@ inline constexpr std::uint32_t kRowUnitBytes = 32768;
 inline constexpr std::uint32_t kMaxRowsPerUnit = 64;
 inline constexpr std::uint32_t kWordsPerUnit = 2048;
 inline constexpr std::uint32_t kShortestRowBytes = 512;
+// Converting: the same in elements.
+inline constexpr std::uint32_t kConvertSegment = 2048;
+inline constexpr std::uint32_t kConvertUnit = 16384;
+inline constexpr std::uint32_t kShortestConvertedRow = 64;
+inline constexpr std::uint32_t kConvertTileSide = 32;
 
 // Side of a square tile in words: narrow words need more of them to fill a memory sector.
 constexpr std::uint32_t tile_side(std::uint32_t word_bytes) { return word_bytes >= 4 ? 32 : 64; }
@@ -42,13 +47,13 @@ struct BoxItem {
   unsigned char* dst;
   std::uint64_t count;          // row segments, words or tiles
   std::uint32_t mode;           // BoxMode
-  std::uint32_t word_bytes;     // 1, 2, 4, 8, 16; every address and stride is a multiple
+  std::uint32_t word_bytes;     // 1, 2, 4, 8, 16; every address and stride is a multiple. Converting: a source element
   std::uint32_t swap_width;     // 1, or bytes reversed in groups of this many within a word
   std::uint32_t rank;           // >= 1; tiles: >= 2
   std::uint32_t pattern_words;  // fill: words after which the pattern repeats along the last dimension
   std::uint32_t segments;       // rows: segments per row
   std::uint32_t per_unit;       // rows: segments per unit
-  std::uint32_t reserved;
+  std::uint32_t result_bytes;   // converting: of an element in the destination
   std::uint64_t extent[kItemRank];
   std::int64_t src_stride[kItemRank];
   std::int64_t dst_stride[kItemRank];
@@ -64,9 +69,13 @@ struct BoxList {
   void set_pattern(const std::byte* fill, std::uint32_t element_bytes);
   // May throw bad_alloc. Empty boxes add nothing.
   void add(const Box& box, const ElementOp& op);
+  // For the kernel that converts: items are of elements at any address. Not for fills, which are bytes in their final
+  // form. A list holds one kind of item.
+  void add_converting(const Box& box, const ElementOp& op);
   std::uint32_t units() const { return first_unit.back(); }
 
  private:
+  void append_item(const BoxItem& item, std::uint64_t units);
   void add_words(Box& box, std::uint32_t word_bytes, std::uint32_t swap_width, std::uint32_t pattern_words);
 };
 

@@ -265,7 +265,7 @@ class HostDevice final : public Device {
     return enqueue(stream, [&](Task& task) {
       task.boxes.assign(boxes.begin(), boxes.end());
       task.op = op;
-      if (fill != nullptr) task.fill.assign(fill, fill + op.element_bytes);
+      if (fill != nullptr) task.fill.assign(fill, fill + op.result_bytes());
     });
   }
 

@@ -1,6 +1,7 @@
 // What copy_box reaches on one core, next to memcpy on the same buffers. Bytes are those written.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace {
 using headrace::device::Box;
 using headrace::device::BoxDim;
 using headrace::device::ElementOp;
+using headrace::device::NumberType;
 
 constexpr std::size_t kBytes = std::size_t{64} << 20;
 
@@ -89,6 +91,44 @@ void transpose(benchmark::State& state) {
 }
 BENCHMARK(transpose)->ArgsProduct({{1, 2, 4, 8, 16}, {0, 1}, {0, 8}});
 BENCHMARK(transpose)->ArgsProduct({{12}, {0}, {8}});
+
+// Bytes read and written, as a conversion changes their number; the limit is memcpy's rate twice.
+void convert(benchmark::State& state, NumberType from, NumberType to, bool big_endian, bool scaled) {
+  Buffers& all = buffers();
+  ElementOp op;
+  op.element_bytes = number_bytes(from);
+  op.swap_width = big_endian ? op.element_bytes : 1;
+  if (from != to || scaled) {
+    op.conversion.from = from;
+    op.conversion.to = to;
+    op.conversion.scaled = scaled;
+    op.conversion.scale = 0.0016514;
+    op.conversion.offset = 273.15;
+  }
+  const auto in = static_cast<std::int64_t>(op.element_bytes), out = static_cast<std::int64_t>(op.result_bytes());
+  Box box;
+  box.src = all.src.data();
+  box.dst = all.dst.data();
+  box.rank = 1;
+  box.dim[0] = BoxDim{kBytes / static_cast<std::uint64_t>(std::max(in, out)), in, out};
+  for (auto _ : state) {
+    headrace::device::copy_box(box, op, nullptr);
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * box.dim[0].extent) * (in + out));
+}
+BENCHMARK_CAPTURE(convert, i2_to_f4_scaled, NumberType::kInt16, NumberType::kFloat32, false, true);
+BENCHMARK_CAPTURE(convert, big_endian_i2_to_f4_scaled, NumberType::kInt16, NumberType::kFloat32, true, true);
+BENCHMARK_CAPTURE(convert, u1_to_f4, NumberType::kUint8, NumberType::kFloat32, false, false);
+BENCHMARK_CAPTURE(convert, f4_to_f2, NumberType::kFloat32, NumberType::kFloat16, false, false);
+BENCHMARK_CAPTURE(convert, f4_to_bf16, NumberType::kFloat32, NumberType::kBfloat16, false, false);
+BENCHMARK_CAPTURE(convert, f2_to_f4, NumberType::kFloat16, NumberType::kFloat32, false, false);
+BENCHMARK_CAPTURE(convert, f8_to_f4, NumberType::kFloat64, NumberType::kFloat32, false, false);
+BENCHMARK_CAPTURE(convert, f8_to_bf16, NumberType::kFloat64, NumberType::kBfloat16, false, false);
+BENCHMARK_CAPTURE(convert, big_endian_f4, NumberType::kFloat32, NumberType::kFloat32, true, false);
+BENCHMARK_CAPTURE(convert, big_endian_f4_to_bf16, NumberType::kFloat32, NumberType::kBfloat16, true, false);
+BENCHMARK_CAPTURE(convert, i4_to_f4, NumberType::kInt32, NumberType::kFloat32, false, false);
+BENCHMARK_CAPTURE(convert, i8_to_f4, NumberType::kInt64, NumberType::kFloat32, false, false);
 
 void fill(benchmark::State& state) {
   const auto size = static_cast<std::uint32_t>(state.range(0));

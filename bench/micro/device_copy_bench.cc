@@ -1,13 +1,15 @@
 // How fast a device takes bytes: one large copy (the limit), pieces of each size, and assembly.
 //
-//   device_copy_bench [DEVICE=auto] [TOTAL_MIB=1024]
+//   device_copy_bench [DEVICE=auto] [TOTAL_MIB=1024] [convert]      the last word: conversions alone
 //
 // One JSON object a line. "gbytes_per_s" is 1e9 payload bytes a second: for copies those that cross the bus, for
-// assembly those written into the destination (a device-memory copy moves each byte twice). "host_ns_per_item" is the
-// time the calling thread spends in the call. The best of five rounds, after one to warm up.
+// assembly those written into the destination (a device-memory copy moves each byte twice), for conversions and
+// "device_copy" those read and written. "host_ns_per_item" is the time the calling thread spends in the call. The best
+// of five rounds, after one to warm up.
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -154,6 +156,80 @@ class Bench {
     report(what, parameter, 1, bytes, [&] { must(device_->assemble({&box, 1}, op, zeros, *stream_)); });
   }
 
+ public:
+  // "bytes" are those read and written, as a conversion changes their number; next to a copy of device memory to device
+  // memory that is counted in the same way.
+  void conversions() {
+    const auto bytes = static_cast<std::int64_t>(bytes_);
+    Box whole;
+    whole.rank = 1;
+    whole.dim[0] = {static_cast<std::uint64_t>(bytes), 1, 1};
+    convert("device_copy", whole, ElementOp{1, 1});
+    struct Pair {
+      const char* name;
+      NumberType from, to;
+      bool big_endian, scaled, nan;
+    };
+    for (const Pair& pair :
+         {Pair{"f4_big_endian", NumberType::kFloat32, NumberType::kFloat32, true, false, false},
+          Pair{"i2_to_f4", NumberType::kInt16, NumberType::kFloat32, false, true, false},
+          Pair{"i2_to_f4_big_endian_nan", NumberType::kInt16, NumberType::kFloat32, true, true, true},
+          Pair{"i2_to_bf16", NumberType::kInt16, NumberType::kBfloat16, false, true, false},
+          Pair{"u1_to_f4", NumberType::kUint8, NumberType::kFloat32, false, false, false},
+          Pair{"f4_to_f2", NumberType::kFloat32, NumberType::kFloat16, false, false, false},
+          Pair{"f4_to_bf16", NumberType::kFloat32, NumberType::kBfloat16, false, false, false},
+          Pair{"f4_to_bf16_scaled", NumberType::kFloat32, NumberType::kBfloat16, false, true, false},
+          Pair{"f4_scaled_big_endian", NumberType::kFloat32, NumberType::kFloat32, true, true, false},
+          Pair{"f8_to_f4", NumberType::kFloat64, NumberType::kFloat32, false, false, false},
+          Pair{"f8_to_bf16_scaled", NumberType::kFloat64, NumberType::kBfloat16, false, true, false},
+          Pair{"i8_to_f4", NumberType::kInt64, NumberType::kFloat32, false, false, false},
+          Pair{"i4_to_i2", NumberType::kInt32, NumberType::kInt16, false, false, false}}) {
+      ElementOp op;
+      op.element_bytes = number_bytes(pair.from);
+      op.swap_width = pair.big_endian ? op.element_bytes : 1;
+      if (pair.from != pair.to || pair.scaled) {
+        op.conversion.from = pair.from;
+        op.conversion.to = pair.to;
+        op.conversion.scaled = pair.scaled;
+        op.conversion.scale = 0.0016514;
+        op.conversion.offset = 273.15;
+        op.conversion.fill_to_nan = pair.nan;
+      }
+      const auto in = static_cast<std::int64_t>(op.element_bytes), out = static_cast<std::int64_t>(op.result_bytes());
+      const std::int64_t count = bytes / std::max(in, out);
+      const std::string name = pair.name;
+      Box run;
+      run.rank = 1;
+      run.dim[0] = {static_cast<std::uint64_t>(count), in, out};
+      convert(("convert_run_" + name).c_str(), run, op);
+      Box rows;  // of 1,440 elements, into a tensor twice as wide
+      rows.rank = 2;
+      rows.dim[0] = {static_cast<std::uint64_t>(count / 2 / 1440), 1440 * in, 2880 * out};
+      rows.dim[1] = {1440, in, out};
+      convert(("convert_rows_" + name).c_str(), rows, op);
+      Box step = run;
+      step.dim[0] = {static_cast<std::uint64_t>(count / 2), 2 * in, out};
+      convert(("convert_every_second_" + name).c_str(), step, op);
+      const std::int64_t n = static_cast<std::int64_t>(std::sqrt(static_cast<double>(count))) / 32 * 32;
+      Box transpose;
+      transpose.rank = 2;
+      transpose.dim[0] = {static_cast<std::uint64_t>(n), in, n * out};
+      transpose.dim[1] = {static_cast<std::uint64_t>(n), n * in, out};
+      convert(("convert_transpose_" + name).c_str(), transpose, op);
+    }
+  }
+
+ private:
+  void convert(const char* what, Box box, const ElementOp& op) {
+    box.src = from_;
+    box.dst = to_;
+    simplify(box);
+    const std::uint32_t both = op.element_bytes + op.result_bytes();
+    report(what, both, 1, box.element_count() * both, [&] {
+      must(device_->assemble({&box, 1}, op, nullptr, *stream_));
+    });
+  }
+
   // A wave of 64 KiB chunks (16 x 32 x 32 float32) into one array: the shape of work a reader hands over.
   void chunks() {
     constexpr std::int64_t kZ = 16, kY = 32, kX = 32, kElement = 4, kChunk = kZ * kY * kX * kElement;
@@ -198,13 +274,17 @@ int main(int argc, char** argv) {
   auto device = take(open_device(argc > 1 ? argv[1] : "auto"));
   const std::size_t mib = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1024;
   if (mib < 16 || mib > (1u << 20)) {
-    std::fprintf(stderr, "usage: device_copy_bench [DEVICE] [TOTAL_MIB >= 16]\n");
+    std::fprintf(stderr, "usage: device_copy_bench [DEVICE] [TOTAL_MIB >= 16] [convert]\n");
     return 2;
   }
   std::printf("{\"device\": \"%s\", \"description\": \"%s\", \"total_mib\": %zu}\n", device->info().name.c_str(),
               device->info().description.c_str(), mib);
+  const std::string only = argc > 3 ? argv[3] : "";
   Bench bench(std::move(device), mib << 20);
-  bench.copies();
-  bench.assemblies();
+  if (only != "convert") {
+    bench.copies();
+    bench.assemblies();
+  }
+  bench.conversions();
   return 0;
 }

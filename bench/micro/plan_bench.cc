@@ -78,7 +78,8 @@ void plan(benchmark::State& state, bool sharded) {
   transfer::TaskDetail detail;
   std::uint64_t chunks = 0;
   for (auto _ : state) {
-    auto made = zarr::make_plan(f.array->impl(), selection, f.view_with_strides);
+    auto made = zarr::make_plan(f.array->impl(), selection, f.view_with_strides,
+                                {f.array->info().dtype, f.array->impl()->element_op, f.array->impl()->fill});
     if (!made.ok()) die(made.status());
     for (bool more = true; more;) {
       wave.clear();

@@ -90,7 +90,23 @@ struct ReadOptions {
   // On a device that decodes straight into the tensor, such a chunk's own place may hold part of it.
   bool collect_errors = false;
   Placement placement = Placement::kAuto;
+
+  // Conversion on the way into the tensor, whose elements then have the type `dtype`. Arrays of bool, integers and
+  // floats; anything else is kUnsupported before a byte is read.
+  //
+  // To a float: rounded once to nearest, ties to even; too large is infinity. To an integer: towards zero, as NumPy's
+  // astype; what does not fit becomes the nearest end of the range, NaN becomes 0. The same bits on every device.
+  std::string dtype;  // "float16", "bfloat16", "float32", "float64", "int8" to "uint64"; "": as stored
+  // What a stored number x means is x * scale + offset (CF's scale_factor and add_offset), two operations in float32
+  // where stored and wanted type both fit its 24 bits, else in float64. Finite. Integers need `dtype` named for this.
+  double scale = 1, offset = 0;
+  // Stored elements equal to the array's fill value, and chunks that are not stored, become NaN. `dtype` must be a
+  // float. Without it, chunks that are not stored hold the fill value, scaled and converted like any element.
+  bool fill_as_nan = false;
 };
+
+// The type of the tensor's elements under these options. kInvalidArgument, kUnsupported: as a read with them would say.
+HEADRACE_API Result<DataType> result_dtype(const DataType& stored, const ReadOptions& options);
 
 // The outcome of a read that may still be running.
 //
@@ -120,7 +136,8 @@ class HEADRACE_API Array {
 
   const ArrayInfo& info() const noexcept;
 
-  // Starts reading `selection` into `tensor` on `device`. Elements arrive little-endian and packed, with any strides.
+  // Starts reading `selection` into `tensor` on `device`. Elements arrive little-endian and packed, with any strides,
+  // as stored or of the type that `options` ask for.
   Result<Completion> read_async(const Selection& selection, const TensorView& tensor, const Device& device,
                                 const ReadOptions& options = {}) const;
   // The same, blocking, with the calling thread working along; *stats is set if given.

@@ -99,12 +99,18 @@ typedef struct hr_read_options {
   void* native_stream;          /* cudaStream_t or null */
   uint32_t placement;           /* who decodes: HR_PLACEMENT_... */
   uint32_t reserved;            /* 0 */
+  /* Conversion into `data`, as headrace/array.h describes it for ReadOptions. */
+  const char* dtype; /* type of the result: "float32", "bfloat16", "int16"; null or "": as stored */
+  double scale;      /* a stored number x means x * scale + offset; a scale of 0 stands for 1 */
+  double offset;
+  int32_t fill_as_nan; /* not 0: elements equal to the fill value, and chunks that are not stored, become NaN */
+  int32_t reserved_2;  /* 0 */
 } hr_read_options;
 #define HR_PLACEMENT_AUTO 0u /* whoever is faster on a device with decoders of its own */
 #define HR_PLACEMENT_CPU 1u
 #define HR_PLACEMENT_GPU 2u /* HR_UNSUPPORTED where the device cannot */
 #define HR_READ_OPTIONS_INIT \
-  { sizeof(hr_read_options), NULL, NULL, 0, NULL, NULL, HR_PLACEMENT_AUTO, 0 }
+  { sizeof(hr_read_options), NULL, NULL, 0, NULL, NULL, HR_PLACEMENT_AUTO, 0, NULL, 0, 0, 0, 0 }
 
 HR_API hr_code hr_array_read(hr_array* array, hr_device* device, const hr_read_options* options, hr_error** error);
 HR_API hr_code hr_array_read_async(hr_array* array, hr_device* device, const hr_read_options* options,

@@ -144,6 +144,10 @@ constexpr std::size_t kReadEnds[] = {
     field_end<const std::int64_t*>(offsetof(hr_read_options, strides_bytes)),
     field_end<void*>(offsetof(hr_read_options, native_stream)),
     field_end<std::uint32_t>(offsetof(hr_read_options, reserved)),
+    field_end<const char*>(offsetof(hr_read_options, dtype)),
+    field_end<double>(offsetof(hr_read_options, scale)),
+    field_end<double>(offsetof(hr_read_options, offset)),
+    field_end<std::int32_t>(offsetof(hr_read_options, reserved_2)),
 };
 
 struct PreparedRead {
@@ -165,7 +169,14 @@ Status prepare(const hr_array* array, const hr_device* device, const hr_read_opt
   const headrace::ArrayInfo& info = array->value.info();
   HEADRACE_TRY_ASSIGN(headrace::ResolvedSelection resolved, headrace::resolve_selection(out.selection, info.shape));
 
-  std::optional<std::uint64_t> bytes = info.dtype.item_bytes;
+  if (options.reserved != 0 || options.reserved_2 != 0) return invalid("options.reserved is not zero");
+  if (options.dtype != nullptr) out.options.dtype = options.dtype;
+  if (options.scale != 0) out.options.scale = options.scale;
+  out.options.offset = options.offset;
+  out.options.fill_as_nan = options.fill_as_nan != 0;
+  HEADRACE_TRY_ASSIGN(const headrace::DataType dtype, headrace::result_dtype(info.dtype, out.options));
+
+  std::optional<std::uint64_t> bytes = dtype.item_bytes;
   bool empty = false;
   for (std::uint64_t count : resolved.shape) {
     if (count == 0) empty = true;
@@ -185,7 +196,6 @@ Status prepare(const hr_array* array, const hr_device* device, const hr_read_opt
   }
   out.options.native_stream = options.native_stream;
   if (options.placement > HR_PLACEMENT_GPU) return invalid("options.placement is none of HR_PLACEMENT_...");
-  if (options.reserved != 0) return invalid("options.reserved is not zero");
   out.options.placement = options.placement == HR_PLACEMENT_GPU   ? headrace::Placement::kGpu
                           : options.placement == HR_PLACEMENT_CPU ? headrace::Placement::kCpu
                                                                   : headrace::Placement::kAuto;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "device/box_kernels.h"
+#include "device/convert_kernels.h"
 
 namespace headrace::device {
 namespace {
@@ -165,11 +167,12 @@ void copy_box(const Box& original, const ElementOp& op, const std::byte* fill) n
     kernels::Plane plane = plane_of(box);
     for_each_plane(box, box.rank - 2, [&](const std::byte*, std::byte* dst) {
       plane.dst = dst;
-      kernels::fill_plane(plane, size, fill);
+      kernels::fill_plane(plane, op.result_bytes(), fill);
     });
     return;
   }
 
+  const bool converts = op.conversion.active();
   // Elements of an unusual size whose swapped groups are of a usual one: the groups become a dimension.
   if (width > 1 && !is_word(size) && size != width && box.rank < kMaxRank) {
     at(box, box.rank++) = BoxDim{size / width, width, width};
@@ -177,7 +180,7 @@ void copy_box(const Box& original, const ElementOp& op, const std::byte* fill) n
     simplify(box);
   }
   // A short contiguous run that is as long as a machine word is one element.
-  if (width <= 1 && box.rank > 1) {
+  if (width <= 1 && !converts && box.rank > 1) {
     const BoxDim& inner = at(box, box.rank - 1);
     const auto bytes = static_cast<std::int64_t>(size);
     if (inner.dst_stride_bytes == bytes && inner.src_stride_bytes == bytes && inner.extent <= 16 &&
@@ -189,10 +192,11 @@ void copy_box(const Box& original, const ElementOp& op, const std::byte* fill) n
   pad_to_two(box);
 
   const auto bytes = static_cast<std::int64_t>(size);
+  const std::int64_t result = converts ? op.result_bytes() : bytes;
   const int inner = box.rank - 1;
   kernels::PlaneKernel kernel = nullptr;
-  bool tiled = false;
-  if (at(box, inner).dst_stride_bytes == bytes && at(box, inner).src_stride_bytes == bytes) {
+  bool tiled = false, across = false;
+  if ((converts || at(box, inner).dst_stride_bytes == bytes) && at(box, inner).src_stride_bytes == bytes) {
     kernel = kernels::contiguous_kernel(size, width);
   } else {
     // The dimension along which the source is closest together becomes the rows of the plane.
@@ -212,8 +216,10 @@ void copy_box(const Box& original, const ElementOp& op, const std::byte* fill) n
         dim.src_stride_bytes = -dim.src_stride_bytes;
         dim.dst_stride_bytes = -dim.dst_stride_bytes;
       }
-      const bool transpose = dim.src_stride_bytes == bytes && at(box, inner).dst_stride_bytes == bytes;
+      // A conversion has dense rows between the two copies, whatever the destination's are.
+      const bool transpose = dim.src_stride_bytes == bytes && (converts || at(box, inner).dst_stride_bytes == result);
       move_dim(box, rows, inner - 1);
+      across = true;
       if (transpose) kernel = kernels::transpose_kernel(size, width);
       tiled = kernel == nullptr;
     }
@@ -221,15 +227,26 @@ void copy_box(const Box& original, const ElementOp& op, const std::byte* fill) n
   }
 
   kernels::Plane plane = plane_of(box);
+  std::optional<kernels::Converter> converter;
+  if (converts) converter.emplace(op);
   for_each_plane(box, box.rank - 2, [&](const std::byte* src, std::byte* dst) {
     plane.src = src;
     plane.dst = dst;
-    if (tiled) {
+    if (converter) {
+      converter->run(plane, kernel, across);
+    } else if (tiled) {
       run_in_tiles(kernel, plane, size, width);
     } else {
       kernel(plane, size, width);
     }
   });
+}
+
+void convert_element(const Conversion& conversion, const std::byte* from, std::byte* to) noexcept {
+  ElementOp op;
+  op.element_bytes = number_bytes(conversion.from);
+  op.conversion = conversion;
+  kernels::Converter(op).run(from, to, 1);
 }
 
 }  // namespace headrace::device

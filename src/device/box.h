@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <span>
 
+#include "device/convert.h"
+
 namespace headrace::device {
 
 inline constexpr int kMaxRank = 32;
@@ -19,12 +21,19 @@ struct BoxDim {
   std::int64_t dst_stride_bytes = 0;
 };
 
-// What happens to each element on the way. The fill element is already as it shall appear and is never swapped.
-// Conversion (f4 -> f2, scale and offset) will join the byte swap here.
+// What happens to each element on the way: its bytes are swapped, then it is converted. The fill element is already as
+// it shall appear: result_bytes() bytes that are neither swapped nor converted.
 struct ElementOp {
-  std::uint32_t element_bytes = 1;
+  std::uint32_t element_bytes = 1;  // in the source; with a conversion, the size of `from`
   std::uint32_t swap_width =
       1;  // bytes are reversed within each group of this many; 1: copy as is; divides element_bytes
+  Conversion conversion = {};  // with one, swap_width is 1 or element_bytes
+
+  std::uint32_t result_bytes() const noexcept {
+    return conversion.active() ? number_bytes(conversion.to) : element_bytes;
+  }
+  // The source's bytes are the result's: they may be copied, read or decoded straight to where they belong.
+  bool moves_bytes_only() const noexcept { return swap_width <= 1 && !conversion.active(); }
   bool operator==(const ElementOp&) const = default;
 };
 
@@ -54,8 +63,12 @@ bool is_contiguous(const Box& box, std::uint32_t element_bytes) noexcept;
 // stays: the one that a loop in order would leave.
 void normalize(Box& box) noexcept;
 
-// Copies on the calling thread. `fill` holds element_bytes bytes and is used where box.src is null.
+// Copies on the calling thread. `fill` holds op.result_bytes() bytes and is used where box.src is null. Strides count
+// the bytes of their own side: source elements have op.element_bytes, those of the destination op.result_bytes().
 // REQUIRES: source and destination do not overlap; distinct elements of the destination do not overlap in part.
 void copy_box(const Box& box, const ElementOp& op, const std::byte* fill) noexcept;
+
+// One packed element in native byte order, such as a fill value. REQUIRES: conversion.active().
+void convert_element(const Conversion& conversion, const std::byte* from, std::byte* to) noexcept;
 
 }  // namespace headrace::device

@@ -77,7 +77,7 @@ class Device {
   virtual Status copy_to_host(std::span<const Piece> pieces, Stream& stream) = 0;
 
   // One launch for all boxes of a wave; boxes are simplified. src is device or pinned host memory, or null for fill;
-  // `fill` (element_bytes bytes, host memory) is read before the call returns.
+  // `fill` (op.result_bytes() bytes, host memory) is read before the call returns.
   virtual Status assemble(std::span<const Box> boxes, const ElementOp& op, const std::byte* fill, Stream& stream) = 0;
 
   // A decoder for a chain whose stages are all decoded on this device, outermost first; kUnsupported names the first

@@ -116,7 +116,7 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
     describe(group, wave.tasks.tasks[group.first_task], lane);
     if (staged_) {
       target = staged_target(wave, group.first_task);
-    } else if (lane.detail.whole_chunk && plan_->element_op().swap_width == 1) {
+    } else if (lane.detail.whole_chunk && plan_->element_op().moves_bytes_only()) {
       target = lane.detail.box.dst;
     }
   }
@@ -251,7 +251,7 @@ void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, const st
                                  std::uint64_t data_offset, std::uint64_t data_length, Lane& lane) {
   const Group& group = wave.tasks.groups[group_index];
   const codec::Chain& chain = plan_->chain();
-  const bool swaps = plan_->element_op().swap_width > 1;
+  const bool in_place = plan_->element_op().moves_bytes_only();
   for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
     const Task& task = wave.tasks.tasks[i];
     if (task.length == 0) {
@@ -291,7 +291,7 @@ void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, const st
     std::byte* target = nullptr;
     if (staged_) {
       target = staged_target(wave, i);
-    } else if (lane.detail.whole_chunk && !swaps) {
+    } else if (lane.detail.whole_chunk && in_place) {
       target = lane.detail.box.dst;
     } else {
       target = lane.memory->decoded.reserve(static_cast<std::size_t>(chain.decoded_bytes()));

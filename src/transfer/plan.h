@@ -82,7 +82,7 @@ class Plan {
   virtual store::Store& store() const noexcept = 0;
   virtual const codec::Chain& chain() const noexcept = 0;
   virtual const device::ElementOp& element_op() const noexcept = 0;
-  virtual const std::byte* fill_element() const noexcept = 0;  // element_bytes bytes
+  virtual const std::byte* fill_element() const noexcept = 0;  // element_op().result_bytes() bytes
   virtual std::uint64_t max_group_bytes() const noexcept = 0;  // longest read of a group with several tasks
   // What is known of who decodes this array faster; null: nothing, and nothing is kept. Throws std::bad_alloc.
   virtual std::shared_ptr<PlacementPolicy> placement(const std::string& device) const {

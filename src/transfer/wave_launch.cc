@@ -33,7 +33,7 @@ Status ReadOperation::queue_wave(Wave& wave, Lane& lane) {
   const device::ElementOp& op = plan_->element_op();
   StagingSlot& slot = *wave.slot;
   const std::size_t count = wave.tasks.tasks.size();
-  bool scattered = op.swap_width > 1;
+  bool scattered = !op.moves_bytes_only();
   std::size_t live = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const device::Box& box = wave.boxes[i];

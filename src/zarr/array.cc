@@ -11,6 +11,7 @@
 #include "zarr/array_impl.h"
 #include "zarr/node_io.h"
 #include "zarr/planner.h"
+#include "zarr/read_conversion.h"
 
 namespace headrace {
 namespace {
@@ -61,7 +62,8 @@ Status Array::Impl::resolve() {
   }
   const codec::Chain& unit = unit_chain();
   const std::uint32_t width = metadata.dtype.uniform_swap_width();
-  element_op = {metadata.dtype.item_bytes, unit.layout().byte_swapped && width > 1 ? width : 1};
+  element_op.element_bytes = metadata.dtype.item_bytes;
+  element_op.swap_width = unit.layout().byte_swapped && width > 1 ? width : 1;
 
   info.zarr_format = metadata.zarr_format;
   info.shape = metadata.shape;
@@ -164,10 +166,13 @@ Result<std::shared_ptr<transfer::ReadOperation>> make_operation(const std::share
   HEADRACE_TRY(resources->check_usable());
   HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, resolve_selection(selection, array->metadata.shape));
   TensorView target = tensor;
-  HEADRACE_TRY(check_tensor(resolved, array->metadata.dtype, target));
+  HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion,
+                      zarr::make_conversion(array->metadata.dtype, array->element_op, array->fill,
+                                            !array->metadata.fill.empty(), options));
+  HEADRACE_TRY(check_tensor(resolved, conversion.dtype, target));
   auto plan = [&] {
     trace::Span span(trace::Stage::kPlan);
-    return zarr::make_plan(array, resolved, target);
+    return zarr::make_plan(array, resolved, target, std::move(conversion));
   }();
   if (!plan.ok()) return std::move(plan).status();
   return transfer::ReadOperation::create(*resources, std::move(*plan), device.impl(), options);

@@ -21,8 +21,13 @@ constexpr std::uint64_t kWholeShard = ~std::uint64_t{0};          // task ordina
 
 class ArrayPlan : public transfer::Plan {
  public:
-  ArrayPlan(std::shared_ptr<const Array::Impl> array, const ResolvedSelection& selection, const TensorView& tensor)
-      : array_(std::move(array)), rank_(selection.dims.size()), data_(tensor.data) {
+  ArrayPlan(std::shared_ptr<const Array::Impl> array, const ResolvedSelection& selection, const TensorView& tensor,
+            ReadConversion conversion)
+      : array_(std::move(array)),
+        rank_(selection.dims.size()),
+        data_(tensor.data),
+        op_(conversion.op),
+        fill_(std::move(conversion.fill)) {
     std::size_t kept = 0;
     units_ = 1;
     for (std::size_t i = 0; i < rank_; ++i) {
@@ -36,8 +41,8 @@ class ArrayPlan : public transfer::Plan {
   std::uint64_t chunk_count() const noexcept override { return units_; }
   store::Store& store() const noexcept override { return *array_->store.impl(); }
   const codec::Chain& chain() const noexcept override { return array_->unit_chain(); }
-  const device::ElementOp& element_op() const noexcept override { return array_->element_op; }
-  const std::byte* fill_element() const noexcept override { return array_->fill.data(); }
+  const device::ElementOp& element_op() const noexcept override { return op_; }
+  const std::byte* fill_element() const noexcept override { return fill_.data(); }
   std::shared_ptr<transfer::PlacementPolicy> placement(const std::string& device) const override {
     return array_->placement.for_device(device);
   }
@@ -60,12 +65,15 @@ class ArrayPlan : public transfer::Plan {
     box.src = transfer::kBoxBase + src;
     box.dst = data_ + dst;
     device::simplify(box);
-    detail.whole_chunk = whole && device::is_contiguous(box, element_op().element_bytes);
+    // Contiguous in the chunk and in the tensor; whether the bytes are the same is the operation's to say.
+    detail.whole_chunk = whole && device::is_contiguous(box, op_.element_bytes);
   }
 
   const std::shared_ptr<const Array::Impl> array_;
   const std::size_t rank_;
   std::byte* const data_;
+  const device::ElementOp op_;
+  const std::vector<std::byte> fill_;      // one element of the tensor
   std::vector<Projection> projections_;    // onto the grid of units
   std::vector<std::int64_t> dst_strides_;  // one per array axis, 0 where dropped
   std::uint64_t units_ = 0;
@@ -111,8 +119,9 @@ class ChunkPlan final : public ArrayPlan {
 // Chunks lie inside shards: each shard's index is read once, its chunks in the order in which they lie.
 class ShardPlan final : public ArrayPlan {
  public:
-  ShardPlan(std::shared_ptr<const Array::Impl> array, const ResolvedSelection& selection, const TensorView& tensor)
-      : ArrayPlan(std::move(array), selection, tensor) {
+  ShardPlan(std::shared_ptr<const Array::Impl> array, const ResolvedSelection& selection, const TensorView& tensor,
+            ReadConversion conversion)
+      : ArrayPlan(std::move(array), selection, tensor, std::move(conversion)) {
     shards_ = 1;
     for (std::size_t i = 0; i < rank_; ++i) {
       shard_projections_.emplace_back(selection.dims[i], array_->metadata.chunk_shape[i]);
@@ -268,11 +277,12 @@ class ShardPlan final : public ArrayPlan {
 }  // namespace
 
 Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
-                                                  const ResolvedSelection& selection, const TensorView& tensor) {
+                                                  const ResolvedSelection& selection, const TensorView& tensor,
+                                                  ReadConversion conversion) {
   if (array->sharding != nullptr) {
-    return std::unique_ptr<transfer::Plan>(new ShardPlan(std::move(array), selection, tensor));
+    return std::unique_ptr<transfer::Plan>(new ShardPlan(std::move(array), selection, tensor, std::move(conversion)));
   }
-  return std::unique_ptr<transfer::Plan>(new ChunkPlan(std::move(array), selection, tensor));
+  return std::unique_ptr<transfer::Plan>(new ChunkPlan(std::move(array), selection, tensor, std::move(conversion)));
 }
 
 }  // namespace headrace::zarr

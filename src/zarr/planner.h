@@ -9,11 +9,13 @@
 
 #include "transfer/plan.h"
 #include "zarr/array_impl.h"
+#include "zarr/read_conversion.h"
 
 namespace headrace::zarr {
 
-// `tensor` has been checked against `selection.shape`; its strides are set.
+// `tensor` has been checked against `selection.shape`; its strides are set, and its elements are conversion.dtype.
 Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
-                                                  const ResolvedSelection& selection, const TensorView& tensor);
+                                                  const ResolvedSelection& selection, const TensorView& tensor,
+                                                  ReadConversion conversion);
 
 }  // namespace headrace::zarr

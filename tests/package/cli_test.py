@@ -192,6 +192,22 @@ def test_read_npy(f):
     assert out.read_bytes() == f.data
 
 
+def test_read_converts(f):
+    array, out = f.root / "packed.zarr", f.root / "out.npy"
+    v2_array(array, [6], [2], ">i2", [struct.pack(">h", v) for v in (-5, 10, 9, 9, 3, 4)], missing=("1",), fill=-5)
+    expect(OK, "read", array, "--dtype", "float32", "--scale", 0.5, "--offset", 100, "--nan-fill", "-o", out)
+    content = out.read_bytes()
+    assert b"'<f4'" in content, content
+    values = struct.unpack("<6f", content[-24:])
+    assert values[1] == 105 and values[4:] == (101.5, 102), values
+    assert all(v != v for v in (values[0], values[2], values[3])), values
+    report = json.loads(expect(OK, "read", array, "--dtype", "float64", "--json").stdout)
+    assert (report["data_type"], report["result_type"], report["decoded_bytes"]) == ("int16", "float64", 48), report
+    expect(FAILED, "read", array, "--dtype", "complex64", says="cannot be converted to complex64")
+    expect(FAILED, "read", array, "--nan-fill", says="int16 has no NaN")
+    expect(FAILED, "read", array, "--scale", 2, says="dtype")
+
+
 def test_standard_output(f):
     for target in ("-", "/dev/stdout"):
         done = expect(OK, "read", f.root / "a.zarr", "-o", target, "--sha256")

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/box.h"
+#include "support/convert_model.h"
 
 namespace headrace::testing {
 
@@ -28,14 +29,17 @@ void model_copy_box(const device::Box& box, const device::ElementOp& op, const s
     }
     std::byte* to = move_dst(box.dst) + dst_offset;
     if (box.src == nullptr) {
-      std::memcpy(to, fill, op.element_bytes);
+      std::memcpy(to, fill, op.result_bytes());
       continue;
     }
     const std::byte* from = move_src(box.src) + src_offset;
     const std::uint32_t width = std::max(1u, op.swap_width);
+    std::byte number[8];
+    std::byte* swapped = op.conversion.active() ? number : to;
     for (std::uint32_t b = 0; b < op.element_bytes; ++b) {
-      to[b] = from[b / width * width + (width - 1 - b % width)];
+      swapped[b] = from[b / width * width + (width - 1 - b % width)];
     }
+    if (op.conversion.active()) model_convert(op.conversion, number, to);
   }
 }
 
@@ -52,6 +56,7 @@ struct BoxOptions {
   std::uint64_t max_elements = 4000;
   bool negative = true;
   bool empty = true;
+  std::uint32_t result_bytes = 0;  // of a destination element; 0: as in the source
 };
 
 // Distinct destinations; sources may repeat (stride 0) or run backwards. Each side has its own order of axes and gaps.
@@ -74,11 +79,12 @@ inline BoxShape random_box(std::mt19937_64& rng, std::uint32_t element_bytes, co
     std::vector<int> axes = order;
     if (!identity) std::shuffle(axes.begin(), axes.end(), rng);
     const bool dense = below(2) == 0;
-    std::int64_t step = element_bytes, low = 0;
+    const std::uint32_t size = source || options.result_bytes == 0 ? element_bytes : options.result_bytes;
+    std::int64_t step = size, low = 0;
     for (auto it = axes.rbegin(); it != axes.rend(); ++it) {
       device::BoxDim& dim = box.dim[static_cast<std::size_t>(*it)];
       std::int64_t stride = step;
-      if (!dense && below(3) == 0) stride += static_cast<std::int64_t>(element_bytes * below(4) + below(3));
+      if (!dense && below(3) == 0) stride += static_cast<std::int64_t>(size * below(4) + below(3));
       step = stride * static_cast<std::int64_t>(dim.extent);
       if (source && below(12) == 0) stride = 0;
       if (options.negative && below(5) == 0) stride = -stride;
@@ -105,6 +111,19 @@ inline void fill_random(std::byte* data, std::size_t bytes, std::uint64_t seed) 
     std::memcpy(data + i, &v, 8);
   }
   for (; i < bytes; ++i) data[i] = static_cast<std::byte>(rng());
+}
+
+// An operation that converts, and a box for it.
+inline device::ElementOp random_converting_op(std::mt19937_64& rng) {
+  device::ElementOp op;
+  op.conversion = random_conversion(rng);
+  op.element_bytes = device::number_bytes(op.conversion.from);
+  op.swap_width = rng() % 2 == 0 ? 1 : op.element_bytes;
+  return op;
+}
+inline BoxShape random_box_for(std::mt19937_64& rng, const device::ElementOp& op, BoxOptions options = {}) {
+  options.result_bytes = op.result_bytes();
+  return random_box(rng, op.element_bytes, options);
 }
 
 // Every width headrace may be asked to swap in an element of this size.

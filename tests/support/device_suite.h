@@ -144,7 +144,7 @@ class DeviceSuite : public ::testing::TestWithParam<std::string> {
       dst_bytes += b.shape.dst_bytes;
     }
     Memory source(*device_, src_bytes, pinned_source), target(*device_, dst_bytes, false);
-    std::vector<std::byte> src(src_bytes), want(dst_bytes), fill(op.element_bytes);
+    std::vector<std::byte> src(src_bytes), want(dst_bytes), fill(op.result_bytes());
     testing::fill_random(src.data(), src.size(), seed);
     testing::fill_random(want.data(), want.size(), seed + 1);
     testing::fill_random(fill.data(), fill.size(), seed + 2);
@@ -307,6 +307,96 @@ TEST_P(DeviceSuite, LargeBoxesMatchTheModel) {
     for (std::uint32_t swap : {1u, size % 2 == 0 ? 2u : size, size}) {
       assemble_wave(boxes, ElementOp{size, swap}, false, rng());
       if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(DeviceSuite, ConvertedBoxesMatchTheModel) {
+  std::mt19937_64 rng(47);
+  const int rounds = small_run() || support::kThreadSanitizer ? 40 : 250;
+  for (int round = 0; round < rounds && !HasFatalFailure(); ++round) {
+    const ElementOp op = testing::random_converting_op(rng);
+    std::vector<Placed> boxes(1 + rng() % 30);
+    for (Placed& b : boxes) b = {testing::random_box_for(rng, op), rng() % 6 == 0};
+    assemble_wave(boxes, op, round % 4 == 0, rng());
+  }
+}
+
+TEST_P(DeviceSuite, LargeConvertedBoxesMatchTheModel) {
+  std::mt19937_64 rng(48);
+  const int rounds = small_run() || support::kThreadSanitizer ? 8 : 60;
+  for (int round = 0; round < rounds && !HasFatalFailure(); ++round) {
+    ElementOp op = testing::random_converting_op(rng);
+    const std::uint64_t rows = 30 + rng() % 60, columns = 200 + rng() % 300;
+    const auto in = static_cast<std::int64_t>(op.element_bytes), out = static_cast<std::int64_t>(op.result_bytes()),
+               r = static_cast<std::int64_t>(rows), c = static_cast<std::int64_t>(columns);
+    std::vector<Placed> boxes;
+    auto add = [&](BoxDim slow, BoxDim fast, std::int64_t src_origin, bool fill) {
+      testing::BoxShape shape;
+      shape.box.rank = 2;
+      shape.box.dim[0] = slow;
+      shape.box.dim[1] = fast;
+      shape.src_origin = src_origin;
+      shape.src_bytes = static_cast<std::size_t>(2 * r * c * in + 64);
+      shape.dst_bytes = static_cast<std::size_t>(2 * r * c * out + 64);
+      boxes.push_back({shape, fill});
+    };
+    add({rows, c * in, c * out}, {columns, in, out}, 0, false);                   // one run
+    add({rows, 2 * c * in, c * out}, {columns, in, out}, 0, false);               // rows out of a wider source
+    add({rows, 2 * c * in, 2 * c * out}, {columns, in, out}, in, false);          // aligned to an element alone
+    add({rows, 2 * c * in - 1, 2 * c * out - 1}, {columns, in, out}, 13, false);  // at odd places
+    add({rows, in, c * out}, {columns, r * in, out}, 0, false);                   // transpose
+    add({rows, in, out}, {columns, r * in, r * out}, 0, false);                   // both sides transposed
+    add({rows, -in, c * out}, {columns, r * in, out}, (r - 1) * in, false);       // transpose, backwards
+    add({rows, c * in, c * out}, {columns, -in, out}, (c - 1) * in, false);       // mirrored rows
+    add({rows, 0, c * out}, {columns, in, out}, 0, false);                        // one row repeated
+    add({rows, c * in, 2 * c * out}, {columns, in, 2 * out}, 0, false);           // every second element of the tensor
+    add({rows, 0, c * out}, {columns, 0, out}, 0, true);                          // fill
+    assemble_wave(boxes, op, false, rng());
+  }
+}
+
+TEST_P(DeviceSuite, EveryPairOfTypesConvertsAsTheModelDoes) {
+  std::mt19937_64 rng(49);
+  for (NumberType from : testing::kSourceTypes) {
+    const std::vector<std::byte> numbers = testing::notable_numbers(from, 5);
+    const std::uint32_t in = number_bytes(from);
+    const std::size_t count = numbers.size() / in;
+    Memory source(*device_, numbers.size(), false), target(*device_, count * 8, false);
+    upload(source.data(), numbers.data(), numbers.size());
+    for (NumberType to : testing::kTargetTypes) {
+      for (int scaled = 0; scaled < 2; ++scaled) {
+        ElementOp op;
+        op.element_bytes = in;
+        op.conversion.from = from;
+        op.conversion.to = to;
+        if (scaled == 1) {
+          op.conversion.scaled = true;
+          op.conversion.scale = 0.0016514;
+          op.conversion.offset = -273.15;
+          op.conversion.fill_to_nan = is_float(to);
+          std::memcpy(&op.conversion.fill_bits, numbers.data() + rng() % count * in, in);
+        }
+        const std::uint32_t out = op.result_bytes();
+        Box box;
+        box.src = source.data();
+        box.dst = target.data();
+        box.rank = 1;
+        box.dim[0] = {count, in, out};
+        expect_ok(device_->assemble({&box, 1}, op, nullptr, *stream_));
+        finish();
+        const std::vector<std::byte> got = download(target.data(), count * out);
+        for (std::size_t i = 0; i < count; ++i) {
+          std::byte want[8] = {};
+          testing::model_convert(op.conversion, numbers.data() + i * in, want);
+          std::uint64_t wanted = 0, found = 0, number = 0;
+          std::memcpy(&wanted, want, out);
+          std::memcpy(&found, got.data() + i * out, out);
+          std::memcpy(&number, numbers.data() + i * in, in);
+          ASSERT_EQ(found, wanted) << testing::name_of(from) << " bits " << number << " to " << testing::name_of(to)
+                                   << (scaled == 1 ? ", scaled" : "");
+        }
+      }
     }
   }
 }

@@ -161,6 +161,40 @@ TEST_F(CApi, BuffersThatAreTooSmall) {
   hr_buffer_free(buffer);
 }
 
+TEST_F(CApi, ReadsWithAConversion) {
+  // Every chunk is missing: the fill value, 7, converted.
+  float data[24];
+  hr_read_options options = HR_READ_OPTIONS_INIT;
+  options.data = data;
+  options.data_bytes = 48;
+  options.dtype = "float32";
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);  // that is room for uint16
+  options.data_bytes = sizeof(data);
+  options.scale = 0.5;
+  options.offset = -1;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
+  for (float v : data) EXPECT_EQ(v, 2.5f);
+  options.fill_as_nan = 1;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
+  for (float v : data) EXPECT_NE(v, v);
+  options.dtype = "int32";
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
+  options.dtype = "complex64";
+  expect(hr_array_read(array_, device_, &options, &error_), HR_UNSUPPORTED);
+
+  // A caller who knows nothing of conversions.
+  std::uint16_t stored[24];
+  std::memset(&options, 0xAB, sizeof(options));
+  options.size = offsetof(hr_read_options, dtype);
+  options.selection = nullptr;
+  options.data = stored;
+  options.data_bytes = sizeof(stored);
+  options.strides_bytes = nullptr;
+  options.native_stream = nullptr;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
+  EXPECT_EQ(stored[0], 7);
+}
+
 TEST_F(CApi, NamesThatDoNotExist) {
   hr_context_options options = HR_CONTEXT_OPTIONS_INIT;
   options.engine = "steam";

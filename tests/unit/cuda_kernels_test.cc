@@ -7,9 +7,12 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <memory>
+#include <string>
 #include <vector>
 
-#include "backends/dev_cuda/copy_kernels.cuh"
+#include "backends/dev_cuda/convert_kernels.cuh"
 #include "support/box_model.h"
 
 namespace headrace::device::cuda {
@@ -195,6 +198,153 @@ TEST(CudaKernels, RanksBeyondTheKernelsAreSplit) {
     assembly.add(shape, ElementOp{6, swap}, false, 1);
     EXPECT_GT(assembly.list().items.size(), 1u);
     EXPECT_TRUE(assembly.run(2)) << swap;
+  }
+}
+
+// ---- conversions ----
+
+class Converting {
+ public:
+  explicit Converting(const ElementOp& op) : op_(op) { list_.clear(); }
+  void add(const testing::BoxShape& shape, std::uint64_t seed) {
+    auto& p = places_.emplace_back();
+    p.src = std::make_unique<Fenced>(shape.src_bytes);
+    p.got = std::make_unique<Fenced>(shape.dst_bytes);
+    // The last byte of each side is at the guard page, give or take what keeps any alignment possible.
+    std::byte* const src = p.src->right();
+    std::byte* const got = p.got->right();
+    testing::fill_random(src, shape.src_bytes, seed);
+    testing::fill_random(got, shape.dst_bytes, seed + 1);
+    p.want.assign(got, got + shape.dst_bytes);
+    Box box = shape.box;
+    box.src = src + shape.src_origin;
+    box.dst = p.want.data() + shape.dst_origin;
+    auto same = [](auto* q) { return q; };
+    const std::byte unused[8] = {};
+    testing::model_copy_box(box, op_, unused, same, same);
+    box.dst = got + shape.dst_origin;
+    list_.add_converting(box, op_);
+  }
+  bool run(unsigned blocks) {
+    static std::uint64_t tile[kConvertTileWords];
+    testing::gpu::launch(blocks, kThreads, [&] {
+      convert_body(list_.items.data(), list_.first_unit.data(), static_cast<unsigned>(list_.items.size()),
+                   list_.units(), op_.conversion, tile);
+    });
+    return std::all_of(places_.begin(), places_.end(),
+                       [](const Place& p) { return std::memcmp(p.got->right(), p.want.data(), p.want.size()) == 0; });
+  }
+  const BoxList& list() const { return list_; }
+
+ private:
+  struct Place {
+    std::unique_ptr<Fenced> src, got;
+    std::vector<std::byte> want;
+  };
+  const ElementOp op_;
+  std::vector<Place> places_;
+  BoxList list_;
+};
+
+std::string describe(const ElementOp& op) {
+  return std::string(testing::name_of(op.conversion.from)) + " to " + testing::name_of(op.conversion.to) + " swap " +
+         std::to_string(op.swap_width) + (op.conversion.scaled ? " scaled" : "") +
+         (op.conversion.fill_to_nan ? " fill" : "");
+}
+
+TEST(CudaKernels, RandomConvertedBoxesMatchTheModel) {
+  std::mt19937_64 rng(15);
+  int modes[3] = {};
+  for (int round = 0; round < 300; ++round) {
+    const ElementOp op = testing::random_converting_op(rng);
+    Converting assembly(op);
+    const int boxes = 1 + static_cast<int>(rng() % 12);
+    for (int b = 0; b < boxes; ++b) assembly.add(testing::random_box_for(rng, op), rng());
+    ASSERT_TRUE(assembly.run(1 + rng() % 4)) << "round " << round << " " << describe(op);
+    for (const BoxItem& item : assembly.list().items) ++modes[item.mode];
+  }
+  for (int mode : modes) EXPECT_GT(mode, 10) << "every mode is exercised";
+}
+
+// Every pair of sizes goes through its vector loop: dense rows at every alignment, and transposes.
+TEST(CudaKernels, ConvertedRowsOfEveryPairMatchTheModel) {
+  std::mt19937_64 rng(16);
+  for (NumberType from : testing::kSourceTypes) {
+    for (NumberType to : testing::kTargetTypes) {
+      ElementOp op;
+      op.conversion = testing::random_conversion(rng);
+      op.conversion.from = from;
+      op.conversion.to = to;
+      op.conversion.fill_to_nan = op.conversion.fill_to_nan && is_float(to);
+      op.element_bytes = number_bytes(from);
+      op.swap_width = rng() % 2 == 0 ? 1 : op.element_bytes;
+      const auto in = static_cast<std::int64_t>(op.element_bytes), out = static_cast<std::int64_t>(op.result_bytes());
+      Converting assembly(op);
+      for (int round = 0; round < 6; ++round) {
+        const std::uint64_t rows = 1 + rng() % 3, columns = round == 0 ? 2300 : 64 + rng() % 200;
+        const auto r = static_cast<std::int64_t>(rows), c = static_cast<std::int64_t>(columns);
+        testing::BoxShape shape;
+        shape.box.rank = 2;
+        // Rows at odd places, at places aligned to elements, and at places aligned to groups.
+        const std::int64_t src_gap = round < 2   ? 1
+                                     : round < 4 ? in
+                                                 : 16 * in,
+                           dst_gap = round < 2   ? 3
+                                     : round < 4 ? out
+                                                 : 16 * out;
+        const std::int64_t src_row = round >= 4 ? (c * in + 15) / 16 * 16 + src_gap : c * in + src_gap;
+        const std::int64_t dst_row = round >= 4 ? (c * out + 15) / 16 * 16 + dst_gap : c * out + dst_gap;
+        shape.box.dim[0] = {rows, src_row, dst_row};
+        shape.box.dim[1] = {columns, in, out};
+        shape.src_bytes = static_cast<std::size_t>((r - 1) * src_row + c * in);
+        shape.dst_bytes = static_cast<std::size_t>((r - 1) * dst_row + c * out);
+        if (round >= 4)
+          shape.src_bytes = (shape.src_bytes + 63) / 64 * 64, shape.dst_bytes = (shape.dst_bytes + 63) / 64 * 64;
+        assembly.add(shape, rng());
+      }
+      testing::BoxShape transpose;
+      transpose.box.rank = 2;
+      transpose.box.dim[0] = {40, in, 35 * out};
+      transpose.box.dim[1] = {35, 40 * in, out};
+      transpose.src_bytes = static_cast<std::size_t>(1400 * in);
+      transpose.dst_bytes = static_cast<std::size_t>(1400 * out);
+      assembly.add(transpose, rng());
+      ASSERT_TRUE(assembly.run(3)) << describe(op);
+    }
+  }
+}
+
+TEST(CudaKernels, EveryNumberConvertsAsTheModelDoes) {
+  for (NumberType from : testing::kSourceTypes) {
+    const std::vector<std::byte> numbers = testing::notable_numbers(from, 5);
+    const std::uint32_t in = number_bytes(from);
+    const std::size_t count = numbers.size() / in;
+    for (NumberType to : testing::kTargetTypes) {
+      ElementOp op;
+      op.element_bytes = in;
+      op.conversion.from = from;
+      op.conversion.to = to;
+      const std::uint32_t out = op.result_bytes();
+      std::vector<std::uint64_t> memory(count + 2);
+      auto* got = reinterpret_cast<std::byte*>(memory.data());
+      Box box;
+      box.src = numbers.data();
+      box.dst = got;
+      box.rank = 1;
+      box.dim[0] = {count, in, out};
+      BoxList list;
+      list.clear();
+      list.add_converting(box, op);
+      static std::uint64_t tile[kConvertTileWords];
+      testing::gpu::launch(4, kThreads, [&] {
+        convert_body(list.items.data(), list.first_unit.data(), 1, list.units(), op.conversion, tile);
+      });
+      for (std::size_t i = 0; i < count; ++i) {
+        std::byte want[8];
+        testing::model_convert(op.conversion, numbers.data() + i * in, want);
+        ASSERT_EQ(std::memcmp(got + i * out, want, out), 0) << describe(op) << " number " << i;
+      }
+    }
   }
 }
 

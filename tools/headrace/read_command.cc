@@ -21,6 +21,9 @@ struct ReadCommandOptions : CommonOptions {
   std::string select;
   std::string device = "auto";
   std::string output;
+  std::string dtype;
+  double scale = 1, offset = 0;
+  bool fill_as_nan = false;
   ReportOptions report;
   std::string placement = "auto";
   bool raw = false, npy = false, sha256 = false, stats = false;
@@ -75,7 +78,16 @@ int run_read(const ReadCommandOptions& options) {
   if (!resolved.ok()) {
     return fail(resolved.status(), options.path + " of shape " + shape_text(info.shape), "select inside the shape");
   }
-  const auto bytes = decoded_bytes(resolved->shape, info.dtype.item_bytes);
+  ReadOptions read_options;
+  read_options.dtype = options.dtype;
+  read_options.scale = options.scale;
+  read_options.offset = options.offset;
+  read_options.fill_as_nan = options.fill_as_nan;
+  const auto dtype = result_dtype(info.dtype, read_options);
+  if (!dtype.ok()) {
+    return fail(dtype.status(), options.path + " of type " + dtype_text(info.dtype), "see 'headrace read --help'");
+  }
+  const auto bytes = decoded_bytes(resolved->shape, dtype->item_bytes);
   if (!bytes) return too_large(options.path, "more than 2^64 bytes", device->name());
   const std::string need = human_bytes(*bytes) + " (" + human_count(*bytes) + " bytes)";
   if (device->host_addressable() && *bytes > host_memory_bytes()) return too_large(options.path, need, device->name());
@@ -102,7 +114,6 @@ int run_read(const ReadCommandOptions& options) {
   tensor.data = buffer->data();
   tensor.shape = resolved->shape;
   ProgressBar bar("read");
-  ReadOptions read_options;
   read_options.progress = [&bar](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
   read_options.placement = placement_of(options.placement);
   const auto start = std::chrono::steady_clock::now();
@@ -119,10 +130,10 @@ int run_read(const ReadCommandOptions& options) {
   if (!options.output.empty() || options.sha256) {
     Sha256 hash;
     if (npy) {
-      const std::string header = npy_header(info.dtype, resolved->shape);
+      const std::string header = npy_header(*dtype, resolved->shape);
       const Status written = output.write(std::as_bytes(std::span(header.data(), header.size())));
       if (!written.ok()) return fail(written, "output", output_advice);
-      if (info.dtype.kind == TypeKind::kBfloat16) {
+      if (dtype->kind == TypeKind::kBfloat16) {
         std::fputs("headrace: note: NumPy has no bfloat16; it is written as two raw bytes an element (V2)\n", stderr);
       }
     }
@@ -143,6 +154,7 @@ int run_read(const ReadCommandOptions& options) {
                            {{"selection", options.select.empty() ? "all" : options.select},
                             {"shape", shape_text(resolved->shape)},
                             {"data type", dtype_text(info.dtype)},
+                            {"result type", dtype_text(*dtype)},
                             {"device", device->name()},
                             {"engine", context->engine_name()}}});
   for (ReportTable& table : stats_tables(stats)) summary.facts.push_back(std::move(table));
@@ -158,6 +170,7 @@ int run_read(const ReadCommandOptions& options) {
         .member("array_shape", info.shape)
         .member("data_type", dtype_text(info.dtype))
         .member("item_bytes", info.dtype.item_bytes)
+        .member("result_type", dtype_text(*dtype))
         .member("selection", options.select)
         .member("shape", resolved->shape)
         .member("device", device->name())
@@ -180,7 +193,7 @@ int run_read(const ReadCommandOptions& options) {
   }
   if (options.output.empty() || options.stats) {
     std::fprintf(report, "read %s %s %s onto %s: %s decoded in %s, %s decoded; path: %s\n",
-                 one_line(options.path).c_str(), shape_text(resolved->shape).c_str(), dtype_text(info.dtype).c_str(),
+                 one_line(options.path).c_str(), shape_text(resolved->shape).c_str(), dtype_text(*dtype).c_str(),
                  device->name().c_str(), human_bytes(*bytes).c_str(), human_seconds(seconds).c_str(),
                  human_rate(*bytes, seconds).c_str(), stats.path.empty() ? "none" : stats.path.c_str());
   }
@@ -203,6 +216,12 @@ Verb add_read_command(CLI::App& app) {
       ->type_name("NAME");
   add_placement(*verb, options->placement);
   verb->add_option("-o,--output", options->output, "write the result here; - is standard output")->type_name("FILE");
+  verb->add_option("--dtype", options->dtype,
+                   "convert the elements: float16, bfloat16, float32, float64, int8 to uint64")
+      ->type_name("TYPE");
+  verb->add_option("--scale", options->scale, "multiply each stored number by this (CF: scale_factor)")->type_name("X");
+  verb->add_option("--offset", options->offset, "and add this (CF: add_offset)")->type_name("X");
+  verb->add_flag("--nan-fill", options->fill_as_nan, "NaN for elements equal to the fill value and for missing chunks");
   CLI::Option* raw = verb->add_flag("--raw", options->raw, "-o: elements only, C order, little-endian, packed");
   CLI::Option* npy = verb->add_flag("--npy", options->npy, "-o: NumPy's format (the default for names in .npy)");
   raw->excludes(npy);
@@ -214,6 +233,7 @@ Verb add_read_command(CLI::App& app) {
       "  headrace read era5.zarr/t2m --stats                    how fast, and by which path\n"
       "  headrace read era5.zarr/t2m --select '0:24, :, ::2' -o t2m.npy\n"
       "  headrace read era5.zarr/t2m --device host --sha256\n"
+      "  headrace read era5.zarr/t2m --dtype float32 --scale 0.00166 --offset 258.5 --nan-fill -o t2m.npy\n"
       "  headrace read era5.zarr/t2m --report read.html         what held it back, as a page\n"
       "  headrace read era5.zarr/t2m --raw -o - | xxd | head");
   return {verb, [options, verb] {
