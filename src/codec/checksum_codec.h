@@ -1,0 +1,18 @@
+// What codecs have in common that put a 32-bit checksum, little-endian, behind the bytes or before them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "codec/stream_codec.h"
+
+namespace headrace::codec {
+
+using ChecksumFunction = std::uint32_t (*)(const std::byte* data, std::size_t bytes);
+
+// `name` is that of the codec's row and lasts as long as the program.
+std::unique_ptr<Codec> make_checksum_codec(std::string_view name, ChecksumFunction checksum, bool at_start);
+
+}  // namespace headrace::codec
