@@ -21,7 +21,7 @@ Result<std::unique_ptr<Codec>> make_adler32(const base::Json& config, const Cont
   int location = 0;
   if (value != nullptr && !value->is_null()) location = reader.choice("location", Need::kOptional, {"start", "end"});
   HEADRACE_TRY(reader.finish());
-  return make_checksum_codec("adler32", &checksum, location == 0);
+  return make_checksum_codec("adler32", ChecksumKind::kAdler32, &checksum, location == 0);
 }
 
 }  // namespace headrace::codec

@@ -21,7 +21,7 @@ Result<std::unique_ptr<Codec>> make_crc32(const base::Json& config, const Contex
   int location = 0;
   if (value != nullptr && !value->is_null()) location = reader.choice("location", Need::kOptional, {"start", "end"});
   HEADRACE_TRY(reader.finish());
-  return make_checksum_codec("crc32", &checksum, location == 0);
+  return make_checksum_codec("crc32", ChecksumKind::kCrc32, &checksum, location == 0);
 }
 
 }  // namespace headrace::codec

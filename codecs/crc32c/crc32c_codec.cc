@@ -10,7 +10,7 @@ Result<std::unique_ptr<Codec>> make_crc32c(const base::Json& config, const Conte
   int location = 0;
   if (reader.numcodecs_form()) location = reader.choice("location", Need::kOptional, {"end", "start"});
   HEADRACE_TRY(reader.finish());
-  return make_checksum_codec("crc32c", &crc32c, location == 1);
+  return make_checksum_codec("crc32c", ChecksumKind::kCrc32c, &crc32c, location == 1);
 }
 
 }  // namespace headrace::codec

@@ -1,14 +1,15 @@
 // delta as numcodecs has it: the first element, then the difference of each to the one before, perhaps as another type.
 //
-// Decoding is NumPy's cumsum() in the decoded type: integers wrap around, floats are added one after the other and
-// rounded each time, bools are joined by "or". That is not what differences of bools undo, but it is what is read
-// everywhere.
+// Decoding is NumPy's cumsum() in the type to which it promotes both, then a cast: integers wrap around, floats are added
+// one after the other and rounded each time, bools are joined by "or". That is not what differences of bools undo, but
+// it is what is read everywhere.
 #include <cstring>
 #include <string>
 #include <type_traits>
 
 #include "base/json.h"
 #include "codec/config_reader.h"
+#include "codec/element_op.h"
 #include "codec/value_codec.h"
 
 namespace headrace::codec {
@@ -113,6 +114,18 @@ class DeltaCodec final : public ValueCodec {
     return std::unique_ptr<Encoder>(new DeltaEncoder(stored(), decoded()));
   }
 
+  // Sums of floats depend on the order of the additions, and bools are not added.
+  bool describe_for_device(device::DecodeStage& stage) const override {
+    if (decoded().number == Number::kBool) return false;
+    if (is_float(numbers::promote(stored().number, decoded().number))) return false;
+    stage.codec = name();
+    ElementOp op;
+    op.stored = stored();
+    op.decoded = decoded();
+    stage.parameters[0] = op.pack()[0];
+    return true;
+  }
+
  protected:
   Status decode_stream(Stream& stream, Scratch*) const override {
     std::size_t count = 0;
@@ -127,19 +140,20 @@ class DeltaCodec final : public ValueCodec {
     }
     const auto* src = reinterpret_cast<const unsigned char*>(stream.src);
     auto* dst = reinterpret_cast<unsigned char*>(stream.dst);
+    const Number type = numbers::promote(stored().number, decoded().number);
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < count; ++i, src += from, dst += to) {
-      const std::uint64_t bits = numbers::load_bits(src, stored());
-      const std::uint64_t value = numbers::convert(bits, stored().number, decoded().number);
-      if (decoded().number == Number::kBool) {
+      const std::uint64_t value = numbers::convert(numbers::load_bits(src, stored()), stored().number, type);
+      if (i == 0) {
+        sum = value;  // not added to zero: that would make 0 of -0
+      } else if (type == Number::kBool) {
         sum = sum != 0 || value != 0 ? 1 : 0;
-      } else if (is_float(decoded().number)) {
-        // The first is not added to zero: that would make 0 of -0.
-        sum = i == 0 ? value : numbers::combine(numbers::Arithmetic::kAdd, sum, value, decoded().number);
+      } else if (is_float(type)) {
+        sum = numbers::combine(numbers::Arithmetic::kAdd, sum, value, type);
       } else {
-        sum += value;
+        sum = numbers::low_bits(sum + value, type);
       }
-      numbers::store_bits(dst, decoded(), sum);
+      numbers::store_bits(dst, decoded(), numbers::convert(sum, type, decoded().number));
     }
     return {};
   }

@@ -66,6 +66,10 @@ class PackbitsCodec final : public ValueCodec {
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     return std::unique_ptr<Encoder>(new PackbitsEncoder());
   }
+  bool describe_for_device(device::DecodeStage& stage) const override {
+    stage.codec = name();
+    return true;
+  }
 
  protected:
   Status decode_stream(Stream& stream, Scratch*) const override {

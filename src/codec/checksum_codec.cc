@@ -27,8 +27,8 @@ class ChecksumEncoder final : public Encoder {
 
 class ChecksumCodec final : public StreamCodec {
  public:
-  ChecksumCodec(std::string_view name, ChecksumFunction checksum, bool at_start)
-      : name_(name), checksum_(checksum), at_start_(at_start) {}
+  ChecksumCodec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum, bool at_start)
+      : name_(name), kind_(kind), checksum_(checksum), at_start_(at_start) {}
   std::string_view name() const noexcept override { return name_; }
 
   std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override { return decoded_bytes + kChecksumBytes; }
@@ -38,6 +38,12 @@ class ChecksumCodec final : public StreamCodec {
   }
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     return std::unique_ptr<Encoder>(new ChecksumEncoder(checksum_, at_start_));
+  }
+  bool describe_for_device(device::DecodeStage& stage) const override {
+    stage.codec = name_;
+    stage.parameters[0] = static_cast<std::uint64_t>(kind_);
+    stage.parameters[1] = at_start_ ? 1 : 0;
+    return true;
   }
 
  protected:
@@ -66,14 +72,16 @@ class ChecksumCodec final : public StreamCodec {
 
  private:
   std::string_view name_;
+  ChecksumKind kind_;
   ChecksumFunction checksum_;
   bool at_start_;
 };
 
 }  // namespace
 
-std::unique_ptr<Codec> make_checksum_codec(std::string_view name, ChecksumFunction checksum, bool at_start) {
-  return std::make_unique<ChecksumCodec>(name, checksum, at_start);
+std::unique_ptr<Codec> make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum,
+                                           bool at_start) {
+  return std::make_unique<ChecksumCodec>(name, kind, checksum, at_start);
 }
 
 }  // namespace headrace::codec

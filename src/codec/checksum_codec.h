@@ -12,7 +12,11 @@ namespace headrace::codec {
 
 using ChecksumFunction = std::uint32_t (*)(const std::byte* data, std::size_t bytes);
 
+// Their numbers on the GPU: codecs/crc32c/checksum_device.cuh.
+enum class ChecksumKind : std::uint32_t { kCrc32c, kCrc32, kAdler32, kFletcher32 };
+
 // `name` is that of the codec's row and lasts as long as the program.
-std::unique_ptr<Codec> make_checksum_codec(std::string_view name, ChecksumFunction checksum, bool at_start);
+std::unique_ptr<Codec> make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum,
+                                           bool at_start);
 
 }  // namespace headrace::codec

@@ -1,6 +1,8 @@
 #include "codec/element_codec.h"
 
+#include <algorithm>
 #include <cstring>
+#include <string>
 
 namespace headrace::codec {
 namespace {
@@ -111,7 +113,12 @@ void ElementCodec::set_stored_byte_order(bool big_endian) {
   op_.stored.big_endian = big_endian;
 }
 
-bool ElementCodec::describe_for_device(device::DecodeStage&) const { return false; }
+bool ElementCodec::describe_for_device(device::DecodeStage& stage) const {
+  stage.codec = name_;
+  const auto words = op_.pack();
+  std::copy(words.begin(), words.end(), stage.parameters.begin());
+  return true;
+}
 
 Status ElementCodec::decode_stream(Stream& stream, Scratch*) const {
   std::size_t count = 0;

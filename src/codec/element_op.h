@@ -96,10 +96,6 @@ HEADRACE_HOST_DEVICE bool above(std::uint64_t value, bool is_signed, Number n) {
   const bool negative = is_signed && value >> 63 != 0;
   return !negative && value > highest(n);
 }
-HEADRACE_HOST_DEVICE std::uint64_t low_bits(std::uint64_t value, Number n) {
-  const unsigned unused = 64 - 8 * width_bytes(n);
-  return value << unused >> unused;
-}
 
 // REQUIRES: neither type is bool. False where the configuration says that it must fail.
 HEADRACE_HOST_DEVICE bool cast_value(const ElementOp& op, std::uint64_t bits, std::uint64_t& out) {

@@ -166,6 +166,10 @@ HEADRACE_HOST_DEVICE std::uint64_t integer_of_double(double value, Number to) {
   }
 }
 
+HEADRACE_HOST_DEVICE std::uint64_t low_bits(std::uint64_t value, Number n) {
+  const unsigned unused = 64 - 8 * width_bytes(n);
+  return value << unused >> unused;
+}
 // The value of an integer or bool as 64 bits: sign-extended if signed, and true is 1.
 HEADRACE_HOST_DEVICE std::uint64_t extend(std::uint64_t bits, Number from) {
   if (from == Number::kBool) return bits != 0 ? 1 : 0;
@@ -201,19 +205,39 @@ HEADRACE_HOST_DEVICE std::uint64_t convert(std::uint64_t bits, Number from, Numb
     if (is_float(to)) return float_of_integer(out, is_signed_integer(from), to);
     if (to == Number::kBool) return out != 0 ? 1 : 0;
   }
-  const unsigned unused = 64 - 8 * width_bytes(to);
-  return out << unused >> unused;
+  return low_bits(out, to);
+}
+
+// The type in which NumPy computes with elements of both. [numpy.promote_types]
+HEADRACE_HOST_DEVICE Number promote(Number a, Number b) {
+  if (a == b || b == Number::kBool) return a;
+  if (a == Number::kBool) return b;
+  if (is_float(a) && is_float(b)) return a > b ? a : b;
+  if (is_float(a) || is_float(b)) {
+    const Number type = is_float(a) ? a : b;
+    const unsigned width = width_bytes(is_float(a) ? b : a);
+    const Number least = width == 1 ? Number::kFloat16 : width == 2 ? Number::kFloat32 : Number::kFloat64;
+    return type > least ? type : least;
+  }
+  if (is_signed_integer(a) == is_signed_integer(b)) return a > b ? a : b;
+  const Number with_sign = is_signed_integer(a) ? a : b, without = is_signed_integer(a) ? b : a;
+  if (width_bytes(with_sign) > width_bytes(without)) return with_sign;
+  switch (width_bytes(without)) {
+    case 1:
+      return Number::kInt16;
+    case 2:
+      return Number::kInt32;
+    case 4:
+      return Number::kInt64;
+    default:
+      return Number::kFloat64;
+  }
 }
 
 enum class Arithmetic : std::uint8_t { kAdd, kDivide };
 
-// a + b or a / b in the arithmetic of a float type, as x86 and NumPy do it: halves are computed as binary32.
-HEADRACE_HOST_DEVICE std::uint64_t combine(Arithmetic op, std::uint64_t a, std::uint64_t b, Number type) {
-  if (type == Number::kFloat16) {
-    const std::uint64_t wide = combine(op, convert(a, type, Number::kFloat32), convert(b, type, Number::kFloat32),
-                                       Number::kFloat32);
-    return convert(wide, Number::kFloat32, type);
-  }
+// REQUIRES: binary32 or binary64.
+HEADRACE_HOST_DEVICE std::uint64_t combine_wide(Arithmetic op, std::uint64_t a, std::uint64_t b, Number type) {
   if (is_nan(a, type)) return quiet(a, type);
   if (is_nan(b, type)) return quiet(b, type);
   std::uint64_t out;
@@ -235,10 +259,16 @@ HEADRACE_HOST_DEVICE std::uint64_t combine(Arithmetic op, std::uint64_t a, std::
   return is_nan(out, type) ? default_nan(type) : out;
 }
 
-HEADRACE_HOST_DEVICE std::uint64_t reverse_bytes(std::uint64_t bits, unsigned width) {
-  std::uint64_t out = 0;
-  for (unsigned i = 0; i < width; ++i) out = out << 8 | (bits >> (8 * i) & 0xFF);
-  return out;
+// a + b or a / b in the arithmetic of a float type, as x86 and NumPy do it: halves are computed as binary32.
+HEADRACE_HOST_DEVICE std::uint64_t combine(Arithmetic op, std::uint64_t a, std::uint64_t b, Number type) {
+  if (type == Number::kFloat16) {
+    // Of two NaNs the sum is the second, as NumPy's addition of halves was compiled.
+    if (op == Arithmetic::kAdd && is_nan(b, type)) a = b;
+    const std::uint64_t wide = combine_wide(op, convert(a, type, Number::kFloat32), convert(b, type, Number::kFloat32),
+                                            Number::kFloat32);
+    return convert(wide, Number::kFloat32, type);
+  }
+  return combine_wide(op, a, b, type);
 }
 
 // From and to memory of any alignment; the rest of the bits is zero, or of no account.
