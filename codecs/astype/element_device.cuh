@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "codec/element_op.h"
+#include "device/gpu_outcome.h"
 #include "device/gpu_stage.h"
 
 namespace headrace::codec::gpu {
@@ -108,7 +109,7 @@ __device__ inline void elements_body(const ElementJob& job) {
         elements::count(stream.src_bytes, from, to, job.capacity_bytes, job.exact, count);
     if (reason != device::DecodeReason::kNone) {
       if (tile == 0 && threadIdx.x == 0) {
-        elements::lower(&job.outcomes[chunk], device::DecodeOutcome::pack(job.stage, 0, reason));
+        elements::lower(&job.outcomes[chunk], device::gpu::pack_outcome(job.stage, 0, reason));
       }
       continue;
     }
@@ -122,7 +123,7 @@ __device__ inline void elements_body(const ElementJob& job) {
         elements::store(stream.dst + i * to, job.op.decoded, store_words, value);
       } else {
         elements::lower(&job.outcomes[chunk],
-                        device::DecodeOutcome::pack(job.stage, i * from, device::DecodeReason::kHostOnly));
+                        device::gpu::pack_outcome(job.stage, i * from, device::DecodeReason::kHostOnly));
       }
     }
   }

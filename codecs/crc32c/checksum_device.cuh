@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "device/gpu_outcome.h"
 #include "device/gpu_stage.h"
 
 namespace headrace::codec::gpu {
@@ -276,7 +277,7 @@ __device__ inline void checksum_verdict_body(const ChecksumJob& job, ChecksumSha
   if (reason == device::DecodeReason::kNone) {
     item.dst_bytes = payload.bytes;
   } else {
-    job.outcomes[chunk] = device::DecodeOutcome::pack(job.stage, position, reason);
+    job.outcomes[chunk] = device::gpu::pack_outcome(job.stage, position, reason);
   }
 }
 

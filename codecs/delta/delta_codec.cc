@@ -75,7 +75,10 @@ void with_word(unsigned width, const Function& function) {
 
 bool same_words(Element stored, Element decoded) {
   const auto integer = [](Number n) { return n != Number::kBool && !is_float(n); };
-  return integer(stored.number) && integer(decoded.number) && width_bytes(stored.number) == width_bytes(decoded.number);
+  if (!integer(stored.number) || !integer(decoded.number)) return false;
+  // NumPy adds int64 and uint64 as float64.
+  return width_bytes(stored.number) == width_bytes(decoded.number) &&
+         !is_float(numbers::promote(stored.number, decoded.number));
 }
 
 class DeltaEncoder final : public Encoder {

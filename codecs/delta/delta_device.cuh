@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "codec/numbers.h"
+#include "device/gpu_outcome.h"
 #include "device/gpu_stage.h"
 
 namespace headrace::codec::gpu {
@@ -126,7 +127,7 @@ __device__ inline void delta_carry_body(const DeltaJob& job, DeltaShared& shared
   const device::DecodeReason reason = delta::count(job, stream.src_bytes, elements);
   __syncthreads();  // everybody has seen the outcome
   if (reason != device::DecodeReason::kNone) {
-    if (t == 0) job.outcomes[chunk] = device::DecodeOutcome::pack(job.stage, 0, reason);
+    if (t == 0) job.outcomes[chunk] = device::gpu::pack_outcome(job.stage, 0, reason);
     return;
   }
   if (t == 0) stream.dst_bytes = elements * width_bytes(job.decoded.number);

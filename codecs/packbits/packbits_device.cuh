@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "device/gpu_outcome.h"
 #include "device/gpu_stage.h"
 
 namespace headrace::codec::gpu {
@@ -43,7 +44,7 @@ __device__ inline void packbits_body(const PackbitsJob& job) {
     std::uint64_t count = 0;
     const device::DecodeReason reason = packbits_count(job, stream, count);
     if (reason != device::DecodeReason::kNone) {
-      if (tile == 0 && threadIdx.x == 0) job.outcomes[chunk] = device::DecodeOutcome::pack(job.stage, 0, reason);
+      if (tile == 0 && threadIdx.x == 0) job.outcomes[chunk] = device::gpu::pack_outcome(job.stage, 0, reason);
       continue;
     }
     if (tile == 0 && threadIdx.x == 0) stream.dst_bytes = count;
