@@ -1,4 +1,5 @@
-// adler32 as numcodecs has it: the Adler-32 of zlib, four bytes little-endian, before the bytes it is of (or behind them).
+// adler32 as numcodecs has it: the Adler-32 of zlib, four bytes little-endian, before the bytes it is of (or behind
+// them).
 #include <libdeflate.h>
 
 #include "base/json.h"

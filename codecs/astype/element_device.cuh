@@ -1,7 +1,8 @@
 // Filters that decode each element by itself, on the GPU: astype, cast_value, quantize and the two scales.
 //
-// Included by element_stage.cu, and by tests that run it on the CPU. What is done to an element is src/codec's ElementOp,
-// the same code on both processors. An element that cannot be decoded is left to the CPU, whose message names it.
+// Included by element_stage.cu, and by tests that run it on the CPU. What is done to an element is src/codec's
+// ElementOp, the same code on both processors. An element that cannot be decoded is left to the CPU, whose message
+// names it.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,8 @@ __device__ inline device::DecodeReason count(std::uint64_t src_bytes, unsigned f
   elements = src_bytes / from;
   if (src_bytes == 0) return device::DecodeReason::kTruncated;
   if (src_bytes % from != 0) return device::DecodeReason::kWrongSize;
-  const bool holds = exact ? capacity_bytes % to == 0 && elements == capacity_bytes / to : elements <= capacity_bytes / to;
+  const bool holds =
+      exact ? capacity_bytes % to == 0 && elements == capacity_bytes / to : elements <= capacity_bytes / to;
   return holds ? device::DecodeReason::kNone : device::DecodeReason::kWrongSize;
 }
 
@@ -51,7 +53,8 @@ __device__ inline Word swapped(Word word, bool swap) {
   if (!swap) return word;
   Word out = 0;
   for (unsigned i = 0; i < sizeof(Word); ++i) {
-    out = static_cast<Word>(static_cast<std::uint64_t>(out) << 8 | (static_cast<std::uint64_t>(word) >> (8 * i) & 0xFF));
+    out =
+        static_cast<Word>(static_cast<std::uint64_t>(out) << 8 | (static_cast<std::uint64_t>(word) >> (8 * i) & 0xFF));
   }
   return out;
 }

@@ -25,9 +25,8 @@ class ElementStage final : public device::gpu::Stage {
     if (batch.limits.chunks == 0) return cudaSuccess;
     ElementJob job = job_;
     job.chunks = batch.limits.chunks;
-    const std::uint64_t elements =
-        std::min(batch.limits.largest_src_bytes / width_bytes(job.op.stored.number),
-                 job.capacity_bytes / width_bytes(job.op.decoded.number));
+    const std::uint64_t elements = std::min(batch.limits.largest_src_bytes / width_bytes(job.op.stored.number),
+                                            job.capacity_bytes / width_bytes(job.op.decoded.number));
     job.tiles = std::max<std::uint64_t>(1, (elements + kElementTile - 1) / kElementTile);
     job.list = batch.chunks;
     job.outcomes = batch.outcomes;

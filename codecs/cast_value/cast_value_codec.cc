@@ -1,7 +1,7 @@
 // cast_value, registered for Zarr v3: elements stored as another type that holds (about) the same values.
 //
-// A value that does not fit is corrupt unless `out_of_range` says otherwise; NaN never fits an integer. Values listed in
-// scalar_map.decode are looked up before anything else.
+// A value that does not fit is corrupt unless `out_of_range` says otherwise; NaN never fits an integer. Values listed
+// in scalar_map.decode are looked up before anything else.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -107,13 +107,11 @@ Result<std::unique_ptr<Codec>> make_cast_value(const base::Json& config, const C
   }
   const std::optional<Number> number = number_of(numeric_type(type_name));
   if (number) op.stored.number = *number;
-  op.rounding = static_cast<ElementOp::Rounding>(reader.choice(
-      "rounding", Need::kOptional,
-      {"nearest-even", "towards-zero", "towards-positive", "towards-negative", "nearest-away"}));
+  op.rounding = static_cast<ElementOp::Rounding>(
+      reader.choice("rounding", Need::kOptional,
+                    {"nearest-even", "towards-zero", "towards-positive", "towards-negative", "nearest-away"}));
   const int range = reader.choice("out_of_range", Need::kOptional, {"clamp", "wrap"}, -1);
-  op.range = range < 0    ? ElementOp::Range::kError
-             : range == 0 ? ElementOp::Range::kClamp
-                          : ElementOp::Range::kWrap;
+  op.range = range < 0 ? ElementOp::Range::kError : range == 0 ? ElementOp::Range::kClamp : ElementOp::Range::kWrap;
   if (range == 1 && number && is_float(*number)) reader.refuse("out_of_range", "is 'wrap', and data_type no integer");
   const base::Json* map = reader.any("scalar_map", Need::kOptional);
   ScalarMap decode;

@@ -13,7 +13,8 @@ Status with_type(std::string_view config, const char* type) {
 }
 
 TEST(CastValueCodec, Configuration) {
-  EXPECT_TRUE(with_type(R"({"data_type":{"name":"int16"},"rounding":"nearest-away","out_of_range":"wrap"})", "int8").ok());
+  EXPECT_TRUE(
+      with_type(R"({"data_type":{"name":"int16"},"rounding":"nearest-away","out_of_range":"wrap"})", "int8").ok());
   for (const char* config :
        {"{}", R"({"data_type":3})", R"({"data_type":"int16","rounding":"up"})",
         R"({"data_type":"int16","out_of_range":"error"})", R"({"data_type":"float32","out_of_range":"wrap"})",

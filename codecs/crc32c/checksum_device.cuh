@@ -260,7 +260,8 @@ __device__ inline void checksum_verdict_body(const ChecksumJob& job, ChecksumSha
   if (payload.good) {
     std::uint32_t computed;
     if (crc) {
-      const std::uint32_t start = multiply(0xFFFFFFFF, checksum::power_of(*job.tables, payload.bytes), job.tables->polynomial);
+      const std::uint32_t start =
+          multiply(0xFFFFFFFF, checksum::power_of(*job.tables, payload.bytes), job.tables->polynomial);
       computed = ~(static_cast<std::uint32_t>(shared.first[0]) ^ start);
     } else if (job.kind == Checksum::kAdler32) {
       const std::uint64_t low = (shared.first[0] + 1) % checksum::kAdlerModulus;

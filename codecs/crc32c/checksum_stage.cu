@@ -49,9 +49,9 @@ class ChecksumStage final : public device::gpu::Stage {
     const std::uint64_t blocks = std::min<std::uint64_t>(static_cast<std::uint64_t>(job.chunks) * job.segments,
                                                          static_cast<std::uint64_t>(batch.multiprocessors) * 8);
     void* arguments[] = {&job};
-    const cudaError_t error = cudaLaunchKernel(reinterpret_cast<const void*>(&checksum_segments),
-                                               dim3(static_cast<unsigned>(blocks)), dim3(kChecksumThreads), arguments, 0,
-                                               stream);
+    const cudaError_t error =
+        cudaLaunchKernel(reinterpret_cast<const void*>(&checksum_segments), dim3(static_cast<unsigned>(blocks)),
+                         dim3(kChecksumThreads), arguments, 0, stream);
     if (error != cudaSuccess) return error;
     return cudaLaunchKernel(reinterpret_cast<const void*>(&checksum_verdict), dim3(job.chunks), dim3(kChecksumThreads),
                             arguments, 0, stream);

@@ -1,8 +1,8 @@
 // delta as numcodecs has it: the first element, then the difference of each to the one before, perhaps as another type.
 //
-// Decoding is NumPy's cumsum() in the type to which it promotes both, then a cast: integers wrap around, floats are added
-// one after the other and rounded each time, bools are joined by "or". That is not what differences of bools undo, but
-// it is what is read everywhere.
+// Decoding is NumPy's cumsum() in the type to which it promotes both, then a cast: integers wrap around, floats are
+// added one after the other and rounded each time, bools are joined by "or". That is not what differences of bools
+// undo, but it is what is read everywhere.
 #include <cstring>
 #include <string>
 #include <type_traits>

@@ -8,7 +8,8 @@ namespace {
 // The example of numcodecs' documentation.
 TEST(DeltaCodec, NarrowDifferences) {
   const auto codec = make("delta", R"({"dtype":"<i2","astype":"|i1"})", 2);
-  EXPECT_EQ(Decoder(*codec)(to_bytes("\x64\2\2\2"), 8).bytes, to_bytes(std::string_view("\x64\0\x66\0\x68\0\x6a\0", 8)));
+  EXPECT_EQ(Decoder(*codec)(to_bytes("\x64\2\2\2"), 8).bytes,
+            to_bytes(std::string_view("\x64\0\x66\0\x68\0\x6a\0", 8)));
   damage(*codec, to_bytes("\x64\2\2\2"), 8);
 }
 

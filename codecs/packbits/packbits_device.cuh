@@ -59,7 +59,8 @@ __device__ inline void packbits_body(const PackbitsJob& job) {
       if (words && left >= 8) {
         reinterpret_cast<std::uint64_t*>(stream.dst)[at] = bits;
       } else {
-        for (unsigned k = 0; k < 8 && k < left; ++k) stream.dst[at * 8 + k] = static_cast<unsigned char>(bits >> (8 * k));
+        for (unsigned k = 0; k < 8 && k < left; ++k)
+          stream.dst[at * 8 + k] = static_cast<unsigned char>(bits >> (8 * k));
       }
     }
   }

@@ -126,8 +126,8 @@ Status ElementCodec::decode_stream(Stream& stream, Scratch*) const {
   const std::size_t done = loop_(op_, reinterpret_cast<const unsigned char*>(stream.src),
                                  reinterpret_cast<unsigned char*>(stream.dst), count);
   if (done != count) {
-    return corrupt("%s: element %zu has a value that the array's type cannot represent",
-                   std::string(name_).c_str(), done);
+    return corrupt("%s: element %zu has a value that the array's type cannot represent", std::string(name_).c_str(),
+                   done);
   }
   stream.dst_bytes = count * width_bytes(op_.decoded.number);
   return {};

@@ -40,10 +40,10 @@ struct Element {
 HEADRACE_HOST_DEVICE constexpr bool is_float(Number n) { return n >= Number::kFloat16; }
 HEADRACE_HOST_DEVICE constexpr bool is_signed_integer(Number n) { return n >= Number::kInt8 && n <= Number::kInt64; }
 HEADRACE_HOST_DEVICE constexpr unsigned width_bytes(Number n) {
-  return n == Number::kBool    ? 1u
-         : is_float(n)         ? 2u << (static_cast<unsigned>(n) - static_cast<unsigned>(Number::kFloat16))
+  return n == Number::kBool   ? 1u
+         : is_float(n)        ? 2u << (static_cast<unsigned>(n) - static_cast<unsigned>(Number::kFloat16))
          : n < Number::kUint8 ? 1u << (static_cast<unsigned>(n) - static_cast<unsigned>(Number::kInt8))
-                               : 1u << (static_cast<unsigned>(n) - static_cast<unsigned>(Number::kUint8));
+                              : 1u << (static_cast<unsigned>(n) - static_cast<unsigned>(Number::kUint8));
 }
 
 namespace numbers {
@@ -264,8 +264,8 @@ HEADRACE_HOST_DEVICE std::uint64_t combine(Arithmetic op, std::uint64_t a, std::
   if (type == Number::kFloat16) {
     // Of two NaNs the sum is the second, as NumPy's addition of halves was compiled.
     if (op == Arithmetic::kAdd && is_nan(b, type)) a = b;
-    const std::uint64_t wide = combine_wide(op, convert(a, type, Number::kFloat32), convert(b, type, Number::kFloat32),
-                                            Number::kFloat32);
+    const std::uint64_t wide =
+        combine_wide(op, convert(a, type, Number::kFloat32), convert(b, type, Number::kFloat32), Number::kFloat32);
     return convert(wide, Number::kFloat32, type);
   }
   return combine_wide(op, a, b, type);

@@ -12,7 +12,7 @@ struct NumberRow {
   const char* name;
 };
 constexpr NumberRow kNumbers[] = {
-    {'b', "bool"},  {'i', "int8"},   {'i', "int16"},  {'i', "int32"},   {'i', "int64"},   {'u', "uint8"},
+    {'b', "bool"},   {'i', "int8"},   {'i', "int16"},  {'i', "int32"},   {'i', "int64"},   {'u', "uint8"},
     {'u', "uint16"}, {'u', "uint32"}, {'u', "uint64"}, {'f', "float16"}, {'f', "float32"}, {'f', "float64"},
 };
 

@@ -130,9 +130,9 @@ TEST(CodecEncode, CompressorsCompress) {
   for (const Case& test : kCases) {
     const std::string config = test.config;
     static constexpr std::string_view kKeepTheSize[] = {"crc32c", "crc32", "adler32", "fletcher32", "delta", "shuffle"};
-    const bool stores = config.find(R"("level":0)") != std::string::npos ||
-                        config.find(R"("clevel":0)") != std::string::npos ||
-                        std::find(std::begin(kKeepTheSize), std::end(kKeepTheSize), test.codec) != std::end(kKeepTheSize);
+    const bool stores =
+        config.find(R"("level":0)") != std::string::npos || config.find(R"("clevel":0)") != std::string::npos ||
+        std::find(std::begin(kKeepTheSize), std::end(kKeepTheSize), test.codec) != std::end(kKeepTheSize);
     const auto codec = make(test.name, test.config, test.format);
     const Bytes plain = sample(3000 * test.item_bytes * 16, Content::kZeros);
     const std::size_t bytes = encode(*encoder_of(*codec), plain).size();

@@ -34,8 +34,10 @@ constexpr Case kCases[] = {
     {"int32", R"([{"name":"delta","configuration":{"dtype":"<i4"}}])"},
     {"int8", R"([{"name":"delta","configuration":{"dtype":"|i1"}}])"},
     {"int64", R"([{"name":"delta","configuration":{"dtype":">i8","astype":"<i2"}}])"},
-    {"float32", R"([{"name":"fixedscaleoffset","configuration":{"dtype":"<f4","astype":"<i2","scale":10,"offset":1000}}])"},
-    {"float64", R"([{"name":"fixedscaleoffset","configuration":{"dtype":">f8","astype":">f4","scale":0.1,"offset":-3}}])"},
+    {"float32",
+     R"([{"name":"fixedscaleoffset","configuration":{"dtype":"<f4","astype":"<i2","scale":10,"offset":1000}}])"},
+    {"float64",
+     R"([{"name":"fixedscaleoffset","configuration":{"dtype":">f8","astype":">f4","scale":0.1,"offset":-3}}])"},
     {"float32", R"([{"name":"astype","configuration":{"encode_dtype":"<f2","decode_dtype":"<f4"}}])"},
     {"int32", R"([{"name":"astype","configuration":{"encode_dtype":"<f8","decode_dtype":"<i4"}}])"},
     {"float64", R"([{"name":"quantize","configuration":{"digits":2,"dtype":"<f8","astype":"<f4"}}])"},
@@ -45,12 +47,15 @@ constexpr Case kCases[] = {
     {"int32", R"([{"name":"delta","configuration":{"dtype":"<i4"}},{"name":"fletcher32","configuration":{}},
                   {"name":"adler32","configuration":{}},{"name":"crc32c","configuration":{}}])"},
     {"float32", R"([{"name":"cast_value","configuration":{"data_type":"int16"}},
-                    {"name":"bytes","configuration":{"endian":"big"}},"crc32c"])", 3},
+                    {"name":"bytes","configuration":{"endian":"big"}},"crc32c"])",
+     3},
     {"int16", R"([{"name":"scale_offset","configuration":{"offset":100,"scale":1}},
                   {"name":"numcodecs.delta","configuration":{"dtype":"<i2"}},
-                  {"name":"bytes","configuration":{"endian":"big"}}])", 3},
+                  {"name":"bytes","configuration":{"endian":"big"}}])",
+     3},
     {"uint16", R"([{"name":"scale_offset","configuration":{"offset":1000}},
-                   {"name":"cast_value","configuration":{"data_type":"uint8"}},"bytes"])", 3},
+                   {"name":"cast_value","configuration":{"data_type":"uint8"}},"bytes"])",
+     3},
 };
 
 codec::Chain chain_of(const Case& test, std::size_t count) {
@@ -107,7 +112,8 @@ class FilterDecode : public DeviceSuite {
     auto decoder = device_->make_decoder(chain.device_stages());
     ASSERT_TRUE(decoder.ok()) << decoder.status().to_string();
 
-    const std::size_t decoded = chain.decoded_bytes(), room = decoded + 64 + skew, src_room = chain.max_encoded_bytes() + 65;
+    const std::size_t decoded = chain.decoded_bytes(), room = decoded + 64 + skew,
+                      src_room = chain.max_encoded_bytes() + 65;
     std::vector<Bytes> stored;
     Bytes input(src_room * chunks), blank(room * chunks, std::byte{0x5A});
     for (unsigned i = 0; i < chunks; ++i) {
@@ -157,7 +163,9 @@ class FilterDecode : public DeviceSuite {
       EXPECT_TRUE(std::all_of(at + skew + decoded, at + room, untouched)) << "wrote behind the chunk";
     }
     // scale_offset and cast_value refuse what does not fit: then random chunks are bad, and the CPU says so too.
-    if (test.format == 2) EXPECT_GE(good, (chunks + 4) / 5);
+    if (test.format == 2) {
+      EXPECT_GE(good, (chunks + 4) / 5);
+    }
   }
 };
 INSTANTIATE_TEST_SUITE_P(Gpu, FilterDecode, ::testing::Values(std::string("cuda")),

@@ -50,7 +50,8 @@ inline base::Json codec_seed_config(std::string_view codec, unsigned choice) {
     config["astype"] = pair[1];
   }
   if (codec == "astype") {
-    constexpr const char* kTypes[] = {"|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", ">f4", "<f8"};
+    constexpr const char* kTypes[] = {"|b1", "|i1", "<i2", "<i4", "<i8", "|u1",
+                                      "<u2", "<u4", "<u8", "<f2", ">f4", "<f8"};
     config["encode_dtype"] = kTypes[choice % std::size(kTypes)];
     config["decode_dtype"] = kTypes[choice / std::size(kTypes)];
   }

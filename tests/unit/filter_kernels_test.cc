@@ -63,9 +63,9 @@ void launch_stage(const device::DecodeStage& stage, std::vector<device::gpu::Chu
     fill_in(job, chunks, outcomes, stage);
     job.stored = op.stored;
     job.decoded = op.decoded;
-    job.tiles = tiles_of(std::min(largest / width_bytes(op.stored.number),
-                                  stage.capacity_bytes / width_bytes(op.decoded.number)),
-                         gpu::kDeltaTile);
+    job.tiles = tiles_of(
+        std::min(largest / width_bytes(op.stored.number), stage.capacity_bytes / width_bytes(op.decoded.number)),
+        gpu::kDeltaTile);
     std::vector<std::uint64_t> sums(chunks.size() * job.tiles, 0xEEEEEEEEEEEEEEEE);
     job.sums = sums.data();
     static gpu::DeltaShared shared;
@@ -82,7 +82,9 @@ void launch_stage(const device::DecodeStage& stage, std::vector<device::gpu::Chu
     fill_in(job, chunks, outcomes, stage);
     job.kind = static_cast<gpu::Checksum>(stage.parameters[0]);
     job.at_start = stage.parameters[1] != 0;
-    job.tables = job.kind == gpu::Checksum::kCrc32c ? &kTables[0] : job.kind == gpu::Checksum::kCrc32 ? &kTables[1] : nullptr;
+    job.tables = job.kind == gpu::Checksum::kCrc32c  ? &kTables[0]
+                 : job.kind == gpu::Checksum::kCrc32 ? &kTables[1]
+                                                     : nullptr;
     job.segments =
         static_cast<std::uint32_t>(tiles_of(std::min(largest, stage.capacity_bytes), gpu::kChecksumSegmentBytes));
     std::vector<uint2> partials(chunks.size() * job.segments, make_uint2(0xEEEEEEEE, 0xEEEEEEEE));
@@ -94,9 +96,9 @@ void launch_stage(const device::DecodeStage& stage, std::vector<device::gpu::Chu
     gpu::ElementJob job;
     fill_in(job, chunks, outcomes, stage);
     job.op = op;
-    job.tiles = tiles_of(std::min(largest / width_bytes(op.stored.number),
-                                  stage.capacity_bytes / width_bytes(op.decoded.number)),
-                         gpu::kElementTile);
+    job.tiles = tiles_of(
+        std::min(largest / width_bytes(op.stored.number), stage.capacity_bytes / width_bytes(op.decoded.number)),
+        gpu::kElementTile);
     testing::gpu::launch(3, gpu::kElementThreads, [&] { gpu::elements_body(job); });
   }
 }
@@ -148,9 +150,9 @@ void compare(const codec::Codec& codec, const std::vector<Item>& items, std::siz
     }
     ASSERT_EQ(chunks[i].dst_bytes, expected.bytes.size());
     ASSERT_TRUE(std::equal(expected.bytes.begin(), expected.bytes.end(), out[i]->data()));
-    EXPECT_TRUE(std::all_of(out[i]->data() + expected.bytes.size(), out[i]->data() + out[i]->size(),
-                            [&](std::byte b) { return b == kOld; }))
-        << "wrote behind its output";
+    EXPECT_TRUE(std::all_of(out[i]->data() + expected.bytes.size(), out[i]->data() + out[i]->size(), [&](std::byte b) {
+      return b == kOld;
+    })) << "wrote behind its output";
   }
 }
 
@@ -180,10 +182,10 @@ TEST(FilterKernels, EveryPairOfTypes) {
   for (const std::string stored : kTypes) {
     for (const std::string decoded : kTypes) {
       SCOPED_TRACE(stored + " to " + decoded);
-      compare_filter(*make("astype", R"({"encode_dtype":")" + stored + R"(","decode_dtype":")" + decoded + "\"}", 2), 37,
-                     random);
-      compare_filter(*make("fixedscaleoffset", R"({"scale":0.1,"offset":7,"astype":")" + stored + R"(","dtype":")" +
-                                                   decoded + "\"}", 2),
+      compare_filter(*make("astype", R"({"encode_dtype":")" + stored + R"(","decode_dtype":")" + decoded + "\"}", 2),
+                     37, random);
+      compare_filter(*make("fixedscaleoffset",
+                           R"({"scale":0.1,"offset":7,"astype":")" + stored + R"(","dtype":")" + decoded + "\"}", 2),
                      37, random);
     }
   }
@@ -228,7 +230,8 @@ TEST(FilterKernels, DeltaOfIntegers) {
   }
   // More tiles than a block has threads.
   compare(*make("delta", R"({"dtype":"|u1"})", 2),
-          {{sample(300 * codec::gpu::kDeltaTile + 3, Content::kRandom, 9), 0, 1}}, 300 * codec::gpu::kDeltaTile + 3, true);
+          {{sample(300 * codec::gpu::kDeltaTile + 3, Content::kRandom, 9), 0, 1}}, 300 * codec::gpu::kDeltaTile + 3,
+          true);
 }
 
 TEST(FilterKernels, Packbits) {
@@ -236,7 +239,8 @@ TEST(FilterKernels, Packbits) {
   const auto codec = make("packbits", "{}", 2);
   for (const std::size_t count : {1, 7, 8, 9, 100, 16384, 16385, 40000}) compare_filter(*codec, count, random);
   std::vector<Item> items;
-  for (const char* stored : {"\x08\x90", "\x01", "\xc8\x01", "\x04\x90", "\x07\x80"}) items.push_back({to_bytes(stored), 0, 0});
+  for (const char* stored : {"\x08\x90", "\x01", "\xc8\x01", "\x04\x90", "\x07\x80"})
+    items.push_back({to_bytes(stored), 0, 0});
   compare(*codec, items, 8, false);
 }
 

@@ -1,4 +1,5 @@
-// Filters and checksums give the bytes that numcodecs gives, for every pair of types and odd values: tests/data/filters.
+// Filters and checksums give the bytes that numcodecs gives, for every pair of types and odd values:
+// tests/data/filters.
 #include <cstddef>
 #include <string>
 

@@ -54,7 +54,8 @@ const std::string kTranspose = R"({"name":"transpose","configuration":{"order":[
 
 TEST(ValueChain, TheStoredTypeIsNotTheArrays) {
   for (const bool big : {false, true}) {
-    auto chain = build(list({kScale, kDelta, big ? kBig : kLittle, R"({"name":"crc32c"})"}), numeric_type("float32"), {4});
+    auto chain =
+        build(list({kScale, kDelta, big ? kBig : kLittle, R"({"name":"crc32c"})"}), numeric_type("float32"), {4});
     ASSERT_TRUE(chain.ok()) << chain.status().to_string();
     EXPECT_EQ(chain->decoded_bytes(), 16u);
     EXPECT_TRUE(chain->encoded_exact());
@@ -99,7 +100,8 @@ TEST(ValueChain, PackbitsChangesTheShape) {
 }
 
 TEST(ValueChain, BitroundCostsNothing) {
-  auto chain = build(list({R"({"name":"bitround","configuration":{"keepbits":3}})", kBig}), numeric_type("float32"), {3});
+  auto chain =
+      build(list({R"({"name":"bitround","configuration":{"keepbits":3}})", kBig}), numeric_type("float32"), {3});
   ASSERT_TRUE(chain.ok()) << chain.status().to_string();
   EXPECT_TRUE(chain->raw());
   EXPECT_TRUE(chain->layout().byte_swapped);
@@ -121,7 +123,9 @@ TEST(ValueChain, TypesMustFit) {
                     numeric_type("float32"), {4})
                   .ok());
   const auto shard = build(
-      list({kScale, R"({"name":"sharding_indexed","configuration":{"chunk_shape":[2],"codecs":["bytes"],"index_codecs":["bytes"]}})"}),
+      list(
+          {kScale,
+           R"({"name":"sharding_indexed","configuration":{"chunk_shape":[2],"codecs":["bytes"],"index_codecs":["bytes"]}})"}),
       numeric_type("float32"), {4});
   EXPECT_EQ(shard.status().code(), Code::kUnsupported) << shard.status().to_string();
 }
@@ -188,8 +192,8 @@ TEST(ValueChain, CastValueRoundsAndKeepsToTheRange) {
 
 TEST(ValueChain, CastValueLooksUpScalars) {
   const Decoded got = one<std::uint8_t, float>(
-      cast(R"("uint8","scalar_map":{"decode":[[255,"NaN"],[254,"Infinity"],[255,7]],"encode":[["NaN",255]]})"), "float32",
-      {1, 255, 254});
+      cast(R"("uint8","scalar_map":{"decode":[[255,"NaN"],[254,"Infinity"],[255,7]],"encode":[["NaN",255]]})"),
+      "float32", {1, 255, 254});
   ASSERT_TRUE(got.status.ok()) << got.status.to_string();
   const Bytes expected = bytes_of<std::uint32_t>({0x3F800000, 0x7FC00000, 0x7F800000});
   EXPECT_EQ(got.bytes, expected);
