@@ -11,6 +11,12 @@
 #include "device/gpu_outcome.h"
 #include "device/gpu_stage.h"
 
+#ifdef __CUDACC__
+#define HEADRACE_ELEMENT_UNROLL _Pragma("unroll")
+#else
+#define HEADRACE_ELEMENT_UNROLL
+#endif
+
 namespace headrace::codec::gpu {
 
 constexpr unsigned kElementThreads = 256;
@@ -48,56 +54,6 @@ __device__ inline device::DecodeReason count(std::uint64_t src_bytes, unsigned f
   return holds ? device::DecodeReason::kNone : device::DecodeReason::kWrongSize;
 }
 
-template <class Word>
-__device__ inline Word swapped(Word word, bool swap) {
-  if (!swap) return word;
-  Word out = 0;
-  for (unsigned i = 0; i < sizeof(Word); ++i) {
-    out =
-        static_cast<Word>(static_cast<std::uint64_t>(out) << 8 | (static_cast<std::uint64_t>(word) >> (8 * i) & 0xFF));
-  }
-  return out;
-}
-
-// `aligned`: the address is a multiple of the element's width.
-__device__ inline std::uint64_t load(const unsigned char* at, Element element, bool aligned) {
-  if (aligned) {
-    switch (width_bytes(element.number)) {
-      case 2:
-        return swapped(*reinterpret_cast<const std::uint16_t*>(at), element.big_endian);
-      case 4:
-        return swapped(*reinterpret_cast<const std::uint32_t*>(at), element.big_endian);
-      case 8:
-        return swapped(*reinterpret_cast<const std::uint64_t*>(at), element.big_endian);
-      default:
-        return *at;
-    }
-  }
-  return numbers::load_bits(at, element);
-}
-__device__ inline void store(unsigned char* at, Element element, bool aligned, std::uint64_t bits) {
-  if (aligned) {
-    switch (width_bytes(element.number)) {
-      case 2:
-        *reinterpret_cast<std::uint16_t*>(at) = swapped(static_cast<std::uint16_t>(bits), element.big_endian);
-        return;
-      case 4:
-        *reinterpret_cast<std::uint32_t*>(at) = swapped(static_cast<std::uint32_t>(bits), element.big_endian);
-        return;
-      case 8:
-        *reinterpret_cast<std::uint64_t*>(at) = swapped(bits, element.big_endian);
-        return;
-      default:
-        *at = static_cast<unsigned char>(bits);
-        return;
-    }
-  }
-  numbers::store_bits(at, element, bits);
-}
-__device__ inline bool is_aligned(const void* at, unsigned width) {
-  return reinterpret_cast<std::uintptr_t>(at) % width == 0;
-}
-
 }  // namespace elements
 
 __device__ inline void elements_body(const ElementJob& job) {
@@ -117,16 +73,30 @@ __device__ inline void elements_body(const ElementJob& job) {
       continue;
     }
     if (tile == 0 && threadIdx.x == 0) stream.dst_bytes = count * to;
-    const bool load_words = elements::is_aligned(stream.src, from), store_words = elements::is_aligned(stream.dst, to);
+    const bool load_words = numbers::is_aligned(stream.src, from), store_words = numbers::is_aligned(stream.dst, to);
     const std::uint64_t end = (tile + 1) * kElementTile < count ? (tile + 1) * kElementTile : count;
-    for (std::uint64_t i = tile * kElementTile + threadIdx.x; i < end; i += kElementThreads) {
-      const std::uint64_t bits = elements::load(stream.src + i * from, job.op.stored, load_words);
-      std::uint64_t value = 0;
-      if (apply(job.op, bits, value)) {
-        elements::store(stream.dst + i * to, job.op.decoded, store_words, value);
-      } else {
-        elements::lower(&job.outcomes[chunk],
-                        device::gpu::pack_outcome(job.stage, i * from, device::DecodeReason::kHostOnly));
+    const unsigned char* const src = stream.src;
+    unsigned char* const dst = stream.dst;
+    // Loads before the stores that might, for all the compiler knows, change what is loaded.
+    constexpr unsigned kAhead = 4;
+    for (std::uint64_t first = tile * kElementTile + threadIdx.x; first < end; first += kAhead * kElementThreads) {
+      std::uint64_t bits[kAhead];
+      HEADRACE_ELEMENT_UNROLL
+      for (unsigned k = 0; k < kAhead; ++k) {
+        const std::uint64_t i = first + k * kElementThreads;
+        bits[k] = i < end ? numbers::load(src + i * from, job.op.stored, load_words) : 0;
+      }
+      HEADRACE_ELEMENT_UNROLL
+      for (unsigned k = 0; k < kAhead; ++k) {
+        const std::uint64_t i = first + k * kElementThreads;
+        if (i >= end) break;
+        std::uint64_t value = 0;
+        if (apply(job.op, bits[k], value)) {
+          numbers::store(dst + i * to, job.op.decoded, store_words, value);
+        } else {
+          elements::lower(&job.outcomes[chunk],
+                          device::gpu::pack_outcome(job.stage, i * from, device::DecodeReason::kHostOnly));
+        }
       }
     }
   }

@@ -10,6 +10,12 @@
 #include "device/gpu_outcome.h"
 #include "device/gpu_stage.h"
 
+#ifdef __CUDACC__
+#define HEADRACE_DELTA_UNROLL _Pragma("unroll")
+#else
+#define HEADRACE_DELTA_UNROLL
+#endif
+
 namespace headrace::codec::gpu {
 
 constexpr unsigned kDeltaThreads = 256;
@@ -51,12 +57,12 @@ __device__ inline unsigned slot(unsigned i) { return i + i / kDeltaRun; }
 __device__ inline void load_tile(const DeltaJob& job, const device::gpu::Chunk& chunk, std::uint64_t first,
                                  std::uint64_t elements, DeltaShared& shared) {
   const unsigned from = width_bytes(job.stored.number);
-  const bool words = from == 4 && !job.stored.big_endian && reinterpret_cast<std::uintptr_t>(chunk.src) % 4 == 0;
+  const bool words = numbers::is_aligned(chunk.src, from);
+  HEADRACE_DELTA_UNROLL
   for (unsigned i = threadIdx.x; i < kDeltaTile; i += kDeltaThreads) {
     std::uint64_t bits = 0;
     if (first + i < elements) {
-      const unsigned char* const at = chunk.src + (first + i) * from;
-      bits = words ? *reinterpret_cast<const std::uint32_t*>(at) : numbers::load_bits(at, job.stored);
+      bits = numbers::load(chunk.src + (first + i) * from, job.stored, words);
     }
     shared.values[slot(i)] = numbers::extend(bits, job.stored.number);
   }
@@ -103,15 +109,9 @@ __device__ inline void delta_tiles_body(const DeltaJob& job, bool write, DeltaSh
       shared.values[t * (kDeltaRun + 1) + i] = sum;
     }
     __syncthreads();
-    const bool words = to == 4 && !job.decoded.big_endian && reinterpret_cast<std::uintptr_t>(stream.dst) % 4 == 0;
+    const bool words = numbers::is_aligned(stream.dst, to);
     for (unsigned i = t; i < kDeltaTile && first + i < elements; i += kDeltaThreads) {
-      unsigned char* const at = stream.dst + (first + i) * to;
-      const std::uint64_t value = shared.values[delta::slot(i)];
-      if (words) {
-        *reinterpret_cast<std::uint32_t*>(at) = static_cast<std::uint32_t>(value);
-      } else {
-        numbers::store_bits(at, job.decoded, value);
-      }
+      numbers::store(stream.dst + (first + i) * to, job.decoded, words, shared.values[delta::slot(i)]);
     }
     __syncthreads();
   }

@@ -15,6 +15,33 @@ __global__ void __launch_bounds__(kDeltaThreads) delta_tiles(DeltaJob job, bool 
   __shared__ DeltaShared shared;
   delta_tiles_body(job, write, shared);
 }
+// The same where both sides have one width, known to the compiler: then their signs do not matter.
+template <Number kNumber>
+__global__ void __launch_bounds__(kDeltaThreads) delta_tiles_as(DeltaJob job, bool write) {
+  __shared__ DeltaShared shared;
+  job.stored.number = kNumber;
+  job.decoded.number = kNumber;
+  delta_tiles_body(job, write, shared);
+}
+
+const void* tile_kernel_for(const DeltaJob& job) {
+  const unsigned width = width_bytes(job.decoded.number);
+  // A stored bool counts as 1, whatever its byte is.
+  if (width_bytes(job.stored.number) == width && job.stored.number != Number::kBool) {
+    switch (width) {
+      case 1:
+        return reinterpret_cast<const void*>(&delta_tiles_as<Number::kUint8>);
+      case 2:
+        return reinterpret_cast<const void*>(&delta_tiles_as<Number::kUint16>);
+      case 4:
+        return reinterpret_cast<const void*>(&delta_tiles_as<Number::kUint32>);
+      default:
+        return reinterpret_cast<const void*>(&delta_tiles_as<Number::kUint64>);
+    }
+  }
+  return reinterpret_cast<const void*>(&delta_tiles);
+}
+
 __global__ void __launch_bounds__(kDeltaThreads) delta_carry(DeltaJob job) {
   __shared__ DeltaShared shared;
   delta_carry_body(job, shared);
@@ -46,7 +73,7 @@ class DeltaStage final : public device::gpu::Stage {
         std::min<std::uint64_t>(job.chunks * job.tiles, static_cast<std::uint64_t>(batch.multiprocessors) * 8));
     bool write = false;
     void* arguments[] = {&job, &write};
-    const void* const tile_kernel = reinterpret_cast<const void*>(&delta_tiles);
+    const void* const tile_kernel = tile_kernel_for(job);
     cudaError_t error = cudaLaunchKernel(tile_kernel, dim3(blocks), dim3(kDeltaThreads), arguments, 0, stream);
     if (error != cudaSuccess) return error;
     error = cudaLaunchKernel(reinterpret_cast<const void*>(&delta_carry), dim3(job.chunks), dim3(kDeltaThreads),

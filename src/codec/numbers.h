@@ -287,5 +287,55 @@ HEADRACE_HOST_DEVICE void store_bits(unsigned char* at, Element element, std::ui
   }
 }
 
+template <class Word>
+HEADRACE_HOST_DEVICE Word swapped(Word word, bool swap) {
+  if (!swap) return word;
+  Word out = 0;
+  for (unsigned i = 0; i < sizeof(Word); ++i) {
+    out =
+        static_cast<Word>(static_cast<std::uint64_t>(out) << 8 | (static_cast<std::uint64_t>(word) >> (8 * i) & 0xFF));
+  }
+  return out;
+}
+
+// `aligned`: the address is a multiple of the element's width.
+HEADRACE_HOST_DEVICE std::uint64_t load(const unsigned char* at, Element element, bool aligned) {
+  if (aligned) {
+    switch (width_bytes(element.number)) {
+      case 2:
+        return swapped(*reinterpret_cast<const std::uint16_t*>(at), element.big_endian);
+      case 4:
+        return swapped(*reinterpret_cast<const std::uint32_t*>(at), element.big_endian);
+      case 8:
+        return swapped(*reinterpret_cast<const std::uint64_t*>(at), element.big_endian);
+      default:
+        return *at;
+    }
+  }
+  return load_bits(at, element);
+}
+HEADRACE_HOST_DEVICE void store(unsigned char* at, Element element, bool aligned, std::uint64_t bits) {
+  if (aligned) {
+    switch (width_bytes(element.number)) {
+      case 2:
+        *reinterpret_cast<std::uint16_t*>(at) = swapped(static_cast<std::uint16_t>(bits), element.big_endian);
+        return;
+      case 4:
+        *reinterpret_cast<std::uint32_t*>(at) = swapped(static_cast<std::uint32_t>(bits), element.big_endian);
+        return;
+      case 8:
+        *reinterpret_cast<std::uint64_t*>(at) = swapped(bits, element.big_endian);
+        return;
+      default:
+        *at = static_cast<unsigned char>(bits);
+        return;
+    }
+  }
+  store_bits(at, element, bits);
+}
+HEADRACE_HOST_DEVICE bool is_aligned(const void* at, unsigned width) {
+  return reinterpret_cast<std::uintptr_t>(at) % width == 0;
+}
+
 }  // namespace numbers
 }  // namespace headrace::codec
