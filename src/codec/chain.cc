@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
-#include <numeric>
 
 #include "base/checked.h"
+#include "codec/representation.h"
 
 namespace headrace::codec {
 namespace {
@@ -79,12 +79,7 @@ Result<Chain> Chain::make(std::vector<std::unique_ptr<Codec>> codecs, const Data
   HEADRACE_TRY(check_order(codecs, needs_array_to_bytes));
   Chain chain;
   chain.codecs_ = std::move(codecs);
-  chain.layout_ = std::move(initial);
   chain.item_bytes_ = dtype.item_bytes;
-  if (chain.layout_.axis_order.empty()) {
-    chain.layout_.axis_order.resize(chunk_shape.size());
-    std::iota(chain.layout_.axis_order.begin(), chain.layout_.axis_order.end(), std::uint8_t{0});
-  }
   std::uint64_t bytes = dtype.item_bytes;
   for (const std::uint64_t extent : chunk_shape) {
     const auto product = base::checked_mul(bytes, extent);
@@ -93,10 +88,18 @@ Result<Chain> Chain::make(std::vector<std::unique_ptr<Codec>> codecs, const Data
   }
   chain.decoded_bytes_ = bytes;
 
-  std::vector<std::uint64_t> shape = chunk_shape;
+  Representation representation(dtype, chunk_shape, std::move(initial));
+  Codec* last_value_codec = nullptr;
   for (const auto& codec : chain.codecs_) {
     if (codec->kind() == Kind::kBytesToBytes) break;
-    HEADRACE_TRY(codec->resolve_layout(dtype, shape, chain.layout_));
+    HEADRACE_TRY(representation.enter(*codec));
+    if (codec->kind() == Kind::kArrayToArray && codec->has_decode_stage()) last_value_codec = codec.get();
+  }
+  chain.layout_ = representation.layout();
+  if (last_value_codec != nullptr) {
+    // What is big-endian is what that codec reads; what it writes is not.
+    last_value_codec->set_stored_byte_order(chain.layout_.byte_swapped);
+    chain.layout_.byte_swapped = false;
   }
   chain.strides_bytes_.resize(chunk_shape.size());
   std::int64_t stride = dtype.item_bytes;

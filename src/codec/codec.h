@@ -6,6 +6,7 @@
 //  - Array -> array and array -> bytes codecs that only say how elements are laid out (transpose, bytes) decode
 //  nothing:
 //    they change the Layout with which the assemble step reads the decoded bytes, so they cost no pass of their own.
+//  - Array -> array codecs that change values (delta, astype) decode the elements of a chunk as a stream.
 //  - Bytes -> bytes codecs decode streams. A wave hands over all its streams at once; each stream has its own status,
 //    and one bad stream leaves the others exact.
 //
@@ -64,6 +65,14 @@ class Codec {
   // Array codecs only. Checks that the codec can take elements of `dtype` in chunks of `shape` and folds what it says
   // about the order of elements into `layout` and `shape` (which becomes the encoded shape).
   virtual Status resolve_layout(const DataType& dtype, std::vector<std::uint64_t>& shape, Layout& layout) const;
+
+  // Array -> array codecs that change values, which is those with a decode stage; see value_codec.h. Type of what
+  // elements of `dtype` are encoded to.
+  virtual DataType encoded_type(const DataType& dtype) const { return dtype; }
+  // Whether each element is encoded by itself, so that their order does not matter to the codec.
+  virtual bool elementwise() const noexcept { return true; }
+  // Told once, while a chain is made: the byte order in which the encoded elements are stored.
+  virtual void set_stored_byte_order(bool big_endian) { (void)big_endian; }
 
   // Whether decode() has work to do. Array codecs that only describe a layout have none.
   virtual bool has_decode_stage() const noexcept { return kind() == Kind::kBytesToBytes; }

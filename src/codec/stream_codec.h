@@ -10,7 +10,7 @@ namespace headrace::codec {
 
 class StreamCodec : public Codec {
  public:
-  Kind kind() const noexcept final { return Kind::kBytesToBytes; }
+  Kind kind() const noexcept override { return Kind::kBytesToBytes; }
   void decode(std::span<Stream> streams, std::span<Status> statuses, Scratch* scratch) const final;
 
  protected:

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <numeric>
 
 #include "base/checked.h"
+#include "codec/representation.h"
 #include "device/box.h"
 
 namespace headrace::zarr {
@@ -149,25 +149,24 @@ Result<std::unique_ptr<Sharding>> build_sharding(const base::Json& config,
 Result<codec::Chain> build_chain(const std::vector<CodecSpec>& specs, const std::vector<std::uint64_t>& chunk_shape,
                                  const ChunkCodecs& about, int depth) {
   std::vector<std::unique_ptr<codec::Codec>> codecs;
-  // Shapes change on the way through transposes, and a shard inside must divide what it really encodes.
-  std::vector<std::uint64_t> shape = chunk_shape;
-  codec::Layout layout = about.initial;
-  if (layout.axis_order.empty()) {
-    layout.axis_order.resize(chunk_shape.size());
-    std::iota(layout.axis_order.begin(), layout.axis_order.end(), std::uint8_t{0});
-  }
+  // Shape and type change on the way through array codecs; a shard inside must divide what it really encodes.
+  codec::Representation representation(*about.dtype, chunk_shape, about.initial);
   codec::Context context;
-  context.dtype = about.dtype;
   context.zarr_format = about.zarr_format;
   for (const CodecSpec& spec : specs) {
     if (about.zarr_format == 3 && spec.name == "sharding_indexed") {
-      HEADRACE_TRY_ASSIGN(auto sharding, build_sharding(spec.config, shape, about, depth));
-      codecs.push_back(
-          std::make_unique<WholeShardCodec>(std::move(sharding), shape, *about.dtype, fill_or_zeros(about)));
+      if (representation.values_changed()) {
+        return Status(Code::kUnsupported, Layer::kZarr, "codecs that change values before 'sharding_indexed'");
+      }
+      HEADRACE_TRY_ASSIGN(auto sharding, build_sharding(spec.config, representation.shape(), about, depth));
+      codecs.push_back(std::make_unique<WholeShardCodec>(std::move(sharding), representation.shape(), *about.dtype,
+                                                         fill_or_zeros(about)));
       continue;
     }
+    const DataType entering = representation.dtype();
+    context.dtype = &entering;
     HEADRACE_TRY_ASSIGN(auto codec, codec::make_codec(spec.name, spec.config, context));
-    if (codec->kind() != codec::Kind::kBytesToBytes) HEADRACE_TRY(codec->resolve_layout(*about.dtype, shape, layout));
+    if (codec->kind() != codec::Kind::kBytesToBytes) HEADRACE_TRY(representation.enter(*codec));
     codecs.push_back(std::move(codec));
   }
   return codec::Chain::make(std::move(codecs), *about.dtype, chunk_shape, about.initial, about.zarr_format == 3);

@@ -31,14 +31,22 @@ class CodecConformance : public ::testing::TestWithParam<codec::CodecRow> {
   static Result<std::unique_ptr<codec::Codec>> make_by(const std::string& name, int format, unsigned choice = 0) {
     codec::Context context;
     context.zarr_format = format;
-    base::Json config = base::Json::object();
-    if (name == "transpose") config["order"] = {1, 0};
+    static const DataType kType = numeric_type("float32");
+    if (format == 3) context.dtype = &kType;
+    base::Json config = format == 2 ? codec_seed_config(GetParam().name, choice) : codec_v3_config(GetParam().name);
     if (name == "blosc" && format == 3) config = {{"cname", "lz4"}, {"clevel", 5}, {"shuffle", "noshuffle"}};
-    if (format == 2) config = codec_seed_config(GetParam().name, choice);
     return codec::make_codec(name, config, context);
   }
   static std::unique_ptr<codec::Codec> any() {
     auto made = make_by(words(GetParam().v3_names).front(), 3);
+    EXPECT_TRUE(made.ok()) << made.status().to_string();
+    return made.ok() ? std::move(made).value() : nullptr;
+  }
+  // As it decodes streams: filters are bytes -> bytes codecs in v2 only.
+  static std::unique_ptr<codec::Codec> streaming() {
+    const std::vector<std::string> ids = words(GetParam().v2_ids);
+    if (ids.empty()) return any();
+    auto made = make_by(ids.front(), 2);
     EXPECT_TRUE(made.ok()) << made.status().to_string();
     return made.ok() ? std::move(made).value() : nullptr;
   }
@@ -73,10 +81,10 @@ TEST_P(CodecConformance, NamesResolveAndKindIsOneAndTheSame) {
     const auto made = make_by(name, format);
     ASSERT_TRUE(made.ok()) << name << ": " << made.status().to_string();
     EXPECT_EQ((*made)->name(), GetParam().name);
-    EXPECT_EQ((*made)->kind(), kind);
+    // v2 has no array codecs: what changes values there is a filter of bytes.
+    EXPECT_EQ((*made)->kind(), format == 2 ? codec::Kind::kBytesToBytes : kind);
   }
-  // v2 has no array codecs.
-  EXPECT_EQ(words(GetParam().v2_ids).empty(), kind != codec::Kind::kBytesToBytes);
+  EXPECT_TRUE(!words(GetParam().v2_ids).empty() || kind != codec::Kind::kBytesToBytes);
 }
 
 TEST_P(CodecConformance, ConfigurationIsStrict) {
@@ -85,18 +93,20 @@ TEST_P(CodecConformance, ConfigurationIsStrict) {
     for (const char* text : {"null", "[]", "3", "\"x\""}) expect_refused(name, text, "not an object");
   }
   for (const std::string& name : words(GetParam().v2_ids)) {
-    EXPECT_TRUE(try_make(name, R"({"no such key":1})", 2).ok()) << "v2 objects carry more than we read";
+    base::Json config = codec_seed_config(GetParam().name, 0);
+    config["no such key"] = 1;
+    EXPECT_TRUE(try_make(name, config.dump(), 2).ok()) << "v2 objects carry more than we read";
     expect_refused(name, "[]", "not an object", 2);
   }
 }
 
 TEST_P(CodecConformance, WrongKindOfWorkIsAnInternalError) {
-  const auto codec = any();
+  const auto codec = streaming();
   if (codec->kind() == codec::Kind::kBytesToBytes) {
     std::vector<std::uint64_t> shape = {2, 2};
     codec::Layout layout;
     EXPECT_EQ(codec->resolve_layout(numeric_type("int8"), shape, layout).code(), Code::kInternal);
-  } else {
+  } else if (!codec->has_decode_stage()) {
     codec::Stream stream;
     Status status;
     codec->decode({&stream, 1}, {&status, 1}, nullptr);
@@ -105,11 +115,11 @@ TEST_P(CodecConformance, WrongKindOfWorkIsAnInternalError) {
 }
 
 TEST_P(CodecConformance, NoStreamsAndEmptyStreams) {
-  const auto codec = any();
+  const auto codec = streaming();
   const auto scratch = codec->make_scratch();
   codec->decode({}, {}, scratch.get());
   codec->decode({}, {}, nullptr);
-  if (codec->kind() != codec::Kind::kBytesToBytes) return;
+  if (!codec->has_decode_stage()) return;
   std::byte room[64] = {};
   for (const std::size_t capacity : {0, 64}) {
     for (const bool exact : {true, false}) {
@@ -125,9 +135,10 @@ TEST_P(CodecConformance, NoStreamsAndEmptyStreams) {
 
 TEST_P(CodecConformance, EncodedSizesAreBounded) {
   const auto codec = any();
-  if (codec->kind() != codec::Kind::kBytesToBytes) return;
+  if (!codec->has_decode_stage()) return;
+  const bool changes_width = codec->kind() != codec::Kind::kBytesToBytes;
   for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{4096}, std::uint64_t{1} << 40}) {
-    EXPECT_GE(codec->max_encoded_bytes(bytes), bytes);
+    EXPECT_TRUE(changes_width || codec->max_encoded_bytes(bytes) >= bytes);
     std::uint64_t encoded = 0;
     const bool fixed = codec->fixed_size(bytes, encoded);
     EXPECT_TRUE(!fixed || encoded == codec->max_encoded_bytes(bytes));
@@ -136,7 +147,7 @@ TEST_P(CodecConformance, EncodedSizesAreBounded) {
 
 // Each valid seed in a batch with each other one damaged: one bad stream leaves the others exact.
 TEST_P(CodecConformance, OneBadStreamLeavesTheOthersExact) {
-  if (any()->kind() != codec::Kind::kBytesToBytes) return;
+  if (streaming()->kind() != codec::Kind::kBytesToBytes) return;
   unsigned valid = 0;
   for (const Sample& sample : samples()) {
     const auto made = make_by(words(GetParam().v2_ids).front(), 2, sample.seed.choice);

@@ -35,23 +35,29 @@ std::string list_rows(const Rows& rows, Name name) {
   return text.empty() ? "none" : text;
 }
 
-// Whether a codec decodes on a GPU is asked of the codec, which needs a configuration it accepts.
+// Whether a codec decodes on a GPU is asked of the codec, which needs a configuration and a type that it accepts.
 const char* processors(const headrace::codec::CodecRow& row) {
-  static const std::array<const char*, 6> kConfigurations = {
+  static const std::array<const char*, 9> kConfigurations = {
       "{}",
       R"({"endian": "little"})",
       R"({"order": [0]})",
       R"({"level": 1, "checksum": false})",
       R"({"elementsize": 4})",
-      R"({"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 0})"};
-  const headrace::DataType dtype = headrace::numeric_type("float32");
-  for (const char* text : kConfigurations) {
-    auto codec = row.make(Json::parse(text), {&dtype, 3});
-    if (!codec.ok()) continue;
-    if ((*codec)->kind() != headrace::codec::Kind::kBytesToBytes) return "no pass of its own";
-    return (*codec)->has_device_code() ? "CPU, GPU" : "CPU";
+      R"({"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 0})",
+      R"({"scale": 1, "offset": 0})",
+      R"({"data_type": "int16"})",
+      R"({"encode_dtype": "<i2"})"};
+  bool passes = false;
+  for (const char* type : {"float32", "int32"}) {
+    const headrace::DataType dtype = headrace::numeric_type(type);
+    for (const char* text : kConfigurations) {
+      auto codec = row.make(Json::parse(text), {&dtype, 3});
+      if (!codec.ok()) continue;
+      if ((*codec)->has_decode_stage() && (*codec)->has_device_code()) return "CPU, GPU";
+      passes = passes || (*codec)->has_decode_stage();
+    }
   }
-  return "CPU";
+  return passes ? "CPU" : "no pass of its own";
 }
 
 }  // namespace

@@ -56,8 +56,11 @@ function(headrace_gpu_codec name)
   if(NOT HEADRACE_CUDA_ENABLED)
     return()
   endif()
-  list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
-  target_sources(headrace_cuda PRIVATE ${arg_SOURCES})
+  # Without SOURCES the code is another codec's.
+  if(arg_SOURCES)
+    list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+    target_sources(headrace_cuda PRIVATE ${arg_SOURCES})
+  endif()
   string(REGEX REPLACE "::[^:]*$" "" space ${arg_MAKE})
   string(REGEX REPLACE "^.*::" "" function ${arg_MAKE})
   set_property(GLOBAL APPEND_STRING PROPERTY HEADRACE_GPU_STAGE_DECLARE

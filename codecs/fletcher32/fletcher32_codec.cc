@@ -1,0 +1,14 @@
+// fletcher32 as numcodecs has it: the bytes and their Fletcher-32, four bytes little-endian, behind them.
+#include "codec/checksum_codec.h"
+#include "codec/config_reader.h"
+#include "fletcher32.h"
+
+namespace headrace::codec {
+
+Result<std::unique_ptr<Codec>> make_fletcher32(const base::Json& config, const Context& context) {
+  ConfigReader reader(config, context);
+  HEADRACE_TRY(reader.finish());
+  return make_checksum_codec("fletcher32", ChecksumKind::kFletcher32, &fletcher32, false);
+}
+
+}  // namespace headrace::codec

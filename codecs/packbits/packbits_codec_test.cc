@@ -1,0 +1,29 @@
+// Bits from the highest down, behind the number that pads the last byte.
+#include "tests/support/codec_testing.h"
+
+namespace headrace::test {
+namespace {
+
+// The example of the documentation of numcodecs.
+TEST(PackbitsCodec, SameAsNumcodecs) {
+  const auto codec = make("packbits", "{}", 2);
+  EXPECT_EQ(Decoder(*codec)(to_bytes("\x04\x90"), 4).bytes, to_bytes(std::string_view("\1\0\0\1", 4)));
+  damage(*codec, to_bytes("\x04\x90"), 4);
+}
+
+TEST(PackbitsCodec, PaddingMustFit) {
+  const auto codec = make("packbits", "{}", 2);
+  Decoder decode(*codec);
+  EXPECT_EQ(decode(to_bytes("\x08\x90"), 0, false).status.code(), Code::kCorrupt);
+  EXPECT_EQ(decode(to_bytes("\x01"), 0, false).status.code(), Code::kCorrupt);
+  EXPECT_EQ(decode(to_bytes("\xc8\x01"), 8, false).status.code(), Code::kCorrupt);
+  EXPECT_EQ(decode(to_bytes("\x04\x90"), 8, false).bytes.size(), 4u);
+}
+
+TEST(PackbitsCodec, TheRegisteredCodecOfTheSameNameIsAnother) {
+  EXPECT_EQ(try_make("packbits", "{}").status().code(), Code::kUnsupported);
+  expect_refused("numcodecs.packbits", R"({"padding_encoding":"first_byte"})", "padding_encoding");
+}
+
+}  // namespace
+}  // namespace headrace::test

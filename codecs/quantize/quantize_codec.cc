@@ -1,0 +1,21 @@
+// quantize as numcodecs has it: floats rounded to some decimal digits, perhaps stored as narrower floats. Rounding is
+// not undone, so what decoding has to do is the cast.
+#include "base/json.h"
+#include "codec/config_reader.h"
+#include "codec/element_codec.h"
+
+namespace headrace::codec {
+
+Result<std::unique_ptr<Codec>> make_quantize(const base::Json& config, const Context& context) {
+  ConfigReader reader(config, context);
+  ElementOp op;
+  HEADRACE_TRY(read_numpy_type(reader, context, "dtype", Need::kRequired, entering_type(context), op.decoded));
+  HEADRACE_TRY(read_numpy_type(reader, context, "astype", Need::kOptional, op.decoded, op.stored));
+  reader.integer("digits", Need::kOptional, INT64_MIN, INT64_MAX);  // only the encoder needs it
+  if (!is_float(op.decoded.number)) reader.refuse("dtype", "is no floating-point type");
+  if (!is_float(op.stored.number)) reader.refuse("astype", "is no floating-point type");
+  HEADRACE_TRY(reader.finish());
+  return std::unique_ptr<Codec>(new ElementCodec("quantize", op, context.zarr_format));
+}
+
+}  // namespace headrace::codec

@@ -1,0 +1,30 @@
+// ElementCodec: a codec that decodes each element by itself, as an ElementOp says.
+#pragma once
+
+#include <memory>
+
+#include "codec/element_op.h"
+#include "codec/value_codec.h"
+
+namespace headrace::codec {
+
+class ElementCodec final : public ValueCodec {
+ public:
+  // `name` is that of the codec's row and lasts as long as the program.
+  ElementCodec(std::string_view name, const ElementOp& op, int zarr_format);
+  std::string_view name() const noexcept override { return name_; }
+  void set_stored_byte_order(bool big_endian) override;
+  bool describe_for_device(device::DecodeStage& stage) const override;
+
+ protected:
+  Status decode_stream(Stream& stream, Scratch* scratch) const override;
+
+ private:
+  using Loop = std::size_t (*)(const ElementOp& op, const unsigned char* src, unsigned char* dst, std::size_t count);
+
+  std::string_view name_;
+  ElementOp op_;
+  Loop loop_ = nullptr;
+};
+
+}  // namespace headrace::codec

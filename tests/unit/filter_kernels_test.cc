@@ -1,0 +1,289 @@
+// The GPU's filters and checksums, their own source run on the CPU, do what the codecs do: the same bytes, the same
+// verdict on damaged streams, and nothing touched outside of them.
+// clang-format off: gives the device code its keywords
+#include "support/cuda_on_cpu.h"
+// clang-format on
+
+#include <random>
+
+#include "codec/checksum_codec.h"
+#include "codecs/astype/element_device.cuh"
+#include "codecs/crc32c/checksum_device.cuh"
+#include "codecs/delta/delta_device.cuh"
+#include "codecs/packbits/packbits_device.cuh"
+#include "tests/support/codec_testing.h"
+
+namespace headrace::test {
+namespace {
+
+using device::DecodeOutcome;
+using device::DecodeReason;
+
+constexpr unsigned kStage = 5;
+constexpr std::uint64_t kBad = DecodeOutcome::pack(1, 0, DecodeReason::kHeader);
+
+constexpr codec::gpu::CrcTables kTables[2] = {codec::gpu::make_crc_tables(0x82F63B78),
+                                              codec::gpu::make_crc_tables(0xEDB88320)};
+
+// Streams of one batch between guard pages, at any distance from them.
+struct Item {
+  Bytes stored;
+  std::size_t skew_src = 0, skew_dst = 0;
+};
+
+class Random {
+ public:
+  explicit Random(unsigned seed) : engine_(seed) {}
+  unsigned operator()() { return static_cast<unsigned>(engine_()); }
+
+ private:
+  std::mt19937 engine_;
+};
+
+template <class Job>
+void fill_in(Job& job, std::vector<device::gpu::Chunk>& chunks, std::vector<std::uint64_t>& outcomes,
+             const device::DecodeStage& stage) {
+  job.exact = stage.exact;
+  job.capacity_bytes = stage.capacity_bytes;
+  job.chunks = static_cast<std::uint32_t>(chunks.size());
+  job.list = chunks.data();
+  job.outcomes = outcomes.data();
+  job.stage = kStage;
+}
+
+void launch_stage(const device::DecodeStage& stage, std::vector<device::gpu::Chunk>& chunks,
+                  std::vector<std::uint64_t>& outcomes, std::uint64_t largest) {
+  namespace gpu = codec::gpu;
+  const auto tiles_of = [](std::uint64_t count, std::uint64_t tile) {
+    return std::max<std::uint64_t>(1, (count + tile - 1) / tile);
+  };
+  const codec::ElementOp op = codec::ElementOp::unpack(stage.parameters.data());
+  if (stage.codec == "delta") {
+    gpu::DeltaJob job;
+    fill_in(job, chunks, outcomes, stage);
+    job.stored = op.stored;
+    job.decoded = op.decoded;
+    job.tiles = tiles_of(
+        std::min(largest / width_bytes(op.stored.number), stage.capacity_bytes / width_bytes(op.decoded.number)),
+        gpu::kDeltaTile);
+    std::vector<std::uint64_t> sums(chunks.size() * job.tiles, 0xEEEEEEEEEEEEEEEE);
+    job.sums = sums.data();
+    static gpu::DeltaShared shared;
+    testing::gpu::launch(3, gpu::kDeltaThreads, [&] { gpu::delta_tiles_body(job, false, shared); });
+    testing::gpu::launch(job.chunks, gpu::kDeltaThreads, [&] { gpu::delta_carry_body(job, shared); });
+    testing::gpu::launch(3, gpu::kDeltaThreads, [&] { gpu::delta_tiles_body(job, true, shared); });
+  } else if (stage.codec == "packbits") {
+    gpu::PackbitsJob job;
+    fill_in(job, chunks, outcomes, stage);
+    job.tiles = tiles_of(std::min(largest, stage.capacity_bytes / 8 + 1), gpu::kPackbitsTile);
+    testing::gpu::launch(3, gpu::kPackbitsThreads, [&] { gpu::packbits_body(job); });
+  } else if (stage.codec.starts_with("crc") || stage.codec.ends_with("32")) {
+    gpu::ChecksumJob job;
+    fill_in(job, chunks, outcomes, stage);
+    job.kind = static_cast<gpu::Checksum>(stage.parameters[0]);
+    job.at_start = stage.parameters[1] != 0;
+    job.tables = job.kind == gpu::Checksum::kCrc32c  ? &kTables[0]
+                 : job.kind == gpu::Checksum::kCrc32 ? &kTables[1]
+                                                     : nullptr;
+    job.segments =
+        static_cast<std::uint32_t>(tiles_of(std::min(largest, stage.capacity_bytes), gpu::kChecksumSegmentBytes));
+    std::vector<uint2> partials(chunks.size() * job.segments, make_uint2(0xEEEEEEEE, 0xEEEEEEEE));
+    job.partials = partials.data();
+    static gpu::ChecksumShared shared;
+    testing::gpu::launch(3, gpu::kChecksumThreads, [&] { gpu::checksum_segments_body(job, shared); });
+    testing::gpu::launch(job.chunks, gpu::kChecksumThreads, [&] { gpu::checksum_verdict_body(job, shared); });
+  } else {
+    gpu::ElementJob job;
+    fill_in(job, chunks, outcomes, stage);
+    job.op = op;
+    job.tiles = tiles_of(
+        std::min(largest / width_bytes(op.stored.number), stage.capacity_bytes / width_bytes(op.decoded.number)),
+        gpu::kElementTile);
+    testing::gpu::launch(3, gpu::kElementThreads, [&] { gpu::elements_body(job); });
+  }
+}
+
+// Decodes the batch with the device code and each stream with the codec; both must agree.
+void compare(const codec::Codec& codec, const std::vector<Item>& items, std::size_t capacity, bool exact,
+             std::size_t bad_before = SIZE_MAX) {
+  device::DecodeStage stage;
+  stage.capacity_bytes = capacity;
+  stage.exact = exact;
+  ASSERT_TRUE(codec.describe_for_device(stage));
+  EXPECT_EQ(stage.codec, codec.name());
+  std::vector<std::unique_ptr<GuardBuffer>> in, out;
+  std::vector<device::gpu::Chunk> chunks;
+  std::vector<std::uint64_t> outcomes(items.size(), DecodeOutcome::kOk);
+  std::uint64_t largest = 0;
+  constexpr std::byte kOld{0x5A};
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const Item& item = items[i];
+    in.push_back(std::make_unique<GuardBuffer>(item.stored.size() + item.skew_src, Flush::kRight));
+    out.push_back(std::make_unique<GuardBuffer>(capacity + item.skew_dst, Flush::kRight));
+    std::fill_n(out[i]->data(), out[i]->size(), kOld);
+    std::copy(item.stored.begin(), item.stored.end(), in[i]->data());
+    chunks.push_back({reinterpret_cast<const unsigned char*>(in[i]->data()),
+                      reinterpret_cast<unsigned char*>(out[i]->data()), item.stored.size(), capacity});
+    largest = std::max<std::uint64_t>(largest, item.stored.size());
+    if (i == bad_before) outcomes[i] = kBad;
+  }
+  launch_stage(stage, chunks, outcomes, largest);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    SCOPED_TRACE("stream " + std::to_string(i) + " of " + std::to_string(items[i].stored.size()) + " bytes");
+    EXPECT_TRUE(in[i]->intact() && out[i]->intact());
+    EXPECT_TRUE(std::equal(items[i].stored.begin(), items[i].stored.end(), in[i]->data()));
+    if (i == bad_before) {
+      EXPECT_EQ(outcomes[i], kBad);
+      EXPECT_TRUE(std::all_of(out[i]->data(), out[i]->data() + capacity, [&](std::byte b) { return b == kOld; }));
+      continue;
+    }
+    const Decoded expected = Decoder(codec)(items[i].stored, capacity, exact);
+    const DecodeOutcome outcome{outcomes[i]};
+    ASSERT_EQ(outcome.ok(), expected.status.ok()) << expected.status.to_string();
+    if (!outcome.ok()) {
+      EXPECT_EQ(outcome.stage(), kStage);
+      EXPECT_NE(outcome.reason(), DecodeReason::kNone);
+      EXPECT_LE(outcome.position(), items[i].stored.size());
+      const bool says_checksum = expected.status.message().find("checksum mismatch") != std::string::npos;
+      EXPECT_EQ(outcome.reason() == DecodeReason::kChecksum, says_checksum);
+      continue;
+    }
+    ASSERT_EQ(chunks[i].dst_bytes, expected.bytes.size());
+    ASSERT_TRUE(std::equal(expected.bytes.begin(), expected.bytes.end(), out[i]->data()));
+    EXPECT_TRUE(std::all_of(out[i]->data() + expected.bytes.size(), out[i]->data() + out[i]->size(), [&](std::byte b) {
+      return b == kOld;
+    })) << "wrote behind its output";
+  }
+}
+
+constexpr const char* kTypes[] = {"|b1", "|i1", ">i2", "<i4", "<i8", "|u1", "<u2", ">u4", ">u8", ">f2", "<f4", "<f8"};
+
+// Alignments of both sides, a chunk bad before, sizes that are wrong, and a batch where some hold less than they may.
+void compare_filter(const codec::Codec& codec, std::size_t count, Random& random) {
+  std::uint64_t one = 0, stored = 0;
+  std::size_t width = 1;
+  while (!codec.fixed_size(width, one)) width *= 2;
+  ASSERT_TRUE(codec.fixed_size(count * width, stored));
+  std::vector<Item> items;
+  for (std::size_t i = 0; i < 6; ++i) {
+    Item item{sample(stored, i % 2 == 0 ? Content::kRandom : Content::kSmooth, random()), random() % 9, random() % 9};
+    if (codec.name() == "packbits") item.stored[0] = static_cast<std::byte>((8 - count % 8) % 8);
+    items.push_back(std::move(item));
+  }
+  items[4].stored.resize(stored - 1);
+  items.push_back({Bytes(stored + one), 0, 0});
+  items.push_back({Bytes(), 0, 0});
+  compare(codec, items, count * width, true, 2);
+  compare(codec, items, count * width, false, 1);
+}
+
+TEST(FilterKernels, EveryPairOfTypes) {
+  Random random(3);
+  for (const std::string stored : kTypes) {
+    for (const std::string decoded : kTypes) {
+      SCOPED_TRACE(stored + " to " + decoded);
+      compare_filter(*make("astype", R"({"encode_dtype":")" + stored + R"(","decode_dtype":")" + decoded + "\"}", 2),
+                     37, random);
+      compare_filter(*make("fixedscaleoffset",
+                           R"({"scale":0.1,"offset":7,"astype":")" + stored + R"(","dtype":")" + decoded + "\"}", 2),
+                     37, random);
+    }
+  }
+  compare_filter(*make("quantize", R"({"digits":1,"dtype":"<f8","astype":"<f2"})", 2), 5000, random);
+  compare_filter(*make("astype", R"({"encode_dtype":"<i2","decode_dtype":"<f4"})", 2), 9000, random);
+}
+
+TEST(FilterKernels, WhatDoesNotFitIsLeftToTheCpu) {
+  Random random(4);
+  for (const char* type : {"int8", "uint16", "float32"}) {
+    const DataType dtype = numeric_type(type);
+    codec::Context context;
+    context.dtype = &dtype;
+    for (const char* config : {R"({"data_type":"float64","out_of_range":"clamp"})", R"({"data_type":"int16"})"}) {
+      const auto codec = codec::make_codec("cast_value", *base::parse_json(config), context);
+      ASSERT_TRUE(codec.ok());
+      compare_filter(**codec, 100, random);
+    }
+    const auto scale = codec::make_codec("scale_offset", *base::parse_json(R"({"scale":3,"offset":1})"), context);
+    ASSERT_TRUE(scale.ok());
+    compare_filter(**scale, 100, random);
+  }
+}
+
+TEST(FilterKernels, DeltaOfIntegers) {
+  Random random(5);
+  unsigned described = 0;
+  for (const std::string stored : kTypes) {
+    for (const std::string decoded : kTypes) {
+      SCOPED_TRACE(stored + " to " + decoded);
+      const auto codec = make("delta", R"({"astype":")" + stored + R"(","dtype":")" + decoded + "\"}", 2);
+      if (!codec->has_device_code()) continue;
+      ++described;
+      compare_filter(*codec, 50, random);
+    }
+  }
+  EXPECT_EQ(described, 9u * 8 - 8) << "integers, or bools to integers, but for signed and uint64";
+  const auto codec = make("delta", R"({"dtype":"<i4"})", 2);
+  for (const std::size_t count : {codec::gpu::kDeltaTile - 1, codec::gpu::kDeltaTile, codec::gpu::kDeltaTile + 1,
+                                  5 * codec::gpu::kDeltaTile + 77}) {
+    compare_filter(*codec, count, random);
+  }
+  // More tiles than a block has threads.
+  compare(*make("delta", R"({"dtype":"|u1"})", 2),
+          {{sample(300 * codec::gpu::kDeltaTile + 3, Content::kRandom, 9), 0, 1}}, 300 * codec::gpu::kDeltaTile + 3,
+          true);
+}
+
+TEST(FilterKernels, Packbits) {
+  Random random(6);
+  const auto codec = make("packbits", "{}", 2);
+  for (const std::size_t count : {1, 7, 8, 9, 100, 16384, 16385, 40000}) compare_filter(*codec, count, random);
+  std::vector<Item> items;
+  for (const char* stored : {"\x08\x90", "\x01", "\xc8\x01", "\x04\x90", "\x07\x80"})
+    items.push_back({to_bytes(stored), 0, 0});
+  compare(*codec, items, 8, false);
+}
+
+TEST(FilterKernels, Checksums) {
+  Random random(7);
+  for (const char* name : {"crc32c", "crc32", "adler32", "fletcher32"}) {
+    for (const char* location : {"start", "end"}) {
+      if (name == std::string("fletcher32") && location == std::string("start")) continue;
+      SCOPED_TRACE(std::string(name) + " at the " + location);
+      const auto codec = make(name, R"({"location":")" + std::string(location) + "\"}", 2);
+      const auto encoder = codec->make_encoder();
+      ASSERT_TRUE(encoder.ok());
+      for (const std::size_t bytes : {1, 2, 3, 4, 5, 1023, 1024, 1025, 65535, 65536, 65537, 140001}) {
+        std::vector<Item> items;
+        const auto add = [&](const Bytes& plain) -> Bytes& {
+          Bytes stored((*encoder)->bound_bytes(plain.size()));
+          EXPECT_TRUE((*encoder)->encode(plain, stored).ok());
+          items.push_back({stored, random() % 5, random() % 5});
+          return items.back().stored;
+        };
+        add(sample(bytes, Content::kRandom, random()));
+        add(Bytes(bytes, std::byte{0xFF}));
+        add(Bytes(bytes));
+        Bytes& flipped = add(sample(bytes, Content::kRandom, random()));
+        flipped[random() % flipped.size()] ^= std::byte{1} << (random() % 8);
+        add(sample(bytes, Content::kText)).pop_back();
+        add(sample(bytes, Content::kText)).push_back(std::byte{0});
+        add(sample(bytes, Content::kText));
+        items.push_back({Bytes(3), 0, 0});
+        compare(*codec, items, bytes, true, 6);
+        compare(*codec, items, bytes + 2, false, 0);
+      }
+    }
+  }
+}
+
+// Positive control: a wrong table entry is found.
+TEST(FilterKernels, AWrongTableIsSeen) {
+  const codec::gpu::CrcTables& tables = kTables[0];
+  EXPECT_EQ(tables.power[0], 0x00800000u) << "x^8";
+  EXPECT_EQ(codec::gpu::multiply(std::uint32_t{1} << 31, 12345, tables.polynomial), 12345u) << "one";
+  EXPECT_NE(tables.advance[3][255], kTables[1].advance[3][255]);
+}
+
+}  // namespace
+}  // namespace headrace::test
