@@ -50,6 +50,10 @@ class Lz4Codec final : public StreamCodec {
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     return std::unique_ptr<Encoder>(new Lz4Encoder(acceleration_));
   }
+  bool describe_for_device(device::DecodeStage& stage) const override {
+    stage.codec = "lz4";
+    return true;
+  }
 
  protected:
   Status decode_stream(Stream& stream, Scratch*) const override {

@@ -1,0 +1,85 @@
+// numcodecs' lz4 on the GPU: the decoded size (4 bytes, little-endian), then one raw block. One stream a chunk.
+#include <cuda_runtime.h>
+
+#include <memory>
+#include <new>
+
+#include "lz4_stage_device.cuh"
+
+namespace headrace::codec::gpu {
+namespace {
+
+constexpr unsigned kThreads = 128;
+constexpr std::uint64_t kAlignment = 256;
+
+std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+__global__ void __launch_bounds__(kThreads)
+    list_streams(device::gpu::Chunk* chunks, std::uint32_t count, bool exact, std::uint64_t* outcomes, unsigned stage,
+                 Lz4Stream* streams, std::uint32_t* streams_count) {
+  list_lz4_streams_body(chunks, count, exact, outcomes, stage, streams, streams_count);
+}
+
+Lz4Limits limits_of(const device::gpu::Limits& limits) {
+  Lz4Limits out;
+  out.streams = limits.chunks;
+  out.src_bytes = limits.src_bytes;
+  out.dst_bytes = limits.dst_bytes;
+  out.largest_src_bytes = limits.largest_src_bytes;
+  out.largest_dst_bytes = limits.largest_dst_bytes;
+  return out;
+}
+
+class Lz4Stage final : public device::gpu::Stage {
+ public:
+  explicit Lz4Stage(bool exact) : exact_(exact) {}
+
+  std::uint64_t scratch_bytes(const device::gpu::Limits& limits) const noexcept override {
+    return kAlignment + aligned(limits.chunks * sizeof(Lz4Stream)) + aligned(lz4_scratch_bytes(limits_of(limits)));
+  }
+
+  int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {
+    if (batch.limits.chunks == 0) return cudaSuccess;
+    std::byte* const scratch = batch.scratch;
+    auto* streams_count = reinterpret_cast<std::uint32_t*>(scratch);
+    auto* streams = reinterpret_cast<Lz4Stream*>(scratch + kAlignment);
+    const std::uint64_t used = kAlignment + aligned(batch.limits.chunks * sizeof(Lz4Stream));
+    device::gpu::Chunk* chunks = batch.chunks;
+    std::uint32_t count = batch.limits.chunks;
+    bool exact = exact_;
+    std::uint64_t* outcomes = batch.outcomes;
+    unsigned stage = batch.stage;
+    void* arguments[] = {&chunks, &count, &exact, &outcomes, &stage, &streams, &streams_count};
+    const unsigned blocks = (count + kThreads - 1) / kThreads;
+    const cudaError_t error = cudaLaunchKernel(reinterpret_cast<const void*>(&list_streams), dim3(blocks),
+                                               dim3(kThreads), arguments, 0, stream);
+    if (error != cudaSuccess) return error;
+    Lz4Job job;
+    job.streams = streams;
+    job.count = streams_count;
+    job.limits = limits_of(batch.limits);
+    job.outcomes = batch.outcomes;
+    job.stage = batch.stage;
+    job.scratch = scratch + used;
+    job.scratch_bytes = batch.scratch_bytes - used;
+    job.multiprocessors = batch.multiprocessors;
+    return enqueue_lz4(job, stream);
+  }
+
+ private:
+  const bool exact_;
+};
+
+}  // namespace
+
+std::uint64_t lz4_scratch_bytes(const Lz4Limits&) noexcept { return 0; }
+
+int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept {
+  return enqueue_lz4_inorder(job, stream);
+}
+
+std::unique_ptr<device::gpu::Stage> make_lz4_stage(const device::DecodeStage& stage) {
+  return std::unique_ptr<device::gpu::Stage>(new (std::nothrow) Lz4Stage(stage.exact));
+}
+
+}  // namespace headrace::codec::gpu
