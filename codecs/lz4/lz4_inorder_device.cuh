@@ -427,7 +427,7 @@ __device__ inline void decode_streams(const Lz4Stream* stream, bool mine, Byte* 
 
 // Bytes of shared memory, aligned to 16, that a block of so many threads needs.
 template <unsigned kLanes, unsigned kThreads>
-inline constexpr unsigned kLz4InorderSharedBytes = kThreads / kLanes * inorder::Shape<kLanes>::kRingBytes;
+inline constexpr unsigned kLz4InorderSharedBytes = kThreads / kLanes* inorder::Shape<kLanes>::kRingBytes;
 
 // A kernel's body; blocks of whole warps. The streams of a warp's groups are far apart in the list, so that the planes
 // of one shuffled block, which differ in length of work, do not wait for each other.

@@ -34,7 +34,7 @@ Bytes content(Content kind, std::size_t bytes, unsigned seed) {
       case Content::kZeros:
         break;
       case Content::kSmooth:  // numbers of 4 bytes that rise slowly
-        if (i % 4 == 0) value += random() % 200;
+        if (i % 4 == 0) value += static_cast<std::uint32_t>(random() % 200);
         out[i] = static_cast<std::byte>(value >> (8 * (i % 4)));
         break;
       case Content::kText:
@@ -178,16 +178,17 @@ CorpusStream decode_on_cpu(const CorpusGroup& group, std::span<const std::byte> 
 
 std::vector<CorpusGroup> make_decode_corpus(const CorpusOptions& options) {
   const char* const variable = std::getenv("HEADRACE_SOURCE_DIR");
-  const std::filesystem::path root =
-      !options.source_dir.empty() ? options.source_dir : variable != nullptr ? variable : ".";
+  const std::filesystem::path root = !options.source_dir.empty() ? options.source_dir
+                                     : variable != nullptr       ? variable
+                                                                 : ".";
   std::vector<CorpusGroup> groups;
   groups.reserve(1000);  // builders hold pointers while they add
   Builder builder(groups);
   for (const codec::CodecRow& row : codec::codecs()) {
     if (!options.codec.empty() && options.codec != row.name) continue;
     if (options.seeds) add_seeds(builder, row.name, root / "codecs" / row.name / "seeds");
-    for (const std::size_t bytes : {1, 16, 64, 100, 250, 512, 1000, 1536, 2048, 3000, 4096, 16384, 70000, 262144,
-                                    1048576, 4194304}) {
+    for (const std::size_t bytes :
+         {1, 16, 64, 100, 250, 512, 1000, 1536, 2048, 3000, 4096, 16384, 70000, 262144, 1048576, 4194304}) {
       if (bytes > options.largest) break;
       add_encoded(builder, row.name, bytes);
       if (std::strcmp(row.name, "blosc") == 0) add_blosc(builder, bytes);

@@ -24,16 +24,16 @@ struct CorpusGroup {
   std::string name;   // "lz4/4096", "blosc/seed/ok_lz4_0"
   std::string codec;  // row
   std::shared_ptr<codec::Codec> cpu;
-  device::DecodeStage stage;    // described for a device
-  bool may_be_host_only = true; // whether a device may leave valid streams of this group to the CPU
+  device::DecodeStage stage;     // described for a device
+  bool may_be_host_only = true;  // whether a device may leave valid streams of this group to the CPU
   std::vector<CorpusStream> streams;
 };
 
 struct CorpusOptions {
-  std::string codec;             // one row only; empty: all
-  std::size_t largest = 1 << 20; // decoded bytes of a generated chunk
+  std::string codec;              // one row only; empty: all
+  std::size_t largest = 1 << 20;  // decoded bytes of a generated chunk
   bool seeds = true;
-  std::string source_dir;        // of the repository, for the seeds; empty: HEADRACE_SOURCE_DIR
+  std::string source_dir;  // of the repository, for the seeds; empty: HEADRACE_SOURCE_DIR
 };
 
 std::vector<CorpusGroup> make_decode_corpus(const CorpusOptions& options);

@@ -58,8 +58,7 @@ struct MutationPlan {
 
 // One mutant in 16 is a source as it is. Lengths in streams are small numbers in few bytes near the front and runs of
 // 0xFF, so these are edited more often than chance would.
-HEADRACE_BOTH inline MutationPlan plan_mutation(const MutationSource& source, std::uint64_t seed,
-                                                std::uint64_t index) {
+HEADRACE_BOTH inline MutationPlan plan_mutation(const MutationSource& source, std::uint64_t seed, std::uint64_t index) {
   Draw draw{mix(seed) ^ mix(index + 0x632BE59BD9B4E019ull)};
   MutationPlan plan;
   plan.noise = draw.next();
@@ -123,8 +122,7 @@ HEADRACE_BOTH inline MutationPlan plan_mutation(const MutationSource& source, st
         std::uint32_t at = place();
         at = draw.below(2) == 0 ? at & ~3u : at;
         if (at > plan.bytes - width) at = plan.bytes - width;
-        const std::uint32_t values[8] = {0,          1,          0x7FFFFFFF, 0x80000000,
-                                         0xFFFFFFFF, plan.bytes, 0xFFFF,     plan.bytes + 1};
+        const std::uint32_t values[8] = {0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, plan.bytes, 0xFFFF, plan.bytes + 1};
         const std::uint32_t which = draw.below(16), any = draw.below(plan.bytes + 32);
         const std::uint32_t value = which < 8 ? values[which] : any;
         for (std::uint32_t i = 0; i < width; ++i) edit(at + i, 0, value >> (8 * i) & 0xFF);
@@ -158,7 +156,8 @@ HEADRACE_BOTH inline unsigned char mutant_byte(const MutationSource& source, con
   } else {
     value = source.bytes[source.offset[plan.tail] + plan.tail_from + (at - plan.cut)];
   }
-  if (at - plan.run_from < plan.run_bytes) value = plan.run_value == 256 ? noise() : static_cast<unsigned char>(plan.run_value);
+  if (at - plan.run_from < plan.run_bytes)
+    value = plan.run_value == 256 ? noise() : static_cast<unsigned char>(plan.run_value);
   for (unsigned i = 0; i < plan.edits; ++i) {
     if (plan.edit_at[i] == at) value = static_cast<unsigned char>((value & plan.edit_and[i]) ^ plan.edit_xor[i]);
   }
