@@ -1,10 +1,13 @@
 // How fast a GPU decodes batches of chunks, from device memory to device memory, beside nvCOMP in the same run.
 //
 //   decode_bench [--data FILE] [--nvcomp LIBRARY] [--only REGEX] [--repeat 5] [--total-mib 1024] [--distinct-mib 128]
-//                [--packed] [--slow-ms 300] [--commit ID] [--list]
+//                [--packed] [--streaming] [--slow-ms 300] [--commit ID] [--list]
 //
 // One JSON object a line on stdout, the first says on what; a short table on stderr. --data is a raw file of float32
 // (default: fields as `headrace gen` makes them). A row is CODEC/FILTER/DATA/CHUNKSxBYTES and --only picks among them.
+//
+// --streaming makes the LZ4 blocks with liblz4's streaming call, as Python's lz4 package does, instead of the one-shot
+// call of numcodecs; only blocks up to 64 KiB differ.
 //
 // --distinct-mib of data are repeated to --total-mib; every chunk's input and output has an address of its own, inputs
 // 256-byte aligned or, with --packed, one behind the other as in a shard. Each output is compared with its source on
@@ -119,7 +122,7 @@ struct Options {
   int repeat = 5;
   std::size_t total_mib = 1024, distinct_mib = 128;
   double slow_ms = 300;  // repeated once instead
-  bool packed = false, list = false;
+  bool packed = false, streaming = false, list = false;
 };
 
 struct Row {
@@ -516,7 +519,7 @@ class Bench {
     const std::string key = row.codec + filter_text(row.filter) + row.values + std::to_string(row.chunk_bytes);
     if (key != key_) {
       const Bytes& values = values_.at(row.values);
-      chunks_ = row.codec == "lz4" ? encode_lz4(values, row.chunk_bytes, row.filter)
+      chunks_ = row.codec == "lz4" ? encode_lz4(values, row.chunk_bytes, row.filter, options_.streaming)
                                    : encode_blosc(values, row.chunk_bytes, row.filter);
       streams_ = {};
       key_ = key;
@@ -569,6 +572,8 @@ int main(int argc, char** argv) {
       options.distinct_mib = std::strtoull(value().c_str(), nullptr, 10);
     else if (arg == "--slow-ms")
       options.slow_ms = std::atof(value().c_str());
+    else if (arg == "--streaming")
+      options.streaming = true;
     else if (arg == "--packed")
       options.packed = true;
     else if (arg == "--list")

@@ -145,7 +145,7 @@ const char* filter_text(Filter filter) {
   return filter == Filter::kShuffle ? "shuffle" : filter == Filter::kBitshuffle ? "bitshuffle" : "none";
 }
 
-EncodedChunks encode_lz4(const Bytes& values, std::size_t chunk_bytes, Filter filter) {
+EncodedChunks encode_lz4(const Bytes& values, std::size_t chunk_bytes, Filter filter, bool streaming) {
   const std::size_t count = values.size() / chunk_bytes;
   Bytes plain(count * chunk_bytes);
   in_parallel(count, [&](std::size_t i) {
@@ -160,13 +160,21 @@ EncodedChunks encode_lz4(const Bytes& values, std::size_t chunk_bytes, Filter fi
   EncodedChunks out = pack(count, kSizeBytes + static_cast<std::size_t>(bound), [&](std::size_t i, std::byte* to) {
     store32(to, static_cast<std::uint32_t>(chunk_bytes));
     const auto* from = reinterpret_cast<const char*>(plain.data() + i * chunk_bytes);
-    const int bytes =
-        LZ4_compress_default(from, reinterpret_cast<char*>(to + kSizeBytes), static_cast<int>(chunk_bytes), bound);
+    auto* const into = reinterpret_cast<char*>(to + kSizeBytes);
+    int bytes = 0;
+    if (streaming) {
+      LZ4_stream_t* const stream = LZ4_createStream();
+      bytes = LZ4_compress_fast_continue(stream, from, into, static_cast<int>(chunk_bytes), bound, 1);
+      LZ4_freeStream(stream);
+    } else {
+      bytes = LZ4_compress_default(from, into, static_cast<int>(chunk_bytes), bound);
+    }
     return bytes <= 0 ? std::size_t{0} : kSizeBytes + static_cast<std::size_t>(bytes);
   });
   out.chunk_bytes = chunk_bytes;
   out.plain = std::move(plain);
-  out.library = std::string("liblz4 ") + LZ4_versionString() + ", LZ4_compress_default";
+  out.library = std::string("liblz4 ") + LZ4_versionString() +
+                (streaming ? ", LZ4_compress_fast_continue" : ", LZ4_compress_default");
   return out;
 }
 

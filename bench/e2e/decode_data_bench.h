@@ -36,8 +36,9 @@ enum class Filter { kNone, kShuffle, kBitshuffle };
 const char* filter_text(Filter filter);
 
 // As numcodecs' lz4 writes them: the size in 4 bytes, then one block. kShuffle transposes each chunk's bytes first, for
-// elements of 4 bytes, and `plain` is what was transposed.
-EncodedChunks encode_lz4(const Bytes& values, std::size_t chunk_bytes, Filter filter);
+// elements of 4 bytes, and `plain` is what was transposed. `streaming` uses liblz4's streaming call, as Python's lz4
+// does: up to 64 KiB its matches differ, since the one-shot call has another hash table there.
+EncodedChunks encode_lz4(const Bytes& values, std::size_t chunk_bytes, Filter filter, bool streaming);
 // Blosc1 containers by c-blosc: lz4, level 5, elements of 4 bytes, its own block size.
 EncodedChunks encode_blosc(const Bytes& values, std::size_t chunk_bytes, Filter filter);
 // The LZ4 streams inside such containers, each as a chunk of encode_lz4(); what is stored there becomes a block of

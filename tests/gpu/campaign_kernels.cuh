@@ -110,6 +110,54 @@ __global__ inline void check_untouched(CampaignBatch batch, const unsigned long 
   }
 }
 
+// Bugs that a decoder could have, planted behind it: each must be found. `item` is one that was left as it is and is
+// valid.
+enum class Plant : unsigned { kNone, kCanary, kPastWindow, kBytes, kSample, kInput, kOutcome, kVerdict, kSlow };
+__global__ inline void plant_bug(CampaignBatch batch, Plant plant, std::uint32_t item, unsigned long long* outcomes) {
+  unsigned char* const out = batch.out.at(item, batch.capacity);
+  switch (plant) {
+    case Plant::kCanary:
+      out[batch.out.offset(item / batch.out.per, item % batch.out.per, batch.capacity) == 0 ? batch.capacity : -1] ^= 1;
+      break;
+    case Plant::kPastWindow:
+      batch.out.base[batch.out.window_bytes] = 1;
+      break;
+    case Plant::kBytes:
+      out[batch.capacity - 1] ^= 1;
+      break;
+    case Plant::kSample:  // of one that was changed and decoded all the same
+      for (std::uint32_t i = 0; i < batch.out.items; ++i) {
+        if (outcomes[i] != ~0ull || plan_of(batch, i).untouched) continue;
+        *batch.out.at(i, batch.capacity) ^= 1;
+        break;
+      }
+      break;
+    case Plant::kInput:
+      batch.in.at(item, plan_of(batch, item).bytes)[0] ^= 1;
+      break;
+    case Plant::kOutcome:
+      outcomes[item] = 0;
+      break;
+    case Plant::kVerdict:  // one that is bad passes
+      for (std::uint32_t i = 0; i < batch.out.items; ++i) {
+        if (outcomes[i] == ~0ull) continue;
+        outcomes[i] = ~0ull;
+        break;
+      }
+      break;
+    case Plant::kSlow: {
+      long long start = 0, time = 0;
+      asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
+      do {
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
+      } while (time - start < 100'000'000);
+      break;
+    }
+    default:
+      break;
+  }
+}
+
 // Items start, start + step, ... with their outputs, side by side for the host.
 __global__ inline void gather_samples(CampaignBatch batch, std::uint32_t start, std::uint32_t step,
                                       std::uint32_t samples, std::uint64_t row_bytes, unsigned char* rows) {

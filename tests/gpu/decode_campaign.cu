@@ -11,7 +11,8 @@
 //   - of one mutant in --sample: the outcome and every byte are those of the CPU's decoder, and its input is unchanged;
 //   - the batch takes less than 10 times the time of as many copies of the valid chunk that takes longest; so do single
 //     mutants.
-// --replay makes one batch again exactly, or decodes one item of it alone in its place.
+// --plant BUG (canary, past-window, bytes, sample, input, outcome, verdict, slow) puts a bug behind the decoder of the
+// first full batch; with --sample 1 each must end the campaign with 1. --replay makes one batch again exactly, or decodes one item of it alone in its place.
 // Ends with 0, with 1 and what was found, with 4 where the device does not answer, with 77 without a GPU. The last line
 // of stdout is a JSON object for docs/reference/campaigns.jsonl, which --record appends.
 #include <unistd.h>
@@ -52,6 +53,7 @@ struct Options {
   std::size_t largest = kMiB;
   std::string codec, groups = ".", record, commit = "unknown";
   bool replay = false, verbose = false, list = false;
+  Plant plant = Plant::kNone;
   std::uint64_t replay_first = 0;
   std::uint32_t replay_count = 0;
   std::int64_t replay_item = -1;
@@ -295,6 +297,7 @@ class GroupCampaign {
                           {outcomes_ + (only_item < 0 ? 0 : only_item), items.size()}, *device_stream_));
     must(device_.record(*device_event_, *device_stream_));
     must(device_.make_native_wait(*device_event_, stream_));
+    if (batch.only_source < 0 && n > 1 && options_.plant != Plant::kNone) plant(batch);
     must(cudaEventRecord(end_, stream_), "recording");
     must(cudaMemsetAsync(wrong_.data(), 0, 8, stream_), "clearing");
     check_canaries<<<dim3(64, batch.out.windows()), 256, 0, stream_>>>(batch.out, capacity_, wrong_.data());
@@ -309,6 +312,16 @@ class GroupCampaign {
     must(cudaEventElapsedTime(&ms, begin_, end_), "reading the clock");
     counts.decode_seconds += ms / 1e3;
     return ms;
+  }
+  void plant(const CampaignBatch& batch) {
+    std::uint32_t item = 0;
+    while (item + 1 < batch.in.items) {
+      const MutationPlan plan = host_plan(batch, item);
+      if (plan.untouched && plan.bytes > 0 && group_.streams[plan.base].valid) break;
+      ++item;
+    }
+    plant_bug<<<1, 1, 0, stream_>>>(batch, options_.plant, item, reinterpret_cast<unsigned long long*>(outcomes_));
+    must(cudaGetLastError(), "planting a bug");
   }
   static unsigned parts_of(std::size_t bytes) {
     return static_cast<unsigned>(std::min<std::size_t>(64, bytes / 8192 + 1));
@@ -617,6 +630,12 @@ int main(int argc, char** argv) {
       options.record = value();
     } else if (arg == "--commit") {
       options.commit = value();
+    } else if (arg == "--plant") {
+      const std::string names[] = {"",      "canary",  "past-window", "bytes", "sample",
+                                   "input", "outcome", "verdict",     "slow"};
+      const auto name = std::find(std::begin(names), std::end(names), value());
+      if (name == std::end(names)) die("--plant: no such bug");
+      options.plant = static_cast<Plant>(name - names);
     } else if (arg == "--verbose") {
       options.verbose = true;
     } else if (arg == "--list") {
