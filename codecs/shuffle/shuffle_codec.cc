@@ -11,6 +11,8 @@
 namespace headrace::codec {
 namespace {
 
+constexpr std::size_t kMaxDeviceItemBytes = 255;  // of shuffle_device.cuh
+
 class ShuffleEncoder final : public Encoder {
  public:
   explicit ShuffleEncoder(std::size_t item_bytes) : item_bytes_(item_bytes) {}
@@ -42,6 +44,12 @@ class ShuffleCodec final : public StreamCodec {
   }
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     return std::unique_ptr<Encoder>(new ShuffleEncoder(item_bytes_));
+  }
+  bool describe_for_device(device::DecodeStage& stage) const override {
+    if (item_bytes_ > kMaxDeviceItemBytes) return false;
+    stage.codec = name();
+    stage.parameters[0] = item_bytes_;
+    return true;
   }
 
  protected:

@@ -82,7 +82,7 @@ function(headrace_finish_gpu_codecs)
   string(REPLACE "%SEMICOLON%" ";" declarations "${declarations}")
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/gpu_stages.inc
        CONTENT "// Generated: the codecs with GPU code in this build.\n@declarations@#define HEADRACE_GPU_STAGE_ROWS@rows@\n" @ONLY)
-  target_include_directories(headrace_cuda PRIVATE ${PROJECT_BINARY_DIR}/generated)
+  target_include_directories(headrace_cuda PRIVATE ${PROJECT_BINARY_DIR}/generated ${PROJECT_SOURCE_DIR})
 endfunction()
 
 # Tests of layers and parts are declared beside their sources, before the library is complete; they are created later.

@@ -1,0 +1,430 @@
+// Device code of Blosc1 containers: everything around the inner decoders.
+//
+// A batch takes five steps, each a launch; the host sees no stored byte and waits for nothing:
+//   parse     a thread a container: the header; how many blocks, streams and tiles it makes
+//   scan      where each container's share of the lists begins
+//   streams   a thread a block: its start and the sizes of its splits become Lz4Streams
+//   seal      a thread a stream: what belongs to a container found bad meanwhile is crossed out
+//   (inner    enqueue_lz4 for lz4; blosc_inner_device.cuh for blosclz and snappy)
+//   epilogue  a thread block a tile: un-shuffles, and copies what is stored as it is
+// Filtered containers are decoded into scratch and un-shuffled into dst; others are decoded into dst. Splits that did
+// not compress are read by the epilogue where they lie in the container.
+//
+// Accepts and refuses what blosc_header.cc and blosc_codec.cc do, save that these are left to the CPU (kHostOnly):
+// inner zstd and zlib; other inner codecs, inner formats and Blosc2, which it refuses as unsupported; containers of more
+// streams than one for each 512 decoded bytes and 32 besides; containers whose streams overlap.
+#pragma once
+
+#include <cstdint>
+
+#include "codecs/lz4/lz4_device.cuh"
+#include "codecs/shuffle/shuffle_device.cuh"
+#include "device/gpu_stage.h"
+
+namespace headrace::codec::gpu::blosc {
+
+using device::DecodeReason;
+using shuffle::Byte;
+using shuffle::Filter;
+using shuffle::lower_outcome;
+using shuffle::outcome_word;
+using shuffle::U64;
+
+constexpr unsigned kHeaderBytes = 16, kWordBytes = 4;
+constexpr unsigned kMaxSplits = 16, kMinSplitItems = 128;
+constexpr unsigned kMaxBlockBytes = (0x7fffffffu - 255 * 4) / 3;
+constexpr unsigned kInnerBlosclz = 0, kInnerLz4 = 1, kInnerSnappy = 2, kInnerZstd = 4;
+
+// What is to be done with a stream besides its entry in the list for enqueue_lz4.
+enum class Tag : std::uint8_t {
+  kDecoded,  // nothing: enqueue_lz4 decodes it, or its container is bad
+  kInPlace,  // src is the decoded bytes
+  kBlosclz,
+  kSnappy,
+};
+
+// One container, as parsed.
+struct Container {
+  const Byte* src;
+  Byte* dst;
+  std::uint32_t src_bytes, decoded_bytes;
+  std::uint32_t block_bytes, block_count;  // a stored container is one block of one split
+  std::uint32_t tiles_per_block;
+  std::uint16_t item_bytes;
+  std::uint8_t splits;  // of a whole block; a short last one is not split
+  std::uint8_t inner;
+  Filter filter;
+  std::uint32_t stored;
+};
+
+// Shares of the lists: counts after parse, places after scan.
+struct alignas(16) Shares {
+  std::uint32_t streams, blocks, tiles, scratch;  // scratch in units of 16 bytes
+};
+
+// How many streams a container may have.
+struct Allowance {
+  std::uint32_t base = 32;
+  std::uint32_t bytes_per_stream = 512;
+  __host__ __device__ U64 of(U64 decoded_bytes) const { return base + decoded_bytes / bytes_per_stream; }
+};
+
+struct Job {
+  device::gpu::Chunk* chunks = nullptr;
+  std::uint64_t* outcomes = nullptr;
+  unsigned count = 0;
+  bool exact = true;
+  unsigned stage = 0;
+  Allowance allowance;
+  // In scratch: an entry for each container
+  Container* containers = nullptr;
+  Shares* shares = nullptr;
+  U64* encoded_bytes = nullptr;  // of all its streams
+  // and for each stream.
+  Lz4Stream* streams = nullptr;
+  Tag* tags = nullptr;
+  Shares* totals = nullptr;        // one
+  std::uint32_t* others = nullptr;  // one: streams that are neither lz4 nor in place
+  Byte* decoded = nullptr;
+};
+
+__device__ inline std::uint32_t u32_at(const Byte* at) {
+  return at[0] | static_cast<std::uint32_t>(at[1]) << 8 | static_cast<std::uint32_t>(at[2]) << 16 |
+         static_cast<std::uint32_t>(at[3]) << 24;
+}
+
+// ---- parse ----
+
+struct Verdict {
+  DecodeReason reason = DecodeReason::kNone;
+  unsigned at = 0;
+};
+
+// Fills in all but tiles_per_block. The rules, and their order, are those of parse_blosc_header().
+__device__ inline Verdict parse_header(const device::gpu::Chunk& chunk, bool exact, Container& out) {
+  if (chunk.src_bytes < kHeaderBytes) return {DecodeReason::kTruncated, 0};
+  const Byte* h = chunk.src;
+  const unsigned version = h[0], inner_version = h[1], flags = h[2], inner = flags >> 5;
+  const std::uint32_t container_bytes = u32_at(h + 12);
+  out.src = chunk.src;
+  out.dst = chunk.dst;
+  out.item_bytes = h[3];
+  out.decoded_bytes = u32_at(h + 4);
+  out.block_bytes = u32_at(h + 8);
+  out.src_bytes = container_bytes;
+  out.inner = static_cast<std::uint8_t>(inner);
+  if (version > 2 && version <= 5) return {DecodeReason::kHostOnly, 0};
+  if (version != 2) return {DecodeReason::kHeader, 0};
+  if (container_bytes != chunk.src_bytes) return {DecodeReason::kTruncated, 12};
+  if ((flags & 0x08) != 0 || (flags & 0x05) == 0x05) return {DecodeReason::kHeader, 2};
+  if (out.item_bytes == 0) return {DecodeReason::kHeader, 3};
+  if (container_bytes > 0x7fffffffu || out.decoded_bytes > 0x7fffffffu - kHeaderBytes) {
+    return {DecodeReason::kHeader, 4};
+  }
+  if (exact ? out.decoded_bytes != chunk.dst_bytes : out.decoded_bytes > chunk.dst_bytes) {
+    return {DecodeReason::kWrongSize, 4};
+  }
+  out.stored = (flags & 0x02) != 0;
+  out.filter = (flags & 0x04) != 0                          ? Filter::kBits
+               : (flags & 0x01) != 0 && out.item_bytes > 1 ? Filter::kBytes
+                                                            : Filter::kNone;
+  out.splits = 1;
+  out.block_count = 0;
+  if (out.decoded_bytes == 0) {
+    return {container_bytes == kHeaderBytes ? DecodeReason::kNone : DecodeReason::kTrailing, kHeaderBytes};
+  }
+  if (out.block_bytes == 0 || out.block_bytes > out.decoded_bytes || out.block_bytes > kMaxBlockBytes) {
+    return {DecodeReason::kHeader, 8};
+  }
+  if (out.stored) {
+    if (container_bytes != out.decoded_bytes + kHeaderBytes) return {DecodeReason::kHeader, 12};
+    out.block_bytes = out.decoded_bytes;
+    out.block_count = 1;
+    out.filter = Filter::kNone;
+    out.item_bytes = 1;
+    return {};
+  }
+  if (inner > kInnerZstd || inner_version != 1) return {DecodeReason::kHostOnly, 1};
+  out.block_count = (out.decoded_bytes - 1) / out.block_bytes + 1;
+  if (out.block_count > (container_bytes - kHeaderBytes) / kWordBytes) return {DecodeReason::kTruncated, kHeaderBytes};
+  if (inner > kInnerSnappy) return {DecodeReason::kHostOnly, 2};
+  if ((flags & 0x10) == 0 && out.item_bytes <= kMaxSplits && out.block_bytes / out.item_bytes >= kMinSplitItems) {
+    out.splits = static_cast<std::uint8_t>(out.item_bytes);
+    if (out.block_bytes % out.splits != 0) return {DecodeReason::kHeader, 8};  // block 0 is whole
+  }
+  return {};
+}
+
+__device__ inline void parse_body(const Job& job) {
+  for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < job.count; i += gridDim.x * blockDim.x) {
+    device::gpu::Chunk& chunk = job.chunks[i];
+    Shares shares{0, 0, 0, 0};
+    Container container{};
+    job.encoded_bytes[i] = 0;
+    if (job.outcomes[i] == shuffle::kFine) {
+      Verdict verdict = parse_header(chunk, job.exact, container);
+      const U64 whole_blocks = container.splits > 1 ? container.decoded_bytes / container.block_bytes : 0;
+      const U64 streams = container.block_count + whole_blocks * (container.splits - 1u);
+      if (verdict.reason == DecodeReason::kNone && streams > job.allowance.of(container.decoded_bytes)) {
+        verdict = {DecodeReason::kHostOnly, 8};
+      }
+      if (verdict.reason != DecodeReason::kNone) {
+        lower_outcome(job.outcomes, i, outcome_word(job.stage, verdict.at, verdict.reason));
+        container.block_count = 0;
+      } else {
+        chunk.dst_bytes = container.decoded_bytes;
+        if (container.block_count != 0) {
+          const unsigned tile = shuffle::tile_bytes(container.item_bytes);
+          container.tiles_per_block = (container.block_bytes - 1) / tile + 1;
+          shares.streams = static_cast<std::uint32_t>(streams);
+          shares.blocks = container.block_count;
+          shares.tiles = container.block_count * container.tiles_per_block;
+          shares.scratch = container.filter == Filter::kNone ? 0 : (container.decoded_bytes - 1) / 16 + 1;
+        }
+      }
+    }
+    job.containers[i] = container;
+    job.shares[i] = shares;
+  }
+}
+
+// ---- scan ----
+
+__device__ inline Shares sum(const Shares& a, const Shares& b) {
+  return {a.streams + b.streams, a.blocks + b.blocks, a.tiles + b.tiles, a.scratch + b.scratch};
+}
+
+// One thread block; `shared` has an entry for each thread. A thread adds up neighbours, which keeps the steps of the
+// block few.
+__device__ inline void scan_body(const Job& job, Shares* shared) {
+  const unsigned t = threadIdx.x, each = (job.count + blockDim.x - 1) / blockDim.x;
+  const unsigned first = t * each < job.count ? t * each : job.count;
+  const unsigned last = job.count - first < each ? job.count : first + each;
+  Shares own{0, 0, 0, 0};
+  for (unsigned i = first; i < last; ++i) own = sum(own, job.shares[i]);
+  shared[t] = own;
+  __syncthreads();
+  for (unsigned step = 1; step < blockDim.x; step *= 2) {
+    const Shares before = t >= step ? shared[t - step] : Shares{0, 0, 0, 0};
+    __syncthreads();
+    if (t >= step) shared[t] = sum(shared[t], before);
+    __syncthreads();
+  }
+  Shares at = t == 0 ? Shares{0, 0, 0, 0} : shared[t - 1];
+  for (unsigned i = first; i < last; ++i) {
+    const Shares count = job.shares[i];
+    job.shares[i] = at;
+    at = sum(at, count);
+  }
+  if (t == blockDim.x - 1) {
+    *job.totals = shared[t];
+    *job.others = 0;
+  }
+}
+
+// The container whose share of `kMember` holds x: the last that begins at or before it. It is looked for from `low` on.
+// REQUIRES: x < the total; x is not before container `low`.
+template <std::uint32_t Shares::*kMember>
+__device__ inline unsigned find(const Shares* shares, unsigned count, std::uint32_t x, unsigned low = 0) {
+  unsigned high = low + 2 < count ? low + 2 : count;  // most often the next one
+  if (high < count && shares[high].*kMember <= x) {
+    low = high;
+    high = count;
+  }
+  while (high - low > 1) {
+    const unsigned middle = low + (high - low) / 2;
+    if (shares[middle].*kMember <= x) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// ---- streams ----
+
+// Block `b` of container `i`, and its first stream.
+struct Place {
+  std::uint32_t stream, bytes, splits;
+};
+__device__ inline Place place_of(const Container& c, const Shares& shares, std::uint32_t b) {
+  const std::uint32_t first = b * c.block_bytes;
+  const bool whole = c.decoded_bytes - first >= c.block_bytes;
+  return {shares.streams + b * c.splits, whole ? c.block_bytes : c.decoded_bytes - first, whole ? c.splits : 1u};
+}
+
+__device__ inline Verdict list_block(const Job& job, unsigned i, const Container& c, const Shares& shares,
+                                     std::uint32_t b) {
+  const Place place = place_of(c, shares, b);
+  const std::uint32_t split_bytes = place.bytes / place.splits;
+  Byte* const dst = (c.filter == Filter::kNone ? c.dst : job.decoded + U64{shares.scratch} * 16) +
+                    U64{b} * c.block_bytes;
+  Verdict verdict;
+  std::uint32_t at = 0;
+  if (!c.stored) {
+    const unsigned entry = kHeaderBytes + kWordBytes * b;
+    at = u32_at(c.src + entry);
+    if (at < kHeaderBytes + kWordBytes * c.block_count || at > c.src_bytes || c.src_bytes - at < kWordBytes) {
+      verdict = {DecodeReason::kHeader, entry};
+    }
+  }
+  U64 encoded_sum = 0;
+  for (std::uint32_t j = 0; j < place.splits; ++j) {
+    Lz4Stream stream{c.src, dst + j * split_bytes, 0, 0, i, Lz4Kind::kNone};
+    Tag tag = Tag::kDecoded;
+    if (verdict.reason == DecodeReason::kNone && c.stored) {
+      stream.src = c.src + kHeaderBytes;
+      tag = Tag::kInPlace;
+    } else if (verdict.reason == DecodeReason::kNone) {
+      std::uint32_t encoded = 0;
+      if (c.src_bytes - at < kWordBytes) {
+        verdict = {DecodeReason::kTruncated, at};
+      } else {
+        encoded = u32_at(c.src + at);
+        if (encoded == 0 || encoded > c.src_bytes - at - kWordBytes) verdict = {DecodeReason::kTruncated, at};
+      }
+      if (verdict.reason == DecodeReason::kNone) {
+        at += kWordBytes;
+        stream.src = c.src + at;
+        at += encoded;
+        encoded_sum += encoded;
+        if (encoded == split_bytes) {
+          tag = Tag::kInPlace;
+        } else {
+          stream.src_bytes = encoded;
+          stream.dst_bytes = split_bytes;
+          stream.kind = c.inner == kInnerLz4 ? Lz4Kind::kBlock : Lz4Kind::kNone;
+          tag = c.inner == kInnerLz4 ? Tag::kDecoded : c.inner == kInnerBlosclz ? Tag::kBlosclz : Tag::kSnappy;
+        }
+      }
+    }
+    job.streams[place.stream + j] = stream;
+    job.tags[place.stream + j] = tag;
+    if (tag > Tag::kInPlace) atomicAdd(job.others, 1u);
+  }
+  // Blocks that share bytes would make the list longer than the bounds that its decoders were given.
+  if (encoded_sum > c.src_bytes || atomicAdd(&job.encoded_bytes[i], encoded_sum) + encoded_sum > c.src_bytes) {
+    if (verdict.reason == DecodeReason::kNone) verdict = {DecodeReason::kHostOnly, 8};
+  }
+  return verdict;
+}
+
+__device__ inline void streams_body(const Job& job) {
+  const std::uint32_t total = job.totals->blocks;
+  for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < total; x += gridDim.x * blockDim.x) {
+    const unsigned i = find<&Shares::blocks>(job.shares, job.count, x);
+    const Container container = job.containers[i];
+    const Shares shares = job.shares[i];
+    const Verdict verdict = list_block(job, i, container, shares, x - shares.blocks);
+    if (verdict.reason != DecodeReason::kNone) {
+      lower_outcome(job.outcomes, i, outcome_word(job.stage, verdict.at, verdict.reason));
+    }
+  }
+}
+
+__device__ inline void seal_body(const Job& job) {
+  const std::uint32_t total = job.totals->streams;
+  for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < total; x += gridDim.x * blockDim.x) {
+    Lz4Stream& stream = job.streams[x];
+    if (job.outcomes[stream.chunk] == shuffle::kFine) continue;
+    stream.src_bytes = stream.dst_bytes = 0;
+    stream.kind = Lz4Kind::kNone;
+    job.tags[x] = Tag::kDecoded;
+  }
+}
+
+// ---- epilogue ----
+
+// What a thread block keeps of the Blosc block it works on.
+struct EpilogueShared {
+  const Byte* planes[kMaxSplits];
+  bool skip[kMaxSplits];
+  unsigned tile[shuffle::kSharedWords];
+};
+
+__device__ inline void epilogue_body(const Job& job, EpilogueShared& shared) {
+  const shuffle::Share share = shuffle::share_of(job.totals->tiles, blockIdx.x, gridDim.x);
+  unsigned i = 0;
+  std::uint32_t end = 0;  // of container i's tiles
+  Container c{};
+  Shares shares{};
+  bool fine = false;
+  for (U64 t = share.first; t < share.last; ++t) {
+    const auto x = static_cast<std::uint32_t>(t);
+    if (x >= end) {
+      i = find<&Shares::tiles>(job.shares, job.count, x, i);
+      c = job.containers[i];
+      shares = job.shares[i];
+      end = shares.tiles + c.block_count * c.tiles_per_block;
+      fine = job.outcomes[i] == shuffle::kFine;
+    }
+    if (!fine) continue;
+    const std::uint32_t b = (x - shares.tiles) / c.tiles_per_block;
+    const std::uint32_t tile = x - shares.tiles - b * c.tiles_per_block;
+    const Place place = place_of(c, shares, b);
+    __syncthreads();  // the block before is done
+    if (threadIdx.x < place.splits) {
+      const Lz4Stream stream = job.streams[place.stream + threadIdx.x];
+      const bool in_place = job.tags[place.stream + threadIdx.x] == Tag::kInPlace;
+      shared.planes[threadIdx.x] = in_place ? stream.src : stream.dst;
+      shared.skip[threadIdx.x] = !in_place && c.filter == Filter::kNone;
+    }
+    __syncthreads();
+    shuffle::Block block;
+    block.dst = c.dst + U64{b} * c.block_bytes;
+    block.bytes = place.bytes;
+    block.width = c.item_bytes;
+    block.filter = c.filter;
+    if (place.splits > 1) {
+      block.planes = shared.planes;
+      block.skip = shared.skip;
+    } else {
+      block.src = shared.planes[0];
+      if (shared.skip[0]) continue;
+    }
+    shuffle::unfilter_tile(block, tile, shared.tile, threadIdx.x, blockDim.x);
+  }
+}
+
+// ---- memory ----
+
+// Where things lie in the stage's scratch, from the limits alone.
+struct Layout {
+  std::uint64_t containers = 0, shares = 0, encoded_bytes = 0, totals = 0, streams = 0, tags = 0, decoded = 0,
+                inner = 0;
+  std::uint64_t stream_count = 0;  // bound
+
+  static constexpr std::uint64_t kOthersOffset = sizeof(Shares);
+
+  Layout(const device::gpu::Limits& limits, const Allowance& allowance) {
+    const std::uint64_t chunks = limits.chunks;
+    stream_count = chunks * allowance.base + limits.dst_bytes / allowance.bytes_per_stream;
+    std::uint64_t end = 0;
+    const auto take = [&end](std::uint64_t bytes) {
+      const std::uint64_t at = end;
+      end += (bytes + 255) / 256 * 256;
+      return at;
+    };
+    containers = take(chunks * sizeof(Container));
+    shares = take(chunks * sizeof(Shares));
+    encoded_bytes = take(chunks * sizeof(U64));
+    totals = take(sizeof(Shares) + sizeof(std::uint32_t));
+    streams = take(stream_count * sizeof(Lz4Stream));
+    tags = take(stream_count * sizeof(Tag));
+    decoded = take(limits.dst_bytes + 16 * chunks);
+    inner = end;
+  }
+  void fill_in(Job& job, std::byte* scratch) const {
+    job.containers = reinterpret_cast<Container*>(scratch + containers);
+    job.shares = reinterpret_cast<Shares*>(scratch + shares);
+    job.encoded_bytes = reinterpret_cast<U64*>(scratch + encoded_bytes);
+    job.totals = reinterpret_cast<Shares*>(scratch + totals);
+    job.others = reinterpret_cast<std::uint32_t*>(scratch + totals + kOthersOffset);
+    job.streams = reinterpret_cast<Lz4Stream*>(scratch + streams);
+    job.tags = reinterpret_cast<Tag*>(scratch + tags);
+    job.decoded = reinterpret_cast<Byte*>(scratch + decoded);
+  }
+};
+
+}  // namespace headrace::codec::gpu::blosc

@@ -1,0 +1,329 @@
+// Blosc's device code, run on the CPU between guard pages, against the CPU's codec and c-blosc: same verdicts, same
+// bytes. What it leaves to the CPU is asked for by name.
+// clang-format off: gives the kernels their keywords
+#include "tests/support/cuda_on_cpu.h"
+// clang-format on
+
+#include <blosc.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/blosc_on_cpu.h"
+#include "tests/support/codec_seed.h"
+#include "tests/support/codec_testing.h"
+
+namespace headrace::test {
+namespace {
+
+using device::DecodeReason;
+
+constexpr const char* kInner[] = {"blosclz", "lz4", "lz4hc", "snappy"};
+
+Bytes compress(const Bytes& plain, const char* inner, int shuffle, std::size_t item_bytes, std::size_t block_bytes = 0,
+               int level = 5) {
+  Bytes out(plain.size() * 2 + 65536 + BLOSC_MAX_OVERHEAD);
+  const int got = blosc_compress_ctx(level, shuffle, item_bytes, plain.size(), plain.data(), out.data(), out.size(),
+                                     inner, block_bytes, 1);
+  EXPECT_GT(got, 0) << inner;
+  out.resize(static_cast<std::size_t>(std::max(got, 0)));
+  return out;
+}
+
+class SplitMode {
+ public:
+  explicit SplitMode(int mode) { blosc_set_splitmode(mode); }
+  ~SplitMode() { blosc_set_splitmode(BLOSC_FORWARD_COMPAT_SPLIT); }
+};
+
+class BloscDevice : public ::testing::Test {
+ protected:
+  BloscDevice() : codec_(make("numcodecs.blosc")), decode_(*codec_) {}
+
+  // The device's verdict on one container, over both old contents and flush with either guard page.
+  device::DecodeOutcome run(std::span<const std::byte> container, std::size_t capacity, bool exact, Bytes& bytes) {
+    device::DecodeOutcome first;
+    for (const Flush flush : {Flush::kRight, Flush::kLeft}) {
+      GuardBuffer in(container, flush), out(capacity, flush);
+      std::memset(out.data(), flush == Flush::kRight ? 0 : 0xFF, capacity);
+      BloscOnCpu::Item item{{in.data(), in.size()}, out.span(), {}, 0};
+      gpu_.decode({&item, 1}, exact);
+      EXPECT_TRUE(out.intact());
+      EXPECT_TRUE(gpu_.within_limits);
+      if (flush == Flush::kRight) {
+        first = item.outcome;
+        bytes.clear();
+        if (first.ok()) bytes.assign(out.data(), out.data() + item.produced);
+        continue;
+      }
+      EXPECT_EQ(first.word, item.outcome.word);
+      if (first.ok()) {
+        EXPECT_EQ(bytes.size(), item.produced);
+        EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), out.data()));
+      }
+    }
+    return first;
+  }
+
+  // True where both decode to the same bytes or both refuse; the device may also leave it to the CPU.
+  bool same_verdict(std::span<const std::byte> container, std::size_t capacity, bool exact = true) {
+    const Decoded want = decode_(container, capacity, exact);
+    Bytes got;
+    const device::DecodeOutcome outcome = run(container, capacity, exact, got);
+    if (outcome.host_only()) {
+      ++host_only_;
+      return true;
+    }
+    EXPECT_TRUE(outcome.ok() || outcome.stage() == 3);
+    EXPECT_NE(want.status.code(), Code::kUnsupported);  // the CPU's message says more
+    return outcome.ok() == want.status.ok() && (!outcome.ok() || got == want.bytes);
+  }
+
+  // Must be decoded on the device.
+  void expect_decoded(const Bytes& plain, const Bytes& container, const std::string& what) {
+    Bytes got;
+    const device::DecodeOutcome outcome = run(container, plain.size(), true, got);
+    ASSERT_TRUE(outcome.ok()) << what << ": " << decode_reason_text(outcome.reason()) << " at " << outcome.position();
+    ASSERT_TRUE(got == plain) << what;
+  }
+
+  std::unique_ptr<codec::Codec> codec_;
+  Decoder decode_;
+  BloscOnCpu gpu_;
+  int host_only_ = 0;
+};
+
+TEST_F(BloscDevice, SameBytesAsTheReference) {
+  std::vector<std::size_t> item_sizes;
+  for (std::size_t i = 1; i <= 24; ++i) item_sizes.push_back(i);
+  item_sizes.push_back(255);
+  std::size_t turn = 0;
+  for (const std::size_t item : item_sizes) {
+    for (int shuffle = 0; shuffle <= 2; ++shuffle) {
+      for (const std::size_t bytes : {1, 100, 127, 128, 1000, 4096, 10007}) {
+        const char* inner = kInner[turn++ % 4];
+        const Content content = turn % 3 == 0 ? Content::kRandom : turn % 3 == 1 ? Content::kSmooth : Content::kText;
+        const Bytes plain = sample(bytes, content, unsigned(bytes));
+        for (const std::size_t block : {0, 128, 2048, 4096}) {
+          if (block != 0 && bytes < 1000) continue;
+          const SplitMode mode(block == 0 ? BLOSC_FORWARD_COMPAT_SPLIT : BLOSC_NEVER_SPLIT);
+          expect_decoded(plain, compress(plain, inner, shuffle, item, block),
+                         std::string(inner) + " shuffle " + std::to_string(shuffle) + " item " + std::to_string(item) +
+                             " bytes " + std::to_string(bytes) + " block " + std::to_string(block));
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+  EXPECT_GT(gpu_.lz4_streams, 1000u);
+  EXPECT_GT(gpu_.other_streams, 1000u);
+}
+
+// c-blosc splits large blocks only; several of them here.
+TEST_F(BloscDevice, SplitAndUnsplitBlocks) {
+  const Bytes plain = sample(200'003, Content::kSmooth);
+  for (const int mode : {BLOSC_ALWAYS_SPLIT, BLOSC_NEVER_SPLIT, BLOSC_FORWARD_COMPAT_SPLIT}) {
+    const SplitMode set(mode);
+    for (const char* inner : kInner) {
+      for (int shuffle = 0; shuffle <= 2; ++shuffle) {
+        for (const std::size_t item : {2, 3, 4, 8, 12, 16}) {
+          expect_decoded(plain, compress(plain, inner, shuffle, item, 16384), inner);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+// Ours splits blocks of any size.
+TEST_F(BloscDevice, WhatOurEncoderWrites) {
+  for (std::size_t item = 1; item <= 17; ++item) {
+    for (const char* filter : {"noshuffle", "shuffle"}) {
+      for (const std::size_t block : {128 * item, 136 * item, 129 * item, std::size_t{4096}}) {
+        const std::string config = R"({"cname":"lz4","clevel":5,"shuffle":")" + std::string(filter) +
+                                   R"(","typesize":)" + std::to_string(item) + R"(,"blocksize":)" +
+                                   std::to_string(block) + "}";
+        const auto encoder = make("blosc", config)->make_encoder();
+        ASSERT_TRUE(encoder.ok());
+        for (const std::size_t bytes : {128 * item, 1000 * item, 1000 * item + 5}) {
+          const Bytes plain = sample(bytes, Content::kSmooth, unsigned(item));
+          Bytes container((*encoder)->bound_bytes(bytes));
+          const auto got = (*encoder)->encode(plain, container);
+          ASSERT_TRUE(got.ok());
+          container.resize(*got);
+          expect_decoded(plain, container, config);
+          // The same blocks said to be shuffled by bits: what comes out is the CPU codec's business.
+          if ((std::to_integer<unsigned>(container[2]) & 2) == 0) {
+            container[2] = (container[2] & std::byte{0xFE}) | std::byte{4};
+            ASSERT_TRUE(same_verdict(container, bytes)) << config;
+          }
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(host_only_, 0);
+}
+
+TEST_F(BloscDevice, StoredEmptyAndSmaller) {
+  const Bytes random = sample(50'000, Content::kRandom);
+  expect_decoded(random, compress(random, "lz4", BLOSC_SHUFFLE, 4, 0, 0), "stored");
+  const Bytes empty = compress({}, "lz4", BLOSC_SHUFFLE, 4);
+  expect_decoded({}, empty, "empty");
+  EXPECT_TRUE(same_verdict(empty, 4));
+  EXPECT_TRUE(same_verdict(empty, 4, false));
+  EXPECT_TRUE(same_verdict({}, 0));
+  const Bytes plain = sample(5000, Content::kSmooth);
+  const Bytes container = compress(plain, "lz4", BLOSC_SHUFFLE, 4);
+  Bytes got;
+  EXPECT_TRUE(run(container, 6000, false, got).ok());
+  EXPECT_EQ(got, plain);
+  EXPECT_EQ(run(container, 6000, true, got).reason(), DecodeReason::kWrongSize);
+  EXPECT_EQ(run(container, 4999, false, got).reason(), DecodeReason::kWrongSize);
+}
+
+TEST_F(BloscDevice, LeavesToTheCpuWhatItCannotDo) {
+  const Bytes plain = sample(10'000, Content::kSmooth);
+  Bytes got;
+  for (const char* inner : {"zstd", "zlib"}) {
+    EXPECT_TRUE(run(compress(plain, inner, BLOSC_SHUFFLE, 4), 10'000, true, got).host_only()) << inner;
+  }
+  // Blocks of 128 bytes make more streams than a container of this size is given.
+  const SplitMode mode(BLOSC_NEVER_SPLIT);
+  const Bytes many = compress(plain, "lz4", BLOSC_SHUFFLE, 4, 128);
+  EXPECT_TRUE(run(many, 10'000, true, got).ok());
+  gpu_.allowance = {};
+  EXPECT_TRUE(run(many, 10'000, true, got).host_only());
+  EXPECT_TRUE(run(compress(plain, "lz4", BLOSC_SHUFFLE, 4, 1024), 10'000, true, got).ok());
+  // Blocks that share bytes: the sum of the streams would be more than the decoders are told to expect.
+  Bytes shared = compress(sample(512, Content::kText), "lz4", BLOSC_NOSHUFFLE, 1, 512);
+  const std::uint32_t first = 20, moved = 16 + 8 * 4, blocks = 8, decoded = blocks * 512;
+  shared.insert(shared.begin() + first, moved - first, std::byte{0});
+  const auto bytes = static_cast<std::uint32_t>(shared.size());
+  std::memcpy(&shared[4], &decoded, 4);
+  std::memcpy(&shared[12], &bytes, 4);
+  for (std::size_t i = 0; i < blocks; ++i) std::memcpy(&shared[16 + 4 * i], &moved, 4);
+  EXPECT_TRUE(decode_(shared, decoded).status.ok());
+  EXPECT_TRUE(run(shared, decoded, true, got).host_only());
+}
+
+// What a configuration says decides whether a device is asked at all.
+TEST_F(BloscDevice, Description) {
+  for (const char* inner : {"lz4", "lz4hc", "blosclz", "snappy"}) {
+    EXPECT_TRUE(make("numcodecs.blosc", R"({"cname":")" + std::string(inner) + "\"}")->has_device_code()) << inner;
+  }
+  for (const char* inner : {"zstd", "zlib"}) {
+    EXPECT_FALSE(make("numcodecs.blosc", R"({"cname":")" + std::string(inner) + "\"}")->has_device_code()) << inner;
+  }
+}
+
+TEST_F(BloscDevice, SeedsLikeTheCodec) {
+  int seeds = 0;
+  const char* root = std::getenv("HEADRACE_SOURCE_DIR");
+  ASSERT_NE(root, nullptr);
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(root) + "/codecs/blosc/seeds")) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    const Bytes bytes = to_bytes(text);
+    CodecSeed seed;
+    ASSERT_TRUE(parse_codec_seed(bytes, seed));
+    const int before = host_only_;
+    EXPECT_TRUE(same_verdict(seed.stream, seed.capacity, seed.exact)) << entry.path();
+    // Nothing but inner zlib and zstd is left to the CPU.
+    if (host_only_ != before) EXPECT_GT(std::to_integer<unsigned>(seed.stream[2]) >> 5, 2u) << entry.path();
+    ++seeds;
+  }
+  EXPECT_GE(seeds, 28);
+}
+
+TEST_F(BloscDevice, DamagedContainers) {
+  for (const char* inner : kInner) {
+    for (int shuffle = 0; shuffle <= 2; ++shuffle) {
+      const Bytes good = compress(sample(700, Content::kText), inner, shuffle, 4, 256);
+      ASSERT_TRUE(same_verdict(good, 700));
+      for (std::size_t length = 0; length < good.size(); ++length) {
+        ASSERT_TRUE(same_verdict({good.data(), length}, 700)) << inner << " cut to " << length;
+        Bytes patched(good.begin(), good.begin() + std::ptrdiff_t(length));  // and with its size put right
+        if (length < 16) continue;
+        const auto bytes = static_cast<std::uint32_t>(length);
+        std::memcpy(&patched[12], &bytes, 4);
+        ASSERT_TRUE(same_verdict(patched, 700)) << inner << " shortened to " << length;
+      }
+      for (std::size_t bit = 0; bit < 8 * std::min<std::size_t>(good.size(), 80); ++bit) {
+        Bytes bad = good;
+        bad[bit / 8] ^= std::byte{1} << (bit % 8);
+        ASSERT_TRUE(same_verdict(bad, 700)) << inner << " shuffle " << shuffle << " bit " << bit;
+      }
+      for (const std::size_t more : {1, 4, 40}) {
+        Bytes longer = good;
+        longer.resize(good.size() + more);
+        ASSERT_TRUE(same_verdict(longer, 700));
+      }
+      ASSERT_TRUE(same_verdict(good, 701));
+      ASSERT_TRUE(same_verdict(good, 699));
+    }
+  }
+}
+
+TEST_F(BloscDevice, RandomDamage) {
+  std::mt19937 rng(9);
+  int good = 0, bad = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const std::size_t bytes = 1 + rng() % 3000, item = 1 + rng() % 20;
+    Bytes container = compress(sample(bytes, Content::kText, unsigned(rng())), kInner[rng() % 4], int(rng() % 3), item,
+                               rng() % 2 == 0 ? 0 : 128 + rng() % 600);
+    for (auto flips = rng() % 3; flips > 0; --flips) {
+      const std::size_t at = rng() % 3 == 0 ? rng() % std::min<std::size_t>(container.size(), 32)
+                                            : rng() % container.size();
+      container[at] = static_cast<std::byte>(rng() % 4 == 0 ? 255 : rng());
+    }
+    const Decoded want = decode_(container, bytes);
+    (want.status.ok() ? good : bad)++;
+    ASSERT_TRUE(same_verdict(container, bytes)) << round;
+  }
+  EXPECT_GT(good, 500);
+  EXPECT_GT(bad, 500);
+  EXPECT_LT(host_only_, 300);
+}
+
+// A wave: good and bad containers of all kinds side by side, more than one thread block's worth.
+TEST_F(BloscDevice, OneBadContainerLeavesTheOthersExact) {
+  constexpr std::size_t kCount = 90, kBytes = 3000;
+  std::mt19937 rng(11);
+  std::vector<Bytes> plain, containers;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    plain.push_back(sample(kBytes, i % 5 == 0 ? Content::kRandom : Content::kText, unsigned(i)));
+    containers.push_back(compress(plain[i], i % 7 == 6 ? "zstd" : kInner[i % 4], int(i % 3), 1 + i % 9,
+                                  i % 2 == 0 ? 0 : 512, i % 11 == 0 ? 0 : 5));
+  }
+  for (std::size_t bad = 0; bad < kCount; bad += 3) {
+    std::vector<Bytes> damaged = containers;
+    if (bad % 2 == 0) {
+      damaged[bad][12] ^= std::byte{1};
+    } else {
+      damaged[bad].resize(damaged[bad].size() - 1);
+    }
+    std::vector<std::unique_ptr<GuardBuffer>> out;
+    std::vector<BloscOnCpu::Item> items;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      out.push_back(std::make_unique<GuardBuffer>(kBytes, Flush::kRight));
+      items.push_back({damaged[i], out[i]->span(), {}, 0});
+    }
+    gpu_.blocks = 1 + unsigned(rng() % 5);
+    gpu_.decode(items, true);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      ASSERT_TRUE(out[i]->intact());
+      if (i == bad) {
+        ASSERT_FALSE(items[i].outcome.ok());
+      } else if (i % 7 == 6 && i % 11 != 0) {
+        ASSERT_TRUE(items[i].outcome.host_only()) << i;
+      } else {
+        ASSERT_TRUE(items[i].outcome.ok()) << i << ": " << decode_reason_text(items[i].outcome.reason());
+        ASSERT_TRUE(std::equal(plain[i].begin(), plain[i].end(), out[i]->data())) << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace headrace::test

@@ -1,0 +1,101 @@
+// Blosc1 containers on the GPU: the launches around the inner decoders.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <memory>
+#include <new>
+
+#include "codecs/blosc/blosc_device.cuh"
+#include "codecs/blosc/blosc_inner_device.cuh"
+#include "device/gpu_stage.h"
+
+namespace headrace::codec::gpu {
+namespace {
+
+constexpr unsigned kListThreads = 128, kScanThreads = 512, kInnerThreads = 128;
+
+__global__ void blosc_parse(blosc::Job job) { blosc::parse_body(job); }
+__global__ void __launch_bounds__(kScanThreads) blosc_scan(blosc::Job job) {
+  __shared__ blosc::Shares shared[kScanThreads];
+  blosc::scan_body(job, shared);
+}
+__global__ void blosc_streams(blosc::Job job) { blosc::streams_body(job); }
+__global__ void blosc_seal(blosc::Job job) { blosc::seal_body(job); }
+__global__ void __launch_bounds__(kInnerThreads) blosc_inner(blosc::Job job) { blosc::inner_body(job); }
+__global__ void __launch_bounds__(shuffle::kThreads, 4) blosc_epilogue(blosc::Job job) {
+  __shared__ blosc::EpilogueShared shared;
+  blosc::epilogue_body(job, shared);
+}
+
+unsigned blocks_for(std::uint64_t items, std::uint64_t per_block, std::uint64_t most) {
+  return static_cast<unsigned>(std::clamp<std::uint64_t>((items + per_block - 1) / per_block, 1, most));
+}
+
+class BloscStage final : public device::gpu::Stage {
+ public:
+  explicit BloscStage(bool exact) : exact_(exact) {}
+
+  std::uint64_t scratch_bytes(const device::gpu::Limits& limits) const noexcept override {
+    const blosc::Layout layout(limits, allowance_);
+    return layout.inner + lz4_scratch_bytes(inner_limits(limits, layout));
+  }
+
+  int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {
+    if (batch.limits.chunks == 0) return cudaSuccess;
+    const blosc::Layout layout(batch.limits, allowance_);
+    if (layout.stream_count > UINT32_MAX) return cudaErrorInvalidValue;
+    blosc::Job job;
+    job.chunks = batch.chunks;
+    job.outcomes = batch.outcomes;
+    job.count = batch.limits.chunks;
+    job.exact = exact_;
+    job.stage = batch.stage;
+    job.allowance = allowance_;
+    layout.fill_in(job, batch.scratch);
+    const std::uint64_t units = static_cast<std::uint64_t>(batch.multiprocessors);
+    const unsigned list_blocks = blocks_for(layout.stream_count, kListThreads, units * 16);
+    blosc_parse<<<blocks_for(job.count, kListThreads, UINT32_MAX / kListThreads), kListThreads, 0, stream>>>(job);
+    blosc_scan<<<1, kScanThreads, 0, stream>>>(job);
+    blosc_streams<<<list_blocks, kListThreads, 0, stream>>>(job);
+    blosc_seal<<<list_blocks, kListThreads, 0, stream>>>(job);
+    if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
+    Lz4Job inner;
+    inner.streams = job.streams;
+    inner.count = &job.totals->streams;
+    inner.limits = inner_limits(batch.limits, layout);
+    inner.outcomes = batch.outcomes;
+    inner.stage = batch.stage;
+    inner.scratch = batch.scratch + layout.inner;
+    inner.scratch_bytes = batch.scratch_bytes - layout.inner;
+    inner.multiprocessors = batch.multiprocessors;
+    if (const int error = enqueue_lz4(inner, stream); error != cudaSuccess) return error;
+    blosc_inner<<<blocks_for(layout.stream_count, kInnerThreads / 32, units * 16), kInnerThreads, 0, stream>>>(job);
+    const std::uint64_t tiles = batch.limits.dst_bytes / (shuffle::kTileBytes / 2) + layout.stream_count;
+    blosc_epilogue<<<blocks_for(tiles, 1, shuffle::blocks_at_once(batch.multiprocessors)), shuffle::kThreads, 0,
+                     stream>>>(job);
+    return cudaGetLastError();
+  }
+
+ private:
+  static Lz4Limits inner_limits(const device::gpu::Limits& limits, const blosc::Layout& layout) noexcept {
+    Lz4Limits out;
+    out.streams = static_cast<std::uint32_t>(std::min<std::uint64_t>(layout.stream_count, UINT32_MAX));
+    out.src_bytes = limits.src_bytes;
+    out.dst_bytes = limits.dst_bytes;
+    out.largest_src_bytes = limits.largest_src_bytes;
+    out.largest_dst_bytes = std::min<std::uint64_t>(limits.largest_dst_bytes, blosc::kMaxBlockBytes);
+    return out;
+  }
+
+  const blosc::Allowance allowance_;
+  const bool exact_;
+};
+
+}  // namespace
+
+// No parameters: a container says everything itself.
+std::unique_ptr<device::gpu::Stage> make_blosc_stage(const device::DecodeStage& stage) {
+  return std::make_unique<BloscStage>(stage.exact);
+}
+
+}  // namespace headrace::codec::gpu

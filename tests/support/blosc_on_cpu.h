@@ -1,0 +1,101 @@
+// Blosc's device code run on the CPU, launch by launch as blosc_stage.cu does it. liblz4 stands in for enqueue_lz4.
+//
+// REQUIRES: tests/support/cuda_on_cpu.h is included before anything else.
+#pragma once
+
+#include <lz4.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "codecs/blosc/blosc_device.cuh"
+#include "codecs/blosc/blosc_inner_device.cuh"
+#include "tests/support/guard_buffer.h"
+
+namespace headrace::test {
+
+class BloscOnCpu {
+ public:
+  struct Item {
+    std::span<const std::byte> container;
+    std::span<std::byte> dst;
+    device::DecodeOutcome outcome;  // out
+    std::size_t produced = 0;       // out
+  };
+
+  // More streams than on a GPU, so that small blocks are decoded here and not left to the CPU.
+  codec::gpu::blosc::Allowance allowance{.base = 200, .bytes_per_stream = 16};
+  unsigned blocks = 3;  // of each launch
+
+  void decode(std::span<Item> items, bool exact) {
+    namespace blosc = codec::gpu::blosc;
+    using codec::gpu::Lz4Kind;
+    std::vector<device::gpu::Chunk> chunks;
+    std::vector<std::uint64_t> outcomes(items.size(), device::DecodeOutcome::kOk);
+    device::gpu::Limits limits;
+    for (const Item& item : items) {
+      chunks.push_back({reinterpret_cast<const unsigned char*>(item.container.data()),
+                        reinterpret_cast<unsigned char*>(item.dst.data()), item.container.size(), item.dst.size()});
+      limits.src_bytes += item.container.size();
+      limits.dst_bytes += item.dst.size();
+    }
+    limits.chunks = static_cast<std::uint32_t>(items.size());
+    blosc::Job job;
+    job.chunks = chunks.data();
+    job.outcomes = outcomes.data();
+    job.count = limits.chunks;
+    job.exact = exact;
+    job.stage = 3;
+    job.allowance = allowance;
+    const blosc::Layout layout(limits, allowance);
+    if (scratch_ == nullptr || scratch_->size() < layout.inner) {
+      scratch_ = std::make_unique<GuardBuffer>((layout.inner + 4095) / 4096 * 4096, Flush::kRight);
+    }
+    layout.fill_in(job, scratch_->data());
+
+    launch([&] { blosc::parse_body(job); });
+    static blosc::Shares scan_shared[kThreads];
+    testing::gpu::launch(1, kThreads, [&] { blosc::scan_body(job, scan_shared); });
+    launch([&] { blosc::streams_body(job); });
+    launch([&] { blosc::seal_body(job); });
+    std::uint64_t src_bytes = 0, dst_bytes = 0;
+    within_limits = job.totals->streams <= layout.stream_count;
+    for (std::uint32_t i = 0; i < job.totals->streams; ++i) {
+      const codec::gpu::Lz4Stream& stream = job.streams[i];
+      src_bytes += stream.src_bytes;
+      dst_bytes += stream.dst_bytes;
+      if (stream.kind != Lz4Kind::kBlock || outcomes[stream.chunk] != device::DecodeOutcome::kOk) continue;
+      ++lz4_streams;
+      const int got = LZ4_decompress_safe(
+          reinterpret_cast<const char*>(stream.src), reinterpret_cast<char*>(stream.dst),
+          static_cast<int>(stream.src_bytes), static_cast<int>(stream.dst_bytes));
+      if (got < 0 || static_cast<std::uint32_t>(got) != stream.dst_bytes) {
+        outcomes[stream.chunk] = device::DecodeOutcome::pack(job.stage, 0, device::DecodeReason::kHeader);
+      }
+    }
+    within_limits = within_limits && src_bytes <= limits.src_bytes && dst_bytes <= limits.dst_bytes;
+    other_streams += *job.others;
+    launch([&] { blosc::inner_body(job); });
+    static blosc::EpilogueShared epilogue_shared;
+    launch([&] { blosc::epilogue_body(job, epilogue_shared); });
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      items[i].outcome.word = outcomes[i];
+      items[i].produced = chunks[i].dst_bytes;
+    }
+  }
+
+  bool within_limits = true;                          // of the last batch: the bounds that enqueue_lz4 is given hold
+  std::uint64_t lz4_streams = 0, other_streams = 0;  // so far
+
+ private:
+  static constexpr unsigned kThreads = 64;
+  template <class Body>
+  void launch(const Body& body) const {
+    testing::gpu::launch(blocks, kThreads, body);
+  }
+  std::unique_ptr<GuardBuffer> scratch_;
+};
+
+}  // namespace headrace::test
