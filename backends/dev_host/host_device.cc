@@ -22,6 +22,7 @@
 #include "base/fork_generation.h"
 #include "device/device.h"
 #include "host_memory.h"
+#include "staged_decoder.h"
 
 namespace headrace::device {
 namespace {
@@ -63,6 +64,10 @@ struct Task {
   std::vector<Box> boxes;
   ElementOp op;
   std::vector<std::byte> fill;
+  std::shared_ptr<const StagedStages> stages;  // with `items`: to be decoded
+  std::vector<DecodeItem> items;
+  std::byte* scratch = nullptr;
+  DecodeOutcome* outcomes = nullptr;
   std::shared_ptr<EventState> event;
   std::uint64_t ticket = 0;
 };
@@ -158,14 +163,17 @@ class ThreadStream final : public Stream {
           head = 0;
         }
         lock.unlock();
-        if (!task.pieces.empty() || !task.boxes.empty()) delay(task);
+        if (!task.pieces.empty() || !task.boxes.empty() || !task.items.empty()) delay(task);
         if (!task.pieces.empty()) HEADRACE_DELAY("dev_host.copy");
         run_pieces(task.pieces);
+        if (task.stages != nullptr) task.stages->run(task.items, task.scratch, task.outcomes);
         run_boxes(task.boxes, task.op, task.fill.data());
         if (task.event) task.event->pass(task.ticket);
         task.pieces.clear();
         task.boxes.clear();
         task.fill.clear();
+        task.stages.reset();
+        task.items.clear();
         task.event.reset();
         lock.lock();
         if (spare.size() < spare.capacity()) spare.push_back(std::move(task));
@@ -261,6 +269,19 @@ class HostDevice final : public Device {
     });
   }
 
+  // Only the stand-in for a GPU decodes: what the CPU can address it decodes itself.
+  Result<std::unique_ptr<ChunkDecoder>> make_decoder(std::span<const DecodeStage> stages) override {
+    HEADRACE_TRY(usable());
+    if (!staged_) return Device::make_decoder(stages);
+    HEADRACE_TRY(StagedStages::check(stages));
+    try {
+      return std::unique_ptr<ChunkDecoder>(std::make_unique<Decoder>(*this, std::make_shared<StagedStages>(stages)));
+    } catch (const std::bad_alloc&) {
+      return Status::out_of_memory();
+    }
+  }
+  bool decodes_any_codec() const noexcept override { return staged_ && staged_decode_model().any_codec; }
+
   Status record(Event& event, Stream& stream) override {
     HEADRACE_TRY(usable());
     HEADRACE_TRY(fault("dev_host.record"));
@@ -292,6 +313,35 @@ class HostDevice final : public Device {
   }
 
  private:
+  class Decoder final : public ChunkDecoder {
+   public:
+    Decoder(HostDevice& device, std::shared_ptr<const StagedStages> stages)
+        : device_(device), stages_(std::move(stages)) {}
+    std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept override {
+      return stages_->scratch_bytes(limits.items);
+    }
+    Status decode(std::span<const DecodeItem> items, std::span<std::byte> scratch, std::span<DecodeOutcome> outcomes,
+                  Stream& stream) override {
+      HEADRACE_TRY(device_.usable());
+      HEADRACE_TRY(device_.fault("dev_host.decode"));
+      if (items.empty()) return {};
+      if (scratch.size() < stages_->scratch_bytes(items.size()) || outcomes.size() != items.size()) {
+        return Status(Code::kInternal, Layer::kDevice,
+                      "too little scratch for a batch of " + std::to_string(items.size()));
+      }
+      return device_.enqueue(stream, [&](Task& task) {
+        task.items.assign(items.begin(), items.end());
+        task.stages = stages_;
+        task.scratch = scratch.data();
+        task.outcomes = outcomes.data();
+      });
+    }
+
+   private:
+    HostDevice& device_;
+    const std::shared_ptr<const StagedStages> stages_;
+  };
+
   Status usable() const {
     if (generation_ != base::fork_generation()) {
       return Status(Code::kForked, Layer::kDevice,

@@ -75,12 +75,21 @@ struct ChunkError {
   Status status;
 };
 
+// Who decodes chunks that are read to a device with decoders of its own.
+enum class Placement : std::uint8_t {
+  kAuto,  // whoever is faster, as measured on the array's own waves; the device first
+  kCpu,
+  kGpu,  // kUnsupported, naming the codec, where the device has no decoder for the chain's last codec
+};
+
 struct ReadOptions {
   void* native_stream = nullptr;  // the caller's stream (cudaStream_t): the read starts after what is queued there now
   // Called with progress from a worker thread about every 100 ms; null: never.
   std::function<void(std::uint64_t chunks_done, std::uint64_t chunks_total)> progress;
   // Keep going past chunks that cannot be read; they are listed and left untouched in the tensor.
+  // On a device that decodes straight into the tensor, such a chunk's own place may hold part of it.
   bool collect_errors = false;
+  Placement placement = Placement::kAuto;
 };
 
 // The outcome of a read that may still be running.

@@ -97,9 +97,14 @@ typedef struct hr_read_options {
   uint64_t data_bytes;          /* room behind `data`; checked when strides_bytes is null */
   const int64_t* strides_bytes; /* one per dimension of the result, or null for C order */
   void* native_stream;          /* cudaStream_t or null */
+  uint32_t placement;           /* who decodes: HR_PLACEMENT_... */
+  uint32_t reserved;            /* 0 */
 } hr_read_options;
+#define HR_PLACEMENT_AUTO 0u /* whoever is faster on a device with decoders of its own */
+#define HR_PLACEMENT_CPU 1u
+#define HR_PLACEMENT_GPU 2u /* HR_UNSUPPORTED where the device cannot */
 #define HR_READ_OPTIONS_INIT \
-  { sizeof(hr_read_options), NULL, NULL, 0, NULL, NULL }
+  { sizeof(hr_read_options), NULL, NULL, 0, NULL, NULL, HR_PLACEMENT_AUTO, 0 }
 
 HR_API hr_code hr_array_read(hr_array* array, hr_device* device, const hr_read_options* options, hr_error** error);
 HR_API hr_code hr_array_read_async(hr_array* array, hr_device* device, const hr_read_options* options,

@@ -15,6 +15,10 @@ struct Stats {
   // Work
   std::uint64_t chunks = 0;          // chunks read and decoded
   std::uint64_t missing_chunks = 0;  // absent: filled
+  // Of `chunks`, those with something to decode, by who decoded them. What has to be decoded by a device and by CPU
+  // threads in turn counts for the device, which ends it.
+  std::uint64_t gpu_chunks = 0, cpu_chunks = 0;
+  std::uint64_t returned_chunks = 0;  // of cpu_chunks: handed back by the device
   std::uint64_t waves = 0;
   std::uint64_t requests = 0;  // read requests to the store, after coalescing
   std::uint64_t objects_opened = 0;
@@ -22,12 +26,14 @@ struct Stats {
   std::uint64_t stored_bytes = 0;  // encoded bytes used
   std::uint64_t read_bytes = 0;    // bytes read: stored_bytes plus gaps between coalesced ranges and alignment
   std::uint64_t bus_bytes = 0;
-  std::uint64_t decoded_bytes = 0;  // delivered into the tensor
+  std::uint64_t decoded_bytes = 0;                             // delivered into the tensor
+  std::uint64_t gpu_decoded_bytes = 0, cpu_decoded_bytes = 0;  // of decoded_bytes, by who decoded them
   // read_bytes by path
   std::uint64_t direct_bytes = 0;    // O_DIRECT through the engine
   std::uint64_t engine_bytes = 0;    // buffered through the engine (cold, no O_DIRECT)
   std::uint64_t buffered_bytes = 0;  // page cache, read by the workers themselves
   std::uint64_t memory_bytes = 0;    // taken from memory without a copy
+  std::uint64_t mapped_bytes = 0;    // taken by the device out of the page cache
   // Seconds by stage
   double plan_seconds = 0;  // selection to tasks
   double open_seconds = 0;  // opening objects

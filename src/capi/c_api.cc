@@ -143,6 +143,7 @@ constexpr std::size_t kReadEnds[] = {
     field_end<std::uint64_t>(offsetof(hr_read_options, data_bytes)),
     field_end<const std::int64_t*>(offsetof(hr_read_options, strides_bytes)),
     field_end<void*>(offsetof(hr_read_options, native_stream)),
+    field_end<std::uint32_t>(offsetof(hr_read_options, reserved)),
 };
 
 struct PreparedRead {
@@ -183,6 +184,11 @@ Status prepare(const hr_array* array, const hr_device* device, const hr_read_opt
     out.tensor.strides_bytes.assign(options.strides_bytes, options.strides_bytes + out.tensor.shape.size());
   }
   out.options.native_stream = options.native_stream;
+  if (options.placement > HR_PLACEMENT_GPU) return invalid("options.placement is none of HR_PLACEMENT_...");
+  if (options.reserved != 0) return invalid("options.reserved is not zero");
+  out.options.placement = options.placement == HR_PLACEMENT_GPU   ? headrace::Placement::kGpu
+                          : options.placement == HR_PLACEMENT_CPU ? headrace::Placement::kCpu
+                                                                  : headrace::Placement::kAuto;
   return {};
 }
 

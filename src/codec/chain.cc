@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <numeric>
 
 #include "base/checked.h"
@@ -37,6 +38,41 @@ Status check_order(std::span<const std::unique_ptr<Codec>> codecs, bool needs_ar
 }
 
 }  // namespace
+
+struct Chain::HostDecoder {
+  explicit HostDecoder(const Codec* decodes) : codec(decodes) {}
+  const Codec* const codec;
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Scratch>> free;  // guarded by mutex; as many as threads have decoded at a time
+
+  static device::DecodeReason decode(const void* codec_object, std::span<const std::byte> src, std::span<std::byte> dst,
+                                     bool exact, std::size_t& produced) {
+    auto& own = *static_cast<HostDecoder*>(const_cast<void*>(codec_object));
+    std::unique_ptr<Scratch> scratch;
+    {
+      std::lock_guard lock(own.mutex);
+      if (!own.free.empty()) {
+        scratch = std::move(own.free.back());
+        own.free.pop_back();
+      }
+    }
+    if (scratch == nullptr) scratch = own.codec->make_scratch();
+    Stream stream;
+    stream.src = src.data();
+    stream.src_bytes = src.size();
+    stream.dst = dst.data();
+    stream.dst_capacity = dst.size();
+    stream.exact = exact;
+    Status status;
+    own.codec->decode({&stream, 1}, {&status, 1}, scratch.get());
+    produced = stream.dst_bytes;
+    {
+      std::lock_guard lock(own.mutex);
+      own.free.push_back(std::move(scratch));
+    }
+    return status.ok() ? device::DecodeReason::kNone : device::DecodeReason::kHeader;
+  }
+};
 
 Result<Chain> Chain::make(std::vector<std::unique_ptr<Codec>> codecs, const DataType& dtype,
                           const std::vector<std::uint64_t>& chunk_shape, Layout initial, bool needs_array_to_bytes) {
@@ -96,9 +132,10 @@ Result<Chain> Chain::make(std::vector<std::unique_ptr<Codec>> codecs, const Data
   for (std::size_t i = 0; i + 1 < chain.stages_.size(); ++i) {
     chain.temporary_bytes_ = std::max(chain.temporary_bytes_, chain.stages_[i].capacity);
   }
-  chain.device_begin_ = chain.stages_.size();
+  chain.device_begin_ = chain.any_begin_ = chain.stages_.size();
   if (chain.mixed_swaps_.empty()) {
-    while (chain.device_begin_ > 0 && chain.stages_.size() - chain.device_begin_ < device::kMaxDecodeStages) {
+    chain.any_begin_ -= std::min(chain.stages_.size(), device::kMaxDecodeStages);
+    while (chain.device_begin_ > chain.any_begin_) {
       device::DecodeStage stage;
       const Stage& own = chain.stages_[chain.device_begin_ - 1];
       stage.capacity_bytes = own.capacity;
@@ -107,40 +144,34 @@ Result<Chain> Chain::make(std::vector<std::unique_ptr<Codec>> codecs, const Data
       --chain.device_begin_;
     }
   }
+  for (const Stage& stage : chain.stages_) {
+    chain.host_decoders_.push_back(std::make_unique<HostDecoder>(stage.codec));
+  }
   return chain;
 }
 
-namespace {
+Chain::Chain() = default;
+Chain::Chain(Chain&&) noexcept = default;
+Chain& Chain::operator=(Chain&&) noexcept = default;
+Chain::~Chain() = default;
 
-device::DecodeReason decode_on_host(const void* codec_object, std::span<const std::byte> src, std::span<std::byte> dst,
-                                    bool exact, std::size_t& produced) {
-  const auto& codec = *static_cast<const Codec*>(codec_object);
-  Stream stream;
-  stream.src = src.data();
-  stream.src_bytes = src.size();
-  stream.dst = dst.data();
-  stream.dst_capacity = dst.size();
-  stream.exact = exact;
-  Status status;
-  const std::unique_ptr<Scratch> scratch = codec.make_scratch();
-  codec.decode({&stream, 1}, {&status, 1}, scratch.get());
-  produced = stream.dst_bytes;
-  return status.ok() ? device::DecodeReason::kNone : device::DecodeReason::kHeader;
-}
-
-}  // namespace
-
-std::vector<device::DecodeStage> Chain::device_stages() const {
+std::vector<device::DecodeStage> Chain::device_stages(bool any_codec) const {
   std::vector<device::DecodeStage> out;
-  for (std::size_t i = device_begin_; i < stages_.size(); ++i) {
+  for (std::size_t i = device_stage_begin(any_codec); i < stages_.size(); ++i) {
     device::DecodeStage& stage = out.emplace_back();
     stage.capacity_bytes = stages_[i].capacity;
     stage.exact = stages_[i].exact;
-    stage.host_decode = &decode_on_host;
-    stage.codec_object = stages_[i].codec;
-    (void)stages_[i].codec->describe_for_device(stage);
+    stage.host_decode = &HostDecoder::decode;
+    stage.codec_object = host_decoders_[i].get();
+    if (!stages_[i].codec->describe_for_device(stage)) stage.codec = stages_[i].codec->name();
   }
   return out;
+}
+
+std::string Chain::why_not_on_device() const {
+  if (device_begin_ < stages_.size() || raw()) return "";
+  if (!mixed_swaps_.empty()) return "fields of the elements are swapped one by one";
+  return "codec '" + std::string(stages_.back().codec->name()) + "' has no device code";
 }
 
 Chain::Workspace Chain::make_workspace() const {
@@ -166,7 +197,17 @@ Status Chain::decode(std::span<const std::byte> src, std::span<std::byte> dst, W
     return {};
   }
   std::size_t produced = 0;
-  HEADRACE_TRY(run_stages(stages_.size(), src, dst, workspace, produced));
+  HEADRACE_TRY(run_stages(0, stages_.size(), src, dst, workspace, produced));
+  swap_fields(dst);
+  return {};
+}
+
+Status Chain::decode_from(std::size_t begin, std::span<const std::byte> src, std::span<std::byte> dst,
+                          Workspace& workspace) const {
+  if (begin == 0) return decode(src, dst, workspace);
+  if (dst.size() != decoded_bytes_) return Status(Code::kInternal, Layer::kCodec, "wrong output size for a chunk");
+  std::size_t produced = 0;
+  HEADRACE_TRY(run_stages(begin, stages_.size(), src, dst, workspace, produced));
   swap_fields(dst);
   return {};
 }
@@ -174,12 +215,12 @@ Status Chain::decode(std::span<const std::byte> src, std::span<std::byte> dst, W
 Status Chain::decode_until(std::size_t end, std::span<const std::byte> src, std::span<std::byte> dst,
                            Workspace& workspace, std::size_t& produced) const {
   HEADRACE_TRY(check_encoded_size(src.size()));
-  return run_stages(end, src, dst, workspace, produced);
+  return run_stages(0, end, src, dst, workspace, produced);
 }
 
-Status Chain::run_stages(std::size_t end, std::span<const std::byte> src, std::span<std::byte> dst,
+Status Chain::run_stages(std::size_t begin, std::size_t end, std::span<const std::byte> src, std::span<std::byte> dst,
                          Workspace& workspace, std::size_t& produced) const {
-  for (std::size_t i = 0; i < end; ++i) {
+  for (std::size_t i = begin; i < end; ++i) {
     const Stage& stage = stages_[i];
     Stream stream;
     stream.src = src.data();

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "codec/codec.h"
@@ -27,8 +28,9 @@ class Chain {
   static Result<Chain> make(std::vector<std::unique_ptr<Codec>> codecs, const DataType& dtype,
                             const std::vector<std::uint64_t>& chunk_shape, Layout initial, bool needs_array_to_bytes);
 
-  Chain(Chain&&) = default;
-  Chain& operator=(Chain&&) = default;
+  Chain(Chain&&) noexcept;
+  Chain& operator=(Chain&&) noexcept;
+  ~Chain();
 
   std::uint64_t decoded_bytes() const noexcept { return decoded_bytes_; }
   // Longest stored stream that is accepted; the only accepted length if encoded_exact().
@@ -58,23 +60,31 @@ class Chain {
 
   // Stages are numbered outermost first, as they are decoded. A device can take over from device_stage_begin(): that
   // stage and all after it have device code, none if it is stage_count() (also where fields are swapped one by one).
+  // any_codec: for a device that decodes by DecodeStage::host_decode, device code or not.
   std::size_t stage_count() const noexcept { return stages_.size(); }
-  std::size_t device_stage_begin() const noexcept { return device_begin_; }
+  std::size_t device_stage_begin(bool any_codec = false) const noexcept {
+    return any_codec ? any_begin_ : device_begin_;
+  }
   // What make_decoder() needs for the stages from device_stage_begin() on. Valid as long as the chain.
-  std::vector<device::DecodeStage> device_stages() const;
+  std::vector<device::DecodeStage> device_stages(bool any_codec = false) const;
+  // Why no device can take over: the codec at fault, "" where one can or there is nothing to decode.
+  std::string why_not_on_device() const;
   // The stages before `end` only: what a device takes over from. dst.size() is at least capacity_before(end);
   // `produced` is how much of it was used. Nothing is copied for end == 0: REQUIRES end > 0.
   Status decode_until(std::size_t end, std::span<const std::byte> src, std::span<std::byte> dst, Workspace& workspace,
                       std::size_t& produced) const;
+  // The stages from `begin` on: what is left after decode_until(begin). dst.size() == decoded_bytes().
+  Status decode_from(std::size_t begin, std::span<const std::byte> src, std::span<std::byte> dst,
+                     Workspace& workspace) const;
   // Most bytes that enter stage `index`.
   std::uint64_t capacity_before(std::size_t index) const noexcept {
     return index == 0 ? max_encoded_bytes_ : stages_[index - 1].capacity;
   }
 
  private:
-  Chain() = default;
-  Status run_stages(std::size_t end, std::span<const std::byte> src, std::span<std::byte> dst, Workspace& workspace,
-                    std::size_t& produced) const;
+  Chain();
+  Status run_stages(std::size_t begin, std::size_t end, std::span<const std::byte> src, std::span<std::byte> dst,
+                    Workspace& workspace, std::size_t& produced) const;
   void swap_fields(std::span<std::byte> elements) const noexcept;
   struct Stage {
     const Codec* codec = nullptr;
@@ -89,7 +99,10 @@ class Chain {
   std::uint32_t item_bytes_ = 1;
   std::uint64_t decoded_bytes_ = 0, max_encoded_bytes_ = 0, temporary_bytes_ = 0;
   bool encoded_exact_ = true;
-  std::size_t device_begin_ = 0;
+  std::size_t device_begin_ = 0, any_begin_ = 0;
+  // For DecodeStage::host_decode: a codec with the scratch of the threads that use it. One for each stage.
+  struct HostDecoder;
+  std::vector<std::unique_ptr<HostDecoder>> host_decoders_;
 };
 
 }  // namespace headrace::codec

@@ -83,6 +83,8 @@ class Device {
   // A decoder for a chain whose stages are all decoded on this device, outermost first; kUnsupported names the first
   // that is not. The decoder keeps what it needs of the device.
   virtual Result<std::unique_ptr<ChunkDecoder>> make_decoder(std::span<const DecodeStage> stages);
+  // For devices that play a GPU: make_decoder() takes codecs without device code, too, by DecodeStage::host_decode.
+  virtual bool decodes_any_codec() const noexcept { return false; }
 
   virtual Status record(Event& event, Stream& stream) = 0;
   virtual Result<bool> query(Event& event) = 0;  // true once everything recorded before is done

@@ -98,8 +98,18 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   job.direct = route == Route::kDirect;
   if (route != Route::kInline) return GroupResult::kCold;
 
-  // A raw chunk that is one run of the tensor is read into it; a staged one into its slab.
+  // A raw chunk that is one run of the tensor is read into it; a staged one into its slab, as one is that the device
+  // decodes.
   std::byte* target = nullptr;
+  if (on_device(wave) && group.task_count == 1 && device_stage_ == 0) {
+    const Task& task = wave.tasks.tasks[group.first_task];
+    describe(group, task, lane);
+    if (Status status = chain.check_encoded_size(length); !status.ok()) {
+      fail_task(wave, group, task, lane, std::move(status));
+      return GroupResult::kDone;
+    }
+    target = reserve_encoded(wave, group.first_task, length);
+  }
   if (chain.raw() && group.task_count == 1) {
     describe(group, wave.tasks.tasks[group.first_task], lane);
     if (staged_) {
@@ -251,6 +261,10 @@ void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, const st
     const std::byte* encoded = data + (whole_object ? 0 : task.offset - data_offset);
     lane.stats.stored_bytes += length;
 
+    if (on_device(wave)) {
+      stage_encoded(wave, group, i, encoded, length, lane);
+      continue;
+    }
     // Raw elements are placed from where they are; `skipped` bytes of the chunk were not read.
     if (chain.raw()) {
       const std::uint64_t skipped = whole_object ? data_offset : 0;
@@ -279,14 +293,7 @@ void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, const st
     } else {
       target = lane.memory->decoded.reserve(static_cast<std::size_t>(chain.decoded_bytes()));
     }
-    if (chain.temporary_bytes() > 0) {
-      for (int t = 0; t < 2; ++t) {
-        lane.workspace.temporary[t] =
-            lane.memory->temporary[t].reserve(static_cast<std::size_t>(chain.temporary_bytes()));
-        if (lane.workspace.temporary[t] == nullptr) target = nullptr;
-      }
-    }
-    if (target == nullptr) {
+    if (target == nullptr || !lend_temporaries(lane)) {
       fail_task(wave, group, task, lane, Status::out_of_memory());
       continue;
     }
@@ -312,8 +319,13 @@ void ReadOperation::place_task(Wave& wave, std::uint32_t task_index, const std::
   const std::uint64_t first = static_cast<std::uint64_t>(box.src - kBoxBase);
   box.src = decoded + (first - skipped);
   lane.described = nullptr;  // the box is spent
+  const std::uint64_t delivered = box.element_count() * op.element_bytes;
   ++lane.stats.chunks;
-  lane.stats.decoded_bytes += box.element_count() * op.element_bytes;
+  lane.stats.decoded_bytes += delivered;
+  if (!plan_->chain().raw()) {
+    ++lane.stats.cpu_chunks;
+    lane.stats.cpu_decoded_bytes += delivered;
+  }
   chunks_done_.fetch_add(1, std::memory_order_relaxed);
   if (staged_) {
     wave.boxes[task_index] = box;
@@ -350,7 +362,10 @@ void ReadOperation::fail_task(Wave& wave, const Group& group, const Task& task, 
   const std::string& key = own ? lane.detail.key : *wave.tasks.sources[group.source].key;
   status = std::move(status).with_key(key);
   if (task.length != kWholeObject && task.length != 0) status = std::move(status).with_range(task.offset, task.length);
-  if (staged_) wave.boxes[static_cast<std::size_t>(&task - wave.tasks.tasks.data())].rank = -1;
+  // Of a wave that has been launched they lie elsewhere, and are done with.
+  if (staged_ && !wave.being_drained) {
+    wave.boxes[static_cast<std::size_t>(&task - wave.tasks.tasks.data())].rank = -1;
+  }
   chunks_done_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
   if (options_.collect_errors && status.code() != Code::kDeviceLost) {

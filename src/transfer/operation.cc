@@ -2,28 +2,30 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
-#include "base/checked.h"
 #include "base/clock.h"
 #include "base/fault.h"
 
 namespace headrace::transfer {
 namespace {
 
-constexpr std::size_t kSlabAlignment = 16;  // widest vector access of the copy kernels
-constexpr std::size_t kMaxTasksPerWave = 4096;
-
 double seconds_since(std::uint64_t start_ns) { return static_cast<double>(base::now_ns() - start_ns) * 1e-9; }
 
-std::string describe_path(const Stats& stats, const std::string& engine) {
+std::string describe_path(const Stats& stats, const std::string& engine, const std::string& decode_note) {
   std::string path;
   const auto join = [&path](const std::string& part) { path += (path.empty() ? "" : " + ") + part; };
   if (stats.direct_bytes > 0) join(engine + " direct");
   if (stats.engine_bytes > 0) join(engine + " buffered");
   if (stats.buffered_bytes > 0) join("buffered (page cache)");
   if (stats.memory_bytes > 0) join("memory");
+  if (stats.mapped_bytes > 0) join("mapped (page cache)");
   if (stats.missing_chunks > 0) join("fill value");
-  return path.empty() ? "nothing read" : path;
+  if (path.empty()) return "nothing read";
+  if (stats.gpu_chunks > 0)
+    path += stats.cpu_chunks > 0 ? ", decoded on the device and by the CPU" : ", decoded on the device";
+  if (stats.gpu_chunks == 0 && !decode_note.empty()) path += ", decoded by the CPU: " + decode_note;
+  return path;
 }
 
 }  // namespace
@@ -64,55 +66,56 @@ Status ReadOperation::prepare() {
   const ContextOptions& options = resources_.options();
   const codec::Chain& chain = plan_->chain();
   inline_reads_ = options.engine == "auto";
-  const std::uint64_t decoded = std::max<std::uint64_t>(chain.decoded_bytes(), 1);
-  slab_stride_ = base::align_up(decoded, std::uint64_t{kSlabAlignment});
+  HEADRACE_TRY(make_decoder());
 
   // Encoded bytes are nearly always fewer than decoded ones; buffers grow to what a stream really needs.
+  const std::uint64_t decoded = std::max<std::uint64_t>(chain.decoded_bytes(), 1);
   const std::uint64_t encoded =
       std::max(std::min(chain.max_encoded_bytes(), decoded + decoded / 32 + 65536), plan_->max_group_bytes());
-  const std::uint64_t lane_bytes = encoded + (staged_ ? 0 : decoded) + 2 * chain.temporary_bytes();
-  const std::uint64_t io_bytes = options.host_budget_bytes / 8;
-  const std::uint64_t budget = options.host_budget_bytes - io_bytes;
-  const std::uint64_t chunks = std::max<std::uint64_t>(plan_->chunk_count(), 1);
-
-  std::uint64_t tasks = std::clamp<std::uint64_t>(options.wave_bytes / slab_stride_, 1, kMaxTasksPerWave);
-  std::size_t wave_count = options.waves;
-  std::uint64_t staging_bytes = 0;
-  if (staged_) {
-    // Room for two chunks a thread, or some threads would wait for a slab while the slowest of its chunks is decoded.
-    tasks = std::max(tasks, base::ceil_div(std::uint64_t{2} * resources_.threads(), std::uint64_t{options.waves}));
-    tasks = std::min({tasks, chunks, std::uint64_t{kMaxTasksPerWave}});
-    const std::uint64_t host_room = budget > lane_bytes ? (budget - lane_bytes) / slab_stride_ : 0;
-    const std::uint64_t room = std::min(host_room, options.device_budget_bytes / slab_stride_);
-    if (room < 1) {
-      return Status(Code::kResourceExhausted, Layer::kTransfer,
-                    "one chunk decodes to " + std::to_string(decoded) +
-                        " bytes, which does not fit the budgets (host " + std::to_string(options.host_budget_bytes) +
-                        ", device " + std::to_string(options.device_budget_bytes) + " bytes); raise them");
+  SizeRequest request;
+  request.chunks = plan_->chunk_count();
+  request.decoded_bytes = decoded;
+  request.lane_bytes = encoded + (staged_ ? 0 : decoded) + 2 * chain.temporary_bytes();
+  request.host_budget_bytes = options.host_budget_bytes;
+  request.device_budget_bytes = options.device_budget_bytes;
+  request.wave_bytes = options.wave_bytes;
+  request.waves = options.waves;
+  request.threads = resources_.threads();
+  request.staged = staged_;
+  Result<ReadSizes> sized(Status::out_of_memory());
+  if (decoder_ != nullptr) {
+    SizeRequest with_decoder = request;
+    with_decoder.decoder = decoder_.get();
+    with_decoder.source_bytes = chain.capacity_before(device_stage_);
+    if (device_stage_ > 0) with_decoder.lane_bytes += with_decoder.source_bytes;
+    sized = size_read(with_decoder);
+    if (!sized.ok() && options_.placement == Placement::kAuto) {
+      decoder_.reset();
+      decode_note_ = "the budgets are too small for the device's decoder";
     }
-    wave_count =
-        static_cast<std::size_t>(std::min<std::uint64_t>({options.waves, room, base::ceil_div(chunks, tasks)}));
-    tasks = std::clamp<std::uint64_t>(room / wave_count, 1, tasks);
-    staging_bytes = wave_count * tasks * slab_stride_;
-  } else if (lane_bytes > budget) {
-    return Status(Code::kResourceExhausted, Layer::kTransfer,
-                  "decoding one chunk takes " + std::to_string(lane_bytes) +
-                      " bytes of working memory, the host budget is " + std::to_string(options.host_budget_bytes) +
-                      "; raise host_budget_bytes");
   }
-  const std::uint64_t lanes = std::clamp<std::uint64_t>((budget - staging_bytes) / lane_bytes, 1, resources_.threads());
+  if (decoder_ == nullptr) sized = size_read(request);
+  if (!sized.ok()) return std::move(sized).status();
+  const ReadSizes& sizes = *sized;
+  slab_stride_ = sizes.stride;
+  areas_ = sizes.areas;
+  if (decoder_ != nullptr && options_.placement == Placement::kAuto) {
+    policy_ = plan_->placement(device_->info().name);
+    if (policy_ == nullptr) policy_ = std::make_shared<PlacementPolicy>();
+  }
 
+  const auto wave_count = static_cast<std::size_t>(sizes.waves);
   for (std::size_t i = 0; i < wave_count; ++i) {
     auto wave = std::make_unique<Wave>();
-    wave->tasks.max_tasks = static_cast<std::size_t>(tasks);
+    wave->tasks.max_tasks = static_cast<std::size_t>(sizes.tasks);
     if (staged_) {
-      HEADRACE_TRY_ASSIGN(wave->slot,
-                          resources_.staging().take(device_, static_cast<std::size_t>(tasks * slab_stride_)));
+      HEADRACE_TRY_ASSIGN(wave->slot, resources_.staging().take(device_, static_cast<std::size_t>(areas_.pinned_bytes),
+                                                                static_cast<std::size_t>(areas_.device_bytes)));
       HEADRACE_TRY(device_->wait_native(*wave->slot->stream, options_.native_stream));
     }
     waves_.push_back(std::move(wave));
   }
-  for (std::uint64_t i = 0; i < lanes; ++i) {
+  for (std::uint64_t i = 0; i < sizes.lanes; ++i) {
     auto lane = std::make_unique<Lane>();
     lane->memory = resources_.take_lane_memory();
     lane->workspace = chain.make_workspace();
@@ -264,7 +267,7 @@ ReadOperation::Claim ReadOperation::claim_locked(Lane& lane) {
   }
   if (!draining_) {
     for (auto& wave : waves_) {
-      if (wave->state != WaveState::kDraining) continue;
+      if (wave->state != WaveState::kDraining || wave->being_drained) continue;
       draining_ = true;
       wave->being_drained = true;
       return {ClaimKind::kDrain, wave.get()};
@@ -305,6 +308,11 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
     if (wave.jobs.size() < groups) wave.jobs.resize(groups);
     if (wave.objects.size() < groups) wave.objects.resize(groups);
     if (staged_ && wave.boxes.size() < wave.tasks.tasks.size()) wave.boxes.resize(wave.tasks.tasks.size());
+    if (choose_kind(wave)) {
+      wave.encoded.assign(wave.tasks.tasks.size(), EncodedChunk());
+      wave.items.reserve(most);
+      wave.item_tasks.reserve(most);
+    }
   } catch (const std::bad_alloc&) {
     more = Status::out_of_memory();
   }
@@ -313,14 +321,14 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
     std::lock_guard lock(mutex_);
     filling_ = false;
     if (!more.ok()) {
-      wave.state = WaveState::kFree;
       stop_locked(more.status());
+      release_wave_locked(wave);
     } else {
       exhausted_ = exhausted_ || !*more;
       wave.next_group = 0;
       wave.groups_left = static_cast<std::uint32_t>(wave.tasks.groups.size());
       if (wave.groups_left == 0 || stop_) {
-        wave.state = WaveState::kFree;
+        release_wave_locked(wave);
       } else {
         ++stats_.waves;
         filled_.push_back(&wave);
@@ -420,104 +428,12 @@ void ReadOperation::finish_groups(Wave& wave, std::uint32_t count, Lane& lane) {
   notifier_.notify();
 }
 
-// Moves the wave's slab to the device and its chunks to their places: one copy call, at most one assemble call.
-Status ReadOperation::launch_wave(Wave& wave, Lane& lane) {
-  trace::Timer timer(trace::Stage::kAssemble);
-  const std::uint64_t bus_bytes_before = lane.stats.bus_bytes;
-  const device::ElementOp& op = plan_->element_op();
-  bool scattered = op.swap_width > 1;
-  std::size_t count = wave.tasks.tasks.size();
-  std::size_t live = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const device::Box& box = wave.boxes[i];
-    if (box.rank < 0) continue;
-    scattered = scattered || box.src == nullptr || !device::is_contiguous(box, op.element_bytes);
-    ++live;
-  }
-  Status status;
-  try {
-    if (live > 0) status = queue_wave(wave, scattered, lane);
-  } catch (const std::bad_alloc&) {
-    status = Status::out_of_memory();
-  }
-  Status recorded = device_->record(*wave.slot->event, *wave.slot->stream);
-  wave.bus_bytes = lane.stats.bus_bytes - bus_bytes_before;
-  wave.launched_ns = timer.start_ns();
-  wave.copied_ns = 0;
-  lane.stats.assemble_seconds += timer.stop();
-  // Without the event nothing tells when the device is through; freeing its memory waits for that.
-  if (!recorded.ok()) wave.slot.reset();
-  return status.ok() ? recorded : status;
-}
-
-Status ReadOperation::queue_wave(Wave& wave, bool scattered, Lane& lane) {
-  const device::ElementOp& op = plan_->element_op();
-  StagingSlot& slot = *wave.slot;
-  const std::size_t count = wave.tasks.tasks.size();
-  wave.pieces.clear();
-  if (!scattered) {
-    // Every chunk is one run of the tensor: the bytes go straight there, neighbours as one piece.
-    for (std::size_t i = 0; i < count; ++i) {
-      const device::Box& box = wave.boxes[i];
-      if (box.rank < 0) continue;
-      const std::size_t bytes = static_cast<std::size_t>(box.element_count()) * op.element_bytes;
-      if (bytes == 0) continue;
-      if (!wave.pieces.empty()) {
-        device::Piece& last = wave.pieces.back();
-        if (last.src + last.bytes == box.src && last.dst + last.bytes == box.dst) {
-          last.bytes += bytes;
-          continue;
-        }
-      }
-      wave.pieces.push_back({box.src, box.dst, bytes});
-    }
-    for (const device::Piece& piece : wave.pieces) lane.stats.bus_bytes += piece.bytes;
-    return device_->copy_to_device(wave.pieces, *slot.stream);
-  }
-  std::size_t kept = 0;
-  std::size_t used = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (wave.boxes[i].rank < 0) continue;
-    if (kept != i) wave.boxes[kept] = wave.boxes[i];
-    device::Box& box = wave.boxes[kept++];
-    if (box.src == nullptr) continue;
-    used = (i + 1) * slab_stride_;
-    box.src = slot.on_device + (box.src - slot.pinned);
-  }
-  used = std::min(used, slot.bytes);
-  if (used > 0) {
-    const device::Piece piece{slot.pinned, slot.on_device, used};
-    lane.stats.bus_bytes += used;
-    HEADRACE_TRY(device_->copy_to_device({&piece, 1}, *slot.stream));
-  }
-  return device_->assemble({wave.boxes.data(), kept}, op, plan_->fill_element(), *slot.stream);
-}
-
-void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
-  const std::uint64_t start = base::now_ns();
-  Status status;
-  {
-    trace::Span wait(trace::WaitFor{trace::Stage::kCopy});
-    if (wave.slot != nullptr) status = device_->synchronize(*wave.slot->event);
-  }
-  if (!status.ok()) wave.slot.reset();
-  if (trace::recording()) {
-    trace::record(trace::Stage::kCopy, wave.launched_ns, wave.copied_ns != 0 ? wave.copied_ns : base::now_ns(),
-                  wave.bus_bytes, trace::LaneKind::kDevice);
-  }
-  lane.stats.copy_seconds += seconds_since(start);
-  {
-    std::lock_guard lock(mutex_);
-    draining_ = false;
-    wave.being_drained = false;
-    release_wave_locked(wave);
-    if (!status.ok()) stop_locked(std::move(status));
-  }
-  notifier_.notify();
-}
-
 void ReadOperation::release_wave_locked(Wave& wave) {
   wave.tasks.sources.clear();  // shards are closed with the last wave that needs them
+  if (std::exchange(wave.kind_counts, false)) {
+    const std::uint64_t bytes = stop_ ? 0 : wave.tasks.tasks.size() * plan_->chain().decoded_bytes();
+    policy_->end(wave.kind, bytes, base::now_ns());
+  }
   wave.state = WaveState::kFree;
 }
 
@@ -550,7 +466,7 @@ bool ReadOperation::complete_locked() {
   if (stats_.direct_bytes + stats_.engine_bytes > 0) service = resources_.io();
   try {
     stats_.engine = service.ok() ? (*service)->engine().name : "none";
-    stats_.path = describe_path(stats_, stats_.engine);
+    stats_.path = describe_path(stats_, stats_.engine, decode_note_);
   } catch (const std::bad_alloc&) {  // the counts remain
   }
   stats_.wall_seconds = seconds_since(start_ns_);

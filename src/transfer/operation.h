@@ -21,13 +21,16 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "base/trace.h"
 #include "device/device.h"
 #include "transfer/io_service.h"
 #include "transfer/lane.h"
+#include "transfer/placement.h"
 #include "transfer/plan.h"
+#include "transfer/read_sizes.h"
 #include "transfer/resources.h"
 #include "transfer/staging.h"
 #include "transfer/worker_pool.h"
@@ -56,6 +59,17 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   const std::vector<ChunkError>& errors() const { return errors_; }
 
  private:
+  // A task of a wave that the device decodes.
+  struct EncodedChunk {
+    std::uint64_t at = kNowhere;  // in the encoded area of both slabs
+    std::uint64_t room = 0;       // reserved there
+    std::uint64_t bytes = 0;
+    std::byte* dst = nullptr;     // where it is decoded to; null: nothing to decode
+    std::uint64_t delivered = 0;  // bytes of elements
+    std::uint32_t box = kNoBox;   // of wave.boxes at launch: what is left to place
+    static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
+    static constexpr std::uint32_t kNoBox = ~std::uint32_t{0};
+  };
   enum class WaveState : std::uint8_t { kFree, kFilled, kLaunching, kDraining };
   struct Wave {
     WaveState state = WaveState::kFree;
@@ -64,15 +78,23 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
     std::uint32_t groups_left = 0;       // not yet finished
     std::vector<IoJob> jobs;             // one per group, used by cold groups
     std::vector<store::Object> objects;  // one per group: opened for its job
+    bool kind_counts = false;            // for the placement policy
+    WaveKind kind = WaveKind::kCpu;
     // Staged devices only
     std::unique_ptr<StagingSlot> slot;
     std::vector<device::Box> boxes;  // one per task; rank -1: nothing to place
     std::vector<device::Piece> pieces;
+    // kGpu only
+    std::vector<EncodedChunk> encoded;           // one per task
+    std::atomic<std::uint64_t> encoded_used{0};  // of the slot's encoded area
+    std::vector<device::DecodeItem> items;
+    std::vector<std::uint32_t> item_tasks;  // the task of each item
     bool drained_once = false;
     bool being_drained = false;                    // guarded by mutex_
     std::uint64_t bus_bytes = 0;                   // of its copy
     std::uint64_t launched_ns = 0, copied_ns = 0;  // recording only; copied_ns 0: not seen to have ended
   };
+  bool on_device(const Wave& wave) const noexcept { return staged_ && wave.kind == WaveKind::kGpu; }
   enum class ClaimKind : std::uint8_t { kNone, kFinished, kFill, kGroups, kJobs, kDrain };
   struct Claim {
     ClaimKind kind = ClaimKind::kNone;
@@ -94,7 +116,8 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   void drain_wave(Wave& wave, Lane& lane);
   void finish_groups(Wave& wave, std::uint32_t count, Lane& lane);
   Status launch_wave(Wave& wave, Lane& lane);
-  Status queue_wave(Wave& wave, bool scattered, Lane& lane);
+  Status queue_wave(Wave& wave, Lane& lane);
+  bool choose_kind(Wave& wave);
   void release_wave_locked(Wave& wave);
   void stop(Status status);
   void stop_locked(Status status);
@@ -103,6 +126,19 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   Lane* acquire_lane();
   void release_lane(Lane* lane);
   void report_progress();
+
+  // device_decode.cc: waves that carry encoded bytes.
+  Status make_decoder();
+  std::byte* reserve_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t bytes);
+  void stage_encoded(Wave& wave, const Group& group, std::uint32_t task_index, const std::byte* encoded,
+                     std::uint64_t length, Lane& lane);
+  void place_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t length, Lane& lane);
+  Status queue_decode(Wave& wave, Lane& lane);
+  std::size_t count_decoded(Wave& wave, Lane& lane);
+  Status decode_returned(Wave& wave, Lane& lane);
+  Status upload_returned(Wave& wave, std::vector<device::Box>& boxes, Lane& lane);
+  const Group& group_of(const Wave& wave, std::uint32_t task_index) const;
+  bool lend_temporaries(Lane& lane);
 
   // group_io.cc: one group from object to decoded bytes.
   enum class GroupResult : std::uint8_t { kDone, kCold };
@@ -133,6 +169,11 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   const bool staged_;
   bool inline_reads_ = true;       // page-cache reads by the workers
   std::uint64_t slab_stride_ = 0;  // bytes between decoded chunks in a slab
+  WaveAreas areas_;
+  std::unique_ptr<device::ChunkDecoder> decoder_;  // null: every chunk is decoded by the CPU
+  std::size_t device_stage_ = 0;                   // first that the decoder undoes
+  std::shared_ptr<PlacementPolicy> policy_;        // kAuto with a decoder
+  std::string decode_note_;                        // why the device does not decode
   std::uint64_t start_ns_ = 0;
   std::vector<std::unique_ptr<Wave>> waves_;
   std::vector<std::unique_ptr<Lane>> lanes_;

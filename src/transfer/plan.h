@@ -18,6 +18,7 @@
 #include "codec/chain.h"
 #include "device/box.h"
 #include "store/store.h"
+#include "transfer/placement.h"
 
 namespace headrace::transfer {
 
@@ -83,6 +84,11 @@ class Plan {
   virtual const device::ElementOp& element_op() const noexcept = 0;
   virtual const std::byte* fill_element() const noexcept = 0;  // element_bytes bytes
   virtual std::uint64_t max_group_bytes() const noexcept = 0;  // longest read of a group with several tasks
+  // What is known of who decodes this array faster; null: nothing, and nothing is kept. Throws std::bad_alloc.
+  virtual std::shared_ptr<PlacementPolicy> placement(const std::string& device) const {
+    (void)device;
+    return nullptr;
+  }
 };
 
 }  // namespace headrace::transfer

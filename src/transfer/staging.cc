@@ -13,16 +13,16 @@ constexpr std::size_t kSlabUnit = std::size_t{64} << 10;
 StagingSlot::~StagingSlot() {
   event.reset();
   stream.reset();
-  if (pinned != nullptr) device->deallocate_pinned(pinned, bytes);
-  if (on_device != nullptr) device->deallocate(on_device, bytes);
+  if (pinned != nullptr) device->deallocate_pinned(pinned, pinned_bytes);
+  if (on_device != nullptr) device->deallocate(on_device, device_bytes);
 }
 
 Result<std::unique_ptr<StagingSlot>> StagingPool::take(const std::shared_ptr<device::Device>& device,
-                                                       std::size_t bytes) {
+                                                       std::size_t pinned_bytes, std::size_t device_bytes) {
   {
     std::lock_guard lock(mutex_);
     for (auto it = free_.begin(); it != free_.end(); ++it) {
-      if ((*it)->device != device || (*it)->bytes < bytes) continue;
+      if ((*it)->device != device || (*it)->pinned_bytes < pinned_bytes || (*it)->device_bytes < device_bytes) continue;
       auto slot = std::move(*it);
       free_.erase(it);
       return slot;
@@ -32,10 +32,11 @@ Result<std::unique_ptr<StagingSlot>> StagingPool::take(const std::shared_ptr<dev
   }
   auto slot = std::make_unique<StagingSlot>();
   slot->device = device;
-  slot->bytes = base::align_up(std::max<std::size_t>(bytes, 1), kSlabUnit);
-  trace::Span span(trace::Stage::kRegister, slot->bytes);
-  HEADRACE_TRY_ASSIGN(slot->pinned, device->allocate_pinned(slot->bytes));
-  HEADRACE_TRY_ASSIGN(slot->on_device, device->allocate(slot->bytes));
+  slot->pinned_bytes = base::align_up(std::max<std::size_t>(pinned_bytes, 1), kSlabUnit);
+  slot->device_bytes = base::align_up(std::max<std::size_t>(device_bytes, 1), kSlabUnit);
+  trace::Span span(trace::Stage::kRegister, slot->pinned_bytes);
+  HEADRACE_TRY_ASSIGN(slot->pinned, device->allocate_pinned(slot->pinned_bytes));
+  HEADRACE_TRY_ASSIGN(slot->on_device, device->allocate(slot->device_bytes));
   HEADRACE_TRY_ASSIGN(slot->stream, device->create_stream());
   HEADRACE_TRY_ASSIGN(slot->event, device->create_event());
   return slot;

@@ -22,7 +22,7 @@ struct StagingSlot {
   std::shared_ptr<device::Device> device;
   std::byte* pinned = nullptr;
   std::byte* on_device = nullptr;
-  std::size_t bytes = 0;  // of each
+  std::size_t pinned_bytes = 0, device_bytes = 0;
   std::unique_ptr<device::Stream> stream;
   std::unique_ptr<device::Event> event;
   ~StagingSlot();
@@ -30,8 +30,9 @@ struct StagingSlot {
 
 class StagingPool {
  public:
-  // A slot of at least `bytes`, reused if one is free.
-  Result<std::unique_ptr<StagingSlot>> take(const std::shared_ptr<device::Device>& device, std::size_t bytes);
+  // A slot with slabs of at least these sizes, reused if one is free.
+  Result<std::unique_ptr<StagingSlot>> take(const std::shared_ptr<device::Device>& device, std::size_t pinned_bytes,
+                                            std::size_t device_bytes);
   // REQUIRES: the slot's stream is idle.
   void give(std::unique_ptr<StagingSlot> slot) noexcept;
   // Frees slots that are not lent.

@@ -15,6 +15,7 @@
 #include "codec/chain.h"
 #include "device/box.h"
 #include "store/store.h"
+#include "transfer/placement.h"
 #include "zarr/chain_builder.h"
 #include "zarr/metadata.h"
 
@@ -76,6 +77,7 @@ class headrace::Array::Impl {
   std::vector<std::uint64_t> grid;  // stored chunks (shards) along each axis
   ArrayInfo info;
   mutable zarr::ShardCache shards;
+  mutable transfer::PlacementMemory placement;
 
   const codec::Chain& unit_chain() const noexcept { return sharding ? sharding->inner : *chain; }
   // Shape of what is read and decoded at a time.

@@ -38,6 +38,9 @@ class ArrayPlan : public transfer::Plan {
   const codec::Chain& chain() const noexcept override { return array_->unit_chain(); }
   const device::ElementOp& element_op() const noexcept override { return array_->element_op; }
   const std::byte* fill_element() const noexcept override { return array_->fill.data(); }
+  std::shared_ptr<transfer::PlacementPolicy> placement(const std::string& device) const override {
+    return array_->placement.for_device(device);
+  }
 
  protected:
   // The part of the selection that lies in the span of elements [begin[i], begin[i] + length[i]) of each axis.

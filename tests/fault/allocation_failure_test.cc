@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "backends/dev_host/staged_decoder.h"
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"
 #include "support/temp_dir.h"
@@ -172,7 +173,9 @@ struct ReadScenario {
       support::AllocFailurePause pause;
       opened.emplace(Array::open(*store).value());
     }
-    const Status status = opened->read({}, tensor, *device);
+    ReadOptions options;
+    options.placement = placement;
+    const Status status = opened->read({}, tensor, *device, options);
     {
       support::AllocFailurePause pause;
       opened.reset();
@@ -186,10 +189,31 @@ struct ReadScenario {
   const std::vector<std::uint32_t> expected;
   std::vector<std::uint32_t> got;
   TensorView tensor;
+  Placement placement = Placement::kAuto;
   std::unique_ptr<Context> context;
   std::unique_ptr<Store> store;
   std::unique_ptr<Device> device;
 };
+
+// The device decodes, and hands back one chunk of three.
+TEST_P(AllocationFailure, ReadingWhatTheDeviceDecodes) {
+  device::staged_decode_model().any_codec = true;
+  device::staged_decode_model().host_only_every = 3;
+  for (const Layout layout : {Layout::kBlosc, Layout::kShardedZstd}) {
+    const FlatArray array{.layout = layout, .chunks = 48, .shard_chunks = 8};
+    for (const unsigned threads : {1u, 2u}) {
+      for (const Placement placement : {Placement::kGpu, Placement::kAuto}) {
+        SCOPED_TRACE(std::string(testing::layout_name(layout)) + " " + std::to_string(threads));
+        ReadScenario scenario(array, "host-staged", threads, "auto");
+        scenario.placement = placement;
+        refuse_each([&] { return scenario.read(); }, GetParam());
+        if (HasFailure() || IsSkipped()) break;
+      }
+    }
+  }
+  device::staged_decode_model().any_codec = false;
+  device::staged_decode_model().host_only_every = 0;
+}
 
 TEST_P(AllocationFailure, ReadingAShardedArray) {
   const FlatArray array{.layout = Layout::kShardedZstd, .chunks = 48, .shard_chunks = 8};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "backends/dev_host/staged_decoder.h"
 #include "support/failures.h"
 #include "support/flat_array.h"
 #include "support/temp_dir.h"
@@ -20,10 +21,19 @@ struct Variant {
   const char* device;
   const char* engine;
   Layout layout;
+  bool device_decodes = false;  // and hands every third chunk back
 };
 
 class ReadFaults : public ::testing::TestWithParam<Variant> {
  protected:
+  void SetUp() override {
+    device::staged_decode_model().any_codec = GetParam().device_decodes;
+    device::staged_decode_model().host_only_every = 3;
+  }
+  void TearDown() override {
+    device::staged_decode_model().any_codec = false;
+    device::staged_decode_model().host_only_every = 0;
+  }
   // Everything anew, so that making it is hit as well.
   Status read_all(const std::string& path, const FlatArray& array, std::vector<std::uint32_t>& got) {
     ContextOptions options;
@@ -41,7 +51,9 @@ class ReadFaults : public ::testing::TestWithParam<Variant> {
     if (!device.ok()) return device.status();
     auto buffer = Buffer::allocate(*device, array.elements() * 4);
     if (!buffer.ok()) return buffer.status();
-    const Status status = opened->read({}, {buffer->data(), {array.elements()}, {}}, *device);
+    ReadOptions read_options;
+    read_options.placement = GetParam().device_decodes ? Placement::kGpu : Placement::kAuto;
+    const Status status = opened->read({}, {buffer->data(), {array.elements()}, {}}, *device, read_options);
     if (!status.ok()) return status;
     return buffer->copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size() * 4);
   }
@@ -112,6 +124,9 @@ std::vector<Variant> variants() {
       if (std::string_view(device) != "host" && std::string_view(engine) == "aio") continue;  // as io_uring to a device
       out.push_back({device, engine, Layout::kZstd});
       out.push_back({device, engine, Layout::kShardedRaw});
+      if (std::string_view(device) == "host" || std::string_view(engine) == "io_uring") continue;
+      out.push_back({device, engine, Layout::kZstd, true});
+      out.push_back({device, engine, Layout::kShardedZstd, true});
     }
   }
   return out;
@@ -119,7 +134,8 @@ std::vector<Variant> variants() {
 
 INSTANTIATE_TEST_SUITE_P(All, ReadFaults, ::testing::ValuesIn(variants()), [](const auto& about) {
   std::string name =
-      std::string(about.param.device) + "_" + about.param.engine + "_" + testing::layout_name(about.param.layout);
+      std::string(about.param.device) + "_" + about.param.engine + "_" + testing::layout_name(about.param.layout) +
+                     (about.param.device_decodes ? "_on_device" : "");
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });

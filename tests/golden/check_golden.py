@@ -2,6 +2,7 @@
 """Runs `headrace read` over known arrays and over stores that it has to refuse.
 
   check_golden.py --headrace build/tools/headrace [--archive golden.tar.xz] [--data DIR] [--only REGEX] [--jobs 2]
+                  [--device NAME] [--placement auto|cpu|gpu]
 
 Arrays: exit code 0 and the SHA-256 of the manifest.  Stores to refuse: exit code 1 and exactly one line on stderr, no signal,
 within --timeout seconds, below --max-rss GiB; where the case's level is "safe", reading it is right too.
@@ -30,6 +31,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MANIFESTS = ("manifest.json", "manifest-foreign.json", "manifest-invalid.json")
+NOT_ON_DEVICE = "decoding on the device was asked for"
 UNSUPPORTED = re.compile(r"^(?:headrace[^:]*: *)?(?:error: *)?(unsupported\b.*)", re.IGNORECASE)
 
 
@@ -162,7 +164,11 @@ def digest(path):
 def check(args, entry, refuse, out):
     """("ok" | "unsupported" | "fail", detail)"""
     target = entry["_store"] + ("/" + entry["array"] if entry.get("array") else "")
-    result = run([args.headrace, "read", target, "--device", args.device, "--raw", "-o", out], args.timeout, args.max_rss * 1048576)
+    command = [args.headrace, "read", target, "--device", args.device, "--raw", "-o", out, "--placement"]
+    result = run(command + [args.placement], args.timeout, args.max_rss * 1048576)
+    if args.placement == "gpu" and NOT_ON_DEVICE in result.stderr:
+        args.not_on_device.append(entry["name"])
+        result = run(command + ["auto"], args.timeout, args.max_rss * 1048576)
     lines = [line for line in result.stderr.splitlines() if line.strip()]
     said = lines[0] if lines else ""
     try:
@@ -240,6 +246,9 @@ def main():
     parser.add_argument("--only", default="", help="regular expression on names")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--device", default="host")
+    parser.add_argument("--placement", default="auto", choices=("auto", "cpu", "gpu"),
+                        help="who decodes; with gpu, what the device cannot decode is counted and read with auto. HEADRACE_STAGED_DECODE=all"
+                             " has the host-staged device decode every codec")
     parser.add_argument("--timeout", type=float, default=20, help="seconds for one read")
     parser.add_argument("--max-rss", type=float, default=1, help="GiB for one read")
     parser.add_argument("--no-invalid", action="store_true")
@@ -253,6 +262,7 @@ def main():
         args.allow = {line.strip(): 0 for line in file if line.strip() and not line.startswith("#")}
     with open(os.path.join(HERE, "disputed.txt"), encoding="utf-8") as file:
         args.disputed = {line.split()[0] for line in file if line.strip() and not line.startswith("#")}
+    args.not_on_device = []
     scratch = tempfile.mkdtemp(prefix="headrace-golden-")
     try:
         failed = report(args, scratch)
@@ -291,6 +301,11 @@ def report(args, scratch):
             print(f"{count[kind, 'ok']} of {count[kind]} {verb}, {count[kind, 'unsupported']} unsupported, {count[kind, 'fail']} failed")
     if features:
         print("unsupported by feature: " + ", ".join(f"{name} {n}" for name, n in features.most_common()))
+    if args.placement == "gpu":
+        print(f"{len(args.not_on_device)} of {len(jobs)} not decoded on the device for want of code there")
+        if len(args.not_on_device) == len(jobs):
+            print("FAIL nothing was decoded on the device")
+            failed += 1
     if unknown:
         print(f"{len(unknown)} arrays without a known answer not read")
     if not jobs:

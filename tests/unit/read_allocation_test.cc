@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "backends/dev_host/staged_decoder.h"
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"
 #include "support/temp_dir.h"
@@ -26,6 +27,7 @@ struct Variant {
   const char* engine;
   unsigned threads;
   Layout layout;
+  bool device_decodes = false;
 };
 
 std::vector<Variant> variants() {
@@ -38,6 +40,10 @@ std::vector<Variant> variants() {
           // Through an engine, as cold data is read.
           const bool cold = layout == Layout::kRaw || layout == Layout::kShardedZstd;
           if (std::string_view(store) == "file" && cold) out.push_back({store, device, "threads", threads, layout});
+          const bool encoded = layout != Layout::kRaw && layout != Layout::kShardedRaw;
+          if (std::string_view(device) == "host" || !encoded) continue;
+          out.push_back({store, device, "auto", threads, layout, true});
+          if (std::string_view(store) == "file") out.push_back({store, device, "threads", threads, layout, true});
         }
       }
     }
@@ -48,7 +54,7 @@ std::vector<Variant> variants() {
 std::string name_of(const ::testing::TestParamInfo<Variant>& info) {
   const Variant& v = info.param;
   std::string name = std::string(v.store) + "_" + v.device + "_" + v.engine + "_" + std::to_string(v.threads) + "_" +
-                     testing::layout_name(v.layout);
+                     testing::layout_name(v.layout) + (v.device_decodes ? "_on_device" : "");
   for (char& c : name) c = c == '-' ? '_' : c;
   return name;
 }
@@ -58,6 +64,7 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
   void SetUp() override {
     if (!support::kAllocCounterWorks) GTEST_SKIP() << "sanitizers keep malloc for themselves";
     const Variant& v = GetParam();
+    device::staged_decode_model().any_codec = v.device_decodes;
     ContextOptions options;
     options.threads = v.threads;
     options.engine = v.engine;
@@ -78,6 +85,8 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
     device = std::make_unique<Device>(std::move(*opened_device));
   }
 
+  void TearDown() override { device::staged_decode_model().any_codec = false; }
+
   struct Figures {
     std::uint64_t allocations = ~std::uint64_t{0}, waves = 0;
   };
@@ -94,15 +103,18 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
     EXPECT_TRUE(opened.ok()) << opened.status().to_string();
     if (!opened.ok()) return best;
     std::vector<std::uint32_t> got(array.elements());
+    ReadOptions read_options;
+    read_options.placement = GetParam().device_decodes ? Placement::kGpu : Placement::kAuto;
     const TensorView tensor{reinterpret_cast<std::byte*>(got.data()), {array.elements()}, {}};
     for (int round = 0; round < 4; ++round) {
       std::fill(got.begin(), got.end(), 0);
       Stats stats;
       const support::AllocScope scope;
-      const Status status = opened->read({}, tensor, *device, {}, &stats);
+      const Status status = opened->read({}, tensor, *device, read_options, &stats);
       const std::uint64_t allocations = scope.allocations();
       EXPECT_TRUE(status.ok()) << status.to_string();
       EXPECT_EQ(stats.chunks, chunks);
+      EXPECT_EQ(stats.gpu_chunks, GetParam().device_decodes ? chunks : 0);
       if (round < 2 || allocations >= best.allocations) continue;
       best.allocations = allocations;
       best.waves = stats.waves;

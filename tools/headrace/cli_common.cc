@@ -72,6 +72,16 @@ void add_engine_and_threads(CLI::App& verb, CommonOptions& options) {
       ->type_name("N");
 }
 
+void add_placement(CLI::App& verb, std::string& placement) {
+  verb.add_option("--placement", placement, "who decodes: auto (the faster), cpu or gpu (only where it can)")
+      ->check(CLI::IsMember({"auto", "cpu", "gpu"}))
+      ->type_name("NAME");
+}
+
+Placement placement_of(std::string_view name) {
+  return name == "cpu" ? Placement::kCpu : name == "gpu" ? Placement::kGpu : Placement::kAuto;
+}
+
 std::string check_device_name(const std::string& name) {
   constexpr const char* kKnown = "unknown device; use auto, host, host-staged, cuda or cuda:N";
   if (name == "auto" || name == "host" || name == "host-staged" || name == "cuda") return {};
@@ -199,6 +209,9 @@ void write_stats(JsonWriter& json, const Stats& stats) {
   json.begin_object()
       .member("chunks", stats.chunks)
       .member("missing_chunks", stats.missing_chunks)
+      .member("gpu_chunks", stats.gpu_chunks)
+      .member("cpu_chunks", stats.cpu_chunks)
+      .member("returned_chunks", stats.returned_chunks)
       .member("waves", stats.waves)
       .member("requests", stats.requests)
       .member("objects_opened", stats.objects_opened)
@@ -206,10 +219,13 @@ void write_stats(JsonWriter& json, const Stats& stats) {
       .member("read_bytes", stats.read_bytes)
       .member("bus_bytes", stats.bus_bytes)
       .member("decoded_bytes", stats.decoded_bytes)
+      .member("gpu_decoded_bytes", stats.gpu_decoded_bytes)
+      .member("cpu_decoded_bytes", stats.cpu_decoded_bytes)
       .member("direct_bytes", stats.direct_bytes)
       .member("engine_bytes", stats.engine_bytes)
       .member("buffered_bytes", stats.buffered_bytes)
       .member("memory_bytes", stats.memory_bytes)
+      .member("mapped_bytes", stats.mapped_bytes)
       .member("plan_seconds", stats.plan_seconds)
       .member("open_seconds", stats.open_seconds)
       .member("read_seconds", stats.read_seconds)
@@ -243,6 +259,10 @@ std::string stats_table(const Stats& stats) {
   out += "work\n";
   row("chunks", human_count(stats.chunks));
   row("missing (filled)", human_count(stats.missing_chunks));
+  row("decoded on the GPU", human_count(stats.gpu_chunks));
+  row("decoded by the CPU",
+      human_count(stats.cpu_chunks) +
+          (stats.returned_chunks > 0 ? " (" + human_count(stats.returned_chunks) + " handed back by the GPU)" : ""));
   row("waves", human_count(stats.waves));
   row("requests", human_count(stats.requests));
   row("objects opened", human_count(stats.objects_opened));
@@ -251,16 +271,19 @@ std::string stats_table(const Stats& stats) {
   bytes("read", stats.read_bytes);
   bytes("over the bus", stats.bus_bytes);
   bytes("decoded", stats.decoded_bytes);
+  bytes("decoded, GPU", stats.gpu_decoded_bytes);
+  bytes("decoded, CPU", stats.cpu_decoded_bytes);
   out += "bytes read by path\n";
   bytes("direct", stats.direct_bytes);
   bytes("engine, buffered", stats.engine_bytes);
   bytes("page cache", stats.buffered_bytes);
   bytes("memory", stats.memory_bytes);
+  bytes("mapped", stats.mapped_bytes);
   out += "time by stage (summed over threads)\n";
   stage("plan", stats.plan_seconds, 0, nullptr);
   stage("open", stats.open_seconds, 0, nullptr);
   stage("read", stats.read_seconds, stats.read_bytes, "read");
-  stage("decode", stats.decode_seconds, stats.decoded_bytes, "decoded");
+  stage("decode", stats.decode_seconds, stats.cpu_decoded_bytes, "decoded");
   stage("assemble", stats.assemble_seconds, stats.decoded_bytes, "decoded");
   stage("copy", stats.copy_seconds, stats.bus_bytes, "over the bus");
   row("wall", human_seconds(stats.wall_seconds) + ", " + human_rate(stats.stored_bytes, stats.wall_seconds) +

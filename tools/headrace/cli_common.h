@@ -35,6 +35,9 @@ struct CommonOptions {
 
 void add_path_and_json(CLI::App& verb, CommonOptions& options);
 void add_engine_and_threads(CLI::App& verb, CommonOptions& options);
+// --placement auto|cpu|gpu: who decodes what is read to a device with decoders of its own.
+void add_placement(CLI::App& verb, std::string& placement);
+Placement placement_of(std::string_view name);
 // What is wrong with a --device argument; empty for the name of a kind we know, whether or not it is there.
 std::string check_device_name(const std::string& name);
 

@@ -22,6 +22,7 @@ struct ReadCommandOptions : CommonOptions {
   std::string device = "auto";
   std::string output;
   ReportOptions report;
+  std::string placement = "auto";
   bool raw = false, npy = false, sha256 = false, stats = false;
 };
 
@@ -103,6 +104,7 @@ int run_read(const ReadCommandOptions& options) {
   ProgressBar bar("read");
   ReadOptions read_options;
   read_options.progress = [&bar](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+  read_options.placement = placement_of(options.placement);
   const auto start = std::chrono::steady_clock::now();
   auto reading = array->read_async(*selection, tensor, *device, read_options);
   if (!reading.ok()) return fail(reading.status(), options.path);
@@ -199,6 +201,7 @@ Verb add_read_command(CLI::App& app) {
   verb->add_option("--device", options->device, "auto, host, cuda or cuda:N")
       ->check(check_device_name)
       ->type_name("NAME");
+  add_placement(*verb, options->placement);
   verb->add_option("-o,--output", options->output, "write the result here; - is standard output")->type_name("FILE");
   CLI::Option* raw = verb->add_flag("--raw", options->raw, "-o: elements only, C order, little-endian, packed");
   CLI::Option* npy = verb->add_flag("--npy", options->npy, "-o: NumPy's format (the default for names in .npy)");

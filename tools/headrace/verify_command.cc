@@ -72,8 +72,8 @@ struct Report {
 // Called for each bad chunk as it is found, so that a long run shows them at once.
 using BadChunkSink = std::function<void(const BadChunk&)>;
 
-Status verify_array(const Array& array, const std::string& path, const Device& device, Buffer& buffer, ProgressBar& bar,
-                    std::uint64_t& done_bytes, std::uint64_t total_bytes, Report& report, const BadChunkSink& sink) {
+Status verify_array(const Array& array, const std::string& path, const Device& device, Placement placement,
+                    Buffer& buffer, ProgressBar& bar, std::uint64_t& done_bytes, std::uint64_t total_bytes, Report& report, const BadChunkSink& sink) {
   const ArrayInfo& info = array.info();
   if (std::find(info.shape.begin(), info.shape.end(), 0) != info.shape.end()) return {};
   const std::vector<std::uint64_t> piece = piece_shape(info);
@@ -103,6 +103,7 @@ Status verify_array(const Array& array, const std::string& path, const Device& d
     const std::uint64_t bytes = saturating_product(tensor.shape, info.dtype.item_bytes);
     ReadOptions options;
     options.collect_errors = true;
+    options.placement = placement;
     const std::uint64_t before = done_bytes;
     options.progress = [&bar, before, bytes, total_bytes](std::uint64_t done, std::uint64_t total) {
       const double share = total == 0 ? 1.0 : static_cast<double>(done) / static_cast<double>(total);
@@ -172,9 +173,14 @@ std::string counted(std::uint64_t count, const char* noun) {
   return human_count(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-int run_verify(const CommonOptions& options) {
-  auto device = Device::open("host");
-  if (!device.ok()) return fail(device.status(), "device host");
+struct VerifyOptions : CommonOptions {
+  std::string device = "host";
+  std::string placement = "auto";
+};
+
+int run_verify(const VerifyOptions& options) {
+  auto device = Device::open(options.device);
+  if (!device.ok()) return fail(device.status(), "device " + options.device);
   auto context = make_context(options);
   if (!context.ok()) return fail(context.status(), "engine " + options.engine, "use --engine auto");
   auto store = Store::open(*context, options.path);
@@ -199,7 +205,7 @@ int run_verify(const CommonOptions& options) {
     if (node.is_array) ++report.arrays;
     Status status = node.status;
     if (status.ok() && node.array) {
-      status = verify_array(*node.array, node.path, *device, buffer, bar, done_bytes, total_bytes, report,
+      status = verify_array(*node.array, node.path, *device, placement_of(options.placement), buffer, bar, done_bytes, total_bytes, report,
                             [&](const BadChunk& bad) {
                               bar.clear();
                               if (!options.json) print_bad_chunk(bad);
@@ -240,10 +246,14 @@ int run_verify(const CommonOptions& options) {
 }  // namespace
 
 Verb add_verify_command(CLI::App& app) {
-  auto options = std::make_shared<CommonOptions>();
+  auto options = std::make_shared<VerifyOptions>();
   CLI::App* verb = app.add_subcommand("verify", "read everything and list each chunk that cannot be read exactly");
   add_path_and_json(*verb, *options);
   add_engine_and_threads(*verb, *options);
+  verb->add_option("--device", options->device, "read to this device: auto, host, cuda or cuda:N")
+      ->check(check_device_name)
+      ->type_name("NAME");
+  add_placement(*verb, options->placement);
   verb->footer(
       "Examples:\n"
       "  headrace verify era5.zarr\n"

@@ -58,6 +58,19 @@ Status set_direction(JobOptions& job, std::string_view value) {
   return invalid("'" + std::string(value) + "' is not one of read, write, randread, randwrite");
 }
 
+Status set_placement(JobOptions& job, std::string_view value) {
+  if (value == "auto") {
+    job.placement = Placement::kAuto;
+  } else if (value == "cpu") {
+    job.placement = Placement::kCpu;
+  } else if (value == "gpu") {
+    job.placement = Placement::kGpu;
+  } else {
+    return invalid("'" + std::string(value) + "' is not one of auto, cpu, gpu");
+  }
+  return {};
+}
+
 Status set_file_size(JobOptions& job, std::string_view value) {
   job.size_bytes = 0;
   job.size_percent = 0;
@@ -120,6 +133,7 @@ constexpr JobKey kKeys[] = {
     {"zarr", "", "PATH", kWhat, "a Zarr array, read whole or by --select", [](J& j, V v) { return assign(j.zarr, v); }},
     {"select", "", "TEXT", kWhat, "with --zarr: the part to read, as in NumPy",
      [](J& j, V v) { return assign(j.select, v); }},
+    {"placement", "", "NAME", kWhat, "with --zarr: who decodes: auto (the default), cpu, gpu", set_placement},
     {"rw", "readwrite", "KIND", kWhat, "read (the default), write, randread, randwrite", set_direction},
     {"bs", "blocksize", "SIZE", kWhat, "bytes of a block; default 4k",
      [](J& j, V v) -> Status {
@@ -268,6 +282,7 @@ Status check_options(const JobOptions& job) {
   if (sources == 0) return invalid("there is nothing to read or write: give filename, directory, paths or zarr");
   if (sources > 1) return invalid("filename (or directory), paths and zarr exclude each other");
   if (job.write && (!job.paths.empty() || !job.zarr.empty())) return invalid("paths and zarr are only read: rw=read");
+  if (job.placement != Placement::kAuto && job.zarr.empty()) return invalid("placement is for arrays: give zarr");
   if (!job.select.empty() && job.zarr.empty()) return invalid("select is a part of an array: give zarr");
   if (job.cache == CacheState::kHalf && job.filename.empty() && job.directory.empty()) {
     return invalid("cache=half reads every other block of a file: give filename");

@@ -3,6 +3,7 @@
 // Every key is one row of job_keys(): command line, job files, help and the result's "job options" come from it.
 #pragma once
 
+#include <headrace/array.h>
 #include <headrace/file.h>
 #include <headrace/status.h>
 
@@ -35,6 +36,7 @@ struct JobOptions {
   std::string paths;  // a file that names files, one a line, each read whole
   std::string zarr;   // an array that is read
   std::string select;
+  Placement placement = Placement::kAuto;
   // Direction and region
   bool write = false, random = false;
   std::uint64_t block_bytes = 4096;

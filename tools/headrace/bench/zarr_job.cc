@@ -21,7 +21,9 @@ class ZarrJob : public BenchJob {
         tensor_(std::move(tensor)),
         bytes_(static_cast<std::size_t>(bytes)),
         device_(std::move(device)),
-        clock_(options) {}
+        clock_(options) {
+    read_options_.placement = options.placement;
+  }
 
   Status set_up() override {
     HEADRACE_TRY(check_memory(device_, bytes_, options_.depth).status());
@@ -51,6 +53,7 @@ class ZarrJob : public BenchJob {
   std::size_t bytes_;
   Device device_;
   JobClock clock_;
+  ReadOptions read_options_;
   std::vector<Slot> slots_;
   std::uint64_t begun_ = 0, pass_end_ = 0;
 };
@@ -58,7 +61,7 @@ class ZarrJob : public BenchJob {
 Status ZarrJob::begin(Slot& slot) {
   tensor_.data = slot.buffer.data();
   slot.begun = now_ns();
-  HEADRACE_TRY_ASSIGN(slot.reading, array_.read_async(selection_, tensor_, device_));
+  HEADRACE_TRY_ASSIGN(slot.reading, array_.read_async(selection_, tensor_, device_, read_options_));
   slot.submitted = now_ns();
   ++begun_;
   return {};

@@ -1,0 +1,93 @@
+#include "staged_decoder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "base/checked.h"
+
+namespace headrace::device {
+
+StagedDecodeModel& staged_decode_model() noexcept {
+  static StagedDecodeModel* const model = [] {
+    static StagedDecodeModel all;
+    const auto text = [](const char* name) {
+      const char* value = std::getenv(name);
+      return value != nullptr ? value : "";
+    };
+    all.any_codec = std::string_view(text("HEADRACE_STAGED_DECODE")) == "all";
+    all.host_only_every = static_cast<unsigned>(std::strtoul(text("HEADRACE_STAGED_HOST_ONLY"), nullptr, 10));
+    all.decoded_bytes_per_us = std::strtod(text("HEADRACE_STAGED_DECODE_GBPS"), nullptr) * 1e3;
+    return &all;
+  }();
+  return *model;
+}
+
+Status StagedStages::check(std::span<const DecodeStage> stages) {
+  if (stages.empty() || stages.size() > kMaxDecodeStages) {
+    return Status(Code::kInvalidArgument, Layer::kDevice, "a decoder needs 1 to 8 stages");
+  }
+  for (const DecodeStage& stage : stages) {
+    if (stage.host_decode == nullptr) {
+      return Status(Code::kUnsupported, Layer::kDevice, "codec '" + stage.codec + "' has no decoder here");
+    }
+  }
+  return {};
+}
+
+std::uint64_t StagedStages::stride() const noexcept {
+  std::uint64_t largest = 0;
+  for (std::size_t i = 0; i + 1 < stages_.size(); ++i) largest = std::max(largest, stages_[i].capacity_bytes);
+  return base::align_up(largest, std::uint64_t{256});
+}
+
+// As much as a GPU would need, which decodes all chunks at once.
+std::uint64_t StagedStages::scratch_bytes(std::uint64_t items) const noexcept {
+  return items * std::min<std::size_t>(stages_.size() - 1, 2) * stride() +
+         base::align_up(items * 8, std::uint64_t{256});
+}
+
+DecodeOutcome StagedStages::decode_one(const DecodeItem& item, std::byte* const between[2]) const {
+  std::span<const std::byte> src{item.src, static_cast<std::size_t>(item.src_bytes)};
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    const DecodeStage& stage = stages_[i];
+    std::byte* const dst = i + 1 == stages_.size() ? item.dst : between[i % 2];
+    std::size_t produced = 0;
+    const DecodeReason reason = stage.host_decode(
+        stage.codec_object, src, {dst, static_cast<std::size_t>(stage.capacity_bytes)}, stage.exact, produced);
+    if (reason != DecodeReason::kNone) return {DecodeOutcome::pack(static_cast<unsigned>(i), 0, reason)};
+    src = {dst, produced};
+  }
+  return {};
+}
+
+void StagedStages::run(std::span<const DecodeItem> items, std::byte* scratch, DecodeOutcome* outcomes) const noexcept {
+  const StagedDecodeModel& model = staged_decode_model();
+  const unsigned every = model.host_only_every.load(std::memory_order_relaxed);
+  std::byte* const buffers = scratch + base::align_up(items.size() * 8, std::size_t{256});
+  const std::uint64_t of_item = std::min<std::size_t>(stages_.size() - 1, 2) * stride();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (every != 0 && i % every == 0) {
+      outcomes[i] = {DecodeOutcome::pack(0, 0, DecodeReason::kHostOnly)};
+      continue;
+    }
+    std::byte* const first = buffers + i * of_item;
+    std::byte* const between[2] = {first, first + (stages_.size() > 2 ? stride() : 0)};
+    try {
+      outcomes[i] = decode_one(items[i], between);
+    } catch (const std::bad_alloc&) {
+      outcomes[i] = {DecodeOutcome::pack(0, 0, DecodeReason::kHostOnly)};
+    }
+  }
+  const double rate = model.decoded_bytes_per_us.load(std::memory_order_relaxed);
+  if (rate > 0) {
+    const double bytes = static_cast<double>(items.size()) * static_cast<double>(stages_.back().capacity_bytes);
+    std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(bytes / rate));
+  }
+}
+
+}  // namespace headrace::device

@@ -1,0 +1,44 @@
+// What the host-staged device has instead of a GPU's decoder: the codecs' CPU code, run on the stream's thread.
+//
+// Threads: run() from any thread; the model may be changed while no read is under way.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "device/decode.h"
+
+namespace headrace::device {
+
+// How the device plays a GPU: from the environment at first, later as a test sets it.
+struct StagedDecodeModel {
+  // HEADRACE_STAGED_DECODE=all: chains are decoded whether their codecs have device code or not.
+  std::atomic<bool> any_codec{false};
+  // HEADRACE_STAGED_HOST_ONLY=n: one chunk of n is handed back as kHostOnly. 0: none.
+  std::atomic<unsigned> host_only_every{0};
+  // HEADRACE_STAGED_DECODE_GBPS: no faster than so many 1e9 decoded bytes a second. 0: as fast as it goes.
+  std::atomic<double> decoded_bytes_per_us{0};
+};
+StagedDecodeModel& staged_decode_model() noexcept;
+
+// The stages of one chain. Immutable.
+class StagedStages {
+ public:
+  // kUnsupported names the first stage that is not decoded.
+  static Status check(std::span<const DecodeStage> stages);
+  explicit StagedStages(std::span<const DecodeStage> stages) : stages_(stages.begin(), stages.end()) {}
+
+  std::uint64_t scratch_bytes(std::uint64_t items) const noexcept;
+  void run(std::span<const DecodeItem> items, std::byte* scratch, DecodeOutcome* outcomes) const noexcept;
+
+ private:
+  std::uint64_t stride() const noexcept;
+  DecodeOutcome decode_one(const DecodeItem& item, std::byte* const between[2]) const;
+  const std::vector<DecodeStage> stages_;
+};
+
+}  // namespace headrace::device

@@ -1,0 +1,246 @@
+// ReadOperation, waves that the device decodes: encoded bytes go into the wave's slab, one copy takes them to the
+// device, one call undoes the codecs. What it hands back is decoded by the CPU from the same bytes once the wave is
+// through, and what the CPU says of them is what counts.
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "transfer/operation.h"
+
+namespace headrace::transfer {
+
+// Leaves decoder_ null where the CPU is to decode.
+Status ReadOperation::make_decoder() {
+  const codec::Chain& chain = plan_->chain();
+  const bool wanted = options_.placement == Placement::kGpu;
+  if (options_.placement == Placement::kCpu || chain.raw() || (!staged_ && !wanted)) return {};
+  const bool any_codec = device_->decodes_any_codec();
+  device_stage_ = chain.device_stage_begin(any_codec);
+  Result<std::unique_ptr<device::ChunkDecoder>> made(
+      Status(Code::kUnsupported, Layer::kTransfer, chain.why_not_on_device()));
+  if (!staged_) {
+    made = Status(Code::kUnsupported, Layer::kTransfer, "device " + device_->info().name + " is the CPU");
+  } else if (device_stage_ < chain.stage_count()) {
+    const std::vector<device::DecodeStage> stages = chain.device_stages(any_codec);
+    made = device_->make_decoder(stages);
+  }
+  if (made.ok()) {
+    decoder_ = std::move(*made);
+    return {};
+  }
+  if (made.status().code() != Code::kUnsupported) return std::move(made).status();
+  if (wanted) {
+    return Status(Code::kUnsupported, Layer::kTransfer,
+                  "decoding on the device was asked for: " + made.status().message());
+  }
+  decode_note_ = made.status().message();
+  return {};
+}
+
+bool ReadOperation::choose_kind(Wave& wave) {
+  wave.encoded_used.store(0, std::memory_order_relaxed);
+  wave.kind = decoder_ != nullptr ? WaveKind::kGpu : WaveKind::kCpu;
+  if (policy_ != nullptr && decoder_ != nullptr) {
+    wave.kind = policy_->begin(base::now_ns());
+    wave.kind_counts = true;
+  }
+  return on_device(wave);
+}
+
+bool ReadOperation::lend_temporaries(Lane& lane) {
+  const auto bytes = static_cast<std::size_t>(plan_->chain().temporary_bytes());
+  if (bytes == 0) return true;
+  for (int i = 0; i < 2; ++i) {
+    lane.workspace.temporary[i] = lane.memory->temporary[i].reserve(bytes);
+    if (lane.workspace.temporary[i] == nullptr) return false;
+  }
+  return true;
+}
+
+// Room for the encoded bytes of one task, the same at every call; null: more than any chunk may have.
+std::byte* ReadOperation::reserve_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t bytes) {
+  EncodedChunk& chunk = wave.encoded[task_index];
+  if (chunk.at == EncodedChunk::kNowhere) {
+    chunk.room = base::align_up(bytes, kSlabAlignment);
+    chunk.at = wave.encoded_used.fetch_add(chunk.room, std::memory_order_relaxed);
+    if (chunk.at > areas_.encoded_bytes || chunk.room > areas_.encoded_bytes - chunk.at) chunk.room = 0;
+  }
+  return bytes <= chunk.room ? wave.slot->pinned + chunk.at : nullptr;
+}
+
+// lane.detail describes the task. `encoded` holds what is stored, maybe in the slab already.
+void ReadOperation::stage_encoded(Wave& wave, const Group& group, std::uint32_t task_index, const std::byte* encoded,
+                                  std::uint64_t length, Lane& lane) {
+  const codec::Chain& chain = plan_->chain();
+  const Task& task = wave.tasks.tasks[task_index];
+  Status status = chain.check_encoded_size(length);
+  if (status.ok() && device_stage_ > 0) {
+    const auto room = static_cast<std::size_t>(chain.capacity_before(device_stage_));
+    std::byte* const target = lane.memory->decoded.reserve(room);
+    if (target == nullptr || !lend_temporaries(lane)) {
+      return fail_task(wave, group, task, lane, Status::out_of_memory());
+    }
+    trace::Timer timer(trace::Stage::kDecode, length);
+    HEADRACE_DELAY("transfer.decode");
+    std::size_t produced = 0;
+    status = chain.decode_until(device_stage_, {encoded, static_cast<std::size_t>(length)}, {target, room},
+                                lane.workspace, produced);
+    lane.stats.decode_seconds += timer.stop();
+    encoded = target;
+    length = produced;
+  }
+  if (!status.ok()) return fail_task(wave, group, task, lane, std::move(status));
+  std::byte* const place = reserve_encoded(wave, task_index, length);
+  if (place == nullptr) {
+    return fail_task(wave, group, task, lane,
+                     Status(Code::kInternal, Layer::kTransfer, "a wave's slab is too small for its encoded bytes"));
+  }
+  if (place != encoded && length > 0) std::memcpy(place, encoded, static_cast<std::size_t>(length));
+  place_encoded(wave, task_index, length, lane);
+}
+
+// lane.detail describes the task, which has its place in the encoded area.
+void ReadOperation::place_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t length, Lane& lane) {
+  const device::ElementOp& op = plan_->element_op();
+  EncodedChunk& chunk = wave.encoded[task_index];
+  chunk.bytes = length;
+  device::Box& box = lane.detail.box;
+  chunk.delivered = box.element_count() * op.element_bytes;
+  // Straight into the tensor, where decoders may write with their widest accesses.
+  const bool in_place =
+      lane.detail.whole_chunk && op.swap_width == 1 && reinterpret_cast<std::uintptr_t>(box.dst) % kSlabAlignment == 0;
+  lane.described = nullptr;  // the box is spent
+  if (in_place) {
+    chunk.dst = box.dst;
+    wave.boxes[task_index].rank = -1;
+    return;
+  }
+  chunk.dst = wave.slot->on_device + areas_.decoded_at + task_index * slab_stride_;
+  box.src = chunk.dst + (box.src - kBoxBase);
+  wave.boxes[task_index] = box;
+}
+
+// One copy call, one decode call, at most one assemble call.
+Status ReadOperation::queue_decode(Wave& wave, Lane& lane) {
+  StagingSlot& slot = *wave.slot;
+  const std::size_t count = wave.tasks.tasks.size();
+  wave.items.clear();
+  wave.item_tasks.clear();
+  wave.pieces.clear();
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    EncodedChunk& chunk = wave.encoded[i];
+    if (chunk.dst != nullptr) {
+      wave.items.push_back({slot.on_device + chunk.at, chunk.bytes, chunk.dst});
+      wave.item_tasks.push_back(static_cast<std::uint32_t>(i));
+    }
+    if (wave.boxes[i].rank < 0) continue;
+    if (kept != i) wave.boxes[kept] = wave.boxes[i];
+    chunk.box = static_cast<std::uint32_t>(kept++);
+  }
+  const auto used =
+      static_cast<std::size_t>(std::min(wave.encoded_used.load(std::memory_order_relaxed), areas_.encoded_bytes));
+  if (used > 0 && !wave.items.empty()) wave.pieces.push_back({slot.pinned, slot.on_device, used});
+  for (const device::Piece& piece : wave.pieces) lane.stats.bus_bytes += piece.bytes;
+  if (!wave.pieces.empty()) HEADRACE_TRY(device_->copy_to_device(wave.pieces, *slot.stream));
+  if (!wave.items.empty()) {
+    auto* const outcomes = reinterpret_cast<device::DecodeOutcome*>(slot.pinned + areas_.outcomes_at);
+    HEADRACE_TRY(decoder_->decode(wave.items,
+                                  {slot.on_device + areas_.scratch_at, static_cast<std::size_t>(areas_.scratch_bytes)},
+                                  {outcomes, wave.items.size()}, *slot.stream));
+  }
+  if (kept == 0) return {};
+  return device_->assemble({wave.boxes.data(), kept}, plan_->element_op(), plan_->fill_element(), *slot.stream);
+}
+
+// The wave is through. Counts what the device has decoded; how many chunks it hands back.
+std::size_t ReadOperation::count_decoded(Wave& wave, Lane& lane) {
+  const auto* const outcomes = reinterpret_cast<const device::DecodeOutcome*>(wave.slot->pinned + areas_.outcomes_at);
+  std::size_t good = 0;
+  std::uint64_t delivered = 0;
+  for (std::size_t i = 0; i < wave.items.size(); ++i) {
+    if (!outcomes[i].ok()) continue;
+    ++good;
+    delivered += wave.encoded[wave.item_tasks[i]].delivered;
+  }
+  lane.stats.chunks += good;
+  lane.stats.gpu_chunks += good;
+  lane.stats.decoded_bytes += delivered;
+  lane.stats.gpu_decoded_bytes += delivered;
+  chunks_done_.fetch_add(good, std::memory_order_relaxed);
+  return wave.items.size() - good;
+}
+
+const Group& ReadOperation::group_of(const Wave& wave, std::uint32_t task_index) const {
+  const auto after = std::upper_bound(wave.tasks.groups.begin(), wave.tasks.groups.end(), task_index,
+                                      [](std::uint32_t task, const Group& group) { return task < group.first_task; });
+  return *std::prev(after);
+}
+
+// Decodes on the CPU what the device has handed back, into what is free of the wave's pinned slab, and uploads it from
+// there whenever that is full. The CPU's verdict on a chunk counts, whatever the device's was.
+Status ReadOperation::decode_returned(Wave& wave, Lane& lane) {
+  const codec::Chain& chain = plan_->chain();
+  const auto* const outcomes = reinterpret_cast<const device::DecodeOutcome*>(wave.slot->pinned + areas_.outcomes_at);
+  const std::uint64_t first = base::align_up(
+      std::min(wave.encoded_used.load(std::memory_order_relaxed), areas_.encoded_bytes), std::uint64_t{64});
+  std::uint64_t at = first;
+  std::vector<device::Box> boxes;
+  wave.pieces.clear();
+  lane.described = nullptr;
+  for (std::size_t i = 0; i < wave.items.size(); ++i) {
+    if (outcomes[i].ok()) continue;
+    if (stop_.load(std::memory_order_relaxed)) break;
+    const std::uint32_t task_index = wave.item_tasks[i];
+    const EncodedChunk& chunk = wave.encoded[task_index];
+    const Group& group = group_of(wave, task_index);
+    const Task& task = wave.tasks.tasks[task_index];
+    if (at + slab_stride_ > areas_.outcomes_at) {
+      HEADRACE_TRY(upload_returned(wave, boxes, lane));
+      at = first;
+    }
+    std::byte* const target = wave.slot->pinned + at;
+    Status status;
+    if (!lend_temporaries(lane)) status = Status::out_of_memory();
+    if (status.ok()) {
+      trace::Timer timer(trace::Stage::kDecode, chain.decoded_bytes());
+      HEADRACE_DELAY("transfer.decode");
+      status = chain.decode_from(device_stage_, {wave.slot->pinned + chunk.at, static_cast<std::size_t>(chunk.bytes)},
+                                 {target, static_cast<std::size_t>(chain.decoded_bytes())}, lane.workspace);
+      lane.stats.decode_seconds += timer.stop();
+    }
+    if (!status.ok()) {
+      fail_task(wave, group, task, lane, std::move(status));
+      continue;
+    }
+    wave.pieces.push_back({target, chunk.dst, static_cast<std::size_t>(chain.decoded_bytes())});
+    if (chunk.box != EncodedChunk::kNoBox) boxes.push_back(wave.boxes[chunk.box]);
+    at += slab_stride_;
+    ++lane.stats.chunks;
+    ++lane.stats.cpu_chunks;
+    ++lane.stats.returned_chunks;
+    lane.stats.decoded_bytes += chunk.delivered;
+    lane.stats.cpu_decoded_bytes += chunk.delivered;
+    chunks_done_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return upload_returned(wave, boxes, lane);
+}
+
+Status ReadOperation::upload_returned(Wave& wave, std::vector<device::Box>& boxes, Lane& lane) {
+  if (wave.pieces.empty()) return {};
+  StagingSlot& slot = *wave.slot;
+  for (const device::Piece& piece : wave.pieces) lane.stats.bus_bytes += piece.bytes;
+  HEADRACE_TRY(device_->copy_to_device(wave.pieces, *slot.stream));
+  if (!boxes.empty()) {
+    HEADRACE_TRY(device_->assemble(boxes, plan_->element_op(), plan_->fill_element(), *slot.stream));
+  }
+  HEADRACE_TRY(device_->record(*slot.event, *slot.stream));
+  HEADRACE_TRY(device_->synchronize(*slot.event));
+  wave.pieces.clear();
+  boxes.clear();
+  return {};
+}
+
+}  // namespace headrace::transfer

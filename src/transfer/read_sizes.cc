@@ -1,0 +1,92 @@
+#include "transfer/read_sizes.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/checked.h"
+
+namespace headrace::transfer {
+namespace {
+
+constexpr std::uint64_t kMaxTasksPerWave = 4096;
+constexpr std::uint64_t kDeviceAlignment = 256;
+constexpr std::uint64_t kIoShare = 8;  // of the host budget one part belongs to the I/O service
+
+std::uint64_t aligned(std::uint64_t bytes) { return base::align_up(bytes, kDeviceAlignment); }
+
+WaveAreas areas_of(const SizeRequest& request, std::uint64_t stride, std::uint64_t tasks) {
+  WaveAreas areas;
+  areas.pinned_bytes = areas.device_bytes = tasks * stride;
+  if (request.decoder == nullptr) return areas;
+  areas.encoded_bytes = tasks * base::align_up(request.source_bytes, kSlabAlignment);
+  areas.outcomes_at = aligned(areas.encoded_bytes + stride);
+  areas.pinned_bytes = std::max(areas.pinned_bytes, areas.outcomes_at + tasks * sizeof(device::DecodeOutcome));
+  areas.decoded_at = aligned(areas.encoded_bytes);
+  areas.scratch_at = areas.decoded_at + aligned(tasks * stride);
+  areas.scratch_bytes =
+      request.decoder->scratch_bytes({static_cast<std::uint32_t>(tasks), areas.encoded_bytes, request.source_bytes});
+  areas.device_bytes = areas.scratch_at + areas.scratch_bytes;
+  return areas;
+}
+
+}  // namespace
+
+Result<ReadSizes> size_read(const SizeRequest& request) {
+  ReadSizes sizes;
+  sizes.stride = base::align_up(request.decoded_bytes, kSlabAlignment);
+  const std::uint64_t chunks = std::max<std::uint64_t>(request.chunks, 1);
+  const std::uint64_t most = std::max(request.host_budget_bytes, request.device_budget_bytes);
+  sizes.tasks = std::clamp<std::uint64_t>(request.wave_bytes / sizes.stride, 1, kMaxTasksPerWave);
+  sizes.waves = request.waves;
+  std::uint64_t staging_bytes = 0;
+  const std::uint64_t budget = request.host_budget_bytes - request.host_budget_bytes / kIoShare;
+  if (request.staged) {
+    // Room for two chunks a thread, or some threads would wait for a slab while the slowest of its chunks is decoded.
+    sizes.tasks =
+        std::max(sizes.tasks, base::ceil_div(std::uint64_t{2} * request.threads, std::uint64_t{request.waves}));
+    sizes.tasks = std::min({sizes.tasks, chunks, kMaxTasksPerWave});
+    const std::uint64_t host_room = budget > request.lane_bytes ? budget - request.lane_bytes : 0;
+    const auto fits = [&](std::uint64_t waves, std::uint64_t tasks, WaveAreas& areas) {
+      // First what cannot overflow: sizes come from metadata.
+      if (sizes.stride > most / tasks || request.source_bytes > most) return false;
+      areas = areas_of(request, sizes.stride, tasks);
+      return areas.pinned_bytes <= host_room / waves && areas.device_bytes <= request.device_budget_bytes / waves;
+    };
+    std::uint64_t waves = std::min<std::uint64_t>(request.waves, base::ceil_div(chunks, sizes.tasks));
+    while (waves > 0 && !fits(waves, 1, sizes.areas)) --waves;
+    if (waves == 0) {
+      return Status(Code::kResourceExhausted, Layer::kTransfer,
+                    "one chunk decodes to " + std::to_string(request.decoded_bytes) + " bytes" +
+                        (request.decoder != nullptr ? " on the device, which with its encoded bytes and the decoder's"
+                                                      " working memory"
+                                                    : ", which") +
+                        " does not fit the budgets (host " + std::to_string(request.host_budget_bytes) + ", device " +
+                        std::to_string(request.device_budget_bytes) + " bytes); raise them");
+    }
+    // As many chunks a wave as fit, by halves: what a decoder needs is its own affair.
+    std::uint64_t low = 1, high = sizes.tasks;
+    while (low < high) {
+      const std::uint64_t middle = low + (high - low + 1) / 2;
+      WaveAreas areas;
+      if (fits(waves, middle, areas)) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    sizes.waves = waves;
+    sizes.tasks = low;
+    sizes.areas = areas_of(request, sizes.stride, low);
+    staging_bytes = waves * sizes.areas.pinned_bytes;
+  } else if (request.lane_bytes > budget) {
+    return Status(Code::kResourceExhausted, Layer::kTransfer,
+                  "decoding one chunk takes " + std::to_string(request.lane_bytes) +
+                      " bytes of working memory, the host budget is " + std::to_string(request.host_budget_bytes) +
+                      "; raise host_budget_bytes");
+  }
+  sizes.lanes = std::clamp<std::uint64_t>((budget - staging_bytes) / std::max<std::uint64_t>(request.lane_bytes, 1), 1,
+                                          request.threads);
+  return sizes;
+}
+
+}  // namespace headrace::transfer

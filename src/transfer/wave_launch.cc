@@ -1,0 +1,126 @@
+// ReadOperation, per wave: from decoded or encoded bytes in its slab to elements in the tensor, and back to a free
+// slab.
+#include <algorithm>
+#include <new>
+
+#include "base/clock.h"
+#include "transfer/operation.h"
+
+namespace headrace::transfer {
+
+// Moves the wave's slab to the device and its chunks to their places.
+Status ReadOperation::launch_wave(Wave& wave, Lane& lane) {
+  trace::Timer timer(trace::Stage::kAssemble);
+  const std::uint64_t bus_bytes_before = lane.stats.bus_bytes;
+  Status status;
+  try {
+    status = on_device(wave) ? queue_decode(wave, lane) : queue_wave(wave, lane);
+  } catch (const std::bad_alloc&) {
+    status = Status::out_of_memory();
+  }
+  Status recorded = device_->record(*wave.slot->event, *wave.slot->stream);
+  wave.bus_bytes = lane.stats.bus_bytes - bus_bytes_before;
+  wave.launched_ns = timer.start_ns();
+  wave.copied_ns = 0;
+  lane.stats.assemble_seconds += timer.stop();
+  // Without the event nothing tells when the device is through; freeing its memory waits for that.
+  if (!recorded.ok()) wave.slot.reset();
+  return status.ok() ? recorded : status;
+}
+
+// A wave of elements: one copy call, at most one assemble call.
+Status ReadOperation::queue_wave(Wave& wave, Lane& lane) {
+  const device::ElementOp& op = plan_->element_op();
+  StagingSlot& slot = *wave.slot;
+  const std::size_t count = wave.tasks.tasks.size();
+  bool scattered = op.swap_width > 1;
+  std::size_t live = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const device::Box& box = wave.boxes[i];
+    if (box.rank < 0) continue;
+    scattered = scattered || box.src == nullptr || !device::is_contiguous(box, op.element_bytes);
+    ++live;
+  }
+  if (live == 0) return {};
+  wave.pieces.clear();
+  if (!scattered) {
+    // Every chunk is one run of the tensor: the bytes go straight there, neighbours as one piece.
+    for (std::size_t i = 0; i < count; ++i) {
+      const device::Box& box = wave.boxes[i];
+      if (box.rank < 0) continue;
+      const std::size_t bytes = static_cast<std::size_t>(box.element_count()) * op.element_bytes;
+      if (bytes == 0) continue;
+      if (!wave.pieces.empty()) {
+        device::Piece& last = wave.pieces.back();
+        if (last.src + last.bytes == box.src && last.dst + last.bytes == box.dst) {
+          last.bytes += bytes;
+          continue;
+        }
+      }
+      wave.pieces.push_back({box.src, box.dst, bytes});
+    }
+    for (const device::Piece& piece : wave.pieces) lane.stats.bus_bytes += piece.bytes;
+    return device_->copy_to_device(wave.pieces, *slot.stream);
+  }
+  std::size_t kept = 0;
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (wave.boxes[i].rank < 0) continue;
+    if (kept != i) wave.boxes[kept] = wave.boxes[i];
+    device::Box& box = wave.boxes[kept++];
+    if (box.src == nullptr) continue;
+    used = (i + 1) * slab_stride_;
+    box.src = slot.on_device + (box.src - slot.pinned);
+  }
+  used = std::min(used, slot.pinned_bytes);
+  if (used > 0) {
+    const device::Piece piece{slot.pinned, slot.on_device, used};
+    lane.stats.bus_bytes += used;
+    HEADRACE_TRY(device_->copy_to_device({&piece, 1}, *slot.stream));
+  }
+  return device_->assemble({wave.boxes.data(), kept}, op, plan_->fill_element(), *slot.stream);
+}
+
+void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
+  const std::uint64_t start = base::now_ns();
+  Status status;
+  {
+    trace::Span wait(trace::WaitFor{trace::Stage::kCopy});
+    if (wave.slot != nullptr) status = device_->synchronize(*wave.slot->event);
+  }
+  if (!status.ok()) wave.slot.reset();
+  if (trace::recording()) {
+    trace::record(trace::Stage::kCopy, wave.launched_ns, wave.copied_ns != 0 ? wave.copied_ns : base::now_ns(),
+                  wave.bus_bytes, trace::LaneKind::kDevice);
+  }
+  lane.stats.copy_seconds += static_cast<double>(base::now_ns() - start) * 1e-9;
+  bool others_wait = true;  // until this thread is done here
+  if (on_device(wave) && status.ok() && !stop_.load(std::memory_order_relaxed)) {
+    if (count_decoded(wave, lane) > 0) {
+      // What the device hands back takes the CPU a while: others can wait for the next waves meanwhile.
+      others_wait = false;
+      {
+        std::lock_guard lock(mutex_);
+        draining_ = false;
+      }
+      notifier_.notify();
+      try {
+        status = decode_returned(wave, lane);
+      } catch (const std::bad_alloc&) {
+        status = Status::out_of_memory();
+      }
+      // Freeing the slab waits for what was queued since.
+      if (!status.ok()) wave.slot.reset();
+    }
+  }
+  {
+    std::lock_guard lock(mutex_);
+    if (others_wait) draining_ = false;
+    wave.being_drained = false;
+    if (!status.ok()) stop_locked(std::move(status));
+    release_wave_locked(wave);
+  }
+  notifier_.notify();
+}
+
+}  // namespace headrace::transfer

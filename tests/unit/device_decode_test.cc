@@ -1,0 +1,432 @@
+// Property: who decodes changes nothing that a caller sees but the counts: the same elements, the same errors for the
+// same bad chunks, its neighbours exact, within the same budgets; what cannot be decoded on the device says so.
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "backends/dev_host/staged_decoder.h"
+#include "base/fault.h"
+#include "support/flat_array.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+using testing::FlatArray;
+using testing::Layout;
+namespace fs = std::filesystem;
+
+constexpr std::uint32_t kUntouched = 0x55555555;
+
+// The stand-in for a GPU decodes every codec while this lives.
+struct DecodesAll {
+  explicit DecodesAll(unsigned host_only_every = 0) {
+    device::staged_decode_model().any_codec = true;
+    device::staged_decode_model().host_only_every = host_only_every;
+  }
+  ~DecodesAll() {
+    device::staged_decode_model().any_codec = false;
+    device::staged_decode_model().host_only_every = 0;
+  }
+};
+
+struct Reader {
+  explicit Reader(const std::string& url, ContextOptions options = small()) {
+    context = std::make_unique<Context>(Context::create(options).value());
+    store = std::make_unique<Store>(Store::open(*context, url).value());
+    device = std::make_unique<Device>(Device::open("host-staged").value());
+  }
+  static ContextOptions small() {
+    ContextOptions options;
+    options.threads = 2;
+    options.wave_bytes = 4096;
+    options.host_budget_bytes = std::size_t{16} << 20;
+    return options;
+  }
+  std::unique_ptr<Context> context;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<Device> device;
+};
+
+struct Outcome {
+  Status status;
+  Stats stats;
+  std::vector<ChunkError> errors;
+  std::vector<std::uint32_t> elements;
+};
+
+Outcome read_all(const Reader& reader, Placement placement, bool collect = true, const char* path = "",
+                 const Selection& selection = {}, std::size_t misalign = 0) {
+  Outcome out;
+  auto array = Array::open(*reader.store, path);
+  if (!array.ok()) {
+    out.status = array.status();
+    return out;
+  }
+  const auto shape = resolve_selection(selection, array->info().shape).value().shape;
+  out.elements.assign(static_cast<std::size_t>(shape[0]), kUntouched);
+  const std::size_t bytes = out.elements.size() * 4;
+  auto buffer = Buffer::allocate(*reader.device, bytes + misalign).value();
+  EXPECT_TRUE(buffer.copy_from_host(misalign, reinterpret_cast<const std::byte*>(out.elements.data()), bytes).ok());
+  ReadOptions options;
+  options.collect_errors = collect;
+  options.placement = placement;
+  auto reading = array->read_async(selection, {buffer.data() + misalign, shape, {}}, *reader.device, options);
+  if (!reading.ok()) {
+    out.status = reading.status();
+    return out;
+  }
+  out.status = reading->wait();
+  out.stats = reading->stats();
+  out.errors = reading->errors();
+  std::sort(out.errors.begin(), out.errors.end(), [](const ChunkError& a, const ChunkError& b) {
+    return std::pair(a.key, a.offset) < std::pair(b.key, b.offset);
+  });
+  EXPECT_TRUE(buffer.copy_to_host(misalign, reinterpret_cast<std::byte*>(out.elements.data()), bytes).ok());
+  return out;
+}
+
+constexpr Layout kEncoded[] = {Layout::kZstd, Layout::kBlosc, Layout::kShardedZstd};
+
+// Flips bytes at the start of a chunk's stored bytes.
+void spoil(const std::string& directory, const FlatArray& array, std::uint64_t number) {
+  const std::string path = directory + "/" + array.key(number);
+  std::uint64_t at = 0;
+  if (array.sharded()) {
+    const store::Bytes shard = testing::flat_shard(array, number / array.shard_chunks);
+    const std::size_t entry = shard.size() - 16 * (array.shard_chunks - number % array.shard_chunks);
+    std::memcpy(&at, shard.data() + entry, 8);
+  }
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  ASSERT_TRUE(file.good()) << path;
+  file.seekp(static_cast<std::streamoff>(at));
+  file.write("\xff\xff\xff\xff", 4);
+}
+
+TEST(DeviceDecode, GivesTheSameElements) {
+  const DecodesAll decodes;
+  for (const Layout layout : kEncoded) {
+    for (const char* engine : {"auto", "threads"}) {
+      for (const char* store : {"file", "memory"}) {
+        SCOPED_TRACE(std::string(testing::layout_name(layout)) + " " + engine + " " + store);
+        const FlatArray array{.layout = layout, .chunks = 53, .chunk_elements = 100, .shard_chunks = 8};
+        support::TempDir directory;
+        ContextOptions options = Reader::small();
+        options.engine = engine;
+        static int number = 0;
+        Reader reader(
+            std::string_view(store) == "file" ? directory.path() : "memory://device_decode" + std::to_string(++number),
+            options);
+        ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+        for (const std::size_t misalign : {0u, 4u}) {
+          const Outcome gpu = read_all(reader, Placement::kGpu, false, "", {}, misalign);
+          ASSERT_TRUE(gpu.status.ok()) << gpu.status.to_string();
+          EXPECT_TRUE(gpu.elements == array.expected());
+          EXPECT_EQ(gpu.stats.gpu_chunks, array.chunks);
+          EXPECT_EQ(gpu.stats.chunks, array.chunks);
+          EXPECT_EQ(gpu.stats.cpu_chunks, 0u);
+          EXPECT_EQ(gpu.stats.decoded_bytes, array.elements() * 4);
+          EXPECT_EQ(gpu.stats.gpu_decoded_bytes, array.elements() * 4);
+          EXPECT_NE(gpu.stats.path.find("decoded on the device"), std::string::npos) << gpu.stats.path;
+          const Outcome cpu = read_all(reader, Placement::kCpu);
+          ASSERT_TRUE(cpu.status.ok()) << cpu.status.to_string();
+          EXPECT_TRUE(cpu.elements == array.expected());
+          EXPECT_EQ(cpu.stats.gpu_chunks, 0u);
+          EXPECT_EQ(cpu.stats.cpu_chunks, array.chunks);
+          EXPECT_EQ(cpu.stats.cpu_decoded_bytes, array.elements() * 4);
+          EXPECT_EQ(cpu.stats.stored_bytes, gpu.stats.stored_bytes);
+        }
+        // Parts of chunks are decoded beside the tensor and placed.
+        const Selection part = parse_selection("3:5200:7").value();
+        const Outcome gpu = read_all(reader, Placement::kGpu, false, "", part);
+        ASSERT_TRUE(gpu.status.ok()) << gpu.status.to_string();
+        for (std::size_t i = 0; i < gpu.elements.size(); ++i) ASSERT_EQ(gpu.elements[i], array.expected()[3 + 7 * i]);
+      }
+    }
+  }
+}
+
+// Encoded bytes cross the bus, not decoded ones.
+TEST(DeviceDecode, SendsWhatIsStored) {
+  const DecodesAll decodes;
+  support::TempDir directory;
+  Reader reader(directory.path());
+  FlatArray array{.layout = Layout::kZstd, .chunks = 8, .chunk_elements = 1000};
+  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  const Outcome gpu = read_all(reader, Placement::kGpu);
+  ASSERT_TRUE(gpu.status.ok());
+  EXPECT_LE(gpu.stats.bus_bytes, gpu.stats.stored_bytes + 16 * array.chunks);
+  EXPECT_GE(gpu.stats.bus_bytes, gpu.stats.stored_bytes);
+}
+
+TEST(DeviceDecode, OneBadChunkIsReportedAsTheCpuWould) {
+  const DecodesAll decodes;
+  for (const Layout layout : kEncoded) {
+    const FlatArray array{.layout = layout, .chunks = 24, .chunk_elements = 100, .shard_chunks = 8};
+    const auto expected = array.expected();
+    for (std::uint64_t bad = 0; bad < array.chunks; ++bad) {
+      SCOPED_TRACE(std::string(testing::layout_name(layout)) + " " + std::to_string(bad));
+      support::TempDir directory;
+      Reader reader(directory.path());
+      ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+      spoil(directory.path(), array, bad);
+      const Outcome cpu = read_all(reader, Placement::kCpu), gpu = read_all(reader, Placement::kGpu);
+      ASSERT_TRUE(gpu.status.ok()) << gpu.status.to_string();
+      ASSERT_EQ(cpu.errors.size(), 1u);
+      ASSERT_EQ(gpu.errors.size(), 1u);
+      EXPECT_EQ(gpu.errors[0].status.to_string(), cpu.errors[0].status.to_string());
+      EXPECT_EQ(gpu.errors[0].key, cpu.errors[0].key);
+      EXPECT_EQ(gpu.errors[0].offset, cpu.errors[0].offset);
+      EXPECT_EQ(gpu.errors[0].length, cpu.errors[0].length);
+      for (std::uint64_t i = 0; i < gpu.elements.size(); ++i) {
+        if (i / array.chunk_elements != bad) {
+          ASSERT_EQ(gpu.elements[i], expected[i]) << i;
+        }
+      }
+      EXPECT_EQ(gpu.stats.chunks, array.chunks - 1);
+      EXPECT_EQ(gpu.stats.gpu_chunks, array.chunks - 1);
+      EXPECT_EQ(gpu.stats.returned_chunks, 0u) << "a chunk that nobody decodes is not counted";
+
+      const Outcome strict = read_all(reader, Placement::kGpu, false);
+      EXPECT_EQ(strict.status.to_string(), read_all(reader, Placement::kCpu, false).status.to_string());
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(DeviceDecode, WhatIsHandedBackIsDecodedByTheCpu) {
+  for (const unsigned every : {1u, 2u, 3u, 7u}) {
+    const DecodesAll decodes(every);
+    for (const Layout layout : kEncoded) {
+      for (const bool spoiled : {false, true}) {
+        SCOPED_TRACE(std::string(testing::layout_name(layout)) + " one of " + std::to_string(every));
+        const FlatArray array{.layout = layout, .chunks = 64, .chunk_elements = 256, .shard_chunks = 16};
+        support::TempDir directory;
+        Reader reader(directory.path());
+        ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+        const auto bad = [&](std::uint64_t chunk) { return spoiled && (chunk == 0 || chunk == 9 || chunk == 63); };
+        for (std::uint64_t chunk = 0; chunk < array.chunks; ++chunk) {
+          if (bad(chunk)) spoil(directory.path(), array, chunk);
+        }
+        for (const char* part : {"", "1:16383:3"}) {
+          const Selection selection = parse_selection(part).value();
+          const Outcome gpu = read_all(reader, Placement::kGpu, true, "", selection);
+          ASSERT_TRUE(gpu.status.ok()) << gpu.status.to_string();
+          EXPECT_EQ(gpu.errors.size(), spoiled ? 3u : 0u);
+          const auto expected = array.expected();
+          const std::size_t first = *part == '\0' ? 0 : 1, step = *part == '\0' ? 1 : 3;
+          for (std::size_t i = 0; i < gpu.elements.size(); ++i) {
+            const std::size_t at = first + i * step;
+            if (!bad(at / array.chunk_elements)) {
+              ASSERT_EQ(gpu.elements[i], expected[at]) << at;
+            }
+          }
+          EXPECT_GT(gpu.stats.returned_chunks, 0u);
+          EXPECT_EQ(gpu.stats.cpu_chunks, gpu.stats.returned_chunks);
+          EXPECT_EQ(gpu.stats.gpu_chunks + gpu.stats.cpu_chunks, gpu.stats.chunks);
+          EXPECT_EQ(gpu.stats.chunks, array.chunks - gpu.errors.size());
+          if (every == 1) {
+            EXPECT_EQ(gpu.stats.gpu_chunks, 0u);
+          }
+        }
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(DeviceDecode, MissingChunksAreFilled) {
+  const DecodesAll decodes(2);
+  for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
+    const FlatArray array{.layout = layout, .chunks = 40, .chunk_elements = 100, .shard_chunks = 4};
+    support::TempDir directory;
+    Reader reader(directory.path());
+    ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+    const std::uint64_t unit = array.sharded() ? array.shard_chunks : 1;
+    for (const std::uint64_t gone : {0u, 8u, 36u}) fs::remove(directory.path() + "/" + array.key(gone));
+    const auto missing = [&](std::uint64_t chunk) {
+      return chunk / unit * unit == 0 || chunk / unit * unit == 8 || chunk / unit * unit == 36;
+    };
+    const Outcome gpu = read_all(reader, Placement::kGpu);
+    ASSERT_TRUE(gpu.status.ok()) << gpu.status.to_string();
+    const auto expected = array.expected();
+    for (std::size_t i = 0; i < gpu.elements.size(); ++i) {
+      ASSERT_EQ(gpu.elements[i], missing(i / 100) ? testing::kFillValue : expected[i]) << i;
+    }
+    EXPECT_EQ(gpu.stats.missing_chunks, 3u);
+  }
+}
+
+TEST(DeviceDecode, SaysWhyItCannot) {
+  support::TempDir directory;
+  Reader reader(directory.path());
+  FlatArray array{.layout = Layout::kZstd, .chunks = 8};
+  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "zstd", array).ok());
+  array.layout = Layout::kRaw;
+  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "raw", array).ok());
+
+  const Outcome refused = read_all(reader, Placement::kGpu, true, "zstd");
+  EXPECT_EQ(refused.status.code(), Code::kUnsupported);
+  EXPECT_NE(refused.status.message().find("'zstd'"), std::string::npos) << refused.status.to_string();
+  const Outcome fallen_back = read_all(reader, Placement::kAuto, true, "zstd");
+  ASSERT_TRUE(fallen_back.status.ok());
+  EXPECT_EQ(fallen_back.stats.cpu_chunks, 8u);
+  EXPECT_NE(fallen_back.stats.path.find("'zstd' has no device code"), std::string::npos) << fallen_back.stats.path;
+  const Outcome raw = read_all(reader, Placement::kGpu, true, "raw");
+  EXPECT_TRUE(raw.status.ok()) << "there is nothing to decode: " << raw.status.to_string();
+  EXPECT_EQ(raw.stats.gpu_chunks + raw.stats.cpu_chunks, 0u);
+
+  const DecodesAll decodes;
+  *reader.device = Device::open("host").value();
+  const Outcome host = read_all(reader, Placement::kGpu, true, "zstd");
+  EXPECT_EQ(host.status.code(), Code::kUnsupported) << host.status.to_string();
+}
+
+TEST(DeviceDecode, KeepsWithinTheBudgets) {
+  const DecodesAll decodes(5);
+  const FlatArray array{.layout = Layout::kBlosc, .chunks = 64, .chunk_elements = 4096};  // 16 KiB
+  support::TempDir directory;
+  {
+    Reader reader(directory.path());
+    ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  }
+  bool refused = false, whole = false;
+  for (const std::size_t kib : {8u, 20u, 34u, 40u, 70u, 200u, 5000u}) {
+    SCOPED_TRACE(kib);
+    ContextOptions options = Reader::small();
+    options.wave_bytes = std::size_t{1} << 20;
+    options.device_budget_bytes = kib << 10;
+    Reader reader(directory.path(), options);
+    const Outcome gpu = read_all(reader, Placement::kGpu), automatic = read_all(reader, Placement::kAuto);
+    if (!gpu.status.ok()) {
+      refused = true;
+      EXPECT_EQ(gpu.status.code(), Code::kResourceExhausted) << gpu.status.to_string();
+      EXPECT_NE(gpu.status.message().find("budgets"), std::string::npos);
+      if (automatic.status.ok()) {
+        EXPECT_EQ(automatic.stats.gpu_chunks, 0u);
+        EXPECT_NE(automatic.stats.path.find("budgets"), std::string::npos) << automatic.stats.path;
+      }
+      continue;
+    }
+    whole = true;
+    EXPECT_TRUE(gpu.elements == array.expected());
+    EXPECT_TRUE(automatic.elements == array.expected());
+  }
+  EXPECT_TRUE(refused && whole);
+}
+
+// A chain whose outer codec the device does not take: the CPU undoes that one, the device the rest.
+TEST(DeviceDecode, TakesOverInTheMiddleOfAChain) {
+  support::TempDir directory;
+  Reader reader(directory.path());
+  constexpr std::uint64_t kChunks = 20, kElements = 64, kFilters = 8;
+  static_assert(kFilters == device::kMaxDecodeStages, "so that zstd, the outermost, is one too many");
+  std::string filters;
+  for (std::uint64_t i = 0; i < kFilters; ++i)
+    filters += std::string(i == 0 ? "" : ",") + R"({"id":"shuffle","elementsize":4})";
+  ASSERT_TRUE(testing::put_text(*reader.store->impl(), ".zarray",
+                                R"({"zarr_format":2,"shape":[1280],"chunks":[64],"dtype":"<u4","compressor":)"
+                                R"({"id":"zstd","level":1},"fill_value":0,"order":"C","filters":[)" +
+                                    filters + "]}")
+                  .ok());
+  std::vector<std::uint32_t> expected;
+  for (std::uint64_t chunk = 0; chunk < kChunks; ++chunk) {
+    std::vector<std::uint8_t> bytes(kElements * 4), shuffled(kElements * 4);
+    for (std::uint64_t i = 0; i < kElements; ++i) {
+      const std::uint32_t value = testing::element_value(chunk * kElements + i, 1);
+      expected.push_back(value);
+      std::memcpy(bytes.data() + 4 * i, &value, 4);
+    }
+    for (std::uint64_t round = 0; round < kFilters; ++round) {
+      for (std::size_t i = 0; i < bytes.size(); ++i) shuffled[i % 4 * kElements + i / 4] = bytes[i];
+      bytes.swap(shuffled);
+    }
+    store::Bytes encoded(ZSTD_compressBound(bytes.size()));
+    encoded.resize(ZSTD_compress(encoded.data(), encoded.size(), bytes.data(), bytes.size(), 1));
+    if (chunk == 7) encoded.resize(encoded.size() / 2);
+    ASSERT_TRUE(reader.store->impl()->put(std::to_string(chunk), encoded).ok());
+  }
+  for (const unsigned every : {0u, 2u}) {
+    const DecodesAll decodes(every);
+    const Outcome cpu = read_all(reader, Placement::kCpu), gpu = read_all(reader, Placement::kGpu);
+    ASSERT_TRUE(gpu.status.ok()) << gpu.status.to_string();
+    ASSERT_EQ(gpu.errors.size(), 1u);
+    ASSERT_EQ(cpu.errors.size(), 1u);
+    EXPECT_EQ(gpu.errors[0].status.to_string(), cpu.errors[0].status.to_string());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      if (i / kElements != 7) {
+        ASSERT_EQ(gpu.elements[i], expected[i]) << i;
+      }
+    }
+    EXPECT_EQ(gpu.stats.chunks, kChunks - 1);
+    EXPECT_EQ(gpu.stats.gpu_chunks > 0, true);
+    EXPECT_EQ(gpu.stats.returned_chunks > 0, every != 0);
+  }
+}
+
+TEST(DeviceDecode, ACancelledReadEnds) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  const DecodesAll decodes(2);
+  const FlatArray array{.layout = Layout::kZstd, .chunks = 400, .chunk_elements = 256};
+  support::TempDir directory;
+  Reader reader(directory.path());
+  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  auto opened = Array::open(*reader.store).value();
+  auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
+  ReadOptions options;
+  options.placement = Placement::kGpu;
+  for (const char* point : {"dev_host.copy", "transfer.decode", "transfer.read"}) {
+    for (const int after_us : {0, 300, 3000}) {
+      base::arm_delay(point, std::chrono::microseconds(200));
+      auto reading = opened.read_async({}, {buffer.data(), {array.elements()}, {}}, *reader.device, options);
+      ASSERT_TRUE(reading.ok());
+      std::this_thread::sleep_for(std::chrono::microseconds(after_us));
+      reading->cancel();
+      const Status status = reading->wait();
+      base::arm_delay(point, std::chrono::microseconds(0));
+      EXPECT_TRUE(status.ok() || status.code() == Code::kCancelled) << status.to_string();
+    }
+  }
+  EXPECT_TRUE(read_all(reader, Placement::kGpu).elements == array.expected());
+}
+
+// A device much slower than the CPU, and the other way round: the read settles on the faster, and the next one begins
+// there.
+TEST(DeviceDecode, SettlesOnTheFaster) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  const DecodesAll decodes;
+  const FlatArray array{.layout = Layout::kZstd, .chunks = 400, .chunk_elements = 1024};
+  support::TempDir directory;
+  ContextOptions options = Reader::small();
+  options.wave_bytes = 16384;
+  Reader reader(directory.path(), options);
+  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  for (const bool slow_device : {true, false}) {
+    auto opened = Array::open(*reader.store).value();
+    auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
+    if (slow_device) {
+      device::staged_decode_model().decoded_bytes_per_us = 3;  // 5 ms a wave
+    } else {
+      base::arm_delay("transfer.decode", std::chrono::microseconds(3000));
+    }
+    Stats first, second;
+    EXPECT_TRUE(opened.read({}, {buffer.data(), {array.elements()}, {}}, *reader.device, {}, &first).ok());
+    EXPECT_TRUE(opened.read({}, {buffer.data(), {array.elements()}, {}}, *reader.device, {}, &second).ok());
+    device::staged_decode_model().decoded_bytes_per_us = 0;
+    base::arm_delay("transfer.decode", std::chrono::microseconds(0));
+    const std::uint64_t faster = slow_device ? second.cpu_chunks : second.gpu_chunks;
+    EXPECT_GE(faster, array.chunks * 9 / 10) << (slow_device ? "slow device" : "slow CPU") << ", first "
+                                             << first.gpu_chunks << " of " << first.chunks << " on the device";
+    EXPECT_GT(first.gpu_chunks, 0u);
+    EXPECT_GT(first.cpu_chunks, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace headrace

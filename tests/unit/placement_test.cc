@@ -1,0 +1,121 @@
+// Property: the device begins; whoever is faster decodes in the long run, at a loss of at most 5 %, also when the rates
+// change; what was learnt is kept for the next read; a read of few waves stays on the device.
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+#include <random>
+#include <string>
+
+#include "transfer/placement.h"
+
+namespace headrace::transfer {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kWaveBytes = 32'000'000;
+
+// Waves pass one after another through whatever is the bottleneck, `in_flight` of them begun ahead.
+struct Simulation {
+  PlacementPolicy& policy;
+  std::function<double(WaveKind, std::uint64_t wave)> cost_ms;
+  std::size_t in_flight = 4;
+  std::uint64_t now = 1'000 * kMs;
+  std::uint64_t waves[2] = {0, 0};
+  double total_ms = 0;
+
+  void run(std::uint64_t count) {
+    std::deque<WaveKind> begun;
+    for (std::uint64_t done = 0; done < count; ++done) {
+      while (begun.size() < in_flight && done + begun.size() < count) begun.push_back(policy.begin(now));
+      const WaveKind kind = begun.front();
+      begun.pop_front();
+      const double ms = cost_ms(kind, done);
+      now += static_cast<std::uint64_t>(ms * 1e6);
+      total_ms += ms;
+      ++waves[static_cast<std::size_t>(kind)];
+      policy.end(kind, kWaveBytes, now);
+    }
+  }
+};
+
+double constant(WaveKind kind, double gpu_ms, double cpu_ms) { return kind == WaveKind::kGpu ? gpu_ms : cpu_ms; }
+
+TEST(Placement, TheFasterDecodesInTheLongRun) {
+  for (const auto& [gpu, cpu] : {std::pair{1.0, 10.0}, {1.0, 3.0}, {1.0, 1.2}, {1.0, 1.0}, {1.2, 1.0}, {3.0, 1.0}, {10.0, 1.0}}) {
+    for (const std::size_t in_flight : {1u, 4u, 8u}) {
+      SCOPED_TRACE(std::to_string(gpu) + " ms against " + std::to_string(cpu) + ", " + std::to_string(in_flight));
+      PlacementPolicy policy;
+      Simulation read{policy, [&, g = gpu, c = cpu](WaveKind kind, std::uint64_t) { return constant(kind, g, c); },
+                      in_flight};
+      read.run(10000);
+      EXPECT_LE(read.total_ms, 1.05 * 10000 * std::min(gpu, cpu));
+    }
+  }
+}
+
+TEST(Placement, NoisyWavesChangeNothing) {
+  for (const auto& [gpu, cpu] : {std::pair{1.0, 2.0}, {2.0, 1.0}}) {
+    std::mt19937_64 random(7);
+    PlacementPolicy policy;
+    Simulation read{policy, [&, g = gpu, c = cpu](WaveKind kind, std::uint64_t) {
+                      return constant(kind, g, c) * (0.4 + 1.2 * static_cast<double>(random() % 1000) / 1000);
+                    }};
+    read.run(6000);
+    EXPECT_LE(read.total_ms, 1.06 * 6000 * std::min(gpu, cpu));
+  }
+}
+
+TEST(Placement, FollowsAChange) {
+  PlacementPolicy policy;
+  Simulation read{policy, [](WaveKind kind, std::uint64_t wave) {
+                    return wave < 3000 ? constant(kind, 1.0, 3.0) : constant(kind, 3.0, 1.0);
+                  }};
+  read.run(3000);
+  EXPECT_GT(read.waves[0], 2900u);
+  const double before = read.total_ms;
+  read.cost_ms = [](WaveKind kind, std::uint64_t) { return constant(kind, 3.0, 1.0); };
+  read.run(6000);
+  EXPECT_LE(read.total_ms - before, 1.1 * 6000);
+}
+
+TEST(Placement, AShortReadStaysOnTheDevice) {
+  PlacementPolicy policy;
+  Simulation read{policy, [](WaveKind kind, std::uint64_t) { return constant(kind, 1.0, 1.0); }};
+  read.run(6);
+  EXPECT_EQ(read.waves[0], 6u);
+}
+
+TEST(Placement, TheNextReadBeginsWhereTheLastEnded) {
+  PlacementMemory memory;
+  {
+    Simulation read{*memory.for_device("cuda:0"),
+                    [](WaveKind kind, std::uint64_t) { return constant(kind, 5.0, 1.0); }};
+    read.run(100);
+  }
+  // Reads of few waves, an idle time between them that is nobody's.
+  Simulation later{*memory.for_device("cuda:0"),
+                   [](WaveKind kind, std::uint64_t) { return constant(kind, 5.0, 1.0); }};
+  for (int i = 0; i < 50; ++i) {
+    later.run(2);
+    later.now += 500 * kMs;
+  }
+  EXPECT_LE(later.waves[0], 8u);
+  EXPECT_NEAR(memory.for_device("cuda:0")->rate(WaveKind::kCpu), kWaveBytes / 1e-3, kWaveBytes / 1e-3 * 0.01);
+  // Another device is another matter.
+  EXPECT_EQ(memory.for_device("cuda:1")->begin(0), WaveKind::kGpu);
+  EXPECT_NE(memory.for_device("cuda:1"), memory.for_device("cuda:0"));
+}
+
+TEST(Placement, WavesThatWereGivenUpTellNothing) {
+  PlacementPolicy policy;
+  for (int i = 0; i < 100; ++i) {
+    const WaveKind kind = policy.begin(0);
+    policy.end(kind, 0, 1000 * kMs);
+    EXPECT_EQ(kind, WaveKind::kGpu);
+  }
+  EXPECT_EQ(policy.rate(WaveKind::kGpu), 0);
+}
+
+}  // namespace
+}  // namespace headrace::transfer
