@@ -12,9 +12,10 @@
 //   - the batch takes less than 10 times the time of as many copies of the valid chunk that takes longest; so do single
 //     mutants.
 // --plant BUG (canary, past-window, bytes, sample, input, outcome, verdict, slow) puts a bug behind the decoder of the
-// first full batch; with --sample 1 each must end the campaign with 1. --replay makes one batch again exactly, or decodes one item of it alone in its place.
-// Ends with 0, with 1 and what was found, with 4 where the device does not answer, with 77 without a GPU. The last line
-// of stdout is a JSON object for docs/reference/campaigns.jsonl, which --record appends.
+// first full batch; with --sample 1 each must end the campaign with 1. --replay makes one batch again exactly, or
+// decodes one item of it alone in its place. Ends with 0, with 1 and what was found, with 4 where the device does not
+// answer, with 77 without a GPU. The last line of stdout is a JSON object for docs/reference/campaigns.jsonl, which
+// --record appends.
 #include <unistd.h>
 
 #include <algorithm>

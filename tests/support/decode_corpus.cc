@@ -62,6 +62,24 @@ std::unique_ptr<codec::Codec> make_cpu(const std::string& codec, const base::Jso
   return made.ok() ? std::move(made).value() : nullptr;
 }
 
+// For devices that play a GPU on the host.
+device::DecodeReason decode_on_host(const void* codec, std::span<const std::byte> src, std::span<std::byte> dst,
+                                    bool exact, std::size_t& produced) {
+  const auto& cpu = *static_cast<const codec::Codec*>(codec);
+  const auto scratch = cpu.make_scratch();
+  codec::Stream stream{.src = src.data(),
+                       .src_bytes = src.size(),
+                       .dst = dst.data(),
+                       .dst_capacity = dst.size(),
+                       .dst_bytes = 0,
+                       .exact = exact};
+  Status status;
+  cpu.decode({&stream, 1}, {&status, 1}, scratch.get());
+  produced = stream.dst_bytes;
+  if (status.ok()) return device::DecodeReason::kNone;
+  return status.code() == Code::kUnsupported ? device::DecodeReason::kHostOnly : device::DecodeReason::kHeader;
+}
+
 class Builder {
  public:
   explicit Builder(std::vector<CorpusGroup>& groups) : groups_(groups) {}
@@ -79,6 +97,8 @@ class Builder {
     made.stage.capacity_bytes = capacity;
     made.stage.exact = exact;
     if (!made.cpu->describe_for_device(made.stage)) return nullptr;
+    made.stage.host_decode = &decode_on_host;
+    made.stage.codec_object = made.cpu.get();
     made.name = name;
     made.codec = codec;
     made.may_be_host_only = may_be_host_only;
