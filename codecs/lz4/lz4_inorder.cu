@@ -10,7 +10,7 @@ namespace {
 constexpr unsigned kThreads = 128;
 
 template <unsigned kLanes>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 8)
     decode_in_order(const Lz4Stream* streams, const std::uint32_t* count, std::uint32_t most, std::uint64_t* outcomes,
                     unsigned stage) {
   __shared__ __align__(128) unsigned char shared[kLz4InorderSharedBytes<kLanes, kThreads>];

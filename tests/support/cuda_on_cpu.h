@@ -30,6 +30,7 @@
 #endif
 
 #define __device__
+#define __noinline__
 #define __global__
 #define __host__
 #define __forceinline__ inline
@@ -354,6 +355,7 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
 inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
   return static_cast<unsigned>((((static_cast<std::uint64_t>(high) << 32) | low) << (shift & 31)) >> 32);
 }
+inline float __fdividef(float x, float y) { return x / y; }
 template <class T>
 inline T __ldg(const T* at) {
   return *at;
