@@ -1,12 +1,13 @@
 // Device code of Blosc1 containers: everything around the inner decoders.
 //
-// A batch takes five steps, each a launch; the host sees no stored byte and waits for nothing:
+// A batch takes five steps; the host sees no stored byte and waits for nothing:
 //   parse     a thread a container: the header; how many blocks, streams and tiles it makes
 //   scan      where each container's share of the lists begins
 //   streams   a thread a block: its start and the sizes of its splits become Lz4Streams
 //   seal      a thread a stream: what belongs to a container found bad meanwhile is crossed out
 //   (inner    enqueue_lz4 for lz4; blosc_inner_device.cuh for blosclz and snappy)
-//   epilogue  a thread block a tile: un-shuffles, and copies what is stored as it is
+//   epilogue  a thread block a tile: un-shuffles, and copies what is stored as it is; a launch for each Path, which
+//             ends at once where no container takes it
 // Filtered containers are decoded into scratch and un-shuffled into dst; others are decoded into dst. Splits that did
 // not compress are read by the epilogue where they lie in the container.
 //
@@ -54,6 +55,7 @@ struct Container {
   std::uint8_t splits;  // of a whole block; a short last one is not split
   std::uint8_t inner;
   Filter filter;
+  shuffle::Path path;
   std::uint32_t stored;
 };
 
@@ -83,8 +85,9 @@ struct Job {
   // and for each stream.
   Lz4Stream* streams = nullptr;
   Tag* tags = nullptr;
-  Shares* totals = nullptr;        // one
-  std::uint32_t* others = nullptr;  // one: streams that are neither lz4 nor in place
+  Shares* totals = nullptr;         // one
+  std::uint32_t* others = nullptr;  // one, zeroed before: streams that are neither lz4 nor in place
+  std::uint32_t* paths = nullptr;   // one, zeroed before: a bit for each Path that a container takes
   Byte* decoded = nullptr;
 };
 
@@ -176,6 +179,10 @@ __device__ inline void parse_body(const Job& job) {
         if (container.block_count != 0) {
           const unsigned tile = shuffle::tile_bytes(container.item_bytes);
           container.tiles_per_block = (container.block_bytes - 1) / tile + 1;
+          container.path =
+              shuffle::path_of(container.filter, container.item_bytes, container.dst, container.block_bytes);
+          const std::uint32_t bit = 1u << static_cast<unsigned>(container.path);
+          if ((*const_cast<volatile std::uint32_t*>(job.paths) & bit) == 0) atomicOr(job.paths, bit);
           shares.streams = static_cast<std::uint32_t>(streams);
           shares.blocks = container.block_count;
           shares.tiles = container.block_count * container.tiles_per_block;
@@ -216,10 +223,7 @@ __device__ inline void scan_body(const Job& job, Shares* shared) {
     job.shares[i] = at;
     at = sum(at, count);
   }
-  if (t == blockDim.x - 1) {
-    *job.totals = shared[t];
-    *job.others = 0;
-  }
+  if (t == blockDim.x - 1) *job.totals = shared[t];
 }
 
 // The container whose share of `kMember` holds x: the last that begins at or before it. It is looked for from `low` on.
@@ -337,13 +341,17 @@ __device__ inline void seal_body(const Job& job) {
 // ---- epilogue ----
 
 // What a thread block keeps of the Blosc block it works on.
+template <shuffle::Path kPath>
 struct EpilogueShared {
   const Byte* planes[kMaxSplits];
   bool skip[kMaxSplits];
-  unsigned tile[shuffle::kSharedWords];
+  unsigned tile[shuffle::shared_words(kPath)];
 };
 
-__device__ inline void epilogue_body(const Job& job, EpilogueShared& shared) {
+// The tiles of those containers that take this path.
+template <shuffle::Path kPath>
+__device__ inline void epilogue_body(const Job& job, EpilogueShared<kPath>& shared) {
+  if ((*job.paths >> static_cast<unsigned>(kPath) & 1) == 0) return;
   const shuffle::Share share = shuffle::share_of(job.totals->tiles, blockIdx.x, gridDim.x);
   unsigned i = 0;
   std::uint32_t end = 0;  // of container i's tiles
@@ -357,9 +365,12 @@ __device__ inline void epilogue_body(const Job& job, EpilogueShared& shared) {
       c = job.containers[i];
       shares = job.shares[i];
       end = shares.tiles + c.block_count * c.tiles_per_block;
-      fine = job.outcomes[i] == shuffle::kFine;
+      fine = job.outcomes[i] == shuffle::kFine && c.path == kPath;
     }
-    if (!fine) continue;
+    if (!fine) {
+      t = end - 1;
+      continue;
+    }
     const std::uint32_t b = (x - shares.tiles) / c.tiles_per_block;
     const std::uint32_t tile = x - shares.tiles - b * c.tiles_per_block;
     const Place place = place_of(c, shares, b);
@@ -383,7 +394,7 @@ __device__ inline void epilogue_body(const Job& job, EpilogueShared& shared) {
       block.src = shared.planes[0];
       if (shared.skip[0]) continue;
     }
-    shuffle::unfilter_tile(block, tile, shared.tile, threadIdx.x, blockDim.x);
+    shuffle::unfilter_tile<kPath>(block, tile, shared.tile, threadIdx.x, blockDim.x);
   }
 }
 
@@ -395,7 +406,7 @@ struct Layout {
                 inner = 0;
   std::uint64_t stream_count = 0;  // bound
 
-  static constexpr std::uint64_t kOthersOffset = sizeof(Shares);
+  static constexpr std::uint64_t kTotalsBytes = sizeof(Shares) + 2 * sizeof(std::uint32_t);
 
   Layout(const device::gpu::Limits& limits, const Allowance& allowance) {
     const std::uint64_t chunks = limits.chunks;
@@ -409,7 +420,7 @@ struct Layout {
     containers = take(chunks * sizeof(Container));
     shares = take(chunks * sizeof(Shares));
     encoded_bytes = take(chunks * sizeof(U64));
-    totals = take(sizeof(Shares) + sizeof(std::uint32_t));
+    totals = take(kTotalsBytes);
     streams = take(stream_count * sizeof(Lz4Stream));
     tags = take(stream_count * sizeof(Tag));
     decoded = take(limits.dst_bytes + 16 * chunks);
@@ -420,7 +431,8 @@ struct Layout {
     job.shares = reinterpret_cast<Shares*>(scratch + shares);
     job.encoded_bytes = reinterpret_cast<U64*>(scratch + encoded_bytes);
     job.totals = reinterpret_cast<Shares*>(scratch + totals);
-    job.others = reinterpret_cast<std::uint32_t*>(scratch + totals + kOthersOffset);
+    job.others = reinterpret_cast<std::uint32_t*>(scratch + totals + sizeof(Shares));
+    job.paths = job.others + 1;
     job.streams = reinterpret_cast<Lz4Stream*>(scratch + streams);
     job.tags = reinterpret_cast<Tag*>(scratch + tags);
     job.decoded = reinterpret_cast<Byte*>(scratch + decoded);

@@ -230,7 +230,9 @@ TEST_F(BloscDevice, SeedsLikeTheCodec) {
     const int before = host_only_;
     EXPECT_TRUE(same_verdict(seed.stream, seed.capacity, seed.exact)) << entry.path();
     // Nothing but inner zlib and zstd is left to the CPU.
-    if (host_only_ != before) EXPECT_GT(std::to_integer<unsigned>(seed.stream[2]) >> 5, 2u) << entry.path();
+    if (host_only_ != before) {
+      EXPECT_GT(std::to_integer<unsigned>(seed.stream[2]) >> 5, 2u) << entry.path();
+    }
     ++seeds;
   }
   EXPECT_GE(seeds, 28);

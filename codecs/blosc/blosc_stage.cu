@@ -22,9 +22,10 @@ __global__ void __launch_bounds__(kScanThreads) blosc_scan(blosc::Job job) {
 __global__ void blosc_streams(blosc::Job job) { blosc::streams_body(job); }
 __global__ void blosc_seal(blosc::Job job) { blosc::seal_body(job); }
 __global__ void __launch_bounds__(kInnerThreads) blosc_inner(blosc::Job job) { blosc::inner_body(job); }
-__global__ void __launch_bounds__(shuffle::kThreads, 4) blosc_epilogue(blosc::Job job) {
-  __shared__ blosc::EpilogueShared shared;
-  blosc::epilogue_body(job, shared);
+template <shuffle::Path kPath>
+__global__ void __launch_bounds__(shuffle::kThreads, shuffle::blocks_per_unit(kPath)) blosc_epilogue(blosc::Job job) {
+  __shared__ blosc::EpilogueShared<kPath> shared;
+  blosc::epilogue_body<kPath>(job, shared);
 }
 
 unsigned blocks_for(std::uint64_t items, std::uint64_t per_block, std::uint64_t most) {
@@ -54,6 +55,10 @@ class BloscStage final : public device::gpu::Stage {
     layout.fill_in(job, batch.scratch);
     const std::uint64_t units = static_cast<std::uint64_t>(batch.multiprocessors);
     const unsigned list_blocks = blocks_for(layout.stream_count, kListThreads, units * 16);
+    if (const cudaError_t error = cudaMemsetAsync(job.totals, 0, blosc::Layout::kTotalsBytes, stream);
+        error != cudaSuccess) {
+      return error;
+    }
     blosc_parse<<<blocks_for(job.count, kListThreads, UINT32_MAX / kListThreads), kListThreads, 0, stream>>>(job);
     blosc_scan<<<1, kScanThreads, 0, stream>>>(job);
     blosc_streams<<<list_blocks, kListThreads, 0, stream>>>(job);
@@ -71,8 +76,12 @@ class BloscStage final : public device::gpu::Stage {
     if (const int error = enqueue_lz4(inner, stream); error != cudaSuccess) return error;
     blosc_inner<<<blocks_for(layout.stream_count, kInnerThreads / 32, units * 16), kInnerThreads, 0, stream>>>(job);
     const std::uint64_t tiles = batch.limits.dst_bytes / (shuffle::kTileBytes / 2) + layout.stream_count;
-    blosc_epilogue<<<blocks_for(tiles, 1, shuffle::blocks_at_once(batch.multiprocessors)), shuffle::kThreads, 0,
-                     stream>>>(job);
+    for (unsigned path = 0; path < shuffle::kPaths; ++path) {
+      shuffle::with_path(static_cast<shuffle::Path>(path), [&](auto chosen) {
+        const unsigned blocks = blocks_for(tiles, 1, units * shuffle::blocks_per_unit(chosen()));
+        blosc_epilogue<chosen()><<<blocks, shuffle::kThreads, 0, stream>>>(job);
+      });
+    }
     return cudaGetLastError();
   }
 

@@ -5,13 +5,15 @@
 //
 // A thread block does a tile of at most 16 KiB. Elements of 2, 4 and 8 bytes are joined in registers, straight from
 // the planes to 16-byte stores. All else goes through shared memory: planes are fetched in words, bits transposed eight
-// rows at a time, and the elements put together from there.
+// rows at a time, and the elements put together from there. Each way is a kernel of its own: side by side in one they
+// would share, and spill, its registers.
 //
 // Planes may have any alignment and dst too. No load reaches over the edge of a plane, not even within a word: the
 // page behind may not be there.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "device/gpu_stage.h"
 
@@ -30,12 +32,8 @@ enum class Filter : std::uint32_t { kNone, kBytes, kBits };
 
 constexpr unsigned kTileBytes = 16384;
 constexpr unsigned kMaxWidth = 255;
-constexpr unsigned kThreads = 256;  // of a block
+constexpr unsigned kThreads = 256;      // of a block
 constexpr unsigned kPlanePadWords = 1;  // see Tile
-constexpr unsigned kSharedWords = kTileBytes / 4 + kMaxWidth * kPlanePadWords;
-
-// Thread blocks of a launch over tiles: all that can run at once.
-constexpr std::uint64_t blocks_at_once(int multiprocessors) { return static_cast<std::uint64_t>(multiprocessors) * 8; }
 
 // Elements in a tile: a multiple of 32, so that tiles of bits are whole words.
 __host__ __device__ constexpr unsigned tile_items(unsigned width) { return kTileBytes / width / 32 * 32; }
@@ -79,46 +77,71 @@ __device__ inline unsigned load4(const Byte* at, const Byte* begin, const Byte* 
 
 // ---- copy ----
 
+// Units of 16 bytes that begin 4 * kWords + shift bytes behind an aligned address.
+template <unsigned kWords>
+__device__ inline void copy_shifted(uint4* to, const uint4* from, U64 units, unsigned shift, unsigned thread,
+                                    unsigned threads) {
+  constexpr unsigned kBatch = 2;
+  for (U64 i = thread; i < units; i += kBatch * threads) {
+    uint4 low[kBatch], high[kBatch];
+    HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < kBatch; ++k) {
+      const U64 at = i + k * threads;
+      if (at < units) {
+        low[k] = from[at];
+        high[k] = from[at + 1];
+      }
+    }
+    HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < kBatch; ++k) {
+      const U64 at = i + k * threads;
+      if (at >= units) break;
+      const unsigned w[8] = {low[k].x, low[k].y, low[k].z, low[k].w, high[k].x, high[k].y, high[k].z, high[k].w};
+      to[at] = make_uint4(__funnelshift_r(w[kWords], w[kWords + 1], shift * 8),
+                          __funnelshift_r(w[kWords + 1], w[kWords + 2], shift * 8),
+                          __funnelshift_r(w[kWords + 2], w[kWords + 3], shift * 8),
+                          __funnelshift_r(w[kWords + 3], w[kWords + 4], shift * 8));
+    }
+  }
+}
+
 // A thread block copies bytes of any alignment.
 __device__ inline void block_copy(Byte* dst, const Byte* src, U64 bytes, unsigned thread, unsigned threads) {
-  // The first bytes one by one until dst is aligned and, where words are to be joined, the word before is inside.
+  // The first bytes one by one until dst is aligned and the aligned 16 bytes that src lies in are inside.
   unsigned head = (16 - skew(dst) % 16) % 16;
-  const unsigned shift = (skew(src) + head) % 4;
-  if (shift != 0 && head < 4) head += 16;
+  const unsigned off = (skew(src) + head) % 16;
+  if (head < off) head += 16;
   if (bytes < head + 32) {
     for (U64 i = thread; i < bytes; i += threads) dst[i] = src[i];
     return;
   }
   for (unsigned i = thread; i < head; i += threads) dst[i] = src[i];
-  const Byte* from = src + head;
   uint4* to = reinterpret_cast<uint4*>(dst + head);
-  const U64 left = bytes - head;
-  U64 units = left / 16;
-  if (skew(from) % 16 == 0) {
-    const uint4* words = reinterpret_cast<const uint4*>(from);
+  const uint4* from = reinterpret_cast<const uint4*>(src + head - off);
+  U64 units = (bytes - head) / 16;
+  if (off == 0) {
     U64 i = thread;
     for (; i + 3 * threads < units; i += 4 * threads) {
-      const uint4 a = words[i], b = words[i + threads], c = words[i + 2 * threads], d = words[i + 3 * threads];
+      const uint4 a = from[i], b = from[i + threads], c = from[i + 2 * threads], d = from[i + 3 * threads];
       to[i] = a;
       to[i + threads] = b;
       to[i + 2 * threads] = c;
       to[i + 3 * threads] = d;
     }
-    for (; i < units; i += threads) to[i] = words[i];
+    for (; i < units; i += threads) to[i] = from[i];
   } else {
-    // 16 bytes are in five words, of which the last may reach over the end: the last unit is left to the loop below.
-    if (shift != 0) --units;
-    const unsigned* words = reinterpret_cast<const unsigned*>(from - shift);
-    for (U64 i = thread; i < units; i += threads) {
-      const unsigned* w = words + 4 * i;
-      const unsigned a = w[0], b = w[1], c = w[2], d = w[3];
-      if (shift == 0) {
-        to[i] = make_uint4(a, b, c, d);
-      } else {
-        const unsigned e = w[4], s = shift * 8;
-        to[i] = make_uint4(__funnelshift_r(a, b, s), __funnelshift_r(b, c, s), __funnelshift_r(c, d, s),
-                           __funnelshift_r(d, e, s));
-      }
+    --units;  // its second aligned 16 bytes may reach over the end
+    const unsigned shift = off % 4;
+    switch (off / 4) {
+      case 0:
+        copy_shifted<0>(to, from, units, shift, thread, threads);
+        break;
+      case 1:
+        copy_shifted<1>(to, from, units, shift, thread, threads);
+        break;
+      case 2:
+        copy_shifted<2>(to, from, units, shift, thread, threads);
+        break;
+      default:
+        copy_shifted<3>(to, from, units, shift, thread, threads);
     }
   }
   for (U64 i = head + units * 16 + thread; i < bytes; i += threads) dst[i] = src[i];
@@ -151,15 +174,6 @@ template <>
 struct Part<4> {
   unsigned v;
 };
-template <>
-struct Part<8> {
-  unsigned short v;
-};
-template <>
-struct Part<16> {
-  Byte v;
-};
-
 __device__ inline uint4 join(const Part<2>* p) {
   return make_uint4(__byte_perm(p[0].v.x, p[1].v.x, 0x5140), __byte_perm(p[0].v.x, p[1].v.x, 0x7362),
                     __byte_perm(p[0].v.y, p[1].v.y, 0x5140), __byte_perm(p[0].v.y, p[1].v.y, 0x7362));
@@ -170,23 +184,6 @@ __device__ inline uint4 join(const Part<4>* p) {
   return make_uint4(__byte_perm(ab, cd, 0x5410), __byte_perm(ab, cd, 0x7632), __byte_perm(AB, CD, 0x5410),
                     __byte_perm(AB, CD, 0x7632));
 }
-__device__ inline uint4 join(const Part<8>* p) {
-  unsigned pair[4];
-  HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < 4; ++k) {
-    pair[k] = __byte_perm(p[2 * k].v, p[2 * k + 1].v, 0x5410);
-  }
-  return make_uint4(__byte_perm(pair[0], pair[1], 0x6420), __byte_perm(pair[2], pair[3], 0x6420),
-                    __byte_perm(pair[0], pair[1], 0x7531), __byte_perm(pair[2], pair[3], 0x7531));
-}
-__device__ inline uint4 join(const Part<16>* p) {
-  unsigned w[4];
-  HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < 4; ++k) {
-    w[k] = __byte_perm(__byte_perm(p[4 * k].v, p[4 * k + 1].v, 0x0040),
-                       __byte_perm(p[4 * k + 2].v, p[4 * k + 3].v, 0x0040), 0x5410);
-  }
-  return make_uint4(w[0], w[1], w[2], w[3]);
-}
-
 // REQUIRES: `at` is aligned to the part's size.
 template <class P>
 __device__ inline void take_aligned(P& part, const Byte* at) {
@@ -205,10 +202,6 @@ __device__ inline void take(Part<4>& part, const Byte* at) {
   const unsigned a = w[0], b = w[1];
   part.v = __funnelshift_r(a, b, s * 8);
 }
-__device__ inline void take(Part<8>& part, const Byte* at) {
-  part.v = static_cast<unsigned short>(at[0] | at[1] << 8);
-}
-
 template <unsigned kWidth>
 __device__ inline void scalar_items(const Block& block, U64 items, U64 first, U64 last, unsigned thread,
                                     unsigned threads) {
@@ -246,12 +239,56 @@ __device__ inline void register_units(const Block& block, U64 items, U64 first, 
   }
 }
 
-// Elements [first, last). REQUIRES: dst is aligned to the element's size.
+// Elements of 8 bytes: a lane takes four of each plane, and neighbours exchange halves, so that two of them always
+// write 32 bytes side by side. REQUIRES: whole warps are here.
+template <bool kAligned>
+__device__ inline void register_units8(const Block& block, U64 items, U64 first, unsigned units, unsigned thread,
+                                       unsigned threads) {
+  uint4* const to = reinterpret_cast<uint4*>(block.dst + first * 8);
+  const bool odd = thread % 2 != 0;
+  for (unsigned base = thread & ~31u; base < units; base += threads) {
+    const unsigned u = base + thread % 32;
+    Part<4> part[8];
+    HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < 8; ++j) {
+      part[j].v = 0;
+      if (u < units) {
+        const Byte* at = plane_of(block, items, j) + first + 4 * u;
+        if (kAligned) {
+          take_aligned(part[j], at);
+        } else {
+          take(part[j], at);
+        }
+      }
+    }
+    const uint4 low = join(part), high = join(part + 4);  // word c: half of element c
+    uint4 front = make_uint4(low.x, high.x, low.y, high.y), back = make_uint4(low.z, high.z, low.w, high.w);
+    const uint4 mine = odd ? front : back;
+    uint4 other;
+    other.x = __shfl_xor_sync(0xffffffffu, mine.x, 1);
+    other.y = __shfl_xor_sync(0xffffffffu, mine.y, 1);
+    other.z = __shfl_xor_sync(0xffffffffu, mine.z, 1);
+    other.w = __shfl_xor_sync(0xffffffffu, mine.w, 1);
+    if (odd) {
+      front = other;
+    } else {
+      back = other;
+    }
+    const unsigned slot = (u & ~1u) * 2 + (odd ? 1 : 0);
+    if ((u & ~1u) < units) to[slot] = front;
+    if ((u | 1u) < units) to[slot + 2] = back;
+  }
+}
+
+// Elements [first, last), slowly where dst is not aligned to the element's size.
 template <unsigned kWidth>
 __device__ inline void register_tile(const Block& block, U64 items, U64 first, U64 last, unsigned thread,
                                      unsigned threads) {
-  constexpr unsigned kItems = 16 / kWidth;
-  const unsigned head = (16 - skew(block.dst + first * kWidth) % 16) % 16 / kWidth;
+  constexpr unsigned kUnitBytes = kWidth == 8 ? 32 : 16, kItems = kUnitBytes / kWidth;
+  if (skew(block.dst) % kWidth != 0) {
+    scalar_items<kWidth>(block, items, first, last, thread, threads);
+    return;
+  }
+  const unsigned head = (kUnitBytes - skew(block.dst + first * kWidth) % kUnitBytes) % kUnitBytes / kWidth;
   bool aligned = true;
   for (unsigned j = 0; j < kWidth; ++j) {
     aligned &= (skew(plane_of(block, items, j)) + first + head) % kItems == 0;
@@ -267,7 +304,13 @@ __device__ inline void register_tile(const Block& block, U64 items, U64 first, U
     return;
   }
   end = begin + U64{units} * kItems;
-  if (aligned) {
+  if constexpr (kWidth == 8) {
+    if (aligned) {
+      register_units8<true>(block, items, begin, units, thread, threads);
+    } else {
+      register_units8<false>(block, items, begin, units, thread, threads);
+    }
+  } else if (aligned) {
     register_units<kWidth, true>(block, items, begin, units, thread, threads);
   } else {
     register_units<kWidth, false>(block, items, begin, units, thread, threads);
@@ -316,71 +359,131 @@ __device__ inline uint4 transpose_bytes(unsigned a, unsigned b, unsigned c, unsi
                     __byte_perm(AB, CD, 0x7632));
 }
 
-// Planes of one tile in shared memory, as words. Eight neighbouring words change places by the number of their row of
-// 32, so that neither whole rows nor every eighth word (which is how bits arrive) meet in one bank; planes are an odd
-// number of words apart for the same reason.
+// Planes of one tile in shared memory, as words, an odd number of words apart: bytes of one element lie in different
+// banks. Where bits are transposed, eight neighbouring words come from one thread: they change places by the number of
+// their row of 32, which keeps threads apart in the banks without mixing up whole rows.
+template <bool kSwizzled>
 struct Tile {
   unsigned* words;
   unsigned pitch;  // words from plane to plane
-  __device__ unsigned place(unsigned j, unsigned w) const { return j * pitch + (w ^ (w >> 5 & 7)); }
+  __device__ unsigned place(unsigned j, unsigned w) const { return j * pitch + (kSwizzled ? w ^ (w >> 5 & 7) : w); }
   __device__ unsigned word(unsigned j, unsigned w) const { return words[place(j, w)]; }
-  __device__ Byte byte(unsigned j, unsigned item) const {
-    return reinterpret_cast<const Byte*>(words)[4 * place(j, item / 4) + item % 4];
+  // The first plane's byte; the same of plane j is 4 * j * pitch bytes further.
+  __device__ const Byte* item(unsigned item) const {
+    return reinterpret_cast<const Byte*>(words) + 4 * place(0, item / 4) + item % 4;
   }
+  __device__ Byte byte(unsigned j, unsigned i) const { return item(i)[4 * j * pitch]; }
 };
 
 // Elements [first, first + count) of all planes.
-__device__ inline void fetch_bytes(const Block& block, U64 items, U64 first, unsigned count, const Tile& tile,
-                                   unsigned thread, unsigned threads) {
-  const unsigned words = (count + 3) / 4;
+__device__ inline void fetch_bytes(const Block& block, U64 items, U64 first, unsigned count,
+                                                  const Tile<false>& tile, unsigned thread, unsigned threads) {
+  constexpr unsigned kBatch = 4;  // words a thread has under way
+  const unsigned words = (count + 3) / 4, total = words * block.width;
   const Divisor by_words(words);
-  for (unsigned u = thread; u < words * block.width; u += threads) {
-    const unsigned j = by_words.quotient(u), w = u - j * words;
+  // Whether the aligned words around the four bytes at an element are inside the plane.
+  const auto inside = [items](U64 item, unsigned shift) {
+    return shift == 0 ? items - item >= 4 : item >= shift && items - item >= 8 - shift;
+  };
+  for (unsigned u = thread; u < total; u += kBatch * threads) {
+    unsigned low[kBatch], high[kBatch], shift[kBatch], place[kBatch];
+    HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < kBatch; ++k) {
+      const unsigned x = u + k * threads;
+      place[k] = ~0u;
+      low[k] = high[k] = shift[k] = 0;
+      if (x >= total) continue;
+      const unsigned j = by_words.quotient(x), w = x - j * words;
+      const Byte* at = plane_of(block, items, j) + first + 4 * w;
+      shift[k] = skew(at) % 4;
+      if (!inside(first + 4 * w, shift[k])) continue;
+      place[k] = tile.place(j, w);
+      const unsigned* from = reinterpret_cast<const unsigned*>(at - shift[k]);
+      low[k] = from[0];
+      if (shift[k] != 0) high[k] = from[1];
+    }
+    HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < kBatch; ++k) {
+      if (place[k] != ~0u) tile.words[place[k]] = __funnelshift_r(low[k], high[k], shift[k] * 8);
+    }
+  }
+  // What was left out: at most the first word and the last two.
+  for (unsigned x = thread; x < 3 * block.width; x += threads) {
+    const unsigned j = x / 3, which = x % 3;
+    if (which >= words) continue;
+    const unsigned w = which == 0 ? 0 : words - which;
     const Byte* plane = plane_of(block, items, j);
-    tile.words[tile.place(j, w)] = load4(plane + first + 4 * w, plane, plane + items);
+    const Byte* at = plane + first + 4 * w;
+    if (!inside(first + 4 * w, skew(at) % 4)) tile.words[tile.place(j, w)] = load4(at, plane, plane + items);
   }
 }
 
+// Eight rows of 32 elements as eight words of one plane.
+__device__ inline void store_square(unsigned (&row)[8], const Tile<true>& tile, unsigned j, unsigned w) {
+  transpose_bits(row);
+  const uint4 low = transpose_bytes(row[0], row[1], row[2], row[3]);
+  const uint4 high = transpose_bytes(row[4], row[5], row[6], row[7]);
+  const unsigned out[8] = {low.x, high.x, low.y, high.y, low.z, high.z, low.w, high.w};
+  HEADRACE_SHUFFLE_UNROLL for (unsigned i = 0; i < 8; ++i) tile.words[tile.place(j, 8 * w + i)] = out[i];
+}
+
+// The elements from `item` on, 32 at most, where a word of a row might reach over an edge.
+__device__ inline void fetch_edge_bits(const Byte* plane, U64 items, U64 item, const Tile<true>& tile,
+                                                      unsigned j, unsigned w) {
+  const U64 row_bytes = items / 8;
+  unsigned row[8];
+  HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < 8; ++k) {
+    const Byte* begin = plane + k * row_bytes;
+    row[k] = load4(begin + item / 8, begin, begin + row_bytes);
+  }
+  store_square(row, tile, j, w);
+}
+
 // The same from bits. REQUIRES: items and count are multiples of 8, first of 32.
-__device__ inline void fetch_bits(const Block& block, U64 items, U64 first, unsigned count, const Tile& tile,
-                                  unsigned thread, unsigned threads) {
+__device__ inline void fetch_bits(const Block& block, U64 items, U64 first, unsigned count,
+                                                 const Tile<true>& tile, unsigned thread, unsigned threads) {
   const U64 row_bytes = items / 8;
   const unsigned words = (count + 31) / 32;
   const Divisor by_words(words);
   for (unsigned u = thread; u < words * block.width; u += threads) {
     const unsigned j = by_words.quotient(u), w = u - j * words;
     const Byte* plane = plane_of(block, items, j);
-    const Byte* at = plane + first / 8 + 4 * w;
-    const U64 left = row_bytes - (first / 8 + 4 * w);
+    const U64 begin = first / 8 + 4 * w;
+    const Byte* at = plane + begin;
     unsigned row[8];
-    HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < 8; ++k) {
-      // Over the edge of a row lie bytes of the next, which are this plane's too.
-      const Byte* begin = plane + k * row_bytes;
-      row[k] = left >= 4 ? load4(at + k * row_bytes, plane, plane + items)
-                         : load4(at + k * row_bytes, begin, begin + row_bytes);
+    if (skew(at) % 4 == 0 && row_bytes % 4 == 0) {
+      HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < 8; ++k) {
+        row[k] = *reinterpret_cast<const unsigned*>(at + k * row_bytes);
+      }
+    } else if (row_bytes - begin >= 8 && begin >= 3) {
+      unsigned high[8];
+      HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < 8; ++k) {
+        const Byte* from = at + k * row_bytes;
+        const unsigned* there = reinterpret_cast<const unsigned*>(from - skew(from) % 4);
+        row[k] = there[0];
+        high[k] = there[1];
+      }
+      HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < 8; ++k) {
+        row[k] = __funnelshift_r(row[k], high[k], skew(at + k * row_bytes) % 4 * 8);
+      }
+    } else {
+      fetch_edge_bits(plane, items, first + 32 * w, tile, j, w);
+      continue;
     }
-    transpose_bits(row);
-    const uint4 low = transpose_bytes(row[0], row[1], row[2], row[3]);
-    const uint4 high = transpose_bytes(row[4], row[5], row[6], row[7]);
-    const unsigned out[8] = {low.x, high.x, low.y, high.y, low.z, high.z, low.w, high.w};
-    HEADRACE_SHUFFLE_UNROLL for (unsigned i = 0; i < 8; ++i) tile.words[tile.place(j, 8 * w + i)] = out[i];
+    store_square(row, tile, j, w);
   }
 }
 
-__device__ inline void take_tile(Part<2>& part, const Tile& tile, unsigned j, unsigned u) {
+template <class Shared>
+__device__ inline void take_tile(Part<2>& part, const Shared& tile, unsigned j, unsigned u) {
   part.v = make_uint2(tile.word(j, 2 * u), tile.word(j, 2 * u + 1));
 }
-__device__ inline void take_tile(Part<4>& part, const Tile& tile, unsigned j, unsigned u) { part.v = tile.word(j, u); }
-__device__ inline void take_tile(Part<8>& part, const Tile& tile, unsigned j, unsigned u) {
-  part.v = static_cast<unsigned short>(tile.word(j, u / 2) >> (u % 2 * 16));
-}
-__device__ inline void take_tile(Part<16>& part, const Tile& tile, unsigned j, unsigned u) {
-  part.v = tile.byte(j, u);
+template <class Shared>
+__device__ inline void take_tile(Part<4>& part, const Shared& tile, unsigned j, unsigned u) {
+  part.v = tile.word(j, u);
 }
 
 // Whole units of 16 bytes; the bytes done.
-template <unsigned kWidth>
-__device__ inline unsigned store_units(const Tile& tile, unsigned count, Byte* dst, unsigned thread,
+template <unsigned kWidth, class Shared>
+__device__ inline unsigned store_units(const Shared& tile, unsigned count, Byte* dst, unsigned thread,
                                        unsigned threads) {
   const unsigned units = count * kWidth / 16;
   for (unsigned u = thread; u < units; u += threads) {
@@ -392,9 +495,10 @@ __device__ inline unsigned store_units(const Tile& tile, unsigned count, Byte* d
 }
 
 // `count` elements from shared planes to dst.
-__device__ inline void store_items(const Tile& tile, unsigned width, unsigned count, Byte* dst, unsigned thread,
+template <class Shared>
+__device__ inline void store_items(const Shared& tile, unsigned width, unsigned count, Byte* dst, unsigned thread,
                                    unsigned threads) {
-  const unsigned bytes = count * width;
+  const unsigned bytes = count * width, plane_bytes = 4 * tile.pitch;
   const Divisor by_width(width);
   const auto byte_at = [&](unsigned i) {
     const unsigned item = by_width.quotient(i);
@@ -402,24 +506,39 @@ __device__ inline void store_items(const Tile& tile, unsigned width, unsigned co
   };
   unsigned head = (16 - skew(dst) % 16) % 16, done = 0;
   if (head > bytes) head = bytes;
-  if (head == 0 && (width == 2 || width == 4 || width == 8 || width == 16)) {
-    done = width == 2   ? store_units<2>(tile, count, dst, thread, threads)
-           : width == 4 ? store_units<4>(tile, count, dst, thread, threads)
-           : width == 8 ? store_units<8>(tile, count, dst, thread, threads)
-                        : store_units<16>(tile, count, dst, thread, threads);
+  if (head == 0 && (width == 2 || width == 4)) {
+    done = width == 2 ? store_units<2>(tile, count, dst, thread, threads)
+                      : store_units<4>(tile, count, dst, thread, threads);
   } else {
     const unsigned units = (bytes - head) / 16;
+    const bool by_words = width % 4 == 0 && head % 4 == 0;  // then a word's bytes are of one element
     for (unsigned u = thread; u < units; u += threads) {
       unsigned word[4];
       const unsigned at = head + u * 16;
       unsigned item = by_width.quotient(at), j = at - item * width;
-      HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < 4; ++k) {
-        word[k] = 0;
-        HEADRACE_SHUFFLE_UNROLL for (unsigned b = 0; b < 4; ++b) {
-          word[k] |= static_cast<unsigned>(tile.byte(j, item)) << (8 * b);
-          if (++j == width) {
+      if (by_words) {
+        HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < 4; ++k) {
+          const Byte* from = tile.item(item) + j * plane_bytes;
+          word[k] = __byte_perm(__byte_perm(from[0], from[plane_bytes], 0x0040),
+                                __byte_perm(from[2 * plane_bytes], from[3 * plane_bytes], 0x0040), 0x5410);
+          j += 4;
+          if (j == width) {
             j = 0;
             ++item;
+          }
+        }
+      } else {
+        const Byte* from = tile.item(item) + j * plane_bytes;
+        HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < 4; ++k) {
+          word[k] = 0;
+          HEADRACE_SHUFFLE_UNROLL for (unsigned b = 0; b < 4; ++b) {
+            word[k] |= static_cast<unsigned>(*from) << (8 * b);
+            from += plane_bytes;
+            if (++j == width) {
+              j = 0;
+              ++item;
+              from = tile.item(item);
+            }
           }
         }
       }
@@ -433,18 +552,58 @@ __device__ inline void store_items(const Tile& tile, unsigned width, unsigned co
 
 // ---- a tile ----
 
-// Bytes [tile * tile_bytes(width), ...) of the block, by a whole thread block. `shared` has kSharedWords.
-// REQUIRES: every thread of the block is here, with the same arguments.
+// The ways of undoing a filter.
+enum class Path : std::uint32_t { kCopy, kTwo, kFour, kEight, kBits, kAny };
+constexpr unsigned kPaths = 6;
+
+// The fastest way that does every block of block_bytes, one after the other in dst.
+__host__ __device__ inline Path path_of(Filter filter, unsigned width, const Byte* dst, U64 block_bytes) {
+  if (filter == Filter::kNone || (filter == Filter::kBytes && width == 1)) return Path::kCopy;
+  if (filter == Filter::kBits) return Path::kBits;
+  if ((reinterpret_cast<std::uintptr_t>(dst) | block_bytes) % width != 0) return Path::kAny;
+  return width == 2 ? Path::kTwo : width == 4 ? Path::kFour : width == 8 ? Path::kEight : Path::kAny;
+}
+constexpr unsigned shared_words(Path path) {
+  return path == Path::kBits || path == Path::kAny ? kTileBytes / 4 + kMaxWidth * kPlanePadWords : 1;
+}
+// Calls work(std::integral_constant<Path, path>()).
+template <class Work>
+void with_path(Path path, const Work& work) {
+  switch (path) {
+    case Path::kCopy:
+      return work(std::integral_constant<Path, Path::kCopy>());
+    case Path::kTwo:
+      return work(std::integral_constant<Path, Path::kTwo>());
+    case Path::kFour:
+      return work(std::integral_constant<Path, Path::kFour>());
+    case Path::kEight:
+      return work(std::integral_constant<Path, Path::kEight>());
+    case Path::kBits:
+      return work(std::integral_constant<Path, Path::kBits>());
+    case Path::kAny:
+      return work(std::integral_constant<Path, Path::kAny>());
+  }
+}
+// Thread blocks that a multiprocessor has at once, from the registers that a path needs.
+constexpr unsigned blocks_per_unit(Path path) {
+  return path == Path::kCopy || path == Path::kTwo ? 6 : path == Path::kFour ? 5 : 4;
+}
+
+// Bytes [tile * tile_bytes(width), ...) of the block, by a whole thread block. `shared` has shared_words(kPath).
+// REQUIRES: path_of() gave this path, if for an aligned dst; every thread of the block is here, with the same arguments.
+template <Path kPath>
 __device__ inline void unfilter_tile(const Block& block, U64 tile, unsigned* shared, unsigned thread,
                                      unsigned threads) {
   const unsigned width = block.width, most = tile_items(width);
   const U64 first_byte = tile * tile_bytes(width);
   if (first_byte >= block.bytes) return;
-  const U64 items = block.bytes <= 0xffffffffu ? static_cast<unsigned>(block.bytes) / width : block.bytes / width;
   const U64 last_byte = block.bytes - first_byte < tile_bytes(width) ? block.bytes : first_byte + tile_bytes(width);
-  const bool copied = block.filter == Filter::kNone || (block.filter == Filter::kBytes && width == 1) ||
-                      (block.filter == Filter::kBits && items % 8 != 0);  // Blosc leaves such a block as it is
-  if (copied) {
+  if constexpr (kPath == Path::kCopy) {
+    copy_parts(block, first_byte, last_byte, thread, threads);
+    return;
+  }
+  const U64 items = block.bytes <= 0xffffffffu ? static_cast<unsigned>(block.bytes) / width : block.bytes / width;
+  if (kPath == Path::kBits && items % 8 != 0) {  // Blosc leaves such a block as it is
     copy_parts(block, first_byte, last_byte, thread, threads);
     return;
   }
@@ -456,30 +615,24 @@ __device__ inline void unfilter_tile(const Block& block, U64 tile, unsigned* sha
     for (U64 i = from + thread; i < last_byte; i += threads) block.dst[i] = block.src[i];
   }
   if (first >= items) return;
-  if (block.filter == Filter::kBytes && (width == 2 || width == 4 || width == 8) &&
-      skew(block.dst) % width == 0) {
-    switch (width) {
-      case 2:
-        register_tile<2>(block, items, first, last, thread, threads);
-        break;
-      case 4:
-        register_tile<4>(block, items, first, last, thread, threads);
-        break;
-      default:
-        register_tile<8>(block, items, first, last, thread, threads);
-    }
-    return;
-  }
-  const unsigned count = static_cast<unsigned>(last - first);
-  const Tile shared_tile{shared, most / 4 + kPlanePadWords};
-  __syncthreads();  // the tile before has been read
-  if (block.filter == Filter::kBits) {
-    fetch_bits(block, items, first, count, shared_tile, thread, threads);
+  if constexpr (kPath == Path::kTwo) {
+    register_tile<2>(block, items, first, last, thread, threads);
+  } else if constexpr (kPath == Path::kFour) {
+    register_tile<4>(block, items, first, last, thread, threads);
+  } else if constexpr (kPath == Path::kEight) {
+    register_tile<8>(block, items, first, last, thread, threads);
   } else {
-    fetch_bytes(block, items, first, count, shared_tile, thread, threads);
+    const unsigned count = static_cast<unsigned>(last - first);
+    const Tile<kPath == Path::kBits> shared_tile{shared, most / 4 + kPlanePadWords};
+    __syncthreads();  // the tile before has been read
+    if constexpr (kPath == Path::kBits) {
+      fetch_bits(block, items, first, count, shared_tile, thread, threads);
+    } else {
+      fetch_bytes(block, items, first, count, shared_tile, thread, threads);
+    }
+    __syncthreads();
+    store_items(shared_tile, width, count, block.dst + first * width, thread, threads);
   }
-  __syncthreads();
-  store_items(shared_tile, width, count, block.dst + first * width, thread, threads);
 }
 
 // ---- outcomes ----
@@ -518,6 +671,7 @@ struct ChunksJob {
   unsigned stage = 0;
 };
 
+template <Path kPath>
 __device__ inline void unshuffle_chunks_body(const ChunksJob& job, unsigned* shared) {
   using device::DecodeReason;
   const Share share = share_of(job.count * job.tiles_per_chunk, blockIdx.x, gridDim.x);
@@ -543,7 +697,7 @@ __device__ inline void unshuffle_chunks_body(const ChunksJob& job, unsigned* sha
     block.bytes = chunk.src_bytes;
     block.width = job.width;
     block.filter = Filter::kBytes;
-    unfilter_tile(block, tile, shared, threadIdx.x, blockDim.x);
+    unfilter_tile<kPath>(block, tile, shared, threadIdx.x, blockDim.x);
   }
 }
 

@@ -19,13 +19,19 @@ constexpr unsigned kThreads = 64;
 Byte* raw(std::byte* at) { return reinterpret_cast<Byte*>(at); }
 const Byte* raw(const std::byte* at) { return reinterpret_cast<const Byte*>(at); }
 
-void unfilter(const gpu::shuffle::Block& block) {
-  static unsigned shared[gpu::shuffle::kSharedWords];
+template <gpu::shuffle::Path kPath>
+void unfilter_by(const gpu::shuffle::Block& block) {
+  static unsigned shared[gpu::shuffle::shared_words(kPath)];
   const auto tile = gpu::shuffle::tile_bytes(block.width);
   for (std::uint64_t t = 0; t <= block.bytes / tile; ++t) {  // one too many does nothing
     testing::gpu::launch(1, kThreads,
-                         [&] { gpu::shuffle::unfilter_tile(block, t, shared, threadIdx.x, blockDim.x); });
+                         [&] { gpu::shuffle::unfilter_tile<kPath>(block, t, shared, threadIdx.x, blockDim.x); });
   }
+}
+
+void unfilter(const gpu::shuffle::Block& block) {
+  gpu::shuffle::with_path(gpu::shuffle::path_of(block.filter, block.width, block.dst, 0),
+                          [&](auto path) { unfilter_by<path()>(block); });
 }
 
 Bytes expected(Filter filter, const Bytes& src, std::size_t width) {
@@ -88,6 +94,30 @@ TEST(ShuffleDevice, EveryAlignment) {
           if (HasFatalFailure()) return;
         }
       }
+    }
+  }
+}
+
+// Chunks whose destination is not aligned to their elements are slow, not wrong.
+TEST(ShuffleDevice, FastPathsWithoutAlignment) {
+  for (const std::size_t off : {1, 2, 3, 5}) {
+    const Bytes src = sample(4000, Content::kRandom, unsigned(off));
+    const auto run = [&](std::size_t width, auto path) {
+      GuardBuffer to(src.size() + off, Flush::kLeft);
+      gpu::shuffle::Block block;
+      block.src = raw(src.data());
+      block.dst = raw(to.data() + off);
+      block.bytes = src.size();
+      block.width = unsigned(width);
+      block.filter = Filter::kBytes;
+      unfilter_by<path()>(block);
+      const Bytes want = expected(Filter::kBytes, src, width);
+      EXPECT_TRUE(std::equal(want.begin(), want.end(), to.data() + off)) << width;
+      EXPECT_TRUE(to.intact());
+    };
+    for (const std::size_t width : {2, 4, 8}) {
+      gpu::shuffle::with_path(gpu::shuffle::path_of(Filter::kBytes, unsigned(width), nullptr, 0),
+                              [&](auto path) { run(width, path); });
     }
   }
 }
@@ -178,8 +208,11 @@ TEST(ShuffleDevice, ChunksLikeTheCodec) {
         job.tiles_per_chunk = capacity / gpu::shuffle::tile_bytes(job.width) + 1;
         job.exact = exact;
         job.stage = 2;
-        static unsigned shared[gpu::shuffle::kSharedWords];
-        testing::gpu::launch(3, kThreads, [&] { gpu::shuffle::unshuffle_chunks_body(job, shared); });
+        static unsigned shared[gpu::shuffle::shared_words(gpu::shuffle::Path::kAny)];
+        gpu::shuffle::with_path(
+            gpu::shuffle::path_of(Filter::kBytes, job.width, nullptr, 0), [&](auto path) {
+              testing::gpu::launch(3, kThreads, [&] { gpu::shuffle::unshuffle_chunks_body<path()>(job, shared); });
+            });
         for (std::size_t i = 0; i < encoded.size(); ++i) {
           const Decoded want = decode(encoded[i], capacity, exact);
           const device::DecodeOutcome outcome{outcomes[i]};

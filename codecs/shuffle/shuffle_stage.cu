@@ -11,9 +11,11 @@
 namespace headrace::codec::gpu {
 namespace {
 
-__global__ void __launch_bounds__(shuffle::kThreads, 4) unshuffle_chunks(shuffle::ChunksJob job) {
-  __shared__ unsigned shared[shuffle::kSharedWords];
-  shuffle::unshuffle_chunks_body(job, shared);
+template <shuffle::Path kPath>
+__global__ void __launch_bounds__(shuffle::kThreads, shuffle::blocks_per_unit(kPath))
+    unshuffle_chunks(shuffle::ChunksJob job) {
+  __shared__ unsigned shared[shuffle::shared_words(kPath)];
+  shuffle::unshuffle_chunks_body<kPath>(job, shared);
 }
 
 class ShuffleStage final : public device::gpu::Stage {
@@ -33,9 +35,12 @@ class ShuffleStage final : public device::gpu::Stage {
     job.width = width_;
     job.exact = exact_;
     job.stage = batch.stage;
-    const std::uint64_t blocks =
-        std::min<std::uint64_t>(job.count * job.tiles_per_chunk, shuffle::blocks_at_once(batch.multiprocessors));
-    unshuffle_chunks<<<static_cast<unsigned>(blocks), shuffle::kThreads, 0, stream>>>(job);
+    const std::uint64_t tiles = job.count * job.tiles_per_chunk;
+    const auto units = static_cast<std::uint64_t>(batch.multiprocessors);
+    shuffle::with_path(shuffle::path_of(shuffle::Filter::kBytes, width_, nullptr, 0), [&](auto path) {
+      const std::uint64_t blocks = std::min<std::uint64_t>(tiles, units * shuffle::blocks_per_unit(path()));
+      unshuffle_chunks<path()><<<static_cast<unsigned>(blocks), shuffle::kThreads, 0, stream>>>(job);
+    });
     return cudaGetLastError();
   }
 

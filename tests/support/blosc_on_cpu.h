@@ -55,6 +55,7 @@ class BloscOnCpu {
     }
     layout.fill_in(job, scratch_->data());
 
+    std::memset(job.totals, 0, blosc::Layout::kTotalsBytes);
     launch([&] { blosc::parse_body(job); });
     static blosc::Shares scan_shared[kThreads];
     testing::gpu::launch(1, kThreads, [&] { blosc::scan_body(job, scan_shared); });
@@ -78,8 +79,12 @@ class BloscOnCpu {
     within_limits = within_limits && src_bytes <= limits.src_bytes && dst_bytes <= limits.dst_bytes;
     other_streams += *job.others;
     launch([&] { blosc::inner_body(job); });
-    static blosc::EpilogueShared epilogue_shared;
-    launch([&] { blosc::epilogue_body(job, epilogue_shared); });
+    for (unsigned path = 0; path < codec::gpu::shuffle::kPaths; ++path) {
+      codec::gpu::shuffle::with_path(static_cast<codec::gpu::shuffle::Path>(path), [&](auto chosen) {
+        static blosc::EpilogueShared<chosen()> shared;
+        launch([&] { blosc::epilogue_body<chosen()>(job, shared); });
+      });
+    }
     for (std::size_t i = 0; i < items.size(); ++i) {
       items[i].outcome.word = outcomes[i];
       items[i].produced = chunks[i].dst_bytes;
