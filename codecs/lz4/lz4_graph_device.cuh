@@ -3,13 +3,14 @@
 // Only the first token's place is known, and each token tells where the next one is. But two walks through the same
 // bytes that start at different places soon meet and stay together. So:
 //   1. begin_segments: lays out the work, notes where runs of 0xFF end (a length field may be 50,000 bytes of them).
-//   2. walk_segments: a block takes a segment, each thread walks a lane of it from a guessed place. Where a walk
-//      leaves its lane is a place for the lane behind to start at, once or twice more. What comes out are paths: a chain
-//      of walks through the segment, and where it leaves.
+//   2. walk_segment: a block takes a segment, each thread walks a lane of it from a few neighbouring places, until it
+//      meets one of its earlier walks. Where a walk leaves its lane is a place for the lane behind to start at. What
+//      comes out are paths: chains of walks through the segment that do not meet, and where they leave.
 //   3. join_segments: from where a path leaves, a warp walks on until it meets a path of that segment.
 //   4. follow_paths: the stream's first token is known; all that can be reached from it is true, found by doubling.
 //      Where step 3 gave up, a warp walks token by token: slow, never wrong. The sums of lengths give output positions.
-//   5. emit_sequences (lz4_emit_device.cuh): true lanes are walked once more and write sequences for the tiles.
+//   5. list_lanes (lz4_sequences_device.cuh): where each lane's first true token is, and the output before it. Tiles
+//      find their lanes by it, and walk them once more.
 // Nothing is assumed about the bytes: a guess costs time only, and true is what is connected to the first token.
 //
 // Positions are counted from the 16-byte boundary before the stream's first byte, so that aligned loads need no sums.
@@ -23,6 +24,9 @@ namespace headrace::codec::gpu::tiles {
 // Positions are below 2^31; these are what else may be where one is expected.
 inline constexpr U32 kStreamEnd = 0xfffffffeu, kBadToken = 0xfffffffdu, kUnknown = 0xfffffffcu;
 inline constexpr U32 kLargestLz4 = 0x7e000000u;  // LZ4_MAX_INPUT_SIZE
+inline constexpr U32 kTooMuch = 0xffffffffu;     // output of part of a stream
+
+inline constexpr U32 kNoEntry = 0xff;
 
 // kLaneBytes: what one walk covers. kLanes of them are a segment, kWarmLanes before it give the first a better guess.
 template <U32 lane_bytes, U32 lanes, U32 warm_lanes, U32 run_bytes>
@@ -33,12 +37,15 @@ struct GraphShape {
   static constexpr U32 kRun = run_bytes;  // bytes per entry of the table of runs
   static constexpr U32 kHalo = 320;       // behind the segment: a token with one byte of each length, and its literals
   static constexpr U32 kBuffer = (kWarm + kSegment + kHalo + 15) / 16 * 16;
-  static constexpr U32 kNodes = 4;     // places to start at that a lane keeps
-  static constexpr U32 kRounds = 8;    // of walking from places that were found in the last
+  static constexpr U32 kGuesses = 4;     // neighbouring places that each lane starts at
+  static constexpr U32 kNodes = 8;       // walks that a lane keeps, at most 15
+  static constexpr U32 kRounds = 6;      // of walking from places that were found in the last
+  static constexpr U32 kCandidates = 12;  // for paths
+  static constexpr U32 kMeet = 4;        // lanes after which those that met are one
   static constexpr U32 kPaths = 4;     // that a segment keeps
   static constexpr U32 kLandings = 3;  // segments that join_segments goes through before it gives up
   static_assert(kThreads % 32 == 0 && kSegment % run_bytes == 0 && run_bytes % 16 == 0 && kWarm % 16 == 0);
-  static_assert(lane_bytes <= 4096 && lanes >= warm_lanes);
+  static_assert(lane_bytes % 16 == 0 && lane_bytes < kNoEntry && lanes >= warm_lanes);
 };
 
 struct Landing {
@@ -52,10 +59,10 @@ struct GraphArrays {
   TileStream* streams;
   U32* segment_stream;
   U16* runs;            // by kRun bytes: bytes before the first that is not 0xFF, or 0xffff
-  U64* lanes;           // by lane, see lane_word()
+  U8* lane_entry;       // kPaths * kLanes each: where the path enters the lane, counted from its start, or kNoEntry
+  U32* lane_after;      // kPaths * kLanes each: output of the path from there on, or more than a stream can have
   U32* path_count;      //
   U32* path_exit;       // kPaths each: position, kStreamEnd or kBadToken
-  U64* path_bytes;      // kPaths each: output of the whole path
   U32* edge;            // kPaths each: path (of the stream) that the exit leads to, or kStreamEnd, kBadToken, kUnknown
   U32* landing_count;   // kPaths each
   U32* edge_at;         // kPaths each: where to walk on if unknown
@@ -63,14 +70,9 @@ struct GraphArrays {
   U32* entry;           // the first true token, or kNoPosition
   U64* bytes;           // output from there to the end of the segment
   U32* out;             // output before
+  U32* lane_at;         // kLanes each, if entered: the first true token, or kNoPosition
+  U32* lane_out;        // kLanes each, if entered: output before it
 };
-
-// A lane's place on its path: 12 bits entry behind the lane's start, 4 bits path, 48 bits output of the path before it.
-inline constexpr U64 kLaneNone = ~U64{0};
-__device__ inline U64 lane_word(U32 entry, U32 path, U64 before) { return before << 16 | path << 12 | entry; }
-__device__ inline U32 lane_entry(U64 word) { return static_cast<U32>(word) & 0xfff; }
-__device__ inline U32 lane_path(U64 word) { return static_cast<U32>(word) >> 12 & 15; }
-__device__ inline U64 lane_before(U64 word) { return word >> 16; }
 
 // A stream's bytes, part of them in shared memory.
 struct Lz4Bytes {
@@ -129,7 +131,7 @@ struct Lz4Token {
 };
 
 // Parses what would be a token at p. Returns the next one's position, kStreamEnd or kBadToken. Rules that depend on
-// the output's position are left to emit_lane().
+// the output's position are left to Lz4Sequences.
 // https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
 template <class Shape>
 __device__ inline U32 parse_token(const Lz4Bytes& s, U32 p, Lz4Token& token) {
@@ -173,11 +175,48 @@ __device__ inline U32 parse_token(const Lz4Bytes& s, U32 p, Lz4Token& token) {
   return q < s.end ? q : kBadToken;
 }
 
+// The next token where all bytes that matter are in the window and the stream, and no length has more than one byte;
+// `length` is what this one decodes to. Else 0.
+__device__ inline U32 next_in_window(const Lz4Bytes& s, U32 p, U32& length) {
+  const U32 at = p - s.low, c = s.window[at];
+  U32 literals = c >> 4, match = c & 15, next = at + 3;
+  bool long_run = false;
+  if (literals == 15) {
+    const U32 more = s.window[at + 1];
+    literals += more;
+    ++next;
+    long_run = more == 255;
+  }
+  next += literals;
+  if (match == 15) {
+    const U32 more = s.window[next++];
+    match += more;
+    long_run |= more == 255;
+  }
+  length = literals + match + 4;
+  return long_run ? 0 : next + s.low;
+}
+// Whether next_in_window() may be used for tokens before `stop`.
+__device__ inline bool all_in_window(const Lz4Bytes& s, U32 p, U32 stop) {
+  constexpr U32 kMost = 280;  // a token, 15 + 254 literals, their length, the offset, a length
+  return p >= s.low && stop + kMost <= s.low + s.size && stop + kMost < s.end;
+}
+
 // From token to token until `stop`; what they decode to is added to `sum`.
 template <class Shape>
 __device__ inline U32 walk(const Lz4Bytes& s, U32 p, U32 stop, U64& sum) {
   Lz4Token token;
+  const bool fast = all_in_window(s, p, stop);
   while (p < stop) {
+    if (fast) {
+      U32 length;
+      const U32 next = next_in_window(s, p, length);
+      if (next != 0) {
+        sum += length;
+        p = next;
+        continue;
+      }
+    }
     const U32 next = parse_token<Shape>(s, p, token);
     if (next == kBadToken) return next;
     sum += token.literals + token.match;
@@ -233,6 +272,13 @@ __device__ inline U64 block_sum_before(U64 value, U64* sums, U64& all) {
     all += sums[i];
   }
   return before;
+}
+
+// The sum of the values of the higher threads.
+__device__ inline U64 block_sum_behind(U64 value, U64* sums) {
+  U64 all;
+  const U64 before = block_sum_before(value, sums, all);
+  return all - before - value;
 }
 
 struct PlanShared {
@@ -361,11 +407,35 @@ __device__ inline const U16* runs_of(const GraphArrays& g, const TileStream& s, 
 template <class Shape>
 struct SegmentShared {
   alignas(16) U8 window[Shape::kBuffer];
-  U64 node_bytes[Shape::kThreads * Shape::kNodes];
-  U32 node_at[Shape::kThreads * Shape::kNodes];
-  U32 node_exit[Shape::kThreads * Shape::kNodes];
-  U32 node_count[Shape::kThreads];
+  U32 owner[(Shape::kWarm + Shape::kSegment) / 8];  // by byte, 4 bits: number of the lane's walk that came here, or 0
+  U32 exit[Shape::kThreads * Shape::kNodes];        // by walk: where it left the lane
+  U8 pending[Shape::kThreads * Shape::kNodes];      // places in the lane to start at, by the lanes before
+  U32 pendings[Shape::kThreads];
+  U8 entry[Shape::kCandidates * Shape::kLanes];  // by candidate and lane, as GraphArrays::lane_entry
+  U32 candidate_exit[Shape::kCandidates], candidate_begun[Shape::kCandidates], candidate_kept[Shape::kCandidates];
+  U32 kept[Shape::kPaths], kept_count;
+  U64 sums[32];
+
+  // `at` is counted from the first warm lane.
+  __device__ U32 owner_of(U32 at) const { return owner[at / 8] >> (at % 8 * 4) & 15; }
 };
+
+// Walk number `number` of a lane, from p to where it leaves the lane or meets an earlier one.
+template <class Shape>
+__device__ inline U32 walk_marking(SegmentShared<Shape>& shared, const Lz4Bytes& bytes, U32 p, U32 stop, U32 origin,
+                                   U32 lane, U32 number) {
+  Lz4Token token;
+  const bool fast = all_in_window(bytes, p, stop);
+  while (p < stop) {
+    const U32 at = p - origin, word = shared.owner[at / 8], owner = word >> (at % 8 * 4) & 15;
+    if (owner != 0) return shared.exit[lane * Shape::kNodes + owner - 1];
+    shared.owner[at / 8] = word | number << (at % 8 * 4);
+    U32 length, next = fast ? next_in_window(bytes, p, length) : 0;
+    if (next == 0) next = parse_token<Shape>(bytes, p, token);
+    p = next;
+  }
+  return p;
+}
 
 // A thread's lane begins at start + (thread - kWarmLanes) * kLaneBytes. Segment 0 has no warm lanes: it begins with
 // the first token.
@@ -376,80 +446,114 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
   const U32 start = (segment - s.first_segment) * Shape::kSegment, stop = start + Shape::kSegment;
   const bool first = start == 0;
   const U32 low = first ? 0 : start - Shape::kWarm;
+  const U32 origin = start - Shape::kWarm;  // wraps in segment 0, where no position before `start` is used
   fill_window(shared.window, low, Shape::kBuffer, s, t, Shape::kThreads);
-  const U32 lane_start = start + t * Shape::kLaneBytes - Shape::kWarm;  // wraps for the warm lanes of segment 0
+  for (U32 i = t; i < (Shape::kWarm + Shape::kSegment) / 8; i += Shape::kThreads) shared.owner[i] = 0;
+  for (U32 i = t; i < Shape::kCandidates * Shape::kLanes; i += Shape::kThreads) shared.entry[i] = kNoEntry;
+  shared.pendings[t] = 0;
+  const U32 lane_start = origin + t * Shape::kLaneBytes, lane_stop = lane_start + Shape::kLaneBytes;
   const bool has_lane = !(first && t < Shape::kWarmLanes) && lane_start < s.end;
-  for (U32 k = 0; k < Shape::kNodes; ++k) {
-    shared.node_at[t * Shape::kNodes + k] = kNoPosition;
-    shared.node_exit[t * Shape::kNodes + k] = kNoPosition;
-  }
-  if (has_lane) shared.node_at[t * Shape::kNodes] = first && t == Shape::kWarmLanes ? s.begin : lane_start;
-  shared.node_count[t] = has_lane ? 1 : 0;
-  if (t >= Shape::kWarmLanes) g.lanes[static_cast<U64>(segment) * Shape::kLanes + t - Shape::kWarmLanes] = kLaneNone;
+  const U32 lane_first = first && t == Shape::kWarmLanes ? s.begin : lane_start;
   const Lz4Bytes bytes = bytes_of(s, runs_of(g, s, Shape::kRun, Shape::kSegment), shared.window, low, Shape::kBuffer);
-  const auto lane_of = [&](U32 p) { return (p + Shape::kWarm - start) / Shape::kLaneBytes; };
-  U32 done = 0;
+  const auto lane_of = [&](U32 p) { return (p - origin) / Shape::kLaneBytes; };
+  __syncthreads();
+  U32 walks = 0, told = 0, done = 0;
+  if (has_lane) {
+    for (U32 i = 0; i < Shape::kGuesses; ++i) {
+      const U32 p = lane_first + i;
+      if (p >= lane_stop || shared.owner_of(p - origin) != 0) continue;
+      ++walks;
+      shared.exit[t * Shape::kNodes + walks - 1] =
+          walk_marking<Shape>(shared, bytes, p, lane_stop, origin, t, walks);
+    }
+  }
   for (U32 round = 0; round < Shape::kRounds; ++round) {
     __syncthreads();
-    const U32 count = shared.node_count[t] < Shape::kNodes ? shared.node_count[t] : Shape::kNodes;
-    if (__syncthreads_or(done < count ? 1 : 0) == 0) break;
-    for (; done < count; ++done) {
-      const U32 node = t * Shape::kNodes + done, at = shared.node_at[node];
-      bool known = false;
-      for (U32 k = t * Shape::kNodes; k < node; ++k) known |= shared.node_at[k] == at;
-      if (known) continue;  // two came here at once
-      U64 sum = 0;
-      const U32 exit = walk<Shape>(bytes, at, lane_start + Shape::kLaneBytes, sum);
-      shared.node_bytes[node] = sum;
-      shared.node_exit[node] = exit;
-      if (exit >= stop) continue;
-      const U32 to = lane_of(exit);
-      for (U32 k = 0; k < Shape::kNodes; ++k) known |= shared.node_at[to * Shape::kNodes + k] == exit;
-      if (known) continue;
-      const U32 slot = atomicAdd(&shared.node_count[to], 1u);
-      if (slot < Shape::kNodes) shared.node_at[to * Shape::kNodes + slot] = exit;
+    for (; told < walks; ++told) {
+      const U32 exit = shared.exit[t * Shape::kNodes + told];
+      if (exit >= stop || shared.owner_of(exit - origin) != 0) continue;
+      const U32 to = lane_of(exit), slot = atomicAdd(&shared.pendings[to], 1u);
+      if (slot < Shape::kNodes) {
+        shared.pending[to * Shape::kNodes + slot] = static_cast<U8>(exit - origin - to * Shape::kLaneBytes);
+      }
+    }
+    __syncthreads();
+    const U32 asked = shared.pendings[t] < Shape::kNodes ? shared.pendings[t] : Shape::kNodes;
+    if (__syncthreads_or(done < asked && walks < Shape::kNodes ? 1 : 0) == 0) break;
+    for (; done < asked && walks < Shape::kNodes; ++done) {
+      const U32 p = lane_start + shared.pending[t * Shape::kNodes + done];
+      if (shared.owner_of(p - origin) != 0) continue;
+      ++walks;
+      shared.exit[t * Shape::kNodes + walks - 1] =
+          walk_marking<Shape>(shared, bytes, p, lane_stop, origin, t, walks);
     }
   }
   __syncthreads();
-  if (t != 0) return;
-  // The first path starts at the first guess, the next ones behind where the last one left.
-  U32 paths = 0;
-  for (U32 from = first ? Shape::kWarmLanes : 0; from < Shape::kThreads && paths < Shape::kPaths;) {
-    if (shared.node_count[from] == 0) break;
-    U32 p = shared.node_at[from * Shape::kNodes], last = from;
-    U64 sum = 0;
-    bool inside = false;  // beyond the warm lanes
-    while (p < stop) {
-      const U32 lane = lane_of(p);
-      last = lane;
-      if (lane >= Shape::kWarmLanes && !inside) {
-        inside = true;
-        sum = 0;
-      }
-      if (inside) {
-        const U32 own = lane - Shape::kWarmLanes;
-        g.lanes[static_cast<U64>(segment) * Shape::kLanes + own] =
-            lane_word(p - start - own * Shape::kLaneBytes, paths, sum);
-      }
-      U32 exit = kNoPosition;
-      for (U32 k = lane * Shape::kNodes; k < (lane + 1) * Shape::kNodes; ++k) {
-        if (shared.node_at[k] == p && shared.node_exit[k] != kNoPosition) {
-          exit = shared.node_exit[k];
-          sum += shared.node_bytes[k];
-          break;
-        }
-      }
-      if (exit == kNoPosition) exit = walk<Shape>(bytes, p, start + (lane + 1) * Shape::kLaneBytes - Shape::kWarm, sum);
-      p = exit;
+  // Candidates for paths: from the first guesses, and from places further on for what they do not lead to.
+  if (t < Shape::kCandidates) {
+    U32 p;
+    if (t < Shape::kGuesses) {
+      p = first ? s.begin + t : origin + t;
+    } else if (t < 2 * Shape::kGuesses) {
+      p = first ? s.begin : start + t - Shape::kGuesses;
+    } else {
+      constexpr U32 kApart = Shape::kLanes / (Shape::kCandidates - 2 * Shape::kGuesses + 1);
+      p = start + (t - 2 * Shape::kGuesses + 1) * kApart * Shape::kLaneBytes;
     }
-    if (inside) {
-      g.path_exit[segment * Shape::kPaths + paths] = p;
-      g.path_bytes[segment * Shape::kPaths + paths] = sum;
-      ++paths;
+    U32 begun = kUnknown;
+    while (p < stop && p < s.end) {
+      const U32 lane = lane_of(p), owner = shared.owner_of(p - origin);
+      if (lane >= Shape::kWarmLanes) {
+        if (begun == kUnknown) begun = lane - Shape::kWarmLanes;
+        shared.entry[t * Shape::kLanes + lane - Shape::kWarmLanes] =
+            static_cast<U8>(p - origin - lane * Shape::kLaneBytes);
+      }
+      if (owner != 0) {
+        p = shared.exit[lane * Shape::kNodes + owner - 1];
+      } else {
+        U64 sum = 0;
+        p = walk<Shape>(bytes, p, origin + (lane + 1) * Shape::kLaneBytes, sum);
+      }
     }
-    from = last + 1;
+    shared.candidate_exit[t] = p;
+    shared.candidate_begun[t] = begun;
   }
-  g.path_count[segment] = paths;
+  __syncthreads();
+  if (t < Shape::kCandidates) {  // those that meet an earlier one soon are not needed
+    const U32 begun = shared.candidate_begun[t];
+    bool other = begun != kUnknown;
+    for (U32 k = 0; k < t && other; ++k) {
+      for (U32 lane = begun; lane < begun + Shape::kMeet && lane < Shape::kLanes; ++lane) {
+        const U32 entry = shared.entry[t * Shape::kLanes + lane];
+        if (entry != kNoEntry && entry == shared.entry[k * Shape::kLanes + lane]) other = false;
+      }
+    }
+    shared.candidate_kept[t] = other ? 1 : 0;
+  }
+  __syncthreads();
+  if (t == 0) {
+    U32 kept = 0;
+    for (U32 i = 0; i < Shape::kCandidates && kept < Shape::kPaths; ++i) {
+      if (shared.candidate_kept[i] != 0) shared.kept[kept++] = i;
+    }
+    shared.kept_count = kept;
+    g.path_count[segment] = kept;
+  }
+  __syncthreads();
+  for (U32 path = 0; path < shared.kept_count; ++path) {
+    const U32 candidate = shared.kept[path];
+    const U32 own = t - Shape::kWarmLanes;
+    const U32 entry = t >= Shape::kWarmLanes ? shared.entry[candidate * Shape::kLanes + own] : kNoEntry;
+    U64 sum = 0;
+    if (entry != kNoEntry) walk<Shape>(bytes, lane_start + entry, lane_stop, sum);
+    const U64 after = sum + block_sum_behind(sum, shared.sums);
+    if (t >= Shape::kWarmLanes) {
+      const U64 at = (static_cast<U64>(segment) * Shape::kPaths + path) * Shape::kLanes + own;
+      g.lane_entry[at] = static_cast<U8>(entry);
+      g.lane_after[at] = after < kTooMuch ? static_cast<U32>(after) : kTooMuch;
+    }
+    if (t == 0) g.path_exit[segment * Shape::kPaths + path] = shared.candidate_exit[candidate];
+  }
 }
 
 // ---- from path to path ----
@@ -459,6 +563,20 @@ struct JoinShared {  // one for each warp
   static constexpr U32 kBytes = 1024;
   alignas(16) U8 window[kBytes];
 };
+
+template <class Shape>
+__device__ inline U64 lane_index(U32 segment, U32 path, U32 lane) {
+  return (static_cast<U64>(segment) * Shape::kPaths + path) * Shape::kLanes + lane;
+}
+// The path that enters the lane there, or kUnknown.
+template <class Shape>
+__device__ inline U32 find_path(const GraphArrays& g, U32 segment, U32 lane, U32 entry) {
+  const U32 paths = g.path_count[segment];
+  for (U32 path = 0; path < paths; ++path) {
+    if (g.lane_entry[lane_index<Shape>(segment, path, lane)] == entry) return path;
+  }
+  return kUnknown;
+}
 
 // A warp walks from p, which lies in the stream's segment `segment`, to its end, or until it is on one of its paths:
 // then `path` is set. Adds to `sum`. Returns where it left, if it left.
@@ -471,12 +589,10 @@ __device__ inline U32 warp_walk(JoinShared<Shape>& shared, const GraphArrays& g,
   U32 low = 0, size = 0;
   path = kUnknown;
   while (p < stop) {
-    const U32 own = (p - start) / Shape::kLaneBytes;
-    const U64 word = g.lanes[static_cast<U64>(s.first_segment + segment) * Shape::kLanes + own];
-    const U32 lane_start = start + own * Shape::kLaneBytes;
-    if (word != kLaneNone && lane_start + lane_entry(word) == p) {
-      path = lane_path(word);
-      sum += g.path_bytes[(s.first_segment + segment) * Shape::kPaths + path] - lane_before(word);
+    const U32 own = (p - start) / Shape::kLaneBytes, lane_start = start + own * Shape::kLaneBytes;
+    path = find_path<Shape>(g, s.first_segment + segment, own, p - lane_start);
+    if (path != kUnknown) {
+      sum += g.lane_after[lane_index<Shape>(s.first_segment + segment, path, own)];
       return p;
     }
     U32 until = lane_start + Shape::kLaneBytes;
@@ -563,7 +679,7 @@ __device__ inline void follow_paths(Shared& shared, const GraphArrays& g, U32 in
   const U32 base = s.first_segment;
   if (t == 0) {
     g.entry[base] = s.begin;
-    g.bytes[base] = g.path_bytes[base * Shape::kPaths];
+    g.bytes[base] = g.lane_after[lane_index<Shape>(base, 0, 0)];
   }
   U32 node = 0, end = kBadToken;
   // Each turn gets at least to the next segment.

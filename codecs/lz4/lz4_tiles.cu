@@ -11,8 +11,8 @@ namespace {
 
 using namespace tiles;
 
-using Graph = GraphShape<256, 60, 4, 1024>;
-using Config = TilesConfig<Graph, 32768, 1024, 2048, 1024, kLz4TilesSmallest>;
+using Graph = GraphShape<128, 120, 8, 1024>;
+using Config = TilesConfig<Graph, 16384, 512, 2048, 1024, kLz4TilesSmallest>;
 constexpr unsigned kPlanThreads = 1024, kWarpThreads = 256;
 
 __global__ void __launch_bounds__(kPlanThreads)
@@ -50,16 +50,22 @@ __global__ void __launch_bounds__(Config::Follow::kThreads)
   }
 }
 
-__global__ void __launch_bounds__(Graph::kThreads)
-    emit_kernel(GraphArrays g, TileArrays a, std::uint64_t* outcomes, unsigned stage) {
-  __shared__ EmitShared<Graph> shared;
-  emit_sequences<Graph, Config::kTileBytes>(shared, g, a, outcomes, stage);
+__global__ void __launch_bounds__(Graph::kThreads) list_kernel(GraphArrays g, const std::uint64_t* outcomes) {
+  __shared__ ListShared<Graph> shared;
+  const U32 segments = g.plan->segments;
+  for (U32 i = blockIdx.x; i < segments; i += gridDim.x) {
+    list_lanes<Graph>(shared, g, i, outcomes);
+    __syncthreads();
+  }
 }
 
-__global__ void __launch_bounds__(Config::Tile::kThreads)
-    tile_kernel(const TilePlan* plan, const TileStream* streams, TileArrays a, const std::uint64_t* outcomes) {
+constexpr unsigned kTileBlocks = 3;  // on a multiprocessor at once
+
+__global__ void __launch_bounds__(Config::Tile::kThreads, kTileBlocks)
+    tile_kernel(TileArrays a, Lz4Sequences<Graph> sequences) {
   extern __shared__ __align__(16) unsigned char memory[];
-  decode_tiles(*reinterpret_cast<Config::Tile*>(memory), *plan, streams, a, outcomes);
+  decode_tiles(*reinterpret_cast<Config::Tile*>(memory), *sequences.g.plan, sequences.g.streams, a, sequences,
+               sequences.outcomes);
 }
 
 __global__ void __launch_bounds__(kWarpThreads)
@@ -67,10 +73,10 @@ __global__ void __launch_bounds__(kWarpThreads)
   close_open_bytes<Config::kTileBytes>(*plan, streams, a, outcomes);
 }
 
-// A fifth of the output at a time, but enough for all multiprocessors.
+// A third of the output at a time, but enough for all multiprocessors.
 std::uint64_t slice_bytes(const Lz4Limits& limits) {
-  constexpr std::uint64_t kLeast = std::uint64_t{272} * Config::kTileBytes;
-  const std::uint64_t slice = std::max(kLeast, limits.dst_bytes / 5);
+  constexpr std::uint64_t kLeast = std::uint64_t{16} << 20;
+  const std::uint64_t slice = std::max(kLeast, limits.dst_bytes / 3);
   return (slice + Config::kTileBytes - 1) / Config::kTileBytes * Config::kTileBytes;
 }
 
@@ -110,7 +116,6 @@ int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream) noexc
   const auto sms = static_cast<std::uint64_t>(std::max(job.multiprocessors, 1));
   const std::uint64_t segments = layout.most.segments;
   Launcher launch(stream);
-  launch.check(cudaMemsetAsync(layout.slice.starts, 0, layout.starts_bytes, stream));
   launch.check(cudaFuncSetAttribute(reinterpret_cast<const void*>(&tile_kernel),
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Config::Tile)));
   launch(plan_kernel, 1, kPlanThreads, 0, job.streams, job.count, job.limits.streams, layout.most, g);
@@ -118,12 +123,13 @@ int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream) noexc
   launch(walk_kernel, segments, Graph::kThreads, 0, g);
   launch(join_kernel, std::min(segments * Graph::kPaths / 8 + 1, sms * 64), kWarpThreads, 0, g);
   launch(follow_kernel, std::min<std::uint64_t>(layout.most.streams, sms * 2), Config::Follow::kThreads, 0, g, job.outcomes, job.stage);
+  launch(list_kernel, segments, Graph::kThreads, 0, g, job.outcomes);
+  const Lz4Sequences<Graph> sequences{g, job.outcomes, job.stage};
   TileArrays slice = layout.slice;
   slice.tiles = layout.slice_tiles;
   for (U32 i = 0; i < layout.slices; ++i) {
     slice.first_tile = i * layout.slice_tiles;
-    launch(emit_kernel, std::min(segments, sms * 12), Graph::kThreads, 0, g, slice, job.outcomes, job.stage);
-    launch(tile_kernel, sms * 2, Config::Tile::kThreads, sizeof(Config::Tile), g.plan, g.streams, slice, job.outcomes);
+    launch(tile_kernel, sms * kTileBlocks, Config::Tile::kThreads, sizeof(Config::Tile), slice, sequences);
     launch(close_kernel, sms * 8, kWarpThreads, 0, g.plan, g.streams, slice, job.outcomes);
   }
   return launch.error();

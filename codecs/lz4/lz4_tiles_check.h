@@ -20,7 +20,7 @@ namespace headrace::test {
 // Few bytes cross many lanes, segments, windows, tiles, sections and slices.
 using SmallTiles = codec::gpu::tiles::TilesConfig<codec::gpu::tiles::GraphShape<16, 24, 8, 32>, 64, 32, 8, 32, 1>;
 // As lz4_tiles.cu has it, but for the threads of a block that walks a stream.
-using LargeTiles = codec::gpu::tiles::TilesConfig<codec::gpu::tiles::GraphShape<256, 60, 4, 1024>, 32768, 1024, 2048, 1024, 1>;
+using LargeTiles = codec::gpu::tiles::TilesConfig<codec::gpu::tiles::GraphShape<128, 120, 8, 1024>, 16384, 512, 2048, 1024, 1>;
 
 struct TilesRun {
   unsigned blocks = 3;            // of the tile kernel: sections at once
@@ -48,11 +48,10 @@ void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
   const TilesLayout layout = lay_out<Config>(limits, scratch, slice_bytes);
   const GraphArrays& g = layout.graph;
   if (layout.slices == 0) return;
-  std::memset(layout.slice.starts, 0, layout.starts_bytes);
 
   static PlanShared plan_shared;
   static SegmentShared<Graph> segment_shared;
-  static EmitShared<Graph> emit_shared;
+  static ListShared<Graph> list_shared;
   static JoinShared<Graph> join_shared[2];
   static auto follow_shared = std::make_unique<typename Config::Follow>();
   static auto tile_shared = std::make_unique<typename Config::Tile>();
@@ -74,19 +73,20 @@ void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
       __syncthreads();
     }
   });
+  launch(2, Graph::kThreads, [&] {
+    for (U32 i = blockIdx.x; i < g.plan->segments; i += gridDim.x) {
+      list_lanes<Graph>(list_shared, g, i, outcomes.data());
+      __syncthreads();
+    }
+  });
+  const Lz4Sequences<Graph> sequences{g, outcomes.data(), stage};
   TileArrays slice = layout.slice;
   slice.tiles = layout.slice_tiles;
   for (U32 i = 0; i < layout.slices; ++i) {
     slice.first_tile = i * layout.slice_tiles;
-    launch(2, Graph::kThreads, [&] {
-      emit_sequences<Graph, Config::kTileBytes>(emit_shared, g, slice, outcomes.data(), stage);
-    });
     launch(run.blocks, Config::Tile::kThreads,
-           [&] { decode_tiles(*tile_shared, *g.plan, g.streams, slice, outcomes.data()); });
+           [&] { decode_tiles(*tile_shared, *g.plan, g.streams, slice, sequences, outcomes.data()); });
     launch(2, 64, [&] { close_open_bytes<Config::kTileBytes>(*g.plan, g.streams, slice, outcomes.data()); });
-  }
-  for (std::uint64_t i = 0; i < layout.starts_bytes / 4; ++i) {
-    if (layout.slice.starts[i] != 0) std::abort();  // the next slice would see a sequence that is not there
   }
 }
 

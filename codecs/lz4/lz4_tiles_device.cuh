@@ -5,13 +5,13 @@
 // does several neighbouring tiles in order, a section, so earlier tiles of the section are read as they lie. A byte that
 // comes from before the section is a byte already if that is where the slice of tiles or the stream began, else it stays
 // open: a 16-bit link behind it says how far before the section's start it comes from, and close_open_bytes goes from
-// section to section, at most as often as there are sections. With as many streams as blocks nothing stays open; with
-// one stream a section is a few tiles. Slices follow each other, so that scratch is needed for one slice only.
+// section to section, at most as often as there are sections. With as many streams as blocks little stays open; with
+// one stream a section is a few tiles. A tile that lies inside one match that repeats itself is left out at first: each
+// of its bytes is known to come from before the match. Slices follow each other, so that scratch is needed for one.
 //
-// Input is what put_sequence() wrote. Formats whose sequences produce at least 4 bytes each (the last may have fewer)
-// can use it: LZ4 now. Nothing here looks at compressed bytes other than literals.
-//
-// The caller has checked all sequences of a stream, or its outcome is bad: bad streams are passed over.
+// Sequences come from a class like Lz4Sequences, whose put() calls put_sequence() for all that touch a tile, with offsets
+// that do not reach before the stream. Each produces at least 4 bytes, but for the stream's last. Nothing here looks at
+// compressed bytes other than literals. Streams whose outcome is bad are passed over.
 // Included by lz4_tiles.cu, and by tests that run it on the CPU.
 #pragma once
 
@@ -50,15 +50,14 @@ struct TilePlan {
 
 // What lies in scratch for the tiles of one slice, except for `tile_stream`, which has all tiles.
 struct TileArrays {
-  U64* records;      // one for each 4 bytes of output: record_word() of the sequence that starts there
-  U64* heads;        // by tile: of the sequence that is under way where the tile begins
-  U32* starts;       // a bit for each byte of output: a sequence starts here. Zero between launches
+  U64* repeats;      // by tile, if it is a repeat: record_word(start of the match, 0, offset)
   U32* masks;        // a bit for each byte: open
   U16* links;        // by byte, if open: distance from the section's start, less one
-  U32* sections;     // by tile: where its section starts, or kNoPosition if nothing is open
+  U32* sections;     // by tile: where its section starts, kNoPosition if nothing is open, or kRepeat
   U32* tile_stream;
   U32 first_tile, tiles;
 };
+inline constexpr U32 kRepeat = 0xfffffffeu;
 
 __device__ inline U64 record_word(U32 literals_at, U32 literals, U32 offset) {
   return static_cast<U64>(offset) << 48 | static_cast<U64>(literals < 0xffff ? literals : 0xffff) << 32 | literals_at;
@@ -74,58 +73,6 @@ __device__ inline bool is_bad(const std::uint64_t* outcomes, U32 chunk) {
   return outcomes[chunk] != ~std::uint64_t{0};
 }
 
-// ---- sequences in ----
-
-// The part of a stream's output that lies in the slice. `shift` + position is the byte's number in the slice.
-struct SliceRange {
-  U32 begin, end, shift;
-};
-template <U32 tile_bytes>
-__device__ inline SliceRange slice_range(const TileStream& s, const TileArrays& a) {
-  SliceRange range{0, 0, (s.first_tile - a.first_tile) * tile_bytes};
-  if (a.first_tile + a.tiles <= s.first_tile || s.first_tile + s.tiles <= a.first_tile) return range;
-  if (a.first_tile > s.first_tile) range.begin = (a.first_tile - s.first_tile) * tile_bytes;
-  const U32 tiles = a.first_tile + a.tiles - s.first_tile;
-  range.end = tiles < s.tiles ? tiles * tile_bytes : s.dst_bytes;
-  return range;
-}
-
-// Bits of `starts` that are not yet in memory.
-struct StartBits {
-  U32 word = kNoPosition, bits = 0;
-
-  __device__ void flush(const TileArrays& a) {
-    if (bits != 0) atomicOr(&a.starts[word], bits);
-    bits = 0;
-  }
-  __device__ void set(const TileArrays& a, U32 byte) {
-    if (byte / 32 != word) {
-      flush(a);
-      word = byte / 32;
-    }
-    bits |= 1u << (byte % 32);
-  }
-};
-
-// A sequence at output position `out`: `literals` bytes from `literals_at`, then length - literals bytes from `offset`
-// back. Parts outside the slice are left out.
-template <U32 tile_bytes>
-__device__ inline void put_sequence(const TileArrays& a, const SliceRange& range, StartBits& bits, U32 out,
-                                    U32 literals, U32 literals_at, U32 length, U32 offset) {
-  const U32 stop = out + length < range.end ? out + length : range.end;
-  if (out >= range.begin && out < range.end) {
-    const U32 byte = out + range.shift;
-    a.records[byte / 4] = record_word(literals_at, literals, offset);
-    bits.set(a, byte);
-  }
-  U32 edge = (out / tile_bytes + 1) * tile_bytes;
-  if (edge < range.begin) edge = range.begin;
-  for (; edge < stop; edge += tile_bytes) {
-    const U32 past = edge - out < literals ? edge - out : literals;
-    a.heads[(edge + range.shift) / tile_bytes] = record_word(literals_at + past, literals - past, offset);
-  }
-}
-
 // ---- tiles ----
 
 template <U32 tile_bytes, U32 threads>
@@ -136,9 +83,12 @@ struct TileShared {
   static_assert(kRows <= 32, "a bit of a register for each row");
 
   alignas(16) U16 link[tile_bytes];  // below 0x8000: a byte of this tile; else kByte + byte, or kOpen
-  U32 starts[kWords];
+  alignas(16) U64 records[tile_bytes / 4];  // by 4 bytes: record_word() of the sequence that starts there
+  U32 starts[kWords];                       // a bit for each byte: a sequence starts there
   U16 last[kWords];  // before this word: one more than where the last sequence starts, or 0
   U32 warp[32];
+  U64 head;                   // record_word() of the sequence under way where the tile begins
+  U32 first_lane, last_lane;  // for the source of sequences
 };
 inline constexpr U32 kByte = 0x8000, kOpen = 0x8100;
 
@@ -149,23 +99,34 @@ struct Section {
   bool closed = true;  // nothing before the section is open
 };
 
-// Reads the tile's starts, and zeroes them for the next slice. Returns how many threads saw one.
+// A sequence of the tile that begins at `position`. Its output begins at `out`, before the tile's end; its match, if
+// there is one, comes from `offset` back. Of the one that covers the tile's first byte only the rest is kept; where that
+// is in its match, the record says where the match starts.
 template <class Shared>
-__device__ inline bool read_starts(Shared& shared, const TileArrays& a, U32 tile) {
+__device__ inline void put_sequence(Shared& shared, U32 position, U32 out, U32 literals, U32 literals_at, U32 offset) {
+  if (out >= position) {
+    const U32 at = out - position;
+    shared.records[at / 4] = record_word(literals_at, literals, offset);
+    atomicOr(&shared.starts[at / 32], 1u << (at % 32));
+  } else {
+    const U32 past = position - out;
+    shared.head = past < literals ? record_word(literals_at + past, literals - past, offset)
+                                  : record_word(out + literals, 0, offset);
+  }
+}
+
+// Fills `last`. Returns whether any sequence starts in the tile.
+template <class Shared>
+__device__ inline bool number_starts(Shared& shared) {
   constexpr U32 kEach = (Shared::kWords + Shared::kThreads - 1) / Shared::kThreads;
   const U32 t = threadIdx.x, lane = t % 32, warp = t / 32;
-  U32* const starts = a.starts + static_cast<U64>(tile) * Shared::kWords;
   U32 before[kEach], last = 0;
   HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kEach; ++k) {
     const U32 w = t * kEach + k;
     before[k] = last;
     if (w >= Shared::kWords) continue;
-    const U32 bits = starts[w];
-    shared.starts[w] = bits;
-    if (bits != 0) {
-      starts[w] = 0;
-      last = w * 32 + 32 - static_cast<U32>(__clz(static_cast<int>(bits)));
-    }
+    const U32 bits = shared.starts[w];
+    if (bits != 0) last = w * 32 + 32 - static_cast<U32>(__clz(static_cast<int>(bits)));
   }
   U32 most = last;
   for (U32 d = 1; d < 32; d *= 2) {
@@ -197,7 +158,7 @@ __device__ inline U32 first_link(const Shared& shared, const TileArrays& a, cons
   U32 start = 0;
   if (behind != 0) {
     start = behind - 1;
-    record = a.records[(tile * Shared::kTile + start) / 4];
+    record = shared.records[start / 4];
   }
   const U32 literals = static_cast<U32>(record >> 32) & 0xffff, done = i - start;
   if (done < literals) return kByte | s.base[static_cast<U32>(record) + done];
@@ -224,20 +185,52 @@ __device__ inline U32 first_link(const Shared& shared, const TileArrays& a, cons
   return kByte | s.dst[at];
 }
 
-// `tile` is its number in the slice, `position` where it begins in the stream.
+// A tile inside one match. If what the match repeats is there already, the tile is written, else it is left for
+// close_open_bytes(), and what comes behind is a section of its own.
 template <class Shared>
-__device__ inline void decode_tile(Shared& shared, const TileArrays& a, const TileStream& s, Section& section, U32 tile,
-                                   U32 position) {
+__device__ inline void repeat_tile(const TileArrays& a, const TileStream& s, Section& section, U32 tile, U32 position,
+                                   U32 bytes, U64 head) {
+  const U32 match_at = static_cast<U32>(head), offset = static_cast<U32>(head >> 48);
+  const U32 t = threadIdx.x;
+  const U32 before = tile * Shared::kTile < position ? position - tile * Shared::kTile : 0;  // of the slice
+  if (match_at <= before || (section.closed && section.open_until == 0)) {
+    U32 phase = (position + t - match_at) % offset;
+    const U32 step = Shared::kThreads % offset;
+    for (U32 i = t; i < bytes; i += Shared::kThreads) {
+      s.dst[position + i] = s.dst[match_at - offset + phase];
+      phase += step;
+      if (phase >= offset) phase -= offset;
+    }
+    if (!section.closed) {
+      for (U32 w = t; w < Shared::kWords; w += Shared::kThreads) a.masks[tile * Shared::kWords + w] = 0;
+    }
+  } else {
+    if (t == 0) {
+      a.sections[tile] = kRepeat;
+      a.repeats[tile] = head;
+    }
+    section.start = position + Shared::kTile;
+    section.closed = false;
+    section.open_until = 0;
+  }
+  __syncthreads();
+}
+
+// `tile` is its number in the slice, `position` where it begins in the stream. False if the stream is bad.
+template <class Shared, class Sequences>
+__device__ inline bool decode_tile(Shared& shared, const TileArrays& a, const TileStream& s, const Sequences& sequences,
+                                   Section& section, U32 tile, U32 position, U32& sequence_hint) {
   const U32 t = threadIdx.x;
   const U32 left = s.dst_bytes - position, bytes = left < Shared::kTile ? left : Shared::kTile;
-  const bool any = read_starts(shared, a, tile);
-  U64 head = 0;
-  if (s.stored != 0) {
-    head = record_word(s.begin + position, 0xffff, 0);
-  } else if ((shared.starts[0] & 1) == 0) {
-    head = a.heads[tile];
+  for (U32 w = t; w < Shared::kWords; w += Shared::kThreads) shared.starts[w] = 0;
+  if (t == 0) {
+    a.sections[tile] = kNoPosition;
+    shared.head = s.stored != 0 ? record_word(s.begin + position, 0xffff, 0) : 0;
   }
-  if (t == 0) a.sections[tile] = kNoPosition;
+  __syncthreads();
+  if (s.stored == 0 && !sequences.put(shared, s, position, bytes, sequence_hint)) return false;
+  const bool any = number_starts(shared);
+  const U64 head = shared.head;
   if (!any && (static_cast<U32>(head >> 32) & 0xffff) >= bytes) {  // inside a run of literals
     const U8* const from = s.base + static_cast<U32>(head);
     for (U32 i = t; i < bytes; i += Shared::kThreads) s.dst[position + i] = from[i];
@@ -245,7 +238,11 @@ __device__ inline void decode_tile(Shared& shared, const TileArrays& a, const Ti
       for (U32 w = t; w < Shared::kWords; w += Shared::kThreads) a.masks[tile * Shared::kWords + w] = 0;
     }
     __syncthreads();
-    return;
+    return true;
+  }
+  if (!any && static_cast<U32>(head >> 32) << 16 == 0 && head >> 48 != 0) {
+    repeat_tile<Shared>(a, s, section, tile, position, bytes, head);
+    return true;
   }
   HEADRACE_LZ4_UNROLL for (U32 j = 0; j < Shared::kRows; ++j) {
     const U32 i = j * Shared::kThreads + t;
@@ -300,17 +297,18 @@ __device__ inline void decode_tile(Shared& shared, const TileArrays& a, const Ti
     section.open_until = position + Shared::kTile;
     if (t == 0) a.sections[tile] = section.start;
   }
+  return true;
 }
 
 // A block takes a section: as many neighbouring tiles as there are for each block.
-template <class Shared>
+template <class Shared, class Sequences>
 __device__ inline void decode_tiles(Shared& shared, const TilePlan& plan, const TileStream* streams,
-                                    const TileArrays& a, const std::uint64_t* outcomes) {
+                                    const TileArrays& a, const Sequences& sequences, const std::uint64_t* outcomes) {
   if (plan.tiles <= a.first_tile) return;
   const U32 left = plan.tiles - a.first_tile, tiles = left < a.tiles ? left : a.tiles;
   const U32 each = (tiles + gridDim.x - 1) / gridDim.x;
   const U32 first = blockIdx.x * each, last = first + each < tiles ? first + each : tiles;
-  U32 index = kNoPosition;
+  U32 index = kNoPosition, sequence_hint = kNoPosition;
   TileStream s{};
   Section section;
   for (U32 tile = first; tile < last; ++tile) {
@@ -319,17 +317,24 @@ __device__ inline void decode_tiles(Shared& shared, const TilePlan& plan, const 
       index = now;
       s = streams[index];
       section = Section{};
+      sequence_hint = kNoPosition;
       section.start = (a.first_tile + tile - s.first_tile) * Shared::kTile;
       section.closed = section.start == 0 || tile == 0;
     }
-    if (__syncthreads_or(is_bad(outcomes, s.chunk) ? 1 : 0) != 0) {
-      for (U32 w = threadIdx.x; w < Shared::kWords; w += Shared::kThreads) a.starts[tile * Shared::kWords + w] = 0;
+    const U32 position = (a.first_tile + tile - s.first_tile) * Shared::kTile;
+    if (__syncthreads_or(is_bad(outcomes, s.chunk) ? 1 : 0) != 0 ||
+        !decode_tile(shared, a, s, sequences, section, tile, position, sequence_hint)) {
       if (threadIdx.x == 0) a.sections[tile] = kNoPosition;
-      section.closed = true;
-      continue;
+      section = Section{};  // what is done with the rest does not matter, only where
+      section.start = position;
     }
-    decode_tile(shared, a, s, section, tile, (a.first_tile + tile - s.first_tile) * Shared::kTile);
   }
+}
+
+// Where a byte of a repeat comes from.
+__device__ inline U32 repeated(U64 record, U32 position) {
+  const U32 match_at = static_cast<U32>(record), offset = static_cast<U32>(record >> 48);
+  return match_at - offset + (position - match_at) % offset;
 }
 
 // Follows the links of open bytes from section to section, until a byte that was written.
@@ -353,7 +358,13 @@ __device__ inline void close_open_bytes(const TilePlan& plan, const TileStream* 
     HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kAtOnce; ++k) {
       const U32 byte = (group * kAtOnce + k) * 32 + lane;
       at[k] = 0;
-      if ((a.masks[byte / 32] >> lane & 1) != 0) {
+      if (start == kRepeat) {
+        const U32 position = byte - shift;
+        if (position < s.dst_bytes) {
+          open |= 1u << k;
+          at[k] = repeated(a.repeats[tile], position);
+        }
+      } else if ((a.masks[byte / 32] >> lane & 1) != 0) {
         open |= 1u << k;
         at[k] = start - 1 - a.links[byte];
       }
@@ -366,7 +377,9 @@ __device__ inline void close_open_bytes(const TilePlan& plan, const TileStream* 
         const U32 byte = at[k] + shift;
         U32 section = kNoPosition;
         if (byte < tiles * tile_bytes) section = a.sections[byte / tile_bytes];  // else it is before the slice
-        if (section == kNoPosition || (a.masks[byte / 32] >> (byte % 32) & 1) == 0) {
+        if (section == kRepeat) {
+          at[k] = repeated(a.repeats[byte / tile_bytes], at[k]);
+        } else if (section == kNoPosition || (a.masks[byte / 32] >> (byte % 32) & 1) == 0) {
           open &= ~(1u << k);
         } else {
           at[k] = section - 1 - a.links[byte];

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "lz4_emit_device.cuh"
+#include "lz4_sequences_device.cuh"
 
 namespace headrace::codec::gpu::tiles {
 
@@ -23,11 +23,10 @@ struct TilesLayout {
   U32 slices = 0;
   GraphArrays graph{};
   TileArrays slice{};     // first_tile and tiles are the caller's to set
-  std::uint64_t starts_bytes = 0;  // of slice.starts, to be zeroed first
   std::uint64_t bytes = 0;         // of all
 };
 
-// With scratch == nullptr for the size alone. A slice of `slice_bytes` decoded bytes needs 4.13 times as much.
+// With scratch == nullptr for the size alone. A slice of `slice_bytes` decoded bytes needs 2.13 times as much.
 template <class Config>
 TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t slice_bytes) {
   using Graph = typename Config::Graph;
@@ -51,10 +50,10 @@ TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t s
   take(g.streams, streams);
   take(g.segment_stream, segments);
   take(g.runs, segments * (Graph::kSegment / Graph::kRun));
-  take(g.lanes, segments * Graph::kLanes);
+  take(g.lane_entry, segments * Graph::kPaths * Graph::kLanes);
+  take(g.lane_after, segments * Graph::kPaths * Graph::kLanes);
   take(g.path_count, segments);
   take(g.path_exit, segments * Graph::kPaths);
-  take(g.path_bytes, segments * Graph::kPaths);
   take(g.edge, segments * Graph::kPaths);
   take(g.landing_count, segments * Graph::kPaths);
   take(g.edge_at, segments * Graph::kPaths);
@@ -62,14 +61,13 @@ TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t s
   take(g.entry, segments);
   take(g.bytes, segments);
   take(g.out, segments);
+  take(g.lane_at, segments * Graph::kLanes);
+  take(g.lane_out, segments * Graph::kLanes);
   TileArrays& a = out.slice;
   const std::uint64_t slice = std::uint64_t{out.slice_tiles} * Config::kTileBytes;
   take(a.tile_stream, tiles);
   take(a.sections, out.slice_tiles);
-  take(a.heads, out.slice_tiles);
-  take(a.records, slice / 4);
-  out.starts_bytes = slice / 8;
-  take(a.starts, slice / 32);
+  take(a.repeats, out.slice_tiles);
   take(a.masks, slice / 32);
   take(a.links, slice);
   out.bytes = at;
