@@ -23,8 +23,8 @@ int launch(const Lz4Job& job, device::gpu::NativeStream stream) {
   constexpr unsigned kMostBlocks = 1u << 20;
   // Whole warps of 16 streams a group, as the body deals them out.
   const std::uint64_t groups = 32 / kLanes, warps = (job.limits.streams / groups / 16 + 1) * 16;
-  const auto blocks =
-      static_cast<unsigned>(std::min<std::uint64_t>((warps + kThreads / 32 - 1) / (kThreads / 32), kMostBlocks));
+  const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>((warps + kThreads / 32 - 1) / (kThreads / 32),
+                                                                    kMostBlocks));
   const Lz4Stream* streams = job.streams;
   const std::uint32_t* count = job.count;
   std::uint32_t most = job.limits.streams;
