@@ -54,7 +54,8 @@ class ChunkDecoderTest : public DeviceSuite {
       to.push_back(out_bytes);
       out_bytes += capacity + 5 + to.size() % 4;
     }
-    Memory in(*device_, sources.size() + 1, false), out(*device_, out_bytes, false);
+    out_bytes = to.back() + capacity;  // the last input and output end where their allocations do
+    Memory in(*device_, std::max<std::size_t>(1, sources.size()), false), out(*device_, out_bytes, false);
     upload(in.data(), sources.data(), sources.size());
     const std::vector<std::byte> before(out_bytes, std::byte{0xA5});
     upload(out.data(), before.data(), before.size());
@@ -63,7 +64,7 @@ class ChunkDecoderTest : public DeviceSuite {
       items.push_back({in.data() + from[i], batch[i]->encoded.size(), out.data() + to[i]});
     }
     const std::uint64_t scratch_bytes = decoder->scratch_bytes(limits_of(items));
-    Memory scratch(*device_, scratch_bytes + 1, false), outcome_memory(*device_, n * sizeof(DecodeOutcome), true);
+    Memory scratch(*device_, std::max<std::size_t>(1, scratch_bytes), false), outcome_memory(*device_, n * sizeof(DecodeOutcome), true);
     const std::vector<std::byte> dirt(scratch_bytes, std::byte{0xC3});
     upload(scratch.data(), dirt.data(), dirt.size());
     const std::span<DecodeOutcome> outcomes{reinterpret_cast<DecodeOutcome*>(outcome_memory.data()), n};
@@ -90,7 +91,6 @@ class ChunkDecoderTest : public DeviceSuite {
         EXPECT_EQ(outcome.stage(), 0u);
       }
     }
-    for (; gap < out_bytes; ++gap) ASSERT_EQ(got[gap], std::byte{0xA5}) << "a byte behind the outputs";
   }
 
   // One group of each codec whose chunks have about 1,000 bytes, and whose streams a device must decode.

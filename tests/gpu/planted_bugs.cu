@@ -4,7 +4,6 @@
 //   planted_bugs racecheck   two warps write and read shared memory without a barrier
 //   planted_bugs initcheck   reads device memory nobody wrote
 //   planted_bugs synccheck   a barrier that part of the block never reaches
-//   planted_bugs syncwarp    lanes that name others, which have left, in __syncwarp (for synccheck)
 //   planted_bugs readahead   a decoder's word that reaches over the end of its input (for memcheck)
 //   planted_bugs ring        a decoder's ring in shared memory, refilled while another warp reads it (for racecheck)
 //   planted_bugs unwritten   a match copied from output that was not written yet (for initcheck)
@@ -27,11 +26,6 @@ __global__ void part_of_a_barrier(unsigned* out) {
   out[threadIdx.x] = threadIdx.x;
 }
 
-__global__ void partial_syncwarp(unsigned* out) {
-  if (threadIdx.x >= 16) return;
-  if (threadIdx.x < 8) __syncwarp(0x0000FFFFu);  // lanes 8 to 15 never come
-  out[threadIdx.x] = threadIdx.x;
-}
 // Four bytes at a time of a chunk of 998, as a careless decoder would.
 __global__ void read_words(unsigned* out, const unsigned char* in) {
   unsigned sum = 0;
@@ -70,8 +64,6 @@ int main(int argc, char** argv) {
     copy_word<<<1, 1>>>(words, words + 1);
   } else if (std::strcmp(what, "synccheck") == 0) {
     part_of_a_barrier<<<1, 64>>>(words);
-  } else if (std::strcmp(what, "syncwarp") == 0) {
-    partial_syncwarp<<<1, 32>>>(words);
   } else if (std::strcmp(what, "readahead") == 0) {
     unsigned* sums = nullptr;
     if (cudaMalloc(&sums, 128) != cudaSuccess || cudaMemset(memory, 1, 1000) != cudaSuccess) return 1;
