@@ -328,22 +328,20 @@ class GroupCampaign {
     return static_cast<unsigned>(std::min<std::size_t>(64, bytes / 8192 + 1));
   }
 
-  // The valid source that takes longest, in batches of all sizes that matter: full ones and single ones.
+  // The valid source that takes longest: alone, and in full batches of those that take longest alone.
   void measure_valid() {
     g_doing = "timing the valid chunks of " + group_.name;
-    std::vector<std::size_t> longest;
+    std::vector<std::pair<double, std::int64_t>> valid;  // milliseconds alone
     for (std::size_t s = 0; s < group_.streams.size(); ++s) {
-      if (group_.streams[s].valid) longest.push_back(s);
+      if (!group_.streams[s].valid) continue;
+      const auto source = static_cast<std::int64_t>(s);
+      if (valid.empty()) (void)decode(lay_out(0, most_items_, source));  // grows buffers
+      valid.emplace_back(decode(lay_out(0, 1, source)), source);
     }
-    std::stable_sort(longest.begin(), longest.end(), [&](std::size_t a, std::size_t b) {
-      return group_.streams[a].encoded.size() > group_.streams[b].encoded.size();
-    });
-    longest.resize(std::min<std::size_t>(longest.size(), 12));
-    for (std::size_t i = 0; i < longest.size(); ++i) {
-      const auto source = static_cast<std::int64_t>(longest[i]);
-      if (i == 0) (void)decode(lay_out(0, most_items_, source));  // grows buffers
-      full_ms_ = std::max(full_ms_, decode(lay_out(0, most_items_, source)));
-      single_ms_ = std::max(single_ms_, decode(lay_out(0, 1, source)));
+    std::sort(valid.rbegin(), valid.rend());
+    if (!valid.empty()) single_ms_ = valid.front().first;
+    for (std::size_t i = 0; i < std::min<std::size_t>(valid.size(), 8); ++i) {
+      full_ms_ = std::max(full_ms_, decode(lay_out(0, most_items_, valid[i].second)));
     }
   }
 
