@@ -4,6 +4,9 @@
 //   planted_bugs racecheck   two warps write and read shared memory without a barrier
 //   planted_bugs initcheck   reads device memory nobody wrote
 //   planted_bugs synccheck   a barrier that part of the block never reaches
+//   planted_bugs readahead   a decoder's word that reaches over the end of its input (for memcheck)
+//   planted_bugs ring        a decoder's ring in shared memory, refilled while another warp reads it (for racecheck)
+//   planted_bugs unwritten   a match copied from output that was not written yet (for initcheck)
 //   planted_bugs clean       none of it
 // Ends with 77 where there is no GPU.
 #include <cuda_runtime.h>
@@ -23,6 +26,29 @@ __global__ void part_of_a_barrier(unsigned* out) {
   out[threadIdx.x] = threadIdx.x;
 }
 
+// Four bytes at a time of a chunk of 998, as a careless decoder would.
+__global__ void read_words(unsigned* out, const unsigned char* in) {
+  unsigned sum = 0;
+  for (unsigned at = threadIdx.x * 4; at < 998; at += blockDim.x * 4) {
+    sum += *reinterpret_cast<const unsigned*>(in + at) +
+           (at + 4 > 998 ? *reinterpret_cast<const unsigned*>(in + at + 4) : 0);
+  }
+  out[threadIdx.x] = sum;
+}
+__global__ void refill_ring(unsigned char* out, const unsigned char* in) {
+  __shared__ unsigned char ring[64];
+  for (unsigned round = 0; round < 4; ++round) {
+    if (threadIdx.x < 32) ring[threadIdx.x] = in[round * 32 + threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x >= 32) out[round * 32 + threadIdx.x - 32] = ring[threadIdx.x - 32];
+    // Here a barrier is missing before the next round's refill.
+  }
+}
+__global__ void copy_match(unsigned char* out) {
+  const unsigned char byte = out[threadIdx.x];  // 64 bytes back, which no literal ever filled
+  out[64 + threadIdx.x] = static_cast<unsigned char>(byte ^ 1);
+}
+
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "clean";
   int count = 0;
@@ -38,6 +64,15 @@ int main(int argc, char** argv) {
     copy_word<<<1, 1>>>(words, words + 1);
   } else if (std::strcmp(what, "synccheck") == 0) {
     part_of_a_barrier<<<1, 64>>>(words);
+  } else if (std::strcmp(what, "readahead") == 0) {
+    unsigned* sums = nullptr;
+    if (cudaMalloc(&sums, 128) != cudaSuccess || cudaMemset(memory, 1, 1000) != cudaSuccess) return 1;
+    read_words<<<1, 32>>>(sums, memory);
+  } else if (std::strcmp(what, "ring") == 0) {
+    if (cudaMemset(memory, 1, 1000) != cudaSuccess) return 1;
+    refill_ring<<<1, 64>>>(memory + 500, memory);
+  } else if (std::strcmp(what, "unwritten") == 0) {
+    copy_match<<<1, 64>>>(memory);
   } else {
     write_at<<<1, 1>>>(memory, 999);
   }

@@ -402,3 +402,14 @@ inline T atomicCAS(T* at, U expected, U value) {
   if (old == static_cast<T>(expected)) *at = static_cast<T>(value);
   return old;
 }
+
+inline int __syncthreads_or(int vote) {
+  static int votes = 0;
+  votes |= vote;
+  __syncthreads();
+  const int all = votes;
+  __syncthreads();  // everybody has read
+  votes = 0;
+  __syncthreads();
+  return all != 0 ? 1 : 0;
+}

@@ -1,0 +1,602 @@
+// How fast a GPU decodes batches of chunks, from device memory to device memory, beside nvCOMP in the same run.
+//
+//   decode_bench [--data FILE] [--nvcomp LIBRARY] [--only REGEX] [--repeat 5] [--total-mib 1024] [--distinct-mib 128]
+//                [--packed] [--streaming] [--slow-ms 300] [--commit ID] [--list]
+//
+// One JSON object a line on stdout, the first says on what; a short table on stderr. --data is a raw file of float32
+// (default: fields as `headrace gen` makes them). A row is CODEC/FILTER/DATA/CHUNKSxBYTES and --only picks among them.
+//
+// --streaming makes the LZ4 blocks with liblz4's streaming call, as Python's lz4 package does, instead of the one-shot
+// call of numcodecs; only blocks up to 64 KiB differ.
+//
+// --distinct-mib of data are repeated to --total-mib; every chunk's input and output has an address of its own, inputs
+// 256-byte aligned or, with --packed, one behind the other as in a shard. Each output is compared with its source on
+// the device before anything is timed. A write of 256 MiB clears the L2 before each repetition. `ms` is the time
+// between two events around the work when all of it is queued already: a kernel holds the stream back meanwhile, for us
+// and for nvCOMP. `wall_ms` is the host's clock from filling in the items to having looked at all outcomes, nothing
+// held back, and the host's times are parts of that. Rates are decoded bytes, 10^9 a second; medians.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "codec/codec.h"
+#include "decode_data_bench.h"
+#include "decode_peer_bench.h"
+#include "device/device.h"
+
+namespace headrace::bench {
+namespace {
+
+constexpr std::size_t kKiB = 1024, kMiB = 1024 * kKiB, kFlushBytes = 256 * kMiB, kAlignment = 256;
+constexpr std::size_t kBlockHeader = 4;  // numcodecs' size in front of an LZ4 block
+
+[[noreturn]] void die(const std::string& what) {
+  std::fprintf(stderr, "decode_bench: %s\n", what.c_str());
+  std::exit(1);
+}
+void must(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) die(std::string(what) + ": " + cudaGetErrorString(error));
+}
+void must(const Status& status) {
+  if (!status.ok()) die(status.to_string());
+}
+template <class T>
+T take(Result<T> result) {
+  if (!result.ok()) die(result.status().to_string());
+  return std::move(result).value();
+}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double median(std::vector<double> values) {
+  if (values.empty()) return NAN;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Device or pinned memory for a scope.
+template <class T>
+class Memory {
+ public:
+  explicit Memory(std::size_t count, bool pinned = false) : pinned_(pinned) {
+    const std::size_t bytes = std::max<std::size_t>(count * sizeof(T), 1);
+    must(pinned ? cudaHostAlloc(reinterpret_cast<void**>(&data_), bytes, cudaHostAllocDefault)
+                : cudaMalloc(reinterpret_cast<void**>(&data_), bytes),
+         "allocating memory");
+  }
+  ~Memory() { (void)(pinned_ ? cudaFreeHost(data_) : cudaFree(data_)); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  T* data() const { return data_; }
+
+ private:
+  T* data_ = nullptr;
+  bool pinned_;
+};
+
+// Holds the stream back until the host says go, or for a while.
+__global__ void gate(const volatile unsigned* go, long long nanoseconds) {
+  long long start = 0, time = 0;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
+  do {
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
+  } while (*go == 0 && time - start < nanoseconds);
+}
+
+struct Placement {
+  std::uint64_t from, to, bytes;
+};
+__global__ void place(const unsigned char* blob, unsigned char* arena, const Placement* items, std::uint32_t count) {
+  for (std::uint32_t i = blockIdx.y; i < count; i += gridDim.y) {
+    const Placement item = items[i];
+    for (std::uint64_t b = blockIdx.x * blockDim.x + threadIdx.x; b < item.bytes; b += gridDim.x * blockDim.x) {
+      arena[item.to + b] = blob[item.from + b];
+    }
+  }
+}
+
+// Words of 16 bytes in which the outputs, chunk after chunk, differ from the `distinct` chunks repeated.
+__global__ void count_differences(const uint4* out, const uint4* plain, std::uint64_t words, std::uint64_t plain_words,
+                                  unsigned long long* differences) {
+  unsigned long long mine = 0;
+  for (std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; i < words;
+       i += std::uint64_t{gridDim.x} * blockDim.x) {
+    const uint4 a = out[i], b = plain[i % plain_words];
+    mine += (a.x != b.x) + (a.y != b.y) + (a.z != b.z) + (a.w != b.w);
+  }
+  if (mine != 0) atomicAdd(differences, mine);
+}
+
+struct Options {
+  std::string data, nvcomp, only = ".", commit = "unknown";
+  int repeat = 5;
+  std::size_t total_mib = 1024, distinct_mib = 128;
+  double slow_ms = 300;  // repeated once instead
+  bool packed = false, streaming = false, list = false;
+};
+
+struct Row {
+  std::string codec;  // lz4 or blosc
+  Filter filter = Filter::kNone;
+  std::string values;  // era5, round, random
+  std::size_t chunk_bytes = 0, chunks = 0;
+  std::string name() const {
+    return codec + "/" + filter_text(filter) + "/" + values + "/" + std::to_string(chunks) + "x" +
+           std::to_string(chunk_bytes);
+  }
+};
+
+std::vector<Row> all_rows(const Options& options) {
+  const std::size_t total = options.total_mib * kMiB;
+  std::vector<Row> rows;
+  const std::pair<Filter, const char*> kinds[] = {
+      {Filter::kShuffle, "era5"}, {Filter::kNone, "era5"}, {Filter::kShuffle, "round"}, {Filter::kNone, "random"}};
+  for (const auto& [filter, values] : kinds) {
+    for (const std::size_t bytes : {16 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 8 * kMiB, 64 * kMiB}) {
+      if (bytes <= total) rows.push_back({"lz4", filter, values, bytes, total / bytes});
+    }
+    for (const std::size_t bytes : {kMiB, 8 * kMiB, 64 * kMiB}) rows.push_back({"lz4", filter, values, bytes, 1});
+  }
+  for (const Filter filter : {Filter::kShuffle, Filter::kBitshuffle, Filter::kNone}) {
+    for (const char* values : {"era5", "round"}) {
+      for (const std::size_t bytes : {256 * kKiB, kMiB, 4 * kMiB, 8 * kMiB, 64 * kMiB}) {
+        if (bytes <= total) rows.push_back({"blosc", filter, values, bytes, total / bytes});
+      }
+      rows.push_back({"blosc", filter, values, 64 * kMiB, 1});
+    }
+  }
+  return rows;
+}
+
+// A batch in device memory: inputs in an arena, outputs one behind the other.
+class Batch {
+ public:
+  Batch(const EncodedChunks& source, std::size_t chunks, std::size_t skip, bool packed)
+      : source(source), chunks(chunks), distinct(std::min(chunks, source.count())) {
+    std::vector<Placement> places(chunks);
+    std::uint64_t end = 0;
+    for (std::size_t i = 0; i < chunks; ++i) {
+      const std::size_t d = i % distinct;
+      places[i] = {source.offset[d] + skip, end, source.bytes[d] - skip};
+      encoded_bytes += places[i].bytes;
+      end += packed ? places[i].bytes : (places[i].bytes + kAlignment - 1) / kAlignment * kAlignment;
+    }
+    arena = std::make_unique<Memory<unsigned char>>(end);
+    out = std::make_unique<Memory<unsigned char>>(chunks * source.chunk_bytes);
+    plain_ = std::make_unique<Memory<unsigned char>>(distinct * source.chunk_bytes);
+    const std::uint64_t used = source.offset[distinct - 1] + source.bytes[distinct - 1];
+    Memory<unsigned char> blob(used);
+    Memory<Placement> list(chunks);
+    must(cudaMemcpy(blob.data(), source.encoded.data(), used, cudaMemcpyHostToDevice), "copying the chunks");
+    must(cudaMemcpy(plain_->data(), source.plain.data(), distinct * source.chunk_bytes, cudaMemcpyHostToDevice),
+         "copying the source");
+    must(cudaMemcpy(list.data(), places.data(), chunks * sizeof(Placement), cudaMemcpyHostToDevice), "copying a list");
+    const unsigned across = source.chunk_bytes > kMiB ? 64 : 1;
+    place<<<dim3(across, static_cast<unsigned>(std::min<std::size_t>(chunks, 16384))), 256>>>(
+        blob.data(), arena->data(), list.data(), static_cast<std::uint32_t>(chunks));
+    must(cudaGetLastError(), "placing the chunks");
+    must(cudaDeviceSynchronize(), "placing the chunks");
+    for (const Placement& item : places) {
+      at.push_back(arena->data() + item.to);
+      bytes.push_back(item.bytes);
+      largest = std::max(largest, item.bytes);
+    }
+  }
+
+  std::size_t decoded_bytes() const { return chunks * source.chunk_bytes; }
+  unsigned char* out_at(std::size_t i) const { return out->data() + i * source.chunk_bytes; }
+  void spoil(cudaStream_t stream) const {
+    must(cudaMemsetAsync(out->data(), 0xA5, decoded_bytes(), stream), "spoiling the outputs");
+  }
+  unsigned long long differences(cudaStream_t stream) const {
+    Memory<unsigned long long> count(1);
+    must(cudaMemsetAsync(count.data(), 0, 8, stream), "clearing a counter");
+    count_differences<<<1056, 256, 0, stream>>>(reinterpret_cast<const uint4*>(out->data()),
+                                                reinterpret_cast<const uint4*>(plain_->data()), decoded_bytes() / 16,
+                                                distinct * source.chunk_bytes / 16, count.data());
+    must(cudaGetLastError(), "comparing");
+    unsigned long long found = 0;
+    must(cudaMemcpyAsync(&found, count.data(), 8, cudaMemcpyDeviceToHost, stream), "comparing");
+    must(cudaStreamSynchronize(stream), "comparing");
+    return found;
+  }
+
+  const EncodedChunks& source;
+  const std::size_t chunks, distinct;
+  std::uint64_t encoded_bytes = 0, largest = 0;
+  std::vector<unsigned char*> at;
+  std::vector<std::uint64_t> bytes;
+  std::unique_ptr<Memory<unsigned char>> arena, out;
+
+ private:
+  std::unique_ptr<Memory<unsigned char>> plain_;
+};
+
+// Both decoders' work is queued between two events behind the gate.
+class Clock {
+ public:
+  Clock() : go_(1, true), flush_(kFlushBytes) {
+    must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+    must(cudaEventCreate(&begin_), "making an event");
+    must(cudaEventCreate(&end_), "making an event");
+  }
+  ~Clock() {
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+    cudaStreamDestroy(stream);
+  }
+  void clear_l2(int value) const {
+    must(cudaMemsetAsync(flush_.data(), value, kFlushBytes, stream), "clearing the L2");
+  }
+  template <class Queue>
+  double milliseconds(int repetition, const Queue& queue) {
+    clear_l2(repetition);
+    *go_.data() = 0;
+    gate<<<1, 1, 0, stream>>>(go_.data(), 500'000'000);
+    must(cudaGetLastError(), "launching the gate");
+    must(cudaEventRecord(begin_, stream), "recording");
+    queue();
+    must(cudaEventRecord(end_, stream), "recording");
+    *const_cast<volatile unsigned*>(go_.data()) = 1;
+    must(cudaEventSynchronize(end_), "decoding");
+    float ms = 0;
+    must(cudaEventElapsedTime(&ms, begin_, end_), "reading the clock");
+    return ms;
+  }
+  cudaStream_t stream = nullptr;
+
+ private:
+  Memory<unsigned> go_;
+  Memory<unsigned char> flush_;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
+struct Measured {
+  base::Json json = base::Json::object();
+  double rate = 0;  // decoded GB/s; 0 if it failed
+};
+
+template <class Queue>
+std::vector<double> repeat(Clock& clock, const Options& options, const Queue& queue) {
+  std::vector<double> ms{clock.milliseconds(0, queue)};
+  if (ms[0] > options.slow_ms) return ms;
+  ms.clear();
+  for (int i = 1; i <= options.repeat; ++i) ms.push_back(clock.milliseconds(i, queue));
+  return ms;
+}
+
+void note_times(Measured& out, const std::vector<double>& ms, std::size_t decoded) {
+  out.json["ms"] = median(ms);
+  out.json["ms_each"] = ms;
+  out.rate = static_cast<double>(decoded) / median(ms) / 1e6;
+  out.json["decoded_gb_s"] = out.rate;
+}
+
+Measured measure_ours(device::Device& device, Clock& clock, const Options& options, const std::string& codec_name,
+                      const Batch& batch) {
+  Measured out;
+  const auto failed = [&](const std::string& why) {
+    out.json["error"] = why;
+    return out;
+  };
+  codec::Context context;
+  context.zarr_format = 2;
+  auto codec = codec::make_codec(codec_name, base::Json::object(), context);
+  if (!codec.ok()) return failed(codec.status().to_string());
+  device::DecodeStage stage;
+  stage.capacity_bytes = batch.source.chunk_bytes;
+  if (!(*codec)->describe_for_device(stage)) return failed("codec '" + codec_name + "' has no device code");
+  auto made = device.make_decoder({&stage, 1});
+  if (!made.ok()) return failed(made.status().to_string());
+  device::ChunkDecoder& decoder = **made;
+
+  device::DecodeLimits limits;
+  limits.items = static_cast<std::uint32_t>(batch.chunks);
+  limits.src_bytes = batch.encoded_bytes;
+  limits.largest_src_bytes = batch.largest;
+  const std::uint64_t scratch_bytes = decoder.scratch_bytes(limits);
+  out.json["scratch_bytes"] = scratch_bytes;
+  out.json["scratch_share"] = static_cast<double>(scratch_bytes) / static_cast<double>(batch.decoded_bytes());
+  Memory<std::byte> scratch(scratch_bytes);
+  Memory<device::DecodeOutcome> outcome_memory(batch.chunks, true);
+  const std::span<std::byte> scratch_span(scratch.data(), scratch_bytes);
+  const std::span<device::DecodeOutcome> outcomes(outcome_memory.data(), batch.chunks);
+  auto stream = take(device.create_stream());
+  auto event = take(device.create_event());
+  std::vector<device::DecodeItem> items(batch.chunks);
+  const auto fill = [&] {
+    for (std::size_t i = 0; i < batch.chunks; ++i) {
+      items[i] = {reinterpret_cast<const std::byte*>(batch.at[i]), batch.bytes[i],
+                  reinterpret_cast<std::byte*>(batch.out_at(i))};
+    }
+  };
+  const auto bad_outcomes = [&] {
+    std::size_t bad = 0;
+    for (const device::DecodeOutcome& outcome : outcomes) bad += outcome.ok() ? 0 : 1;
+    return bad;
+  };
+  fill();
+  const auto queue = [&] {
+    must(device.wait_native(*stream, clock.stream));
+    must(decoder.decode(items, scratch_span, outcomes, *stream));
+    must(device.record(*event, *stream));
+    must(device.make_native_wait(*event, clock.stream));
+  };
+  // Twice: the first call grows the descriptor buffers.
+  for (int warm = 0; warm < 2; ++warm) {
+    std::fill(outcomes.begin(), outcomes.end(), device::DecodeOutcome{0});
+    batch.spoil(clock.stream);
+    queue();
+    must(cudaStreamSynchronize(clock.stream), "decoding");
+  }
+  const std::size_t bad = bad_outcomes();
+  const unsigned long long differences = batch.differences(clock.stream);
+  out.json["exact"] = bad == 0 && differences == 0;
+  if (bad != 0 || differences != 0) {
+    const auto first = std::find_if(outcomes.begin(), outcomes.end(), [](const auto& o) { return !o.ok(); });
+    return failed(std::to_string(bad) + " chunks failed, " + std::to_string(differences) + " words differ" +
+                  (first == outcomes.end() ? ""
+                                           : std::string(", first: ") + decode_reason_text(first->reason()) + " at " +
+                                                 std::to_string(first->position())));
+  }
+  note_times(out, repeat(clock, options, queue), batch.decoded_bytes());
+
+  std::vector<double> call, host, wall;
+  for (int i = 0; i < options.repeat; ++i) {
+    clock.clear_l2(i);
+    must(cudaStreamSynchronize(clock.stream), "clearing the L2");
+    const double start = now();
+    fill();
+    const double filled = now();
+    must(decoder.decode(items, scratch_span, outcomes, *stream));
+    const double called = now();
+    must(device.record(*event, *stream));
+    const double queued = now();
+    must(device.synchronize(*event));
+    const double synchronized = now();
+    if (bad_outcomes() != 0) die("a chunk that decoded does not any more");
+    const double end = now();
+    call.push_back((called - filled) * 1e6);
+    host.push_back((queued - start + end - synchronized) * 1e6);
+    wall.push_back((end - start) * 1e3);
+  }
+  const auto chunks = static_cast<double>(batch.chunks);
+  out.json["wall_ms"] = median(wall);
+  out.json["host_call_us"] = median(call);
+  out.json["host_call_us_per_chunk"] = median(call) / chunks;
+  out.json["host_all_us_per_chunk"] = median(host) / chunks;
+  return out;
+}
+
+Measured measure_nvcomp(const NvcompLz4& peer, Clock& clock, const Options& options, const Batch& batch) {
+  Measured out;
+  std::string why;
+  std::size_t workspace_bytes = 0;
+  if (!peer.workspace(batch.chunks, batch.source.chunk_bytes, workspace_bytes, clock.stream, why)) {
+    out.json["error"] = why;
+    return out;
+  }
+  out.json["scratch_bytes"] = workspace_bytes;
+  const std::size_t n = batch.chunks;
+  Memory<unsigned char> workspace(workspace_bytes);
+  Memory<std::uint64_t> lists(4 * n), produced(n);
+  Memory<int> statuses(n);
+  std::vector<std::uint64_t> host(4 * n);
+  for (std::size_t i = 0; i < n; ++i) {
+    host[i] = reinterpret_cast<std::uint64_t>(batch.at[i]);
+    host[n + i] = batch.bytes[i];
+    host[2 * n + i] = batch.source.chunk_bytes;
+    host[3 * n + i] = reinterpret_cast<std::uint64_t>(batch.out_at(i));
+  }
+  must(cudaMemcpy(lists.data(), host.data(), 4 * n * 8, cudaMemcpyHostToDevice), "copying lists");
+  must(cudaMemset(statuses.data(), 0xFF, n * sizeof(int)), "clearing statuses");
+  const auto queue = [&] {
+    const int status = peer.decode(
+        reinterpret_cast<const void* const*>(lists.data()), reinterpret_cast<const std::size_t*>(lists.data() + n),
+        reinterpret_cast<const std::size_t*>(lists.data() + 2 * n), reinterpret_cast<std::size_t*>(produced.data()), n,
+        workspace.data(), workspace_bytes, reinterpret_cast<void* const*>(lists.data() + 3 * n), statuses.data(),
+        clock.stream);
+    if (status != 0) die("nvCOMP's status " + std::to_string(status));
+  };
+  batch.spoil(clock.stream);
+  queue();
+  must(cudaStreamSynchronize(clock.stream), "nvCOMP decoding");
+  std::vector<int> got(n);
+  must(cudaMemcpy(got.data(), statuses.data(), n * sizeof(int), cudaMemcpyDeviceToHost), "fetching statuses");
+  const auto bad = std::count_if(got.begin(), got.end(), [](int status) { return status != 0; });
+  const unsigned long long differences = batch.differences(clock.stream);
+  out.json["exact"] = bad == 0 && differences == 0;
+  if (bad != 0 || differences != 0) {
+    out.json["error"] = std::to_string(bad) + " chunks failed, " + std::to_string(differences) + " words differ";
+    return out;
+  }
+  note_times(out, repeat(clock, options, queue), batch.decoded_bytes());
+  std::vector<double> call;
+  for (int i = 0; i < options.repeat; ++i) {
+    if (median(out.json["ms_each"].get<std::vector<double>>()) > options.slow_ms && i > 0) break;
+    const double start = now();
+    queue();
+    call.push_back((now() - start) * 1e6);
+    must(cudaStreamSynchronize(clock.stream), "nvCOMP decoding");
+  }
+  out.json["host_call_us_per_chunk"] = median(call) / static_cast<double>(n);
+  return out;
+}
+
+class Bench {
+ public:
+  Bench(Options options, std::string command) : options_(std::move(options)) {
+    device_ = take(device::open_device("cuda"));
+    const std::size_t bytes = options_.distinct_mib * kMiB;
+    std::string origin, why;
+    values_["era5"] = load_fields(options_.data, bytes, origin);
+    values_["round"] = values_["era5"];
+    round_mantissas(values_["round"], 7);
+    values_["random"] = random_bytes(bytes);
+    if (!options_.nvcomp.empty()) {
+      has_peer_ = peer_.load(options_.nvcomp, why);
+      if (!has_peer_) die("nvCOMP: " + why);
+    }
+    int driver = 0, runtime = 0;
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
+    base::Json about = {{"program", "decode_bench"},
+                        {"command", command},
+                        {"commit", options_.commit},
+                        {"device", device_->info().description},
+                        {"cuda_driver", driver},
+                        {"cuda_runtime", runtime},
+                        {"nvcomp", has_peer_ ? base::Json(peer_.version()) : base::Json()},
+                        {"era5", origin},
+                        {"round", "era5 with 7 bits of mantissa"},
+                        {"random", "uniform random bytes"},
+                        {"distinct_bytes", bytes},
+                        {"repeat", options_.repeat},
+                        {"inputs", options_.packed ? "packed" : "aligned to 256 bytes"}};
+    print(about);
+  }
+
+  void run(const Row& row) {
+    const EncodedChunks& source = encoded(row);
+    base::Json json = {{"row", row.name()},
+                       {"codec", row.codec},
+                       {"filter", filter_text(row.filter)},
+                       {"values", row.values},
+                       {"chunk_bytes", row.chunk_bytes},
+                       {"chunks", row.chunks},
+                       {"encoder", source.library}};
+    Measured ours;
+    {
+      const Batch batch(source, row.chunks, 0, options_.packed);
+      json["distinct"] = batch.distinct;
+      json["ratio"] = static_cast<double>(batch.decoded_bytes()) / static_cast<double>(batch.encoded_bytes);
+      ours = measure_ours(*device_, clock_, options_, row.codec, batch);
+    }
+    for (auto& [key, value] : ours.json.items()) json[key] = value;
+    std::fprintf(stderr, "%-44s %8.2f GB/s", row.name().c_str(), ours.rate);
+    if (row.codec == "lz4" && has_peer_) {
+      const Batch batch(source, row.chunks, kBlockHeader, options_.packed);
+      const Measured peer = measure_nvcomp(peer_, clock_, options_, batch);
+      json["nvcomp"] = peer.json;
+      if (peer.rate > 0 && ours.rate > 0) json["times_nvcomp"] = ours.rate / peer.rate;
+      std::fprintf(stderr, "  nvCOMP %8.3f, x %.2f", peer.rate, ours.rate / peer.rate);
+    }
+    if (row.codec == "blosc") {
+      const EncodedChunks& streams = bare(row);
+      if (streams.count() > 0) {
+        const std::size_t count = std::max<std::size_t>(1, row.chunk_bytes * row.chunks / streams.chunk_bytes);
+        const Batch batch(streams, count, 0, options_.packed);
+        Measured lz4 = measure_ours(*device_, clock_, options_, "lz4", batch);
+        lz4.json["chunks"] = count;
+        lz4.json["chunk_bytes"] = streams.chunk_bytes;
+        json["bare_lz4"] = lz4.json;
+        if (lz4.rate > 0 && ours.rate > 0) json["share_of_bare"] = ours.rate / lz4.rate;
+        std::fprintf(stderr, "  bare LZ4 %8.2f (%zu x %zu), share %.2f", lz4.rate, count, streams.chunk_bytes,
+                     ours.rate / lz4.rate);
+      }
+    }
+    std::fprintf(stderr, "%s\n", json.contains("error") ? ("  " + json["error"].get<std::string>()).c_str() : "");
+    print(json);
+  }
+
+ private:
+  static void print(const base::Json& json) {
+    std::printf("%s\n", json.dump().c_str());
+    std::fflush(stdout);
+  }
+  // The last set is kept: rows of one kind follow one another.
+  const EncodedChunks& encoded(const Row& row) {
+    const std::string key = row.codec + filter_text(row.filter) + row.values + std::to_string(row.chunk_bytes);
+    if (key != key_) {
+      const Bytes& values = values_.at(row.values);
+      chunks_ = row.codec == "lz4" ? encode_lz4(values, row.chunk_bytes, row.filter, options_.streaming)
+                                   : encode_blosc(values, row.chunk_bytes, row.filter);
+      streams_ = {};
+      key_ = key;
+    }
+    return chunks_;
+  }
+  const EncodedChunks& bare(const Row&) {
+    if (streams_.count() == 0) streams_ = bare_streams(chunks_);
+    return streams_;
+  }
+
+  Options options_;
+  std::shared_ptr<device::Device> device_;
+  Clock clock_;
+  NvcompLz4 peer_;
+  bool has_peer_ = false;
+  std::map<std::string, Bytes> values_;
+  std::string key_;
+  EncodedChunks chunks_, streams_;
+};
+
+}  // namespace
+}  // namespace headrace::bench
+
+int main(int argc, char** argv) {
+  using namespace headrace::bench;
+  Options options;
+  std::string command = "decode_bench";
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i];
+    command += " " + arg;
+    const auto value = [&] {
+      if (i + 1 >= argc) die(arg + " needs a value");
+      command += std::string(" ") + argv[i + 1];
+      return std::string(argv[++i]);
+    };
+    if (arg == "--data")
+      options.data = value();
+    else if (arg == "--nvcomp")
+      options.nvcomp = value();
+    else if (arg == "--only")
+      options.only = value();
+    else if (arg == "--commit")
+      options.commit = value();
+    else if (arg == "--repeat")
+      options.repeat = std::max(1, std::atoi(value().c_str()));
+    else if (arg == "--total-mib")
+      options.total_mib = std::strtoull(value().c_str(), nullptr, 10);
+    else if (arg == "--distinct-mib")
+      options.distinct_mib = std::strtoull(value().c_str(), nullptr, 10);
+    else if (arg == "--slow-ms")
+      options.slow_ms = std::atof(value().c_str());
+    else if (arg == "--streaming")
+      options.streaming = true;
+    else if (arg == "--packed")
+      options.packed = true;
+    else if (arg == "--list")
+      options.list = true;
+    else
+      die("unknown argument " + arg + "; the head of decode_bench.cu says what there is");
+  }
+  if (options.total_mib == 0 || options.distinct_mib < 64) die("needs --distinct-mib 64 or more");
+  const std::regex only(options.only);
+  std::vector<Row> rows;
+  for (const Row& row : all_rows(options)) {
+    if (std::regex_search(row.name(), only)) rows.push_back(row);
+  }
+  if (options.list) {
+    for (const Row& row : rows) std::printf("%s\n", row.name().c_str());
+    return 0;
+  }
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) {
+    std::fprintf(stderr, "decode_bench: no GPU here\n");
+    return 77;
+  }
+  Bench bench(options, command);
+  for (const Row& row : rows) bench.run(row);
+  return 0;
+}

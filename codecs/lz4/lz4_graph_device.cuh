@@ -1,0 +1,769 @@
+// Token discovery inside one LZ4 block: which bytes are tokens, and how much output lies before each.
+//
+// Only the first token's place is known, and each token tells where the next one is. But two walks through the same
+// bytes that start at different places soon meet and stay together. So:
+//   1. begin_segments: lays out the work, notes where runs of 0xFF end (a length field may be 50,000 bytes of them).
+//   2. walk_segment: a block takes a segment, each thread walks a lane of it from a few neighbouring places, until it
+//      meets one of its earlier walks. Where a walk leaves its lane is a place for the lane behind to start at. What
+//      comes out are paths: chains of walks through the segment that do not meet, and where they leave.
+//   3. join_segments: from where a path leaves, a warp walks on until it meets a path of that segment.
+//   4. follow_paths: the stream's first token is known; all that can be reached from it is true, found by doubling.
+//      Where step 3 gave up, a warp walks token by token: slow, never wrong. The sums of lengths give output positions.
+//   5. list_lanes (lz4_sequences_device.cuh): where each lane's first true token is, and the output before it. Tiles
+//      find their lanes by it, and walk them once more.
+// Nothing is assumed about the bytes: a guess costs time only, and true is what is connected to the first token.
+//
+// Positions are counted from the 16-byte boundary before the stream's first byte, so that aligned loads need no sums.
+// Included by lz4_tiles.cu, and by tests that run it on the CPU.
+#pragma once
+
+#include "lz4_tiles_device.cuh"
+
+namespace headrace::codec::gpu::tiles {
+
+// Positions are below 2^31; these are what else may be where one is expected.
+inline constexpr U32 kStreamEnd = 0xfffffffeu, kBadToken = 0xfffffffdu, kUnknown = 0xfffffffcu;
+inline constexpr U32 kLargestLz4 = 0x7e000000u;  // LZ4_MAX_INPUT_SIZE
+inline constexpr U32 kTooMuch = 0xffffffffu;     // output of part of a stream
+
+inline constexpr U32 kNoEntry = 0xff;
+
+// kLaneBytes: what one walk covers. kLanes of them are a segment, kWarmLanes before it give the first a better guess.
+template <U32 lane_bytes, U32 lanes, U32 warm_lanes, U32 run_bytes>
+struct GraphShape {
+  static constexpr U32 kLaneBytes = lane_bytes, kLanes = lanes, kWarmLanes = warm_lanes;
+  static constexpr U32 kThreads = lanes + warm_lanes;
+  static constexpr U32 kSegment = lane_bytes * lanes, kWarm = lane_bytes * warm_lanes;
+  static constexpr U32 kRun = run_bytes;  // bytes per entry of the table of runs
+  static constexpr U32 kHalo = 320;       // behind the segment: a token with one byte of each length, and its literals
+  static constexpr U32 kBuffer = (kWarm + kSegment + kHalo + 15) / 16 * 16;
+  static constexpr U32 kGuesses = 4;     // neighbouring places that each lane starts at
+  static constexpr U32 kNodes = 8;       // walks that a lane keeps, at most 15
+  static constexpr U32 kRounds = 6;      // of walking from places that were found in the last
+  static constexpr U32 kCandidates = 12;  // for paths
+  static constexpr U32 kMeet = 4;        // lanes after which those that met are one
+  static constexpr U32 kPaths = 4;     // that a segment keeps
+  static constexpr U32 kLandings = 3;  // segments that join_segments goes through before it gives up
+  static_assert(kThreads % 32 == 0 && kSegment % run_bytes == 0 && run_bytes % 16 == 0 && kWarm % 16 == 0);
+  static_assert(lane_bytes % 16 == 0 && lane_bytes < kNoEntry && lanes >= warm_lanes);
+};
+
+struct Landing {
+  U64 bytes;  // output of this segment's tokens from here on
+  U32 at, padding;
+};
+
+// What lies in scratch, by segment unless it says otherwise.
+struct GraphArrays {
+  TilePlan* plan;
+  TileStream* streams;
+  U32* segment_stream;
+  U16* runs;            // by kRun bytes: bytes before the first that is not 0xFF, or 0xffff
+  U8* lane_entry;       // kPaths * kLanes each: where the path enters the lane, counted from its start, or kNoEntry
+  U32* lane_after;      // kPaths * kLanes each: output of the path from there on, or more than a stream can have
+  U32* path_count;      //
+  U32* path_exit;       // kPaths each: position, kStreamEnd or kBadToken
+  U32* edge;            // kPaths each: path (of the stream) that the exit leads to, or kStreamEnd, kBadToken, kUnknown
+  U32* landing_count;   // kPaths each
+  U32* edge_at;         // kPaths each: where to walk on if unknown
+  Landing* landings;    // kPaths * kLandings each
+  U32* entry;           // the first true token, or kNoPosition
+  U64* bytes;           // output from there to the end of the segment
+  U32* out;             // output before
+  U32* lane_at;         // kLanes each, if entered: the first true token, or kNoPosition
+  U32* lane_out;        // kLanes each, if entered: output before it
+};
+
+// A stream's bytes, part of them in shared memory.
+struct Lz4Bytes {
+  const U8* window;
+  U32 low, size;  // positions that the window has
+  const U8* base;
+  U32 end;
+  const U16* runs;
+  U32 longest_run;  // a longer run of 0xFF stands for more bytes than the output has
+
+  __device__ U32 at(U32 p) const {
+    if (p - low < size) return window[p - low];
+    return p < end ? base[p] : 0;
+  }
+};
+
+__device__ inline Lz4Bytes bytes_of(const TileStream& s, const U16* runs_of_stream, const U8* window, U32 low,
+                                    U32 size) {
+  return {window, low, size, s.base, s.end, runs_of_stream, s.longest_run};
+}
+
+// The first position from p on whose byte is not 0xFF; s.end or more if there is none or the run is too long.
+template <class Shape>
+__device__ inline U32 behind_run(const Lz4Bytes& s, U32 p) {
+  const U32 start = p;
+  for (U32 i = 0; i < 16; ++i, ++p) {
+    if (p >= s.end || s.at(p) != 255) return p;
+  }
+  for (; p % 16 != 0; ++p) {
+    if (p >= s.end || s.base[p] != 255) return p;
+  }
+  for (; p % Shape::kRun != 0; p += 16) {
+    if (p + 16 > s.end) {
+      while (p < s.end && s.base[p] == 255) ++p;
+      return p;
+    }
+    const uint4 v = *reinterpret_cast<const uint4*>(s.base + p);
+    if ((v.x & v.y & v.z & v.w) != 0xffffffffu) {
+      for (U32 i = 0; i < 16 && s.base[p] == 255; ++i) ++p;
+      return p;
+    }
+  }
+  const U32 entries = (s.end + Shape::kRun - 1) / Shape::kRun;
+  for (U32 e = p / Shape::kRun; e < entries && e * Shape::kRun - start <= s.longest_run; e += 8) {
+    U32 run[8];
+    HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 8; ++k) run[k] = e + k < entries ? s.runs[e + k] : 0;
+    HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 8; ++k) {
+      if (run[k] != 0xffff) return (e + k) * Shape::kRun + run[k];
+    }
+  }
+  return s.end;
+}
+
+struct Lz4Token {
+  U32 literals, literals_at, match, offset_at;  // match is 0 in the last one
+};
+
+// Parses what would be a token at p. Returns the next one's position, kStreamEnd or kBadToken. Rules that depend on
+// the output's position are left to Lz4Sequences.
+// https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
+template <class Shape>
+__device__ inline U32 parse_token(const Lz4Bytes& s, U32 p, Lz4Token& token) {
+  const U32 c = s.at(p);
+  U32 literals = c >> 4, q = p + 1;
+  if (literals == 15) {
+    const U32 more = s.at(q);
+    if (more != 255) {
+      literals += more;
+      ++q;
+    } else {
+      const U32 z = behind_run<Shape>(s, q + 1);
+      if (z >= s.end || z - q > s.longest_run) return kBadToken;
+      literals = 15 + 255 * (z - q) + s.at(z);
+      q = z + 1;
+    }
+  }
+  if (q > s.end || literals > s.end - q) return kBadToken;
+  token.literals = literals;
+  token.literals_at = q;
+  q += literals;
+  token.match = 0;
+  if (q == s.end) return kStreamEnd;
+  if (s.end - q < 3) return kBadToken;  // an offset and another token
+  token.offset_at = q;
+  q += 2;
+  U32 match = c & 15;
+  if (match == 15) {
+    const U32 more = s.at(q);
+    if (more != 255) {
+      match += more;
+      ++q;
+    } else {
+      const U32 z = behind_run<Shape>(s, q + 1);
+      if (z >= s.end || z - q > s.longest_run) return kBadToken;
+      match = 15 + 255 * (z - q) + s.at(z);
+      q = z + 1;
+    }
+  }
+  token.match = match + 4;
+  return q < s.end ? q : kBadToken;
+}
+
+// The next token where all bytes that matter are in the window and the stream, and no length has more than one byte;
+// `length` is what this one decodes to. Else 0.
+__device__ inline U32 next_in_window(const Lz4Bytes& s, U32 p, U32& length) {
+  const U32 at = p - s.low, c = s.window[at];
+  U32 literals = c >> 4, match = c & 15, next = at + 3;
+  bool long_run = false;
+  if (literals == 15) {
+    const U32 more = s.window[at + 1];
+    literals += more;
+    ++next;
+    long_run = more == 255;
+  }
+  next += literals;
+  if (match == 15) {
+    const U32 more = s.window[next++];
+    match += more;
+    long_run |= more == 255;
+  }
+  length = literals + match + 4;
+  return long_run ? 0 : next + s.low;
+}
+// Whether next_in_window() may be used for tokens before `stop`.
+__device__ inline bool all_in_window(const Lz4Bytes& s, U32 p, U32 stop) {
+  constexpr U32 kMost = 280;  // a token, 15 + 254 literals, their length, the offset, a length
+  return p >= s.low && stop + kMost <= s.low + s.size && stop + kMost < s.end;
+}
+
+// From token to token until `stop`; what they decode to is added to `sum`.
+template <class Shape>
+__device__ inline U32 walk(const Lz4Bytes& s, U32 p, U32 stop, U64& sum) {
+  Lz4Token token;
+  const bool fast = all_in_window(s, p, stop);
+  while (p < stop) {
+    if (fast) {
+      U32 length;
+      const U32 next = next_in_window(s, p, length);
+      if (next != 0) {
+        sum += length;
+        p = next;
+        continue;
+      }
+    }
+    const U32 next = parse_token<Shape>(s, p, token);
+    if (next == kBadToken) return next;
+    sum += token.literals + token.match;
+    p = next;
+  }
+  return p;
+}
+
+// Positions [low, low + size) into shared memory, zeros where the stream has no bytes. low, size: multiples of 16.
+__device__ inline void fill_window(U8* window, U32 low, U32 size, const TileStream& s, U32 thread, U32 threads) {
+  for (U32 i = thread * 16; i < size; i += threads * 16) {
+    const U32 p = low + i;
+    uint4 v = make_uint4(0, 0, 0, 0);
+    if (p >= s.begin && p + 16 <= s.end) {
+      v = *reinterpret_cast<const uint4*>(s.base + p);
+    } else if (p < s.end) {
+      U32 word[4] = {0, 0, 0, 0};
+      HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 16; ++k) {
+        if (p + k >= s.begin && p + k < s.end) word[k / 4] |= static_cast<U32>(s.base[p + k]) << (8 * (k % 4));
+      }
+      v = make_uint4(word[0], word[1], word[2], word[3]);
+    }
+    *reinterpret_cast<uint4*>(window + i) = v;
+  }
+}
+
+// ---- the work is laid out ----
+
+// The sum of the values of the lower lanes, and that of all.
+__device__ inline U64 warp_sum_before(U64 value, U32 lane, U64& all) {
+  U64 sum = value;
+  for (U32 d = 1; d < 32; d *= 2) {
+    const U32 low = __shfl_up_sync(kAllLanes, static_cast<U32>(sum), d);
+    const U32 high = __shfl_up_sync(kAllLanes, static_cast<U32>(sum >> 32), d);
+    if (lane >= d) sum += static_cast<U64>(high) << 32 | low;
+  }
+  const U32 low = __shfl_sync(kAllLanes, static_cast<U32>(sum), 31);
+  const U32 high = __shfl_sync(kAllLanes, static_cast<U32>(sum >> 32), 31);
+  all = static_cast<U64>(high) << 32 | low;
+  return sum - value;
+}
+// The same over a block; `sums` has room for one value a warp.
+__device__ inline U64 block_sum_before(U64 value, U64* sums, U64& all) {
+  const U32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  U64 warp_all;
+  U64 before = warp_sum_before(value, lane, warp_all);
+  __syncthreads();  // sums may still be read from the last time
+  if (lane == 0) sums[warp] = warp_all;
+  __syncthreads();
+  all = 0;
+  for (U32 i = 0; i < warps; ++i) {
+    if (i < warp) before += sums[i];
+    all += sums[i];
+  }
+  return before;
+}
+
+// The sum of the values of the higher threads.
+__device__ inline U64 block_sum_behind(U64 value, U64* sums) {
+  U64 all;
+  const U64 before = block_sum_before(value, sums, all);
+  return all - before - value;
+}
+
+struct PlanShared {
+  U64 sums[32];
+};
+
+// One block: which streams go by tiles, and where their segments and tiles are.
+template <class Shape, U32 tile_bytes>
+__device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams, U32 count, U32 smallest_dst,
+                                    const TilePlan& most, const GraphArrays& g) {
+  U32 streams_before = 0, segments_before = 0, tiles_before = 0;
+  for (U32 i0 = 0; i0 < count; i0 += blockDim.x) {
+    const U32 i = i0 + threadIdx.x;
+    TileStream s{};
+    bool ours = false;
+    U32 segments = 0, tiles = 0;
+    if (i < count) {
+      const Lz4Stream in = streams[i];
+      ours = in.kind != Lz4Kind::kNone && in.dst_bytes >= smallest_dst && in.dst_bytes <= kLargestLz4 &&
+             in.src_bytes <= kLargestLz4;
+      const U32 skew = static_cast<U32>(reinterpret_cast<std::uintptr_t>(in.src) % 16);
+      s.base = in.src - skew;
+      s.dst = in.dst;
+      s.begin = skew;
+      s.end = skew + in.src_bytes;
+      s.dst_bytes = in.dst_bytes;
+      s.chunk = in.chunk;
+      s.stored = in.kind == Lz4Kind::kStored ? 1 : 0;
+      s.longest_run = in.dst_bytes / 255 + 1;
+      if (ours) {
+        segments = s.stored != 0 ? 0 : (s.end + Shape::kSegment - 1) / Shape::kSegment;
+        tiles = (in.dst_bytes + tile_bytes - 1) / tile_bytes;
+      }
+    }
+    U64 all;
+    const U64 packed = block_sum_before(static_cast<U64>(ours ? 1 : 0) << 32 | segments, shared.sums, all);
+    U64 all_tiles;
+    const U64 tiles_here = block_sum_before(tiles, shared.sums, all_tiles);
+    if (ours) {
+      const U32 slot = streams_before + static_cast<U32>(packed >> 32);
+      s.first_segment = segments_before + static_cast<U32>(packed);
+      s.segments = segments;
+      s.first_tile = tiles_before + static_cast<U32>(tiles_here);
+      s.tiles = tiles;
+      if (slot < most.streams) g.streams[slot] = s;
+    }
+    streams_before += static_cast<U32>(all >> 32);
+    segments_before += static_cast<U32>(all);
+    tiles_before += static_cast<U32>(all_tiles);
+  }
+  if (threadIdx.x == 0) {
+    TilePlan plan{streams_before, segments_before, tiles_before, 0};
+    // Beyond what the caller promised: nothing is done rather than too much.
+    if (plan.streams > most.streams || plan.segments > most.segments || plan.tiles > most.tiles) plan = TilePlan{};
+    *g.plan = plan;
+  }
+}
+
+// The stream that `index` belongs to, by first segment or first tile. Streams without any are passed over.
+template <class First>
+__device__ inline U32 stream_of(const TilePlan& plan, U32 index, First first) {
+  U32 low = 0, high = plan.streams;  // first(low) <= index < first(high)
+  while (high - low > 1) {
+    const U32 middle = low + (high - low) / 2;
+    if (first(middle) <= index) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// A warp takes a segment: its stream, its runs.
+template <class Shape>
+__device__ inline void begin_segments(const GraphArrays& g, U32* tile_stream) {
+  const TilePlan plan = *g.plan;
+  for (U32 tile = blockIdx.x * blockDim.x + threadIdx.x; tile < plan.tiles; tile += gridDim.x * blockDim.x) {
+    tile_stream[tile] = stream_of(plan, tile, [&](U32 i) { return g.streams[i].first_tile; });
+  }
+  const U32 lane = threadIdx.x % 32;
+  const U32 warps = gridDim.x * (blockDim.x / 32);
+  for (U32 segment = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; segment < plan.segments; segment += warps) {
+    const U32 index = stream_of(plan, segment, [&](U32 i) { return g.streams[i].first_segment; });
+    const TileStream s = g.streams[index];
+    const U32 start = (segment - s.first_segment) * Shape::kSegment;
+    if (lane == 0) {
+      g.segment_stream[segment] = index;
+      g.entry[segment] = kNoPosition;
+    }
+    U16* const runs = g.runs + static_cast<U64>(segment) * (Shape::kSegment / Shape::kRun);
+    for (U32 r = 0; r < Shape::kSegment / Shape::kRun; ++r) {
+      U32 first = 0xffff;
+      for (U32 i = 0; i < Shape::kRun && first == 0xffff; i += 512) {
+        const U32 at = i + lane * 16, p = start + r * Shape::kRun + at;
+        U32 mine = 16;  // bytes of 0xFF that these 16 begin with
+        if (at < Shape::kRun) {
+          if (p >= s.begin && p + 16 <= s.end) {
+            const uint4 v = *reinterpret_cast<const uint4*>(s.base + p);
+            if ((v.x & v.y & v.z & v.w) != 0xffffffffu) {
+              const U32 word = v.x != 0xffffffffu ? 0 : v.y != 0xffffffffu ? 1 : v.z != 0xffffffffu ? 2 : 3;
+              const U32 bits = word == 0 ? v.x : word == 1 ? v.y : word == 2 ? v.z : v.w;
+              mine = word * 4 + (__ffs(static_cast<int>(~bits)) - 1) / 8;
+            }
+          } else {
+            for (mine = 0; mine < 16 && p + mine >= s.begin && p + mine < s.end && s.base[p + mine] == 255;) ++mine;
+          }
+        }
+        const U32 vote = __ballot_sync(kAllLanes, mine < 16);
+        if (vote != 0) {
+          const U32 who = static_cast<U32>(__ffs(static_cast<int>(vote))) - 1;
+          first = i + who * 16 + __shfl_sync(kAllLanes, mine, static_cast<int>(who));
+        }
+      }
+      if (lane == 0) runs[r] = static_cast<U16>(first);
+    }
+  }
+}
+
+__device__ inline const U16* runs_of(const GraphArrays& g, const TileStream& s, U32 run_bytes, U32 segment_bytes) {
+  return g.runs + static_cast<U64>(s.first_segment) * (segment_bytes / run_bytes);
+}
+
+// ---- paths through a segment ----
+
+template <class Shape>
+struct SegmentShared {
+  alignas(16) U8 window[Shape::kBuffer];
+  U32 owner[(Shape::kWarm + Shape::kSegment) / 8];  // by byte, 4 bits: number of the lane's walk that came here, or 0
+  U32 exit[Shape::kThreads * Shape::kNodes];        // by walk: where it left the lane
+  U8 pending[Shape::kThreads * Shape::kNodes];      // places in the lane to start at, by the lanes before
+  U32 pendings[Shape::kThreads];
+  U8 entry[Shape::kCandidates * Shape::kLanes];  // by candidate and lane, as GraphArrays::lane_entry
+  U32 candidate_exit[Shape::kCandidates], candidate_begun[Shape::kCandidates], candidate_kept[Shape::kCandidates];
+  U32 kept[Shape::kPaths], kept_count;
+  U64 sums[32];
+
+  // `at` is counted from the first warm lane.
+  __device__ U32 owner_of(U32 at) const { return owner[at / 8] >> (at % 8 * 4) & 15; }
+};
+
+// Walk number `number` of a lane, from p to where it leaves the lane or meets an earlier one.
+template <class Shape>
+__device__ inline U32 walk_marking(SegmentShared<Shape>& shared, const Lz4Bytes& bytes, U32 p, U32 stop, U32 origin,
+                                   U32 lane, U32 number) {
+  Lz4Token token;
+  const bool fast = all_in_window(bytes, p, stop);
+  while (p < stop) {
+    const U32 at = p - origin, word = shared.owner[at / 8], owner = word >> (at % 8 * 4) & 15;
+    if (owner != 0) return shared.exit[lane * Shape::kNodes + owner - 1];
+    shared.owner[at / 8] = word | number << (at % 8 * 4);
+    U32 length, next = fast ? next_in_window(bytes, p, length) : 0;
+    if (next == 0) next = parse_token<Shape>(bytes, p, token);
+    p = next;
+  }
+  return p;
+}
+
+// A thread's lane begins at start + (thread - kWarmLanes) * kLaneBytes. Segment 0 has no warm lanes: it begins with
+// the first token.
+template <class Shape>
+__device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArrays& g, U32 segment) {
+  const U32 t = threadIdx.x;
+  const TileStream s = g.streams[g.segment_stream[segment]];
+  const U32 start = (segment - s.first_segment) * Shape::kSegment, stop = start + Shape::kSegment;
+  const bool first = start == 0;
+  const U32 low = first ? 0 : start - Shape::kWarm;
+  const U32 origin = start - Shape::kWarm;  // wraps in segment 0, where no position before `start` is used
+  fill_window(shared.window, low, Shape::kBuffer, s, t, Shape::kThreads);
+  for (U32 i = t; i < (Shape::kWarm + Shape::kSegment) / 8; i += Shape::kThreads) shared.owner[i] = 0;
+  for (U32 i = t; i < Shape::kCandidates * Shape::kLanes; i += Shape::kThreads) shared.entry[i] = kNoEntry;
+  shared.pendings[t] = 0;
+  const U32 lane_start = origin + t * Shape::kLaneBytes, lane_stop = lane_start + Shape::kLaneBytes;
+  const bool has_lane = !(first && t < Shape::kWarmLanes) && lane_start < s.end;
+  const U32 lane_first = first && t == Shape::kWarmLanes ? s.begin : lane_start;
+  const Lz4Bytes bytes = bytes_of(s, runs_of(g, s, Shape::kRun, Shape::kSegment), shared.window, low, Shape::kBuffer);
+  const auto lane_of = [&](U32 p) { return (p - origin) / Shape::kLaneBytes; };
+  __syncthreads();
+  U32 walks = 0, told = 0, done = 0;
+  if (has_lane) {
+    for (U32 i = 0; i < Shape::kGuesses; ++i) {
+      const U32 p = lane_first + i;
+      if (p >= lane_stop || shared.owner_of(p - origin) != 0) continue;
+      ++walks;
+      shared.exit[t * Shape::kNodes + walks - 1] =
+          walk_marking<Shape>(shared, bytes, p, lane_stop, origin, t, walks);
+    }
+  }
+  for (U32 round = 0; round < Shape::kRounds; ++round) {
+    __syncthreads();
+    for (; told < walks; ++told) {
+      const U32 exit = shared.exit[t * Shape::kNodes + told];
+      if (exit >= stop || shared.owner_of(exit - origin) != 0) continue;
+      const U32 to = lane_of(exit), slot = atomicAdd(&shared.pendings[to], 1u);
+      if (slot < Shape::kNodes) {
+        shared.pending[to * Shape::kNodes + slot] = static_cast<U8>(exit - origin - to * Shape::kLaneBytes);
+      }
+    }
+    __syncthreads();
+    const U32 asked = shared.pendings[t] < Shape::kNodes ? shared.pendings[t] : Shape::kNodes;
+    if (__syncthreads_or(done < asked && walks < Shape::kNodes ? 1 : 0) == 0) break;
+    for (; done < asked && walks < Shape::kNodes; ++done) {
+      const U32 p = lane_start + shared.pending[t * Shape::kNodes + done];
+      if (shared.owner_of(p - origin) != 0) continue;
+      ++walks;
+      shared.exit[t * Shape::kNodes + walks - 1] =
+          walk_marking<Shape>(shared, bytes, p, lane_stop, origin, t, walks);
+    }
+  }
+  __syncthreads();
+  // Candidates for paths: from the first guesses, and from places further on for what they do not lead to.
+  if (t < Shape::kCandidates) {
+    U32 p;
+    if (t < Shape::kGuesses) {
+      p = first ? s.begin + t : origin + t;
+    } else if (t < 2 * Shape::kGuesses) {
+      p = first ? s.begin : start + t - Shape::kGuesses;
+    } else {
+      constexpr U32 kApart = Shape::kLanes / (Shape::kCandidates - 2 * Shape::kGuesses + 1);
+      p = start + (t - 2 * Shape::kGuesses + 1) * kApart * Shape::kLaneBytes;
+    }
+    U32 begun = kUnknown;
+    while (p < stop && p < s.end) {
+      const U32 lane = lane_of(p), owner = shared.owner_of(p - origin);
+      if (lane >= Shape::kWarmLanes) {
+        if (begun == kUnknown) begun = lane - Shape::kWarmLanes;
+        shared.entry[t * Shape::kLanes + lane - Shape::kWarmLanes] =
+            static_cast<U8>(p - origin - lane * Shape::kLaneBytes);
+      }
+      if (owner != 0) {
+        p = shared.exit[lane * Shape::kNodes + owner - 1];
+      } else {
+        U64 sum = 0;
+        p = walk<Shape>(bytes, p, origin + (lane + 1) * Shape::kLaneBytes, sum);
+      }
+    }
+    shared.candidate_exit[t] = p;
+    shared.candidate_begun[t] = begun;
+  }
+  __syncthreads();
+  if (t < Shape::kCandidates) {  // those that meet an earlier one soon are not needed
+    const U32 begun = shared.candidate_begun[t];
+    bool other = begun != kUnknown;
+    for (U32 k = 0; k < t && other; ++k) {
+      for (U32 lane = begun; lane < begun + Shape::kMeet && lane < Shape::kLanes; ++lane) {
+        const U32 entry = shared.entry[t * Shape::kLanes + lane];
+        if (entry != kNoEntry && entry == shared.entry[k * Shape::kLanes + lane]) other = false;
+      }
+    }
+    shared.candidate_kept[t] = other ? 1 : 0;
+  }
+  __syncthreads();
+  if (t == 0) {
+    U32 kept = 0;
+    for (U32 i = 0; i < Shape::kCandidates && kept < Shape::kPaths; ++i) {
+      if (shared.candidate_kept[i] != 0) shared.kept[kept++] = i;
+    }
+    shared.kept_count = kept;
+    g.path_count[segment] = kept;
+  }
+  __syncthreads();
+  for (U32 path = 0; path < shared.kept_count; ++path) {
+    const U32 candidate = shared.kept[path];
+    const U32 own = t - Shape::kWarmLanes;
+    const U32 entry = t >= Shape::kWarmLanes ? shared.entry[candidate * Shape::kLanes + own] : kNoEntry;
+    U64 sum = 0;
+    if (entry != kNoEntry) walk<Shape>(bytes, lane_start + entry, lane_stop, sum);
+    const U64 after = sum + block_sum_behind(sum, shared.sums);
+    if (t >= Shape::kWarmLanes) {
+      const U64 at = (static_cast<U64>(segment) * Shape::kPaths + path) * Shape::kLanes + own;
+      g.lane_entry[at] = static_cast<U8>(entry);
+      g.lane_after[at] = after < kTooMuch ? static_cast<U32>(after) : kTooMuch;
+    }
+    if (t == 0) g.path_exit[segment * Shape::kPaths + path] = shared.candidate_exit[candidate];
+  }
+}
+
+// ---- from path to path ----
+
+template <class Shape>
+struct JoinShared {  // one for each warp
+  static constexpr U32 kBytes = 1024;
+  alignas(16) U8 window[kBytes];
+};
+
+template <class Shape>
+__device__ inline U64 lane_index(U32 segment, U32 path, U32 lane) {
+  return (static_cast<U64>(segment) * Shape::kPaths + path) * Shape::kLanes + lane;
+}
+// The path that enters the lane there, or kUnknown.
+template <class Shape>
+__device__ inline U32 find_path(const GraphArrays& g, U32 segment, U32 lane, U32 entry) {
+  const U32 paths = g.path_count[segment];
+  for (U32 path = 0; path < paths; ++path) {
+    if (g.lane_entry[lane_index<Shape>(segment, path, lane)] == entry) return path;
+  }
+  return kUnknown;
+}
+
+// A warp walks from p, which lies in the stream's segment `segment`, to its end, or until it is on one of its paths:
+// then `path` is set. Adds to `sum`. Returns where it left, if it left.
+template <class Shape>
+__device__ inline U32 warp_walk(JoinShared<Shape>& shared, const GraphArrays& g, const TileStream& s, U32 segment,
+                                U32 p, U64& sum, U32& path) {
+  const U32 lane = threadIdx.x % 32;
+  const U32 start = segment * Shape::kSegment, stop = start + Shape::kSegment;
+  const U16* const runs = runs_of(g, s, Shape::kRun, Shape::kSegment);
+  U32 low = 0, size = 0;
+  path = kUnknown;
+  while (p < stop) {
+    const U32 own = (p - start) / Shape::kLaneBytes, lane_start = start + own * Shape::kLaneBytes;
+    path = find_path<Shape>(g, s.first_segment + segment, own, p - lane_start);
+    if (path != kUnknown) {
+      sum += g.lane_after[lane_index<Shape>(s.first_segment + segment, path, own)];
+      return p;
+    }
+    U32 until = lane_start + Shape::kLaneBytes;
+    while (p < until) {
+      if (p - low >= size) {
+        __syncwarp();
+        low = p / 16 * 16;
+        size = JoinShared<Shape>::kBytes;
+        fill_window(shared.window, low, size, s, lane, 32);
+        __syncwarp();
+      }
+      U64 walked = 0;
+      if (lane == 0) {
+        const U32 here = until < low + size ? until : low + size;
+        p = walk<Shape>(bytes_of(s, runs, shared.window, low, size), p, here, walked);
+      }
+      p = __shfl_sync(kAllLanes, p, 0);
+      const U32 walked_low = __shfl_sync(kAllLanes, static_cast<U32>(walked), 0);
+      const U32 walked_high = __shfl_sync(kAllLanes, static_cast<U32>(walked >> 32), 0);
+      sum += static_cast<U64>(walked_high) << 32 | walked_low;
+    }
+  }
+  return p;
+}
+
+// A warp takes a path, and finds the one that follows.
+template <class Shape>
+__device__ inline void join_segments(JoinShared<Shape>* shared, const GraphArrays& g) {
+  const TilePlan plan = *g.plan;
+  const U32 lane = threadIdx.x % 32;
+  const U32 warps = gridDim.x * (blockDim.x / 32);
+  const U32 nodes = plan.segments * Shape::kPaths;
+  for (U32 node = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; node < nodes; node += warps) {
+    const U32 segment = node / Shape::kPaths;
+    if (node % Shape::kPaths >= g.path_count[segment]) continue;
+    const TileStream s = g.streams[g.segment_stream[segment]];
+    U32 p = g.path_exit[node], landings = 0, edge = kUnknown;
+    for (; landings < Shape::kLandings && p < kUnknown; ++landings) {
+      const U32 to = p / Shape::kSegment;
+      Landing landing{0, p, 0};
+      U32 path;
+      p = warp_walk<Shape>(shared[threadIdx.x / 32], g, s, to, p, landing.bytes, path);
+      if (lane == 0) g.landings[node * Shape::kLandings + landings] = landing;
+      if (path != kUnknown) {
+        edge = to * Shape::kPaths + path;
+        ++landings;
+        break;
+      }
+    }
+    if (edge == kUnknown && p > kUnknown) edge = p;  // the end, or damage
+    if (lane == 0) {
+      g.edge[node] = edge;
+      g.edge_at[node] = p;
+      g.landing_count[node] = landings;
+    }
+  }
+}
+
+// ---- what is true ----
+
+template <class Shape, U32 window_segments, U32 threads>
+struct FollowShared {
+  static constexpr U32 kWindow = window_segments, kThreads = threads;
+  static constexpr U32 kNodes = window_segments * Shape::kPaths;
+  U32 jump[kNodes];
+  U8 mark[kNodes];
+  U64 sums[32];
+  U32 next, at;
+  JoinShared<Shape> join;
+};
+
+// A block takes a stream.
+template <class Shared, class Shape>
+__device__ inline void follow_paths(Shared& shared, const GraphArrays& g, U32 index, std::uint64_t* outcomes,
+                                    unsigned stage) {
+  constexpr U32 kEach = (Shared::kNodes + Shared::kThreads - 1) / Shared::kThreads;
+  const U32 t = threadIdx.x;
+  const TileStream s = g.streams[index];
+  if (s.stored != 0 || s.segments == 0) {
+    if (t == 0 && (s.stored != 0 ? s.end - s.begin != s.dst_bytes : s.dst_bytes != 0))
+      give_up(outcomes, s.chunk, stage, 0, device::DecodeReason::kWrongSize);
+    return;
+  }
+  const U32 base = s.first_segment;
+  if (t == 0) {
+    g.entry[base] = s.begin;
+    g.bytes[base] = g.lane_after[lane_index<Shape>(base, 0, 0)];
+  }
+  U32 node = 0, end = kBadToken;
+  // Each turn gets at least to the next segment.
+  for (U32 turn = 0; turn <= s.segments; ++turn) {
+    const U32 first = node / Shape::kPaths * Shape::kPaths;
+    const U32 all = s.segments * Shape::kPaths - first;
+    const U32 nodes = all < Shared::kNodes ? all : Shared::kNodes;
+    __syncthreads();
+    for (U32 i = t; i < nodes; i += Shared::kThreads) {
+      U32 to = i;  // to itself: the way ends here, or leaves the window
+      if (i % Shape::kPaths < g.path_count[base + (first + i) / Shape::kPaths]) {
+        const U32 edge = g.edge[base * Shape::kPaths + first + i];
+        if (edge < kUnknown && edge - first < nodes) to = edge - first;
+      }
+      shared.jump[i] = to;
+      shared.mark[i] = first + i == node ? 1 : 0;
+    }
+    __syncthreads();
+    for (U32 reach = 1; reach < nodes; reach *= 2) {
+      U32 jump[kEach];
+      HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kEach; ++k) {
+        const U32 i = t + k * Shared::kThreads;
+        jump[k] = i;
+        if (i < nodes) {
+          const U32 to = shared.jump[i];
+          if (shared.mark[i] != 0) shared.mark[to] = 1;
+          jump[k] = shared.jump[to];
+        }
+      }
+      __syncthreads();
+      HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kEach; ++k) {
+        if (t + k * Shared::kThreads < nodes) shared.jump[t + k * Shared::kThreads] = jump[k];
+      }
+      __syncthreads();
+    }
+    for (U32 i = t; i < nodes; i += Shared::kThreads) {
+      if (shared.mark[i] == 0) continue;
+      const U32 from = base * Shape::kPaths + first + i, edge = g.edge[from];
+      for (U32 k = 0; k < g.landing_count[from]; ++k) {
+        const Landing landing = g.landings[from * Shape::kLandings + k];
+        g.entry[base + landing.at / Shape::kSegment] = landing.at;
+        g.bytes[base + landing.at / Shape::kSegment] = landing.bytes;
+      }
+      if (edge >= kUnknown || edge - first >= nodes) {  // one node at most: a way does not fork
+        shared.next = edge;
+        shared.at = g.edge_at[from];
+      }
+    }
+    __syncthreads();
+    if (shared.next == kUnknown) {
+      __syncthreads();
+      if (t < 32) {
+        U32 p = shared.at, path = kUnknown;
+        for (U32 guard = 0; guard < s.segments && p < kUnknown && path == kUnknown; ++guard) {
+          const U32 to = p / Shape::kSegment, at = p;
+          U64 sum = 0;
+          p = warp_walk<Shape>(shared.join, g, s, to, p, sum, path);
+          if (t == 0) {
+            g.entry[base + to] = at;
+            g.bytes[base + to] = sum;
+          }
+          if (path != kUnknown) p = to * Shape::kPaths + path;
+        }
+        if (t == 0) shared.next = p;
+      }
+      __syncthreads();
+    }
+    end = node = shared.next;
+    if (node >= kUnknown) break;
+  }
+  if (end != kStreamEnd) {
+    if (t == 0) give_up(outcomes, s.chunk, stage, 0, device::DecodeReason::kTruncated);
+    return;
+  }
+  U64 before = 0;
+  for (U32 i0 = 0; i0 < s.segments; i0 += Shared::kThreads) {
+    const U32 i = i0 + t;
+    const U64 bytes = i < s.segments && g.entry[base + i] != kNoPosition ? g.bytes[base + i] : 0;
+    U64 all;
+    const U64 here = before + block_sum_before(bytes, shared.sums, all);
+    if (i < s.segments) g.out[base + i] = here < s.dst_bytes ? static_cast<U32>(here) : s.dst_bytes;
+    before += all;
+  }
+  if (t == 0 && before != s.dst_bytes) give_up(outcomes, s.chunk, stage, 0, device::DecodeReason::kWrongSize);
+}
+
+}  // namespace headrace::codec::gpu::tiles

@@ -1,0 +1,138 @@
+#include "lz4_tiles.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "lz4_tiles_layout.h"
+
+namespace headrace::codec::gpu {
+namespace {
+
+using namespace tiles;
+
+using Graph = GraphShape<128, 120, 8, 1024>;
+using Config = TilesConfig<Graph, 16384, 512, 2048, 1024, kLz4TilesSmallest>;
+constexpr unsigned kPlanThreads = 1024, kWarpThreads = 256;
+
+__global__ void __launch_bounds__(kPlanThreads)
+    plan_kernel(const Lz4Stream* streams, const std::uint32_t* count, U32 most_streams, TilePlan most, GraphArrays g) {
+  __shared__ PlanShared shared;
+  const U32 n = *count;
+  plan_streams<Graph, Config::kTileBytes>(shared, streams, n < most_streams ? n : most_streams, Config::kSmallest, most, g);
+}
+
+__global__ void __launch_bounds__(kWarpThreads) begin_kernel(GraphArrays g, U32* tile_stream) {
+  begin_segments<Graph>(g, tile_stream);
+}
+
+__global__ void __launch_bounds__(Graph::kThreads) walk_kernel(GraphArrays g) {
+  __shared__ SegmentShared<Graph> shared;
+  const U32 segments = g.plan->segments;
+  for (U32 i = blockIdx.x; i < segments; i += gridDim.x) {
+    walk_segment<Graph>(shared, g, i);
+    __syncthreads();
+  }
+}
+
+__global__ void __launch_bounds__(kWarpThreads) join_kernel(GraphArrays g) {
+  __shared__ JoinShared<Graph> shared[kWarpThreads / 32];
+  join_segments<Graph>(shared, g);
+}
+
+__global__ void __launch_bounds__(Config::Follow::kThreads)
+    follow_kernel(GraphArrays g, std::uint64_t* outcomes, unsigned stage) {
+  __shared__ typename Config::Follow shared;
+  const U32 streams = g.plan->streams;
+  for (U32 i = blockIdx.x; i < streams; i += gridDim.x) {
+    follow_paths<Config::Follow, Graph>(shared, g, i, outcomes, stage);
+    __syncthreads();
+  }
+}
+
+__global__ void __launch_bounds__(Graph::kThreads) list_kernel(GraphArrays g, const std::uint64_t* outcomes) {
+  __shared__ ListShared<Graph> shared;
+  const U32 segments = g.plan->segments;
+  for (U32 i = blockIdx.x; i < segments; i += gridDim.x) {
+    list_lanes<Graph>(shared, g, i, outcomes);
+    __syncthreads();
+  }
+}
+
+constexpr unsigned kTileBlocks = 3;  // on a multiprocessor at once
+
+__global__ void __launch_bounds__(Config::Tile::kThreads, kTileBlocks)
+    tile_kernel(TileArrays a, Lz4Sequences<Graph> sequences) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  decode_tiles(*reinterpret_cast<Config::Tile*>(memory), *sequences.g.plan, sequences.g.streams, a, sequences,
+               sequences.outcomes);
+}
+
+__global__ void __launch_bounds__(kWarpThreads)
+    close_kernel(const TilePlan* plan, const TileStream* streams, TileArrays a, const std::uint64_t* outcomes) {
+  close_open_bytes<Config::kTileBytes>(*plan, streams, a, outcomes);
+}
+
+// A third of the output at a time, but enough for all multiprocessors.
+std::uint64_t slice_bytes(const Lz4Limits& limits) {
+  constexpr std::uint64_t kLeast = std::uint64_t{16} << 20;
+  const std::uint64_t slice = std::max(kLeast, limits.dst_bytes / 3);
+  return (slice + Config::kTileBytes - 1) / Config::kTileBytes * Config::kTileBytes;
+}
+
+class Launcher {
+ public:
+  explicit Launcher(cudaStream_t stream) : stream_(stream) {}
+
+  template <class... Parameters, class... Arguments>
+  void operator()(void (*kernel)(Parameters...), std::uint64_t blocks, unsigned threads, std::size_t shared,
+                  Arguments... arguments) {
+    if (error_ != cudaSuccess) return;
+    const auto grid = static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, 1u << 30));
+    kernel<<<grid, threads, shared, stream_>>>(arguments...);
+    error_ = cudaGetLastError();
+  }
+  void check(cudaError_t error) {
+    if (error_ == cudaSuccess) error_ = error;
+  }
+  int error() const { return error_; }
+
+ private:
+  cudaStream_t stream_;
+  cudaError_t error_ = cudaSuccess;
+};
+
+}  // namespace
+
+std::uint64_t lz4_tiles_scratch_bytes(const Lz4Limits& limits) noexcept {
+  return lay_out<Config>(limits, nullptr, slice_bytes(limits)).bytes;
+}
+
+int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream) noexcept {
+  const TilesLayout layout = lay_out<Config>(job.limits, job.scratch, slice_bytes(job.limits));
+  if (layout.slices == 0) return cudaSuccess;
+  if (layout.bytes > job.scratch_bytes) return cudaErrorInvalidValue;
+  const GraphArrays& g = layout.graph;
+  const auto sms = static_cast<std::uint64_t>(std::max(job.multiprocessors, 1));
+  const std::uint64_t segments = layout.most.segments;
+  Launcher launch(stream);
+  launch.check(cudaFuncSetAttribute(reinterpret_cast<const void*>(&tile_kernel),
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Config::Tile)));
+  launch(plan_kernel, 1, kPlanThreads, 0, job.streams, job.count, job.limits.streams, layout.most, g);
+  launch(begin_kernel, std::min(segments / 8 + 1, sms * 8), kWarpThreads, 0, g, layout.slice.tile_stream);
+  launch(walk_kernel, segments, Graph::kThreads, 0, g);
+  launch(join_kernel, std::min(segments * Graph::kPaths / 8 + 1, sms * 64), kWarpThreads, 0, g);
+  launch(follow_kernel, std::min<std::uint64_t>(layout.most.streams, sms * 2), Config::Follow::kThreads, 0, g, job.outcomes, job.stage);
+  launch(list_kernel, segments, Graph::kThreads, 0, g, job.outcomes);
+  const Lz4Sequences<Graph> sequences{g, job.outcomes, job.stage};
+  TileArrays slice = layout.slice;
+  slice.tiles = layout.slice_tiles;
+  for (U32 i = 0; i < layout.slices; ++i) {
+    slice.first_tile = i * layout.slice_tiles;
+    launch(tile_kernel, sms * kTileBlocks, Config::Tile::kThreads, sizeof(Config::Tile), slice, sequences);
+    launch(close_kernel, sms * 8, kWarpThreads, 0, g.plan, g.streams, slice, job.outcomes);
+  }
+  return launch.error();
+}
+
+}  // namespace headrace::codec::gpu

@@ -1,0 +1,142 @@
+// The decoder by tiles, its own device code on the CPU. Included by a test and a fuzz target, once in a program.
+#pragma once
+
+// clang-format off: gives the device code its keywords
+#include "tests/support/cuda_on_cpu.h"
+// clang-format on
+
+#include <lz4.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "codecs/lz4/lz4_tiles_layout.h"
+#include "tests/support/guard_buffer.h"
+
+namespace headrace::test {
+
+// Few bytes cross many lanes, segments, windows, tiles, sections and slices.
+using SmallTiles = codec::gpu::tiles::TilesConfig<codec::gpu::tiles::GraphShape<16, 24, 8, 32>, 64, 32, 8, 32, 1>;
+// As lz4_tiles.cu has it, but for the threads of a block that walks a stream.
+using LargeTiles = codec::gpu::tiles::TilesConfig<codec::gpu::tiles::GraphShape<128, 120, 8, 1024>, 16384, 512, 2048, 1024, 1>;
+
+struct TilesRun {
+  unsigned blocks = 3;            // of the tile kernel: sections at once
+  std::uint64_t slice_bytes = 0;  // 0: all in one slice
+};
+
+// What lz4_tiles.cu launches, one after the other.
+template <class Config>
+void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<std::uint64_t> outcomes,
+                     const TilesRun& run, unsigned stage = 0) {
+  using namespace codec::gpu::tiles;
+  using Graph = typename Config::Graph;
+  codec::gpu::Lz4Limits limits;
+  limits.streams = static_cast<std::uint32_t>(streams.size());
+  for (const auto& s : streams) {
+    limits.src_bytes += s.src_bytes;
+    limits.dst_bytes += s.dst_bytes;
+  }
+  const std::uint64_t slice_bytes = run.slice_bytes != 0 ? run.slice_bytes : limits.dst_bytes + Config::kTileBytes;
+  const TilesLayout size = lay_out<Config>(limits, nullptr, slice_bytes);
+  // An exact heap block of garbage: a sanitizer sees the end, and nothing may rely on zeros.
+  const std::unique_ptr<std::byte[]> memory(new std::byte[size.bytes + 256]);
+  std::memset(memory.get(), 0xCD, size.bytes + 256);
+  auto* const scratch = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory.get()) + 255) / 256 * 256);
+  const TilesLayout layout = lay_out<Config>(limits, scratch, slice_bytes);
+  const GraphArrays& g = layout.graph;
+  if (layout.slices == 0) return;
+
+  static PlanShared plan_shared;
+  static SegmentShared<Graph> segment_shared;
+  static ListShared<Graph> list_shared;
+  static JoinShared<Graph> join_shared[2];
+  static auto follow_shared = std::make_unique<typename Config::Follow>();
+  static auto tile_shared = std::make_unique<typename Config::Tile>();
+  using testing::gpu::launch;
+  launch(1, 64, [&] {
+    plan_streams<Graph, Config::kTileBytes>(plan_shared, streams.data(), limits.streams, Config::kSmallest, layout.most, g);
+  });
+  launch(2, 64, [&] { begin_segments<Graph>(g, layout.slice.tile_stream); });
+  launch(2, Graph::kThreads, [&] {
+    for (U32 i = blockIdx.x; i < g.plan->segments; i += gridDim.x) {
+      walk_segment<Graph>(segment_shared, g, i);
+      __syncthreads();
+    }
+  });
+  launch(2, 64, [&] { join_segments<Graph>(join_shared, g); });
+  launch(2, Config::Follow::kThreads, [&] {
+    for (U32 i = blockIdx.x; i < g.plan->streams; i += gridDim.x) {
+      follow_paths<typename Config::Follow, Graph>(*follow_shared, g, i, outcomes.data(), stage);
+      __syncthreads();
+    }
+  });
+  launch(2, Graph::kThreads, [&] {
+    for (U32 i = blockIdx.x; i < g.plan->segments; i += gridDim.x) {
+      list_lanes<Graph>(list_shared, g, i, outcomes.data());
+      __syncthreads();
+    }
+  });
+  const Lz4Sequences<Graph> sequences{g, outcomes.data(), stage};
+  TileArrays slice = layout.slice;
+  slice.tiles = layout.slice_tiles;
+  for (U32 i = 0; i < layout.slices; ++i) {
+    slice.first_tile = i * layout.slice_tiles;
+    launch(run.blocks, Config::Tile::kThreads,
+           [&] { decode_tiles(*tile_shared, *g.plan, g.streams, slice, sequences, outcomes.data()); });
+    launch(2, 64, [&] { close_open_bytes<Config::kTileBytes>(*g.plan, g.streams, slice, outcomes.data()); });
+  }
+}
+
+// Whether liblz4 decodes the block to exactly `plain.size()` bytes.
+inline bool liblz4_decodes(std::span<const std::byte> block, std::span<std::byte> plain) {
+  std::byte nothing{};
+  const int got = LZ4_decompress_safe(reinterpret_cast<const char*>(block.data()),
+                                      reinterpret_cast<char*>(plain.empty() ? &nothing : plain.data()),
+                                      static_cast<int>(block.size()), static_cast<int>(plain.size()));
+  return got >= 0 && static_cast<std::size_t>(got) == plain.size();
+}
+
+// One block by itself between guard pages. Null if all is as liblz4 has it, else what is not.
+class TilesBeside {
+ public:
+  explicit TilesBeside(std::size_t most_bytes) : in_(most_bytes), out_(most_bytes) {}
+
+  template <class Config>
+  const char* check(std::span<const std::byte> block, std::size_t plain_bytes, const TilesRun& run, Flush flush) {
+    want_.assign(plain_bytes, std::byte{});
+    accepted_ = liblz4_decodes(block, want_);
+    std::byte* const src = in_.take(block.size(), flush, 0);
+    std::copy(block.begin(), block.end(), src);
+    std::byte* const dst = out_.take(plain_bytes, flush, 0x5A);
+    const codec::gpu::Lz4Stream stream{reinterpret_cast<unsigned char*>(src),
+                                       reinterpret_cast<unsigned char*>(dst),
+                                       static_cast<std::uint32_t>(block.size()),
+                                       static_cast<std::uint32_t>(plain_bytes),
+                                       0,
+                                       codec::gpu::Lz4Kind::kBlock};
+    outcome_ = device::DecodeOutcome{};
+    decode_by_tiles<Config>({&stream, 1}, {&outcome_.word, 1}, run, 3);
+    if (!in_.intact() || !out_.intact()) return "wrote outside its output";
+    if (!std::equal(block.begin(), block.end(), src)) return "wrote into its input";
+    if (outcome_.ok() != accepted_) return accepted_ ? "refused what liblz4 accepts" : "accepted what liblz4 refuses";
+    if (accepted_ && !std::equal(want_.begin(), want_.end(), dst)) return "other bytes than liblz4";
+    if (!accepted_ && (outcome_.stage() != 3 || outcome_.reason() == device::DecodeReason::kNone ||
+                       outcome_.position() > block.size())) {
+      return "an outcome that makes no sense";
+    }
+    return nullptr;
+  }
+  bool accepted() const { return accepted_; }
+  device::DecodeOutcome outcome() const { return outcome_; }
+
+ private:
+  GuardArena in_, out_;
+  std::vector<std::byte> want_;
+  device::DecodeOutcome outcome_;
+  bool accepted_ = false;
+};
+
+}  // namespace headrace::test

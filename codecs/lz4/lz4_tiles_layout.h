@@ -1,0 +1,77 @@
+// Where the arrays of the decoder by tiles lie in scratch, for any shape of it: device and tests share this.
+#pragma once
+
+#include <algorithm>
+
+#include "lz4_sequences_device.cuh"
+
+namespace headrace::codec::gpu::tiles {
+
+// The sizes of everything, as template parameters: tests use small ones to cross many borders with few bytes.
+template <class graph_shape, U32 tile_bytes, U32 tile_threads, U32 follow_window, U32 follow_threads, U32 smallest>
+struct TilesConfig {
+  using Graph = graph_shape;
+  using Tile = TileShared<tile_bytes, tile_threads>;
+  using Follow = FollowShared<graph_shape, follow_window, follow_threads>;
+  static constexpr U32 kTileBytes = tile_bytes;
+  static constexpr U32 kSmallest = smallest;  // decoded bytes of a stream that goes by tiles
+};
+
+struct TilesLayout {
+  TilePlan most{};        // streams, segments and tiles at most
+  U32 slice_tiles = 0;
+  U32 slices = 0;
+  GraphArrays graph{};
+  TileArrays slice{};     // first_tile and tiles are the caller's to set
+  std::uint64_t bytes = 0;         // of all
+};
+
+// With scratch == nullptr for the size alone. A slice of `slice_bytes` decoded bytes needs 2.13 times as much.
+template <class Config>
+TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t slice_bytes) {
+  using Graph = typename Config::Graph;
+  TilesLayout out;
+  const std::uint64_t streams = std::min<std::uint64_t>(limits.streams, limits.dst_bytes / Config::kSmallest);
+  const std::uint64_t segments = limits.src_bytes / Graph::kSegment + 2 * streams;
+  const std::uint64_t tiles = limits.dst_bytes / Config::kTileBytes + streams;
+  constexpr std::uint64_t kMost = (std::uint64_t{1} << 32) / 16 / Graph::kPaths;  // numbers of paths and landings
+  if (streams == 0 || segments > kMost || tiles > kMost) return out;
+  out.most = {static_cast<U32>(streams), static_cast<U32>(segments), static_cast<U32>(tiles), 0};
+  out.slice_tiles =
+      static_cast<U32>(std::clamp<std::uint64_t>(slice_bytes / Config::kTileBytes, 1, std::min<std::uint64_t>(tiles, 1 << 15)));
+  out.slices = (out.most.tiles + out.slice_tiles - 1) / out.slice_tiles;
+  std::uint64_t at = 0;
+  const auto take = [&]<class T>(T*& array, std::uint64_t count) {
+    array = scratch == nullptr ? nullptr : reinterpret_cast<T*>(scratch + at);
+    at += (count * sizeof(T) + 255) / 256 * 256;
+  };
+  GraphArrays& g = out.graph;
+  take(g.plan, 1);
+  take(g.streams, streams);
+  take(g.segment_stream, segments);
+  take(g.runs, segments * (Graph::kSegment / Graph::kRun));
+  take(g.lane_entry, segments * Graph::kPaths * Graph::kLanes);
+  take(g.lane_after, segments * Graph::kPaths * Graph::kLanes);
+  take(g.path_count, segments);
+  take(g.path_exit, segments * Graph::kPaths);
+  take(g.edge, segments * Graph::kPaths);
+  take(g.landing_count, segments * Graph::kPaths);
+  take(g.edge_at, segments * Graph::kPaths);
+  take(g.landings, segments * Graph::kPaths * Graph::kLandings);
+  take(g.entry, segments);
+  take(g.bytes, segments);
+  take(g.out, segments);
+  take(g.lane_at, segments * Graph::kLanes);
+  take(g.lane_out, segments * Graph::kLanes);
+  TileArrays& a = out.slice;
+  const std::uint64_t slice = std::uint64_t{out.slice_tiles} * Config::kTileBytes;
+  take(a.tile_stream, tiles);
+  take(a.sections, out.slice_tiles);
+  take(a.repeats, out.slice_tiles);
+  take(a.masks, slice / 32);
+  take(a.links, slice);
+  out.bytes = at;
+  return out;
+}
+
+}  // namespace headrace::codec::gpu::tiles

@@ -1,0 +1,250 @@
+// Every codec row with device code, on every kind of device: what decodes is exact, what is bad is refused alone,
+// whatever the batch's size and order.
+#include <algorithm>
+#include <map>
+
+#include "support/decode_corpus.h"
+#include "support/device_suite.h"
+
+namespace headrace::device {
+namespace {
+
+using test::CorpusGroup;
+using test::CorpusStream;
+
+class ChunkDecoderTest : public DeviceSuite {
+ protected:
+  void SetUp() override {
+    DeviceSuite::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    test::CorpusOptions options;
+    options.largest = small_run() ? 4096 : 70000;
+    groups_ = test::make_decode_corpus(options);
+  }
+
+  // One decoder of a group, kept with its memory for batches of any size.
+  std::unique_ptr<ChunkDecoder> decoder_of(const CorpusGroup& group) {
+    auto made = device_->make_decoder({&group.stage, 1});
+    EXPECT_TRUE(made.ok()) << group.name << ": " << made.status().to_string();
+    return made.ok() ? std::move(*made) : nullptr;
+  }
+
+  static DecodeLimits limits_of(std::span<const DecodeItem> items) {
+    DecodeLimits limits;
+    limits.items = static_cast<std::uint32_t>(items.size());
+    for (const DecodeItem& item : items) {
+      limits.src_bytes += item.src_bytes;
+      limits.largest_src_bytes = std::max(limits.largest_src_bytes, item.src_bytes);
+    }
+    return limits;
+  }
+
+  // Decodes the streams in one batch: inputs one behind the other, outputs 5 to 8 bytes apart. Every outcome must be
+  // the CPU's, and every byte, and nothing may change between the outputs.
+  void expect_as_cpu(const CorpusGroup& group, const std::vector<const CorpusStream*>& batch) {
+    const auto decoder = decoder_of(group);
+    ASSERT_NE(decoder, nullptr);
+    const std::size_t capacity = group.stage.capacity_bytes, n = batch.size();
+    std::vector<std::byte> sources;
+    std::vector<std::size_t> from, to;
+    std::size_t out_bytes = 5;
+    for (const CorpusStream* stream : batch) {
+      from.push_back(sources.size());
+      sources.insert(sources.end(), stream->encoded.begin(), stream->encoded.end());
+      to.push_back(out_bytes);
+      out_bytes += capacity + 5 + to.size() % 4;
+    }
+    out_bytes = to.back() + capacity;  // the last input and output end where their allocations do
+    Memory in(*device_, std::max<std::size_t>(1, sources.size()), false), out(*device_, out_bytes, false);
+    upload(in.data(), sources.data(), sources.size());
+    const std::vector<std::byte> before(out_bytes, std::byte{0xA5});
+    upload(out.data(), before.data(), before.size());
+    std::vector<DecodeItem> items;
+    for (std::size_t i = 0; i < n; ++i) {
+      items.push_back({in.data() + from[i], batch[i]->encoded.size(), out.data() + to[i]});
+    }
+    const std::uint64_t scratch_bytes = decoder->scratch_bytes(limits_of(items));
+    Memory scratch(*device_, std::max<std::size_t>(1, scratch_bytes), false), outcome_memory(*device_, n * sizeof(DecodeOutcome), true);
+    const std::vector<std::byte> dirt(scratch_bytes, std::byte{0xC3});
+    upload(scratch.data(), dirt.data(), dirt.size());
+    const std::span<DecodeOutcome> outcomes{reinterpret_cast<DecodeOutcome*>(outcome_memory.data()), n};
+    std::fill(outcomes.begin(), outcomes.end(), DecodeOutcome{0});
+    expect_ok(decoder->decode(items, {scratch.data(), scratch_bytes}, outcomes, *stream_));
+    finish();
+    const std::vector<std::byte> got = download(out.data(), out_bytes);
+    std::size_t gap = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      SCOPED_TRACE(group.name + ", chunk " + std::to_string(i) + " of " + std::to_string(n));
+      const DecodeOutcome outcome = outcomes[i];
+      for (; gap < to[i]; ++gap) ASSERT_EQ(got[gap], std::byte{0xA5}) << "a byte between the outputs";
+      gap = to[i] + capacity;
+      if (outcome.host_only()) {
+        EXPECT_TRUE(group.may_be_host_only || !batch[i]->valid) << "left to the CPU";
+        continue;
+      }
+      ASSERT_EQ(outcome.ok(), batch[i]->valid) << decode_reason_text(outcome.reason()) << " at " << outcome.position();
+      if (outcome.ok()) {
+        ASSERT_TRUE(std::equal(batch[i]->plain.begin(), batch[i]->plain.end(),
+                               got.begin() + static_cast<std::ptrdiff_t>(to[i])));
+      } else {
+        EXPECT_NE(outcome.reason(), DecodeReason::kNone);
+        EXPECT_EQ(outcome.stage(), 0u);
+      }
+    }
+  }
+
+  // One group of each codec whose chunks have about 1,000 bytes, and whose streams a device must decode.
+  std::vector<const CorpusGroup*> small_groups() const {
+    std::map<std::string, const CorpusGroup*> found;
+    for (const CorpusGroup& group : groups_) {
+      const std::size_t bytes = group.stage.capacity_bytes;
+      if (group.name.find("/seed/") != std::string::npos || group.name.ends_with("/cpu")) continue;
+      if (bytes >= 1000 && bytes <= 1536) found[group.codec] = &group;
+    }
+    std::vector<const CorpusGroup*> out;
+    for (const auto& [codec, group] : found) out.push_back(group);
+    return out;
+  }
+  static std::vector<const CorpusStream*> valid_of(const CorpusGroup& group) {
+    std::vector<const CorpusStream*> out;
+    for (const CorpusStream& stream : group.streams) {
+      if (stream.valid) out.push_back(&stream);
+    }
+    return out;
+  }
+  // The first valid stream without its last quarter.
+  static CorpusStream cut_short(const CorpusGroup& group) {
+    const std::vector<std::byte>& whole = valid_of(group).front()->encoded;
+    return test::decode_on_cpu(group, {whole.data(), whole.size() - whole.size() / 4});
+  }
+
+  std::vector<CorpusGroup> groups_;
+};
+
+TEST_P(ChunkDecoderTest, DecodesWhatTheCpuDecodes) {
+  std::map<std::string, std::size_t> valid;
+  for (const CorpusGroup& group : groups_) {
+    std::vector<const CorpusStream*> batch;
+    for (const CorpusStream& stream : group.streams) {
+      batch.push_back(&stream);
+      valid[group.codec] += stream.valid;
+    }
+    expect_as_cpu(group, batch);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GE(valid.size(), 1u);
+  for (const auto& [codec, count] : valid) EXPECT_GT(count, 10u) << codec;
+}
+
+TEST_P(ChunkDecoderTest, OneBadChunkAnywhereLeavesTheOthersExact) {
+  ASSERT_FALSE(small_groups().empty());
+  for (const CorpusGroup* group : small_groups()) {
+    const CorpusStream bad = cut_short(*group);
+    ASSERT_FALSE(bad.valid) << group->name;
+    const auto valid = valid_of(*group);
+    const std::size_t n = small_run() ? 9 : 67;
+    for (std::size_t position = 0; position < n; ++position) {
+      std::vector<const CorpusStream*> batch;
+      for (std::size_t i = 0; i < n; ++i) batch.push_back(i == position ? &bad : valid[i % valid.size()]);
+      expect_as_cpu(*group, batch);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(ChunkDecoderTest, EmptyChunksAreRefusedAlone) {
+  const CorpusStream empty;
+  for (const CorpusGroup* group : small_groups()) {
+    const auto valid = valid_of(*group);
+    expect_as_cpu(*group, {&empty});
+    expect_as_cpu(*group, {&empty, valid.front(), &empty, valid.back(), &empty});
+    expect_as_cpu(*group, std::vector<const CorpusStream*>(100, &empty));
+  }
+}
+
+TEST_P(ChunkDecoderTest, BatchesOfAnySize) {
+  std::vector<std::size_t> sizes{1, 2, 3, 31, 32, 33, 127, 129, 1000};
+  if (!small_run()) sizes.insert(sizes.end(), {4096, 20000});
+  for (const CorpusGroup* group : small_groups()) {
+    const CorpusStream bad = cut_short(*group);
+    const auto valid = valid_of(*group);
+    for (const std::size_t n : sizes) {
+      std::vector<const CorpusStream*> batch;
+      for (std::size_t i = 0; i < n; ++i) batch.push_back(i % 100 == 57 ? &bad : valid[i % valid.size()]);
+      expect_as_cpu(*group, batch);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(ChunkDecoderTest, ShortOfMemorySmallerBatchesDo) {
+  for (const CorpusGroup* group : small_groups()) {
+    const auto decoder = decoder_of(*group);
+    ASSERT_NE(decoder, nullptr);
+    const CorpusStream& stream = *valid_of(*group).front();
+    // Scratch follows from the limits alone and grows with them at most in proportion.
+    DecodeLimits one, many;
+    one.items = 1, one.src_bytes = one.largest_src_bytes = stream.encoded.size();
+    many = one;
+    many.items = 1'000'000, many.src_bytes *= many.items;
+    EXPECT_GT(decoder->scratch_bytes(one), 0u);
+    EXPECT_LE(decoder->scratch_bytes(many), decoder->scratch_bytes(one) * many.items);
+    EXPECT_EQ(decoder->scratch_bytes(one), decoder->scratch_bytes(one));
+    auto absurd = device_->allocate(std::size_t{1} << 50);
+    ASSERT_FALSE(absurd.ok());
+    EXPECT_EQ(absurd.status().code(), Code::kResourceExhausted);
+    // A batch that does not fit into its scratch is refused before anything is queued.
+    const std::uint64_t need = decoder->scratch_bytes(one);
+    if (GetParam() == "cuda" && need >= 512) {
+      Memory in(*device_, stream.encoded.size(), false), out(*device_, group->stage.capacity_bytes, false);
+      Memory scratch(*device_, need, false), outcomes(*device_, sizeof(DecodeOutcome), true);
+      const DecodeItem item{in.data(), stream.encoded.size(), out.data()};
+      EXPECT_FALSE(decoder
+                       ->decode({&item, 1}, {scratch.data(), need - 256},
+                                {reinterpret_cast<DecodeOutcome*>(outcomes.data()), 1}, *stream_)
+                       .ok());
+    }
+    expect_as_cpu(*group, {&stream});
+  }
+}
+
+TEST_P(ChunkDecoderTest, NothingIsDecodedOfAnEmptyBatch) {
+  for (const CorpusGroup* group : small_groups()) {
+    const auto decoder = decoder_of(*group);
+    ASSERT_NE(decoder, nullptr);
+    expect_ok(decoder->decode({}, {}, {}, *stream_));
+    finish();
+  }
+}
+
+TEST_P(ChunkDecoderTest, RefusesStagesThatItCannotDo) {
+  EXPECT_FALSE(device_->make_decoder({}).ok());
+  DecodeStage unknown;
+  unknown.codec = "no such codec";
+  unknown.capacity_bytes = 100;
+  auto made = device_->make_decoder({&unknown, 1});
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.status().code(), Code::kUnsupported);
+  EXPECT_NE(made.status().message().find("no such codec"), std::string::npos);
+}
+
+std::vector<std::string> kinds() {
+  std::vector<std::string> out;
+  for (const DeviceRow& row : devices()) {
+    if (std::string_view(row.kind) != "host") out.push_back(row.kind);  // decodes straight into the tensor instead
+  }
+  return out;
+}
+
+}  // namespace
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceSuite);  // device_conformance_test runs it
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Kinds, ChunkDecoderTest, ::testing::ValuesIn(kinds()), [](const auto& param) {
+  std::string name = param.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace headrace::device
