@@ -98,7 +98,10 @@ void FileQueue::Impl::note(std::string_view what, std::string_view why) noexcept
 
 FileStats FileQueue::Impl::stats() const {
   FileStats out = stats_;
-  if (engine_ != nullptr) out.engine = engine_->info().name;
+  if (engine_ != nullptr) {
+    out.engine = engine_->info().name;
+    out.system_calls += engine_->system_calls();
+  }
   out.notes = notes_;
   if (const std::string mapped = mapped_->note(); !mapped.empty()) out.notes += mapped + "\n";
   return out;
@@ -257,14 +260,7 @@ void FileQueue::Impl::issue() {
     }
     to_crew_.clear();
   }
-  if (!to_engine_.empty()) {
-    direct_in_flight_ += to_engine_.size();
-    crew_->quiet.store(true, std::memory_order_relaxed);
-    ++stats_.system_calls;
-    engine_queue_->reserve(to_engine_.size());
-    engine_queue_->push(to_engine_);
-    to_engine_.clear();
-  }
+  if (!waiting_) start_engine(false);
 }
 
 bool FileQueue::Impl::full(const Wave& wave) {

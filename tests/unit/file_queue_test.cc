@@ -367,5 +367,47 @@ TEST_P(FileQueueTest, NothingAllocatesOnceWarm) {
 
 INSTANTIATE_TEST_SUITE_P(All, FileQueueTest, ::testing::ValuesIn(variants()), name_of);
 
+class DirectCalls : public FileQueueTest {};
+
+// Sixteen reads in flight, one begun for each that ends. A machine that is busy with other things adds calls, never
+// takes any away: the best round counts.
+TEST_P(DirectCalls, AWaveTakesTwoAtMost) {
+  constexpr std::size_t kBytes = std::size_t{64} << 10, kDepth = 16, kReads = 256;
+  const File file = open(make_file("data"));
+  FileQueue queue = this->queue();
+  Buffer target = buffer(kDepth * kBytes);
+  std::mt19937_64 random(5);
+  for (const bool flushed : {true, false}) {
+    double least = 1e9;
+    for (int round = 0; round < 12; ++round) {
+      const FileStats before = queue.stats();
+      const auto begin = [&](std::uint64_t slot) {
+        const FileRange range{random() % (kFileBytes / kBytes) * kBytes, target.data() + slot * kBytes, kBytes};
+        ASSERT_TRUE(queue.read(file, {&range, 1}, slot).ok());
+      };
+      for (std::size_t slot = 0; slot < kDepth; ++slot) begin(slot);
+      for (std::size_t begun = kDepth; queue.pending() > 0;) {
+        if (flushed) queue.flush();
+        FileCompletion done[kDepth];
+        const std::size_t count = queue.wait(done, 1);
+        for (std::size_t i = 0; i < count; ++i) {
+          ASSERT_TRUE(done[i].status.ok()) << done[i].status.to_string();
+          if (begun++ < kReads) begin(done[i].tag);
+        }
+      }
+      const FileStats after = queue.stats();
+      if (after.engine != "io_uring") GTEST_SKIP() << "not read with O_DIRECT by io_uring here";
+      ASSERT_GT(after.waves, before.waves);
+      least = std::min(least, static_cast<double>(after.system_calls - before.system_calls) /
+                                  static_cast<double>(after.waves - before.waves));
+    }
+    EXPECT_LE(least, 2.0) << (flushed ? "with flush()" : "begun by wait()");
+    EXPECT_GT(least, 0.2) << "they are not counted";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Staged, DirectCalls, ::testing::Values(Variant{"host-staged", Path::kDirect, "auto"}),
+                         name_of);
+
 }  // namespace
 }  // namespace headrace

@@ -202,7 +202,7 @@ void FileJob::submit_what_fits() {
       since_flush = 0;
     }
   }
-  queue_->flush();
+  // The wait that follows starts the rest, and needs one system call less where it does.
 }
 
 void FileJob::count(const Slot& slot, std::uint64_t now, JobResult& result) {
