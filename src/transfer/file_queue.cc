@@ -427,7 +427,8 @@ const transfer::MappedWindow* FileQueue::Impl::mapped_window(FileState& file, st
 }
 
 FileQueue::Impl::Step FileQueue::Impl::route(FileState& file, std::uint64_t offset, std::uint64_t bytes, Wave* wave) {
-  if (options_.path == Path::kBuffered) return {Route::kBuffered, bytes};
+  // Without I/O nothing is taken from a mapping either: the staging memory's old bytes travel.
+  if (options_.path == Path::kBuffered || options_.skip_io) return {Route::kBuffered, bytes};
   if (options_.path == Path::kDirect) {
     return {direct_allowed(*file.handle) ? Route::kDirect : Route::kBuffered, bytes};
   }

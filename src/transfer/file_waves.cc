@@ -146,8 +146,14 @@ void FileQueue::Impl::check_shares(Wave& wave) {
 
 // The part's host memory is ready to be read into, or holds what is to be written.
 void FileQueue::Impl::start_part(FilePart& part) {
-  if (options_.skip_io && part.kind != FilePart::Kind::kPath) {
-    part.write ? written(part) : read_arrived(part);
+  if (options_.skip_io) {
+    if (part.write) {
+      written(part);
+    } else if (part.kind == FilePart::Kind::kPath) {
+      arrived_.push_back(&part);  // nobody has made sure that a wave has room
+    } else {
+      read_arrived(part);
+    }
   } else if (part.kind == FilePart::Kind::kDirect) {
     start_direct(part);
   } else {

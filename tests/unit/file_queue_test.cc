@@ -330,6 +330,35 @@ TEST_P(FileQueueTest, AQueueThatIsDroppedWaitsForItsOwn) {
   }
 }
 
+TEST_P(FileQueueTest, WithoutIoNoFileIsTouched) {
+  const std::string path = make_file("data");
+  const File file = open(path, true);
+  let_settle();
+  FileQueueOptions options;
+  options.skip_io = true;
+  FileQueue queue = this->queue(options);
+  Buffer target = buffer(kFileBytes);
+  for (std::uint64_t round = 0; round < 12; ++round) {  // windows would be registered by then
+    const FileRange range{0, target.data(), kFileBytes};
+    const PathRange whole{path.c_str(), target.data(), std::size_t{3} << 20};
+    ASSERT_TRUE(queue.read(file, {&range, 1}, 0).ok());
+    ASSERT_TRUE(queue.write(file, {&range, 1}, 1).ok());
+    for (int i = 0; i < 40; ++i) ASSERT_TRUE(queue.read_paths({&whole, 1}, 2).ok());
+    FileCompletion done;
+    while (queue.pending() > 0) {
+      ASSERT_EQ(queue.wait({&done, 1}, 1, std::chrono::seconds(60)), 1u);
+      ASSERT_TRUE(done.status.ok()) << done.status.to_string();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  const FileStats stats = queue.stats();
+  EXPECT_EQ(stats.direct_bytes + stats.buffered_bytes + stats.mapped_bytes, 0u);
+  EXPECT_EQ(stats.written_direct_bytes + stats.written_buffered_bytes, 0u);
+  EXPECT_EQ(stats.system_calls, 0u);
+  const bool staged = !device_->host_addressable();
+  EXPECT_EQ(stats.bus_bytes > 0, staged);
+}
+
 TEST_P(FileQueueTest, NothingAllocatesOnceWarm) {
   if (!support::kAllocCounterWorks) GTEST_SKIP() << "sanitizers keep malloc for themselves";
   const File file = open(make_file("data"));
