@@ -125,6 +125,7 @@ class FileQueue::Impl {
   const transfer::MappedWindow* mapped_window(FileState& file, std::size_t index, Wave& wave);
   void check_identity(FileState& file);
   void count_unmapped(FileState& file, std::uint64_t offset, std::uint64_t bytes);
+  bool reread(const FileState& file, std::uint64_t offset, std::uint64_t bytes, bool& bring);
   bool direct_allowed(base::FileHandle& file);
 
   transfer::FilePart* take_part(Index request, std::uint64_t slot_bytes);

@@ -396,6 +396,57 @@ TEST_P(FileQueueTest, NothingAllocatesOnceWarm) {
 
 INSTANTIATE_TEST_SUITE_P(All, FileQueueTest, ::testing::ValuesIn(variants()), name_of);
 
+class Reread : public FileQueueTest {
+ protected:
+  static void drop_cache(const std::string& path) {
+    const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    EXPECT_EQ(::fsync(fd), 0);
+    EXPECT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    ::close(fd);
+  }
+};
+
+TEST_P(Reread, WhatIsReadColdASecondTimeIsCachedForTheThird) {
+  for (const bool wanted : {true, false}) {
+    ContextOptions options;
+    options.threads = 2;
+    options.cache_reread = wanted;
+    context_.emplace(*Context::create(options));
+    const std::string path = make_file(wanted ? "kept" : "not_kept", std::size_t{9} << 20, 3);
+    drop_cache(path);
+    let_settle();
+    const File file = open(path);
+    FileQueue queue = this->queue();
+    Buffer target = buffer(std::size_t{9} << 20);
+    std::uint64_t direct[4] = {}, buffered[4] = {};
+    for (int pass = 0; pass < 4; ++pass) {
+      if (pass < 3) drop_cache(path);
+      // What a window held is asked again after a fifth of a second.
+      std::this_thread::sleep_for(std::chrono::milliseconds(250));
+      const FileStats before = queue.stats();
+      const FileCompletion done = read_one(queue, file, 0, target.data(), target.size_bytes());
+      ASSERT_TRUE(done.status.ok()) << done.status.to_string();
+      EXPECT_TRUE(contents(target) == pattern(target.size_bytes(), 3));
+      direct[pass] = queue.stats().direct_bytes - before.direct_bytes;
+      buffered[pass] = queue.stats().buffered_bytes - before.buffered_bytes;
+    }
+    if (direct[0] < target.size_bytes()) GTEST_SKIP() << "nothing is read with O_DIRECT here";
+    EXPECT_EQ(buffered[0], 0u);
+    if (wanted) {
+      for (int pass = 1; pass < 4; ++pass) EXPECT_EQ(direct[pass], 0u) << pass;
+      EXPECT_GT(buffered[1], 0u);
+    } else {
+      for (int pass = 1; pass < 4; ++pass) EXPECT_EQ(direct[pass], direct[0]) << pass;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Auto, Reread,
+                         ::testing::Values(Variant{"host", Path::kAuto, "auto"},
+                                           Variant{"host-staged", Path::kAuto, "auto"}),
+                         name_of);
+
 class DirectCalls : public FileQueueTest {};
 
 // Sixteen reads in flight, one begun for each that ends. A machine that is busy with other things adds calls, never
