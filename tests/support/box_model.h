@@ -14,8 +14,8 @@ namespace headrace::testing {
 
 // Element by element, in order. `move` says where the bytes of a pointer in the box really are.
 template <class MoveSrc, class MoveDst>
-HEADRACE_TEST_OWN_BYTES void model_copy_box(const device::Box& box, const device::ElementOp& op, const std::byte* fill, MoveSrc move_src,
-                    MoveDst move_dst) {
+HEADRACE_TEST_OWN_BYTES void model_copy_box(const device::Box& box, const device::ElementOp& op, const std::byte* fill,
+                                            MoveSrc move_src, MoveDst move_dst) {
   const std::uint64_t count = box.element_count();
   std::byte* const dst = move_dst(box.dst);
   const std::byte* const src = box.src == nullptr ? nullptr : move_src(box.src);
