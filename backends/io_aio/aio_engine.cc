@@ -92,7 +92,10 @@ class AioEngine final : public Engine {
         batch[i] = &slot.block;
       }
       std::int64_t rc = HEADRACE_FAULT("io_aio.submit", static_cast<std::int64_t>(n));
-      if (rc > 0) rc = ::io_submit(context_, static_cast<long>(rc), batch);
+      if (rc > 0) {
+        count_call();
+        rc = ::io_submit(context_, static_cast<long>(rc), batch);
+      }
       if (rc == -EINTR || rc == -EAGAIN || rc == 0) break;  // nothing went in: the caller comes again
       if (rc < 0) {
         // The kernel refused the first one (a bad descriptor, say); the others it has not looked at.
@@ -134,6 +137,7 @@ class AioEngine final : public Engine {
       timespec ts{static_cast<time_t>(step.count() / 1'000'000'000), static_cast<long>(step.count() % 1'000'000'000)};
       io_event done[kBatch];
       const auto room = static_cast<long>(std::min<std::size_t>(events.size() - stored, kBatch));
+      count_call();
       const std::int64_t rc = ::io_getevents(context_, 1, room, done, &ts);
       const std::int64_t verdict = HEADRACE_FAULT("io_aio.getevents", rc);
       if (verdict < 0 && verdict != -EINTR && verdict != -EAGAIN) {
@@ -168,11 +172,16 @@ class AioEngine final : public Engine {
 
   void wake() noexcept override {
     woken_ = true;
+    count_call();
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t n = ::write(wake_fd_, &one, sizeof one);
   }
 
+  std::uint64_t system_calls() const noexcept override { return system_calls_.load(std::memory_order_relaxed); }
+
  private:
+  void count_call() noexcept { system_calls_.fetch_add(1, std::memory_order_relaxed); }
+
   struct Slot {
     iocb block{};
     std::uint64_t tag = 0;
@@ -189,7 +198,10 @@ class AioEngine final : public Engine {
     wake_block_.data = nullptr;
     iocb* batch[] = {&wake_block_};
     std::int64_t rc = HEADRACE_FAULT("io_aio.poll", 1);
-    if (rc == 1) rc = ::io_submit(context_, 1, batch);
+    if (rc == 1) {
+      count_call();
+      rc = ::io_submit(context_, 1, batch);
+    }
     wake_armed_ = rc == 1;
     // EAGAIN passes; anything else means that this kernel has no poll.
     if (rc < 0 && rc != -EAGAIN && rc != -EINTR) poll_works_ = false;
@@ -202,6 +214,7 @@ class AioEngine final : public Engine {
     [[maybe_unused]] const ssize_t n = ::read(wake_fd_, &count, sizeof count);
   }
 
+  std::atomic<std::uint64_t> system_calls_{0};
   EngineInfo info_;
   io_context_t context_ = nullptr;
   int wake_fd_ = -1;

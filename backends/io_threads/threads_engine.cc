@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
@@ -155,6 +156,8 @@ class ThreadsEngine final : public Engine {
     done_ready_.notify_one();
   }
 
+  std::uint64_t system_calls() const noexcept override { return system_calls_.load(std::memory_order_relaxed); }
+
  private:
   void run() {
     std::unique_lock lock(mutex_);
@@ -163,6 +166,7 @@ class ThreadsEngine final : public Engine {
       if (stopping_) return;
       const Request request = work_.pop();
       lock.unlock();
+      system_calls_.fetch_add(1, std::memory_order_relaxed);
       const std::int64_t result = transfer(request);
       lock.lock();
       done_.push({request.tag, result});
@@ -171,6 +175,7 @@ class ThreadsEngine final : public Engine {
   }
 
   EngineInfo info_;
+  std::atomic<std::uint64_t> system_calls_{0};
   std::mutex mutex_;
   std::condition_variable work_ready_, done_ready_;
   FixedQueue<Request> work_;  // guarded by mutex_, as is what follows

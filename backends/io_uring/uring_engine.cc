@@ -1,7 +1,9 @@
 // Engine over io_uring.
 //
-// One system call starts a batch and one waits for it. Everything is found out by trying: a kernel, container or
-// ulimit that refuses a feature costs that feature, and only a kernel that refuses the ring itself costs the engine.
+// One system call starts a batch and waits for the first of it, or two do where something comes between; to look
+// without waiting takes none, since the ring says whether the kernel has anything to hand over. Everything is found out
+// by trying: a kernel, container or ulimit that refuses a feature costs that feature, and only a kernel that refuses
+// the ring itself costs the engine.
 //
 // Descriptors are not registered: a chunk's file is opened for one read, so that entering it in the ring's table costs
 // more than the reference count it saves, and a table that outlives a descriptor reads another file's bytes.
@@ -12,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <vector>
 
@@ -21,6 +24,10 @@
 #ifndef IORING_SETUP_SINGLE_ISSUER
 #define IORING_SETUP_SINGLE_ISSUER (1U << 12)
 #define IORING_SETUP_DEFER_TASKRUN (1U << 13)
+#endif
+#ifndef IORING_SETUP_TASKRUN_FLAG
+#define IORING_SETUP_TASKRUN_FLAG (1U << 9)
+#define IORING_SQ_TASKRUN (1U << 2)
 #endif
 
 namespace headrace::io {
@@ -38,7 +45,8 @@ struct FeatureSet {
 // Best first. A ring with one issuer belongs to the thread that enables it, so it is created disabled: the engine is
 // made on one thread and used on another.
 constexpr FeatureSet kFeatureSets[] = {
-    {IORING_SETUP_R_DISABLED | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL,
+    {IORING_SETUP_R_DISABLED | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
+         IORING_SETUP_SUBMIT_ALL,
      "single_issuer defer_taskrun"},                                                                    // Linux 6.1
     {IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL, "coop_taskrun"},  // 5.19
     {0, ""},
@@ -112,7 +120,10 @@ class UringEngine final : public Engine {
     return {};
   }
 
-  Result<std::size_t> submit(std::span<const Request> requests) override {
+  Result<std::size_t> submit(std::span<const Request> requests) override { return start(requests, false); }
+  Result<std::size_t> submit_before_reap(std::span<const Request> requests) override { return start(requests, true); }
+
+  Result<std::size_t> start(std::span<const Request> requests, bool reap_follows) {
     HEADRACE_TRY(enable());
     arm_wake();
     const std::size_t room = std::min(requests.size(), free_.size());
@@ -125,7 +136,8 @@ class UringEngine final : public Engine {
       prepare(sqe, requests[taken]);
     }
     if (taken == 0) return std::size_t{0};
-    return taken - flush(fault < 0 ? fault : 0);
+    if (reap_follows && fault >= 0) return taken;
+    return taken - flush(fault < 0 ? fault : 0, taken);
   }
 
   Result<std::size_t> reap(std::span<Event> events, std::chrono::nanoseconds timeout) override {
@@ -139,19 +151,25 @@ class UringEngine final : public Engine {
     }
     bool woken = false;
     stored += harvest(events.subspan(stored), woken);
-    if (stored > 0 || woken || events.empty()) return stored;
-    if (!wake_armed_) {
+    if (stored > 0 || woken || events.empty()) {
+      if (::io_uring_sq_ready(&ring_) != 0) flush(0, 0);
+      return stored;
+    }
+    std::int64_t rc = 0;
+    if (timeout.count() <= 0) {
+      if (::io_uring_sq_ready(&ring_) != 0) flush(0, 0);
+      if (work_waits()) {
+        count_call();
+        rc = ::io_uring_get_events(&ring_);  // runs deferred completions without waiting
+      }
+    } else {
       arm_wake();
       if (!wake_armed_) timeout = std::min(timeout, std::chrono::nanoseconds(std::chrono::milliseconds(1)));
-      flush(0);
-    }
-    std::int64_t rc;
-    if (timeout.count() <= 0) {
-      rc = ::io_uring_get_events(&ring_);  // runs deferred completions without waiting
-    } else {
       __kernel_timespec ts{timeout.count() / 1'000'000'000, timeout.count() % 1'000'000'000};
       io_uring_cqe* cqe = nullptr;
-      rc = ::io_uring_wait_cqes(&ring_, &cqe, 1, &ts, nullptr);
+      count_call();
+      rc = ::io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, &ts, nullptr);
+      if (::io_uring_sq_ready(&ring_) != 0) withdraw(rc < 0 ? rc : -EAGAIN, 0);
     }
     rc = HEADRACE_FAULT("io_uring.wait", rc);
     if (rc < 0 && rc != -ETIME && rc != -EINTR && rc != -EAGAIN && rc != -EBUSY) {
@@ -170,15 +188,18 @@ class UringEngine final : public Engine {
       if (sqe == nullptr) return;
       ::io_uring_prep_cancel64(sqe, slot, 0);
       ::io_uring_sqe_set_data64(sqe, cancel_id());
-      flush(0);
+      flush(0, 0);
       return;
     }
   }
 
   void wake() noexcept override {
+    count_call();
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t n = ::write(wake_fd_, &one, sizeof one);
   }
+
+  std::uint64_t system_calls() const noexcept override { return system_calls_.load(std::memory_order_relaxed); }
 
  private:
   struct Registered {
@@ -273,16 +294,33 @@ class UringEngine final : public Engine {
     return start <= r.size && request.length_bytes <= r.size - start ? static_cast<int>(r.index) : -1;
   }
 
-  // Hands the prepared entries to the kernel. Returns how many requests it did not take; those are withdrawn, so that
-  // the ring never holds an entry its caller believes refused. `fault`: an errno to pretend.
-  std::size_t flush(std::int64_t fault) {
+  void count_call() noexcept { system_calls_.fetch_add(1, std::memory_order_relaxed); }
+
+  // Whether entering the kernel would bring completions that are not in the ring yet.
+  bool work_waits() const {
+    return (__atomic_load_n(ring_.sq.kflags, __ATOMIC_RELAXED) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
+  }
+
+  // Hands the prepared entries to the kernel. Returns how many of the last `own` requests it did not take; `fault`: an
+  // errno to pretend.
+  std::size_t flush(std::int64_t fault, std::size_t own) {
     std::int64_t rc = fault;
     for (int tries = 0; tries < kSubmitTries; ++tries) {
-      if (fault == 0) rc = ::io_uring_submit(&ring_);
+      if (fault == 0) {
+        count_call();
+        rc = ::io_uring_submit(&ring_);
+      }
       if (::io_uring_sq_ready(&ring_) == 0) return 0;
       if (rc < 0 && rc != -EINTR) break;
     }
-    const bool later = rc >= 0 || rc == -EAGAIN || rc == -EBUSY || rc == -EINTR;
+    return withdraw(rc < 0 ? rc : -EAGAIN, own);
+  }
+
+  // Takes back the entries that the kernel did not take because of `error`, so that the ring never holds one its caller
+  // believes refused. Requests that are better tried later are refused if they are among the last `own`, of which the
+  // caller is still being told (returned: how many); all others end with an event.
+  std::size_t withdraw(std::int64_t error, std::size_t own) {
+    const bool later = error == -EAGAIN || error == -EBUSY || error == -EINTR || error == -ETIME;
     // Without SQPOLL the kernel looks at the ring only inside io_uring_enter, so the tail may be taken back.
     io_uring_sq& sq = ring_.sq;
     const unsigned head = *sq.khead;
@@ -292,11 +330,11 @@ class UringEngine final : public Engine {
       if (id == wake_id()) wake_armed_ = false;
       if (id >= info_.depth) continue;
       const auto slot = static_cast<unsigned>(id);
-      if (later) {
+      if (later && withdrawn < own) {
         ++withdrawn;
         release(slot);
       } else {
-        failed_.push_back({slot, rc});
+        failed_.push_back({slot, later ? -EAGAIN : error});
       }
     }
     sq.sqe_head = sq.sqe_tail = head;
@@ -331,6 +369,7 @@ class UringEngine final : public Engine {
         woken = true;
         wake_armed_ = false;
         std::uint64_t count;
+        count_call();
         [[maybe_unused]] const ssize_t n = ::read(wake_fd_, &count, sizeof count);
       } else if (id < info_.depth && busy_[id] != 0) {
         const auto slot = static_cast<unsigned>(id);
@@ -363,6 +402,7 @@ class UringEngine final : public Engine {
   io_uring ring_{};
   bool ring_open_ = false, enabled_ = false, wake_armed_ = false;
   int wake_fd_ = -1;
+  std::atomic<std::uint64_t> system_calls_{0};
   Status broken_;                       // why nothing can be submitted any more
   std::vector<std::uint64_t> tags_;     // by slot
   std::vector<std::uint8_t> busy_;      // by slot

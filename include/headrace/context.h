@@ -24,6 +24,7 @@ struct ContextOptions {
   std::size_t wave_bytes = std::size_t{32} << 20;          // decoded bytes a wave aims at
   unsigned waves = 4;                                      // in flight
   bool allow_direct = true;                                // O_DIRECT for cold ranges
+  bool cache_reread = true;                                // those read again: page cache, where it has room
   bool allow_mapped = true;                                // devices take bytes out of the page cache themselves
   std::size_t mapped_budget_bytes = 0;                     // page cache kept for that; 0: a quarter of the memory
 };

@@ -61,6 +61,9 @@ class Engine {
 
   // Starts as many of `requests` as fit, in order, with one system call where the kernel allows; returns how many.
   virtual Result<std::size_t> submit(std::span<const Request> requests) = 0;
+  // The same where a reap() follows at once: the engine may leave the start to it, and so to one system call for both.
+  // What the kernel then does not take comes back as an event, -EAGAIN.
+  virtual Result<std::size_t> submit_before_reap(std::span<const Request> requests) { return submit(requests); }
 
   // Waits until an event is there, wake() is called or `timeout` has passed; returns how many were stored.
   virtual Result<std::size_t> reap(std::span<Event> events, std::chrono::nanoseconds timeout) = 0;
@@ -70,6 +73,9 @@ class Engine {
 
   // Ends a reap() in progress, or the next one, at once.
   virtual void wake() noexcept = 0;
+
+  // Made for I/O so far, by the engine's own threads too; from any thread.
+  virtual std::uint64_t system_calls() const noexcept = 0;
 };
 
 // One row of the table of engines compiled in, best first (generated from backends/).

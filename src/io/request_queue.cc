@@ -67,7 +67,7 @@ void RequestQueue::reserve(std::size_t more) {
   ready_.reserve(2 * requests_.capacity());  // taken ones stay in it until they are as many as the others
 }
 
-void RequestQueue::push(std::span<const IoRequest> requests) {
+void RequestQueue::push(std::span<const IoRequest> requests, bool wait_follows) {
   for (const IoRequest& request : requests) {
     Index index;
     if (free_requests_.empty()) {
@@ -103,16 +103,17 @@ void RequestQueue::push(std::span<const IoRequest> requests) {
     }
     last_ = index;
   }
-  pump();
+  if (!wait_follows) pump();
 }
 
 std::size_t RequestQueue::wait(std::span<Completion> out, std::chrono::nanoseconds timeout) {
   check_deadlines();
-  pump();
+  const bool reap_follows = ready_.size() == ready_head_;
+  pump(reap_follows);
   const std::size_t at_hand = ready_.size() - ready_head_;
   // With completions at hand this only collects what else is there. An idle queue still sleeps in the engine: that is
   // where a wake() arrives.
-  if (at_hand == 0 || (at_hand < out.size() && in_engine_ > 0)) {
+  if (reap_follows || (at_hand < out.size() && in_engine_ > 0)) {
     const auto bound = at_hand > 0 ? std::chrono::nanoseconds(0) : bounded(timeout);
     if (broken_.ok()) {
       auto reaped = engine_.reap(events_, bound);
@@ -158,11 +159,11 @@ void RequestQueue::cancel_all() {
 }
 
 // Makes pieces while there is room for them and gives the engine as many as it takes.
-void RequestQueue::pump() {
+void RequestQueue::pump(bool reap_follows) {
   if (!broken_.ok()) return;
   while (!free_pieces_.empty() && make_piece()) {
   }
-  if (!waiting_.empty()) offer();
+  if (!waiting_.empty()) offer(reap_follows);
 }
 
 bool RequestQueue::make_piece() {
@@ -187,7 +188,7 @@ std::uint64_t RequestQueue::piece_limit(const IoRequest& request) const {
   return std::max(unit, base::align_down<std::uint64_t>(options_.piece_bytes, unit));
 }
 
-void RequestQueue::offer() {
+void RequestQueue::offer(bool reap_follows) {
   batch_.clear();
   batch_slots_.clear();
   std::uint64_t now = 0;
@@ -208,7 +209,7 @@ void RequestQueue::offer() {
     batch_slots_.push_back(slot);
   }
   if (batch_.empty()) return;
-  auto taken = engine_.submit(batch_);
+  auto taken = reap_follows ? engine_.submit_before_reap(batch_) : engine_.submit(batch_);
   if (!taken.ok()) {
     break_all(taken.status());
     return;

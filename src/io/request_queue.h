@@ -69,8 +69,9 @@ class RequestQueue {
 
   // Makes room for `more` requests, so that pushing them allocates nothing; throws std::bad_alloc.
   void reserve(std::size_t more);
-  // Takes all of them; the first go to the engine at once.
-  void push(std::span<const IoRequest> requests);
+  // Takes all of them; the first go to the engine at once, or with the wait() that the caller says follows at once:
+  // one system call can then do both.
+  void push(std::span<const IoRequest> requests, bool wait_follows = false);
 
   // Stores completions that are there; else waits for one until `timeout` has passed or Engine::wake() is called.
   // May return 0 early. Never fails: an engine that breaks ends every request with its status.
@@ -109,9 +110,9 @@ class RequestQueue {
     bool in_engine = false;
   };
 
-  void pump();
+  void pump(bool reap_follows = false);
   bool make_piece();
-  void offer();
+  void offer(bool reap_follows);
   void finish_piece(Index slot, std::int64_t result);
   void retry(Index slot, int error);
   void end_piece(Index slot);

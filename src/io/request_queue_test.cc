@@ -62,6 +62,7 @@ class FakeEngine : public Engine {
     }
   }
   void wake() noexcept override {}
+  std::uint64_t system_calls() const noexcept override { return submits; }
 
   std::deque<std::int64_t> script;  // results that replace the true one: -errno, or a count that caps it
   std::vector<Request> seen;

@@ -1,11 +1,14 @@
 #include "transfer/file_part.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 
 #include "base/clock.h"
 #include "base/file_read.h"
 #include "base/page_buffer.h"
 #include "base/trace.h"
+#include "transfer/reuse_tracker.h"
 
 namespace headrace::transfer {
 namespace {
@@ -145,6 +148,12 @@ void FileCrew::perform(FilePart& part) const {
     part.status = base::write_exactly(part.handle->fd(), part.offset, part.host, part.length, part.system_calls);
     if (part.status.ok()) part.file_bytes = part.length;
     return;
+  }
+  if (part.bring) {
+    ++part.system_calls;
+    constexpr std::uint64_t kGranule = ReuseTracker::kGranuleBytes;
+    (void)::posix_fadvise(part.handle->fd(), static_cast<off_t>(part.offset / kGranule * kGranule),
+                          static_cast<off_t>(kGranule), POSIX_FADV_WILLNEED);
   }
   if (!part.may_go_cold) return read_blocking(part, part.handle->fd());
   std::uint64_t moved = 0;

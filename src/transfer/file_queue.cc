@@ -97,7 +97,10 @@ void FileQueue::Impl::note(std::string_view what, std::string_view why) noexcept
 
 FileStats FileQueue::Impl::stats() const {
   FileStats out = stats_;
-  if (engine_ != nullptr) out.engine = engine_->info().name;
+  if (engine_ != nullptr) {
+    out.engine = engine_->info().name;
+    out.system_calls += engine_->system_calls();
+  }
   out.notes = notes_;
   if (const std::string mapped = mapped_->note(); !mapped.empty()) out.notes += mapped + "\n";
   return out;
@@ -247,7 +250,8 @@ void FileQueue::Impl::issue() {
   }
   if (!to_crew_.empty()) {
     // One small read with nothing else to do is done here: waking a thread takes longer.
-    const bool lone = to_crew_.size() == 1 && crew_->outstanding() == 0 && to_crew_[0]->length <= kInlineBytes;
+    const bool lone =
+        to_crew_.size() == 1 && crew_->outstanding() == 0 && to_crew_[0]->length <= kInlineBytes && !to_crew_[0]->bring;
     if (lone) {
       crew_->perform(*to_crew_[0]);
       arrived_.push_back(to_crew_[0]);
@@ -256,14 +260,7 @@ void FileQueue::Impl::issue() {
     }
     to_crew_.clear();
   }
-  if (!to_engine_.empty()) {
-    direct_in_flight_ += to_engine_.size();
-    crew_->quiet.store(true, std::memory_order_relaxed);
-    ++stats_.system_calls;
-    engine_queue_->reserve(to_engine_.size());
-    engine_queue_->push(to_engine_);
-    to_engine_.clear();
-  }
+  if (!waiting_) start_engine(false);
 }
 
 bool FileQueue::Impl::full(const Wave& wave) {
@@ -300,7 +297,7 @@ bool FileQueue::Impl::issue_request(Index index) {
         continue;
       }
       const std::uint64_t length = std::min(next.bytes, base::align_up(offset + 1, kBlockBytes) - offset);
-      const bool direct = next.route == Route::kDirect;
+      bool direct = next.route == Route::kDirect;
       std::uint64_t slot_bytes = 0;
       if (staged_) {
         // A read that may have to go past the page cache needs room for whole blocks around it.
@@ -309,6 +306,7 @@ bool FileQueue::Impl::issue_request(Index index) {
       }
       FilePart* part = take_part(index, slot_bytes);
       if (part == nullptr) return false;
+      if (direct) direct = !reread(file, offset, length, part->bring);  // asked once, now that it has a slot
       part->kind = direct ? FilePart::Kind::kDirect : FilePart::Kind::kBuffered;
       part->handle = file.handle.get();
       part->offset = offset;
@@ -430,7 +428,8 @@ const transfer::MappedWindow* FileQueue::Impl::mapped_window(FileState& file, st
 }
 
 FileQueue::Impl::Step FileQueue::Impl::route(FileState& file, std::uint64_t offset, std::uint64_t bytes, Wave* wave) {
-  if (options_.path == Path::kBuffered) return {Route::kBuffered, bytes};
+  // Without I/O nothing is taken from a mapping either: the staging memory's old bytes travel.
+  if (options_.path == Path::kBuffered || options_.skip_io) return {Route::kBuffered, bytes};
   if (options_.path == Path::kDirect) {
     return {direct_allowed(*file.handle) ? Route::kDirect : Route::kBuffered, bytes};
   }
@@ -490,6 +489,16 @@ FileQueue::Impl::Step FileQueue::Impl::route_unmapped(FileState& file, std::uint
     }
   }
   return step;
+}
+
+// Whether a cold range is one that was read past the page cache before and is now kept in it; `bring`: for the first
+// time.
+bool FileQueue::Impl::reread(const FileState& file, std::uint64_t offset, std::uint64_t bytes, bool& bring) {
+  if (options_.path != Path::kAuto || options_.skip_io || !resources_->options().cache_reread) return false;
+  if (file.mapped == nullptr || !file.handle->is_regular()) return false;
+  const auto advice = resources_->reuse().note(file.mapped->identity, offset, bytes);
+  bring = advice == transfer::ReuseTracker::Advice::kBring;
+  return advice != transfer::ReuseTracker::Advice::kDirect;
 }
 
 // Bytes that were read by other means may be worth a mapping the next time.

@@ -125,11 +125,13 @@ class FileQueue::Impl {
   const transfer::MappedWindow* mapped_window(FileState& file, std::size_t index, Wave& wave);
   void check_identity(FileState& file);
   void count_unmapped(FileState& file, std::uint64_t offset, std::uint64_t bytes);
+  bool reread(const FileState& file, std::uint64_t offset, std::uint64_t bytes, bool& bring);
   bool direct_allowed(base::FileHandle& file);
 
   transfer::FilePart* take_part(Index request, std::uint64_t slot_bytes);
   void start_part(transfer::FilePart& part);
   void start_direct(transfer::FilePart& part);
+  void start_engine(bool wait_follows);
   void read_arrived(transfer::FilePart& part);
   void written(transfer::FilePart& part);
   void finish_part(transfer::FilePart& part);
@@ -173,7 +175,8 @@ class FileQueue::Impl {
   bool engine_failed_ = false;
   std::vector<io::IoRequest> to_engine_;
   std::vector<io::Completion> from_engine_;
-  std::size_t direct_in_flight_ = 0;
+  std::size_t direct_in_flight_ = 0;  // with those in to_engine_
+  bool waiting_ = false;              // in wait(): what is in to_engine_ is started by the call that waits for it
   std::uint64_t engine_polled_ns_ = 0;
 
   std::vector<FileState> files_;

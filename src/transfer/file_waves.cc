@@ -21,7 +21,10 @@ constexpr std::size_t kFullPieces = 128;
 constexpr std::uint64_t kFullBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kSpinNs = 100'000;  // before the first nap: waking takes nearly as long
 constexpr auto kNap = std::chrono::microseconds(20);
-constexpr std::uint64_t kPollEngineNs = 20'000;
+// How often the engine is asked while there is something else to do. What arrives while a wave is under way waits for
+// its end in most cases: there one question, and so one system call, is to bring as much as possible.
+constexpr std::uint64_t kPollEngineNs = 20'000, kPollBesideWaveNs = 100'000;
+constexpr std::uint64_t kLongestNapNs = 800'000;
 
 }  // namespace
 
@@ -143,8 +146,14 @@ void FileQueue::Impl::check_shares(Wave& wave) {
 
 // The part's host memory is ready to be read into, or holds what is to be written.
 void FileQueue::Impl::start_part(FilePart& part) {
-  if (options_.skip_io && part.kind != FilePart::Kind::kPath) {
-    part.write ? written(part) : read_arrived(part);
+  if (options_.skip_io) {
+    if (part.write) {
+      written(part);
+    } else if (part.kind == FilePart::Kind::kPath) {
+      arrived_.push_back(&part);  // nobody has made sure that a wave has room
+    } else {
+      read_arrived(part);
+    }
   } else if (part.kind == FilePart::Kind::kDirect) {
     start_direct(part);
   } else {
@@ -213,6 +222,15 @@ void FileQueue::Impl::start_direct(FilePart& part) {
   if (!part.write) request.min_bytes = range.lead_bytes + part.length;
   request.tag = reinterpret_cast<std::uint64_t>(&part);
   to_engine_.push_back(request);
+  ++direct_in_flight_;
+}
+
+void FileQueue::Impl::start_engine(bool wait_follows) {
+  if (to_engine_.empty()) return;
+  crew_->quiet.store(true, std::memory_order_relaxed);
+  engine_queue_->reserve(to_engine_.size());
+  engine_queue_->push(to_engine_, wait_follows);
+  to_engine_.clear();
 }
 
 Status FileQueue::Impl::make_engine() {
@@ -287,12 +305,12 @@ bool FileQueue::Impl::collect() {
     arrived_.push_back(part);
   }
   bool any = !collected_.empty();
-  if (direct_in_flight_ > 0 && base::now_ns() - engine_polled_ns_ > kPollEngineNs) any = reap_engine({}) || any;
+  const std::uint64_t apart = in_.in_flight + out_.in_flight > 0 ? kPollBesideWaveNs : kPollEngineNs;
+  if (direct_in_flight_ > 0 && base::now_ns() - engine_polled_ns_ > apart) any = reap_engine({}) || any;
   return any;
 }
 
 bool FileQueue::Impl::reap_engine(std::chrono::nanoseconds timeout) {
-  ++stats_.system_calls;
   const std::size_t count = engine_queue_->wait(from_engine_, timeout);
   engine_polled_ns_ = base::now_ns();
   for (std::size_t i = 0; i < count; ++i) {
@@ -372,10 +390,17 @@ void FileQueue::Impl::idle(std::uint64_t deadline_ns, std::uint64_t busy_ns) {
   const std::uint64_t now = base::now_ns();
   const std::chrono::nanoseconds left(deadline_ns > now ? std::min<std::uint64_t>(deadline_ns - now, 500'000'000) : 0);
   const bool waves = in_.in_flight + out_.in_flight > 0;
-  if (direct_in_flight_ > 0) {
+  if (direct_in_flight_ > 0 && waves && now - busy_ns < kSpinNs) {
+    start_engine(false);
+    base::relax();  // the device is done soon: no call that waits for the disk would be
+  } else if (direct_in_flight_ > 0) {
     crew_->notify_elsewhere.store(true, std::memory_order_release);
-    const bool crew = crew_->outstanding() > 0;
-    (void)reap_engine(std::min(left, std::chrono::nanoseconds(waves || crew ? 50'000 : 500'000'000)));
+    // Beside a wave or the crew the engine is not all there is to wait for; the longer it takes, the less a look helps.
+    std::uint64_t most = 500'000'000;
+    if (waves) most = std::min(now - busy_ns, kLongestNapNs);
+    if (crew_->outstanding() > 0) most = std::min<std::uint64_t>(most, 50'000);
+    start_engine(true);
+    (void)reap_engine(std::min(left, std::chrono::nanoseconds(most)));
     crew_->notify_elsewhere.store(false, std::memory_order_relaxed);
   } else if (now - busy_ns < kSpinNs) {
     base::relax();
@@ -401,6 +426,7 @@ std::size_t FileQueue::Impl::wait(std::span<FileCompletion> out, std::size_t at_
   const std::uint64_t deadline = span > ~start ? ~std::uint64_t{0} : start + span;
   std::uint64_t busy_ns = start;
   std::optional<trace::Span> waiting;  // from when nothing could go on until something could
+  waiting_ = true;
   for (;;) {
     const bool any = progress();
     if (ended_.size() >= at_least) break;
@@ -415,6 +441,8 @@ std::size_t FileQueue::Impl::wait(std::span<FileCompletion> out, std::size_t at_
     if (now - busy_ns < kSpinNs && spin_on_wave()) continue;
     idle(deadline, busy_ns);
   }
+  waiting_ = false;
+  start_engine(false);
   const std::size_t count = std::min(ended_.size(), out.size());
   for (std::size_t i = 0; i < count; ++i) {
     Request& request = requests_[ended_[i]];

@@ -119,7 +119,7 @@ void IoService::Impl::start_jobs() {
     }
     return;
   }
-  queue->push(requests);
+  queue->push(requests, true);  // run() waits at once
 }
 
 void IoService::Impl::run() {

@@ -16,6 +16,7 @@
 #include "transfer/io_service.h"
 #include "transfer/lane.h"
 #include "transfer/mapped_cache.h"
+#include "transfer/reuse_tracker.h"
 #include "transfer/staging.h"
 #include "transfer/worker_pool.h"
 
@@ -31,6 +32,7 @@ class Resources {
   WorkerPool& pool() noexcept { return *pool_; }
   StagingPool& staging() noexcept { return staging_; }
   MappedCache& mapped() noexcept { return *mapped_; }
+  ReuseTracker& reuse() noexcept { return reuse_; }
 
   // Starts the service at its first use.
   Result<IoService*> io();
@@ -50,6 +52,7 @@ class Resources {
   std::vector<std::unique_ptr<LaneMemory>> lane_memory_;  // guarded by mutex_
   std::unique_ptr<IoService> io_;                         // guarded by mutex_
   StagingPool staging_;
+  ReuseTracker reuse_;
   std::unique_ptr<MappedCache> mapped_;
   std::unique_ptr<WorkerPool> pool_;
 };

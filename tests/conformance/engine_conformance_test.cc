@@ -180,6 +180,47 @@ TEST_P(Conformance, TakesNoMoreThanItsDepthAndLosesNothing) {
   }
 }
 
+TEST_P(Conformance, WhatIsLeftToTheNextReapIsStartedByIt) {
+  std::vector<std::byte> buffer(64 * 4096);
+  std::uint64_t tag = 0;
+  for (int round = 0; round < 8; ++round) {
+    results_.clear();
+    const std::uint64_t calls = engine_->system_calls();
+    std::size_t in_flight = 0;
+    // Left to the reap, started at once, left again, in turn: each ends once, whoever starts it.
+    for (int part = 0; part <= round % 4; ++part) {
+      std::vector<Request> requests;
+      for (std::uint64_t i = 0; i < 5; ++i, ++tag) {
+        requests.push_back({Op::kRead, fd_, tag % 64 * 4096, buffer.data() + tag % 64 * 4096, 4096, tag});
+      }
+      auto taken = part % 2 == 0 ? engine_->submit_before_reap(requests) : engine_->submit(requests);
+      ASSERT_TRUE(taken.ok()) << taken.status().to_string();
+      ASSERT_EQ(*taken, requests.size());
+      in_flight += *taken;
+    }
+    if (round % 2 == 1) engine_->cancel(tag - 1);
+    collect(in_flight);
+    EXPECT_GT(engine_->system_calls(), calls);
+    for (const auto& [which, result] : results_) {
+      EXPECT_TRUE(result == 4096 || (which == tag - 1 && result == -ECANCELED)) << which << ": " << result;
+      if (result != 4096) continue;
+      EXPECT_EQ(std::memcmp(buffer.data() + which % 64 * 4096, bytes_.data() + which % 64 * 4096, 4096), 0);
+    }
+  }
+  // At once: a look that finds nothing to start and nothing to take does not wait, and neither does one that starts.
+  const Request request{Op::kRead, fd_, 0, buffer.data(), 4096, tag};
+  ASSERT_TRUE(engine_->submit_before_reap({&request, 1}).ok());
+  results_.clear();
+  for (int i = 0; i < 10'000 && results_.empty(); ++i) {
+    Event event;
+    auto n = engine_->reap({&event, 1}, 0ns);
+    ASSERT_TRUE(n.ok());
+    if (*n == 1) results_[event.tag] = event.result;
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(results_[tag], 4096);
+}
+
 TEST_P(Conformance, ReapReturnsAfterItsTimeout) {
   Event event;
   auto n = engine_->reap({&event, 1}, 0ns);

@@ -9,14 +9,17 @@
 
 #include "device/box.h"
 #include "support/convert_model.h"
+#include "support/sanitizer.h"
 
 namespace headrace::testing {
 
 // Element by element, in order. `move` says where the bytes of a pointer in the box really are.
 template <class MoveSrc, class MoveDst>
-void model_copy_box(const device::Box& box, const device::ElementOp& op, const std::byte* fill, MoveSrc move_src,
-                    MoveDst move_dst) {
+HEADRACE_TEST_OWN_BYTES void model_copy_box(const device::Box& box, const device::ElementOp& op, const std::byte* fill,
+                                            MoveSrc move_src, MoveDst move_dst) {
   const std::uint64_t count = box.element_count();
+  std::byte* const dst = move_dst(box.dst);
+  const std::byte* const src = box.src == nullptr ? nullptr : move_src(box.src);
   for (std::uint64_t n = 0; n < count; ++n) {
     std::uint64_t rest = n;
     std::int64_t src_offset = 0, dst_offset = 0;
@@ -27,12 +30,12 @@ void model_copy_box(const device::Box& box, const device::ElementOp& op, const s
       src_offset += i * dim.src_stride_bytes;
       dst_offset += i * dim.dst_stride_bytes;
     }
-    std::byte* to = move_dst(box.dst) + dst_offset;
-    if (box.src == nullptr) {
+    std::byte* to = dst + dst_offset;
+    if (src == nullptr) {
       std::memcpy(to, fill, op.result_bytes());
       continue;
     }
-    const std::byte* from = move_src(box.src) + src_offset;
+    const std::byte* from = src + src_offset;
     const std::uint32_t width = std::max(1u, op.swap_width);
     std::byte number[8];
     std::byte* swapped = op.conversion.active() ? number : to;
@@ -103,14 +106,15 @@ inline BoxShape random_box(std::mt19937_64& rng, std::uint32_t element_bytes, co
   return out;
 }
 
-inline void fill_random(std::byte* data, std::size_t bytes, std::uint64_t seed) {
-  std::mt19937_64 rng(seed);
-  std::size_t i = 0;
-  for (; i + 8 <= bytes; i += 8) {
-    const std::uint64_t v = rng();
-    std::memcpy(data + i, &v, 8);
+HEADRACE_TEST_OWN_BYTES inline void fill_random(std::byte* data, std::size_t bytes, std::uint64_t seed) {
+  std::uint64_t state = seed;
+  for (std::size_t i = 0; i < bytes; i += 8) {  // splitmix64
+    std::uint64_t v = state += 0x9e3779b97f4a7c15u;
+    v = (v ^ (v >> 30)) * 0xbf58476d1ce4e5b9u;
+    v = (v ^ (v >> 27)) * 0x94d049bb133111ebu;
+    v ^= v >> 31;
+    std::memcpy(data + i, &v, std::min<std::size_t>(8, bytes - i));
   }
-  for (; i < bytes; ++i) data[i] = static_cast<std::byte>(rng());
 }
 
 // An operation that converts, and a box for it.

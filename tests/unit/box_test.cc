@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -42,12 +43,13 @@ void check(const testing::BoxShape& shape, const ElementOp& op, bool fill, std::
   simplify(simple);
   ASSERT_EQ(simple.element_count(), box.element_count());
   copy_box(seed % 2 == 0 ? box : simple, op, pattern.data());
-  ASSERT_TRUE(got == want) << describe(box, op);
+  ASSERT_TRUE(std::memcmp(got.data(), want.data(), want.size()) == 0) << describe(box, op);
 }
 
 TEST(Box, RandomBoxesMatchTheModel) {
   std::mt19937_64 rng(20240611);
-  for (int round = 0; round < 20000; ++round) {
+  const int rounds = support::kThreadSanitizer ? 4000 : 20000;
+  for (int round = 0; round < rounds; ++round) {
     ElementOp op;
     op.element_bytes = kSizes[rng() % std::size(kSizes)];
     op.swap_width = testing::random_swap_width(rng, op.element_bytes);

@@ -330,6 +330,35 @@ TEST_P(FileQueueTest, AQueueThatIsDroppedWaitsForItsOwn) {
   }
 }
 
+TEST_P(FileQueueTest, WithoutIoNoFileIsTouched) {
+  const std::string path = make_file("data");
+  const File file = open(path, true);
+  let_settle();
+  FileQueueOptions options;
+  options.skip_io = true;
+  FileQueue queue = this->queue(options);
+  Buffer target = buffer(kFileBytes);
+  for (std::uint64_t round = 0; round < 12; ++round) {  // windows would be registered by then
+    const FileRange range{0, target.data(), kFileBytes};
+    const PathRange whole{path.c_str(), target.data(), std::size_t{3} << 20};
+    ASSERT_TRUE(queue.read(file, {&range, 1}, 0).ok());
+    ASSERT_TRUE(queue.write(file, {&range, 1}, 1).ok());
+    for (int i = 0; i < 40; ++i) ASSERT_TRUE(queue.read_paths({&whole, 1}, 2).ok());
+    FileCompletion done;
+    while (queue.pending() > 0) {
+      ASSERT_EQ(queue.wait({&done, 1}, 1, std::chrono::seconds(60)), 1u);
+      ASSERT_TRUE(done.status.ok()) << done.status.to_string();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  const FileStats stats = queue.stats();
+  EXPECT_EQ(stats.direct_bytes + stats.buffered_bytes + stats.mapped_bytes, 0u);
+  EXPECT_EQ(stats.written_direct_bytes + stats.written_buffered_bytes, 0u);
+  EXPECT_EQ(stats.system_calls, 0u);
+  const bool staged = !device_->host_addressable();
+  EXPECT_EQ(stats.bus_bytes > 0, staged);
+}
+
 TEST_P(FileQueueTest, NothingAllocatesOnceWarm) {
   if (!support::kAllocCounterWorks) GTEST_SKIP() << "sanitizers keep malloc for themselves";
   const File file = open(make_file("data"));
@@ -366,6 +395,99 @@ TEST_P(FileQueueTest, NothingAllocatesOnceWarm) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FileQueueTest, ::testing::ValuesIn(variants()), name_of);
+
+class Reread : public FileQueueTest {
+ protected:
+  static void drop_cache(const std::string& path) {
+    const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    EXPECT_EQ(::fsync(fd), 0);
+    EXPECT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    ::close(fd);
+  }
+};
+
+TEST_P(Reread, WhatIsReadColdASecondTimeIsCachedForTheThird) {
+  for (const bool wanted : {true, false}) {
+    ContextOptions options;
+    options.threads = 2;
+    options.cache_reread = wanted;
+    context_.emplace(*Context::create(options));
+    const std::string path = make_file(wanted ? "kept" : "not_kept", std::size_t{9} << 20, 3);
+    drop_cache(path);
+    let_settle();
+    const File file = open(path);
+    FileQueue queue = this->queue();
+    Buffer target = buffer(std::size_t{9} << 20);
+    std::uint64_t direct[4] = {}, buffered[4] = {};
+    for (int pass = 0; pass < 4; ++pass) {
+      if (pass < 3) drop_cache(path);
+      // What a window held is asked again after a fifth of a second.
+      std::this_thread::sleep_for(std::chrono::milliseconds(250));
+      const FileStats before = queue.stats();
+      const FileCompletion done = read_one(queue, file, 0, target.data(), target.size_bytes());
+      ASSERT_TRUE(done.status.ok()) << done.status.to_string();
+      EXPECT_TRUE(contents(target) == pattern(target.size_bytes(), 3));
+      direct[pass] = queue.stats().direct_bytes - before.direct_bytes;
+      buffered[pass] = queue.stats().buffered_bytes - before.buffered_bytes;
+    }
+    if (direct[0] < target.size_bytes()) GTEST_SKIP() << "nothing is read with O_DIRECT here";
+    EXPECT_EQ(buffered[0], 0u);
+    if (wanted) {
+      for (int pass = 1; pass < 4; ++pass) EXPECT_EQ(direct[pass], 0u) << pass;
+      EXPECT_GT(buffered[1], 0u);
+    } else {
+      for (int pass = 1; pass < 4; ++pass) EXPECT_EQ(direct[pass], direct[0]) << pass;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Auto, Reread,
+                         ::testing::Values(Variant{"host", Path::kAuto, "auto"},
+                                           Variant{"host-staged", Path::kAuto, "auto"}),
+                         name_of);
+
+class DirectCalls : public FileQueueTest {};
+
+// Sixteen reads in flight, one begun for each that ends. A machine that is busy with other things adds calls, never
+// takes any away: the best round counts.
+TEST_P(DirectCalls, AWaveTakesTwoAtMost) {
+  constexpr std::size_t kBytes = std::size_t{64} << 10, kDepth = 16, kReads = 256;
+  const File file = open(make_file("data"));
+  FileQueue queue = this->queue();
+  Buffer target = buffer(kDepth * kBytes);
+  std::mt19937_64 random(5);
+  for (const bool flushed : {true, false}) {
+    double least = 1e9;
+    for (int round = 0; round < 12; ++round) {
+      const FileStats before = queue.stats();
+      const auto begin = [&](std::uint64_t slot) {
+        const FileRange range{random() % (kFileBytes / kBytes) * kBytes, target.data() + slot * kBytes, kBytes};
+        ASSERT_TRUE(queue.read(file, {&range, 1}, slot).ok());
+      };
+      for (std::size_t slot = 0; slot < kDepth; ++slot) begin(slot);
+      for (std::size_t begun = kDepth; queue.pending() > 0;) {
+        if (flushed) queue.flush();
+        FileCompletion done[kDepth];
+        const std::size_t count = queue.wait(done, 1);
+        for (std::size_t i = 0; i < count; ++i) {
+          ASSERT_TRUE(done[i].status.ok()) << done[i].status.to_string();
+          if (begun++ < kReads) begin(done[i].tag);
+        }
+      }
+      const FileStats after = queue.stats();
+      if (after.engine != "io_uring") GTEST_SKIP() << "not read with O_DIRECT by io_uring here";
+      ASSERT_GT(after.waves, before.waves);
+      least = std::min(least, static_cast<double>(after.system_calls - before.system_calls) /
+                                  static_cast<double>(after.waves - before.waves));
+    }
+    EXPECT_LE(least, 2.0) << (flushed ? "with flush()" : "begun by wait()");
+    EXPECT_GT(least, 0.2) << "they are not counted";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Staged, DirectCalls, ::testing::Values(Variant{"host-staged", Path::kDirect, "auto"}),
+                         name_of);
 
 }  // namespace
 }  // namespace headrace

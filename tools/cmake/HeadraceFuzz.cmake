@@ -34,7 +34,7 @@ function(headrace_fuzz name)
     add_test(NAME ${name} COMMAND ${name} -runs=${arg_RUNS} -seed=1 -max_len=65536 -timeout=10 -rss_limit_mb=2048
              ${PROJECT_BINARY_DIR}/fuzz/corpus/${name} ${arg_SEEDS})
   else()
-    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_driver.cc)
+    target_sources(${name} PRIVATE $<TARGET_OBJECTS:headrace_replay_driver>)
     add_test(NAME ${name} COMMAND ${name} --mutate ${arg_RUNS} --seed 1 ${arg_SEEDS})
   endif()
   set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 120)

@@ -202,7 +202,7 @@ void FileJob::submit_what_fits() {
       since_flush = 0;
     }
   }
-  queue_->flush();
+  // The wait that follows starts the rest, and needs one system call less where it does.
 }
 
 void FileJob::count(const Slot& slot, std::uint64_t now, JobResult& result) {
@@ -296,11 +296,6 @@ void FileJob::run(JobResult& result) {
   if (failure_.ok() && options_.end_fsync) failure_ = sync_file(result);
   clock_.finish(result);
   result.stats = difference(queue_->stats(), before);
-  if (options_.no_io) {
-    // The queue counts by path what it would have moved; nothing of it touched a file.
-    result.stats.direct_bytes = result.stats.buffered_bytes = result.stats.mapped_bytes = 0;
-    result.stats.written_direct_bytes = result.stats.written_buffered_bytes = 0;
-  }
   std::size_t whole = 0;
   while (whole < kMostPasses && pass_ios_[whole] == offsets_.blocks()) ++whole;
   result.passes.resize(whole);
