@@ -31,6 +31,7 @@ static_assert(sizeof(Lz4Stream) == 32);
 
 struct Lz4Limits {
   std::uint32_t streams = 0;
+  std::uint32_t likely_streams = 0;            // as many as there will be for usual data; 0: as `streams`
   std::uint64_t src_bytes = 0, dst_bytes = 0;  // of all streams together, at most
   std::uint64_t largest_src_bytes = 0, largest_dst_bytes = 0;
 };
@@ -54,7 +55,8 @@ int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream) noe
 // By steps (32 lanes) while the multiprocessors have few streams each, and longer where tokens are dense, which a good
 // ratio tells; measured on an H200: docs/design/gpu_lz4.md.
 constexpr unsigned lz4_inorder_lanes(const Lz4Limits& limits, int multiprocessors) {
-  const auto each = limits.streams / static_cast<std::uint32_t>(multiprocessors > 0 ? multiprocessors : 1);
+  const std::uint32_t likely = limits.likely_streams != 0 ? limits.likely_streams : limits.streams;
+  const auto each = likely / static_cast<std::uint32_t>(multiprocessors > 0 ? multiprocessors : 1);
   const bool sparse = limits.src_bytes > limits.dst_bytes / 4 * 3;
   return each >= 96 ? 8 : each >= (sparse ? 12 : 40) ? 16 : 32;
 }

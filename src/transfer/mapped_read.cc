@@ -15,7 +15,8 @@ namespace {
 
 template <class T>
 void make_room(std::vector<T>& list, std::size_t more) {
-  if (list.capacity() - list.size() < more) list.reserve(std::max(2 * list.capacity(), list.size() + more));
+  if (list.capacity() - list.size() >= more) return;
+  list.reserve(std::max({std::size_t{64}, 2 * list.capacity(), list.size() + more}));
 }
 
 }  // namespace
@@ -139,7 +140,10 @@ bool ReadOperation::hand_over_mapped(Wave& wave, Lane& lane) {
   MappedShare& to = wave.mapped;
   std::lock_guard lock(mutex_);
   bool complete = true;
-  try {
+  try {  // only the making of room can fail
+    make_room(to.reads, from.reads.size());
+    make_room(to.pieces, from.pieces.size());
+    make_room(to.windows, from.windows.size());
     to.reads.insert(to.reads.end(), from.reads.begin(), from.reads.end());
     to.pieces.insert(to.pieces.end(), from.pieces.begin(), from.pieces.end());
     to.windows.insert(to.windows.end(), std::move_iterator(from.windows.begin()),

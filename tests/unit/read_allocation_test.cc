@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
+#include <chrono>
 #include <memory>
+#include <thread>
 
 #include "backends/dev_host/staged_decoder.h"
 #include "support/alloc_counter.h"
@@ -22,6 +24,8 @@ constexpr std::uint64_t kConstant = 64;
 constexpr std::uint64_t kPerWave = 4;
 // Of a read that the device decodes: the decoder, and the lists of encoded chunks of each wave and stream.
 constexpr std::uint64_t kDecoder = 24;
+// Of one that takes bytes out of the page cache: the lists of pieces, files and windows of each wave and worker.
+constexpr std::uint64_t kMapped = 24;
 
 struct Variant {
   const char* store;
@@ -30,6 +34,7 @@ struct Variant {
   unsigned threads;
   Layout layout;
   bool device_decodes = false;
+  bool mapped = false;  // the device takes the bytes out of the page cache
 };
 
 std::vector<Variant> variants() {
@@ -42,6 +47,10 @@ std::vector<Variant> variants() {
           // Through an engine, as cold data is read.
           const bool cold = layout == Layout::kRaw || layout == Layout::kShardedZstd;
           if (std::string_view(store) == "file" && cold) out.push_back({store, device, "threads", threads, layout});
+          const bool on_device = std::string_view(device) == "host-staged";
+          if (on_device && cold && std::string_view(store) == "file") {
+            out.push_back({store, device, "auto", threads, layout, layout == Layout::kShardedZstd, true});
+          }
           const bool encoded = layout != Layout::kRaw && layout != Layout::kShardedRaw;
           if (std::string_view(device) == "host" || !encoded) continue;
           out.push_back({store, device, "auto", threads, layout, true});
@@ -56,7 +65,8 @@ std::vector<Variant> variants() {
 std::string name_of(const ::testing::TestParamInfo<Variant>& info) {
   const Variant& v = info.param;
   std::string name = std::string(v.store) + "_" + v.device + "_" + v.engine + "_" + std::to_string(v.threads) + "_" +
-                     testing::layout_name(v.layout) + (v.device_decodes ? "_on_device" : "");
+                     testing::layout_name(v.layout) + (v.device_decodes ? "_on_device" : "") +
+                     (v.mapped ? "_mapped" : "");
   for (char& c : name) c = c == '-' ? '_' : c;
   return name;
 }
@@ -71,6 +81,7 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
     options.threads = v.threads;
     options.engine = v.engine;
     options.waves = 3;
+    options.allow_mapped = v.mapped;
     options.wave_bytes = kWaveChunks * 256;
     options.host_budget_bytes = std::size_t{64} << 20;
     auto made = Context::create(options);
@@ -108,6 +119,13 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
     ReadOptions read_options;
     read_options.placement = GetParam().device_decodes ? Placement::kGpu : Placement::kAuto;
     const TensorView tensor{reinterpret_cast<std::byte*>(got.data()), {array.elements()}, {}};
+    // Mappings are made in the background, of files that have settled.
+    for (int i = 0; GetParam().mapped && i < 500; ++i) {
+      Stats stats;
+      EXPECT_TRUE(opened->read({}, tensor, *device, read_options, &stats).ok());
+      if (stats.mapped_bytes == stats.read_bytes) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
     for (int round = 0; round < 4; ++round) {
       std::fill(got.begin(), got.end(), 0);
       Stats stats;
@@ -116,6 +134,7 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
       const std::uint64_t allocations = scope.allocations();
       EXPECT_TRUE(status.ok()) << status.to_string();
       EXPECT_EQ(stats.chunks, chunks);
+      EXPECT_EQ(stats.mapped_bytes, GetParam().mapped ? stats.read_bytes : 0);
       EXPECT_EQ(stats.gpu_chunks, GetParam().device_decodes ? chunks : 0);
       if (round < 2 || allocations >= best.allocations) continue;
       best.allocations = allocations;
@@ -144,7 +163,8 @@ TEST_P(ReadAllocation, DoesNotGrowWithTheNumberOfChunks) {
   RecordProperty("allocations_per_chunk", std::to_string(per_chunk));
   EXPECT_LT(per_chunk, 0.01) << few.allocations << " for " << kFew << " chunks, " << many.allocations << " for "
                              << kMany;
-  const std::uint64_t constant = kConstant + (GetParam().device_decodes ? kDecoder : 0);
+  const std::uint64_t constant =
+      kConstant + (GetParam().device_decodes ? kDecoder : 0) + (GetParam().mapped ? kMapped : 0);
   EXPECT_LE(few.allocations, constant + kPerWave * few.waves);
   EXPECT_LE(many.allocations, constant + kPerWave * many.waves);
 }
