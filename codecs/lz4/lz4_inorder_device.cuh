@@ -17,9 +17,8 @@ __device__ __forceinline__ void run_copies(Walk& walk, unsigned wanted, unsigned
   while (wanted != 0) {
     const unsigned owner = static_cast<unsigned>(__ffs(wanted)) - 1;
     wanted &= wanted - 1;
-    const bool wants = walk.copy_bytes != 0;
-    const Byte* const from = pointer_from_lane(wants ? walk.copy_from() : nullptr, owner);
-    auto* const to = const_cast<Byte*>(pointer_from_lane(wants ? walk.copy_to() : nullptr, owner));
+    const Byte* const from = pointer_from_lane(walk.copy_from(), owner);
+    auto* const to = const_cast<Byte*>(pointer_from_lane(walk.copy_to(), owner));
     const std::uint32_t bytes = __shfl_sync(kAllLanes, walk.copy_bytes, owner);
     copy_by_warp(to, from, bytes, __shfl_sync(kAllLanes, walk.copy_offset, owner), lane);
   }
