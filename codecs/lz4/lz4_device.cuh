@@ -31,7 +31,6 @@ static_assert(sizeof(Lz4Stream) == 32);
 
 struct Lz4Limits {
   std::uint32_t streams = 0;
-  std::uint32_t likely_streams = 0;            // as many as there will be for usual data; 0: as `streams`
   std::uint64_t src_bytes = 0, dst_bytes = 0;  // of all streams together, at most
   std::uint64_t largest_src_bytes = 0, largest_dst_bytes = 0;
 };
@@ -47,19 +46,10 @@ struct Lz4Job {
   int multiprocessors = 1;
 };
 
-// In order, without scratch: `lanes` of a warp (4, 8, 16 or 32) a stream. More lanes end a single stream sooner, fewer
-// make better use of the multiprocessors when there are enough streams for all of them.
+// In order, without scratch. How many lanes of a warp walk a stream (8, 16 or 32) is decided on the device, where the
+// number of streams is known, unless `lanes` says it.
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream, unsigned lanes) noexcept;
-// The same with the number of lanes that suits the number of streams.
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream) noexcept;
-// By steps (32 lanes) while the multiprocessors have few streams each, and longer where tokens are dense, which a good
-// ratio tells; measured on an H200: docs/design/gpu_lz4.md.
-constexpr unsigned lz4_inorder_lanes(const Lz4Limits& limits, int multiprocessors) {
-  const std::uint32_t likely = limits.likely_streams != 0 ? limits.likely_streams : limits.streams;
-  const auto each = likely / static_cast<std::uint32_t>(multiprocessors > 0 ? multiprocessors : 1);
-  const bool sparse = limits.src_bytes > limits.dst_bytes / 4 * 3;
-  return each >= 96 ? 8 : each >= (sparse ? 12 : 40) ? 16 : 32;
-}
 
 std::uint64_t lz4_scratch_bytes(const Lz4Limits& limits) noexcept;
 // Queues the launches; a cudaError_t.

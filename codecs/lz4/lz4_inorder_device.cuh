@@ -219,6 +219,21 @@ __device__ inline void decode_streams(const Lz4Stream* streams, std::uint32_t in
 
 }  // namespace inorder
 
+// What the host knows of how many lanes suit a batch.
+struct Lz4InorderChoice {
+  std::uint32_t multiprocessors = 1;
+  std::uint32_t lanes = 0;  // 0: to be chosen
+  bool sparse = false;      // poor ratio: mostly literals
+};
+// Streams a multiprocessor below which a warp takes one stream by steps; measured on an H200: docs/design/gpu_lz4.md.
+inline constexpr std::uint32_t kLz4InorderFew = 80, kLz4InorderFewSparse = 12;
+
+__device__ inline unsigned lz4_inorder_lanes(std::uint32_t streams, const Lz4InorderChoice& choice) {
+  if (choice.lanes != 0) return choice.lanes;
+  if (streams >= choice.multiprocessors * kLz4InorderFew) return 8;
+  return choice.sparse && streams >= choice.multiprocessors * kLz4InorderFewSparse ? 16 : 32;
+}
+
 // Bytes of shared memory, aligned to 16, that a block of so many threads needs.
 template <unsigned kLanes, unsigned kThreads>
 inline constexpr unsigned kLz4InorderSharedBytes = kLanes == 32 ? kThreads / 32 * sizeof(inorder::StepSpace)

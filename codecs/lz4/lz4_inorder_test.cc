@@ -319,6 +319,20 @@ TEST_F(Lz4Inorder, StoredStreamsOfOtherSizesAreRefused) {
   }
 }
 
+TEST_F(Lz4Inorder, LanesFollowTheNumberOfStreams) {
+  codec::gpu::Lz4InorderChoice choice;
+  choice.multiprocessors = 100;
+  EXPECT_EQ(lz4_inorder_lanes(1, choice), 32u);
+  EXPECT_EQ(lz4_inorder_lanes(7'999, choice), 32u);
+  EXPECT_EQ(lz4_inorder_lanes(8'000, choice), 8u);
+  choice.sparse = true;
+  EXPECT_EQ(lz4_inorder_lanes(1'199, choice), 32u);
+  EXPECT_EQ(lz4_inorder_lanes(1'200, choice), 16u);
+  EXPECT_EQ(lz4_inorder_lanes(100'000, choice), 8u);
+  choice.lanes = 16;
+  EXPECT_EQ(lz4_inorder_lanes(1, choice), 16u);
+}
+
 TEST_F(Lz4Inorder, ChunksBecomeStreams) {
   Bytes good = compress(sample(1000, Content::kText));
   good.insert(good.begin(), {std::byte{0xE8}, std::byte{3}, std::byte{0}, std::byte{0}});

@@ -3,8 +3,8 @@
 // A step takes the next 32 bytes of input. Every lane reads its own byte as if a token began there; which ones are
 // tokens follows from doubling the links to the next one, and where each one's output goes from a sum over the lanes.
 // Then every byte of the step's output is looked up by itself: which token it belongs to, and from there the literal or
-// the earlier output it comes from, through the step's own tokens if need be. So all loads of a step are under way
-// together, and no copy waits for another of the same step.
+// the earlier output it comes from, through the step's own tokens if need be. So no copy waits for
+// another of the same step.
 #pragma once
 
 #include "lz4_walk_device.cuh"
@@ -16,8 +16,6 @@ inline constexpr std::uint32_t kStepMatch = 64, kStepLiterals = 64;
 // A token has 3 bytes at least, but 2 for the match half of one whose literals are done.
 inline constexpr unsigned kStepTokens = 11;
 inline constexpr unsigned kStepBytes = kStepTokens * kStepMatch + 32 + kStepLiterals;
-// Bytes of output that a lane looks up at a time.
-inline constexpr unsigned kStepDepth = 4;
 
 struct StepToken {
   std::uint32_t span;    // output: where its literals begin (low half) and end, from the step's first byte
@@ -31,23 +29,18 @@ struct StepSpace {
   Byte owner[(kStepBytes + 31) / 32 * 32];  // token of each byte of output
 };
 
-// Where a byte of the step's output comes from, one link on: a literal or earlier output, or another byte of the step.
-struct StepSource {
-  const Byte* from;  // null if it is not known yet
-  std::uint32_t place;
-};
-
-__device__ __forceinline__ StepSource step_source(const StepSpace& space, const Byte* in, const Byte* out,
-                                                  std::uint32_t place, unsigned owner) {
+// Where a byte of the step's output comes from, one link on: a literal or earlier output, or null and another place in
+// the step.
+__device__ __forceinline__ const Byte* step_source(const StepSpace& space, const Byte* in, const Byte* out,
+                                                   std::uint32_t& place, unsigned owner) {
   const StepToken token = space.tokens[owner];
   const std::uint32_t match = token.span >> 16;
-  if (place < match) {
-    return {in + static_cast<std::int32_t>(place) + (static_cast<std::int32_t>(token.source) >> 16), 0};
-  }
+  if (place < match) return in + static_cast<std::int32_t>(place) + (static_cast<std::int32_t>(token.source) >> 16);
   const std::uint32_t offset = token.source & 0xFFFF;
   const std::uint32_t back = repeated(place - match, offset) + match;
-  if (back < offset) return {out - (offset - back), 0};
-  return {nullptr, back - offset};
+  if (back < offset) return out - (offset - back);
+  place = back - offset;
+  return nullptr;
 }
 
 // False if the next token is not for a step: its length bytes go on, or it is refused, or is close to an end.
@@ -126,40 +119,27 @@ __device__ inline bool take_step(Walk& walk, StepSpace& space, unsigned lane) {
 
   const Byte* const in = walk.in.base + walk.at;
   Byte* const out = walk.dst + walk.done;
-  unsigned before = 0;  // tokens that begin in earlier rounds, less one
-  before -= 1;
-  for (std::uint32_t round = 0; round < total; round += 32 * kStepDepth) {
-    StepSource source[kStepDepth];
-    bool open = false;
-    for (unsigned k = 0; k < kStepDepth; ++k) {
-      source[k] = {out, 0};
-      const std::uint32_t base = round + 32 * k;
-      if (base >= total) continue;
-      const unsigned starts = __reduce_or_sync(kAllLanes, listed && begin / 32 == base / 32 ? 1u << (begin & 31) : 0);
-      const unsigned owner = before + static_cast<unsigned>(__popc(starts & ((2u << lane) - 1)));
-      before += static_cast<unsigned>(__popc(starts));
-      space.owner[base + lane] = static_cast<Byte>(owner);
-      if (base + lane < total) source[k] = step_source(space, in, out, base + lane, owner);
-      open |= source[k].from == nullptr;
-    }
+  unsigned before = 0;  // tokens that begin in earlier rounds
+  HEADRACE_UNROLL(1)
+  for (std::uint32_t round = 0; round < total; round += 32) {
+    const unsigned starts = __reduce_or_sync(kAllLanes, listed && begin / 32 == round / 32 ? 1u << (begin & 31) : 0);
+    const unsigned owner = before + static_cast<unsigned>(__popc(starts & ((2u << lane) - 1))) - 1;
+    before += static_cast<unsigned>(__popc(starts));
+    std::uint32_t place = round + lane;
+    space.owner[place] = static_cast<Byte>(owner);
+    const bool wanted = place < total;
+    const Byte* from = nullptr;
+    if (wanted) from = step_source(space, in, out, place, owner);
+    bool open = wanted && from == nullptr;
     __syncwarp();
     // Every link leads to an earlier token.
     while (__any_sync(kAllLanes, open)) {
-      open = false;
-      for (unsigned k = 0; k < kStepDepth; ++k) {
-        if (source[k].from == nullptr) {
-          source[k] = step_source(space, in, out, source[k].place, space.owner[source[k].place]);
-          open |= source[k].from == nullptr;
-        }
+      if (open) {
+        from = step_source(space, in, out, place, space.owner[place]);
+        open = from == nullptr;
       }
     }
-    Byte value[kStepDepth];
-    for (unsigned k = 0; k < kStepDepth; ++k) {
-      if (round + 32 * k + lane < total) value[k] = *source[k].from;
-    }
-    for (unsigned k = 0; k < kStepDepth; ++k) {
-      if (round + 32 * k + lane < total) out[round + 32 * k + lane] = value[k];
-    }
+    if (wanted) out[round + lane] = *from;
   }
   walk.done += total;
   walk.at += packed & 0xFFFF;
