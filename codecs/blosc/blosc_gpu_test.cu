@@ -78,8 +78,7 @@ class BloscGpu : public ::testing::Test {
     }
     const device::Piece pieces[2] = {{in_host, in, in_bytes}, {out_host, out, out_bytes}};
     ASSERT_TRUE(device_->copy_to_device(pieces, *stream_).ok());
-    const Status status =
-        (*made)->decode(items, {scratch, scratch_bytes}, {outcomes, encoded.size()}, *stream_);
+    const Status status = (*made)->decode(items, {scratch, scratch_bytes}, {outcomes, encoded.size()}, *stream_);
     ASSERT_TRUE(status.ok()) << status.to_string();
     const device::Piece back{out, out_host, out_bytes};
     ASSERT_TRUE(device_->copy_to_host({&back, 1}, *stream_).ok());
@@ -157,8 +156,8 @@ TEST_F(BloscGpu, SmallBlocks) {
   for (const std::size_t item : {1, 2, 3, 4, 8, 16, 24}) {
     for (const std::size_t block : {512, 2048, 30'000}) {
       for (int shuffle = 0; shuffle <= 2; ++shuffle) {
-        containers.push_back(compress(sample(100'001, Content::kSmooth, unsigned(item)), kInner[item % 4], shuffle,
-                                      item, block));
+        containers.push_back(
+            compress(sample(100'001, Content::kSmooth, unsigned(item)), kInner[item % 4], shuffle, item, block));
       }
     }
   }

@@ -220,12 +220,14 @@ __device__ inline void register_units(const Block& block, U64 items, U64 first, 
   for (unsigned u = thread; u < units; u += kBatch * threads) {
     Part<kWidth> part[kBatch][kWidth];
     HEADRACE_SHUFFLE_UNROLL for (unsigned b = 0; b < kBatch; ++b) {
-      const unsigned at = u + b * threads < units ? u + b * threads : units - 1;  // no branch keeps the loads apart
-      HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < kWidth; ++j) {
-        if (kAligned) {
-          take_aligned(part[b][j], planes[j] + at * kItems);
-        } else {
-          take(part[b][j], planes[j] + at * kItems);
+      const unsigned at = u + b * threads;
+      if (at < units) {
+        HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < kWidth; ++j) {
+          if (kAligned) {
+            take_aligned(part[b][j], planes[j] + at * kItems);
+          } else {
+            take(part[b][j], planes[j] + at * kItems);
+          }
         }
       }
     }
@@ -235,8 +237,8 @@ __device__ inline void register_units(const Block& block, U64 items, U64 first, 
   }
 }
 
-// Stores elements 4 u .. 4 u + 3 of 8 bytes, of which the lane has four bytes of each plane. Neighbours exchange halves,
-// so that two of them always write 32 bytes side by side. REQUIRES: whole warps are here, of neighbours in u.
+// Stores elements 4 u .. 4 u + 3 of 8 bytes, of which the lane has four bytes of each plane. Neighbours exchange
+// halves, so that two of them always write 32 bytes side by side. REQUIRES: whole warps are here, of neighbours in u.
 __device__ inline void store_eights(const Part<4> (&part)[8], uint4* to, unsigned u, unsigned units) {
   const bool odd = u % 2 != 0;
   const uint4 low = join(part), high = join(part + 4);  // word c: half of element c
@@ -262,15 +264,17 @@ __device__ inline void register_units8(const Block& block, U64 items, U64 first,
                                        unsigned threads) {
   uint4* const to = reinterpret_cast<uint4*>(block.dst + first * 8);
   for (unsigned base = thread & ~31u; base < units; base += threads) {
-    const unsigned u = base + thread % 32, at = u < units ? u : units - 1;
+    const unsigned u = base + thread % 32;
     Part<4> part[8];
-    HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < 8; ++j) {
-      const Byte* from = plane_of(block, items, j) + first + 4 * at;
-      if (kAligned) {
-        take_aligned(part[j], from);
-      } else {
-        take(part[j], from);
+    if constexpr (kAligned) {
+      HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < 8; ++j) {
+        part[j].v = 0;
+        if (u < units) take_aligned(part[j], plane_of(block, items, j) + first + 4 * u);
       }
+    } else {
+      const unsigned at = u < units ? u : units - 1;  // a branch would keep the two loads of each apart
+      HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < 8; ++j)
+          take(part[j], plane_of(block, items, j) + first + 4 * at);
     }
     store_eights(part, to, u, units);
   }
@@ -373,9 +377,9 @@ struct Tile {
 };
 
 // Elements [first, first + count) of all planes.
-__device__ inline void fetch_bytes(const Block& block, U64 items, U64 first, unsigned count,
-                                                  const Tile<false>& tile, unsigned thread, unsigned threads) {
-  constexpr unsigned kBatch = 4;  // words a thread has under way
+__device__ inline void fetch_bytes(const Block& block, U64 items, U64 first, unsigned count, const Tile<false>& tile,
+                                   unsigned thread, unsigned threads) {
+  constexpr unsigned kBatch = 8;  // words a thread has under way
   const unsigned words = (count + 3) / 4, total = words * block.width;
   const Divisor by_words(words);
   // Whether the aligned words around the four bytes at an element are inside the plane.
@@ -423,8 +427,8 @@ __device__ inline void store_square(unsigned (&row)[8], const Tile<true>& tile, 
 }
 
 // The elements from `item` on, 32 at most, where a word of a row might reach over an edge.
-__device__ inline void fetch_edge_bits(const Byte* plane, U64 items, U64 item, const Tile<true>& tile,
-                                                      unsigned j, unsigned w) {
+__device__ inline void fetch_edge_bits(const Byte* plane, U64 items, U64 item, const Tile<true>& tile, unsigned j,
+                                       unsigned w) {
   const U64 row_bytes = items / 8;
   unsigned row[8];
   HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < 8; ++k) {
@@ -435,8 +439,8 @@ __device__ inline void fetch_edge_bits(const Byte* plane, U64 items, U64 item, c
 }
 
 // The same from bits. REQUIRES: items and count are multiples of 8, first of 32.
-__device__ inline void fetch_bits(const Block& block, U64 items, U64 first, unsigned count,
-                                                 const Tile<true>& tile, unsigned thread, unsigned threads) {
+__device__ inline void fetch_bits(const Block& block, U64 items, U64 first, unsigned count, const Tile<true>& tile,
+                                  unsigned thread, unsigned threads) {
   const U64 row_bytes = items / 8;
   const unsigned words = (count + 31) / 32;
   const Divisor by_words(words);
@@ -478,34 +482,31 @@ __device__ inline void take_tile(Part<4>& part, const Shared& tile, unsigned j, 
   part.v = tile.word(j, u);
 }
 
-// Whole units of 16 bytes, or 32; the bytes done.
+// Whole units of 16 bytes; the bytes done.
 template <unsigned kWidth, class Shared>
 __device__ inline unsigned store_units(const Shared& tile, unsigned count, Byte* dst, unsigned thread,
                                        unsigned threads) {
   uint4* const to = reinterpret_cast<uint4*>(dst);
-  if constexpr (kWidth == 8) {
-    const unsigned units = count / 4;
-    for (unsigned base = thread & ~31u; base < units; base += threads) {
-      const unsigned u = base + thread % 32, at = u < units ? u : units - 1;
-      Part<4> part[8];
-      HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < 8; ++j) take_tile(part[j], tile, j, at);
-      store_eights(part, to, u, units);
-    }
-    return units * 32;
-  } else {
-    const unsigned units = count * kWidth / 16;
-    for (unsigned u = thread; u < units; u += threads) {
-      if constexpr (kWidth == 1) {
-        to[u] = make_uint4(tile.word(0, 4 * u), tile.word(0, 4 * u + 1), tile.word(0, 4 * u + 2),
-                           tile.word(0, 4 * u + 3));
-      } else {
-        Part<kWidth> part[kWidth];
-        HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < kWidth; ++j) take_tile(part[j], tile, j, u);
-        to[u] = join(part);
+  const unsigned units = count * kWidth / 16;
+  for (unsigned u = thread; u < units; u += threads) {
+    if constexpr (kWidth == 1) {
+      to[u] =
+          make_uint4(tile.word(0, 4 * u), tile.word(0, 4 * u + 1), tile.word(0, 4 * u + 2), tile.word(0, 4 * u + 3));
+    } else if constexpr (kWidth == 8) {  // two elements
+      const unsigned half = u % 2 == 0 ? 0x5410 : 0x7632;
+      unsigned pair[4];
+      HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < 4; ++k) {
+        pair[k] = __byte_perm(tile.word(2 * k, u / 2), tile.word(2 * k + 1, u / 2), half);
       }
+      to[u] = make_uint4(__byte_perm(pair[0], pair[1], 0x6420), __byte_perm(pair[2], pair[3], 0x6420),
+                         __byte_perm(pair[0], pair[1], 0x7531), __byte_perm(pair[2], pair[3], 0x7531));
+    } else {
+      Part<kWidth> part[kWidth];
+      HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < kWidth; ++j) take_tile(part[j], tile, j, u);
+      to[u] = join(part);
     }
-    return units * 16;
   }
+  return units * 16;
 }
 
 // `count` elements from shared planes to dst.
@@ -581,7 +582,7 @@ __host__ __device__ inline Path path_of(Filter filter, unsigned width, const Byt
 }
 template <Path kPath>
 constexpr unsigned kSharedWords =
-    kPath == Path::kBits || kPath == Path::kAny ? kTileBytes / 4 + kMaxWidth * kPlanePadWords : 1;
+    kPath == Path::kBits || kPath == Path::kAny ? kTileBytes / 4 + kMaxWidth* kPlanePadWords : 1;
 // Calls work(std::integral_constant<Path, path>()).
 template <class Work>
 void with_path(Path path, const Work& work) {
@@ -601,12 +602,11 @@ void with_path(Path path, const Work& work) {
   }
 }
 // Thread blocks that a multiprocessor has at once, from the registers that a path needs.
-constexpr unsigned blocks_per_unit(Path path) {
-  return path == Path::kTwo || path == Path::kBits ? 6 : 5;
-}
+constexpr unsigned blocks_per_unit(Path path) { return path == Path::kTwo || path == Path::kFour ? 6 : 5; }
 
 // Bytes [tile * tile_bytes(width), ...) of the block, by a whole thread block. `shared` has kSharedWords<kPath>.
-// REQUIRES: path_of() gave this path, if for an aligned dst; every thread of the block is here, with the same arguments.
+// REQUIRES: path_of() gave this path, if for an aligned dst; every thread of the block is here, with the same
+// arguments.
 template <Path kPath>
 __device__ inline void unfilter_tile(const Block& block, U64 tile, unsigned* shared, unsigned thread,
                                      unsigned threads) {
@@ -700,7 +700,7 @@ __device__ inline void unshuffle_chunks_body(const ChunksJob& job, unsigned* sha
                                : (job.exact ? chunk.src_bytes != chunk.dst_bytes : chunk.src_bytes > chunk.dst_bytes)
                                    ? DecodeReason::kWrongSize
                                : job.width > 1 && chunk.src_bytes % job.width != 0 ? DecodeReason::kLength
-                                                                                    : DecodeReason::kNone;
+                                                                                   : DecodeReason::kNone;
     if (wrong != DecodeReason::kNone) {
       if (tile == 0 && threadIdx.x == 0) lower_outcome(job.outcomes, i, outcome_word(job.stage, 0, wrong));
       continue;

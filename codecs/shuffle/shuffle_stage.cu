@@ -5,7 +5,7 @@
 #include <memory>
 #include <new>
 
-#include "codecs/shuffle/shuffle_device.cuh"
+#include "shuffle_device.cuh"
 #include "device/gpu_stage.h"
 
 namespace headrace::codec::gpu {
