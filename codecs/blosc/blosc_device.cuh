@@ -104,7 +104,7 @@ struct Verdict {
 };
 
 // Fills in all but tiles_per_block. The rules, and their order, are those of parse_blosc_header().
-__device__ inline Verdict parse_header(const device::gpu::Chunk& chunk, bool exact, Container& out) {
+__device__ inline Verdict parse_header(const device::gpu::Chunk& chunk, Container& out) {
   if (chunk.src_bytes < kHeaderBytes) return {DecodeReason::kTruncated, 0};
   const Byte* h = chunk.src;
   const unsigned version = h[0], inner_version = h[1], flags = h[2], inner = flags >> 5;
@@ -123,9 +123,6 @@ __device__ inline Verdict parse_header(const device::gpu::Chunk& chunk, bool exa
   if (out.item_bytes == 0) return {DecodeReason::kHeader, 3};
   if (container_bytes > 0x7fffffffu || out.decoded_bytes > 0x7fffffffu - kHeaderBytes) {
     return {DecodeReason::kHeader, 4};
-  }
-  if (exact ? out.decoded_bytes != chunk.dst_bytes : out.decoded_bytes > chunk.dst_bytes) {
-    return {DecodeReason::kWrongSize, 4};
   }
   out.stored = (flags & 0x02) != 0;
   out.filter = (flags & 0x04) != 0                         ? Filter::kBits
@@ -165,7 +162,10 @@ __device__ inline void parse_body(const Job& job) {
     Container container{};
     job.encoded_bytes[i] = 0;
     if (job.outcomes[i] == shuffle::kFine) {
-      Verdict verdict = parse_header(chunk, job.exact, container);
+      Verdict verdict = parse_header(chunk, container);
+      const bool fits =
+          job.exact ? container.decoded_bytes == chunk.dst_bytes : container.decoded_bytes <= chunk.dst_bytes;
+      if (verdict.reason == DecodeReason::kNone && !fits) verdict = {DecodeReason::kWrongSize, 4};
       const U64 whole_blocks = container.splits > 1 ? container.decoded_bytes / container.block_bytes : 0;
       const U64 streams = container.block_count + whole_blocks * (container.splits - 1u);
       if (verdict.reason == DecodeReason::kNone && streams > job.allowance.of(container.decoded_bytes)) {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <new>
 
-#include "codecs/shuffle/shuffle_device.cuh"
 #include "device/gpu_stage.h"
+#include "shuffle_device.cuh"
 
 namespace headrace::codec::gpu {
 namespace {
