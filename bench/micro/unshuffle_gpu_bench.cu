@@ -40,7 +40,7 @@ struct Work {
 
 template <shuffle::Path kPath>
 __global__ void __launch_bounds__(shuffle::kThreads, shuffle::blocks_per_unit(kPath)) unshuffle(Work work) {
-  __shared__ unsigned shared[shuffle::shared_words(kPath)];
+  __shared__ unsigned shared[shuffle::kSharedWords<kPath>];
   const shuffle::Share share = shuffle::share_of(work.blocks * work.tiles_per_block, blockIdx.x, gridDim.x);
   for (U64 t = share.first; t < share.last; ++t) {
     const U64 b = t / work.tiles_per_block;

@@ -12,8 +12,8 @@
 // not compress are read by the epilogue where they lie in the container.
 //
 // Accepts and refuses what blosc_header.cc and blosc_codec.cc do, save that these are left to the CPU (kHostOnly):
-// inner zstd and zlib; other inner codecs, inner formats and Blosc2, which it refuses as unsupported; containers of more
-// streams than one for each 512 decoded bytes and 32 besides; containers whose streams overlap.
+// inner zstd and zlib; other inner codecs, inner formats and Blosc2, which it refuses as unsupported; containers of
+// more streams than one for each 512 decoded bytes and 32 besides; containers whose streams overlap.
 #pragma once
 
 #include <cstdint>
@@ -128,9 +128,9 @@ __device__ inline Verdict parse_header(const device::gpu::Chunk& chunk, bool exa
     return {DecodeReason::kWrongSize, 4};
   }
   out.stored = (flags & 0x02) != 0;
-  out.filter = (flags & 0x04) != 0                          ? Filter::kBits
+  out.filter = (flags & 0x04) != 0                         ? Filter::kBits
                : (flags & 0x01) != 0 && out.item_bytes > 1 ? Filter::kBytes
-                                                            : Filter::kNone;
+                                                           : Filter::kNone;
   out.splits = 1;
   out.block_count = 0;
   if (out.decoded_bytes == 0) {
@@ -262,8 +262,8 @@ __device__ inline Verdict list_block(const Job& job, unsigned i, const Container
                                      std::uint32_t b) {
   const Place place = place_of(c, shares, b);
   const std::uint32_t split_bytes = place.bytes / place.splits;
-  Byte* const dst = (c.filter == Filter::kNone ? c.dst : job.decoded + U64{shares.scratch} * 16) +
-                    U64{b} * c.block_bytes;
+  Byte* const dst =
+      (c.filter == Filter::kNone ? c.dst : job.decoded + U64{shares.scratch} * 16) + U64{b} * c.block_bytes;
   Verdict verdict;
   std::uint32_t at = 0;
   if (!c.stored) {
@@ -345,7 +345,7 @@ template <shuffle::Path kPath>
 struct EpilogueShared {
   const Byte* planes[kMaxSplits];
   bool skip[kMaxSplits];
-  unsigned tile[shuffle::shared_words(kPath)];
+  unsigned tile[shuffle::kSharedWords<kPath>];
 };
 
 // The tiles of those containers that take this path.

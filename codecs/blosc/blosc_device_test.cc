@@ -275,8 +275,8 @@ TEST_F(BloscDevice, RandomDamage) {
     Bytes container = compress(sample(bytes, Content::kText, unsigned(rng())), kInner[rng() % 4], int(rng() % 3), item,
                                rng() % 2 == 0 ? 0 : 128 + rng() % 600);
     for (auto flips = rng() % 3; flips > 0; --flips) {
-      const std::size_t at = rng() % 3 == 0 ? rng() % std::min<std::size_t>(container.size(), 32)
-                                            : rng() % container.size();
+      const std::size_t at =
+          rng() % 3 == 0 ? rng() % std::min<std::size_t>(container.size(), 32) : rng() % container.size();
       container[at] = static_cast<std::byte>(rng() % 4 == 0 ? 255 : rng());
     }
     const Decoded want = decode_(container, bytes);

@@ -1,7 +1,7 @@
 // Device code of Blosc's own inner formats: BloscLZ and raw Snappy, a warp a stream.
 //
-// All lanes read the same control bytes and come to the same decisions; they share the copying. Accepts and refuses what
-// decode_blosclz() and decode_snappy() of blosc_inner.cc do; the formats are described there.
+// All lanes read the same control bytes and come to the same decisions; they share the copying. Accepts and refuses
+// what decode_blosclz() and decode_snappy() of blosc_inner.cc do; the formats are described there.
 #pragma once
 
 #include "codecs/blosc/blosc_device.cuh"

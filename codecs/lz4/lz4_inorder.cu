@@ -52,7 +52,8 @@ int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream, uns
 }
 
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream) noexcept {
-  return enqueue_lz4_inorder(job, stream, lz4_inorder_lanes(job.limits.streams, job.multiprocessors));
+  const std::uint32_t likely = job.limits.likely_streams != 0 ? job.limits.likely_streams : job.limits.streams;
+  return enqueue_lz4_inorder(job, stream, lz4_inorder_lanes(likely, job.multiprocessors));
 }
 
 }  // namespace headrace::codec::gpu

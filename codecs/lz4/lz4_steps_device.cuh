@@ -182,9 +182,8 @@ __device__ inline void decode_by_steps(const Lz4Stream& stream, StepSpace& space
   const std::uint32_t chunk = stream.chunk;
   if (*static_cast<const volatile std::uint64_t*>(&outcomes[chunk]) != device::DecodeOutcome::kOk) return;
   __syncwarp();  // all have looked before one of them may lower it
-  Walk walk;
+  Walk walk{};
   walk.pending = kEnded;
-  walk.copy_bytes = 0;
   DecodeReason reason = begin(stream, S::kUnitBytes, walk);
   // A stored stream is one copy.
   if (walk.copy_bytes != 0) copy_by_warp(walk.copy_to(), walk.copy_from(), walk.copy_bytes, kPlain, lane);

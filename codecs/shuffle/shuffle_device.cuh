@@ -85,11 +85,9 @@ __device__ inline void copy_shifted(uint4* to, const uint4* from, U64 units, uns
   for (U64 i = thread; i < units; i += kBatch * threads) {
     uint4 low[kBatch], high[kBatch];
     HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < kBatch; ++k) {
-      const U64 at = i + k * threads;
-      if (at < units) {
-        low[k] = from[at];
-        high[k] = from[at + 1];
-      }
+      const U64 at = i + k * threads < units ? i + k * threads : units - 1;  // no branch keeps the loads apart
+      low[k] = from[at];
+      high[k] = from[at + 1];
     }
     HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < kBatch; ++k) {
       const U64 at = i + k * threads;
@@ -239,43 +237,46 @@ __device__ inline void register_units(const Block& block, U64 items, U64 first, 
   }
 }
 
-// Elements of 8 bytes: a lane takes four of each plane, and neighbours exchange halves, so that two of them always
-// write 32 bytes side by side. REQUIRES: whole warps are here.
+// Stores elements 4 u .. 4 u + 3 of 8 bytes, of which the lane has four bytes of each plane. Neighbours exchange
+// halves, so that two of them always write 32 bytes side by side. REQUIRES: whole warps are here, of neighbours in u.
+__device__ inline void store_eights(const Part<4> (&part)[8], uint4* to, unsigned u, unsigned units) {
+  const bool odd = u % 2 != 0;
+  const uint4 low = join(part), high = join(part + 4);  // word c: half of element c
+  uint4 front = make_uint4(low.x, high.x, low.y, high.y), back = make_uint4(low.z, high.z, low.w, high.w);
+  const uint4 mine = odd ? front : back;
+  uint4 other;
+  other.x = __shfl_xor_sync(0xffffffffu, mine.x, 1);
+  other.y = __shfl_xor_sync(0xffffffffu, mine.y, 1);
+  other.z = __shfl_xor_sync(0xffffffffu, mine.z, 1);
+  other.w = __shfl_xor_sync(0xffffffffu, mine.w, 1);
+  if (odd) {
+    front = other;
+  } else {
+    back = other;
+  }
+  const unsigned slot = (u & ~1u) * 2 + (odd ? 1 : 0);
+  if ((u & ~1u) < units) to[slot] = front;
+  if ((u | 1u) < units) to[slot + 2] = back;
+}
+
 template <bool kAligned>
 __device__ inline void register_units8(const Block& block, U64 items, U64 first, unsigned units, unsigned thread,
                                        unsigned threads) {
   uint4* const to = reinterpret_cast<uint4*>(block.dst + first * 8);
-  const bool odd = thread % 2 != 0;
   for (unsigned base = thread & ~31u; base < units; base += threads) {
     const unsigned u = base + thread % 32;
     Part<4> part[8];
-    HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < 8; ++j) {
-      part[j].v = 0;
-      if (u < units) {
-        const Byte* at = plane_of(block, items, j) + first + 4 * u;
-        if (kAligned) {
-          take_aligned(part[j], at);
-        } else {
-          take(part[j], at);
-        }
+    if constexpr (kAligned) {
+      HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < 8; ++j) {
+        part[j].v = 0;
+        if (u < units) take_aligned(part[j], plane_of(block, items, j) + first + 4 * u);
       }
-    }
-    const uint4 low = join(part), high = join(part + 4);  // word c: half of element c
-    uint4 front = make_uint4(low.x, high.x, low.y, high.y), back = make_uint4(low.z, high.z, low.w, high.w);
-    const uint4 mine = odd ? front : back;
-    uint4 other;
-    other.x = __shfl_xor_sync(0xffffffffu, mine.x, 1);
-    other.y = __shfl_xor_sync(0xffffffffu, mine.y, 1);
-    other.z = __shfl_xor_sync(0xffffffffu, mine.z, 1);
-    other.w = __shfl_xor_sync(0xffffffffu, mine.w, 1);
-    if (odd) {
-      front = other;
     } else {
-      back = other;
+      const unsigned at = u < units ? u : units - 1;  // a branch would keep the two loads of each apart
+      HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < 8; ++j)
+          take(part[j], plane_of(block, items, j) + first + 4 * at);
     }
-    const unsigned slot = (u & ~1u) * 2 + (odd ? 1 : 0);
-    if ((u & ~1u) < units) to[slot] = front;
-    if ((u | 1u) < units) to[slot + 2] = back;
+    store_eights(part, to, u, units);
   }
 }
 
@@ -376,9 +377,9 @@ struct Tile {
 };
 
 // Elements [first, first + count) of all planes.
-__device__ inline void fetch_bytes(const Block& block, U64 items, U64 first, unsigned count,
-                                                  const Tile<false>& tile, unsigned thread, unsigned threads) {
-  constexpr unsigned kBatch = 4;  // words a thread has under way
+__device__ inline void fetch_bytes(const Block& block, U64 items, U64 first, unsigned count, const Tile<false>& tile,
+                                   unsigned thread, unsigned threads) {
+  constexpr unsigned kBatch = 8;  // words a thread has under way
   const unsigned words = (count + 3) / 4, total = words * block.width;
   const Divisor by_words(words);
   // Whether the aligned words around the four bytes at an element are inside the plane.
@@ -399,7 +400,7 @@ __device__ inline void fetch_bytes(const Block& block, U64 items, U64 first, uns
       place[k] = tile.place(j, w);
       const unsigned* from = reinterpret_cast<const unsigned*>(at - shift[k]);
       low[k] = from[0];
-      if (shift[k] != 0) high[k] = from[1];
+      high[k] = from[shift[k] != 0 ? 1 : 0];
     }
     HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < kBatch; ++k) {
       if (place[k] != ~0u) tile.words[place[k]] = __funnelshift_r(low[k], high[k], shift[k] * 8);
@@ -426,8 +427,8 @@ __device__ inline void store_square(unsigned (&row)[8], const Tile<true>& tile, 
 }
 
 // The elements from `item` on, 32 at most, where a word of a row might reach over an edge.
-__device__ inline void fetch_edge_bits(const Byte* plane, U64 items, U64 item, const Tile<true>& tile,
-                                                      unsigned j, unsigned w) {
+__device__ inline void fetch_edge_bits(const Byte* plane, U64 items, U64 item, const Tile<true>& tile, unsigned j,
+                                       unsigned w) {
   const U64 row_bytes = items / 8;
   unsigned row[8];
   HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < 8; ++k) {
@@ -438,8 +439,8 @@ __device__ inline void fetch_edge_bits(const Byte* plane, U64 items, U64 item, c
 }
 
 // The same from bits. REQUIRES: items and count are multiples of 8, first of 32.
-__device__ inline void fetch_bits(const Block& block, U64 items, U64 first, unsigned count,
-                                                 const Tile<true>& tile, unsigned thread, unsigned threads) {
+__device__ inline void fetch_bits(const Block& block, U64 items, U64 first, unsigned count, const Tile<true>& tile,
+                                  unsigned thread, unsigned threads) {
   const U64 row_bytes = items / 8;
   const unsigned words = (count + 31) / 32;
   const Divisor by_words(words);
@@ -485,11 +486,25 @@ __device__ inline void take_tile(Part<4>& part, const Shared& tile, unsigned j, 
 template <unsigned kWidth, class Shared>
 __device__ inline unsigned store_units(const Shared& tile, unsigned count, Byte* dst, unsigned thread,
                                        unsigned threads) {
+  uint4* const to = reinterpret_cast<uint4*>(dst);
   const unsigned units = count * kWidth / 16;
   for (unsigned u = thread; u < units; u += threads) {
-    Part<kWidth> part[kWidth];
-    HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < kWidth; ++j) take_tile(part[j], tile, j, u);
-    reinterpret_cast<uint4*>(dst)[u] = join(part);
+    if constexpr (kWidth == 1) {
+      to[u] =
+          make_uint4(tile.word(0, 4 * u), tile.word(0, 4 * u + 1), tile.word(0, 4 * u + 2), tile.word(0, 4 * u + 3));
+    } else if constexpr (kWidth == 8) {  // two elements
+      const unsigned half = u % 2 == 0 ? 0x5410 : 0x7632;
+      unsigned pair[4];
+      HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < 4; ++k) {
+        pair[k] = __byte_perm(tile.word(2 * k, u / 2), tile.word(2 * k + 1, u / 2), half);
+      }
+      to[u] = make_uint4(__byte_perm(pair[0], pair[1], 0x6420), __byte_perm(pair[2], pair[3], 0x6420),
+                         __byte_perm(pair[0], pair[1], 0x7531), __byte_perm(pair[2], pair[3], 0x7531));
+    } else {
+      Part<kWidth> part[kWidth];
+      HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < kWidth; ++j) take_tile(part[j], tile, j, u);
+      to[u] = join(part);
+    }
   }
   return units * 16;
 }
@@ -506,9 +521,11 @@ __device__ inline void store_items(const Shared& tile, unsigned width, unsigned 
   };
   unsigned head = (16 - skew(dst) % 16) % 16, done = 0;
   if (head > bytes) head = bytes;
-  if (head == 0 && (width == 2 || width == 4)) {
-    done = width == 2 ? store_units<2>(tile, count, dst, thread, threads)
-                      : store_units<4>(tile, count, dst, thread, threads);
+  if (head == 0 && (width == 1 || width == 2 || width == 4 || width == 8)) {
+    done = width == 1   ? store_units<1>(tile, count, dst, thread, threads)
+           : width == 2 ? store_units<2>(tile, count, dst, thread, threads)
+           : width == 4 ? store_units<4>(tile, count, dst, thread, threads)
+                        : store_units<8>(tile, count, dst, thread, threads);
   } else {
     const unsigned units = (bytes - head) / 16;
     const bool by_words = width % 4 == 0 && head % 4 == 0;  // then a word's bytes are of one element
@@ -563,9 +580,9 @@ __host__ __device__ inline Path path_of(Filter filter, unsigned width, const Byt
   if ((reinterpret_cast<std::uintptr_t>(dst) | block_bytes) % width != 0) return Path::kAny;
   return width == 2 ? Path::kTwo : width == 4 ? Path::kFour : width == 8 ? Path::kEight : Path::kAny;
 }
-constexpr unsigned shared_words(Path path) {
-  return path == Path::kBits || path == Path::kAny ? kTileBytes / 4 + kMaxWidth * kPlanePadWords : 1;
-}
+template <Path kPath>
+constexpr unsigned kSharedWords =
+    kPath == Path::kBits || kPath == Path::kAny ? kTileBytes / 4 + kMaxWidth* kPlanePadWords : 1;
 // Calls work(std::integral_constant<Path, path>()).
 template <class Work>
 void with_path(Path path, const Work& work) {
@@ -585,12 +602,11 @@ void with_path(Path path, const Work& work) {
   }
 }
 // Thread blocks that a multiprocessor has at once, from the registers that a path needs.
-constexpr unsigned blocks_per_unit(Path path) {
-  return path == Path::kCopy || path == Path::kTwo ? 6 : path == Path::kFour ? 5 : 4;
-}
+constexpr unsigned blocks_per_unit(Path path) { return path == Path::kTwo || path == Path::kFour ? 6 : 5; }
 
-// Bytes [tile * tile_bytes(width), ...) of the block, by a whole thread block. `shared` has shared_words(kPath).
-// REQUIRES: path_of() gave this path, if for an aligned dst; every thread of the block is here, with the same arguments.
+// Bytes [tile * tile_bytes(width), ...) of the block, by a whole thread block. `shared` has kSharedWords<kPath>.
+// REQUIRES: path_of() gave this path, if for an aligned dst; every thread of the block is here, with the same
+// arguments.
 template <Path kPath>
 __device__ inline void unfilter_tile(const Block& block, U64 tile, unsigned* shared, unsigned thread,
                                      unsigned threads) {
@@ -684,7 +700,7 @@ __device__ inline void unshuffle_chunks_body(const ChunksJob& job, unsigned* sha
                                : (job.exact ? chunk.src_bytes != chunk.dst_bytes : chunk.src_bytes > chunk.dst_bytes)
                                    ? DecodeReason::kWrongSize
                                : job.width > 1 && chunk.src_bytes % job.width != 0 ? DecodeReason::kLength
-                                                                                    : DecodeReason::kNone;
+                                                                                   : DecodeReason::kNone;
     if (wrong != DecodeReason::kNone) {
       if (tile == 0 && threadIdx.x == 0) lower_outcome(job.outcomes, i, outcome_word(job.stage, 0, wrong));
       continue;

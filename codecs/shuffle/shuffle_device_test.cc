@@ -15,17 +15,17 @@ using gpu::shuffle::Byte;
 using gpu::shuffle::Filter;
 
 constexpr unsigned kThreads = 64;
+unsigned g_shared[gpu::shuffle::kSharedWords<gpu::shuffle::Path::kAny>];
 
 Byte* raw(std::byte* at) { return reinterpret_cast<Byte*>(at); }
 const Byte* raw(const std::byte* at) { return reinterpret_cast<const Byte*>(at); }
 
 template <gpu::shuffle::Path kPath>
 void unfilter_by(const gpu::shuffle::Block& block) {
-  static unsigned shared[gpu::shuffle::shared_words(kPath)];
   const auto tile = gpu::shuffle::tile_bytes(block.width);
   for (std::uint64_t t = 0; t <= block.bytes / tile; ++t) {  // one too many does nothing
     testing::gpu::launch(1, kThreads,
-                         [&] { gpu::shuffle::unfilter_tile<kPath>(block, t, shared, threadIdx.x, blockDim.x); });
+                         [&] { gpu::shuffle::unfilter_tile<kPath>(block, t, g_shared, threadIdx.x, blockDim.x); });
   }
 }
 
@@ -65,7 +65,8 @@ void check(Filter filter, std::size_t width, std::size_t bytes, std::size_t src_
     ASSERT_TRUE(std::equal(want.begin(), want.end(), out))
         << "filter " << int(filter) << " width " << width << " bytes " << bytes << " off " << src_off << ' ' << dst_off;
     ASSERT_TRUE(to.intact());
-    for (std::size_t i = 0; i < dst_off; ++i) ASSERT_EQ(to.data()[flush == Flush::kRight ? bytes + i : i], std::byte{0xA5});
+    for (std::size_t i = 0; i < dst_off; ++i)
+      ASSERT_EQ(to.data()[flush == Flush::kRight ? bytes + i : i], std::byte{0xA5});
   }
 }
 
@@ -86,7 +87,8 @@ TEST(ShuffleDevice, EveryWidth) {
 TEST(ShuffleDevice, EveryAlignment) {
   for (const std::size_t width : {1, 2, 3, 4, 8, 12, 16, 17}) {
     for (std::size_t off = 0; off < 17; ++off) {
-      for (const std::size_t bytes : {std::size_t{40}, 64 * width, 64 * width + 5, 17 * width, 33 * width, std::size_t{1}}) {
+      for (const std::size_t bytes :
+           {std::size_t{40}, 64 * width, 64 * width + 5, 17 * width, 33 * width, std::size_t{1}}) {
         for (const Filter filter : {Filter::kNone, Filter::kBytes, Filter::kBits}) {
           check(filter, width, bytes, off, 0);
           check(filter, width, bytes, 0, off);
@@ -125,7 +127,8 @@ TEST(ShuffleDevice, FastPathsWithoutAlignment) {
 TEST(ShuffleDevice, SeveralTiles) {
   for (const std::size_t width : {1, 2, 3, 4, 5, 8, 16, 24, 255}) {
     const std::size_t tile = gpu::shuffle::tile_bytes(unsigned(width));
-    for (const std::size_t bytes : {tile - width, tile, tile + 1, tile + 8 * width, 2 * tile + 64 * width + 3, 3 * tile}) {
+    for (const std::size_t bytes :
+         {tile - width, tile, tile + 1, tile + 8 * width, 2 * tile + 64 * width + 3, 3 * tile}) {
       for (const Filter filter : {Filter::kNone, Filter::kBytes, Filter::kBits}) {
         check(filter, width, bytes, bytes % 7, bytes % 2 * 8);
         if (HasFatalFailure()) return;
@@ -188,7 +191,8 @@ TEST(ShuffleDevice, ChunksLikeTheCodec) {
     for (const bool exact : {true, false}) {
       for (const std::size_t capacity : {0, 255, 4096, 40'000}) {
         std::vector<Bytes> encoded;
-        for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, capacity / 2, capacity - capacity % 255, capacity, capacity + 1}) {
+        for (const std::size_t bytes :
+             {std::size_t{0}, std::size_t{1}, capacity / 2, capacity - capacity % 255, capacity, capacity + 1}) {
           encoded.push_back(sample(bytes, Content::kRandom, unsigned(bytes + width)));
         }
         std::vector<GuardBuffer*> out;
@@ -208,11 +212,9 @@ TEST(ShuffleDevice, ChunksLikeTheCodec) {
         job.tiles_per_chunk = capacity / gpu::shuffle::tile_bytes(job.width) + 1;
         job.exact = exact;
         job.stage = 2;
-        static unsigned shared[gpu::shuffle::shared_words(gpu::shuffle::Path::kAny)];
-        gpu::shuffle::with_path(
-            gpu::shuffle::path_of(Filter::kBytes, job.width, nullptr, 0), [&](auto path) {
-              testing::gpu::launch(3, kThreads, [&] { gpu::shuffle::unshuffle_chunks_body<path()>(job, shared); });
-            });
+        gpu::shuffle::with_path(gpu::shuffle::path_of(Filter::kBytes, job.width, nullptr, 0), [&](auto path) {
+          testing::gpu::launch(3, kThreads, [&] { gpu::shuffle::unshuffle_chunks_body<path()>(job, g_shared); });
+        });
         for (std::size_t i = 0; i < encoded.size(); ++i) {
           const Decoded want = decode(encoded[i], capacity, exact);
           const device::DecodeOutcome outcome{outcomes[i]};

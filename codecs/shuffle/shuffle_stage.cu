@@ -14,7 +14,7 @@ namespace {
 template <shuffle::Path kPath>
 __global__ void __launch_bounds__(shuffle::kThreads, shuffle::blocks_per_unit(kPath))
     unshuffle_chunks(shuffle::ChunksJob job) {
-  __shared__ unsigned shared[shuffle::shared_words(kPath)];
+  __shared__ unsigned shared[shuffle::kSharedWords<kPath>];
   shuffle::unshuffle_chunks_body<kPath>(job, shared);
 }
 

@@ -73,9 +73,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::copy(seed.stream.begin(), seed.stream.end(), src);
     std::byte* const dst = out.take(seed.capacity, flush, flush == Flush::kLeft ? 0 : 0xFF);
     std::vector<std::byte> first(plain.size()), last(plain.size());
-    BloscOnCpu::Item items[3] = {{good, first, {}, 0},
-                                 {{src, seed.stream.size()}, {dst, seed.capacity}, {}, 0},
-                                 {good, last, {}, 0}};
+    BloscOnCpu::Item items[3] = {
+        {good, first, {}, 0}, {{src, seed.stream.size()}, {dst, seed.capacity}, {}, 0}, {good, last, {}, 0}};
     gpu.blocks = 1 + static_cast<unsigned>(size % 4);
     gpu.decode(items, seed.exact);
     FUZZ_CHECK(gpu.within_limits);

@@ -69,9 +69,9 @@ class BloscOnCpu {
       dst_bytes += stream.dst_bytes;
       if (stream.kind != Lz4Kind::kBlock || outcomes[stream.chunk] != device::DecodeOutcome::kOk) continue;
       ++lz4_streams;
-      const int got = LZ4_decompress_safe(
-          reinterpret_cast<const char*>(stream.src), reinterpret_cast<char*>(stream.dst),
-          static_cast<int>(stream.src_bytes), static_cast<int>(stream.dst_bytes));
+      const int got =
+          LZ4_decompress_safe(reinterpret_cast<const char*>(stream.src), reinterpret_cast<char*>(stream.dst),
+                              static_cast<int>(stream.src_bytes), static_cast<int>(stream.dst_bytes));
       if (got < 0 || static_cast<std::uint32_t>(got) != stream.dst_bytes) {
         outcomes[stream.chunk] = device::DecodeOutcome::pack(job.stage, 0, device::DecodeReason::kHeader);
       }
@@ -91,7 +91,7 @@ class BloscOnCpu {
     }
   }
 
-  bool within_limits = true;                          // of the last batch: the bounds that enqueue_lz4 is given hold
+  bool within_limits = true;                         // of the last batch: the bounds that enqueue_lz4 is given hold
   std::uint64_t lz4_streams = 0, other_streams = 0;  // so far
 
  private:

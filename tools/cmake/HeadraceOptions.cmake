@@ -91,6 +91,8 @@ if(HEADRACE_DEVELOPER_MODE)
     headrace_library(snappy snappy.h snappy libsnappy-dev)
     target_link_libraries(headrace_dep_blosc INTERFACE headrace_dep_lz4 headrace_dep_zstd headrace_dep_zlib
                           headrace_dep_snappy)
+    # Once more, behind it: CMake names an archive once, and c-blosc needs parts of it that nothing before does.
+    target_link_libraries(headrace_dep_blosc INTERFACE -Wl,${HEADRACE_lz4_LIBRARY})
   endif()
 endif()
 
