@@ -93,9 +93,6 @@ class BloscStage final : public device::gpu::Stage {
     out.dst_bytes = limits.dst_bytes;
     out.largest_src_bytes = limits.largest_src_bytes;
     out.largest_dst_bytes = std::min<std::uint64_t>(limits.largest_dst_bytes, blosc::kMaxBlockBytes);
-    // What c-blosc makes of large chunks, and of small ones of 4-byte elements.
-    out.likely_streams = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
-        std::max<std::uint64_t>(limits.dst_bytes >> 17, std::uint64_t{limits.chunks} * 4), 1, out.streams));
     return out;
   }
 
