@@ -44,7 +44,8 @@ bool ReadOperation::choose_kind(Wave& wave) {
   wave.mapped_used.store(0, std::memory_order_relaxed);
   wave.kind = decoder_ != nullptr ? WaveKind::kGpu : WaveKind::kCpu;
   if (policy_ != nullptr && decoder_ != nullptr) {
-    wave.kind = policy_->begin(base::now_ns());
+    wave.begun_ns = base::now_ns();
+    wave.kind = policy_->begin(wave.begun_ns);
     wave.kind_counts = true;
   }
   return on_device(wave);

@@ -440,7 +440,7 @@ void ReadOperation::release_wave_locked(Wave& wave) {
   wave.tasks.sources.clear();  // shards are closed with the last wave that needs them
   if (std::exchange(wave.kind_counts, false)) {
     const std::uint64_t bytes = stop_ ? 0 : wave.tasks.tasks.size() * plan_->chain().decoded_bytes();
-    policy_->end(wave.kind, bytes, base::now_ns());
+    policy_->end(wave.kind, wave.begun_ns, bytes, base::now_ns());
   }
   wave.state = WaveState::kFree;
 }

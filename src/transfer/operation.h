@@ -81,6 +81,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
     std::vector<IoJob> jobs;             // one per group, used by cold groups
     std::vector<store::Object> objects;  // one per group: opened for its job
     bool kind_counts = false;            // for the placement policy
+    std::uint64_t begun_ns = 0;          // for the placement policy
     WaveKind kind = WaveKind::kCpu;
     // Staged devices only
     std::unique_ptr<StagingSlot> slot;

@@ -5,11 +5,12 @@
 namespace headrace::transfer {
 namespace {
 
-constexpr std::uint64_t kFirstGpu = 8;  // waves of the device before the CPU is tried
-constexpr unsigned kTrialWaves = 2;
-constexpr std::uint64_t kWarmUp = 1;  // waves of the device that tell nothing: kernels are loaded, slabs are made
-constexpr double kTrialShare = 0.02;  // of the time goes into trying the slower kind again
-constexpr double kHysteresis = 1.03;  // so much faster must the CPU be
+constexpr std::uint64_t kTurnWaves = 8;  // at least; and three times as many as are under way
+constexpr std::uint64_t kWarmUp = 4;     // waves of a kind that tell nothing: kernels are loaded, memory is made
+constexpr std::uint64_t kEvidence = 4;   // counted waves before a rate is believed
+constexpr double kTrialShare = 0.02;     // of the time goes into trying the slower kind again
+constexpr double kFallen = 0.7;          // of the rate it once had
+constexpr double kHysteresis = 1.03;     // so much faster must the CPU be
 constexpr double kRememberedWaves = 16;
 
 WaveKind other(WaveKind kind) { return kind == WaveKind::kGpu ? WaveKind::kCpu : WaveKind::kGpu; }
@@ -26,48 +27,62 @@ double PlacementPolicy::rate(WaveKind kind) const {
   return rate_locked(kind);
 }
 
+// The kind of the turn that begins now.
 WaveKind PlacementPolicy::choose_locked() {
+  if (of(WaveKind::kGpu).counted < kEvidence) return WaveKind::kGpu;
+  if (of(WaveKind::kCpu).counted < kEvidence) return WaveKind::kCpu;
   const double gpu = rate_locked(WaveKind::kGpu), cpu = rate_locked(WaveKind::kCpu);
-  if (of(WaveKind::kGpu).begun < kFirstGpu || gpu == 0) return WaveKind::kGpu;
-  if (of(WaveKind::kCpu).begun < kTrialWaves) return WaveKind::kCpu;
-  if (cpu == 0) return WaveKind::kGpu;  // its trial is under way
   const WaveKind better = cpu > gpu * kHysteresis ? WaveKind::kCpu : WaveKind::kGpu;
-  if (trial_left_ == 0) {
-    // As long as a trial is expected to take, at the rate last seen.
-    const WaveKind slower = other(better);
-    const Seen& seen = of(slower);
-    const double wave_seconds = seen.seconds / std::clamp(static_cast<double>(seen.ended), 1.0, kRememberedWaves);
-    if (trial_seconds_ + kTrialWaves * wave_seconds < kTrialShare * total_seconds_) trial_left_ = kTrialWaves;
+  // A trial may cost as long as one took at the rate last seen.
+  const Seen& slower = of(other(better));
+  const double wave_seconds = slower.seconds / std::clamp(static_cast<double>(slower.counted), 1.0, kRememberedWaves);
+  const double turn_seconds = static_cast<double>(std::max(kTurnWaves, 3 * most_in_flight_)) * wave_seconds;
+  // Something has changed when the better one is much slower than it was: that is worth a trial of its own.
+  const double now = rate_locked(better);
+  const bool fallen = now < kFallen * settled_rate_;
+  if (!fallen && trial_seconds_ + turn_seconds >= kTrialShare * total_seconds_) {
+    settled_rate_ = std::max(settled_rate_, now);
+    return better;
   }
-  if (trial_left_ == 0) return better;
-  --trial_left_;
+  settled_rate_ = now;
   return other(better);
 }
 
 WaveKind PlacementPolicy::begin(std::uint64_t now_ns) {
   std::lock_guard lock(mutex_);
-  const WaveKind kind = choose_locked();
-  if (in_flight_++ == 0) last_end_ns_ = now_ns;
-  ++of(kind).begun;
-  return kind;
+  const bool idle = of(WaveKind::kGpu).in_flight + of(WaveKind::kCpu).in_flight == 0;
+  if (idle || turn_begun_ >= std::max(kTurnWaves, 3 * most_in_flight_)) {
+    const WaveKind next = choose_locked();
+    if (idle || next != turn_) {
+      alone_since_ns_ = of(other(next)).in_flight == 0 ? now_ns : 0;
+      last_end_ns_ = now_ns;
+    }
+    turn_ = next;
+    turn_begun_ = 0;
+  }
+  ++turn_begun_;
+  ++of(turn_).in_flight;
+  most_in_flight_ = std::max(most_in_flight_, of(WaveKind::kGpu).in_flight + of(WaveKind::kCpu).in_flight);
+  return turn_;
 }
 
-void PlacementPolicy::end(WaveKind kind, std::uint64_t bytes, std::uint64_t now_ns) {
+void PlacementPolicy::end(WaveKind kind, std::uint64_t begun_ns, std::uint64_t bytes, std::uint64_t now_ns) {
   std::lock_guard lock(mutex_);
-  if (in_flight_ > 0) --in_flight_;
+  Seen& seen = of(kind);
+  if (seen.in_flight > 0) --seen.in_flight;
   const double seconds = now_ns > last_end_ns_ ? static_cast<double>(now_ns - last_end_ns_) * 1e-9 : 0;
   last_end_ns_ = std::max(last_end_ns_, now_ns);
-  Seen& seen = of(kind);
-  if (bytes == 0) {
-    --seen.begun;
+  if (kind != turn_) {
+    if (seen.in_flight == 0) alone_since_ns_ = now_ns;
     return;
   }
-  ++seen.ended;
-  if (kind == WaveKind::kGpu && seen.ended <= kWarmUp) return;
+  if (bytes == 0) return;
+  if (++seen.ended <= kWarmUp || alone_since_ns_ == 0 || begun_ns < alone_since_ns_) return;
+  ++seen.counted;
   const double gpu = rate_locked(WaveKind::kGpu), cpu = rate_locked(WaveKind::kCpu);
   if (gpu > 0 && cpu > 0 && rate_locked(kind) < rate_locked(other(kind))) trial_seconds_ += seconds;
   total_seconds_ += seconds;
-  const double kept = static_cast<double>(seen.ended) > kRememberedWaves ? 1 - 1 / kRememberedWaves : 1;
+  const double kept = static_cast<double>(seen.counted) > kRememberedWaves ? 1 - 1 / kRememberedWaves : 1;
   seen.seconds = seen.seconds * kept + seconds;
   seen.bytes = seen.bytes * kept + static_cast<double>(bytes);
 }

@@ -1,9 +1,11 @@
 // PlacementPolicy: which processor decodes the next wave, from how fast waves of either kind have gone.
 //
-// A wave's cost is the time from the end of the wave before it to its own end: that is what one wave more takes,
-// however many are under way. The device begins; after some waves the CPU has its turn; then the faster one decodes,
-// and the other is tried again now and then, for a small share of the time, since page cache, disk and neighbours
-// change. What was learnt belongs to one array on one device and is kept for its later reads.
+// Waves under way share bus, CPU and GPU, so a wave's time means something only while all of them are of one kind. The
+// kinds therefore take turns: a short read is one turn, a long read several, and only waves that began when no other kind
+// was under way are counted. A counted wave's cost is the time from the end of the wave before it to its own end: what
+// one wave more takes, however many are under way. The device begins; then the CPU has a turn; then the faster one
+// decodes, and the other is tried again now and then, for a small share of the time, since page cache, disk and
+// neighbours change. What was learnt belongs to one array on one device and is kept for its later reads.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -23,15 +25,15 @@ class PlacementPolicy {
  public:
   // The kind of a wave that begins now. Each begin() is answered by one end().
   WaveKind begin(std::uint64_t now_ns);
-  // bytes: decoded; 0: the wave was given up and tells nothing.
-  void end(WaveKind kind, std::uint64_t bytes, std::uint64_t now_ns);
+  // begun_ns: what begin() was told. bytes: decoded; 0: the wave was given up and tells nothing.
+  void end(WaveKind kind, std::uint64_t begun_ns, std::uint64_t bytes, std::uint64_t now_ns);
   // Decoded bytes a second; 0 while nothing is known.
   double rate(WaveKind kind) const;
 
  private:
   struct Seen {
-    std::uint64_t begun = 0, ended = 0;
-    double seconds = 0, bytes = 0;  // of waves that ended, old ones counting less
+    std::uint64_t in_flight = 0, ended = 0, counted = 0;
+    double seconds = 0, bytes = 0;  // of counted waves, old ones counting less
   };
   Seen& of(WaveKind kind) { return seen_[static_cast<std::size_t>(kind)]; }
   double rate_locked(WaveKind kind) const;
@@ -40,9 +42,13 @@ class PlacementPolicy {
   mutable std::mutex mutex_;
   // Guarded by mutex_:
   std::array<Seen, 2> seen_;
-  std::uint64_t in_flight_ = 0, last_end_ns_ = 0;
-  unsigned trial_left_ = 0;  // waves of the slower kind still to begin
+  WaveKind turn_ = WaveKind::kGpu;
+  std::uint64_t turn_begun_ = 0;      // waves of this turn
+  std::uint64_t most_in_flight_ = 1;  // ever
+  std::uint64_t alone_since_ns_ = 0;  // since when no wave of the other kind is under way; 0: one is
+  std::uint64_t last_end_ns_ = 0;
   double total_seconds_ = 0, trial_seconds_ = 0;
+  double settled_rate_ = 0;  // of the better kind, since the last trial
 };
 
 // The policies of one array, one for each device it was read to.

@@ -25,16 +25,16 @@ struct Simulation {
   double total_ms = 0;
 
   void run(std::uint64_t count) {
-    std::deque<WaveKind> begun;
+    std::deque<std::pair<WaveKind, std::uint64_t>> begun;
     for (std::uint64_t done = 0; done < count; ++done) {
-      while (begun.size() < in_flight && done + begun.size() < count) begun.push_back(policy.begin(now));
-      const WaveKind kind = begun.front();
+      while (begun.size() < in_flight && done + begun.size() < count) begun.emplace_back(policy.begin(now), now);
+      const auto [kind, begun_ns] = begun.front();
       begun.pop_front();
       const double ms = cost_ms(kind, done);
       now += static_cast<std::uint64_t>(ms * 1e6);
       total_ms += ms;
       ++waves[static_cast<std::size_t>(kind)];
-      policy.end(kind, kWaveBytes, now);
+      policy.end(kind, begun_ns, kWaveBytes, now);
     }
   }
 };
@@ -107,11 +107,28 @@ TEST(Placement, TheNextReadBeginsWhereTheLastEnded) {
   EXPECT_NE(memory.for_device("cuda:1"), memory.for_device("cuda:0"));
 }
 
+// The CPU works while the device's waves are still under way: what they do together says nothing of either.
+TEST(Placement, WavesOfTwoKindsAtOnceTellNothing) {
+  PlacementPolicy policy;
+  std::uint64_t now = kMs;
+  // Reads of eight waves, all begun at once. The device ends all of its waves after 10 ms; the CPU's take 5 ms each.
+  for (int read = 0; read < 40; ++read) {
+    const std::uint64_t begun = now;
+    std::size_t kinds[2] = {0, 0};
+    for (int i = 0; i < 8; ++i) ++kinds[static_cast<std::size_t>(policy.begin(begun))];
+    for (; kinds[0] > 0; --kinds[0]) policy.end(WaveKind::kGpu, begun, kWaveBytes, begun + 10 * kMs);
+    for (std::uint64_t i = 1; i <= kinds[1]; ++i) policy.end(WaveKind::kCpu, begun, kWaveBytes, begun + i * 5 * kMs);
+    now = begun + std::max<std::uint64_t>(10, kinds[1] * 5) * kMs + 50 * kMs;
+  }
+  EXPECT_GT(policy.rate(WaveKind::kGpu), 3.5 * policy.rate(WaveKind::kCpu));
+  EXPECT_EQ(policy.begin(now), WaveKind::kGpu);
+}
+
 TEST(Placement, WavesThatWereGivenUpTellNothing) {
   PlacementPolicy policy;
   for (int i = 0; i < 100; ++i) {
     const WaveKind kind = policy.begin(0);
-    policy.end(kind, 0, 1000 * kMs);
+    policy.end(kind, 0, 0, 1000 * kMs);
     EXPECT_EQ(kind, WaveKind::kGpu);
   }
   EXPECT_EQ(policy.rate(WaveKind::kGpu), 0);
