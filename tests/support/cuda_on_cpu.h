@@ -26,6 +26,7 @@
 #endif
 #endif
 #ifdef HEADRACE_ASAN_FIBERS
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 // Else every coroutine maps memory for a second stack each time it is started.
 extern "C" [[gnu::used, gnu::visibility("default")]] inline const char* __asan_default_options() {
@@ -63,6 +64,11 @@ class Fiber {
 
   // The next switch to it calls entry, which must not return and tells a sanitizer first that it has arrived.
   void prepare(void (*entry)()) {
+#ifdef HEADRACE_ASAN_FIBERS
+    // The frames in which the last run ended were left, not returned from.
+    constexpr std::size_t kLeft = 4096;
+    __asan_unpoison_memory_region(stack_.get() + stack_bytes_ - kLeft, kLeft);
+#endif
     fake_stack_ = nullptr;
 #if defined(__x86_64__)
     auto top = reinterpret_cast<std::uintptr_t>(stack_.get() + stack_bytes_) & ~std::uintptr_t{15};
