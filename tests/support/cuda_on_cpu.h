@@ -64,6 +64,11 @@ class Fiber {
 
   // The next switch to it calls entry, which must not return and tells a sanitizer first that it has arrived.
   void prepare(void (*entry)()) {
+#ifdef HEADRACE_ASAN_FIBERS
+    // The frames in which the last run ended were left, not returned from.
+    constexpr std::size_t kLeft = 4096;
+    __asan_unpoison_memory_region(stack_.get() + stack_bytes_ - kLeft, kLeft);
+#endif
     fake_stack_ = nullptr;
 #ifdef HEADRACE_ASAN_FIBERS
     // The frames of its last run were left, not returned from.
