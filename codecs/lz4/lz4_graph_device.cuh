@@ -40,8 +40,8 @@ struct GraphShape {
   static constexpr U32 kGuesses = 4;     // neighbouring places that each lane starts at
   static constexpr U32 kNodes = 8;       // walks that a lane keeps, at most 15
   static constexpr U32 kRounds = 6;      // of walking from places that were found in the last
-  static constexpr U32 kCandidates = 12;  // for paths
-  static constexpr U32 kMeet = 4;        // lanes after which those that met are one
+  static constexpr U32 kCandidates = 5 * kGuesses;  // for paths
+  static constexpr U32 kMeet = 16;  // lanes after which those that met are one
   static constexpr U32 kPaths = 4;     // that a segment keeps
   static constexpr U32 kLandings = 3;  // segments that join_segments goes through before it gives up
   static_assert(kThreads % 32 == 0 && kSegment % run_bytes == 0 && run_bytes % 16 == 0 && kWarm % 16 == 0);
@@ -420,21 +420,42 @@ struct SegmentShared {
   __device__ U32 owner_of(U32 at) const { return owner[at / 8] >> (at % 8 * 4) & 15; }
 };
 
-// Walk number `number` of a lane, from p to where it leaves the lane or meets an earlier one.
-template <class Shape>
-__device__ inline U32 walk_marking(SegmentShared<Shape>& shared, const Lz4Bytes& bytes, U32 p, U32 stop, U32 origin,
-                                   U32 lane, U32 number) {
+// Walks a lane from each place that `next_place` gives (kNoPosition: no more), to where it leaves the lane or meets an
+// earlier walk. One loop for all of them: a warp takes as long as its slowest lane, not as each lane's slowest walk.
+template <class Shape, class NextPlace>
+__device__ inline void walk_lane(SegmentShared<Shape>& shared, const Lz4Bytes& bytes, U32 origin, U32 lane, U32 stop,
+                                 U32& walks, NextPlace next_place) {
+  U32* const exits = shared.exit + lane * Shape::kNodes;
+  const bool fast = all_in_window(bytes, stop - Shape::kLaneBytes, stop);
   Lz4Token token;
-  const bool fast = all_in_window(bytes, p, stop);
-  while (p < stop) {
+  U32 p = kNoPosition, exit = kNoPosition;
+  bool walking = false;
+  for (;;) {
+    if (!walking) {
+      if (exit != kNoPosition) exits[walks - 1] = exit;
+      if (walks == Shape::kNodes) break;
+      p = next_place();
+      if (p == kNoPosition) break;
+      exit = kNoPosition;
+      if (shared.owner_of(p - origin) != 0) continue;
+      ++walks;
+      walking = true;
+    }
     const U32 at = p - origin, word = shared.owner[at / 8], owner = word >> (at % 8 * 4) & 15;
-    if (owner != 0) return shared.exit[lane * Shape::kNodes + owner - 1];
-    shared.owner[at / 8] = word | number << (at % 8 * 4);
+    if (owner != 0) {
+      exit = exits[owner - 1];
+      walking = false;
+      continue;
+    }
+    shared.owner[at / 8] = word | walks << (at % 8 * 4);
     U32 length, next = fast ? next_in_window(bytes, p, length) : 0;
     if (next == 0) next = parse_token<Shape>(bytes, p, token);
     p = next;
+    if (p >= stop) {
+      exit = p;
+      walking = false;
+    }
   }
-  return p;
 }
 
 // A thread's lane begins at start + (thread - kWarmLanes) * kLaneBytes. Segment 0 has no warm lanes: it begins with
@@ -459,13 +480,11 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
   __syncthreads();
   U32 walks = 0, told = 0, done = 0;
   if (has_lane) {
-    for (U32 i = 0; i < Shape::kGuesses; ++i) {
-      const U32 p = lane_first + i;
-      if (p >= lane_stop || shared.owner_of(p - origin) != 0) continue;
-      ++walks;
-      shared.exit[t * Shape::kNodes + walks - 1] =
-          walk_marking<Shape>(shared, bytes, p, lane_stop, origin, t, walks);
-    }
+    U32 guess = 0;
+    walk_lane<Shape>(shared, bytes, origin, t, lane_stop, walks, [&] {
+      const U32 p = lane_first + guess++;
+      return guess <= Shape::kGuesses && p < lane_stop ? p : kNoPosition;
+    });
   }
   for (U32 round = 0; round < Shape::kRounds; ++round) {
     __syncthreads();
@@ -480,13 +499,9 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
     __syncthreads();
     const U32 asked = shared.pendings[t] < Shape::kNodes ? shared.pendings[t] : Shape::kNodes;
     if (__syncthreads_or(done < asked && walks < Shape::kNodes ? 1 : 0) == 0) break;
-    for (; done < asked && walks < Shape::kNodes; ++done) {
-      const U32 p = lane_start + shared.pending[t * Shape::kNodes + done];
-      if (shared.owner_of(p - origin) != 0) continue;
-      ++walks;
-      shared.exit[t * Shape::kNodes + walks - 1] =
-          walk_marking<Shape>(shared, bytes, p, lane_stop, origin, t, walks);
-    }
+    walk_lane<Shape>(shared, bytes, origin, t, lane_stop, walks, [&] {
+      return done < asked ? lane_start + shared.pending[t * Shape::kNodes + done++] : kNoPosition;
+    });
   }
   __syncthreads();
   // Candidates for paths: from the first guesses, and from places further on for what they do not lead to.
@@ -494,11 +509,10 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
     U32 p;
     if (t < Shape::kGuesses) {
       p = first ? s.begin + t : origin + t;
-    } else if (t < 2 * Shape::kGuesses) {
-      p = first ? s.begin : start + t - Shape::kGuesses;
     } else {
-      constexpr U32 kApart = Shape::kLanes / (Shape::kCandidates - 2 * Shape::kGuesses + 1);
-      p = start + (t - 2 * Shape::kGuesses + 1) * kApart * Shape::kLaneBytes;
+      constexpr U32 kApart = Shape::kLanes / (Shape::kCandidates / Shape::kGuesses - 1);
+      const U32 lane = (t / Shape::kGuesses - 1) * kApart;
+      p = (lane == 0 && first ? s.begin : start + lane * Shape::kLaneBytes) + t % Shape::kGuesses;
     }
     U32 begun = kUnknown;
     while (p < stop && p < s.end) {
@@ -521,8 +535,10 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
   __syncthreads();
   if (t < Shape::kCandidates) {  // those that meet an earlier one soon are not needed
     const U32 begun = shared.candidate_begun[t];
-    bool other = begun != kUnknown;
+    // What ends in damage is not on a good stream's way.
+    bool other = begun != kUnknown && (shared.candidate_exit[t] != kBadToken || (first && t == 0));
     for (U32 k = 0; k < t && other; ++k) {
+      if (shared.candidate_exit[k] == kBadToken && !(first && k == 0)) continue;
       for (U32 lane = begun; lane < begun + Shape::kMeet && lane < Shape::kLanes; ++lane) {
         const U32 entry = shared.entry[t * Shape::kLanes + lane];
         if (entry != kNoEntry && entry == shared.entry[k * Shape::kLanes + lane]) other = false;
@@ -533,8 +549,11 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
   __syncthreads();
   if (t == 0) {
     U32 kept = 0;
-    for (U32 i = 0; i < Shape::kCandidates && kept < Shape::kPaths; ++i) {
-      if (shared.candidate_kept[i] != 0) shared.kept[kept++] = i;
+    for (U32 turn = 0; turn < 2; ++turn) {  // those that go through to the end are of more use
+      for (U32 i = 0; i < Shape::kCandidates && kept < Shape::kPaths; ++i) {
+        const bool through = i == 0 || shared.candidate_exit[i] - stop < 512;
+        if (shared.candidate_kept[i] != 0 && through == (turn == 0)) shared.kept[kept++] = i;
+      }
     }
     shared.kept_count = kept;
     g.path_count[segment] = kept;
