@@ -9,8 +9,8 @@
 //   3. join_segments: from where a path leaves, a warp walks on until it meets a path of that segment.
 //   4. follow_paths: the stream's first token is known; all that can be reached from it is true, found by doubling.
 //      Where step 3 gave up, a warp walks token by token: slow, never wrong. The sums of lengths give output positions.
-//   5. list_lanes (lz4_sequences_device.cuh): where each lane's first true token is, and the output before it. Tiles
-//      find their lanes by it, and walk them once more.
+//   5. list_parts (lz4_sequences_device.cuh): where the first true token of each part of a lane is, and the output before it. Tiles
+//      find their parts by it, and walk them once more.
 // Nothing is assumed about the bytes: a guess costs time only, and true is what is connected to the first token.
 //
 // Positions are counted from the 16-byte boundary before the stream's first byte, so that aligned loads need no sums.
@@ -41,6 +41,8 @@ struct GraphShape {
   static constexpr U32 kNodes = 8;       // walks that a lane keeps, at most 15
   static constexpr U32 kRounds = 6;      // of walking from places that were found in the last
   static constexpr U32 kCandidates = 5 * kGuesses;  // for paths
+  static constexpr U32 kParts = 4;       // of a lane, each walked by a thread of its own when it is put into a tile
+  static constexpr U32 kPartBytes = lane_bytes / kParts, kAllParts = lanes * kParts;
   static constexpr U32 kMeet = 16;  // lanes after which those that met are one
   static constexpr U32 kPaths = 4;     // that a segment keeps
   static constexpr U32 kLandings = 3;  // segments that join_segments goes through before it gives up
@@ -70,8 +72,8 @@ struct GraphArrays {
   U32* entry;           // the first true token, or kNoPosition
   U64* bytes;           // output from there to the end of the segment
   U32* out;             // output before
-  U32* lane_at;         // kLanes each, if entered: the first true token, or kNoPosition
-  U32* lane_out;        // kLanes each, if entered: output before it
+  U32* part_at;         // kAllParts each, if entered: the first true token, or kNoPosition
+  U32* part_out;        // kAllParts each, if entered: output before it
 };
 
 // A stream's bytes, part of them in shared memory.
@@ -202,25 +204,26 @@ __device__ inline bool all_in_window(const Lz4Bytes& s, U32 p, U32 stop) {
   return p >= s.low && stop + kMost <= s.low + s.size && stop + kMost < s.end;
 }
 
-// From token to token until `stop`; what they decode to is added to `sum`.
+// To the token behind the one at p, which must be in front of `stop`. `fast`: all_in_window().
+template <class Shape>
+__device__ inline U32 step(const Lz4Bytes& s, bool fast, U32 p, U32& length) {
+  U32 next = fast ? next_in_window(s, p, length) : 0;
+  if (next == 0) {
+    Lz4Token token;
+    next = parse_token<Shape>(s, p, token);
+    length = next == kBadToken ? 0 : token.literals + token.match;
+  }
+  return next;
+}
+
+// From token to token until `stop`; what they decode to is added to `sum`. By one thread.
 template <class Shape>
 __device__ inline U32 walk(const Lz4Bytes& s, U32 p, U32 stop, U64& sum) {
-  Lz4Token token;
   const bool fast = all_in_window(s, p, stop);
   while (p < stop) {
-    if (fast) {
-      U32 length;
-      const U32 next = next_in_window(s, p, length);
-      if (next != 0) {
-        sum += length;
-        p = next;
-        continue;
-      }
-    }
-    const U32 next = parse_token<Shape>(s, p, token);
-    if (next == kBadToken) return next;
-    sum += token.literals + token.match;
-    p = next;
+    U32 length;
+    p = step<Shape>(s, fast, p, length);
+    sum += length;
   }
   return p;
 }
@@ -421,39 +424,36 @@ struct SegmentShared {
 };
 
 // Walks a lane from each place that `next_place` gives (kNoPosition: no more), to where it leaves the lane or meets an
-// earlier walk. One loop for all of them: a warp takes as long as its slowest lane, not as each lane's slowest walk.
+// earlier walk. For a whole warp, which comes together at each step: left alone, its lanes drift apart for good.
 template <class Shape, class NextPlace>
 __device__ inline void walk_lane(SegmentShared<Shape>& shared, const Lz4Bytes& bytes, U32 origin, U32 lane, U32 stop,
                                  U32& walks, NextPlace next_place) {
   U32* const exits = shared.exit + lane * Shape::kNodes;
   const bool fast = all_in_window(bytes, stop - Shape::kLaneBytes, stop);
-  Lz4Token token;
-  U32 p = kNoPosition, exit = kNoPosition;
-  bool walking = false;
+  U32 p = kNoPosition;
+  bool more = true, walking = false;
   for (;;) {
-    if (!walking) {
-      if (exit != kNoPosition) exits[walks - 1] = exit;
-      if (walks == Shape::kNodes) break;
-      p = next_place();
-      if (p == kNoPosition) break;
-      exit = kNoPosition;
-      if (shared.owner_of(p - origin) != 0) continue;
-      ++walks;
-      walking = true;
+    if (!walking && more) {
+      p = walks < Shape::kNodes ? next_place() : kNoPosition;
+      more = p != kNoPosition;
+      walking = more && shared.owner_of(p - origin) == 0;
+      if (walking) ++walks;
     }
-    const U32 at = p - origin, word = shared.owner[at / 8], owner = word >> (at % 8 * 4) & 15;
-    if (owner != 0) {
-      exit = exits[owner - 1];
-      walking = false;
-      continue;
-    }
-    shared.owner[at / 8] = word | walks << (at % 8 * 4);
-    U32 length, next = fast ? next_in_window(bytes, p, length) : 0;
-    if (next == 0) next = parse_token<Shape>(bytes, p, token);
-    p = next;
-    if (p >= stop) {
-      exit = p;
-      walking = false;
+    if (!__any_sync(kAllLanes, walking || more)) break;
+    if (walking) {
+      const U32 at = p - origin, word = shared.owner[at / 8], owner = word >> (at % 8 * 4) & 15;
+      if (owner != 0) {
+        exits[walks - 1] = exits[owner - 1];
+        walking = false;
+      } else {
+        shared.owner[at / 8] = word | walks << (at % 8 * 4);
+        U32 length;
+        p = step<Shape>(bytes, fast, p, length);
+        if (p >= stop) {
+          exits[walks - 1] = p;
+          walking = false;
+        }
+      }
     }
   }
 }
@@ -479,13 +479,11 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
   const auto lane_of = [&](U32 p) { return (p - origin) / Shape::kLaneBytes; };
   __syncthreads();
   U32 walks = 0, told = 0, done = 0;
-  if (has_lane) {
-    U32 guess = 0;
-    walk_lane<Shape>(shared, bytes, origin, t, lane_stop, walks, [&] {
-      const U32 p = lane_first + guess++;
-      return guess <= Shape::kGuesses && p < lane_stop ? p : kNoPosition;
-    });
-  }
+  U32 guess = 0;
+  walk_lane<Shape>(shared, bytes, origin, t, lane_stop, walks, [&] {
+    const U32 p = lane_first + guess++;
+    return has_lane && guess <= Shape::kGuesses && p < lane_stop ? p : kNoPosition;
+  });
   for (U32 round = 0; round < Shape::kRounds; ++round) {
     __syncthreads();
     for (; told < walks; ++told) {
@@ -505,17 +503,19 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
   }
   __syncthreads();
   // Candidates for paths: from the first guesses, and from places further on for what they do not lead to.
-  if (t < Shape::kCandidates) {
-    U32 p;
+  static_assert(Shape::kCandidates <= 32);
+  if (t < 32) {
+    U32 p = kNoPosition;
     if (t < Shape::kGuesses) {
       p = first ? s.begin + t : origin + t;
-    } else {
+    } else if (t < Shape::kCandidates) {
       constexpr U32 kApart = Shape::kLanes / (Shape::kCandidates / Shape::kGuesses - 1);
       const U32 lane = (t / Shape::kGuesses - 1) * kApart;
       p = (lane == 0 && first ? s.begin : start + lane * Shape::kLaneBytes) + t % Shape::kGuesses;
     }
     U32 begun = kUnknown;
-    while (p < stop && p < s.end) {
+    while (__any_sync(kAllLanes, p < stop && p < s.end)) {
+      if (p >= stop || p >= s.end) continue;
       const U32 lane = lane_of(p), owner = shared.owner_of(p - origin);
       if (lane >= Shape::kWarmLanes) {
         if (begun == kUnknown) begun = lane - Shape::kWarmLanes;
@@ -529,8 +529,10 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
         p = walk<Shape>(bytes, p, origin + (lane + 1) * Shape::kLaneBytes, sum);
       }
     }
-    shared.candidate_exit[t] = p;
-    shared.candidate_begun[t] = begun;
+    if (t < Shape::kCandidates) {
+      shared.candidate_exit[t] = p;
+      shared.candidate_begun[t] = begun;
+    }
   }
   __syncthreads();
   if (t < Shape::kCandidates) {  // those that meet an earlier one soon are not needed
@@ -564,7 +566,13 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
     const U32 own = t - Shape::kWarmLanes;
     const U32 entry = t >= Shape::kWarmLanes ? shared.entry[candidate * Shape::kLanes + own] : kNoEntry;
     U64 sum = 0;
-    if (entry != kNoEntry) walk<Shape>(bytes, lane_start + entry, lane_stop, sum);
+    const bool fast = all_in_window(bytes, lane_start, lane_stop);
+    for (U32 p = entry != kNoEntry ? lane_start + entry : kNoPosition; __any_sync(kAllLanes, p < lane_stop);) {
+      if (p >= lane_stop) continue;
+      U32 length;
+      p = step<Shape>(bytes, fast, p, length);
+      sum += length;
+    }
     const U64 after = sum + block_sum_behind(sum, shared.sums);
     if (t >= Shape::kWarmLanes) {
       const U64 at = (static_cast<U64>(segment) * Shape::kPaths + path) * Shape::kLanes + own;
@@ -701,48 +709,47 @@ __device__ inline void follow_paths(Shared& shared, const GraphArrays& g, U32 in
     g.bytes[base] = g.lane_after[lane_index<Shape>(base, 0, 0)];
   }
   U32 node = 0, end = kBadToken;
-  // Each turn gets at least to the next segment.
+  // Each turn gets at least to the next segment. In the window, nodes are ordered by path first: most segments have one.
   for (U32 turn = 0; turn <= s.segments; ++turn) {
-    const U32 first = node / Shape::kPaths * Shape::kPaths;
-    const U32 all = s.segments * Shape::kPaths - first;
-    const U32 nodes = all < Shared::kNodes ? all : Shared::kNodes;
+    const U32 first = node / Shape::kPaths;
+    const U32 window = s.segments - first < Shared::kWindow ? s.segments - first : Shared::kWindow;
+    const auto place = [&](U32 n) { return n % Shape::kPaths * Shared::kWindow + n / Shape::kPaths - first; };
+    U32 valid = 0;
     __syncthreads();
-    for (U32 i = t; i < nodes; i += Shared::kThreads) {
-      U32 to = i;  // to itself: the way ends here, or leaves the window
-      if (i % Shape::kPaths < g.path_count[base + (first + i) / Shape::kPaths]) {
-        const U32 edge = g.edge[base * Shape::kPaths + first + i];
-        if (edge < kUnknown && edge - first < nodes) to = edge - first;
-      }
-      shared.jump[i] = to;
-      shared.mark[i] = first + i == node ? 1 : 0;
+    HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kEach; ++k) {
+      const U32 i = t + k * Shared::kThreads, path = i / Shared::kWindow, segment = i % Shared::kWindow;
+      if (i >= Shared::kNodes || segment >= window || path >= g.path_count[base + first + segment]) continue;
+      valid |= 1u << k;
+      const U32 edge = g.edge[(base + first + segment) * Shape::kPaths + path];
+      // To itself: the way ends here, or leaves the window.
+      shared.jump[i] = edge < kUnknown && edge / Shape::kPaths - first < window ? place(edge) : i;
+      shared.mark[i] = (first + segment) * Shape::kPaths + path == node ? 1 : 0;
     }
     __syncthreads();
-    for (U32 reach = 1; reach < nodes; reach *= 2) {
+    for (U32 reach = 1; reach < window; reach *= 2) {
       U32 jump[kEach];
       HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kEach; ++k) {
-        const U32 i = t + k * Shared::kThreads;
-        jump[k] = i;
-        if (i < nodes) {
-          const U32 to = shared.jump[i];
-          if (shared.mark[i] != 0) shared.mark[to] = 1;
-          jump[k] = shared.jump[to];
-        }
+        if ((valid >> k & 1) == 0) continue;
+        const U32 i = t + k * Shared::kThreads, to = shared.jump[i];
+        if (shared.mark[i] != 0) shared.mark[to] = 1;
+        jump[k] = shared.jump[to];
       }
       __syncthreads();
       HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kEach; ++k) {
-        if (t + k * Shared::kThreads < nodes) shared.jump[t + k * Shared::kThreads] = jump[k];
+        if ((valid >> k & 1) != 0) shared.jump[t + k * Shared::kThreads] = jump[k];
       }
       __syncthreads();
     }
-    for (U32 i = t; i < nodes; i += Shared::kThreads) {
-      if (shared.mark[i] == 0) continue;
-      const U32 from = base * Shape::kPaths + first + i, edge = g.edge[from];
-      for (U32 k = 0; k < g.landing_count[from]; ++k) {
-        const Landing landing = g.landings[from * Shape::kLandings + k];
+    HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kEach; ++k) {
+      const U32 i = t + k * Shared::kThreads;
+      if ((valid >> k & 1) == 0 || shared.mark[i] == 0) continue;
+      const U32 from = (base + first + i % Shared::kWindow) * Shape::kPaths + i / Shared::kWindow, edge = g.edge[from];
+      for (U32 n = 0; n < g.landing_count[from]; ++n) {
+        const Landing landing = g.landings[from * Shape::kLandings + n];
         g.entry[base + landing.at / Shape::kSegment] = landing.at;
         g.bytes[base + landing.at / Shape::kSegment] = landing.bytes;
       }
-      if (edge >= kUnknown || edge - first >= nodes) {  // one node at most: a way does not fork
+      if (edge >= kUnknown || edge / Shape::kPaths - first >= window) {  // one node at most: a way does not fork
         shared.next = edge;
         shared.at = g.edge_at[from];
       }

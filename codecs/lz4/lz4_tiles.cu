@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(Graph::kThreads) list_kernel(GraphArrays g, co
   __shared__ ListShared<Graph> shared;
   const U32 segments = g.plan->segments;
   for (U32 i = blockIdx.x; i < segments; i += gridDim.x) {
-    list_lanes<Graph>(shared, g, i, outcomes);
+    list_parts<Graph>(shared, g, i, outcomes);
     __syncthreads();
   }
 }
@@ -73,11 +73,12 @@ __global__ void __launch_bounds__(kWarpThreads)
   close_open_bytes<Config::kTileBytes>(*plan, streams, a, outcomes);
 }
 
-// A third of the output at a time, but enough for all multiprocessors.
+// As many decoded bytes at a time as make the scratch no larger than all of them, but enough for all multiprocessors.
 std::uint64_t slice_bytes(const Lz4Limits& limits) {
   constexpr std::uint64_t kLeast = std::uint64_t{16} << 20;
-  const std::uint64_t slice = std::max(kLeast, limits.dst_bytes / 3);
-  return (slice + Config::kTileBytes - 1) / Config::kTileBytes * Config::kTileBytes;
+  const std::uint64_t graph = lay_out<Config>(limits, nullptr, Config::kTileBytes).bytes;
+  const std::uint64_t left = limits.dst_bytes > graph ? limits.dst_bytes - graph : 0;
+  return std::max(kLeast, left * 46 / 100) / Config::kTileBytes * Config::kTileBytes;
 }
 
 class Launcher {

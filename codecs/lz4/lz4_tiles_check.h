@@ -75,7 +75,7 @@ void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
   });
   launch(2, Graph::kThreads, [&] {
     for (U32 i = blockIdx.x; i < g.plan->segments; i += gridDim.x) {
-      list_lanes<Graph>(list_shared, g, i, outcomes.data());
+      list_parts<Graph>(list_shared, g, i, outcomes.data());
       __syncthreads();
     }
   });

@@ -88,7 +88,7 @@ struct TileShared {
   U16 last[kWords];  // before this word: one more than where the last sequence starts, or 0
   U32 warp[32];
   U64 head;                   // record_word() of the sequence under way where the tile begins
-  U32 first_lane, last_lane;  // for the source of sequences
+  U32 first_part, last_part;  // for the source of sequences
 };
 inline constexpr U32 kByte = 0x8000, kOpen = 0x8100;
 

@@ -61,8 +61,8 @@ TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t s
   take(g.entry, segments);
   take(g.bytes, segments);
   take(g.out, segments);
-  take(g.lane_at, segments * Graph::kLanes);
-  take(g.lane_out, segments * Graph::kLanes);
+  take(g.part_at, segments * Graph::kAllParts);
+  take(g.part_out, segments * Graph::kAllParts);
   TileArrays& a = out.slice;
   const std::uint64_t slice = std::uint64_t{out.slice_tiles} * Config::kTileBytes;
   take(a.tile_stream, tiles);
