@@ -37,15 +37,15 @@ struct GraphShape {
   static constexpr U32 kRun = run_bytes;  // bytes per entry of the table of runs
   static constexpr U32 kHalo = 320;       // behind the segment: a token with one byte of each length, and its literals
   static constexpr U32 kBuffer = (kWarm + kSegment + kHalo + 15) / 16 * 16;
-  static constexpr U32 kGuesses = 4;     // neighbouring places that each lane starts at
-  static constexpr U32 kNodes = 8;       // walks that a lane keeps, at most 15
-  static constexpr U32 kRounds = 6;      // of walking from places that were found in the last
+  static constexpr U32 kGuesses = 2;     // neighbouring places that each lane starts at
+  static constexpr U32 kNodes = 4;       // walks that a lane keeps, at most 15
+  static constexpr U32 kRounds = 3;      // of walking from places that were found in the last
   static constexpr U32 kCandidates = 5 * kGuesses;  // for paths
   static constexpr U32 kParts = 4;       // of a lane, each walked by a thread of its own when it is put into a tile
   static constexpr U32 kPartBytes = lane_bytes / kParts, kAllParts = lanes * kParts;
   static constexpr U32 kMeet = 16;  // lanes after which those that met are one
   static constexpr U32 kPaths = 4;     // that a segment keeps
-  static constexpr U32 kLandings = 3;  // segments that join_segments goes through before it gives up
+  static constexpr U32 kLandings = 8;  // segments that join_segments goes through before it gives up
   static_assert(kThreads % 32 == 0 && kSegment % run_bytes == 0 && run_bytes % 16 == 0 && kWarm % 16 == 0);
   static_assert(lane_bytes % 16 == 0 && lane_bytes < kNoEntry && lanes >= warm_lanes);
 };

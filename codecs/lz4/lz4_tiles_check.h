@@ -52,21 +52,21 @@ void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
   static PlanShared plan_shared;
   static SegmentShared<Graph> segment_shared;
   static ListShared<Graph> list_shared;
-  static JoinShared<Graph> join_shared[2];
+  static JoinShared<Graph> join_shared[Graph::kThreads / 32];
   static auto follow_shared = std::make_unique<typename Config::Follow>();
   static auto tile_shared = std::make_unique<typename Config::Tile>();
   using testing::gpu::launch;
-  launch(1, 64, [&] {
+  launch(1, Graph::kThreads, [&] {
     plan_streams<Graph, Config::kTileBytes>(plan_shared, streams.data(), limits.streams, Config::kSmallest, layout.most, g);
   });
-  launch(2, 64, [&] { begin_segments<Graph>(g, layout.slice.tile_stream); });
+  launch(2, Graph::kThreads, [&] { begin_segments<Graph>(g, layout.slice.tile_stream); });
   launch(2, Graph::kThreads, [&] {
     for (U32 i = blockIdx.x; i < g.plan->segments; i += gridDim.x) {
       walk_segment<Graph>(segment_shared, g, i);
       __syncthreads();
     }
   });
-  launch(2, 64, [&] { join_segments<Graph>(join_shared, g); });
+  launch(2, Graph::kThreads, [&] { join_segments<Graph>(join_shared, g); });
   launch(2, Config::Follow::kThreads, [&] {
     for (U32 i = blockIdx.x; i < g.plan->streams; i += gridDim.x) {
       follow_paths<typename Config::Follow, Graph>(*follow_shared, g, i, outcomes.data(), stage);
@@ -86,7 +86,7 @@ void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
     slice.first_tile = i * layout.slice_tiles;
     launch(run.blocks, Config::Tile::kThreads,
            [&] { decode_tiles(*tile_shared, *g.plan, g.streams, slice, sequences, outcomes.data()); });
-    launch(2, 64, [&] { close_open_bytes<Config::kTileBytes>(*g.plan, g.streams, slice, outcomes.data()); });
+    launch(2, Graph::kThreads, [&] { close_open_bytes<Config::kTileBytes>(*g.plan, g.streams, slice, outcomes.data()); });
   }
 }
 
