@@ -46,15 +46,10 @@ struct Lz4Job {
   int multiprocessors = 1;
 };
 
-// In order, without scratch: `lanes` of a warp (4, 8, 16 or 32) a stream. More lanes end a single stream sooner, fewer
-// make better use of the multiprocessors when there are enough streams for all of them.
+// In order, without scratch. How many lanes of a warp walk a stream (8, 16 or 32) is decided on the device, where the
+// number of streams is known, unless `lanes` says it.
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream, unsigned lanes) noexcept;
-// The same with the number of lanes that suits the number of streams.
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream) noexcept;
-constexpr unsigned lz4_inorder_lanes(std::uint32_t streams, int multiprocessors) {
-  const auto each = streams / static_cast<std::uint32_t>(multiprocessors > 0 ? multiprocessors : 1);
-  return each >= 48 ? 8 : each >= 16 ? 16 : 32;
-}
 
 std::uint64_t lz4_scratch_bytes(const Lz4Limits& limits) noexcept;
 // Queues the launches; a cudaError_t.

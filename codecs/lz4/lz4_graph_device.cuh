@@ -288,10 +288,11 @@ struct PlanShared {
   U64 sums[32];
 };
 
-// One block: which streams go by tiles, and where their segments and tiles are.
+// One block: which streams go by tiles, and where their segments and tiles are. `rest`, if there is one, becomes the
+// list without them.
 template <class Shape, U32 tile_bytes>
 __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams, U32 count, U32 smallest_dst,
-                                    const TilePlan& most, const GraphArrays& g) {
+                                    const TilePlan& most, const GraphArrays& g, Lz4Stream* rest) {
   U32 streams_before = 0, segments_before = 0, tiles_before = 0;
   for (U32 i0 = 0; i0 < count; i0 += blockDim.x) {
     const U32 i = i0 + threadIdx.x;
@@ -302,6 +303,10 @@ __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams
       const Lz4Stream in = streams[i];
       ours = in.kind != Lz4Kind::kNone && in.dst_bytes >= smallest_dst && in.dst_bytes <= kLargestLz4 &&
              in.src_bytes <= kLargestLz4;
+      if (rest != nullptr) {
+        rest[i] = in;
+        if (ours) rest[i].kind = Lz4Kind::kNone;
+      }
       const U32 skew = static_cast<U32>(reinterpret_cast<std::uintptr_t>(in.src) % 16);
       s.base = in.src - skew;
       s.dst = in.dst;
@@ -332,12 +337,13 @@ __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams
     segments_before += static_cast<U32>(all);
     tiles_before += static_cast<U32>(all_tiles);
   }
-  if (threadIdx.x == 0) {
-    TilePlan plan{streams_before, segments_before, tiles_before, 0};
-    // Beyond what the caller promised: nothing is done rather than too much.
-    if (plan.streams > most.streams || plan.segments > most.segments || plan.tiles > most.tiles) plan = TilePlan{};
-    *g.plan = plan;
+  TilePlan plan{streams_before, segments_before, tiles_before, 0};
+  if (plan.streams > most.streams || plan.segments > most.segments || plan.tiles > most.tiles) {
+    // Beyond what the caller promised: none goes by tiles.
+    plan = TilePlan{};
+    for (U32 i = threadIdx.x; i < count && rest != nullptr; i += blockDim.x) rest[i] = streams[i];
   }
+  if (threadIdx.x == 0) *g.plan = plan;
 }
 
 // The stream that `index` belongs to, by first segment or first tile. Streams without any are passed over.

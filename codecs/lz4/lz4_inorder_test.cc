@@ -1,7 +1,7 @@
 // The GPU's in-order LZ4 decoder, its own source run on the CPU, accepts what liblz4 accepts, gives the same bytes and
 // stays inside its buffers.
 // clang-format off: gives the device code its keywords
-#include "codecs/lz4/lz4_inorder_check.h"
+#include "tests/support/lz4_inorder_check.h"
 // clang-format on
 
 #include <gtest/gtest.h>
@@ -28,8 +28,7 @@ Bytes compress(const Bytes& plain, bool high = false) {
   const auto* const from = reinterpret_cast<const char*>(plain.data());
   auto* const to = reinterpret_cast<char*>(out.data());
   const int bytes = static_cast<int>(plain.size()), room = static_cast<int>(out.size());
-  const int got =
-      high ? LZ4_compress_HC(from, to, bytes, room, 9) : LZ4_compress_fast(from, to, bytes, room, 1);
+  const int got = high ? LZ4_compress_HC(from, to, bytes, room, 9) : LZ4_compress_fast(from, to, bytes, room, 1);
   out.resize(static_cast<std::size_t>(got));
   return out;
 }
@@ -57,7 +56,8 @@ class Block {
 
  private:
   void token(std::size_t literals, std::size_t match) {
-    bytes_.push_back(static_cast<std::byte>(std::min<std::size_t>(literals, 15) << 4 | std::min<std::size_t>(match, 15)));
+    bytes_.push_back(
+        static_cast<std::byte>(std::min<std::size_t>(literals, 15) << 4 | std::min<std::size_t>(match, 15)));
     if (literals >= 15) extend(literals - 15);
   }
   void extend(std::size_t length) {
@@ -92,8 +92,8 @@ class Lz4Inorder : public ::testing::Test {
 };
 
 TEST_F(Lz4Inorder, WhatLiblz4Writes) {
-  for (const std::size_t bytes : {0,  1,  4,   5,   12,   13,   14,   31,    32,    33,    63,     64,    65,
-                                  96, 97, 127, 128, 1000, 4095, 4096, 20011, 65535, 65536, 150000}) {
+  for (const std::size_t bytes : {0,  1,  4,  5,   12,  13,   14,   31,   32,    33,    63,    64,
+                                  65, 96, 97, 127, 128, 1000, 4095, 4096, 20011, 65535, 65536, 150000}) {
     for (const Content content : {Content::kRandom, Content::kZeros, Content::kSmooth, Content::kText}) {
       const Bytes plain = sample(bytes, content);
       EXPECT_TRUE(same(compress(plain), bytes));
@@ -124,8 +124,8 @@ TEST_F(Lz4Inorder, MatchesOfEveryDistanceAndLength) {
   for (std::size_t offset = 0; offset <= 140; offset += offset < 70 ? 1 : 7) {
     Block block;
     block.sequence(140, 1, 4);
-    for (const std::size_t length : {4, 5, 7, 8, 15, 18, 19, 31, 32, 33, 34, 47, 63, 64, 65, 127, 128, 129, 255, 256,
-                                     257, 272, 273, 274, 275, 300, 511, 528, 529, 1000, 5000}) {
+    for (const std::size_t length : {4,   5,   7,   8,   15,  18,  19,  31,  32,  33,  34,  47,  63,  64,   65,  127,
+                                     128, 129, 255, 256, 257, 272, 273, 274, 275, 300, 511, 528, 529, 1000, 5000}) {
       block.sequence(length % 5, offset, length);
     }
     block.last(12);
@@ -149,25 +149,26 @@ TEST_F(Lz4Inorder, LiteralRunsOfEveryLength) {
 // Every combination of what can stand at the end, with room to spare and without.
 TEST_F(Lz4Inorder, EndsOfBlocks) {
   int accepted = 0, refused = 0;
-  for (const std::size_t before : {0, 1, 20, 60, 61, 100}) {
+  for (const std::size_t before : {0, 1, 20, 61, 100}) {
     for (std::size_t literals = 0; literals <= 17; ++literals) {
-      for (std::size_t match = 4; match <= 21; ++match) {
-        for (const std::size_t last : {0, 1, 4, 5, 6, 7, 8, 11, 12, 13, 20}) {
+      for (std::size_t match = 4; match <= 20; match += match < 16 ? 2 : 1) {
+        for (const std::size_t last : {0, 1, 4, 5, 6, 8, 12, 13}) {
           for (const std::size_t offset : {0, 1, 7, 8, 9}) {
             Block block;
             if (before != 0) block.sequence(before, 1, 9);
             block.sequence(literals, offset, match).last(last);
-            const char* const difference = beside_.check(block.bytes(), block.plain(), 8, Flush::kRight);
-            ASSERT_EQ(difference, nullptr) << difference << ": " << before << ' ' << literals << ' ' << match << ' '
-                                           << last << ' ' << offset;
+            const unsigned lanes = kAllShapes[(literals + match + last + offset) % 4];
+            const char* const difference = beside_.check(block.bytes(), block.plain(), lanes, Flush::kRight);
+            ASSERT_EQ(difference, nullptr)
+                << difference << ": " << before << ' ' << literals << ' ' << match << ' ' << last << ' ' << offset;
             ++(beside_.accepted() ? accepted : refused);
           }
         }
       }
     }
   }
-  EXPECT_GT(accepted, 10'000);
-  EXPECT_GT(refused, 10'000);
+  EXPECT_GT(accepted, 5000);
+  EXPECT_GT(refused, 5000);
 }
 
 TEST_F(Lz4Inorder, OtherSizesThanPromised) {
@@ -304,8 +305,11 @@ TEST_F(Lz4Inorder, StoredStreamsOfOtherSizesAreRefused) {
       GuardBuffer src(bytes + from, Flush::kRight), dst(bytes, from % 2 == 0 ? Flush::kRight : Flush::kLeft);
       std::copy(plain.begin(), plain.end(), src.data() + from);
       Lz4Stream stream{reinterpret_cast<unsigned char*>(src.data() + from),
-                       reinterpret_cast<unsigned char*>(dst.data()), static_cast<std::uint32_t>(bytes),
-                       static_cast<std::uint32_t>(bytes), 0, Lz4Kind::kStored};
+                       reinterpret_cast<unsigned char*>(dst.data()),
+                       static_cast<std::uint32_t>(bytes),
+                       static_cast<std::uint32_t>(bytes),
+                       0,
+                       Lz4Kind::kStored};
       std::uint64_t outcome = DecodeOutcome::kOk;
       decode_in_order(32, {&stream, 1}, {&outcome, 1});
       EXPECT_TRUE(DecodeOutcome{outcome}.ok());
@@ -313,6 +317,20 @@ TEST_F(Lz4Inorder, StoredStreamsOfOtherSizesAreRefused) {
       EXPECT_TRUE(std::equal(plain.begin(), plain.end(), dst.data()));
     }
   }
+}
+
+TEST_F(Lz4Inorder, LanesFollowTheNumberOfStreams) {
+  codec::gpu::Lz4InorderChoice choice;
+  choice.multiprocessors = 100;
+  EXPECT_EQ(lz4_inorder_lanes(1, choice), 32u);
+  EXPECT_EQ(lz4_inorder_lanes(7'999, choice), 32u);
+  EXPECT_EQ(lz4_inorder_lanes(8'000, choice), 8u);
+  choice.sparse = true;
+  EXPECT_EQ(lz4_inorder_lanes(1'199, choice), 32u);
+  EXPECT_EQ(lz4_inorder_lanes(1'200, choice), 16u);
+  EXPECT_EQ(lz4_inorder_lanes(100'000, choice), 8u);
+  choice.lanes = 16;
+  EXPECT_EQ(lz4_inorder_lanes(1, choice), 16u);
 }
 
 TEST_F(Lz4Inorder, ChunksBecomeStreams) {

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "lz4_stage_device.cuh"
+#include "lz4_tiles.h"
 
 namespace headrace::codec::gpu {
 namespace {
@@ -72,10 +73,10 @@ class Lz4Stage final : public device::gpu::Stage {
 
 }  // namespace
 
-std::uint64_t lz4_scratch_bytes(const Lz4Limits&) noexcept { return 0; }
+std::uint64_t lz4_scratch_bytes(const Lz4Limits& limits) noexcept { return lz4_tiles_scratch_bytes(limits); }
 
 int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept {
-  return enqueue_lz4_inorder(job, stream);
+  return enqueue_lz4_tiles(job, stream);
 }
 
 std::unique_ptr<device::gpu::Stage> make_lz4_stage(const device::DecodeStage& stage) {

@@ -21,6 +21,7 @@ struct TilesLayout {
   TilePlan most{};        // streams, segments and tiles at most
   U32 slice_tiles = 0;
   U32 slices = 0;
+  Lz4Stream* rest = nullptr;  // all streams, for those that do not go by tiles
   GraphArrays graph{};
   TileArrays slice{};     // first_tile and tiles are the caller's to set
   std::uint64_t bytes = 0;         // of all
@@ -45,6 +46,7 @@ TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t s
     array = scratch == nullptr ? nullptr : reinterpret_cast<T*>(scratch + at);
     at += (count * sizeof(T) + 255) / 256 * 256;
   };
+  take(out.rest, limits.streams);
   GraphArrays& g = out.graph;
   take(g.plan, 1);
   take(g.streams, streams);

@@ -1,7 +1,7 @@
 // The GPU's LZ4 decoder by tiles on the CPU: any block, any promised size, beside liblz4. Shapes are small, so that a
 // few hundred bytes cross many lanes, segments, tiles, sections and slices.
 // clang-format off: gives the device code its keywords
-#include "codecs/lz4/lz4_tiles_check.h"
+#include "tests/support/lz4_tiles_check.h"
 // clang-format on
 
 #include "tests/fuzz/fuzz_check.h"

@@ -27,9 +27,14 @@
 #endif
 #ifdef HEADRACE_ASAN_FIBERS
 #include <sanitizer/common_interface_defs.h>
+// Else every coroutine maps memory for a second stack each time it is started.
+extern "C" [[gnu::used, gnu::visibility("default")]] inline const char* __asan_default_options() {
+  return "detect_stack_use_after_return=0";
+}
 #endif
 
 #define __device__
+#define __noinline__
 #define __global__
 #define __host__
 #define __forceinline__ inline
@@ -354,6 +359,7 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
 inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
   return static_cast<unsigned>((((static_cast<std::uint64_t>(high) << 32) | low) << (shift & 31)) >> 32);
 }
+inline float __fdividef(float x, float y) { return x / y; }
 template <class T>
 inline T __ldg(const T* at) {
   return *at;

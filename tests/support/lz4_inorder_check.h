@@ -20,10 +20,9 @@ namespace headrace::test {
 // Whether liblz4 decodes the block to exactly `plain.size()` bytes.
 inline bool decode_with_liblz4(std::span<const std::byte> block, std::span<std::byte> plain) {
   std::byte nothing{};
-  const int got = LZ4_decompress_safe(
-      reinterpret_cast<const char*>(block.data()),
-      reinterpret_cast<char*>(plain.empty() ? &nothing : plain.data()), static_cast<int>(block.size()),
-      static_cast<int>(plain.size()));
+  const int got = LZ4_decompress_safe(reinterpret_cast<const char*>(block.data()),
+                                      reinterpret_cast<char*>(plain.empty() ? &nothing : plain.data()),
+                                      static_cast<int>(block.size()), static_cast<int>(plain.size()));
   return got >= 0 && static_cast<std::size_t>(got) == plain.size();
 }
 
