@@ -9,7 +9,8 @@
 //   3. join_segments: from where a path leaves, a warp walks on until it meets a path of that segment.
 //   4. follow_paths: the stream's first token is known; all that can be reached from it is true, found by doubling.
 //      Where step 3 gave up, a warp walks token by token: slow, never wrong. The sums of lengths give output positions.
-//   5. list_parts (lz4_sequences_device.cuh): where the first true token of each part of a lane is, and the output before it. Tiles
+//   5. list_parts (lz4_sequences_device.cuh): where the first true token of each part of a lane is, and the output
+//   before it. Tiles
 //      find their parts by it, and walk them once more.
 // Nothing is assumed about the bytes: a guess costs time only, and true is what is connected to the first token.
 //
@@ -37,13 +38,13 @@ struct GraphShape {
   static constexpr U32 kRun = run_bytes;  // bytes per entry of the table of runs
   static constexpr U32 kHalo = 320;       // behind the segment: a token with one byte of each length, and its literals
   static constexpr U32 kBuffer = (kWarm + kSegment + kHalo + 15) / 16 * 16;
-  static constexpr U32 kGuesses = 2;     // neighbouring places that each lane starts at
-  static constexpr U32 kNodes = 4;       // walks that a lane keeps, at most 15
-  static constexpr U32 kRounds = 3;      // of walking from places that were found in the last
+  static constexpr U32 kGuesses = 2;                // neighbouring places that each lane starts at
+  static constexpr U32 kNodes = 4;                  // walks that a lane keeps, at most 15
+  static constexpr U32 kRounds = 3;                 // of walking from places that were found in the last
   static constexpr U32 kCandidates = 5 * kGuesses;  // for paths
-  static constexpr U32 kParts = 4;       // of a lane, each walked by a thread of its own when it is put into a tile
+  static constexpr U32 kParts = 4;  // of a lane, each walked by a thread of its own when it is put into a tile
   static constexpr U32 kPartBytes = lane_bytes / kParts, kAllParts = lanes * kParts;
-  static constexpr U32 kMeet = 16;  // lanes after which those that met are one
+  static constexpr U32 kMeet = 16;     // lanes after which those that met are one
   static constexpr U32 kPaths = 4;     // that a segment keeps
   static constexpr U32 kLandings = 8;  // segments that join_segments goes through before it gives up
   static_assert(kThreads % 32 == 0 && kSegment % run_bytes == 0 && run_bytes % 16 == 0 && kWarm % 16 == 0);
@@ -60,20 +61,20 @@ struct GraphArrays {
   TilePlan* plan;
   TileStream* streams;
   U32* segment_stream;
-  U16* runs;            // by kRun bytes: bytes before the first that is not 0xFF, or 0xffff
-  U8* lane_entry;       // kPaths * kLanes each: where the path enters the lane, counted from its start, or kNoEntry
-  U32* lane_after;      // kPaths * kLanes each: output of the path from there on, or more than a stream can have
-  U32* path_count;      //
-  U32* path_exit;       // kPaths each: position, kStreamEnd or kBadToken
-  U32* edge;            // kPaths each: path (of the stream) that the exit leads to, or kStreamEnd, kBadToken, kUnknown
-  U32* landing_count;   // kPaths each
-  U32* edge_at;         // kPaths each: where to walk on if unknown
-  Landing* landings;    // kPaths * kLandings each
-  U32* entry;           // the first true token, or kNoPosition
-  U64* bytes;           // output from there to the end of the segment
-  U32* out;             // output before
-  U32* part_at;         // kAllParts each, if entered: the first true token, or kNoPosition
-  U32* part_out;        // kAllParts each, if entered: output before it
+  U16* runs;           // by kRun bytes: bytes before the first that is not 0xFF, or 0xffff
+  U8* lane_entry;      // kPaths * kLanes each: where the path enters the lane, counted from its start, or kNoEntry
+  U32* lane_after;     // kPaths * kLanes each: output of the path from there on, or more than a stream can have
+  U32* path_count;     //
+  U32* path_exit;      // kPaths each: position, kStreamEnd or kBadToken
+  U32* edge;           // kPaths each: path (of the stream) that the exit leads to, or kStreamEnd, kBadToken, kUnknown
+  U32* landing_count;  // kPaths each
+  U32* edge_at;        // kPaths each: where to walk on if unknown
+  Landing* landings;   // kPaths * kLandings each
+  U32* entry;          // the first true token, or kNoPosition
+  U64* bytes;          // output from there to the end of the segment
+  U32* out;            // output before
+  U32* part_at;        // kAllParts each, if entered: the first true token, or kNoPosition
+  U32* part_out;       // kAllParts each, if entered: output before it
 };
 
 // A stream's bytes, part of them in shared memory.
@@ -715,7 +716,8 @@ __device__ inline void follow_paths(Shared& shared, const GraphArrays& g, U32 in
     g.bytes[base] = g.lane_after[lane_index<Shape>(base, 0, 0)];
   }
   U32 node = 0, end = kBadToken;
-  // Each turn gets at least to the next segment. In the window, nodes are ordered by path first: most segments have one.
+  // Each turn gets at least to the next segment. In the window, nodes are ordered by path first: most segments have
+  // one.
   for (U32 turn = 0; turn <= s.segments; ++turn) {
     const U32 first = node / Shape::kPaths;
     const U32 window = s.segments - first < Shared::kWindow ? s.segments - first : Shared::kWindow;

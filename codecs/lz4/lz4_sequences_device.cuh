@@ -143,8 +143,7 @@ struct Lz4Sequences {
       // The part that has the first byte, and those behind `from`.
       const U32 i = i0 + t % 32, part = i == 0 ? first : from + i - 1;
       U32 p = kNoPosition, out = 0;
-      if (i < count && (i == 0 || part != first) &&
-          g.entry[s.first_segment + part / Shape::kAllParts] != kNoPosition) {
+      if (i < count && (i == 0 || part != first) && g.entry[s.first_segment + part / Shape::kAllParts] != kNoPosition) {
         const U64 at = static_cast<U64>(s.first_segment) * Shape::kAllParts + part;
         p = g.part_at[at];
         out = g.part_out[at];
@@ -176,10 +175,9 @@ struct Lz4Sequences {
         if (token.match != 0) {
           offset = source.at(token.offset_at) | source.at(token.offset_at + 1) << 8;
           const U32 c = source.at(p);
-          const bool far_from_end = s.dst_bytes - match_at >= 12 && s.end - token.offset_at >= 8 &&
-                                    s.dst_bytes - match_at >= token.match + 5;
-          const bool shortcut =
-              c < 0xf0 && (c & 15) != 15 && s.dst_bytes - out >= 32 && s.end - p > 17 && offset >= 8;
+          const bool far_from_end =
+              s.dst_bytes - match_at >= 12 && s.end - token.offset_at >= 8 && s.dst_bytes - match_at >= token.match + 5;
+          const bool shortcut = c < 0xf0 && (c & 15) != 15 && s.dst_bytes - out >= 32 && s.end - p > 17 && offset >= 8;
           if (offset > match_at || !(far_from_end || shortcut)) {
             give_up(outcomes, s.chunk, stage, token.offset_at - s.begin,
                     offset > match_at ? device::DecodeReason::kOffset : device::DecodeReason::kLength);

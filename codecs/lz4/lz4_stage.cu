@@ -75,9 +75,7 @@ class Lz4Stage final : public device::gpu::Stage {
 
 std::uint64_t lz4_scratch_bytes(const Lz4Limits& limits) noexcept { return lz4_tiles_scratch_bytes(limits); }
 
-int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept {
-  return enqueue_lz4_tiles(job, stream);
-}
+int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept { return enqueue_lz4_tiles(job, stream); }
 
 std::unique_ptr<device::gpu::Stage> make_lz4_stage(const device::DecodeStage& stage) {
   return std::unique_ptr<device::gpu::Stage>(new (std::nothrow) Lz4Stage(stage.exact));

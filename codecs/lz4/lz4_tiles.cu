@@ -1,9 +1,8 @@
-#include "lz4_tiles.h"
-
 #include <cuda_runtime.h>
 
 #include <algorithm>
 
+#include "lz4_tiles.h"
 #include "lz4_tiles_layout.h"
 
 namespace headrace::codec::gpu {
@@ -133,12 +132,12 @@ int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream) noexc
   Launcher launch(stream);
   launch.check(cudaFuncSetAttribute(reinterpret_cast<const void*>(&tile_kernel),
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Config::Tile)));
-  launch(plan_kernel, 1, kPlanThreads, 0, job.streams, job.count, job.limits.streams, layout.most, g,
-         layout.rest);
+  launch(plan_kernel, 1, kPlanThreads, 0, job.streams, job.count, job.limits.streams, layout.most, g, layout.rest);
   launch(begin_kernel, std::min(segments / 8 + 1, sms * 8), kWarpThreads, 0, g, layout.slice.tile_stream);
   launch(walk_kernel, segments, Graph::kThreads, 0, g);
   launch(join_kernel, std::min(segments * Graph::kPaths / 8 + 1, sms * 64), kWarpThreads, 0, g);
-  launch(follow_kernel, std::min<std::uint64_t>(layout.most.streams, sms * 2), Config::Follow::kThreads, 0, g, job.outcomes, job.stage);
+  launch(follow_kernel, std::min<std::uint64_t>(layout.most.streams, sms * 2), Config::Follow::kThreads, 0, g,
+         job.outcomes, job.stage);
   launch(list_kernel, segments, Graph::kThreads, 0, g, job.outcomes);
   const Lz4Sequences<Graph> sequences{g, job.outcomes, job.stage};
   TileArrays slice = layout.slice;

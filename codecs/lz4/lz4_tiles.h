@@ -8,8 +8,8 @@ namespace headrace::codec::gpu {
 // Streams of fewer decoded bytes never go by tiles.
 inline constexpr std::uint32_t kLz4TilesSmallest = 64u << 10;
 
-// Device memory that enqueue_lz4_tiles() needs: as much as the streams decode to, or about 40 MiB if that is more. Grows
-// with each of the limits.
+// Device memory that enqueue_lz4_tiles() needs: as much as the streams decode to, or about 40 MiB if that is more.
+// Grows with each of the limits.
 std::uint64_t lz4_tiles_scratch_bytes(const Lz4Limits& limits) noexcept;
 // Queues the launches; a cudaError_t. Which streams go by tiles is decided on the device, where their number is known;
 // the others go in order.

@@ -97,8 +97,8 @@ class Lz4Tiles : public ::testing::Test {
 };
 
 TEST_F(Lz4Tiles, WhatLiblz4Writes) {
-  for (const std::size_t bytes : {1,   4,   5,    12,   13,   14,   31,    32,    33,   63,  64,
-                                  65,  96,  97,   127,  128,  1000, 4095,  4096,  9011, 20011}) {
+  for (const std::size_t bytes :
+       {1, 4, 5, 12, 13, 14, 31, 32, 33, 63, 64, 65, 96, 97, 127, 128, 1000, 4095, 4096, 9011, 20011}) {
     for (const Content content : {Content::kRandom, Content::kZeros, Content::kSmooth, Content::kText}) {
       const Bytes plain = sample(bytes, content);
       EXPECT_TRUE(same(compress(plain), bytes));
@@ -143,8 +143,8 @@ TEST_F(Lz4Tiles, EndsOfBlocks) {
             block.sequence(literals, offset, match).last(last);
             const char* const difference =
                 beside_.check<SmallTiles>(block.bytes(), block.plain(), TilesRun{2, 0}, Flush::kRight);
-            ASSERT_EQ(difference, nullptr) << difference << ": " << before << ' ' << literals << ' ' << match << ' '
-                                           << last << ' ' << offset;
+            ASSERT_EQ(difference, nullptr)
+                << difference << ": " << before << ' ' << literals << ' ' << match << ' ' << last << ' ' << offset;
             ++(beside_.accepted() ? accepted : refused);
           }
         }
@@ -194,8 +194,10 @@ TEST_F(Lz4Tiles, ChainsThroughAllTiles) {
     for (int i = 0; i < 500; ++i) block.sequence(0, offset, 4 + static_cast<std::size_t>(i) % 30);
     EXPECT_TRUE(same(block.last(12)));
     // One match over many tiles, and what comes behind it reaches into it.
-    EXPECT_TRUE(same(TokenWriter().sequence(offset, offset, 5000).sequence(0, 150, 300).sequence(1, offset, 3000).last(30)));
-    EXPECT_TRUE(same(TokenWriter().sequence(offset, offset - 1, 700).sequence(5, 600, 700).sequence(0, 1, 1000).last(30)));
+    EXPECT_TRUE(
+        same(TokenWriter().sequence(offset, offset, 5000).sequence(0, 150, 300).sequence(1, offset, 3000).last(30)));
+    EXPECT_TRUE(
+        same(TokenWriter().sequence(offset, offset - 1, 700).sequence(5, 600, 700).sequence(0, 1, 1000).last(30)));
   }
 }
 
