@@ -1,7 +1,7 @@
 // What discovery found becomes sequences in the shared memory of a tile. See lz4_graph_device.cuh.
 #pragma once
 
-#include "lz4_graph_device.cuh"
+#include "lz4_follow_device.cuh"
 
 namespace headrace::codec::gpu::tiles {
 
