@@ -136,8 +136,12 @@ void run(Device& device, const Case& one, std::size_t count, int reps, bool in_o
   std::size_t at = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const Bytes& stream = one.streams[i % distinct];
-    list[i] = {device.src + at, device.dst + i * one.chunk, static_cast<std::uint32_t>(stream.size()),
-               static_cast<std::uint32_t>(one.chunk), static_cast<std::uint32_t>(i), Lz4Kind::kBlock};
+    list[i] = {device.src + at,
+               device.dst + i * one.chunk,
+               static_cast<std::uint32_t>(stream.size()),
+               static_cast<std::uint32_t>(one.chunk),
+               static_cast<std::uint32_t>(i),
+               Lz4Kind::kBlock};
     if (i < distinct) {
       check(cudaMemcpy(device.src + at, stream.data(), stream.size(), cudaMemcpyHostToDevice), "copy");
     } else {
@@ -239,15 +243,17 @@ int main(int argc, char** argv) {
     std::size_t chunk, count;
   };
   const std::vector<Size> sizes =
-      crossings ? std::vector<Size>{{256u << 10, 16},  {256u << 10, 64},  {256u << 10, 256}, {256u << 10, 1024},
+      crossings ? std::vector<Size>{{256u << 10, 16},   {256u << 10, 64}, {256u << 10, 256}, {256u << 10, 1024},
                                     {256u << 10, 4096}, {1u << 20, 16},   {1u << 20, 64},    {1u << 20, 256},
-                                    {1u << 20, 1024},  {8u << 20, 8},     {8u << 20, 32}}
-                : std::vector<Size>{{64u << 20, 1}, {8u << 20, 1}, {1u << 20, 1}, {64u << 20, 16}, {8u << 20, 128}, {1u << 20, 1024}};
+                                    {1u << 20, 1024},   {8u << 20, 8},    {8u << 20, 32}}
+                : std::vector<Size>{{64u << 20, 1},  {8u << 20, 1},   {1u << 20, 1},
+                                    {64u << 20, 16}, {8u << 20, 128}, {1u << 20, 1024}};
   for (const char* name : {"era5", "noshuffle", "round"}) {
     std::size_t made = 0;
     Case one;
     for (const Size& size : sizes) {
-      const std::string label = std::string(name) + " " + std::to_string(size.chunk >> 10) + "x" + std::to_string(size.count) + " ";
+      const std::string label =
+          std::string(name) + " " + std::to_string(size.chunk >> 10) + "x" + std::to_string(size.count) + " ";
       if (label.find(only) == std::string::npos) continue;
       if (made != size.chunk) one = make_case(raw, name, size.chunk, std::min(kDistinct, size.chunk * 128));
       made = size.chunk;

@@ -33,7 +33,6 @@ struct Lz4Limits {
   std::uint32_t streams = 0;
   std::uint64_t src_bytes = 0, dst_bytes = 0;  // of all streams together, at most
   std::uint64_t largest_src_bytes = 0, largest_dst_bytes = 0;
-  std::uint32_t likely_streams = 0;  // a guess, for choosing how; 0: as many as `streams`
 };
 
 struct Lz4Job {

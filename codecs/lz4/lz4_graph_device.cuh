@@ -6,11 +6,13 @@
 //   2. walk_segment: a block takes a segment, each thread walks a lane of it from a few neighbouring places, until it
 //      meets one of its earlier walks. Where a walk leaves its lane is a place for the lane behind to start at. What
 //      comes out are paths: chains of walks through the segment that do not meet, and where they leave.
-//   3. join_segments: from where a path leaves, a warp walks on until it meets a path of that segment.
+//   3. join_segments (lz4_follow_device.cuh): from where a path leaves, a warp walks on until it meets a path of that
+//   segment.
 //   4. follow_paths: the stream's first token is known; all that can be reached from it is true, found by doubling.
 //      Where step 3 gave up, a warp walks token by token: slow, never wrong. The sums of lengths give output positions.
-//   5. list_lanes (lz4_sequences_device.cuh): where each lane's first true token is, and the output before it. Tiles
-//      find their lanes by it, and walk them once more.
+//   5. list_parts (lz4_sequences_device.cuh): where the first true token of each part of a lane is, and the output
+//   before it. Tiles
+//      find their parts by it, and walk them once more.
 // Nothing is assumed about the bytes: a guess costs time only, and true is what is connected to the first token.
 //
 // Positions are counted from the 16-byte boundary before the stream's first byte, so that aligned loads need no sums.
@@ -37,13 +39,15 @@ struct GraphShape {
   static constexpr U32 kRun = run_bytes;  // bytes per entry of the table of runs
   static constexpr U32 kHalo = 320;       // behind the segment: a token with one byte of each length, and its literals
   static constexpr U32 kBuffer = (kWarm + kSegment + kHalo + 15) / 16 * 16;
-  static constexpr U32 kGuesses = 4;     // neighbouring places that each lane starts at
-  static constexpr U32 kNodes = 8;       // walks that a lane keeps, at most 15
-  static constexpr U32 kRounds = 6;      // of walking from places that were found in the last
-  static constexpr U32 kCandidates = 12;  // for paths
-  static constexpr U32 kMeet = 4;        // lanes after which those that met are one
+  static constexpr U32 kGuesses = 2;                // neighbouring places that each lane starts at
+  static constexpr U32 kNodes = 4;                  // walks that a lane keeps, at most 15
+  static constexpr U32 kRounds = 3;                 // of walking from places that were found in the last
+  static constexpr U32 kCandidates = 5 * kGuesses;  // for paths
+  static constexpr U32 kParts = 4;  // of a lane, each walked by a thread of its own when it is put into a tile
+  static constexpr U32 kPartBytes = lane_bytes / kParts, kAllParts = lanes * kParts;
+  static constexpr U32 kMeet = 16;     // lanes after which those that met are one
   static constexpr U32 kPaths = 4;     // that a segment keeps
-  static constexpr U32 kLandings = 3;  // segments that join_segments goes through before it gives up
+  static constexpr U32 kLandings = 8;  // segments that join_segments goes through before it gives up
   static_assert(kThreads % 32 == 0 && kSegment % run_bytes == 0 && run_bytes % 16 == 0 && kWarm % 16 == 0);
   static_assert(lane_bytes % 16 == 0 && lane_bytes < kNoEntry && lanes >= warm_lanes);
 };
@@ -58,20 +62,20 @@ struct GraphArrays {
   TilePlan* plan;
   TileStream* streams;
   U32* segment_stream;
-  U16* runs;            // by kRun bytes: bytes before the first that is not 0xFF, or 0xffff
-  U8* lane_entry;       // kPaths * kLanes each: where the path enters the lane, counted from its start, or kNoEntry
-  U32* lane_after;      // kPaths * kLanes each: output of the path from there on, or more than a stream can have
-  U32* path_count;      //
-  U32* path_exit;       // kPaths each: position, kStreamEnd or kBadToken
-  U32* edge;            // kPaths each: path (of the stream) that the exit leads to, or kStreamEnd, kBadToken, kUnknown
-  U32* landing_count;   // kPaths each
-  U32* edge_at;         // kPaths each: where to walk on if unknown
-  Landing* landings;    // kPaths * kLandings each
-  U32* entry;           // the first true token, or kNoPosition
-  U64* bytes;           // output from there to the end of the segment
-  U32* out;             // output before
-  U32* lane_at;         // kLanes each, if entered: the first true token, or kNoPosition
-  U32* lane_out;        // kLanes each, if entered: output before it
+  U16* runs;           // by kRun bytes: bytes before the first that is not 0xFF, or 0xffff
+  U8* lane_entry;      // kPaths * kLanes each: where the path enters the lane, counted from its start, or kNoEntry
+  U32* lane_after;     // kPaths * kLanes each: output of the path from there on, or more than a stream can have
+  U32* path_count;     //
+  U32* path_exit;      // kPaths each: position, kStreamEnd or kBadToken
+  U32* edge;           // kPaths each: path (of the stream) that the exit leads to, or kStreamEnd, kBadToken, kUnknown
+  U32* landing_count;  // kPaths each
+  U32* edge_at;        // kPaths each: where to walk on if unknown
+  Landing* landings;   // kPaths * kLandings each
+  U32* entry;          // the first true token, or kNoPosition
+  U64* bytes;          // output from there to the end of the segment
+  U32* out;            // output before
+  U32* part_at;        // kAllParts each, if entered: the first true token, or kNoPosition
+  U32* part_out;       // kAllParts each, if entered: output before it
 };
 
 // A stream's bytes, part of them in shared memory.
@@ -202,25 +206,26 @@ __device__ inline bool all_in_window(const Lz4Bytes& s, U32 p, U32 stop) {
   return p >= s.low && stop + kMost <= s.low + s.size && stop + kMost < s.end;
 }
 
-// From token to token until `stop`; what they decode to is added to `sum`.
+// To the token behind the one at p, which must be in front of `stop`. `fast`: all_in_window().
+template <class Shape>
+__device__ inline U32 step(const Lz4Bytes& s, bool fast, U32 p, U32& length) {
+  U32 next = fast ? next_in_window(s, p, length) : 0;
+  if (next == 0) {
+    Lz4Token token;
+    next = parse_token<Shape>(s, p, token);
+    length = next == kBadToken ? 0 : token.literals + token.match;
+  }
+  return next;
+}
+
+// From token to token until `stop`; what they decode to is added to `sum`. By one thread.
 template <class Shape>
 __device__ inline U32 walk(const Lz4Bytes& s, U32 p, U32 stop, U64& sum) {
-  Lz4Token token;
   const bool fast = all_in_window(s, p, stop);
   while (p < stop) {
-    if (fast) {
-      U32 length;
-      const U32 next = next_in_window(s, p, length);
-      if (next != 0) {
-        sum += length;
-        p = next;
-        continue;
-      }
-    }
-    const U32 next = parse_token<Shape>(s, p, token);
-    if (next == kBadToken) return next;
-    sum += token.literals + token.match;
-    p = next;
+    U32 length;
+    p = step<Shape>(s, fast, p, length);
+    sum += length;
   }
   return p;
 }
@@ -285,10 +290,11 @@ struct PlanShared {
   U64 sums[32];
 };
 
-// One block: which streams go by tiles, and where their segments and tiles are.
+// One block: which streams go by tiles, and where their segments and tiles are. `rest`, if there is one, becomes the
+// list without them.
 template <class Shape, U32 tile_bytes>
 __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams, U32 count, U32 smallest_dst,
-                                    const TilePlan& most, const GraphArrays& g) {
+                                    const TilePlan& most, const GraphArrays& g, Lz4Stream* rest) {
   U32 streams_before = 0, segments_before = 0, tiles_before = 0;
   for (U32 i0 = 0; i0 < count; i0 += blockDim.x) {
     const U32 i = i0 + threadIdx.x;
@@ -299,6 +305,10 @@ __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams
       const Lz4Stream in = streams[i];
       ours = in.kind != Lz4Kind::kNone && in.dst_bytes >= smallest_dst && in.dst_bytes <= kLargestLz4 &&
              in.src_bytes <= kLargestLz4;
+      if (rest != nullptr) {
+        rest[i] = in;
+        if (ours) rest[i].kind = Lz4Kind::kNone;
+      }
       const U32 skew = static_cast<U32>(reinterpret_cast<std::uintptr_t>(in.src) % 16);
       s.base = in.src - skew;
       s.dst = in.dst;
@@ -329,12 +339,13 @@ __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams
     segments_before += static_cast<U32>(all);
     tiles_before += static_cast<U32>(all_tiles);
   }
-  if (threadIdx.x == 0) {
-    TilePlan plan{streams_before, segments_before, tiles_before, 0};
-    // Beyond what the caller promised: nothing is done rather than too much.
-    if (plan.streams > most.streams || plan.segments > most.segments || plan.tiles > most.tiles) plan = TilePlan{};
-    *g.plan = plan;
+  TilePlan plan{streams_before, segments_before, tiles_before, 0};
+  if (plan.streams > most.streams || plan.segments > most.segments || plan.tiles > most.tiles) {
+    // Beyond what the caller promised: none goes by tiles.
+    plan = TilePlan{};
+    for (U32 i = threadIdx.x; i < count && rest != nullptr; i += blockDim.x) rest[i] = streams[i];
   }
+  if (threadIdx.x == 0) *g.plan = plan;
 }
 
 // The stream that `index` belongs to, by first segment or first tile. Streams without any are passed over.
@@ -420,21 +431,39 @@ struct SegmentShared {
   __device__ U32 owner_of(U32 at) const { return owner[at / 8] >> (at % 8 * 4) & 15; }
 };
 
-// Walk number `number` of a lane, from p to where it leaves the lane or meets an earlier one.
-template <class Shape>
-__device__ inline U32 walk_marking(SegmentShared<Shape>& shared, const Lz4Bytes& bytes, U32 p, U32 stop, U32 origin,
-                                   U32 lane, U32 number) {
-  Lz4Token token;
-  const bool fast = all_in_window(bytes, p, stop);
-  while (p < stop) {
-    const U32 at = p - origin, word = shared.owner[at / 8], owner = word >> (at % 8 * 4) & 15;
-    if (owner != 0) return shared.exit[lane * Shape::kNodes + owner - 1];
-    shared.owner[at / 8] = word | number << (at % 8 * 4);
-    U32 length, next = fast ? next_in_window(bytes, p, length) : 0;
-    if (next == 0) next = parse_token<Shape>(bytes, p, token);
-    p = next;
+// Walks a lane from each place that `next_place` gives (kNoPosition: no more), to where it leaves the lane or meets an
+// earlier walk. For a whole warp, which comes together at each step: left alone, its lanes drift apart for good.
+template <class Shape, class NextPlace>
+__device__ inline void walk_lane(SegmentShared<Shape>& shared, const Lz4Bytes& bytes, U32 origin, U32 lane, U32 stop,
+                                 U32& walks, NextPlace next_place) {
+  U32* const exits = shared.exit + lane * Shape::kNodes;
+  const bool fast = all_in_window(bytes, stop - Shape::kLaneBytes, stop);
+  U32 p = kNoPosition;
+  bool more = true, walking = false;
+  for (;;) {
+    if (!walking && more) {
+      p = walks < Shape::kNodes ? next_place() : kNoPosition;
+      more = p != kNoPosition;
+      walking = more && shared.owner_of(p - origin) == 0;
+      if (walking) ++walks;
+    }
+    if (!__any_sync(kAllLanes, walking || more)) break;
+    if (walking) {
+      const U32 at = p - origin, word = shared.owner[at / 8], owner = word >> (at % 8 * 4) & 15;
+      if (owner != 0) {
+        exits[walks - 1] = exits[owner - 1];
+        walking = false;
+      } else {
+        shared.owner[at / 8] = word | walks << (at % 8 * 4);
+        U32 length;
+        p = step<Shape>(bytes, fast, p, length);
+        if (p >= stop) {
+          exits[walks - 1] = p;
+          walking = false;
+        }
+      }
+    }
   }
-  return p;
 }
 
 // A thread's lane begins at start + (thread - kWarmLanes) * kLaneBytes. Segment 0 has no warm lanes: it begins with
@@ -458,15 +487,11 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
   const auto lane_of = [&](U32 p) { return (p - origin) / Shape::kLaneBytes; };
   __syncthreads();
   U32 walks = 0, told = 0, done = 0;
-  if (has_lane) {
-    for (U32 i = 0; i < Shape::kGuesses; ++i) {
-      const U32 p = lane_first + i;
-      if (p >= lane_stop || shared.owner_of(p - origin) != 0) continue;
-      ++walks;
-      shared.exit[t * Shape::kNodes + walks - 1] =
-          walk_marking<Shape>(shared, bytes, p, lane_stop, origin, t, walks);
-    }
-  }
+  U32 guess = 0;
+  walk_lane<Shape>(shared, bytes, origin, t, lane_stop, walks, [&] {
+    const U32 p = lane_first + guess++;
+    return has_lane && guess <= Shape::kGuesses && p < lane_stop ? p : kNoPosition;
+  });
   for (U32 round = 0; round < Shape::kRounds; ++round) {
     __syncthreads();
     for (; told < walks; ++told) {
@@ -480,28 +505,25 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
     __syncthreads();
     const U32 asked = shared.pendings[t] < Shape::kNodes ? shared.pendings[t] : Shape::kNodes;
     if (__syncthreads_or(done < asked && walks < Shape::kNodes ? 1 : 0) == 0) break;
-    for (; done < asked && walks < Shape::kNodes; ++done) {
-      const U32 p = lane_start + shared.pending[t * Shape::kNodes + done];
-      if (shared.owner_of(p - origin) != 0) continue;
-      ++walks;
-      shared.exit[t * Shape::kNodes + walks - 1] =
-          walk_marking<Shape>(shared, bytes, p, lane_stop, origin, t, walks);
-    }
+    walk_lane<Shape>(shared, bytes, origin, t, lane_stop, walks, [&] {
+      return done < asked ? lane_start + shared.pending[t * Shape::kNodes + done++] : kNoPosition;
+    });
   }
   __syncthreads();
   // Candidates for paths: from the first guesses, and from places further on for what they do not lead to.
-  if (t < Shape::kCandidates) {
-    U32 p;
+  static_assert(Shape::kCandidates <= 32);
+  if (t < 32) {
+    U32 p = kNoPosition;
     if (t < Shape::kGuesses) {
       p = first ? s.begin + t : origin + t;
-    } else if (t < 2 * Shape::kGuesses) {
-      p = first ? s.begin : start + t - Shape::kGuesses;
-    } else {
-      constexpr U32 kApart = Shape::kLanes / (Shape::kCandidates - 2 * Shape::kGuesses + 1);
-      p = start + (t - 2 * Shape::kGuesses + 1) * kApart * Shape::kLaneBytes;
+    } else if (t < Shape::kCandidates) {
+      constexpr U32 kApart = Shape::kLanes / (Shape::kCandidates / Shape::kGuesses - 1);
+      const U32 lane = (t / Shape::kGuesses - 1) * kApart;
+      p = (lane == 0 && first ? s.begin : start + lane * Shape::kLaneBytes) + t % Shape::kGuesses;
     }
     U32 begun = kUnknown;
-    while (p < stop && p < s.end) {
+    while (__any_sync(kAllLanes, p < stop && p < s.end)) {
+      if (p >= stop || p >= s.end) continue;
       const U32 lane = lane_of(p), owner = shared.owner_of(p - origin);
       if (lane >= Shape::kWarmLanes) {
         if (begun == kUnknown) begun = lane - Shape::kWarmLanes;
@@ -515,14 +537,18 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
         p = walk<Shape>(bytes, p, origin + (lane + 1) * Shape::kLaneBytes, sum);
       }
     }
-    shared.candidate_exit[t] = p;
-    shared.candidate_begun[t] = begun;
+    if (t < Shape::kCandidates) {
+      shared.candidate_exit[t] = p;
+      shared.candidate_begun[t] = begun;
+    }
   }
   __syncthreads();
   if (t < Shape::kCandidates) {  // those that meet an earlier one soon are not needed
     const U32 begun = shared.candidate_begun[t];
-    bool other = begun != kUnknown;
+    // What ends in damage is not on a good stream's way.
+    bool other = begun != kUnknown && (shared.candidate_exit[t] != kBadToken || (first && t == 0));
     for (U32 k = 0; k < t && other; ++k) {
+      if (shared.candidate_exit[k] == kBadToken && !(first && k == 0)) continue;
       for (U32 lane = begun; lane < begun + Shape::kMeet && lane < Shape::kLanes; ++lane) {
         const U32 entry = shared.entry[t * Shape::kLanes + lane];
         if (entry != kNoEntry && entry == shared.entry[k * Shape::kLanes + lane]) other = false;
@@ -533,8 +559,11 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
   __syncthreads();
   if (t == 0) {
     U32 kept = 0;
-    for (U32 i = 0; i < Shape::kCandidates && kept < Shape::kPaths; ++i) {
-      if (shared.candidate_kept[i] != 0) shared.kept[kept++] = i;
+    for (U32 turn = 0; turn < 2; ++turn) {  // those that go through to the end are of more use
+      for (U32 i = 0; i < Shape::kCandidates && kept < Shape::kPaths; ++i) {
+        const bool through = i == 0 || shared.candidate_exit[i] - stop < 512;
+        if (shared.candidate_kept[i] != 0 && through == (turn == 0)) shared.kept[kept++] = i;
+      }
     }
     shared.kept_count = kept;
     g.path_count[segment] = kept;
@@ -545,7 +574,13 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
     const U32 own = t - Shape::kWarmLanes;
     const U32 entry = t >= Shape::kWarmLanes ? shared.entry[candidate * Shape::kLanes + own] : kNoEntry;
     U64 sum = 0;
-    if (entry != kNoEntry) walk<Shape>(bytes, lane_start + entry, lane_stop, sum);
+    const bool fast = all_in_window(bytes, lane_start, lane_stop);
+    for (U32 p = entry != kNoEntry ? lane_start + entry : kNoPosition; __any_sync(kAllLanes, p < lane_stop);) {
+      if (p >= lane_stop) continue;
+      U32 length;
+      p = step<Shape>(bytes, fast, p, length);
+      sum += length;
+    }
     const U64 after = sum + block_sum_behind(sum, shared.sums);
     if (t >= Shape::kWarmLanes) {
       const U64 at = (static_cast<U64>(segment) * Shape::kPaths + path) * Shape::kLanes + own;
@@ -554,216 +589,6 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
     }
     if (t == 0) g.path_exit[segment * Shape::kPaths + path] = shared.candidate_exit[candidate];
   }
-}
-
-// ---- from path to path ----
-
-template <class Shape>
-struct JoinShared {  // one for each warp
-  static constexpr U32 kBytes = 1024;
-  alignas(16) U8 window[kBytes];
-};
-
-template <class Shape>
-__device__ inline U64 lane_index(U32 segment, U32 path, U32 lane) {
-  return (static_cast<U64>(segment) * Shape::kPaths + path) * Shape::kLanes + lane;
-}
-// The path that enters the lane there, or kUnknown.
-template <class Shape>
-__device__ inline U32 find_path(const GraphArrays& g, U32 segment, U32 lane, U32 entry) {
-  const U32 paths = g.path_count[segment];
-  for (U32 path = 0; path < paths; ++path) {
-    if (g.lane_entry[lane_index<Shape>(segment, path, lane)] == entry) return path;
-  }
-  return kUnknown;
-}
-
-// A warp walks from p, which lies in the stream's segment `segment`, to its end, or until it is on one of its paths:
-// then `path` is set. Adds to `sum`. Returns where it left, if it left.
-template <class Shape>
-__device__ inline U32 warp_walk(JoinShared<Shape>& shared, const GraphArrays& g, const TileStream& s, U32 segment,
-                                U32 p, U64& sum, U32& path) {
-  const U32 lane = threadIdx.x % 32;
-  const U32 start = segment * Shape::kSegment, stop = start + Shape::kSegment;
-  const U16* const runs = runs_of(g, s, Shape::kRun, Shape::kSegment);
-  U32 low = 0, size = 0;
-  path = kUnknown;
-  while (p < stop) {
-    const U32 own = (p - start) / Shape::kLaneBytes, lane_start = start + own * Shape::kLaneBytes;
-    path = find_path<Shape>(g, s.first_segment + segment, own, p - lane_start);
-    if (path != kUnknown) {
-      sum += g.lane_after[lane_index<Shape>(s.first_segment + segment, path, own)];
-      return p;
-    }
-    U32 until = lane_start + Shape::kLaneBytes;
-    while (p < until) {
-      if (p - low >= size) {
-        __syncwarp();
-        low = p / 16 * 16;
-        size = JoinShared<Shape>::kBytes;
-        fill_window(shared.window, low, size, s, lane, 32);
-        __syncwarp();
-      }
-      U64 walked = 0;
-      if (lane == 0) {
-        const U32 here = until < low + size ? until : low + size;
-        p = walk<Shape>(bytes_of(s, runs, shared.window, low, size), p, here, walked);
-      }
-      p = __shfl_sync(kAllLanes, p, 0);
-      const U32 walked_low = __shfl_sync(kAllLanes, static_cast<U32>(walked), 0);
-      const U32 walked_high = __shfl_sync(kAllLanes, static_cast<U32>(walked >> 32), 0);
-      sum += static_cast<U64>(walked_high) << 32 | walked_low;
-    }
-  }
-  return p;
-}
-
-// A warp takes a path, and finds the one that follows.
-template <class Shape>
-__device__ inline void join_segments(JoinShared<Shape>* shared, const GraphArrays& g) {
-  const TilePlan plan = *g.plan;
-  const U32 lane = threadIdx.x % 32;
-  const U32 warps = gridDim.x * (blockDim.x / 32);
-  const U32 nodes = plan.segments * Shape::kPaths;
-  for (U32 node = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; node < nodes; node += warps) {
-    const U32 segment = node / Shape::kPaths;
-    if (node % Shape::kPaths >= g.path_count[segment]) continue;
-    const TileStream s = g.streams[g.segment_stream[segment]];
-    U32 p = g.path_exit[node], landings = 0, edge = kUnknown;
-    for (; landings < Shape::kLandings && p < kUnknown; ++landings) {
-      const U32 to = p / Shape::kSegment;
-      Landing landing{0, p, 0};
-      U32 path;
-      p = warp_walk<Shape>(shared[threadIdx.x / 32], g, s, to, p, landing.bytes, path);
-      if (lane == 0) g.landings[node * Shape::kLandings + landings] = landing;
-      if (path != kUnknown) {
-        edge = to * Shape::kPaths + path;
-        ++landings;
-        break;
-      }
-    }
-    if (edge == kUnknown && p > kUnknown) edge = p;  // the end, or damage
-    if (lane == 0) {
-      g.edge[node] = edge;
-      g.edge_at[node] = p;
-      g.landing_count[node] = landings;
-    }
-  }
-}
-
-// ---- what is true ----
-
-template <class Shape, U32 window_segments, U32 threads>
-struct FollowShared {
-  static constexpr U32 kWindow = window_segments, kThreads = threads;
-  static constexpr U32 kNodes = window_segments * Shape::kPaths;
-  U32 jump[kNodes];
-  U8 mark[kNodes];
-  U64 sums[32];
-  U32 next, at;
-  JoinShared<Shape> join;
-};
-
-// A block takes a stream.
-template <class Shared, class Shape>
-__device__ inline void follow_paths(Shared& shared, const GraphArrays& g, U32 index, std::uint64_t* outcomes,
-                                    unsigned stage) {
-  constexpr U32 kEach = (Shared::kNodes + Shared::kThreads - 1) / Shared::kThreads;
-  const U32 t = threadIdx.x;
-  const TileStream s = g.streams[index];
-  if (s.stored != 0 || s.segments == 0) {
-    if (t == 0 && (s.stored != 0 ? s.end - s.begin != s.dst_bytes : s.dst_bytes != 0))
-      give_up(outcomes, s.chunk, stage, 0, device::DecodeReason::kWrongSize);
-    return;
-  }
-  const U32 base = s.first_segment;
-  if (t == 0) {
-    g.entry[base] = s.begin;
-    g.bytes[base] = g.lane_after[lane_index<Shape>(base, 0, 0)];
-  }
-  U32 node = 0, end = kBadToken;
-  // Each turn gets at least to the next segment.
-  for (U32 turn = 0; turn <= s.segments; ++turn) {
-    const U32 first = node / Shape::kPaths * Shape::kPaths;
-    const U32 all = s.segments * Shape::kPaths - first;
-    const U32 nodes = all < Shared::kNodes ? all : Shared::kNodes;
-    __syncthreads();
-    for (U32 i = t; i < nodes; i += Shared::kThreads) {
-      U32 to = i;  // to itself: the way ends here, or leaves the window
-      if (i % Shape::kPaths < g.path_count[base + (first + i) / Shape::kPaths]) {
-        const U32 edge = g.edge[base * Shape::kPaths + first + i];
-        if (edge < kUnknown && edge - first < nodes) to = edge - first;
-      }
-      shared.jump[i] = to;
-      shared.mark[i] = first + i == node ? 1 : 0;
-    }
-    __syncthreads();
-    for (U32 reach = 1; reach < nodes; reach *= 2) {
-      U32 jump[kEach];
-      HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kEach; ++k) {
-        const U32 i = t + k * Shared::kThreads;
-        jump[k] = i;
-        if (i < nodes) {
-          const U32 to = shared.jump[i];
-          if (shared.mark[i] != 0) shared.mark[to] = 1;
-          jump[k] = shared.jump[to];
-        }
-      }
-      __syncthreads();
-      HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kEach; ++k) {
-        if (t + k * Shared::kThreads < nodes) shared.jump[t + k * Shared::kThreads] = jump[k];
-      }
-      __syncthreads();
-    }
-    for (U32 i = t; i < nodes; i += Shared::kThreads) {
-      if (shared.mark[i] == 0) continue;
-      const U32 from = base * Shape::kPaths + first + i, edge = g.edge[from];
-      for (U32 k = 0; k < g.landing_count[from]; ++k) {
-        const Landing landing = g.landings[from * Shape::kLandings + k];
-        g.entry[base + landing.at / Shape::kSegment] = landing.at;
-        g.bytes[base + landing.at / Shape::kSegment] = landing.bytes;
-      }
-      if (edge >= kUnknown || edge - first >= nodes) {  // one node at most: a way does not fork
-        shared.next = edge;
-        shared.at = g.edge_at[from];
-      }
-    }
-    __syncthreads();
-    if (shared.next == kUnknown) {
-      __syncthreads();
-      if (t < 32) {
-        U32 p = shared.at, path = kUnknown;
-        for (U32 guard = 0; guard < s.segments && p < kUnknown && path == kUnknown; ++guard) {
-          const U32 to = p / Shape::kSegment, at = p;
-          U64 sum = 0;
-          p = warp_walk<Shape>(shared.join, g, s, to, p, sum, path);
-          if (t == 0) {
-            g.entry[base + to] = at;
-            g.bytes[base + to] = sum;
-          }
-          if (path != kUnknown) p = to * Shape::kPaths + path;
-        }
-        if (t == 0) shared.next = p;
-      }
-      __syncthreads();
-    }
-    end = node = shared.next;
-    if (node >= kUnknown) break;
-  }
-  if (end != kStreamEnd) {
-    if (t == 0) give_up(outcomes, s.chunk, stage, 0, device::DecodeReason::kTruncated);
-    return;
-  }
-  U64 before = 0;
-  for (U32 i0 = 0; i0 < s.segments; i0 += Shared::kThreads) {
-    const U32 i = i0 + t;
-    const U64 bytes = i < s.segments && g.entry[base + i] != kNoPosition ? g.bytes[base + i] : 0;
-    U64 all;
-    const U64 here = before + block_sum_before(bytes, shared.sums, all);
-    if (i < s.segments) g.out[base + i] = here < s.dst_bytes ? static_cast<U32>(here) : s.dst_bytes;
-    before += all;
-  }
-  if (t == 0 && before != s.dst_bytes) give_up(outcomes, s.chunk, stage, 0, device::DecodeReason::kWrongSize);
 }
 
 }  // namespace headrace::codec::gpu::tiles

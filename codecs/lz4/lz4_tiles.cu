@@ -1,9 +1,8 @@
-#include "lz4_tiles.h"
-
 #include <cuda_runtime.h>
 
 #include <algorithm>
 
+#include "lz4_tiles.h"
 #include "lz4_tiles_layout.h"
 
 namespace headrace::codec::gpu {
@@ -13,13 +12,17 @@ using namespace tiles;
 
 using Graph = GraphShape<128, 120, 8, 1024>;
 using Config = TilesConfig<Graph, 16384, 512, 2048, 1024, kLz4TilesSmallest>;
+constexpr U32 kFewStreams = 512, kManyStreams = 2048;
 constexpr unsigned kPlanThreads = 1024, kWarpThreads = 256;
 
 __global__ void __launch_bounds__(kPlanThreads)
-    plan_kernel(const Lz4Stream* streams, const std::uint32_t* count, U32 most_streams, TilePlan most, GraphArrays g) {
+    plan_kernel(const Lz4Stream* streams, const std::uint32_t* count, U32 most_streams, TilePlan most, GraphArrays g,
+                Lz4Stream* rest) {
   __shared__ PlanShared shared;
-  const U32 n = *count;
-  plan_streams<Graph, Config::kTileBytes>(shared, streams, n < most_streams ? n : most_streams, Config::kSmallest, most, g);
+  const U32 n = *count < most_streams ? *count : most_streams;
+  // In order is faster where there are many, and the sooner the smaller they are.
+  const U32 smallest = n <= kFewStreams ? kLz4TilesSmallest : n <= kManyStreams ? 4 * kLz4TilesSmallest : kNoPosition;
+  plan_streams<Graph, Config::kTileBytes>(shared, streams, n, smallest, most, g, rest);
 }
 
 __global__ void __launch_bounds__(kWarpThreads) begin_kernel(GraphArrays g, U32* tile_stream) {
@@ -54,7 +57,7 @@ __global__ void __launch_bounds__(Graph::kThreads) list_kernel(GraphArrays g, co
   __shared__ ListShared<Graph> shared;
   const U32 segments = g.plan->segments;
   for (U32 i = blockIdx.x; i < segments; i += gridDim.x) {
-    list_lanes<Graph>(shared, g, i, outcomes);
+    list_parts<Graph>(shared, g, i, outcomes);
     __syncthreads();
   }
 }
@@ -73,11 +76,20 @@ __global__ void __launch_bounds__(kWarpThreads)
   close_open_bytes<Config::kTileBytes>(*plan, streams, a, outcomes);
 }
 
-// A third of the output at a time, but enough for all multiprocessors.
-std::uint64_t slice_bytes(const Lz4Limits& limits) {
-  constexpr std::uint64_t kLeast = std::uint64_t{16} << 20;
-  const std::uint64_t slice = std::max(kLeast, limits.dst_bytes / 3);
-  return (slice + Config::kTileBytes - 1) / Config::kTileBytes * Config::kTileBytes;
+constexpr std::uint64_t kLeastSlice = std::uint64_t{16} << 20;  // decoded bytes; enough for all multiprocessors
+
+bool may_use_tiles(const Lz4Limits& limits) {
+  return limits.largest_dst_bytes >= kLz4TilesSmallest && limits.streams <= 4 * kManyStreams;
+}
+
+// With the largest slices that fit.
+TilesLayout fit(const Lz4Limits& limits, std::byte* scratch) {
+  const std::uint64_t room = lz4_tiles_scratch_bytes(limits);
+  const std::uint64_t fixed = lay_out<Config>(limits, nullptr, 1).bytes;
+  std::uint64_t slice = std::max(kLeastSlice, room > fixed ? (room - fixed) * 46 / 100 : 0);
+  slice = slice / Config::kTileBytes * Config::kTileBytes;
+  while (slice > kLeastSlice && lay_out<Config>(limits, nullptr, slice).bytes > room) slice -= Config::kTileBytes;
+  return lay_out<Config>(limits, scratch, slice);
 }
 
 class Launcher {
@@ -105,12 +117,14 @@ class Launcher {
 }  // namespace
 
 std::uint64_t lz4_tiles_scratch_bytes(const Lz4Limits& limits) noexcept {
-  return lay_out<Config>(limits, nullptr, slice_bytes(limits)).bytes;
+  if (!may_use_tiles(limits)) return 0;
+  return std::max(lay_out<Config>(limits, nullptr, kLeastSlice).bytes, limits.dst_bytes);
 }
 
 int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream) noexcept {
-  const TilesLayout layout = lay_out<Config>(job.limits, job.scratch, slice_bytes(job.limits));
-  if (layout.slices == 0) return cudaSuccess;
+  TilesLayout layout;
+  if (may_use_tiles(job.limits)) layout = fit(job.limits, job.scratch);
+  if (layout.slices == 0) return enqueue_lz4_inorder(job, stream);
   if (layout.bytes > job.scratch_bytes) return cudaErrorInvalidValue;
   const GraphArrays& g = layout.graph;
   const auto sms = static_cast<std::uint64_t>(std::max(job.multiprocessors, 1));
@@ -118,11 +132,12 @@ int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream) noexc
   Launcher launch(stream);
   launch.check(cudaFuncSetAttribute(reinterpret_cast<const void*>(&tile_kernel),
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Config::Tile)));
-  launch(plan_kernel, 1, kPlanThreads, 0, job.streams, job.count, job.limits.streams, layout.most, g);
+  launch(plan_kernel, 1, kPlanThreads, 0, job.streams, job.count, job.limits.streams, layout.most, g, layout.rest);
   launch(begin_kernel, std::min(segments / 8 + 1, sms * 8), kWarpThreads, 0, g, layout.slice.tile_stream);
   launch(walk_kernel, segments, Graph::kThreads, 0, g);
   launch(join_kernel, std::min(segments * Graph::kPaths / 8 + 1, sms * 64), kWarpThreads, 0, g);
-  launch(follow_kernel, std::min<std::uint64_t>(layout.most.streams, sms * 2), Config::Follow::kThreads, 0, g, job.outcomes, job.stage);
+  launch(follow_kernel, std::min<std::uint64_t>(layout.most.streams, sms * 2), Config::Follow::kThreads, 0, g,
+         job.outcomes, job.stage);
   launch(list_kernel, segments, Graph::kThreads, 0, g, job.outcomes);
   const Lz4Sequences<Graph> sequences{g, job.outcomes, job.stage};
   TileArrays slice = layout.slice;
@@ -132,7 +147,10 @@ int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream) noexc
     launch(tile_kernel, sms * kTileBlocks, Config::Tile::kThreads, sizeof(Config::Tile), slice, sequences);
     launch(close_kernel, sms * 8, kWarpThreads, 0, g.plan, g.streams, slice, job.outcomes);
   }
-  return launch.error();
+  if (launch.error() != cudaSuccess) return launch.error();
+  Lz4Job rest = job;
+  rest.streams = layout.rest;
+  return enqueue_lz4_inorder(rest, stream);
 }
 
 }  // namespace headrace::codec::gpu

@@ -5,12 +5,14 @@
 
 namespace headrace::codec::gpu {
 
-// Streams of at least this many decoded bytes go by tiles; smaller ones are left alone.
+// Streams of fewer decoded bytes never go by tiles.
 inline constexpr std::uint32_t kLz4TilesSmallest = 64u << 10;
 
-// Device memory that enqueue_lz4_tiles() needs: at most as much as the streams decode to, or 64 MiB for less.
+// Device memory that enqueue_lz4_tiles() needs: as much as the streams decode to, or about 40 MiB if that is more.
+// Grows with each of the limits.
 std::uint64_t lz4_tiles_scratch_bytes(const Lz4Limits& limits) noexcept;
-// Queues the launches; a cudaError_t. Streams that are too small, or too large for liblz4, are left alone.
+// Queues the launches; a cudaError_t. Which streams go by tiles is decided on the device, where their number is known;
+// the others go in order.
 int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream) noexcept;
 
 }  // namespace headrace::codec::gpu

@@ -2,17 +2,18 @@
 //
 // The output is cut into tiles that fit into shared memory. A block writes for each byte of a tile either the byte or
 // a link to the byte it is a copy of, follows links by doubling until only bytes are left, and writes the tile. A block
-// does several neighbouring tiles in order, a section, so earlier tiles of the section are read as they lie. A byte that
-// comes from before the section is a byte already if that is where the slice of tiles or the stream began, else it stays
-// open: a 16-bit link behind it says how far before the section's start it comes from, and close_open_bytes goes from
-// section to section, at most as often as there are sections. With as many streams as blocks little stays open; with
-// one stream a section is a few tiles. A tile that lies inside one match that repeats itself is left out at first: each
-// of its bytes is known to come from before the match. Slices follow each other, so that scratch is needed for one.
+// does several neighbouring tiles in order, a section, so earlier tiles of the section are read as they lie. A byte
+// that comes from before the section is a byte already if that is where the slice of tiles or the stream began, else it
+// stays open: a 16-bit link behind it says how far before the section's start it comes from, and close_open_bytes goes
+// from section to section, at most as often as there are sections. With as many streams as blocks little stays open;
+// with one stream a section is a few tiles. A tile that lies inside one match that repeats itself is left out at first:
+// each of its bytes is known to come from before the match. Slices follow each other, so that scratch is needed for
+// one.
 //
-// Sequences come from a class like Lz4Sequences, whose put() calls put_sequence() for all that touch a tile, with offsets
-// that do not reach before the stream. Each produces at least 4 bytes, but for the stream's last. Nothing here looks at
-// compressed bytes other than literals. Streams whose outcome is bad are passed over.
-// Included by lz4_tiles.cu, and by tests that run it on the CPU.
+// Sequences come from a class like Lz4Sequences, whose put() calls put_sequence() for all that touch a tile, with
+// offsets that do not reach before the stream. Each produces at least 4 bytes, but for the stream's last. Nothing here
+// looks at compressed bytes other than literals. Streams whose outcome is bad are passed over. Included by
+// lz4_tiles.cu, and by tests that run it on the CPU.
 #pragma once
 
 #include "lz4_device.cuh"
@@ -50,10 +51,10 @@ struct TilePlan {
 
 // What lies in scratch for the tiles of one slice, except for `tile_stream`, which has all tiles.
 struct TileArrays {
-  U64* repeats;      // by tile, if it is a repeat: record_word(start of the match, 0, offset)
-  U32* masks;        // a bit for each byte: open
-  U16* links;        // by byte, if open: distance from the section's start, less one
-  U32* sections;     // by tile: where its section starts, kNoPosition if nothing is open, or kRepeat
+  U64* repeats;   // by tile, if it is a repeat: record_word(start of the match, 0, offset)
+  U32* masks;     // a bit for each byte: open
+  U16* links;     // by byte, if open: distance from the section's start, less one
+  U32* sections;  // by tile: where its section starts, kNoPosition if nothing is open, or kRepeat
   U32* tile_stream;
   U32 first_tile, tiles;
 };
@@ -69,9 +70,7 @@ __device__ inline void give_up(std::uint64_t* outcomes, U32 chunk, unsigned stag
       static_cast<U64>(stage & 15) << 52 | (position & ((U64{1} << 44) - 1)) << 8 | static_cast<U64>(reason);
   atomicMin(reinterpret_cast<U64*>(outcomes) + chunk, where);
 }
-__device__ inline bool is_bad(const std::uint64_t* outcomes, U32 chunk) {
-  return outcomes[chunk] != ~std::uint64_t{0};
-}
+__device__ inline bool is_bad(const std::uint64_t* outcomes, U32 chunk) { return outcomes[chunk] != ~std::uint64_t{0}; }
 
 // ---- tiles ----
 
@@ -82,13 +81,13 @@ struct TileShared {
   static_assert(tile_bytes <= 32768 && tile_bytes % 32 == 0 && threads % 32 == 0 && tile_bytes % threads == 0);
   static_assert(kRows <= 32, "a bit of a register for each row");
 
-  alignas(16) U16 link[tile_bytes];  // below 0x8000: a byte of this tile; else kByte + byte, or kOpen
+  alignas(16) U16 link[tile_bytes];         // below 0x8000: a byte of this tile; else kByte + byte, or kOpen
   alignas(16) U64 records[tile_bytes / 4];  // by 4 bytes: record_word() of the sequence that starts there
   U32 starts[kWords];                       // a bit for each byte: a sequence starts there
-  U16 last[kWords];  // before this word: one more than where the last sequence starts, or 0
+  U16 last[kWords];                         // before this word: one more than where the last sequence starts, or 0
   U32 warp[32];
   U64 head;                   // record_word() of the sequence under way where the tile begins
-  U32 first_lane, last_lane;  // for the source of sequences
+  U32 first_part, last_part;  // for the source of sequences
 };
 inline constexpr U32 kByte = 0x8000, kOpen = 0x8100;
 
@@ -100,8 +99,8 @@ struct Section {
 };
 
 // A sequence of the tile that begins at `position`. Its output begins at `out`, before the tile's end; its match, if
-// there is one, comes from `offset` back. Of the one that covers the tile's first byte only the rest is kept; where that
-// is in its match, the record says where the match starts.
+// there is one, comes from `offset` back. Of the one that covers the tile's first byte only the rest is kept; where
+// that is in its match, the record says where the match starts.
 template <class Shared>
 __device__ inline void put_sequence(Shared& shared, U32 position, U32 out, U32 literals, U32 literals_at, U32 offset) {
   if (out >= position) {
@@ -177,8 +176,7 @@ __device__ inline U32 first_link(const Shared& shared, const TileArrays& a, cons
     bool open = !inside;
     if (inside && at < section.open_until) open = (a.masks[(at + shift) / 32] >> ((at + shift) % 32) & 1) != 0;
     if (open) {
-      a.links[tile * Shared::kTile + i] =
-          inside ? a.links[at + shift] : static_cast<U16>(section.start - 1 - at);
+      a.links[tile * Shared::kTile + i] = inside ? a.links[at + shift] : static_cast<U16>(section.start - 1 - at);
       return kOpen;
     }
   }

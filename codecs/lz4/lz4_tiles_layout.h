@@ -18,12 +18,13 @@ struct TilesConfig {
 };
 
 struct TilesLayout {
-  TilePlan most{};        // streams, segments and tiles at most
+  TilePlan most{};  // streams, segments and tiles at most
   U32 slice_tiles = 0;
   U32 slices = 0;
+  Lz4Stream* rest = nullptr;  // all streams, for those that do not go by tiles
   GraphArrays graph{};
-  TileArrays slice{};     // first_tile and tiles are the caller's to set
-  std::uint64_t bytes = 0;         // of all
+  TileArrays slice{};       // first_tile and tiles are the caller's to set
+  std::uint64_t bytes = 0;  // of all
 };
 
 // With scratch == nullptr for the size alone. A slice of `slice_bytes` decoded bytes needs 2.13 times as much.
@@ -37,14 +38,15 @@ TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t s
   constexpr std::uint64_t kMost = (std::uint64_t{1} << 32) / 16 / Graph::kPaths;  // numbers of paths and landings
   if (streams == 0 || segments > kMost || tiles > kMost) return out;
   out.most = {static_cast<U32>(streams), static_cast<U32>(segments), static_cast<U32>(tiles), 0};
-  out.slice_tiles =
-      static_cast<U32>(std::clamp<std::uint64_t>(slice_bytes / Config::kTileBytes, 1, std::min<std::uint64_t>(tiles, 1 << 15)));
+  out.slice_tiles = static_cast<U32>(
+      std::clamp<std::uint64_t>(slice_bytes / Config::kTileBytes, 1, std::min<std::uint64_t>(tiles, 1 << 15)));
   out.slices = (out.most.tiles + out.slice_tiles - 1) / out.slice_tiles;
   std::uint64_t at = 0;
   const auto take = [&]<class T>(T*& array, std::uint64_t count) {
     array = scratch == nullptr ? nullptr : reinterpret_cast<T*>(scratch + at);
     at += (count * sizeof(T) + 255) / 256 * 256;
   };
+  take(out.rest, limits.streams);
   GraphArrays& g = out.graph;
   take(g.plan, 1);
   take(g.streams, streams);
@@ -61,8 +63,8 @@ TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t s
   take(g.entry, segments);
   take(g.bytes, segments);
   take(g.out, segments);
-  take(g.lane_at, segments * Graph::kLanes);
-  take(g.lane_out, segments * Graph::kLanes);
+  take(g.part_at, segments * Graph::kAllParts);
+  take(g.part_out, segments * Graph::kAllParts);
   TileArrays& a = out.slice;
   const std::uint64_t slice = std::uint64_t{out.slice_tiles} * Config::kTileBytes;
   take(a.tile_stream, tiles);

@@ -1,7 +1,7 @@
 // The GPU's LZ4 decoder by tiles, its own source run on the CPU, accepts what liblz4 accepts, gives the same bytes and
 // stays inside its buffers.
 // clang-format off: gives the device code its keywords
-#include "codecs/lz4/lz4_tiles_check.h"
+#include "tests/support/lz4_tiles_check.h"
 // clang-format on
 
 #include <gtest/gtest.h>
@@ -97,8 +97,8 @@ class Lz4Tiles : public ::testing::Test {
 };
 
 TEST_F(Lz4Tiles, WhatLiblz4Writes) {
-  for (const std::size_t bytes : {1,   4,   5,    12,   13,   14,   31,    32,    33,   63,  64,
-                                  65,  96,  97,   127,  128,  1000, 4095,  4096,  9011, 20011}) {
+  for (const std::size_t bytes :
+       {1, 4, 5, 12, 13, 14, 31, 32, 33, 63, 64, 65, 96, 97, 127, 128, 1000, 4095, 4096, 9011, 20011}) {
     for (const Content content : {Content::kRandom, Content::kZeros, Content::kSmooth, Content::kText}) {
       const Bytes plain = sample(bytes, content);
       EXPECT_TRUE(same(compress(plain), bytes));
@@ -128,6 +128,173 @@ TEST_F(Lz4Tiles, LiteralRunsOfEveryLength) {
   for (const std::size_t literals : {1, 14, 15, 16, 269, 270, 271, 15 + 2 * 255, 15 + 255 * 40, 15 + 255 * 60 + 254}) {
     EXPECT_TRUE(same(TokenWriter().last(literals)));
     EXPECT_TRUE(same(TokenWriter().sequence(literals, 1, 20).sequence(3, literals, literals + 4).last(12)));
+  }
+}
+
+TEST_F(Lz4Tiles, EndsOfBlocks) {
+  int accepted = 0, refused = 0;
+  for (const std::size_t before : {0, 20, 61}) {
+    for (std::size_t literals = 0; literals <= 17; literals += literals < 10 ? 5 : 2) {
+      for (std::size_t match = 4; match <= 20; match += 3) {
+        for (const std::size_t last : {0, 1, 4, 5, 6, 7, 8, 11, 12, 20}) {
+          for (const std::size_t offset : {0, 1, 8, 9}) {
+            TokenWriter block;
+            if (before != 0) block.sequence(before, 1, 9);
+            block.sequence(literals, offset, match).last(last);
+            const char* const difference =
+                beside_.check<SmallTiles>(block.bytes(), block.plain(), TilesRun{2, 0}, Flush::kRight);
+            ASSERT_EQ(difference, nullptr)
+                << difference << ": " << before << ' ' << literals << ' ' << match << ' ' << last << ' ' << offset;
+            ++(beside_.accepted() ? accepted : refused);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(accepted, 1'000);
+  EXPECT_GT(refused, 1'000);
+}
+
+TEST_F(Lz4Tiles, OtherSizesThanPromisedAndTruncation) {
+  const Bytes plain = sample(1500, Content::kText), block = compress(plain);
+  for (std::size_t bytes = 1480; bytes <= 1520; bytes += 4) EXPECT_EQ(same(block, bytes), bytes == 1500);
+  EXPECT_FALSE(same({}, 10));
+  for (std::size_t bytes = 0; bytes < block.size(); bytes += 7) {
+    EXPECT_FALSE(same(std::span(block).first(bytes), plain.size()));
+  }
+  Bytes longer = block;
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(same(longer, plain.size()));
+}
+
+// Every byte of such a run looks like a token whose length is the rest of the run.
+TEST_F(Lz4Tiles, RunsOf0xFF) {
+  for (const std::size_t run : {1, 2, 15, 16, 17, 40, 100, 400, 3000}) {
+    for (const std::size_t plain : {1, 1000, 300'000}) {
+      EXPECT_FALSE(same(Bytes(run, std::byte{0xFF}), plain));
+      Bytes block = {std::byte{0x1F}, std::byte{7}, std::byte{1}, std::byte{0}};
+      block.insert(block.end(), run, std::byte{0xFF});
+      EXPECT_FALSE(same(block, plain));
+    }
+    // As lengths, as literals, and literals of 0xFF before a token that begins with more of them.
+    EXPECT_TRUE(same(TokenWriter().sequence(3, 1, 19 + 255 * run).last(12)));
+    EXPECT_TRUE(same(TokenWriter().literal_bytes(255).sequence(run, 1, 40).last(run + 12)));
+    TokenWriter hard;
+    hard.literal_bytes(255).sequence(70'000, 65'535, 19 + 255 * 3 + 254);
+    hard.sequence(15 + 255 * 2 + 254, 65'535, 19 + 255 * 2 + 254).sequence(run, 1, 40).last(20);
+    EXPECT_TRUE(same(hard));
+  }
+}
+
+// Each byte of the output comes from 64 bytes before: as many hops as there are tiles.
+TEST_F(Lz4Tiles, ChainsThroughAllTiles) {
+  for (const std::size_t offset : {61, 64, 70, 200}) {
+    TokenWriter block;
+    block.sequence(offset, offset, 4);
+    for (int i = 0; i < 500; ++i) block.sequence(0, offset, 4 + static_cast<std::size_t>(i) % 30);
+    EXPECT_TRUE(same(block.last(12)));
+    // One match over many tiles, and what comes behind it reaches into it.
+    EXPECT_TRUE(
+        same(TokenWriter().sequence(offset, offset, 5000).sequence(0, 150, 300).sequence(1, offset, 3000).last(30)));
+    EXPECT_TRUE(
+        same(TokenWriter().sequence(offset, offset - 1, 700).sequence(5, 600, 700).sequence(0, 1, 1000).last(30)));
+  }
+}
+
+TEST_F(Lz4Tiles, FarMatches) {
+  TokenWriter block;
+  block.sequence(65'535, 65'535, 70);
+  for (std::size_t i = 0; i < 60; ++i) block.sequence(i % 3, 65'535 - i * 937, 4 + i * 7 % 300);
+  EXPECT_TRUE(same(block.last(20)));
+  EXPECT_FALSE(same(TokenWriter().sequence(65'534, 65'535, 70).last(20)));
+}
+
+// Tokens of a fixed length in a row that begins anywhere never meet: paths that stay apart, and no guess that is right.
+TEST_F(Lz4Tiles, WalksThatNeverMeet) {
+  for (const std::size_t literals : {1, 2, 5, 9, 13}) {
+    TokenWriter block;
+    block.literal_bytes(static_cast<int>(literals << 4)).sequence(literals + 20, 1, 4);
+    const std::size_t offset = literals << 4 | literals << 12;  // its bytes look like tokens, too
+    block.sequence(offset, 1, 4);
+    for (int i = 0; i < 400; ++i) block.sequence(literals, offset, 4);
+    EXPECT_TRUE(same(block.last(20))) << literals;
+  }
+}
+
+TEST_F(Lz4Tiles, DamagedBlocks) {
+  std::mt19937 rng(5);
+  int accepted = 0;
+  for (int round = 0; round < 700; ++round) {
+    const Content content = std::array{Content::kText, Content::kSmooth, Content::kRandom, Content::kZeros}[rng() % 4];
+    const std::size_t bytes = 1 + rng() % 1500;
+    Bytes block = compress(sample(bytes, content), round % 2 == 0);
+    for (unsigned changes = 1 + rng() % 4; changes > 0; --changes) {
+      block[rng() % block.size()] = static_cast<std::byte>(rng() % 3 == 0 ? 255 : rng());
+    }
+    const TilesRun run{1 + static_cast<unsigned>(rng() % 20), rng() % 2 == 0 ? 0 : 64 * (1 + rng() % 9)};
+    const char* const difference = beside_.check<SmallTiles>(block, bytes, run, Flush::kRight);
+    ASSERT_EQ(difference, nullptr) << difference << " in round " << round;
+    accepted += beside_.accepted();
+  }
+  EXPECT_GT(accepted, 20);
+}
+
+// With the sizes that run on the device.
+TEST_F(Lz4Tiles, LargeShapes) {
+  std::mt19937 rng(11);
+  Bytes plain(600'000 + 3), planes = plain, sparse(700'001);
+  float value = 280;
+  for (std::size_t i = 0; i + 4 <= plain.size(); i += 4) {
+    value += 0.01f * (static_cast<float>(rng() % 200) - 99.5f);
+    const float rounded = static_cast<float>(static_cast<int>(value * 64)) / 64;
+    std::memcpy(&plain[i], &rounded, 4);
+    for (std::size_t k = 0; k < 4; ++k) planes[i / 4 + k * 150'000] = plain[i + k];
+  }
+  for (int i = 0; i < 3000; ++i) sparse[rng() % sparse.size()] = static_cast<std::byte>(rng());
+  for (const Bytes* each : {&plain, &planes, &sparse}) {
+    const Bytes block = compress(*each);
+    for (const TilesRun& run : {TilesRun{1, 0}, TilesRun{12, 0}, TilesRun{4, 200'000}}) {
+      const char* const difference = beside_.check<LargeTiles>(block, each->size(), run, Flush::kRight);
+      EXPECT_EQ(difference, nullptr) << difference;
+      EXPECT_TRUE(beside_.accepted());
+    }
+  }
+}
+
+// Several streams of a batch, stored ones among them: a bad one leaves the others exact, and all alignments occur.
+TEST_F(Lz4Tiles, OneBadStreamLeavesTheOthersExact) {
+  for (std::size_t bad = 0; bad < 12; ++bad) {
+    std::vector<Bytes> blocks, plains;
+    std::vector<Lz4Stream> streams;
+    std::vector<std::uint64_t> outcomes(12, DecodeOutcome::kOk);
+    Bytes source, target(40'000, std::byte{0x5A});
+    source.reserve(60'000);
+    std::size_t to = 1;
+    for (std::size_t i = 0; i < 12; ++i) {
+      plains.push_back(sample(100 + i * 331, i % 3 == 0 ? Content::kText : Content::kSmooth));
+      const bool stored = i % 5 == 4;
+      Bytes block = stored ? plains.back() : compress(plains.back());
+      if (i == bad) stored ? block.pop_back() : block.resize(block.size() / 2);
+      source.resize(source.size() + i % 4 + 1);
+      const std::size_t from = source.size();
+      source.insert(source.end(), block.begin(), block.end());
+      streams.push_back({reinterpret_cast<unsigned char*>(source.data() + from),
+                         reinterpret_cast<unsigned char*>(target.data() + to), static_cast<std::uint32_t>(block.size()),
+                         static_cast<std::uint32_t>(plains.back().size()), static_cast<std::uint32_t>(i),
+                         stored ? Lz4Kind::kStored : Lz4Kind::kBlock});
+      to += plains.back().size() + 3;
+    }
+    for (const TilesRun& run : {TilesRun{2, 0}, TilesRun{7, 64 * 9}}) {
+      outcomes.assign(12, DecodeOutcome::kOk);
+      decode_by_tiles<SmallTiles>(streams, outcomes, run);
+      for (std::size_t i = 0; i < 12; ++i) {
+        EXPECT_EQ(outcomes[i] == DecodeOutcome::kOk, i != bad) << i;
+        if (i == bad) continue;
+        EXPECT_EQ(std::memcmp(streams[i].dst, plains[i].data(), plains[i].size()), 0) << i;
+        EXPECT_EQ(streams[i].dst[-1], 0x5A);
+        EXPECT_EQ(streams[i].dst[plains[i].size()], 0x5A);
+      }
+    }
   }
 }
 

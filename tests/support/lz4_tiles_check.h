@@ -20,7 +20,8 @@ namespace headrace::test {
 // Few bytes cross many lanes, segments, windows, tiles, sections and slices.
 using SmallTiles = codec::gpu::tiles::TilesConfig<codec::gpu::tiles::GraphShape<16, 24, 8, 32>, 64, 32, 8, 32, 1>;
 // As lz4_tiles.cu has it, but for the threads of a block that walks a stream.
-using LargeTiles = codec::gpu::tiles::TilesConfig<codec::gpu::tiles::GraphShape<128, 120, 8, 1024>, 16384, 512, 2048, 1024, 1>;
+using LargeTiles =
+    codec::gpu::tiles::TilesConfig<codec::gpu::tiles::GraphShape<128, 120, 8, 1024>, 16384, 512, 2048, 1024, 1>;
 
 struct TilesRun {
   unsigned blocks = 3;            // of the tile kernel: sections at once
@@ -44,7 +45,8 @@ void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
   // An exact heap block of garbage: a sanitizer sees the end, and nothing may rely on zeros.
   const std::unique_ptr<std::byte[]> memory(new std::byte[size.bytes + 256]);
   std::memset(memory.get(), 0xCD, size.bytes + 256);
-  auto* const scratch = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory.get()) + 255) / 256 * 256);
+  auto* const scratch =
+      reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory.get()) + 255) / 256 * 256);
   const TilesLayout layout = lay_out<Config>(limits, scratch, slice_bytes);
   const GraphArrays& g = layout.graph;
   if (layout.slices == 0) return;
@@ -52,21 +54,22 @@ void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
   static PlanShared plan_shared;
   static SegmentShared<Graph> segment_shared;
   static ListShared<Graph> list_shared;
-  static JoinShared<Graph> join_shared[2];
+  static JoinShared<Graph> join_shared[Graph::kThreads / 32];
   static auto follow_shared = std::make_unique<typename Config::Follow>();
   static auto tile_shared = std::make_unique<typename Config::Tile>();
   using testing::gpu::launch;
-  launch(1, 64, [&] {
-    plan_streams<Graph, Config::kTileBytes>(plan_shared, streams.data(), limits.streams, Config::kSmallest, layout.most, g);
+  launch(1, Graph::kThreads, [&] {
+    plan_streams<Graph, Config::kTileBytes>(plan_shared, streams.data(), limits.streams, Config::kSmallest, layout.most,
+                                            g, nullptr);
   });
-  launch(2, 64, [&] { begin_segments<Graph>(g, layout.slice.tile_stream); });
+  launch(2, Graph::kThreads, [&] { begin_segments<Graph>(g, layout.slice.tile_stream); });
   launch(2, Graph::kThreads, [&] {
     for (U32 i = blockIdx.x; i < g.plan->segments; i += gridDim.x) {
       walk_segment<Graph>(segment_shared, g, i);
       __syncthreads();
     }
   });
-  launch(2, 64, [&] { join_segments<Graph>(join_shared, g); });
+  launch(2, Graph::kThreads, [&] { join_segments<Graph>(join_shared, g); });
   launch(2, Config::Follow::kThreads, [&] {
     for (U32 i = blockIdx.x; i < g.plan->streams; i += gridDim.x) {
       follow_paths<typename Config::Follow, Graph>(*follow_shared, g, i, outcomes.data(), stage);
@@ -75,7 +78,7 @@ void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
   });
   launch(2, Graph::kThreads, [&] {
     for (U32 i = blockIdx.x; i < g.plan->segments; i += gridDim.x) {
-      list_lanes<Graph>(list_shared, g, i, outcomes.data());
+      list_parts<Graph>(list_shared, g, i, outcomes.data());
       __syncthreads();
     }
   });
@@ -86,7 +89,8 @@ void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
     slice.first_tile = i * layout.slice_tiles;
     launch(run.blocks, Config::Tile::kThreads,
            [&] { decode_tiles(*tile_shared, *g.plan, g.streams, slice, sequences, outcomes.data()); });
-    launch(2, 64, [&] { close_open_bytes<Config::kTileBytes>(*g.plan, g.streams, slice, outcomes.data()); });
+    launch(2, Graph::kThreads,
+           [&] { close_open_bytes<Config::kTileBytes>(*g.plan, g.streams, slice, outcomes.data()); });
   }
 }
 

@@ -1,0 +1,218 @@
+// From paths through segments to the tokens that are true. See lz4_graph_device.cuh.
+#pragma once
+
+#include "lz4_graph_device.cuh"
+
+namespace headrace::codec::gpu::tiles {
+
+// ---- from path to path ----
+
+template <class Shape>
+struct JoinShared {  // one for each warp
+  static constexpr U32 kBytes = 1024;
+  alignas(16) U8 window[kBytes];
+};
+
+template <class Shape>
+__device__ inline U64 lane_index(U32 segment, U32 path, U32 lane) {
+  return (static_cast<U64>(segment) * Shape::kPaths + path) * Shape::kLanes + lane;
+}
+// The path that enters the lane there, or kUnknown.
+template <class Shape>
+__device__ inline U32 find_path(const GraphArrays& g, U32 segment, U32 lane, U32 entry) {
+  const U32 paths = g.path_count[segment];
+  for (U32 path = 0; path < paths; ++path) {
+    if (g.lane_entry[lane_index<Shape>(segment, path, lane)] == entry) return path;
+  }
+  return kUnknown;
+}
+
+// A warp walks from p, which lies in the stream's segment `segment`, to its end, or until it is on one of its paths:
+// then `path` is set. Adds to `sum`. Returns where it left, if it left.
+template <class Shape>
+__device__ inline U32 warp_walk(JoinShared<Shape>& shared, const GraphArrays& g, const TileStream& s, U32 segment,
+                                U32 p, U64& sum, U32& path) {
+  const U32 lane = threadIdx.x % 32;
+  const U32 start = segment * Shape::kSegment, stop = start + Shape::kSegment;
+  const U16* const runs = runs_of(g, s, Shape::kRun, Shape::kSegment);
+  U32 low = 0, size = 0;
+  path = kUnknown;
+  while (p < stop) {
+    const U32 own = (p - start) / Shape::kLaneBytes, lane_start = start + own * Shape::kLaneBytes;
+    path = find_path<Shape>(g, s.first_segment + segment, own, p - lane_start);
+    if (path != kUnknown) {
+      sum += g.lane_after[lane_index<Shape>(s.first_segment + segment, path, own)];
+      return p;
+    }
+    U32 until = lane_start + Shape::kLaneBytes;
+    while (p < until) {
+      if (p - low >= size) {
+        __syncwarp();
+        low = p / 16 * 16;
+        size = JoinShared<Shape>::kBytes;
+        fill_window(shared.window, low, size, s, lane, 32);
+        __syncwarp();
+      }
+      U64 walked = 0;
+      if (lane == 0) {
+        const U32 here = until < low + size ? until : low + size;
+        p = walk<Shape>(bytes_of(s, runs, shared.window, low, size), p, here, walked);
+      }
+      p = __shfl_sync(kAllLanes, p, 0);
+      const U32 walked_low = __shfl_sync(kAllLanes, static_cast<U32>(walked), 0);
+      const U32 walked_high = __shfl_sync(kAllLanes, static_cast<U32>(walked >> 32), 0);
+      sum += static_cast<U64>(walked_high) << 32 | walked_low;
+    }
+  }
+  return p;
+}
+
+// A warp takes a path, and finds the one that follows.
+template <class Shape>
+__device__ inline void join_segments(JoinShared<Shape>* shared, const GraphArrays& g) {
+  const TilePlan plan = *g.plan;
+  const U32 lane = threadIdx.x % 32;
+  const U32 warps = gridDim.x * (blockDim.x / 32);
+  const U32 nodes = plan.segments * Shape::kPaths;
+  for (U32 node = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; node < nodes; node += warps) {
+    const U32 segment = node / Shape::kPaths;
+    if (node % Shape::kPaths >= g.path_count[segment]) continue;
+    const TileStream s = g.streams[g.segment_stream[segment]];
+    U32 p = g.path_exit[node], landings = 0, edge = kUnknown;
+    for (; landings < Shape::kLandings && p < kUnknown; ++landings) {
+      const U32 to = p / Shape::kSegment;
+      Landing landing{0, p, 0};
+      U32 path;
+      p = warp_walk<Shape>(shared[threadIdx.x / 32], g, s, to, p, landing.bytes, path);
+      if (lane == 0) g.landings[node * Shape::kLandings + landings] = landing;
+      if (path != kUnknown) {
+        edge = to * Shape::kPaths + path;
+        ++landings;
+        break;
+      }
+    }
+    if (edge == kUnknown && p > kUnknown) edge = p;  // the end, or damage
+    if (lane == 0) {
+      g.edge[node] = edge;
+      g.edge_at[node] = p;
+      g.landing_count[node] = landings;
+    }
+  }
+}
+
+// ---- what is true ----
+
+template <class Shape, U32 window_segments, U32 threads>
+struct FollowShared {
+  static constexpr U32 kWindow = window_segments, kThreads = threads;
+  static constexpr U32 kNodes = window_segments * Shape::kPaths;
+  U32 jump[kNodes];
+  U8 mark[kNodes];
+  U64 sums[32];
+  U32 next, at;
+  JoinShared<Shape> join;
+};
+
+// A block takes a stream.
+template <class Shared, class Shape>
+__device__ inline void follow_paths(Shared& shared, const GraphArrays& g, U32 index, std::uint64_t* outcomes,
+                                    unsigned stage) {
+  constexpr U32 kEach = (Shared::kNodes + Shared::kThreads - 1) / Shared::kThreads;
+  const U32 t = threadIdx.x;
+  const TileStream s = g.streams[index];
+  if (s.stored != 0 || s.segments == 0) {
+    if (t == 0 && (s.stored != 0 ? s.end - s.begin != s.dst_bytes : s.dst_bytes != 0))
+      give_up(outcomes, s.chunk, stage, 0, device::DecodeReason::kWrongSize);
+    return;
+  }
+  const U32 base = s.first_segment;
+  if (t == 0) {
+    g.entry[base] = s.begin;
+    g.bytes[base] = g.lane_after[lane_index<Shape>(base, 0, 0)];
+  }
+  U32 node = 0, end = kBadToken;
+  // Each turn gets at least to the next segment. In the window, nodes are ordered by path first: most segments have
+  // one.
+  for (U32 turn = 0; turn <= s.segments; ++turn) {
+    const U32 first = node / Shape::kPaths;
+    const U32 window = s.segments - first < Shared::kWindow ? s.segments - first : Shared::kWindow;
+    const auto place = [&](U32 n) { return n % Shape::kPaths * Shared::kWindow + n / Shape::kPaths - first; };
+    U32 valid = 0;
+    __syncthreads();
+    HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kEach; ++k) {
+      const U32 i = t + k * Shared::kThreads, path = i / Shared::kWindow, segment = i % Shared::kWindow;
+      if (i >= Shared::kNodes || segment >= window || path >= g.path_count[base + first + segment]) continue;
+      valid |= 1u << k;
+      const U32 edge = g.edge[(base + first + segment) * Shape::kPaths + path];
+      // To itself: the way ends here, or leaves the window.
+      shared.jump[i] = edge < kUnknown && edge / Shape::kPaths - first < window ? place(edge) : i;
+      shared.mark[i] = (first + segment) * Shape::kPaths + path == node ? 1 : 0;
+    }
+    __syncthreads();
+    for (U32 reach = 1; reach < window; reach *= 2) {
+      U32 jump[kEach];
+      HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kEach; ++k) {
+        if ((valid >> k & 1) == 0) continue;
+        const U32 i = t + k * Shared::kThreads, to = shared.jump[i];
+        if (shared.mark[i] != 0) shared.mark[to] = 1;
+        jump[k] = shared.jump[to];
+      }
+      __syncthreads();
+      HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kEach; ++k) {
+        if ((valid >> k & 1) != 0) shared.jump[t + k * Shared::kThreads] = jump[k];
+      }
+      __syncthreads();
+    }
+    HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kEach; ++k) {
+      const U32 i = t + k * Shared::kThreads;
+      if ((valid >> k & 1) == 0 || shared.mark[i] == 0) continue;
+      const U32 from = (base + first + i % Shared::kWindow) * Shape::kPaths + i / Shared::kWindow, edge = g.edge[from];
+      for (U32 n = 0; n < g.landing_count[from]; ++n) {
+        const Landing landing = g.landings[from * Shape::kLandings + n];
+        g.entry[base + landing.at / Shape::kSegment] = landing.at;
+        g.bytes[base + landing.at / Shape::kSegment] = landing.bytes;
+      }
+      if (edge >= kUnknown || edge / Shape::kPaths - first >= window) {  // one node at most: a way does not fork
+        shared.next = edge;
+        shared.at = g.edge_at[from];
+      }
+    }
+    __syncthreads();
+    if (shared.next == kUnknown) {
+      __syncthreads();
+      if (t < 32) {
+        U32 p = shared.at, path = kUnknown;
+        for (U32 guard = 0; guard < s.segments && p < kUnknown && path == kUnknown; ++guard) {
+          const U32 to = p / Shape::kSegment, at = p;
+          U64 sum = 0;
+          p = warp_walk<Shape>(shared.join, g, s, to, p, sum, path);
+          if (t == 0) {
+            g.entry[base + to] = at;
+            g.bytes[base + to] = sum;
+          }
+          if (path != kUnknown) p = to * Shape::kPaths + path;
+        }
+        if (t == 0) shared.next = p;
+      }
+      __syncthreads();
+    }
+    end = node = shared.next;
+    if (node >= kUnknown) break;
+  }
+  if (end != kStreamEnd) {
+    if (t == 0) give_up(outcomes, s.chunk, stage, 0, device::DecodeReason::kTruncated);
+    return;
+  }
+  U64 before = 0;
+  for (U32 i0 = 0; i0 < s.segments; i0 += Shared::kThreads) {
+    const U32 i = i0 + t;
+    const U64 bytes = i < s.segments && g.entry[base + i] != kNoPosition ? g.bytes[base + i] : 0;
+    U64 all;
+    const U64 here = before + block_sum_before(bytes, shared.sums, all);
+    if (i < s.segments) g.out[base + i] = here < s.dst_bytes ? static_cast<U32>(here) : s.dst_bytes;
+    before += all;
+  }
+  if (t == 0 && before != s.dst_bytes) give_up(outcomes, s.chunk, stage, 0, device::DecodeReason::kWrongSize);
+}
+
+}  // namespace headrace::codec::gpu::tiles
