@@ -153,6 +153,7 @@ Status ReadOperation::queue_decode(Wave& wave, Lane& lane) {
   add_mapped_pieces(wave, true);
   for (const device::Piece& piece : wave.pieces) lane.stats.bus_bytes += piece.bytes;
   if (!wave.pieces.empty()) HEADRACE_TRY(device_->copy_to_device(wave.pieces, *slot.stream));
+  if (trace::recording() && device_->record(*slot.copied, *slot.stream).ok()) wave.copy_marked = true;
   if (!wave.items.empty()) {
     auto* const outcomes = reinterpret_cast<device::DecodeOutcome*>(slot.pinned + areas_.outcomes_at);
     HEADRACE_TRY(decoder_->decode(wave.items,

@@ -294,8 +294,13 @@ trace::Stage ReadOperation::waits_for_locked() const {
 // For the trace: a copy that has ended is otherwise seen only when a worker has nothing better to do than wait for it.
 void ReadOperation::notice_copies_locked() {
   for (auto& wave : waves_) {
-    if (wave->state != WaveState::kDraining || wave->being_drained || wave->copied_ns != 0 || !wave->slot) continue;
-    if (Result<bool> done = device_->query(*wave->slot->event); done.ok() && *done) wave->copied_ns = base::now_ns();
+    if (wave->state != WaveState::kDraining || wave->being_drained || !wave->slot) continue;
+    const auto notice = [&](device::Event& event, std::uint64_t& at_ns) {
+      if (at_ns != 0) return;
+      if (Result<bool> done = device_->query(event); done.ok() && *done) at_ns = base::now_ns();
+    };
+    notice(wave->copy_marked ? *wave->slot->copied : *wave->slot->event, wave->copied_ns);
+    if (wave->copy_marked) notice(*wave->slot->event, wave->decoded_ns);
   }
 }
 

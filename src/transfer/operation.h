@@ -97,7 +97,9 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
     bool drained_once = false;
     bool being_drained = false;                    // guarded by mutex_
     std::uint64_t bus_bytes = 0;                   // of its copy
-    std::uint64_t launched_ns = 0, copied_ns = 0;  // recording only; copied_ns 0: not seen to have ended
+    // Recording only; 0: not seen to have ended.
+    std::uint64_t launched_ns = 0, copied_ns = 0, decoded_ns = 0;
+    bool copy_marked = false;  // the slot's `copied` tells where the copy ends and decoding begins
   };
   bool on_device(const Wave& wave) const noexcept { return staged_ && wave.kind == WaveKind::kGpu; }
   enum class ClaimKind : std::uint8_t { kNone, kFinished, kFill, kGroups, kJobs, kDrain };

@@ -9,7 +9,8 @@ constexpr std::uint64_t kTurnWaves = 8;  // at least; and three times as many as
 constexpr std::uint64_t kWarmUp = 4;     // waves of a kind that tell nothing: kernels are loaded, memory is made
 constexpr std::uint64_t kEvidence = 4;   // counted waves before a rate is believed
 constexpr double kTrialShare = 0.02;     // of the time goes into trying the slower kind again
-constexpr double kFallen = 0.7;          // of the rate it once had
+constexpr double kFallen = 0.7;          // of the rate it once had: then more of the time may go into a trial
+constexpr double kFallenShare = 0.1;
 constexpr double kHysteresis = 1.03;     // so much faster must the CPU be
 constexpr double kRememberedWaves = 16;
 
@@ -39,8 +40,8 @@ WaveKind PlacementPolicy::choose_locked() {
   const double turn_seconds = static_cast<double>(std::max(kTurnWaves, 3 * most_in_flight_)) * wave_seconds;
   // Something has changed when the better one is much slower than it was: that is worth a trial of its own.
   const double now = rate_locked(better);
-  const bool fallen = now < kFallen * settled_rate_;
-  if (!fallen && trial_seconds_ + turn_seconds >= kTrialShare * total_seconds_) {
+  const double share = now < kFallen * settled_rate_ ? kFallenShare : kTrialShare;
+  if (trial_seconds_ + turn_seconds >= share * total_seconds_) {
     settled_rate_ = std::max(settled_rate_, now);
     return better;
   }

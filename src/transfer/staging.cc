@@ -12,6 +12,7 @@ constexpr std::size_t kSlabUnit = std::size_t{64} << 10;
 
 StagingSlot::~StagingSlot() {
   event.reset();
+  copied.reset();
   stream.reset();
   if (pinned != nullptr) device->deallocate_pinned(pinned, pinned_bytes);
   if (on_device != nullptr) device->deallocate(on_device, device_bytes);
@@ -39,6 +40,7 @@ Result<std::unique_ptr<StagingSlot>> StagingPool::take(const std::shared_ptr<dev
   HEADRACE_TRY_ASSIGN(slot->on_device, device->allocate(slot->device_bytes));
   HEADRACE_TRY_ASSIGN(slot->stream, device->create_stream());
   HEADRACE_TRY_ASSIGN(slot->event, device->create_event());
+  HEADRACE_TRY_ASSIGN(slot->copied, device->create_event());
   return slot;
 }
 

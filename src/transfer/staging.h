@@ -25,6 +25,7 @@ struct StagingSlot {
   std::size_t pinned_bytes = 0, device_bytes = 0;
   std::unique_ptr<device::Stream> stream;
   std::unique_ptr<device::Event> event;
+  std::unique_ptr<device::Event> copied;  // recorded for the trace alone, where decoding follows the copy
   ~StagingSlot();
 };
 

@@ -13,6 +13,7 @@ Status ReadOperation::launch_wave(Wave& wave, Lane& lane) {
   trace::Timer timer(trace::Stage::kAssemble);
   const std::uint64_t bus_bytes_before = lane.stats.bus_bytes;
   Status status;
+  wave.copy_marked = false;
   try {
     status = on_device(wave) ? queue_decode(wave, lane) : queue_wave(wave, lane);
   } catch (const std::bad_alloc&) {
@@ -21,7 +22,7 @@ Status ReadOperation::launch_wave(Wave& wave, Lane& lane) {
   Status recorded = device_->record(*wave.slot->event, *wave.slot->stream);
   wave.bus_bytes = lane.stats.bus_bytes - bus_bytes_before;
   wave.launched_ns = timer.start_ns();
-  wave.copied_ns = 0;
+  wave.copied_ns = wave.decoded_ns = 0;
   lane.stats.assemble_seconds += timer.stop();
   // Without the event nothing tells when the device is through; freeing its memory waits for that.
   if (!recorded.ok()) wave.slot.reset();
@@ -90,14 +91,23 @@ Status ReadOperation::queue_wave(Wave& wave, Lane& lane) {
 void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
   const std::uint64_t start = base::now_ns();
   Status status;
-  {
+  if (wave.slot != nullptr && wave.copy_marked) {
     trace::Span wait(trace::WaitFor{trace::Stage::kCopy});
-    if (wave.slot != nullptr) status = device_->synchronize(*wave.slot->event);
+    status = device_->synchronize(*wave.slot->copied);
+    if (wave.copied_ns == 0) wave.copied_ns = base::now_ns();
+  }
+  if (wave.slot != nullptr && status.ok()) {
+    trace::Span wait(trace::WaitFor{wave.copy_marked ? trace::Stage::kDecode : trace::Stage::kCopy});
+    status = device_->synchronize(*wave.slot->event);
   }
   if (!status.ok()) wave.slot.reset();
   if (trace::recording()) {
-    trace::record(trace::Stage::kCopy, wave.launched_ns, wave.copied_ns != 0 ? wave.copied_ns : base::now_ns(),
-                  wave.bus_bytes, trace::LaneKind::kDevice);
+    if (wave.copied_ns == 0) wave.copied_ns = base::now_ns();
+    trace::record(trace::Stage::kCopy, wave.launched_ns, wave.copied_ns, wave.bus_bytes, trace::LaneKind::kDevice);
+    if (wave.copy_marked) {
+      trace::record(trace::Stage::kDecode, wave.copied_ns, wave.decoded_ns != 0 ? wave.decoded_ns : base::now_ns(),
+                    wave.items.size() * plan_->chain().decoded_bytes(), trace::LaneKind::kDevice);
+    }
   }
   lane.stats.copy_seconds += static_cast<double>(base::now_ns() - start) * 1e-9;
   if (!wave.mapped.reads.empty() && status.ok() && !stop_.load(std::memory_order_relaxed)) {

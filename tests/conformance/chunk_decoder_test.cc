@@ -2,6 +2,7 @@
 // whatever the batch's size and order.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "support/decode_corpus.h"
 #include "support/device_suite.h"
@@ -123,7 +124,9 @@ class ChunkDecoderTest : public DeviceSuite {
 
 TEST_P(ChunkDecoderTest, DecodesWhatTheCpuDecodes) {
   std::map<std::string, std::size_t> valid;
+  std::set<std::string> generated;  // the others have no encoder: their seeds are all there is
   for (const CorpusGroup& group : groups_) {
+    if (group.name.find("/seed/") == std::string::npos) generated.insert(group.codec);
     std::vector<const CorpusStream*> batch;
     for (const CorpusStream& stream : group.streams) {
       batch.push_back(&stream);
@@ -133,7 +136,7 @@ TEST_P(ChunkDecoderTest, DecodesWhatTheCpuDecodes) {
     if (HasFatalFailure()) return;
   }
   EXPECT_GE(valid.size(), 1u);
-  for (const auto& [codec, count] : valid) EXPECT_GT(count, 10u) << codec;
+  for (const auto& [codec, count] : valid) EXPECT_GT(count, generated.contains(codec) ? 10u : 3u) << codec;
 }
 
 TEST_P(ChunkDecoderTest, OneBadChunkAnywhereLeavesTheOthersExact) {

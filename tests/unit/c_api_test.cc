@@ -185,7 +185,7 @@ TEST_F(CApi, ReadsWithAConversion) {
   // A caller who knows nothing of conversions.
   std::uint16_t stored[24];
   std::memset(&options, 0xAB, sizeof(options));
-  options.size = offsetof(hr_read_options, dtype);
+  options.size = offsetof(hr_read_options, placement);
   options.selection = nullptr;
   options.data = stored;
   options.data_bytes = sizeof(stored);
