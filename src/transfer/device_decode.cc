@@ -116,8 +116,8 @@ void ReadOperation::place_encoded(Wave& wave, std::uint32_t task_index, std::uin
   device::Box& box = lane.detail.box;
   chunk.delivered = box.element_count() * op.element_bytes;
   // Straight into the tensor, where decoders may write with their widest accesses.
-  const bool in_place =
-      lane.detail.whole_chunk && op.moves_bytes_only() && reinterpret_cast<std::uintptr_t>(box.dst) % kSlabAlignment == 0;
+  const bool in_place = lane.detail.whole_chunk && op.moves_bytes_only() &&
+                        reinterpret_cast<std::uintptr_t>(box.dst) % kSlabAlignment == 0;
   lane.described = nullptr;  // the box is spent
   if (in_place) {
     chunk.dst = box.dst;

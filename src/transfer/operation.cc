@@ -259,6 +259,11 @@ ReadOperation::Claim ReadOperation::claim_locked(Lane& lane) {
       return {ClaimKind::kFill, wave.get()};
     }
   }
+  if (Wave* const passed = passed_wave_locked(); passed != nullptr) {
+    draining_ = true;
+    passed->being_drained = true;
+    return {ClaimKind::kDrain, passed};
+  }
   if (!filled_.empty()) {
     Wave& wave = *filled_.front();
     const auto total = static_cast<std::uint32_t>(wave.tasks.groups.size());
@@ -279,6 +284,20 @@ ReadOperation::Claim ReadOperation::claim_locked(Lane& lane) {
     }
   }
   return {ClaimKind::kNone, nullptr, 0, 0, waits_for_locked()};
+}
+
+// A wave that the device is through with: its slab is wanted for the next one, however much else there is to do.
+ReadOperation::Wave* ReadOperation::passed_wave_locked() {
+  constexpr std::uint64_t kAskEveryNs = 50'000;  // asking takes a microsecond, and the lock is held
+  if (draining_ || !staged_) return nullptr;
+  const std::uint64_t now = base::now_ns();
+  if (now - asked_ns_ < kAskEveryNs) return nullptr;
+  for (auto& wave : waves_) {
+    if (wave->state != WaveState::kDraining || wave->being_drained || !wave->slot) continue;
+    asked_ns_ = now;
+    if (Result<bool> passed = device_->query(*wave->slot->event); passed.ok() && *passed) return wave.get();
+  }
+  return nullptr;
 }
 
 // For the trace: what a worker without work waits for is what most of the waves wait for.

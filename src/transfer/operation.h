@@ -95,8 +95,8 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
     std::vector<device::DecodeItem> items;
     std::vector<std::uint32_t> item_tasks;  // the task of each item
     bool drained_once = false;
-    bool being_drained = false;                    // guarded by mutex_
-    std::uint64_t bus_bytes = 0;                   // of its copy
+    bool being_drained = false;   // guarded by mutex_
+    std::uint64_t bus_bytes = 0;  // of its copy
     // Recording only; 0: not seen to have ended.
     std::uint64_t launched_ns = 0, copied_ns = 0, decoded_ns = 0;
     bool copy_marked = false;  // the slot's `copied` tells where the copy ends and decoding begins
@@ -115,6 +115,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   Status prepare();
   Claim claim(Lane& lane);
   Claim claim_locked(Lane& lane);
+  Wave* passed_wave_locked();
   trace::Stage waits_for_locked() const;
   void notice_copies_locked();
   void fill_wave(Wave& wave, Lane& lane);
@@ -214,7 +215,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   Status status_;
   Stats stats_;
   std::vector<ChunkError> errors_;
-  std::uint64_t last_progress_ns_ = 0;
+  std::uint64_t last_progress_ns_ = 0, asked_ns_ = 0;
   std::atomic<std::uint64_t> chunks_done_{0};
 };
 

@@ -11,7 +11,7 @@ constexpr std::uint64_t kEvidence = 4;   // counted waves before a rate is belie
 constexpr double kTrialShare = 0.02;     // of the time goes into trying the slower kind again
 constexpr double kFallen = 0.7;          // of the rate it once had: then more of the time may go into a trial
 constexpr double kFallenShare = 0.1;
-constexpr double kHysteresis = 1.03;     // so much faster must the CPU be
+constexpr double kHysteresis = 1.03;  // so much faster must the CPU be
 constexpr double kRememberedWaves = 16;
 
 WaveKind other(WaveKind kind) { return kind == WaveKind::kGpu ? WaveKind::kCpu : WaveKind::kGpu; }

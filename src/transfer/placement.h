@@ -1,9 +1,9 @@
 // PlacementPolicy: which processor decodes the next wave, from how fast waves of either kind have gone.
 //
 // Waves under way share bus, CPU and GPU, so a wave's time means something only while all of them are of one kind. The
-// kinds therefore take turns: a short read is one turn, a long read several, and only waves that began when no other kind
-// was under way are counted. A counted wave's cost is the time from the end of the wave before it to its own end: what
-// one wave more takes, however many are under way. The device begins; then the CPU has a turn; then the faster one
+// kinds therefore take turns: a short read is one turn, a long read several, and only waves that began when no other
+// kind was under way are counted. A counted wave's cost is the time from the end of the wave before it to its own end:
+// what one wave more takes, however many are under way. The device begins; then the CPU has a turn; then the faster one
 // decodes, and the other is tried again now and then, for a small share of the time, since page cache, disk and
 // neighbours change. What was learnt belongs to one array on one device and is kept for its later reads.
 //

@@ -65,7 +65,8 @@ class ChunkDecoderTest : public DeviceSuite {
       items.push_back({in.data() + from[i], batch[i]->encoded.size(), out.data() + to[i]});
     }
     const std::uint64_t scratch_bytes = decoder->scratch_bytes(limits_of(items));
-    Memory scratch(*device_, std::max<std::size_t>(1, scratch_bytes), false), outcome_memory(*device_, n * sizeof(DecodeOutcome), true);
+    Memory scratch(*device_, std::max<std::size_t>(1, scratch_bytes), false),
+        outcome_memory(*device_, n * sizeof(DecodeOutcome), true);
     const std::vector<std::byte> dirt(scratch_bytes, std::byte{0xC3});
     upload(scratch.data(), dirt.data(), dirt.size());
     const std::span<DecodeOutcome> outcomes{reinterpret_cast<DecodeOutcome*>(outcome_memory.data()), n};
