@@ -103,7 +103,7 @@ if(NOT HEADRACE_CUDA STREQUAL "OFF")
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
+      set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90-real)  # others are compiled by the driver, once, from the first
     endif()
     enable_language(CUDA)
     # CMake 3.25 does not know nvcc's flag for C++20.
