@@ -35,7 +35,7 @@ class HEADRACE_API Context {
   static Result<Context> create(const ContextOptions& options = {});
 
   const ContextOptions& options() const noexcept;
-  std::string engine_name() const;    // the engine in use, e.g. "io_uring"
+  std::string engine_name() const;  // the engine in use, e.g. "io_uring"
   // Features, why better engines were refused, and why threads could not be bound to CPUs, one line each.
   std::string engine_report() const;
 

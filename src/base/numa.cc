@@ -12,7 +12,8 @@
 namespace headrace::base {
 namespace {
 
-// More than any kernel has, and the smallest that thread_cpus() needs: a set that is shorter than the kernel's is an error.
+// More than any kernel has, and the smallest that thread_cpus() needs: a set that is shorter than the kernel's is an
+// error.
 constexpr std::size_t kMostCpus = 65536;
 constexpr std::size_t kWordBits = 8 * sizeof(unsigned long);
 using Mask = std::array<unsigned long, kMostCpus / kWordBits>;

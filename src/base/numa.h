@@ -27,8 +27,8 @@ inline void prefer_numa_node(void* begin, std::size_t bytes, int node) noexcept 
   (void)::syscall(SYS_mbind, begin, bytes, MPOL_PREFERRED, mask.data(), mask.size() * kBits, 0);
 }
 
-// The CPUs that the calling thread may run on, ascending; what a cpuset leaves of them. Nothing where the kernel does not
-// tell.
+// The CPUs that the calling thread may run on, ascending; what a cpuset leaves of them. Nothing where the kernel does
+// not tell.
 std::optional<std::vector<unsigned>> thread_cpus();
 // Lets the calling thread run on these CPUs only. errno; EINVAL where it may use none of them.
 int set_thread_cpus(const std::vector<unsigned>& cpus) noexcept;

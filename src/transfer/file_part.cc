@@ -28,11 +28,7 @@ Status ends_early(std::uint64_t moved, std::uint64_t offset, std::uint64_t lengt
 
 FileCrew::FileCrew(WorkerPool& pool, MappedCache* mapped, std::shared_ptr<device::Device> device, std::size_t threads,
                    std::size_t capacity)
-    : pool_(pool),
-      mapped_(mapped),
-      device_(std::move(device)),
-      usable_cpus_(base::usable_cpus()),
-      threads_(threads) {
+    : pool_(pool), mapped_(mapped), device_(std::move(device)), usable_cpus_(base::usable_cpus()), threads_(threads) {
   todo_.reserve(2 * capacity);
   done_.reserve(capacity);
 }

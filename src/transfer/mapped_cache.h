@@ -168,7 +168,7 @@ class MappedCache {
   const std::size_t mapping_budget_;
   const bool many_cpus_;
   const std::shared_ptr<NearThreads> near_;  // may be null
-  std::atomic<std::uint64_t> traffic_{0};  // copies sent to devices
+  std::atomic<std::uint64_t> traffic_{0};    // copies sent to devices
   std::atomic<unsigned> waiters_{0};
   std::uint64_t seen_traffic_ = 0;  // the thread's own
   struct Shard {

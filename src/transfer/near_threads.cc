@@ -28,8 +28,8 @@ NearThreads::Use NearThreads::use(int node) noexcept {
   if (!enabled_ || base::fork_generation() != fork_generation_) return {};
   try {
     std::lock_guard lock(mutex_);
-    auto found =
-        std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& known) { return known.number == std::max(node, -1); });
+    auto found = std::find_if(nodes_.begin(), nodes_.end(),
+                              [&](const Node& known) { return known.number == std::max(node, -1); });
     if (found == nodes_.end()) {
       base::NearCpus near = base::near_cpus(node, allowed_, root_);
       if (!near.why_not.empty()) near.cpus.clear();

@@ -1,9 +1,9 @@
 // NearThreads: keeps a Context's threads on the CPUs near the device that they serve.
 //
 // Pinned slabs lie on the GPU's NUMA node; a thread on another node fills them across the link between the sockets. One
-// pool serves all devices, so threads are kept near a node while all work in flight is for devices of that node, and have
-// all their CPUs back while it is not. Each thread's own set of CPUs is only ever narrowed, and what somebody else made of
-// it meanwhile is respected. On a machine of one node nothing is done at all.
+// pool serves all devices, so threads are kept near a node while all work in flight is for devices of that node, and
+// have all their CPUs back while it is not. Each thread's own set of CPUs is only ever narrowed, and what somebody else
+// made of it meanwhile is respected. On a machine of one node nothing is done at all.
 //
 // Threads: every call from any thread; a Thread belongs to the one that made it.
 // Owns:    nothing but numbers. A forked child must not be bound by its parent's: there, everything does nothing.
@@ -99,10 +99,10 @@ class NearThreads : public std::enable_shared_from_this<NearThreads> {
   std::string root_;
   std::vector<unsigned> allowed_;  // of the thread that made the Context
   mutable std::mutex mutex_;
-  std::vector<Node> nodes_;                 // guarded by mutex_; those that were ever used, all CPUs first
-  std::size_t wanted_ = 0;                  // guarded by mutex_: of nodes_
-  std::string note_;                        // guarded by mutex_
-  std::atomic<std::uint64_t> version_{0};   // changes with `wanted_`
+  std::vector<Node> nodes_;                // guarded by mutex_; those that were ever used, all CPUs first
+  std::size_t wanted_ = 0;                 // guarded by mutex_: of nodes_
+  std::string note_;                       // guarded by mutex_
+  std::atomic<std::uint64_t> version_{0};  // changes with `wanted_`
   std::atomic<unsigned> bound_cpus_{0};
 };
 

@@ -137,8 +137,8 @@ Status ReadOperation::prepare() {
   return {};
 }
 
-// Threads that only carry bytes keep up with the bus from the CPUs near it; where they decode, all CPUs do more than near
-// ones.
+// Threads that only carry bytes keep up with the bus from the CPUs near it; where they decode, all CPUs do more than
+// near ones.
 void ReadOperation::start() {
   const bool carries = staged_ && (plan_->chain().raw() || decoder_ != nullptr);
   near_use_ = resources_.near().use(carries ? device_->info().numa_node : NearThreads::kAllCpus);

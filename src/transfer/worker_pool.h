@@ -31,8 +31,8 @@ class WorkerPool {
   struct State;
 
  public:
-  // Where the system gives fewer threads than asked, the pool has what it got; no thread at all is an error. The threads
-  // follow `near`, if there is one; with `one_per_cpu`, no more of them work than they are kept on CPUs.
+  // Where the system gives fewer threads than asked, the pool has what it got; no thread at all is an error. The
+  // threads follow `near`, if there is one; with `one_per_cpu`, no more of them work than they are kept on CPUs.
   static Result<std::unique_ptr<WorkerPool>> create(unsigned threads, std::shared_ptr<NearThreads> near = nullptr,
                                                     bool one_per_cpu = false);
   ~WorkerPool();

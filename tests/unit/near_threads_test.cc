@@ -132,8 +132,8 @@ class NearThreadsTest : public ::testing::Test {
     if (all_.size() < 2) GTEST_SKIP() << "this process may use one CPU only";
     near0_ = Cpus(all_.begin(), all_.end() - 1);
     near1_ = {all_.back()};
-    tree_ = std::make_unique<Tree>("0-2\n", std::map<int, std::string>{
-                                                {0, list_of(near0_)}, {1, list_of(near1_)}, {2, "65000\n"}});
+    tree_ = std::make_unique<Tree>(
+        "0-2\n", std::map<int, std::string>{{0, list_of(near0_)}, {1, list_of(near1_)}, {2, "65000\n"}});
     near_ = NearThreads::create(true);
     near_->read_from(tree_->root());
   }
@@ -377,10 +377,8 @@ class NearReads : public NearThreadsTest {
   Stats read(const std::string& path, Layout layout, const Device& device) {
     std::vector<std::uint32_t> elements(array(layout).elements());
     auto buffer = Buffer::allocate(device, elements.size() * 4).value();
-    auto reading = Array::open(*store_, path)
-                       .value()
-                       .read_async({}, {buffer.data(), {elements.size()}, {}}, device)
-                       .value();
+    auto reading =
+        Array::open(*store_, path).value().read_async({}, {buffer.data(), {elements.size()}, {}}, device).value();
     EXPECT_TRUE(reading.wait().ok());
     EXPECT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(elements.data()), elements.size() * 4).ok());
     EXPECT_EQ(elements, array(layout).expected());
@@ -406,7 +404,8 @@ TEST_F(NearReads, WorkersAreWhereTheWorkIs) {
   // Again and again: nothing is asked of the kernel.
   const auto asked = [] {
     std::uint64_t hits = 0;
-    for (const base::FaultCount& count : base::fault_counts()) hits += count.point == "base.set_affinity" ? count.hits : 0;
+    for (const base::FaultCount& count : base::fault_counts())
+      hits += count.point == "base.set_affinity" ? count.hits : 0;
     return hits;
   };
   const std::uint64_t before = asked();
