@@ -27,6 +27,7 @@ struct ContextOptions {
   bool cache_reread = true;                                // those read again: page cache, where it has room
   bool allow_mapped = true;                                // devices take bytes out of the page cache themselves
   std::size_t mapped_budget_bytes = 0;                     // page cache kept for that; 0: a quarter of the memory
+  bool bind_threads = true;  // while they work for GPUs of one NUMA node only, threads stay on its CPUs
 };
 
 class HEADRACE_API Context {
@@ -34,8 +35,9 @@ class HEADRACE_API Context {
   static Result<Context> create(const ContextOptions& options = {});
 
   const ContextOptions& options() const noexcept;
-  std::string engine_name() const;    // the engine in use, e.g. "io_uring"
-  std::string engine_report() const;  // features, and why better engines were refused, one line each
+  std::string engine_name() const;  // the engine in use, e.g. "io_uring"
+  // Features, why better engines were refused, and why threads could not be bound to CPUs, one line each.
+  std::string engine_report() const;
 
   class Impl;
   const std::shared_ptr<Impl>& impl() const noexcept { return impl_; }

@@ -43,6 +43,9 @@ struct DeviceReport {
   int numa_node = -1;              // -1: not known
   std::string pci_address;         // "0000:3b:00.0"; empty if not known
   PcieLink pcie;
+  std::vector<unsigned> near_cpus;  // on its NUMA node, that this process may use; a GPU's only
+  bool binds_threads = false;  // whether threads that carry bytes to it are kept there (ContextOptions::bind_threads)
+  std::string binds_threads_why_not;
   // Rates of 256 MiB copies over the bus; none: not measured.
   std::optional<double> pinned_to_device_bytes_per_second;
   std::optional<double> device_to_pinned_bytes_per_second;

@@ -1,5 +1,6 @@
 #include "base/file_handle.h"
 #include "base/file_mapping.h"
+#include "base/numa.h"
 #include "base/sys_devices.h"
 #include "device/device.h"
 #include "system/measure.h"
@@ -19,6 +20,18 @@ void fill_pcie(DeviceReport& report) {
   if (!pci) return;
   report.pcie = link_of(*pci);
   if (report.numa_node < 0) report.numa_node = pci->numa_node;
+}
+
+void fill_near_cpus(DeviceReport& report) {
+  const auto allowed = base::thread_cpus();
+  if (!allowed) {
+    report.binds_threads_why_not = "the CPUs that this process may use are not told";
+    return;
+  }
+  base::NearCpus near = base::near_cpus(report.numa_node, *allowed);
+  report.near_cpus = std::move(near.cpus);
+  report.binds_threads = near.why_not.empty();
+  report.binds_threads_why_not = std::move(near.why_not);
 }
 
 // Tried with the first page of this program's own file, which is in the page cache.
@@ -48,6 +61,7 @@ DeviceReport inspect(device::Device& device, bool measure) {
   report.numa_node = info.numa_node;
   report.pci_address = info.pci_address;
   if (!report.host_addressable) {
+    fill_near_cpus(report);
     try_mapping(device, report);
     if (measure) {
       if (auto rates = measure_bus(device, kBusBytes); rates.ok()) {

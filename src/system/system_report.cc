@@ -135,6 +135,10 @@ void add_warnings(SystemReport& report) {
     }
   }
   for (const DeviceReport& device : report.devices) {
+    if (device.status.ok() && !device.host_addressable && host.numa_nodes > 1 && device.numa_node >= 0 &&
+        device.near_cpus.empty()) {
+      warn(device.name + ": no thread can be near it: " + device.binds_threads_why_not);
+    }
     const PcieLink& link = device.pcie;
     const bool narrow = link.lanes < link.max_lanes;
     // Only a link that has just been used is trained up.

@@ -26,8 +26,10 @@ std::string Context::engine_report() const {
   auto service = impl_->resources->io();
   if (!service.ok()) return service.status().to_string();
   const io::EngineInfo& info = (*service)->engine();
+  std::string bound = impl_->resources->near().note();
+  if (!bound.empty()) bound += "\n";
   return info.name + ": " + info.features + ", depth " + std::to_string(info.depth) + "\n" +
-         (*service)->refused_engines();
+         (*service)->refused_engines() + bound;
 }
 
 }  // namespace headrace

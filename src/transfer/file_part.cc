@@ -17,6 +17,7 @@ namespace {
 constexpr std::uint64_t kClaimBytes = std::uint64_t{256} << 10;
 constexpr std::size_t kMostClaimed = 16;
 constexpr std::uint64_t kSpinNs = 200'000;
+constexpr unsigned kManyCpus = 8;
 
 Status ends_early(std::uint64_t moved, std::uint64_t offset, std::uint64_t length) {
   return Status(Code::kShort, Layer::kTransfer, "the file ends after " + std::to_string(moved) + " of the bytes wanted")
@@ -27,12 +28,7 @@ Status ends_early(std::uint64_t moved, std::uint64_t offset, std::uint64_t lengt
 
 FileCrew::FileCrew(WorkerPool& pool, MappedCache* mapped, std::shared_ptr<device::Device> device, std::size_t threads,
                    std::size_t capacity)
-    : pool_(pool),
-      mapped_(mapped),
-      device_(std::move(device)),
-      most_working_(base::usable_cpus() >= 8 ? base::usable_cpus() * 3 / 4 : ~std::size_t{0}),
-      most_spinning_(base::usable_cpus() >= 8 ? most_working_ : base::usable_cpus() / 2),
-      threads_(threads) {
+    : pool_(pool), mapped_(mapped), device_(std::move(device)), usable_cpus_(base::usable_cpus()), threads_(threads) {
   todo_.reserve(2 * capacity);
   done_.reserve(capacity);
 }
@@ -61,16 +57,24 @@ void FileCrew::submit(std::span<FilePart* const> parts) {
     }
     todo_.insert(todo_.end(), parts.begin(), parts.end());
   }
-  if (spinning_.load() < parts.size() && working_.load() < std::min(most_working_, threads_)) {
+  if (spinning_.load() < parts.size() && working_.load() < std::min(most_working(), threads_)) {
     pool_.notify();
   }
+}
+
+// All CPUs at once get less out of memory than three quarters of them, where there are many.
+std::size_t FileCrew::most_working() const noexcept {
+  const unsigned bound = pool_.bound_cpus(), cpus = bound != 0 ? bound : usable_cpus_;
+  return cpus >= kManyCpus ? std::size_t{cpus} * 3 / 4 : ~std::size_t{0};
 }
 
 // A thread that sleeps takes tens of microseconds to wake, as long as a part takes to be read: some stay awake for a
 // moment. False: nothing came.
 bool FileCrew::spin() {
   if (quiet.load(std::memory_order_relaxed)) return false;
-  if (spinning_.fetch_add(1, std::memory_order_relaxed) >= most_spinning_) {
+  const unsigned bound = pool_.bound_cpus(), cpus = bound != 0 ? bound : usable_cpus_;
+  const std::size_t most = cpus >= kManyCpus ? most_working() : cpus / 2;
+  if (spinning_.fetch_add(1, std::memory_order_relaxed) >= most) {
     spinning_.fetch_sub(1, std::memory_order_relaxed);
     return false;
   }
@@ -102,10 +106,9 @@ void FileCrew::close() {
   if (added_) pool_.notify();
 }
 
-// All CPUs at once get less out of memory than three quarters of them, where there are many.
 Workload::Progress FileCrew::work() {
   FilePart* claimed[kMostClaimed];
-  if (working_.fetch_add(1, std::memory_order_relaxed) >= most_working_) {
+  if (working_.fetch_add(1, std::memory_order_relaxed) >= most_working()) {
     working_.fetch_sub(1, std::memory_order_relaxed);
     std::lock_guard lock(mutex_);
     return closed_ ? Progress::kFinished : Progress::kIdle;

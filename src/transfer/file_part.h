@@ -70,6 +70,7 @@ class FileCrew final : public Workload, public std::enable_shared_from_this<File
   Progress work() override;
 
  private:
+  std::size_t most_working() const noexcept;
   bool spin();
   void perform_path(FilePart& part) const;
   void read_blocking(FilePart& part, int fd) const;
@@ -77,7 +78,8 @@ class FileCrew final : public Workload, public std::enable_shared_from_this<File
   WorkerPool& pool_;
   MappedCache* const mapped_;  // null: the mapped path is not wanted
   const std::shared_ptr<device::Device> device_;
-  const std::size_t most_working_, most_spinning_, threads_;
+  const unsigned usable_cpus_;
+  const std::size_t threads_;
   std::atomic<std::size_t> working_{0}, spinning_{0};  // threads; those that are awake for nothing
   std::atomic<std::size_t> waiting_{0};                // parts nobody has taken
   bool added_ = false;

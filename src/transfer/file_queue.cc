@@ -62,6 +62,7 @@ Status FileQueue::Impl::prepare() {
     HEADRACE_TRY(make_lane(in_, false));
     HEADRACE_TRY_ASSIGN(slab_, device_->allocate_pinned(options_.staging_bytes));
   }
+  near_use_ = resources_->near().use(staged_ ? device_->info().numa_node : transfer::NearThreads::kAllCpus);
   slab_map_.emplace(staged_ ? base::align_down(options_.staging_bytes, kPageUnit) : 0);
   return {};
 }
@@ -103,6 +104,7 @@ FileStats FileQueue::Impl::stats() const {
   }
   out.notes = notes_;
   if (const std::string mapped = mapped_->note(); !mapped.empty()) out.notes += mapped + "\n";
+  if (const std::string near = resources_->near().note(); !near.empty()) out.notes += near + "\n";
   return out;
 }
 

@@ -169,6 +169,7 @@ class FileQueue::Impl {
   std::vector<transfer::FilePart*> free_parts_;
   std::vector<transfer::FilePart*> to_crew_, arrived_, collected_;
   std::shared_ptr<transfer::FileCrew> crew_;
+  transfer::NearThreads::Use near_use_;
 
   std::unique_ptr<io::Engine> engine_;
   std::optional<io::RequestQueue> engine_queue_;

@@ -53,6 +53,7 @@ class IoService::Impl {
   std::vector<io::IoRequest> requests;
   std::vector<io::Completion> completions;
   std::vector<IoJob*> done;
+  std::shared_ptr<NearThreads> near;  // may be null
   std::thread thread;
 };
 
@@ -124,6 +125,7 @@ void IoService::Impl::start_jobs() {
 
 void IoService::Impl::run() {
   trace::name_thread("I/O");
+  NearThreads::Thread self(near);
   const std::span<std::byte> whole{slab.data(), static_cast<std::size_t>(slab_size)};
   try {
     trace::Span span(trace::Stage::kRegister, slab_size);
@@ -132,6 +134,7 @@ void IoService::Impl::run() {
   }
   for (;;) {
     done.clear();
+    self.follow();
     start_jobs();
     if (!done.empty()) report();
     {
@@ -174,8 +177,10 @@ Result<std::unique_ptr<IoService>> IoService::create(const IoServiceOptions& opt
   io::EngineOptions engine_options;
   engine_options.depth = options.depth;
   std::string refused;
+  const NearThreads::StartsThreads starting;  // the engine's too
   HEADRACE_TRY_ASSIGN(auto engine, io::make_engine(options.engine, engine_options, &refused));
   auto impl = std::make_unique<Impl>(std::move(engine), std::move(refused), options.slab_bytes);
+  impl->near = options.near;
   if (impl->slab.reserve(options.slab_bytes) == nullptr) return Status::out_of_memory();
   try {
     impl->thread = std::thread([raw = impl.get()] { raw->run(); });

@@ -18,6 +18,7 @@
 #include <string>
 
 #include "io/engine.h"
+#include "transfer/near_threads.h"
 
 namespace headrace::transfer {
 
@@ -54,6 +55,7 @@ struct IoServiceOptions {
   std::string engine = "auto";
   unsigned depth = 64;
   std::size_t slab_bytes = std::size_t{64} << 20;
+  std::shared_ptr<NearThreads> near = nullptr;  // that the thread follows
 };
 
 class IoService {

@@ -59,11 +59,12 @@ MappedFile::Slot& MappedFile::slot(std::size_t index) {
   return slots_[index];
 }
 
-MappedCache::MappedCache(std::uint64_t budget_bytes)
+MappedCache::MappedCache(std::uint64_t budget_bytes, std::shared_ptr<NearThreads> near)
     : budget_bytes_(budget_bytes),
       window_bytes_(std::clamp(std::bit_floor(budget_bytes / 8 + 1), std::uint64_t{1} << 20, kLargestWindow)),
       mapping_budget_(base::mapping_limit() / 2),
-      many_cpus_(base::usable_cpus() >= kManyCpus) {}
+      many_cpus_(base::usable_cpus() >= kManyCpus),
+      near_(std::move(near)) {}
 
 MappedCache::~MappedCache() {
   {
@@ -126,6 +127,7 @@ bool MappedCache::touch(const std::shared_ptr<MappedFile>& file, std::size_t ind
     bool idle = false;
     try {
       if (!started_) {
+        const NearThreads::StartsThreads starting;
         thread_ = std::thread([this] { run(); });
         started_ = true;
       }
@@ -226,6 +228,7 @@ std::uint64_t MappedCache::small_limit() const noexcept { return std::min(kSmall
 
 void MappedCache::run() {
   trace::name_thread("mapper");
+  NearThreads::Thread self(near_);
   std::vector<Request> requests;
   for (;;) {
     {
@@ -244,6 +247,7 @@ void MappedCache::run() {
       if (stopping_) break;
       requests.swap(requests_);
     }
+    self.follow();
     try {
       serve(requests);
     } catch (const std::bad_alloc&) {  // what is left is refused for now

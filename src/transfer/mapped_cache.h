@@ -27,6 +27,7 @@
 
 #include "base/file_handle.h"
 #include "device/device.h"
+#include "transfer/near_threads.h"
 
 namespace headrace::transfer {
 
@@ -80,7 +81,8 @@ class MappedFile {
 
 class MappedCache {
  public:
-  explicit MappedCache(std::uint64_t budget_bytes);
+  // Its thread follows `near`, if there is one.
+  explicit MappedCache(std::uint64_t budget_bytes, std::shared_ptr<NearThreads> near = nullptr);
   ~MappedCache();
   // In a forked child: nothing is joined, unregistered or unmapped.
   static void abandon(std::unique_ptr<MappedCache> cache) noexcept { (void)cache.release(); }
@@ -165,7 +167,8 @@ class MappedCache {
   const std::uint64_t budget_bytes_, window_bytes_;
   const std::size_t mapping_budget_;
   const bool many_cpus_;
-  std::atomic<std::uint64_t> traffic_{0};  // copies sent to devices
+  const std::shared_ptr<NearThreads> near_;  // may be null
+  std::atomic<std::uint64_t> traffic_{0};    // copies sent to devices
   std::atomic<unsigned> waiters_{0};
   std::uint64_t seen_traffic_ = 0;  // the thread's own
   struct Shard {

@@ -54,6 +54,7 @@ ReadOperation::~ReadOperation() {
 }
 
 void ReadOperation::give_back() {
+  near_use_ = {};
   for (auto& lane : lanes_) {
     if (lane->memory != nullptr) resources_.give_lane_memory(std::move(lane->memory));
   }
@@ -136,7 +137,13 @@ Status ReadOperation::prepare() {
   return {};
 }
 
-void ReadOperation::start() { resources_.pool().add(shared_from_this()); }
+// Threads that only carry bytes keep up with the bus from the CPUs near it; where they decode, all CPUs do more than
+// near ones.
+void ReadOperation::start() {
+  const bool carries = staged_ && (plan_->chain().raw() || decoder_ != nullptr);
+  near_use_ = resources_.near().use(carries ? device_->info().numa_node : NearThreads::kAllCpus);
+  resources_.pool().add(shared_from_this());
+}
 
 Status ReadOperation::run() {
   // A read of one chunk is done here and wakes nobody.

@@ -197,6 +197,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   std::size_t device_stage_ = 0;                   // first that the decoder undoes
   std::shared_ptr<PlacementPolicy> policy_;        // kAuto with a decoder
   std::string decode_note_;                        // why the device does not decode
+  NearThreads::Use near_use_;                      // from start() on
   std::uint64_t start_ns_ = 0;
   std::vector<std::unique_ptr<Wave>> waves_;
   std::vector<std::unique_ptr<Lane>> lanes_;

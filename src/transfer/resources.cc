@@ -36,13 +36,14 @@ Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& optio
   // A quarter of the memory: registered pages cannot be reclaimed.
   const std::uint64_t memory = base::memory_limit_bytes();
   resources->mapped_ = std::make_unique<MappedCache>(
-      options.mapped_budget_bytes != 0 ? std::uint64_t{options.mapped_budget_bytes} : memory / 4);
+      options.mapped_budget_bytes != 0 ? std::uint64_t{options.mapped_budget_bytes} : memory / 4, resources->near_);
   // An engine that was asked for by name must work; "auto" is settled at the first read that needs one.
   if (options.engine != "auto") {
     HEADRACE_TRY_ASSIGN(auto* service, resources->io());
     (void)service;
   }
-  HEADRACE_TRY_ASSIGN(resources->pool_, WorkerPool::create(resources->threads_));
+  HEADRACE_TRY_ASSIGN(resources->pool_,
+                      WorkerPool::create(resources->threads_, resources->near_, options.threads == 0));
   return resources;
 }
 
@@ -65,6 +66,7 @@ Result<IoService*> Resources::io() {
   if (io_ == nullptr) {
     IoServiceOptions io_options;
     io_options.engine = options_.engine;
+    io_options.near = near_;
     io_options.slab_bytes = std::clamp<std::size_t>(options_.host_budget_bytes / 8, kSmallestSlab, kLargestSlab);
     HEADRACE_TRY_ASSIGN(io_, IoService::create(io_options));
   }

@@ -16,6 +16,7 @@
 #include "transfer/io_service.h"
 #include "transfer/lane.h"
 #include "transfer/mapped_cache.h"
+#include "transfer/near_threads.h"
 #include "transfer/reuse_tracker.h"
 #include "transfer/staging.h"
 #include "transfer/worker_pool.h"
@@ -33,6 +34,7 @@ class Resources {
   StagingPool& staging() noexcept { return staging_; }
   MappedCache& mapped() noexcept { return *mapped_; }
   ReuseTracker& reuse() noexcept { return reuse_; }
+  NearThreads& near() noexcept { return *near_; }
 
   // Starts the service at its first use.
   Result<IoService*> io();
@@ -43,9 +45,11 @@ class Resources {
   void give_lane_memory(std::unique_ptr<LaneMemory> memory) noexcept;
 
  private:
-  explicit Resources(const ContextOptions& options) : options_(options) {}
+  explicit Resources(const ContextOptions& options)
+      : options_(options), near_(NearThreads::create(options.bind_threads)) {}
 
   ContextOptions options_;
+  const std::shared_ptr<NearThreads> near_;
   unsigned threads_ = 1;
   std::uint64_t fork_generation_ = 0;
   std::mutex mutex_;

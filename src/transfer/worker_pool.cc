@@ -14,7 +14,10 @@ struct WorkerPool::State {
   std::uint64_t generation = 0;                      // guarded by mutex
   bool stopping = false;                             // guarded by mutex
   std::vector<std::shared_ptr<Workload>> workloads;  // guarded by mutex
+  std::shared_ptr<NearThreads> near;                 // may be null
+  bool one_per_cpu = false;
 
+  unsigned bound_cpus() const noexcept { return near != nullptr ? near->bound_cpus() : 0; }
   void notify() noexcept {
     {
       std::lock_guard lock(mutex);
@@ -24,11 +27,14 @@ struct WorkerPool::State {
   }
 };
 
-Result<std::unique_ptr<WorkerPool>> WorkerPool::create(unsigned threads) {
+Result<std::unique_ptr<WorkerPool>> WorkerPool::create(unsigned threads, std::shared_ptr<NearThreads> near,
+                                                       bool one_per_cpu) {
   std::unique_ptr<WorkerPool> pool(new WorkerPool(std::make_shared<State>()));
+  pool->state_->near = std::move(near);
+  pool->state_->one_per_cpu = one_per_cpu;
   for (unsigned i = 0; i < threads; ++i) {
     try {
-      pool->threads_.emplace_back([state = pool->state_] { run(*state); });
+      pool->threads_.emplace_back([state = pool->state_, i] { run(*state, i); });
     } catch (const std::system_error& error) {
       if (i > 0) break;
       return Status(Code::kResourceExhausted, Layer::kTransfer, "no worker thread could be started")
@@ -71,6 +77,8 @@ void WorkerPool::notify() noexcept { state_->notify(); }
 
 void WorkerPool::Notifier::notify() const noexcept { state_->notify(); }
 
+unsigned WorkerPool::bound_cpus() const noexcept { return state_->bound_cpus(); }
+
 std::uint64_t WorkerPool::generation() const noexcept {
   std::lock_guard lock(state_->mutex);
   return state_->generation;
@@ -81,8 +89,9 @@ void WorkerPool::wait(std::uint64_t seen) {
   state_->changed.wait(lock, [&] { return state_->generation != seen || state_->stopping; });
 }
 
-void WorkerPool::run(State& state) {
+void WorkerPool::run(State& state, unsigned index) {
   trace::name_thread("worker");
+  NearThreads::Thread thread(state.near);
   std::size_t turn = 0;  // workloads take turns at being looked at first
   for (;;) {
     std::uint64_t seen = 0;
@@ -92,7 +101,11 @@ void WorkerPool::run(State& state) {
       seen = state.generation;
     }
     bool any_finished = false;
-    for (std::size_t i = 0; !any_finished; ++i) {
+    thread.follow();
+    // Work that changes how many CPUs there are is added after that, and wakes all.
+    const unsigned cpus = state.one_per_cpu ? state.bound_cpus() : 0;
+    const bool superfluous = cpus != 0 && index >= cpus;
+    for (std::size_t i = 0; !any_finished && !superfluous; ++i) {
       std::shared_ptr<Workload> workload;
       {
         std::lock_guard lock(state.mutex);

@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "transfer/near_threads.h"
+
 namespace headrace::transfer {
 
 class Workload {
@@ -29,12 +31,15 @@ class WorkerPool {
   struct State;
 
  public:
-  // Where the system gives fewer threads than asked, the pool has what it got; no thread at all is an error.
-  static Result<std::unique_ptr<WorkerPool>> create(unsigned threads);
+  // Where the system gives fewer threads than asked, the pool has what it got; no thread at all is an error. The
+  // threads follow `near`, if there is one; with `one_per_cpu`, no more of them work than they are kept on CPUs.
+  static Result<std::unique_ptr<WorkerPool>> create(unsigned threads, std::shared_ptr<NearThreads> near = nullptr,
+                                                    bool one_per_cpu = false);
   ~WorkerPool();
 
   void add(std::shared_ptr<Workload> workload);  // dropped when work() says kFinished
   void notify() noexcept;                        // something became workable
+  unsigned bound_cpus() const noexcept;          // that the threads are kept on; 0: on none in particular
   std::uint64_t generation() const noexcept;
   void wait(std::uint64_t seen);  // until notify() has been called since `seen` was read
 
@@ -53,7 +58,7 @@ class WorkerPool {
  private:
   // Shared with the threads, so that a worker which lets go of the last owner of the pool can end in peace.
   explicit WorkerPool(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  static void run(State& state);
+  static void run(State& state, unsigned index);
 
   const std::shared_ptr<State> state_;
   std::vector<std::thread> threads_;

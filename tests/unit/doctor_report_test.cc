@@ -35,6 +35,8 @@ SystemReport gpu_machine() {
   gpu.description = "NVIDIA H200, driver 580.95.05";
   gpu.memory_bytes = 150'000'000'000;
   gpu.numa_node = 1;
+  gpu.near_cpus = {2, 3, 8};
+  gpu.binds_threads = true;
   gpu.pci_address = "0000:3B:00.0";
   gpu.pcie = {16, 32, 8, 16};
   gpu.pinned_to_device_bytes_per_second = 55.4e9;
@@ -88,6 +90,7 @@ TEST(DoctorText, SaysEverythingInAlignedRows) {
                            "NVIDIA H200, driver 580.95.05, 150 GB, NUMA node 1",
                            "0000:3B:00.0, PCIe x8 at 16 GT/s (at most x16 at 32)",
                            "55.4 GB/s from pinned memory, 54.1 GB/s to it, 8.90 GB/s from ordinary memory",
+                           "  CPUs 2-3, 8 near it; threads that carry bytes to it are kept there\n",
                            "reads the page cache by itself",
                            "cuda:1           cannot be used: unsupported: there is no NVIDIA driver",
                            "driver none, PCIe link not told",
@@ -108,6 +111,26 @@ TEST(DoctorText, SaysEverythingInAlignedRows) {
     if (line.rfind("  ", 0) != 0) continue;
     EXPECT_EQ(line.at(18), ' ') << line;
   }
+}
+
+TEST(DoctorText, WhyThreadsAreNotBound) {
+  SystemReport report = gpu_machine();
+  DeviceReport& gpu = report.devices.at(0);
+  const auto says = [&](const char* line) {
+    const std::string text = doctor_text(report);
+    return text.find(line) != std::string::npos ? std::string() : text;
+  };
+  gpu.near_cpus = {5};
+  EXPECT_EQ(says("  CPU 5 near it; threads that carry bytes to it are kept there\n"), "");
+  gpu.binds_threads = false;
+  gpu.binds_threads_why_not = "every CPU that this process may use is near it";
+  EXPECT_EQ(
+      says("  CPU 5 near it; threads that carry bytes to it are not bound to CPUs: every CPU that this process may "
+           "use is near it\n"),
+      "");
+  gpu.near_cpus.clear();
+  gpu.binds_threads_why_not = "the machine has one NUMA node";
+  EXPECT_EQ(says("  threads that carry bytes to it are not bound to CPUs: the machine has one NUMA node\n"), "");
 }
 
 TEST(DoctorText, AnEmptyReport) {
@@ -135,6 +158,9 @@ TEST(DoctorJson, Values) {
   EXPECT_EQ(json["devices"][0]["pcie"]["max_gigatransfers_per_second"], 32);
   EXPECT_EQ(json["devices"][0]["pinned_to_device_bytes_per_second"], 55.4e9);
   EXPECT_EQ(json["devices"][0]["numa_node"], 1);
+  EXPECT_EQ(json["devices"][0]["near_cpus"], (std::vector<int>{2, 3, 8}));
+  EXPECT_EQ(json["devices"][0]["binds_threads"], true);
+  EXPECT_TRUE(json["devices"][0]["binds_threads_why_not"].is_null());
   EXPECT_TRUE(json["pci_gpus"][0]["numa_node"].is_null());
   EXPECT_EQ(json["paths"][0]["advice"][0]["read_path"], "direct");
   EXPECT_EQ(json["paths"][0]["advice"][0]["faster"][0], "buy more disks");

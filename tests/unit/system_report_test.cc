@@ -52,6 +52,10 @@ TEST(SystemReport, DeviceNames) {
   EXPECT_FALSE(staged->devices[0].host_addressable);
   EXPECT_TRUE(staged->devices[0].registers_file_mappings.value_or(false))
       << staged->devices[0].registers_file_mappings_why_not;
+  EXPECT_EQ(staged->devices[0].binds_threads, staged->devices[0].binds_threads_why_not.empty());
+  if (staged->host.numa_nodes == 1) {
+    EXPECT_EQ(staged->devices[0].binds_threads_why_not, "the machine has one NUMA node");
+  }
   EXPECT_EQ(inspect_system({.device = "abacus"}).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(inspect_system({.device = "cuda:x"}).status().code(), Code::kInvalidArgument);
   // A GPU that is not there is told, not failed for.

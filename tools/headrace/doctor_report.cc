@@ -94,6 +94,14 @@ void print_host(Text& text, const HostReport& host) {
   }
 }
 
+std::string near_text(const DeviceReport& device) {
+  std::string out = "threads that carry bytes to it are ";
+  if (!device.near_cpus.empty()) {
+    out = (device.near_cpus.size() == 1 ? "CPU " : "CPUs ") + cpu_list(device.near_cpus) + " near it; " + out;
+  }
+  return out + (device.binds_threads ? "kept there" : "not bound to CPUs: " + device.binds_threads_why_not);
+}
+
 void print_device(Text& text, const DeviceReport& device) {
   if (!device.status.ok()) {
     text.row(device.name, "cannot be used: " + describe(device.status));
@@ -111,6 +119,7 @@ void print_device(Text& text, const DeviceReport& device) {
                      rate(*device.pageable_to_device_bytes_per_second) + " from ordinary memory");
   }
   if (device.host_addressable) return;
+  text.row("", near_text(device));
   text.row("", device.registers_file_mappings.value_or(false)
                    ? "reads the page cache by itself (registered file mappings)"
                    : "does not read the page cache by itself: " + device.registers_file_mappings_why_not);
@@ -243,6 +252,9 @@ void write_device(JsonWriter& json, const DeviceReport& device) {
   write_node(json, device.numa_node);
   text_or_null(json, "pci_address", device.pci_address);
   write_link(json, device.pcie);
+  json.key("near_cpus").value(std::vector<std::uint64_t>(device.near_cpus.begin(), device.near_cpus.end()));
+  json.member("binds_threads", device.binds_threads);
+  text_or_null(json, "binds_threads_why_not", device.binds_threads_why_not);
   optional(json, "pinned_to_device_bytes_per_second", device.pinned_to_device_bytes_per_second);
   optional(json, "device_to_pinned_bytes_per_second", device.device_to_pinned_bytes_per_second);
   optional(json, "pageable_to_device_bytes_per_second", device.pageable_to_device_bytes_per_second);
