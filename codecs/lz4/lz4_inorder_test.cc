@@ -5,7 +5,6 @@
 // clang-format on
 
 #include <gtest/gtest.h>
-#include <lz4hc.h>
 
 #include <random>
 #include <string>
@@ -23,55 +22,6 @@ using device::DecodeReason;
 
 constexpr unsigned kAllShapes[] = {4, 8, 16, 32};
 
-Bytes compress(const Bytes& plain, bool high = false) {
-  Bytes out(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(plain.size()))));
-  const auto* const from = reinterpret_cast<const char*>(plain.data());
-  auto* const to = reinterpret_cast<char*>(out.data());
-  const int bytes = static_cast<int>(plain.size()), room = static_cast<int>(out.size());
-  const int got = high ? LZ4_compress_HC(from, to, bytes, room, 9) : LZ4_compress_fast(from, to, bytes, room, 1);
-  out.resize(static_cast<std::size_t>(got));
-  return out;
-}
-
-// Writes a block token by token, right or wrong.
-class Block {
- public:
-  Block& sequence(std::size_t literals, std::size_t offset, std::size_t match) {
-    token(literals, match - 4);
-    add_literals(literals);
-    bytes_.push_back(static_cast<std::byte>(offset));
-    bytes_.push_back(static_cast<std::byte>(offset >> 8));
-    if (match - 4 >= 15) extend(match - 19);
-    plain_ += literals + match;
-    return *this;
-  }
-  Block& last(std::size_t literals) {
-    token(literals, 0);
-    add_literals(literals);
-    plain_ += literals;
-    return *this;
-  }
-  const Bytes& bytes() const { return bytes_; }
-  std::size_t plain() const { return plain_; }
-
- private:
-  void token(std::size_t literals, std::size_t match) {
-    bytes_.push_back(
-        static_cast<std::byte>(std::min<std::size_t>(literals, 15) << 4 | std::min<std::size_t>(match, 15)));
-    if (literals >= 15) extend(literals - 15);
-  }
-  void extend(std::size_t length) {
-    for (; length >= 255; length -= 255) bytes_.push_back(std::byte{255});
-    bytes_.push_back(static_cast<std::byte>(length));
-  }
-  void add_literals(std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) bytes_.push_back(static_cast<std::byte>(next_++ * 37 >> 2));
-  }
-  Bytes bytes_;
-  std::size_t plain_ = 0;
-  std::uint64_t next_ = 1;
-};
-
 class Lz4Inorder : public ::testing::Test {
  protected:
   // Both ways round and for every width of group. Returns whether liblz4 accepts it.
@@ -86,9 +36,9 @@ class Lz4Inorder : public ::testing::Test {
     }
     return beside_.accepted();
   }
-  bool same(const Block& block) { return same(block.bytes(), block.plain()); }
+  bool same(const TokenWriter& block) { return same(block.bytes(), block.plain()); }
 
-  Lz4Beside beside_{1 << 20};
+  InorderBeside beside_{1 << 20};
 };
 
 TEST_F(Lz4Inorder, WhatLiblz4Writes) {
@@ -122,7 +72,7 @@ TEST_F(Lz4Inorder, FieldsAsArraysHoldThem) {
 
 TEST_F(Lz4Inorder, MatchesOfEveryDistanceAndLength) {
   for (std::size_t offset = 0; offset <= 140; offset += offset < 70 ? 1 : 7) {
-    Block block;
+    TokenWriter block;
     block.sequence(140, 1, 4);
     for (const std::size_t length : {4,   5,   7,   8,   15,  18,  19,  31,  32,  33,  34,  47,  63,  64,   65,  127,
                                      128, 129, 255, 256, 257, 272, 273, 274, 275, 300, 511, 528, 529, 1000, 5000}) {
@@ -134,15 +84,15 @@ TEST_F(Lz4Inorder, MatchesOfEveryDistanceAndLength) {
 }
 
 TEST_F(Lz4Inorder, LiteralRunsOfEveryLength) {
-  Block all;
+  TokenWriter all;
   for (std::size_t literals = 0; literals < 300; ++literals) {
-    EXPECT_TRUE(same(Block().sequence(literals + 1, 1, 4).last(literals + 12))) << literals;
+    EXPECT_TRUE(same(TokenWriter().sequence(literals + 1, 1, 4).last(literals + 12))) << literals;
     all.sequence(literals + 1, 1 + literals % 30 % (literals + 1), 4 + literals % 40);
   }
   EXPECT_TRUE(same(all.last(700)));
   for (const std::size_t literals : {15 + 255, 15 + 2 * 255, 15 + 255 * 40, 15 + 255 * 200 + 254, 100'000}) {
-    EXPECT_TRUE(same(Block().last(literals)));
-    EXPECT_TRUE(same(Block().sequence(literals, 3, 20).sequence(3, 60'000 % literals + 1, literals).last(8)));
+    EXPECT_TRUE(same(TokenWriter().last(literals)));
+    EXPECT_TRUE(same(TokenWriter().sequence(literals, 3, 20).sequence(3, 60'000 % literals + 1, literals).last(8)));
   }
 }
 
@@ -154,7 +104,7 @@ TEST_F(Lz4Inorder, EndsOfBlocks) {
       for (std::size_t match = 4; match <= 20; match += match < 16 ? 2 : 1) {
         for (const std::size_t last : {0, 1, 4, 5, 6, 8, 12, 13}) {
           for (const std::size_t offset : {0, 1, 7, 8, 9}) {
-            Block block;
+            TokenWriter block;
             if (before != 0) block.sequence(before, 1, 9);
             block.sequence(literals, offset, match).last(last);
             const unsigned lanes = kAllShapes[(literals + match + last + offset) % 4];
@@ -226,7 +176,7 @@ TEST_F(Lz4Inorder, DamagedBlocks) {
 }
 
 TEST_F(Lz4Inorder, OutcomesNameTheFirstByteAtFault) {
-  Block block;
+  TokenWriter block;
   block.sequence(20, 5, 10);
   const std::size_t at = block.bytes().size();
   block.sequence(3, 60, 10).last(20);

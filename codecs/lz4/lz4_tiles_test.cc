@@ -5,7 +5,6 @@
 // clang-format on
 
 #include <gtest/gtest.h>
-#include <lz4hc.h>
 
 #include <random>
 #include <string>
@@ -19,63 +18,6 @@ using codec::gpu::Lz4Kind;
 using codec::gpu::Lz4Stream;
 using device::DecodeOutcome;
 using device::DecodeReason;
-
-Bytes compress(const Bytes& plain, bool high = false) {
-  Bytes out(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(plain.size()))));
-  const auto* const from = reinterpret_cast<const char*>(plain.data());
-  auto* const to = reinterpret_cast<char*>(out.data());
-  const int bytes = static_cast<int>(plain.size()), room = static_cast<int>(out.size());
-  const int got = high ? LZ4_compress_HC(from, to, bytes, room, 9) : LZ4_compress_fast(from, to, bytes, room, 1);
-  out.resize(static_cast<std::size_t>(got));
-  return out;
-}
-
-// Writes a block token by token, right or wrong.
-class TokenWriter {
- public:
-  TokenWriter& sequence(std::size_t literals, std::size_t offset, std::size_t match) {
-    token(literals, match - 4);
-    add_literals(literals);
-    bytes_.push_back(static_cast<std::byte>(offset));
-    bytes_.push_back(static_cast<std::byte>(offset >> 8));
-    if (match - 4 >= 15) extend(match - 19);
-    plain_ += literals + match;
-    return *this;
-  }
-  TokenWriter& last(std::size_t literals) {
-    token(literals, 0);
-    add_literals(literals);
-    plain_ += literals;
-    return *this;
-  }
-  TokenWriter& literal_bytes(int value) {  // of every literal to come; -1: varied
-    value_ = value;
-    return *this;
-  }
-  const Bytes& bytes() const { return bytes_; }
-  std::size_t plain() const { return plain_; }
-
- private:
-  void token(std::size_t literals, std::size_t match) {
-    bytes_.push_back(
-        static_cast<std::byte>(std::min<std::size_t>(literals, 15) << 4 | std::min<std::size_t>(match, 15)));
-    if (literals >= 15) extend(literals - 15);
-  }
-  void extend(std::size_t length) {
-    for (; length >= 255; length -= 255) bytes_.push_back(std::byte{255});
-    bytes_.push_back(static_cast<std::byte>(length));
-  }
-  void add_literals(std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) {
-      next_ = next_ * 6364136223846793005u + 1442695040888963407u;
-      bytes_.push_back(value_ >= 0 ? static_cast<std::byte>(value_) : static_cast<std::byte>(next_ >> 33));
-    }
-  }
-  Bytes bytes_;
-  std::size_t plain_ = 0;
-  std::uint64_t next_ = 1;
-  int value_ = -1;
-};
 
 class Lz4Tiles : public ::testing::Test {
  protected:

@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                         static_cast<int>(block.size()), kMost - 1);
     if (got >= 0) plain_bytes = static_cast<std::size_t>(got);
   }
-  static test::Lz4Beside beside(kMost);
+  static test::InorderBeside beside(kMost);
   const char* const difference = beside.check(block, plain_bytes, 4u << (choices & 3),
                                               (choices & 4) != 0 ? test::Flush::kLeft : test::Flush::kRight);
   FUZZ_CHECK(difference == nullptr);

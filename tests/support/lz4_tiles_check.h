@@ -5,15 +5,13 @@
 #include "tests/support/cuda_on_cpu.h"
 // clang-format on
 
-#include <lz4.h>
-
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "codecs/lz4/lz4_tiles_layout.h"
-#include "tests/support/guard_buffer.h"
+#include "tests/support/lz4_blocks.h"
 
 namespace headrace::test {
 
@@ -94,53 +92,16 @@ void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
   }
 }
 
-// Whether liblz4 decodes the block to exactly `plain.size()` bytes.
-inline bool liblz4_decodes(std::span<const std::byte> block, std::span<std::byte> plain) {
-  std::byte nothing{};
-  const int got = LZ4_decompress_safe(reinterpret_cast<const char*>(block.data()),
-                                      reinterpret_cast<char*>(plain.empty() ? &nothing : plain.data()),
-                                      static_cast<int>(block.size()), static_cast<int>(plain.size()));
-  return got >= 0 && static_cast<std::size_t>(got) == plain.size();
-}
-
-// One block by itself between guard pages. Null if all is as liblz4 has it, else what is not.
-class TilesBeside {
+// Beside liblz4, in so many sections and slices.
+class TilesBeside : public Lz4Beside {
  public:
-  explicit TilesBeside(std::size_t most_bytes) : in_(most_bytes), out_(most_bytes) {}
-
+  using Lz4Beside::Lz4Beside;
   template <class Config>
   const char* check(std::span<const std::byte> block, std::size_t plain_bytes, const TilesRun& run, Flush flush) {
-    want_.assign(plain_bytes, std::byte{});
-    accepted_ = liblz4_decodes(block, want_);
-    std::byte* const src = in_.take(block.size(), flush, 0);
-    std::copy(block.begin(), block.end(), src);
-    std::byte* const dst = out_.take(plain_bytes, flush, 0x5A);
-    const codec::gpu::Lz4Stream stream{reinterpret_cast<unsigned char*>(src),
-                                       reinterpret_cast<unsigned char*>(dst),
-                                       static_cast<std::uint32_t>(block.size()),
-                                       static_cast<std::uint32_t>(plain_bytes),
-                                       0,
-                                       codec::gpu::Lz4Kind::kBlock};
-    outcome_ = device::DecodeOutcome{};
-    decode_by_tiles<Config>({&stream, 1}, {&outcome_.word, 1}, run, 3);
-    if (!in_.intact() || !out_.intact()) return "wrote outside its output";
-    if (!std::equal(block.begin(), block.end(), src)) return "wrote into its input";
-    if (outcome_.ok() != accepted_) return accepted_ ? "refused what liblz4 accepts" : "accepted what liblz4 refuses";
-    if (accepted_ && !std::equal(want_.begin(), want_.end(), dst)) return "other bytes than liblz4";
-    if (!accepted_ && (outcome_.stage() != 3 || outcome_.reason() == device::DecodeReason::kNone ||
-                       outcome_.position() > block.size())) {
-      return "an outcome that makes no sense";
-    }
-    return nullptr;
+    return Lz4Beside::check(block, plain_bytes, flush, [&](auto streams, auto outcomes, unsigned stage) {
+      decode_by_tiles<Config>(streams, outcomes, run, stage);
+    });
   }
-  bool accepted() const { return accepted_; }
-  device::DecodeOutcome outcome() const { return outcome_; }
-
- private:
-  GuardArena in_, out_;
-  std::vector<std::byte> want_;
-  device::DecodeOutcome outcome_;
-  bool accepted_ = false;
 };
 
 }  // namespace headrace::test
