@@ -2,9 +2,7 @@
 // them).
 #include <libdeflate.h>
 
-#include "base/json.h"
 #include "codec/checksum_codec.h"
-#include "codec/config_reader.h"
 
 namespace headrace::codec {
 namespace {
@@ -16,13 +14,7 @@ std::uint32_t checksum(const std::byte* data, std::size_t bytes) {
 }  // namespace
 
 Result<std::unique_ptr<Codec>> make_adler32(const base::Json& config, const Context& context) {
-  ConfigReader reader(config, context);
-  // null stands for the default, as in numcodecs.
-  const base::Json* value = reader.any("location", Need::kOptional);
-  int location = 0;
-  if (value != nullptr && !value->is_null()) location = reader.choice("location", Need::kOptional, {"start", "end"});
-  HEADRACE_TRY(reader.finish());
-  return make_checksum_codec("adler32", ChecksumKind::kAdler32, &checksum, location == 0);
+  return make_checksum_codec("adler32", ChecksumKind::kAdler32, &checksum, config, context);
 }
 
 }  // namespace headrace::codec

@@ -2,6 +2,9 @@
 
 #include <cstring>
 
+#include "base/json.h"
+#include "codec/config_reader.h"
+
 namespace headrace::codec {
 namespace {
 
@@ -82,6 +85,17 @@ class ChecksumCodec final : public StreamCodec {
 std::unique_ptr<Codec> make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum,
                                            bool at_start) {
   return std::make_unique<ChecksumCodec>(name, kind, checksum, at_start);
+}
+
+Result<std::unique_ptr<Codec>> make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum,
+                                                   const base::Json& config, const Context& context) {
+  ConfigReader reader(config, context);
+  // null stands for the default, as in numcodecs.
+  const base::Json* value = reader.any("location", Need::kOptional);
+  int location = 0;
+  if (value != nullptr && !value->is_null()) location = reader.choice("location", Need::kOptional, {"start", "end"});
+  HEADRACE_TRY(reader.finish());
+  return make_checksum_codec(name, kind, checksum, location == 0);
 }
 
 }  // namespace headrace::codec
