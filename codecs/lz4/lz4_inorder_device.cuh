@@ -115,6 +115,8 @@ __device__ inline void decode_streams(const Lz4Stream* streams, std::uint32_t in
   Walk walk;
   walk.pending = kEnded;
   walk.copy_bytes = walk.at = walk.in.end = walk.done = walk.end = 0;
+  walk.in.base = walk.dst = nullptr;
+  walk.copy_offset = kPlain;
   if (mine && streams[index].kind != Lz4Kind::kNone) {
     const std::uint32_t chunk = streams[index].chunk;
     if (*static_cast<const volatile std::uint64_t*>(&outcomes[chunk]) == device::DecodeOutcome::kOk) {

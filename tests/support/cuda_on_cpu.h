@@ -4,6 +4,7 @@
 // warp operation is done by the last lane of its mask to arrive, and only if all of the mask's lanes arrive at the same
 // kind with the same mask: anything else deadlocks here at once (reported), where a GPU may or may not.
 // Cost: a switch of stacks, a few nanoseconds, for each lane and meeting. Shared memory is the caller's.
+// Declare the test or fuzz target with DEVICE_CODE (tools/cmake).
 #pragma once
 
 #include <cstdint>
@@ -28,10 +29,6 @@
 #ifdef HEADRACE_ASAN_FIBERS
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
-// Else every coroutine maps memory for a second stack each time it is started.
-extern "C" [[gnu::used, gnu::visibility("default")]] inline const char* __asan_default_options() {
-  return "detect_stack_use_after_return=0";
-}
 #endif
 
 #define __device__
@@ -64,11 +61,6 @@ class Fiber {
 
   // The next switch to it calls entry, which must not return and tells a sanitizer first that it has arrived.
   void prepare(void (*entry)()) {
-#ifdef HEADRACE_ASAN_FIBERS
-    // The frames in which the last run ended were left, not returned from.
-    constexpr std::size_t kLeft = 4096;
-    __asan_unpoison_memory_region(stack_.get() + stack_bytes_ - kLeft, kLeft);
-#endif
     fake_stack_ = nullptr;
 #ifdef HEADRACE_ASAN_FIBERS
     // The frames of its last run were left, not returned from.

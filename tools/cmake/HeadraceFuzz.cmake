@@ -1,10 +1,10 @@
-# headrace_fuzz(name SOURCES x_fuzz.cc SEEDS dir... [DEFINES ...] [LINK ...] [RUNS 2000])
+# headrace_fuzz(name SOURCES x_fuzz.cc SEEDS dir... [DEFINES ...] [LINK ...] [RUNS 2000] [DEVICE_CODE])
 #
 # One executable from sources that define LLVMFuzzerTestOneInput. With HEADRACE_FUZZ it is a libFuzzer target; else a
 # plain driver replays the seeds and RUNS mutations of them, so that every build runs every target, with any compiler.
 # Either way ctest has an entry of that name with the label fuzz.
 function(headrace_fuzz name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "RUNS" "SOURCES;SEEDS;DEFINES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "DEVICE_CODE" "RUNS" "SOURCES;SEEDS;DEFINES;LINK")
   headrace_label_wanted(wanted fuzz)
   if(NOT wanted)
     return()
@@ -23,6 +23,9 @@ function(headrace_fuzz name)
   target_compile_definitions(${name} PRIVATE ${arg_DEFINES})
   target_link_libraries(${name} PRIVATE headrace headrace_deps ${arg_LINK})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
+  if(arg_DEVICE_CODE)
+    headrace_runs_device_code(${name})
+  endif()
   if(NOT TARGET fuzz_targets)
     add_custom_target(fuzz_targets)
   endif()
