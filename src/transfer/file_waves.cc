@@ -344,7 +344,12 @@ bool FileQueue::Impl::progress() {
         const auto window = static_cast<std::size_t>(part.offset / file.mapped->window_bytes);
         mapped_->set_warmth(*file.mapped, window, transfer::Warmth::kMixed, base::now_ns());
       }
-      start_direct(part);
+      if (reread(file, part.offset, part.length, part.bring)) {
+        part.may_go_cold = false;
+        to_crew_.push_back(&part);
+      } else {
+        start_direct(part);
+      }
     } else if (part.write) {
       written(part);
     } else {
