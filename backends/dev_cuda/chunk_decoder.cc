@@ -32,6 +32,7 @@ class CudaDecoder final : public ChunkDecoder {
  public:
   struct Step {
     std::unique_ptr<gpu::Stage> stage;
+    const char* name = "";
     std::uint64_t capacity = 0;
   };
   CudaDecoder(std::vector<Step> steps, const Health& health, int ordinal, int multiprocessors)
@@ -45,8 +46,8 @@ class CudaDecoder final : public ChunkDecoder {
     return aligned(limits.items * sizeof(std::uint64_t)) + between_bytes(limits.items) + aligned(stage_bytes);
   }
 
-  Status decode(std::span<const DecodeItem> items, std::span<std::byte> scratch, std::span<DecodeOutcome> outcomes,
-                Stream& stream) override {
+  Status do_decode(std::span<const DecodeItem> items, std::span<std::byte> scratch, std::span<DecodeOutcome> outcomes,
+                   Stream& stream, DecodeMarks* marks) override {
     if (items.empty()) return {};
     Current current(ordinal_);
     HEADRACE_TRY(health_.check(current.error(), "selecting the GPU"));
@@ -88,6 +89,7 @@ class CudaDecoder final : public ChunkDecoder {
     batch.scratch = stage_scratch;
     batch.scratch_bytes = static_cast<std::uint64_t>(scratch.data() + scratch.size() - stage_scratch);
     batch.multiprocessors = multiprocessors_;
+    batch.marks = gpu::Marks(marks, stream);
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       if (i > 0) {
         const bool last = i + 1 == steps_.size();
@@ -102,6 +104,7 @@ class CudaDecoder final : public ChunkDecoder {
       batch.stage = static_cast<unsigned>(i);
       HEADRACE_TRY(
           health_.check(static_cast<cudaError_t>(steps_[i].stage->enqueue(batch, ours.stream)), "launching a decoder"));
+      batch.marks.stage_queued(steps_[i].name);
     }
     return health_.check(cudaMemcpyAsync(outcomes.data(), outcome_words, count * sizeof(std::uint64_t),
                                          cudaMemcpyDeviceToHost, ours.stream),
@@ -150,7 +153,9 @@ Result<std::unique_ptr<ChunkDecoder>> make_cuda_decoder(std::span<const DecodeSt
       CudaDecoder::Step step;
       step.capacity = stage.capacity_bytes;
       for (const gpu::StageRow& row : gpu::stages()) {
-        if (stage.codec == row.codec) step.stage = row.make(stage);
+        if (stage.codec != row.codec) continue;
+        step.stage = row.make(stage);
+        step.name = row.codec;
       }
       if (step.stage == nullptr) return unsupported(stage);
       steps.push_back(std::move(step));

@@ -160,11 +160,13 @@ class CudaDevice final : public Device {
     (void)cudaStreamDestroy(stream);
     return status;
   }
-  Result<std::unique_ptr<Event>> create_event() override {
+  Result<std::unique_ptr<Event>> create_event() override { return create_event(cudaEventDisableTiming); }
+  Result<std::unique_ptr<Event>> create_timed_event() override { return create_event(cudaEventDefault); }
+  Result<std::unique_ptr<Event>> create_event(unsigned flags) {
     Current current(ordinal_);
     HEADRACE_TRY(usable(current));
     cudaEvent_t event = nullptr;
-    HEADRACE_TRY(health_.check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event"));
+    HEADRACE_TRY(health_.check(cudaEventCreateWithFlags(&event, flags), "creating an event"));
     try {
       return std::unique_ptr<Event>(std::make_unique<CudaEvent>(ordinal_, event));
     } catch (...) {
@@ -233,6 +235,15 @@ class CudaDevice final : public Device {
     HEADRACE_TRY(usable(current));
     return health_.check(cudaEventRecord(static_cast<CudaEvent&>(event).event, static_cast<CudaStream&>(stream).stream),
                          "recording an event");
+  }
+  Result<double> seconds_between(Event& first, Event& second) override {
+    Current current(ordinal_);
+    HEADRACE_TRY(usable(current));
+    float milliseconds = 0;
+    HEADRACE_TRY(health_.check(cudaEventElapsedTime(&milliseconds, static_cast<CudaEvent&>(first).event,
+                                                    static_cast<CudaEvent&>(second).event),
+                               "asking for the time between events"));
+    return static_cast<double>(milliseconds) * 1e-3;
   }
   Result<bool> query(Event& event) override {
     Current current(ordinal_);

@@ -42,7 +42,8 @@ struct BusModel {
 struct EventState {
   std::mutex mutex;
   std::condition_variable passed;
-  std::uint64_t recorded = 0, done = 0;  // guarded by mutex
+  std::uint64_t recorded = 0, done = 0;             // guarded by mutex
+  std::chrono::steady_clock::time_point passed_at;  // guarded by mutex
 
   std::uint64_t take_ticket() {
     std::lock_guard lock(mutex);
@@ -51,6 +52,7 @@ struct EventState {
   void pass(std::uint64_t ticket) {
     std::lock_guard lock(mutex);
     if (ticket > done) done = ticket;
+    passed_at = std::chrono::steady_clock::now();
     passed.notify_all();
   }
 };
@@ -246,6 +248,15 @@ class HostDevice final : public Device {
       return Status::out_of_memory();
     }
   }
+  Result<std::unique_ptr<Event>> create_timed_event() override { return create_event(); }
+  Result<double> seconds_between(Event& first, Event& second) override {
+    const auto time_of = [](Event& event) {
+      EventState& state = *static_cast<HostEvent&>(event).state;
+      std::lock_guard lock(state.mutex);
+      return state.passed_at;
+    };
+    return std::chrono::duration<double>(time_of(second) - time_of(first)).count();
+  }
   Status wait_native(Stream&, void* native_stream) override {
     HEADRACE_TRY(usable());
     if (native_stream == nullptr) return {};
@@ -320,8 +331,8 @@ class HostDevice final : public Device {
     std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept override {
       return stages_->scratch_bytes(limits.items);
     }
-    Status decode(std::span<const DecodeItem> items, std::span<std::byte> scratch, std::span<DecodeOutcome> outcomes,
-                  Stream& stream) override {
+    Status do_decode(std::span<const DecodeItem> items, std::span<std::byte> scratch, std::span<DecodeOutcome> outcomes,
+                     Stream& stream, DecodeMarks* marks) override {
       HEADRACE_TRY(device_.usable());
       HEADRACE_TRY(device_.fault("dev_host.decode"));
       if (items.empty()) return {};
@@ -329,12 +340,14 @@ class HostDevice final : public Device {
         return Status(Code::kInternal, Layer::kDevice,
                       "too little scratch for a batch of " + std::to_string(items.size()));
       }
-      return device_.enqueue(stream, [&](Task& task) {
+      HEADRACE_TRY(device_.enqueue(stream, [&](Task& task) {
         task.items.assign(items.begin(), items.end());
         task.stages = stages_;
         task.scratch = scratch.data();
         task.outcomes = outcomes.data();
-      });
+      }));
+      if (marks != nullptr) marks->queued("decode", stream);  // one chunk after the other, through all codecs
+      return {};
     }
 
    private:

@@ -64,6 +64,7 @@ class BloscStage final : public device::gpu::Stage {
     blosc_streams<<<list_blocks, kListThreads, 0, stream>>>(job);
     blosc_seal<<<list_blocks, kListThreads, 0, stream>>>(job);
     if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
+    batch.marks.queued("blosc headers");
     Lz4Job inner;
     inner.streams = job.streams;
     inner.count = &job.totals->streams;
@@ -74,7 +75,9 @@ class BloscStage final : public device::gpu::Stage {
     inner.scratch_bytes = batch.scratch_bytes - layout.inner;
     inner.multiprocessors = batch.multiprocessors;
     if (const int error = enqueue_lz4(inner, stream); error != cudaSuccess) return error;
+    batch.marks.queued("blosc lz4");
     blosc_inner<<<blocks_for(layout.stream_count, kInnerThreads / 32, units * 16), kInnerThreads, 0, stream>>>(job);
+    batch.marks.queued("blosc other inner codecs");
     const std::uint64_t tiles = batch.limits.dst_bytes / (shuffle::kTileBytes / 2) + layout.stream_count;
     for (unsigned path = 0; path < shuffle::kPaths; ++path) {
       shuffle::with_path(static_cast<shuffle::Path>(path), [&](auto chosen) {
@@ -82,6 +85,7 @@ class BloscStage final : public device::gpu::Stage {
         blosc_epilogue<chosen()><<<blocks, shuffle::kThreads, 0, stream>>>(job);
       });
     }
+    batch.marks.queued("blosc unshuffle");
     return cudaGetLastError();
   }
 

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "codec/representation.h"
 
 namespace headrace::codec {
@@ -232,7 +233,9 @@ Status Chain::run_stages(std::size_t begin, std::size_t end, std::span<const std
     stream.dst_capacity = stage.capacity;
     stream.exact = stage.exact;
     Status status;
+    const std::uint64_t begun = workspace.stage_seconds.empty() ? 0 : base::now_ns();
     stage.codec->decode({&stream, 1}, {&status, 1}, workspace.scratch[i].get());
+    if (begun != 0) workspace.stage_seconds[i] += static_cast<double>(base::now_ns() - begun) * 1e-9;
     if (!status.ok()) return status;
     src = {stream.dst, stream.dst_bytes};
   }

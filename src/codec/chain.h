@@ -51,6 +51,7 @@ class Chain {
   struct Workspace {
     std::vector<std::unique_ptr<Scratch>> scratch;  // one per stage
     std::byte* temporary[2] = {nullptr, nullptr};   // temporary_bytes() each, null if that is 0
+    std::vector<double> stage_seconds;              // one per stage: the time it took is added; empty: not measured
   };
   Workspace make_workspace() const;
 
@@ -62,6 +63,7 @@ class Chain {
   // stage and all after it have device code, none if it is stage_count() (also where fields are swapped one by one).
   // any_codec: for a device that decodes by DecodeStage::host_decode, device code or not.
   std::size_t stage_count() const noexcept { return stages_.size(); }
+  std::string_view stage_name(std::size_t index) const noexcept { return stages_[index].codec->name(); }
   std::size_t device_stage_begin(bool any_codec = false) const noexcept {
     return any_codec ? any_begin_ : device_begin_;
   }

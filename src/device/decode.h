@@ -88,6 +88,14 @@ struct DecodeLimits {
   std::uint64_t largest_src_bytes = 0;  // of one
 };
 
+// Told of each step of a decode once it is queued, before the next one is: for measuring where the time goes.
+class DecodeMarks {
+ public:
+  virtual ~DecodeMarks() = default;
+  // `step` is one of the device's own words, such as "lz4" or "unshuffle"; it stays valid.
+  virtual void queued(const char* step, Stream& stream) noexcept = 0;
+};
+
 class ChunkDecoder {
  public:
   virtual ~ChunkDecoder() = default;
@@ -95,8 +103,14 @@ class ChunkDecoder {
   virtual std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept = 0;
   // outcomes: pinned memory, one for each item, written by the device.
   // REQUIRES: scratch is aligned to 256 bytes and used by nothing else until the work is done.
-  virtual Status decode(std::span<const DecodeItem> items, std::span<std::byte> scratch,
-                        std::span<DecodeOutcome> outcomes, Stream& stream) = 0;
+  Status decode(std::span<const DecodeItem> items, std::span<std::byte> scratch, std::span<DecodeOutcome> outcomes,
+                Stream& stream, DecodeMarks* marks = nullptr) {
+    return do_decode(items, scratch, outcomes, stream, marks);
+  }
+
+ protected:
+  virtual Status do_decode(std::span<const DecodeItem> items, std::span<std::byte> scratch,
+                           std::span<DecodeOutcome> outcomes, Stream& stream, DecodeMarks* marks) = 0;
 };
 
 }  // namespace headrace::device

@@ -87,6 +87,10 @@ class Device {
   virtual bool decodes_any_codec() const noexcept { return false; }
 
   virtual Status record(Event& event, Stream& stream) = 0;
+  // An event that keeps the time at which it was passed; dearer than others.
+  virtual Result<std::unique_ptr<Event>> create_timed_event() = 0;
+  // REQUIRES: timed events that were recorded and are done.
+  virtual Result<double> seconds_between(Event& first, Event& second) = 0;
   virtual Result<bool> query(Event& event) = 0;  // true once everything recorded before is done
   virtual Status synchronize(Event& event) = 0;  // blocks the calling thread
 };

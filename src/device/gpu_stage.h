@@ -36,6 +36,27 @@ struct Limits {
   std::uint64_t largest_src_bytes = 0, largest_dst_bytes = 0;  // of one, at most
 };
 
+// Where a stage of several steps says of each that it is queued. A stage that says nothing counts as one step.
+class Marks {
+ public:
+  Marks() noexcept = default;
+  Marks(DecodeMarks* to, Stream& stream) noexcept : to_(to), stream_(&stream) {}
+  void queued(const char* step) const noexcept {
+    if (to_ == nullptr) return;
+    to_->queued(step, *stream_);
+    said_ = true;
+  }
+  void stage_queued(const char* codec) const noexcept {
+    if (!said_) queued(codec);
+    said_ = false;
+  }
+
+ private:
+  DecodeMarks* to_ = nullptr;
+  Stream* stream_ = nullptr;
+  mutable bool said_ = false;
+};
+
 struct Batch {
   Chunk* chunks = nullptr;            // device memory
   std::uint64_t* outcomes = nullptr;  // device memory, DecodeOutcome words: lowered by atomicMin
@@ -44,6 +65,7 @@ struct Batch {
   std::byte* scratch = nullptr;       // device memory, aligned to 256 bytes
   std::uint64_t scratch_bytes = 0;    // at least what scratch_bytes(limits) asks for
   int multiprocessors = 1;
+  Marks marks;
 };
 
 class Stage {

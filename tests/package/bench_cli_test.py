@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import zlib
 
 from script_tests import Skip, run_tests
 
@@ -293,6 +294,29 @@ def test_whole_files(f):
     assert [p["bytes"] for p in job["headrace"]["passes"]] == [55000, 55000], job
     total = result(f"--paths={f.root}/list", "--numjobs=3")["headrace"]["groups"][0]
     assert total["read"]["total_ios"] == 10 and total["read"]["io_bytes"] == 55000, "threads share the list out"
+
+
+def test_decode(f):
+    store = f.root / "decoded.zarr"
+    store.mkdir()
+    (store / ".zarray").write_text(json.dumps({"zarr_format": 2, "shape": [4, 1000], "chunks": [1, 1000], "dtype": "<f4",
+                                               "fill_value": 0, "order": "C", "filters": None,
+                                               "compressor": {"id": "zlib", "level": 1}}))
+    stored = [zlib.compress(os.urandom(2000) + bytes(2000)) for _ in range(3)]  # the fourth is missing
+    for i, chunk in enumerate(stored):
+        (store / f"{i}.0").write_bytes(chunk)
+    job = only_job(f"--decode={store}", "--loops=5", "--device=host")
+    decode = job["headrace"]["decode"]
+    assert decode["chunks"] == 15 and decode["decoded_bytes"] == 15 * 4000, decode
+    assert decode["encoded_bytes"] == 5 * sum(map(len, stored)) == job["read"]["io_bytes"], decode
+    assert [s["name"] for s in decode["steps"]] == ["zlib", "assemble"] and decode["seconds"] > 0, decode
+    assert only_job(f"--decode={store}", "--select=1", "--device=host")["headrace"]["decode"]["chunks"] == 1
+    text = expect(OK, f"--decode={store}", "--numjobs=2", "--device=host").stdout.decode()
+    assert " decoded" in text and "zlib " in text, text
+    expect(USAGE, f"--decode={store}", "--iodepth=2", says="decode")
+    expect(USAGE, f"--decode={store}", f"--zarr={store}", says="exclude")
+    (store / "2.0").write_bytes(b"short")
+    expect(FAILED, f"--decode={store}", "--device=host", says="2.0")
 
 
 def test_zarr(f):

@@ -17,7 +17,7 @@ std::string_view default_advice(Code code) {
       return "check the path: it must be a Zarr array or group";
     case Code::kCorrupt:
     case Code::kShort:
-      return "'headrace verify' lists every bad chunk; restore the data or rewrite it";
+      return "'headrace verify' lists every bad chunk, which must be restored or written again";
     case Code::kIo:
       return "check the disk, the mount and the kernel log";
     case Code::kAgainExhausted:

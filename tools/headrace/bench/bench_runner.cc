@@ -60,13 +60,15 @@ Status prepare(const JobOptions& options, unsigned index, unsigned group, const 
                std::vector<Thread>& stage) {
   HEADRACE_TRY_ASSIGN(const Device device, Device::open(options.device));
   Thread thread;
-  HEADRACE_TRY_ASSIGN(thread.job, options.zarr.empty() ? make_file_job(options, index, context, device)
-                                                       : make_zarr_job(options, context, device));
+  HEADRACE_TRY_ASSIGN(thread.job, !options.decode.empty() ? make_decode_job(options, context, device)
+                                  : !options.zarr.empty() ? make_zarr_job(options, context, device)
+                                                          : make_file_job(options, index, context, device));
   const std::vector<CacheRange> ranges = thread.job->cache_ranges();
   HEADRACE_TRY_ASSIGN(thread.result.before, set_cache_state(ranges, options.cache, options.block_bytes));
   thread.result.options = options;
   thread.result.group = group;
-  thread.result.file = !options.zarr.empty()    ? options.zarr
+  thread.result.file = !options.decode.empty()  ? options.decode
+                       : !options.zarr.empty()  ? options.zarr
                        : !options.paths.empty() ? options.paths
                                                 : ranges.front().path;
   thread.result.device = device.name();

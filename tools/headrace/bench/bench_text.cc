@@ -25,6 +25,8 @@ const char* kind_name(BytesOf kind) {
       return "stored";
     case BytesOf::kDecoded:
       return "decoded";
+    case BytesOf::kEncoded:
+      return "encoded";
     case BytesOf::kWithoutIo:
       return "handed on without I/O";
   }
@@ -32,6 +34,7 @@ const char* kind_name(BytesOf kind) {
 }
 
 BytesOf kind_of(const JobResult& result) {
+  if (result.decode) return BytesOf::kEncoded;
   if (result.options.no_io) return BytesOf::kWithoutIo;
   return result.options.write ? BytesOf::kWrittenToFiles : BytesOf::kReadFromFiles;
 }
@@ -60,6 +63,7 @@ std::string paths_line(const JobResult& result) {
 std::string headline(const JobResult& result) {
   const JobOptions& job = result.options;
   std::string out = cli::one_line(job.name) + ": (g=" + std::to_string(result.group) + ")";
+  if (result.decode) return out + " decode=" + cli::one_line(job.decode);
   if (result.array) return out + " zarr=" + cli::one_line(job.zarr) + ", iodepth=" + std::to_string(job.depth);
   out += std::string(" rw=") + (job.random ? "rand" : "") + (job.write ? "write" : "read");
   out += job.paths.empty() ? ", bs=" + size_text(job.block_bytes) : ", whole files";
@@ -68,6 +72,13 @@ std::string headline(const JobResult& result) {
 }
 
 std::string rates_line(const JobResult& result) {
+  if (result.decode) {  // of the device's time: between passes there is nothing that anyone waits for
+    const DecodeResult& decode = *result.decode;
+    return rate_text(decode.decoded_bytes, decode.seconds, BytesOf::kDecoded) + ", " +
+           rate_text(decode.encoded_bytes, decode.seconds, BytesOf::kEncoded) + "; " + human_count(result.requests) +
+           " passes of " + human_count(decode.chunks / std::max<std::uint64_t>(result.requests, 1)) + " chunks, " +
+           human_bytes(decode.decoded_bytes / std::max<std::uint64_t>(result.requests, 1)) + " decoded";
+  }
   std::string out = rate_text(result.bytes, result.seconds, kind_of(result));
   const std::uint64_t bus = result.array ? result.array->bus_bytes : result.stats.bus_bytes;
   if (result.array) {
@@ -103,6 +114,18 @@ std::string cpu_line(const JobResult& result) {
   return text;
 }
 
+std::string steps_line(const DecodeResult& decode) {
+  double all = 0;
+  for (const DecodeResult::Step& step : decode.steps) all += step.seconds;
+  std::string out;
+  for (const DecodeResult::Step& step : decode.steps) {
+    char text[32];
+    std::snprintf(text, sizeof(text), " %.1f %%", all > 0 ? 100 * step.seconds / all : 0.0);
+    out += (out.empty() ? "" : ", ") + step.name + text;
+  }
+  return out;
+}
+
 std::string percent_text(const std::optional<Residency>& residency) {
   if (!residency) return "unknown";
   char text[32];
@@ -125,7 +148,13 @@ std::vector<TextRow> job_rows(const JobResult& result) {
   if (!result.status.ok()) rows.push_back({"failed", cli::one_line(result.status.to_string())});
   if (result.requests > 0) {
     rows.push_back({"rate", rates_line(result)});
-    rows.push_back({"bytes by path", paths_line(result)});
+    if (result.decode) {
+      rows.push_back({"steps", steps_line(*result.decode)});
+      rows.push_back({"scratch", human_bytes(result.decode->scratch_bytes)});
+      if (!result.decode->undone.empty()) rows.push_back({"undone before", result.decode->undone});
+    } else {
+      rows.push_back({"bytes by path", paths_line(result)});
+    }
     rows.push_back({"latency", latency_line(result)});
     rows.push_back({"cpu", cpu_line(result)});
   }
@@ -136,8 +165,9 @@ std::vector<TextRow> job_rows(const JobResult& result) {
     }
     rows.push_back({"pass by pass", line + (result.passes.size() > 8 ? ", ..." : "")});
   }
-  rows.push_back(
-      {"page cache", percent_text(result.before) + " resident before, " + percent_text(result.after) + " after"});
+  if (!result.decode)
+    rows.push_back(
+        {"page cache", percent_text(result.before) + " resident before, " + percent_text(result.after) + " after"});
   rows.push_back(
       {"device", result.device + ", engine " + (result.stats.engine.empty() ? result.engine : result.stats.engine)});
   if (!result.stats.notes.empty()) rows.push_back({"notes", cli::one_line(result.stats.notes)});

@@ -9,7 +9,15 @@
 
 namespace headrace::bench {
 
-enum class BytesOf : std::uint8_t { kReadFromFiles, kWrittenToFiles, kOverTheBus, kStored, kDecoded, kWithoutIo };
+enum class BytesOf : std::uint8_t {
+  kReadFromFiles,
+  kWrittenToFiles,
+  kOverTheBus,
+  kStored,
+  kEncoded,
+  kDecoded,
+  kWithoutIo,
+};
 
 // "12.3 GB/s read from files": the only way a rate is printed.
 std::string rate_text(std::uint64_t bytes, double seconds, BytesOf kind);

@@ -121,6 +121,30 @@ void write_verify(JsonWriter& json, const JobResult& result) {
   json.end_array().end_object();
 }
 
+// Null but for decode jobs.
+void write_decode(JsonWriter& json, const JobResult& result) {
+  json.key("decode");
+  if (!result.decode) {
+    json.null();
+    return;
+  }
+  const DecodeResult& decode = *result.decode;
+  json.begin_object()
+      .member("chunks", decode.chunks)
+      .member("encoded_bytes", decode.encoded_bytes)
+      .member("decoded_bytes", decode.decoded_bytes)
+      .member("seconds", decode.seconds)
+      .member("host_seconds", decode.host_seconds)
+      .member("scratch_bytes", decode.scratch_bytes)
+      .member("undone", decode.undone)
+      .key("steps")
+      .begin_array();
+  for (const DecodeResult::Step& step : decode.steps) {
+    json.begin_object().member("name", step.name).member("seconds", step.seconds).end_object();
+  }
+  json.end_array().end_object();
+}
+
 // What every result has that fio's does not.
 void write_own(JsonWriter& json, const JobResult& result) {
   const Stats none;
@@ -131,12 +155,16 @@ void write_own(JsonWriter& json, const JobResult& result) {
   json.member("stored_bytes", result.array ? array.stored_bytes : result.bytes)
       .member("bus_bytes", result.array ? array.bus_bytes : result.stats.bus_bytes);
   json.key("decoded_bytes");
-  result.array ? json.value(array.decoded_bytes) : json.null();
+  if (result.decode) {
+    json.value(result.decode->decoded_bytes);
+  } else {
+    result.array ? json.value(array.decoded_bytes) : json.null();
+  }
   json.member("seconds", seconds)
       .member("requests", result.requests)
       .member("waves", result.array ? array.waves : result.stats.waves);
   json.key("system_calls");
-  result.array ? json.null() : json.value(result.stats.system_calls);
+  result.array || result.decode ? json.null() : json.value(result.stats.system_calls);
   json.key("cpu_seconds")
       .begin_object()
       .member("thread", result.cpu.user_seconds + result.cpu.system_seconds)
@@ -159,6 +187,7 @@ void write_own(JsonWriter& json, const JobResult& result) {
     json.begin_object().member("bytes", pass.bytes).member("seconds", pass.seconds).end_object();
   }
   json.end_array();
+  write_decode(json, result);
   write_latency(json, "sync_lat_ns", result.sync, nullptr, false);
   write_verify(json, result);
   json.key("error");

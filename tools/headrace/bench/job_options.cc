@@ -131,7 +131,9 @@ constexpr JobKey kKeys[] = {
     {"paths", "", "FILE", kWhat, "a list of files, one a line, each read whole; threads share it out",
      [](J& j, V v) { return assign(j.paths, v); }},
     {"zarr", "", "PATH", kWhat, "a Zarr array, read whole or by --select", [](J& j, V v) { return assign(j.zarr, v); }},
-    {"select", "", "TEXT", kWhat, "with --zarr: the part to read, as in NumPy",
+    {"decode", "", "PATH", kWhat, "a Zarr array, decoded from device memory into device memory: no I/O",
+     [](J& j, V v) { return assign(j.decode, v); }},
+    {"select", "", "TEXT", kWhat, "with --zarr or --decode: the part of the array, as in NumPy",
      [](J& j, V v) { return assign(j.select, v); }},
     {"placement", "", "NAME", kWhat, "with --zarr: who decodes: auto (the default), cpu, gpu", set_placement},
     {"rw", "readwrite", "KIND", kWhat, "read (the default), write, randread, randwrite", set_direction},
@@ -278,18 +280,23 @@ Status set_option(JobOptions& job, std::string_view key, std::string_view value,
 }
 
 Status check_options(const JobOptions& job) {
-  const int sources = int{!job.filename.empty() || !job.directory.empty()} + !job.paths.empty() + !job.zarr.empty();
-  if (sources == 0) return invalid("there is nothing to read or write: give filename, directory, paths or zarr");
-  if (sources > 1) return invalid("filename (or directory), paths and zarr exclude each other");
-  if (job.write && (!job.paths.empty() || !job.zarr.empty())) return invalid("paths and zarr are only read: rw=read");
+  const bool array = !job.zarr.empty() || !job.decode.empty();
+  const int sources = int{!job.filename.empty() || !job.directory.empty()} + !job.paths.empty() + !job.zarr.empty() +
+                      !job.decode.empty();
+  if (sources == 0)
+    return invalid("there is nothing to read or write: give filename, directory, paths, zarr or decode");
+  if (sources > 1) return invalid("filename (or directory), paths, zarr and decode exclude each other");
+  if (job.write && (!job.paths.empty() || array)) return invalid("paths, zarr and decode are only read: rw=read");
   if (job.placement != Placement::kAuto && job.zarr.empty()) return invalid("placement is for arrays: give zarr");
-  if (!job.select.empty() && job.zarr.empty()) return invalid("select is a part of an array: give zarr");
+  if (!job.select.empty() && !array) return invalid("select is a part of an array: give zarr or decode");
+  if (!job.decode.empty() && (job.depth > 1 || job.cache != CacheState::kAsIs)) {
+    return invalid("a decode job does no I/O and has one batch at a time: no iodepth or cache with it");
+  }
   if (job.cache == CacheState::kHalf && job.filename.empty() && job.directory.empty()) {
     return invalid("cache=half reads every other block of a file: give filename");
   }
-  if (!job.zarr.empty() &&
-      (job.chosen_path() != Path::kAuto || job.no_io || job.no_copy || job.list > 1 || job.random)) {
-    return invalid("a zarr job chooses its path itself: no path, direct, no_io, no_copy, list or randread with it");
+  if (array && (job.chosen_path() != Path::kAuto || job.no_io || job.no_copy || job.list > 1 || job.random)) {
+    return invalid("an array's job chooses its path itself: no path, direct, no_io, no_copy, list or randread with it");
   }
   if (job.time_based && job.runtime_seconds <= 0) return invalid("time_based needs a runtime");
   if (job.direct.value_or(false) && job.path != Path::kAuto && job.path != Path::kDirect) {
@@ -309,7 +316,7 @@ Status check_options(const JobOptions& job) {
     return invalid("list x iodepth is more than " + std::to_string(kMostBlocks) + " blocks in flight");
   }
   if (!job.verify) return {};
-  if (!job.paths.empty() || !job.zarr.empty()) return invalid("verify checks blocks of a file: give filename");
+  if (!job.paths.empty() || array) return invalid("verify checks blocks of a file: give filename");
   if (job.no_io || job.no_copy) return invalid("verify needs both the I/O and the copy: no_io and no_copy exclude it");
   if (job.write && job.norandommap) return invalid("verify writes each block once a pass: norandommap excludes it");
   if (job.write && job.threads > 1 && !job.filename.empty() &&

@@ -31,10 +31,11 @@ struct GivenOption {
 
 struct JobOptions {
   std::string name;
-  // What is read or written: exactly one of filename (or directory), paths, zarr.
+  // What is read, written or decoded: exactly one of filename (or directory), paths, zarr, decode.
   std::string filename, directory;
-  std::string paths;  // a file that names files, one a line, each read whole
-  std::string zarr;   // an array that is read
+  std::string paths;   // a file that names files, one a line, each read whole
+  std::string zarr;    // an array that is read
+  std::string decode;  // an array that is decoded, without I/O
   std::string select;
   Placement placement = Placement::kAuto;
   // Direction and region

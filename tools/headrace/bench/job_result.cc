@@ -4,6 +4,25 @@
 
 namespace headrace::bench {
 
+void DecodeResult::add_step(const std::string& name, double step_seconds) {
+  const auto found = std::find_if(steps.begin(), steps.end(), [&](const Step& step) { return step.name == name; });
+  if (found != steps.end()) {
+    found->seconds += step_seconds;
+  } else {
+    steps.push_back({name, step_seconds});
+  }
+}
+
+void DecodeResult::add(const DecodeResult& other) {
+  chunks += other.chunks;
+  encoded_bytes += other.encoded_bytes;
+  decoded_bytes += other.decoded_bytes;
+  scratch_bytes += other.scratch_bytes;
+  seconds += other.seconds;
+  host_seconds += other.host_seconds;
+  for (const Step& step : other.steps) add_step(step.name, step.seconds);
+}
+
 JobResult merge_results(const std::vector<JobResult>& results) {
   JobResult sum = results.front();
   for (std::size_t i = 1; i < results.size(); ++i) {
@@ -35,6 +54,11 @@ JobResult merge_results(const std::vector<JobResult>& results) {
       *sum.array += *one.array;
     } else if (one.array) {
       sum.array = one.array;
+    }
+    if (one.decode && sum.decode) {
+      sum.decode->add(*one.decode);
+    } else if (one.decode) {
+      sum.decode = one.decode;
     }
     sum.cpu.user_seconds += one.cpu.user_seconds;
     sum.cpu.system_seconds += one.cpu.system_seconds;

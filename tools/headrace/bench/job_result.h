@@ -35,6 +35,21 @@ struct VerifyResult {
   std::vector<VerifyFault> faults;  // the first 16
 };
 
+// Sums over all passes; times are the device's.
+struct DecodeResult {
+  std::uint64_t chunks = 0, encoded_bytes = 0, decoded_bytes = 0;
+  std::uint64_t scratch_bytes = 0;  // of one pass
+  std::string undone;               // codecs that were not the device's part
+  double seconds = 0, host_seconds = 0;
+  struct Step {
+    std::string name;
+    double seconds = 0;
+  };
+  std::vector<Step> steps;
+  void add_step(const std::string& name, double step_seconds);
+  void add(const DecodeResult& other);
+};
+
 struct JobResult {
   JobOptions options;
   unsigned group = 0;
@@ -44,10 +59,11 @@ struct JobResult {
   // What was measured: from the end of ramp_time to the last completion.
   double seconds = 0;
   std::uint64_t requests = 0, ios = 0;  // ios: blocks, whole files or array reads
-  std::uint64_t bytes = 0;              // of them; of an array its stored bytes
+  std::uint64_t bytes = 0;              // of them; of an array its stored bytes, of a decode the encoded ones
   LatencyHistogram submit, complete, total, sync;
   FileStats stats;
   std::optional<Stats> array;  // of array reads, which leave `stats` empty
+  std::optional<DecodeResult> decode;
   CpuUse cpu;
   std::vector<PassTime> passes;  // the first 64, ramp_time included
   std::optional<Residency> before, after;

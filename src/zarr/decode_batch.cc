@@ -1,0 +1,501 @@
+// DecodeBatch: a plan's chunks, fetched once and kept as the device would get them.
+#include <headrace/decode.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/file_read.h"
+#include "transfer/context_impl.h"
+#include "zarr/planner.h"
+
+namespace headrace {
+namespace {
+
+using transfer::Group;
+using transfer::Task;
+using transfer::TaskDetail;
+
+constexpr std::uint64_t kAlignment = 64;  // of chunks in device memory: decoders may use their widest accesses
+constexpr std::size_t kTasksAtATime = 4096;
+
+struct EncodedChunk {
+  std::string key;
+  std::uint64_t at = 0, bytes = 0;  // in the encoded bytes
+  device::Box box;                  // src relative to kBoxBase
+  bool in_place = false;            // decodes to box.dst, nothing to assemble
+};
+
+double seconds_since(std::uint64_t begun) { return static_cast<double>(base::now_ns() - begun) * 1e-9; }
+
+void add_step(std::vector<DecodeBatch::Step>& steps, std::string_view name, double seconds) {
+  const auto found = std::find_if(steps.begin(), steps.end(), [&](const auto& step) { return step.name == name; });
+  if (found != steps.end()) {
+    found->seconds += seconds;
+  } else {
+    steps.push_back({std::string(name), seconds});
+  }
+}
+
+// An event behind each step.
+class TimedMarks final : public device::DecodeMarks {
+ public:
+  explicit TimedMarks(device::Device& device) : device_(device) {}
+
+  Status begin(device::Stream& stream) {
+    used_ = 0;
+    status_ = {};
+    queued("", stream);
+    return status_;
+  }
+  void queued(const char* step, device::Stream& stream) noexcept override {
+    if (status_.ok()) status_ = record(step, stream);
+  }
+  // Waits for the last step.
+  Status finish(DecodeBatch::Times& times) {
+    HEADRACE_TRY(status_);
+    HEADRACE_TRY(device_.synchronize(*marks_[used_ - 1].event));
+    for (std::size_t i = 1; i < used_; ++i) {
+      HEADRACE_TRY_ASSIGN(const double seconds, device_.seconds_between(*marks_[i - 1].event, *marks_[i].event));
+      add_step(times.steps, marks_[i].step, seconds);
+    }
+    HEADRACE_TRY_ASSIGN(times.seconds, device_.seconds_between(*marks_[0].event, *marks_[used_ - 1].event));
+    return {};
+  }
+
+ private:
+  Status record(const char* step, device::Stream& stream) noexcept {
+    try {
+      if (used_ == marks_.size()) {
+        HEADRACE_TRY_ASSIGN(auto event, device_.create_timed_event());
+        marks_.push_back({nullptr, std::move(event)});
+      }
+      marks_[used_].step = step;
+      return device_.record(*marks_[used_++].event, stream);
+    } catch (const std::bad_alloc&) {
+      return Status::out_of_memory();
+    }
+  }
+  struct Mark {
+    const char* step;
+    std::unique_ptr<device::Event> event;
+  };
+  device::Device& device_;
+  std::vector<Mark> marks_;
+  std::size_t used_ = 0;
+  Status status_;
+};
+
+// Host memory that the device can write outcomes into.
+class PinnedMemory {
+ public:
+  PinnedMemory() = default;
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+  ~PinnedMemory() {
+    if (data_ != nullptr) device_->deallocate_pinned(data_, bytes_);
+  }
+  Status allocate(const Device& device, std::size_t bytes) {
+    device_ = device.impl();
+    HEADRACE_TRY_ASSIGN(data_, device_->allocate_pinned(bytes));
+    bytes_ = bytes;
+    return {};
+  }
+  std::byte* data() const noexcept { return data_; }
+
+ private:
+  std::shared_ptr<device::Device> device_;
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace
+
+class DecodeBatch::Impl {
+ public:
+  Impl(std::shared_ptr<const Array::Impl> array, Device device)
+      : array_(std::move(array)), device_(std::move(device)), staged_(!device_.host_addressable()) {}
+
+  Status load(const Selection& selection);
+  Result<Times> run() { return staged_ ? run_on_device() : run_on_workers(); }
+
+  std::uint64_t encoded_bytes = 0, scratch_bytes = 0;
+  std::string undone;
+  Buffer result;
+
+  std::uint64_t chunk_count() const noexcept { return chunks_.size(); }
+  std::uint64_t decoded_bytes() const noexcept { return chunks_.size() * chain().decoded_bytes(); }
+
+ private:
+  class Work;
+
+  const codec::Chain& chain() const noexcept { return array_->unit_chain(); }
+  Status choose_stages();
+  Status fetch(transfer::Plan& plan);
+  Status fetch_task(const transfer::Plan& plan, const transfer::WaveTasks& wave, const Group& group, const Task& task);
+  Status append(std::span<const std::byte> encoded, TaskDetail& detail);
+  Status place_on_device();
+  Result<Times> run_on_device();
+  Result<Times> run_on_workers();
+  Status outcome_of(std::size_t index) const;
+
+  const std::shared_ptr<const Array::Impl> array_;
+  const Device device_;
+  const bool staged_;
+  device::ElementOp op_;
+  std::vector<std::byte> fill_;
+  std::vector<EncodedChunk> chunks_;
+  std::vector<device::Box> absent_;    // to be filled
+  std::vector<std::byte> encoded_;     // until it is on the device
+  codec::Chain::Workspace workspace_;  // for what load() undoes
+  std::vector<std::byte> temporary_[2], half_decoded_, stored_;
+  TaskDetail detail_;
+  // On a device with decoders
+  std::size_t first_stage_ = 0;
+  std::unique_ptr<device::ChunkDecoder> decoder_;
+  Buffer on_device_, decoded_, scratch_;
+  PinnedMemory outcomes_;
+  std::vector<device::DecodeItem> items_;
+  std::vector<device::Box> boxes_;
+  std::unique_ptr<TimedMarks> marks_;
+  std::unique_ptr<device::Stream> stream_;  // last: goes first, and with it what is queued on the memory above
+};
+
+Status DecodeBatch::Impl::load(const Selection& selection) {
+  const auto& resources = array_->store.context().impl()->resources;
+  HEADRACE_TRY(resources->check_usable());
+  HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, resolve_selection(selection, array_->metadata.shape));
+  HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion,
+                      zarr::make_conversion(array_->metadata.dtype, array_->element_op, array_->fill,
+                                            !array_->metadata.fill.empty(), ReadOptions()));
+  HEADRACE_TRY(choose_stages());
+  op_ = conversion.op;
+  fill_ = conversion.fill;
+  TensorView tensor;
+  tensor.shape = resolved.shape;
+  tensor.strides_bytes.resize(tensor.shape.size());
+  std::uint64_t bytes = conversion.dtype.item_bytes;
+  for (std::size_t i = tensor.shape.size(); i-- > 0;) {
+    tensor.strides_bytes[i] = static_cast<std::int64_t>(bytes);
+    if (__builtin_mul_overflow(bytes, std::max<std::uint64_t>(tensor.shape[i], 1), &bytes) || bytes > INT64_MAX) {
+      return Status(Code::kResourceExhausted, Layer::kApi, "the selection has more bytes than any device");
+    }
+  }
+  HEADRACE_TRY_ASSIGN(result, Buffer::allocate(device_, static_cast<std::size_t>(std::max<std::uint64_t>(bytes, 1))));
+  tensor.data = result.data();
+  HEADRACE_TRY_ASSIGN(const auto plan, zarr::make_plan(array_, resolved, tensor, std::move(conversion)));
+  HEADRACE_TRY(fetch(*plan));
+  return place_on_device();
+}
+
+Status DecodeBatch::Impl::choose_stages() {
+  if (chain().raw()) {
+    return Status(Code::kInvalidArgument, Layer::kApi,
+                  "the array's chunks are stored as they are: there is nothing to decode");
+  }
+  if (!staged_) return {};
+  const bool any_codec = device_.impl()->decodes_any_codec();
+  first_stage_ = chain().device_stage_begin(any_codec);
+  if (first_stage_ == chain().stage_count()) {
+    return Status(Code::kUnsupported, Layer::kDevice, chain().why_not_on_device());
+  }
+  const std::vector<device::DecodeStage> stages = chain().device_stages(any_codec);
+  HEADRACE_TRY_ASSIGN(decoder_, device_.impl()->make_decoder(stages));
+  if (first_stage_ == 0) return {};
+  workspace_ = chain().make_workspace();
+  for (int i = 0; i < 2; ++i) {
+    temporary_[i].resize(static_cast<std::size_t>(chain().temporary_bytes()));
+    workspace_.temporary[i] = temporary_[i].data();
+  }
+  half_decoded_.resize(static_cast<std::size_t>(chain().capacity_before(first_stage_)));
+  for (std::size_t i = 0; i < first_stage_; ++i) {
+    undone += (undone.empty() ? "" : ", ") + std::string(chain().stage_name(i));
+  }
+  return {};
+}
+
+Status DecodeBatch::Impl::fetch(transfer::Plan& plan) {
+  transfer::WaveTasks wave;
+  wave.max_tasks = kTasksAtATime;
+  for (bool more = true; more;) {
+    wave.clear();
+    HEADRACE_TRY_ASSIGN(more, plan.fill(wave));
+    for (const Group& group : wave.groups) {
+      for (std::uint32_t i = 0; i < group.task_count; ++i) {
+        HEADRACE_TRY(fetch_task(plan, wave, group, wave.tasks[group.first_task + i]));
+      }
+    }
+  }
+  return {};
+}
+
+Status DecodeBatch::Impl::fetch_task(const transfer::Plan& plan, const transfer::WaveTasks& wave, const Group& group,
+                                     const Task& task) {
+  plan.describe(group, task, detail_);
+  const transfer::Source* const source = group.source == transfer::kNoSource ? nullptr : &wave.sources[group.source];
+  if (source != nullptr) {
+    detail_.key = *source->key;
+    if (!source->failure.ok()) return source->failure;
+  }
+  store::Object own;
+  const store::Object* object = source != nullptr ? source->object.get() : nullptr;
+  if (source == nullptr && task.length != 0) {
+    const Status opened = plan.store().open(detail_.key, own);
+    if (opened.ok()) object = &own;
+    if (!opened.ok() && opened.code() != Code::kNotFound) return opened;
+  }
+  if (object == nullptr || task.length == 0) {
+    absent_.push_back(detail_.box);
+    absent_.back().src = nullptr;
+    return {};
+  }
+  const bool whole = task.length == transfer::kWholeObject;
+  const std::uint64_t offset = whole ? 0 : task.offset, length = whole ? object->size_bytes : task.length;
+  Status status = chain().check_encoded_size(length);
+  if (status.ok() && object->memory != nullptr) {
+    status = append({object->memory + offset, static_cast<std::size_t>(length)}, detail_);
+  } else if (status.ok()) {
+    stored_.resize(static_cast<std::size_t>(length));
+    status = base::read_exactly(object->fd, offset, stored_);
+    if (status.ok()) status = append(stored_, detail_);
+  }
+  return status.ok() ? status : std::move(status).with_key(detail_.key).with_range(offset, length);
+}
+
+Status DecodeBatch::Impl::append(std::span<const std::byte> encoded, TaskDetail& detail) {
+  if (first_stage_ > 0) {
+    std::size_t produced = 0;
+    HEADRACE_TRY(chain().decode_until(first_stage_, encoded, half_decoded_, workspace_, produced));
+    encoded = {half_decoded_.data(), produced};
+  }
+  EncodedChunk chunk;
+  chunk.key = detail.key;
+  chunk.at = base::align_up(std::uint64_t{encoded_.size()}, kAlignment);
+  chunk.bytes = encoded.size();
+  chunk.box = detail.box;
+  chunk.in_place = detail.whole_chunk && op_.moves_bytes_only() &&
+                   reinterpret_cast<std::uintptr_t>(detail.box.dst) % kAlignment == 0;
+  encoded_.resize(static_cast<std::size_t>(chunk.at));
+  encoded_.insert(encoded_.end(), encoded.begin(), encoded.end());
+  encoded_bytes += chunk.bytes;
+  chunks_.push_back(std::move(chunk));
+  return {};
+}
+
+Status DecodeBatch::Impl::place_on_device() {
+  if (!staged_) return {};
+  const auto allocate = [&](Buffer& buffer, std::uint64_t bytes) -> Status {
+    HEADRACE_TRY_ASSIGN(buffer, Buffer::allocate(device_, static_cast<std::size_t>(std::max(bytes, kAlignment))));
+    return {};
+  };
+  HEADRACE_TRY(allocate(on_device_, encoded_.size()));
+  HEADRACE_TRY(on_device_.copy_from_host(0, encoded_.data(), encoded_.size()));
+  encoded_ = {};
+  const std::uint64_t stride = base::align_up(chain().decoded_bytes(), kAlignment);
+  const auto apart = std::count_if(chunks_.begin(), chunks_.end(), [](const auto& chunk) { return !chunk.in_place; });
+  HEADRACE_TRY(allocate(decoded_, static_cast<std::uint64_t>(apart) * stride));
+  HEADRACE_TRY(outcomes_.allocate(device_, std::max<std::size_t>(chunks_.size(), 1) * sizeof(device::DecodeOutcome)));
+  device::DecodeLimits limits;
+  limits.items = static_cast<std::uint32_t>(chunks_.size());
+  std::byte* next = decoded_.data();
+  for (const EncodedChunk& chunk : chunks_) {
+    limits.src_bytes += chunk.bytes;
+    limits.largest_src_bytes = std::max(limits.largest_src_bytes, chunk.bytes);
+    std::byte* const dst = chunk.in_place ? chunk.box.dst : std::exchange(next, next + stride);
+    items_.push_back({on_device_.data() + chunk.at, chunk.bytes, dst});
+    if (chunk.in_place) continue;
+    boxes_.push_back(chunk.box);
+    boxes_.back().src = dst + (chunk.box.src - transfer::kBoxBase);
+  }
+  boxes_.insert(boxes_.end(), absent_.begin(), absent_.end());
+  scratch_bytes = decoder_->scratch_bytes(limits);
+  HEADRACE_TRY(allocate(scratch_, scratch_bytes));
+  HEADRACE_TRY_ASSIGN(stream_, device_.impl()->create_stream());
+  marks_ = std::make_unique<TimedMarks>(*device_.impl());
+  return {};
+}
+
+Result<DecodeBatch::Times> DecodeBatch::Impl::run_on_device() {
+  Times times;
+  auto* const outcomes = reinterpret_cast<device::DecodeOutcome*>(outcomes_.data());
+  HEADRACE_TRY(marks_->begin(*stream_));
+  const std::uint64_t begun = base::now_ns();
+  if (!items_.empty()) {
+    HEADRACE_TRY(decoder_->decode(items_, {scratch_.data(), scratch_.size_bytes()}, {outcomes, items_.size()}, *stream_,
+                                  marks_.get()));
+  }
+  if (!boxes_.empty()) {
+    HEADRACE_TRY(device_.impl()->assemble(boxes_, op_, fill_.data(), *stream_));
+    marks_->queued("assemble", *stream_);
+  }
+  times.host_seconds = seconds_since(begun);
+  HEADRACE_TRY(marks_->finish(times));
+  // The outcomes come behind the last step of the decode, so behind the marks.
+  HEADRACE_TRY_ASSIGN(const auto event, device_.impl()->create_event());
+  HEADRACE_TRY(device_.impl()->record(*event, *stream_));
+  HEADRACE_TRY(device_.impl()->synchronize(*event));
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    if (!outcomes[i].ok()) return outcome_of(i);
+  }
+  return times;
+}
+
+Status DecodeBatch::Impl::outcome_of(std::size_t index) const {
+  const auto outcome = reinterpret_cast<const device::DecodeOutcome*>(outcomes_.data())[index];
+  const std::string name(chain().stage_name(first_stage_ + outcome.stage()));
+  const EncodedChunk& chunk = chunks_[index];
+  if (outcome.host_only()) {
+    return Status(Code::kUnsupported, Layer::kDevice, "codec '" + name + "': the device leaves this chunk to the CPU")
+        .with_key(chunk.key);
+  }
+  return Status(Code::kCorrupt, Layer::kDevice,
+                "codec '" + name + "': " + device::decode_reason_text(outcome.reason()) + " at byte " +
+                    std::to_string(outcome.position()) + " of " + std::to_string(chunk.bytes))
+      .with_key(chunk.key);
+}
+
+// Chunks are taken one by one by whichever worker is free.
+class DecodeBatch::Impl::Work final : public transfer::Workload {
+ public:
+  Work(const Impl& batch, unsigned threads)
+      : batch_(batch), count_(batch.chunks_.size()), total_(count_ + batch.absent_.size()), lanes_(threads) {
+    for (Lane& lane : lanes_) {
+      const auto bytes = static_cast<std::size_t>(batch.chain().temporary_bytes());
+      lane.workspace = batch.chain().make_workspace();
+      lane.workspace.stage_seconds.assign(batch.chain().stage_count(), 0);
+      for (int i = 0; i < 2; ++i) {
+        lane.temporary[i].resize(bytes);
+        lane.workspace.temporary[i] = lane.temporary[i].data();
+      }
+      lane.decoded.resize(static_cast<std::size_t>(batch.chain().decoded_bytes()));
+    }
+  }
+
+  Progress work() override {
+    const unsigned index = next_lane_.fetch_add(1, std::memory_order_relaxed);
+    if (index >= lanes_.size()) return Progress::kFinished;
+    // A worker that comes when all is done must not touch the batch, which may be gone.
+    for (std::size_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < total_;) {
+      Status status = do_one(i, lanes_[index]);
+      std::lock_guard lock(mutex_);
+      if (!status.ok() && i < first_bad_) {
+        first_bad_ = i;
+        status_ = std::move(status);
+      }
+      if (++done_ == total_) ended_.notify_all();
+    }
+    return Progress::kFinished;
+  }
+
+  Status wait() {
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [&] { return done_ == total_; });
+    return status_;
+  }
+  void add_steps(std::vector<Step>& steps) const {
+    double assemble = 0;
+    for (const Lane& lane : lanes_) {
+      for (std::size_t i = 0; i < lane.workspace.stage_seconds.size(); ++i) {
+        add_step(steps, batch_.chain().stage_name(i), lane.workspace.stage_seconds[i]);
+      }
+      assemble += lane.assemble_seconds;
+    }
+    add_step(steps, "assemble", assemble);
+  }
+
+ private:
+  struct Lane {
+    codec::Chain::Workspace workspace;
+    std::vector<std::byte> temporary[2], decoded;
+    double assemble_seconds = 0;
+  };
+
+  Status do_one(std::size_t i, Lane& lane) noexcept {
+    try {
+      if (i < count_) return decode(batch_.chunks_[i], lane);
+      copy(batch_.absent_[i - count_], nullptr, lane);
+      return {};
+    } catch (const std::bad_alloc&) {
+      return Status::out_of_memory();
+    }
+  }
+  Status decode(const EncodedChunk& chunk, Lane& lane) {
+    const codec::Chain& chain = batch_.chain();
+    const auto bytes = static_cast<std::size_t>(chain.decoded_bytes());
+    std::byte* const dst = chunk.in_place ? chunk.box.dst : lane.decoded.data();
+    Status status = chain.decode({batch_.encoded_.data() + chunk.at, static_cast<std::size_t>(chunk.bytes)},
+                                 {dst, bytes}, lane.workspace);
+    if (!status.ok()) return std::move(status).with_key(chunk.key);
+    if (!chunk.in_place) copy(chunk.box, dst + (chunk.box.src - transfer::kBoxBase), lane);
+    return {};
+  }
+  void copy(device::Box box, const std::byte* src, Lane& lane) {
+    const std::uint64_t begun = base::now_ns();
+    box.src = src;
+    device::copy_box(box, batch_.op_, batch_.fill_.data());
+    lane.assemble_seconds += seconds_since(begun);
+  }
+
+  const Impl& batch_;
+  const std::size_t count_, total_;
+  std::vector<Lane> lanes_;
+  std::atomic<unsigned> next_lane_{0};
+  std::atomic<std::size_t> next_{0};
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::size_t done_ = 0;                     // guarded by mutex_
+  std::size_t first_bad_ = ~std::size_t{0};  // guarded by mutex_
+  Status status_;                            // guarded by mutex_
+};
+
+Result<DecodeBatch::Times> DecodeBatch::Impl::run_on_workers() {
+  const auto& resources = array_->store.context().impl()->resources;
+  HEADRACE_TRY(resources->check_usable());
+  Times times;
+  const auto work = std::make_shared<Work>(*this, resources->threads());
+  const std::uint64_t begun = base::now_ns();
+  resources->pool().add(work);
+  times.host_seconds = seconds_since(begun);
+  HEADRACE_TRY(work->wait());
+  times.seconds = seconds_since(begun);
+  work->add_steps(times.steps);
+  return times;
+}
+
+DecodeBatch::DecodeBatch(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+DecodeBatch::DecodeBatch(DecodeBatch&&) noexcept = default;
+DecodeBatch& DecodeBatch::operator=(DecodeBatch&&) noexcept = default;
+DecodeBatch::~DecodeBatch() = default;
+
+Result<DecodeBatch> DecodeBatch::load(const Array& array, const Selection& selection, const Device& device) {
+  try {
+    auto impl = std::make_unique<Impl>(array.impl(), device);
+    HEADRACE_TRY(impl->load(selection));
+    return DecodeBatch(std::move(impl));
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+Result<DecodeBatch::Times> DecodeBatch::run() {
+  try {
+    return impl_->run();
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+std::uint64_t DecodeBatch::chunk_count() const noexcept { return impl_->chunk_count(); }
+std::uint64_t DecodeBatch::encoded_bytes() const noexcept { return impl_->encoded_bytes; }
+std::uint64_t DecodeBatch::decoded_bytes() const noexcept { return impl_->decoded_bytes(); }
+std::uint64_t DecodeBatch::scratch_bytes() const noexcept { return impl_->scratch_bytes; }
+const std::string& DecodeBatch::undone() const noexcept { return impl_->undone; }
+const Buffer& DecodeBatch::result() const noexcept { return impl_->result; }
+
+}  // namespace headrace

@@ -1,0 +1,171 @@
+// A batch held in device memory decodes to what a read gives, again and again, on every kind of device.
+#include <gtest/gtest.h>
+#include <headrace/array_writer.h>
+#include <headrace/decode.h>
+
+#include <cstring>
+#include <fstream>
+#include <numeric>
+
+#include "backends/dev_host/staged_decoder.h"
+#include "support/flat_array.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+using testing::FlatArray;
+using testing::Layout;
+
+class DecodeBatchTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override { device::staged_decode_model().any_codec = true; }
+  void TearDown() override { device::staged_decode_model().any_codec = false; }
+
+  Array array(const FlatArray& content, const char* path = "") {
+    EXPECT_TRUE(testing::write_flat_array(*store_.impl(), path, content).ok());
+    return Array::open(store_, path).value();
+  }
+  static std::vector<std::uint32_t> elements(const DecodeBatch& batch, std::size_t count) {
+    std::vector<std::uint32_t> out(count);
+    EXPECT_TRUE(batch.result().copy_to_host(0, reinterpret_cast<std::byte*>(out.data()), count * 4).ok());
+    return out;
+  }
+
+  support::TempDir directory_;
+  Context context_ = Context::create({.threads = 2}).value();
+  Store store_ = Store::open(context_, directory_.path()).value();
+  Device device_ = Device::open(GetParam()).value();
+};
+
+TEST_P(DecodeBatchTest, GivesWhatAReadGives) {
+  for (const Layout layout : {Layout::kZstd, Layout::kBlosc, Layout::kShardedZstd}) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    const FlatArray content{.layout = layout, .chunks = 53, .chunk_elements = 100, .shard_chunks = 8};
+    const Array array = this->array(content, testing::layout_name(layout));
+    DecodeBatch batch = DecodeBatch::load(array, {}, device_).value();
+    EXPECT_EQ(batch.chunk_count(), 53u);
+    EXPECT_EQ(batch.decoded_bytes(), 53u * 400);
+    EXPECT_GT(batch.encoded_bytes(), 0u);
+    EXPECT_EQ(batch.undone(), "");
+    for (int pass = 0; pass < 3; ++pass) {
+      const auto times = batch.run();
+      ASSERT_TRUE(times.ok()) << times.status().to_string();
+      EXPECT_TRUE(elements(batch, content.elements()) == content.expected());
+      EXPECT_GT(times->seconds, 0);
+      ASSERT_FALSE(times->steps.empty());
+      double steps = 0;
+      for (const auto& step : times->steps) {
+        EXPECT_FALSE(step.name.empty());
+        EXPECT_GE(step.seconds, 0);
+        steps += step.seconds;
+      }
+      EXPECT_GT(steps, 0);
+      if (!device_.host_addressable()) {
+        EXPECT_NEAR(steps, times->seconds, 1e-6);
+      }
+    }
+  }
+}
+
+TEST_P(DecodeBatchTest, PartsOfChunksArePlaced) {
+  const FlatArray content{.layout = Layout::kZstd, .chunks = 5, .chunk_elements = 100};
+  DecodeBatch batch = DecodeBatch::load(array(content), parse_selection("150:450:3").value(), device_).value();
+  EXPECT_EQ(batch.chunk_count(), 4u);
+  ASSERT_TRUE(batch.run().ok());
+  const std::vector<std::uint32_t> all = content.expected(), got = elements(batch, 100);
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], all[150 + 3 * i]) << i;
+}
+
+TEST_P(DecodeBatchTest, WhatIsNotStoredIsFilled) {
+  const FlatArray content{.layout = Layout::kZstd, .chunks = 5, .chunk_elements = 100};
+  const Array array = this->array(content);
+  ASSERT_EQ(std::remove((directory_.path() + "/" + content.key(2)).c_str()), 0);
+  DecodeBatch batch = DecodeBatch::load(array, {}, device_).value();
+  EXPECT_EQ(batch.chunk_count(), 4u);
+  std::uint32_t fill = 0;
+  std::memcpy(&fill, array.info().fill.data(), 4);
+  std::vector<std::uint32_t> expected = content.expected();
+  std::fill(expected.begin() + 200, expected.begin() + 300, fill);
+  for (int pass = 0; pass < 2; ++pass) {
+    ASSERT_TRUE(batch.run().ok());
+    EXPECT_TRUE(elements(batch, content.elements()) == expected);
+  }
+}
+
+TEST_P(DecodeBatchTest, ABadChunkIsNamed) {
+  const FlatArray content{.layout = Layout::kZstd, .chunks = 5, .chunk_elements = 100};
+  const Array array = this->array(content);
+  std::fstream file(directory_.path() + "/" + content.key(3), std::ios::in | std::ios::out | std::ios::binary);
+  file.write("\xff\xff\xff\xff", 4);
+  file.close();
+  DecodeBatch batch = DecodeBatch::load(array, {}, device_).value();
+  const auto times = batch.run();
+  ASSERT_FALSE(times.ok());
+  EXPECT_EQ(times.status().code(), Code::kCorrupt);
+  EXPECT_NE(times.status().to_string().find(content.key(3)), std::string::npos) << times.status().to_string();
+  // A chunk that cannot be one is refused before it is anywhere.
+  std::ofstream(directory_.path() + "/" + content.key(1), std::ios::binary) << std::string(100000, 'x');
+  const auto loaded = DecodeBatch::load(array, {}, device_);
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_NE(loaded.status().to_string().find(content.key(1)), std::string::npos) << loaded.status().to_string();
+}
+
+TEST_P(DecodeBatchTest, NothingToDecodeIsSaid) {
+  const FlatArray content{.layout = Layout::kRaw, .chunks = 5, .chunk_elements = 100};
+  const auto loaded = DecodeBatch::load(array(content), {}, device_);
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(loaded.status().message().find("nothing to decode"), std::string::npos);
+}
+
+TEST_P(DecodeBatchTest, ASelectionOfNothingIsNone) {
+  const FlatArray content{.layout = Layout::kZstd, .chunks = 5, .chunk_elements = 100};
+  DecodeBatch batch = DecodeBatch::load(array(content), parse_selection("10:10").value(), device_).value();
+  EXPECT_EQ(batch.chunk_count(), 0u);
+  EXPECT_TRUE(batch.run().ok());
+}
+
+TEST_P(DecodeBatchTest, WhatTheDeviceCannotDecodeIsNamedOrUndone) {
+  device::staged_decode_model().any_codec = false;  // as a GPU without zstd, but with shuffle
+  const FlatArray content{.layout = Layout::kZstd, .chunks = 5, .chunk_elements = 100};
+  const auto zstd = DecodeBatch::load(array(content), {}, device_);
+  if (device_.host_addressable()) {
+    EXPECT_TRUE(zstd.ok());
+  } else {
+    ASSERT_FALSE(zstd.ok());
+    EXPECT_EQ(zstd.status().code(), Code::kUnsupported);
+    EXPECT_NE(zstd.status().message().find("zstd"), std::string::npos) << zstd.status().to_string();
+  }
+  // zstd comes first and is undone once; the shuffle is the device's.
+  const auto writer =
+      ArrayWriter::create(store_, "both", 2, R"({"zarr_format":2,"shape":[40],"chunks":[20],"dtype":"<u4",
+    "fill_value":0,"order":"C","filters":[{"id":"shuffle","elementsize":4}],"compressor":{"id":"zstd","level":1}})")
+          .value();
+  auto worker = writer.make_worker().value();
+  std::uint32_t next = 0;
+  for (std::uint64_t object = 0; object < writer.object_count(); ++object) {
+    ASSERT_TRUE(worker
+                    .write(object,
+                           [&](std::span<const std::uint64_t>, std::span<std::byte> into) {
+                             for (std::size_t at = 0; at < into.size(); at += 4, ++next)
+                               std::memcpy(into.data() + at, &next, 4);
+                             return Status();
+                           })
+                    .ok());
+  }
+  ASSERT_TRUE(writer.finish().ok());
+  DecodeBatch batch = DecodeBatch::load(Array::open(store_, "both").value(), {}, device_).value();
+  EXPECT_EQ(batch.undone(), device_.host_addressable() ? "" : "zstd");
+  EXPECT_EQ(batch.encoded_bytes() == 160, !device_.host_addressable());
+  ASSERT_TRUE(batch.run().ok());
+  std::vector<std::uint32_t> expected(40);
+  std::iota(expected.begin(), expected.end(), 0u);
+  EXPECT_EQ(elements(batch, 40), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DecodeBatchTest, ::testing::Values("host", "host-staged"),
+                         [](const auto& param) { return std::string(param.param) == "host" ? "host" : "staged"; });
+
+}  // namespace
+}  // namespace headrace
