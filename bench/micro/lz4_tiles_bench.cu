@@ -1,9 +1,11 @@
 // Decode throughput of the GPU's LZ4 decoder by tiles, device to device: one JSON line a case.
 //
-//   lz4_tiles_bench RAW [--only TEXT] [--reps 5]
+//   lz4_tiles_bench RAW [--only TEXT] [--reps 5] [--crossings]
 //
 // RAW holds 128 MiB or more of float32. It is cut into chunks, byte-shuffled (era5), as it is (noshuffle) or rounded to
-// 7 mantissa bits and shuffled (round), and compressed by liblz4. A batch repeats the distinct data at distinct
+// 7 mantissa bits and shuffled (round), and compressed by liblz4; "planes" are the four byte planes of blocks of four
+// times the size, as Blosc cuts them. --crossings: sizes at which the decoders meet, each way: by tiles as the library
+// chooses, by tiles from so many encoded bytes on, in order. A batch repeats the distinct data at distinct
 // addresses. Time is from the first launch to the end of the last by CUDA events, the median after one warm-up, with
 // the L2 cache overwritten in between. Every case is compared with the source on the device.
 #include <cuda_runtime.h>
@@ -53,7 +55,17 @@ struct Device {
   }
 };
 
-void run(Device& device, const Case& one, std::size_t count, int reps, bool in_order) {
+// How a batch is decoded: in order, or by tiles from so many encoded bytes of a stream on (0: as the library chooses).
+struct Way {
+  bool in_order = false;
+  std::uint32_t least_src = 0;
+  std::string name() const {
+    if (in_order) return "in order";
+    return least_src == 0 ? "tiles" : "tiles from " + std::to_string(least_src >> 10) + " KiB";
+  }
+};
+
+void run(Device& device, const Case& one, std::size_t count, int reps, const Way& way) {
   const auto n = static_cast<std::uint32_t>(count);
   const std::size_t distinct = std::min(one.streams.size(), count);
   std::vector<Lz4Stream> list(count);
@@ -66,7 +78,7 @@ void run(Device& device, const Case& one, std::size_t count, int reps, bool in_o
                static_cast<std::uint32_t>(stream.size()),
                static_cast<std::uint32_t>(one.chunk),
                static_cast<std::uint32_t>(i),
-               Lz4Kind::kBlock};
+               stream.size() == one.chunk ? Lz4Kind::kStored : Lz4Kind::kBlock};
     if (i < distinct) {
       check(cudaMemcpy(device.src + at, stream.data(), stream.size(), cudaMemcpyHostToDevice), "copy");
     } else {
@@ -90,9 +102,11 @@ void run(Device& device, const Case& one, std::size_t count, int reps, bool in_o
   job.multiprocessors = device.multiprocessors;
   job.scratch = device.scratch;
   job.scratch_bytes = device.scratch_bytes;
+  codec::gpu::Lz4TilesChoice choice;
+  if (way.least_src != 0) choice.with_few = choice.with_many = way.least_src;
   const auto decode = [&] {
-    const int error =
-        in_order ? codec::gpu::enqueue_lz4_inorder(job, nullptr) : codec::gpu::enqueue_lz4_tiles(job, nullptr);
+    const int error = way.in_order ? codec::gpu::enqueue_lz4_inorder(job, nullptr)
+                                   : codec::gpu::enqueue_lz4_tiles(job, nullptr, choice);
     check(static_cast<cudaError_t>(error), "launch");
   };
   decode();
@@ -127,7 +141,7 @@ void run(Device& device, const Case& one, std::size_t count, int reps, bool in_o
       "{\"case\": \"%s\", \"way\": \"%s\", \"stream_bytes\": %zu, \"streams\": %zu, \"ratio\": %.3f, \"ms\": %.4f, "
       "\"ms_min\": %.4f, \"ms_max\": %.4f, \"gb_per_s\": %.1f, \"scratch_mb\": %.1f, \"bad_streams\": %ld, "
       "\"wrong_words\": %llu}\n",
-      one.name.c_str(), in_order ? "in order" : "tiles", one.chunk, count,
+      one.name.c_str(), way.name().c_str(), one.chunk, count,
       static_cast<double>(count * one.chunk) / static_cast<double>(job.limits.src_bytes), ms,
       static_cast<double>(times.front()), static_cast<double>(times.back()),
       static_cast<double>(count * one.chunk) / ms / 1e6,
@@ -173,17 +187,23 @@ int main(int argc, char** argv) {
                                     {1u << 20, 1024},   {8u << 20, 8},    {8u << 20, 32}}
                 : std::vector<Size>{{64u << 20, 1},  {8u << 20, 1},   {1u << 20, 1},
                                     {64u << 20, 16}, {8u << 20, 128}, {1u << 20, 1024}};
-  for (const char* name : {"era5", "noshuffle", "round"}) {
+  const std::vector<Size> plane_sizes = {{64u << 10, 256},  {64u << 10, 1024},  {128u << 10, 64},
+                                         {128u << 10, 512}, {128u << 10, 1024}, {128u << 10, 2048}};
+  for (const std::string name : {"planes", "era5", "noshuffle", "round"}) {
     std::size_t made = 0;
     Case one;
-    for (const Size& size : sizes) {
-      const std::string label =
-          std::string(name) + " " + std::to_string(size.chunk >> 10) + "x" + std::to_string(size.count) + " ";
+    if (name == "planes" && !crossings) continue;
+    for (const Size& size : name == "planes" ? plane_sizes : sizes) {
+      const std::string label = name + " " + std::to_string(size.chunk >> 10) + "x" + std::to_string(size.count) + " ";
       if (label.find(only) == std::string::npos) continue;
       if (made != size.chunk) one = make_case(raw, name, size.chunk, std::min(kDistinct, size.chunk * 128));
       made = size.chunk;
-      run(device, one, size.count, reps, false);
-      if (crossings) run(device, one, size.count, reps, true);
+      run(device, one, size.count, reps, {});
+      if (!crossings) continue;
+      for (const std::uint32_t least : {16u, 32u, 64u, 96u}) {
+        if (least << 10 < size.chunk) run(device, one, size.count, reps, {false, least << 10});
+      }
+      run(device, one, size.count, reps, {true, 0});
     }
   }
   return 0;

@@ -93,6 +93,7 @@ class BloscStage final : public device::gpu::Stage {
   static Lz4Limits inner_limits(const device::gpu::Limits& limits, const blosc::Layout& layout) noexcept {
     Lz4Limits out;
     out.streams = static_cast<std::uint32_t>(std::min<std::uint64_t>(layout.stream_count, UINT32_MAX));
+    out.least_streams = limits.chunks;
     out.src_bytes = limits.src_bytes;
     out.dst_bytes = limits.dst_bytes;
     out.largest_src_bytes = limits.largest_src_bytes;

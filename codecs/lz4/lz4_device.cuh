@@ -30,7 +30,8 @@ struct Lz4Stream {
 static_assert(sizeof(Lz4Stream) == 32);
 
 struct Lz4Limits {
-  std::uint32_t streams = 0;
+  std::uint32_t streams = 0;                   // at most
+  std::uint32_t least_streams = 0;             // at least, as far as the host knows
   std::uint64_t src_bytes = 0, dst_bytes = 0;  // of all streams together, at most
   std::uint64_t largest_src_bytes = 0, largest_dst_bytes = 0;
 };

@@ -293,7 +293,7 @@ struct PlanShared {
 // One block: which streams go by tiles, and where their segments and tiles are. `rest`, if there is one, becomes the
 // list without them.
 template <class Shape, U32 tile_bytes>
-__device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams, U32 count, U32 smallest_dst,
+__device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams, U32 count, const TileLeast& least,
                                     const TilePlan& most, const GraphArrays& g, Lz4Stream* rest) {
   U32 streams_before = 0, segments_before = 0, tiles_before = 0;
   for (U32 i0 = 0; i0 < count; i0 += blockDim.x) {
@@ -303,8 +303,9 @@ __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams
     U32 segments = 0, tiles = 0;
     if (i < count) {
       const Lz4Stream in = streams[i];
-      ours = in.kind != Lz4Kind::kNone && in.dst_bytes >= smallest_dst && in.dst_bytes <= kLargestLz4 &&
-             in.src_bytes <= kLargestLz4;
+      ours = (in.kind == Lz4Kind::kBlock && in.src_bytes >= least.src && in.dst_bytes >= least.dst) ||
+             (in.kind == Lz4Kind::kStored && in.dst_bytes >= least.stored);
+      ours = ours && in.dst_bytes <= kLargestLz4 && in.src_bytes <= kLargestLz4;
       if (rest != nullptr) {
         rest[i] = in;
         if (ours) rest[i].kind = Lz4Kind::kNone;

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads)
 
 Lz4Limits limits_of(const device::gpu::Limits& limits) {
   Lz4Limits out;
-  out.streams = limits.chunks;
+  out.streams = out.least_streams = limits.chunks;
   out.src_bytes = limits.src_bytes;
   out.dst_bytes = limits.dst_bytes;
   out.largest_src_bytes = limits.largest_src_bytes;
@@ -73,13 +73,9 @@ class Lz4Stage final : public device::gpu::Stage {
 
 }  // namespace
 
-// In order only, whatever the streams: the choice of lz4_tiles.h has not been through the mutation campaign and
-// compute-sanitizer on a GPU yet. What it would give: docs/design/gpu_decode.md.
-std::uint64_t lz4_scratch_bytes(const Lz4Limits&) noexcept { return 0; }
+std::uint64_t lz4_scratch_bytes(const Lz4Limits& limits) noexcept { return lz4_tiles_scratch_bytes(limits); }
 
-int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept {
-  return enqueue_lz4_inorder(job, stream);
-}
+int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept { return enqueue_lz4_tiles(job, stream); }
 
 std::unique_ptr<device::gpu::Stage> make_lz4_stage(const device::DecodeStage& stage) {
   return std::unique_ptr<device::gpu::Stage>(new (std::nothrow) Lz4Stage(stage.exact));

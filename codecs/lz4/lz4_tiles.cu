@@ -12,17 +12,17 @@ using namespace tiles;
 
 using Graph = GraphShape<128, 120, 8, 1024>;
 using Config = TilesConfig<Graph, 16384, 512, 2048, 1024, kLz4TilesSmallest>;
-constexpr U32 kFewStreams = 512, kManyStreams = 2048;
 constexpr unsigned kPlanThreads = 1024, kWarpThreads = 256;
 
 __global__ void __launch_bounds__(kPlanThreads)
-    plan_kernel(const Lz4Stream* streams, const std::uint32_t* count, U32 most_streams, TilePlan most, GraphArrays g,
-                Lz4Stream* rest) {
+    plan_kernel(const Lz4Stream* streams, const std::uint32_t* count, U32 most_streams, Lz4TilesChoice choice,
+                TilePlan most, GraphArrays g, Lz4Stream* rest) {
   __shared__ PlanShared shared;
   const U32 n = *count < most_streams ? *count : most_streams;
-  // In order is faster where there are many, and the sooner the smaller they are.
-  const U32 smallest = n <= kFewStreams ? kLz4TilesSmallest : n <= kManyStreams ? 4 * kLz4TilesSmallest : kNoPosition;
-  plan_streams<Graph, Config::kTileBytes>(shared, streams, n, smallest, most, g, rest);
+  TileLeast least{choice.with_few, kLz4TilesSmallest, choice.stored};
+  if (n > choice.few) least.src = choice.with_many;
+  if (n > choice.many) least = {kNoPosition, kNoPosition, kNoPosition};
+  plan_streams<Graph, Config::kTileBytes>(shared, streams, n, least, most, g, rest);
 }
 
 __global__ void __launch_bounds__(kWarpThreads) begin_kernel(GraphArrays g, U32* tile_stream) {
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kWarpThreads)
 constexpr std::uint64_t kLeastSlice = std::uint64_t{16} << 20;  // decoded bytes; enough for all multiprocessors
 
 bool may_use_tiles(const Lz4Limits& limits) {
-  return limits.largest_dst_bytes >= kLz4TilesSmallest && limits.streams <= 4 * kManyStreams;
+  return limits.largest_dst_bytes >= kLz4TilesSmallest && limits.least_streams <= Lz4TilesChoice().many;
 }
 
 // With the largest slices that fit.
@@ -121,7 +121,7 @@ std::uint64_t lz4_tiles_scratch_bytes(const Lz4Limits& limits) noexcept {
   return std::max(lay_out<Config>(limits, nullptr, kLeastSlice).bytes, limits.dst_bytes);
 }
 
-int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream) noexcept {
+int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream, const Lz4TilesChoice& choice) noexcept {
   TilesLayout layout;
   if (may_use_tiles(job.limits)) layout = fit(job.limits, job.scratch);
   if (layout.slices == 0) return enqueue_lz4_inorder(job, stream);
@@ -132,7 +132,8 @@ int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream) noexc
   Launcher launch(stream);
   launch.check(cudaFuncSetAttribute(reinterpret_cast<const void*>(&tile_kernel),
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Config::Tile)));
-  launch(plan_kernel, 1, kPlanThreads, 0, job.streams, job.count, job.limits.streams, layout.most, g, layout.rest);
+  launch(plan_kernel, 1, kPlanThreads, 0, job.streams, job.count, job.limits.streams, choice, layout.most, g,
+         layout.rest);
   launch(begin_kernel, std::min(segments / 8 + 1, sms * 8), kWarpThreads, 0, g, layout.slice.tile_stream);
   launch(walk_kernel, segments, Graph::kThreads, 0, g);
   launch(join_kernel, std::min(segments * Graph::kPaths / 8 + 1, sms * 64), kWarpThreads, 0, g);

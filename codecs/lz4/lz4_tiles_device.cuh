@@ -45,6 +45,11 @@ struct TileStream {
   U32 stored, longest_run;
 };
 
+// Bytes that a stream has at least if it goes by tiles. REQUIRES: dst is not below what scratch was sized for.
+struct TileLeast {
+  U32 src, dst, stored;
+};
+
 struct TilePlan {
   U32 streams, segments, tiles, padding;
 };

@@ -57,8 +57,9 @@ void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
   static auto tile_shared = std::make_unique<typename Config::Tile>();
   using testing::gpu::launch;
   launch(1, Graph::kThreads, [&] {
-    plan_streams<Graph, Config::kTileBytes>(plan_shared, streams.data(), limits.streams, Config::kSmallest, layout.most,
-                                            g, nullptr);
+    plan_streams<Graph, Config::kTileBytes>(plan_shared, streams.data(), limits.streams,
+                                            TileLeast{0, Config::kSmallest, Config::kSmallest}, layout.most, g,
+                                            nullptr);
   });
   launch(2, Graph::kThreads, [&] { begin_segments<Graph>(g, layout.slice.tile_stream); });
   launch(2, Graph::kThreads, [&] {
