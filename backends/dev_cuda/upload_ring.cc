@@ -6,7 +6,8 @@
 
 namespace headrace::device::cuda {
 namespace {
-constexpr std::size_t kSmallest = std::size_t{64} << 10;
+// Making one takes milliseconds under load, so it is large enough for most waves at once.
+constexpr std::size_t kSmallest = std::size_t{256} << 10;
 constexpr std::size_t kMostBuffers = 16;
 }  // namespace
 
@@ -23,7 +24,8 @@ void UploadRing::release(Buffer& buffer) noexcept {
 
 Status UploadRing::grow(Buffer& buffer, std::size_t bytes) {
   release(buffer);
-  const std::size_t size = std::bit_ceil(std::max(bytes, kSmallest));
+  largest_ = std::max({bytes, largest_, kSmallest});
+  const std::size_t size = std::bit_ceil(largest_);
   void* host = nullptr;
   void* device = nullptr;
   HEADRACE_TRY(health_.check(cudaEventCreateWithFlags(&buffer.copied, cudaEventDisableTiming), "creating an event"));

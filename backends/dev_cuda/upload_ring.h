@@ -46,6 +46,7 @@ class UploadRing {
   const cudaStream_t stream_;
   std::vector<Buffer> buffers_;
   std::size_t current_ = 0;
+  std::size_t largest_ = 0;  // that was ever asked for: lists of all kinds take turns in the buffers
 };
 
 }  // namespace headrace::device::cuda

@@ -1,7 +1,7 @@
 // Whole-array reads into device memory, with the rate of every stage.
 //
 //   device_read_bench STORE [--device auto] [--repeat 5] [--warmup 1] [--engine auto] [--cold] [--no-direct] [--sha]
-//                     [--keep-open] [--settle-ms N] [--warm-with OTHER-STORE]
+//                     [--keep-open] [--settle-ms N] [--warm-with OTHER-STORE] [--placement auto|gpu|cpu]
 //
 // Prints one JSON object a repetition: every Stats field, and wall seconds around Array::open and the blocking read.
 // The tensor stays allocated. --cold drops the page cache before every read (needs root). With --sha, one line at the
@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
   int repeat = 5, warmup = 1;
   bool sum = false, cold = false, keep_open = false;
   int settle_ms = 0;
-  std::string warm_with;
+  std::string warm_with, placement = "auto";
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     const bool more = i + 1 < argc;
@@ -69,6 +69,10 @@ int main(int argc, char** argv) {
       settle_ms = std::atoi(argv[++i]);
     else if (arg == "--warm-with" && more)
       warm_with = argv[++i];
+    else if (arg == "--device-budget-mib" && more)
+      options.device_budget_bytes = static_cast<std::size_t>(std::atoi(argv[++i])) << 20;
+    else if (arg == "--placement" && more)
+      placement = argv[++i];
     else if (arg == "--no-direct")
       options.allow_direct = false;
     else if (arg == "--sha")
@@ -80,6 +84,10 @@ int main(int argc, char** argv) {
           "[--wave-mib N] [--threads N] [--sha]");
   }
   options.host_budget_bytes = std::size_t{2} << 30;
+  headrace::ReadOptions read_options;
+  if (placement != "auto") {
+    read_options.placement = placement == "gpu" ? headrace::Placement::kGpu : headrace::Placement::kCpu;
+  }
   auto context = headrace::Context::create(options);
   if (!context.ok()) die(context.status().to_string());
   auto device = headrace::Device::open(device_name);
@@ -113,7 +121,7 @@ int main(int argc, char** argv) {
     const double start = now();
     auto array = keep_open ? headrace::Result<headrace::Array>(*first) : headrace::Array::open(*store);
     if (!array.ok()) die(array.status().to_string());
-    const headrace::Status status = array->read({}, tensor, *device, {}, &s);
+    const headrace::Status status = array->read({}, tensor, *device, read_options, &s);
     const double wall = now() - start;
     if (!status.ok()) die(status.to_string());
     if (i < 0) continue;

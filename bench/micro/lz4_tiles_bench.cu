@@ -103,7 +103,7 @@ void run(Device& device, const Case& one, std::size_t count, int reps, const Way
   job.scratch = device.scratch;
   job.scratch_bytes = device.scratch_bytes;
   codec::gpu::Lz4TilesChoice choice;
-  if (way.least_src != 0) choice.with_few = choice.with_many = way.least_src;
+  choice.least_src = way.least_src;
   const auto decode = [&] {
     const int error = way.in_order ? codec::gpu::enqueue_lz4_inorder(job, nullptr)
                                    : codec::gpu::enqueue_lz4_tiles(job, nullptr, choice);
@@ -187,8 +187,8 @@ int main(int argc, char** argv) {
                                     {1u << 20, 1024},   {8u << 20, 8},    {8u << 20, 32}}
                 : std::vector<Size>{{64u << 20, 1},  {8u << 20, 1},   {1u << 20, 1},
                                     {64u << 20, 16}, {8u << 20, 128}, {1u << 20, 1024}};
-  const std::vector<Size> plane_sizes = {{64u << 10, 256},  {64u << 10, 1024},  {128u << 10, 64},
-                                         {128u << 10, 512}, {128u << 10, 1024}, {128u << 10, 2048}};
+  const std::vector<Size> plane_sizes = {{64u << 10, 256},   {64u << 10, 1024},  {128u << 10, 64},  {128u << 10, 512},
+                                         {128u << 10, 1024}, {128u << 10, 2048}, {128u << 10, 4096}};
   for (const std::string name : {"planes", "era5", "noshuffle", "round"}) {
     std::size_t made = 0;
     Case one;

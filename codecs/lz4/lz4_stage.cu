@@ -73,13 +73,10 @@ class Lz4Stage final : public device::gpu::Stage {
 
 }  // namespace
 
-// In order only, whatever the streams: the choice of lz4_tiles.h has not been through the mutation campaign and
-// compute-sanitizer on a GPU yet. What it would give: docs/design/gpu_decode.md.
-std::uint64_t lz4_scratch_bytes(const Lz4Limits&) noexcept { return 0; }
+// Which of the two decoders takes a stream: Lz4TilesChoice.
+std::uint64_t lz4_scratch_bytes(const Lz4Limits& limits) noexcept { return lz4_tiles_scratch_bytes(limits); }
 
-int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept {
-  return enqueue_lz4_inorder(job, stream);
-}
+int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept { return enqueue_lz4_tiles(job, stream); }
 
 std::unique_ptr<device::gpu::Stage> make_lz4_stage(const device::DecodeStage& stage) {
   return std::unique_ptr<device::gpu::Stage>(new (std::nothrow) Lz4Stage(stage.exact));

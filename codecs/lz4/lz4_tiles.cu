@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lz4_choice_device.cuh"
 #include "lz4_tiles.h"
 #include "lz4_tiles_layout.h"
 
@@ -18,10 +19,9 @@ __global__ void __launch_bounds__(kPlanThreads)
     plan_kernel(const Lz4Stream* streams, const std::uint32_t* count, U32 most_streams, Lz4TilesChoice choice,
                 TilePlan most, GraphArrays g, Lz4Stream* rest) {
   __shared__ PlanShared shared;
+  __shared__ SizeClasses classes;
   const U32 n = *count < most_streams ? *count : most_streams;
-  TileLeast least{choice.with_few, kLz4TilesSmallest, choice.stored};
-  if (n > choice.few) least.src = choice.with_many;
-  if (n > choice.many) least = {kNoPosition, kNoPosition, kNoPosition};
+  const TileLeast least = choose_streams(classes, streams, n, kLz4TilesSmallest, choice);
   plan_streams<Graph, Config::kTileBytes>(shared, streams, n, least, most, g, rest);
 }
 
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kWarpThreads)
 constexpr std::uint64_t kLeastSlice = std::uint64_t{16} << 20;  // decoded bytes; enough for all multiprocessors
 
 bool may_use_tiles(const Lz4Limits& limits) {
-  return limits.largest_dst_bytes >= kLz4TilesSmallest && limits.least_streams <= Lz4TilesChoice().many;
+  return limits.largest_dst_bytes >= kLz4TilesSmallest && limits.least_streams <= kLz4TilesMostStreams;
 }
 
 // With the largest slices that fit.

@@ -8,12 +8,18 @@ namespace headrace::codec::gpu {
 // Streams of fewer decoded bytes never go by tiles.
 inline constexpr std::uint32_t kLz4TilesSmallest = 64u << 10;
 
-// Which streams go by tiles. In order, a stream's time is that of its encoded bytes, one step after the other, as long
-// as there are too few streams to fill the device: then the long ones set the time of the batch, and tiles take those.
+// Batches of more streams fill the device with a warp or less each.
+inline constexpr std::uint32_t kLz4TilesMostStreams = 4096;
+
+// What the two decoders cost, in nanoseconds a byte: measured on an H200 by lz4_tiles_bench --crossings. Only how they
+// compare with each other matters. See lz4_choice_device.cuh.
 struct Lz4TilesChoice {
-  std::uint32_t few = 512, many = 2048;                       // streams of the batch
-  std::uint32_t with_few = 32u << 10, with_many = 64u << 10;  // encoded bytes of a stream that goes by tiles, at least
-  std::uint32_t stored = 1u << 20;                            // bytes of a stored one
+  float in_order_alone_ns = 60;                                    // an encoded byte of the longest stream
+  float in_order_src_ns = 1 / 160.f, in_order_dst_ns = 1 / 500.f;  // of all streams together
+  float tiles_ns = 270'000;                                        // whatever the bytes
+  float tiles_src_ns = 1 / 80.f, tiles_dst_ns = 1 / 200.f;
+  std::uint32_t least_src = 0;      // encoded bytes from which a stream goes by tiles; 0: by cost
+  std::uint32_t stored = 1u << 20;  // bytes of a stored one that does
 };
 
 // Device memory that enqueue_lz4_tiles() needs: as much as the streams decode to, or about 40 MiB if that is more.

@@ -1,6 +1,7 @@
 // The GPU's LZ4 decoder by tiles, its own source run on the CPU, accepts what liblz4 accepts, gives the same bytes and
 // stays inside its buffers.
 // clang-format off: gives the device code its keywords
+#include "codecs/lz4/lz4_choice_device.cuh"
 #include "tests/support/lz4_tiles_check.h"
 // clang-format on
 
@@ -238,6 +239,62 @@ TEST_F(Lz4Tiles, OneBadStreamLeavesTheOthersExact) {
       }
     }
   }
+}
+
+// Encoded bytes from which a stream of the batch goes by tiles.
+std::uint32_t chosen(const std::vector<Lz4Stream>& streams, const codec::gpu::Lz4TilesChoice& choice = {}) {
+  namespace tiles = codec::gpu::tiles;
+  static tiles::SizeClasses shared;
+  std::uint32_t out = 0;
+  codec::gpu::Lz4TilesChoice own = choice;
+  testing::gpu::launch(1, 64, [&] {
+    const auto least = tiles::choose_streams(shared, streams.data(), static_cast<std::uint32_t>(streams.size()),
+                                             codec::gpu::kLz4TilesSmallest, own);
+    if (threadIdx.x == 0) out = least.src;
+  });
+  return out;
+}
+
+std::vector<Lz4Stream> batch(std::size_t count, std::uint32_t src_bytes, std::uint32_t dst_bytes) {
+  std::vector<Lz4Stream> out(count);
+  for (Lz4Stream& s : out) {
+    s.src_bytes = src_bytes;
+    s.dst_bytes = dst_bytes;
+    s.kind = Lz4Kind::kBlock;
+  }
+  return out;
+}
+
+constexpr std::uint32_t kKi = 1024, kNone = 0xffffffff;
+
+TEST(Lz4TilesChoice, FewLongStreamsGoByTiles) {
+  EXPECT_LE(chosen(batch(1, 30'000 * kKi, 65'536 * kKi)), 512 * kKi);
+  EXPECT_LE(chosen(batch(16, 120 * kKi, 256 * kKi)), 64 * kKi);
+  EXPECT_LE(chosen(batch(1024, 480 * kKi, 1024 * kKi)), 256 * kKi);
+}
+
+TEST(Lz4TilesChoice, ManyStreamsGoInOrder) {
+  EXPECT_EQ(chosen(batch(4096, 120 * kKi, 256 * kKi)), kNone);
+  EXPECT_EQ(chosen(batch(codec::gpu::kLz4TilesMostStreams + 1, 480 * kKi, 1024 * kKi)), kNone);
+}
+
+// What shrinks well is little work in order; and what scratch was not sized for never goes by tiles.
+TEST(Lz4TilesChoice, ShortOnesGoInOrder) {
+  EXPECT_EQ(chosen(batch(1024, 21 * kKi, 256 * kKi)), kNone);
+  EXPECT_LE(chosen(batch(64, 21 * kKi, 256 * kKi)), 16 * kKi);
+  EXPECT_EQ(chosen(batch(16, 60 * kKi, 63 * kKi)), kNone);
+  EXPECT_EQ(chosen(batch(4, 15 * kKi, 1024 * kKi)), kNone);
+  EXPECT_EQ(chosen({}), kNone);
+}
+
+// Of the planes of shuffled blocks the dense ones go by tiles and leave the others to the decoder in order.
+TEST(Lz4TilesChoice, DensePlanesAlone) {
+  std::vector<Lz4Stream> planes = batch(256, 100 * kKi, 128 * kKi);
+  const std::vector<Lz4Stream> light = batch(768, 5 * kKi, 128 * kKi);
+  planes.insert(planes.end(), light.begin(), light.end());
+  const std::uint32_t least = chosen(planes);
+  EXPECT_LE(least, 100 * kKi);
+  EXPECT_GT(least, 5 * kKi);
 }
 
 }  // namespace

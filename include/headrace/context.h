@@ -20,9 +20,9 @@ struct ContextOptions {
   std::string engine = "auto";                             // auto, io_uring, aio, threads
   unsigned threads = 0;                                    // workers; 0: the CPUs this process may run on
   std::size_t host_budget_bytes = std::size_t{512} << 20;  // pinned slabs and decode buffers together
-  std::size_t device_budget_bytes = std::size_t{1} << 30;  // slabs in device memory, the tensors excluded
+  std::size_t device_budget_bytes = std::size_t{2} << 30;  // slabs in device memory, the tensors excluded
   std::size_t wave_bytes = std::size_t{32} << 20;          // decoded bytes a wave aims at
-  unsigned waves = 4;                                      // in flight
+  unsigned waves = 0;                                      // in flight; 0: 4, or 8 where the device decodes
   bool allow_direct = true;                                // O_DIRECT for cold ranges
   bool cache_reread = true;                                // those read again: page cache, where it has room
   bool allow_mapped = true;                                // devices take bytes out of the page cache themselves

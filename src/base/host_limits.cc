@@ -1,12 +1,14 @@
 #include "base/host_limits.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 
 #include "base/proc_text.h"
 
@@ -44,6 +46,17 @@ MemoryAmount host_memory() {
 
 std::optional<std::uint64_t> memlock_limit_bytes() noexcept { return soft_limit(RLIMIT_MEMLOCK); }
 std::optional<std::uint64_t> open_files_limit() noexcept { return soft_limit(RLIMIT_NOFILE); }
+
+void reserve_open_files(std::uint64_t most) noexcept {
+  const std::uint64_t count = std::min({most, open_files_limit().value_or(most), std::uint64_t{INT_MAX}});
+  if (count == 0) return;
+  const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  // A descriptor of that number makes the table as large.
+  const int last = ::fcntl(fd, F_DUPFD_CLOEXEC, static_cast<int>(count - 1));
+  if (last >= 0) ::close(last);
+  ::close(fd);
+}
 
 std::optional<unsigned> io_uring_disabled() {
   const auto value = read_number("/proc/sys/kernel/io_uring_disabled");

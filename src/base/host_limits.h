@@ -23,6 +23,10 @@ MemoryAmount host_memory();
 std::optional<std::uint64_t> memlock_limit_bytes() noexcept;
 std::optional<std::uint64_t> open_files_limit() noexcept;
 
+// Makes room in the process's table of open files for as many as the limit allows, but for at most `most`. Where
+// several threads run, the kernel stops every open() for tens of milliseconds whenever it has to make the table larger.
+void reserve_open_files(std::uint64_t most) noexcept;
+
 // kernel.io_uring_disabled; nothing where the kernel has no such setting (before 6.6).
 std::optional<unsigned> io_uring_disabled();
 

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <new>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/file_handle.h"
 #include "base/file_read.h"
@@ -57,16 +58,18 @@ bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store
     return false;
   }
   share.reads.push_back({group_index, end});
+  const bool together = place_together(wave, group, offset, length);
   for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
     const Task& task = wave.tasks.tasks[i];
     if (task.length == 0) {
       fill_task(wave, group, i, lane);
-    } else if (task.length == kWholeObject) {
-      map_task(wave, group, i, offset, length, lane);
-    } else {
-      map_task(wave, group, i, task.offset, task.length, lane);
+      continue;
     }
+    const std::uint64_t begin = task.length == kWholeObject ? offset : task.offset;
+    const std::uint64_t bytes = task.length == kWholeObject ? length : task.length;
+    if (map_task(wave, group, i, begin, bytes, lane) && !together) add_pieces(i, begin, bytes, first, lane);
   }
+  if (together) add_pieces(group.first_task, offset, length, first, lane);
   for (std::shared_ptr<MappedWindow>& window : lane.windows) {
     if (share.windows.empty() || share.windows.back() != window) share.windows.push_back(std::move(window));
   }
@@ -75,8 +78,43 @@ bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store
   return true;
 }
 
-// lane.windows hold the file's bytes [offset, offset + length), which are the task's.
-void ReadOperation::map_task(Wave& wave, const Group& group, std::uint32_t task_index, std::uint64_t offset,
+// Room for what is stored of a group as it lies in the file, so that one copy takes all of it there: for many small
+// pieces a kernel has to, and that waits for the decoders of the waves before. False: each task gets a place by itself.
+bool ReadOperation::place_together(Wave& wave, const Group& group, std::uint64_t offset, std::uint64_t length) {
+  const Task* const tasks = &wave.tasks.tasks[group.first_task];
+  if (!on_device(wave) || group.task_count < 2 || tasks->length == 0 || tasks->offset != offset) return false;
+  // What the tasks may take together: gaps between them must not make it more.
+  const std::uint64_t most = base::align_up(plan_->chain().capacity_before(device_stage_), kSlabAlignment);
+  const auto live = std::count_if(tasks, tasks + group.task_count, [](const Task& task) { return task.length != 0; });
+  const std::uint64_t room = base::align_up(length, kSlabAlignment);
+  if (room > static_cast<std::uint64_t>(live) * most) return false;
+  const std::uint64_t before = wave.mapped_used.fetch_add(room, std::memory_order_relaxed);
+  const bool fits = before <= areas_.encoded_bytes && room <= areas_.encoded_bytes - before;
+  for (std::uint32_t i = 0; fits && i < group.task_count; ++i) {
+    if (tasks[i].length == 0) continue;
+    EncodedChunk& chunk = wave.encoded[group.first_task + i];
+    chunk.at = areas_.encoded_bytes - before - room + (tasks[i].offset - offset);
+    chunk.room = tasks[i].length;
+  }
+  return fits;
+}
+
+// The file's bytes [offset, offset + length), where the task's encoded bytes begin. lane.windows begin with window
+// `first`; all but a file's last have one size.
+void ReadOperation::add_pieces(std::uint32_t task_index, std::uint64_t offset, std::uint64_t length, std::size_t first,
+                               Lane& lane) {
+  const std::uint64_t window_bytes = resources_.mapped().window_bytes();
+  for (std::uint64_t done = 0; done < length;) {
+    const std::uint64_t at = offset + done, within = at % window_bytes;
+    const MappedWindow& window = *lane.windows[static_cast<std::size_t>(at / window_bytes) - first];
+    const std::uint64_t bytes = std::min(length - done, window_bytes - within);
+    lane.mapped.pieces.push_back({task_index, window.data + within, done, bytes});
+    done += bytes;
+  }
+}
+
+// The file's bytes [offset, offset + length) are the task's. False: it has failed.
+bool ReadOperation::map_task(Wave& wave, const Group& group, std::uint32_t task_index, std::uint64_t offset,
                              std::uint64_t length, Lane& lane) {
   const codec::Chain& chain = plan_->chain();
   const Task& task = wave.tasks.tasks[task_index];
@@ -86,7 +124,8 @@ void ReadOperation::map_task(Wave& wave, const Group& group, std::uint32_t task_
   // Of a raw chunk that is an object of its own, only a part may be read: its size has been checked.
   if (!(chain.raw() && whole_object)) {
     if (Status status = chain.check_encoded_size(length); !status.ok()) {
-      return fail_task(wave, group, task, lane, std::move(status));
+      fail_task(wave, group, task, lane, std::move(status));
+      return false;
     }
   }
   lane.stats.stored_bytes += length;
@@ -98,23 +137,15 @@ void ReadOperation::map_task(Wave& wave, const Group& group, std::uint32_t task_
     chunk.delivered = box.element_count() * plan_->element_op().element_bytes;
     wave.boxes[task_index] = box;
     lane.described = nullptr;
-  } else if (reserve_encoded(wave, task_index, length) == nullptr) {
-    return fail_task(wave, group, task, lane,
-                     Status(Code::kInternal, Layer::kTransfer, "a wave's slab is too small for its encoded bytes"));
-  } else {
-    place_encoded(wave, task_index, length, lane);
+    return true;
   }
-  // All windows but the last of a file have one size, and lane.windows begin with the group's first.
-  const std::uint64_t window_bytes = resources_.mapped().window_bytes();
-  const std::size_t group_first =
-      static_cast<std::size_t>((task.length == kWholeObject ? offset : group.offset) / window_bytes);
-  for (std::uint64_t done = 0; done < length;) {
-    const std::uint64_t at = offset + done, within = at % window_bytes;
-    const MappedWindow& window = *lane.windows[static_cast<std::size_t>(at / window_bytes) - group_first];
-    const std::uint64_t bytes = std::min(length - done, window_bytes - within);
-    lane.mapped.pieces.push_back({task_index, window.data + within, done, bytes});
-    done += bytes;
+  if (reserve_encoded(wave, task_index, length) == nullptr) {
+    fail_task(wave, group, task, lane,
+              Status(Code::kInternal, Layer::kTransfer, "a wave's slab is too small for its encoded bytes"));
+    return false;
   }
+  place_encoded(wave, task_index, length, lane);
+  return true;
 }
 
 // The range was read out of the page cache by the CPU.

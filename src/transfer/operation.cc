@@ -11,6 +11,9 @@
 namespace headrace::transfer {
 namespace {
 
+constexpr unsigned kWaves = 4;
+constexpr unsigned kDecodedWaves = 8;  // of a device that decodes: some cross the bus while it decodes others
+
 double seconds_since(std::uint64_t start_ns) { return static_cast<double>(base::now_ns() - start_ns) * 1e-9; }
 
 std::string describe_path(const Stats& stats, const std::string& engine, const std::string& decode_note) {
@@ -81,13 +84,14 @@ Status ReadOperation::prepare() {
   request.host_budget_bytes = options.host_budget_bytes;
   request.device_budget_bytes = options.device_budget_bytes;
   request.wave_bytes = options.wave_bytes;
-  request.waves = options.waves;
+  request.waves = options.waves != 0 ? options.waves : kWaves;
   request.threads = resources_.threads();
   request.staged = staged_;
   Result<ReadSizes> sized(Status::out_of_memory());
   if (decoder_ != nullptr) {
     SizeRequest with_decoder = request;
     with_decoder.decoder = decoder_.get();
+    if (options.waves == 0) with_decoder.waves = kDecodedWaves;
     with_decoder.source_bytes = chain.capacity_before(device_stage_);
     if (device_stage_ > 0) with_decoder.lane_bytes += with_decoder.source_bytes;
     sized = size_read(with_decoder);
@@ -470,7 +474,7 @@ void ReadOperation::release_wave_locked(Wave& wave) {
   close_mapped(wave);
   wave.tasks.sources.clear();  // shards are closed with the last wave that needs them
   if (std::exchange(wave.kind_counts, false)) {
-    const std::uint64_t bytes = stop_ ? 0 : wave.tasks.tasks.size() * plan_->chain().decoded_bytes();
+    const std::uint64_t bytes = stop_ || !wave.tells ? 0 : wave.tasks.tasks.size() * plan_->chain().decoded_bytes();
     policy_->end(wave.kind, wave.begun_ns, bytes, base::now_ns());
   }
   wave.state = WaveState::kFree;

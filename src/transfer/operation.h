@@ -81,6 +81,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
     std::vector<IoJob> jobs;             // one per group, used by cold groups
     std::vector<store::Object> objects;  // one per group: opened for its job
     bool kind_counts = false;            // for the placement policy
+    bool tells = false;                  // how long it takes says something about its kind
     std::uint64_t begun_ns = 0;          // for the placement policy
     WaveKind kind = WaveKind::kCpu;
     // Staged devices only
@@ -138,7 +139,9 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   // mapped_read.cc: what the device takes out of the page cache itself.
   bool map_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
                  std::uint64_t length, Lane& lane);
-  void map_task(Wave& wave, const Group& group, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+  bool place_together(Wave& wave, const Group& group, std::uint64_t offset, std::uint64_t length);
+  void add_pieces(std::uint32_t task_index, std::uint64_t offset, std::uint64_t length, std::size_t first, Lane& lane);
+  bool map_task(Wave& wave, const Group& group, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
                 Lane& lane);
   void note_unmapped(const Wave& wave, const Group& group, std::uint64_t offset, std::uint64_t length, Lane& lane);
   bool hand_over_mapped(Wave& wave, Lane& lane);

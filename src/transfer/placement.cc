@@ -12,15 +12,23 @@ constexpr double kTrialShare = 0.02;     // of the time goes into trying the slo
 constexpr double kFallen = 0.7;          // of the rate it once had: then more of the time may go into a trial
 constexpr double kFallenShare = 0.1;
 constexpr double kHysteresis = 1.03;  // so much faster must the CPU be
-constexpr double kRememberedWaves = 16;
 
 WaveKind other(WaveKind kind) { return kind == WaveKind::kGpu ? WaveKind::kCpu : WaveKind::kGpu; }
 
 }  // namespace
 
-double PlacementPolicy::rate_locked(WaveKind kind) const {
-  const Seen& seen = seen_[static_cast<std::size_t>(kind)];
-  return seen.seconds > 0 ? seen.bytes / seen.seconds : 0;
+double PlacementPolicy::Seen::rate() const {
+  const double now = turn_counted >= kEvidence && seconds > 0 ? bytes / seconds : 0;
+  return std::max(now, *std::max_element(turns.begin(), turns.end()));
+}
+
+// A turn of too few waves goes on when the kind has its next one.
+void PlacementPolicy::Seen::end_turn() {
+  if (turn_counted < kEvidence || seconds <= 0) return;
+  turns[next_turn] = bytes / seconds;
+  next_turn = (next_turn + 1) % kTurns;
+  turn_counted = 0;
+  seconds = bytes = 0;
 }
 
 double PlacementPolicy::rate(WaveKind kind) const {
@@ -30,13 +38,13 @@ double PlacementPolicy::rate(WaveKind kind) const {
 
 // The kind of the turn that begins now.
 WaveKind PlacementPolicy::choose_locked() {
-  if (of(WaveKind::kGpu).counted < kEvidence) return WaveKind::kGpu;
-  if (of(WaveKind::kCpu).counted < kEvidence) return WaveKind::kCpu;
   const double gpu = rate_locked(WaveKind::kGpu), cpu = rate_locked(WaveKind::kCpu);
+  if (gpu == 0) return WaveKind::kGpu;
+  if (cpu == 0) return WaveKind::kCpu;
   const WaveKind better = cpu > gpu * kHysteresis ? WaveKind::kCpu : WaveKind::kGpu;
   // A trial may cost as long as one took at the rate last seen.
   const Seen& slower = of(other(better));
-  const double wave_seconds = slower.seconds / std::clamp(static_cast<double>(slower.counted), 1.0, kRememberedWaves);
+  const double wave_seconds = static_cast<double>(slower.wave_bytes) / slower.rate();
   const double turn_seconds = static_cast<double>(std::max(kTurnWaves, 3 * most_in_flight_)) * wave_seconds;
   // Something has changed when the better one is much slower than it was: that is worth a trial of its own.
   const double now = rate_locked(better);
@@ -53,6 +61,7 @@ WaveKind PlacementPolicy::begin(std::uint64_t now_ns) {
   std::lock_guard lock(mutex_);
   const bool idle = of(WaveKind::kGpu).in_flight + of(WaveKind::kCpu).in_flight == 0;
   if (idle || turn_begun_ >= std::max(kTurnWaves, 3 * most_in_flight_)) {
+    of(turn_).end_turn();
     const WaveKind next = choose_locked();
     if (idle || next != turn_) {
       alone_since_ns_ = of(other(next)).in_flight == 0 ? now_ns : 0;
@@ -79,13 +88,13 @@ void PlacementPolicy::end(WaveKind kind, std::uint64_t begun_ns, std::uint64_t b
   }
   if (bytes == 0) return;
   if (++seen.ended <= kWarmUp || alone_since_ns_ == 0 || begun_ns < alone_since_ns_) return;
-  ++seen.counted;
   const double gpu = rate_locked(WaveKind::kGpu), cpu = rate_locked(WaveKind::kCpu);
   if (gpu > 0 && cpu > 0 && rate_locked(kind) < rate_locked(other(kind))) trial_seconds_ += seconds;
   total_seconds_ += seconds;
-  const double kept = static_cast<double>(seen.counted) > kRememberedWaves ? 1 - 1 / kRememberedWaves : 1;
-  seen.seconds = seen.seconds * kept + seconds;
-  seen.bytes = seen.bytes * kept + static_cast<double>(bytes);
+  ++seen.turn_counted;
+  seen.wave_bytes = bytes;
+  seen.seconds += seconds;
+  seen.bytes += static_cast<double>(bytes);
 }
 
 std::shared_ptr<PlacementPolicy> PlacementMemory::for_device(const std::string& name) {

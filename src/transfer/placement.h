@@ -7,6 +7,9 @@
 // decodes, and the other is tried again now and then, for a small share of the time, since page cache, disk and
 // neighbours change. What was learnt belongs to one array on one device and is kept for its later reads.
 //
+// A kind's rate is that of the best of its last few turns: a turn can be slow for reasons that do not last, such as
+// memory that is registered meanwhile, and a kind that is thought slow is not tried again soon.
+//
 // Threads: every call from any thread.
 #pragma once
 
@@ -31,12 +34,18 @@ class PlacementPolicy {
   double rate(WaveKind kind) const;
 
  private:
+  static constexpr std::size_t kTurns = 4;
   struct Seen {
-    std::uint64_t in_flight = 0, ended = 0, counted = 0;
-    double seconds = 0, bytes = 0;  // of counted waves, old ones counting less
+    std::uint64_t in_flight = 0, ended = 0;
+    double seconds = 0, bytes = 0;  // of the counted waves of this turn
+    std::uint64_t turn_counted = 0, wave_bytes = 0;
+    std::array<double, kTurns> turns{};  // rates of the last ones
+    std::size_t next_turn = 0;
+    void end_turn();
+    double rate() const;  // 0: not enough has been seen
   };
   Seen& of(WaveKind kind) { return seen_[static_cast<std::size_t>(kind)]; }
-  double rate_locked(WaveKind kind) const;
+  double rate_locked(WaveKind kind) const { return seen_[static_cast<std::size_t>(kind)].rate(); }
   WaveKind choose_locked();
 
   mutable std::mutex mutex_;

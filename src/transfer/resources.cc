@@ -4,6 +4,7 @@
 
 #include "base/cgroup.h"
 #include "base/fork.h"
+#include "base/host_limits.h"
 #include "base/page_buffer.h"
 
 namespace headrace::transfer {
@@ -12,13 +13,15 @@ namespace {
 constexpr std::size_t kSmallestSlab = std::size_t{256} << 10;
 // Enough for the engine's whole depth in megabyte pieces; touching and pinning more would only delay the first read.
 constexpr std::size_t kLargestSlab = std::size_t{64} << 20;
+// Of waves of many small chunks, each a file of its own, that stay open until they have been copied.
+constexpr std::uint64_t kOpenFiles = 8192;
 
 Status bad_option(std::string message) { return Status(Code::kInvalidArgument, Layer::kTransfer, std::move(message)); }
 
 }  // namespace
 
 Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& options) {
-  if (options.waves < 1 || options.waves > 64) return bad_option("waves must be 1 to 64");
+  if (options.waves > 64) return bad_option("waves must be at most 64 (0: as many as a read is best with)");
   if (options.threads > 1024) return bad_option("threads must be at most 1024 (0: one per CPU)");
   if (options.host_budget_bytes < (std::size_t{1} << 20)) return bad_option("host_budget_bytes must be at least 1 MiB");
   if (options.wave_bytes < 4096) return bad_option("wave_bytes must be at least 4096");
@@ -37,6 +40,7 @@ Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& optio
   const std::uint64_t memory = base::memory_limit_bytes();
   resources->mapped_ = std::make_unique<MappedCache>(
       options.mapped_budget_bytes != 0 ? std::uint64_t{options.mapped_budget_bytes} : memory / 4, resources->near_);
+  base::reserve_open_files(kOpenFiles);
   // An engine that was asked for by name must work; "auto" is settled at the first read that needs one.
   if (options.engine != "auto") {
     HEADRACE_TRY_ASSIGN(auto* service, resources->io());

@@ -26,6 +26,7 @@ struct StagingSlot {
   std::unique_ptr<device::Stream> stream;
   std::unique_ptr<device::Event> event;
   std::unique_ptr<device::Event> copied;  // recorded for the trace alone, where decoding follows the copy
+  bool used = false;                      // by a wave that was launched: what is made at first use is there
   ~StagingSlot();
 };
 

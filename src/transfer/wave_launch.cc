@@ -2,11 +2,17 @@
 // slab.
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "base/clock.h"
 #include "transfer/operation.h"
 
 namespace headrace::transfer {
+namespace {
+
+constexpr std::size_t kManyReads = 16;  // of files, that take longer than waking a thread
+
+}  // namespace
 
 // Moves the wave's slab to the device and its chunks to their places.
 Status ReadOperation::launch_wave(Wave& wave, Lane& lane) {
@@ -19,6 +25,7 @@ Status ReadOperation::launch_wave(Wave& wave, Lane& lane) {
   } catch (const std::bad_alloc&) {
     status = Status::out_of_memory();
   }
+  wave.tells = std::exchange(wave.slot->used, true);
   Status recorded = device_->record(*wave.slot->event, *wave.slot->stream);
   wave.bus_bytes = lane.stats.bus_bytes - bus_bytes_before;
   wave.launched_ns = timer.start_ns();
@@ -110,6 +117,17 @@ void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
     }
   }
   lane.stats.copy_seconds += static_cast<double>(base::now_ns() - start) * 1e-9;
+  bool others_wait = true;  // until this thread is done here, or has to do what takes a while
+  const auto let_others_wait = [&] {
+    others_wait = false;
+    {
+      std::lock_guard lock(mutex_);
+      draining_ = false;
+    }
+    notifier_.notify();
+  };
+  // Every file is asked for its size, and closed.
+  if (wave.mapped.reads.size() > kManyReads) let_others_wait();
   if (!wave.mapped.reads.empty() && status.ok() && !stop_.load(std::memory_order_relaxed)) {
     try {
       settle_mapped(wave, lane);
@@ -117,16 +135,10 @@ void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
       status = Status::out_of_memory();
     }
   }
-  bool others_wait = true;  // until this thread is done here
   if (on_device(wave) && status.ok() && !stop_.load(std::memory_order_relaxed)) {
     if (count_decoded(wave, lane) > 0) {
       // What the device hands back takes the CPU a while: others can wait for the next waves meanwhile.
-      others_wait = false;
-      {
-        std::lock_guard lock(mutex_);
-        draining_ = false;
-      }
-      notifier_.notify();
+      if (others_wait) let_others_wait();
       try {
         status = decode_returned(wave, lane);
       } catch (const std::bad_alloc&) {

@@ -133,15 +133,19 @@ TEST_F(MappedRead, CrossesWindows) {
   device::staged_decode_model().any_codec = true;
   for (const Layout layout : {Layout::kShardedRaw, Layout::kShardedZstd, Layout::kRaw}) {
     if (!plays() && !raw(layout)) continue;
-    const FlatArray array{.layout = layout, .chunks = 4, .chunk_elements = 400'000, .shard_chunks = 4};  // 1.6 MB
-    const std::string path = testing::layout_name(layout);
-    write(path, array);
-    const Outcome out = read_mapped(path, "", Placement::kGpu);
-    EXPECT_TRUE(out.status.ok());
-    EXPECT_TRUE(out.elements == array.expected());
-    EXPECT_GT(out.stats.mapped_bytes, 0u) << out.stats.path;
-    fs::remove_all(directory.path() + "/" + path);
-    open(options);  // the budget is free again
+    // Chunks of 1.6 MB; and shorter ones, several of which are read together.
+    for (const FlatArray& array :
+         {FlatArray{.layout = layout, .chunks = 4, .chunk_elements = 400'000, .shard_chunks = 4},
+          FlatArray{.layout = layout, .chunks = 32, .chunk_elements = 50'000, .shard_chunks = 16}}) {
+      const std::string path = testing::layout_name(layout) + std::to_string(array.chunks);
+      write(path, array);
+      const Outcome out = read_mapped(path, "", Placement::kGpu);
+      EXPECT_TRUE(out.status.ok());
+      EXPECT_TRUE(out.elements == array.expected());
+      EXPECT_GT(out.stats.mapped_bytes, 0u) << out.stats.path;
+      fs::remove_all(directory.path() + "/" + path);
+      open(options);  // the budget is free again
+    }
   }
 }
 

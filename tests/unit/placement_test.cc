@@ -107,6 +107,21 @@ TEST(Placement, TheNextReadBeginsWhereTheLastEnded) {
   EXPECT_NE(memory.for_device("cuda:1"), memory.for_device("cuda:0"));
 }
 
+// A turn that was slow for a reason that has passed does not bring the slower kind to power.
+TEST(Placement, ASlowTurnIsForgiven) {
+  for (const std::uint64_t slow_read : {1u, 3u, 4u, 6u}) {
+    PlacementPolicy policy;
+    std::uint64_t reads = 0;
+    Simulation read{
+        policy, [&](WaveKind kind, std::uint64_t) { return constant(kind, reads == slow_read ? 10.0 : 1.0, 3.0); }, 8};
+    for (; reads < 20; ++reads) {
+      read.run(8);
+      read.now += 30 * kMs;
+    }
+    EXPECT_LE(read.waves[1], 24u) << "slow in read " << slow_read;
+  }
+}
+
 // The CPU works while the device's waves are still under way: what they do together says nothing of either.
 TEST(Placement, WavesOfTwoKindsAtOnceTellNothing) {
   PlacementPolicy policy;

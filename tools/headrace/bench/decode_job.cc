@@ -61,6 +61,8 @@ void DecodeJob::run(JobResult& result) {
   result.decode.emplace();
   result.decode->scratch_bytes = batch_->scratch_bytes();
   result.decode->undone = batch_->undone();
+  // Kernels are loaded at their first launch.
+  result.status = batch_->run().status();
   clock_.start();
   for (std::uint64_t done = 0; result.status.ok(); ++done) {
     const std::uint64_t now = now_ns();

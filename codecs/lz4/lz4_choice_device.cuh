@@ -1,0 +1,85 @@
+// Which of a batch's streams go by tiles: decided on the device, from what the streams are.
+//
+// In order a stream takes the time of its tokens, one after the other, so a batch of few streams takes as long as its
+// longest; tiles have all of the device work on each stream, at a price for each byte. So the streams above some
+// encoded size go by tiles and the others in order, and the size is the one of a few that costs least.
+#pragma once
+
+#include "lz4_graph_device.cuh"
+#include "lz4_tiles.h"
+
+namespace headrace::codec::gpu::tiles {
+
+// Encoded sizes come in classes: below 16 KiB, below 32 KiB, ... The last class has no upper end.
+inline constexpr U32 kSizeClasses = 7, kSmallestClassShift = 14;
+
+// The streams of a class, and those that go in order whatever is chosen.
+struct SizeClasses {
+  U64 src[kSizeClasses + 1], dst[kSizeClasses + 1];
+  U32 longest[kSizeClasses + 1];
+};
+
+__device__ inline U32 size_class(U32 src_bytes) {
+  U32 at = 0;
+  while (at + 1 < kSizeClasses && src_bytes >> (kSmallestClassShift + at) != 0) ++at;
+  return at;
+}
+
+// Encoded bytes from which a stream goes by tiles; kNoPosition: none does.
+__device__ inline U32 cheapest(const SizeClasses& classes, const Lz4TilesChoice& cost) {
+  U32 best = kNoPosition;
+  float least = 0;
+  for (U32 first = kSizeClasses; first > 0; --first) {  // classes of this number and above go by tiles
+    float tiles = 0, src = 0, dst = 0, longest = 0;
+    bool any = false;
+    for (U32 i = 0; i <= kSizeClasses; ++i) {
+      const auto class_src = static_cast<float>(classes.src[i]), class_dst = static_cast<float>(classes.dst[i]);
+      if (i >= first && i < kSizeClasses) {
+        any = any || classes.src[i] != 0;
+        tiles += class_src * cost.tiles_src_ns + class_dst * cost.tiles_dst_ns;
+      } else {
+        src += class_src;
+        dst += class_dst;
+        const auto one = static_cast<float>(classes.longest[i]);
+        longest = one > longest ? one : longest;
+      }
+    }
+    const float together = src * cost.in_order_src_ns + dst * cost.in_order_dst_ns;
+    const float alone = longest * cost.in_order_alone_ns;
+    const float all = (any ? tiles + cost.tiles_ns : 0) + (alone > together ? alone : together);
+    if (first != kSizeClasses && (!any || all >= least)) continue;
+    least = all;
+    best = first == kSizeClasses ? kNoPosition : 1u << (kSmallestClassShift + first - 1);
+  }
+  return best;
+}
+
+// One block. Every thread gets the answer.
+__device__ inline TileLeast choose_streams(SizeClasses& shared, const Lz4Stream* streams, U32 count, U32 smallest,
+                                           const Lz4TilesChoice& choice) {
+  TileLeast least{choice.least_src, smallest, choice.stored};
+  if (choice.least_src != 0) return least;
+  least.src = kNoPosition;
+  if (count > kLz4TilesMostStreams) {
+    least.stored = kNoPosition;
+    return least;
+  }
+  for (U32 i = threadIdx.x; i <= kSizeClasses; i += blockDim.x) {
+    shared.src[i] = shared.dst[i] = 0;
+    shared.longest[i] = 0;
+  }
+  __syncthreads();
+  for (U32 i = threadIdx.x; i < count; i += blockDim.x) {
+    const Lz4Stream s = streams[i];
+    if (s.kind != Lz4Kind::kBlock) continue;  // copies: a fraction of the time of the others
+    const U32 at = s.dst_bytes < smallest || s.dst_bytes > kLargestLz4 ? kSizeClasses : size_class(s.src_bytes);
+    atomicAdd(&shared.src[at], static_cast<U64>(s.src_bytes));
+    atomicAdd(&shared.dst[at], static_cast<U64>(s.dst_bytes));
+    atomicMax(&shared.longest[at], s.src_bytes);
+  }
+  __syncthreads();
+  least.src = cheapest(shared, choice);
+  return least;
+}
+
+}  // namespace headrace::codec::gpu::tiles
