@@ -247,15 +247,14 @@ __device__ inline bool decode_tile(Shared& shared, const TileArrays& a, const Ti
     repeat_tile<Shared>(a, s, section, tile, position, bytes, head);
     return true;
   }
-  HEADRACE_LZ4_UNROLL for (U32 j = 0; j < Shared::kRows; ++j) {
-    const U32 i = j * Shared::kThreads + t;
-    shared.link[i] = static_cast<U16>(i < bytes ? first_link(shared, a, s, section, tile, position, head, i) : kByte);
-  }
-  __syncthreads();
   U32 active = 0;
   HEADRACE_LZ4_UNROLL for (U32 j = 0; j < Shared::kRows; ++j) {
-    active |= (shared.link[j * Shared::kThreads + t] < kByte ? 1u : 0u) << j;
+    const U32 i = j * Shared::kThreads + t;
+    const U32 link = i < bytes ? first_link(shared, a, s, section, tile, position, head, i) : kByte;
+    shared.link[i] = static_cast<U16>(link);
+    active |= (link < kByte ? 1u : 0u) << j;
   }
+  __syncthreads();
   // Each round at least doubles how far a link goes; others shorten it at the same time, which does no harm.
   for (U32 round = 0; round < 16; ++round) {
     U32 rows = __reduce_or_sync(kAllLanes, active);
