@@ -87,6 +87,7 @@ inline base::Json codec_seed_config(std::string_view codec, unsigned choice) {
 inline base::Json codec_v3_config(std::string_view codec) {
   base::Json config = base::Json::object();
   if (codec == "transpose") config["order"] = {1, 0};
+  if (codec == "reshape") config["shape"] = base::Json::array({-1});
   if (codec == "astype") config["encode_dtype"] = "<i2";
   if (codec == "bitround") config["keepbits"] = 8;
   if (codec == "cast_value") config["data_type"] = "int16";
