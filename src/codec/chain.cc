@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "codec/reorder.h"
 #include "codec/representation.h"
 
 namespace headrace::codec {
@@ -116,12 +117,22 @@ Result<Chain> Chain::make(std::vector<std::unique_ptr<Codec>> codecs, const Data
     chain.mixed_swaps_ = dtype.swap_runs;
   }
 
+  // Codecs, and what puts elements in order between them.
+  std::vector<const Codec*> steps;
+  std::vector<Reorder> reorders = representation.reorders();
+  auto reorder = reorders.begin();
+  for (std::size_t i = 0; i < chain.codecs_.size(); ++i) {
+    steps.push_back(chain.codecs_[i].get());
+    if (reorder == reorders.end() || reorder->codec_count != i + 1) continue;
+    chain.reorders_.push_back(make_reorder(std::move(*reorder++)));
+    steps.push_back(chain.reorders_.back().get());
+  }
   // From the elements outwards: what each stage gives is what the one inside it takes.
   std::uint64_t capacity = bytes;
   bool exact = true;
-  for (const auto& codec : chain.codecs_) {
+  for (const Codec* codec : steps) {
     if (!codec->has_decode_stage()) continue;
-    chain.stages_.push_back({codec.get(), capacity, exact});
+    chain.stages_.push_back({codec, capacity, exact});
     std::uint64_t encoded = 0;
     if (exact && codec->fixed_size(capacity, encoded)) {
       capacity = encoded;

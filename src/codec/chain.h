@@ -44,6 +44,8 @@ class Chain {
   // Byte distance in the decoded chunk between neighbours along each array axis.
   const std::vector<std::int64_t>& strides_bytes() const noexcept { return strides_bytes_; }
   std::span<const std::unique_ptr<Codec>> codecs() const noexcept { return codecs_; }
+  // decode() moves elements, since axes move behind a codec that changes them; see Representation.
+  bool reorders() const noexcept { return !reorders_.empty(); }
   // Bytes that each of a Workspace's two buffers needs.
   std::uint64_t temporary_bytes() const noexcept { return temporary_bytes_; }
 
@@ -94,6 +96,7 @@ class Chain {
     bool exact = true;
   };
   std::vector<std::unique_ptr<Codec>> codecs_;  // encoding order
+  std::vector<std::unique_ptr<Codec>> reorders_;
   std::vector<Stage> stages_;                   // decoding order
   Layout layout_;
   std::vector<std::int64_t> strides_bytes_;

@@ -71,6 +71,9 @@ class Codec {
   virtual DataType encoded_type(const DataType& dtype) const { return dtype; }
   // Whether each element is encoded by itself, so that their order does not matter to the codec.
   virtual bool elementwise() const noexcept { return true; }
+  // Whether the axes of what it encodes to are those of what enters, in the order that resolve_layout tells. One that
+  // gives others (reshape) keeps the order of elements and leaves the layout alone.
+  virtual bool keeps_axes() const noexcept { return true; }
   // Told once, while a chain is made: the byte order in which the encoded elements are stored.
   virtual void set_stored_byte_order(bool big_endian) { (void)big_endian; }
 

@@ -82,6 +82,8 @@ headrace_library(aio libaio.h aio libaio-dev)
 headrace_library(zstd zstd.h zstd libzstd-dev)
 headrace_library(lz4 lz4.h lz4 liblz4-dev)
 headrace_library(deflate libdeflate.h deflate libdeflate-dev)
+headrace_library(bz2 bzlib.h bz2 libbz2-dev)
+headrace_library(lzma lzma.h lzma liblzma-dev)
 if(HEADRACE_DEVELOPER_MODE)
   # Tests compare with c-blosc; the library decodes its containers without it.
   headrace_library(blosc blosc.h blosc libblosc-dev)
