@@ -51,7 +51,9 @@ bool decode_base64(std::string_view text, std::string& out) {
 
 class Parser {
  public:
-  explicit Parser(ReferenceFile& out) : out_(out) {}
+  Parser(std::string_view folder, ReferenceFile& out) : folder_(folder), out_(out) {
+    out.folder_exists = folder.empty();
+  }
 
   Status parse(const Json& document) {
     if (!document.is_object()) return corrupt("not a JSON object");
@@ -84,7 +86,7 @@ class Parser {
   }
 
  private:
-  static constexpr std::uint64_t kMostGenerated = std::uint64_t{16} << 20;
+  static constexpr std::uint64_t kMostGenerated = std::uint64_t{4} << 20;
   static constexpr std::uint64_t kMostText = std::uint64_t{1} << 30;
 
   Status take_templates(const Json& templates) {
@@ -133,6 +135,7 @@ class Parser {
       }
       out.offset = value[1].get<std::uint64_t>();
       out.length = value[2].get<std::uint64_t>();
+      if (out.length == Reference::kToTheEnd) return corrupt("a reference's range is no range");
     }
     return set_target(std::move(url), out);
   }
@@ -162,6 +165,14 @@ class Parser {
 
   Status add(std::string_view key, const Reference& reference) {
     if (!valid_key(key)) return {};
+    if (!folder_.empty()) {
+      out_.folder_is_object = out_.folder_is_object || key == folder_;
+      if (key.size() <= folder_.size() || key.substr(0, folder_.size()) != folder_ || key[folder_.size()] != '/') {
+        return {};
+      }
+      out_.folder_exists = true;
+      key.remove_prefix(folder_.size() + 1);
+    }
     bool is_new = false;
     const std::uint32_t number = out_.names.add(key, is_new);
     if (number == NameIndex::kNone) {
@@ -283,6 +294,7 @@ class Parser {
       if (offset) {
         HEADRACE_TRY(expand_number(*offset, reference.offset));
         HEADRACE_TRY(expand_number(*length, reference.length));
+        if (reference.length == Reference::kToTheEnd) return corrupt("a reference's range is no range");
       }
       text_made_ += name.size() + file.size();
       if (text_made_ > kMostText) {
@@ -295,6 +307,7 @@ class Parser {
     return {};
   }
 
+  const std::string_view folder_;
   ReferenceFile& out_;
   TemplateNames names_;
   std::unordered_map<std::string, std::uint32_t> targets_;
@@ -303,10 +316,10 @@ class Parser {
 
 }  // namespace
 
-Status parse_reference_file(std::string_view text, ReferenceFile& out) {
+Status parse_reference_file(std::string_view text, std::string_view folder, ReferenceFile& out) {
   auto document = base::parse_json(text);
   if (!document.ok()) return std::move(document).status();
-  return Parser(out).parse(*document);
+  return Parser(folder, out).parse(*document);
 }
 
 }  // namespace headrace::store

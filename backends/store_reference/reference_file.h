@@ -26,13 +26,16 @@ struct Reference {
 };
 
 struct ReferenceFile {
-  NameIndex names;                    // names that no key can have are left out
+  // Of names below the folder that was asked for, without it. Names that no key can have are left out.
+  NameIndex names;
   std::vector<Reference> references;  // by the names' numbers
   std::vector<std::string> targets;   // as written, templates put in
   std::string text;                   // of all inline values
+  bool folder_exists = false;
+  bool folder_is_object = false;
 };
 
-// kCorrupt, kUnsupported, kResourceExhausted. Throws std::bad_alloc.
-Status parse_reference_file(std::string_view text, ReferenceFile& out);
+// `folder`: "" or a valid key. kCorrupt, kUnsupported, kResourceExhausted. Throws std::bad_alloc.
+Status parse_reference_file(std::string_view text, std::string_view folder, ReferenceFile& out);
 
 }  // namespace headrace::store

@@ -67,7 +67,14 @@ class ReferenceStore final : public Store {
 
   // `root` and `directory` are absolute and free of links.
   Status read(std::string_view text, const std::string& root, const std::string& directory) {
-    HEADRACE_TRY(parse_reference_file(text, file_).with_key(options_.name));
+    HEADRACE_TRY(parse_reference_file(text, options_.folder, file_).with_key(options_.name));
+    if (!file_.folder_exists) {
+      const bool is_object = file_.folder_is_object;
+      return Status(is_object ? Code::kInvalidArgument : Code::kNotFound, Layer::kStore,
+                    is_object ? "a store must be a folder of the references, not one of their objects"
+                              : "no such folder among the references of " + options_.name)
+          .with_key(options_.folder);
+    }
     targets_ = std::make_unique<Target[]>(file_.targets.size());
     root_ = root;
     for (std::size_t i = 0; i < file_.targets.size(); ++i) resolve(file_.targets[i], directory, targets_[i]);
@@ -245,20 +252,21 @@ Result<std::shared_ptr<Store>> open_references(std::string_view text, const Refe
   }
 }
 
-// `location`: the reference file, and behind it "?root=" and a directory.
+// `location`: the reference file, behind it a folder inside, and then "?root=" and a directory.
 Result<std::shared_ptr<Store>> open_reference_store(std::string_view location) {
   try {
     constexpr std::string_view kRoot = "?root=";
     ReferenceStoreOptions options;
     options.name = "reference://" + std::string(location);
-    std::string path(location);
-    if (const std::size_t mark = path.rfind(kRoot); mark != std::string::npos) {
-      options.root = path.substr(mark + kRoot.size());
-      path.resize(mark);
+    std::string path;
+    if (const std::size_t mark = location.rfind(kRoot); mark != std::string::npos) {
+      options.root = location.substr(mark + kRoot.size());
       if (options.root.empty() || options.root.find('\0') != std::string::npos) {
         return Status(Code::kInvalidArgument, Layer::kStore, "?root= names no directory").with_key(location);
       }
+      location = location.substr(0, mark);
     }
+    HEADRACE_TRY(split_at_file(location, "reference file", path, options.folder));
     base::FileHandle file;
     HEADRACE_TRY(base::FileHandle::open(path, {}, file));
     std::uint64_t bytes = 0;

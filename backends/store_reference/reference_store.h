@@ -12,6 +12,7 @@ namespace headrace::store {
 struct ReferenceStoreOptions {
   std::string name;              // what url() gives
   std::string directory;         // relative references begin here
+  std::string folder;            // of the keys: "" or a valid key, below which the store's objects lie
   std::string root;              // nothing outside is opened; "": `directory`
   bool kernel_resolves = true;   // false: as on a kernel without openat2
 };

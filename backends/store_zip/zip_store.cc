@@ -4,7 +4,6 @@
 // deflated one is unpacked whole by unpack(). The directory is read once; each entry's local header when first opened.
 #include <fcntl.h>
 #include <libdeflate.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -158,29 +157,8 @@ class ZipStore final : public Store {
 // `location`: the archive, and behind it a folder inside.
 Result<std::shared_ptr<Store>> open_zip_store(std::string_view location) {
   try {
-    std::string path(location);
-    while (path.size() > 1 && path.back() == '/') path.pop_back();
-    if (path.empty() || path.find('\0') != std::string::npos) {
-      return Status(Code::kInvalidArgument, Layer::kStore, "not a path").with_key(path);
-    }
-    // The last component that exists is the archive.
-    std::string folder;
-    for (;;) {
-      struct stat st {};
-      if (::stat(path.c_str(), &st) == 0) {
-        if (S_ISREG(st.st_mode)) break;
-        return Status(Code::kInvalidArgument, Layer::kStore, std::string("not a ZIP file but ") + kind_of(st.st_mode))
-            .with_key(path);
-      }
-      if (errno != ENOENT && errno != ENOTDIR) return system_failure(errno, path, "cannot open ZIP file");
-      const std::size_t slash = path.find_last_not_of('/', path.rfind('/'));
-      if (path.find('/') == std::string::npos || slash == std::string::npos) {
-        return Status(Code::kNotFound, Layer::kStore, "no such ZIP file").with_key(location);
-      }
-      folder = path.substr(path.find_first_not_of('/', slash + 1)) + (folder.empty() ? "" : "/") + folder;
-      path.resize(slash + 1);
-    }
-    if (!folder.empty()) HEADRACE_TRY(check_key(folder));
+    std::string path, folder;
+    HEADRACE_TRY(split_at_file(location, "ZIP file", path, folder));
     auto store = std::make_shared<ZipStore>(std::move(path), std::move(folder));
     HEADRACE_TRY(store->read_directory());
     return std::shared_ptr<Store>(std::move(store));

@@ -3,7 +3,7 @@
 // Names may come from strangers: the hash is keyed by a secret of the process, so that no set of names collides on
 // purpose. Lookups compare bytes; nothing is decoded or normalised.
 //
-// Threads: add() and finish() by one thread, before anything else; the rest from any thread.
+// Threads: add() by one thread, before anything is listed or another thread looks; the rest from any thread.
 // Owns:    the names.
 #pragma once
 

@@ -38,7 +38,7 @@ TEST(NameIndex, FindsWhatWasAdded) {
 TEST(NameIndex, ListsFolders) {
   NameIndex index;
   bool is_new = false;
-  EXPECT_EQ(listed(index, ""), "");
+  EXPECT_EQ(listed(NameIndex(), ""), "");
   for (const char* name : {"g/b/1", "g/b/2", "g/a", "g/c/x/y", "top", "g/b.c", "g/b-", "empty/", "both", "both/x"}) {
     index.add(name, is_new);
   }
@@ -46,8 +46,8 @@ TEST(NameIndex, ListsFolders) {
   EXPECT_EQ(listed(index, "g"), "a b/ b- b.c c/ ");
   EXPECT_EQ(listed(index, "g/c"), "x/ ");
   EXPECT_EQ(listed(index, "empty"), "");
-  EXPECT_EQ(listed(index, "top"), "not_found");
-  EXPECT_EQ(listed(index, "no"), "not_found");
+  EXPECT_EQ(listed(index, "top"), "not found");
+  EXPECT_EQ(listed(index, "no"), "not found");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/fault.h"
+#include "store/store.h"
 
 namespace headrace::store {
 
@@ -75,6 +76,36 @@ Status open_regular(const Beneath& root, const char* path, std::string_view name
   size_bytes = static_cast<std::uint64_t>(st.st_size);
   fd = opened.release();
   return {};
+}
+
+Status split_at_file(std::string_view location, const std::string& what, std::string& path, std::string& inside) {
+  path = location;
+  inside.clear();
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  if (path.empty() || path.find('\0') != std::string::npos) {
+    return Status(Code::kInvalidArgument, Layer::kStore, "not a path").with_key(path);
+  }
+  // The last component that exists is the file.
+  for (;;) {
+    struct stat st {};
+    if (::stat(path.c_str(), &st) == 0) {
+      if (S_ISREG(st.st_mode)) break;
+      if (S_ISDIR(st.st_mode) && !inside.empty()) {
+        return Status(Code::kNotFound, Layer::kStore, "no such " + what).with_key(location);
+      }
+      return Status(Code::kInvalidArgument, Layer::kStore, "not a " + what + " but " + kind_of(st.st_mode))
+          .with_key(path);
+    }
+    if (errno != ENOENT && errno != ENOTDIR) return system_failure(errno, path, "cannot open the " + what);
+    const std::size_t last = path.rfind('/');
+    const std::size_t end = last == std::string::npos ? last : path.find_last_not_of('/', last);
+    if (end == std::string::npos) {
+      return Status(Code::kNotFound, Layer::kStore, "no such " + what).with_key(location);
+    }
+    inside = path.substr(last + 1) + (inside.empty() ? "" : "/") + inside;
+    path.resize(end + 1);
+  }
+  return inside.empty() ? Status() : check_key(inside);
 }
 
 }  // namespace headrace::store
