@@ -65,7 +65,8 @@ ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_
     fail_task(wave, group, task, lane, std::move(status));
   } else {
     std::uint64_t offset = 0, length = object.size_bytes;
-    if (plan_->chain().raw()) length = raw_span(lane, offset);
+    // What has to be unpacked is needed whole.
+    if (plan_->chain().raw() && !object.is_packed()) length = raw_span(lane, offset);
     result = read_group(wave, group_index, object, offset, length, lane);
   }
   if (result == GroupResult::kDone) object.close();
@@ -81,6 +82,10 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
     return GroupResult::kDone;
   }
   ++lane.stats.requests;
+  if (object.is_packed()) {
+    unpack_group(wave, group_index, object, lane);
+    return GroupResult::kDone;
+  }
   if (object.memory != nullptr) {
     lane.stats.memory_bytes += length;
     lane.stats.read_bytes += length;
@@ -89,47 +94,23 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   }
   lane.unmapped.reset();
   if (may_map_ && map_group(wave, group_index, object, offset, length, lane)) return GroupResult::kMapped;
-  const codec::Chain& chain = plan_->chain();
   IoJob& job = wave.jobs[group_index];
   job = IoJob();
   job.fd = object.fd;
-  job.offset = offset;
+  job.offset = object.base + offset;
   job.length = length;
   // By whom: an engine asked for by name gets everything.
-  const Route route = inline_reads_ ? choose_route(object.fd, offset, length) : Route::kDirect;
+  const Route route = inline_reads_ ? choose_route(object.fd, job.offset, length) : Route::kDirect;
   job.direct = route == Route::kDirect;
   if (route != Route::kInline) return GroupResult::kCold;
 
-  // A raw chunk that is one run of the tensor is read into it; a staged one into its slab, as one is that the device
-  // decodes.
-  std::byte* target = nullptr;
-  if (on_device(wave) && group.task_count == 1 && device_stage_ == 0) {
-    const Task& task = wave.tasks.tasks[group.first_task];
-    describe(group, task, lane);
-    if (Status status = chain.check_encoded_size(length); !status.ok()) {
-      fail_task(wave, group, task, lane, std::move(status));
-      return GroupResult::kDone;
-    }
-    target = reserve_encoded(wave, group.first_task, length);
-  }
-  if (chain.raw() && group.task_count == 1) {
-    describe(group, wave.tasks.tasks[group.first_task], lane);
-    if (staged_) {
-      target = staged_target(wave, group.first_task);
-    } else if (lane.detail.whole_chunk && plan_->element_op().moves_bytes_only()) {
-      target = lane.detail.box.dst;
-    }
-  }
-  if (target == nullptr) target = lane.memory->encoded.reserve(static_cast<std::size_t>(length));
-  if (target == nullptr) {
-    fail_group(wave, group_index, lane, Status::out_of_memory());
-    return GroupResult::kDone;
-  }
+  std::byte* const target = encoded_target(wave, group_index, length, lane);
+  if (target == nullptr) return GroupResult::kDone;
   trace::Timer timer(trace::Stage::kRead, length);
   HEADRACE_DELAY("transfer.read");
   std::uint64_t moved = 0;
   int error = 0;
-  const base::CachedRead outcome = base::read_cached(object.fd, target, length, offset, moved, error);
+  const base::CachedRead outcome = base::read_cached(object.fd, target, length, job.offset, moved, error);
   timer.set_bytes(moved);
   lane.stats.read_seconds += timer.stop();
   switch (outcome) {
@@ -156,9 +137,70 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   cold_streak_.store(0, std::memory_order_relaxed);
   lane.stats.buffered_bytes += length;
   lane.stats.read_bytes += length;
-  if (lane.unmapped != nullptr) note_unmapped(wave, group, offset, length, lane);
-  decode_group(wave, group_index, target, offset, length, lane);
+  if (lane.unmapped != nullptr) note_unmapped(wave, group, object.base + offset, length, lane);
+  if (check_read(wave, group_index, object, target, offset, length, lane)) {
+    decode_group(wave, group_index, target, offset, length, lane);
+  }
   return GroupResult::kDone;
+}
+
+// The object that a group is read from. A direct descriptor may have taken the place of its own.
+const store::Object& ReadOperation::object_of(const Wave& wave, std::uint32_t group_index) {
+  const Group& group = wave.tasks.groups[group_index];
+  return group.source == kNoSource ? wave.objects[group_index] : *wave.tasks.sources[group.source].object;
+}
+
+// Where the CPU is to put a group's stored bytes: a raw chunk that is one run of the tensor is read into it; a staged one
+// into its slab, as one is that the device decodes. Null: the group has failed.
+std::byte* ReadOperation::encoded_target(Wave& wave, std::uint32_t group_index, std::uint64_t length, Lane& lane) {
+  const Group& group = wave.tasks.groups[group_index];
+  std::byte* target = nullptr;
+  const codec::Chain& chain = plan_->chain();
+  if (on_device(wave) && group.task_count == 1 && device_stage_ == 0) {
+    const Task& task = wave.tasks.tasks[group.first_task];
+    describe(group, task, lane);
+    if (Status status = chain.check_encoded_size(length); !status.ok()) {
+      fail_task(wave, group, task, lane, std::move(status));
+      return nullptr;
+    }
+    target = reserve_encoded(wave, group.first_task, length);
+  }
+  if (chain.raw() && group.task_count == 1) {
+    describe(group, wave.tasks.tasks[group.first_task], lane);
+    if (staged_) {
+      target = staged_target(wave, group.first_task);
+    } else if (lane.detail.whole_chunk && plan_->element_op().moves_bytes_only()) {
+      target = lane.detail.box.dst;
+    }
+  }
+  if (target == nullptr) target = lane.memory->encoded.reserve(static_cast<std::size_t>(length));
+  if (target == nullptr) fail_group(wave, group_index, lane, Status::out_of_memory());
+  return target;
+}
+
+// All of an object that has to be unpacked, by the worker itself.
+void ReadOperation::unpack_group(Wave& wave, std::uint32_t group_index, const store::Object& object, Lane& lane) {
+  std::byte* const target = encoded_target(wave, group_index, object.size_bytes, lane);
+  if (target == nullptr) return;
+  trace::Timer timer(trace::Stage::kRead, object.size_bytes);
+  Status status = plan_->store().unpack(object, {target, static_cast<std::size_t>(object.size_bytes)},
+                                        lane.memory->packed);
+  lane.stats.read_seconds += timer.stop();
+  if (!status.ok()) return fail_group(wave, group_index, lane, std::move(status));
+  lane.stats.memory_bytes += object.size_bytes;
+  lane.stats.read_bytes += object.size_bytes;
+  decode_group(wave, group_index, target, 0, object.size_bytes, lane);
+}
+
+// Whether the bytes of a group that were read are what the store's checksum says, where they are all of an object that
+// has one; else the group has failed.
+bool ReadOperation::check_read(Wave& wave, std::uint32_t group_index, const store::Object& object,
+                               const std::byte* data, std::uint64_t offset, std::uint64_t length, Lane& lane) {
+  if (!object.crc32 || offset != 0 || length != object.size_bytes) return true;
+  Status status = object.check_whole({data, static_cast<std::size_t>(length)});
+  if (status.ok()) return true;
+  fail_group(wave, group_index, lane, std::move(status));
+  return false;
 }
 
 // A failed attempt to read cached pages starts read-ahead, which a direct read would then compete with. So the kernel
@@ -218,11 +260,10 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
     if (wanted_direct) {
       if (own) describe(group, wave.tasks.tasks[group.first_task], lane);
       const std::string& key = own ? lane.detail.key : *wave.tasks.sources[group.source].key;
-      const store::Object& object = own ? wave.objects[index] : *wave.tasks.sources[group.source].object;
+      const store::Object& object = object_of(wave, index);
       // A file system without O_DIRECT is read through the page cache by the engine's own means.
       if (Result<int> direct = plan_->store().open_direct(key, object); direct.ok()) {
-        wave.objects[index].close();
-        wave.objects[index].fd = *direct;
+        wave.objects[index].replace_descriptor(*direct);
         job.fd = *direct;
         job.direct = true;
       }

@@ -25,6 +25,7 @@ void make_room(std::vector<T>& list, std::size_t more) {
 bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
                               std::uint64_t length, Lane& lane) {
   if (!plan_->chain().raw() && !on_device(wave)) return false;
+  if (object.crc32 && offset == 0 && length == object.size_bytes) return false;  // the CPU is to check it
   const Group& group = wave.tasks.groups[group_index];
   base::FileIdentity identity;
   int error = 0;
@@ -32,11 +33,11 @@ bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store
   // This version of the file, whatever was mapped before.
   MappedCache& cache = resources_.mapped();
   std::shared_ptr<MappedFile> file = cache.file(device_, identity);
-  const std::uint64_t window_bytes = file->window_bytes, end = offset + length;
-  const auto first = static_cast<std::size_t>(offset / window_bytes);
+  const std::uint64_t window_bytes = file->window_bytes, begin = object.base + offset, end = begin + length;
+  const auto first = static_cast<std::size_t>(begin / window_bytes);
   const auto last = static_cast<std::size_t>((end - 1) / window_bytes);
   const std::uint64_t now = base::now_ns();
-  const bool own = group.source == kNoSource;
+  const bool counts = group.source == kNoSource && !object.fd_is_stores;
   lane.windows.clear();
   for (std::size_t index = first; index <= last && end <= identity.size_bytes; ++index) {
     std::shared_ptr<MappedWindow> window = cache.window(*file, index, now);
@@ -52,7 +53,7 @@ bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store
   make_room(share.reads, 1);
   make_room(share.windows, lane.windows.size());
   make_room(share.pieces, group.task_count * lane.windows.size());
-  if (own && mapped_open_.fetch_add(1, std::memory_order_relaxed) >= most_mapped_open_) {
+  if (counts && mapped_open_.fetch_add(1, std::memory_order_relaxed) >= most_mapped_open_) {
     mapped_open_.fetch_sub(1, std::memory_order_relaxed);
     return false;
   }
@@ -62,9 +63,9 @@ bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store
     if (task.length == 0) {
       fill_task(wave, group, i, lane);
     } else if (task.length == kWholeObject) {
-      map_task(wave, group, i, offset, length, lane);
+      map_task(wave, group, i, object.base, first, offset, length, lane);
     } else {
-      map_task(wave, group, i, task.offset, task.length, lane);
+      map_task(wave, group, i, object.base, first, task.offset, task.length, lane);
     }
   }
   for (std::shared_ptr<MappedWindow>& window : lane.windows) {
@@ -75,9 +76,10 @@ bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store
   return true;
 }
 
-// lane.windows hold the file's bytes [offset, offset + length), which are the task's.
-void ReadOperation::map_task(Wave& wave, const Group& group, std::uint32_t task_index, std::uint64_t offset,
-                             std::uint64_t length, Lane& lane) {
+// lane.windows, whose first is number `first_window` of the file, hold the object's bytes [offset, offset + length),
+// which are the task's. The object begins at `base`.
+void ReadOperation::map_task(Wave& wave, const Group& group, std::uint32_t task_index, std::uint64_t base,
+                             std::size_t first_window, std::uint64_t offset, std::uint64_t length, Lane& lane) {
   const codec::Chain& chain = plan_->chain();
   const Task& task = wave.tasks.tasks[task_index];
   EncodedChunk& chunk = wave.encoded[task_index];
@@ -104,20 +106,18 @@ void ReadOperation::map_task(Wave& wave, const Group& group, std::uint32_t task_
   } else {
     place_encoded(wave, task_index, length, lane);
   }
-  // All windows but the last of a file have one size, and lane.windows begin with the group's first.
+  // All windows but the last of a file have one size.
   const std::uint64_t window_bytes = resources_.mapped().window_bytes();
-  const std::size_t group_first =
-      static_cast<std::size_t>((task.length == kWholeObject ? offset : group.offset) / window_bytes);
   for (std::uint64_t done = 0; done < length;) {
-    const std::uint64_t at = offset + done, within = at % window_bytes;
-    const MappedWindow& window = *lane.windows[static_cast<std::size_t>(at / window_bytes) - group_first];
+    const std::uint64_t at = base + offset + done, within = at % window_bytes;
+    const MappedWindow& window = *lane.windows[static_cast<std::size_t>(at / window_bytes) - first_window];
     const std::uint64_t bytes = std::min(length - done, window_bytes - within);
     lane.mapped.pieces.push_back({task_index, window.data + within, done, bytes});
     done += bytes;
   }
 }
 
-// The range was read out of the page cache by the CPU.
+// The range of the file was read out of the page cache by the CPU.
 void ReadOperation::note_unmapped(const Wave& wave, const Group& group, std::uint64_t offset, std::uint64_t length,
                                   Lane& lane) {
   const bool own = group.source == kNoSource;
@@ -188,8 +188,7 @@ void ReadOperation::settle_mapped(Wave& wave, Lane& lane) {
   lane.described = nullptr;
   for (const MappedShare::Read& read : wave.mapped.reads) {
     const Group& group = wave.tasks.groups[read.group];
-    const store::Object& object =
-        group.source == kNoSource ? wave.objects[read.group] : *wave.tasks.sources[group.source].object;
+    const store::Object& object = object_of(wave, read.group);
     base::FileIdentity identity;
     int error = 0;
     const bool whole = base::identify(object.fd, identity, error) && identity.size_bytes >= read.end;
@@ -201,7 +200,8 @@ void ReadOperation::settle_mapped(Wave& wave, Lane& lane) {
         const std::uint64_t end = identity.size_bytes;
         Status status(Code::kShort, Layer::kTransfer,
                       "the file ends at byte " + std::to_string(end) + ": it was cut short while being read");
-        fail_task(wave, group, wave.tasks.tasks[i], lane, std::move(status).with_range(end, read.end - end));
+        const std::uint64_t begin = end - std::min(end, object.base);  // in the object
+        fail_task(wave, group, wave.tasks.tasks[i], lane, std::move(status).with_range(begin, read.end - end));
       } else if (plan_->chain().raw()) {
         ++lane.stats.chunks;
         lane.stats.decoded_bytes += chunk.delivered;
@@ -217,21 +217,21 @@ Status ReadOperation::read_mapped_again(Wave& wave, std::uint32_t task_index, La
   const Task& task = wave.tasks.tasks[task_index];
   const bool own = group.source == kNoSource;
   const auto group_index = static_cast<std::size_t>(&group - wave.tasks.groups.data());
-  const store::Object& object = own ? wave.objects[group_index] : *wave.tasks.sources[group.source].object;
+  const store::Object& object = object_of(wave, static_cast<std::uint32_t>(group_index));
   const auto bytes = static_cast<std::size_t>(wave.encoded[task_index].bytes);
   std::byte* const target = lane.memory->encoded.reserve(bytes);
   if (target == nullptr) return Status::out_of_memory();
   encoded = target;
   lane.stats.read_bytes += bytes;
   lane.stats.buffered_bytes += bytes;
-  return base::read_exactly(object.fd, own ? 0 : task.offset, {target, bytes});
+  return object.read(own ? 0 : task.offset, {target, bytes});
 }
 
 void ReadOperation::close_mapped(Wave& wave) noexcept {
   for (const MappedShare::Read& read : wave.mapped.reads) {
     if (wave.tasks.groups[read.group].source != kNoSource) continue;
+    if (!wave.objects[read.group].fd_is_stores) mapped_open_.fetch_sub(1, std::memory_order_relaxed);
     wave.objects[read.group].close();
-    mapped_open_.fetch_sub(1, std::memory_order_relaxed);
   }
   wave.mapped.clear();
 }

@@ -78,6 +78,7 @@ Status ReadOperation::prepare() {
   request.chunks = plan_->chunk_count();
   request.decoded_bytes = decoded;
   request.lane_bytes = encoded + (staged_ ? 0 : decoded) + 2 * chain.temporary_bytes();
+  if (plan_->store().packs()) request.lane_bytes += encoded;
   request.host_budget_bytes = options.host_budget_bytes;
   request.device_budget_bytes = options.device_budget_bytes;
   request.wave_bytes = options.wave_bytes;
@@ -399,6 +400,15 @@ void ReadOperation::run_groups(Wave& wave, std::uint32_t begin, std::uint32_t en
   if (finished > 0) finish_groups(wave, finished, lane);
 }
 
+// An engine speaks of places in the file; what is wanted is where in the object that is.
+static Status within_object(Status status, std::uint64_t base) {
+  if (base == 0 || !status.offset() || *status.offset() < base) return status;
+  return Status(status.code(), status.layer(), status.message())
+      .with_range(*status.offset() - base, status.length().value_or(0))
+      .with_cause(status.cause())
+      .with_errno(status.system_error());
+}
+
 void ReadOperation::run_jobs(Lane& lane) {
   std::vector<IoJob*>& jobs = lane.jobs;
   lane.described = nullptr;
@@ -411,9 +421,13 @@ void ReadOperation::run_jobs(Lane& lane) {
       if (stop_.load(std::memory_order_relaxed)) {
         // Only the buffers and descriptors are given back.
       } else if (!job->status.ok()) {
-        fail_group(wave, index, lane, std::move(job->status));
+        fail_group(wave, index, lane, within_object(std::move(job->status), object_of(wave, index).base));
       } else {
-        decode_group(wave, index, job->data, job->offset, job->length, lane);
+        const store::Object& object = object_of(wave, index);
+        const std::uint64_t offset = job->offset - object.base;
+        if (check_read(wave, index, object, job->data, offset, job->length, lane)) {
+          decode_group(wave, index, job->data, offset, job->length, lane);
+        }
       }
     } catch (const std::bad_alloc&) {
       lane.described = nullptr;

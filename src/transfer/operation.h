@@ -138,8 +138,8 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   // mapped_read.cc: what the device takes out of the page cache itself.
   bool map_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
                  std::uint64_t length, Lane& lane);
-  void map_task(Wave& wave, const Group& group, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
-                Lane& lane);
+  void map_task(Wave& wave, const Group& group, std::uint32_t task_index, std::uint64_t base, std::size_t first_window,
+                std::uint64_t offset, std::uint64_t length, Lane& lane);
   void note_unmapped(const Wave& wave, const Group& group, std::uint64_t offset, std::uint64_t length, Lane& lane);
   bool hand_over_mapped(Wave& wave, Lane& lane);
   void add_mapped_pieces(Wave& wave, bool scattered);
@@ -158,6 +158,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   Status decode_returned(Wave& wave, Lane& lane);
   Status upload_returned(Wave& wave, std::vector<device::Box>& boxes, Lane& lane);
   const Group& group_of(const Wave& wave, std::uint32_t task_index) const;
+  static const store::Object& object_of(const Wave& wave, std::uint32_t group_index);
   bool lend_temporaries(Lane& lane);
 
   // group_io.cc: one group from object to decoded bytes.
@@ -165,6 +166,10 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   GroupResult process_group(Wave& wave, std::uint32_t group_index, Lane& lane);
   GroupResult read_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
                          std::uint64_t length, Lane& lane);
+  std::byte* encoded_target(Wave& wave, std::uint32_t group_index, std::uint64_t length, Lane& lane);
+  void unpack_group(Wave& wave, std::uint32_t group_index, const store::Object& object, Lane& lane);
+  bool check_read(Wave& wave, std::uint32_t group_index, const store::Object& object, const std::byte* data,
+                  std::uint64_t offset, std::uint64_t length, Lane& lane);
   enum class Route : std::uint8_t { kInline, kDirect };
   Route choose_route(int fd, std::uint64_t offset, std::uint64_t length);
   void post_cold(Wave& wave, Lane& lane);

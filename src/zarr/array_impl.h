@@ -26,6 +26,7 @@ struct OpenShard {
   std::string key;
   std::shared_ptr<store::Object> object;
   std::vector<ShardEntry> entries;
+  std::size_t unpacked_bytes = 0;  // that `object` keeps in memory
 };
 
 // Keeps the shards used last, so that reads one after another parse an index once. An open shard keeps describing the
@@ -40,6 +41,7 @@ class ShardCache {
  private:
   static constexpr std::size_t kMaxShards = 64;                     // open files
   static constexpr std::size_t kMaxEntries = std::size_t{4} << 20;  // 16 bytes each
+  static constexpr std::size_t kMaxUnpacked = std::size_t{256} << 20;
   struct Item {
     std::uint64_t shard;
     std::shared_ptr<const OpenShard> open;
@@ -47,7 +49,7 @@ class ShardCache {
   std::mutex mutex_;
   std::list<Item> items_;                                                  // most recent first; guarded by mutex_
   std::unordered_map<std::uint64_t, std::list<Item>::iterator> by_shard_;  // guarded by mutex_
-  std::size_t entries_ = 0;                                                // guarded by mutex_
+  std::size_t entries_ = 0, unpacked_bytes_ = 0;                           // guarded by mutex_
 };
 
 }  // namespace headrace::zarr

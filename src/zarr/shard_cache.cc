@@ -1,4 +1,3 @@
-#include "base/file_read.h"
 #include "base/trace.h"
 #include "zarr/array_impl.h"
 
@@ -16,10 +15,13 @@ void ShardCache::insert(std::uint64_t shard, std::shared_ptr<const OpenShard> op
   std::lock_guard lock(mutex_);
   if (by_shard_.count(shard) != 0) return;
   entries_ += open->entries.size();
+  unpacked_bytes_ += open->unpacked_bytes;
   items_.push_front({shard, std::move(open)});
   by_shard_[shard] = items_.begin();
-  while (items_.size() > 1 && (items_.size() > kMaxShards || entries_ > kMaxEntries)) {
+  while (items_.size() > 1 &&
+         (items_.size() > kMaxShards || entries_ > kMaxEntries || unpacked_bytes_ > kMaxUnpacked)) {
     entries_ -= items_.back().open->entries.size();
+    unpacked_bytes_ -= items_.back().open->unpacked_bytes;
     by_shard_.erase(items_.back().shard);
     items_.pop_back();
   }
@@ -28,6 +30,34 @@ void ShardCache::insert(std::uint64_t shard, std::shared_ptr<const OpenShard> op
 }  // namespace headrace::zarr
 
 namespace headrace {
+namespace {
+
+// All of a shard that its store keeps packed, in memory. 1 GiB at most: nothing is known yet of what it should hold.
+Status unpack_shard(store::Store& store, zarr::OpenShard& open) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+  struct Unpacked {
+    store::Object object;
+    std::vector<std::byte> bytes;
+  };
+  const store::Object& packed = *open.object;
+  if (packed.size_bytes > kMostBytes) {
+    return Status(Code::kResourceExhausted, Layer::kZarr,
+                  "a compressed shard of " + std::to_string(packed.size_bytes) +
+                      " bytes would have to be unpacked whole; store shards uncompressed");
+  }
+  auto unpacked = std::make_shared<Unpacked>();
+  unpacked->bytes.resize(static_cast<std::size_t>(packed.size_bytes));
+  base::PageBuffer scratch;
+  trace::Span span(trace::Stage::kRead, packed.size_bytes);
+  HEADRACE_TRY(store.unpack(packed, unpacked->bytes, scratch));
+  unpacked->object.memory = unpacked->bytes.data();
+  unpacked->object.size_bytes = packed.size_bytes;
+  open.unpacked_bytes = unpacked->bytes.size();
+  open.object = std::shared_ptr<store::Object>(unpacked, &unpacked->object);
+  return {};
+}
+
+}  // namespace
 
 // Null where the shard does not exist.
 Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std::string& key,
@@ -45,18 +75,22 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
   std::vector<std::byte> copy;
   std::span<const std::byte> encoded;
   const auto length = static_cast<std::size_t>(format.encoded_bytes());
-  if (object.memory != nullptr) {
-    encoded = {object.memory + *position, length};
+  open->object = std::make_shared<store::Object>(std::move(object));
+  if (open->object->is_packed()) {
+    if (status = unpack_shard(*store.impl(), *open); !status.ok()) return std::move(status).with_key(key);
+  }
+  const store::Object& shard = *open->object;
+  if (shard.memory != nullptr) {
+    encoded = {shard.memory + *position, length};
   } else {
     copy.resize(length);
     // Index reads are small and precede everything else of their shard, so they are made where they are needed.
     trace::Span span(trace::Stage::kRead, length);
-    if (status = base::read_exactly(object.fd, *position, copy); !status.ok()) return std::move(status).with_key(key);
+    if (status = shard.read(*position, copy); !status.ok()) return std::move(status).with_key(key);
     encoded = copy;
   }
-  status = format.parse(encoded, object.size_bytes, open->entries);
+  status = format.parse(encoded, shard.size_bytes, open->entries);
   if (!status.ok()) return std::move(status).with_key(key).with_range(*position, length);
-  open->object = std::make_shared<store::Object>(std::move(object));
   std::shared_ptr<const zarr::OpenShard> done = std::move(open);
   shards.insert(number, done);
   return done;
