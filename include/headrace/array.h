@@ -53,12 +53,12 @@ struct TensorView {
 struct ArrayInfo {
   int zarr_format = 0;
   std::vector<std::uint64_t> shape;
-  std::vector<std::uint64_t> chunk_shape;  // smallest unit that is read and decoded (inner chunk of a shard)
+  std::vector<std::uint64_t> chunk_shape;  // smallest unit that is read and decoded (innermost chunk of a shard)
   std::vector<std::uint64_t> shard_shape;  // empty unless sharded
   DataType dtype;
   std::vector<std::optional<std::string>> dimension_names;
   std::vector<std::string> codecs;        // names in encoding order; inner codecs of a shard for sharded arrays
-  std::vector<std::string> outer_codecs;  // sharded: the outer chain, else empty
+  std::vector<std::string> outer_codecs;  // sharded: the outer chain, and the inner shards of shards; else empty
   std::vector<bool> codec_on_gpu;         // for each of `codecs`: a GPU decoder exists
   std::string fill_text;                  // as written in the metadata
   std::vector<std::byte> fill;            // one element
@@ -135,6 +135,10 @@ class HEADRACE_API Array {
   static Result<Array> open(const Store& store, std::string_view path = "");
 
   const ArrayInfo& info() const noexcept;
+
+  // What `selection` means for this array, before anything is read: shape of the result, elements. Blocks of a selection
+  // are chunks of the array's grid, shards where it is sharded. Fails as resolve_selection() does.
+  Result<ResolvedSelection> resolve(const Selection& selection) const;
 
   // Starts reading `selection` into `tensor` on `device`. Elements arrive little-endian and packed, with any strides,
   // as stored or of the type that `options` ask for.

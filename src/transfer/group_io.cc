@@ -17,9 +17,13 @@ std::byte* ReadOperation::staged_target(Wave& wave, std::uint32_t task_index) co
   return wave.slot->pinned + task_index * slab_stride_;
 }
 
-// For a chunk whose stored bytes are its elements: the part of it that the box touches.
+// For a chunk whose stored bytes are its elements: the part of it that the boxes touch.
 std::uint64_t ReadOperation::raw_span(const Lane& lane, std::uint64_t& first) const {
   const device::Box& box = lane.detail.box;
+  if (lane.detail.several) {
+    first = lane.detail.span_begin;
+    return lane.detail.span_end - first;
+  }
   first = static_cast<std::uint64_t>(box.src - kBoxBase);
   std::uint64_t last = first;
   for (int i = 0; i < box.rank; ++i) {
@@ -358,12 +362,10 @@ void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, const st
 // lane.detail describes the task. `decoded` is where byte `skipped` of the decoded chunk lies.
 void ReadOperation::place_task(Wave& wave, std::uint32_t task_index, const std::byte* decoded, std::uint64_t skipped,
                                Lane& lane) {
-  device::Box& box = lane.detail.box;
+  TaskDetail& detail = lane.detail;
   const device::ElementOp& op = plan_->element_op();
-  const std::uint64_t first = static_cast<std::uint64_t>(box.src - kBoxBase);
-  box.src = decoded + (first - skipped);
-  lane.described = nullptr;  // the box is spent
-  const std::uint64_t delivered = box.element_count() * op.element_bytes;
+  const std::uint64_t delivered = detail.element_count() * op.element_bytes;
+  lane.described = nullptr;  // the boxes are spent
   ++lane.stats.chunks;
   lane.stats.decoded_bytes += delivered;
   if (!plan_->chain().raw()) {
@@ -371,32 +373,54 @@ void ReadOperation::place_task(Wave& wave, std::uint32_t task_index, const std::
     lane.stats.cpu_decoded_bytes += delivered;
   }
   chunks_done_.fetch_add(1, std::memory_order_relaxed);
+  const std::byte* const base = decoded - skipped;
   if (staged_) {
-    wave.boxes[task_index] = box;
+    stage_boxes(wave, task_index, base, detail);
     return;
   }
-  if (box.src == box.dst) return;  // decoded or read in place
-  trace::Timer timer(trace::Stage::kAssemble, box.element_count() * op.element_bytes);
+  detail.box.src = base + (detail.box.src - kBoxBase);
+  if (detail.box.src == detail.box.dst && !detail.several) return;  // decoded or read in place
+  trace::Timer timer(trace::Stage::kAssemble, delivered);
   HEADRACE_DELAY("transfer.assemble");
-  device::copy_box(box, op, plan_->fill_element());
+  device::copy_box(detail.box, op, plan_->fill_element());
+  while (plan_->next_box(detail)) {
+    detail.box.src = base + (detail.box.src - kBoxBase);
+    device::copy_box(detail.box, op, plan_->fill_element());
+  }
   lane.stats.assemble_seconds += timer.stop();
+}
+
+// For the wave's launch. `base` is where the decoded chunk begins, null to fill.
+void ReadOperation::stage_boxes(Wave& wave, std::uint32_t task_index, const std::byte* base,
+                                TaskDetail& detail) const {
+  device::Box& box = wave.boxes[task_index];
+  if (detail.several) {
+    box.src = base;
+    box.rank = kSeveralBoxes;
+    return;
+  }
+  detail.box.src = base == nullptr ? nullptr : base + (detail.box.src - kBoxBase);
+  box = detail.box;
 }
 
 void ReadOperation::fill_task(Wave& wave, const Group& group, std::uint32_t task_index, Lane& lane) {
   const Task& task = wave.tasks.tasks[task_index];
   describe(group, task, lane);
-  device::Box& box = lane.detail.box;
-  box.src = nullptr;
+  TaskDetail& detail = lane.detail;
+  const std::uint64_t delivered = detail.element_count() * plan_->element_op().element_bytes;
   lane.described = nullptr;
   ++lane.stats.missing_chunks;
-  lane.stats.decoded_bytes += box.element_count() * plan_->element_op().element_bytes;
+  lane.stats.decoded_bytes += delivered;
   chunks_done_.fetch_add(1, std::memory_order_relaxed);
   if (staged_) {
-    wave.boxes[task_index] = box;
+    stage_boxes(wave, task_index, nullptr, detail);
     return;
   }
-  trace::Timer timer(trace::Stage::kAssemble, box.element_count() * plan_->element_op().element_bytes);
-  device::copy_box(box, plan_->element_op(), plan_->fill_element());
+  trace::Timer timer(trace::Stage::kAssemble, delivered);
+  do {
+    detail.box.src = nullptr;
+    device::copy_box(detail.box, plan_->element_op(), plan_->fill_element());
+  } while (plan_->next_box(detail));
   lane.stats.assemble_seconds += timer.stop();
 }
 
@@ -408,7 +432,7 @@ void ReadOperation::fail_task(Wave& wave, const Group& group, const Task& task, 
   if (task.length != kWholeObject && task.length != 0) status = std::move(status).with_range(task.offset, task.length);
   // Of a wave that has been launched they lie elsewhere, and are done with.
   if (staged_ && !wave.being_drained) {
-    wave.boxes[static_cast<std::size_t>(&task - wave.tasks.tasks.data())].rank = -1;
+    wave.boxes[static_cast<std::size_t>(&task - wave.tasks.tasks.data())].rank = kNoBoxes;
   }
   chunks_done_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);

@@ -94,11 +94,8 @@ void ReadOperation::map_task(Wave& wave, const Group& group, std::uint32_t task_
   lane.stats.stored_bytes += length;
   chunk.mapped = true;
   if (chain.raw()) {
-    device::Box& box = lane.detail.box;
-    const std::uint64_t first = static_cast<std::uint64_t>(box.src - kBoxBase) - (whole_object ? offset : 0);
-    box.src = staged_target(wave, task_index) + first;
-    chunk.delivered = box.element_count() * plan_->element_op().element_bytes;
-    wave.boxes[task_index] = box;
+    chunk.delivered = lane.detail.element_count() * plan_->element_op().element_bytes;
+    stage_boxes(wave, task_index, staged_target(wave, task_index) - (whole_object ? offset : 0), lane.detail);
     lane.described = nullptr;
   } else if (reserve_encoded(wave, task_index, length) == nullptr) {
     return fail_task(wave, group, task, lane,

@@ -9,6 +9,7 @@
 #include "transfer/context_impl.h"
 #include "transfer/operation.h"
 #include "zarr/array_impl.h"
+#include "zarr/block_selection.h"
 #include "zarr/node_io.h"
 #include "zarr/planner.h"
 #include "zarr/read_conversion.h"
@@ -53,11 +54,8 @@ Status Array::Impl::resolve() {
       about.initial.axis_order.push_back(static_cast<std::uint8_t>(metadata.v2_order == 'F' ? rank - 1 - i : i));
     }
   }
-  const bool plain_shards =
-      metadata.zarr_format == 3 && metadata.codecs.size() == 1 && metadata.codecs[0].name == "sharding_indexed";
-  if (plain_shards) {
-    HEADRACE_TRY_ASSIGN(sharding, zarr::build_sharding(metadata.codecs[0].config, metadata.chunk_shape, about, 0));
-  } else {
+  HEADRACE_TRY_ASSIGN(sharding, zarr::build_shard_tree(metadata.codecs, metadata.chunk_shape, about));
+  if (sharding == nullptr) {
     HEADRACE_TRY_ASSIGN(chain, zarr::build_chain(metadata.codecs, metadata.chunk_shape, about));
   }
   const codec::Chain& unit = unit_chain();
@@ -72,7 +70,10 @@ Status Array::Impl::resolve() {
   info.dtype = metadata.dtype;
   info.dimension_names = metadata.dimension_names;
   list_codecs(unit, metadata.zarr_format, info.codecs, &info.codec_on_gpu);
-  if (sharding) info.outer_codecs = {"sharding_indexed"};
+  if (sharding) {
+    for (const zarr::CodecSpec& codec : metadata.codecs) info.outer_codecs.push_back(codec.name);
+    for (std::size_t i = 1; i < sharding->levels.size(); ++i) info.outer_codecs.push_back("sharding_indexed");
+  }
   info.fill_text = metadata.fill_text;
   info.fill = fill;
   info.attributes_json = metadata.attributes.dump(-1, ' ', false, base::Json::error_handler_t::replace);
@@ -108,6 +109,37 @@ Result<Array> Array::open(const Store& store, std::string_view path) {
 }
 
 const ArrayInfo& Array::info() const noexcept { return impl_->info; }
+
+namespace {
+
+class StoredBlocks final : public zarr::BlockBegin {
+ public:
+  explicit StoredBlocks(const Array::Impl& array) : array_(array) {}
+  std::uint64_t count(std::size_t axis) const override { return array_.grid[axis]; }
+  std::uint64_t begin(std::size_t axis, std::uint64_t block) const override {
+    return block * array_.metadata.chunk_shape[axis];
+  }
+
+ private:
+  const Array::Impl& array_;
+};
+
+Result<ResolvedSelection> resolve_for(const Array::Impl& array, const Selection& selection) {
+  const std::vector<std::uint64_t>& shape = array.metadata.shape;
+  if (!zarr::has_blocks(selection)) return resolve_selection(selection, shape);
+  HEADRACE_TRY_ASSIGN(const Selection slices, zarr::blocks_to_slices(selection, shape, StoredBlocks(array)));
+  return resolve_selection(slices, shape);
+}
+
+}  // namespace
+
+Result<ResolvedSelection> Array::resolve(const Selection& selection) const {
+  try {
+    return resolve_for(*impl_, selection);
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
 
 namespace {
 
@@ -164,7 +196,7 @@ Result<std::shared_ptr<transfer::ReadOperation>> make_operation(const std::share
                                                                 const Device& device, const ReadOptions& options) {
   const auto& resources = array->store.context().impl()->resources;
   HEADRACE_TRY(resources->check_usable());
-  HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, resolve_selection(selection, array->metadata.shape));
+  HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, resolve_for(*array, selection));
   TensorView target = tensor;
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion,
                       zarr::make_conversion(array->metadata.dtype, array->element_op, array->fill,

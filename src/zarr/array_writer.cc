@@ -80,16 +80,16 @@ class ArrayWriter::Worker::Impl {
   // The shard's chunks one after the other in C order, those beyond the array left out, and the index before or behind.
   Status gather_shard(const FillChunk& fill) {
     const Array::Impl& array = owner_->array;
-    const zarr::Sharding& sharding = *array.sharding;
+    const zarr::ShardLevel& sharding = array.sharding->levels.front();
     const std::size_t rank = object_.size();
     entries_.assign(static_cast<std::size_t>(sharding.index.entry_count()), {});
     shard_.resize(sharding.index.at_end() ? 0 : static_cast<std::size_t>(sharding.index.encoded_bytes()));
     for (std::size_t number = 0; number < entries_.size(); ++number) {
       bool inside = true;
       std::uint64_t rest = number;
-      for (std::size_t i = rank; i-- > 0; rest /= sharding.inner_grid[i]) {
-        chunk_[i] = object_[i] * sharding.inner_grid[i] + rest % sharding.inner_grid[i];
-        inside = inside && chunk_[i] * sharding.inner_shape[i] < array.metadata.shape[i];
+      for (std::size_t i = rank; i-- > 0; rest /= sharding.grid.grid[i]) {
+        chunk_[i] = object_[i] * sharding.grid.grid[i] + rest % sharding.grid.grid[i];
+        inside = inside && chunk_[i] * sharding.grid.shape[i] < array.metadata.shape[i];
       }
       if (!inside) continue;
       HEADRACE_TRY_ASSIGN(const std::span<const std::byte> stored, encode_chunk(chunk_, fill));
@@ -148,6 +148,15 @@ std::uint64_t ArrayWriter::object_count() const noexcept { return impl_->objects
 
 Result<ArrayWriter::Worker> ArrayWriter::make_worker() const {
   try {
+    if (impl_->array.sharding != nullptr) {
+      const std::vector<zarr::ShardLevel>& levels = impl_->array.sharding->levels;
+      const std::vector<std::uint8_t>& order = levels.front().grid.axis_order;
+      if (levels.size() > 1 || !std::is_sorted(order.begin(), order.end())) {
+        return Status(Code::kUnsupported, Layer::kZarr,
+                      "writing shards inside shards, or behind a transpose, is not implemented")
+            .with_key(impl_->document_key);
+      }
+    }
     HEADRACE_TRY_ASSIGN(codec::ChainEncoder encoder, codec::ChainEncoder::make(impl_->array.unit_chain()));
     return Worker(std::make_unique<Worker::Impl>(impl_, std::move(encoder)));
   } catch (const std::bad_alloc&) {

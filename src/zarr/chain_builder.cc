@@ -12,7 +12,7 @@ namespace headrace::zarr {
 namespace {
 
 // sharding_indexed as an ordinary array -> bytes codec: decodes a whole shard at once. Used where a shard cannot be
-// read in parts (nested shards, codecs before or after the sharding); the planner reads plain shards chunk by chunk.
+// read in parts (codecs behind the sharding, or before it and doing more than move axes); others are a ShardTree.
 class WholeShardCodec final : public codec::Codec {
  public:
   WholeShardCodec(std::unique_ptr<Sharding> sharding, std::vector<std::uint64_t> shard_shape, const DataType& dtype,
@@ -108,9 +108,16 @@ std::vector<std::byte> fill_or_zeros(const ChunkCodecs& about) {
 
 }  // namespace
 
-Result<std::unique_ptr<Sharding>> build_sharding(const base::Json& config,
-                                                 const std::vector<std::uint64_t>& shard_shape,
-                                                 const ChunkCodecs& about, int depth) {
+namespace {
+
+// What a sharding_indexed codec says, less the codecs of its chunks.
+struct ShardParts {
+  std::vector<std::uint64_t> inner_shape, inner_grid;  // by the axes of what enters the codec
+  std::vector<CodecSpec> inner_codecs;
+  ShardIndexFormat index;
+};
+
+Result<ShardParts> build_parts(const base::Json& config, const std::vector<std::uint64_t>& shard_shape, int depth) {
   if (depth >= kMaxShardingDepth) {
     return Status(Code::kUnsupported, Layer::kZarr,
                   "sharding nested deeper than " + std::to_string(kMaxShardingDepth) + " levels");
@@ -126,8 +133,6 @@ Result<std::unique_ptr<Sharding>> build_sharding(const base::Json& config,
     }
     count = *product;
   }
-  HEADRACE_TRY_ASSIGN(codec::Chain inner, build_chain(parsed.codecs, parsed.inner_shape, about, depth + 1));
-
   static const DataType kIndexType = numeric_type("uint64");
   std::vector<std::uint64_t> index_shape = grid;
   index_shape.push_back(2);
@@ -142,8 +147,64 @@ Result<std::unique_ptr<Sharding>> build_sharding(const base::Json& config,
       return Status(Code::kUnsupported, Layer::kZarr, "a transposed shard index");
     }
   }
-  return std::unique_ptr<Sharding>(new Sharding{std::move(parsed.inner_shape), std::move(grid), std::move(inner),
-                                                ShardIndexFormat(std::move(index_chain), count, parsed.index_at_end)});
+  return ShardParts{std::move(parsed.inner_shape), std::move(grid), std::move(parsed.codecs),
+                    ShardIndexFormat(std::move(index_chain), count, parsed.index_at_end)};
+}
+
+// Whether each chunk inside can be found and decoded by itself.
+bool can_read_parts(const std::vector<CodecSpec>& specs) {
+  return !specs.empty() && specs.back().name == "sharding_indexed" &&
+         std::all_of(specs.begin(), specs.end() - 1, [](const CodecSpec& spec) { return spec.name == "transpose"; });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Sharding>> build_sharding(const base::Json& config,
+                                                 const std::vector<std::uint64_t>& shard_shape,
+                                                 const ChunkCodecs& about, int depth) {
+  HEADRACE_TRY_ASSIGN(ShardParts parts, build_parts(config, shard_shape, depth));
+  HEADRACE_TRY_ASSIGN(codec::Chain inner, build_chain(parts.inner_codecs, parts.inner_shape, about, depth + 1));
+  return std::unique_ptr<Sharding>(new Sharding{std::move(parts.inner_shape), std::move(parts.inner_grid),
+                                                std::move(inner), std::move(parts.index)});
+}
+
+Result<std::unique_ptr<ShardTree>> build_shard_tree(const std::vector<CodecSpec>& specs,
+                                                    const std::vector<std::uint64_t>& chunk_shape,
+                                                    const ChunkCodecs& about) {
+  if (about.zarr_format != 3 || !can_read_parts(specs)) return std::unique_ptr<ShardTree>();
+  const std::size_t rank = chunk_shape.size();
+  std::vector<CodecSpec> chain = specs;
+  std::vector<std::uint64_t> shape = chunk_shape;  // by the axes of what enters `chain`
+  codec::Layout layout;                            // which axes of the array those are
+  for (std::size_t axis = 0; axis < rank; ++axis) layout.axis_order.push_back(static_cast<std::uint8_t>(axis));
+  std::vector<ShardLevel> levels;
+  std::uint64_t units = 1;
+  while (can_read_parts(chain)) {
+    codec::Context context;
+    context.dtype = about.dtype;
+    for (std::size_t i = 0; i + 1 < chain.size(); ++i) {
+      HEADRACE_TRY_ASSIGN(const auto transpose, codec::make_codec(chain[i].name, chain[i].config, context));
+      HEADRACE_TRY(transpose->resolve_layout(*about.dtype, shape, layout));
+    }
+    HEADRACE_TRY_ASSIGN(ShardParts parts, build_parts(chain.back().config, shape, static_cast<int>(levels.size())));
+    LevelGrid grid{std::vector<std::uint64_t>(rank), std::vector<std::uint64_t>(rank), layout.axis_order};
+    for (std::size_t i = 0; i < rank; ++i) {
+      grid.shape[layout.axis_order[i]] = parts.inner_shape[i];
+      grid.grid[layout.axis_order[i]] = parts.inner_grid[i];
+    }
+    const auto product = base::checked_mul(units, parts.index.entry_count());
+    if (!product || *product > kMaxUnitsPerShard) {
+      return Status(Code::kUnsupported, Layer::kZarr, "a shard with more than 2^56 chunks at its lowest level");
+    }
+    units = *product;
+    levels.push_back({std::move(grid), std::move(parts.index)});
+    shape = std::move(parts.inner_shape);
+    chain = std::move(parts.inner_codecs);
+  }
+  HEADRACE_TRY_ASSIGN(codec::Chain inner, build_chain(chain, shape, about, static_cast<int>(levels.size())));
+  std::vector<std::int64_t> strides(rank);
+  for (std::size_t i = 0; i < rank; ++i) strides[layout.axis_order[i]] = inner.strides_bytes()[i];
+  return std::unique_ptr<ShardTree>(new ShardTree{std::move(levels), std::move(inner), std::move(strides)});
 }
 
 Result<codec::Chain> build_chain(const std::vector<CodecSpec>& specs, const std::vector<std::uint64_t>& chunk_shape,

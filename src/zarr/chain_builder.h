@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "codec/chain.h"
+#include "zarr/footprint.h"
 #include "zarr/metadata.h"
 #include "zarr/shard_index.h"
 
 namespace headrace::zarr {
 
 inline constexpr int kMaxShardingDepth = 8;
+inline constexpr std::uint64_t kMaxUnitsPerShard = std::uint64_t{1} << 56;
 
 // What encodes chunks of one shape: used for an array's chunks, for a shard's inner chunks, and again inside those.
 struct ChunkCodecs {
@@ -32,10 +34,28 @@ struct Sharding {
   ShardIndexFormat index;
 };
 
+// One level of shards that are read chunk by chunk, seen from the array: all lists are by the array's axes.
+struct ShardLevel {
+  LevelGrid grid;  // of its inner chunks
+  ShardIndexFormat index;
+};
+
+// Shards of which only what is selected is read, at every level: chains of array -> array codecs that only move axes,
+// then sharding_indexed with nothing behind it, and maybe the same again inside.
+struct ShardTree {
+  std::vector<ShardLevel> levels;           // outermost first
+  codec::Chain inner;                       // of the smallest chunks, in terms of the axes that it is given
+  std::vector<std::int64_t> strides_bytes;  // of one of them, decoded, along each axis of the array
+};
+
 Result<codec::Chain> build_chain(const std::vector<CodecSpec>& specs, const std::vector<std::uint64_t>& chunk_shape,
                                  const ChunkCodecs& about, int depth = 0);
 Result<std::unique_ptr<Sharding>> build_sharding(const base::Json& config,
                                                  const std::vector<std::uint64_t>& shard_shape,
                                                  const ChunkCodecs& about, int depth);
+// Null where a stored chunk has to be decoded as a whole.
+Result<std::unique_ptr<ShardTree>> build_shard_tree(const std::vector<CodecSpec>& specs,
+                                                    const std::vector<std::uint64_t>& chunk_shape,
+                                                    const ChunkCodecs& about);
 
 }  // namespace headrace::zarr
