@@ -7,6 +7,7 @@
 #include <headrace/device.h>
 #include <headrace/dtype.h>
 #include <headrace/export.h>
+#include <headrace/open_options.h>
 #include <headrace/selection.h>
 #include <headrace/stats.h>
 #include <headrace/status.h>
@@ -65,6 +66,8 @@ struct ArrayInfo {
   std::string attributes_json;
   std::uint64_t decoded_bytes = 0;  // of the whole array; saturates at 2^64-1
   std::uint64_t chunk_count = 0;    // of the grid of chunk_shape; saturates
+  // What was let pass on opening, by OpenOptions::lenient: "endian-codec: codecs[0] is called 'endian'".
+  std::vector<std::string> lenient_uses;
 };
 
 // Why one chunk could not be read exactly.
@@ -131,8 +134,9 @@ class HEADRACE_API Completion {
 
 class HEADRACE_API Array {
  public:
-  // `path` inside the store, "" for a store that is itself an array. kNotFound: no node; kInvalidArgument: a group.
-  static Result<Array> open(const Store& store, std::string_view path = "");
+  // `path` inside the store, "" for a store that is itself an array. kNotFound: no node; kInvalidArgument: a group, or
+  // a path that no node can have. Reads the array's own metadata and lists nothing.
+  static Result<Array> open(const Store& store, std::string_view path = "", const OpenOptions& options = {});
 
   const ArrayInfo& info() const noexcept;
 
@@ -166,7 +170,9 @@ struct Node {
   Status status;               // why not, otherwise
 };
 
-// The node at `path` and everything under it, parents before children, siblings by name.
-HEADRACE_API Result<std::vector<Node>> list_nodes(const Store& store, std::string_view path = "");
+// The node at `path` and everything under it, parents before children, siblings by name. Opens every array;
+// Group::members tells shapes and types without.
+HEADRACE_API Result<std::vector<Node>> list_nodes(const Store& store, std::string_view path = "",
+                                                  const OpenOptions& options = {});
 
 }  // namespace headrace

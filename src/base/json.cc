@@ -101,6 +101,10 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   if (text.substr(0, 3) == "\xEF\xBB\xBF") {
     return Status(Code::kCorrupt, Layer::kBase, "JSON document starts with a byte order mark");
   }
+  // The library takes a NUL for the end and would not look at what follows.
+  if (text.find('\0') != std::string_view::npos) {
+    return Status(Code::kCorrupt, Layer::kBase, "not valid JSON: it holds a NUL byte");
+  }
   StrictBuilder builder(limits.max_depth);
   if (!Json::sax_parse(text.begin(), text.end(), &builder) || !builder.error.empty()) {
     return Status(Code::kCorrupt, Layer::kBase, "not valid JSON: " + builder.error);

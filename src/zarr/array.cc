@@ -11,6 +11,7 @@
 #include "zarr/array_impl.h"
 #include "zarr/block_selection.h"
 #include "zarr/node_io.h"
+#include "zarr/node_path.h"
 #include "zarr/planner.h"
 #include "zarr/read_conversion.h"
 
@@ -91,18 +92,26 @@ Status Array::Impl::resolve() {
   return {};
 }
 
-Result<Array> Array::open(const Store& store, std::string_view path) {
+Result<Array> Array::Impl::make(const Store& store, std::string path, zarr::LoadedNode node) {
+  if (!node.array) {
+    return Status(Code::kInvalidArgument, Layer::kZarr, "this is a group, not an array; name an array inside it")
+        .with_key(path.empty() ? "/" : path);
+  }
+  auto impl = std::make_shared<Impl>(store, std::move(path));
+  impl->metadata = std::move(*node.array);
+  if (Status status = impl->resolve(); !status.ok()) return std::move(status).with_key(node.key);
+  impl->info.lenient_uses = std::move(node.lenient.uses);
+  return Array(std::shared_ptr<const Impl>(std::move(impl)));
+}
+
+Result<Array> Array::open(const Store& store, std::string_view given_path, const OpenOptions& options) {
   try {
     HEADRACE_TRY(store.context().impl()->resources->check_usable());
-    auto impl = std::make_shared<Impl>(store, std::string(path));
-    HEADRACE_TRY_ASSIGN(zarr::LoadedNode node, zarr::load_node(*store.impl(), path));
-    if (!node.array) {
-      return Status(Code::kInvalidArgument, Layer::kZarr, "this is a group, not an array; name an array inside it")
-          .with_key(path.empty() ? "/" : path);
-    }
-    impl->metadata = std::move(*node.array);
-    if (Status status = impl->resolve(); !status.ok()) return std::move(status).with_key(node.key);
-    return Array(std::shared_ptr<const Impl>(std::move(impl)));
+    HEADRACE_TRY_ASSIGN(std::string path, zarr::normalize_path(given_path));
+    zarr::LoadOptions load;
+    HEADRACE_TRY_ASSIGN(load.lenient, zarr::Lenient::parse(options.lenient));
+    HEADRACE_TRY_ASSIGN(zarr::LoadedNode node, zarr::load_node(*store.impl(), path, load));
+    return Impl::make(store, std::move(path), std::move(node));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

@@ -22,6 +22,7 @@
 #include "transfer/placement.h"
 #include "zarr/chain_builder.h"
 #include "zarr/metadata.h"
+#include "zarr/node_io.h"
 
 namespace headrace::zarr {
 
@@ -86,6 +87,9 @@ class ShardCache {
 class headrace::Array::Impl {
  public:
   Impl(Store owner, std::string node_path) : store(std::move(owner)), path(std::move(node_path)) {}
+
+  // An array from its metadata. kInvalidArgument if the node is a group.
+  static Result<Array> make(const Store& store, std::string path, zarr::LoadedNode node);
 
   // Builds chains and ArrayInfo from `metadata`.
   Status resolve();

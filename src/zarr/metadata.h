@@ -22,6 +22,8 @@ namespace headrace::zarr {
 
 inline constexpr std::size_t kMaxRank = 32;
 
+class Lenient;  // what may be let pass, and what was; null: nothing
+
 // One step of a codec chain as written: resolved later by the codec table.
 struct CodecSpec {
   std::string name;   // v3 name, or v2 numcodecs id
@@ -57,15 +59,21 @@ struct GroupMetadata {
 };
 
 // `.zarray`; attributes come from parse_v2_attributes.
-Result<ArrayMetadata> parse_v2_array(std::string_view text);
-Result<GroupMetadata> parse_v2_group(std::string_view text);  // `.zgroup`
+Result<ArrayMetadata> parse_v2_array(std::string_view text, Lenient* lenient = nullptr);
+Result<GroupMetadata> parse_v2_group(std::string_view text, Lenient* lenient = nullptr);  // `.zgroup`
 // `.zattrs`: an object. Bare NaN and Infinity, which some writers put into attributes, become the strings "NaN" and
 // "Infinity"; likewise below "attributes" in zarr.json.
 Result<base::Json> parse_v2_attributes(std::string_view text);
 
 // `zarr.json`. node_type decides which; parse_v3_array on a group is kInvalidArgument ("is a group").
-Result<ArrayMetadata> parse_v3_array(std::string_view text);
-Result<GroupMetadata> parse_v3_group(std::string_view text);
+Result<ArrayMetadata> parse_v3_array(std::string_view text, Lenient* lenient = nullptr);
+Result<GroupMetadata> parse_v3_group(std::string_view text, Lenient* lenient = nullptr);
+// Either of them, whichever the node is.
+struct V3Node {
+  std::optional<ArrayMetadata> array;
+  std::optional<GroupMetadata> group;
+};
+Result<V3Node> parse_v3_node(std::string_view text, Lenient* lenient = nullptr);
 // "array" or "group", after checking zarr_format and node_type only.
 Result<std::string> parse_v3_node_type(std::string_view text);
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/checked.h"
+#include "zarr/lenient.h"
 #include "zarr/metadata.h"
 
 namespace headrace::zarr {
@@ -160,6 +161,20 @@ Result<Json> parse_json_with_nan(std::string_view text, const std::vector<std::s
   if (quoted.size() == text.size()) return strict;  // none was where it may be
   auto parsed = base::parse_json(quoted);
   return parsed.ok() ? std::move(parsed) : std::move(strict);
+}
+
+Result<Json> parse_lenient_json(std::string_view text, const std::vector<std::string_view>* keys,
+                                Lenient* lenient) {
+  if (lenient != nullptr && text.substr(0, 3) == "\xEF\xBB\xBF" &&
+      lenient->use(Leniency::kByteOrderMark, "the document begins with one")) {
+    text.remove_prefix(3);
+  }
+  auto parsed = keys ? parse_json_with_nan(text, *keys) : base::parse_json(text);
+  if (parsed.ok() || lenient == nullptr || !lenient->allows(Leniency::kBareNonFinite)) return parsed;
+  auto again = parse_json_with_nan(text, {});
+  if (!again.ok()) return parsed;
+  lenient->use(Leniency::kBareNonFinite, "a number is written without quotes");
+  return again;
 }
 
 Result<const Json*> required_member(const Json& object, std::string_view key, std::string_view where) {

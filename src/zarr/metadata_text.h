@@ -18,6 +18,8 @@
 
 namespace headrace::zarr {
 
+class Lenient;
+
 Status corrupt(std::string message);
 Status unsupported(std::string message);  // the message begins with the name of the feature
 Status element_too_large(std::string_view where);
@@ -39,6 +41,9 @@ inline bool is_text(const base::Json& value, std::string_view text) noexcept {
 // user attributes: there they become the strings Zarr uses for such numbers. `keys`: members of the document within
 // which they are accepted; empty: everywhere.
 Result<base::Json> parse_json_with_nan(std::string_view text, const std::vector<std::string_view>& keys);
+// The same, or base::parse_json where `keys` is null; with what `lenient` allows of documents that are no JSON (null: nothing).
+Result<base::Json> parse_lenient_json(std::string_view text, const std::vector<std::string_view>* keys,
+                                      Lenient* lenient);
 
 // The member `key` of an object. kCorrupt if there is none. REQUIRES: object.is_object().
 Result<const base::Json*> required_member(const base::Json& object, std::string_view key, std::string_view where);
