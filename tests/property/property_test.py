@@ -100,6 +100,7 @@ class Checker:
     def check(self, spec, counts):
         """Raises Failure. Returns False where the writer cannot write it."""
         import array_specs
+        import numpy as np
         path = self.scratch / "array.zarr"
         shutil.rmtree(path, ignore_errors=True)
         try:
@@ -109,7 +110,7 @@ class Checker:
             counts[f"  {spec['writer']}: {type(error).__name__} {re.sub(r'[^a-z ]+', '#', str(error)[:90].lower())}"] += 1
             return False
         counts["written by " + spec["writer"]] += 1
-        values = self.reference(spec, path, source, counts)
+        values = np.asarray(self.reference(spec, path, source, counts))
         reads = [("host", "auto", s) for s in spec["selections"]]
         reads += [("host-staged", "auto", spec["selections"][-1]), *(("host-staged", "gpu", s) for s in spec["selections"][:2])]
         for device, placement, selection in reads:
