@@ -68,9 +68,11 @@ def read(reader, spec, path):
         if store.dtype in (tensorstore.char, tensorstore.byte):
             raise NotImplementedError("tensorstore's strings have another shape")
         return store.read().result()
-    # 0-d arrays come as scalars, and NumPy keeps no byte order on these: canonical() does not need it.
     with zarr.config.set({"codec_pipeline.path": PIPELINES[reader], "codec_pipeline.strict": True}):
-        return zarr.open_array(str(path), mode="r")[...]
+        array = zarr.open_array(str(path), mode="r")
+        values = array[...]
+        # 0-d arrays come as scalars, which forget how long a string can be.
+        return values if isinstance(values, np.ndarray) else np.array(values, array.dtype)
 
 
 class Refused(Exception):
