@@ -89,6 +89,7 @@ inline base::Json codec_v3_config(std::string_view codec) {
   if (codec == "transpose") config["order"] = {1, 0};
   if (codec == "reshape") config["shape"] = base::Json::array({-1});
   if (codec == "astype") config["encode_dtype"] = "<i2";
+  if (codec == "zfp") config["mode"] = "reversible";
   if (codec == "bitround") config["keepbits"] = 8;
   if (codec == "cast_value") config["data_type"] = "int16";
   if (codec == "fixedscaleoffset") config = {{"astype", "<i2"}, {"scale", 10}, {"offset", 1}};
