@@ -49,8 +49,7 @@ To demote(From value) noexcept {
   } else {
     constexpr int kBits = 8 * sizeof(To);
     const int shifted = (value >> (31 - kBits)) + (std::is_unsigned_v<To> ? 1 << (kBits - 1) : 0);
-    return static_cast<To>(
-        std::clamp<int>(shifted, std::numeric_limits<To>::min(), std::numeric_limits<To>::max()));
+    return static_cast<To>(std::clamp<int>(shifted, std::numeric_limits<To>::min(), std::numeric_limits<To>::max()));
   }
 }
 
@@ -59,7 +58,9 @@ Status decode_all(zfp_stream* zfp, std::uint64_t stream_bytes, const ZfpShape& s
   // Zeroed, so that whatever a block leaves out does not depend on the one before.
   From block[kSide * kSide * kSide * kSide] = {};
   const auto& extent = shape.extent;
-  const auto taken = [&](std::uint64_t begin, std::uint64_t size) { return std::min<std::uint64_t>(kSide, size - begin); };
+  const auto taken = [&](std::uint64_t begin, std::uint64_t size) {
+    return std::min<std::uint64_t>(kSide, size - begin);
+  };
   for (std::uint64_t w = 0; w < extent[3]; w += kSide) {
     for (std::uint64_t z = 0; z < extent[2]; z += kSide) {
       for (std::uint64_t y = 0; y < extent[1]; y += kSide) {
@@ -75,8 +76,7 @@ Status decode_all(zfp_stream* zfp, std::uint64_t stream_bytes, const ZfpShape& s
             for (std::uint64_t k = 0; k < taken(z, extent[2]); ++k) {
               for (std::uint64_t j = 0; j < taken(y, extent[1]); ++j) {
                 from = block + ((l * kSide + k) * kSide + j) * kSide;
-                const std::uint64_t at =
-                    (((w + l) * extent[2] + z + k) * extent[1] + y + j) * extent[0] + x;
+                const std::uint64_t at = (((w + l) * extent[2] + z + k) * extent[1] + y + j) * extent[0] + x;
                 for (std::uint64_t i = 0; i < taken(x, extent[0]); ++i) {
                   const To value = demote<To>(from[i]);
                   std::memcpy(out + (at + i) * sizeof(To), &value, sizeof value);
@@ -121,8 +121,7 @@ zfp_type zfp_type_of(ZfpNumber number) noexcept {
 }
 
 bool zfp_parameters_bounded(const zfp_stream& zfp) noexcept {
-  return zfp.minbits <= kMaxBlockBits && zfp.minbits <= zfp.maxbits && zfp.maxprec >= 1 &&
-         zfp.maxprec <= ZFP_MAX_PREC;
+  return zfp.minbits <= kMaxBlockBits && zfp.minbits <= zfp.maxbits && zfp.maxprec >= 1 && zfp.maxprec <= ZFP_MAX_PREC;
 }
 
 std::uint64_t zfp_most_bytes(const ZfpShape& shape, ZfpNumber number) noexcept {

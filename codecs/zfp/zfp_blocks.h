@@ -18,7 +18,18 @@
 namespace headrace::codec {
 
 // As libzfp has them: int32, int64, float, double. Others are made from these.
-enum class ZfpNumber : std::uint8_t { kInt8, kUint8, kInt16, kUint16, kInt32, kUint32, kInt64, kUint64, kFloat, kDouble };
+enum class ZfpNumber : std::uint8_t {
+  kInt8,
+  kUint8,
+  kInt16,
+  kUint16,
+  kInt32,
+  kUint32,
+  kInt64,
+  kUint64,
+  kFloat,
+  kDouble
+};
 
 unsigned width_bytes(ZfpNumber number) noexcept;
 zfp_type zfp_type_of(ZfpNumber number) noexcept;

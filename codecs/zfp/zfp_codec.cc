@@ -95,7 +95,8 @@ class ZfpCodec final : public StreamCodec {
       if (shape_) shape = *shape_;
       set_mode(own.zfp, shape.rank, zfp_type_of(number));
     }
-    if (!zfp_parameters_bounded(*own.zfp)) return corrupt("zfp: blocks of %u to %u bits", own.zfp->minbits, own.zfp->maxbits);
+    if (!zfp_parameters_bounded(*own.zfp))
+      return corrupt("zfp: blocks of %u to %u bits", own.zfp->minbits, own.zfp->maxbits);
     // The shape may be the header's: nothing may be written before it is known to fit.
     std::uint64_t bytes = width_bytes(number);
     for (const std::uint64_t extent : shape.extent) {

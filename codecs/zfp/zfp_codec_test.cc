@@ -31,7 +31,8 @@ Result<std::unique_ptr<codec::Codec>> try_zfp(std::string_view name, std::string
   return codec::make_codec(name, *base::parse_json(config), context);
 }
 
-std::unique_ptr<codec::Codec> zfp_of(std::string_view name, std::string_view config, const std::vector<std::uint64_t>& shape) {
+std::unique_ptr<codec::Codec> zfp_of(std::string_view name, std::string_view config,
+                                     const std::vector<std::uint64_t>& shape) {
   auto made = try_zfp(name, config);
   EXPECT_TRUE(made.ok()) << made.status().to_string();
   if (!made.ok()) return nullptr;
@@ -117,7 +118,8 @@ TEST(ZfpCodec, Configuration) {
   expect_refused("zfp", R"({"mode":"fixed_precision","precision":-1})", "precision");
   expect_refused("zfp", R"({"mode":"expert","minbits":1,"maxbits":2,"maxprec":3})", "minexp");
   expect_refused("zfp", R"({"mode":"expert","minbits":3,"maxbits":2,"maxprec":3,"minexp":0})", "minbits");
-  expect_refused("zfp", R"({"mode":"expert","minbits":4294967295,"maxbits":4294967295,"maxprec":3,"minexp":0})", "minbits");
+  expect_refused("zfp", R"({"mode":"expert","minbits":4294967295,"maxbits":4294967295,"maxprec":3,"minexp":0})",
+                 "minbits");
   expect_refused("numcodecs.zfpy", R"({"write_header":true})", "write_header");
   for (const char* type : {"float16", "complex64", "bool"}) {
     EXPECT_EQ(try_zfp("zfp", R"({"mode":"reversible"})", type).status().code(), Code::kUnsupported) << type;
