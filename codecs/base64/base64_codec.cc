@@ -33,7 +33,8 @@ class Base64Encoder final : public Encoder {
     for (std::size_t at = 0; at < plain.size(); at += 3) {
       const std::size_t count = std::min<std::size_t>(3, plain.size() - at);
       unsigned group = 0;
-      for (std::size_t i = 0; i < 3; ++i) group = group << 8 | (i < count ? std::to_integer<unsigned>(plain[at + i]) : 0);
+      for (std::size_t i = 0; i < 3; ++i)
+        group = group << 8 | (i < count ? std::to_integer<unsigned>(plain[at + i]) : 0);
       for (std::size_t i = 0; i < 4; ++i) {
         out[bytes++] = static_cast<std::byte>(i <= count ? kAlphabet[group >> (18 - 6 * i) & 63] : '=');
       }

@@ -7,8 +7,9 @@ namespace {
 TEST(Base64Codec, VectorsOfTheRfc) {
   const auto codec = make("base64", "{}", 2);
   Decoder decode(*codec);
-  const std::pair<const char*, const char*> vectors[] = {{"f", "Zg=="},         {"fo", "Zm8="},      {"foo", "Zm9v"},
-                                                         {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}};
+  const std::pair<const char*, const char*> vectors[] = {{"f", "Zg=="},         {"fo", "Zm8="},
+                                                         {"foo", "Zm9v"},       {"foob", "Zm9vYg=="},
+                                                         {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}};
   for (const auto& [plain, encoded] : vectors) {
     const std::size_t bytes = std::string_view(plain).size();
     EXPECT_EQ(decode(to_bytes(encoded), bytes).bytes, to_bytes(plain));
@@ -43,7 +44,8 @@ TEST(Base64Codec, DamagedStreams) {
   const auto codec = make("base64", "{}", 2);
   for (const char* text : {"Zg==", "Zm8=", "Zm9v", "aGVhZHJhY2U="}) {
     const std::string_view view(text);
-    damage(*codec, to_bytes(view), view.size() / 4 * 3 - static_cast<std::size_t>(std::count(view.begin(), view.end(), '=')));
+    damage(*codec, to_bytes(view),
+           view.size() / 4 * 3 - static_cast<std::size_t>(std::count(view.begin(), view.end(), '=')));
   }
 }
 

@@ -10,7 +10,8 @@ constexpr std::string_view kText =
     "headrace reads what the world has written, headrace reads what the world has written";
 // bz2.compress(kText, 9) of Python 3.11.
 constexpr std::string_view kByPython =
-    "425a6839314159265359b4c5849d000018118040042e659c80200040555334d460214c000595971c5546b883261b50d2095da755622c612dacab"
+    "425a6839314159265359b4c5849d000018118040042e659c80200040555334d460214c000595971c5546b883261b50d2095da755622c612dac"
+    "ab"
     "a864ba5d51e7e2ee48a70a121698b093a0";
 
 Bytes compress(const Bytes& plain, int level = 1) {

@@ -74,7 +74,8 @@ class LzmaCodec final : public StreamCodec {
     scratch.coder.avail_out = 1;
     result = lzma_code(&scratch.coder, LZMA_RUN);
     if (result != LZMA_OK) return lzma_failure(result, what, begin, stream);
-    if (scratch.coder.avail_in != 0 || scratch.coder.avail_out != 1) return lzma_failure(LZMA_DATA_ERROR, what, begin, stream);
+    if (scratch.coder.avail_in != 0 || scratch.coder.avail_out != 1)
+      return lzma_failure(LZMA_DATA_ERROR, what, begin, stream);
     at += sizeof header;
     return run_lzma_coder(what, stream, at, scratch);
   }

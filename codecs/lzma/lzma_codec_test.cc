@@ -14,19 +14,24 @@ constexpr std::string_view kText =
 
 // lzma.compress(kText, ...) of Python 3.11.
 constexpr std::string_view kXz =
-    "fd377a585a000004e6d6b4460200210116000000742fe5a3e00053002e5d00341948486b4c2ccd07b3a3797aa78ebd3f3fd7e6b47ce442ca0bf6"
+    "fd377a585a000004e6d6b4460200210116000000742fe5a3e00053002e5d00341948486b4c2ccd07b3a3797aa78ebd3f3fd7e6b47ce442ca0b"
+    "f6"
     "bb2299df6d39867bde870b29c8857d2cc0000000000090aaaf406b44582600014a54498716461fb6f37d010000000004595a";
 constexpr std::string_view kAlone =
-    "5d00008000ffffffffffffffff00341948486b4c2ccd07b3a3797aa78ebd3f3fd7e6b47ce442ca0bf6bb2299df6d39867bde870b29c8857d63f1"
+    "5d00008000ffffffffffffffff00341948486b4c2ccd07b3a3797aa78ebd3f3fd7e6b47ce442ca0bf6bb2299df6d39867bde870b29c8857d63"
+    "f1"
     "3dffffe3d42000";
 constexpr std::string_view kRawDelta =
-    "e0005300375d0034195b367107923b79a5ec89327e8eed4cba2e5294ab93e4b2c9e40d241cf181359a8b873f870a524f8e8d913b12282936a1e8"
+    "e0005300375d0034195b367107923b79a5ec89327e8eed4cba2e5294ab93e4b2c9e40d241cf181359a8b873f870a524f8e8d913b12282936a1"
+    "e8"
     "8e16800000";
 constexpr std::string_view kRawLzma1 =
     "00341a134d6a5089341ff1477f8102167ac71af0a7fb00fcc65a14353d06b588da2e80bd4636f875d32de1ed0634a805fff66c8800";
 constexpr std::string_view kXzX86Sha256 =
-    "fd377a585a00000ae1fb0ca102010400210110008b216f49e00053002f5d00341948486b4c2ccd07b3a3797aa78ebd3f3fd7e6b425bb1dcceabd"
-    "183d2491ca7d7a95b57b1417e053d325bcfc00000000952ca3668be7dd2fdbcb440c7a5d5d7c4620a281de7bbef76a80c9725af0438a00016354"
+    "fd377a585a00000ae1fb0ca102010400210110008b216f49e00053002f5d00341948486b4c2ccd07b3a3797aa78ebd3f3fd7e6b425bb1dccea"
+    "bd"
+    "183d2491ca7d7a95b57b1417e053d325bcfc00000000952ca3668be7dd2fdbcb440c7a5d5d7c4620a281de7bbef76a80c9725af0438a000163"
+    "54"
     "a2185002189b4b9a01000000000a595a";
 
 struct Vector {
@@ -188,12 +193,12 @@ TEST(LzmaCodec, Configuration) {
   expect_refused("numcodecs.lzma", R"({"memlimit":1})", "memlimit");
   expect_refused("lzma", R"({"format":3})", "filters", 2);
   expect_refused("lzma", R"({"format":3,"filters":null})", "filters", 2);
-  for (const char* filters : {"[]", "{}", "3", "[3]", "[{}]", R"([{"id":1}])", R"([{"id":-3}])", R"([{"id":"33"}])",
-                              R"([{"id":33,"preset":10}])", R"([{"id":33,"lc":-1}])", R"([{"id":33,"dist":1}])",
-                              R"([{"id":3}])", R"([{"id":33},{"id":33}])", R"([{"id":33},{"id":3}])",
-                              R"([{"id":3,"dist":0},{"id":33}])", R"([{"id":3,"dist":257},{"id":33}])",
-                              R"([{"id":3},{"id":3},{"id":3},{"id":3},{"id":33}])",
-                              R"([{"id":4611686018427387905,"lc":4,"lp":1}])"}) {
+  for (const char* filters :
+       {"[]", "{}", "3", "[3]", "[{}]", R"([{"id":1}])", R"([{"id":-3}])", R"([{"id":"33"}])",
+        R"([{"id":33,"preset":10}])", R"([{"id":33,"lc":-1}])", R"([{"id":33,"dist":1}])", R"([{"id":3}])",
+        R"([{"id":33},{"id":33}])", R"([{"id":33},{"id":3}])", R"([{"id":3,"dist":0},{"id":33}])",
+        R"([{"id":3,"dist":257},{"id":33}])", R"([{"id":3},{"id":3},{"id":3},{"id":3},{"id":33}])",
+        R"([{"id":4611686018427387905,"lc":4,"lp":1}])"}) {
     expect_refused("lzma", std::string(R"({"format":3,"filters":)") + filters + "}", "filters", 2);
   }
 }

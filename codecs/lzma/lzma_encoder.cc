@@ -19,7 +19,8 @@ class LzmaEncoder final : public Encoder {
     const lzma_ret started = start();
     if (started == LZMA_MEM_ERROR) return Status::out_of_memory();
     if (started != LZMA_OK) {
-      return Status(Code::kUnsupported, Layer::kCodec, "lzma: liblzma cannot encode with this preset, check or filters");
+      return Status(Code::kUnsupported, Layer::kCodec,
+                    "lzma: liblzma cannot encode with this preset, check or filters");
     }
     coder_.next_in = reinterpret_cast<const std::uint8_t*>(plain.data());
     coder_.avail_in = plain.size();
@@ -45,7 +46,8 @@ class LzmaEncoder final : public Encoder {
     }
     lzma_options_lzma options;
     if (has_filters) {
-      if (chain.filters[0].id != LZMA_FILTER_LZMA1 || chain.filters[1].id != LZMA_VLI_UNKNOWN) return LZMA_OPTIONS_ERROR;
+      if (chain.filters[0].id != LZMA_FILTER_LZMA1 || chain.filters[1].id != LZMA_VLI_UNKNOWN)
+        return LZMA_OPTIONS_ERROR;
       options = *static_cast<const lzma_options_lzma*>(chain.filters[0].options);
     } else if (lzma_lzma_preset(&options, config_->preset)) {
       return LZMA_OPTIONS_ERROR;
@@ -61,7 +63,8 @@ class LzmaEncoder final : public Encoder {
 
 Result<std::unique_ptr<Encoder>> make_lzma_encoder(std::shared_ptr<const LzmaConfig> config) {
   if (config->format == LzmaFormat::kAuto) {
-    return Status(Code::kUnsupported, Layer::kCodec, "codec 'lzma': format 0 is for reading; it does not say what to write");
+    return Status(Code::kUnsupported, Layer::kCodec,
+                  "codec 'lzma': format 0 is for reading; it does not say what to write");
   }
   return std::unique_ptr<Encoder>(new LzmaEncoder(std::move(config)));
 }

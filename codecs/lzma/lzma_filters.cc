@@ -19,8 +19,8 @@ std::optional<std::uint64_t> number(ConfigReader& reader, const base::Json& item
   if (found == item.end()) return std::nullopt;
   // A negative number reads as one beyond every maximum.
   if (!found->is_number_integer() || found->get<std::uint64_t>() > max) {
-    reader.refuse("filters", std::string("has a filter whose '") + key + "' is not an integer in 0.." +
-                                 std::to_string(max));
+    reader.refuse("filters",
+                  std::string("has a filter whose '") + key + "' is not an integer in 0.." + std::to_string(max));
     return std::nullopt;
   }
   return found->get<std::uint64_t>();
@@ -35,8 +35,10 @@ void refuse_other_keys(ConfigReader& reader, const base::Json& item, std::initia
   }
 }
 
-bool valid_preset(std::uint64_t preset) { return (preset & LZMA_PRESET_LEVEL_MASK) <= 9 &&
-                                                 (preset & ~std::uint64_t{LZMA_PRESET_LEVEL_MASK | LZMA_PRESET_EXTREME}) == 0; }
+bool valid_preset(std::uint64_t preset) {
+  return (preset & LZMA_PRESET_LEVEL_MASK) <= 9 &&
+         (preset & ~std::uint64_t{LZMA_PRESET_LEVEL_MASK | LZMA_PRESET_EXTREME}) == 0;
+}
 
 }  // namespace
 
@@ -44,8 +46,7 @@ LzmaFilters::Spec LzmaFilters::read_one(ConfigReader& reader, const base::Json& 
   Spec spec;
   spec.id = number(reader, item, "id", LZMA_VLI_MAX).value_or(LZMA_VLI_UNKNOWN);
   if (is_lzma(spec.id)) {
-    refuse_other_keys(reader, item,
-                      {"preset", "dict_size", "lc", "lp", "pb", "mode", "nice_len", "mf", "depth"});
+    refuse_other_keys(reader, item, {"preset", "dict_size", "lc", "lp", "pb", "mode", "nice_len", "mf", "depth"});
     const std::uint64_t preset = number(reader, item, "preset").value_or(LZMA_PRESET_DEFAULT);
     if (!valid_preset(preset) || lzma_lzma_preset(&spec.lzma, static_cast<std::uint32_t>(preset))) {
       reader.refuse("filters", "has a filter with the preset " + std::to_string(preset) + ", which does not exist");

@@ -145,7 +145,8 @@ Result<std::unique_ptr<Codec>> make_packbits_v3(const base::Json& config, const 
   HEADRACE_TRY(reader.finish());
   if (context.dtype == nullptr) return Status(Code::kInternal, Layer::kCodec, "packbits: the type is not known");
   const std::optional<Component> component = component_of(*context.dtype);
-  if (!component) return corrupt("codec 'packbits' cannot pack elements of type '%s'", context.dtype->name.substr(0, 60).c_str());
+  if (!component)
+    return corrupt("codec 'packbits' cannot pack elements of type '%s'", context.dtype->name.substr(0, 60).c_str());
   const unsigned from = first.value_or(0), to = last.value_or(component->bits - 1);
   if (to >= component->bits || to < from) {
     return corrupt("codec 'packbits': bits %u to %u, but numbers of type '%s' have %u", from, to,

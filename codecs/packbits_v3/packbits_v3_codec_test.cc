@@ -44,9 +44,15 @@ TEST(PackbitsV3Codec, EveryRangeOfBitsOfEveryType) {
     unsigned width_bytes, numbers;
     bool is_signed;
   };
-  for (const Type& type : {Type{"int8", 1, 1, true}, {"uint8", 1, 1, false}, {"int16", 2, 1, true}, {"uint32", 4, 1, false},
-                           {"int64", 8, 1, true}, {"uint64", 8, 1, false}, {"float32", 4, 1, false},
-                           {"bfloat16", 2, 1, false}, {"complex64", 4, 2, false}}) {
+  for (const Type& type : {Type{"int8", 1, 1, true},
+                           {"uint8", 1, 1, false},
+                           {"int16", 2, 1, true},
+                           {"uint32", 4, 1, false},
+                           {"int64", 8, 1, true},
+                           {"uint64", 8, 1, false},
+                           {"float32", 4, 1, false},
+                           {"bfloat16", 2, 1, false},
+                           {"complex64", 4, 2, false}}) {
     const unsigned bits = 8 * type.width_bytes;
     for (unsigned first = 0; first < bits; first += 1 + first / 4) {
       for (unsigned last = first; last < bits; last += 1 + (last - first) / 4) {
@@ -63,8 +69,8 @@ TEST(PackbitsV3Codec, EveryRangeOfBitsOfEveryType) {
             if (type.is_signed && (kept >> (some - 1) & 1) != 0 && last < 63) value |= ~std::uint64_t{0} << (last + 1);
             std::memcpy(&plain[i * type.width_bytes], &value, type.width_bytes);
           }
-          const auto codec = packbits(type.name, R"({"first_bit":)" + std::to_string(first) + R"(,"last_bit":)" +
-                                                     std::to_string(last) + "}");
+          const auto codec = packbits(
+              type.name, R"({"first_bit":)" + std::to_string(first) + R"(,"last_bit":)" + std::to_string(last) + "}");
           const Decoded got = Decoder(*codec)(packed, plain.size());
           ASSERT_TRUE(got.status.ok()) << got.status.to_string();
           ASSERT_EQ(got.bytes, plain) << type.name << " " << first << " " << last;

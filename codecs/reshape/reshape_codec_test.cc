@@ -61,9 +61,9 @@ TEST(ReshapeCodec, NamedAxesStayWhereTheyAre) {
 TEST(ReshapeCodec, Configuration) {
   expect_refused("reshape", "{}", "shape");
   expect_refused("reshape", R"({"shape":[2],"order":"C"})", "order");
-  for (const char* shape : {"3", "null", R"("C")", "[0]", "[-2]", "[1.0]", "[true]", R"(["2"])", "[null]", "[[-1]]",
-                            "[[1.5]]", "[[[0]]]", "[-1,-1]", "[[1],[0]]", "[[1,0]]", "[[0],[0]]", "[[0,0]]",
-                            "[[3,4],10,[0,1]]", "[[99]]"}) {
+  for (const char* shape :
+       {"3", "null", R"("C")", "[0]", "[-2]", "[1.0]", "[true]", R"(["2"])", "[null]", "[[-1]]", "[[1.5]]", "[[[0]]]",
+        "[-1,-1]", "[[1],[0]]", "[[1,0]]", "[[0],[0]]", "[[0,0]]", "[[3,4],10,[0,1]]", "[[99]]"}) {
     expect_refused("reshape", std::string(R"({"shape":)") + shape + "}", "shape");
   }
   std::string many = "1";
@@ -90,7 +90,8 @@ struct Reference {
     *this = std::move(out);
   }
   void delta() {
-    for (std::size_t i = elements.size(); i-- > 1;) elements[i] = static_cast<std::uint16_t>(elements[i] - elements[i - 1]);
+    for (std::size_t i = elements.size(); i-- > 1;)
+      elements[i] = static_cast<std::uint16_t>(elements[i] - elements[i - 1]);
   }
 };
 
@@ -148,8 +149,8 @@ TEST(ReshapeCodec, ChainsInWhichAxesMove) {
       Bytes temporary[2] = {Bytes(made->temporary_bytes()), Bytes(made->temporary_bytes())};
       for (int i = 0; i < 2; ++i) workspace.temporary[i] = temporary[i].data();
       std::vector<std::uint16_t> stored(24), decoded(24);
-      const Status status =
-          made->decode(std::as_bytes(std::span(encoded.elements)), std::as_writable_bytes(std::span(stored)), workspace);
+      const Status status = made->decode(std::as_bytes(std::span(encoded.elements)),
+                                         std::as_writable_bytes(std::span(stored)), workspace);
       ASSERT_TRUE(status.ok()) << status.to_string();
       // As the assemble step reads them.
       for (std::size_t i = 0; i < 24; ++i) {

@@ -94,6 +94,7 @@ Result<Chain> Chain::make(std::vector<std::unique_ptr<Codec>> codecs, const Data
   Codec* last_value_codec = nullptr;
   for (const auto& codec : chain.codecs_) {
     if (codec->kind() == Kind::kBytesToBytes) break;
+    codec->set_entering_shape(representation.shape());
     HEADRACE_TRY(representation.enter(*codec));
     if (codec->kind() == Kind::kArrayToArray && codec->has_decode_stage()) last_value_codec = codec.get();
   }

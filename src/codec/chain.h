@@ -97,7 +97,7 @@ class Chain {
   };
   std::vector<std::unique_ptr<Codec>> codecs_;  // encoding order
   std::vector<std::unique_ptr<Codec>> reorders_;
-  std::vector<Stage> stages_;                   // decoding order
+  std::vector<Stage> stages_;  // decoding order
   Layout layout_;
   std::vector<std::int64_t> strides_bytes_;
   std::vector<DataType::SwapRun> mixed_swaps_;  // empty unless fields differ in byte order

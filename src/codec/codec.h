@@ -76,6 +76,8 @@ class Codec {
   virtual bool keeps_axes() const noexcept { return true; }
   // Told once, while a chain is made: the byte order in which the encoded elements are stored.
   virtual void set_stored_byte_order(bool big_endian) { (void)big_endian; }
+  // Array codecs only. Told once, while a chain is made: the shape of what enters, for codecs that decode by axes.
+  virtual void set_entering_shape(const std::vector<std::uint64_t>& shape) { (void)shape; }
 
   // Whether decode() has work to do. Array codecs that only describe a layout have none.
   virtual bool has_decode_stage() const noexcept { return kind() == Kind::kBytesToBytes; }

@@ -17,9 +17,10 @@
 namespace headrace::codec {
 
 struct Reorder {
-  std::size_t codec_count = 0;             // it stands behind so many codecs, in encoding order
-  std::vector<std::uint64_t> shape;        // of what it gives
-  std::vector<std::uint8_t> stored_order;  // stored_order[i] is the axis of `shape` that is i-th slowest in what it takes
+  std::size_t codec_count = 0;       // it stands behind so many codecs, in encoding order
+  std::vector<std::uint64_t> shape;  // of what it gives
+  std::vector<std::uint8_t>
+      stored_order;  // stored_order[i] is the axis of `shape` that is i-th slowest in what it takes
   std::uint32_t item_bytes = 1;
 };
 

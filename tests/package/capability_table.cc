@@ -37,11 +37,12 @@ std::string list_rows(const Rows& rows, Name name) {
 
 // Whether a codec decodes on a GPU is asked of the codec, which needs a configuration and a type that it accepts.
 const char* processors(const headrace::codec::CodecRow& row) {
-  static const std::array<const char*, 10> kConfigurations = {
+  static const std::array<const char*, 11> kConfigurations = {
       "{}",
       R"({"endian": "little"})",
       R"({"order": [0]})",
       R"({"shape": [-1]})",
+      R"({"mode": "reversible"})",
       R"({"level": 1, "checksum": false})",
       R"({"elementsize": 4})",
       R"({"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 0})",

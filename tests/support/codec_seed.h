@@ -44,10 +44,9 @@ inline base::Json codec_seed_config(std::string_view codec, unsigned choice) {
   if (codec == "bz2") config["level"] = 1 + choice % 9;
   if (codec == "jenkins_lookup3") config["initval"] = choice;
   if (codec == "lzma") {
-    constexpr const char* kConfigs[] = {
-        R"({"format":1,"preset":0})", R"({"format":2,"preset":0})",
-        R"({"format":3,"filters":[{"id":3,"dist":4},{"id":33,"preset":0}]})",
-        R"({"format":3,"filters":[{"id":4},{"id":4611686018427387905,"preset":0}]})"};
+    constexpr const char* kConfigs[] = {R"({"format":1,"preset":0})", R"({"format":2,"preset":0})",
+                                        R"({"format":3,"filters":[{"id":3,"dist":4},{"id":33,"preset":0}]})",
+                                        R"({"format":3,"filters":[{"id":4},{"id":4611686018427387905,"preset":0}]})"};
     config = base::Json::parse(kConfigs[choice % std::size(kConfigs)]);
   }
   if (codec == "bitround") config["keepbits"] = 8;
@@ -89,6 +88,7 @@ inline base::Json codec_v3_config(std::string_view codec) {
   if (codec == "transpose") config["order"] = {1, 0};
   if (codec == "reshape") config["shape"] = base::Json::array({-1});
   if (codec == "astype") config["encode_dtype"] = "<i2";
+  if (codec == "zfp") config["mode"] = "reversible";
   if (codec == "bitround") config["keepbits"] = 8;
   if (codec == "cast_value") config["data_type"] = "int16";
   if (codec == "fixedscaleoffset") config = {{"astype", "<i2"}, {"scale", 10}, {"offset", 1}};

@@ -102,8 +102,8 @@ class Decoder {
 };
 
 // Every truncation, every bit of the first 64 bytes flipped, and garbage behind the end: each must end in a status.
-// `every_change_is_seen` says that the format detects all of them, so none may succeed with other bytes. `padding`: that
-// many zeros behind the end, or a multiple of them, are of the format.
+// `every_change_is_seen` says that the format detects all of them, so none may succeed with other bytes. `padding`:
+// that many zeros behind the end, or a multiple of them, are of the format.
 inline void damage(const codec::Codec& codec, const Bytes& encoded, std::size_t capacity,
                    bool every_change_is_seen = false, std::size_t padding = 0) {
   Decoder decode(codec);
