@@ -400,11 +400,11 @@ void ReadOperation::run_groups(Wave& wave, std::uint32_t begin, std::uint32_t en
   if (finished > 0) finish_groups(wave, finished, lane);
 }
 
-// An engine speaks of places in the file; what is wanted is where in the object that is.
-static Status within_object(Status status, std::uint64_t base) {
-  if (base == 0 || !status.offset() || *status.offset() < base) return status;
+// An engine speaks of places in the file; of an object that lies within one, what is wanted is the place in the object.
+static Status within_object(Status status, std::uint64_t base, const IoJob& job) {
+  if (base == 0) return status;
   return Status(status.code(), status.layer(), status.message())
-      .with_range(*status.offset() - base, status.length().value_or(0))
+      .with_range(job.offset - base, job.length)
       .with_cause(status.cause())
       .with_errno(status.system_error());
 }
@@ -421,7 +421,7 @@ void ReadOperation::run_jobs(Lane& lane) {
       if (stop_.load(std::memory_order_relaxed)) {
         // Only the buffers and descriptors are given back.
       } else if (!job->status.ok()) {
-        fail_group(wave, index, lane, within_object(std::move(job->status), object_of(wave, index).base));
+        fail_group(wave, index, lane, within_object(std::move(job->status), object_of(wave, index).base, *job));
       } else {
         const store::Object& object = object_of(wave, index);
         const std::uint64_t offset = job->offset - object.base;
