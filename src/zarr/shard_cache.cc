@@ -96,7 +96,7 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
   auto open = std::make_shared<zarr::OpenShard>();
   open->key = key;
   open->id = shards.new_id();
-  status = zarr::read_index(object, sharding->levels.front().index, 0, object.size_bytes, open->entries);
+  status = zarr::read_index(object, sharding->indexes.front(), 0, object.size_bytes, open->entries);
   if (!status.ok()) return std::move(status).with_key(key);
   open->object = std::make_shared<store::Object>(std::move(object));
   std::shared_ptr<const zarr::OpenShard> done = std::move(open);
@@ -109,7 +109,7 @@ Result<std::shared_ptr<const zarr::InnerIndex>> Array::Impl::open_inner(const za
                                                                         const zarr::ShardEntry& range) const {
   if (auto found = shards.find(shard, level, range)) return found;
   auto entries = std::make_shared<zarr::InnerIndex>();
-  Status status = zarr::read_index(*shard.object, sharding->levels[level].index, range.offset, range.length, *entries);
+  Status status = zarr::read_index(*shard.object, sharding->indexes[level], range.offset, range.length, *entries);
   if (!status.ok()) return std::move(status).with_key(shard.key);
   for (zarr::ShardEntry& entry : *entries) {
     if (entry.length != 0) entry.offset += range.offset;
