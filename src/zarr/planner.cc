@@ -103,7 +103,7 @@ class ShardPlan final : public ArrayPlan {
         cursor_ = 0;
         // Neighbours in different inner shards are fetched together, so there should be many of them.
         Status status = gather(wave.max_tasks);
-        std::sort(pending_.begin(), pending_.end(), by_offset);
+        sort_by_offset(pending_);
         if (!status.ok()) {
           if (status.code() == Code::kResourceExhausted) return status;
           emit_failure(wave, std::move(status));
@@ -160,7 +160,9 @@ class ShardPlan final : public ArrayPlan {
     return {};
   }
 
-  static bool by_offset(const Task& a, const Task& b) { return a.offset < b.offset; }
+  static void sort_by_offset(std::vector<Task>& tasks) {
+    std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.offset < b.offset; });
+  }
 
   // Lists what is selected of a unit of `level`, whose index is given: in pending_ or in open_[level].
   void open_level(std::size_t level, std::uint64_t unit, const std::vector<ShardEntry>& index) {
@@ -179,7 +181,7 @@ class ShardPlan final : public ArrayPlan {
       const ShardEntry& entry = index[static_cast<std::size_t>(child.entry)];
       *task++ = {ordinal_of(level + 1, child.number), entry.offset, entry.length};
     }
-    if (!lowest) std::sort(tasks.begin(), tasks.end(), by_offset);
+    if (!lowest) sort_by_offset(tasks);
   }
 
   // Moves what is in the shards of open_[level] to pending_, until that has enough.
