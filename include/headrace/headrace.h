@@ -92,7 +92,7 @@ HR_API hr_code hr_buffer_copy_to_host(const hr_buffer* buffer, size_t offset_byt
 
 typedef struct hr_read_options {
   size_t size;
-  const char* selection;        /* "0:10, :, ::2"; null or "": the whole array */
+  const char* selection;        /* "0:10, :, ::2", ":, [1, 5, 7]"; null or "": the whole array */
   void* data;                   /* element [0, 0, ...] on the device */
   uint64_t data_bytes;          /* room behind `data`; checked when strides_bytes is null */
   const int64_t* strides_bytes; /* one per dimension of the result, or null for C order */
@@ -105,12 +105,17 @@ typedef struct hr_read_options {
   double offset;
   int32_t fill_as_nan; /* not 0: elements equal to the fill value, and chunks that are not stored, become NaN */
   int32_t reserved_2;  /* 0 */
+  /* Instead of `selection`, at most one of the two. */
+  const int64_t* points; /* coordinates of single elements, one after the other: points[i * dimensions + axis]; negative
+                            ones count from the end; the result has one dimension of point_count */
+  uint64_t point_count;
+  const char* blocks; /* chunks of the array's grid (shards where it is sharded): "0, 1:3" */
 } hr_read_options;
 #define HR_PLACEMENT_AUTO 0u /* whoever is faster on a device with decoders of its own */
 #define HR_PLACEMENT_CPU 1u
 #define HR_PLACEMENT_GPU 2u /* HR_UNSUPPORTED where the device cannot */
 #define HR_READ_OPTIONS_INIT \
-  { sizeof(hr_read_options), NULL, NULL, 0, NULL, NULL, HR_PLACEMENT_AUTO, 0, NULL, 0, 0, 0, 0 }
+  { sizeof(hr_read_options), NULL, NULL, 0, NULL, NULL, HR_PLACEMENT_AUTO, 0, NULL, 0, 0, 0, 0, NULL, 0, NULL }
 
 HR_API hr_code hr_array_read(hr_array* array, hr_device* device, const hr_read_options* options, hr_error** error);
 HR_API hr_code hr_array_read_async(hr_array* array, hr_device* device, const hr_read_options* options,

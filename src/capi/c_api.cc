@@ -148,6 +148,7 @@ constexpr std::size_t kReadEnds[] = {
     field_end<double>(offsetof(hr_read_options, scale)),
     field_end<double>(offsetof(hr_read_options, offset)),
     field_end<std::int32_t>(offsetof(hr_read_options, reserved_2)),
+    field_end<const char*>(offsetof(hr_read_options, blocks)),
 };
 
 struct PreparedRead {
@@ -163,11 +164,32 @@ Status prepare(const hr_array* array, const hr_device* device, const hr_read_opt
   hr_read_options options = HR_READ_OPTIONS_INIT;
   HEADRACE_TRY(take_options(given, kReadEnds, options));
 
-  if (options.selection != nullptr && options.selection[0] != '\0') {
+  const headrace::ArrayInfo& info = array->value.info();
+  const auto given_text = [](const char* text) { return text != nullptr && text[0] != '\0'; };
+  const bool selection = given_text(options.selection), blocks = given_text(options.blocks);
+  if (selection + blocks + (options.points != nullptr) > 1) {
+    return invalid("only one of options.selection, options.points and options.blocks may be given");
+  }
+  if (selection) {
     HEADRACE_TRY_ASSIGN(out.selection, headrace::parse_selection(options.selection));
   }
-  const headrace::ArrayInfo& info = array->value.info();
-  HEADRACE_TRY_ASSIGN(headrace::ResolvedSelection resolved, headrace::resolve_selection(out.selection, info.shape));
+  if (blocks) {
+    HEADRACE_TRY_ASSIGN(out.selection, headrace::parse_blocks(options.blocks));
+  }
+  if (options.points != nullptr) {
+    const std::size_t rank = info.shape.size();
+    if (rank == 0) return invalid("options.points needs an array with at least one dimension");
+    if (options.point_count > (std::uint64_t{1} << 48)) return invalid("options.point_count is above 2^48");
+    std::vector<std::vector<std::int64_t>> coordinates(rank);
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      coordinates[axis].resize(static_cast<std::size_t>(options.point_count));
+      for (std::size_t i = 0; i < coordinates[axis].size(); ++i) {
+        coordinates[axis][i] = options.points[i * rank + axis];
+      }
+    }
+    out.selection = headrace::points(std::move(coordinates));
+  }
+  HEADRACE_TRY_ASSIGN(headrace::ResolvedSelection resolved, array->value.resolve(out.selection));
 
   if (options.reserved != 0 || options.reserved_2 != 0) return invalid("options.reserved is not zero");
   if (options.dtype != nullptr) out.options.dtype = options.dtype;

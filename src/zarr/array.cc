@@ -73,7 +73,7 @@ Status Array::Impl::resolve() {
   list_codecs(unit, metadata.zarr_format, info.codecs, &info.codec_on_gpu);
   if (sharding) {
     for (const zarr::CodecSpec& codec : metadata.codecs) info.outer_codecs.push_back(codec.name);
-    for (std::size_t i = 1; i < sharding->levels.size(); ++i) info.outer_codecs.push_back("sharding_indexed");
+    for (std::size_t i = 1; i < sharding->grids.size(); ++i) info.outer_codecs.push_back("sharding_indexed");
   }
   info.fill_text = metadata.fill_text;
   info.fill = fill;

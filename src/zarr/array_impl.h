@@ -121,7 +121,7 @@ class headrace::Array::Impl {
   const codec::Chain& unit_chain() const noexcept { return sharding ? sharding->inner : *chain; }
   // Shape of what is read and decoded at a time.
   const std::vector<std::uint64_t>& unit_shape() const noexcept {
-    return sharding ? sharding->levels.back().grid.shape : metadata.chunk_shape;
+    return sharding ? sharding->grids.back().shape : metadata.chunk_shape;
   }
   // Of a decoded unit, along each axis of the array.
   const std::vector<std::int64_t>& unit_strides() const noexcept {

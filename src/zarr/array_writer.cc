@@ -80,24 +80,25 @@ class ArrayWriter::Worker::Impl {
   // The shard's chunks one after the other in C order, those beyond the array left out, and the index before or behind.
   Status gather_shard(const FillChunk& fill) {
     const Array::Impl& array = owner_->array;
-    const zarr::ShardLevel& sharding = array.sharding->levels.front();
+    const zarr::LevelGrid& grid = array.sharding->grids.front();
+    const zarr::ShardIndexFormat& format = array.sharding->indexes.front();
     const std::size_t rank = object_.size();
-    entries_.assign(static_cast<std::size_t>(sharding.index.entry_count()), {});
-    shard_.resize(sharding.index.at_end() ? 0 : static_cast<std::size_t>(sharding.index.encoded_bytes()));
+    entries_.assign(static_cast<std::size_t>(format.entry_count()), {});
+    shard_.resize(format.at_end() ? 0 : static_cast<std::size_t>(format.encoded_bytes()));
     for (std::size_t number = 0; number < entries_.size(); ++number) {
       bool inside = true;
       std::uint64_t rest = number;
-      for (std::size_t i = rank; i-- > 0; rest /= sharding.grid.grid[i]) {
-        chunk_[i] = object_[i] * sharding.grid.grid[i] + rest % sharding.grid.grid[i];
-        inside = inside && chunk_[i] * sharding.grid.shape[i] < array.metadata.shape[i];
+      for (std::size_t i = rank; i-- > 0; rest /= grid.grid[i]) {
+        chunk_[i] = object_[i] * grid.grid[i] + rest % grid.grid[i];
+        inside = inside && chunk_[i] * grid.shape[i] < array.metadata.shape[i];
       }
       if (!inside) continue;
       HEADRACE_TRY_ASSIGN(const std::span<const std::byte> stored, encode_chunk(chunk_, fill));
       entries_[number] = {shard_.size(), stored.size()};
       shard_.insert(shard_.end(), stored.begin(), stored.end());
     }
-    HEADRACE_TRY_ASSIGN(const std::vector<std::byte> index, sharding.index.encode(entries_));
-    if (sharding.index.at_end()) {
+    HEADRACE_TRY_ASSIGN(const std::vector<std::byte> index, format.encode(entries_));
+    if (format.at_end()) {
       shard_.insert(shard_.end(), index.begin(), index.end());
     } else {
       std::copy(index.begin(), index.end(), shard_.begin());
@@ -149,9 +150,9 @@ std::uint64_t ArrayWriter::object_count() const noexcept { return impl_->objects
 Result<ArrayWriter::Worker> ArrayWriter::make_worker() const {
   try {
     if (impl_->array.sharding != nullptr) {
-      const std::vector<zarr::ShardLevel>& levels = impl_->array.sharding->levels;
-      const std::vector<std::uint8_t>& order = levels.front().grid.axis_order;
-      if (levels.size() > 1 || !std::is_sorted(order.begin(), order.end())) {
+      const std::vector<zarr::LevelGrid>& grids = impl_->array.sharding->grids;
+      const std::vector<std::uint8_t>& order = grids.front().axis_order;
+      if (grids.size() > 1 || !std::is_sorted(order.begin(), order.end())) {
         return Status(Code::kUnsupported, Layer::kZarr,
                       "writing shards inside shards, or behind a transpose, is not implemented")
             .with_key(impl_->document_key);

@@ -177,7 +177,8 @@ Result<std::unique_ptr<ShardTree>> build_shard_tree(const std::vector<CodecSpec>
   std::vector<std::uint64_t> shape = chunk_shape;  // by the axes of what enters `chain`
   codec::Layout layout;                            // which axes of the array those are
   for (std::size_t axis = 0; axis < rank; ++axis) layout.axis_order.push_back(static_cast<std::uint8_t>(axis));
-  std::vector<ShardLevel> levels;
+  std::vector<LevelGrid> grids;
+  std::vector<ShardIndexFormat> indexes;
   std::uint64_t units = 1;
   while (can_read_parts(chain)) {
     codec::Context context;
@@ -186,7 +187,7 @@ Result<std::unique_ptr<ShardTree>> build_shard_tree(const std::vector<CodecSpec>
       HEADRACE_TRY_ASSIGN(const auto transpose, codec::make_codec(chain[i].name, chain[i].config, context));
       HEADRACE_TRY(transpose->resolve_layout(*about.dtype, shape, layout));
     }
-    HEADRACE_TRY_ASSIGN(ShardParts parts, build_parts(chain.back().config, shape, static_cast<int>(levels.size())));
+    HEADRACE_TRY_ASSIGN(ShardParts parts, build_parts(chain.back().config, shape, static_cast<int>(grids.size())));
     LevelGrid grid{std::vector<std::uint64_t>(rank), std::vector<std::uint64_t>(rank), layout.axis_order};
     for (std::size_t i = 0; i < rank; ++i) {
       grid.shape[layout.axis_order[i]] = parts.inner_shape[i];
@@ -197,14 +198,16 @@ Result<std::unique_ptr<ShardTree>> build_shard_tree(const std::vector<CodecSpec>
       return Status(Code::kUnsupported, Layer::kZarr, "a shard with more than 2^56 chunks at its lowest level");
     }
     units = *product;
-    levels.push_back({std::move(grid), std::move(parts.index)});
+    grids.push_back(std::move(grid));
+    indexes.push_back(std::move(parts.index));
     shape = std::move(parts.inner_shape);
     chain = std::move(parts.inner_codecs);
   }
-  HEADRACE_TRY_ASSIGN(codec::Chain inner, build_chain(chain, shape, about, static_cast<int>(levels.size())));
+  HEADRACE_TRY_ASSIGN(codec::Chain inner, build_chain(chain, shape, about, static_cast<int>(grids.size())));
   std::vector<std::int64_t> strides(rank);
   for (std::size_t i = 0; i < rank; ++i) strides[layout.axis_order[i]] = inner.strides_bytes()[i];
-  return std::unique_ptr<ShardTree>(new ShardTree{std::move(levels), std::move(inner), std::move(strides)});
+  return std::unique_ptr<ShardTree>(
+      new ShardTree{std::move(grids), std::move(indexes), std::move(inner), std::move(strides)});
 }
 
 Result<codec::Chain> build_chain(const std::vector<CodecSpec>& specs, const std::vector<std::uint64_t>& chunk_shape,

@@ -34,16 +34,12 @@ struct Sharding {
   ShardIndexFormat index;
 };
 
-// One level of shards that are read chunk by chunk, seen from the array: all lists are by the array's axes.
-struct ShardLevel {
-  LevelGrid grid;  // of its inner chunks
-  ShardIndexFormat index;
-};
-
 // Shards of which only what is selected is read, at every level: chains of array -> array codecs that only move axes,
 // then sharding_indexed with nothing behind it, and maybe the same again inside.
 struct ShardTree {
-  std::vector<ShardLevel> levels;           // outermost first
+  // By level, outermost first: the inner chunks by the array's own axes, and the index that leads to them.
+  std::vector<LevelGrid> grids;
+  std::vector<ShardIndexFormat> indexes;
   codec::Chain inner;                       // of the smallest chunks, in terms of the axes that it is given
   std::vector<std::int64_t> strides_bytes;  // of one of them, decoded, along each axis of the array
 };

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "transfer/plan.h"
@@ -27,12 +28,14 @@ struct LevelGrid {
 
 struct FootprintInput {
   const ResolvedSelection* selection = nullptr;
-  std::vector<std::uint64_t> object_shape, object_grid;
-  std::vector<LevelGrid> levels;              // below the object; empty: it is one chunk
-  std::vector<std::int64_t> src_strides;      // of the smallest unit, decoded; bytes
-  std::vector<std::int64_t> dst_strides;      // of the tensor, one per dimension of the result
+  // Kept by whoever asks, longer than the footprint:
+  std::span<const std::uint64_t> object_shape, object_grid;
+  std::span<const LevelGrid> levels;         // below the object; empty: it is one chunk
+  std::span<const std::int64_t> src_strides;  // of the smallest unit, decoded; bytes
+  // Not kept:
+  std::span<const std::int64_t> dst_strides;  // of the tensor, one per dimension of the result
   std::byte* dst = nullptr;
-  std::uint32_t element_bytes = 1;            // decoded
+  std::uint32_t element_bytes = 1;  // decoded
 };
 
 class Footprint {

@@ -15,30 +15,42 @@ using transfer::TaskDetail;
 class GridFootprint final : public Footprint {
  public:
   explicit GridFootprint(FootprintInput input)
-      : rank_(input.selection->dims.size()), in_(std::move(input)), projections_(in_.levels.size() + 1) {
+      : rank_(input.selection->dims.size()), in_(input) {
+    projections_.reserve(rank_ * (in_.levels.size() + 1));
+    axis_dst_strides_.reserve(rank_);
+    std::vector<std::shared_ptr<const IndexRuns>> runs;
+    for (const ResolvedSelection::Dim& dim : in_.selection->dims) {
+      if (dim.list == nullptr) continue;
+      lists_ = true;
+      runs.resize(rank_);
+      runs[static_cast<std::size_t>(&dim - in_.selection->dims.data())] = make_index_runs(*dim.list);
+    }
+    for (std::size_t level = 0; level <= in_.levels.size(); ++level) {
+      const auto shape = level == 0 ? in_.object_shape : std::span<const std::uint64_t>(in_.levels[level - 1].shape);
+      for (std::size_t axis = 0; axis < rank_; ++axis) {
+        projections_.emplace_back(in_.selection->dims[axis], shape[axis], lists_ ? runs[axis] : nullptr);
+      }
+    }
     std::size_t kept = 0;
     for (std::size_t axis = 0; axis < rank_; ++axis) {
       const ResolvedSelection::Dim& dim = in_.selection->dims[axis];
-      const auto runs = dim.list == nullptr ? nullptr : make_index_runs(*dim.list);
-      lists_ = lists_ || runs != nullptr;
-      projections_[0].emplace_back(dim, in_.object_shape[axis], runs);
-      for (std::size_t level = 0; level < in_.levels.size(); ++level) {
-        projections_[level + 1].emplace_back(dim, in_.levels[level].shape[axis], runs);
-      }
       axis_dst_strides_.push_back(dim.dropped ? 0 : in_.dst_strides[kept]);
       kept += dim.dropped ? 0 : 1;
     }
     in_.selection = nullptr;
     units_ = end_ = 1;
-    for (const Projection& axis : projections_.back()) units_ *= axis.touched();
-    for (const Projection& axis : projections_.front()) end_ *= axis.touched();
+    const Projection* const lowest = axes_of(in_.levels.size());
+    for (std::size_t axis = 0; axis < rank_; ++axis) {
+      units_ *= lowest[axis].touched();
+      end_ *= projections_[axis].touched();
+    }
   }
 
   std::uint64_t next_object(std::uint64_t object) const override { return object + 1; }
   std::uint64_t root(std::uint64_t) const override { return 0; }
 
   void position(std::uint64_t object, std::uint64_t* at) const override {
-    const std::vector<Projection>& axes = projections_.front();
+    const Projection* const axes = projections_.data();
     for (std::size_t i = rank_; i-- > 0;) {
       const std::uint64_t touched = axes[i].touched();
       at[i] = axes[i].chunk_at(object % touched);
@@ -50,7 +62,7 @@ class GridFootprint final : public Footprint {
     std::array<std::uint64_t, device::kMaxRank> parent, first, end, at;
     place(object, level, unit, parent.data());
     const LevelGrid& below = in_.levels[level];
-    const std::vector<Projection>& axes = projections_[level + 1];
+    const Projection* const axes = axes_of(level + 1);
     std::uint64_t per_unit = 1;
     for (std::size_t i = 0; i < rank_; ++i) {
       first[i] = at[i] = axes[i].before(parent[i] * below.grid[i]);
@@ -77,12 +89,12 @@ class GridFootprint final : public Footprint {
   void describe(std::uint64_t object, std::size_t level, std::uint64_t unit, TaskDetail& detail) const override {
     std::array<std::uint64_t, device::kMaxRank> begin;
     place(object, level, unit, begin.data());
-    const std::vector<std::uint64_t>& shape = level == 0 ? in_.object_shape : in_.levels[level - 1].shape;
+    const std::uint64_t* const shape = level == 0 ? in_.object_shape.data() : in_.levels[level - 1].shape.data();
     for (std::size_t i = 0; i < rank_; ++i) begin[i] *= shape[i];
     detail.several = false;
-    if (lists_) return describe_lists(begin.data(), shape.data(), detail);
+    if (lists_) return describe_lists(begin.data(), shape, detail);
     device::Box& box = detail.box;
-    const std::vector<Projection>& axes = projections_.front();
+    const Projection* const axes = projections_.data();
     box.rank = static_cast<int>(rank_);
     std::int64_t src = 0, dst = 0;
     bool whole = true;
@@ -110,11 +122,23 @@ class GridFootprint final : public Footprint {
   }
 
  private:
+  const Projection* axes_of(std::size_t level) const noexcept { return projections_.data() + level * rank_; }
+
   // Where a unit lies, in units of its level.
   void place(std::uint64_t object, std::size_t level, std::uint64_t unit, std::uint64_t* at) const {
     position(object, at);
     if (level == 0) return;
-    std::array<std::uint64_t, device::kMaxRank> inside{}, scale;
+    std::array<std::uint64_t, device::kMaxRank> inside, scale;
+    if (level == 1) {
+      const LevelGrid& grid = in_.levels[0];
+      for (std::size_t i = rank_; i-- > 0;) {
+        const std::size_t axis = grid.axis_order[i];
+        at[axis] = at[axis] * grid.grid[axis] + unit % grid.grid[axis];
+        unit /= grid.grid[axis];
+      }
+      return;
+    }
+    std::fill_n(inside.begin(), rank_, 0);
     std::fill_n(scale.begin(), rank_, 1);
     for (std::size_t l = level; l-- > 0;) {
       const LevelGrid& grid = in_.levels[l];
@@ -138,7 +162,7 @@ class GridFootprint final : public Footprint {
   }
 
   void describe_lists(const std::uint64_t* begin, const std::uint64_t* shape, TaskDetail& detail) const {
-    const std::vector<Projection>& axes = projections_.front();
+    const Projection* const axes = projections_.data();
     TaskDetail::Walk& walk = detail.walk;
     std::int64_t span_begin = 0, span_end = in_.element_bytes;
     detail.elements = 1;
@@ -168,7 +192,7 @@ class GridFootprint final : public Footprint {
   }
 
   void make_box(TaskDetail& detail) const {
-    const std::vector<Projection>& axes = projections_.front();
+    const Projection* const axes = projections_.data();
     const TaskDetail::Walk& walk = detail.walk;
     device::Box& box = detail.box;
     box.rank = static_cast<int>(rank_);
@@ -189,8 +213,8 @@ class GridFootprint final : public Footprint {
 
   const std::size_t rank_;
   FootprintInput in_;
-  std::vector<std::vector<Projection>> projections_;  // by level, then axis
-  std::vector<std::int64_t> axis_dst_strides_;        // one per array axis, 0 where dropped
+  std::vector<Projection> projections_;         // by level, then axis
+  std::vector<std::int64_t> axis_dst_strides_;  // one per array axis, 0 where dropped
   bool lists_ = false;
 };
 

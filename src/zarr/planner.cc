@@ -90,7 +90,7 @@ class ShardPlan final : public ArrayPlan {
   ShardPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
             ReadConversion conversion)
       : ArrayPlan(std::move(array), std::move(footprint), std::move(conversion)),
-        levels_(array_->sharding->levels.size()),
+        levels_(array_->sharding->grids.size()),
         open_(levels_),
         next_shard_(footprint_->first_object()) {
     key_.reserve(256);
@@ -103,7 +103,7 @@ class ShardPlan final : public ArrayPlan {
         cursor_ = 0;
         // Neighbours in different inner shards are fetched together, so there should be many of them.
         Status status = gather(wave.max_tasks);
-        std::sort(pending_.begin(), pending_.end(), [](const Task& a, const Task& b) { return a.offset < b.offset; });
+        sort_by_offset(pending_);
         if (!status.ok()) {
           if (status.code() == Code::kResourceExhausted) return status;
           emit_failure(wave, std::move(status));
@@ -160,32 +160,33 @@ class ShardPlan final : public ArrayPlan {
     return {};
   }
 
-  // Lists what is selected of a unit of `level`, whose index is given.
+  static void sort_by_offset(std::vector<Task>& tasks) {
+    std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.offset < b.offset; });
+  }
+
+  // Lists what is selected of a unit of `level`, whose index is given: in pending_ or in open_[level].
   void open_level(std::size_t level, std::uint64_t unit, const std::vector<ShardEntry>& index) {
     Opened& open = open_[level];
     open.units.clear();
     open.tasks.clear();
     open.cursor = 0;
     footprint_->children(shard_object_, level, unit, open.units);
-    open.tasks.reserve(open.units.size());
+    // Chunks of the lowest level are what is to be handed out.
+    const bool lowest = level + 1 == levels_;
+    std::vector<Task>& tasks = lowest ? pending_ : open.tasks;
+    const std::size_t before = tasks.size();
+    tasks.resize(before + open.units.size());
+    Task* task = tasks.data() + before;
     for (const Footprint::Unit& child : open.units) {
       const ShardEntry& entry = index[static_cast<std::size_t>(child.entry)];
-      open.tasks.push_back({ordinal_of(level + 1, child.number), entry.offset, entry.length});
+      *task++ = {ordinal_of(level + 1, child.number), entry.offset, entry.length};
     }
-    if (level + 1 < levels_) {
-      std::sort(open.tasks.begin(), open.tasks.end(),
-                [](const Task& a, const Task& b) { return a.offset < b.offset; });
-    }
+    if (!lowest) sort_by_offset(tasks);
   }
 
-  // Moves tasks of open_[level], or what they hold, to pending_.
+  // Moves what is in the shards of open_[level] to pending_, until that has enough.
   Status descend(std::size_t level, std::size_t enough) {
     Opened& open = open_[level];
-    if (level + 1 == levels_) {
-      pending_.insert(pending_.end(), open.tasks.begin() + static_cast<std::ptrdiff_t>(open.cursor), open.tasks.end());
-      open.cursor = open.tasks.size();
-      return {};
-    }
     while (open.left() && pending_.size() < enough) {
       if (!open_[level + 1].left()) {
         const Task& task = open.tasks[open.cursor];
@@ -204,8 +205,9 @@ class ShardPlan final : public ArrayPlan {
         }
         open_level(level + 1, task.ordinal & (kMaxUnitsPerShard - 1), **index);
       }
-      HEADRACE_TRY(descend(level + 1, enough));
+      Status status = descend(level + 1, enough);
       if (!open_[level + 1].left()) ++open.cursor;
+      HEADRACE_TRY(std::move(status));
     }
     return {};
   }
@@ -213,7 +215,7 @@ class ShardPlan final : public ArrayPlan {
   // Where a disk has to be asked for each of them, it is asked for the next ones together.
   void prefetch_indexes(std::size_t level, const Opened& open) const {
     if (shard_->object->memory != nullptr || open.tasks.size() < 2) return;
-    const ShardIndexFormat& format = array_->sharding->levels[level].index;
+    const ShardIndexFormat& format = array_->sharding->indexes[level];
     for (std::size_t i = open.cursor; i < std::min(open.tasks.size(), open.cursor + kIndexesAhead); ++i) {
       const Task& task = open.tasks[i];
       const auto position = format.position(task.length);
@@ -286,9 +288,7 @@ FootprintInput layout_of(const Array::Impl& array) {
   FootprintInput input;
   input.object_shape = array.metadata.chunk_shape;
   input.object_grid = array.grid;
-  if (array.sharding != nullptr) {
-    for (const ShardLevel& level : array.sharding->levels) input.levels.push_back(level.grid);
-  }
+  if (array.sharding != nullptr) input.levels = array.sharding->grids;
   input.src_strides = array.unit_strides();
   return input;
 }

@@ -70,13 +70,11 @@ class PointFootprint final : public Footprint {
   };
 
   explicit PointFootprint(FootprintInput input)
-      : rank_(input.selection->dims.size()), in_(std::move(input)), below_(in_.levels.size() + 1, 1) {
-    for (std::uint64_t& extent : in_.object_shape) extent = std::max<std::uint64_t>(extent, 1);
-  }
+      : rank_(input.selection->dims.size()), in_(std::move(input)), below_(in_.levels.size() + 1, 1), dst_stride_(in_.dst_strides[0]) {}
 
   Status count_units() {
     std::optional<std::uint64_t> all = 1;
-    const auto multiply = [&all](const std::vector<std::uint64_t>& grid) {
+    const auto multiply = [&all](std::span<const std::uint64_t> grid) {
       for (const std::uint64_t count : grid) {
         if (all) all = base::checked_mul(*all, std::max<std::uint64_t>(count, 1));
       }
@@ -87,9 +85,8 @@ class PointFootprint final : public Footprint {
     }
     multiply(in_.object_grid);
     if (!all) return Status(Code::kUnsupported, Layer::kZarr, "a selection of points in an array of more than 2^64 chunks");
-    for (const std::uint64_t extent : in_.levels.empty() ? in_.object_shape : in_.levels.back().shape) {
-      unit_elements_ *= extent;
-    }
+    const auto unit = in_.levels.empty() ? in_.object_shape : std::span<const std::uint64_t>(in_.levels.back().shape);
+    for (const std::uint64_t extent : unit) unit_elements_ *= extent;
     return {};
   }
 
@@ -102,7 +99,7 @@ class PointFootprint final : public Footprint {
       Point& point = points_[i];
       point = {0, 0, i};
       for (std::size_t axis = 0; axis < rank_; ++axis) {
-        const std::uint64_t index = (*dims[axis].list)[i], object = index / in_.object_shape[axis];
+        const std::uint64_t index = (*dims[axis].list)[i], object = index / std::max<std::uint64_t>(in_.object_shape[axis], 1);
         inside[axis] = index - object * in_.object_shape[axis];
         point.key = point.key * in_.object_grid[axis] + object;
       }
@@ -161,7 +158,7 @@ class PointFootprint final : public Footprint {
       }
     }
     device::Box& box = detail.box;
-    const std::int64_t stride = in_.dst_strides[0];
+    const std::int64_t stride = dst_stride_;
     box.src = transfer::kBoxBase + from[0].offset;
     box.dst = in_.dst + static_cast<std::int64_t>(from[0].place) * stride;
     box.rank = count > 1 ? 1 : 0;
@@ -174,6 +171,7 @@ class PointFootprint final : public Footprint {
   const std::size_t rank_;
   FootprintInput in_;
   std::vector<std::uint64_t> below_;  // smallest units in one of each level
+  const std::int64_t dst_stride_;
   std::vector<Point> points_;
   std::uint64_t unit_elements_ = 1;
 };

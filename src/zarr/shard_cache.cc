@@ -129,7 +129,7 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
   if (open->object->is_packed()) {
     if (status = unpack_shard(*store.impl(), *open); !status.ok()) return std::move(status).with_key(key);
   }
-  status = zarr::read_index(*open->object, sharding->levels.front().index, 0, open->object->size_bytes, open->entries);
+  status = zarr::read_index(*open->object, sharding->indexes.front(), 0, open->object->size_bytes, open->entries);
   if (!status.ok()) return std::move(status).with_key(key);
   std::shared_ptr<const zarr::OpenShard> done = std::move(open);
   shards.insert(done);
@@ -141,7 +141,7 @@ Result<std::shared_ptr<const zarr::InnerIndex>> Array::Impl::open_inner(const za
                                                                         const zarr::ShardEntry& range) const {
   if (auto found = shards.find(shard, level, range)) return found;
   auto entries = std::make_shared<zarr::InnerIndex>();
-  Status status = zarr::read_index(*shard.object, sharding->levels[level].index, range.offset, range.length, *entries);
+  Status status = zarr::read_index(*shard.object, sharding->indexes[level], range.offset, range.length, *entries);
   if (!status.ok()) return std::move(status).with_key(shard.key);
   for (zarr::ShardEntry& entry : *entries) {
     if (entry.length != 0) entry.offset += range.offset;
