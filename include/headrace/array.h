@@ -32,13 +32,14 @@ class HEADRACE_API Store {
  public:
   // A path, "file:///path" or "memory://name".
   static Result<Store> open(const Context& context, std::string_view url);
+  // Over a store of one's own. store::Store is no part of the public API: programs in the library's tree use this.
+  Store(Context context, std::shared_ptr<store::Store> impl) : context_(std::move(context)), impl_(std::move(impl)) {}
 
   std::string url() const;  // safe to print
   const Context& context() const noexcept { return context_; }
   const std::shared_ptr<store::Store>& impl() const noexcept { return impl_; }
 
  private:
-  Store(Context context, std::shared_ptr<store::Store> impl) : context_(std::move(context)), impl_(std::move(impl)) {}
   Context context_;
   std::shared_ptr<store::Store> impl_;
 };
@@ -56,6 +57,9 @@ struct ArrayInfo {
   std::vector<std::uint64_t> shape;
   std::vector<std::uint64_t> chunk_shape;  // smallest unit that is read and decoded (innermost chunk of a shard)
   std::vector<std::uint64_t> shard_shape;  // empty unless sharded
+  // "regular", or "rectilinear": chunks differ in shape; chunk_shape is then the largest extent along each axis, and
+  // what is read and decoded at a time is the whole stored chunk.
+  std::string chunk_grid = "regular";
   DataType dtype;
   std::vector<std::optional<std::string>> dimension_names;
   std::vector<std::string> codecs;        // names in encoding order; inner codecs of a shard for sharded arrays

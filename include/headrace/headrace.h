@@ -72,6 +72,18 @@ HR_API void hr_store_free(hr_store* store);
 
 /* path: "" or null for a store that is itself an array */
 HR_API hr_code hr_array_open(hr_store* store, const char* path, hr_array** out, hr_error** error);
+typedef struct hr_open_options {
+  size_t size;
+  const char* lenient; /* what may be let pass beyond the specifications: names, "all"; null or "": nothing */
+} hr_open_options;
+#define HR_OPEN_OPTIONS_INIT \
+  { sizeof(hr_open_options), NULL }
+/* The same with options, which may be null. */
+HR_API hr_code hr_array_open_with(hr_store* store, const char* path, const hr_open_options* options, hr_array** out,
+                                  hr_error** error);
+/* What was let pass, one text each: "endian-codec: codecs[0] is called 'endian'"; null from the first that there is not.
+   Lives as long as the array. */
+HR_API const char* hr_array_lenient_use(const hr_array* array, uint32_t index);
 HR_API void hr_array_free(hr_array* array);
 HR_API uint32_t hr_array_rank(const hr_array* array);
 HR_API const uint64_t* hr_array_shape(const hr_array* array);       /* rank values; lives as long as the array */

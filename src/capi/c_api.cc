@@ -139,6 +139,9 @@ constexpr std::size_t kContextEnds[] = {
     field_end<std::uint64_t>(offsetof(hr_context_options, host_budget_bytes)),
     field_end<std::uint64_t>(offsetof(hr_context_options, device_budget_bytes)),
 };
+constexpr std::size_t kOpenEnds[] = {
+    field_end<const char*>(offsetof(hr_open_options, lenient)),
+};
 constexpr std::size_t kReadEnds[] = {
     field_end<std::uint64_t>(offsetof(hr_read_options, data_bytes)),
     field_end<const std::int64_t*>(offsetof(hr_read_options, strides_bytes)),
@@ -271,14 +274,29 @@ hr_code hr_store_open(hr_context* context, const char* url, hr_store** out, hr_e
 void hr_store_free(hr_store* store) { delete store; }
 
 hr_code hr_array_open(hr_store* store, const char* path, hr_array** out, hr_error** error) {
+  return hr_array_open_with(store, path, nullptr, out, error);
+}
+
+hr_code hr_array_open_with(hr_store* store, const char* path, const hr_open_options* options, hr_array** out,
+                           hr_error** error) {
   if (out != nullptr) *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(out, "out"));
     HEADRACE_TRY(require(store, "store"));
-    HEADRACE_TRY_ASSIGN(headrace::Array array, headrace::Array::open(store->value, path == nullptr ? "" : path));
+    hr_open_options known = HR_OPEN_OPTIONS_INIT;
+    if (options != nullptr) HEADRACE_TRY(take_options(options, kOpenEnds, known));
+    headrace::OpenOptions native;
+    if (known.lenient != nullptr) native.lenient = known.lenient;
+    HEADRACE_TRY_ASSIGN(headrace::Array array,
+                        headrace::Array::open(store->value, path == nullptr ? "" : path, native));
     *out = new hr_array{std::move(array)};
     return {};
   });
+}
+
+const char* hr_array_lenient_use(const hr_array* array, uint32_t index) {
+  if (array == nullptr || index >= array->value.info().lenient_uses.size()) return nullptr;
+  return array->value.info().lenient_uses[index].c_str();
 }
 
 void hr_array_free(hr_array* array) { delete array; }

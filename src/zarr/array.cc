@@ -14,6 +14,7 @@
 #include "zarr/node_path.h"
 #include "zarr/planner.h"
 #include "zarr/read_conversion.h"
+#include "zarr/rectilinear_read.h"
 
 namespace headrace {
 namespace {
@@ -41,13 +42,13 @@ void list_codecs(const codec::Chain& chain, int zarr_format, std::vector<std::st
 
 }  // namespace
 
-Status Array::Impl::resolve() {
+namespace {
+
+zarr::ChunkCodecs chunk_codecs(const zarr::ArrayMetadata& metadata, const std::vector<std::byte>& fill) {
   const std::size_t rank = metadata.shape.size();
   zarr::ChunkCodecs about;
   about.zarr_format = metadata.zarr_format;
   about.dtype = &metadata.dtype;
-  fill = metadata.fill;
-  if (fill.empty()) fill.resize(metadata.dtype.item_bytes);
   about.fill = &fill;
   if (metadata.zarr_format == 2) {
     about.initial.byte_swapped = metadata.v2_big_endian;
@@ -55,7 +56,24 @@ Status Array::Impl::resolve() {
       about.initial.axis_order.push_back(static_cast<std::uint8_t>(metadata.v2_order == 'F' ? rank - 1 - i : i));
     }
   }
-  HEADRACE_TRY_ASSIGN(sharding, zarr::build_shard_tree(metadata.codecs, metadata.chunk_shape, about));
+  return about;
+}
+
+}  // namespace
+
+Result<codec::Chain> Array::Impl::build_chain_for(const std::vector<std::uint64_t>& shape) const {
+  return zarr::build_chain(metadata.codecs, shape, chunk_codecs(metadata, fill));
+}
+
+Status Array::Impl::resolve() {
+  const std::size_t rank = metadata.shape.size();
+  fill = metadata.fill;
+  if (fill.empty()) fill.resize(metadata.dtype.item_bytes);
+  const zarr::ChunkCodecs about = chunk_codecs(metadata, fill);
+  // Shards of a rectilinear grid are read whole: each would have an index of its own length.
+  if (metadata.rectilinear == nullptr) {
+    HEADRACE_TRY_ASSIGN(sharding, zarr::build_shard_tree(metadata.codecs, metadata.chunk_shape, about));
+  }
   if (sharding == nullptr) {
     HEADRACE_TRY_ASSIGN(chain, zarr::build_chain(metadata.codecs, metadata.chunk_shape, about));
   }
@@ -75,6 +93,7 @@ Status Array::Impl::resolve() {
     for (const zarr::CodecSpec& codec : metadata.codecs) info.outer_codecs.push_back(codec.name);
     for (std::size_t i = 1; i < sharding->grids.size(); ++i) info.outer_codecs.push_back("sharding_indexed");
   }
+  if (metadata.rectilinear != nullptr) info.chunk_grid = "rectilinear";
   info.fill_text = metadata.fill_text;
   info.fill = fill;
   info.attributes_json = metadata.attributes.dump(-1, ' ', false, base::Json::error_handler_t::replace);
@@ -86,6 +105,11 @@ Status Array::Impl::resolve() {
     const auto chunks = [&](const std::vector<std::uint64_t>& of) {
       return of[i] == 0 ? 0 : base::ceil_div(info.shape[i], of[i]);
     };
+    if (metadata.rectilinear != nullptr) {
+      grid[i] = metadata.rectilinear->chunk_count(i);
+      info.chunk_count = saturating_mul(info.chunk_count, grid[i]);
+      continue;
+    }
     info.chunk_count = saturating_mul(info.chunk_count, chunks(info.chunk_shape));
     grid[i] = chunks(metadata.chunk_shape);
   }
@@ -184,23 +208,47 @@ Status check_tensor(const ResolvedSelection& selection, const DataType& dtype, T
 
 }  // namespace
 
-class Completion::State {
- public:
-  State(std::shared_ptr<const Array::Impl> array, std::shared_ptr<transfer::ReadOperation> shared)
-      : owner(std::move(array)), operation(std::move(shared)) {}
-  const std::shared_ptr<const Array::Impl> owner;  // keeps the Context; outlives `operation`
-  const std::shared_ptr<transfer::ReadOperation> operation;
+namespace {
+
+// One operation, or one for each shape of chunks: one of the two is set.
+struct PreparedRead {
+  std::shared_ptr<transfer::ReadOperation> operation;
+  std::shared_ptr<zarr::RectilinearRead> by_shape;
+  template <class Body>
+  decltype(auto) with(Body&& body) const {
+    if (by_shape != nullptr) return body(*by_shape);
+    return body(*operation);
+  }
 };
 
-Status Completion::wait() const { return state_->operation->wait(); }
-bool Completion::done() const { return state_->operation->done(); }
-void Completion::cancel() const { state_->operation->cancel(); }
-const Stats& Completion::stats() const { return state_->operation->stats(); }
-const std::vector<ChunkError>& Completion::errors() const { return state_->operation->errors(); }
+}  // namespace
+
+class Completion::State {
+ public:
+  State(std::shared_ptr<const Array::Impl> array, PreparedRead read) : owner(std::move(array)), prepared(std::move(read)) {}
+  const std::shared_ptr<const Array::Impl> owner;  // keeps the Context; outlives `prepared`
+  const PreparedRead prepared;
+};
+
+Status Completion::wait() const {
+  return state_->prepared.with([](auto& read) { return read.wait(); });
+}
+bool Completion::done() const {
+  return state_->prepared.with([](auto& read) { return read.done(); });
+}
+void Completion::cancel() const {
+  state_->prepared.with([](auto& read) { read.cancel(); });
+}
+const Stats& Completion::stats() const {
+  return state_->prepared.with([](auto& read) -> const Stats& { return read.stats(); });
+}
+const std::vector<ChunkError>& Completion::errors() const {
+  return state_->prepared.with([](auto& read) -> const std::vector<ChunkError>& { return read.errors(); });
+}
 
 namespace {
 
-Result<std::shared_ptr<transfer::ReadOperation>> make_operation(const std::shared_ptr<const Array::Impl>& array,
+Result<PreparedRead> prepare_read(const std::shared_ptr<const Array::Impl>& array,
                                                                 const Selection& selection, const TensorView& tensor,
                                                                 const Device& device, const ReadOptions& options) {
   const auto& resources = array->store.context().impl()->resources;
@@ -211,12 +259,19 @@ Result<std::shared_ptr<transfer::ReadOperation>> make_operation(const std::share
                       zarr::make_conversion(array->metadata.dtype, array->element_op, array->fill,
                                             !array->metadata.fill.empty(), options));
   HEADRACE_TRY(check_tensor(resolved, conversion.dtype, target));
+  if (array->metadata.rectilinear != nullptr) {
+    HEADRACE_TRY_ASSIGN(auto by_shape, zarr::RectilinearRead::create(array, resolved, target, std::move(conversion),
+                                                                     device.impl(), options));
+    return PreparedRead{nullptr, std::move(by_shape)};
+  }
   auto plan = [&] {
     trace::Span span(trace::Stage::kPlan);
     return zarr::make_plan(array, resolved, target, std::move(conversion));
   }();
   if (!plan.ok()) return std::move(plan).status();
-  return transfer::ReadOperation::create(*resources, std::move(*plan), device.impl(), options);
+  HEADRACE_TRY_ASSIGN(auto operation,
+                      transfer::ReadOperation::create(*resources, std::move(*plan), device.impl(), options));
+  return PreparedRead{std::move(operation), nullptr};
 }
 
 }  // namespace
@@ -224,10 +279,14 @@ Result<std::shared_ptr<transfer::ReadOperation>> make_operation(const std::share
 Result<Completion> Array::read_async(const Selection& selection, const TensorView& tensor, const Device& device,
                                      const ReadOptions& options) const {
   try {
-    HEADRACE_TRY_ASSIGN(auto operation, make_operation(impl_, selection, tensor, device, options));
+    HEADRACE_TRY_ASSIGN(auto prepared, prepare_read(impl_, selection, tensor, device, options));
     // Made first: once the read has started there must be a handle that can wait for it.
-    auto state = std::make_shared<Completion::State>(impl_, std::move(operation));
-    state->operation->start();
+    auto state = std::make_shared<Completion::State>(impl_, std::move(prepared));
+    if (state->prepared.by_shape != nullptr) {
+      HEADRACE_TRY(state->prepared.by_shape->start());
+    } else {
+      state->prepared.operation->start();
+    }
     return Completion(std::move(state));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
@@ -237,10 +296,12 @@ Result<Completion> Array::read_async(const Selection& selection, const TensorVie
 Status Array::read(const Selection& selection, const TensorView& tensor, const Device& device,
                    const ReadOptions& options, Stats* stats) const {
   try {
-    HEADRACE_TRY_ASSIGN(auto operation, make_operation(impl_, selection, tensor, device, options));
-    Status status = operation->run();
-    if (stats != nullptr) *stats = operation->stats();
-    return status;
+    HEADRACE_TRY_ASSIGN(const auto prepared, prepare_read(impl_, selection, tensor, device, options));
+    return prepared.with([stats](auto& read) {
+      Status status = read.run();
+      if (stats != nullptr) *stats = read.stats();
+      return status;
+    });
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

@@ -129,6 +129,9 @@ Result<ArrayWriter> ArrayWriter::create(const Store& store, std::string_view pat
     auto metadata = v2 ? zarr::parse_v2_array(document) : zarr::parse_v3_array(document);
     if (!metadata.ok()) return std::move(metadata).status().with_key(impl->document_key);
     array.metadata = std::move(*metadata);
+    if (array.metadata.rectilinear != nullptr) {
+      return Status(Code::kUnsupported, Layer::kZarr, "writing arrays with the chunk grid 'rectilinear'");
+    }
     if (Status status = array.resolve(); !status.ok()) return std::move(status).with_key(impl->document_key);
     for (const std::uint64_t extent : array.grid) {
       const auto product = base::checked_mul(impl->objects, extent);

@@ -5,6 +5,7 @@
 
 #include "zarr/metadata.h"
 #include "zarr/metadata_text.h"
+#include "zarr/small_types.h"
 
 namespace headrace::zarr {
 namespace {
@@ -126,6 +127,7 @@ Result<DataType> parse_any(const Json& value, int depth) {
     HEADRACE_TRY_ASSIGN(type, parse_raw_bits(name));
   } else {
     type = numeric_type(name);
+    if (type.name.empty()) type = small_type(name);
   }
   if (type.name.empty()) return unsupported("data type " + quote(spec.name) + " is not implemented");
   HEADRACE_TRY(refuse_other_members(spec.config, {}, "configuration of data_type '" + spec.name + "'"));

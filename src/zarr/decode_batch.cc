@@ -176,6 +176,9 @@ Status DecodeBatch::Impl::load(const Selection& selection) {
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion,
                       zarr::make_conversion(array_->metadata.dtype, array_->element_op, array_->fill,
                                             !array_->metadata.fill.empty(), ReadOptions()));
+  if (array_->metadata.rectilinear != nullptr) {
+    return Status(Code::kUnsupported, Layer::kZarr, "decoding without I/O of chunks that differ in shape (rectilinear)");
+  }
   HEADRACE_TRY(choose_stages());
   op_ = conversion.op;
   fill_ = conversion.fill;

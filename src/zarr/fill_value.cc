@@ -8,6 +8,7 @@
 #include "zarr/metadata.h"
 #include "zarr/metadata_text.h"
 #include "zarr/number_bits.h"
+#include "zarr/small_types.h"
 
 namespace headrace::zarr {
 namespace {
@@ -282,6 +283,7 @@ Result<Bytes> parse_v3_fill(const Json& value, const DataType& dtype) {
     case TypeKind::kUnicode:
       return unicode_fill(value, dtype.item_bytes);
     case TypeKind::kRaw:
+      if (is_small_type(dtype.name)) return small_type_fill(value, dtype.name);
       if (value.is_array()) return byte_list_fill(value, dtype.item_bytes);
       return base64_fill(value, dtype.item_bytes, false, "a list of bytes or base64 text");
     case TypeKind::kStruct:

@@ -11,12 +11,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/json.h"
+#include "zarr/rectilinear_grid.h"
 
 namespace headrace::zarr {
 
@@ -38,7 +40,8 @@ struct ChunkKeyEncoding {
 struct ArrayMetadata {
   int zarr_format = 3;
   std::vector<std::uint64_t> shape;
-  std::vector<std::uint64_t> chunk_shape;  // regular grid; same rank; > 0 where shape > 0
+  std::vector<std::uint64_t> chunk_shape;  // same rank; > 0 where shape > 0; rectilinear: largest extent of each axis
+  std::shared_ptr<const RectilinearGrid> rectilinear;  // null: regular grid
   DataType dtype;
   bool v2_big_endian = false;  // v2 only: byte order of a non-structured dtype
   char v2_order = 'C';         // v2 only

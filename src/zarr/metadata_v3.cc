@@ -52,15 +52,22 @@ Status refuse_optional(const Json& value, std::string_view what) {
   return corrupt(std::string(what) + " says must_understand: false, which it cannot");
 }
 
-Result<std::vector<std::uint64_t>> parse_grid(const Json& value) {
+Status parse_grid(const Json& value, ArrayMetadata& array) {
   HEADRACE_TRY(refuse_optional(value, "chunk_grid"));
   HEADRACE_TRY_ASSIGN(const CodecSpec grid, parse_extension(value, "chunk_grid"));
+  if (grid.name == "rectilinear") {
+    HEADRACE_TRY_ASSIGN(RectilinearGrid edges, parse_rectilinear(grid.config, array.shape));
+    for (std::size_t i = 0; i < array.shape.size(); ++i) array.chunk_shape.push_back(edges.largest_edge(i));
+    array.rectilinear = std::make_shared<const RectilinearGrid>(std::move(edges));
+    return {};
+  }
   if (grid.name != "regular") {
-    return unsupported("chunk grid " + quote(grid.name) + " is not implemented; 'regular' is");
+    return unsupported("chunk grid " + quote(grid.name) + " is not implemented; 'regular' and 'rectilinear' are");
   }
   HEADRACE_TRY(refuse_other_members(grid.config, {"chunk_shape"}, "configuration of chunk_grid"));
   HEADRACE_TRY_ASSIGN(const Json* shape, required_member(grid.config, "chunk_shape", "configuration of chunk_grid"));
-  return read_extents(*shape, "chunk_shape");
+  HEADRACE_TRY_ASSIGN(array.chunk_shape, read_extents(*shape, "chunk_shape"));
+  return {};
 }
 
 Result<ChunkKeyEncoding> parse_key_encoding(const Json& value) {
@@ -213,7 +220,7 @@ Result<ArrayMetadata> read_array(Json& document, Lenient* lenient) {
   HEADRACE_TRY_ASSIGN(const Json* shape, required_member(document, "shape", kDocument));
   HEADRACE_TRY_ASSIGN(array.shape, read_extents(*shape, "shape"));
   HEADRACE_TRY_ASSIGN(const Json* grid, required_member(document, "chunk_grid", kDocument));
-  HEADRACE_TRY_ASSIGN(array.chunk_shape, parse_grid(*grid));
+  HEADRACE_TRY(parse_grid(*grid, array));
   HEADRACE_TRY(check_chunk_shape(array.chunk_shape, array.shape, array.dtype.item_bytes, "chunk_shape"));
   HEADRACE_TRY_ASSIGN(const Json* keys, required_member(document, "chunk_key_encoding", kDocument));
   HEADRACE_TRY_ASSIGN(array.keys, parse_key_encoding(*keys));

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tests/fuzz/fuzz_check.h"
+#include "zarr/lenient.h"
 #include "zarr/metadata.h"
 
 namespace headrace::zarr {
@@ -44,6 +45,11 @@ inline void check_refusal(const Status& status) {
   (void)base::Json(status.message()).dump();
 }
 
+// What leniency may do: a document that is read without is read the same with it, and whatever is read keeps the
+// promises of metadata.
+inline void check_lenient(const Result<ArrayMetadata>& strict, std::string_view text,
+                          Result<ArrayMetadata> (*parse)(std::string_view, Lenient*));
+
 inline void check_array(const ArrayMetadata& array) {
   FUZZ_CHECK(array.shape.size() <= kMaxRank);
   FUZZ_CHECK(array.chunk_shape.size() == array.shape.size());
@@ -60,7 +66,34 @@ inline void check_array(const ArrayMetadata& array) {
     if (!empty) bytes *= array.chunk_shape[i];
     FUZZ_CHECK(bytes <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
   }
+  if (array.rectilinear != nullptr) {
+    FUZZ_CHECK(array.rectilinear->axes.size() == array.shape.size());
+    for (std::size_t i = 0; i < array.shape.size(); ++i) {
+      unsigned __int128 elements = 0, chunks = 0;
+      for (const EdgeRun& run : array.rectilinear->axes[i]) {
+        FUZZ_CHECK(run.edge > 0 && run.edge <= array.chunk_shape[i] && run.count > 0);
+        FUZZ_CHECK(run.first_element == elements && run.first_chunk == chunks);
+        elements += static_cast<unsigned __int128>(run.edge) * run.count;
+        chunks += run.count;
+      }
+      FUZZ_CHECK(elements >= array.shape[i] && elements <= std::numeric_limits<std::int64_t>::max());
+    }
+  }
   for (const CodecSpec& codec : array.codecs) FUZZ_CHECK(!codec.name.empty() && codec.config.is_object());
+}
+
+inline void check_lenient(const Result<ArrayMetadata>& strict, std::string_view text,
+                          Result<ArrayMetadata> (*parse)(std::string_view, Lenient*)) {
+  Lenient lenient = Lenient::parse("all").value();
+  const auto array = parse(text, &lenient);
+  if (!array.ok()) {
+    check_refusal(array.status());
+    FUZZ_CHECK(!strict.ok());
+    return;
+  }
+  check_array(*array);
+  FUZZ_CHECK(strict.ok() || !lenient.uses.empty());
+  FUZZ_CHECK(!strict.ok() || (strict->fill == array->fill && strict->shape == array->shape));
 }
 
 }  // namespace headrace::zarr

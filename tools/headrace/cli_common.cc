@@ -72,6 +72,27 @@ void add_engine_and_threads(CLI::App& verb, CommonOptions& options) {
       ->type_name("N");
 }
 
+void add_lenient(CLI::App& verb, CommonOptions& options) {
+  std::string names = "all";
+  for (const LeniencyRow& row : leniencies()) names += std::string(", ") + row.name;
+  verb.add_option("--lenient", options.lenient,
+                  "let pass what the specifications forbid, by name, separated by commas: " + names)
+      ->type_name("LIST");
+}
+
+OpenOptions open_options(const CommonOptions& options) {
+  OpenOptions open;
+  open.lenient = options.lenient;
+  open.consolidated = !options.no_consolidated;
+  return open;
+}
+
+void note_lenient_uses(const ArrayInfo& info) {
+  for (const std::string& use : info.lenient_uses) {
+    std::fprintf(stderr, "headrace: note: let pass by --lenient: %s\n", one_line(use).c_str());
+  }
+}
+
 void add_placement(CLI::App& verb, std::string& placement) {
   verb.add_option("--placement", placement, "who decodes: auto (the faster), cpu or gpu (only where it can)")
       ->check(CLI::IsMember({"auto", "cpu", "gpu"}))

@@ -130,12 +130,13 @@ int run_read(const ReadCommandOptions& options) {
   if (!context.ok()) return fail(context.status(), "engine " + options.engine, "use --engine auto");
   auto store = Store::open(*context, options.path);
   if (!store.ok()) return fail(store.status(), options.path);
-  auto array = Array::open(*store);
+  auto array = Array::open(*store, "", open_options(options));
   if (!array.ok()) {
     const bool group = array.status().code() == Code::kInvalidArgument;
     return fail(array.status(), options.path, group ? "'headrace info' lists the arrays of a group" : "");
   }
   const ArrayInfo& info = array->info();
+  note_lenient_uses(info);
   auto resolved = array->resolve(*selection);
   if (!resolved.ok()) {
     return fail(resolved.status(), options.path + " of shape " + shape_text(info.shape), "select inside the shape");
@@ -273,6 +274,7 @@ Verb add_read_command(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("read", "read an array or a part of it into device memory");
   add_path_and_json(*verb, *options);
   add_engine_and_threads(*verb, *options);
+  add_lenient(*verb, *options);
   CLI::Option* select =
       verb->add_option("--select", options->select,
                        "part to read, as in NumPy: \"0:10, :, ::2\", \"..., 5\"; lists by dimension: \":, [1, 5, 7]\"")

@@ -186,7 +186,7 @@ int run_verify(const VerifyOptions& options) {
   if (!context.ok()) return fail(context.status(), "engine " + options.engine, "use --engine auto");
   auto store = Store::open(*context, options.path);
   if (!store.ok()) return fail(store.status(), options.path);
-  auto nodes = list_nodes(*store);
+  auto nodes = list_nodes(*store, "", open_options(options));
   if (!nodes.ok()) return fail(nodes.status(), options.path);
   if (nodes->empty()) {
     return fail(Status(Code::kNotFound, Layer::kApi, "neither a Zarr array nor a group"), options.path);
@@ -205,6 +205,7 @@ int run_verify(const VerifyOptions& options) {
   for (const Node& node : *nodes) {
     if (node.is_array) ++report.arrays;
     Status status = node.status;
+    if (node.array) note_lenient_uses(node.array->info());
     if (status.ok() && node.array) {
       status = verify_array(*node.array, node.path, *device, placement_of(options.placement), buffer, bar, done_bytes,
                             total_bytes, report, [&](const BadChunk& bad) {
@@ -251,6 +252,9 @@ Verb add_verify_command(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("verify", "read everything and list each chunk that cannot be read exactly");
   add_path_and_json(*verb, *options);
   add_engine_and_threads(*verb, *options);
+  add_lenient(*verb, *options);
+  verb->add_flag("--no-consolidated", options->no_consolidated,
+                 "look for arrays in the store itself, not in consolidated metadata");
   verb->add_option("--device", options->device, "read to this device: auto, host, cuda or cuda:N")
       ->check(check_device_name)
       ->type_name("NAME");
