@@ -212,6 +212,11 @@ Result<std::unique_ptr<ShardTree>> build_shard_tree(const std::vector<CodecSpec>
 
 Result<codec::Chain> build_chain(const std::vector<CodecSpec>& specs, const std::vector<std::uint64_t>& chunk_shape,
                                  const ChunkCodecs& about, int depth) {
+  if (specs.size() > kMaxCodecs) {
+    return Status(Code::kUnsupported, Layer::kZarr,
+                  "chains of more than " + std::to_string(kMaxCodecs) + " codecs: this one has " +
+                      std::to_string(specs.size()));
+  }
   std::vector<std::unique_ptr<codec::Codec>> codecs;
   // Shape and type change on the way through array codecs; a shard inside must divide what it really encodes.
   codec::Representation representation(*about.dtype, chunk_shape, about.initial);

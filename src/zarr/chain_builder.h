@@ -17,6 +17,8 @@ namespace headrace::zarr {
 
 inline constexpr int kMaxShardingDepth = 8;
 inline constexpr std::uint64_t kMaxUnitsPerShard = std::uint64_t{1} << 56;
+// Each codec may add to what the stored bytes can be at most, so a list without an end would overflow the sizes.
+inline constexpr std::size_t kMaxCodecs = 64;
 
 // What encodes chunks of one shape: used for an array's chunks, for a shard's inner chunks, and again inside those.
 struct ChunkCodecs {

@@ -128,7 +128,7 @@ class Checker:
             except RuntimeError as error:
                 raise Failure(f"{what}: {error}") from None
             counts["reads"] += 1
-            wanted = self.io.canonical(values[array_specs.numpy_selection(selection)])
+            wanted = self.io.canonical(np.asarray(values[array_specs.numpy_selection(selection)], values.dtype))
             if got != wanted:
                 at = next((i for i, (a, b) in enumerate(zip(got, wanted)) if a != b), min(len(got), len(wanted)))
                 raise Failure(f"{what}: byte {at} of {len(got)} is {got[at:at + 8].hex()}, {len(wanted)} expected with {wanted[at:at + 8].hex()}")
