@@ -29,7 +29,9 @@ class Store;
 
 class HEADRACE_API Store {
  public:
-  // A path, "file:///path" or "memory://name".
+  // A path or "file:///path", also one that goes on inside a ZIP file ("/data/x.zip/group"; "zip:///data/x.zip/group"),
+  // "memory://name", or "reference:///data/refs.json": a kerchunk reference file, which opens files below its
+  // directory, or below the one that "?root=/data" behind it names, and no others.
   static Result<Store> open(const Context& context, std::string_view url);
 
   std::string url() const;  // safe to print
