@@ -59,7 +59,8 @@ class FileStore final : public Store {
     Fd fd(beneath_.open(key.data(), kOpenFlags));
     if (!fd.ok()) return open_failure(key, fd.error());
     struct stat st {};
-    if (const auto rc = stat_fd(fd.get(), st); rc < 0) return system_failure(static_cast<int>(-rc), key, "cannot stat object");
+    if (const auto rc = stat_fd(fd.get(), st); rc < 0)
+      return system_failure(static_cast<int>(-rc), key, "cannot stat object");
     if (!S_ISREG(st.st_mode)) {
       return Status(Code::kIo, Layer::kStore, std::string("the object is ") + kind_of(st.st_mode) + ", not a file")
           .with_key(key);

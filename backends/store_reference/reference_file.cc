@@ -12,9 +12,7 @@ namespace {
 
 using base::Json;
 
-Status corrupt(std::string what) {
-  return Status(Code::kCorrupt, Layer::kStore, "reference file: " + std::move(what));
-}
+Status corrupt(std::string what) { return Status(Code::kCorrupt, Layer::kStore, "reference file: " + std::move(what)); }
 Status unsupported(std::string what) {
   return Status(Code::kUnsupported, Layer::kStore, "reference file: " + std::move(what));
 }

@@ -28,14 +28,14 @@
 namespace headrace::store {
 namespace {
 
-constexpr std::byte kEmpty{};    // what `memory` points at for an object without bytes
-constexpr int kMostKept = 256;   // files that stay open: most reference files name a few, and their chunks are many
+constexpr std::byte kEmpty{};   // what `memory` points at for an object without bytes
+constexpr int kMostKept = 256;  // files that stay open: most reference files name a few, and their chunks are many
 
 // A file that references name.
 struct Target {
-  std::string path;           // from the root; "": not to be opened, `refused` says why
+  std::string path;  // from the root; "": not to be opened, `refused` says why
   Status refused;
-  std::atomic<int> fd{-1};    // kept open
+  std::atomic<int> fd{-1};  // kept open
 };
 
 // `path` from `root`, or nothing where it does not begin with it.
@@ -62,7 +62,8 @@ class ReferenceStore final : public Store {
   ReferenceStore(ReferenceStoreOptions options, int root_fd)
       : options_(std::move(options)), beneath_(root_fd, options_.kernel_resolves) {}
   ~ReferenceStore() override {
-    for (std::size_t i = 0; i < file_.targets.size() && targets_ != nullptr; ++i) base::close_descriptor(targets_[i].fd);
+    for (std::size_t i = 0; i < file_.targets.size() && targets_ != nullptr; ++i)
+      base::close_descriptor(targets_[i].fd);
   }
 
   // `root` and `directory` are absolute and free of links.
@@ -99,9 +100,8 @@ class ReferenceStore final : public Store {
     if (number == NameIndex::kNone) return not_found_;
     const Reference& reference = file_.references[number];
     if (reference.target == Reference::kInline) {
-      out.memory = reference.length == 0
-                       ? &kEmpty
-                       : reinterpret_cast<const std::byte*>(file_.text.data() + reference.offset);
+      out.memory =
+          reference.length == 0 ? &kEmpty : reinterpret_cast<const std::byte*>(file_.text.data() + reference.offset);
       out.size_bytes = reference.length;
       return {};
     }
@@ -161,9 +161,9 @@ class ReferenceStore final : public Store {
     if (const std::size_t mark = url.find("://"); mark != std::string_view::npos) {
       const std::string_view scheme = url.substr(0, mark);
       if (scheme != "file" && scheme != "local") {
-        target.refused = refuse(Code::kUnsupported,
-                                "files at '" + std::string(scheme.substr(0, 40)) + "' URLs are not supported, local ones are",
-                                url);
+        target.refused =
+            refuse(Code::kUnsupported,
+                   "files at '" + std::string(scheme.substr(0, 40)) + "' URLs are not supported, local ones are", url);
         return;
       }
       path = url.substr(mark + 3);
@@ -183,8 +183,9 @@ class ReferenceStore final : public Store {
     }
     if (target.path.empty()) {
       target.refused = refuse(Code::kPermission,
-                              "the file lies outside " + root_ + "; if it is to be trusted, open reference://PATH?root=DIRECTORY "
-                              "with a directory that holds it",
+                              "the file lies outside " + root_ +
+                                  "; if it is to be trusted, open reference://PATH?root=DIRECTORY "
+                                  "with a directory that holds it",
                               url);
     }
   }
@@ -204,7 +205,8 @@ class ReferenceStore final : public Store {
     int fd = -1;
     Status status = open_regular(beneath_, target.path.c_str(), key, fd, file_bytes);
     if (status.code() == Code::kNotFound) {
-      return Status(Code::kIo, Layer::kStore, "the file '" + target.path + "', which the object is a part of, is missing")
+      return Status(Code::kIo, Layer::kStore,
+                    "the file '" + target.path + "', which the object is a part of, is missing")
           .with_key(key)
           .with_errno(status.system_error());
     }

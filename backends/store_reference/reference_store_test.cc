@@ -57,7 +57,8 @@ class ReferenceStoreTest : public ::testing::TestWithParam<bool> {
     EXPECT_NE(status.message().find(words), std::string::npos) << status.to_string();
   }
   static Bytes part(const Bytes& bytes, std::size_t from, std::size_t count) {
-    return {bytes.begin() + static_cast<std::ptrdiff_t>(from), bytes.begin() + static_cast<std::ptrdiff_t>(from + count)};
+    return {bytes.begin() + static_cast<std::ptrdiff_t>(from),
+            bytes.begin() + static_cast<std::ptrdiff_t>(from + count)};
   }
   support::TempDir dir_;
 };
@@ -68,10 +69,12 @@ TEST_P(ReferenceStoreTest, KindsOfValues) {
     return Bytes(bytes.begin(), bytes.end());
   };
   for (const bool version_1 : {false, true}) {
-    const std::string refs = R"({".zgroup":"{\"zarr_format\":2}", "doc":{"a":[1,2]}, "b64":"base64:AAEC/w==", "b0":"base64:",
+    const std::string refs =
+        R"({".zgroup":"{\"zarr_format\":2}", "doc":{"a":[1,2]}, "b64":"base64:AAEC/w==", "b0":"base64:",
       "b1":"base64:QUI=", "b2":"base64:QUJD", "empty":"", "range":["a.bin",10,20], "whole":["sub/b.bin"],
-      "file":["file://)" + dir_.path() + R"(/root/refs/a.bin",990,10], "local":["local://)" + dir_.path() +
-                             R"(/root/refs/a.bin",0,0], "abs":[")" + dir_.path() + R"(/root/refs/a.bin",1,1],
+      "file":["file://)" +
+        dir_.path() + R"(/root/refs/a.bin",990,10], "local":["local://)" + dir_.path() +
+        R"(/root/refs/a.bin",0,0], "abs":[")" + dir_.path() + R"(/root/refs/a.bin",1,1],
       "dot":["./sub/../a.bin",5,5]})";
     auto opened = store(version_1 ? R"({"version":1,"refs":)" + refs + "}" : refs);
     ASSERT_NE(opened, nullptr);
@@ -130,22 +133,47 @@ TEST_P(ReferenceStoreTest, WhatIsNotSupportedIsNamed) {
 }
 
 TEST_P(ReferenceStoreTest, WhatIsNoReferenceFile) {
-  for (const char* text : {"", "{", "[]", "1", "\"x\"", R"({"k":1})", R"({"k":null})", R"({"k":[]})", R"({"k":["a",1]})",
-                           R"({"k":["a",1,2,3]})", R"({"k":[1,2,3]})", R"({"k":["a",-1,2]})", R"({"k":["a",1,-2]})",
-                           R"({"k":["a",1.5,2]})", R"({"k":["a","1",2]})", R"({"k":["",0,1]})",
-                           R"({"k":["a\u0000b",0,1]})", R"({"k":["a",9223372036854775807,1]})",
-                           R"({"k":["a",18446744073709551615,1]})", R"({"k":["a",1,18446744073709551615]})",
-                           R"({"k":["a",1,18446744073709551614]})", R"({"k":"base64:A"})", R"({"k":"base64:AA=A"})",
-                           R"({"k":"base64:AAE*"})", R"({"k":"base64:===="})", R"({"k":"base64:AB=="})",
-                           R"({"k":["a"],"k":["b"]})", R"({"version":1,"refs":[]})", R"({"version":1,"templates":[]})",
-                           R"({"version":1,"templates":{"a":1}})", R"({"version":1,"refs":{"k":["{{a}}"]}})",
-                           R"({"version":1,"refs":{"k":["{{a"]}})", R"({"version":1,"gen":{}})",
-                           R"({"version":1,"gen":[{"key":"a","url":"b"}]})",
-                           R"({"version":1,"gen":[{"key":"a","url":"b","offset":"1","dimensions":{"i":[1]}}]})",
-                           R"({"version":1,"gen":[{"key":"a","url":"b","dimensions":{"i":{"stop":2,"step":0}}}]})",
-                           R"({"version":1,"gen":[{"key":"a","url":"b","offset":"{{1//(i-1)}}","length":"1","dimensions":{"i":[1]}}]})",
-                           R"({"version":1,"gen":[{"key":"a","url":"b","offset":"{{i-2}}","length":"1","dimensions":{"i":[1]}}]})",
-                           R"({"version":1,"gen":[{"key":"a","url":"b","offset":"{{i*i}}","length":"1","dimensions":{"i":[9000000000]}}]})"}) {
+  for (
+      const char* text :
+      {"",
+       "{",
+       "[]",
+       "1",
+       "\"x\"",
+       R"({"k":1})",
+       R"({"k":null})",
+       R"({"k":[]})",
+       R"({"k":["a",1]})",
+       R"({"k":["a",1,2,3]})",
+       R"({"k":[1,2,3]})",
+       R"({"k":["a",-1,2]})",
+       R"({"k":["a",1,-2]})",
+       R"({"k":["a",1.5,2]})",
+       R"({"k":["a","1",2]})",
+       R"({"k":["",0,1]})",
+       R"({"k":["a\u0000b",0,1]})",
+       R"({"k":["a",9223372036854775807,1]})",
+       R"({"k":["a",18446744073709551615,1]})",
+       R"({"k":["a",1,18446744073709551615]})",
+       R"({"k":["a",1,18446744073709551614]})",
+       R"({"k":"base64:A"})",
+       R"({"k":"base64:AA=A"})",
+       R"({"k":"base64:AAE*"})",
+       R"({"k":"base64:===="})",
+       R"({"k":"base64:AB=="})",
+       R"({"k":["a"],"k":["b"]})",
+       R"({"version":1,"refs":[]})",
+       R"({"version":1,"templates":[]})",
+       R"({"version":1,"templates":{"a":1}})",
+       R"({"version":1,"refs":{"k":["{{a}}"]}})",
+       R"({"version":1,"refs":{"k":["{{a"]}})",
+       R"({"version":1,"gen":{}})",
+       R"({"version":1,"gen":[{"key":"a","url":"b"}]})",
+       R"({"version":1,"gen":[{"key":"a","url":"b","offset":"1","dimensions":{"i":[1]}}]})",
+       R"({"version":1,"gen":[{"key":"a","url":"b","dimensions":{"i":{"stop":2,"step":0}}}]})",
+       R"({"version":1,"gen":[{"key":"a","url":"b","offset":"{{1//(i-1)}}","length":"1","dimensions":{"i":[1]}}]})",
+       R"({"version":1,"gen":[{"key":"a","url":"b","offset":"{{i-2}}","length":"1","dimensions":{"i":[1]}}]})",
+       R"({"version":1,"gen":[{"key":"a","url":"b","offset":"{{i*i}}","length":"1","dimensions":{"i":[9000000000]}}]})"}) {
     auto opened = open(text);
     EXPECT_EQ(opened.status().code(), Code::kCorrupt) << text << ": " << opened.status().to_string();
   }
@@ -168,9 +196,10 @@ TEST_P(ReferenceStoreTest, Bombs) {
 TEST_P(ReferenceStoreTest, NothingOutsideTheRootIsOpened) {
   const std::string top = dir_.path(), root = dir_ / "root", refs = dir_ / "root/refs";
   for (const std::string& path :
-       {std::string("../above.bin"), std::string("../../secret"), std::string("sub/../../above.bin"), root + "/above.bin",
-        "file://" + root + "/above.bin", refs + "/../above.bin", "file://" + refs + "/../../secret", top + "/secret",
-        std::string("/etc/passwd"), std::string("file:///etc/passwd"), std::string("//etc/passwd"), std::string("/"),
+       {std::string("../above.bin"), std::string("../../secret"), std::string("sub/../../above.bin"),
+        root + "/above.bin", "file://" + root + "/above.bin", refs + "/../above.bin",
+        "file://" + refs + "/../../secret", top + "/secret", std::string("/etc/passwd"),
+        std::string("file:///etc/passwd"), std::string("//etc/passwd"), std::string("/"),
         std::string("/proc/self/environ"), refs + "x", refs, root, std::string("/proc/self/fd/0")}) {
     const Status status = follow("[\"" + path + "\",0,1]");
     EXPECT_EQ(status.code(), Code::kPermission) << path << ": " << status.to_string();
@@ -181,9 +210,12 @@ TEST_P(ReferenceStoreTest, NothingOutsideTheRootIsOpened) {
     EXPECT_EQ(follow(std::string("[\"") + path + "\",0,1]").code(), Code::kIo) << path << " is missing";
   }
   // Links.
-  for (const auto& [target, name] : {std::pair{std::string("../above.bin"), "up"}, {top + "/secret", "absolute"},
-                                     {std::string("../../outside"), "dir"}, {std::string("up"), "twice"},
-                                     {refs + "/a.bin", "absolute_inside"}, {std::string("/proc/self/fd/0"), "magic"}}) {
+  for (const auto& [target, name] : {std::pair{std::string("../above.bin"), "up"},
+                                     {top + "/secret", "absolute"},
+                                     {std::string("../../outside"), "dir"},
+                                     {std::string("up"), "twice"},
+                                     {refs + "/a.bin", "absolute_inside"},
+                                     {std::string("/proc/self/fd/0"), "magic"}}) {
     ASSERT_EQ(::symlink(target.c_str(), (refs + "/" + name).c_str()), 0);
   }
   for (const char* path : {"up", "absolute", "dir/secret", "twice", "absolute_inside", "magic"}) {

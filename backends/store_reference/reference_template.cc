@@ -152,7 +152,8 @@ Status expand_template(std::string_view text, const TemplateNames& names, std::s
     }
     const std::string_view inside = trimmed(text.substr(open + 2, close - open - 2));
     at = close + 2;
-    const bool plain = !inside.empty() && !is_digit(inside.front()) && std::all_of(inside.begin(), inside.end(), is_name);
+    const bool plain =
+        !inside.empty() && !is_digit(inside.front()) && std::all_of(inside.begin(), inside.end(), is_name);
     if (plain) {
       if (const auto found = names.texts.find(std::string(inside)); found != names.texts.end()) {
         out += found->second;

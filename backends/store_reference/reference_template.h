@@ -14,7 +14,7 @@
 namespace headrace::store {
 
 struct TemplateNames {
-  std::unordered_map<std::string, std::string> texts;             // templates
+  std::unordered_map<std::string, std::string> texts;              // templates
   std::vector<std::pair<std::string, std::int64_t>> numbers = {};  // of `gen`: one value at a time
 };
 

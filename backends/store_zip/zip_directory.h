@@ -1,9 +1,9 @@
 // The central directory of a ZIP file, read strictly (PKWARE APPNOTE.TXT 6.3.10, sections 4.3 and 4.4).
 //
 // What is checked before anything is believed: that the end record's comment ends with the file; that directory, ZIP64
-// records and end record lie one behind the other; that the directory holds as many entries as the end record says; that
-// each entry's local header and data lie before the directory, and no two of them overlap. So memory is bounded by the
-// file's size, and an archive whose entries share their bytes (a bomb) is refused.
+// records and end record lie one behind the other; that the directory holds as many entries as the end record says;
+// that each entry's local header and data lie before the directory, and no two of them overlap. So memory is bounded by
+// the file's size, and an archive whose entries share their bytes (a bomb) is refused.
 #pragma once
 
 #include <headrace/status.h>

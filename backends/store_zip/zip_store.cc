@@ -95,13 +95,12 @@ class ZipStore final : public Store {
     static thread_local Inflater inflater;
     std::byte* const packed = scratch.reserve(packed_bytes);
     if (packed == nullptr || inflater.state == nullptr) return Status::out_of_memory();
-    HEADRACE_TRY(base::read_exactly(file_.fd(), data_at_[static_cast<std::size_t>(object.packed)],
-                                    {packed, packed_bytes}));
+    HEADRACE_TRY(
+        base::read_exactly(file_.fd(), data_at_[static_cast<std::size_t>(object.packed)], {packed, packed_bytes}));
     std::size_t in = 0, made = 0;
     std::byte nothing{};  // libdeflate wants an address even for no bytes
-    const libdeflate_result result =
-        libdeflate_deflate_decompress_ex(inflater.state, packed, packed_bytes, out.empty() ? &nothing : out.data(),
-                                         out.size(), &in, &made);
+    const libdeflate_result result = libdeflate_deflate_decompress_ex(
+        inflater.state, packed, packed_bytes, out.empty() ? &nothing : out.data(), out.size(), &in, &made);
     if (result == LIBDEFLATE_INSUFFICIENT_SPACE) {
       return damaged("unpacks to more than its " + std::to_string(out.size()) + " bytes");
     }

@@ -76,11 +76,13 @@ TEST_F(ZipStoreTest, FormsThatWritersUse) {
   EXPECT_TRUE(get_changed({.change = [](ZipRecord& r) { r.local_extra = std::string(3, '\0'); }}).ok());
   EXPECT_TRUE(get_changed({.change = [](ZipRecord& r) { r.extra = std::string("UT\5\0\1\2\3\4\5", 9); }}).ok());
   // Descriptor bit with the sizes known after all.
-  EXPECT_TRUE(get_changed({.descriptor = true, .change = [](ZipRecord& r) {
-                             r.local_size = r.size;
-                             r.local_packed = r.packed;
-                             r.local_crc32 = r.crc32;
-                           }})
+  EXPECT_TRUE(get_changed({.descriptor = true,
+                           .change =
+                               [](ZipRecord& r) {
+                                 r.local_size = r.size;
+                                 r.local_packed = r.packed;
+                                 r.local_crc32 = r.crc32;
+                               }})
                   .ok());
 }
 
@@ -206,9 +208,9 @@ TEST_F(ZipStoreTest, LyingSizesAndChecksums) {
   }
   const auto lie = [](std::uint64_t packed, std::uint64_t size) {
     return ZipWriter::Options{.deflate = true, .zip64 = true, .change = [=](ZipRecord& r) {
-      if (packed != 0) r.packed = r.local_packed = packed;
-      r.size = r.local_size = size;
-    }};
+                                if (packed != 0) r.packed = r.local_packed = packed;
+                                r.size = r.local_size = size;
+                              }};
   };
   expect(get_changed(lie(0, std::uint64_t{1} << 40)), Code::kCorrupt, "cannot hold");
   expect(get_changed(lie(0, ~std::uint64_t{0})), Code::kCorrupt, "cannot hold");
@@ -224,8 +226,8 @@ TEST_F(ZipStoreTest, LyingSizesAndChecksums) {
   ASSERT_TRUE(store->open("x", object).ok());
   EXPECT_EQ(object.size_bytes, zeros.size()) << "known before anything is unpacked";
   // Far more packed bytes than any compressor writes.
-  const Status fat = get_changed({.deflate = true, .change = [](ZipRecord& r) { r.size = r.local_size = 100; }},
-                                 pattern(400'000));
+  const Status fat =
+      get_changed({.deflate = true, .change = [](ZipRecord& r) { r.size = r.local_size = 100; }}, pattern(400'000));
   expect(fat, Code::kUnsupported, "more than twice its size");
 }
 
@@ -281,7 +283,8 @@ TEST_F(ZipStoreTest, Bombs) {
   Bytes placed = end;  // the ZIP64 record lies behind the hole
   std::memcpy(placed.data() + 56 + 8, &hole, 8);
   if (::ftruncate(fd, static_cast<off_t>(hole)) == 0) {
-    ASSERT_EQ(::pwrite(fd, placed.data(), placed.size(), static_cast<off_t>(hole)), static_cast<ssize_t>(placed.size()));
+    ASSERT_EQ(::pwrite(fd, placed.data(), placed.size(), static_cast<off_t>(hole)),
+              static_cast<ssize_t>(placed.size()));
     expect(open_store("zip://" + (dir_ / "sparse.zip")).status(), Code::kCorrupt, "no entry");
   }
   ::close(fd);
@@ -309,7 +312,8 @@ TEST_F(ZipStoreTest, EveryTruncationAndEveryChangedByte) {
         continue;
       }
       // Whatever is given out is what was put in: whole objects are checked.
-      for (const auto& [key, bytes] : {std::pair{"x", pattern(60, 1)}, {"g/y", pattern(300, 2)}, {"g/z", pattern(20, 3)}}) {
+      for (const auto& [key, bytes] :
+           {std::pair{"x", pattern(60, 1)}, {"g/y", pattern(300, 2)}, {"g/z", pattern(20, 3)}}) {
         const auto got = (*store)->get(key, 1000);
         if (got.ok()) {
           EXPECT_EQ(*got, bytes) << "byte " << at;
@@ -335,7 +339,8 @@ TEST_F(ZipStoreTest, SomethingBeforeOrBehindTheArchive) {
 
 TEST_F(ZipStoreTest, HundredThousandEntries) {
   ZipWriter writer;
-  for (int i = 0; i < 100'000; ++i) writer.add("c/" + std::to_string(i / 300) + "/" + std::to_string(i % 300), pattern(4, 1));
+  for (int i = 0; i < 100'000; ++i)
+    writer.add("c/" + std::to_string(i / 300) + "/" + std::to_string(i % 300), pattern(4, 1));
   auto store = open(writer.finish()).value();
   EXPECT_EQ(*store->get("c/333/99", 4), pattern(4, 1));
   EXPECT_EQ(store->get("c/333/100", 4).status().code(), Code::kNotFound);

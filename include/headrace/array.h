@@ -30,7 +30,9 @@ class Store;
 
 class HEADRACE_API Store {
  public:
-  // A path, "file:///path" or "memory://name".
+  // A path or "file:///path", also one that goes on inside a ZIP file ("/data/x.zip/group"; "zip:///data/x.zip/group"),
+  // "memory://name", or "reference:///data/refs.json": a kerchunk reference file, which opens files below its
+  // directory, or below the one that "?root=/data" behind it names, and no others.
   static Result<Store> open(const Context& context, std::string_view url);
   // Over a store of one's own. store::Store is no part of the public API: programs in the library's tree use this.
   Store(Context context, std::shared_ptr<store::Store> impl) : context_(std::move(context)), impl_(std::move(impl)) {}

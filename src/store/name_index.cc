@@ -134,9 +134,9 @@ Result<std::vector<Entry>> NameIndex::list(std::string_view prefix) const {
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return a.name != b.name ? a.name < b.name : a.is_directory > b.is_directory;
   });
-  entries.erase(std::unique(entries.begin(), entries.end(),
-                            [](const Entry& a, const Entry& b) { return a.name == b.name; }),
-                entries.end());
+  entries.erase(
+      std::unique(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name == b.name; }),
+      entries.end());
   return entries;
 }
 

@@ -40,8 +40,8 @@ const char* kind_of(mode_t mode);
 // object that messages are about.
 Status open_regular(const Beneath& root, const char* path, std::string_view name, int& fd, std::uint64_t& size_bytes);
 
-// Where a location runs through a file: the file, and the valid key of what is meant inside, "" for all of it. `what` the
-// file should be is for messages. kNotFound, kInvalidArgument where the file is none or the rest no key. Throws
+// Where a location runs through a file: the file, and the valid key of what is meant inside, "" for all of it. `what`
+// the file should be is for messages. kNotFound, kInvalidArgument where the file is none or the rest no key. Throws
 // std::bad_alloc.
 Status split_at_file(std::string_view location, const std::string& what, std::string& path, std::string& inside);
 

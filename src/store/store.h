@@ -135,8 +135,8 @@ struct StoreRow {
 
 std::span<const StoreRow> stores();
 
-// "file:///path", a plain path, or "memory://name" (one per name and process, for tests and embedding). A path that runs
-// through a ZIP file goes on inside it ("/data/x.zip/group"), also as "zip:///data/x.zip/group".
+// "file:///path", a plain path, or "memory://name" (one per name and process, for tests and embedding). A path that
+// runs through a ZIP file goes on inside it ("/data/x.zip/group"), also as "zip:///data/x.zip/group".
 // "reference:///data/refs.json" is a kerchunk reference file; "?root=/data" behind it allows references to files below
 // that directory, which is otherwise the one that holds the reference file.
 Result<std::shared_ptr<Store>> open_store(std::string_view url);

@@ -154,8 +154,8 @@ const store::Object& ReadOperation::object_of(const Wave& wave, std::uint32_t gr
   return group.source == kNoSource ? wave.objects[group_index] : *wave.tasks.sources[group.source].object;
 }
 
-// Where the CPU is to put a group's stored bytes: a raw chunk that is one run of the tensor is read into it; a staged one
-// into its slab, as one is that the device decodes. Null: the group has failed.
+// Where the CPU is to put a group's stored bytes: a raw chunk that is one run of the tensor is read into it; a staged
+// one into its slab, as one is that the device decodes. Null: the group has failed.
 std::byte* ReadOperation::encoded_target(Wave& wave, std::uint32_t group_index, std::uint64_t length, Lane& lane) {
   const Group& group = wave.tasks.groups[group_index];
   std::byte* target = nullptr;
@@ -187,8 +187,8 @@ void ReadOperation::unpack_group(Wave& wave, std::uint32_t group_index, const st
   std::byte* const target = encoded_target(wave, group_index, object.size_bytes, lane);
   if (target == nullptr) return;
   trace::Timer timer(trace::Stage::kRead, object.size_bytes);
-  Status status = plan_->store().unpack(object, {target, static_cast<std::size_t>(object.size_bytes)},
-                                        lane.memory->packed);
+  Status status =
+      plan_->store().unpack(object, {target, static_cast<std::size_t>(object.size_bytes)}, lane.memory->packed);
   lane.stats.read_seconds += timer.stop();
   if (!status.ok()) return fail_group(wave, group_index, lane, std::move(status));
   lane.stats.memory_bytes += object.size_bytes;

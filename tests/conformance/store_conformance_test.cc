@@ -1,5 +1,5 @@
-// Every store gives what it was filled with, says "not found" only of what is not there, and opens nothing for a hostile
-// key; those that can be written keep what was put.
+// Every store gives what it was filled with, says "not found" only of what is not there, and opens nothing for a
+// hostile key; those that can be written keep what was put.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -249,9 +249,31 @@ TEST_P(Conformance, RefusesHostileKeys) {
 TEST_P(Conformance, OddButValidKeysAreJustNames) {
   // Nothing is decoded, expanded or normalised on the way.
   Objects objects;
-  for (const std::string key : {"%2e%2e", "%2e/x%2fy", "...", "..a", "a..", " ", "~", "$HOME", "a b", "*", "-rf", "a:b",
-                                "\xc3\xa9t\xc3\xa9", "e\xcc\x81", "\xc3\xa9", "\xff\xfe", "a\nb", ".zarray",
-                                ".hidden/.x", "con", "NUL", "{{x}}", "?root=x", "a\tb", "\xe2\x80\xae"}) {
+  for (const std::string key : {"%2e%2e",
+                                "%2e/x%2fy",
+                                "...",
+                                "..a",
+                                "a..",
+                                " ",
+                                "~",
+                                "$HOME",
+                                "a b",
+                                "*",
+                                "-rf",
+                                "a:b",
+                                "\xc3\xa9t\xc3\xa9",
+                                "e\xcc\x81",
+                                "\xc3\xa9",
+                                "\xff\xfe",
+                                "a\nb",
+                                ".zarray",
+                                ".hidden/.x",
+                                "con",
+                                "NUL",
+                                "{{x}}",
+                                "?root=x",
+                                "a\tb",
+                                "\xe2\x80\xae"}) {
     if (key == "\xff\xfe" && !GetParam().any_bytes) continue;
     objects[key] = pattern(10, key.size());
   }

@@ -90,9 +90,8 @@ inline std::string fill_reference(const std::string& dir, const Objects& objects
   int number = 0;
   for (const auto& [key, bytes] : objects) {
     refs += (refs.empty() ? "" : ",\n") + json_text(key) + ":";
-    const bool text = bytes.size() < 2000 && std::all_of(bytes.begin(), bytes.end(), [](std::byte b) {
-      return b < std::byte{0x80};
-    });
+    const bool text =
+        bytes.size() < 2000 && std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b < std::byte{0x80}; });
     const std::string whole = std::to_string(number) + ".bin";
     if (text && number % 2 == 0) {
       refs += json_text(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));

@@ -177,8 +177,8 @@ TEST_P(ZipChecksum, IsVerifiedByEveryEngineOnEveryDevice) {
     writer.add_text(array.metadata_key(), metadata);
     for (std::uint64_t i = 0; i < 4; ++i) {
       writer.add(array.key(i), array.encoded(i), {.deflate = deflate, .change = [i](testing::ZipRecord& record) {
-                   if (i == 2) record.crc32 = record.local_crc32 = record.crc32 ^ 1;
-                 }});
+                                                    if (i == 2) record.crc32 = record.local_crc32 = record.crc32 ^ 1;
+                                                  }});
     }
     url_ = directory_->path() + "/a.zip";
     ASSERT_TRUE(support::write_file(url_, writer.finish()));

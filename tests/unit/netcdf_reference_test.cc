@@ -1,5 +1,5 @@
-// A NetCDF-4 file, written by the HDF5 library, read as Zarr through references: the values are those that netCDF4 gives
-// (tests/data/netcdf4/ocean.expected.json), on every device and by every engine.
+// A NetCDF-4 file, written by the HDF5 library, read as Zarr through references: the values are those that netCDF4
+// gives (tests/data/netcdf4/ocean.expected.json), on every device and by every engine.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
