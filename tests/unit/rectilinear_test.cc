@@ -102,9 +102,13 @@ class RectilinearRead : public ::testing::TestWithParam<const char*> {
  protected:
   RectilinearRead() {
     context_.emplace(Context::create({}).value());
+    make_store();
+    device_.emplace(Device::open(GetParam()).value());
+  }
+
+  void make_store() {
     static int number = 0;
     store_.emplace(Store::open(*context_, "memory://rectilinear_" + std::to_string(++number)).value());
-    device_.emplace(Device::open(GetParam()).value());
   }
 
   std::string document(const Stored& about) {
@@ -170,6 +174,7 @@ class RectilinearRead : public ::testing::TestWithParam<const char*> {
 
   // Writes the array; `expected` is what a reader must find.
   void write(const Stored& about, std::vector<std::uint32_t>& expected) {
+    make_store();
     ASSERT_TRUE(testing::put_text(*store_->impl(), "zarr.json", document(about)).ok());
     std::uint64_t elements = 1;
     for (std::uint64_t n : about.shape) elements *= n;
@@ -245,7 +250,9 @@ class RectilinearRead : public ::testing::TestWithParam<const char*> {
     ASSERT_TRUE(status.ok()) << text << status.to_string();
     EXPECT_EQ(stats.decoded_bytes, count * 4) << text;
     std::vector<std::uint32_t> values(count);
-    if (count > 0) ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(values.data()), count * 4).ok());
+    if (count > 0) {
+      ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(values.data()), count * 4).ok());
+    }
     std::vector<std::uint64_t> at(about.shape.size(), 0);
     for (std::uint64_t i = 0; i < count; ++i) {
       std::uint64_t linear = 0;
@@ -371,7 +378,7 @@ TEST_P(RectilinearRead, ShardsThatInnerChunksDoNotDivideAreRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, RectilinearRead, ::testing::Values("host", "host-staged"),
-                         [](const auto& info) { return std::string(info.param) == "host" ? "host" : "host_staged"; });
+                         [](const auto& about) { return std::string(about.param) == "host" ? "host" : "host_staged"; });
 
 }  // namespace
 }  // namespace headrace::zarr
