@@ -70,8 +70,8 @@ Status Array::Impl::resolve() {
   if (fill.empty()) fill.resize(metadata.dtype.item_bytes);
   const zarr::ChunkCodecs about = chunk_codecs(metadata, fill);
   // Shards of a rectilinear grid are read whole: each would have an index of its own length.
-  const bool plain_shards =
-      metadata.rectilinear == nullptr && metadata.zarr_format == 3 && metadata.codecs.size() == 1 && metadata.codecs[0].name == "sharding_indexed";
+  const bool plain_shards = metadata.rectilinear == nullptr && metadata.zarr_format == 3 &&
+                            metadata.codecs.size() == 1 && metadata.codecs[0].name == "sharding_indexed";
   if (plain_shards) {
     HEADRACE_TRY_ASSIGN(sharding, zarr::build_sharding(metadata.codecs[0].config, metadata.chunk_shape, about, 0));
   } else {
@@ -191,7 +191,8 @@ struct PreparedRead {
 
 class Completion::State {
  public:
-  State(std::shared_ptr<const Array::Impl> array, PreparedRead read) : owner(std::move(array)), prepared(std::move(read)) {}
+  State(std::shared_ptr<const Array::Impl> array, PreparedRead read)
+      : owner(std::move(array)), prepared(std::move(read)) {}
   const std::shared_ptr<const Array::Impl> owner;  // keeps the Context; outlives `prepared`
   const PreparedRead prepared;
 };
@@ -214,9 +215,8 @@ const std::vector<ChunkError>& Completion::errors() const {
 
 namespace {
 
-Result<PreparedRead> prepare_read(const std::shared_ptr<const Array::Impl>& array,
-                                                                const Selection& selection, const TensorView& tensor,
-                                                                const Device& device, const ReadOptions& options) {
+Result<PreparedRead> prepare_read(const std::shared_ptr<const Array::Impl>& array, const Selection& selection,
+                                  const TensorView& tensor, const Device& device, const ReadOptions& options) {
   const auto& resources = array->store.context().impl()->resources;
   HEADRACE_TRY(resources->check_usable());
   HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, resolve_selection(selection, array->metadata.shape));
