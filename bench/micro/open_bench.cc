@@ -4,7 +4,6 @@
 #include <benchmark/benchmark.h>
 #include <headrace/array.h>
 #include <headrace/group.h>
-
 #include <unistd.h>
 
 #include <cstdio>

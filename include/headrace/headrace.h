@@ -81,8 +81,8 @@ typedef struct hr_open_options {
 /* The same with options, which may be null. */
 HR_API hr_code hr_array_open_with(hr_store* store, const char* path, const hr_open_options* options, hr_array** out,
                                   hr_error** error);
-/* What was let pass, one text each: "endian-codec: codecs[0] is called 'endian'"; null from the first that there is not.
-   Lives as long as the array. */
+/* What was let pass, one text each: "endian-codec: codecs[0] is called 'endian'"; null from the first that there is
+   not. Lives as long as the array. */
 HR_API const char* hr_array_lenient_use(const hr_array* array, uint32_t index);
 HR_API void hr_array_free(hr_array* array);
 HR_API uint32_t hr_array_rank(const hr_array* array);

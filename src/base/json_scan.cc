@@ -324,8 +324,8 @@ bool JsonScanner::scan_key(std::string_view& key) {
     for (std::size_t i = level.first_key; i < keys_.size() && !twice; ++i) twice = keys_[i] == key;
     keys_.push_back(key);
     if (keys_.size() - level.first_key > kManyKeys) {
-      level.many_keys = std::make_unique<std::unordered_set<std::string_view>>(keys_.begin() + level.first_key,
-                                                                               keys_.end());
+      level.many_keys =
+          std::make_unique<std::unordered_set<std::string_view>>(keys_.begin() + level.first_key, keys_.end());
     }
   }
   if (twice) return fail("a key appears twice");

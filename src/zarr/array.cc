@@ -225,7 +225,8 @@ struct PreparedRead {
 
 class Completion::State {
  public:
-  State(std::shared_ptr<const Array::Impl> array, PreparedRead read) : owner(std::move(array)), prepared(std::move(read)) {}
+  State(std::shared_ptr<const Array::Impl> array, PreparedRead read)
+      : owner(std::move(array)), prepared(std::move(read)) {}
   const std::shared_ptr<const Array::Impl> owner;  // keeps the Context; outlives `prepared`
   const PreparedRead prepared;
 };
@@ -248,9 +249,8 @@ const std::vector<ChunkError>& Completion::errors() const {
 
 namespace {
 
-Result<PreparedRead> prepare_read(const std::shared_ptr<const Array::Impl>& array,
-                                                                const Selection& selection, const TensorView& tensor,
-                                                                const Device& device, const ReadOptions& options) {
+Result<PreparedRead> prepare_read(const std::shared_ptr<const Array::Impl>& array, const Selection& selection,
+                                  const TensorView& tensor, const Device& device, const ReadOptions& options) {
   const auto& resources = array->store.context().impl()->resources;
   HEADRACE_TRY(resources->check_usable());
   HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, resolve_for(*array, selection));

@@ -23,10 +23,10 @@ namespace headrace::zarr {
 
 // All views are parts of the document that the Consolidated holds; each is a valid JSON value, or empty.
 struct ConsolidatedNode {
-  std::string path;             // relative to the group, "" for the group itself (v2 only)
-  bool is_array = false;        // otherwise a group
-  std::string_view document;    // zarr.json, .zarray or .zgroup
-  std::string_view attributes;  // v2: .zattrs
+  std::string path;                   // relative to the group, "" for the group itself (v2 only)
+  bool is_array = false;              // otherwise a group
+  std::string_view document;          // zarr.json, .zarray or .zgroup
+  std::string_view attributes;        // v2: .zattrs
   std::string_view shape, data_type;  // of `document`, where it is an array's
 };
 
@@ -48,9 +48,7 @@ class Consolidated {
 
  private:
   Consolidated(int zarr_format, store::Bytes document) : zarr_format_(zarr_format), document_(std::move(document)) {}
-  std::string_view text() const noexcept {
-    return {reinterpret_cast<const char*>(document_.data()), document_.size()};
-  }
+  std::string_view text() const noexcept { return {reinterpret_cast<const char*>(document_.data()), document_.size()}; }
   std::vector<ConsolidatedNode>::const_iterator lower_bound(std::string_view path) const noexcept;
   Status finish();
 

@@ -229,8 +229,7 @@ Result<Group> Group::group(std::string_view path) const {
       return Status(Code::kInvalidArgument, Layer::kZarr, "this is an array, not a group").with_key(full);
     }
     if (node.ok()) {
-      impl->info.attributes_json =
-          node->group->attributes.dump(-1, ' ', false, base::Json::error_handler_t::replace);
+      impl->info.attributes_json = node->group->attributes.dump(-1, ' ', false, base::Json::error_handler_t::replace);
     } else if (node.status().code() == Code::kNotFound && impl_->consolidated->zarr_format() == 2 &&
                impl_->consolidated->has_below(impl->prefix)) {
       impl->info.implicit = true;

@@ -29,8 +29,8 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 64;  // a symbolic link may lead back up
 
-Status walk(store::Store& store, const std::string& path, const LoadOptions& options, std::size_t depth,
-            bool recursive, bool required, const VisitNode& visit) {
+Status walk(store::Store& store, const std::string& path, const LoadOptions& options, std::size_t depth, bool recursive,
+            bool required, const VisitNode& visit) {
   auto entries = store.list(path);
   if (!entries.ok()) return required ? std::move(entries).status() : Status();
   for (const store::Entry& entry : *entries) {

@@ -169,7 +169,8 @@ Result<Lenient> Lenient::parse(std::string_view names) {
     } else {
       std::string known;
       for (const LeniencyRow& r : kRows) known += std::string(", ") + r.name;
-      return Status(Code::kInvalidArgument, Layer::kZarr, "no leniency is called " + quote(name) + "; there are all" + known);
+      return Status(Code::kInvalidArgument, Layer::kZarr,
+                    "no leniency is called " + quote(name) + "; there are all" + known);
     }
   }
   return out;
@@ -186,9 +187,12 @@ void repair_v3(Json& document, Lenient& lenient) {
   repair_format(document, 3, lenient);
   auto type = document.find("node_type");
   if (type == document.end()) return;
-  static constexpr std::array<std::string_view, 12> kKnown = {
-      "zarr_format", "node_type",  "shape",  "data_type",            "chunk_grid",      "chunk_key_encoding",
-      "fill_value",  "attributes", "codecs", "storage_transformers", "dimension_names", "consolidated_metadata"};
+  static constexpr std::array<std::string_view, 12> kKnown = {"zarr_format",     "node_type",
+                                                              "shape",           "data_type",
+                                                              "chunk_grid",      "chunk_key_encoding",
+                                                              "fill_value",      "attributes",
+                                                              "codecs",          "storage_transformers",
+                                                              "dimension_names", "consolidated_metadata"};
   std::vector<std::string> unknown;
   for (const auto& item : document.items()) {
     if (std::find(kKnown.begin(), kKnown.end(), item.key()) == kKnown.end() && !may_be_ignored(item.value())) {

@@ -163,8 +163,7 @@ Result<Json> parse_json_with_nan(std::string_view text, const std::vector<std::s
   return parsed.ok() ? std::move(parsed) : std::move(strict);
 }
 
-Result<Json> parse_lenient_json(std::string_view text, const std::vector<std::string_view>* keys,
-                                Lenient* lenient) {
+Result<Json> parse_lenient_json(std::string_view text, const std::vector<std::string_view>* keys, Lenient* lenient) {
   if (lenient != nullptr && text.substr(0, 3) == "\xEF\xBB\xBF" &&
       lenient->use(Leniency::kByteOrderMark, "the document begins with one")) {
     text.remove_prefix(3);

@@ -41,7 +41,8 @@ inline bool is_text(const base::Json& value, std::string_view text) noexcept {
 // user attributes: there they become the strings Zarr uses for such numbers. `keys`: members of the document within
 // which they are accepted; empty: everywhere.
 Result<base::Json> parse_json_with_nan(std::string_view text, const std::vector<std::string_view>& keys);
-// The same, or base::parse_json where `keys` is null; with what `lenient` allows of documents that are no JSON (null: nothing).
+// The same, or base::parse_json where `keys` is null; with what `lenient` allows of documents that are no JSON (null:
+// nothing).
 Result<base::Json> parse_lenient_json(std::string_view text, const std::vector<std::string_view>* keys,
                                       Lenient* lenient);
 

@@ -86,9 +86,9 @@ class ClassPlan final : public transfer::Plan {
       const std::uint64_t number = rest % axis.touched;
       rest /= axis.touched;
       // The last run that begins at or before it.
-      const auto run = std::prev(
-          std::upper_bound(axis.runs.begin(), axis.runs.end(), number,
-                           [](std::uint64_t value, const EdgeClass::Run& candidate) { return value < candidate.before; }));
+      const auto run = std::prev(std::upper_bound(
+          axis.runs.begin(), axis.runs.end(), number,
+          [](std::uint64_t value, const EdgeClass::Run& candidate) { return value < candidate.before; }));
       const std::uint64_t in_run = run->chunks.chunk_at(number - run->before);
       chunk[i] = run->first_chunk + in_run;
       begin[i] = run->first_element + in_run * axis.edge;
@@ -151,9 +151,11 @@ RectilinearRead::RectilinearRead(std::shared_ptr<const Array::Impl> array, const
 
 RectilinearRead::~RectilinearRead() = default;
 
-Result<std::shared_ptr<RectilinearRead>> RectilinearRead::create(
-    std::shared_ptr<const Array::Impl> array, const ResolvedSelection& selection, const TensorView& tensor,
-    ReadConversion conversion, std::shared_ptr<device::Device> device, ReadOptions options) {
+Result<std::shared_ptr<RectilinearRead>> RectilinearRead::create(std::shared_ptr<const Array::Impl> array,
+                                                                 const ResolvedSelection& selection,
+                                                                 const TensorView& tensor, ReadConversion conversion,
+                                                                 std::shared_ptr<device::Device> device,
+                                                                 ReadOptions options) {
   std::shared_ptr<RectilinearRead> read(new RectilinearRead(std::move(array), selection, tensor, std::move(conversion),
                                                             std::move(device), std::move(options)));
   const RectilinearGrid& grid = *read->array_->metadata.rectilinear;
@@ -210,7 +212,8 @@ Status RectilinearRead::run_all() {
   while (true) {
     Status status = run_class(at);
     // With collect_errors a bad chunk does not keep the others from being read.
-    if (!status.ok() && (!options_.collect_errors || errors_.empty() || status.code() == Code::kCancelled)) return status;
+    if (!status.ok() && (!options_.collect_errors || errors_.empty() || status.code() == Code::kCancelled))
+      return status;
     if (first.ok()) first = std::move(status);
     std::size_t axis = axes_.size();
     while (axis > 0 && ++at[axis - 1] == axes_[axis - 1].size()) at[--axis] = 0;

@@ -44,7 +44,8 @@ struct SmallInteger {
   std::string_view name;
   int low, high;
 };
-constexpr std::array<SmallInteger, 4> kIntegers = {{{"int2", -2, 1}, {"int4", -8, 7}, {"uint2", 0, 3}, {"uint4", 0, 15}}};
+constexpr std::array<SmallInteger, 4> kIntegers = {
+    {{"int2", -2, 1}, {"int4", -8, 7}, {"uint2", 0, 3}, {"uint4", 0, 15}}};
 
 constexpr std::string_view kComplex = "complex_";
 
@@ -65,7 +66,8 @@ const SmallInteger* find_integer(std::string_view name) {
 // What a code stands for; NaN and infinity as themselves.
 double value_of(unsigned code, const SmallFloat& format) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  if (format.special == Special::kE8m0) return code == 0xFF ? kNan : std::ldexp(1.0, static_cast<int>(code) - format.bias);
+  if (format.special == Special::kE8m0)
+    return code == 0xFF ? kNan : std::ldexp(1.0, static_cast<int>(code) - format.bias);
   const unsigned mantissa_mask = (1u << format.mantissa_bits) - 1;
   const unsigned exponent_mask = (1u << format.exponent_bits) - 1;
   const unsigned mantissa = code & mantissa_mask, exponent = code >> format.mantissa_bits & exponent_mask;
@@ -95,8 +97,8 @@ std::optional<unsigned> nearest_code(double value, const SmallFloat& format) {
     const double away = std::abs(value - at);
     const bool same_sign = std::signbit(at) == std::signbit(value);
     // Of two codes for zero the one with the value's sign; of two neighbours the even one.
-    const bool better = !best || away < distance ||
-                        (away == distance && (at == value_of(*best, format) ? same_sign : (code & 1) == 0));
+    const bool better =
+        !best || away < distance || (away == distance && (at == value_of(*best, format) ? same_sign : (code & 1) == 0));
     if (better) {
       best = code;
       distance = away;
@@ -192,7 +194,8 @@ Result<std::vector<std::byte>> small_type_fill(const Json& value, std::string_vi
     return out;
   }
   const std::string_view part = name.substr(kComplex.size());
-  if (!value.is_array() || value.size() != 2) return wrong_value("fill_value", "a list of real and imaginary part", value);
+  if (!value.is_array() || value.size() != 2)
+    return wrong_value("fill_value", "a list of real and imaginary part", value);
   for (const Json& item : value) {
     if (const SmallFloat* format = find_float(part)) {
       HEADRACE_TRY_ASSIGN(const std::byte code, float_fill(item, *format));

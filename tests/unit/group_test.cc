@@ -41,12 +41,12 @@ class GroupTest : public ::testing::Test {
   }
   // A root whose consolidated metadata are `nodes`.
   void put_v3(const Json& nodes) {
-    put("zarr.json", Json{{"zarr_format", 3},
-                          {"node_type", "group"},
-                          {"attributes", {{"title", "root"}}},
-                          {"consolidated_metadata",
-                           {{"kind", "inline"}, {"must_understand", false}, {"metadata", nodes}}}}
-                         .dump());
+    put("zarr.json",
+        Json{{"zarr_format", 3},
+             {"node_type", "group"},
+             {"attributes", {{"title", "root"}}},
+             {"consolidated_metadata", {{"kind", "inline"}, {"must_understand", false}, {"metadata", nodes}}}}
+            .dump());
   }
   void put_v2(const Json& entries) {
     put(".zmetadata", Json{{"zarr_consolidated_format", 1}, {"metadata", entries}}.dump());
@@ -198,7 +198,8 @@ TEST_F(GroupTest, MalformedConsolidatedMetadataIsAnError) {
                             R"({"kind": "inline", "must_understand": false, "metadata": {"a//b": {}}})",
                             R"({"kind": "inline", "must_understand": false, "metadata": {"__a": {}}})",
                             R"({"kind": "inline", "must_understand": false, "metadata": {"a": {}, "a": {}}})"}) {
-    put("zarr.json", std::string(R"({"zarr_format": 3, "node_type": "group", "consolidated_metadata": )") + value + "}");
+    put("zarr.json",
+        std::string(R"({"zarr_format": 3, "node_type": "group", "consolidated_metadata": )") + value + "}");
     expect(Group::open(*store_).status(), Code::kCorrupt, "");
   }
   for (const char* text : {"5", "{}", R"({"zarr_consolidated_format": 2, "metadata": {}})", R"({"metadata": {}})",

@@ -1,4 +1,6 @@
 // Leniencies: each is refused by default, accepted by its name, and reported; and there are no others than documented.
+#include "zarr/lenient.h"
+
 #include <gtest/gtest.h>
 #include <headrace/open_options.h>
 
@@ -9,7 +11,6 @@
 #include <string>
 
 #include "zarr/chain_builder.h"
-#include "zarr/lenient.h"
 #include "zarr/metadata.h"
 
 namespace headrace::zarr {
@@ -59,13 +60,11 @@ std::multimap<std::string, Case> cases() {
       {"missing-bytes-codec", {3, v3("codecs", R"([{"name": "zstd", "configuration": {"level": 1}}])")}},
       {"missing-bytes-codec",
        {3, v3("codecs", R"([{"name": "transpose", "configuration": {"order": [1, 0]}}, "crc32c"])")}},
-      {"skip-codec",
-       {3, v3("codecs", R"([{"name": "bytes", "configuration": {"endian": "little"}},
+      {"skip-codec", {3, v3("codecs", R"([{"name": "bytes", "configuration": {"endian": "little"}},
                             {"name": "my-checksum", "must_understand": false}])")}},
       {"codec-as-string", {2, v2("compressor", "\"zlib\"")}},
       {"codec-as-string", {2, v2("filters", "[\"shuffle\"]")}},
-      {"transpose-letter",
-       {3, v3("codecs", R"([{"name": "transpose", "configuration": {"order": "F"}},
+      {"transpose-letter", {3, v3("codecs", R"([{"name": "transpose", "configuration": {"order": "F"}},
                             {"name": "bytes", "configuration": {"endian": "little"}}])")}},
       {"format-as-float", {3, v3("zarr_format", "3.0")}},
       {"format-as-float", {2, v2("zarr_format", "2.0")}},
@@ -132,8 +131,8 @@ TEST(Lenient, EveryRuleHasACaseThatOnlyItAccepts) {
 TEST(Lenient, RepairsMeanWhatTheyShould) {
   const auto all = [](const std::string& text) {
     Lenient lenient = Lenient::parse("all").value();
-    auto array = text.find("node_type") != std::string::npos ? parse_v3_array(text, &lenient)
-                                                             : parse_v2_array(text, &lenient);
+    auto array =
+        text.find("node_type") != std::string::npos ? parse_v3_array(text, &lenient) : parse_v2_array(text, &lenient);
     EXPECT_TRUE(array.ok()) << array.status().to_string();
     return std::move(*array);
   };
@@ -174,13 +173,13 @@ TEST(Lenient, ChangesNothingOfAValidDocument) {
 
 TEST(Lenient, DoesNotHelpWhatIsWrongOtherwise) {
   Lenient lenient = Lenient::parse("all").value();
-  for (const auto& text : {v3("zarr_format", "3.5"), v3("zarr_format", "\"3\""), v3("fill_value", "3.5"),
-                           v3("shape", "[1.0, 2]"), v3("codecs", "[5]"),
-                           v3("chunk_grid", R"({"name": "x-grid", "must_understand": false})")}) {
+  for (const auto& text :
+       {v3("zarr_format", "3.5"), v3("zarr_format", "\"3\""), v3("fill_value", "3.5"), v3("shape", "[1.0, 2]"),
+        v3("codecs", "[5]"), v3("chunk_grid", R"({"name": "x-grid", "must_understand": false})")}) {
     EXPECT_FALSE(parse_v3_array(text, &lenient).ok()) << text;
   }
-  for (const auto& text : {v2("zarr_format", "3"), v2("dtype", "\"q9\""), v2("shape", nullptr),
-                           v2("compressor", "5"), v2("order", "\"A\"")}) {
+  for (const auto& text : {v2("zarr_format", "3"), v2("dtype", "\"q9\""), v2("shape", nullptr), v2("compressor", "5"),
+                           v2("order", "\"A\"")}) {
     EXPECT_FALSE(parse_v2_array(text, &lenient).ok()) << text;
   }
 }

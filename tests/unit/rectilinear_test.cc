@@ -63,15 +63,15 @@ TEST(RectilinearGrid, RefusesWhatTheRegistrationForbids) {
   struct Row {
     const char *shapes, *part;
   };
-  for (const Row& row : {Row{"[[3, 2]]", "covers 5 elements"}, Row{"[[]]", "covers 0 elements"},
-                         Row{"[0]", "from 1 to"}, Row{"[[3, 0, 3]]", "chunk_shapes[0][1]"}, Row{"[-6]", "from 1 to"},
-                         Row{"[6.0]", "from 1 to"}, Row{"[[[0, 6]]]", "chunk_shapes[0][0][0]"},
-                         Row{"[[[6, 0]]]", "chunk_shapes[0][0][1]"}, Row{"[[[3]]]", "a pair"},
-                         Row{"[[[3, 2, 1]]]", "a pair"}, Row{"[[[[3, 2], 1]]]", "from 1 to"},
-                         Row{"[[\"6\"]]", "from 1 to"}, Row{"[null]", "from 1 to"}, Row{"[6, 6]", "2 dimensions"},
-                         Row{"[]", "0 dimensions"}, Row{"6", "a list"},
-                         Row{"[[9223372036854775807, 9223372036854775807]]", "2^63 - 1 elements"},
-                         Row{"[[[4294967296, 4294967296]]]", "2^63 - 1 elements"}}) {
+  for (const Row& row :
+       {Row{"[[3, 2]]", "covers 5 elements"}, Row{"[[]]", "covers 0 elements"}, Row{"[0]", "from 1 to"},
+        Row{"[[3, 0, 3]]", "chunk_shapes[0][1]"}, Row{"[-6]", "from 1 to"}, Row{"[6.0]", "from 1 to"},
+        Row{"[[[0, 6]]]", "chunk_shapes[0][0][0]"}, Row{"[[[6, 0]]]", "chunk_shapes[0][0][1]"},
+        Row{"[[[3]]]", "a pair"}, Row{"[[[3, 2, 1]]]", "a pair"}, Row{"[[[[3, 2], 1]]]", "from 1 to"},
+        Row{"[[\"6\"]]", "from 1 to"}, Row{"[null]", "from 1 to"}, Row{"[6, 6]", "2 dimensions"},
+        Row{"[]", "0 dimensions"}, Row{"6", "a list"},
+        Row{"[[9223372036854775807, 9223372036854775807]]", "2^63 - 1 elements"},
+        Row{"[[[4294967296, 4294967296]]]", "2^63 - 1 elements"}}) {
     const Status status = parse(row.shapes, {6}).status();
     EXPECT_EQ(status.code(), Code::kCorrupt) << row.shapes;
     EXPECT_NE(status.message().find(row.part), std::string::npos) << status.to_string();
@@ -102,9 +102,13 @@ class RectilinearRead : public ::testing::TestWithParam<const char*> {
  protected:
   RectilinearRead() {
     context_.emplace(Context::create({}).value());
+    make_store();
+    device_.emplace(Device::open(GetParam()).value());
+  }
+
+  void make_store() {
     static int number = 0;
     store_.emplace(Store::open(*context_, "memory://rectilinear_" + std::to_string(++number)).value());
-    device_.emplace(Device::open(GetParam()).value());
   }
 
   std::string document(const Stored& about) {
@@ -126,15 +130,15 @@ class RectilinearRead : public ::testing::TestWithParam<const char*> {
     } else {
       codecs.push_back(bytes);
     }
-    return Json{{"zarr_format", 3},
-                {"node_type", "array"},
-                {"shape", about.shape},
-                {"data_type", "uint32"},
-                {"chunk_grid",
-                 {{"name", "rectilinear"}, {"configuration", {{"kind", "inline"}, {"chunk_shapes", shapes}}}}},
-                {"chunk_key_encoding", {{"name", "default"}}},
-                {"fill_value", 4000000000u},
-                {"codecs", codecs}}
+    return Json{
+        {"zarr_format", 3},
+        {"node_type", "array"},
+        {"shape", about.shape},
+        {"data_type", "uint32"},
+        {"chunk_grid", {{"name", "rectilinear"}, {"configuration", {{"kind", "inline"}, {"chunk_shapes", shapes}}}}},
+        {"chunk_key_encoding", {{"name", "default"}}},
+        {"fill_value", 4000000000u},
+        {"codecs", codecs}}
         .dump();
   }
 
@@ -170,6 +174,7 @@ class RectilinearRead : public ::testing::TestWithParam<const char*> {
 
   // Writes the array; `expected` is what a reader must find.
   void write(const Stored& about, std::vector<std::uint32_t>& expected) {
+    make_store();
     ASSERT_TRUE(testing::put_text(*store_->impl(), "zarr.json", document(about)).ok());
     std::uint64_t elements = 1;
     for (std::uint64_t n : about.shape) elements *= n;
@@ -240,12 +245,13 @@ class RectilinearRead : public ::testing::TestWithParam<const char*> {
     for (const auto& dim : resolved.dims) count *= dim.count;
     auto buffer = Buffer::allocate(*device_, count * 4).value();
     Stats stats;
-    const Status status =
-        array.read(selection, {buffer.data(), resolved.shape, {}}, *device_, {}, &stats);
+    const Status status = array.read(selection, {buffer.data(), resolved.shape, {}}, *device_, {}, &stats);
     ASSERT_TRUE(status.ok()) << text << status.to_string();
     EXPECT_EQ(stats.decoded_bytes, count * 4) << text;
     std::vector<std::uint32_t> values(count);
-    if (count > 0) ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(values.data()), count * 4).ok());
+    if (count > 0) {
+      ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(values.data()), count * 4).ok());
+    }
     std::vector<std::uint64_t> at(about.shape.size(), 0);
     for (std::uint64_t i = 0; i < count; ++i) {
       std::uint64_t linear = 0;
@@ -298,8 +304,8 @@ TEST_P(RectilinearRead, GivesEveryElementOfEverySelection) {
           text += std::to_string(static_cast<int>(random() % about.shape[d]));
         } else {
           const int start = static_cast<int>(random() % about.shape[d]);
-          text += std::to_string(start) + ":" + std::to_string(start + static_cast<int>(random() % (extent + 1))) + ":" +
-                  std::to_string(1 + random() % 5);
+          text += std::to_string(start) + ":" + std::to_string(start + static_cast<int>(random() % (extent + 1))) +
+                  ":" + std::to_string(1 + random() % 5);
         }
       }
       check(*array, about, text, expected);
@@ -371,7 +377,7 @@ TEST_P(RectilinearRead, ShardsThatInnerChunksDoNotDivideAreRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, RectilinearRead, ::testing::Values("host", "host-staged"),
-                         [](const auto& info) { return std::string(info.param) == "host" ? "host" : "host_staged"; });
+                         [](const auto& about) { return std::string(about.param) == "host" ? "host" : "host_staged"; });
 
 }  // namespace
 }  // namespace headrace::zarr

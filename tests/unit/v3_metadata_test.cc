@@ -151,8 +151,7 @@ TEST(V3Metadata, RefusesMalformedChunkGrid) {
 TEST(V3Metadata, RefusesOtherChunkGridsByName) {
   expect(refusal("chunk_grid", R"({"name": "hexagonal", "configuration": {}})"), Code::kUnsupported,
          "chunk grid 'hexagonal'");
-  expect(refusal("chunk_grid",
-                 R"({"name": "rectilinear", "configuration": {"kind": "file", "chunk_shapes": [6, 5]}})"),
+  expect(refusal("chunk_grid", R"({"name": "rectilinear", "configuration": {"kind": "file", "chunk_shapes": [6, 5]}})"),
          Code::kUnsupported, "of kind \"file\"");
 }
 
@@ -321,13 +320,13 @@ TEST(V3DataType, SmallTypesAreTheirStoredBytesByName) {
     const char* name;
     std::uint32_t bytes, swap_width;
   };
-  for (const Row& row : {Row{"int2", 1, 1}, Row{"int4", 1, 1}, Row{"uint2", 1, 1}, Row{"uint4", 1, 1},
-                         Row{"float4_e2m1fn", 1, 1}, Row{"float6_e2m3fn", 1, 1}, Row{"float6_e3m2fn", 1, 1},
-                         Row{"float8_e3m4", 1, 1}, Row{"float8_e4m3", 1, 1}, Row{"float8_e4m3b11fnuz", 1, 1},
-                         Row{"float8_e4m3fn", 1, 1}, Row{"float8_e4m3fnuz", 1, 1}, Row{"float8_e5m2", 1, 1},
-                         Row{"float8_e5m2fnuz", 1, 1}, Row{"float8_e8m0fnu", 1, 1}, Row{"complex_float16", 4, 2},
-                         Row{"complex_bfloat16", 4, 2}, Row{"complex_float8_e5m2", 2, 1},
-                         Row{"complex_float4_e2m1fn", 2, 1}}) {
+  for (const Row& row :
+       {Row{"int2", 1, 1}, Row{"int4", 1, 1}, Row{"uint2", 1, 1}, Row{"uint4", 1, 1}, Row{"float4_e2m1fn", 1, 1},
+        Row{"float6_e2m3fn", 1, 1}, Row{"float6_e3m2fn", 1, 1}, Row{"float8_e3m4", 1, 1}, Row{"float8_e4m3", 1, 1},
+        Row{"float8_e4m3b11fnuz", 1, 1}, Row{"float8_e4m3fn", 1, 1}, Row{"float8_e4m3fnuz", 1, 1},
+        Row{"float8_e5m2", 1, 1}, Row{"float8_e5m2fnuz", 1, 1}, Row{"float8_e8m0fnu", 1, 1},
+        Row{"complex_float16", 4, 2}, Row{"complex_bfloat16", 4, 2}, Row{"complex_float8_e5m2", 2, 1},
+        Row{"complex_float4_e2m1fn", 2, 1}}) {
     auto type = parse_v3_dtype(Json(row.name));
     ASSERT_TRUE(type.ok()) << row.name << type.status().to_string();
     EXPECT_EQ(type->kind, TypeKind::kRaw);

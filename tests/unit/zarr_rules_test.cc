@@ -75,8 +75,7 @@ TEST_F(ZarrRules, RanksFrom0To32) {
 }
 
 TEST_F(ZarrRules, EmptyExtentsReadNothing) {
-  for (const auto& [shape, chunk] :
-       std::vector<std::pair<std::vector<std::uint64_t>, std::vector<std::uint64_t>>>{
+  for (const auto& [shape, chunk] : std::vector<std::pair<std::vector<std::uint64_t>, std::vector<std::uint64_t>>>{
            {{0}, {4}}, {{0}, {0}}, {{3, 0}, {2, 5}}, {{0, 0, 0}, {1, 0, 2}}}) {
     EXPECT_EQ(text(read(v3(shape, chunk))), "");
     const Array array = Array::open(*store_).value();
@@ -90,12 +89,14 @@ TEST_F(ZarrRules, EveryChunkKeyEncoding) {
     const char *encoding, *key, *scalar_key;
   };
   for (const Row& row :
-       {Row{R"("default")", "c/1/0", "c"}, Row{R"({"name": "default", "configuration": {"separator": "."}})", "c.1.0", "c"},
-        Row{R"("v2")", "1.0", "0"}, Row{R"({"name": "v2", "configuration": {"separator": "/"}})", "1/0", "0"},
+       {Row{R"("default")", "c/1/0", "c"},
+        Row{R"({"name": "default", "configuration": {"separator": "."}})", "c.1.0", "c"}, Row{R"("v2")", "1.0", "0"},
+        Row{R"({"name": "v2", "configuration": {"separator": "/"}})", "1/0", "0"},
         Row{R"({"name": "v2", "configuration": {}})", "1.0", "0"}}) {
     for (const bool scalar : {false, true}) {
-      store_.emplace(Store::open(*context_, std::string("memory://zarr_rules_") + row.encoding +
-                                                (scalar ? "scalar" : "")).value());
+      store_.emplace(
+          Store::open(*context_, std::string("memory://zarr_rules_") + row.encoding + (scalar ? "scalar" : ""))
+              .value());
       Json document = scalar ? v3({}, {}) : v3({2, 2}, {1, 2});
       document["chunk_key_encoding"] = Json::parse(row.encoding);
       put(scalar ? row.scalar_key : row.key, scalar ? "x" : "yz");
@@ -173,7 +174,7 @@ TEST_F(ZarrRules, BigEndianOfEveryType) {
     if (row.v2 == nullptr) continue;
     store_.emplace(Store::open(*context_, std::string("memory://zarr_rules_be2_") + row.v3).value());
     put("0", row.stored);
-    document = Json{{"zarr_format", 2}, {"shape", {1}},        {"chunks", {1}}, {"dtype", Json::parse(row.v2)},
+    document = Json{{"zarr_format", 2}, {"shape", {1}},          {"chunks", {1}},      {"dtype", Json::parse(row.v2)},
                     {"order", "C"},     {"fill_value", nullptr}, {"filters", nullptr}, {"compressor", nullptr}};
     EXPECT_EQ(text(read(document, ".zarray")), row.read) << row.v2;
   }
@@ -183,7 +184,8 @@ TEST_F(ZarrRules, UnitsOfTimesAreKeptInBothFormats) {
   Json document = v3({1}, {1});
   document["codecs"] = Json::parse(R"([{"name": "bytes", "configuration": {"endian": "little"}}])");
   for (const char* kind : {"datetime64", "timedelta64"}) {
-    for (const char* unit : {"Y", "M", "W", "D", "h", "m", "s", "ms", "us", "\u03bcs", "ns", "ps", "fs", "as", "generic"}) {
+    for (const char* unit :
+         {"Y", "M", "W", "D", "h", "m", "s", "ms", "us", "\u03bcs", "ns", "ps", "fs", "as", "generic"}) {
       const std::string kept = unit == std::string("\u03bcs") ? "us" : unit;
       document["data_type"] = {{"name", std::string("numpy.") + kind},
                                {"configuration", {{"unit", unit}, {"scale_factor", 25}}}};
@@ -194,8 +196,14 @@ TEST_F(ZarrRules, UnitsOfTimesAreKeptInBothFormats) {
       EXPECT_EQ(array->info().dtype.unit, "25" + kept);
       EXPECT_EQ(array->info().dtype.kind, kind[0] == 'd' ? TypeKind::kDatetime : TypeKind::kTimedelta);
       const std::string v2 = std::string(kind[0] == 'd' ? "<M8[25" : "<m8[25") + unit + "]";
-      put("v2/.zarray", Json{{"zarr_format", 2}, {"shape", {1}},          {"chunks", {1}},      {"dtype", v2},
-                             {"order", "C"},     {"fill_value", nullptr}, {"filters", nullptr}, {"compressor", nullptr}}
+      put("v2/.zarray", Json{{"zarr_format", 2},
+                             {"shape", {1}},
+                             {"chunks", {1}},
+                             {"dtype", v2},
+                             {"order", "C"},
+                             {"fill_value", nullptr},
+                             {"filters", nullptr},
+                             {"compressor", nullptr}}
                             .dump());
       auto second = Array::open(*store_, "v2");
       ASSERT_TRUE(second.ok()) << second.status().to_string();
@@ -206,8 +214,8 @@ TEST_F(ZarrRules, UnitsOfTimesAreKeptInBothFormats) {
 
 TEST_F(ZarrRules, StructsNeedEndianAndTheLegacyNameDoesNot) {
   Json document = v3({1}, {1});
-  document["data_type"] = Json::parse(
-      R"({"name": "structured", "configuration": {"fields": [["a", "int32"], ["b", "uint8"]]}})");
+  document["data_type"] =
+      Json::parse(R"({"name": "structured", "configuration": {"fields": [["a", "int32"], ["b", "uint8"]]}})");
   document["fill_value"] = "AAAAAAA=";
   put("c/0", "\x01\x02\x03\x04\x05");
   EXPECT_EQ(text(read(document)), "\x01\x02\x03\x04\x05");

@@ -63,7 +63,10 @@ int print_capabilities(bool as_json) {
   std::printf("stores        %s\n\n", joined(found->stores).c_str());
   std::printf("%-20s %-10s %-48s %s\n", "codec", "decoded on", "Zarr v3 names", "Zarr v2 ids");
   for (const CodecCapability& codec : found->codecs) {
-    std::printf("%-20s %-10s %-48s %s\n", codec.name.c_str(), codec.gpu ? "CPU GPU" : codec.cpu ? "CPU" : "-",
+    std::printf("%-20s %-10s %-48s %s\n", codec.name.c_str(),
+                codec.gpu   ? "CPU GPU"
+                : codec.cpu ? "CPU"
+                            : "-",
                 joined(codec.v3_names).c_str(), joined(codec.v2_ids).c_str());
   }
   std::printf("\n%-28s %6s  %-44s %s\n", "data type", "bytes", "for example", "");
