@@ -124,15 +124,15 @@ bool zfp_parameters_bounded(const zfp_stream& zfp) noexcept {
   return zfp.minbits <= kMaxBlockBits && zfp.minbits <= zfp.maxbits && zfp.maxprec >= 1 && zfp.maxprec <= ZFP_MAX_PREC;
 }
 
-std::uint64_t zfp_most_bytes(const ZfpShape& shape, ZfpNumber number) noexcept {
+std::uint64_t zfp_most_bytes(const ZfpShape& shape, ZfpNumber number, std::uint64_t least_block_bits) noexcept {
   std::uint64_t blocks = 1, values = 1;
   for (unsigned i = 0; i < shape.rank; ++i) {
     blocks = base::checked_mul(blocks, base::ceil_div<std::uint64_t>(shape.extent[i], kSide)).value_or(1ull << 48);
     values *= kSide;
   }
-  // Bits of the numbers and one more for each, then what a block begins with; or what the fixed size asks for.
+  // Bits of the numbers and one more for each, then what a block begins with.
   const std::uint64_t bytes = values * (width_bytes(number) == 8 ? 9 : 5) + 16;
-  const auto total = base::checked_mul(blocks, std::max<std::uint64_t>(bytes, 16));
+  const auto total = base::checked_mul(blocks, std::max(bytes, least_block_bits / 8 + 1));
   return std::min<std::uint64_t>(total.value_or(1ull << 60), 1ull << 60) + 64;
 }
 

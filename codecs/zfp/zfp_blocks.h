@@ -43,8 +43,8 @@ struct ZfpShape {
 // Parameters of a stream that may be decoded: no block takes more bits than the padding has.
 bool zfp_parameters_bounded(const zfp_stream& zfp) noexcept;
 
-// The most bytes that a stream of such blocks has, with a header.
-std::uint64_t zfp_most_bytes(const ZfpShape& shape, ZfpNumber number) noexcept;
+// The most bytes that a stream of such blocks has, with a header, if none is padded to more than `least_block_bits`.
+std::uint64_t zfp_most_bytes(const ZfpShape& shape, ZfpNumber number, std::uint64_t least_block_bits) noexcept;
 
 struct ZfpScratch final : Scratch {
   ZfpScratch();

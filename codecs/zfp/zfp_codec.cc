@@ -77,9 +77,16 @@ class ZfpCodec final : public StreamCodec {
     shape_ = own;
   }
   std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override {
-    // A block of which one element is used is as long as one that is full.
-    if (!shape_ || !number_) return 4 * std::min<std::uint64_t>(decoded_bytes, 1ull << 60) + 65536;
-    return std::max(zfp_most_bytes(*shape_, *number_), Codec::max_encoded_bytes(decoded_bytes));
+    const std::uint64_t some = std::min<std::uint64_t>(decoded_bytes, 1ull << 58);
+    if (!shape_ || !number_) return 4 * some + 65536;
+    // A block of which one element is used is as long as one that is full. Buffers are sized by this, so there is a
+    // limit; it holds two axes of extent 1 at the rate of the elements themselves.
+    const std::uint64_t values = 1ull << (2 * shape_->rank);
+    const std::uint64_t least = mode_.kind == Mode::Kind::kRate
+                                    ? static_cast<std::uint64_t>(mode_.number * static_cast<double>(values))
+                                    : mode_.min_bits;
+    return std::max(std::min(zfp_most_bytes(*shape_, *number_, least), 16 * some + 65536),
+                    Codec::max_encoded_bytes(decoded_bytes));
   }
 
  protected:

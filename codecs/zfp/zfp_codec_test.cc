@@ -1,4 +1,6 @@
 // Streams of zfpy, with and without header, decode to what zfpy gives; no stream is read beyond its end.
+#include <zfp.h>
+
 #include <random>
 
 #include "tests/support/codec_testing.h"
@@ -96,6 +98,54 @@ TEST(ZfpCodec, RandomBits) {
     }
   }
   EXPECT_LT(whole, 300u);
+}
+
+// What decoding block by block rests on: whatever the bits are, a block takes fewer than there are behind a stream.
+TEST(ZfpCodec, NoBlockTakesMoreBitsThanThePadding) {
+  std::mt19937_64 random(9);
+  std::vector<std::uint64_t> words(1 << 12);
+  zfp_stream* const zfp = zfp_stream_open(nullptr);
+  bitstream* const bits = stream_open(words.data(), words.size() * sizeof words[0]);
+  zfp_stream_set_bit_stream(zfp, bits);
+  std::uint64_t most = 0;
+  for (int round = 0; round < 4000; ++round) {
+    // From all zeros to all ones: both extremes make long runs.
+    const int density = round % 9;
+    for (std::uint64_t& word : words) {
+      word = density == 0 ? 0 : density == 8 ? ~std::uint64_t{0} : random();
+      if (density < 4) word &= random();
+      if (density > 4) word |= random();
+    }
+    if (round % 3 == 0) zfp_stream_set_reversible(zfp);
+    if (round % 3 == 1) zfp_stream_set_accuracy(zfp, 0);
+    if (round % 3 == 2) zfp_stream_set_params(zfp, 0, ~0u, ZFP_MAX_PREC, -100'000);
+    const auto run = [&](auto decode, auto number) {
+      decltype(number) block[256];
+      zfp_stream_rewind(zfp);
+      decode(zfp, block);
+      most = std::max<std::uint64_t>(most, stream_rtell(bits));
+    };
+    run(&zfp_decode_block_int32_1, std::int32_t{});
+    run(&zfp_decode_block_int64_4, std::int64_t{});
+    run(&zfp_decode_block_float_2, float{});
+    run(&zfp_decode_block_double_3, double{});
+    run(&zfp_decode_block_double_4, double{});
+    run(&zfp_decode_block_int32_4, std::int32_t{});
+  }
+  EXPECT_GT(most, 8192u);  // the rounds do reach long blocks
+  EXPECT_LE(most, std::uint64_t{ZFP_MAX_BITS} + 64);
+  stream_close(bits);
+  zfp_stream_close(zfp);
+}
+
+// Blocks are full however few of their elements are used.
+TEST(ZfpCodec, MostBytesOfAStream) {
+  const auto flat = zfp_of("zfp", R"({"mode":"fixed_rate","rate":32})", {1, 1'000, 1'000});
+  EXPECT_GE(flat->max_encoded_bytes(4'000'000), 250u * 250 * 64 * 4);
+  EXPECT_LE(flat->max_encoded_bytes(4'000'000), 6u * 4'000'000);
+  const auto line = zfp_of("zfp", R"({"mode":"reversible"})", {1, 1, 1, 1'000'000});
+  EXPECT_EQ(line->max_encoded_bytes(4'000'000), 16u * 4'000'000 + 65536);
+  EXPECT_EQ(make("zfpy", "{}", 2)->max_encoded_bytes(1000), 4u * 1000 + 65536);
 }
 
 TEST(ZfpCodec, MoreThanFourAxesAreUnsupported) {
