@@ -1,5 +1,5 @@
-// Random rows of a sharded array as one selection, beside what libzstd takes for the same chunks out of memory on as many
-// threads. For select_compare.py.
+// Random rows of a sharded array as one selection, beside what libzstd takes for the same chunks out of memory on as
+// many threads. For select_compare.py.
 //
 //   select_bench ARRAY ROWS_FILE THREADS REPEAT     prints JSON: median seconds
 //
@@ -98,6 +98,6 @@ int main(int argc, char** argv) {
     for (std::thread& other : others) other.join();
   });
   if (got != expected) die("the bytes differ");
-  std::printf("{\"headrace_seconds\": %.9f, \"limit_seconds\": %.9f, \"chunks\": %llu, \"plan_seconds\": %.9f}\n", ours, limit,
-              static_cast<unsigned long long>(stats.chunks), stats.plan_seconds);
+  std::printf("{\"headrace_seconds\": %.9f, \"limit_seconds\": %.9f, \"chunks\": %llu, \"plan_seconds\": %.9f}\n", ours,
+              limit, static_cast<unsigned long long>(stats.chunks), stats.plan_seconds);
 }

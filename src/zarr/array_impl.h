@@ -74,7 +74,7 @@ class ShardCache {
   static constexpr std::size_t kMaxInner = 65536;
   std::mutex mutex_;
   Lru<std::string, std::shared_ptr<const OpenShard>> shards_;  // guarded by mutex_
-  using InnerKey = std::array<std::uint64_t, 4>;  // opening, level, offset, length
+  using InnerKey = std::array<std::uint64_t, 4>;               // opening, level, offset, length
   Lru<InnerKey, std::shared_ptr<const InnerIndex>> indexes_;   // guarded by mutex_
   std::atomic<std::uint64_t> next_id_{0};
 };

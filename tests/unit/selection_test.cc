@@ -191,7 +191,8 @@ TEST(Selection, PointsShareOneDimension) {
             (std::vector<std::uint64_t>{2}));
   EXPECT_EQ(lists(parse_points("1, 2"), {3, 4}), "1|2");
   EXPECT_EQ(lists(parse_points("[], 2"), {3, 4}), "|");
-  for (const char* text : {"", ":", "1:2, 3", "...", "[true]", "[1, 2], [1, 2, 3]", "[1]", "[1], [1], [1]", "[3], [0]"}) {
+  for (const char* text :
+       {"", ":", "1:2, 3", "...", "[true]", "[1, 2], [1, 2, 3]", "[1]", "[1], [1], [1]", "[3], [0]"}) {
     EXPECT_EQ(lists(parse_points(text), {3, 4}), kWrong) << text;
   }
   EXPECT_EQ(mask_points(std::vector<std::uint8_t>(5), std::vector<std::uint64_t>{2, 3}).status().code(),
