@@ -146,8 +146,8 @@ class HEADRACE_API Array {
 
   const ArrayInfo& info() const noexcept;
 
-  // What `selection` means for this array, before anything is read: shape of the result, elements. Blocks of a selection
-  // are chunks of the array's grid, shards where it is sharded. Fails as resolve_selection() does.
+  // What `selection` means for this array, before anything is read: shape of the result, elements. Blocks of a
+  // selection are chunks of the array's grid, shards where it is sharded. Fails as resolve_selection() does.
   Result<ResolvedSelection> resolve(const Selection& selection) const;
 
   // Starts reading `selection` into `tensor` on `device`. Elements arrive little-endian and packed, with any strides,

@@ -391,8 +391,7 @@ void ReadOperation::place_task(Wave& wave, std::uint32_t task_index, const std::
 }
 
 // For the wave's launch. `base` is where the decoded chunk begins, null to fill.
-void ReadOperation::stage_boxes(Wave& wave, std::uint32_t task_index, const std::byte* base,
-                                TaskDetail& detail) const {
+void ReadOperation::stage_boxes(Wave& wave, std::uint32_t task_index, const std::byte* base, TaskDetail& detail) const {
   device::Box& box = wave.boxes[task_index];
   if (detail.several) {
     box.src = base;

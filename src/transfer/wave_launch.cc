@@ -39,7 +39,8 @@ Status ReadOperation::queue_wave(Wave& wave, Lane& lane) {
   for (std::size_t i = 0; i < count; ++i) {
     const device::Box& box = wave.boxes[i];
     if (box.rank == kNoBoxes) continue;
-    scattered = scattered || box.rank == kSeveralBoxes || box.src == nullptr || !device::is_contiguous(box, op.element_bytes);
+    scattered =
+        scattered || box.rank == kSeveralBoxes || box.src == nullptr || !device::is_contiguous(box, op.element_bytes);
     ++live;
   }
   if (live == 0) return {};
@@ -104,8 +105,7 @@ Status ReadOperation::assemble_several(Wave& wave, std::span<const SeveralBoxes>
   batch.reserve(kBatch);
   lane.described = nullptr;
   const auto launch = [&] {
-    const Status status =
-        device_->assemble(batch, plan_->element_op(), plan_->fill_element(), *wave.slot->stream);
+    const Status status = device_->assemble(batch, plan_->element_op(), plan_->fill_element(), *wave.slot->stream);
     batch.clear();
     return status;
   };

@@ -77,7 +77,7 @@ class ShardCache {
   static constexpr std::size_t kMaxInnerBytes = std::size_t{64} << 20;
   std::mutex mutex_;
   Lru<std::string, std::shared_ptr<const OpenShard>> shards_;  // guarded by mutex_
-  using InnerKey = std::array<std::uint64_t, 4>;  // opening, level, offset, length
+  using InnerKey = std::array<std::uint64_t, 4>;               // opening, level, offset, length
   Lru<InnerKey, std::shared_ptr<const InnerIndex>> indexes_;   // guarded by mutex_
   std::atomic<std::uint64_t> next_id_{0};
 };

@@ -30,7 +30,7 @@ struct FootprintInput {
   const ResolvedSelection* selection = nullptr;
   // Kept by whoever asks, longer than the footprint:
   std::span<const std::uint64_t> object_shape, object_grid;
-  std::span<const LevelGrid> levels;         // below the object; empty: it is one chunk
+  std::span<const LevelGrid> levels;          // below the object; empty: it is one chunk
   std::span<const std::int64_t> src_strides;  // of the smallest unit, decoded; bytes
   // Not kept:
   std::span<const std::int64_t> dst_strides;  // of the tensor, one per dimension of the result

@@ -14,8 +14,7 @@ using transfer::TaskDetail;
 // Objects are numbered in C order of the touched ones; units by the entries that lead to them, outermost first.
 class GridFootprint final : public Footprint {
  public:
-  explicit GridFootprint(FootprintInput input)
-      : rank_(input.selection->dims.size()), in_(input) {
+  explicit GridFootprint(FootprintInput input) : rank_(input.selection->dims.size()), in_(input) {
     projections_.reserve(rank_ * (in_.levels.size() + 1));
     axis_dst_strides_.reserve(rank_);
     std::vector<std::shared_ptr<const IndexRuns>> runs;

@@ -52,9 +52,8 @@ std::shared_ptr<const IndexRuns> make_index_runs(std::span<const std::uint64_t> 
   }
   std::vector<Entry> entries(list.size());
   for (std::size_t i = 0; i < list.size(); ++i) entries[i] = {list[i], i};
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return a.index != b.index ? a.index < b.index : a.place < b.place;
-  });
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.index != b.index ? a.index < b.index : a.place < b.place; });
   for (const Entry& entry : entries) runs.add(entry.index, entry.place);
   return std::move(runs).finish();
 }

@@ -70,7 +70,10 @@ class PointFootprint final : public Footprint {
   };
 
   explicit PointFootprint(FootprintInput input)
-      : rank_(input.selection->dims.size()), in_(std::move(input)), below_(in_.levels.size() + 1, 1), dst_stride_(in_.dst_strides[0]) {}
+      : rank_(input.selection->dims.size()),
+        in_(std::move(input)),
+        below_(in_.levels.size() + 1, 1),
+        dst_stride_(in_.dst_strides[0]) {}
 
   Status count_units() {
     std::optional<std::uint64_t> all = 1;
@@ -84,7 +87,8 @@ class PointFootprint final : public Footprint {
       below_[level] = all.value_or(0);
     }
     multiply(in_.object_grid);
-    if (!all) return Status(Code::kUnsupported, Layer::kZarr, "a selection of points in an array of more than 2^64 chunks");
+    if (!all)
+      return Status(Code::kUnsupported, Layer::kZarr, "a selection of points in an array of more than 2^64 chunks");
     const auto unit = in_.levels.empty() ? in_.object_shape : std::span<const std::uint64_t>(in_.levels.back().shape);
     for (const std::uint64_t extent : unit) unit_elements_ *= extent;
     return {};
@@ -99,7 +103,8 @@ class PointFootprint final : public Footprint {
       Point& point = points_[i];
       point = {0, 0, i};
       for (std::size_t axis = 0; axis < rank_; ++axis) {
-        const std::uint64_t index = (*dims[axis].list)[i], object = index / std::max<std::uint64_t>(in_.object_shape[axis], 1);
+        const std::uint64_t index = (*dims[axis].list)[i],
+                            object = index / std::max<std::uint64_t>(in_.object_shape[axis], 1);
         inside[axis] = index - object * in_.object_shape[axis];
         point.key = point.key * in_.object_grid[axis] + object;
       }

@@ -1,7 +1,8 @@
 // Projection: where one dimension of a selection meets one dimension of a chunk grid.
 //
-// A dimension's selected elements are pieces: one for a slice, many for a list. Slices are plain arithmetic, so that any
-// chunk of any slice is found without a list of chunks; a list costs memory for its own length, whatever the grid's.
+// A dimension's selected elements are pieces: one for a slice, many for a list. Slices are plain arithmetic, so that
+// any chunk of any slice is found without a list of chunks; a list costs memory for its own length, whatever the
+// grid's.
 #pragma once
 
 #include <headrace/selection.h>
@@ -67,8 +68,8 @@ class Projection {
   // Pieces with elements in the span [begin, begin + length).
   Pieces pieces(std::uint64_t begin, std::uint64_t length) const noexcept {
     if (runs_ == nullptr) return {0, intersect(begin, length).count > 0 ? std::uint64_t{1} : std::uint64_t{0}};
-    const auto first = std::partition_point(runs_->begin(), runs_->end(),
-                                            [begin](const IndexRun& run) { return run.last() < begin; });
+    const auto first =
+        std::partition_point(runs_->begin(), runs_->end(), [begin](const IndexRun& run) { return run.last() < begin; });
     // A run that steps over the span has nothing in it, and is alone in that.
     auto end = first;
     if (runs_->end() - first > kNear && first[kNear].begin < begin + length) {

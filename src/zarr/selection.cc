@@ -85,8 +85,8 @@ Status resolve_item(const SelectionItem& item, std::int64_t extent, std::size_t 
 
 Result<ResolvedSelection> resolve_points(const Selection& selection, std::span<const std::uint64_t> shape) {
   if (selection.size() != shape.size()) {
-    return wrong("points have coordinates in " + std::to_string(selection.size()) +
-                 " dimensions, but the array has " + std::to_string(shape.size()));
+    return wrong("points have coordinates in " + std::to_string(selection.size()) + " dimensions, but the array has " +
+                 std::to_string(shape.size()));
   }
   std::size_t count = 1;
   std::optional<std::size_t> decided_by;

@@ -43,8 +43,7 @@ void ShardCache::insert(std::shared_ptr<const OpenShard> open) {
   shards_.insert(std::move(key), std::move(open), bytes, kMaxShards, kMaxShardBytes);
 }
 
-std::shared_ptr<const InnerIndex> ShardCache::find(const OpenShard& shard, std::size_t level,
-                                                   const ShardEntry& range) {
+std::shared_ptr<const InnerIndex> ShardCache::find(const OpenShard& shard, std::size_t level, const ShardEntry& range) {
   std::lock_guard lock(mutex_);
   return indexes_.find(InnerKey{shard.id, level, range.offset, range.length});
 }
@@ -136,8 +135,7 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
   return done;
 }
 
-Result<std::shared_ptr<const zarr::InnerIndex>> Array::Impl::open_inner(const zarr::OpenShard& shard,
-                                                                        std::size_t level,
+Result<std::shared_ptr<const zarr::InnerIndex>> Array::Impl::open_inner(const zarr::OpenShard& shard, std::size_t level,
                                                                         const zarr::ShardEntry& range) const {
   if (auto found = shards.find(shard, level, range)) return found;
   auto entries = std::make_shared<zarr::InnerIndex>();

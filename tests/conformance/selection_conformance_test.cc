@@ -1,6 +1,6 @@
 // Property: whatever is selected - slices, lists, masks, points, blocks - of whatever array - plain, sharded, shards in
-// shards, axes transposed before each of them - the tensor holds what the same indexing of the written values gives, and
-// each chunk is read and decoded once.
+// shards, axes transposed before each of them - the tensor holds what the same indexing of the written values gives,
+// and each chunk is read and decoded once.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -50,10 +50,10 @@ struct Model {
   unsigned missing = 0;  // one in so many units of each level; 0: none
   std::uint32_t seed = 1;
 
-  std::vector<std::uint32_t> values;       // C order, as a reader must find them
-  std::set<Shape> chunks;                  // first elements of the lowest level's chunks that are stored
-  Shape unit;                              // shape of one of them, by the array's axes
-  std::uint64_t chunk_bytes = 0;           // stored, of one
+  std::vector<std::uint32_t> values;  // C order, as a reader must find them
+  std::set<Shape> chunks;             // first elements of the lowest level's chunks that are stored
+  Shape unit;                         // shape of one of them, by the array's axes
+  std::uint64_t chunk_bytes = 0;      // stored, of one
 
   static std::string transpose(const std::vector<std::size_t>& order) {
     return order.empty() ? ""
@@ -67,8 +67,8 @@ struct Model {
     }
     const Level& at = levels[level];
     return "[" + transpose(at.order) + R"({"name":"sharding_indexed","configuration":{"chunk_shape":)" +
-           testing::detail::json_list(at.inner) + R"(,"codecs":)" + codecs(level + 1) + R"(,"index_codecs":[)" +
-           bytes + R"(,{"name":"crc32c"}],"index_location":")" + (at.at_end ? "end" : "start") + R"("}}])";
+           testing::detail::json_list(at.inner) + R"(,"codecs":)" + codecs(level + 1) + R"(,"index_codecs":[)" + bytes +
+           R"(,{"name":"crc32c"}],"index_location":")" + (at.at_end ? "end" : "start") + R"("}}])";
   }
 
   std::uint64_t linear(const Shape& at) const {
@@ -353,8 +353,9 @@ void any_selection(const Model& model, std::mt19937_64& random, Selection& selec
       const bool one = d > 0 && random() % 4 == 0;
       meaning.lists.emplace_back();
       for (std::size_t i = 0; i < count; ++i) {
-        const std::uint64_t index =
-            one && i > 0 ? meaning.lists[d][0] : random() % 3 == 0 ? (i % model.shape[d]) : random() % model.shape[d];
+        const std::uint64_t index = one && i > 0        ? meaning.lists[d][0]
+                                    : random() % 3 == 0 ? (i % model.shape[d])
+                                                        : random() % model.shape[d];
         meaning.lists[d].push_back(index);
         if (one && i > 0) continue;
         const auto given = static_cast<std::int64_t>(index);
@@ -382,7 +383,8 @@ void any_selection(const Model& model, std::mt19937_64& random, Selection& selec
         item.start = static_cast<std::int64_t>(extent == 0 ? 0 : random() % extent);
         item.stop = *item.start + static_cast<std::int64_t>(random() % (extent + 3));
         item.step = static_cast<std::int64_t>(1 + random() % 5);
-        for (std::int64_t i = *item.start; i < std::min(*item.stop, static_cast<std::int64_t>(extent)); i += item.step) {
+        for (std::int64_t i = *item.start; i < std::min(*item.stop, static_cast<std::int64_t>(extent));
+             i += item.step) {
           list.push_back(static_cast<std::uint64_t>(i));
         }
         break;
@@ -547,8 +549,7 @@ TEST_P(SelectionRead, WrongSelectionsAreNamed) {
   EXPECT_EQ(message({mask({true})}), "selection of dimension 0: the mask has 1 entries, the extent is 64");
   EXPECT_EQ(message({block(1)}), "selection of dimension 0: block 1 is out of range for extent 1");
   EXPECT_EQ(message(points({{1}})), "points have coordinates in 1 dimensions, but the array has 2");
-  EXPECT_EQ(message(points({{1, 2}, {1, 2, 3}})),
-            "selection of dimension 1: 3 coordinates, but dimension 0 has 2");
+  EXPECT_EQ(message(points({{1, 2}, {1, 2, 3}})), "selection of dimension 1: 3 coordinates, but dimension 0 has 2");
   EXPECT_EQ(message({points({{1}})[0], SelectionItem()}),
             "selection of dimension 1: points are a selection of their own and cannot be mixed with other items");
   EXPECT_EQ(resolve_selection({block(0)}, array.info().shape).status().code(), Code::kInvalidArgument);

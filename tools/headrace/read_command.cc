@@ -52,7 +52,8 @@ Status for_each_piece(const Buffer& buffer, const Device& device, std::uint64_t 
   return {};
 }
 
-// Points of a file: one a line, a coordinate for each dimension, with commas or blanks between them; '#' begins a comment.
+// Points of a file: one a line, a coordinate for each dimension, with commas or blanks between them; '#' begins a
+// comment.
 Result<Selection> read_points(const std::string& path) {
   const auto wrong = [](std::string message) {
     return Status(Code::kInvalidArgument, Layer::kApi, std::move(message));
@@ -115,8 +116,15 @@ int run_read(const ReadCommandOptions& options) {
   auto selection = chosen_selection(options);
   if (!selection.ok()) {
     const bool points = !options.points.empty(), blocks = !options.blocks.empty();
-    print_error((points ? "--points: " : blocks ? "--blocks: " : "--select: ") + selection.status().message(),
-                "'" + one_line(points ? options.points : blocks ? options.blocks : options.select) + "'",
+    print_error((points   ? "--points: "
+                 : blocks ? "--blocks: "
+                          : "--select: ") +
+                    selection.status().message(),
+                "'" +
+                    one_line(points   ? options.points
+                             : blocks ? options.blocks
+                                      : options.select) +
+                    "'",
                 points   ? "write \"[1, 5], [0, 2]\", a list for each dimension, or name a file with a point a line"
                 : blocks ? "write numbers and ranges of blocks: \"0, 1:3\""
                          : "write it as in NumPy: \"0:10, :, ::2\", lists as \":, [1, 5, 7]\"");
