@@ -4,6 +4,7 @@
 #include <cstring>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #define HEADRACE_CONVERT_X86 1
 #endif
@@ -127,7 +128,11 @@ bool has_avx2() noexcept {
 
 #ifdef HEADRACE_CONVERT_X86
 bool has_f16c() noexcept {
-  static const bool found = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  // Not __builtin_cpu_supports("f16c"), which clang 14 does not know.
+  static const bool found = [] {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+  }();
   return found;
 }
 #define HEADRACE_CHOOSE(name, ...) (has_avx2() ? &name##_avx2<__VA_ARGS__> : &name<__VA_ARGS__>)
