@@ -152,9 +152,9 @@ Result<std::unique_ptr<Sharding>> build_sharding(const base::Json& config,
 Result<codec::Chain> build_chain(const std::vector<CodecSpec>& specs, const std::vector<std::uint64_t>& chunk_shape,
                                  const ChunkCodecs& about, int depth) {
   if (specs.size() > kMaxCodecs) {
-    return Status(Code::kUnsupported, Layer::kZarr,
-                  "chains of more than " + std::to_string(kMaxCodecs) + " codecs: this one has " +
-                      std::to_string(specs.size()));
+    return Status(
+        Code::kUnsupported, Layer::kZarr,
+        "chains of more than " + std::to_string(kMaxCodecs) + " codecs: this one has " + std::to_string(specs.size()));
   }
   std::vector<std::unique_ptr<codec::Codec>> codecs;
   // Shape and type change on the way through array codecs; a shard inside must divide what it really encodes.
