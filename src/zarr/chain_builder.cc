@@ -29,7 +29,10 @@ class WholeShardCodec final : public codec::Codec {
   std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override {
     const std::uint64_t inner = sharding_->index.entry_count();
     const auto payload = base::checked_mul(inner, sharding_->inner.max_encoded_bytes());
-    return std::max(payload.value_or(decoded_bytes), decoded_bytes) + sharding_->index.encoded_bytes();
+    const std::uint64_t most = std::max(payload.value_or(decoded_bytes), decoded_bytes);
+    // Bytes that no entry names are legal ("sharding-indexed" 1.0, binary format): as many again, since memory is
+    // reserved for them.
+    return base::checked_mul(std::uint64_t{2}, most).value_or(most) + sharding_->index.encoded_bytes();
   }
   Status resolve_layout(const DataType&, std::vector<std::uint64_t>&, codec::Layout& layout) const override {
     if (layout.byte_swapped) return Status(Code::kInternal, Layer::kZarr, "byte order before sharding");
@@ -213,9 +216,9 @@ Result<std::unique_ptr<ShardTree>> build_shard_tree(const std::vector<CodecSpec>
 Result<codec::Chain> build_chain(const std::vector<CodecSpec>& specs, const std::vector<std::uint64_t>& chunk_shape,
                                  const ChunkCodecs& about, int depth) {
   if (specs.size() > kMaxCodecs) {
-    return Status(Code::kUnsupported, Layer::kZarr,
-                  "chains of more than " + std::to_string(kMaxCodecs) + " codecs: this one has " +
-                      std::to_string(specs.size()));
+    return Status(
+        Code::kUnsupported, Layer::kZarr,
+        "chains of more than " + std::to_string(kMaxCodecs) + " codecs: this one has " + std::to_string(specs.size()));
   }
   std::vector<std::unique_ptr<codec::Codec>> codecs;
   // Shape and type change on the way through array codecs; a shard inside must divide what it really encodes.

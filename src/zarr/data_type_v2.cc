@@ -58,7 +58,8 @@ Result<DataType> parse_simple(const Json& value, bool& big_endian) {
   const auto& text = value.get_ref<const std::string&>();
   // NumPy has no type string for these; tensorstore writes their names, and stores them little-endian.
   if (text == "bfloat16") return numeric_type(text);
-  if (text == "int4" || text.substr(0, 7) == "float8_") return unsupported("dtype " + quote(text) + " is not implemented");
+  if (text == "int4" || text.substr(0, 7) == "float8_")
+    return unsupported("dtype " + quote(text) + " is not implemented");
   if (text.size() < 2 || (text[0] != '<' && text[0] != '>' && text[0] != '|')) {
     return wrong_value("dtype", "a NumPy type string that starts with its byte order, '<', '>' or '|'", value);
   }

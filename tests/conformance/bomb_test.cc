@@ -29,7 +29,7 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kLimit = 64 * kMiB;  // ContextOptions::host_budget_bytes
 // Metadata is read before any option of a read applies.
 const std::uint64_t kDefaultLimit = ContextOptions().host_budget_bytes;
-constexpr std::uint64_t kExpanded = 512 * kMiB;   // what a compressed bomb expands to, were it let
+constexpr std::uint64_t kExpanded = 512 * kMiB;  // what a compressed bomb expands to, were it let
 constexpr std::uint64_t kAbsent = ~std::uint64_t{0};
 
 struct Bomb {
@@ -195,35 +195,54 @@ std::vector<Bomb> stream_bombs() {
       {"v2_gzip_expands", {kBad}, [] { return v2(R"({"compressor": {"id": "gzip", "level": 1}})"); }, bomb(kGzip)},
       {"v2_zstd_expands", {kBad}, [] { return v2(R"({"compressor": {"id": "zstd", "level": 1}})"); }, bomb(kZstd)},
       {"v2_lz4_expands", {kBad}, [] { return v2(R"({"compressor": {"id": "lz4", "acceleration": 1}})"); }, bomb(kLz4)},
-      {"v2_blosc_expands", {kBad},
-       [] { return v2(R"({"compressor": {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 0}})"); }, bomb(kBlosc)},
-      {"v2_filter_behind_bomb", {kBad},
-       [] { return v2(R"({"compressor": {"id": "zlib", "level": 1}, "filters": [{"id": "shuffle", "elementsize": 4}]})"); },
+      {"v2_blosc_expands",
+       {kBad},
+       [] { return v2(R"({"compressor": {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 0}})"); },
+       bomb(kBlosc)},
+      {"v2_filter_behind_bomb",
+       {kBad},
+       [] {
+         return v2(R"({"compressor": {"id": "zlib", "level": 1}, "filters": [{"id": "shuffle", "elementsize": 4}]})");
+       },
        bomb(kZlib)},
-      {"inner_chunk_expands", {kBad}, codecs(sharding("[1024]", R"(["bytes",)" + std::string(kZstd + 1))),
+      {"inner_chunk_expands",
+       {kBad},
+       codecs(sharding("[1024]", R"(["bytes",)" + std::string(kZstd + 1))),
        [] {
          const Bytes& z = zeros(kZstd);
          return joined(z, index_of({{0, z.size()}, {kAbsent, kAbsent}, {kAbsent, kAbsent}, {kAbsent, kAbsent}}));
        }},
-      {"all_inner_chunks_are_one_bomb", {kBad}, codecs(sharding("[1]", R"(["bytes",)" + std::string(kZstd + 1))),
+      {"all_inner_chunks_are_one_bomb",
+       {kBad},
+       codecs(sharding("[1]", R"(["bytes",)" + std::string(kZstd + 1))),
        [] {
          const Bytes& z = zeros(kZstd);
          return joined(z, index_of(std::vector<std::pair<std::uint64_t, std::uint64_t>>(4096, {0, z.size()})));
        }},
       // A stream in a stream: the outer one's size cannot be known from the metadata.
       {"zstd_in_zstd", {kBad}, codecs(R"(["bytes", "zstd", "zstd"])"), [] { return encoded(kZstd, zeros(kZstd)); }},
-      {"gzip_in_gzip", {kBad},
-       codecs(R"(["bytes", {"name": "gzip", "configuration": {"level": 1}}, {"name": "gzip", "configuration": {"level": 1}}])"),
+      {"gzip_in_gzip",
+       {kBad},
+       codecs(
+           R"(["bytes", {"name": "gzip", "configuration": {"level": 1}}, {"name": "gzip", "configuration": {"level": 1}}])"),
        [] { return encoded(kGzip, zeros(kGzip)); }},
       {"zeros_twice_in_zstd", {kBad}, codecs(R"(["bytes", "zstd", "zstd"])"), bomb(kZstd)},
-      {"zeros_in_zstd_before_gzip", {kBad}, codecs(R"(["bytes", {"name": "gzip", "configuration": {"level": 1}}, "zstd"])"),
+      {"zeros_in_zstd_before_gzip",
+       {kBad},
+       codecs(R"(["bytes", {"name": "gzip", "configuration": {"level": 1}}, "zstd"])"),
        bomb(kZstd)},
-      {"zeros_in_gzip_before_blosc", {kBad},
-       codecs(R"(["bytes",)" + std::string(kBlosc + 1, std::strlen(kBlosc) - 2) + "," + (kGzip + 1)), bomb(kGzip)},
+      {"zeros_in_gzip_before_blosc",
+       {kBad},
+       codecs(R"(["bytes",)" + std::string(kBlosc + 1, std::strlen(kBlosc) - 2) + "," + (kGzip + 1)),
+       bomb(kGzip)},
       {"zstd_eight_deep", {kBad}, codecs(R"(["bytes",)" + repeat(R"("zstd")", 8, ",") + "]"), bomb(kZstd)},
-      {"shard_in_zstd", {kBad},
-       codecs(sharding("[1024]").substr(0, sharding("[1024]").size() - 1) + R"(, "zstd"])"), bomb(kZstd)},
-      {"checksum_over_bomb", {kBad}, codecs(R"(["bytes", "zstd", "crc32c"])"),
+      {"shard_in_zstd",
+       {kBad},
+       codecs(sharding("[1024]").substr(0, sharding("[1024]").size() - 1) + R"(, "zstd"])"),
+       bomb(kZstd)},
+      {"checksum_over_bomb",
+       {kBad},
+       codecs(R"(["bytes", "zstd", "crc32c"])"),
        [] { return encoded(R"(["crc32c"])", zeros(kZstd)); }},
       // Headers that lie.
       {"lz4_says_2_GiB", {kBad}, behind_bytes(kLz4), small(kLz4, 0, "\xff\xff\xff\x7f")},
@@ -239,13 +258,23 @@ std::vector<Bomb> stream_bombs() {
       {"zstd_window_of_1_GiB", {kBad}, behind_bytes(kZstd), text("\x28\xb5\x2f\xfd\0\xa0\x83\0\0\0"s)},
       {"zstd_skips_4_GiB", {kBad}, behind_bytes(kZstd), text("\x50\x2a\x4d\x18\xff\xff\xff\xff"s)},
       {"zstd_run_of_zeros", {kBad}, behind_bytes(kZstd), text("\x28\xb5\x2f\xfd\xa0\0\0\0\x40\3\0\x40\0"s)},
-      {"zstd_100000_empty_frames", {kBad}, behind_bytes(kZstd),
+      {"zstd_100000_empty_frames",
+       {kBad},
+       behind_bytes(kZstd),
        [] { return bytes_of(repeat("\x28\xb5\x2f\xfd\x20\0\1\0\0"s, 100'000)); }},
-      {"gzip_length_beyond", {kBad}, behind_bytes(kGzip),
-       [] { const Bytes z = encoded(kGzip, Bytes(4096)); return changed(z, z.size() - 4, "\xff\xff\xff\xff"); }},
-      {"gzip_100000_empty_members", {kBad}, behind_bytes(kGzip),
+      {"gzip_length_beyond",
+       {kBad},
+       behind_bytes(kGzip),
+       [] {
+         const Bytes z = encoded(kGzip, Bytes(4096));
+         return changed(z, z.size() - 4, "\xff\xff\xff\xff");
+       }},
+      {"gzip_100000_empty_members",
+       {kBad},
+       behind_bytes(kGzip),
        [] { return bytes_of(repeat("\x1f\x8b\x08\0\0\0\0\0\0\3\3\0\0\0\0\0\0\0\0\0"s, 100'000)); }},
-      {"packbits_bits_beyond", {kBad},
+      {"packbits_bits_beyond",
+       {kBad},
        [] { return v3(R"({"codecs": ["numcodecs.packbits", "bytes"], "data_type": "bool", "fill_value": false})"); },
        text("\xff" + std::string(512, 'x'))},
   };
@@ -263,34 +292,60 @@ std::vector<Bomb> metadata_bombs() {
       {"json_long_number", {kBad}, [] { return with_text("1" + std::string(5'000'000, '0')); }, {}},
       {"json_white_space", {kOk}, [] { return v3() + std::string(20'000'000, ' '); }, {}},
       {"json_one_key_often", {kBad}, [] { return "{" + repeat(R"("a":1)", 1'000'000, ",") + "}"; }, {}},
-      {"codecs_100000", {kNot}, [] { return with_codecs("[\"bytes\"," + repeat("\"crc32c\"", 100'000, ",") + "]"); }, {}},
-      {"transposes_100000", {kNot},
-       [] { return with_codecs("[" + repeat(R"({"name":"transpose","configuration":{"order":[0]}})", 100'000, ",") + ",\"bytes\"]"); }, {}},
-      {"zstd_in_zstd_100000", {kNot}, [] { return with_codecs("[\"bytes\"," + repeat("\"zstd\"", 100'000, ",") + "]"); },
+      {"codecs_100000",
+       {kNot},
+       [] { return with_codecs("[\"bytes\"," + repeat("\"crc32c\"", 100'000, ",") + "]"); },
+       {}},
+      {"transposes_100000",
+       {kNot},
+       [] {
+         return with_codecs("[" + repeat(R"({"name":"transpose","configuration":{"order":[0]}})", 100'000, ",") +
+                            ",\"bytes\"]");
+       },
+       {}},
+      {"zstd_in_zstd_100000",
+       {kNot},
+       [] { return with_codecs("[\"bytes\"," + repeat("\"zstd\"", 100'000, ",") + "]"); },
        [] { return bytes_of("x"); }},
       {"shards_in_shards", {kNot}, [] { return with_codecs(nested_shards(9)); }, {}},
-      {"fields_200000", {kBad, kNot},
+      {"fields_200000",
+       {kBad, kNot},
        [] {
          std::string fields;
-         for (int i = 0; i < 200'000; ++i) fields += (i == 0 ? R"(["f)" : R"(,["f)") + std::to_string(i) + R"(","<u2"])";
+         for (int i = 0; i < 200'000; ++i)
+           fields += (i == 0 ? R"(["f)" : R"(,["f)") + std::to_string(i) + R"(","<u2"])";
          std::string text = v2();
          return text.replace(text.find("\"|u1\""), 5, "[" + fields + "]");
        },
        {}},
-      {"struct_in_struct", {kNot},
+      {"struct_in_struct",
+       {kNot},
        [] {
          std::string text = v2();
          return text.replace(text.find("\"|u1\""), 5, repeat(R"([["a",)", 25) + "\"|u1\"" + repeat("]]", 25));
        },
        {}},
-      {"field_of_2p80", {kNot}, [] { return v2(R"({"dtype": [["a", "<u2", [1099511627776, 1099511627776]]], "fill_value": null})"); }, {}},
+      {"field_of_2p80",
+       {kNot},
+       [] { return v2(R"({"dtype": [["a", "<u2", [1099511627776, 1099511627776]]], "fill_value": null})"); },
+       {}},
       {"element_of_2_GiB", {kNot}, [] { return v2(R"({"dtype": "|V2147483647", "fill_value": null})"); }, {}},
-      {"element_of_2p61", {kNot}, [] { return v3(R"({"data_type": "r18446744073709551608", "fill_value": "AA=="})"); }, {}},
+      {"element_of_2p61",
+       {kNot},
+       [] { return v3(R"({"data_type": "r18446744073709551608", "fill_value": "AA=="})"); },
+       {}},
       {"text_of_2p31", {kNot}, [] { return v2(R"({"dtype": "<U2147483647", "fill_value": null})"); }, {}},
       {"rank_1000000", {kNot}, [] { return grid("[" + repeat("1", 1'000'000, ",") + "]", "[1]"); }, {}},
-      {"fill_value_of_8_MiB", {kBad}, [] { return v3(R"({"fill_value": ")" + std::string(8'000'000, 'A') + "\"}"); }, {}},
-      {"order_of_1000000", {kBad},
-       [] { return with_codecs(R"([{"name": "transpose", "configuration": {"order": [)" + repeat("0", 1'000'000, ",") + R"(]}}, "bytes"])"); },
+      {"fill_value_of_8_MiB",
+       {kBad},
+       [] { return v3(R"({"fill_value": ")" + std::string(8'000'000, 'A') + "\"}"); },
+       {}},
+      {"order_of_1000000",
+       {kBad},
+       [] {
+         return with_codecs(R"([{"name": "transpose", "configuration": {"order": [)" + repeat("0", 1'000'000, ",") +
+                            R"(]}}, "bytes"])");
+       },
        {}},
   };
 }
@@ -302,42 +357,91 @@ std::vector<Bomb> shape_bombs() {
       {"v2_extent_2p64", {kBad}, huge(R"({"shape": [18446744073709551616]})"), {}},
       {"v3_extent_2p63", {kBad}, [] { return grid("[9223372036854775808]", "[4096]"); }, {}},
       {"chunk_product_2p80", {kBad}, [] { return grid("[5, 5]", "[1099511627776, 1099511627776]"); }, {}},
-      {"chunk_bytes_2p65", {kBad}, [] { return grid("[5]", "[4611686018427387904]", R"(, "data_type": "r64", "fill_value": "AAAAAAAAAAA=")"); }, {}},
+      {"chunk_bytes_2p65",
+       {kBad},
+       [] { return grid("[5]", "[4611686018427387904]", R"(, "data_type": "r64", "fill_value": "AAAAAAAAAAA=")"); },
+       {}},
       {"chunk_of_1_TiB_absent", {kMore}, [] { return grid("[1099511627776]", "[1099511627776]"); }, {}, "5:9"},
       {"chunk_of_1_TiB_raw", {kMore}, [] { return grid("[1099511627776]", "[1099511627776]"); }, text("abc"), "5:9"},
-      {"chunk_of_1_TiB_zstd", {kMore}, [] { return grid("[1099511627776]", "[1099511627776]", R"(, "codecs": ["bytes", "zstd"])"); },
-       bomb(kZstd), "5:9"},
-      {"chunk_of_1_GiB_zstd", {kMore}, [] { return grid("[1073741824]", "[1073741824]", R"(, "codecs": ["bytes", "zstd"])"); }, bomb(kZstd), "5:9"},
-      {"chunk_of_1_GiB_blosc", {kMore}, [] { return grid("[1073741824]", "[1073741824]", R"(, "codecs": )" + (R"(["bytes",)" + std::string(kBlosc + 1))); },
-       bomb(kBlosc), "5:9"},
+      {"chunk_of_1_TiB_zstd",
+       {kMore},
+       [] { return grid("[1099511627776]", "[1099511627776]", R"(, "codecs": ["bytes", "zstd"])"); },
+       bomb(kZstd),
+       "5:9"},
+      {"chunk_of_1_GiB_zstd",
+       {kMore},
+       [] { return grid("[1073741824]", "[1073741824]", R"(, "codecs": ["bytes", "zstd"])"); },
+       bomb(kZstd),
+       "5:9"},
+      {"chunk_of_1_GiB_blosc",
+       {kMore},
+       [] {
+         return grid("[1073741824]", "[1073741824]", R"(, "codecs": )" + (R"(["bytes",)" + std::string(kBlosc + 1)));
+       },
+       bomb(kBlosc),
+       "5:9"},
       {"grid_of_1e9", {kOk}, [] { return grid("[1000000000]", "[1]"); }, {}, "999999990:"},
       {"grid_of_1e18", {kOk}, [] { return grid("[1000000000, 1000000000]", "[1, 1]"); }, {}, "7, 999999990:"},
-      {"grid_of_2p96", {kOk}, [] { return grid("[4294967296, 4294967296, 4294967296]", "[1, 1, 1]"); }, {}, "7, 8, 4294967290:"},
+      {"grid_of_2p96",
+       {kOk},
+       [] { return grid("[4294967296, 4294967296, 4294967296]", "[1, 1, 1]"); },
+       {},
+       "7, 8, 4294967290:"},
       {"v2_grid_of_1e9", {kOk}, huge(R"({"shape": [1000000000], "chunks": [1]})"), {}, "999999990:"},
       {"steps_over_1e9_chunks", {kOk}, [] { return grid("[1000000000]", "[1]"); }, {}, "::250000"},
-      {"shard_of_1e9_entries", {kShort}, [] { return grid("[1000000000]", "[1000000000]", R"(, "codecs": )" + sharding("[1]")); },
-       text("abc"), "5:9"},
-      {"shard_of_1e9_entries_absent", {kOk}, [] { return grid("[1000000000]", "[1000000000]", R"(, "codecs": )" + sharding("[1]")); },
-       {}, "5:9"},
-      {"shard_of_2p62_entries", {kBad},
-       [] { return grid("[4611686018427387904]", "[4611686018427387904]", R"(, "codecs": )" + sharding("[1]")); }, text("abc"), "5:9"},
-      {"nested_shard_of_1e9_entries", {kMore, kShort},
-       [] { return grid("[1000000000]", "[1000000000]", R"(, "codecs": )" + sharding("[1000000000]", sharding("[1]"))); },
-       [] { return joined(Bytes(100), index_of({{0, 100}})); }, "5:9"},
+      {"shard_of_1e9_entries",
+       {kShort},
+       [] { return grid("[1000000000]", "[1000000000]", R"(, "codecs": )" + sharding("[1]")); },
+       text("abc"),
+       "5:9"},
+      {"shard_of_1e9_entries_absent",
+       {kOk},
+       [] { return grid("[1000000000]", "[1000000000]", R"(, "codecs": )" + sharding("[1]")); },
+       {},
+       "5:9"},
+      {"shard_of_2p62_entries",
+       {kBad},
+       [] { return grid("[4611686018427387904]", "[4611686018427387904]", R"(, "codecs": )" + sharding("[1]")); },
+       text("abc"),
+       "5:9"},
+      {"nested_shard_of_1e9_entries",
+       {kMore, kShort},
+       [] {
+         return grid("[1000000000]", "[1000000000]", R"(, "codecs": )" + sharding("[1000000000]", sharding("[1]")));
+       },
+       [] {
+         return joined(Bytes(100), index_of({{0, 100}}));
+       },
+       "5:9"},
       {"entry_past_the_end", {kBad}, codecs(four), entry(1'000'000, 1024)},
       {"entry_ends_past_the_end", {kBad}, codecs(four), entry(1000, 1024)},
       {"entry_wraps", {kBad}, codecs(four), entry(kAbsent - 100, 1024)},
       {"entry_of_2p63", {kBad}, codecs(four), entry(0, std::uint64_t{1} << 63)},
       {"entry_of_nothing", {kBad}, codecs(four), entry(0, 0)},
       {"entry_half_absent", {kBad}, codecs(four), entry(kAbsent, 1024)},
-      {"entry_past_the_end_index_first", {kBad}, codecs(sharding("[1024]", R"(["bytes"])", false, "start")), entry(1'000'000, 1024, true)},
-      {"entries_all_of_one_place", {kOk}, codecs(sharding("[16]")),
-       [] { return joined(Bytes(16), index_of(std::vector<std::pair<std::uint64_t, std::uint64_t>>(256, {0, 16}))); }},
-      {"entries_are_the_index", {kOk}, codecs(sharding("[16]")),
-       [] { return index_of(std::vector<std::pair<std::uint64_t, std::uint64_t>>(256, {0, 16})); }},
+      {"entry_past_the_end_index_first",
+       {kBad},
+       codecs(sharding("[1024]", R"(["bytes"])", false, "start")),
+       entry(1'000'000, 1024, true)},
+      {"entries_all_of_one_place",
+       {kOk},
+       codecs(sharding("[16]")),
+       [] {
+         return joined(Bytes(16), index_of(std::vector<std::pair<std::uint64_t, std::uint64_t>>(256, {0, 16})));
+       }},
+      {"entries_are_the_index",
+       {kOk},
+       codecs(sharding("[16]")),
+       [] {
+         return index_of(std::vector<std::pair<std::uint64_t, std::uint64_t>>(256, {0, 16}));
+       }},
       {"shard_shorter_than_its_index", {kShort}, codecs(sharding("[1]")), text("abc")},
-      {"shard_checksum", {kBad}, codecs(sharding("[1024]", R"(["bytes"])", true)),
-       [] { return joined(Bytes(1024), joined(index_of({{0, 1024}, {0, 1024}, {0, 1024}, {0, 1024}}), Bytes(4))); }},
+      {"shard_checksum",
+       {kBad},
+       codecs(sharding("[1024]", R"(["bytes"])", true)),
+       [] {
+         return joined(Bytes(1024), joined(index_of({{0, 1024}, {0, 1024}, {0, 1024}, {0, 1024}}), Bytes(4)));
+       }},
       {"raw_chunk_of_100_MiB", {kBad}, [] { return v3(); }, [] { return Bytes(100 * kMiB); }},
   };
 }
@@ -384,7 +488,8 @@ TEST_P(Bombs, AreRefusedAtOnce) {
   }
 
   ::malloc_trim(0);
-  const bool measures = std::ofstream("/proc/self/clear_refs").write("5\n", 2).flush().good() && support::kAllocCounterWorks;
+  const bool measures =
+      std::ofstream("/proc/self/clear_refs").write("5\n", 2).flush().good() && support::kAllocCounterWorks;
   const std::uint64_t before = status_bytes("VmRSS:");
   const std::clock_t start = std::clock();
   const Status status = [&]() -> Status {
@@ -403,7 +508,8 @@ TEST_P(Bombs, AreRefusedAtOnce) {
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   const std::uint64_t peak = status_bytes("VmHWM:");
 
-  EXPECT_NE(std::find(bomb.expected.begin(), bomb.expected.end(), status.code()), bomb.expected.end()) << status.to_string();
+  EXPECT_NE(std::find(bomb.expected.begin(), bomb.expected.end(), status.code()), bomb.expected.end())
+      << status.to_string();
   if (!status.ok()) {
     EXPECT_LE(status.to_string().size(), 1000u);
   }
@@ -415,7 +521,8 @@ TEST_P(Bombs, AreRefusedAtOnce) {
   RecordProperty("outcome", status.to_string().substr(0, 200));
   if (::getenv("HEADRACE_BOMBS_VERBOSE") != nullptr) {
     std::printf("%-36s %5.0f ms %5.0f MiB  %s\n", bomb.name, seconds * 1e3,
-                static_cast<double>(peak - std::min(before, peak)) / static_cast<double>(kMiB), status.to_string().substr(0, 150).c_str());
+                static_cast<double>(peak - std::min(before, peak)) / static_cast<double>(kMiB),
+                status.to_string().substr(0, 150).c_str());
   }
 }
 

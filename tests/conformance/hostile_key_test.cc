@@ -78,7 +78,8 @@ class HostileKeys : public ::testing::TestWithParam<StoreCase> {
     for (const char* folder : {"root", "root/in", "outside", "outside/in"}) {
       ASSERT_EQ(::mkdir((base_ / folder).c_str(), 0755), 0);
     }
-    for (const char* canary : {"outside/file", "outside/in/file", "outside/zarr.json", "outside/.zarray", "outside/0"}) {
+    for (const char* canary :
+         {"outside/file", "outside/in/file", "outside/zarr.json", "outside/.zarray", "outside/0"}) {
       ASSERT_TRUE(support::write_file(base_ / canary, pattern(100, 9)));
     }
     root_ = std::filesystem::canonical(base_ / "root").string();
@@ -133,14 +134,59 @@ class HostileKeys : public ::testing::TestWithParam<StoreCase> {
 // Keys that try to leave the root, by what resolvers, shells, URLs, Windows or Unicode might make of them.
 std::set<std::string> hostile_keys(const std::string& outside) {
   using namespace std::string_literals;
-  const std::vector<std::string> ups = {
-      "..",         ".",         "",           "...",       "....",         ".. ",      " ..",        "..\0"s,      "\0.."s,
-      "%2e%2e",     "%2E%2E",    "%2e.",       ".%2e",      "%252e%252e",   "..%2f",    "..%00",      "%c0%ae%c0%ae",
-      "\xc0\xae\xc0\xae", "\xe0\x80\xae\xe0\x80\xae", "..\\",   "..\\..",   "\\..",     "..%5c",      "..;",
-      "\xef\xbc\x8e\xef\xbc\x8e", "\xe2\x80\xa5",     "\xe2\x80\xa4\xe2\x80\xa4", "..\xe2\x88\x95", "..\xef\xbc\x8f",
-      "..\xcc\xb8", "\xe2\x80\xae..", "..\n",  "..\t",      "..\r\n",       "~",        "~root",      "$HOME",      "`pwd`",
-      "$(pwd)",     "*",         "..*",        "-",         "|",            ">x",       "C:",         "C:\\",       "\\\\?\\C:",
-      "file:",      "file:..",   "proc:self",  "\x7f",      "\xff",         "\xed\xa0\x80"};
+  const std::vector<std::string> ups = {"..",
+                                        ".",
+                                        "",
+                                        "...",
+                                        "....",
+                                        ".. ",
+                                        " ..",
+                                        "..\0"s,
+                                        "\0.."s,
+                                        "%2e%2e",
+                                        "%2E%2E",
+                                        "%2e.",
+                                        ".%2e",
+                                        "%252e%252e",
+                                        "..%2f",
+                                        "..%00",
+                                        "%c0%ae%c0%ae",
+                                        "\xc0\xae\xc0\xae",
+                                        "\xe0\x80\xae\xe0\x80\xae",
+                                        "..\\",
+                                        "..\\..",
+                                        "\\..",
+                                        "..%5c",
+                                        "..;",
+                                        "\xef\xbc\x8e\xef\xbc\x8e",
+                                        "\xe2\x80\xa5",
+                                        "\xe2\x80\xa4\xe2\x80\xa4",
+                                        "..\xe2\x88\x95",
+                                        "..\xef\xbc\x8f",
+                                        "..\xcc\xb8",
+                                        "\xe2\x80\xae..",
+                                        "..\n",
+                                        "..\t",
+                                        "..\r\n",
+                                        "~",
+                                        "~root",
+                                        "$HOME",
+                                        "`pwd`",
+                                        "$(pwd)",
+                                        "*",
+                                        "..*",
+                                        "-",
+                                        "|",
+                                        ">x",
+                                        "C:",
+                                        "C:\\",
+                                        "\\\\?\\C:",
+                                        "file:",
+                                        "file:..",
+                                        "proc:self",
+                                        "\x7f",
+                                        "\xff",
+                                        "\xed\xa0\x80"};
   std::set<std::string> keys;
   for (const std::string& up : ups) {
     keys.insert(up);
@@ -151,7 +197,8 @@ std::set<std::string> hostile_keys(const std::string& outside) {
     keys.insert("/" + up + "/outside/file");
   }
   for (const std::string& absolute : {outside + "/file", "/etc/passwd"s, "/proc/self/root/etc/passwd"s, "/dev/zero"s}) {
-    for (const std::string before : {"", "/", "//", "file:", "file://", "in", "in/", "in//", "./", "../", "\\", "\\\\"}) {
+    for (const std::string before :
+         {"", "/", "//", "file:", "file://", "in", "in/", "in//", "./", "../", "\\", "\\\\"}) {
       keys.insert(before + absolute);
     }
   }
@@ -161,7 +208,8 @@ std::set<std::string> hostile_keys(const std::string& outside) {
     keys.insert(up + "etc/passwd");
     keys.insert("in/" + up + "outside/file");
   }
-  for (const std::size_t n : {std::size_t{256}, std::size_t{4096}, std::size_t{4097}, std::size_t{65536}, std::size_t{1} << 20}) {
+  for (const std::size_t n :
+       {std::size_t{256}, std::size_t{4096}, std::size_t{4097}, std::size_t{65536}, std::size_t{1} << 20}) {
     keys.insert(std::string(n, 'a'));
     keys.insert(std::string(n, '/') + "etc/passwd");
     keys.insert("in/" + std::string(n, '.'));
@@ -214,10 +262,29 @@ TEST_P(HostileKeys, AsPathsOfArraysOpenNothingOutsideTheRoot) {
 TEST_P(HostileKeys, LinksLeadNowhereOutside) {
   if (!GetParam().directory) GTEST_SKIP() << "no links in this store";
   const std::string outside = base_ / "outside";
-  const std::vector<std::string> targets = {
-      "../outside", "../outside/file", outside, outside + "/file", "in/../../outside", "./../outside/in", "..", "../..", "/", ".",
-      "../root/../outside", "../root/in/../../outside/file", "/proc/self/cwd", "/proc/self/root", "/proc/self/fd/0", "/dev/fd/0",
-      "/dev/zero", "//" + outside.substr(1) + "//file", "../outside/.", "../outside/in/..", "up0", "link0/in", "link2/file"};
+  const std::vector<std::string> targets = {"../outside",
+                                            "../outside/file",
+                                            outside,
+                                            outside + "/file",
+                                            "in/../../outside",
+                                            "./../outside/in",
+                                            "..",
+                                            "../..",
+                                            "/",
+                                            ".",
+                                            "../root/../outside",
+                                            "../root/in/../../outside/file",
+                                            "/proc/self/cwd",
+                                            "/proc/self/root",
+                                            "/proc/self/fd/0",
+                                            "/dev/fd/0",
+                                            "/dev/zero",
+                                            "//" + outside.substr(1) + "//file",
+                                            "../outside/.",
+                                            "../outside/in/..",
+                                            "up0",
+                                            "link0/in",
+                                            "link2/file"};
   ASSERT_EQ(::symlink("..", (root_ + "/in/up").c_str()), 0);
   ASSERT_EQ(::symlink("link0", (root_ + "/up0").c_str()), 0);
   int tried = 0;
@@ -250,11 +317,13 @@ void record(const char* target, std::uint64_t swaps, double seconds) {
   char date[16];
   const std::time_t now = std::time(nullptr);
   std::strftime(date, sizeof date, "%Y-%m-%d", std::gmtime(&now));
-  std::ofstream(path, std::ios::app) << R"({"target": ")" << target << R"(", "technique": "links swapped while opened", "executions": )"
-                                     << swaps << R"(, "seconds": )" << static_cast<long>(seconds + 0.5) << R"(, "findings": )"
-                                     << ::testing::Test::HasFailure() << R"(, "commit": ")" << (commit ? commit : "unknown")
-                                     << R"(", "date": ")" << date << R"(", "machine": ")" << std::thread::hardware_concurrency()
-                                     << " cores, " << machine.machine << "\"}\n";
+  std::ofstream(path, std::ios::app) << R"({"target": ")" << target
+                                     << R"(", "technique": "links swapped while opened", "executions": )" << swaps
+                                     << R"(, "seconds": )" << static_cast<long>(seconds + 0.5) << R"(, "findings": )"
+                                     << ::testing::Test::HasFailure() << R"(, "commit": ")"
+                                     << (commit ? commit : "unknown") << R"(", "date": ")" << date
+                                     << R"(", "machine": ")" << std::thread::hardware_concurrency() << " cores, "
+                                     << machine.machine << "\"}\n";
 }
 
 // Opens while what is named changes between inside and outside: 10,000 in all, HEADRACE_SWAPS for more.
@@ -268,8 +337,8 @@ TEST_P(HostileKeys, SwappedLinksLeadNowhereOutside) {
   struct Swap {
     const char *inside, *link, *target;
   };
-  const Swap swaps[] = {{"/a", "/link", "../outside"},             // a folder: outside has no b, but in/file
-                        {"/a/b", "/a/link", "../../outside"},      // the last folder
+  const Swap swaps[] = {{"/a", "/link", "../outside"},         // a folder: outside has no b, but in/file
+                        {"/a/b", "/a/link", "../../outside"},  // the last folder
                         {"/a/b/file", "/a/b/link", "../../../outside/file"},
                         {"/a/b", "/a/far", "/"}};
   std::uint64_t inside = 0, refused = 0;
@@ -305,7 +374,8 @@ TEST_P(HostileKeys, SwappedLinksLeadNowhereOutside) {
   }
   EXPECT_GT(inside, 0u);
   EXPECT_GT(refused, 0u);
-  record(GetParam().name, inside + refused, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  record(GetParam().name, inside + refused,
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, HostileKeys, ::testing::ValuesIn(kStores),

@@ -25,8 +25,8 @@ struct Reader {
   Result<std::vector<std::byte>> read(const std::array<std::string, 4>& request);
 };
 
-#define TRY_ASSIGN(name, expression)             \
-  auto name##_or = (expression);                 \
+#define TRY_ASSIGN(name, expression)              \
+  auto name##_or = (expression);                  \
   if (!name##_or.ok()) return name##_or.status(); \
   auto& name = *name##_or
 
