@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/trace.h"
+#include "codec/variable_codec.h"
 #include "transfer/context_impl.h"
 #include "transfer/operation.h"
 #include "zarr/array_impl.h"
@@ -41,9 +42,11 @@ void list_codecs(const codec::Chain& chain, int zarr_format, std::vector<std::st
 
 Status Array::Impl::resolve() {
   const std::size_t rank = metadata.shape.size();
+  const DataType decoded =
+      metadata.dtype.is_variable_length() ? codec::slot_type(metadata.dtype) : metadata.dtype;
   zarr::ChunkCodecs about;
   about.zarr_format = metadata.zarr_format;
-  about.dtype = &metadata.dtype;
+  about.dtype = &decoded;
   fill = metadata.fill;
   if (fill.empty()) fill.resize(metadata.dtype.item_bytes);
   about.fill = &fill;
@@ -61,8 +64,8 @@ Status Array::Impl::resolve() {
     HEADRACE_TRY_ASSIGN(chain, zarr::build_chain(metadata.codecs, metadata.chunk_shape, about));
   }
   const codec::Chain& unit = unit_chain();
-  const std::uint32_t width = metadata.dtype.uniform_swap_width();
-  element_op.element_bytes = metadata.dtype.item_bytes;
+  const std::uint32_t width = decoded.uniform_swap_width();
+  element_op.element_bytes = decoded.item_bytes;
   element_op.swap_width = unit.layout().byte_swapped && width > 1 ? width : 1;
 
   info.zarr_format = metadata.zarr_format;
@@ -165,6 +168,12 @@ Result<std::shared_ptr<transfer::ReadOperation>> make_operation(const std::share
   const auto& resources = array->store.context().impl()->resources;
   HEADRACE_TRY(resources->check_usable());
   HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, resolve_selection(selection, array->metadata.shape));
+  if (array->metadata.dtype.is_variable_length()) {
+    return Status(Code::kUnsupported, Layer::kZarr,
+                  "elements of type '" + array->metadata.dtype.name +
+                      "' have variable length, which no tensor and no device memory holds: read them to the host with "
+                      "Array::read_variable (C: hr_array_read_variable)");
+  }
   TensorView target = tensor;
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion,
                       zarr::make_conversion(array->metadata.dtype, array->element_op, array->fill,

@@ -122,7 +122,13 @@ Result<DataType> parse_any(const Json& value, int depth) {
   if (name == "complex_float32") name = "complex64";  // registered aliases
   if (name == "complex_float64") name = "complex128";
   DataType type;
-  if (is_raw_bits(name)) {
+  // zarr-python 3.0 wrote "bytes", later ones write "variable_length_bytes".
+  const bool is_bytes = name == "bytes" || name == "variable_length_bytes";
+  if (name == "string" || is_bytes) {
+    // Nothing says how such fields would lie in an element.
+    if (depth > 0) return unsupported("data type " + quote(spec.name) + " as that of a field: it has no size");
+    type = variable_type(is_bytes ? TypeKind::kVariableBytes : TypeKind::kString);
+  } else if (is_raw_bits(name)) {
     HEADRACE_TRY_ASSIGN(type, parse_raw_bits(name));
   } else {
     type = numeric_type(name);
