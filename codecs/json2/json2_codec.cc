@@ -66,7 +66,8 @@ class Json2Codec final : public VariableCodec {
     for (const Json& extent : shape) {
       if (!extent.is_number_unsigned()) return corrupt("json2: the shape in the stream must hold integers");
       const auto value = extent.get<std::uint64_t>();
-      if (value != 0 && product > kMaxVariableBytes / value) return corrupt("json2: the shape in the stream is too large");
+      if (value != 0 && product > kMaxVariableBytes / value)
+        return corrupt("json2: the shape in the stream is too large");
       product *= value;
     }
     if (product != count) {

@@ -11,7 +11,9 @@ TEST(VlenBytes, DecodesWhatNumcodecsWrote) {
   expect_elements(*make("vlen-bytes"), "\3\0\0\0\2\0\0\0\xff\0\0\0\0\0\3\0\0\0abc"s, {"\xff\0"s, "", "abc"});
 }
 
-TEST(VlenBytes, TakesAnyBytes) { expect_elements(*make("vlen-bytes"), "\1\0\0\0\3\0\0\0\xff\xc0\x80"s, {"\xff\xc0\x80"}); }
+TEST(VlenBytes, TakesAnyBytes) {
+  expect_elements(*make("vlen-bytes"), "\1\0\0\0\3\0\0\0\xff\xc0\x80"s, {"\xff\xc0\x80"});
+}
 
 TEST(VlenBytes, RefusesCountsLengthsAndBytesThatDoNotFit) {
   expect_bad(*make("vlen-bytes"), "\1\0\0\0\1\0\0\0a"s, 2, "holds 1 elements, a chunk has 2");

@@ -16,22 +16,21 @@ std::string one(std::string_view element) {
 
 TEST(VlenUtf8, DecodesWhatNumcodecsWrote) {
   // VLenUTF8().encode(np.array(["foo", "", "Grüße", None], dtype=object))
-  expect_elements(*make("vlen-utf8"),
-                  "\x04\0\0\0\x03\0\0\0foo\0\0\0\0\x07\0\0\0Gr\xc3\xbc\xc3\x9f\x65\0\0\0\0"s,
+  expect_elements(*make("vlen-utf8"), "\x04\0\0\0\x03\0\0\0foo\0\0\0\0\x07\0\0\0Gr\xc3\xbc\xc3\x9f\x65\0\0\0\0"s,
                   {"foo", "", "Gr\xc3\xbc\xc3\x9f\x65", ""});
 }
 
 TEST(VlenUtf8, NoElements) { expect_elements(*make("vlen-utf8"), "\0\0\0\0"s, {}); }
 
 TEST(VlenUtf8, EveryUnicodeLengthAndItsEdges) {
-  for (const std::string text : {"\0"s, "\x7f"s, "\xc2\x80"s, "\xdf\xbf"s, "\xe0\xa0\x80"s, "\xed\x9f\xbf"s,
-                                 "\xee\x80\x80"s, "\xef\xbf\xbf"s, "\xf0\x90\x80\x80"s, "\xf4\x8f\xbf\xbf"s}) {
+  for (const std::string& text : {"\0"s, "\x7f"s, "\xc2\x80"s, "\xdf\xbf"s, "\xe0\xa0\x80"s, "\xed\x9f\xbf"s,
+                                  "\xee\x80\x80"s, "\xef\xbf\xbf"s, "\xf0\x90\x80\x80"s, "\xf4\x8f\xbf\xbf"s}) {
     expect_elements(*make("vlen-utf8"), one(text), {text});
   }
 }
 
 TEST(VlenUtf8, RefusesWhatIsNotUtf8NamingTheElement) {
-  for (const std::string text :
+  for (const std::string& text :
        {"\x80"s, "\xbf"s, "\xc0\xaf"s, "\xc1\xbf"s, "\xc3"s, "\xc3("s, "\xe0\x9f\xbf"s, "\xe2\x82"s, "\xed\xa0\x80"s,
         "\xed\xbf\xbf"s, "\xf0\x8f\xbf\xbf"s, "\xf0\x9f\x98"s, "\xf4\x90\x80\x80"s, "\xf5\x80\x80\x80"s, "\xff"s,
         "abcdefgh\xff"s, "abcdefg\xe2\x82\x28"s}) {
@@ -57,7 +56,9 @@ TEST(VlenUtf8, RefusesStreamsThatEndEarly) {
   expect_bad(*make("vlen-utf8"), "\1\0\0\0\xff\xff\xff\xff"s, 1, "4294967295 bytes");
 }
 
-TEST(VlenUtf8, RefusesBytesBehindTheLastElement) { expect_bad(*make("vlen-utf8"), one("a") + "x", 1, "1 bytes follow"); }
+TEST(VlenUtf8, RefusesBytesBehindTheLastElement) {
+  expect_bad(*make("vlen-utf8"), one("a") + "x", 1, "1 bytes follow");
+}
 
 TEST(VlenUtf8, EncodesStringsOnly) {
   const auto codec = make("vlen-utf8");
@@ -81,11 +82,10 @@ TEST(Utf8, AgreesWithTheStandardsTable) {
       unsigned low, high, second_low, second_high;
       std::size_t length;
     };
-    static constexpr Row kRows[] = {{0x00, 0x7F, 0, 0, 1},       {0xC2, 0xDF, 0x80, 0xBF, 2},
-                                    {0xE0, 0xE0, 0xA0, 0xBF, 3}, {0xE1, 0xEC, 0x80, 0xBF, 3},
-                                    {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3},
-                                    {0xF0, 0xF0, 0x90, 0xBF, 4}, {0xF1, 0xF3, 0x80, 0xBF, 4},
-                                    {0xF4, 0xF4, 0x80, 0x8F, 4}};
+    static constexpr Row kRows[] = {
+        {0x00, 0x7F, 0, 0, 1},       {0xC2, 0xDF, 0x80, 0xBF, 2}, {0xE0, 0xE0, 0xA0, 0xBF, 3},
+        {0xE1, 0xEC, 0x80, 0xBF, 3}, {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3},
+        {0xF0, 0xF0, 0x90, 0xBF, 4}, {0xF1, 0xF3, 0x80, 0xBF, 4}, {0xF4, 0xF4, 0x80, 0x8F, 4}};
     for (const Row& row : kRows) {
       if (!in(0, row.low, row.high)) continue;
       if (row.length > 1 && !in(1, row.second_low, row.second_high)) return false;

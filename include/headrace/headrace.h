@@ -77,8 +77,8 @@ HR_API void hr_array_free(hr_array* array);
 HR_API uint32_t hr_array_rank(const hr_array* array);
 HR_API const uint64_t* hr_array_shape(const hr_array* array);       /* rank values; lives as long as the array */
 HR_API const uint64_t* hr_array_chunk_shape(const hr_array* array); /* rank values */
-HR_API uint32_t hr_array_item_bytes(const hr_array* array); /* 0: elements have variable length */
-HR_API const char* hr_array_dtype(const hr_array* array); /* "float32"; lives as long as the array */
+HR_API uint32_t hr_array_item_bytes(const hr_array* array);         /* 0: elements have variable length */
+HR_API const char* hr_array_dtype(const hr_array* array);           /* "float32"; lives as long as the array */
 
 /* name: "auto", "host", "cuda", "cuda:1" */
 HR_API hr_code hr_device_open(const char* name, hr_device** out, hr_error** error);

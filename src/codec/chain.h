@@ -46,7 +46,8 @@ class Chain {
   // Byte distance in the decoded chunk between neighbours along each array axis.
   const std::vector<std::int64_t>& strides_bytes() const noexcept { return strides_bytes_; }
   std::span<const std::unique_ptr<Codec>> codecs() const noexcept { return codecs_; }
-  // Decoded elements are VariableSlots, valid until their Workspace decodes again, as long as the stored bytes are there.
+  // Decoded elements are VariableSlots, valid until their Workspace decodes again, as long as the stored bytes are
+  // there.
   bool variable_length() const noexcept { return variable_length_; }
   // Bytes that each of a Workspace's two buffers needs.
   std::uint64_t temporary_bytes() const noexcept { return temporary_bytes_; }

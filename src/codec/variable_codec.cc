@@ -68,7 +68,8 @@ Status VlenCodec::decode_elements(std::span<const std::byte> stream, std::byte* 
                                   Scratch*) const {
   const std::string own(name());
   const char* const codec = own.c_str();
-  if (stream.size() < kLengthBytes) return corrupt("%s: stream of %zu bytes has no element count", codec, stream.size());
+  if (stream.size() < kLengthBytes)
+    return corrupt("%s: stream of %zu bytes has no element count", codec, stream.size());
   const std::uint32_t stored = u32(stream.data());
   if (stored != count) {
     return corrupt("%s: stream says that it holds %u elements, a chunk has %llu", codec, stored,

@@ -1,8 +1,8 @@
 // VariableCodec: what array -> bytes codecs of strings and byte strings have in common.
 //
 // Decoding gives one VariableSlot an element, which says where the element's bytes lie: in the stream or in the codec's
-// scratch. Between the codec and the result, slots are elements of one size: layouts, shards and selections move them as
-// they move numbers.
+// scratch. Between the codec and the result, slots are elements of one size: layouts, shards and selections move them
+// as they move numbers.
 //
 // Threads: as for every codec.
 #pragma once

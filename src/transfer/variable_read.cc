@@ -137,7 +137,8 @@ Result<std::shared_ptr<VariableRead>> VariableRead::create(Resources& resources,
   }
   read->kept_bytes_ = *bytes;
   // Zeroed by the kernel: the elements of a chunk that fails are empty ones.
-  read->slots_.reset(static_cast<VariableSlot*>(std::calloc(static_cast<std::size_t>(elements) + 1, sizeof(VariableSlot))));
+  read->slots_.reset(
+      static_cast<VariableSlot*>(std::calloc(static_cast<std::size_t>(elements) + 1, sizeof(VariableSlot))));
   if (read->slots_ == nullptr) return Status::out_of_memory();
   return read;
 }
@@ -470,9 +471,9 @@ Status VariableRead::keep_box(device::Box box, const std::byte* base, Lane& lane
   });
   if (no_text != nullptr) {
     const auto index = static_cast<std::uint64_t>(no_text - base) / sizeof(VariableSlot);
-    return Status(Code::kUnsupported, Layer::kCodec,
-                  "object arrays with elements that are no strings: element " + std::to_string(index) +
-                      " of the chunk is one");
+    return Status(
+        Code::kUnsupported, Layer::kCodec,
+        "object arrays with elements that are no strings: element " + std::to_string(index) + " of the chunk is one");
   }
   lane.stats.decoded_bytes += bytes;
   lane.stats.cpu_decoded_bytes += bytes;

@@ -1,8 +1,9 @@
 // VariableRead: reads chunks of elements of variable length into offsets and data on the host.
 //
-// Three steps, each done by all workers: chunks are read and decoded, and the selected elements' bytes kept in memory of
-// the worker, with a slot for each element that says where; lengths are summed up into offsets, by one of them; elements
-// are copied to their places. The plan's boxes move slots, so every selection and layout works as it does for numbers.
+// Three steps, each done by all workers: chunks are read and decoded, and the selected elements' bytes kept in memory
+// of the worker, with a slot for each element that says where; lengths are summed up into offsets, by one of them;
+// elements are copied to their places. The plan's boxes move slots, so every selection and layout works as it does for
+// numbers.
 //
 // Chunks share one half of the host budget. One that finds it exhausted is decoded again with the other half, which one
 // worker has at a time, so what fails does not depend on how many decode at once.
@@ -55,7 +56,7 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   struct Claim {
     Step step = Step::kEnded;
     bool idle = false;
-    std::shared_ptr<Batch> batch;  // kDecode
+    std::shared_ptr<Batch> batch;      // kDecode
     std::uint64_t begin = 0, end = 0;  // kDecode: groups of the batch; kCopy: elements
   };
 

@@ -42,8 +42,7 @@ void list_codecs(const codec::Chain& chain, int zarr_format, std::vector<std::st
 
 Status Array::Impl::resolve() {
   const std::size_t rank = metadata.shape.size();
-  const DataType decoded =
-      metadata.dtype.is_variable_length() ? codec::slot_type(metadata.dtype) : metadata.dtype;
+  const DataType decoded = metadata.dtype.is_variable_length() ? codec::slot_type(metadata.dtype) : metadata.dtype;
   zarr::ChunkCodecs about;
   about.zarr_format = metadata.zarr_format;
   about.dtype = &decoded;

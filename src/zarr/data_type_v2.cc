@@ -60,7 +60,8 @@ Result<DataType> parse_simple(const Json& value, bool& big_endian) {
     return wrong_value("dtype", "a NumPy type string that starts with its byte order, '<', '>' or '|'", value);
   }
   const char order = text[0], kind = text[1];
-  if (kind == 'O') return unsupported("object arrays (variable-length strings, JSON, pickles) as fields: dtype " + quote(text));
+  if (kind == 'O')
+    return unsupported("object arrays (variable-length strings, JSON, pickles) as fields: dtype " + quote(text));
   std::string_view rest = std::string_view(text).substr(2);
   std::uint64_t size = 0;
   if (rest == "0" && (kind == 'S' || kind == 'U' || kind == 'V')) {

@@ -122,8 +122,8 @@ Result<DataType> parse_any(const Json& value, int depth) {
   if (name == "complex_float32") name = "complex64";  // registered aliases
   if (name == "complex_float64") name = "complex128";
   DataType type;
-  // zarr-python 3.0 wrote "bytes", later ones write "variable_length_bytes".
-  const bool is_bytes = name == "bytes" || name == "variable_length_bytes";
+  // Registered is "bytes". zarr-python writes "variable_length_bytes" since 3.1, zarrs once wrote "binary".
+  const bool is_bytes = name == "bytes" || name == "variable_length_bytes" || name == "binary";
   if (name == "string" || is_bytes) {
     // Nothing says how such fields would lie in an element.
     if (depth > 0) return unsupported("data type " + quote(spec.name) + " as that of a field: it has no size");

@@ -57,7 +57,8 @@ inline void check_array(const ArrayMetadata& array) {
   FUZZ_CHECK(array.keys.separator == '.' || array.keys.separator == '/');
   FUZZ_CHECK(array.attributes.is_object());
   check_type(array.dtype);
-  FUZZ_CHECK(array.dtype.is_variable_length() || array.fill.size() == array.dtype.item_bytes || (array.zarr_format == 2 && array.fill.empty()));
+  FUZZ_CHECK(array.dtype.is_variable_length() || array.fill.size() == array.dtype.item_bytes ||
+             (array.zarr_format == 2 && array.fill.empty()));
   FUZZ_CHECK(array.dtype.kind != TypeKind::kBool || array.fill.empty() || array.fill[0] <= std::byte{1});
   unsigned __int128 bytes = std::max<std::uint32_t>(array.dtype.item_bytes, 1);
   const bool empty = std::count(array.chunk_shape.begin(), array.chunk_shape.end(), 0u) > 0;

@@ -34,8 +34,8 @@ const std::string kDocuments[] = {
     v3("string", R"({"name":"vlen-utf8"},{"name":"zstd","configuration":{"level":1,"checksum":false}})", "[4]", "[4]"),
     v3("string", R"({"name":"vlen-utf8"},{"name":"gzip","configuration":{"level":1}})", "[4]", "[4]"),
     v3("string",
-       R"({"name":"vlen-utf8"},{"name":"blosc","configuration":{"cname":"lz4","clevel":1,"shuffle":"noshuffle"}})", "[4]",
-       "[4]"),
+       R"({"name":"vlen-utf8"},{"name":"blosc","configuration":{"cname":"lz4","clevel":1,"shuffle":"noshuffle"}})",
+       "[4]", "[4]"),
     v3("string", R"({"name":"vlen-utf8"},{"name":"crc32c"})", "[]", "[]"),
     v3("string",
        R"({"name":"sharding_indexed","configuration":{"chunk_shape":[2],"codecs":[{"name":"vlen-utf8"}],)" INDEX "}}",
@@ -50,7 +50,9 @@ const std::string kDocuments[] = {
     v2("json2", "C", "null"),
 };
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
 
 struct Kept {
   Store store;

@@ -201,7 +201,8 @@ inline Strings select(const Strings& elements, const Shape& shape, const Resolve
   Shape at(shape.size(), 0);
   do {
     Shape from;
-    for (std::size_t i = 0; i < shape.size(); ++i) from.push_back(selection.dims[i].start + at[i] * selection.dims[i].step);
+    for (std::size_t i = 0; i < shape.size(); ++i)
+      from.push_back(selection.dims[i].start + at[i] * selection.dims[i].step);
     out.push_back(elements[flat(from, shape)]);
   } while (next_index(at, counts));
   return out;

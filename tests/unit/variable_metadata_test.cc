@@ -21,7 +21,7 @@ void expect(const Status& status, Code code, std::string_view word) {
 }
 
 Json v2(const Json& filters, const Json& fill = "") {
-  return {{"zarr_format", 2}, {"shape", {4}}, {"chunks", {2}},         {"dtype", "|O"},
+  return {{"zarr_format", 2}, {"shape", {4}},       {"chunks", {2}},         {"dtype", "|O"},
           {"order", "C"},     {"filters", filters}, {"compressor", nullptr}, {"fill_value", fill}};
 }
 
@@ -35,7 +35,7 @@ TEST(VariableMetadata, V3NamesOfStringsAndBytes) {
     EXPECT_EQ(type->item_bytes, 0u);
     EXPECT_EQ(type->name, "string");
   }
-  for (const char* name : {"bytes", "variable_length_bytes"}) {
+  for (const char* name : {"bytes", "variable_length_bytes", "binary"}) {
     const auto type = parse_v3_dtype(name);
     ASSERT_TRUE(type.ok()) << type.status().to_string();
     EXPECT_EQ(type->kind, TypeKind::kVariableBytes);
@@ -93,7 +93,8 @@ TEST(VariableMetadata, V2ObjectCodecsGiveTheType) {
 
 TEST(VariableMetadata, V2ObjectCodecsThatAreRefusedByName) {
   const auto refusal = [](const Json& filters) { return parse_v2_array(v2(filters).dump()).status(); };
-  expect(refusal(filter("pickle")), Code::kUnsupported, "'pickle', which never will be: reading a pickle runs the code");
+  expect(refusal(filter("pickle")), Code::kUnsupported,
+         "'pickle', which never will be: reading a pickle runs the code");
   expect(refusal(filter("vlen-array")), Code::kUnsupported, "'vlen-array'");
   expect(refusal(filter("msgpack2")), Code::kUnsupported, "'msgpack2'");
   expect(refusal(filter("categorize")), Code::kUnsupported, "'categorize'");

@@ -77,8 +77,7 @@ void write_array(JsonWriter& json, const ArrayInfo& info) {
       .key("item_bytes");
   const bool variable = info.dtype.is_variable_length();
   variable ? json.null() : json.value(info.dtype.item_bytes);
-  json.member("chunk_shape", info.chunk_shape)
-      .key("shard_shape");
+  json.member("chunk_shape", info.chunk_shape).key("shard_shape");
   info.shard_shape.empty() ? json.null() : json.value(info.shard_shape);
   json.key("dimension_names");
   if (info.dimension_names.empty()) {
@@ -97,10 +96,7 @@ void write_array(JsonWriter& json, const ArrayInfo& info) {
   }
   json.end_array().key("outer_codecs").begin_array();
   for (const std::string& name : info.outer_codecs) json.value(name);
-  json.end_array()
-      .member("fill_value", info.fill_text)
-      .member("chunk_count", info.chunk_count)
-      .key("decoded_bytes");
+  json.end_array().member("fill_value", info.fill_text).member("chunk_count", info.chunk_count).key("decoded_bytes");
   variable ? json.null() : json.value(info.decoded_bytes);
 }
 
@@ -146,10 +142,10 @@ void print_array(const std::string& path, const Node& node, const ArrayInfo& inf
     for (const auto& name : info.dimension_names) names += (names.empty() ? "" : ", ") + name.value_or("-");
     print_row("dimensions", one_line(names));
   }
-  print_row("data type", dtype_text(info.dtype) +
-                             (info.dtype.is_variable_length()
-                                  ? ", variable length"
-                                  : ", " + std::to_string(info.dtype.item_bytes) + " bytes an element"));
+  print_row("data type",
+            dtype_text(info.dtype) + (info.dtype.is_variable_length()
+                                          ? ", variable length"
+                                          : ", " + std::to_string(info.dtype.item_bytes) + " bytes an element"));
   print_row("chunk shape", shape_text(info.chunk_shape) + ", " + human_count(info.chunk_count) +
                                (info.chunk_count == 1 ? " chunk" : " chunks"));
   if (!info.shard_shape.empty()) print_row("shard shape", shape_text(info.shard_shape));
