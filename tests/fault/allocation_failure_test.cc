@@ -7,6 +7,7 @@
 #include <headrace/array.h>
 #include <headrace/file.h>
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -282,10 +283,12 @@ TEST_P(AllocationFailure, ReadingStrings) {
           {"configuration",
            {{"chunk_shape", {10}},
             {"codecs", codecs},
-            {"index_codecs",
-             {{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}, {{"name", "crc32c"}}}}}}}});
+            {"index_codecs", base::Json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}},
+                                                {{"name", "crc32c"}}})}}}}});
     const base::Json document = testing::v3_strings({400}, {sharded ? 100u : 10u}, sharded ? shard : codecs);
-    const auto store = Store::open(context, directory / (sharded ? "shards" : "chunks")).value();
+    const std::string path = directory / (sharded ? "shards" : "chunks");
+    std::filesystem::create_directory(path);
+    const auto store = Store::open(context, path).value();
     ASSERT_TRUE(store.impl()->put("zarr.json", testing::to_bytes(document.dump())).ok());
     testing::store_chunks(*store.impl(), document, expected, "");
     const auto array = Array::open(store).value();
