@@ -11,6 +11,7 @@
 #include <headrace/selection.h>
 #include <headrace/stats.h>
 #include <headrace/status.h>
+#include <headrace/variable.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -68,20 +69,12 @@ struct ArrayInfo {
   std::vector<std::string> outer_codecs;  // sharded: the outer chain, and the inner shards of shards; else empty
   std::vector<bool> codec_on_gpu;         // for each of `codecs`: a GPU decoder exists
   std::string fill_text;                  // as written in the metadata
-  std::vector<std::byte> fill;            // one element
+  std::vector<std::byte> fill;            // one element; none where elements of variable length are filled with ""
   std::string attributes_json;
-  std::uint64_t decoded_bytes = 0;  // of the whole array; saturates at 2^64-1
+  std::uint64_t decoded_bytes = 0;  // of the whole array; saturates at 2^64-1; 0 for elements of variable length
   std::uint64_t chunk_count = 0;    // of the grid of chunk_shape; saturates
   // What was let pass on opening, by OpenOptions::lenient: "endian-codec: codecs[0] is called 'endian'".
   std::vector<std::string> lenient_uses;
-};
-
-// Why one chunk could not be read exactly.
-struct ChunkError {
-  std::string key;
-  std::uint64_t offset = 0;  // of the chunk's bytes in the object
-  std::uint64_t length = 0;  // 0: whole object
-  Status status;
 };
 
 // Who decodes chunks that are read to a device with decoders of its own.
@@ -157,6 +150,16 @@ class HEADRACE_API Array {
   // The same, blocking, with the calling thread working along; *stats is set if given.
   Status read(const Selection& selection, const TensorView& tensor, const Device& device,
               const ReadOptions& options = {}, Stats* stats = nullptr) const;
+
+  // Reads strings or byte strings of variable length to the host, blocking, with the Context's workers and the calling
+  // thread. Workers read chunks themselves, through the page cache. Memory for decoding comes out of
+  // ContextOptions::host_budget_bytes: the buffers of one chunk may take up to half of it.
+  //
+  // kInvalidArgument where elements have a size (read() is for those). kCorrupt for a chunk that breaks its format,
+  // naming the element: a wrong count, a length beyond the end, bytes behind the last element, text that is not UTF-8.
+  // kUnsupported where an element that is selected is no string (object codec json2). kResourceExhausted beyond
+  // max_bytes, or where one chunk needs more than half of the host budget.
+  Result<VariableResult> read_variable(const Selection& selection, const VariableReadOptions& options = {}) const;
 
   class Impl;
   const std::shared_ptr<const Impl>& impl() const noexcept { return impl_; }

@@ -51,6 +51,7 @@ typedef struct hr_array hr_array;
 typedef struct hr_device hr_device;
 typedef struct hr_buffer hr_buffer;
 typedef struct hr_completion hr_completion;
+typedef struct hr_variable hr_variable;
 
 typedef struct hr_context_options {
   size_t size;
@@ -88,8 +89,8 @@ HR_API void hr_array_free(hr_array* array);
 HR_API uint32_t hr_array_rank(const hr_array* array);
 HR_API const uint64_t* hr_array_shape(const hr_array* array);       /* rank values; lives as long as the array */
 HR_API const uint64_t* hr_array_chunk_shape(const hr_array* array); /* rank values */
-HR_API uint32_t hr_array_item_bytes(const hr_array* array);
-HR_API const char* hr_array_dtype(const hr_array* array); /* "float32"; lives as long as the array */
+HR_API uint32_t hr_array_item_bytes(const hr_array* array);         /* 0: elements have variable length */
+HR_API const char* hr_array_dtype(const hr_array* array);           /* "float32"; lives as long as the array */
 
 /* name: "auto", "host", "cuda", "cuda:1" */
 HR_API hr_code hr_device_open(const char* name, hr_device** out, hr_error** error);
@@ -136,6 +137,27 @@ HR_API int hr_completion_done(const hr_completion* completion);
 HR_API hr_code hr_completion_wait(hr_completion* completion, hr_error** error);
 HR_API void hr_completion_cancel(hr_completion* completion);
 HR_API void hr_completion_free(hr_completion* completion);
+
+/* Strings and byte strings of variable length, read to the host in the layout of an Arrow LargeString or LargeBinary
+ * array: element i, in C order, is data[offsets[i], offsets[i + 1]). See headrace/variable.h. */
+typedef struct hr_variable_options {
+  size_t size;
+  const char* selection; /* as for reads; null or "": the whole array */
+  uint64_t max_bytes;    /* most that the result may take, 24 bytes an element and the elements; 0: 2^30 */
+} hr_variable_options;
+#define HR_VARIABLE_OPTIONS_INIT \
+  { sizeof(hr_variable_options), NULL, 0 }
+
+/* options may be null for defaults. HR_INVALID_ARGUMENT where elements have a size: hr_array_read is for those. */
+HR_API hr_code hr_array_read_variable(hr_array* array, const hr_variable_options* options, hr_variable** out,
+                                      hr_error** error);
+HR_API uint32_t hr_variable_rank(const hr_variable* variable);
+HR_API const uint64_t* hr_variable_shape(const hr_variable* variable);  /* rank values; lives as long as the result */
+HR_API uint64_t hr_variable_count(const hr_variable* variable);         /* elements */
+HR_API const int64_t* hr_variable_offsets(const hr_variable* variable); /* count + 1 values; lives as long */
+HR_API const void* hr_variable_data(const hr_variable* variable);       /* offsets[count] bytes; lives as long */
+HR_API int hr_variable_is_utf8(const hr_variable* variable);            /* 1: every element is valid UTF-8 */
+HR_API void hr_variable_free(hr_variable* variable);
 
 HR_API const char* hr_version(void);
 

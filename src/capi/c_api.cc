@@ -45,6 +45,9 @@ struct hr_buffer {
 struct hr_completion {
   headrace::Completion value;
 };
+struct hr_variable {
+  headrace::VariableResult value;
+};
 
 namespace {
 
@@ -154,6 +157,11 @@ constexpr std::size_t kReadEnds[] = {
     field_end<const char*>(offsetof(hr_read_options, blocks)),
 };
 
+constexpr std::size_t kVariableEnds[] = {
+    field_end<const char*>(offsetof(hr_variable_options, selection)),
+    field_end<std::uint64_t>(offsetof(hr_variable_options, max_bytes)),
+};
+
 struct PreparedRead {
   headrace::Selection selection;
   headrace::TensorView tensor;
@@ -191,6 +199,11 @@ Status prepare(const hr_array* array, const hr_device* device, const hr_read_opt
       }
     }
     out.selection = headrace::points(std::move(coordinates));
+  }
+  if (info.dtype.is_variable_length()) {
+    return Status(Code::kUnsupported, Layer::kApi,
+                  "elements of type '" + info.dtype.name +
+                      "' have variable length, which no tensor holds: use hr_array_read_variable");
   }
   HEADRACE_TRY_ASSIGN(headrace::ResolvedSelection resolved, array->value.resolve(out.selection));
 
@@ -415,6 +428,50 @@ void hr_completion_cancel(hr_completion* completion) {
 }
 
 void hr_completion_free(hr_completion* completion) { delete completion; }
+
+hr_code hr_array_read_variable(hr_array* array, const hr_variable_options* options, hr_variable** out,
+                               hr_error** error) {
+  if (out != nullptr) *out = nullptr;
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(out, "out"));
+    HEADRACE_TRY(require(array, "array"));
+    hr_variable_options known = HR_VARIABLE_OPTIONS_INIT;
+    if (options != nullptr) HEADRACE_TRY(take_options(options, kVariableEnds, known));
+    headrace::Selection selection;
+    if (known.selection != nullptr && known.selection[0] != '\0') {
+      HEADRACE_TRY_ASSIGN(selection, headrace::parse_selection(known.selection));
+    }
+    headrace::VariableReadOptions native;
+    if (known.max_bytes != 0) native.max_bytes = known.max_bytes;
+    HEADRACE_TRY_ASSIGN(headrace::VariableResult result, array->value.read_variable(selection, native));
+    *out = new hr_variable{std::move(result)};
+    return {};
+  });
+}
+
+uint32_t hr_variable_rank(const hr_variable* variable) {
+  return variable == nullptr ? 0 : static_cast<uint32_t>(variable->value.shape().size());
+}
+
+const uint64_t* hr_variable_shape(const hr_variable* variable) {
+  return variable == nullptr ? nullptr : variable->value.shape().data();
+}
+
+uint64_t hr_variable_count(const hr_variable* variable) { return variable == nullptr ? 0 : variable->value.size(); }
+
+const int64_t* hr_variable_offsets(const hr_variable* variable) {
+  return variable == nullptr ? nullptr : variable->value.offsets().data();
+}
+
+const void* hr_variable_data(const hr_variable* variable) {
+  return variable == nullptr ? nullptr : variable->value.data().data();
+}
+
+int hr_variable_is_utf8(const hr_variable* variable) {
+  return variable != nullptr && variable->value.is_utf8() ? 1 : 0;
+}
+
+void hr_variable_free(hr_variable* variable) { delete variable; }
 
 const char* hr_version(void) { return HEADRACE_VERSION; }
 

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/trace.h"
+#include "codec/variable_codec.h"
 #include "transfer/context_impl.h"
 #include "transfer/operation.h"
 #include "zarr/array_impl.h"
@@ -44,11 +45,13 @@ void list_codecs(const codec::Chain& chain, int zarr_format, std::vector<std::st
 
 namespace {
 
-zarr::ChunkCodecs chunk_codecs(const zarr::ArrayMetadata& metadata, const std::vector<std::byte>& fill) {
+// `decoded` is the type of the elements that a chain gives, which outlives what is returned.
+zarr::ChunkCodecs chunk_codecs(const zarr::ArrayMetadata& metadata, const DataType& decoded,
+                               const std::vector<std::byte>& fill) {
   const std::size_t rank = metadata.shape.size();
   zarr::ChunkCodecs about;
   about.zarr_format = metadata.zarr_format;
-  about.dtype = &metadata.dtype;
+  about.dtype = &decoded;
   about.fill = &fill;
   if (metadata.zarr_format == 2) {
     about.initial.byte_swapped = metadata.v2_big_endian;
@@ -62,14 +65,15 @@ zarr::ChunkCodecs chunk_codecs(const zarr::ArrayMetadata& metadata, const std::v
 }  // namespace
 
 Result<codec::Chain> Array::Impl::build_chain_for(const std::vector<std::uint64_t>& shape) const {
-  return zarr::build_chain(metadata.codecs, shape, chunk_codecs(metadata, fill));
+  return zarr::build_chain(metadata.codecs, shape, chunk_codecs(metadata, decoded, fill));
 }
 
 Status Array::Impl::resolve() {
   const std::size_t rank = metadata.shape.size();
   fill = metadata.fill;
   if (fill.empty()) fill.resize(metadata.dtype.item_bytes);
-  const zarr::ChunkCodecs about = chunk_codecs(metadata, fill);
+  decoded = metadata.dtype.is_variable_length() ? codec::slot_type(metadata.dtype) : metadata.dtype;
+  const zarr::ChunkCodecs about = chunk_codecs(metadata, decoded, fill);
   // Shards of a rectilinear grid are read whole: each would have an index of its own length.
   if (metadata.rectilinear == nullptr) {
     HEADRACE_TRY_ASSIGN(sharding, zarr::build_shard_tree(metadata.codecs, metadata.chunk_shape, about));
@@ -78,8 +82,8 @@ Status Array::Impl::resolve() {
     HEADRACE_TRY_ASSIGN(chain, zarr::build_chain(metadata.codecs, metadata.chunk_shape, about));
   }
   const codec::Chain& unit = unit_chain();
-  const std::uint32_t width = metadata.dtype.uniform_swap_width();
-  element_op.element_bytes = metadata.dtype.item_bytes;
+  const std::uint32_t width = decoded.uniform_swap_width();
+  element_op.element_bytes = decoded.item_bytes;
   element_op.swap_width = unit.layout().byte_swapped && width > 1 ? width : 1;
 
   info.zarr_format = metadata.zarr_format;
@@ -254,6 +258,12 @@ Result<PreparedRead> prepare_read(const std::shared_ptr<const Array::Impl>& arra
   const auto& resources = array->store.context().impl()->resources;
   HEADRACE_TRY(resources->check_usable());
   HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, resolve_for(*array, selection));
+  if (array->metadata.dtype.is_variable_length()) {
+    return Status(Code::kUnsupported, Layer::kZarr,
+                  "elements of type '" + array->metadata.dtype.name +
+                      "' have variable length, which no tensor and no device memory holds: read them to the host with "
+                      "Array::read_variable (C: hr_array_read_variable)");
+  }
   TensorView target = tensor;
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion,
                       zarr::make_conversion(array->metadata.dtype, array->element_op, array->fill,

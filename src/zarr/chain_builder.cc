@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "codec/representation.h"
+#include "codec/variable_codec.h"
 #include "device/box.h"
 
 namespace headrace::zarr {
@@ -20,11 +21,18 @@ class WholeShardCodec final : public codec::Codec {
       : sharding_(std::move(sharding)),
         shard_shape_(std::move(shard_shape)),
         op_{dtype.item_bytes, sharding_->inner.layout().byte_swapped ? std::max(dtype.uniform_swap_width(), 1u) : 1u},
-        fill_(std::move(fill)) {}
+        fill_(std::move(fill)) {
+    if (!variable_length()) return;
+    fill_text_ = std::move(fill_);
+    fill_.resize(codec::kVariableSlotBytes);
+    const codec::VariableSlot slot{fill_text_.data(), fill_text_.size()};
+    std::memcpy(fill_.data(), &slot, sizeof(slot));
+  }
 
   std::string_view name() const noexcept override { return "sharding_indexed"; }
   codec::Kind kind() const noexcept override { return codec::Kind::kArrayToBytes; }
   bool has_decode_stage() const noexcept override { return true; }
+  bool variable_length() const noexcept override { return sharding_->inner.variable_length(); }
   // Inner chunks may lie with gaps between them and each may be longer than its elements.
   std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override {
     const std::uint64_t inner = sharding_->index.entry_count();
@@ -43,6 +51,15 @@ class WholeShardCodec final : public codec::Codec {
     codec::Chain::Workspace workspace;
     std::vector<std::byte> decoded, temporary[2];
     std::vector<ShardEntry> entries;
+    // Elements of variable length: those of one inner chunk each, since all of them are wanted at the end.
+    std::vector<codec::GrowingBuffer> text;
+    codec::GrowthBudget* budget = nullptr;
+
+    void set_budget(codec::GrowthBudget* new_budget) override {
+      text.clear();
+      budget = new_budget;
+      workspace.set_budget(new_budget);
+    }
   };
   std::unique_ptr<codec::Scratch> make_scratch() const override {
     auto scratch = std::make_unique<ShardScratch>();
@@ -59,6 +76,7 @@ class WholeShardCodec final : public codec::Codec {
  private:
   Status decode_shard(codec::Stream& stream, ShardScratch& scratch) const {
     const codec::Chain& inner = sharding_->inner;
+    scratch.text.clear();
     scratch.decoded.resize(static_cast<std::size_t>(inner.decoded_bytes()));
     for (int i = 0; i < 2 && inner.temporary_bytes() > 0; ++i) {
       scratch.temporary[i].resize(static_cast<std::size_t>(inner.temporary_bytes()));
@@ -85,6 +103,7 @@ class WholeShardCodec final : public codec::Codec {
                          .decode({stream.src + entry.offset, static_cast<std::size_t>(entry.length)}, scratch.decoded,
                                  scratch.workspace)
                          .with_range(entry.offset, entry.length));
+        if (variable_length()) HEADRACE_TRY(keep_text(scratch));
         box.src = scratch.decoded.data();
       }
       device::simplify(box);
@@ -98,15 +117,57 @@ class WholeShardCodec final : public codec::Codec {
     return {};
   }
 
+  // Copies the elements that the slots in scratch.decoded point to and lets them point to the copies.
+  static Status keep_text(ShardScratch& scratch) {
+    std::uint64_t bytes = 0;
+    const std::size_t count = scratch.decoded.size() / codec::kVariableSlotBytes;
+    const auto slot_at = [&](std::size_t i) { return scratch.decoded.data() + i * codec::kVariableSlotBytes; };
+    codec::VariableSlot slot;
+    for (std::size_t i = 0; i < count; ++i) {
+      std::memcpy(&slot, slot_at(i), sizeof(slot));
+      bytes += slot.bytes == codec::VariableSlot::kNotText ? 0 : slot.bytes;
+    }
+    if (bytes == 0) return {};
+    codec::GrowingBuffer& text = scratch.text.emplace_back(scratch.budget);
+    HEADRACE_TRY(text.at_least(bytes));
+    std::byte* at = text.data();
+    for (std::size_t i = 0; i < count; ++i) {
+      std::memcpy(&slot, slot_at(i), sizeof(slot));
+      if (slot.bytes == 0 || slot.bytes == codec::VariableSlot::kNotText) continue;
+      std::memcpy(at, slot.data, static_cast<std::size_t>(slot.bytes));
+      slot.data = at;
+      at += slot.bytes;
+      std::memcpy(slot_at(i), &slot, sizeof(slot));
+    }
+    return {};
+  }
+
   std::unique_ptr<Sharding> sharding_;
   std::vector<std::uint64_t> shard_shape_;
   device::ElementOp op_;
   std::vector<std::byte> fill_;
+  std::vector<std::byte> fill_text_;  // elements of variable length: what the slot in fill_ points to
 };
 
 std::vector<std::byte> fill_or_zeros(const ChunkCodecs& about) {
-  if (about.fill != nullptr && !about.fill->empty()) return *about.fill;
+  if (about.fill != nullptr && (!about.fill->empty() || about.dtype->is_variable_length())) return *about.fill;
   return std::vector<std::byte>(about.dtype->item_bytes);
+}
+
+// Which codecs elements of variable length can enter. Shardings have been told apart by then.
+Status check_variable(const codec::Codec& codec, const DataType& dtype) {
+  const std::string name(codec.name());
+  if (codec.kind() == codec::Kind::kArrayToBytes && !codec.variable_length()) {
+    return Status(Code::kCorrupt, Layer::kZarr,
+                  "codec '" + name + "' encodes elements of one size, and those of type '" + dtype.name +
+                      "' have none: they need '" + (dtype.kind == TypeKind::kString ? "vlen-utf8" : "vlen-bytes") +
+                      "'");
+  }
+  if (codec.kind() == codec::Kind::kArrayToArray && codec.has_decode_stage()) {
+    return Status(Code::kCorrupt, Layer::kZarr,
+                  "codec '" + name + "' changes numbers, and elements of type '" + dtype.name + "' are none");
+  }
+  return {};
 }
 
 }  // namespace
@@ -238,6 +299,7 @@ Result<codec::Chain> build_chain(const std::vector<CodecSpec>& specs, const std:
     const DataType entering = representation.dtype();
     context.dtype = &entering;
     HEADRACE_TRY_ASSIGN(auto codec, codec::make_codec(spec.name, spec.config, context));
+    if (entering.is_variable_length()) HEADRACE_TRY(check_variable(*codec, entering));
     if (codec->kind() != codec::Kind::kBytesToBytes) HEADRACE_TRY(representation.enter(*codec));
     codecs.push_back(std::move(codec));
   }

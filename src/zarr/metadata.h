@@ -47,7 +47,7 @@ struct ArrayMetadata {
   char v2_order = 'C';         // v2 only
   ChunkKeyEncoding keys;
   // item_bytes bytes as they appear in decoded (little-endian, packed) elements. Empty: v2 null, contents undefined;
-  // zeros are used.
+  // zeros are used. For elements of variable length any number of bytes, none for v2 null.
   std::vector<std::byte> fill;
   std::string fill_text;          // as written, compact JSON, for people
   std::vector<CodecSpec> codecs;  // v3: the list; v2: filters then compressor, in encoding order
@@ -85,6 +85,8 @@ Result<CodecSpec> parse_extension(const base::Json& value, std::string_view what
 
 // numpy type string or descr list ("<f4", ">M8[ns]", [["a","<i4"],["b","|S3",[2]]]); sets big_endian for a simple type.
 Result<DataType> parse_v2_dtype(const base::Json& value, bool& big_endian);
+// "|O": the type of the objects that the first filter of `codecs`, numcodecs' object codec, encodes.
+Result<DataType> parse_v2_object_type(const std::vector<CodecSpec>& codecs);
 // "float32", "r16", {"name": "numpy.datetime64", "configuration": {...}}, ...
 Result<DataType> parse_v3_dtype(const base::Json& value);
 // Bytes of one fill element in decoded form (little-endian, packed).

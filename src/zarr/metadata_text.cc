@@ -320,6 +320,19 @@ DataType raw_type(std::uint32_t item_bytes) {
   return type;
 }
 
+DataType variable_type(TypeKind kind) {
+  DataType type;
+  type.kind = kind;
+  type.item_bytes = 0;
+  type.name = kind == TypeKind::kString ? "string" : "bytes";
+  return type;
+}
+
+std::uint64_t decoding_bytes(const DataType& type) {
+  constexpr std::uint64_t kSlotBytes = 16;
+  return type.is_variable_length() ? kSlotBytes : type.item_bytes;
+}
+
 Status append_field(DataType& type, DataType::Field field) {
   std::optional<std::uint64_t> count = 1;
   for (std::uint64_t extent : field.shape) {

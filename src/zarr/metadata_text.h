@@ -80,6 +80,9 @@ DataType time_type(TypeKind kind, std::string_view unit, std::uint64_t scale);
 DataType bytes_type(std::uint32_t item_bytes);
 DataType unicode_type(std::uint32_t item_bytes);  // REQUIRES: a multiple of 4
 DataType raw_type(std::uint32_t item_bytes);
+DataType variable_type(TypeKind kind);  // kString "string" or kVariableBytes "bytes"
+// For check_chunk_shape: what an element takes while a chunk is decoded.
+std::uint64_t decoding_bytes(const DataType& type);
 // Appends `count` copies of `field`'s type (a scalar or a sub-array) to a structured type, at its end.
 // kUnsupported where the element would become too large or its layout too long a list.
 Status append_field(DataType& type, DataType::Field field);

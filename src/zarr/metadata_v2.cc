@@ -66,14 +66,19 @@ Result<ArrayMetadata> parse_v2_array(std::string_view text, Lenient* lenient) {
   ArrayMetadata array;
   array.zarr_format = 2;
 
+  HEADRACE_TRY_ASSIGN(array.codecs, parse_codecs(document));
   HEADRACE_TRY_ASSIGN(const Json* dtype, required_member(document, "dtype", ".zarray"));
-  HEADRACE_TRY_ASSIGN(array.dtype, parse_v2_dtype(*dtype, array.v2_big_endian));
+  if (is_text(*dtype, "|O")) {
+    HEADRACE_TRY_ASSIGN(array.dtype, parse_v2_object_type(array.codecs));
+  } else {
+    HEADRACE_TRY_ASSIGN(array.dtype, parse_v2_dtype(*dtype, array.v2_big_endian));
+  }
 
   HEADRACE_TRY_ASSIGN(const Json* shape, required_member(document, "shape", ".zarray"));
   HEADRACE_TRY_ASSIGN(array.shape, read_extents(*shape, "shape"));
   HEADRACE_TRY_ASSIGN(const Json* chunks, required_member(document, "chunks", ".zarray"));
   HEADRACE_TRY_ASSIGN(array.chunk_shape, read_extents(*chunks, "chunks"));
-  HEADRACE_TRY(check_chunk_shape(array.chunk_shape, array.shape, array.dtype.item_bytes, "chunks"));
+  HEADRACE_TRY(check_chunk_shape(array.chunk_shape, array.shape, decoding_bytes(array.dtype), "chunks"));
 
   HEADRACE_TRY_ASSIGN(const Json* order, required_member(document, "order", ".zarray"));
   if (!is_text(*order, "C") && !is_text(*order, "F")) return wrong_value("order", "\"C\" or \"F\"", *order);
@@ -91,7 +96,6 @@ Result<ArrayMetadata> parse_v2_array(std::string_view text, Lenient* lenient) {
   if (lenient != nullptr) repair_fill(document["fill_value"], array.dtype, *lenient);
   HEADRACE_TRY_ASSIGN(array.fill, parse_v2_fill(*fill, array.dtype));
   array.fill_text = fill->dump(-1, ' ', false, Json::error_handler_t::replace);
-  HEADRACE_TRY_ASSIGN(array.codecs, parse_codecs(document));
   return array;
 }
 

@@ -221,7 +221,7 @@ Result<ArrayMetadata> read_array(Json& document, Lenient* lenient) {
   HEADRACE_TRY_ASSIGN(array.shape, read_extents(*shape, "shape"));
   HEADRACE_TRY_ASSIGN(const Json* grid, required_member(document, "chunk_grid", kDocument));
   HEADRACE_TRY(parse_grid(*grid, array));
-  HEADRACE_TRY(check_chunk_shape(array.chunk_shape, array.shape, array.dtype.item_bytes, "chunk_shape"));
+  HEADRACE_TRY(check_chunk_shape(array.chunk_shape, array.shape, decoding_bytes(array.dtype), "chunk_shape"));
   HEADRACE_TRY_ASSIGN(const Json* keys, required_member(document, "chunk_key_encoding", kDocument));
   HEADRACE_TRY_ASSIGN(array.keys, parse_key_encoding(*keys));
   HEADRACE_TRY_ASSIGN(const Json* codecs, required_member(document, "codecs", kDocument));

@@ -40,7 +40,8 @@ class CodecConformance : public ::testing::TestWithParam<codec::CodecRow> {
     return codec::make_codec(name, config, context);
   }
   static std::unique_ptr<codec::Codec> any() {
-    auto made = make_by(words(GetParam().v3_names).front(), 3);
+    const std::vector<std::string> names = words(GetParam().v3_names);
+    auto made = names.empty() ? make_by(words(GetParam().v2_ids).front(), 2) : make_by(names.front(), 3);
     EXPECT_TRUE(made.ok()) << made.status().to_string();
     return made.ok() ? std::move(made).value() : nullptr;
   }
@@ -82,9 +83,13 @@ TEST_P(CodecConformance, NamesResolveAndKindIsOneAndTheSame) {
   for (const auto& [name, format] : names) {
     const auto made = make_by(name, format);
     ASSERT_TRUE(made.ok()) << name << ": " << made.status().to_string();
-    EXPECT_EQ((*made)->name(), GetParam().name);
-    // v2 has no array codecs: what changes values there is a filter of bytes.
-    EXPECT_EQ((*made)->kind(), format == 2 ? codec::Kind::kBytesToBytes : kind);
+    // Folders have no '-' in their names.
+    std::string own((*made)->name());
+    std::replace(own.begin(), own.end(), '-', '_');
+    EXPECT_EQ(own, GetParam().name);
+    // v2 has no array codecs but those of objects: what changes values there is a filter of bytes.
+    const bool of_bytes = format == 2 && !(*made)->variable_length();
+    EXPECT_EQ((*made)->kind(), of_bytes ? codec::Kind::kBytesToBytes : kind);
   }
   EXPECT_TRUE(!words(GetParam().v2_ids).empty() || kind != codec::Kind::kBytesToBytes);
 }

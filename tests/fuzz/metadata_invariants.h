@@ -21,6 +21,11 @@ inline std::uint64_t bytes_covered(const std::vector<DataType::SwapRun>& runs) {
 }
 
 inline void check_type(const DataType& type) {
+  if (type.is_variable_length()) {
+    FUZZ_CHECK(type.item_bytes == 0 && type.fields.empty() && type.swap_runs.empty() && type.stored_swap_runs.empty());
+    FUZZ_CHECK(type.name == (type.kind == TypeKind::kString ? "string" : "bytes"));
+    return;
+  }
   FUZZ_CHECK(type.item_bytes > 0);
   FUZZ_CHECK(!type.name.empty());
   FUZZ_CHECK(bytes_covered(type.swap_runs) == type.item_bytes);
@@ -29,6 +34,7 @@ inline void check_type(const DataType& type) {
   std::uint64_t offset = 0;
   for (const DataType::Field& field : type.fields) {
     FUZZ_CHECK(field.offset_bytes == offset);
+    FUZZ_CHECK(!field.type.is_variable_length());
     check_type(field.type);
     std::uint64_t bytes = field.type.item_bytes;
     for (std::uint64_t extent : field.shape) bytes *= extent;
@@ -57,9 +63,10 @@ inline void check_array(const ArrayMetadata& array) {
   FUZZ_CHECK(array.keys.separator == '.' || array.keys.separator == '/');
   FUZZ_CHECK(array.attributes.is_object());
   check_type(array.dtype);
-  FUZZ_CHECK(array.fill.size() == array.dtype.item_bytes || (array.zarr_format == 2 && array.fill.empty()));
+  FUZZ_CHECK(array.dtype.is_variable_length() || array.fill.size() == array.dtype.item_bytes ||
+             (array.zarr_format == 2 && array.fill.empty()));
   FUZZ_CHECK(array.dtype.kind != TypeKind::kBool || array.fill.empty() || array.fill[0] <= std::byte{1});
-  unsigned __int128 bytes = array.dtype.item_bytes;
+  unsigned __int128 bytes = std::max<std::uint32_t>(array.dtype.item_bytes, 1);
   const bool empty = std::count(array.chunk_shape.begin(), array.chunk_shape.end(), 0u) > 0;
   for (std::size_t i = 0; i < array.shape.size(); ++i) {
     FUZZ_CHECK(array.chunk_shape[i] > 0 || array.shape[i] == 0);

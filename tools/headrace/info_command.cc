@@ -74,10 +74,10 @@ void write_array(JsonWriter& json, const ArrayInfo& info) {
   json.member("zarr_format", info.zarr_format)
       .member("shape", info.shape)
       .member("data_type", dtype_text(info.dtype))
-      .member("item_bytes", info.dtype.item_bytes)
-      .member("chunk_shape", info.chunk_shape)
-      .member("chunk_grid", info.chunk_grid)
-      .key("shard_shape");
+      .key("item_bytes");
+  const bool variable = info.dtype.is_variable_length();
+  variable ? json.null() : json.value(info.dtype.item_bytes);
+  json.member("chunk_shape", info.chunk_shape).member("chunk_grid", info.chunk_grid).key("shard_shape");
   info.shard_shape.empty() ? json.null() : json.value(info.shard_shape);
   json.key("dimension_names");
   if (info.dimension_names.empty()) {
@@ -96,12 +96,9 @@ void write_array(JsonWriter& json, const ArrayInfo& info) {
   }
   json.end_array().key("outer_codecs").begin_array();
   for (const std::string& name : info.outer_codecs) json.value(name);
-  json.end_array()
-      .member("fill_value", info.fill_text)
-      .member("chunk_count", info.chunk_count)
-      .member("decoded_bytes", info.decoded_bytes)
-      .key("lenient")
-      .begin_array();
+  json.end_array().member("fill_value", info.fill_text).member("chunk_count", info.chunk_count).key("decoded_bytes");
+  variable ? json.null() : json.value(info.decoded_bytes);
+  json.key("lenient").begin_array();
   for (const std::string& use : info.lenient_uses) json.value(use);
   json.end_array();
 }
@@ -133,6 +130,7 @@ std::string stored_text(const StoredSize& size, std::uint64_t decoded) {
 void print_row(const char* name, const std::string& text) { std::printf("%-16s%s\n", name, text.c_str()); }
 
 std::string decoded_text(const ArrayInfo& info) {
+  if (info.dtype.is_variable_length()) return "known once read: elements have variable length";
   if (info.decoded_bytes == UINT64_MAX) return "more than 2^64 bytes";
   const std::string text = human_bytes(info.decoded_bytes);
   return info.decoded_bytes < 1000 ? text : text + " (" + human_count(info.decoded_bytes) + " bytes)";
@@ -147,7 +145,10 @@ void print_array(const std::string& path, const Node& node, const ArrayInfo& inf
     for (const auto& name : info.dimension_names) names += (names.empty() ? "" : ", ") + name.value_or("-");
     print_row("dimensions", one_line(names));
   }
-  print_row("data type", dtype_text(info.dtype) + ", " + std::to_string(info.dtype.item_bytes) + " bytes an element");
+  print_row("data type",
+            dtype_text(info.dtype) + (info.dtype.is_variable_length()
+                                          ? ", variable length"
+                                          : ", " + std::to_string(info.dtype.item_bytes) + " bytes an element"));
   print_row("chunk shape", shape_text(info.chunk_shape) + ", " + human_count(info.chunk_count) +
                                (info.chunk_count == 1 ? " chunk" : " chunks") +
                                (info.chunk_grid == "rectilinear" ? ", rectilinear: each up to this" : ""));

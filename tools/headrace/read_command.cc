@@ -14,6 +14,7 @@
 #include "npy_writer.h"
 #include "output_file.h"
 #include "progress_bar.h"
+#include "read_variable.h"
 #include "report/run_report.h"
 #include "sha256.h"
 
@@ -148,6 +149,19 @@ int run_read(const ReadCommandOptions& options) {
   auto resolved = array->resolve(*selection);
   if (!resolved.ok()) {
     return fail(resolved.status(), options.path + " of shape " + shape_text(info.shape), "select inside the shape");
+  }
+  if (info.dtype.is_variable_length()) {
+    const bool converts = !options.dtype.empty() || options.scale != 1 || options.offset != 0 || options.fill_as_nan;
+    if (converts || (!device->host_addressable() && options.device != "auto")) {
+      print_error(converts ? "elements of variable length cannot be converted"
+                           : "elements of variable length are read to the host",
+                  options.path + " of type " + dtype_text(info.dtype),
+                  converts ? "read them as stored" : "leave out --device " + options.device);
+      return kExitUsage;
+    }
+    return read_variable_array({options.path, options.select, options.output, options.raw, options.npy, options.sha256,
+                                options.stats, options.json, options.report},
+                               *context, *array, *selection);
   }
   ReadOptions read_options;
   read_options.dtype = options.dtype;
@@ -307,8 +321,12 @@ Verb add_read_command(CLI::App& app) {
   verb->add_option("--scale", options->scale, "multiply each stored number by this (CF: scale_factor)")->type_name("X");
   verb->add_option("--offset", options->offset, "and add this (CF: add_offset)")->type_name("X");
   verb->add_flag("--nan-fill", options->fill_as_nan, "NaN for elements equal to the fill value and for missing chunks");
-  CLI::Option* raw = verb->add_flag("--raw", options->raw, "-o: elements only, C order, little-endian, packed");
-  CLI::Option* npy = verb->add_flag("--npy", options->npy, "-o: NumPy's format (the default for names in .npy)");
+  CLI::Option* raw = verb->add_flag("--raw", options->raw,
+                                    "-o: elements only, C order, little-endian, packed; of variable length: "
+                                    "each behind its length as 4 bytes, little-endian");
+  CLI::Option* npy = verb->add_flag("--npy", options->npy,
+                                    "-o: NumPy's format (the default for names in .npy); strings of variable "
+                                    "length are written as JSON unless --raw is given");
   raw->excludes(npy);
   verb->add_flag("--sha256", options->sha256, "print the SHA-256 of the elements as --raw writes them");
   verb->add_flag("--stats", options->stats, "print bytes by kind and path, and the time of each stage");

@@ -77,6 +77,17 @@ Status verify_array(const Array& array, const std::string& path, const Device& d
                     Report& report, const BadChunkSink& sink) {
   const ArrayInfo& info = array.info();
   if (std::find(info.shape.begin(), info.shape.end(), 0) != info.shape.end()) return {};
+  if (info.dtype.is_variable_length()) {
+    VariableReadOptions options;
+    options.collect_errors = options.check_only = true;
+    HEADRACE_TRY_ASSIGN(const VariableResult checked, array.read_variable({}, options));
+    report.stats += checked.stats;
+    for (const ChunkError& error : checked.errors) {
+      report.bad_chunks.push_back({path, error});
+      sink(report.bad_chunks.back());
+    }
+    return {};
+  }
   const std::vector<std::uint64_t> piece = piece_shape(info);
   const std::uint64_t piece_bytes = saturating_product(piece, info.dtype.item_bytes);
   if (piece_bytes > host_memory_bytes()) {
