@@ -101,6 +101,7 @@ class Bz2Codec final : public StreamCodec {
       const unsigned consumed = from - bz.avail_in, produced = to - bz.avail_out;
       at += consumed;
       if (room == 0 && produced != 0) {
+        needs_more_room(stream);
         return corrupt("bz2: stream decodes to more than the %zu bytes expected", stream.dst_capacity);
       }
       stream.dst_bytes += produced;

@@ -92,6 +92,7 @@ Status run_lzma_coder(const char* what, Stream& stream, std::size_t& at, LzmaScr
     const std::size_t consumed = from - coder.avail_in, produced = to - coder.avail_out;
     at += consumed;
     if (room == 0 && produced != 0) {
+      needs_more_room(stream);
       return corrupt("lzma: stream decodes to more than the %zu bytes expected", stream.dst_capacity);
     }
     stream.dst_bytes += produced;

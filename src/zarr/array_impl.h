@@ -113,6 +113,7 @@ class headrace::Array::Impl {
   zarr::ArrayMetadata metadata;
   std::optional<codec::Chain> chain;          // of one stored chunk, where it is read whole
   std::unique_ptr<zarr::ShardTree> sharding;  // set instead: inner chunks are read one by one
+  DataType decoded;                           // type of the elements that a chain gives
   std::vector<std::byte> fill;                // one element
   device::ElementOp element_op;
   std::vector<std::uint64_t> grid;  // stored chunks (shards) along each axis
