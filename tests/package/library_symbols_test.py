@@ -20,7 +20,7 @@ PUBLIC = re.compile(
     r"^(hr_\w+|(typeinfo for |typeinfo name for |vtable for )?headrace::"
     r"(Status|Stats|Result|Store|Array|ArrayInfo|ArrayWriter|Completion|Context|Device|Buffer|DataType|Node|"
     r"code_name|layer_name|numeric_type|parse_selection|resolve_selection|result_dtype|list_nodes|trace|inspect_system|"
-    r"read_path_name|File|FileQueue|path_name|parse_path_name|read_file|write_file)\b.*)$")
+    r"read_path_name|File|FileQueue|DecodeBatch|path_name|parse_path_name|read_file|write_file)\b.*)$")
 
 
 def nm(*arguments):
