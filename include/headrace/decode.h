@@ -41,6 +41,9 @@ class HEADRACE_API DecodeBatch {
     double seconds = 0;       // from the start to the last element in place
     double host_seconds = 0;  // of them, the calling thread's until all was queued
     std::vector<Step> steps;  // in the order of their first appearance
+
+    // Adds another run's; steps by name.
+    HEADRACE_API Times& operator+=(const Times& other);
   };
   // Decodes all chunks and places the selected elements in the result; chunks that are not stored become the fill
   // value. Blocks until that is done. kCorrupt names the first bad chunk; kUnsupported, a chunk that the device leaves

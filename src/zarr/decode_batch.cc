@@ -483,6 +483,13 @@ Result<DecodeBatch::Times> DecodeBatch::Impl::run_on_workers() {
   return times;
 }
 
+DecodeBatch::Times& DecodeBatch::Times::operator+=(const Times& other) {
+  seconds += other.seconds;
+  host_seconds += other.host_seconds;
+  for (const Step& step : other.steps) add_step(steps, step.name, step.seconds);
+  return *this;
+}
+
 DecodeBatch::DecodeBatch(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
 DecodeBatch::DecodeBatch(DecodeBatch&&) noexcept = default;
 DecodeBatch& DecodeBatch::operator=(DecodeBatch&&) noexcept = default;

@@ -74,9 +74,10 @@ std::string headline(const JobResult& result) {
 std::string rates_line(const JobResult& result) {
   if (result.decode) {  // of the device's time: between passes there is nothing that anyone waits for
     const DecodeResult& decode = *result.decode;
-    return rate_text(decode.decoded_bytes, decode.seconds, BytesOf::kDecoded) + ", " +
-           rate_text(decode.encoded_bytes, decode.seconds, BytesOf::kEncoded) + "; " + human_count(result.requests) +
-           " passes of " + human_count(decode.chunks / std::max<std::uint64_t>(result.requests, 1)) + " chunks, " +
+    return rate_text(decode.decoded_bytes, decode.times.seconds, BytesOf::kDecoded) + ", " +
+           rate_text(decode.encoded_bytes, decode.times.seconds, BytesOf::kEncoded) + "; " +
+           human_count(result.requests) + " passes of " +
+           human_count(decode.chunks / std::max<std::uint64_t>(result.requests, 1)) + " chunks, " +
            human_bytes(decode.decoded_bytes / std::max<std::uint64_t>(result.requests, 1)) + " decoded";
   }
   std::string out = rate_text(result.bytes, result.seconds, kind_of(result));
@@ -116,9 +117,9 @@ std::string cpu_line(const JobResult& result) {
 
 std::string steps_line(const DecodeResult& decode) {
   double all = 0;
-  for (const DecodeResult::Step& step : decode.steps) all += step.seconds;
+  for (const DecodeBatch::Step& step : decode.times.steps) all += step.seconds;
   std::string out;
-  for (const DecodeResult::Step& step : decode.steps) {
+  for (const DecodeBatch::Step& step : decode.times.steps) {
     char text[32];
     std::snprintf(text, sizeof(text), " %.1f %%", all > 0 ? 100 * step.seconds / all : 0.0);
     out += (out.empty() ? "" : ", ") + step.name + text;

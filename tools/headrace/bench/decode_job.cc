@@ -53,9 +53,7 @@ Status DecodeJob::pass(JobResult& result) {
   decode.chunks += batch_->chunk_count();
   decode.encoded_bytes += batch_->encoded_bytes();
   decode.decoded_bytes += batch_->decoded_bytes();
-  decode.seconds += times.seconds;
-  decode.host_seconds += times.host_seconds;
-  for (const DecodeBatch::Step& step : times.steps) decode.add_step(step.name, step.seconds);
+  decode.times += times;
   return {};
 }
 

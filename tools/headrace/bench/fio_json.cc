@@ -133,13 +133,13 @@ void write_decode(JsonWriter& json, const JobResult& result) {
       .member("chunks", decode.chunks)
       .member("encoded_bytes", decode.encoded_bytes)
       .member("decoded_bytes", decode.decoded_bytes)
-      .member("seconds", decode.seconds)
-      .member("host_seconds", decode.host_seconds)
+      .member("seconds", decode.times.seconds)
+      .member("host_seconds", decode.times.host_seconds)
       .member("scratch_bytes", decode.scratch_bytes)
       .member("undone", decode.undone)
       .key("steps")
       .begin_array();
-  for (const DecodeResult::Step& step : decode.steps) {
+  for (const DecodeBatch::Step& step : decode.times.steps) {
     json.begin_object().member("name", step.name).member("seconds", step.seconds).end_object();
   }
   json.end_array().end_object();

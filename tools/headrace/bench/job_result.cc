@@ -4,23 +4,12 @@
 
 namespace headrace::bench {
 
-void DecodeResult::add_step(const std::string& name, double step_seconds) {
-  const auto found = std::find_if(steps.begin(), steps.end(), [&](const Step& step) { return step.name == name; });
-  if (found != steps.end()) {
-    found->seconds += step_seconds;
-  } else {
-    steps.push_back({name, step_seconds});
-  }
-}
-
 void DecodeResult::add(const DecodeResult& other) {
   chunks += other.chunks;
   encoded_bytes += other.encoded_bytes;
   decoded_bytes += other.decoded_bytes;
   scratch_bytes += other.scratch_bytes;
-  seconds += other.seconds;
-  host_seconds += other.host_seconds;
-  for (const Step& step : other.steps) add_step(step.name, step.seconds);
+  times += other.times;
 }
 
 JobResult merge_results(const std::vector<JobResult>& results) {

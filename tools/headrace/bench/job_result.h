@@ -1,6 +1,7 @@
 // JobResult: what one job, or the jobs of a group together, did. Plain data: the runner fills it, the reports read it.
 #pragma once
 
+#include <headrace/decode.h>
 #include <headrace/file.h>
 #include <headrace/stats.h>
 #include <headrace/status.h>
@@ -40,13 +41,7 @@ struct DecodeResult {
   std::uint64_t chunks = 0, encoded_bytes = 0, decoded_bytes = 0;
   std::uint64_t scratch_bytes = 0;  // of one pass
   std::string undone;               // codecs that were not the device's part
-  double seconds = 0, host_seconds = 0;
-  struct Step {
-    std::string name;
-    double seconds = 0;
-  };
-  std::vector<Step> steps;
-  void add_step(const std::string& name, double step_seconds);
+  DecodeBatch::Times times;
   void add(const DecodeResult& other);
 };
 
