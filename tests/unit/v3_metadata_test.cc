@@ -308,10 +308,35 @@ TEST(V3DataType, ReadsCoreAndRegisteredTypes) {
 }
 
 TEST(V3DataType, RefusesExtensionsByName) {
-  for (const char* name :
-       {"string", "bytes", "variable_length_bytes", "float8_e4m2", "int3", "uint1", "float4", "complex_float12",
-        "complex_int4", "complex_", "complex32", "optional", "float31", "int", "r-8"}) {
+  for (const char* name : {"strings",
+                           "str",
+                           "string8",
+                           "utf8",
+                           "byte",
+                           "bytes_",
+                           "object",
+                           "variable_length_utf8",
+                           "variable_length_string",
+                           "float8_e4m2",
+                           "int3",
+                           "uint1",
+                           "float4",
+                           "complex_float12",
+                           "complex_int4",
+                           "complex_",
+                           "complex32",
+                           "optional",
+                           "float31",
+                           "int",
+                           "r-8"}) {
     expect(parse_v3_dtype(Json(name)).status(), Code::kUnsupported, std::string("data type '") + name + "'");
+  }
+  // A type of variable length is none that an element of fixed size can hold.
+  for (const char* name : {"string", "bytes", "variable_length_bytes", "binary"}) {
+    ASSERT_TRUE(parse_v3_dtype(Json(name)).ok()) << name;
+    const std::string field =
+        std::string(R"({"name":"struct","configuration":{"fields":[{"name":"a","data_type":")") + name + R"("}]}})";
+    expect(parse_v3_dtype(Json::parse(field)).status(), Code::kUnsupported, std::string("data type '") + name + "'");
   }
 }
 
