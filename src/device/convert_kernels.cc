@@ -127,8 +127,8 @@ bool has_avx2() noexcept {
 }
 
 #ifdef HEADRACE_CONVERT_X86
-// Asked of the processor itself: not every compiler's __builtin_cpu_supports knows f16c. Whoever has AVX2 at work has the
-// registers for it.
+// Asked of the processor itself: not every compiler's __builtin_cpu_supports knows f16c. Whoever has AVX2 at work has
+// the registers for it.
 bool has_f16c() noexcept {
   static const bool found = [] {
     unsigned a = 0, b = 0, c = 0, d = 0;

@@ -71,7 +71,7 @@ class ShardCache {
     std::map<Key, typename std::list<Item>::iterator, std::less<>> by_key_;
     std::size_t bytes_ = 0;
   };
-  static constexpr std::size_t kMaxShards = 64;                           // open files
+  static constexpr std::size_t kMaxShards = 64;                          // open files
   static constexpr std::size_t kMaxShardBytes = std::size_t{256} << 20;  // indexes, and shards that had to be unpacked
   static constexpr std::size_t kMaxInner = 65536;
   static constexpr std::size_t kMaxInnerBytes = std::size_t{64} << 20;

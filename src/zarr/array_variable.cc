@@ -18,8 +18,8 @@ namespace {
 
 using codec::kVariableSlotBytes;
 
-Result<VariableResult> read_elements(const std::shared_ptr<const Array::Impl>& array,
-                                     const ResolvedSelection& resolved, const VariableReadOptions& options) {
+Result<VariableResult> read_elements(const std::shared_ptr<const Array::Impl>& array, const ResolvedSelection& resolved,
+                                     const VariableReadOptions& options) {
   const auto& resources = array->store.context().impl()->resources;
   HEADRACE_TRY(resources->check_usable());
   const DataType& dtype = array->metadata.dtype;

@@ -156,10 +156,9 @@ TEST(CodecEncode, EveryStreamCodecOfTheTableIsTested) {
     const bool tested = std::any_of(std::begin(kCases), std::end(kCases),
                                     [&](const Case& test) { return std::string_view(test.codec) == row.name; });
     // Codecs that say how elements lie, and those whose encoding loses something: none has an encoder.
-    static constexpr std::string_view kNone[] = {"bytes",        "transpose",   "reshape",    "fixedscaleoffset",
-                                                 "scale_offset", "astype",      "cast_value", "quantize",
-                                                 "bitround",     "packbits_v3", "zfp",
-                                                 "vlen_utf8",    "vlen_bytes",  "json2"};
+    static constexpr std::string_view kNone[] = {
+        "bytes",    "transpose",   "reshape", "fixedscaleoffset", "scale_offset", "astype", "cast_value", "quantize",
+        "bitround", "packbits_v3", "zfp",     "vlen_utf8",        "vlen_bytes",   "json2"};
     const bool none = std::find(std::begin(kNone), std::end(kNone), row.name) != std::end(kNone);
     EXPECT_NE(tested, none) << row.name;
   }
