@@ -15,7 +15,8 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "beneath.h"
+#include "store/beneath.h"
+#include "store/open_file.h"
 
 namespace headrace::store {
 namespace {
@@ -23,71 +24,6 @@ namespace {
 // Files that put() has not yet renamed into place; list() does not show them.
 constexpr std::string_view kTemporary = ".headrace-tmp-";
 constexpr int kRetries = 32;
-
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  int get() const { return fd_; }
-  bool ok() const { return fd_ >= 0; }
-  int error() const { return -fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;  // or -errno
-};
-
-Status failure(int error, std::string_view key, std::string_view what) {
-  Code code = Code::kIo;
-  std::string message(what);
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      code = Code::kNotFound;
-      break;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      code = Code::kPermission;
-      break;
-    case EXDEV:
-      code = Code::kPermission;
-      message += ": the path leads outside the store's root";
-      break;
-    case ELOOP:
-      message += ": too many symbolic links";
-      break;
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-      code = Code::kResourceExhausted;
-      break;
-    case ENAMETOOLONG:
-      code = Code::kInvalidArgument;
-      break;
-    case EINTR:
-    case EAGAIN:
-      code = Code::kAgainExhausted;
-      break;
-    default:
-      break;
-  }
-  return Status(code, Layer::kStore, std::move(message)).with_key(key).with_errno(error);
-}
-
-const char* kind_of(mode_t mode) {
-  if (S_ISDIR(mode)) return "a directory";
-  if (S_ISFIFO(mode)) return "a FIFO";
-  if (S_ISSOCK(mode)) return "a socket";
-  if (S_ISCHR(mode)) return "a character device";
-  if (S_ISBLK(mode)) return "a block device";
-  if (S_ISLNK(mode)) return "a symbolic link";
-  return "no regular file";
-}
 
 std::int64_t stat_fd(int fd, struct stat& st) {
   const std::int64_t rc = HEADRACE_FAULT("store_file.fstat", 0);
@@ -123,7 +59,8 @@ class FileStore final : public Store {
     Fd fd(beneath_.open(key.data(), kOpenFlags));
     if (!fd.ok()) return open_failure(key, fd.error());
     struct stat st {};
-    if (const auto rc = stat_fd(fd.get(), st); rc < 0) return failure(static_cast<int>(-rc), key, "cannot stat object");
+    if (const auto rc = stat_fd(fd.get(), st); rc < 0)
+      return system_failure(static_cast<int>(-rc), key, "cannot stat object");
     if (!S_ISREG(st.st_mode)) {
       return Status(Code::kIo, Layer::kStore, std::string("the object is ") + kind_of(st.st_mode) + ", not a file")
           .with_key(key);
@@ -131,7 +68,7 @@ class FileStore final : public Store {
     // O_NONBLOCK kept the open from waiting for a FIFO's writer. Left on, io_uring would give EAGAIN for a regular file
     // of a file system that cannot read without blocking (network file systems, FUSE).
     if (const auto rc = set_blocking(fd.get()); rc < 0) {
-      return failure(static_cast<int>(-rc), key, "cannot set the descriptor's flags");
+      return system_failure(static_cast<int>(-rc), key, "cannot set the descriptor's flags");
     }
     out.size_bytes = static_cast<std::uint64_t>(st.st_size);
     out.fd = fd.release();
@@ -148,14 +85,14 @@ class FileStore final : public Store {
       if (fd.error() == EINVAL || fd.error() == EOPNOTSUPP) {
         return no_direct_;  // asked for each chunk: nothing is allocated
       }
-      return failure(fd.error(), key, "cannot open object for direct I/O");
+      return system_failure(fd.error(), key, "cannot open object for direct I/O");
     }
     struct stat opened {
     }, direct{};
     auto rc = stat_fd(fd.get(), direct);
     if (rc == 0) rc = stat_fd(object.fd, opened);
     if (rc == 0) rc = set_blocking(fd.get(), O_DIRECT);
-    if (rc < 0) return failure(static_cast<int>(-rc), key, "cannot stat object");
+    if (rc < 0) return system_failure(static_cast<int>(-rc), key, "cannot stat object");
     if (opened.st_dev != direct.st_dev || opened.st_ino != direct.st_ino) {
       return Status(Code::kUnsupported, Layer::kStore, "the object was replaced after it was opened").with_key(key);
     }
@@ -188,10 +125,10 @@ class FileStore final : public Store {
     Fd fd(beneath_.open(text.text, O_RDONLY | O_DIRECTORY));
     if (!fd.ok()) {
       if (fd.error() == ENOENT) return absent(prefix).with_key(prefix);
-      return failure(fd.error(), prefix, "cannot open directory");
+      return system_failure(fd.error(), prefix, "cannot open directory");
     }
     DIR* dir = ::fdopendir(fd.get());
-    if (dir == nullptr) return failure(errno, prefix, "cannot read directory");
+    if (dir == nullptr) return system_failure(errno, prefix, "cannot read directory");
     fd.release();
     std::vector<Entry> entries;
     Status status;
@@ -199,7 +136,7 @@ class FileStore final : public Store {
       errno = 0;
       const dirent* item = ::readdir(dir);
       const auto rc = HEADRACE_FAULT("store_file.readdir", errno != 0 ? -errno : 0);
-      if (rc < 0) status = failure(static_cast<int>(-rc), prefix, "cannot read directory");
+      if (rc < 0) status = system_failure(static_cast<int>(-rc), prefix, "cannot read directory");
       if (item == nullptr || rc < 0) break;
       const std::string_view name = item->d_name;
       if (name == "." || name == ".." || name.substr(0, kTemporary.size()) == kTemporary) continue;
@@ -263,14 +200,14 @@ class FileStore final : public Store {
     if (error == ENOTDIR || error == ENOENT) {
       return Status(Code::kIo, Layer::kStore, std::string(what)).with_key(key).with_errno(error);
     }
-    return failure(error, key, what);
+    return system_failure(error, key, what);
   }
 
   Status open_failure(std::string_view key, int error) const {
     if (error == ENOENT) return absent(key);
     if (error == ENOTDIR) return not_found_;
     if (error == ENXIO) return Status(Code::kIo, Layer::kStore, "the object is a socket, not a file").with_key(key);
-    return failure(error, key, "cannot open object");
+    return system_failure(error, key, "cannot open object");
   }
 
   // Whether ENOENT means that there is no such object, or that a symbolic link leads nowhere: an object kept elsewhere
@@ -282,7 +219,7 @@ class FileStore final : public Store {
       // Found now: it was created meanwhile, and there was no such object when it was asked for.
       return plain.ok() && is_link(plain.get()) ? dangling(key) : not_found_;
     }
-    if (plain.error() != ELOOP) return failure(plain.error(), key, "cannot open object");
+    if (plain.error() != ELOOP) return system_failure(plain.error(), key, "cannot open object");
     for (std::size_t end = 0; end != key.size();) {
       end = std::min(key.find('/', end + 1), key.size());
       const KeyText part(key.substr(0, end));
@@ -291,7 +228,7 @@ class FileStore final : public Store {
       Fd target(beneath_.open(part.text, O_PATH));
       if (target.ok()) continue;
       if (target.error() == ENOENT || target.error() == ENOTDIR) return dangling(key);
-      return failure(target.error(), key, "cannot open object");
+      return system_failure(target.error(), key, "cannot open object");
     }
     return not_found_;
   }
@@ -323,7 +260,7 @@ class FileStore final : public Store {
       const auto rc = HEADRACE_FAULT("store_file.pread", n < 0 ? -errno : n);
       if ((rc == -EINTR || rc == -EAGAIN) && ++retries < kRetries) continue;
       if (rc < 0) {
-        return failure(static_cast<int>(-rc), key, "cannot read object").with_range(done, bytes.size() - done);
+        return system_failure(static_cast<int>(-rc), key, "cannot read object").with_range(done, bytes.size() - done);
       }
       if (rc == 0) {
         return Status(Code::kShort, Layer::kStore, "the object became shorter while it was read")
@@ -383,16 +320,21 @@ class FileStore final : public Store {
   Status no_direct_{Code::kUnsupported, Layer::kStore, "the file system refuses O_DIRECT"};
 };
 
-// Why `path` cannot be a root although something is there.
-Status not_a_directory(const std::string& path) {
+// Whether the file at `path` begins as a ZIP archive does.
+bool begins_like_zip(const std::string& path) {
   char magic[4] = {};
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat st {};
-  const bool zip = fd >= 0 && ::fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ::pread(fd, magic, 4, 0) == 4 &&
-                   (std::memcmp(magic, "PK\3\4", 4) == 0 || std::memcmp(magic, "PK\5\6", 4) == 0);
-  if (fd >= 0) ::close(fd);
-  if (zip) return Status(Code::kUnsupported, Layer::kStore, "ZIP stores are not supported yet").with_key(path);
-  return Status(Code::kInvalidArgument, Layer::kStore, "a store must be a directory").with_key(path);
+  return fd.ok() && ::fstat(fd.get(), &st) == 0 && S_ISREG(st.st_mode) && ::pread(fd.get(), magic, 4, 0) == 4 &&
+         (std::memcmp(magic, "PK\3\4", 4) == 0 || std::memcmp(magic, "PK\5\6", 4) == 0);
+}
+
+// `file`, which is `path` or lies on it, is no directory.
+Result<std::shared_ptr<Store>> open_inside_file(const std::string& path, const std::string& file) {
+  if (begins_like_zip(file)) return open_store("zip://" + path);
+  return Status(Code::kInvalidArgument, Layer::kStore,
+                "a store must be a directory or a ZIP file; a reference file is opened as reference://PATH")
+      .with_key(file);
 }
 
 }  // namespace
@@ -414,11 +356,11 @@ Result<std::shared_ptr<Store>> open_file_store_with(std::string_view location, c
       // The path itself, or a file that it runs through: a ZIP store may be what was meant.
       struct stat st {};
       for (std::string part = path; !part.empty(); part.erase(std::min(part.rfind('/'), part.size()))) {
-        if (::stat(part.c_str(), &st) == 0 && !S_ISDIR(st.st_mode)) return not_a_directory(part);
+        if (::stat(part.c_str(), &st) == 0 && !S_ISDIR(st.st_mode)) return open_inside_file(path, part);
         if (part.find('/') == std::string::npos) break;
       }
     }
-    if (fd < 0) return failure(static_cast<int>(-fd), path, "cannot open the store's directory");
+    if (fd < 0) return system_failure(static_cast<int>(-fd), path, "cannot open the store's directory");
     Fd root(static_cast<int>(fd));
     return std::shared_ptr<Store>(std::make_shared<FileStore>(std::move(path), root, options));
   } catch (const std::bad_alloc&) {

@@ -39,21 +39,7 @@ class MemoryStore final : public Store {
     return Status(Code::kUnsupported, Layer::kStore, "an object in memory has no descriptor").with_key(key);
   }
 
-  Result<Bytes> get(std::string_view key, std::uint64_t limit) override {
-    Object object;
-    HEADRACE_TRY(open(key, object).with_key(key));
-    if (object.size_bytes > limit) {
-      return Status(Code::kResourceExhausted, Layer::kStore,
-                    "object of " + std::to_string(object.size_bytes) + " bytes is above the limit of " +
-                        std::to_string(limit))
-          .with_key(key);
-    }
-    try {
-      return Bytes(object.memory, object.memory + object.size_bytes);
-    } catch (const std::bad_alloc&) {
-      return Status::out_of_memory();
-    }
-  }
+  Result<Bytes> get(std::string_view key, std::uint64_t limit) override { return get_opened(*this, key, limit); }
 
   Result<std::vector<Entry>> list(std::string_view prefix) override {
     if (!prefix.empty()) HEADRACE_TRY(check_key(prefix));

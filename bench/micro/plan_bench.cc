@@ -99,6 +99,52 @@ void plan(benchmark::State& state, bool sharded) {
   state.SetItemsProcessed(static_cast<std::int64_t>(chunks));
 }
 
+// 1,000,000 random elements of 10^9 chunks: the plan made, and each box of each chunk described. Items are elements.
+void plan_random(benchmark::State& state, bool points) {
+  Fixture& f = fixture(false);
+  static auto store = Store::open(*f.context, "memory://huge").value();
+  static const bool written =
+      testing::put_text(*store.impl(), "zarr.json",
+                        R"({"zarr_format":3,"node_type":"array","shape":[1000000000000],"data_type":"uint32",)"
+                        R"("chunk_grid":{"name":"regular","configuration":{"chunk_shape":[1000]}},"fill_value":7,)"
+                        R"("chunk_key_encoding":{"name":"default"},)"
+                        R"("codecs":[{"name":"bytes","configuration":{"endian":"little"}}]})")
+          .ok();
+  if (!written) die(Status(Code::kInternal, Layer::kZarr, "cannot write"));
+  auto array = Array::open(store).value();
+  constexpr std::size_t kCount = 1'000'000;
+  std::vector<std::int64_t> where(kCount);
+  std::uint64_t random = 1;
+  for (auto& index : where) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    index = static_cast<std::int64_t>((random >> 20) % 1'000'000'000'000u);
+  }
+  const Selection selection = points ? headrace::points({where}) : Selection{index_list(where)};
+  const TensorView view{reinterpret_cast<std::byte*>(f.tensor.data()), {kCount}, {4}};
+  transfer::WaveTasks wave;
+  wave.max_tasks = kWaveTasks;
+  transfer::TaskDetail detail;
+  std::uint64_t elements = 0;
+  for (auto _ : state) {
+    const auto resolved = array.resolve(selection).value();
+    auto made = zarr::make_plan(array.impl(), resolved, view,
+                                {array.info().dtype, array.impl()->element_op, array.impl()->fill});
+    if (!made.ok()) die(made.status());
+    for (bool more = true; more;) {
+      wave.clear();
+      more = (*made)->fill(wave).value();
+      for (const transfer::Group& group : wave.groups) {
+        (*made)->describe(group, wave.tasks[group.first_task], detail);
+        do {
+          elements += detail.box.element_count();
+        } while ((*made)->next_box(detail));
+      }
+    }
+  }
+  if (elements != state.iterations() * kCount) die(Status(Code::kInternal, Layer::kZarr, "elements were left out"));
+  state.SetItemsProcessed(static_cast<std::int64_t>(elements));
+}
+
 void read_absent(benchmark::State& state) {
   Fixture& f = fixture(false);
   auto device = Device::open("host").value();
@@ -113,6 +159,8 @@ void read_absent(benchmark::State& state) {
 int main(int argc, char** argv) {
   benchmark::RegisterBenchmark("plan/chunk_an_object", plan, false)->Unit(benchmark::kMillisecond);
   benchmark::RegisterBenchmark("plan/sharded", plan, true)->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark("plan/random_list", plan_random, false)->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark("plan/random_points", plan_random, true)->Unit(benchmark::kMillisecond);
   benchmark::RegisterBenchmark("read_absent", read_absent)->Unit(benchmark::kMillisecond)->UseRealTime();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;

@@ -1,4 +1,5 @@
 // crc32c: the bytes and their CRC-32C, four bytes little-endian, behind them (or before them, as numcodecs may have).
+#include "base/json.h"
 #include "codec/checksum_codec.h"
 #include "codec/config_reader.h"
 #include "crc32c.h"
@@ -8,7 +9,11 @@ namespace headrace::codec {
 Result<std::unique_ptr<Codec>> make_crc32c(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   int location = 0;
-  if (reader.numcodecs_form()) location = reader.choice("location", Need::kOptional, {"end", "start"});
+  if (reader.numcodecs_form()) {
+    // null stands for the default, as in numcodecs.
+    const base::Json* value = reader.any("location", Need::kOptional);
+    if (value != nullptr && !value->is_null()) location = reader.choice("location", Need::kOptional, {"end", "start"});
+  }
   HEADRACE_TRY(reader.finish());
   return make_checksum_codec("crc32c", ChecksumKind::kCrc32c, &crc32c, location == 1);
 }

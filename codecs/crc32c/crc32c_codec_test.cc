@@ -77,6 +77,8 @@ TEST(Crc32cCodec, EveryFlippedBitIsFound) {
 TEST(Crc32cCodec, Configuration) {
   EXPECT_TRUE(try_make("crc32c", "{}", 2).ok());
   EXPECT_TRUE(try_make("crc32c", R"({"location":"start"})", 2).ok());
+  EXPECT_TRUE(try_make("crc32c", R"({"location":null})", 2).ok());  // numcodecs' own default
+  EXPECT_TRUE(try_make("numcodecs.crc32c", R"({"location":null})").ok());
   EXPECT_TRUE(try_make("numcodecs.crc32c", "{}").ok());
   expect_refused("crc32c", R"({"location":"end"})", "location");
   expect_refused("numcodecs.crc32c", R"({"location":"middle"})", "location");

@@ -91,6 +91,7 @@ class GzipCodec final : public StreamCodec {
         case LIBDEFLATE_SUCCESS:
           break;
         case LIBDEFLATE_INSUFFICIENT_SPACE:
+          needs_more_room(stream);
           return corrupt("gzip: stream decodes to more than the %zu bytes expected", stream.dst_capacity);
         default:
           return corrupt("gzip: member at byte %zu of %zu is damaged", at, stream.src_bytes);

@@ -1,5 +1,5 @@
 // packbits as numcodecs has it: bools as bits, the first in the highest, behind one byte with the number of bits that
-// pad the last byte. Not the registered v3 codec of the same name, which is array -> bytes and counts from the lowest.
+// pad the last byte. The registered v3 codec of the same name is another: packbits_v3.
 #include <algorithm>
 #include <array>
 #include <cstring>

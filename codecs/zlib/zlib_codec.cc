@@ -57,6 +57,7 @@ class ZlibCodec final : public StreamCodec {
       case LIBDEFLATE_SUCCESS:
         break;
       case LIBDEFLATE_INSUFFICIENT_SPACE:
+        needs_more_room(stream);
         return corrupt("zlib: stream decodes to more than the %zu bytes expected", stream.dst_capacity);
       default:
         return corrupt("zlib: stream of %zu bytes is damaged", stream.src_bytes);

@@ -93,6 +93,7 @@ class ZstdCodec final : public StreamCodec {
     const std::size_t got =
         ZSTD_decompressDCtx(context, stream.dst + stream.dst_bytes, room, frame.data(), frame.size());
     if (ZSTD_isError(got)) {
+      if (ZSTD_getErrorCode(got) == ZSTD_error_dstSize_tooSmall) needs_more_room(stream);
       return corrupt("zstd: frame at byte %zu: %s (%zu bytes expected in all)", at, ZSTD_getErrorName(got),
                      stream.dst_capacity);
     }

@@ -7,9 +7,11 @@
 #include <headrace/device.h>
 #include <headrace/dtype.h>
 #include <headrace/export.h>
+#include <headrace/open_options.h>
 #include <headrace/selection.h>
 #include <headrace/stats.h>
 #include <headrace/status.h>
+#include <headrace/variable.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -29,15 +31,18 @@ class Store;
 
 class HEADRACE_API Store {
  public:
-  // A path, "file:///path" or "memory://name".
+  // A path or "file:///path", also one that goes on inside a ZIP file ("/data/x.zip/group"; "zip:///data/x.zip/group"),
+  // "memory://name", or "reference:///data/refs.json": a kerchunk reference file, which opens files below its
+  // directory, or below the one that "?root=/data" behind it names, and no others.
   static Result<Store> open(const Context& context, std::string_view url);
+  // Over a store of one's own. store::Store is no part of the public API: programs in the library's tree use this.
+  Store(Context context, std::shared_ptr<store::Store> impl) : context_(std::move(context)), impl_(std::move(impl)) {}
 
   std::string url() const;  // safe to print
   const Context& context() const noexcept { return context_; }
   const std::shared_ptr<store::Store>& impl() const noexcept { return impl_; }
 
  private:
-  Store(Context context, std::shared_ptr<store::Store> impl) : context_(std::move(context)), impl_(std::move(impl)) {}
   Context context_;
   std::shared_ptr<store::Store> impl_;
 };
@@ -53,26 +58,23 @@ struct TensorView {
 struct ArrayInfo {
   int zarr_format = 0;
   std::vector<std::uint64_t> shape;
-  std::vector<std::uint64_t> chunk_shape;  // smallest unit that is read and decoded (inner chunk of a shard)
+  std::vector<std::uint64_t> chunk_shape;  // smallest unit that is read and decoded (innermost chunk of a shard)
   std::vector<std::uint64_t> shard_shape;  // empty unless sharded
+  // "regular", or "rectilinear": chunks differ in shape; chunk_shape is then the largest extent along each axis, and
+  // what is read and decoded at a time is the whole stored chunk.
+  std::string chunk_grid = "regular";
   DataType dtype;
   std::vector<std::optional<std::string>> dimension_names;
   std::vector<std::string> codecs;        // names in encoding order; inner codecs of a shard for sharded arrays
-  std::vector<std::string> outer_codecs;  // sharded: the outer chain, else empty
+  std::vector<std::string> outer_codecs;  // sharded: the outer chain, and the inner shards of shards; else empty
   std::vector<bool> codec_on_gpu;         // for each of `codecs`: a GPU decoder exists
   std::string fill_text;                  // as written in the metadata
-  std::vector<std::byte> fill;            // one element
+  std::vector<std::byte> fill;            // one element; none where elements of variable length are filled with ""
   std::string attributes_json;
-  std::uint64_t decoded_bytes = 0;  // of the whole array; saturates at 2^64-1
+  std::uint64_t decoded_bytes = 0;  // of the whole array; saturates at 2^64-1; 0 for elements of variable length
   std::uint64_t chunk_count = 0;    // of the grid of chunk_shape; saturates
-};
-
-// Why one chunk could not be read exactly.
-struct ChunkError {
-  std::string key;
-  std::uint64_t offset = 0;  // of the chunk's bytes in the object
-  std::uint64_t length = 0;  // 0: whole object
-  Status status;
+  // What was let pass on opening, by OpenOptions::lenient: "endian-codec: codecs[0] is called 'endian'".
+  std::vector<std::string> lenient_uses;
 };
 
 // Who decodes chunks that are read to a device with decoders of its own.
@@ -131,10 +133,15 @@ class HEADRACE_API Completion {
 
 class HEADRACE_API Array {
  public:
-  // `path` inside the store, "" for a store that is itself an array. kNotFound: no node; kInvalidArgument: a group.
-  static Result<Array> open(const Store& store, std::string_view path = "");
+  // `path` inside the store, "" for a store that is itself an array. kNotFound: no node; kInvalidArgument: a group, or
+  // a path that no node can have. Reads the array's own metadata and lists nothing.
+  static Result<Array> open(const Store& store, std::string_view path = "", const OpenOptions& options = {});
 
   const ArrayInfo& info() const noexcept;
+
+  // What `selection` means for this array, before anything is read: shape of the result, elements. Blocks of a
+  // selection are chunks of the array's grid, shards where it is sharded. Fails as resolve_selection() does.
+  Result<ResolvedSelection> resolve(const Selection& selection) const;
 
   // Starts reading `selection` into `tensor` on `device`. Elements arrive little-endian and packed, with any strides,
   // as stored or of the type that `options` ask for.
@@ -143,6 +150,16 @@ class HEADRACE_API Array {
   // The same, blocking, with the calling thread working along; *stats is set if given.
   Status read(const Selection& selection, const TensorView& tensor, const Device& device,
               const ReadOptions& options = {}, Stats* stats = nullptr) const;
+
+  // Reads strings or byte strings of variable length to the host, blocking, with the Context's workers and the calling
+  // thread. Workers read chunks themselves, through the page cache. Memory for decoding comes out of
+  // ContextOptions::host_budget_bytes: the buffers of one chunk may take up to half of it.
+  //
+  // kInvalidArgument where elements have a size (read() is for those). kCorrupt for a chunk that breaks its format,
+  // naming the element: a wrong count, a length beyond the end, bytes behind the last element, text that is not UTF-8.
+  // kUnsupported where an element that is selected is no string (object codec json2). kResourceExhausted beyond
+  // max_bytes, or where one chunk needs more than half of the host budget.
+  Result<VariableResult> read_variable(const Selection& selection, const VariableReadOptions& options = {}) const;
 
   class Impl;
   const std::shared_ptr<const Impl>& impl() const noexcept { return impl_; }
@@ -162,7 +179,9 @@ struct Node {
   Status status;               // why not, otherwise
 };
 
-// The node at `path` and everything under it, parents before children, siblings by name.
-HEADRACE_API Result<std::vector<Node>> list_nodes(const Store& store, std::string_view path = "");
+// The node at `path` and everything under it, parents before children, siblings by name. Opens every array;
+// Group::members tells shapes and types without.
+HEADRACE_API Result<std::vector<Node>> list_nodes(const Store& store, std::string_view path = "",
+                                                  const OpenOptions& options = {});
 
 }  // namespace headrace

@@ -26,6 +26,9 @@ enum class TypeKind : std::uint8_t {
   kUnicode,    // fixed-length UTF-32 string (numpy U)
   kRaw,        // bytes without meaning (v3 r<N>, numpy V)
   kStruct,
+  // Elements of any length each; no tensor holds them, Array::read_variable reads them.
+  kString,         // UTF-8
+  kVariableBytes,  // byte strings
 };
 
 struct HEADRACE_API DataType {
@@ -38,7 +41,7 @@ struct HEADRACE_API DataType {
   };
 
   TypeKind kind = TypeKind::kUint;
-  std::uint32_t item_bytes = 1;    // > 0
+  std::uint32_t item_bytes = 1;    // > 0; 0 where elements have variable length
   std::string name;                // Zarr v3 name where one says it all ("float32", "r24", "struct"), else numpy's
                                    // spelling ("|S5", "<U4", "<M8[10us]")
   std::string unit;                // datetime and timedelta: "s", "10ms", "generic"; else empty
@@ -52,6 +55,8 @@ struct HEADRACE_API DataType {
   // Width within which every number of the element is swapped, if that is one width for the whole element; 0 if fields
   // differ. 1 means nothing to swap.
   std::uint32_t uniform_swap_width() const noexcept;
+  // Strings and byte strings whose elements differ in length.
+  bool is_variable_length() const noexcept { return kind == TypeKind::kString || kind == TypeKind::kVariableBytes; }
 };
 
 struct DataType::Field {

@@ -51,6 +51,7 @@ typedef struct hr_array hr_array;
 typedef struct hr_device hr_device;
 typedef struct hr_buffer hr_buffer;
 typedef struct hr_completion hr_completion;
+typedef struct hr_variable hr_variable;
 
 typedef struct hr_context_options {
   size_t size;
@@ -72,12 +73,24 @@ HR_API void hr_store_free(hr_store* store);
 
 /* path: "" or null for a store that is itself an array */
 HR_API hr_code hr_array_open(hr_store* store, const char* path, hr_array** out, hr_error** error);
+typedef struct hr_open_options {
+  size_t size;
+  const char* lenient; /* what may be let pass beyond the specifications: names, "all"; null or "": nothing */
+} hr_open_options;
+#define HR_OPEN_OPTIONS_INIT \
+  { sizeof(hr_open_options), NULL }
+/* The same with options, which may be null. */
+HR_API hr_code hr_array_open_with(hr_store* store, const char* path, const hr_open_options* options, hr_array** out,
+                                  hr_error** error);
+/* What was let pass, one text each: "endian-codec: codecs[0] is called 'endian'"; null from the first that there is
+   not. Lives as long as the array. */
+HR_API const char* hr_array_lenient_use(const hr_array* array, uint32_t index);
 HR_API void hr_array_free(hr_array* array);
 HR_API uint32_t hr_array_rank(const hr_array* array);
 HR_API const uint64_t* hr_array_shape(const hr_array* array);       /* rank values; lives as long as the array */
 HR_API const uint64_t* hr_array_chunk_shape(const hr_array* array); /* rank values */
-HR_API uint32_t hr_array_item_bytes(const hr_array* array);
-HR_API const char* hr_array_dtype(const hr_array* array); /* "float32"; lives as long as the array */
+HR_API uint32_t hr_array_item_bytes(const hr_array* array);         /* 0: elements have variable length */
+HR_API const char* hr_array_dtype(const hr_array* array);           /* "float32"; lives as long as the array */
 
 /* name: "auto", "host", "cuda", "cuda:1" */
 HR_API hr_code hr_device_open(const char* name, hr_device** out, hr_error** error);
@@ -92,7 +105,7 @@ HR_API hr_code hr_buffer_copy_to_host(const hr_buffer* buffer, size_t offset_byt
 
 typedef struct hr_read_options {
   size_t size;
-  const char* selection;        /* "0:10, :, ::2"; null or "": the whole array */
+  const char* selection;        /* "0:10, :, ::2", ":, [1, 5, 7]"; null or "": the whole array */
   void* data;                   /* element [0, 0, ...] on the device */
   uint64_t data_bytes;          /* room behind `data`; checked when strides_bytes is null */
   const int64_t* strides_bytes; /* one per dimension of the result, or null for C order */
@@ -105,12 +118,17 @@ typedef struct hr_read_options {
   double offset;
   int32_t fill_as_nan; /* not 0: elements equal to the fill value, and chunks that are not stored, become NaN */
   int32_t reserved_2;  /* 0 */
+  /* Instead of `selection`, at most one of the two. */
+  const int64_t* points; /* coordinates of single elements, one after the other: points[i * dimensions + axis]; negative
+                            ones count from the end; the result has one dimension of point_count */
+  uint64_t point_count;
+  const char* blocks; /* chunks of the array's grid (shards where it is sharded): "0, 1:3" */
 } hr_read_options;
 #define HR_PLACEMENT_AUTO 0u /* whoever is faster on a device with decoders of its own */
 #define HR_PLACEMENT_CPU 1u
 #define HR_PLACEMENT_GPU 2u /* HR_UNSUPPORTED where the device cannot */
 #define HR_READ_OPTIONS_INIT \
-  { sizeof(hr_read_options), NULL, NULL, 0, NULL, NULL, HR_PLACEMENT_AUTO, 0, NULL, 0, 0, 0, 0 }
+  { sizeof(hr_read_options), NULL, NULL, 0, NULL, NULL, HR_PLACEMENT_AUTO, 0, NULL, 0, 0, 0, 0, NULL, 0, NULL }
 
 HR_API hr_code hr_array_read(hr_array* array, hr_device* device, const hr_read_options* options, hr_error** error);
 HR_API hr_code hr_array_read_async(hr_array* array, hr_device* device, const hr_read_options* options,
@@ -119,6 +137,27 @@ HR_API int hr_completion_done(const hr_completion* completion);
 HR_API hr_code hr_completion_wait(hr_completion* completion, hr_error** error);
 HR_API void hr_completion_cancel(hr_completion* completion);
 HR_API void hr_completion_free(hr_completion* completion);
+
+/* Strings and byte strings of variable length, read to the host in the layout of an Arrow LargeString or LargeBinary
+ * array: element i, in C order, is data[offsets[i], offsets[i + 1]). See headrace/variable.h. */
+typedef struct hr_variable_options {
+  size_t size;
+  const char* selection; /* as for reads; null or "": the whole array */
+  uint64_t max_bytes;    /* most that the result may take, 24 bytes an element and the elements; 0: 2^30 */
+} hr_variable_options;
+#define HR_VARIABLE_OPTIONS_INIT \
+  { sizeof(hr_variable_options), NULL, 0 }
+
+/* options may be null for defaults. HR_INVALID_ARGUMENT where elements have a size: hr_array_read is for those. */
+HR_API hr_code hr_array_read_variable(hr_array* array, const hr_variable_options* options, hr_variable** out,
+                                      hr_error** error);
+HR_API uint32_t hr_variable_rank(const hr_variable* variable);
+HR_API const uint64_t* hr_variable_shape(const hr_variable* variable);  /* rank values; lives as long as the result */
+HR_API uint64_t hr_variable_count(const hr_variable* variable);         /* elements */
+HR_API const int64_t* hr_variable_offsets(const hr_variable* variable); /* count + 1 values; lives as long */
+HR_API const void* hr_variable_data(const hr_variable* variable);       /* offsets[count] bytes; lives as long */
+HR_API int hr_variable_is_utf8(const hr_variable* variable);            /* 1: every element is valid UTF-8 */
+HR_API void hr_variable_free(hr_variable* variable);
 
 HR_API const char* hr_version(void);
 

@@ -65,6 +65,10 @@ Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept
   return *cached >= pages ? Residency::kAll : Residency::kNotAll;
 }
 
+void want_cached(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
+  (void)::posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_WILLNEED);
+}
+
 Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out) {
   std::size_t moved = 0;
   unsigned interrupted = 0;

@@ -26,6 +26,10 @@ Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept
 // How many pages of it; nullopt for kUnknown.
 std::optional<std::uint64_t> cached_pages(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
 
+// Asks the kernel to bring a range into the page cache, and does not wait for it. A hint: failures are nobody's
+// concern.
+void want_cached(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
+
 // All of `out` or a failure: kShort where the file ends first, kIo with errno.
 Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out);
 

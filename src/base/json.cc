@@ -11,20 +11,21 @@ namespace {
 // are met rather than after a hostile document has been built.
 class StrictBuilder : public nlohmann::json_sax<Json> {
  public:
-  explicit StrictBuilder(int max_depth) : max_depth_(max_depth) {}
+  explicit StrictBuilder(const JsonLimits& limits) : max_depth_(limits.max_depth), room_(limits.max_values_bytes) {}
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
   bool number_integer(number_integer_t value) override { return add(value); }
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
   bool number_float(number_float_t value, const string_t&) override { return add(value); }
-  bool string(string_t& value) override { return add(std::move(value)); }
+  bool string(string_t& value) override { return take(kStringBytes + value.size()) && add(std::move(value)); }
   bool binary(binary_t&) override { return fail("binary value"); }
   bool start_object(std::size_t) override { return open(Json::object()); }
   bool start_array(std::size_t) override { return open(Json::array()); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
+    if (!take(kMemberBytes + name.size())) return false;
     if (stack_.back()->contains(name)) {
       std::size_t end = std::min<std::size_t>(name.size(), 80);
       while (end < name.size() && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
@@ -47,8 +48,21 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
 
   Json root;
   std::string error;
+  bool too_large = false;
 
  private:
+  // A value, while the vector it is in grows; what a string, a container and a member take on the heap.
+  static constexpr std::size_t kValueBytes = 48, kStringBytes = 48, kContainerBytes = 64, kMemberBytes = 96;
+
+  // A text of two bytes a value would otherwise become many times its size.
+  bool take(std::size_t bytes) {
+    if (bytes <= room_) {
+      room_ -= bytes;
+      return true;
+    }
+    too_large = true;
+    return fail("its values take too much memory");
+  }
   bool fail(std::string what) {
     if (error.empty()) error = std::move(what);
     return false;
@@ -70,10 +84,12 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
   }
   template <class T>
   bool add(T&& value) {
+    if (!take(kValueBytes)) return false;
     place(std::forward<T>(value));
     return true;
   }
   bool open(Json&& container) {
+    if (!take(kValueBytes + kContainerBytes)) return false;
     if (static_cast<int>(stack_.size()) >= max_depth_) {
       return fail("nested deeper than " + std::to_string(max_depth_) + " levels");
     }
@@ -86,6 +102,7 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
   }
 
   int max_depth_;
+  std::size_t room_;
   std::string key_;
   std::vector<Json*> stack_;
 };
@@ -101,8 +118,17 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   if (text.substr(0, 3) == "\xEF\xBB\xBF") {
     return Status(Code::kCorrupt, Layer::kBase, "JSON document starts with a byte order mark");
   }
-  StrictBuilder builder(limits.max_depth);
+  // The library takes a NUL for the end and would not look at what follows.
+  if (text.find('\0') != std::string_view::npos) {
+    return Status(Code::kCorrupt, Layer::kBase, "not valid JSON: it holds a NUL byte");
+  }
+  StrictBuilder builder(limits);
   if (!Json::sax_parse(text.begin(), text.end(), &builder) || !builder.error.empty()) {
+    if (builder.too_large) {
+      return Status(Code::kResourceExhausted, Layer::kBase,
+                    "the values of a JSON document of " + std::to_string(text.size()) + " bytes would take more than " +
+                        std::to_string(limits.max_values_bytes) + " bytes of memory");
+    }
     return Status(Code::kCorrupt, Layer::kBase, "not valid JSON: " + builder.error);
   }
   return std::move(builder.root);

@@ -45,6 +45,9 @@ struct hr_buffer {
 struct hr_completion {
   headrace::Completion value;
 };
+struct hr_variable {
+  headrace::VariableResult value;
+};
 
 namespace {
 
@@ -139,6 +142,9 @@ constexpr std::size_t kContextEnds[] = {
     field_end<std::uint64_t>(offsetof(hr_context_options, host_budget_bytes)),
     field_end<std::uint64_t>(offsetof(hr_context_options, device_budget_bytes)),
 };
+constexpr std::size_t kOpenEnds[] = {
+    field_end<const char*>(offsetof(hr_open_options, lenient)),
+};
 constexpr std::size_t kReadEnds[] = {
     field_end<std::uint64_t>(offsetof(hr_read_options, data_bytes)),
     field_end<const std::int64_t*>(offsetof(hr_read_options, strides_bytes)),
@@ -148,6 +154,12 @@ constexpr std::size_t kReadEnds[] = {
     field_end<double>(offsetof(hr_read_options, scale)),
     field_end<double>(offsetof(hr_read_options, offset)),
     field_end<std::int32_t>(offsetof(hr_read_options, reserved_2)),
+    field_end<const char*>(offsetof(hr_read_options, blocks)),
+};
+
+constexpr std::size_t kVariableEnds[] = {
+    field_end<const char*>(offsetof(hr_variable_options, selection)),
+    field_end<std::uint64_t>(offsetof(hr_variable_options, max_bytes)),
 };
 
 struct PreparedRead {
@@ -163,11 +175,37 @@ Status prepare(const hr_array* array, const hr_device* device, const hr_read_opt
   hr_read_options options = HR_READ_OPTIONS_INIT;
   HEADRACE_TRY(take_options(given, kReadEnds, options));
 
-  if (options.selection != nullptr && options.selection[0] != '\0') {
+  const headrace::ArrayInfo& info = array->value.info();
+  const auto given_text = [](const char* text) { return text != nullptr && text[0] != '\0'; };
+  const bool selection = given_text(options.selection), blocks = given_text(options.blocks);
+  if (selection + blocks + (options.points != nullptr) > 1) {
+    return invalid("only one of options.selection, options.points and options.blocks may be given");
+  }
+  if (selection) {
     HEADRACE_TRY_ASSIGN(out.selection, headrace::parse_selection(options.selection));
   }
-  const headrace::ArrayInfo& info = array->value.info();
-  HEADRACE_TRY_ASSIGN(headrace::ResolvedSelection resolved, headrace::resolve_selection(out.selection, info.shape));
+  if (blocks) {
+    HEADRACE_TRY_ASSIGN(out.selection, headrace::parse_blocks(options.blocks));
+  }
+  if (options.points != nullptr) {
+    const std::size_t rank = info.shape.size();
+    if (rank == 0) return invalid("options.points needs an array with at least one dimension");
+    if (options.point_count > (std::uint64_t{1} << 48)) return invalid("options.point_count is above 2^48");
+    std::vector<std::vector<std::int64_t>> coordinates(rank);
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      coordinates[axis].resize(static_cast<std::size_t>(options.point_count));
+      for (std::size_t i = 0; i < coordinates[axis].size(); ++i) {
+        coordinates[axis][i] = options.points[i * rank + axis];
+      }
+    }
+    out.selection = headrace::points(std::move(coordinates));
+  }
+  if (info.dtype.is_variable_length()) {
+    return Status(Code::kUnsupported, Layer::kApi,
+                  "elements of type '" + info.dtype.name +
+                      "' have variable length, which no tensor holds: use hr_array_read_variable");
+  }
+  HEADRACE_TRY_ASSIGN(headrace::ResolvedSelection resolved, array->value.resolve(out.selection));
 
   if (options.reserved != 0 || options.reserved_2 != 0) return invalid("options.reserved is not zero");
   if (options.dtype != nullptr) out.options.dtype = options.dtype;
@@ -249,14 +287,29 @@ hr_code hr_store_open(hr_context* context, const char* url, hr_store** out, hr_e
 void hr_store_free(hr_store* store) { delete store; }
 
 hr_code hr_array_open(hr_store* store, const char* path, hr_array** out, hr_error** error) {
+  return hr_array_open_with(store, path, nullptr, out, error);
+}
+
+hr_code hr_array_open_with(hr_store* store, const char* path, const hr_open_options* options, hr_array** out,
+                           hr_error** error) {
   if (out != nullptr) *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(out, "out"));
     HEADRACE_TRY(require(store, "store"));
-    HEADRACE_TRY_ASSIGN(headrace::Array array, headrace::Array::open(store->value, path == nullptr ? "" : path));
+    hr_open_options known = HR_OPEN_OPTIONS_INIT;
+    if (options != nullptr) HEADRACE_TRY(take_options(options, kOpenEnds, known));
+    headrace::OpenOptions native;
+    if (known.lenient != nullptr) native.lenient = known.lenient;
+    HEADRACE_TRY_ASSIGN(headrace::Array array,
+                        headrace::Array::open(store->value, path == nullptr ? "" : path, native));
     *out = new hr_array{std::move(array)};
     return {};
   });
+}
+
+const char* hr_array_lenient_use(const hr_array* array, uint32_t index) {
+  if (array == nullptr || index >= array->value.info().lenient_uses.size()) return nullptr;
+  return array->value.info().lenient_uses[index].c_str();
 }
 
 void hr_array_free(hr_array* array) { delete array; }
@@ -375,6 +428,50 @@ void hr_completion_cancel(hr_completion* completion) {
 }
 
 void hr_completion_free(hr_completion* completion) { delete completion; }
+
+hr_code hr_array_read_variable(hr_array* array, const hr_variable_options* options, hr_variable** out,
+                               hr_error** error) {
+  if (out != nullptr) *out = nullptr;
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(out, "out"));
+    HEADRACE_TRY(require(array, "array"));
+    hr_variable_options known = HR_VARIABLE_OPTIONS_INIT;
+    if (options != nullptr) HEADRACE_TRY(take_options(options, kVariableEnds, known));
+    headrace::Selection selection;
+    if (known.selection != nullptr && known.selection[0] != '\0') {
+      HEADRACE_TRY_ASSIGN(selection, headrace::parse_selection(known.selection));
+    }
+    headrace::VariableReadOptions native;
+    if (known.max_bytes != 0) native.max_bytes = known.max_bytes;
+    HEADRACE_TRY_ASSIGN(headrace::VariableResult result, array->value.read_variable(selection, native));
+    *out = new hr_variable{std::move(result)};
+    return {};
+  });
+}
+
+uint32_t hr_variable_rank(const hr_variable* variable) {
+  return variable == nullptr ? 0 : static_cast<uint32_t>(variable->value.shape().size());
+}
+
+const uint64_t* hr_variable_shape(const hr_variable* variable) {
+  return variable == nullptr ? nullptr : variable->value.shape().data();
+}
+
+uint64_t hr_variable_count(const hr_variable* variable) { return variable == nullptr ? 0 : variable->value.size(); }
+
+const int64_t* hr_variable_offsets(const hr_variable* variable) {
+  return variable == nullptr ? nullptr : variable->value.offsets().data();
+}
+
+const void* hr_variable_data(const hr_variable* variable) {
+  return variable == nullptr ? nullptr : variable->value.data().data();
+}
+
+int hr_variable_is_utf8(const hr_variable* variable) {
+  return variable != nullptr && variable->value.is_utf8() ? 1 : 0;
+}
+
+void hr_variable_free(hr_variable* variable) { delete variable; }
 
 const char* hr_version(void) { return HEADRACE_VERSION; }
 

@@ -6,7 +6,9 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "codec/reorder.h"
 #include "codec/representation.h"
+#include "codec/variable_codec.h"
 
 namespace headrace::codec {
 namespace {
@@ -31,8 +33,9 @@ Status check_order(std::span<const std::unique_ptr<Codec>> codecs, bool needs_ar
     last = codec->kind();
     array_to_bytes += codec->kind() == Kind::kArrayToBytes;
   }
-  if (needs_array_to_bytes && array_to_bytes != 1) {
-    return bad_chain("a codec chain needs exactly one array->bytes codec, [" + list_names(codecs) + "] has " +
+  if (needs_array_to_bytes ? array_to_bytes != 1 : array_to_bytes > 1) {
+    return bad_chain("a codec chain needs exactly one array->bytes codec" +
+                     std::string(needs_array_to_bytes ? "" : " or none") + ", [" + list_names(codecs) + "] has " +
                      std::to_string(array_to_bytes));
   }
   return {};
@@ -93,6 +96,7 @@ Result<Chain> Chain::make(std::vector<std::unique_ptr<Codec>> codecs, const Data
   Codec* last_value_codec = nullptr;
   for (const auto& codec : chain.codecs_) {
     if (codec->kind() == Kind::kBytesToBytes) break;
+    codec->set_entering_shape(representation.shape());
     HEADRACE_TRY(representation.enter(*codec));
     if (codec->kind() == Kind::kArrayToArray && codec->has_decode_stage()) last_value_codec = codec.get();
   }
@@ -116,14 +120,29 @@ Result<Chain> Chain::make(std::vector<std::unique_ptr<Codec>> codecs, const Data
     chain.mixed_swaps_ = dtype.swap_runs;
   }
 
+  // Codecs, and what puts elements in order between them.
+  std::vector<const Codec*> steps;
+  std::vector<Reorder> reorders = representation.reorders();
+  auto reorder = reorders.begin();
+  for (std::size_t i = 0; i < chain.codecs_.size(); ++i) {
+    steps.push_back(chain.codecs_[i].get());
+    if (reorder == reorders.end() || reorder->codec_count != i + 1) continue;
+    chain.reorders_.push_back(make_reorder(std::move(*reorder++)));
+    steps.push_back(chain.reorders_.back().get());
+  }
   // From the elements outwards: what each stage gives is what the one inside it takes.
   std::uint64_t capacity = bytes;
   bool exact = true;
-  for (const auto& codec : chain.codecs_) {
+  for (const Codec* codec : steps) {
     if (!codec->has_decode_stage()) continue;
-    chain.stages_.push_back({codec.get(), capacity, exact});
+    chain.stages_.push_back({codec, capacity, exact, chain.variable_length_});
     std::uint64_t encoded = 0;
-    if (exact && codec->fixed_size(capacity, encoded)) {
+    if (chain.variable_length_) continue;
+    if (codec->variable_length()) {
+      chain.variable_length_ = true;
+      capacity = kMaxVariableBytes;
+      exact = false;
+    } else if (exact && codec->fixed_size(capacity, encoded)) {
       capacity = encoded;
     } else {
       capacity = codec->max_encoded_bytes(capacity);
@@ -134,10 +153,11 @@ Result<Chain> Chain::make(std::vector<std::unique_ptr<Codec>> codecs, const Data
   chain.max_encoded_bytes_ = capacity;
   chain.encoded_exact_ = exact;
   for (std::size_t i = 0; i + 1 < chain.stages_.size(); ++i) {
+    if (chain.stages_[i].grows) continue;
     chain.temporary_bytes_ = std::max(chain.temporary_bytes_, chain.stages_[i].capacity);
   }
   chain.device_begin_ = chain.any_begin_ = chain.stages_.size();
-  if (chain.mixed_swaps_.empty()) {
+  if (chain.mixed_swaps_.empty() && !chain.variable_length_) {
     chain.any_begin_ -= std::min(chain.stages_.size(), device::kMaxDecodeStages);
     while (chain.device_begin_ > chain.any_begin_) {
       device::DecodeStage stage;
@@ -182,6 +202,13 @@ Chain::Workspace Chain::make_workspace() const {
   Workspace workspace;
   for (const Stage& stage : stages_) workspace.scratch.push_back(stage.codec->make_scratch());
   return workspace;
+}
+
+void Chain::Workspace::set_budget(GrowthBudget* budget) {
+  for (GrowingBuffer& buffer : growing) buffer.set_budget(budget);
+  for (const auto& codec_scratch : scratch) {
+    if (codec_scratch != nullptr) codec_scratch->set_budget(budget);
+  }
 }
 
 Status Chain::check_encoded_size(std::uint64_t bytes) const {
@@ -234,13 +261,42 @@ Status Chain::run_stages(std::size_t begin, std::size_t end, std::span<const std
     stream.exact = stage.exact;
     Status status;
     const std::uint64_t begun = workspace.stage_seconds.empty() ? 0 : base::now_ns();
-    stage.codec->decode({&stream, 1}, {&status, 1}, workspace.scratch[i].get());
+    if (stage.grows) {
+      status = decode_growing(stage, stream, workspace.growing[i % 2], workspace.scratch[i].get());
+    } else {
+      stage.codec->decode({&stream, 1}, {&status, 1}, workspace.scratch[i].get());
+    }
     if (begun != 0) workspace.stage_seconds[i] += static_cast<double>(base::now_ns() - begun) * 1e-9;
     if (!status.ok()) return status;
     src = {stream.dst, stream.dst_bytes};
   }
   produced = src.size();
   return {};
+}
+
+// Decodes again with more room until it is enough. The room grows by a factor each time, so that all attempts together
+// cost no more than a few times the last one. The buffer keeps its size, so chunks like those before take one attempt.
+Status Chain::decode_growing(const Stage& stage, Stream& stream, GrowingBuffer& buffer, Scratch* scratch) {
+  constexpr std::uint64_t kLeastRoom = std::uint64_t{16} << 10, kMostExtra = std::uint64_t{8} << 20;
+  std::uint64_t unused = 0;
+  // Checksums and filters keep the size.
+  const bool keeps_size = stage.codec->fixed_size(stream.src_bytes, unused);
+  const std::uint64_t guess = stream.src_bytes + std::min<std::uint64_t>(3 * stream.src_bytes, kMostExtra);
+  std::uint64_t room = keeps_size ? stream.src_bytes : std::max(guess, kLeastRoom);
+  for (;;) {
+    HEADRACE_TRY(buffer.at_least(std::min(room, stage.capacity)));
+    stream.dst = buffer.data();
+    stream.dst_capacity = buffer.capacity();
+    stream.exact = false;
+    Status status;
+    stage.codec->decode({&stream, 1}, {&status, 1}, scratch);
+    if (status.ok() || stream.needed_bytes <= stream.dst_capacity || stream.dst_capacity >= stage.capacity) {
+      return status;
+    }
+    // A size that the stream names may be that of all of it, or of its first frames.
+    const bool named = stream.needed_bytes > stream.dst_capacity + 1;
+    room = std::max<std::uint64_t>(stream.needed_bytes, stream.dst_capacity / 4 * (named ? 5 : 8));
+  }
 }
 
 void Chain::swap_fields(std::span<std::byte> elements) const noexcept {

@@ -1,7 +1,9 @@
 // Chain: the whole way from a chunk's stored bytes to its decoded elements.
 //
 // Layout-only codecs are folded into one Layout; what is left are the stages that really decode, outermost first. Every
-// buffer size is known before a byte is read, and no stage can produce more.
+// buffer size is known before a byte is read, and no stage can produce more. The exception are elements of variable
+// length: a chain of those decodes to slots (variable_codec.h), and what lies outside the codec that makes the slots is
+// decoded into buffers that grow within a budget.
 //
 // Threads: immutable after make(); decode() on any number of threads, each with its own Workspace.
 // Fails:   make(): kCorrupt for a chain the specification forbids. decode(): what the stage found, naming the codec.
@@ -44,6 +46,11 @@ class Chain {
   // Byte distance in the decoded chunk between neighbours along each array axis.
   const std::vector<std::int64_t>& strides_bytes() const noexcept { return strides_bytes_; }
   std::span<const std::unique_ptr<Codec>> codecs() const noexcept { return codecs_; }
+  // decode() moves elements, since axes move behind a codec that changes them; see Representation.
+  bool reorders() const noexcept { return !reorders_.empty(); }
+  // Decoded elements are VariableSlots, valid until their Workspace decodes again, as long as the stored bytes are
+  // there.
+  bool variable_length() const noexcept { return variable_length_; }
   // Bytes that each of a Workspace's two buffers needs.
   std::uint64_t temporary_bytes() const noexcept { return temporary_bytes_; }
 
@@ -52,6 +59,10 @@ class Chain {
     std::vector<std::unique_ptr<Scratch>> scratch;  // one per stage
     std::byte* temporary[2] = {nullptr, nullptr};   // temporary_bytes() each, null if that is 0
     std::vector<double> stage_seconds;              // one per stage: the time it took is added; empty: not measured
+    GrowingBuffer growing[2];                       // variable_length() only
+
+    // Of all memory whose size follows from stored bytes; what was held is given back. Without one there is no limit.
+    void set_budget(GrowthBudget* budget);
   };
   Workspace make_workspace() const;
 
@@ -92,15 +103,18 @@ class Chain {
     const Codec* codec = nullptr;
     std::uint64_t capacity = 0;  // of its output
     bool exact = true;
+    bool grows = false;  // into a growing buffer, of at most `capacity`
   };
+  static Status decode_growing(const Stage& stage, Stream& stream, GrowingBuffer& buffer, Scratch* scratch);
   std::vector<std::unique_ptr<Codec>> codecs_;  // encoding order
-  std::vector<Stage> stages_;                   // decoding order
+  std::vector<std::unique_ptr<Codec>> reorders_;
+  std::vector<Stage> stages_;  // decoding order
   Layout layout_;
   std::vector<std::int64_t> strides_bytes_;
   std::vector<DataType::SwapRun> mixed_swaps_;  // empty unless fields differ in byte order
   std::uint32_t item_bytes_ = 1;
   std::uint64_t decoded_bytes_ = 0, max_encoded_bytes_ = 0, temporary_bytes_ = 0;
-  bool encoded_exact_ = true;
+  bool encoded_exact_ = true, variable_length_ = false;
   std::size_t device_begin_ = 0, any_begin_ = 0;
   // For DecodeStage::host_decode: a codec with the scratch of the threads that use it. One for each stage.
   struct HostDecoder;

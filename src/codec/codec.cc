@@ -49,6 +49,32 @@ bool has_word(std::string_view names, std::string_view name) {
   return false;
 }
 
+// Codecs that are known and not here. Names without the prefix "numcodecs.", which may stand before each.
+struct Absent {
+  std::string_view name, why;
+};
+constexpr Absent kAbsent[] = {
+    {"pcodec", "no maintained library that decodes it is packaged; write the array again with zstd or blosc"},
+    {"zfp", "this build was made without libzfp; install libzfp-dev and build again"},
+    {"zfpy", "this build was made without libzfp; install libzfp-dev and build again"},
+    {"n5_default", "blocks of N5, which carry shapes of their own, are not implemented"},
+    {"conditional", "codecs that each chunk may leave out are not implemented"},
+    {"zarrs.gdeflate", "no maintained library that decodes it is packaged; write the array again with zstd or blosc"},
+    {"categorize", "its elements are Python objects"},
+    {"json2", "its elements are Python objects"},
+    {"msgpack2", "its elements are Python objects"},
+    {"pickle", "its elements are Python objects, and reading them would run code that is stored"},
+};
+
+std::string_view why_absent(std::string_view name) {
+  constexpr std::string_view kPrefix = "numcodecs.";
+  if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
+  for (const Absent& absent : kAbsent) {
+    if (absent.name == name) return absent.why;
+  }
+  return "";
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Codec>> make_codec(std::string_view name, const base::Json& config, const Context& context) {
@@ -58,8 +84,9 @@ Result<std::unique_ptr<Codec>> make_codec(std::string_view name, const base::Jso
     named.name = name;
     return row.make(config, named);
   }
-  return Status(Code::kUnsupported, Layer::kCodec,
-                "codec '" + std::string(name.substr(0, 80)) + "' is not in this build");
+  std::string message = "codec '" + std::string(name.substr(0, 80)) + "' is not in this build";
+  if (const std::string_view why = why_absent(name); !why.empty()) message.append(": ").append(why);
+  return Status(Code::kUnsupported, Layer::kCodec, std::move(message));
 }
 
 }  // namespace headrace::codec

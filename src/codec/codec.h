@@ -27,6 +27,7 @@
 
 #include "base/json_fwd.h"
 #include "codec/encoder.h"
+#include "codec/growing_buffer.h"
 #include "device/decode.h"
 
 namespace headrace::codec {
@@ -48,12 +49,16 @@ struct Stream {
   std::size_t dst_capacity = 0;  // never exceeded; from metadata
   std::size_t dst_bytes = 0;     // out: bytes produced, valid when the status is OK
   bool exact = true;             // in: anything but dst_capacity bytes is kCorrupt
+  // Out, with a failure for want of room where !exact: a capacity that may do, above dst_capacity; else 0.
+  std::size_t needed_bytes = 0;
 };
 
 // Working memory one thread keeps for one codec between calls: library contexts, tables. Made by Codec::make_scratch.
 class Scratch {
  public:
   virtual ~Scratch() = default;
+  // Where memory comes from whose size follows from stored bytes; null: from no budget. Before the first use.
+  virtual void set_budget(GrowthBudget* budget) { (void)budget; }
 };
 
 class Codec {
@@ -71,11 +76,20 @@ class Codec {
   virtual DataType encoded_type(const DataType& dtype) const { return dtype; }
   // Whether each element is encoded by itself, so that their order does not matter to the codec.
   virtual bool elementwise() const noexcept { return true; }
+  // Whether the axes of what it encodes to are those of what enters, in the order that resolve_layout tells. One that
+  // gives others (reshape) keeps the order of elements and leaves the layout alone.
+  virtual bool keeps_axes() const noexcept { return true; }
   // Told once, while a chain is made: the byte order in which the encoded elements are stored.
   virtual void set_stored_byte_order(bool big_endian) { (void)big_endian; }
+  // Array codecs only. Told once, while a chain is made: the shape of what enters, for codecs that decode by axes.
+  virtual void set_entering_shape(const std::vector<std::uint64_t>& shape) { (void)shape; }
 
   // Whether decode() has work to do. Array codecs that only describe a layout have none.
   virtual bool has_decode_stage() const noexcept { return kind() == Kind::kBytesToBytes; }
+
+  // Array -> bytes codecs of elements of variable length, which decode to one VariableSlot an element
+  // (variable_codec.h). Nothing but their streams tells how long those are.
+  virtual bool variable_length() const noexcept { return false; }
 
   // Codecs with a decode stage only.
   // Most bytes that encoding n bytes can give in practice, from which buffers are sized; n exactly for codecs that

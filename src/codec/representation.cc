@@ -21,26 +21,35 @@ Representation::Representation(const DataType& dtype, std::vector<std::uint64_t>
 }
 
 Status Representation::enter(const Codec& codec) {
-  if (order_fixed_) {
-    // Values depend on their neighbours as they came in; axes that move afterwards would have to move back in between.
+  if (other_axes_) {
     Layout behind;
-    behind.axis_order = c_order(shape_.size());
+    behind.axis_order = open_.stored_order;
     HEADRACE_TRY(codec.resolve_layout(dtype_, shape_, behind));
-    if (behind.axis_order != c_order(behind.axis_order.size())) {
-      return Status(Code::kUnsupported, Layer::kCodec,
-                    "codec '" + std::string(codec.name()) +
-                        "' behind one that encodes elements by their neighbours (delta, packbits)");
-    }
+    open_.stored_order = std::move(behind.axis_order);
     layout_.byte_swapped = behind.byte_swapped;
   } else {
     HEADRACE_TRY(codec.resolve_layout(dtype_, shape_, layout_));
   }
-  if (codec.kind() == Kind::kArrayToArray && codec.has_decode_stage()) {
+  ++codec_count_;
+  if (codec.kind() != Kind::kArrayToArray) return {};
+  if (codec.has_decode_stage()) {
     dtype_ = codec.encoded_type(dtype_);
     values_changed_ = true;
-    order_fixed_ = order_fixed_ || !codec.elementwise();
   }
+  if (!codec.keeps_axes() || (codec.has_decode_stage() && !codec.elementwise())) start_other_axes();
   return {};
+}
+
+void Representation::start_other_axes() {
+  closed_ = reorders();
+  other_axes_ = true;
+  open_ = {codec_count_, shape_, c_order(shape_.size()), dtype_.item_bytes};
+}
+
+std::vector<Reorder> Representation::reorders() const {
+  std::vector<Reorder> out = closed_;
+  if (other_axes_ && open_.stored_order != c_order(open_.stored_order.size())) out.push_back(open_);
+  return out;
 }
 
 }  // namespace headrace::codec

@@ -1,7 +1,9 @@
 // Representation: what the elements of one chunk are on their way into a chain, from codec to codec in encoding order.
 //
 // [v3/core "Determination of encoded representations"] Array codecs change the type, the shape or the order; the way
-// back folds order and byte order into one Layout.
+// back folds order and byte order into one Layout. Behind a codec that gives other axes (reshape), or to which
+// neighbours matter (delta), axes that move are no longer the array's: what comes out of the codecs behind it has to
+// be put in order before that codec is undone. Such a step is a Reorder.
 #pragma once
 
 #include <headrace/dtype.h>
@@ -13,6 +15,14 @@
 #include "codec/codec.h"
 
 namespace headrace::codec {
+
+struct Reorder {
+  std::size_t codec_count = 0;       // it stands behind so many codecs, in encoding order
+  std::vector<std::uint64_t> shape;  // of what it gives
+  std::vector<std::uint8_t>
+      stored_order;  // stored_order[i] is the axis of `shape` that is i-th slowest in what it takes
+  std::uint32_t item_bytes = 1;
+};
 
 class Representation {
  public:
@@ -28,13 +38,20 @@ class Representation {
   const Layout& layout() const noexcept { return layout_; }
   // A codec has changed values: the elements are no longer the array's.
   bool values_changed() const noexcept { return values_changed_; }
+  // In encoding order.
+  std::vector<Reorder> reorders() const;
 
  private:
+  void start_other_axes();
+
   DataType dtype_;
   std::vector<std::uint64_t> shape_;
   Layout layout_;
   bool values_changed_ = false;
-  bool order_fixed_ = false;  // a codec behind whose back no axes may move
+  std::size_t codec_count_ = 0;
+  bool other_axes_ = false;  // axes that move from here on move in open_ and not in layout_
+  Reorder open_;
+  std::vector<Reorder> closed_;
 };
 
 }  // namespace headrace::codec

@@ -35,7 +35,8 @@ Status unsupported(const char* format, ...) noexcept {
   return status;
 }
 
-Status wrong_size(std::string_view codec, std::uint64_t got_bytes, const Stream& stream) noexcept {
+Status wrong_size(std::string_view codec, std::uint64_t got_bytes, Stream& stream) noexcept {
+  if (!stream.exact && got_bytes > stream.dst_capacity) stream.needed_bytes = got_bytes;
   return corrupt("%.*s: stream decodes to %llu bytes, expected %s%zu", static_cast<int>(codec.size()), codec.data(),
                  static_cast<unsigned long long>(got_bytes), stream.exact ? "" : "at most ", stream.dst_capacity);
 }
@@ -44,7 +45,7 @@ void StreamCodec::decode(std::span<Stream> streams, std::span<Status> statuses, 
   std::unique_ptr<Scratch> own;  // for callers that keep none: correct, but it allocates
   for (std::size_t i = 0; i < streams.size(); ++i) {
     Stream& stream = streams[i];
-    stream.dst_bytes = 0;
+    stream.dst_bytes = stream.needed_bytes = 0;
     Status status;
     try {
       if (scratch == nullptr) {

@@ -22,7 +22,12 @@ class StreamCodec : public Codec {
 [[gnu::format(printf, 1, 2)]] Status corrupt(const char* format, ...) noexcept;
 [[gnu::format(printf, 1, 2)]] Status unsupported(const char* format, ...) noexcept;
 
-// What a decoder reports when a stream holds or promises another size than metadata gives.
-Status wrong_size(std::string_view codec, std::uint64_t got_bytes, const Stream& stream) noexcept;
+// What a decoder reports when a stream holds or promises another size than metadata gives. Where fewer bytes than
+// dst_capacity are allowed, tells the caller that it takes more.
+Status wrong_size(std::string_view codec, std::uint64_t got_bytes, Stream& stream) noexcept;
+// For decoders that only find out that dst_capacity is too little: any more may do.
+inline void needs_more_room(Stream& stream) noexcept {
+  if (!stream.exact) stream.needed_bytes = stream.dst_capacity + 1;
+}
 
 }  // namespace headrace::codec

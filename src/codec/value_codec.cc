@@ -110,7 +110,7 @@ bool ValueCodec::fixed_size(std::uint64_t decoded_bytes, std::uint64_t& encoded_
   return true;
 }
 
-Status ValueCodec::count_elements(const Stream& stream, std::size_t& count) const {
+Status ValueCodec::count_elements(Stream& stream, std::size_t& count) const {
   const std::size_t from = width_bytes(stored_.number), to = width_bytes(decoded_.number);
   if (stream.src_bytes % from != 0) {
     return corrupt("%s: %zu bytes are no whole number of elements of %zu bytes", std::string(name()).c_str(),

@@ -29,7 +29,7 @@ class ValueCodec : public StreamCodec {
   ValueCodec(Element stored, Element decoded, int zarr_format)
       : stored_(stored), decoded_(decoded), zarr_format_(zarr_format) {}
   // Number of elements in a stream, once it is known to be whole elements that fit.
-  Status count_elements(const Stream& stream, std::size_t& count) const;
+  Status count_elements(Stream& stream, std::size_t& count) const;
 
   const Element& stored() const noexcept { return stored_; }
   const Element& decoded() const noexcept { return decoded_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -74,6 +75,25 @@ kernels::Plane plane_of(const Box& box) {
 }
 
 bool is_word(std::uint64_t bytes) { return bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16; }
+
+void move_element(std::byte* dst, const std::byte* src, std::uint32_t bytes) {
+  switch (bytes) {  // sizes known to the compiler are moves, not calls
+    case 1:
+      *dst = *src;
+      return;
+    case 2:
+      std::memcpy(dst, src, 2);
+      return;
+    case 4:
+      std::memcpy(dst, src, 4);
+      return;
+    case 8:
+      std::memcpy(dst, src, 8);
+      return;
+    default:
+      std::memcpy(dst, src, bytes);
+  }
+}
 
 // Moves dimension `from` to position `to` > from, keeping the order of the others.
 void move_dim(Box& box, int from, int to) {
@@ -153,6 +173,10 @@ bool is_contiguous(const Box& box, std::uint32_t element_bytes) noexcept {
 }
 
 void copy_box(const Box& original, const ElementOp& op, const std::byte* fill) noexcept {
+  // One element, as selections of points have them.
+  if (original.rank == 0 && original.src != nullptr && op.moves_bytes_only()) {
+    return move_element(original.dst, original.src, op.element_bytes);
+  }
   Box box;
   box.src = original.src;
   box.dst = original.dst;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #define HEADRACE_CONVERT_X86 1
 #endif
@@ -126,8 +127,13 @@ bool has_avx2() noexcept {
 }
 
 #ifdef HEADRACE_CONVERT_X86
+// Asked of the processor itself: not every compiler's __builtin_cpu_supports knows f16c. Whoever has AVX2 at work has
+// the registers for it.
 bool has_f16c() noexcept {
-  static const bool found = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  static const bool found = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return has_avx2() && __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  }();
   return found;
 }
 #define HEADRACE_CHOOSE(name, ...) (has_avx2() ? &name##_avx2<__VA_ARGS__> : &name<__VA_ARGS__>)

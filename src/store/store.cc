@@ -1,6 +1,11 @@
 #include "store/store.h"
 
+#include <libdeflate.h>
+
+#include <cstdio>
+#include <cstring>
 #include <initializer_list>
+#include <new>
 
 #include "base/file_read.h"
 
@@ -11,10 +16,41 @@
 namespace headrace::store {
 
 void Object::close() noexcept {
-  base::close_descriptor(fd);
+  if (!fd_is_stores) base::close_descriptor(fd);
   fd = -1;
+  fd_is_stores = false;
   memory = nullptr;
   size_bytes = 0;
+  base = 0;
+  packed = kNotPacked;
+  crc32.reset();
+}
+
+void Object::replace_descriptor(int other) noexcept {
+  if (!fd_is_stores) base::close_descriptor(fd);
+  fd = other;
+  fd_is_stores = false;
+}
+
+Status Object::read(std::uint64_t offset, std::span<std::byte> out) const {
+  if (offset > size_bytes || out.size() > size_bytes - offset) {
+    return Status(Code::kShort, Layer::kStore, "the object ends at byte " + std::to_string(size_bytes))
+        .with_range(offset, out.size());
+  }
+  if (memory != nullptr) {
+    if (!out.empty()) std::memcpy(out.data(), memory + offset, out.size());
+    return {};
+  }
+  return base::read_exactly(fd, base + offset, out);
+}
+
+Status Object::check_whole(std::span<const std::byte> whole) const {
+  if (!crc32) return {};
+  const std::uint32_t found = libdeflate_crc32(0, whole.data(), whole.size());
+  if (found == *crc32) return {};
+  char text[96];
+  std::snprintf(text, sizeof text, "the object's CRC-32 is %08x, its store says %08x", found, *crc32);
+  return Status(Code::kCorrupt, Layer::kStore, text).with_range(0, whole.size());
 }
 
 bool valid_key(std::string_view key) noexcept {
@@ -37,6 +73,32 @@ Status check_key(std::string_view key) {
   return Status(Code::kInvalidArgument, Layer::kStore,
                 "not a valid key: components must be non-empty, not '.' or '..', without backslash or NUL")
       .with_key(key.substr(0, 200));
+}
+
+Result<Bytes> get_opened(Store& store, std::string_view key, std::uint64_t limit) {
+  HEADRACE_TRY(check_key(key));
+  try {
+    const std::string terminated(key);
+    Object object;
+    HEADRACE_TRY(store.open(terminated, object).with_key(key));
+    if (object.size_bytes > limit) {
+      return Status(Code::kResourceExhausted, Layer::kStore,
+                    "object of " + std::to_string(object.size_bytes) + " bytes is above the limit of " +
+                        std::to_string(limit))
+          .with_key(key);
+    }
+    Bytes bytes(static_cast<std::size_t>(object.size_bytes));
+    if (object.is_packed()) {
+      base::PageBuffer scratch;
+      HEADRACE_TRY(store.unpack(object, bytes, scratch).with_key(key));
+    } else {
+      HEADRACE_TRY(object.read(0, bytes).with_key(key));
+      HEADRACE_TRY(object.check_whole(bytes).with_key(key));
+    }
+    return bytes;
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
 }
 
 std::span<const StoreRow> stores() {

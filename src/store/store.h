@@ -1,4 +1,4 @@
-// Store: named objects. A directory, a block of memory, later a ZIP file or a bucket.
+// Store: named objects. A directory, a block of memory, a ZIP file, ranges of other files named by a reference file.
 //
 // Keys are relative, '/'-separated, UTF-8; valid_key() says which are accepted, and no store opens anything for
 // another.
@@ -12,18 +12,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/page_buffer.h"
+
 namespace headrace::store {
 
 using Bytes = std::vector<std::byte>;
 
-// An object opened for reading. Exactly one of fd and memory is in use.
+// An object opened for reading: a range of a file (fd), bytes in memory, or bytes that have to be unpacked first
+// (packed). Exactly one of the three.
 //
-// Owns: the descriptors, closed on destruction; `memory` belongs to the store and lives as long as the store.
+// Owns: fd, closed on destruction, unless it is the store's; `memory` and a store's fd live as long as the store.
 class Object {
  public:
   Object() noexcept = default;
@@ -36,17 +40,36 @@ class Object {
   }
   ~Object() { close(); }
   void close() noexcept;
-  bool is_open() const noexcept { return fd >= 0 || memory != nullptr; }
+  bool is_open() const noexcept { return fd >= 0 || memory != nullptr || is_packed(); }
+  bool is_packed() const noexcept { return packed != kNotPacked; }
+
+  // Takes over another descriptor of the same file; what else is known of the object stays.
+  void replace_descriptor(int other) noexcept;
+
+  // Bytes [offset, offset + out.size()) of the object: kShort where the file ends first, kIo. REQUIRES: not packed.
+  Status read(std::uint64_t offset, std::span<std::byte> out) const;
+  // kCorrupt if the store knows a checksum of the whole object and `whole`, all of its bytes, has another.
+  Status check_whole(std::span<const std::byte> whole) const;
+
+  static constexpr std::uint64_t kNotPacked = ~std::uint64_t{0};
 
   int fd = -1;                        // buffered descriptor of a regular file
+  bool fd_is_stores = false;          // not closed with the object
   const std::byte* memory = nullptr;  // the whole object, already in memory (never null while open, even if empty)
   std::uint64_t size_bytes = 0;
+  std::uint64_t base = 0;              // where in the file the object begins, of any alignment
+  std::uint64_t packed = kNotPacked;   // which of the store's entries; Store::unpack() gives its bytes
+  std::optional<std::uint32_t> crc32;  // of the whole object
 
  private:
   void swap(Object& other) noexcept {
     std::swap(fd, other.fd);
+    std::swap(fd_is_stores, other.fd_is_stores);
     std::swap(memory, other.memory);
     std::swap(size_bytes, other.size_bytes);
+    std::swap(base, other.base);
+    std::swap(packed, other.packed);
+    std::swap(crc32, other.crc32);
   }
 };
 
@@ -63,6 +86,18 @@ class Store {
   // Opens `key` into `out` (closing what it held). REQUIRES: key.data()[key.size()] == '\0', so that the hot path
   // hands it to the kernel without copying. Allocates nothing.
   virtual Status open(std::string_view key, Object& out) = 0;
+
+  // Whether it may give packed objects.
+  virtual bool packs() const { return false; }
+  // The bytes of a packed object into `out`, checked; `scratch` is used on the way. kCorrupt where they are not what
+  // the store promised. Allocates nothing but scratch, once it is large enough, and what a thread needs once.
+  // REQUIRES: object.is_packed(), opened by this store, and out.size() == object.size_bytes.
+  virtual Status unpack(const Object& object, std::span<std::byte> out, base::PageBuffer& scratch) {
+    (void)object;
+    (void)out;
+    (void)scratch;
+    return Status(Code::kInternal, Layer::kStore, "this store packs nothing");
+  }
 
   // A descriptor of an open object's file that bypasses the page cache, or the reason why there is none
   // (kUnsupported: not a file, or the file system refuses O_DIRECT). The caller closes it.
@@ -90,14 +125,20 @@ class Store {
 bool valid_key(std::string_view key) noexcept;
 Status check_key(std::string_view key);
 
+// get() for stores whose open() gives all that there is to know.
+Result<Bytes> get_opened(Store& store, std::string_view key, std::uint64_t limit);
+
 struct StoreRow {
-  const char* scheme;                                                 // "file", "memory"
+  const char* scheme;                                                 // "file", "memory", "zip", "reference"
   Result<std::shared_ptr<Store>> (*open)(std::string_view location);  // what follows "scheme://"
 };
 
 std::span<const StoreRow> stores();
 
-// "file:///path", a plain path, or "memory://name" (one per name and process, for tests and embedding).
+// "file:///path", a plain path, or "memory://name" (one per name and process, for tests and embedding). A path that
+// runs through a ZIP file goes on inside it ("/data/x.zip/group"), also as "zip:///data/x.zip/group".
+// "reference:///data/refs.json" is a kerchunk reference file; "?root=/data" behind it allows references to files below
+// that directory, which is otherwise the one that holds the reference file.
 Result<std::shared_ptr<Store>> open_store(std::string_view url);
 
 }  // namespace headrace::store

@@ -113,29 +113,29 @@ void ReadOperation::place_encoded(Wave& wave, std::uint32_t task_index, std::uin
   const device::ElementOp& op = plan_->element_op();
   EncodedChunk& chunk = wave.encoded[task_index];
   chunk.bytes = length;
-  device::Box& box = lane.detail.box;
-  chunk.delivered = box.element_count() * op.element_bytes;
+  const device::Box& box = lane.detail.box;
+  chunk.delivered = lane.detail.element_count() * op.element_bytes;
   // Straight into the tensor, where decoders may write with their widest accesses.
   const bool in_place = lane.detail.whole_chunk && op.moves_bytes_only() &&
                         reinterpret_cast<std::uintptr_t>(box.dst) % kSlabAlignment == 0;
   lane.described = nullptr;  // the box is spent
   if (in_place) {
     chunk.dst = box.dst;
-    wave.boxes[task_index].rank = -1;
+    wave.boxes[task_index].rank = kNoBoxes;
     return;
   }
   chunk.dst = wave.slot->on_device + areas_.decoded_at + task_index * slab_stride_;
-  box.src = chunk.dst + (box.src - kBoxBase);
-  wave.boxes[task_index] = box;
+  stage_boxes(wave, task_index, chunk.dst, lane.detail);
 }
 
-// One copy call, one decode call, at most one assemble call.
+// One copy call, one decode call, at most one assemble call for chunks with one box each.
 Status ReadOperation::queue_decode(Wave& wave, Lane& lane) {
   StagingSlot& slot = *wave.slot;
   const std::size_t count = wave.tasks.tasks.size();
   wave.items.clear();
   wave.item_tasks.clear();
   wave.pieces.clear();
+  wave.several.clear();
   std::size_t kept = 0;
   for (std::size_t i = 0; i < count; ++i) {
     EncodedChunk& chunk = wave.encoded[i];
@@ -143,7 +143,12 @@ Status ReadOperation::queue_decode(Wave& wave, Lane& lane) {
       wave.items.push_back({slot.on_device + chunk.at, chunk.bytes, chunk.dst});
       wave.item_tasks.push_back(static_cast<std::uint32_t>(i));
     }
-    if (wave.boxes[i].rank < 0) continue;
+    if (wave.boxes[i].rank == kNoBoxes) continue;
+    if (wave.boxes[i].rank == kSeveralBoxes) {
+      wave.several.push_back({static_cast<std::uint32_t>(i), wave.boxes[i].src});
+      chunk.several = true;
+      continue;
+    }
     if (kept != i) wave.boxes[kept] = wave.boxes[i];
     chunk.box = static_cast<std::uint32_t>(kept++);
   }
@@ -160,8 +165,11 @@ Status ReadOperation::queue_decode(Wave& wave, Lane& lane) {
                                   {slot.on_device + areas_.scratch_at, static_cast<std::size_t>(areas_.scratch_bytes)},
                                   {outcomes, wave.items.size()}, *slot.stream));
   }
-  if (kept == 0) return {};
-  return device_->assemble({wave.boxes.data(), kept}, plan_->element_op(), plan_->fill_element(), *slot.stream);
+  if (kept > 0) {
+    HEADRACE_TRY(
+        device_->assemble({wave.boxes.data(), kept}, plan_->element_op(), plan_->fill_element(), *slot.stream));
+  }
+  return assemble_several(wave, wave.several, lane);
 }
 
 // The wave is through. Counts what the device has decoded; how many chunks it hands back.
@@ -199,6 +207,7 @@ Status ReadOperation::decode_returned(Wave& wave, Lane& lane) {
       std::min(wave.encoded_used.load(std::memory_order_relaxed), areas_.encoded_bytes), std::uint64_t{64});
   std::uint64_t at = first;
   std::vector<device::Box> boxes;
+  std::vector<SeveralBoxes> several;
   wave.pieces.clear();
   lane.described = nullptr;
   for (std::size_t i = 0; i < wave.items.size(); ++i) {
@@ -209,7 +218,7 @@ Status ReadOperation::decode_returned(Wave& wave, Lane& lane) {
     const Group& group = group_of(wave, task_index);
     const Task& task = wave.tasks.tasks[task_index];
     if (at + slab_stride_ > areas_.outcomes_at) {
-      HEADRACE_TRY(upload_returned(wave, boxes, lane));
+      HEADRACE_TRY(upload_returned(wave, boxes, several, lane));
       at = first;
     }
     std::byte* const target = wave.slot->pinned + at;
@@ -230,6 +239,7 @@ Status ReadOperation::decode_returned(Wave& wave, Lane& lane) {
     }
     wave.pieces.push_back({target, chunk.dst, static_cast<std::size_t>(chain.decoded_bytes())});
     if (chunk.box != EncodedChunk::kNoBox) boxes.push_back(wave.boxes[chunk.box]);
+    if (chunk.several) several.push_back({task_index, chunk.dst});
     at += slab_stride_;
     ++lane.stats.chunks;
     ++lane.stats.cpu_chunks;
@@ -238,10 +248,11 @@ Status ReadOperation::decode_returned(Wave& wave, Lane& lane) {
     lane.stats.cpu_decoded_bytes += chunk.delivered;
     chunks_done_.fetch_add(1, std::memory_order_relaxed);
   }
-  return upload_returned(wave, boxes, lane);
+  return upload_returned(wave, boxes, several, lane);
 }
 
-Status ReadOperation::upload_returned(Wave& wave, std::vector<device::Box>& boxes, Lane& lane) {
+Status ReadOperation::upload_returned(Wave& wave, std::vector<device::Box>& boxes, std::vector<SeveralBoxes>& several,
+                                      Lane& lane) {
   if (wave.pieces.empty()) return {};
   StagingSlot& slot = *wave.slot;
   for (const device::Piece& piece : wave.pieces) lane.stats.bus_bytes += piece.bytes;
@@ -249,10 +260,12 @@ Status ReadOperation::upload_returned(Wave& wave, std::vector<device::Box>& boxe
   if (!boxes.empty()) {
     HEADRACE_TRY(device_->assemble(boxes, plan_->element_op(), plan_->fill_element(), *slot.stream));
   }
+  HEADRACE_TRY(assemble_several(wave, several, lane));
   HEADRACE_TRY(device_->record(*slot.event, *slot.stream));
   HEADRACE_TRY(device_->synchronize(*slot.event));
   wave.pieces.clear();
   boxes.clear();
+  several.clear();
   return {};
 }
 

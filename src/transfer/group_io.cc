@@ -17,9 +17,13 @@ std::byte* ReadOperation::staged_target(Wave& wave, std::uint32_t task_index) co
   return wave.slot->pinned + task_index * slab_stride_;
 }
 
-// For a chunk whose stored bytes are its elements: the part of it that the box touches.
+// For a chunk whose stored bytes are its elements: the part of it that the boxes touch.
 std::uint64_t ReadOperation::raw_span(const Lane& lane, std::uint64_t& first) const {
   const device::Box& box = lane.detail.box;
+  if (lane.detail.several) {
+    first = lane.detail.span_begin;
+    return lane.detail.span_end - first;
+  }
   first = static_cast<std::uint64_t>(box.src - kBoxBase);
   std::uint64_t last = first;
   for (int i = 0; i < box.rank; ++i) {
@@ -65,7 +69,8 @@ ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_
     fail_task(wave, group, task, lane, std::move(status));
   } else {
     std::uint64_t offset = 0, length = object.size_bytes;
-    if (plan_->chain().raw()) length = raw_span(lane, offset);
+    // What has to be unpacked is needed whole.
+    if (plan_->chain().raw() && !object.is_packed()) length = raw_span(lane, offset);
     result = read_group(wave, group_index, object, offset, length, lane);
   }
   if (result == GroupResult::kDone) object.close();
@@ -81,6 +86,10 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
     return GroupResult::kDone;
   }
   ++lane.stats.requests;
+  if (object.is_packed()) {
+    unpack_group(wave, group_index, object, lane);
+    return GroupResult::kDone;
+  }
   if (object.memory != nullptr) {
     lane.stats.memory_bytes += length;
     lane.stats.read_bytes += length;
@@ -89,47 +98,23 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   }
   lane.unmapped.reset();
   if (may_map_ && map_group(wave, group_index, object, offset, length, lane)) return GroupResult::kMapped;
-  const codec::Chain& chain = plan_->chain();
   IoJob& job = wave.jobs[group_index];
   job = IoJob();
   job.fd = object.fd;
-  job.offset = offset;
+  job.offset = object.base + offset;
   job.length = length;
   // By whom: an engine asked for by name gets everything.
-  const Route route = inline_reads_ ? choose_route(object.fd, offset, length) : Route::kDirect;
+  const Route route = inline_reads_ ? choose_route(object.fd, job.offset, length) : Route::kDirect;
   job.direct = route == Route::kDirect;
   if (route != Route::kInline) return GroupResult::kCold;
 
-  // A raw chunk that is one run of the tensor is read into it; a staged one into its slab, as one is that the device
-  // decodes.
-  std::byte* target = nullptr;
-  if (on_device(wave) && group.task_count == 1 && device_stage_ == 0) {
-    const Task& task = wave.tasks.tasks[group.first_task];
-    describe(group, task, lane);
-    if (Status status = chain.check_encoded_size(length); !status.ok()) {
-      fail_task(wave, group, task, lane, std::move(status));
-      return GroupResult::kDone;
-    }
-    target = reserve_encoded(wave, group.first_task, length);
-  }
-  if (chain.raw() && group.task_count == 1) {
-    describe(group, wave.tasks.tasks[group.first_task], lane);
-    if (staged_) {
-      target = staged_target(wave, group.first_task);
-    } else if (lane.detail.whole_chunk && plan_->element_op().moves_bytes_only()) {
-      target = lane.detail.box.dst;
-    }
-  }
-  if (target == nullptr) target = lane.memory->encoded.reserve(static_cast<std::size_t>(length));
-  if (target == nullptr) {
-    fail_group(wave, group_index, lane, Status::out_of_memory());
-    return GroupResult::kDone;
-  }
+  std::byte* const target = encoded_target(wave, group_index, length, lane);
+  if (target == nullptr) return GroupResult::kDone;
   trace::Timer timer(trace::Stage::kRead, length);
   HEADRACE_DELAY("transfer.read");
   std::uint64_t moved = 0;
   int error = 0;
-  const base::CachedRead outcome = base::read_cached(object.fd, target, length, offset, moved, error);
+  const base::CachedRead outcome = base::read_cached(object.fd, target, length, job.offset, moved, error);
   timer.set_bytes(moved);
   lane.stats.read_seconds += timer.stop();
   switch (outcome) {
@@ -156,9 +141,70 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   cold_streak_.store(0, std::memory_order_relaxed);
   lane.stats.buffered_bytes += length;
   lane.stats.read_bytes += length;
-  if (lane.unmapped != nullptr) note_unmapped(wave, group, offset, length, lane);
-  decode_group(wave, group_index, target, offset, length, lane);
+  if (lane.unmapped != nullptr) note_unmapped(wave, group, object.base + offset, length, lane);
+  if (check_read(wave, group_index, object, target, offset, length, lane)) {
+    decode_group(wave, group_index, target, offset, length, lane);
+  }
   return GroupResult::kDone;
+}
+
+// The object that a group is read from. A direct descriptor may have taken the place of its own.
+const store::Object& ReadOperation::object_of(const Wave& wave, std::uint32_t group_index) {
+  const Group& group = wave.tasks.groups[group_index];
+  return group.source == kNoSource ? wave.objects[group_index] : *wave.tasks.sources[group.source].object;
+}
+
+// Where the CPU is to put a group's stored bytes: a raw chunk that is one run of the tensor is read into it; a staged
+// one into its slab, as one is that the device decodes. Null: the group has failed.
+std::byte* ReadOperation::encoded_target(Wave& wave, std::uint32_t group_index, std::uint64_t length, Lane& lane) {
+  const Group& group = wave.tasks.groups[group_index];
+  std::byte* target = nullptr;
+  const codec::Chain& chain = plan_->chain();
+  if (on_device(wave) && group.task_count == 1 && device_stage_ == 0) {
+    const Task& task = wave.tasks.tasks[group.first_task];
+    describe(group, task, lane);
+    if (Status status = chain.check_encoded_size(length); !status.ok()) {
+      fail_task(wave, group, task, lane, std::move(status));
+      return nullptr;
+    }
+    target = reserve_encoded(wave, group.first_task, length);
+  }
+  if (chain.raw() && group.task_count == 1) {
+    describe(group, wave.tasks.tasks[group.first_task], lane);
+    if (staged_) {
+      target = staged_target(wave, group.first_task);
+    } else if (lane.detail.whole_chunk && plan_->element_op().moves_bytes_only()) {
+      target = lane.detail.box.dst;
+    }
+  }
+  if (target == nullptr) target = lane.memory->encoded.reserve(static_cast<std::size_t>(length));
+  if (target == nullptr) fail_group(wave, group_index, lane, Status::out_of_memory());
+  return target;
+}
+
+// All of an object that has to be unpacked, by the worker itself.
+void ReadOperation::unpack_group(Wave& wave, std::uint32_t group_index, const store::Object& object, Lane& lane) {
+  std::byte* const target = encoded_target(wave, group_index, object.size_bytes, lane);
+  if (target == nullptr) return;
+  trace::Timer timer(trace::Stage::kRead, object.size_bytes);
+  Status status =
+      plan_->store().unpack(object, {target, static_cast<std::size_t>(object.size_bytes)}, lane.memory->packed);
+  lane.stats.read_seconds += timer.stop();
+  if (!status.ok()) return fail_group(wave, group_index, lane, std::move(status));
+  lane.stats.memory_bytes += object.size_bytes;
+  lane.stats.read_bytes += object.size_bytes;
+  decode_group(wave, group_index, target, 0, object.size_bytes, lane);
+}
+
+// Whether the bytes of a group that were read are what the store's checksum says, where they are all of an object that
+// has one; else the group has failed.
+bool ReadOperation::check_read(Wave& wave, std::uint32_t group_index, const store::Object& object,
+                               const std::byte* data, std::uint64_t offset, std::uint64_t length, Lane& lane) {
+  if (!object.crc32 || offset != 0 || length != object.size_bytes) return true;
+  Status status = object.check_whole({data, static_cast<std::size_t>(length)});
+  if (status.ok()) return true;
+  fail_group(wave, group_index, lane, std::move(status));
+  return false;
 }
 
 // A failed attempt to read cached pages starts read-ahead, which a direct read would then compete with. So the kernel
@@ -218,11 +264,10 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
     if (wanted_direct) {
       if (own) describe(group, wave.tasks.tasks[group.first_task], lane);
       const std::string& key = own ? lane.detail.key : *wave.tasks.sources[group.source].key;
-      const store::Object& object = own ? wave.objects[index] : *wave.tasks.sources[group.source].object;
+      const store::Object& object = object_of(wave, index);
       // A file system without O_DIRECT is read through the page cache by the engine's own means.
       if (Result<int> direct = plan_->store().open_direct(key, object); direct.ok()) {
-        wave.objects[index].close();
-        wave.objects[index].fd = *direct;
+        wave.objects[index].replace_descriptor(*direct);
         job.fd = *direct;
         job.direct = true;
       }
@@ -317,12 +362,10 @@ void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, const st
 // lane.detail describes the task. `decoded` is where byte `skipped` of the decoded chunk lies.
 void ReadOperation::place_task(Wave& wave, std::uint32_t task_index, const std::byte* decoded, std::uint64_t skipped,
                                Lane& lane) {
-  device::Box& box = lane.detail.box;
+  TaskDetail& detail = lane.detail;
   const device::ElementOp& op = plan_->element_op();
-  const std::uint64_t first = static_cast<std::uint64_t>(box.src - kBoxBase);
-  box.src = decoded + (first - skipped);
-  lane.described = nullptr;  // the box is spent
-  const std::uint64_t delivered = box.element_count() * op.element_bytes;
+  const std::uint64_t delivered = detail.element_count() * op.element_bytes;
+  lane.described = nullptr;  // the boxes are spent
   ++lane.stats.chunks;
   lane.stats.decoded_bytes += delivered;
   if (!plan_->chain().raw()) {
@@ -330,32 +373,53 @@ void ReadOperation::place_task(Wave& wave, std::uint32_t task_index, const std::
     lane.stats.cpu_decoded_bytes += delivered;
   }
   chunks_done_.fetch_add(1, std::memory_order_relaxed);
+  const std::byte* const base = decoded - skipped;
   if (staged_) {
-    wave.boxes[task_index] = box;
+    stage_boxes(wave, task_index, base, detail);
     return;
   }
-  if (box.src == box.dst) return;  // decoded or read in place
-  trace::Timer timer(trace::Stage::kAssemble, box.element_count() * op.element_bytes);
+  detail.box.src = base + (detail.box.src - kBoxBase);
+  if (detail.box.src == detail.box.dst && !detail.several) return;  // decoded or read in place
+  trace::Timer timer(trace::Stage::kAssemble, delivered);
   HEADRACE_DELAY("transfer.assemble");
-  device::copy_box(box, op, plan_->fill_element());
+  device::copy_box(detail.box, op, plan_->fill_element());
+  while (plan_->next_box(detail)) {
+    detail.box.src = base + (detail.box.src - kBoxBase);
+    device::copy_box(detail.box, op, plan_->fill_element());
+  }
   lane.stats.assemble_seconds += timer.stop();
+}
+
+// For the wave's launch. `base` is where the decoded chunk begins, null to fill.
+void ReadOperation::stage_boxes(Wave& wave, std::uint32_t task_index, const std::byte* base, TaskDetail& detail) const {
+  device::Box& box = wave.boxes[task_index];
+  if (detail.several) {
+    box.src = base;
+    box.rank = kSeveralBoxes;
+    return;
+  }
+  detail.box.src = base == nullptr ? nullptr : base + (detail.box.src - kBoxBase);
+  box = detail.box;
 }
 
 void ReadOperation::fill_task(Wave& wave, const Group& group, std::uint32_t task_index, Lane& lane) {
   const Task& task = wave.tasks.tasks[task_index];
   describe(group, task, lane);
-  device::Box& box = lane.detail.box;
-  box.src = nullptr;
+  TaskDetail& detail = lane.detail;
+  const std::uint64_t delivered = detail.element_count() * plan_->element_op().element_bytes;
   lane.described = nullptr;
   ++lane.stats.missing_chunks;
-  lane.stats.decoded_bytes += box.element_count() * plan_->element_op().element_bytes;
+  lane.stats.decoded_bytes += delivered;
   chunks_done_.fetch_add(1, std::memory_order_relaxed);
   if (staged_) {
-    wave.boxes[task_index] = box;
+    stage_boxes(wave, task_index, nullptr, detail);
     return;
   }
-  trace::Timer timer(trace::Stage::kAssemble, box.element_count() * plan_->element_op().element_bytes);
-  device::copy_box(box, plan_->element_op(), plan_->fill_element());
+  trace::Timer timer(trace::Stage::kAssemble, delivered);
+  do {
+    detail.box.src = nullptr;
+    device::copy_box(detail.box, plan_->element_op(), plan_->fill_element());
+  } while (plan_->next_box(detail));
   lane.stats.assemble_seconds += timer.stop();
 }
 
@@ -367,7 +431,7 @@ void ReadOperation::fail_task(Wave& wave, const Group& group, const Task& task, 
   if (task.length != kWholeObject && task.length != 0) status = std::move(status).with_range(task.offset, task.length);
   // Of a wave that has been launched they lie elsewhere, and are done with.
   if (staged_ && !wave.being_drained) {
-    wave.boxes[static_cast<std::size_t>(&task - wave.tasks.tasks.data())].rank = -1;
+    wave.boxes[static_cast<std::size_t>(&task - wave.tasks.tasks.data())].rank = kNoBoxes;
   }
   chunks_done_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);

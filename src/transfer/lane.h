@@ -21,6 +21,7 @@ namespace headrace::transfer {
 
 struct LaneMemory {
   base::PageBuffer encoded, decoded, temporary[2];
+  base::PageBuffer packed;  // of objects that their store unpacks
 };
 
 // What the device takes out of a file's mapping; gathered by a claim, then handed to its wave.

@@ -26,6 +26,7 @@ void make_room(std::vector<T>& list, std::size_t more) {
 bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
                               std::uint64_t length, Lane& lane) {
   if (!plan_->chain().raw() && !on_device(wave)) return false;
+  if (object.crc32 && offset == 0 && length == object.size_bytes) return false;  // the CPU is to check it
   const Group& group = wave.tasks.groups[group_index];
   base::FileIdentity identity;
   int error = 0;
@@ -33,11 +34,11 @@ bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store
   // This version of the file, whatever was mapped before.
   MappedCache& cache = resources_.mapped();
   std::shared_ptr<MappedFile> file = cache.file(device_, identity);
-  const std::uint64_t window_bytes = file->window_bytes, end = offset + length;
-  const auto first = static_cast<std::size_t>(offset / window_bytes);
+  const std::uint64_t window_bytes = file->window_bytes, begin = object.base + offset, end = begin + length;
+  const auto first = static_cast<std::size_t>(begin / window_bytes);
   const auto last = static_cast<std::size_t>((end - 1) / window_bytes);
   const std::uint64_t now = base::now_ns();
-  const bool own = group.source == kNoSource;
+  const bool counts = group.source == kNoSource && !object.fd_is_stores;
   lane.windows.clear();
   for (std::size_t index = first; index <= last && end <= identity.size_bytes; ++index) {
     std::shared_ptr<MappedWindow> window = cache.window(*file, index, now);
@@ -53,7 +54,7 @@ bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store
   make_room(share.reads, 1);
   make_room(share.windows, lane.windows.size());
   make_room(share.pieces, group.task_count * lane.windows.size());
-  if (own && mapped_open_.fetch_add(1, std::memory_order_relaxed) >= most_mapped_open_) {
+  if (counts && mapped_open_.fetch_add(1, std::memory_order_relaxed) >= most_mapped_open_) {
     mapped_open_.fetch_sub(1, std::memory_order_relaxed);
     return false;
   }
@@ -65,11 +66,11 @@ bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store
       fill_task(wave, group, i, lane);
       continue;
     }
-    const std::uint64_t begin = task.length == kWholeObject ? offset : task.offset;
+    const std::uint64_t at = task.length == kWholeObject ? offset : task.offset;
     const std::uint64_t bytes = task.length == kWholeObject ? length : task.length;
-    if (map_task(wave, group, i, begin, bytes, lane) && !together) add_pieces(i, begin, bytes, first, lane);
+    if (map_task(wave, group, i, at, bytes, lane) && !together) add_pieces(i, object.base + at, bytes, first, lane);
   }
-  if (together) add_pieces(group.first_task, offset, length, first, lane);
+  if (together) add_pieces(group.first_task, object.base + offset, length, first, lane);
   for (std::shared_ptr<MappedWindow>& window : lane.windows) {
     if (share.windows.empty() || share.windows.back() != window) share.windows.push_back(std::move(window));
   }
@@ -78,7 +79,7 @@ bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store
   return true;
 }
 
-// Room for what is stored of a group as it lies in the file, so that one copy takes all of it there: for many small
+// Room for what is stored of a group as it lies in the object, so that one copy takes all of it there: for many small
 // pieces a kernel has to, and that waits for the decoders of the waves before. False: each task gets a place by itself.
 bool ReadOperation::place_together(Wave& wave, const Group& group, std::uint64_t offset, std::uint64_t length) {
   const Task* const tasks = &wave.tasks.tasks[group.first_task];
@@ -113,7 +114,7 @@ void ReadOperation::add_pieces(std::uint32_t task_index, std::uint64_t offset, s
   }
 }
 
-// The file's bytes [offset, offset + length) are the task's. False: it has failed.
+// The object's bytes [offset, offset + length) are the task's. False: it has failed.
 bool ReadOperation::map_task(Wave& wave, const Group& group, std::uint32_t task_index, std::uint64_t offset,
                              std::uint64_t length, Lane& lane) {
   const codec::Chain& chain = plan_->chain();
@@ -131,11 +132,8 @@ bool ReadOperation::map_task(Wave& wave, const Group& group, std::uint32_t task_
   lane.stats.stored_bytes += length;
   chunk.mapped = true;
   if (chain.raw()) {
-    device::Box& box = lane.detail.box;
-    const std::uint64_t first = static_cast<std::uint64_t>(box.src - kBoxBase) - (whole_object ? offset : 0);
-    box.src = staged_target(wave, task_index) + first;
-    chunk.delivered = box.element_count() * plan_->element_op().element_bytes;
-    wave.boxes[task_index] = box;
+    chunk.delivered = lane.detail.element_count() * plan_->element_op().element_bytes;
+    stage_boxes(wave, task_index, staged_target(wave, task_index) - (whole_object ? offset : 0), lane.detail);
     lane.described = nullptr;
     return true;
   }
@@ -148,7 +146,7 @@ bool ReadOperation::map_task(Wave& wave, const Group& group, std::uint32_t task_
   return true;
 }
 
-// The range was read out of the page cache by the CPU.
+// The range of the file was read out of the page cache by the CPU.
 void ReadOperation::note_unmapped(const Wave& wave, const Group& group, std::uint64_t offset, std::uint64_t length,
                                   Lane& lane) {
   const bool own = group.source == kNoSource;
@@ -219,8 +217,7 @@ void ReadOperation::settle_mapped(Wave& wave, Lane& lane) {
   lane.described = nullptr;
   for (const MappedShare::Read& read : wave.mapped.reads) {
     const Group& group = wave.tasks.groups[read.group];
-    const store::Object& object =
-        group.source == kNoSource ? wave.objects[read.group] : *wave.tasks.sources[group.source].object;
+    const store::Object& object = object_of(wave, read.group);
     base::FileIdentity identity;
     int error = 0;
     const bool whole = base::identify(object.fd, identity, error) && identity.size_bytes >= read.end;
@@ -232,7 +229,8 @@ void ReadOperation::settle_mapped(Wave& wave, Lane& lane) {
         const std::uint64_t end = identity.size_bytes;
         Status status(Code::kShort, Layer::kTransfer,
                       "the file ends at byte " + std::to_string(end) + ": it was cut short while being read");
-        fail_task(wave, group, wave.tasks.tasks[i], lane, std::move(status).with_range(end, read.end - end));
+        const std::uint64_t begin = end - std::min(end, object.base);  // in the object
+        fail_task(wave, group, wave.tasks.tasks[i], lane, std::move(status).with_range(begin, read.end - end));
       } else if (plan_->chain().raw()) {
         ++lane.stats.chunks;
         lane.stats.decoded_bytes += chunk.delivered;
@@ -248,21 +246,21 @@ Status ReadOperation::read_mapped_again(Wave& wave, std::uint32_t task_index, La
   const Task& task = wave.tasks.tasks[task_index];
   const bool own = group.source == kNoSource;
   const auto group_index = static_cast<std::size_t>(&group - wave.tasks.groups.data());
-  const store::Object& object = own ? wave.objects[group_index] : *wave.tasks.sources[group.source].object;
+  const store::Object& object = object_of(wave, static_cast<std::uint32_t>(group_index));
   const auto bytes = static_cast<std::size_t>(wave.encoded[task_index].bytes);
   std::byte* const target = lane.memory->encoded.reserve(bytes);
   if (target == nullptr) return Status::out_of_memory();
   encoded = target;
   lane.stats.read_bytes += bytes;
   lane.stats.buffered_bytes += bytes;
-  return base::read_exactly(object.fd, own ? 0 : task.offset, {target, bytes});
+  return object.read(own ? 0 : task.offset, {target, bytes});
 }
 
 void ReadOperation::close_mapped(Wave& wave) noexcept {
   for (const MappedShare::Read& read : wave.mapped.reads) {
     if (wave.tasks.groups[read.group].source != kNoSource) continue;
+    if (!wave.objects[read.group].fd_is_stores) mapped_open_.fetch_sub(1, std::memory_order_relaxed);
     wave.objects[read.group].close();
-    mapped_open_.fetch_sub(1, std::memory_order_relaxed);
   }
   wave.mapped.clear();
 }

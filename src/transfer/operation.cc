@@ -81,6 +81,7 @@ Status ReadOperation::prepare() {
   request.chunks = plan_->chunk_count();
   request.decoded_bytes = decoded;
   request.lane_bytes = encoded + (staged_ ? 0 : decoded) + 2 * chain.temporary_bytes();
+  if (plan_->store().packs()) request.lane_bytes += encoded;
   request.host_budget_bytes = options.host_budget_bytes;
   request.device_budget_bytes = options.device_budget_bytes;
   request.wave_bytes = options.wave_bytes;
@@ -403,6 +404,15 @@ void ReadOperation::run_groups(Wave& wave, std::uint32_t begin, std::uint32_t en
   if (finished > 0) finish_groups(wave, finished, lane);
 }
 
+// An engine speaks of places in the file; of an object that lies within one, what is wanted is the place in the object.
+static Status within_object(Status status, std::uint64_t base, const IoJob& job) {
+  if (base == 0) return status;
+  return Status(status.code(), status.layer(), status.message())
+      .with_range(job.offset - base, job.length)
+      .with_cause(status.cause())
+      .with_errno(status.system_error());
+}
+
 void ReadOperation::run_jobs(Lane& lane) {
   std::vector<IoJob*>& jobs = lane.jobs;
   lane.described = nullptr;
@@ -415,9 +425,13 @@ void ReadOperation::run_jobs(Lane& lane) {
       if (stop_.load(std::memory_order_relaxed)) {
         // Only the buffers and descriptors are given back.
       } else if (!job->status.ok()) {
-        fail_group(wave, index, lane, std::move(job->status));
+        fail_group(wave, index, lane, within_object(std::move(job->status), object_of(wave, index).base, *job));
       } else {
-        decode_group(wave, index, job->data, job->offset, job->length, lane);
+        const store::Object& object = object_of(wave, index);
+        const std::uint64_t offset = job->offset - object.base;
+        if (check_read(wave, index, object, job->data, offset, job->length, lane)) {
+          decode_group(wave, index, job->data, offset, job->length, lane);
+        }
       }
     } catch (const std::bad_alloc&) {
       lane.described = nullptr;

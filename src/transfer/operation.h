@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -69,9 +70,16 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
     bool mapped = false;          // not in the pinned slab
     bool failed = false;          // of mapped ones: found out later
     std::uint32_t box = kNoBox;   // of wave.boxes at launch: what is left to place
+    bool several = false;         // what is left to place are several boxes
     static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
     static constexpr std::uint32_t kNoBox = ~std::uint32_t{0};
   };
+  // A task whose boxes the plan gives one by one.
+  struct SeveralBoxes {
+    std::uint32_t task;
+    const std::byte* src;  // of the decoded chunk on the device; null: fill
+  };
+  static constexpr int kNoBoxes = -1, kSeveralBoxes = -2;
   enum class WaveState : std::uint8_t { kFree, kFilled, kLaunching, kDraining };
   struct Wave {
     WaveState state = WaveState::kFree;
@@ -86,7 +94,10 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
     WaveKind kind = WaveKind::kCpu;
     // Staged devices only
     std::unique_ptr<StagingSlot> slot;
-    std::vector<device::Box> boxes;  // one per task; rank -1: nothing to place
+    std::vector<device::Box> boxes;  // one per task; rank kNoBoxes: nothing to place; kSeveralBoxes: src is what they
+                                     // are relative to, null to fill, and the plan gives them again at the launch
+    std::vector<SeveralBoxes> several;  // of the launch
+    std::vector<device::Box> batch;     // some of their boxes
     std::vector<device::Piece> pieces;
     std::vector<EncodedChunk> encoded;  // one per task, where may_map_ or of kind kGpu
     MappedShare mapped;                 // guarded by mutex_ until the launch
@@ -126,6 +137,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   void finish_groups(Wave& wave, std::uint32_t count, Lane& lane);
   Status launch_wave(Wave& wave, Lane& lane);
   Status queue_wave(Wave& wave, Lane& lane);
+  Status assemble_several(Wave& wave, std::span<const SeveralBoxes> tasks, Lane& lane);
   bool choose_kind(Wave& wave);
   void release_wave_locked(Wave& wave);
   void stop(Status status);
@@ -159,8 +171,9 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   Status queue_decode(Wave& wave, Lane& lane);
   std::size_t count_decoded(Wave& wave, Lane& lane);
   Status decode_returned(Wave& wave, Lane& lane);
-  Status upload_returned(Wave& wave, std::vector<device::Box>& boxes, Lane& lane);
+  Status upload_returned(Wave& wave, std::vector<device::Box>& boxes, std::vector<SeveralBoxes>& several, Lane& lane);
   const Group& group_of(const Wave& wave, std::uint32_t task_index) const;
+  static const store::Object& object_of(const Wave& wave, std::uint32_t group_index);
   bool lend_temporaries(Lane& lane);
 
   // group_io.cc: one group from object to decoded bytes.
@@ -168,6 +181,10 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   GroupResult process_group(Wave& wave, std::uint32_t group_index, Lane& lane);
   GroupResult read_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
                          std::uint64_t length, Lane& lane);
+  std::byte* encoded_target(Wave& wave, std::uint32_t group_index, std::uint64_t length, Lane& lane);
+  void unpack_group(Wave& wave, std::uint32_t group_index, const store::Object& object, Lane& lane);
+  bool check_read(Wave& wave, std::uint32_t group_index, const store::Object& object, const std::byte* data,
+                  std::uint64_t offset, std::uint64_t length, Lane& lane);
   enum class Route : std::uint8_t { kInline, kDirect };
   Route choose_route(int fd, std::uint64_t offset, std::uint64_t length);
   void post_cold(Wave& wave, Lane& lane);
@@ -175,6 +192,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   void decode_group(Wave& wave, std::uint32_t group_index, const std::byte* data, std::uint64_t data_offset,
                     std::uint64_t data_length, Lane& lane);
   void place_task(Wave& wave, std::uint32_t task_index, const std::byte* decoded, std::uint64_t skipped, Lane& lane);
+  void stage_boxes(Wave& wave, std::uint32_t task_index, const std::byte* base, TaskDetail& detail) const;
   void fill_task(Wave& wave, const Group& group, std::uint32_t task_index, Lane& lane);
   void fail_task(Wave& wave, const Group& group, const Task& task, Lane& lane, Status status);
   void fail_group(Wave& wave, std::uint32_t group_index, Lane& lane, Status status);

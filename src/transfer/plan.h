@@ -9,6 +9,7 @@
 
 #include <headrace/status.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -65,6 +66,17 @@ struct TaskDetail {
   std::string key;           // of the object, NUL-terminated; capacity is reused
   device::Box box;           // src: offset into the decoded chunk as a pointer from null + 1 (see kBoxBase); dst: final
   bool whole_chunk = false;  // the box takes all bytes of the decoded chunk in order and is contiguous in the tensor
+  // The task has more boxes than this one: Plan::next_box() gives them, one after the other.
+  bool several = false;
+  // With several only: elements of all boxes together, and the bytes of the decoded chunk from the first to behind the
+  // last of them.
+  std::uint64_t elements = 0, span_begin = 0, span_end = 0;
+  // The plan's own: how far next_box() has come.
+  struct Walk {
+    std::array<std::uint64_t, device::kMaxRank> begin, length, first, count, at;
+  } walk;
+
+  std::uint64_t element_count() const noexcept { return several ? elements : box.element_count(); }
 };
 
 // describe() gives source positions relative to this address, because null means "fill".
@@ -77,6 +89,12 @@ class Plan {
   // Appends groups to `wave`, at least one unless the plan is exhausted; false when nothing is left after this call.
   virtual Result<bool> fill(WaveTasks& wave) = 0;
   virtual void describe(const Group& group, const Task& task, TaskDetail& detail) const = 0;
+  // Goes on to the next box of the task that `detail` describes; false behind the last. Boxes of one task have no
+  // element of the tensor in common.
+  virtual bool next_box(TaskDetail& detail) const {
+    (void)detail;
+    return false;
+  }
 
   virtual std::uint64_t chunk_count() const noexcept = 0;
   virtual store::Store& store() const noexcept = 0;

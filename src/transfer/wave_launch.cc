@@ -45,8 +45,9 @@ Status ReadOperation::queue_wave(Wave& wave, Lane& lane) {
   std::size_t live = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const device::Box& box = wave.boxes[i];
-    if (box.rank < 0) continue;
-    scattered = scattered || box.src == nullptr || !device::is_contiguous(box, op.element_bytes);
+    if (box.rank == kNoBoxes) continue;
+    scattered =
+        scattered || box.rank == kSeveralBoxes || box.src == nullptr || !device::is_contiguous(box, op.element_bytes);
     ++live;
   }
   if (live == 0) return {};
@@ -74,12 +75,18 @@ Status ReadOperation::queue_wave(Wave& wave, Lane& lane) {
   add_mapped_pieces(wave, true);
   device::Piece* last = nullptr;  // of the pinned slab
   std::size_t kept = 0;
+  wave.several.clear();
   for (std::size_t i = 0; i < count; ++i) {
-    if (wave.boxes[i].rank < 0) continue;
-    if (kept != i) wave.boxes[kept] = wave.boxes[i];
-    device::Box& box = wave.boxes[kept++];
-    if (box.src == nullptr) continue;
-    box.src = slot.on_device + (box.src - slot.pinned);
+    if (wave.boxes[i].rank == kNoBoxes) continue;
+    const std::byte*& src = [&]() -> const std::byte*& {
+      if (wave.boxes[i].rank == kSeveralBoxes) {
+        return wave.several.emplace_back(SeveralBoxes{static_cast<std::uint32_t>(i), wave.boxes[i].src}).src;
+      }
+      if (kept != i) wave.boxes[kept] = wave.boxes[i];
+      return wave.boxes[kept++].src;
+    }();
+    if (src == nullptr) continue;
+    src = slot.on_device + (src - slot.pinned);
     if (may_map_ && wave.encoded[i].mapped) continue;
     // The slab as it is, gaps and all; in parts where some of it comes from elsewhere.
     const std::size_t at = i * slab_stride_;
@@ -92,7 +99,32 @@ Status ReadOperation::queue_wave(Wave& wave, Lane& lane) {
   }
   for (const device::Piece& piece : wave.pieces) lane.stats.bus_bytes += piece.bytes;
   if (!wave.pieces.empty()) HEADRACE_TRY(device_->copy_to_device(wave.pieces, *slot.stream));
-  return device_->assemble({wave.boxes.data(), kept}, op, plan_->fill_element(), *slot.stream);
+  if (kept > 0) HEADRACE_TRY(device_->assemble({wave.boxes.data(), kept}, op, plan_->fill_element(), *slot.stream));
+  return assemble_several(wave, wave.several, lane);
+}
+
+// One assemble call for every batch of boxes: a task may have as many as elements.
+Status ReadOperation::assemble_several(Wave& wave, std::span<const SeveralBoxes> tasks, Lane& lane) {
+  constexpr std::size_t kBatch = 2048;
+  if (tasks.empty()) return {};
+  std::vector<device::Box>& batch = wave.batch;
+  batch.clear();
+  batch.reserve(kBatch);
+  lane.described = nullptr;
+  const auto launch = [&] {
+    const Status status = device_->assemble(batch, plan_->element_op(), plan_->fill_element(), *wave.slot->stream);
+    batch.clear();
+    return status;
+  };
+  for (const SeveralBoxes& each : tasks) {
+    plan_->describe(group_of(wave, each.task), wave.tasks.tasks[each.task], lane.detail);
+    do {
+      device::Box& box = batch.emplace_back(lane.detail.box);
+      box.src = each.src == nullptr ? nullptr : each.src + (box.src - kBoxBase);
+      if (batch.size() == kBatch) HEADRACE_TRY(launch());
+    } while (plan_->next_box(lane.detail));
+  }
+  return batch.empty() ? Status() : launch();
 }
 
 void ReadOperation::drain_wave(Wave& wave, Lane& lane) {

@@ -6,12 +6,16 @@
 
 #include "base/checked.h"
 #include "base/trace.h"
+#include "codec/variable_codec.h"
 #include "transfer/context_impl.h"
 #include "transfer/operation.h"
 #include "zarr/array_impl.h"
+#include "zarr/block_selection.h"
 #include "zarr/node_io.h"
+#include "zarr/node_path.h"
 #include "zarr/planner.h"
 #include "zarr/read_conversion.h"
+#include "zarr/rectilinear_read.h"
 
 namespace headrace {
 namespace {
@@ -39,13 +43,15 @@ void list_codecs(const codec::Chain& chain, int zarr_format, std::vector<std::st
 
 }  // namespace
 
-Status Array::Impl::resolve() {
+namespace {
+
+// `decoded` is the type of the elements that a chain gives, which outlives what is returned.
+zarr::ChunkCodecs chunk_codecs(const zarr::ArrayMetadata& metadata, const DataType& decoded,
+                               const std::vector<std::byte>& fill) {
   const std::size_t rank = metadata.shape.size();
   zarr::ChunkCodecs about;
   about.zarr_format = metadata.zarr_format;
-  about.dtype = &metadata.dtype;
-  fill = metadata.fill;
-  if (fill.empty()) fill.resize(metadata.dtype.item_bytes);
+  about.dtype = &decoded;
   about.fill = &fill;
   if (metadata.zarr_format == 2) {
     about.initial.byte_swapped = metadata.v2_big_endian;
@@ -53,16 +59,31 @@ Status Array::Impl::resolve() {
       about.initial.axis_order.push_back(static_cast<std::uint8_t>(metadata.v2_order == 'F' ? rank - 1 - i : i));
     }
   }
-  const bool plain_shards =
-      metadata.zarr_format == 3 && metadata.codecs.size() == 1 && metadata.codecs[0].name == "sharding_indexed";
-  if (plain_shards) {
-    HEADRACE_TRY_ASSIGN(sharding, zarr::build_sharding(metadata.codecs[0].config, metadata.chunk_shape, about, 0));
-  } else {
+  return about;
+}
+
+}  // namespace
+
+Result<codec::Chain> Array::Impl::build_chain_for(const std::vector<std::uint64_t>& shape) const {
+  return zarr::build_chain(metadata.codecs, shape, chunk_codecs(metadata, decoded, fill));
+}
+
+Status Array::Impl::resolve() {
+  const std::size_t rank = metadata.shape.size();
+  fill = metadata.fill;
+  if (fill.empty()) fill.resize(metadata.dtype.item_bytes);
+  decoded = metadata.dtype.is_variable_length() ? codec::slot_type(metadata.dtype) : metadata.dtype;
+  const zarr::ChunkCodecs about = chunk_codecs(metadata, decoded, fill);
+  // Shards of a rectilinear grid are read whole: each would have an index of its own length.
+  if (metadata.rectilinear == nullptr) {
+    HEADRACE_TRY_ASSIGN(sharding, zarr::build_shard_tree(metadata.codecs, metadata.chunk_shape, about));
+  }
+  if (sharding == nullptr) {
     HEADRACE_TRY_ASSIGN(chain, zarr::build_chain(metadata.codecs, metadata.chunk_shape, about));
   }
   const codec::Chain& unit = unit_chain();
-  const std::uint32_t width = metadata.dtype.uniform_swap_width();
-  element_op.element_bytes = metadata.dtype.item_bytes;
+  const std::uint32_t width = decoded.uniform_swap_width();
+  element_op.element_bytes = decoded.item_bytes;
   element_op.swap_width = unit.layout().byte_swapped && width > 1 ? width : 1;
 
   info.zarr_format = metadata.zarr_format;
@@ -72,7 +93,11 @@ Status Array::Impl::resolve() {
   info.dtype = metadata.dtype;
   info.dimension_names = metadata.dimension_names;
   list_codecs(unit, metadata.zarr_format, info.codecs, &info.codec_on_gpu);
-  if (sharding) info.outer_codecs = {"sharding_indexed"};
+  if (sharding) {
+    for (const zarr::CodecSpec& codec : metadata.codecs) info.outer_codecs.push_back(codec.name);
+    for (std::size_t i = 1; i < sharding->grids.size(); ++i) info.outer_codecs.push_back("sharding_indexed");
+  }
+  if (metadata.rectilinear != nullptr) info.chunk_grid = "rectilinear";
   info.fill_text = metadata.fill_text;
   info.fill = fill;
   info.attributes_json = metadata.attributes.dump(-1, ' ', false, base::Json::error_handler_t::replace);
@@ -84,30 +109,74 @@ Status Array::Impl::resolve() {
     const auto chunks = [&](const std::vector<std::uint64_t>& of) {
       return of[i] == 0 ? 0 : base::ceil_div(info.shape[i], of[i]);
     };
+    if (metadata.rectilinear != nullptr) {
+      grid[i] = metadata.rectilinear->chunk_count(i);
+      info.chunk_count = saturating_mul(info.chunk_count, grid[i]);
+      continue;
+    }
     info.chunk_count = saturating_mul(info.chunk_count, chunks(info.chunk_shape));
     grid[i] = chunks(metadata.chunk_shape);
   }
   return {};
 }
 
-Result<Array> Array::open(const Store& store, std::string_view path) {
+Result<Array> Array::Impl::make(const Store& store, std::string path, zarr::LoadedNode node) {
+  if (!node.array) {
+    return Status(Code::kInvalidArgument, Layer::kZarr, "this is a group, not an array; name an array inside it")
+        .with_key(path.empty() ? "/" : path);
+  }
+  auto impl = std::make_shared<Impl>(store, std::move(path));
+  impl->metadata = std::move(*node.array);
+  if (Status status = impl->resolve(); !status.ok()) return std::move(status).with_key(node.key);
+  impl->info.lenient_uses = std::move(node.lenient.uses);
+  return Array(std::shared_ptr<const Impl>(std::move(impl)));
+}
+
+Result<Array> Array::open(const Store& store, std::string_view given_path, const OpenOptions& options) {
   try {
     HEADRACE_TRY(store.context().impl()->resources->check_usable());
-    auto impl = std::make_shared<Impl>(store, std::string(path));
-    HEADRACE_TRY_ASSIGN(zarr::LoadedNode node, zarr::load_node(*store.impl(), path));
-    if (!node.array) {
-      return Status(Code::kInvalidArgument, Layer::kZarr, "this is a group, not an array; name an array inside it")
-          .with_key(path.empty() ? "/" : path);
-    }
-    impl->metadata = std::move(*node.array);
-    if (Status status = impl->resolve(); !status.ok()) return std::move(status).with_key(node.key);
-    return Array(std::shared_ptr<const Impl>(std::move(impl)));
+    HEADRACE_TRY_ASSIGN(std::string path, zarr::normalize_path(given_path));
+    zarr::LoadOptions load;
+    HEADRACE_TRY_ASSIGN(load.lenient, zarr::Lenient::parse(options.lenient));
+    HEADRACE_TRY_ASSIGN(zarr::LoadedNode node, zarr::load_node(*store.impl(), path, load));
+    return Impl::make(store, std::move(path), std::move(node));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }
 }
 
 const ArrayInfo& Array::info() const noexcept { return impl_->info; }
+
+namespace {
+
+class StoredBlocks final : public zarr::BlockBegin {
+ public:
+  explicit StoredBlocks(const Array::Impl& array) : array_(array) {}
+  std::uint64_t count(std::size_t axis) const override { return array_.grid[axis]; }
+  std::uint64_t begin(std::size_t axis, std::uint64_t block) const override {
+    return block * array_.metadata.chunk_shape[axis];
+  }
+
+ private:
+  const Array::Impl& array_;
+};
+
+Result<ResolvedSelection> resolve_for(const Array::Impl& array, const Selection& selection) {
+  const std::vector<std::uint64_t>& shape = array.metadata.shape;
+  if (!zarr::has_blocks(selection)) return resolve_selection(selection, shape);
+  HEADRACE_TRY_ASSIGN(const Selection slices, zarr::blocks_to_slices(selection, shape, StoredBlocks(array)));
+  return resolve_selection(slices, shape);
+}
+
+}  // namespace
+
+Result<ResolvedSelection> Array::resolve(const Selection& selection) const {
+  try {
+    return resolve_for(*impl_, selection);
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
 
 namespace {
 
@@ -143,39 +212,76 @@ Status check_tensor(const ResolvedSelection& selection, const DataType& dtype, T
 
 }  // namespace
 
-class Completion::State {
- public:
-  State(std::shared_ptr<const Array::Impl> array, std::shared_ptr<transfer::ReadOperation> shared)
-      : owner(std::move(array)), operation(std::move(shared)) {}
-  const std::shared_ptr<const Array::Impl> owner;  // keeps the Context; outlives `operation`
-  const std::shared_ptr<transfer::ReadOperation> operation;
+namespace {
+
+// One operation, or one for each shape of chunks: one of the two is set.
+struct PreparedRead {
+  std::shared_ptr<transfer::ReadOperation> operation;
+  std::shared_ptr<zarr::RectilinearRead> by_shape;
+  template <class Body>
+  decltype(auto) with(Body&& body) const {
+    if (by_shape != nullptr) return body(*by_shape);
+    return body(*operation);
+  }
 };
 
-Status Completion::wait() const { return state_->operation->wait(); }
-bool Completion::done() const { return state_->operation->done(); }
-void Completion::cancel() const { state_->operation->cancel(); }
-const Stats& Completion::stats() const { return state_->operation->stats(); }
-const std::vector<ChunkError>& Completion::errors() const { return state_->operation->errors(); }
+}  // namespace
+
+class Completion::State {
+ public:
+  State(std::shared_ptr<const Array::Impl> array, PreparedRead read)
+      : owner(std::move(array)), prepared(std::move(read)) {}
+  const std::shared_ptr<const Array::Impl> owner;  // keeps the Context; outlives `prepared`
+  const PreparedRead prepared;
+};
+
+Status Completion::wait() const {
+  return state_->prepared.with([](auto& read) { return read.wait(); });
+}
+bool Completion::done() const {
+  return state_->prepared.with([](auto& read) { return read.done(); });
+}
+void Completion::cancel() const {
+  state_->prepared.with([](auto& read) { read.cancel(); });
+}
+const Stats& Completion::stats() const {
+  return state_->prepared.with([](auto& read) -> const Stats& { return read.stats(); });
+}
+const std::vector<ChunkError>& Completion::errors() const {
+  return state_->prepared.with([](auto& read) -> const std::vector<ChunkError>& { return read.errors(); });
+}
 
 namespace {
 
-Result<std::shared_ptr<transfer::ReadOperation>> make_operation(const std::shared_ptr<const Array::Impl>& array,
-                                                                const Selection& selection, const TensorView& tensor,
-                                                                const Device& device, const ReadOptions& options) {
+Result<PreparedRead> prepare_read(const std::shared_ptr<const Array::Impl>& array, const Selection& selection,
+                                  const TensorView& tensor, const Device& device, const ReadOptions& options) {
   const auto& resources = array->store.context().impl()->resources;
   HEADRACE_TRY(resources->check_usable());
-  HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, resolve_selection(selection, array->metadata.shape));
+  HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, resolve_for(*array, selection));
+  if (array->metadata.dtype.is_variable_length()) {
+    return Status(Code::kUnsupported, Layer::kZarr,
+                  "elements of type '" + array->metadata.dtype.name +
+                      "' have variable length, which no tensor and no device memory holds: read them to the host with "
+                      "Array::read_variable (C: hr_array_read_variable)");
+  }
   TensorView target = tensor;
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion,
                       zarr::make_conversion(array->metadata.dtype, array->element_op, array->fill,
                                             !array->metadata.fill.empty(), options));
   HEADRACE_TRY(check_tensor(resolved, conversion.dtype, target));
+  if (array->metadata.rectilinear != nullptr) {
+    HEADRACE_TRY_ASSIGN(auto by_shape, zarr::RectilinearRead::create(array, resolved, target, std::move(conversion),
+                                                                     device.impl(), options));
+    return PreparedRead{nullptr, std::move(by_shape)};
+  }
   auto plan = [&] {
     trace::Span span(trace::Stage::kPlan);
     return zarr::make_plan(array, resolved, target, std::move(conversion));
   }();
   if (!plan.ok()) return std::move(plan).status();
-  return transfer::ReadOperation::create(*resources, std::move(*plan), device.impl(), options);
+  HEADRACE_TRY_ASSIGN(auto operation,
+                      transfer::ReadOperation::create(*resources, std::move(*plan), device.impl(), options));
+  return PreparedRead{std::move(operation), nullptr};
 }
 
 }  // namespace
@@ -183,10 +289,14 @@ Result<std::shared_ptr<transfer::ReadOperation>> make_operation(const std::share
 Result<Completion> Array::read_async(const Selection& selection, const TensorView& tensor, const Device& device,
                                      const ReadOptions& options) const {
   try {
-    HEADRACE_TRY_ASSIGN(auto operation, make_operation(impl_, selection, tensor, device, options));
+    HEADRACE_TRY_ASSIGN(auto prepared, prepare_read(impl_, selection, tensor, device, options));
     // Made first: once the read has started there must be a handle that can wait for it.
-    auto state = std::make_shared<Completion::State>(impl_, std::move(operation));
-    state->operation->start();
+    auto state = std::make_shared<Completion::State>(impl_, std::move(prepared));
+    if (state->prepared.by_shape != nullptr) {
+      HEADRACE_TRY(state->prepared.by_shape->start());
+    } else {
+      state->prepared.operation->start();
+    }
     return Completion(std::move(state));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
@@ -196,10 +306,12 @@ Result<Completion> Array::read_async(const Selection& selection, const TensorVie
 Status Array::read(const Selection& selection, const TensorView& tensor, const Device& device,
                    const ReadOptions& options, Stats* stats) const {
   try {
-    HEADRACE_TRY_ASSIGN(auto operation, make_operation(impl_, selection, tensor, device, options));
-    Status status = operation->run();
-    if (stats != nullptr) *stats = operation->stats();
-    return status;
+    HEADRACE_TRY_ASSIGN(const auto prepared, prepare_read(impl_, selection, tensor, device, options));
+    return prepared.with([stats](auto& read) {
+      Status status = read.run();
+      if (stats != nullptr) *stats = read.stats();
+      return status;
+    });
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

@@ -3,13 +3,17 @@
 
 #include <headrace/array.h>
 
+#include <array>
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 #include <vector>
 
 #include "codec/chain.h"
@@ -18,36 +22,64 @@
 #include "transfer/placement.h"
 #include "zarr/chain_builder.h"
 #include "zarr/metadata.h"
+#include "zarr/node_io.h"
 
 namespace headrace::zarr {
 
 // A shard that is open and whose index has been read and checked.
 struct OpenShard {
   std::string key;
+  std::uint64_t id = 0;  // of this opening; no other has the same
   std::shared_ptr<store::Object> object;
   std::vector<ShardEntry> entries;
+  std::size_t unpacked_bytes = 0;  // that `object` keeps in memory
 };
 
+// The checked index of a shard inside a shard; offsets are from the start of the object.
+using InnerIndex = std::vector<ShardEntry>;
+
 // Keeps the shards used last, so that reads one after another parse an index once. An open shard keeps describing the
-// file it was read from, even when the file is replaced meanwhile.
+// file it was read from, even when the file is replaced meanwhile; indexes of the shards inside belong to one opening.
 //
 // Threads: every call from any thread.
 class ShardCache {
  public:
-  std::shared_ptr<const OpenShard> find(std::uint64_t shard);
-  void insert(std::uint64_t shard, std::shared_ptr<const OpenShard> open);
+  std::shared_ptr<const OpenShard> find(std::string_view key);
+  void insert(std::shared_ptr<const OpenShard> open);
+  // What is inside is named by its level as well: a shard and the first shard in it may begin at one byte.
+  std::shared_ptr<const InnerIndex> find(const OpenShard& shard, std::size_t level, const ShardEntry& range);
+  void insert(const OpenShard& shard, std::size_t level, const ShardEntry& range,
+              std::shared_ptr<const InnerIndex> index);
+  std::uint64_t new_id() noexcept { return next_id_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
-  static constexpr std::size_t kMaxShards = 64;                     // open files
-  static constexpr std::size_t kMaxEntries = std::size_t{4} << 20;  // 16 bytes each
-  struct Item {
-    std::uint64_t shard;
-    std::shared_ptr<const OpenShard> open;
+  // Least recently used first out, by number and by what it keeps in memory.
+  template <class Key, class Value>
+  class Lru {
+   public:
+    template <class Like>
+    Value find(const Like& key);
+    void insert(Key key, Value value, std::size_t bytes, std::size_t most_items, std::size_t most_bytes);
+
+   private:
+    struct Item {
+      Key key;
+      Value value;
+      std::size_t bytes;
+    };
+    std::list<Item> items_;  // most recent first
+    std::map<Key, typename std::list<Item>::iterator, std::less<>> by_key_;
+    std::size_t bytes_ = 0;
   };
+  static constexpr std::size_t kMaxShards = 64;                          // open files
+  static constexpr std::size_t kMaxShardBytes = std::size_t{256} << 20;  // indexes, and shards that had to be unpacked
+  static constexpr std::size_t kMaxInner = 65536;
+  static constexpr std::size_t kMaxInnerBytes = std::size_t{64} << 20;
   std::mutex mutex_;
-  std::list<Item> items_;                                                  // most recent first; guarded by mutex_
-  std::unordered_map<std::uint64_t, std::list<Item>::iterator> by_shard_;  // guarded by mutex_
-  std::size_t entries_ = 0;                                                // guarded by mutex_
+  Lru<std::string, std::shared_ptr<const OpenShard>> shards_;  // guarded by mutex_
+  using InnerKey = std::array<std::uint64_t, 4>;               // opening, level, offset, length
+  Lru<InnerKey, std::shared_ptr<const InnerIndex>> indexes_;   // guarded by mutex_
+  std::atomic<std::uint64_t> next_id_{0};
 };
 
 }  // namespace headrace::zarr
@@ -56,8 +88,13 @@ class headrace::Array::Impl {
  public:
   Impl(Store owner, std::string node_path) : store(std::move(owner)), path(std::move(node_path)) {}
 
+  // An array from its metadata. kInvalidArgument if the node is a group.
+  static Result<Array> make(const Store& store, std::string path, zarr::LoadedNode node);
+
   // Builds chains and ArrayInfo from `metadata`.
   Status resolve();
+  // What decodes a chunk of `shape`, read whole.
+  Result<codec::Chain> build_chain_for(const std::vector<std::uint64_t>& shape) const;
   // Key of an object of this array, NUL-terminated, from the array's own relative key.
   void append_prefix(std::string& key) const {
     if (!path.empty()) {
@@ -65,14 +102,19 @@ class headrace::Array::Impl {
       key += '/';
     }
   }
-  Result<std::shared_ptr<const zarr::OpenShard>> open_shard(const std::string& key, std::uint64_t shard_number) const;
+  // Null where the shard does not exist.
+  Result<std::shared_ptr<const zarr::OpenShard>> open_shard(const std::string& key) const;
+  // Of the shard at `level` (1: a chunk of the object's own shard) whose bytes in the object are `range`.
+  Result<std::shared_ptr<const zarr::InnerIndex>> open_inner(const zarr::OpenShard& shard, std::size_t level,
+                                                             const zarr::ShardEntry& range) const;
 
   const Store store;
   const std::string path;
   zarr::ArrayMetadata metadata;
-  std::optional<codec::Chain> chain;         // of one stored chunk, where it is read whole
-  std::unique_ptr<zarr::Sharding> sharding;  // set instead: inner chunks are read one by one
-  std::vector<std::byte> fill;               // one element
+  std::optional<codec::Chain> chain;          // of one stored chunk, where it is read whole
+  std::unique_ptr<zarr::ShardTree> sharding;  // set instead: inner chunks are read one by one
+  DataType decoded;                           // type of the elements that a chain gives
+  std::vector<std::byte> fill;                // one element
   device::ElementOp element_op;
   std::vector<std::uint64_t> grid;  // stored chunks (shards) along each axis
   ArrayInfo info;
@@ -82,6 +124,10 @@ class headrace::Array::Impl {
   const codec::Chain& unit_chain() const noexcept { return sharding ? sharding->inner : *chain; }
   // Shape of what is read and decoded at a time.
   const std::vector<std::uint64_t>& unit_shape() const noexcept {
-    return sharding ? sharding->inner_shape : metadata.chunk_shape;
+    return sharding ? sharding->grids.back().shape : metadata.chunk_shape;
+  }
+  // Of a decoded unit, along each axis of the array.
+  const std::vector<std::int64_t>& unit_strides() const noexcept {
+    return sharding ? sharding->strides_bytes : chain->strides_bytes();
   }
 };

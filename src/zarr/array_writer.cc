@@ -80,24 +80,25 @@ class ArrayWriter::Worker::Impl {
   // The shard's chunks one after the other in C order, those beyond the array left out, and the index before or behind.
   Status gather_shard(const FillChunk& fill) {
     const Array::Impl& array = owner_->array;
-    const zarr::Sharding& sharding = *array.sharding;
+    const zarr::LevelGrid& grid = array.sharding->grids.front();
+    const zarr::ShardIndexFormat& format = array.sharding->indexes.front();
     const std::size_t rank = object_.size();
-    entries_.assign(static_cast<std::size_t>(sharding.index.entry_count()), {});
-    shard_.resize(sharding.index.at_end() ? 0 : static_cast<std::size_t>(sharding.index.encoded_bytes()));
+    entries_.assign(static_cast<std::size_t>(format.entry_count()), {});
+    shard_.resize(format.at_end() ? 0 : static_cast<std::size_t>(format.encoded_bytes()));
     for (std::size_t number = 0; number < entries_.size(); ++number) {
       bool inside = true;
       std::uint64_t rest = number;
-      for (std::size_t i = rank; i-- > 0; rest /= sharding.inner_grid[i]) {
-        chunk_[i] = object_[i] * sharding.inner_grid[i] + rest % sharding.inner_grid[i];
-        inside = inside && chunk_[i] * sharding.inner_shape[i] < array.metadata.shape[i];
+      for (std::size_t i = rank; i-- > 0; rest /= grid.grid[i]) {
+        chunk_[i] = object_[i] * grid.grid[i] + rest % grid.grid[i];
+        inside = inside && chunk_[i] * grid.shape[i] < array.metadata.shape[i];
       }
       if (!inside) continue;
       HEADRACE_TRY_ASSIGN(const std::span<const std::byte> stored, encode_chunk(chunk_, fill));
       entries_[number] = {shard_.size(), stored.size()};
       shard_.insert(shard_.end(), stored.begin(), stored.end());
     }
-    HEADRACE_TRY_ASSIGN(const std::vector<std::byte> index, sharding.index.encode(entries_));
-    if (sharding.index.at_end()) {
+    HEADRACE_TRY_ASSIGN(const std::vector<std::byte> index, format.encode(entries_));
+    if (format.at_end()) {
       shard_.insert(shard_.end(), index.begin(), index.end());
     } else {
       std::copy(index.begin(), index.end(), shard_.begin());
@@ -128,6 +129,9 @@ Result<ArrayWriter> ArrayWriter::create(const Store& store, std::string_view pat
     auto metadata = v2 ? zarr::parse_v2_array(document) : zarr::parse_v3_array(document);
     if (!metadata.ok()) return std::move(metadata).status().with_key(impl->document_key);
     array.metadata = std::move(*metadata);
+    if (array.metadata.rectilinear != nullptr) {
+      return Status(Code::kUnsupported, Layer::kZarr, "writing arrays with the chunk grid 'rectilinear'");
+    }
     if (Status status = array.resolve(); !status.ok()) return std::move(status).with_key(impl->document_key);
     for (const std::uint64_t extent : array.grid) {
       const auto product = base::checked_mul(impl->objects, extent);
@@ -148,6 +152,15 @@ std::uint64_t ArrayWriter::object_count() const noexcept { return impl_->objects
 
 Result<ArrayWriter::Worker> ArrayWriter::make_worker() const {
   try {
+    if (impl_->array.sharding != nullptr) {
+      const std::vector<zarr::LevelGrid>& grids = impl_->array.sharding->grids;
+      const std::vector<std::uint8_t>& order = grids.front().axis_order;
+      if (grids.size() > 1 || !std::is_sorted(order.begin(), order.end())) {
+        return Status(Code::kUnsupported, Layer::kZarr,
+                      "writing shards inside shards, or behind a transpose, is not implemented")
+            .with_key(impl_->document_key);
+      }
+    }
     HEADRACE_TRY_ASSIGN(codec::ChainEncoder encoder, codec::ChainEncoder::make(impl_->array.unit_chain()));
     return Worker(std::make_unique<Worker::Impl>(impl_, std::move(encoder)));
   } catch (const std::bad_alloc&) {

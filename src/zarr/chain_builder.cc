@@ -6,13 +6,14 @@
 
 #include "base/checked.h"
 #include "codec/representation.h"
+#include "codec/variable_codec.h"
 #include "device/box.h"
 
 namespace headrace::zarr {
 namespace {
 
 // sharding_indexed as an ordinary array -> bytes codec: decodes a whole shard at once. Used where a shard cannot be
-// read in parts (nested shards, codecs before or after the sharding); the planner reads plain shards chunk by chunk.
+// read in parts (codecs behind the sharding, or before it and doing more than move axes); others are a ShardTree.
 class WholeShardCodec final : public codec::Codec {
  public:
   WholeShardCodec(std::unique_ptr<Sharding> sharding, std::vector<std::uint64_t> shard_shape, const DataType& dtype,
@@ -20,16 +21,26 @@ class WholeShardCodec final : public codec::Codec {
       : sharding_(std::move(sharding)),
         shard_shape_(std::move(shard_shape)),
         op_{dtype.item_bytes, sharding_->inner.layout().byte_swapped ? std::max(dtype.uniform_swap_width(), 1u) : 1u},
-        fill_(std::move(fill)) {}
+        fill_(std::move(fill)) {
+    if (!variable_length()) return;
+    fill_text_ = std::move(fill_);
+    fill_.resize(codec::kVariableSlotBytes);
+    const codec::VariableSlot slot{fill_text_.data(), fill_text_.size()};
+    std::memcpy(fill_.data(), &slot, sizeof(slot));
+  }
 
   std::string_view name() const noexcept override { return "sharding_indexed"; }
   codec::Kind kind() const noexcept override { return codec::Kind::kArrayToBytes; }
   bool has_decode_stage() const noexcept override { return true; }
+  bool variable_length() const noexcept override { return sharding_->inner.variable_length(); }
   // Inner chunks may lie with gaps between them and each may be longer than its elements.
   std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override {
     const std::uint64_t inner = sharding_->index.entry_count();
     const auto payload = base::checked_mul(inner, sharding_->inner.max_encoded_bytes());
-    return std::max(payload.value_or(decoded_bytes), decoded_bytes) + sharding_->index.encoded_bytes();
+    const std::uint64_t most = std::max(payload.value_or(decoded_bytes), decoded_bytes);
+    // Bytes that no entry names are legal ("sharding-indexed" 1.0, binary format): as many again, since memory is
+    // reserved for them.
+    return base::checked_mul(std::uint64_t{2}, most).value_or(most) + sharding_->index.encoded_bytes();
   }
   Status resolve_layout(const DataType&, std::vector<std::uint64_t>&, codec::Layout& layout) const override {
     if (layout.byte_swapped) return Status(Code::kInternal, Layer::kZarr, "byte order before sharding");
@@ -40,6 +51,15 @@ class WholeShardCodec final : public codec::Codec {
     codec::Chain::Workspace workspace;
     std::vector<std::byte> decoded, temporary[2];
     std::vector<ShardEntry> entries;
+    // Elements of variable length: those of one inner chunk each, since all of them are wanted at the end.
+    std::vector<codec::GrowingBuffer> text;
+    codec::GrowthBudget* budget = nullptr;
+
+    void set_budget(codec::GrowthBudget* new_budget) override {
+      text.clear();
+      budget = new_budget;
+      workspace.set_budget(new_budget);
+    }
   };
   std::unique_ptr<codec::Scratch> make_scratch() const override {
     auto scratch = std::make_unique<ShardScratch>();
@@ -56,6 +76,7 @@ class WholeShardCodec final : public codec::Codec {
  private:
   Status decode_shard(codec::Stream& stream, ShardScratch& scratch) const {
     const codec::Chain& inner = sharding_->inner;
+    scratch.text.clear();
     scratch.decoded.resize(static_cast<std::size_t>(inner.decoded_bytes()));
     for (int i = 0; i < 2 && inner.temporary_bytes() > 0; ++i) {
       scratch.temporary[i].resize(static_cast<std::size_t>(inner.temporary_bytes()));
@@ -82,6 +103,7 @@ class WholeShardCodec final : public codec::Codec {
                          .decode({stream.src + entry.offset, static_cast<std::size_t>(entry.length)}, scratch.decoded,
                                  scratch.workspace)
                          .with_range(entry.offset, entry.length));
+        if (variable_length()) HEADRACE_TRY(keep_text(scratch));
         box.src = scratch.decoded.data();
       }
       device::simplify(box);
@@ -95,22 +117,71 @@ class WholeShardCodec final : public codec::Codec {
     return {};
   }
 
+  // Copies the elements that the slots in scratch.decoded point to and lets them point to the copies.
+  static Status keep_text(ShardScratch& scratch) {
+    std::uint64_t bytes = 0;
+    const std::size_t count = scratch.decoded.size() / codec::kVariableSlotBytes;
+    const auto slot_at = [&](std::size_t i) { return scratch.decoded.data() + i * codec::kVariableSlotBytes; };
+    codec::VariableSlot slot;
+    for (std::size_t i = 0; i < count; ++i) {
+      std::memcpy(&slot, slot_at(i), sizeof(slot));
+      bytes += slot.bytes == codec::VariableSlot::kNotText ? 0 : slot.bytes;
+    }
+    if (bytes == 0) return {};
+    codec::GrowingBuffer& text = scratch.text.emplace_back(scratch.budget);
+    HEADRACE_TRY(text.at_least(bytes));
+    std::byte* at = text.data();
+    for (std::size_t i = 0; i < count; ++i) {
+      std::memcpy(&slot, slot_at(i), sizeof(slot));
+      if (slot.bytes == 0 || slot.bytes == codec::VariableSlot::kNotText) continue;
+      std::memcpy(at, slot.data, static_cast<std::size_t>(slot.bytes));
+      slot.data = at;
+      at += slot.bytes;
+      std::memcpy(slot_at(i), &slot, sizeof(slot));
+    }
+    return {};
+  }
+
   std::unique_ptr<Sharding> sharding_;
   std::vector<std::uint64_t> shard_shape_;
   device::ElementOp op_;
   std::vector<std::byte> fill_;
+  std::vector<std::byte> fill_text_;  // elements of variable length: what the slot in fill_ points to
 };
 
 std::vector<std::byte> fill_or_zeros(const ChunkCodecs& about) {
-  if (about.fill != nullptr && !about.fill->empty()) return *about.fill;
+  if (about.fill != nullptr && (!about.fill->empty() || about.dtype->is_variable_length())) return *about.fill;
   return std::vector<std::byte>(about.dtype->item_bytes);
+}
+
+// Which codecs elements of variable length can enter. Shardings have been told apart by then.
+Status check_variable(const codec::Codec& codec, const DataType& dtype) {
+  const std::string name(codec.name());
+  if (codec.kind() == codec::Kind::kArrayToBytes && !codec.variable_length()) {
+    return Status(Code::kCorrupt, Layer::kZarr,
+                  "codec '" + name + "' encodes elements of one size, and those of type '" + dtype.name +
+                      "' have none: they need '" + (dtype.kind == TypeKind::kString ? "vlen-utf8" : "vlen-bytes") +
+                      "'");
+  }
+  if (codec.kind() == codec::Kind::kArrayToArray && codec.has_decode_stage()) {
+    return Status(Code::kCorrupt, Layer::kZarr,
+                  "codec '" + name + "' changes numbers, and elements of type '" + dtype.name + "' are none");
+  }
+  return {};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Sharding>> build_sharding(const base::Json& config,
-                                                 const std::vector<std::uint64_t>& shard_shape,
-                                                 const ChunkCodecs& about, int depth) {
+namespace {
+
+// What a sharding_indexed codec says, less the codecs of its chunks.
+struct ShardParts {
+  std::vector<std::uint64_t> inner_shape, inner_grid;  // by the axes of what enters the codec
+  std::vector<CodecSpec> inner_codecs;
+  ShardIndexFormat index;
+};
+
+Result<ShardParts> build_parts(const base::Json& config, const std::vector<std::uint64_t>& shard_shape, int depth) {
   if (depth >= kMaxShardingDepth) {
     return Status(Code::kUnsupported, Layer::kZarr,
                   "sharding nested deeper than " + std::to_string(kMaxShardingDepth) + " levels");
@@ -126,8 +197,6 @@ Result<std::unique_ptr<Sharding>> build_sharding(const base::Json& config,
     }
     count = *product;
   }
-  HEADRACE_TRY_ASSIGN(codec::Chain inner, build_chain(parsed.codecs, parsed.inner_shape, about, depth + 1));
-
   static const DataType kIndexType = numeric_type("uint64");
   std::vector<std::uint64_t> index_shape = grid;
   index_shape.push_back(2);
@@ -142,12 +211,76 @@ Result<std::unique_ptr<Sharding>> build_sharding(const base::Json& config,
       return Status(Code::kUnsupported, Layer::kZarr, "a transposed shard index");
     }
   }
-  return std::unique_ptr<Sharding>(new Sharding{std::move(parsed.inner_shape), std::move(grid), std::move(inner),
-                                                ShardIndexFormat(std::move(index_chain), count, parsed.index_at_end)});
+  return ShardParts{std::move(parsed.inner_shape), std::move(grid), std::move(parsed.codecs),
+                    ShardIndexFormat(std::move(index_chain), count, parsed.index_at_end)};
+}
+
+// Whether each chunk inside can be found and decoded by itself.
+bool can_read_parts(const std::vector<CodecSpec>& specs) {
+  return !specs.empty() && specs.back().name == "sharding_indexed" &&
+         std::all_of(specs.begin(), specs.end() - 1, [](const CodecSpec& spec) { return spec.name == "transpose"; });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Sharding>> build_sharding(const base::Json& config,
+                                                 const std::vector<std::uint64_t>& shard_shape,
+                                                 const ChunkCodecs& about, int depth) {
+  HEADRACE_TRY_ASSIGN(ShardParts parts, build_parts(config, shard_shape, depth));
+  HEADRACE_TRY_ASSIGN(codec::Chain inner, build_chain(parts.inner_codecs, parts.inner_shape, about, depth + 1));
+  return std::unique_ptr<Sharding>(new Sharding{std::move(parts.inner_shape), std::move(parts.inner_grid),
+                                                std::move(inner), std::move(parts.index)});
+}
+
+Result<std::unique_ptr<ShardTree>> build_shard_tree(const std::vector<CodecSpec>& specs,
+                                                    const std::vector<std::uint64_t>& chunk_shape,
+                                                    const ChunkCodecs& about) {
+  if (about.zarr_format != 3 || !can_read_parts(specs)) return std::unique_ptr<ShardTree>();
+  const std::size_t rank = chunk_shape.size();
+  std::vector<CodecSpec> chain = specs;
+  std::vector<std::uint64_t> shape = chunk_shape;  // by the axes of what enters `chain`
+  codec::Layout layout;                            // which axes of the array those are
+  for (std::size_t axis = 0; axis < rank; ++axis) layout.axis_order.push_back(static_cast<std::uint8_t>(axis));
+  std::vector<LevelGrid> grids;
+  std::vector<ShardIndexFormat> indexes;
+  std::uint64_t units = 1;
+  while (can_read_parts(chain)) {
+    codec::Context context;
+    context.dtype = about.dtype;
+    for (std::size_t i = 0; i + 1 < chain.size(); ++i) {
+      HEADRACE_TRY_ASSIGN(const auto transpose, codec::make_codec(chain[i].name, chain[i].config, context));
+      HEADRACE_TRY(transpose->resolve_layout(*about.dtype, shape, layout));
+    }
+    HEADRACE_TRY_ASSIGN(ShardParts parts, build_parts(chain.back().config, shape, static_cast<int>(grids.size())));
+    LevelGrid grid{std::vector<std::uint64_t>(rank), std::vector<std::uint64_t>(rank), layout.axis_order};
+    for (std::size_t i = 0; i < rank; ++i) {
+      grid.shape[layout.axis_order[i]] = parts.inner_shape[i];
+      grid.grid[layout.axis_order[i]] = parts.inner_grid[i];
+    }
+    const auto product = base::checked_mul(units, parts.index.entry_count());
+    if (!product || *product > kMaxUnitsPerShard) {
+      return Status(Code::kUnsupported, Layer::kZarr, "a shard with more than 2^56 chunks at its lowest level");
+    }
+    units = *product;
+    grids.push_back(std::move(grid));
+    indexes.push_back(std::move(parts.index));
+    shape = std::move(parts.inner_shape);
+    chain = std::move(parts.inner_codecs);
+  }
+  HEADRACE_TRY_ASSIGN(codec::Chain inner, build_chain(chain, shape, about, static_cast<int>(grids.size())));
+  std::vector<std::int64_t> strides(rank);
+  for (std::size_t i = 0; i < rank; ++i) strides[layout.axis_order[i]] = inner.strides_bytes()[i];
+  return std::unique_ptr<ShardTree>(
+      new ShardTree{std::move(grids), std::move(indexes), std::move(inner), std::move(strides)});
 }
 
 Result<codec::Chain> build_chain(const std::vector<CodecSpec>& specs, const std::vector<std::uint64_t>& chunk_shape,
                                  const ChunkCodecs& about, int depth) {
+  if (specs.size() > kMaxCodecs) {
+    return Status(
+        Code::kUnsupported, Layer::kZarr,
+        "chains of more than " + std::to_string(kMaxCodecs) + " codecs: this one has " + std::to_string(specs.size()));
+  }
   std::vector<std::unique_ptr<codec::Codec>> codecs;
   // Shape and type change on the way through array codecs; a shard inside must divide what it really encodes.
   codec::Representation representation(*about.dtype, chunk_shape, about.initial);
@@ -166,6 +299,7 @@ Result<codec::Chain> build_chain(const std::vector<CodecSpec>& specs, const std:
     const DataType entering = representation.dtype();
     context.dtype = &entering;
     HEADRACE_TRY_ASSIGN(auto codec, codec::make_codec(spec.name, spec.config, context));
+    if (entering.is_variable_length()) HEADRACE_TRY(check_variable(*codec, entering));
     if (codec->kind() != codec::Kind::kBytesToBytes) HEADRACE_TRY(representation.enter(*codec));
     codecs.push_back(std::move(codec));
   }

@@ -56,11 +56,16 @@ Result<DataType> parse_time(std::string_view rest, TypeKind kind, const Json& va
 
 Result<DataType> parse_simple(const Json& value, bool& big_endian) {
   const auto& text = value.get_ref<const std::string&>();
+  // NumPy has no type string for these; tensorstore writes their names, and stores them little-endian.
+  if (text == "bfloat16") return numeric_type(text);
+  if (text == "int4" || text.substr(0, 7) == "float8_")
+    return unsupported("dtype " + quote(text) + " is not implemented");
   if (text.size() < 2 || (text[0] != '<' && text[0] != '>' && text[0] != '|')) {
     return wrong_value("dtype", "a NumPy type string that starts with its byte order, '<', '>' or '|'", value);
   }
   const char order = text[0], kind = text[1];
-  if (kind == 'O') return unsupported("object arrays (variable-length strings, JSON, pickles): dtype " + quote(text));
+  if (kind == 'O')
+    return unsupported("object arrays (variable-length strings, JSON, pickles) as fields: dtype " + quote(text));
   std::string_view rest = std::string_view(text).substr(2);
   std::uint64_t size = 0;
   if (rest == "0" && (kind == 'S' || kind == 'U' || kind == 'V')) {
@@ -149,6 +154,22 @@ Result<DataType> parse_any(const Json& value, bool& big_endian, int depth) {
 }
 
 }  // namespace
+
+Result<DataType> parse_v2_object_type(const std::vector<CodecSpec>& codecs) {
+  const std::string what = "object arrays: dtype '|O' with ";
+  if (codecs.empty()) return unsupported(what + "neither filter nor object codec, so that nothing says what is stored");
+  const std::string& name = codecs.front().name;
+  if (name == "vlen-utf8" || name == "json2") return variable_type(TypeKind::kString);
+  if (name == "vlen-bytes") return variable_type(TypeKind::kVariableBytes);
+  if (name == "pickle") {
+    return unsupported(what + "object codec 'pickle', which never will be: reading a pickle runs the code in it");
+  }
+  if (name == "vlen-array") {
+    return unsupported(what + "object codec 'vlen-array': elements that are arrays themselves");
+  }
+  return unsupported(what + "first filter " + quote(name) +
+                     "; object codecs that are implemented are 'vlen-utf8', 'vlen-bytes' and 'json2'");
+}
 
 Result<DataType> parse_v2_dtype(const Json& value, bool& big_endian) { return parse_any(value, big_endian, 0); }
 

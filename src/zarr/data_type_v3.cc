@@ -5,6 +5,7 @@
 
 #include "zarr/metadata.h"
 #include "zarr/metadata_text.h"
+#include "zarr/small_types.h"
 
 namespace headrace::zarr {
 namespace {
@@ -122,10 +123,17 @@ Result<DataType> parse_any(const Json& value, int depth) {
   if (name == "complex_float32") name = "complex64";  // registered aliases
   if (name == "complex_float64") name = "complex128";
   DataType type;
-  if (is_raw_bits(name)) {
+  // Registered is "bytes". zarr-python writes "variable_length_bytes" since 3.1, zarrs once wrote "binary".
+  const bool is_bytes = name == "bytes" || name == "variable_length_bytes" || name == "binary";
+  if (name == "string" || is_bytes) {
+    // Nothing says how such fields would lie in an element.
+    if (depth > 0) return unsupported("data type " + quote(spec.name) + " as that of a field: it has no size");
+    type = variable_type(is_bytes ? TypeKind::kVariableBytes : TypeKind::kString);
+  } else if (is_raw_bits(name)) {
     HEADRACE_TRY_ASSIGN(type, parse_raw_bits(name));
   } else {
     type = numeric_type(name);
+    if (type.name.empty()) type = small_type(name);
   }
   if (type.name.empty()) return unsupported("data type " + quote(spec.name) + " is not implemented");
   HEADRACE_TRY(refuse_other_members(spec.config, {}, "configuration of data_type '" + spec.name + "'"));

@@ -11,7 +11,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
-#include "base/file_read.h"
+#include "base/page_buffer.h"
 #include "transfer/context_impl.h"
 #include "zarr/planner.h"
 
@@ -28,8 +28,8 @@ constexpr std::size_t kTasksAtATime = 4096;
 struct EncodedChunk {
   std::string key;
   std::uint64_t at = 0, bytes = 0;  // in the encoded bytes
-  device::Box box;                  // src relative to kBoxBase
-  bool in_place = false;            // decodes to box.dst, nothing to assemble
+  std::vector<device::Box> boxes;   // src relative to kBoxBase
+  std::byte* in_place = nullptr;    // decodes to here, nothing to assemble
 };
 
 double seconds_since(std::uint64_t begun) { return static_cast<double>(base::now_ns() - begun) * 1e-9; }
@@ -139,7 +139,8 @@ class DecodeBatch::Impl {
   Status choose_stages();
   Status fetch(transfer::Plan& plan);
   Status fetch_task(const transfer::Plan& plan, const transfer::WaveTasks& wave, const Group& group, const Task& task);
-  Status append(std::span<const std::byte> encoded, TaskDetail& detail);
+  void add_boxes(const transfer::Plan& plan, std::vector<device::Box>& boxes);
+  Status append(const transfer::Plan& plan, std::span<const std::byte> encoded);
   Status place_on_device();
   Result<Times> run_on_device();
   Result<Times> run_on_workers();
@@ -155,6 +156,7 @@ class DecodeBatch::Impl {
   std::vector<std::byte> encoded_;     // until it is on the device
   codec::Chain::Workspace workspace_;  // for what load() undoes
   std::vector<std::byte> temporary_[2], half_decoded_, stored_;
+  base::PageBuffer unpacking_;
   TaskDetail detail_;
   // On a device with decoders
   std::size_t first_stage_ = 0;
@@ -174,6 +176,10 @@ Status DecodeBatch::Impl::load(const Selection& selection) {
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion,
                       zarr::make_conversion(array_->metadata.dtype, array_->element_op, array_->fill,
                                             !array_->metadata.fill.empty(), ReadOptions()));
+  if (array_->metadata.rectilinear != nullptr) {
+    return Status(Code::kUnsupported, Layer::kZarr,
+                  "decoding without I/O of chunks that differ in shape (rectilinear)");
+  }
   HEADRACE_TRY(choose_stages());
   op_ = conversion.op;
   fill_ = conversion.fill;
@@ -251,36 +257,45 @@ Status DecodeBatch::Impl::fetch_task(const transfer::Plan& plan, const transfer:
     if (!opened.ok() && opened.code() != Code::kNotFound) return opened;
   }
   if (object == nullptr || task.length == 0) {
-    absent_.push_back(detail_.box);
-    absent_.back().src = nullptr;
+    const std::size_t first = absent_.size();
+    add_boxes(plan, absent_);
+    for (std::size_t i = first; i < absent_.size(); ++i) absent_[i].src = nullptr;
     return {};
   }
   const bool whole = task.length == transfer::kWholeObject;
   const std::uint64_t offset = whole ? 0 : task.offset, length = whole ? object->size_bytes : task.length;
   Status status = chain().check_encoded_size(length);
-  if (status.ok() && object->memory != nullptr) {
-    status = append({object->memory + offset, static_cast<std::size_t>(length)}, detail_);
-  } else if (status.ok()) {
+  if (status.ok()) {
     stored_.resize(static_cast<std::size_t>(length));
-    status = base::read_exactly(object->fd, offset, stored_);
-    if (status.ok()) status = append(stored_, detail_);
+    status = object->is_packed() ? plan.store().unpack(*object, stored_, unpacking_) : object->read(offset, stored_);
   }
+  if (status.ok()) status = append(plan, stored_);
   return status.ok() ? status : std::move(status).with_key(detail_.key).with_range(offset, length);
 }
 
-Status DecodeBatch::Impl::append(std::span<const std::byte> encoded, TaskDetail& detail) {
+void DecodeBatch::Impl::add_boxes(const transfer::Plan& plan, std::vector<device::Box>& boxes) {
+  do {
+    boxes.push_back(detail_.box);
+  } while (plan.next_box(detail_));
+}
+
+Status DecodeBatch::Impl::append(const transfer::Plan& plan, std::span<const std::byte> encoded) {
   if (first_stage_ > 0) {
     std::size_t produced = 0;
     HEADRACE_TRY(chain().decode_until(first_stage_, encoded, half_decoded_, workspace_, produced));
     encoded = {half_decoded_.data(), produced};
   }
   EncodedChunk chunk;
-  chunk.key = detail.key;
+  chunk.key = detail_.key;
   chunk.at = base::align_up(std::uint64_t{encoded_.size()}, kAlignment);
   chunk.bytes = encoded.size();
-  chunk.box = detail.box;
-  chunk.in_place = detail.whole_chunk && op_.moves_bytes_only() &&
-                   reinterpret_cast<std::uintptr_t>(detail.box.dst) % kAlignment == 0;
+  const bool in_place = detail_.whole_chunk && op_.moves_bytes_only() &&
+                        reinterpret_cast<std::uintptr_t>(detail_.box.dst) % kAlignment == 0;
+  if (in_place) {
+    chunk.in_place = detail_.box.dst;
+  } else {
+    add_boxes(plan, chunk.boxes);
+  }
   encoded_.resize(static_cast<std::size_t>(chunk.at));
   encoded_.insert(encoded_.end(), encoded.begin(), encoded.end());
   encoded_bytes += chunk.bytes;
@@ -298,7 +313,8 @@ Status DecodeBatch::Impl::place_on_device() {
   HEADRACE_TRY(on_device_.copy_from_host(0, encoded_.data(), encoded_.size()));
   encoded_ = {};
   const std::uint64_t stride = base::align_up(chain().decoded_bytes(), kAlignment);
-  const auto apart = std::count_if(chunks_.begin(), chunks_.end(), [](const auto& chunk) { return !chunk.in_place; });
+  const auto apart =
+      std::count_if(chunks_.begin(), chunks_.end(), [](const auto& chunk) { return chunk.in_place == nullptr; });
   HEADRACE_TRY(allocate(decoded_, static_cast<std::uint64_t>(apart) * stride));
   HEADRACE_TRY(outcomes_.allocate(device_, std::max<std::size_t>(chunks_.size(), 1) * sizeof(device::DecodeOutcome)));
   device::DecodeLimits limits;
@@ -307,11 +323,12 @@ Status DecodeBatch::Impl::place_on_device() {
   for (const EncodedChunk& chunk : chunks_) {
     limits.src_bytes += chunk.bytes;
     limits.largest_src_bytes = std::max(limits.largest_src_bytes, chunk.bytes);
-    std::byte* const dst = chunk.in_place ? chunk.box.dst : std::exchange(next, next + stride);
+    std::byte* const dst = chunk.in_place != nullptr ? chunk.in_place : std::exchange(next, next + stride);
     items_.push_back({on_device_.data() + chunk.at, chunk.bytes, dst});
-    if (chunk.in_place) continue;
-    boxes_.push_back(chunk.box);
-    boxes_.back().src = dst + (chunk.box.src - transfer::kBoxBase);
+    for (device::Box box : chunk.boxes) {
+      box.src = dst + (box.src - transfer::kBoxBase);
+      boxes_.push_back(box);
+    }
   }
   boxes_.insert(boxes_.end(), absent_.begin(), absent_.end());
   scratch_bytes = decoder_->scratch_bytes(limits);
@@ -428,11 +445,11 @@ class DecodeBatch::Impl::Work final : public transfer::Workload {
   Status decode(const EncodedChunk& chunk, Lane& lane) {
     const codec::Chain& chain = batch_.chain();
     const auto bytes = static_cast<std::size_t>(chain.decoded_bytes());
-    std::byte* const dst = chunk.in_place ? chunk.box.dst : lane.decoded.data();
+    std::byte* const dst = chunk.in_place != nullptr ? chunk.in_place : lane.decoded.data();
     Status status = chain.decode({batch_.encoded_.data() + chunk.at, static_cast<std::size_t>(chunk.bytes)},
                                  {dst, bytes}, lane.workspace);
     if (!status.ok()) return std::move(status).with_key(chunk.key);
-    if (!chunk.in_place) copy(chunk.box, dst + (chunk.box.src - transfer::kBoxBase), lane);
+    for (const device::Box& box : chunk.boxes) copy(box, dst + (box.src - transfer::kBoxBase), lane);
     return {};
   }
   void copy(device::Box box, const std::byte* src, Lane& lane) {

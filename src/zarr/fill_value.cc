@@ -4,10 +4,12 @@
 #include <bit>
 #include <limits>
 #include <optional>
+#include <span>
 
 #include "zarr/metadata.h"
 #include "zarr/metadata_text.h"
 #include "zarr/number_bits.h"
+#include "zarr/small_types.h"
 
 namespace headrace::zarr {
 namespace {
@@ -244,6 +246,28 @@ Result<Bytes> object_fill(const Json& value, const DataType& dtype) {
   return out;
 }
 
+Result<Bytes> text_fill(const Json& value, std::string_view allowed) {
+  if (!value.is_string()) return wrong_fill(allowed, value);
+  const auto& text = value.get_ref<const std::string&>();  // the parser has seen to it that this is UTF-8
+  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+  return Bytes(bytes.begin(), bytes.end());
+}
+
+// Base64 of any number of bytes, or a list of their values ("data-types/bytes").
+Result<Bytes> variable_bytes_fill(const Json& value, bool may_be_list, std::string_view allowed) {
+  if (may_be_list && value.is_array()) return byte_list_fill(value, static_cast<std::uint32_t>(value.size()));
+  if (!value.is_string()) return wrong_fill(allowed, value);
+  auto bytes = decode_base64(value.get_ref<const std::string&>());
+  if (!bytes) return wrong_fill(allowed, value);
+  return std::move(*bytes);
+}
+
+// Like an element of one size.
+Result<Bytes> bounded(Result<Bytes> fill) {
+  if (fill.ok() && fill->size() > kMaxItemBytes) return element_too_large(kField);
+  return fill;
+}
+
 }  // namespace
 
 Result<Bytes> parse_v2_fill(const Json& value, const DataType& dtype) {
@@ -259,6 +283,13 @@ Result<Bytes> parse_v2_fill(const Json& value, const DataType& dtype) {
       return base64_fill(value, dtype.item_bytes, true, "base64 text or null");
     case TypeKind::kUnicode:
       return unicode_fill(value, dtype.item_bytes);
+    case TypeKind::kString:
+      // zarr-python 2 puts 0 where it is not told, and numcodecs encodes a 0 among strings as an empty one.
+      if (is_zero) return Bytes();
+      return bounded(text_fill(value, "a string, 0 or null"));
+    case TypeKind::kVariableBytes:
+      if (is_zero) return Bytes();
+      return bounded(variable_bytes_fill(value, false, "base64 text, 0 or null"));
     case TypeKind::kRaw:
     case TypeKind::kStruct: {
       // Old writers put the number 0 for "all bytes zero".
@@ -281,7 +312,12 @@ Result<Bytes> parse_v3_fill(const Json& value, const DataType& dtype) {
       return base64_fill(value, dtype.item_bytes, true, "base64 text");
     case TypeKind::kUnicode:
       return unicode_fill(value, dtype.item_bytes);
+    case TypeKind::kString:
+      return bounded(text_fill(value, "a string"));
+    case TypeKind::kVariableBytes:
+      return bounded(variable_bytes_fill(value, true, "a list of bytes or base64 text"));
     case TypeKind::kRaw:
+      if (is_small_type(dtype.name)) return small_type_fill(value, dtype.name);
       if (value.is_array()) return byte_list_fill(value, dtype.item_bytes);
       return base64_fill(value, dtype.item_bytes, false, "a list of bytes or base64 text");
     case TypeKind::kStruct:

@@ -11,16 +11,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/json.h"
+#include "zarr/rectilinear_grid.h"
 
 namespace headrace::zarr {
 
 inline constexpr std::size_t kMaxRank = 32;
+
+class Lenient;  // what may be let pass, and what was; null: nothing
 
 // One step of a codec chain as written: resolved later by the codec table.
 struct CodecSpec {
@@ -36,13 +40,14 @@ struct ChunkKeyEncoding {
 struct ArrayMetadata {
   int zarr_format = 3;
   std::vector<std::uint64_t> shape;
-  std::vector<std::uint64_t> chunk_shape;  // regular grid; same rank; > 0 where shape > 0
+  std::vector<std::uint64_t> chunk_shape;  // same rank; > 0 where shape > 0; rectilinear: largest extent of each axis
+  std::shared_ptr<const RectilinearGrid> rectilinear;  // null: regular grid
   DataType dtype;
   bool v2_big_endian = false;  // v2 only: byte order of a non-structured dtype
   char v2_order = 'C';         // v2 only
   ChunkKeyEncoding keys;
   // item_bytes bytes as they appear in decoded (little-endian, packed) elements. Empty: v2 null, contents undefined;
-  // zeros are used.
+  // zeros are used. For elements of variable length any number of bytes, none for v2 null.
   std::vector<std::byte> fill;
   std::string fill_text;          // as written, compact JSON, for people
   std::vector<CodecSpec> codecs;  // v3: the list; v2: filters then compressor, in encoding order
@@ -57,15 +62,21 @@ struct GroupMetadata {
 };
 
 // `.zarray`; attributes come from parse_v2_attributes.
-Result<ArrayMetadata> parse_v2_array(std::string_view text);
-Result<GroupMetadata> parse_v2_group(std::string_view text);  // `.zgroup`
+Result<ArrayMetadata> parse_v2_array(std::string_view text, Lenient* lenient = nullptr);
+Result<GroupMetadata> parse_v2_group(std::string_view text, Lenient* lenient = nullptr);  // `.zgroup`
 // `.zattrs`: an object. Bare NaN and Infinity, which some writers put into attributes, become the strings "NaN" and
 // "Infinity"; likewise below "attributes" in zarr.json.
 Result<base::Json> parse_v2_attributes(std::string_view text);
 
 // `zarr.json`. node_type decides which; parse_v3_array on a group is kInvalidArgument ("is a group").
-Result<ArrayMetadata> parse_v3_array(std::string_view text);
-Result<GroupMetadata> parse_v3_group(std::string_view text);
+Result<ArrayMetadata> parse_v3_array(std::string_view text, Lenient* lenient = nullptr);
+Result<GroupMetadata> parse_v3_group(std::string_view text, Lenient* lenient = nullptr);
+// Either of them, whichever the node is.
+struct V3Node {
+  std::optional<ArrayMetadata> array;
+  std::optional<GroupMetadata> group;
+};
+Result<V3Node> parse_v3_node(std::string_view text, Lenient* lenient = nullptr);
 // "array" or "group", after checking zarr_format and node_type only.
 Result<std::string> parse_v3_node_type(std::string_view text);
 
@@ -74,6 +85,8 @@ Result<CodecSpec> parse_extension(const base::Json& value, std::string_view what
 
 // numpy type string or descr list ("<f4", ">M8[ns]", [["a","<i4"],["b","|S3",[2]]]); sets big_endian for a simple type.
 Result<DataType> parse_v2_dtype(const base::Json& value, bool& big_endian);
+// "|O": the type of the objects that the first filter of `codecs`, numcodecs' object codec, encodes.
+Result<DataType> parse_v2_object_type(const std::vector<CodecSpec>& codecs);
 // "float32", "r16", {"name": "numpy.datetime64", "configuration": {...}}, ...
 Result<DataType> parse_v3_dtype(const base::Json& value);
 // Bytes of one fill element in decoded form (little-endian, packed).

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/checked.h"
+#include "zarr/lenient.h"
 #include "zarr/metadata.h"
 
 namespace headrace::zarr {
@@ -162,6 +163,19 @@ Result<Json> parse_json_with_nan(std::string_view text, const std::vector<std::s
   return parsed.ok() ? std::move(parsed) : std::move(strict);
 }
 
+Result<Json> parse_lenient_json(std::string_view text, const std::vector<std::string_view>* keys, Lenient* lenient) {
+  if (lenient != nullptr && text.substr(0, 3) == "\xEF\xBB\xBF" &&
+      lenient->use(Leniency::kByteOrderMark, "the document begins with one")) {
+    text.remove_prefix(3);
+  }
+  auto parsed = keys ? parse_json_with_nan(text, *keys) : base::parse_json(text);
+  if (parsed.ok() || lenient == nullptr || !lenient->allows(Leniency::kBareNonFinite)) return parsed;
+  auto again = parse_json_with_nan(text, {});
+  if (!again.ok()) return parsed;
+  lenient->use(Leniency::kBareNonFinite, "a number is written without quotes");
+  return again;
+}
+
 Result<const Json*> required_member(const Json& object, std::string_view key, std::string_view where) {
   auto found = object.find(key);
   if (found == object.end()) {
@@ -304,6 +318,19 @@ DataType raw_type(std::uint32_t item_bytes) {
   type.name = "r" + std::to_string(std::uint64_t{item_bytes} * 8);
   type.swap_runs = {{1, item_bytes}};
   return type;
+}
+
+DataType variable_type(TypeKind kind) {
+  DataType type;
+  type.kind = kind;
+  type.item_bytes = 0;
+  type.name = kind == TypeKind::kString ? "string" : "bytes";
+  return type;
+}
+
+std::uint64_t decoding_bytes(const DataType& type) {
+  constexpr std::uint64_t kSlotBytes = 16;
+  return type.is_variable_length() ? kSlotBytes : type.item_bytes;
 }
 
 Status append_field(DataType& type, DataType::Field field) {

@@ -18,6 +18,8 @@
 
 namespace headrace::zarr {
 
+class Lenient;
+
 Status corrupt(std::string message);
 Status unsupported(std::string message);  // the message begins with the name of the feature
 Status element_too_large(std::string_view where);
@@ -39,6 +41,10 @@ inline bool is_text(const base::Json& value, std::string_view text) noexcept {
 // user attributes: there they become the strings Zarr uses for such numbers. `keys`: members of the document within
 // which they are accepted; empty: everywhere.
 Result<base::Json> parse_json_with_nan(std::string_view text, const std::vector<std::string_view>& keys);
+// The same, or base::parse_json where `keys` is null; with what `lenient` allows of documents that are no JSON (null:
+// nothing).
+Result<base::Json> parse_lenient_json(std::string_view text, const std::vector<std::string_view>* keys,
+                                      Lenient* lenient);
 
 // The member `key` of an object. kCorrupt if there is none. REQUIRES: object.is_object().
 Result<const base::Json*> required_member(const base::Json& object, std::string_view key, std::string_view where);
@@ -74,6 +80,9 @@ DataType time_type(TypeKind kind, std::string_view unit, std::uint64_t scale);
 DataType bytes_type(std::uint32_t item_bytes);
 DataType unicode_type(std::uint32_t item_bytes);  // REQUIRES: a multiple of 4
 DataType raw_type(std::uint32_t item_bytes);
+DataType variable_type(TypeKind kind);  // kString "string" or kVariableBytes "bytes"
+// For check_chunk_shape: what an element takes while a chunk is decoded.
+std::uint64_t decoding_bytes(const DataType& type);
 // Appends `count` copies of `field`'s type (a scalar or a sub-array) to a structured type, at its end.
 // kUnsupported where the element would become too large or its layout too long a list.
 Status append_field(DataType& type, DataType::Field field);

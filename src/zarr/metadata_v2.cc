@@ -1,6 +1,7 @@
 // `.zarray`, `.zgroup` and `.zattrs` ("v2", metadata). Members that the specification lacks are ignored, as it says.
 #include <algorithm>
 
+#include "zarr/lenient.h"
 #include "zarr/metadata.h"
 #include "zarr/metadata_text.h"
 
@@ -9,9 +10,10 @@ namespace {
 
 using base::Json;
 
-Result<Json> parse_document(std::string_view text, std::string_view name) {
-  HEADRACE_TRY_ASSIGN(Json document, base::parse_json(text));
+Result<Json> parse_document(std::string_view text, std::string_view name, Lenient* lenient) {
+  HEADRACE_TRY_ASSIGN(Json document, parse_lenient_json(text, nullptr, lenient));
   if (!document.is_object()) return wrong_value(name, "a JSON object", document);
+  if (lenient != nullptr) repair_v2(document, *lenient);
   return document;
 }
 
@@ -58,20 +60,25 @@ Result<std::vector<CodecSpec>> parse_codecs(const Json& document) {
 
 }  // namespace
 
-Result<ArrayMetadata> parse_v2_array(std::string_view text) {
-  HEADRACE_TRY_ASSIGN(const Json document, parse_document(text, ".zarray"));
+Result<ArrayMetadata> parse_v2_array(std::string_view text, Lenient* lenient) {
+  HEADRACE_TRY_ASSIGN(Json document, parse_document(text, ".zarray", lenient));
   HEADRACE_TRY(check_format(document, ".zarray"));
   ArrayMetadata array;
   array.zarr_format = 2;
 
+  HEADRACE_TRY_ASSIGN(array.codecs, parse_codecs(document));
   HEADRACE_TRY_ASSIGN(const Json* dtype, required_member(document, "dtype", ".zarray"));
-  HEADRACE_TRY_ASSIGN(array.dtype, parse_v2_dtype(*dtype, array.v2_big_endian));
+  if (is_text(*dtype, "|O")) {
+    HEADRACE_TRY_ASSIGN(array.dtype, parse_v2_object_type(array.codecs));
+  } else {
+    HEADRACE_TRY_ASSIGN(array.dtype, parse_v2_dtype(*dtype, array.v2_big_endian));
+  }
 
   HEADRACE_TRY_ASSIGN(const Json* shape, required_member(document, "shape", ".zarray"));
   HEADRACE_TRY_ASSIGN(array.shape, read_extents(*shape, "shape"));
   HEADRACE_TRY_ASSIGN(const Json* chunks, required_member(document, "chunks", ".zarray"));
   HEADRACE_TRY_ASSIGN(array.chunk_shape, read_extents(*chunks, "chunks"));
-  HEADRACE_TRY(check_chunk_shape(array.chunk_shape, array.shape, array.dtype.item_bytes, "chunks"));
+  HEADRACE_TRY(check_chunk_shape(array.chunk_shape, array.shape, decoding_bytes(array.dtype), "chunks"));
 
   HEADRACE_TRY_ASSIGN(const Json* order, required_member(document, "order", ".zarray"));
   if (!is_text(*order, "C") && !is_text(*order, "F")) return wrong_value("order", "\"C\" or \"F\"", *order);
@@ -86,14 +93,14 @@ Result<ArrayMetadata> parse_v2_array(std::string_view text) {
   }
 
   HEADRACE_TRY_ASSIGN(const Json* fill, required_member(document, "fill_value", ".zarray"));
+  if (lenient != nullptr) repair_fill(document["fill_value"], array.dtype, *lenient);
   HEADRACE_TRY_ASSIGN(array.fill, parse_v2_fill(*fill, array.dtype));
   array.fill_text = fill->dump(-1, ' ', false, Json::error_handler_t::replace);
-  HEADRACE_TRY_ASSIGN(array.codecs, parse_codecs(document));
   return array;
 }
 
-Result<GroupMetadata> parse_v2_group(std::string_view text) {
-  HEADRACE_TRY_ASSIGN(const Json document, parse_document(text, ".zgroup"));
+Result<GroupMetadata> parse_v2_group(std::string_view text, Lenient* lenient) {
+  HEADRACE_TRY_ASSIGN(const Json document, parse_document(text, ".zgroup", lenient));
   HEADRACE_TRY(check_format(document, ".zgroup"));
   GroupMetadata group;
   group.zarr_format = 2;

@@ -1,6 +1,7 @@
 // `zarr.json` of arrays and groups ("v3/core", array metadata, group metadata, extensions).
 #include <algorithm>
 
+#include "zarr/lenient.h"
 #include "zarr/metadata.h"
 #include "zarr/metadata_text.h"
 
@@ -11,9 +12,11 @@ using base::Json;
 
 constexpr std::string_view kDocument = "zarr.json";
 
-Result<Json> parse_document(std::string_view text) {
-  HEADRACE_TRY_ASSIGN(Json document, parse_json_with_nan(text, {"attributes", "consolidated_metadata"}));
+Result<Json> parse_document(std::string_view text, Lenient* lenient) {
+  static const std::vector<std::string_view> kFree = {"attributes", "consolidated_metadata"};
+  HEADRACE_TRY_ASSIGN(Json document, parse_lenient_json(text, &kFree, lenient));
   if (!document.is_object()) return wrong_value(kDocument, "a JSON object", document);
+  if (lenient != nullptr) repair_v3(document, *lenient);
   return document;
 }
 
@@ -49,15 +52,22 @@ Status refuse_optional(const Json& value, std::string_view what) {
   return corrupt(std::string(what) + " says must_understand: false, which it cannot");
 }
 
-Result<std::vector<std::uint64_t>> parse_grid(const Json& value) {
+Status parse_grid(const Json& value, ArrayMetadata& array) {
   HEADRACE_TRY(refuse_optional(value, "chunk_grid"));
   HEADRACE_TRY_ASSIGN(const CodecSpec grid, parse_extension(value, "chunk_grid"));
+  if (grid.name == "rectilinear") {
+    HEADRACE_TRY_ASSIGN(RectilinearGrid edges, parse_rectilinear(grid.config, array.shape));
+    for (std::size_t i = 0; i < array.shape.size(); ++i) array.chunk_shape.push_back(edges.largest_edge(i));
+    array.rectilinear = std::make_shared<const RectilinearGrid>(std::move(edges));
+    return {};
+  }
   if (grid.name != "regular") {
-    return unsupported("chunk grid " + quote(grid.name) + " is not implemented; 'regular' is");
+    return unsupported("chunk grid " + quote(grid.name) + " is not implemented; 'regular' and 'rectilinear' are");
   }
   HEADRACE_TRY(refuse_other_members(grid.config, {"chunk_shape"}, "configuration of chunk_grid"));
   HEADRACE_TRY_ASSIGN(const Json* shape, required_member(grid.config, "chunk_shape", "configuration of chunk_grid"));
-  return read_extents(*shape, "chunk_shape");
+  HEADRACE_TRY_ASSIGN(array.chunk_shape, read_extents(*shape, "chunk_shape"));
+  return {};
 }
 
 Result<ChunkKeyEncoding> parse_key_encoding(const Json& value) {
@@ -194,14 +204,13 @@ Result<CodecSpec> parse_extension(const Json& value, std::string_view what) {
 }
 
 Result<std::string> parse_v3_node_type(std::string_view text) {
-  HEADRACE_TRY_ASSIGN(const Json document, parse_document(text));
+  HEADRACE_TRY_ASSIGN(const Json document, parse_document(text, nullptr));
   return check_node(document);
 }
 
-Result<ArrayMetadata> parse_v3_array(std::string_view text) {
-  HEADRACE_TRY_ASSIGN(const Json document, parse_document(text));
-  HEADRACE_TRY_ASSIGN(const std::string node_type, check_node(document));
-  if (node_type != "array") return Status(Code::kInvalidArgument, Layer::kZarr, "the node is a group, not an array");
+namespace {
+
+Result<ArrayMetadata> read_array(Json& document, Lenient* lenient) {
   HEADRACE_TRY(refuse_unknown_keys(
       document, {"zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value",
                  "codecs", "attributes", "storage_transformers", "dimension_names"}));
@@ -211,15 +220,24 @@ Result<ArrayMetadata> parse_v3_array(std::string_view text) {
   HEADRACE_TRY_ASSIGN(const Json* shape, required_member(document, "shape", kDocument));
   HEADRACE_TRY_ASSIGN(array.shape, read_extents(*shape, "shape"));
   HEADRACE_TRY_ASSIGN(const Json* grid, required_member(document, "chunk_grid", kDocument));
-  HEADRACE_TRY_ASSIGN(array.chunk_shape, parse_grid(*grid));
-  HEADRACE_TRY(check_chunk_shape(array.chunk_shape, array.shape, array.dtype.item_bytes, "chunk_shape"));
+  HEADRACE_TRY(parse_grid(*grid, array));
+  HEADRACE_TRY(check_chunk_shape(array.chunk_shape, array.shape, decoding_bytes(array.dtype), "chunk_shape"));
   HEADRACE_TRY_ASSIGN(const Json* keys, required_member(document, "chunk_key_encoding", kDocument));
   HEADRACE_TRY_ASSIGN(array.keys, parse_key_encoding(*keys));
   HEADRACE_TRY_ASSIGN(const Json* codecs, required_member(document, "codecs", kDocument));
-  HEADRACE_TRY_ASSIGN(array.codecs, parse_codecs(*codecs));
-
   HEADRACE_TRY_ASSIGN(const Json* fill, required_member(document, "fill_value", kDocument));
-  HEADRACE_TRY_ASSIGN(array.fill, parse_v3_fill(*fill, array.dtype));
+  bool zeros = false;
+  if (lenient != nullptr) {
+    repair_codecs(document["codecs"], array.dtype, array.shape.size(), "codecs", *lenient);
+    repair_fill(document["fill_value"], array.dtype, *lenient);
+    zeros = fill->is_null() && lenient->use(Leniency::kNullFillValue, "fill_value is null");
+  }
+  HEADRACE_TRY_ASSIGN(array.codecs, parse_codecs(*codecs));
+  if (zeros) {
+    array.fill.resize(array.dtype.item_bytes);
+  } else {
+    HEADRACE_TRY_ASSIGN(array.fill, parse_v3_fill(*fill, array.dtype));
+  }
   // Base64 text of a structured element is in the order in which elements are stored ("structured" data type).
   if (array.dtype.kind == TypeKind::kStruct && fill->is_string() && stored_big_endian(*codecs)) {
     swap_element(array.dtype.swap_runs, array.fill);
@@ -232,10 +250,7 @@ Result<ArrayMetadata> parse_v3_array(std::string_view text) {
   return array;
 }
 
-Result<GroupMetadata> parse_v3_group(std::string_view text) {
-  HEADRACE_TRY_ASSIGN(const Json document, parse_document(text));
-  HEADRACE_TRY_ASSIGN(const std::string node_type, check_node(document));
-  if (node_type != "group") return Status(Code::kInvalidArgument, Layer::kZarr, "the node is an array, not a group");
+Result<GroupMetadata> read_group(const Json& document) {
   HEADRACE_TRY(refuse_unknown_keys(document, {"zarr_format", "node_type", "attributes", "consolidated_metadata"}));
   GroupMetadata group;
   HEADRACE_TRY_ASSIGN(group.attributes, parse_attributes(document));
@@ -250,6 +265,34 @@ Result<GroupMetadata> parse_v3_group(std::string_view text) {
   }
   group.has_consolidated = true;
   return group;
+}
+
+}  // namespace
+
+Result<ArrayMetadata> parse_v3_array(std::string_view text, Lenient* lenient) {
+  HEADRACE_TRY_ASSIGN(Json document, parse_document(text, lenient));
+  HEADRACE_TRY_ASSIGN(const std::string node_type, check_node(document));
+  if (node_type != "array") return Status(Code::kInvalidArgument, Layer::kZarr, "the node is a group, not an array");
+  return read_array(document, lenient);
+}
+
+Result<GroupMetadata> parse_v3_group(std::string_view text, Lenient* lenient) {
+  HEADRACE_TRY_ASSIGN(const Json document, parse_document(text, lenient));
+  HEADRACE_TRY_ASSIGN(const std::string node_type, check_node(document));
+  if (node_type != "group") return Status(Code::kInvalidArgument, Layer::kZarr, "the node is an array, not a group");
+  return read_group(document);
+}
+
+Result<V3Node> parse_v3_node(std::string_view text, Lenient* lenient) {
+  HEADRACE_TRY_ASSIGN(Json document, parse_document(text, lenient));
+  HEADRACE_TRY_ASSIGN(const std::string node_type, check_node(document));
+  V3Node node;
+  if (node_type == "array") {
+    HEADRACE_TRY_ASSIGN(node.array, read_array(document, lenient));
+  } else {
+    HEADRACE_TRY_ASSIGN(node.group, read_group(document));
+  }
+  return node;
 }
 
 }  // namespace headrace::zarr

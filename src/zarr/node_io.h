@@ -3,11 +3,14 @@
 
 #include <headrace/status.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "store/store.h"
+#include "zarr/consolidated.h"
+#include "zarr/lenient.h"
 #include "zarr/metadata.h"
 
 namespace headrace::zarr {
@@ -16,10 +19,22 @@ struct LoadedNode {
   std::string key;                     // of the document that defines the node
   std::optional<ArrayMetadata> array;  // one of these two is set
   std::optional<GroupMetadata> group;
+  std::shared_ptr<const Consolidated> consolidated;  // of a group that has it, if asked for
+  Lenient lenient;                                   // what was let pass
+};
+
+struct LoadOptions {
+  Lenient lenient;
+  bool consolidated = false;
 };
 
 // The node at `path` ("" = root). Zarr v3 is looked for first; a path that holds both formats is read as v3.
-// kNotFound: no metadata document there.
-Result<LoadedNode> load_node(store::Store& store, std::string_view path);
+// kNotFound: no metadata document there. kInvalidArgument: a path that no node can have.
+Result<LoadedNode> load_node(store::Store& store, std::string_view path, const LoadOptions& options = {});
+
+// A node from consolidated metadata. `key`: what to call its document in messages.
+Result<LoadedNode> parse_node(const ConsolidatedNode& node, int zarr_format, std::string key, const Lenient& lenient);
+
+std::string join_path(std::string_view path, std::string_view name);
 
 }  // namespace headrace::zarr

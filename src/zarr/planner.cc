@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "zarr/projection.h"
+#include "base/file_read.h"
+#include "zarr/footprint.h"
 
 namespace headrace::zarr {
 namespace {
@@ -17,66 +18,41 @@ using transfer::WaveTasks;
 
 constexpr std::uint64_t kMaxGroupBytes = std::uint64_t{1} << 20;  // a coalesced read stays in a core's cache
 constexpr std::uint64_t kMaxGapBytes = std::uint64_t{16} << 10;   // cheaper to read than to ask again
-constexpr std::uint64_t kWholeShard = ~std::uint64_t{0};          // task ordinal: all of a missing shard
+constexpr unsigned kLevelShift = 56;  // a task's ordinal: level of its unit above, the unit's number below
+static_assert(kMaxUnitsPerShard == std::uint64_t{1} << kLevelShift);
 
 class ArrayPlan : public transfer::Plan {
  public:
-  ArrayPlan(std::shared_ptr<const Array::Impl> array, const ResolvedSelection& selection, const TensorView& tensor,
+  ArrayPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
             ReadConversion conversion)
       : array_(std::move(array)),
-        rank_(selection.dims.size()),
-        data_(tensor.data),
+        footprint_(std::move(footprint)),
         op_(conversion.op),
-        fill_(std::move(conversion.fill)) {
-    std::size_t kept = 0;
-    units_ = 1;
-    for (std::size_t i = 0; i < rank_; ++i) {
-      projections_.emplace_back(selection.dims[i], array_->unit_shape()[i]);
-      dst_strides_.push_back(selection.dims[i].dropped ? 0 : tensor.strides_bytes[kept]);
-      kept += selection.dims[i].dropped ? 0 : 1;
-      units_ *= projections_.back().touched();
-    }
-  }
+        fill_(std::move(conversion.fill)) {}
 
-  std::uint64_t chunk_count() const noexcept override { return units_; }
+  std::uint64_t chunk_count() const noexcept override { return footprint_->units(); }
   store::Store& store() const noexcept override { return *array_->store.impl(); }
   const codec::Chain& chain() const noexcept override { return array_->unit_chain(); }
   const device::ElementOp& element_op() const noexcept override { return op_; }
   const std::byte* fill_element() const noexcept override { return fill_.data(); }
+  bool next_box(TaskDetail& detail) const override { return footprint_->next_box(detail); }
   std::shared_ptr<transfer::PlacementPolicy> placement(const std::string& device) const override {
     return array_->placement.for_device(device);
   }
 
  protected:
-  // The part of the selection that lies in the span of elements [begin[i], begin[i] + length[i]) of each axis.
-  void make_box(const std::uint64_t* begin, const std::uint64_t* length, TaskDetail& detail) const {
-    device::Box& box = detail.box;
-    const std::vector<std::int64_t>& strides = chain().strides_bytes();
-    box.rank = static_cast<int>(rank_);
-    std::int64_t src = 0, dst = 0;
-    bool whole = true;
-    for (std::size_t i = 0; i < rank_; ++i) {
-      const Intersection part = projections_[i].intersect(begin[i], length[i]);
-      box.dim[i] = {part.count, strides[i] * static_cast<std::int64_t>(projections_[i].step()), dst_strides_[i]};
-      src += strides[i] * static_cast<std::int64_t>(part.in_chunk);
-      dst += dst_strides_[i] * static_cast<std::int64_t>(part.in_result);
-      whole = whole && part.count == length[i];
-    }
-    box.src = transfer::kBoxBase + src;
-    box.dst = data_ + dst;
-    device::simplify(box);
-    // Contiguous in the chunk and in the tensor; whether the bytes are the same is the operation's to say.
-    detail.whole_chunk = whole && device::is_contiguous(box, op_.element_bytes);
+  void make_key(std::uint64_t object, std::string& key) const {
+    std::array<std::uint64_t, kMaxRank> at;
+    footprint_->position(object, at.data());
+    key.clear();
+    array_->append_prefix(key);
+    append_chunk_key(array_->metadata.keys, at.data(), array_->metadata.shape.size(), key);
   }
 
   const std::shared_ptr<const Array::Impl> array_;
-  const std::size_t rank_;
-  std::byte* const data_;
+  const std::unique_ptr<const Footprint> footprint_;
   const device::ElementOp op_;
-  const std::vector<std::byte> fill_;      // one element of the tensor
-  std::vector<Projection> projections_;    // onto the grid of units
-  std::vector<std::int64_t> dst_strides_;  // one per array axis, 0 where dropped
-  std::uint64_t units_ = 0;
+  const std::vector<std::byte> fill_;  // one element of the tensor
 };
 
 // Every stored chunk is an object of its own.
@@ -85,148 +61,181 @@ class ChunkPlan final : public ArrayPlan {
   using ArrayPlan::ArrayPlan;
 
   Result<bool> fill(WaveTasks& wave) override {
-    while (next_ < units_ && wave.tasks.size() < wave.max_tasks) {
+    while (next_ != footprint_->end_object() && wave.tasks.size() < wave.max_tasks) {
       Group group;
       group.first_task = static_cast<std::uint32_t>(wave.tasks.size());
       group.task_count = 1;
       wave.groups.push_back(group);
-      wave.tasks.push_back({next_++, 0, kWholeObject});
+      wave.tasks.push_back({next_, 0, kWholeObject});
+      next_ = footprint_->next_object(next_);
     }
-    return next_ < units_;
+    return next_ != footprint_->end_object();
   }
 
   void describe(const Group&, const Task& task, TaskDetail& detail) const override {
-    std::array<std::uint64_t, kMaxRank> chunk, begin;
-    std::uint64_t rest = task.ordinal;
-    for (std::size_t i = rank_; i-- > 0;) {
-      const std::uint64_t touched = projections_[i].touched();
-      chunk[i] = projections_[i].chunk_at(rest % touched);
-      rest /= touched;
-      begin[i] = chunk[i] * array_->metadata.chunk_shape[i];
-    }
-    detail.key.clear();
-    array_->append_prefix(detail.key);
-    append_chunk_key(array_->metadata.keys, chunk.data(), rank_, detail.key);
-    make_box(begin.data(), array_->metadata.chunk_shape.data(), detail);
+    make_key(task.ordinal, detail.key);
+    footprint_->describe(task.ordinal, 0, footprint_->root(task.ordinal), detail);
   }
 
   std::uint64_t max_group_bytes() const noexcept override { return 0; }
 
  private:
-  std::uint64_t next_ = 0;
+  std::uint64_t next_ = footprint_->first_object();
 };
 
-// Chunks lie inside shards: each shard's index is read once, its chunks in the order in which they lie.
+// Chunks lie inside shards: each shard's index is read once, its chunks in the order in which they lie. Where they are
+// shards again, so are they, a few of them at a time.
 class ShardPlan final : public ArrayPlan {
  public:
-  ShardPlan(std::shared_ptr<const Array::Impl> array, const ResolvedSelection& selection, const TensorView& tensor,
+  ShardPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
             ReadConversion conversion)
-      : ArrayPlan(std::move(array), selection, tensor, std::move(conversion)) {
-    shards_ = 1;
-    for (std::size_t i = 0; i < rank_; ++i) {
-      shard_projections_.emplace_back(selection.dims[i], array_->metadata.chunk_shape[i]);
-      shards_ *= shard_projections_.back().touched();
-      if (units_ == 0) shards_ = 0;
-    }
+      : ArrayPlan(std::move(array), std::move(footprint), std::move(conversion)),
+        levels_(array_->sharding->grids.size()),
+        open_(levels_),
+        next_shard_(footprint_->first_object()) {
     key_.reserve(256);
   }
 
   Result<bool> fill(WaveTasks& wave) override {
     while (wave.tasks.size() < wave.max_tasks) {
       if (cursor_ == pending_.size()) {
-        if (next_shard_ == shards_) return false;
-        if (Status status = load_shard(next_shard_++); !status.ok()) {
+        pending_.clear();
+        cursor_ = 0;
+        // Neighbours in different inner shards are fetched together, so there should be many of them.
+        Status status = gather(wave.max_tasks);
+        sort_by_offset(pending_);
+        if (!status.ok()) {
           if (status.code() == Code::kResourceExhausted) return status;
           emit_failure(wave, std::move(status));
           continue;
         }
+        if (pending_.empty()) return false;
       }
       emit_groups(wave);
     }
-    return cursor_ < pending_.size() || next_shard_ < shards_;
+    return cursor_ < pending_.size() || open_.front().left() || next_shard_ != footprint_->end_object();
   }
 
   void describe(const Group& group, const Task& task, TaskDetail& detail) const override {
-    std::array<std::uint64_t, kMaxRank> shard, begin;
-    shard_at(group.ordinal, shard.data());
-    const std::vector<std::uint64_t>& shard_shape = array_->metadata.chunk_shape;
     detail.key.clear();
-    if (task.ordinal == kWholeShard) {
-      for (std::size_t i = 0; i < rank_; ++i) begin[i] = shard[i] * shard_shape[i];
-      make_box(begin.data(), shard_shape.data(), detail);
-      return;
-    }
-    std::uint64_t rest = task.ordinal;
-    for (std::size_t i = rank_; i-- > 0;) {
-      const std::uint64_t inner = rest % array_->sharding->inner_grid[i];
-      rest /= array_->sharding->inner_grid[i];
-      begin[i] = shard[i] * shard_shape[i] + inner * array_->sharding->inner_shape[i];
-    }
-    make_box(begin.data(), array_->sharding->inner_shape.data(), detail);
+    footprint_->describe(group.ordinal, static_cast<std::size_t>(task.ordinal >> kLevelShift),
+                         task.ordinal & (kMaxUnitsPerShard - 1), detail);
   }
 
   std::uint64_t max_group_bytes() const noexcept override { return kMaxGroupBytes; }
 
  private:
-  void shard_at(std::uint64_t ordinal, std::uint64_t* shard) const {
-    for (std::size_t i = rank_; i-- > 0;) {
-      const std::uint64_t touched = shard_projections_[i].touched();
-      shard[i] = shard_projections_[i].chunk_at(ordinal % touched);
-      ordinal /= touched;
-    }
+  // Chunks of one shard of some level, those that are selected.
+  struct Opened {
+    std::vector<Footprint::Unit> units;  // the next level's
+    std::vector<Task> tasks;             // where they lie, in that order
+    std::size_t cursor = 0;
+    bool left() const { return cursor < tasks.size(); }
+  };
+
+  static constexpr std::size_t kIndexesAhead = 128;
+
+  static std::uint64_t ordinal_of(std::size_t level, std::uint64_t unit) {
+    return static_cast<std::uint64_t>(level) << kLevelShift | unit;
   }
 
-  // Lists the selected chunks of one shard in pending_, by position in the file.
-  Status load_shard(std::uint64_t ordinal) {
-    pending_.clear();
-    cursor_ = 0;
-    shard_ordinal_ = ordinal;
-    std::array<std::uint64_t, kMaxRank> shard;
-    shard_at(ordinal, shard.data());
-    key_.clear();
-    array_->append_prefix(key_);
-    append_chunk_key(array_->metadata.keys, shard.data(), rank_, key_);
-    std::uint64_t number = 0;
-    for (std::size_t i = 0; i < rank_; ++i) number = number * array_->grid[i] + shard[i];
-    HEADRACE_TRY_ASSIGN(shard_, array_->open_shard(key_, number));
-    if (shard_ == nullptr) {
-      pending_.push_back({kWholeShard, 0, 0});
-      return {};
-    }
-    // Along each axis: the inner chunks of this shard that hold selected elements.
-    const Sharding& sharding = *array_->sharding;
-    touched_.resize(rank_);
-    for (std::size_t i = 0; i < rank_; ++i) {
-      touched_[i].clear();
-      const std::uint64_t first = shard[i] * sharding.inner_grid[i];
-      for (std::uint64_t inner = 0; inner < sharding.inner_grid[i]; ++inner) {
-        if (projections_[i].intersect(first + inner).count > 0) touched_[i].push_back(inner);
+  // Appends tasks of one object to pending_: all that are left of it, or as many as are worth sorting.
+  Status gather(std::size_t enough) {
+    while (pending_.empty()) {
+      if (!open_.front().left()) {
+        if (next_shard_ == footprint_->end_object()) return {};
+        shard_object_ = next_shard_;
+        next_shard_ = footprint_->next_object(next_shard_);
+        make_key(shard_object_, key_);
+        HEADRACE_TRY_ASSIGN(shard_, array_->open_shard(key_));
+        const std::uint64_t root = footprint_->root(shard_object_);
+        if (shard_ == nullptr) {
+          pending_.push_back({ordinal_of(0, root), 0, 0});
+          return {};
+        }
+        open_level(0, root, shard_->entries);
       }
-      if (touched_[i].empty()) return {};
+      HEADRACE_TRY(descend(0, enough));
     }
-    std::array<std::size_t, kMaxRank> at{};
-    for (;;) {
-      std::uint64_t inner = 0;
-      for (std::size_t i = 0; i < rank_; ++i) inner = inner * sharding.inner_grid[i] + touched_[i][at[i]];
-      const ShardEntry& entry = shard_->entries[static_cast<std::size_t>(inner)];
-      pending_.push_back({inner, entry.offset, entry.length});
-      std::size_t axis = rank_;
-      while (axis > 0 && ++at[axis - 1] == touched_[axis - 1].size()) at[--axis] = 0;
-      if (axis == 0) break;
-    }
-    std::sort(pending_.begin(), pending_.end(), [](const Task& a, const Task& b) { return a.offset < b.offset; });
     return {};
   }
 
-  // A shard that cannot be used is one task that fails, like a bad chunk: the others are read.
+  static void sort_by_offset(std::vector<Task>& tasks) {
+    std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.offset < b.offset; });
+  }
+
+  // Lists what is selected of a unit of `level`, whose index is given: in pending_ or in open_[level].
+  void open_level(std::size_t level, std::uint64_t unit, const std::vector<ShardEntry>& index) {
+    Opened& open = open_[level];
+    open.units.clear();
+    open.tasks.clear();
+    open.cursor = 0;
+    footprint_->children(shard_object_, level, unit, open.units);
+    // Chunks of the lowest level are what is to be handed out.
+    const bool lowest = level + 1 == levels_;
+    std::vector<Task>& tasks = lowest ? pending_ : open.tasks;
+    const std::size_t before = tasks.size();
+    tasks.resize(before + open.units.size());
+    Task* task = tasks.data() + before;
+    for (const Footprint::Unit& child : open.units) {
+      const ShardEntry& entry = index[static_cast<std::size_t>(child.entry)];
+      *task++ = {ordinal_of(level + 1, child.number), entry.offset, entry.length};
+    }
+    if (!lowest) sort_by_offset(tasks);
+  }
+
+  // Moves what is in the shards of open_[level] to pending_, until that has enough.
+  Status descend(std::size_t level, std::size_t enough) {
+    Opened& open = open_[level];
+    while (open.left() && pending_.size() < enough) {
+      if (!open_[level + 1].left()) {
+        const Task& task = open.tasks[open.cursor];
+        if (task.length == 0) {
+          pending_.push_back(task);  // absent, with all that would be in it
+          ++open.cursor;
+          continue;
+        }
+        if (open.cursor % kIndexesAhead == 0) prefetch_indexes(level + 1, open);
+        // What fails does so once: the next call goes on behind it.
+        auto index = array_->open_inner(*shard_, level + 1, {task.offset, task.length});
+        if (!index.ok()) {
+          failed_ = task.ordinal;
+          ++open.cursor;
+          return std::move(index).status();
+        }
+        open_level(level + 1, task.ordinal & (kMaxUnitsPerShard - 1), **index);
+      }
+      Status status = descend(level + 1, enough);
+      if (!open_[level + 1].left()) ++open.cursor;
+      HEADRACE_TRY(std::move(status));
+    }
+    return {};
+  }
+
+  // Where a disk has to be asked for each of them, it is asked for the next ones together.
+  void prefetch_indexes(std::size_t level, const Opened& open) const {
+    const store::Object& object = *shard_->object;
+    if (object.memory != nullptr || open.tasks.size() < 2) return;
+    const ShardIndexFormat& format = array_->sharding->indexes[level];
+    for (std::size_t i = open.cursor; i < std::min(open.tasks.size(), open.cursor + kIndexesAhead); ++i) {
+      const Task& task = open.tasks[i];
+      const auto position = format.position(task.length);
+      if (task.length != 0 && position.ok()) {
+        base::want_cached(object.fd, object.base + task.offset + *position, format.encoded_bytes());
+      }
+    }
+  }
+
+  // A shard that cannot be used, of any level, is one task that fails, like a bad chunk: the others are read.
   void emit_failure(WaveTasks& wave, Status status) {
     Group group;
-    group.ordinal = shard_ordinal_;
+    group.ordinal = shard_object_;
     group.first_task = static_cast<std::uint32_t>(wave.tasks.size());
     group.task_count = 1;
     group.source = static_cast<std::uint32_t>(wave.sources.size());
     wave.sources.push_back({nullptr, std::make_shared<const std::string>(key_), std::move(status)});
-    wave.tasks.push_back({kWholeShard, 0, kWholeObject});
+    wave.tasks.push_back({failed_ != 0 ? failed_ : ordinal_of(0, footprint_->root(shard_object_)), 0, kWholeObject});
+    failed_ = 0;
     wave.groups.push_back(group);
   }
 
@@ -239,7 +248,7 @@ class ShardPlan final : public ArrayPlan {
     }
     while (cursor_ < pending_.size() && wave.tasks.size() < wave.max_tasks) {
       Group group;
-      group.ordinal = shard_ordinal_;
+      group.ordinal = shard_object_;
       group.source = source;
       group.first_task = static_cast<std::uint32_t>(wave.tasks.size());
       group.offset = pending_[cursor_].offset;
@@ -263,26 +272,44 @@ class ShardPlan final : public ArrayPlan {
     }
   }
 
-  std::vector<Projection> shard_projections_;
-  std::uint64_t shards_ = 0, next_shard_ = 0;
+  const std::size_t levels_;
+  std::vector<Opened> open_;  // by level: one shard each, the chunks of the one in front of it
+  std::uint64_t next_shard_;
   // The shard being handed out
-  std::uint64_t shard_ordinal_ = 0;
+  std::uint64_t shard_object_ = 0;
   std::shared_ptr<const OpenShard> shard_;
   std::string key_;
-  std::vector<std::vector<std::uint64_t>> touched_;
+  std::uint64_t failed_ = 0;  // ordinal of the inner shard that could not be opened; 0: it was the object
   std::vector<Task> pending_;
   std::size_t cursor_ = 0;
 };
+
+// The grid and the levels of shards that an array has.
+FootprintInput layout_of(const Array::Impl& array) {
+  FootprintInput input;
+  input.object_shape = array.metadata.chunk_shape;
+  input.object_grid = array.grid;
+  if (array.sharding != nullptr) input.levels = array.sharding->grids;
+  input.src_strides = array.unit_strides();
+  return input;
+}
 
 }  // namespace
 
 Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
                                                   const ResolvedSelection& selection, const TensorView& tensor,
                                                   ReadConversion conversion) {
+  FootprintInput input = layout_of(*array);
+  input.selection = &selection;
+  input.dst = tensor.data;
+  input.dst_strides = tensor.strides_bytes;
+  input.element_bytes = conversion.op.element_bytes;
+  HEADRACE_TRY_ASSIGN(auto footprint, make_footprint(std::move(input)));
   if (array->sharding != nullptr) {
-    return std::unique_ptr<transfer::Plan>(new ShardPlan(std::move(array), selection, tensor, std::move(conversion)));
+    return std::unique_ptr<transfer::Plan>(
+        new ShardPlan(std::move(array), std::move(footprint), std::move(conversion)));
   }
-  return std::unique_ptr<transfer::Plan>(new ChunkPlan(std::move(array), selection, tensor, std::move(conversion)));
+  return std::unique_ptr<transfer::Plan>(new ChunkPlan(std::move(array), std::move(footprint), std::move(conversion)));
 }
 
 }  // namespace headrace::zarr

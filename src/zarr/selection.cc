@@ -1,74 +1,19 @@
 #include <headrace/selection.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <string>
+#include <utility>
+
+#include "base/checked.h"
+#include "zarr/block_selection.h"
 
 namespace headrace {
 namespace {
 
-// More than any array has dimensions, with room for an ellipsis; bounds what a hostile text can make.
-constexpr std::size_t kMaxItems = 64;
+using Kind = SelectionItem::Kind;
 
 Status wrong(std::string message) { return Status(Code::kInvalidArgument, Layer::kZarr, std::move(message)); }
-
-std::string quote(std::string_view text) {
-  std::string out = "'";
-  for (char c : text.substr(0, 40)) out += static_cast<unsigned char>(c) < ' ' || c == 0x7f ? '?' : c;
-  return out + (text.size() > 40 ? "...'" : "'");
-}
-
-std::string_view trim(std::string_view text) {
-  const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; };
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
-
-// An integer, or nothing at all where `text` is blank.
-Result<std::optional<std::int64_t>> parse_bound(std::string_view text, const std::string& where) {
-  text = trim(text);
-  std::optional<std::int64_t> bound;
-  if (text.empty()) return bound;
-  std::int64_t number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc::result_out_of_range) return wrong(where + ": " + quote(text) + " does not fit 64 bits");
-  if (error != std::errc() || end != text.data() + text.size()) {
-    return wrong(where + ": " + quote(text) + " is not an integer");
-  }
-  bound = number;
-  return bound;
-}
-
-Result<SelectionItem> parse_item(std::string_view text, std::size_t index) {
-  text = trim(text);
-  const std::string where = "selection item " + std::to_string(index) + " (" + quote(text) + ")";
-  SelectionItem item;
-  if (text.empty()) return wrong("selection item " + std::to_string(index) + " is empty");
-  if (text == "...") {
-    item.kind = SelectionItem::Kind::kEllipsis;
-    return item;
-  }
-  const std::size_t first = text.find(':');
-  if (first == std::string_view::npos) {
-    item.kind = SelectionItem::Kind::kIndex;
-    HEADRACE_TRY_ASSIGN(item.start, parse_bound(text, where));
-    return item;
-  }
-  std::string_view stop = text.substr(first + 1), step;
-  if (const std::size_t second = stop.find(':'); second != std::string_view::npos) {
-    step = stop.substr(second + 1);
-    stop = stop.substr(0, second);
-    if (step.find(':') != std::string_view::npos) return wrong(where + ": a slice has at most two colons");
-  }
-  HEADRACE_TRY_ASSIGN(item.start, parse_bound(text.substr(0, first), where));
-  HEADRACE_TRY_ASSIGN(item.stop, parse_bound(stop, where));
-  HEADRACE_TRY_ASSIGN(const std::optional<std::int64_t> by, parse_bound(step, where));
-  item.step = by.value_or(1);
-  if (item.step < 1) return wrong(where + ": the step must be at least 1");
-  return item;
-}
 
 // NumPy's bound: negative counts from the end, then cut to [0, extent].
 std::uint64_t clamp_bound(std::int64_t bound, std::int64_t extent) {
@@ -76,51 +21,169 @@ std::uint64_t clamp_bound(std::int64_t bound, std::int64_t extent) {
   return static_cast<std::uint64_t>(std::min(bound, extent));
 }
 
+std::string where(std::size_t dim) { return "selection of dimension " + std::to_string(dim); }
+
+Status out_of_range(std::size_t dim, std::int64_t index, std::int64_t extent, std::string_view of = "index") {
+  return wrong(where(dim) + ": " + std::string(of) + " " + std::to_string(index) + " is out of range for extent " +
+               std::to_string(extent));
+}
+
+Status resolve_slice(const SelectionItem& item, std::int64_t extent, std::size_t dim, ResolvedSelection::Dim& out) {
+  if (item.step < 1) return wrong(where(dim) + ": the step must be at least 1, not " + std::to_string(item.step));
+  out.start = clamp_bound(item.start.value_or(0), extent);
+  out.step = static_cast<std::uint64_t>(item.step);
+  const std::uint64_t stop = clamp_bound(item.stop.value_or(extent), extent);
+  if (stop > out.start) out.count = (stop - out.start - 1) / out.step + 1;
+  return {};
+}
+
+Status resolve_list(const std::vector<std::int64_t>& indices, std::int64_t extent, std::size_t dim,
+                    ResolvedSelection::Dim& out) {
+  auto list = std::make_shared<std::vector<std::uint64_t>>(indices.size());
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const std::int64_t index = indices[i];
+    if (index >= extent || index < -extent) {
+      return out_of_range(dim, index, extent, "entry " + std::to_string(i) + " of the list, index");
+    }
+    (*list)[i] = static_cast<std::uint64_t>(index < 0 ? index + extent : index);
+  }
+  out.count = list->size();
+  out.list = std::move(list);
+  return {};
+}
+
 Status resolve_item(const SelectionItem& item, std::int64_t extent, std::size_t dim, ResolvedSelection& out) {
   ResolvedSelection::Dim resolved;
-  const std::string where = "selection of dimension " + std::to_string(dim);
-  if (item.kind == SelectionItem::Kind::kIndex) {
-    if (!item.start) return wrong(where + ": an index needs a number");
-    std::int64_t index = *item.start;
-    if (index >= extent || index < -extent) {
-      return wrong(where + ": index " + std::to_string(index) + " is out of range for extent " +
-                   std::to_string(extent));
+  switch (item.kind) {
+    case Kind::kIndex: {
+      if (!item.start) return wrong(where(dim) + ": an index needs a number");
+      std::int64_t index = *item.start;
+      if (index >= extent || index < -extent) return out_of_range(dim, index, extent);
+      if (index < 0) index += extent;
+      resolved = {static_cast<std::uint64_t>(index), 1, 1, true};
+      break;
     }
-    if (index < 0) index += extent;
-    resolved = {static_cast<std::uint64_t>(index), 1, 1, true};
-  } else {
-    if (item.step < 1) return wrong(where + ": the step must be at least 1, not " + std::to_string(item.step));
-    resolved.start = clamp_bound(item.start.value_or(0), extent);
-    resolved.step = static_cast<std::uint64_t>(item.step);
-    const std::uint64_t stop = clamp_bound(item.stop.value_or(extent), extent);
-    if (stop > resolved.start) resolved.count = (stop - resolved.start - 1) / resolved.step + 1;
-    out.shape.push_back(resolved.count);
+    case Kind::kMask:
+      if (item.mask_length != static_cast<std::uint64_t>(extent)) {
+        return wrong(where(dim) + ": the mask has " + std::to_string(item.mask_length) + " entries, the extent is " +
+                     std::to_string(extent));
+      }
+      HEADRACE_TRY(resolve_list(item.indices, extent, dim, resolved));
+      break;
+    case Kind::kList:
+      HEADRACE_TRY(resolve_list(item.indices, extent, dim, resolved));
+      break;
+    case Kind::kBlocks:
+      return wrong(where(dim) + ": blocks are of an array's chunk grid, and there is no array here");
+    default:
+      HEADRACE_TRY(resolve_slice(item, extent, dim, resolved));
   }
-  out.dims.push_back(resolved);
+  if (!resolved.dropped) out.shape.push_back(resolved.count);
+  out.dims.push_back(std::move(resolved));
   return {};
+}
+
+Result<ResolvedSelection> resolve_points(const Selection& selection, std::span<const std::uint64_t> shape) {
+  if (selection.size() != shape.size()) {
+    return wrong("points have coordinates in " + std::to_string(selection.size()) + " dimensions, but the array has " +
+                 std::to_string(shape.size()));
+  }
+  std::size_t count = 1;
+  std::optional<std::size_t> decided_by;
+  for (std::size_t dim = 0; dim < selection.size(); ++dim) {
+    const SelectionItem& item = selection[dim];
+    if (item.kind != Kind::kPoints) {
+      return wrong(where(dim) + ": points are a selection of their own and cannot be mixed with other items");
+    }
+    if (item.indices.size() == 1) continue;
+    if (decided_by && item.indices.size() != count) {
+      return wrong(where(dim) + ": " + std::to_string(item.indices.size()) + " coordinates, but dimension " +
+                   std::to_string(*decided_by) + " has " + std::to_string(count));
+    }
+    count = item.indices.size();
+    decided_by = dim;
+  }
+  ResolvedSelection resolved;
+  resolved.points = true;
+  for (std::size_t dim = 0; dim < selection.size(); ++dim) {
+    ResolvedSelection::Dim& out = resolved.dims.emplace_back();
+    const std::vector<std::int64_t>& indices = selection[dim].indices;
+    HEADRACE_TRY(resolve_list(indices, static_cast<std::int64_t>(shape[dim]), dim, out));
+    out.dropped = true;
+    if (indices.size() != count) {
+      out.list = std::make_shared<std::vector<std::uint64_t>>(count, out.list->front());
+      out.count = count;
+    }
+  }
+  resolved.shape.assign(1, count);
+  return resolved;
 }
 
 }  // namespace
 
-Result<Selection> parse_selection(std::string_view text) {
-  text = trim(text);
-  if (!text.empty() && (text.front() == '[' || text.back() == ']')) {
-    if (text.size() < 2 || text.front() != '[' || text.back() != ']') {
-      return wrong("selection " + quote(text) + " has only one of its brackets");
-    }
-    text = trim(text.substr(1, text.size() - 2));
+SelectionItem index_list(std::vector<std::int64_t> indices) {
+  SelectionItem item;
+  item.kind = Kind::kList;
+  item.indices = std::move(indices);
+  return item;
+}
+
+SelectionItem mask(const std::vector<bool>& where_true) {
+  SelectionItem item;
+  item.kind = Kind::kMask;
+  item.mask_length = where_true.size();
+  for (std::size_t i = 0; i < where_true.size(); ++i) {
+    if (where_true[i]) item.indices.push_back(static_cast<std::int64_t>(i));
   }
-  Selection selection;
-  while (!text.empty()) {
-    if (selection.size() == kMaxItems) return wrong("selection has more than " + std::to_string(kMaxItems) + " items");
-    const std::size_t comma = text.find(',');
-    HEADRACE_TRY_ASSIGN(SelectionItem item, parse_item(text.substr(0, comma), selection.size()));
-    selection.push_back(item);
-    if (comma == std::string_view::npos) break;
-    text.remove_prefix(comma + 1);  // a comma may end the text, as in Python
-    text = trim(text);
+  return item;
+}
+
+SelectionItem block(std::int64_t number) {
+  SelectionItem item;
+  item.kind = Kind::kBlocks;
+  item.indices.assign(1, number);
+  return item;
+}
+
+SelectionItem block_range(std::optional<std::int64_t> start, std::optional<std::int64_t> stop) {
+  SelectionItem item;
+  item.kind = Kind::kBlocks;
+  item.start = start;
+  item.stop = stop;
+  return item;
+}
+
+Selection points(std::vector<std::vector<std::int64_t>> coordinates) {
+  Selection selection(coordinates.size());
+  for (std::size_t dim = 0; dim < coordinates.size(); ++dim) {
+    selection[dim].kind = Kind::kPoints;
+    selection[dim].indices = std::move(coordinates[dim]);
   }
   return selection;
+}
+
+Result<Selection> mask_points(std::span<const std::uint8_t> where_true, std::span<const std::uint64_t> shape) {
+  std::optional<std::uint64_t> elements = 1;
+  for (const std::uint64_t extent : shape) {
+    if (elements) elements = base::checked_mul(*elements, extent);
+  }
+  if (shape.empty()) return wrong("a mask of points needs an array with at least one dimension");
+  if (!elements || *elements != where_true.size()) {
+    return wrong("the mask has " + std::to_string(where_true.size()) + " entries, the array has " +
+                 (elements ? std::to_string(*elements) : std::string("more than 2^64")) + " elements");
+  }
+  std::vector<std::vector<std::int64_t>> coordinates(shape.size());
+  std::vector<std::uint64_t> at(shape.size(), 0);
+  for (const std::uint8_t is_true : where_true) {
+    for (std::size_t dim = 0; is_true != 0 && dim < at.size(); ++dim) {
+      coordinates[dim].push_back(static_cast<std::int64_t>(at[dim]));
+    }
+    for (std::size_t dim = at.size(); dim-- > 0;) {
+      if (++at[dim] < shape[dim]) break;
+      at[dim] = 0;
+    }
+  }
+  return points(std::move(coordinates));
 }
 
 Result<ResolvedSelection> resolve_selection(const Selection& selection, std::span<const std::uint64_t> shape) {
@@ -128,7 +191,9 @@ Result<ResolvedSelection> resolve_selection(const Selection& selection, std::spa
   for (std::uint64_t extent : shape) {
     if (extent > kMaxExtent) return wrong("shape has an extent above 2^63 - 1");
   }
-  const auto is_ellipsis = [](const SelectionItem& item) { return item.kind == SelectionItem::Kind::kEllipsis; };
+  const auto is_points = [](const SelectionItem& item) { return item.kind == Kind::kPoints; };
+  if (std::any_of(selection.begin(), selection.end(), is_points)) return resolve_points(selection, shape);
+  const auto is_ellipsis = [](const SelectionItem& item) { return item.kind == Kind::kEllipsis; };
   const auto ellipses = static_cast<std::size_t>(std::count_if(selection.begin(), selection.end(), is_ellipsis));
   if (ellipses > 1) return wrong("selection has more than one ellipsis");
   const std::size_t given = selection.size() - ellipses;
@@ -156,4 +221,53 @@ Result<ResolvedSelection> resolve_selection(const Selection& selection, std::spa
   return resolved;
 }
 
+namespace zarr {
+
+bool has_blocks(const Selection& selection) noexcept {
+  return std::any_of(selection.begin(), selection.end(),
+                     [](const SelectionItem& item) { return item.kind == Kind::kBlocks; });
+}
+
+Result<Selection> blocks_to_slices(const Selection& selection, std::span<const std::uint64_t> shape,
+                                   const BlockBegin& begin_of) {
+  const auto is_ellipsis = [](const SelectionItem& item) { return item.kind == Kind::kEllipsis; };
+  const auto ellipses = static_cast<std::size_t>(std::count_if(selection.begin(), selection.end(), is_ellipsis));
+  Selection out = selection;
+  std::size_t dim = 0;
+  for (SelectionItem& item : out) {
+    if (is_ellipsis(item)) {
+      dim += shape.size() - std::min(shape.size(), selection.size() - ellipses);
+      continue;
+    }
+    if (dim >= shape.size()) break;  // too many items, which resolve_selection() says
+    const std::size_t axis = dim++;
+    if (item.kind != Kind::kBlocks) continue;
+    const std::uint64_t blocks = begin_of.count(axis);
+    if (blocks > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      return wrong(where(axis) + ": more than 2^63 - 1 blocks");
+    }
+    const auto count = static_cast<std::int64_t>(blocks);
+    ResolvedSelection::Dim range;
+    if (!item.indices.empty()) {
+      std::int64_t number = item.indices.front();
+      if (number >= count || number < -count) return out_of_range(axis, number, count, "block");
+      if (number < 0) number += count;
+      range.start = static_cast<std::uint64_t>(number);
+      range.count = 1;
+    } else {
+      if (item.step != 1) return wrong(where(axis) + ": a range of blocks has no step");
+      HEADRACE_TRY(resolve_slice(item, count, axis, range));
+    }
+    const auto element = [&](std::uint64_t number) {
+      return static_cast<std::int64_t>(number >= blocks ? shape[axis]
+                                                        : std::min(begin_of.begin(axis, number), shape[axis]));
+    };
+    item = SelectionItem();
+    item.start = element(range.start);
+    item.stop = element(range.start + range.count);
+  }
+  return out;
+}
+
+}  // namespace zarr
 }  // namespace headrace

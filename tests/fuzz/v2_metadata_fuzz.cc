@@ -15,6 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else {
     zarr::check_refusal(array.status());
   }
+  zarr::check_lenient(array, text, zarr::parse_v2_array);
   auto group = zarr::parse_v2_group(text);
   if (!group.ok()) zarr::check_refusal(group.status());
   auto attributes = zarr::parse_v2_attributes(text);

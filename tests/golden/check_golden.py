@@ -163,7 +163,7 @@ def digest(path):
 
 def check(args, entry, refuse, out):
     """("ok" | "unsupported" | "fail", detail)"""
-    target = entry["_store"] + ("/" + entry["array"] if entry.get("array") else "")
+    target = ("reference://" if entry["store"].endswith(".json") else "") + entry["_store"] + ("/" + entry["array"] if entry.get("array") else "")
     command = [args.headrace, "read", target, "--device", args.device, "--raw", "-o", out, "--placement"]
     result = run(command + [args.placement], args.timeout, args.max_rss * 1048576)
     if args.placement == "gpu" and NOT_ON_DEVICE in result.stderr:

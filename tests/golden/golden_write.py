@@ -34,7 +34,14 @@ def endian(dtype, order):
 
 
 def canonical(data):
-    """The bytes that a reader must yield: C order, little endian, packed."""
+    """The bytes that a reader must yield: C order, little endian, packed; of items of any length a little-endian uint32 length and
+    the bytes, one item after the other."""
+    data = np.asarray(data)
+    if data.dtype.kind in "OT":
+        items = [item.encode() if isinstance(item, str) else bytes(item) for item in data.astype(object).reshape(-1)]
+        return b"".join(len(item).to_bytes(4, "little") + item for item in items)
+    if data.dtype.name == "bfloat16":
+        return np.ascontiguousarray(data).tobytes()
     return np.ascontiguousarray(np.asarray(data)).astype(endian(np.asarray(data).dtype, "<")).tobytes()
 
 
@@ -147,6 +154,7 @@ def shard(part, config, fill, layout):
 def v3_chunk(part, codecs, fill, layout=None):
     raw = None
     for codec in codecs:
+        codec = {"name": codec} if isinstance(codec, str) else codec
         name, config = codec["name"], codec.get("configuration", {})
         if name == "transpose":
             part = part.transpose(config["order"])

@@ -271,6 +271,47 @@ def test_verify_lists_bad_chunks(f):
     assert not out.exists() and not f.leftovers(f.root)
 
 
+def test_strings(f):
+    """Arrays of variable length: raw, JSON, text, digest; NumPy's format and devices are refused."""
+    words = ["a", "", "gr\u00fcn", "x" * 100, "\"q\"", "f"]
+    path = f.root / "strings.zarr"
+    path.mkdir()
+    (path / ".zarray").write_text(json.dumps({
+        "zarr_format": 2, "shape": [2, 3], "chunks": [1, 3], "dtype": "|O", "fill_value": "f", "order": "C",
+        "filters": [{"id": "vlen-utf8"}], "compressor": {"id": "zlib", "level": 1}}))
+    count = lambda n: struct.pack("<I", n)
+    raw = b"".join(count(len(word.encode())) + word.encode() for word in words)
+    first, last = (b"".join(count(len(w.encode())) + w.encode() for w in row) for row in (words[:3], words[3:]))
+    (path / "0.0").write_bytes(zlib.compress(count(3) + first))
+    (path / "1.0").write_bytes(zlib.compress(count(3) + last))
+    out = f.root / "strings.out"
+    expect(OK, "read", path, "-o", out, "--raw")
+    assert out.read_bytes() == raw
+    expect(OK, "read", path, "-o", out)
+    assert json.loads(out.read_text()) == [words[:3], words[3:]], out.read_text()
+    expect(OK, "read", path, "--select", "1, :2", "-o", out)
+    assert json.loads(out.read_text()) == words[3:5]
+    expect(OK, "read", path, "--select", "1, 2", "-o", out)
+    assert json.loads(out.read_text()) == "f"
+    done = json.loads(expect(OK, "read", path, "--json", "--sha256").stdout)
+    assert done["sha256"] == hashlib.sha256(raw).hexdigest() and done["elements"] == 6 and done["item_bytes"] is None, done
+    assert done["first_elements"][:3] == words[:3] and done["decoded_bytes"] == len(raw) - 6 * 4, done
+    text = expect(OK, "read", path).stdout.decode()
+    assert "6 elements" in text and '"gr\u00fcn"' in text, text
+    for name, flag in ((out, "--npy"), (f.root / "strings.npy", None)):
+        expect(USAGE, "read", path, "-o", name, *([flag] if flag else []), says="variable length")
+    expect(USAGE, "read", path, "--dtype", "float32", says="cannot be converted")
+    expect(USAGE, "read", path, "--device", "host-staged", says="read to the host")
+    info = json.loads(expect(OK, "info", path, "--json").stdout)
+    assert info["data_type"] == "string" and info["item_bytes"] is None and info["decoded_bytes"] is None, info
+    assert "variable length" in expect(OK, "info", path).stdout.decode()
+    expect(OK, "verify", path)
+    (path / "1.0").write_bytes(zlib.compress(count(3) + last + b"!"))
+    assert "follow the last" in expect(FAILED, "verify", path, says="1 bad chunk").stdout.decode()
+    expect(FAILED, "read", path, "-o", f.root / "none.out", says="1.0")
+    assert not (f.root / "none.out").exists() and not f.leftovers(f.root)
+
+
 def test_too_large(f):
     expect(FAILED, "read", f.root / "huge.zarr", "--device", "host", says="bytes")
     out = f.root / "huge.bin"

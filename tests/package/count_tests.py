@@ -45,6 +45,17 @@ def read_counts():
     return {label: int(n) for label, n in (line.split() for line in lines if line and not line.startswith("#"))}
 
 
+def only_with_cuda(path):
+    """Whether a file is CUDA's, or belongs to a target that has such sources and so does not exist without a CUDA compiler."""
+    path = pathlib.Path(path)
+    if path.suffix == ".cu" or {"gpu", "dev_cuda"} & set(path.parts):
+        return True
+    lists = path.parent / "CMakeLists.txt"
+    targets = re.findall(r"add_(?:executable|library)\(([^)]*)\)", lists.read_text()) if lists.exists() else []
+    homes = [sources.split() for sources in targets if path.name in sources.split()]
+    return bool(homes) and all(any(source.endswith(".cu") for source in home) for home in homes)
+
+
 def orphans(build, entries, with_cuda):
     """Test, fuzz and benchmark files that no target compiles and no test runs."""
     compiled = {os.path.realpath(os.path.join(c["directory"], c["file"]))
@@ -57,7 +68,7 @@ def orphans(build, entries, with_cuda):
             path = os.path.realpath(os.path.join(folder, name))
             if not pattern.search(name) or path in compiled or path in run:
                 continue
-            if not with_cuda and (name.endswith(".cu") or "/gpu/" in path or "/dev_cuda/" in path):
+            if not with_cuda and only_with_cuda(path):
                 continue
             yield os.path.relpath(path, ROOT)
 

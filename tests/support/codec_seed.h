@@ -41,6 +41,14 @@ inline base::Json codec_seed_config(std::string_view codec, unsigned choice) {
   if (codec == "shuffle") config["elementsize"] = choice % 40;
   if (codec == "crc32c") config["location"] = choice % 2 == 0 ? "end" : "start";
   if (codec == "crc32" || codec == "adler32") config["location"] = choice % 2 == 0 ? "start" : "end";
+  if (codec == "bz2") config["level"] = 1 + choice % 9;
+  if (codec == "jenkins_lookup3") config["initval"] = choice;
+  if (codec == "lzma") {
+    constexpr const char* kConfigs[] = {R"({"format":1,"preset":0})", R"({"format":2,"preset":0})",
+                                        R"({"format":3,"filters":[{"id":3,"dist":4},{"id":33,"preset":0}]})",
+                                        R"({"format":3,"filters":[{"id":4},{"id":4611686018427387905,"preset":0}]})"};
+    config = base::Json::parse(kConfigs[choice % std::size(kConfigs)]);
+  }
   if (codec == "bitround") config["keepbits"] = 8;
   if (codec == "delta") {
     constexpr const char* kPairs[][2] = {{"<i4", "<i4"}, {"<i2", "<i2"}, {"|u1", "|u1"}, {">i8", ">i8"}, {"<i4", "<i2"},
@@ -78,7 +86,9 @@ inline base::Json codec_seed_config(std::string_view codec, unsigned choice) {
 inline base::Json codec_v3_config(std::string_view codec) {
   base::Json config = base::Json::object();
   if (codec == "transpose") config["order"] = {1, 0};
+  if (codec == "reshape") config["shape"] = base::Json::array({-1});
   if (codec == "astype") config["encode_dtype"] = "<i2";
+  if (codec == "zfp") config["mode"] = "reversible";
   if (codec == "bitround") config["keepbits"] = 8;
   if (codec == "cast_value") config["data_type"] = "int16";
   if (codec == "fixedscaleoffset") config = {{"astype", "<i2"}, {"scale", 10}, {"offset", 1}};

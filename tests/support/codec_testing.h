@@ -102,9 +102,10 @@ class Decoder {
 };
 
 // Every truncation, every bit of the first 64 bytes flipped, and garbage behind the end: each must end in a status.
-// `every_change_is_seen` says that the format detects all of them, so none may succeed with other bytes.
+// `every_change_is_seen` says that the format detects all of them, so none may succeed with other bytes. `padding`:
+// that many zeros behind the end, or a multiple of them, are of the format.
 inline void damage(const codec::Codec& codec, const Bytes& encoded, std::size_t capacity,
-                   bool every_change_is_seen = false) {
+                   bool every_change_is_seen = false, std::size_t padding = 0) {
   Decoder decode(codec);
   const Decoded whole = decode(encoded, capacity);
   ASSERT_TRUE(whole.status.ok()) << whole.status.to_string();
@@ -121,7 +122,8 @@ inline void damage(const codec::Codec& codec, const Bytes& encoded, std::size_t 
     for (const std::size_t count : {1, 3, 8, 40}) {
       Bytes longer = encoded;
       longer.insert(longer.end(), count, extra);
-      EXPECT_FALSE(decode(longer, capacity).status.ok()) << count << " trailing bytes";
+      const bool legal = padding != 0 && extra == std::byte{0} && count % padding == 0;
+      EXPECT_EQ(decode(longer, capacity).status.ok(), legal) << count << " trailing bytes";
     }
   }
   EXPECT_FALSE(decode(encoded, capacity + 1).status.ok());
@@ -131,6 +133,15 @@ inline void damage(const codec::Codec& codec, const Bytes& encoded, std::size_t 
 inline Bytes to_bytes(std::string_view text) {
   const auto* data = reinterpret_cast<const std::byte*>(text.data());
   return {data, data + text.size()};
+}
+
+// REQUIRES: an even number of hexadecimal digits.
+inline Bytes from_hex(std::string_view digits) {
+  Bytes out(digits.size() / 2);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = static_cast<std::byte>(std::stoi(std::string(digits.substr(2 * i, 2)), nullptr, 16));
+  }
+  return out;
 }
 
 enum class Content { kRandom, kZeros, kSmooth, kText };

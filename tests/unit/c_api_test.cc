@@ -237,6 +237,66 @@ TEST_F(CApi, FreedInTheWrongOrder) {
   EXPECT_EQ(data[47], 0);
 }
 
+TEST_F(CApi, ReadsStrings) {
+  // ["ab", "", "c"] and a chunk that is not there, filled with "f".
+  const std::filesystem::path path = directory_ / "strings";
+  std::filesystem::create_directories(path);
+  std::ofstream(path / ".zarray")
+      << R"({"zarr_format": 2, "shape": [5], "chunks": [3], "dtype": "|O", "compressor": null,)"
+      << R"( "fill_value": "f", "filters": [{"id": "vlen-utf8"}], "order": "C"})";
+  const char chunk[] = "\3\0\0\0\2\0\0\0ab\0\0\0\0\1\0\0\0c";
+  std::ofstream(path / "0", std::ios::binary).write(chunk, sizeof(chunk) - 1);
+  hr_array* strings = nullptr;
+  ASSERT_EQ(hr_array_open(store_, "strings", &strings, &error_), HR_OK) << message();
+  EXPECT_EQ(hr_array_item_bytes(strings), 0u);
+  EXPECT_STREQ(hr_array_dtype(strings), "string");
+
+  hr_variable* result = nullptr;
+  expect(hr_array_read_variable(strings, nullptr, &result, &error_), HR_OK);
+  ASSERT_NE(result, nullptr);
+  EXPECT_EQ(hr_variable_rank(result), 1u);
+  EXPECT_EQ(hr_variable_shape(result)[0], 5u);
+  ASSERT_EQ(hr_variable_count(result), 5u);
+  const std::int64_t* offsets = hr_variable_offsets(result);
+  EXPECT_EQ(std::string(static_cast<const char*>(hr_variable_data(result)), static_cast<std::size_t>(offsets[5])),
+            "abcff");
+  EXPECT_EQ(offsets[1], 2);
+  EXPECT_EQ(offsets[2], 2);
+  EXPECT_EQ(hr_variable_is_utf8(result), 1);
+  hr_variable_free(result);
+
+  hr_variable_options options = HR_VARIABLE_OPTIONS_INIT;
+  options.selection = "4, 1";
+  expect(hr_array_read_variable(strings, &options, &result, &error_), HR_INVALID_ARGUMENT);
+  EXPECT_EQ(result, nullptr);
+  options.selection = "1:3";
+  options.max_bytes = 2;
+  expect(hr_array_read_variable(strings, &options, &result, &error_), HR_RESOURCE_EXHAUSTED);
+  options.size = 3;
+  expect(hr_array_read_variable(strings, &options, &result, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_array_read_variable(strings, nullptr, nullptr, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_array_read_variable(nullptr, nullptr, &result, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_array_read_variable(array_, nullptr, &result, &error_), HR_INVALID_ARGUMENT);  // numbers
+
+  char room[64];
+  hr_read_options read = HR_READ_OPTIONS_INIT;
+  read.data = room;
+  read.data_bytes = sizeof(room);
+  EXPECT_EQ(hr_array_read(strings, device_, &read, &error_), HR_UNSUPPORTED);
+  EXPECT_NE(message().find("hr_array_read_variable"), std::string::npos) << message();
+  hr_error_free(error_);
+  error_ = nullptr;
+  hr_array_free(strings);
+
+  EXPECT_EQ(hr_variable_rank(nullptr), 0u);
+  EXPECT_EQ(hr_variable_count(nullptr), 0u);
+  EXPECT_EQ(hr_variable_shape(nullptr), nullptr);
+  EXPECT_EQ(hr_variable_offsets(nullptr), nullptr);
+  EXPECT_EQ(hr_variable_data(nullptr), nullptr);
+  EXPECT_EQ(hr_variable_is_utf8(nullptr), 0);
+  hr_variable_free(nullptr);
+}
+
 TEST(CApiVersion, IsSet) { EXPECT_NE(std::string(hr_version()), ""); }
 
 }  // namespace

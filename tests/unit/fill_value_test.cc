@@ -144,6 +144,77 @@ TEST(V3Fill, ComplexIsAPair) {
             {"\"complex64\"", "[1, \"2\"]", nullptr}});
 }
 
+// Codes as the registry's pages and ml_dtypes have them.
+TEST(V3Fill, SmallTypes) {
+  struct SmallRow {
+    const char *type, *value;
+    std::vector<int> bytes;  // none: refused
+  };
+  for (const SmallRow& row : {
+           SmallRow{"int4", "-8", {0xf8}},
+           SmallRow{"int4", "7", {7}},
+           SmallRow{"int4", "8", {}},
+           SmallRow{"int4", "-9", {}},
+           SmallRow{"int4", "1.0", {}},
+           SmallRow{"int4", "18446744073709551608", {}},
+           SmallRow{"int2", "-2", {0xfe}},
+           SmallRow{"int2", "2", {}},
+           SmallRow{"uint2", "3", {3}},
+           SmallRow{"uint2", "-1", {}},
+           SmallRow{"uint4", "15", {15}},
+           SmallRow{"uint4", "true", {}},
+           SmallRow{"float8_e4m3", "\"NaN\"", {0x7c}},
+           SmallRow{"float8_e4m3", "\"-Infinity\"", {0xf8}},
+           SmallRow{"float8_e4m3", "1", {0x38}},
+           SmallRow{"float8_e4m3", "-0.0", {0x80}},
+           SmallRow{"float8_e4m3", "240", {0x77}},
+           SmallRow{"float8_e4m3", "248", {}},
+           SmallRow{"float8_e4m3fn", "448", {0x7e}},
+           SmallRow{"float8_e4m3fn", "\"NaN\"", {0x7f}},
+           SmallRow{"float8_e4m3fn", "\"Infinity\"", {}},
+           SmallRow{"float8_e4m3fn", "1.0625", {0x38}},  // halfway between 1 and 1.125: to even
+           SmallRow{"float8_e4m3fn", "1.1875", {0x3a}},
+           SmallRow{"float8_e4m3fn", "0.001953125", {0x01}},
+           SmallRow{"float8_e4m3fnuz", "\"NaN\"", {0x80}},
+           SmallRow{"float8_e4m3fnuz", "1", {0x40}},
+           SmallRow{"float8_e4m3fnuz", "-0.0", {0}},
+           SmallRow{"float8_e4m3b11fnuz", "1", {0x58}},
+           SmallRow{"float8_e5m2", "\"NaN\"", {0x7e}},
+           SmallRow{"float8_e5m2", "57344", {0x7b}},
+           SmallRow{"float8_e5m2fnuz", "1", {0x40}},
+           SmallRow{"float8_e3m4", "1", {0x30}},
+           SmallRow{"float8_e3m4", "\"Infinity\"", {0x70}},
+           SmallRow{"float8_e8m0fnu", "1", {0x7f}},
+           SmallRow{"float8_e8m0fnu", "\"NaN\"", {0xff}},
+           SmallRow{"float6_e2m3fn", "7.5", {0x1f}},
+           SmallRow{"float6_e3m2fn", "-28", {0x3f}},
+           SmallRow{"float6_e3m2fn", "\"NaN\"", {}},
+           SmallRow{"float4_e2m1fn", "-6", {0x0f}},
+           SmallRow{"float4_e2m1fn", "\"0x07\"", {7}},
+           SmallRow{"float4_e2m1fn", "\"0x10\"", {}},
+           SmallRow{"float8_e5m2", "\"0x7B\"", {0x7b}},
+           SmallRow{"float8_e5m2", "\"0x007b\"", {}},
+           SmallRow{"float8_e5m2", "\"word\"", {}},
+           SmallRow{"float8_e5m2", "null", {}},
+           SmallRow{"complex_float16", "[1, \"NaN\"]", {0x00, 0x3c, 0x00, 0x7e}},
+           SmallRow{"complex_bfloat16", "[1, -2]", {0x80, 0x3f, 0x00, 0xc0}},
+           SmallRow{"complex_float8_e4m3fn", "[1, 448]", {0x38, 0x7e}},
+           SmallRow{"complex_float16", "1", {}},
+       }) {
+    auto type = parse_v3_dtype(Json(row.type));
+    ASSERT_TRUE(type.ok()) << row.type;
+    auto fill = parse_v3_fill(Json::parse(row.value), *type);
+    EXPECT_EQ(fill.ok(), !row.bytes.empty()) << row.type << " " << row.value;
+    if (!fill.ok()) {
+      EXPECT_EQ(fill.status().code(), Code::kCorrupt);
+      continue;
+    }
+    std::vector<int> bytes;
+    for (std::byte b : *fill) bytes.push_back(static_cast<int>(b));
+    EXPECT_EQ(bytes, row.bytes) << row.type << " " << row.value;
+  }
+}
+
 TEST(V3Fill, RawBits) {
   check_v3({{"\"r16\"", "[1, 255]", "01ff"},
             {"\"r16\"", "\"AQI=\"", "0102"},

@@ -79,5 +79,43 @@ TEST(Plan, OnlySelectedChunksCost) {
   EXPECT_EQ(std::count(got.begin(), got.end(), 9u), 100);
 }
 
+// 10^5 of 10^9 chunks: what is held is the selection's size, as points, as a list, and not the grid's.
+TEST(Plan, ListsAndPointsCostTheirOwnLength) {
+  if (!support::kAllocCounterWorks) GTEST_SKIP() << "sanitizers keep malloc for themselves";
+  ContextOptions options;
+  options.threads = 1;
+  auto context = Context::create(options).value();
+  auto store = Store::open(context, "memory://plan-points").value();
+  auto device = Device::open("host").value();
+  ASSERT_TRUE(testing::put_text(*store.impl(), "zarr.json",
+                                R"({"zarr_format":3,"node_type":"array","shape":[1000000000000],"data_type":"uint32",
+    "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[1000]}},"chunk_key_encoding":{"name":"default"},
+    "fill_value":9,"codecs":[{"name":"bytes","configuration":{"endian":"little"}}]})")
+                  .ok());
+  auto array = Array::open(store).value();
+  constexpr std::size_t kCount = 100'000;
+  std::vector<std::int64_t> where(kCount);
+  std::uint64_t state = 1;
+  for (auto& index : where) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    index = static_cast<std::int64_t>((state >> 20) % 1'000'000'000'000u);
+  }
+  for (const bool as_points : {false, true}) {
+    SCOPED_TRACE(as_points ? "points" : "list");
+    const Selection selection = as_points ? points({where}) : Selection{index_list(where)};
+    std::vector<std::uint32_t> got(kCount, 0);
+    Stats stats;
+    const support::AllocScope scope;
+    const Status status =
+        array.read(selection, {reinterpret_cast<std::byte*>(got.data()), {kCount}, {}}, device, {}, &stats);
+    const std::uint64_t allocated = scope.bytes();
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(std::count(got.begin(), got.end(), 9u), static_cast<std::ptrdiff_t>(kCount));
+    EXPECT_GT(stats.missing_chunks, kCount * 99 / 100);
+    EXPECT_LT(allocated, kCount * 250 + (4u << 20)) << "in all, growing vectors included";
+    RecordProperty(as_points ? "points_bytes" : "list_bytes", std::to_string(allocated));
+  }
+}
+
 }  // namespace
 }  // namespace headrace

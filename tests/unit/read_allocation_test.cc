@@ -3,12 +3,15 @@
 #include <headrace/array.h>
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "backends/dev_host/staged_decoder.h"
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"
+#include "support/stores_under_test.h"
 #include "support/temp_dir.h"
 
 namespace headrace {
@@ -59,6 +62,14 @@ std::vector<Variant> variants() {
       }
     }
   }
+  // Ranges of one file, and objects that have to be unpacked.
+  for (const char* store : {"zip", "zip_deflated", "reference"}) {
+    for (const char* device : {"host", "host-staged"}) {
+      for (const Layout layout : {Layout::kRaw, Layout::kZstd, Layout::kShardedZstd}) {
+        for (const char* engine : {"auto", "threads"}) out.push_back({store, device, engine, 2, layout});
+      }
+    }
+  }
   return out;
 }
 
@@ -88,6 +99,7 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
     ASSERT_TRUE(made.ok()) << made.status().to_string();
     context = std::make_unique<Context>(std::move(*made));
     static int number = 0;
+    // What can only be read is filled from memory.
     auto opened =
         Store::open(*context, std::string_view(v.store) == "file" ? directory.path()
                                                                   : "memory://allocation" + std::to_string(++number));
@@ -112,7 +124,16 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
     const std::string path = "a-directory-with-a-long-name/array-of-" + std::to_string(chunks);
     EXPECT_TRUE(testing::write_flat_array(*store->impl(), path, array).ok());
     Figures best;
-    auto opened = Array::open(*store, path);
+    std::optional<Store> from = *store;
+    for (const testing::StoreUnderTest& row : testing::kStoresUnderTest) {
+      if (row.writable || std::string_view(row.name) != GetParam().store) continue;
+      const std::string folder = directory.path() + "/" + std::to_string(chunks);
+      std::filesystem::create_directory(folder);
+      auto filled = Store::open(*context, row.fill(folder, testing::objects_of(*store->impl())));
+      EXPECT_TRUE(filled.ok()) << filled.status().to_string();
+      from = std::move(*filled);
+    }
+    auto opened = Array::open(*from, path);
     EXPECT_TRUE(opened.ok()) << opened.status().to_string();
     if (!opened.ok()) return best;
     std::vector<std::uint32_t> got(array.elements());

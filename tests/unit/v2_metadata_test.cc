@@ -242,6 +242,17 @@ TEST(V2DataType, RefusesTypeStringsThatAreNone) {
   }
 }
 
+TEST(V2DataType, TakesTheNameThatTensorstoreWritesForBfloat16) {
+  bool big = true;
+  const DataType type = dtype_of("\"bfloat16\"", &big);
+  EXPECT_EQ(type.name, "bfloat16");
+  EXPECT_EQ(type.item_bytes, 2u);
+  EXPECT_FALSE(big);
+  for (const char* text : {"\"int4\"", "\"float8_e5m2\""}) {
+    expect(dtype_refusal(text), Code::kUnsupported, "is not implemented");
+  }
+}
+
 TEST(V2DataType, RefusesMissingByteOrder) {
   expect(dtype_refusal("\"|i4\""), Code::kCorrupt, "byte order");
   expect(dtype_refusal("\"|U4\""), Code::kCorrupt, "byte order");

@@ -149,8 +149,10 @@ TEST(V3Metadata, RefusesMalformedChunkGrid) {
 }
 
 TEST(V3Metadata, RefusesOtherChunkGridsByName) {
-  expect(refusal("chunk_grid", R"({"name": "rectilinear", "configuration": {}})"), Code::kUnsupported,
-         "chunk grid 'rectilinear'");
+  expect(refusal("chunk_grid", R"({"name": "hexagonal", "configuration": {}})"), Code::kUnsupported,
+         "chunk grid 'hexagonal'");
+  expect(refusal("chunk_grid", R"({"name": "rectilinear", "configuration": {"kind": "file", "chunk_shapes": [6, 5]}})"),
+         Code::kUnsupported, "of kind \"file\"");
 }
 
 TEST(V3Metadata, MustUnderstandFalseDoesNotRescueGridKeysOrDataType) {
@@ -306,9 +308,58 @@ TEST(V3DataType, ReadsCoreAndRegisteredTypes) {
 }
 
 TEST(V3DataType, RefusesExtensionsByName) {
-  for (const char* name : {"string", "bytes", "variable_length_bytes", "float8_e4m3fn", "int4", "uint2",
-                           "complex_float16", "complex32", "optional", "float31", "int", "r-8"}) {
+  for (const char* name : {"strings",
+                           "str",
+                           "string8",
+                           "utf8",
+                           "byte",
+                           "bytes_",
+                           "object",
+                           "variable_length_utf8",
+                           "variable_length_string",
+                           "float8_e4m2",
+                           "int3",
+                           "uint1",
+                           "float4",
+                           "complex_float12",
+                           "complex_int4",
+                           "complex_",
+                           "complex32",
+                           "optional",
+                           "float31",
+                           "int",
+                           "r-8"}) {
     expect(parse_v3_dtype(Json(name)).status(), Code::kUnsupported, std::string("data type '") + name + "'");
+  }
+  // A type of variable length is none that an element of fixed size can hold.
+  for (const char* name : {"string", "bytes", "variable_length_bytes", "binary"}) {
+    ASSERT_TRUE(parse_v3_dtype(Json(name)).ok()) << name;
+    const std::string field =
+        std::string(R"({"name":"struct","configuration":{"fields":[{"name":"a","data_type":")") + name + R"("}]}})";
+    expect(parse_v3_dtype(Json::parse(field)).status(), Code::kUnsupported, std::string("data type '") + name + "'");
+  }
+}
+
+TEST(V3DataType, SmallTypesAreTheirStoredBytesByName) {
+  struct Row {
+    const char* name;
+    std::uint32_t bytes, swap_width;
+  };
+  for (const Row& row :
+       {Row{"int2", 1, 1}, Row{"int4", 1, 1}, Row{"uint2", 1, 1}, Row{"uint4", 1, 1}, Row{"float4_e2m1fn", 1, 1},
+        Row{"float6_e2m3fn", 1, 1}, Row{"float6_e3m2fn", 1, 1}, Row{"float8_e3m4", 1, 1}, Row{"float8_e4m3", 1, 1},
+        Row{"float8_e4m3b11fnuz", 1, 1}, Row{"float8_e4m3fn", 1, 1}, Row{"float8_e4m3fnuz", 1, 1},
+        Row{"float8_e5m2", 1, 1}, Row{"float8_e5m2fnuz", 1, 1}, Row{"float8_e8m0fnu", 1, 1},
+        Row{"complex_float16", 4, 2}, Row{"complex_bfloat16", 4, 2}, Row{"complex_float8_e5m2", 2, 1},
+        Row{"complex_float4_e2m1fn", 2, 1}}) {
+    auto type = parse_v3_dtype(Json(row.name));
+    ASSERT_TRUE(type.ok()) << row.name << type.status().to_string();
+    EXPECT_EQ(type->kind, TypeKind::kRaw);
+    EXPECT_EQ(type->name, row.name);
+    EXPECT_EQ(type->item_bytes, row.bytes) << row.name;
+    EXPECT_EQ(type->uniform_swap_width(), row.swap_width) << row.name;
+    const std::string configured = std::string("{\"name\": \"") + row.name + "\", \"configuration\": {\"x\": 1}}";
+    EXPECT_EQ(parse_v3_dtype(Json::parse(configured)).status().code(), Code::kCorrupt);
   }
 }
 

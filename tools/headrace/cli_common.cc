@@ -57,7 +57,9 @@ std::string scaled(double bytes, const char* const* units, int count) {
 }  // namespace
 
 void add_path_and_json(CLI::App& verb, CommonOptions& options) {
-  verb.add_option("PATH", options.path, "a Zarr array or group: a directory or file:///path")
+  verb.add_option(
+          "PATH", options.path,
+          "a Zarr array or group: a directory, a path through a ZIP file, or file:///, zip:/// or reference:///path")
       ->required()
       ->check([](const std::string& text) { return text.empty() ? std::string("PATH is empty") : std::string(); });
   verb.add_flag("--json", options.json, "print one JSON object instead of text");
@@ -70,6 +72,27 @@ void add_engine_and_threads(CLI::App& verb, CommonOptions& options) {
   verb.add_option("--threads", options.threads, "worker threads; 0: the CPUs this process may use")
       ->check(CLI::Range(0u, 4096u))
       ->type_name("N");
+}
+
+void add_lenient(CLI::App& verb, CommonOptions& options) {
+  std::string names = "all";
+  for (const LeniencyRow& row : leniencies()) names += std::string(", ") + row.name;
+  verb.add_option("--lenient", options.lenient,
+                  "let pass what the specifications forbid, by name, separated by commas: " + names)
+      ->type_name("LIST");
+}
+
+OpenOptions open_options(const CommonOptions& options) {
+  OpenOptions open;
+  open.lenient = options.lenient;
+  open.consolidated = !options.no_consolidated;
+  return open;
+}
+
+void note_lenient_uses(const ArrayInfo& info) {
+  for (const std::string& use : info.lenient_uses) {
+    std::fprintf(stderr, "headrace: note: let pass by --lenient: %s\n", one_line(use).c_str());
+  }
 }
 
 void add_placement(CLI::App& verb, std::string& placement) {

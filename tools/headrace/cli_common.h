@@ -31,10 +31,19 @@ struct CommonOptions {
   std::string engine = "auto";
   unsigned threads = 0;
   bool json = false;
+  std::string lenient;
+  bool no_consolidated = false;
 };
 
 void add_path_and_json(CLI::App& verb, CommonOptions& options);
 void add_engine_and_threads(CLI::App& verb, CommonOptions& options);
+// --lenient LIST: what may be let pass beyond the specifications.
+void add_lenient(CLI::App& verb, CommonOptions& options);
+OpenOptions open_options(const CommonOptions& options);
+// One note on stderr for each thing that was let pass.
+void note_lenient_uses(const ArrayInfo& info);
+// `headrace info --capabilities`.
+int print_capabilities(bool as_json);
 // --placement auto|cpu|gpu: who decodes what is read to a device with decoders of its own.
 void add_placement(CLI::App& verb, std::string& placement);
 Placement placement_of(std::string_view name);

@@ -74,9 +74,10 @@ void write_array(JsonWriter& json, const ArrayInfo& info) {
   json.member("zarr_format", info.zarr_format)
       .member("shape", info.shape)
       .member("data_type", dtype_text(info.dtype))
-      .member("item_bytes", info.dtype.item_bytes)
-      .member("chunk_shape", info.chunk_shape)
-      .key("shard_shape");
+      .key("item_bytes");
+  const bool variable = info.dtype.is_variable_length();
+  variable ? json.null() : json.value(info.dtype.item_bytes);
+  json.member("chunk_shape", info.chunk_shape).member("chunk_grid", info.chunk_grid).key("shard_shape");
   info.shard_shape.empty() ? json.null() : json.value(info.shard_shape);
   json.key("dimension_names");
   if (info.dimension_names.empty()) {
@@ -95,10 +96,11 @@ void write_array(JsonWriter& json, const ArrayInfo& info) {
   }
   json.end_array().key("outer_codecs").begin_array();
   for (const std::string& name : info.outer_codecs) json.value(name);
-  json.end_array()
-      .member("fill_value", info.fill_text)
-      .member("chunk_count", info.chunk_count)
-      .member("decoded_bytes", info.decoded_bytes);
+  json.end_array().member("fill_value", info.fill_text).member("chunk_count", info.chunk_count).key("decoded_bytes");
+  variable ? json.null() : json.value(info.decoded_bytes);
+  json.key("lenient").begin_array();
+  for (const std::string& use : info.lenient_uses) json.value(use);
+  json.end_array();
 }
 
 void write_attributes(JsonWriter& json, const std::string& attributes) {
@@ -128,6 +130,7 @@ std::string stored_text(const StoredSize& size, std::uint64_t decoded) {
 void print_row(const char* name, const std::string& text) { std::printf("%-16s%s\n", name, text.c_str()); }
 
 std::string decoded_text(const ArrayInfo& info) {
+  if (info.dtype.is_variable_length()) return "known once read: elements have variable length";
   if (info.decoded_bytes == UINT64_MAX) return "more than 2^64 bytes";
   const std::string text = human_bytes(info.decoded_bytes);
   return info.decoded_bytes < 1000 ? text : text + " (" + human_count(info.decoded_bytes) + " bytes)";
@@ -142,13 +145,18 @@ void print_array(const std::string& path, const Node& node, const ArrayInfo& inf
     for (const auto& name : info.dimension_names) names += (names.empty() ? "" : ", ") + name.value_or("-");
     print_row("dimensions", one_line(names));
   }
-  print_row("data type", dtype_text(info.dtype) + ", " + std::to_string(info.dtype.item_bytes) + " bytes an element");
+  print_row("data type",
+            dtype_text(info.dtype) + (info.dtype.is_variable_length()
+                                          ? ", variable length"
+                                          : ", " + std::to_string(info.dtype.item_bytes) + " bytes an element"));
   print_row("chunk shape", shape_text(info.chunk_shape) + ", " + human_count(info.chunk_count) +
-                               (info.chunk_count == 1 ? " chunk" : " chunks"));
+                               (info.chunk_count == 1 ? " chunk" : " chunks") +
+                               (info.chunk_grid == "rectilinear" ? ", rectilinear: each up to this" : ""));
   if (!info.shard_shape.empty()) print_row("shard shape", shape_text(info.shard_shape));
   print_row("codecs", codec_chain(info));
   if (!info.outer_codecs.empty()) print_row("outer codecs", joined(info.outer_codecs));
   print_row("fill value", info.fill_text.empty() ? "none" : one_line(info.fill_text));
+  for (const std::string& use : info.lenient_uses) print_row("let pass", one_line(use));
   print_row("decoded size", decoded_text(info));
   print_row("stored size", stored_text(size, info.decoded_bytes));
   if (!node.attributes_json.empty() && node.attributes_json != "{}") {
@@ -187,6 +195,7 @@ void print_group(const std::string& path, const std::vector<Node>& nodes, const 
           "  " + shape_text(info.shape) + "  " + dtype_text(info.dtype) + "  chunks " + shape_text(info.chunk_shape);
       if (!info.shard_shape.empty()) line += " in shards " + shape_text(info.shard_shape);
       line += "  " + codec_chain(info);
+      for (const std::string& use : info.lenient_uses) line += "  let pass: " + one_line(use);
     } else {
       line += "  group";
     }
@@ -194,14 +203,19 @@ void print_group(const std::string& path, const std::vector<Node>& nodes, const 
   }
 }
 
-int run_info(const CommonOptions& options) {
+int run_info(const CommonOptions& options, bool show_capabilities) {
+  if (show_capabilities) return print_capabilities(options.json);
+  if (options.path.empty()) {
+    print_error("PATH is required", "headrace info", "name a store, or ask for --capabilities");
+    return kExitUsage;
+  }
   ContextOptions native;
   native.threads = 1;
   auto context = Context::create(native);
   if (!context.ok()) return fail(context.status(), options.path);
   auto store = Store::open(*context, options.path);
   if (!store.ok()) return fail(store.status(), options.path);
-  auto listed = list_nodes(*store);
+  auto listed = list_nodes(*store, "", open_options(options));
   if (!listed.ok()) return fail(listed.status(), options.path);
   const std::vector<Node>& nodes = *listed;
   if (nodes.empty()) {
@@ -257,12 +271,19 @@ Verb add_info_command(CLI::App& app) {
   auto options = std::make_shared<CommonOptions>();
   CLI::App* verb = app.add_subcommand("info", "show what an array or group holds, from its metadata");
   add_path_and_json(*verb, *options);
+  verb->get_option("PATH")->required(false);
+  add_lenient(*verb, *options);
+  verb->add_flag("--no-consolidated", options->no_consolidated,
+                 "look for arrays in the store itself, not in consolidated metadata");
+  auto show_capabilities = std::make_shared<bool>(false);
+  verb->add_flag("--capabilities", *show_capabilities, "show what this build can read, and by which parts");
   verb->footer(
       "Examples:\n"
       "  headrace info era5.zarr            the tree of groups and arrays\n"
       "  headrace info era5.zarr/t2m        one array: types, chunks, codecs, sizes\n"
-      "  headrace info era5.zarr/t2m --json");
-  return {verb, [options] { return run_info(*options); }};
+      "  headrace info era5.zarr/t2m --json\n"
+      "  headrace info --capabilities       codecs, data types, stores, engines and devices of this build");
+  return {verb, [options, show_capabilities] { return run_info(*options, *show_capabilities); }};
 }
 
 }  // namespace headrace::cli

@@ -67,6 +67,9 @@ std::string npy_descr(const DataType& dtype) {
       return number('<', 'U', bytes / 4);
     case TypeKind::kRaw:
       return number('|', 'V', bytes);
+    case TypeKind::kString:
+    case TypeKind::kVariableBytes:
+      return "'|O'";  // not written: NumPy would want pickles
     case TypeKind::kStruct:
       break;
   }

@@ -3,14 +3,18 @@
 #include <headrace/selection.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <memory>
+#include <string_view>
 
 #include "cli_common.h"
 #include "npy_writer.h"
 #include "output_file.h"
 #include "progress_bar.h"
+#include "read_variable.h"
 #include "report/run_report.h"
 #include "sha256.h"
 
@@ -18,7 +22,7 @@ namespace headrace::cli {
 namespace {
 
 struct ReadCommandOptions : CommonOptions {
-  std::string select;
+  std::string select, points, blocks;
   std::string device = "auto";
   std::string output;
   std::string dtype;
@@ -28,6 +32,8 @@ struct ReadCommandOptions : CommonOptions {
   std::string placement = "auto";
   bool raw = false, npy = false, sha256 = false, stats = false;
 };
+
+constexpr std::size_t kMaxPointAxes = 64;
 
 // Hands the result to `sink` in order, from wherever it lies.
 template <class Sink>
@@ -47,6 +53,60 @@ Status for_each_piece(const Buffer& buffer, const Device& device, std::uint64_t 
   return {};
 }
 
+// Points of a file: one a line, a coordinate for each dimension, with commas or blanks between them; '#' begins a
+// comment.
+Result<Selection> read_points(const std::string& path) {
+  const auto wrong = [](std::string message) {
+    return Status(Code::kInvalidArgument, Layer::kApi, std::move(message));
+  };
+  std::ifstream file(path);
+  if (!file) return Status(Code::kNotFound, Layer::kApi, "cannot open the file of points");
+  std::vector<std::vector<std::int64_t>> coordinates;
+  std::string line;
+  for (std::size_t number = 1; std::getline(file, line); ++number) {
+    std::string_view rest = std::string_view(line).substr(0, line.find('#'));
+    std::size_t axis = 0;
+    for (;;) {
+      const std::size_t begin = rest.find_first_not_of(", \t\r");
+      if (begin == std::string_view::npos) break;
+      rest.remove_prefix(begin);
+      const std::string_view word = rest.substr(0, rest.find_first_of(", \t\r"));
+      std::int64_t index = 0;
+      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), index);
+      if (error != std::errc() || end != word.data() + word.size()) {
+        return wrong("line " + std::to_string(number) + ": not an integer of 64 bits");
+      }
+      if (axis == kMaxPointAxes) return wrong("line " + std::to_string(number) + " has too many coordinates");
+      if (number > 1 && axis >= coordinates.size() && !coordinates.empty()) {
+        return wrong("line " + std::to_string(number) + " has more coordinates than the lines before it");
+      }
+      if (axis == coordinates.size()) coordinates.emplace_back();
+      coordinates[axis++].push_back(index);
+      rest.remove_prefix(word.size());
+    }
+    if (axis != 0 && axis != coordinates.size()) {
+      return wrong("line " + std::to_string(number) + " has fewer coordinates than the lines before it");
+    }
+  }
+  if (file.bad()) return Status(Code::kIo, Layer::kApi, "cannot read the file of points");
+  if (coordinates.empty()) return wrong("the file has no points");
+  return points(std::move(coordinates));
+}
+
+Result<Selection> chosen_selection(const ReadCommandOptions& options) {
+  if (!options.blocks.empty()) return parse_blocks(options.blocks);
+  if (options.points.empty()) return parse_selection(options.select);
+  // What has nothing but numbers and their punctuation is no name of a file.
+  const bool text = options.points.find_first_not_of("0123456789-, []\t\n\r") == std::string::npos;
+  return text ? parse_points(options.points) : read_points(options.points);
+}
+
+std::string selection_text(const ReadCommandOptions& options) {
+  if (!options.points.empty()) return "points " + options.points;
+  if (!options.blocks.empty()) return "blocks " + options.blocks;
+  return options.select.empty() ? "all" : options.select;
+}
+
 int too_large(const std::string& path, const std::string& bytes, const std::string& device) {
   print_error("the selection decodes to " + bytes + ", more than can be allocated on device " + device, path,
               "select a part with --select");
@@ -54,11 +114,22 @@ int too_large(const std::string& path, const std::string& bytes, const std::stri
 }
 
 int run_read(const ReadCommandOptions& options) {
-  auto selection = parse_selection(options.select);
+  auto selection = chosen_selection(options);
   if (!selection.ok()) {
-    print_error("--select: " + selection.status().message(), "'" + options.select + "'",
-                "write it as in NumPy: \"0:10, :, ::2\"");
-    return kExitUsage;
+    const bool points = !options.points.empty(), blocks = !options.blocks.empty();
+    print_error((points   ? "--points: "
+                 : blocks ? "--blocks: "
+                          : "--select: ") +
+                    selection.status().message(),
+                "'" +
+                    one_line(points   ? options.points
+                             : blocks ? options.blocks
+                                      : options.select) +
+                    "'",
+                points   ? "write \"[1, 5], [0, 2]\", a list for each dimension, or name a file with a point a line"
+                : blocks ? "write numbers and ranges of blocks: \"0, 1:3\""
+                         : "write it as in NumPy: \"0:10, :, ::2\", lists as \":, [1, 5, 7]\"");
+    return selection.status().code() == Code::kInvalidArgument ? kExitUsage : kExitFailed;
   }
   auto device = Device::open(options.device);
   if (!device.ok()) {
@@ -68,15 +139,29 @@ int run_read(const ReadCommandOptions& options) {
   if (!context.ok()) return fail(context.status(), "engine " + options.engine, "use --engine auto");
   auto store = Store::open(*context, options.path);
   if (!store.ok()) return fail(store.status(), options.path);
-  auto array = Array::open(*store);
+  auto array = Array::open(*store, "", open_options(options));
   if (!array.ok()) {
     const bool group = array.status().code() == Code::kInvalidArgument;
     return fail(array.status(), options.path, group ? "'headrace info' lists the arrays of a group" : "");
   }
   const ArrayInfo& info = array->info();
-  auto resolved = resolve_selection(*selection, info.shape);
+  note_lenient_uses(info);
+  auto resolved = array->resolve(*selection);
   if (!resolved.ok()) {
     return fail(resolved.status(), options.path + " of shape " + shape_text(info.shape), "select inside the shape");
+  }
+  if (info.dtype.is_variable_length()) {
+    const bool converts = !options.dtype.empty() || options.scale != 1 || options.offset != 0 || options.fill_as_nan;
+    if (converts || (!device->host_addressable() && options.device != "auto")) {
+      print_error(converts ? "elements of variable length cannot be converted"
+                           : "elements of variable length are read to the host",
+                  options.path + " of type " + dtype_text(info.dtype),
+                  converts ? "read them as stored" : "leave out --device " + options.device);
+      return kExitUsage;
+    }
+    return read_variable_array({options.path, options.select, options.output, options.raw, options.npy, options.sha256,
+                                options.stats, options.json, options.report},
+                               *context, *array, *selection);
   }
   ReadOptions read_options;
   read_options.dtype = options.dtype;
@@ -151,7 +236,7 @@ int run_read(const ReadCommandOptions& options) {
   ReportSummary summary;
   summary.title = "headrace read " + options.path;
   summary.facts.push_back({"run",
-                           {{"selection", options.select.empty() ? "all" : options.select},
+                           {{"selection", selection_text(options)},
                             {"shape", shape_text(resolved->shape)},
                             {"data type", dtype_text(info.dtype)},
                             {"result type", dtype_text(*dtype)},
@@ -172,6 +257,8 @@ int run_read(const ReadCommandOptions& options) {
         .member("item_bytes", info.dtype.item_bytes)
         .member("result_type", dtype_text(*dtype))
         .member("selection", options.select)
+        .member("points", options.points)
+        .member("blocks", options.blocks)
         .member("shape", resolved->shape)
         .member("device", device->name())
         .member("device_description", device->description())
@@ -209,8 +296,20 @@ Verb add_read_command(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("read", "read an array or a part of it into device memory");
   add_path_and_json(*verb, *options);
   add_engine_and_threads(*verb, *options);
-  verb->add_option("--select", options->select, "part to read, as in NumPy: \"0:10, :, ::2\", \"..., 5\"")
-      ->type_name("TEXT");
+  add_lenient(*verb, *options);
+  CLI::Option* select =
+      verb->add_option("--select", options->select,
+                       "part to read, as in NumPy: \"0:10, :, ::2\", \"..., 5\"; lists by dimension: \":, [1, 5, 7]\"")
+          ->type_name("TEXT");
+  CLI::Option* points =
+      verb->add_option("--points", options->points,
+                       "single elements: \"[1, 5], [0, 2]\", a list for each dimension, or a file with a point a line")
+          ->type_name("TEXT|FILE")
+          ->excludes(select);
+  verb->add_option("--blocks", options->blocks, "whole chunks of the grid, shards where it is sharded: \"0, 1:3\"")
+      ->type_name("TEXT")
+      ->excludes(select)
+      ->excludes(points);
   verb->add_option("--device", options->device, "auto, host, cuda or cuda:N")
       ->check(check_device_name)
       ->type_name("NAME");
@@ -222,8 +321,12 @@ Verb add_read_command(CLI::App& app) {
   verb->add_option("--scale", options->scale, "multiply each stored number by this (CF: scale_factor)")->type_name("X");
   verb->add_option("--offset", options->offset, "and add this (CF: add_offset)")->type_name("X");
   verb->add_flag("--nan-fill", options->fill_as_nan, "NaN for elements equal to the fill value and for missing chunks");
-  CLI::Option* raw = verb->add_flag("--raw", options->raw, "-o: elements only, C order, little-endian, packed");
-  CLI::Option* npy = verb->add_flag("--npy", options->npy, "-o: NumPy's format (the default for names in .npy)");
+  CLI::Option* raw = verb->add_flag("--raw", options->raw,
+                                    "-o: elements only, C order, little-endian, packed; of variable length: "
+                                    "each behind its length as 4 bytes, little-endian");
+  CLI::Option* npy = verb->add_flag("--npy", options->npy,
+                                    "-o: NumPy's format (the default for names in .npy); strings of variable "
+                                    "length are written as JSON unless --raw is given");
   raw->excludes(npy);
   verb->add_flag("--sha256", options->sha256, "print the SHA-256 of the elements as --raw writes them");
   verb->add_flag("--stats", options->stats, "print bytes by kind and path, and the time of each stage");

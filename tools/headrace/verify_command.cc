@@ -77,6 +77,17 @@ Status verify_array(const Array& array, const std::string& path, const Device& d
                     Report& report, const BadChunkSink& sink) {
   const ArrayInfo& info = array.info();
   if (std::find(info.shape.begin(), info.shape.end(), 0) != info.shape.end()) return {};
+  if (info.dtype.is_variable_length()) {
+    VariableReadOptions options;
+    options.collect_errors = options.check_only = true;
+    HEADRACE_TRY_ASSIGN(const VariableResult checked, array.read_variable({}, options));
+    report.stats += checked.stats;
+    for (const ChunkError& error : checked.errors) {
+      report.bad_chunks.push_back({path, error});
+      sink(report.bad_chunks.back());
+    }
+    return {};
+  }
   const std::vector<std::uint64_t> piece = piece_shape(info);
   const std::uint64_t piece_bytes = saturating_product(piece, info.dtype.item_bytes);
   if (piece_bytes > host_memory_bytes()) {
@@ -186,7 +197,7 @@ int run_verify(const VerifyOptions& options) {
   if (!context.ok()) return fail(context.status(), "engine " + options.engine, "use --engine auto");
   auto store = Store::open(*context, options.path);
   if (!store.ok()) return fail(store.status(), options.path);
-  auto nodes = list_nodes(*store);
+  auto nodes = list_nodes(*store, "", open_options(options));
   if (!nodes.ok()) return fail(nodes.status(), options.path);
   if (nodes->empty()) {
     return fail(Status(Code::kNotFound, Layer::kApi, "neither a Zarr array nor a group"), options.path);
@@ -205,6 +216,7 @@ int run_verify(const VerifyOptions& options) {
   for (const Node& node : *nodes) {
     if (node.is_array) ++report.arrays;
     Status status = node.status;
+    if (node.array) note_lenient_uses(node.array->info());
     if (status.ok() && node.array) {
       status = verify_array(*node.array, node.path, *device, placement_of(options.placement), buffer, bar, done_bytes,
                             total_bytes, report, [&](const BadChunk& bad) {
@@ -251,6 +263,9 @@ Verb add_verify_command(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("verify", "read everything and list each chunk that cannot be read exactly");
   add_path_and_json(*verb, *options);
   add_engine_and_threads(*verb, *options);
+  add_lenient(*verb, *options);
+  verb->add_flag("--no-consolidated", options->no_consolidated,
+                 "look for arrays in the store itself, not in consolidated metadata");
   verb->add_option("--device", options->device, "read to this device: auto, host, cuda or cuda:N")
       ->check(check_device_name)
       ->type_name("NAME");

@@ -1,4 +1,4 @@
-#include "beneath.h"
+#include "store/beneath.h"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -45,7 +45,7 @@ class Path {
 };
 
 int open_entry(int directory, const char* name, int flags) {
-  const std::int64_t fault = HEADRACE_FAULT("store_file.openat", 0);
+  const std::int64_t fault = HEADRACE_FAULT("store.openat", 0);
   if (fault != 0) return static_cast<int>(fault);
   const int fd = ::openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC);
   return fd < 0 ? -errno : fd;
@@ -74,7 +74,7 @@ int Beneath::open_by_kernel(const char* path, int flags, Links links) const {
   if (links == Links::kRefuse) how.resolve |= RESOLVE_NO_SYMLINKS;
   std::int64_t fd = -EAGAIN;
   for (int i = 0; i < kTries && (fd == -EAGAIN || fd == -EINTR); ++i) {
-    fd = HEADRACE_FAULT("store_file.openat2", 0);
+    fd = HEADRACE_FAULT("store.openat2", 0);
     if (fd != 0) continue;
     fd = ::syscall(SYS_openat2, root_fd_, path, &how, sizeof how);
     if (fd < 0) fd = -errno;

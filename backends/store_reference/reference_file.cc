@@ -1,0 +1,323 @@
+#include "reference_file.h"
+
+#include <array>
+#include <charconv>
+#include <optional>
+
+#include "base/json.h"
+#include "reference_template.h"
+
+namespace headrace::store {
+namespace {
+
+using base::Json;
+
+Status corrupt(std::string what) { return Status(Code::kCorrupt, Layer::kStore, "reference file: " + std::move(what)); }
+Status unsupported(std::string what) {
+  return Status(Code::kUnsupported, Layer::kStore, "reference file: " + std::move(what));
+}
+
+// RFC 4648, section 4: whole groups of four, padded.
+bool decode_base64(std::string_view text, std::string& out) {
+  static constexpr auto kValues = [] {
+    std::array<std::int8_t, 256> values{};
+    values.fill(-1);
+    constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (std::size_t i = 0; i < letters.size(); ++i) {
+      values[static_cast<unsigned char>(letters[i])] = static_cast<std::int8_t>(i);
+    }
+    return values;
+  }();
+  if (text.size() % 4 != 0) return false;
+  std::size_t padding = 0;
+  while (padding < 2 && padding < text.size() && text[text.size() - 1 - padding] == '=') ++padding;
+  std::uint32_t bits = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    int value = kValues[static_cast<unsigned char>(text[i])];
+    if (i >= text.size() - padding) value = 0;
+    if (value < 0) return false;
+    bits = bits << 6 | static_cast<std::uint32_t>(value);
+    if (i % 4 == 3) {
+      const std::size_t count = i + 1 == text.size() ? 3 - padding : 3;
+      for (std::size_t k = 0; k < count; ++k) out += static_cast<char>(bits >> (16 - 8 * k) & 0xff);
+      if (i + 1 == text.size() && padding > 0 && (bits & ((1u << 8 * padding) - 1)) != 0) return false;
+      bits = 0;
+    }
+  }
+  return true;
+}
+
+class Parser {
+ public:
+  Parser(std::string_view folder, ReferenceFile& out) : folder_(folder), out_(out) {
+    out.folder_exists = folder.empty();
+  }
+
+  Status parse(const Json& document) {
+    if (!document.is_object()) return corrupt("not a JSON object");
+    const auto version = document.find("version");
+    if (version == document.end() || !version->is_number()) {
+      if (document.contains("refs") && document["refs"].is_object()) {
+        return corrupt("\"refs\" without a \"version\"");
+      }
+      return add_all(document);  // version 0
+    }
+    if (*version == 0) {
+      const auto refs = document.find("refs");
+      return refs == document.end() ? corrupt("no \"refs\"") : add_all(*refs);
+    }
+    if (*version != 1) return unsupported("version " + version->dump().substr(0, 20) + " is not known; 0 and 1 are");
+    for (const auto& [name, value] : document.items()) {
+      if (name != "version" && name != "templates" && name != "gen" && name != "refs") {
+        return unsupported("\"" + name.substr(0, 100) + "\" is not known");
+      }
+    }
+    if (const auto templates = document.find("templates"); templates != document.end()) {
+      HEADRACE_TRY(take_templates(*templates));
+    }
+    if (const auto refs = document.find("refs"); refs != document.end()) HEADRACE_TRY(add_all(*refs));
+    if (const auto gen = document.find("gen"); gen != document.end()) {
+      if (!gen->is_array()) return corrupt("\"gen\" is no list");
+      for (const Json& item : *gen) HEADRACE_TRY(generate(item));
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::uint64_t kMostGenerated = std::uint64_t{4} << 20;
+  static constexpr std::uint64_t kMostText = std::uint64_t{1} << 30;
+
+  Status take_templates(const Json& templates) {
+    if (!templates.is_object()) return corrupt("\"templates\" is no object");
+    for (const auto& [name, value] : templates.items()) {
+      if (!value.is_string()) return corrupt("template '" + name.substr(0, 100) + "' is no text");
+      const std::string& text = value.get_ref<const std::string&>();
+      if (text.find("{{") != std::string::npos) return unsupported("templates with parameters are not supported");
+      names_.texts.emplace(name, text);
+    }
+    return {};
+  }
+
+  Status add_all(const Json& refs) {
+    if (!refs.is_object()) return corrupt("\"refs\" is no object");
+    for (const auto& [key, value] : refs.items()) {
+      Reference reference;
+      HEADRACE_TRY(parse_value(value, reference).with_key(std::string_view(key).substr(0, 200)));
+      HEADRACE_TRY(add(key, reference));
+    }
+    return {};
+  }
+
+  Status parse_value(const Json& value, Reference& out) {
+    if (value.is_string()) {
+      const std::string& text = value.get_ref<const std::string&>();
+      constexpr std::string_view kBase64 = "base64:";
+      if (!text.starts_with(kBase64)) return add_inline(text, out);
+      std::string bytes;
+      if (!decode_base64(std::string_view(text).substr(kBase64.size()), bytes)) return corrupt("broken base64");
+      return add_inline(bytes, out);
+    }
+    if (value.is_object()) return add_inline(value.dump(), out);
+    if (!value.is_array() || (value.size() != 1 && value.size() != 3)) {
+      return corrupt("a reference is text, a document, [file] or [file, offset, length]");
+    }
+    if (value[0].is_null()) return unsupported("references without a file are not supported");
+    if (!value[0].is_string()) return corrupt("a reference's file is no text");
+    std::string url;
+    HEADRACE_TRY(expand_template(value[0].get_ref<const std::string&>(), names_, url));
+    out.offset = 0;
+    out.length = Reference::kToTheEnd;
+    if (value.size() == 3) {
+      if (!value[1].is_number_unsigned() || !value[2].is_number_unsigned()) {
+        return corrupt("a reference's offset and length are whole numbers, not negative");
+      }
+      out.offset = value[1].get<std::uint64_t>();
+      out.length = value[2].get<std::uint64_t>();
+      if (out.length == Reference::kToTheEnd) return corrupt("a reference's range is no range");
+    }
+    return set_target(std::move(url), out);
+  }
+
+  Status add_inline(std::string_view bytes, Reference& out) {
+    if (bytes.size() > kMostText - out_.text.size()) {
+      return Status(Code::kResourceExhausted, Layer::kStore, "reference file: more than 1 GiB of inline values");
+    }
+    out.target = Reference::kInline;
+    out.offset = out_.text.size();
+    out.length = bytes.size();
+    out_.text += bytes;
+    return {};
+  }
+
+  Status set_target(std::string url, Reference& out) {
+    if (url.empty() || url.size() > 4096 || url.find('\0') != std::string::npos) {
+      return corrupt("a reference's file is no path or URL");
+    }
+    const std::uint64_t all = out.length == Reference::kToTheEnd ? 0 : out.length;
+    if (out.offset > INT64_MAX || all > INT64_MAX - out.offset) return corrupt("a reference's range is no range");
+    const auto [found, is_new] = targets_.try_emplace(url, static_cast<std::uint32_t>(out_.targets.size()));
+    if (is_new) out_.targets.push_back(std::move(url));
+    out.target = found->second;
+    return {};
+  }
+
+  Status add(std::string_view key, const Reference& reference) {
+    if (!valid_key(key)) return {};
+    if (!folder_.empty()) {
+      out_.folder_is_object = out_.folder_is_object || key == folder_;
+      if (key.size() <= folder_.size() || key.substr(0, folder_.size()) != folder_ || key[folder_.size()] != '/') {
+        return {};
+      }
+      out_.folder_exists = true;
+      key.remove_prefix(folder_.size() + 1);
+    }
+    bool is_new = false;
+    const std::uint32_t number = out_.names.add(key, is_new);
+    if (number == NameIndex::kNone) {
+      return Status(Code::kResourceExhausted, Layer::kStore, "reference file: more keys than can be held");
+    }
+    if (is_new) {
+      out_.references.push_back(reference);
+    } else {
+      out_.references[number] = reference;
+    }
+    return {};
+  }
+
+  struct Dimension {
+    std::string name;
+    std::vector<std::int64_t> values;
+  };
+
+  // "dimensions": {"i": {"start": 0, "stop": 5, "step": 1}, "j": [1, 5, 7]}
+  Status take_dimension(const Json& value, std::vector<std::int64_t>& values) {
+    if (value.is_array()) {
+      for (const Json& item : value) {
+        if (!item.is_number_integer() || (item.is_number_unsigned() && item.get<std::uint64_t>() > INT64_MAX)) {
+          return unsupported("dimensions of \"gen\" that are no whole numbers are not supported");
+        }
+        values.push_back(item.get<std::int64_t>());
+      }
+      return {};
+    }
+    if (!value.is_object()) return corrupt("a dimension of \"gen\" is neither a list nor a range");
+    std::int64_t range[3] = {0, 0, 1};
+    static constexpr const char* kNames[3] = {"start", "stop", "step"};
+    for (int i = 0; i < 3; ++i) {
+      const auto found = value.find(kNames[i]);
+      if (found == value.end()) {
+        if (i == 1) return corrupt("a range of \"gen\" has no \"stop\"");
+        continue;
+      }
+      if (!found->is_number_integer() || (found->is_number_unsigned() && found->get<std::uint64_t>() > INT64_MAX)) {
+        return corrupt("a range of \"gen\" is not made of whole numbers");
+      }
+      range[i] = found->get<std::int64_t>();
+    }
+    if (range[2] == 0) return corrupt("a range of \"gen\" has the step 0");
+    for (std::int64_t at = range[0]; range[2] > 0 ? at < range[1] : at > range[1];) {
+      if (values.size() >= kMostGenerated) return too_many();
+      values.push_back(at);
+      if (__builtin_add_overflow(at, range[2], &at)) break;
+    }
+    return {};
+  }
+
+  static Status too_many() {
+    return Status(Code::kResourceExhausted, Layer::kStore,
+                  "reference file: \"gen\" makes more than " + std::to_string(kMostGenerated) + " references");
+  }
+
+  Status text_of(const Json& item, const char* name, bool required, std::optional<std::string>& out) {
+    const auto found = item.find(name);
+    if (found == item.end()) {
+      return required ? corrupt(std::string("an item of \"gen\" has no \"") + name + "\"") : Status();
+    }
+    if (found->is_string()) {
+      out = found->get<std::string>();
+    } else if (found->is_number_unsigned()) {
+      out = found->dump();
+    } else {
+      return corrupt(std::string("\"") + name + "\" of \"gen\" is no text");
+    }
+    return {};
+  }
+
+  Status expand_number(const std::string& text, std::uint64_t& value) {
+    std::string digits;
+    HEADRACE_TRY(expand_template(text, names_, digits));
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || end != digits.data() + digits.size()) {
+      return corrupt("\"gen\" makes '" + digits.substr(0, 100) + "', which is no offset or length");
+    }
+    return {};
+  }
+
+  Status generate(const Json& item) {
+    if (!item.is_object()) return corrupt("an item of \"gen\" is no object");
+    for (const auto& [name, value] : item.items()) {
+      if (name != "key" && name != "url" && name != "offset" && name != "length" && name != "dimensions") {
+        return unsupported("\"" + name.substr(0, 100) + "\" of \"gen\" is not known");
+      }
+    }
+    std::optional<std::string> key, url, offset, length;
+    HEADRACE_TRY(text_of(item, "key", true, key));
+    HEADRACE_TRY(text_of(item, "url", true, url));
+    HEADRACE_TRY(text_of(item, "offset", false, offset));
+    HEADRACE_TRY(text_of(item, "length", false, length));
+    if (offset.has_value() != length.has_value()) return corrupt("\"gen\" with one of \"offset\" and \"length\"");
+    const auto given = item.find("dimensions");
+    if (given == item.end() || !given->is_object() || given->empty()) return corrupt("\"gen\" without \"dimensions\"");
+    std::vector<Dimension> dimensions;
+    std::uint64_t count = 1;
+    for (const auto& [name, value] : given->items()) {
+      dimensions.push_back({name, {}});
+      HEADRACE_TRY(take_dimension(value, dimensions.back().values));
+      if (__builtin_mul_overflow(count, std::uint64_t{dimensions.back().values.size()}, &count)) return too_many();
+    }
+    generated_ += count;
+    if (count > kMostGenerated || generated_ > kMostGenerated) return too_many();
+    for (std::uint64_t i = 0; i < count; ++i) {
+      names_.numbers.clear();
+      std::uint64_t rest = i;
+      for (const Dimension& dimension : dimensions) {
+        names_.numbers.emplace_back(dimension.name, dimension.values[rest % dimension.values.size()]);
+        rest /= dimension.values.size();
+      }
+      std::string name, file;
+      HEADRACE_TRY(expand_template(*key, names_, name));
+      HEADRACE_TRY(expand_template(*url, names_, file));
+      Reference reference;
+      reference.length = Reference::kToTheEnd;
+      if (offset) {
+        HEADRACE_TRY(expand_number(*offset, reference.offset));
+        HEADRACE_TRY(expand_number(*length, reference.length));
+        if (reference.length == Reference::kToTheEnd) return corrupt("a reference's range is no range");
+      }
+      text_made_ += name.size() + file.size();
+      if (text_made_ > kMostText) {
+        return Status(Code::kResourceExhausted, Layer::kStore, "reference file: \"gen\" makes more than 1 GiB of text");
+      }
+      HEADRACE_TRY(set_target(std::move(file), reference));
+      HEADRACE_TRY(add(name, reference));
+    }
+    names_.numbers.clear();
+    return {};
+  }
+
+  const std::string_view folder_;
+  ReferenceFile& out_;
+  TemplateNames names_;
+  std::unordered_map<std::string, std::uint32_t> targets_;
+  std::uint64_t generated_ = 0, text_made_ = 0;
+};
+
+}  // namespace
+
+Status parse_reference_file(std::string_view text, std::string_view folder, ReferenceFile& out) {
+  auto document = base::parse_json(text);
+  if (!document.ok()) return std::move(document).status();
+  return Parser(folder, out).parse(*document);
+}
+
+}  // namespace headrace::store

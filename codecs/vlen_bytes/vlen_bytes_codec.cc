@@ -1,0 +1,24 @@
+// vlen-bytes: byte strings of any length, each behind its length.
+#include "codec/config_reader.h"
+#include "codec/variable_codec.h"
+
+namespace headrace::codec {
+namespace {
+
+class VlenBytesCodec final : public VlenCodec {
+ public:
+  std::string_view name() const noexcept override { return "vlen-bytes"; }
+
+ protected:
+  TypeKind element_kind() const noexcept override { return TypeKind::kVariableBytes; }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Codec>> make_vlen_bytes(const base::Json& config, const Context& context) {
+  ConfigReader reader(config, context);
+  HEADRACE_TRY(reader.finish());
+  return std::unique_ptr<Codec>(new VlenBytesCodec());
+}
+
+}  // namespace headrace::codec

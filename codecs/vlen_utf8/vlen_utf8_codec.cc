@@ -1,0 +1,24 @@
+// vlen-utf8: strings in UTF-8 of any length, each behind its length.
+#include "codec/config_reader.h"
+#include "codec/variable_codec.h"
+
+namespace headrace::codec {
+namespace {
+
+class VlenUtf8Codec final : public VlenCodec {
+ public:
+  std::string_view name() const noexcept override { return "vlen-utf8"; }
+
+ protected:
+  TypeKind element_kind() const noexcept override { return TypeKind::kString; }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Codec>> make_vlen_utf8(const base::Json& config, const Context& context) {
+  ConfigReader reader(config, context);
+  HEADRACE_TRY(reader.finish());
+  return std::unique_ptr<Codec>(new VlenUtf8Codec());
+}
+
+}  // namespace headrace::codec

@@ -1,0 +1,29 @@
+// OpenOptions: how arrays, groups and hierarchies are opened.
+#pragma once
+
+#include <headrace/export.h>
+
+#include <span>
+#include <string>
+
+namespace headrace {
+
+struct OpenOptions {
+  // What may be let pass although the specifications forbid it: names of leniencies() separated by commas, or "all".
+  // "" refuses all of it. Each use is told in ArrayInfo::lenient_uses. Bytes are never guessed at: a rule names one
+  // habit of writers whose meaning is known.
+  std::string lenient;
+  // Groups and listings: take what lies below a group from its consolidated metadata, where it has any. Such metadata
+  // is a copy, made when somebody asked for it: what was changed since is not in it. False reads every node's own
+  // document. Array::open always does.
+  bool consolidated = true;
+};
+
+// One habit of writers that a reader may be asked to accept.
+struct LeniencyRow {
+  const char* name;  // "endian-codec"
+  const char* what;  // "v3: a codec called 'endian' is 'bytes', ..."
+};
+HEADRACE_API std::span<const LeniencyRow> leniencies() noexcept;
+
+}  // namespace headrace

@@ -1,0 +1,80 @@
+// VariableResult: strings or byte strings of any length, read to the host, in Arrow's layout.
+//
+// `offsets` and `data` are the buffers of an Arrow LargeString (is_utf8) or LargeBinary array without nulls: element i,
+// in C order of `shape`, is data[offsets[i], offsets[i + 1]).
+//
+// Threads: a plain value.
+// Owns:    its buffers; views of them live as long as it does.
+#pragma once
+
+#include <headrace/export.h>
+#include <headrace/stats.h>
+#include <headrace/status.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headrace {
+
+// Why one chunk could not be read exactly.
+struct ChunkError {
+  std::string key;
+  std::uint64_t offset = 0;  // of the chunk's bytes in the object
+  std::uint64_t length = 0;  // 0: whole object
+  Status status;
+};
+
+struct VariableReadOptions {
+  // Most bytes that the result may take: 24 for each element (8 of them its offset, 16 while it is read) and those of
+  // the elements. kResourceExhausted beyond. While they are put in order, the elements' bytes exist twice.
+  std::uint64_t max_bytes = std::uint64_t{1} << 30;
+  // Keep going past chunks that cannot be read; they are listed, and their elements are empty.
+  bool collect_errors = false;
+  // Everything is read, decoded and checked, and nothing kept: the result has no elements, and max_bytes is no limit.
+  bool check_only = false;
+  // Set by any thread while the read runs: it ends with kCancelled.
+  const std::atomic<bool>* cancel = nullptr;
+  // Called with progress from a worker thread about every 100 ms; null: never.
+  std::function<void(std::uint64_t chunks_done, std::uint64_t chunks_total)> progress;
+};
+
+class HEADRACE_API VariableResult {
+ public:
+  VariableResult() = default;
+  VariableResult(std::vector<std::uint64_t> shape, std::vector<std::int64_t> offsets, std::unique_ptr<std::byte[]> data,
+                 bool is_utf8)
+      : shape_(std::move(shape)), offsets_(std::move(offsets)), data_(std::move(data)), is_utf8_(is_utf8) {}
+
+  const std::vector<std::uint64_t>& shape() const noexcept { return shape_; }  // of the selection
+  std::uint64_t size() const noexcept { return offsets_.empty() ? 0 : offsets_.size() - 1; }
+  // size() + 1 positions in data(), rising from 0; empty after check_only.
+  std::span<const std::int64_t> offsets() const noexcept { return offsets_; }
+  std::span<const std::byte> data() const noexcept {
+    return {data_.get(), offsets_.empty() ? 0 : static_cast<std::size_t>(offsets_.back())};
+  }
+  bool is_utf8() const noexcept { return is_utf8_; }  // every element is valid UTF-8
+  // REQUIRES: i < size().
+  std::string_view operator[](std::uint64_t i) const noexcept {
+    const auto at = static_cast<std::size_t>(offsets_[static_cast<std::size_t>(i)]);
+    const auto end = static_cast<std::size_t>(offsets_[static_cast<std::size_t>(i) + 1]);
+    return {reinterpret_cast<const char*>(data_.get()) + at, end - at};
+  }
+
+  std::vector<ChunkError> errors;  // collect_errors only
+  Stats stats;                     // decoded_bytes: those of the elements
+
+ private:
+  std::vector<std::uint64_t> shape_;
+  std::vector<std::int64_t> offsets_;
+  std::unique_ptr<std::byte[]> data_;
+  bool is_utf8_ = false;
+};
+
+}  // namespace headrace

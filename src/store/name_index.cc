@@ -1,0 +1,143 @@
+#include "store/name_index.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/clock.h"
+
+namespace headrace::store {
+namespace {
+
+struct SipState {
+  std::uint64_t v0, v1, v2, v3;
+  void round() noexcept {
+    v0 += v1;
+    v1 = std::rotl(v1, 13) ^ v0;
+    v0 = std::rotl(v0, 32);
+    v2 += v3;
+    v3 = std::rotl(v3, 16) ^ v2;
+    v0 += v3;
+    v3 = std::rotl(v3, 21) ^ v0;
+    v2 += v1;
+    v1 = std::rotl(v1, 17) ^ v2;
+    v2 = std::rotl(v2, 32);
+  }
+};
+
+}  // namespace
+
+NameIndex::NameIndex() {
+  if (::getrandom(key_, sizeof key_, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof key_)) {
+    key_[0] = base::now_ns();
+    key_[1] = reinterpret_cast<std::uintptr_t>(this);
+  }
+}
+
+// SipHash-1-3 (Aumasson and Bernstein, 2012).
+std::uint64_t NameIndex::hash(std::string_view name) const noexcept {
+  SipState state{key_[0] ^ 0x736f6d6570736575u, key_[1] ^ 0x646f72616e646f6du, key_[0] ^ 0x6c7967656e657261u,
+                 key_[1] ^ 0x7465646279746573u};
+  const char* at = name.data();
+  std::size_t left = name.size();
+  for (; left >= 8; at += 8, left -= 8) {
+    std::uint64_t word;
+    std::memcpy(&word, at, 8);
+    state.v3 ^= word;
+    state.round();
+    state.v0 ^= word;
+  }
+  std::uint64_t last = std::uint64_t{name.size()} << 56;
+  if (left > 0) std::memcpy(&last, at, left);
+  state.v3 ^= last;
+  state.round();
+  state.v0 ^= last;
+  state.v2 ^= 0xff;
+  for (int i = 0; i < 3; ++i) state.round();
+  return state.v0 ^ state.v1 ^ state.v2 ^ state.v3;
+}
+
+std::string_view NameIndex::name(std::uint32_t number) const noexcept {
+  return {text_.data() + names_[number].begin, names_[number].length};
+}
+
+std::uint32_t NameIndex::find(std::string_view name) const noexcept {
+  if (slots_.empty()) return kNone;
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t slot = hash(name) & mask;; slot = (slot + 1) & mask) {
+    const std::uint32_t number = slots_[slot];
+    if (number == kNone || this->name(number) == name) return number;
+  }
+}
+
+void NameIndex::grow() {
+  std::vector<std::uint32_t> wider(std::max<std::size_t>(64, 2 * slots_.size()), kNone);
+  const std::size_t mask = wider.size() - 1;
+  for (std::uint32_t number = 0; number < names_.size(); ++number) {
+    std::size_t slot = hash(name(number)) & mask;
+    while (wider[slot] != kNone) slot = (slot + 1) & mask;
+    wider[slot] = number;
+  }
+  slots_.swap(wider);
+}
+
+std::uint32_t NameIndex::add(std::string_view name, bool& is_new) {
+  is_new = false;
+  if (const std::uint32_t found = find(name); found != kNone) return found;
+  if (names_.size() >= kMostNames) return kNone;
+  if (2 * (names_.size() + 1) > slots_.size()) grow();
+  const std::size_t begin = text_.size();
+  text_.insert(text_.end(), name.begin(), name.end());
+  names_.push_back({begin, name.size()});
+  const auto number = static_cast<std::uint32_t>(names_.size() - 1);
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t slot = hash(name) & mask;
+  while (slots_[slot] != kNone) slot = (slot + 1) & mask;
+  slots_[slot] = number;
+  is_new = true;
+  return number;
+}
+
+Result<std::vector<Entry>> NameIndex::list(std::string_view prefix) const {
+  std::call_once(sorting_, [this] {
+    std::vector<std::uint32_t> order(names_.size());
+    for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
+    sorted_.swap(order);
+  });
+  std::string start(prefix);
+  if (!start.empty()) start += '/';
+  const auto from = [&](std::vector<std::uint32_t>::const_iterator begin, std::string_view least) {
+    return std::lower_bound(begin, sorted_.cend(), least,
+                            [this](std::uint32_t number, std::string_view text) { return name(number) < text; });
+  };
+  std::vector<Entry> entries;
+  bool found = prefix.empty();
+  for (auto it = from(sorted_.cbegin(), start); it != sorted_.cend();) {
+    const std::string_view text = name(*it);
+    if (text.substr(0, start.size()) != start) break;
+    found = true;
+    const std::string_view rest = text.substr(start.size());
+    const std::size_t slash = rest.find('/');
+    if (!rest.empty()) entries.push_back({std::string(rest.substr(0, slash)), slash != std::string_view::npos});
+    if (slash == std::string_view::npos) {
+      ++it;
+    } else {
+      // Past everything below that folder: '0' follows '/'.
+      it = from(it, std::string(text.substr(0, start.size() + slash)) + '0');
+    }
+  }
+  if (!found) return Status(Code::kNotFound, Layer::kStore, "no such directory").with_key(prefix);
+  // A name may be both an object and a folder here: the folder is listed.
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return a.name != b.name ? a.name < b.name : a.is_directory > b.is_directory;
+  });
+  entries.erase(
+      std::unique(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name == b.name; }),
+      entries.end());
+  return entries;
+}
+
+}  // namespace headrace::store

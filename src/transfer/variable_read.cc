@@ -1,0 +1,572 @@
+#include "transfer/variable_read.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/file_read.h"
+#include "base/trace.h"
+
+namespace headrace::transfer {
+namespace {
+
+using codec::VariableSlot;
+
+constexpr std::size_t kTasksPerBatch = 1024, kMaxGroupsPerClaim = 32;
+constexpr std::uint64_t kElementsPerCopy = std::uint64_t{1} << 16;
+constexpr std::uint64_t kBytesPerElement = sizeof(std::int64_t) + sizeof(VariableSlot);
+
+// Memory that is handed out piece by piece and given back as a whole.
+class Arena {
+ public:
+  std::byte* take(std::size_t bytes) {
+    if (bytes > left_) {
+      const std::size_t block = std::max(bytes, std::min(kLargestBlock, 2 * last_block_));
+      blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(block));
+      at_ = blocks_.back().get();
+      left_ = last_block_ = block;
+    }
+    std::byte* const out = at_;
+    at_ += bytes;
+    left_ -= bytes;
+    return out;
+  }
+
+ private:
+  static constexpr std::size_t kLargestBlock = std::size_t{4} << 20;
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  std::byte* at_ = nullptr;
+  std::size_t left_ = 0, last_block_ = 4096;
+};
+
+VariableSlot slot_at(const std::byte* at) noexcept {
+  VariableSlot slot;
+  std::memcpy(&slot, at, sizeof(slot));
+  return slot;
+}
+
+// Calls visit(source, destination) for each element of a box, slowest dimension first, until it says false.
+template <class Visit>
+void for_each_element(const device::Box& box, Visit&& visit) {
+  if (box.element_count() == 0) return;
+  const auto rank = static_cast<std::size_t>(box.rank);
+  std::array<std::uint64_t, device::kMaxRank> index{};
+  const std::byte* src = box.src;
+  std::byte* dst = box.dst;
+  for (;;) {
+    if (!visit(src, dst)) return;
+    std::size_t axis = rank;
+    for (;; --axis) {
+      if (axis == 0) return;
+      const device::BoxDim& dim = box.dim[axis - 1];
+      if (++index[axis - 1] < dim.extent) {
+        if (src != nullptr) src += dim.src_stride_bytes;
+        dst += dim.dst_stride_bytes;
+        break;
+      }
+      const auto back = static_cast<std::int64_t>(dim.extent - 1);
+      if (src != nullptr) src -= back * dim.src_stride_bytes;
+      dst -= back * dim.dst_stride_bytes;
+      index[axis - 1] = 0;
+    }
+  }
+}
+
+Status too_many(std::uint64_t bytes, std::uint64_t limit) {
+  return Status(Code::kResourceExhausted, Layer::kTransfer,
+                "the selected elements take more than " + std::to_string(bytes) + " bytes, and max_bytes allows " +
+                    std::to_string(limit) + ": select fewer, or allow more");
+}
+
+}  // namespace
+
+struct VariableRead::Batch {
+  WaveTasks tasks;
+  std::uint32_t next_group = 0;  // guarded by the read's mutex
+};
+
+struct VariableRead::Lane {
+  codec::Chain::Workspace workspace;
+  codec::GrowingBuffer encoded, decoded;
+  std::unique_lock<std::mutex> alone;  // held while this lane's chunk has the budget for one
+  TaskDetail detail;
+  store::Object object;
+  base::PageBuffer unpacking;  // of the store
+  Arena kept;
+  Stats stats;
+
+  void use(codec::GrowthBudget& budget) {
+    workspace.set_budget(&budget);
+    decoded.set_budget(&budget);
+  }
+  void end_group(codec::GrowthBudget& shared) {
+    object.close();
+    if (!alone.owns_lock()) return;
+    use(shared);
+    encoded.set_budget(&shared);
+    alone.unlock();
+  }
+};
+
+void VariableRead::Free::operator()(void* memory) const noexcept { std::free(memory); }
+
+VariableRead::VariableRead(Resources& resources, std::uint64_t elements, const VariableReadOptions& options)
+    : resources_(resources),
+      options_(options),
+      elements_(elements),
+      shared_(resources.options().host_budget_bytes / 2),
+      alone_(resources.options().host_budget_bytes / 2) {}
+
+VariableRead::~VariableRead() = default;
+
+Result<std::shared_ptr<VariableRead>> VariableRead::create(Resources& resources, std::uint64_t elements,
+                                                           const VariableReadOptions& options) {
+  std::shared_ptr<VariableRead> read(new VariableRead(resources, elements, options));
+  if (options.check_only) return read;
+  const auto bytes = base::checked_mul(elements, kBytesPerElement);
+  if (!bytes || *bytes > options.max_bytes || *bytes > std::uint64_t{1} << 62) {
+    return Status(Code::kResourceExhausted, Layer::kTransfer,
+                  "the selection has " + std::to_string(elements) + " elements, which take " +
+                      std::to_string(kBytesPerElement) + " bytes each to read, and max_bytes allows " +
+                      std::to_string(options.max_bytes) + ": select fewer, or allow more");
+  }
+  read->kept_bytes_ = *bytes;
+  // Zeroed by the kernel: the elements of a chunk that fails are empty ones.
+  read->slots_.reset(
+      static_cast<VariableSlot*>(std::calloc(static_cast<std::size_t>(elements) + 1, sizeof(VariableSlot))));
+  if (read->slots_ == nullptr) return Status::out_of_memory();
+  return read;
+}
+
+std::byte* VariableRead::slots() const noexcept {
+  // With check_only the plan's destinations are computed and never used.
+  if (slots_ == nullptr) return const_cast<std::byte*>(kBoxBase);
+  return reinterpret_cast<std::byte*>(slots_.get());
+}
+
+Status VariableRead::run(std::unique_ptr<Plan> plan) {
+  plan_ = std::move(plan);
+  const std::uint64_t start_ns = base::now_ns();
+  WorkerPool& pool = resources_.pool();
+  try {
+    pool.add(shared_from_this());
+  } catch (const std::bad_alloc&) {  // this thread does it alone
+  }
+  for (;;) {
+    const std::uint64_t seen = pool.generation();
+    if (work() == Progress::kFinished) break;
+    pool.wait(seen);
+  }
+  // Workers are through with their claims, and may still be on their way out of work().
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [&] { return step_ == Step::kEnded && outstanding_ == 0; });
+  for (const auto& lane : lanes_) stats_ += lane->stats;
+  lanes_.clear();
+  slots_.reset();
+  plan_.reset();
+  stats_.engine = "none";
+  stats_.path = stats_.buffered_bytes > 0 ? "buffered (page cache)" : stats_.memory_bytes > 0 ? "memory" : "";
+  if (stats_.missing_chunks > 0) stats_.path += stats_.path.empty() ? "fill value" : " + fill value";
+  if (stats_.path.empty()) stats_.path = "nothing read";
+  stats_.wall_seconds = static_cast<double>(base::now_ns() - start_ns) * 1e-9;
+  return status_;
+}
+
+Workload::Progress VariableRead::work() {
+  Lane* lane = nullptr;
+  for (;;) {
+    const Claim next = claim();
+    if (next.idle || next.step == Step::kEnded) {
+      if (lane != nullptr) give_lane(lane);
+      return next.idle ? Progress::kIdle : Progress::kFinished;
+    }
+    try {
+      if (next.step == Step::kDecode) {
+        if (lane == nullptr) lane = take_lane();
+        for (std::uint64_t i = next.begin; i < next.end && !stop_.load(std::memory_order_relaxed); ++i) {
+          run_group(*next.batch, next.batch->tasks.groups[static_cast<std::size_t>(i)], *lane);
+          lane->end_group(shared_);
+        }
+        report_progress();
+      } else if (next.step == Step::kSum) {
+        if (Status status = sum_up(); !status.ok()) stop(std::move(status));
+      } else {
+        copy_elements(next.begin, next.end);
+      }
+    } catch (const std::bad_alloc&) {
+      if (lane != nullptr) lane->end_group(shared_);
+      stop(Status::out_of_memory());
+    }
+    finish(next);
+  }
+}
+
+VariableRead::Claim VariableRead::claim() {
+  std::lock_guard lock(mutex_);
+  Claim out;
+  if (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed) && step_ != Step::kEnded) {
+    if (status_.ok()) status_ = Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled");
+    stop_ = true;
+  }
+  if (stop_ && outstanding_ == 0) step_ = Step::kEnded;
+  out.step = step_;
+  out.idle = true;
+  if (step_ == Step::kEnded) {
+    out.idle = false;
+    ended_.notify_all();
+    return out;
+  }
+  if (stop_) return out;
+  if (step_ == Step::kDecode) {
+    while (!exhausted_ && (batch_ == nullptr || batch_->next_group == batch_->tasks.groups.size())) {
+      if (!fill_batch_locked()) return out;
+    }
+    if (batch_ != nullptr && batch_->next_group < batch_->tasks.groups.size()) {
+      const std::size_t left = batch_->tasks.groups.size() - batch_->next_group;
+      const std::size_t take = std::clamp<std::size_t>(left / (2 * resources_.threads()), 1, kMaxGroupsPerClaim);
+      out.batch = batch_;
+      out.begin = batch_->next_group;
+      out.end = batch_->next_group += static_cast<std::uint32_t>(take);
+      out.idle = false;
+      ++outstanding_;
+      return out;
+    }
+    if (outstanding_ > 0) return out;
+    step_ = Step::kSum;
+    out.step = Step::kSum;
+    out.idle = false;
+    ++outstanding_;
+    return out;
+  }
+  if (step_ == Step::kCopy && next_element_ < elements_) {
+    out.begin = next_element_;
+    out.end = next_element_ = std::min(elements_, next_element_ + kElementsPerCopy);
+    out.idle = false;
+    ++outstanding_;
+  }
+  return out;
+}
+
+// The plan reads the index of a shard now and then; the others wait for it.
+bool VariableRead::fill_batch_locked() {
+  trace::Timer timer(trace::Stage::kPlan);
+  Result<bool> more(Status::out_of_memory());
+  try {
+    auto batch = std::make_shared<Batch>();
+    batch->tasks.max_tasks = kTasksPerBatch;
+    more = plan_->fill(batch->tasks);
+    if (more.ok()) {
+      exhausted_ = !*more;
+      batch_ = std::move(batch);
+      ++stats_.waves;
+    }
+  } catch (const std::bad_alloc&) {
+  }
+  stats_.plan_seconds += timer.stop();
+  if (more.ok()) return true;
+  if (status_.ok()) status_ = std::move(more).status();
+  stop_ = true;
+  if (outstanding_ == 0) {
+    step_ = Step::kEnded;
+    ended_.notify_all();
+  }
+  resources_.pool().notify();
+  return false;
+}
+
+void VariableRead::finish(const Claim& claim) {
+  bool notify = false;
+  {
+    std::lock_guard lock(mutex_);
+    --outstanding_;
+    const Step before = step_;
+    if (claim.step == Step::kSum) step_ = options_.check_only || elements_ == 0 ? Step::kEnded : Step::kCopy;
+    if (claim.step == Step::kCopy && outstanding_ == 0 && next_element_ == elements_) step_ = Step::kEnded;
+    if (stop_ && outstanding_ == 0) step_ = Step::kEnded;
+    const bool decoded = step_ == Step::kDecode && outstanding_ == 0 && exhausted_;
+    notify = step_ != before || decoded || step_ == Step::kEnded;
+    if (step_ == Step::kEnded) ended_.notify_all();
+  }
+  if (notify) resources_.pool().notify();
+}
+
+void VariableRead::stop(Status status) {
+  std::lock_guard lock(mutex_);
+  if (status_.ok()) status_ = std::move(status);
+  stop_ = true;
+}
+
+VariableRead::Lane* VariableRead::take_lane() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!free_lanes_.empty()) {
+      Lane* const lane = free_lanes_.back();
+      free_lanes_.pop_back();
+      return lane;
+    }
+  }
+  auto made = std::make_unique<Lane>();
+  made->workspace = plan_->chain().make_workspace();
+  made->encoded.set_budget(&shared_);
+  made->use(shared_);
+  std::lock_guard lock(mutex_);
+  free_lanes_.reserve(lanes_.size() + 1);  // room for all of them to come back
+  lanes_.push_back(std::move(made));
+  return lanes_.back().get();
+}
+
+// After the end lane may be gone; nobody takes one then.
+void VariableRead::give_lane(Lane* lane) noexcept {
+  std::lock_guard lock(mutex_);
+  free_lanes_.push_back(lane);
+}
+
+void VariableRead::report_progress() {
+  if (!options_.progress) return;
+  {
+    std::lock_guard lock(mutex_);
+    const std::uint64_t now = base::now_ns();
+    if (now - last_progress_ns_ < 100'000'000) return;
+    last_progress_ns_ = now;
+  }
+  options_.progress(chunks_done_.load(std::memory_order_relaxed), plan_->chunk_count());
+}
+
+// The one place where objects are read.
+Status VariableRead::read_object(const store::Object& object, std::uint64_t offset, std::uint64_t length, Lane& lane,
+                                 std::span<const std::byte>& stored) {
+  ++lane.stats.requests;
+  lane.stats.read_bytes += length;
+  if (object.memory != nullptr) {
+    lane.stats.memory_bytes += length;
+    stored = {object.memory + offset, static_cast<std::size_t>(length)};
+    return {};
+  }
+  Status room = lane.encoded.at_least(length);
+  if (room.code() == Code::kResourceExhausted && !lane.alone.owns_lock()) {
+    lane.use(shared_);  // gives back what it has
+    lane.alone = std::unique_lock(alone_mutex_);
+    lane.encoded.set_budget(&alone_);
+    lane.use(alone_);
+    room = lane.encoded.at_least(length);
+  }
+  HEADRACE_TRY(std::move(room));
+  trace::Timer timer(trace::Stage::kRead, length);
+  const std::span<std::byte> out(lane.encoded.data(), static_cast<std::size_t>(length));
+  Status status;
+  if (object.is_packed()) {
+    status = plan_->store().unpack(object, out, lane.unpacking);
+  } else {
+    status = object.read(offset, out);
+    if (status.ok() && length == object.size_bytes) status = object.check_whole(out);
+  }
+  lane.stats.read_seconds += timer.stop();
+  lane.stats.buffered_bytes += length;
+  stored = out;
+  return status;
+}
+
+void VariableRead::run_group(const Batch& batch, const Group& group, Lane& lane) {
+  const std::span<const Task> tasks(batch.tasks.tasks.data() + group.first_task, group.task_count);
+  if (group.length == 0) {
+    for (const Task& task : tasks) fill_task(batch, group, task, lane);
+    return;
+  }
+  const store::Object* object = nullptr;
+  std::uint64_t offset = group.offset, length = group.length;
+  Status status;
+  if (group.source != kNoSource) {
+    const Source& source = batch.tasks.sources[group.source];
+    object = source.object.get();
+    if (object == nullptr) status = source.failure;
+  } else {
+    plan_->describe(group, tasks.front(), lane.detail);
+    trace::Timer timer(trace::Stage::kOpen);
+    status = plan_->store().open(lane.detail.key, lane.object);
+    lane.stats.open_seconds += timer.stop();
+    if (status.code() == Code::kNotFound) {
+      fill_task(batch, group, tasks.front(), lane);
+      return;
+    }
+    if (status.ok()) ++lane.stats.objects_opened;
+    object = &lane.object;
+    offset = 0;
+    length = object->size_bytes;
+  }
+  std::span<const std::byte> stored;
+  if (status.ok()) status = read_object(*object, offset, length, lane, stored);
+  if (!status.ok()) {
+    for (const Task& task : tasks) fail_task(batch, group, task, lane, status);
+    return;
+  }
+  run_tasks(batch, group, stored, lane);
+}
+
+void VariableRead::run_tasks(const Batch& batch, const Group& group, std::span<const std::byte> stored, Lane& lane) {
+  for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
+    if (stop_.load(std::memory_order_relaxed)) return;
+    const Task& task = batch.tasks.tasks[i];
+    const bool whole_object = task.length == kWholeObject;
+    const std::span<const std::byte> encoded =
+        whole_object ? stored
+                     : stored.subspan(static_cast<std::size_t>(task.offset - group.offset),
+                                      static_cast<std::size_t>(task.length));
+    lane.stats.stored_bytes += encoded.size();
+    Status status = decode_task(encoded, lane);
+    if (status.ok()) {
+      plan_->describe(group, task, lane.detail);
+      do {
+        device::Box box = lane.detail.box;
+        box.src = lane.decoded.data() + (box.src - kBoxBase);
+        status = keep_box(box, lane.decoded.data(), lane);
+      } while (status.ok() && plan_->next_box(lane.detail));
+      if (status.code() == Code::kResourceExhausted) return stop(std::move(status));  // no fault of the chunk
+    }
+    if (!status.ok()) {
+      fail_task(batch, group, task, lane, std::move(status));
+      continue;
+    }
+    ++lane.stats.chunks;
+    ++lane.stats.cpu_chunks;
+    chunks_done_.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+// Decodes into lane.decoded.
+Status VariableRead::decode_task(std::span<const std::byte> stored, Lane& lane) {
+  const codec::Chain& chain = plan_->chain();
+  trace::Timer timer(trace::Stage::kDecode, stored.size());
+  HEADRACE_DELAY("transfer.decode");
+  const auto attempt = [&] {
+    Status room = lane.decoded.at_least(std::max<std::uint64_t>(chain.decoded_bytes(), 1));
+    if (!room.ok()) return room;
+    return chain.decode(stored, {lane.decoded.data(), static_cast<std::size_t>(chain.decoded_bytes())}, lane.workspace);
+  };
+  Status status = attempt();
+  if (status.code() == Code::kResourceExhausted && !lane.alone.owns_lock()) {
+    lane.use(shared_);  // gives back what it has
+    lane.alone = std::unique_lock(alone_mutex_);
+    lane.use(alone_);
+    status = attempt();
+  }
+  lane.stats.decode_seconds += timer.stop();
+  return status;
+}
+
+Status VariableRead::account(std::uint64_t bytes) {
+  const std::uint64_t before = kept_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  if (before <= options_.max_bytes && bytes <= options_.max_bytes - before) return {};
+  kept_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  return too_many(before, options_.max_bytes);
+}
+
+// Keeps the elements that a box selects of the slots in lane.decoded, from `base` on.
+Status VariableRead::keep_box(device::Box box, const std::byte* base, Lane& lane) {
+  trace::Timer timer(trace::Stage::kAssemble);
+  std::uint64_t bytes = 0;
+  const std::byte* no_text = nullptr;
+  for_each_element(box, [&](const std::byte* src, std::byte*) {
+    const VariableSlot slot = slot_at(src);
+    if (slot.bytes == VariableSlot::kNotText) no_text = src;
+    if (no_text == nullptr) bytes += slot.bytes;
+    return no_text == nullptr;
+  });
+  if (no_text != nullptr) {
+    const auto index = static_cast<std::uint64_t>(no_text - base) / sizeof(VariableSlot);
+    return Status(
+        Code::kUnsupported, Layer::kCodec,
+        "object arrays with elements that are no strings: element " + std::to_string(index) + " of the chunk is one");
+  }
+  lane.stats.decoded_bytes += bytes;
+  lane.stats.cpu_decoded_bytes += bytes;
+  if (options_.check_only) return {};
+  HEADRACE_TRY(account(bytes));
+  std::byte* at = lane.kept.take(static_cast<std::size_t>(bytes));
+  for_each_element(box, [&](const std::byte* src, std::byte* dst) {
+    VariableSlot slot = slot_at(src);
+    if (slot.bytes != 0) std::memcpy(at, slot.data, static_cast<std::size_t>(slot.bytes));
+    slot.data = at;
+    at += slot.bytes;
+    std::memcpy(dst, &slot, sizeof(slot));
+    return true;
+  });
+  lane.stats.assemble_seconds += timer.stop();
+  return {};
+}
+
+void VariableRead::fill_task(const Batch&, const Group& group, const Task& task, Lane& lane) {
+  plan_->describe(group, task, lane.detail);
+  const VariableSlot fill = slot_at(plan_->fill_element());
+  ++lane.stats.missing_chunks;
+  chunks_done_.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t count = lane.detail.element_count();
+  const auto bytes = base::checked_mul(count, fill.bytes);
+  lane.stats.decoded_bytes += bytes.value_or(0);
+  if (options_.check_only) return;
+  if (Status status = bytes ? account(*bytes) : too_many(0, options_.max_bytes); !status.ok()) {
+    stop(std::move(status));
+    return;
+  }
+  do {
+    device::Box box = lane.detail.box;
+    box.src = nullptr;
+    for_each_element(box, [&](const std::byte*, std::byte* dst) {
+      std::memcpy(dst, &fill, sizeof(fill));
+      return true;
+    });
+  } while (plan_->next_box(lane.detail));
+}
+
+void VariableRead::fail_task(const Batch& batch, const Group& group, const Task& task, Lane& lane, Status status) {
+  const bool own = group.source == kNoSource;
+  if (own) plan_->describe(group, task, lane.detail);
+  const std::string& key = own ? lane.detail.key : *batch.tasks.sources[group.source].key;
+  status = std::move(status).with_key(key);
+  if (task.length != kWholeObject && task.length != 0) status = std::move(status).with_range(task.offset, task.length);
+  chunks_done_.fetch_add(1, std::memory_order_relaxed);
+  if (!options_.collect_errors) return stop(std::move(status));
+  ChunkError error;
+  error.key = key;
+  error.offset = status.offset().value_or(own ? 0 : task.offset);
+  error.length = status.length().value_or(task.length == kWholeObject ? 0 : task.length);
+  error.status = std::move(status);
+  std::lock_guard lock(mutex_);
+  errors_.push_back(std::move(error));
+}
+
+// Offsets from the lengths in the slots.
+Status VariableRead::sum_up() {
+  if (options_.check_only) return {};
+  offsets_.resize(static_cast<std::size_t>(elements_) + 1);
+  std::int64_t at = 0;  // below max_bytes + 24 an element, which is below 2^63
+  for (std::size_t i = 0; i < elements_; ++i) {
+    offsets_[i] = at;
+    at += static_cast<std::int64_t>(slots_.get()[i].bytes);
+  }
+  offsets_.back() = at;
+  data_.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(std::max<std::int64_t>(at, 1))]);
+  return data_ == nullptr ? Status::out_of_memory() : Status();
+}
+
+void VariableRead::copy_elements(std::uint64_t begin, std::uint64_t end) const {
+  const auto at = [&](std::uint64_t i) { return static_cast<std::uint64_t>(offsets_[static_cast<std::size_t>(i)]); };
+  trace::Span span(trace::Stage::kAssemble, at(end) - at(begin));
+  const VariableSlot* const slots = slots_.get();
+  for (std::uint64_t i = begin; i < end;) {
+    // Neighbours mostly lie behind one another where they are kept, too.
+    const std::byte* const src = slots[i].data;
+    std::uint64_t bytes = slots[i].bytes;
+    std::uint64_t next = i + 1;
+    for (; next < end && slots[next].bytes != 0 && slots[next].data == src + bytes; ++next) bytes += slots[next].bytes;
+    if (bytes != 0) std::memcpy(data_.get() + at(i), src, static_cast<std::size_t>(bytes));
+    i = next;
+  }
+}
+
+}  // namespace headrace::transfer

@@ -1,0 +1,117 @@
+// VariableRead: reads chunks of elements of variable length into offsets and data on the host.
+//
+// Three steps, each done by all workers: chunks are read and decoded, and the selected elements' bytes kept in memory
+// of the worker, with a slot for each element that says where; lengths are summed up into offsets, by one of them;
+// elements are copied to their places. The plan's boxes move slots, so every selection and layout works as it does for
+// numbers.
+//
+// Chunks share one half of the host budget. One that finds it exhausted is decoded again with the other half, which one
+// worker has at a time, so what fails does not depend on how many decode at once.
+//
+// Threads: work() on any number of threads; the rest by the one that made it.
+#pragma once
+
+#include <headrace/status.h>
+#include <headrace/variable.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "codec/growing_buffer.h"
+#include "codec/variable_codec.h"
+#include "transfer/plan.h"
+#include "transfer/resources.h"
+#include "transfer/worker_pool.h"
+
+namespace headrace::transfer {
+
+class VariableRead final : public Workload, public std::enable_shared_from_this<VariableRead> {
+ public:
+  // `elements`: of the selection. kResourceExhausted where their offsets alone are beyond options.max_bytes.
+  static Result<std::shared_ptr<VariableRead>> create(Resources& resources, std::uint64_t elements,
+                                                      const VariableReadOptions& options);
+  ~VariableRead() override;
+
+  // Where the plan's boxes go: one slot for each selected element, in C order. Never null.
+  std::byte* slots() const noexcept;
+  // The plan's element_op() moves slots, and its fill element is one.
+  Status run(std::unique_ptr<Plan> plan);
+  Progress work() override;
+
+  // After a run() that went well.
+  std::vector<std::int64_t> take_offsets() noexcept { return std::move(offsets_); }
+  std::unique_ptr<std::byte[]> take_data() noexcept { return std::move(data_); }
+  std::vector<ChunkError> take_errors() noexcept { return std::move(errors_); }
+  const Stats& stats() const noexcept { return stats_; }
+
+ private:
+  enum class Step : std::uint8_t { kDecode, kSum, kCopy, kEnded };
+  struct Batch;
+  struct Lane;
+  struct Claim {
+    Step step = Step::kEnded;
+    bool idle = false;
+    std::shared_ptr<Batch> batch;      // kDecode
+    std::uint64_t begin = 0, end = 0;  // kDecode: groups of the batch; kCopy: elements
+  };
+
+  VariableRead(Resources& resources, std::uint64_t elements, const VariableReadOptions& options);
+  Claim claim();
+  bool fill_batch_locked();
+  void finish(const Claim& claim);
+  void stop(Status status);
+  Lane* take_lane();
+  void give_lane(Lane* lane) noexcept;
+  void report_progress();
+
+  void run_group(const Batch& batch, const Group& group, Lane& lane);
+  void run_tasks(const Batch& batch, const Group& group, std::span<const std::byte> stored, Lane& lane);
+  Status decode_task(std::span<const std::byte> stored, Lane& lane);
+  Status keep_box(device::Box box, const std::byte* base, Lane& lane);
+  void fill_task(const Batch& batch, const Group& group, const Task& task, Lane& lane);
+  void fail_task(const Batch& batch, const Group& group, const Task& task, Lane& lane, Status status);
+  Status read_object(const store::Object& object, std::uint64_t offset, std::uint64_t length, Lane& lane,
+                     std::span<const std::byte>& stored);
+  Status account(std::uint64_t bytes);
+  Status sum_up();
+  void copy_elements(std::uint64_t begin, std::uint64_t end) const;
+
+  Resources& resources_;
+  const VariableReadOptions options_;
+  const std::uint64_t elements_;
+  std::unique_ptr<Plan> plan_;
+  struct Free {
+    void operator()(void* memory) const noexcept;
+  };
+  std::unique_ptr<codec::VariableSlot, Free> slots_;  // none with check_only
+  codec::GrowthBudget shared_, alone_;
+  std::mutex alone_mutex_;  // who holds it may use alone_
+  std::atomic<std::uint64_t> kept_bytes_{0};
+  std::atomic<std::uint64_t> chunks_done_{0};
+  std::atomic<bool> stop_{false};
+
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  // Guarded by mutex_:
+  Step step_ = Step::kDecode;
+  std::shared_ptr<Batch> batch_;
+  bool exhausted_ = false;
+  std::uint64_t outstanding_ = 0;  // claims not finished
+  std::uint64_t next_element_ = 0;
+  std::vector<std::unique_ptr<Lane>> lanes_;  // they keep the elements' bytes
+  std::vector<Lane*> free_lanes_;
+  Status status_;
+  std::vector<ChunkError> errors_;
+  Stats stats_;
+  std::uint64_t last_progress_ns_ = 0;
+
+  std::vector<std::int64_t> offsets_;  // written by kSum
+  std::unique_ptr<std::byte[]> data_;
+};
+
+}  // namespace headrace::transfer

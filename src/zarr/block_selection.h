@@ -1,0 +1,25 @@
+// Block selection: ranges of chunks of an array's grid, as slices of its elements.
+#pragma once
+
+#include <headrace/selection.h>
+#include <headrace/status.h>
+
+#include <cstdint>
+#include <span>
+
+namespace headrace::zarr {
+
+// Where the blocks of an array lie, axis by axis.
+class BlockBegin {
+ public:
+  virtual ~BlockBegin() = default;
+  virtual std::uint64_t count(std::size_t axis) const = 0;
+  virtual std::uint64_t begin(std::size_t axis, std::uint64_t block) const = 0;  // first element
+};
+
+bool has_blocks(const Selection& selection) noexcept;
+// Items of kind kBlocks become slices; others stay as they are. kInvalidArgument: a block out of range.
+Result<Selection> blocks_to_slices(const Selection& selection, std::span<const std::uint64_t> shape,
+                                   const BlockBegin& begin_of);
+
+}  // namespace headrace::zarr

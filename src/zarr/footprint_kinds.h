@@ -1,0 +1,13 @@
+// The kinds of Footprint that make_footprint() chooses from.
+#pragma once
+
+#include <memory>
+
+#include "zarr/footprint.h"
+
+namespace headrace::zarr {
+
+std::unique_ptr<const Footprint> make_grid_footprint(FootprintInput input);
+Result<std::unique_ptr<const Footprint>> make_point_footprint(FootprintInput input);
+
+}  // namespace headrace::zarr

@@ -1,0 +1,226 @@
+// The footprint of a selection axis by axis: a product of Projections.
+#include <algorithm>
+#include <array>
+
+#include "zarr/footprint.h"
+#include "zarr/footprint_kinds.h"
+#include "zarr/projection.h"
+
+namespace headrace::zarr {
+namespace {
+
+using transfer::TaskDetail;
+
+// Objects are numbered in C order of the touched ones; units by the entries that lead to them, outermost first.
+class GridFootprint final : public Footprint {
+ public:
+  explicit GridFootprint(FootprintInput input) : rank_(input.selection->dims.size()), in_(input) {
+    projections_.reserve(rank_ * (in_.levels.size() + 1));
+    axis_dst_strides_.reserve(rank_);
+    std::vector<std::shared_ptr<const IndexRuns>> runs;
+    for (const ResolvedSelection::Dim& dim : in_.selection->dims) {
+      if (dim.list == nullptr) continue;
+      lists_ = true;
+      runs.resize(rank_);
+      runs[static_cast<std::size_t>(&dim - in_.selection->dims.data())] = make_index_runs(*dim.list);
+    }
+    for (std::size_t level = 0; level <= in_.levels.size(); ++level) {
+      const auto shape = level == 0 ? in_.object_shape : std::span<const std::uint64_t>(in_.levels[level - 1].shape);
+      for (std::size_t axis = 0; axis < rank_; ++axis) {
+        projections_.emplace_back(in_.selection->dims[axis], shape[axis], lists_ ? runs[axis] : nullptr);
+      }
+    }
+    std::size_t kept = 0;
+    for (std::size_t axis = 0; axis < rank_; ++axis) {
+      const ResolvedSelection::Dim& dim = in_.selection->dims[axis];
+      axis_dst_strides_.push_back(dim.dropped ? 0 : in_.dst_strides[kept]);
+      kept += dim.dropped ? 0 : 1;
+    }
+    in_.selection = nullptr;
+    units_ = end_ = 1;
+    const Projection* const lowest = axes_of(in_.levels.size());
+    for (std::size_t axis = 0; axis < rank_; ++axis) {
+      units_ *= lowest[axis].touched();
+      end_ *= projections_[axis].touched();
+    }
+  }
+
+  std::uint64_t next_object(std::uint64_t object) const override { return object + 1; }
+  std::uint64_t root(std::uint64_t) const override { return 0; }
+
+  void position(std::uint64_t object, std::uint64_t* at) const override {
+    const Projection* const axes = projections_.data();
+    for (std::size_t i = rank_; i-- > 0;) {
+      const std::uint64_t touched = axes[i].touched();
+      at[i] = axes[i].chunk_at(object % touched);
+      object /= touched;
+    }
+  }
+
+  void children(std::uint64_t object, std::size_t level, std::uint64_t unit, std::vector<Unit>& out) const override {
+    std::array<std::uint64_t, device::kMaxRank> parent, first, end, at;
+    place(object, level, unit, parent.data());
+    const LevelGrid& below = in_.levels[level];
+    const Projection* const axes = axes_of(level + 1);
+    std::uint64_t per_unit = 1;
+    for (std::size_t i = 0; i < rank_; ++i) {
+      first[i] = at[i] = axes[i].before(parent[i] * below.grid[i]);
+      end[i] = axes[i].before((parent[i] + 1) * below.grid[i]);
+      if (first[i] == end[i]) return;
+      per_unit *= below.grid[i];
+    }
+    for (;;) {
+      std::uint64_t entry = 0;
+      for (std::size_t i = 0; i < rank_; ++i) {
+        const std::size_t axis = below.axis_order[i];
+        entry = entry * below.grid[axis] + (axes[axis].chunk_at(at[axis]) - parent[axis] * below.grid[axis]);
+      }
+      out.push_back({unit * per_unit + entry, entry});
+      std::size_t axis = rank_;
+      while (axis > 0 && ++at[axis - 1] == end[axis - 1]) {
+        --axis;
+        at[axis] = first[axis];
+      }
+      if (axis == 0) return;
+    }
+  }
+
+  void describe(std::uint64_t object, std::size_t level, std::uint64_t unit, TaskDetail& detail) const override {
+    std::array<std::uint64_t, device::kMaxRank> begin;
+    place(object, level, unit, begin.data());
+    const std::uint64_t* const shape = level == 0 ? in_.object_shape.data() : in_.levels[level - 1].shape.data();
+    for (std::size_t i = 0; i < rank_; ++i) begin[i] *= shape[i];
+    detail.several = false;
+    if (lists_) return describe_lists(begin.data(), shape, detail);
+    device::Box& box = detail.box;
+    const Projection* const axes = projections_.data();
+    box.rank = static_cast<int>(rank_);
+    std::int64_t src = 0, dst = 0;
+    bool whole = true;
+    for (std::size_t i = 0; i < rank_; ++i) {
+      const Intersection part = axes[i].intersect(begin[i], shape[i]);
+      box.dim[i] = {part.count, in_.src_strides[i] * static_cast<std::int64_t>(axes[i].step()), axis_dst_strides_[i]};
+      src += in_.src_strides[i] * static_cast<std::int64_t>(part.in_chunk);
+      dst += axis_dst_strides_[i] * static_cast<std::int64_t>(part.in_result);
+      whole = whole && part.count == shape[i];
+    }
+    finish(src, dst, whole, detail);
+  }
+
+  bool next_box(TaskDetail& detail) const override {
+    if (!detail.several) return false;
+    TaskDetail::Walk& walk = detail.walk;
+    std::size_t axis = rank_;
+    while (axis > 0 && ++walk.at[axis - 1] == walk.first[axis - 1] + walk.count[axis - 1]) {
+      --axis;
+      walk.at[axis] = walk.first[axis];
+    }
+    if (axis == 0) return false;
+    make_box(detail);
+    return true;
+  }
+
+ private:
+  const Projection* axes_of(std::size_t level) const noexcept { return projections_.data() + level * rank_; }
+
+  // Where a unit lies, in units of its level.
+  void place(std::uint64_t object, std::size_t level, std::uint64_t unit, std::uint64_t* at) const {
+    position(object, at);
+    if (level == 0) return;
+    std::array<std::uint64_t, device::kMaxRank> inside, scale;
+    if (level == 1) {
+      const LevelGrid& grid = in_.levels[0];
+      for (std::size_t i = rank_; i-- > 0;) {
+        const std::size_t axis = grid.axis_order[i];
+        at[axis] = at[axis] * grid.grid[axis] + unit % grid.grid[axis];
+        unit /= grid.grid[axis];
+      }
+      return;
+    }
+    std::fill_n(inside.begin(), rank_, 0);
+    std::fill_n(scale.begin(), rank_, 1);
+    for (std::size_t l = level; l-- > 0;) {
+      const LevelGrid& grid = in_.levels[l];
+      for (std::size_t i = rank_; i-- > 0;) {
+        const std::size_t axis = grid.axis_order[i];
+        inside[axis] += scale[axis] * (unit % grid.grid[axis]);
+        unit /= grid.grid[axis];
+        scale[axis] *= grid.grid[axis];
+      }
+    }
+    for (std::size_t i = 0; i < rank_; ++i) at[i] = at[i] * scale[i] + inside[i];
+  }
+
+  void finish(std::int64_t src, std::int64_t dst, bool whole, TaskDetail& detail) const {
+    device::Box& box = detail.box;
+    box.src = transfer::kBoxBase + src;
+    box.dst = in_.dst + dst;
+    device::simplify(box);
+    // Contiguous in the chunk and in the tensor; whether the bytes are the same is the operation's to say.
+    detail.whole_chunk = whole && device::is_contiguous(box, in_.element_bytes);
+  }
+
+  void describe_lists(const std::uint64_t* begin, const std::uint64_t* shape, TaskDetail& detail) const {
+    const Projection* const axes = projections_.data();
+    TaskDetail::Walk& walk = detail.walk;
+    std::int64_t span_begin = 0, span_end = in_.element_bytes;
+    detail.elements = 1;
+    for (std::size_t i = 0; i < rank_; ++i) {
+      const Pieces pieces = axes[i].pieces(begin[i], shape[i]);
+      walk.begin[i] = begin[i];
+      walk.length[i] = shape[i];
+      walk.first[i] = walk.at[i] = pieces.first;
+      walk.count[i] = pieces.count;
+      detail.several = detail.several || pieces.count > 1;
+      std::uint64_t selected = 0;
+      for (std::uint64_t p = pieces.first; p < pieces.first + pieces.count; ++p) {
+        const Intersection part = axes[i].piece(p, begin[i], shape[i]);
+        selected += part.count;
+        if (p == pieces.first) span_begin += in_.src_strides[i] * static_cast<std::int64_t>(part.in_chunk);
+        if (p + 1 == pieces.first + pieces.count) {
+          const std::uint64_t last = part.in_chunk + (part.count - 1) * axes[i].step(p);
+          span_end += in_.src_strides[i] * static_cast<std::int64_t>(last);
+        }
+      }
+      detail.elements *= selected;
+    }
+    detail.span_begin = static_cast<std::uint64_t>(span_begin);
+    detail.span_end = static_cast<std::uint64_t>(span_end);
+    make_box(detail);
+    if (detail.several) detail.whole_chunk = false;
+  }
+
+  void make_box(TaskDetail& detail) const {
+    const Projection* const axes = projections_.data();
+    const TaskDetail::Walk& walk = detail.walk;
+    device::Box& box = detail.box;
+    box.rank = static_cast<int>(rank_);
+    std::int64_t src = 0, dst = 0;
+    bool whole = true;
+    for (std::size_t i = 0; i < rank_; ++i) {
+      const std::uint64_t number = walk.at[i];
+      const Intersection part = axes[i].piece(number, walk.begin[i], walk.length[i]);
+      const std::uint64_t step = axes[i].step(number);
+      box.dim[i] = {part.count, in_.src_strides[i] * static_cast<std::int64_t>(step),
+                    axis_dst_strides_[i] * axes[i].result_step(number)};
+      src += in_.src_strides[i] * static_cast<std::int64_t>(part.in_chunk);
+      dst += axis_dst_strides_[i] * static_cast<std::int64_t>(part.in_result);
+      whole = whole && part.count == walk.length[i] && (step == 1 || part.count == 1);
+    }
+    finish(src, dst, whole, detail);
+  }
+
+  const std::size_t rank_;
+  FootprintInput in_;
+  std::vector<Projection> projections_;         // by level, then axis
+  std::vector<std::int64_t> axis_dst_strides_;  // one per array axis, 0 where dropped
+  bool lists_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<const Footprint> make_grid_footprint(FootprintInput input) {
+  return std::make_unique<const GridFootprint>(std::move(input));
+}
+
+}  // namespace headrace::zarr

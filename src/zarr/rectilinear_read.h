@@ -1,0 +1,71 @@
+// Reading an array whose chunks differ in shape (grid "rectilinear").
+//
+// What decodes a chunk, and the memory for it, depends on the chunk's shape. So the chunks that a selection meets are
+// taken by shape: for each combination of edge lengths one ReadOperation, exactly as for an array of such chunks, one
+// after the other. Arrays with a regular grid are not concerned at all. There are at most as many shapes as chunks, and
+// of the shapes only those along each axis are listed, so that hostile grids cost no more memory than their text.
+//
+// Threads: any. The read keeps the array alive until it has ended.
+#pragma once
+
+#include <headrace/array.h>
+#include <headrace/selection.h>
+#include <headrace/status.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "transfer/operation.h"
+#include "zarr/array_impl.h"
+#include "zarr/read_conversion.h"
+
+namespace headrace::zarr {
+
+struct EdgeClass;
+
+class RectilinearRead : public std::enable_shared_from_this<RectilinearRead> {
+ public:
+  // `tensor` has been checked against `selection.shape` and has strides.
+  static Result<std::shared_ptr<RectilinearRead>> create(std::shared_ptr<const Array::Impl> array,
+                                                         const ResolvedSelection& selection, const TensorView& tensor,
+                                                         ReadConversion conversion,
+                                                         std::shared_ptr<device::Device> device, ReadOptions options);
+  ~RectilinearRead();
+
+  Status run();    // on this thread
+  Status start();  // on a thread of its own
+  Status wait() const;
+  bool done() const;
+  void cancel();
+  // REQUIRES: done().
+  const Stats& stats() const { return stats_; }
+  const std::vector<ChunkError>& errors() const { return errors_; }
+
+ private:
+  RectilinearRead(std::shared_ptr<const Array::Impl> array, const ResolvedSelection& selection,
+                  const TensorView& tensor, ReadConversion conversion, std::shared_ptr<device::Device> device,
+                  ReadOptions options);
+  Status run_all();
+  Status run_class(const std::vector<std::size_t>& at);
+
+  const std::shared_ptr<const Array::Impl> array_;
+  const ResolvedSelection selection_;
+  const TensorView tensor_;
+  const ReadConversion conversion_;
+  const std::shared_ptr<device::Device> device_;
+  const ReadOptions options_;
+  std::vector<std::vector<EdgeClass>> axes_;  // along each axis: the edge lengths that the selection meets
+  std::uint64_t chunks_total_ = 0, chunks_before_ = 0;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable ended_;
+  std::shared_ptr<transfer::ReadOperation> current_;  // guarded by mutex_
+  bool cancelled_ = false, done_ = false;             // guarded by mutex_
+  Status status_;                                     // set when done
+  Stats stats_;
+  std::vector<ChunkError> errors_;
+};
+
+}  // namespace headrace::zarr

@@ -1,0 +1,565 @@
+// Property: whatever is selected - slices, lists, masks, points, blocks - of whatever array - plain, sharded, shards in
+// shards, axes transposed before each of them - the tensor holds what the same indexing of the written values gives,
+// and each chunk is read and decoded once.
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "backends/dev_host/staged_decoder.h"
+#include "support/raw_array.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+using testing::kFillValue;
+using Shape = std::vector<std::uint64_t>;
+using Bytes = std::vector<std::byte>;
+
+std::uint32_t crc32c(const Bytes& bytes) {
+  std::uint32_t crc = ~0u;
+  for (const std::byte byte : bytes) {
+    crc ^= static_cast<std::uint32_t>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0);
+  }
+  return ~crc;
+}
+
+template <class Word>
+void append(Bytes& bytes, Word word) {
+  const auto* const from = reinterpret_cast<const std::byte*>(&word);
+  bytes.insert(bytes.end(), from, from + sizeof word);
+}
+
+struct Level {
+  std::vector<std::size_t> order;  // of a transpose before it; empty: none
+  Shape inner;                     // by the axes behind that
+  bool at_end = true;
+};
+
+// An array of uint32, written level by level.
+struct Model {
+  Shape shape, chunk;
+  std::vector<Level> levels;
+  std::vector<std::size_t> leaf_order;
+  bool checked = false;  // the chunks are encoded with crc32c: not raw
+  unsigned missing = 0;  // one in so many units of each level; 0: none
+  std::uint32_t seed = 1;
+
+  std::vector<std::uint32_t> values;  // C order, as a reader must find them
+  std::set<Shape> chunks;             // first elements of the lowest level's chunks that are stored
+  Shape unit;                         // shape of one of them, by the array's axes
+  std::uint64_t chunk_bytes = 0;      // stored, of one
+
+  static std::string transpose(const std::vector<std::size_t>& order) {
+    return order.empty() ? ""
+                         : R"({"name":"transpose","configuration":{"order":)" +
+                               testing::detail::json_list(Shape(order.begin(), order.end())) + "}},";
+  }
+  std::string codecs(std::size_t level) const {
+    const std::string bytes = R"({"name":"bytes","configuration":{"endian":"little"}})";
+    if (level == levels.size()) {
+      return "[" + transpose(leaf_order) + bytes + (checked ? R"(,{"name":"crc32c"})" : "") + "]";
+    }
+    const Level& at = levels[level];
+    return "[" + transpose(at.order) + R"({"name":"sharding_indexed","configuration":{"chunk_shape":)" +
+           testing::detail::json_list(at.inner) + R"(,"codecs":)" + codecs(level + 1) + R"(,"index_codecs":[)" + bytes +
+           R"(,{"name":"crc32c"}],"index_location":")" + (at.at_end ? "end" : "start") + R"("}}])";
+  }
+
+  std::uint64_t linear(const Shape& at) const {
+    std::uint64_t out = 0;
+    for (std::size_t d = 0; d < shape.size(); ++d) out = out * shape[d] + at[d];
+    return out;
+  }
+  bool absent(const Shape& begin, std::size_t level) const {
+    std::uint64_t hash = seed + level;
+    for (const std::uint64_t b : begin) hash = (hash ^ b) * 0x9E3779B97F4A7C15ull;
+    return missing > 0 && (hash >> 33) % missing == 0;
+  }
+  void erase(const Shape& begin, const Shape& extent) {
+    Shape at(extent.size(), 0);
+    do {
+      Shape place = begin;
+      bool inside = true;
+      for (std::size_t d = 0; d < at.size(); ++d) inside = (place[d] += at[d]) < shape[d] && inside;
+      if (inside) values[linear(place)] = kFillValue;
+    } while (testing::detail::advance(at, extent));
+  }
+  static Shape by_array(const Shape& extent, const std::vector<std::size_t>& axis_of) {
+    Shape out(extent.size());
+    for (std::size_t i = 0; i < extent.size(); ++i) out[axis_of[i]] = extent[i];
+    return out;
+  }
+  static void permute(const std::vector<std::size_t>& order, Shape& extent, std::vector<std::size_t>& axis_of) {
+    if (order.empty()) return;
+    const Shape old = extent;
+    const std::vector<std::size_t> old_axes = axis_of;
+    for (std::size_t i = 0; i < order.size(); ++i) extent[i] = old[order[i]], axis_of[i] = old_axes[order[i]];
+  }
+
+  // What begins at `begin` of the array and has `extent` along axes that are axis_of[i] of the array.
+  Bytes encode(std::size_t level, Shape extent, std::vector<std::size_t> axis_of, const Shape& begin) {
+    Bytes out;
+    if (level == levels.size()) {
+      permute(leaf_order, extent, axis_of);
+      Shape at(extent.size(), 0);
+      do {
+        Shape place = begin;
+        bool inside = true;
+        for (std::size_t i = 0; i < at.size(); ++i) inside = (place[axis_of[i]] += at[i]) < shape[axis_of[i]] && inside;
+        append(out, inside ? testing::element_value(linear(place), seed) : 0xDEADBEEFu);
+      } while (testing::detail::advance(at, extent));
+      if (checked) append(out, crc32c(out));
+      unit = by_array(extent, axis_of);
+      chunk_bytes = out.size();
+      chunks.insert(begin);
+      return out;
+    }
+    const Level& here = levels[level];
+    permute(here.order, extent, axis_of);
+    Shape grid(extent.size()), at(extent.size(), 0);
+    std::uint64_t count = 1;
+    for (std::size_t i = 0; i < grid.size(); ++i) count *= grid[i] = extent[i] / here.inner[i];
+    std::vector<Bytes> payloads;
+    do {
+      Shape inner = begin;
+      bool inside = true;
+      for (std::size_t i = 0; i < at.size(); ++i) {
+        inner[axis_of[i]] += at[i] * here.inner[i];
+        inside = inside && inner[axis_of[i]] < shape[axis_of[i]];
+      }
+      if (!inside || absent(inner, level + 1)) {
+        if (inside) erase(inner, by_array(here.inner, axis_of));
+        payloads.emplace_back();
+      } else {
+        payloads.push_back(encode(level + 1, here.inner, axis_of, inner));
+      }
+    } while (testing::detail::advance(at, grid));
+    // Last chunk first, with gaps.
+    std::vector<std::uint64_t> index(2 * count, ~std::uint64_t{0});
+    if (!here.at_end) out.resize(16 * count + 4);
+    for (std::size_t i = payloads.size(); i-- > 0;) {
+      if (payloads[i].empty()) continue;
+      out.resize(out.size() + i % 3);
+      index[2 * i] = out.size();
+      index[2 * i + 1] = payloads[i].size();
+      out.insert(out.end(), payloads[i].begin(), payloads[i].end());
+    }
+    Bytes encoded;
+    for (const std::uint64_t word : index) append(encoded, word);
+    append(encoded, crc32c(encoded));
+    if (here.at_end) {
+      out.insert(out.end(), encoded.begin(), encoded.end());
+    } else {
+      std::copy(encoded.begin(), encoded.end(), out.begin());
+    }
+    return out;
+  }
+
+  Status write(store::Store& store, const std::string& path) {
+    using testing::detail::json_list;
+    std::uint64_t elements = 1;
+    for (const std::uint64_t extent : shape) elements *= extent;
+    for (std::uint64_t i = 0; i < elements; ++i) values.push_back(testing::element_value(i, seed));
+    HEADRACE_TRY(testing::put_text(
+        store, path + "/zarr.json",
+        R"({"zarr_format":3,"node_type":"array","shape":)" + json_list(shape) +
+            R"(,"data_type":"uint32","chunk_grid":{"name":"regular","configuration":{"chunk_shape":)" +
+            json_list(chunk) + R"(}},"chunk_key_encoding":{"name":"default"},"fill_value":)" +
+            std::to_string(kFillValue) + R"(,"codecs":)" + codecs(0) + "}"));
+    Shape grid(shape.size()), at(shape.size(), 0);
+    for (std::size_t d = 0; d < grid.size(); ++d) grid[d] = (shape[d] + chunk[d] - 1) / chunk[d];
+    if (std::count(grid.begin(), grid.end(), 0u) > 0) return {};
+    std::vector<std::size_t> axes(shape.size());
+    std::iota(axes.begin(), axes.end(), std::size_t{0});
+    do {
+      std::string key = path + "/c";
+      Shape begin(grid.size());
+      for (std::size_t d = 0; d < grid.size(); ++d) begin[d] = at[d] * chunk[d], key += "/" + std::to_string(at[d]);
+      if (absent(begin, 0)) {
+        erase(begin, chunk);
+        continue;
+      }
+      const Bytes bytes = encode(0, chunk, axes, begin);
+      HEADRACE_TRY(store.put(key, bytes));
+    } while (testing::detail::advance(at, grid));
+    return {};
+  }
+};
+
+// What a selection takes, element by element.
+struct Meaning {
+  bool points = false;
+  std::vector<Shape> lists;  // by axis
+  std::vector<bool> dropped;
+
+  Shape result_shape() const {
+    if (points) return {lists[0].size()};
+    Shape out;
+    for (std::size_t d = 0; d < lists.size(); ++d) {
+      if (!dropped[d]) out.push_back(lists[d].size());
+    }
+    return out;
+  }
+  // visit(position in the array), in the result's C order.
+  template <class Visit>
+  void each(Visit visit) const {
+    if (points) {
+      for (std::size_t i = 0; i < lists[0].size(); ++i) {
+        Shape at;
+        for (const Shape& list : lists) at.push_back(list[i]);
+        visit(at);
+      }
+      return;
+    }
+    Shape counts, at(lists.size(), 0);
+    for (const Shape& list : lists) counts.push_back(list.size());
+    if (std::count(counts.begin(), counts.end(), 0u) > 0) return;
+    do {
+      Shape place;
+      for (std::size_t d = 0; d < lists.size(); ++d) place.push_back(lists[d][at[d]]);
+      visit(place);
+    } while (testing::detail::advance(at, counts));
+  }
+};
+
+class SelectionRead : public ::testing::TestWithParam<std::tuple<const char*, const char*, bool>> {
+ protected:
+  void SetUp() override {
+    device::staged_decode_model().any_codec = std::get<2>(GetParam());
+    ContextOptions options;
+    options.threads = 2;
+    options.wave_bytes = 8 << 10;
+    options.host_budget_bytes = 64 << 20;
+    context = Context::create(options).value();
+    static int number = 0;
+    const bool file = std::string_view(std::get<1>(GetParam())) == "file";
+    store = Store::open(*context, file ? directory.path() : "memory://selections" + std::to_string(++number)).value();
+    device = Device::open(std::get<0>(GetParam())).value();
+  }
+  void TearDown() override { device::staged_decode_model().any_codec = false; }
+
+  void check(const Array& array, const Model& model, const Selection& selection, const Meaning& meaning,
+             bool turned = false) {
+    const auto resolved = array.resolve(selection);
+    ASSERT_TRUE(resolved.ok()) << resolved.status().to_string();
+    TensorView tensor;
+    tensor.shape = meaning.result_shape();
+    ASSERT_EQ(resolved->shape, tensor.shape);
+    std::uint64_t count = 1;
+    for (const std::uint64_t extent : tensor.shape) count *= extent;
+    // Fortran order, with a gap behind each element.
+    if (turned) {
+      std::int64_t stride = 8;
+      for (const std::uint64_t extent : tensor.shape) {
+        tensor.strides_bytes.push_back(stride);
+        stride *= static_cast<std::int64_t>(extent);
+      }
+    }
+    auto buffer = Buffer::allocate(*device, count * 8 + 8).value();
+    tensor.data = buffer.data();
+    Stats stats;
+    const Status status = array.read(selection, tensor, *device, {}, &stats);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    std::vector<std::uint32_t> got(count * 2 + 2);
+    ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), count * 8 + 8).ok());
+    std::set<Shape> touched;
+    Shape at(tensor.shape.size(), 0);
+    std::uint64_t number = 0;
+    bool same = true;
+    meaning.each([&](const Shape& place) {
+      std::uint64_t where = number++;
+      if (turned) {
+        std::int64_t bytes = 0;
+        for (std::size_t d = 0; d < at.size(); ++d) bytes += static_cast<std::int64_t>(at[d]) * tensor.strides_bytes[d];
+        where = static_cast<std::uint64_t>(bytes) / 4;
+        testing::detail::advance(at, tensor.shape);
+      }
+      same = same && got[where] == model.values[model.linear(place)];
+      Shape begin = place;
+      for (std::size_t d = 0; d < begin.size() && !model.chunks.empty(); ++d) begin[d] -= begin[d] % model.unit[d];
+      if (model.chunks.count(begin) != 0) touched.insert(begin);
+    });
+    EXPECT_TRUE(same);
+    EXPECT_EQ(number, count);
+    EXPECT_EQ(stats.chunks, touched.size()) << "each chunk once";
+    EXPECT_EQ(stats.decoded_bytes, count * 4);
+    if (!model.levels.empty() || model.checked) {
+      EXPECT_EQ(stats.stored_bytes, touched.size() * model.chunk_bytes);
+    }
+    last = stats;
+  }
+
+  support::TempDir directory;
+  std::optional<Context> context;
+  std::optional<Store> store;
+  std::optional<Device> device;
+  Stats last;
+};
+
+std::vector<std::size_t> any_order(std::size_t rank, std::mt19937_64& random) {
+  std::vector<std::size_t> order(rank);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::shuffle(order.begin(), order.end(), random);
+  return order;
+}
+
+Model any_model(std::mt19937_64& random) {
+  Model model;
+  const std::size_t rank = random() % 6, depth = random() % 4;
+  model.checked = random() % 2 == 0;
+  model.missing = random() % 3 == 0 ? 4 : 0;
+  model.seed = static_cast<std::uint32_t>(random());
+  Shape extent(rank);
+  for (auto& e : extent) e = 1 + random() % (rank > 2 ? 2 : 5);
+  // From the lowest level up: each divides the one around it.
+  std::vector<Shape> shapes = {extent};
+  for (std::size_t level = 0; level < depth; ++level) {
+    for (auto& e : extent) e *= 1 + random() % (rank > 2 ? 2 : 3);
+    shapes.push_back(extent);
+  }
+  model.chunk = extent;
+  for (const std::uint64_t e : extent) {
+    model.shape.push_back(random() % 20 == 0 ? 0 : 1 + random() % (e * (rank > 3 ? 2 : 3)));
+  }
+  std::vector<std::size_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), std::size_t{0});
+  for (std::size_t level = 0; level < depth; ++level) {
+    Level at;
+    at.at_end = random() % 2 == 0;
+    if (random() % 2 == 0 && rank > 0) at.order = any_order(rank, random);
+    Shape unused(rank);
+    Model::permute(at.order, unused, axes);
+    for (const std::size_t axis : axes) at.inner.push_back(shapes[depth - 1 - level][axis]);
+    model.levels.push_back(at);
+  }
+  if (random() % 2 == 0 && rank > 0) model.leaf_order = any_order(rank, random);
+  return model;
+}
+
+void any_selection(const Model& model, std::mt19937_64& random, Selection& selection, Meaning& meaning) {
+  const std::size_t rank = model.shape.size();
+  const bool empty = std::count(model.shape.begin(), model.shape.end(), 0u) > 0;
+  if (rank > 0 && !empty && random() % 4 == 0) {
+    meaning.points = true;
+    std::vector<std::vector<std::int64_t>> coordinates(rank);
+    const std::size_t count = random() % 40;
+    for (std::size_t d = 0; d < rank; ++d) {
+      const bool one = d > 0 && random() % 4 == 0;
+      meaning.lists.emplace_back();
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::uint64_t index = one && i > 0        ? meaning.lists[d][0]
+                                    : random() % 3 == 0 ? (i % model.shape[d])
+                                                        : random() % model.shape[d];
+        meaning.lists[d].push_back(index);
+        if (one && i > 0) continue;
+        const auto given = static_cast<std::int64_t>(index);
+        coordinates[d].push_back(random() % 3 == 0 ? given - static_cast<std::int64_t>(model.shape[d]) : given);
+      }
+    }
+    selection = points(std::move(coordinates));
+    return;
+  }
+  for (std::size_t d = 0; d < rank; ++d) {
+    const std::uint64_t extent = model.shape[d];
+    meaning.lists.emplace_back();
+    meaning.dropped.push_back(false);
+    Shape& list = meaning.lists.back();
+    SelectionItem item;
+    switch (random() % 5) {
+      case 0:
+        if (extent == 0) break;
+        item.kind = SelectionItem::Kind::kIndex;
+        list.push_back(random() % extent);
+        item.start = static_cast<std::int64_t>(list[0]);
+        meaning.dropped.back() = true;
+        break;
+      case 1: {
+        item.start = static_cast<std::int64_t>(extent == 0 ? 0 : random() % extent);
+        item.stop = *item.start + static_cast<std::int64_t>(random() % (extent + 3));
+        item.step = static_cast<std::int64_t>(1 + random() % 5);
+        for (std::int64_t i = *item.start; i < std::min(*item.stop, static_cast<std::int64_t>(extent));
+             i += item.step) {
+          list.push_back(static_cast<std::uint64_t>(i));
+        }
+        break;
+      }
+      case 2: {
+        std::vector<bool> where(extent);
+        for (std::uint64_t i = 0; i < extent; ++i) {
+          where[i] = random() % 2 == 0;
+          if (where[i]) list.push_back(i);
+        }
+        item = mask(where);
+        break;
+      }
+      case 3: {
+        const std::uint64_t size = model.chunk[d], blocks = (extent + size - 1) / size;
+        const std::uint64_t first = random() % (blocks + 1), count = random() % (blocks - first + 1);
+        item = count == 1 ? block(static_cast<std::int64_t>(first) - static_cast<std::int64_t>(random() % 2 * blocks))
+                          : block_range(static_cast<std::int64_t>(first), static_cast<std::int64_t>(first + count));
+        for (std::uint64_t i = first * size; i < std::min((first + count) * size, extent); ++i) list.push_back(i);
+        break;
+      }
+      default: {
+        // Runs up and down, repeats, single ones.
+        std::vector<std::int64_t> indices;
+        for (std::uint64_t left = extent == 0 ? 0 : random() % 6; left > 0; --left) {
+          std::int64_t index = static_cast<std::int64_t>(random() % extent);
+          const std::int64_t step = static_cast<std::int64_t>(random() % 4) - 1;
+          for (std::uint64_t i = random() % 5; i > 0 && index >= 0 && index < static_cast<std::int64_t>(extent); --i) {
+            list.push_back(static_cast<std::uint64_t>(index));
+            indices.push_back(random() % 4 == 0 ? index - static_cast<std::int64_t>(extent) : index);
+            index += step;
+          }
+        }
+        item = index_list(std::move(indices));
+      }
+    }
+    if (item.kind == SelectionItem::Kind::kSlice && !item.start) {  // of an empty dimension, all
+      item = SelectionItem();
+    }
+    selection.push_back(std::move(item));
+  }
+}
+
+TEST_P(SelectionRead, AnyArrayAnySelection) {
+  std::mt19937_64 random(17);
+  for (int round = 0; round < 60; ++round) {
+    Model model = any_model(random);
+    const std::string path = "round" + std::to_string(round);
+    ASSERT_TRUE(model.write(*store->impl(), path).ok());
+    auto array = Array::open(*store, path);
+    ASSERT_TRUE(array.ok()) << array.status().to_string();
+    for (int pick = 0; pick < 12; ++pick) {
+      Selection selection;
+      Meaning meaning;
+      any_selection(model, random, selection, meaning);
+      SCOPED_TRACE("round " + std::to_string(round) + " selection " + std::to_string(pick) + " " + model.codecs(0));
+      check(*array, model, selection, meaning, pick % 3 == 2);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+Model nested() {
+  Model model;
+  model.shape = model.chunk = {64, 64};
+  model.levels = {{{}, {16, 32}, true}, {{1, 0}, {8, 4}, false}};  // chunks of 4 x 8
+  model.checked = true;
+  return model;
+}
+
+// One chunk of 256: at each level the index, then what it leads to.
+TEST_P(SelectionRead, OneChunkOfNestedShardsReadsOneChunk) {
+  Model model = nested();
+  ASSERT_TRUE(model.write(*store->impl(), "a").ok());
+  auto array = Array::open(*store, "a").value();
+  EXPECT_EQ(array.info().chunk_shape, (Shape{4, 8}));
+  EXPECT_EQ(array.info().shard_shape, (Shape{64, 64}));
+  EXPECT_EQ(array.info().outer_codecs, (std::vector<std::string>{"sharding_indexed", "sharding_indexed"}));
+  check(array, model, parse_selection("33, 17").value(), {false, {{33}, {17}}, {true, true}});
+  EXPECT_EQ(last.chunks, 1u);
+  EXPECT_EQ(last.requests, 1u);
+  EXPECT_EQ(last.read_bytes, 4u * 8 * 4 + 4);
+}
+
+TEST_P(SelectionRead, DuplicatesInAnyOrderReadEachChunkOnce) {
+  Model model = nested();
+  ASSERT_TRUE(model.write(*store->impl(), "a").ok());
+  auto array = Array::open(*store, "a").value();
+  check(array, model, parse_selection("[63, 0, 63, 1, 0, -1], [5, 5]").value(),
+        {false, {{63, 0, 63, 1, 0, 63}, {5, 5}}, {false, false}});
+  EXPECT_EQ(last.chunks, 2u);
+  check(array, model, parse_points("[63, 0, 63, 0, 1], 5").value(), {true, {{63, 0, 63, 0, 1}, {5, 5, 5, 5, 5}}, {}});
+  EXPECT_EQ(last.chunks, 2u);
+}
+
+TEST_P(SelectionRead, EmptyListsAndMasksReadNothing) {
+  Model model = nested();
+  ASSERT_TRUE(model.write(*store->impl(), "a").ok());
+  auto array = Array::open(*store, "a").value();
+  check(array, model, {index_list({})}, {false, {{}, Shape(64)}, {false, false}});
+  EXPECT_EQ(last.requests, 0u);
+  check(array, model, {SelectionItem(), mask(std::vector<bool>(64))}, {false, {Shape(64), {}}, {false, false}});
+  check(array, model, points({{}, {}}), {true, {{}, {}}, {}});
+  EXPECT_EQ(last.requests, 0u);
+}
+
+TEST_P(SelectionRead, MaskOfAllDimensionsIsPoints) {
+  Model model = nested();
+  ASSERT_TRUE(model.write(*store->impl(), "a").ok());
+  auto array = Array::open(*store, "a").value();
+  std::vector<std::uint8_t> where(64 * 64);
+  Meaning meaning{true, {{}, {}}, {}};
+  for (const std::uint64_t i : {7u, 8u, 9u, 700u, 4095u}) {
+    where[i] = 1;
+    meaning.lists[0].push_back(i / 64);
+    meaning.lists[1].push_back(i % 64);
+  }
+  check(array, model, mask_points(where, array.info().shape).value(), meaning);
+}
+
+// An index inside a shard that is damaged fails what lies behind it, by name, and nothing else.
+TEST_P(SelectionRead, DamagedInnerIndexIsOneFailure) {
+  Model model = nested();
+  ASSERT_TRUE(model.write(*store->impl(), "good").ok());
+  // The first inner shard's index is at its start; it lies last, right in front of the outer index.
+  std::vector<std::size_t> axes = {0, 1};
+  Bytes object = Model(model).encode(0, model.chunk, axes, {0, 0});
+  std::uint64_t first = 0;
+  std::memcpy(&first, object.data() + object.size() - (16 * 8 + 4), 8);
+  object[static_cast<std::size_t>(first) + 3] ^= std::byte{1};
+  ASSERT_TRUE(testing::put_text(*store->impl(), "bad/zarr.json",
+                                R"({"zarr_format":3,"node_type":"array","shape":[64,64],"data_type":"uint32",)"
+                                R"("chunk_grid":{"name":"regular","configuration":{"chunk_shape":[64,64]}},)"
+                                R"("chunk_key_encoding":{"name":"default"},"fill_value":0,"codecs":)" +
+                                    model.codecs(0) + "}")
+                  .ok());
+  ASSERT_TRUE(store->impl()->put("bad/c/0/0", object).ok());
+  auto array = Array::open(*store, "bad").value();
+  auto buffer = Buffer::allocate(*device, 64 * 64 * 4).value();
+  ReadOptions options;
+  options.collect_errors = true;
+  auto reading = array.read_async({}, {buffer.data(), {64, 64}, {}}, *device, options);
+  ASSERT_TRUE(reading.ok()) << reading.status().to_string();
+  EXPECT_TRUE(reading->wait().ok());
+  ASSERT_EQ(reading->errors().size(), 1u);
+  EXPECT_EQ(reading->errors()[0].status.code(), Code::kCorrupt);
+  EXPECT_EQ(reading->errors()[0].key, "bad/c/0/0");
+  EXPECT_EQ(reading->stats().chunks, 7u * 16);
+}
+
+TEST_P(SelectionRead, WrongSelectionsAreNamed) {
+  Model model = nested();
+  ASSERT_TRUE(model.write(*store->impl(), "a").ok());
+  auto array = Array::open(*store, "a").value();
+  const auto message = [&](const Selection& selection) {
+    const Status status = array.resolve(selection).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    return status.message();
+  };
+  EXPECT_EQ(message({SelectionItem(), index_list({1, 64})}),
+            "selection of dimension 1: entry 1 of the list, index 64 is out of range for extent 64");
+  EXPECT_EQ(message({mask({true})}), "selection of dimension 0: the mask has 1 entries, the extent is 64");
+  EXPECT_EQ(message({block(1)}), "selection of dimension 0: block 1 is out of range for extent 1");
+  EXPECT_EQ(message(points({{1}})), "points have coordinates in 1 dimensions, but the array has 2");
+  EXPECT_EQ(message(points({{1, 2}, {1, 2, 3}})), "selection of dimension 1: 3 coordinates, but dimension 0 has 2");
+  EXPECT_EQ(message({points({{1}})[0], SelectionItem()}),
+            "selection of dimension 1: points are a selection of their own and cannot be mixed with other items");
+  EXPECT_EQ(resolve_selection({block(0)}, array.info().shape).status().code(), Code::kInvalidArgument);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SelectionRead,
+                         ::testing::Values(std::tuple{"host", "memory", false}, std::tuple{"host", "file", false},
+                                           std::tuple{"host-staged", "file", false},
+                                           std::tuple{"host-staged", "file", true},
+                                           std::tuple{"host-staged", "memory", true}));
+
+}  // namespace
+}  // namespace headrace

@@ -1,0 +1,232 @@
+// Property: an array whose objects are ranges of one file, at any offset, or have to be unpacked, reads as it does from
+// a directory: through the page cache, past it, by every engine, out of mappings; in whole and in part; and a stored
+// checksum is verified on every way on which the whole object is read.
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "backends/dev_host/staged_decoder.h"
+#include "io/engine.h"
+#include "support/flat_array.h"
+#include "support/stores_under_test.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+using testing::FlatArray;
+using testing::Layout;
+using testing::Objects;
+
+class FileRangeRead : public ::testing::TestWithParam<testing::StoreUnderTest> {
+ protected:
+  void TearDown() override { device::staged_decode_model().any_codec = false; }
+  // Gives the store's directory.
+  void write(const FlatArray& array) {
+    auto memory = store::open_store("memory://file_range_read").value();
+    ASSERT_TRUE(testing::write_flat_array(*memory, "", array).ok());
+    fill(testing::objects_of(*memory));
+  }
+  void fill(const Objects& objects) {
+    directory_ = std::make_unique<support::TempDir>();
+    url_ = GetParam().fill(directory_->path(), objects);
+    ASSERT_FALSE(url_.empty());
+  }
+  bool open(const std::string& engine, const char* device) {
+    ContextOptions options;
+    options.engine = engine;
+    options.threads = 2;
+    options.wave_bytes = 1 << 20;
+    options.host_budget_bytes = std::size_t{256} << 20;
+    options.mapped_budget_bytes = std::size_t{32} << 20;
+    auto made = Context::create(options);
+    if (!made.ok()) return false;  // counted by the engines' own tests
+    context_ = std::make_unique<Context>(std::move(*made));
+    store_ = std::make_unique<Store>(Store::open(*context_, url_).value());
+    device_ = std::make_unique<Device>(Device::open(device).value());
+    return true;
+  }
+  struct Outcome {
+    Status status;
+    Stats stats;
+    std::vector<ChunkError> errors;
+    std::vector<std::uint32_t> elements;
+  };
+  Outcome read(const char* part = "", Placement placement = Placement::kAuto) {
+    Outcome out;
+    auto array = Array::open(*store_).value();
+    const Selection selection = parse_selection(part).value();
+    const auto shape = resolve_selection(selection, array.info().shape).value().shape;
+    out.elements.assign(static_cast<std::size_t>(shape[0]), 0x55555555);
+    auto buffer = Buffer::allocate(*device_, out.elements.size() * 4).value();
+    ReadOptions options;
+    options.collect_errors = true;
+    options.placement = placement;
+    auto reading = array.read_async(selection, {buffer.data(), shape, {}}, *device_, options).value();
+    out.status = reading.wait();
+    out.stats = reading.stats();
+    out.errors = reading.errors();
+    EXPECT_TRUE(
+        buffer.copy_to_host(0, reinterpret_cast<std::byte*>(out.elements.data()), out.elements.size() * 4).ok());
+    return out;
+  }
+  void expect_parts(const std::vector<std::uint32_t>& expected, Placement placement = Placement::kAuto) {
+    for (const auto& [part, first, step] :
+         {std::tuple{"", 0u, 1u}, {"7:39990", 7u, 1u}, {"5000:20000", 5000u, 1u}, {"3:30000:3", 3u, 3u}}) {
+      SCOPED_TRACE(part);
+      const Outcome out = read(part, placement);
+      ASSERT_TRUE(out.status.ok()) << out.status.to_string();
+      ASSERT_TRUE(out.errors.empty()) << out.errors[0].status.to_string();
+      for (std::size_t i = 0; i < out.elements.size(); ++i) ASSERT_EQ(out.elements[i], expected[first + i * step]) << i;
+    }
+  }
+  bool deflated() const { return std::string_view(GetParam().name) == "zip_deflated"; }
+  bool zip() const { return std::string_view(GetParam().name).starts_with("zip"); }
+
+  std::unique_ptr<support::TempDir> directory_;
+  std::string url_;
+  std::unique_ptr<Context> context_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Device> device_;
+};
+
+TEST_P(FileRangeRead, GivesTheSameElementsByEveryEngine) {
+  std::vector<std::string> engines = {"auto"};
+  for (const io::EngineRow& row : io::engines()) engines.emplace_back(row.name);
+  for (const Layout layout : testing::kLayouts) {
+    const FlatArray array{.layout = layout, .chunks = 8, .chunk_elements = 5000, .shard_chunks = 4};
+    ASSERT_NO_FATAL_FAILURE(write(array));
+    const auto expected = array.expected();
+    for (const std::string& engine : engines) {
+      for (const char* device : {"host", "host-staged"}) {
+        SCOPED_TRACE(std::string(testing::layout_name(layout)) + " " + engine + " " + device);
+        if (!open(engine, device)) continue;
+        ASSERT_NO_FATAL_FAILURE(expect_parts(expected));
+      }
+    }
+  }
+}
+
+TEST_P(FileRangeRead, GivesTheSameElementsOutOfMappings) {
+  device::staged_decode_model().any_codec = true;
+  for (const Layout layout : testing::kLayouts) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    // Windows of 4 MiB, so that chunks and shards lie across them.
+    const FlatArray array{.layout = layout, .chunks = 80, .chunk_elements = 50'000, .shard_chunks = 40};
+    ASSERT_NO_FATAL_FAILURE(write(array));
+    ASSERT_TRUE(open("auto", "host-staged"));
+    // What a checksum is known of is read by the CPU when it is read whole.
+    const bool memory = std::string_view(GetParam().name) == "memory";
+    const bool all = !memory && !deflated() && (!zip() || array.sharded());
+    const auto expected = array.expected();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    Outcome out = read("", Placement::kGpu);
+    while (all && out.stats.mapped_bytes < out.stats.read_bytes && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      out = read("", Placement::kGpu);
+      ASSERT_TRUE(out.elements == expected);
+    }
+    EXPECT_EQ(out.stats.mapped_bytes, all ? out.stats.read_bytes : 0u) << out.stats.path;
+    ASSERT_TRUE(out.elements == expected);
+    ASSERT_NO_FATAL_FAILURE(expect_parts(expected, Placement::kGpu));
+    // What the device hands back the CPU reads again, at its place in the file.
+    device::staged_decode_model().host_only_every = 3;
+    EXPECT_TRUE(read("", Placement::kGpu).elements == expected);
+    device::staged_decode_model().host_only_every = 0;
+  }
+}
+
+TEST_P(FileRangeRead, ErrorsNameTheObject) {
+  for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
+    const FlatArray array{.layout = layout, .chunks = 8, .chunk_elements = 5000, .shard_chunks = 4};
+    auto memory = store::open_store("memory://file_range_errors").value();
+    ASSERT_TRUE(testing::write_flat_array(*memory, "", array).ok());
+    Objects objects = testing::objects_of(*memory);
+    store::Bytes& bad = objects[array.key(5)];
+    bad[0] ^= std::byte{0xff};  // of the first chunk in that object
+    ASSERT_NO_FATAL_FAILURE(fill(objects));
+    for (const char* engine : {"auto", "threads"}) {
+      for (const char* device : {"host", "host-staged"}) {
+        ASSERT_TRUE(open(engine, device));
+        const Outcome out = read();
+        ASSERT_EQ(out.errors.size(), 1u);
+        EXPECT_EQ(out.errors[0].key, array.key(5));
+        EXPECT_EQ(out.errors[0].status.code(), Code::kCorrupt) << out.errors[0].status.to_string();
+        EXPECT_EQ(out.errors[0].offset, 0u) << "in the object, not in the file";
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, FileRangeRead, ::testing::ValuesIn(testing::kStoresUnderTest),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+// A stored entry's checksum is verified by whoever reads the entry whole.
+class ZipChecksum : public FileRangeRead {};
+
+TEST_P(ZipChecksum, IsVerifiedByEveryEngineOnEveryDevice) {
+  const FlatArray array{.layout = Layout::kRaw, .chunks = 4, .chunk_elements = 5000};
+  for (const bool deflate : {false, true}) {
+    directory_ = std::make_unique<support::TempDir>();
+    testing::ZipWriter writer;
+    const std::string metadata = array.metadata();
+    writer.add_text(array.metadata_key(), metadata);
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      writer.add(array.key(i), array.encoded(i), {.deflate = deflate, .change = [i](testing::ZipRecord& record) {
+                                                    if (i == 2) record.crc32 = record.local_crc32 = record.crc32 ^ 1;
+                                                  }});
+    }
+    url_ = directory_->path() + "/a.zip";
+    ASSERT_TRUE(support::write_file(url_, writer.finish()));
+    std::vector<std::string> engines = {"auto"};
+    for (const io::EngineRow& row : io::engines()) engines.emplace_back(row.name);
+    for (const std::string& engine : engines) {
+      for (const char* device : {"host", "host-staged"}) {
+        SCOPED_TRACE(engine + " " + device);
+        if (!open(engine, device)) continue;
+        for (int round = 0; round < 3; ++round) {
+          const Outcome out = read();
+          ASSERT_EQ(out.errors.size(), 1u);
+          EXPECT_EQ(out.errors[0].key, "2");
+          EXPECT_EQ(out.errors[0].status.code(), Code::kCorrupt);
+          EXPECT_NE(out.errors[0].status.message().find("CRC-32"), std::string::npos);
+          EXPECT_EQ(out.stats.chunks, 3u);
+        }
+        // A part of a stored entry cannot be checked; a deflated one is always unpacked whole.
+        EXPECT_EQ(read("10001:10010").errors.size(), deflate ? 1u : 0u);
+      }
+    }
+  }
+}
+
+TEST_P(ZipChecksum, AnArchiveCutShortWhileOpenIsAnError) {
+  const FlatArray array{.layout = Layout::kRaw, .chunks = 4, .chunk_elements = 5000};
+  ASSERT_NO_FATAL_FAILURE(write(array));
+  for (const char* engine : {"auto", "threads"}) {
+    ASSERT_TRUE(open(engine, "host"));
+    ASSERT_EQ(read().errors.size(), 0u);
+    const std::string path = directory_->path() + "/objects.zip";
+    const store::Bytes whole = store::open_store(directory_->path()).value()->get("objects.zip", 1 << 20).value();
+    store::Object object;
+    ASSERT_TRUE(store_->impl()->open("2", object).ok());
+    std::filesystem::resize_file(path, object.base + 100);
+    const Outcome out = read();
+    ASSERT_EQ(out.errors.size(), 2u);
+    for (const ChunkError& error : out.errors) {
+      EXPECT_EQ(error.status.code(), Code::kShort) << error.status.to_string();
+      EXPECT_EQ(error.offset, 0u) << error.status.to_string();
+      EXPECT_EQ(error.length, 20'000u);
+    }
+    ASSERT_TRUE(support::write_file(path, whole));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, ZipChecksum, ::testing::Values(testing::kStoresUnderTest[2]),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+}  // namespace
+}  // namespace headrace

@@ -1,0 +1,297 @@
+// Groups and listings, with consolidated metadata and without; what a listing asks of the store.
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+#include <headrace/group.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "tests/support/counting_store.h"
+#include "tests/support/raw_array.h"
+
+namespace headrace {
+namespace {
+
+using base::Json;
+
+const char* const kV3Array =
+    R"({"zarr_format": 3, "node_type": "array", "shape": [4, 6], "data_type": "int16",
+     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 3]}},
+     "chunk_key_encoding": {"name": "default"}, "fill_value": 7,
+     "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}], "attributes": {"units": "K"}})";
+const char* const kV3Group = R"({"zarr_format": 3, "node_type": "group", "attributes": {"title": "inner"}})";
+const char* const kV2Array =
+    R"({"zarr_format": 2, "shape": [5], "chunks": [2], "dtype": ">f4", "compressor": null, "fill_value": 0,
+     "order": "C", "filters": null})";
+
+class GroupTest : public ::testing::Test {
+ protected:
+  GroupTest() {
+    context_.emplace(Context::create({}).value());
+    static int number = 0;
+    auto opened = Store::open(*context_, "memory://group_test_" + std::to_string(++number));
+    counting_ = std::make_shared<testing::CountingStore>(opened->impl());
+    store_.emplace(*context_, counting_);
+  }
+  void put(const std::string& key, const std::string& text) {
+    ASSERT_TRUE(testing::put_text(*store_->impl(), key, text).ok()) << key;
+  }
+  // A root whose consolidated metadata are `nodes`.
+  void put_v3(const Json& nodes) {
+    put("zarr.json",
+        Json{{"zarr_format", 3},
+             {"node_type", "group"},
+             {"attributes", {{"title", "root"}}},
+             {"consolidated_metadata", {{"kind", "inline"}, {"must_understand", false}, {"metadata", nodes}}}}
+            .dump());
+  }
+  void put_v2(const Json& entries) {
+    put(".zmetadata", Json{{"zarr_consolidated_format", 1}, {"metadata", entries}}.dump());
+  }
+  static void expect(const Status& status, Code code, const std::string& part) {
+    EXPECT_EQ(code_name(status.code()), code_name(code)) << status.to_string();
+    EXPECT_NE(status.to_string().find(part), std::string::npos) << status.to_string();
+  }
+  static std::string names(const Result<std::vector<Member>>& members) {
+    if (!members.ok()) return members.status().to_string();
+    std::string out;
+    for (const Member& member : *members) out += (out.empty() ? "" : " ") + member.path + (member.is_array ? "" : "/");
+    return out;
+  }
+
+  std::optional<Context> context_;
+  std::shared_ptr<testing::CountingStore> counting_;
+  std::optional<Store> store_;
+};
+
+TEST_F(GroupTest, ListsTheStoreWhereNothingIsConsolidated) {
+  put("zarr.json", kV3Group);
+  put("b/zarr.json", kV3Group);
+  put("b/x/zarr.json", kV3Array);
+  put("a/zarr.json", kV3Array);
+  put("a/c/0/0", "chunk");
+  put("folder/inside/zarr.json", kV3Array);  // v3 has no implicit groups: the folder is no node, the array is one
+  auto group = Group::open(*store_);
+  ASSERT_TRUE(group.ok()) << group.status().to_string();
+  EXPECT_FALSE(group->info().consolidated);
+  EXPECT_EQ(group->info().zarr_format, 3);
+  EXPECT_EQ(Json::parse(group->info().attributes_json)["title"], "inner");
+  EXPECT_EQ(names(group->members()), "a b/ b/x folder/inside");
+  EXPECT_EQ(names(group->children()), "a b/");
+  const auto members = group->members();
+  EXPECT_EQ(members->front().shape, (std::vector<std::uint64_t>{4, 6}));
+  EXPECT_EQ(members->front().dtype.name, "int16");
+  EXPECT_EQ(Group::open(*store_, "folder").status().code(), Code::kNotFound);
+  EXPECT_EQ(names(Group::open(*store_, "b")->members()), "b/x");
+  auto array = group->array("b/x");
+  ASSERT_TRUE(array.ok()) << array.status().to_string();
+  EXPECT_EQ(array->info().fill_text, "7");
+  expect(group->array("b").status(), Code::kInvalidArgument, "group");
+  expect(group->group("a").status(), Code::kInvalidArgument, "array");
+}
+
+TEST_F(GroupTest, ConsolidatedV3IsReadOnceAndNeverTheStore) {
+  put_v3({{"a", Json::parse(kV3Array)}, {"g", Json::parse(kV3Group)}, {"g/x", Json::parse(kV3Array)}});
+  auto group = Group::open(*store_);
+  ASSERT_TRUE(group.ok()) << group.status().to_string();
+  EXPECT_EQ(counting_->all(), 1);
+  EXPECT_TRUE(group->info().consolidated);
+  EXPECT_EQ(Json::parse(group->info().attributes_json)["title"], "root");
+  EXPECT_EQ(names(group->members()), "a g/ g/x");
+  EXPECT_EQ(names(group->children()), "a g/");
+  auto inner = group->group("g");
+  ASSERT_TRUE(inner.ok()) << inner.status().to_string();
+  EXPECT_EQ(Json::parse(inner->info().attributes_json)["title"], "inner");
+  EXPECT_EQ(inner->info().path, "g");
+  EXPECT_EQ(names(inner->members()), "g/x");
+  for (const auto& array : {group->array("g/x"), inner->array("x"), group->array("/g//x/")}) {
+    ASSERT_TRUE(array.ok()) << array.status().to_string();
+    EXPECT_EQ(array->info().shape, (std::vector<std::uint64_t>{4, 6}));
+    EXPECT_EQ(array->info().attributes_json, R"({"units":"K"})");
+  }
+  auto nodes = list_nodes(*store_);
+  ASSERT_TRUE(nodes.ok());
+  EXPECT_EQ(nodes->size(), 4u);
+  EXPECT_TRUE((*nodes)[3].array.has_value());
+  EXPECT_EQ(counting_->all(), 2);  // list_nodes read the root's document again
+  EXPECT_EQ(counting_->lists, 0);
+}
+
+TEST_F(GroupTest, ConsolidatedV2IsReadOnceAndNeverTheStore) {
+  put_v2({{".zgroup", {{"zarr_format", 2}}},
+          {".zattrs", {{"title", "root"}}},
+          {"a/.zarray", Json::parse(kV2Array)},
+          {"a/.zattrs", {{"_ARRAY_DIMENSIONS", {"time"}}}},
+          {"implied/x/.zarray", Json::parse(kV2Array)},
+          {"no_node/.zattrs", {{"k", 1}}},
+          {"a/.unknown", "ignored"}});
+  auto group = Group::open(*store_);
+  ASSERT_TRUE(group.ok()) << group.status().to_string();
+  EXPECT_EQ(counting_->all(), 3);  // zarr.json, .zarray, .zmetadata
+  EXPECT_TRUE(group->info().consolidated);
+  EXPECT_EQ(Json::parse(group->info().attributes_json)["title"], "root");
+  EXPECT_EQ(names(group->members()), "a implied/ implied/x");
+  EXPECT_EQ(names(group->children()), "a implied/");
+  auto array = group->array("a");
+  ASSERT_TRUE(array.ok()) << array.status().to_string();
+  EXPECT_EQ(array->info().dimension_names.at(0), "time");
+  auto implied = group->group("implied");
+  ASSERT_TRUE(implied.ok()) << implied.status().to_string();
+  EXPECT_TRUE(implied->info().implicit);
+  EXPECT_EQ(names(implied->members()), "implied/x");
+  EXPECT_EQ(group->group("no_node").status().code(), Code::kNotFound);
+  EXPECT_EQ(counting_->all(), 3);
+}
+
+TEST_F(GroupTest, V2GroupsMayBeImplied) {
+  put("a/.zarray", kV2Array);
+  auto group = Group::open(*store_);
+  ASSERT_TRUE(group.ok()) << group.status().to_string();
+  EXPECT_TRUE(group->info().implicit);
+  EXPECT_EQ(group->info().zarr_format, 2);
+  EXPECT_EQ(names(group->members()), "a");
+  auto nodes = list_nodes(*store_);
+  ASSERT_TRUE(nodes.ok()) << nodes.status().to_string();
+  EXPECT_EQ(nodes->size(), 2u);
+}
+
+TEST_F(GroupTest, V3GroupsAreNeverImplied) {
+  put("a/zarr.json", kV3Array);
+  expect(Group::open(*store_).status(), Code::kNotFound, "no Zarr node here");
+  expect(list_nodes(*store_).status(), Code::kNotFound, "no Zarr node here");
+  EXPECT_TRUE(Array::open(*store_, "a").ok());
+}
+
+TEST_F(GroupTest, StaleConsolidatedMetadataIsIgnoredOnRequest) {
+  Json old = Json::parse(kV3Array);
+  old["shape"] = {2, 6};
+  put_v3({{"a", old}, {"gone", Json::parse(kV3Array)}});
+  put("a/zarr.json", kV3Array);
+  put("new/zarr.json", kV3Array);
+  auto group = Group::open(*store_);
+  ASSERT_TRUE(group.ok());
+  EXPECT_EQ(names(group->members()), "a gone");
+  EXPECT_EQ(group->array("a")->info().shape[0], 2u);
+  expect(group->array("new").status(), Code::kNotFound, "OpenOptions::consolidated = false");
+  auto fresh = Group::open(*store_, "", {.lenient = "", .consolidated = false});
+  ASSERT_TRUE(fresh.ok());
+  EXPECT_FALSE(fresh->info().consolidated);
+  EXPECT_EQ(names(fresh->members()), "a new");
+  EXPECT_EQ(fresh->array("a")->info().shape[0], 4u);
+  EXPECT_EQ(list_nodes(*store_)->size(), 3u);
+  EXPECT_EQ(list_nodes(*store_, "", {.lenient = "", .consolidated = false})->size(), 3u);
+  // An array opened by its path is always what the store says.
+  EXPECT_EQ(Array::open(*store_, "a")->info().shape[0], 4u);
+  EXPECT_EQ(Array::open(*store_, "gone").status().code(), Code::kNotFound);
+}
+
+TEST_F(GroupTest, MalformedConsolidatedMetadataIsAnError) {
+  for (const char* value : {"5", "{}", R"({"kind": "inline", "must_understand": false, "metadata": []})",
+                            R"({"kind": "inline", "must_understand": true, "metadata": {}})",
+                            R"({"kind": "inline", "must_understand": false, "metadata": {"a": 5}})",
+                            R"({"kind": "inline", "must_understand": false, "metadata": {"../a": {}}})",
+                            R"({"kind": "inline", "must_understand": false, "metadata": {"": {}}})",
+                            R"({"kind": "inline", "must_understand": false, "metadata": {"/a": {}}})",
+                            R"({"kind": "inline", "must_understand": false, "metadata": {"a//b": {}}})",
+                            R"({"kind": "inline", "must_understand": false, "metadata": {"__a": {}}})",
+                            R"({"kind": "inline", "must_understand": false, "metadata": {"a": {}, "a": {}}})"}) {
+    put("zarr.json",
+        std::string(R"({"zarr_format": 3, "node_type": "group", "consolidated_metadata": )") + value + "}");
+    expect(Group::open(*store_).status(), Code::kCorrupt, "");
+  }
+  for (const char* text : {"5", "{}", R"({"zarr_consolidated_format": 2, "metadata": {}})", R"({"metadata": {}})",
+                           R"({"zarr_consolidated_format": 1})", R"({"zarr_consolidated_format": 1, "metadata": []})",
+                           R"({"zarr_consolidated_format": 1, "metadata": {"a/.zarray": []}})",
+                           R"({"zarr_consolidated_format": 1, "metadata": {"a/../b/.zarray": {}}})",
+                           R"({"zarr_consolidated_format": 1, "metadata": {"/.zarray": {}}})", "{\"metadata\": {"}) {
+    put("v2/.zgroup", R"({"zarr_format": 2})");
+    put("v2/.zmetadata", text);
+    expect(Group::open(*store_, "v2").status(), Code::kCorrupt, "");
+    EXPECT_TRUE(Group::open(*store_, "v2", {.lenient = "", .consolidated = false}).ok()) << text;
+  }
+}
+
+TEST_F(GroupTest, OneBadNodeLeavesTheOthersReadable) {
+  Json no_type = Json::parse(kV3Array), bad_shape = no_type, bad_codecs = no_type;
+  no_type.erase("data_type");
+  bad_shape["shape"] = {-1, 6};
+  bad_codecs["codecs"] = Json::array();
+  put_v3({{"a", Json::parse(kV3Array)}, {"b", no_type}, {"c", bad_shape}, {"d", bad_codecs}});
+  auto group = Group::open(*store_);
+  ASSERT_TRUE(group.ok()) << group.status().to_string();
+  const auto members = group->members();
+  ASSERT_EQ(members->size(), 4u);
+  EXPECT_TRUE((*members)[0].status.ok());
+  expect((*members)[1].status, Code::kCorrupt, "data type");
+  expect((*members)[2].status, Code::kCorrupt, "shape[0]");
+  EXPECT_TRUE((*members)[3].status.ok());  // shape and type are fine
+  expect(group->array("d").status(), Code::kCorrupt, "codecs");
+  const auto nodes = list_nodes(*store_);
+  ASSERT_EQ(nodes->size(), 5u);
+  EXPECT_TRUE((*nodes)[1].array.has_value());
+  for (int i : {2, 3, 4}) EXPECT_EQ((*nodes)[i].status.code(), Code::kCorrupt);
+}
+
+TEST_F(GroupTest, NodeNamesFollowTheRules) {
+  for (const char* path : {"a/../b", ".", "..", "a/./b", "x/..", "nul\0x"}) {
+    expect(Array::open(*store_, path).status(), path[0] == 'n' ? Code::kNotFound : Code::kInvalidArgument, "");
+    EXPECT_FALSE(Group::open(*store_, path).ok());
+  }
+  for (const char* name : {"__reserved", "..."}) {
+    put(std::string(name) + "/zarr.json", kV3Array);
+    put(std::string(name) + "/v2/.zarray", kV2Array);
+    expect(Array::open(*store_, name).status(), Code::kInvalidArgument, "no node of Zarr v3 can be called so");
+    EXPECT_TRUE(Array::open(*store_, std::string(name) + "/v2").ok());  // v2 has no such rule
+  }
+  put("zarr.json", kV3Group);
+  EXPECT_EQ(names(Group::open(*store_)->members()), ".../v2 __reserved/v2");
+  put("dir/.zgroup", R"({"zarr_format": 2})");
+  put("dir/b/.zarray", kV2Array);
+  // "v2", logical paths: slashes around a path fall away, several are one, a backslash is one.
+  for (const char* path : {"dir/b", "/dir/b", "dir/b/", "//dir//b//", "dir\\b"}) {
+    EXPECT_TRUE(Array::open(*store_, path).ok()) << path;
+  }
+  EXPECT_TRUE(Group::open(*store_, "/").ok());
+}
+
+TEST_F(GroupTest, TenThousandArraysAreListedFromOneRead) {
+  Json nodes = Json::object();
+  for (int i = 0; i < 10000; ++i) {
+    Json array = Json::parse(kV3Array);
+    array["shape"][0] = i;
+    nodes["array_" + std::to_string(i)] = std::move(array);
+  }
+  put_v3(nodes);
+  auto group = Group::open(*store_);
+  ASSERT_TRUE(group.ok());
+  const auto members = group->members();
+  ASSERT_EQ(members->size(), 10000u);
+  for (const Member& member : *members) {
+    EXPECT_EQ(std::to_string(member.shape.at(0)), member.path.substr(6));
+    EXPECT_EQ(member.dtype.name, "int16");
+  }
+  EXPECT_EQ(counting_->all(), 1);
+}
+
+TEST_F(GroupTest, OpeningAnArrayReadsItsDocumentAndListsNothing) {
+  Json array = Json::parse(kV3Array);
+  array["shape"] = {1000000, 1000000};  // 10^12 elements, 1.7 * 10^11 chunks
+  put("huge/zarr.json", array.dump());
+  auto opened = Array::open(*store_, "huge");
+  ASSERT_TRUE(opened.ok());
+  EXPECT_EQ(opened->info().decoded_bytes, 2000000000000u);
+  EXPECT_EQ(counting_->all(), 1);
+  auto device = Device::open("host").value();
+  std::int16_t values[4] = {};
+  const auto selection = parse_selection("-2:, 999998:").value();
+  ASSERT_TRUE(opened->read(selection, {reinterpret_cast<std::byte*>(values), {2, 2}, {}}, device).ok());
+  for (std::int16_t value : values) EXPECT_EQ(value, 7);
+  EXPECT_EQ(counting_->lists, 0);
+  EXPECT_LE(counting_->all(), 3);  // the two chunks that hold the four elements: 999999 and 1000000 fall in one or two
+}
+
+}  // namespace
+}  // namespace headrace

@@ -1,0 +1,523 @@
+// Property: arrays of strings and byte strings give the elements that a model says, whatever their layout, codecs and
+// selection; a chunk that breaks its format is named and never gives elements; and memory stays within its limits.
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+#include <headrace/device.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "support/variable_model.h"
+
+namespace headrace {
+namespace {
+
+using base::Json;
+using testing::elements_of;
+using testing::product;
+using testing::Shape;
+using testing::Strings;
+using testing::to_bytes;
+using testing::v2_strings;
+using testing::v3_strings;
+
+class VariableRead : public ::testing::Test {
+ protected:
+  static Context make_context(std::size_t host_budget = std::size_t{64} << 20) {
+    ContextOptions options;
+    options.threads = 3;
+    options.host_budget_bytes = host_budget;
+    return Context::create(options).value();
+  }
+  // A new store of its own, with the document in it.
+  static Store make_store(const Json& document, const Context& context) {
+    static std::atomic<int> number{0};
+    Store store = Store::open(context, "memory://variable-read-" + std::to_string(number++)).value();
+    const bool v3 = document.at("zarr_format") == 3;
+    EXPECT_TRUE(store.impl()->put(v3 ? "zarr.json" : ".zarray", to_bytes(document.dump())).ok());
+    return store;
+  }
+  static void put(const Store& store, const char* key, std::string_view bytes) {
+    ASSERT_TRUE(store.impl()->put(key, to_bytes(bytes)).ok());
+  }
+  static Array open(const Store& store) {
+    auto array = Array::open(store);
+    EXPECT_TRUE(array.ok()) << array.status().to_string();
+    return std::move(array).value();
+  }
+  static Status open_status(const Json& document) {
+    const Context context = make_context();
+    auto array = Array::open(make_store(document, context));
+    return array.ok() ? Status() : array.status();
+  }
+
+  // Reads `selection` and compares it with the model's elements.
+  static void expect_elements(const Array& array, const Strings& elements, const Shape& shape,
+                              const std::string& selection = "") {
+    const auto parsed = parse_selection(selection);
+    ASSERT_TRUE(parsed.ok());
+    const auto resolved = resolve_selection(*parsed, shape);
+    ASSERT_TRUE(resolved.ok()) << resolved.status().to_string();
+    const auto result = array.read_variable(*parsed);
+    ASSERT_TRUE(result.ok()) << result.status().to_string();
+    EXPECT_EQ(result->shape(), resolved->shape);
+    ASSERT_EQ(result->offsets().size(), product(resolved->shape) + 1);
+    EXPECT_EQ(result->offsets().front(), 0);
+    EXPECT_EQ(elements_of(*result), testing::select(elements, shape, *resolved)) << "selection " << selection;
+    EXPECT_EQ(static_cast<std::size_t>(result->offsets().back()), result->data().size());
+  }
+
+  static Status read_status(const Array& array, const VariableReadOptions& options = {}) {
+    auto result = array.read_variable({}, options);
+    return result.ok() ? Status() : result.status();
+  }
+  static void expect_status(const Status& status, Code code, std::string_view word) {
+    EXPECT_EQ(status.code(), code) << status.to_string();
+    EXPECT_NE(status.to_string().find(word), std::string::npos) << status.to_string();
+  }
+
+  static Strings words(std::size_t count) {
+    Strings out;
+    for (std::size_t i = 0; i < count; ++i) {
+      out.push_back(i % 7 == 3 ? ""
+                               : std::string(i % 13, static_cast<char>('a' + i % 26)) + std::to_string(i) + "\xc3\xa9");
+    }
+    return out;
+  }
+  static Array write(const Context& context, const Json& document, const Strings& elements) {
+    const Store store = make_store(document, context);
+    testing::store_chunks(*store.impl(), document, elements, "");
+    return open(store);
+  }
+  // [vlen-utf8, codec...]
+  static Json chain(std::initializer_list<Json> behind) {
+    Json out = Json::array({{{"name", "vlen-utf8"}}});
+    for (const Json& codec : behind) out.push_back(codec);
+    return out;
+  }
+  static Json shard(const Shape& chunk, const Json& codecs, const char* location = "end") {
+    return {{"name", "sharding_indexed"},
+            {"configuration",
+             {{"chunk_shape", chunk},
+              {"codecs", codecs},
+              {"index_codecs",
+               Json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}, {{"name", "crc32c"}}})},
+              {"index_location", location}}}};
+  }
+  static inline const Json kZstd = {{"name", "zstd"}, {"configuration", {{"level", 1}, {"checksum", true}}}};
+  static inline const Json kGzip = {{"name", "gzip"}, {"configuration", {{"level", 5}}}};
+  static inline const Json kBlosc = {
+      {"name", "blosc"},
+      {"configuration",
+       {{"cname", "lz4"}, {"clevel", 5}, {"shuffle", "noshuffle"}, {"typesize", 1}, {"blocksize", 0}}}};
+  static inline const Json kCrc = {{"name", "crc32c"}};
+};
+
+TEST_F(VariableRead, WholeArraysSlicesAndIndices) {
+  const Context context = make_context();
+  const Shape shape = {7, 10};
+  const Strings elements = words(70);
+  const Array array = write(context, v3_strings(shape, {3, 4}), elements);
+  EXPECT_EQ(array.info().dtype.kind, TypeKind::kString);
+  EXPECT_EQ(array.info().dtype.item_bytes, 0u);
+  EXPECT_EQ(array.info().decoded_bytes, 0u);
+  EXPECT_EQ(array.info().codecs, Strings{"vlen-utf8"});
+  for (const char* selection : {"", "2:5", ":, 3:9:2", "-1", "..., 5", "4, 4", "::3, ::4", "3:3", "0:1, 0:1"}) {
+    expect_elements(array, elements, shape, selection);
+  }
+  EXPECT_TRUE(array.read_variable({})->is_utf8());
+}
+
+TEST_F(VariableRead, ZeroDimensionsAndNoElements) {
+  const Context context = make_context();
+  for (const int format : {2, 3}) {
+    const Array scalar = write(context, format == 3 ? v3_strings({}, {}) : v2_strings({}, {}), {"only"});
+    expect_elements(scalar, {"only"}, {});
+    const Shape empty = {3, 0};
+    const Array none = write(context, format == 3 ? v3_strings(empty, {2, 1}) : v2_strings(empty, {2, 1}), {});
+    const auto result = none.read_variable({});
+    ASSERT_TRUE(result.ok()) << result.status().to_string();
+    EXPECT_EQ(result->size(), 0u);
+    EXPECT_EQ(result->offsets().size(), 1u);
+    EXPECT_EQ(result->shape(), empty);
+  }
+}
+
+TEST_F(VariableRead, MissingChunksHoldTheFillValue) {
+  const Context context = make_context();
+  const Store store = make_store(v3_strings({10}, {3}, nullptr, "f\xc3\xbcll"), context);
+  put(store, "c/1", testing::encode_vlen({"x", "y", "z"}));
+  Strings expected(10, "f\xc3\xbcll");
+  expected[3] = "x", expected[4] = "y", expected[5] = "z";
+  const Array array = open(store);
+  expect_elements(array, expected, {10});
+  const auto result = array.read_variable({});
+  EXPECT_EQ(result->stats.missing_chunks, 3u);
+  EXPECT_EQ(result->stats.chunks, 1u);
+}
+
+TEST_F(VariableRead, FillValuesOfBytes) {
+  const Context context = make_context();
+  for (const Json& fill : {Json("AP8="), Json::array({0, 255})}) {
+    Json document = v3_strings({2}, {2}, Json::array({{{"name", "vlen-bytes"}}}));
+    document["data_type"] = "variable_length_bytes";
+    document["fill_value"] = fill;
+    const Array array = open(make_store(document, context));
+    expect_elements(array, Strings(2, std::string("\0\xff", 2)), {2});
+    EXPECT_FALSE(array.read_variable({})->is_utf8());
+    EXPECT_EQ(array.info().dtype.kind, TypeKind::kVariableBytes);
+  }
+  for (const Json& fill : {Json(nullptr), Json(0), Json("")}) {
+    Json document = v2_strings({2}, {2});
+    document["fill_value"] = fill;
+    expect_elements(open(make_store(document, context)), Strings(2), {2});
+  }
+}
+
+TEST_F(VariableRead, CodecsBehindOrderAndShards) {
+  const Context context = make_context();
+  const Shape shape = {5, 6};
+  const Strings elements = words(30);
+  const Json transpose = {{"name", "transpose"}, {"configuration", {{"order", {1, 0}}}}};
+  const Json inner = shard({1, 2}, chain({kZstd}));
+  const std::vector<Json> chains = {
+      chain({kZstd}),
+      chain({kGzip}),
+      chain({kBlosc}),
+      chain({kCrc}),
+      chain({kBlosc, kGzip, kZstd, kCrc}),
+      Json::array({transpose, {{"name", "vlen-utf8"}}, kZstd}),
+      Json::array({shard({2, 3}, chain({}))}),
+      Json::array({shard({2, 3}, chain({kGzip, kCrc}), "start")}),
+      Json::array({shard({2, 3}, Json::array({{{"name", "transpose"}, {"configuration", {{"order", {1, 0}}}}},
+                                              {{"name", "vlen-utf8"}}}))}),
+      Json::array({transpose, shard({3, 2}, chain({kZstd}))}),
+      Json::array({shard({2, 3}, chain({kZstd})), kGzip}),
+      Json::array({shard({2, 6}, Json::array({inner}))}),
+      Json::array({shard({2, 6}, Json::array({inner}), "start"), kCrc}),
+  };
+  for (const Json& codecs : chains) {
+    SCOPED_TRACE(codecs.dump());
+    const Array array = write(context, v3_strings(shape, {4, 6}, codecs), elements);
+    expect_elements(array, elements, shape);
+    expect_elements(array, elements, shape, "1:5:3, 1:6:2");
+  }
+  for (const char* order : {"C", "F"}) {
+    for (const Json& compressor : {Json(nullptr), Json({{"id", "zlib"}, {"level", 1}}), Json({{"id", "lz4"}})}) {
+      const Array array = write(context, v2_strings(shape, {2, 4}, order, compressor), elements);
+      expect_elements(array, elements, shape);
+      expect_elements(array, elements, shape, "::2, 3");
+    }
+  }
+}
+
+TEST_F(VariableRead, EmptyAndFillChunksOfNestedShards) {
+  const Context context = make_context();
+  const Json codecs = Json::array({shard({4}, Json::array({shard({2}, chain({kZstd}))})), kGzip});
+  Strings elements(16, "none");
+  elements[5] = "here";
+  elements[6] = "";
+  const Json document = v3_strings({16}, {16}, codecs, "none");
+  const Store store = make_store(document, context);
+  testing::store_chunks(*store.impl(), document, elements, "none");
+  expect_elements(open(store), elements, {16});
+}
+
+// Streams that decode to far more than they are long: the room grows until they fit.
+TEST_F(VariableRead, StreamsThatDecodeToManyTimesTheirSize) {
+  const Context context = make_context();
+  Strings elements(64);
+  for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = std::string(1 << (i % 17), 'z');
+  for (const Json& codec : {kZstd, kGzip, kBlosc}) {
+    expect_elements(write(context, v3_strings({64}, {64}, chain({codec, codec})), elements), elements, {64});
+  }
+  // A zstd frame that does not tell its size, behind one that does.
+  expect_elements(write(context, v3_strings({64}, {64}, chain({kGzip})), elements), elements, {64});
+}
+
+TEST_F(VariableRead, RandomArraysAgreeWithTheModel) {
+  std::mt19937 random(7);
+  const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+  const Context context = make_context();
+  for (int round = 0; round < 150; ++round) {
+    SCOPED_TRACE(round);
+    const std::size_t rank = below(4);
+    Shape shape, chunk, inner;
+    for (std::size_t i = 0; i < rank; ++i) {
+      shape.push_back(1 + below(9));
+      inner.push_back(1 + below(3));
+      chunk.push_back(inner.back() * (1 + below(3)));
+    }
+    const std::string fill = below(2) == 0 ? "" : "fill";
+    Strings elements(product(shape));
+    for (std::string& element : elements) {
+      const std::uint32_t kind = below(4);
+      element = kind == 0 ? fill : kind == 1 ? "" : std::string(below(40), static_cast<char>('a' + below(26)));
+    }
+    Json codecs = Json::array();
+    std::vector<std::uint64_t> order(rank);
+    std::iota(order.begin(), order.end(), 0u);
+    if (below(3) == 0) {
+      std::shuffle(order.begin(), order.end(), random);
+      codecs.push_back({{"name", "transpose"}, {"configuration", {{"order", order}}}});
+    }
+    const auto add_bytes_codecs = [&](Json& to) {
+      for (std::uint32_t n = below(3); n > 0; --n)
+        to.push_back(std::vector<Json>{kZstd, kGzip, kBlosc, kCrc}[below(4)]);
+    };
+    if (below(2) == 0) {
+      Shape moved;
+      for (const std::uint64_t axis : order) moved.push_back(inner[axis]);
+      Json inside = Json::array({{{"name", "vlen-utf8"}}});
+      add_bytes_codecs(inside);
+      codecs.push_back(shard(moved, inside, below(2) == 0 ? "start" : "end"));
+    } else {
+      codecs.push_back({{"name", "vlen-utf8"}});
+    }
+    add_bytes_codecs(codecs);
+    const Json document = v3_strings(shape, chunk, codecs, fill);
+    SCOPED_TRACE(document.dump());
+    const Store store = make_store(document, context);
+    testing::store_chunks(*store.impl(), document, elements, fill);
+    const Array array = open(store);
+    expect_elements(array, elements, shape);
+    for (int k = 0; k < 3; ++k) {
+      std::string selection;
+      for (std::size_t i = 0; i < rank; ++i) {
+        const auto extent = static_cast<std::uint32_t>(shape[i]);
+        selection += i == 0 ? "" : ", ";
+        selection += below(4) == 0 ? std::to_string(below(extent))
+                                   : std::to_string(below(extent)) + ":" + std::to_string(below(extent + 2)) + ":" +
+                                         std::to_string(1 + below(4));
+      }
+      expect_elements(array, elements, shape, selection);
+    }
+  }
+}
+
+// Written by zarr-python 2 and 3 and by zarrs: tests/data/variable/README.md.
+TEST_F(VariableRead, ArraysOfOtherWriters) {
+  const char* root = std::getenv("HEADRACE_SOURCE_DIR");
+  const auto folder = std::filesystem::path(root == nullptr ? "." : root) / "tests" / "data" / "variable";
+  const Context context = make_context();
+  int arrays = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (!entry.is_directory() || entry.path().filename() == "__pycache__") continue;
+    SCOPED_TRACE(entry.path());
+    std::ifstream file(entry.path().string() + ".raw", std::ios::binary);
+    const std::string expected((std::istreambuf_iterator<char>(file)), {});
+    const auto result = open(Store::open(context, entry.path().string()).value()).read_variable({});
+    ASSERT_TRUE(result.ok()) << result.status().to_string();
+    const std::string counted = testing::encode_vlen(elements_of(*result));
+    EXPECT_EQ(counted.substr(4), expected);
+    EXPECT_GT(result->stats.buffered_bytes, 0u);
+    ++arrays;
+  }
+  EXPECT_EQ(arrays, 12);
+}
+
+// --- what is refused ---
+
+TEST_F(VariableRead, TensorsAndDevicesHoldNone) {
+  const Context context = make_context();
+  const Array array = write(context, v3_strings({4}, {2}), words(4));
+  std::byte room[64];
+  for (const char* name : {"host", "host-staged"}) {
+    const Device device = Device::open(name).value();
+    const Status status = array.read({}, {room, {4}, {}}, device);
+    expect_status(status, Code::kUnsupported, "Array::read_variable");
+  }
+  Json numbers = v3_strings({4}, {2}, Json::array({{{"name", "bytes"}}}));
+  numbers["data_type"] = "uint8";
+  numbers["fill_value"] = 0;
+  expect_status(read_status(open(make_store(numbers, context))), Code::kInvalidArgument, "Array::read");
+}
+
+TEST_F(VariableRead, ChainsThatCannotBe) {
+  expect_status(open_status(v3_strings({4}, {2}, Json::array({{{"name", "bytes"}}}))), Code::kCorrupt, "vlen-utf8");
+  expect_status(open_status(v3_strings({4}, {2}, Json::array({{{"name", "vlen-bytes"}}}))), Code::kCorrupt,
+                "byte strings");
+  const Json two = Json::array({{{"name", "vlen-utf8"}}, {{"name", "vlen-utf8"}}});
+  expect_status(open_status(v3_strings({4}, {2}, two)), Code::kCorrupt, "exactly one array->bytes codec");
+  const Json scaled = Json::array(
+      {{{"name", "scale_offset"}, {"configuration", {{"scale", 2}, {"offset", 1}}}}, {{"name", "vlen-utf8"}}});
+  expect_status(open_status(v3_strings({4}, {2}, scaled)), Code::kUnsupported, "scale_offset");
+  Json numbers = v3_strings({4}, {2});
+  numbers["data_type"] = "uint8";
+  numbers["fill_value"] = 0;
+  expect_status(open_status(numbers), Code::kCorrupt, "not elements of type 'uint8'");
+  Json twice = v2_strings({4}, {2});
+  twice["filters"] = Json::array({{{"id", "vlen-utf8"}}, {{"id", "json2"}}});
+  expect_status(open_status(twice), Code::kCorrupt, "exactly one array->bytes codec or none");
+}
+
+TEST_F(VariableRead, BadChunksAreNamedAndTheOthersExact) {
+  const Context context = make_context();
+  struct Bad {
+    const char* why;
+    std::string bytes;
+  };
+  using namespace std::string_literals;
+  const std::vector<Bad> chunks = {{"count wrong", testing::encode_vlen({"a", "b"})},
+                                   {"count asks for gigabytes", "\xff\xff\xff\xff"s},
+                                   {"length past the end", "\3\0\0\0\1\0\0\0a\xff\0\0\0b\0\0\0\0"s},
+                                   {"trailing", testing::encode_vlen({"a", "b", "c"}) + "\0"s},
+                                   {"not UTF-8", testing::encode_vlen({"a", "\xff", "c"})},
+                                   {"cut", testing::encode_vlen({"a", "b", "c"}).substr(0, 14)},
+                                   {"empty", ""}};
+  for (const Bad& bad : chunks) {
+    SCOPED_TRACE(bad.why);
+    const Store store = make_store(v3_strings({9}, {3}), context);
+    put(store, "c/0", testing::encode_vlen({"p", "q", "r"}));
+    put(store, "c/1", bad.bytes);
+    put(store, "c/2", testing::encode_vlen({"x", "y", "z"}));
+    const Array array = open(store);
+    const Status status = read_status(array);
+    EXPECT_EQ(status.code(), Code::kCorrupt) << status.to_string();
+    EXPECT_EQ(status.key(), "c/1");
+    VariableReadOptions options;
+    options.collect_errors = true;
+    const auto result = array.read_variable({}, options);
+    ASSERT_TRUE(result.ok()) << result.status().to_string();
+    ASSERT_EQ(result->errors.size(), 1u);
+    EXPECT_EQ(result->errors[0].key, "c/1");
+    EXPECT_EQ(result->errors[0].status.code(), Code::kCorrupt);
+    EXPECT_EQ(elements_of(*result), (Strings{"p", "q", "r", "", "", "", "x", "y", "z"}));
+    options.check_only = true;
+    const auto checked = array.read_variable({}, options);
+    ASSERT_TRUE(checked.ok());
+    EXPECT_EQ(checked->errors.size(), 1u);
+    EXPECT_EQ(checked->size(), 0u);
+    // What is not selected is not read.
+    expect_elements(array, {"p", "q", "r", "", "", "", "x", "y", "z"}, {9}, "6:");
+  }
+}
+
+TEST_F(VariableRead, BadChunksOfAShardHaveTheirPlace) {
+  const Context context = make_context();
+  const Json document = v3_strings({6}, {6}, Json::array({shard({2}, chain({}))}));
+  const Store store = make_store(document, context);
+  const std::string good = testing::encode_vlen({"a", "b"});
+  std::string object, index;
+  for (const std::string& chunk : {good, good.substr(0, 9), good}) {
+    testing::append_number(index, object.size(), 8);
+    testing::append_number(index, chunk.size(), 8);
+    object += chunk;
+  }
+  put(store, "c/0", object + testing::encode_by(kCrc, index, 3));
+  VariableReadOptions options;
+  options.collect_errors = true;
+  const auto result = open(store).read_variable({}, options);
+  ASSERT_TRUE(result.ok()) << result.status().to_string();
+  ASSERT_EQ(result->errors.size(), 1u);
+  EXPECT_EQ(result->errors[0].key, "c/0");
+  EXPECT_EQ(result->errors[0].offset, good.size());
+  EXPECT_EQ(result->errors[0].length, 9u);
+  EXPECT_EQ(elements_of(*result), (Strings{"a", "b", "", "", "a", "b"}));
+}
+
+TEST_F(VariableRead, Json2OfStrings) {
+  const Context context = make_context();
+  Json document = v2_strings({5}, {2});
+  document["filters"] = Json::array({{{"id", "json2"}, {"encoding", "utf-8"}}});
+  document["fill_value"] = 0;
+  const Store store = make_store(document, context);
+  put(store, "0", R"(["a","\u00e9","|O",[2]])");
+  put(store, "2", R"(["z",0,"|O",[2]])");  // the 0 lies beyond the array's edge
+  expect_elements(open(store), {"a", "\xc3\xa9", "", "", "z"}, {5});
+  put(store, "2", R"([null,0,"|O",[2]])");
+  expect_status(read_status(open(store)), Code::kUnsupported, "no strings: element 0");
+  VariableReadOptions options;
+  options.check_only = true;
+  expect_status(read_status(open(store), options), Code::kUnsupported, "no strings: element 0");
+}
+
+// --- limits ---
+
+TEST_F(VariableRead, MaxBytesBoundsTheResult) {
+  const Context context = make_context();
+  const Array array = write(context, v3_strings({1000}, {100}), Strings(1000, std::string(100, 'x')));
+  VariableReadOptions options;
+  options.max_bytes = 1000 * 24 + 1000 * 100;
+  EXPECT_TRUE(array.read_variable({}, options).ok());
+  --options.max_bytes;
+  expect_status(read_status(array, options), Code::kResourceExhausted, "max_bytes");
+  options.max_bytes = 1000 * 24 - 1;
+  expect_status(read_status(array, options), Code::kResourceExhausted, "1000 elements");
+  options.check_only = true;
+  EXPECT_TRUE(array.read_variable({}, options).ok());
+}
+
+TEST_F(VariableRead, HugeArraysAndFillValuesAreRefusedBeforeAllocation) {
+  const Context context = make_context();
+  const std::uint64_t huge = std::uint64_t{1} << 40;
+  const Array array = open(make_store(v3_strings({huge}, {1000}), context));
+  expect_status(read_status(array), Code::kResourceExhausted, "max_bytes");
+  expect_elements(array, {"", ""}, {2}, "0:2");
+  // As many as a fill value of a megabyte makes too many.
+  const Array filled = open(make_store(v3_strings({100000}, {100000}, nullptr, std::string(1 << 20, 'f')), context));
+  expect_status(read_status(filled), Code::kResourceExhausted, "max_bytes");
+}
+
+TEST_F(VariableRead, ChunksBeyondTheHostBudgetAreRefused) {
+  const Context context = make_context(std::size_t{8} << 20);
+  // The slots alone.
+  const Store slots = make_store(v3_strings({1000000}, {1000000}), context);
+  put(slots, "c/0", testing::encode_vlen({"a"}));
+  expect_status(read_status(open(slots)), Code::kResourceExhausted, "host_budget_bytes");
+  // A bomb: 24 MiB in some kilobytes.
+  for (const Json& codec : {kZstd, kGzip, kBlosc}) {
+    const Array bomb = write(context, v3_strings({1}, {1}, chain({codec})), {std::string(std::size_t{24} << 20, 'x')});
+    expect_status(read_status(bomb), Code::kResourceExhausted, "host_budget_bytes");
+    VariableReadOptions options;
+    options.collect_errors = true;
+    const auto result = bomb.read_variable({}, options);
+    ASSERT_TRUE(result.ok());
+    EXPECT_EQ(result->errors.size(), 1u);
+  }
+}
+
+// Each chunk fits, all workers' together do not: they take turns, and none fails.
+TEST_F(VariableRead, ChunksThatOnlyFitOneAtATimeAreRead) {
+  const Context context = make_context(std::size_t{8} << 20);
+  const Strings elements(12, std::string(std::size_t{2} << 20, 'y'));
+  expect_elements(write(context, v3_strings({12}, {1}, chain({kZstd})), elements), elements, {12});
+}
+
+TEST_F(VariableRead, CancelledReadsEnd) {
+  const Context context = make_context();
+  const Array array = write(context, v3_strings({1000}, {1}), Strings(1000, "x"));
+  std::atomic<bool> cancel{true};
+  VariableReadOptions options;
+  options.cancel = &cancel;
+  expect_status(read_status(array, options), Code::kCancelled, "cancelled");
+  cancel = false;
+  EXPECT_TRUE(array.read_variable({}, options).ok());
+}
+
+TEST_F(VariableRead, SeveralAtATime) {
+  const Context context = make_context();
+  const Strings elements = words(5000);
+  const Array array = write(context, v3_strings({5000}, {70}, chain({kZstd})), elements);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int k = 0; k < 20; ++k) {
+        const auto result = array.read_variable({});
+        if (!result.ok() || elements_of(*result) != elements) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace headrace

@@ -1,0 +1,24 @@
+// headrace read for arrays of strings and byte strings of variable length.
+#pragma once
+
+#include <headrace/array.h>
+#include <headrace/context.h>
+#include <headrace/selection.h>
+
+#include <string>
+
+#include "report/run_report.h"
+
+namespace headrace::cli {
+
+struct VariableReadRequest {
+  std::string path, select, output;
+  bool raw = false, npy = false, sha256 = false, stats = false, json = false;
+  ReportOptions report;
+};
+
+// Reads, writes and reports like `headrace read` of numbers. Gives the exit code.
+int read_variable_array(const VariableReadRequest& request, const Context& context, const Array& array,
+                        const Selection& selection);
+
+}  // namespace headrace::cli
