@@ -71,7 +71,7 @@ class ShardCache {
     std::map<Key, typename std::list<Item>::iterator, std::less<>> by_key_;
     std::size_t bytes_ = 0;
   };
-  static constexpr std::size_t kMaxShards = 64;                           // open files
+  static constexpr std::size_t kMaxShards = 64;                          // open files
   static constexpr std::size_t kMaxShardBytes = std::size_t{256} << 20;  // indexes, and shards that had to be unpacked
   static constexpr std::size_t kMaxInner = 65536;
   static constexpr std::size_t kMaxInnerBytes = std::size_t{64} << 20;
@@ -93,6 +93,8 @@ class headrace::Array::Impl {
 
   // Builds chains and ArrayInfo from `metadata`.
   Status resolve();
+  // Blocks are of this array's grid.
+  Result<ResolvedSelection> resolve_selection(const Selection& selection) const;
   // What decodes a chunk of `shape`, read whole.
   Result<codec::Chain> build_chain_for(const std::vector<std::uint64_t>& shape) const;
   // Key of an object of this array, NUL-terminated, from the array's own relative key.

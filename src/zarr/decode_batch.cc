@@ -172,12 +172,13 @@ class DecodeBatch::Impl {
 Status DecodeBatch::Impl::load(const Selection& selection) {
   const auto& resources = array_->store.context().impl()->resources;
   HEADRACE_TRY(resources->check_usable());
-  HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, resolve_selection(selection, array_->metadata.shape));
+  HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, array_->resolve_selection(selection));
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion,
                       zarr::make_conversion(array_->metadata.dtype, array_->element_op, array_->fill,
                                             !array_->metadata.fill.empty(), ReadOptions()));
   if (array_->metadata.rectilinear != nullptr) {
-    return Status(Code::kUnsupported, Layer::kZarr, "decoding without I/O of chunks that differ in shape (rectilinear)");
+    return Status(Code::kUnsupported, Layer::kZarr,
+                  "decoding without I/O of chunks that differ in shape (rectilinear)");
   }
   HEADRACE_TRY(choose_stages());
   op_ = conversion.op;
@@ -312,7 +313,8 @@ Status DecodeBatch::Impl::place_on_device() {
   HEADRACE_TRY(on_device_.copy_from_host(0, encoded_.data(), encoded_.size()));
   encoded_ = {};
   const std::uint64_t stride = base::align_up(chain().decoded_bytes(), kAlignment);
-  const auto apart = std::count_if(chunks_.begin(), chunks_.end(), [](const auto& chunk) { return chunk.in_place == nullptr; });
+  const auto apart =
+      std::count_if(chunks_.begin(), chunks_.end(), [](const auto& chunk) { return chunk.in_place == nullptr; });
   HEADRACE_TRY(allocate(decoded_, static_cast<std::uint64_t>(apart) * stride));
   HEADRACE_TRY(outcomes_.allocate(device_, std::max<std::size_t>(chunks_.size(), 1) * sizeof(device::DecodeOutcome)));
   device::DecodeLimits limits;
