@@ -119,7 +119,8 @@ int main(int argc, char** argv) {
   }
   if (got != expected) die("the bytes differ");
   std::printf(
-      "{\"headrace_seconds\": %.9f, \"limit_seconds\": %.9f, \"headrace_cpu_seconds\": %.9f, \"limit_cpu_seconds\": %.9f, "
+      "{\"headrace_seconds\": %.9f, \"limit_seconds\": %.9f, \"headrace_cpu_seconds\": %.9f, \"limit_cpu_seconds\": "
+      "%.9f, "
       "\"chunks\": %llu, \"plan_seconds\": %.9f}\n",
       median(ours, &Timed::wall), median(limit, &Timed::wall), median(ours, &Timed::cpu), median(limit, &Timed::cpu),
       static_cast<unsigned long long>(stats.chunks), stats.plan_seconds);

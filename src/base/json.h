@@ -24,7 +24,8 @@ struct JsonLimits {
 
 // RFC 8259 text, UTF-8, one document. Fails with kCorrupt naming line and column: any syntax error, a byte order mark,
 // a key given twice in one object, nesting beyond the limit, a number that fits no 64-bit integer or finite double.
-// kResourceExhausted: a text above the limit, or values that would take more memory than theirs, refused as they are met.
+// kResourceExhausted: a text above the limit, or values that would take more memory than theirs, refused as they are
+// met.
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
 }  // namespace headrace::base

@@ -302,10 +302,20 @@ FootprintInput layout_of(const Array::Impl& array) {
 
 }  // namespace
 
-std::unique_ptr<transfer::Plan> make_chunk_plan(std::shared_ptr<const Array::Impl> array,
-                                                std::unique_ptr<const Footprint> footprint, ReadConversion conversion,
-                                                std::shared_ptr<const codec::Chain> chain) {
-  return std::make_unique<ChunkPlan>(std::move(array), std::move(footprint), std::move(conversion), std::move(chain));
+Result<std::unique_ptr<transfer::Plan>> make_class_plan(std::shared_ptr<const Array::Impl> array,
+                                                        const ChunkClasses& classes, const ResolvedSelection& selection,
+                                                        const TensorView& tensor, ReadConversion conversion) {
+  HEADRACE_TRY_ASSIGN(codec::Chain built, array->build_chain_for(classes.shape()));
+  auto chain = std::make_shared<const codec::Chain>(std::move(built));
+  FootprintInput input;
+  input.selection = &selection;
+  input.src_strides = chain->strides_bytes();
+  input.dst = tensor.data;
+  input.dst_strides = tensor.strides_bytes;
+  input.element_bytes = conversion.op.element_bytes;
+  HEADRACE_TRY_ASSIGN(auto footprint, classes.footprint(std::move(input)));
+  return std::unique_ptr<transfer::Plan>(
+      new ChunkPlan(std::move(array), std::move(footprint), std::move(conversion), std::move(chain)));
 }
 
 Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,

@@ -33,17 +33,8 @@ Result<std::shared_ptr<RectilinearRead>> RectilinearRead::create(std::shared_ptr
 }
 
 Status RectilinearRead::run_class() {
-  HEADRACE_TRY_ASSIGN(codec::Chain built, array_->build_chain_for(classes_->shape()));
-  auto chain = std::make_shared<const codec::Chain>(std::move(built));
-  FootprintInput input;
-  input.selection = &selection_;
-  input.src_strides = chain->strides_bytes();
-  input.dst = tensor_.data;
-  input.dst_strides = tensor_.strides_bytes;
-  input.element_bytes = conversion_.op.element_bytes;
-  HEADRACE_TRY_ASSIGN(auto footprint, classes_->footprint(std::move(input)));
-  const std::uint64_t chunks = footprint->units();
-  auto plan = make_chunk_plan(array_, std::move(footprint), conversion_, std::move(chain));
+  HEADRACE_TRY_ASSIGN(auto plan, make_class_plan(array_, *classes_, selection_, tensor_, conversion_));
+  const std::uint64_t chunks = plan->chunk_count();
   ReadOptions options = options_;
   if (options_.progress) {
     options.progress = [this](std::uint64_t done, std::uint64_t) {

@@ -275,13 +275,12 @@ TEST_F(GroupTest, DocumentsAreBoundedInSize) {
 
 // Of consolidated metadata no more is built than what is asked for, so there may be more of it.
 TEST_F(GroupTest, ConsolidatedMetadataMayBeLarger) {
-  std::string text = Json{{"zarr_format", 3},
-                          {"node_type", "group"},
-                          {"consolidated_metadata",
-                           {{"kind", "inline"},
-                            {"must_understand", false},
-                            {"metadata", {{"a", Json::parse(kV3Array)}}}}}}
-                         .dump();
+  std::string text =
+      Json{{"zarr_format", 3},
+           {"node_type", "group"},
+           {"consolidated_metadata",
+            {{"kind", "inline"}, {"must_understand", false}, {"metadata", {{"a", Json::parse(kV3Array)}}}}}}
+          .dump();
   text.insert(1, std::string(65 << 20, ' '));
   put("zarr.json", text);
   auto group = Group::open(*store_);
