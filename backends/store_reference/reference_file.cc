@@ -315,7 +315,9 @@ class Parser {
 }  // namespace
 
 Status parse_reference_file(std::string_view text, std::string_view folder, ReferenceFile& out) {
-  auto document = base::parse_json(text);
+  base::JsonLimits limits;
+  limits.max_bytes = base::kLargeDocumentBytes;
+  auto document = base::parse_json(text, limits);
   if (!document.ok()) return std::move(document).status();
   return Parser(folder, out).parse(*document);
 }

@@ -273,10 +273,10 @@ Result<std::shared_ptr<Store>> open_reference_store(std::string_view location) {
     HEADRACE_TRY(base::FileHandle::open(path, {}, file));
     std::uint64_t bytes = 0;
     HEADRACE_TRY(file.size(bytes));
-    if (bytes > base::JsonLimits().max_bytes) {
+    if (bytes > base::kLargeDocumentBytes) {
       return Status(Code::kResourceExhausted, Layer::kStore,
                     "a reference file of " + std::to_string(bytes) + " bytes is above the limit of " +
-                        std::to_string(base::JsonLimits().max_bytes))
+                        std::to_string(base::kLargeDocumentBytes))
           .with_key(path);
     }
     std::string text(static_cast<std::size_t>(bytes), '\0');

@@ -1,7 +1,7 @@
 // Random rows of a sharded array as one selection, beside what libzstd takes for the same chunks out of memory on as
 // many threads. For select_compare.py.
 //
-//   select_bench ARRAY ROWS_FILE THREADS REPEAT     prints JSON: median seconds
+//   select_bench ARRAY ROWS_FILE THREADS REPEAT     prints JSON: median seconds, of the clock and of the processors
 //
 // ARRAY: rows of one inner chunk each, one shard, index at the end with crc32c. ROWS_FILE: a row number a line.
 #include <headrace/array.h>
@@ -9,10 +9,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -28,17 +28,28 @@ using namespace headrace;
   std::exit(1);
 }
 
+struct Timed {
+  double wall = 0, cpu = 0;  // seconds
+};
+
+double seconds_of(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 template <class Run>
-double median_seconds(int repeat, Run&& run) {
-  std::vector<double> seconds;
-  for (int i = 0; i <= repeat; ++i) {  // the first warms up
-    const auto start = std::chrono::steady_clock::now();
-    run();
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  seconds.erase(seconds.begin());
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[seconds.size() / 2];
+Timed timed(Run&& run) {
+  const double wall = seconds_of(CLOCK_MONOTONIC), cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+  run();
+  return {seconds_of(CLOCK_MONOTONIC) - wall, seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu};
+}
+
+double median(const std::vector<Timed>& of, double Timed::*what) {
+  std::vector<double> values;
+  for (const Timed& one : of) values.push_back(one.*what);
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
 }
 
 }  // namespace
@@ -67,16 +78,16 @@ int main(int argc, char** argv) {
   const Selection selection = {index_list(rows)};
   const TensorView tensor{got.data(), {rows.size(), info.shape[1]}, {}};
   Stats stats;
-  const double ours = median_seconds(repeat, [&] {
+  const auto read = [&] {
     if (Status status = array->read(selection, tensor, device, {}, &stats); !status.ok()) die(status.to_string());
-  });
+  };
 
   std::ifstream file(path + "/c/0/0", std::ios::binary);
   const std::vector<char> shard((std::istreambuf_iterator<char>(file)), {});
   if (shard.size() < info.shape[0] * 16 + 4) die("no shard");
   const char* const index = shard.data() + shard.size() - (info.shape[0] * 16 + 4);
   const bool zstd = !info.codecs.empty() && info.codecs.back() == "zstd";
-  const double limit = median_seconds(repeat, [&] {
+  const auto bare = [&] {
     std::atomic<std::size_t> next{0};
     const auto work = [&] {
       ZSTD_DCtx* const decoder = ZSTD_createDCtx();
@@ -96,8 +107,21 @@ int main(int argc, char** argv) {
     for (unsigned t = 1; t < threads; ++t) others.emplace_back(work);
     work();
     for (std::thread& other : others) other.join();
-  });
+  };
+
+  // In turn, so that a neighbour's load falls on both; the first round warms up.
+  std::vector<Timed> ours, limit;
+  for (int i = 0; i <= repeat; ++i) {
+    const Timed a = timed(read), b = timed(bare);
+    if (i == 0) continue;
+    ours.push_back(a);
+    limit.push_back(b);
+  }
   if (got != expected) die("the bytes differ");
-  std::printf("{\"headrace_seconds\": %.9f, \"limit_seconds\": %.9f, \"chunks\": %llu, \"plan_seconds\": %.9f}\n", ours,
-              limit, static_cast<unsigned long long>(stats.chunks), stats.plan_seconds);
+  std::printf(
+      "{\"headrace_seconds\": %.9f, \"limit_seconds\": %.9f, \"headrace_cpu_seconds\": %.9f, \"limit_cpu_seconds\": "
+      "%.9f, "
+      "\"chunks\": %llu, \"plan_seconds\": %.9f}\n",
+      median(ours, &Timed::wall), median(limit, &Timed::wall), median(ours, &Timed::cpu), median(limit, &Timed::cpu),
+      static_cast<unsigned long long>(stats.chunks), stats.plan_seconds);
 }

@@ -111,9 +111,9 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
 
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes) {
-    return Status(Code::kCorrupt, Layer::kBase,
+    return Status(Code::kResourceExhausted, Layer::kBase,
                   "JSON document of " + std::to_string(text.size()) + " bytes is above the limit of " +
-                      std::to_string(limits.max_bytes));
+                      std::to_string(limits.max_bytes) + "; large values belong in arrays, not in attributes");
   }
   if (text.substr(0, 3) == "\xEF\xBB\xBF") {
     return Status(Code::kCorrupt, Layer::kBase, "JSON document starts with a byte order mark");

@@ -92,7 +92,7 @@ std::string decode(std::string_view raw) {
 JsonScanner::JsonScanner(std::string_view text, bool non_finite, const JsonLimits& limits)
     : text_(text), non_finite_(non_finite), limits_(limits) {
   if (text.size() > limits.max_bytes) {
-    failure_ = Status(Code::kCorrupt, Layer::kBase,
+    failure_ = Status(Code::kResourceExhausted, Layer::kBase,
                       "JSON document of " + std::to_string(text.size()) + " bytes is above the limit of " +
                           std::to_string(limits.max_bytes));
   } else if (text.substr(0, 3) == "\xEF\xBB\xBF") {

@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "base/file_read.h"
 #include "base/trace.h"
+#include "transfer/arena.h"
 
 namespace headrace::transfer {
 namespace {
@@ -21,29 +22,6 @@ using codec::VariableSlot;
 constexpr std::size_t kTasksPerBatch = 1024, kMaxGroupsPerClaim = 32;
 constexpr std::uint64_t kElementsPerCopy = std::uint64_t{1} << 16;
 constexpr std::uint64_t kBytesPerElement = sizeof(std::int64_t) + sizeof(VariableSlot);
-
-// Memory that is handed out piece by piece and given back as a whole.
-class Arena {
- public:
-  std::byte* take(std::size_t bytes) {
-    if (bytes > left_) {
-      const std::size_t block = std::max(bytes, std::min(kLargestBlock, 2 * last_block_));
-      blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(block));
-      at_ = blocks_.back().get();
-      left_ = last_block_ = block;
-    }
-    std::byte* const out = at_;
-    at_ += bytes;
-    left_ -= bytes;
-    return out;
-  }
-
- private:
-  static constexpr std::size_t kLargestBlock = std::size_t{4} << 20;
-  std::vector<std::unique_ptr<std::byte[]>> blocks_;
-  std::byte* at_ = nullptr;
-  std::size_t left_ = 0, last_block_ = 4096;
-};
 
 VariableSlot slot_at(const std::byte* at) noexcept {
   VariableSlot slot;
@@ -92,6 +70,7 @@ struct VariableRead::Batch {
 };
 
 struct VariableRead::Lane {
+  std::uint64_t plan_number = 0;  // that the workspace is for
   codec::Chain::Workspace workspace;
   codec::GrowingBuffer encoded, decoded;
   std::unique_lock<std::mutex> alone;  // held while this lane's chunk has the budget for one
@@ -151,7 +130,20 @@ std::byte* VariableRead::slots() const noexcept {
 }
 
 Status VariableRead::run(std::unique_ptr<Plan> plan) {
+  chunk_count_ = plan->chunk_count();
   plan_ = std::move(plan);
+  plan_number_ = 1;
+  return run_all();
+}
+
+Status VariableRead::run(NextPlan next, std::uint64_t chunks) {
+  chunk_count_ = chunks;
+  next_plan_ = std::move(next);
+  exhausted_ = true;
+  return run_all();
+}
+
+Status VariableRead::run_all() {
   const std::uint64_t start_ns = base::now_ns();
   WorkerPool& pool = resources_.pool();
   try {
@@ -170,6 +162,7 @@ Status VariableRead::run(std::unique_ptr<Plan> plan) {
   lanes_.clear();
   slots_.reset();
   plan_.reset();
+  next_plan_ = nullptr;
   stats_.engine = "none";
   stats_.path = stats_.buffered_bytes > 0 ? "buffered (page cache)" : stats_.memory_bytes > 0 ? "memory" : "";
   if (stats_.missing_chunks > 0) stats_.path += stats_.path.empty() ? "fill value" : " + fill value";
@@ -189,6 +182,11 @@ Workload::Progress VariableRead::work() {
     try {
       if (next.step == Step::kDecode) {
         if (lane == nullptr) lane = take_lane();
+        if (lane->plan_number != plan_number_) {
+          lane->workspace = plan_->chain().make_workspace();
+          lane->use(shared_);
+          lane->plan_number = plan_number_;
+        }
         for (std::uint64_t i = next.begin; i < next.end && !stop_.load(std::memory_order_relaxed); ++i) {
           run_group(*next.batch, next.batch->tasks.groups[static_cast<std::size_t>(i)], *lane);
           lane->end_group(shared_);
@@ -224,8 +222,10 @@ VariableRead::Claim VariableRead::claim() {
   }
   if (stop_) return out;
   if (step_ == Step::kDecode) {
-    while (!exhausted_ && (batch_ == nullptr || batch_->next_group == batch_->tasks.groups.size())) {
-      if (!fill_batch_locked()) return out;
+    while (batch_ == nullptr || batch_->next_group == batch_->tasks.groups.size()) {
+      // The next plan's chunks have another chain: everybody has to be through with this one's.
+      if (exhausted_ && (next_plan_ == nullptr || outstanding_ > 0)) break;
+      if (exhausted_ ? !take_plan_locked() : !fill_batch_locked()) return out;
     }
     if (batch_ != nullptr && batch_->next_group < batch_->tasks.groups.size()) {
       const std::size_t left = batch_->tasks.groups.size() - batch_->next_group;
@@ -270,14 +270,42 @@ bool VariableRead::fill_batch_locked() {
   }
   stats_.plan_seconds += timer.stop();
   if (more.ok()) return true;
-  if (status_.ok()) status_ = std::move(more).status();
+  stop_locked(std::move(more).status());
+  return false;
+}
+
+bool VariableRead::take_plan_locked() {
+  trace::Timer timer(trace::Stage::kPlan);
+  batch_.reset();
+  plan_.reset();
+  Result<std::unique_ptr<Plan>> next(Status::out_of_memory());
+  try {
+    next = next_plan_();
+  } catch (const std::bad_alloc&) {
+  }
+  stats_.plan_seconds += timer.stop();
+  if (!next.ok()) {
+    stop_locked(std::move(next).status());
+    return false;
+  }
+  if (*next == nullptr) {
+    next_plan_ = nullptr;
+    return true;
+  }
+  plan_ = std::move(*next);
+  ++plan_number_;
+  exhausted_ = false;
+  return true;
+}
+
+void VariableRead::stop_locked(Status status) {
+  if (status_.ok()) status_ = std::move(status);
   stop_ = true;
   if (outstanding_ == 0) {
     step_ = Step::kEnded;
     ended_.notify_all();
   }
   resources_.pool().notify();
-  return false;
 }
 
 void VariableRead::finish(const Claim& claim) {
@@ -312,9 +340,7 @@ VariableRead::Lane* VariableRead::take_lane() {
     }
   }
   auto made = std::make_unique<Lane>();
-  made->workspace = plan_->chain().make_workspace();
   made->encoded.set_budget(&shared_);
-  made->use(shared_);
   std::lock_guard lock(mutex_);
   free_lanes_.reserve(lanes_.size() + 1);  // room for all of them to come back
   lanes_.push_back(std::move(made));
@@ -335,7 +361,7 @@ void VariableRead::report_progress() {
     if (now - last_progress_ns_ < 100'000'000) return;
     last_progress_ns_ = now;
   }
-  options_.progress(chunks_done_.load(std::memory_order_relaxed), plan_->chunk_count());
+  options_.progress(chunks_done_.load(std::memory_order_relaxed), chunk_count_);
 }
 
 // The one place where objects are read.

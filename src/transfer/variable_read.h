@@ -17,6 +17,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -41,6 +42,10 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   std::byte* slots() const noexcept;
   // The plan's element_op() moves slots, and its fill element is one.
   Status run(std::unique_ptr<Plan> plan);
+  // One plan after the other, each with a chain of its own; null behind the last. `next` is called on any thread, one
+  // at a time, and lives until the read has ended. `chunks`: of all plans together.
+  using NextPlan = std::function<Result<std::unique_ptr<Plan>>()>;
+  Status run(NextPlan next, std::uint64_t chunks);
   Progress work() override;
 
   // After a run() that went well.
@@ -62,7 +67,10 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
 
   VariableRead(Resources& resources, std::uint64_t elements, const VariableReadOptions& options);
   Claim claim();
+  Status run_all();
   bool fill_batch_locked();
+  bool take_plan_locked();
+  void stop_locked(Status status);
   void finish(const Claim& claim);
   void stop(Status status);
   Lane* take_lane();
@@ -84,7 +92,9 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   Resources& resources_;
   const VariableReadOptions options_;
   const std::uint64_t elements_;
-  std::unique_ptr<Plan> plan_;
+  NextPlan next_plan_;          // null: plan_ is the last
+  std::unique_ptr<Plan> plan_;  // changes with no claim outstanding, as does its number
+  std::uint64_t plan_number_ = 0, chunk_count_ = 0;
   struct Free {
     void operator()(void* memory) const noexcept;
   };

@@ -154,6 +154,7 @@ class StoredBlocks final : public zarr::BlockBegin {
   explicit StoredBlocks(const Array::Impl& array) : array_(array) {}
   std::uint64_t count(std::size_t axis) const override { return array_.grid[axis]; }
   std::uint64_t begin(std::size_t axis, std::uint64_t block) const override {
+    if (array_.metadata.rectilinear != nullptr) return array_.metadata.rectilinear->chunk_begin(axis, block);
     return block * array_.metadata.chunk_shape[axis];
   }
 
@@ -161,18 +162,18 @@ class StoredBlocks final : public zarr::BlockBegin {
   const Array::Impl& array_;
 };
 
-Result<ResolvedSelection> resolve_for(const Array::Impl& array, const Selection& selection) {
-  const std::vector<std::uint64_t>& shape = array.metadata.shape;
-  if (!zarr::has_blocks(selection)) return resolve_selection(selection, shape);
-  HEADRACE_TRY_ASSIGN(const Selection slices, zarr::blocks_to_slices(selection, shape, StoredBlocks(array)));
-  return resolve_selection(slices, shape);
-}
-
 }  // namespace
+
+Result<ResolvedSelection> Array::Impl::resolve_selection(const Selection& selection) const {
+  const std::vector<std::uint64_t>& shape = metadata.shape;
+  if (!zarr::has_blocks(selection)) return headrace::resolve_selection(selection, shape);
+  HEADRACE_TRY_ASSIGN(const Selection slices, zarr::blocks_to_slices(selection, shape, StoredBlocks(*this)));
+  return headrace::resolve_selection(slices, shape);
+}
 
 Result<ResolvedSelection> Array::resolve(const Selection& selection) const {
   try {
-    return resolve_for(*impl_, selection);
+    return impl_->resolve_selection(selection);
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }
@@ -257,7 +258,7 @@ Result<PreparedRead> prepare_read(const std::shared_ptr<const Array::Impl>& arra
                                   const TensorView& tensor, const Device& device, const ReadOptions& options) {
   const auto& resources = array->store.context().impl()->resources;
   HEADRACE_TRY(resources->check_usable());
-  HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, resolve_for(*array, selection));
+  HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, array->resolve_selection(selection));
   if (array->metadata.dtype.is_variable_length()) {
     return Status(Code::kUnsupported, Layer::kZarr,
                   "elements of type '" + array->metadata.dtype.name +

@@ -27,10 +27,6 @@ Result<VariableResult> read_elements(const std::shared_ptr<const Array::Impl>& a
     return Status(Code::kInvalidArgument, Layer::kApi,
                   "elements of type '" + dtype.name + "' have a size: Array::read reads them into a tensor");
   }
-  if (array->metadata.rectilinear != nullptr) {
-    return Status(Code::kUnsupported, Layer::kZarr,
-                  "elements of type '" + dtype.name + "' in a chunk grid 'rectilinear'");
-  }
   std::uint64_t elements = 1;
   for (const std::uint64_t extent : resolved.shape) {
     if (extent == 0) elements = 0;
@@ -60,12 +56,23 @@ Result<VariableResult> read_elements(const std::shared_ptr<const Array::Impl>& a
   as_stored.fill.resize(kVariableSlotBytes);
   const codec::VariableSlot fill{array->fill.data(), array->fill.size()};
   std::memcpy(as_stored.fill.data(), &fill, sizeof(fill));
-  auto plan = [&] {
-    trace::Span span(trace::Stage::kPlan);
-    return zarr::make_plan(array, resolved, slots, std::move(as_stored));
-  }();
-  if (!plan.ok()) return std::move(plan).status();
-  HEADRACE_TRY(operation->run(std::move(*plan)));
+  if (array->metadata.rectilinear != nullptr) {
+    HEADRACE_TRY_ASSIGN(std::shared_ptr<zarr::ChunkClasses> classes,
+                        zarr::ChunkClasses::make(array->metadata.rectilinear, resolved));
+    HEADRACE_TRY(operation->run(
+        [&, classes]() -> Result<std::unique_ptr<transfer::Plan>> {
+          if (!classes->next()) return std::unique_ptr<transfer::Plan>();
+          return zarr::make_class_plan(array, *classes, resolved, slots, as_stored);
+        },
+        classes->chunk_count()));
+  } else {
+    auto plan = [&] {
+      trace::Span span(trace::Stage::kPlan);
+      return zarr::make_plan(array, resolved, slots, std::move(as_stored));
+    }();
+    if (!plan.ok()) return std::move(plan).status();
+    HEADRACE_TRY(operation->run(std::move(*plan)));
+  }
   VariableResult result(resolved.shape, operation->take_offsets(), operation->take_data(),
                         dtype.kind == TypeKind::kString);
   result.errors = operation->take_errors();

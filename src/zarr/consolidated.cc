@@ -14,6 +14,7 @@ using base::JsonScanner;
 
 // A node costs us some 150 bytes, and a hostile document only five.
 constexpr std::size_t kMaxNodes = std::size_t{1} << 20;
+constexpr base::JsonLimits kLimits{.max_bytes = base::kLargeDocumentBytes};
 constexpr std::string_view kV3Where = "consolidated_metadata";
 constexpr std::string_view kV3Form = "an object with must_understand: false, kind: \"inline\" and an object 'metadata'";
 
@@ -126,7 +127,7 @@ Status Consolidated::finish() {
 
 Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v2(store::Bytes document) {
   std::shared_ptr<Consolidated> out(new Consolidated(2, std::move(document)));
-  JsonScanner scanner(out->text(), true);
+  JsonScanner scanner(out->text(), true, kLimits);
   HEADRACE_TRY_ASSIGN(const bool is_object, scanner.enter_object());
   if (!is_object) return corrupt(".zmetadata must be a JSON object");
   bool has_format = false, has_metadata = false;
@@ -158,7 +159,7 @@ Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v3(store::Bytes 
   std::shared_ptr<Consolidated> out(new Consolidated(3, std::move(document)));
   const std::string_view text = out->text();
   // Non-finite numbers are let through here and looked at where a node is parsed.
-  JsonScanner scanner(text, true);
+  JsonScanner scanner(text, true, kLimits);
   HEADRACE_TRY_ASSIGN(const bool is_object, scanner.enter_object());
   if (!is_object) return corrupt("zarr.json must be a JSON object");
   group_text->assign("{");

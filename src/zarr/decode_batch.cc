@@ -172,7 +172,7 @@ class DecodeBatch::Impl {
 Status DecodeBatch::Impl::load(const Selection& selection) {
   const auto& resources = array_->store.context().impl()->resources;
   HEADRACE_TRY(resources->check_usable());
-  HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, resolve_selection(selection, array_->metadata.shape));
+  HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, array_->resolve_selection(selection));
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion,
                       zarr::make_conversion(array_->metadata.dtype, array_->element_op, array_->fill,
                                             !array_->metadata.fill.empty(), ReadOptions()));

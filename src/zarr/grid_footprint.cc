@@ -1,10 +1,12 @@
 // The footprint of a selection axis by axis: a product of Projections.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "zarr/footprint.h"
 #include "zarr/footprint_kinds.h"
 #include "zarr/projection.h"
+#include "zarr/selection_boxes.h"
 
 namespace headrace::zarr {
 namespace {
@@ -16,26 +18,19 @@ class GridFootprint final : public Footprint {
  public:
   explicit GridFootprint(FootprintInput input) : rank_(input.selection->dims.size()), in_(input) {
     projections_.reserve(rank_ * (in_.levels.size() + 1));
-    axis_dst_strides_.reserve(rank_);
     std::vector<std::shared_ptr<const IndexRuns>> runs;
     for (const ResolvedSelection::Dim& dim : in_.selection->dims) {
       if (dim.list == nullptr) continue;
-      lists_ = true;
       runs.resize(rank_);
       runs[static_cast<std::size_t>(&dim - in_.selection->dims.data())] = make_index_runs(*dim.list);
     }
     for (std::size_t level = 0; level <= in_.levels.size(); ++level) {
       const auto shape = level == 0 ? in_.object_shape : std::span<const std::uint64_t>(in_.levels[level - 1].shape);
       for (std::size_t axis = 0; axis < rank_; ++axis) {
-        projections_.emplace_back(in_.selection->dims[axis], shape[axis], lists_ ? runs[axis] : nullptr);
+        projections_.emplace_back(in_.selection->dims[axis], shape[axis], runs.empty() ? nullptr : runs[axis]);
       }
     }
-    std::size_t kept = 0;
-    for (std::size_t axis = 0; axis < rank_; ++axis) {
-      const ResolvedSelection::Dim& dim = in_.selection->dims[axis];
-      axis_dst_strides_.push_back(dim.dropped ? 0 : in_.dst_strides[kept]);
-      kept += dim.dropped ? 0 : 1;
-    }
+    boxes_.emplace(std::span(projections_).first(rank_), in_);
     in_.selection = nullptr;
     units_ = end_ = 1;
     const Projection* const lowest = axes_of(in_.levels.size());
@@ -90,35 +85,10 @@ class GridFootprint final : public Footprint {
     place(object, level, unit, begin.data());
     const std::uint64_t* const shape = level == 0 ? in_.object_shape.data() : in_.levels[level - 1].shape.data();
     for (std::size_t i = 0; i < rank_; ++i) begin[i] *= shape[i];
-    detail.several = false;
-    if (lists_) return describe_lists(begin.data(), shape, detail);
-    device::Box& box = detail.box;
-    const Projection* const axes = projections_.data();
-    box.rank = static_cast<int>(rank_);
-    std::int64_t src = 0, dst = 0;
-    bool whole = true;
-    for (std::size_t i = 0; i < rank_; ++i) {
-      const Intersection part = axes[i].intersect(begin[i], shape[i]);
-      box.dim[i] = {part.count, in_.src_strides[i] * static_cast<std::int64_t>(axes[i].step()), axis_dst_strides_[i]};
-      src += in_.src_strides[i] * static_cast<std::int64_t>(part.in_chunk);
-      dst += axis_dst_strides_[i] * static_cast<std::int64_t>(part.in_result);
-      whole = whole && part.count == shape[i];
-    }
-    finish(src, dst, whole, detail);
+    boxes_->describe(begin.data(), shape, detail);
   }
 
-  bool next_box(TaskDetail& detail) const override {
-    if (!detail.several) return false;
-    TaskDetail::Walk& walk = detail.walk;
-    std::size_t axis = rank_;
-    while (axis > 0 && ++walk.at[axis - 1] == walk.first[axis - 1] + walk.count[axis - 1]) {
-      --axis;
-      walk.at[axis] = walk.first[axis];
-    }
-    if (axis == 0) return false;
-    make_box(detail);
-    return true;
-  }
+  bool next_box(TaskDetail& detail) const override { return boxes_->next(detail); }
 
  private:
   const Projection* axes_of(std::size_t level) const noexcept { return projections_.data() + level * rank_; }
@@ -151,70 +121,10 @@ class GridFootprint final : public Footprint {
     for (std::size_t i = 0; i < rank_; ++i) at[i] = at[i] * scale[i] + inside[i];
   }
 
-  void finish(std::int64_t src, std::int64_t dst, bool whole, TaskDetail& detail) const {
-    device::Box& box = detail.box;
-    box.src = transfer::kBoxBase + src;
-    box.dst = in_.dst + dst;
-    device::simplify(box);
-    // Contiguous in the chunk and in the tensor; whether the bytes are the same is the operation's to say.
-    detail.whole_chunk = whole && device::is_contiguous(box, in_.element_bytes);
-  }
-
-  void describe_lists(const std::uint64_t* begin, const std::uint64_t* shape, TaskDetail& detail) const {
-    const Projection* const axes = projections_.data();
-    TaskDetail::Walk& walk = detail.walk;
-    std::int64_t span_begin = 0, span_end = in_.element_bytes;
-    detail.elements = 1;
-    for (std::size_t i = 0; i < rank_; ++i) {
-      const Pieces pieces = axes[i].pieces(begin[i], shape[i]);
-      walk.begin[i] = begin[i];
-      walk.length[i] = shape[i];
-      walk.first[i] = walk.at[i] = pieces.first;
-      walk.count[i] = pieces.count;
-      detail.several = detail.several || pieces.count > 1;
-      std::uint64_t selected = 0;
-      for (std::uint64_t p = pieces.first; p < pieces.first + pieces.count; ++p) {
-        const Intersection part = axes[i].piece(p, begin[i], shape[i]);
-        selected += part.count;
-        if (p == pieces.first) span_begin += in_.src_strides[i] * static_cast<std::int64_t>(part.in_chunk);
-        if (p + 1 == pieces.first + pieces.count) {
-          const std::uint64_t last = part.in_chunk + (part.count - 1) * axes[i].step(p);
-          span_end += in_.src_strides[i] * static_cast<std::int64_t>(last);
-        }
-      }
-      detail.elements *= selected;
-    }
-    detail.span_begin = static_cast<std::uint64_t>(span_begin);
-    detail.span_end = static_cast<std::uint64_t>(span_end);
-    make_box(detail);
-    if (detail.several) detail.whole_chunk = false;
-  }
-
-  void make_box(TaskDetail& detail) const {
-    const Projection* const axes = projections_.data();
-    const TaskDetail::Walk& walk = detail.walk;
-    device::Box& box = detail.box;
-    box.rank = static_cast<int>(rank_);
-    std::int64_t src = 0, dst = 0;
-    bool whole = true;
-    for (std::size_t i = 0; i < rank_; ++i) {
-      const std::uint64_t number = walk.at[i];
-      const Intersection part = axes[i].piece(number, walk.begin[i], walk.length[i]);
-      const std::uint64_t step = axes[i].step(number);
-      box.dim[i] = {part.count, in_.src_strides[i] * static_cast<std::int64_t>(step),
-                    axis_dst_strides_[i] * axes[i].result_step(number)};
-      src += in_.src_strides[i] * static_cast<std::int64_t>(part.in_chunk);
-      dst += axis_dst_strides_[i] * static_cast<std::int64_t>(part.in_result);
-      whole = whole && part.count == walk.length[i] && (step == 1 || part.count == 1);
-    }
-    finish(src, dst, whole, detail);
-  }
-
   const std::size_t rank_;
   FootprintInput in_;
-  std::vector<Projection> projections_;         // by level, then axis
-  std::vector<std::int64_t> axis_dst_strides_;  // one per array axis, 0 where dropped
-  bool lists_ = false;
+  std::vector<Projection> projections_;  // by level, then axis
+  std::optional<SelectionBoxes> boxes_;
 };
 
 }  // namespace

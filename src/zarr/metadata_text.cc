@@ -156,7 +156,7 @@ Status wrong_value(std::string_view what, std::string_view allowed, const Json& 
 
 Result<Json> parse_json_with_nan(std::string_view text, const std::vector<std::string_view>& keys) {
   auto strict = base::parse_json(text);
-  if (strict.ok() || text.size() > base::JsonLimits().max_bytes) return strict;
+  if (strict.ok() || strict.status().code() == Code::kResourceExhausted) return strict;  // a limit stays one
   const std::string quoted = quote_non_finite(text, keys);
   if (quoted.size() == text.size()) return strict;  // none was where it may be
   auto parsed = base::parse_json(quoted);
@@ -169,7 +169,8 @@ Result<Json> parse_lenient_json(std::string_view text, const std::vector<std::st
     text.remove_prefix(3);
   }
   auto parsed = keys ? parse_json_with_nan(text, *keys) : base::parse_json(text);
-  if (parsed.ok() || lenient == nullptr || !lenient->allows(Leniency::kBareNonFinite)) return parsed;
+  if (parsed.ok() || parsed.status().code() == Code::kResourceExhausted) return parsed;
+  if (lenient == nullptr || !lenient->allows(Leniency::kBareNonFinite)) return parsed;
   auto again = parse_json_with_nan(text, {});
   if (!again.ok()) return parsed;
   lenient->use(Leniency::kBareNonFinite, "a number is written without quotes");

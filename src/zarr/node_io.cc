@@ -6,16 +6,17 @@
 namespace headrace::zarr {
 namespace {
 
-constexpr std::uint64_t kMaxDocumentBytes = std::uint64_t{256} << 20;
 constexpr std::string_view kConsolidatedKey = "\"consolidated_metadata\"";
 
 std::string_view as_text(const store::Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// The object, or nothing where there is none.
-Result<std::optional<store::Bytes>> get_if_present(store::Store& store, const std::string& key) {
-  auto document = store.get(key, kMaxDocumentBytes);
+// The object, or nothing where there is none. What may hold consolidated metadata may be large; whatever is parsed has
+// the parser's own limit besides.
+Result<std::optional<store::Bytes>> get_if_present(store::Store& store, const std::string& key,
+                                                   std::uint64_t limit = base::JsonLimits().max_bytes) {
+  auto document = store.get(key, limit);
   if (document.ok()) return std::optional<store::Bytes>(std::move(*document));
   if (document.status().code() == Code::kNotFound) return std::optional<store::Bytes>();
   return std::move(document).status();
@@ -49,7 +50,7 @@ Status load_v3(store::Bytes document, bool keep_consolidated, LoadedNode& node) 
   auto consolidated = Consolidated::parse_v3(document, &rest);
   if (!consolidated.ok()) {
     // What the parser says of a document that is malformed elsewhere names the member.
-    HEADRACE_TRY(parse_v3(as_text(document), node));
+    if (document.size() <= base::JsonLimits().max_bytes) HEADRACE_TRY(parse_v3(as_text(document), node));
     return std::move(consolidated).status().with_key(node.key);
   }
   // An array may have no such member, which only the whole document shows.
@@ -112,7 +113,7 @@ Result<LoadedNode> load_node(store::Store& store, std::string_view path, const L
   LoadedNode node;
   node.lenient = options.lenient;
   node.key = join_path(path, "zarr.json");
-  HEADRACE_TRY_ASSIGN(auto v3, get_if_present(store, node.key));
+  HEADRACE_TRY_ASSIGN(auto v3, get_if_present(store, node.key, base::kLargeDocumentBytes));
   if (v3) {
     if (!path.empty() && !valid_node_path(path, 3)) {
       return Status(Code::kInvalidArgument, Layer::kZarr,
@@ -135,7 +136,7 @@ Result<LoadedNode> load_node(store::Store& store, std::string_view path, const L
   }
   if (options.consolidated) {
     const std::string key = join_path(path, ".zmetadata");
-    HEADRACE_TRY_ASSIGN(auto document, get_if_present(store, key));
+    HEADRACE_TRY_ASSIGN(auto document, get_if_present(store, key, base::kLargeDocumentBytes));
     if (document) {
       auto consolidated = Consolidated::parse_v2(std::move(*document));
       if (!consolidated.ok()) return std::move(consolidated).status().with_key(key);

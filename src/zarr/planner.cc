@@ -23,21 +23,26 @@ static_assert(kMaxUnitsPerShard == std::uint64_t{1} << kLevelShift);
 
 class ArrayPlan : public transfer::Plan {
  public:
+  // `chain`: of these chunks; null: the array's.
   ArrayPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
-            ReadConversion conversion)
+            ReadConversion conversion, std::shared_ptr<const codec::Chain> chain = nullptr)
       : array_(std::move(array)),
+        own_chain_(std::move(chain)),
         footprint_(std::move(footprint)),
         op_(conversion.op),
         fill_(std::move(conversion.fill)) {}
 
   std::uint64_t chunk_count() const noexcept override { return footprint_->units(); }
   store::Store& store() const noexcept override { return *array_->store.impl(); }
-  const codec::Chain& chain() const noexcept override { return array_->unit_chain(); }
+  const codec::Chain& chain() const noexcept override {
+    return own_chain_ != nullptr ? *own_chain_ : array_->unit_chain();
+  }
   const device::ElementOp& element_op() const noexcept override { return op_; }
   const std::byte* fill_element() const noexcept override { return fill_.data(); }
   bool next_box(TaskDetail& detail) const override { return footprint_->next_box(detail); }
   std::shared_ptr<transfer::PlacementPolicy> placement(const std::string& device) const override {
-    return array_->placement.for_device(device);
+    // What is known is about chunks of one shape.
+    return own_chain_ != nullptr ? nullptr : array_->placement.for_device(device);
   }
 
  protected:
@@ -50,6 +55,7 @@ class ArrayPlan : public transfer::Plan {
   }
 
   const std::shared_ptr<const Array::Impl> array_;
+  const std::shared_ptr<const codec::Chain> own_chain_;
   const std::unique_ptr<const Footprint> footprint_;
   const device::ElementOp op_;
   const std::vector<std::byte> fill_;  // one element of the tensor
@@ -295,6 +301,22 @@ FootprintInput layout_of(const Array::Impl& array) {
 }
 
 }  // namespace
+
+Result<std::unique_ptr<transfer::Plan>> make_class_plan(std::shared_ptr<const Array::Impl> array,
+                                                        const ChunkClasses& classes, const ResolvedSelection& selection,
+                                                        const TensorView& tensor, ReadConversion conversion) {
+  HEADRACE_TRY_ASSIGN(codec::Chain built, array->build_chain_for(classes.shape()));
+  auto chain = std::make_shared<const codec::Chain>(std::move(built));
+  FootprintInput input;
+  input.selection = &selection;
+  input.src_strides = chain->strides_bytes();
+  input.dst = tensor.data;
+  input.dst_strides = tensor.strides_bytes;
+  input.element_bytes = conversion.op.element_bytes;
+  HEADRACE_TRY_ASSIGN(auto footprint, classes.footprint(std::move(input)));
+  return std::unique_ptr<transfer::Plan>(
+      new ChunkPlan(std::move(array), std::move(footprint), std::move(conversion), std::move(chain)));
+}
 
 Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
                                                   const ResolvedSelection& selection, const TensorView& tensor,

@@ -19,6 +19,14 @@ class PointFootprint final : public Footprint {
   static Result<std::unique_ptr<const Footprint>> make(FootprintInput input) {
     std::unique_ptr<PointFootprint> made(new PointFootprint(std::move(input)));
     HEADRACE_TRY(made->count_units());
+    made->locate_points();
+    made->sort_points();
+    return std::unique_ptr<const Footprint>(std::move(made));
+  }
+  static Result<std::unique_ptr<const Footprint>> make(FootprintInput input, std::vector<LocatedPoint> points) {
+    std::unique_ptr<PointFootprint> made(new PointFootprint(std::move(input)));
+    HEADRACE_TRY(made->count_units());
+    made->points_ = std::move(points);
     made->sort_points();
     return std::unique_ptr<const Footprint>(std::move(made));
   }
@@ -63,11 +71,7 @@ class PointFootprint final : public Footprint {
   }
 
  private:
-  struct Point {
-    std::uint64_t key;     // number of the smallest unit: the object's, then the entry at each level
-    std::uint64_t offset;  // in the decoded unit, bytes
-    std::uint64_t place;   // in the result
-  };
+  using Point = LocatedPoint;
 
   explicit PointFootprint(FootprintInput input)
       : rank_(input.selection->dims.size()),
@@ -94,11 +98,10 @@ class PointFootprint final : public Footprint {
     return {};
   }
 
-  void sort_points() {
+  void locate_points() {
     const std::vector<ResolvedSelection::Dim>& dims = in_.selection->dims;
     points_.resize(static_cast<std::size_t>(dims.empty() ? 0 : dims[0].count));
     std::array<std::uint64_t, device::kMaxRank> inside;
-    bool sorted = true;
     for (std::size_t i = 0; i < points_.size(); ++i) {
       Point& point = points_[i];
       point = {0, 0, i};
@@ -118,10 +121,12 @@ class PointFootprint final : public Footprint {
       for (std::size_t axis = 0; axis < rank_; ++axis) {
         point.offset += inside[axis] * static_cast<std::uint64_t>(in_.src_strides[axis]);
       }
-      sorted = sorted && (i == 0 || !before(point, points_[i - 1]));
     }
+  }
+
+  void sort_points() {
     in_.selection = nullptr;
-    if (!sorted) std::sort(points_.begin(), points_.end(), before);
+    if (!std::is_sorted(points_.begin(), points_.end(), before)) std::sort(points_.begin(), points_.end(), before);
     end_ = points_.size();
     for (std::uint64_t unit = 0; unit != end_; unit = end_of(unit, in_.levels.size())) ++units_;
   }
@@ -185,6 +190,10 @@ class PointFootprint final : public Footprint {
 
 Result<std::unique_ptr<const Footprint>> make_point_footprint(FootprintInput input) {
   return PointFootprint::make(std::move(input));
+}
+
+Result<std::unique_ptr<const Footprint>> make_point_footprint(FootprintInput input, std::vector<LocatedPoint> points) {
+  return PointFootprint::make(std::move(input), std::move(points));
 }
 
 Result<std::unique_ptr<const Footprint>> make_footprint(FootprintInput input) {

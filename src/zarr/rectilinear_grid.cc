@@ -1,6 +1,7 @@
 #include "zarr/rectilinear_grid.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string>
 
@@ -64,6 +65,13 @@ Result<std::vector<EdgeRun>> parse_axis(const Json& value, std::uint64_t extent,
 
 std::uint64_t RectilinearGrid::chunk_count(std::size_t axis) const noexcept {
   return axes[axis].empty() ? 0 : axes[axis].back().first_chunk + axes[axis].back().count;
+}
+
+std::uint64_t RectilinearGrid::chunk_begin(std::size_t axis, std::uint64_t chunk) const noexcept {
+  const auto behind = std::upper_bound(axes[axis].begin(), axes[axis].end(), chunk,
+                                       [](std::uint64_t value, const EdgeRun& run) { return value < run.first_chunk; });
+  const EdgeRun& run = *std::prev(behind);
+  return run.first_element + (chunk - run.first_chunk) * run.edge;
 }
 
 std::uint64_t RectilinearGrid::largest_edge(std::size_t axis) const noexcept {

@@ -26,7 +26,8 @@ struct RectilinearGrid {
   std::vector<std::vector<EdgeRun>> axes;  // neighbouring runs differ in their edge
 
   std::uint64_t chunk_count(std::size_t axis) const noexcept;
-  std::uint64_t largest_edge(std::size_t axis) const noexcept;  // 0 where the axis has no chunks
+  std::uint64_t chunk_begin(std::size_t axis, std::uint64_t chunk) const noexcept;  // REQUIRES: chunk < chunk_count()
+  std::uint64_t largest_edge(std::size_t axis) const noexcept;                      // 0 where the axis has no chunks
 };
 
 // The configuration of a rectilinear grid for an array of `shape`. kCorrupt: what the registration forbids: a number of

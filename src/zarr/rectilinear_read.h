@@ -1,9 +1,8 @@
 // Reading an array whose chunks differ in shape (grid "rectilinear").
 //
 // What decodes a chunk, and the memory for it, depends on the chunk's shape. So the chunks that a selection meets are
-// taken by shape: for each combination of edge lengths one ReadOperation, exactly as for an array of such chunks, one
-// after the other. Arrays with a regular grid are not concerned at all. There are at most as many shapes as chunks, and
-// of the shapes only those along each axis are listed, so that hostile grids cost no more memory than their text.
+// taken by shape (ChunkClasses): for each one ReadOperation, exactly as for an array of such chunks, one after the
+// other. Arrays with a regular grid are not concerned at all.
 //
 // Threads: any. The read keeps the array alive until it has ended.
 #pragma once
@@ -19,11 +18,10 @@
 
 #include "transfer/operation.h"
 #include "zarr/array_impl.h"
+#include "zarr/chunk_classes.h"
 #include "zarr/read_conversion.h"
 
 namespace headrace::zarr {
-
-struct EdgeClass;
 
 class RectilinearRead : public std::enable_shared_from_this<RectilinearRead> {
  public:
@@ -48,7 +46,7 @@ class RectilinearRead : public std::enable_shared_from_this<RectilinearRead> {
                   const TensorView& tensor, ReadConversion conversion, std::shared_ptr<device::Device> device,
                   ReadOptions options);
   Status run_all();
-  Status run_class(const std::vector<std::size_t>& at);
+  Status run_class();
 
   const std::shared_ptr<const Array::Impl> array_;
   const ResolvedSelection selection_;
@@ -56,8 +54,8 @@ class RectilinearRead : public std::enable_shared_from_this<RectilinearRead> {
   const ReadConversion conversion_;
   const std::shared_ptr<device::Device> device_;
   const ReadOptions options_;
-  std::vector<std::vector<EdgeClass>> axes_;  // along each axis: the edge lengths that the selection meets
-  std::uint64_t chunks_total_ = 0, chunks_before_ = 0;
+  std::unique_ptr<ChunkClasses> classes_;
+  std::uint64_t chunks_before_ = 0;
 
   mutable std::mutex mutex_;
   mutable std::condition_variable ended_;

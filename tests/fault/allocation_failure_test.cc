@@ -19,6 +19,7 @@
 #include "backends/dev_host/staged_decoder.h"
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"
+#include "support/stores_under_test.h"
 #include "support/temp_dir.h"
 #include "support/variable_model.h"
 
@@ -234,6 +235,34 @@ TEST_P(AllocationFailure, ReadingAShardedArray) {
         refuse_each([&] { return scenario.read(); }, GetParam());
         if (HasFailure() || IsSkipped()) return;
       }
+    }
+  }
+}
+
+// Archives and references: opening one reads its directory; what is packed is unpacked by the worker.
+TEST_P(AllocationFailure, OpeningAndReadingArchivesAndReferences) {
+  for (const testing::StoreUnderTest& kind : testing::kStoresUnderTest) {
+    if (kind.writable) continue;
+    for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
+      SCOPED_TRACE(std::string(kind.name) + " " + testing::layout_name(layout));
+      const FlatArray array{.layout = layout, .chunks = 12, .shard_chunks = 4};
+      ReadScenario scenario(array, "host", 1, "auto");
+      support::TempDir directory;
+      const std::string url = kind.fill(directory.path(), testing::objects_of(*scenario.store->impl()));
+      ASSERT_NE(url, "");
+      // The references are a JSON document.
+      const bool document = std::string_view(kind.name) == "reference";
+      if (!document) {
+        refuse_each(
+            [&]() -> Outcome {
+              auto store = Store::open(*scenario.context, url);
+              return {store.ok(), store.ok() || typed(store.status()) ? nullptr : "the error is of no fitting type"};
+            },
+            GetParam());
+      }
+      *scenario.store = Store::open(*scenario.context, url).value();
+      refuse_each([&] { return scenario.read(); }, GetParam());
+      if (HasFailure() || IsSkipped()) return;
     }
   }
 }

@@ -4,11 +4,13 @@
 #include <headrace/array.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "backends/dev_host/staged_decoder.h"
 #include "support/failures.h"
 #include "support/flat_array.h"
+#include "support/stores_under_test.h"
 #include "support/temp_dir.h"
 
 namespace headrace {
@@ -22,6 +24,7 @@ struct Variant {
   const char* engine;
   Layout layout;
   bool device_decodes = false;  // and hands every third chunk back
+  const char* store = "file";
 };
 
 class ReadFaults : public ::testing::TestWithParam<Variant> {
@@ -64,16 +67,25 @@ TEST_P(ReadFaults, RightElementsOrAnError) {
   support::TempDir directory;
   const FlatArray array{.layout = GetParam().layout, .chunks = 12, .chunk_elements = 256, .shard_chunks = 4};
   const auto expected = array.expected();
+  std::string url;
   {
     ContextOptions options;
     options.threads = 1;
     auto context = Context::create(options).value();
-    ASSERT_TRUE(testing::write_flat_array(*Store::open(context, directory.path())->impl(), "", array).ok());
+    std::filesystem::create_directory(directory / "tree");
+    const auto tree = Store::open(context, directory / "tree").value();
+    ASSERT_TRUE(testing::write_flat_array(*tree.impl(), "", array).ok());
+    const auto* const row =
+        std::find_if(std::begin(testing::kStoresUnderTest), std::end(testing::kStoresUnderTest),
+                     [](const auto& kind) { return std::string_view(kind.name) == GetParam().store; });
+    ASSERT_NE(row, std::end(testing::kStoresUnderTest));
+    url = row->fill(directory.path(), testing::objects_of(*tree.impl()));
+    ASSERT_NE(url, "");
   }
   std::vector<std::uint32_t> got(array.elements());
   const auto right = [&] {
     std::fill(got.begin(), got.end(), 0u);
-    const Status status = read_all(directory.path(), array, got);
+    const Status status = read_all(url, array, got);
     return status.ok() && got == expected ? std::string() : "a read without faults fails: " + status.to_string();
   };
   ASSERT_EQ(right(), "");              // opens what stays open
@@ -97,7 +109,7 @@ TEST_P(ReadFaults, RightElementsOrAnError) {
         SCOPED_TRACE(std::string(failure.name) + " at hit " + std::to_string(nth) + (forever ? " and on" : ""));
         std::fill(got.begin(), got.end(), 0u);
         base::arm_fault({.point = "*", .kind = failure.kind, .error = failure.error, .nth = nth, .forever = forever});
-        const Status status = read_all(directory.path(), array, got);
+        const Status status = read_all(url, array, got);
         base::disarm_faults();
         if (status.ok()) {
           ASSERT_TRUE(got == expected) << "wrong elements without an error";
@@ -128,6 +140,11 @@ std::vector<Variant> variants() {
       out.push_back({device, engine, Layout::kZstd, true});
       out.push_back({device, engine, Layout::kShardedZstd, true});
     }
+    for (const char* store : {"zip", "zip_deflated", "reference"}) {
+      out.push_back({device, "auto", Layout::kZstd, false, store});
+      out.push_back({device, "auto", Layout::kShardedRaw, false, store});
+      out.push_back({device, "io_uring", Layout::kShardedZstd, false, store});
+    }
   }
   return out;
 }
@@ -135,6 +152,7 @@ std::vector<Variant> variants() {
 INSTANTIATE_TEST_SUITE_P(All, ReadFaults, ::testing::ValuesIn(variants()), [](const auto& about) {
   std::string name = std::string(about.param.device) + "_" + about.param.engine + "_" +
                      testing::layout_name(about.param.layout) + (about.param.device_decodes ? "_on_device" : "");
+  if (std::string_view(about.param.store) != "file") name += std::string("_") + about.param.store;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });

@@ -195,6 +195,122 @@ TEST_F(CApi, ReadsWithAConversion) {
   EXPECT_EQ(stored[0], 7);
 }
 
+// The chunk of rows 0 and 1 is stored: elements 0 to 11.
+TEST_F(CApi, ReadsPoints) {
+  std::uint16_t stored[12];
+  for (std::size_t i = 0; i < 12; ++i) stored[i] = static_cast<std::uint16_t>(i);
+  std::ofstream(directory_ / "0.0", std::ios::binary).write(reinterpret_cast<const char*>(stored), sizeof(stored));
+  const std::int64_t points[] = {1, 5, 0, 2, -1, 0, 1, -6, 0, 2};
+  std::uint16_t data[6] = {99, 99, 99, 99, 99, 99};
+  hr_read_options options = HR_READ_OPTIONS_INIT;
+  options.data = data;
+  options.data_bytes = 5 * sizeof(data[0]);
+  options.points = points;
+  options.point_count = 5;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
+  const std::uint16_t wanted[] = {11, 2, 7, 6, 2, 99};
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(data[i], wanted[i]) << i;
+  options.point_count = 0;  // none at all
+  options.data_bytes = 0;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
+  options.point_count = 5;
+  options.data_bytes = 5 * sizeof(data[0]) - 1;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
+  options.data_bytes = sizeof(data);
+  const std::int64_t outside[] = {4, 0}, before[] = {0, -7};
+  options.point_count = 1;
+  options.points = outside;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
+  options.points = before;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
+  options.point_count = (std::uint64_t{1} << 48) + 1;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
+  options.point_count = 1;
+  options.points = points;
+  options.selection = "0";
+  EXPECT_EQ(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
+  EXPECT_NE(message().find("only one of"), std::string::npos) << message();
+  hr_error_free(error_);
+  error_ = nullptr;
+  options.selection = "";
+  options.blocks = "0";
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
+
+  // Blocks: rows 0 and 1 are the first.
+  std::uint16_t rows[12] = {};
+  options.points = nullptr;
+  options.data = rows;
+  options.data_bytes = sizeof(rows);
+  expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
+  for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(rows[i], i);
+}
+
+TEST_F(CApi, PointsNeedADimension) {
+  std::filesystem::create_directory(directory_ / "scalar");
+  std::ofstream(directory_ / "scalar/.zarray")
+      << R"({"zarr_format": 2, "shape": [], "chunks": [], "dtype": "<u2", "compressor": null,)"
+      << R"( "fill_value": 7, "filters": null, "order": "C"})";
+  hr_array* scalar = nullptr;
+  expect(hr_array_open(store_, "scalar", &scalar, &error_), HR_OK);
+  const std::int64_t none = 0;
+  std::uint16_t data = 0;
+  hr_read_options options = HR_READ_OPTIONS_INIT;
+  options.data = &data;
+  options.data_bytes = sizeof(data);
+  options.points = &none;
+  options.point_count = 1;
+  expect(hr_array_read(scalar, device_, &options, &error_), HR_INVALID_ARGUMENT);
+  hr_array_free(scalar);
+}
+
+TEST_F(CApi, OpensLenientlyOnRequest) {
+  std::filesystem::create_directory(directory_ / "loose");
+  // "zlib" as a bare string, and no "filters".
+  std::ofstream(directory_ / "loose/.zarray") << R"({"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "<u2",)"
+                                              << R"( "compressor": "zlib", "fill_value": 7, "order": "C"})";
+  hr_array* array = nullptr;
+  expect(hr_array_open(store_, "loose", &array, &error_), HR_CORRUPT);
+  EXPECT_EQ(array, nullptr);
+  expect(hr_array_open_with(store_, "loose", nullptr, &array, &error_), HR_CORRUPT);
+  hr_open_options options = HR_OPEN_OPTIONS_INIT;
+  expect(hr_array_open_with(store_, "loose", &options, &array, &error_), HR_CORRUPT);
+  options.lenient = "codec-as-string";  // one of the two is not enough
+  expect(hr_array_open_with(store_, "loose", &options, &array, &error_), HR_CORRUPT);
+  EXPECT_EQ(array, nullptr);
+  options.lenient = "no-such-rule";
+  EXPECT_EQ(hr_array_open_with(store_, "loose", &options, &array, &error_), HR_INVALID_ARGUMENT);
+  EXPECT_NE(message().find("no-such-rule"), std::string::npos) << message();
+  hr_error_free(error_);
+  error_ = nullptr;
+
+  options.lenient = "codec-as-string,missing-members";
+  expect(hr_array_open_with(store_, "loose", &options, &array, &error_), HR_OK);
+  ASSERT_NE(array, nullptr);
+  std::string uses;
+  for (std::uint32_t i = 0; hr_array_lenient_use(array, i) != nullptr; ++i) {
+    uses += std::string(hr_array_lenient_use(array, i)) + "\n";
+  }
+  EXPECT_NE(uses.find("codec-as-string: "), std::string::npos) << uses;
+  EXPECT_NE(uses.find("missing-members: "), std::string::npos) << uses;
+  EXPECT_EQ(hr_array_lenient_use(array, 1000), nullptr);
+  EXPECT_EQ(hr_array_lenient_use(nullptr, 0), nullptr);
+  EXPECT_EQ(hr_array_lenient_use(array_, 0), nullptr);  // nothing had to be let pass
+  hr_array_free(array);
+  array = nullptr;
+
+  options.lenient = "all";
+  expect(hr_array_open_with(store_, "loose", &options, &array, &error_), HR_OK);
+  hr_array_free(array);
+  array = nullptr;
+  expect(hr_array_open_with(nullptr, "loose", &options, &array, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_array_open_with(store_, "loose", &options, nullptr, &error_), HR_INVALID_ARGUMENT);
+  options.size = 0;
+  expect(hr_array_open_with(store_, "loose", &options, &array, &error_), HR_INVALID_ARGUMENT);
+  options.size = sizeof(options) - 3;
+  expect(hr_array_open_with(store_, "loose", &options, &array, &error_), HR_INVALID_ARGUMENT);
+  EXPECT_EQ(array, nullptr);
+}
+
 TEST_F(CApi, NamesThatDoNotExist) {
   hr_context_options options = HR_CONTEXT_OPTIONS_INIT;
   options.engine = "steam";

@@ -4,6 +4,8 @@
 #include <headrace/group.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "base/json.h"
 #include "tests/support/counting_store.h"
 #include "tests/support/raw_array.h"
+#include "tests/support/temp_dir.h"
 
 namespace headrace {
 namespace {
@@ -233,6 +236,62 @@ TEST_F(GroupTest, OneBadNodeLeavesTheOthersReadable) {
   ASSERT_EQ(nodes->size(), 5u);
   EXPECT_TRUE((*nodes)[1].array.has_value());
   for (int i : {2, 3, 4}) EXPECT_EQ((*nodes)[i].status.code(), Code::kCorrupt);
+}
+
+// Files of zeros that take no room: how large a document is is looked at first.
+TEST_F(GroupTest, DocumentsAreBoundedInSize) {
+  const support::TempDir directory;
+  const auto make = [&](const std::string& key, std::uint64_t bytes) {
+    const std::filesystem::path path = std::filesystem::path(directory.path()) / key;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path).close();
+    std::filesystem::resize_file(path, bytes);
+  };
+  constexpr std::uint64_t kMiB = 1 << 20;
+  make("v3/zarr.json", 64 * kMiB + 1);
+  make("large/zarr.json", 256 * kMiB + 1);
+  make("v2/.zarray", 64 * kMiB + 1);
+  make("attributes/.zattrs", 64 * kMiB + 1);
+  std::ofstream(std::filesystem::path(directory.path()) / "attributes/.zarray") << kV2Array;
+  make("consolidated/.zmetadata", 256 * kMiB + 1);
+  auto store = Store::open(*context_, directory.path());
+  ASSERT_TRUE(store.ok()) << store.status().to_string();
+  struct Row {
+    const char *path, *key, *size, *limit;
+  };
+  for (const Row& row : {Row{"v3", "v3/zarr.json", " 67108865 bytes", "limit of 67108864"},
+                         Row{"large", "large/zarr.json", " 268435457 bytes", "limit of 268435456"},
+                         Row{"v2", "v2/.zarray", " 67108865 bytes", "limit of 67108864"},
+                         Row{"attributes", "attributes/.zattrs", " 67108865 bytes", "limit of 67108864"}}) {
+    const Status status = Array::open(*store, row.path).status();
+    expect(status, Code::kResourceExhausted, row.limit);
+    expect(status, Code::kResourceExhausted, row.size);
+    expect(status, Code::kResourceExhausted, row.key);
+  }
+  const Status group = Group::open(*store, "consolidated").status();
+  expect(group, Code::kResourceExhausted, "limit of 268435456");
+  expect(group, Code::kResourceExhausted, "consolidated/.zmetadata");
+}
+
+// Of consolidated metadata no more is built than what is asked for, so there may be more of it.
+TEST_F(GroupTest, ConsolidatedMetadataMayBeLarger) {
+  std::string text =
+      Json{{"zarr_format", 3},
+           {"node_type", "group"},
+           {"consolidated_metadata",
+            {{"kind", "inline"}, {"must_understand", false}, {"metadata", {{"a", Json::parse(kV3Array)}}}}}}
+          .dump();
+  text.insert(1, std::string(65 << 20, ' '));
+  put("zarr.json", text);
+  auto group = Group::open(*store_);
+  ASSERT_TRUE(group.ok()) << group.status().to_string();
+  EXPECT_EQ(names(group->members()), "a");
+  // One node of it has the limit of a document.
+  text.insert(text.find("\"units\""), std::string(65 << 20, ' '));
+  put("zarr.json", text);
+  group = Group::open(*store_);
+  ASSERT_TRUE(group.ok()) << group.status().to_string();
+  expect(group->array("a").status(), Code::kResourceExhausted, "limit of 67108864");
 }
 
 TEST_F(GroupTest, NodeNamesFollowTheRules) {

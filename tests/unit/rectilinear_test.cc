@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
+#include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -266,18 +269,51 @@ class RectilinearRead : public ::testing::TestWithParam<const char*> {
     }
   }
 
-  std::optional<Context> context_;
-  std::optional<Store> store_;
-  std::optional<Device> device_;
-};
+  // `lists`: the indices along each axis that `selection` means, or of each point.
+  void check_lists(const Array& array, const Stored& about, const Selection& selection, bool points,
+                   const std::vector<std::vector<std::uint64_t>>& lists, const std::vector<std::uint32_t>& expected) {
+    const auto resolved = array.resolve(selection);
+    ASSERT_TRUE(resolved.ok()) << resolved.status().to_string();
+    // In the result's C order: where each element lies, and the chunk that has it.
+    std::vector<std::uint64_t> linear{0}, chunk{0};
+    if (points) {
+      linear.assign(lists[0].size(), 0);
+      chunk = linear;
+    }
+    for (std::size_t d = 0; d < lists.size(); ++d) {
+      std::vector<std::uint64_t> next, next_chunk;
+      for (std::size_t i = 0; i < linear.size(); ++i) {
+        for (std::size_t k = points ? i : 0; k < (points ? i + 1 : lists[d].size()); ++k) {
+          std::uint64_t number = 0, end = 0;
+          while ((end += about.edges[d][number]) <= lists[d][k]) ++number;
+          next.push_back(linear[i] * about.shape[d] + lists[d][k]);
+          next_chunk.push_back(chunk[i] * about.edges[d].size() + number);
+        }
+      }
+      linear = std::move(next);
+      chunk = std::move(next_chunk);
+    }
+    auto buffer = Buffer::allocate(*device_, std::max<std::size_t>(linear.size(), 1) * 4).value();
+    Stats stats;
+    const Status status = array.read(selection, {buffer.data(), resolved->shape, {}}, *device_, {}, &stats);
+    ASSERT_TRUE(status.ok()) << status.to_string() << document(about);
+    std::vector<std::uint32_t> values(linear.size());
+    if (!values.empty()) {
+      ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(values.data()), values.size() * 4).ok());
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      ASSERT_EQ(values[i], expected[linear[i]]) << "element " << i << document(about);
+    }
+    EXPECT_EQ(stats.chunks + stats.missing_chunks, std::set(chunk.begin(), chunk.end()).size()) << document(about);
+  }
 
-TEST_P(RectilinearRead, GivesEveryElementOfEverySelection) {
-  std::mt19937 random(4711);
-  for (int round = 0; round < 40; ++round) {
+  // A random array with up to `most` axes.
+  template <class Random>
+  Stored make_stored(Random& random, std::size_t most) {
     Stored about;
-    const std::size_t rank = round == 0 ? 0 : 1 + random() % 3;
+    const std::size_t rank = 1 + random() % most;
     about.transposed = random() % 3 == 0;
-    about.sharded = !about.transposed && random() % 3 == 0 && rank > 0;
+    about.sharded = !about.transposed && random() % 3 == 0;
     about.missing_every = random() % 2 == 0 ? 0 : static_cast<int>(2 + random() % 4);
     for (std::size_t d = 0; d < rank; ++d) {
       std::vector<std::uint64_t> edges;
@@ -289,6 +325,78 @@ TEST_P(RectilinearRead, GivesEveryElementOfEverySelection) {
       about.shape.push_back(1 + random() % sum);  // overflow chunks
       about.edges.push_back(std::move(edges));
     }
+    return about;
+  }
+
+  // Any kind of item, and in `list` the indices that it means.
+  template <class Random>
+  static SelectionItem make_item(Random& random, const Stored& about, std::size_t axis,
+                                 std::vector<std::uint64_t>& list) {
+    const std::uint64_t extent = about.shape[axis];
+    const std::vector<std::uint64_t>& edges = about.edges[axis];
+    const auto add = [&](std::uint64_t begin, std::uint64_t end, std::uint64_t step) {
+      for (std::uint64_t i = begin; i < std::min(end, extent); i += step) list.push_back(i);
+    };
+    const auto begin_of = [&](std::uint64_t chunk) {
+      return std::accumulate(edges.begin(), edges.begin() + static_cast<std::ptrdiff_t>(chunk), std::uint64_t{0});
+    };
+    switch (random() % 6) {
+      case 0: {
+        std::vector<std::int64_t> indices;
+        for (std::size_t i = 0, n = random() % 9; i < n; ++i) {
+          list.push_back(random() % extent);
+          indices.push_back(static_cast<std::int64_t>(list.back()));
+          if (random() % 3 == 0) indices.back() -= static_cast<std::int64_t>(extent);
+        }
+        return index_list(std::move(indices));
+      }
+      case 1: {
+        std::vector<bool> where(static_cast<std::size_t>(extent));
+        for (std::size_t i = 0; i < where.size(); ++i) {
+          if ((where[i] = random() % 3 == 0)) list.push_back(i);
+        }
+        return mask(where);
+      }
+      case 2: {
+        const std::uint64_t number = random() % edges.size();
+        add(begin_of(number), begin_of(number + 1), 1);
+        return block(static_cast<std::int64_t>(number) -
+                     (random() % 2 == 0 ? 0 : static_cast<std::int64_t>(edges.size())));
+      }
+      case 3: {
+        const std::uint64_t first = random() % edges.size(), end = first + random() % (edges.size() - first + 1);
+        add(begin_of(first), begin_of(end), 1);
+        return block_range(static_cast<std::int64_t>(first), static_cast<std::int64_t>(end));
+      }
+      case 4: {
+        list.push_back(random() % extent);
+        SelectionItem item;
+        item.kind = SelectionItem::Kind::kIndex;
+        item.start = static_cast<std::int64_t>(list.back());
+        return item;
+      }
+      default: {
+        SelectionItem item;
+        const std::uint64_t begin = random() % extent, end = begin + random() % (extent + 1), step = 1 + random() % 5;
+        item.start = static_cast<std::int64_t>(begin);
+        item.stop = static_cast<std::int64_t>(end);
+        item.step = static_cast<std::int64_t>(step);
+        add(begin, end, step);
+        return item;
+      }
+    }
+  }
+
+  std::optional<Context> context_;
+  std::optional<Store> store_;
+  std::optional<Device> device_;
+};
+
+TEST_P(RectilinearRead, GivesEveryElementOfEverySelection) {
+  std::mt19937 random(4711);
+  for (int round = 0; round < 40; ++round) {
+    const Stored about = round == 0 ? Stored() : make_stored(random, 3);
+    const std::size_t rank = about.shape.size();
     std::vector<std::uint32_t> expected;
     write(about, expected);
     auto array = Array::open(*store_);
@@ -311,6 +419,104 @@ TEST_P(RectilinearRead, GivesEveryElementOfEverySelection) {
       check(*array, about, text, expected);
     }
   }
+}
+
+TEST_P(RectilinearRead, ListsMasksBlocksAndPointsGiveTheirElements) {
+  std::mt19937 random(1147);
+  for (int round = 0; round < 60; ++round) {
+    const Stored about = make_stored(random, 3);
+    std::vector<std::uint32_t> expected;
+    write(about, expected);
+    auto array = Array::open(*store_);
+    ASSERT_TRUE(array.ok()) << array.status().to_string() << document(about);
+    for (int i = 0; i < 12; ++i) {
+      Selection selection;
+      std::vector<std::vector<std::uint64_t>> lists(about.shape.size());
+      for (std::size_t d = 0; d < lists.size(); ++d) {
+        selection.push_back(make_item(random, about, d, lists[d]));
+      }
+      check_lists(*array, about, selection, false, lists, expected);
+      if (HasFatalFailure()) return;
+    }
+    for (int i = 0; i < 6; ++i) {
+      const std::size_t count = i == 0 ? 0 : 1 + random() % 40;
+      std::vector<std::vector<std::uint64_t>> lists;
+      std::vector<std::vector<std::int64_t>> coordinates;
+      for (const std::uint64_t extent : about.shape) {
+        std::vector<std::uint64_t>& list = lists.emplace_back();
+        for (std::size_t k = 0; k < count; ++k) list.push_back(random() % extent);
+        coordinates.emplace_back(list.begin(), list.end());
+        if (random() % 4 == 0 && count > 0) coordinates.back()[0] -= static_cast<std::int64_t>(extent);
+      }
+      check_lists(*array, about, points(coordinates), true, lists, expected);
+      if (HasFatalFailure()) return;
+    }
+    std::uint64_t elements = 1;
+    for (const std::uint64_t extent : about.shape) elements *= extent;
+    std::vector<std::uint8_t> where(elements);
+    std::vector<std::vector<std::uint64_t>> lists(about.shape.size());
+    for (std::uint64_t i = 0; i < elements; ++i) {
+      if ((where[i] = random() % 2) == 0) continue;
+      std::uint64_t rest = i;
+      for (std::size_t d = about.shape.size(); d-- > 0;) {
+        lists[d].push_back(rest % about.shape[d]);
+        rest /= about.shape[d];
+      }
+    }
+    check_lists(*array, about, mask_points(where, about.shape).value(), true, lists, expected);
+  }
+}
+
+// What a selection costs follows from its own length.
+TEST_P(RectilinearRead, HugeGridsAreSelectedFromWithoutAListOfTheirChunks) {
+  make_store();
+  const std::string edges = "[[[3, 1000000000000], 5, [2, 1000000000000]], [[1, 4000000]]]";
+  ASSERT_TRUE(
+      testing::put_text(*store_->impl(), "zarr.json",
+                        R"({"zarr_format":3,"node_type":"array","shape":[5000000000005,4000000],"data_type":"uint8",)"
+                        R"("chunk_grid":{"name":"rectilinear","configuration":{"kind":"inline","chunk_shapes":)" +
+                            edges +
+                            R"(}},"chunk_key_encoding":{"name":"default"},"fill_value":7,)"
+                            R"("codecs":["bytes"]})")
+          .ok());
+  ASSERT_TRUE(store_->impl()->put("c/1000000000000/2", std::vector<std::byte>(5, std::byte{9})).ok());
+  auto array = Array::open(*store_);
+  ASSERT_TRUE(array.ok()) << array.status().to_string();
+  auto buffer = Buffer::allocate(*device_, 64).value();
+  std::vector<std::byte> got(64);
+  Selection selection{index_list({4999999999999, 3000000000002, 0, 3000000000002}), index_list({2, 1})};
+  ASSERT_TRUE(array->read(selection, {buffer.data(), {4, 2}, {}}, *device_).ok());
+  ASSERT_TRUE(buffer.copy_to_host(0, got.data(), 8).ok());
+  for (int i = 0; i < 8; ++i)
+    EXPECT_EQ(got[static_cast<std::size_t>(i)], i == 2 || i == 6 ? std::byte{9} : std::byte{7}) << i;
+  selection = {block(1000000000000), block(-4)};
+  const auto resolved = array->resolve(selection);
+  ASSERT_TRUE(resolved.ok()) << resolved.status().to_string();
+  EXPECT_EQ(resolved->dims[0].start, 3000000000000u);
+  EXPECT_EQ(resolved->dims[0].count, 5u);
+  EXPECT_EQ(resolved->dims[1].start, 3999996u);
+  selection = points({{3000000000001, 5000000000004}, {2, 0}});
+  ASSERT_TRUE(array->read(selection, {buffer.data(), {2}, {}}, *device_).ok());
+  ASSERT_TRUE(buffer.copy_to_host(0, got.data(), 2).ok());
+  EXPECT_EQ(got[0], std::byte{9});
+  EXPECT_EQ(got[1], std::byte{7});
+}
+
+TEST_P(RectilinearRead, PointsAmongMoreChunksThan64BitsNumberAreRefused) {
+  make_store();
+  ASSERT_TRUE(
+      testing::put_text(*store_->impl(), "zarr.json",
+                        R"({"zarr_format":3,"node_type":"array","shape":[4294967296,4294967296],"data_type":"uint8",)"
+                        R"("chunk_grid":{"name":"rectilinear","configuration":{"kind":"inline",)"
+                        R"("chunk_shapes":[[[1,4294967296]],[[1,4294967296]]]}},)"
+                        R"("chunk_key_encoding":{"name":"default"},"fill_value":7,"codecs":["bytes"]})")
+          .ok());
+  auto array = Array::open(*store_);
+  ASSERT_TRUE(array.ok()) << array.status().to_string();
+  auto buffer = Buffer::allocate(*device_, 8).value();
+  const Status status = array->read(points({{1}, {2}}), {buffer.data(), {1}, {}}, *device_);
+  EXPECT_EQ(status.code(), Code::kUnsupported) << status.to_string();
+  EXPECT_NE(status.message().find("2^64 chunks"), std::string::npos) << status.to_string();
 }
 
 TEST_P(RectilinearRead, AsynchronousReadsEndAndCanBeCancelled) {

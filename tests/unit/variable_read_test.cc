@@ -302,6 +302,107 @@ TEST_F(VariableRead, RandomArraysAgreeWithTheModel) {
 }
 
 // Written by zarr-python 2 and 3 and by zarrs: tests/data/variable/README.md.
+// Chunks of several shapes, each with a chain of its own.
+TEST_F(VariableRead, GridsWhoseChunksDifferInShape) {
+  const Context context = make_context();
+  std::mt19937 random(77);
+  for (int round = 0; round < 40; ++round) {
+    Json document = v3_strings({1}, {1}, chain({round % 2 == 0 ? kZstd : kCrc}));
+    std::vector<Shape> edges(1 + random() % 3);
+    Shape shape, counts;
+    Json lengths = Json::array();
+    for (Shape& axis : edges) {
+      axis.resize(1 + random() % 5);
+      for (std::uint64_t& edge : axis) edge = 1 + random() % 4;
+      shape.push_back(1 + random() % std::accumulate(axis.begin(), axis.end(), std::uint64_t{0}));
+      counts.push_back(axis.size());
+      lengths.push_back(axis);
+    }
+    document["shape"] = shape;
+    document["chunk_grid"] = {{"name", "rectilinear"},
+                              {"configuration", {{"kind", "inline"}, {"chunk_shapes", lengths}}}};
+    document["fill_value"] = "fill";
+    Strings elements = words(product(shape));
+    const Store store = make_store(document, context);
+    Shape chunk(shape.size(), 0);
+    do {
+      Shape extent, begin, at(shape.size(), 0);
+      std::string key = "c";
+      for (std::size_t d = 0; d < chunk.size(); ++d) {
+        const auto end = edges[d].begin() + static_cast<std::ptrdiff_t>(chunk[d]);
+        begin.push_back(std::accumulate(edges[d].begin(), end, std::uint64_t{0}));
+        extent.push_back(*end);
+        key += "/" + std::to_string(chunk[d]);
+      }
+      const bool missing = random() % 4 == 0;
+      Strings part;
+      do {
+        Shape from;
+        bool inside = true;
+        for (std::size_t d = 0; d < at.size(); ++d) {
+          from.push_back(begin[d] + at[d]);
+          inside = inside && from[d] < shape[d];
+        }
+        if (inside && missing) elements[testing::flat(from, shape)] = "fill";
+        part.push_back(inside ? elements[testing::flat(from, shape)] : "padding");
+      } while (testing::next_index(at, extent));
+      if (missing) continue;
+      const auto encoded = testing::encode_chunk(document.at("codecs"), extent, part, "fill");
+      if (encoded) put(store, key.c_str(), *encoded);
+    } while (testing::next_index(chunk, counts));
+    const Array array = open(store);
+    expect_elements(array, elements, shape);
+    for (int i = 0; i < 6; ++i) {
+      Selection lists;
+      std::vector<std::vector<std::int64_t>> coordinates, axes;
+      std::string text;
+      for (const std::uint64_t extent : shape) {
+        text +=
+            (text.empty() ? "" : ", ") + std::to_string(random() % extent) + "::" + std::to_string(1 + random() % 3);
+        coordinates.emplace_back();
+        axes.emplace_back();
+        for (int k = 0; k < 9; ++k) coordinates.back().push_back(static_cast<std::int64_t>(random() % extent));
+        for (std::size_t k = 0, n = random() % 5; k < n; ++k) {
+          axes.back().push_back(static_cast<std::int64_t>(random() % extent));
+        }
+        lists.push_back(index_list(axes.back()));
+      }
+      expect_elements(array, elements, shape, text);
+      const auto picked = array.read_variable(points(coordinates));
+      ASSERT_TRUE(picked.ok()) << picked.status().to_string();
+      ASSERT_EQ(picked->size(), 9u);
+      for (std::size_t k = 0; k < 9; ++k) {
+        Shape from;
+        for (const auto& axis : coordinates) from.push_back(static_cast<std::uint64_t>(axis[k]));
+        EXPECT_EQ((*picked)[k], elements[testing::flat(from, shape)]) << document;
+      }
+      const auto product_of_lists = array.read_variable(lists);
+      ASSERT_TRUE(product_of_lists.ok()) << product_of_lists.status().to_string();
+      Shape sizes, at(shape.size(), 0);
+      for (const auto& axis : axes) sizes.push_back(axis.size());
+      Strings wanted;
+      if (product(sizes) > 0) {
+        do {
+          Shape from;
+          for (std::size_t d = 0; d < at.size(); ++d) from.push_back(static_cast<std::uint64_t>(axes[d][at[d]]));
+          wanted.push_back(elements[testing::flat(from, shape)]);
+        } while (testing::next_index(at, sizes));
+      }
+      EXPECT_EQ(elements_of(*product_of_lists), wanted) << document;
+    }
+    ASSERT_FALSE(HasFailure());
+    // A bad chunk ends it, or is one of the errors.
+    put(store, shape.size() == 1 ? "c/0" : shape.size() == 2 ? "c/0/0" : "c/0/0/0", "rubbish");
+    expect_status(read_status(array), Code::kCorrupt, "c/0");
+    VariableReadOptions options;
+    options.collect_errors = true;
+    const auto others = array.read_variable({}, options);
+    ASSERT_TRUE(others.ok()) << others.status().to_string();
+    ASSERT_EQ(others->errors.size(), 1u);
+    EXPECT_EQ(others->errors[0].key.substr(0, 3), "c/0");
+  }
+}
+
 TEST_F(VariableRead, ArraysOfOtherWriters) {
   const char* root = std::getenv("HEADRACE_SOURCE_DIR");
   const auto folder = std::filesystem::path(root == nullptr ? "." : root) / "tests" / "data" / "variable";

@@ -1,0 +1,128 @@
+// SelectionBoxes: the boxes of a chunk that a selection axis by axis makes, wherever the chunk lies and whatever its
+// shape.
+//
+// Threads: immutable once made; a walk over several boxes is kept in the task's detail.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "zarr/footprint.h"
+#include "zarr/projection.h"
+
+namespace headrace::zarr {
+
+class SelectionBoxes {
+ public:
+  // `axes` are of input.selection and are kept by whoever asks, longer than this, as is input.src_strides.
+  SelectionBoxes(std::span<const Projection> axes, const FootprintInput& input)
+      : axes_(axes), src_strides_(input.src_strides), dst_(input.dst), element_bytes_(input.element_bytes) {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
+      const ResolvedSelection::Dim& dim = input.selection->dims[i];
+      dst_strides_[i] = dim.dropped ? 0 : input.dst_strides[kept];
+      kept += dim.dropped ? 0 : 1;
+      lists_ = lists_ || dim.list != nullptr;
+    }
+  }
+
+  // Of the chunk from element `begin` of the array on: its first box. REQUIRES: elements of it are selected.
+  void describe(const std::uint64_t* begin, const std::uint64_t* shape, transfer::TaskDetail& detail) const {
+    detail.several = false;
+    if (lists_) return describe_lists(begin, shape, detail);
+    device::Box& box = detail.box;
+    box.rank = static_cast<int>(axes_.size());
+    std::int64_t src = 0, dst = 0;
+    bool whole = true;
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
+      const Intersection part = axes_[i].intersect(begin[i], shape[i]);
+      box.dim[i] = {part.count, src_strides_[i] * static_cast<std::int64_t>(axes_[i].step()), dst_strides_[i]};
+      src += src_strides_[i] * static_cast<std::int64_t>(part.in_chunk);
+      dst += dst_strides_[i] * static_cast<std::int64_t>(part.in_result);
+      whole = whole && part.count == shape[i];
+    }
+    finish(src, dst, whole, detail);
+  }
+
+  // The box behind the one in `detail`; false behind the last.
+  bool next(transfer::TaskDetail& detail) const {
+    if (!detail.several) return false;
+    transfer::TaskDetail::Walk& walk = detail.walk;
+    std::size_t axis = axes_.size();
+    while (axis > 0 && ++walk.at[axis - 1] == walk.first[axis - 1] + walk.count[axis - 1]) {
+      --axis;
+      walk.at[axis] = walk.first[axis];
+    }
+    if (axis == 0) return false;
+    make_box(detail);
+    return true;
+  }
+
+ private:
+  void finish(std::int64_t src, std::int64_t dst, bool whole, transfer::TaskDetail& detail) const {
+    device::Box& box = detail.box;
+    box.src = transfer::kBoxBase + src;
+    box.dst = dst_ + dst;
+    device::simplify(box);
+    // Contiguous in the chunk and in the tensor; whether the bytes are the same is the operation's to say.
+    detail.whole_chunk = whole && device::is_contiguous(box, element_bytes_);
+  }
+
+  void describe_lists(const std::uint64_t* begin, const std::uint64_t* shape, transfer::TaskDetail& detail) const {
+    transfer::TaskDetail::Walk& walk = detail.walk;
+    std::int64_t span_begin = 0, span_end = element_bytes_;
+    detail.elements = 1;
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
+      const Pieces pieces = axes_[i].pieces(begin[i], shape[i]);
+      walk.begin[i] = begin[i];
+      walk.length[i] = shape[i];
+      walk.first[i] = walk.at[i] = pieces.first;
+      walk.count[i] = pieces.count;
+      detail.several = detail.several || pieces.count > 1;
+      std::uint64_t selected = 0;
+      for (std::uint64_t p = pieces.first; p < pieces.first + pieces.count; ++p) {
+        const Intersection part = axes_[i].piece(p, begin[i], shape[i]);
+        selected += part.count;
+        if (p == pieces.first) span_begin += src_strides_[i] * static_cast<std::int64_t>(part.in_chunk);
+        if (p + 1 == pieces.first + pieces.count) {
+          const std::uint64_t last = part.in_chunk + (part.count - 1) * axes_[i].step(p);
+          span_end += src_strides_[i] * static_cast<std::int64_t>(last);
+        }
+      }
+      detail.elements *= selected;
+    }
+    detail.span_begin = static_cast<std::uint64_t>(span_begin);
+    detail.span_end = static_cast<std::uint64_t>(span_end);
+    make_box(detail);
+    if (detail.several) detail.whole_chunk = false;
+  }
+
+  void make_box(transfer::TaskDetail& detail) const {
+    const transfer::TaskDetail::Walk& walk = detail.walk;
+    device::Box& box = detail.box;
+    box.rank = static_cast<int>(axes_.size());
+    std::int64_t src = 0, dst = 0;
+    bool whole = true;
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
+      const std::uint64_t number = walk.at[i];
+      const Intersection part = axes_[i].piece(number, walk.begin[i], walk.length[i]);
+      const std::uint64_t step = axes_[i].step(number);
+      box.dim[i] = {part.count, src_strides_[i] * static_cast<std::int64_t>(step),
+                    dst_strides_[i] * axes_[i].result_step(number)};
+      src += src_strides_[i] * static_cast<std::int64_t>(part.in_chunk);
+      dst += dst_strides_[i] * static_cast<std::int64_t>(part.in_result);
+      whole = whole && part.count == walk.length[i] && (step == 1 || part.count == 1);
+    }
+    finish(src, dst, whole, detail);
+  }
+
+  const std::span<const Projection> axes_;
+  const std::span<const std::int64_t> src_strides_;
+  std::array<std::int64_t, device::kMaxRank> dst_strides_;  // one per array axis, 0 where dropped
+  std::byte* const dst_;
+  const std::uint32_t element_bytes_;
+  bool lists_ = false;
+};
+
+}  // namespace headrace::zarr
