@@ -388,7 +388,7 @@ __device__ inline void close_open_bytes(const TilePlan& plan, const TileStream* 
         }
       }
     }
-    U8 value[kAtOnce];
+    U8 value[kAtOnce] = {};
     HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kAtOnce; ++k) {
       if ((mine >> k & 1) != 0) value[k] = s.dst[at[k]];
     }

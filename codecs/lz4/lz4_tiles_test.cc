@@ -1,7 +1,6 @@
 // The GPU's LZ4 decoder by tiles, its own source run on the CPU, accepts what liblz4 accepts, gives the same bytes and
 // stays inside its buffers.
 // clang-format off: gives the device code its keywords
-#include "codecs/lz4/lz4_choice_device.cuh"
 #include "tests/support/lz4_tiles_check.h"
 // clang-format on
 

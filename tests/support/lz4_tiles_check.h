@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "codecs/lz4/lz4_choice_device.cuh"
 #include "codecs/lz4/lz4_tiles_layout.h"
 #include "tests/support/lz4_blocks.h"
 
