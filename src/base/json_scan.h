@@ -22,7 +22,7 @@ namespace headrace::base {
 class JsonScanner {
  public:
   // `non_finite`: bare NaN, Infinity and -Infinity are let through; whoever parses the part decides about them.
-  // The text must outlive the scanner.
+  // The text must outlive the scanner. One above the limit is kResourceExhausted.
   explicit JsonScanner(std::string_view text, bool non_finite = false, const JsonLimits& limits = {});
 
   // Steps into the object that comes next. False, without having moved, where another kind of value comes.
