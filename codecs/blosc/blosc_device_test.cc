@@ -258,7 +258,7 @@ TEST_F(BloscDevice, DamagedContainers) {
       }
       for (const std::size_t more : {1, 4, 40}) {
         Bytes longer = good;
-        longer.resize(good.size() + more);
+        longer.insert(longer.end(), more, std::byte{0});
         ASSERT_TRUE(same_verdict(longer, 700));
       }
       ASSERT_TRUE(same_verdict(good, 701));
