@@ -286,6 +286,11 @@ TEST(Lz4TilesChoice, ShortOnesGoInOrder) {
   EXPECT_EQ(chosen({}), kNone);
 }
 
+TEST(Lz4TilesChoice, WhatDidNotShrinkGoesInOrderUnlessItIsAlone) {
+  EXPECT_EQ(chosen(batch(1024, 1028 * kKi, 1024 * kKi)), kNone);
+  EXPECT_NE(chosen(batch(1, 65'800 * kKi, 65'536 * kKi)), kNone);
+}
+
 // Of the planes of shuffled blocks the dense ones go by tiles and leave the others to the decoder in order.
 TEST(Lz4TilesChoice, DensePlanesAlone) {
   std::vector<Lz4Stream> planes = batch(256, 100 * kKi, 128 * kKi);

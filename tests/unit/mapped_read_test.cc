@@ -154,6 +154,7 @@ TEST_F(MappedRead, MissingAndBadChunksAndWhatIsHandedBack) {
     device::staged_decode_model().any_codec = true;
     device::staged_decode_model().host_only_every = every;
     for (const Layout layout : {Layout::kRaw, Layout::kZstd, Layout::kShardedZstd}) {
+      if (!plays() && !raw(layout)) continue;
       SCOPED_TRACE(testing::layout_name(layout));
       const FlatArray array{.layout = layout, .chunks = 30, .chunk_elements = 3000, .shard_chunks = 3};
       const std::string path = std::string(testing::layout_name(layout)) + std::to_string(every);

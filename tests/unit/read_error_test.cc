@@ -307,7 +307,6 @@ TEST(ReadErrors, WhatCannotBeAskedForIsRefused) {
           << context.status().to_string();
     }
   };
-  refuses([](ContextOptions& o) { o.waves = 0; });
   refuses([](ContextOptions& o) { o.waves = 65; });
   refuses([](ContextOptions& o) { o.threads = 100'000; });
   refuses([](ContextOptions& o) { o.host_budget_bytes = 0; });
