@@ -5,7 +5,9 @@
 
 Writes bench_fields.py's array into DIR with tensorstore in several layouts (once), then times each reader in turn.  headrace's time
 is from opening the array to the finished tensor in device memory; tensorstore's from opening to the end of `.cuda()` into the same
-kind of tensor, from pageable memory as it comes and, second row, from a pinned buffer that is kept.  "Cold" drops the page cache
+kind of tensor, from pageable memory as it comes and, second row, from a pinned buffer that is kept.  headrace's
+first read of an array ("first", in a process that has read another one) and the later ones of an array that stays open ("again") have
+figures of their own. "Cold" drops the page cache
 before every read (needs root).  Rates are decoded bytes a second, medians.  Needs numpy, tensorstore, torch."""
 import argparse
 import json
@@ -48,6 +50,8 @@ LAYOUTS = {
     "v3_zstd3": v3(FIELD, [LE, ZSTD]),
     "shard_zstd": v3(INNER, [LE, ZSTD], SHARD),
     "shard_raw": v3(INNER, [LE], SHARD),
+    "shard_blosc_lz4": v3(INNER, [LE, {"name": "blosc", "configuration": {
+        "cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 0}}], SHARD),
     "small_v2_blosc_lz4": v2(INNER, blosc("lz4")),
     "small_v3_zstd": v3(INNER, [LE, ZSTD]),
 }
@@ -81,6 +85,10 @@ def headrace_read(args, root, name, repeat, warmup, *more):
     lines = subprocess.run([args.bench, str(root / name), "--device", "cuda", "--repeat", str(repeat), "--warmup", str(warmup), *more]
                            + args.bench_args.split(), check=True, capture_output=True, text=True).stdout.splitlines()
     return [json.loads(line) for line in lines]
+
+
+def median_of(rows):
+    return sorted(rows, key=lambda r: r["wall_s"])[len(rows) // 2]
 
 
 def main():
@@ -136,14 +144,20 @@ def main():
                 # One process, so that its threads and pinned slabs exist, as the peer's do.
                 ours = headrace_read(args, root, name, 3, 1, "--cold")
                 times.pop("tensorstore_pinned")
-            ours.sort(key=lambda r: r["wall_s"])
-            median = ours[len(ours) // 2]
+            median = median_of(ours)
             rates = {k: nbytes / statistics.median(v) / 1e9 for k, v in times.items()}
             best = max(rates.values())
             row[cache] = {"headrace": median, "peers_decoded_gb_s": rates, "ratio_to_best_peer": median["decoded_gb_s"] / best}
             print(f"{name:20s} {cache}: headrace {median['decoded_gb_s']:6.2f}  "
                   + "  ".join(f"{k} {v:.2f}" for k, v in rates.items())
                   + f"  ratio {median['decoded_gb_s'] / best:.2f}  path {median['path']}", flush=True)
+            if cache == "warm":
+                other = "v2_raw" if name != "v2_raw" else "v2_blosc_lz4"
+                other = ["--warm-with", str(root / other)] if (root / other).exists() else []
+                row["first"] = median_of([headrace_read(args, root, name, 1, 0, *other)[0] for _ in range(3)])
+                row["again"] = median_of(headrace_read(args, root, name, args.repeat, 8, "--keep-open", "--settle-ms", "20"))
+                print(f"{'':20s} first read {row['first']['decoded_gb_s']:6.2f}  read again {row['again']['decoded_gb_s']:6.2f}"
+                      f"  path {row['again']['path']}", flush=True)
         result["rows"].append(row)
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
