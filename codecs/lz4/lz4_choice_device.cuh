@@ -19,9 +19,9 @@ struct SizeClasses {
   U32 longest[kSizeClasses + 1];  // in encoded bytes of the usual kind
 };
 
-// What did not shrink is literals, which a warp copies a few hundred times faster than it walks tokens.
+// What did not shrink is literals, which a warp copies many times faster than it walks tokens (0.7 ns a byte).
 __device__ inline U32 bytes_to_walk(const Lz4Stream& s) {
-  return s.src_bytes + s.src_bytes / 64 >= s.dst_bytes ? s.src_bytes / 256 : s.src_bytes;
+  return s.src_bytes + s.src_bytes / 64 >= s.dst_bytes ? s.src_bytes / 64 : s.src_bytes;
 }
 
 __device__ inline U32 size_class(U32 src_bytes) {

@@ -289,6 +289,8 @@ TEST(Lz4TilesChoice, ShortOnesGoInOrder) {
 TEST(Lz4TilesChoice, WhatDidNotShrinkGoesInOrderUnlessItIsAlone) {
   EXPECT_EQ(chosen(batch(1024, 1028 * kKi, 1024 * kKi)), kNone);
   EXPECT_NE(chosen(batch(1, 65'800 * kKi, 65'536 * kKi)), kNone);
+  EXPECT_NE(chosen(batch(16, 65'800 * kKi, 65'536 * kKi)), kNone);
+  EXPECT_NE(chosen(batch(1, 1028 * kKi, 1024 * kKi)), kNone);
 }
 
 // Of the planes of shuffled blocks the dense ones go by tiles and leave the others to the decoder in order.
