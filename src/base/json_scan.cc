@@ -2,6 +2,9 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <span>
+
+#include "base/utf8.h"
 
 namespace headrace::base {
 namespace {
@@ -163,29 +166,8 @@ bool JsonScanner::has_element(bool& more) {
 }
 
 bool JsonScanner::scan_utf8() {
-  const auto byte = [this](std::size_t i) {
-    return at_ + i < text_.size() ? static_cast<unsigned char>(text_[at_ + i]) : 0u;
-  };
-  const unsigned lead = byte(0);
-  unsigned low = 0x80, high = 0xBF;  // of the second byte: no overlong forms, surrogates or values above 0x10FFFF
-  std::size_t length = 0;
-  if (lead >= 0xC2 && lead <= 0xDF) {
-    length = 2;
-  } else if (lead >= 0xE0 && lead <= 0xEF) {
-    length = 3;
-    if (lead == 0xE0) low = 0xA0;
-    if (lead == 0xED) high = 0x9F;
-  } else if (lead >= 0xF0 && lead <= 0xF4) {
-    length = 4;
-    if (lead == 0xF0) low = 0x90;
-    if (lead == 0xF4) high = 0x8F;
-  } else {
-    return fail("a string is not UTF-8");
-  }
-  if (byte(1) < low || byte(1) > high) return fail("a string is not UTF-8");
-  for (std::size_t i = 2; i < length; ++i) {
-    if (byte(i) < 0x80 || byte(i) > 0xBF) return fail("a string is not UTF-8");
-  }
+  const std::size_t length = utf8_character_bytes(std::as_bytes(std::span(text_.substr(at_))));
+  if (length == 0) return fail("a string is not UTF-8");
   at_ += length;
   return true;
 }
