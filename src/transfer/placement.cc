@@ -17,18 +17,23 @@ WaveKind other(WaveKind kind) { return kind == WaveKind::kGpu ? WaveKind::kCpu :
 
 }  // namespace
 
-double PlacementPolicy::Seen::rate() const {
-  const double now = turn_counted >= kEvidence && seconds > 0 ? bytes / seconds : 0;
-  return std::max(now, *std::max_element(turns.begin(), turns.end()));
+double PlacementPolicy::Seen::turn_rate(std::uint64_t most_waves) const {
+  if (turn_counted < kEvidence || seconds <= 0 || latencies <= 0) return 0;
+  return std::min(bytes / seconds, static_cast<double>(most_waves) * bytes / latencies);
+}
+
+double PlacementPolicy::Seen::rate(std::uint64_t most_waves) const {
+  return std::max(turn_rate(most_waves), *std::max_element(turns.begin(), turns.end()));
 }
 
 // A turn of too few waves goes on when the kind has its next one.
-void PlacementPolicy::Seen::end_turn() {
-  if (turn_counted < kEvidence || seconds <= 0) return;
-  turns[next_turn] = bytes / seconds;
+void PlacementPolicy::Seen::end_turn(std::uint64_t most_waves) {
+  const double rate = turn_rate(most_waves);
+  if (rate == 0) return;
+  turns[next_turn] = rate;
   next_turn = (next_turn + 1) % kTurns;
   turn_counted = 0;
-  seconds = bytes = 0;
+  seconds = bytes = latencies = 0;
 }
 
 double PlacementPolicy::rate(WaveKind kind) const {
@@ -44,7 +49,7 @@ WaveKind PlacementPolicy::choose_locked() {
   const WaveKind better = cpu > gpu * kHysteresis ? WaveKind::kCpu : WaveKind::kGpu;
   // A trial may cost as long as one took at the rate last seen.
   const Seen& slower = of(other(better));
-  const double wave_seconds = static_cast<double>(slower.wave_bytes) / slower.rate();
+  const double wave_seconds = static_cast<double>(slower.wave_bytes) / rate_locked(other(better));
   const double turn_seconds = static_cast<double>(std::max(kTurnWaves, 3 * most_in_flight_)) * wave_seconds;
   // Something has changed when the better one is much slower than it was: that is worth a trial of its own.
   const double now = rate_locked(better);
@@ -61,7 +66,7 @@ WaveKind PlacementPolicy::begin(std::uint64_t now_ns) {
   std::lock_guard lock(mutex_);
   const bool idle = of(WaveKind::kGpu).in_flight + of(WaveKind::kCpu).in_flight == 0;
   if (idle || turn_begun_ >= std::max(kTurnWaves, 3 * most_in_flight_)) {
-    of(turn_).end_turn();
+    of(turn_).end_turn(most_in_flight_);
     const WaveKind next = choose_locked();
     if (idle || next != turn_) {
       alone_since_ns_ = of(other(next)).in_flight == 0 ? now_ns : 0;
@@ -94,6 +99,7 @@ void PlacementPolicy::end(WaveKind kind, std::uint64_t begun_ns, std::uint64_t b
   ++seen.turn_counted;
   seen.wave_bytes = bytes;
   seen.seconds += seconds;
+  seen.latencies += static_cast<double>(now_ns - std::min(begun_ns, now_ns)) * 1e-9;
   seen.bytes += static_cast<double>(bytes);
 }
 

@@ -7,8 +7,9 @@
 // decodes, and the other is tried again now and then, for a small share of the time, since page cache, disk and
 // neighbours change. What was learnt belongs to one array on one device and is kept for its later reads.
 //
-// A kind's rate is that of the best of its last few turns: a turn can be slow for reasons that do not last, such as
-// memory that is registered meanwhile, and a kind that is thought slow is not tried again soon.
+// Ends may be noticed late and many at once, so no turn counts as faster than the waves in flight over the time that
+// each of them took. A kind's rate is that of the best of its last few turns: a turn can be slow for reasons that do
+// not last, such as memory that is registered meanwhile, and a kind that is thought slow is not tried again soon.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -38,14 +39,16 @@ class PlacementPolicy {
   struct Seen {
     std::uint64_t in_flight = 0, ended = 0;
     double seconds = 0, bytes = 0;  // of the counted waves of this turn
+    double latencies = 0;           // sum of their seconds from begin to end
     std::uint64_t turn_counted = 0, wave_bytes = 0;
     std::array<double, kTurns> turns{};  // rates of the last ones
     std::size_t next_turn = 0;
-    void end_turn();
-    double rate() const;  // 0: not enough has been seen
+    double turn_rate(std::uint64_t most_waves) const;  // 0: not enough has been seen
+    void end_turn(std::uint64_t most_waves);
+    double rate(std::uint64_t most_waves) const;
   };
   Seen& of(WaveKind kind) { return seen_[static_cast<std::size_t>(kind)]; }
-  double rate_locked(WaveKind kind) const { return seen_[static_cast<std::size_t>(kind)].rate(); }
+  double rate_locked(WaveKind kind) const { return seen_[static_cast<std::size_t>(kind)].rate(most_in_flight_); }
   WaveKind choose_locked();
 
   mutable std::mutex mutex_;

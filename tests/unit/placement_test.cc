@@ -8,6 +8,7 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <vector>
 
 namespace headrace::transfer {
 namespace {
@@ -120,6 +121,24 @@ TEST(Placement, ASlowTurnIsForgiven) {
     }
     EXPECT_LE(read.waves[1], 24u) << "slow in read " << slow_read;
   }
+}
+
+// Reads of eight waves. The device takes 40 ms for them, and all its ends are noticed together; the CPU takes 8 ms.
+TEST(Placement, EndsSeenInOneGoAreNotSpeed) {
+  PlacementPolicy policy;
+  std::uint64_t now = kMs, cpu_waves = 0;
+  for (int read = 0; read < 8; ++read) {
+    const std::uint64_t begun = now;
+    std::vector<WaveKind> kinds;
+    for (int i = 0; i < 8; ++i) kinds.push_back(policy.begin(begun));
+    now += 8 * (kinds[0] == WaveKind::kGpu ? 5 : 0) * kMs;
+    for (const WaveKind kind : kinds) {
+      now += kind == WaveKind::kGpu ? 1 : kMs;
+      policy.end(kind, begun, kWaveBytes, now);
+      cpu_waves += kind == WaveKind::kCpu ? 1 : 0;
+    }
+  }
+  EXPECT_GE(cpu_waves, 5 * 8u);
 }
 
 // The CPU works while the device's waves are still under way: what they do together says nothing of either.
