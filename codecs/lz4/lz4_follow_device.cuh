@@ -1,7 +1,7 @@
 // From paths through segments to the tokens that are true. See lz4_graph_device.cuh.
 #pragma once
 
-#include "lz4_graph_device.cuh"
+#include "lz4_paths_device.cuh"
 
 namespace headrace::codec::gpu::tiles {
 
@@ -67,20 +67,24 @@ __device__ inline U32 warp_walk(JoinShared<Shape>& shared, const GraphArrays& g,
   return p;
 }
 
-// A warp takes a path, and finds the one that follows.
+// A warp takes a path, and finds the one that follows. `again`: for streams that go through what was skipped.
 template <class Shape>
-__device__ inline void join_segments(JoinShared<Shape>* shared, const GraphArrays& g) {
+__device__ inline void join_segments(JoinShared<Shape>* shared, const GraphArrays& g, bool again) {
   const TilePlan plan = *g.plan;
+  if (again && plan.retry == 0) return;
   const U32 lane = threadIdx.x % 32;
   const U32 warps = gridDim.x * (blockDim.x / 32);
   const U32 nodes = plan.segments * Shape::kPaths;
   for (U32 node = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; node < nodes; node += warps) {
     const U32 segment = node / Shape::kPaths;
     if (node % Shape::kPaths >= g.path_count[segment]) continue;
-    const TileStream s = g.streams[g.segment_stream[segment]];
+    const U32 index = g.segment_stream[segment];
+    if (again && g.retry[index] == 0) continue;
+    const TileStream s = g.streams[index];
     U32 p = g.path_exit[node], landings = 0, edge = kUnknown;
     for (; landings < Shape::kLandings && p < kUnknown; ++landings) {
       const U32 to = p / Shape::kSegment;
+      if (!again && g.skip[s.first_segment + to] != 0) break;
       Landing landing{0, p, 0};
       U32 path;
       p = warp_walk<Shape>(shared[threadIdx.x / 32], g, s, to, p, landing.bytes, path);
@@ -91,7 +95,7 @@ __device__ inline void join_segments(JoinShared<Shape>* shared, const GraphArray
         break;
       }
     }
-    if (edge == kUnknown && p > kUnknown) edge = p;  // the end, or damage
+    if (edge == kUnknown && (p == kStreamEnd || p == kBadToken)) edge = p;  // the end, or damage
     if (lane == 0) {
       g.edge[node] = edge;
       g.edge_at[node] = p;
@@ -113,12 +117,13 @@ struct FollowShared {
   JoinShared<Shape> join;
 };
 
-// A block takes a stream.
+// A block takes a stream. If it goes through a segment that was skipped, it is noted, to be done `again` with it.
 template <class Shared, class Shape>
 __device__ inline void follow_paths(Shared& shared, const GraphArrays& g, U32 index, std::uint64_t* outcomes,
-                                    unsigned stage) {
+                                    unsigned stage, bool again) {
   constexpr U32 kEach = (Shared::kNodes + Shared::kThreads - 1) / Shared::kThreads;
   const U32 t = threadIdx.x;
+  if (again && g.retry[index] == 0) return;
   const TileStream s = g.streams[index];
   if (s.stored != 0 || s.segments == 0) {
     if (t == 0 && (s.stored != 0 ? s.end - s.begin != s.dst_bytes : s.dst_bytes != 0))
@@ -182,8 +187,12 @@ __device__ inline void follow_paths(Shared& shared, const GraphArrays& g, U32 in
       __syncthreads();
       if (t < 32) {
         U32 p = shared.at, path = kUnknown;
-        for (U32 guard = 0; guard < s.segments && p < kUnknown && path == kUnknown; ++guard) {
+        for (U32 guard = 0; guard < s.segments && p < kSkipped && path == kUnknown; ++guard) {
           const U32 to = p / Shape::kSegment, at = p;
+          if (!again && g.skip[base + to] != 0) {
+            p = kSkipped;
+            break;
+          }
           U64 sum = 0;
           p = warp_walk<Shape>(shared.join, g, s, to, p, sum, path);
           if (t == 0) {
@@ -197,7 +206,14 @@ __device__ inline void follow_paths(Shared& shared, const GraphArrays& g, U32 in
       __syncthreads();
     }
     end = node = shared.next;
-    if (node >= kUnknown) break;
+    if (node >= kSkipped) break;
+  }
+  if (end == kSkipped) {
+    if (t == 0) {
+      g.retry[index] = 1;
+      g.plan->retry = 1;
+    }
+    return;
   }
   if (end != kStreamEnd) {
     if (t == 0) give_up(outcomes, s.chunk, stage, 0, device::DecodeReason::kTruncated);

@@ -3,7 +3,9 @@
 // Only the first token's place is known, and each token tells where the next one is. But two walks through the same
 // bytes that start at different places soon meet and stay together. So:
 //   1. begin_segments: lays out the work, notes where runs of 0xFF end (a length field may be 50,000 bytes of them).
-//   2. walk_segment: a block takes a segment, each thread walks a lane of it from a few neighbouring places, until it
+//      skip_literals: marks segments that look like the inside of a long run of literals.
+//   2. walk_segment (lz4_paths_device.cuh): a block takes a segment, each thread walks a lane of it from a few
+//   neighbouring places, until it
 //      meets one of its earlier walks. Where a walk leaves its lane is a place for the lane behind to start at. What
 //      comes out are paths: chains of walks through the segment that do not meet, and where they leave.
 //   3. join_segments (lz4_follow_device.cuh): from where a path leaves, a warp walks on until it meets a path of that
@@ -13,6 +15,7 @@
 //   5. list_parts (lz4_sequences_device.cuh): where the first true token of each part of a lane is, and the output
 //   before it. Tiles
 //      find their parts by it, and walk them once more.
+//   If a stream goes through a segment that was skipped, 2 to 4 are done again for it with these.
 // Nothing is assumed about the bytes: a guess costs time only, and true is what is connected to the first token.
 //
 // Positions are counted from the 16-byte boundary before the stream's first byte, so that aligned loads need no sums.
@@ -24,7 +27,7 @@
 namespace headrace::codec::gpu::tiles {
 
 // Positions are below 2^31; these are what else may be where one is expected.
-inline constexpr U32 kStreamEnd = 0xfffffffeu, kBadToken = 0xfffffffdu, kUnknown = 0xfffffffcu;
+inline constexpr U32 kStreamEnd = 0xfffffffeu, kBadToken = 0xfffffffdu, kUnknown = 0xfffffffcu, kSkipped = 0xfffffffbu;
 inline constexpr U32 kLargestLz4 = 0x7e000000u;  // LZ4_MAX_INPUT_SIZE
 inline constexpr U32 kTooMuch = 0xffffffffu;     // output of part of a stream
 
@@ -62,6 +65,11 @@ struct GraphArrays {
   TilePlan* plan;
   TileStream* streams;
   U32* segment_stream;
+  U8* skip;            // whether it is probably literals
+  U8* retry;           // by stream: it goes through such segments
+  U32* tile_stream;    // by tile
+  U32* last_part;      // by tile: the part of the stream that makes its last byte
+  U32* tile_cost;      // by tile, unless streams are taken as a whole
   U16* runs;           // by kRun bytes: bytes before the first that is not 0xFF, or 0xffff
   U8* lane_entry;      // kPaths * kLanes each: where the path enters the lane, counted from its start, or kNoEntry
   U32* lane_after;     // kPaths * kLanes each: output of the path from there on, or more than a stream can have
@@ -78,6 +86,10 @@ struct GraphArrays {
   U32* part_out;       // kAllParts each, if entered: output before it
 };
 
+// Where byte d of a window lies. Threads that walk lanes of 128 bytes in step would all ask the same bank for theirs,
+// unless `pad` is 4. It costs more than it saves where they soon fall out of step.
+__device__ inline constexpr U32 window_place(U32 d, U32 pad) { return d + d / 128 * pad; }
+
 // A stream's bytes, part of them in shared memory.
 struct Lz4Bytes {
   const U8* window;
@@ -86,16 +98,17 @@ struct Lz4Bytes {
   U32 end;
   const U16* runs;
   U32 longest_run;  // a longer run of 0xFF stands for more bytes than the output has
+  U32 pad;          // of the window
 
   __device__ U32 at(U32 p) const {
-    if (p - low < size) return window[p - low];
+    if (p - low < size) return window[window_place(p - low, pad)];
     return p < end ? base[p] : 0;
   }
 };
 
-__device__ inline Lz4Bytes bytes_of(const TileStream& s, const U16* runs_of_stream, const U8* window, U32 low,
-                                    U32 size) {
-  return {window, low, size, s.base, s.end, runs_of_stream, s.longest_run};
+__device__ inline Lz4Bytes bytes_of(const TileStream& s, const U16* runs_of_stream, const U8* window, U32 low, U32 size,
+                                    U32 pad = 0) {
+  return {window, low, size, s.base, s.end, runs_of_stream, s.longest_run, pad};
 }
 
 // The first position from p on whose byte is not 0xFF; s.end or more if there is none or the run is too long.
@@ -132,6 +145,7 @@ __device__ inline U32 behind_run(const Lz4Bytes& s, U32 p) {
 
 struct Lz4Token {
   U32 literals, literals_at, match, offset_at;  // match is 0 in the last one
+  U32 offset;                                   // if parse_short() found it
 };
 
 // Parses what would be a token at p. Returns the next one's position, kStreamEnd or kBadToken. Rules that depend on
@@ -182,18 +196,18 @@ __device__ inline U32 parse_token(const Lz4Bytes& s, U32 p, Lz4Token& token) {
 // The next token where all bytes that matter are in the window and the stream, and no length has more than one byte;
 // `length` is what this one decodes to. Else 0.
 __device__ inline U32 next_in_window(const Lz4Bytes& s, U32 p, U32& length) {
-  const U32 at = p - s.low, c = s.window[at];
+  const U32 at = p - s.low, c = s.window[window_place(at, s.pad)];
   U32 literals = c >> 4, match = c & 15, next = at + 3;
   bool long_run = false;
   if (literals == 15) {
-    const U32 more = s.window[at + 1];
+    const U32 more = s.window[window_place(at + 1, s.pad)];
     literals += more;
     ++next;
     long_run = more == 255;
   }
   next += literals;
   if (match == 15) {
-    const U32 more = s.window[next++];
+    const U32 more = s.window[window_place(next++, s.pad)];
     match += more;
     long_run |= more == 255;
   }
@@ -231,7 +245,8 @@ __device__ inline U32 walk(const Lz4Bytes& s, U32 p, U32 stop, U64& sum) {
 }
 
 // Positions [low, low + size) into shared memory, zeros where the stream has no bytes. low, size: multiples of 16.
-__device__ inline void fill_window(U8* window, U32 low, U32 size, const TileStream& s, U32 thread, U32 threads) {
+__device__ inline void fill_window(U8* window, U32 low, U32 size, const TileStream& s, U32 thread, U32 threads,
+                                   U32 pad = 0) {
   for (U32 i = thread * 16; i < size; i += threads * 16) {
     const U32 p = low + i;
     uint4 v = make_uint4(0, 0, 0, 0);
@@ -244,7 +259,12 @@ __device__ inline void fill_window(U8* window, U32 low, U32 size, const TileStre
       }
       v = make_uint4(word[0], word[1], word[2], word[3]);
     }
-    *reinterpret_cast<uint4*>(window + i) = v;
+    if (pad == 0) {
+      *reinterpret_cast<uint4*>(window + i) = v;
+    } else {
+      auto* const to = reinterpret_cast<U32*>(window + window_place(i, pad));
+      to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+    }
   }
 }
 
@@ -288,13 +308,15 @@ __device__ inline U64 block_sum_behind(U64 value, U64* sums) {
 
 struct PlanShared {
   U64 sums[32];
+  U32 longest;  // tiles of a stream
 };
 
 // One block: which streams go by tiles, and where their segments and tiles are. `rest`, if there is one, becomes the
-// list without them.
+// list without them. `blocks` will decode tiles.
 template <class Shape, U32 tile_bytes>
 __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams, U32 count, const TileLeast& least,
-                                    const TilePlan& most, const GraphArrays& g, Lz4Stream* rest) {
+                                    const TilePlan& most, const GraphArrays& g, U32 blocks, Lz4Stream* rest) {
+  if (threadIdx.x == 0) shared.longest = 0;
   U32 streams_before = 0, segments_before = 0, tiles_before = 0;
   for (U32 i0 = 0; i0 < count; i0 += blockDim.x) {
     const U32 i = i0 + threadIdx.x;
@@ -334,17 +356,35 @@ __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams
       s.segments = segments;
       s.first_tile = tiles_before + static_cast<U32>(tiles_here);
       s.tiles = tiles;
+      atomicMax(&shared.longest, tiles);
       if (slot < most.streams) g.streams[slot] = s;
     }
     streams_before += static_cast<U32>(all >> 32);
     segments_before += static_cast<U32>(all);
     tiles_before += static_cast<U32>(all_tiles);
   }
-  TilePlan plan{streams_before, segments_before, tiles_before, 0};
+  TilePlan plan{streams_before, segments_before, tiles_before, 0, 1, 0, 0, 0, 0, 0};
   if (plan.streams > most.streams || plan.segments > most.segments || plan.tiles > most.tiles) {
     // Beyond what the caller promised: none goes by tiles.
     plan = TilePlan{};
     for (U32 i = threadIdx.x; i < count && rest != nullptr; i += blockDim.x) rest[i] = streams[i];
+  }
+  __syncthreads();
+  // One block for the longest may take twice the time of all blocks for all of them: it spares the rest of the work.
+  plan.whole = static_cast<U64>(shared.longest) * blocks <= U64{2} * plan.tiles ? 1 : 0;
+  const U32 slice = most.slots - most.streams;  // each stream may round its share up
+  if (plan.whole == 0) plan.slices = (plan.tiles + slice - 1) / slice;
+  for (U32 i0 = 0; i0 < plan.streams; i0 += blockDim.x) {
+    const U32 i = i0 + threadIdx.x;
+    const U32 share = i < plan.streams ? (g.streams[i].tiles + plan.slices - 1) / plan.slices : 0;
+    U64 all;
+    const U64 before = block_sum_before(share, shared.sums, all);
+    if (i < plan.streams) {
+      g.streams[i].share = share;
+      g.retry[i] = 0;
+      g.streams[i].first_slot = plan.slots + static_cast<U32>(before);
+    }
+    plan.slots += static_cast<U32>(all);
   }
   if (threadIdx.x == 0) *g.plan = plan;
 }
@@ -366,10 +406,14 @@ __device__ inline U32 stream_of(const TilePlan& plan, U32 index, First first) {
 
 // A warp takes a segment: its stream, its runs.
 template <class Shape>
-__device__ inline void begin_segments(const GraphArrays& g, U32* tile_stream) {
+__device__ inline void begin_segments(const GraphArrays& g, U32* slot_stream) {
   const TilePlan plan = *g.plan;
-  for (U32 tile = blockIdx.x * blockDim.x + threadIdx.x; tile < plan.tiles; tile += gridDim.x * blockDim.x) {
-    tile_stream[tile] = stream_of(plan, tile, [&](U32 i) { return g.streams[i].first_tile; });
+  const U32 thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
+  for (U32 tile = thread; tile < plan.tiles; tile += threads) {
+    g.tile_stream[tile] = stream_of(plan, tile, [&](U32 i) { return g.streams[i].first_tile; });
+  }
+  for (U32 slot = thread; slot < plan.slots && plan.whole == 0; slot += threads) {
+    slot_stream[slot] = stream_of(plan, slot, [&](U32 i) { return g.streams[i].first_slot; });
   }
   const U32 lane = threadIdx.x % 32;
   const U32 warps = gridDim.x * (blockDim.x / 32);
@@ -379,6 +423,7 @@ __device__ inline void begin_segments(const GraphArrays& g, U32* tile_stream) {
     const U32 start = (segment - s.first_segment) * Shape::kSegment;
     if (lane == 0) {
       g.segment_stream[segment] = index;
+      g.skip[segment] = 0;
       g.entry[segment] = kNoPosition;
     }
     U16* const runs = g.runs + static_cast<U64>(segment) * (Shape::kSegment / Shape::kRun);
@@ -414,181 +459,36 @@ __device__ inline const U16* runs_of(const GraphArrays& g, const TileStream& s, 
   return g.runs + static_cast<U64>(s.first_segment) * (segment_bytes / run_bytes);
 }
 
-// ---- paths through a segment ----
-
-template <class Shape>
-struct SegmentShared {
-  alignas(16) U8 window[Shape::kBuffer];
-  U32 owner[(Shape::kWarm + Shape::kSegment) / 8];  // by byte, 4 bits: number of the lane's walk that came here, or 0
-  U32 exit[Shape::kThreads * Shape::kNodes];        // by walk: where it left the lane
-  U8 pending[Shape::kThreads * Shape::kNodes];      // places in the lane to start at, by the lanes before
-  U32 pendings[Shape::kThreads];
-  U8 entry[Shape::kCandidates * Shape::kLanes];  // by candidate and lane, as GraphArrays::lane_entry
-  U32 candidate_exit[Shape::kCandidates], candidate_begun[Shape::kCandidates], candidate_kept[Shape::kCandidates];
-  U32 kept[Shape::kPaths], kept_count;
-  U64 sums[32];
-
-  // `at` is counted from the first warm lane.
-  __device__ U32 owner_of(U32 at) const { return owner[at / 8] >> (at % 8 * 4) & 15; }
-};
-
-// Walks a lane from each place that `next_place` gives (kNoPosition: no more), to where it leaves the lane or meets an
-// earlier walk. For a whole warp, which comes together at each step: left alone, its lanes drift apart for good.
-template <class Shape, class NextPlace>
-__device__ inline void walk_lane(SegmentShared<Shape>& shared, const Lz4Bytes& bytes, U32 origin, U32 lane, U32 stop,
-                                 U32& walks, NextPlace next_place) {
-  U32* const exits = shared.exit + lane * Shape::kNodes;
-  const bool fast = all_in_window(bytes, stop - Shape::kLaneBytes, stop);
-  U32 p = kNoPosition;
-  bool more = true, walking = false;
-  for (;;) {
-    if (!walking && more) {
-      p = walks < Shape::kNodes ? next_place() : kNoPosition;
-      more = p != kNoPosition;
-      walking = more && shared.owner_of(p - origin) == 0;
-      if (walking) ++walks;
-    }
-    if (!__any_sync(kAllLanes, walking || more)) break;
-    if (walking) {
-      const U32 at = p - origin, word = shared.owner[at / 8], owner = word >> (at % 8 * 4) & 15;
-      if (owner != 0) {
-        exits[walks - 1] = exits[owner - 1];
-        walking = false;
-      } else {
-        shared.owner[at / 8] = word | walks << (at % 8 * 4);
-        U32 length;
-        p = step<Shape>(bytes, fast, p, length);
-        if (p >= stop) {
-          exits[walks - 1] = p;
-          walking = false;
-        }
-      }
-    }
-  }
+__device__ inline bool all_ones(const TileStream& s, U32 p) {
+  if (p < s.begin || p + 16 > s.end) return false;
+  const uint4 v = *reinterpret_cast<const uint4*>(s.base + p);
+  return (v.x & v.y & v.z & v.w) == 0xffffffffu;
 }
 
-// A thread's lane begins at start + (thread - kWarmLanes) * kLaneBytes. Segment 0 has no warm lanes: it begins with
-// the first token.
+// A warp takes a segment. A run of 257 bytes of 0xFF or more fills one of each 128 bytes. If the byte before it can be
+// a token with literals, they are probably the run's, and segments inside of them need not be walked: shuffled fields
+// are such literals by half. (Behind the length of a match, the byte would be half of an offset above 61,439.)
 template <class Shape>
-__device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArrays& g, U32 segment) {
-  const U32 t = threadIdx.x;
-  const TileStream s = g.streams[g.segment_stream[segment]];
-  const U32 start = (segment - s.first_segment) * Shape::kSegment, stop = start + Shape::kSegment;
-  const bool first = start == 0;
-  const U32 low = first ? 0 : start - Shape::kWarm;
-  const U32 origin = start - Shape::kWarm;  // wraps in segment 0, where no position before `start` is used
-  fill_window(shared.window, low, Shape::kBuffer, s, t, Shape::kThreads);
-  for (U32 i = t; i < (Shape::kWarm + Shape::kSegment) / 8; i += Shape::kThreads) shared.owner[i] = 0;
-  for (U32 i = t; i < Shape::kCandidates * Shape::kLanes; i += Shape::kThreads) shared.entry[i] = kNoEntry;
-  shared.pendings[t] = 0;
-  const U32 lane_start = origin + t * Shape::kLaneBytes, lane_stop = lane_start + Shape::kLaneBytes;
-  const bool has_lane = !(first && t < Shape::kWarmLanes) && lane_start < s.end;
-  const U32 lane_first = first && t == Shape::kWarmLanes ? s.begin : lane_start;
-  const Lz4Bytes bytes = bytes_of(s, runs_of(g, s, Shape::kRun, Shape::kSegment), shared.window, low, Shape::kBuffer);
-  const auto lane_of = [&](U32 p) { return (p - origin) / Shape::kLaneBytes; };
-  __syncthreads();
-  U32 walks = 0, told = 0, done = 0;
-  U32 guess = 0;
-  walk_lane<Shape>(shared, bytes, origin, t, lane_stop, walks, [&] {
-    const U32 p = lane_first + guess++;
-    return has_lane && guess <= Shape::kGuesses && p < lane_stop ? p : kNoPosition;
-  });
-  for (U32 round = 0; round < Shape::kRounds; ++round) {
-    __syncthreads();
-    for (; told < walks; ++told) {
-      const U32 exit = shared.exit[t * Shape::kNodes + told];
-      if (exit >= stop || shared.owner_of(exit - origin) != 0) continue;
-      const U32 to = lane_of(exit), slot = atomicAdd(&shared.pendings[to], 1u);
-      if (slot < Shape::kNodes) {
-        shared.pending[to * Shape::kNodes + slot] = static_cast<U8>(exit - origin - to * Shape::kLaneBytes);
-      }
+__device__ inline void skip_literals(const GraphArrays& g) {
+  constexpr U32 kApart = 128;
+  const U32 segments = g.plan->segments, lane = threadIdx.x % 32, warps = gridDim.x * (blockDim.x / 32);
+  for (U32 segment = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; segment < segments; segment += warps) {
+    const TileStream s = g.streams[g.segment_stream[segment]];
+    const U32 start = (segment - s.first_segment) * Shape::kSegment;
+    for (U32 i = lane * kApart; i < Shape::kSegment; i += 32 * kApart) {
+      const U32 p = (start + i + kApart - 1) / kApart * kApart;
+      if (p >= start + Shape::kSegment || !all_ones(s, p) || (p >= kApart && all_ones(s, p - kApart))) continue;
+      U32 first = p;
+      while (first >= 16 && all_ones(s, first - 16)) first -= 16;
+      while (first > s.begin && s.base[first - 1] == 255) --first;
+      if (first == s.begin || s.base[first - 1] < 0xf0) continue;
+      const Lz4Bytes bytes = bytes_of(s, runs_of(g, s, Shape::kRun, Shape::kSegment), nullptr, 0, 0);
+      const U32 last = behind_run<Shape>(bytes, p);
+      if (last >= s.end) continue;
+      const U64 end = static_cast<U64>(last) + 1 + 15 + U64{255} * (last - first) + s.base[last];
+      const U32 stop = static_cast<U32>(end < s.end ? end : s.end) / Shape::kSegment;
+      for (U32 k = last / Shape::kSegment + 1; k < stop; ++k) g.skip[s.first_segment + k] = 1;
     }
-    __syncthreads();
-    const U32 asked = shared.pendings[t] < Shape::kNodes ? shared.pendings[t] : Shape::kNodes;
-    if (__syncthreads_or(done < asked && walks < Shape::kNodes ? 1 : 0) == 0) break;
-    walk_lane<Shape>(shared, bytes, origin, t, lane_stop, walks, [&] {
-      return done < asked ? lane_start + shared.pending[t * Shape::kNodes + done++] : kNoPosition;
-    });
-  }
-  __syncthreads();
-  // Candidates for paths: from the first guesses, and from places further on for what they do not lead to.
-  static_assert(Shape::kCandidates <= 32);
-  if (t < 32) {
-    U32 p = kNoPosition;
-    if (t < Shape::kGuesses) {
-      p = first ? s.begin + t : origin + t;
-    } else if (t < Shape::kCandidates) {
-      constexpr U32 kApart = Shape::kLanes / (Shape::kCandidates / Shape::kGuesses - 1);
-      const U32 lane = (t / Shape::kGuesses - 1) * kApart;
-      p = (lane == 0 && first ? s.begin : start + lane * Shape::kLaneBytes) + t % Shape::kGuesses;
-    }
-    U32 begun = kUnknown;
-    while (__any_sync(kAllLanes, p < stop && p < s.end)) {
-      if (p >= stop || p >= s.end) continue;
-      const U32 lane = lane_of(p), owner = shared.owner_of(p - origin);
-      if (lane >= Shape::kWarmLanes) {
-        if (begun == kUnknown) begun = lane - Shape::kWarmLanes;
-        shared.entry[t * Shape::kLanes + lane - Shape::kWarmLanes] =
-            static_cast<U8>(p - origin - lane * Shape::kLaneBytes);
-      }
-      if (owner != 0) {
-        p = shared.exit[lane * Shape::kNodes + owner - 1];
-      } else {
-        U64 sum = 0;
-        p = walk<Shape>(bytes, p, origin + (lane + 1) * Shape::kLaneBytes, sum);
-      }
-    }
-    if (t < Shape::kCandidates) {
-      shared.candidate_exit[t] = p;
-      shared.candidate_begun[t] = begun;
-    }
-  }
-  __syncthreads();
-  if (t < Shape::kCandidates) {  // those that meet an earlier one soon are not needed
-    const U32 begun = shared.candidate_begun[t];
-    // What ends in damage is not on a good stream's way.
-    bool other = begun != kUnknown && (shared.candidate_exit[t] != kBadToken || (first && t == 0));
-    for (U32 k = 0; k < t && other; ++k) {
-      if (shared.candidate_exit[k] == kBadToken && !(first && k == 0)) continue;
-      for (U32 lane = begun; lane < begun + Shape::kMeet && lane < Shape::kLanes; ++lane) {
-        const U32 entry = shared.entry[t * Shape::kLanes + lane];
-        if (entry != kNoEntry && entry == shared.entry[k * Shape::kLanes + lane]) other = false;
-      }
-    }
-    shared.candidate_kept[t] = other ? 1 : 0;
-  }
-  __syncthreads();
-  if (t == 0) {
-    U32 kept = 0;
-    for (U32 turn = 0; turn < 2; ++turn) {  // those that go through to the end are of more use
-      for (U32 i = 0; i < Shape::kCandidates && kept < Shape::kPaths; ++i) {
-        const bool through = i == 0 || shared.candidate_exit[i] - stop < 512;
-        if (shared.candidate_kept[i] != 0 && through == (turn == 0)) shared.kept[kept++] = i;
-      }
-    }
-    shared.kept_count = kept;
-    g.path_count[segment] = kept;
-  }
-  __syncthreads();
-  for (U32 path = 0; path < shared.kept_count; ++path) {
-    const U32 candidate = shared.kept[path];
-    const U32 own = t - Shape::kWarmLanes;
-    const U32 entry = t >= Shape::kWarmLanes ? shared.entry[candidate * Shape::kLanes + own] : kNoEntry;
-    U64 sum = 0;
-    const bool fast = all_in_window(bytes, lane_start, lane_stop);
-    for (U32 p = entry != kNoEntry ? lane_start + entry : kNoPosition; __any_sync(kAllLanes, p < lane_stop);) {
-      if (p >= lane_stop) continue;
-      U32 length;
-      p = step<Shape>(bytes, fast, p, length);
-      sum += length;
-    }
-    const U64 after = sum + block_sum_behind(sum, shared.sums);
-    if (t >= Shape::kWarmLanes) {
-      const U64 at = (static_cast<U64>(segment) * Shape::kPaths + path) * Shape::kLanes + own;
-      g.lane_entry[at] = static_cast<U8>(entry);
-      g.lane_after[at] = after < kTooMuch ? static_cast<U32>(after) : kTooMuch;
-    }
-    if (t == 0) g.path_exit[segment * Shape::kPaths + path] = shared.candidate_exit[candidate];
   }
 }
 

@@ -1,17 +1,21 @@
 // What discovery found becomes sequences in the shared memory of a tile. See lz4_graph_device.cuh.
 #pragma once
 
+#include <type_traits>
+
 #include "lz4_follow_device.cuh"
 
 namespace headrace::codec::gpu::tiles {
 
 template <class Shape>
 struct ListShared {
-  alignas(16) U8 window[Shape::kBuffer];
+  static constexpr U32 kPad = 4;
+  alignas(16) U8 window[window_place(Shape::kBuffer, kPad)];
   U32 entry[Shape::kAllParts];
   U32 out[Shape::kAllParts];
   U32 lane_at[Shape::kLanes];  // of lanes walked before the first path was met
   U32 lane_out[Shape::kLanes];
+  U8 path_entry[Shape::kPaths * Shape::kLanes];
   U32 met_lane, met_path, met_out;
 };
 
@@ -28,20 +32,27 @@ __device__ inline void list_parts(ListShared<Shape>& shared, const GraphArrays& 
   if (__syncthreads_or(is_bad(outcomes, s.chunk) ? 1 : 0) != 0) return;
   const U32 start = (segment - s.first_segment) * Shape::kSegment, stop = start + Shape::kSegment;
   const U32 low = start == 0 ? 0 : start - Shape::kWarm;
-  fill_window(shared.window, low, Shape::kBuffer, s, t, Shape::kThreads);
+  fill_window(shared.window, low, Shape::kBuffer, s, t, Shape::kThreads, shared.kPad);
   for (U32 i = t; i < Shape::kAllParts; i += Shape::kThreads) shared.entry[i] = kNoPosition;
   if (t < Shape::kLanes) shared.lane_at[t] = kNoPosition;
+  const U32 paths = g.path_count[segment];
+  for (U32 i = t; i < paths * Shape::kLanes; i += Shape::kThreads) {
+    shared.path_entry[i] = g.lane_entry[lane_index<Shape>(segment, 0, 0) + i];
+  }
   __syncthreads();
   const U32 first_out = g.out[segment];
-  const Lz4Bytes bytes = bytes_of(s, runs_of(g, s, Shape::kRun, Shape::kSegment), shared.window, low, Shape::kBuffer);
+  const Lz4Bytes bytes =
+      bytes_of(s, runs_of(g, s, Shape::kRun, Shape::kSegment), shared.window, low, Shape::kBuffer, shared.kPad);
   if (t == 0) {
     U32 p = entry;
     U64 out = first_out;
     shared.met_lane = Shape::kLanes;
     while (p < stop) {
       const U32 lane = (p - start) / Shape::kLaneBytes;
-      const U32 path = find_path<Shape>(g, segment, lane, p - start - lane * Shape::kLaneBytes);
-      if (path != kUnknown) {
+      const U32 at = p - start - lane * Shape::kLaneBytes;
+      U32 path = 0;
+      while (path < paths && shared.path_entry[path * Shape::kLanes + lane] != at) ++path;
+      if (path < paths) {
         shared.met_lane = lane;
         shared.met_path = path;
         shared.met_out = static_cast<U32>(out) + g.lane_after[lane_index<Shape>(segment, path, lane)];
@@ -105,6 +116,112 @@ __device__ inline U32 warp_last_not_above(const U32* values, U32 count, U32 x) {
   return low;
 }
 
+// A warp takes a tile: which part of the stream has the token that makes its last byte, and what the tile will cost.
+template <class Shape, U32 tile_bytes>
+__device__ inline void index_tiles(const GraphArrays& g, const std::uint64_t* outcomes) {
+  // In parts that have tokens: a tile that is copied, and what has to be done for all of its bytes if it is not.
+  constexpr U32 kCopied = 15, kLinked = 110;
+  const TilePlan plan = *g.plan;
+  const U32 lane = threadIdx.x % 32, warps = gridDim.x * (blockDim.x / 32);
+  for (U32 tile = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; tile < plan.tiles; tile += warps) {
+    const TileStream s = g.streams[g.tile_stream[tile]];
+    if (lane == 0) g.tile_cost[tile] = kCopied;
+    if (s.stored != 0 || is_bad(outcomes, s.chunk)) continue;
+    const auto part_at_output = [&](U32 x) {
+      const U32 segment = warp_last_not_above(g.out + s.first_segment, s.segments, x);
+      const U32* const parts = g.part_out + static_cast<U64>(s.first_segment + segment) * Shape::kAllParts;
+      return segment * Shape::kAllParts + warp_last_not_above(parts, Shape::kAllParts, x);
+    };
+    const U32 begin = (tile - s.first_tile) * tile_bytes;
+    const U32 end = s.dst_bytes - begin < tile_bytes ? s.dst_bytes : begin + tile_bytes;
+    const U32 last = part_at_output(end - 1);
+    if (lane == 0) g.last_part[tile] = last;
+    if (plan.whole != 0) continue;
+    U32 with_tokens = 0;
+    for (U32 part0 = begin == 0 ? 0 : part_at_output(begin); part0 <= last; part0 += 32) {
+      const U32 part = part0 + lane;
+      const bool has = part <= last && g.entry[s.first_segment + part / Shape::kAllParts] != kNoPosition &&
+                       g.part_at[static_cast<U64>(s.first_segment) * Shape::kAllParts + part] != kNoPosition;
+      const U32 vote = __ballot_sync(kAllLanes, has);
+      with_tokens += static_cast<U32>(__popc(vote));
+      if (vote == 0) break;  // a run of literals, which may go on for megabytes
+    }
+    // One alone is the sequence that covers all of the tile.
+    if (lane == 0 && with_tokens > 1) g.tile_cost[tile] = kLinked + with_tokens;
+  }
+}
+
+struct BoundsShared {
+  U64 sums[32];
+};
+
+// A block takes a slice: its slots are dealt to `blocks` blocks, as many neighbours to each as cost the same.
+__device__ inline void bound_sections(BoundsShared& shared, const GraphArrays& g, const TileArrays& a, U32 slice,
+                                      U32 blocks) {
+  const TilePlan plan = *g.plan;
+  if (slice >= plan.slices || plan.whole != 0) return;
+  U32* const bounds = a.bounds + slice * (kMostTileBlocks + 1);
+  if (threadIdx.x == 0) a.open_threads[slice] = 0;
+  // The fewer sections, the fewer times they have to be joined.
+  const U32 used = plan.slots * 2 < blocks ? plan.slots * 2 : blocks;
+  const U32 each = (plan.slots + blockDim.x - 1) / blockDim.x;
+  const U32 first = threadIdx.x * each < plan.slots ? threadIdx.x * each : plan.slots;
+  const U32 last = plan.slots - first < each ? plan.slots : first + each;
+  const auto cost_of = [&](U32 slot) -> U32 {
+    const TileStream& s = g.streams[a.slot_stream[slot]];
+    const U32 tile = slice * s.share + slot - s.first_slot;
+    return tile < s.tiles ? g.tile_cost[s.first_tile + tile] : 0;
+  };
+  U64 mine = 0, all;
+  for (U32 slot = first; slot < last; ++slot) mine += cost_of(slot);
+  U64 before = block_sum_before(mine, shared.sums, all);
+  if (all == 0) all = 1;
+  // A slot belongs to the block in whose share of the cost it begins.
+  const auto block_of = [&](U64 cost) {
+    const U64 block = cost * used / all;
+    return static_cast<U32>(block < used ? block : used - 1);
+  };
+  U32 previous = 0;
+  for (U32 slot = first; slot < last; ++slot) {
+    const U32 cost = cost_of(slot), block = block_of(before);
+    // The slot before began `cost` of that one earlier; only the first of a thread has to look.
+    if (slot == first) previous = slot == 0 ? 0xffffffffu : block_of(before - cost_of(slot - 1));
+    for (U32 k = previous + 1; k <= block; ++k) bounds[k] = slot;
+    previous = block;
+    before += cost;
+  }
+  // What no slot begins in has none.
+  if (last == plan.slots && first < last) {
+    for (U32 k = previous + 1; k <= blocks; ++k) bounds[k] = plan.slots;
+  }
+}
+
+// Four bytes from p on. p is not in the first 4 or last 8 of the stream.
+__device__ inline U32 bytes_at(const TileStream& s, U32 p) {
+  const auto* const words = reinterpret_cast<const U32*>(s.base + (p & ~3u));
+  return __funnelshift_r(words[0], words[1], p % 4 * 8);
+}
+// parse_token() for a token far from both ends of the stream. 0 if a length has more than one byte.
+__device__ inline U32 parse_short(const TileStream& s, U32 p, Lz4Token& token) {
+  const U32 first = bytes_at(s, p), c = first & 255, more_literals = first >> 8 & 255;
+  U32 literals = c >> 4, match = c & 15, at = p + 1, tail = first >> 8;
+  const bool longer = literals == 15, longer_match = match == 15;
+  if (literals != 0) {
+    at += longer ? 1 : 0;
+    token.literals_at = at;
+    literals += longer ? more_literals : 0;
+    at += literals;
+    tail = bytes_at(s, at);
+  }
+  const U32 more_match = tail >> 16 & 255;
+  token.literals = literals;
+  token.match = match + 4 + (longer_match ? more_match : 0);
+  token.offset_at = at;
+  token.offset = tail & 0xffff;
+  if ((longer && more_literals == 255) || (longer_match && more_match == 255)) return 0;
+  return at + (longer_match ? 3 : 2);
+}
+
 // Puts a tile's sequences into its shared memory. Threads of a whole block.
 template <class Shape>
 struct Lz4Sequences {
@@ -112,30 +229,17 @@ struct Lz4Sequences {
   std::uint64_t* outcomes;
   unsigned stage;
 
-  // The part (of all of the stream's) that has the token at output position x.
-  __device__ U32 part_at_output(const TileStream& s, U32 x) const {
-    const U32 segment = warp_last_not_above(g.out + s.first_segment, s.segments, x);
-    const U32* const parts = g.part_out + static_cast<U64>(s.first_segment + segment) * Shape::kAllParts;
-    return segment * Shape::kAllParts + warp_last_not_above(parts, Shape::kAllParts, x);
-  }
-
-  // `first_part` is kept between a stream's tiles. False if the stream is bad.
-  template <class Shared>
-  __device__ bool put(Shared& shared, const TileStream& s, U32 position, U32 bytes, U32& first_part) const {
+  // Of all threads of a block. False if the stream is bad.
+  template <class Writer>
+  __device__ bool put(const Writer& writer) const {
+    const TileStream& s = writer.s;
+    using Shared = std::remove_reference_t<decltype(writer.shared)>;
     // Tokens that start in the tile lie in as many parts, but for those that a run of literals leaves out.
     constexpr U32 kMost = Shared::kTile / 128 * 129 / Shape::kPartBytes + 128 / Shape::kPartBytes + 8;
     const U32 t = threadIdx.x;
-    if (t < 32) {
-      const U32 last = part_at_output(s, position + bytes - 1);
-      const U32 first = first_part != kNoPosition ? first_part : part_at_output(s, position);
-      if (t == 0) {
-        shared.first_part = first;
-        shared.last_part = last;
-      }
-    }
-    __syncthreads();
-    const U32 first = shared.first_part, last = shared.last_part;
-    first_part = last;
+    const U32 tile = writer.position / Shared::kTile;
+    const U32* const last_part = g.last_part + s.first_tile;
+    const U32 first = tile == 0 ? 0 : last_part[tile - 1], last = last_part[tile];
     const U32 from = last - first <= kMost ? first : last - kMost;
     bool good = true;
     const U32 count = last - from + 2;
@@ -148,7 +252,7 @@ struct Lz4Sequences {
         p = g.part_at[at];
         out = g.part_out[at];
       }
-      good &= put_part(shared, s, position, bytes, p, (part + 1) * Shape::kPartBytes, out);
+      good &= put_part(writer, p, (part + 1) * Shape::kPartBytes, out);
     }
     return __syncthreads_or(good ? 0 : 1) == 0;
   }
@@ -156,36 +260,48 @@ struct Lz4Sequences {
   // liblz4 refuses a match that begins in the last 12 bytes of the output or ends in the last 5, and one with less than
   // 8 bytes of input behind its literals; but not where a short token far enough from both ends takes a short way, if
   // its offset is 8 or more. An offset of 0 gives zeros.
-  template <class Shared>
-  __device__ bool put_part(Shared& shared, const TileStream& s, U32 position, U32 bytes, U32 p, U32 stop,
-                           U32 out) const {
+  template <class Writer>
+  __device__ bool put_part(const Writer& writer, U32 p, U32 stop, U32 out) const {
+    const TileStream& s = writer.s;
+    const U32 position = writer.position, end = position + writer.bytes;
     const Lz4Bytes source = bytes_of(s, runs_of(g, s, Shape::kRun, Shape::kSegment), nullptr, 0, 0);
+    // Nothing that begins here comes near an end of the stream, if no length has more than one byte.
+    const bool far = stop + 320 < s.end && end + 600 < s.dst_bytes && (p >= s.begin + 4);
     Lz4Token token;
     bool good = true;
-    while (__any_sync(kAllLanes, good && p < stop && out < position + bytes)) {
-      if (!good || p >= stop || out >= position + bytes) continue;
-      const U32 next = parse_token<Shape>(source, p, token);
-      if (next == kBadToken) {  // cannot be: this was walked before
-        good = false;
-        continue;
-      }
-      const U32 length = token.literals + token.match, match_at = out + token.literals;
-      if (out + length > position) {
-        U32 offset = 0;
-        if (token.match != 0) {
+    while (__any_sync(kAllLanes, good && p < stop && out < end)) {
+      if (!good || p >= stop || out >= end) continue;
+      U32 next = far ? parse_short(s, p, token) : 0;
+      U32 offset = token.offset;
+      if (next == 0) {
+        next = parse_token<Shape>(source, p, token);
+        if (next == kBadToken) {  // cannot be: this was walked before
+          good = false;
+          continue;
+        }
+        offset = 0;
+        if (token.match != 0 && out + token.literals + token.match > position) {
           offset = source.at(token.offset_at) | source.at(token.offset_at + 1) << 8;
-          const U32 c = source.at(p);
+          const U32 c = source.at(p), match_at = out + token.literals;
           const bool far_from_end =
               s.dst_bytes - match_at >= 12 && s.end - token.offset_at >= 8 && s.dst_bytes - match_at >= token.match + 5;
           const bool shortcut = c < 0xf0 && (c & 15) != 15 && s.dst_bytes - out >= 32 && s.end - p > 17 && offset >= 8;
-          if (offset > match_at || !(far_from_end || shortcut)) {
+          if (!far_from_end && !shortcut) {
             give_up(outcomes, s.chunk, stage, token.offset_at - s.begin,
                     offset > match_at ? device::DecodeReason::kOffset : device::DecodeReason::kLength);
             good = false;
             continue;
           }
         }
-        put_sequence(shared, position, out, token.literals, token.literals_at, offset);
+      }
+      const U32 length = token.literals + token.match, match_at = out + token.literals;
+      if (out + length > position) {
+        if (offset > match_at) {
+          give_up(outcomes, s.chunk, stage, token.offset_at - s.begin, device::DecodeReason::kOffset);
+          good = false;
+          continue;
+        }
+        writer.put(out, token.literals, token.literals_at, token.match, offset);
       }
       out += length;
       p = next;

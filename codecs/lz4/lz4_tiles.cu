@@ -17,38 +17,42 @@ constexpr unsigned kPlanThreads = 1024, kWarpThreads = 256;
 
 __global__ void __launch_bounds__(kPlanThreads)
     plan_kernel(const Lz4Stream* streams, const std::uint32_t* count, U32 most_streams, Lz4TilesChoice choice,
-                TilePlan most, GraphArrays g, Lz4Stream* rest) {
+                TilePlan most, GraphArrays g, U32 blocks, Lz4Stream* rest) {
   __shared__ PlanShared shared;
   __shared__ SizeClasses classes;
   const U32 n = *count < most_streams ? *count : most_streams;
   const TileLeast least = choose_streams(classes, streams, n, kLz4TilesSmallest, choice);
-  plan_streams<Graph, Config::kTileBytes>(shared, streams, n, least, most, g, rest);
+  plan_streams<Graph, Config::kTileBytes>(shared, streams, n, least, most, g, blocks, rest);
 }
 
-__global__ void __launch_bounds__(kWarpThreads) begin_kernel(GraphArrays g, U32* tile_stream) {
-  begin_segments<Graph>(g, tile_stream);
+__global__ void __launch_bounds__(kWarpThreads) begin_kernel(GraphArrays g, U32* slot_stream) {
+  begin_segments<Graph>(g, slot_stream);
 }
 
-__global__ void __launch_bounds__(Graph::kThreads) walk_kernel(GraphArrays g) {
+__global__ void __launch_bounds__(kWarpThreads) skip_kernel(GraphArrays g) { skip_literals<Graph>(g); }
+
+__global__ void __launch_bounds__(Graph::kThreads) walk_kernel(GraphArrays g, bool again) {
   __shared__ SegmentShared<Graph> shared;
+  if (again && g.plan->retry == 0) return;
   const U32 segments = g.plan->segments;
   for (U32 i = blockIdx.x; i < segments; i += gridDim.x) {
-    walk_segment<Graph>(shared, g, i);
+    walk_segment<Graph>(shared, g, i, again);
     __syncthreads();
   }
 }
 
-__global__ void __launch_bounds__(kWarpThreads) join_kernel(GraphArrays g) {
+__global__ void __launch_bounds__(kWarpThreads) join_kernel(GraphArrays g, bool again) {
   __shared__ JoinShared<Graph> shared[kWarpThreads / 32];
-  join_segments<Graph>(shared, g);
+  join_segments<Graph>(shared, g, again);
 }
 
 __global__ void __launch_bounds__(Config::Follow::kThreads)
-    follow_kernel(GraphArrays g, std::uint64_t* outcomes, unsigned stage) {
+    follow_kernel(GraphArrays g, std::uint64_t* outcomes, unsigned stage, bool again) {
   __shared__ typename Config::Follow shared;
+  if (again && g.plan->retry == 0) return;
   const U32 streams = g.plan->streams;
   for (U32 i = blockIdx.x; i < streams; i += gridDim.x) {
-    follow_paths<Config::Follow, Graph>(shared, g, i, outcomes, stage);
+    follow_paths<Config::Follow, Graph>(shared, g, i, outcomes, stage, again);
     __syncthreads();
   }
 }
@@ -62,6 +66,15 @@ __global__ void __launch_bounds__(Graph::kThreads) list_kernel(GraphArrays g, co
   }
 }
 
+__global__ void __launch_bounds__(kWarpThreads) index_kernel(GraphArrays g, const std::uint64_t* outcomes) {
+  index_tiles<Graph, Config::kTileBytes>(g, outcomes);
+}
+
+__global__ void __launch_bounds__(kPlanThreads) bounds_kernel(GraphArrays g, TileArrays a, U32 blocks) {
+  __shared__ BoundsShared shared;
+  bound_sections(shared, g, a, blockIdx.x, blocks);
+}
+
 constexpr unsigned kTileBlocks = 3;  // on a multiprocessor at once
 
 __global__ void __launch_bounds__(Config::Tile::kThreads, kTileBlocks)
@@ -72,8 +85,14 @@ __global__ void __launch_bounds__(Config::Tile::kThreads, kTileBlocks)
 }
 
 __global__ void __launch_bounds__(kWarpThreads)
-    close_kernel(const TilePlan* plan, const TileStream* streams, TileArrays a, const std::uint64_t* outcomes) {
-  close_open_bytes<Config::kTileBytes>(*plan, streams, a, outcomes);
+    open_kernel(TilePlan* plan, const TileStream* streams, TileArrays a, const std::uint64_t* outcomes) {
+  follow_open_bytes<Config::kTileBytes, Config::Tile::kThreads>(*plan, streams, a, outcomes);
+}
+
+__global__ void __launch_bounds__(kWarpThreads, 6)
+    sections_kernel(const TilePlan* plan, const TileStream* streams, TileArrays a, U32 level,
+                    const std::uint64_t* outcomes) {
+  join_sections<Config::kTileBytes>(*plan, streams, a, level, outcomes);
 }
 
 constexpr std::uint64_t kLeastSlice = std::uint64_t{16} << 20;  // decoded bytes; enough for all multiprocessors
@@ -85,11 +104,15 @@ bool may_use_tiles(const Lz4Limits& limits) {
 // With the largest slices that fit.
 TilesLayout fit(const Lz4Limits& limits, std::byte* scratch) {
   const std::uint64_t room = lz4_tiles_scratch_bytes(limits);
-  const std::uint64_t fixed = lay_out<Config>(limits, nullptr, 1).bytes;
-  std::uint64_t slice = std::max(kLeastSlice, room > fixed ? (room - fixed) * 46 / 100 : 0);
-  slice = slice / Config::kTileBytes * Config::kTileBytes;
-  while (slice > kLeastSlice && lay_out<Config>(limits, nullptr, slice).bytes > room) slice -= Config::kTileBytes;
-  return lay_out<Config>(limits, scratch, slice);
+  const auto fits = [&](std::uint64_t tiles) {
+    return lay_out<Config>(limits, nullptr, tiles * Config::kTileBytes).bytes <= room;
+  };
+  std::uint64_t tiles = kLeastSlice / Config::kTileBytes, too_many = room / Config::kTileBytes + 1;
+  while (too_many - tiles > 1) {
+    const std::uint64_t middle = (tiles + too_many) / 2;
+    (fits(middle) ? tiles : too_many) = middle;
+  }
+  return lay_out<Config>(limits, scratch, tiles * Config::kTileBytes);
 }
 
 class Launcher {
@@ -124,29 +147,36 @@ std::uint64_t lz4_tiles_scratch_bytes(const Lz4Limits& limits) noexcept {
 int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream, const Lz4TilesChoice& choice) noexcept {
   TilesLayout layout;
   if (may_use_tiles(job.limits)) layout = fit(job.limits, job.scratch);
-  if (layout.slices == 0) return enqueue_lz4_inorder(job, stream);
+  if (layout.most.slices == 0) return enqueue_lz4_inorder(job, stream);
   if (layout.bytes > job.scratch_bytes) return cudaErrorInvalidValue;
   const GraphArrays& g = layout.graph;
   const auto sms = static_cast<std::uint64_t>(std::max(job.multiprocessors, 1));
   const std::uint64_t segments = layout.most.segments;
+  const auto tile_blocks = static_cast<U32>(std::min<std::uint64_t>(sms * kTileBlocks, kMostTileBlocks));
   Launcher launch(stream);
   launch.check(cudaFuncSetAttribute(reinterpret_cast<const void*>(&tile_kernel),
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Config::Tile)));
   launch(plan_kernel, 1, kPlanThreads, 0, job.streams, job.count, job.limits.streams, choice, layout.most, g,
-         layout.rest);
-  launch(begin_kernel, std::min(segments / 8 + 1, sms * 8), kWarpThreads, 0, g, layout.slice.tile_stream);
-  launch(walk_kernel, segments, Graph::kThreads, 0, g);
-  launch(join_kernel, std::min(segments * Graph::kPaths / 8 + 1, sms * 64), kWarpThreads, 0, g);
-  launch(follow_kernel, std::min<std::uint64_t>(layout.most.streams, sms * 2), Config::Follow::kThreads, 0, g,
-         job.outcomes, job.stage);
+         tile_blocks, layout.rest);
+  launch(begin_kernel, std::min(segments / 8 + 1, sms * 8), kWarpThreads, 0, g, layout.slice.slot_stream);
+  launch(skip_kernel, std::min(segments / 8 + 1, sms * 8), kWarpThreads, 0, g);
+  for (const bool again : {false, true}) {
+    launch(walk_kernel, again ? std::min(segments, sms * 8) : segments, Graph::kThreads, 0, g, again);
+    launch(join_kernel, std::min(segments * Graph::kPaths / 8 + 1, sms * (again ? 8 : 64)), kWarpThreads, 0, g, again);
+    launch(follow_kernel, std::min<std::uint64_t>(layout.most.streams, sms * 2), Config::Follow::kThreads, 0, g,
+           job.outcomes, job.stage, again);
+  }
   launch(list_kernel, segments, Graph::kThreads, 0, g, job.outcomes);
+  launch(index_kernel, std::min<std::uint64_t>(layout.most.tiles / 8 + 1, sms * 8), kWarpThreads, 0, g, job.outcomes);
   const Lz4Sequences<Graph> sequences{g, job.outcomes, job.stage};
   TileArrays slice = layout.slice;
-  slice.tiles = layout.slice_tiles;
-  for (U32 i = 0; i < layout.slices; ++i) {
-    slice.first_tile = i * layout.slice_tiles;
-    launch(tile_kernel, sms * kTileBlocks, Config::Tile::kThreads, sizeof(Config::Tile), slice, sequences);
-    launch(close_kernel, sms * 8, kWarpThreads, 0, g.plan, g.streams, slice, job.outcomes);
+  launch(bounds_kernel, layout.most.slices, kPlanThreads, 0, g, slice, tile_blocks);
+  for (slice.slice = 0; slice.slice < layout.most.slices; ++slice.slice) {
+    launch(tile_kernel, tile_blocks, Config::Tile::kThreads, sizeof(Config::Tile), slice, sequences);
+    launch(open_kernel, sms * 8, kWarpThreads, 0, g.plan, g.streams, slice, job.outcomes);
+    for (U32 level = 0; tile_blocks > 1u << level; ++level) {
+      launch(sections_kernel, sms * 8, kWarpThreads, 0, g.plan, g.streams, slice, level, job.outcomes);
+    }
   }
   if (launch.error() != cudaSuccess) return launch.error();
   Lz4Job rest = job;

@@ -16,8 +16,8 @@ inline constexpr std::uint32_t kLz4TilesMostStreams = 4096;
 struct Lz4TilesChoice {
   float in_order_alone_ns = 60;                                    // an encoded byte of the longest stream
   float in_order_src_ns = 1 / 160.f, in_order_dst_ns = 1 / 500.f;  // of all streams together
-  float tiles_ns = 270'000;                                        // whatever the bytes
-  float tiles_src_ns = 1 / 80.f, tiles_dst_ns = 1 / 200.f;
+  float tiles_ns = 320'000;                                        // whatever the bytes
+  float tiles_src_ns = 1 / 110.f, tiles_dst_ns = 1 / 260.f;
   std::uint32_t least_src = 0;      // encoded bytes from which a stream goes by tiles; 0: by cost
   std::uint32_t stored = 1u << 20;  // bytes of a stored one that does
 };

@@ -1,400 +1,410 @@
 // The LZ stage by tiles: sequences (literals, then a match) become bytes with all of the device at work on each stream.
 //
 // The output is cut into tiles that fit into shared memory. A block writes for each byte of a tile either the byte or
-// a link to the byte it is a copy of, follows links by doubling until only bytes are left, and writes the tile. A block
-// does several neighbouring tiles in order, a section, so earlier tiles of the section are read as they lie. A byte
-// that comes from before the section is a byte already if that is where the slice of tiles or the stream began, else it
+// a link to the byte it is a copy of, follows links until only bytes are left, and writes the tile. A block does
+// several neighbouring tiles in order, a section, so earlier tiles of the section are read as they lie. A byte that
+// comes from before the section is a byte already if that is where the slice of tiles or the stream began, else it
 // stays open: a 16-bit link behind it says how far before the section's start it comes from, and close_open_bytes goes
-// from section to section, at most as often as there are sections. With as many streams as blocks little stays open;
-// with one stream a section is a few tiles. A tile that lies inside one match that repeats itself is left out at first:
-// each of its bytes is known to come from before the match. Slices follow each other, so that scratch is needed for
-// one.
+// from section to section, at most as often as there are sections. A tile that lies inside one match that repeats
+// itself is left out at first: each of its bytes is known to come from before the match. A slice is the same share of
+// every stream; slices follow each other, so that scratch is needed for one, and what lies before a slice is there. If
+// there are enough streams for all blocks, each is taken as a whole and nothing is open.
 //
-// Sequences come from a class like Lz4Sequences, whose put() calls put_sequence() for all that touch a tile, with
+// Sequences come from a class like Lz4Sequences, whose put() calls TileWriter::put() for all that touch a tile, with
 // offsets that do not reach before the stream. Each produces at least 4 bytes, but for the stream's last. Nothing here
 // looks at compressed bytes other than literals. Streams whose outcome is bad are passed over. Included by
 // lz4_tiles.cu, and by tests that run it on the CPU.
 #pragma once
 
-#include "lz4_device.cuh"
-
-#ifdef __CUDACC__
-#define HEADRACE_LZ4_UNROLL _Pragma("unroll")
-#else
-#define HEADRACE_LZ4_UNROLL
-#endif
+#include "lz4_links_device.cuh"
+#include "lz4_walk_device.cuh"
 
 namespace headrace::codec::gpu::tiles {
 
-using U8 = unsigned char;
-using U16 = unsigned short;
-using U32 = unsigned;
-using S32 = int;
-using U64 = unsigned long long;
-
-inline constexpr U32 kAllLanes = 0xffffffffu;
-inline constexpr U32 kNoPosition = 0xffffffffu;
-
-// One of the streams that go by tiles. Positions in the source are counted from `base`.
-struct TileStream {
-  const U8* base;  // aligned to 16 bytes, at or before the first byte
-  U8* dst;
-  U32 begin, end;  // positions of the first byte and behind the last
-  U32 dst_bytes, chunk;
-  U32 first_segment, segments, first_tile, tiles;
-  U32 stored, longest_run;
-};
-
-// Bytes that a stream has at least if it goes by tiles. REQUIRES: dst is not below what scratch was sized for.
-struct TileLeast {
-  U32 src, dst, stored;
-};
-
-struct TilePlan {
-  U32 streams, segments, tiles, padding;
-};
-
-// What lies in scratch for the tiles of one slice, except for `tile_stream`, which has all tiles.
-struct TileArrays {
-  U64* repeats;   // by tile, if it is a repeat: record_word(start of the match, 0, offset)
-  U32* masks;     // a bit for each byte: open
-  U16* links;     // by byte, if open: distance from the section's start, less one
-  U32* sections;  // by tile: where its section starts, kNoPosition if nothing is open, or kRepeat
-  U32* tile_stream;
-  U32 first_tile, tiles;
-};
-inline constexpr U32 kRepeat = 0xfffffffeu;
-
-__device__ inline U64 record_word(U32 literals_at, U32 literals, U32 offset) {
-  return static_cast<U64>(offset) << 48 | static_cast<U64>(literals < 0xffff ? literals : 0xffff) << 32 | literals_at;
-}
-
-__device__ inline void give_up(std::uint64_t* outcomes, U32 chunk, unsigned stage, U64 position,
-                               device::DecodeReason reason) {
-  const U64 where =
-      static_cast<U64>(stage & 15) << 52 | (position & ((U64{1} << 44) - 1)) << 8 | static_cast<U64>(reason);
-  atomicMin(reinterpret_cast<U64*>(outcomes) + chunk, where);
-}
-__device__ inline bool is_bad(const std::uint64_t* outcomes, U32 chunk) { return outcomes[chunk] != ~std::uint64_t{0}; }
-
-// ---- tiles ----
-
-template <U32 tile_bytes, U32 threads>
-struct TileShared {
-  static constexpr U32 kTile = tile_bytes, kThreads = threads, kWords = tile_bytes / 32;
-  static constexpr U32 kRows = tile_bytes / threads;
-  static_assert(tile_bytes <= 32768 && tile_bytes % 32 == 0 && threads % 32 == 0 && tile_bytes % threads == 0);
-  static_assert(kRows <= 32, "a bit of a register for each row");
-
-  alignas(16) U16 link[tile_bytes];         // below 0x8000: a byte of this tile; else kByte + byte, or kOpen
-  alignas(16) U64 records[tile_bytes / 4];  // by 4 bytes: record_word() of the sequence that starts there
-  U32 starts[kWords];                       // a bit for each byte: a sequence starts there
-  U16 last[kWords];                         // before this word: one more than where the last sequence starts, or 0
-  U32 warp[32];
-  U64 head;                   // record_word() of the sequence under way where the tile begins
-  U32 first_part, last_part;  // for the source of sequences
-};
-inline constexpr U32 kByte = 0x8000, kOpen = 0x8100;
-
-// What a block knows while it goes through a section.
-struct Section {
-  U32 start = 0;       // in the stream
-  U32 open_until = 0;  // tiles behind this have nothing open
-  bool closed = true;  // nothing before the section is open
-};
-
-// A sequence of the tile that begins at `position`. Its output begins at `out`, before the tile's end; its match, if
-// there is one, comes from `offset` back. Of the one that covers the tile's first byte only the rest is kept; where
-// that is in its match, the record says where the match starts.
+// A tile inside one match whose first copy is there already.
 template <class Shared>
-__device__ inline void put_sequence(Shared& shared, U32 position, U32 out, U32 literals, U32 literals_at, U32 offset) {
-  if (out >= position) {
-    const U32 at = out - position;
-    shared.records[at / 4] = record_word(literals_at, literals, offset);
-    atomicOr(&shared.starts[at / 32], 1u << (at % 32));
-  } else {
-    const U32 past = position - out;
-    shared.head = past < literals ? record_word(literals_at + past, literals - past, offset)
-                                  : record_word(out + literals, 0, offset);
+__device__ inline void repeat_tile(const TileStream& s, U32 position, U32 bytes, const TileHead& head) {
+  const U32 t = threadIdx.x, step = Shared::kThreads % head.offset;
+  U32 phase = (position + t - head.match_at) % head.offset;
+  for (U32 i = t; i < bytes; i += Shared::kThreads) {
+    s.dst[position + i] = s.dst[head.match_at - head.offset + phase];
+    phase += step;
+    if (phase >= head.offset) phase -= head.offset;
   }
 }
 
-// Fills `last`. Returns whether any sequence starts in the tile.
+// A tile inside one match that began before the section: every byte is open, and a copy of what is close before the
+// section.
 template <class Shared>
-__device__ inline bool number_starts(Shared& shared) {
-  constexpr U32 kEach = (Shared::kWords + Shared::kThreads - 1) / Shared::kThreads;
-  const U32 t = threadIdx.x, lane = t % 32, warp = t / 32;
-  U32 before[kEach], last = 0;
-  HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kEach; ++k) {
-    const U32 w = t * kEach + k;
-    before[k] = last;
-    if (w >= Shared::kWords) continue;
-    const U32 bits = shared.starts[w];
-    if (bits != 0) last = w * 32 + 32 - static_cast<U32>(__clz(static_cast<int>(bits)));
-  }
-  U32 most = last;
-  for (U32 d = 1; d < 32; d *= 2) {
-    const U32 other = __shfl_up_sync(kAllLanes, most, d);
-    if (lane >= d && other > most) most = other;
-  }
-  U32 behind = __shfl_up_sync(kAllLanes, most, 1);
-  if (lane == 0) behind = 0;
-  if (lane == 31) shared.warp[warp] = most;
-  const bool any = __syncthreads_or(last != 0 ? 1 : 0) != 0;
-  for (U32 i = 0; i < warp; ++i) {
-    if (shared.warp[i] > behind) behind = shared.warp[i];
-  }
-  HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kEach; ++k) {
-    const U32 w = t * kEach + k;
-    if (w < Shared::kWords) shared.last[w] = static_cast<U16>(before[k] > behind ? before[k] : behind);
-  }
-  __syncthreads();
-  return any;
-}
-
-// One byte of the tile: itself, a link inside the tile, or open.
-template <class Shared>
-__device__ inline U32 first_link(const Shared& shared, const TileArrays& a, const TileStream& s, const Section& section,
-                                 U32 tile, U32 position, U64 head, U32 i) {
-  const U32 word = i / 32, bits = shared.starts[word] & (0xffffffffu >> (31 - i % 32));
-  const U32 behind = bits != 0 ? word * 32 + 32 - static_cast<U32>(__clz(static_cast<int>(bits))) : shared.last[word];
-  U64 record = head;
-  U32 start = 0;
-  if (behind != 0) {
-    start = behind - 1;
-    record = shared.records[start / 4];
-  }
-  const U32 literals = static_cast<U32>(record >> 32) & 0xffff, done = i - start;
-  if (done < literals) return kByte | s.base[static_cast<U32>(record) + done];
-  const U32 offset = static_cast<U32>(record >> 48), matched = done - literals;
-  if (offset == 0) return kByte;  // liblz4 gives zeros
-  S32 from = static_cast<S32>(i) - static_cast<S32>(offset);
-  if (matched >= offset) {  // a match that overlaps itself repeats its first `offset` bytes
-    from = static_cast<S32>(start + literals + (offset == 1 ? 0 : matched % offset)) - static_cast<S32>(offset);
-    if (from < 0) from += static_cast<S32>(offset);
-  }
-  if (from >= 0) return static_cast<U32>(from);
-  const U32 at = position + static_cast<U32>(from);
-  const U32 shift = tile * Shared::kTile - position;
-  if (!section.closed) {
-    const bool inside = at >= section.start;
-    bool open = !inside;
-    if (inside && at < section.open_until) open = (a.masks[(at + shift) / 32] >> ((at + shift) % 32) & 1) != 0;
-    if (open) {
-      a.links[tile * Shared::kTile + i] = inside ? a.links[at + shift] : static_cast<U16>(section.start - 1 - at);
-      return kOpen;
+__device__ inline void repeat_open_tile(const TileArrays& a, const Section& section, U32 tile, U32 position,
+                                        const TileHead& head) {
+  const U32 t = threadIdx.x, step = Shared::kThreads * 4 % head.offset;
+  U32 phase = (position + t * 4 - section.start) % head.offset;
+  for (U32 i = t * 4; i < Shared::kTile; i += Shared::kThreads * 4) {
+    U64 links = 0;
+    U32 now = phase;
+    HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {
+      links |= static_cast<U64>(head.offset - 1 - now) << (16 * k);
+      if (++now == head.offset) now = 0;
     }
+    store_cells(&a.links[tile * Shared::kTile + i], links);
+    phase += step;
+    if (phase >= head.offset) phase -= head.offset;
   }
-  return kByte | s.dst[at];
 }
 
-// A tile inside one match. If what the match repeats is there already, the tile is written, else it is left for
-// close_open_bytes(), and what comes behind is a section of its own.
+// Follows the links of a tile and writes its bytes; open ones are noted. Returns whether any of this thread's is open.
+//
+// Groups of four bytes for each thread follow each other, so most links lead to a cell that has its byte already.
+// Whether they do is a matter of time alone: a cell that is replaced by what its link leads to means the same. Long
+// chains are shortened for all by what each has found after a few steps. A link is followed only to a smaller number,
+// so no bytes can make this endless.
 template <class Shared>
-__device__ inline void repeat_tile(const TileArrays& a, const TileStream& s, Section& section, U32 tile, U32 position,
-                                   U32 bytes, U64 head) {
-  const U32 match_at = static_cast<U32>(head), offset = static_cast<U32>(head >> 48);
+__device__ inline bool resolve_tile(Shared& shared, const TileArrays& a, const TileStream& s, const Section& section,
+                                    U32 tile, U32 position, U32 bytes) {
+  constexpr U32 kHops = 4;
+  constexpr U32 kGroup = Shared::kThreads * 4, kGroups = (Shared::kTile + kGroup - 1) / kGroup;
   const U32 t = threadIdx.x;
-  const U32 before = tile * Shared::kTile < position ? position - tile * Shared::kTile : 0;  // of the slice
-  if (match_at <= before || (section.closed && section.open_until == 0)) {
-    U32 phase = (position + t - match_at) % offset;
-    const U32 step = Shared::kThreads % offset;
-    for (U32 i = t; i < bytes; i += Shared::kThreads) {
-      s.dst[position + i] = s.dst[match_at - offset + phase];
-      phase += step;
-      if (phase >= offset) phase -= offset;
+  const bool aligned = (reinterpret_cast<std::uintptr_t>(s.dst) + position) % 4 == 0;
+  bool open_here = false;
+  for (U32 group = 0; group < kGroups; ++group) {
+    if (group != 0) __syncthreads();
+    const U32 i = group * kGroup + t * 4;
+    U32 open = 0;
+    if (i < bytes) {
+      const auto cells = load_cells<U64>(&shared.cell[i]);
+      U32 from[4], value[4];
+      bool linked = false;
+      HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {
+        from[k] = i + k;
+        value[k] = static_cast<U32>(cells >> (16 * k)) & 0xffff;
+        linked |= value[k] < from[k];
+      }
+      if (linked) {
+        U32 hops = 0;
+        do {
+          linked = false;
+          HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {  // those that have arrived look again: cheaper than not to
+            from[k] = value[k] < from[k] ? value[k] : from[k];
+            value[k] = shared.cell[from[k]];
+            linked |= value[k] < from[k];
+          }
+          if (++hops % kHops != 0 && linked) continue;
+          U64 left = 0;
+          HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {
+            const U32 now = value[k] == kOpen && from[k] != i + k ? from[k] : value[k];
+            left |= static_cast<U64>(now) << (16 * k);
+          }
+          store_cells(&shared.cell[i], left);
+        } while (linked);
+      }
+      if (!section.closed) {
+        HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {
+          if (value[k] == kOpen && i + k < bytes) open |= 1u << k;
+        }
+        if (open != 0) {  // all four have one, so that they can be read at once
+          U64 links = 0;
+          HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {
+            if ((open >> k & 1) != 0) links |= static_cast<U64>(a.links[tile * Shared::kTile + from[k]]) << (16 * k);
+          }
+          store_cells(&a.links[tile * Shared::kTile + i], links);
+        }
+      }
+      U8* const to = s.dst + position + i;
+      if (open == 0 && aligned && i + 4 <= bytes) {
+        *reinterpret_cast<U32*>(to) =
+            (value[0] & 255) | (value[1] & 255) << 8 | (value[2] & 255) << 16 | value[3] << 24;
+      } else {
+        HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {
+          if ((open >> k & 1) == 0 && i + k < bytes) to[k] = static_cast<U8>(value[k]);
+        }
+      }
     }
     if (!section.closed) {
-      for (U32 w = t; w < Shared::kWords; w += Shared::kThreads) a.masks[tile * Shared::kWords + w] = 0;
+      U32 word = open << (t % 8 * 4);
+      for (U32 d = 1; d < 8; d *= 2) word |= __shfl_xor_sync(kAllLanes, word, d);
+      if (t % 8 == 0 && i < Shared::kTile) a.masks[tile * Shared::kWords + i / 32] = word;
+      open_here |= open != 0;
     }
-  } else {
-    if (t == 0) {
-      a.sections[tile] = kRepeat;
-      a.repeats[tile] = head;
-    }
-    section.start = position + Shared::kTile;
-    section.closed = false;
-    section.open_until = 0;
   }
-  __syncthreads();
+  return open_here;
 }
 
-// `tile` is its number in the slice, `position` where it begins in the stream. False if the stream is bad.
+// `tile` is its slot, `position` where it begins in the stream. False if the stream is bad.
 template <class Shared, class Sequences>
 __device__ inline bool decode_tile(Shared& shared, const TileArrays& a, const TileStream& s, const Sequences& sequences,
-                                   Section& section, U32 tile, U32 position, U32& sequence_hint) {
+                                   Section& section, U32 tile, U32 position, U32* open_count) {
   const U32 t = threadIdx.x;
   const U32 left = s.dst_bytes - position, bytes = left < Shared::kTile ? left : Shared::kTile;
-  for (U32 w = t; w < Shared::kWords; w += Shared::kThreads) shared.starts[w] = 0;
+  const TileWriter<Shared> writer{shared, a, s, section, tile, position, bytes};
+  const bool inside = shared.carry_end >= position + bytes;  // of a sequence that was seen before
   if (t == 0) {
-    a.sections[tile] = kNoPosition;
-    shared.head = s.stored != 0 ? record_word(s.begin + position, 0xffff, 0) : 0;
-  }
-  __syncthreads();
-  if (s.stored == 0 && !sequences.put(shared, s, position, bytes, sequence_hint)) return false;
-  const bool any = number_starts(shared);
-  const U64 head = shared.head;
-  if (!any && (static_cast<U32>(head >> 32) & 0xffff) >= bytes) {  // inside a run of literals
-    const U8* const from = s.base + static_cast<U32>(head);
-    for (U32 i = t; i < bytes; i += Shared::kThreads) s.dst[position + i] = from[i];
-    if (!section.closed) {
-      for (U32 w = t; w < Shared::kWords; w += Shared::kThreads) a.masks[tile * Shared::kWords + w] = 0;
+    if (!section.closed) a.sections[tile] = kNoPosition;
+    shared.piece_count = shared.long_count = shared.sequences = 0;
+    shared.head = {s.stored != 0 ? bytes : 0, bytes, s.begin + position, 0, 0};
+    if (inside) {
+      const TileSequence carry = shared.carry;
+      writer.put(carry.out, carry.literals, carry.literals_at, carry.match, carry.offset);
     }
-    __syncthreads();
-    return true;
-  }
-  if (!any && static_cast<U32>(head >> 32) << 16 == 0 && head >> 48 != 0) {
-    repeat_tile<Shared>(a, s, section, tile, position, bytes, head);
-    return true;
-  }
-  U32 active = 0;
-  HEADRACE_LZ4_UNROLL for (U32 j = 0; j < Shared::kRows; ++j) {
-    const U32 i = j * Shared::kThreads + t;
-    const U32 link = i < bytes ? first_link(shared, a, s, section, tile, position, head, i) : kByte;
-    shared.link[i] = static_cast<U16>(link);
-    active |= (link < kByte ? 1u : 0u) << j;
   }
   __syncthreads();
-  // Each round at least doubles how far a link goes; others shorten it at the same time, which does no harm.
-  for (U32 round = 0; round < 16; ++round) {
-    U32 rows = __reduce_or_sync(kAllLanes, active);
-    while (rows != 0) {
-      const U32 j = static_cast<U32>(__ffs(static_cast<int>(rows))) - 1;
-      rows &= rows - 1;
-      if ((active >> j & 1) == 0) continue;
-      const U32 i = j * Shared::kThreads + t;
-      const U32 one = shared.link[i], two = shared.link[one];
-      if (two >= kByte) {
-        active &= ~(1u << j);
-        continue;
-      }
-      const U32 three = shared.link[two];
-      if (three >= kByte) {
-        active &= ~(1u << j);
-        shared.link[i] = static_cast<U16>(two);
+  if (s.stored == 0 && !inside && !sequences.put(writer)) return false;
+  if (shared.sequences == 0) {
+    const TileHead head = shared.head;
+    const bool literals = head.literals >= bytes;
+    if (literals ||
+        (head.literals == 0 && head.offset != 0 && (section.closed || head.match_at <= section.slice_start))) {
+      if (literals) {
+        constexpr U32 kShare = Shared::kTile / (Shared::kThreads / 32);
+        const U32 at = t / 32 * kShare;
+        if (at < bytes) {
+          inorder::copy_plain(s.dst + position + at, s.base + head.literals_at + at,
+                              bytes - at < kShare ? bytes - at : kShare, t % 32);
+        }
       } else {
-        shared.link[i] = static_cast<U16>(three);
+        repeat_tile<Shared>(s, position, bytes, head);
       }
+      if (!section.closed) {
+        for (U32 w = t; w < Shared::kWords; w += Shared::kThreads) a.masks[tile * Shared::kWords + w] = 0;
+      }
+      __syncthreads();
+      return true;
     }
-    if (__syncthreads_or(active != 0 ? 1 : 0) == 0) break;
   }
   bool open_here = false;
-  HEADRACE_LZ4_UNROLL for (U32 j = 0; j < Shared::kRows; ++j) {
-    const U32 i = j * Shared::kThreads + t;
-    U32 from = i, value = shared.link[i];
-    if (value < kByte) {
-      from = value;
-      value = shared.link[from];
+  if (shared.sequences == 0 && !section.closed && shared.head.literals == 0 && shared.head.offset != 0 &&
+      shared.head.match_at <= section.start) {
+    repeat_open_tile<Shared>(a, section, tile, position, shared.head);
+    for (U32 w = t; w < Shared::kWords; w += Shared::kThreads) {
+      const U32 in = bytes > w * 32 ? bytes - w * 32 : 0;
+      a.masks[tile * Shared::kWords + w] = in >= 32 ? 0xffffffffu : (1u << in) - 1;
     }
-    const bool open = i < bytes && value == kOpen;
-    if (i < bytes && !open) s.dst[position + i] = static_cast<U8>(value);
-    if (!section.closed) {
-      const U32 vote = __ballot_sync(kAllLanes, open);
-      if (t % 32 == 0) a.masks[tile * Shared::kWords + i / 32] = vote;
-      if (open && from != i) a.links[tile * Shared::kTile + i] = a.links[tile * Shared::kTile + from];
-      open_here |= open;
-    }
+    open_here = true;
+  } else {
+    writer.write_pieces();
+    __syncthreads();
+    open_here = resolve_tile(shared, a, s, section, tile, position, bytes);
   }
-  if (__syncthreads_or(open_here ? 1 : 0) != 0) {
+  const U32 open_threads = static_cast<U32>(__syncthreads_count(open_here ? 1 : 0));
+  if (open_threads != 0) {
     section.open_until = position + Shared::kTile;
-    if (t == 0) a.sections[tile] = section.start;
+    if (t == 0) {
+      atomicAdd(open_count, open_threads);
+      a.sections[tile] = section_word(section.block, (position - section.start) / Shared::kTile);
+    }
   }
   return true;
 }
 
-// A block takes a section: as many neighbouring tiles as there are for each block.
+// The stream that the block works on from here. Returns whether it is bad.
+template <class Shared>
+__device__ inline bool take_stream(Shared& shared, const TileStream* streams, U32 index,
+                                   const std::uint64_t* outcomes) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    shared.stream = streams[index];
+    shared.carry_end = 0;
+    shared.bad = is_bad(outcomes, shared.stream.chunk) ? 1 : 0;  // by one thread: others may find it so meanwhile
+  }
+  __syncthreads();
+  return shared.bad != 0;
+}
+
+// Streams are taken by whichever block is free.
 template <class Shared, class Sequences>
-__device__ inline void decode_tiles(Shared& shared, const TilePlan& plan, const TileStream* streams,
-                                    const TileArrays& a, const Sequences& sequences, const std::uint64_t* outcomes) {
-  if (plan.tiles <= a.first_tile) return;
-  const U32 left = plan.tiles - a.first_tile, tiles = left < a.tiles ? left : a.tiles;
-  const U32 each = (tiles + gridDim.x - 1) / gridDim.x;
-  const U32 first = blockIdx.x * each, last = first + each < tiles ? first + each : tiles;
-  U32 index = kNoPosition, sequence_hint = kNoPosition;
-  TileStream s{};
-  Section section;
-  for (U32 tile = first; tile < last; ++tile) {
-    const U32 now = a.tile_stream[a.first_tile + tile];
-    if (now != index) {
-      index = now;
-      s = streams[index];
-      section = Section{};
-      sequence_hint = kNoPosition;
-      section.start = (a.first_tile + tile - s.first_tile) * Shared::kTile;
-      section.closed = section.start == 0 || tile == 0;
-    }
-    const U32 position = (a.first_tile + tile - s.first_tile) * Shared::kTile;
-    if (__syncthreads_or(is_bad(outcomes, s.chunk) ? 1 : 0) != 0 ||
-        !decode_tile(shared, a, s, sequences, section, tile, position, sequence_hint)) {
-      if (threadIdx.x == 0) a.sections[tile] = kNoPosition;
-      section = Section{};  // what is done with the rest does not matter, only where
-      section.start = position;
+__device__ inline void decode_streams(Shared& shared, TilePlan& plan, const TileStream* streams, const TileArrays& a,
+                                      const Sequences& sequences, const std::uint64_t* outcomes) {
+  for (;;) {
+    __syncthreads();
+    if (threadIdx.x == 0) shared.taken = atomicAdd(&plan.next, 1u);
+    __syncthreads();
+    const U32 index = shared.taken;
+    if (index >= plan.streams) return;
+    if (take_stream(shared, streams, index, outcomes)) continue;
+    Section section;
+    const U32 tiles = shared.stream.tiles;
+    for (U32 i = 0; i < tiles; ++i) {
+      if (!decode_tile(shared, a, shared.stream, sequences, section, i, i * Shared::kTile, nullptr)) break;
     }
   }
 }
 
-// Where a byte of a repeat comes from.
-__device__ inline U32 repeated(U64 record, U32 position) {
-  const U32 match_at = static_cast<U32>(record), offset = static_cast<U32>(record >> 48);
-  return match_at - offset + (position - match_at) % offset;
+// A block takes a section: neighbouring slots, by bound_sections().
+template <class Shared, class Sequences>
+__device__ inline void decode_tiles(Shared& shared, TilePlan& plan, const TileStream* streams, const TileArrays& a,
+                                    const Sequences& sequences, const std::uint64_t* outcomes) {
+  if (a.slice >= plan.slices) return;
+  if (plan.whole != 0) return decode_streams(shared, plan, streams, a, sequences, outcomes);
+  const U32* const bounds = a.bounds + a.slice * (kMostTileBlocks + 1) + blockIdx.x;
+  const U32 first = bounds[0], last = bounds[1];
+  const TileStream& s = shared.stream;
+  U32 index = kNoPosition;
+  bool bad = false;
+  Section section;
+  for (U32 slot = first; slot < last; ++slot) {
+    if (index == kNoPosition || slot >= s.first_slot + s.share) {
+      index = a.slot_stream[slot];
+      bad = take_stream(shared, streams, index, outcomes);
+      section = Section{};
+      section.slice_start = a.slice * s.share * Shared::kTile;
+      section.start = section.slice_start + (slot - s.first_slot) * Shared::kTile;
+      section.closed = slot == s.first_slot;
+      section.block = blockIdx.x;
+    }
+    const U32 tile = a.slice * s.share + slot - s.first_slot;
+    if (bad || section.closed || tile >= s.tiles) {
+      if (threadIdx.x == 0) a.sections[slot] = kNoPosition;
+      for (U32 w = threadIdx.x; w < Shared::kWords; w += Shared::kThreads) a.masks[slot * Shared::kWords + w] = 0;
+    }
+    if (bad || tile >= s.tiles) continue;
+    bad = !decode_tile(shared, a, s, sequences, section, slot, tile * Shared::kTile, &a.open_threads[a.slice]);
+  }
 }
 
-// Follows the links of open bytes from section to section, until a byte that was written.
-template <U32 tile_bytes>
-__device__ inline void close_open_bytes(const TilePlan& plan, const TileStream* streams, const TileArrays& a,
-                                        const std::uint64_t* outcomes) {
-  constexpr U32 kWords = tile_bytes / 32, kAtOnce = kWords % 4 == 0 ? 4 : 1;
-  if (plan.tiles <= a.first_tile) return;
-  const U32 left = plan.tiles - a.first_tile, tiles = left < a.tiles ? left : a.tiles;
+// What is small is followed to the end: less work than so many launches.
+inline constexpr U32 kFewSlots = 80;
+
+template <U32 tile_threads>
+__device__ inline bool many_open(const TilePlan& plan, const TileArrays& a) {
+  return plan.slots > kFewSlots && a.open_threads[a.slice] > plan.slots * (tile_threads / 2);
+}
+
+// Follows the links of open bytes from section to section, a few steps, which is enough where few are open; where most
+// are, chains are long, and it leaves them to join_sections(). `masks_left` has those that are open still.
+template <U32 tile_bytes, U32 tile_threads>
+__device__ inline void follow_open_bytes(TilePlan& plan, const TileStream* streams, const TileArrays& a,
+                                         const std::uint64_t* outcomes) {
+  constexpr U32 kPieces = (tile_bytes + 127) / 128;
+  if (a.slice >= plan.slices || plan.whole != 0 || many_open<tile_threads>(plan, a)) return;
+  if (threadIdx.x == 0 && blockIdx.x == 0) plan.followed = a.slice + 1;
   const U32 lane = threadIdx.x % 32, warps = gridDim.x * (blockDim.x / 32);
-  const U32 groups = tiles * (kWords / kAtOnce);
-  for (U32 group = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; group < groups; group += warps) {
-    const U32 tile = group / (kWords / kAtOnce);
-    const U32 start = a.sections[tile];
-    if (start == kNoPosition) continue;
-    const TileStream s = streams[a.tile_stream[a.first_tile + tile]];
-    if (is_bad(outcomes, s.chunk)) continue;
-    const U32 shift = (s.first_tile - a.first_tile) * tile_bytes;  // position + shift: number in the slice
-    U32 at[kAtOnce];
-    U32 open = 0;
-    HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kAtOnce; ++k) {
-      const U32 byte = (group * kAtOnce + k) * 32 + lane;
-      at[k] = 0;
-      if (start == kRepeat) {
-        const U32 position = byte - shift;
-        if (position < s.dst_bytes) {
-          open |= 1u << k;
-          at[k] = repeated(a.repeats[tile], position);
+  const U32 pieces = plan.slots * kPieces, hops = plan.slots > kFewSlots ? 8 : plan.slots;
+  for (U32 piece = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; piece < pieces; piece += warps) {
+    const U32 slot = piece / kPieces, place = piece % kPieces * 128 + lane * 4, byte = slot * tile_bytes + place;
+    const U32 section = a.sections[slot];
+    const TileStream& s = streams[a.slot_stream[slot]];
+    U32 open = section != kNoPosition && place < tile_bytes ? a.masks[byte / 32] >> (byte % 32) & 15 : 0;
+    if (__any_sync(kAllLanes, open != 0)) {
+      if (is_bad(outcomes, s.chunk)) open = 0;
+      const U32 slice_start = a.slice * s.share * tile_bytes;
+      const U32 shift = s.first_slot * tile_bytes - slice_start;  // position + shift: byte of the slice
+      const auto source = [&](U32 slot_of_it, U32 word, U32 link) {
+        return (slot_of_it - section_before(word)) * tile_bytes - shift - 1 - link;
+      };
+      U8* const dst = s.dst;
+      U32 at[4], left = open;
+      if (open != 0) {
+        const U64 packed = load_cells<U64>(&a.links[byte]);
+        HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {
+          at[k] = source(slot, section, static_cast<U32>(packed >> (16 * k)) & 0xffff);
         }
-      } else if ((a.masks[byte / 32] >> lane & 1) != 0) {
-        open |= 1u << k;
-        at[k] = start - 1 - a.links[byte];
       }
+      for (U32 hop = 0; hop < hops && left != 0; ++hop) {
+        U32 there[4];
+        HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {
+          there[k] = (left >> k & 1) != 0 && at[k] >= slice_start ? a.masks[(at[k] + shift) / 32] : 0;
+        }
+        HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {
+          if ((left >> k & 1) == 0) continue;
+          const U32 there_byte = at[k] + shift, there_slot = there_byte / tile_bytes;
+          if ((there[k] >> (there_byte % 32) & 1) == 0) {
+            left &= ~(1u << k);
+          } else {
+            at[k] = source(there_slot, a.sections[there_slot], a.links[there_byte]);
+          }
+        }
+      }
+      U32 value[4];
+      HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) { value[k] = ((open & ~left) >> k & 1) != 0 ? dst[at[k]] : 0; }
+      HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {
+        if (((open & ~left) >> k & 1) != 0) dst[byte - shift + k] = static_cast<U8>(value[k]);
+      }
+      open = left;
+      if (__any_sync(kAllLanes, open != 0) && lane == 0) plan.left = a.slice + 1;
     }
-    if (open == 0) continue;
-    const U32 mine = open;
-    for (U32 hop = 0; hop < tiles && open != 0; ++hop) {
-      HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kAtOnce; ++k) {
-        if ((open >> k & 1) == 0) continue;
-        const U32 byte = at[k] + shift;
-        U32 section = kNoPosition;
-        if (byte < tiles * tile_bytes) section = a.sections[byte / tile_bytes];  // else it is before the slice
-        if (section == kRepeat) {
-          at[k] = repeated(a.repeats[byte / tile_bytes], at[k]);
-        } else if (section == kNoPosition || (a.masks[byte / 32] >> (byte % 32) & 1) == 0) {
-          open &= ~(1u << k);
+    U32 word = open << (lane % 8 * 4);
+    for (U32 d = 1; d < 8; d *= 2) word |= __shfl_xor_sync(kAllLanes, word, d);
+    if (lane % 8 == 0 && place < tile_bytes) a.masks_left[byte / 32] = word;
+  }
+}
+
+// For what is left: sections are joined two by two, then these, and so on: at level l, each odd group of 2^l blocks'
+// sections to the group before. Links of open bytes are counted from their group's start, so what they lead to lies in
+// the group before, and is a byte by now, or open itself and counted from that group's start; or it lies before that.
+// So each open byte takes one step a level, and none is open where all of a slice is one group. A link never grows
+// beyond 16 bits: it was a match's offset that led over the group's start.
+template <U32 tile_bytes>
+__device__ inline void join_sections(const TilePlan& plan, const TileStream* streams, const TileArrays& a, U32 level,
+                                     const std::uint64_t* outcomes) {
+  constexpr U32 kPieces = (tile_bytes + 127) / 128;  // a warp's, four bytes a lane
+  if (a.slice >= plan.slices || plan.whole != 0) return;
+  const bool followed = plan.followed == a.slice + 1;
+  if (followed && plan.left != a.slice + 1) return;
+  U32* const masks = followed ? a.masks_left : a.masks;
+  const U32* const bounds = a.bounds + a.slice * (kMostTileBlocks + 1);
+  const U32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  // Where slots are few, several blocks share one.
+  U32 share = 1;
+  while (share < 16 && kPieces % (share * 2) == 0 && plan.slots * share * 2 <= gridDim.x * 4) share *= 2;
+  for (U32 task = blockIdx.x; task < plan.slots * share; task += gridDim.x) {
+    const U32 slot = task / share;
+    const U32 word_of_section = a.sections[slot], block = section_block(word_of_section);
+    if (word_of_section == kNoPosition || (block >> level & 1) == 0) continue;
+    const TileStream& s = streams[a.slot_stream[slot]];
+    const U32 group = block >> level, own = bounds[group << level], other = bounds[(group - 1) << level];
+    const U32 first_slot = s.first_slot;
+    if (own <= first_slot || is_bad(outcomes, s.chunk)) continue;
+    const U32 slice_start = a.slice * s.share * tile_bytes;
+    const U32 shift = first_slot * tile_bytes - slice_start;  // position + shift: byte of the slice
+    const U32 own_end = own * tile_bytes - shift - 1;
+    const U32 start = other <= first_slot ? slice_start : other * tile_bytes - shift;
+    U8* const dst = s.dst;
+    const bool aligned = (reinterpret_cast<std::uintptr_t>(dst) - shift) % 4 == 0;
+    bool open_left = false;
+    for (U32 piece = task % share * (kPieces / share) + warp; piece < (task % share + 1) * (kPieces / share);
+         piece += warps) {
+      const U32 place = piece * 128 + lane * 4, byte = slot * tile_bytes + place;
+      U32 open = place < tile_bytes ? masks[byte / 32] >> (byte % 32) & 15 : 0;
+      if (!__any_sync(kAllLanes, open != 0)) continue;
+      const U32 before = open;
+      if (open != 0) {
+        const U64 packed = load_cells<U64>(&a.links[byte]);
+        U32 at[4], there[4], value[4];
+        HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {
+          at[k] = own_end - (static_cast<U32>(packed >> (16 * k)) & 0xffff);
+          there[k] = (open >> k & 1) != 0 && at[k] >= start ? masks[(at[k] + shift) / 32] : 0;
+        }
+        U64 links = 0;
+        HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {
+          value[k] = 0;
+          if ((open >> k & 1) == 0) continue;
+          const bool further = at[k] < start && start != slice_start;
+          if ((there[k] >> ((at[k] + shift) % 32) & 1) != 0) {
+            value[k] = a.links[at[k] + shift];
+          } else if (further) {
+            value[k] = start - 1 - at[k];
+          } else {
+            value[k] = dst[at[k]];
+            open &= ~(1u << k);
+          }
+          links |= static_cast<U64>(value[k]) << (16 * k);
+        }
+        if (open != 0) store_cells(&a.links[byte], links);
+        if (before == 15 && open == 0 && aligned) {
+          *reinterpret_cast<U32*>(dst + (byte - shift)) = value[0] | value[1] << 8 | value[2] << 16 | value[3] << 24;
         } else {
-          at[k] = section - 1 - a.links[byte];
+          HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {
+            if (((before & ~open) >> k & 1) != 0) dst[byte - shift + k] = static_cast<U8>(value[k]);
+          }
         }
       }
+      open_left |= open != 0;
+      if (!__any_sync(kAllLanes, open != before)) continue;
+      U32 word = open << (lane % 8 * 4);
+      for (U32 d = 1; d < 8; d *= 2) word |= __shfl_xor_sync(kAllLanes, word, d);
+      if (lane % 8 == 0 && place < tile_bytes) masks[byte / 32] = word;
     }
-    U8 value[kAtOnce] = {};
-    HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kAtOnce; ++k) {
-      if ((mine >> k & 1) != 0) value[k] = s.dst[at[k]];
-    }
-    HEADRACE_LZ4_UNROLL for (U32 k = 0; k < kAtOnce; ++k) {
-      if ((mine >> k & 1) != 0) s.dst[(group * kAtOnce + k) * 32 + lane - shift] = value[k];
-    }
+    if (share == 1 && __syncthreads_or(open_left ? 1 : 0) == 0 && threadIdx.x == 0) a.sections[slot] = kNoPosition;
   }
 }
 

@@ -18,16 +18,14 @@ struct TilesConfig {
 };
 
 struct TilesLayout {
-  TilePlan most{};  // streams, segments and tiles at most
-  U32 slice_tiles = 0;
-  U32 slices = 0;
+  TilePlan most{};            // streams, segments, tiles, slots and slices at most
   Lz4Stream* rest = nullptr;  // all streams, for those that do not go by tiles
   GraphArrays graph{};
-  TileArrays slice{};       // first_tile and tiles are the caller's to set
+  TileArrays slice{};       // `slice` is the caller's to set
   std::uint64_t bytes = 0;  // of all
 };
 
-// With scratch == nullptr for the size alone. A slice of `slice_bytes` decoded bytes needs 2.13 times as much.
+// With scratch == nullptr for the size alone. A slice of `slice_bytes` decoded bytes needs 2.25 times as much.
 template <class Config>
 TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t slice_bytes) {
   using Graph = typename Config::Graph;
@@ -37,10 +35,13 @@ TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t s
   const std::uint64_t tiles = limits.dst_bytes / Config::kTileBytes + streams;
   constexpr std::uint64_t kMost = (std::uint64_t{1} << 32) / 16 / Graph::kPaths;  // numbers of paths and landings
   if (streams == 0 || segments > kMost || tiles > kMost) return out;
-  out.most = {static_cast<U32>(streams), static_cast<U32>(segments), static_cast<U32>(tiles), 0};
-  out.slice_tiles = static_cast<U32>(
-      std::clamp<std::uint64_t>(slice_bytes / Config::kTileBytes, 1, std::min<std::uint64_t>(tiles, 1 << 15)));
-  out.slices = (out.most.tiles + out.slice_tiles - 1) / out.slice_tiles;
+  const std::uint64_t slice_tiles =
+      std::clamp<std::uint64_t>(slice_bytes / Config::kTileBytes, 1, std::min<std::uint64_t>(tiles, 1 << 15));
+  out.most.streams = static_cast<U32>(streams);
+  out.most.segments = static_cast<U32>(segments);
+  out.most.tiles = static_cast<U32>(tiles);
+  out.most.slots = static_cast<U32>(slice_tiles + streams);  // each stream may round its share of a slice up
+  out.most.slices = static_cast<U32>((tiles + slice_tiles - 1) / slice_tiles);
   std::uint64_t at = 0;
   const auto take = [&]<class T>(T*& array, std::uint64_t count) {
     array = scratch == nullptr ? nullptr : reinterpret_cast<T*>(scratch + at);
@@ -48,10 +49,26 @@ TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t s
   };
   take(out.rest, limits.streams);
   GraphArrays& g = out.graph;
+  TileArrays& a = out.slice;
+  const std::uint64_t slots = out.most.slots;
   take(g.plan, 1);
   take(g.streams, streams);
   take(g.segment_stream, segments);
+  take(g.tile_stream, tiles);
+  take(g.last_part, tiles);
+  take(g.tile_cost, tiles);
+  take(g.skip, segments);
+  take(g.retry, streams);
   take(g.runs, segments * (Graph::kSegment / Graph::kRun));
+  take(g.entry, segments);
+  take(g.out, segments);
+  take(g.part_at, segments * Graph::kAllParts);
+  take(g.part_out, segments * Graph::kAllParts);
+  take(a.slot_stream, slots);
+  take(a.open_threads, out.most.slices);
+  take(a.bounds, std::uint64_t{out.most.slices} * (kMostTileBlocks + 1));
+  // What finds the tokens and what makes bytes of them lie in the same place.
+  const std::uint64_t both = at;
   take(g.lane_entry, segments * Graph::kPaths * Graph::kLanes);
   take(g.lane_after, segments * Graph::kPaths * Graph::kLanes);
   take(g.path_count, segments);
@@ -60,19 +77,14 @@ TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t s
   take(g.landing_count, segments * Graph::kPaths);
   take(g.edge_at, segments * Graph::kPaths);
   take(g.landings, segments * Graph::kPaths * Graph::kLandings);
-  take(g.entry, segments);
   take(g.bytes, segments);
-  take(g.out, segments);
-  take(g.part_at, segments * Graph::kAllParts);
-  take(g.part_out, segments * Graph::kAllParts);
-  TileArrays& a = out.slice;
-  const std::uint64_t slice = std::uint64_t{out.slice_tiles} * Config::kTileBytes;
-  take(a.tile_stream, tiles);
-  take(a.sections, out.slice_tiles);
-  take(a.repeats, out.slice_tiles);
-  take(a.masks, slice / 32);
-  take(a.links, slice);
-  out.bytes = at;
+  const std::uint64_t found = at;
+  at = both;
+  take(a.sections, slots);
+  take(a.masks, slots * (Config::kTileBytes / 32));
+  take(a.masks_left, slots * (Config::kTileBytes / 32));
+  take(a.links, slots * Config::kTileBytes);
+  out.bytes = std::max(at, found);
   return out;
 }
 

@@ -405,13 +405,14 @@ inline T atomicCAS(T* at, U expected, U value) {
   return old;
 }
 
-inline int __syncthreads_or(int vote) {
+inline int __syncthreads_count(int vote) {
   static int votes = 0;
-  votes |= vote;
+  if (vote != 0) ++votes;
   __syncthreads();
   const int all = votes;
   __syncthreads();  // everybody has read
   votes = 0;
   __syncthreads();
-  return all != 0 ? 1 : 0;
+  return all;
 }
+inline int __syncthreads_or(int vote) { return __syncthreads_count(vote) != 0 ? 1 : 0; }

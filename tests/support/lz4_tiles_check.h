@@ -27,6 +27,9 @@ struct TilesRun {
   std::uint64_t slice_bytes = 0;  // 0: all in one slice
 };
 
+// Whether the last run of decode_by_tiles() had to walk segments that it had skipped.
+inline bool tiles_walked_again = false;
+
 // What lz4_tiles.cu launches, one after the other.
 template <class Config>
 void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<std::uint64_t> outcomes,
@@ -48,7 +51,7 @@ void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
       reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory.get()) + 255) / 256 * 256);
   const TilesLayout layout = lay_out<Config>(limits, scratch, slice_bytes);
   const GraphArrays& g = layout.graph;
-  if (layout.slices == 0) return;
+  if (layout.most.slices == 0) return;
 
   static PlanShared plan_shared;
   static SegmentShared<Graph> segment_shared;
@@ -60,37 +63,47 @@ void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
   launch(1, Graph::kThreads, [&] {
     plan_streams<Graph, Config::kTileBytes>(plan_shared, streams.data(), limits.streams,
                                             TileLeast{0, Config::kSmallest, Config::kSmallest}, layout.most, g,
-                                            nullptr);
+                                            run.blocks, nullptr);
   });
-  launch(2, Graph::kThreads, [&] { begin_segments<Graph>(g, layout.slice.tile_stream); });
-  launch(2, Graph::kThreads, [&] {
-    for (U32 i = blockIdx.x; i < g.plan->segments; i += gridDim.x) {
-      walk_segment<Graph>(segment_shared, g, i);
-      __syncthreads();
-    }
-  });
-  launch(2, Graph::kThreads, [&] { join_segments<Graph>(join_shared, g); });
-  launch(2, Config::Follow::kThreads, [&] {
-    for (U32 i = blockIdx.x; i < g.plan->streams; i += gridDim.x) {
-      follow_paths<typename Config::Follow, Graph>(*follow_shared, g, i, outcomes.data(), stage);
-      __syncthreads();
-    }
-  });
+  launch(2, Graph::kThreads, [&] { begin_segments<Graph>(g, layout.slice.slot_stream); });
+  launch(2, Graph::kThreads, [&] { skip_literals<Graph>(g); });
+  for (const bool again : {false, true}) {
+    launch(2, Graph::kThreads, [&] {
+      for (U32 i = blockIdx.x; i < g.plan->segments; i += gridDim.x) {
+        walk_segment<Graph>(segment_shared, g, i, again);
+        __syncthreads();
+      }
+    });
+    launch(2, Graph::kThreads, [&] { join_segments<Graph>(join_shared, g, again); });
+    launch(2, Config::Follow::kThreads, [&] {
+      for (U32 i = blockIdx.x; i < g.plan->streams; i += gridDim.x) {
+        follow_paths<typename Config::Follow, Graph>(*follow_shared, g, i, outcomes.data(), stage, again);
+        __syncthreads();
+      }
+    });
+  }
   launch(2, Graph::kThreads, [&] {
     for (U32 i = blockIdx.x; i < g.plan->segments; i += gridDim.x) {
       list_parts<Graph>(list_shared, g, i, outcomes.data());
       __syncthreads();
     }
   });
+  tiles_walked_again = g.plan->retry != 0;
+  launch(2, Graph::kThreads, [&] { index_tiles<Graph, Config::kTileBytes>(g, outcomes.data()); });
   const Lz4Sequences<Graph> sequences{g, outcomes.data(), stage};
   TileArrays slice = layout.slice;
-  slice.tiles = layout.slice_tiles;
-  for (U32 i = 0; i < layout.slices; ++i) {
-    slice.first_tile = i * layout.slice_tiles;
+  static BoundsShared bounds_shared;
+  launch(layout.most.slices, Graph::kThreads, [&] { bound_sections(bounds_shared, g, slice, blockIdx.x, run.blocks); });
+  for (slice.slice = 0; slice.slice < layout.most.slices; ++slice.slice) {
     launch(run.blocks, Config::Tile::kThreads,
            [&] { decode_tiles(*tile_shared, *g.plan, g.streams, slice, sequences, outcomes.data()); });
-    launch(2, Graph::kThreads,
-           [&] { close_open_bytes<Config::kTileBytes>(*g.plan, g.streams, slice, outcomes.data()); });
+    launch(2, Graph::kThreads, [&] {
+      follow_open_bytes<Config::kTileBytes, Config::Tile::kThreads>(*g.plan, g.streams, slice, outcomes.data());
+    });
+    for (U32 level = 0; run.blocks > 1u << level; ++level) {
+      launch(2, Graph::kThreads,
+             [&] { join_sections<Config::kTileBytes>(*g.plan, g.streams, slice, level, outcomes.data()); });
+    }
   }
 }
 

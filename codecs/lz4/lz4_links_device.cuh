@@ -1,0 +1,335 @@
+// The links of a tile: each byte of it becomes a cell that has the byte, a link to the cell it is a copy of, or says
+// that it is open. See lz4_tiles_device.cuh.
+//
+// Threads that parse tokens call TileWriter::put() for each sequence. Short matches from inside the tile, which most
+// are, become cells at once. What needs memory or folding (literals, matches from before the tile, that overlap
+// themselves or are long) is listed first, so that lanes that do the same work do it together.
+#pragma once
+
+#include <cstring>
+
+#include "lz4_device.cuh"
+
+#ifdef __CUDACC__
+#define HEADRACE_LZ4_UNROLL _Pragma("unroll")
+#else
+#define HEADRACE_LZ4_UNROLL
+#endif
+
+namespace headrace::codec::gpu::tiles {
+
+using U8 = unsigned char;
+using U16 = unsigned short;
+using U32 = unsigned;
+using S32 = int;
+using U64 = unsigned long long;
+
+inline constexpr U32 kAllLanes = 0xffffffffu;
+inline constexpr U32 kNoPosition = 0xffffffffu;
+
+// One of the streams that go by tiles. Positions in the source are counted from `base`.
+struct TileStream {
+  const U8* base;  // aligned to 16 bytes, at or before the first byte
+  U8* dst;
+  U32 begin, end;  // positions of the first byte and behind the last
+  U32 dst_bytes, chunk;
+  U32 first_segment, segments, first_tile, tiles;
+  U32 first_slot, share;  // tiles of each slice, and where those are among the slots of all streams
+  U32 stored, longest_run;
+};
+
+// Bytes that a stream has at least if it goes by tiles. REQUIRES: dst is not below what scratch was sized for.
+struct TileLeast {
+  U32 src, dst, stored;
+};
+
+struct TilePlan {
+  U32 streams, segments, tiles;
+  U32 slots, slices;  // tiles of a slice, and how many slices there are
+  U32 whole;          // a block takes whole streams: one slice, and nothing is open
+  U32 next;           // of these
+  U32 retry;          // segments were skipped that a stream goes through
+  U32 followed;       // one more than the last slice that follow_open_bytes() worked on
+  U32 left;           // and than the last with bytes that are open still
+};
+
+// What lies in scratch for the tiles of one slice, by slot.
+struct TileArrays {
+  U32* masks;        // a bit for each byte: open
+  U16* links;        // by byte, if open: distance from the section's start, less one
+  U32* sections;     // section_word(), or kNoPosition if nothing is open
+  U32* masks_left;   // as masks, after follow_open_bytes()
+  U32* slot_stream;  // the same in every slice
+  U32* bounds;       // kMostTileBlocks + 1 for each slice: where each block's slots begin, and where the last one's end
+  U32* open_threads;  // by slice: threads of its tiles that have open bytes
+  U32 slice;
+};
+inline constexpr U32 kMostTileBlocks = 1024;
+
+// The block whose section a slot is in, and how many slots of it are before.
+__device__ inline U32 section_word(U32 block, U32 before) { return before << 10 | block; }
+__device__ inline U32 section_block(U32 word) { return word & (kMostTileBlocks - 1); }
+__device__ inline U32 section_before(U32 word) { return word >> 10; }
+__device__ inline void give_up(std::uint64_t* outcomes, U32 chunk, unsigned stage, U64 position,
+                               device::DecodeReason reason) {
+  const U64 where =
+      static_cast<U64>(stage & 15) << 52 | (position & ((U64{1} << 44) - 1)) << 8 | static_cast<U64>(reason);
+  atomicMin(reinterpret_cast<U64*>(outcomes) + chunk, where);
+}
+__device__ inline bool is_bad(const std::uint64_t* outcomes, U32 chunk) { return outcomes[chunk] != ~std::uint64_t{0}; }
+
+// What a block knows while it goes through a section.
+struct Section {
+  U32 slice_start = 0;  // in the stream
+  U32 start = 0;
+  U32 open_until = 0;  // tiles behind this have nothing open
+  bool closed = true;  // nothing before the section is open
+  U32 block = 0;
+};
+
+// A sequence: literals at `literals_at`, then a match.
+struct TileSequence {
+  U32 out, literals, literals_at, match, offset;
+};
+
+// What of the sequence that covers a tile's first byte, and began before it, lies in the tile.
+struct TileHead {
+  U32 bytes;     // of the tile; the first `literals` of them are literals
+  U32 literals;  // at `literals_at`
+  U32 literals_at;
+  U32 match_at, offset;  // where its match begins in the stream
+};
+
+// Several cells at once. `T` is as wide, and the first one's address a multiple of that.
+template <class T>
+__device__ inline T load_cells(const U16* cells) {
+#ifdef __CUDACC__
+  return *reinterpret_cast<const T*>(cells);
+#else
+  T value;
+  std::memcpy(&value, cells, sizeof(T));
+  return value;
+#endif
+}
+template <class T>
+__device__ inline void store_cells(U16* cells, T value) {
+#ifdef __CUDACC__
+  *reinterpret_cast<T*>(cells) = value;
+#else
+  std::memcpy(cells, &value, sizeof(T));
+#endif
+}
+
+template <U32 tile_bytes, U32 threads>
+struct TileShared {
+  static constexpr U32 kTile = tile_bytes, kThreads = threads, kWords = tile_bytes / 32;
+  static constexpr U32 kPieces = tile_bytes / 8;
+  static constexpr U32 kLongPieces = kPieces / 4;  // of these, at the end
+  static_assert(tile_bytes <= 32768 && tile_bytes % 32 == 0 && threads % 32 == 0);
+
+  alignas(16) U16 cell[tile_bytes];  // a smaller number than its own: a link; kByte + byte; or kOpen
+  alignas(16) U64 pieces[kPieces];   // of sequences: piece_of()
+  U32 piece_count, long_count;       // may be more than fit
+  U32 sequences;                     // whether any starts in the tile
+  TileHead head;
+  TileSequence carry;  // what reaches into the next tile, and where it ends; 0 if nothing is known
+  U32 carry_end;
+  TileStream stream;  // here, because registers are short
+  U32 bad, taken;
+};
+inline constexpr U32 kByte = 0x8000, kOpen = 0x8100;
+
+// Longer pieces take a warp each, and the longest are cut so that all warps get some.
+inline constexpr U32 kLanePiece = 32, kLongestPiece = 512;
+
+// `what` is the offset of a match, or where literals are in the source.
+__device__ inline U64 piece_of(bool match, U32 at, U32 length, U32 what) {
+  return static_cast<U64>(length << 16 | (match ? kByte : 0) | at) << 32 | what;
+}
+
+template <class Shared>
+struct TileWriter {
+  Shared& shared;
+  const TileArrays& a;
+  const TileStream& s;
+  const Section& section;
+  U32 tile, position, bytes;  // its slot, where it begins in the stream, what it has of it
+
+  // A sequence that touches the tile and begins at `out` in the stream. Its match, if it has one, comes from `offset`
+  // back. Any number of threads, in any order.
+  __device__ void put(U32 out, U32 literals, U32 literals_at, U32 match, U32 offset) const {
+    if (out + literals + match > position + bytes) {
+      shared.carry = {out, literals, literals_at, match, offset};
+      shared.carry_end = out + literals + match;
+    }
+    if (out < position) {
+      const U32 past = position - out, all = literals + match - past;
+      const U32 left = past < literals ? literals - past : 0;
+      const U32 most = all < bytes ? all : bytes;
+      shared.head = {most, left < most ? left : most, literals_at + past, out + literals, offset};
+      return;
+    }
+    shared.sequences = 1;
+    const U32 at = out - position, room = bytes - at;
+    if (literals >= room) {
+      put_pieces(false, at, room, literals_at);
+      return;
+    }
+    if (literals != 0) put_pieces(false, at, literals, literals_at);
+    U32 to = at + literals;
+    U32 length = match < room - literals ? match : room - literals;
+    if (length > kLanePiece || offset < length || offset > to) {
+      put_pieces(true, to, length, offset);
+      return;
+    }
+    U32 from = to - offset;
+    if (to % 2 != 0) {
+      if (length == 0) return;
+      shared.cell[to++] = static_cast<U16>(from++);
+      --length;
+    }
+    U32 pair = from * 0x10001 + 0x10000;
+    for (; length >= 2; length -= 2, to += 2, pair += 0x20002) store_cells(&shared.cell[to], pair);
+    if (length != 0) shared.cell[to] = static_cast<U16>(pair);
+  }
+
+  // All threads of the block, when all sequences were put.
+  __device__ void write_pieces() const {
+    const U32 t = threadIdx.x;
+    const TileHead head = shared.head;
+    for (U32 i = t; i < head.bytes; i += Shared::kThreads) {
+      shared.cell[i] = static_cast<U16>(i < head.literals ? kByte | s.base[head.literals_at + i] : head_match(head, i));
+    }
+    constexpr U32 kShort = Shared::kPieces - Shared::kLongPieces;
+    const U32 longs = shared.long_count < Shared::kLongPieces ? shared.long_count : Shared::kLongPieces;
+    for (U32 i = t / 32; i < longs; i += Shared::kThreads / 32) {
+      const U64 piece = shared.pieces[kShort + i];
+      write_piece(static_cast<U32>(piece >> 32), static_cast<U32>(piece), t % 32, 32);
+    }
+    const U32 count = shared.piece_count < kShort ? shared.piece_count : kShort;
+    for (U32 i0 = t / 32 * 32; i0 < count; i0 += Shared::kThreads) {
+      if (i0 + t % 32 >= count) continue;
+      const U64 piece = shared.pieces[i0 + t % 32];
+      write_piece(static_cast<U32>(piece >> 32), static_cast<U32>(piece), 0, 1);
+    }
+  }
+
+ private:
+  __device__ void put_pieces(bool match, U32 at, U32 length, U32 what) const {
+    for (U32 done = 0; done < length; done += kLongestPiece) {
+      const U32 more = length - done < kLongestPiece ? length - done : kLongestPiece;
+      U32 now = what;
+      if (!match) {
+        now += done;
+      } else if (done != 0 && what != 0) {
+        now += done / what * what;  // a match repeats itself, so any multiple of its offset will do
+      }
+      const U64 piece = piece_of(match, at + done, more, now);
+      const bool is_long = more > kLanePiece;
+      const U32 slot = atomicAdd(is_long ? &shared.long_count : &shared.piece_count, 1u);
+      constexpr U32 kShort = Shared::kPieces - Shared::kLongPieces;
+      if (slot < (is_long ? Shared::kLongPieces : kShort)) {
+        shared.pieces[is_long ? kShort + slot : slot] = piece;
+      } else {
+        write_alone(static_cast<U32>(piece >> 32), now);
+      }
+    }
+  }
+
+  // Where no list has room for it: short code for what does not happen.
+  __device__ void write_alone(U32 high, U32 what) const {
+    const U32 to = high & (kByte - 1), length = high >> 16;
+    for (U32 k = 0; k < length; ++k) {
+      U32 value = kByte;
+      if ((high & kByte) == 0) {
+        value |= s.base[what + k];
+      } else if (what != 0) {
+        const S32 from = static_cast<S32>(to + k % what) - static_cast<S32>(what);
+        value = from >= 0 ? static_cast<U32>(from) : outside(to + k, position + static_cast<U32>(from));
+      }
+      shared.cell[to + k] = static_cast<U16>(value);
+    }
+  }
+
+  // The cell of byte i, which is a copy of the one at `at` in the stream, before the tile.
+  __device__ U32 outside(U32 i, U32 at) const {
+    if (!section.closed) {
+      const U32 shift = tile * Shared::kTile - position;
+      const bool inside = at >= section.start;
+      bool open = !inside;
+      if (inside && at < section.open_until) open = (a.masks[(at + shift) / 32] >> ((at + shift) % 32) & 1) != 0;
+      if (open) {
+        a.links[tile * Shared::kTile + i] = inside ? a.links[at + shift] : static_cast<U16>(section.start - 1 - at);
+        return kOpen;
+      }
+    }
+    return kByte | s.dst[at];
+  }
+  __device__ U32 head_match(const TileHead& head, U32 i) const {
+    if (head.offset == 0) return kByte;  // liblz4 gives zeros
+    // The match repeats itself. What is behind the section's start is a copy of what is close before it, too, so that
+    // a link never has to reach further than an offset can.
+    const bool before = !section.closed && head.match_at <= section.start;
+    const U32 origin = before ? section.start : head.match_at, done = position + i - origin;
+    const U32 at = origin - head.offset + (done < head.offset ? done : done % head.offset);
+    return at >= position ? at - position : outside(i, at);
+  }
+
+  // The piece by one thread (first 0, step 1), or by a warp, each lane from its number on.
+  __device__ void write_piece(U32 high, U32 what, U32 first, U32 step) const {
+    const U32 to = high & (kByte - 1), length = high >> 16;
+    if ((high & kByte) == 0) {
+      const U8* const from = s.base + what;
+      for (U32 k = first; k < length; k += 4 * step) {
+        U32 value[4];
+        HEADRACE_LZ4_UNROLL for (U32 j = 0; j < 4; ++j) value[j] = k + j * step < length ? from[k + j * step] : 0;
+        HEADRACE_LZ4_UNROLL for (U32 j = 0; j < 4; ++j) {
+          if (k + j * step < length) shared.cell[to + k + j * step] = static_cast<U16>(kByte | value[j]);
+        }
+      }
+      return;
+    }
+    if (what == 0) {
+      for (U32 k = first; k < length; k += step) shared.cell[to + k] = kByte;
+      return;
+    }
+    for (U32 k = first; k < length; k += 4 * step) write_match(to, length, what, k, step);
+  }
+
+  // Four bytes of a match, as outside() but so that their loads overlap.
+  __device__ void write_match(U32 to, U32 length, U32 offset, U32 first, U32 step) const {
+    const U32 shift = tile * Shared::kTile - position;
+    S32 from[4];
+    U32 open[4], value[4];
+    HEADRACE_LZ4_UNROLL for (U32 j = 0; j < 4; ++j) {
+      const U32 k = first + j * step;  // a match that overlaps itself repeats its first bytes
+      from[j] = static_cast<S32>(to + (k < offset ? k : k % offset)) - static_cast<S32>(offset);
+      open[j] = 0;
+      if (section.closed || from[j] >= 0 || k >= length) continue;
+      const U32 at = position + static_cast<U32>(from[j]);
+      if (at < section.start) {
+        open[j] = 1;
+      } else if (at < section.open_until) {
+        open[j] = a.masks[(at + shift) / 32] >> ((at + shift) % 32) & 1;
+      }
+    }
+    HEADRACE_LZ4_UNROLL for (U32 j = 0; j < 4; ++j) {
+      const U32 at = position + static_cast<U32>(from[j]);
+      value[j] = static_cast<U32>(from[j]);
+      if (from[j] >= 0 || first + j * step >= length) continue;
+      if (open[j] == 0) {
+        value[j] = kByte | s.dst[at];
+      } else {
+        value[j] = at < section.start ? section.start - 1 - at : a.links[at + shift];
+      }
+    }
+    HEADRACE_LZ4_UNROLL for (U32 j = 0; j < 4; ++j) {
+      const U32 k = first + j * step;
+      if (k >= length) continue;
+      if (open[j] != 0) a.links[tile * Shared::kTile + to + k] = static_cast<U16>(value[j]);
+      shared.cell[to + k] = static_cast<U16>(open[j] != 0 ? kOpen : value[j]);
+    }
+  }
+};
+
+}  // namespace headrace::codec::gpu::tiles
