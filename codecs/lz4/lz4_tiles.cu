@@ -85,8 +85,8 @@ __global__ void __launch_bounds__(Config::Tile::kThreads, kTileBlocks)
 }
 
 __global__ void __launch_bounds__(kWarpThreads)
-    open_kernel(TilePlan* plan, const TileStream* streams, TileArrays a, const std::uint64_t* outcomes) {
-  follow_open_bytes<Config::kTileBytes, Config::Tile::kThreads>(*plan, streams, a, outcomes);
+    open_kernel(TilePlan* plan, const TileStream* streams, TileArrays a, bool join, const std::uint64_t* outcomes) {
+  follow_open_bytes<Config::kTileBytes, Config::Tile::kThreads>(*plan, streams, a, join, outcomes);
 }
 
 __global__ void __launch_bounds__(kWarpThreads, 6)
@@ -94,6 +94,10 @@ __global__ void __launch_bounds__(kWarpThreads, 6)
                     const std::uint64_t* outcomes) {
   join_sections<Config::kTileBytes>(*plan, streams, a, level, outcomes);
 }
+
+// Of more streams, sections are not joined: most batches of many are taken whole and have none, and so many launches
+// for nothing would cost more than long chains, where they are.
+constexpr std::uint32_t kMostJoined = 128;
 
 constexpr std::uint64_t kLeastSlice = std::uint64_t{16} << 20;  // decoded bytes; enough for all multiprocessors
 
@@ -169,12 +173,13 @@ int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream, const
   launch(list_kernel, segments, Graph::kThreads, 0, g, job.outcomes);
   launch(index_kernel, std::min<std::uint64_t>(layout.most.tiles / 8 + 1, sms * 8), kWarpThreads, 0, g, job.outcomes);
   const Lz4Sequences<Graph> sequences{g, job.outcomes, job.stage};
+  const bool join = job.limits.streams <= kMostJoined;
   TileArrays slice = layout.slice;
   launch(bounds_kernel, layout.most.slices, kPlanThreads, 0, g, slice, tile_blocks);
   for (slice.slice = 0; slice.slice < layout.most.slices; ++slice.slice) {
     launch(tile_kernel, tile_blocks, Config::Tile::kThreads, sizeof(Config::Tile), slice, sequences);
-    launch(open_kernel, sms * 8, kWarpThreads, 0, g.plan, g.streams, slice, job.outcomes);
-    for (U32 level = 0; tile_blocks > 1u << level; ++level) {
+    launch(open_kernel, sms * 8, kWarpThreads, 0, g.plan, g.streams, slice, join, job.outcomes);
+    for (U32 level = 0; join && tile_blocks > 1u << level; ++level) {
       launch(sections_kernel, sms * 8, kWarpThreads, 0, g.plan, g.streams, slice, level, job.outcomes);
     }
   }

@@ -266,19 +266,22 @@ inline constexpr U32 kFewSlots = 80;
 
 template <U32 tile_threads>
 __device__ inline bool many_open(const TilePlan& plan, const TileArrays& a) {
-  return plan.slots > kFewSlots && a.open_threads[a.slice] > plan.slots * (tile_threads / 2);
+  return a.open_threads[a.slice] > plan.slots * (tile_threads / 2);
 }
 
-// Follows the links of open bytes from section to section, a few steps, which is enough where few are open; where most
-// are, chains are long, and it leaves them to join_sections(). `masks_left` has those that are open still.
+// Follows the links of open bytes from section to section. `join`: join_sections() comes next, so only a few steps are
+// taken, which is enough where few bytes are open, and none where most are, as chains are long there. `masks_left` has
+// those that are open still.
 template <U32 tile_bytes, U32 tile_threads>
-__device__ inline void follow_open_bytes(TilePlan& plan, const TileStream* streams, const TileArrays& a,
+__device__ inline void follow_open_bytes(TilePlan& plan, const TileStream* streams, const TileArrays& a, bool join,
                                          const std::uint64_t* outcomes) {
   constexpr U32 kPieces = (tile_bytes + 127) / 128;
-  if (a.slice >= plan.slices || plan.whole != 0 || many_open<tile_threads>(plan, a)) return;
+  if (a.slice >= plan.slices || plan.whole != 0) return;
+  const bool all = !join || plan.slots <= kFewSlots;
+  if (!all && many_open<tile_threads>(plan, a)) return;
   if (threadIdx.x == 0 && blockIdx.x == 0) plan.followed = a.slice + 1;
   const U32 lane = threadIdx.x % 32, warps = gridDim.x * (blockDim.x / 32);
-  const U32 pieces = plan.slots * kPieces, hops = plan.slots > kFewSlots ? 8 : plan.slots;
+  const U32 pieces = plan.slots * kPieces, hops = all ? plan.slots : 8;
   for (U32 piece = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; piece < pieces; piece += warps) {
     const U32 slot = piece / kPieces, place = piece % kPieces * 128 + lane * 4, byte = slot * tile_bytes + place;
     const U32 section = a.sections[slot];

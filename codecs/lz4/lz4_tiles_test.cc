@@ -24,7 +24,7 @@ class Lz4Tiles : public ::testing::Test {
   // Both ways round, few and many sections, one slice and several. Returns whether liblz4 accepts it.
   bool same(std::span<const std::byte> block, std::size_t plain_bytes) {
     for (const TilesRun& run :
-         {TilesRun{1, 0}, TilesRun{3, 0}, TilesRun{100, 0}, TilesRun{2, 64 * 5}, TilesRun{7, 64 * 9}}) {
+         {TilesRun{1, 0}, TilesRun{3, 0}, TilesRun{100, 0}, TilesRun{100, 0, false}, TilesRun{7, 64 * 9}}) {
       for (const Flush flush : {Flush::kLeft, Flush::kRight}) {
         const char* const difference = beside_.check<SmallTiles>(block, plain_bytes, run, flush);
         EXPECT_EQ(difference, nullptr) << difference << ", " << run.blocks << " blocks, slice " << run.slice_bytes

@@ -93,11 +93,13 @@ std::optional<std::size_t> missing_bytes_at(const Json& codecs, const DataType& 
 
 void repair_one_codec(Json& codec, const std::string& name, const DataType& dtype, std::size_t rank,
                       const std::string& where, Lenient& lenient, int depth) {
+  // What is there and no object is not repaired, but refused by who reads it.
+  if (codec.is_object() && codec.contains("configuration") && !codec["configuration"].is_object()) return;
   const auto config = [&codec]() -> Json& {
     if (!codec.is_object()) codec = Json{{"name", codec}};
     return codec["configuration"];
   };
-  const bool has_config = codec.is_object() && codec.contains("configuration") && codec["configuration"].is_object();
+  const bool has_config = codec.is_object() && codec.contains("configuration");
   const bool has_order = dtype.uniform_swap_width() != 1 && dtype.name != "structured";
   if (name == "bytes" && has_order && !(has_config && codec["configuration"].contains("endian"))) {
     if (lenient.use(Leniency::kMissingEndian, where + " has no 'endian'")) config()["endian"] = "little";

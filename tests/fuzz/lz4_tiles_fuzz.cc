@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static TilesBeside beside(1 << 20);
   // Promised size, shape of the run; then the block.
   std::size_t plain = static_cast<std::size_t>(data[0]) | static_cast<std::size_t>(data[1] & 63) << 8;
-  const TilesRun run{1 + data[2] % 40u, data[3] % 2 == 0 ? 0 : 64u * (1u + data[3] / 2 % 16)};
+  const TilesRun run{1 + data[2] % 40u, data[3] % 2 == 0 ? 0 : 64u * (1u + data[3] / 2 % 16), data[3] < 128};
   const std::span block(reinterpret_cast<const std::byte*>(data) + 4, std::min<std::size_t>(size - 4, 8192));
   // Mostly the size that it decodes to, so that mutations get behind the first check.
   if ((data[1] & 128) == 0) {

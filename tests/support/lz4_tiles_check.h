@@ -25,6 +25,7 @@ using LargeTiles =
 struct TilesRun {
   unsigned blocks = 3;            // of the tile kernel: sections at once
   std::uint64_t slice_bytes = 0;  // 0: all in one slice
+  bool join = true;               // sections, where much is open
 };
 
 // Whether the last run of decode_by_tiles() had to walk segments that it had skipped.
@@ -98,9 +99,10 @@ void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
     launch(run.blocks, Config::Tile::kThreads,
            [&] { decode_tiles(*tile_shared, *g.plan, g.streams, slice, sequences, outcomes.data()); });
     launch(2, Graph::kThreads, [&] {
-      follow_open_bytes<Config::kTileBytes, Config::Tile::kThreads>(*g.plan, g.streams, slice, outcomes.data());
+      follow_open_bytes<Config::kTileBytes, Config::Tile::kThreads>(*g.plan, g.streams, slice, run.join,
+                                                                    outcomes.data());
     });
-    for (U32 level = 0; run.blocks > 1u << level; ++level) {
+    for (U32 level = 0; run.join && run.blocks > 1u << level; ++level) {
       launch(2, Graph::kThreads,
              [&] { join_sections<Config::kTileBytes>(*g.plan, g.streams, slice, level, outcomes.data()); });
     }

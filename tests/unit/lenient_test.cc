@@ -178,6 +178,11 @@ TEST(Lenient, DoesNotHelpWhatIsWrongOtherwise) {
         v3("codecs", "[5]"), v3("chunk_grid", R"({"name": "x-grid", "must_understand": false})")}) {
     EXPECT_FALSE(parse_v3_array(text, &lenient).ok()) << text;
   }
+  for (const char* configuration : {R"(["little"])", "\"little\"", "1", "true"}) {
+    const std::string codecs = std::string(R"([{"name": "bytes", "configuration": )") + configuration + "}]";
+    const auto array = parse_v3_array(v3("codecs", codecs.c_str()), &lenient);
+    EXPECT_FALSE(array.ok()) << codecs;
+  }
   for (const auto& text : {v2("zarr_format", "3"), v2("dtype", "\"q9\""), v2("shape", nullptr), v2("compressor", "5"),
                            v2("order", "\"A\"")}) {
     EXPECT_FALSE(parse_v2_array(text, &lenient).ok()) << text;
