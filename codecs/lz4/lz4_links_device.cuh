@@ -70,6 +70,9 @@ inline constexpr U32 kMostTileBlocks = 1024;
 __device__ inline U32 section_word(U32 block, U32 before) { return before << 10 | block; }
 __device__ inline U32 section_block(U32 word) { return word & (kMostTileBlocks - 1); }
 __device__ inline U32 section_before(U32 word) { return word >> 10; }
+
+// ---- outcomes ----
+
 __device__ inline void give_up(std::uint64_t* outcomes, U32 chunk, unsigned stage, U64 position,
                                device::DecodeReason reason) {
   const U64 where =

@@ -4,11 +4,10 @@
 // a link to the byte it is a copy of, follows links until only bytes are left, and writes the tile. A block does
 // several neighbouring tiles in order, a section, so earlier tiles of the section are read as they lie. A byte that
 // comes from before the section is a byte already if that is where the slice of tiles or the stream began, else it
-// stays open: a 16-bit link behind it says how far before the section's start it comes from, and close_open_bytes goes
-// from section to section, at most as often as there are sections. A tile that lies inside one match that repeats
-// itself is left out at first: each of its bytes is known to come from before the match. A slice is the same share of
-// every stream; slices follow each other, so that scratch is needed for one, and what lies before a slice is there. If
-// there are enough streams for all blocks, each is taken as a whole and nothing is open.
+// stays open: a 16-bit link behind it says how far before the section's start it comes from. follow_open_bytes() goes
+// from section to section, join_sections() makes one of two until there is one. A slice is the same share of every
+// stream; slices follow each other, so that scratch is needed for one, and what lies before a slice is there. If there
+// are enough streams for all blocks, each is taken as a whole and nothing is open.
 //
 // Sequences come from a class like Lz4Sequences, whose put() calls TileWriter::put() for all that touch a tile, with
 // offsets that do not reach before the stream. Each produces at least 4 bytes, but for the stream's last. Nothing here
