@@ -159,8 +159,6 @@ function(headrace_test source)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   if(arg_DEVICE_CODE)
     headrace_runs_device_code(${name})
-  elseif(HEADRACE_SANITIZE)
-    target_compile_options(${name} PRIVATE -O0)  # the library's code is what is under test; a test's own compiles 40 % faster
   endif()
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   if(NOT arg_TIMEOUT)
