@@ -5,9 +5,9 @@
 //   1. begin_segments: lays out the work, notes where runs of 0xFF end (a length field may be 50,000 bytes of them).
 //      skip_literals: marks segments that look like the inside of a long run of literals.
 //   2. walk_segment (lz4_paths_device.cuh): a block takes a segment, each thread walks a lane of it from a few
-//   neighbouring places, until it
-//      meets one of its earlier walks. Where a walk leaves its lane is a place for the lane behind to start at. What
-//      comes out are paths: chains of walks through the segment that do not meet, and where they leave.
+//      neighbouring places, until it meets one of its earlier walks. Where a walk leaves its lane is a place for the
+//      lane behind to start at. What comes out are paths: chains of walks through the segment that do not meet, and
+//      where they leave.
 //   3. join_segments (lz4_follow_device.cuh): from where a path leaves, a warp walks on until it meets a path of that
 //   segment.
 //   4. follow_paths: the stream's first token is known; all that can be reached from it is true, found by doubling.
@@ -363,7 +363,11 @@ __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams
     segments_before += static_cast<U32>(all);
     tiles_before += static_cast<U32>(all_tiles);
   }
-  TilePlan plan{streams_before, segments_before, tiles_before, 0, 1, 0, 0, 0, 0, 0};
+  TilePlan plan{};
+  plan.streams = streams_before;
+  plan.segments = segments_before;
+  plan.tiles = tiles_before;
+  plan.slices = 1;
   if (plan.streams > most.streams || plan.segments > most.segments || plan.tiles > most.tiles) {
     // Beyond what the caller promised: none goes by tiles.
     plan = TilePlan{};

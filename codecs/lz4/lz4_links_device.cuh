@@ -123,11 +123,19 @@ __device__ inline void store_cells(U16* cells, T value) {
 #endif
 }
 
+// Each lane of a warp has four bytes in a row, of which those in `open` are open, from `byte` on: their bits in
+// `masks`.
+__device__ inline void store_open(U32* masks, U32 byte, U32 open, bool store) {
+  U32 word = open << (threadIdx.x % 8 * 4);
+  for (U32 d = 1; d < 8; d *= 2) word |= __shfl_xor_sync(kAllLanes, word, d);
+  if (threadIdx.x % 8 == 0 && store) masks[byte / 32] = word;
+}
+
 template <U32 tile_bytes, U32 threads>
 struct TileShared {
   static constexpr U32 kTile = tile_bytes, kThreads = threads, kWords = tile_bytes / 32;
   static constexpr U32 kPieces = tile_bytes / 8;
-  static constexpr U32 kLongPieces = kPieces / 4;  // of these, at the end
+  static constexpr U32 kLongPieces = kPieces / 4, kShortPieces = kPieces - kLongPieces;  // the long ones behind
   static_assert(tile_bytes <= 32768 && tile_bytes % 32 == 0 && threads % 32 == 0);
 
   alignas(16) U16 cell[tile_bytes];  // a smaller number than its own: a link; kByte + byte; or kOpen
@@ -203,16 +211,14 @@ struct TileWriter {
     for (U32 i = t; i < head.bytes; i += Shared::kThreads) {
       shared.cell[i] = static_cast<U16>(i < head.literals ? kByte | s.base[head.literals_at + i] : head_match(head, i));
     }
-    constexpr U32 kShort = Shared::kPieces - Shared::kLongPieces;
     const U32 longs = shared.long_count < Shared::kLongPieces ? shared.long_count : Shared::kLongPieces;
     for (U32 i = t / 32; i < longs; i += Shared::kThreads / 32) {
-      const U64 piece = shared.pieces[kShort + i];
+      const U64 piece = shared.pieces[Shared::kShortPieces + i];
       write_piece(static_cast<U32>(piece >> 32), static_cast<U32>(piece), t % 32, 32);
     }
-    const U32 count = shared.piece_count < kShort ? shared.piece_count : kShort;
-    for (U32 i0 = t / 32 * 32; i0 < count; i0 += Shared::kThreads) {
-      if (i0 + t % 32 >= count) continue;
-      const U64 piece = shared.pieces[i0 + t % 32];
+    const U32 shorts = shared.piece_count < Shared::kShortPieces ? shared.piece_count : Shared::kShortPieces;
+    for (U32 i = t; i < shorts; i += Shared::kThreads) {
+      const U64 piece = shared.pieces[i];
       write_piece(static_cast<U32>(piece >> 32), static_cast<U32>(piece), 0, 1);
     }
   }
@@ -230,9 +236,8 @@ struct TileWriter {
       const U64 piece = piece_of(match, at + done, more, now);
       const bool is_long = more > kLanePiece;
       const U32 slot = atomicAdd(is_long ? &shared.long_count : &shared.piece_count, 1u);
-      constexpr U32 kShort = Shared::kPieces - Shared::kLongPieces;
-      if (slot < (is_long ? Shared::kLongPieces : kShort)) {
-        shared.pieces[is_long ? kShort + slot : slot] = piece;
+      if (slot < (is_long ? Shared::kLongPieces : Shared::kShortPieces)) {
+        shared.pieces[is_long ? Shared::kShortPieces + slot : slot] = piece;
       } else {
         write_alone(static_cast<U32>(piece >> 32), now);
       }

@@ -120,9 +120,7 @@ __device__ inline bool resolve_tile(Shared& shared, const TileArrays& a, const T
       }
     }
     if (!section.closed) {
-      U32 word = open << (t % 8 * 4);
-      for (U32 d = 1; d < 8; d *= 2) word |= __shfl_xor_sync(kAllLanes, word, d);
-      if (t % 8 == 0 && i < Shared::kTile) a.masks[tile * Shared::kWords + i / 32] = word;
+      store_open(a.masks, tile * Shared::kTile + i, open, i < Shared::kTile);
       open_here |= open != 0;
     }
   }
@@ -324,9 +322,7 @@ __device__ inline void follow_open_bytes(TilePlan& plan, const TileStream* strea
       open = left;
       if (__any_sync(kAllLanes, open != 0) && lane == 0) plan.left = a.slice + 1;
     }
-    U32 word = open << (lane % 8 * 4);
-    for (U32 d = 1; d < 8; d *= 2) word |= __shfl_xor_sync(kAllLanes, word, d);
-    if (lane % 8 == 0 && place < tile_bytes) a.masks_left[byte / 32] = word;
+    store_open(a.masks_left, byte, open, place < tile_bytes);
   }
 }
 
@@ -402,9 +398,7 @@ __device__ inline void join_sections(const TilePlan& plan, const TileStream* str
       }
       open_left |= open != 0;
       if (!__any_sync(kAllLanes, open != before)) continue;
-      U32 word = open << (lane % 8 * 4);
-      for (U32 d = 1; d < 8; d *= 2) word |= __shfl_xor_sync(kAllLanes, word, d);
-      if (lane % 8 == 0 && place < tile_bytes) masks[byte / 32] = word;
+      store_open(masks, byte, open, place < tile_bytes);
     }
     if (share == 1 && __syncthreads_or(open_left ? 1 : 0) == 0 && threadIdx.x == 0) a.sections[slot] = kNoPosition;
   }
