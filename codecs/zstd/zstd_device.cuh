@@ -1,0 +1,57 @@
+// Zstandard streams (RFC 8878) decoded on the GPU, for every codec that contains them.
+//
+// A batch is a list of streams in device memory, made there or on the host. The number of streams need not be known on
+// the host, only a bound. zstd_job.cuh says how it is done.
+//
+// Accepts and refuses what zstd_codec.cc does, or leaves the chunk to the CPU (kHostOnly), upon which the CPU decides.
+// That is so for what the versions of libzstd disagree about and no encoder writes, for dictionaries, for streams
+// above 1 GiB, and for those with more blocks than Allowance.
+//
+// Safety: every stream's bytes are hostile. A bad one lowers its chunk's outcome and writes nothing outside its dst.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "device/gpu_stage.h"
+
+namespace headrace::codec::gpu {
+
+enum class ZstdKind : std::uint32_t {
+  kFrames,  // frames and skippable frames, one behind the other
+  kNone,    // nothing to do
+};
+
+struct ZstdStream {
+  const unsigned char* src;
+  unsigned char* dst;
+  std::uint64_t src_bytes;
+  std::uint64_t dst_bytes;  // in: room; out: produced, if the chunk is good
+  std::uint32_t chunk;      // index into outcomes; a chunk that is bad already is left alone
+  ZstdKind kind;
+};
+static_assert(sizeof(ZstdStream) == 40);
+
+struct ZstdLimits {
+  std::uint32_t streams = 0;                   // at most
+  std::uint64_t src_bytes = 0, dst_bytes = 0;  // of all streams together, at most
+};
+
+struct ZstdJob {
+  ZstdStream* streams = nullptr;         // device memory, any alignment of src and dst
+  const std::uint32_t* count = nullptr;  // device memory; at most limits.streams
+  ZstdLimits limits;
+  bool exact = true;                  // streams must fill their dst
+  std::uint64_t* outcomes = nullptr;  // device memory, by chunk
+  unsigned stage = 0;
+  std::byte* scratch = nullptr;  // device memory, aligned to 256 bytes
+  std::uint64_t scratch_bytes = 0;
+  int multiprocessors = 1;
+  device::gpu::Marks marks;
+};
+
+std::uint64_t zstd_scratch_bytes(const ZstdLimits& limits) noexcept;
+// Queues the launches; a cudaError_t.
+int enqueue_zstd(const ZstdJob& job, device::gpu::NativeStream stream) noexcept;
+
+}  // namespace headrace::codec::gpu

@@ -1,0 +1,477 @@
+// Steps of the zstd decoder that read headers and make lists: share, frames, scan, parse, sources, place, list.
+// Device code without a CUDA header.
+#pragma once
+
+#include "zstd_tables_device.cuh"
+
+namespace headrace::codec::gpu::zstd {
+
+inline constexpr std::uint32_t kFrameMagic = 0xFD2FB528, kSkippableMagic = 0x184D2A50;
+inline constexpr unsigned kBlockHeaderBytes = 3, kChecksumBytes = 4;
+
+struct FrameHeader {
+  DecodeReason reason = DecodeReason::kNone;
+  std::uint32_t bytes = 0;
+  std::uint64_t window = 0;
+  std::uint64_t content = ~std::uint64_t{0};  // all ones: unknown
+  bool checksum = false;
+};
+
+// RFC 8878, 3.1.1.1, the magic number excepted, which is taken to be right.
+__device__ inline FrameHeader read_frame_header(const Byte* at, std::uint64_t left) {
+  constexpr unsigned kMinWindowLog = 10, kMaxWindowLog = 31;  // the latter is libzstd's
+  FrameHeader out;
+  if (left < 5) return out.reason = DecodeReason::kTruncated, out;
+  const unsigned descriptor = at[4], dictionary_flag = descriptor & 3, content_flag = descriptor >> 6;
+  const bool single = (descriptor >> 5 & 1) != 0;
+  const unsigned dictionary_bytes = dictionary_flag == 3 ? 4 : dictionary_flag;
+  const unsigned content_bytes = content_flag == 0 ? (single ? 1 : 0) : 1u << content_flag;
+  out.bytes = 5 + (single ? 0 : 1) + dictionary_bytes + content_bytes;
+  out.checksum = (descriptor >> 2 & 1) != 0;
+  if (left < out.bytes) return out.reason = DecodeReason::kTruncated, out;
+  if ((descriptor & 8) != 0) return out.reason = DecodeReason::kHeader, out;  // reserved bit
+  const Byte* field = at + 5;
+  if (!single) {
+    const unsigned log = (*field >> 3) + kMinWindowLog;
+    if (log > kMaxWindowLog) return out.reason = DecodeReason::kHeader, out;
+    out.window = (std::uint64_t{1} << log) + (std::uint64_t{1} << (log - 3)) * (*field & 7);
+    ++field;
+  }
+  std::uint32_t dictionary = 0;
+  for (unsigned i = 0; i < dictionary_bytes; ++i) dictionary |= static_cast<std::uint32_t>(*field++) << (8 * i);
+  if (content_bytes != 0) {
+    out.content = 0;
+    for (unsigned i = 0; i < content_bytes; ++i) out.content |= static_cast<std::uint64_t>(*field++) << (8 * i);
+    if (content_bytes == 2) out.content += 256;
+  }
+  if (single) out.window = out.content;
+  if (dictionary != 0) out.reason = DecodeReason::kHostOnly;
+  // A size of all ones is none to libzstd.
+  if (content_bytes == 8 && out.content == ~std::uint64_t{0}) out.reason = DecodeReason::kHostOnly;
+  return out;
+}
+
+// A block's header (3.1.1.2).
+struct BlockHeader {
+  __device__ explicit BlockHeader(const Byte* at) {
+    const std::uint32_t word = u24_at(at);
+    last = (word & 1) != 0;
+    type = word >> 1 & 3;
+    size = word >> 3;
+    content_bytes = type == 1 ? 1 : size;
+  }
+  bool last;
+  unsigned type;  // 0 raw, 1 RLE, 2 compressed, 3 reserved
+  std::uint32_t size, content_bytes;
+};
+
+struct Verdict {
+  DecodeReason reason = DecodeReason::kNone;
+  std::uint64_t at = 0;
+};
+
+// ---- scan ----
+
+// The sums of `kCount` over the streams before each one become `kBefore`. One thread block; `shared` has an entry for
+// each thread. Returns the sum of all.
+template <class T, T StreamState::*kCount, T StreamState::*kBefore>
+__device__ inline T scan_streams(const Job& job, T* shared) {
+  const std::uint32_t count = job.stream_count();
+  const unsigned t = threadIdx.x;
+  const std::uint32_t each = (count + blockDim.x - 1) / blockDim.x;
+  const std::uint32_t first = t * each < count ? t * each : count;
+  const std::uint32_t last = count - first < each ? count : first + each;
+  T own = 0;
+  for (std::uint32_t i = first; i < last; ++i) own += job.states[i].*kCount;
+  shared[t] = own;
+  __syncthreads();
+  for (unsigned step = 1; step < blockDim.x; step *= 2) {
+    const T before = t >= step ? shared[t - step] : 0;
+    __syncthreads();
+    shared[t] += before;
+    __syncthreads();
+  }
+  T at = t == 0 ? 0 : shared[t - 1];
+  for (std::uint32_t i = first; i < last; ++i) {
+    job.states[i].*kBefore = at;
+    at += job.states[i].*kCount;
+  }
+  return shared[blockDim.x - 1];
+}
+
+// How many RawBlocks each stream may have, and where its share begins.
+__device__ inline void share_body(const Job& job, std::uint32_t* shared) {
+  const std::uint32_t count = job.stream_count();
+  for (std::uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
+    const ZstdStream& stream = job.streams[i];
+    job.states[i].count = stream.kind == ZstdKind::kNone ? 0 : job.allowance.of(stream.dst_bytes);
+  }
+  __syncthreads();
+  scan_streams<std::uint32_t, &StreamState::count, &StreamState::raw_first>(job, shared);
+}
+__device__ inline void scan_blocks_body(const Job& job, std::uint32_t* shared) {
+  const std::uint32_t all =
+      scan_streams<std::uint32_t, &StreamState::count, &StreamState::first>(job, shared);
+  if (threadIdx.x == 0) job.totals->blocks = all;
+}
+__device__ inline void scan_units_body(const Job& job, std::uint64_t* shared) {
+  scan_streams<std::uint64_t, &StreamState::units, &StreamState::units_before>(job, shared);
+}
+
+// ---- frames ----
+
+// Lists the blocks of all frames of a stream.
+__device__ inline Verdict walk_frames(const ZstdStream& stream, RawBlock* raw, std::uint32_t most,
+                                      std::uint32_t& count) {
+  const std::uint64_t end = stream.src_bytes;
+  if (end == 0) return {DecodeReason::kTruncated, 0};
+  if (end > kMostStreamBytes || stream.dst_bytes > kMostStreamBytes) return {DecodeReason::kHostOnly, 0};
+  for (std::uint64_t at = 0; at < end;) {
+    const Byte* const frame = stream.src + at;
+    const std::uint32_t magic = end - at >= 4 ? u32_at(frame) : 0;
+    if ((magic & 0xFFFFFFF0) == kSkippableMagic) {
+      if (end - at < 8) return {DecodeReason::kTruncated, at};
+      const std::uint64_t bytes = std::uint64_t{u32_at(frame + 4)} + 8;
+      if (bytes > end - at) return {DecodeReason::kTruncated, at};
+      at += bytes;
+      continue;
+    }
+    if (magic != kFrameMagic) return {at == 0 ? DecodeReason::kHeader : DecodeReason::kTrailing, at};
+    const FrameHeader header = read_frame_header(frame, end - at);
+    if (header.reason != DecodeReason::kNone) return {header.reason, at};
+    if (header.content != ~std::uint64_t{0} && header.content > stream.dst_bytes) {
+      return {DecodeReason::kWrongSize, at};
+    }
+    const auto frame_at = static_cast<std::uint32_t>(at);
+    at += header.bytes;
+    for (bool last = false; !last;) {
+      if (end - at < kBlockHeaderBytes) return {DecodeReason::kTruncated, at};
+      const BlockHeader block(stream.src + at);
+      if (block.type == 3) return {DecodeReason::kHeader, at};
+      if (block.content_bytes > end - at - kBlockHeaderBytes) return {DecodeReason::kTruncated, at};
+      if (count == most) return {DecodeReason::kHostOnly, at};
+      raw[count++] = {static_cast<std::uint32_t>(at), frame_at};
+      at += kBlockHeaderBytes + block.content_bytes;
+      last = block.last;
+    }
+    if (!header.checksum) continue;
+    if (end - at < kChecksumBytes) return {DecodeReason::kTruncated, at};
+    at += kChecksumBytes;
+  }
+  return {};
+}
+
+__device__ inline void frames_body(const Job& job) {
+  const std::uint32_t count = job.stream_count();
+  for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
+    StreamState& state = job.states[i];
+    state.count = 0;
+    state.out = state.frame_out = 0;
+    ZstdStream& stream = job.streams[i];
+    if (stream.kind == ZstdKind::kNone || !fine(job, stream.chunk)) continue;
+    std::uint32_t blocks = 0;
+    Verdict verdict =
+        walk_frames(stream, job.raw + state.raw_first, job.allowance.of(stream.dst_bytes), blocks);
+    if (verdict.reason == DecodeReason::kNone && blocks == 0) {  // nothing but skippable frames
+      if (job.exact && stream.dst_bytes != 0) verdict = {DecodeReason::kWrongSize, stream.src_bytes};
+      stream.dst_bytes = 0;
+    }
+    if (verdict.reason != DecodeReason::kNone) {
+      give_up(job, stream.chunk, verdict.at, verdict.reason);
+    } else {
+      state.count = blocks;
+    }
+  }
+}
+
+// The stream that block `x` of the list is of. REQUIRES: x < totals->blocks.
+__device__ inline std::uint32_t stream_of(const Job& job, std::uint32_t x) {
+  std::uint32_t low = 0, high = job.stream_count();
+  while (high - low > 1) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    if (job.states[middle].first <= x) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// ---- parse ----
+
+// The literals section's header (3.1.1.3.1.1). Moves `at` behind the section.
+__device__ inline Verdict parse_literals(const Byte* src, std::uint32_t& at, std::uint32_t end,
+                                         std::uint32_t block_max, Block& block) {
+  const std::uint32_t begin = at, left = end - at;
+  const unsigned type = src[at] & 3, format = src[at] >> 2 & 3;
+  block.own_tree = false;
+  if (type < 2) {
+    const unsigned header = (format & 1) == 0 ? 1 : format == 1 ? 2 : 3;
+    if (left < header) return {DecodeReason::kTruncated, begin};
+    block.literal_bytes = header == 1 ? src[at] >> 3 : header == 2 ? u16_at(src + at) >> 4 : u24_at(src + at) >> 4;
+    block.literals = type == 0 ? LiteralsKind::kRaw : LiteralsKind::kRle;
+    block.literals_at = at + header;
+    if (block.literal_bytes > kMaxBlockBytes) return {DecodeReason::kLength, begin};
+    const std::uint32_t content = type == 0 ? block.literal_bytes : 1;
+    if (content > left - header) return {DecodeReason::kTruncated, begin};
+    at += header + content;
+  } else {
+    const unsigned header = format < 2 ? 3 : format + 2, bits = format < 2 ? 10 : format == 2 ? 14 : 18;
+    if (left < header) return {DecodeReason::kTruncated, begin};
+    std::uint64_t word = 0;
+    for (unsigned i = 0; i < header; ++i) word |= static_cast<std::uint64_t>(src[at + i]) << (8 * i);
+    const std::uint32_t mask = (1u << bits) - 1;
+    block.literals = LiteralsKind::kHuffman;
+    block.literal_streams = format == 0 ? 1 : 4;
+    block.literal_bytes = static_cast<std::uint32_t>(word >> 4) & mask;
+    std::uint32_t encoded = static_cast<std::uint32_t>(word >> (4 + bits)) & mask;
+    if (block.literal_bytes > kMaxBlockBytes) return {DecodeReason::kLength, begin};
+    if (encoded > left - header) return {DecodeReason::kTruncated, begin};
+    at += header;
+    if (encoded == 0) return {DecodeReason::kTruncated, begin};
+    if (type == 2) {
+      const unsigned first = src[at];
+      const std::uint32_t tree = first < 128 ? 1 + first : 1 + (first - 127 + 1) / 2;
+      if (tree >= encoded) return {DecodeReason::kTruncated, at};
+      block.own_tree = true;
+      block.tree_at = at;
+      at += tree;
+      encoded -= tree;
+    }
+    if (block.literal_streams == 4 && encoded < 10) return {DecodeReason::kTruncated, at};
+    // Versions of libzstd differ about so few in four streams, and about none.
+    if (block.literal_bytes < (block.literal_streams == 4 ? 6u : 1u)) return {DecodeReason::kHostOnly, 0};
+    block.literals_at = at;
+    block.huffman_bytes = encoded;
+    at += encoded;
+  }
+  // libzstd before 1.5.6 knows no maximum but 128 KiB.
+  if (block.literal_bytes > block_max) return {DecodeReason::kHostOnly, 0};
+  return {};
+}
+
+// The sequences section's header (3.1.1.3.2.1).
+__device__ inline Verdict parse_sequences(const Byte* src, std::uint32_t at, std::uint32_t end, Block& block) {
+  if (at == end) return {DecodeReason::kTruncated, at};
+  const std::uint32_t first = src[at];
+  block.sequences = 0;
+  if (first == 0) {
+    if (at + 1 != end) return {DecodeReason::kTrailing, at + 1};
+    return {};
+  }
+  const std::uint32_t bytes = first < 128 ? 1 : first < 255 ? 2 : 3;
+  if (end - at < bytes + 1) return {DecodeReason::kTruncated, at};
+  const std::uint32_t sequences = bytes == 1   ? first
+                                  : bytes == 2 ? ((first - 128) << 8) + src[at + 1]
+                                               : u16_at(src + at + 1) + 0x7F00;
+  at += bytes;
+  const unsigned modes = src[at++];
+  // No sequences in the long form; reserved bits; more sequences than a block has room for: older versions go on.
+  if (sequences == 0 || (modes & 3) != 0 || sequences > kMaxSequences) return {DecodeReason::kHostOnly, 0};
+  for (unsigned table = 0; table < kTables; ++table) {
+    const auto mode = static_cast<TableMode>(modes >> (6 - 2 * table) & 3);
+    block.modes[table] = mode;
+    block.table_at[table] = at;
+    if (mode == TableMode::kRle) {
+      if (at == end) return {DecodeReason::kTruncated, at};
+      if (src[at] > last_symbol(table)) return {DecodeReason::kHeader, at};
+      ++at;
+    } else if (mode == TableMode::kFse) {
+      const Description description = read_description(src + at, end - at, last_symbol(table), most_log(table),
+                                                       [](unsigned, std::int32_t) {});
+      if (description.reason != DecodeReason::kNone) return {description.reason, at};
+      at += description.bytes;
+    }
+  }
+  if (at == end) return {DecodeReason::kTruncated, at};
+  if (src[end - 1] == 0) return {DecodeReason::kHeader, end - 1};
+  block.sequences = sequences;
+  block.bits_at = at;
+  block.bits_bytes = end - at;
+  return {};
+}
+
+__device__ inline Verdict parse_block(const ZstdStream& stream, const RawBlock& raw, Block& block) {
+  const FrameHeader frame = read_frame_header(stream.src + raw.frame_at, stream.src_bytes - raw.frame_at);
+  const BlockHeader header(stream.src + raw.at);
+  block.at = raw.at + kBlockHeaderBytes;
+  block.bytes = header.content_bytes;
+  block.window = static_cast<std::uint32_t>(frame.window < kMostStreamBytes ? frame.window : kMostStreamBytes);
+  block.frame_bytes =
+      frame.content == ~std::uint64_t{0} ? kNone : static_cast<std::uint32_t>(frame.content);  // it fits dst
+  block.first = raw.at == raw.frame_at + frame.bytes;
+  block.last = header.last;
+  block.checksum = frame.checksum;
+  const auto block_max = static_cast<std::uint32_t>(frame.window < kMaxBlockBytes ? frame.window : kMaxBlockBytes);
+  if (header.type != 2) {
+    block.kind = header.type == 0 ? BlockKind::kRaw : BlockKind::kRle;
+    block.decoded_bytes = header.size;
+    // Blocks that are larger than the format allows: libzstd takes them.
+    if (header.size > block_max) return {DecodeReason::kHostOnly, 0};
+    return {};
+  }
+  block.kind = BlockKind::kCompressed;
+  if (header.size > kMaxBlockBytes) return {DecodeReason::kHeader, raw.at};
+  if (header.size < 2) return {DecodeReason::kTruncated, raw.at};
+  // Of 2 bytes or of 128 KiB: refused by older versions; above the window: by newer ones.
+  const bool disputed = header.size == 2 || header.size > block_max || header.size == kMaxBlockBytes;
+  std::uint32_t at = block.at;
+  const std::uint32_t end = at + header.size;
+  Verdict verdict = parse_literals(stream.src, at, end, block_max, block);
+  if (verdict.reason == DecodeReason::kNone) verdict = parse_sequences(stream.src, at, end, block);
+  if (verdict.reason == DecodeReason::kNone && disputed) verdict = {DecodeReason::kHostOnly, 0};
+  return verdict;
+}
+
+__device__ inline void parse_body(const Job& job) {
+  const std::uint32_t count = job.totals->blocks;
+  for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < count; x += gridDim.x * blockDim.x) {
+    const std::uint32_t i = stream_of(job, x);
+    const StreamState& state = job.states[i];
+    Block block{};
+    block.stream = i;
+    const Verdict verdict = parse_block(job.streams[i], job.raw[state.raw_first + (x - state.first)], block);
+    if (verdict.reason != DecodeReason::kNone) {
+      give_up(job, job.streams[i].chunk, verdict.at, verdict.reason);
+    } else if (block.last && block.checksum) {
+      atomicAdd(&job.totals->checksums, 1u);
+    }
+    job.blocks[x] = block;
+  }
+}
+
+// ---- sources ----
+
+// For each lane the last lane up to it in whose block something begins to hold, of those from its frame's first block
+// on; or what held before these 32 blocks, unless a frame begins.
+__device__ inline std::uint32_t last_holder(unsigned own, unsigned firsts, std::uint32_t before, std::uint32_t base,
+                                            unsigned lane) {
+  const unsigned upto = lanes_below(lane) | 1u << lane;
+  const unsigned frame = firsts & upto;
+  const unsigned from = frame == 0 ? kAllLanes : kAllLanes << top_bit(frame);
+  const unsigned holders = own & upto & from;
+  if (holders != 0) return base + top_bit(holders);
+  return frame != 0 ? kNone : before;
+}
+
+__device__ inline void sources_body(const Job& job) {
+  const std::uint32_t count = job.stream_count();
+  const unsigned lane = lane_id(), warps = blockDim.x / 32;
+  for (std::uint32_t i = blockIdx.x * warps + threadIdx.x / 32; i < count; i += gridDim.x * warps) {
+    StreamState& state = job.states[i];
+    const std::uint32_t blocks = state.count;
+    const ZstdStream& stream = job.streams[i];
+    const bool good = blocks != 0 && fine_for_warp(job, stream.chunk);
+    std::uint64_t units = 0, least = 0;  // what its blocks need; what they decode to at least
+    std::uint32_t tree = kNone, tables[kTables] = {kNone, kNone, kNone};
+    for (std::uint32_t base = 0; good && base < blocks; base += 32) {
+      const bool mine = base + lane < blocks;
+      const std::uint32_t x = state.first + base + lane;
+      Block* const block = job.blocks + (mine ? x : state.first);
+      const bool compressed = mine && block->kind == BlockKind::kCompressed;
+      const bool huffman = compressed && block->literals == LiteralsKind::kHuffman;
+      const std::uint32_t sequences = compressed ? block->sequences : 0;
+      const unsigned firsts = __ballot_sync(kAllLanes, mine && block->first);
+      const std::uint32_t tree_here = last_holder(__ballot_sync(kAllLanes, huffman && block->own_tree), firsts, tree,
+                                                  state.first + base, lane);
+      tree = __shfl_sync(kAllLanes, tree_here, 31);
+      bool missing = huffman && tree_here == kNone;
+      if (huffman) block->tree_block = tree_here;
+      for (unsigned k = 0; k < kTables; ++k) {
+        const bool own = sequences != 0 && block->modes[k] != TableMode::kRepeat;
+        const std::uint32_t here =
+            last_holder(__ballot_sync(kAllLanes, own), firsts, tables[k], state.first + base, lane);
+        tables[k] = __shfl_sync(kAllLanes, here, 31);
+        if (sequences != 0) {
+          block->table_block[k] = here;
+          missing = missing || here == kNone;
+        }
+      }
+      if (missing) give_up(job, stream.chunk, block->at, DecodeReason::kHeader);
+      std::uint32_t own_units = 0, own_least = mine ? block->decoded_bytes : 0;
+      if (compressed) {
+        own_units = (huffman ? literal_units(block->literal_bytes) : 0) + slot_units(sequences) +
+                    checkpoint_units(sequences);
+        own_least = block->literal_bytes + 3 * sequences;
+      }
+      const std::uint32_t upto = sum_upto(own_units, lane);
+      if (mine) block->units_before = static_cast<std::uint32_t>(units) + upto - own_units;
+      units += __shfl_sync(kAllLanes, upto, 31);
+      least += __shfl_sync(kAllLanes, sum_upto(own_least, lane), 31);
+      __syncwarp();
+    }
+    if (lane == 0) {
+      if (good && least > stream.dst_bytes) {
+        give_up(job, stream.chunk, stream.src_bytes, DecodeReason::kLength);
+        units = 0;
+      }
+      state.units = units;
+    }
+    __syncwarp();
+  }
+}
+
+// ---- place, list ----
+
+// What the blocks before this one need. Those of streams that were bad before `sources` need nothing.
+__device__ inline std::uint64_t units_before(const Job& job, std::uint32_t x) {
+  const Block& block = job.blocks[x];
+  const StreamState& state = job.states[block.stream];
+  return state.units_before + (state.units == 0 ? 0 : block.units_before);
+}
+
+// Blocks of bad chunks become nothing.
+__device__ inline void place_body(const Job& job) {
+  const std::uint32_t count = job.totals->blocks;
+  for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < count; x += gridDim.x * blockDim.x) {
+    Block& block = job.blocks[x];
+    const std::uint64_t at = units_before(job, x);
+    const auto round_of = [&](std::uint64_t units) {
+      const std::uint64_t r = units / job.per_round;
+      return static_cast<std::uint32_t>(r < job.rounds ? r : job.rounds - 1);
+    };
+    const std::uint32_t round = round_of(at);
+    for (std::uint32_t r = x == 0 ? 0 : round_of(units_before(job, x - 1)) + 1; r <= round; ++r) job.round[r].first = x;
+    if (x + 1 == count) {
+      for (std::uint32_t r = round + 1; r <= job.rounds; ++r) job.round[r].first = count;
+    }
+    block.place = static_cast<std::uint32_t>(at - std::uint64_t{round} * job.per_round);
+    if (fine(job, job.streams[block.stream].chunk)) continue;
+    block.kind = BlockKind::kRaw;
+    block.literals = LiteralsKind::kRaw;
+    block.sequences = block.literal_bytes = block.decoded_bytes = 0;
+  }
+}
+
+__device__ inline std::uint32_t round_of_block(const Job& job, std::uint32_t x) {
+  std::uint32_t r = 0;
+  while (r + 1 < job.rounds && job.round[r + 1].first <= x) ++r;
+  return r;
+}
+
+__device__ inline void list_body(const Job& job) {
+  const std::uint32_t count = job.totals->blocks;
+  for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < count; x += gridDim.x * blockDim.x) {
+    const Block& block = job.blocks[x];
+    if (block.kind != BlockKind::kCompressed) continue;
+    Round& round = job.round[round_of_block(job, x)];
+    if (block.literals == LiteralsKind::kHuffman) {
+      job.trees[round.first + atomicAdd(&round.literals, 1u)] = x;
+    }
+    if (block.sequences >= kManySequences) {
+      job.walks[round.first + atomicAdd(&round.many, 1u)] = x;
+    } else if (block.sequences != 0) {
+      job.walks[(&round)[1].first - 1 - atomicAdd(&round.few, 1u)] = x;
+    }
+  }
+}
+
+// Entry t of a round's blocks with sequences, or kNone.
+__device__ inline std::uint32_t walk_of(const Job& job, const Round& round, std::uint32_t t) {
+  if (t < round.many) return job.walks[round.first + t];
+  t -= round.many;
+  return t < round.few ? job.walks[(&round)[1].first - 1 - t] : kNone;
+}
+
+}  // namespace headrace::codec::gpu::zstd

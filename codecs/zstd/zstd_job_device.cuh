@@ -1,0 +1,204 @@
+// The zstd decoder's steps, in the order of their launches, and what they share. Device code without a CUDA header.
+//
+// Once for a batch:
+//   share      one thread block: where each stream's RawBlocks begin
+//   frames     a thread a stream: frame and block headers become RawBlocks
+//   scan       one thread block: where each stream's Blocks begin
+//   parse      a thread a block: headers of its two sections, and where its tables are described
+//   sources    a warp a stream: which block's tables hold where one repeats them; what blocks need of scratch
+//   scan       one thread block: the sums of that
+//   place      a thread a block: its place and round
+//   list       a thread a block: those with Huffman literals and those with sequences, by round
+// For each round:
+//   literals   a thread block a Block, a warp a Huffman stream: into scratch       zstd_literals_device.cuh
+//   walk       a warp for 1, 4 or 8 Blocks: the FSE states, one lane each          zstd_walk_device.cuh
+//   extract    a thread block a Block: lengths and offsets, repeats by symbol      zstd_sequences_device.cuh
+//   settle     a warp a stream: where blocks begin; what is repeated at their beginning
+//   check      a thread block a Block: offsets resolved, and held against what has been decoded
+//   execute    a warp a stream, in order: literals and matches into dst            zstd_execute_device.cuh
+// And at the end:
+//   checksums  a warp a frame that has one                                         zstd_checksum_device.cuh
+//
+// After `check` nothing can be wrong with a block but its checksum. A step leaves alone what belongs to a bad chunk, so
+// none reads what a step before did not write.
+//
+// kHostOnly has position 0, so it wins over whatever else a stream's steps find: what follows from something that
+// versions of libzstd read differently decides nothing.
+#pragma once
+
+#include "zstd_device.cuh"
+#include "zstd_layout.h"
+
+#if defined(__CUDACC__) || defined(__clang__)
+#define HEADRACE_ZSTD_UNROLL _Pragma("unroll")
+#else
+#define HEADRACE_ZSTD_UNROLL
+#endif
+
+namespace headrace::codec::gpu::zstd {
+
+using device::DecodeReason;
+
+inline constexpr unsigned kAllLanes = 0xFFFFFFFF;
+inline constexpr std::uint64_t kFine = device::DecodeOutcome::kOk;
+
+struct Job {
+  ZstdStream* streams = nullptr;
+  const std::uint32_t* count = nullptr;
+  std::uint32_t most_streams = 0;
+  std::uint64_t* outcomes = nullptr;
+  unsigned stage = 0;
+  bool exact = true;
+  Allowance allowance;
+  std::uint32_t rounds = 0, per_round = 0;  // units of a round
+  // In scratch.
+  Totals* totals = nullptr;     // zeroed before
+  Round* round = nullptr;       // rounds + 1; zeroed before
+  StreamState* states = nullptr;
+  RawBlock* raw = nullptr;
+  Block* blocks = nullptr;
+  std::uint32_t* trees = nullptr;  // blocks by round: see Round
+  std::uint32_t* walks = nullptr;
+  Byte* places = nullptr;
+
+  __device__ std::uint32_t stream_count() const { return *count < most_streams ? *count : most_streams; }
+  __device__ Byte* literals_of(const Block& block) const {
+    return places + std::uint64_t{block.place} * kUnitBytes;
+  }
+  __device__ std::uint64_t* slots_of(const Block& block) const {
+    const std::uint32_t units = block.literals == LiteralsKind::kHuffman ? literal_units(block.literal_bytes) : 0;
+    return reinterpret_cast<std::uint64_t*>(places + (std::uint64_t{block.place} + units) * kUnitBytes);
+  }
+  __device__ Checkpoint* checkpoints_of(const Block& block) const {
+    return reinterpret_cast<Checkpoint*>(slots_of(block) + 2 * std::uint64_t{slot_units(block.sequences)});
+  }
+};
+
+// Lowers a chunk's outcome. `position` is in the stream.
+__device__ inline void give_up(const Job& job, std::uint32_t chunk, std::uint64_t position, DecodeReason reason) {
+  const std::uint64_t at = reason == DecodeReason::kHostOnly ? 0 : position;
+  const std::uint64_t word =
+      static_cast<std::uint64_t>(job.stage & 15) << 52 | at << 8 | static_cast<std::uint64_t>(reason);
+  atomicMin(reinterpret_cast<unsigned long long*>(&job.outcomes[chunk]), static_cast<unsigned long long>(word));
+}
+__device__ inline bool fine(const Job& job, std::uint32_t chunk) {
+  return *static_cast<const volatile std::uint64_t*>(&job.outcomes[chunk]) == kFine;
+}
+// One answer for all lanes, since other warps may lower it at any time.
+__device__ inline bool fine_for_warp(const Job& job, std::uint32_t chunk) {
+  return __shfl_sync(kAllLanes, fine(job, chunk) ? 1u : 0u, 0) != 0;
+}
+__device__ inline bool fine_for_block(const Job& job, std::uint32_t chunk) {
+  return __syncthreads_or(fine(job, chunk) ? 0 : 1) == 0;
+}
+
+__device__ inline unsigned lane_id() { return threadIdx.x % 32; }
+__device__ inline unsigned lanes_below(unsigned lane) { return (1u << lane) - 1; }
+// REQUIRES: v is not 0.
+__device__ inline unsigned top_bit(unsigned v) { return 31 - static_cast<unsigned>(__clz(v)); }
+
+__device__ inline std::uint32_t u16_at(const Byte* at) { return at[0] | static_cast<std::uint32_t>(at[1]) << 8; }
+__device__ inline std::uint32_t u24_at(const Byte* at) { return u16_at(at) | static_cast<std::uint32_t>(at[2]) << 16; }
+__device__ inline std::uint32_t u32_at(const Byte* at) { return u16_at(at) | u16_at(at + 2) << 16; }
+
+// Sums over the lanes up to and with this one.
+__device__ inline std::uint32_t sum_upto(std::uint32_t value, unsigned lane) {
+  for (unsigned step = 1; step < 32; step *= 2) {
+    const std::uint32_t below = __shfl_up_sync(kAllLanes, value, step);
+    if (lane >= step) value += below;
+  }
+  return value;
+}
+
+// A bit stream that is read from its end, in words of 32 bits. Bit 0 is the lowest of the word that its first byte is
+// in; its own bits are [lead, lead + size). REQUIRES: four bytes before it may be read.
+struct BackwardBits {
+  const Byte* base;  // aligned
+  const Byte* end;
+  std::int32_t lead;
+
+  __device__ BackwardBits() : base(nullptr), end(nullptr), lead(0) {}
+  __device__ BackwardBits(const Byte* at, std::uint32_t bytes) {
+    const auto off = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(at) & 3);
+    base = at - off;
+    end = at + bytes;
+    lead = static_cast<std::int32_t>(off * 8);
+  }
+  // Where reading begins: below the highest bit that is set. REQUIRES: the last byte is not 0.
+  __device__ std::int32_t top() const {
+    return static_cast<std::int32_t>((end - 1 - base) * 8) + static_cast<std::int32_t>(top_bit(end[-1]));
+  }
+  // Words that are not in the stream are 0.
+  __device__ std::uint32_t word(std::int32_t i) const {
+    if (i < 0) return 0;
+    const Byte* const at = base + 4 * static_cast<std::int64_t>(i);
+    if (at + 4 <= end) return *reinterpret_cast<const std::uint32_t*>(at);
+    std::uint32_t out = 0;
+    for (unsigned k = 0; k < 4; ++k) {
+      if (at + k < end) out |= static_cast<std::uint32_t>(at[k]) << (8 * k);
+    }
+    return out;
+  }
+  // The 32 bits from `low` on.
+  __device__ std::uint32_t bits(std::int32_t low) const {
+    const std::int32_t i = low >> 5;
+    return __funnelshift_r(word(i), word(i + 1), static_cast<unsigned>(low) & 31);
+  }
+};
+
+// Where things lie in scratch, from the limits alone.
+struct Layout {
+  std::uint64_t block_count = 0;  // at most
+  std::uint32_t rounds = 1, per_round = 0;
+  std::uint64_t totals = 0, round = 0, zeroed_bytes = 0, states = 0, raw = 0, blocks = 0, trees = 0, walks = 0,
+                places = 0, end = 0;
+
+  // Bytes of places, besides those of the decoded size.
+  static constexpr std::uint64_t kFloorBytes = 40 << 20;
+
+  Layout(const ZstdLimits& limits, const Allowance& allowance, std::uint64_t floor_bytes = kFloorBytes) {
+    block_count = std::uint64_t{limits.streams} * allowance.base + limits.dst_bytes / allowance.bytes_per_block;
+    // A byte of output takes a byte if it is a literal; three take a slot and its part of a checkpoint if it is a match.
+    const std::uint64_t all = limits.dst_bytes / 64 * 11 + 11 + 3 * block_count;
+    std::uint64_t units = (limits.dst_bytes + floor_bytes) / kUnitBytes;
+    if (units < 2 * kMaxBlockUnits) units = 2 * kMaxBlockUnits;
+    if (units >= all) {
+      units = all;
+      per_round = static_cast<std::uint32_t>(all < kMost ? all : kMost);
+    } else {
+      per_round = static_cast<std::uint32_t>(units - kMaxBlockUnits < kMost ? units - kMaxBlockUnits : kMost);
+      rounds = static_cast<std::uint32_t>(all / per_round + 1);
+    }
+    const auto take = [this](std::uint64_t bytes) {
+      const std::uint64_t at = end;
+      end += (bytes + 255) / 256 * 256;
+      return at;
+    };
+    totals = take(sizeof(Totals));
+    round = take((rounds + 1) * sizeof(Round));
+    zeroed_bytes = end;
+    states = take(limits.streams * sizeof(StreamState));
+    raw = take(block_count * sizeof(RawBlock));
+    blocks = take(block_count * sizeof(Block));
+    trees = take(block_count * sizeof(std::uint32_t));
+    walks = take(block_count * sizeof(std::uint32_t));
+    places = take(units * kUnitBytes);
+  }
+  void fill_in(Job& job, std::byte* scratch) const {
+    job.rounds = rounds;
+    job.per_round = per_round;
+    job.totals = reinterpret_cast<Totals*>(scratch + totals);
+    job.round = reinterpret_cast<Round*>(scratch + round);
+    job.states = reinterpret_cast<StreamState*>(scratch + states);
+    job.raw = reinterpret_cast<RawBlock*>(scratch + raw);
+    job.blocks = reinterpret_cast<Block*>(scratch + blocks);
+    job.trees = reinterpret_cast<std::uint32_t*>(scratch + trees);
+    job.walks = reinterpret_cast<std::uint32_t*>(scratch + walks);
+    job.places = reinterpret_cast<Byte*>(scratch + places);
+  }
+
+ private:
+  static constexpr std::uint64_t kMost = 0xF0000000;  // 60 GiB: numbers of units have 32 bits
+};
+
+}  // namespace headrace::codec::gpu::zstd

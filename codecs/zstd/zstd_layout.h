@@ -1,0 +1,147 @@
+// What the steps of the zstd decoder leave for each other in scratch. No CUDA header is needed here.
+//
+// A stream is one or more frames, a frame one or more blocks; the blocks of all streams of a batch are one list, in
+// order. zstd_frames_device.cuh fills in a Block's first half; its second half is written by the steps named there.
+//
+// Rounds. What blocks need while they are decoded (Huffman literals, sequences) is up to 2.75 times the decoded bytes,
+// but most often 0.6 to 1.5 times; so scratch holds a share of it, and blocks are decoded in rounds, one behind the
+// other in the same memory. Place is the running sum of what the blocks before need, in units of 16 bytes; round r is
+// the blocks whose place begins in [r, r + 1) * per_round. How many rounds there can be follows from the limits; those
+// without blocks end at once.
+//
+// Within its place a block has, each part aligned to 16 bytes:
+//   literals     literal_bytes bytes, if they are Huffman-coded (raw ones lie in the input, RLE ones are one byte)
+//   slots        a 64-bit word for each sequence
+//   checkpoints  a Checkpoint for each 32 sequences
+//
+// A slot is first what the walk knows (low word: WalkWord; high word: where the extra bits end), then a Sequence.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace headrace::codec::gpu::zstd {
+
+using Byte = unsigned char;
+
+inline constexpr std::uint32_t kMaxBlockBytes = 128 << 10;
+inline constexpr std::uint32_t kMaxSequences = kMaxBlockBytes / 3;  // each makes three bytes at least
+inline constexpr std::uint32_t kNone = ~std::uint32_t{0};
+inline constexpr std::uint32_t kUnitBytes = 16;  // of places
+inline constexpr std::uint32_t kGroup = 32;      // sequences a checkpoint
+
+// An offset on its way: bytes back, or "what was repeat offset `slot` at the beginning of the block, less `k`".
+// The first kMostOffset + 1 numbers are the former; the rest hold slot and k, as no block has more than 2^17 - 1
+// sequences that could make it smaller.
+inline constexpr std::uint32_t kOffsetBits = 30, kLessBits = 17;
+inline constexpr std::uint32_t kSymbolic = (1u << kOffsetBits) - (3u << kLessBits);
+inline constexpr std::uint32_t kMostOffset = kSymbolic - 1;
+// Streams that are longer, encoded or decoded, are left to the CPU.
+inline constexpr std::uint32_t kMostStreamBytes = (1u << kOffsetBits) - (1u << 19);
+static_assert(kMostStreamBytes + 3 < kMostOffset);
+
+// A Sequence: literal length (17 bits), match length less 3 (17), offset (30), from the lowest bit on. Offsets are
+// resolved by `check`.
+inline constexpr unsigned kLengthBits = 17;
+inline constexpr std::uint32_t kLengthMask = (1u << kLengthBits) - 1;
+
+// Bytes of the block before sequence 32 * i: literals taken, and bytes made by matches. Together they are where its
+// output begins, from the block's own.
+struct Checkpoint {
+  std::uint32_t literals, matches;
+};
+
+// A table entry of the walk: bits that the next state takes (5), extra bits of the value (6), and the symbol, of literal
+// lengths at bit 11, of match lengths at 17, of offsets at 23. The sum of three has all of it side by side.
+struct WalkWord {
+  static constexpr unsigned kExtra = 5, kLiteral = 11, kMatch = 17, kOffset = 23;
+};
+
+enum class BlockKind : std::uint8_t { kRaw, kRle, kCompressed };
+enum class LiteralsKind : std::uint8_t { kRaw, kRle, kHuffman };
+enum class TableMode : std::uint8_t { kPredefined, kRle, kFse, kRepeat };
+// In the order of the format's section.
+enum Table : unsigned { kLiteralLengths, kOffsets, kMatchLengths, kTables };
+
+struct Block {
+  std::uint32_t stream;
+  std::uint32_t at, bytes;      // the content, in the stream; RLE: bytes is 1
+  std::uint32_t decoded_bytes;  // compressed: by `settle`
+  std::uint32_t window;         // of its frame, at most kMostStreamBytes
+  std::uint32_t frame_bytes;    // what its frame promises to decode to, or kNone
+  BlockKind kind;
+  LiteralsKind literals;
+  bool first, last;  // of its frame
+  bool checksum;     // its frame ends with one
+  bool own_tree;
+  std::uint8_t literal_streams;         // Huffman: 1 or 4
+  TableMode modes[kTables];             // where there are sequences
+  std::uint32_t literals_at;            // raw: the bytes; RLE: the byte; Huffman: the streams
+  std::uint32_t literal_bytes;          // decoded
+  std::uint32_t huffman_bytes;          // of the streams
+  std::uint32_t tree_at;                // own_tree
+  std::uint32_t sequences;              // 0 where there are none
+  std::uint32_t table_at[kTables];      // kFse: the description; kRle: the symbol
+  std::uint32_t bits_at, bits_bytes;    // the sequences' bit stream
+  // by `sources`: blocks whose description holds
+  std::uint32_t tree_block, table_block[kTables];
+  std::uint32_t units_before;           // of the stream's blocks before this one
+  // by `place`
+  std::uint32_t place;                  // in its round
+  // by `extract`
+  std::uint32_t match_bytes;            // of all its matches
+  std::uint32_t repeats_after[3];       // symbolic
+  // by `settle`
+  std::uint32_t out, frame_out;         // where the block and its frame begin, in the stream's output
+  std::uint32_t repeats[3];             // before the block
+};
+
+struct RawBlock {
+  std::uint32_t at, frame_at;  // of the block's and of the frame's header, in the stream
+};
+
+struct StreamState {
+  std::uint32_t raw_first;     // in the list of RawBlocks
+  std::uint32_t first, count;  // of its Blocks
+  std::uint32_t out;           // decoded by the rounds so far
+  std::uint32_t frame_out;
+  std::uint32_t repeats[3];
+  std::uint64_t units, units_before;  // of its blocks; of all streams before
+};
+
+struct Round {
+  std::uint32_t first;             // block; the last entry is the number of all blocks
+  std::uint32_t many, few;         // entries of `walks`, from the front and from the back of the round's share
+  std::uint32_t literals;          // entries of `trees`, from the front
+  std::uint32_t literals_ticket, walk_ticket, extract_ticket, check_ticket, execute_ticket;
+};
+
+// Blocks with that many sequences are begun first.
+inline constexpr std::uint32_t kManySequences = 4096;
+
+struct Totals {
+  std::uint32_t blocks;     // of all streams
+  std::uint32_t checksums;  // frames that have one
+};
+
+__host__ __device__ constexpr std::uint32_t literal_units(std::uint32_t bytes) {
+  return (bytes + kUnitBytes - 1) / kUnitBytes;
+}
+__host__ __device__ constexpr std::uint32_t slot_units(std::uint32_t sequences) { return (sequences + 1) / 2; }
+__host__ __device__ constexpr std::uint32_t checkpoint_units(std::uint32_t sequences) {
+  return ((sequences + kGroup - 1) / kGroup + 1) / 2;
+}
+inline constexpr std::uint32_t kMaxBlockUnits =
+    literal_units(kMaxBlockBytes) + slot_units(kMaxSequences) + checkpoint_units(kMaxSequences);
+
+// How many blocks a stream may have; of more, it is left to the CPU. Encoders make one for each 128 KiB, and smaller
+// ones where the statistics change or they are told to flush.
+struct Allowance {
+  std::uint32_t base = 4;
+  std::uint32_t bytes_per_block = 4096;
+  __host__ __device__ std::uint32_t of(std::uint64_t decoded_bytes) const {
+    return base + static_cast<std::uint32_t>(decoded_bytes / bytes_per_block);
+  }
+};
+
+}  // namespace headrace::codec::gpu::zstd

@@ -1,0 +1,249 @@
+// FSE tables: descriptions read (RFC 8878, 4.1.1), cells spread, and what sequence codes stand for (3.1.1.3.2.1).
+// Device code without a CUDA header.
+#pragma once
+
+#include "zstd_job_device.cuh"
+
+namespace headrace::codec::gpu::zstd {
+
+// Bits of a description, lowest first. Behind its end are zeros.
+class ForwardBits {
+ public:
+  __device__ ForwardBits(const Byte* at, std::uint32_t bytes) : at_(at), bytes_(bytes) {}
+  // The next 32 bits or more.
+  __device__ std::uint32_t peek() {
+    while (have_ < 32) {
+      if (next_ < bytes_) window_ |= static_cast<std::uint64_t>(at_[next_]) << have_;
+      ++next_;
+      have_ += 8;
+    }
+    return static_cast<std::uint32_t>(window_);
+  }
+  // REQUIRES: peek() has been called since the last skip.
+  __device__ void skip(unsigned bits) {
+    window_ >>= bits;
+    have_ -= bits;
+    used_ += bits;
+  }
+  __device__ std::uint32_t used_bytes() const { return (used_ + 7) / 8; }
+
+ private:
+  const Byte* at_;
+  std::uint32_t bytes_, next_ = 0, used_ = 0;
+  std::uint64_t window_ = 0;
+  unsigned have_ = 0;
+};
+
+struct Description {
+  DecodeReason reason;
+  unsigned log;
+  std::uint32_t bytes;
+};
+
+// Reads a table's description. `found(symbol, count)` is told of each symbol that occurs: how many cells it has, or -1
+// for "less than one". Counts are right only if the reason is kNone.
+template <class Found>
+__device__ inline Description read_description(const Byte* at, std::uint32_t bytes, unsigned last_symbol,
+                                               unsigned most_log, Found&& found) {
+  ForwardBits bits(at, bytes);
+  Description out{DecodeReason::kNone, (bits.peek() & 15) + 5, 0};
+  bits.skip(4);
+  if (bytes == 0) return {DecodeReason::kTruncated, 0, 0};
+  if (out.log > most_log) return {DecodeReason::kHeader, 0, 0};
+  std::int32_t left = (1 << out.log) + 1, threshold = 1 << out.log;  // left: cells, and one
+  unsigned width = out.log + 1, symbol = 0;
+  while (left > 1 && symbol <= last_symbol) {
+    const std::int32_t short_ones = 2 * threshold - 1 - left;
+    const auto word = static_cast<std::int32_t>(bits.peek() & ((1u << width) - 1));
+    std::int32_t count = word & (threshold - 1);
+    if (count < short_ones) {
+      bits.skip(width - 1);
+    } else {
+      count = word;
+      if (count >= threshold) count -= short_ones;
+      bits.skip(width);
+    }
+    --count;
+    left -= count < 0 ? 1 : count;
+    if (count != 0) found(symbol, count);
+    ++symbol;
+    while (left < threshold && left > 1) {
+      threshold >>= 1;
+      --width;
+    }
+    if (count != 0) continue;
+    for (unsigned more = 3; more == 3 && symbol <= last_symbol;) {
+      more = bits.peek() & 3;
+      bits.skip(2);
+      symbol += more;
+    }
+  }
+  out.bytes = bits.used_bytes();
+  // Over its end, libzstd reads some bytes twice.
+  if (out.bytes > bytes) return {DecodeReason::kHostOnly, 0, 0};
+  if (left != 1 || symbol > last_symbol + 1) out.reason = DecodeReason::kHeader;
+  return out;
+}
+
+// ---- what codes stand for ----
+
+inline constexpr unsigned kLastSymbol[kTables] = {35, 31, 52};
+inline constexpr unsigned kMostLog[kTables] = {9, 8, 9};
+__device__ inline unsigned last_symbol(unsigned table) {
+  return table == kLiteralLengths ? kLastSymbol[0] : table == kOffsets ? kLastSymbol[1] : kLastSymbol[2];
+}
+__device__ inline unsigned most_log(unsigned table) { return table == kOffsets ? kMostLog[1] : kMostLog[0]; }
+
+// Extra bits of a length's code, of those that have any.
+__device__ inline unsigned literal_extra(unsigned code) {
+  if (code < 16) return 0;
+  if (code < 20) return 1;
+  if (code < 24) return code < 22 ? 2 : 3;
+  return code == 24 ? 4 : code - 19;
+}
+__device__ inline std::uint32_t literal_base(unsigned code) {
+  if (code < 16) return code;
+  if (code < 20) return 16 + 2 * (code - 16);
+  if (code < 22) return 24 + 4 * (code - 20);
+  if (code < 24) return 32 + 8 * (code - 22);
+  return code == 24 ? 48 : 1u << (code - 19);
+}
+__device__ inline unsigned match_extra(unsigned code) {
+  if (code < 32) return 0;
+  if (code < 36) return 1;
+  if (code < 40) return code < 38 ? 2 : 3;
+  if (code < 42) return 4;
+  return code == 42 ? 5 : code - 36;
+}
+__device__ inline std::uint32_t match_base(unsigned code) {
+  if (code < 32) return code + 3;
+  if (code < 36) return 35 + 2 * (code - 32);
+  if (code < 38) return 43 + 4 * (code - 36);
+  if (code < 40) return 51 + 8 * (code - 38);
+  if (code < 42) return 67 + 16 * (code - 40);
+  return code == 42 ? 99 : (1u << (code - 36)) + 3;
+}
+
+// The predefined distributions (3.1.1.3.2.2): how many cells a symbol has, or -1.
+struct Predefined {
+  unsigned log, symbols;
+};
+__device__ inline Predefined predefined(unsigned table) {
+  return table == kLiteralLengths ? Predefined{6, 36} : table == kOffsets ? Predefined{5, 29} : Predefined{6, 53};
+}
+__device__ inline std::int32_t predefined_count(unsigned table, unsigned symbol) {
+  if (table == kLiteralLengths) {
+    if (symbol >= 32) return -1;
+    if (symbol == 0) return 4;
+    if (symbol == 1 || symbol == 25) return 3;
+    return (symbol >= 13 && symbol <= 15) || symbol >= 27 ? 1 : 2;
+  }
+  if (table == kOffsets) {
+    if (symbol >= 24) return -1;
+    return symbol >= 6 && symbol <= 8 ? 2 : 1;
+  }
+  if (symbol >= 46) return -1;
+  if (symbol == 1) return 4;
+  if (symbol == 2) return 3;
+  return symbol >= 3 && symbol <= 8 ? 2 : 1;
+}
+
+// ---- cells ----
+
+// What a warp needs while it builds a table of up to 512 cells: in shared memory.
+struct TableSpace {
+  std::uint16_t next[256];   // by symbol: the number that its next cell has
+  std::uint16_t starts[64];  // runs of cells in the order they are dealt: each symbol with a count has one
+  Byte names[64];
+  Byte cells[512];
+  std::uint32_t runs, low;   // cells below `low` are dealt, those from it on have symbols of less than one
+};
+
+// Told of symbols by one lane, in rising order.
+class CellCounts {
+ public:
+  __device__ explicit CellCounts(TableSpace& space) : space_(space) {}
+  __device__ void operator()(unsigned symbol, std::int32_t count) {
+    if (symbol > 255) return;
+    if (count < 0) {
+      if (lows_ >= 512) return;
+      space_.cells[511 - lows_] = static_cast<Byte>(symbol);  // moved down when the size is known
+      ++lows_;
+      space_.next[symbol] = 1;
+      return;
+    }
+    if (++runs_ > 64) return;  // a table of 2^6 cells has no more symbols, and sequences have 53
+    space_.starts[runs_ - 1] = static_cast<std::uint16_t>(dealt_);
+    space_.names[runs_ - 1] = static_cast<Byte>(symbol);
+    dealt_ += static_cast<std::uint32_t>(count);
+    space_.next[symbol] = static_cast<std::uint16_t>(count);
+  }
+  // Returns whether the counts fill a table of that size.
+  __device__ bool finish(unsigned log) {
+    const std::uint32_t size = 1u << log;
+    if (runs_ > 64 || lows_ + dealt_ != size) return false;
+    if (size != 512) {
+      for (std::uint32_t k = 0; k < lows_; ++k) space_.cells[size - 1 - k] = space_.cells[511 - k];
+    }
+    space_.runs = runs_;
+    space_.low = size - lows_;
+    return true;
+  }
+
+ private:
+  TableSpace& space_;
+  std::uint32_t lows_ = 0, runs_ = 0, dealt_ = 0;
+};
+
+// By a warp: the symbols' cells are dealt (4.1.1), those of "less than one" have theirs. REQUIRES: finish() was true.
+__device__ inline void deal_cells(TableSpace& space, unsigned log, unsigned lane) {
+  const std::uint32_t size = 1u << log, step = (size >> 1) + (size >> 3) + 3;
+  std::uint32_t rank = 0;
+  for (std::uint32_t first = 0; first < size; first += 32) {
+    const std::uint32_t cell = (first + lane) * step & (size - 1);
+    const bool dealt = first + lane < size && cell < space.low;
+    const unsigned votes = __ballot_sync(kAllLanes, dealt);
+    if (dealt) {
+      const std::uint32_t own = rank + static_cast<std::uint32_t>(__popc(votes & lanes_below(lane)));
+      std::uint32_t a = 0, b = space.runs;  // the last run that starts at or before it
+      while (b - a > 1) {
+        const std::uint32_t middle = (a + b) / 2;
+        if (space.starts[middle] <= own) {
+          a = middle;
+        } else {
+          b = middle;
+        }
+      }
+      space.cells[cell] = space.names[a];
+    }
+    rank += static_cast<std::uint32_t>(__popc(votes));
+  }
+  __syncwarp();
+}
+
+// By a warp: tells of each cell its symbol, how many bits its next state takes and what they are added to.
+template <class Entry>
+__device__ inline void number_cells(TableSpace& space, unsigned log, unsigned lane, Entry&& entry) {
+  const std::uint32_t size = 1u << log;
+  for (std::uint32_t first = 0; first < size; first += 32) {
+    const std::uint32_t cell = first + lane;
+    const unsigned here = __ballot_sync(kAllLanes, cell < size);
+    std::uint32_t symbol = 0;
+    unsigned same = 0;
+    if (cell < size) {
+      symbol = space.cells[cell];
+      same = __match_any_sync(here, symbol);
+      const auto before = static_cast<std::uint32_t>(__popc(same & lanes_below(lane)));
+      const std::uint32_t number = space.next[symbol] + before;
+      const unsigned bits = log - top_bit(number);
+      entry(cell, symbol, bits, (number << bits) - size);
+    }
+    __syncwarp();
+    if (cell < size && (same & lanes_below(lane)) == 0) {
+      space.next[symbol] = static_cast<std::uint16_t>(space.next[symbol] + __popc(same));
+    }
+    __syncwarp();
+  }
+}
+
+}  // namespace headrace::codec::gpu::zstd

@@ -1,0 +1,121 @@
+// The zstd decoder's device code run on the CPU, launch by launch as zstd.cu does it.
+//
+// REQUIRES: tests/support/cuda_on_cpu.h is included before anything else.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "codecs/zstd/zstd_checksum_device.cuh"
+#include "codecs/zstd/zstd_execute_device.cuh"
+#include "codecs/zstd/zstd_literals_device.cuh"
+#include "codecs/zstd/zstd_walk_device.cuh"
+#include "tests/support/guard_buffer.h"
+
+namespace headrace::test {
+
+class ZstdOnCpu {
+ public:
+  struct Item {
+    std::span<const std::byte> stream;
+    std::span<std::byte> dst;
+    device::DecodeOutcome outcome;  // out
+    std::size_t produced = 0;       // out
+  };
+
+  // More blocks than on a GPU, so that small ones are decoded here and not left to the CPU.
+  codec::gpu::zstd::Allowance allowance{.base = 64, .bytes_per_block = 4};
+  std::uint64_t floor_bytes = codec::gpu::zstd::Layout::kFloorBytes;  // less of them: more rounds
+  unsigned blocks = 2;                                                // of each launch
+  unsigned walks = 1;                                                 // blocks side by side: 1, 4 or 8
+
+  // One chunk for each item.
+  void decode(std::span<Item> items, bool exact) {
+    namespace zstd = codec::gpu::zstd;
+    std::vector<codec::gpu::ZstdStream> streams;
+    std::vector<std::uint64_t> outcomes(items.size(), device::DecodeOutcome::kOk);
+    codec::gpu::ZstdLimits limits;
+    for (const Item& item : items) {
+      streams.push_back({reinterpret_cast<const unsigned char*>(item.stream.data()),
+                         reinterpret_cast<unsigned char*>(item.dst.data()), item.stream.size(), item.dst.size(),
+                         static_cast<std::uint32_t>(streams.size()), codec::gpu::ZstdKind::kFrames});
+      limits.src_bytes += item.stream.size();
+      limits.dst_bytes += item.dst.size();
+    }
+    const auto count = static_cast<std::uint32_t>(items.size());
+    limits.streams = count;
+    const zstd::Layout layout(limits, allowance, floor_bytes);
+    zstd::Job job;
+    job.streams = streams.data();
+    job.count = &count;
+    job.most_streams = count;
+    job.outcomes = outcomes.data();
+    job.stage = kStage;
+    job.exact = exact;
+    job.allowance = allowance;
+    if (scratch_ == nullptr || scratch_->size() != layout.end) {
+      scratch_ = std::make_unique<GuardBuffer>(layout.end, Flush::kRight);
+    }
+    if (reinterpret_cast<std::uintptr_t>(scratch_->data()) % 16 != 0) std::abort();
+    layout.fill_in(job, scratch_->data());
+    std::memset(scratch_->data(), 0, layout.zeroed_bytes);
+    run(job);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      items[i].outcome.word = outcomes[i];
+      items[i].produced = streams[i].dst_bytes;
+    }
+    rounds_used = 0;
+    for (std::uint32_t r = 0; r < job.rounds; ++r) rounds_used += job.round[r].first != job.round[r + 1].first;
+    for (std::uint32_t x = 0; x < job.totals->blocks; ++x) last_blocks.push_back(job.blocks[x]);
+  }
+
+  static constexpr unsigned kStage = 3;
+  std::uint32_t rounds_used = 0;                            // of the last batch
+  std::vector<codec::gpu::zstd::Block> last_blocks;         // of all batches since it was cleared
+
+ private:
+  static constexpr unsigned kThreads = 64;
+  template <class Body>
+  static void launch(unsigned blocks, const Body& body) {
+    testing::gpu::launch(blocks, kThreads, body);
+  }
+  void run(const codec::gpu::zstd::Job& job) {
+    namespace zstd = codec::gpu::zstd;
+    static std::uint32_t words[kThreads];
+    static std::uint64_t long_words[kThreads];
+    static zstd::LiteralsSpace literals;
+    static zstd::ExtractSpace extract;
+    static std::uint32_t ticket;
+    launch(1, [&] { zstd::share_body(job, words); });
+    launch(blocks, [&] { zstd::frames_body(job); });
+    launch(1, [&] { zstd::scan_blocks_body(job, words); });
+    launch(blocks, [&] { zstd::parse_body(job); });
+    launch(blocks, [&] { zstd::sources_body(job); });
+    launch(1, [&] { zstd::scan_units_body(job, long_words); });
+    launch(blocks, [&] { zstd::place_body(job); });
+    launch(blocks, [&] { zstd::list_body(job); });
+    for (std::uint32_t r = 0; r < job.rounds; ++r) {
+      launch(blocks, [&] { zstd::literals_body(job, r, literals); });
+      if (walks == 1) walk<1>(job, r);
+      if (walks == 4) walk<4>(job, r);
+      if (walks == 8) walk<8>(job, r);
+      launch(blocks, [&] { zstd::extract_body(job, r, extract); });
+      launch(blocks, [&] { zstd::settle_body(job, r); });
+      launch(blocks, [&] { zstd::check_body(job, r, ticket); });
+      launch(blocks, [&] { zstd::execute_body(job, r); });
+    }
+    launch(blocks, [&] { zstd::checksums_body(job); });
+  }
+  template <unsigned kBlocks>
+  void walk(const codec::gpu::zstd::Job& job, std::uint32_t r) {
+    namespace zstd = codec::gpu::zstd;
+    static zstd::WalkSpace<kBlocks> spaces[kThreads / 32];
+    launch(blocks, [&] { zstd::walk_body<kBlocks>(job, r, spaces[threadIdx.x / 32]); });
+  }
+  std::unique_ptr<GuardBuffer> scratch_;
+};
+
+}  // namespace headrace::test
