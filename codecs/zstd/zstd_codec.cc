@@ -56,6 +56,10 @@ class ZstdCodec final : public StreamCodec {
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     return std::unique_ptr<Encoder>(new ZstdEncoder(level_, checksum_));
   }
+  bool describe_for_device(device::DecodeStage& stage) const override {
+    stage.codec = "zstd";
+    return true;
+  }
 
  protected:
   Status decode_stream(Stream& stream, Scratch* scratch) const override {

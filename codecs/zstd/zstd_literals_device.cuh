@@ -203,11 +203,10 @@ class Writer {
 };
 
 // One stream of `count` literals, by a warp. `words` has room for a piece.
-// Where the bits do not end with the last literal by a few, versions of libzstd that decode two literals at a time
-// accept it: that is left to the CPU.
+// Bits that do not end with the last literal are against the format, but libzstd's fastest loops do not look (1.5.4):
+// the CPU is asked.
 __device__ inline DecodeReason decode_literals(const LiteralsSpace& space, const Byte* at, std::uint32_t bytes,
                                                Byte* to, std::uint32_t count, std::uint32_t* words, unsigned lane) {
-  constexpr std::uint32_t kFew = 24;
   if (bytes == 0) return DecodeReason::kTruncated;
   if (at[bytes - 1] == 0) return DecodeReason::kHeader;
   const BackwardBits bits(at, bytes);
@@ -251,7 +250,7 @@ __device__ inline DecodeReason decode_literals(const LiteralsSpace& space, const
     }
     const std::uint32_t upto = sum_upto(symbols, lane);
     const std::uint32_t all = __shfl_sync(kAllLanes, upto, 31);
-    if (done + all > count) return done + all - count > kFew ? DecodeReason::kTrailing : DecodeReason::kHostOnly;
+    if (done + all > count) return DecodeReason::kHostOnly;
     Writer writer(to + done + upto - symbols);
     for (std::int32_t p = entry; symbols > 0; --symbols) {
       const unsigned word = piece.entry(p);
@@ -263,8 +262,7 @@ __device__ inline DecodeReason decode_literals(const LiteralsSpace& space, const
     const unsigned last_active = top_bit(__ballot_sync(kAllLanes, active));
     top = __shfl_sync(kAllLanes, exit, last_active);
   }
-  if (top == bits.lead && done == count) return DecodeReason::kNone;
-  return count > done + kFew ? DecodeReason::kTruncated : DecodeReason::kHostOnly;
+  return top == bits.lead && done == count ? DecodeReason::kNone : DecodeReason::kHostOnly;
 }
 
 // All Huffman-coded literals of a round; a thread block takes one Block after the other.

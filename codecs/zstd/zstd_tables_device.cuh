@@ -87,12 +87,10 @@ __device__ inline Description read_description(const Byte* at, std::uint32_t byt
 
 // ---- what codes stand for ----
 
-inline constexpr unsigned kLastSymbol[kTables] = {35, 31, 52};
-inline constexpr unsigned kMostLog[kTables] = {9, 8, 9};
-__device__ inline unsigned last_symbol(unsigned table) {
-  return table == kLiteralLengths ? kLastSymbol[0] : table == kOffsets ? kLastSymbol[1] : kLastSymbol[2];
+__host__ __device__ constexpr unsigned last_symbol(unsigned table) {
+  return table == kLiteralLengths ? 35 : table == kOffsets ? 31 : 52;
 }
-__device__ inline unsigned most_log(unsigned table) { return table == kOffsets ? kMostLog[1] : kMostLog[0]; }
+__host__ __device__ constexpr unsigned most_log(unsigned table) { return table == kOffsets ? 8 : 9; }
 
 // Extra bits of a length's code, of those that have any.
 __device__ inline unsigned literal_extra(unsigned code) {

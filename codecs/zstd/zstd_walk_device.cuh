@@ -19,7 +19,10 @@ inline constexpr std::uint32_t kBatch = 32;
 // 16 and 16 extra bits of lengths and 31 of offsets, and 9, 9 and 8 of states; and a word to read the last ones from.
 inline constexpr std::int32_t kBatchBits = 32 * (63 + 26) + 32;
 // Where a table begins among a block's entries.
-inline constexpr unsigned kTableAt[kTables] = {0, 512, 768}, kTableEntries = 1280;
+inline constexpr unsigned kTableEntries = 1280;
+__host__ __device__ constexpr unsigned table_at(unsigned table) {
+  return table == kLiteralLengths ? 0 : table == kOffsets ? 512 : 768;
+}
 
 template <unsigned kBlocks>
 struct WalkSpace {
@@ -90,9 +93,9 @@ struct Walker {
   // `count` sequences. REQUIRES: as many bits as they can take are in the ring.
   __device__ void walk(std::uint32_t count, const uint2* entries, const std::uint32_t* ring) {
     for (std::uint32_t i = 0; i < count; ++i) {
-      const uint2 l = entries[kTableAt[kLiteralLengths] + literal_state];
-      const uint2 o = entries[kTableAt[kOffsets] + offset_state];
-      const uint2 m = entries[kTableAt[kMatchLengths] + match_state];
+      const uint2 l = entries[table_at(kLiteralLengths) + literal_state];
+      const uint2 o = entries[table_at(kOffsets) + offset_state];
+      const uint2 m = entries[table_at(kMatchLengths) + match_state];
       const std::uint32_t word = l.x + o.x + m.x;
       slots[i] = make_uint2(word, static_cast<std::uint32_t>(at));
       last_bits = word & 31;
@@ -135,7 +138,7 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
       for (unsigned table = 0; table < kTables && reason == DecodeReason::kNone; ++table) {
         __syncwarp();
         reason = build_table(stream.src, job.blocks[block.table_block[table]], table, space.build,
-                             space.entries[k] + kTableAt[table], logs[table], lane);
+                             space.entries[k] + table_at(table), logs[table], lane);
       }
       if (reason != DecodeReason::kNone) {
         if (lane == 0) give_up(job, stream.chunk, block.at, reason);
