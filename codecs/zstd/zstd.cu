@@ -64,13 +64,12 @@ unsigned blocks_for(std::uint64_t items, std::uint64_t per_block, std::uint64_t 
   return static_cast<unsigned>(std::clamp<std::uint64_t>((items + per_block - 1) / per_block, 1, most));
 }
 
-// Blocks of shared memory above 48 KiB have to be asked for, once.
 template <unsigned kBlocks>
 cudaError_t launch_walk(const Job& job, std::uint32_t round, unsigned blocks, device::gpu::NativeStream stream) {
   constexpr int kShared = sizeof(zstd::WalkSpace<kBlocks>);
-  static const cudaError_t allowed =
+  const cudaError_t error =
       cudaFuncSetAttribute(zstd_walk<kBlocks>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
-  if (allowed != cudaSuccess) return allowed;
+  if (error != cudaSuccess) return error;
   zstd_walk<kBlocks><<<blocks, kWarpThreads, kShared, stream>>>(job, round);
   return cudaGetLastError();
 }

@@ -153,14 +153,16 @@ struct Layout {
   std::uint64_t totals = 0, round = 0, zeroed_bytes = 0, states = 0, raw = 0, blocks = 0, trees = 0, walks = 0,
                 places = 0, end = 0;
 
-  // Bytes of places, besides those of the decoded size.
-  static constexpr std::uint64_t kFloorBytes = 40 << 20;
+  // Bytes of places: the decoded size and so many more.
+  static constexpr std::uint64_t kMoreBytes = 40 << 20;
 
-  Layout(const ZstdLimits& limits, const Allowance& allowance, std::uint64_t floor_bytes = kFloorBytes) {
+  // `most_bytes`: fewer of them, for tests.
+  Layout(const ZstdLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0}) {
     block_count = std::uint64_t{limits.streams} * allowance.base + limits.dst_bytes / allowance.bytes_per_block;
     // A byte of output takes a byte if it is a literal; three take a slot and its part of a checkpoint if it is a match.
     const std::uint64_t all = limits.dst_bytes / 64 * 11 + 11 + 3 * block_count;
-    std::uint64_t units = (limits.dst_bytes + floor_bytes) / kUnitBytes;
+    std::uint64_t units = limits.dst_bytes + kMoreBytes;
+    units = (units < most_bytes ? units : most_bytes) / kUnitBytes;
     if (units < 2 * kMaxBlockUnits) units = 2 * kMaxBlockUnits;
     if (units >= all) {
       units = all;

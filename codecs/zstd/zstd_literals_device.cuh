@@ -203,12 +203,12 @@ class Writer {
 };
 
 // One stream of `count` literals, by a warp. `words` has room for a piece.
-// Bits that do not end with the last literal are against the format, but libzstd's fastest loops do not look (1.5.4):
-// the CPU is asked.
+// A last byte of 0, and bits that do not end with the last literal, are against the format, but libzstd's fastest loops
+// do not look (1.5.4): the CPU is asked.
 __device__ inline DecodeReason decode_literals(const LiteralsSpace& space, const Byte* at, std::uint32_t bytes,
                                                Byte* to, std::uint32_t count, std::uint32_t* words, unsigned lane) {
   if (bytes == 0) return DecodeReason::kTruncated;
-  if (at[bytes - 1] == 0) return DecodeReason::kHeader;
+  if (at[bytes - 1] == 0) return DecodeReason::kHostOnly;
   const BackwardBits bits(at, bytes);
   Piece piece{space.table, words, 0, space.log};
   std::uint32_t done = 0;

@@ -28,9 +28,9 @@ class ZstdOnCpu {
 
   // More blocks than on a GPU, so that small ones are decoded here and not left to the CPU.
   codec::gpu::zstd::Allowance allowance{.base = 64, .bytes_per_block = 4};
-  std::uint64_t floor_bytes = codec::gpu::zstd::Layout::kFloorBytes;  // less of them: more rounds
-  unsigned blocks = 2;                                                // of each launch
-  unsigned walks = 1;                                                 // blocks side by side: 1, 4 or 8
+  std::uint64_t most_bytes = ~std::uint64_t{0};  // of places; 0: as few as there may be, so as many rounds
+  unsigned blocks = 2;                           // of each launch
+  unsigned walks = 1;                            // blocks side by side: 1, 4 or 8
 
   // One chunk for each item.
   void decode(std::span<Item> items, bool exact) {
@@ -47,7 +47,7 @@ class ZstdOnCpu {
     }
     const auto count = static_cast<std::uint32_t>(items.size());
     limits.streams = count;
-    const zstd::Layout layout(limits, allowance, floor_bytes);
+    const zstd::Layout layout(limits, allowance, most_bytes);
     zstd::Job job;
     job.streams = streams.data();
     job.count = &count;
