@@ -1,5 +1,5 @@
-// Last step of the zstd decoder: the checksums of frames that have one, XXH64 of the frame's output with seed 0, its low
-// four bytes (RFC 8878, 3.1.1). Device code without a CUDA header.
+// Last step of the zstd decoder: the checksums of frames that have one, XXH64 of the frame's output with seed 0, its
+// low four bytes (RFC 8878, 3.1.1). Device code without a CUDA header.
 //
 // XXH64 is four chains of multiplications, so four lanes of a warp work on a frame. Encoders write no checksum unless
 // they are told to.

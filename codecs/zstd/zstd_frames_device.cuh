@@ -110,8 +110,7 @@ __device__ inline void share_body(const Job& job, std::uint32_t* shared) {
   scan_streams<std::uint32_t, &StreamState::count, &StreamState::raw_first>(job, shared);
 }
 __device__ inline void scan_blocks_body(const Job& job, std::uint32_t* shared) {
-  const std::uint32_t all =
-      scan_streams<std::uint32_t, &StreamState::count, &StreamState::first>(job, shared);
+  const std::uint32_t all = scan_streams<std::uint32_t, &StreamState::count, &StreamState::first>(job, shared);
   if (threadIdx.x == 0) job.totals->blocks = all;
 }
 __device__ inline void scan_units_body(const Job& job, std::uint64_t* shared) {
@@ -170,8 +169,7 @@ __device__ inline void frames_body(const Job& job) {
     ZstdStream& stream = job.streams[i];
     if (stream.kind == ZstdKind::kNone || !fine(job, stream.chunk)) continue;
     std::uint32_t blocks = 0;
-    Verdict verdict =
-        walk_frames(stream, job.raw + state.raw_first, job.allowance.of(stream.dst_bytes), blocks);
+    Verdict verdict = walk_frames(stream, job.raw + state.raw_first, job.allowance.of(stream.dst_bytes), blocks);
     if (verdict.reason == DecodeReason::kNone && blocks == 0) {  // nothing but skippable frames
       if (job.exact && stream.dst_bytes != 0) verdict = {DecodeReason::kWrongSize, stream.src_bytes};
       stream.dst_bytes = 0;
@@ -201,8 +199,8 @@ __device__ inline std::uint32_t stream_of(const Job& job, std::uint32_t x) {
 // ---- parse ----
 
 // The literals section's header (3.1.1.3.1.1). Moves `at` behind the section.
-__device__ inline Verdict parse_literals(const Byte* src, std::uint32_t& at, std::uint32_t end,
-                                         std::uint32_t block_max, Block& block) {
+__device__ inline Verdict parse_literals(const Byte* src, std::uint32_t& at, std::uint32_t end, std::uint32_t block_max,
+                                         Block& block) {
   const std::uint32_t begin = at, left = end - at;
   const unsigned type = src[at] & 3, format = src[at] >> 2 & 3;
   block.own_tree = false;
@@ -278,8 +276,8 @@ __device__ inline Verdict parse_sequences(const Byte* src, std::uint32_t at, std
       if (src[at] > last_symbol(table)) return {DecodeReason::kHeader, at};
       ++at;
     } else if (mode == TableMode::kFse) {
-      const Description description = read_description(src + at, end - at, last_symbol(table), most_log(table),
-                                                       [](unsigned, std::int32_t) {});
+      const Description description =
+          read_description(src + at, end - at, last_symbol(table), most_log(table), [](unsigned, std::int32_t) {});
       if (description.reason != DecodeReason::kNone) return {description.reason, at};
       at += description.bytes;
     }
@@ -373,8 +371,8 @@ __device__ inline void sources_body(const Job& job) {
       const bool huffman = compressed && block->literals == LiteralsKind::kHuffman;
       const std::uint32_t sequences = compressed ? block->sequences : 0;
       const unsigned firsts = __ballot_sync(kAllLanes, mine && block->first);
-      const std::uint32_t tree_here = last_holder(__ballot_sync(kAllLanes, huffman && block->own_tree), firsts, tree,
-                                                  state.first + base, lane);
+      const std::uint32_t tree_here =
+          last_holder(__ballot_sync(kAllLanes, huffman && block->own_tree), firsts, tree, state.first + base, lane);
       tree = __shfl_sync(kAllLanes, tree_here, 31);
       bool missing = huffman && tree_here == kNone;
       if (huffman) block->tree_block = tree_here;
@@ -391,8 +389,8 @@ __device__ inline void sources_body(const Job& job) {
       if (missing) give_up(job, stream.chunk, block->at, DecodeReason::kHeader);
       std::uint32_t own_units = 0, own_least = mine ? block->decoded_bytes : 0;
       if (compressed) {
-        own_units = (huffman ? literal_units(block->literal_bytes) : 0) + slot_units(sequences) +
-                    checkpoint_units(sequences);
+        own_units =
+            (huffman ? literal_units(block->literal_bytes) : 0) + slot_units(sequences) + checkpoint_units(sequences);
         own_least = block->literal_bytes + 3 * sequences;
       }
       const std::uint32_t upto = sum_upto(own_units, lane);

@@ -52,8 +52,8 @@ struct Job {
   Allowance allowance;
   std::uint32_t rounds = 0, per_round = 0;  // units of a round
   // In scratch.
-  Totals* totals = nullptr;     // zeroed before
-  Round* round = nullptr;       // rounds + 1; zeroed before
+  Totals* totals = nullptr;  // zeroed before
+  Round* round = nullptr;    // rounds + 1; zeroed before
   StreamState* states = nullptr;
   RawBlock* raw = nullptr;
   Block* blocks = nullptr;
@@ -62,9 +62,7 @@ struct Job {
   Byte* places = nullptr;
 
   __device__ std::uint32_t stream_count() const { return *count < most_streams ? *count : most_streams; }
-  __device__ Byte* literals_of(const Block& block) const {
-    return places + std::uint64_t{block.place} * kUnitBytes;
-  }
+  __device__ Byte* literals_of(const Block& block) const { return places + std::uint64_t{block.place} * kUnitBytes; }
   __device__ std::uint64_t* slots_of(const Block& block) const {
     const std::uint32_t units = block.literals == LiteralsKind::kHuffman ? literal_units(block.literal_bytes) : 0;
     return reinterpret_cast<std::uint64_t*>(places + (std::uint64_t{block.place} + units) * kUnitBytes);
@@ -159,7 +157,8 @@ struct Layout {
   // `most_bytes`: fewer of them, for tests.
   Layout(const ZstdLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0}) {
     block_count = std::uint64_t{limits.streams} * allowance.base + limits.dst_bytes / allowance.bytes_per_block;
-    // A byte of output takes a byte if it is a literal; three take a slot and its part of a checkpoint if it is a match.
+    // A byte of output takes a byte if it is a literal; three take a slot and its part of a checkpoint if it is a
+    // match.
     const std::uint64_t all = limits.dst_bytes / 64 * 11 + 11 + 3 * block_count;
     std::uint64_t units = limits.dst_bytes + kMoreBytes;
     units = (units < most_bytes ? units : most_bytes) / kUnitBytes;

@@ -51,8 +51,8 @@ struct Checkpoint {
   std::uint32_t literals, matches;
 };
 
-// A table entry of the walk: bits that the next state takes (5), extra bits of the value (6), and the symbol, of literal
-// lengths at bit 11, of match lengths at 17, of offsets at 23. The sum of three has all of it side by side.
+// A table entry of the walk: bits that the next state takes (5), extra bits of the value (6), and the symbol, of
+// literal lengths at bit 11, of match lengths at 17, of offsets at 23. The sum of three has all of it side by side.
 struct WalkWord {
   static constexpr unsigned kExtra = 5, kLiteral = 11, kMatch = 17, kOffset = 23;
 };
@@ -74,26 +74,26 @@ struct Block {
   bool first, last;  // of its frame
   bool checksum;     // its frame ends with one
   bool own_tree;
-  std::uint8_t literal_streams;         // Huffman: 1 or 4
-  TableMode modes[kTables];             // where there are sequences
-  std::uint32_t literals_at;            // raw: the bytes; RLE: the byte; Huffman: the streams
-  std::uint32_t literal_bytes;          // decoded
-  std::uint32_t huffman_bytes;          // of the streams
-  std::uint32_t tree_at;                // own_tree
-  std::uint32_t sequences;              // 0 where there are none
-  std::uint32_t table_at[kTables];      // kFse: the description; kRle: the symbol
-  std::uint32_t bits_at, bits_bytes;    // the sequences' bit stream
+  std::uint8_t literal_streams;       // Huffman: 1 or 4
+  TableMode modes[kTables];           // where there are sequences
+  std::uint32_t literals_at;          // raw: the bytes; RLE: the byte; Huffman: the streams
+  std::uint32_t literal_bytes;        // decoded
+  std::uint32_t huffman_bytes;        // of the streams
+  std::uint32_t tree_at;              // own_tree
+  std::uint32_t sequences;            // 0 where there are none
+  std::uint32_t table_at[kTables];    // kFse: the description; kRle: the symbol
+  std::uint32_t bits_at, bits_bytes;  // the sequences' bit stream
   // by `sources`: blocks whose description holds
   std::uint32_t tree_block, table_block[kTables];
-  std::uint32_t units_before;           // of the stream's blocks before this one
+  std::uint32_t units_before;  // of the stream's blocks before this one
   // by `place`
-  std::uint32_t place;                  // in its round
+  std::uint32_t place;  // in its round
   // by `extract`
-  std::uint32_t match_bytes;            // of all its matches
-  std::uint32_t repeats_after[3];       // symbolic
+  std::uint32_t match_bytes;       // of all its matches
+  std::uint32_t repeats_after[3];  // symbolic
   // by `settle`
-  std::uint32_t out, frame_out;         // where the block and its frame begin, in the stream's output
-  std::uint32_t repeats[3];             // before the block
+  std::uint32_t out, frame_out;  // where the block and its frame begin, in the stream's output
+  std::uint32_t repeats[3];      // before the block
 };
 
 struct RawBlock {
@@ -110,9 +110,9 @@ struct StreamState {
 };
 
 struct Round {
-  std::uint32_t first;             // block; the last entry is the number of all blocks
-  std::uint32_t many, few;         // entries of `walks`, from the front and from the back of the round's share
-  std::uint32_t literals;          // entries of `trees`, from the front
+  std::uint32_t first;      // block; the last entry is the number of all blocks
+  std::uint32_t many, few;  // entries of `walks`, from the front and from the back of the round's share
+  std::uint32_t literals;   // entries of `trees`, from the front
   std::uint32_t literals_ticket, walk_ticket, extract_ticket, check_ticket, execute_ticket;
 };
 

@@ -1,8 +1,8 @@
 // Step of the zstd decoder that decodes Huffman-coded literals. Device code without a CUDA header.
 //
 // A warp takes a stream a piece at a time, 8 KiB of bits, which it copies to shared memory. Each lane takes a share of
-// the piece. Where the first code word of a share begins is only known for lane 0; the others begin 512 bits earlier, at
-// a guess: decoders that start at different places soon meet. Then each lane is held against where the one before it
+// the piece. Where the first code word of a share begins is only known for lane 0; the others begin 512 bits earlier,
+// at a guess: decoders that start at different places soon meet. Then each lane is held against where the one before it
 // ended, and begins again from there if it was wrong. So what comes out is exact, whatever the bytes are; guesses that
 // are all wrong cost time, 32 times the time of a piece at most.
 #pragma once

@@ -68,7 +68,9 @@ __device__ inline std::uint32_t literals_of(std::uint64_t s) { return static_cas
 __device__ inline std::uint32_t match_of(std::uint64_t s) {
   return (static_cast<std::uint32_t>(s >> kLengthBits) & kLengthMask) + 3;
 }
-__device__ inline std::uint32_t offset_of(std::uint64_t s) { return static_cast<std::uint32_t>(s >> (2 * kLengthBits)); }
+__device__ inline std::uint32_t offset_of(std::uint64_t s) {
+  return static_cast<std::uint32_t>(s >> (2 * kLengthBits));
+}
 
 // A sequence with its offset's value, not yet the offset. Values that are too large for any output become one that is.
 __device__ inline std::uint64_t read_sequence(const BackwardBits& bits, std::uint64_t slot) {
@@ -215,7 +217,8 @@ __device__ inline void settle_stream(const Job& job, ZstdStream& stream, StreamS
     for (std::uint32_t k = 0; k < here; ++k) {
       const std::uint32_t its_bytes = __shfl_sync(kAllLanes, bytes, k), its_flags = __shfl_sync(kAllLanes, flags, k);
       const std::uint32_t promised = __shfl_sync(kAllLanes, block.frame_bytes, k);
-      const Repeats its_after = {{__shfl_sync(kAllLanes, after.offset[0], k), __shfl_sync(kAllLanes, after.offset[1], k),
+      const Repeats its_after = {{__shfl_sync(kAllLanes, after.offset[0], k),
+                                  __shfl_sync(kAllLanes, after.offset[1], k),
                                   __shfl_sync(kAllLanes, after.offset[2], k)}};
       if ((its_flags & 1) != 0) {
         frame_out = out;

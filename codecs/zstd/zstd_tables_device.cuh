@@ -154,7 +154,7 @@ struct TableSpace {
   std::uint16_t starts[64];  // runs of cells in the order they are dealt: each symbol with a count has one
   Byte names[64];
   Byte cells[512];
-  std::uint32_t runs, low;   // cells below `low` are dealt, those from it on have symbols of less than one
+  std::uint32_t runs, low;  // cells below `low` are dealt, those from it on have symbols of less than one
 };
 
 // Told of symbols by one lane, in rising order.

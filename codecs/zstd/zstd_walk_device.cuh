@@ -61,8 +61,7 @@ __device__ inline DecodeReason build_table(const Byte* src, const Block& source,
       log = fixed.log;
     } else {
       const std::uint32_t end = source.at + source.bytes;
-      const Description description =
-          read_description(src + at, end - at, last_symbol(table), most_log(table), counts);
+      const Description description = read_description(src + at, end - at, last_symbol(table), most_log(table), counts);
       reason = description.reason;  // as in `parse`: none
       log = description.log;
     }
@@ -199,8 +198,7 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
           own.left = 0;
         } else if (own.left == 0 && unused != 0) {
           // They also read states after the last sequence, so they see only what is left then.
-          give_up(job, own.chunk, own.position,
-                  unused > 26 ? DecodeReason::kTrailing : DecodeReason::kHostOnly);
+          give_up(job, own.chunk, own.position, unused > 26 ? DecodeReason::kTrailing : DecodeReason::kHostOnly);
         }
       }
       __syncwarp();

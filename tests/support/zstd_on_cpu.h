@@ -73,8 +73,8 @@ class ZstdOnCpu {
   }
 
   static constexpr unsigned kStage = 3;
-  std::uint32_t rounds_used = 0;                            // of the last batch
-  std::vector<codec::gpu::zstd::Block> last_blocks;         // of all batches since it was cleared
+  std::uint32_t rounds_used = 0;                     // of the last batch
+  std::vector<codec::gpu::zstd::Block> last_blocks;  // of all batches since it was cleared
 
  private:
   static constexpr unsigned kThreads = 64;

@@ -1,4 +1,5 @@
-// Zstandard frames put together by hand (RFC 8878), right or wrong: every mode of every part, as no encoder writes them.
+// Zstandard frames put together by hand (RFC 8878), right or wrong: every mode of every part, as no encoder writes
+// them.
 #pragma once
 
 #include <algorithm>
@@ -254,8 +255,8 @@ inline Bytes huffman_literals(const Bytes& tree, const Bytes& streams, std::size
   const std::uint64_t most = std::max<std::uint64_t>(encoded, literals);
   const unsigned format = stream_count == 1 ? 0 : most < 1024 ? 1 : most < 16384 ? 2 : 3;
   const unsigned bits = format < 2 ? 10 : format == 2 ? 14 : 18;
-  return little_endian(type | format << 2 | literals << 4 | encoded << (4 + bits), format < 2 ? 3 : format + 2) +
-         tree + streams;
+  return little_endian(type | format << 2 | literals << 4 | encoded << (4 + bits), format < 2 ? 3 : format + 2) + tree +
+         streams;
 }
 
 // ---- sequences ----
@@ -303,9 +304,10 @@ inline CodeValue offset_code(std::uint32_t value) {
 }
 
 inline const FseCounts kPredefinedCounts[3] = {
-    {{4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1}, 6},
+    {{4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1},
+     6},
     {{1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1}, 5},
-    {{1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+    {{1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  1,  1,  1,  1,  1,  1, 1,
       1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1},
      6}};
 
@@ -315,15 +317,15 @@ enum : unsigned { kPredefinedMode, kRleMode, kFseMode, kRepeatMode };
 // match lengths.
 class SequenceWriter {
  public:
-  unsigned logs[3] = {9, 8, 9};                // of kFseMode
-  unsigned rare_from[3] = {256, 256, 256};     // symbols from here on have less than one cell
+  unsigned logs[3] = {9, 8, 9};                    // of kFseMode
+  unsigned rare_from[3] = {256, 256, 256};         // symbols from here on have less than one cell
   std::uint64_t extra_bits = 0, missing_bits = 0;  // to be wrong by: bits left over or not there
   unsigned reserved = 0;
   bool long_count = false;
 
   Bytes section(const std::vector<SequenceSpec>& sequences, const std::array<unsigned, 3>& modes) {
     const std::size_t n = sequences.size();
-    Bytes out = n == 0 && !long_count   ? little_endian(0, 1)
+    Bytes out = n == 0 && !long_count    ? little_endian(0, 1)
                 : n < 128 && !long_count ? little_endian(n, 1)
                 : n < 0x7F00             ? little_endian(128 + (n >> 8), 1) + little_endian(n, 1)
                                          : little_endian(255, 1) + little_endian(n - 0x7F00, 2);
@@ -358,8 +360,8 @@ class SequenceWriter {
     for (const FseCounts& counts : counts_) tables.emplace_back(counts);
     for (std::size_t k = 0; k < 3; ++k) {
       for (std::size_t i = n; i-- > 0;) {
-        states[i][k] = i + 1 == n ? tables[k].any(codes[i][k].code)
-                                  : tables[k].before(codes[i][k].code, states[i + 1][k]);
+        states[i][k] =
+            i + 1 == n ? tables[k].any(codes[i][k].code) : tables[k].before(codes[i][k].code, states[i + 1][k]);
       }
     }
     BitList bits;
