@@ -81,7 +81,7 @@ __device__ inline Description read_description(const Byte* at, std::uint32_t byt
   out.bytes = bits.used_bytes();
   // Over its end, libzstd reads some bytes twice.
   if (out.bytes > bytes) return {DecodeReason::kHostOnly, 0, 0};
-  if (left != 1 || symbol > last_symbol + 1) out.reason = DecodeReason::kHeader;
+  if (left != 1) out.reason = DecodeReason::kHeader;
   return out;
 }
 
