@@ -107,10 +107,12 @@ class BloscCodec final : public StreamCodec {
   std::string_view name() const noexcept override { return "blosc"; }
   std::unique_ptr<Scratch> make_scratch() const override { return std::make_unique<BloscScratch>(); }
   Result<std::unique_ptr<Encoder>> make_encoder() const override { return make_blosc_encoder(settings_); }
-  // A container says what is inside it. The configuration only tells whether most of them would end on the CPU.
+  // A container says what is inside it. The configuration only tells what most of them hold, which is what a device
+  // makes room for.
   bool describe_for_device(device::DecodeStage& stage) const override {
     if (!settings_.device_code) return false;
     stage.codec = name();
+    stage.parameters[0] = settings_.inner == Inner::kZstd ? 1 : 0;
     return true;
   }
 
@@ -194,7 +196,7 @@ int read_inner(ConfigReader& reader, Need need) {
 void set_inner_and_filter(int inner, std::int64_t shuffle, BloscSettings& settings) {
   settings.inner = inner == 1 ? Inner::kZstd : Inner::kLz4;
   settings.filter = shuffle == 0 ? Filter::kNone : Filter::kShuffle;
-  settings.device_code = inner != 1 && inner != 4;  // zstd, zlib
+  settings.device_code = inner != 4;  // zlib
   if (inner > 1) settings.refusal = "inner codecs other than lz4 and zstd";
   if (shuffle == 2) settings.refusal = "bitshuffle";
 }

@@ -4,22 +4,24 @@
 //   parse     a thread a container: the header; how many blocks, streams and tiles it makes
 //   scan      where each container's share of the lists begins
 //   streams   a thread a block: its start and the sizes of its splits become Lz4Streams
-//   seal      a thread a stream: what belongs to a container found bad meanwhile is crossed out
-//   (inner    enqueue_lz4 for lz4; blosc_inner_device.cuh for blosclz and snappy)
+//   seal      a thread a stream: what belongs to a container found bad meanwhile is crossed out; ZstdStreams
+//   (inner    enqueue_lz4 for lz4; blosc_inner_device.cuh for blosclz and snappy; or enqueue_zstd)
 //   epilogue  a thread block a tile: un-shuffles, and copies what is stored as it is; a launch for each Path, which
 //             ends at once where no container takes it
 // Filtered containers are decoded into scratch and un-shuffled into dst; others are decoded into dst. Splits that did
 // not compress are read by the epilogue where they lie in the container.
 //
 // Accepts and refuses what blosc_header.cc and blosc_codec.cc do, save that these are left to the CPU (kHostOnly):
-// inner zstd and zlib; other inner codecs, inner formats and Blosc2, which it refuses as unsupported; containers of
-// more streams than one for each 512 decoded bytes and 32 besides; containers whose streams overlap.
+// inner zlib; inner zstd, unless the array's configuration names it, and then all others; other inner codecs, inner
+// formats and Blosc2, which it refuses as unsupported; containers of more streams than Allowance, which is one for each
+// 512 decoded bytes and 32 besides, or one for each 8 KiB and 8 where they are zstd; containers whose streams overlap.
 #pragma once
 
 #include <cstdint>
 
 #include "codecs/lz4/lz4_device.cuh"
 #include "codecs/shuffle/shuffle_device.cuh"
+#include "codecs/zstd/zstd_device.cuh"
 #include "device/gpu_stage.h"
 
 namespace headrace::codec::gpu::blosc {
@@ -42,6 +44,7 @@ enum class Tag : std::uint8_t {
   kInPlace,  // src is the decoded bytes
   kBlosclz,
   kSnappy,
+  kZstd,
 };
 
 // One container, as parsed.
@@ -70,12 +73,15 @@ struct Allowance {
   std::uint32_t bytes_per_stream = 512;
   __host__ __device__ U64 of(U64 decoded_bytes) const { return base + decoded_bytes / bytes_per_stream; }
 };
+// zstd needs more memory for a stream, and nobody splits its blocks that finely.
+inline constexpr Allowance kZstdAllowance{8, 8192};
 
 struct Job {
   device::gpu::Chunk* chunks = nullptr;
   std::uint64_t* outcomes = nullptr;
   unsigned count = 0;
   bool exact = true;
+  bool zstd = false;  // the inner codec that is decoded here, and no other
   unsigned stage = 0;
   Allowance allowance;
   // In scratch: an entry for each container
@@ -85,9 +91,10 @@ struct Job {
   // and for each stream.
   Lz4Stream* streams = nullptr;
   Tag* tags = nullptr;
-  Shares* totals = nullptr;         // one
-  std::uint32_t* others = nullptr;  // one, zeroed before: streams that are neither lz4 nor in place
-  std::uint32_t* paths = nullptr;   // one, zeroed before: a bit for each Path that a container takes
+  ZstdStream* zstd_streams = nullptr;  // if zstd
+  Shares* totals = nullptr;            // one
+  std::uint32_t* others = nullptr;     // one, zeroed before: streams that are neither lz4 nor in place
+  std::uint32_t* paths = nullptr;      // one, zeroed before: a bit for each Path that a container takes
   Byte* decoded = nullptr;
 };
 
@@ -104,7 +111,7 @@ struct Verdict {
 };
 
 // Fills in all but tiles_per_block. The rules, and their order, are those of parse_blosc_header().
-__device__ inline Verdict parse_header(const device::gpu::Chunk& chunk, Container& out) {
+__device__ inline Verdict parse_header(const device::gpu::Chunk& chunk, bool zstd, Container& out) {
   if (chunk.src_bytes < kHeaderBytes) return {DecodeReason::kTruncated, 0};
   const Byte* h = chunk.src;
   const unsigned version = h[0], inner_version = h[1], flags = h[2], inner = flags >> 5;
@@ -147,7 +154,7 @@ __device__ inline Verdict parse_header(const device::gpu::Chunk& chunk, Containe
   if (inner > kInnerZstd || inner_version != 1) return {DecodeReason::kHostOnly, 1};
   out.block_count = (out.decoded_bytes - 1) / out.block_bytes + 1;
   if (out.block_count > (container_bytes - kHeaderBytes) / kWordBytes) return {DecodeReason::kTruncated, kHeaderBytes};
-  if (inner > kInnerSnappy) return {DecodeReason::kHostOnly, 2};
+  if (zstd ? inner != kInnerZstd : inner > kInnerSnappy) return {DecodeReason::kHostOnly, 2};
   if ((flags & 0x10) == 0 && out.item_bytes <= kMaxSplits && out.block_bytes / out.item_bytes >= kMinSplitItems) {
     out.splits = static_cast<std::uint8_t>(out.item_bytes);
     if (out.block_bytes % out.splits != 0) return {DecodeReason::kHeader, 8};  // block 0 is whole
@@ -162,7 +169,7 @@ __device__ inline void parse_body(const Job& job) {
     Container container{};
     job.encoded_bytes[i] = 0;
     if (job.outcomes[i] == shuffle::kFine) {
-      Verdict verdict = parse_header(chunk, container);
+      Verdict verdict = parse_header(chunk, job.zstd, container);
       const bool fits =
           job.exact ? container.decoded_bytes == chunk.dst_bytes : container.decoded_bytes <= chunk.dst_bytes;
       if (verdict.reason == DecodeReason::kNone && !fits) verdict = {DecodeReason::kWrongSize, 4};
@@ -299,13 +306,16 @@ __device__ inline Verdict list_block(const Job& job, unsigned i, const Container
           stream.src_bytes = encoded;
           stream.dst_bytes = split_bytes;
           stream.kind = c.inner == kInnerLz4 ? Lz4Kind::kBlock : Lz4Kind::kNone;
-          tag = c.inner == kInnerLz4 ? Tag::kDecoded : c.inner == kInnerBlosclz ? Tag::kBlosclz : Tag::kSnappy;
+          tag = c.inner == kInnerLz4       ? Tag::kDecoded
+                : c.inner == kInnerZstd    ? Tag::kZstd
+                : c.inner == kInnerBlosclz ? Tag::kBlosclz
+                                           : Tag::kSnappy;
         }
       }
     }
     job.streams[place.stream + j] = stream;
     job.tags[place.stream + j] = tag;
-    if (tag > Tag::kInPlace) atomicAdd(job.others, 1u);
+    if (tag == Tag::kBlosclz || tag == Tag::kSnappy) atomicAdd(job.others, 1u);
   }
   // Blocks that share bytes would make the list longer than the bounds that its decoders were given.
   if (encoded_sum > c.src_bytes || atomicAdd(&job.encoded_bytes[i], encoded_sum) + encoded_sum > c.src_bytes) {
@@ -331,10 +341,19 @@ __device__ inline void seal_body(const Job& job) {
   const std::uint32_t total = job.totals->streams;
   for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < total; x += gridDim.x * blockDim.x) {
     Lz4Stream& stream = job.streams[x];
-    if (job.outcomes[stream.chunk] == shuffle::kFine) continue;
-    stream.src_bytes = stream.dst_bytes = 0;
-    stream.kind = Lz4Kind::kNone;
-    job.tags[x] = Tag::kDecoded;
+    if (job.outcomes[stream.chunk] != shuffle::kFine) {
+      stream.src_bytes = stream.dst_bytes = 0;
+      stream.kind = Lz4Kind::kNone;
+      job.tags[x] = Tag::kDecoded;
+    }
+    if (!job.zstd) continue;
+    const bool decoded = job.tags[x] == Tag::kZstd;
+    job.zstd_streams[x] = {stream.src,
+                           stream.dst,
+                           decoded ? stream.src_bytes : 0,
+                           decoded ? stream.dst_bytes : 0,
+                           stream.chunk,
+                           decoded ? ZstdKind::kFrames : ZstdKind::kNone};
   }
 }
 
@@ -402,13 +421,13 @@ __device__ inline void epilogue_body(const Job& job, EpilogueShared<kPath>& shar
 
 // Where things lie in the stage's scratch, from the limits alone.
 struct Layout {
-  std::uint64_t containers = 0, shares = 0, encoded_bytes = 0, totals = 0, streams = 0, tags = 0, decoded = 0,
-                inner = 0;
+  std::uint64_t containers = 0, shares = 0, encoded_bytes = 0, totals = 0, streams = 0, tags = 0, zstd_streams = 0,
+                decoded = 0, inner = 0;
   std::uint64_t stream_count = 0;  // bound
 
   static constexpr std::uint64_t kTotalsBytes = sizeof(Shares) + 2 * sizeof(std::uint32_t);
 
-  Layout(const device::gpu::Limits& limits, const Allowance& allowance) {
+  Layout(const device::gpu::Limits& limits, const Allowance& allowance, bool zstd) {
     const std::uint64_t chunks = limits.chunks;
     stream_count = chunks * allowance.base + limits.dst_bytes / allowance.bytes_per_stream;
     std::uint64_t end = 0;
@@ -423,6 +442,7 @@ struct Layout {
     totals = take(kTotalsBytes);
     streams = take(stream_count * sizeof(Lz4Stream));
     tags = take(stream_count * sizeof(Tag));
+    if (zstd) zstd_streams = take(stream_count * sizeof(ZstdStream));
     decoded = take(limits.dst_bytes + 16 * chunks);
     inner = end;
   }
@@ -435,6 +455,7 @@ struct Layout {
     job.paths = job.others + 1;
     job.streams = reinterpret_cast<Lz4Stream*>(scratch + streams);
     job.tags = reinterpret_cast<Tag*>(scratch + tags);
+    job.zstd_streams = job.zstd ? reinterpret_cast<ZstdStream*>(scratch + zstd_streams) : nullptr;
     job.decoded = reinterpret_cast<Byte*>(scratch + decoded);
   }
 };

@@ -182,6 +182,69 @@ TEST_F(BloscDevice, StoredEmptyAndSmaller) {
   EXPECT_EQ(run(container, 4999, false, got).reason(), DecodeReason::kWrongSize);
 }
 
+// As for arrays whose configuration names it.
+TEST_F(BloscDevice, InnerZstd) {
+  gpu_.zstd = true;
+  const SplitMode never(BLOSC_NEVER_SPLIT);
+  for (const std::size_t bytes : {127, 1000, 10007, 70001}) {
+    for (int shuffle = 0; shuffle <= 2; ++shuffle) {
+      for (const std::size_t item : {1, 4, 8, 17}) {
+        const Bytes plain = sample(bytes, item == 8 ? Content::kText : Content::kSmooth, unsigned(bytes));
+        const SplitMode mode(item == 4 ? BLOSC_ALWAYS_SPLIT : BLOSC_NEVER_SPLIT);
+        for (const std::size_t block : {0, 4096}) {
+          expect_decoded(plain, compress(plain, "zstd", shuffle, item, block), "zstd " + std::to_string(bytes));
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+  EXPECT_GT(gpu_.zstd_streams, 100u);
+  Bytes got;
+  for (const char* inner : {"lz4", "blosclz", "snappy", "zlib"}) {
+    EXPECT_TRUE(run(compress(sample(10'000, Content::kSmooth), inner, 1, 4), 10'000, true, got).host_only()) << inner;
+  }
+  const Bytes random = sample(5000, Content::kRandom);
+  expect_decoded(random, compress(random, "zstd", 1, 4, 0, 0), "stored");
+
+  const Bytes good = compress(sample(900, Content::kText), "zstd", 1, 4, 512);
+  ASSERT_TRUE(same_verdict(good, 900));
+  for (std::size_t length = 16; length < good.size(); ++length) {
+    Bytes patched(good.begin(), good.begin() + std::ptrdiff_t(length));
+    const auto patched_bytes = static_cast<std::uint32_t>(length);
+    std::memcpy(&patched[12], &patched_bytes, 4);
+    ASSERT_TRUE(same_verdict(patched, 900)) << "shortened to " << length;
+  }
+  for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    Bytes bad = good;
+    bad[bit / 8] ^= std::byte{1} << (bit % 8);
+    ASSERT_TRUE(same_verdict(bad, 900)) << "bit " << bit;
+  }
+  // The stream is one frame: none that is skipped, and nothing behind it.
+  for (const bool before : {true, false}) {
+    Bytes two = good;
+    std::uint32_t start, encoded;
+    std::memcpy(&start, &two[16], 4);
+    std::memcpy(&encoded, &two[start], 4);
+    const Bytes skippable = from_hex("502A4D1800000000");
+    const std::size_t at = start + 4 + (before ? 0 : encoded);
+    two.insert(two.begin() + std::ptrdiff_t(at), skippable.begin(), skippable.end());
+    encoded += 8;
+    const auto container_bytes = static_cast<std::uint32_t>(two.size());
+    std::memcpy(&two[start], &encoded, 4);
+    std::memcpy(&two[12], &container_bytes, 4);
+    for (std::size_t entry = 16; entry < 24; entry += 4) {
+      std::uint32_t other;
+      std::memcpy(&other, &two[entry], 4);
+      if (other > start) other += 8;
+      std::memcpy(&two[entry], &other, 4);
+    }
+    const int host_only = host_only_;
+    ASSERT_TRUE(same_verdict(two, 900));
+    EXPECT_EQ(host_only_, host_only);
+    EXPECT_FALSE(decode_(two, 900).status.ok());
+  }
+}
+
 TEST_F(BloscDevice, LeavesToTheCpuWhatItCannotDo) {
   const Bytes plain = sample(10'000, Content::kSmooth);
   Bytes got;
@@ -209,12 +272,12 @@ TEST_F(BloscDevice, LeavesToTheCpuWhatItCannotDo) {
 
 // What a configuration says decides whether a device is asked at all.
 TEST_F(BloscDevice, Description) {
-  for (const char* inner : {"lz4", "lz4hc", "blosclz", "snappy"}) {
-    EXPECT_TRUE(make("numcodecs.blosc", R"({"cname":")" + std::string(inner) + "\"}")->has_device_code()) << inner;
+  for (const char* inner : {"lz4", "lz4hc", "blosclz", "snappy", "zstd"}) {
+    device::DecodeStage stage;
+    EXPECT_TRUE(make("numcodecs.blosc", R"({"cname":")" + std::string(inner) + "\"}")->describe_for_device(stage));
+    EXPECT_EQ(stage.parameters[0], std::string(inner) == "zstd" ? 1u : 0u) << inner;
   }
-  for (const char* inner : {"zstd", "zlib"}) {
-    EXPECT_FALSE(make("numcodecs.blosc", R"({"cname":")" + std::string(inner) + "\"}")->has_device_code()) << inner;
-  }
+  EXPECT_FALSE(make("numcodecs.blosc", R"({"cname":"zlib"})")->has_device_code());
 }
 
 TEST_F(BloscDevice, SeedsLikeTheCodec) {

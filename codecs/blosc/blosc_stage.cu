@@ -34,22 +34,26 @@ unsigned blocks_for(std::uint64_t items, std::uint64_t per_block, std::uint64_t 
 
 class BloscStage final : public device::gpu::Stage {
  public:
-  explicit BloscStage(bool exact) : exact_(exact) {}
+  BloscStage(bool exact, bool zstd) : exact_(exact), zstd_(zstd) {
+    if (zstd) allowance_ = blosc::kZstdAllowance;
+  }
 
   std::uint64_t scratch_bytes(const device::gpu::Limits& limits) const noexcept override {
-    const blosc::Layout layout(limits, allowance_);
-    return layout.inner + lz4_scratch_bytes(inner_limits(limits, layout));
+    const blosc::Layout layout(limits, allowance_, zstd_);
+    return layout.inner +
+           (zstd_ ? zstd_scratch_bytes(zstd_limits(limits, layout)) : lz4_scratch_bytes(inner_limits(limits, layout)));
   }
 
   int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {
     if (batch.limits.chunks == 0) return cudaSuccess;
-    const blosc::Layout layout(batch.limits, allowance_);
+    const blosc::Layout layout(batch.limits, allowance_, zstd_);
     if (layout.stream_count > UINT32_MAX) return cudaErrorInvalidValue;
     blosc::Job job;
     job.chunks = batch.chunks;
     job.outcomes = batch.outcomes;
     job.count = batch.limits.chunks;
     job.exact = exact_;
+    job.zstd = zstd_;
     job.stage = batch.stage;
     job.allowance = allowance_;
     layout.fill_in(job, batch.scratch);
@@ -65,19 +69,9 @@ class BloscStage final : public device::gpu::Stage {
     blosc_seal<<<list_blocks, kListThreads, 0, stream>>>(job);
     if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
     batch.marks.queued("blosc headers");
-    Lz4Job inner;
-    inner.streams = job.streams;
-    inner.count = &job.totals->streams;
-    inner.limits = inner_limits(batch.limits, layout);
-    inner.outcomes = batch.outcomes;
-    inner.stage = batch.stage;
-    inner.scratch = batch.scratch + layout.inner;
-    inner.scratch_bytes = batch.scratch_bytes - layout.inner;
-    inner.multiprocessors = batch.multiprocessors;
-    if (const int error = enqueue_lz4(inner, stream); error != cudaSuccess) return error;
-    batch.marks.queued("blosc lz4");
-    blosc_inner<<<blocks_for(layout.stream_count, kInnerThreads / 32, units * 16), kInnerThreads, 0, stream>>>(job);
-    batch.marks.queued("blosc other inner codecs");
+    const int error =
+        zstd_ ? enqueue_inner_zstd(batch, layout, job, stream) : enqueue_inner(batch, layout, job, stream);
+    if (error != cudaSuccess) return error;
     const std::uint64_t tiles = batch.limits.dst_bytes / (shuffle::kTileBytes / 2) + layout.stream_count;
     for (unsigned path = 0; path < shuffle::kPaths; ++path) {
       shuffle::with_path(static_cast<shuffle::Path>(path), [&](auto chosen) {
@@ -90,6 +84,40 @@ class BloscStage final : public device::gpu::Stage {
   }
 
  private:
+  static int enqueue_inner(const device::gpu::Batch& batch, const blosc::Layout& layout, const blosc::Job& job,
+                           device::gpu::NativeStream stream) noexcept {
+    Lz4Job inner;
+    inner.streams = job.streams;
+    inner.count = &job.totals->streams;
+    inner.limits = inner_limits(batch.limits, layout);
+    inner.outcomes = batch.outcomes;
+    inner.stage = batch.stage;
+    inner.scratch = batch.scratch + layout.inner;
+    inner.scratch_bytes = batch.scratch_bytes - layout.inner;
+    inner.multiprocessors = batch.multiprocessors;
+    if (const int error = enqueue_lz4(inner, stream); error != cudaSuccess) return error;
+    batch.marks.queued("blosc lz4");
+    blosc_inner<<<blocks_for(layout.stream_count, kInnerThreads / 32,
+                             static_cast<std::uint64_t>(batch.multiprocessors) * 16),
+                  kInnerThreads, 0, stream>>>(job);
+    batch.marks.queued("blosc other inner codecs");
+    return cudaGetLastError();
+  }
+  static int enqueue_inner_zstd(const device::gpu::Batch& batch, const blosc::Layout& layout, const blosc::Job& job,
+                                device::gpu::NativeStream stream) noexcept {
+    ZstdJob inner;
+    inner.streams = job.zstd_streams;
+    inner.count = &job.totals->streams;
+    inner.limits = zstd_limits(batch.limits, layout);
+    inner.single_frame = true;
+    inner.outcomes = batch.outcomes;
+    inner.stage = batch.stage;
+    inner.scratch = batch.scratch + layout.inner;
+    inner.scratch_bytes = batch.scratch_bytes - layout.inner;
+    inner.multiprocessors = batch.multiprocessors;
+    inner.marks = batch.marks;
+    return enqueue_zstd(inner, stream);
+  }
   static Lz4Limits inner_limits(const device::gpu::Limits& limits, const blosc::Layout& layout) noexcept {
     Lz4Limits out;
     out.streams = static_cast<std::uint32_t>(std::min<std::uint64_t>(layout.stream_count, UINT32_MAX));
@@ -101,15 +129,24 @@ class BloscStage final : public device::gpu::Stage {
     return out;
   }
 
-  const blosc::Allowance allowance_;
-  const bool exact_;
+  static ZstdLimits zstd_limits(const device::gpu::Limits& limits, const blosc::Layout& layout) noexcept {
+    ZstdLimits out;
+    out.streams = static_cast<std::uint32_t>(std::min<std::uint64_t>(layout.stream_count, UINT32_MAX));
+    out.least_streams = limits.chunks;
+    out.src_bytes = limits.src_bytes;
+    out.dst_bytes = limits.dst_bytes;
+    return out;
+  }
+
+  blosc::Allowance allowance_;
+  const bool exact_, zstd_;
 };
 
 }  // namespace
 
-// No parameters: a container says everything itself.
+// parameters[0]: the array's configuration names zstd. A container says everything else itself.
 std::unique_ptr<device::gpu::Stage> make_blosc_stage(const device::DecodeStage& stage) {
-  return std::make_unique<BloscStage>(stage.exact);
+  return std::make_unique<BloscStage>(stage.exact, stage.parameters[0] != 0);
 }
 
 }  // namespace headrace::codec::gpu

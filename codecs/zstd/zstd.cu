@@ -90,6 +90,7 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   job.outcomes = from.outcomes;
   job.stage = from.stage;
   job.exact = from.exact;
+  job.single_frame = from.single_frame;
   layout.fill_in(job, from.scratch);
   if (const cudaError_t error = cudaMemsetAsync(from.scratch, 0, layout.zeroed_bytes, stream); error != cudaSuccess) {
     return error;

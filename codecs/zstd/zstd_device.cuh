@@ -43,6 +43,7 @@ struct ZstdJob {
   const std::uint32_t* count = nullptr;  // device memory; at most limits.streams
   ZstdLimits limits;
   bool exact = true;                  // streams must fill their dst
+  bool single_frame = false;          // a stream is one frame and nothing else
   std::uint64_t* outcomes = nullptr;  // device memory, by chunk
   unsigned stage = 0;
   std::byte* scratch = nullptr;  // device memory, aligned to 256 bytes

@@ -120,7 +120,7 @@ __device__ inline void scan_units_body(const Job& job, std::uint64_t* shared) {
 // ---- frames ----
 
 // Lists the blocks of all frames of a stream.
-__device__ inline Verdict walk_frames(const ZstdStream& stream, RawBlock* raw, std::uint32_t most,
+__device__ inline Verdict walk_frames(const ZstdStream& stream, bool single_frame, RawBlock* raw, std::uint32_t most,
                                       std::uint32_t& count) {
   const std::uint64_t end = stream.src_bytes;
   if (end == 0) return {DecodeReason::kTruncated, 0};
@@ -128,7 +128,8 @@ __device__ inline Verdict walk_frames(const ZstdStream& stream, RawBlock* raw, s
   for (std::uint64_t at = 0; at < end;) {
     const Byte* const frame = stream.src + at;
     const std::uint32_t magic = end - at >= 4 ? u32_at(frame) : 0;
-    if ((magic & 0xFFFFFFF0) == kSkippableMagic) {
+    if (single_frame && at != 0) return {DecodeReason::kTrailing, at};
+    if ((magic & 0xFFFFFFF0) == kSkippableMagic && !single_frame) {
       if (end - at < 8) return {DecodeReason::kTruncated, at};
       const std::uint64_t bytes = std::uint64_t{u32_at(frame + 4)} + 8;
       if (bytes > end - at) return {DecodeReason::kTruncated, at};
@@ -169,7 +170,8 @@ __device__ inline void frames_body(const Job& job) {
     ZstdStream& stream = job.streams[i];
     if (stream.kind == ZstdKind::kNone || !fine(job, stream.chunk)) continue;
     std::uint32_t blocks = 0;
-    Verdict verdict = walk_frames(stream, job.raw + state.raw_first, job.allowance.of(stream.dst_bytes), blocks);
+    Verdict verdict =
+        walk_frames(stream, job.single_frame, job.raw + state.raw_first, job.allowance.of(stream.dst_bytes), blocks);
     if (verdict.reason == DecodeReason::kNone && blocks == 0) {  // nothing but skippable frames
       if (job.exact && stream.dst_bytes != 0) verdict = {DecodeReason::kWrongSize, stream.src_bytes};
       stream.dst_bytes = 0;

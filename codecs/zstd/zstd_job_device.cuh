@@ -48,7 +48,7 @@ struct Job {
   std::uint32_t most_streams = 0;
   std::uint64_t* outcomes = nullptr;
   unsigned stage = 0;
-  bool exact = true;
+  bool exact = true, single_frame = false;
   Allowance allowance;
   std::uint32_t rounds = 0, per_round = 0;  // units of a round
   // In scratch.

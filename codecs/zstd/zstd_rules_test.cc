@@ -176,6 +176,27 @@ TEST_F(ZstdRules, TablesAndOffsetsOverManyBlocks) {
   expect_decoded(frame.bytes() + frame.bytes(), 2 * produced, "twice 70 blocks");
 }
 
+// Nothing is repeated from the frame before, wherever its blocks are in the list.
+TEST_F(ZstdRules, TablesOfTheFrameBeforeAreGone) {
+  const HuffmanCode code(kSteepWeights);
+  const Bytes literals = literals_below(200, 12, 1);
+  const std::vector<SequenceSpec> sequences = {{20, 10, 3 + 7}, {5, 5, 3 + 9}};
+  for (const std::size_t blocks_between : {0, 5, 31, 32, 64}) {
+    SequenceWriter writer;
+    FrameWriter first, treeless, repeating;
+    first.compressed(huffman_literals(code.direct_description(), code.streams(literals, 4), 200, 4),
+                     writer.section(sequences, {kFseMode, kFseMode, kFseMode}));
+    for (std::size_t i = 0; i < blocks_between; ++i) first.raw(literals);
+    const Bytes no_tree = huffman_literals({}, code.streams(literals, 4), 200, 4);
+    treeless.compressed(no_tree, writer.section({}, {}));
+    repeating.compressed(raw_literals(literals), writer.section(sequences, {kRepeatMode, kRepeatMode, kRepeatMode}));
+    const std::size_t before = 215 + 200 * blocks_between;
+    expect_decoded(first.bytes(), before, "the frame before");
+    expect_refused(first.bytes() + treeless.bytes(), before + 200, DecodeReason::kHeader, "treeless");
+    expect_refused(first.bytes() + repeating.bytes(), before + 215, DecodeReason::kHeader, "repeat");
+  }
+}
+
 TEST_F(ZstdRules, RareSymbolsAndLargeTables) {
   for (const unsigned rare_from : {1u, 3u, 10u}) {
     SequenceWriter writer;

@@ -36,9 +36,9 @@ std::unique_ptr<codec::Codec> make_blosc(unsigned choice) {
 }
 
 // A container that is always good, to lie on either side.
-std::vector<std::byte> neighbour(std::span<std::byte> plain) {
+std::vector<std::byte> neighbour(std::span<std::byte> plain, bool zstd) {
   for (std::size_t i = 0; i < plain.size(); ++i) plain[i] = static_cast<std::byte>(i / 3);
-  auto encoder = make_blosc(8 * 3 + 2)->make_encoder();
+  auto encoder = make_blosc(8 * 3 + 2 + (zstd ? 1 : 0))->make_encoder();
   FUZZ_CHECK(encoder.ok());
   std::vector<std::byte> out((*encoder)->bound_bytes(plain.size()));
   const auto bytes = (*encoder)->encode(plain, out);
@@ -56,9 +56,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const std::unique_ptr<codec::Codec> codec = make_blosc(0);
   static const std::unique_ptr<codec::Scratch> scratch = codec->make_scratch();
   static std::vector<std::byte> plain(300);
-  static const std::vector<std::byte> good = neighbour(plain);
+  static const std::vector<std::byte> good_lz4 = neighbour(plain, false), good_zstd = neighbour(plain, true);
   static GuardArena in(kMaxStream), out(CodecSeed::kMaxCapacity), want(CodecSeed::kMaxCapacity);
   static BloscOnCpu gpu;
+  // As for an array whose configuration names what the container says it holds.
+  gpu.zstd = seed.stream.size() > 2 && std::to_integer<unsigned>(seed.stream[2]) >> 5 == 4;
+  const std::vector<std::byte>& good = gpu.zstd ? good_zstd : good_lz4;
 
   codec::Stream stream{.src = seed.stream.data(),
                        .src_bytes = seed.stream.size(),

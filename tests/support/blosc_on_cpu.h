@@ -1,4 +1,5 @@
-// Blosc's device code run on the CPU, launch by launch as blosc_stage.cu does it. liblz4 stands in for enqueue_lz4.
+// Blosc's device code run on the CPU, launch by launch as blosc_stage.cu does it. liblz4 stands in for enqueue_lz4;
+// zstd's device code is run, too.
 //
 // REQUIRES: tests/support/cuda_on_cpu.h is included before anything else.
 #pragma once
@@ -13,6 +14,7 @@
 #include "codecs/blosc/blosc_device.cuh"
 #include "codecs/blosc/blosc_inner_device.cuh"
 #include "tests/support/guard_buffer.h"
+#include "tests/support/zstd_on_cpu.h"
 
 namespace headrace::test {
 
@@ -28,6 +30,7 @@ class BloscOnCpu {
   // More streams than on a GPU, so that small blocks are decoded here and not left to the CPU.
   codec::gpu::blosc::Allowance allowance{.base = 200, .bytes_per_stream = 16};
   unsigned blocks = 3;  // of each launch
+  bool zstd = false;    // as for an array whose configuration names zstd
 
   void decode(std::span<Item> items, bool exact) {
     namespace blosc = codec::gpu::blosc;
@@ -47,9 +50,10 @@ class BloscOnCpu {
     job.outcomes = outcomes.data();
     job.count = limits.chunks;
     job.exact = exact;
+    job.zstd = zstd;
     job.stage = 3;
     job.allowance = allowance;
-    const blosc::Layout layout(limits, allowance);
+    const blosc::Layout layout(limits, allowance, zstd);
     if (scratch_ == nullptr || scratch_->size() < layout.inner) {
       scratch_ = std::make_unique<GuardBuffer>((layout.inner + 4095) / 4096 * 4096, Flush::kRight);
     }
@@ -78,7 +82,21 @@ class BloscOnCpu {
     }
     within_limits = within_limits && src_bytes <= limits.src_bytes && dst_bytes <= limits.dst_bytes;
     other_streams += *job.others;
-    launch([&] { blosc::inner_body(job); });
+    if (zstd) {
+      codec::gpu::ZstdLimits zstd_limits;
+      zstd_limits.streams = static_cast<std::uint32_t>(layout.stream_count);
+      zstd_limits.src_bytes = limits.src_bytes;
+      zstd_limits.dst_bytes = limits.dst_bytes;
+      const std::span<codec::gpu::ZstdStream> streams{job.zstd_streams, job.totals->streams};
+      for (const codec::gpu::ZstdStream& stream : streams) {
+        zstd_streams += stream.kind == codec::gpu::ZstdKind::kFrames;
+      }
+      inner_zstd.allowance = {};
+      inner_zstd.decode_streams(streams, zstd_limits, true, true, outcomes, job.stage);
+      inner_zstd.last_blocks.clear();
+    } else {
+      launch([&] { blosc::inner_body(job); });
+    }
     for (unsigned path = 0; path < codec::gpu::shuffle::kPaths; ++path) {
       codec::gpu::shuffle::with_path(static_cast<codec::gpu::shuffle::Path>(path), [&](auto chosen) {
         static blosc::EpilogueShared<chosen()> shared;
@@ -91,8 +109,9 @@ class BloscOnCpu {
     }
   }
 
-  bool within_limits = true;                         // of the last batch: the bounds that enqueue_lz4 is given hold
-  std::uint64_t lz4_streams = 0, other_streams = 0;  // so far
+  bool within_limits = true;  // of the last batch: the bounds that enqueue_lz4 is given hold
+  std::uint64_t lz4_streams = 0, other_streams = 0, zstd_streams = 0;  // so far
+  ZstdOnCpu inner_zstd;
 
  private:
   static constexpr unsigned kThreads = 64;

@@ -45,16 +45,28 @@ class ZstdOnCpu {
       limits.src_bytes += item.stream.size();
       limits.dst_bytes += item.dst.size();
     }
-    const auto count = static_cast<std::uint32_t>(items.size());
-    limits.streams = count;
+    limits.streams = static_cast<std::uint32_t>(items.size());
+    decode_streams(streams, limits, exact, false, outcomes, kStage);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      items[i].outcome.word = outcomes[i];
+      items[i].produced = streams[i].dst_bytes;
+    }
+  }
+
+  // As enqueue_zstd does it.
+  void decode_streams(std::span<codec::gpu::ZstdStream> streams, const codec::gpu::ZstdLimits& limits, bool exact,
+                      bool single_frame, std::span<std::uint64_t> outcomes, unsigned stage) {
+    namespace zstd = codec::gpu::zstd;
+    const auto count = static_cast<std::uint32_t>(streams.size());
     const zstd::Layout layout(limits, allowance, most_bytes);
     zstd::Job job;
     job.streams = streams.data();
     job.count = &count;
-    job.most_streams = count;
+    job.most_streams = limits.streams;
     job.outcomes = outcomes.data();
-    job.stage = kStage;
+    job.stage = stage;
     job.exact = exact;
+    job.single_frame = single_frame;
     job.allowance = allowance;
     if (scratch_ == nullptr || scratch_->size() != layout.end) {
       scratch_ = std::make_unique<GuardBuffer>(layout.end, Flush::kRight);
@@ -63,10 +75,6 @@ class ZstdOnCpu {
     layout.fill_in(job, scratch_->data());
     std::memset(scratch_->data(), 0, layout.zeroed_bytes);
     run(job);
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      items[i].outcome.word = outcomes[i];
-      items[i].produced = streams[i].dst_bytes;
-    }
     rounds_used = 0;
     for (std::uint32_t r = 0; r < job.rounds; ++r) rounds_used += job.round[r].first != job.round[r + 1].first;
     for (std::uint32_t x = 0; x < job.totals->blocks; ++x) last_blocks.push_back(job.blocks[x]);
