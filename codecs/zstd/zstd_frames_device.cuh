@@ -119,12 +119,14 @@ __device__ inline void scan_units_body(const Job& job, std::uint64_t* shared) {
 
 // ---- frames ----
 
-// Lists the blocks of all frames of a stream.
+// Lists the blocks of all frames of a stream. As many skippable frames are gone through as there may be blocks, so that
+// no stream takes for ever.
 __device__ inline Verdict walk_frames(const ZstdStream& stream, bool single_frame, RawBlock* raw, std::uint32_t most,
                                       std::uint32_t& count) {
   const std::uint64_t end = stream.src_bytes;
   if (end == 0) return {DecodeReason::kTruncated, 0};
   if (end > kMostStreamBytes || stream.dst_bytes > kMostStreamBytes) return {DecodeReason::kHostOnly, 0};
+  std::uint32_t skipped = 0;
   for (std::uint64_t at = 0; at < end;) {
     const Byte* const frame = stream.src + at;
     const std::uint32_t magic = end - at >= 4 ? u32_at(frame) : 0;
@@ -133,6 +135,7 @@ __device__ inline Verdict walk_frames(const ZstdStream& stream, bool single_fram
       if (end - at < 8) return {DecodeReason::kTruncated, at};
       const std::uint64_t bytes = std::uint64_t{u32_at(frame + 4)} + 8;
       if (bytes > end - at) return {DecodeReason::kTruncated, at};
+      if (skipped++ == most) return {DecodeReason::kHostOnly, at};
       at += bytes;
       continue;
     }

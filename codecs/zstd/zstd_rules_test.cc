@@ -487,6 +487,10 @@ TEST_F(ZstdRules, MoreBlocksThanExpected) {
   FrameWriter four;
   for (int i = 0; i < 4; ++i) four.raw(sample(10, Content::kText));
   expect_decoded(four.bytes(), 40, "four blocks");
+  Bytes skipped;
+  for (int i = 0; i < 4; ++i) skipped = skipped + skippable_frame({});
+  expect_decoded(skipped + four.bytes(), 40, "four skippable frames");
+  expect_left_to_cpu(skipped + skippable_frame({}) + four.bytes(), 40, "five skippable frames");
 }
 
 }  // namespace
