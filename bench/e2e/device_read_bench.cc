@@ -6,9 +6,11 @@
 // Prints one JSON object a repetition: every Stats field, and wall seconds around Array::open and the blocking read.
 // The tensor stays allocated. --cold drops the page cache before every read (needs root). With --sha, one line at the
 // end with a checksum of the last tensor (FNV-1a over 64-bit words). --keep-open opens the array once, before the clock
-// starts, as a training loop does; --settle-ms waits that long before each read. --warm-with reads another array first,
-// so that threads and pinned memory exist but nothing is known of STORE: with --warmup 0, its first read.
+// starts, as a training loop does; --settle-ms waits that long before each read. --spans writes what each thread did in
+// the last read. --warm-with reads another array first, so that threads and pinned memory exist but nothing is known of
+// STORE: with --warmup 0, its first read.
 #include <headrace/array.h>
+#include <headrace/trace.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +30,27 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+std::uint64_t now_ns() {
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+// The last read as text: a span a line, in microseconds from its start.
+void write_spans(const std::string& path, std::uint64_t start_ns, std::uint64_t end_ns) {
+  auto trace = headrace::trace::take();
+  std::FILE* const file = std::fopen(path.c_str(), "w");
+  if (!trace.ok() || file == nullptr) die("--spans: cannot record, or cannot write " + path);
+  const auto micros = [&](std::uint64_t ns) { return (static_cast<double>(ns) - static_cast<double>(start_ns)) / 1e3; };
+  for (const auto& event : trace->events) {
+    std::fprintf(file, "%9.1f %9.1f  %-14s %-9s %s%s %llu\n", micros(event.start_ns), micros(event.end_ns),
+                 trace->lanes[event.lane].name.c_str(), headrace::trace::stage_name(event.stage),
+                 event.stage == headrace::trace::Stage::kWait ? "for " : "",
+                 event.stage == headrace::trace::Stage::kWait ? headrace::trace::stage_name(event.waits_for) : "",
+                 static_cast<unsigned long long>(event.bytes));
+  }
+  std::fprintf(file, "%9.1f end\n", micros(end_ns));
+  std::fclose(file);
+}
+
 void drop_caches() {
   ::sync();
   std::FILE* file = std::fopen("/proc/sys/vm/drop_caches", "w");
@@ -43,7 +66,7 @@ int main(int argc, char** argv) {
   int repeat = 5, warmup = 1;
   bool sum = false, cold = false, keep_open = false;
   int settle_ms = 0;
-  std::string warm_with, placement = "auto";
+  std::string warm_with, placement = "auto", spans;
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     const bool more = i + 1 < argc;
@@ -61,6 +84,8 @@ int main(int argc, char** argv) {
       options.wave_bytes = static_cast<std::size_t>(std::atoi(argv[++i])) << 20;
     else if (arg == "--threads" && more)
       options.threads = static_cast<unsigned>(std::atoi(argv[++i]));
+    else if (arg == "--spans" && more)
+      spans = argv[++i];
     else if (arg == "--cold")
       cold = true;
     else if (arg == "--keep-open")
@@ -81,7 +106,7 @@ int main(int argc, char** argv) {
       path = arg;
     else
       die("usage: device_read_bench STORE [--device auto] [--repeat 5] [--warmup 1] [--engine auto] [--waves N] "
-          "[--wave-mib N] [--threads N] [--sha]");
+          "[--wave-mib N] [--threads N] [--sha] [--spans FILE]");
   }
   options.host_budget_bytes = std::size_t{2} << 30;
   headrace::ReadOptions read_options;
@@ -118,11 +143,15 @@ int main(int argc, char** argv) {
     headrace::Stats s;
     if (cold) drop_caches();
     if (settle_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(settle_ms));
+    const bool traced = !spans.empty() && i + 3 >= repeat;  // the first recordings make their memory
+    if (traced) (void)headrace::trace::start();
+    const std::uint64_t start_ns = now_ns();
     const double start = now();
     auto array = keep_open ? headrace::Result<headrace::Array>(*first) : headrace::Array::open(*store);
     if (!array.ok()) die(array.status().to_string());
     const headrace::Status status = array->read({}, tensor, *device, read_options, &s);
     const double wall = now() - start;
+    if (traced) write_spans(spans, start_ns, now_ns());
     if (!status.ok()) die(status.to_string());
     if (i < 0) continue;
     std::printf(

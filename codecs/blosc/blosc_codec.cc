@@ -107,6 +107,11 @@ class BloscCodec final : public StreamCodec {
   std::string_view name() const noexcept override { return "blosc"; }
   std::unique_ptr<Scratch> make_scratch() const override { return std::make_unique<BloscScratch>(); }
   Result<std::unique_ptr<Encoder>> make_encoder() const override { return make_blosc_encoder(settings_); }
+  // c-blosc stores what does not shrink, with 16 bytes more. The general allowance for small chunks would be most of
+  // the memory that reads of them pin.
+  std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override {
+    return decoded_bytes + decoded_bytes / 4 + 4096;
+  }
   // A container says what is inside it. The configuration only tells what most of them hold, which is what a device
   // makes room for.
   bool describe_for_device(device::DecodeStage& stage) const override {

@@ -1,10 +1,11 @@
 // Blosc1 containers on the GPU: the launches around the inner decoders.
-#include <cuda_runtime_api.h>
+#include <cuda_runtime.h>
 
 #include <algorithm>
 #include <memory>
 #include <new>
 
+#include "backends/dev_cuda/gpu_launch.cuh"
 #include "codecs/blosc/blosc_device.cuh"
 #include "codecs/blosc/blosc_inner_device.cuh"
 #include "device/gpu_stage.h"
@@ -12,19 +13,35 @@
 namespace headrace::codec::gpu {
 namespace {
 
+using device::gpu::wait_for_earlier;
+
 constexpr unsigned kListThreads = 128, kScanThreads = 512, kInnerThreads = 128;
 
-__global__ void blosc_parse(blosc::Job job) { blosc::parse_body(job); }
+__global__ void blosc_parse(blosc::Job job) {
+  wait_for_earlier();
+  blosc::parse_body(job);
+}
 __global__ void __launch_bounds__(kScanThreads) blosc_scan(blosc::Job job) {
   __shared__ blosc::Shares shared[kScanThreads];
+  wait_for_earlier();
   blosc::scan_body(job, shared);
 }
-__global__ void blosc_streams(blosc::Job job) { blosc::streams_body(job); }
-__global__ void blosc_seal(blosc::Job job) { blosc::seal_body(job); }
-__global__ void __launch_bounds__(kInnerThreads) blosc_inner(blosc::Job job) { blosc::inner_body(job); }
+__global__ void blosc_streams(blosc::Job job) {
+  wait_for_earlier();
+  blosc::streams_body(job);
+}
+__global__ void blosc_seal(blosc::Job job) {
+  wait_for_earlier();
+  blosc::seal_body(job);
+}
+__global__ void __launch_bounds__(kInnerThreads) blosc_inner(blosc::Job job) {
+  wait_for_earlier();
+  blosc::inner_body(job);
+}
 template <shuffle::Path kPath>
 __global__ void __launch_bounds__(shuffle::kThreads, shuffle::blocks_per_unit(kPath)) blosc_epilogue(blosc::Job job) {
   __shared__ blosc::EpilogueShared<kPath> shared;
+  wait_for_earlier();
   blosc::epilogue_body<kPath>(job, shared);
 }
 
@@ -63,29 +80,30 @@ class BloscStage final : public device::gpu::Stage {
         error != cudaSuccess) {
       return error;
     }
-    blosc_parse<<<blocks_for(job.count, kListThreads, UINT32_MAX / kListThreads), kListThreads, 0, stream>>>(job);
-    blosc_scan<<<1, kScanThreads, 0, stream>>>(job);
-    blosc_streams<<<list_blocks, kListThreads, 0, stream>>>(job);
-    blosc_seal<<<list_blocks, kListThreads, 0, stream>>>(job);
-    if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) return error;
+    device::gpu::Launcher launch(stream);
+    launch(blosc_parse, blocks_for(job.count, kListThreads, UINT32_MAX / kListThreads), kListThreads, 0, job);
+    launch(blosc_scan, 1, kScanThreads, 0, job);
+    launch(blosc_streams, list_blocks, kListThreads, 0, job);
+    launch(blosc_seal, list_blocks, kListThreads, 0, job);
+    if (launch.error() != cudaSuccess) return launch.error();
     batch.marks.queued("blosc headers");
     const int error =
-        zstd_ ? enqueue_inner_zstd(batch, layout, job, stream) : enqueue_inner(batch, layout, job, stream);
+        zstd_ ? enqueue_inner_zstd(batch, layout, job, stream) : enqueue_inner(batch, layout, job, launch, stream);
     if (error != cudaSuccess) return error;
     const std::uint64_t tiles = batch.limits.dst_bytes / (shuffle::kTileBytes / 2) + layout.stream_count;
     for (unsigned path = 0; path < shuffle::kPaths; ++path) {
       shuffle::with_path(static_cast<shuffle::Path>(path), [&](auto chosen) {
-        const unsigned blocks = blocks_for(tiles, 1, units * shuffle::blocks_per_unit(chosen()));
-        blosc_epilogue<chosen()><<<blocks, shuffle::kThreads, 0, stream>>>(job);
+        launch(blosc_epilogue<chosen()>, blocks_for(tiles, 1, units * shuffle::blocks_per_unit(chosen())),
+               shuffle::kThreads, 0, job);
       });
     }
     batch.marks.queued("blosc unshuffle");
-    return cudaGetLastError();
+    return launch.error();
   }
 
  private:
   static int enqueue_inner(const device::gpu::Batch& batch, const blosc::Layout& layout, const blosc::Job& job,
-                           device::gpu::NativeStream stream) noexcept {
+                           device::gpu::Launcher& launch, device::gpu::NativeStream stream) noexcept {
     Lz4Job inner;
     inner.streams = job.streams;
     inner.count = &job.totals->streams;
@@ -97,11 +115,10 @@ class BloscStage final : public device::gpu::Stage {
     inner.multiprocessors = batch.multiprocessors;
     if (const int error = enqueue_lz4(inner, stream); error != cudaSuccess) return error;
     batch.marks.queued("blosc lz4");
-    blosc_inner<<<blocks_for(layout.stream_count, kInnerThreads / 32,
-                             static_cast<std::uint64_t>(batch.multiprocessors) * 16),
-                  kInnerThreads, 0, stream>>>(job);
+    const auto most = static_cast<std::uint64_t>(batch.multiprocessors) * 16;
+    launch(blosc_inner, blocks_for(layout.stream_count, kInnerThreads / 32, most), kInnerThreads, 0, job);
     batch.marks.queued("blosc other inner codecs");
-    return cudaGetLastError();
+    return launch.error();
   }
   static int enqueue_inner_zstd(const device::gpu::Batch& batch, const blosc::Layout& layout, const blosc::Job& job,
                                 device::gpu::NativeStream stream) noexcept {

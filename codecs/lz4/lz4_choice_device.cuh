@@ -16,12 +16,18 @@ inline constexpr U32 kSizeClasses = 7, kSmallestClassShift = 14;
 // The streams of a class, and those that go in order whatever is chosen.
 struct SizeClasses {
   U64 src[kSizeClasses + 1], dst[kSizeClasses + 1];
-  U32 longest[kSizeClasses + 1];  // in encoded bytes of the usual kind
+  U32 longest[kSizeClasses + 1];  // time of one in order, in units of kUnitNs
 };
+inline constexpr U32 kUnitNs = 16;  // 64 MiB at 60 ns take more than 2^32 ns
 
-// What did not shrink is literals, which a warp copies many times faster than it walks tokens (0.7 ns a byte).
-__device__ inline U32 bytes_to_walk(const Lz4Stream& s) {
-  return s.src_bytes + s.src_bytes / 64 >= s.dst_bytes ? s.src_bytes / 64 : s.src_bytes;
+// The time of a stream in order. The more literals, the fewer tokens in an encoded byte; what did not shrink is
+// literals alone, which a warp copies many times faster than it walks tokens (0.7 ns a byte).
+__device__ inline U32 time_alone(const Lz4Stream& s, const Lz4TilesChoice& cost) {
+  const auto src = static_cast<float>(s.src_bytes), dst = static_cast<float>(s.dst_bytes);
+  if (src + src / 64 >= dst) return static_cast<U32>(src / 64 * cost.in_order_match_ns / kUnitNs);
+  const float literals = src / dst;
+  return static_cast<U32>(
+      src * (cost.in_order_match_ns - (cost.in_order_match_ns - cost.in_order_literal_ns) * literals) / kUnitNs);
 }
 
 __device__ inline U32 size_class(U32 src_bytes) {
@@ -50,7 +56,7 @@ __device__ inline U32 cheapest(const SizeClasses& classes, const Lz4TilesChoice&
       }
     }
     const float together = src * cost.in_order_src_ns + dst * cost.in_order_dst_ns;
-    const float alone = longest * cost.in_order_alone_ns;
+    const float alone = longest * kUnitNs;
     const float all = (any ? tiles + cost.tiles_ns : 0) + (alone > together ? alone : together);
     if (first != kSizeClasses && (!any || all >= least)) continue;
     least = all;
@@ -80,7 +86,7 @@ __device__ inline TileLeast choose_streams(SizeClasses& shared, const Lz4Stream*
     const U32 at = s.dst_bytes < smallest || s.dst_bytes > kLargestLz4 ? kSizeClasses : size_class(s.src_bytes);
     atomicAdd(&shared.src[at], static_cast<U64>(s.src_bytes));
     atomicAdd(&shared.dst[at], static_cast<U64>(s.dst_bytes));
-    atomicMax(&shared.longest[at], bytes_to_walk(s));
+    atomicMax(&shared.longest[at], time_alone(s, choice));
   }
   __syncthreads();
   least.src = cheapest(shared, choice);

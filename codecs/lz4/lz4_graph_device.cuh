@@ -376,8 +376,10 @@ __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams
   __syncthreads();
   // One block for the longest may take twice the time of all blocks for all of them: it spares the rest of the work.
   plan.whole = static_cast<U64>(shared.longest) * blocks <= U64{2} * plan.tiles ? 1 : 0;
-  const U32 slice = most.slots - most.streams;  // each stream may round its share up
-  if (plan.whole == 0) plan.slices = (plan.tiles + slice - 1) / slice;
+  if (plan.whole == 0 && plan.tiles > most.slots) {
+    const U32 slice = most.slots - plan.streams;  // each stream may round its share up
+    plan.slices = (plan.tiles + slice - 1) / slice;
+  }
   for (U32 i0 = 0; i0 < plan.streams; i0 += blockDim.x) {
     const U32 i = i0 + threadIdx.x;
     const U32 share = i < plan.streams ? (g.streams[i].tiles + plan.slices - 1) / plan.slices : 0;

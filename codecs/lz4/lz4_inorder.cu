@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/dev_cuda/gpu_launch.cuh"
 #include "lz4_inorder_device.cuh"
 
 namespace headrace::codec::gpu {
@@ -15,6 +16,7 @@ template <unsigned kLanes>
 __global__ void __launch_bounds__(kThreads, 8)
     decode_in_order(const Lz4Stream* streams, const std::uint32_t* count, std::uint32_t most, Lz4InorderChoice choice,
                     std::uint64_t* outcomes, unsigned stage) {
+  device::gpu::wait_for_earlier();
   __shared__ __align__(128) unsigned char shared[kLz4InorderSharedBytes<kLanes, kThreads>];
   const std::uint32_t n = *count < most ? *count : most;
   if (lz4_inorder_lanes(n, choice) != kLanes) return;
@@ -23,18 +25,11 @@ __global__ void __launch_bounds__(kThreads, 8)
 
 // For at most `most` streams; launched with less, its blocks take several each.
 template <unsigned kLanes>
-int launch(const Lz4Job& job, Lz4InorderChoice choice, std::uint64_t most_warps, device::gpu::NativeStream stream) {
+void decode(device::gpu::Launcher& launch, const Lz4Job& job, Lz4InorderChoice choice, std::uint64_t most_warps) {
   constexpr std::uint64_t kWarps = kThreads / 32, kMostBlocks = 1u << 20;
-  const Lz4Stream* streams = job.streams;
-  const std::uint32_t* count = job.count;
-  std::uint32_t most = job.limits.streams;
-  std::uint64_t* outcomes = job.outcomes;
-  unsigned stage = job.stage;
-  const std::uint64_t warps = std::min<std::uint64_t>(most / (32 / kLanes) + 16, most_warps);
-  const auto blocks = static_cast<unsigned>(std::min((warps + kWarps - 1) / kWarps, kMostBlocks));
-  void* arguments[] = {&streams, &count, &most, &choice, &outcomes, &stage};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&decode_in_order<kLanes>), dim3(blocks), dim3(kThreads),
-                          arguments, 0, stream);
+  const std::uint64_t warps = std::min<std::uint64_t>(job.limits.streams / (32 / kLanes) + 16, most_warps);
+  launch(decode_in_order<kLanes>, std::min((warps + kWarps - 1) / kWarps, kMostBlocks), kThreads, 0, job.streams,
+         job.count, job.limits.streams, choice, job.outcomes, job.stage);
 }
 
 }  // namespace
@@ -49,13 +44,11 @@ int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream, uns
   // those it does not ask for end at once.
   const std::uint64_t few = std::uint64_t{choice.multiprocessors} * kLz4InorderFew;
   const bool open = lanes == 0;
-  int error = cudaSuccess;
-  if (lanes == 8 || (open && job.limits.streams >= few)) error = launch<8>(job, choice, ~std::uint64_t{0}, stream);
-  if (error != cudaSuccess) return error;
-  if (lanes == 16 || (open && choice.sparse)) error = launch<16>(job, choice, open ? few : ~std::uint64_t{0}, stream);
-  if (error != cudaSuccess) return error;
-  if (lanes == 32 || open) error = launch<32>(job, choice, open ? few : ~std::uint64_t{0}, stream);
-  return error;
+  device::gpu::Launcher launch(stream);
+  if (lanes == 8 || (open && job.limits.streams >= few)) decode<8>(launch, job, choice, ~std::uint64_t{0});
+  if (lanes == 16 || (open && choice.sparse)) decode<16>(launch, job, choice, open ? few : ~std::uint64_t{0});
+  if (lanes == 32 || open) decode<32>(launch, job, choice, open ? few : ~std::uint64_t{0});
+  return launch.error();
 }
 
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream) noexcept {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/dev_cuda/gpu_launch.cuh"
 #include "lz4_choice_device.cuh"
 #include "lz4_tiles.h"
 #include "lz4_tiles_layout.h"
@@ -10,6 +11,8 @@ namespace headrace::codec::gpu {
 namespace {
 
 using namespace tiles;
+using device::gpu::Launcher;
+using device::gpu::wait_for_earlier;
 
 using Graph = GraphShape<128, 120, 8, 1024>;
 using Config = TilesConfig<Graph, 16384, 512, 2048, 1024, kLz4TilesSmallest>;
@@ -18,6 +21,7 @@ constexpr unsigned kPlanThreads = 1024, kWarpThreads = 256;
 __global__ void __launch_bounds__(kPlanThreads)
     plan_kernel(const Lz4Stream* streams, const std::uint32_t* count, U32 most_streams, Lz4TilesChoice choice,
                 TilePlan most, GraphArrays g, U32 blocks, Lz4Stream* rest) {
+  wait_for_earlier();
   __shared__ PlanShared shared;
   __shared__ SizeClasses classes;
   const U32 n = *count < most_streams ? *count : most_streams;
@@ -26,12 +30,17 @@ __global__ void __launch_bounds__(kPlanThreads)
 }
 
 __global__ void __launch_bounds__(kWarpThreads) begin_kernel(GraphArrays g, U32* slot_stream) {
+  wait_for_earlier();
   begin_segments<Graph>(g, slot_stream);
 }
 
-__global__ void __launch_bounds__(kWarpThreads) skip_kernel(GraphArrays g) { skip_literals<Graph>(g); }
+__global__ void __launch_bounds__(kWarpThreads) skip_kernel(GraphArrays g) {
+  wait_for_earlier();
+  skip_literals<Graph>(g);
+}
 
 __global__ void __launch_bounds__(Graph::kThreads) walk_kernel(GraphArrays g, bool again) {
+  wait_for_earlier();
   __shared__ SegmentShared<Graph> shared;
   if (again && g.plan->retry == 0) return;
   const U32 segments = g.plan->segments;
@@ -42,12 +51,14 @@ __global__ void __launch_bounds__(Graph::kThreads) walk_kernel(GraphArrays g, bo
 }
 
 __global__ void __launch_bounds__(kWarpThreads) join_kernel(GraphArrays g, bool again) {
+  wait_for_earlier();
   __shared__ JoinShared<Graph> shared[kWarpThreads / 32];
   join_segments<Graph>(shared, g, again);
 }
 
 __global__ void __launch_bounds__(Config::Follow::kThreads)
     follow_kernel(GraphArrays g, std::uint64_t* outcomes, unsigned stage, bool again) {
+  wait_for_earlier();
   __shared__ typename Config::Follow shared;
   if (again && g.plan->retry == 0) return;
   const U32 streams = g.plan->streams;
@@ -58,6 +69,7 @@ __global__ void __launch_bounds__(Config::Follow::kThreads)
 }
 
 __global__ void __launch_bounds__(Graph::kThreads) list_kernel(GraphArrays g, const std::uint64_t* outcomes) {
+  wait_for_earlier();
   __shared__ ListShared<Graph> shared;
   const U32 segments = g.plan->segments;
   for (U32 i = blockIdx.x; i < segments; i += gridDim.x) {
@@ -67,10 +79,12 @@ __global__ void __launch_bounds__(Graph::kThreads) list_kernel(GraphArrays g, co
 }
 
 __global__ void __launch_bounds__(kWarpThreads) index_kernel(GraphArrays g, const std::uint64_t* outcomes) {
+  wait_for_earlier();
   index_tiles<Graph, Config::kTileBytes>(g, outcomes);
 }
 
 __global__ void __launch_bounds__(kPlanThreads) bounds_kernel(GraphArrays g, TileArrays a, U32 blocks) {
+  wait_for_earlier();
   __shared__ BoundsShared shared;
   bound_sections(shared, g, a, blockIdx.x, blocks);
 }
@@ -79,6 +93,7 @@ constexpr unsigned kTileBlocks = 3;  // on a multiprocessor at once
 
 __global__ void __launch_bounds__(Config::Tile::kThreads, kTileBlocks)
     tile_kernel(TileArrays a, Lz4Sequences<Graph> sequences) {
+  wait_for_earlier();
   extern __shared__ __align__(16) unsigned char memory[];
   decode_tiles(*reinterpret_cast<Config::Tile*>(memory), *sequences.g.plan, sequences.g.streams, a, sequences,
                sequences.outcomes);
@@ -86,12 +101,14 @@ __global__ void __launch_bounds__(Config::Tile::kThreads, kTileBlocks)
 
 __global__ void __launch_bounds__(kWarpThreads)
     open_kernel(TilePlan* plan, const TileStream* streams, TileArrays a, bool join, const std::uint64_t* outcomes) {
+  wait_for_earlier();
   follow_open_bytes<Config::kTileBytes, Config::Tile::kThreads>(*plan, streams, a, join, outcomes);
 }
 
 __global__ void __launch_bounds__(kWarpThreads, 6)
     sections_kernel(const TilePlan* plan, const TileStream* streams, TileArrays a, U32 level,
                     const std::uint64_t* outcomes) {
+  wait_for_earlier();
   join_sections<Config::kTileBytes>(*plan, streams, a, level, outcomes);
 }
 
@@ -118,28 +135,6 @@ TilesLayout fit(const Lz4Limits& limits, std::byte* scratch) {
   }
   return lay_out<Config>(limits, scratch, tiles * Config::kTileBytes);
 }
-
-class Launcher {
- public:
-  explicit Launcher(cudaStream_t stream) : stream_(stream) {}
-
-  template <class... Parameters, class... Arguments>
-  void operator()(void (*kernel)(Parameters...), std::uint64_t blocks, unsigned threads, std::size_t shared,
-                  Arguments... arguments) {
-    if (error_ != cudaSuccess) return;
-    const auto grid = static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, 1u << 30));
-    kernel<<<grid, threads, shared, stream_>>>(arguments...);
-    error_ = cudaGetLastError();
-  }
-  void check(cudaError_t error) {
-    if (error_ == cudaSuccess) error_ = error;
-  }
-  int error() const { return error_; }
-
- private:
-  cudaStream_t stream_;
-  cudaError_t error_ = cudaSuccess;
-};
 
 }  // namespace
 

@@ -14,7 +14,8 @@ inline constexpr std::uint32_t kLz4TilesMostStreams = 4096;
 // What the two decoders cost, in nanoseconds a byte: measured on an H200 by lz4_tiles_bench --crossings. Only how they
 // compare with each other matters. See lz4_choice_device.cuh.
 struct Lz4TilesChoice {
-  float in_order_alone_ns = 60;                                    // an encoded byte of the longest stream
+  // An encoded byte of the longest stream, if nearly all of it are matches, or literals.
+  float in_order_match_ns = 80, in_order_literal_ns = 17;
   float in_order_src_ns = 1 / 160.f, in_order_dst_ns = 1 / 500.f;  // of all streams together
   float tiles_ns = 320'000;                                        // whatever the bytes
   float tiles_src_ns = 1 / 110.f, tiles_dst_ns = 1 / 260.f;

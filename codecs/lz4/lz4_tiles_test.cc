@@ -295,16 +295,18 @@ TEST(Lz4TilesChoice, FewLongStreamsGoByTiles) {
   EXPECT_LE(chosen(batch(1, 30'000 * kKi, 65'536 * kKi)), 512 * kKi);
   EXPECT_LE(chosen(batch(16, 120 * kKi, 256 * kKi)), 64 * kKi);
   EXPECT_LE(chosen(batch(1024, 480 * kKi, 1024 * kKi)), 256 * kKi);
+  EXPECT_LE(chosen(batch(1024, 224 * kKi, 256 * kKi)), 128 * kKi);
 }
 
 TEST(Lz4TilesChoice, ManyStreamsGoInOrder) {
   EXPECT_EQ(chosen(batch(4096, 120 * kKi, 256 * kKi)), kNone);
+  EXPECT_EQ(chosen(batch(4096, 224 * kKi, 256 * kKi)), kNone);  // mostly literals
   EXPECT_EQ(chosen(batch(codec::gpu::kLz4TilesMostStreams + 1, 480 * kKi, 1024 * kKi)), kNone);
 }
 
 // What shrinks well is little work in order; and what scratch was not sized for never goes by tiles.
 TEST(Lz4TilesChoice, ShortOnesGoInOrder) {
-  EXPECT_EQ(chosen(batch(1024, 21 * kKi, 256 * kKi)), kNone);
+  EXPECT_EQ(chosen(batch(4096, 21 * kKi, 256 * kKi)), kNone);
   EXPECT_LE(chosen(batch(64, 21 * kKi, 256 * kKi)), 16 * kKi);
   EXPECT_EQ(chosen(batch(16, 60 * kKi, 63 * kKi)), kNone);
   EXPECT_EQ(chosen(batch(4, 15 * kKi, 1024 * kKi)), kNone);

@@ -1,8 +1,9 @@
 // The launches of the zstd decoder: zstd_job_device.cuh says what each does.
-#include <cuda_runtime_api.h>
+#include <cuda_runtime.h>
 
 #include <algorithm>
 
+#include "backends/dev_cuda/gpu_launch.cuh"
 #include "zstd_checksum_device.cuh"
 #include "zstd_execute_device.cuh"
 #include "zstd_literals_device.cuh"
@@ -11,6 +12,8 @@
 namespace headrace::codec::gpu {
 namespace {
 
+using device::gpu::Launcher;
+using device::gpu::wait_for_earlier;
 using zstd::Job;
 
 constexpr unsigned kScanThreads = 512, kListThreads = 128, kLiteralsThreads = 32 * zstd::kLiteralsWarps,
@@ -18,60 +21,84 @@ constexpr unsigned kScanThreads = 512, kListThreads = 128, kLiteralsThreads = 32
 static_assert(kSequenceThreads <= zstd::kMostThreads);
 
 __global__ void __launch_bounds__(kScanThreads) zstd_share(Job job) {
+  wait_for_earlier();
   __shared__ std::uint32_t shared[kScanThreads];
   zstd::share_body(job, shared);
 }
-__global__ void __launch_bounds__(kListThreads) zstd_frames(Job job) { zstd::frames_body(job); }
+__global__ void __launch_bounds__(kListThreads) zstd_frames(Job job) {
+  wait_for_earlier();
+  zstd::frames_body(job);
+}
 __global__ void __launch_bounds__(kScanThreads) zstd_scan_blocks(Job job) {
+  wait_for_earlier();
   __shared__ std::uint32_t shared[kScanThreads];
   zstd::scan_blocks_body(job, shared);
 }
-__global__ void __launch_bounds__(kListThreads) zstd_parse(Job job) { zstd::parse_body(job); }
-__global__ void __launch_bounds__(kListThreads) zstd_sources(Job job) { zstd::sources_body(job); }
+__global__ void __launch_bounds__(kListThreads) zstd_parse(Job job) {
+  wait_for_earlier();
+  zstd::parse_body(job);
+}
+__global__ void __launch_bounds__(kListThreads) zstd_sources(Job job) {
+  wait_for_earlier();
+  zstd::sources_body(job);
+}
 __global__ void __launch_bounds__(kScanThreads) zstd_scan_units(Job job) {
+  wait_for_earlier();
   __shared__ std::uint64_t shared[kScanThreads];
   zstd::scan_units_body(job, shared);
 }
-__global__ void __launch_bounds__(kListThreads) zstd_place(Job job) { zstd::place_body(job); }
-__global__ void __launch_bounds__(kListThreads) zstd_list(Job job) { zstd::list_body(job); }
+__global__ void __launch_bounds__(kListThreads) zstd_place(Job job) {
+  wait_for_earlier();
+  zstd::place_body(job);
+}
+__global__ void __launch_bounds__(kListThreads) zstd_list(Job job) {
+  wait_for_earlier();
+  zstd::list_body(job);
+}
 
 __global__ void __launch_bounds__(kLiteralsThreads) zstd_literals(Job job, std::uint32_t round) {
+  wait_for_earlier();
   __shared__ zstd::LiteralsSpace space;
   zstd::literals_body(job, round, space);
 }
 template <unsigned kBlocks>
 __global__ void __launch_bounds__(kWarpThreads) zstd_walk(Job job, std::uint32_t round) {
+  wait_for_earlier();
   extern __shared__ uint4 dynamic[];
   zstd::walk_body<kBlocks>(job, round, *reinterpret_cast<zstd::WalkSpace<kBlocks>*>(dynamic));
 }
 __global__ void __launch_bounds__(kSequenceThreads) zstd_extract(Job job, std::uint32_t round) {
+  wait_for_earlier();
   __shared__ zstd::ExtractSpace space;
   zstd::extract_body(job, round, space);
 }
 __global__ void __launch_bounds__(kListThreads) zstd_settle(Job job, std::uint32_t round) {
+  wait_for_earlier();
   zstd::settle_body(job, round);
 }
 __global__ void __launch_bounds__(kSequenceThreads) zstd_check(Job job, std::uint32_t round) {
+  wait_for_earlier();
   __shared__ std::uint32_t ticket;
   zstd::check_body(job, round, ticket);
 }
 __global__ void __launch_bounds__(kWarpThreads) zstd_execute(Job job, std::uint32_t round) {
+  wait_for_earlier();
   zstd::execute_body(job, round);
 }
-__global__ void __launch_bounds__(kListThreads) zstd_checksums(Job job) { zstd::checksums_body(job); }
+__global__ void __launch_bounds__(kListThreads) zstd_checksums(Job job) {
+  wait_for_earlier();
+  zstd::checksums_body(job);
+}
 
 unsigned blocks_for(std::uint64_t items, std::uint64_t per_block, std::uint64_t most) {
   return static_cast<unsigned>(std::clamp<std::uint64_t>((items + per_block - 1) / per_block, 1, most));
 }
 
 template <unsigned kBlocks>
-cudaError_t launch_walk(const Job& job, std::uint32_t round, unsigned blocks, device::gpu::NativeStream stream) {
+void launch_walk(Launcher& launch, const Job& job, std::uint32_t round, unsigned blocks) {
   constexpr int kShared = sizeof(zstd::WalkSpace<kBlocks>);
-  const cudaError_t error =
-      cudaFuncSetAttribute(zstd_walk<kBlocks>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
-  if (error != cudaSuccess) return error;
-  zstd_walk<kBlocks><<<blocks, kWarpThreads, kShared, stream>>>(job, round);
-  return cudaGetLastError();
+  launch.check(cudaFuncSetAttribute(zstd_walk<kBlocks>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
+  launch(zstd_walk<kBlocks>, blocks, kWarpThreads, kShared, job, round);
 }
 
 }  // namespace
@@ -99,14 +126,15 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   const unsigned by_stream = blocks_for(limits.streams, kListThreads, units * 32);
   const unsigned by_stream_warp = blocks_for(limits.streams, kListThreads / 32, units * 16);
   const unsigned by_block = blocks_for(layout.block_count, kListThreads, units * 16);
-  zstd_share<<<1, kScanThreads, 0, stream>>>(job);
-  zstd_frames<<<by_stream, kListThreads, 0, stream>>>(job);
-  zstd_scan_blocks<<<1, kScanThreads, 0, stream>>>(job);
-  zstd_parse<<<by_block, kListThreads, 0, stream>>>(job);
-  zstd_sources<<<by_stream_warp, kListThreads, 0, stream>>>(job);
-  zstd_scan_units<<<1, kScanThreads, 0, stream>>>(job);
-  zstd_place<<<by_block, kListThreads, 0, stream>>>(job);
-  zstd_list<<<by_block, kListThreads, 0, stream>>>(job);
+  Launcher launch(stream);
+  launch(zstd_share, 1, kScanThreads, 0, job);
+  launch(zstd_frames, by_stream, kListThreads, 0, job);
+  launch(zstd_scan_blocks, 1, kScanThreads, 0, job);
+  launch(zstd_parse, by_block, kListThreads, 0, job);
+  launch(zstd_sources, by_stream_warp, kListThreads, 0, job);
+  launch(zstd_scan_units, 1, kScanThreads, 0, job);
+  launch(zstd_place, by_block, kListThreads, 0, job);
+  launch(zstd_list, by_block, kListThreads, 0, job);
   from.marks.queued("zstd headers");
   // Blocks that there are at least, as far as the host knows: few are walked one a warp, which is quickest for each.
   const std::uint64_t least = std::max<std::uint64_t>(limits.least_streams, limits.dst_bytes / zstd::kMaxBlockBytes);
@@ -114,24 +142,27 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
     return blocks_for(layout.block_count, blocks, units * most);
   };
   for (std::uint32_t round = 0; round < layout.rounds; ++round) {
-    zstd_literals<<<blocks_for(layout.block_count, 1, units * 5), kLiteralsThreads, 0, stream>>>(job, round);
+    launch(zstd_literals, blocks_for(layout.block_count, 1, units * 5), kLiteralsThreads, 0, job, round);
     from.marks.queued("zstd literals");
-    const cudaError_t error = least <= units * 4    ? launch_walk<1>(job, round, walks(1, 4), stream)
-                              : least <= units * 16 ? launch_walk<4>(job, round, walks(4, 4), stream)
-                                                    : launch_walk<8>(job, round, walks(8, 2), stream);
-    if (error != cudaSuccess) return error;
+    if (least <= units * 4) {
+      launch_walk<1>(launch, job, round, walks(1, 4));
+    } else if (least <= units * 16) {
+      launch_walk<4>(launch, job, round, walks(4, 4));
+    } else {
+      launch_walk<8>(launch, job, round, walks(8, 2));
+    }
     from.marks.queued("zstd walk");
     const unsigned by_walk = blocks_for(layout.block_count, 1, units * 8);
-    zstd_extract<<<by_walk, kSequenceThreads, 0, stream>>>(job, round);
-    zstd_settle<<<by_stream_warp, kListThreads, 0, stream>>>(job, round);
-    zstd_check<<<by_walk, kSequenceThreads, 0, stream>>>(job, round);
+    launch(zstd_extract, by_walk, kSequenceThreads, 0, job, round);
+    launch(zstd_settle, by_stream_warp, kListThreads, 0, job, round);
+    launch(zstd_check, by_walk, kSequenceThreads, 0, job, round);
     from.marks.queued("zstd sequences");
-    zstd_execute<<<blocks_for(limits.streams, 1, units * 32), kWarpThreads, 0, stream>>>(job, round);
+    launch(zstd_execute, blocks_for(limits.streams, 1, units * 32), kWarpThreads, 0, job, round);
     from.marks.queued("zstd copies");
   }
-  zstd_checksums<<<blocks_for(layout.block_count, kListThreads / 32, units * 8), kListThreads, 0, stream>>>(job);
+  launch(zstd_checksums, blocks_for(layout.block_count, kListThreads / 32, units * 8), kListThreads, 0, job);
   from.marks.queued("zstd checksums");
-  return cudaGetLastError();
+  return launch.error();
 }
 
 }  // namespace headrace::codec::gpu

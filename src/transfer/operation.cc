@@ -119,12 +119,22 @@ Status ReadOperation::prepare() {
   for (std::size_t i = 0; i < wave_count; ++i) {
     auto wave = std::make_unique<Wave>();
     wave->tasks.max_tasks = static_cast<std::size_t>(sizes.tasks);
-    if (staged_) {
-      HEADRACE_TRY_ASSIGN(wave->slot, resources_.staging().take(device_, static_cast<std::size_t>(areas_.pinned_bytes),
-                                                                static_cast<std::size_t>(areas_.device_bytes)));
-      HEADRACE_TRY(device_->wait_native(*wave->slot->stream, options_.native_stream));
-    }
     waves_.push_back(std::move(wave));
+  }
+  if (staged_) {
+    const StagingPool::Bytes slabs{static_cast<std::size_t>(areas_.pinned_bytes),
+                                   static_cast<std::size_t>(areas_.device_bytes)};
+    // Slots of other sizes take milliseconds to free: those that fit the budgets beside these stay.
+    const auto beside = [&](std::size_t budget, std::size_t slab) {
+      return budget - std::min(budget, slab * wave_count);
+    };
+    HEADRACE_TRY_ASSIGN(auto slots, resources_.staging().take(device_, slabs, wave_count,
+                                                              {beside(options.host_budget_bytes, slabs.pinned),
+                                                               beside(options.device_budget_bytes, slabs.device)}));
+    for (std::size_t i = 0; i < wave_count; ++i) {
+      waves_[i]->slot = std::move(slots[i]);
+      HEADRACE_TRY(device_->wait_native(*waves_[i]->slot->stream, options_.native_stream));
+    }
   }
   for (std::uint64_t i = 0; i < sizes.lanes; ++i) {
     auto lane = std::make_unique<Lane>();

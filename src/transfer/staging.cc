@@ -1,6 +1,9 @@
 #include "transfer/staging.h"
 
 #include <algorithm>
+#include <exception>
+#include <new>
+#include <thread>
 
 #include "base/checked.h"
 #include "base/trace.h"
@@ -18,30 +21,79 @@ StagingSlot::~StagingSlot() {
   if (on_device != nullptr) device->deallocate(on_device, device_bytes);
 }
 
-Result<std::unique_ptr<StagingSlot>> StagingPool::take(const std::shared_ptr<device::Device>& device,
-                                                       std::size_t pinned_bytes, std::size_t device_bytes) {
-  {
-    std::lock_guard lock(mutex_);
-    for (auto it = free_.begin(); it != free_.end(); ++it) {
-      if ((*it)->device != device || (*it)->pinned_bytes < pinned_bytes || (*it)->device_bytes < device_bytes) continue;
-      auto slot = std::move(*it);
-      free_.erase(it);
-      return slot;
-    }
-    // What is free is too small: give its memory back before taking more.
-    std::erase_if(free_, [&](const auto& slot) { return slot->device == device; });
-  }
+namespace {
+
+using Slots = std::vector<std::unique_ptr<StagingSlot>>;
+
+Status make(const std::shared_ptr<device::Device>& device, StagingPool::Bytes slabs,
+            std::unique_ptr<StagingSlot>& made) {
   auto slot = std::make_unique<StagingSlot>();
   slot->device = device;
-  slot->pinned_bytes = base::align_up(std::max<std::size_t>(pinned_bytes, 1), kSlabUnit);
-  slot->device_bytes = base::align_up(std::max<std::size_t>(device_bytes, 1), kSlabUnit);
+  slot->pinned_bytes = base::align_up(std::max<std::size_t>(slabs.pinned, 1), kSlabUnit);
+  slot->device_bytes = base::align_up(std::max<std::size_t>(slabs.device, 1), kSlabUnit);
   trace::Span span(trace::Stage::kRegister, slot->pinned_bytes);
   HEADRACE_TRY_ASSIGN(slot->pinned, device->allocate_pinned(slot->pinned_bytes));
   HEADRACE_TRY_ASSIGN(slot->on_device, device->allocate(slot->device_bytes));
   HEADRACE_TRY_ASSIGN(slot->stream, device->create_stream());
   HEADRACE_TRY_ASSIGN(slot->event, device->create_event());
   HEADRACE_TRY_ASSIGN(slot->copied, device->create_event());
-  return slot;
+  made = std::move(slot);
+  return {};
+}
+
+// Pinning memory takes milliseconds, of which the most can be waited for together.
+Status make_all(const std::shared_ptr<device::Device>& device, StagingPool::Bytes slabs, Slots& slots,
+                std::size_t from) {
+  std::vector<Status> statuses(slots.size());
+  const auto make_one = [&](std::size_t i) {
+    try {
+      statuses[i] = make(device, slabs, slots[i]);
+    } catch (const std::bad_alloc&) {
+      statuses[i] = Status::out_of_memory();
+    }
+  };
+  std::vector<std::thread> threads;
+  try {
+    for (; from + 1 < slots.size(); ++from) threads.emplace_back(make_one, from);
+  } catch (const std::exception&) {  // this thread makes the rest
+  }
+  for (; from < slots.size(); ++from) make_one(from);
+  for (std::thread& thread : threads) thread.join();
+  for (Status& status : statuses) HEADRACE_TRY(std::move(status));
+  return {};
+}
+
+}  // namespace
+
+Result<Slots> StagingPool::take(const std::shared_ptr<device::Device>& device, Bytes slabs, std::size_t count,
+                                Bytes keep) {
+  Slots slots(count);
+  std::size_t taken = 0;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto it = free_.begin(); it != free_.end() && taken < count;) {
+      if ((*it)->device != device || (*it)->pinned_bytes < slabs.pinned || (*it)->device_bytes < slabs.device) {
+        ++it;
+        continue;
+      }
+      slots[taken++] = std::move(*it);
+      it = free_.erase(it);
+    }
+    if (taken == count) return slots;
+    std::erase_if(free_, [&](const auto& slot) {
+      if (slot->device != device) return false;
+      if (slot->pinned_bytes > keep.pinned || slot->device_bytes > keep.device) return true;
+      keep.pinned -= slot->pinned_bytes;
+      keep.device -= slot->device_bytes;
+      return false;
+    });
+  }
+  Status status = make_all(device, slabs, slots, taken);
+  if (status.ok()) return slots;
+  for (auto& slot : slots) {
+    if (slot != nullptr) give(std::move(slot));
+  }
+  return status;
 }
 
 void StagingPool::give(std::unique_ptr<StagingSlot> slot) noexcept {

@@ -32,9 +32,13 @@ struct StagingSlot {
 
 class StagingPool {
  public:
-  // A slot with slabs of at least these sizes, reused if one is free.
-  Result<std::unique_ptr<StagingSlot>> take(const std::shared_ptr<device::Device>& device, std::size_t pinned_bytes,
-                                            std::size_t device_bytes);
+  struct Bytes {
+    std::size_t pinned = 0, device = 0;
+  };
+  // As many slots with slabs of at least these sizes, what is free first; others are made, several at a time. What is
+  // free on the device and too small is freed before, as far as it is more than `keep`.
+  Result<std::vector<std::unique_ptr<StagingSlot>>> take(const std::shared_ptr<device::Device>& device, Bytes slabs,
+                                                         std::size_t count, Bytes keep);
   // REQUIRES: the slot's stream is idle.
   void give(std::unique_ptr<StagingSlot> slot) noexcept;
   // Frees slots that are not lent.

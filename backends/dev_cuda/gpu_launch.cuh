@@ -1,0 +1,60 @@
+// Launches of kernels that follow each other in a stream, close together.
+//
+// A stage is a chain of short kernels, and between two of them a GPU does nothing for microseconds. From compute
+// capability 9.0 on the next one may be made ready while the one before ends ("programmatic dependent launch", CUDA
+// programming guide): launched by Launcher, a kernel has to call wait_for_earlier() before it touches memory.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace headrace::device::gpu {
+
+// What earlier kernels of the stream wrote is there from here on. For all threads, first thing.
+__device__ inline void wait_for_earlier() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Keeps the first error; launches nothing after it.
+class Launcher {
+ public:
+  explicit Launcher(cudaStream_t stream) : stream_(stream) {
+    int device = 0, major = 0;
+    check(cudaGetDevice(&device));
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    early_ = major >= 9;
+  }
+
+  // `kernel` calls wait_for_earlier(). `shared`: dynamic shared memory in bytes.
+  template <class... Parameters, class... Arguments>
+  void operator()(void (*kernel)(Parameters...), std::uint64_t blocks, unsigned threads, std::size_t shared,
+                  Arguments... arguments) {
+    if (error_ != cudaSuccess) return;
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, 1u << 30)));
+    config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = shared;
+    config.stream = stream_;
+    config.attrs = &attribute;
+    config.numAttrs = early_ ? 1 : 0;
+    error_ = cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
+  }
+  void check(cudaError_t error) {
+    if (error_ == cudaSuccess) error_ = error;
+  }
+  cudaError_t error() const { return error_; }
+
+ private:
+  cudaStream_t stream_;
+  cudaError_t error_ = cudaSuccess;
+  bool early_ = false;
+};
+
+}  // namespace headrace::device::gpu
