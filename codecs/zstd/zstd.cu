@@ -4,9 +4,8 @@
 #include <algorithm>
 
 #include "zstd_checksum_device.cuh"
+#include "zstd_entropy_device.cuh"
 #include "zstd_execute_device.cuh"
-#include "zstd_literals_device.cuh"
-#include "zstd_walk_device.cuh"
 
 namespace headrace::codec::gpu {
 namespace {
@@ -38,6 +37,10 @@ __global__ void __launch_bounds__(kListThreads) zstd_list(Job job) { zstd::list_
 __global__ void __launch_bounds__(kLiteralsThreads) zstd_literals(Job job, std::uint32_t round) {
   __shared__ zstd::LiteralsSpace space;
   zstd::literals_body(job, round, space);
+}
+__global__ void __launch_bounds__(kLiteralsThreads) zstd_entropy(Job job, std::uint32_t round, unsigned walkers) {
+  extern __shared__ uint4 dynamic[];
+  zstd::entropy_body(job, round, walkers, *reinterpret_cast<zstd::EntropySpace*>(dynamic));
 }
 template <unsigned kBlocks>
 __global__ void __launch_bounds__(kWarpThreads) zstd_walk(Job job, std::uint32_t round) {
@@ -74,6 +77,30 @@ cudaError_t launch_walk(const Job& job, std::uint32_t round, unsigned blocks, de
   return cudaGetLastError();
 }
 
+// Literals and walks. `least`: Blocks that there are at least, as far as the host knows.
+cudaError_t launch_entropy(const Job& job, std::uint32_t round, std::uint64_t least, std::uint64_t block_count,
+                           unsigned units, const device::gpu::Marks& marks, device::gpu::NativeStream stream) {
+  if (least <= std::uint64_t{units} * zstd::kLiteralsWarps) {
+    // Few: a warp each, four a multiprocessor, which is one for each of its schedulers.
+    constexpr int kShared = sizeof(zstd::EntropySpace);
+    const cudaError_t error = cudaFuncSetAttribute(zstd_entropy, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
+    if (error != cudaSuccess) return error;
+    const unsigned walkers = blocks_for(block_count, zstd::kLiteralsWarps, units);
+    const unsigned others = blocks_for(block_count, 1, std::uint64_t{units} * 3);
+    zstd_entropy<<<walkers + others, kLiteralsThreads, kShared, stream>>>(job, round, walkers);
+    marks.queued("zstd literals and walk");
+    return cudaGetLastError();
+  }
+  zstd_literals<<<blocks_for(block_count, 1, std::uint64_t{units} * 5), kLiteralsThreads, 0, stream>>>(job, round);
+  marks.queued("zstd literals");
+  const cudaError_t error =
+      least <= std::uint64_t{units} * 16
+          ? launch_walk<4>(job, round, blocks_for(block_count, 4, std::uint64_t{units} * 4), stream)
+          : launch_walk<8>(job, round, blocks_for(block_count, 8, std::uint64_t{units} * 2), stream);
+  marks.queued("zstd walk");
+  return error;
+}
+
 }  // namespace
 
 std::uint64_t zstd_scratch_bytes(const ZstdLimits& limits) noexcept { return zstd::Layout(limits, {}).end; }
@@ -108,19 +135,11 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   zstd_place<<<by_block, kListThreads, 0, stream>>>(job);
   zstd_list<<<by_block, kListThreads, 0, stream>>>(job);
   from.marks.queued("zstd headers");
-  // Blocks that there are at least, as far as the host knows: few are walked one a warp, which is quickest for each.
   const std::uint64_t least = std::max<std::uint64_t>(limits.least_streams, limits.dst_bytes / zstd::kMaxBlockBytes);
-  const auto walks = [&](std::uint64_t blocks, std::uint64_t most) {
-    return blocks_for(layout.block_count, blocks, units * most);
-  };
   for (std::uint32_t round = 0; round < layout.rounds; ++round) {
-    zstd_literals<<<blocks_for(layout.block_count, 1, units * 5), kLiteralsThreads, 0, stream>>>(job, round);
-    from.marks.queued("zstd literals");
-    const cudaError_t error = least <= units * 4    ? launch_walk<1>(job, round, walks(1, 4), stream)
-                              : least <= units * 16 ? launch_walk<4>(job, round, walks(4, 4), stream)
-                                                    : launch_walk<8>(job, round, walks(8, 2), stream);
+    const cudaError_t error =
+        launch_entropy(job, round, least, layout.block_count, static_cast<unsigned>(units), from.marks, stream);
     if (error != cudaSuccess) return error;
-    from.marks.queued("zstd walk");
     const unsigned by_walk = blocks_for(layout.block_count, 1, units * 8);
     zstd_extract<<<by_walk, kSequenceThreads, 0, stream>>>(job, round);
     zstd_settle<<<by_stream_warp, kListThreads, 0, stream>>>(job, round);
