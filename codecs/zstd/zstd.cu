@@ -5,9 +5,8 @@
 
 #include "backends/dev_cuda/gpu_launch.cuh"
 #include "zstd_checksum_device.cuh"
+#include "zstd_entropy_device.cuh"
 #include "zstd_execute_device.cuh"
-#include "zstd_literals_device.cuh"
-#include "zstd_walk_device.cuh"
 
 namespace headrace::codec::gpu {
 namespace {
@@ -61,6 +60,11 @@ __global__ void __launch_bounds__(kLiteralsThreads) zstd_literals(Job job, std::
   __shared__ zstd::LiteralsSpace space;
   zstd::literals_body(job, round, space);
 }
+__global__ void __launch_bounds__(kLiteralsThreads) zstd_entropy(Job job, std::uint32_t round, unsigned walkers) {
+  wait_for_earlier();
+  extern __shared__ uint4 dynamic[];
+  zstd::entropy_body(job, round, walkers, *reinterpret_cast<zstd::EntropySpace*>(dynamic));
+}
 template <unsigned kBlocks>
 __global__ void __launch_bounds__(kWarpThreads) zstd_walk(Job job, std::uint32_t round) {
   wait_for_earlier();
@@ -101,6 +105,29 @@ void launch_walk(Launcher& launch, const Job& job, std::uint32_t round, unsigned
   launch(zstd_walk<kBlocks>, blocks, kWarpThreads, kShared, job, round);
 }
 
+// Literals and walks. `least`: Blocks that there are at least, as far as the host knows.
+void launch_entropy(Launcher& launch, const Job& job, std::uint32_t round, std::uint64_t least,
+                    std::uint64_t block_count, std::uint64_t units, const device::gpu::Marks& marks) {
+  if (least <= units * zstd::kLiteralsWarps) {
+    // Few: a warp each, four a multiprocessor, which is one for each of its schedulers.
+    constexpr int kShared = sizeof(zstd::EntropySpace);
+    launch.check(cudaFuncSetAttribute(zstd_entropy, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
+    const unsigned walkers = blocks_for(block_count, zstd::kLiteralsWarps, units);
+    launch(zstd_entropy, walkers + blocks_for(block_count, 1, units * 3), kLiteralsThreads, kShared, job, round,
+           walkers);
+    marks.queued("zstd literals and walk");
+    return;
+  }
+  launch(zstd_literals, blocks_for(block_count, 1, units * 5), kLiteralsThreads, 0, job, round);
+  marks.queued("zstd literals");
+  if (least <= units * 16) {
+    launch_walk<4>(launch, job, round, blocks_for(block_count, 4, units * 4));
+  } else {
+    launch_walk<8>(launch, job, round, blocks_for(block_count, 8, units * 2));
+  }
+  marks.queued("zstd walk");
+}
+
 }  // namespace
 
 std::uint64_t zstd_scratch_bytes(const ZstdLimits& limits) noexcept { return zstd::Layout(limits, {}).end; }
@@ -136,22 +163,9 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   launch(zstd_place, by_block, kListThreads, 0, job);
   launch(zstd_list, by_block, kListThreads, 0, job);
   from.marks.queued("zstd headers");
-  // Blocks that there are at least, as far as the host knows: few are walked one a warp, which is quickest for each.
   const std::uint64_t least = std::max<std::uint64_t>(limits.least_streams, limits.dst_bytes / zstd::kMaxBlockBytes);
-  const auto walks = [&](std::uint64_t blocks, std::uint64_t most) {
-    return blocks_for(layout.block_count, blocks, units * most);
-  };
   for (std::uint32_t round = 0; round < layout.rounds; ++round) {
-    launch(zstd_literals, blocks_for(layout.block_count, 1, units * 5), kLiteralsThreads, 0, job, round);
-    from.marks.queued("zstd literals");
-    if (least <= units * 4) {
-      launch_walk<1>(launch, job, round, walks(1, 4));
-    } else if (least <= units * 16) {
-      launch_walk<4>(launch, job, round, walks(4, 4));
-    } else {
-      launch_walk<8>(launch, job, round, walks(8, 2));
-    }
-    from.marks.queued("zstd walk");
+    launch_entropy(launch, job, round, least, layout.block_count, units, from.marks);
     const unsigned by_walk = blocks_for(layout.block_count, 1, units * 8);
     launch(zstd_extract, by_walk, kSequenceThreads, 0, job, round);
     launch(zstd_settle, by_stream_warp, kListThreads, 0, job, round);

@@ -12,6 +12,7 @@
 // For each round:
 //   literals   a thread block a Block, a warp a Huffman stream: into scratch       zstd_literals_device.cuh
 //   walk       a warp for 1, 4 or 8 Blocks: the FSE states, one lane each          zstd_walk_device.cuh
+//              with 1, in one launch with literals                                zstd_entropy_device.cuh
 //   extract    a thread block a Block: lengths and offsets, repeats by symbol      zstd_sequences_device.cuh
 //   settle     a warp a stream: where blocks begin; what is repeated at their beginning
 //   check      a thread block a Block: offsets resolved, and held against what has been decoded
@@ -23,7 +24,8 @@
 // none reads what a step before did not write.
 //
 // kHostOnly has position 0, so it wins over whatever else a stream's steps find: what follows from something that
-// versions of libzstd read differently decides nothing.
+// versions of libzstd read differently decides nothing. Where a stream has several faults, it depends on the order of
+// thread blocks which is found first and so reported; that one is found does not.
 #pragma once
 
 #include "zstd_device.cuh"

@@ -51,10 +51,11 @@ struct Checkpoint {
   std::uint32_t literals, matches;
 };
 
-// A table entry of the walk: bits that the next state takes (5), extra bits of the value (6), and the symbol, of
-// literal lengths at bit 11, of match lengths at 17, of offsets at 23. The sum of three has all of it side by side.
+// A table entry of the walk, first word: bits that its value and the next state take (7 bits), and the symbol, of
+// literal lengths at bit 7, of match lengths at 13, of offsets at 19. The sum of three has all of it side by side.
 struct WalkWord {
-  static constexpr unsigned kExtra = 5, kLiteral = 11, kMatch = 17, kOffset = 23;
+  static constexpr unsigned kLiteral = 7, kMatch = 13, kOffset = 19;
+  static constexpr std::uint32_t kBitsMask = 127;
 };
 
 enum class BlockKind : std::uint8_t { kRaw, kRle, kCompressed };

@@ -362,6 +362,10 @@ TEST_F(ZstdRules, RulesOfLiterals) {
   expect_left_to_cpu(frame(huffman_literals(tree, last_zero, 400, 1)), 400, "last byte 0");
   expect_left_to_cpu(frame(huffman_literals(tree, code.streams(literals, 1), 399, 1)), 399, "bits left over");
   expect_left_to_cpu(frame(huffman_literals(tree, code.streams(literals, 1), 401, 1)), 401, "bits missing");
+  const Bytes two = {std::byte{1}, std::byte{10}};
+  expect_left_to_cpu(frame(huffman_literals(tree, code.stream(two, 7), 2, 1)), 2, "bits of the last one missing");
+  expect_left_to_cpu(frame(huffman_literals(tree, code.streams(literals_below(100'000, 12, 1), 4), 400, 4)), 400,
+                     "many more than there are to be");
   expect_left_to_cpu(frame(huffman_literals(tree, code.streams(literals_below(5, 12, 1), 4), 5, 4)), 5,
                      "4 streams of 5");
   expect_left_to_cpu(frame(huffman_literals(tree, code.streams({}, 1), 0, 1)), 0, "no literals");

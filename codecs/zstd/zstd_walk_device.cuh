@@ -23,31 +23,36 @@ inline constexpr unsigned kTableEntries = 1280;
 __host__ __device__ constexpr unsigned table_at(unsigned table) {
   return table == kLiteralLengths ? 0 : table == kOffsets ? 512 : 768;
 }
+// An entry's second word: what the next state's bits are added to, in bytes from the block's first entry; from bit 16
+// on, how many bits those are.
+inline constexpr unsigned kStateBits = 16;
+inline constexpr std::uint32_t kBaseMask = (1u << kStateBits) - 1;
 
 template <unsigned kBlocks>
 struct WalkSpace {
-  uint2 entries[kBlocks][kTableEntries];  // x: see WalkWord; y: what the next state's bits are added to
-  std::uint32_t ring[kBlocks][kRingWords];
+  uint2 entries[kBlocks][kTableEntries];
+  std::uint32_t ring[kBlocks][kRingWords + 1];  // the last word is the first one again
   TableSpace build;
 };
 
 // One of the tables that hold for a block, by a warp. `source` is the block that describes it.
 __device__ inline DecodeReason build_table(const Byte* src, const Block& source, unsigned table, TableSpace& space,
                                            uint2* entries, unsigned& log, unsigned lane) {
-  const auto word_of = [table](std::uint32_t symbol, unsigned bits) -> std::uint32_t {
+  const auto entry_of = [table](std::uint32_t symbol, unsigned bits, std::uint32_t base) {
     const unsigned extra = table == kLiteralLengths ? literal_extra(symbol)
                            : table == kOffsets      ? symbol
                                                     : match_extra(symbol);
     const unsigned at = table == kLiteralLengths ? WalkWord::kLiteral
                         : table == kOffsets      ? WalkWord::kOffset
                                                  : WalkWord::kMatch;
-    return bits | extra << WalkWord::kExtra | symbol << at;
+    return make_uint2((bits + extra) | symbol << at,
+                      (table_at(table) + base) * static_cast<std::uint32_t>(sizeof(uint2)) | bits << kStateBits);
   };
   const TableMode mode = source.modes[table];
   const std::uint32_t at = source.table_at[table];
   if (mode == TableMode::kRle) {
     log = 0;
-    if (lane == 0) entries[0] = make_uint2(word_of(src[at], 0), 0);
+    if (lane == 0) entries[0] = entry_of(src[at], 0, 0);
     __syncwarp();
     return DecodeReason::kNone;
   }
@@ -73,7 +78,7 @@ __device__ inline DecodeReason build_table(const Byte* src, const Block& source,
   if (reason != DecodeReason::kNone) return reason;
   deal_cells(space, log, lane);
   number_cells(space, log, lane, [&](std::uint32_t cell, std::uint32_t symbol, unsigned bits, std::uint32_t base) {
-    entries[cell] = make_uint2(word_of(symbol, bits), base);
+    entries[cell] = entry_of(symbol, bits, base);
   });
   return DecodeReason::kNone;
 }
@@ -84,29 +89,31 @@ struct Walker {
   std::int32_t at = 0;   // bits from here on are used
   std::int32_t low = 0;  // words from here on are or were in the ring
   std::uint32_t left = 0;
-  std::uint32_t literal_state = 0, offset_state = 0, match_state = 0;
-  std::uint32_t last_bits = 0;  // of states, that the last step took
+  std::uint32_t literal_at = 0, offset_at = 0, match_at = 0;  // entries of the states, in bytes from the first
+  std::uint32_t last_bits = 0;                                // of states, that the last step took
   uint2* slots = nullptr;
   std::uint32_t chunk = 0, position = 0;
 
-  // `count` sequences. REQUIRES: as many bits as they can take are in the ring.
+  // `count` sequences, at least one. REQUIRES: as many bits as they can take are in the ring.
   __device__ void walk(std::uint32_t count, const uint2* entries, const std::uint32_t* ring) {
+    const auto* const bytes = reinterpret_cast<const Byte*>(entries);
+    uint2 l{}, o{}, m{};
     for (std::uint32_t i = 0; i < count; ++i) {
-      const uint2 l = entries[table_at(kLiteralLengths) + literal_state];
-      const uint2 o = entries[table_at(kOffsets) + offset_state];
-      const uint2 m = entries[table_at(kMatchLengths) + match_state];
+      l = *reinterpret_cast<const uint2*>(bytes + literal_at);
+      o = *reinterpret_cast<const uint2*>(bytes + offset_at);
+      m = *reinterpret_cast<const uint2*>(bytes + match_at);
       const std::uint32_t word = l.x + o.x + m.x;
       slots[i] = make_uint2(word, static_cast<std::uint32_t>(at));
-      last_bits = word & 31;
-      at -= static_cast<std::int32_t>((word >> WalkWord::kExtra & 63) + last_bits);
-      const std::uint32_t w = static_cast<std::uint32_t>(at >> 5);
-      const std::uint32_t low_word = ring[w % kRingWords], high_word = ring[(w + 1) % kRingWords];
-      const std::uint32_t v = __funnelshift_r(low_word, high_word, static_cast<std::uint32_t>(at) & 31);
-      const std::uint32_t o_bits = o.x & 31, m_bits = m.x & 31, l_bits = l.x & 31;
-      offset_state = o.y + (v & ((1u << o_bits) - 1));
-      match_state = m.y + (v >> o_bits & ((1u << m_bits) - 1));
-      literal_state = l.y + (v >> (o_bits + m_bits) & ((1u << l_bits) - 1));
+      at -= static_cast<std::int32_t>(word & WalkWord::kBitsMask);
+      const std::uint32_t w = static_cast<std::uint32_t>(at >> 5) % kRingWords;
+      const std::uint32_t v = __funnelshift_r(ring[w], ring[w + 1], static_cast<std::uint32_t>(at) & 31);
+      const std::uint32_t o_bits = o.y >> kStateBits, m_bits = m.y >> kStateBits, l_bits = l.y >> kStateBits;
+      constexpr std::uint32_t kEntry = sizeof(uint2);
+      offset_at = (o.y & kBaseMask) + (v & ((1u << o_bits) - 1)) * kEntry;
+      match_at = (m.y & kBaseMask) + (v >> o_bits & ((1u << m_bits) - 1)) * kEntry;
+      literal_at = (l.y & kBaseMask) + (v >> (o_bits + m_bits) & ((1u << l_bits) - 1)) * kEntry;
     }
+    last_bits = (l.y >> kStateBits) + (o.y >> kStateBits) + (m.y >> kStateBits);
     slots += count;
     left -= count;
   }
@@ -154,11 +161,12 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
         std::uint32_t states[kTables];
         for (unsigned table = 0; table < kTables; ++table) {
           own.at -= static_cast<std::int32_t>(logs[table]);
-          states[table] = own.bits.bits(own.at) & ((1u << logs[table]) - 1);
+          const std::uint32_t state = own.bits.bits(own.at) & ((1u << logs[table]) - 1);
+          states[table] = (table_at(table) + state) * static_cast<std::uint32_t>(sizeof(uint2));
         }
-        own.literal_state = states[kLiteralLengths];
-        own.offset_state = states[kOffsets];
-        own.match_state = states[kMatchLengths];
+        own.literal_at = states[kLiteralLengths];
+        own.offset_at = states[kOffsets];
+        own.match_at = states[kMatchLengths];
       }
     }
     bool begun = false;
@@ -180,7 +188,9 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
         if (!begun) ahead[k] = bits.word(low - unit + self);
         while (low > want) {
           low -= unit;
-          space.ring[k][static_cast<std::uint32_t>(low + self) % kRingWords] = ahead[k];
+          const std::uint32_t w = static_cast<std::uint32_t>(low + self) % kRingWords;
+          space.ring[k][w] = ahead[k];
+          if (w == 0) space.ring[k][kRingWords] = ahead[k];
           ahead[k] = bits.word(low - unit + self);
         }
         if (lane == k) own.low = low;

@@ -77,7 +77,8 @@ class ZstdDeviceTest : public ::testing::Test {
         if (first.ok()) bytes.assign(out.data(), out.data() + item.produced);
         continue;
       }
-      EXPECT_EQ(first.word, item.outcome.word);
+      // Which of several faults is reported depends on the launches; whether one is does not.
+      EXPECT_EQ(first.ok(), item.outcome.ok());
       if (first.ok()) {
         EXPECT_EQ(bytes.size(), item.produced);
         EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), out.data()));

@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "codecs/zstd/zstd_checksum_device.cuh"
+#include "codecs/zstd/zstd_entropy_device.cuh"
 #include "codecs/zstd/zstd_execute_device.cuh"
-#include "codecs/zstd/zstd_literals_device.cuh"
-#include "codecs/zstd/zstd_walk_device.cuh"
 #include "tests/support/guard_buffer.h"
 
 namespace headrace::test {
@@ -30,7 +29,7 @@ class ZstdOnCpu {
   codec::gpu::zstd::Allowance allowance{.base = 64, .bytes_per_block = 4};
   std::uint64_t most_bytes = ~std::uint64_t{0};  // of places; 0: as few as there may be, so as many rounds
   unsigned blocks = 2;                           // of each launch
-  unsigned walks = 1;                            // blocks side by side: 1, 4 or 8
+  unsigned walks = 1;                            // blocks side by side: 4, 8, or 1 and literals in the same launch
 
   // One chunk for each item.
   void decode(std::span<Item> items, bool exact) {
@@ -94,7 +93,7 @@ class ZstdOnCpu {
     namespace zstd = codec::gpu::zstd;
     static std::uint32_t words[kThreads];
     static std::uint64_t long_words[kThreads];
-    static zstd::LiteralsSpace literals;
+    static zstd::EntropySpace entropy;
     static zstd::ExtractSpace extract;
     static std::uint32_t ticket;
     launch(1, [&] { zstd::share_body(job, words); });
@@ -106,8 +105,11 @@ class ZstdOnCpu {
     launch(blocks, [&] { zstd::place_body(job); });
     launch(blocks, [&] { zstd::list_body(job); });
     for (std::uint32_t r = 0; r < job.rounds; ++r) {
-      launch(blocks, [&] { zstd::literals_body(job, r, literals); });
-      if (walks == 1) walk<1>(job, r);
+      if (walks == 1) {
+        launch(blocks + 1, [&] { zstd::entropy_body(job, r, blocks, entropy); });
+      } else {
+        launch(blocks, [&] { zstd::literals_body(job, r, entropy.literals); });
+      }
       if (walks == 4) walk<4>(job, r);
       if (walks == 8) walk<8>(job, r);
       launch(blocks, [&] { zstd::extract_body(job, r, extract); });

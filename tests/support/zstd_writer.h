@@ -213,11 +213,13 @@ class HuffmanCode {
     const Bytes content = fse_description(counts) + bits.backward();
     return little_endian(content.size(), 1) + content;
   }
-  Bytes stream(std::span<const std::byte> literals) const {
+  // `missing`: bits of the last code word that are not there.
+  Bytes stream(std::span<const std::byte> literals, unsigned missing = 0) const {
     BitList bits;
-    for (const std::byte literal : literals) {
-      const auto s = std::to_integer<std::size_t>(literal);
-      bits.add(codes_.at(s), log_ + 1 - weights_[s]);
+    for (std::size_t i = 0; i < literals.size(); ++i) {
+      const auto s = std::to_integer<std::size_t>(literals[i]);
+      const unsigned less = i + 1 == literals.size() ? missing : 0;
+      bits.add(codes_.at(s) >> less, log_ + 1 - weights_[s] - less);
     }
     return bits.backward();
   }
