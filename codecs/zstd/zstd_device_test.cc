@@ -114,6 +114,33 @@ TEST_F(ZstdDevice, SeedsLikeTheCodec) {
   EXPECT_GE(seeds, 24);
 }
 
+// Whatever the streams say, what they need has a place in some round, and each round fits the memory.
+TEST_F(ZstdDevice, RoundsAreEnoughAndScratchGrowsWithTheLimits) {
+  namespace zstd = codec::gpu::zstd;
+  for (const std::uint32_t streams : {1u, 7u, 1000u, 65536u}) {
+    std::uint64_t before = 0;
+    for (std::uint64_t dst = 0; dst < std::uint64_t{1} << 36; dst = dst * 5 / 4 + 1000) {
+      codec::gpu::ZstdLimits limits;
+      limits.streams = streams;
+      limits.dst_bytes = dst;
+      const zstd::Layout layout(limits, {});
+      const std::uint64_t place_units = (layout.end - layout.places) / zstd::kUnitBytes;
+      // Nothing but matches of three bytes, in as many blocks as there may be, each part of which is rounded up.
+      const std::uint64_t sequences = dst / 3, blocks = layout.block_count;
+      const std::uint64_t most = sequences / 2 + sequences / 64 + 3 * blocks;
+      ASSERT_GE(std::uint64_t{layout.rounds} * layout.per_round, most) << streams << ' ' << dst;
+      if (layout.rounds == 1) {
+        ASSERT_GE(place_units, most) << streams << ' ' << dst;
+      } else {
+        ASSERT_GE(place_units, std::uint64_t{layout.per_round} + zstd::kMaxBlockUnits) << streams << ' ' << dst;
+      }
+      ASSERT_GE(layout.end, before);
+      ASSERT_LE(layout.rounds, 4u);
+      before = layout.end;
+    }
+  }
+}
+
 TEST_F(ZstdDevice, StreamsOfChunks) {
   const Bytes stream = compress(sample(100, Content::kText));
   device::gpu::Chunk chunk{reinterpret_cast<const unsigned char*>(stream.data()), nullptr, stream.size(), 100};
@@ -144,7 +171,7 @@ TEST_F(ZstdDevice, TruncatedAnywhereAndEveryBitFlipped) {
     for (std::size_t length = 0; length < good.size(); ++length) {
       ASSERT_TRUE(same_verdict({good.data(), length}, sizes[k])) << k << " cut to " << length;
     }
-    const std::size_t step = 1 + 8 * good.size() / 1500;
+    const std::size_t step = 1 + 8 * good.size() / 600;
     for (std::size_t bit = 0; bit < 8 * good.size(); bit += bit < 400 ? 1 : step) {
       Bytes bad = good;
       bad[bit / 8] ^= std::byte{1} << (bit % 8);
