@@ -57,6 +57,10 @@ struct Literals {
   const Byte* at;
   bool one;
 };
+__device__ inline Literals literals_in(const Job& job, const Block& block, const ZstdStream& stream) {
+  return {block.literals == LiteralsKind::kHuffman ? job.literals_of(block) : stream.src + block.literals_at,
+          block.literals == LiteralsKind::kRle};
+}
 __device__ inline void copy_literals(Byte* to, const Literals& literals, std::uint32_t from, std::uint32_t bytes,
                                      unsigned lane) {
   if (literals.one) {
@@ -66,32 +70,44 @@ __device__ inline void copy_literals(Byte* to, const Literals& literals, std::ui
   }
 }
 
-// 32 sequences, or as many as there are left. `out` is where the group's output begins, `taken` the literals before.
-__device__ inline void execute_group(const std::uint64_t* slots, std::uint32_t count, Byte* out,
-                                     const Literals& literals, std::uint32_t taken, unsigned lane,
-                                     std::uint32_t& group_literals, std::uint32_t& group_bytes) {
-  const bool mine = lane < count;
-  const std::uint64_t s = mine ? slots[lane] : 0;
-  const std::uint32_t own_literals = mine ? literals_of(s) : 0, bytes = mine ? match_of(s) : 0;
-  const std::uint32_t offset = offset_of(s);
-  const std::uint32_t literals_upto = sum_upto(own_literals, lane), upto = sum_upto(own_literals + bytes, lane);
-  group_literals = __shfl_sync(kAllLanes, literals_upto, 31);
-  group_bytes = __shfl_sync(kAllLanes, upto, 31);
-  const std::uint32_t match_at = upto - bytes;  // in the group's output
-  // Literals: nothing hangs on them but the matches.
-  const std::uint32_t literals_from = taken + literals_upto - own_literals;
-  Byte* const literals_to = out + match_at - own_literals;
-  if (own_literals <= kShortCopy) {
-    for (std::uint32_t i = 0; i < own_literals; ++i) {
-      literals_to[i] = literals.one ? *literals.at : literals.at[literals_from + i];
-    }
+// 32 sequences, or as many as there are left: each lane's own, and sums over the lanes up to and with it.
+struct Group {
+  bool mine;
+  std::uint32_t literals, match, offset, literals_upto, upto;
+
+  __device__ Group(const std::uint64_t* slots, std::uint32_t count, unsigned lane) : mine(lane < count) {
+    const std::uint64_t s = mine ? slots[lane] : 0;
+    literals = mine ? literals_of(s) : 0;
+    match = mine ? match_of(s) : 0;
+    offset = offset_of(s);
+    literals_upto = sum_upto(literals, lane);
+    upto = sum_upto(literals + match, lane);
   }
-  for (unsigned wanted = __ballot_sync(kAllLanes, own_literals > kShortCopy); wanted != 0; wanted &= wanted - 1) {
+  // Where the match begins in the group's output.
+  __device__ std::uint32_t match_at() const { return upto - match; }
+};
+
+// To `out`, where the group's output begins. `taken`: literals before.
+__device__ inline void copy_literals(const Group& group, Byte* out, const Literals& literals, std::uint32_t taken,
+                                     unsigned lane) {
+  const std::uint32_t from = taken + group.literals_upto - group.literals;
+  Byte* const to = out + group.match_at() - group.literals;
+  if (group.literals <= kShortCopy) {
+    for (std::uint32_t i = 0; i < group.literals; ++i) to[i] = literals.one ? *literals.at : literals.at[from + i];
+  }
+  for (unsigned wanted = __ballot_sync(kAllLanes, group.literals > kShortCopy); wanted != 0; wanted &= wanted - 1) {
     const unsigned owner = static_cast<unsigned>(__ffs(wanted)) - 1;
-    const std::uint32_t its_bytes = __shfl_sync(kAllLanes, own_literals, owner);
-    const std::uint32_t to = __shfl_sync(kAllLanes, match_at, owner) - its_bytes;
-    copy_literals(out + to, literals, __shfl_sync(kAllLanes, literals_from, owner), its_bytes, lane);
+    const std::uint32_t its_bytes = __shfl_sync(kAllLanes, group.literals, owner);
+    const std::uint32_t its_place = __shfl_sync(kAllLanes, group.match_at(), owner) - its_bytes;
+    copy_literals(out + its_place, literals, __shfl_sync(kAllLanes, from, owner), its_bytes, lane);
   }
+}
+
+__device__ inline void execute_group(const Group& group, Byte* out, const Literals& literals, std::uint32_t taken,
+                                     unsigned lane) {
+  const bool mine = group.mine;
+  const std::uint32_t bytes = group.match, offset = group.offset, match_at = group.match_at();
+  copy_literals(group, out, literals, taken, lane);  // nothing hangs on them but the matches
   __syncwarp();
   // Matches whose source ends before the first match that is not there yet can be copied now; that one always can.
   const std::int64_t source_end = static_cast<std::int64_t>(match_at) - offset + (offset < bytes ? offset : bytes);
@@ -124,17 +140,14 @@ __device__ inline void execute_block(const Job& job, const Block& block, const Z
     fill_by_warp(out, *content, block.decoded_bytes, lane);
     return;
   }
-  const Literals literals{
-      block.literals == LiteralsKind::kHuffman ? job.literals_of(block) : stream.src + block.literals_at,
-      block.literals == LiteralsKind::kRle};
+  const Literals literals = literals_in(job, block, stream);
   const std::uint64_t* const slots = job.slots_of(block);
   std::uint32_t taken = 0;
   for (std::uint32_t i = 0; i < block.sequences; i += kGroup) {
-    std::uint32_t group_literals, group_bytes;
-    execute_group(slots + i, block.sequences - i < kGroup ? block.sequences - i : kGroup, out, literals, taken, lane,
-                  group_literals, group_bytes);
-    taken += group_literals;
-    out += group_bytes;
+    const Group group(slots + i, block.sequences - i < kGroup ? block.sequences - i : kGroup, lane);
+    execute_group(group, out, literals, taken, lane);
+    taken += __shfl_sync(kAllLanes, group.literals_upto, 31);
+    out += __shfl_sync(kAllLanes, group.upto, 31);
   }
   copy_literals(out, literals, taken, block.literal_bytes - taken, lane);
 }
@@ -143,6 +156,7 @@ __device__ inline void execute_body(const Job& job, std::uint32_t r) {
   Round& round = job.round[r];
   if (round.first == (&round)[1].first) return;
   const std::uint32_t count = job.stream_count();
+  if (count <= job.most_by_windows) return;
   const unsigned lane = lane_id();
   for (;;) {
     std::uint32_t i = 0;

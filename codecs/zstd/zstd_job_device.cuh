@@ -16,7 +16,9 @@
 //   extract    a thread block a Block: lengths and offsets, repeats by symbol      zstd_sequences_device.cuh
 //   settle     a warp a stream: where blocks begin; what is repeated at their beginning
 //   check      a thread block a Block: offsets resolved, and held against what has been decoded
-//   execute    a warp a stream, in order: literals and matches into dst            zstd_execute_device.cuh
+//   execute    many streams: a warp each, in order: literals and matches into dst  zstd_execute_device.cuh
+//   spread     few streams: a thread block a Block: literals into dst              zstd_windows_device.cuh
+//   windows                 a thread block a stream: its matches
 // And at the end:
 //   checksums  a warp a frame that has one                                         zstd_checksum_device.cuh
 //
@@ -53,6 +55,7 @@ struct Job {
   bool exact = true, single_frame = false;
   Allowance allowance;
   std::uint32_t rounds = 0, per_round = 0;  // units of a round
+  std::uint32_t most_by_windows = 0;        // more streams are executed in order
   // In scratch.
   Totals* totals = nullptr;  // zeroed before
   Round* round = nullptr;    // rounds + 1; zeroed before

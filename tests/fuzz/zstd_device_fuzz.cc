@@ -75,6 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         {good, first, {}, 0}, {{src, seed.stream.size()}, {dst, seed.capacity}, {}, 0}, {good, last, {}, 0}};
     gpu.blocks = 1 + static_cast<unsigned>(size % 3);
     gpu.walks = flush == Flush::kRight ? 1 : size % 2 == 0 ? 4 : 8;
+    gpu.by_windows = size % 4 < 2;
     gpu.most_bytes = size % 5 == 0 ? 0 : ~std::uint64_t{0};
     gpu.last_blocks.clear();
     gpu.decode(items, seed.exact);

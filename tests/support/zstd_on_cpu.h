@@ -11,7 +11,7 @@
 
 #include "codecs/zstd/zstd_checksum_device.cuh"
 #include "codecs/zstd/zstd_entropy_device.cuh"
-#include "codecs/zstd/zstd_execute_device.cuh"
+#include "codecs/zstd/zstd_windows_device.cuh"
 #include "tests/support/guard_buffer.h"
 
 namespace headrace::test {
@@ -29,6 +29,7 @@ class ZstdOnCpu {
   codec::gpu::zstd::Allowance allowance{.base = 64, .bytes_per_block = 4};
   std::uint64_t most_bytes = ~std::uint64_t{0};  // of places; 0: as few as there may be, so as many rounds
   unsigned blocks = 2;                           // of each launch
+  bool by_windows = false;                       // executed that way, not in order
   unsigned walks = 1;                            // blocks side by side: 4, 8, or 1 and literals in the same launch
 
   // One chunk for each item.
@@ -67,6 +68,7 @@ class ZstdOnCpu {
     job.exact = exact;
     job.single_frame = single_frame;
     job.allowance = allowance;
+    job.most_by_windows = by_windows ? count : 0;
     if (scratch_ == nullptr || scratch_->size() != layout.end) {
       scratch_ = std::make_unique<GuardBuffer>(layout.end, Flush::kRight);
     }
@@ -85,6 +87,7 @@ class ZstdOnCpu {
 
  private:
   static constexpr unsigned kThreads = 64;
+  static constexpr std::uint32_t kWindow = 1024;  // so that blocks have many
   template <class Body>
   static void launch(unsigned blocks, const Body& body) {
     testing::gpu::launch(blocks, kThreads, body);
@@ -96,6 +99,7 @@ class ZstdOnCpu {
     static zstd::EntropySpace entropy;
     static zstd::ExtractSpace extract;
     static std::uint32_t ticket;
+    static zstd::WindowSpace<kWindow> window;
     launch(1, [&] { zstd::share_body(job, words); });
     launch(blocks, [&] { zstd::frames_body(job); });
     launch(1, [&] { zstd::scan_blocks_body(job, words); });
@@ -116,6 +120,8 @@ class ZstdOnCpu {
       launch(blocks, [&] { zstd::settle_body(job, r); });
       launch(blocks, [&] { zstd::check_body(job, r, ticket); });
       launch(blocks, [&] { zstd::execute_body(job, r); });
+      launch(blocks, [&] { zstd::spread_body(job, r); });
+      launch(blocks, [&] { zstd::windows_body(job, r, window); });
     }
     launch(blocks, [&] { zstd::checksums_body(job); });
   }
