@@ -126,7 +126,7 @@ struct Options {
 };
 
 struct Row {
-  std::string codec;  // lz4 or blosc
+  std::string codec;  // lz4, zstd or blosc
   Filter filter = Filter::kNone;
   std::string values;  // era5, round, random
   std::size_t chunk_bytes = 0, chunks = 0;
@@ -142,10 +142,12 @@ std::vector<Row> all_rows(const Options& options) {
   const std::pair<Filter, const char*> kinds[] = {
       {Filter::kShuffle, "era5"}, {Filter::kNone, "era5"}, {Filter::kShuffle, "round"}, {Filter::kNone, "random"}};
   for (const auto& [filter, values] : kinds) {
-    for (const std::size_t bytes : {16 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 8 * kMiB, 64 * kMiB}) {
-      if (bytes <= total) rows.push_back({"lz4", filter, values, bytes, total / bytes});
+    for (const char* codec : {"lz4", "zstd"}) {
+      for (const std::size_t bytes : {16 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 8 * kMiB, 64 * kMiB}) {
+        if (bytes <= total) rows.push_back({codec, filter, values, bytes, total / bytes});
+      }
+      for (const std::size_t bytes : {kMiB, 8 * kMiB, 64 * kMiB}) rows.push_back({codec, filter, values, bytes, 1});
     }
-    for (const std::size_t bytes : {kMiB, 8 * kMiB, 64 * kMiB}) rows.push_back({"lz4", filter, values, bytes, 1});
   }
   for (const Filter filter : {Filter::kShuffle, Filter::kBitshuffle, Filter::kNone}) {
     for (const char* values : {"era5", "round"}) {
@@ -378,7 +380,7 @@ Measured measure_ours(device::Device& device, Clock& clock, const Options& optio
   return out;
 }
 
-Measured measure_nvcomp(const NvcompLz4& peer, Clock& clock, const Options& options, const Batch& batch) {
+Measured measure_nvcomp(const NvcompDecoder& peer, Clock& clock, const Options& options, const Batch& batch) {
   Measured out;
   std::string why;
   std::size_t workspace_bytes = 0;
@@ -444,8 +446,9 @@ class Bench {
     round_mantissas(values_["round"], 7);
     values_["random"] = random_bytes(bytes);
     if (!options_.nvcomp.empty()) {
-      has_peer_ = peer_.load(options_.nvcomp, why);
-      if (!has_peer_) die("nvCOMP: " + why);
+      for (const auto& [codec, format] : {std::pair{"lz4", "LZ4"}, std::pair{"zstd", "Zstd"}}) {
+        if (!peers_[codec].load(options_.nvcomp, format, why)) die("nvCOMP: " + why);
+      }
     }
     int driver = 0, runtime = 0;
     (void)cudaDriverGetVersion(&driver);
@@ -456,7 +459,7 @@ class Bench {
                         {"device", device_->info().description},
                         {"cuda_driver", driver},
                         {"cuda_runtime", runtime},
-                        {"nvcomp", has_peer_ ? base::Json(peer_.version()) : base::Json()},
+                        {"nvcomp", peers_.empty() ? base::Json() : base::Json(peers_["lz4"].version())},
                         {"era5", origin},
                         {"round", "era5 with 7 bits of mantissa"},
                         {"random", "uniform random bytes"},
@@ -484,9 +487,9 @@ class Bench {
     }
     for (auto& [key, value] : ours.json.items()) json[key] = value;
     std::fprintf(stderr, "%-44s %8.2f GB/s", row.name().c_str(), ours.rate);
-    if (row.codec == "lz4" && has_peer_) {
-      const Batch batch(source, row.chunks, kBlockHeader, options_.packed);
-      const Measured peer = measure_nvcomp(peer_, clock_, options_, batch);
+    if (const auto found = peers_.find(row.codec); found != peers_.end()) {
+      const Batch batch(source, row.chunks, row.codec == "lz4" ? kBlockHeader : 0, options_.packed);
+      const Measured peer = measure_nvcomp(found->second, clock_, options_, batch);
       json["nvcomp"] = peer.json;
       if (peer.rate > 0 && ours.rate > 0) json["times_nvcomp"] = ours.rate / peer.rate;
       std::fprintf(stderr, "  nvCOMP %8.3f, x %.2f", peer.rate, ours.rate / peer.rate);
@@ -519,8 +522,9 @@ class Bench {
     const std::string key = row.codec + filter_text(row.filter) + row.values + std::to_string(row.chunk_bytes);
     if (key != key_) {
       const Bytes& values = values_.at(row.values);
-      chunks_ = row.codec == "lz4" ? encode_lz4(values, row.chunk_bytes, row.filter, options_.streaming)
-                                   : encode_blosc(values, row.chunk_bytes, row.filter);
+      chunks_ = row.codec == "lz4"    ? encode_lz4(values, row.chunk_bytes, row.filter, options_.streaming)
+                : row.codec == "zstd" ? encode_zstd(values, row.chunk_bytes, row.filter)
+                                      : encode_blosc(values, row.chunk_bytes, row.filter);
       streams_ = {};
       key_ = key;
     }
@@ -534,8 +538,7 @@ class Bench {
   Options options_;
   std::shared_ptr<device::Device> device_;
   Clock clock_;
-  NvcompLz4 peer_;
-  bool has_peer_ = false;
+  std::map<std::string, NvcompDecoder> peers_;  // by codec
   std::map<std::string, Bytes> values_;
   std::string key_;
   EncodedChunks chunks_, streams_;

@@ -2,6 +2,7 @@
 
 #include <blosc.h>
 #include <lz4.h>
+#include <zstd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -145,17 +146,24 @@ const char* filter_text(Filter filter) {
   return filter == Filter::kShuffle ? "shuffle" : filter == Filter::kBitshuffle ? "bitshuffle" : "none";
 }
 
-EncodedChunks encode_lz4(const Bytes& values, std::size_t chunk_bytes, Filter filter, bool streaming) {
+// Chunks of `values`, one behind the other, as the codec gets them.
+static Bytes filtered(const Bytes& values, std::size_t chunk_bytes, Filter filter) {
   const std::size_t count = values.size() / chunk_bytes;
-  Bytes plain(count * chunk_bytes);
+  Bytes out(count * chunk_bytes);
   in_parallel(count, [&](std::size_t i) {
     const std::size_t at = i * chunk_bytes;
     if (filter == Filter::kShuffle) {
-      shuffle_bytes(values.data() + at, plain.data() + at, chunk_bytes);
+      shuffle_bytes(values.data() + at, out.data() + at, chunk_bytes);
     } else {
-      std::memcpy(plain.data() + at, values.data() + at, chunk_bytes);
+      std::memcpy(out.data() + at, values.data() + at, chunk_bytes);
     }
   });
+  return out;
+}
+
+EncodedChunks encode_lz4(const Bytes& values, std::size_t chunk_bytes, Filter filter, bool streaming) {
+  const std::size_t count = values.size() / chunk_bytes;
+  Bytes plain = filtered(values, chunk_bytes, filter);
   const int bound = LZ4_compressBound(static_cast<int>(chunk_bytes));
   EncodedChunks out = pack(count, kSizeBytes + static_cast<std::size_t>(bound), [&](std::size_t i, std::byte* to) {
     store32(to, static_cast<std::uint32_t>(chunk_bytes));
@@ -175,6 +183,19 @@ EncodedChunks encode_lz4(const Bytes& values, std::size_t chunk_bytes, Filter fi
   out.plain = std::move(plain);
   out.library = std::string("liblz4 ") + LZ4_versionString() +
                 (streaming ? ", LZ4_compress_fast_continue" : ", LZ4_compress_default");
+  return out;
+}
+
+EncodedChunks encode_zstd(const Bytes& values, std::size_t chunk_bytes, Filter filter) {
+  const std::size_t count = values.size() / chunk_bytes, bound = ZSTD_compressBound(chunk_bytes);
+  Bytes plain = filtered(values, chunk_bytes, filter);
+  EncodedChunks out = pack(count, bound, [&](std::size_t i, std::byte* to) {
+    const std::size_t bytes = ZSTD_compress(to, bound, plain.data() + i * chunk_bytes, chunk_bytes, 3);
+    return ZSTD_isError(bytes) != 0 ? std::size_t{0} : bytes;
+  });
+  out.chunk_bytes = chunk_bytes;
+  out.plain = std::move(plain);
+  out.library = std::string("libzstd ") + ZSTD_versionString() + ", level 3";
   return out;
 }
 

@@ -39,6 +39,8 @@ const char* filter_text(Filter filter);
 // elements of 4 bytes, and `plain` is what was transposed. `streaming` uses liblz4's streaming call, as Python's lz4
 // does: up to 64 KiB its matches differ, since the one-shot call has another hash table there.
 EncodedChunks encode_lz4(const Bytes& values, std::size_t chunk_bytes, Filter filter, bool streaming);
+// zstd frames by libzstd, level 3, with kShuffle as above.
+EncodedChunks encode_zstd(const Bytes& values, std::size_t chunk_bytes, Filter filter);
 // Blosc1 containers by c-blosc: lz4, level 5, elements of 4 bytes, its own block size.
 EncodedChunks encode_blosc(const Bytes& values, std::size_t chunk_bytes, Filter filter);
 // The LZ4 streams inside such containers, each as a chunk of encode_lz4(); what is stored there becomes a block of

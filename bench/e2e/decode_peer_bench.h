@@ -1,4 +1,4 @@
-// nvCOMP's batched LZ4 decoder, loaded at run time: what decode_bench is compared with. None of its files are needed to
+// nvCOMP's batched decoders, loaded at run time: what decode_bench is compared with. None of its files are needed to
 // build; the few functions are declared here as NVIDIA's public documentation of version 6 gives them.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace headrace::bench {
 
-class NvcompLz4 {
+class NvcompDecoder {
  public:
-  // False, with `why`, where the library or one of its functions is missing.
-  bool load(const std::string& path, std::string& why);
+  // `format` as its functions have it: "LZ4", "Zstd". False, with `why`, where the library or one of them is missing.
+  bool load(const std::string& path, const std::string& format, std::string& why);
   std::string version() const;
   // Bytes of workspace, or an error text in `why`.
   bool workspace(std::size_t chunks, std::size_t chunk_bytes, std::size_t& bytes, cudaStream_t stream,
