@@ -19,6 +19,11 @@ __device__ inline void wait_for_earlier() {
 #endif
 }
 
+// Thread blocks of `per_block` items each; they take several turns where that is more than `most`.
+inline unsigned blocks_for(std::uint64_t items, std::uint64_t per_block, std::uint64_t most) {
+  return static_cast<unsigned>(std::clamp<std::uint64_t>((items + per_block - 1) / per_block, 1, most));
+}
+
 // Keeps the first error; launches nothing after it.
 class Launcher {
  public:

@@ -13,6 +13,7 @@
 namespace headrace::codec::gpu {
 namespace {
 
+using device::gpu::blocks_for;
 using device::gpu::wait_for_earlier;
 
 constexpr unsigned kListThreads = 128, kScanThreads = 512, kInnerThreads = 128;
@@ -43,10 +44,6 @@ __global__ void __launch_bounds__(shuffle::kThreads, shuffle::blocks_per_unit(kP
   __shared__ blosc::EpilogueShared<kPath> shared;
   wait_for_earlier();
   blosc::epilogue_body<kPath>(job, shared);
-}
-
-unsigned blocks_for(std::uint64_t items, std::uint64_t per_block, std::uint64_t most) {
-  return static_cast<unsigned>(std::clamp<std::uint64_t>((items + per_block - 1) / per_block, 1, most));
 }
 
 class BloscStage final : public device::gpu::Stage {

@@ -11,6 +11,7 @@
 namespace headrace::codec::gpu {
 namespace {
 
+using device::gpu::blocks_for;
 using device::gpu::Launcher;
 using device::gpu::wait_for_earlier;
 using zstd::Job;
@@ -105,10 +106,6 @@ __global__ void __launch_bounds__(kListThreads) zstd_checksums(Job job) {
   zstd::checksums_body(job);
 }
 
-unsigned blocks_for(std::uint64_t items, std::uint64_t per_block, std::uint64_t most) {
-  return static_cast<unsigned>(std::clamp<std::uint64_t>((items + per_block - 1) / per_block, 1, most));
-}
-
 template <unsigned kBlocks>
 void launch_walk(Launcher& launch, const Job& job, std::uint32_t round, unsigned blocks) {
   constexpr int kShared = sizeof(zstd::WalkSpace<kBlocks>);
@@ -157,11 +154,11 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   job.exact = from.exact;
   job.single_frame = from.single_frame;
   layout.fill_in(job, from.scratch);
-  job.most_by_windows = static_cast<std::uint32_t>(std::max(from.multiprocessors, 1)) * kFewStreams;
+  const auto units = static_cast<std::uint64_t>(std::max(from.multiprocessors, 1));
+  job.most_by_windows = static_cast<std::uint32_t>(units) * kFewStreams;
   if (const cudaError_t error = cudaMemsetAsync(from.scratch, 0, layout.zeroed_bytes, stream); error != cudaSuccess) {
     return error;
   }
-  const auto units = static_cast<std::uint64_t>(std::max(from.multiprocessors, 1));
   const unsigned by_stream = blocks_for(limits.streams, kListThreads, units * 32);
   const unsigned by_stream_warp = blocks_for(limits.streams, kListThreads / 32, units * 16);
   const unsigned by_block = blocks_for(layout.block_count, kListThreads, units * 16);
