@@ -115,9 +115,9 @@ void launch_entropy(Launcher& launch, const Job& job, std::uint32_t round, std::
   launch(zstd_literals, blocks_for(block_count, 1, units * 5), kLiteralsThreads, 0, job, round);
   marks.queued("zstd literals");
   if (least <= units * 16) {
-    launch_walk<4>(launch, job, round, blocks_for(block_count, 4, units * 4));
+    launch_walk<4>(launch, job, round, blocks_for(block_count, 4, units * 8));
   } else {
-    launch_walk<8>(launch, job, round, blocks_for(block_count, 8, units * 2));
+    launch_walk<8>(launch, job, round, blocks_for(block_count, 8, units * 4));
   }
   marks.queued("zstd walk");
 }
