@@ -71,7 +71,7 @@ template <unsigned kBlocks>
 __global__ void __launch_bounds__(kWarpThreads) zstd_walk(Job job, std::uint32_t round) {
   wait_for_earlier();
   extern __shared__ uint4 dynamic[];
-  zstd::walk_body<kBlocks>(job, round, *reinterpret_cast<zstd::WalkSpace<kBlocks>*>(dynamic));
+  zstd::walk_body<kBlocks>(job, round, reinterpret_cast<zstd::WalkSpace<kBlocks>*>(dynamic));
 }
 __global__ void __launch_bounds__(kSequenceThreads) zstd_extract(Job job, std::uint32_t round) {
   wait_for_earlier();

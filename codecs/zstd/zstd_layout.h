@@ -44,7 +44,7 @@ static_assert(kMostStreamBytes + 3 < kMostOffset);
 
 // Where the walk puts a sequence's codes, in the low word of its slot. The other bits are not anything.
 struct WalkWord {
-  static constexpr unsigned kOffset = 15, kLiteral = 20, kMatch = 26;
+  static constexpr unsigned kOffset = 8, kLiteral = 13, kMatch = 19;
 };
 
 enum class BlockKind : std::uint8_t { kRaw, kRle, kCompressed };

@@ -22,84 +22,124 @@ inline constexpr std::int32_t kMostTaken = 63 + 26;
 template <unsigned kBlocks>
 struct WalkForm {
   using Entry = NarrowEntry;
+  using Cell = std::uint32_t;  // a word
   static constexpr std::uint32_t kBatch = 32;
-  static constexpr unsigned kUnitWords = 32;  // that the ring is filled by
+  static constexpr unsigned kUnitWords = 32;                // that the ring is filled by
+  static constexpr unsigned kRingCells = kRingWords + 1;  // the last word is the first one again
 };
 template <>
 struct WalkForm<1> {
   using Entry = WideEntry;
+  using Cell = uint4;  // in z a word, in y the one below it, in x the one below that
   static constexpr std::uint32_t kBatch = 64;
   static constexpr unsigned kUnitWords = 64;
+  static constexpr unsigned kRingCells = kRingWords;
 };
 
 template <unsigned kBlocks>
 struct WalkSpace {
-  typename WalkForm<kBlocks>::Entry::Type entries[kBlocks][kTableEntries];
+  using Form = WalkForm<kBlocks>;
+  typename Form::Entry::Type entries[kBlocks][kTableEntries];
   union {
     struct {  // while tables are built
       SequenceCounts counts[kBlocks * kTables];
       Byte cells[kMostCells];
     };
-    std::uint32_t ring[kBlocks][kRingWords + 2];  // the last two words are the first ones again
+    typename Form::Cell ring[kBlocks][Form::kRingCells];
   };
 };
+// So that the entries of one of several in a row begin where "or" can put a place together.
+static_assert(sizeof(WalkSpace<1>) % (512 * sizeof(uint4)) == 0);
 
 // A lane's walk.
 struct Walker {
   std::int32_t at = 0;  // bits from here on are used
   std::uint32_t left = 0;
-  std::uint32_t literal_at = 0, offset_at = 0, match_at = 0;  // entries of the states, in bytes from the first
+  std::uint32_t literal_at = 0, offset_at = 0, match_at = 0;  // entries of the states, in bytes from the first of all
   std::uint32_t last_bits = 0;                                // of states, that the last step took
   uint2* slots = nullptr;
+  std::uint32_t origin = 0;  // of the block's entries
 
-  // `count` sequences, at least one. REQUIRES: as many bits as they can take are in the ring.
-  __device__ void walk(std::uint32_t count, const uint4* entries, const std::uint32_t* ring) {
-    constexpr std::uint32_t kMask = kRingWords - 1;
-    const auto* const bytes = reinterpret_cast<const Byte*>(entries);
-    uint4 l{}, o{}, m{};
-    for (std::uint32_t i = 0; i < count; ++i) {
-      l = *reinterpret_cast<const uint4*>(bytes + literal_at);
-      o = *reinterpret_cast<const uint4*>(bytes + offset_at);
-      m = *reinterpret_cast<const uint4*>(bytes + match_at);
-      // The 64 bits below, while the entries are on their way.
-      const std::uint32_t w = static_cast<std::uint32_t>((at >> 5) - 2) & kMask, r = static_cast<std::uint32_t>(at);
-      const std::uint32_t a = ring[w], b = ring[w + 1], c = ring[w + 2];
+  // `count` sequences, at least one, by wide entries. A step has to wait for what it is given by the one before, and the
+  // fewer instructions it has, the sooner it gives. REQUIRES: as many bits as they can take are in the ring.
+  __device__ void walk(std::uint32_t count, const Byte* entries, const uint4* ring) {
+    // So many bits of a window are a step's, whose state bits then come times 16.
+    constexpr std::int32_t kWindow = 64 - WideEntry::kScale;
+    const Walker before = *this;
+    const auto* const cells = reinterpret_cast<const Byte*>(ring);
+    std::int32_t shifts = 0;
+    uint4 l{}, o{}, m{}, cell = cell_at(cells);
+    const auto step = [&](uint2& slot) {
+      l = *reinterpret_cast<const uint4*>(entries + literal_at);
+      o = *reinterpret_cast<const uint4*>(entries + offset_at);
+      m = *reinterpret_cast<const uint4*>(entries + match_at);
+      const auto low = static_cast<std::uint32_t>(at);  // of which 5 bits count
       const std::uint64_t window =
-          static_cast<std::uint64_t>(__funnelshift_r(b, c, r & 31)) << 32 | __funnelshift_r(a, b, r & 31);
+          static_cast<std::uint64_t>(__funnelshift_r(cell.y, cell.z, low)) << 32 | __funnelshift_r(cell.x, cell.y, low);
       const std::uint32_t word = l.x + o.x + m.x;
-      slots[i] = make_uint2(word, static_cast<std::uint32_t>(at));
-      const std::uint32_t takes = word >> WideEntry::kTakes & WideEntry::kTakesMask;
-      at -= static_cast<std::int32_t>(takes);
-      auto v = static_cast<std::uint32_t>(window >> (word & 63));
-      if (takes > WideEntry::kWindow - WideEntry::kScale) {
-        const std::uint32_t low = static_cast<std::uint32_t>(at >> 5) & kMask;
-        v = __funnelshift_r(ring[low], ring[low + 1], static_cast<std::uint32_t>(at) & 31) << WideEntry::kScale;
-      }
-      offset_at = o.y + (v & o.w);
-      match_at = m.y + (v >> o.z & m.w);
-      literal_at = l.y + (v >> (o.z + m.z) & l.w);
+      slot = make_uint2(word, low);
+      const std::int32_t shift = __dp4a(static_cast<int>(word), 0xFF, kWindow);  // the lowest byte, times -1
+      at = __dp4a(static_cast<int>(word), 0xFF, at);
+      cell = cell_at(cells);
+      shifts |= shift;
+      const auto v = static_cast<std::uint32_t>(window >> (static_cast<unsigned>(shift) & 63));
+      offset_at = o.y | (v & o.w);
+      match_at = m.y | (v >> o.z & m.w);
+      literal_at = l.y | (v >> (o.z + m.z) & l.w);
+    };
+    std::uint32_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+      HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < 4; ++k) step(slots[i + k]);
     }
+    for (; i < count; ++i) step(slots[i]);
     last_bits = l.z + o.z + m.z;
+    if (shifts < 0) {  // a step took more than a window has
+      *this = before;
+      walk_slowly(count, entries, ring);
+    }
     slots += count;
     left -= count;
   }
-  __device__ void walk(std::uint32_t count, const std::uint32_t* entries, const std::uint32_t* ring) {
+  __device__ uint4 cell_at(const Byte* cells) const {
+    static_assert(sizeof(uint4) == 16);
+    return *reinterpret_cast<const uint4*>(cells + (static_cast<std::uint32_t>(at >> 1) & 16 * (kRingWords - 1)));
+  }
+  __device__ void walk_slowly(std::uint32_t count, const Byte* entries, const uint4* ring) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const uint4 l = *reinterpret_cast<const uint4*>(entries + literal_at);
+      const uint4 o = *reinterpret_cast<const uint4*>(entries + offset_at);
+      const uint4 m = *reinterpret_cast<const uint4*>(entries + match_at);
+      const std::uint32_t word = l.x + o.x + m.x;
+      slots[i] = make_uint2(word, static_cast<std::uint32_t>(at));
+      at -= static_cast<std::int32_t>(word & 255);
+      const std::uint32_t low = static_cast<std::uint32_t>(at >> 5) % kRingWords;
+      const std::uint32_t v = __funnelshift_r(ring[low].z, ring[(low + 1) % kRingWords].z, static_cast<std::uint32_t>(at))
+                              << WideEntry::kScale;
+      offset_at = o.y | (v & o.w);
+      match_at = m.y | (v >> o.z & m.w);
+      literal_at = l.y | (v >> (o.z + m.z) & l.w);
+      last_bits = l.z + o.z + m.z;
+    }
+  }
+  // The same by narrow ones.
+  __device__ void walk(std::uint32_t count, const Byte* entries, const std::uint32_t* ring) {
     constexpr std::uint32_t kMask = kRingWords - 1, kCodes = ~std::uint32_t{0} << NarrowEntry::kCode;
-    const auto* const bytes = reinterpret_cast<const Byte*>(entries);
     const auto bits_of = [](std::uint32_t entry) { return entry >> NarrowEntry::kBits & NarrowEntry::kBitsMask; };
-    const auto next = [](unsigned table, std::uint32_t entry, std::uint32_t more) {
-      return (table_at(table) + (entry >> NarrowEntry::kBase & NarrowEntry::kBaseMask) + more) << NarrowEntry::kScale;
+    const auto next = [this](unsigned table, std::uint32_t entry, std::uint32_t more) {
+      return origin +
+             ((table_at(table) + (entry >> NarrowEntry::kBase & NarrowEntry::kBaseMask) + more) << NarrowEntry::kScale);
     };
     std::uint32_t l = 0, o = 0, m = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
-      l = *reinterpret_cast<const std::uint32_t*>(bytes + literal_at);
-      o = *reinterpret_cast<const std::uint32_t*>(bytes + offset_at);
-      m = *reinterpret_cast<const std::uint32_t*>(bytes + match_at);
-      slots[i] = make_uint2(((l | m) & kCodes) | o >> (NarrowEntry::kCode - WalkWord::kOffset),
+      l = *reinterpret_cast<const std::uint32_t*>(entries + literal_at);
+      o = *reinterpret_cast<const std::uint32_t*>(entries + offset_at);
+      m = *reinterpret_cast<const std::uint32_t*>(entries + match_at);
+      slots[i] = make_uint2(((l | m) & kCodes) >> (NarrowEntry::kCode - WalkWord::kLiteral) |
+                                o >> (NarrowEntry::kCode - WalkWord::kOffset),
                             static_cast<std::uint32_t>(at));
       at -= static_cast<std::int32_t>((l + o + m) & NarrowEntry::kTakesMask);
       const std::uint32_t w = static_cast<std::uint32_t>(at >> 5) & kMask;
-      const std::uint32_t v = __funnelshift_r(ring[w], ring[w + 1], static_cast<std::uint32_t>(at) & 31);
+      const std::uint32_t v = __funnelshift_r(ring[w], ring[w + 1], static_cast<std::uint32_t>(at));
       const std::uint32_t o_bits = bits_of(o), m_bits = bits_of(m);
       offset_at = next(kOffsets, o, v & ((1u << o_bits) - 1));
       match_at = next(kMatchLengths, m, v >> o_bits & ((1u << m_bits) - 1));
@@ -111,15 +151,70 @@ struct Walker {
   }
 };
 
-// The blocks of a round that have sequences; a warp takes kBlocks at a time, and each of them has a share of its lanes,
-// the first of which walks.
+// The ring of a block, and what comes next: by the lanes that share it.
 template <unsigned kBlocks>
-__device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlocks>& space) {
+struct RingFiller {
+  using Form = WalkForm<kBlocks>;
+  static constexpr unsigned kLanes = 32 / kBlocks, kEach = Form::kUnitWords / kLanes;
+  static constexpr std::int32_t kUnit = Form::kUnitWords;
+
+  const std::uint32_t* words = nullptr;
+  std::int32_t low = 0;  // words from here on are or were in the ring
+  std::uint32_t ahead[kEach] = {};  // of the unit below it
+  std::uint32_t above[2] = {};      // words `low` and the next one
+
+  __device__ void begin(const BackwardBits& bits, std::int32_t top, unsigned self) {
+    words = reinterpret_cast<const std::uint32_t*>(bits.base);
+    low = (top >> 5) + 2;
+    HEADRACE_ZSTD_UNROLL for (unsigned e = 0; e < kEach; ++e) ahead[e] = bits.word(number(self, e));
+  }
+  // Words are filled in a unit at a time, from above, down to `want`. Behind the first unit they are whole.
+  __device__ void fill(std::int32_t want, unsigned self, typename Form::Cell* ring) {
+    while (low > want) {
+      if constexpr (kBlocks == 1) {
+        static_assert(kEach == 2);
+        std::uint32_t next[2];
+        for (unsigned e = 0; e < 2; ++e) {
+          next[e] = __shfl_down_sync(kAllLanes, ahead[e], 1);
+          if (self == 31) next[e] = above[e];
+          above[e] = __shfl_sync(kAllLanes, ahead[e], 0);
+        }
+        const std::uint32_t first = static_cast<std::uint32_t>(number(self, 0)) + 2;
+        ring[first % kRingWords] = make_uint4(ahead[0], ahead[1], next[0], 0);
+        ring[(first + 1) % kRingWords] = make_uint4(ahead[1], next[0], next[1], 0);
+      } else {
+        HEADRACE_ZSTD_UNROLL for (unsigned e = 0; e < kEach; ++e) {
+          const std::uint32_t w = static_cast<std::uint32_t>(number(self, e)) % kRingWords;
+          ring[w] = ahead[e];
+          if (w == 0) ring[kRingWords] = ahead[e];
+        }
+      }
+      low -= kUnit;
+      HEADRACE_ZSTD_UNROLL for (unsigned e = 0; e < kEach; ++e) {
+        const std::int32_t i = number(self, e);
+        ahead[e] = 0;
+        if (i >= 0) ahead[e] = words[i];
+      }
+    }
+  }
+
+ private:
+  __device__ std::int32_t number(unsigned self, unsigned e) const {
+    return low - kUnit + static_cast<std::int32_t>(self * kEach + e);
+  }
+};
+
+// The blocks of a round that have sequences; a warp takes kBlocks at a time, and each of them has a share of its lanes,
+// the first of which walks. Each warp of a thread block has a space of its own.
+template <unsigned kBlocks>
+__device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlocks>* spaces) {
   using Form = WalkForm<kBlocks>;
   using Entry = typename Form::Entry;
-  constexpr unsigned kLanes = 32 / kBlocks, kEach = Form::kUnitWords / kLanes;
-  constexpr std::int32_t kUnit = Form::kUnitWords, kBatchBits = Form::kBatch * kMostTaken + 32;
-  static_assert(kBatchBits / 32 + kUnit + 4 <= static_cast<std::int32_t>(kRingWords));
+  constexpr unsigned kLanes = 32 / kBlocks;
+  constexpr std::int32_t kBatchBits = Form::kBatch * kMostTaken + 32;
+  static_assert(kBatchBits / 32 + Form::kUnitWords + 4 <= kRingWords);
+  WalkSpace<kBlocks>& space = spaces[threadIdx.x / 32];
+  const auto* const entries = reinterpret_cast<const Byte*>(spaces);
   Round& round = job.round[r];
   const unsigned lane = lane_id(), which = lane / kLanes, self = lane % kLanes;
   const std::uint32_t all = round.many + round.few;
@@ -132,6 +227,9 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
     if (x != kNone && !fine(job, job.streams[job.blocks[x].stream].chunk)) x = kNone;
     x = __shfl_sync(kAllLanes, x, which * kLanes);  // other warps may have made it bad meanwhile
     __syncwarp();
+    const auto origin_of = [&](unsigned k) {
+      return static_cast<std::uint32_t>(reinterpret_cast<const Byte*>(space.entries[k]) - entries);
+    };
     // A lane a table reads what is said of it; then the warp builds one after the other.
     ReadTable read;
     std::uint32_t rle = kNone;
@@ -150,7 +248,8 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
     for (unsigned k = 0; k < kBlocks * kTables; ++k) {
       if (__shfl_sync(kAllLanes, x, k / kTables * kLanes) == kNone) continue;
       build_table<Entry>(k % kTables, space.counts[k], space.cells, __shfl_sync(kAllLanes, read.log, k),
-                         __shfl_sync(kAllLanes, rle, k), space.entries[k / kTables] + table_at(k % kTables), lane);
+                         __shfl_sync(kAllLanes, rle, k), space.entries[k / kTables] + table_at(k % kTables),
+                         origin_of(k / kTables), lane);
       __syncwarp();
     }
     unsigned logs[kTables];
@@ -158,9 +257,7 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
 
     Walker own;  // of a share's first lane
     BackwardBits bits;
-    std::int32_t low = 0;  // words from here on are or were in the ring
-    std::uint32_t ahead[kEach];  // of the unit below it
-    HEADRACE_ZSTD_UNROLL for (unsigned e = 0; e < kEach; ++e) ahead[e] = 0;
+    RingFiller<kBlocks> filler;
     std::uint32_t chunk = 0, position = 0;
     if (x != kNone) {
       const Block& block = job.blocks[x];
@@ -169,43 +266,27 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
       position = block.bits_at;
       bits = BackwardBits(stream.src + block.bits_at, block.bits_bytes);
       own.at = bits.top();
-      low = (own.at >> 5) + 2;
-      HEADRACE_ZSTD_UNROLL for (unsigned e = 0; e < kEach; ++e) {
-        ahead[e] = bits.word(low - kUnit + static_cast<std::int32_t>(self * kEach + e));
-      }
+      filler.begin(bits, own.at, self);
       if (self == 0) own.left = block.sequences;
+      own.origin = origin_of(which);
       own.slots = reinterpret_cast<uint2*>(job.slots_of(block));
       std::uint32_t states[kTables];
       for (unsigned k = 0; k < kTables; ++k) {
         own.at -= static_cast<std::int32_t>(logs[k]);
         const std::uint32_t state = bits.bits(own.at) & ((1u << logs[k]) - 1);
-        states[k] = (table_at(k) + state) << Entry::kScale;
+        states[k] = origin_of(which) + ((table_at(k) + state) << Entry::kScale);
       }
       own.literal_at = states[kLiteralLengths];
       own.offset_at = states[kOffsets];
       own.match_at = states[kMatchLengths];
     }
-    const auto* const words = reinterpret_cast<const std::uint32_t*>(bits.base);
     while (__any_sync(kAllLanes, own.left != 0)) {
       const std::int32_t at = __shfl_sync(kAllLanes, own.at, which * kLanes);
       const bool goes_on = __shfl_sync(kAllLanes, own.left, which * kLanes) != 0;
-      // Filled a unit at a time, from above, until the batch's bits are there. Behind the first unit, words are whole.
-      for (const std::int32_t want = (at - kBatchBits) >> 5; goes_on && low > want;) {
-        low -= kUnit;
-        HEADRACE_ZSTD_UNROLL for (unsigned e = 0; e < kEach; ++e) {
-          const std::uint32_t w = static_cast<std::uint32_t>(low + static_cast<std::int32_t>(self * kEach + e)) % kRingWords;
-          space.ring[which][w] = ahead[e];
-          if (w < 2) space.ring[which][kRingWords + w] = ahead[e];
-        }
-        HEADRACE_ZSTD_UNROLL for (unsigned e = 0; e < kEach; ++e) {
-          const std::int32_t i = low - kUnit + static_cast<std::int32_t>(self * kEach + e);
-          ahead[e] = 0;
-          if (i >= 0) ahead[e] = words[i];
-        }
-      }
+      if (goes_on) filler.fill((at - kBatchBits) >> 5, self, space.ring[which]);
       __syncwarp();
       if (own.left != 0) {
-        own.walk(own.left < Form::kBatch ? own.left : Form::kBatch, space.entries[which], space.ring[which]);
+        own.walk(own.left < Form::kBatch ? own.left : Form::kBatch, entries, space.ring[which]);
         // The states are not read on after the last sequence.
         if (own.left == 0) own.at += static_cast<std::int32_t>(own.last_bits);
         const std::int32_t unused = own.at - bits.lead;

@@ -12,7 +12,7 @@ namespace headrace::codec::gpu::zstd {
 // Where a table begins among a block's entries.
 inline constexpr unsigned kTableEntries = 1280;
 __host__ __device__ constexpr unsigned table_at(unsigned table) {
-  return table == kLiteralLengths ? 0 : table == kOffsets ? 512 : 768;
+  return table == kLiteralLengths ? 0 : table == kMatchLengths ? 512 : 1024;
 }
 __device__ inline unsigned code_at(unsigned table) {
   return table == kLiteralLengths ? WalkWord::kLiteral : table == kOffsets ? WalkWord::kOffset : WalkWord::kMatch;
@@ -21,18 +21,17 @@ __device__ inline unsigned extra_of(unsigned table, unsigned code) {
   return table == kLiteralLengths ? literal_extra(code) : table == kOffsets ? code : match_extra(code);
 }
 
-// x: sums of three have side by side: the shift that brings a step's state bits down, in a window of 64 bits that ends
-// where the step begins, modulo 64 (8 bits, of which the upper ones are not anything); bits that the step takes (7);
-// codes. y: what the next state's bits are added to, in bytes from the first entry; z: how many bits those are; w:
-// their mask. Bits of states are used times 16, an entry's size.
+// x: sums of three have side by side the bits that a step takes (8) and its codes. y: where the next states' entries
+// are, in bytes from `origin`; z: how many bits the next state has; w: their mask. Bits of states are used times an
+// entry's size, so that an entry's place is y and some of them, put together by "or".
 struct WideEntry {
-  static constexpr unsigned kScale = 4, kWindow = 64, kTakes = 8;
-  static constexpr std::uint32_t kTakesMask = 127;
+  static constexpr unsigned kScale = 4;
   using Type = uint4;
-  __device__ static uint4 make(unsigned table, std::uint32_t code, unsigned bits, std::uint32_t base) {
-    const unsigned takes = bits + extra_of(table, code), bias = table == kOffsets ? kWindow - kScale : 0;
-    return make_uint4(((bias - takes) & 63) | takes << kTakes | code << code_at(table),
-                      (table_at(table) + base) << kScale, bits, ((1u << bits) - 1) << kScale);
+  // `origin`: of the block's entries, a multiple of a table's bytes.
+  __device__ static uint4 make(unsigned table, std::uint32_t code, unsigned bits, std::uint32_t base,
+                               std::uint32_t origin) {
+    return make_uint4((bits + extra_of(table, code)) | code << code_at(table),
+                      origin + ((table_at(table) + base) << kScale), bits, ((1u << bits) - 1) << kScale);
   }
 };
 // From the lowest bit on: bits that the step takes, also room for the sum of three (7); bits of the next state (4);
@@ -41,9 +40,10 @@ struct NarrowEntry {
   static constexpr unsigned kScale = 2, kBits = 7, kBase = 11, kCode = 20;
   static constexpr std::uint32_t kTakesMask = 127, kBitsMask = 15, kBaseMask = 511;
   using Type = std::uint32_t;
-  __device__ static std::uint32_t make(unsigned table, std::uint32_t code, unsigned bits, std::uint32_t base) {
+  __device__ static std::uint32_t make(unsigned table, std::uint32_t code, unsigned bits, std::uint32_t base,
+                                       std::uint32_t) {
     return (bits + extra_of(table, code)) | bits << kBits | base << kBase |
-           code << (table == kMatchLengths ? WalkWord::kMatch : kCode);
+           code << (kCode + (table == kMatchLengths ? WalkWord::kMatch - WalkWord::kLiteral : 0));
   }
 };
 
@@ -76,15 +76,16 @@ __device__ inline ReadTable read_table(const Byte* src, const Block& source, uns
 // The table's entries, by a warp. `rle`: all there is, or kNone.
 template <class Entry>
 __device__ inline void build_table(unsigned table, SequenceCounts& counts, Byte* cells, unsigned log,
-                                   std::uint32_t rle, typename Entry::Type* entries, unsigned lane) {
+                                   std::uint32_t rle, typename Entry::Type* entries, std::uint32_t origin,
+                                   unsigned lane) {
   if (rle != kNone) {
-    if (lane == 0) entries[0] = Entry::make(table, rle, 0, 0);
+    if (lane == 0) entries[0] = Entry::make(table, rle, 0, 0, origin);
     __syncwarp();
     return;
   }
   deal_cells(counts, cells, log, lane);
   number_cells(counts, cells, log, lane, [&](std::uint32_t cell, std::uint32_t code, unsigned bits, std::uint32_t base) {
-    entries[cell] = Entry::make(table, code, bits, base);
+    entries[cell] = Entry::make(table, code, bits, base, origin);
   });
 }
 

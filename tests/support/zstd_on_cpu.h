@@ -143,7 +143,7 @@ class ZstdOnCpu {
   void walk(const codec::gpu::zstd::Job& job, std::uint32_t r) {
     namespace zstd = codec::gpu::zstd;
     static zstd::WalkSpace<kBlocks> spaces[kThreads / 32];
-    launch(blocks, [&] { zstd::walk_body<kBlocks>(job, r, spaces[threadIdx.x / 32]); });
+    launch(blocks, [&] { zstd::walk_body<kBlocks>(job, r, spaces); });
   }
   std::unique_ptr<GuardBuffer> scratch_;
 };
