@@ -18,8 +18,7 @@ using device::gpu::wait_for_earlier;
 using zstd::Job;
 
 constexpr unsigned kScanThreads = 512, kListThreads = 128, kLiteralsThreads = 32 * zstd::kLiteralsWarps,
-                   kSequenceThreads = 128, kWarpThreads = 32;
-static_assert(kSequenceThreads <= zstd::kMostThreads);
+                   kSequenceThreads = 128, kExtractThreads = 256, kWarpThreads = 32;
 
 __global__ void __launch_bounds__(kScanThreads) zstd_share(Job job) {
   wait_for_earlier();
@@ -62,7 +61,7 @@ __global__ void __launch_bounds__(kLiteralsThreads) zstd_literals(Job job, std::
   __shared__ zstd::LiteralsSpace space;
   zstd::literals_body(job, round, space);
 }
-__global__ void __launch_bounds__(kLiteralsThreads) zstd_entropy(Job job, std::uint32_t round, unsigned walkers) {
+__global__ void __launch_bounds__(kLiteralsThreads, 2) zstd_entropy(Job job, std::uint32_t round, unsigned walkers) {
   wait_for_earlier();
   extern __shared__ uint4 dynamic[];
   zstd::entropy_body(job, round, walkers, *reinterpret_cast<zstd::EntropySpace*>(dynamic));
@@ -73,9 +72,9 @@ __global__ void __launch_bounds__(kWarpThreads) zstd_walk(Job job, std::uint32_t
   extern __shared__ uint4 dynamic[];
   zstd::walk_body<kBlocks>(job, round, reinterpret_cast<zstd::WalkSpace<kBlocks>*>(dynamic));
 }
-__global__ void __launch_bounds__(kSequenceThreads) zstd_extract(Job job, std::uint32_t round) {
+__global__ void __launch_bounds__(kExtractThreads) zstd_extract(Job job, std::uint32_t round) {
   wait_for_earlier();
-  __shared__ zstd::ExtractSpace space;
+  __shared__ zstd::ExtractSpace<kExtractThreads> space;
   zstd::extract_body(job, round, space);
 }
 __global__ void __launch_bounds__(kListThreads) zstd_settle(Job job, std::uint32_t round) {
@@ -162,7 +161,7 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   for (std::uint32_t round = 0; round < layout.rounds; ++round) {
     launch_entropy(launch, job, round, least, layout.block_count, units, from.marks);
     const unsigned by_walk = blocks_for(layout.block_count, 1, units * 8);
-    launch(zstd_extract, by_walk, kSequenceThreads, 0, job, round);
+    launch(zstd_extract, blocks_for(layout.block_count, 1, units * 5), kExtractThreads, 0, job, round);
     launch(zstd_settle, by_stream_warp, kListThreads, 0, job, round);
     launch(zstd_check, by_walk, kSequenceThreads, 0, job, round);
     from.marks.queued("zstd sequences");

@@ -103,7 +103,7 @@ class ZstdOnCpu {
     static std::uint32_t words[kThreads];
     static std::uint64_t long_words[kThreads];
     static zstd::EntropySpace entropy;
-    static zstd::ExtractSpace extract;
+    static zstd::ExtractSpace<kThreads> extract;
     static std::uint32_t ticket;
     static lz77::WindowSpace<kWindow> windows[kThreads / 32];
     static lz77::PlanSpace plan;
