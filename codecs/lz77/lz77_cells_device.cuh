@@ -1,7 +1,7 @@
 // A window of the output in shared memory: its bytes as cells, which have the byte or say what it is a copy of. Device
 // code without a CUDA header.
 //
-// A team of warps makes a window. Each of them makes the cells of its share, whatever sequences are there, so that a long
+// Each warp of a thread block makes the cells of its share, whatever sequences are there, so that a long
 // match keeps no one waiting. Then links that stay inside the window are followed, a few KiB at a time, so that most of them lead to a
 // cell that is done.
 #pragma once
@@ -9,24 +9,6 @@
 #include "lz77_device.cuh"
 
 namespace headrace::codec::gpu::lz77 {
-
-// So many warps of a thread block, counted from its first.
-template <unsigned kWarps>
-struct Team {
-  static constexpr unsigned kThreads = 32 * kWarps;
-  __device__ static unsigned thread() { return threadIdx.x % kThreads; }
-  __device__ static unsigned warp() { return threadIdx.x / 32 % kWarps; }
-  // Of those in the block.
-  __device__ static unsigned number() { return threadIdx.x / kThreads; }
-  // REQUIRES: the team is the whole block if it is more than a warp.
-  __device__ static void sync() {
-    if (kWarps == 1) {
-      __syncwarp();
-    } else {
-      __syncthreads();
-    }
-  }
-};
 
 // Cells at positions [from, to) of the window, all of one piece. `shift`: the window's position of the piece's first
 // byte. `outside(s)`: the cell of a byte that is a copy of what lies s < 0 before the window. By a warp.
@@ -99,12 +81,12 @@ __device__ inline void make_cells(Cell* cells, const Piece& piece, std::int32_t 
   }
 }
 
-// The cells of [begin, begin + bytes) of a stream's output, which pieces from `x` on make. By a team.
-template <unsigned kWarps, class Cell, class Job, class Outside>
+// The cells of [begin, begin + bytes) of a stream's output, which pieces from `x` on make. By all threads of a block.
+template <class Cell, class Job, class Outside>
 __device__ inline void make_window(Cell* cells, const Job& job, std::uint32_t x, std::uint32_t begin,
                                    std::uint32_t bytes, Cell done, const Outside& outside) {
-  const unsigned lane = lane_id(), warp = Team<kWarps>::warp();
-  const std::uint32_t share = (bytes + kWarps - 1) / kWarps;
+  const unsigned lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const std::uint32_t share = (bytes + warps - 1) / warps;
   const std::uint32_t first = warp * share < bytes ? warp * share : bytes;
   const std::uint32_t last = bytes - first < share ? bytes : first + share;
   for (std::uint32_t at = first; at < last; ++x) {
@@ -119,10 +101,10 @@ __device__ inline void make_window(Cell* cells, const Job& job, std::uint32_t x,
 }
 
 // Follows links, which are cells below `links_below`, to what is none; `four(i, values, count)` is told of each four
-// cells from i on. By a team.
-template <unsigned kWarps, class Cell, class Four>
+// cells from i on. By all threads of a block.
+template <class Cell, class Four>
 __device__ inline void follow_links(Cell* cells, std::uint32_t bytes, Cell links_below, const Four& four) {
-  const std::uint32_t t = Team<kWarps>::thread(), threads = Team<kWarps>::kThreads;
+  const std::uint32_t t = threadIdx.x, threads = blockDim.x;
   for (std::uint32_t part = 0; part < bytes; part += threads * 4) {
     const std::uint32_t i = part + t * 4;
     Cell value[4];
@@ -140,13 +122,13 @@ __device__ inline void follow_links(Cell* cells, std::uint32_t bytes, Cell links
       }
     }
     if (i < bytes) four(i, value, bytes - i < 4 ? bytes - i : 4);
-    Team<kWarps>::sync();
+    __syncthreads();
     if (changed) {
       HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < 4; ++k) {
         if (i + k < bytes) cells[i + k] = value[k];
       }
     }
-    Team<kWarps>::sync();
+    __syncthreads();
   }
 }
 

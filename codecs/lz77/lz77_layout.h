@@ -48,11 +48,10 @@ struct Part {
   std::uint32_t from, to;
 };
 
-// How streams are written: by a team each, window by window, of one warp where streams are many, of several where they
-// are fewer; or by thread blocks that share all streams, tile by tile. So many streams each way at most; the order is
-// that of the ways.
+// How streams are written: by a warp each, in order; by a thread block each, window by window; or by thread blocks that
+// share all streams, tile by tile. More than most_by_windows are written in order.
 struct Choice {
-  std::uint32_t most_by_tiles = 0, most_by_large_teams = 0, most_by_teams = 0;
+  std::uint32_t most_by_tiles = 0, most_by_windows = 0;  // streams
 };
 
 // Zeroed before. Of one batch of pieces.

@@ -27,8 +27,6 @@ struct TileSpace {
   std::uint32_t ticket;
 };
 
-inline constexpr unsigned kTileWarps = 12;
-
 // ---- plan_tiles: one thread block ----
 
 struct PlanSpace {
@@ -124,7 +122,7 @@ __device__ inline Tile find_tile(const TileJob& tiles, const Slice& slice, std::
   return tile;
 }
 
-template <unsigned kWarps, std::uint32_t kBytes, class Job>
+template <std::uint32_t kBytes, class Job>
 __device__ inline void link_tile(const Job& job, const TileJob& tiles, const Tile& tile, std::uint32_t place,
                                  TileSpace<kBytes>& space) {
   using Space = TileSpace<kBytes>;
@@ -137,14 +135,14 @@ __device__ inline void link_tile(const Job& job, const TileJob& tiles, const Til
       1;
   const std::int32_t known_below = -static_cast<std::int32_t>(tile.in_slice * kBytes);
   const std::uint32_t link = place * kBytes;
-  make_window<kWarps>(space.cells, job, x, tile.begin, tile.bytes, Space::kDone, [=](std::int32_t source) {
+  make_window(space.cells, job, x, tile.begin, tile.bytes, Space::kDone, [=](std::int32_t source) {
     if (source < known_below) return Space::kDone | load_past_l1(out + source);
     return Space::kOpen | static_cast<std::uint32_t>(static_cast<std::int32_t>(link) + source);
   });
-  Team<kWarps>::sync();
+  __syncthreads();
   std::uint32_t* const links = tiles.links + std::uint64_t{place} * kBytes;
   bool open = false;
-  follow_links<kWarps>(space.cells, tile.bytes, Space::kOpen, [&](std::uint32_t at, const Cell* value, std::uint32_t four) {
+  follow_links(space.cells, tile.bytes, Space::kOpen, [&](std::uint32_t at, const Cell* value, std::uint32_t four) {
     *reinterpret_cast<uint4*>(links + at) = make_uint4(value[0], value[1], value[2], value[3]);
     bool any = false;
     for (unsigned k = 0; k < four; ++k) any |= value[k] < Space::kDone;
@@ -191,7 +189,7 @@ __device__ inline void follow_tile(const Job& job, const TileJob& tiles, const T
   }
 }
 
-template <unsigned kWarps, std::uint32_t kBytes, class Job>
+template <std::uint32_t kBytes, class Job>
 __device__ inline void tiles_body(const Job& job, const Choice& choice, const TileJob& tiles, Progress& progress,
                                   TileSpace<kBytes>& space) {
   if (job.stream_count() > choice.most_by_tiles || progress.slices == 0) return;
@@ -211,7 +209,7 @@ __device__ inline void tiles_body(const Job& job, const Choice& choice, const Ti
     const Tile tile = find_tile<kBytes>(tiles, slice, place);
     if (link) {
       wait_for(progress.followed, slice.before);
-      if (tile.bytes != 0) link_tile<kWarps>(job, tiles, tile, place, space);
+      if (tile.bytes != 0) link_tile(job, tiles, tile, place, space);
       count_done(progress.linked);
     } else {
       wait_for(progress.linked, slice.before + in_slice);

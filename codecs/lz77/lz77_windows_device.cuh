@@ -1,5 +1,5 @@
-// Output of sequences where streams are not few: a team of warps a stream, window after window. Device code without a
-// CUDA header.
+// Output of sequences where streams are fewer: a thread block a stream, window after window. Device code without a CUDA
+// header.
 #pragma once
 
 #include "lz77_cells_device.cuh"
@@ -10,25 +10,22 @@ template <std::uint32_t kBytes>
 struct WindowSpace {
   using Cell = std::uint16_t;
   static constexpr Cell kDone = 0x8000;  // and the byte; others are links: positions in the window
-  static constexpr std::uint32_t kWindowBytes = kBytes;
   static_assert(kBytes <= kDone && kBytes % 4 == 0);
   alignas(16) Cell cells[kBytes];
   std::uint32_t ticket;
 };
 
-// Where there are more than `above` streams, and `most` at most. A space for each team of the thread block.
-template <unsigned kWarps, class Space, class Job>
-__device__ inline void windows_body(const Job& job, std::uint32_t above, std::uint32_t most, Progress& progress,
-                                    Space* spaces) {
+template <std::uint32_t kBytes, class Job>
+__device__ inline void windows_body(const Job& job, const Choice& choice, Progress& progress,
+                                    WindowSpace<kBytes>& space) {
+  using Space = WindowSpace<kBytes>;
   using Cell = typename Space::Cell;
-  using Us = Team<kWarps>;
   const std::uint32_t count = job.stream_count();
-  if (count <= above || count > most) return;
-  Space& space = spaces[Us::number()];
+  if (count <= choice.most_by_tiles || count > choice.most_by_windows) return;
   for (;;) {
-    Us::sync();
-    if (Us::thread() == 0) space.ticket = atomicAdd(&progress.ticket, 1u);
-    Us::sync();
+    __syncthreads();
+    if (threadIdx.x == 0) space.ticket = atomicAdd(&progress.ticket, 1u);
+    __syncthreads();
     const std::uint32_t i = space.ticket;
     if (i >= count) return;
     const Part part = job.part(i);
@@ -37,15 +34,15 @@ __device__ inline void windows_body(const Job& job, std::uint32_t above, std::ui
     Byte* const output = job.output(i);
     const std::uint32_t end = last.out + last.bytes;
     std::uint32_t x = part.from;
-    for (std::uint32_t begin = job.piece(x).out; begin < end; begin += Space::kWindowBytes) {
+    for (std::uint32_t begin = job.piece(x).out; begin < end; begin += kBytes) {
       for (; x + 1 < part.to && job.piece(x + 1).out <= begin; ++x) {
       }
-      const std::uint32_t bytes = end - begin < Space::kWindowBytes ? end - begin : Space::kWindowBytes;
+      const std::uint32_t bytes = end - begin < kBytes ? end - begin : kBytes;
       Byte* const out = output + begin;
-      make_window<kWarps>(space.cells, job, x, begin, bytes, Space::kDone,
+      make_window(space.cells, job, x, begin, bytes, Space::kDone,
                           [out](std::int32_t source) { return static_cast<Cell>(Space::kDone | out[source]); });
-      Us::sync();
-      follow_links<kWarps>(space.cells, bytes, Space::kDone,
+      __syncthreads();
+      follow_links(space.cells, bytes, Space::kDone,
                            [out](std::uint32_t at, const Cell* value, std::uint32_t four) {
                              write_four(out + at, value, four);
                            });

@@ -3,13 +3,13 @@
 // REQUIRES: tests/support/cuda_on_cpu.h is included before anything else.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "codecs/lz77/lz77_inorder_device.cuh"
 #include "codecs/lz77/lz77_tiles_device.cuh"
 #include "codecs/lz77/lz77_windows_device.cuh"
 #include "codecs/zstd/zstd_checksum_device.cuh"
@@ -32,8 +32,8 @@ class ZstdOnCpu {
   codec::gpu::zstd::Allowance allowance{.base = 64, .bytes_per_block = 4};
   std::uint64_t most_bytes = ~std::uint64_t{0};  // of places; 0: as few as there may be, so as many rounds
   unsigned blocks = 2;                           // of each launch
-  enum class Way { kWarps, kTeams, kTiles };
-  Way way = Way::kWarps;  // in which the output is written
+  enum class Way { kInOrder, kWindows, kTiles };
+  Way way = Way::kInOrder;  // in which the output is written
   unsigned walks = 1;       // blocks side by side: 4, 8, or 1 and literals in the same launch
 
   // One chunk for each item.
@@ -105,7 +105,7 @@ class ZstdOnCpu {
     static zstd::EntropySpace entropy;
     static zstd::ExtractSpace<kThreads> extract;
     static std::uint32_t ticket;
-    static lz77::WindowSpace<kWindow> windows[kThreads / 32];
+    static lz77::WindowSpace<kWindow> window;
     static lz77::PlanSpace plan;
     static lz77::TileSpace<kWindow> tile;
     launch(1, [&] { zstd::share_body(job, words); });
@@ -130,12 +130,11 @@ class ZstdOnCpu {
       const zstd::Output output{job, r};
       lz77::Progress& progress = job.round[r].output;
       const std::uint32_t count = job.stream_count();
-      const lz77::Choice choice{way == Way::kTiles ? count : 0, way == Way::kTeams ? count : 0, 0};
+      const lz77::Choice choice{way == Way::kTiles ? count : 0, way == Way::kInOrder ? 0 : count};
       launch(1, [&] { lz77::plan_tiles_body<kWindow>(output, choice, job.tiles, progress, plan); });
-      launch(blocks, [&] { lz77::tiles_body<kThreads / 32>(output, choice, job.tiles, progress, tile); });
-      const std::uint32_t few = std::max(choice.most_by_tiles, choice.most_by_large_teams);
-      launch(blocks, [&] { lz77::windows_body<kThreads / 32>(output, choice.most_by_tiles, few, progress, windows); });
-      launch(blocks, [&] { lz77::windows_body<1>(output, few, ~std::uint32_t{0}, progress, windows); });
+      launch(blocks, [&] { lz77::tiles_body(output, choice, job.tiles, progress, tile); });
+      launch(blocks, [&] { lz77::windows_body(output, choice, progress, window); });
+      launch(blocks, [&] { lz77::inorder_body(output, choice.most_by_windows, progress); });
     }
     launch(blocks, [&] { zstd::checksums_body(job); });
   }
