@@ -40,7 +40,6 @@ struct FewLiterals {
   static constexpr std::uint32_t kMost = 128;
   std::uint32_t first = 0, count = ~std::uint32_t{0}, bytes = 0;
 
-  __device__ FewLiterals() = default;
   __device__ FewLiterals(const Piece& piece, std::uint32_t from, std::uint32_t to, unsigned lane)
       : first(from), count(to - from) {
     if (count > kMost) return;

@@ -56,10 +56,10 @@ __global__ void __launch_bounds__(kListThreads) zstd_list(Job job) {
   zstd::list_body(job);
 }
 
-__global__ void __launch_bounds__(kLiteralsThreads) zstd_literals(Job job, std::uint32_t round) {
+__global__ void __launch_bounds__(kWarpThreads) zstd_literals(Job job, std::uint32_t round) {
   wait_for_earlier();
-  __shared__ zstd::LiteralsSpace space;
-  zstd::literals_body(job, round, space);
+  __shared__ zstd::WarpLiteralsSpace space;
+  zstd::literals_by_warp_body(job, round, space);
 }
 __global__ void __launch_bounds__(kLiteralsThreads, 2) zstd_entropy(Job job, std::uint32_t round, unsigned walkers) {
   wait_for_earlier();
@@ -111,7 +111,7 @@ void launch_entropy(Launcher& launch, const Job& job, std::uint32_t round, std::
     marks.queued("zstd literals and walk");
     return;
   }
-  launch(zstd_literals, blocks_for(block_count, 1, units * 5), kLiteralsThreads, 0, job, round);
+  launch(zstd_literals, blocks_for(block_count, 1, units * 18), kWarpThreads, 0, job, round);
   marks.queued("zstd literals");
   if (least <= units * 16) {
     launch_walk<4>(launch, job, round, blocks_for(block_count, 4, units * 8));

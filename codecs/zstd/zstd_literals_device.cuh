@@ -1,10 +1,12 @@
 // Step of the zstd decoder that decodes Huffman-coded literals. Device code without a CUDA header.
 //
-// A warp takes a stream a piece at a time, 8 KiB of bits, which it copies to shared memory. Each lane takes a share of
-// the piece. Where the first code word of a share begins is only known for lane 0; the others begin 512 bits earlier,
-// at a guess: decoders that start at different places soon meet. Then each lane is held against where the one before it
-// ended, and begins again from there if it was wrong. So what comes out is exact, whatever the bytes are; guesses that
-// are all wrong cost time, 32 times the time of a piece at most.
+// Lanes take a stream a piece at a time, some KiB of bits, which they copy to shared memory. Each lane takes a share of
+// the piece. Where the first code word of a share begins is only known for the first lane; the others begin some hundred
+// bits earlier, at a guess: decoders that start at different places soon meet. Then each lane is held against where the
+// one before it ended, and begins again from there if it was wrong. So what comes out is exact, whatever the bytes are;
+// guesses that are all wrong cost time, as many times the time of a piece as there are lanes at most.
+//
+// Where blocks are few, four warps take one, a stream each. Where they are many, a warp takes one, eight lanes a stream.
 #pragma once
 
 #include "zstd_tables_device.cuh"
@@ -12,13 +14,18 @@
 namespace headrace::codec::gpu::zstd {
 
 inline constexpr unsigned kMostTreeLog = 11, kTreeDescriptionLog = 6, kMostWeights = 255;
-inline constexpr std::int32_t kPieceBits = 65536, kOverlapBits = 512, kLeastShareBits = 256;
-inline constexpr unsigned kPieceWords = kPieceBits / 32 + 4;
+inline constexpr std::int32_t kLeastShareBits = 256;
 inline constexpr unsigned kLiteralsWarps = 4;
 
-struct LiteralsSpace {
-  std::uint16_t table[1 << kMostTreeLog];  // symbol, and its bits at bit 8
-  std::uint32_t piece[kLiteralsWarps][kPieceWords];
+// By the number of lanes for each stream.
+template <unsigned kLanes>
+struct PieceForm {
+  static constexpr std::int32_t kBits = kLanes * 2048;
+  static constexpr std::int32_t kOverlapBits = kLanes == 32 ? 512 : 256;  // the more guesses, the more may be wrong
+  static constexpr unsigned kWords = kBits / 32 + 4;
+};
+
+struct TreeSpace {
   TableCounts<256> fse;
   Byte fse_cells[1 << kTreeDescriptionLog];
   std::uint16_t cells[1 << kTreeDescriptionLog];  // of the weights' table: symbol, and its bits at bit 8
@@ -26,11 +33,27 @@ struct LiteralsSpace {
   Byte weights[256];
   std::uint32_t starts[256];  // of each symbol's entries
   std::uint32_t counts[16], ranks[16];
-  std::uint32_t log, symbols, reason, ticket;
+  std::uint32_t log, symbols, reason;
+};
+using TreeTable = std::uint16_t[1 << kMostTreeLog];  // symbol, and its bits at bit 8
+
+struct LiteralsSpace {
+  TreeTable table;
+  std::uint32_t piece[kLiteralsWarps][PieceForm<32>::kWords];
+  TreeSpace tree;
+  std::uint32_t ticket;
+};
+inline constexpr unsigned kStreamLanes = 8;
+struct WarpLiteralsSpace {
+  TreeTable table;
+  union {
+    TreeSpace tree;
+    std::uint32_t piece[32 / kStreamLanes][PieceForm<kStreamLanes>::kWords];
+  };
 };
 
 // Weights coded by FSE (4.2.1.2): two states that take turns, until the bits are used up. By one lane.
-__device__ inline DecodeReason read_coded_weights(LiteralsSpace& space, const Byte* at, std::uint32_t bytes,
+__device__ inline DecodeReason read_coded_weights(TreeSpace& space, const Byte* at, std::uint32_t bytes,
                                                   std::uint32_t& count) {
   count = 0;
   if (bytes == 0 || at[bytes - 1] == 0) return DecodeReason::kHeader;
@@ -58,8 +81,8 @@ __device__ inline DecodeReason read_coded_weights(LiteralsSpace& space, const By
   }
 }
 
-// A tree's description becomes weights and, from them, the table. By the first warp; the verdict is in space.reason.
-__device__ inline void build_tree(LiteralsSpace& space, const Byte* at, std::uint32_t bytes, unsigned lane) {
+// A tree's description becomes weights and where their entries begin. By a warp; the verdict is in space.reason.
+__device__ inline void build_tree(TreeSpace& space, const Byte* at, std::uint32_t bytes, unsigned lane) {
   if (lane == 0) {
     space.reason = static_cast<std::uint32_t>(DecodeReason::kNone);
     space.symbols = 0;
@@ -97,27 +120,26 @@ __device__ inline void build_tree(LiteralsSpace& space, const Byte* at, std::uin
   }
   __syncwarp();
   // The last symbol's weight fills the sum up to a power of two.
+  std::uint32_t sum = 0;
+  bool heavy = false;
+  for (unsigned i = lane; i < 256; i += 32) {
+    const unsigned weight = space.weights[i];
+    heavy |= weight > 12;
+    if (weight != 0 && weight <= 12) sum += 1u << (weight - 1);
+  }
+  sum = __reduce_add_sync(kAllLanes, sum);
+  heavy = __any_sync(kAllLanes, heavy);
+  __syncwarp();
   if (lane == 0 && reason == DecodeReason::kNone) {
-    std::uint32_t sum = 0;
-    for (unsigned i = 0; i < space.symbols && reason == DecodeReason::kNone; ++i) {
-      const unsigned weight = space.weights[i];
-      if (weight > 12) {
-        reason = DecodeReason::kHeader;
-      } else if (weight != 0) {
-        sum += 1u << (weight - 1);
-      }
-    }
     const unsigned log = sum == 0 ? 0 : top_bit(sum) + 1;
     const std::uint32_t rest = (1u << log) - sum;
-    if (reason == DecodeReason::kNone) {
-      if (sum == 0 || log > 12 || (rest & (rest - 1)) != 0) {
-        reason = DecodeReason::kHeader;
-      } else {
-        space.weights[space.symbols++] = static_cast<Byte>(top_bit(rest) + 1);
-        space.log = log;
-        // libzstd takes codes of 12 bits, the format those of 11.
-        if (log > kMostTreeLog) reason = DecodeReason::kHostOnly;
-      }
+    if (heavy || sum == 0 || log > 12 || (rest & (rest - 1)) != 0) {
+      reason = DecodeReason::kHeader;
+    } else {
+      space.weights[space.symbols++] = static_cast<Byte>(top_bit(rest) + 1);
+      space.log = log;
+      // libzstd takes codes of 12 bits, the format those of 11.
+      if (log > kMostTreeLog) reason = DecodeReason::kHostOnly;
     }
   }
   reason = static_cast<DecodeReason>(__shfl_sync(kAllLanes, static_cast<std::uint32_t>(reason), 0));
@@ -150,15 +172,24 @@ __device__ inline void build_tree(LiteralsSpace& space, const Byte* at, std::uin
   if (lane == 0) space.reason = static_cast<std::uint32_t>(reason);
 }
 
-// Entries by all warps, a symbol each at a time.
-__device__ inline void fill_tree_table(LiteralsSpace& space) {
-  const unsigned lane = lane_id(), warps = blockDim.x / 32, log = space.log;
-  for (unsigned symbol = threadIdx.x / 32; symbol < space.symbols; symbol += warps) {
-    const unsigned weight = space.weights[symbol];
-    if (weight == 0) continue;
-    const auto entry = static_cast<std::uint16_t>(symbol | (log + 1 - weight) << 8);
-    const std::uint32_t start = space.starts[symbol];
-    for (std::uint32_t k = lane; k < 1u << (weight - 1); k += 32) space.table[start + k] = entry;
+// Entries of the symbols that are `which` modulo `parts`, by a warp.
+__device__ inline void fill_tree_table(const TreeSpace& space, TreeTable& table, unsigned which, unsigned parts) {
+  constexpr unsigned kByLane = 8;  // entries, up to which a lane writes a symbol's
+  const unsigned lane = lane_id(), log = space.log;
+  const auto entry_of = [&](unsigned symbol, unsigned weight) {
+    return static_cast<std::uint16_t>(symbol | (log + 1 - weight) << 8);
+  };
+  for (unsigned base = 32 * which; base < space.symbols; base += 32 * parts) {
+    const unsigned symbol = base + lane, weight = symbol < space.symbols ? space.weights[symbol] : 0;
+    const unsigned entries = weight == 0 ? 0 : 1u << (weight - 1);
+    if (entries <= kByLane) {
+      for (unsigned k = 0; k < entries; ++k) table[space.starts[symbol] + k] = entry_of(symbol, weight);
+    }
+    for (unsigned large = __ballot_sync(kAllLanes, entries > kByLane); large != 0; large &= large - 1) {
+      const unsigned its = base + static_cast<unsigned>(__ffs(large)) - 1, its_weight = space.weights[its];
+      const std::uint32_t start = space.starts[its];
+      for (unsigned k = lane; k < 1u << (its_weight - 1); k += 32) table[start + k] = entry_of(its, its_weight);
+    }
   }
 }
 
@@ -203,33 +234,63 @@ class Writer {
   unsigned count_ = 0;
 };
 
-// One stream of `count` literals, by a warp. `words` has room for a piece.
+// One stream of literals.
+struct LiteralStream {
+  const Byte* at = nullptr;
+  std::uint32_t bytes = 0;
+  Byte* to = nullptr;
+  std::uint32_t count = 0;
+  bool there = false;
+};
+
+// By a warp: kLanes of its lanes each take a stream; what is wrong with it, if anything. `words` has room for a piece.
 // A last byte of 0, and bits that do not end with the last literal, are against the format, but libzstd's fastest loops
 // do not look (1.5.4): the CPU is asked.
-__device__ inline DecodeReason decode_literals(const LiteralsSpace& space, const Byte* at, std::uint32_t bytes,
-                                               Byte* to, std::uint32_t count, std::uint32_t* words, unsigned lane) {
-  if (bytes == 0) return DecodeReason::kTruncated;
-  if (at[bytes - 1] == 0) return DecodeReason::kHostOnly;
-  const BackwardBits bits(at, bytes);
-  Piece piece{space.table, words, 0, space.log};
-  std::uint32_t done = 0;
-  std::int32_t top = bits.top();
-  while (top > bits.lead && done <= count) {
-    const std::int32_t bottom = top - bits.lead > kPieceBits ? top - kPieceBits : bits.lead;
-    piece.first_word = (bottom - 32) >> 5;
-    const std::int32_t last_word = (top - 1) >> 5;
-    __syncwarp();
-    for (std::int32_t i = piece.first_word + static_cast<std::int32_t>(lane); i <= last_word; i += 32) {
-      words[i - piece.first_word] = bits.word(i);
+template <unsigned kLanes>
+__device__ inline DecodeReason decode_literals(const TreeTable& table, unsigned log, const LiteralStream& stream,
+                                               std::uint32_t* words) {
+  using Form = PieceForm<kLanes>;
+  const unsigned lane = lane_id(), self = lane % kLanes, first_lane = lane - self;
+  const unsigned group = (kLanes == 32 ? kAllLanes : (1u << kLanes) - 1) << first_lane;
+  const std::uint32_t count = stream.count;
+  BackwardBits bits;
+  std::int32_t top = 0;
+  DecodeReason reason = DecodeReason::kNone;
+  bool going = false;
+  if (stream.there) {
+    if (stream.bytes == 0) {
+      reason = DecodeReason::kTruncated;
+    } else if (stream.at[stream.bytes - 1] == 0) {
+      reason = DecodeReason::kHostOnly;
+    } else {
+      bits = BackwardBits(stream.at, stream.bytes);
+      top = bits.top();
+      going = true;
     }
-    if (lane == 0) words[last_word - piece.first_word + 1] = 0;
+  }
+  const bool begun = going;
+  Piece piece{table, words, 0, log};
+  std::uint32_t done = 0;
+  for (;;) {
+    going = going && top > bits.lead && done <= count;
+    if (!__any_sync(kAllLanes, going)) break;
+    const std::int32_t bottom = !going ? top : top - bits.lead > Form::kBits ? top - Form::kBits : bits.lead;
+    piece.first_word = (bottom - 32) >> 5;
+    if (going) {
+      const std::int32_t last_word = (top - 1) >> 5;
+      for (std::int32_t i = piece.first_word + static_cast<std::int32_t>(self); i <= last_word; i += kLanes) {
+        words[i - piece.first_word] = bits.word(i);
+      }
+      if (self == 0) words[last_word - piece.first_word + 1] = 0;
+    }
     __syncwarp();
-    std::int32_t share = (top - bottom + 31) / 32;
+    std::int32_t share = (top - bottom + static_cast<std::int32_t>(kLanes) - 1) / static_cast<std::int32_t>(kLanes);
     if (share < kLeastShareBits) share = kLeastShareBits;
-    const std::int32_t high = top - static_cast<std::int32_t>(lane) * share;  // of this lane's share
-    const bool active = high > bottom;
+    const std::int32_t high = top - static_cast<std::int32_t>(self) * share;  // of this lane's share
+    const bool active = going && high > bottom;
     const std::int32_t low = high - share > bottom ? high - share : bottom;
-    std::int32_t entry = active ? (high + kOverlapBits < top ? high + kOverlapBits : top) : bottom, exit = bottom;
+    std::int32_t entry = active ? (high + Form::kOverlapBits < top ? high + Form::kOverlapBits : top) : bottom;
+    std::int32_t exit = bottom;
     if (active) {
       while (entry > high) entry -= static_cast<std::int32_t>(piece.entry(entry) >> 8);
     }
@@ -245,25 +306,65 @@ __device__ inline DecodeReason decode_literals(const LiteralsSpace& space, const
         }
       }
       const std::int32_t before = __shfl_up_sync(kAllLanes, exit, 1);
-      again = active && lane != 0 && entry != before;
+      again = active && self != 0 && entry != before;
       if (!__any_sync(kAllLanes, again)) break;
       if (again) entry = before;
     }
     const std::uint32_t upto = sum_upto(symbols, lane);
-    const std::uint32_t all = __shfl_sync(kAllLanes, upto, 31);
-    if (done + all > count) return DecodeReason::kHostOnly;
-    Writer writer(to + done + upto - symbols);
-    for (std::int32_t p = entry; symbols > 0; --symbols) {
-      const unsigned word = piece.entry(p);
-      p -= static_cast<std::int32_t>(word >> 8);
-      writer.put(word & 255);
+    const std::uint32_t before = __shfl_sync(kAllLanes, upto - symbols, first_lane);
+    const std::uint32_t all = __shfl_sync(kAllLanes, upto, first_lane + kLanes - 1) - before;
+    const unsigned actives = __ballot_sync(kAllLanes, active) & group;
+    const std::int32_t next_top = __shfl_sync(kAllLanes, exit, actives == 0 ? lane : top_bit(actives));
+    if (going && done + all > count) {
+      reason = DecodeReason::kHostOnly;
+      going = false;
     }
-    writer.finish();
-    done += all;
-    const unsigned last_active = top_bit(__ballot_sync(kAllLanes, active));
-    top = __shfl_sync(kAllLanes, exit, last_active);
+    if (going) {
+      Writer writer(stream.to + done + (upto - before) - symbols);
+      for (std::int32_t p = entry; symbols > 0; --symbols) {
+        const unsigned word = piece.entry(p);
+        p -= static_cast<std::int32_t>(word >> 8);
+        writer.put(word & 255);
+      }
+      writer.finish();
+      done += all;
+      top = next_top;
+    }
+    __syncwarp();
   }
+  if (reason != DecodeReason::kNone || !begun) return reason;
   return top == bits.lead && done == count ? DecodeReason::kNone : DecodeReason::kHostOnly;
+}
+
+// Stream k of a block's literals. Not there if there are fewer, or if the sizes cannot be: `fits` is false then.
+__device__ inline LiteralStream literal_stream(const Job& job, const Block& block, const Byte* src, unsigned k,
+                                               bool& fits) {
+  const Byte* const from = src + block.literals_at;
+  LiteralStream out;
+  out.at = from;
+  out.to = job.literals_of(block);
+  out.there = k < block.literal_streams;
+  fits = true;
+  if (block.literal_streams == 1) {
+    out.bytes = block.huffman_bytes;
+    out.count = block.literal_bytes;
+    return out;
+  }
+  std::uint32_t at = 6;
+  for (unsigned i = 0; i < 3; ++i) {
+    const std::uint32_t size = u16_at(from + 2 * i);
+    if (i < k) out.at = from + at + size;
+    if (i == k) out.bytes = size;
+    at += size;
+  }
+  fits = at < block.huffman_bytes;
+  if (k == 0) out.at = from + 6;
+  const std::uint32_t each = (block.literal_bytes + 3) / 4;
+  out.to += k * each;
+  out.count = k == 3 ? block.literal_bytes - 3 * each : each;
+  if (k == 3) out.bytes = fits ? block.huffman_bytes - at : 0;
+  out.there = out.there && fits;
+  return out;
 }
 
 // All Huffman-coded literals of a round; a thread block takes one Block after the other.
@@ -279,40 +380,56 @@ __device__ inline void literals_body(const Job& job, std::uint32_t r, LiteralsSp
     const ZstdStream& stream = job.streams[block.stream];
     if (!fine_for_block(job, stream.chunk)) continue;
     const Block& tree = job.blocks[block.tree_block];
-    if (warp == 0) {
-      build_tree(space, stream.src + tree.tree_at, tree.literals_at - tree.tree_at, lane);
-    }
+    if (warp == 0) build_tree(space.tree, stream.src + tree.tree_at, tree.literals_at - tree.tree_at, lane);
     __syncthreads();
-    if (space.reason != static_cast<std::uint32_t>(DecodeReason::kNone)) {
-      if (threadIdx.x == 0) give_up(job, stream.chunk, tree.tree_at, static_cast<DecodeReason>(space.reason));
+    if (space.tree.reason != static_cast<std::uint32_t>(DecodeReason::kNone)) {
+      if (threadIdx.x == 0) give_up(job, stream.chunk, tree.tree_at, static_cast<DecodeReason>(space.tree.reason));
       continue;
     }
-    fill_tree_table(space);
+    fill_tree_table(space.tree, space.table, warp, warps);
     __syncthreads();
-    Byte* const to = job.literals_of(block);
-    const Byte* const from = stream.src + block.literals_at;
-    std::uint32_t sizes[4] = {block.huffman_bytes, 0, 0, 0}, at = 0, each = block.literal_bytes;
-    if (block.literal_streams == 4) {
-      at = 6;
-      std::uint32_t sum = at;
-      for (unsigned k = 0; k < 3; ++k) sum += sizes[k] = u16_at(from + 2 * k);
-      if (sum >= block.huffman_bytes) {
-        if (threadIdx.x == 0) give_up(job, stream.chunk, block.literals_at, DecodeReason::kTruncated);
-        continue;
-      }
-      sizes[3] = block.huffman_bytes - sum;
-      each = (block.literal_bytes + 3) / 4;
+    for (unsigned k = warp; k < 4; k += warps) {
+      bool fits = true;
+      const LiteralStream own = literal_stream(job, block, stream.src, k, fits);
+      DecodeReason reason = fits ? DecodeReason::kNone : DecodeReason::kTruncated;
+      if (fits) reason = decode_literals<32>(space.table, space.tree.log, own, space.piece[warp % kLiteralsWarps]);
+      if (reason != DecodeReason::kNone && lane == 0) give_up(job, stream.chunk, block.literals_at, reason);
     }
-    for (unsigned k = 0; k < block.literal_streams; ++k) {
-      if (k % warps == warp) {
-        const std::uint32_t begin = k * each;
-        const std::uint32_t count = k == 3 ? block.literal_bytes - begin : each;
-        const DecodeReason reason =
-            decode_literals(space, from + at, sizes[k], to + begin, count, space.piece[warp % kLiteralsWarps], lane);
-        if (reason != DecodeReason::kNone && lane == 0) give_up(job, stream.chunk, block.literals_at + at, reason);
-      }
-      at += sizes[k];
+  }
+}
+
+// The same by warps that each take a Block.
+__device__ inline void literals_by_warp_body(const Job& job, std::uint32_t r, WarpLiteralsSpace& space) {
+  Round& round = job.round[r];
+  const unsigned lane = lane_id();
+  for (;;) {
+    std::uint32_t ticket = 0;
+    if (lane == 0) ticket = atomicAdd(&round.literals_ticket, 1u);
+    ticket = __shfl_sync(kAllLanes, ticket, 0);
+    if (ticket >= round.literals) return;
+    const Block& block = job.blocks[job.trees[round.first + ticket]];
+    const ZstdStream& stream = job.streams[block.stream];
+    if (!fine_for_warp(job, stream.chunk)) continue;
+    const Block& tree = job.blocks[block.tree_block];
+    build_tree(space.tree, stream.src + tree.tree_at, tree.literals_at - tree.tree_at, lane);
+    __syncwarp();
+    DecodeReason reason = static_cast<DecodeReason>(space.tree.reason);
+    if (reason != DecodeReason::kNone) {
+      if (lane == 0) give_up(job, stream.chunk, tree.tree_at, reason);
+      __syncwarp();
+      continue;
     }
+    const unsigned log = space.tree.log, k = lane / kStreamLanes;
+    fill_tree_table(space.tree, space.table, 0, 1);
+    __syncwarp();
+    bool fits = true;
+    const LiteralStream own = literal_stream(job, block, stream.src, k, fits);
+    reason = fits ? DecodeReason::kNone : DecodeReason::kTruncated;
+    if (fits) reason = decode_literals<kStreamLanes>(space.table, log, own, space.piece[k]);
+    if (reason != DecodeReason::kNone && lane % kStreamLanes == 0) {
+      give_up(job, stream.chunk, block.literals_at, reason);
+    }
+    __syncwarp();
   }
 }
 

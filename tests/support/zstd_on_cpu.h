@@ -120,7 +120,8 @@ class ZstdOnCpu {
       if (walks == 1) {
         launch(blocks + 1, [&] { zstd::entropy_body(job, r, blocks, entropy); });
       } else {
-        launch(blocks, [&] { zstd::literals_body(job, r, entropy.literals); });
+        static zstd::WarpLiteralsSpace literals[kThreads / 32];
+        launch(blocks, [&] { zstd::literals_by_warp_body(job, r, literals[threadIdx.x / 32]); });
       }
       if (walks == 4) walk<4>(job, r);
       if (walks == 8) walk<8>(job, r);
