@@ -10,11 +10,14 @@
 
 namespace headrace::codec::gpu::lz77 {
 
-inline constexpr unsigned kInorderThreads = 128, kWindowThreads = 384, kPlanThreads = 512;
+inline constexpr unsigned kInorderThreads = 128, kTileThreads = 384, kPlanThreads = 512;
+// So many thread blocks of windows on a multiprocessor, of that many threads.
+inline constexpr unsigned kWindowBlocks = 3, kWindowThreads = 384, kLargeWindowThreads = 1024;
+inline constexpr std::uint32_t kWindowBytes = 16384, kLargeWindowBytes = 32768;
 
 inline Choice choose(std::uint64_t multiprocessors, const TileLayout& tiles) {
   const auto each = [&](std::uint64_t streams) { return static_cast<std::uint32_t>(multiprocessors * streams); };
-  return {std::min(each(2), tiles.most_streams()), each(48)};
+  return {std::min(each(1) * 3 / 4, tiles.most_streams()), each(1), each(48)};
 }
 
 // `Source` as lz77_device.cuh says; copied to the device.
@@ -23,11 +26,12 @@ __global__ void __launch_bounds__(kInorderThreads) write_inorder(Source source, 
   device::gpu::wait_for_earlier();
   inorder_body(source, choice.most_by_windows, *progress);
 }
-template <class Source>
-__global__ void __launch_bounds__(kWindowThreads, 3) write_windows(Source source, Choice choice, Progress* progress) {
-  __shared__ WindowSpace<kTileBytes> space;
+template <unsigned kThreads, unsigned kBlocks, std::uint32_t kBytes, class Source>
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    write_windows(Source source, std::uint32_t above, std::uint32_t most, Progress* progress) {
+  extern __shared__ uint4 dynamic[];
   device::gpu::wait_for_earlier();
-  windows_body(source, choice, *progress, space);
+  windows_body(source, above, most, *progress, *reinterpret_cast<WindowSpace<kBytes>*>(dynamic));
 }
 template <class Source>
 __global__ void __launch_bounds__(kPlanThreads)
@@ -37,7 +41,7 @@ __global__ void __launch_bounds__(kPlanThreads)
   plan_tiles_body<kTileBytes>(source, choice, tiles, *progress, space);
 }
 template <class Source>
-__global__ void __launch_bounds__(kWindowThreads, 3)
+__global__ void __launch_bounds__(kTileThreads, 3)
     write_tiles(Source source, Choice choice, TileJob tiles, Progress* progress) {
   extern __shared__ uint4 dynamic[];
   device::gpu::wait_for_earlier();
@@ -53,13 +57,22 @@ void launch_output(device::gpu::Launcher& launch, const Source& source, const Ch
     launch.check(
         cudaFuncSetAttribute(write_tiles<Source>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
     launch(plan_tiles<Source>, 1, kPlanThreads, 0, source, choice, tiles, progress);
-    launch(write_tiles<Source>, std::min<std::uint64_t>(tiles.in_slice, multiprocessors * 3), kWindowThreads, kShared,
+    launch(write_tiles<Source>, std::min<std::uint64_t>(tiles.in_slice, multiprocessors * 3), kTileThreads, kShared,
            source, choice, tiles, progress);
   }
-  if (least <= choice.most_by_windows && streams > choice.most_by_tiles) {
-    launch(write_windows<Source>, std::min<std::uint64_t>(streams, multiprocessors * 3), kWindowThreads, 0, source,
-           choice, progress);
-  }
+  const auto by_windows = [&]<unsigned kThreads, unsigned kBlocks, std::uint32_t kBytes>(std::uint32_t above,
+                                                                                         std::uint32_t most) {
+    if (least > most || streams <= above) return;
+    const auto kernel = write_windows<kThreads, kBlocks, kBytes, Source>;
+    constexpr int kShared = sizeof(WindowSpace<kBytes>);
+    launch.check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
+    launch(kernel, std::min<std::uint64_t>(streams, multiprocessors * kBlocks), kThreads, kShared, source, above, most,
+           progress);
+  };
+  by_windows.template operator()<kLargeWindowThreads, 1, kLargeWindowBytes>(choice.most_by_tiles,
+                                                                            choice.most_by_large_windows);
+  by_windows.template operator()<kWindowThreads, kWindowBlocks, kWindowBytes>(choice.most_by_large_windows,
+                                                                              choice.most_by_windows);
   if (streams > choice.most_by_windows) {
     launch(write_inorder<Source>, device::gpu::blocks_for(streams, kInorderThreads / 32, multiprocessors * 16),
            kInorderThreads, 0, source, choice, progress);

@@ -48,10 +48,11 @@ struct Part {
   std::uint32_t from, to;
 };
 
-// How streams are written: by a warp each, in order; by a thread block each, window by window; or by thread blocks that
-// share all streams, tile by tile. More than most_by_windows are written in order.
+// How streams are written: by a warp each, in order; by a thread block each, window by window, a large one where there
+// are hardly more streams than multiprocessors; or by thread blocks that share all streams, tile by tile. So many
+// streams at most each way; the order is that of the ways. More than most_by_windows are written in order.
 struct Choice {
-  std::uint32_t most_by_tiles = 0, most_by_windows = 0;  // streams
+  std::uint32_t most_by_tiles = 0, most_by_large_windows = 0, most_by_windows = 0;
 };
 
 // Zeroed before. Of one batch of pieces.
@@ -61,7 +62,7 @@ struct Progress {
   std::uint32_t slices;            // by `plan_tiles`
 };
 
-inline constexpr std::uint32_t kTileBytes = 16384;
+inline constexpr std::uint32_t kTileBytes = 8192;
 
 // By tiles: device memory, and what it is for.
 struct TileStream {

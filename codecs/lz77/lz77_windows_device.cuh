@@ -15,13 +15,14 @@ struct WindowSpace {
   std::uint32_t ticket;
 };
 
+// Where there are more than `above` streams, and `most` at most.
 template <std::uint32_t kBytes, class Job>
-__device__ inline void windows_body(const Job& job, const Choice& choice, Progress& progress,
+__device__ inline void windows_body(const Job& job, std::uint32_t above, std::uint32_t most, Progress& progress,
                                     WindowSpace<kBytes>& space) {
   using Space = WindowSpace<kBytes>;
   using Cell = typename Space::Cell;
   const std::uint32_t count = job.stream_count();
-  if (count <= choice.most_by_tiles || count > choice.most_by_windows) return;
+  if (count <= above || count > most) return;
   for (;;) {
     __syncthreads();
     if (threadIdx.x == 0) space.ticket = atomicAdd(&progress.ticket, 1u);

@@ -20,14 +20,32 @@ using zstd::Job;
 constexpr unsigned kScanThreads = 512, kListThreads = 128, kLiteralsThreads = 32 * zstd::kLiteralsWarps,
                    kSequenceThreads = 128, kExtractThreads = 256, kWarpThreads = 32;
 
+// So few streams, and no more than an L2 holds, are fetched ahead.
+constexpr std::uint32_t kFetchStreams = 32;
+constexpr std::uint64_t kFetchBytes = 40 << 20;
+
 __global__ void __launch_bounds__(kScanThreads) zstd_share(Job job) {
   wait_for_earlier();
   __shared__ std::uint32_t shared[kScanThreads];
   zstd::share_body(job, shared);
 }
-__global__ void __launch_bounds__(kListThreads) zstd_frames(Job job) {
+// Thread blocks from `walkers` on fetch the streams into the L2 meanwhile: headers are read one after the other, each
+// where the one before says, and the rest is needed next.
+__global__ void __launch_bounds__(kListThreads) zstd_frames(Job job, unsigned walkers) {
   wait_for_earlier();
-  zstd::frames_body(job);
+  if (blockIdx.x < walkers) {
+    zstd::frames_body(job);
+    return;
+  }
+  constexpr std::uint64_t kLine = 128;
+  const std::uint32_t count = job.stream_count();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const ZstdStream& stream = job.streams[i];
+    for (std::uint64_t at = ((blockIdx.x - walkers) * kListThreads + threadIdx.x) * kLine; at < stream.src_bytes;
+         at += (gridDim.x - walkers) * kListThreads * kLine) {
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(stream.src + at));
+    }
+  }
 }
 __global__ void __launch_bounds__(kScanThreads) zstd_scan_blocks(Job job) {
   wait_for_earlier();
@@ -149,7 +167,8 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   const unsigned by_block = blocks_for(layout.block_count, kListThreads, units * 16);
   Launcher launch(stream);
   launch(zstd_share, 1, kScanThreads, 0, job);
-  launch(zstd_frames, by_stream, kListThreads, 0, job);
+  const bool fetch = limits.streams <= kFetchStreams && limits.src_bytes <= kFetchBytes;
+  launch(zstd_frames, by_stream + (fetch ? units : 0), kListThreads, 0, job, by_stream);
   launch(zstd_scan_blocks, 1, kScanThreads, 0, job);
   launch(zstd_parse, by_block, kListThreads, 0, job);
   launch(zstd_sources, by_stream_warp, kListThreads, 0, job);
