@@ -114,7 +114,11 @@ __device__ inline void scan_blocks_body(const Job& job, std::uint32_t* shared) {
   if (threadIdx.x == 0) job.totals->blocks = all;
 }
 __device__ inline void scan_units_body(const Job& job, std::uint64_t* shared) {
-  scan_streams<std::uint64_t, &StreamState::units, &StreamState::units_before>(job, shared);
+  const std::uint64_t all = scan_streams<std::uint64_t, &StreamState::units, &StreamState::units_before>(job, shared);
+  if (threadIdx.x != 0) return;
+  // Rounds of equal size: a walk takes as long as its longest block, so a short last round would take as long as others.
+  const std::uint64_t rounds = (all + job.per_round - 1) / job.per_round;
+  job.totals->per_round = rounds <= 1 ? job.per_round : static_cast<std::uint32_t>((all + rounds - 1) / rounds);
 }
 
 // ---- frames ----
@@ -431,7 +435,7 @@ __device__ inline void place_body(const Job& job) {
     Block& block = job.blocks[x];
     const std::uint64_t at = units_before(job, x);
     const auto round_of = [&](std::uint64_t units) {
-      const std::uint64_t r = units / job.per_round;
+      const std::uint64_t r = units / job.totals->per_round;
       return static_cast<std::uint32_t>(r < job.rounds ? r : job.rounds - 1);
     };
     const std::uint32_t round = round_of(at);
@@ -439,7 +443,7 @@ __device__ inline void place_body(const Job& job) {
     if (x + 1 == count) {
       for (std::uint32_t r = round + 1; r <= job.rounds; ++r) job.round[r].first = count;
     }
-    block.place = static_cast<std::uint32_t>(at - std::uint64_t{round} * job.per_round);
+    block.place = static_cast<std::uint32_t>(at - std::uint64_t{round} * job.totals->per_round);
     if (fine(job, job.streams[block.stream].chunk)) continue;
     block.kind = BlockKind::kRaw;
     block.literals = LiteralsKind::kRaw;

@@ -53,7 +53,7 @@ struct Job {
   unsigned stage = 0;
   bool exact = true, single_frame = false;
   Allowance allowance;
-  std::uint32_t rounds = 0, per_round = 0;  // units of a round
+  std::uint32_t rounds = 0, per_round = 0;  // units of a round, at most
   lz77::TileJob tiles;
   // In scratch.
   Totals* totals = nullptr;  // zeroed before

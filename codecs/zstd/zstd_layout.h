@@ -6,7 +6,7 @@
 // Rounds. What blocks need while they are decoded (Huffman literals, sequences) is up to 2.75 times the decoded bytes,
 // but most often 0.6 to 1.5 times; so scratch holds a share of it, and blocks are decoded in rounds, one behind the
 // other in the same memory. Place is the running sum of what the blocks before need, in units of 16 bytes; round r is
-// the blocks whose place begins in [r, r + 1) * per_round. How many rounds there can be follows from the limits; those
+// the blocks whose place begins in [r, r + 1) * per_round, which makes rounds equally large. How many rounds there can be follows from the limits; those
 // without blocks end at once.
 //
 // Within its place a block has, each part aligned to 16 bytes:
@@ -113,6 +113,7 @@ inline constexpr std::uint32_t kManySequences = 4096;
 struct Totals {
   std::uint32_t blocks;     // of all streams
   std::uint32_t checksums;  // frames that have one
+  std::uint32_t per_round;  // units
 };
 
 __host__ __device__ constexpr std::uint32_t literal_units(std::uint32_t bytes) {
