@@ -263,6 +263,33 @@ class Clock {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
+// An event behind each step of a decode.
+class StepClock final : public device::DecodeMarks {
+ public:
+  explicit StepClock(device::Device& device) : device_(device) {}
+  void queued(const char* step, device::Stream& stream) noexcept override {
+    marks_.push_back({step, take(device_.create_timed_event())});
+    must(device_.record(*marks_.back().event, stream));
+  }
+  // Milliseconds by step, those of one name added up. REQUIRES: the work is done.
+  base::Json milliseconds() const {
+    base::Json out = base::Json::object();
+    for (std::size_t i = 1; i < marks_.size(); ++i) {
+      const double ms = take(device_.seconds_between(*marks_[i - 1].event, *marks_[i].event)) * 1e3;
+      out[marks_[i].step] = out.value(marks_[i].step, 0.0) + ms;
+    }
+    return out;
+  }
+
+ private:
+  struct Mark {
+    const char* step;
+    std::unique_ptr<device::Event> event;
+  };
+  device::Device& device_;
+  std::vector<Mark> marks_;
+};
+
 struct Measured {
   base::Json json = base::Json::object();
   double rate = 0;  // decoded GB/s; 0 if it failed
@@ -352,6 +379,16 @@ Measured measure_ours(device::Device& device, Clock& clock, const Options& optio
                                                  std::to_string(first->position())));
   }
   note_times(out, repeat(clock, options, queue), batch.decoded_bytes());
+
+  // Where the time goes, with an event between steps, which then cannot overlap: more in all than `ms`.
+  clock.clear_l2(0);
+  StepClock steps(device);
+  must(device.wait_native(*stream, clock.stream));
+  steps.queued("", *stream);
+  must(decoder.decode(items, scratch_span, outcomes, *stream, &steps));
+  must(device.record(*event, *stream));
+  must(device.synchronize(*event));
+  out.json["steps_ms"] = steps.milliseconds();
 
   std::vector<double> call, host, wall;
   for (int i = 0; i < options.repeat; ++i) {

@@ -4,9 +4,10 @@
 #include <algorithm>
 
 #include "backends/dev_cuda/gpu_launch.cuh"
+#include "codecs/lz77/lz77_launch.cuh"
 #include "zstd_checksum_device.cuh"
 #include "zstd_entropy_device.cuh"
-#include "zstd_windows_device.cuh"
+#include "zstd_output_device.cuh"
 
 namespace headrace::codec::gpu {
 namespace {
@@ -19,8 +20,6 @@ using zstd::Job;
 constexpr unsigned kScanThreads = 512, kListThreads = 128, kLiteralsThreads = 32 * zstd::kLiteralsWarps,
                    kSequenceThreads = 128, kWarpThreads = 32;
 static_assert(kSequenceThreads <= zstd::kMostThreads);
-// For each multiprocessor: so many streams and no more are executed by windows.
-constexpr std::uint32_t kFewStreams = 4;
 
 __global__ void __launch_bounds__(kScanThreads) zstd_share(Job job) {
   wait_for_earlier();
@@ -88,19 +87,6 @@ __global__ void __launch_bounds__(kSequenceThreads) zstd_check(Job job, std::uin
   __shared__ std::uint32_t ticket;
   zstd::check_body(job, round, ticket);
 }
-__global__ void __launch_bounds__(kWarpThreads) zstd_execute(Job job, std::uint32_t round) {
-  wait_for_earlier();
-  zstd::execute_body(job, round);
-}
-__global__ void __launch_bounds__(kSequenceThreads) zstd_spread(Job job, std::uint32_t round) {
-  wait_for_earlier();
-  zstd::spread_body(job, round);
-}
-__global__ void __launch_bounds__(zstd::kWindowThreads, 3) zstd_windows(Job job, std::uint32_t round) {
-  __shared__ zstd::WindowSpace<zstd::kWindowBytes> space;
-  wait_for_earlier();
-  zstd::windows_body(job, round, space);
-}
 __global__ void __launch_bounds__(kListThreads) zstd_checksums(Job job) {
   wait_for_earlier();
   zstd::checksums_body(job);
@@ -155,7 +141,7 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   job.single_frame = from.single_frame;
   layout.fill_in(job, from.scratch);
   const auto units = static_cast<std::uint64_t>(std::max(from.multiprocessors, 1));
-  job.most_by_windows = static_cast<std::uint32_t>(units) * kFewStreams;
+  const lz77::Choice choice = lz77::choose(units, layout.tile_layout);
   if (const cudaError_t error = cudaMemsetAsync(from.scratch, 0, layout.zeroed_bytes, stream); error != cudaSuccess) {
     return error;
   }
@@ -180,9 +166,8 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
     launch(zstd_settle, by_stream_warp, kListThreads, 0, job, round);
     launch(zstd_check, by_walk, kSequenceThreads, 0, job, round);
     from.marks.queued("zstd sequences");
-    launch(zstd_execute, blocks_for(limits.streams, 1, units * 32), kWarpThreads, 0, job, round);
-    launch(zstd_spread, by_walk, kSequenceThreads, 0, job, round);
-    launch(zstd_windows, std::min<std::uint64_t>(limits.streams, units * 3), zstd::kWindowThreads, 0, job, round);
+    lz77::launch_output(launch, zstd::Output{job, round}, choice, job.tiles, &job.round[round].output,
+                        limits.least_streams, limits.streams, units);
     from.marks.queued("zstd copies");
   }
   launch(zstd_checksums, blocks_for(layout.block_count, kListThreads / 32, units * 8), kListThreads, 0, job);

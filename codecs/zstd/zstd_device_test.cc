@@ -87,7 +87,7 @@ TEST_F(ZstdDevice, OneBadStreamLeavesTheOthersExactInEveryRound) {
     }
     gpu_.blocks = 1 + static_cast<unsigned>(bad % 4);
     gpu_.walks = bad % 2 == 0 ? 8 : 4;
-    gpu_.by_windows = bad % 3 == 0;
+    gpu_.way = bad % 3 == 0 ? ZstdOnCpu::Way::kTiles : ZstdOnCpu::Way::kWindows;
     gpu_.decode(items, true);
     EXPECT_GE(gpu_.rounds_used, 2u);
     for (std::size_t i = 0; i < kCount; ++i) {

@@ -16,9 +16,7 @@
 //   extract    a thread block a Block: lengths and offsets, repeats by symbol      zstd_sequences_device.cuh
 //   settle     a warp a stream: where blocks begin; what is repeated at their beginning
 //   check      a thread block a Block: offsets resolved, and held against what has been decoded
-//   execute    many streams: a warp each, in order: literals and matches into dst  zstd_execute_device.cuh
-//   spread     few streams: a thread block a Block: literals into dst              zstd_windows_device.cuh
-//   windows                 a thread block a stream: its matches
+//   and the output, in one of the three ways of codecs/lz77                        zstd_output_device.cuh
 // And at the end:
 //   checksums  a warp a frame that has one                                         zstd_checksum_device.cuh
 //
@@ -30,6 +28,7 @@
 // thread blocks which is found first and so reported; that one is found does not.
 #pragma once
 
+#include "codecs/lz77/lz77_device.cuh"
 #include "zstd_device.cuh"
 #include "zstd_layout.h"
 
@@ -43,7 +42,7 @@ namespace headrace::codec::gpu::zstd {
 
 using device::DecodeReason;
 
-inline constexpr unsigned kAllLanes = 0xFFFFFFFF;
+using lz77::kAllLanes, lz77::lane_id, lz77::sum_upto;
 inline constexpr std::uint64_t kFine = device::DecodeOutcome::kOk;
 
 struct Job {
@@ -55,7 +54,7 @@ struct Job {
   bool exact = true, single_frame = false;
   Allowance allowance;
   std::uint32_t rounds = 0, per_round = 0;  // units of a round
-  std::uint32_t most_by_windows = 0;        // more streams are executed in order
+  lz77::TileJob tiles;
   // In scratch.
   Totals* totals = nullptr;  // zeroed before
   Round* round = nullptr;    // rounds + 1; zeroed before
@@ -95,7 +94,6 @@ __device__ inline bool fine_for_block(const Job& job, std::uint32_t chunk) {
   return __syncthreads_or(fine(job, chunk) ? 0 : 1) == 0;
 }
 
-__device__ inline unsigned lane_id() { return threadIdx.x % 32; }
 __device__ inline unsigned lanes_below(unsigned lane) { return (1u << lane) - 1; }
 // REQUIRES: v is not 0.
 __device__ inline unsigned top_bit(unsigned v) { return 31 - static_cast<unsigned>(__clz(v)); }
@@ -103,15 +101,6 @@ __device__ inline unsigned top_bit(unsigned v) { return 31 - static_cast<unsigne
 __device__ inline std::uint32_t u16_at(const Byte* at) { return at[0] | static_cast<std::uint32_t>(at[1]) << 8; }
 __device__ inline std::uint32_t u24_at(const Byte* at) { return u16_at(at) | static_cast<std::uint32_t>(at[2]) << 16; }
 __device__ inline std::uint32_t u32_at(const Byte* at) { return u16_at(at) | u16_at(at + 2) << 16; }
-
-// Sums over the lanes up to and with this one.
-__device__ inline std::uint32_t sum_upto(std::uint32_t value, unsigned lane) {
-  for (unsigned step = 1; step < 32; step *= 2) {
-    const std::uint32_t below = __shfl_up_sync(kAllLanes, value, step);
-    if (lane >= step) value += below;
-  }
-  return value;
-}
 
 // A bit stream that is read from its end, in words of 32 bits. Bit 0 is the lowest of the word that its first byte is
 // in; its own bits are [lead, lead + size). REQUIRES: four bytes before it may be read.
@@ -154,17 +143,23 @@ struct Layout {
   std::uint64_t block_count = 0;  // at most
   std::uint32_t rounds = 1, per_round = 0;
   std::uint64_t totals = 0, round = 0, zeroed_bytes = 0, states = 0, raw = 0, blocks = 0, trees = 0, walks = 0,
-                places = 0, end = 0;
+                places = 0, tiles = 0, end = 0;
+  lz77::TileLayout tile_layout;
 
   // Bytes of places: the decoded size and so many more.
   static constexpr std::uint64_t kMoreBytes = 40 << 20;
 
   // `most_bytes`: fewer of them, for tests.
-  Layout(const ZstdLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0}) {
+  Layout(const ZstdLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0})
+      : Layout(limits, allowance, most_bytes,
+               lz77::TileLayout(limits.least_streams, limits.streams, limits.dst_bytes)) {}
+  Layout(const ZstdLimits& limits, const Allowance& allowance, std::uint64_t most_bytes,
+         const lz77::TileLayout& output_tiles)
+      : tile_layout(output_tiles) {
     block_count = std::uint64_t{limits.streams} * allowance.base + limits.dst_bytes / allowance.bytes_per_block;
     // A byte of output takes a byte if it is a literal; three take a slot and its part of a checkpoint if it is a
     // match.
-    const std::uint64_t all = limits.dst_bytes / 64 * 11 + 11 + 3 * block_count;
+    const std::uint64_t all = limits.dst_bytes / 64 * 11 + 11 + 4 * block_count;
     std::uint64_t units = limits.dst_bytes + kMoreBytes;
     units = (units < most_bytes ? units : most_bytes) / kUnitBytes;
     if (units < 2 * kMaxBlockUnits) units = 2 * kMaxBlockUnits;
@@ -189,6 +184,7 @@ struct Layout {
     trees = take(block_count * sizeof(std::uint32_t));
     walks = take(block_count * sizeof(std::uint32_t));
     places = take(units * kUnitBytes);
+    tiles = take(tile_layout.bytes());
   }
   void fill_in(Job& job, std::byte* scratch) const {
     job.rounds = rounds;
@@ -201,6 +197,7 @@ struct Layout {
     job.trees = reinterpret_cast<std::uint32_t*>(scratch + trees);
     job.walks = reinterpret_cast<std::uint32_t*>(scratch + walks);
     job.places = reinterpret_cast<Byte*>(scratch + places);
+    job.tiles = tile_layout.job(scratch + tiles);
   }
 
  private:

@@ -12,44 +12,35 @@
 // Within its place a block has, each part aligned to 16 bytes:
 //   literals     literal_bytes bytes, if they are Huffman-coded (raw ones lie in the input, RLE ones are one byte)
 //   slots        a 64-bit word for each sequence
-//   checkpoints  a Checkpoint for each 32 sequences
+//   checkpoints  a Checkpoint for each 32 sequences, and one behind them
 //
-// A slot is first what the walk knows (low word: WalkWord; high word: where the extra bits end), then a Sequence.
+// A slot is first what the walk knows (low word: WalkWord; high word: where the extra bits end), then a Sequence of
+// codecs/lz77, which `check` has resolved the offset of.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "codecs/lz77/lz77_layout.h"
+
 namespace headrace::codec::gpu::zstd {
 
-using Byte = unsigned char;
+using lz77::Byte, lz77::Checkpoint, lz77::kGroup, lz77::kOffsetBits;
 
 inline constexpr std::uint32_t kMaxBlockBytes = 128 << 10;
 inline constexpr std::uint32_t kMaxSequences = kMaxBlockBytes / 3;  // each makes three bytes at least
 inline constexpr std::uint32_t kNone = ~std::uint32_t{0};
 inline constexpr std::uint32_t kUnitBytes = 16;  // of places
-inline constexpr std::uint32_t kGroup = 32;      // sequences a checkpoint
 
 // An offset on its way: bytes back, or "what was repeat offset `slot` at the beginning of the block, less `k`".
 // The first kMostOffset + 1 numbers are the former; the rest hold slot and k, as no block has more than 2^17 - 1
 // sequences that could make it smaller.
-inline constexpr std::uint32_t kOffsetBits = 30, kLessBits = 17;
+inline constexpr std::uint32_t kLessBits = 17;
 inline constexpr std::uint32_t kSymbolic = (1u << kOffsetBits) - (3u << kLessBits);
 inline constexpr std::uint32_t kMostOffset = kSymbolic - 1;
 // Streams that are longer, encoded or decoded, are left to the CPU.
 inline constexpr std::uint32_t kMostStreamBytes = (1u << kOffsetBits) - (1u << 19);
 static_assert(kMostStreamBytes + 3 < kMostOffset);
-
-// A Sequence: literal length (17 bits), match length less 3 (17), offset (30), from the lowest bit on. Offsets are
-// resolved by `check`.
-inline constexpr unsigned kLengthBits = 17;
-inline constexpr std::uint32_t kLengthMask = (1u << kLengthBits) - 1;
-
-// Bytes of the block before sequence 32 * i: literals taken, and bytes made by matches. Together they are where its
-// output begins, from the block's own.
-struct Checkpoint {
-  std::uint32_t literals, matches;
-};
 
 // A table entry of the walk, first word: bits that its value and the next state take (7 bits), and the symbol, of
 // literal lengths at bit 7, of match lengths at 13, of offsets at 19. The sum of three has all of it side by side.
@@ -114,7 +105,8 @@ struct Round {
   std::uint32_t first;      // block; the last entry is the number of all blocks
   std::uint32_t many, few;  // entries of `walks`, from the front and from the back of the round's share
   std::uint32_t literals;   // entries of `trees`, from the front
-  std::uint32_t literals_ticket, walk_ticket, extract_ticket, check_ticket, execute_ticket;
+  std::uint32_t literals_ticket, walk_ticket, extract_ticket, check_ticket;
+  lz77::Progress output;
 };
 
 // Blocks with that many sequences are begun first.
@@ -130,7 +122,7 @@ __host__ __device__ constexpr std::uint32_t literal_units(std::uint32_t bytes) {
 }
 __host__ __device__ constexpr std::uint32_t slot_units(std::uint32_t sequences) { return (sequences + 1) / 2; }
 __host__ __device__ constexpr std::uint32_t checkpoint_units(std::uint32_t sequences) {
-  return ((sequences + kGroup - 1) / kGroup + 1) / 2;
+  return (lz77::checkpoints_of(sequences) + 1) / 2;
 }
 inline constexpr std::uint32_t kMaxBlockUnits =
     literal_units(kMaxBlockBytes) + slot_units(kMaxSequences) + checkpoint_units(kMaxSequences);

@@ -60,17 +60,7 @@ __device__ inline std::uint32_t next_offset(Repeats& repeats, std::uint32_t valu
 
 // ---- extract ----
 
-__device__ inline std::uint64_t pack_sequence(std::uint32_t literals, std::uint32_t match, std::uint32_t offset) {
-  return literals | static_cast<std::uint64_t>(match - 3) << kLengthBits |
-         static_cast<std::uint64_t>(offset) << (2 * kLengthBits);
-}
-__device__ inline std::uint32_t literals_of(std::uint64_t s) { return static_cast<std::uint32_t>(s) & kLengthMask; }
-__device__ inline std::uint32_t match_of(std::uint64_t s) {
-  return (static_cast<std::uint32_t>(s >> kLengthBits) & kLengthMask) + 3;
-}
-__device__ inline std::uint32_t offset_of(std::uint64_t s) {
-  return static_cast<std::uint32_t>(s >> (2 * kLengthBits));
-}
+using lz77::literals_of, lz77::match_of, lz77::offset_of, lz77::pack_sequence;
 
 // A sequence with its offset's value, not yet the offset. Values that are too large for any output become one that is.
 __device__ inline std::uint64_t read_sequence(const BackwardBits& bits, std::uint64_t slot) {
@@ -183,6 +173,7 @@ __device__ inline void extract_body(const Job& job, std::uint32_t r, ExtractSpac
     extract_offsets(job, block, space);
     if (threadIdx.x != 0) continue;
     block.match_bytes = matches;
+    job.checkpoints_of(block)[lz77::groups_of(block.sequences)] = {literals, matches};
     if (literals > block.literal_bytes) {
       give_up(job, stream.chunk, block.at, DecodeReason::kLength);
     } else if (matches + block.literal_bytes > block_max(block)) {
@@ -256,9 +247,7 @@ __device__ inline void settle_stream(const Job& job, ZstdStream& stream, StreamS
 }
 
 // The part of a stream's blocks that is of the round; none where the stream's chunk is bad.
-struct Part {
-  std::uint32_t from, to;
-};
+using lz77::Part;
 __device__ inline Part part_of(const Job& job, std::uint32_t r, std::uint32_t i) {
   const StreamState& state = job.states[i];
   const std::uint32_t begin = job.round[r].first, end = job.round[r + 1].first, last = state.first + state.count;

@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto decode = [&](std::span<ZstdOnCpu::Item> items, Flush flush) {
     gpu.blocks = 1 + static_cast<unsigned>(size % 3);
     gpu.walks = flush == Flush::kRight ? 1 : size % 2 == 0 ? 4 : 8;
-    gpu.by_windows = size % 4 < 2;
+    gpu.way = static_cast<ZstdOnCpu::Way>(size % 3);
     gpu.most_bytes = size % 5 == 0 ? 0 : ~std::uint64_t{0};
     gpu.last_blocks.clear();
     gpu.decode(items, seed.exact);

@@ -293,6 +293,11 @@ inline void __syncwarp(unsigned mask = ~0u) {
 }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
+inline void __nanosleep(unsigned) {}
+template <class T>
+inline T __ldcg(const T* at) {
+  return *at;
+}
 // 32-bit types; the source lane is taken modulo the width of the warp.
 template <class T>
 inline T __shfl_sync(unsigned mask, T value, unsigned lane) {

@@ -68,7 +68,9 @@ class ZstdDeviceTest : public ::testing::Test {
       if (capacity != 0) std::memset(out.data(), flush == Flush::kRight ? 0 : 0xFF, capacity);
       ZstdOnCpu::Item item{{in.data(), in.size()}, out.span(), {}, 0};
       gpu_.walks = flush == Flush::kRight ? 1 : ++turn_ % 2 == 0 ? 4 : 8;
-      gpu_.by_windows = flush == Flush::kRight;
+      gpu_.way = flush == Flush::kLeft ? ZstdOnCpu::Way::kInOrder
+                 : turn_ % 2 == 0      ? ZstdOnCpu::Way::kTiles
+                                       : ZstdOnCpu::Way::kWindows;
       gpu_.last_blocks.clear();
       gpu_.decode({&item, 1}, exact);
       EXPECT_TRUE(out.intact());

@@ -9,9 +9,12 @@
 #include <span>
 #include <vector>
 
+#include "codecs/lz77/lz77_inorder_device.cuh"
+#include "codecs/lz77/lz77_tiles_device.cuh"
+#include "codecs/lz77/lz77_windows_device.cuh"
 #include "codecs/zstd/zstd_checksum_device.cuh"
 #include "codecs/zstd/zstd_entropy_device.cuh"
-#include "codecs/zstd/zstd_windows_device.cuh"
+#include "codecs/zstd/zstd_output_device.cuh"
 #include "tests/support/guard_buffer.h"
 
 namespace headrace::test {
@@ -29,8 +32,9 @@ class ZstdOnCpu {
   codec::gpu::zstd::Allowance allowance{.base = 64, .bytes_per_block = 4};
   std::uint64_t most_bytes = ~std::uint64_t{0};  // of places; 0: as few as there may be, so as many rounds
   unsigned blocks = 2;                           // of each launch
-  bool by_windows = false;                       // executed that way, not in order
-  unsigned walks = 1;                            // blocks side by side: 4, 8, or 1 and literals in the same launch
+  enum class Way { kInOrder, kWindows, kTiles };
+  Way way = Way::kInOrder;  // in which the output is written
+  unsigned walks = 1;       // blocks side by side: 4, 8, or 1 and literals in the same launch
 
   // One chunk for each item.
   void decode(std::span<Item> items, bool exact) {
@@ -57,8 +61,10 @@ class ZstdOnCpu {
   void decode_streams(std::span<codec::gpu::ZstdStream> streams, const codec::gpu::ZstdLimits& limits, bool exact,
                       bool single_frame, std::span<std::uint64_t> outcomes, unsigned stage) {
     namespace zstd = codec::gpu::zstd;
+    namespace lz77 = codec::gpu::lz77;
     const auto count = static_cast<std::uint32_t>(streams.size());
-    const zstd::Layout layout(limits, allowance, most_bytes);
+    const zstd::Layout layout(limits, allowance, most_bytes,
+                              lz77::TileLayout(0, limits.streams, limits.dst_bytes, kWindow, kSlice));
     zstd::Job job;
     job.streams = streams.data();
     job.count = &count;
@@ -68,7 +74,6 @@ class ZstdOnCpu {
     job.exact = exact;
     job.single_frame = single_frame;
     job.allowance = allowance;
-    job.most_by_windows = by_windows ? count : 0;
     if (scratch_ == nullptr || scratch_->size() != layout.end) {
       scratch_ = std::make_unique<GuardBuffer>(layout.end, Flush::kRight);
     }
@@ -87,19 +92,21 @@ class ZstdOnCpu {
 
  private:
   static constexpr unsigned kThreads = 64;
-  static constexpr std::uint32_t kWindow = 1024;  // so that blocks have many
+  static constexpr std::uint32_t kWindow = 1024, kSlice = 10;  // so that blocks have many, and several slices
   template <class Body>
   static void launch(unsigned blocks, const Body& body) {
     testing::gpu::launch(blocks, kThreads, body);
   }
   void run(const codec::gpu::zstd::Job& job) {
     namespace zstd = codec::gpu::zstd;
+    namespace lz77 = codec::gpu::lz77;
     static std::uint32_t words[kThreads];
     static std::uint64_t long_words[kThreads];
     static zstd::EntropySpace entropy;
     static zstd::ExtractSpace extract;
     static std::uint32_t ticket;
-    static zstd::WindowSpace<kWindow> window;
+    static lz77::WindowSpace<kWindow> window;
+    static lz77::TileSpace<kWindow> tile;
     launch(1, [&] { zstd::share_body(job, words); });
     launch(blocks, [&] { zstd::frames_body(job); });
     launch(1, [&] { zstd::scan_blocks_body(job, words); });
@@ -119,9 +126,14 @@ class ZstdOnCpu {
       launch(blocks, [&] { zstd::extract_body(job, r, extract); });
       launch(blocks, [&] { zstd::settle_body(job, r); });
       launch(blocks, [&] { zstd::check_body(job, r, ticket); });
-      launch(blocks, [&] { zstd::execute_body(job, r); });
-      launch(blocks, [&] { zstd::spread_body(job, r); });
-      launch(blocks, [&] { zstd::windows_body(job, r, window); });
+      const zstd::Output output{job, r};
+      lz77::Progress& progress = job.round[r].output;
+      const std::uint32_t count = job.stream_count();
+      const lz77::Choice choice{way == Way::kTiles ? count : 0, way == Way::kWindows ? count : 0};
+      launch(1, [&] { lz77::count_tiles_body<kWindow>(output, choice, job.tiles, progress); });
+      launch(blocks, [&] { lz77::tiles_body(output, choice, job.tiles, progress, tile); });
+      launch(blocks, [&] { lz77::windows_body(output, choice, progress, window); });
+      launch(blocks, [&] { lz77::inorder_body(output, choice, progress); });
     }
     launch(blocks, [&] { zstd::checksums_body(job); });
   }

@@ -1,0 +1,148 @@
+// A window of the output in shared memory: its bytes as cells, which have the byte or say what it is a copy of. Device
+// code without a CUDA header.
+//
+// A warp makes the cells of its share of the window, whatever sequences are there, so that a long match keeps no one
+// waiting. Then links that stay inside the window are followed, a few KiB at a time, so that most of them lead to a
+// cell that is done.
+#pragma once
+
+#include "lz77_device.cuh"
+
+namespace headrace::codec::gpu::lz77 {
+
+inline constexpr unsigned kWindowThreads = 384;
+
+// Cells at positions [from, to) of the window, all of one piece. `shift`: the window's position of the piece's first
+// byte. `outside(s)`: the cell of a byte that is a copy of what lies s < 0 before the window. By a warp.
+template <class Cell, class Outside>
+__device__ inline void make_cells(Cell* cells, const Piece& piece, std::int32_t shift, std::uint32_t from,
+                                  std::uint32_t to, Cell done, const Outside& outside, unsigned lane) {
+  constexpr unsigned kSteps = 4;  // of 32 bytes each, so that loads overlap
+  const auto of_content = [&](std::uint32_t number) {
+    return static_cast<Cell>(done | piece.content[piece.one ? 0 : number]);
+  };
+  const auto bytes_as_they_are = [&](std::uint32_t begin, std::uint32_t first) {
+    for (std::uint32_t at = begin + lane; at < to; at += 32 * kSteps) {
+      Cell held[kSteps];
+      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+        if (at + 32 * k < to) held[k] = of_content(first + at + 32 * k - begin);
+      }
+      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+        if (at + 32 * k < to) cells[at + 32 * k] = held[k];
+      }
+    }
+  };
+  const auto in_piece = [shift](std::uint32_t position) {
+    return static_cast<std::uint32_t>(static_cast<std::int32_t>(position) - shift);
+  };
+  if (piece.count == 0) {
+    bytes_as_they_are(from, in_piece(from));
+    return;
+  }
+  const std::uint32_t groups = groups_of(piece.count), begin = in_piece(from), end = in_piece(to);
+  const auto start_of = [&](std::uint32_t g) {
+    const Checkpoint at = piece.checkpoints[g];
+    return at.literals + at.matches;
+  };
+  // Of the entries up to the one behind all groups, whose bytes are the literals that are left.
+  std::uint32_t g = count_while(groups + 1, lane, [&](std::uint32_t x) { return start_of(x) <= begin; }) - 1;
+  std::uint64_t ahead = g * kGroup + lane < piece.count ? piece.sequences[g * kGroup + lane] : 0;
+  Checkpoint before = piece.checkpoints[g];
+  for (; g < groups; ++g) {
+    const std::uint32_t start = before.literals + before.matches;
+    if (start >= end) return;
+    const std::uint32_t i = g * kGroup + lane;
+    const Group group(ahead, i < piece.count, before.literals, lane);
+    if (i + kGroup < piece.count) ahead = piece.sequences[i + kGroup];
+    before = piece.checkpoints[g + 1];
+    const std::uint32_t group_end = before.literals + before.matches;
+    const std::uint32_t stop = (group_end < end ? group_end : end) - start;
+    const std::int32_t base = static_cast<std::int32_t>(start) + shift;  // of the group, in the window
+    for (std::uint32_t at = begin > start ? begin - start : 0; at < stop; at += 32 * kSteps) {
+      Cell held[kSteps];
+      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+        const std::uint32_t step = at + 32 * k;
+        if (step >= stop) continue;
+        const Origin origin = group.origin<true>(step, lane);
+        if (step + lane >= stop) continue;
+        const std::int32_t source = base + origin.source;
+        held[k] = origin.literal ? of_content(origin.number)
+                  : source >= 0  ? static_cast<Cell>(source)
+                                 : outside(source);
+      }
+      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+        if (at + 32 * k + lane < stop) cells[base + static_cast<std::int32_t>(at + 32 * k + lane)] = held[k];
+      }
+    }
+  }
+  const std::uint32_t sequences_end = before.literals + before.matches;
+  const std::uint32_t rest = begin > sequences_end ? begin : sequences_end;
+  if (rest < end) {
+    bytes_as_they_are(static_cast<std::uint32_t>(static_cast<std::int32_t>(rest) + shift),
+                      before.literals + rest - sequences_end);
+  }
+}
+
+// The cells of [begin, begin + bytes) of a stream's output, which pieces from `x` on make. By all threads of a block.
+template <class Cell, class Job, class Outside>
+__device__ inline void make_window(Cell* cells, const Job& job, std::uint32_t x, std::uint32_t begin,
+                                   std::uint32_t bytes, Cell done, const Outside& outside) {
+  const unsigned lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const std::uint32_t share = (bytes + warps - 1) / warps;
+  const std::uint32_t first = warp * share < bytes ? warp * share : bytes;
+  const std::uint32_t last = bytes - first < share ? bytes : first + share;
+  for (std::uint32_t at = first; at < last; ++x) {
+    const Piece piece = job.piece(x);
+    const std::int32_t shift = static_cast<std::int32_t>(piece.out - begin);
+    const auto piece_end = static_cast<std::uint32_t>(shift + static_cast<std::int32_t>(piece.bytes));
+    if (shift + static_cast<std::int32_t>(piece.bytes) <= static_cast<std::int32_t>(at)) continue;
+    const std::uint32_t to = piece_end < last ? piece_end : last;
+    make_cells(cells, piece, shift, at, to, done, outside, lane);
+    at = to;
+  }
+}
+
+// Follows links, which are cells below `links_below`, to what is none; `four(i, values, count)` is told of each four
+// cells from i on. By all threads of a block.
+template <class Cell, class Four>
+__device__ inline void follow_links(Cell* cells, std::uint32_t bytes, Cell links_below, const Four& four) {
+  const std::uint32_t t = threadIdx.x, threads = blockDim.x;
+  for (std::uint32_t part = 0; part < bytes; part += threads * 4) {
+    const std::uint32_t i = part + t * 4;
+    Cell value[4];
+    bool linked = false;
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < 4; ++k) {
+      value[k] = i + k < bytes ? cells[i + k] : links_below;
+      linked |= value[k] < links_below;
+    }
+    const bool changed = linked;
+    while (linked) {
+      linked = false;
+      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < 4; ++k) {
+        if (value[k] < links_below) value[k] = cells[value[k]];
+        linked |= value[k] < links_below;
+      }
+    }
+    if (i < bytes) four(i, value, bytes - i < 4 ? bytes - i : 4);
+    __syncthreads();
+    if (changed) {
+      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < 4; ++k) {
+        if (i + k < bytes) cells[i + k] = value[k];
+      }
+    }
+    __syncthreads();
+  }
+}
+
+// Four bytes or fewer, of cells whose low byte it is.
+template <class Cell>
+__device__ inline void write_four(Byte* out, const Cell* value, std::uint32_t count) {
+  if (count == 4 && reinterpret_cast<std::uintptr_t>(out) % 4 == 0) {
+    *reinterpret_cast<std::uint32_t*>(out) = (value[0] & 255u) | (value[1] & 255u) << 8 | (value[2] & 255u) << 16 |
+                                             static_cast<std::uint32_t>(value[3]) << 24;
+  } else {
+    for (unsigned k = 0; k < count; ++k) out[k] = static_cast<Byte>(value[k]);
+  }
+}
+
+}  // namespace headrace::codec::gpu::lz77

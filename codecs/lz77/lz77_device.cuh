@@ -1,0 +1,110 @@
+// What the ways to write the output of sequences share. Device code without a CUDA header.
+//
+// A lane makes a byte, not a sequence: sequences of real data are some ten bytes long, and of a warp with one for each
+// lane most would wait for the longest. Which of 32 sequences a byte is of follows from where they begin: one vote over
+// all of them says which of them its step of 32 bytes begins in, another which begin inside of it.
+//
+// The decoder says what there is by a type `Job`, which has
+//   std::uint32_t stream_count() const    of the batch
+//   Part part(std::uint32_t i) const      of stream i; empty if its chunk is bad. The same answer for all lanes
+//   Byte* output(std::uint32_t i) const   where the stream's output begins
+//   Piece piece(std::uint32_t x) const    x of the list
+// Everything has been checked: pieces lie inside their stream's output, literals inside their content, and a match's
+// source begins at the stream's first byte or behind it. What lies before the batch's first piece has been written.
+#pragma once
+
+#include "lz77_layout.h"
+
+#if defined(__CUDACC__) || defined(__clang__)
+#define HEADRACE_LZ77_UNROLL _Pragma("unroll")
+#else
+#define HEADRACE_LZ77_UNROLL
+#endif
+
+namespace headrace::codec::gpu::lz77 {
+
+inline constexpr unsigned kAllLanes = 0xFFFFFFFF;
+
+__device__ inline unsigned lane_id() { return threadIdx.x % 32; }
+
+// Sums over the lanes up to and with this one.
+__device__ inline std::uint32_t sum_upto(std::uint32_t value, unsigned lane) {
+  HEADRACE_LZ77_UNROLL for (unsigned step = 1; step < 32; step *= 2) {
+    const std::uint32_t below = __shfl_up_sync(kAllLanes, value, step);
+    if (lane >= step) value += below;
+  }
+  return value;
+}
+
+__device__ inline std::uint64_t pack_sequence(std::uint32_t literals, std::uint32_t match, std::uint32_t offset) {
+  return literals | static_cast<std::uint64_t>(match - kShortestMatch) << kLengthBits |
+         static_cast<std::uint64_t>(offset) << (2 * kLengthBits);
+}
+__device__ inline std::uint32_t literals_of(std::uint64_t s) { return static_cast<std::uint32_t>(s) & kLengthMask; }
+__device__ inline std::uint32_t match_of(std::uint64_t s) {
+  return (static_cast<std::uint32_t>(s >> kLengthBits) & kLengthMask) + kShortestMatch;
+}
+__device__ inline std::uint32_t offset_of(std::uint64_t s) {
+  return static_cast<std::uint32_t>(s >> (2 * kLengthBits));
+}
+
+// The number of entries, from the first on, that `holds` is true for. It is for all up to some entry and for none
+// behind. By a warp; REQUIRES: count is not 0 and holds(0).
+template <class Holds>
+__device__ inline std::uint32_t count_while(std::uint32_t count, unsigned lane, const Holds& holds) {
+  std::uint32_t low = 0;  // holds; low + span and more do not
+  for (std::uint32_t span = count; span > 1;) {
+    const std::uint32_t step = (span + 31) / 32, at = low + lane * step;
+    const unsigned yes = __ballot_sync(kAllLanes, lane == 0 || (lane * step < span && holds(at)));
+    const std::uint32_t skipped = (31 - static_cast<unsigned>(__clz(yes))) * step;
+    low += skipped;
+    span = span - skipped < step ? span - skipped : step;
+  }
+  return low + 1;
+}
+
+// A byte of the output and where it comes from: a literal, by its number, or the byte at `source`, which may be before
+// the group.
+struct Origin {
+  bool literal;
+  std::uint32_t number;
+  std::int32_t source;
+};
+
+// 32 sequences, or as many as there are left; positions are from where the group's output begins.
+struct Group {
+  std::uint32_t begin, match_at, offset;
+  std::int32_t literal_from;  // a literal's number less its position
+
+  // `taken`: literals before.
+  __device__ Group(std::uint64_t sequence, bool mine, std::uint32_t taken, unsigned lane) {
+    const std::uint32_t literals = mine ? literals_of(sequence) : 0, match = mine ? match_of(sequence) : 0;
+    const std::uint32_t literals_upto = sum_upto(literals, lane), upto = sum_upto(literals + match, lane);
+    begin = mine ? upto - match - literals : ~std::uint32_t{0};
+    match_at = upto - match;
+    offset = offset_of(sequence);
+    literal_from = static_cast<std::int32_t>(taken + literals_upto - literals) -
+                   static_cast<std::int32_t>(upto - match - literals);
+  }
+
+  // Of byte at + lane. A match that repeats what it makes comes from before itself if `fold`, else from the byte
+  // `offset` before. REQUIRES: byte `at` is of the group.
+  template <bool fold>
+  __device__ Origin origin(std::uint32_t at, unsigned lane) const {
+    const unsigned which = static_cast<unsigned>(__popc(__ballot_sync(kAllLanes, begin <= at))) - 1;
+    const std::uint32_t ahead = begin - at;
+    const unsigned starts = __reduce_or_sync(kAllLanes, begin > at && ahead < 32 ? 1u << ahead : 0);
+    const unsigned k = which + static_cast<unsigned>(__popc(starts & ((2u << lane) - 1)));
+    const std::uint32_t its_match = __shfl_sync(kAllLanes, match_at, k), back = __shfl_sync(kAllLanes, offset, k);
+    const std::int32_t its_literals = __shfl_sync(kAllLanes, literal_from, k);
+    const std::uint32_t place = at + lane;
+    Origin out{place < its_match, place + static_cast<std::uint32_t>(its_literals), 0};
+    std::uint32_t done = place - its_match;
+    if (fold && !out.literal && done >= back) done %= back;
+    out.source = fold ? static_cast<std::int32_t>(its_match + done) - static_cast<std::int32_t>(back)
+                      : static_cast<std::int32_t>(place) - static_cast<std::int32_t>(back);
+    return out;
+  }
+};
+
+}  // namespace headrace::codec::gpu::lz77

@@ -1,0 +1,52 @@
+// Output of sequences where streams are fewer: a thread block a stream, window after window. Device code without a CUDA
+// header.
+#pragma once
+
+#include "lz77_cells_device.cuh"
+
+namespace headrace::codec::gpu::lz77 {
+
+template <std::uint32_t kBytes>
+struct WindowSpace {
+  using Cell = std::uint16_t;
+  static constexpr Cell kDone = 0x8000;  // and the byte; others are links: positions in the window
+  static_assert(kBytes <= kDone && kBytes % 4 == 0);
+  alignas(16) Cell cells[kBytes];
+  std::uint32_t ticket;
+};
+
+template <std::uint32_t kBytes, class Job>
+__device__ inline void windows_body(const Job& job, const Choice& choice, Progress& progress,
+                                    WindowSpace<kBytes>& space) {
+  using Space = WindowSpace<kBytes>;
+  using Cell = typename Space::Cell;
+  const std::uint32_t count = job.stream_count();
+  if (count <= choice.most_by_tiles || count > choice.most_by_windows) return;
+  for (;;) {
+    __syncthreads();
+    if (threadIdx.x == 0) space.ticket = atomicAdd(&progress.ticket, 1u);
+    __syncthreads();
+    const std::uint32_t i = space.ticket;
+    if (i >= count) return;
+    const Part part = job.part(i);
+    if (part.from == part.to) continue;
+    const Piece last = job.piece(part.to - 1);
+    Byte* const output = job.output(i);
+    const std::uint32_t end = last.out + last.bytes;
+    std::uint32_t x = part.from;
+    for (std::uint32_t begin = job.piece(x).out; begin < end; begin += kBytes) {
+      for (; x + 1 < part.to && job.piece(x + 1).out <= begin; ++x) {
+      }
+      const std::uint32_t bytes = end - begin < kBytes ? end - begin : kBytes;
+      Byte* const out = output + begin;
+      make_window(space.cells, job, x, begin, bytes, Space::kDone,
+                  [out](std::int32_t source) { return static_cast<Cell>(Space::kDone | out[source]); });
+      __syncthreads();
+      follow_links(space.cells, bytes, Space::kDone, [out](std::uint32_t at, const Cell* value, std::uint32_t four) {
+        write_four(out + at, value, four);
+      });
+    }
+  }
+}
+
+}  // namespace headrace::codec::gpu::lz77
