@@ -36,6 +36,7 @@ static_assert(sizeof(DeflateStream) == 40);
 
 struct DeflateLimits {
   std::uint32_t streams = 0;                   // at most
+  std::uint32_t least_streams = 0;             // at least, as far as the host knows
   std::uint64_t src_bytes = 0, dst_bytes = 0;  // of all streams together, at most
 };
 

@@ -179,6 +179,7 @@ __device__ inline std::uint32_t find_block(FindSpace& space, const Input& input,
       const std::uint16_t moved = candidates[32 + (lane + 32 < waiting ? lane : 0)];
       __syncwarp();
       candidates[lane] = moved;
+      __syncwarp();
       waiting -= 32;
       read += 32;
       if (read >= kMostCandidates) return kNone;

@@ -11,7 +11,7 @@
 //   place      a thread a piece: its place and round
 // For each round:
 //   decode     a warp a piece: literals and sequences, distances checked
-//   (output    literals and matches into dst)                                        deflate_output_device.cuh
+//   and the output, in one of the three ways of codecs/lz77                          deflate_output_device.cuh
 // And at the end:
 //   sums       a thread block a piece: its checksum                                  deflate_checksum_device.cuh
 //   join       a thread a piece: sums of members
@@ -28,6 +28,7 @@
 // kHostOnly has position 0, so it wins over whatever else a stream's steps find.
 #pragma once
 
+#include "codecs/lz77/lz77_device.cuh"
 #include "deflate_device.cuh"
 #include "deflate_layout.h"
 
@@ -41,7 +42,7 @@ namespace headrace::codec::gpu::deflate {
 
 using device::DecodeReason;
 
-inline constexpr unsigned kAllLanes = 0xFFFFFFFF;
+using lz77::kAllLanes, lz77::lane_id, lz77::sum_upto;
 inline constexpr std::uint64_t kFine = device::DecodeOutcome::kOk;
 
 struct Job {
@@ -55,6 +56,7 @@ struct Job {
   std::uint32_t rounds = 0, per_round = 0;  // units of a round
   std::uint32_t most_searched = 0;          // more streams are traced from their beginning, each by one warp
   std::uint32_t least_searched_bytes = 0;   // as are shorter ones
+  lz77::TileJob tiles;
   // In scratch.
   Totals* totals = nullptr;  // zeroed before
   Round* round = nullptr;    // rounds + 1; zeroed before
@@ -105,20 +107,11 @@ __device__ inline std::uint32_t take_ticket(std::uint32_t& counter, unsigned lan
   return __shfl_sync(kAllLanes, ticket, 0);
 }
 
-__device__ inline unsigned lane_id() { return threadIdx.x % 32; }
 __device__ inline unsigned lanes_below(unsigned lane) { return (1u << lane) - 1; }
 // REQUIRES: v is not 0.
 __device__ inline unsigned lowest_bit(unsigned v) { return static_cast<unsigned>(__ffs(v)) - 1; }
 __device__ inline unsigned top_bit(unsigned v) { return 31 - static_cast<unsigned>(__clz(v)); }
 
-// Sums over the lanes up to and with this one.
-__device__ inline std::uint32_t sum_upto(std::uint32_t value, unsigned lane) {
-  for (unsigned step = 1; step < 32; step *= 2) {
-    const std::uint32_t below = __shfl_up_sync(kAllLanes, value, step);
-    if (lane >= step) value += below;
-  }
-  return value;
-}
 // Sums that stop growing at 2^31 - 1. REQUIRES: no value is more.
 __device__ inline std::uint32_t sum_capped(std::uint32_t a, std::uint32_t b) {
   constexpr std::uint32_t kMost = (1u << 31) - 1;
@@ -210,13 +203,19 @@ struct Layout {
   std::uint64_t segment_count = 0, block_count = 0, cell_count = 0, piece_count = 0;  // at most
   std::uint32_t rounds = 1, per_round = 0;
   std::uint64_t totals = 0, round = 0, zeroed_bytes = 0, states = 0, starts = 0, run_list = 0, runs = 0, blocks = 0,
-                cells = 0, pieces = 0, sums = 0, places = 0, end = 0;
+                cells = 0, pieces = 0, sums = 0, places = 0, tiles = 0, end = 0;
+  lz77::TileLayout tile_layout;
 
   // Bytes of places: the decoded size and so many more.
   static constexpr std::uint64_t kMoreBytes = 40 << 20;
 
   // `most_bytes`: fewer of them, for tests.
-  Layout(const DeflateLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0}) {
+  Layout(const DeflateLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0})
+      : Layout(limits, allowance, most_bytes,
+               lz77::TileLayout(limits.least_streams, limits.streams, limits.dst_bytes)) {}
+  Layout(const DeflateLimits& limits, const Allowance& allowance, std::uint64_t most_bytes,
+         const lz77::TileLayout& output_tiles)
+      : tile_layout(output_tiles) {
     segment_count = limits.src_bytes / kSegmentBytes + limits.streams;
     block_count = segment_count * allowance.blocks_per_segment;
     cell_count = segment_count * kSegmentBits / kCellBits + segment_count * (allowance.blocks_per_segment + 1) + 1;
@@ -224,7 +223,7 @@ struct Layout {
     piece_count = block_count + limits.dst_bytes / (kMaxPieceBytes / 2);
     // A byte of output takes a byte if it is a literal; three take a slot and its part of a checkpoint if it is a
     // match.
-    const std::uint64_t all = limits.dst_bytes / 64 * 11 + 11 + 3 * piece_count;
+    const std::uint64_t all = limits.dst_bytes / 64 * 11 + 11 + 4 * piece_count;
     std::uint64_t units = limits.dst_bytes + kMoreBytes;
     units = (units < most_bytes ? units : most_bytes) / kUnitBytes;
     if (units < 2 * kMaxPieceUnits) units = 2 * kMaxPieceUnits;
@@ -252,6 +251,7 @@ struct Layout {
     pieces = take(piece_count * sizeof(Piece));
     sums = take(piece_count * sizeof(Sums));
     places = take(units * kUnitBytes);
+    tiles = take(tile_layout.bytes());
   }
   void fill_in(Job& job, std::byte* scratch) const {
     job.rounds = rounds;
@@ -267,6 +267,7 @@ struct Layout {
     job.pieces = reinterpret_cast<Piece*>(scratch + pieces);
     job.sums = reinterpret_cast<Sums*>(scratch + sums);
     job.places = reinterpret_cast<Byte*>(scratch + places);
+    job.tiles = tile_layout.job(scratch + tiles);
   }
 
  private:

@@ -13,15 +13,17 @@
 // in units of 16 bytes, and a round is what fits scratch. Within its place a piece has, each part aligned to 16 bytes:
 //   literals     literal_bytes bytes
 //   slots        a Sequence for each match, 64 bits
-//   checkpoints  a Checkpoint for each 32 sequences
+//   checkpoints  a Checkpoint for each 32 sequences, and one behind them
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "codecs/lz77/lz77_layout.h"
+
 namespace headrace::codec::gpu::deflate {
 
-using Byte = unsigned char;
+using lz77::Byte, lz77::Checkpoint, lz77::kGroup;
 
 inline constexpr std::uint32_t kNone = ~std::uint32_t{0};
 inline constexpr std::uint32_t kSegmentBytes = 4096, kSegmentBits = 8 * kSegmentBytes;
@@ -30,14 +32,8 @@ inline constexpr std::uint32_t kMaxPieceBytes = 128 << 10;
 inline constexpr std::uint32_t kMaxSequences = kMaxPieceBytes / 3;
 inline constexpr std::uint32_t kMostEncodedBytes = (1u << 28) - 2 * kSegmentBytes, kMostDecodedBytes = 1u << 30;
 inline constexpr std::uint32_t kUnitBytes = 16;  // of places
-inline constexpr std::uint32_t kGroup = 32;      // sequences a checkpoint
 
 inline constexpr unsigned kLiteralSymbols = 288, kDistanceSymbols = 32, kSymbols = kLiteralSymbols + kDistanceSymbols;
-
-// Bytes of the piece before sequence 32 * i: literals taken, and bytes made by matches.
-struct Checkpoint {
-  std::uint32_t literals, matches;
-};
 
 // `symbols`: from the lowest bit on, bits of the cell before its first code word (6), literals (10), matches (9), and
 // whether a piece begins with it.
@@ -112,7 +108,8 @@ struct Sums {
 
 struct Round {
   std::uint32_t first;  // piece; the last entry is the number of all pieces
-  std::uint32_t decode_ticket, execute_ticket;
+  std::uint32_t decode_ticket;
+  lz77::Progress output;
 };
 
 struct Totals {
@@ -125,7 +122,7 @@ __host__ __device__ constexpr std::uint32_t literal_units(std::uint32_t bytes) {
 }
 __host__ __device__ constexpr std::uint32_t slot_units(std::uint32_t sequences) { return (sequences + 1) / 2; }
 __host__ __device__ constexpr std::uint32_t checkpoint_units(std::uint32_t sequences) {
-  return ((sequences + kGroup - 1) / kGroup + 1) / 2;
+  return (lz77::checkpoints_of(sequences) + 1) / 2;
 }
 inline constexpr std::uint32_t kMaxPieceUnits =
     literal_units(kMaxPieceBytes) + slot_units(kMaxSequences) + checkpoint_units(kMaxSequences);

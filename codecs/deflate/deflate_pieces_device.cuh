@@ -128,13 +128,6 @@ __device__ inline void place_body(const Job& job) {
 
 // ---- decode ----
 
-// A sequence as it goes on to the output: literal length (17 bits), match length less 3 (17), offset (30).
-__device__ inline std::uint64_t pack_match(std::uint32_t literals, std::uint32_t match, std::uint32_t offset) {
-  constexpr unsigned kLengthBits = 17;
-  return literals | static_cast<std::uint64_t>(match - 3) << kLengthBits |
-         static_cast<std::uint64_t>(offset) << (2 * kLengthBits);
-}
-
 // Bytes that a lane writes one behind the other, four at a time where they are aligned.
 class Writer {
  public:
@@ -222,7 +215,7 @@ __device__ inline bool decode_piece(const Job& job, TraceSpace& space, const Pie
           first_match = match;
           first_offset = offset;
         } else {
-          slots[slot] = pack_match(literals - matched, match, offset);
+          slots[slot] = lz77::pack_sequence(literals - matched, match, offset);
           if (slot % kGroup == 0) checkpoints[slot / kGroup] = {matched, match_bytes};
         }
         matched = literals;
@@ -242,7 +235,7 @@ __device__ inline bool decode_piece(const Job& job, TraceSpace& space, const Pie
     std::uint32_t last_match = __shfl_up_sync(kAllLanes, latest, 1);
     if (lane == 0) last_match = before.matched;
     if (slot != first_slot) {
-      slots[first_slot] = pack_match(first_literals - last_match, first_match, first_offset);
+      slots[first_slot] = lz77::pack_sequence(first_literals - last_match, first_match, first_offset);
       if (first_slot % kGroup == 0) checkpoints[first_slot / kGroup] = {last_match, first_bytes};
     }
     before.literals += __shfl_sync(kAllLanes, literals_upto, 31);
@@ -250,6 +243,9 @@ __device__ inline bool decode_piece(const Job& job, TraceSpace& space, const Pie
     before.match_bytes += __shfl_sync(kAllLanes, bytes_upto, 31);
     before.matched = __shfl_sync(kAllLanes, latest, 31);
     __syncwarp();
+  }
+  if (lane == 0 && piece.sequences != 0) {
+    checkpoints[lz77::groups_of(piece.sequences)] = {before.matched, before.match_bytes};
   }
   return __all_sync(kAllLanes, good);
 }

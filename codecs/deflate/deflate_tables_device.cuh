@@ -160,6 +160,7 @@ __device__ inline DecodeReason build_tables(Codes& codes, unsigned lane) {
 
 // The code of blocks that have none of their own (3.2.6).
 __device__ inline void fixed_lengths(Codes& codes, unsigned lane) {
+  __syncwarp();
   for (unsigned i = lane; i < kSymbols; i += 32) {
     codes.lengths[i] = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : i < kLiteralSymbols ? 8 : 5;
   }
@@ -269,6 +270,7 @@ __device__ inline void store_lengths(const Codes& codes, std::uint32_t* to, unsi
   }
 }
 __device__ inline void load_lengths(Codes& codes, const std::uint32_t* from, unsigned lane) {
+  __syncwarp();
   for (unsigned i = lane; i < kSymbols / 8; i += 32) {
     const std::uint32_t word = from[i];
     for (unsigned k = 0; k < 8; ++k) codes.lengths[8 * i + k] = static_cast<Byte>(word >> (4 * k) & 15);

@@ -24,10 +24,11 @@ struct TraceSpace {
 
 // What a walk came by.
 struct Walk {
-  enum class Stop : std::uint8_t { kNone, kEnd, kBad };
+  enum class Stop : std::uint8_t { kNot, kEnd, kBad };
   std::uint32_t at = 0;  // behind the last code word
   std::uint32_t literals = 0, matches = 0, match_bytes = 0;
-  Stop stop = Stop::kNone;
+  Stop stop = Stop::kNot;
+  bool stepped = false;  // over something that ends a block, or is none
 };
 
 // From `at` until a code word ends at `until` or behind. `guess`: what ends a block, or is none, is stepped over.
@@ -47,15 +48,21 @@ __device__ inline Walk walk(const Codes& codes, const Window& window, std::uint3
       continue;
     }
     if ((entry & Entry::kMatch) == 0) {
-      if (guess) continue;
+      if (guess) {
+        out.stepped = true;
+        continue;
+      }
       out.stop = (entry & Entry::kEnd) != 0 ? Walk::Stop::kEnd : Walk::Stop::kBad;
       break;
     }
     bits.fill();
     const std::uint32_t distance = next_distance(codes, bits.low());
-    if ((distance & Entry::kBad) != 0 && !guess) {
-      out.stop = Walk::Stop::kBad;
-      break;
+    if ((distance & Entry::kBad) != 0) {
+      if (!guess) {
+        out.stop = Walk::Stop::kBad;
+        break;
+      }
+      out.stepped = true;
     }
     bits.skip(Entry::total(distance));
     at += Entry::total(distance);
@@ -87,7 +94,7 @@ __device__ inline Cells walk_cells(const Codes& codes, const Window& window, std
   for (;;) {
     if (again) {
       Walk all = walk(codes, window, out.entry, begin + kMeetingBits, guess);
-      if (all.stop == Walk::Stop::kNone) {
+      if (all.stop == Walk::Stop::kNot) {
         if (all.at != met) {
           met = all.at;
           rest = walk(codes, window, met, begin + kCellBits, false);
@@ -101,10 +108,10 @@ __device__ inline Cells walk_cells(const Codes& codes, const Window& window, std
       out.walk = all;
     }
     guess = false;
-    const unsigned stops = __ballot_sync(kAllLanes, !active || out.walk.stop != Walk::Stop::kNone);
+    const unsigned stops = __ballot_sync(kAllLanes, !active || out.walk.stop != Walk::Stop::kNot);
     out.last = stops == 0 ? 31 : lowest_bit(stops);
     const std::uint32_t before = __shfl_up_sync(kAllLanes, out.walk.at, 1);
-    again = active && lane != 0 && lane <= out.last && out.entry != before;
+    again = active && lane != 0 && lane <= out.last && (out.entry != before || out.walk.stepped);
     if (!__any_sync(kAllLanes, again)) break;
     if (again) out.entry = before;
   }
