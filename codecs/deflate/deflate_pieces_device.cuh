@@ -96,7 +96,8 @@ __device__ inline void list_body(const Job& job) {
     const std::uint32_t segment = job.run_list[x];
     if (job.starts[segment] == kNone) continue;
     const std::uint32_t i = stream_of_segment(job, segment);
-    if (fine_for_warp(job, job.streams[i].chunk)) list_run(job, i, segment, lane);
+    // Even if another stream of its chunk has been found bad since: the pieces have been counted.
+    if (job.states[i].pieces != 0) list_run(job, i, segment, lane);
     __syncwarp();
   }
 }
