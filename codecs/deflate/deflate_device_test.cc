@@ -117,6 +117,14 @@ TEST_F(DeflateDevice, MembersAndTheirHeaders) {
     want = plus(want, plain);
   }
   EXPECT_TRUE(expect_decoded(many, want.size(), "many members") == want);
+  // Some of them in several runs, with members between.
+  for (unsigned i = 0; i < 3; ++i) {
+    const Bytes plain = float_field(200'000 + i, 7 + i, i == 1);
+    many = plus(many, member(plain));
+    want = plus(want, plain);
+    if (i == 1) many = plus(many, empty);
+  }
+  EXPECT_TRUE(expect_decoded(many, want.size(), "large members") == want);
   EXPECT_EQ(host_only_, 0);
 }
 

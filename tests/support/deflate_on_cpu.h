@@ -85,6 +85,13 @@ class DeflateOnCpu {
     run(job);
     if (!scratch_->intact()) std::abort();
     if (job.totals->pieces > layout.piece_count || job.totals->segments > layout.segment_count) std::abort();
+    for (std::uint32_t x = 0; x < job.totals->pieces; ++x) {
+      const deflate::Piece& piece = job.pieces[x];
+      const std::uint64_t units = deflate::literal_units(piece.literal_bytes) + deflate::slot_units(piece.sequences) +
+                                  deflate::checkpoint_units(piece.sequences);
+      if (piece.bytes > deflate::kMaxPieceBytes) std::abort();
+      if (layout.places + (piece.place + units) * deflate::kUnitBytes > layout.tiles) std::abort();
+    }
     rounds_used = 0;
     for (std::uint32_t r = 0; r < job.rounds; ++r) rounds_used += job.round[r].first != job.round[r + 1].first;
     runs += job.totals->runs;
