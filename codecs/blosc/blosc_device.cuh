@@ -12,10 +12,10 @@
 // not compress are read by the epilogue where they lie in the container.
 //
 // Accepts and refuses what blosc_header.cc and blosc_codec.cc do, save that these are left to the CPU (kHostOnly):
-// inner zstd and zlib, unless the array's configuration names it, and then all others; other inner codecs, inner formats
-// and Blosc2, which it refuses as unsupported; containers of more streams than Allowance, which is one for each 512
-// decoded bytes and 32 besides, of zstd one for each 8 KiB and 8, of zlib one for each 4 KiB and 16; containers whose
-// streams overlap.
+// inner zstd and zlib, unless the array's configuration names it, and then all others; other inner codecs, inner
+// formats and Blosc2, which it refuses as unsupported; containers of more streams than Allowance, which is one for each
+// 512 decoded bytes and 32 besides, of zstd one for each 8 KiB and 8, of zlib one for each 4 KiB and 16; containers
+// whose streams overlap.
 #pragma once
 
 #include <cstdint>

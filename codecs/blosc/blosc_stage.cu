@@ -48,8 +48,7 @@ __global__ void __launch_bounds__(shuffle::kThreads, shuffle::blocks_per_unit(kP
 
 class BloscStage final : public device::gpu::Stage {
  public:
-  BloscStage(bool exact, blosc::Named named)
-      : allowance_(blosc::allowance_for(named)), exact_(exact), named_(named) {}
+  BloscStage(bool exact, blosc::Named named) : allowance_(blosc::allowance_for(named)), exact_(exact), named_(named) {}
 
   std::uint64_t scratch_bytes(const device::gpu::Limits& limits) const noexcept override {
     const blosc::Layout layout(limits, allowance_, named_);

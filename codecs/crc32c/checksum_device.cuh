@@ -124,8 +124,8 @@ __device__ inline std::uint32_t power_of(const CrcTables& tables, std::uint64_t 
   return product;
 }
 
-// Sums of at most kChecksumSegmentBytes * 2 bytes, which are copied to `to` if kCopy: columns of words that end with the
-// bytes, so that the first row may begin before them. By a thread block.
+// Sums of at most kChecksumSegmentBytes * 2 bytes, which are copied to `to` if kCopy: columns of words that end with
+// the bytes, so that the first row may begin before them. By a thread block.
 template <bool kCopy>
 __device__ inline void sum_bytes(Checksum kind, const CrcTables* tables, const unsigned char* src, std::uint32_t bytes,
                                  unsigned char* to, ChecksumShared& shared, uint2& partial) {
@@ -195,7 +195,6 @@ __device__ inline void sum_bytes(Checksum kind, const CrcTables* tables, const u
   }
   __syncthreads();
 }
-
 
 // One segment of a stream.
 __device__ inline void segment(const ChecksumJob& job, const Payload& payload, unsigned char* dst, std::uint64_t begin,

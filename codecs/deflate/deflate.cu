@@ -21,8 +21,8 @@ using device::gpu::wait_for_earlier;
 
 constexpr unsigned kScanThreads = 512, kListThreads = 128, kFindThreads = 32 * deflate::kFindWarps, kWarpThreads = 32;
 // Streams for each multiprocessor, at most, whose blocks are looked for; and the shortest of those streams, encoded.
-// Looking costs 5 ms a GiB, whatever it finds; a warp takes 60 microseconds for a block, 16 and more of a multiprocessor
-// at a time. So from a few streams a multiprocessor on all is as fast without.
+// Looking costs 5 ms a GiB, whatever it finds; a warp takes 60 microseconds for a block, 16 and more of a
+// multiprocessor at a time. So from a few streams a multiprocessor on all is as fast without.
 constexpr std::uint32_t kSearchedStreams = 4, kSearchedBytes = 24 << 10;
 
 __device__ const CrcTables kTables = make_crc_tables(0xEDB88320);

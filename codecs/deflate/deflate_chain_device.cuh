@@ -29,12 +29,9 @@ __device__ inline RunSum sum_of(const Run& run) {
   return {run.bytes, run.pieces, run.units, run.ends_member, run.member_bytes, run.member_pieces};
 }
 __device__ inline RunSum from_lane(const RunSum& sum, unsigned lane) {
-  return {__shfl_sync(kAllLanes, sum.out, lane),
-          __shfl_sync(kAllLanes, sum.pieces, lane),
-          __shfl_sync(kAllLanes, sum.units, lane),
-          __shfl_sync(kAllLanes, sum.ends_member ? 1u : 0u, lane) != 0,
-          __shfl_sync(kAllLanes, sum.member_bytes, lane),
-          __shfl_sync(kAllLanes, sum.member_pieces, lane)};
+  return {__shfl_sync(kAllLanes, sum.out, lane),          __shfl_sync(kAllLanes, sum.pieces, lane),
+          __shfl_sync(kAllLanes, sum.units, lane),        __shfl_sync(kAllLanes, sum.ends_member ? 1u : 0u, lane) != 0,
+          __shfl_sync(kAllLanes, sum.member_bytes, lane), __shfl_sync(kAllLanes, sum.member_pieces, lane)};
 }
 
 // By a warp. Every run that is left, with its start, hangs together with the stream's beginning.

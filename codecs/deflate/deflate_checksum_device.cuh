@@ -64,12 +64,13 @@ __device__ inline DecodeReason judge_member(const Piece& piece, const DeflateStr
   const Byte* const trailer = stream.src + piece.trailer_at;
   if (stream.kind == DeflateKind::kGzip) {
     const std::uint32_t start = multiply(kNone, checksum::power_of(tables, bytes), tables.polynomial);
-    const std::uint32_t want = multiply(~u32_at(trailer) ^ start, checksum::power_of(tables, stream.dst_bytes - end),
-                                        tables.polynomial);
+    const std::uint32_t want =
+        multiply(~u32_at(trailer) ^ start, checksum::power_of(tables, stream.dst_bytes - end), tables.polynomial);
     if (want != static_cast<std::uint32_t>(sums.member_first)) return DecodeReason::kChecksum;
     return u32_at(trailer + 4) == static_cast<std::uint32_t>(bytes) ? DecodeReason::kNone : DecodeReason::kWrongSize;
   }
-  const std::uint64_t low = (sums.member_first + 1) % kAdlerModulus, high = (sums.member_second + bytes) % kAdlerModulus;
+  const std::uint64_t low = (sums.member_first + 1) % kAdlerModulus,
+                      high = (sums.member_second + bytes) % kAdlerModulus;
   const auto adler = static_cast<std::uint32_t>(high << 16 | low);
   return __byte_perm(u32_at(trailer), 0, 0x0123) == adler ? DecodeReason::kNone : DecodeReason::kChecksum;
 }

@@ -214,8 +214,8 @@ TEST_F(DeflateDevice, StreamsOfChunks) {
   device::gpu::Chunk chunk{reinterpret_cast<const unsigned char*>(stream.data()), nullptr, stream.size(), 100};
   codec::gpu::DeflateStream listed{};
   std::uint32_t count = 0;
-  testing::gpu::launch(
-      1, 32, [&] { codec::gpu::list_deflate_streams_body(&chunk, 1, DeflateKind::kZlib, &listed, &count); });
+  testing::gpu::launch(1, 32,
+                       [&] { codec::gpu::list_deflate_streams_body(&chunk, 1, DeflateKind::kZlib, &listed, &count); });
   EXPECT_EQ(count, 1u);
   EXPECT_EQ(listed.src, chunk.src);
   EXPECT_EQ(listed.src_bytes, stream.size());

@@ -1,9 +1,9 @@
 // Step of the DEFLATE decoder that looks for places where dynamic blocks may begin. Device code without a CUDA header.
 //
 // A dynamic block's header has so many rules that what keeps all of them is one, but for accidents. All bits of a
-// segment are tried: 32 at a time for the fixed fields, then, of the fifth that is left, whether the precode is complete
-// (sums of four lengths from a table), and the few that are left then are read to their end, a lane each. Stored and
-// fixed blocks have no such headers; a run goes through them.
+// segment are tried: 32 at a time for the fixed fields, then, of the fifth that is left, whether the precode is
+// complete (sums of four lengths from a table), and the few that are left then are read to their end, a lane each.
+// Stored and fixed blocks have no such headers; a run goes through them.
 #pragma once
 
 #include "deflate_headers_device.cuh"
@@ -38,7 +38,7 @@ __device__ inline void fill_sums(FindSpace& space) {
 __device__ inline std::uint32_t may_begin(std::uint32_t low, std::uint32_t high) {
   const auto ahead = [&](unsigned bits) { return __funnelshift_r(low, high, bits); };
   const std::uint32_t type = ~ahead(1) & ahead(2);
-  const std::uint32_t literals = ahead(4) & ahead(5) & ahead(6) & ahead(7);     // 287 or 288
+  const std::uint32_t literals = ahead(4) & ahead(5) & ahead(6) & ahead(7);      // 287 or 288
   const std::uint32_t distances = ahead(9) & ahead(10) & ahead(11) & ahead(12);  // 31 or 32
   return type & ~literals & ~distances;
 }

@@ -6,7 +6,8 @@
 
 namespace headrace::codec::gpu::deflate {
 
-inline constexpr std::uint32_t kGzipHeaderBytes = 10, kGzipTrailerBytes = 8, kZlibHeaderBytes = 2, kZlibTrailerBytes = 4;
+inline constexpr std::uint32_t kGzipHeaderBytes = 10, kGzipTrailerBytes = 8, kZlibHeaderBytes = 2,
+                               kZlibTrailerBytes = 4;
 inline constexpr std::uint32_t kMostHeaderBytes = 1024;  // of a gzip member; longer ones are left to the CPU
 
 struct Header {

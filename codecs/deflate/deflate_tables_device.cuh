@@ -1,8 +1,8 @@
 // DEFLATE's codes (RFC 1951, 3.2): descriptions read, tables built, code words looked up. Device code without a CUDA
 // header.
 //
-// A table's entries stand for the next 10 bits (distances: 8) and hold all that a symbol means. Longer code words, which
-// are rare by construction, are found by comparing the next 15 bits with where each length's code words end.
+// A table's entries stand for the next 10 bits (distances: 8) and hold all that a symbol means. Longer code words,
+// which are rare by construction, are found by comparing the next 15 bits with where each length's code words end.
 #pragma once
 
 #include "deflate_job_device.cuh"
@@ -15,8 +15,8 @@ inline constexpr unsigned kMostLiterals = 286, kMostDistances = 30;  // that a d
 // Of a description, and what a code word and its extra bits take.
 inline constexpr std::uint32_t kDescriptionBits = 17 + 3 * kPrecodeSymbols + 14 * (kMostLiterals + kMostDistances);
 
-// From the lowest bit on: bits of the code word and its extra bits (5), of the code word (4), and a literal, or what the
-// extra bits are added to (16).
+// From the lowest bit on: bits of the code word and its extra bits (5), of the code word (4), and a literal, or what
+// the extra bits are added to (16).
 struct Entry {
   static constexpr unsigned kLengthShift = 5, kValueShift = 9;
   static constexpr std::uint32_t kMatch = 1u << 28, kEnd = 1u << 29;
@@ -54,9 +54,9 @@ __device__ inline std::uint32_t distance_entry(unsigned symbol, unsigned length)
 // A block's codes: in shared memory, one for each warp.
 struct Codes {
   std::uint32_t literals[1 << kLiteralLog], distances[1 << kDistanceLog];
-  std::uint16_t sorted[kSymbols];  // symbols by their code words; those of distances behind those of literals
-  std::uint32_t ends[2][kMaxLength + 1];    // where code words of a length end, as numbers of 15 bits
-  std::uint32_t offsets[2][kMaxLength + 1]; // a code word and this is its place in `sorted`
+  std::uint16_t sorted[kSymbols];            // symbols by their code words; those of distances behind those of literals
+  std::uint32_t ends[2][kMaxLength + 1];     // where code words of a length end, as numbers of 15 bits
+  std::uint32_t offsets[2][kMaxLength + 1];  // a code word and this is its place in `sorted`
   std::uint32_t next[kMaxLength + 1];
   Byte precode[1 << kPrecodeLog];  // symbol, and the bits of its code word at bit 5
   Byte lengths[kSymbols];          // of code words; those of distances behind those of literals

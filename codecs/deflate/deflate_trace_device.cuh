@@ -3,9 +3,10 @@
 //
 // A warp takes 32 cells of a block at a time, which it copies to shared memory, a lane each. Where the first code word
 // of a cell begins is only known for lane 0; the others begin at the cell's first bit. Decoders that start at different
-// places soon meet, so all are right at the end of their cell, most often, and the next lane can be told where it should
-// have begun. It begins there again, and is done when it comes to where it was at the middle of its cell. So what comes
-// out is exact, whatever the bytes are; guesses that are all wrong cost time, 32 times that of the cells at most.
+// places soon meet, so all are right at the end of their cell, most often, and the next lane can be told where it
+// should have begun. It begins there again, and is done when it comes to where it was at the middle of its cell. So
+// what comes out is exact, whatever the bytes are; guesses that are all wrong cost time, 32 times that of the cells at
+// most.
 #pragma once
 
 #include "deflate_headers_device.cuh"
@@ -245,8 +246,8 @@ struct Tracer {
       const Window window(input, grid, space.words, kWindowWords, lane);
       const Cells cells = walk_cells(space.codes, window, grid, entry, end_of_input(), lane);
       entry = __shfl_sync(kAllLanes, cells.walk.at, cells.last);
-      const auto stop = static_cast<Walk::Stop>(
-          __shfl_sync(kAllLanes, static_cast<std::uint32_t>(cells.walk.stop), cells.last));
+      const auto stop =
+          static_cast<Walk::Stop>(__shfl_sync(kAllLanes, static_cast<std::uint32_t>(cells.walk.stop), cells.last));
       if (__shfl_sync(kAllLanes, grid + lane * kCellBits, cells.last) >= end_of_input()) {
         return {DecodeReason::kTruncated, input.bytes};
       }
@@ -300,8 +301,7 @@ struct Tracer {
         fixed_lengths(space.codes, lane);
       } else {
         const Window window(input, block.at, space.words, kDescriptionBits / 32 + 6, lane);
-        const Description description =
-            read_description(space.codes, window, block.at, end_of_input(), lane);
+        const Description description = read_description(space.codes, window, block.at, end_of_input(), lane);
         if (description.reason != DecodeReason::kNone) return {description.reason, begin / 8};
         block.at = description.end;
       }

@@ -13,8 +13,8 @@
 
 #include "codecs/blosc/blosc_device.cuh"
 #include "codecs/blosc/blosc_inner_device.cuh"
-#include "tests/support/guard_buffer.h"
 #include "tests/support/deflate_on_cpu.h"
+#include "tests/support/guard_buffer.h"
 #include "tests/support/zstd_on_cpu.h"
 
 namespace headrace::test {

@@ -100,7 +100,7 @@ class DeflateOnCpu {
   }
 
   static constexpr unsigned kStage = 3;
-  std::uint32_t rounds_used = 0;                   // of the last batch
+  std::uint32_t rounds_used = 0;                      // of the last batch
   std::uint64_t runs = 0, runs_left = 0, pieces = 0;  // of all batches: found, and those that were right
 
  private:
