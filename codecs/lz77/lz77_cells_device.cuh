@@ -1,16 +1,14 @@
 // A window of the output in shared memory: its bytes as cells, which have the byte or say what it is a copy of. Device
 // code without a CUDA header.
 //
-// A warp makes the cells of its share of the window, whatever sequences are there, so that a long match keeps no one
-// waiting. Then links that stay inside the window are followed, a few KiB at a time, so that most of them lead to a
+// Each warp of a thread block makes the cells of its share, whatever sequences are there, so that a long
+// match keeps no one waiting. Then links that stay inside the window are followed, a few KiB at a time, so that most of them lead to a
 // cell that is done.
 #pragma once
 
 #include "lz77_device.cuh"
 
 namespace headrace::codec::gpu::lz77 {
-
-inline constexpr unsigned kWindowThreads = 384;
 
 // Cells at positions [from, to) of the window, all of one piece. `shift`: the window's position of the piece's first
 // byte. `outside(s)`: the cell of a byte that is a copy of what lies s < 0 before the window. By a warp.

@@ -1,4 +1,4 @@
-// Output of sequences where streams are many: a warp a stream, 32 bytes at a time. Device code without a CUDA header.
+// Output of sequences where streams are many: a warp a stream, in order. Device code without a CUDA header.
 #pragma once
 
 #include "lz77_device.cuh"
@@ -26,38 +26,85 @@ __device__ inline void copy_by_warp(Byte* to, const Byte* from, std::uint32_t by
     }
   }
 }
-__device__ inline void fill_by_warp(Byte* to, Byte value, std::uint32_t bytes, unsigned lane) {
-  for (std::uint32_t i = lane; i < bytes; i += 32) to[i] = value;
-}
 __device__ inline void copy_content(Byte* to, const Piece& piece, std::uint32_t from, std::uint32_t bytes,
                                     unsigned lane) {
   if (piece.one) {
-    fill_by_warp(to, *piece.content, bytes, lane);
+    for (std::uint32_t i = lane; i < bytes; i += 32) to[i] = *piece.content;
   } else {
     copy_by_warp(to, piece.content + from, bytes, lane);
   }
 }
 
-// `bytes` of a group's output. What is before it is there.
-__device__ inline void write_group(const Group& group, const Piece& piece, Byte* out, std::uint32_t bytes,
-                                   unsigned lane) {
-  for (std::uint32_t at = 0; at < bytes; at += 32) {
-    const Origin origin = group.origin<false>(at, lane);
-    const bool mine = at + lane < bytes;
-    // Bytes of these 32 that are copies of others of them: links from lane to lane, followed until they lead nowhere.
-    const bool linked = mine && !origin.literal && origin.source >= static_cast<std::int32_t>(at);
-    std::uint32_t value = 0;
-    if (mine && !linked) {
-      value = origin.literal ? piece.content[piece.one ? 0 : origin.number] : out[origin.source];
+// A group's literals, four bytes a lane, if there are not too many.
+struct FewLiterals {
+  static constexpr std::uint32_t kMost = 128;
+  std::uint32_t first = 0, count = ~std::uint32_t{0}, bytes = 0;
+
+  __device__ FewLiterals() = default;
+  __device__ FewLiterals(const Piece& piece, std::uint32_t from, std::uint32_t to, unsigned lane)
+      : first(from), count(to - from) {
+    if (count > kMost) return;
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < 4; ++k) {
+      if (4 * lane + k < count) {
+        bytes |= static_cast<std::uint32_t>(piece.content[piece.one ? 0 : first + 4 * lane + k]) << (8 * k);
+      }
+    }
+  }
+  __device__ bool have() const { return count <= kMost; }
+  // By all lanes.
+  __device__ std::uint32_t get(std::uint32_t number) const {
+    const std::uint32_t i = number - first;
+    return __shfl_sync(kAllLanes, bytes, i / 4 % 32) >> (i % 4 * 8) & 255;
+  }
+};
+
+// `bytes` of a group's output, 64 at a time. What is before it is there.
+__device__ inline void write_group(const Group& group, const Piece& piece, const FewLiterals& few, Byte* out,
+                                   std::uint32_t bytes, unsigned lane) {
+  constexpr unsigned kSteps = 2;
+  for (std::uint32_t at = 0; at < bytes; at += 32 * kSteps) {
+    std::uint32_t value[kSteps];
+    unsigned to[kSteps];  // the lane and step that has the byte: links, followed until they lead nowhere
+    bool linked = false;
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+      value[k] = 0;
+      to[k] = lane + 32 * k;
+      if (at + 32 * k >= bytes) continue;
+      const Origin origin = group.origin<false>(at + 32 * k, lane);
+      const bool mine = at + 32 * k + lane < bytes;
+      if (few.have()) value[k] = few.get(origin.number);
+      if (mine && !origin.literal) {
+        if (origin.source >= static_cast<std::int32_t>(at)) {
+          to[k] = static_cast<unsigned>(origin.source) - at;
+          linked = true;
+        } else {
+          value[k] = out[origin.source];
+        }
+      } else if (mine && !few.have()) {
+        value[k] = piece.content[piece.one ? 0 : origin.number];
+      }
     }
     if (__any_sync(kAllLanes, linked)) {
-      unsigned to = linked ? static_cast<unsigned>(origin.source) - at : lane;
-      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < 5; ++k) to = __shfl_sync(kAllLanes, to, to);
-      value = __shfl_sync(kAllLanes, value, to);
+      // Within each step, then from the second to the first.
+      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+        HEADRACE_LZ77_UNROLL for (unsigned turn = 0; turn < 5; ++turn) {
+          const unsigned next = __shfl_sync(kAllLanes, to[k], to[k] % 32);
+          if (to[k] / 32 == k) to[k] = next;
+        }
+        const std::uint32_t here = __shfl_sync(kAllLanes, value[k], to[k] % 32);
+        const std::uint32_t before = __shfl_sync(kAllLanes, value[0], to[k] % 32);
+        value[k] = to[k] / 32 == k ? here : before;
+      }
     }
-    if (mine) out[at + lane] = static_cast<Byte>(value);
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+      if (at + 32 * k + lane < bytes) out[at + 32 * k + lane] = static_cast<Byte>(value[k]);
+    }
     __syncwarp();
   }
+}
+
+__device__ inline Checkpoint shuffled(const Checkpoint& checkpoint, unsigned lane) {
+  return {__shfl_sync(kAllLanes, checkpoint.literals, lane), __shfl_sync(kAllLanes, checkpoint.matches, lane)};
 }
 
 __device__ inline void write_piece(const Piece& piece, Byte* out, unsigned lane) {
@@ -66,26 +113,35 @@ __device__ inline void write_piece(const Piece& piece, Byte* out, unsigned lane)
     return;
   }
   const std::uint32_t groups = groups_of(piece.count);
-  std::uint64_t ahead = lane < piece.count ? piece.sequences[lane] : 0;
+  std::uint64_t sequence = lane < piece.count ? piece.sequences[lane] : 0;
   Checkpoint before{0, 0};
-  for (std::uint32_t g = 0; g < groups; ++g) {
-    const std::uint32_t i = g * kGroup + lane, next = i + kGroup;
-    const Group group(ahead, i < piece.count, before.literals, lane);
-    if (next < piece.count) ahead = piece.sequences[next];
-    const Checkpoint after = piece.checkpoints[g + 1];
-    const std::uint32_t start = before.literals + before.matches;
-    write_group(group, piece, out + start, after.literals + after.matches - start, lane);
-    before = after;
+  for (std::uint32_t base = 0; base < groups; base += 32) {
+    const std::uint32_t own = base + 1 + lane < groups ? base + 1 + lane : groups;
+    const Checkpoint ends = piece.checkpoints[own];  // of 32 groups
+    Checkpoint after = shuffled(ends, 0);
+    FewLiterals few(piece, before.literals, after.literals, lane);
+    for (std::uint32_t k = 0; k < 32 && base + k < groups; ++k) {
+      const std::uint32_t i = (base + k) * kGroup + lane;
+      const Group group(sequence, i < piece.count, before.literals, lane);
+      if (i + kGroup < piece.count) sequence = piece.sequences[i + kGroup];
+      const Checkpoint next = shuffled(ends, k < 31 ? k + 1 : 31);
+      const FewLiterals few_next(piece, after.literals, next.literals, lane);
+      const std::uint32_t start = before.literals + before.matches;
+      write_group(group, piece, few, out + start, after.literals + after.matches - start, lane);
+      before = after;
+      after = next;
+      few = few_next;
+    }
   }
   const std::uint32_t end = before.literals + before.matches;
   copy_content(out + end, piece, before.literals, piece.bytes - end, lane);
 }
 
-// By warps that each take a stream; does nothing where there are so few that they are written otherwise.
+// By warps that each take a stream, where there are more than `above`.
 template <class Job>
-__device__ inline void inorder_body(const Job& job, const Choice& choice, Progress& progress) {
+__device__ inline void inorder_body(const Job& job, std::uint32_t above, Progress& progress) {
   const std::uint32_t count = job.stream_count();
-  if (count <= choice.most_by_windows) return;
+  if (count <= above) return;
   const unsigned lane = lane_id();
   for (;;) {
     std::uint32_t i = 0;

@@ -10,24 +10,18 @@
 
 namespace headrace::codec::gpu::lz77 {
 
-inline constexpr unsigned kInorderThreads = 128, kCountThreads = 32;
-
-// Streams for each multiprocessor, at most: by tiles, by windows.
-inline constexpr std::uint32_t kTilesStreams = 3, kWindowsStreams = 16;
+inline constexpr unsigned kInorderThreads = 128, kWindowThreads = 384, kPlanThreads = 512;
 
 inline Choice choose(std::uint64_t multiprocessors, const TileLayout& tiles) {
-  Choice out;
-  out.most_by_tiles =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(multiprocessors * kTilesStreams, tiles.most_streams()));
-  out.most_by_windows = static_cast<std::uint32_t>(multiprocessors * kWindowsStreams);
-  return out;
+  const auto each = [&](std::uint64_t streams) { return static_cast<std::uint32_t>(multiprocessors * streams); };
+  return {std::min(each(2), tiles.most_streams()), each(48)};
 }
 
 // `Source` as lz77_device.cuh says; copied to the device.
 template <class Source>
 __global__ void __launch_bounds__(kInorderThreads) write_inorder(Source source, Choice choice, Progress* progress) {
   device::gpu::wait_for_earlier();
-  inorder_body(source, choice, *progress);
+  inorder_body(source, choice.most_by_windows, *progress);
 }
 template <class Source>
 __global__ void __launch_bounds__(kWindowThreads, 3) write_windows(Source source, Choice choice, Progress* progress) {
@@ -36,10 +30,11 @@ __global__ void __launch_bounds__(kWindowThreads, 3) write_windows(Source source
   windows_body(source, choice, *progress, space);
 }
 template <class Source>
-__global__ void __launch_bounds__(kCountThreads)
-    count_tiles(Source source, Choice choice, TileJob tiles, Progress* progress) {
+__global__ void __launch_bounds__(kPlanThreads)
+    plan_tiles(Source source, Choice choice, TileJob tiles, Progress* progress) {
+  __shared__ PlanSpace space;
   device::gpu::wait_for_earlier();
-  count_tiles_body<kTileBytes>(source, choice, tiles, *progress);
+  plan_tiles_body<kTileBytes>(source, choice, tiles, *progress, space);
 }
 template <class Source>
 __global__ void __launch_bounds__(kWindowThreads, 3)
@@ -53,21 +48,21 @@ __global__ void __launch_bounds__(kWindowThreads, 3)
 template <class Source>
 void launch_output(device::gpu::Launcher& launch, const Source& source, const Choice& choice, const TileJob& tiles,
                    Progress* progress, std::uint64_t least, std::uint64_t streams, std::uint64_t multiprocessors) {
-  using device::gpu::blocks_for;
   if (least <= choice.most_by_tiles) {
     constexpr int kShared = sizeof(TileSpace<kTileBytes>);
-    launch.check(cudaFuncSetAttribute(write_tiles<Source>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
-    launch(count_tiles<Source>, 1, kCountThreads, 0, source, choice, tiles, progress);
-    launch(write_tiles<Source>, std::min<std::uint64_t>(tiles.slice, multiprocessors * 3), kWindowThreads, kShared,
+    launch.check(
+        cudaFuncSetAttribute(write_tiles<Source>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
+    launch(plan_tiles<Source>, 1, kPlanThreads, 0, source, choice, tiles, progress);
+    launch(write_tiles<Source>, std::min<std::uint64_t>(tiles.in_slice, multiprocessors * 3), kWindowThreads, kShared,
            source, choice, tiles, progress);
   }
   if (least <= choice.most_by_windows && streams > choice.most_by_tiles) {
-    launch(write_windows<Source>, std::min<std::uint64_t>(streams, multiprocessors * 4), kWindowThreads, 0, source,
+    launch(write_windows<Source>, std::min<std::uint64_t>(streams, multiprocessors * 3), kWindowThreads, 0, source,
            choice, progress);
   }
   if (streams > choice.most_by_windows) {
-    launch(write_inorder<Source>, blocks_for(streams, kInorderThreads / 32, multiprocessors * 16), kInorderThreads, 0,
-           source, choice, progress);
+    launch(write_inorder<Source>, device::gpu::blocks_for(streams, kInorderThreads / 32, multiprocessors * 16),
+           kInorderThreads, 0, source, choice, progress);
   }
 }
 

@@ -49,33 +49,44 @@ struct Part {
 };
 
 // How streams are written: by a warp each, in order; by a thread block each, window by window; or by thread blocks that
-// share all streams, tile by tile.
+// share all streams, tile by tile. More than most_by_windows are written in order.
 struct Choice {
   std::uint32_t most_by_tiles = 0, most_by_windows = 0;  // streams
 };
 
 // Zeroed before. Of one batch of pieces.
 struct Progress {
-  std::uint32_t ticket;            // in order and by windows: streams; by tiles: steps
+  std::uint32_t ticket;            // by windows: streams; by tiles: steps
   std::uint32_t linked, followed;  // tiles
-  std::uint32_t tiles;             // of all streams; by `count_tiles`
+  std::uint32_t slices;            // by `plan_tiles`
 };
 
 inline constexpr std::uint32_t kTileBytes = 16384;
 
 // By tiles: device memory, and what it is for.
+struct TileStream {
+  std::uint32_t stream;
+  Part part;
+  std::uint32_t begin, bytes;  // of its output
+};
+// A slice has `each` tiles, from tile `first` on, of each of the first `streams`, which are sorted by length.
+struct Slice {
+  std::uint32_t first, each, streams;
+  std::uint32_t before;  // tiles of all slices before
+};
 struct TileJob {
-  std::uint32_t* first_tile = nullptr;  // of each stream, and behind the last: most_by_tiles + 1
-  std::uint32_t* open = nullptr;        // of each tile of a slice: whether it has open bytes
-  std::uint32_t* links = nullptr;       // a word for each byte of a slice's tiles
-  std::uint32_t slice = 1;              // tiles
+  TileStream* streams = nullptr;  // the longest first
+  Slice* slices = nullptr;
+  std::uint32_t* open = nullptr;   // of each tile of a slice: whether it has open bytes
+  std::uint32_t* links = nullptr;  // a word for each byte of a slice's tiles
+  std::uint32_t in_slice = 1;      // tiles at most, and no less than there are streams
 };
 
 // The same from the limits of a batch: so many streams at least and at most, and bytes of output. No memory where there
 // are too many streams anyway.
 class TileLayout {
  public:
-  static constexpr std::uint32_t kMostStreams = 1024;
+  static constexpr std::uint32_t kMostStreams = 512;
   static constexpr std::uint64_t kAlignment = 256;
 
   // `most_in_slice` tiles of tile_bytes: for tests.
@@ -84,33 +95,39 @@ class TileLayout {
     if (least_streams > kMostStreams) return;
     most_streams_ = static_cast<std::uint32_t>(streams < kMostStreams ? streams : kMostStreams);
     // Once or twice what a large GPU has room for at a time.
-    const std::uint64_t tiles = bytes / tile_bytes + streams, slice = most_in_slice / (bytes < kLarge ? 2 : 1);
-    slice_ = static_cast<std::uint32_t>(tiles < slice ? tiles : slice);
+    const std::uint64_t tiles = bytes / tile_bytes + most_streams_;
+    std::uint64_t in_slice = most_in_slice / (bytes < kLarge ? 2 : 1);
+    if (in_slice > tiles) in_slice = tiles;
+    in_slice_ = static_cast<std::uint32_t>(in_slice > most_streams_ ? in_slice : most_streams_);
+    // A slice is more than half full but for those in which half of its streams end.
+    const std::uint64_t slices = 4 * tiles / in_slice_ + 12;
     const auto take = [this](std::uint64_t wanted) {
       const std::uint64_t at = bytes_;
       bytes_ += (wanted + kAlignment - 1) / kAlignment * kAlignment;
       return at;
     };
-    first_tile_ = take((most_streams_ + std::uint64_t{1}) * sizeof(std::uint32_t));
-    open_ = take(slice_ * sizeof(std::uint32_t));
-    links_ = take(std::uint64_t{slice_} * tile_bytes * sizeof(std::uint32_t));
+    streams_ = take(most_streams_ * sizeof(TileStream));
+    slices_ = take(slices * sizeof(Slice));
+    open_ = take(in_slice_ * sizeof(std::uint32_t));
+    links_ = take(std::uint64_t{in_slice_} * tile_bytes * sizeof(std::uint32_t));
   }
   std::uint64_t bytes() const { return bytes_; }
   std::uint32_t most_streams() const { return most_streams_; }
   // REQUIRES: memory is aligned to kAlignment.
   TileJob job(std::byte* memory) const {
     TileJob out;
-    out.first_tile = reinterpret_cast<std::uint32_t*>(memory + first_tile_);
+    out.streams = reinterpret_cast<TileStream*>(memory + streams_);
+    out.slices = reinterpret_cast<Slice*>(memory + slices_);
     out.open = reinterpret_cast<std::uint32_t*>(memory + open_);
     out.links = reinterpret_cast<std::uint32_t*>(memory + links_);
-    out.slice = slice_;
+    out.in_slice = in_slice_;
     return out;
   }
 
  private:
   static constexpr std::uint64_t kLarge = 256 << 20;
-  std::uint64_t bytes_ = 0, first_tile_ = 0, open_ = 0, links_ = 0;
-  std::uint32_t most_streams_ = 0, slice_ = 1;
+  std::uint64_t bytes_ = 0, streams_ = 0, slices_ = 0, open_ = 0, links_ = 0;
+  std::uint32_t most_streams_ = 0, in_slice_ = 1;
 };
 
 }  // namespace headrace::codec::gpu::lz77

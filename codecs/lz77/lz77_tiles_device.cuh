@@ -1,8 +1,8 @@
 // Output of sequences where streams are few: thread blocks share all of it, tile by tile. Device code without a CUDA
 // header.
 //
-// The tiles of all streams are one list, in order, and cut into slices of so many that the device has work. Of a slice,
-// first all tiles are linked, side by side: as a window (lz77_cells_device.cuh), but a byte that comes from an earlier
+// Slices are so many tiles that the device has work, the next few of each stream that has not ended, as fewer bytes then
+// come from the same slice. Of a slice, first all tiles are linked, side by side: as a window (lz77_cells_device.cuh), but a byte that comes from an earlier
 // tile of the slice is open: it has a link to that byte's place in `links`, which hold all of the slice's bytes. What
 // comes from before the slice is there. Then the open bytes are followed, from tile to tile, to bytes that are known,
 // and the next slice begins.
@@ -27,45 +27,68 @@ struct TileSpace {
   std::uint32_t ticket;
 };
 
-// The output that a stream's pieces make.
-struct Extent {
-  std::uint32_t begin, bytes;
-};
-template <class Job>
-__device__ inline Extent extent_of(const Job& job, const Part& part) {
-  if (part.from == part.to) return {0, 0};
-  const Piece last = job.piece(part.to - 1);
-  const std::uint32_t begin = job.piece(part.from).out;
-  return {begin, last.out + last.bytes - begin};
-}
+// ---- plan_tiles: one thread block ----
 
-// ---- count_tiles: one warp or more, one thread block ----
+struct PlanSpace {
+  std::uint32_t tiles[TileLayout::kMostStreams];
+};
 
 template <std::uint32_t kBytes, class Job>
-__device__ inline void count_tiles_body(const Job& job, const Choice& choice, const TileJob& tiles,
-                                        Progress& progress) {
+__device__ inline void plan_tiles_body(const Job& job, const Choice& choice, const TileJob& tiles, Progress& progress,
+                                       PlanSpace& space) {
   const std::uint32_t count = job.stream_count();
-  if (count > choice.most_by_tiles || threadIdx.x >= 32) return;
-  const unsigned lane = lane_id();
-  std::uint32_t before = 0;
-  for (std::uint32_t base = 0; base < count; base += 32) {
-    std::uint32_t own = 0;
-    for (std::uint32_t k = 0; k < 32 && base + k < count; ++k) {
-      const Extent extent = extent_of(job, job.part(base + k));
-      if (k == lane) own = (extent.bytes + kBytes - 1) / kBytes;
+  if (count > choice.most_by_tiles || count == 0) return;
+  const unsigned lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const auto stream_of = [&](std::uint32_t i) {
+    TileStream stream{i, job.part(i), 0, 0};
+    if (stream.part.from != stream.part.to) {
+      const Piece last = job.piece(stream.part.to - 1);
+      stream.begin = job.piece(stream.part.from).out;
+      stream.bytes = last.out + last.bytes - stream.begin;
     }
-    const std::uint32_t upto = before + sum_upto(own, lane);
-    if (base + lane < count) tiles.first_tile[base + lane] = upto - own;
-    before = __shfl_sync(kAllLanes, upto, 31);
+    return stream;
+  };
+  for (std::uint32_t i = warp; i < count; i += warps) {
+    const TileStream stream = stream_of(i);
+    if (lane == 0) space.tiles[i] = (stream.bytes + kBytes - 1) / kBytes;
   }
-  if (lane == 0) tiles.first_tile[count] = progress.tiles = before;
+  __syncthreads();
+  for (std::uint32_t i = warp; i < count; i += warps) {
+    const TileStream stream = stream_of(i);
+    const std::uint32_t own = space.tiles[i];
+    std::uint32_t longer = 0;
+    for (std::uint32_t k = lane; k < count; k += 32) {
+      longer += space.tiles[k] > own || (space.tiles[k] == own && k < i) ? 1 : 0;
+    }
+    longer = __reduce_add_sync(kAllLanes, longer);
+    if (lane == 0) tiles.streams[longer] = stream;
+  }
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  const auto tiles_of = [&](std::uint32_t rank) { return (tiles.streams[rank].bytes + kBytes - 1) / kBytes; };
+  Slice slice{0, 0, count, 0};
+  std::uint32_t slices = 0;
+  for (std::uint32_t shortest = tiles_of(count - 1);;) {
+    while (slice.streams != 0 && shortest <= slice.first) {
+      --slice.streams;
+      if (slice.streams != 0) shortest = tiles_of(slice.streams - 1);
+    }
+    if (slice.streams == 0) break;
+    slice.each = tiles.in_slice / slice.streams;
+    const std::uint32_t left = tiles_of(0) - slice.first;
+    if (slice.each > left) slice.each = left;
+    tiles.slices[slices++] = slice;
+    slice.first += slice.each;
+    slice.before += slice.each * slice.streams;
+  }
+  progress.slices = slices;
 }
 
 // ---- tiles ----
 
 __device__ inline std::uint32_t load_past_l1(const std::uint32_t* at) { return __ldcg(at); }
 __device__ inline Byte load_past_l1(const Byte* at) { return __ldcg(at); }
-__device__ inline uint4 load_past_l1(const uint4* at) { return __ldcg(at); }
 
 // Until the counter has come to `least`. By all threads of a block.
 __device__ inline void wait_for(const std::uint32_t& counter, std::uint32_t least) {
@@ -84,24 +107,18 @@ __device__ inline void count_done(std::uint32_t& counter) {
 struct Tile {
   std::uint32_t stream;
   Part part;
-  std::uint32_t begin, bytes;  // of the stream's output
+  std::uint32_t begin, bytes;  // of the stream's output; none behind its end
   std::uint32_t in_slice;      // tiles of the stream before it in the slice
 };
 
-template <std::uint32_t kBytes, class Job>
-__device__ inline Tile find_tile(const Job& job, const TileJob& tiles, std::uint32_t t, std::uint32_t slice_begin) {
-  const unsigned lane = lane_id();
-  const std::uint32_t count = job.stream_count();
-  // Streams without tiles begin where the next one does; the last of those is the one that has it.
-  Tile tile{};
-  tile.stream = count_while(count, lane, [&](std::uint32_t i) { return tiles.first_tile[i] <= t; }) - 1;
-  tile.part = job.part(tile.stream);
-  const Extent extent = extent_of(job, tile.part);
-  const std::uint32_t first = tiles.first_tile[tile.stream], number = t - first;
-  tile.begin = extent.begin + number * kBytes;
-  const std::uint32_t left = extent.bytes - number * kBytes;
-  tile.bytes = left < kBytes ? left : kBytes;
-  tile.in_slice = t - (first > slice_begin ? first : slice_begin);
+template <std::uint32_t kBytes>
+__device__ inline Tile find_tile(const TileJob& tiles, const Slice& slice, std::uint32_t place) {
+  const TileStream stream = tiles.streams[place / slice.each];
+  Tile tile{stream.stream, stream.part, 0, 0, place % slice.each};
+  const std::uint32_t before = (slice.first + tile.in_slice) * kBytes;
+  if (before >= stream.bytes) return tile;
+  tile.begin = stream.begin + before;
+  tile.bytes = stream.bytes - before < kBytes ? stream.bytes - before : kBytes;
   return tile;
 }
 
@@ -136,55 +153,67 @@ __device__ inline void link_tile(const Job& job, const TileJob& tiles, const Til
   if (threadIdx.x == 0) tiles.open[place] = any_open ? 1 : 0;
 }
 
-// Links lead to smaller places, and to another tile each.
+// Links lead to smaller places, and to another tile each. A warp takes 128 bytes, a lane neighbouring ones of its
+// neighbours, as they most often lead to neighbours.
 template <std::uint32_t kBytes, class Job>
 __device__ inline void follow_tile(const Job& job, const TileJob& tiles, const Tile& tile, std::uint32_t place) {
   using Space = TileSpace<kBytes>;
+  constexpr unsigned kSteps = 4;
   Byte* const out = job.output(tile.stream) + tile.begin;
   std::uint32_t* const links = tiles.links + std::uint64_t{place} * kBytes;
-  for (std::uint32_t at = threadIdx.x * 4; at < tile.bytes; at += blockDim.x * 4) {
-    const uint4 four = load_past_l1(reinterpret_cast<const uint4*>(links + at));
-    std::uint32_t value[4] = {four.x, four.y, four.z, four.w};
-    const std::uint32_t count = tile.bytes - at < 4 ? tile.bytes - at : 4;
-    const auto is_open = [&](unsigned k) { return k < count && value[k] < Space::kDone; };
-    bool open = is_open(0) || is_open(1) || is_open(2) || is_open(3);
-    if (!open) continue;
-    while (open) {
-      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < 4; ++k) {
-        if (is_open(k)) value[k] = load_past_l1(tiles.links + (value[k] & (Space::kOpen - 1)));
-      }
-      open = is_open(0) || is_open(1) || is_open(2) || is_open(3);
+  const unsigned lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  for (std::uint32_t at = warp * 32 * kSteps + lane; at - lane < tile.bytes; at += warps * 32 * kSteps) {
+    std::uint32_t value[kSteps];
+    unsigned open = 0;
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+      value[k] = at + 32 * k < tile.bytes ? load_past_l1(links + at + 32 * k) : Space::kDone;
+      if (value[k] < Space::kDone) open |= 1u << k;
     }
-    write_four(out + at, value, count);
-    // Those that come this way later need not go on.
-    *reinterpret_cast<uint4*>(links + at) = make_uint4(value[0], value[1], value[2], value[3]);
+    const unsigned was_open = open;
+    while (open != 0) {
+      open = 0;
+      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+        if (value[k] < Space::kDone) value[k] = load_past_l1(tiles.links + (value[k] & (Space::kOpen - 1)));
+      }
+      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+        if (value[k] < Space::kDone) open |= 1u << k;
+      }
+    }
+    // Words of which all bytes were known have been written; one of them may share a word with one that was not.
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+      if (at + 32 * k >= tile.bytes) continue;
+      out[at + 32 * k] = static_cast<Byte>(value[k]);
+      // Those that come this way later need not go on.
+      if ((was_open >> k & 1) != 0) links[at + 32 * k] = value[k];
+    }
   }
 }
 
 template <std::uint32_t kBytes, class Job>
 __device__ inline void tiles_body(const Job& job, const Choice& choice, const TileJob& tiles, Progress& progress,
                                   TileSpace<kBytes>& space) {
-  if (job.stream_count() > choice.most_by_tiles) return;
-  const std::uint32_t all = progress.tiles;
+  if (job.stream_count() > choice.most_by_tiles || progress.slices == 0) return;
+  const std::uint32_t slices = progress.slices;
   for (;;) {
     __syncthreads();
     if (threadIdx.x == 0) space.ticket = atomicAdd(&progress.ticket, 1u);
     __syncthreads();
-    const std::uint32_t step = space.ticket, slice = step / (2 * tiles.slice) * tiles.slice;
-    if (slice >= all) return;
-    const std::uint32_t in_slice = all - slice < tiles.slice ? all - slice : tiles.slice;
-    const std::uint32_t which = step - 2 * slice;
+    const std::uint32_t step = space.ticket;
+    const Slice slice = tiles.slices[count_while(slices, lane_id(), [&](std::uint32_t s) {
+                                       return 2 * tiles.slices[s].before <= step;
+                                     }) - 1];
+    const std::uint32_t in_slice = slice.each * slice.streams, which = step - 2 * slice.before;
     if (which >= 2 * in_slice) return;  // behind the last slice
-    if (which < in_slice) {
-      const Tile tile = find_tile<kBytes>(job, tiles, slice + which, slice);
-      wait_for(progress.followed, slice);
-      link_tile(job, tiles, tile, which, space);
+    const bool link = which < in_slice;
+    const std::uint32_t place = link ? which : which - in_slice;
+    const Tile tile = find_tile<kBytes>(tiles, slice, place);
+    if (link) {
+      wait_for(progress.followed, slice.before);
+      if (tile.bytes != 0) link_tile(job, tiles, tile, place, space);
       count_done(progress.linked);
     } else {
-      const std::uint32_t place = which - in_slice;
-      const Tile tile = find_tile<kBytes>(job, tiles, slice + place, slice);
-      wait_for(progress.linked, slice + in_slice);
-      if (load_past_l1(tiles.open + place) != 0) follow_tile<kBytes>(job, tiles, tile, place);
+      wait_for(progress.linked, slice.before + in_slice);
+      if (tile.bytes != 0 && load_past_l1(tiles.open + place) != 0) follow_tile<kBytes>(job, tiles, tile, place);
       count_done(progress.followed);
     }
   }

@@ -18,8 +18,7 @@ using device::gpu::wait_for_earlier;
 using zstd::Job;
 
 constexpr unsigned kScanThreads = 512, kListThreads = 128, kLiteralsThreads = 32 * zstd::kLiteralsWarps,
-                   kSequenceThreads = 128, kWarpThreads = 32;
-static_assert(kSequenceThreads <= zstd::kMostThreads);
+                   kSequenceThreads = 128, kExtractThreads = 256, kWarpThreads = 32;
 
 __global__ void __launch_bounds__(kScanThreads) zstd_share(Job job) {
   wait_for_earlier();
@@ -62,7 +61,7 @@ __global__ void __launch_bounds__(kLiteralsThreads) zstd_literals(Job job, std::
   __shared__ zstd::LiteralsSpace space;
   zstd::literals_body(job, round, space);
 }
-__global__ void __launch_bounds__(kLiteralsThreads) zstd_entropy(Job job, std::uint32_t round, unsigned walkers) {
+__global__ void __launch_bounds__(kLiteralsThreads, 2) zstd_entropy(Job job, std::uint32_t round, unsigned walkers) {
   wait_for_earlier();
   extern __shared__ uint4 dynamic[];
   zstd::entropy_body(job, round, walkers, *reinterpret_cast<zstd::EntropySpace*>(dynamic));
@@ -71,11 +70,11 @@ template <unsigned kBlocks>
 __global__ void __launch_bounds__(kWarpThreads) zstd_walk(Job job, std::uint32_t round) {
   wait_for_earlier();
   extern __shared__ uint4 dynamic[];
-  zstd::walk_body<kBlocks>(job, round, *reinterpret_cast<zstd::WalkSpace<kBlocks>*>(dynamic));
+  zstd::walk_body<kBlocks>(job, round, reinterpret_cast<zstd::WalkSpace<kBlocks>*>(dynamic));
 }
-__global__ void __launch_bounds__(kSequenceThreads) zstd_extract(Job job, std::uint32_t round) {
+__global__ void __launch_bounds__(kExtractThreads) zstd_extract(Job job, std::uint32_t round) {
   wait_for_earlier();
-  __shared__ zstd::ExtractSpace space;
+  __shared__ zstd::ExtractSpace<kExtractThreads> space;
   zstd::extract_body(job, round, space);
 }
 __global__ void __launch_bounds__(kListThreads) zstd_settle(Job job, std::uint32_t round) {
@@ -115,9 +114,9 @@ void launch_entropy(Launcher& launch, const Job& job, std::uint32_t round, std::
   launch(zstd_literals, blocks_for(block_count, 1, units * 5), kLiteralsThreads, 0, job, round);
   marks.queued("zstd literals");
   if (least <= units * 16) {
-    launch_walk<4>(launch, job, round, blocks_for(block_count, 4, units * 4));
+    launch_walk<4>(launch, job, round, blocks_for(block_count, 4, units * 8));
   } else {
-    launch_walk<8>(launch, job, round, blocks_for(block_count, 8, units * 2));
+    launch_walk<8>(launch, job, round, blocks_for(block_count, 8, units * 4));
   }
   marks.queued("zstd walk");
 }
@@ -162,7 +161,7 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   for (std::uint32_t round = 0; round < layout.rounds; ++round) {
     launch_entropy(launch, job, round, least, layout.block_count, units, from.marks);
     const unsigned by_walk = blocks_for(layout.block_count, 1, units * 8);
-    launch(zstd_extract, by_walk, kSequenceThreads, 0, job, round);
+    launch(zstd_extract, blocks_for(layout.block_count, 1, units * 5), kExtractThreads, 0, job, round);
     launch(zstd_settle, by_stream_warp, kListThreads, 0, job, round);
     launch(zstd_check, by_walk, kSequenceThreads, 0, job, round);
     from.marks.queued("zstd sequences");

@@ -18,7 +18,7 @@ union EntropySpace {
 // The first `walkers` thread blocks walk, a Block a warp, and see to literals when there are no more; the others begin
 // with literals.
 __device__ inline void entropy_body(const Job& job, std::uint32_t r, unsigned walkers, EntropySpace& space) {
-  if (blockIdx.x < walkers) walk_body<1>(job, r, space.walks[threadIdx.x / 32]);
+  if (blockIdx.x < walkers) walk_body<1>(job, r, space.walks);
   literals_body(job, r, space.literals);
 }
 

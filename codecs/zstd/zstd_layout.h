@@ -42,11 +42,9 @@ inline constexpr std::uint32_t kMostOffset = kSymbolic - 1;
 inline constexpr std::uint32_t kMostStreamBytes = (1u << kOffsetBits) - (1u << 19);
 static_assert(kMostStreamBytes + 3 < kMostOffset);
 
-// A table entry of the walk, first word: bits that its value and the next state take (7 bits), and the symbol, of
-// literal lengths at bit 7, of match lengths at 13, of offsets at 19. The sum of three has all of it side by side.
+// Where the walk puts a sequence's codes, in the low word of its slot. The other bits are not anything.
 struct WalkWord {
-  static constexpr unsigned kLiteral = 7, kMatch = 13, kOffset = 19;
-  static constexpr std::uint32_t kBitsMask = 127;
+  static constexpr unsigned kOffset = 8, kLiteral = 13, kMatch = 19;
 };
 
 enum class BlockKind : std::uint8_t { kRaw, kRle, kCompressed };

@@ -19,7 +19,8 @@ inline constexpr unsigned kLiteralsWarps = 4;
 struct LiteralsSpace {
   std::uint16_t table[1 << kMostTreeLog];  // symbol, and its bits at bit 8
   std::uint32_t piece[kLiteralsWarps][kPieceWords];
-  TableSpace fse;
+  TableCounts<256> fse;
+  Byte fse_cells[1 << kTreeDescriptionLog];
   std::uint16_t cells[1 << kTreeDescriptionLog];  // of the weights' table: symbol, and its bits at bit 8
   Byte bases[1 << kTreeDescriptionLog];
   Byte weights[256];
@@ -85,8 +86,8 @@ __device__ inline void build_tree(LiteralsSpace& space, const Byte* at, std::uin
     reason = static_cast<DecodeReason>(__shfl_sync(kAllLanes, static_cast<std::uint32_t>(reason), 0));
     if (reason == DecodeReason::kNone) {
       __syncwarp();
-      deal_cells(space.fse, space.log, lane);
-      number_cells(space.fse, space.log, lane,
+      deal_cells(space.fse, space.fse_cells, space.log, lane);
+      number_cells(space.fse, space.fse_cells, space.log, lane,
                    [&](std::uint32_t cell, std::uint32_t symbol, unsigned take, std::uint32_t base) {
                      space.cells[cell] = static_cast<std::uint16_t>(symbol | take << 8);
                      space.bases[cell] = static_cast<Byte>(base);

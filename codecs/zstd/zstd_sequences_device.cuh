@@ -12,9 +12,9 @@
 
 namespace headrace::codec::gpu::zstd {
 
-inline constexpr unsigned kMostThreads = 256;  // of a thread block in these steps
-
 // ---- repeat offsets ----
+
+inline constexpr std::uint32_t kLessMask = (1u << kLessBits) - 1;
 
 struct Repeats {
   std::uint32_t offset[3];
@@ -29,10 +29,15 @@ __device__ inline std::uint32_t less(std::uint32_t v, std::uint32_t k) {
 // What `v`, said in terms of `before`, is.
 __device__ inline std::uint32_t resolve(std::uint32_t v, const Repeats& before) {
   if (!is_symbolic(v)) return v;
-  const std::uint32_t slot = (v - kSymbolic) >> kLessBits, k = (v - kSymbolic) & ((1u << kLessBits) - 1);
+  const std::uint32_t slot = (v - kSymbolic) >> kLessBits, k = (v - kSymbolic) & kLessMask;
   return less(slot == 0 ? before.offset[0] : slot == 1 ? before.offset[1] : before.offset[2], k);
 }
 __device__ inline Repeats unchanged() { return {{symbolic(0), symbolic(1), symbolic(2)}}; }
+__device__ inline Repeats shuffled_up(const Repeats& repeats, unsigned step) {
+  Repeats out{};
+  for (unsigned k = 0; k < 3; ++k) out.offset[k] = __shfl_up_sync(kAllLanes, repeats.offset[k], step);
+  return out;
+}
 __device__ inline Repeats then(const Repeats& first, const Repeats& second) {
   return {{resolve(second.offset[0], first), resolve(second.offset[1], first), resolve(second.offset[2], first)}};
 }
@@ -79,85 +84,97 @@ __device__ inline std::uint64_t read_sequence(const BackwardBits& bits, std::uin
   return pack_sequence(literals, match, value);
 }
 
+// A thread block takes so many sequences for each of its threads at a time.
+inline constexpr unsigned kRun = 4;
+
+// What a run of sequences does: to the repeated offsets, and how much it takes and makes. Sums of what is no block's
+// stop growing.
+struct Run {
+  Repeats repeats;
+  std::uint32_t literals, matches;
+};
+inline constexpr std::uint32_t kTooMany = 1u << 28;
+__device__ inline std::uint32_t capped(std::uint32_t sum) { return sum < kTooMany ? sum : kTooMany; }
+__device__ inline Run then(const Run& first, const Run& second) {
+  return {then(first.repeats, second.repeats), capped(first.literals + second.literals),
+          capped(first.matches + second.matches)};
+}
+__device__ inline Run nothing() { return {unchanged(), 0, 0}; }
+__device__ inline Run shuffled_up(const Run& run, unsigned step) {
+  Run out{shuffled_up(run.repeats, step), 0, 0};
+  out.literals = __shfl_up_sync(kAllLanes, run.literals, step);
+  out.matches = __shfl_up_sync(kAllLanes, run.matches, step);
+  return out;
+}
+
+template <unsigned kThreads>
 struct ExtractSpace {
-  std::uint32_t literals[kMostThreads / 32], matches[kMostThreads / 32];
-  Repeats repeats[kMostThreads];
+  // A run's sequences side by side; a word between runs so that threads do not meet in the same banks.
+  std::uint64_t sequences[kThreads * (kRun + 1)];
+  Run warps[kThreads / 32];
+  Run before;  // of the block, up to what is worked on
   std::uint32_t ticket;
 };
 
-// The block's sequences with their offsets' values, checkpoints, and the sum of its matches in `matches`. Sums that are
-// no block's stop growing.
-__device__ inline void extract_lengths(const Job& job, const Block& block, const Byte* src, ExtractSpace& space,
-                                       std::uint32_t& literals, std::uint32_t& matches) {
-  constexpr std::uint32_t kTooMany = 1u << 28;
-  const unsigned lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  std::uint64_t* const slots = job.slots_of(block);
-  Checkpoint* const checkpoints = job.checkpoints_of(block);
-  const BackwardBits bits(src + block.bits_at, block.bits_bytes);
-  literals = matches = 0;
-  for (std::uint32_t first = 0; first < block.sequences; first += blockDim.x) {
-    const std::uint32_t i = first + threadIdx.x;
-    std::uint32_t own_literals = 0, own_match = 0;
-    if (i < block.sequences) {
-      const std::uint64_t sequence = read_sequence(bits, slots[i]);
-      slots[i] = sequence;
-      own_literals = literals_of(sequence);
-      own_match = match_of(sequence);
-    }
-    const std::uint32_t warp_literals = __reduce_add_sync(kAllLanes, own_literals);
-    const std::uint32_t warp_matches = __reduce_add_sync(kAllLanes, own_match);
-    if (lane == 0) {
-      space.literals[warp] = warp_literals;
-      space.matches[warp] = warp_matches;
-    }
-    __syncthreads();
-    std::uint32_t literals_before = literals, matches_before = matches;
-    for (unsigned k = 0; k < warps; ++k) {
-      if (k == warp && lane == 0 && i < block.sequences) {
-        checkpoints[i / kGroup] = {literals_before, matches_before};
-      }
-      literals_before += space.literals[k];
-      matches_before += space.matches[k];
-    }
-    literals = literals_before < kTooMany ? literals_before : kTooMany;
-    matches = matches_before < kTooMany ? matches_before : kTooMany;
-    __syncthreads();
+// Of kThreads * kRun of the block's sequences, from `first` on: what they are, offsets in terms of what is
+// repeated at the block's beginning; and checkpoints. space.before moves on.
+template <unsigned kThreads>
+__device__ inline void extract_part(const Job& job, const Block& block, const BackwardBits& bits, std::uint32_t first,
+                                    ExtractSpace<kThreads>& space) {
+  const unsigned t = threadIdx.x, lane = lane_id(), warp = t / 32;
+  std::uint64_t* const slots = job.slots_of(block) + first;
+  const std::uint32_t left = block.sequences - first;
+  const std::uint32_t count = left < kThreads * kRun ? left : kThreads * kRun;
+  const auto place = [](std::uint32_t i) { return i / kRun * (kRun + 1) + i % kRun; };
+  HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < kRun; ++k) {
+    const std::uint32_t i = k * kThreads + t;
+    if (i < count) space.sequences[place(i)] = read_sequence(bits, slots[i]);
   }
-}
-
-// Offsets for their values, in terms of what is repeated at the block's beginning.
-__device__ inline void extract_offsets(const Job& job, Block& block, ExtractSpace& space) {
-  const unsigned t = threadIdx.x;
-  std::uint64_t* const slots = job.slots_of(block);
-  const std::uint32_t each = (block.sequences + blockDim.x - 1) / blockDim.x;
-  const std::uint32_t first = t * each < block.sequences ? t * each : block.sequences;
-  const std::uint32_t last = block.sequences - first < each ? block.sequences : first + each;
-  Repeats own = unchanged();
-  for (std::uint32_t i = first; i < last; ++i) next_offset(own, offset_of(slots[i]), literals_of(slots[i]) == 0);
-  space.repeats[t] = own;
   __syncthreads();
-  for (unsigned step = 1; step < blockDim.x; step *= 2) {
-    const Repeats before = t >= step ? space.repeats[t - step] : unchanged();
-    __syncthreads();
-    if (t >= step) space.repeats[t] = then(before, space.repeats[t]);
-    __syncthreads();
+  std::uint64_t* const own = space.sequences + t * (kRun + 1);
+  const std::uint32_t mine = count <= t * kRun ? 0 : count - t * kRun < kRun ? count - t * kRun : kRun;
+  Run run = nothing();
+  for (std::uint32_t k = 0; k < mine; ++k) {
+    next_offset(run.repeats, offset_of(own[k]), literals_of(own[k]) == 0);
+    run.literals += literals_of(own[k]);
+    run.matches += match_of(own[k]);
   }
-  own = t == 0 ? unchanged() : space.repeats[t - 1];
-  for (std::uint32_t i = first; i < last; ++i) {
-    const std::uint64_t s = slots[i];
-    const std::uint32_t offset = next_offset(own, offset_of(s), literals_of(s) == 0);
-    slots[i] = pack_sequence(literals_of(s), match_of(s), offset);
+  for (unsigned step = 1; step < 32; step *= 2) {
+    const Run earlier = shuffled_up(run, step);
+    if (lane >= step) run = then(earlier, run);
   }
-  if (t == blockDim.x - 1) {
-    for (unsigned k = 0; k < 3; ++k) block.repeats_after[k] = space.repeats[t].offset[k];
+  if (lane == 31) space.warps[warp] = run;
+  run = shuffled_up(run, 1);
+  if (lane == 0) run = nothing();
+  __syncthreads();
+  Run before = space.before;
+  for (unsigned k = 0; k < warp; ++k) before = then(before, space.warps[k]);
+  run = then(before, run);
+  if (t % (kGroup / kRun) == 0 && mine != 0) {
+    job.checkpoints_of(block)[(first + t * kRun) / kGroup] = {run.literals, run.matches};
   }
+  for (std::uint32_t k = 0; k < mine; ++k) {
+    const std::uint64_t s = own[k];
+    own[k] = pack_sequence(literals_of(s), match_of(s),
+                           next_offset(run.repeats, offset_of(s), literals_of(s) == 0));
+  }
+  __syncthreads();
+  if (t == 0) {
+    for (unsigned k = 0; k < kThreads / 32; ++k) space.before = then(space.before, space.warps[k]);
+  }
+  HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < kRun; ++k) {
+    const std::uint32_t i = k * kThreads + t;
+    if (i < count) slots[i] = space.sequences[place(i)];
+  }
+  __syncthreads();
 }
 
 __device__ inline std::uint32_t block_max(const Block& block) {
   return block.window < kMaxBlockBytes ? block.window : kMaxBlockBytes;
 }
 
-__device__ inline void extract_body(const Job& job, std::uint32_t r, ExtractSpace& space) {
+template <unsigned kThreads>
+__device__ inline void extract_body(const Job& job, std::uint32_t r, ExtractSpace<kThreads>& space) {
   Round& round = job.round[r];
   for (;;) {
     __syncthreads();
@@ -168,10 +185,14 @@ __device__ inline void extract_body(const Job& job, std::uint32_t r, ExtractSpac
     Block& block = job.blocks[x];
     const ZstdStream& stream = job.streams[block.stream];
     if (!fine_for_block(job, stream.chunk)) continue;
-    std::uint32_t literals, matches;
-    extract_lengths(job, block, stream.src, space, literals, matches);
-    extract_offsets(job, block, space);
+    if (threadIdx.x == 0) space.before = nothing();
+    const BackwardBits bits(stream.src + block.bits_at, block.bits_bytes);
+    for (std::uint32_t first = 0; first < block.sequences; first += kThreads * kRun) {
+      extract_part(job, block, bits, first, space);
+    }
     if (threadIdx.x != 0) continue;
+    const std::uint32_t literals = space.before.literals, matches = space.before.matches;
+    for (unsigned k = 0; k < 3; ++k) block.repeats_after[k] = space.before.repeats.offset[k];
     block.match_bytes = matches;
     job.checkpoints_of(block)[lz77::groups_of(block.sequences)] = {literals, matches};
     if (literals > block.literal_bytes) {
@@ -185,59 +206,71 @@ __device__ inline void extract_body(const Job& job, std::uint32_t r, ExtractSpac
 
 // ---- settle ----
 
-// Where the stream's blocks of the round begin, and what is repeated there. All lanes go through all blocks; each
-// fetches one of 32 and keeps what belongs to it.
+// Where the stream's blocks of the round begin, and what is repeated there: by a warp, 32 blocks at a time.
 __device__ inline void settle_stream(const Job& job, ZstdStream& stream, StreamState& state, std::uint32_t from,
                                      std::uint32_t to, unsigned lane) {
   std::uint32_t out = state.out, frame_out = state.frame_out;
   Repeats repeats = {{state.repeats[0], state.repeats[1], state.repeats[2]}};
-  for (std::uint32_t base = from; base < to; base += 32) {
+  bool bad = false;
+  for (std::uint32_t base = from; base < to && !bad; base += 32) {
     const bool mine = base + lane < to;
     Block& block = job.blocks[mine ? base + lane : from];
     const bool compressed = block.kind == BlockKind::kCompressed;
     const bool has_sequences = compressed && block.sequences != 0;
     if (mine && compressed) block.decoded_bytes = block.literal_bytes + (has_sequences ? block.match_bytes : 0);
-    const std::uint32_t bytes = block.decoded_bytes;
-    const std::uint32_t flags = (block.first ? 1u : 0) | (block.last ? 2u : 0);
-    Repeats after = unchanged();
-    if (has_sequences) after = {{block.repeats_after[0], block.repeats_after[1], block.repeats_after[2]}};
-    std::uint32_t own_out = 0, own_frame = 0;
-    Repeats own_repeats{};
-    bool too_long = false, wrong_size = false;
-    const std::uint32_t here = to - base < 32 ? to - base : 32;
-    for (std::uint32_t k = 0; k < here; ++k) {
-      const std::uint32_t its_bytes = __shfl_sync(kAllLanes, bytes, k), its_flags = __shfl_sync(kAllLanes, flags, k);
-      const std::uint32_t promised = __shfl_sync(kAllLanes, block.frame_bytes, k);
-      const Repeats its_after = {{__shfl_sync(kAllLanes, after.offset[0], k),
-                                  __shfl_sync(kAllLanes, after.offset[1], k),
-                                  __shfl_sync(kAllLanes, after.offset[2], k)}};
-      if ((its_flags & 1) != 0) {
-        frame_out = out;
-        repeats = {{1, 4, 8}};
-      }
-      if (k == lane) {
-        own_out = out;
-        own_frame = frame_out;
-        own_repeats = repeats;
-      }
-      repeats = then(repeats, its_after);
-      if (its_bytes > stream.dst_bytes - out) {
-        if (k == lane) too_long = true;
-      } else {
-        out += its_bytes;
-        if (k == lane && (its_flags & 2) != 0 && promised != kNone && out - frame_out != promised) wrong_size = true;
-      }
+    const std::uint32_t bytes = mine ? block.decoded_bytes : 0;  // 2^21 at most
+    Repeats upto = unchanged();
+    if (mine && has_sequences) upto = {{block.repeats_after[0], block.repeats_after[1], block.repeats_after[2]}};
+    const bool first = mine && block.first;
+    if (first) upto = then({{1, 4, 8}}, upto);
+    // Maps put together may say "less k" for a larger k than there is room for: then one after the other.
+    std::uint32_t most_less = 0;
+    for (unsigned k = 0; k < 3; ++k) {
+      const std::uint32_t less_by = is_symbolic(upto.offset[k]) ? (upto.offset[k] - kSymbolic) & kLessMask : 0;
+      most_less = most_less < less_by ? less_by : most_less;
     }
+    if (__reduce_add_sync(kAllLanes, most_less) <= kLessMask) {
+      for (unsigned step = 1; step < 32; step *= 2) {
+        const Repeats earlier = shuffled_up(upto, step);
+        if (lane >= step) upto = then(earlier, upto);
+      }
+      upto = then(repeats, upto);
+    } else {
+      Repeats before = repeats, own{};
+      for (unsigned k = 0; k < 32; ++k) {
+        Repeats its{};
+        for (unsigned i = 0; i < 3; ++i) its.offset[i] = __shfl_sync(kAllLanes, upto.offset[i], k);
+        before = then(before, its);
+        if (k == lane) own = before;
+      }
+      upto = own;
+    }
+    const std::uint32_t bytes_upto = sum_upto(bytes, lane);
+    const unsigned firsts = __ballot_sync(kAllLanes, first) & (lanes_below(lane) | 1u << lane);
+    const std::uint32_t own_out = out + bytes_upto - bytes;
+    const std::uint32_t first_out = __shfl_sync(kAllLanes, own_out, firsts == 0 ? 0 : top_bit(firsts));
+    const std::uint32_t own_frame = firsts == 0 ? frame_out : first_out;
+    Repeats own_repeats = shuffled_up(upto, 1);
+    if (lane == 0) own_repeats = repeats;
+    if (first) own_repeats = {{1, 4, 8}};
+    const bool too_long = bytes_upto > stream.dst_bytes - out;
     if (mine) {
       block.out = own_out;
       block.frame_out = own_frame;
       for (unsigned k = 0; k < 3; ++k) block.repeats[k] = own_repeats.offset[k];
-      if (too_long) give_up(job, stream.chunk, block.at, DecodeReason::kLength);
-      if (wrong_size) give_up(job, stream.chunk, block.at, DecodeReason::kWrongSize);
+      const bool wrong_size = block.last && block.frame_bytes != kNone && own_out + bytes - own_frame != block.frame_bytes;
+      if (too_long) {
+        give_up(job, stream.chunk, block.at, DecodeReason::kLength);
+      } else if (wrong_size) {
+        give_up(job, stream.chunk, block.at, DecodeReason::kWrongSize);
+      }
     }
-    __syncwarp();
+    bad = __any_sync(kAllLanes, too_long);
+    out += __shfl_sync(kAllLanes, bytes_upto, 31);
+    frame_out = __shfl_sync(kAllLanes, own_frame, 31);
+    for (unsigned k = 0; k < 3; ++k) repeats.offset[k] = __shfl_sync(kAllLanes, upto.offset[k], 31);
   }
-  if (lane != 0) return;
+  if (lane != 0 || bad) return;
   state.out = out;
   state.frame_out = frame_out;
   for (unsigned k = 0; k < 3; ++k) state.repeats[k] = repeats.offset[k];

@@ -148,71 +148,71 @@ __device__ inline std::int32_t predefined_count(unsigned table, unsigned symbol)
 
 // ---- cells ----
 
-// What a warp needs while it builds a table of up to 512 cells: in shared memory.
-struct TableSpace {
-  std::uint16_t next[256];   // by symbol: the number that its next cell has
-  std::uint16_t starts[64];  // runs of cells in the order they are dealt: each symbol with a count has one
+// A description in a form that a table can be made of by a warp: in shared memory. Of symbols below kSymbols, and as
+// many as cells at most where those are 64.
+template <unsigned kSymbols>
+struct TableCounts {
+  std::uint16_t next[kSymbols];  // by symbol: the number that its next cell has
+  std::uint16_t starts[64];      // runs of cells in the order they are dealt: each symbol with a count has one
   Byte names[64];
-  Byte cells[512];
-  std::uint32_t runs, low;  // cells below `low` are dealt, those from it on have symbols of less than one
+  Byte low_names[64];  // symbols of less than one cell, which have the table's last
+  std::uint32_t runs, lows;
 };
+inline constexpr unsigned kMostCells = 512;
 
 // Told of symbols by one lane, in rising order.
+template <unsigned kSymbols>
 class CellCounts {
  public:
-  __device__ explicit CellCounts(TableSpace& space) : space_(space) {}
+  __device__ explicit CellCounts(TableCounts<kSymbols>& to) : to_(to) {}
   __device__ void operator()(unsigned symbol, std::int32_t count) {
-    if (symbol > 255) return;
+    if (symbol >= kSymbols) return;
     if (count < 0) {
-      if (lows_ >= 512) return;
-      space_.cells[511 - lows_] = static_cast<Byte>(symbol);  // moved down when the size is known
-      ++lows_;
-      space_.next[symbol] = 1;
+      if (++lows_ > 64) return;
+      to_.low_names[lows_ - 1] = static_cast<Byte>(symbol);
+      to_.next[symbol] = 1;
       return;
     }
     if (++runs_ > 64) return;  // a table of 2^6 cells has no more symbols, and sequences have 53
-    space_.starts[runs_ - 1] = static_cast<std::uint16_t>(dealt_);
-    space_.names[runs_ - 1] = static_cast<Byte>(symbol);
+    to_.starts[runs_ - 1] = static_cast<std::uint16_t>(dealt_);
+    to_.names[runs_ - 1] = static_cast<Byte>(symbol);
     dealt_ += static_cast<std::uint32_t>(count);
-    space_.next[symbol] = static_cast<std::uint16_t>(count);
+    to_.next[symbol] = static_cast<std::uint16_t>(count);
   }
   // Returns whether the counts fill a table of that size.
   __device__ bool finish(unsigned log) {
-    const std::uint32_t size = 1u << log;
-    if (runs_ > 64 || lows_ + dealt_ != size) return false;
-    if (size != 512) {
-      for (std::uint32_t k = 0; k < lows_; ++k) space_.cells[size - 1 - k] = space_.cells[511 - k];
-    }
-    space_.runs = runs_;
-    space_.low = size - lows_;
-    return true;
+    to_.runs = runs_;
+    to_.lows = lows_;
+    return runs_ <= 64 && lows_ <= 64 && lows_ + dealt_ == 1u << log;
   }
 
  private:
-  TableSpace& space_;
+  TableCounts<kSymbols>& to_;
   std::uint32_t lows_ = 0, runs_ = 0, dealt_ = 0;
 };
 
 // By a warp: the symbols' cells are dealt (4.1.1), those of "less than one" have theirs. REQUIRES: finish() was true.
-__device__ inline void deal_cells(TableSpace& space, unsigned log, unsigned lane) {
-  const std::uint32_t size = 1u << log, step = (size >> 1) + (size >> 3) + 3;
+template <unsigned kSymbols>
+__device__ inline void deal_cells(const TableCounts<kSymbols>& counts, Byte* cells, unsigned log, unsigned lane) {
+  const std::uint32_t size = 1u << log, step = (size >> 1) + (size >> 3) + 3, low = size - counts.lows;
+  for (std::uint32_t k = lane; k < counts.lows; k += 32) cells[size - 1 - k] = counts.low_names[k];
   std::uint32_t rank = 0;
   for (std::uint32_t first = 0; first < size; first += 32) {
     const std::uint32_t cell = (first + lane) * step & (size - 1);
-    const bool dealt = first + lane < size && cell < space.low;
+    const bool dealt = first + lane < size && cell < low;
     const unsigned votes = __ballot_sync(kAllLanes, dealt);
     if (dealt) {
       const std::uint32_t own = rank + static_cast<std::uint32_t>(__popc(votes & lanes_below(lane)));
-      std::uint32_t a = 0, b = space.runs;  // the last run that starts at or before it
+      std::uint32_t a = 0, b = counts.runs;  // the last run that starts at or before it
       while (b - a > 1) {
         const std::uint32_t middle = (a + b) / 2;
-        if (space.starts[middle] <= own) {
+        if (counts.starts[middle] <= own) {
           a = middle;
         } else {
           b = middle;
         }
       }
-      space.cells[cell] = space.names[a];
+      cells[cell] = counts.names[a];
     }
     rank += static_cast<std::uint32_t>(__popc(votes));
   }
@@ -220,8 +220,9 @@ __device__ inline void deal_cells(TableSpace& space, unsigned log, unsigned lane
 }
 
 // By a warp: tells of each cell its symbol, how many bits its next state takes and what they are added to.
-template <class Entry>
-__device__ inline void number_cells(TableSpace& space, unsigned log, unsigned lane, Entry&& entry) {
+template <unsigned kSymbols, class Entry>
+__device__ inline void number_cells(TableCounts<kSymbols>& counts, const Byte* cells, unsigned log, unsigned lane,
+                                    Entry&& entry) {
   const std::uint32_t size = 1u << log;
   for (std::uint32_t first = 0; first < size; first += 32) {
     const std::uint32_t cell = first + lane;
@@ -229,16 +230,16 @@ __device__ inline void number_cells(TableSpace& space, unsigned log, unsigned la
     std::uint32_t symbol = 0;
     unsigned same = 0;
     if (cell < size) {
-      symbol = space.cells[cell];
+      symbol = cells[cell];
       same = __match_any_sync(here, symbol);
       const auto before = static_cast<std::uint32_t>(__popc(same & lanes_below(lane)));
-      const std::uint32_t number = space.next[symbol] + before;
+      const std::uint32_t number = counts.next[symbol] + before;
       const unsigned bits = log - top_bit(number);
       entry(cell, symbol, bits, (number << bits) - size);
     }
     __syncwarp();
     if (cell < size && (same & lanes_below(lane)) == 0) {
-      space.next[symbol] = static_cast<std::uint16_t>(space.next[symbol] + __popc(same));
+      counts.next[symbol] = static_cast<std::uint16_t>(counts.next[symbol] + __popc(same));
     }
     __syncwarp();
   }

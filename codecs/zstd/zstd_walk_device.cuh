@@ -3,212 +3,300 @@
 //
 // A lane walks a block's states and notes of each sequence its three codes and where its extra bits end; what the bits
 // are is for `extract` to read, in parallel. There is no check in the loop: states cannot leave a table that was built
-// here, and the bits lie in a ring that is indexed modulo its size. A batch of 32 sequences takes 2,848 bits at most;
-// so many and more are in the ring when it begins. Whether the bits were used up is looked at between batches.
+// here, and the bits lie in a ring that is indexed modulo its size. A batch of sequences takes so many bits at most; so
+// many and more are in the ring when it begins. Whether the bits were used up is looked at between batches.
 //
 // A warp walks 1, 4 or 8 blocks side by side: one where there are few (a walk takes less time then), more where the
-// blocks are what there is enough of. docs/design/gpu_decode.md tells more.
+// blocks are what there is enough of. The lanes that do not walk fill the ring of the one that does.
+// docs/design/gpu_decode.md tells more.
 #pragma once
 
-#include "zstd_tables_device.cuh"
+#include "zstd_walk_tables_device.cuh"
 
 namespace headrace::codec::gpu::zstd {
 
-inline constexpr unsigned kRingWords = 256, kRingUnit = 32;
-inline constexpr std::uint32_t kBatch = 32;
-// 16 and 16 extra bits of lengths and 31 of offsets, and 9, 9 and 8 of states; and a word to read the last ones from.
-inline constexpr std::int32_t kBatchBits = 32 * (63 + 26) + 32;
-// Where a table begins among a block's entries.
-inline constexpr unsigned kTableEntries = 1280;
-__host__ __device__ constexpr unsigned table_at(unsigned table) {
-  return table == kLiteralLengths ? 0 : table == kOffsets ? 512 : 768;
-}
-// An entry's second word: what the next state's bits are added to, in bytes from the block's first entry; from bit 16
-// on, how many bits those are.
-inline constexpr unsigned kStateBits = 16;
-inline constexpr std::uint32_t kBaseMask = (1u << kStateBits) - 1;
+inline constexpr unsigned kRingWords = 256;
+// 16 and 16 extra bits of lengths and 31 of offsets, and 9, 9 and 8 of states.
+inline constexpr std::int32_t kMostTaken = 63 + 26;
+
+template <unsigned kBlocks>
+struct WalkForm {
+  using Entry = NarrowEntry;
+  using Cell = std::uint32_t;  // a word
+  static constexpr std::uint32_t kBatch = 32;
+  static constexpr unsigned kUnitWords = 32;                // that the ring is filled by
+  static constexpr unsigned kRingCells = kRingWords + 1;  // the last word is the first one again
+};
+template <>
+struct WalkForm<1> {
+  using Entry = WideEntry;
+  using Cell = uint4;  // in z a word, in y the one below it, in x the one below that
+  static constexpr std::uint32_t kBatch = 64;
+  static constexpr unsigned kUnitWords = 64;
+  static constexpr unsigned kRingCells = kRingWords;
+};
 
 template <unsigned kBlocks>
 struct WalkSpace {
-  uint2 entries[kBlocks][kTableEntries];
-  std::uint32_t ring[kBlocks][kRingWords + 1];  // the last word is the first one again
-  TableSpace build;
-};
-
-// One of the tables that hold for a block, by a warp. `source` is the block that describes it.
-__device__ inline DecodeReason build_table(const Byte* src, const Block& source, unsigned table, TableSpace& space,
-                                           uint2* entries, unsigned& log, unsigned lane) {
-  const auto entry_of = [table](std::uint32_t symbol, unsigned bits, std::uint32_t base) {
-    const unsigned extra = table == kLiteralLengths ? literal_extra(symbol)
-                           : table == kOffsets      ? symbol
-                                                    : match_extra(symbol);
-    const unsigned at = table == kLiteralLengths ? WalkWord::kLiteral
-                        : table == kOffsets      ? WalkWord::kOffset
-                                                 : WalkWord::kMatch;
-    return make_uint2((bits + extra) | symbol << at,
-                      (table_at(table) + base) * static_cast<std::uint32_t>(sizeof(uint2)) | bits << kStateBits);
+  using Form = WalkForm<kBlocks>;
+  typename Form::Entry::Type entries[kBlocks][kTableEntries];
+  union {
+    struct {  // while tables are built
+      SequenceCounts counts[kBlocks * kTables];
+      Byte cells[kMostCells];
+    };
+    typename Form::Cell ring[kBlocks][Form::kRingCells];
   };
-  const TableMode mode = source.modes[table];
-  const std::uint32_t at = source.table_at[table];
-  if (mode == TableMode::kRle) {
-    log = 0;
-    if (lane == 0) entries[0] = entry_of(src[at], 0, 0);
-    __syncwarp();
-    return DecodeReason::kNone;
-  }
-  DecodeReason reason = DecodeReason::kNone;
-  log = 0;
-  if (lane == 0) {
-    CellCounts counts(space);
-    if (mode == TableMode::kPredefined) {
-      const Predefined fixed = predefined(table);
-      for (unsigned symbol = 0; symbol < fixed.symbols; ++symbol) counts(symbol, predefined_count(table, symbol));
-      log = fixed.log;
-    } else {
-      const std::uint32_t end = source.at + source.bytes;
-      const Description description = read_description(src + at, end - at, last_symbol(table), most_log(table), counts);
-      reason = description.reason;  // as in `parse`: none
-      log = description.log;
-    }
-    if (reason == DecodeReason::kNone && !counts.finish(log)) reason = DecodeReason::kHeader;
-  }
-  reason = static_cast<DecodeReason>(__shfl_sync(kAllLanes, static_cast<std::uint32_t>(reason), 0));
-  log = __shfl_sync(kAllLanes, log, 0);
-  __syncwarp();
-  if (reason != DecodeReason::kNone) return reason;
-  deal_cells(space, log, lane);
-  number_cells(space, log, lane, [&](std::uint32_t cell, std::uint32_t symbol, unsigned bits, std::uint32_t base) {
-    entries[cell] = entry_of(symbol, bits, base);
-  });
-  return DecodeReason::kNone;
-}
+};
+// So that the entries of one of several in a row begin where "or" can put a place together.
+static_assert(sizeof(WalkSpace<1>) % (512 * sizeof(uint4)) == 0);
 
 // A lane's walk.
 struct Walker {
-  BackwardBits bits;
-  std::int32_t at = 0;   // bits from here on are used
-  std::int32_t low = 0;  // words from here on are or were in the ring
+  std::int32_t at = 0;  // bits from here on are used
   std::uint32_t left = 0;
-  std::uint32_t literal_at = 0, offset_at = 0, match_at = 0;  // entries of the states, in bytes from the first
+  std::uint32_t literal_at = 0, offset_at = 0, match_at = 0;  // entries of the states, in bytes from the first of all
   std::uint32_t last_bits = 0;                                // of states, that the last step took
   uint2* slots = nullptr;
-  std::uint32_t chunk = 0, position = 0;
+  std::uint32_t origin = 0;  // of the block's entries
 
-  // `count` sequences, at least one. REQUIRES: as many bits as they can take are in the ring.
-  __device__ void walk(std::uint32_t count, const uint2* entries, const std::uint32_t* ring) {
-    const auto* const bytes = reinterpret_cast<const Byte*>(entries);
-    uint2 l{}, o{}, m{};
+  // `count` sequences, at least one, by wide entries. A step has to wait for what it is given by the one before, and the
+  // fewer instructions it has, the sooner it gives. REQUIRES: as many bits as they can take are in the ring.
+  __device__ void walk(std::uint32_t count, const Byte* entries, const uint4* ring) {
+    // So many bits of a window are a step's, whose state bits then come times 16.
+    constexpr std::int32_t kWindow = 64 - WideEntry::kScale;
+    const Walker before = *this;
+    const auto* const cells = reinterpret_cast<const Byte*>(ring);
+    std::int32_t shifts = 0;
+    uint4 l{}, o{}, m{}, cell = cell_at(cells);
+    const auto step = [&](uint2& slot) {
+      l = *reinterpret_cast<const uint4*>(entries + literal_at);
+      o = *reinterpret_cast<const uint4*>(entries + offset_at);
+      m = *reinterpret_cast<const uint4*>(entries + match_at);
+      const auto low = static_cast<std::uint32_t>(at);  // of which 5 bits count
+      const std::uint64_t window =
+          static_cast<std::uint64_t>(__funnelshift_r(cell.y, cell.z, low)) << 32 | __funnelshift_r(cell.x, cell.y, low);
+      const std::uint32_t word = l.x + o.x + m.x;
+      slot = make_uint2(word, low);
+      const std::int32_t shift = __dp4a(static_cast<int>(word), 0xFF, kWindow);  // the lowest byte, times -1
+      at = __dp4a(static_cast<int>(word), 0xFF, at);
+      cell = cell_at(cells);
+      shifts |= shift;
+      const auto v = static_cast<std::uint32_t>(window >> (static_cast<unsigned>(shift) & 63));
+      offset_at = o.y | (v & o.w);
+      match_at = m.y | (v >> o.z & m.w);
+      literal_at = l.y | (v >> (o.z + m.z) & l.w);
+    };
+    std::uint32_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+      HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < 4; ++k) step(slots[i + k]);
+    }
+    for (; i < count; ++i) step(slots[i]);
+    last_bits = l.z + o.z + m.z;
+    if (shifts < 0) {  // a step took more than a window has
+      *this = before;
+      walk_slowly(count, entries, ring);
+    }
+    slots += count;
+    left -= count;
+  }
+  __device__ uint4 cell_at(const Byte* cells) const {
+    static_assert(sizeof(uint4) == 16);
+    return *reinterpret_cast<const uint4*>(cells + (static_cast<std::uint32_t>(at >> 1) & 16 * (kRingWords - 1)));
+  }
+  __device__ void walk_slowly(std::uint32_t count, const Byte* entries, const uint4* ring) {
     for (std::uint32_t i = 0; i < count; ++i) {
-      l = *reinterpret_cast<const uint2*>(bytes + literal_at);
-      o = *reinterpret_cast<const uint2*>(bytes + offset_at);
-      m = *reinterpret_cast<const uint2*>(bytes + match_at);
+      const uint4 l = *reinterpret_cast<const uint4*>(entries + literal_at);
+      const uint4 o = *reinterpret_cast<const uint4*>(entries + offset_at);
+      const uint4 m = *reinterpret_cast<const uint4*>(entries + match_at);
       const std::uint32_t word = l.x + o.x + m.x;
       slots[i] = make_uint2(word, static_cast<std::uint32_t>(at));
-      at -= static_cast<std::int32_t>(word & WalkWord::kBitsMask);
-      const std::uint32_t w = static_cast<std::uint32_t>(at >> 5) % kRingWords;
-      const std::uint32_t v = __funnelshift_r(ring[w], ring[w + 1], static_cast<std::uint32_t>(at) & 31);
-      const std::uint32_t o_bits = o.y >> kStateBits, m_bits = m.y >> kStateBits, l_bits = l.y >> kStateBits;
-      constexpr std::uint32_t kEntry = sizeof(uint2);
-      offset_at = (o.y & kBaseMask) + (v & ((1u << o_bits) - 1)) * kEntry;
-      match_at = (m.y & kBaseMask) + (v >> o_bits & ((1u << m_bits) - 1)) * kEntry;
-      literal_at = (l.y & kBaseMask) + (v >> (o_bits + m_bits) & ((1u << l_bits) - 1)) * kEntry;
+      at -= static_cast<std::int32_t>(word & 255);
+      const std::uint32_t low = static_cast<std::uint32_t>(at >> 5) % kRingWords;
+      const std::uint32_t v = __funnelshift_r(ring[low].z, ring[(low + 1) % kRingWords].z, static_cast<std::uint32_t>(at))
+                              << WideEntry::kScale;
+      offset_at = o.y | (v & o.w);
+      match_at = m.y | (v >> o.z & m.w);
+      literal_at = l.y | (v >> (o.z + m.z) & l.w);
+      last_bits = l.z + o.z + m.z;
     }
-    last_bits = (l.y >> kStateBits) + (o.y >> kStateBits) + (m.y >> kStateBits);
+  }
+  // The same by narrow ones.
+  __device__ void walk(std::uint32_t count, const Byte* entries, const std::uint32_t* ring) {
+    constexpr std::uint32_t kMask = kRingWords - 1, kCodes = ~std::uint32_t{0} << NarrowEntry::kCode;
+    const auto bits_of = [](std::uint32_t entry) { return entry >> NarrowEntry::kBits & NarrowEntry::kBitsMask; };
+    const auto next = [this](unsigned table, std::uint32_t entry, std::uint32_t more) {
+      return origin +
+             ((table_at(table) + (entry >> NarrowEntry::kBase & NarrowEntry::kBaseMask) + more) << NarrowEntry::kScale);
+    };
+    std::uint32_t l = 0, o = 0, m = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      l = *reinterpret_cast<const std::uint32_t*>(entries + literal_at);
+      o = *reinterpret_cast<const std::uint32_t*>(entries + offset_at);
+      m = *reinterpret_cast<const std::uint32_t*>(entries + match_at);
+      slots[i] = make_uint2(((l | m) & kCodes) >> (NarrowEntry::kCode - WalkWord::kLiteral) |
+                                o >> (NarrowEntry::kCode - WalkWord::kOffset),
+                            static_cast<std::uint32_t>(at));
+      at -= static_cast<std::int32_t>((l + o + m) & NarrowEntry::kTakesMask);
+      const std::uint32_t w = static_cast<std::uint32_t>(at >> 5) & kMask;
+      const std::uint32_t v = __funnelshift_r(ring[w], ring[w + 1], static_cast<std::uint32_t>(at));
+      const std::uint32_t o_bits = bits_of(o), m_bits = bits_of(m);
+      offset_at = next(kOffsets, o, v & ((1u << o_bits) - 1));
+      match_at = next(kMatchLengths, m, v >> o_bits & ((1u << m_bits) - 1));
+      literal_at = next(kLiteralLengths, l, v >> (o_bits + m_bits) & ((1u << bits_of(l)) - 1));
+    }
+    last_bits = bits_of(l) + bits_of(o) + bits_of(m);
     slots += count;
     left -= count;
   }
 };
 
-// The blocks of a round that have sequences; a warp takes kBlocks at a time.
+// The ring of a block, and what comes next: by the lanes that share it.
 template <unsigned kBlocks>
-__device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlocks>& space) {
+struct RingFiller {
+  using Form = WalkForm<kBlocks>;
+  static constexpr unsigned kLanes = 32 / kBlocks, kEach = Form::kUnitWords / kLanes;
+  static constexpr std::int32_t kUnit = Form::kUnitWords;
+
+  const std::uint32_t* words = nullptr;
+  std::int32_t low = 0;  // words from here on are or were in the ring
+  std::uint32_t ahead[kEach] = {};  // of the unit below it
+  std::uint32_t above[2] = {};      // words `low` and the next one
+
+  __device__ void begin(const BackwardBits& bits, std::int32_t top, unsigned self) {
+    words = reinterpret_cast<const std::uint32_t*>(bits.base);
+    low = (top >> 5) + 2;
+    HEADRACE_ZSTD_UNROLL for (unsigned e = 0; e < kEach; ++e) ahead[e] = bits.word(number(self, e));
+  }
+  // Words are filled in a unit at a time, from above, down to `want`. Behind the first unit they are whole.
+  __device__ void fill(std::int32_t want, unsigned self, typename Form::Cell* ring) {
+    while (low > want) {
+      if constexpr (kBlocks == 1) {
+        static_assert(kEach == 2);
+        std::uint32_t next[2];
+        for (unsigned e = 0; e < 2; ++e) {
+          next[e] = __shfl_down_sync(kAllLanes, ahead[e], 1);
+          if (self == 31) next[e] = above[e];
+          above[e] = __shfl_sync(kAllLanes, ahead[e], 0);
+        }
+        const std::uint32_t first = static_cast<std::uint32_t>(number(self, 0)) + 2;
+        ring[first % kRingWords] = make_uint4(ahead[0], ahead[1], next[0], 0);
+        ring[(first + 1) % kRingWords] = make_uint4(ahead[1], next[0], next[1], 0);
+      } else {
+        HEADRACE_ZSTD_UNROLL for (unsigned e = 0; e < kEach; ++e) {
+          const std::uint32_t w = static_cast<std::uint32_t>(number(self, e)) % kRingWords;
+          ring[w] = ahead[e];
+          if (w == 0) ring[kRingWords] = ahead[e];
+        }
+      }
+      low -= kUnit;
+      HEADRACE_ZSTD_UNROLL for (unsigned e = 0; e < kEach; ++e) {
+        const std::int32_t i = number(self, e);
+        ahead[e] = 0;
+        if (i >= 0) ahead[e] = words[i];
+      }
+    }
+  }
+
+ private:
+  __device__ std::int32_t number(unsigned self, unsigned e) const {
+    return low - kUnit + static_cast<std::int32_t>(self * kEach + e);
+  }
+};
+
+// The blocks of a round that have sequences; a warp takes kBlocks at a time, and each of them has a share of its lanes,
+// the first of which walks. Each warp of a thread block has a space of its own.
+template <unsigned kBlocks>
+__device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlocks>* spaces) {
+  using Form = WalkForm<kBlocks>;
+  using Entry = typename Form::Entry;
+  constexpr unsigned kLanes = 32 / kBlocks;
+  constexpr std::int32_t kBatchBits = Form::kBatch * kMostTaken + 32;
+  static_assert(kBatchBits / 32 + Form::kUnitWords + 4 <= kRingWords);
+  WalkSpace<kBlocks>& space = spaces[threadIdx.x / 32];
+  const auto* const entries = reinterpret_cast<const Byte*>(spaces);
   Round& round = job.round[r];
-  const unsigned lane = lane_id();
+  const unsigned lane = lane_id(), which = lane / kLanes, self = lane % kLanes;
   const std::uint32_t all = round.many + round.few;
   for (;;) {
     std::uint32_t ticket = 0;
     if (lane == 0) ticket = atomicAdd(&round.walk_ticket, kBlocks);
     ticket = __shfl_sync(kAllLanes, ticket, 0);
     if (ticket >= all) return;
-    Walker own;
-    std::uint32_t ahead[kBlocks];  // of each block, this lane's word of the unit below the ring
-    HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < kBlocks; ++k) ahead[k] = 0;
-    for (unsigned k = 0; k < kBlocks; ++k) {
-      const std::uint32_t x = ticket + k < all ? walk_of(job, round, ticket + k) : kNone;
-      if (x == kNone) continue;
+    std::uint32_t x = ticket + which < all ? walk_of(job, round, ticket + which) : kNone;
+    if (x != kNone && !fine(job, job.streams[job.blocks[x].stream].chunk)) x = kNone;
+    x = __shfl_sync(kAllLanes, x, which * kLanes);  // other warps may have made it bad meanwhile
+    __syncwarp();
+    const auto origin_of = [&](unsigned k) {
+      return static_cast<std::uint32_t>(reinterpret_cast<const Byte*>(space.entries[k]) - entries);
+    };
+    // A lane a table reads what is said of it; then the warp builds one after the other.
+    ReadTable read;
+    std::uint32_t rle = kNone;
+    const unsigned reads = lane / kTables, table = lane % kTables;
+    const std::uint32_t read_x = __shfl_sync(kAllLanes, x, reads < kBlocks ? reads * kLanes : 0);
+    if (reads < kBlocks && read_x != kNone) {
+      const Block& source = job.blocks[job.blocks[read_x].table_block[table]];
+      const ZstdStream& stream = job.streams[source.stream];
+      read = read_table(stream.src, source, table, space.counts[lane]);
+      if (source.modes[table] == TableMode::kRle) rle = stream.src[source.table_at[table]];
+      if (read.reason != DecodeReason::kNone) give_up(job, stream.chunk, job.blocks[read_x].at, read.reason);
+    }
+    const unsigned bad = __ballot_sync(kAllLanes, read.reason != DecodeReason::kNone);
+    if ((bad >> (which * kTables) & ((1u << kTables) - 1)) != 0) x = kNone;
+    __syncwarp();
+    for (unsigned k = 0; k < kBlocks * kTables; ++k) {
+      if (__shfl_sync(kAllLanes, x, k / kTables * kLanes) == kNone) continue;
+      build_table<Entry>(k % kTables, space.counts[k], space.cells, __shfl_sync(kAllLanes, read.log, k),
+                         __shfl_sync(kAllLanes, rle, k), space.entries[k / kTables] + table_at(k % kTables),
+                         origin_of(k / kTables), lane);
+      __syncwarp();
+    }
+    unsigned logs[kTables];
+    for (unsigned k = 0; k < kTables; ++k) logs[k] = __shfl_sync(kAllLanes, read.log, which * kTables + k);
+
+    Walker own;  // of a share's first lane
+    BackwardBits bits;
+    RingFiller<kBlocks> filler;
+    std::uint32_t chunk = 0, position = 0;
+    if (x != kNone) {
       const Block& block = job.blocks[x];
       const ZstdStream& stream = job.streams[block.stream];
-      if (!fine_for_warp(job, stream.chunk)) continue;
-      DecodeReason reason = DecodeReason::kNone;
-      unsigned logs[kTables] = {0, 0, 0};
-      for (unsigned table = 0; table < kTables && reason == DecodeReason::kNone; ++table) {
-        __syncwarp();
-        reason = build_table(stream.src, job.blocks[block.table_block[table]], table, space.build,
-                             space.entries[k] + table_at(table), logs[table], lane);
+      chunk = stream.chunk;
+      position = block.bits_at;
+      bits = BackwardBits(stream.src + block.bits_at, block.bits_bytes);
+      own.at = bits.top();
+      filler.begin(bits, own.at, self);
+      if (self == 0) own.left = block.sequences;
+      own.origin = origin_of(which);
+      own.slots = reinterpret_cast<uint2*>(job.slots_of(block));
+      std::uint32_t states[kTables];
+      for (unsigned k = 0; k < kTables; ++k) {
+        own.at -= static_cast<std::int32_t>(logs[k]);
+        const std::uint32_t state = bits.bits(own.at) & ((1u << logs[k]) - 1);
+        states[k] = origin_of(which) + ((table_at(k) + state) << Entry::kScale);
       }
-      if (reason != DecodeReason::kNone) {
-        if (lane == 0) give_up(job, stream.chunk, block.at, reason);
-        continue;
-      }
-      if (lane == k) {
-        own.bits = BackwardBits(stream.src + block.bits_at, block.bits_bytes);
-        own.chunk = stream.chunk;
-        own.position = block.bits_at;
-        own.at = own.bits.top();
-        own.low = (own.at >> 5) + 2;
-        own.left = block.sequences;
-        own.slots = reinterpret_cast<uint2*>(job.slots_of(block));
-        std::uint32_t states[kTables];
-        for (unsigned table = 0; table < kTables; ++table) {
-          own.at -= static_cast<std::int32_t>(logs[table]);
-          const std::uint32_t state = own.bits.bits(own.at) & ((1u << logs[table]) - 1);
-          states[table] = (table_at(table) + state) * static_cast<std::uint32_t>(sizeof(uint2));
-        }
-        own.literal_at = states[kLiteralLengths];
-        own.offset_at = states[kOffsets];
-        own.match_at = states[kMatchLengths];
-      }
+      own.literal_at = states[kLiteralLengths];
+      own.offset_at = states[kOffsets];
+      own.match_at = states[kMatchLengths];
     }
-    bool begun = false;
     while (__any_sync(kAllLanes, own.left != 0)) {
-      HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < kBlocks; ++k) {
-        if (__shfl_sync(kAllLanes, own.left, k) == 0) continue;
-        // Filled a unit at a time, from above, until the batch's bits are there.
-        std::int32_t low = __shfl_sync(kAllLanes, own.low, k);
-        const std::int32_t want = (__shfl_sync(kAllLanes, own.at, k) - kBatchBits) >> 5;
-        BackwardBits bits;
-        const auto base = reinterpret_cast<std::uintptr_t>(own.bits.base);
-        const auto base_low = __shfl_sync(kAllLanes, static_cast<std::uint32_t>(base), k);
-        const auto base_high = __shfl_sync(kAllLanes, static_cast<std::uint32_t>(std::uint64_t{base} >> 32), k);
-        const auto bytes = __shfl_sync(kAllLanes, static_cast<std::uint32_t>(own.bits.end - own.bits.base), k);
-        bits.base = reinterpret_cast<const Byte*>(
-            static_cast<std::uintptr_t>(static_cast<std::uint64_t>(base_high) << 32 | base_low));
-        bits.end = bits.base + bytes;
-        const auto unit = static_cast<std::int32_t>(kRingUnit), self = static_cast<std::int32_t>(lane);
-        if (!begun) ahead[k] = bits.word(low - unit + self);
-        while (low > want) {
-          low -= unit;
-          const std::uint32_t w = static_cast<std::uint32_t>(low + self) % kRingWords;
-          space.ring[k][w] = ahead[k];
-          if (w == 0) space.ring[k][kRingWords] = ahead[k];
-          ahead[k] = bits.word(low - unit + self);
-        }
-        if (lane == k) own.low = low;
-      }
-      begun = true;
+      const std::int32_t at = __shfl_sync(kAllLanes, own.at, which * kLanes);
+      const bool goes_on = __shfl_sync(kAllLanes, own.left, which * kLanes) != 0;
+      if (goes_on) filler.fill((at - kBatchBits) >> 5, self, space.ring[which]);
       __syncwarp();
-      if (lane < kBlocks && own.left != 0) {
-        own.walk(own.left < kBatch ? own.left : kBatch, space.entries[lane], space.ring[lane]);
+      if (own.left != 0) {
+        own.walk(own.left < Form::kBatch ? own.left : Form::kBatch, entries, space.ring[which]);
         // The states are not read on after the last sequence.
         if (own.left == 0) own.at += static_cast<std::int32_t>(own.last_bits);
-        const std::int32_t unused = own.at - own.bits.lead;
+        const std::int32_t unused = own.at - bits.lead;
         if (unused < 0) {
           // Older versions of libzstd do not look.
-          give_up(job, own.chunk, own.position, DecodeReason::kHostOnly);
+          give_up(job, chunk, position, DecodeReason::kHostOnly);
           own.left = 0;
         } else if (own.left == 0 && unused != 0) {
           // They also read states after the last sequence, so they see only what is left then.
-          give_up(job, own.chunk, own.position, unused > 26 ? DecodeReason::kTrailing : DecodeReason::kHostOnly);
+          give_up(job, chunk, position, unused > 26 ? DecodeReason::kTrailing : DecodeReason::kHostOnly);
         }
       }
       __syncwarp();

@@ -364,6 +364,12 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
 inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
   return static_cast<unsigned>((((static_cast<std::uint64_t>(high) << 32) | low) << (shift & 31)) >> 32);
 }
+inline int __dp4a(int a, int b, int c) {
+  for (unsigned k = 0; k < 32; k += 8) {
+    c += static_cast<signed char>(static_cast<unsigned>(a) >> k) * static_cast<signed char>(static_cast<unsigned>(b) >> k);
+  }
+  return c;
+}
 inline float __fdividef(float x, float y) { return x / y; }
 template <class T>
 inline T __ldg(const T* at) {

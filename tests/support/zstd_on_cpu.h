@@ -103,9 +103,10 @@ class ZstdOnCpu {
     static std::uint32_t words[kThreads];
     static std::uint64_t long_words[kThreads];
     static zstd::EntropySpace entropy;
-    static zstd::ExtractSpace extract;
+    static zstd::ExtractSpace<kThreads> extract;
     static std::uint32_t ticket;
     static lz77::WindowSpace<kWindow> window;
+    static lz77::PlanSpace plan;
     static lz77::TileSpace<kWindow> tile;
     launch(1, [&] { zstd::share_body(job, words); });
     launch(blocks, [&] { zstd::frames_body(job); });
@@ -129,11 +130,11 @@ class ZstdOnCpu {
       const zstd::Output output{job, r};
       lz77::Progress& progress = job.round[r].output;
       const std::uint32_t count = job.stream_count();
-      const lz77::Choice choice{way == Way::kTiles ? count : 0, way == Way::kWindows ? count : 0};
-      launch(1, [&] { lz77::count_tiles_body<kWindow>(output, choice, job.tiles, progress); });
+      const lz77::Choice choice{way == Way::kTiles ? count : 0, way == Way::kInOrder ? 0 : count};
+      launch(1, [&] { lz77::plan_tiles_body<kWindow>(output, choice, job.tiles, progress, plan); });
       launch(blocks, [&] { lz77::tiles_body(output, choice, job.tiles, progress, tile); });
       launch(blocks, [&] { lz77::windows_body(output, choice, progress, window); });
-      launch(blocks, [&] { lz77::inorder_body(output, choice, progress); });
+      launch(blocks, [&] { lz77::inorder_body(output, choice.most_by_windows, progress); });
     }
     launch(blocks, [&] { zstd::checksums_body(job); });
   }
@@ -141,7 +142,7 @@ class ZstdOnCpu {
   void walk(const codec::gpu::zstd::Job& job, std::uint32_t r) {
     namespace zstd = codec::gpu::zstd;
     static zstd::WalkSpace<kBlocks> spaces[kThreads / 32];
-    launch(blocks, [&] { zstd::walk_body<kBlocks>(job, r, spaces[threadIdx.x / 32]); });
+    launch(blocks, [&] { zstd::walk_body<kBlocks>(job, r, spaces); });
   }
   std::unique_ptr<GuardBuffer> scratch_;
 };

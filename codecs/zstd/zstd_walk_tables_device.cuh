@@ -1,0 +1,92 @@
+// The tables that the walk over a block's FSE states goes by. Device code without a CUDA header.
+//
+// Two forms. Where blocks are few, each walk should take little time, and an entry has in four words all that a step
+// needs, ready for use. Where they are many, tables should take little memory, so that many walks fit side by side: an
+// entry is one word.
+#pragma once
+
+#include "zstd_tables_device.cuh"
+
+namespace headrace::codec::gpu::zstd {
+
+// Where a table begins among a block's entries.
+inline constexpr unsigned kTableEntries = 1280;
+__host__ __device__ constexpr unsigned table_at(unsigned table) {
+  return table == kLiteralLengths ? 0 : table == kMatchLengths ? 512 : 1024;
+}
+__device__ inline unsigned code_at(unsigned table) {
+  return table == kLiteralLengths ? WalkWord::kLiteral : table == kOffsets ? WalkWord::kOffset : WalkWord::kMatch;
+}
+__device__ inline unsigned extra_of(unsigned table, unsigned code) {
+  return table == kLiteralLengths ? literal_extra(code) : table == kOffsets ? code : match_extra(code);
+}
+
+// x: sums of three have side by side the bits that a step takes (8) and its codes. y: where the next states' entries
+// are, in bytes from `origin`; z: how many bits the next state has; w: their mask. Bits of states are used times an
+// entry's size, so that an entry's place is y and some of them, put together by "or".
+struct WideEntry {
+  static constexpr unsigned kScale = 4;
+  using Type = uint4;
+  // `origin`: of the block's entries, a multiple of a table's bytes.
+  __device__ static uint4 make(unsigned table, std::uint32_t code, unsigned bits, std::uint32_t base,
+                               std::uint32_t origin) {
+    return make_uint4((bits + extra_of(table, code)) | code << code_at(table),
+                      origin + ((table_at(table) + base) << kScale), bits, ((1u << bits) - 1) << kScale);
+  }
+};
+// From the lowest bit on: bits that the step takes, also room for the sum of three (7); bits of the next state (4);
+// what they are added to, without where the table begins (9); the code, of offsets and literals at 20, of matches at 26.
+struct NarrowEntry {
+  static constexpr unsigned kScale = 2, kBits = 7, kBase = 11, kCode = 20;
+  static constexpr std::uint32_t kTakesMask = 127, kBitsMask = 15, kBaseMask = 511;
+  using Type = std::uint32_t;
+  __device__ static std::uint32_t make(unsigned table, std::uint32_t code, unsigned bits, std::uint32_t base,
+                                       std::uint32_t) {
+    return (bits + extra_of(table, code)) | bits << kBits | base << kBase |
+           code << (kCode + (table == kMatchLengths ? WalkWord::kMatch - WalkWord::kLiteral : 0));
+  }
+};
+
+using SequenceCounts = TableCounts<64>;
+
+struct ReadTable {
+  DecodeReason reason = DecodeReason::kNone;
+  unsigned log = 0;
+};
+
+// What a block's description of a table says, by one lane. Nothing for the mode kRle.
+__device__ inline ReadTable read_table(const Byte* src, const Block& source, unsigned table, SequenceCounts& to) {
+  const TableMode mode = source.modes[table];
+  ReadTable out;
+  if (mode == TableMode::kRle) return out;
+  CellCounts<64> counts(to);
+  if (mode == TableMode::kPredefined) {
+    const Predefined fixed = predefined(table);
+    for (unsigned symbol = 0; symbol < fixed.symbols; ++symbol) counts(symbol, predefined_count(table, symbol));
+    out.log = fixed.log;
+  } else {
+    const std::uint32_t at = source.table_at[table], end = source.at + source.bytes;
+    const Description description = read_description(src + at, end - at, last_symbol(table), most_log(table), counts);
+    out = {description.reason, description.log};  // as in `parse`: none
+  }
+  if (out.reason == DecodeReason::kNone && !counts.finish(out.log)) out.reason = DecodeReason::kHeader;
+  return out;
+}
+
+// The table's entries, by a warp. `rle`: all there is, or kNone.
+template <class Entry>
+__device__ inline void build_table(unsigned table, SequenceCounts& counts, Byte* cells, unsigned log,
+                                   std::uint32_t rle, typename Entry::Type* entries, std::uint32_t origin,
+                                   unsigned lane) {
+  if (rle != kNone) {
+    if (lane == 0) entries[0] = Entry::make(table, rle, 0, 0, origin);
+    __syncwarp();
+    return;
+  }
+  deal_cells(counts, cells, log, lane);
+  number_cells(counts, cells, log, lane, [&](std::uint32_t cell, std::uint32_t code, unsigned bits, std::uint32_t base) {
+    entries[cell] = Entry::make(table, code, bits, base, origin);
+  });
+}
+
+}  // namespace headrace::codec::gpu::zstd
