@@ -118,6 +118,7 @@ class DeflateOnCpu {
     static deflate::FindSpace find;
     static deflate::TraceSpace spaces[kThreads / 32];
     static lz77::WindowSpace<kWindow> window;
+    static lz77::PlanSpace plan;
     static lz77::TileSpace<kWindow> tile;
     static const codec::gpu::CrcTables tables = codec::gpu::make_crc_tables(0xEDB88320);
     static codec::gpu::ChecksumShared checksum;
@@ -134,11 +135,11 @@ class DeflateOnCpu {
       const deflate::Output output{job, r};
       lz77::Progress& progress = job.round[r].output;
       const std::uint32_t count = job.stream_count();
-      const lz77::Choice choice{way == Way::kTiles ? count : 0, way == Way::kWindows ? count : 0};
-      launch(1, [&] { lz77::count_tiles_body<kWindow>(output, choice, job.tiles, progress); });
+      const lz77::Choice choice{way == Way::kTiles ? count : 0, way == Way::kInOrder ? 0 : count};
+      launch(1, [&] { lz77::plan_tiles_body<kWindow>(output, choice, job.tiles, progress, plan); });
       launch(blocks, [&] { lz77::tiles_body(output, choice, job.tiles, progress, tile); });
       launch(blocks, [&] { lz77::windows_body(output, choice, progress, window); });
-      launch(blocks, [&] { lz77::inorder_body(output, choice, progress); });
+      launch(blocks, [&] { lz77::inorder_body(output, choice.most_by_windows, progress); });
     }
     testing::gpu::launch(blocks, codec::gpu::kChecksumThreads, [&] { deflate::sums_body(job, tables, checksum); });
     launch(blocks, [&] { deflate::join_body(job, tables); });
