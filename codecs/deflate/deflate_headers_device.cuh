@@ -100,6 +100,9 @@ __device__ inline void begin_body(const Job& job) {
         give_up(job, stream.chunk, header.end, header.reason);
       } else {
         state.segments = static_cast<std::uint32_t>(stream.src_bytes / kSegmentBytes) + 1;
+        state.blocks_each = job.allowance.of_segment(stream.dst_bytes, state.segments);
+        state.blocks = state.segments * state.blocks_each;
+        state.cells = cells_of(state.segments, state.blocks_each);
         state.start = header.end * 8;
       }
     }
@@ -140,6 +143,8 @@ __device__ inline T scan_streams(const Job& job, T* shared) {
 __device__ inline void share_body(const Job& job, std::uint32_t* shared) {
   const auto all = scan_streams<std::uint32_t, &StreamState::segments, &StreamState::first_segment>(job, shared);
   if (threadIdx.x == 0) job.totals->segments = all;
+  scan_streams<std::uint32_t, &StreamState::blocks, &StreamState::first_block>(job, shared);
+  scan_streams<std::uint32_t, &StreamState::cells, &StreamState::first_cell>(job, shared);
 }
 
 __device__ inline void scan_body(const Job& job, std::uint32_t* shared, std::uint64_t* long_shared) {

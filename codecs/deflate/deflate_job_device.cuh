@@ -79,12 +79,6 @@ struct Job {
   __device__ Checkpoint* checkpoints_of(const Piece& piece) const {
     return reinterpret_cast<Checkpoint*>(slots_of(piece) + 2 * std::uint64_t{slot_units(piece.sequences)});
   }
-  __device__ std::uint32_t blocks_from(std::uint32_t segment) const { return segment * allowance.blocks_per_segment; }
-  // Of a run at bit `at` of its stream, whose segments begin at `first_segment`.
-  __device__ std::uint32_t cells_from(std::uint32_t first_segment, std::uint32_t segment, std::uint32_t at) const {
-    const std::uint64_t bit = std::uint64_t{first_segment} * kSegmentBits + at;
-    return static_cast<std::uint32_t>(bit / kCellBits) + segment * (allowance.blocks_per_segment + 1);
-  }
 };
 
 // Lowers a chunk's outcome. `position` is in the stream.
@@ -217,8 +211,9 @@ struct Layout {
          const lz77::TileLayout& output_tiles)
       : tile_layout(output_tiles) {
     segment_count = limits.src_bytes / kSegmentBytes + limits.streams;
-    block_count = segment_count * allowance.blocks_per_segment;
-    cell_count = segment_count * kSegmentBits / kCellBits + segment_count * (allowance.blocks_per_segment + 1) + 1;
+    block_count = segment_count * (allowance.blocks_per_segment + std::uint64_t{1}) +
+                  limits.dst_bytes / allowance.bytes_per_block;
+    cell_count = segment_count * kSegmentBits / kCellBits + limits.streams + block_count + segment_count;
     // Two neighbouring pieces of a block have more than kMaxPieceBytes together.
     piece_count = block_count + limits.dst_bytes / (kMaxPieceBytes / 2);
     // A byte of output takes a byte if it is a literal; three take a slot and its part of a checkpoint if it is a

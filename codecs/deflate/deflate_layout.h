@@ -5,9 +5,9 @@
 // noted where its first code word begins and what it decodes to, so that cells can be decoded again in any order.
 // Pieces are what goes on to the output: cells of a block that decode to 128 KiB at most, or a stored block.
 //
-// Where a run's blocks and cells are noted follows from where it begins, so nothing has to be handed out: run at bit b
-// of segment g (both counted over all streams) has blocks from g * blocks_per_segment on, and cells from
-// b / kCellBits + g * (blocks_per_segment + 1) on, up to where the next run's begin.
+// Where a run's blocks and cells are noted follows from where it begins, so nothing has to be handed out: run at bit b,
+// in segment s of its stream, has blocks from s * blocks_each on, and cells from b / kCellBits + s * (blocks_each + 1)
+// on, of the stream's, up to where the next run's begin.
 //
 // Rounds and places are as in the zstd decoder: what pieces need while they are decoded has its place in a running sum,
 // in units of 16 bytes, and a round is what fits scratch. Within its place a piece has, each part aligned to 16 bytes:
@@ -94,6 +94,8 @@ struct Piece {
 
 struct StreamState {
   std::uint32_t segments, first_segment;
+  std::uint32_t blocks_each;  // of a segment
+  std::uint32_t blocks, first_block, cells, first_cell;
   std::uint32_t start;                // bit of the first block
   std::uint32_t pieces, first_piece;  // by `chain` and `scan`
   std::uint64_t units, units_before;
@@ -127,10 +129,20 @@ __host__ __device__ constexpr std::uint32_t checkpoint_units(std::uint32_t seque
 inline constexpr std::uint32_t kMaxPieceUnits =
     literal_units(kMaxPieceBytes) + slot_units(kMaxSequences) + checkpoint_units(kMaxSequences);
 
-// How many blocks a stream may have: so many for each segment of it, and for one more. Of more, it is left to the CPU.
-// Encoders make blocks of 10,000 symbols and more, and smaller ones where they are told to flush.
+// How many blocks a stream may have, on an average over a few segments. Of more, it is left to the CPU. zlib makes
+// blocks of 16,384 symbols, libdeflate of 5,000 bytes and more, however little is left of them; flushes make smaller
+// ones.
 struct Allowance {
-  std::uint32_t blocks_per_segment = 4;
+  std::uint32_t blocks_per_segment = 3;
+  std::uint32_t bytes_per_block = 8192;  // and one for each so many decoded ones
+  __host__ __device__ std::uint32_t of_segment(std::uint64_t decoded_bytes, std::uint32_t segments) const {
+    return blocks_per_segment + static_cast<std::uint32_t>(decoded_bytes / bytes_per_block / segments) + 1;
+  }
 };
+// Of a stream.
+__host__ __device__ constexpr std::uint32_t cells_of(std::uint32_t segments, std::uint32_t blocks_each) {
+  return static_cast<std::uint32_t>(std::uint64_t{segments} * kSegmentBits / kCellBits) + 1 +
+         segments * (blocks_each + 1);
+}
 
 }  // namespace headrace::codec::gpu::deflate

@@ -65,7 +65,7 @@ __device__ inline void list_run(const Job& job, std::uint32_t i, std::uint32_t s
   const Run& run = job.runs[segment];
   Listed before{run.pieces_before, run.out_before, run.units_before, run.member_out, run.member_piece};
   for (std::uint32_t k = 0; k < run.blocks; ++k) {
-    const std::uint32_t x = job.blocks_from(segment) + k;
+    const std::uint32_t x = state.first_block + (segment - state.first_segment) * state.blocks_each + k;
     const Block& block = job.blocks[x];
     if (block.pieces != 0) {
       Piece piece{};

@@ -163,8 +163,13 @@ struct Tracer {
         input(stream.src, stream.src_bytes),
         segment(run_segment),
         lane(l),
-        first_block(j.blocks_from(run_segment)),
-        first_cell(j.cells_from(state.first_segment, run_segment, j.starts[run_segment])) {}
+        first_block(state.first_block + (run_segment - state.first_segment) * state.blocks_each),
+        first_cell(cells_from(run_segment - state.first_segment, j.starts[run_segment])) {}
+
+  // Of a run at bit `at`, in a segment of the stream.
+  __device__ std::uint32_t cells_from(std::uint32_t own, std::uint32_t at) const {
+    return state.first_cell + at / kCellBits + own * (state.blocks_each + 1);
+  }
 
   __device__ std::uint32_t end_of_input() const { return input.bytes * 8; }
 
@@ -179,11 +184,8 @@ struct Tracer {
       next.start = __shfl_sync(kAllLanes, start, lowest_bit(votes));
       break;
     }
-    const std::uint32_t behind = state.first_segment + next.segment;
-    block_room = job.blocks_from(behind) - first_block;
-    cell_room =
-        job.cells_from(state.first_segment, behind, next.start == kNone ? next.segment * kSegmentBits : next.start) -
-        first_cell;
+    block_room = state.first_block + next.segment * state.blocks_each - first_block;
+    cell_room = cells_from(next.segment, next.start == kNone ? next.segment * kSegmentBits : next.start) - first_cell;
   }
 
   __device__ Failure follow_stored(Block& block, Run& run) {

@@ -104,7 +104,7 @@ class BloscOnCpu {
       for (const codec::gpu::DeflateStream& stream : streams) {
         zlib_streams += stream.kind == codec::gpu::DeflateKind::kZlib;
       }
-      inner_zlib.allowance = {.blocks_per_segment = 8};
+      inner_zlib.allowance = {};
       inner_zlib.decode_streams(streams, deflate_limits, true, outcomes, job.stage);
     } else {
       launch([&] { blosc::inner_body(job); });

@@ -366,7 +366,8 @@ inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
 }
 inline int __dp4a(int a, int b, int c) {
   for (unsigned k = 0; k < 32; k += 8) {
-    c += static_cast<signed char>(static_cast<unsigned>(a) >> k) * static_cast<signed char>(static_cast<unsigned>(b) >> k);
+    c += static_cast<signed char>(static_cast<unsigned>(a) >> k) *
+         static_cast<signed char>(static_cast<unsigned>(b) >> k);
   }
   return c;
 }
