@@ -1,13 +1,14 @@
 // How fast a GPU decodes batches of chunks, from device memory to device memory, beside nvCOMP in the same run.
 //
 //   decode_bench [--data FILE] [--nvcomp LIBRARY] [--only REGEX] [--repeat 5] [--total-mib 1024] [--distinct-mib 128]
-//                [--packed] [--streaming] [--slow-ms 300] [--commit ID] [--list]
+//                [--packed] [--streaming] [--libdeflate] [--slow-ms 300] [--commit ID] [--list]
 //
 // One JSON object a line on stdout, the first says on what; a short table on stderr. --data is a raw file of float32
 // (default: fields as `headrace gen` makes them). A row is CODEC/FILTER/DATA/CHUNKSxBYTES and --only picks among them.
 //
 // --streaming makes the LZ4 blocks with liblz4's streaming call, as Python's lz4 package does, instead of the one-shot
-// call of numcodecs; only blocks up to 64 KiB differ.
+// call of numcodecs; only blocks up to 64 KiB differ. --libdeflate makes the gzip and zlib streams with libdeflate
+// instead of zlib; its blocks are larger. nvCOMP is given what is between a zlib stream's header and checksum.
 //
 // --distinct-mib of data are repeated to --total-mib; every chunk's input and output has an address of its own, inputs
 // 256-byte aligned or, with --packed, one behind the other as in a shard. Each output is compared with its source on
@@ -122,11 +123,11 @@ struct Options {
   int repeat = 5;
   std::size_t total_mib = 1024, distinct_mib = 128;
   double slow_ms = 300;  // repeated once instead
-  bool packed = false, streaming = false, list = false;
+  bool packed = false, streaming = false, libdeflate = false, list = false;
 };
 
 struct Row {
-  std::string codec;  // lz4, zstd or blosc
+  std::string codec;  // lz4, zstd, gzip, zlib or blosc
   Filter filter = Filter::kNone;
   std::string values;  // era5, round, random
   std::size_t chunk_bytes = 0, chunks = 0;
@@ -142,7 +143,7 @@ std::vector<Row> all_rows(const Options& options) {
   const std::pair<Filter, const char*> kinds[] = {
       {Filter::kShuffle, "era5"}, {Filter::kNone, "era5"}, {Filter::kShuffle, "round"}, {Filter::kNone, "random"}};
   for (const auto& [filter, values] : kinds) {
-    for (const char* codec : {"lz4", "zstd"}) {
+    for (const char* codec : {"lz4", "zstd", "gzip", "zlib"}) {
       for (const std::size_t bytes : {16 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 8 * kMiB, 64 * kMiB}) {
         if (bytes <= total) rows.push_back({codec, filter, values, bytes, total / bytes});
       }
@@ -163,13 +164,14 @@ std::vector<Row> all_rows(const Options& options) {
 // A batch in device memory: inputs in an arena, outputs one behind the other.
 class Batch {
  public:
-  Batch(const EncodedChunks& source, std::size_t chunks, std::size_t skip, bool packed)
+  // `skip`, `cut`: bytes of each chunk that are left out, at its beginning and its end.
+  Batch(const EncodedChunks& source, std::size_t chunks, std::size_t skip, std::size_t cut, bool packed)
       : source(source), chunks(chunks), distinct(std::min(chunks, source.count())) {
     std::vector<Placement> places(chunks);
     std::uint64_t end = 0;
     for (std::size_t i = 0; i < chunks; ++i) {
       const std::size_t d = i % distinct;
-      places[i] = {source.offset[d] + skip, end, source.bytes[d] - skip};
+      places[i] = {source.offset[d] + skip, end, source.bytes[d] - skip - cut};
       encoded_bytes += places[i].bytes;
       end += packed ? places[i].bytes : (places[i].bytes + kAlignment - 1) / kAlignment * kAlignment;
     }
@@ -483,7 +485,8 @@ class Bench {
     round_mantissas(values_["round"], 7);
     values_["random"] = random_bytes(bytes);
     if (!options_.nvcomp.empty()) {
-      for (const auto& [codec, format] : {std::pair{"lz4", "LZ4"}, std::pair{"zstd", "Zstd"}}) {
+      for (const auto& [codec, format] : {std::pair{"lz4", "LZ4"}, std::pair{"zstd", "Zstd"},
+                                          std::pair{"zlib", "Deflate"}, std::pair{"gzip", "Gzip"}}) {
         if (!peers_[codec].load(options_.nvcomp, format, why)) die("nvCOMP: " + why);
       }
     }
@@ -517,7 +520,7 @@ class Bench {
                        {"encoder", source.library}};
     Measured ours;
     {
-      const Batch batch(source, row.chunks, 0, options_.packed);
+      const Batch batch(source, row.chunks, 0, 0, options_.packed);
       json["distinct"] = batch.distinct;
       json["ratio"] = static_cast<double>(batch.decoded_bytes()) / static_cast<double>(batch.encoded_bytes);
       ours = measure_ours(*device_, clock_, options_, row.codec, batch);
@@ -525,7 +528,12 @@ class Bench {
     for (auto& [key, value] : ours.json.items()) json[key] = value;
     std::fprintf(stderr, "%-44s %8.2f GB/s", row.name().c_str(), ours.rate);
     if (const auto found = peers_.find(row.codec); found != peers_.end()) {
-      const Batch batch(source, row.chunks, row.codec == "lz4" ? kBlockHeader : 0, options_.packed);
+      const bool zlib = row.codec == "zlib";
+      const Batch batch(source, row.chunks,
+                        row.codec == "lz4" ? kBlockHeader
+                        : zlib             ? 2
+                                           : 0,
+                        zlib ? 4 : 0, options_.packed);
       const Measured peer = measure_nvcomp(found->second, clock_, options_, batch);
       json["nvcomp"] = peer.json;
       if (peer.rate > 0 && ours.rate > 0) json["times_nvcomp"] = ours.rate / peer.rate;
@@ -535,7 +543,7 @@ class Bench {
       const EncodedChunks& streams = bare(row);
       if (streams.count() > 0) {
         const std::size_t count = std::max<std::size_t>(1, row.chunk_bytes * row.chunks / streams.chunk_bytes);
-        const Batch batch(streams, count, 0, options_.packed);
+        const Batch batch(streams, count, 0, 0, options_.packed);
         Measured lz4 = measure_ours(*device_, clock_, options_, "lz4", batch);
         lz4.json["chunks"] = count;
         lz4.json["chunk_bytes"] = streams.chunk_bytes;
@@ -561,7 +569,9 @@ class Bench {
       const Bytes& values = values_.at(row.values);
       chunks_ = row.codec == "lz4"    ? encode_lz4(values, row.chunk_bytes, row.filter, options_.streaming)
                 : row.codec == "zstd" ? encode_zstd(values, row.chunk_bytes, row.filter)
-                                      : encode_blosc(values, row.chunk_bytes, row.filter);
+                : row.codec != "blosc"
+                    ? encode_deflate(values, row.chunk_bytes, row.filter, row.codec == "gzip", options_.libdeflate)
+                    : encode_blosc(values, row.chunk_bytes, row.filter);
       streams_ = {};
       key_ = key;
     }
@@ -614,6 +624,8 @@ int main(int argc, char** argv) {
       options.slow_ms = std::atof(value().c_str());
     else if (arg == "--streaming")
       options.streaming = true;
+    else if (arg == "--libdeflate")
+      options.libdeflate = true;
     else if (arg == "--packed")
       options.packed = true;
     else if (arg == "--list")

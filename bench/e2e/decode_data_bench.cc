@@ -1,7 +1,9 @@
 #include "decode_data_bench.h"
 
 #include <blosc.h>
+#include <libdeflate.h>
 #include <lz4.h>
+#include <zlib.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -196,6 +198,36 @@ EncodedChunks encode_zstd(const Bytes& values, std::size_t chunk_bytes, Filter f
   out.chunk_bytes = chunk_bytes;
   out.plain = std::move(plain);
   out.library = std::string("libzstd ") + ZSTD_versionString() + ", level 3";
+  return out;
+}
+
+EncodedChunks encode_deflate(const Bytes& values, std::size_t chunk_bytes, Filter filter, bool gzip, bool libdeflate) {
+  const std::size_t count = values.size() / chunk_bytes, bound = chunk_bytes + chunk_bytes / 1000 + 1024;
+  Bytes plain = filtered(values, chunk_bytes, filter);
+  EncodedChunks out = pack(count, bound, [&](std::size_t i, std::byte* to) -> std::size_t {
+    std::byte* const from = plain.data() + i * chunk_bytes;
+    if (libdeflate) {
+      libdeflate_compressor* const compressor = libdeflate_alloc_compressor(6);
+      const std::size_t bytes = gzip ? libdeflate_gzip_compress(compressor, from, chunk_bytes, to, bound)
+                                     : libdeflate_zlib_compress(compressor, from, chunk_bytes, to, bound);
+      libdeflate_free_compressor(compressor);
+      return bytes;
+    }
+    z_stream z{};
+    if (deflateInit2(&z, 6, Z_DEFLATED, gzip ? 31 : 15, 8, Z_DEFAULT_STRATEGY) != Z_OK) return 0;
+    z.next_in = reinterpret_cast<Bytef*>(from);
+    z.avail_in = static_cast<uInt>(chunk_bytes);
+    z.next_out = reinterpret_cast<Bytef*>(to);
+    z.avail_out = static_cast<uInt>(bound);
+    const int status = ::deflate(&z, Z_FINISH);
+    const std::size_t bytes = status == Z_STREAM_END ? z.total_out : 0;
+    deflateEnd(&z);
+    return bytes;
+  });
+  out.chunk_bytes = chunk_bytes;
+  out.plain = std::move(plain);
+  out.library = libdeflate ? std::string("libdeflate ") + LIBDEFLATE_VERSION_STRING + ", level 6"
+                           : std::string("zlib ") + zlibVersion() + ", level 6";
   return out;
 }
 

@@ -41,6 +41,9 @@ const char* filter_text(Filter filter);
 EncodedChunks encode_lz4(const Bytes& values, std::size_t chunk_bytes, Filter filter, bool streaming);
 // zstd frames by libzstd, level 3, with kShuffle as above.
 EncodedChunks encode_zstd(const Bytes& values, std::size_t chunk_bytes, Filter filter);
+// gzip's and zlib's streams, level 6, with kShuffle as above. By zlib, as Python's modules and numcodecs write them; by
+// libdeflate, whose blocks are larger, if `libdeflate`.
+EncodedChunks encode_deflate(const Bytes& values, std::size_t chunk_bytes, Filter filter, bool gzip, bool libdeflate);
 // Blosc1 containers by c-blosc: lz4, level 5, elements of 4 bytes, its own block size.
 EncodedChunks encode_blosc(const Bytes& values, std::size_t chunk_bytes, Filter filter);
 // The LZ4 streams inside such containers, each as a chunk of encode_lz4(); what is stored there becomes a block of

@@ -12,7 +12,8 @@ namespace headrace::bench {
 
 class NvcompDecoder {
  public:
-  // `format` as its functions have it: "LZ4", "Zstd". False, with `why`, where the library or one of them is missing.
+  // `format` as its functions have it: "LZ4", "Zstd", "Deflate", "Gzip". False, with `why`, where the library or one of
+  // them is missing.
   bool load(const std::string& path, const std::string& format, std::string& why);
   std::string version() const;
   // Bytes of workspace, or an error text in `why`.

@@ -115,9 +115,8 @@ class BloscCodec final : public StreamCodec {
   // A container says what is inside it. The configuration only tells what most of them hold, which is what a device
   // makes room for.
   bool describe_for_device(device::DecodeStage& stage) const override {
-    if (!settings_.device_code) return false;
     stage.codec = name();
-    stage.parameters[0] = settings_.inner == Inner::kZstd ? 1 : 0;
+    stage.parameters[0] = settings_.inner == Inner::kZstd ? 1 : settings_.inner == Inner::kZlib ? 2 : 0;
     return true;
   }
 
@@ -199,9 +198,8 @@ int read_inner(ConfigReader& reader, Need need) {
 
 // `inner` is what read_inner() gives, `shuffle` numcodecs' number.
 void set_inner_and_filter(int inner, std::int64_t shuffle, BloscSettings& settings) {
-  settings.inner = inner == 1 ? Inner::kZstd : Inner::kLz4;
+  settings.inner = inner == 1 ? Inner::kZstd : inner == 4 ? Inner::kZlib : Inner::kLz4;
   settings.filter = shuffle == 0 ? Filter::kNone : Filter::kShuffle;
-  settings.device_code = inner != 4;  // zlib
   if (inner > 1) settings.refusal = "inner codecs other than lz4 and zstd";
   if (shuffle == 2) settings.refusal = "bitshuffle";
 }

@@ -4,21 +4,23 @@
 //   parse     a thread a container: the header; how many blocks, streams and tiles it makes
 //   scan      where each container's share of the lists begins
 //   streams   a thread a block: its start and the sizes of its splits become Lz4Streams
-//   seal      a thread a stream: what belongs to a container found bad meanwhile is crossed out; ZstdStreams
-//   (inner    enqueue_lz4 for lz4; blosc_inner_device.cuh for blosclz and snappy; or enqueue_zstd)
+//   seal      a thread a stream: what belongs to a container found bad meanwhile is crossed out; streams for the others
+//   (inner    enqueue_lz4 for lz4; blosc_inner_device.cuh for blosclz and snappy; or enqueue_zstd; or enqueue_deflate)
 //   epilogue  a thread block a tile: un-shuffles, and copies what is stored as it is; a launch for each Path, which
 //             ends at once where no container takes it
 // Filtered containers are decoded into scratch and un-shuffled into dst; others are decoded into dst. Splits that did
 // not compress are read by the epilogue where they lie in the container.
 //
 // Accepts and refuses what blosc_header.cc and blosc_codec.cc do, save that these are left to the CPU (kHostOnly):
-// inner zlib; inner zstd, unless the array's configuration names it, and then all others; other inner codecs, inner
+// inner zstd and zlib, unless the array's configuration names it, and then all others; other inner codecs, inner
 // formats and Blosc2, which it refuses as unsupported; containers of more streams than Allowance, which is one for each
-// 512 decoded bytes and 32 besides, or one for each 8 KiB and 8 where they are zstd; containers whose streams overlap.
+// 512 decoded bytes and 32 besides, of zstd one for each 8 KiB and 8, of zlib one for each 4 KiB and 16; containers
+// whose streams overlap.
 #pragma once
 
 #include <cstdint>
 
+#include "codecs/deflate/deflate_device.cuh"
 #include "codecs/lz4/lz4_device.cuh"
 #include "codecs/shuffle/shuffle_device.cuh"
 #include "codecs/zstd/zstd_device.cuh"
@@ -36,7 +38,7 @@ using shuffle::U64;
 constexpr unsigned kHeaderBytes = 16, kWordBytes = 4;
 constexpr unsigned kMaxSplits = 16, kMinSplitItems = 128;
 constexpr unsigned kMaxBlockBytes = (0x7fffffffu - 255 * 4) / 3;
-constexpr unsigned kInnerBlosclz = 0, kInnerLz4 = 1, kInnerSnappy = 2, kInnerZstd = 4;
+constexpr unsigned kInnerBlosclz = 0, kInnerLz4 = 1, kInnerSnappy = 2, kInnerZlib = 3, kInnerZstd = 4;
 
 // What is to be done with a stream besides its entry in the list for enqueue_lz4.
 enum class Tag : std::uint8_t {
@@ -45,7 +47,11 @@ enum class Tag : std::uint8_t {
   kBlosclz,
   kSnappy,
   kZstd,
+  kZlib,
 };
+
+// What the array's configuration names: streams of this inner codec are decoded here, and no other.
+enum class Named : std::uint8_t { kOthers, kZstd, kZlib };
 
 // One container, as parsed.
 struct Container {
@@ -73,15 +79,18 @@ struct Allowance {
   std::uint32_t bytes_per_stream = 512;
   __host__ __device__ U64 of(U64 decoded_bytes) const { return base + decoded_bytes / bytes_per_stream; }
 };
-// zstd needs more memory for a stream, and nobody splits its blocks that finely.
-inline constexpr Allowance kZstdAllowance{8, 8192};
+// These need more memory for a stream. Nobody splits blocks of zstd; those of zlib are split as lz4's are.
+inline constexpr Allowance kZstdAllowance{8, 8192}, kZlibAllowance{16, 4096};
+__host__ __device__ constexpr Allowance allowance_for(Named named) {
+  return named == Named::kZstd ? kZstdAllowance : named == Named::kZlib ? kZlibAllowance : Allowance{};
+}
 
 struct Job {
   device::gpu::Chunk* chunks = nullptr;
   std::uint64_t* outcomes = nullptr;
   unsigned count = 0;
   bool exact = true;
-  bool zstd = false;  // the inner codec that is decoded here, and no other
+  Named named = Named::kOthers;
   unsigned stage = 0;
   Allowance allowance;
   // In scratch: an entry for each container
@@ -91,10 +100,11 @@ struct Job {
   // and for each stream.
   Lz4Stream* streams = nullptr;
   Tag* tags = nullptr;
-  ZstdStream* zstd_streams = nullptr;  // if zstd
-  Shares* totals = nullptr;            // one
-  std::uint32_t* others = nullptr;     // one, zeroed before: streams that are neither lz4 nor in place
-  std::uint32_t* paths = nullptr;      // one, zeroed before: a bit for each Path that a container takes
+  ZstdStream* zstd_streams = nullptr;        // if that is named
+  DeflateStream* deflate_streams = nullptr;  // if zlib is
+  Shares* totals = nullptr;                  // one
+  std::uint32_t* others = nullptr;           // one, zeroed before: streams that are neither lz4 nor in place
+  std::uint32_t* paths = nullptr;            // one, zeroed before: a bit for each Path that a container takes
   Byte* decoded = nullptr;
 };
 
@@ -111,7 +121,7 @@ struct Verdict {
 };
 
 // Fills in all but tiles_per_block. The rules, and their order, are those of parse_blosc_header().
-__device__ inline Verdict parse_header(const device::gpu::Chunk& chunk, bool zstd, Container& out) {
+__device__ inline Verdict parse_header(const device::gpu::Chunk& chunk, Named named, Container& out) {
   if (chunk.src_bytes < kHeaderBytes) return {DecodeReason::kTruncated, 0};
   const Byte* h = chunk.src;
   const unsigned version = h[0], inner_version = h[1], flags = h[2], inner = flags >> 5;
@@ -154,7 +164,10 @@ __device__ inline Verdict parse_header(const device::gpu::Chunk& chunk, bool zst
   if (inner > kInnerZstd || inner_version != 1) return {DecodeReason::kHostOnly, 1};
   out.block_count = (out.decoded_bytes - 1) / out.block_bytes + 1;
   if (out.block_count > (container_bytes - kHeaderBytes) / kWordBytes) return {DecodeReason::kTruncated, kHeaderBytes};
-  if (zstd ? inner != kInnerZstd : inner > kInnerSnappy) return {DecodeReason::kHostOnly, 2};
+  const bool decoded_here = named == Named::kZstd   ? inner == kInnerZstd
+                            : named == Named::kZlib ? inner == kInnerZlib
+                                                    : inner <= kInnerSnappy;
+  if (!decoded_here) return {DecodeReason::kHostOnly, 2};
   if ((flags & 0x10) == 0 && out.item_bytes <= kMaxSplits && out.block_bytes / out.item_bytes >= kMinSplitItems) {
     out.splits = static_cast<std::uint8_t>(out.item_bytes);
     if (out.block_bytes % out.splits != 0) return {DecodeReason::kHeader, 8};  // block 0 is whole
@@ -169,7 +182,7 @@ __device__ inline void parse_body(const Job& job) {
     Container container{};
     job.encoded_bytes[i] = 0;
     if (job.outcomes[i] == shuffle::kFine) {
-      Verdict verdict = parse_header(chunk, job.zstd, container);
+      Verdict verdict = parse_header(chunk, job.named, container);
       const bool fits =
           job.exact ? container.decoded_bytes == chunk.dst_bytes : container.decoded_bytes <= chunk.dst_bytes;
       if (verdict.reason == DecodeReason::kNone && !fits) verdict = {DecodeReason::kWrongSize, 4};
@@ -308,6 +321,7 @@ __device__ inline Verdict list_block(const Job& job, unsigned i, const Container
           stream.kind = c.inner == kInnerLz4 ? Lz4Kind::kBlock : Lz4Kind::kNone;
           tag = c.inner == kInnerLz4       ? Tag::kDecoded
                 : c.inner == kInnerZstd    ? Tag::kZstd
+                : c.inner == kInnerZlib    ? Tag::kZlib
                 : c.inner == kInnerBlosclz ? Tag::kBlosclz
                                            : Tag::kSnappy;
         }
@@ -346,14 +360,16 @@ __device__ inline void seal_body(const Job& job) {
       stream.kind = Lz4Kind::kNone;
       job.tags[x] = Tag::kDecoded;
     }
-    if (!job.zstd) continue;
-    const bool decoded = job.tags[x] == Tag::kZstd;
-    job.zstd_streams[x] = {stream.src,
-                           stream.dst,
-                           decoded ? stream.src_bytes : 0,
-                           decoded ? stream.dst_bytes : 0,
-                           stream.chunk,
-                           decoded ? ZstdKind::kFrames : ZstdKind::kNone};
+    if (job.named == Named::kOthers) continue;
+    const bool decoded = job.tags[x] == (job.named == Named::kZstd ? Tag::kZstd : Tag::kZlib);
+    const std::uint64_t src_bytes = decoded ? stream.src_bytes : 0, dst_bytes = decoded ? stream.dst_bytes : 0;
+    if (job.named == Named::kZstd) {
+      job.zstd_streams[x] = {stream.src, stream.dst,   src_bytes,
+                             dst_bytes,  stream.chunk, decoded ? ZstdKind::kFrames : ZstdKind::kNone};
+    } else {
+      job.deflate_streams[x] = {stream.src, stream.dst,   src_bytes,
+                                dst_bytes,  stream.chunk, decoded ? DeflateKind::kZlib : DeflateKind::kNone};
+    }
   }
 }
 
@@ -421,13 +437,13 @@ __device__ inline void epilogue_body(const Job& job, EpilogueShared<kPath>& shar
 
 // Where things lie in the stage's scratch, from the limits alone.
 struct Layout {
-  std::uint64_t containers = 0, shares = 0, encoded_bytes = 0, totals = 0, streams = 0, tags = 0, zstd_streams = 0,
+  std::uint64_t containers = 0, shares = 0, encoded_bytes = 0, totals = 0, streams = 0, tags = 0, entropy_streams = 0,
                 decoded = 0, inner = 0;
   std::uint64_t stream_count = 0;  // bound
 
   static constexpr std::uint64_t kTotalsBytes = sizeof(Shares) + 2 * sizeof(std::uint32_t);
 
-  Layout(const device::gpu::Limits& limits, const Allowance& allowance, bool zstd) {
+  Layout(const device::gpu::Limits& limits, const Allowance& allowance, Named named) {
     const std::uint64_t chunks = limits.chunks;
     stream_count = chunks * allowance.base + limits.dst_bytes / allowance.bytes_per_stream;
     std::uint64_t end = 0;
@@ -442,7 +458,8 @@ struct Layout {
     totals = take(kTotalsBytes);
     streams = take(stream_count * sizeof(Lz4Stream));
     tags = take(stream_count * sizeof(Tag));
-    if (zstd) zstd_streams = take(stream_count * sizeof(ZstdStream));
+    static_assert(sizeof(ZstdStream) == sizeof(DeflateStream));
+    if (named != Named::kOthers) entropy_streams = take(stream_count * sizeof(ZstdStream));
     decoded = take(limits.dst_bytes + 16 * chunks);
     inner = end;
   }
@@ -455,7 +472,8 @@ struct Layout {
     job.paths = job.others + 1;
     job.streams = reinterpret_cast<Lz4Stream*>(scratch + streams);
     job.tags = reinterpret_cast<Tag*>(scratch + tags);
-    job.zstd_streams = job.zstd ? reinterpret_cast<ZstdStream*>(scratch + zstd_streams) : nullptr;
+    if (job.named == Named::kZstd) job.zstd_streams = reinterpret_cast<ZstdStream*>(scratch + entropy_streams);
+    if (job.named == Named::kZlib) job.deflate_streams = reinterpret_cast<DeflateStream*>(scratch + entropy_streams);
     job.decoded = reinterpret_cast<Byte*>(scratch + decoded);
   }
 };

@@ -184,7 +184,7 @@ TEST_F(BloscDevice, StoredEmptyAndSmaller) {
 
 // As for arrays whose configuration names it.
 TEST_F(BloscDevice, InnerZstd) {
-  gpu_.zstd = true;
+  gpu_.named = codec::gpu::blosc::Named::kZstd;
   const SplitMode never(BLOSC_NEVER_SPLIT);
   for (const std::size_t bytes : {127, 1000, 10007, 70001}) {
     for (int shuffle = 0; shuffle <= 2; ++shuffle) {
@@ -245,6 +245,43 @@ TEST_F(BloscDevice, InnerZstd) {
   }
 }
 
+TEST_F(BloscDevice, InnerZlib) {
+  gpu_.named = codec::gpu::blosc::Named::kZlib;
+  for (const std::size_t bytes : {127, 1000, 10007, 70001}) {
+    for (int shuffle = 0; shuffle <= 2; ++shuffle) {
+      for (const std::size_t item : {1, 4, 8, 17}) {
+        const Bytes plain = sample(bytes, item == 8 ? Content::kText : Content::kSmooth, unsigned(bytes));
+        const SplitMode mode(item == 4 ? BLOSC_ALWAYS_SPLIT : BLOSC_NEVER_SPLIT);
+        for (const std::size_t block : {0, 4096}) {
+          expect_decoded(plain, compress(plain, "zlib", shuffle, item, block), "zlib " + std::to_string(bytes));
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+  EXPECT_GT(gpu_.zlib_streams, 100u);
+  Bytes got;
+  for (const char* inner : {"lz4", "blosclz", "snappy", "zstd"}) {
+    EXPECT_TRUE(run(compress(sample(10'000, Content::kSmooth), inner, 1, 4), 10'000, true, got).host_only()) << inner;
+  }
+  const Bytes random = sample(5000, Content::kRandom);
+  expect_decoded(random, compress(random, "zlib", 1, 4, 0, 0), "stored");
+
+  const Bytes good = compress(sample(900, Content::kText), "zlib", 1, 4, 512);
+  ASSERT_TRUE(same_verdict(good, 900));
+  for (std::size_t length = 16; length < good.size(); ++length) {
+    Bytes patched(good.begin(), good.begin() + std::ptrdiff_t(length));
+    const auto patched_bytes = static_cast<std::uint32_t>(length);
+    std::memcpy(&patched[12], &patched_bytes, 4);
+    ASSERT_TRUE(same_verdict(patched, 900)) << "shortened to " << length;
+  }
+  for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    Bytes bad = good;
+    bad[bit / 8] ^= std::byte{1} << (bit % 8);
+    ASSERT_TRUE(same_verdict(bad, 900)) << "bit " << bit;
+  }
+}
+
 TEST_F(BloscDevice, LeavesToTheCpuWhatItCannotDo) {
   const Bytes plain = sample(10'000, Content::kSmooth);
   Bytes got;
@@ -272,12 +309,11 @@ TEST_F(BloscDevice, LeavesToTheCpuWhatItCannotDo) {
 
 // What a configuration says decides whether a device is asked at all.
 TEST_F(BloscDevice, Description) {
-  for (const char* inner : {"lz4", "lz4hc", "blosclz", "snappy", "zstd"}) {
+  for (const char* inner : {"lz4", "lz4hc", "blosclz", "snappy", "zlib", "zstd"}) {
     device::DecodeStage stage;
     EXPECT_TRUE(make("numcodecs.blosc", R"({"cname":")" + std::string(inner) + "\"}")->describe_for_device(stage));
-    EXPECT_EQ(stage.parameters[0], std::string(inner) == "zstd" ? 1u : 0u) << inner;
+    EXPECT_EQ(stage.parameters[0], std::string(inner) == "zstd" ? 1u : std::string(inner) == "zlib" ? 2u : 0u) << inner;
   }
-  EXPECT_FALSE(make("numcodecs.blosc", R"({"cname":"zlib"})")->has_device_code());
 }
 
 TEST_F(BloscDevice, SeedsLikeTheCodec) {

@@ -15,7 +15,6 @@ struct BloscSettings {
   int level = 5;                  // Blosc's: 0 stores, 9 is the best
   std::uint32_t item_bytes = 1;   // 1..255
   std::uint32_t block_bytes = 0;  // 0: chosen here
-  bool device_code = true;        // a device can decode what the configuration names as inner codec
   const char* refusal = nullptr;  // what there is no encoder for; null: all of it is supported
 };
 

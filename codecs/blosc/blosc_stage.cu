@@ -48,26 +48,31 @@ __global__ void __launch_bounds__(shuffle::kThreads, shuffle::blocks_per_unit(kP
 
 class BloscStage final : public device::gpu::Stage {
  public:
-  BloscStage(bool exact, bool zstd) : exact_(exact), zstd_(zstd) {
-    if (zstd) allowance_ = blosc::kZstdAllowance;
-  }
+  BloscStage(bool exact, blosc::Named named) : allowance_(blosc::allowance_for(named)), exact_(exact), named_(named) {}
 
   std::uint64_t scratch_bytes(const device::gpu::Limits& limits) const noexcept override {
-    const blosc::Layout layout(limits, allowance_, zstd_);
-    return layout.inner +
-           (zstd_ ? zstd_scratch_bytes(zstd_limits(limits, layout)) : lz4_scratch_bytes(inner_limits(limits, layout)));
+    const blosc::Layout layout(limits, allowance_, named_);
+    switch (named_) {
+      case blosc::Named::kZstd:
+        return layout.inner + zstd_scratch_bytes(entropy_limits<ZstdLimits>(limits, layout));
+      case blosc::Named::kZlib:
+        return layout.inner + deflate_scratch_bytes(entropy_limits<DeflateLimits>(limits, layout));
+      case blosc::Named::kOthers:
+        break;
+    }
+    return layout.inner + lz4_scratch_bytes(inner_limits(limits, layout));
   }
 
   int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {
     if (batch.limits.chunks == 0) return cudaSuccess;
-    const blosc::Layout layout(batch.limits, allowance_, zstd_);
+    const blosc::Layout layout(batch.limits, allowance_, named_);
     if (layout.stream_count > UINT32_MAX) return cudaErrorInvalidValue;
     blosc::Job job;
     job.chunks = batch.chunks;
     job.outcomes = batch.outcomes;
     job.count = batch.limits.chunks;
     job.exact = exact_;
-    job.zstd = zstd_;
+    job.named = named_;
     job.stage = batch.stage;
     job.allowance = allowance_;
     layout.fill_in(job, batch.scratch);
@@ -84,8 +89,9 @@ class BloscStage final : public device::gpu::Stage {
     launch(blosc_seal, list_blocks, kListThreads, 0, job);
     if (launch.error() != cudaSuccess) return launch.error();
     batch.marks.queued("blosc headers");
-    const int error =
-        zstd_ ? enqueue_inner_zstd(batch, layout, job, stream) : enqueue_inner(batch, layout, job, launch, stream);
+    const int error = named_ == blosc::Named::kZstd   ? enqueue_inner_zstd(batch, layout, job, stream)
+                      : named_ == blosc::Named::kZlib ? enqueue_inner_zlib(batch, layout, job, stream)
+                                                      : enqueue_inner(batch, layout, job, launch, stream);
     if (error != cudaSuccess) return error;
     const std::uint64_t tiles = batch.limits.dst_bytes / (shuffle::kTileBytes / 2) + layout.stream_count;
     for (unsigned path = 0; path < shuffle::kPaths; ++path) {
@@ -117,20 +123,31 @@ class BloscStage final : public device::gpu::Stage {
     batch.marks.queued("blosc other inner codecs");
     return launch.error();
   }
-  static int enqueue_inner_zstd(const device::gpu::Batch& batch, const blosc::Layout& layout, const blosc::Job& job,
-                                device::gpu::NativeStream stream) noexcept {
-    ZstdJob inner;
-    inner.streams = job.zstd_streams;
+  // What the decoders of entropy-coded streams are told alike.
+  template <class Inner, class Streams>
+  static Inner entropy_job(const device::gpu::Batch& batch, const blosc::Layout& layout, const blosc::Job& job,
+                           Streams* streams) noexcept {
+    Inner inner;
+    inner.streams = streams;
     inner.count = &job.totals->streams;
-    inner.limits = zstd_limits(batch.limits, layout);
-    inner.single_frame = true;
+    inner.limits = entropy_limits<decltype(inner.limits)>(batch.limits, layout);
     inner.outcomes = batch.outcomes;
     inner.stage = batch.stage;
     inner.scratch = batch.scratch + layout.inner;
     inner.scratch_bytes = batch.scratch_bytes - layout.inner;
     inner.multiprocessors = batch.multiprocessors;
     inner.marks = batch.marks;
+    return inner;
+  }
+  static int enqueue_inner_zstd(const device::gpu::Batch& batch, const blosc::Layout& layout, const blosc::Job& job,
+                                device::gpu::NativeStream stream) noexcept {
+    auto inner = entropy_job<ZstdJob>(batch, layout, job, job.zstd_streams);
+    inner.single_frame = true;
     return enqueue_zstd(inner, stream);
+  }
+  static int enqueue_inner_zlib(const device::gpu::Batch& batch, const blosc::Layout& layout, const blosc::Job& job,
+                                device::gpu::NativeStream stream) noexcept {
+    return enqueue_deflate(entropy_job<DeflateJob>(batch, layout, job, job.deflate_streams), stream);
   }
   static Lz4Limits inner_limits(const device::gpu::Limits& limits, const blosc::Layout& layout) noexcept {
     Lz4Limits out;
@@ -143,8 +160,9 @@ class BloscStage final : public device::gpu::Stage {
     return out;
   }
 
-  static ZstdLimits zstd_limits(const device::gpu::Limits& limits, const blosc::Layout& layout) noexcept {
-    ZstdLimits out;
+  template <class Limits>
+  static Limits entropy_limits(const device::gpu::Limits& limits, const blosc::Layout& layout) noexcept {
+    Limits out;
     out.streams = static_cast<std::uint32_t>(std::min<std::uint64_t>(layout.stream_count, UINT32_MAX));
     out.least_streams = limits.chunks;
     out.src_bytes = limits.src_bytes;
@@ -152,15 +170,19 @@ class BloscStage final : public device::gpu::Stage {
     return out;
   }
 
-  blosc::Allowance allowance_;
-  const bool exact_, zstd_;
+  const blosc::Allowance allowance_;
+  const bool exact_;
+  const blosc::Named named_;
 };
 
 }  // namespace
 
-// parameters[0]: the array's configuration names zstd. A container says everything else itself.
+// parameters[0]: a blosc::Named. A container says everything else itself.
 std::unique_ptr<device::gpu::Stage> make_blosc_stage(const device::DecodeStage& stage) {
-  return std::make_unique<BloscStage>(stage.exact, stage.parameters[0] != 0);
+  const auto named = stage.parameters[0] == 1   ? blosc::Named::kZstd
+                     : stage.parameters[0] == 2 ? blosc::Named::kZlib
+                                                : blosc::Named::kOthers;
+  return std::make_unique<BloscStage>(stage.exact, named);
 }
 
 }  // namespace headrace::codec::gpu

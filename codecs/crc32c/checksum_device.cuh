@@ -124,21 +124,19 @@ __device__ inline std::uint32_t power_of(const CrcTables& tables, std::uint64_t 
   return product;
 }
 
-// One segment: columns of words that end with the segment, so that the first row may begin before it.
-__device__ inline void segment(const ChecksumJob& job, const Payload& payload, unsigned char* dst, std::uint64_t begin,
-                               ChecksumShared& shared, uint2& partial) {
+// Sums of at most kChecksumSegmentBytes * 2 bytes, which are copied to `to` if kCopy: columns of words that end with
+// the bytes, so that the first row may begin before them. By a thread block.
+template <bool kCopy>
+__device__ inline void sum_bytes(Checksum kind, const CrcTables* tables, const unsigned char* src, std::uint32_t bytes,
+                                 unsigned char* to, ChecksumShared& shared, uint2& partial) {
   const unsigned t = threadIdx.x;
-  const bool crc = job.kind == Checksum::kCrc32c || job.kind == Checksum::kCrc32;
-  const std::uint64_t left = payload.bytes - begin;
-  const auto bytes = static_cast<std::uint32_t>(left < kChecksumSegmentBytes ? left : kChecksumSegmentBytes);
+  const bool crc = kind == Checksum::kCrc32c || kind == Checksum::kCrc32;
   const std::uint32_t rows = (bytes + kChecksumRowBytes - 1) / kChecksumRowBytes;
   const auto missing = static_cast<std::int32_t>(rows * kChecksumRowBytes - bytes);  // before the first word
-  const unsigned char* const src = payload.data + begin;
-  unsigned char* const to = dst + begin;
   const auto misaligned = [&](const unsigned char* at) {
     return ((reinterpret_cast<std::uintptr_t>(at) - static_cast<std::uintptr_t>(missing)) & 3) != 0;
   };
-  const bool load_words = !misaligned(src), store_words = !misaligned(to);
+  const bool load_words = !misaligned(src), store_words = kCopy && !misaligned(to);
   std::uint32_t state = 0;
   std::uint64_t first = 0, second = 0;
   const std::uint32_t words16 = (bytes + 1) / 2;
@@ -153,13 +151,13 @@ __device__ inline void segment(const ChecksumJob& job, const Payload& payload, u
       }
       if (store_words) {
         *reinterpret_cast<std::uint32_t*>(to + at) = word;
-      } else {
+      } else if (kCopy) {
         for (int i = 0; i < 4; ++i) to[at + i] = static_cast<unsigned char>(word >> (8 * i));
       }
     } else if (at > -4) {
       for (int i = -at; i < 4; ++i) {
         word |= static_cast<std::uint32_t>(src[at + i]) << (8 * i);
-        to[at + i] = src[at + i];
+        if (kCopy) to[at + i] = src[at + i];
       }
     }
     if (crc) {
@@ -170,7 +168,7 @@ __device__ inline void segment(const ChecksumJob& job, const Payload& payload, u
         const std::int32_t position = at + i;
         if (position < 0) continue;
         const std::uint32_t byte = word >> (8 * i) & 0xFF;
-        if (job.kind == Checksum::kAdler32) {
+        if (kind == Checksum::kAdler32) {
           first += byte;
           second += static_cast<std::uint64_t>(byte) * (bytes - static_cast<std::uint32_t>(position));
         } else {
@@ -181,7 +179,7 @@ __device__ inline void segment(const ChecksumJob& job, const Payload& payload, u
       }
     }
   }
-  shared.first[t] = crc ? multiply(state, job.tables->column[t], job.tables->polynomial) : first;
+  shared.first[t] = crc ? multiply(state, tables->column[t], tables->polynomial) : first;
   shared.second[t] = second;
   __syncthreads();
   for (unsigned half = kChecksumThreads / 2; half > 0; half /= 2) {
@@ -192,10 +190,18 @@ __device__ inline void segment(const ChecksumJob& job, const Payload& payload, u
     __syncthreads();
   }
   if (t == 0) {
-    partial.x = crc ? static_cast<unsigned>(shared.first[0]) : reduce(job.kind, shared.first[0]);
-    partial.y = crc ? 0 : reduce(job.kind, shared.second[0]);
+    partial.x = crc ? static_cast<unsigned>(shared.first[0]) : reduce(kind, shared.first[0]);
+    partial.y = crc ? 0 : reduce(kind, shared.second[0]);
   }
   __syncthreads();
+}
+
+// One segment of a stream.
+__device__ inline void segment(const ChecksumJob& job, const Payload& payload, unsigned char* dst, std::uint64_t begin,
+                               ChecksumShared& shared, uint2& partial) {
+  const std::uint64_t left = payload.bytes - begin;
+  const auto bytes = static_cast<std::uint32_t>(left < kChecksumSegmentBytes ? left : kChecksumSegmentBytes);
+  sum_bytes<true>(job.kind, job.tables, payload.data + begin, bytes, dst + begin, shared, partial);
 }
 
 }  // namespace checksum

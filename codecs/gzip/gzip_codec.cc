@@ -73,6 +73,12 @@ class GzipCodec final : public StreamCodec {
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     return std::unique_ptr<Encoder>(new GzipEncoder(level_));
   }
+  // parameters[0]: a DeflateKind.
+  bool describe_for_device(device::DecodeStage& stage) const override {
+    stage.codec = "gzip";
+    stage.parameters[0] = 0;
+    return true;
+  }
 
  protected:
   Status decode_stream(Stream& stream, Scratch* scratch) const override {

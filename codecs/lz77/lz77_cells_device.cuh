@@ -2,8 +2,8 @@
 // code without a CUDA header.
 //
 // Each warp of a thread block makes the cells of its share, whatever sequences are there, so that a long
-// match keeps no one waiting. Then links that stay inside the window are followed, a few KiB at a time, so that most of them lead to a
-// cell that is done.
+// match keeps no one waiting. Then links that stay inside the window are followed, a few KiB at a time, so that most of
+// them lead to a cell that is done.
 #pragma once
 
 #include "lz77_device.cuh"

@@ -54,8 +54,7 @@ void launch_output(device::gpu::Launcher& launch, const Source& source, const Ch
                    Progress* progress, std::uint64_t least, std::uint64_t streams, std::uint64_t multiprocessors) {
   if (least <= choice.most_by_tiles) {
     constexpr int kShared = sizeof(TileSpace<kTileBytes>);
-    launch.check(
-        cudaFuncSetAttribute(write_tiles<Source>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
+    launch.check(cudaFuncSetAttribute(write_tiles<Source>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
     launch(plan_tiles<Source>, 1, kPlanThreads, 0, source, choice, tiles, progress);
     launch(write_tiles<Source>, std::min<std::uint64_t>(tiles.in_slice, multiprocessors * 3), kTileThreads, kShared,
            source, choice, tiles, progress);

@@ -1,11 +1,11 @@
 // Output of sequences where streams are few: thread blocks share all of it, tile by tile. Device code without a CUDA
 // header.
 //
-// Slices are so many tiles that the device has work, the next few of each stream that has not ended, as fewer bytes then
-// come from the same slice. Of a slice, first all tiles are linked, side by side: as a window (lz77_cells_device.cuh), but a byte that comes from an earlier
-// tile of the slice is open: it has a link to that byte's place in `links`, which hold all of the slice's bytes. What
-// comes from before the slice is there. Then the open bytes are followed, from tile to tile, to bytes that are known,
-// and the next slice begins.
+// Slices are so many tiles that the device has work, the next few of each stream that has not ended, as fewer bytes
+// then come from the same slice. Of a slice, first all tiles are linked, side by side: as a window
+// (lz77_cells_device.cuh), but a byte that comes from an earlier tile of the slice is open: it has a link to that
+// byte's place in `links`, which hold all of the slice's bytes. What comes from before the slice is there. Then the
+// open bytes are followed, from tile to tile, to bytes that are known, and the next slice begins.
 //
 // One launch does it all: each thread block takes the next step, linking or following one tile, and waits where that
 // step needs others to be done. Those have lower numbers, so they have been taken by thread blocks that run.
@@ -199,9 +199,9 @@ __device__ inline void tiles_body(const Job& job, const Choice& choice, const Ti
     if (threadIdx.x == 0) space.ticket = atomicAdd(&progress.ticket, 1u);
     __syncthreads();
     const std::uint32_t step = space.ticket;
-    const Slice slice = tiles.slices[count_while(slices, lane_id(), [&](std::uint32_t s) {
-                                       return 2 * tiles.slices[s].before <= step;
-                                     }) - 1];
+    const Slice slice = tiles.slices[count_while(slices, lane_id(),
+                                                 [&](std::uint32_t s) { return 2 * tiles.slices[s].before <= step; }) -
+                                     1];
     const std::uint32_t in_slice = slice.each * slice.streams, which = step - 2 * slice.before;
     if (which >= 2 * in_slice) return;  // behind the last slice
     const bool link = which < in_slice;

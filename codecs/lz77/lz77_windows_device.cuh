@@ -41,12 +41,11 @@ __device__ inline void windows_body(const Job& job, std::uint32_t above, std::ui
       const std::uint32_t bytes = end - begin < kBytes ? end - begin : kBytes;
       Byte* const out = output + begin;
       make_window(space.cells, job, x, begin, bytes, Space::kDone,
-                          [out](std::int32_t source) { return static_cast<Cell>(Space::kDone | out[source]); });
+                  [out](std::int32_t source) { return static_cast<Cell>(Space::kDone | out[source]); });
       __syncthreads();
-      follow_links(space.cells, bytes, Space::kDone,
-                           [out](std::uint32_t at, const Cell* value, std::uint32_t four) {
-                             write_four(out + at, value, four);
-                           });
+      follow_links(space.cells, bytes, Space::kDone, [out](std::uint32_t at, const Cell* value, std::uint32_t four) {
+        write_four(out + at, value, four);
+      });
     }
   }
 }

@@ -48,6 +48,12 @@ class ZlibCodec final : public StreamCodec {
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     return std::unique_ptr<Encoder>(new ZlibEncoder(level_));
   }
+  // parameters[0]: a DeflateKind.
+  bool describe_for_device(device::DecodeStage& stage) const override {
+    stage.codec = "zlib";
+    stage.parameters[0] = 1;
+    return true;
+  }
 
  protected:
   Status decode_stream(Stream& stream, Scratch* scratch) const override {

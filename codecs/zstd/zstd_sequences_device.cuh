@@ -155,8 +155,7 @@ __device__ inline void extract_part(const Job& job, const Block& block, const Ba
   }
   for (std::uint32_t k = 0; k < mine; ++k) {
     const std::uint64_t s = own[k];
-    own[k] = pack_sequence(literals_of(s), match_of(s),
-                           next_offset(run.repeats, offset_of(s), literals_of(s) == 0));
+    own[k] = pack_sequence(literals_of(s), match_of(s), next_offset(run.repeats, offset_of(s), literals_of(s) == 0));
   }
   __syncthreads();
   if (t == 0) {
@@ -258,7 +257,8 @@ __device__ inline void settle_stream(const Job& job, ZstdStream& stream, StreamS
       block.out = own_out;
       block.frame_out = own_frame;
       for (unsigned k = 0; k < 3; ++k) block.repeats[k] = own_repeats.offset[k];
-      const bool wrong_size = block.last && block.frame_bytes != kNone && own_out + bytes - own_frame != block.frame_bytes;
+      const bool wrong_size =
+          block.last && block.frame_bytes != kNone && own_out + bytes - own_frame != block.frame_bytes;
       if (too_long) {
         give_up(job, stream.chunk, block.at, DecodeReason::kLength);
       } else if (wrong_size) {

@@ -24,7 +24,7 @@ struct WalkForm {
   using Entry = NarrowEntry;
   using Cell = std::uint32_t;  // a word
   static constexpr std::uint32_t kBatch = 32;
-  static constexpr unsigned kUnitWords = 32;                // that the ring is filled by
+  static constexpr unsigned kUnitWords = 32;              // that the ring is filled by
   static constexpr unsigned kRingCells = kRingWords + 1;  // the last word is the first one again
 };
 template <>
@@ -60,8 +60,8 @@ struct Walker {
   uint2* slots = nullptr;
   std::uint32_t origin = 0;  // of the block's entries
 
-  // `count` sequences, at least one, by wide entries. A step has to wait for what it is given by the one before, and the
-  // fewer instructions it has, the sooner it gives. REQUIRES: as many bits as they can take are in the ring.
+  // `count` sequences, at least one, by wide entries. A step has to wait for what it is given by the one before, and
+  // the fewer instructions it has, the sooner it gives. REQUIRES: as many bits as they can take are in the ring.
   __device__ void walk(std::uint32_t count, const Byte* entries, const uint4* ring) {
     // So many bits of a window are a step's, whose state bits then come times 16.
     constexpr std::int32_t kWindow = 64 - WideEntry::kScale;
@@ -113,8 +113,9 @@ struct Walker {
       slots[i] = make_uint2(word, static_cast<std::uint32_t>(at));
       at -= static_cast<std::int32_t>(word & 255);
       const std::uint32_t low = static_cast<std::uint32_t>(at >> 5) % kRingWords;
-      const std::uint32_t v = __funnelshift_r(ring[low].z, ring[(low + 1) % kRingWords].z, static_cast<std::uint32_t>(at))
-                              << WideEntry::kScale;
+      const std::uint32_t v =
+          __funnelshift_r(ring[low].z, ring[(low + 1) % kRingWords].z, static_cast<std::uint32_t>(at))
+          << WideEntry::kScale;
       offset_at = o.y | (v & o.w);
       match_at = m.y | (v >> o.z & m.w);
       literal_at = l.y | (v >> (o.z + m.z) & l.w);
@@ -159,7 +160,7 @@ struct RingFiller {
   static constexpr std::int32_t kUnit = Form::kUnitWords;
 
   const std::uint32_t* words = nullptr;
-  std::int32_t low = 0;  // words from here on are or were in the ring
+  std::int32_t low = 0;             // words from here on are or were in the ring
   std::uint32_t ahead[kEach] = {};  // of the unit below it
   std::uint32_t above[2] = {};      // words `low` and the next one
 

@@ -35,7 +35,8 @@ struct WideEntry {
   }
 };
 // From the lowest bit on: bits that the step takes, also room for the sum of three (7); bits of the next state (4);
-// what they are added to, without where the table begins (9); the code, of offsets and literals at 20, of matches at 26.
+// what they are added to, without where the table begins (9); the code, of offsets and literals at 20, of matches
+// at 26.
 struct NarrowEntry {
   static constexpr unsigned kScale = 2, kBits = 7, kBase = 11, kCode = 20;
   static constexpr std::uint32_t kTakesMask = 127, kBitsMask = 15, kBaseMask = 511;
@@ -75,18 +76,18 @@ __device__ inline ReadTable read_table(const Byte* src, const Block& source, uns
 
 // The table's entries, by a warp. `rle`: all there is, or kNone.
 template <class Entry>
-__device__ inline void build_table(unsigned table, SequenceCounts& counts, Byte* cells, unsigned log,
-                                   std::uint32_t rle, typename Entry::Type* entries, std::uint32_t origin,
-                                   unsigned lane) {
+__device__ inline void build_table(unsigned table, SequenceCounts& counts, Byte* cells, unsigned log, std::uint32_t rle,
+                                   typename Entry::Type* entries, std::uint32_t origin, unsigned lane) {
   if (rle != kNone) {
     if (lane == 0) entries[0] = Entry::make(table, rle, 0, 0, origin);
     __syncwarp();
     return;
   }
   deal_cells(counts, cells, log, lane);
-  number_cells(counts, cells, log, lane, [&](std::uint32_t cell, std::uint32_t code, unsigned bits, std::uint32_t base) {
-    entries[cell] = Entry::make(table, code, bits, base, origin);
-  });
+  number_cells(counts, cells, log, lane,
+               [&](std::uint32_t cell, std::uint32_t code, unsigned bits, std::uint32_t base) {
+                 entries[cell] = Entry::make(table, code, bits, base, origin);
+               });
 }
 
 }  // namespace headrace::codec::gpu::zstd

@@ -6,6 +6,8 @@
 #include "tests/support/cuda_on_cpu.h"
 // clang-format on
 
+#include <libdeflate.h>
+
 #include <vector>
 
 #include "base/json.h"
@@ -41,6 +43,26 @@ std::vector<std::byte> neighbour(std::span<std::byte> plain, bool zstd) {
   return out;
 }
 
+// The same for zlib, which is not written: the container is put together here, one block that is not split.
+std::vector<std::byte> zlib_neighbour(std::span<const std::byte> plain) {
+  std::vector<std::byte> stream(plain.size() + 100);
+  libdeflate_compressor* const compressor = libdeflate_alloc_compressor(6);
+  stream.resize(libdeflate_zlib_compress(compressor, plain.data(), plain.size(), stream.data(), stream.size()));
+  libdeflate_free_compressor(compressor);
+  std::vector<std::byte> out;
+  const auto put = [&out](std::size_t word) {
+    for (unsigned i = 0; i < 4; ++i) out.push_back(static_cast<std::byte>(word >> (8 * i)));
+  };
+  put(2 | 1 << 8 | (3 << 5 | 0x10) << 16 | 1 << 24);
+  put(plain.size());
+  put(plain.size());
+  put(24 + stream.size());
+  put(20);
+  put(stream.size());
+  out.insert(out.end(), stream.begin(), stream.end());
+  return out;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -49,11 +71,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (seed.stream.size() > test::kMaxDeviceSeed) return 0;
   static const std::unique_ptr<codec::Codec> codec = make_blosc(0);
   static std::vector<std::byte> plain(300);
-  static const std::vector<std::byte> good_lz4 = neighbour(plain, false), good_zstd = neighbour(plain, true);
+  static const std::vector<std::byte> good_lz4 = neighbour(plain, false), good_zstd = neighbour(plain, true),
+                                      good_zlib = zlib_neighbour(plain);
   static BloscOnCpu gpu;
   // As for an array whose configuration names what the container says it holds.
-  gpu.zstd = seed.stream.size() > 2 && std::to_integer<unsigned>(seed.stream[2]) >> 5 == 4;
-  const std::vector<std::byte>& good = gpu.zstd ? good_zstd : good_lz4;
+  using codec::gpu::blosc::Named;
+  const unsigned inner = seed.stream.size() > 2 ? std::to_integer<unsigned>(seed.stream[2]) >> 5 : 0;
+  gpu.named = inner == 4 ? Named::kZstd : inner == 3 ? Named::kZlib : Named::kOthers;
+  const std::vector<std::byte>& good = inner == 4 ? good_zstd : inner == 3 ? good_zlib : good_lz4;
 
   const auto decode = [&](std::span<BloscOnCpu::Item> items, Flush) {
     gpu.blocks = 1 + static_cast<unsigned>(size % 4);

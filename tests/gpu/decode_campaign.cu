@@ -29,6 +29,7 @@
 #include <map>
 #include <memory>
 #include <regex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -503,8 +504,9 @@ void watch() {
 // How many mutants of all a group gets: most are small, where most of a format's branches are within reach.
 double weight_of(const CorpusGroup& group) {
   const double bytes = static_cast<double>(std::max<std::uint64_t>(group.stage.capacity_bytes, 1024));
-  // Most branches by far are in these two.
-  const double codec = group.codec == "lz4" || group.codec == "blosc" ? 1 : 0.05;
+  // Most branches by far are in these.
+  static const std::set<std::string> most = {"lz4", "blosc", "zstd", "gzip", "zlib"};
+  const double codec = most.count(group.codec) != 0 ? 1 : 0.05;
   const double seed = group.name.find("/seed/") != std::string::npos ? 0.3 : 1;
   return codec * seed * (bytes <= 4096 ? 1 : 4096.0 / bytes * 0.5);
 }

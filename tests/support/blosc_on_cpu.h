@@ -1,5 +1,5 @@
 // Blosc's device code run on the CPU, launch by launch as blosc_stage.cu does it. liblz4 stands in for enqueue_lz4;
-// zstd's device code is run, too.
+// Device code of zstd and DEFLATE is run, too.
 //
 // REQUIRES: tests/support/cuda_on_cpu.h is included before anything else.
 #pragma once
@@ -13,6 +13,7 @@
 
 #include "codecs/blosc/blosc_device.cuh"
 #include "codecs/blosc/blosc_inner_device.cuh"
+#include "tests/support/deflate_on_cpu.h"
 #include "tests/support/guard_buffer.h"
 #include "tests/support/zstd_on_cpu.h"
 
@@ -30,7 +31,7 @@ class BloscOnCpu {
   // More streams than on a GPU, so that small blocks are decoded here and not left to the CPU.
   codec::gpu::blosc::Allowance allowance{.base = 200, .bytes_per_stream = 16};
   unsigned blocks = 3;  // of each launch
-  bool zstd = false;    // as for an array whose configuration names zstd
+  codec::gpu::blosc::Named named = codec::gpu::blosc::Named::kOthers;
 
   void decode(std::span<Item> items, bool exact) {
     namespace blosc = codec::gpu::blosc;
@@ -50,10 +51,10 @@ class BloscOnCpu {
     job.outcomes = outcomes.data();
     job.count = limits.chunks;
     job.exact = exact;
-    job.zstd = zstd;
+    job.named = named;
     job.stage = 3;
     job.allowance = allowance;
-    const blosc::Layout layout(limits, allowance, zstd);
+    const blosc::Layout layout(limits, allowance, named);
     if (scratch_ == nullptr || scratch_->size() < layout.inner) {
       scratch_ = std::make_unique<GuardBuffer>((layout.inner + 4095) / 4096 * 4096, Flush::kRight);
     }
@@ -82,7 +83,7 @@ class BloscOnCpu {
     }
     within_limits = within_limits && src_bytes <= limits.src_bytes && dst_bytes <= limits.dst_bytes;
     other_streams += *job.others;
-    if (zstd) {
+    if (named == blosc::Named::kZstd) {
       codec::gpu::ZstdLimits zstd_limits;
       zstd_limits.streams = static_cast<std::uint32_t>(layout.stream_count);
       zstd_limits.src_bytes = limits.src_bytes;
@@ -94,6 +95,17 @@ class BloscOnCpu {
       inner_zstd.allowance = {};
       inner_zstd.decode_streams(streams, zstd_limits, true, true, outcomes, job.stage);
       inner_zstd.last_blocks.clear();
+    } else if (named == blosc::Named::kZlib) {
+      codec::gpu::DeflateLimits deflate_limits;
+      deflate_limits.streams = static_cast<std::uint32_t>(layout.stream_count);
+      deflate_limits.src_bytes = limits.src_bytes;
+      deflate_limits.dst_bytes = limits.dst_bytes;
+      const std::span<codec::gpu::DeflateStream> streams{job.deflate_streams, job.totals->streams};
+      for (const codec::gpu::DeflateStream& stream : streams) {
+        zlib_streams += stream.kind == codec::gpu::DeflateKind::kZlib;
+      }
+      inner_zlib.allowance = {};
+      inner_zlib.decode_streams(streams, deflate_limits, true, outcomes, job.stage);
     } else {
       launch([&] { blosc::inner_body(job); });
     }
@@ -110,8 +122,9 @@ class BloscOnCpu {
   }
 
   bool within_limits = true;  // of the last batch: the bounds that enqueue_lz4 is given hold
-  std::uint64_t lz4_streams = 0, other_streams = 0, zstd_streams = 0;  // so far
+  std::uint64_t lz4_streams = 0, other_streams = 0, zstd_streams = 0, zlib_streams = 0;  // so far
   ZstdOnCpu inner_zstd;
+  DeflateOnCpu inner_zlib;
 
  private:
   static constexpr unsigned kThreads = 64;

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -262,12 +263,9 @@ class Block {
 };
 
 inline void launch(unsigned blocks, unsigned threads, const std::function<void()>& body) {
-  static std::unique_ptr<Block> block;
-  static unsigned size = 0;
-  if (size != threads) {
-    block = std::make_unique<Block>(threads);
-    size = threads;
-  }
+  static std::map<unsigned, std::unique_ptr<Block>> by_size;
+  std::unique_ptr<Block>& block = by_size[threads];
+  if (block == nullptr) block = std::make_unique<Block>(threads);
   grid_size.x = blocks;
   block_size.x = threads;
   for (unsigned b = 0; b < blocks; ++b) {
@@ -368,7 +366,8 @@ inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
 }
 inline int __dp4a(int a, int b, int c) {
   for (unsigned k = 0; k < 32; k += 8) {
-    c += static_cast<signed char>(static_cast<unsigned>(a) >> k) * static_cast<signed char>(static_cast<unsigned>(b) >> k);
+    c += static_cast<signed char>(static_cast<unsigned>(a) >> k) *
+         static_cast<signed char>(static_cast<unsigned>(b) >> k);
   }
   return c;
 }
@@ -401,6 +400,12 @@ template <class T, class U>
 inline T atomicOr(T* at, U value) {
   const T old = *at;
   *at = old | static_cast<T>(value);
+  return old;
+}
+template <class T, class U>
+inline T atomicXor(T* at, U value) {
+  const T old = *at;
+  *at = old ^ static_cast<T>(value);
   return old;
 }
 template <class T, class U>

@@ -171,12 +171,13 @@ void add_blosc(Builder& builder, std::size_t bytes) {
         encoded.resize(static_cast<std::size_t>(got));
         Builder::add(builder.group(device ? name : name + "/cpu", "blosc", base::Json::object(), bytes, true, !device),
                      encoded);
-        if (std::strcmp(inner, "zstd") != 0) continue;
+        if (std::strcmp(inner, "zstd") != 0 && std::strcmp(inner, "zlib") != 0) continue;
         // For arrays that name it; small blocks make more streams than a device has room for.
         base::Json config = base::Json::object();
         config["cname"] = inner;
         const bool few = block == 0 || bytes / block < 4;
-        Builder::add(builder.group(name + (few ? "/zstd" : "/zstd/cpu"), "blosc", config, bytes, true, !few), encoded);
+        Builder::add(builder.group(name + "/" + inner + (few ? "" : "/cpu"), "blosc", config, bytes, true, !few),
+                     encoded);
       }
     }
   }

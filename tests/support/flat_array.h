@@ -2,7 +2,7 @@
 #pragma once
 
 #include <blosc.h>
-#include <libdeflate.h>
+#include <bzlib.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 
 namespace headrace::testing {
 
-// kGzip: a codec that no device has code for.
-enum class Layout : std::uint8_t { kRaw, kZstd, kBlosc, kShardedRaw, kShardedZstd, kGzip };
+// kBz2: a codec that no device has code for.
+enum class Layout : std::uint8_t { kRaw, kZstd, kBlosc, kShardedRaw, kShardedZstd, kBz2 };
 inline constexpr Layout kLayouts[] = {Layout::kRaw, Layout::kZstd, Layout::kBlosc, Layout::kShardedRaw,
                                       Layout::kShardedZstd};
 
@@ -33,8 +33,8 @@ inline const char* layout_name(Layout layout) {
       return "sharded_raw";
     case Layout::kShardedZstd:
       return "sharded_zstd";
-    case Layout::kGzip:
-      return "gzip";
+    case Layout::kBz2:
+      return "bz2";
   }
   return "?";
 }
@@ -63,7 +63,7 @@ struct FlatArray {
     if (!sharded()) {
       std::string compressor = "null";
       if (layout == Layout::kZstd) compressor = R"({"id":"zstd","level":1})";
-      if (layout == Layout::kGzip) compressor = R"({"id":"gzip","level":1})";
+      if (layout == Layout::kBz2) compressor = R"({"id":"bz2","level":1})";
       if (layout == Layout::kBlosc) compressor = R"({"id":"blosc","cname":"lz4","clevel":5,"shuffle":1,"blocksize":0})";
       return R"({"zarr_format":2,"shape":[)" + shape + R"(],"chunks":[)" + chunk + R"(],"dtype":"<u4","compressor":)" +
              compressor + R"(,"fill_value":)" + std::to_string(kFillValue) + R"(,"order":"C","filters":null})";
@@ -87,11 +87,13 @@ struct FlatArray {
     if (layout == Layout::kZstd || layout == Layout::kShardedZstd) {
       out.resize(ZSTD_compressBound(bytes));
       out.resize(ZSTD_compress(out.data(), out.size(), values.data(), bytes, 1));
-    } else if (layout == Layout::kGzip) {
-      libdeflate_compressor* const compressor = libdeflate_alloc_compressor(1);
-      out.resize(libdeflate_gzip_compress_bound(compressor, bytes));
-      out.resize(libdeflate_gzip_compress(compressor, values.data(), bytes, out.data(), out.size()));
-      libdeflate_free_compressor(compressor);
+    } else if (layout == Layout::kBz2) {
+      out.resize(bytes + bytes / 100 + 600);
+      auto n = static_cast<unsigned>(out.size());
+      BZ2_bzBuffToBuffCompress(reinterpret_cast<char*>(out.data()), &n,
+                               const_cast<char*>(reinterpret_cast<const char*>(values.data())),
+                               static_cast<unsigned>(bytes), 1, 0, 0);
+      out.resize(n);
     } else if (layout == Layout::kBlosc) {
       out.resize(bytes + BLOSC_MAX_OVERHEAD);
       const int n = blosc_compress_ctx(5, 1, 4, bytes, values.data(), out.data(), out.size(), "lz4", 0, 1);

@@ -45,11 +45,11 @@ class GuardBuffer {
 
   // Whether nothing has been written outside the data.
   bool intact() const {
-    for (const std::byte* at = body_; at != body_ + body_bytes_; ++at) {
-      if (at >= data_ && at < data_ + bytes_) continue;
-      if (*at != std::byte{kCanary}) return false;
-    }
-    return true;
+    const auto untouched = [](const std::byte* from, const std::byte* to) {
+      while (from != to && *from == std::byte{kCanary}) ++from;
+      return from == to;
+    };
+    return untouched(body_, data_) && untouched(data_ + bytes_, body_ + body_bytes_);
   }
 
  private:

@@ -127,20 +127,20 @@ TEST_P(DecodeBatchTest, ASelectionOfNothingIsNone) {
 }
 
 TEST_P(DecodeBatchTest, WhatTheDeviceCannotDecodeIsNamedOrUndone) {
-  device::staged_decode_model().any_codec = false;  // as a GPU, without gzip, but with shuffle
-  const FlatArray content{.layout = Layout::kGzip, .chunks = 5, .chunk_elements = 100};
-  const auto gzip = DecodeBatch::load(array(content), {}, device_);
+  device::staged_decode_model().any_codec = false;  // as a GPU, without bz2, but with shuffle
+  const FlatArray content{.layout = Layout::kBz2, .chunks = 5, .chunk_elements = 100};
+  const auto bz2 = DecodeBatch::load(array(content), {}, device_);
   if (device_.host_addressable()) {
-    EXPECT_TRUE(gzip.ok());
+    EXPECT_TRUE(bz2.ok());
   } else {
-    ASSERT_FALSE(gzip.ok());
-    EXPECT_EQ(gzip.status().code(), Code::kUnsupported);
-    EXPECT_NE(gzip.status().message().find("gzip"), std::string::npos) << gzip.status().to_string();
+    ASSERT_FALSE(bz2.ok());
+    EXPECT_EQ(bz2.status().code(), Code::kUnsupported);
+    EXPECT_NE(bz2.status().message().find("bz2"), std::string::npos) << bz2.status().to_string();
   }
-  // gzip comes first and is undone once; the shuffle is the device's.
+  // bz2 comes first and is undone once; the shuffle is the device's.
   const auto writer =
       ArrayWriter::create(store_, "both", 2, R"({"zarr_format":2,"shape":[40],"chunks":[20],"dtype":"<u4",
-    "fill_value":0,"order":"C","filters":[{"id":"shuffle","elementsize":4}],"compressor":{"id":"gzip","level":1}})")
+    "fill_value":0,"order":"C","filters":[{"id":"shuffle","elementsize":4}],"compressor":{"id":"bz2","level":1}})")
           .value();
   auto worker = writer.make_worker().value();
   std::uint32_t next = 0;
@@ -156,7 +156,7 @@ TEST_P(DecodeBatchTest, WhatTheDeviceCannotDecodeIsNamedOrUndone) {
   }
   ASSERT_TRUE(writer.finish().ok());
   DecodeBatch batch = DecodeBatch::load(Array::open(store_, "both").value(), {}, device_).value();
-  EXPECT_EQ(batch.undone(), device_.host_addressable() ? "" : "gzip");
+  EXPECT_EQ(batch.undone(), device_.host_addressable() ? "" : "bz2");
   EXPECT_EQ(batch.encoded_bytes() == 160, !device_.host_addressable());
   ASSERT_TRUE(batch.run().ok());
   std::vector<std::uint32_t> expected(40);

@@ -266,25 +266,25 @@ TEST(DeviceDecode, MissingChunksAreFilled) {
 TEST(DeviceDecode, SaysWhyItCannot) {
   support::TempDir directory;
   Reader reader(directory.path());
-  FlatArray array{.layout = Layout::kGzip, .chunks = 8};
-  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "gzip", array).ok());
+  FlatArray array{.layout = Layout::kBz2, .chunks = 8};
+  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "bz2", array).ok());
   array.layout = Layout::kRaw;
   ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "raw", array).ok());
 
-  const Outcome refused = read_all(reader, Placement::kGpu, true, "gzip");
+  const Outcome refused = read_all(reader, Placement::kGpu, true, "bz2");
   EXPECT_EQ(refused.status.code(), Code::kUnsupported);
-  EXPECT_NE(refused.status.message().find("'gzip'"), std::string::npos) << refused.status.to_string();
-  const Outcome fallen_back = read_all(reader, Placement::kAuto, true, "gzip");
+  EXPECT_NE(refused.status.message().find("'bz2'"), std::string::npos) << refused.status.to_string();
+  const Outcome fallen_back = read_all(reader, Placement::kAuto, true, "bz2");
   ASSERT_TRUE(fallen_back.status.ok());
   EXPECT_EQ(fallen_back.stats.cpu_chunks, 8u);
-  EXPECT_NE(fallen_back.stats.path.find("'gzip' has no device code"), std::string::npos) << fallen_back.stats.path;
+  EXPECT_NE(fallen_back.stats.path.find("'bz2' has no device code"), std::string::npos) << fallen_back.stats.path;
   const Outcome raw = read_all(reader, Placement::kGpu, true, "raw");
   EXPECT_TRUE(raw.status.ok()) << "there is nothing to decode: " << raw.status.to_string();
   EXPECT_EQ(raw.stats.gpu_chunks + raw.stats.cpu_chunks, 0u);
 
   const DecodesAll decodes;
   *reader.device = Device::open("host").value();
-  const Outcome host = read_all(reader, Placement::kGpu, true, "gzip");
+  const Outcome host = read_all(reader, Placement::kGpu, true, "bz2");
   EXPECT_EQ(host.status.code(), Code::kUnsupported) << host.status.to_string();
 }
 

@@ -396,7 +396,7 @@ TEST_F(NearReads, WorkersAreWhereTheWorkIs) {
   options.allow_mapped = false;
   open(options);
   write("raw", Layout::kRaw);
-  write("gzip", Layout::kGzip);
+  write("bz2", Layout::kBz2);
   read("raw", Layout::kRaw, *host_);
   EXPECT_EQ(threads_on(near1_), 0u);
   read("raw", Layout::kRaw, *device_);
@@ -413,7 +413,7 @@ TEST_F(NearReads, WorkersAreWhereTheWorkIs) {
   EXPECT_EQ(asked(), before);
   EXPECT_EQ(threads_on(near1_), 2u);
   // What the CPU decodes, and what is for the host, has all CPUs.
-  read("gzip", Layout::kGzip, *device_);
+  read("bz2", Layout::kBz2, *device_);
   EXPECT_TRUE(soon([&] { return threads_on(near1_) == 0; }));
   read("raw", Layout::kRaw, *device_);
   EXPECT_TRUE(soon([&] { return threads_on(near1_) == 2; }));

@@ -98,9 +98,10 @@ endif()
 if(HEADRACE_DEVELOPER_MODE)
   # Tests compare with c-blosc; the library decodes its containers without it.
   headrace_library(blosc blosc.h blosc libblosc-dev)
+  # They also use what zlib writes, which libdeflate does not.
+  headrace_library(zlib zlib.h z zlib1g-dev)
   if(HEADRACE_STATIC_DEPS)
-    # What a static c-blosc pulls in by itself.
-    headrace_library(zlib zlib.h z zlib1g-dev)
+    # What a static c-blosc pulls in by itself, as well as zlib.
     headrace_library(snappy snappy.h snappy libsnappy-dev)
     target_link_libraries(headrace_dep_blosc INTERFACE headrace_dep_lz4 headrace_dep_zstd headrace_dep_zlib
                           headrace_dep_snappy)

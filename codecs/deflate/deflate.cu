@@ -1,0 +1,142 @@
+// The launches of the DEFLATE decoder: deflate_job_device.cuh says what each does.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "backends/dev_cuda/gpu_launch.cuh"
+#include "codecs/lz77/lz77_launch.cuh"
+#include "deflate_chain_device.cuh"
+#include "deflate_checksum_device.cuh"
+#include "deflate_find_device.cuh"
+#include "deflate_output_device.cuh"
+#include "deflate_pieces_device.cuh"
+
+namespace headrace::codec::gpu {
+namespace {
+
+using deflate::Job;
+using device::gpu::blocks_for;
+using device::gpu::Launcher;
+using device::gpu::wait_for_earlier;
+
+constexpr unsigned kScanThreads = 512, kListThreads = 128, kFindThreads = 32 * deflate::kFindWarps, kWarpThreads = 32;
+// Streams for each multiprocessor, at most, whose blocks are looked for; and the shortest of those streams, encoded.
+// Looking costs 5 ms a GiB, whatever it finds; a warp takes 60 microseconds for a block, 16 and more of a
+// multiprocessor at a time. So from a few streams a multiprocessor on all is as fast without.
+constexpr std::uint32_t kSearchedStreams = 4, kSearchedBytes = 24 << 10;
+
+__device__ const CrcTables kTables = make_crc_tables(0xEDB88320);
+
+__global__ void __launch_bounds__(kListThreads) deflate_begin(Job job) {
+  wait_for_earlier();
+  deflate::begin_body(job);
+}
+__global__ void __launch_bounds__(kScanThreads) deflate_share(Job job) {
+  wait_for_earlier();
+  __shared__ std::uint32_t shared[kScanThreads];
+  deflate::share_body(job, shared);
+}
+__global__ void __launch_bounds__(kFindThreads) deflate_find(Job job) {
+  wait_for_earlier();
+  __shared__ deflate::FindSpace space;
+  deflate::find_body(job, space);
+}
+__global__ void __launch_bounds__(kWarpThreads) deflate_trace(Job job) {
+  wait_for_earlier();
+  __shared__ deflate::TraceSpace space;
+  deflate::trace_body(job, space);
+}
+__global__ void __launch_bounds__(kWarpThreads) deflate_chain(Job job) {
+  wait_for_earlier();
+  __shared__ deflate::TraceSpace space;
+  deflate::chain_body(job, space);
+}
+__global__ void __launch_bounds__(kScanThreads) deflate_scan(Job job) {
+  wait_for_earlier();
+  __shared__ std::uint32_t shared[kScanThreads];
+  __shared__ std::uint64_t long_shared[kScanThreads];
+  deflate::scan_body(job, shared, long_shared);
+}
+__global__ void __launch_bounds__(kListThreads) deflate_list(Job job) {
+  wait_for_earlier();
+  deflate::list_body(job);
+}
+__global__ void __launch_bounds__(kListThreads) deflate_place(Job job) {
+  wait_for_earlier();
+  deflate::place_body(job);
+}
+__global__ void __launch_bounds__(kWarpThreads) deflate_decode(Job job, std::uint32_t round) {
+  wait_for_earlier();
+  __shared__ deflate::TraceSpace space;
+  deflate::decode_body(job, round, space);
+}
+__global__ void __launch_bounds__(kChecksumThreads) deflate_sums(Job job) {
+  wait_for_earlier();
+  __shared__ ChecksumShared shared;
+  deflate::sums_body(job, kTables, shared);
+}
+__global__ void __launch_bounds__(kListThreads) deflate_join(Job job) {
+  wait_for_earlier();
+  deflate::join_body(job, kTables);
+}
+__global__ void __launch_bounds__(kListThreads) deflate_verdict(Job job) {
+  wait_for_earlier();
+  deflate::verdict_body(job, kTables);
+}
+
+}  // namespace
+
+std::uint64_t deflate_scratch_bytes(const DeflateLimits& limits) noexcept { return deflate::Layout(limits, {}).end; }
+
+int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) noexcept {
+  const DeflateLimits& limits = from.limits;
+  if (limits.streams == 0) return cudaSuccess;
+  const deflate::Layout layout(limits, {});
+  if (layout.piece_count > UINT32_MAX || layout.cell_count > UINT32_MAX || layout.end > from.scratch_bytes) {
+    return cudaErrorInvalidValue;
+  }
+  const auto units = static_cast<std::uint64_t>(std::max(from.multiprocessors, 1));
+  Job job;
+  job.streams = from.streams;
+  job.count = from.count;
+  job.most_streams = limits.streams;
+  job.outcomes = from.outcomes;
+  job.stage = from.stage;
+  job.exact = from.exact;
+  job.most_searched = static_cast<std::uint32_t>(units) * kSearchedStreams;
+  job.least_searched_bytes = kSearchedBytes;
+  layout.fill_in(job, from.scratch);
+  const lz77::Choice choice = lz77::choose(units, layout.tile_layout);
+  if (const cudaError_t error = cudaMemsetAsync(from.scratch, 0, layout.zeroed_bytes, stream); error != cudaSuccess) {
+    return error;
+  }
+  // Thread blocks of a warp: as many as shared memory has room for.
+  constexpr unsigned kWarps = (227 << 10) / (sizeof(deflate::TraceSpace) + 1024);
+  const unsigned by_piece = blocks_for(layout.piece_count, kListThreads, units * 16);
+  Launcher launch(stream);
+  launch(deflate_begin, blocks_for(limits.streams, kListThreads, units * 16), kListThreads, 0, job);
+  launch(deflate_share, 1, kScanThreads, 0, job);
+  launch(deflate_find, blocks_for(layout.segment_count, deflate::kFindWarps, units * 8), kFindThreads, 0, job);
+  from.marks.queued("deflate block search");
+  launch(deflate_trace, blocks_for(layout.segment_count, 1, units * kWarps), kWarpThreads, 0, job);
+  from.marks.queued("deflate trace");
+  launch(deflate_chain, blocks_for(limits.streams, 1, units * kWarps), kWarpThreads, 0, job);
+  launch(deflate_scan, 1, kScanThreads, 0, job);
+  launch(deflate_list, blocks_for(layout.segment_count, kListThreads / 32, units * 16), kListThreads, 0, job);
+  launch(deflate_place, by_piece, kListThreads, 0, job);
+  from.marks.queued("deflate lists");
+  for (std::uint32_t round = 0; round < layout.rounds; ++round) {
+    launch(deflate_decode, blocks_for(layout.piece_count, 1, units * kWarps), kWarpThreads, 0, job, round);
+    from.marks.queued("deflate literals and sequences");
+    lz77::launch_output(launch, deflate::Output{job, round}, choice, job.tiles, &job.round[round].output,
+                        limits.least_streams, limits.streams, units);
+    from.marks.queued("deflate copies");
+  }
+  launch(deflate_sums, blocks_for(layout.piece_count, 1, units * 8), kChecksumThreads, 0, job);
+  launch(deflate_join, by_piece, kListThreads, 0, job);
+  launch(deflate_verdict, by_piece, kListThreads, 0, job);
+  from.marks.queued("deflate checksums");
+  return launch.error();
+}
+
+}  // namespace headrace::codec::gpu

@@ -1,0 +1,122 @@
+// Step of the DEFLATE decoder that goes from run to run, from a stream's beginning on, and fills gaps. Device code
+// without a CUDA header.
+#pragma once
+
+#include "deflate_trace_device.cuh"
+
+namespace headrace::codec::gpu::deflate {
+
+// Segments a lane looks at in a turn.
+inline constexpr std::uint32_t kSegmentsEach = 8, kSegmentsTurn = 32 * kSegmentsEach;
+
+// What runs add up to, and where the member begins that is open behind them.
+struct RunSum {
+  std::uint32_t out = 0, pieces = 0, units = 0;  // capped: see sum_capped()
+  bool ends_member = false;
+  std::uint32_t member_bytes = 0, member_pieces = 0;  // since then; of all where no member ends
+
+  __device__ void add(const RunSum& next) {
+    out = sum_capped(out, next.out);
+    pieces = sum_capped(pieces, next.pieces);
+    units = sum_capped(units, next.units);
+    member_bytes = next.ends_member ? next.member_bytes : sum_capped(member_bytes, next.member_bytes);
+    member_pieces = next.ends_member ? next.member_pieces : sum_capped(member_pieces, next.member_pieces);
+    ends_member = ends_member || next.ends_member;
+  }
+};
+
+__device__ inline RunSum sum_of(const Run& run) {
+  return {run.bytes, run.pieces, run.units, run.ends_member, run.member_bytes, run.member_pieces};
+}
+__device__ inline RunSum from_lane(const RunSum& sum, unsigned lane) {
+  return {__shfl_sync(kAllLanes, sum.out, lane),          __shfl_sync(kAllLanes, sum.pieces, lane),
+          __shfl_sync(kAllLanes, sum.units, lane),        __shfl_sync(kAllLanes, sum.ends_member ? 1u : 0u, lane) != 0,
+          __shfl_sync(kAllLanes, sum.member_bytes, lane), __shfl_sync(kAllLanes, sum.member_pieces, lane)};
+}
+
+// By a warp. Every run that is left, with its start, hangs together with the stream's beginning.
+__device__ inline void chain_stream(const Job& job, TraceSpace& space, std::uint32_t i, unsigned lane) {
+  StreamState& state = job.states[i];
+  DeflateStream& stream = job.streams[i];
+  const std::uint32_t first_segment = state.first_segment, segments = state.segments;
+  RunSum before;
+  for (std::uint32_t base = 0; base < segments;) {
+    // The first run of these that does not lead on.
+    std::uint32_t own_stop = kNone;
+    const std::uint32_t own = base + lane * kSegmentsEach;
+    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = kSegmentsEach; k-- > 0;) {
+      if (own + k < segments && job.starts[first_segment + own + k] != kNone &&
+          job.runs[first_segment + own + k].status != RunStatus::kLinked) {
+        own_stop = own + k;
+      }
+    }
+    const std::uint32_t stop = __reduce_min_sync(kAllLanes, own_stop);
+    const RunStatus status = stop == kNone ? RunStatus::kLinked : job.runs[first_segment + stop].status;
+    if (status == RunStatus::kBad) {
+      if (lane != 0) return;
+      const Run& run = job.runs[first_segment + stop];
+      give_up(job, stream.chunk, run.bad_at, static_cast<DecodeReason>(run.reason));
+      return;
+    }
+    if (status == RunStatus::kPassed) {
+      Tracer(job, space, i, first_segment + stop, lane).follow(true);
+      continue;
+    }
+    RunSum sum;
+    for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
+      if (own + k >= segments || own + k > stop || job.starts[first_segment + own + k] == kNone) continue;
+      sum.add(sum_of(job.runs[first_segment + own + k]));
+    }
+    RunSum upto = sum;
+    for (unsigned step = 1; step < 32; step *= 2) {
+      RunSum below = from_lane(upto, lane >= step ? lane - step : lane);
+      if (lane < step) continue;
+      below.add(upto);
+      upto = below;
+    }
+    RunSum at = from_lane(upto, lane == 0 ? 0 : lane - 1);
+    if (lane == 0) at = {};
+    RunSum all = before;
+    all.add(at);
+    for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
+      if (own + k >= segments || own + k > stop || job.starts[first_segment + own + k] == kNone) continue;
+      Run& run = job.runs[first_segment + own + k];
+      run.out_before = all.out;
+      run.pieces_before = all.pieces;
+      run.units_before = all.units;
+      run.member_out = all.out - all.member_bytes;
+      run.member_piece = all.pieces - all.member_pieces;
+      all.add(sum_of(run));
+    }
+    before.add(from_lane(upto, 31));
+    base += kSegmentsTurn;
+    if (status != RunStatus::kEnded) continue;
+    for (std::uint32_t x = stop + 1 + lane; x < segments; x += 32) job.starts[first_segment + x] = kNone;
+    if (lane != 0) return;
+    if (before.out > stream.dst_bytes) {
+      give_up(job, stream.chunk, stream.src_bytes, DecodeReason::kLength);
+    } else if (job.exact && before.out != stream.dst_bytes) {
+      give_up(job, stream.chunk, stream.src_bytes, DecodeReason::kWrongSize);
+    } else {
+      stream.dst_bytes = before.out;
+      state.pieces = before.pieces;
+      state.units = before.units;
+    }
+    return;
+  }
+  // Not reached: the last run ends or is bad.
+  if (lane == 0) give_up(job, stream.chunk, 0, DecodeReason::kHostOnly);
+}
+
+__device__ inline void chain_body(const Job& job, TraceSpace& space) {
+  const unsigned lane = lane_id();
+  const std::uint32_t count = job.stream_count();
+  for (;;) {
+    const std::uint32_t i = take_ticket(job.totals->chain_ticket, lane);
+    if (i >= count) return;
+    if (job.states[i].segments != 0 && fine_for_warp(job, job.streams[i].chunk)) chain_stream(job, space, i, lane);
+    __syncwarp();
+  }
+}
+
+}  // namespace headrace::codec::gpu::deflate

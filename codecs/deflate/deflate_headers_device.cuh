@@ -1,0 +1,171 @@
+// Steps of the DEFLATE decoder that come first: begin, share; and scan. Headers of zlib streams and gzip members.
+// Device code without a CUDA header.
+#pragma once
+
+#include "deflate_job_device.cuh"
+
+namespace headrace::codec::gpu::deflate {
+
+inline constexpr std::uint32_t kGzipHeaderBytes = 10, kGzipTrailerBytes = 8, kZlibHeaderBytes = 2,
+                               kZlibTrailerBytes = 4;
+inline constexpr std::uint32_t kMostHeaderBytes = 1024;  // of a gzip member; longer ones are left to the CPU
+
+struct Header {
+  DecodeReason reason = DecodeReason::kNone;
+  std::uint32_t end = 0;  // byte behind it
+};
+
+__device__ inline std::uint32_t trailer_bytes(DeflateKind kind) {
+  return kind == DeflateKind::kGzip ? kGzipTrailerBytes : kZlibTrailerBytes;
+}
+
+// CRC-32 of a few bytes.
+__device__ inline std::uint32_t crc32_of(const Byte* at, std::uint32_t bytes) {
+  std::uint32_t crc = kNone;
+  for (std::uint32_t i = 0; i < bytes; ++i) {
+    crc ^= at[i];
+    for (unsigned k = 0; k < 8; ++k) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xEDB88320 : 0);
+  }
+  return ~crc;
+}
+
+// A gzip member's header at byte `at` (RFC 1952, 2.3). Its trailer has room behind it.
+__device__ inline Header read_gzip_header(const Byte* src, std::uint32_t bytes, std::uint32_t at) {
+  constexpr unsigned kHeaderCrc = 2, kExtra = 4, kName = 8, kComment = 16, kReserved = 0xE0;
+  const std::uint32_t begin = at;
+  if (bytes - at < kGzipHeaderBytes + kGzipTrailerBytes) return {DecodeReason::kTruncated, at};
+  const unsigned flags = src[at + 3];
+  if (src[at] != 0x1F || src[at + 1] != 0x8B) {
+    return {begin == 0 ? DecodeReason::kHeader : DecodeReason::kTrailing, at};
+  }
+  if (src[at + 2] != 8 || (flags & kReserved) != 0) return {DecodeReason::kHeader, at};
+  at += kGzipHeaderBytes;
+  const std::uint32_t end = bytes - kGzipTrailerBytes;
+  if ((flags & kExtra) != 0) {
+    const std::uint32_t extra = src[at] | static_cast<std::uint32_t>(src[at + 1]) << 8;
+    at += 2;
+    if (at > end || extra > end - at) return {DecodeReason::kTruncated, begin};
+    at += extra;
+  }
+  for (unsigned flag = kName; flag <= kComment; flag *= 2) {
+    if ((flags & flag) == 0) continue;
+    while (at < end && src[at] != 0) {
+      if (at - begin >= kMostHeaderBytes) return {DecodeReason::kHostOnly, begin};
+      ++at;
+    }
+    ++at;
+    if (at > end) return {DecodeReason::kTruncated, begin};
+  }
+  if (at - begin > kMostHeaderBytes) return {DecodeReason::kHostOnly, begin};
+  if ((flags & kHeaderCrc) != 0) {
+    if (end - at < 2) return {DecodeReason::kTruncated, begin};
+    const std::uint32_t crc = src[at] | static_cast<std::uint32_t>(src[at + 1]) << 8;
+    if (crc != (crc32_of(src + begin, at - begin) & 0xFFFF)) return {DecodeReason::kChecksum, begin};
+    at += 2;
+  }
+  return {DecodeReason::kNone, at};
+}
+
+__device__ inline Header read_zlib_header(const Byte* src, std::uint32_t bytes) {
+  if (bytes < kZlibHeaderBytes + kZlibTrailerBytes) return {DecodeReason::kTruncated, 0};
+  const unsigned method = src[0], flags = src[1];
+  const bool dictionary = (flags & 32) != 0;
+  if ((method * 256 + flags) % 31 != 0 || method % 16 != 8 || method / 16 > 7 || dictionary) {
+    return {DecodeReason::kHeader, 0};
+  }
+  return {DecodeReason::kNone, kZlibHeaderBytes};
+}
+
+__device__ inline Header read_header(const DeflateStream& stream, std::uint32_t at) {
+  const auto bytes = static_cast<std::uint32_t>(stream.src_bytes);
+  return stream.kind == DeflateKind::kGzip ? read_gzip_header(stream.src, bytes, at)
+                                           : read_zlib_header(stream.src, bytes);
+}
+
+// ---- begin ----
+
+__device__ inline void begin_body(const Job& job) {
+  const std::uint32_t count = job.stream_count();
+  for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
+    const DeflateStream& stream = job.streams[i];
+    StreamState state{};
+    if (stream.kind != DeflateKind::kNone && fine(job, stream.chunk)) {
+      Header header;
+      if (stream.src_bytes > kMostEncodedBytes || stream.dst_bytes > kMostDecodedBytes) {
+        header.reason = DecodeReason::kHostOnly;
+      } else {
+        header = read_header(stream, 0);
+      }
+      if (header.reason != DecodeReason::kNone) {
+        give_up(job, stream.chunk, header.end, header.reason);
+      } else {
+        state.segments = static_cast<std::uint32_t>(stream.src_bytes / kSegmentBytes) + 1;
+        state.blocks_each = job.allowance.of_segment(stream.dst_bytes, state.segments);
+        state.blocks = state.segments * state.blocks_each;
+        state.cells = cells_of(state.segments, state.blocks_each);
+        state.start = header.end * 8;
+      }
+    }
+    job.states[i] = state;
+  }
+}
+
+// ---- share, scan ----
+
+// The sums of `kCount` over the streams before each one become `kBefore`. One thread block; `shared` has an entry for
+// each thread. Returns the sum of all.
+template <class T, T StreamState::*kCount, T StreamState::*kBefore>
+__device__ inline T scan_streams(const Job& job, T* shared) {
+  const std::uint32_t count = job.stream_count();
+  const unsigned t = threadIdx.x;
+  const std::uint32_t each = (count + blockDim.x - 1) / blockDim.x;
+  const std::uint32_t first = t * each < count ? t * each : count;
+  const std::uint32_t last = count - first < each ? count : first + each;
+  T own = 0;
+  for (std::uint32_t i = first; i < last; ++i) own += job.states[i].*kCount;
+  __syncthreads();
+  shared[t] = own;
+  __syncthreads();
+  for (unsigned step = 1; step < blockDim.x; step *= 2) {
+    const T before = t >= step ? shared[t - step] : 0;
+    __syncthreads();
+    shared[t] += before;
+    __syncthreads();
+  }
+  T at = t == 0 ? 0 : shared[t - 1];
+  for (std::uint32_t i = first; i < last; ++i) {
+    job.states[i].*kBefore = at;
+    at += job.states[i].*kCount;
+  }
+  return shared[blockDim.x - 1];
+}
+
+__device__ inline void share_body(const Job& job, std::uint32_t* shared) {
+  const auto all = scan_streams<std::uint32_t, &StreamState::segments, &StreamState::first_segment>(job, shared);
+  if (threadIdx.x == 0) job.totals->segments = all;
+  scan_streams<std::uint32_t, &StreamState::blocks, &StreamState::first_block>(job, shared);
+  scan_streams<std::uint32_t, &StreamState::cells, &StreamState::first_cell>(job, shared);
+}
+
+__device__ inline void scan_body(const Job& job, std::uint32_t* shared, std::uint64_t* long_shared) {
+  const auto all = scan_streams<std::uint32_t, &StreamState::pieces, &StreamState::first_piece>(job, shared);
+  if (threadIdx.x == 0) job.totals->pieces = all;
+  scan_streams<std::uint64_t, &StreamState::units, &StreamState::units_before>(job, long_shared);
+}
+
+// The stream that a segment of the list is of. REQUIRES: segment < totals->segments.
+__device__ inline std::uint32_t stream_of_segment(const Job& job, std::uint32_t segment) {
+  // The last one that begins at it or before; those without segments begin where the next one does.
+  std::uint32_t low = 0, high = job.stream_count();
+  while (high - low > 1) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    if (job.states[middle].first_segment <= segment) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+}  // namespace headrace::codec::gpu::deflate

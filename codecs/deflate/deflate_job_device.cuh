@@ -1,0 +1,272 @@
+// The DEFLATE decoder's steps, in the order of their launches, and what they share. Device code without a CUDA header.
+//
+// Once for a batch:
+//   begin      a thread a stream: the first header
+//   share      one thread block: where each stream's segments begin
+//   find       a warp a segment: a bit at which a dynamic block may begin            deflate_find_device.cuh
+//   trace      a warp a run: its blocks, and where the cells' code words begin       deflate_trace_device.cuh
+//   chain      a warp a stream: runs that hang together with its beginning; gaps     deflate_chain_device.cuh
+//   scan       one thread block: where each stream's pieces begin
+//   list       a warp a run: its pieces                                              deflate_pieces_device.cuh
+//   place      a thread a piece: its place and round
+// For each round:
+//   decode     a warp a piece: literals and sequences, distances checked
+//   and the output, in one of the three ways of codecs/lz77                          deflate_output_device.cuh
+// And at the end:
+//   sums       a thread block a piece: its checksum                                  deflate_checksum_device.cuh
+//   join       a thread a piece: sums of members
+//   verdict    a thread a member
+//
+// A run that begins where no block does decodes to nonsense, to the end of its block at most. Nothing hangs on it:
+// `chain` begins at the stream's beginning and goes from run to run only where one ends exactly where the next begins.
+// Where that fails, a warp decodes on from the end of the last good block, until a run begins where one of its blocks
+// ends. So hostile bytes can cost a walk in order, and no more.
+//
+// After `decode` nothing can be wrong with a piece but its member's checksum. A step leaves alone what belongs to a bad
+// chunk, so none reads what a step before did not write.
+//
+// kHostOnly has position 0, so it wins over whatever else a stream's steps find.
+#pragma once
+
+#include "codecs/lz77/lz77_device.cuh"
+#include "deflate_device.cuh"
+#include "deflate_layout.h"
+
+#if defined(__CUDACC__) || defined(__clang__)
+#define HEADRACE_DEFLATE_UNROLL _Pragma("unroll")
+#else
+#define HEADRACE_DEFLATE_UNROLL
+#endif
+
+namespace headrace::codec::gpu::deflate {
+
+using device::DecodeReason;
+
+using lz77::kAllLanes, lz77::lane_id, lz77::sum_upto;
+inline constexpr std::uint64_t kFine = device::DecodeOutcome::kOk;
+
+struct Job {
+  DeflateStream* streams = nullptr;
+  const std::uint32_t* count = nullptr;
+  std::uint32_t most_streams = 0;
+  std::uint64_t* outcomes = nullptr;
+  unsigned stage = 0;
+  bool exact = true;
+  Allowance allowance;
+  std::uint32_t rounds = 0, per_round = 0;  // units of a round
+  std::uint32_t most_searched = 0;          // more streams are traced from their beginning, each by one warp
+  std::uint32_t least_searched_bytes = 0;   // as are shorter ones
+  lz77::TileJob tiles;
+  // In scratch.
+  Totals* totals = nullptr;  // zeroed before
+  Round* round = nullptr;    // rounds + 1; zeroed before
+  StreamState* states = nullptr;
+  std::uint32_t* starts = nullptr;    // by segment: the bit of its stream at which a run begins, or kNone
+  std::uint32_t* run_list = nullptr;  // segments with runs
+  Run* runs = nullptr;                // by segment
+  Block* blocks = nullptr;
+  Cell* cells = nullptr;
+  Piece* pieces = nullptr;
+  Sums* sums = nullptr;  // by piece
+  Byte* places = nullptr;
+
+  __device__ std::uint32_t stream_count() const { return *count < most_streams ? *count : most_streams; }
+  __device__ Byte* literals_of(const Piece& piece) const { return places + std::uint64_t{piece.place} * kUnitBytes; }
+  __device__ std::uint64_t* slots_of(const Piece& piece) const {
+    const std::uint64_t at = std::uint64_t{piece.place} + literal_units(piece.literal_bytes);
+    return reinterpret_cast<std::uint64_t*>(places + at * kUnitBytes);
+  }
+  __device__ Checkpoint* checkpoints_of(const Piece& piece) const {
+    return reinterpret_cast<Checkpoint*>(slots_of(piece) + 2 * std::uint64_t{slot_units(piece.sequences)});
+  }
+};
+
+// Lowers a chunk's outcome. `position` is in the stream.
+__device__ inline void give_up(const Job& job, std::uint32_t chunk, std::uint64_t position, DecodeReason reason) {
+  const std::uint64_t at = reason == DecodeReason::kHostOnly ? 0 : position;
+  const std::uint64_t word =
+      static_cast<std::uint64_t>(job.stage & 15) << 52 | at << 8 | static_cast<std::uint64_t>(reason);
+  atomicMin(reinterpret_cast<unsigned long long*>(&job.outcomes[chunk]), static_cast<unsigned long long>(word));
+}
+__device__ inline bool fine(const Job& job, std::uint32_t chunk) {
+  return *static_cast<const volatile std::uint64_t*>(&job.outcomes[chunk]) == kFine;
+}
+// One answer for all lanes, since other warps may lower it at any time.
+__device__ inline bool fine_for_warp(const Job& job, std::uint32_t chunk) {
+  return __shfl_sync(kAllLanes, fine(job, chunk) ? 1u : 0u, 0) != 0;
+}
+__device__ inline std::uint32_t take_ticket(std::uint32_t& counter, unsigned lane) {
+  std::uint32_t ticket = 0;
+  if (lane == 0) ticket = atomicAdd(&counter, 1u);
+  return __shfl_sync(kAllLanes, ticket, 0);
+}
+
+__device__ inline unsigned lanes_below(unsigned lane) { return (1u << lane) - 1; }
+// REQUIRES: v is not 0.
+__device__ inline unsigned lowest_bit(unsigned v) { return static_cast<unsigned>(__ffs(v)) - 1; }
+__device__ inline unsigned top_bit(unsigned v) { return 31 - static_cast<unsigned>(__clz(v)); }
+
+// Sums that stop growing at 2^31 - 1. REQUIRES: no value is more.
+__device__ inline std::uint32_t sum_capped(std::uint32_t a, std::uint32_t b) {
+  constexpr std::uint32_t kMost = (1u << 31) - 1;
+  return a + b < kMost ? a + b : kMost;
+}
+
+// ---- bits ----
+
+// A stream's bytes as aligned words. Bit 0 of the stream is bit `lead` of word 0.
+struct Input {
+  const Byte* src;
+  std::uint32_t bytes, lead;
+
+  __device__ Input(const Byte* at, std::uint64_t size)
+      : src(at),
+        bytes(static_cast<std::uint32_t>(size)),
+        lead(static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(at) & 3) * 8) {}
+  // Bits that are not in the stream are 0.
+  __device__ std::uint32_t word(std::uint32_t i) const {
+    const std::int64_t from = 4 * static_cast<std::int64_t>(i) - lead / 8;
+    if (from >= 0 && from + 4 <= static_cast<std::int64_t>(bytes)) {
+      return *reinterpret_cast<const std::uint32_t*>(src + from);
+    }
+    std::uint32_t out = 0;
+    for (int k = 0; k < 4; ++k) {
+      if (from + k >= 0 && from + k < static_cast<std::int64_t>(bytes)) {
+        out |= static_cast<std::uint32_t>(src[from + k]) << (8 * k);
+      }
+    }
+    return out;
+  }
+  // The 32 bits from `at` on.
+  __device__ std::uint32_t bits(std::uint32_t at) const {
+    const std::uint32_t bit = at + lead;
+    return __funnelshift_r(word(bit >> 5), word((bit >> 5) + 1), bit & 31);
+  }
+};
+
+// A part of a stream's bits in shared memory.
+struct Window {
+  const std::uint32_t* words;
+  std::uint32_t first;  // bit of the stream (and lead) that the first word begins with
+
+  // By a warp: `count` words from the one on that bit `at` is in.
+  __device__ Window(const Input& input, std::uint32_t at, std::uint32_t* to, std::uint32_t count, unsigned lane)
+      : words(to), first((at + input.lead) / 32 * 32 - input.lead) {
+    const std::uint32_t from = (at + input.lead) / 32;
+    __syncwarp();
+    for (std::uint32_t i = lane; i < count; i += 32) to[i] = input.word(from + i);
+    __syncwarp();
+  }
+};
+
+// Reads a window's bits one behind the other. REQUIRES: three words behind the last bit read are in the window.
+class Bits {
+ public:
+  __device__ Bits(const Window& window, std::uint32_t at) {
+    const std::uint32_t bit = at - window.first;
+    next_ = window.words + bit / 32;
+    held_ = (*next_ | static_cast<std::uint64_t>(next_[1]) << 32) >> (bit % 32);
+    next_ += 2;
+    have_ = 64 - bit % 32;
+  }
+  // Makes sure of 32 bits.
+  __device__ void fill() {
+    if (have_ >= 32) return;
+    held_ |= static_cast<std::uint64_t>(*next_++) << have_;
+    have_ += 32;
+  }
+  __device__ std::uint32_t low() const { return static_cast<std::uint32_t>(held_); }
+  __device__ void skip(unsigned bits) {
+    held_ >>= bits;
+    have_ -= bits;
+  }
+  __device__ std::uint32_t take(unsigned bits) {
+    const std::uint32_t out = low() & ((1u << bits) - 1);
+    skip(bits);
+    return out;
+  }
+
+ private:
+  const std::uint32_t* next_;
+  std::uint64_t held_;
+  unsigned have_;
+};
+
+// Where things lie in scratch, from the limits alone.
+struct Layout {
+  std::uint64_t segment_count = 0, block_count = 0, cell_count = 0, piece_count = 0;  // at most
+  std::uint32_t rounds = 1, per_round = 0;
+  std::uint64_t totals = 0, round = 0, zeroed_bytes = 0, states = 0, starts = 0, run_list = 0, runs = 0, blocks = 0,
+                cells = 0, pieces = 0, sums = 0, places = 0, tiles = 0, end = 0;
+  lz77::TileLayout tile_layout;
+
+  // Bytes of places: the decoded size and so many more.
+  static constexpr std::uint64_t kMoreBytes = 40 << 20;
+
+  // `most_bytes`: fewer of them, for tests.
+  Layout(const DeflateLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0})
+      : Layout(limits, allowance, most_bytes,
+               lz77::TileLayout(limits.least_streams, limits.streams, limits.dst_bytes)) {}
+  Layout(const DeflateLimits& limits, const Allowance& allowance, std::uint64_t most_bytes,
+         const lz77::TileLayout& output_tiles)
+      : tile_layout(output_tiles) {
+    segment_count = limits.src_bytes / kSegmentBytes + limits.streams;
+    block_count = segment_count * (allowance.blocks_per_segment + std::uint64_t{1}) +
+                  limits.dst_bytes / allowance.bytes_per_block;
+    cell_count = segment_count * kSegmentBits / kCellBits + limits.streams + block_count + segment_count;
+    // Two neighbouring pieces of a block have more than kMaxPieceBytes together.
+    piece_count = block_count + limits.dst_bytes / (kMaxPieceBytes / 2);
+    // A byte of output takes a byte if it is a literal; three take a slot and its part of a checkpoint if it is a
+    // match.
+    const std::uint64_t all = limits.dst_bytes / 64 * 11 + 11 + 4 * piece_count;
+    std::uint64_t units = limits.dst_bytes + kMoreBytes;
+    units = (units < most_bytes ? units : most_bytes) / kUnitBytes;
+    if (units < 2 * kMaxPieceUnits) units = 2 * kMaxPieceUnits;
+    if (units >= all) {
+      units = all;
+      per_round = static_cast<std::uint32_t>(all < kMost ? all : kMost);
+    } else {
+      per_round = static_cast<std::uint32_t>(units - kMaxPieceUnits < kMost ? units - kMaxPieceUnits : kMost);
+      rounds = static_cast<std::uint32_t>(all / per_round + 1);
+    }
+    const auto take = [this](std::uint64_t bytes) {
+      const std::uint64_t at = end;
+      end += (bytes + 255) / 256 * 256;
+      return at;
+    };
+    totals = take(sizeof(Totals));
+    round = take((rounds + 1) * sizeof(Round));
+    zeroed_bytes = end;
+    states = take(limits.streams * sizeof(StreamState));
+    starts = take(segment_count * sizeof(std::uint32_t));
+    run_list = take(segment_count * sizeof(std::uint32_t));
+    runs = take(segment_count * sizeof(Run));
+    blocks = take(block_count * sizeof(Block));
+    cells = take(cell_count * sizeof(Cell));
+    pieces = take(piece_count * sizeof(Piece));
+    sums = take(piece_count * sizeof(Sums));
+    places = take(units * kUnitBytes);
+    tiles = take(tile_layout.bytes());
+  }
+  void fill_in(Job& job, std::byte* scratch) const {
+    job.rounds = rounds;
+    job.per_round = per_round;
+    job.totals = reinterpret_cast<Totals*>(scratch + totals);
+    job.round = reinterpret_cast<Round*>(scratch + round);
+    job.states = reinterpret_cast<StreamState*>(scratch + states);
+    job.starts = reinterpret_cast<std::uint32_t*>(scratch + starts);
+    job.run_list = reinterpret_cast<std::uint32_t*>(scratch + run_list);
+    job.runs = reinterpret_cast<Run*>(scratch + runs);
+    job.blocks = reinterpret_cast<Block*>(scratch + blocks);
+    job.cells = reinterpret_cast<Cell*>(scratch + cells);
+    job.pieces = reinterpret_cast<Piece*>(scratch + pieces);
+    job.sums = reinterpret_cast<Sums*>(scratch + sums);
+    job.places = reinterpret_cast<Byte*>(scratch + places);
+    job.tiles = tile_layout.job(scratch + tiles);
+  }
+
+ private:
+  static constexpr std::uint64_t kMost = 0xF0000000;  // 60 GiB: numbers of units have 32 bits
+};
+
+}  // namespace headrace::codec::gpu::deflate

@@ -1,0 +1,41 @@
+// What the DEFLATE decoder has to be written to the output, as codecs/lz77 takes it. Device code without a CUDA header.
+#pragma once
+
+#include "codecs/lz77/lz77_device.cuh"
+#include "deflate_job_device.cuh"
+
+namespace headrace::codec::gpu::deflate {
+
+// The pieces of a round.
+struct Output {
+  Job job;
+  std::uint32_t round;
+
+  __device__ std::uint32_t stream_count() const { return job.stream_count(); }
+  __device__ lz77::Part part(std::uint32_t i) const {
+    const StreamState& state = job.states[i];
+    const std::uint32_t begin = job.round[round].first, end = job.round[round + 1].first;
+    const std::uint32_t last = state.first_piece + state.pieces;
+    const lz77::Part part{state.first_piece > begin ? state.first_piece : begin, last < end ? last : end};
+    if (state.pieces == 0 || part.from >= part.to || !fine_for_warp(job, job.streams[i].chunk)) return {0, 0};
+    return part;
+  }
+  __device__ Byte* output(std::uint32_t i) const { return job.streams[i].dst; }
+  __device__ lz77::Piece piece(std::uint32_t x) const {
+    const Piece& from = job.pieces[x];
+    lz77::Piece piece;
+    piece.out = from.out;
+    piece.bytes = from.bytes;
+    if (from.stored) {
+      piece.content = job.streams[from.stream].src + from.at;
+      return piece;
+    }
+    piece.content = job.literals_of(from);
+    piece.count = from.sequences;
+    piece.sequences = job.slots_of(from);
+    piece.checkpoints = job.checkpoints_of(from);
+    return piece;
+  }
+};
+
+}  // namespace headrace::codec::gpu::deflate

@@ -1,0 +1,272 @@
+// Steps of the DEFLATE decoder that make pieces of blocks, and of pieces literals and sequences: list, place, decode.
+// Device code without a CUDA header.
+#pragma once
+
+#include "deflate_trace_device.cuh"
+
+namespace headrace::codec::gpu::deflate {
+
+// ---- list ----
+
+// What is before the next piece, in its stream.
+struct Listed {
+  std::uint32_t piece, out, units, member_out, member_piece;
+};
+
+__device__ inline void note_piece(const Job& job, const StreamState& state, Listed& before, Piece piece,
+                                  unsigned lane) {
+  piece.out = before.out;
+  piece.member_out = before.member_out;
+  piece.member_piece = state.first_piece + before.member_piece;
+  piece.units_before = before.units;
+  if (lane == 0) {
+    job.pieces[state.first_piece + before.piece] = piece;
+    job.sums[state.first_piece + before.piece] = {};
+  }
+  ++before.piece;
+  before.out += piece.bytes;
+  if (!piece.stored) {
+    before.units +=
+        literal_units(piece.literal_bytes) + slot_units(piece.sequences) + checkpoint_units(piece.sequences);
+  }
+}
+
+// The pieces of a block's cells: each goes from a cell that is marked up to the next.
+__device__ inline void list_cells(const Job& job, const StreamState& state, const Block& block, Piece piece,
+                                  Listed& before, unsigned lane) {
+  piece.cells = 0;
+  for (std::uint32_t base = 0; base < block.cells; base += 32) {
+    const std::uint32_t here = block.cells - base < 32 ? block.cells - base : 32;
+    const Cell cell = job.cells[block.first_cell + base + (lane < here ? lane : 0)];
+    const unsigned firsts = __ballot_sync(kAllLanes, lane < here && cell.first());
+    for (std::uint32_t from = 0; from < here;) {
+      if ((firsts >> from & 1) != 0) {
+        if (piece.cells != 0) note_piece(job, state, before, piece, lane);
+        piece.first_cell = block.first_cell + base + from;
+        piece.cells = piece.bytes = piece.literal_bytes = piece.sequences = 0;
+      }
+      const unsigned others = from == 31 ? 0 : firsts >> (from + 1) << (from + 1);
+      const std::uint32_t to = others == 0 ? here : lowest_bit(others);
+      const bool mine = lane >= from && lane < to;
+      const std::uint32_t literals = __reduce_add_sync(kAllLanes, mine ? cell.literals() : 0);
+      piece.bytes += literals + __reduce_add_sync(kAllLanes, mine ? cell.match_bytes : 0);
+      piece.literal_bytes += literals;
+      piece.sequences += __reduce_add_sync(kAllLanes, mine ? cell.matches() : 0);
+      piece.cells += to - from;
+      from = to;
+    }
+  }
+  piece.trailer_at = block.trailer_at;
+  note_piece(job, state, before, piece, lane);
+}
+
+__device__ inline void list_run(const Job& job, std::uint32_t i, std::uint32_t segment, unsigned lane) {
+  const StreamState& state = job.states[i];
+  const Run& run = job.runs[segment];
+  Listed before{run.pieces_before, run.out_before, run.units_before, run.member_out, run.member_piece};
+  for (std::uint32_t k = 0; k < run.blocks; ++k) {
+    const std::uint32_t x = state.first_block + (segment - state.first_segment) * state.blocks_each + k;
+    const Block& block = job.blocks[x];
+    if (block.pieces != 0) {
+      Piece piece{};
+      piece.stream = i;
+      piece.block = x;
+      piece.trailer_at = kNone;
+      if (block.cells != 0) {
+        list_cells(job, state, block, piece, before, lane);
+      } else {
+        piece.stored = true;
+        piece.at = block.at;
+        piece.bytes = block.bytes;
+        piece.trailer_at = block.trailer_at;
+        note_piece(job, state, before, piece, lane);
+      }
+    }
+    if (block.trailer_at != kNone) {
+      before.member_out = before.out;
+      before.member_piece = before.piece;
+    }
+  }
+}
+
+__device__ inline void list_body(const Job& job) {
+  const std::uint32_t count = job.totals->runs;
+  const unsigned lane = lane_id(), warps = blockDim.x / 32;
+  for (std::uint32_t x = blockIdx.x * warps + threadIdx.x / 32; x < count; x += gridDim.x * warps) {
+    const std::uint32_t segment = job.run_list[x];
+    if (job.starts[segment] == kNone) continue;
+    const std::uint32_t i = stream_of_segment(job, segment);
+    // Even if another stream of its chunk has been found bad since: the pieces have been counted.
+    if (job.states[i].pieces != 0) list_run(job, i, segment, lane);
+    __syncwarp();
+  }
+}
+
+// ---- place ----
+
+__device__ inline void place_body(const Job& job) {
+  const std::uint32_t count = job.totals->pieces;
+  const auto units_before = [&](const Piece& piece) {
+    return job.states[piece.stream].units_before + piece.units_before;
+  };
+  const auto round_of = [&](std::uint64_t units) {
+    const std::uint64_t r = units / job.per_round;
+    return static_cast<std::uint32_t>(r < job.rounds ? r : job.rounds - 1);
+  };
+  for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < count; x += gridDim.x * blockDim.x) {
+    Piece& piece = job.pieces[x];
+    const std::uint64_t at = units_before(piece);
+    const std::uint32_t round = round_of(at);
+    for (std::uint32_t r = x == 0 ? 0 : round_of(units_before(job.pieces[x - 1])) + 1; r <= round; ++r) {
+      job.round[r].first = x;
+    }
+    if (x + 1 == count) {
+      for (std::uint32_t r = round + 1; r <= job.rounds; ++r) job.round[r].first = count;
+    }
+    piece.place = static_cast<std::uint32_t>(at - std::uint64_t{round} * job.per_round);
+  }
+}
+
+// ---- decode ----
+
+// Bytes that a lane writes one behind the other, four at a time where they are aligned.
+class Writer {
+ public:
+  __device__ explicit Writer(Byte* at) : at_(at) {}
+  __device__ void put(unsigned byte) {
+    held_ |= byte << (8 * count_);
+    if (++count_ < 4) {
+      if ((reinterpret_cast<std::uintptr_t>(at_) & 3) == 0) return;
+      // Up to the first aligned address, byte by byte.
+      *at_++ = static_cast<Byte>(held_);
+    } else {
+      *reinterpret_cast<std::uint32_t*>(at_) = held_;
+      at_ += 4;
+    }
+    held_ = count_ = 0;
+  }
+  __device__ void finish() {
+    for (; count_ > 0; --count_, held_ >>= 8) *at_++ = static_cast<Byte>(held_);
+  }
+
+ private:
+  Byte* at_;
+  std::uint32_t held_ = 0;
+  unsigned count_ = 0;
+};
+
+// What is before a cell, in its piece.
+struct Decoded {
+  std::uint32_t literals = 0, matches = 0, match_bytes = 0;
+  std::uint32_t matched = 0;  // literals before the last match
+};
+
+// One piece, by a warp. Cells are decoded as they were traced, to the same numbers of literals and matches. False where
+// an offset reaches back behind its member's beginning.
+__device__ inline bool decode_piece(const Job& job, TraceSpace& space, const Piece& piece, const DeflateStream& stream,
+                                    unsigned lane) {
+  const Block& block = job.blocks[piece.block];
+  const Input input(stream.src, stream.src_bytes);
+  if (block.kind == BlockKind::kFixed) {
+    fixed_lengths(space.codes, lane);
+  } else {
+    load_lengths(space.codes, block.lengths, lane);
+  }
+  build_tables(space.codes, lane);
+  Byte* const literals_to = job.literals_of(piece);
+  std::uint64_t* const slots = job.slots_of(piece);
+  Checkpoint* const checkpoints = job.checkpoints_of(piece);
+  const std::uint32_t before_piece = piece.out - piece.member_out;
+  const std::uint32_t skipped = piece.first_cell - block.first_cell;
+  Decoded before;
+  bool good = true;
+  for (std::uint32_t base = 0; base < piece.cells; base += 32) {
+    const std::uint32_t grid = block.at + (skipped + base) * kCellBits;
+    const Window window(input, grid, space.words, kWindowWords, lane);
+    const bool mine = base + lane < piece.cells;
+    const Cell cell = mine ? job.cells[piece.first_cell + base + lane] : Cell{0, 0};
+    const std::uint32_t literals_upto = sum_upto(cell.literals(), lane), matches_upto = sum_upto(cell.matches(), lane),
+                        bytes_upto = sum_upto(cell.match_bytes, lane);
+    std::uint32_t literals = before.literals + literals_upto - cell.literals();
+    std::uint32_t slot = before.matches + matches_upto - cell.matches();
+    std::uint32_t match_bytes = before.match_bytes + bytes_upto - cell.match_bytes;
+    const std::uint32_t first_slot = slot, first_bytes = match_bytes;
+    std::uint32_t matched = 0;  // literals before this lane's last match
+    std::uint32_t first_literals = 0, first_match = 0, first_offset = 0;
+    if (mine) {
+      Bits bits(window, grid + lane * kCellBits + cell.entry());
+      Writer writer(literals_to + literals);
+      for (std::uint32_t left = cell.literals() + cell.matches(); left > 0; --left) {
+        bits.fill();
+        const std::uint32_t low = bits.low(), entry = next_literal(space.codes, low);
+        bits.skip(Entry::total(entry));
+        if ((entry & Entry::kMatch) == 0) {
+          writer.put(Entry::value(entry));
+          ++literals;
+          continue;
+        }
+        bits.fill();
+        const std::uint32_t far = bits.low(), distance = next_distance(space.codes, far);
+        bits.skip(Entry::total(distance));
+        const std::uint32_t match = Entry::value_with_extra(entry, low);
+        const std::uint32_t offset = Entry::value_with_extra(distance, far);
+        if (offset > before_piece + literals + match_bytes) good = false;
+        if (slot == first_slot) {  // what is before it in other cells is told at the end
+          first_literals = literals;
+          first_match = match;
+          first_offset = offset;
+        } else {
+          slots[slot] = lz77::pack_sequence(literals - matched, match, offset);
+          if (slot % kGroup == 0) checkpoints[slot / kGroup] = {matched, match_bytes};
+        }
+        matched = literals;
+        match_bytes += match;
+        ++slot;
+      }
+      writer.finish();
+    }
+    __syncwarp();
+    // Literals before the last match of the lanes before, which only grow.
+    std::uint32_t latest = matched;
+    for (unsigned step = 1; step < 32; step *= 2) {
+      const std::uint32_t below = __shfl_up_sync(kAllLanes, latest, step);
+      if (lane >= step && below > latest) latest = below;
+    }
+    if (before.matched > latest) latest = before.matched;
+    std::uint32_t last_match = __shfl_up_sync(kAllLanes, latest, 1);
+    if (lane == 0) last_match = before.matched;
+    if (slot != first_slot) {
+      slots[first_slot] = lz77::pack_sequence(first_literals - last_match, first_match, first_offset);
+      if (first_slot % kGroup == 0) checkpoints[first_slot / kGroup] = {last_match, first_bytes};
+    }
+    before.literals += __shfl_sync(kAllLanes, literals_upto, 31);
+    before.matches += __shfl_sync(kAllLanes, matches_upto, 31);
+    before.match_bytes += __shfl_sync(kAllLanes, bytes_upto, 31);
+    before.matched = __shfl_sync(kAllLanes, latest, 31);
+    __syncwarp();
+  }
+  if (lane == 0 && piece.sequences != 0) {
+    checkpoints[lz77::groups_of(piece.sequences)] = {before.matched, before.match_bytes};
+  }
+  return __all_sync(kAllLanes, good);
+}
+
+__device__ inline void decode_body(const Job& job, std::uint32_t r, TraceSpace& space) {
+  Round& round = job.round[r];
+  const unsigned lane = lane_id();
+  const std::uint32_t count = (&round)[1].first - round.first;
+  for (;;) {
+    const std::uint32_t ticket = take_ticket(round.decode_ticket, lane);
+    if (ticket >= count) return;
+    const Piece& piece = job.pieces[round.first + ticket];
+    if (piece.stored) continue;
+    const DeflateStream& stream = job.streams[piece.stream];
+    if (!fine_for_warp(job, stream.chunk)) continue;
+    if (!decode_piece(job, space, piece, stream, lane) && lane == 0) {
+      give_up(job, stream.chunk, job.blocks[piece.block].at / 8, DecodeReason::kOffset);
+    }
+    __syncwarp();
+  }
+}
+
+}  // namespace headrace::codec::gpu::deflate

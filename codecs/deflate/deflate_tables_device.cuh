@@ -1,0 +1,281 @@
+// DEFLATE's codes (RFC 1951, 3.2): descriptions read, tables built, code words looked up. Device code without a CUDA
+// header.
+//
+// A table's entries stand for the next 10 bits (distances: 8) and hold all that a symbol means. Longer code words,
+// which are rare by construction, are found by comparing the next 15 bits with where each length's code words end.
+#pragma once
+
+#include "deflate_job_device.cuh"
+
+namespace headrace::codec::gpu::deflate {
+
+inline constexpr unsigned kMaxLength = 15, kLiteralLog = 10, kDistanceLog = 8, kEndOfBlock = 256;
+inline constexpr unsigned kPrecodeSymbols = 19, kPrecodeLog = 7;
+inline constexpr unsigned kMostLiterals = 286, kMostDistances = 30;  // that a description may have
+// Of a description, and what a code word and its extra bits take.
+inline constexpr std::uint32_t kDescriptionBits = 17 + 3 * kPrecodeSymbols + 14 * (kMostLiterals + kMostDistances);
+
+// From the lowest bit on: bits of the code word and its extra bits (5), of the code word (4), and a literal, or what
+// the extra bits are added to (16).
+struct Entry {
+  static constexpr unsigned kLengthShift = 5, kValueShift = 9;
+  static constexpr std::uint32_t kMatch = 1u << 28, kEnd = 1u << 29;
+  static constexpr std::uint32_t kBad = 1u << 30;   // stands for nothing
+  static constexpr std::uint32_t kLong = 1u << 31;  // of a longer code word
+  __device__ static unsigned total(std::uint32_t e) { return e & 31; }
+  __device__ static std::uint32_t value(std::uint32_t e) { return e >> kValueShift & 0xFFFF; }
+  // `low`: the code word's bits, and those behind it.
+  __device__ static std::uint32_t value_with_extra(std::uint32_t e, std::uint32_t low) {
+    const unsigned length = e >> kLengthShift & 15;
+    return value(e) + (low >> length & ((1u << (total(e) - length)) - 1));
+  }
+};
+
+__device__ inline std::uint32_t make_entry(unsigned length, unsigned extra, std::uint32_t value, std::uint32_t flags) {
+  return (length + extra) | length << Entry::kLengthShift | value << Entry::kValueShift | flags;
+}
+__device__ inline std::uint32_t literal_entry(unsigned symbol, unsigned length) {
+  if (symbol < kEndOfBlock) return make_entry(length, 0, symbol, 0);
+  if (symbol == kEndOfBlock) return make_entry(length, 0, 0, Entry::kEnd);
+  if (symbol >= kMostLiterals) return make_entry(length, 0, 0, Entry::kBad);
+  const unsigned code = symbol - 257;
+  if (code < 8) return make_entry(length, 0, 3 + code, Entry::kMatch);
+  if (code == 28) return make_entry(length, 0, 258, Entry::kMatch);
+  const unsigned extra = code / 4 - 1;
+  return make_entry(length, extra, 3 + ((4 + code % 4) << extra), Entry::kMatch);
+}
+__device__ inline std::uint32_t distance_entry(unsigned symbol, unsigned length) {
+  if (symbol >= kMostDistances) return make_entry(length, 0, 0, Entry::kBad);
+  if (symbol < 4) return make_entry(length, 0, 1 + symbol, 0);
+  const unsigned extra = symbol / 2 - 1;
+  return make_entry(length, extra, 1 + ((2 + symbol % 2) << extra), 0);
+}
+
+// A block's codes: in shared memory, one for each warp.
+struct Codes {
+  std::uint32_t literals[1 << kLiteralLog], distances[1 << kDistanceLog];
+  std::uint16_t sorted[kSymbols];            // symbols by their code words; those of distances behind those of literals
+  std::uint32_t ends[2][kMaxLength + 1];     // where code words of a length end, as numbers of 15 bits
+  std::uint32_t offsets[2][kMaxLength + 1];  // a code word and this is its place in `sorted`
+  std::uint32_t next[kMaxLength + 1];
+  Byte precode[1 << kPrecodeLog];  // symbol, and the bits of its code word at bit 5
+  Byte lengths[kSymbols];          // of code words; those of distances behind those of literals
+};
+
+template <unsigned kWhich>
+__device__ inline std::uint32_t long_entry(const Codes& codes, std::uint32_t low) {
+  constexpr unsigned kLog = kWhich == 0 ? kLiteralLog : kDistanceLog;
+  const std::uint32_t word = __brev(low) >> (32 - kMaxLength);
+  for (unsigned length = kLog + 1; length <= kMaxLength; ++length) {
+    if (word >= codes.ends[kWhich][length]) continue;
+    const std::uint32_t at = (word >> (kMaxLength - length)) + codes.offsets[kWhich][length];
+    const unsigned symbol = codes.sorted[(kWhich == 0 ? 0 : kLiteralSymbols) + at];
+    return kWhich == 0 ? literal_entry(symbol, length) : distance_entry(symbol, length);
+  }
+  return Entry::kBad | 1;  // not reached: the code is complete
+}
+__device__ inline std::uint32_t next_literal(const Codes& codes, std::uint32_t low) {
+  const std::uint32_t entry = codes.literals[low & ((1u << kLiteralLog) - 1)];
+  return (entry & Entry::kLong) == 0 ? entry : long_entry<0>(codes, low);
+}
+__device__ inline std::uint32_t next_distance(const Codes& codes, std::uint32_t low) {
+  const std::uint32_t entry = codes.distances[low & ((1u << kDistanceLog) - 1)];
+  return (entry & Entry::kLong) == 0 ? entry : long_entry<1>(codes, low);
+}
+
+// ---- tables ----
+
+// By a warp: the table of literals (0) or distances (1) from codes.lengths. Returns whether there may be such a code.
+// Codes must be complete, but that of distances may have one code word of one bit, or none: what such a one lacks is an
+// entry that is bad. libdeflate takes codes of literals like that, too; zlib does not.
+template <unsigned kWhich>
+__device__ inline DecodeReason build_table(Codes& codes, unsigned lane) {
+  constexpr unsigned kLog = kWhich == 0 ? kLiteralLog : kDistanceLog;
+  constexpr unsigned kFirst = kWhich == 0 ? 0 : kLiteralSymbols;
+  constexpr unsigned kCount = kWhich == 0 ? kLiteralSymbols : kDistanceSymbols;
+  std::uint32_t* const table = kWhich == 0 ? codes.literals : codes.distances;
+  const Byte* const lengths = codes.lengths + kFirst;
+  __syncwarp();
+  if (lane <= kMaxLength) codes.next[lane] = 0;
+  __syncwarp();
+  for (unsigned symbol = lane; symbol < kCount; symbol += 32) {
+    if (lengths[symbol] != 0) atomicAdd(&codes.next[lengths[symbol]], 1u);
+  }
+  __syncwarp();
+  // Lane k has the code words of k bits.
+  const std::uint32_t count = lane >= 1 && lane <= kMaxLength ? codes.next[lane] : 0;
+  const unsigned shift = lane <= kMaxLength ? kMaxLength - lane : 0;
+  const std::uint32_t end = sum_upto(count << shift, lane), symbols = sum_upto(count, lane);
+  const std::uint32_t space = __shfl_sync(kAllLanes, end, 31), used = __shfl_sync(kAllLanes, symbols, 31);
+  const bool single = used <= 1 && space != 1u << kMaxLength && (used == 0 || space == 1u << (kMaxLength - 1));
+  if (space > 1u << kMaxLength) return DecodeReason::kHeader;
+  if (space < 1u << kMaxLength) {
+    if (!single) return DecodeReason::kHeader;
+    if (kWhich == 0) return DecodeReason::kHostOnly;
+  }
+  __syncwarp();
+  if (lane >= 1 && lane <= kMaxLength) {
+    const std::uint32_t first = (end >> shift) - count;
+    codes.ends[kWhich][lane] = end;
+    codes.offsets[kWhich][lane] = symbols - count - first;
+    codes.next[lane] = first;
+  }
+  const std::uint32_t filler = single ? Entry::kBad | 1 : Entry::kLong;
+  for (unsigned i = lane; i < 1u << kLog; i += 32) table[i] = filler;
+  __syncwarp();
+  for (unsigned base = 0; base < kCount; base += 32) {
+    const unsigned symbol = base + lane, length = lengths[symbol];
+    const unsigned same = __match_any_sync(kAllLanes, length);
+    const auto before = static_cast<std::uint32_t>(__popc(same & lanes_below(lane)));
+    const std::uint32_t word = length == 0 ? 0 : codes.next[length] + before;
+    __syncwarp();
+    std::uint32_t entry = 0, at = 0, entries = 0;
+    if (length != 0) {
+      if (before == 0) codes.next[length] = word + static_cast<std::uint32_t>(__popc(same));
+      codes.sorted[kFirst + word + codes.offsets[kWhich][length]] = static_cast<std::uint16_t>(symbol);
+      entry = kWhich == 0 ? literal_entry(symbol, length) : distance_entry(symbol, length);
+      at = __brev(word) >> (32 - length);
+      entries = length <= kLog ? 1u << (kLog - length) : 0;
+    }
+    constexpr std::uint32_t kManyEntries = 16;  // are filled in by all lanes
+    if (entries <= kManyEntries) {
+      for (std::uint32_t k = 0; k < entries; ++k) table[at + (k << length)] = entry;
+    }
+    for (unsigned wanted = __ballot_sync(kAllLanes, entries > kManyEntries); wanted != 0; wanted &= wanted - 1) {
+      const unsigned owner = lowest_bit(wanted);
+      const std::uint32_t its_entry = __shfl_sync(kAllLanes, entry, owner), its_at = __shfl_sync(kAllLanes, at, owner);
+      const std::uint32_t its_entries = __shfl_sync(kAllLanes, entries, owner);
+      const unsigned its_length = __shfl_sync(kAllLanes, length, owner);
+      for (std::uint32_t k = lane; k < its_entries; k += 32) table[its_at + (k << its_length)] = its_entry;
+    }
+    __syncwarp();
+  }
+  return DecodeReason::kNone;
+}
+
+__device__ inline DecodeReason build_tables(Codes& codes, unsigned lane) {
+  const DecodeReason reason = build_table<0>(codes, lane);
+  return reason != DecodeReason::kNone ? reason : build_table<1>(codes, lane);
+}
+
+// The code of blocks that have none of their own (3.2.6).
+__device__ inline void fixed_lengths(Codes& codes, unsigned lane) {
+  __syncwarp();
+  for (unsigned i = lane; i < kSymbols; i += 32) {
+    codes.lengths[i] = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : i < kLiteralSymbols ? 8 : 5;
+  }
+  __syncwarp();
+}
+
+// ---- descriptions ----
+
+// In which order the lengths of the precode's code words come (3.2.7).
+__host__ __device__ constexpr unsigned precode_symbol(unsigned i) {
+  if (i < 3) return 16 + i;
+  if (i == 3) return 0;
+  return i % 2 == 0 ? 8 + (i - 4) / 2 : 7 - (i - 5) / 2;
+}
+
+struct Description {
+  DecodeReason reason;
+  std::uint32_t end;  // bit behind it
+};
+
+// By a warp: a dynamic block's description (3.2.7), whose first bit is at `at`, behind the block's three, becomes
+// codes.lengths. `window` begins there.
+__device__ inline Description read_description(Codes& codes, const Window& window, std::uint32_t at,
+                                               std::uint32_t end_of_input, unsigned lane) {
+  Bits bits(window, at);
+  const unsigned literals = bits.take(5) + 257, distances = bits.take(5) + 1, present = bits.take(4) + 4;
+  at += 14;
+  // libdeflate reads more symbols than there are.
+  if (literals > kMostLiterals || distances > kMostDistances) return {DecodeReason::kHostOnly, at};
+  for (unsigned i = lane; i < kSymbols; i += 32) codes.lengths[i] = 0;
+  for (unsigned i = lane; i < 1u << kPrecodeLog; i += 32) codes.precode[i] = 0;
+  unsigned own = 0;
+  for (unsigned i = 0; i < present; ++i) {
+    bits.fill();
+    const unsigned length = bits.take(3);
+    if (precode_symbol(i) == lane) own = length;
+  }
+  at += 3 * present;
+  // Code words as numbers of 7 bits: what those before it, by length and symbol, take up.
+  std::uint32_t word = 0, space = 0, used = 0;
+  for (unsigned k = 0; k < kPrecodeSymbols; ++k) {
+    const unsigned length = __shfl_sync(kAllLanes, own, k);
+    const std::uint32_t share = length == 0 ? 0 : 1u << (kPrecodeLog - length);
+    space += share;
+    used += length != 0;
+    if (length < own || (length == own && k < lane)) word += share;
+  }
+  if (space != 1u << kPrecodeLog) {
+    const bool single = used == 0 || (used == 1 && space == 1u << (kPrecodeLog - 1));
+    return {single ? DecodeReason::kHostOnly : DecodeReason::kHeader, at};
+  }
+  __syncwarp();
+  if (own != 0) {
+    const std::uint32_t first = __brev(word) >> (32 - kPrecodeLog);
+    for (std::uint32_t k = 0; k < 1u << (kPrecodeLog - own); ++k) {
+      codes.precode[first + (k << own)] = static_cast<Byte>(lane | own << 5);
+    }
+  }
+  __syncwarp();
+  std::uint32_t good = 1, used_bits = 0;
+  if (lane == 0) {
+    const unsigned total = literals + distances;
+    unsigned before = 0;
+    for (unsigned i = 0; i < total;) {
+      bits.fill();
+      const unsigned entry = codes.precode[bits.low() & ((1u << kPrecodeLog) - 1)], symbol = entry & 31;
+      unsigned repeat = 1, take = entry >> 5;
+      bits.skip(take);
+      used_bits += take;
+      if (symbol < 16) {
+        before = symbol;
+      } else {
+        const unsigned extra = symbol == 16 ? 2 : symbol == 17 ? 3 : 7;
+        repeat = bits.take(extra) + (symbol == 18 ? 11 : 3);
+        used_bits += extra;
+        if (symbol == 16 && i == 0) good = 0;
+        if (symbol != 16) before = 0;
+      }
+      if (repeat > total - i) good = 0;
+      if (good == 0) break;
+      if (before == 0) {  // as they are
+        i += repeat;
+        continue;
+      }
+      for (; repeat > 0; --repeat, ++i) {
+        codes.lengths[i < literals ? i : kLiteralSymbols + i - literals] = static_cast<Byte>(before);
+      }
+    }
+  }
+  good = __shfl_sync(kAllLanes, good, 0);
+  at += __shfl_sync(kAllLanes, used_bits, 0);
+  __syncwarp();
+  if (good == 0) return {DecodeReason::kHeader, at};
+  if (at > end_of_input) return {DecodeReason::kTruncated, at};
+  // A block without an end goes on until the input ends.
+  if (codes.lengths[kEndOfBlock] == 0) return {DecodeReason::kHeader, at};
+  return {DecodeReason::kNone, at};
+}
+
+// ---- lengths in memory ----
+
+__device__ inline void store_lengths(const Codes& codes, std::uint32_t* to, unsigned lane) {
+  for (unsigned i = lane; i < kSymbols / 8; i += 32) {
+    std::uint32_t word = 0;
+    for (unsigned k = 0; k < 8; ++k) word |= static_cast<std::uint32_t>(codes.lengths[8 * i + k]) << (4 * k);
+    to[i] = word;
+  }
+}
+__device__ inline void load_lengths(Codes& codes, const std::uint32_t* from, unsigned lane) {
+  __syncwarp();
+  for (unsigned i = lane; i < kSymbols / 8; i += 32) {
+    const std::uint32_t word = from[i];
+    for (unsigned k = 0; k < 8; ++k) codes.lengths[8 * i + k] = static_cast<Byte>(word >> (4 * k) & 15);
+  }
+  __syncwarp();
+}
+
+}  // namespace headrace::codec::gpu::deflate
