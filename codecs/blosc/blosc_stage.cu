@@ -58,6 +58,10 @@ class BloscStage final : public device::gpu::Stage {
            (zstd_ ? zstd_scratch_bytes(zstd_limits(limits, layout)) : lz4_scratch_bytes(inner_limits(limits, layout)));
   }
 
+  std::uint64_t index_bytes(std::uint64_t dst_bytes) const noexcept override {
+    return zstd_ ? zstd_index_bytes(dst_bytes) : 0;
+  }
+
   int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {
     if (batch.limits.chunks == 0) return cudaSuccess;
     const blosc::Layout layout(batch.limits, allowance_, zstd_);
@@ -130,6 +134,7 @@ class BloscStage final : public device::gpu::Stage {
     inner.scratch_bytes = batch.scratch_bytes - layout.inner;
     inner.multiprocessors = batch.multiprocessors;
     inner.marks = batch.marks;
+    inner.index = batch.index;
     return enqueue_zstd(inner, stream);
   }
   static Lz4Limits inner_limits(const device::gpu::Limits& limits, const blosc::Layout& layout) noexcept {

@@ -83,6 +83,23 @@ __device__ inline DecodeReason build_table(const Byte* src, const Block& source,
   return DecodeReason::kNone;
 }
 
+// Where a walk begins or goes on: what of the stream is left and the states' entries, in bytes from a block's first.
+struct WalkPoint {
+  std::int32_t at;
+  std::uint32_t states[kTables];
+};
+__device__ inline std::uint32_t entry_at(unsigned table, std::uint32_t state) {
+  return (table_at(table) + state) * static_cast<std::uint32_t>(sizeof(uint2));
+}
+__device__ inline WalkPoint first_point(const BackwardBits& bits, const unsigned logs[kTables]) {
+  WalkPoint out{bits.top(), {}};
+  for (unsigned table = 0; table < kTables; ++table) {
+    out.at -= static_cast<std::int32_t>(logs[table]);
+    out.states[table] = entry_at(table, bits.bits(out.at) & ((1u << logs[table]) - 1));
+  }
+  return out;
+}
+
 // A lane's walk.
 struct Walker {
   BackwardBits bits;
@@ -93,8 +110,31 @@ struct Walker {
   std::uint32_t last_bits = 0;                                // of states, that the last step took
   uint2* slots = nullptr;
   std::uint32_t chunk = 0, position = 0;
+  // Collecting: where the next index entry goes, and how many sequences are left then; kNone: there is none.
+  IndexEntry* entry = nullptr;
+  std::uint32_t entry_left = kNone;
+
+  __device__ void begin(const WalkPoint& point) {
+    at = point.at;
+    literal_at = point.states[kLiteralLengths];
+    offset_at = point.states[kOffsets];
+    match_at = point.states[kMatchLengths];
+  }
+  __device__ IndexEntry index_entry() const {
+    const auto state = [](unsigned table, std::uint32_t entry_bytes) {
+      return entry_bytes / static_cast<std::uint32_t>(sizeof(uint2)) - table_at(table);
+    };
+    return {static_cast<std::uint32_t>(at - bits.lead),
+            state(kLiteralLengths, literal_at) | state(kOffsets, offset_at) << IndexEntry::kOffset |
+                state(kMatchLengths, match_at) << IndexEntry::kMatch};
+  }
+  __device__ void collect() {
+    *entry++ = index_entry();
+    entry_left = entry_left > kIndexEvery ? entry_left - kIndexEvery : kNone;
+  }
 
   // `count` sequences, at least one. REQUIRES: as many bits as they can take are in the ring.
+  template <unsigned kWords>
   __device__ void walk(std::uint32_t count, const uint2* entries, const std::uint32_t* ring) {
     const auto* const bytes = reinterpret_cast<const Byte*>(entries);
     uint2 l{}, o{}, m{};
@@ -105,7 +145,7 @@ struct Walker {
       const std::uint32_t word = l.x + o.x + m.x;
       slots[i] = make_uint2(word, static_cast<std::uint32_t>(at));
       at -= static_cast<std::int32_t>(word & WalkWord::kBitsMask);
-      const std::uint32_t w = static_cast<std::uint32_t>(at >> 5) % kRingWords;
+      const std::uint32_t w = static_cast<std::uint32_t>(at >> 5) % kWords;
       const std::uint32_t v = __funnelshift_r(ring[w], ring[w + 1], static_cast<std::uint32_t>(at) & 31);
       const std::uint32_t o_bits = o.y >> kStateBits, m_bits = m.y >> kStateBits, l_bits = l.y >> kStateBits;
       constexpr std::uint32_t kEntry = sizeof(uint2);
@@ -125,6 +165,7 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
   Round& round = job.round[r];
   const unsigned lane = lane_id();
   const std::uint32_t all = round.many + round.few;
+  if (job.index.any_given && round.rest == 0) return;
   for (;;) {
     std::uint32_t ticket = 0;
     if (lane == 0) ticket = atomicAdd(&round.walk_ticket, kBlocks);
@@ -139,6 +180,7 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
       const Block& block = job.blocks[x];
       const ZstdStream& stream = job.streams[block.stream];
       if (!fine_for_warp(job, stream.chunk)) continue;
+      if (block.index == IndexUse::kWalk && !block.rewalk) continue;
       DecodeReason reason = DecodeReason::kNone;
       unsigned logs[kTables] = {0, 0, 0};
       for (unsigned table = 0; table < kTables && reason == DecodeReason::kNone; ++table) {
@@ -154,19 +196,15 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
         own.bits = BackwardBits(stream.src + block.bits_at, block.bits_bytes);
         own.chunk = stream.chunk;
         own.position = block.bits_at;
-        own.at = own.bits.top();
-        own.low = (own.at >> 5) + 2;
+        own.low = (own.bits.top() >> 5) + 2;
         own.left = block.sequences;
         own.slots = reinterpret_cast<uint2*>(job.slots_of(block));
-        std::uint32_t states[kTables];
-        for (unsigned table = 0; table < kTables; ++table) {
-          own.at -= static_cast<std::int32_t>(logs[table]);
-          const std::uint32_t state = own.bits.bits(own.at) & ((1u << logs[table]) - 1);
-          states[table] = (table_at(table) + state) * static_cast<std::uint32_t>(sizeof(uint2));
+        own.begin(first_point(own.bits, logs));
+        own.entry_left = kNone;
+        if (block.index == IndexUse::kCollect && block.sequences > kIndexEvery) {
+          own.entry = job.entries_of(block, stream.chunk);
+          own.entry_left = block.sequences - kIndexEvery;
         }
-        own.literal_at = states[kLiteralLengths];
-        own.offset_at = states[kOffsets];
-        own.match_at = states[kMatchLengths];
       }
     }
     bool begun = false;
@@ -198,7 +236,7 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
       begun = true;
       __syncwarp();
       if (lane < kBlocks && own.left != 0) {
-        own.walk(own.left < kBatch ? own.left : kBatch, space.entries[lane], space.ring[lane]);
+        own.walk<kRingWords>(own.left < kBatch ? own.left : kBatch, space.entries[lane], space.ring[lane]);
         // The states are not read on after the last sequence.
         if (own.left == 0) own.at += static_cast<std::int32_t>(own.last_bits);
         const std::int32_t unused = own.at - own.bits.lead;
@@ -209,6 +247,8 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
         } else if (own.left == 0 && unused != 0) {
           // They also read states after the last sequence, so they see only what is left then.
           give_up(job, own.chunk, own.position, unused > 26 ? DecodeReason::kTrailing : DecodeReason::kHostOnly);
+        } else if (own.left == own.entry_left) {
+          own.collect();
         }
       }
       __syncwarp();

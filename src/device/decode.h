@@ -74,6 +74,18 @@ struct DecodeStage {
 
 inline constexpr std::size_t kMaxDecodeStages = 8;
 
+// Decode index: what the first decode of a chunk notes, so that later ones need not find it out one after the other. Only
+// the codec knows what is in it, and it is verified as it is used: with a wrong one, however it came about, a chunk
+// decodes to the same bytes, slower, and is reported as kIndexBad.
+//
+// What a batch says of each item: bytes of its index, or one of these.
+inline constexpr std::uint32_t kIndexNone = 0;                         // there is none, and none is wanted
+inline constexpr std::uint32_t kIndexCollect = ~std::uint32_t{0};      // there is none yet
+// What comes back for each: bytes that were collected, or one of these. It holds only where the item is good.
+inline constexpr std::uint32_t kIndexNothing = 0;                      // nothing to say
+inline constexpr std::uint32_t kIndexBad = ~std::uint32_t{0};          // what was given is of no use
+inline constexpr std::uint32_t kIndexUseless = ~std::uint32_t{0} - 1;  // such a chunk needs none
+
 // Device memory; dst has room for the last stage's capacity. Neither overlaps another item's dst.
 struct DecodeItem {
   const std::byte* src = nullptr;
