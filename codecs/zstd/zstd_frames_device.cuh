@@ -124,8 +124,7 @@ __device__ inline void choose_index(const Job& job, std::uint32_t i, std::uint32
   const std::uint32_t next =
       i + 1 == count || job.streams[i + 1].chunk != chunk ? i + 1 : first_of_chunk(job, i + 1, count, chunk + 1);
   const std::uint64_t before = job.states[first].entries_before;
-  const std::uint64_t bytes =
-      ((next == count ? all : job.states[next].entries_before) - before) * sizeof(IndexEntry);
+  const std::uint64_t bytes = ((next == count ? all : job.states[next].entries_before) - before) * sizeof(IndexEntry);
   std::uint32_t made = device::kIndexUseless;
   state.entry = static_cast<std::uint32_t>(state.entries_before - before);
   if (bytes > job.index.stride || bytes == 0) {

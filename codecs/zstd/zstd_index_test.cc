@@ -12,13 +12,13 @@
 namespace headrace::test {
 namespace {
 
+using codec::gpu::zstd::IndexEntry;
+using codec::gpu::zstd::kIndexEvery;
 using device::kIndexBad;
 using device::kIndexCollect;
 using device::kIndexNone;
 using device::kIndexNothing;
 using device::kIndexUseless;
-using codec::gpu::zstd::IndexEntry;
-using codec::gpu::zstd::kIndexEvery;
 
 class ZstdIndex : public ZstdDeviceTest {
  protected:
@@ -171,13 +171,41 @@ TEST_F(ZstdIndex, WhateverIsGivenTheBytesAreRight) {
   reported(bad, "swapped");
 }
 
+// The last segment is short, so there are other places and states to begin it at from where it ends as the stream does.
+TEST_F(ZstdIndex, AWrongBeginningIsNotMadeGoodByARightEnd) {
+  int found = 0;
+  for (std::size_t bytes = 5000; bytes < 9000 && found < 4; bytes += 1 + bytes % 7) {
+    const Bytes plain = field(bytes, 78, false), stream = compress(plain, {.level = 5});
+    const Result first = decode(stream, bytes, kIndexCollect);
+    ASSERT_TRUE(first.outcome.ok());
+    if (gpu_.last_blocks.size() != 1) continue;
+    const std::uint32_t left = gpu_.last_blocks[0].sequences % kIndexEvery;
+    if (first.index.empty() || left == 0 || left > 3) continue;
+    ++found;
+    const std::size_t last = first.index.size() / sizeof(IndexEntry) - 1;
+    const IndexEntry right = entry(first.index, last);
+    Bytes bad = first.index;
+    const auto try_entry = [&](const IndexEntry& wrong) {
+      set_entry(bad, last, wrong);
+      expect_exact_and_reported(stream, plain, bad, std::to_string(wrong.at) + ' ' + std::to_string(wrong.states));
+    };
+    for (std::uint32_t at = 0; at < 2 * right.at + 20; ++at) {
+      if (at != right.at) try_entry({at, right.states});
+    }
+    for (const unsigned shift : {0u, IndexEntry::kOffset, IndexEntry::kMatch}) {
+      for (std::uint32_t flip = 1; flip < 64; ++flip) try_entry({right.at, right.states ^ flip << shift});
+    }
+  }
+  EXPECT_GE(found, 2);
+}
+
 // An index of the chunk as it was says nothing of the chunk as it is.
 TEST_F(ZstdIndex, DamagedChunksGetTheVerdictTheyGetWithout) {
   const Bytes plain = field(30'000, 4, false), stream = compress(plain, {.level = 3});
   const Bytes index = decode(stream, plain.size(), kIndexCollect).index;
   ASSERT_GE(index.size(), 3 * sizeof(IndexEntry));
   std::mt19937 rng(5);
-  int good = 0, bad = 0;
+  int good = 0, bad = 0, bad_with_index = 0;
   for (int i = 0; i < 300; ++i) {
     Bytes damaged = stream;
     damaged[i % 3 == 0 ? rng() % 100 : rng() % damaged.size()] ^= static_cast<std::byte>(1u << rng() % 8);
@@ -191,11 +219,18 @@ TEST_F(ZstdIndex, DamagedChunksGetTheVerdictTheyGetWithout) {
     const Result collected = decode(damaged, plain.size(), kIndexCollect);
     ASSERT_EQ(collected.outcome.ok(), want.outcome.ok()) << i;
     ASSERT_TRUE(collected.bytes == want.bytes) << i;
-    if (!collected.outcome.ok() || collected.word >= kIndexUseless) continue;
+    if (collected.word == kIndexNothing || collected.word >= kIndexUseless) continue;
+    // Of one that is not good: what its own walk came by, which does not make it good.
+    if (!collected.outcome.ok()) {
+      ASSERT_FALSE(decode_with(damaged, plain.size(), collected.index).outcome.ok()) << i;
+      ++bad_with_index;
+      continue;
+    }
     ASSERT_EQ(decode_with(damaged, plain.size(), collected.index).word, kIndexNothing) << i;
   }
   EXPECT_GT(good, 10);
   EXPECT_GT(bad, 100);
+  EXPECT_GT(bad_with_index, 50);
 }
 
 TEST_F(ZstdIndex, ChunksOfAllKindsInOneBatchAndSeveralRounds) {
@@ -241,6 +276,53 @@ TEST_F(ZstdIndex, ChunksOfAllKindsInOneBatchAndSeveralRounds) {
       EXPECT_TRUE(items[i].index == indices[i]) << i;
     }
   }
+}
+
+// As in Blosc's containers: the index of a chunk is that of all its streams.
+TEST_F(ZstdIndex, SeveralStreamsAChunk) {
+  constexpr std::uint32_t kChunks = 4;
+  const std::uint32_t chunk_of[] = {0, 0, 0, 1, 2, 2, 3};
+  std::vector<Bytes> plain, streams, out;
+  std::uint64_t room[kChunks] = {}, all = 0;
+  for (unsigned i = 0; i < std::size(chunk_of); ++i) {
+    plain.push_back(field(40'000 + 11'000 * i, i, i % 2 == 0));
+    streams.push_back(compress(plain[i]));
+    out.emplace_back(plain[i].size());
+    room[chunk_of[i]] += plain[i].size();
+    all += plain[i].size();
+  }
+  const std::uint64_t stride = codec::gpu::zstd::most_index_bytes(*std::max_element(room, room + kChunks));
+  std::vector<std::uint64_t> entries(kChunks * stride / 8);
+  std::vector<std::uint32_t> given(kChunks, kIndexCollect), made(kChunks);
+  gpu_.index = {reinterpret_cast<unsigned char*>(entries.data()), stride, given.data(), made.data(), false};
+  const auto decode_all = [&] {
+    std::vector<codec::gpu::ZstdStream> list;
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      std::fill(out[i].begin(), out[i].end(), std::byte{0x5A});
+      list.push_back({reinterpret_cast<const unsigned char*>(streams[i].data()),
+                      reinterpret_cast<unsigned char*>(out[i].data()), streams[i].size(), out[i].size(), chunk_of[i],
+                      codec::gpu::ZstdKind::kFrames});
+    }
+    codec::gpu::ZstdLimits limits;
+    limits.streams = static_cast<std::uint32_t>(streams.size());
+    limits.dst_bytes = all;
+    std::vector<std::uint64_t> outcomes(kChunks, DecodeOutcome::kOk);
+    made.assign(kChunks, kIndexNothing);
+    gpu_.decode_streams(list, limits, true, true, outcomes, 0);
+    for (const std::uint64_t outcome : outcomes) EXPECT_EQ(outcome, DecodeOutcome::kOk);
+    EXPECT_TRUE(out == plain);
+  };
+  decode_all();
+  given = made;
+  for (const std::uint32_t word : made) ASSERT_TRUE(word != kIndexNothing && word < kIndexUseless);
+  gpu_.index.any_given = true;
+  decode_all();
+  EXPECT_TRUE(made == std::vector<std::uint32_t>(kChunks, kIndexNothing));
+  EXPECT_EQ(gpu_.rest, 0u);
+  entries[2 * stride / 8 + made[2] / 8] ^= 1;  // the third chunk's first
+  decode_all();
+  EXPECT_TRUE(made == (std::vector<std::uint32_t>{kIndexNothing, kIndexNothing, kIndexBad, kIndexNothing}));
+  gpu_.index = {};
 }
 
 }  // namespace

@@ -40,10 +40,10 @@ union IndexedSpace {
 // What an entry says, if it can be meant.
 __device__ inline bool read_entry(const IndexEntry& entry, const BackwardBits& bits, const unsigned logs[kTables],
                                   WalkPoint& out) {
-  const std::uint32_t states[kTables] = {entry.states & ((1u << IndexEntry::kOffset) - 1),
-                                         entry.states >> IndexEntry::kOffset &
-                                             ((1u << (IndexEntry::kMatch - IndexEntry::kOffset)) - 1),
-                                         entry.states >> IndexEntry::kMatch};
+  const std::uint32_t states[kTables] = {
+      entry.states & ((1u << IndexEntry::kOffset) - 1),
+      entry.states >> IndexEntry::kOffset & ((1u << (IndexEntry::kMatch - IndexEntry::kOffset)) - 1),
+      entry.states >> IndexEntry::kMatch};
   for (unsigned table = 0; table < kTables; ++table) {
     if (states[table] >= 1u << logs[table]) return false;
     out.states[table] = entry_at(table, states[table]);

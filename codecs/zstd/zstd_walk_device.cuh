@@ -124,9 +124,9 @@ struct Walker {
     const auto state = [](unsigned table, std::uint32_t entry_bytes) {
       return entry_bytes / static_cast<std::uint32_t>(sizeof(uint2)) - table_at(table);
     };
-    return {static_cast<std::uint32_t>(at - bits.lead),
-            state(kLiteralLengths, literal_at) | state(kOffsets, offset_at) << IndexEntry::kOffset |
-                state(kMatchLengths, match_at) << IndexEntry::kMatch};
+    return {static_cast<std::uint32_t>(at - bits.lead), state(kLiteralLengths, literal_at) |
+                                                            state(kOffsets, offset_at) << IndexEntry::kOffset |
+                                                            state(kMatchLengths, match_at) << IndexEntry::kMatch};
   }
   __device__ void collect() {
     *entry++ = index_entry();

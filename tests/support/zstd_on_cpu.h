@@ -140,6 +140,11 @@ class ZstdOnCpu {
     for (std::size_t i = 0; i < items.size(); ++i) {
       const bool collected = items[i].index_word == device::kIndexCollect;
       items[i].index_word = made_[i];
+      // Nothing is written but what is collected.
+      const std::uint64_t known = !collected ? index.stride : made_[i] >= device::kIndexUseless ? 0 : made_[i];
+      for (std::uint64_t k = known; k < index.stride; ++k) {
+        if (entries_->data()[i * index.stride + k] != std::byte{0xA5}) std::abort();
+      }
       if (!collected || made_[i] == device::kIndexNothing || made_[i] == device::kIndexUseless) continue;
       const auto* const from = entries_->data() + i * index.stride;
       items[i].index.assign(from, from + made_[i]);
