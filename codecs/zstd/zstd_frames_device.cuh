@@ -119,6 +119,7 @@ __device__ inline void choose_index(const Job& job, std::uint32_t i, std::uint32
   StreamState& state = job.states[i];
   const std::uint32_t chunk = job.streams[i].chunk, given = job.index.given[chunk];
   state.index = IndexUse::kNot;
+  state.entry = 0;
   if (given == device::kIndexNone) return;
   const std::uint32_t first = i == 0 || job.streams[i - 1].chunk != chunk ? i : first_of_chunk(job, 0, i, chunk);
   const std::uint32_t next =

@@ -199,6 +199,31 @@ TEST_F(ZstdIndex, AWrongBeginningIsNotMadeGoodByARightEnd) {
   EXPECT_GE(found, 2);
 }
 
+// Bits that are left over are found at the end of the last segment only, where all before it hold.
+TEST_F(ZstdIndex, BitsLeftOverAreSeenWithAnIndex) {
+  const Bytes plain = field(12'000, 3, false), stream = compress(plain);
+  const Result good = decode(stream, plain.size(), kIndexCollect);
+  ASSERT_TRUE(good.outcome.ok());
+  ASSERT_EQ(gpu_.last_blocks.size(), 1u);
+  ASSERT_FALSE(good.index.empty());
+  const codec::gpu::zstd::Block block = gpu_.last_blocks[0];
+  for (const std::uint32_t more : {1u, 4u, 100u}) {
+    Bytes bad = stream;
+    bad.insert(bad.begin() + block.bits_at, more, std::byte{0});
+    const Bytes header = little_endian((block.bytes + more) << 3 | 5, 3);  // the last block, compressed
+    std::copy(header.begin(), header.end(), bad.begin() + block.at - 3);
+    Bytes index = good.index;
+    for (std::size_t i = 0; i < index.size() / sizeof(IndexEntry); ++i) {
+      set_entry(index, i, {entry(index, i).at + 8 * more, entry(index, i).states});
+    }
+    const Result collected = decode(bad, plain.size(), kIndexCollect);
+    EXPECT_TRUE(collected.index == index) << more;
+    const Result got = decode_with(bad, plain.size(), index);
+    EXPECT_FALSE(got.outcome.ok()) << more;
+    EXPECT_EQ(got.outcome.word, collected.outcome.word) << more;
+  }
+}
+
 // An index of the chunk as it was says nothing of the chunk as it is.
 TEST_F(ZstdIndex, DamagedChunksGetTheVerdictTheyGetWithout) {
   const Bytes plain = field(30'000, 4, false), stream = compress(plain, {.level = 3});
