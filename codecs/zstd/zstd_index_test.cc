@@ -103,14 +103,24 @@ TEST_F(ZstdIndex, EntriesLieBetweenSegmentsOnly) {
   EXPECT_EQ(codec::gpu::zstd::index_entries(kIndexEvery), 0u);
   EXPECT_EQ(codec::gpu::zstd::index_entries(kIndexEvery + 1), 1u);
   EXPECT_EQ(codec::gpu::zstd::index_entries(2 * kIndexEvery), 1u);
-  std::uint32_t multiples = 0;
-  for (std::size_t bytes = 5000; bytes < 13'000; bytes += 37) {
-    const Bytes plain = field(bytes, 77, false);
+  std::uint32_t multiples = 0, useless = 0;
+  std::vector<std::size_t> sizes;
+  for (std::size_t bytes = 2500; bytes < 2800; bytes += 3) sizes.push_back(bytes);
+  for (std::size_t bytes = 5050; bytes < 5350; bytes += 3) sizes.push_back(bytes);
+  for (const std::size_t bytes : sizes) {
+    // A match of four bytes and a random one, over and over.
+    std::mt19937 rng(4);
+    Bytes plain;
+    while (plain.size() < bytes) {
+      plain = plain + little_endian(rng() % 40 * 2654435761u & 0xFFFFFFFF, 4) + little_endian(rng() % 256, 1);
+    }
+    plain.resize(bytes);
     const Bytes stream = compress(plain, {.level = 5});
     const Result first = decode(stream, bytes, kIndexCollect);
     ASSERT_TRUE(first.outcome.ok() && first.bytes == plain);
-    for (const auto& block : gpu_.last_blocks) multiples += block.sequences != 0 && block.sequences % kIndexEvery < 2;
+    for (const auto& block : gpu_.last_blocks) multiples += block.sequences != 0 && block.sequences % kIndexEvery == 0;
     if (entries_of_last() == 0) {
+      ++useless;
       ASSERT_EQ(first.word, kIndexUseless);
       continue;
     }
@@ -120,7 +130,9 @@ TEST_F(ZstdIndex, EntriesLieBetweenSegmentsOnly) {
     ASSERT_EQ(second.word, kIndexNothing);
     ASSERT_EQ(gpu_.rest, 0u);
   }
-  EXPECT_GT(multiples, 0u) << "no block of a multiple of 512 sequences";
+  EXPECT_GT(multiples, 1u) << "no block of a multiple of 512 sequences";
+  EXPECT_GT(useless, 0u);
+  EXPECT_LT(useless, sizes.size() / 2 + 40);
 }
 
 TEST_F(ZstdIndex, WhateverIsGivenTheBytesAreRight) {

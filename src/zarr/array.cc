@@ -129,6 +129,7 @@ Result<Array> Array::Impl::make(const Store& store, std::string path, zarr::Load
   impl->metadata = std::move(*node.array);
   if (Status status = impl->resolve(); !status.ok()) return std::move(status).with_key(node.key);
   impl->info.lenient_uses = std::move(node.lenient.uses);
+  impl->index_array = store.context().impl()->resources->indices().array_number(store.url(), impl->path);
   return Array(std::shared_ptr<const Impl>(std::move(impl)));
 }
 

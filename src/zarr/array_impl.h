@@ -19,6 +19,7 @@
 #include "codec/chain.h"
 #include "device/box.h"
 #include "store/store.h"
+#include "transfer/index_cache.h"
 #include "transfer/placement.h"
 #include "zarr/chain_builder.h"
 #include "zarr/metadata.h"
@@ -122,6 +123,7 @@ class headrace::Array::Impl {
   ArrayInfo info;
   mutable zarr::ShardCache shards;
   mutable transfer::PlacementMemory placement;
+  std::uint64_t index_array = 0;  // of the Context's IndexCache
 
   const codec::Chain& unit_chain() const noexcept { return sharding ? sharding->inner : *chain; }
   // Shape of what is read and decoded at a time.

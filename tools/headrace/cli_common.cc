@@ -235,6 +235,8 @@ void write_stats(JsonWriter& json, const Stats& stats) {
       .member("gpu_chunks", stats.gpu_chunks)
       .member("cpu_chunks", stats.cpu_chunks)
       .member("returned_chunks", stats.returned_chunks)
+      .member("indexed_chunks", stats.indexed_chunks)
+      .member("bad_indices", stats.bad_indices)
       .member("waves", stats.waves)
       .member("requests", stats.requests)
       .member("objects_opened", stats.objects_opened)
