@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "codecs/zstd/zstd_index.h"
 #include "tests/support/zstd_device_check.h"
 #include "tests/support/zstd_writer.h"
 
@@ -93,6 +94,9 @@ TEST_F(ZstdIndex, CollectedByOneDecodeServesTheNext) {
         EXPECT_EQ(gpu_.rest, 0u) << "a block was not walked by its index";
       }
       EXPECT_TRUE(decode(stream, plain.size(), kIndexCollect).index == first.index) << "each decode collects the same";
+      const auto made = codec::make_zstd_index(stream);
+      ASSERT_TRUE(made.ok()) << made.status().to_string();
+      EXPECT_TRUE(*made == first.index) << "the CPU makes the same";
     }
   }
 }
@@ -129,6 +133,7 @@ TEST_F(ZstdIndex, EntriesLieBetweenSegmentsOnly) {
     ASSERT_TRUE(second.outcome.ok() && second.bytes == plain) << bytes;
     ASSERT_EQ(second.word, kIndexNothing);
     ASSERT_EQ(gpu_.rest, 0u);
+    ASSERT_TRUE(codec::make_zstd_index(stream).value() == first.index);
   }
   EXPECT_GT(multiples, 1u) << "no block of a multiple of 512 sequences";
   EXPECT_GT(useless, 0u);
@@ -256,6 +261,10 @@ TEST_F(ZstdIndex, DamagedChunksGetTheVerdictTheyGetWithout) {
     const Result collected = decode(damaged, plain.size(), kIndexCollect);
     ASSERT_EQ(collected.outcome.ok(), want.outcome.ok()) << i;
     ASSERT_TRUE(collected.bytes == want.bytes) << i;
+    const auto made = codec::make_zstd_index(damaged);
+    if (collected.outcome.ok() && made.ok()) {
+      ASSERT_TRUE(*made == (collected.word == kIndexUseless ? Bytes() : collected.index)) << i;
+    }
     if (collected.word == kIndexNothing || collected.word >= kIndexUseless) continue;
     // Of one that is not good: what its own walk came by, which does not make it good.
     if (!collected.outcome.ok()) {
