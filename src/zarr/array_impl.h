@@ -90,7 +90,8 @@ class headrace::Array::Impl {
   Impl(Store owner, std::string node_path) : store(std::move(owner)), path(std::move(node_path)) {}
 
   // An array from its metadata. kInvalidArgument if the node is a group.
-  static Result<Array> make(const Store& store, std::string path, zarr::LoadedNode node);
+  static Result<Array> make(const Store& store, std::string path, zarr::LoadedNode node,
+                            const std::string& index_directory = {});
 
   // Builds chains and ArrayInfo from `metadata`.
   Status resolve();

@@ -3,6 +3,7 @@
 // makes an index of a chunk's checksum, so that a wrong one is seen.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
+#include <headrace/decode_index.h>
 
 #include <filesystem>
 #include <fstream>
@@ -155,6 +156,121 @@ TEST(DecodeIndex, ASmallBudgetHolds) {
     EXPECT_LT(stats.indexed_chunks, array.chunks);
     EXPECT_EQ(stats.bad_indices, 0u);
   }
+}
+
+std::string only_file(const std::string& directory) {
+  std::string path;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    EXPECT_TRUE(path.empty()) << "one file and nothing half-made";
+    path = entry.path().string();
+  }
+  return path;
+}
+
+TEST(DecodeIndexFile, IsMadeByTheCpuCheckedAndLoaded) {
+  for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
+    const FlatArray array = array_of(layout);
+    support::TempDir directory, indices;
+    const Reader reader(directory.path());
+    ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+    const std::uint64_t unit = array.sharded() ? array.shard_chunks : 1;
+    std::filesystem::remove(directory.path() + "/" + array.key(0));  // missing chunks have none
+    const Array opened = Array::open(*reader.store).value();
+    const std::string place = indices.path() + "/a/b";
+    EXPECT_EQ(check_decode_index(opened, place).status().code(), Code::kNotFound);
+    const auto built = build_decode_index(opened, place);
+    ASSERT_TRUE(built.ok()) << built.status().to_string();
+    EXPECT_EQ(built->codec, "zstd");
+    EXPECT_EQ(built->chunks, array.chunks - unit);
+    EXPECT_EQ(built->indexed + built->small, built->chunks);
+    EXPECT_EQ(built->decoded_bytes, built->chunks * 17'000 * 4);
+    EXPECT_EQ(built->file, only_file(place));
+    EXPECT_EQ(built->file_bytes, std::filesystem::file_size(built->file));
+    EXPECT_LE(built->index_bytes, built->decoded_bytes / 192 + 16 * built->chunks);
+    const auto checked = check_decode_index(opened, place);
+    ASSERT_TRUE(checked.ok());
+    EXPECT_EQ(checked->stale + checked->missing, 0u);
+    EXPECT_EQ(checked->index_bytes, built->index_bytes);
+
+    OpenOptions options;
+    options.index_directory = place;
+    EXPECT_EQ(Array::open(*reader.store, "", options)->info().decode_index,
+              std::to_string(built->chunks) + " chunks, " + std::to_string(built->index_bytes) + " bytes");
+    // Another chunk in the place of one; a chunk more.
+    std::filesystem::copy_file(directory.path() + "/" + array.key(2 * unit), directory.path() + "/" + array.key(0));
+    const Reader later(directory.path());
+    const auto again = check_decode_index(Array::open(*later.store).value(), place);
+    ASSERT_TRUE(again.ok());
+    EXPECT_EQ(again->missing, unit);
+
+    const Reader without(directory.path(), 0);
+    EXPECT_EQ(Array::open(*without.store, "", options).status().code(), Code::kInvalidArgument);
+    options.index_directory = indices.path();
+    EXPECT_EQ(Array::open(*reader.store, "", options)->info().decode_index.substr(0, 10), "none saved");
+  }
+}
+
+// The stand-in for a GPU finds every index wrong that is not its own: the elements are right, and its own take over.
+TEST(DecodeIndexFile, WhateverItHoldsTheElementsAreRight) {
+  const Indexing indexing;
+  const FlatArray array = array_of(Layout::kZstd);
+  support::TempDir directory, indices;
+  const Reader maker(directory.path());
+  ASSERT_TRUE(testing::write_flat_array(*maker.store->impl(), "", array).ok());
+  const auto built = build_decode_index(Array::open(*maker.store).value(), indices.path());
+  ASSERT_TRUE(built.ok());
+  std::ifstream in(built->file, std::ios::binary);
+  const std::string good((std::istreambuf_iterator<char>(in)), {});
+  std::vector<std::string> files = {good, "", good.substr(0, 40), good.substr(0, good.size() - 1), good + '\0'};
+  for (const std::size_t at : {std::size_t{0}, std::size_t{8}, std::size_t{17}, std::size_t{33}, good.size() - 3}) {
+    files.push_back(good);
+    files.back()[at] = static_cast<char>(files.back()[at] + 1);
+  }
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    SCOPED_TRACE(i);
+    std::ofstream(built->file, std::ios::binary).write(files[i].data(), static_cast<std::streamsize>(files[i].size()));
+    const Reader reader(directory.path());
+    OpenOptions options;
+    options.index_directory = indices.path();
+    const auto opened = Array::open(*reader.store, "", options);
+    ASSERT_TRUE(opened.ok());
+    EXPECT_EQ(opened->info().decode_index.substr(0, 8) == "ignored:", i > 0) << opened->info().decode_index;
+    std::vector<std::uint32_t> elements;
+    const Stats first = reader.read(elements);
+    EXPECT_TRUE(elements == array.expected());
+    EXPECT_EQ(first.bad_indices, i == 0 ? built->indexed : 0u);
+    (void)reader.read(elements);
+    const Stats last = reader.read(elements);
+    EXPECT_TRUE(elements == array.expected());
+    EXPECT_EQ(last.bad_indices, 0u);
+    if (i > 0) {
+      EXPECT_EQ(last.indexed_chunks, array.chunks);
+    }
+  }
+}
+
+TEST(DecodeIndexFile, OtherCodecsAndDamagedChunksHaveNone) {
+  support::TempDir directory, indices;
+  {
+    const FlatArray array = array_of(Layout::kBlosc);
+    const Reader reader(directory.path());
+    ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "blosc", array).ok());
+    const auto built = build_decode_index(Array::open(*reader.store, "blosc").value(), indices.path());
+    EXPECT_EQ(built.status().code(), Code::kUnsupported);
+    EXPECT_TRUE(std::filesystem::is_empty(indices.path()));
+  }
+  const FlatArray array = array_of(Layout::kZstd);
+  const Reader reader(directory.path());
+  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "zstd", array).ok());
+  for (const int chunk : {0, 7}) {
+    std::fstream file(directory.path() + "/zstd/" + array.key(static_cast<std::uint64_t>(chunk)),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.write("\xff\xff\xff\xff", 4);
+  }
+  const auto built = build_decode_index(Array::open(*reader.store, "zstd").value(), indices.path());
+  ASSERT_TRUE(built.ok()) << built.status().to_string();
+  EXPECT_EQ(built->without, 2u);
+  EXPECT_EQ(built->indexed + built->small, array.chunks - 2);
 }
 
 }  // namespace
