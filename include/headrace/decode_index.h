@@ -33,8 +33,8 @@ struct DecodeIndexOptions {
 };
 
 // Makes the indices of all chunks and saves them in `directory`, which is made if need be. With the Context's number of
-// threads, on the CPU. kUnsupported where no GPU decoder of the array's codecs has indices that the CPU makes (Zstandard
-// has; Blosc's are collected by GPUs alone).
+// threads, on the CPU. kUnsupported where no GPU decoder of the array's codecs has indices that the CPU makes
+// (Zstandard has; Blosc's are collected by GPUs alone).
 HEADRACE_API Result<DecodeIndexReport> build_decode_index(const Array& array, const std::string& directory,
                                                           const DecodeIndexOptions& options = {});
 // Makes them again and compares with those saved. kNotFound, kCorrupt: there is no file that could be used.

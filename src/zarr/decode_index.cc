@@ -1,5 +1,8 @@
 // Decode indices made by the CPU, saved and loaded.
+#include "zarr/decode_index.h"
+
 #include <headrace/decode_index.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,13 +12,11 @@
 #include <new>
 #include <thread>
 #include <tuple>
-#include <unistd.h>
 
 #include "base/file_handle.h"
 #include "base/file_read.h"
 #include "base/page_buffer.h"
 #include "transfer/context_impl.h"
-#include "zarr/decode_index.h"
 #include "zarr/planner.h"
 
 namespace headrace {

@@ -181,6 +181,7 @@ TEST(DecodeIndexFile, IsMadeByTheCpuCheckedAndLoaded) {
     const auto built = build_decode_index(opened, place);
     ASSERT_TRUE(built.ok()) << built.status().to_string();
     EXPECT_EQ(built->codec, "zstd");
+    EXPECT_GT(built->indexed, 0u);
     EXPECT_EQ(built->chunks, array.chunks - unit);
     EXPECT_EQ(built->indexed + built->small, built->chunks);
     EXPECT_EQ(built->decoded_bytes, built->chunks * 17'000 * 4);

@@ -2,6 +2,7 @@
 #include <headrace/decode_index.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "cli_common.h"
@@ -10,15 +11,37 @@
 namespace headrace::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct IndexCommandOptions : CommonOptions {
   std::string out;
   bool check = false;
 };
 
-// Beside the data, not in it.
-std::string default_directory(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path + ".hrindex";
+// Beside the store, not in it: above the outermost group, "era5.zarr.hrindex/t2m" for "era5.zarr/t2m". Empty for stores
+// that are no directories.
+std::string default_directory(const std::string& path) {
+  const auto local = local_directory(path);
+  if (!local) return "";
+  std::error_code error;
+  fs::path root = fs::weakly_canonical(*local, error);
+  if (error) return "";
+  fs::path below;
+  const auto is_group = [&](const fs::path& directory) {
+    for (const char* name : {".zgroup", "zarr.json", ".zmetadata"}) {
+      if (fs::exists(directory / name, error)) return true;
+    }
+    return false;
+  };
+  while (root.has_relative_path() && is_group(root.parent_path())) {
+    below = root.filename() / below;
+    root = root.parent_path();
+  }
+  fs::path out = root.string() + ".hrindex";
+  if (!below.empty()) out /= below;
+  std::string text = out.string();
+  if (text.back() == '/') text.pop_back();
+  return text;
 }
 
 double share(std::uint64_t part, std::uint64_t whole) {
@@ -74,6 +97,10 @@ int run_index(const IndexCommandOptions& options) {
   }
   note_lenient_uses(array->info());
   const std::string directory = options.out.empty() ? default_directory(options.path) : options.out;
+  if (directory.empty()) {
+    print_error("there is no directory beside this store", options.path, "name one with --out");
+    return kExitUsage;
+  }
   ProgressBar bar(options.check ? "check" : "index");
   DecodeIndexOptions index_options;
   index_options.progress = [&bar](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
@@ -92,21 +119,24 @@ int run_index(const IndexCommandOptions& options) {
 
 Verb add_index_command(CLI::App& app) {
   auto options = std::make_shared<IndexCommandOptions>();
-  CLI::App* verb = app.add_subcommand("index", "make the decode indices that let a GPU decode large zstd chunks faster");
+  CLI::App* verb =
+      app.add_subcommand("index", "make the decode indices that let a GPU decode large zstd chunks faster");
   add_path_and_json(*verb, *options);
   add_engine_and_threads(*verb, *options);
   add_lenient(*verb, *options);
-  verb->add_option("--out", options->out, "directory for them; without: PATH.hrindex, beside the store")
+  verb->add_option("--out", options->out, "directory for them; without: beside the store, STORE.hrindex")
       ->type_name("DIR");
   verb->add_flag("--check", options->check, "make them again and compare with those saved; writes nothing");
   verb->footer(
-      "A GPU collects the same indices when it first decodes a chunk; this saves them. The store is not written to. An\n"
-      "index of a chunk that has changed since is found out by the decode that uses it, which is right all the same.\n\n"
+      "A GPU collects the same indices when it first decodes a chunk; this saves them. The store is not written to. "
+      "An\n"
+      "index of a chunk that has changed since is found out by the decode that uses it, which is right all the "
+      "same.\n\n"
       "Examples:\n"
       "  headrace index era5.zarr/t2m\n"
       "  headrace index era5.zarr/t2m --out /scratch/t2m.hrindex\n"
       "  headrace index era5.zarr/t2m --check\n"
-      "  headrace read era5.zarr/t2m --index era5.zarr/t2m.hrindex --stats");
+      "  headrace read era5.zarr/t2m --index era5.zarr.hrindex/t2m --stats");
   return {verb, [options] { return run_index(*options); }};
 }
 
