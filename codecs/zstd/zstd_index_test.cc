@@ -76,10 +76,10 @@ IndexEntry entry(const Bytes& index, std::size_t i) {
 }
 
 TEST_F(ZstdIndex, CollectedByOneDecodeServesTheNext) {
-  for (const int level : {1, 3, 9, 19}) {
+  for (const int level : {1, 3, 19}) {
     for (const bool planes : {false, true}) {
       const Bytes plain = field(200'000, static_cast<unsigned>(level), planes);
-      const Bytes stream = compress(plain, {.level = level, .checksum = level == 9});
+      const Bytes stream = compress(plain, {.level = level, .checksum = level == 3});
       const Result first = decode(stream, plain.size(), kIndexCollect);
       ASSERT_TRUE(first.outcome.ok());
       EXPECT_TRUE(first.bytes == plain);
@@ -191,7 +191,7 @@ TEST_F(ZstdIndex, WhateverIsGivenTheBytesAreRight) {
 // The last segment is short, so there are other places and states to begin it at from where it ends as the stream does.
 TEST_F(ZstdIndex, AWrongBeginningIsNotMadeGoodByARightEnd) {
   int found = 0;
-  for (std::size_t bytes = 5000; bytes < 9000 && found < 4; bytes += 1 + bytes % 7) {
+  for (std::size_t bytes = 5000; bytes < 9000 && found < 2; bytes += 1 + bytes % 7) {
     const Bytes plain = field(bytes, 78, false), stream = compress(plain, {.level = 5});
     const Result first = decode(stream, bytes, kIndexCollect);
     ASSERT_TRUE(first.outcome.ok());
@@ -248,7 +248,7 @@ TEST_F(ZstdIndex, DamagedChunksGetTheVerdictTheyGetWithout) {
   ASSERT_GE(index.size(), 3 * sizeof(IndexEntry));
   std::mt19937 rng(5);
   int good = 0, bad = 0, bad_with_index = 0;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 160; ++i) {
     Bytes damaged = stream;
     damaged[i % 3 == 0 ? rng() % 100 : rng() % damaged.size()] ^= static_cast<std::byte>(1u << rng() % 8);
     if (i % 10 == 9) damaged.resize(rng() % damaged.size());
@@ -274,9 +274,9 @@ TEST_F(ZstdIndex, DamagedChunksGetTheVerdictTheyGetWithout) {
     }
     ASSERT_EQ(decode_with(damaged, plain.size(), collected.index).word, kIndexNothing) << i;
   }
-  EXPECT_GT(good, 10);
-  EXPECT_GT(bad, 100);
-  EXPECT_GT(bad_with_index, 50);
+  EXPECT_GT(good, 5);
+  EXPECT_GT(bad, 60);
+  EXPECT_GT(bad_with_index, 30);
 }
 
 TEST_F(ZstdIndex, ChunksOfAllKindsInOneBatchAndSeveralRounds) {

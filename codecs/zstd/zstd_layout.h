@@ -96,6 +96,8 @@ struct Block {
   bool own_tree;
   std::uint8_t literal_streams;       // Huffman: 1 or 4
   TableMode modes[kTables];           // where there are sequences
+  IndexUse index;                     // by `place`
+  bool rewalk;                        // by `segments`: the index is wrong
   std::uint32_t literals_at;          // raw: the bytes; RLE: the byte; Huffman: the streams
   std::uint32_t literal_bytes;        // decoded
   std::uint32_t huffman_bytes;        // of the streams
@@ -109,9 +111,6 @@ struct Block {
   std::uint32_t entry;         // number of its first index entry; in the stream, from `place` on in the chunk
   // by `place`
   std::uint32_t place;  // in its round
-  IndexUse index;
-  // by `segments`
-  bool rewalk;  // the index is wrong
   // by `extract`
   std::uint32_t match_bytes;       // of all its matches
   std::uint32_t repeats_after[3];  // symbolic
