@@ -116,7 +116,8 @@ __device__ inline void scan_blocks_body(const Job& job, std::uint32_t* shared) {
 __device__ inline void scan_units_body(const Job& job, std::uint64_t* shared) {
   const std::uint64_t all = scan_streams<std::uint64_t, &StreamState::units, &StreamState::units_before>(job, shared);
   if (threadIdx.x != 0) return;
-  // Rounds of equal size: a walk takes as long as its longest block, so a short last round would take as long as others.
+  // Rounds of equal size: a walk takes as long as its longest block, so a short last round would take as long as
+  // others.
   const std::uint64_t rounds = (all + job.per_round - 1) / job.per_round;
   job.totals->per_round = rounds <= 1 ? job.per_round : static_cast<std::uint32_t>((all + rounds - 1) / rounds);
 }
