@@ -138,10 +138,11 @@ class DeflateOnCpu {
       const deflate::Output output{job, r};
       lz77::Progress& progress = job.round[r].output;
       const std::uint32_t count = job.stream_count();
-      const lz77::Choice choice{way == Way::kTiles ? count : 0, way == Way::kInOrder ? 0 : count};
+      const std::uint32_t few = way == Way::kTiles ? count : 0, windows = way == Way::kInOrder ? 0 : count;
+      const lz77::Choice choice{few, few, windows};
       launch(1, [&] { lz77::plan_tiles_body<kWindow>(output, choice, job.tiles, progress, plan); });
       launch(blocks, [&] { lz77::tiles_body(output, choice, job.tiles, progress, tile); });
-      launch(blocks, [&] { lz77::windows_body(output, choice, progress, window); });
+      launch(blocks, [&] { lz77::windows_body(output, few, windows, progress, window); });
       launch(blocks, [&] { lz77::inorder_body(output, choice.most_by_windows, progress); });
     }
     testing::gpu::launch(blocks, codec::gpu::kChecksumThreads, [&] { deflate::sums_body(job, tables, checksum); });
