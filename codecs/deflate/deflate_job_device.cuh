@@ -53,7 +53,7 @@ struct Job {
   unsigned stage = 0;
   bool exact = true;
   Allowance allowance;
-  std::uint32_t rounds = 0, per_round = 0;  // units of a round
+  std::uint32_t rounds = 0, per_round = 0;  // units of a round, at most
   std::uint32_t most_searched = 0;          // more streams are traced from their beginning, each by one warp
   std::uint32_t least_searched_bytes = 0;   // as are shorter ones
   lz77::TileJob tiles;

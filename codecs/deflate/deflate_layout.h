@@ -116,6 +116,7 @@ struct Round {
 
 struct Totals {
   std::uint32_t segments, runs, pieces;  // of all streams
+  std::uint32_t per_round;               // units; by `scan`
   std::uint32_t find_ticket, trace_ticket, chain_ticket;
 };
 

@@ -110,7 +110,7 @@ __device__ inline void place_body(const Job& job) {
     return job.states[piece.stream].units_before + piece.units_before;
   };
   const auto round_of = [&](std::uint64_t units) {
-    const std::uint64_t r = units / job.per_round;
+    const std::uint64_t r = units / job.totals->per_round;
     return static_cast<std::uint32_t>(r < job.rounds ? r : job.rounds - 1);
   };
   for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < count; x += gridDim.x * blockDim.x) {
@@ -123,7 +123,7 @@ __device__ inline void place_body(const Job& job) {
     if (x + 1 == count) {
       for (std::uint32_t r = round + 1; r <= job.rounds; ++r) job.round[r].first = count;
     }
-    piece.place = static_cast<std::uint32_t>(at - std::uint64_t{round} * job.per_round);
+    piece.place = static_cast<std::uint32_t>(at - std::uint64_t{round} * job.totals->per_round);
   }
 }
 

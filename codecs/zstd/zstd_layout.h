@@ -6,8 +6,8 @@
 // Rounds. What blocks need while they are decoded (Huffman literals, sequences) is up to 2.75 times the decoded bytes,
 // but most often 0.6 to 1.5 times; so scratch holds a share of it, and blocks are decoded in rounds, one behind the
 // other in the same memory. Place is the running sum of what the blocks before need, in units of 16 bytes; round r is
-// the blocks whose place begins in [r, r + 1) * per_round, which makes rounds equally large. How many rounds there can be follows from the limits; those
-// without blocks end at once.
+// the blocks whose place begins in [r, r + 1) * per_round, which makes rounds equally large. How many rounds there can
+// be follows from the limits; those without blocks end at once.
 //
 // Within its place a block has, each part aligned to 16 bytes:
 //   literals     literal_bytes bytes, if they are Huffman-coded (raw ones lie in the input, RLE ones are one byte)

@@ -1,12 +1,13 @@
 // Step of the zstd decoder that decodes Huffman-coded literals. Device code without a CUDA header.
 //
 // Lanes take a stream a piece at a time, some KiB of bits, which they copy to shared memory. Each lane takes a share of
-// the piece. Where the first code word of a share begins is only known for the first lane; the others begin some hundred
-// bits earlier, at a guess: decoders that start at different places soon meet. Then each lane is held against where the
-// one before it ended, and begins again from there if it was wrong. So what comes out is exact, whatever the bytes are;
-// guesses that are all wrong cost time, as many times the time of a piece as there are lanes at most.
+// the piece. Where the first code word of a share begins is only known for the first lane; the others begin some
+// hundred bits earlier, at a guess: decoders that start at different places soon meet. Then each lane is held against
+// where the one before it ended, and begins again from there if it was wrong. So what comes out is exact, whatever the
+// bytes are; guesses that are all wrong cost time, as many times the time of a piece as there are lanes at most.
 //
-// Where blocks are few, four warps take one, a stream each. Where they are many, a warp takes one, eight lanes a stream.
+// Where blocks are few, four warps take one, a stream each. Where they are many, a warp takes one, eight lanes a
+// stream.
 #pragma once
 
 #include "zstd_tables_device.cuh"
