@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -262,12 +263,9 @@ class Block {
 };
 
 inline void launch(unsigned blocks, unsigned threads, const std::function<void()>& body) {
-  static std::unique_ptr<Block> block;
-  static unsigned size = 0;
-  if (size != threads) {
-    block = std::make_unique<Block>(threads);
-    size = threads;
-  }
+  static std::map<unsigned, std::unique_ptr<Block>> by_size;  // stacks are dear
+  std::unique_ptr<Block>& block = by_size[threads];
+  if (block == nullptr) block = std::make_unique<Block>(threads);
   grid_size.x = blocks;
   block_size.x = threads;
   for (unsigned b = 0; b < blocks; ++b) {
