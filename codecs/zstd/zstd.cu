@@ -22,6 +22,8 @@ constexpr unsigned kScanThreads = 512, kListThreads = 128, kLiteralsThreads = 32
 static_assert(kSequenceThreads <= zstd::kMostThreads);
 // For each multiprocessor: so many streams and no more are executed by windows.
 constexpr std::uint32_t kFewStreams = 4;
+// Of a thread block that sees to a Block's sequences, where there are fewer of those than multiprocessors.
+constexpr unsigned kManySequenceThreads = zstd::kMostThreads;
 
 __global__ void __launch_bounds__(kScanThreads) zstd_share(Job job) {
   wait_for_earlier();
@@ -81,7 +83,8 @@ __global__ void __launch_bounds__(kWarpThreads) zstd_walk(Job job, std::uint32_t
   extern __shared__ uint4 dynamic[];
   zstd::walk_body<kBlocks>(job, round, *reinterpret_cast<zstd::WalkSpace<kBlocks>*>(dynamic));
 }
-__global__ void __launch_bounds__(kSequenceThreads) zstd_extract(Job job, std::uint32_t round) {
+template <unsigned kThreads>
+__global__ void __launch_bounds__(kThreads) zstd_extract(Job job, std::uint32_t round) {
   wait_for_earlier();
   __shared__ zstd::ExtractSpace space;
   zstd::extract_body(job, round, space);
@@ -90,7 +93,8 @@ __global__ void __launch_bounds__(kListThreads) zstd_settle(Job job, std::uint32
   wait_for_earlier();
   zstd::settle_body(job, round);
 }
-__global__ void __launch_bounds__(kSequenceThreads) zstd_check(Job job, std::uint32_t round) {
+template <unsigned kThreads>
+__global__ void __launch_bounds__(kThreads) zstd_check(Job job, std::uint32_t round) {
   wait_for_earlier();
   __shared__ std::uint32_t ticket;
   zstd::check_body(job, round, ticket);
@@ -192,9 +196,13 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   for (std::uint32_t round = 0; round < layout.rounds; ++round) {
     launch_entropy(launch, job, round, least, layout.block_count, units, from.marks);
     const unsigned by_walk = blocks_for(layout.block_count, 1, units * 8);
-    launch(zstd_extract, by_walk, kSequenceThreads, 0, job, round);
+    const bool few = least <= units;
+    const unsigned threads = few ? kManySequenceThreads : kSequenceThreads;
+    const unsigned by_sequences = few ? blocks_for(layout.block_count, 1, units * 2) : by_walk;
+    launch(few ? zstd_extract<kManySequenceThreads> : zstd_extract<kSequenceThreads>, by_sequences, threads, 0, job,
+           round);
     launch(zstd_settle, by_stream_warp, kListThreads, 0, job, round);
-    launch(zstd_check, by_walk, kSequenceThreads, 0, job, round);
+    launch(few ? zstd_check<kManySequenceThreads> : zstd_check<kSequenceThreads>, by_sequences, threads, 0, job, round);
     from.marks.queued("zstd sequences");
     launch(zstd_execute, blocks_for(limits.streams, 1, units * 32), kWarpThreads, 0, job, round);
     launch(zstd_spread, by_walk, kSequenceThreads, 0, job, round);

@@ -12,7 +12,7 @@
 
 namespace headrace::codec::gpu::zstd {
 
-inline constexpr unsigned kMostThreads = 256;  // of a thread block in these steps
+inline constexpr unsigned kMostThreads = 512;  // of a thread block in these steps
 
 // ---- repeat offsets ----
 

@@ -34,6 +34,7 @@ class ZstdOnCpu {
   std::uint64_t most_bytes = ~std::uint64_t{0};  // of places; 0: as few as there may be, so as many rounds
   unsigned blocks = 2;                           // of each launch
   bool by_windows = false;                       // executed that way, not in order
+  unsigned sequence_threads = 64;                // of a thread block that sees to sequences
   unsigned walks = 1;                            // blocks side by side: 4, 8, or 1 and literals in the same launch
 
   // One chunk for each item.
@@ -181,9 +182,9 @@ class ZstdOnCpu {
       }
       if (walks == 4) walk<4>(job, r);
       if (walks == 8) walk<8>(job, r);
-      launch(blocks, [&] { zstd::extract_body(job, r, extract); });
+      kernel(blocks, sequence_threads, [&] { zstd::extract_body(job, r, extract); });
       launch(blocks, [&] { zstd::settle_body(job, r); });
-      launch(blocks, [&] { zstd::check_body(job, r, ticket); });
+      kernel(blocks, sequence_threads, [&] { zstd::check_body(job, r, ticket); });
       launch(blocks, [&] { zstd::execute_body(job, r); });
       launch(blocks, [&] { zstd::spread_body(job, r); });
       launch(blocks, [&] { zstd::windows_body(job, r, window); });
