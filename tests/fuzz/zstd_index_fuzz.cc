@@ -97,7 +97,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else {
     if (rest.size() < 5) return 0;
     const auto at = [&](std::size_t i) { return std::to_integer<unsigned>(rest[i]); };
-    capacity = (at(0) | at(1) << 8) % 24'000;
+    capacity = (at(0) | at(1) << 8) % 9000;
     stream = compress(make_plain(capacity, at(2)), 1 + static_cast<int>(at(3) % 19));
     if (at(4) != 0 && !stream.empty()) stream[at(4) * 977 % stream.size()] ^= static_cast<std::byte>(at(4));
   }
