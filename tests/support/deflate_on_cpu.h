@@ -81,6 +81,7 @@ class DeflateOnCpu {
     std::memset(scratch_->data(), 0, layout.zeroed_bytes);
     run(job);
     if (!scratch_->intact()) std::abort();
+    if (count == 0) return;
     const deflate::StreamState& last = job.states[count - 1];
     if (job.totals->pieces > layout.piece_count || job.totals->segments > layout.segment_count) std::abort();
     if (last.first_block + last.blocks > layout.block_count) std::abort();
