@@ -64,7 +64,7 @@ class BloscStage final : public device::gpu::Stage {
   }
 
   std::uint64_t index_bytes(std::uint64_t dst_bytes) const noexcept override {
-    return zstd_ ? zstd_index_bytes(dst_bytes) : 0;
+    return named_ == blosc::Named::kZstd ? zstd_index_bytes(dst_bytes) : 0;
   }
 
   int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {
