@@ -84,10 +84,12 @@ class DeflateOnCpu {
     std::memset(scratch_->data(), 0, layout.zeroed_bytes);
     run(job);
     if (!scratch_->intact()) std::abort();
-    const deflate::StreamState& last = job.states[count - 1];
     if (job.totals->pieces > layout.piece_count || job.totals->segments > layout.segment_count) std::abort();
-    if (last.first_block + last.blocks > layout.block_count) std::abort();
-    if (last.first_cell + last.cells > layout.cell_count) std::abort();
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const deflate::StreamState& state = job.states[i];
+      if (state.first_block + state.blocks > layout.block_count) std::abort();
+      if (state.first_cell + state.cells > layout.cell_count) std::abort();
+    }
     for (std::uint32_t x = 0; x < job.totals->pieces; ++x) {
       const deflate::Piece& piece = job.pieces[x];
       const std::uint64_t units = deflate::literal_units(piece.literal_bytes) + deflate::slot_units(piece.sequences) +
