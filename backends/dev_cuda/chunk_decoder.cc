@@ -36,7 +36,15 @@ class CudaDecoder final : public ChunkDecoder {
     std::uint64_t capacity = 0;
   };
   CudaDecoder(std::vector<Step> steps, const Health& health, int ordinal, int multiprocessors)
-      : steps_(std::move(steps)), health_(health), ordinal_(ordinal), multiprocessors_(multiprocessors) {}
+      : steps_(std::move(steps)), health_(health), ordinal_(ordinal), multiprocessors_(multiprocessors) {
+    for (; index_step_ < steps_.size() && index_stride_ == 0; ++index_step_) {
+      const Step& step = steps_[index_step_];
+      index_stride_ = base::align_up(step.stage->index_bytes(step.capacity), std::uint64_t{16});
+      if (index_stride_ != 0) break;
+    }
+  }
+
+  std::uint64_t index_stride() const noexcept override { return index_stride_; }
 
   std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept override {
     std::uint64_t stage_bytes = 0;
@@ -47,7 +55,7 @@ class CudaDecoder final : public ChunkDecoder {
   }
 
   Status do_decode(std::span<const DecodeItem> items, std::span<std::byte> scratch, std::span<DecodeOutcome> outcomes,
-                   Stream& stream, DecodeMarks* marks) override {
+                   Stream& stream, DecodeMarks* marks, const DecodeIndices& indices) override {
     if (items.empty()) return {};
     Current current(ordinal_);
     HEADRACE_TRY(health_.check(current.error(), "selecting the GPU"));
@@ -90,6 +98,8 @@ class CudaDecoder final : public ChunkDecoder {
     batch.scratch_bytes = static_cast<std::uint64_t>(scratch.data() + scratch.size() - stage_scratch);
     batch.multiprocessors = multiprocessors_;
     batch.marks = gpu::Marks(marks, stream);
+    gpu::IndexMemory index;
+    HEADRACE_TRY(send_indices(indices, count, ours, index));
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       if (i > 0) {
         const bool last = i + 1 == steps_.size();
@@ -102,10 +112,12 @@ class CudaDecoder final : public ChunkDecoder {
       }
       batch.limits = limits_of(i, limits);
       batch.stage = static_cast<unsigned>(i);
+      batch.index = i == index_step_ ? index : gpu::IndexMemory();
       HEADRACE_TRY(
           health_.check(static_cast<cudaError_t>(steps_[i].stage->enqueue(batch, ours.stream)), "launching a decoder"));
       batch.marks.stage_queued(steps_[i].name);
     }
+    HEADRACE_TRY(fetch_indices(indices, ours));
     return health_.check(cudaMemcpyAsync(outcomes.data(), outcome_words, count * sizeof(std::uint64_t),
                                          cudaMemcpyDeviceToHost, ours.stream),
                          "fetching the outcomes");
@@ -132,7 +144,46 @@ class CudaDecoder final : public ChunkDecoder {
     return out;
   }
 
+  // What is given goes to the device, up to the last entry.
+  Status send_indices(const DecodeIndices& indices, std::uint32_t count, CudaStream& stream,
+                      gpu::IndexMemory& index) const {
+    if (indices.pinned == nullptr || index_stride_ == 0) return {};
+    if (indices.items != count || indices.stride != index_stride_) {
+      return Status(Code::kInternal, Layer::kDevice, "the indices are of another batch");
+    }
+    std::uint64_t end = indices.entries_at();
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint32_t word = indices.given(i);
+      if (word == kIndexNone || word == kIndexCollect) continue;
+      if (word > index_stride_) return Status(Code::kInternal, Layer::kDevice, "an index is longer than any may be");
+      index.any_given = true;
+      end = indices.entries_at() + i * index_stride_ + word;
+    }
+    std::memset(indices.pinned + indices.made_at(), 0, static_cast<std::size_t>(indices.made_at()));
+    auto* const there = reinterpret_cast<unsigned char*>(indices.on_device);
+    index.entries = there + indices.entries_at();
+    index.stride = index_stride_;
+    index.given = reinterpret_cast<const std::uint32_t*>(there);
+    index.made = reinterpret_cast<std::uint32_t*>(there + indices.made_at());
+    return health_.check(cudaMemcpyAsync(there, indices.pinned, end, cudaMemcpyHostToDevice, stream.stream),
+                         "sending decode indices");
+  }
+  // What was collected comes back, up to the last chunk that was to be.
+  Status fetch_indices(const DecodeIndices& indices, CudaStream& stream) const {
+    if (indices.pinned == nullptr || index_stride_ == 0) return {};
+    std::uint64_t end = indices.entries_at();
+    for (std::uint32_t i = 0; i < indices.items; ++i) {
+      if (indices.given(i) == kIndexCollect) end = indices.entries_at() + (i + 1) * index_stride_;
+    }
+    const std::uint64_t from = indices.made_at();
+    return health_.check(cudaMemcpyAsync(indices.pinned + from, indices.on_device + from, end - from,
+                                         cudaMemcpyDeviceToHost, stream.stream),
+                         "fetching decode indices");
+  }
+
   const std::vector<Step> steps_;
+  std::size_t index_step_ = 0;  // the one whose codec has indices
+  std::uint64_t index_stride_ = 0;
   const Health& health_;
   const int ordinal_, multiprocessors_;
 };

@@ -70,6 +70,7 @@ struct Task {
   std::vector<DecodeItem> items;
   std::byte* scratch = nullptr;
   DecodeOutcome* outcomes = nullptr;
+  DecodeIndices indices;
   std::shared_ptr<EventState> event;
   std::uint64_t ticket = 0;
 };
@@ -168,13 +169,14 @@ class ThreadStream final : public Stream {
         if (!task.pieces.empty() || !task.boxes.empty() || !task.items.empty()) delay(task);
         if (!task.pieces.empty()) HEADRACE_DELAY("dev_host.copy");
         run_pieces(task.pieces);
-        if (task.stages != nullptr) task.stages->run(task.items, task.scratch, task.outcomes);
+        if (task.stages != nullptr) task.stages->run(task.items, task.scratch, task.outcomes, task.indices);
         run_boxes(task.boxes, task.op, task.fill.data());
         if (task.event) task.event->pass(task.ticket);
         task.pieces.clear();
         task.boxes.clear();
         task.fill.clear();
         task.stages.reset();
+        task.indices = {};
         task.items.clear();
         task.event.reset();
         lock.lock();
@@ -328,11 +330,12 @@ class HostDevice final : public Device {
    public:
     Decoder(HostDevice& device, std::shared_ptr<const StagedStages> stages)
         : device_(device), stages_(std::move(stages)) {}
+    std::uint64_t index_stride() const noexcept override { return stages_->index_stride(); }
     std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept override {
       return stages_->scratch_bytes(limits.items);
     }
     Status do_decode(std::span<const DecodeItem> items, std::span<std::byte> scratch, std::span<DecodeOutcome> outcomes,
-                     Stream& stream, DecodeMarks* marks) override {
+                     Stream& stream, DecodeMarks* marks, const DecodeIndices& indices) override {
       HEADRACE_TRY(device_.usable());
       HEADRACE_TRY(device_.fault("dev_host.decode"));
       if (items.empty()) return {};
@@ -345,6 +348,7 @@ class HostDevice final : public Device {
         task.stages = stages_;
         task.scratch = scratch.data();
         task.outcomes = outcomes.data();
+        task.indices = indices;
       }));
       if (marks != nullptr) marks->queued("decode", stream);  // one chunk after the other, through all codecs
       return {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@ StagedDecodeModel& staged_decode_model() noexcept {
     };
     all.any_codec = std::string_view(text("HEADRACE_STAGED_DECODE")) == "all";
     all.host_only_every = static_cast<unsigned>(std::strtoul(text("HEADRACE_STAGED_HOST_ONLY"), nullptr, 10));
+    all.index = text("HEADRACE_STAGED_INDEX")[0] == '1';
     all.decoded_bytes_per_us = std::strtod(text("HEADRACE_STAGED_DECODE_GBPS"), nullptr) * 1e3;
     return &all;
   }();
@@ -65,7 +67,29 @@ DecodeOutcome StagedStages::decode_one(const DecodeItem& item, std::byte* const 
   return {};
 }
 
-void StagedStages::run(std::span<const DecodeItem> items, std::byte* scratch, DecodeOutcome* outcomes) const noexcept {
+namespace {
+
+// A decode index for the tests' sake: which bytes it is of, in 16 of its own.
+void look_at_index(const DecodeItem& item, const DecodeIndices& indices, std::size_t i) {
+  std::uint64_t own[2] = {14695981039346656037u, item.src_bytes};
+  for (std::uint64_t k = 0; k < item.src_bytes; ++k) {
+    own[0] = (own[0] ^ std::to_integer<std::uint64_t>(item.src[k])) * 1099511628211u;
+  }
+  const std::uint32_t given = indices.given(i);
+  std::uint32_t made = kIndexNothing;
+  if (given == kIndexCollect) {
+    std::memcpy(indices.entries(i), own, sizeof(own));
+    made = sizeof(own);
+  } else if (given != kIndexNone) {
+    if (given != sizeof(own) || std::memcmp(indices.entries(i), own, sizeof(own)) != 0) made = kIndexBad;
+  }
+  std::memcpy(indices.pinned + indices.made_at() + i * sizeof(made), &made, sizeof(made));
+}
+
+}  // namespace
+
+void StagedStages::run(std::span<const DecodeItem> items, std::byte* scratch, DecodeOutcome* outcomes,
+                       const DecodeIndices& indices) const noexcept {
   const StagedDecodeModel& model = staged_decode_model();
   const unsigned every = model.host_only_every.load(std::memory_order_relaxed);
   std::byte* const buffers = scratch + base::align_up(items.size() * 8, std::size_t{256});
@@ -75,6 +99,7 @@ void StagedStages::run(std::span<const DecodeItem> items, std::byte* scratch, De
       outcomes[i] = {DecodeOutcome::pack(0, 0, DecodeReason::kHostOnly)};
       continue;
     }
+    if (indices.pinned != nullptr) look_at_index(items[i], indices, i);
     std::byte* const first = buffers + i * of_item;
     std::byte* const between[2] = {first, first + (stages_.size() > 2 ? stride() : 0)};
     try {

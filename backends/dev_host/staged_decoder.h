@@ -22,6 +22,9 @@ struct StagedDecodeModel {
   std::atomic<unsigned> host_only_every{0};
   // HEADRACE_STAGED_DECODE_GBPS: no faster than so many 1e9 decoded bytes a second. 0: as fast as it goes.
   std::atomic<double> decoded_bytes_per_us{0};
+  // HEADRACE_STAGED_INDEX=1: decode indices are collected and asked for, though nothing is the faster for it: an index
+  // is a checksum of the chunk's bytes, so that one of other bytes is found out.
+  std::atomic<bool> index{false};
 };
 StagedDecodeModel& staged_decode_model() noexcept;
 
@@ -33,7 +36,9 @@ class StagedStages {
   explicit StagedStages(std::span<const DecodeStage> stages) : stages_(stages.begin(), stages.end()) {}
 
   std::uint64_t scratch_bytes(std::uint64_t items) const noexcept;
-  void run(std::span<const DecodeItem> items, std::byte* scratch, DecodeOutcome* outcomes) const noexcept;
+  std::uint64_t index_stride() const noexcept { return staged_decode_model().index ? 16 : 0; }
+  void run(std::span<const DecodeItem> items, std::byte* scratch, DecodeOutcome* outcomes,
+           const DecodeIndices& indices) const noexcept;
 
  private:
   std::uint64_t stride() const noexcept;

@@ -5,6 +5,8 @@
 //
 // One JSON object a line on stdout, the first says on what; a short table on stderr. --data is a raw file of float32
 // (default: fields as `headrace gen` makes them). A row is CODEC/FILTER/DATA/CHUNKSxBYTES and --only picks among them.
+// With /index behind it, what is timed are decodes with the index that the first one has collected, its way to the
+// device included.
 //
 // --streaming makes the LZ4 blocks with liblz4's streaming call, as Python's lz4 package does, instead of the one-shot
 // call of numcodecs; only blocks up to 64 KiB differ. --libdeflate makes the gzip and zlib streams with libdeflate
@@ -131,9 +133,10 @@ struct Row {
   Filter filter = Filter::kNone;
   std::string values;  // era5, round, random
   std::size_t chunk_bytes = 0, chunks = 0;
+  bool index = false;  // decoded with the index that a first decode has collected
   std::string name() const {
     return codec + "/" + filter_text(filter) + "/" + values + "/" + std::to_string(chunks) + "x" +
-           std::to_string(chunk_bytes);
+           std::to_string(chunk_bytes) + (index ? "/index" : "");
   }
 };
 
@@ -148,6 +151,13 @@ std::vector<Row> all_rows(const Options& options) {
         if (bytes <= total) rows.push_back({codec, filter, values, bytes, total / bytes});
       }
       for (const std::size_t bytes : {kMiB, 8 * kMiB, 64 * kMiB}) rows.push_back({codec, filter, values, bytes, 1});
+      if (codec != std::string("zstd") || values == std::string("random")) continue;
+      for (const std::size_t bytes : {64 * kKiB, kMiB, 8 * kMiB, 64 * kMiB}) {
+        if (bytes <= total) rows.push_back({codec, filter, values, bytes, total / bytes, true});
+      }
+      for (const std::size_t bytes : {kMiB, 8 * kMiB, 64 * kMiB}) {
+        rows.push_back({codec, filter, values, bytes, 1, true});
+      }
     }
   }
   for (const Filter filter : {Filter::kShuffle, Filter::kBitshuffle, Filter::kNone}) {
@@ -314,7 +324,7 @@ void note_times(Measured& out, const std::vector<double>& ms, std::size_t decode
 }
 
 Measured measure_ours(device::Device& device, Clock& clock, const Options& options, const std::string& codec_name,
-                      const Batch& batch) {
+                      const Batch& batch, bool with_index = false) {
   Measured out;
   const auto failed = [&](const std::string& why) {
     out.json["error"] = why;
@@ -344,6 +354,15 @@ Measured measure_ours(device::Device& device, Clock& clock, const Options& optio
   const std::span<device::DecodeOutcome> outcomes(outcome_memory.data(), batch.chunks);
   auto stream = take(device.create_stream());
   auto event = take(device.create_event());
+  device::DecodeIndices indices;
+  const auto index_area =
+      with_index ? static_cast<std::size_t>(device::DecodeIndices::bytes(batch.chunks, decoder.index_stride())) : 0;
+  Memory<std::byte> index_host(index_area, true), index_device(index_area);
+  if (with_index) {
+    if (decoder.index_stride() == 0) return failed("codec '" + codec_name + "' has no decode index");
+    indices = {index_host.data(), index_device.data(), decoder.index_stride(), limits.items};
+    for (std::size_t i = 0; i < batch.chunks; ++i) indices.given(i) = device::kIndexCollect;
+  }
   std::vector<device::DecodeItem> items(batch.chunks);
   const auto fill = [&] {
     for (std::size_t i = 0; i < batch.chunks; ++i) {
@@ -359,7 +378,7 @@ Measured measure_ours(device::Device& device, Clock& clock, const Options& optio
   fill();
   const auto queue = [&] {
     must(device.wait_native(*stream, clock.stream));
-    must(decoder.decode(items, scratch_span, outcomes, *stream));
+    must(decoder.decode(items, scratch_span, outcomes, *stream, nullptr, indices));
     must(device.record(*event, *stream));
     must(device.make_native_wait(*event, clock.stream));
   };
@@ -369,6 +388,21 @@ Measured measure_ours(device::Device& device, Clock& clock, const Options& optio
     batch.spoil(clock.stream);
     queue();
     must(cudaStreamSynchronize(clock.stream), "decoding");
+    if (!with_index || warm != 0) continue;
+    std::uint64_t bytes = 0, indexed = 0;
+    for (std::size_t i = 0; i < batch.chunks; ++i) {
+      const std::uint32_t made = indices.made(i);
+      const bool any = made != device::kIndexNothing && made < device::kIndexUseless;
+      indices.given(i) = any ? made : device::kIndexNone;
+      bytes += any ? made : 0;
+      indexed += any ? 1 : 0;
+    }
+    out.json["index_bytes"] = bytes;
+    out.json["index_share"] = static_cast<double>(bytes) / static_cast<double>(batch.decoded_bytes());
+    out.json["indexed_chunks"] = indexed;
+  }
+  for (std::size_t i = 0; with_index && i < batch.chunks; ++i) {
+    if (indices.made(i) != device::kIndexNothing) return failed("an index was refused by the decode after");
   }
   const std::size_t bad = bad_outcomes();
   const unsigned long long differences = batch.differences(clock.stream);
@@ -399,7 +433,7 @@ Measured measure_ours(device::Device& device, Clock& clock, const Options& optio
     const double start = now();
     fill();
     const double filled = now();
-    must(decoder.decode(items, scratch_span, outcomes, *stream));
+    must(decoder.decode(items, scratch_span, outcomes, *stream, nullptr, indices));
     const double called = now();
     must(device.record(*event, *stream));
     const double queued = now();
@@ -523,11 +557,11 @@ class Bench {
       const Batch batch(source, row.chunks, 0, 0, options_.packed);
       json["distinct"] = batch.distinct;
       json["ratio"] = static_cast<double>(batch.decoded_bytes()) / static_cast<double>(batch.encoded_bytes);
-      ours = measure_ours(*device_, clock_, options_, row.codec, batch);
+      ours = measure_ours(*device_, clock_, options_, row.codec, batch, row.index);
     }
     for (auto& [key, value] : ours.json.items()) json[key] = value;
     std::fprintf(stderr, "%-44s %8.2f GB/s", row.name().c_str(), ours.rate);
-    if (const auto found = peers_.find(row.codec); found != peers_.end()) {
+    if (const auto found = peers_.find(row.codec); found != peers_.end() && !row.index) {
       const bool zlib = row.codec == "zlib";
       const Batch batch(source, row.chunks,
                         row.codec == "lz4" ? kBlockHeader

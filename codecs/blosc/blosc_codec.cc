@@ -119,6 +119,7 @@ class BloscCodec final : public StreamCodec {
     stage.parameters[0] = settings_.inner == Inner::kZstd ? 1 : settings_.inner == Inner::kZlib ? 2 : 0;
     return true;
   }
+  bool has_decode_index() const noexcept override { return settings_.inner == Inner::kZstd; }
 
  protected:
   Status decode_stream(Stream& stream, Scratch* scratch) const override {

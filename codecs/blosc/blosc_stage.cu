@@ -63,6 +63,10 @@ class BloscStage final : public device::gpu::Stage {
     return layout.inner + lz4_scratch_bytes(inner_limits(limits, layout));
   }
 
+  std::uint64_t index_bytes(std::uint64_t dst_bytes) const noexcept override {
+    return zstd_ ? zstd_index_bytes(dst_bytes) : 0;
+  }
+
   int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {
     if (batch.limits.chunks == 0) return cudaSuccess;
     const blosc::Layout layout(batch.limits, allowance_, named_);
@@ -143,6 +147,7 @@ class BloscStage final : public device::gpu::Stage {
                                 device::gpu::NativeStream stream) noexcept {
     auto inner = entropy_job<ZstdJob>(batch, layout, job, job.zstd_streams);
     inner.single_frame = true;
+    inner.index = batch.index;
     return enqueue_zstd(inner, stream);
   }
   static int enqueue_inner_zlib(const device::gpu::Batch& batch, const blosc::Layout& layout, const blosc::Job& job,

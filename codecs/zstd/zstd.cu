@@ -8,6 +8,7 @@
 #include "zstd_checksum_device.cuh"
 #include "zstd_entropy_device.cuh"
 #include "zstd_output_device.cuh"
+#include "zstd_segments_device.cuh"
 
 namespace headrace::codec::gpu {
 namespace {
@@ -84,6 +85,12 @@ __global__ void __launch_bounds__(kLiteralsThreads, 2) zstd_entropy(Job job, std
   extern __shared__ uint4 dynamic[];
   zstd::entropy_body(job, round, walkers, *reinterpret_cast<zstd::EntropySpace*>(dynamic));
 }
+template <unsigned kLanes>
+__global__ void __launch_bounds__(kLiteralsThreads) zstd_indexed(Job job, std::uint32_t round, unsigned walkers) {
+  wait_for_earlier();
+  __shared__ zstd::IndexedSpace<kLanes> space;
+  zstd::indexed_body<kLanes>(job, round, walkers, space);
+}
 template <unsigned kBlocks>
 __global__ void __launch_bounds__(kWarpThreads) zstd_walk(Job job, std::uint32_t round) {
   wait_for_earlier();
@@ -119,6 +126,13 @@ void launch_walk(Launcher& launch, const Job& job, std::uint32_t round, unsigned
 // Literals and walks. `least`: Blocks that there are at least, as far as the host knows.
 void launch_entropy(Launcher& launch, const Job& job, std::uint32_t round, std::uint64_t least,
                     std::uint64_t block_count, std::uint64_t units, const device::gpu::Marks& marks) {
+  if (job.index.any_given) {
+    // What comes behind finds no literals, and only blocks to walk that have no index or a wrong one.
+    const auto walkers = static_cast<unsigned>(units * 2);
+    launch(least <= units ? zstd_indexed<4> : zstd_indexed<8>, walkers + blocks_for(block_count, 1, units * 3),
+           kLiteralsThreads, 0, job, round, walkers);
+    marks.queued("zstd literals and walk by index");
+  }
   if (least <= units * zstd::kLiteralsWarps) {
     // Few: a warp each, four a multiprocessor, which is one for each of its schedulers.
     constexpr int kShared = sizeof(zstd::EntropySpace);
@@ -141,6 +155,7 @@ void launch_entropy(Launcher& launch, const Job& job, std::uint32_t round, std::
 
 }  // namespace
 
+std::uint64_t zstd_index_bytes(std::uint64_t dst_bytes) noexcept { return zstd::most_index_bytes(dst_bytes); }
 std::uint64_t zstd_scratch_bytes(const ZstdLimits& limits) noexcept { return zstd::Layout(limits, {}).end; }
 
 int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept {
@@ -156,6 +171,7 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   job.stage = from.stage;
   job.exact = from.exact;
   job.single_frame = from.single_frame;
+  job.index = from.index;
   layout.fill_in(job, from.scratch);
   const auto units = static_cast<std::uint64_t>(std::max(from.multiprocessors, 1));
   const lz77::Choice choice = lz77::choose(units, layout.tile_layout);

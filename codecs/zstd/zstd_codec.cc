@@ -7,6 +7,7 @@
 
 #include "codec/config_reader.h"
 #include "codec/stream_codec.h"
+#include "zstd_index.h"
 
 namespace headrace::codec {
 namespace {
@@ -59,6 +60,10 @@ class ZstdCodec final : public StreamCodec {
   bool describe_for_device(device::DecodeStage& stage) const override {
     stage.codec = "zstd";
     return true;
+  }
+  bool has_decode_index() const noexcept override { return true; }
+  Result<std::vector<std::byte>> make_decode_index(std::span<const std::byte> encoded) const override {
+    return make_zstd_index(encoded);
   }
 
  protected:

@@ -99,6 +99,48 @@ __device__ inline T scan_streams(const Job& job, T* shared) {
   return shared[blockDim.x - 1];
 }
 
+// The first stream from `low` on whose chunk is not before `chunk`.
+__device__ inline std::uint32_t first_of_chunk(const Job& job, std::uint32_t low, std::uint32_t count,
+                                               std::uint32_t chunk) {
+  std::uint32_t high = count;
+  while (low < high) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    if (job.streams[middle].chunk < chunk) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// Whether stream i is walked by its chunk's index, and which part of that is its own. `all`: entries of the batch.
+__device__ inline void choose_index(const Job& job, std::uint32_t i, std::uint32_t count, std::uint64_t all) {
+  StreamState& state = job.states[i];
+  const std::uint32_t chunk = job.streams[i].chunk, given = job.index.given[chunk];
+  state.index = IndexUse::kNot;
+  state.entry = 0;
+  if (given == device::kIndexNone) return;
+  const std::uint32_t first = i == 0 || job.streams[i - 1].chunk != chunk ? i : first_of_chunk(job, 0, i, chunk);
+  const std::uint32_t next =
+      i + 1 == count || job.streams[i + 1].chunk != chunk ? i + 1 : first_of_chunk(job, i + 1, count, chunk + 1);
+  const std::uint64_t before = job.states[first].entries_before;
+  const std::uint64_t bytes = ((next == count ? all : job.states[next].entries_before) - before) * sizeof(IndexEntry);
+  std::uint32_t made = device::kIndexUseless;
+  state.entry = static_cast<std::uint32_t>(state.entries_before - before);
+  if (bytes > job.index.stride || bytes == 0) {
+  } else if (given == device::kIndexCollect) {
+    state.index = IndexUse::kCollect;
+    made = static_cast<std::uint32_t>(bytes);
+  } else if (given == bytes && job.index.any_given) {
+    state.index = IndexUse::kWalk;
+    made = device::kIndexNothing;
+  } else {
+    made = device::kIndexBad;
+  }
+  atomicMax(&job.index.made[chunk], made);
+}
+
 // How many RawBlocks each stream may have, and where its share begins.
 __device__ inline void share_body(const Job& job, std::uint32_t* shared) {
   const std::uint32_t count = job.stream_count();
@@ -115,11 +157,19 @@ __device__ inline void scan_blocks_body(const Job& job, std::uint32_t* shared) {
 }
 __device__ inline void scan_units_body(const Job& job, std::uint64_t* shared) {
   const std::uint64_t all = scan_streams<std::uint64_t, &StreamState::units, &StreamState::units_before>(job, shared);
-  if (threadIdx.x != 0) return;
-  // Rounds of equal size: a walk takes as long as its longest block, so a short last round would take as long as
-  // others.
-  const std::uint64_t rounds = (all + job.per_round - 1) / job.per_round;
-  job.totals->per_round = rounds <= 1 ? job.per_round : static_cast<std::uint32_t>((all + rounds - 1) / rounds);
+  if (threadIdx.x == 0) {
+    // Rounds of equal size: a walk takes as long as its longest block, so a short last round would take as long as
+    // others.
+    const std::uint64_t rounds = (all + job.per_round - 1) / job.per_round;
+    job.totals->per_round = rounds <= 1 ? job.per_round : static_cast<std::uint32_t>((all + rounds - 1) / rounds);
+  }
+  if (!job.has_index()) return;
+  __syncthreads();
+  const std::uint64_t entries =
+      scan_streams<std::uint64_t, &StreamState::entries, &StreamState::entries_before>(job, shared);
+  __syncthreads();
+  const std::uint32_t count = job.stream_count();
+  for (std::uint32_t i = threadIdx.x; i < count; i += blockDim.x) choose_index(job, i, count, entries);
 }
 
 // ---- frames ----
@@ -372,6 +422,7 @@ __device__ inline void sources_body(const Job& job) {
     const ZstdStream& stream = job.streams[i];
     const bool good = blocks != 0 && fine_for_warp(job, stream.chunk);
     std::uint64_t units = 0, least = 0;  // what its blocks need; what they decode to at least
+    std::uint32_t entries = 0;
     std::uint32_t tree = kNone, tables[kTables] = {kNone, kNone, kNone};
     for (std::uint32_t base = 0; good && base < blocks; base += 32) {
       const bool mine = base + lane < blocks;
@@ -407,14 +458,21 @@ __device__ inline void sources_body(const Job& job) {
       if (mine) block->units_before = static_cast<std::uint32_t>(units) + upto - own_units;
       units += __shfl_sync(kAllLanes, upto, 31);
       least += __shfl_sync(kAllLanes, sum_upto(own_least, lane), 31);
+      if (job.has_index()) {
+        const std::uint32_t own_entries = index_entries(sequences), entries_upto = sum_upto(own_entries, lane);
+        if (mine) block->entry = entries + entries_upto - own_entries;
+        entries += __shfl_sync(kAllLanes, entries_upto, 31);
+      }
       __syncwarp();
     }
     if (lane == 0) {
       if (good && least > stream.dst_bytes) {
         give_up(job, stream.chunk, stream.src_bytes, DecodeReason::kLength);
         units = 0;
+        entries = 0;
       }
       state.units = units;
+      state.entries = entries;
     }
     __syncwarp();
   }
@@ -445,7 +503,13 @@ __device__ inline void place_body(const Job& job) {
       for (std::uint32_t r = round + 1; r <= job.rounds; ++r) job.round[r].first = count;
     }
     block.place = static_cast<std::uint32_t>(at - std::uint64_t{round} * job.totals->per_round);
-    if (fine(job, job.streams[block.stream].chunk)) continue;
+    if (fine(job, job.streams[block.stream].chunk)) {
+      if (job.has_index()) {
+        block.index = job.states[block.stream].index;
+        block.entry += job.states[block.stream].entry;
+      }
+      continue;
+    }
     block.kind = BlockKind::kRaw;
     block.literals = LiteralsKind::kRaw;
     block.sequences = block.literal_bytes = block.decoded_bytes = 0;
@@ -467,6 +531,7 @@ __device__ inline void list_body(const Job& job) {
     if (block.literals == LiteralsKind::kHuffman) {
       job.trees[round.first + atomicAdd(&round.literals, 1u)] = x;
     }
+    if (job.index.any_given && block.sequences != 0 && block.index != IndexUse::kWalk) atomicAdd(&round.rest, 1u);
     if (block.sequences >= kManySequences) {
       job.walks[round.first + atomicAdd(&round.many, 1u)] = x;
     } else if (block.sequences != 0) {

@@ -10,6 +10,8 @@
 //   place      a thread a block: its place and round
 //   list       a thread a block: those with Huffman literals and those with sequences, by round
 // For each round:
+//   segments   a thread block some of a Block's segments, a lane each: the FSE states, where there is an index
+//              in one launch with literals                                        zstd_segments_device.cuh
 //   literals   a thread block a Block, a warp a Huffman stream: into scratch       zstd_literals_device.cuh
 //   walk       a warp for 1, 4 or 8 Blocks: the FSE states, one lane each          zstd_walk_device.cuh
 //              with 1, in one launch with literals                                zstd_entropy_device.cuh
@@ -64,8 +66,14 @@ struct Job {
   std::uint32_t* trees = nullptr;  // blocks by round: see Round
   std::uint32_t* walks = nullptr;
   Byte* places = nullptr;
+  device::gpu::IndexMemory index;
 
   __device__ std::uint32_t stream_count() const { return *count < most_streams ? *count : most_streams; }
+  __device__ bool has_index() const { return index.entries != nullptr; }
+  // Of a block whose `index` is not kNot.
+  __device__ IndexEntry* entries_of(const Block& block, std::uint32_t chunk) const {
+    return reinterpret_cast<IndexEntry*>(index.entries + chunk * index.stride) + block.entry;
+  }
   __device__ Byte* literals_of(const Block& block) const { return places + std::uint64_t{block.place} * kUnitBytes; }
   __device__ std::uint64_t* slots_of(const Block& block) const {
     const std::uint32_t units = block.literals == LiteralsKind::kHuffman ? literal_units(block.literal_bytes) : 0;

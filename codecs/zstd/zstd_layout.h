@@ -32,6 +32,24 @@ inline constexpr std::uint32_t kMaxSequences = kMaxBlockBytes / 3;  // each make
 inline constexpr std::uint32_t kNone = ~std::uint32_t{0};
 inline constexpr std::uint32_t kUnitBytes = 16;  // of places
 
+// Decode index: for every Block, in order, an entry behind each kIndexEvery sequences but the last. How many there are
+// follows from the headers. Little-endian, as it is stored.
+inline constexpr std::uint32_t kIndexEvery = 512;
+struct IndexEntry {
+  std::uint32_t at;  // bits of the sequences' stream that are left
+  std::uint32_t states;
+  // The numbers of the states, side by side.
+  static constexpr unsigned kOffset = 9, kMatch = 17;
+};
+static_assert(sizeof(IndexEntry) == 8);
+__host__ __device__ constexpr std::uint32_t index_entries(std::uint32_t sequences) {
+  return sequences == 0 ? 0 : (sequences - 1) / kIndexEvery;
+}
+// Most bytes of all entries of what decodes to so many: a sequence makes three.
+__host__ __device__ constexpr std::uint64_t most_index_bytes(std::uint64_t decoded_bytes) {
+  return (decoded_bytes / (3 * kIndexEvery) * sizeof(IndexEntry) + 15) / 16 * 16;
+}
+
 // An offset on its way: bytes back, or "what was repeat offset `slot` at the beginning of the block, less `k`".
 // The first kMostOffset + 1 numbers are the former; the rest hold slot and k, as no block has more than 2^17 - 1
 // sequences that could make it smaller.
@@ -49,6 +67,7 @@ struct WalkWord {
 
 enum class BlockKind : std::uint8_t { kRaw, kRle, kCompressed };
 enum class LiteralsKind : std::uint8_t { kRaw, kRle, kHuffman };
+enum class IndexUse : std::uint8_t { kNot, kCollect, kWalk };
 enum class TableMode : std::uint8_t { kPredefined, kRle, kFse, kRepeat };
 // In the order of the format's section.
 enum Table : unsigned { kLiteralLengths, kOffsets, kMatchLengths, kTables };
@@ -66,6 +85,8 @@ struct Block {
   bool own_tree;
   std::uint8_t literal_streams;       // Huffman: 1 or 4
   TableMode modes[kTables];           // where there are sequences
+  IndexUse index;                     // by `place`
+  bool rewalk;                        // by `segments`: the index is wrong
   std::uint32_t literals_at;          // raw: the bytes; RLE: the byte; Huffman: the streams
   std::uint32_t literal_bytes;        // decoded
   std::uint32_t huffman_bytes;        // of the streams
@@ -76,6 +97,7 @@ struct Block {
   // by `sources`: blocks whose description holds
   std::uint32_t tree_block, table_block[kTables];
   std::uint32_t units_before;  // of the stream's blocks before this one
+  std::uint32_t entry;         // number of its first index entry; in the stream, from `place` on in the chunk
   // by `place`
   std::uint32_t place;  // in its round
   // by `extract`
@@ -96,14 +118,18 @@ struct StreamState {
   std::uint32_t out;           // decoded by the rounds so far
   std::uint32_t frame_out;
   std::uint32_t repeats[3];
-  std::uint64_t units, units_before;  // of its blocks; of all streams before
+  std::uint64_t units, units_before;      // of its blocks; of all streams before
+  std::uint64_t entries, entries_before;  // the same, of the index
+  std::uint32_t entry;                    // number of its first one in the chunk
+  IndexUse index;
 };
 
 struct Round {
   std::uint32_t first;      // block; the last entry is the number of all blocks
   std::uint32_t many, few;  // entries of `walks`, from the front and from the back of the round's share
   std::uint32_t literals;   // entries of `trees`, from the front
-  std::uint32_t literals_ticket, walk_ticket, extract_ticket, check_ticket;
+  std::uint32_t rest;       // where there are indices: blocks to be walked without, or more
+  std::uint32_t segment_ticket, literals_ticket, walk_ticket, extract_ticket, check_ticket;
   lz77::Progress output;
 };
 

@@ -39,6 +39,8 @@ class ZstdStage final : public device::gpu::Stage {
     return kAlignment + aligned(limits.chunks * sizeof(ZstdStream)) + zstd_scratch_bytes(limits_of(limits));
   }
 
+  std::uint64_t index_bytes(std::uint64_t dst_bytes) const noexcept override { return zstd_index_bytes(dst_bytes); }
+
   int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {
     const std::uint32_t count = batch.limits.chunks;
     if (count == 0) return cudaSuccess;
@@ -57,6 +59,7 @@ class ZstdStage final : public device::gpu::Stage {
     job.scratch_bytes = batch.scratch_bytes - used;
     job.multiprocessors = batch.multiprocessors;
     job.marks = batch.marks;
+    job.index = batch.index;
     if (const int error = enqueue_zstd(job, stream); error != cudaSuccess) return error;
     tell_sizes<<<blocks, kThreads, 0, stream>>>(batch.chunks, count, job.streams, batch.outcomes);
     return cudaGetLastError();

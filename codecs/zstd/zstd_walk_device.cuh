@@ -51,6 +51,20 @@ struct WalkSpace {
 // So that the entries of one of several in a row begin where "or" can put a place together.
 static_assert(sizeof(WalkSpace<1>) % (512 * sizeof(uint4)) == 0);
 
+// Where a walk begins or goes on: bits from `at` on are used; the numbers of the states.
+struct WalkPoint {
+  std::int32_t at;
+  std::uint32_t states[kTables];
+};
+__device__ inline WalkPoint first_point(const BackwardBits& bits, const unsigned logs[kTables]) {
+  WalkPoint out{bits.top(), {}};
+  for (unsigned table = 0; table < kTables; ++table) {
+    out.at -= static_cast<std::int32_t>(logs[table]);
+    out.states[table] = bits.bits(out.at) & ((1u << logs[table]) - 1);
+  }
+  return out;
+}
+
 // A lane's walk.
 struct Walker {
   std::int32_t at = 0;  // bits from here on are used
@@ -59,6 +73,36 @@ struct Walker {
   std::uint32_t last_bits = 0;                                // of states, that the last step took
   uint2* slots = nullptr;
   std::uint32_t origin = 0;  // of the block's entries
+  // Collecting: where the next index entry goes, and how many sequences are left then; kNone: there is none.
+  IndexEntry* entry = nullptr;
+  std::uint32_t entry_left = kNone;
+
+  template <class Entry>
+  __device__ void begin(const WalkPoint& point, std::uint32_t entries_origin) {
+    const auto place = [&](unsigned table) {
+      return entries_origin + ((table_at(table) + point.states[table]) << Entry::kScale);
+    };
+    at = point.at;
+    origin = entries_origin;
+    literal_at = place(kLiteralLengths);
+    offset_at = place(kOffsets);
+    match_at = place(kMatchLengths);
+  }
+  // `lead`: the first bit of the stream.
+  template <class Entry>
+  __device__ IndexEntry index_entry(std::int32_t lead) const {
+    const auto state = [&](unsigned table, std::uint32_t place) {
+      return ((place - origin) >> Entry::kScale) - table_at(table);
+    };
+    return {static_cast<std::uint32_t>(at - lead), state(kLiteralLengths, literal_at) |
+                                                       state(kOffsets, offset_at) << IndexEntry::kOffset |
+                                                       state(kMatchLengths, match_at) << IndexEntry::kMatch};
+  }
+  template <class Entry>
+  __device__ void collect(std::int32_t lead) {
+    *entry++ = index_entry<Entry>(lead);
+    entry_left = entry_left > kIndexEvery ? entry_left - kIndexEvery : kNone;
+  }
 
   // `count` sequences, at least one, by wide entries. A step has to wait for what it is given by the one before, and
   // the fewer instructions it has, the sooner it gives. REQUIRES: as many bits as they can take are in the ring.
@@ -123,12 +167,13 @@ struct Walker {
     }
   }
   // The same by narrow ones.
+  template <unsigned kWords = kRingWords>
   __device__ void walk(std::uint32_t count, const Byte* entries, const std::uint32_t* ring) {
-    constexpr std::uint32_t kMask = kRingWords - 1, kCodes = ~std::uint32_t{0} << NarrowEntry::kCode;
-    const auto bits_of = [](std::uint32_t entry) { return entry >> NarrowEntry::kBits & NarrowEntry::kBitsMask; };
-    const auto next = [this](unsigned table, std::uint32_t entry, std::uint32_t more) {
+    constexpr std::uint32_t kMask = kWords - 1, kCodes = ~std::uint32_t{0} << NarrowEntry::kCode;
+    const auto bits_of = [](std::uint32_t cell) { return cell >> NarrowEntry::kBits & NarrowEntry::kBitsMask; };
+    const auto next = [this](unsigned table, std::uint32_t cell, std::uint32_t more) {
       return origin +
-             ((table_at(table) + (entry >> NarrowEntry::kBase & NarrowEntry::kBaseMask) + more) << NarrowEntry::kScale);
+             ((table_at(table) + (cell >> NarrowEntry::kBase & NarrowEntry::kBaseMask) + more) << NarrowEntry::kScale);
     };
     std::uint32_t l = 0, o = 0, m = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -219,13 +264,19 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
   Round& round = job.round[r];
   const unsigned lane = lane_id(), which = lane / kLanes, self = lane % kLanes;
   const std::uint32_t all = round.many + round.few;
+  static_assert(kIndexEvery % Form::kBatch == 0);
+  if (job.index.any_given && round.rest == 0) return;
   for (;;) {
     std::uint32_t ticket = 0;
     if (lane == 0) ticket = atomicAdd(&round.walk_ticket, kBlocks);
     ticket = __shfl_sync(kAllLanes, ticket, 0);
     if (ticket >= all) return;
     std::uint32_t x = ticket + which < all ? walk_of(job, round, ticket + which) : kNone;
-    if (x != kNone && !fine(job, job.streams[job.blocks[x].stream].chunk)) x = kNone;
+    if (x != kNone) {
+      const Block& block = job.blocks[x];
+      const bool by_index = block.index == IndexUse::kWalk && !block.rewalk;
+      if (by_index || !fine(job, job.streams[block.stream].chunk)) x = kNone;
+    }
     x = __shfl_sync(kAllLanes, x, which * kLanes);  // other warps may have made it bad meanwhile
     __syncwarp();
     const auto origin_of = [&](unsigned k) {
@@ -266,20 +317,14 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
       chunk = stream.chunk;
       position = block.bits_at;
       bits = BackwardBits(stream.src + block.bits_at, block.bits_bytes);
-      own.at = bits.top();
-      filler.begin(bits, own.at, self);
+      filler.begin(bits, bits.top(), self);
       if (self == 0) own.left = block.sequences;
-      own.origin = origin_of(which);
       own.slots = reinterpret_cast<uint2*>(job.slots_of(block));
-      std::uint32_t states[kTables];
-      for (unsigned k = 0; k < kTables; ++k) {
-        own.at -= static_cast<std::int32_t>(logs[k]);
-        const std::uint32_t state = bits.bits(own.at) & ((1u << logs[k]) - 1);
-        states[k] = origin_of(which) + ((table_at(k) + state) << Entry::kScale);
+      own.begin<Entry>(first_point(bits, logs), origin_of(which));
+      if (block.index == IndexUse::kCollect && block.sequences > kIndexEvery) {
+        own.entry = job.entries_of(block, chunk);
+        own.entry_left = block.sequences - kIndexEvery;
       }
-      own.literal_at = states[kLiteralLengths];
-      own.offset_at = states[kOffsets];
-      own.match_at = states[kMatchLengths];
     }
     while (__any_sync(kAllLanes, own.left != 0)) {
       const std::int32_t at = __shfl_sync(kAllLanes, own.at, which * kLanes);
@@ -298,6 +343,8 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
         } else if (own.left == 0 && unused != 0) {
           // They also read states after the last sequence, so they see only what is left then.
           give_up(job, chunk, position, unused > 26 ? DecodeReason::kTrailing : DecodeReason::kHostOnly);
+        } else if (own.left == own.entry_left) {
+          own.collect<Entry>(bits.lead);
         }
       }
       __syncwarp();

@@ -75,6 +75,8 @@ struct ArrayInfo {
   std::uint64_t chunk_count = 0;    // of the grid of chunk_shape; saturates
   // What was let pass on opening, by OpenOptions::lenient: "endian-codec: codecs[0] is called 'endian'".
   std::vector<std::string> lenient_uses;
+  // OpenOptions::index_directory: how much was loaded, or why nothing was.
+  std::string decode_index;
 };
 
 // Who decodes chunks that are read to a device with decoders of its own.

@@ -17,6 +17,9 @@ struct OpenOptions {
   // is a copy, made when somebody asked for it: what was changed since is not in it. False reads every node's own
   // document. Array::open always does.
   bool consolidated = true;
+  // Array::open: a directory with the array's decode indices, as `headrace index` saves them (decode_index.h); "":
+  // none. They are loaded into memory, as far as ContextOptions::index_budget_bytes has room.
+  std::string index_directory = {};
 };
 
 // One habit of writers that a reader may be asked to accept.

@@ -19,6 +19,9 @@ struct Stats {
   // threads in turn counts for the device, which ends it.
   std::uint64_t gpu_chunks = 0, cpu_chunks = 0;
   std::uint64_t returned_chunks = 0;  // of cpu_chunks: handed back by the device
+  // Of gpu_chunks: decoded with an index from an earlier decode (ContextOptions::index_budget_bytes); and those whose
+  // index turned out to be of other bytes, which are decoded without.
+  std::uint64_t indexed_chunks = 0, bad_indices = 0;
   std::uint64_t waves = 0;
   std::uint64_t requests = 0;  // read requests to the store, after coalescing
   std::uint64_t objects_opened = 0;

@@ -249,6 +249,26 @@ Status Chain::decode_until(std::size_t end, std::span<const std::byte> src, std:
   return run_stages(0, end, src, dst, workspace, produced);
 }
 
+std::size_t Chain::index_stage() const noexcept {
+  std::size_t stage = device_begin_;
+  while (stage < stages_.size() && !stages_[stage].codec->has_decode_index()) ++stage;
+  return stage;
+}
+
+Result<std::vector<std::byte>> Chain::make_decode_index(std::span<const std::byte> src, std::span<std::byte> between,
+                                                        Workspace& workspace) const {
+  const std::size_t stage = index_stage();
+  if (stage == stages_.size()) {
+    return Status(Code::kUnsupported, Layer::kCodec, "no codec of the chain has decode indices");
+  }
+  if (stage > device_begin_) {
+    std::size_t produced = 0;
+    HEADRACE_TRY(run_stages(device_begin_, stage, src, between, workspace, produced));
+    src = {between.data(), produced};
+  }
+  return stages_[stage].codec->make_decode_index(src);
+}
+
 Status Chain::run_stages(std::size_t begin, std::size_t end, std::span<const std::byte> src, std::span<std::byte> dst,
                          Workspace& workspace, std::size_t& produced) const {
   for (std::size_t i = begin; i < end; ++i) {

@@ -89,6 +89,12 @@ class Chain {
   // The stages from `begin` on: what is left after decode_until(begin). dst.size() == decoded_bytes().
   Status decode_from(std::size_t begin, std::span<const std::byte> src, std::span<std::byte> dst,
                      Workspace& workspace) const;
+  // The stage whose codec has decode indices, of those that a device takes over; stage_count() if there is none.
+  std::size_t index_stage() const noexcept;
+  // The index of what device_stage_begin() is given, made by the CPU: Codec::make_decode_index. `between` has
+  // temporary_bytes(). Throws std::bad_alloc.
+  Result<std::vector<std::byte>> make_decode_index(std::span<const std::byte> src, std::span<std::byte> between,
+                                                   Workspace& workspace) const;
   // Most bytes that enter stage `index`.
   std::uint64_t capacity_before(std::size_t index) const noexcept {
     return index == 0 ? max_encoded_bytes_ : stages_[index - 1].capacity;

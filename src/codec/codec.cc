@@ -28,6 +28,11 @@ void Codec::decode(std::span<Stream> streams, std::span<Status> statuses, Scratc
   }
 }
 
+Result<std::vector<std::byte>> Codec::make_decode_index(std::span<const std::byte> /*encoded*/) const {
+  return Status(Code::kUnsupported, Layer::kCodec,
+                "codec '" + std::string(name()) + "' has no decode index that the CPU makes");
+}
+
 Result<std::unique_ptr<Encoder>> Codec::make_encoder() const {
   return Status(Code::kUnsupported, Layer::kCodec, "codec '" + std::string(name()) + "' has no encoder");
 }

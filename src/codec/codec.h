@@ -110,6 +110,11 @@ class Codec {
     (void)stage;
     return false;
   }
+  // Whether that device code has use for decode indices (device/decode.h).
+  virtual bool has_decode_index() const noexcept { return false; }
+  // The index of an encoded stream, made by the CPU: what a device's first decode of it gives. Empty where none is of
+  // use; kUnsupported where only a device makes them, kCorrupt for bytes that have none. Throws std::bad_alloc.
+  virtual Result<std::vector<std::byte>> make_decode_index(std::span<const std::byte> encoded) const;
   bool has_device_code() const {
     device::DecodeStage stage;
     return describe_for_device(stage);

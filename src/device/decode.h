@@ -74,6 +74,18 @@ struct DecodeStage {
 
 inline constexpr std::size_t kMaxDecodeStages = 8;
 
+// Decode index: what the first decode of a chunk notes, so that later ones need not find it out one after the other.
+// Only the codec knows what is in it, and it is verified as it is used: with a wrong one, however it came about, a
+// chunk decodes to the same bytes, slower, and is reported as kIndexBad.
+//
+// What a batch says of each item: bytes of its index, or one of these.
+inline constexpr std::uint32_t kIndexNone = 0;                     // there is none, and none is wanted
+inline constexpr std::uint32_t kIndexCollect = ~std::uint32_t{0};  // there is none yet
+// What comes back for each: bytes that were collected, or one of these. It holds only where the item is good.
+inline constexpr std::uint32_t kIndexNothing = 0;                      // nothing to say
+inline constexpr std::uint32_t kIndexBad = ~std::uint32_t{0};          // what was given is of no use
+inline constexpr std::uint32_t kIndexUseless = ~std::uint32_t{0} - 1;  // such a chunk needs none
+
 // Device memory; dst has room for the last stage's capacity. Neither overlaps another item's dst.
 struct DecodeItem {
   const std::byte* src = nullptr;
@@ -86,6 +98,30 @@ struct DecodeLimits {
   std::uint32_t items = 0;
   std::uint64_t src_bytes = 0;          // of all items together
   std::uint64_t largest_src_bytes = 0;  // of one
+};
+
+// The indices of a batch: memory of the caller's, pinned and on the device, until the event. Both hold, one behind the
+// other, what is said of each item (one of the words above), what comes back for each, and `stride` bytes for each.
+struct DecodeIndices {
+  std::byte* pinned = nullptr;     // null: a batch without
+  std::byte* on_device = nullptr;  // aligned to 256 bytes
+  std::uint64_t stride = 0;        // ChunkDecoder::index_stride()
+  std::uint32_t items = 0;         // of the batch
+
+  static constexpr std::uint64_t kAlignment = 256;
+  static constexpr std::uint64_t words_bytes(std::uint64_t items) {
+    return (items * sizeof(std::uint32_t) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  static constexpr std::uint64_t bytes(std::uint64_t items, std::uint64_t stride) {
+    return 2 * words_bytes(items) + items * stride;
+  }
+  std::uint64_t made_at() const noexcept { return words_bytes(items); }
+  std::uint64_t entries_at() const noexcept { return 2 * words_bytes(items); }
+  std::uint32_t& given(std::size_t i) const noexcept { return reinterpret_cast<std::uint32_t*>(pinned)[i]; }
+  std::uint32_t made(std::size_t i) const noexcept {
+    return reinterpret_cast<const std::uint32_t*>(pinned + made_at())[i];
+  }
+  std::byte* entries(std::size_t i) const noexcept { return pinned + entries_at() + i * stride; }
 };
 
 // Told of each step of a decode once it is queued, before the next one is: for measuring where the time goes.
@@ -101,16 +137,20 @@ class ChunkDecoder {
   virtual ~ChunkDecoder() = default;
   // Device memory that decode() needs for a batch within the limits.
   virtual std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept = 0;
+  // Room that a chunk's index takes at most, a multiple of 16; 0: this decoder has no use for any.
+  virtual std::uint64_t index_stride() const noexcept { return 0; }
   // outcomes: pinned memory, one for each item, written by the device.
-  // REQUIRES: scratch is aligned to 256 bytes and used by nothing else until the work is done.
+  // REQUIRES: scratch is aligned to 256 bytes and used by nothing else until the work is done. With indices: a word is
+  // set for each item, and no more than `stride`; those that are bytes stand for the item's index in `entries`.
   Status decode(std::span<const DecodeItem> items, std::span<std::byte> scratch, std::span<DecodeOutcome> outcomes,
-                Stream& stream, DecodeMarks* marks = nullptr) {
-    return do_decode(items, scratch, outcomes, stream, marks);
+                Stream& stream, DecodeMarks* marks = nullptr, const DecodeIndices& indices = {}) {
+    return do_decode(items, scratch, outcomes, stream, marks, indices);
   }
 
  protected:
   virtual Status do_decode(std::span<const DecodeItem> items, std::span<std::byte> scratch,
-                           std::span<DecodeOutcome> outcomes, Stream& stream, DecodeMarks* marks) = 0;
+                           std::span<DecodeOutcome> outcomes, Stream& stream, DecodeMarks* marks,
+                           const DecodeIndices& indices) = 0;
 };
 
 }  // namespace headrace::device

@@ -57,6 +57,16 @@ class Marks {
   mutable bool said_ = false;
 };
 
+// Decode indices of a batch (device/decode.h), in device memory. What lies behind the bytes given is not read; a stage
+// writes to a chunk's share only where it collects.
+struct IndexMemory {
+  unsigned char* entries = nullptr;  // `stride` bytes for each chunk; null: a batch without
+  std::uint64_t stride = 0;          // multiple of 16, at least the stage's index_bytes()
+  const std::uint32_t* given = nullptr;
+  std::uint32_t* made = nullptr;  // kIndexNothing before; raised by atomicMax
+  bool any_given = false;         // of a chunk at least
+};
+
 struct Batch {
   Chunk* chunks = nullptr;            // device memory
   std::uint64_t* outcomes = nullptr;  // device memory, DecodeOutcome words: lowered by atomicMin
@@ -66,6 +76,7 @@ struct Batch {
   std::uint64_t scratch_bytes = 0;    // at least what scratch_bytes(limits) asks for
   int multiprocessors = 1;
   Marks marks;
+  IndexMemory index;
 };
 
 class Stage {
@@ -74,6 +85,8 @@ class Stage {
   virtual std::uint64_t scratch_bytes(const Limits& limits) const noexcept = 0;
   // Queues the launches; a cudaError_t.
   virtual int enqueue(const Batch& batch, NativeStream stream) const noexcept = 0;
+  // Most bytes that the index of a chunk takes which decodes to so many; 0: no use is made of one.
+  virtual std::uint64_t index_bytes(std::uint64_t /*dst_bytes*/) const noexcept { return 0; }
 };
 
 // One row of the table of codecs with GPU code (generated from codecs/).

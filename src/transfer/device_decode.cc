@@ -163,13 +163,57 @@ Status ReadOperation::queue_decode(Wave& wave, Lane& lane) {
     auto* const outcomes = reinterpret_cast<device::DecodeOutcome*>(slot.pinned + areas_.outcomes_at);
     HEADRACE_TRY(decoder_->decode(wave.items,
                                   {slot.on_device + areas_.scratch_at, static_cast<std::size_t>(areas_.scratch_bytes)},
-                                  {outcomes, wave.items.size()}, *slot.stream));
+                                  {outcomes, wave.items.size()}, *slot.stream, nullptr, give_indices(wave)));
   }
   if (kept > 0) {
     HEADRACE_TRY(
         device_->assemble({wave.boxes.data(), kept}, plan_->element_op(), plan_->fill_element(), *slot.stream));
   }
   return assemble_several(wave, wave.several, lane);
+}
+
+device::DecodeIndices ReadOperation::indices_of(const Wave& wave) const {
+  if (index_stride_ == 0) return {};
+  return {wave.slot->pinned + areas_.indices_at, wave.slot->on_device + areas_.indices_on_device_at, index_stride_,
+          static_cast<std::uint32_t>(wave.items.size())};
+}
+
+// What is known of the wave's chunks goes with them; of the others it is to be collected. The cache is locked once.
+device::DecodeIndices ReadOperation::give_indices(Wave& wave) {
+  const device::DecodeIndices indices = indices_of(wave);
+  if (index_stride_ == 0) return indices;
+  wave.index_keys.clear();
+  for (const std::uint32_t task : wave.item_tasks) {
+    wave.index_keys.push_back(plan_->index_key(group_of(wave, task), wave.tasks.tasks[task]));
+  }
+  IndexCache::Access cache(resources_.indices());
+  for (std::size_t i = 0; i < wave.items.size(); ++i) {
+    indices.given(i) = cache.find(wave.index_keys[i], wave.items[i].src_bytes, indices.entries(i), index_stride_);
+  }
+  return indices;
+}
+
+// The wave is through: what it has collected is kept, and what was of no use is not.
+void ReadOperation::keep_indices(const Wave& wave, Lane& lane) {
+  if (index_stride_ == 0 || wave.items.empty()) return;
+  const auto* const outcomes = reinterpret_cast<const device::DecodeOutcome*>(wave.slot->pinned + areas_.outcomes_at);
+  const device::DecodeIndices indices = indices_of(wave);
+  IndexCache::Access cache(resources_.indices());
+  for (std::size_t i = 0; i < wave.items.size(); ++i) {
+    const std::uint32_t given = indices.given(i), made = indices.made(i);
+    const bool was_given = given != device::kIndexNone && given != device::kIndexCollect;
+    if (was_given && made == device::kIndexBad) {
+      cache.drop(wave.index_keys[i]);
+      ++lane.stats.bad_indices;
+    }
+    if (!outcomes[i].ok() || wave.encoded[wave.item_tasks[i]].failed) continue;
+    const std::uint64_t encoded_bytes = wave.items[i].src_bytes;
+    if (was_given && made == device::kIndexNothing) ++lane.stats.indexed_chunks;
+    if (made == device::kIndexUseless) cache.keep_useless(wave.index_keys[i], encoded_bytes);
+    if (given == device::kIndexCollect && made != device::kIndexNothing && made <= index_stride_) {
+      cache.keep(wave.index_keys[i], encoded_bytes, {indices.entries(i), made});
+    }
+  }
 }
 
 // The wave is through. Counts what the device has decoded; how many chunks it hands back.

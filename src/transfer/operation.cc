@@ -14,6 +14,9 @@ namespace {
 constexpr unsigned kWaves = 4;
 constexpr unsigned kDecodedWaves = 8;  // of a device that decodes: some cross the bus while it decodes others
 
+// Smaller chunks have nothing to gain: it is many of them that a device decodes at a time.
+constexpr std::uint64_t kLeastIndexedBytes = 64 << 10;
+
 double seconds_since(std::uint64_t start_ns) { return static_cast<double>(base::now_ns() - start_ns) * 1e-9; }
 
 std::string describe_path(const Stats& stats, const std::string& engine, const std::string& decode_note) {
@@ -95,6 +98,9 @@ Status ReadOperation::prepare() {
     if (options.waves == 0) with_decoder.waves = kDecodedWaves;
     with_decoder.source_bytes = chain.capacity_before(device_stage_);
     if (device_stage_ > 0) with_decoder.lane_bytes += with_decoder.source_bytes;
+    if (resources_.indices().enabled() && plan_->keeps_indices() && decoded >= kLeastIndexedBytes) {
+      with_decoder.index_stride = index_stride_ = decoder_->index_stride();
+    }
     sized = size_read(with_decoder);
     if (!sized.ok() && options_.placement == Placement::kAuto) {
       decoder_.reset();
@@ -364,6 +370,7 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
     if (decodes) {
       wave.items.reserve(most);
       wave.item_tasks.reserve(most);
+      if (index_stride_ != 0) wave.index_keys.reserve(most);
     }
   } catch (const std::bad_alloc&) {
     more = Status::out_of_memory();

@@ -106,6 +106,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
     std::atomic<std::uint64_t> mapped_used{0};   // of the device's, from its end
     std::vector<device::DecodeItem> items;
     std::vector<std::uint32_t> item_tasks;  // the task of each item
+    std::vector<IndexKey> index_keys;       // of each item, where indices are kept
     bool drained_once = false;
     bool being_drained = false;   // guarded by mutex_
     std::uint64_t bus_bytes = 0;  // of its copy
@@ -170,6 +171,9 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   void place_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t length, Lane& lane);
   Status queue_decode(Wave& wave, Lane& lane);
   std::size_t count_decoded(Wave& wave, Lane& lane);
+  device::DecodeIndices indices_of(const Wave& wave) const;
+  device::DecodeIndices give_indices(Wave& wave);
+  void keep_indices(const Wave& wave, Lane& lane);
   Status decode_returned(Wave& wave, Lane& lane);
   Status upload_returned(Wave& wave, std::vector<device::Box>& boxes, std::vector<SeveralBoxes>& several, Lane& lane);
   const Group& group_of(const Wave& wave, std::uint32_t task_index) const;
@@ -216,6 +220,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   WaveAreas areas_;
   std::unique_ptr<device::ChunkDecoder> decoder_;  // null: every chunk is decoded by the CPU
   std::size_t device_stage_ = 0;                   // first that the decoder undoes
+  std::uint64_t index_stride_ = 0;                 // 0: no decode indices
   std::shared_ptr<PlacementPolicy> policy_;        // kAuto with a decoder
   std::string decode_note_;                        // why the device does not decode
   NearThreads::Use near_use_;                      // from start() on

@@ -19,6 +19,7 @@
 #include "codec/chain.h"
 #include "device/box.h"
 #include "store/store.h"
+#include "transfer/index_cache.h"
 #include "transfer/placement.h"
 
 namespace headrace::transfer {
@@ -102,6 +103,12 @@ class Plan {
   virtual const device::ElementOp& element_op() const noexcept = 0;
   virtual const std::byte* fill_element() const noexcept = 0;  // element_op().result_bytes() bytes
   virtual std::uint64_t max_group_bytes() const noexcept = 0;  // longest read of a group with several tasks
+  // The chunk of a task, as the cache of decode indices knows it; array 0: none are kept. The same for every selection.
+  virtual IndexKey index_key(const Group& group, const Task& task) const {
+    (void)group, (void)task;
+    return {};
+  }
+  virtual bool keeps_indices() const noexcept { return false; }
   // What is known of who decodes this array faster; null: nothing, and nothing is kept. Throws std::bad_alloc.
   virtual std::shared_ptr<PlacementPolicy> placement(const std::string& device) const {
     (void)device;

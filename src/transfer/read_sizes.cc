@@ -26,6 +26,12 @@ WaveAreas areas_of(const SizeRequest& request, std::uint64_t stride, std::uint64
   areas.scratch_bytes =
       request.decoder->scratch_bytes({static_cast<std::uint32_t>(tasks), areas.encoded_bytes, request.source_bytes});
   areas.device_bytes = areas.scratch_at + areas.scratch_bytes;
+  if (request.index_stride == 0) return areas;
+  const std::uint64_t index_bytes = device::DecodeIndices::bytes(tasks, request.index_stride);
+  areas.indices_at = aligned(areas.pinned_bytes);
+  areas.pinned_bytes = areas.indices_at + index_bytes;
+  areas.indices_on_device_at = aligned(areas.device_bytes);
+  areas.device_bytes = areas.indices_on_device_at + index_bytes;
   return areas;
 }
 

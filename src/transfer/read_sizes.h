@@ -20,6 +20,7 @@ struct SizeRequest {
   // The device decodes: a wave has room for encoded bytes as well. Null: it does not.
   const device::ChunkDecoder* decoder = nullptr;
   std::uint64_t source_bytes = 0;  // most bytes that one chunk gives the decoder
+  std::uint64_t index_stride = 0;  // room for each chunk's decode index; 0: there are none
 };
 
 // Where things lie in a wave's pinned slab and its device slab; offsets and sizes in bytes.
@@ -30,6 +31,8 @@ struct WaveAreas {
   std::uint64_t outcomes_at = 0;    // pinned
   std::uint64_t decoded_at = 0;     // device; one stride for each task
   std::uint64_t scratch_at = 0, scratch_bytes = 0;  // device
+  std::uint64_t indices_at = 0;                     // pinned: device::DecodeIndices
+  std::uint64_t indices_on_device_at = 0;           // and its copy on the device
 };
 
 struct ReadSizes {

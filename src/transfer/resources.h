@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "transfer/index_cache.h"
 #include "transfer/io_service.h"
 #include "transfer/lane.h"
 #include "transfer/mapped_cache.h"
@@ -34,6 +35,7 @@ class Resources {
   StagingPool& staging() noexcept { return staging_; }
   MappedCache& mapped() noexcept { return *mapped_; }
   ReuseTracker& reuse() noexcept { return reuse_; }
+  IndexCache& indices() noexcept { return indices_; }
   NearThreads& near() noexcept { return *near_; }
 
   // Starts the service at its first use.
@@ -46,7 +48,9 @@ class Resources {
 
  private:
   explicit Resources(const ContextOptions& options)
-      : options_(options), near_(NearThreads::create(options.bind_threads)) {}
+      : options_(options),
+        near_(NearThreads::create(options.bind_threads)),
+        indices_(options.index_budget_bytes) {}
 
   ContextOptions options_;
   const std::shared_ptr<NearThreads> near_;
@@ -57,6 +61,7 @@ class Resources {
   std::unique_ptr<IoService> io_;                         // guarded by mutex_
   StagingPool staging_;
   ReuseTracker reuse_;
+  IndexCache indices_;
   std::unique_ptr<MappedCache> mapped_;
   std::unique_ptr<WorkerPool> pool_;
 };

@@ -168,6 +168,7 @@ void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
     }
   }
   if (on_device(wave) && status.ok() && !stop_.load(std::memory_order_relaxed)) {
+    keep_indices(wave, lane);
     if (count_decoded(wave, lane) > 0) {
       // What the device hands back takes the CPU a while: others can wait for the next waves meanwhile.
       if (others_wait) let_others_wait();

@@ -11,6 +11,7 @@
 #include "transfer/operation.h"
 #include "zarr/array_impl.h"
 #include "zarr/block_selection.h"
+#include "zarr/decode_index.h"
 #include "zarr/node_io.h"
 #include "zarr/node_path.h"
 #include "zarr/planner.h"
@@ -120,7 +121,8 @@ Status Array::Impl::resolve() {
   return {};
 }
 
-Result<Array> Array::Impl::make(const Store& store, std::string path, zarr::LoadedNode node) {
+Result<Array> Array::Impl::make(const Store& store, std::string path, zarr::LoadedNode node,
+                                const std::string& index_directory) {
   if (!node.array) {
     return Status(Code::kInvalidArgument, Layer::kZarr, "this is a group, not an array; name an array inside it")
         .with_key(path.empty() ? "/" : path);
@@ -129,6 +131,10 @@ Result<Array> Array::Impl::make(const Store& store, std::string path, zarr::Load
   impl->metadata = std::move(*node.array);
   if (Status status = impl->resolve(); !status.ok()) return std::move(status).with_key(node.key);
   impl->info.lenient_uses = std::move(node.lenient.uses);
+  impl->index_array = store.context().impl()->resources->indices().array_number(store.url(), impl->path);
+  if (!index_directory.empty()) {
+    HEADRACE_TRY_ASSIGN(impl->info.decode_index, zarr::load_decode_index(*impl, index_directory));
+  }
   return Array(std::shared_ptr<const Impl>(std::move(impl)));
 }
 
@@ -139,7 +145,7 @@ Result<Array> Array::open(const Store& store, std::string_view given_path, const
     zarr::LoadOptions load;
     HEADRACE_TRY_ASSIGN(load.lenient, zarr::Lenient::parse(options.lenient));
     HEADRACE_TRY_ASSIGN(zarr::LoadedNode node, zarr::load_node(*store.impl(), path, load));
-    return Impl::make(store, std::move(path), std::move(node));
+    return Impl::make(store, std::move(path), std::move(node), options.index_directory);
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

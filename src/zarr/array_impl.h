@@ -19,6 +19,7 @@
 #include "codec/chain.h"
 #include "device/box.h"
 #include "store/store.h"
+#include "transfer/index_cache.h"
 #include "transfer/placement.h"
 #include "zarr/chain_builder.h"
 #include "zarr/metadata.h"
@@ -89,7 +90,8 @@ class headrace::Array::Impl {
   Impl(Store owner, std::string node_path) : store(std::move(owner)), path(std::move(node_path)) {}
 
   // An array from its metadata. kInvalidArgument if the node is a group.
-  static Result<Array> make(const Store& store, std::string path, zarr::LoadedNode node);
+  static Result<Array> make(const Store& store, std::string path, zarr::LoadedNode node,
+                            const std::string& index_directory = {});
 
   // Builds chains and ArrayInfo from `metadata`.
   Status resolve();
@@ -122,6 +124,7 @@ class headrace::Array::Impl {
   ArrayInfo info;
   mutable zarr::ShardCache shards;
   mutable transfer::PlacementMemory placement;
+  std::uint64_t index_array = 0;  // of the Context's IndexCache
 
   const codec::Chain& unit_chain() const noexcept { return sharding ? sharding->inner : *chain; }
   // Shape of what is read and decoded at a time.

@@ -40,6 +40,16 @@ class ArrayPlan : public transfer::Plan {
   const device::ElementOp& element_op() const noexcept override { return op_; }
   const std::byte* fill_element() const noexcept override { return fill_.data(); }
   bool next_box(TaskDetail& detail) const override { return footprint_->next_box(detail); }
+  bool keeps_indices() const noexcept override { return own_chain_ == nullptr && array_->index_array != 0; }
+  transfer::IndexKey index_key(const Group& group, const Task& task) const override {
+    // What lies in a shard is known by where it lies.
+    const bool sharded = array_->sharding != nullptr;
+    std::array<std::uint64_t, kMaxRank> at;
+    footprint_->position(sharded ? group.ordinal : task.ordinal, at.data());
+    std::uint64_t number = 0;
+    for (std::size_t i = 0; i < array_->grid.size(); ++i) number = number * array_->grid[i] + at[i];
+    return {array_->index_array, number, sharded ? task.offset : 0};
+  }
   std::shared_ptr<transfer::PlacementPolicy> placement(const std::string& device) const override {
     // What is known is about chunks of one shape.
     return own_chain_ != nullptr ? nullptr : array_->placement.for_device(device);

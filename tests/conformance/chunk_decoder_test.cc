@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "backends/dev_host/staged_decoder.h"
 #include "support/decode_corpus.h"
 #include "support/device_suite.h"
 
@@ -40,9 +41,16 @@ class ChunkDecoderTest : public DeviceSuite {
     return limits;
   }
 
+  // In: the index, or what is said in its place. Out: what came of it, and what was collected.
+  struct ChunkIndex {
+    std::uint32_t word = kIndexCollect;
+    std::vector<std::byte> bytes;
+  };
+
   // Decodes the streams in one batch: inputs one behind the other, outputs 5 to 8 bytes apart. Every outcome must be
   // the CPU's, and every byte, and nothing may change between the outputs.
-  void expect_as_cpu(const CorpusGroup& group, const std::vector<const CorpusStream*>& batch) {
+  void expect_as_cpu(const CorpusGroup& group, const std::vector<const CorpusStream*>& batch,
+                     std::vector<ChunkIndex>* chunk_indices = nullptr) {
     const auto decoder = decoder_of(group);
     ASSERT_NE(decoder, nullptr);
     const std::size_t capacity = group.stage.capacity_bytes, n = batch.size();
@@ -71,8 +79,28 @@ class ChunkDecoderTest : public DeviceSuite {
     upload(scratch.data(), dirt.data(), dirt.size());
     const std::span<DecodeOutcome> outcomes{reinterpret_cast<DecodeOutcome*>(outcome_memory.data()), n};
     std::fill(outcomes.begin(), outcomes.end(), DecodeOutcome{0});
-    expect_ok(decoder->decode(items, {scratch.data(), scratch_bytes}, outcomes, *stream_));
+    const std::size_t area = DecodeIndices::bytes(n, decoder->index_stride());
+    Memory index_pinned(*device_, area, true), index_there(*device_, area, false);
+    DecodeIndices indices;
+    if (chunk_indices != nullptr) {
+      indices = {index_pinned.data(), index_there.data(), decoder->index_stride(), static_cast<std::uint32_t>(n)};
+      for (std::size_t i = 0; i < n; ++i) {
+        const ChunkIndex& own = (*chunk_indices)[i];
+        ASSERT_LE(own.bytes.size(), indices.stride);
+        indices.given(i) = own.bytes.empty() ? own.word : static_cast<std::uint32_t>(own.bytes.size());
+        std::copy(own.bytes.begin(), own.bytes.end(), indices.entries(i));
+      }
+    }
+    expect_ok(decoder->decode(items, {scratch.data(), scratch_bytes}, outcomes, *stream_, nullptr, indices));
     finish();
+    for (std::size_t i = 0; chunk_indices != nullptr && i < n; ++i) {
+      ChunkIndex& own = (*chunk_indices)[i];
+      const bool collected = own.bytes.empty() && own.word == kIndexCollect;
+      own.word = indices.made(i);
+      if (!collected || own.word == kIndexNothing || own.word >= kIndexUseless) continue;
+      ASSERT_LE(own.word, indices.stride);
+      own.bytes.assign(indices.entries(i), indices.entries(i) + own.word);
+    }
     const std::vector<std::byte> got = download(out.data(), out_bytes);
     std::size_t gap = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -93,6 +121,45 @@ class ChunkDecoderTest : public DeviceSuite {
         EXPECT_EQ(outcome.stage(), 0u);
       }
     }
+  }
+
+  // Groups of chunks with many short sequences, as decode indices are about; of each codec whose decoder has them.
+  std::vector<CorpusGroup> indexed_groups() {
+    std::map<std::string, const CorpusGroup*> found;
+    for (const CorpusGroup& group : groups_) {
+      if (group.stage.capacity_bytes < 1000 || !group.cpu->has_decode_index()) continue;
+      const auto decoder = decoder_of(group);
+      if (decoder == nullptr || decoder->index_stride() == 0 || !group.cpu->make_encoder().ok()) continue;
+      found.try_emplace(group.codec + std::to_string(group.stage.parameters[0]), &group);
+    }
+    std::vector<CorpusGroup> out;
+    for (const auto& [name, like] : found) {
+      for (const std::size_t bytes : {std::size_t{6000}, small_run() ? std::size_t{20'000} : std::size_t{700'000}}) {
+        CorpusGroup& group = out.emplace_back();
+        group.name = "indexed/" + name + "/" + std::to_string(bytes);
+        group.codec = like->codec;
+        group.cpu = like->cpu;
+        group.stage = like->stage;
+        group.stage.capacity_bytes = bytes;
+        const auto encoder = std::move(group.cpu->make_encoder()).value();
+        for (unsigned seed = 0; seed < 7; ++seed) {
+          std::vector<std::byte> plain(bytes);
+          std::uint32_t state = seed + 1;
+          const auto next = [&state] { return (state = state * 1664525u + 1013904223u) >> 8; };
+          for (std::size_t i = 0; i < bytes;) {
+            const std::uint32_t word = next() % (5 + 9 * seed) * 2654435761u;
+            for (unsigned k = 0; k < 4 && i < bytes; ++k) plain[i++] = static_cast<std::byte>(word >> (8 * k));
+            if (i < bytes) plain[i++] = static_cast<std::byte>(next());
+          }
+          std::vector<std::byte> encoded(encoder->bound_bytes(bytes));
+          encoded.resize(encoder->encode(plain, encoded).value());
+          group.streams.push_back(test::decode_on_cpu(group, encoded));
+          EXPECT_TRUE(group.streams.back().valid);
+        }
+        group.streams.push_back(cut_short(group));
+      }
+    }
+    return out;
   }
 
   // One group of each codec whose chunks have about 1,000 bytes, and whose streams a device must decode.
@@ -179,6 +246,66 @@ TEST_P(ChunkDecoderTest, BatchesOfAnySize) {
       if (HasFatalFailure()) return;
     }
   }
+}
+
+// An index that a decode has collected, none, or whatever else: every chunk decodes as the CPU says, and a wrong one is
+// reported.
+TEST_P(ChunkDecoderTest, DecodeIndicesChangeNothing) {
+  struct Indexing {
+    Indexing() { staged_decode_model().index = true; }
+    ~Indexing() { staged_decode_model().index = false; }
+  };
+  const Indexing indexing;
+  const std::vector<CorpusGroup> groups = indexed_groups();
+  ASSERT_FALSE(groups.empty());
+  std::size_t collected = 0;
+  for (const CorpusGroup& group : groups) {
+    SCOPED_TRACE(group.name);
+    std::vector<const CorpusStream*> batch;
+    for (const CorpusStream& stream : group.streams) batch.push_back(&stream);
+    const std::size_t n = batch.size();
+    const auto is_index = [](const ChunkIndex& index) { return !index.bytes.empty(); };
+    std::vector<ChunkIndex> first(n);
+    expect_as_cpu(group, batch, &first);
+    if (HasFatalFailure()) return;
+    std::vector<ChunkIndex> given = first;
+    for (std::size_t i = 0; i < n; ++i) {
+      collected += is_index(first[i]) && batch[i]->valid;
+      if (!is_index(given[i])) given[i].word = kIndexNone;
+    }
+    for (int again = 0; again < 2; ++again) {
+      std::vector<ChunkIndex> second = given;
+      expect_as_cpu(group, batch, &second);
+      if (HasFatalFailure()) return;
+      for (std::size_t i = 0; i < n; ++i) {
+        if (batch[i]->valid) {
+          EXPECT_EQ(second[i].word, kIndexNothing) << i;
+        }
+      }
+    }
+    for (int kind = 0; kind < 6; ++kind) {
+      SCOPED_TRACE("wrong indices, kind " + std::to_string(kind));
+      std::vector<ChunkIndex> wrong = given;
+      for (std::size_t i = 0; i < n; ++i) {
+        std::vector<std::byte>& bytes = wrong[i].bytes;
+        if (bytes.empty() || i % 3 == 2) continue;  // some are right, beside them
+        if (kind == 0) std::fill(bytes.begin(), bytes.end(), std::byte{0xFF});
+        if (kind == 1) std::fill(bytes.begin(), bytes.end(), std::byte{0});
+        if (kind == 2) bytes[bytes.size() / 2] ^= std::byte{1};
+        if (kind == 3) bytes.pop_back();
+        if (kind == 4) std::rotate(bytes.begin(), bytes.begin() + 1, bytes.end());
+        for (std::size_t k = 0; kind == 5 && k < bytes.size(); ++k) bytes[k] = static_cast<std::byte>(k * 73 + i * 31);
+      }
+      const std::vector<ChunkIndex> was = wrong;
+      expect_as_cpu(group, batch, &wrong);
+      if (HasFatalFailure()) return;
+      for (std::size_t i = 0; i < n; ++i) {
+        if (!is_index(was[i]) || !batch[i]->valid) continue;
+        EXPECT_EQ(wrong[i].word, was[i].bytes == first[i].bytes ? kIndexNothing : kIndexBad) << i;
+      }
+    }
+  }
+  EXPECT_GT(collected, groups.size());
 }
 
 TEST_P(ChunkDecoderTest, ShortOfMemorySmallerBatchesDo) {

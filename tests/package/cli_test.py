@@ -139,7 +139,7 @@ def test_selection_text(f):
 
 
 def test_missing_and_not_zarr(f):
-    for verb in ("info", "read", "verify"):
+    for verb in ("info", "read", "verify", "index"):
         expect(FAILED, verb, f.root / "nowhere.zarr", says="nowhere.zarr")
         expect(FAILED, verb, f.root / "plain", says="plain")
         expect(FAILED, verb, f.root / "file.txt", says="file.txt")
@@ -310,6 +310,43 @@ def test_strings(f):
     assert "follow the last" in expect(FAILED, "verify", path, says="1 bad chunk").stdout.decode()
     expect(FAILED, "read", path, "-o", f.root / "none.out", says="1.0")
     assert not (f.root / "none.out").exists() and not f.leftovers(f.root)
+
+
+def test_index(f):
+    store = f.root / "era.zarr"
+    expect(OK, "gen", store, "--workload", "w1", "--codec", "zstd", "--size", "16M", "--chunk", "1,721,1440")
+    array, place = store / "geopotential", f.root / "era.zarr.hrindex" / "geopotential"
+    before = sorted((p, p.stat().st_mtime_ns) for p in store.rglob("*"))
+    expect(FAILED, "index", array, "--check", says="headrace index")
+    made = json.loads(expect(OK, "index", array, "--json").stdout)
+    assert made["chunks"] == made["indexed"] > 0 and made["codec"] == "zstd" and made["without"] == 0, made
+    assert 0 < made["index_bytes"] <= made["decoded_bytes"] / 192 and made["stored_bytes"] > 0, made
+    file = pathlib.Path(made["file"])
+    assert file.parent == place.resolve() and file.stat().st_size == made["file_bytes"], made
+    assert "0 saved indices are of other bytes" in expect(OK, "index", array, "--check").stdout.decode()
+    elsewhere = f.root / "elsewhere"
+    text = expect(OK, "index", array, "--out", elsewhere).stdout.decode()
+    assert "have an index (zstd)" in text and (elsewhere / file.name).read_bytes() == file.read_bytes(), text
+    assert sorted((p, p.stat().st_mtime_ns) for p in store.rglob("*")) == before, "the store is not written to"
+    plain = expect(OK, "read", array, "--device", "host", "--sha256").stdout
+    for content in (file.read_bytes(), b"", b"hrindex", file.read_bytes()[:-1]):
+        file.write_bytes(content)
+        done = expect(OK, "read", array, "--index", place, "--device", "host", "--sha256")
+        assert done.stdout.split(b"sha256")[1] == plain.split(b"sha256")[1]
+        ignored = b"ignored" in done.stderr
+        assert ignored == (len(content) != made["file_bytes"]) and b"decode indices" in done.stderr, done.stderr
+    expect(FAILED, "index", array, "--check", says="index")
+    # Another chunk in a chunk's place.
+    expect(OK, "index", array)
+    chunks = sorted(p for p in array.iterdir() if not p.name.startswith("."))
+    if len(chunks) > 1:
+        chunks[0].write_bytes(chunks[1].read_bytes())
+        data = json.loads(expect(FAILED, "index", array, "--check", "--json").stdout)
+        assert data["stale"] == 1 and data["missing"] == 0, data
+    expect(FAILED, "index", f.root / "a.zarr", says="no decode indices")
+    expect(FAILED, "index", f.root / "g.zarr", says="group")
+    expect(FAILED, "index", f.root / "nothing.zarr", says="nothing.zarr")
+    expect(USAGE, "index")
 
 
 def test_too_large(f):

@@ -14,10 +14,8 @@
 #include "codecs/deflate/deflate_find_device.cuh"
 #include "codecs/deflate/deflate_output_device.cuh"
 #include "codecs/deflate/deflate_pieces_device.cuh"
-#include "codecs/lz77/lz77_inorder_device.cuh"
-#include "codecs/lz77/lz77_tiles_device.cuh"
-#include "codecs/lz77/lz77_windows_device.cuh"
 #include "tests/support/guard_buffer.h"
+#include "tests/support/lz77_on_cpu.h"
 
 namespace headrace::test {
 
@@ -35,7 +33,7 @@ class DeflateOnCpu {
   codec::gpu::DeflateKind kind = codec::gpu::DeflateKind::kGzip;
   std::uint64_t most_bytes = ~std::uint64_t{0};  // of places; 0: as few as there may be, so as many rounds
   unsigned blocks = 2;                           // of each launch
-  enum class Way { kInOrder, kWindows, kTiles };
+  using Way = Lz77OnCpu::Way;
   Way way = Way::kInOrder;  // in which the output is written
   bool search = true;       // for blocks
 
@@ -63,10 +61,9 @@ class DeflateOnCpu {
   void decode_streams(std::span<codec::gpu::DeflateStream> streams, const codec::gpu::DeflateLimits& limits, bool exact,
                       std::span<std::uint64_t> outcomes, unsigned stage) {
     namespace deflate = codec::gpu::deflate;
-    namespace lz77 = codec::gpu::lz77;
     const auto count = static_cast<std::uint32_t>(streams.size());
     const deflate::Layout layout(limits, allowance, most_bytes,
-                                 lz77::TileLayout(0, limits.streams, limits.dst_bytes, kWindow, kSlice));
+                                 Lz77OnCpu::layout(limits.streams, limits.dst_bytes));
     deflate::Job job;
     job.streams = streams.data();
     job.count = &count;
@@ -84,12 +81,11 @@ class DeflateOnCpu {
     std::memset(scratch_->data(), 0, layout.zeroed_bytes);
     run(job);
     if (!scratch_->intact()) std::abort();
+    if (count == 0) return;
+    const deflate::StreamState& last = job.states[count - 1];
     if (job.totals->pieces > layout.piece_count || job.totals->segments > layout.segment_count) std::abort();
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const deflate::StreamState& state = job.states[i];
-      if (state.first_block + state.blocks > layout.block_count) std::abort();
-      if (state.first_cell + state.cells > layout.cell_count) std::abort();
-    }
+    if (last.first_block + last.blocks > layout.block_count) std::abort();
+    if (last.first_cell + last.cells > layout.cell_count) std::abort();
     for (std::uint32_t x = 0; x < job.totals->pieces; ++x) {
       const deflate::Piece& piece = job.pieces[x];
       const std::uint64_t units = deflate::literal_units(piece.literal_bytes) + deflate::slot_units(piece.sequences) +
@@ -110,21 +106,16 @@ class DeflateOnCpu {
 
  private:
   static constexpr unsigned kThreads = 64;
-  static constexpr std::uint32_t kWindow = 1024, kSlice = 10;  // so that blocks have many, and several slices
   template <class Body>
   static void launch(unsigned blocks, const Body& body) {
     testing::gpu::launch(blocks, kThreads, body);
   }
   void run(const codec::gpu::deflate::Job& job) {
     namespace deflate = codec::gpu::deflate;
-    namespace lz77 = codec::gpu::lz77;
     static std::uint32_t words[kThreads];
     static std::uint64_t long_words[kThreads];
     static deflate::FindSpace find;
     static deflate::TraceSpace spaces[kThreads / 32];
-    static lz77::WindowSpace<kWindow> window;
-    static lz77::PlanSpace plan;
-    static lz77::TileSpace<kWindow> tile;
     static const codec::gpu::CrcTables tables = codec::gpu::make_crc_tables(0xEDB88320);
     static codec::gpu::ChecksumShared checksum;
     launch(blocks, [&] { deflate::begin_body(job); });
@@ -137,15 +128,7 @@ class DeflateOnCpu {
     launch(blocks, [&] { deflate::place_body(job); });
     for (std::uint32_t r = 0; r < job.rounds; ++r) {
       launch(blocks, [&] { deflate::decode_body(job, r, spaces[threadIdx.x / 32]); });
-      const deflate::Output output{job, r};
-      lz77::Progress& progress = job.round[r].output;
-      const std::uint32_t count = job.stream_count();
-      const std::uint32_t few = way == Way::kTiles ? count : 0, windows = way == Way::kInOrder ? 0 : count;
-      const lz77::Choice choice{few, few, windows};
-      launch(1, [&] { lz77::plan_tiles_body<kWindow>(output, choice, job.tiles, progress, plan); });
-      launch(blocks, [&] { lz77::tiles_body(output, choice, job.tiles, progress, tile); });
-      launch(blocks, [&] { lz77::windows_body(output, few, windows, progress, window); });
-      launch(blocks, [&] { lz77::inorder_body(output, choice.most_by_windows, progress); });
+      Lz77OnCpu::write(deflate::Output{job, r}, job.tiles, job.round[r].output, way, blocks);
     }
     testing::gpu::launch(blocks, codec::gpu::kChecksumThreads, [&] { deflate::sums_body(job, tables, checksum); });
     launch(blocks, [&] { deflate::join_body(job, tables); });

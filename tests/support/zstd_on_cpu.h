@@ -9,13 +9,12 @@
 #include <span>
 #include <vector>
 
-#include "codecs/lz77/lz77_inorder_device.cuh"
-#include "codecs/lz77/lz77_tiles_device.cuh"
-#include "codecs/lz77/lz77_windows_device.cuh"
 #include "codecs/zstd/zstd_checksum_device.cuh"
 #include "codecs/zstd/zstd_entropy_device.cuh"
 #include "codecs/zstd/zstd_output_device.cuh"
+#include "codecs/zstd/zstd_segments_device.cuh"
 #include "tests/support/guard_buffer.h"
+#include "tests/support/lz77_on_cpu.h"
 
 namespace headrace::test {
 
@@ -26,13 +25,16 @@ class ZstdOnCpu {
     std::span<std::byte> dst;
     device::DecodeOutcome outcome;  // out
     std::size_t produced = 0;       // out
+    // In: as device/decode.h says, and the index that is given. Out: what has come of it, and what was collected.
+    std::uint32_t index_word = device::kIndexNone;
+    std::vector<std::byte> index{};
   };
 
   // More blocks than on a GPU, so that small ones are decoded here and not left to the CPU.
   codec::gpu::zstd::Allowance allowance{.base = 64, .bytes_per_block = 4};
   std::uint64_t most_bytes = ~std::uint64_t{0};  // of places; 0: as few as there may be, so as many rounds
   unsigned blocks = 2;                           // of each launch
-  enum class Way { kInOrder, kWindows, kTiles };
+  using Way = Lz77OnCpu::Way;
   Way way = Way::kInOrder;  // in which the output is written
   unsigned walks = 1;       // blocks side by side: 4, 8, or 1 and literals in the same launch
 
@@ -50,7 +52,9 @@ class ZstdOnCpu {
       limits.dst_bytes += item.dst.size();
     }
     limits.streams = static_cast<std::uint32_t>(items.size());
+    give_indices(items);
     decode_streams(streams, limits, exact, false, outcomes, kStage);
+    take_indices(items);
     for (std::size_t i = 0; i < items.size(); ++i) {
       items[i].outcome.word = outcomes[i];
       items[i].produced = streams[i].dst_bytes;
@@ -61,10 +65,9 @@ class ZstdOnCpu {
   void decode_streams(std::span<codec::gpu::ZstdStream> streams, const codec::gpu::ZstdLimits& limits, bool exact,
                       bool single_frame, std::span<std::uint64_t> outcomes, unsigned stage) {
     namespace zstd = codec::gpu::zstd;
-    namespace lz77 = codec::gpu::lz77;
     const auto count = static_cast<std::uint32_t>(streams.size());
     const zstd::Layout layout(limits, allowance, most_bytes,
-                              lz77::TileLayout(0, limits.streams, limits.dst_bytes, kWindow, kSlice));
+                              Lz77OnCpu::layout(limits.streams, limits.dst_bytes));
     zstd::Job job;
     job.streams = streams.data();
     job.count = &count;
@@ -74,6 +77,7 @@ class ZstdOnCpu {
     job.exact = exact;
     job.single_frame = single_frame;
     job.allowance = allowance;
+    job.index = index;
     if (scratch_ == nullptr || scratch_->size() != layout.end) {
       scratch_ = std::make_unique<GuardBuffer>(layout.end, Flush::kRight);
     }
@@ -81,33 +85,79 @@ class ZstdOnCpu {
     layout.fill_in(job, scratch_->data());
     std::memset(scratch_->data(), 0, layout.zeroed_bytes);
     run(job);
-    rounds_used = 0;
-    for (std::uint32_t r = 0; r < job.rounds; ++r) rounds_used += job.round[r].first != job.round[r + 1].first;
+    rounds_used = rest = 0;
+    for (std::uint32_t r = 0; r < job.rounds; ++r) {
+      rounds_used += job.round[r].first != job.round[r + 1].first;
+      rest += job.round[r].rest;
+    }
     for (std::uint32_t x = 0; x < job.totals->blocks; ++x) last_blocks.push_back(job.blocks[x]);
   }
 
   static constexpr unsigned kStage = 3;
+  device::gpu::IndexMemory index;                    // as the last batch had it
   std::uint32_t rounds_used = 0;                     // of the last batch
+  std::uint32_t rest = 0;                            // 0: where indices were given, all was walked by them
   std::vector<codec::gpu::zstd::Block> last_blocks;  // of all batches since it was cleared
 
  private:
   static constexpr unsigned kThreads = 64;
-  static constexpr std::uint32_t kWindow = 1024, kSlice = 10;  // so that blocks have many, and several slices
+  template <class Body>
+  static void kernel(unsigned blocks, unsigned threads, const Body& body) {
+    testing::gpu::launch(blocks, threads, body);
+  }
   template <class Body>
   static void launch(unsigned blocks, const Body& body) {
     testing::gpu::launch(blocks, kThreads, body);
   }
+  // Each chunk's share ends at the next one's, the last one's at a guard page.
+  void give_indices(std::span<Item> items) {
+    index = {};
+    std::uint64_t most = 0;
+    bool any = false;
+    for (const Item& item : items) {
+      most = std::max(most, codec::gpu::zstd::most_index_bytes(item.dst.size()));
+      any = any || item.index_word != device::kIndexNone;
+    }
+    if (!any) return;
+    given_.clear();
+    made_.assign(items.size(), device::kIndexNothing);
+    entries_ = std::make_unique<GuardBuffer>(std::max<std::uint64_t>(most * items.size(), 16), Flush::kRight);
+    std::memset(entries_->data(), 0xA5, entries_->size());
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      given_.push_back(items[i].index_word);
+      if (items[i].index_word == device::kIndexNone || items[i].index_word == device::kIndexCollect) continue;
+      index.any_given = true;
+      std::memcpy(entries_->data() + i * most, items[i].index.data(),
+                  std::min<std::uint64_t>(items[i].index.size(), most));
+    }
+    index.entries = reinterpret_cast<unsigned char*>(entries_->data());
+    index.stride = most;
+    index.given = given_.data();
+    index.made = made_.data();
+  }
+  void take_indices(std::span<Item> items) {
+    if (index.entries == nullptr) return;
+    if (!entries_->intact()) std::abort();
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const bool collected = items[i].index_word == device::kIndexCollect;
+      items[i].index_word = made_[i];
+      // Nothing is written but what is collected.
+      const std::uint64_t known = !collected ? index.stride : made_[i] >= device::kIndexUseless ? 0 : made_[i];
+      for (std::uint64_t k = known; k < index.stride; ++k) {
+        if (entries_->data()[i * index.stride + k] != std::byte{0xA5}) std::abort();
+      }
+      if (!collected || made_[i] == device::kIndexNothing || made_[i] == device::kIndexUseless) continue;
+      const auto* const from = entries_->data() + i * index.stride;
+      items[i].index.assign(from, from + made_[i]);
+    }
+  }
   void run(const codec::gpu::zstd::Job& job) {
     namespace zstd = codec::gpu::zstd;
-    namespace lz77 = codec::gpu::lz77;
     static std::uint32_t words[kThreads];
     static std::uint64_t long_words[kThreads];
     static zstd::EntropySpace entropy;
     static zstd::ExtractSpace<kThreads> extract;
     static std::uint32_t ticket;
-    static lz77::WindowSpace<kWindow> window;
-    static lz77::PlanSpace plan;
-    static lz77::TileSpace<kWindow> tile;
     launch(1, [&] { zstd::share_body(job, words); });
     launch(blocks, [&] { zstd::frames_body(job); });
     launch(1, [&] { zstd::scan_blocks_body(job, words); });
@@ -116,7 +166,14 @@ class ZstdOnCpu {
     launch(1, [&] { zstd::scan_units_body(job, long_words); });
     launch(blocks, [&] { zstd::place_body(job); });
     launch(blocks, [&] { zstd::list_body(job); });
+    static zstd::IndexedSpace<4> few;
+    static zstd::IndexedSpace<8> many;
     for (std::uint32_t r = 0; r < job.rounds; ++r) {
+      if (job.index.any_given && walks == 1) {
+        kernel(blocks + 1, zstd::kLiteralsWarps * 32, [&] { zstd::indexed_body<4>(job, r, blocks, few); });
+      } else if (job.index.any_given) {
+        kernel(blocks + 1, zstd::kLiteralsWarps * 32, [&] { zstd::indexed_body<8>(job, r, blocks, many); });
+      }
       if (walks == 1) {
         launch(blocks + 1, [&] { zstd::entropy_body(job, r, blocks, entropy); });
       } else {
@@ -128,15 +185,7 @@ class ZstdOnCpu {
       launch(blocks, [&] { zstd::extract_body(job, r, extract); });
       launch(blocks, [&] { zstd::settle_body(job, r); });
       launch(blocks, [&] { zstd::check_body(job, r, ticket); });
-      const zstd::Output output{job, r};
-      lz77::Progress& progress = job.round[r].output;
-      const std::uint32_t count = job.stream_count();
-      const std::uint32_t few = way == Way::kTiles ? count : 0, windows = way == Way::kInOrder ? 0 : count;
-      const lz77::Choice choice{few, few, windows};
-      launch(1, [&] { lz77::plan_tiles_body<kWindow>(output, choice, job.tiles, progress, plan); });
-      launch(blocks, [&] { lz77::tiles_body(output, choice, job.tiles, progress, tile); });
-      launch(blocks, [&] { lz77::windows_body(output, few, windows, progress, window); });
-      launch(blocks, [&] { lz77::inorder_body(output, choice.most_by_windows, progress); });
+      Lz77OnCpu::write(zstd::Output{job, r}, job.tiles, job.round[r].output, way, blocks);
     }
     launch(blocks, [&] { zstd::checksums_body(job); });
   }
@@ -146,7 +195,8 @@ class ZstdOnCpu {
     static zstd::WalkSpace<kBlocks> spaces[kThreads / 32];
     launch(blocks, [&] { zstd::walk_body<kBlocks>(job, r, spaces); });
   }
-  std::unique_ptr<GuardBuffer> scratch_;
+  std::unique_ptr<GuardBuffer> scratch_, entries_;
+  std::vector<std::uint32_t> given_, made_;
 };
 
 }  // namespace headrace::test

@@ -86,6 +86,7 @@ OpenOptions open_options(const CommonOptions& options) {
   OpenOptions open;
   open.lenient = options.lenient;
   open.consolidated = !options.no_consolidated;
+  open.index_directory = options.index;
   return open;
 }
 
@@ -225,6 +226,7 @@ Result<Context> make_context(const CommonOptions& options) {
   ContextOptions native;
   native.engine = options.engine;
   native.threads = options.threads;
+  if (!options.index.empty()) native.index_budget_bytes = std::size_t{256} << 20;
   return Context::create(native);
 }
 
@@ -235,6 +237,8 @@ void write_stats(JsonWriter& json, const Stats& stats) {
       .member("gpu_chunks", stats.gpu_chunks)
       .member("cpu_chunks", stats.cpu_chunks)
       .member("returned_chunks", stats.returned_chunks)
+      .member("indexed_chunks", stats.indexed_chunks)
+      .member("bad_indices", stats.bad_indices)
       .member("waves", stats.waves)
       .member("requests", stats.requests)
       .member("objects_opened", stats.objects_opened)
@@ -282,7 +286,9 @@ std::string stats_table(const Stats& stats) {
   out += "work\n";
   row("chunks", human_count(stats.chunks));
   row("missing (filled)", human_count(stats.missing_chunks));
-  row("decoded on the GPU", human_count(stats.gpu_chunks));
+  row("decoded on the GPU",
+      human_count(stats.gpu_chunks) +
+          (stats.indexed_chunks > 0 ? " (" + human_count(stats.indexed_chunks) + " with a decode index)" : ""));
   row("decoded by the CPU",
       human_count(stats.cpu_chunks) +
           (stats.returned_chunks > 0 ? " (" + human_count(stats.returned_chunks) + " handed back by the GPU)" : ""));

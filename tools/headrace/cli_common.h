@@ -33,6 +33,7 @@ struct CommonOptions {
   bool json = false;
   std::string lenient;
   bool no_consolidated = false;
+  std::string index;  // directory of decode indices
 };
 
 void add_path_and_json(CLI::App& verb, CommonOptions& options);
@@ -61,6 +62,7 @@ Verb add_read_command(CLI::App& app);
 Verb add_verify_command(CLI::App& app);
 Verb add_bench_command(CLI::App& app);
 Verb add_gen_command(CLI::App& app);
+Verb add_index_command(CLI::App& app);
 
 // "headrace: <what>; <where>; <what to do>" on stderr: one line, whatever the texts hold.
 void print_error(std::string_view what, std::string_view where, std::string_view advice);

@@ -146,6 +146,10 @@ int run_read(const ReadCommandOptions& options) {
   }
   const ArrayInfo& info = array->info();
   note_lenient_uses(info);
+  if (!options.index.empty()) {
+    std::fprintf(stderr, "headrace: note: decode indices: %s%s\n", one_line(info.decode_index).c_str(),
+                 device->host_addressable() ? "; the CPU decodes without" : "");
+  }
   auto resolved = array->resolve(*selection);
   if (!resolved.ok()) {
     return fail(resolved.status(), options.path + " of shape " + shape_text(info.shape), "select inside the shape");
@@ -314,6 +318,8 @@ Verb add_read_command(CLI::App& app) {
       ->check(check_device_name)
       ->type_name("NAME");
   add_placement(*verb, options->placement);
+  verb->add_option("--index", options->index, "directory of the decode indices that 'headrace index' has made")
+      ->type_name("DIR");
   verb->add_option("-o,--output", options->output, "write the result here; - is standard output")->type_name("FILE");
   verb->add_option("--dtype", options->dtype,
                    "convert the elements: float16, bfloat16, float32, float64, int8 to uint64")

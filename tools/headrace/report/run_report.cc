@@ -57,6 +57,7 @@ std::vector<ReportTable> stats_tables(const Stats& stats) {
            {{"chunks", human_count(stats.chunks)},
             {"missing chunks, filled", human_count(stats.missing_chunks)},
             {"chunks decoded on the GPU", human_count(stats.gpu_chunks)},
+            {"of them with a decode index", human_count(stats.indexed_chunks)},
             {"chunks decoded by the CPU", human_count(stats.cpu_chunks)},
             {"of them handed back by the GPU", human_count(stats.returned_chunks)},
             {"waves", human_count(stats.waves)},

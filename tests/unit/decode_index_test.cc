@@ -1,0 +1,278 @@
+// Property: decode indices change nothing that a caller sees but the counts: they are collected by a first read, given
+// to the next ones, dropped where the chunk has changed, and none is kept without a budget. The stand-in for a GPU
+// makes an index of a chunk's checksum, so that a wrong one is seen.
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+#include <headrace/decode_index.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "backends/dev_host/staged_decoder.h"
+#include "support/flat_array.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+using testing::FlatArray;
+using testing::Layout;
+
+struct Indexing {
+  Indexing() { set(true); }
+  ~Indexing() { set(false); }
+  static void set(bool on) {
+    device::staged_decode_model().any_codec = on;
+    device::staged_decode_model().index = on;
+  }
+};
+
+struct Reader {
+  explicit Reader(const std::string& url, std::size_t budget = std::size_t{4} << 20) {
+    ContextOptions options;
+    options.threads = 2;
+    options.wave_bytes = std::size_t{512} << 10;
+    options.host_budget_bytes = std::size_t{64} << 20;
+    options.index_budget_bytes = budget;
+    context = std::make_unique<Context>(Context::create(options).value());
+    store = std::make_unique<Store>(Store::open(*context, url).value());
+    device = std::make_unique<Device>(Device::open("host-staged").value());
+  }
+  Stats read(std::vector<std::uint32_t>& elements, const Selection& selection = {}) const {
+    const Array array = Array::open(*store).value();
+    const auto shape = resolve_selection(selection, array.info().shape).value().shape;
+    elements.assign(static_cast<std::size_t>(shape[0]), 0x55555555);
+    auto buffer = Buffer::allocate(*device, elements.size() * 4).value();
+    ReadOptions options;
+    options.placement = Placement::kGpu;
+    Stats stats;
+    const Status status = array.read(selection, {buffer.data(), shape, {}}, *device, options, &stats);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    EXPECT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(elements.data()), elements.size() * 4).ok());
+    return stats;
+  }
+  std::unique_ptr<Context> context;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<Device> device;
+};
+
+constexpr Layout kLayouts[] = {Layout::kZstd, Layout::kBlosc, Layout::kShardedZstd};
+
+FlatArray array_of(Layout layout) {
+  return {.layout = layout, .chunks = 24, .chunk_elements = 17'000, .shard_chunks = 8};
+}
+
+TEST(DecodeIndex, CollectedByOneReadUsedByTheNext) {
+  const Indexing indexing;
+  for (const Layout layout : kLayouts) {
+    for (const char* kind : {"file", "memory"}) {
+      SCOPED_TRACE(std::string(testing::layout_name(layout)) + ' ' + kind);
+      const FlatArray array = array_of(layout);
+      support::TempDir directory;
+      static int number = 0;
+      const Reader reader(std::string_view(kind) == "file" ? directory.path()
+                                                           : "memory://decode_index" + std::to_string(++number));
+      ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+      const auto expected = array.expected();
+      std::vector<std::uint32_t> elements;
+      // A part first: the next read, of everything, finds the chunks of it.
+      const Stats part = reader.read(elements, parse_selection("20000:120001:3").value());
+      EXPECT_EQ(part.indexed_chunks, 0u);
+      for (std::size_t i = 0; i < elements.size(); ++i) ASSERT_EQ(elements[i], expected[20'000 + 3 * i]);
+      const Stats first = reader.read(elements);
+      EXPECT_TRUE(elements == expected);
+      EXPECT_EQ(first.indexed_chunks, part.gpu_chunks);
+      EXPECT_EQ(first.gpu_chunks, array.chunks);
+      for (int i = 0; i < 3; ++i) {
+        const Stats second = reader.read(elements);
+        EXPECT_TRUE(elements == expected);
+        EXPECT_EQ(second.indexed_chunks, array.chunks);
+        EXPECT_EQ(second.bad_indices, 0u);
+      }
+    }
+  }
+}
+
+TEST(DecodeIndex, NoneWithoutABudgetOrForSmallChunks) {
+  const Indexing indexing;
+  for (const bool small : {false, true}) {
+    FlatArray array = array_of(Layout::kZstd);
+    if (small) array.chunk_elements = 1000;
+    support::TempDir directory;
+    const Reader reader(directory.path(), small ? std::size_t{1} << 20 : 0);
+    ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+    std::vector<std::uint32_t> elements;
+    for (int i = 0; i < 2; ++i) {
+      const Stats stats = reader.read(elements);
+      EXPECT_TRUE(elements == array.expected());
+      EXPECT_EQ(stats.indexed_chunks, 0u);
+      EXPECT_EQ(stats.gpu_chunks, array.chunks);
+    }
+  }
+}
+
+// Two chunks change places: sizes may be the same, the bytes are not.
+TEST(DecodeIndex, OfAnotherVersionItIsDroppedAndMadeAnew) {
+  const Indexing indexing;
+  const FlatArray array = array_of(Layout::kZstd);
+  support::TempDir directory;
+  const Reader reader(directory.path());
+  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  std::vector<std::uint32_t> elements;
+  (void)reader.read(elements);
+  // One byte of each of three chunks is another, and what they decode to is: their checksums are not looked at here.
+  auto expected = array.expected();
+  const auto path = [&](std::uint64_t chunk) { return directory.path() + "/" + array.key(chunk); };
+  for (const auto& [a, b] : {std::pair{1, 2}, std::pair{5, 9}}) {
+    std::filesystem::rename(path(a), path(99));
+    std::filesystem::rename(path(b), path(a));
+    std::filesystem::rename(path(99), path(b));
+    std::swap_ranges(expected.begin() + a * 17'000, expected.begin() + (a + 1) * 17'000, expected.begin() + b * 17'000);
+  }
+  const Stats changed = reader.read(elements);
+  EXPECT_TRUE(elements == expected);
+  EXPECT_EQ(changed.indexed_chunks, array.chunks - 4);
+  const Stats again = reader.read(elements);
+  EXPECT_TRUE(elements == expected);
+  const Stats third = reader.read(elements);
+  EXPECT_TRUE(elements == expected);
+  EXPECT_EQ(third.indexed_chunks, array.chunks);
+  EXPECT_EQ(third.bad_indices, 0u);
+  EXPECT_EQ(changed.bad_indices + again.indexed_chunks, array.chunks) << "those refused are collected by the next";
+}
+
+// More chunks than the budget has room for.
+TEST(DecodeIndex, ASmallBudgetHolds) {
+  const Indexing indexing;
+  const FlatArray array = array_of(Layout::kShardedZstd);
+  support::TempDir directory;
+  const Reader reader(directory.path(), 160);
+  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  std::vector<std::uint32_t> elements;
+  for (int i = 0; i < 4; ++i) {
+    const Stats stats = reader.read(elements);
+    EXPECT_TRUE(elements == array.expected());
+    EXPECT_LT(stats.indexed_chunks, array.chunks);
+    EXPECT_EQ(stats.bad_indices, 0u);
+  }
+}
+
+std::string only_file(const std::string& directory) {
+  std::string path;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    EXPECT_TRUE(path.empty()) << "one file and nothing half-made";
+    path = entry.path().string();
+  }
+  return path;
+}
+
+TEST(DecodeIndexFile, IsMadeByTheCpuCheckedAndLoaded) {
+  for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
+    const FlatArray array = array_of(layout);
+    support::TempDir directory, indices;
+    const Reader reader(directory.path());
+    ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+    const std::uint64_t unit = array.sharded() ? array.shard_chunks : 1;
+    std::filesystem::remove(directory.path() + "/" + array.key(0));  // missing chunks have none
+    const Array opened = Array::open(*reader.store).value();
+    const std::string place = indices.path() + "/a/b";
+    EXPECT_EQ(check_decode_index(opened, place).status().code(), Code::kNotFound);
+    const auto built = build_decode_index(opened, place);
+    ASSERT_TRUE(built.ok()) << built.status().to_string();
+    EXPECT_EQ(built->codec, "zstd");
+    EXPECT_GT(built->indexed, 0u);
+    EXPECT_EQ(built->chunks, array.chunks - unit);
+    EXPECT_EQ(built->indexed + built->small, built->chunks);
+    EXPECT_EQ(built->decoded_bytes, built->chunks * 17'000 * 4);
+    EXPECT_EQ(built->file, only_file(place));
+    EXPECT_EQ(built->file_bytes, std::filesystem::file_size(built->file));
+    EXPECT_LE(built->index_bytes, built->decoded_bytes / 192 + 16 * built->chunks);
+    const auto checked = check_decode_index(opened, place);
+    ASSERT_TRUE(checked.ok());
+    EXPECT_EQ(checked->stale + checked->missing, 0u);
+    EXPECT_EQ(checked->index_bytes, built->index_bytes);
+
+    OpenOptions options;
+    options.index_directory = place;
+    EXPECT_EQ(Array::open(*reader.store, "", options)->info().decode_index,
+              std::to_string(built->chunks) + " chunks, " + std::to_string(built->index_bytes) + " bytes");
+    // Another chunk in the place of one; a chunk more.
+    std::filesystem::copy_file(directory.path() + "/" + array.key(2 * unit), directory.path() + "/" + array.key(0));
+    const Reader later(directory.path());
+    const auto again = check_decode_index(Array::open(*later.store).value(), place);
+    ASSERT_TRUE(again.ok());
+    EXPECT_EQ(again->missing, unit);
+
+    const Reader without(directory.path(), 0);
+    EXPECT_EQ(Array::open(*without.store, "", options).status().code(), Code::kInvalidArgument);
+    options.index_directory = indices.path();
+    EXPECT_EQ(Array::open(*reader.store, "", options)->info().decode_index.substr(0, 10), "none saved");
+  }
+}
+
+// The stand-in for a GPU finds every index wrong that is not its own: the elements are right, and its own take over.
+TEST(DecodeIndexFile, WhateverItHoldsTheElementsAreRight) {
+  const Indexing indexing;
+  const FlatArray array = array_of(Layout::kZstd);
+  support::TempDir directory, indices;
+  const Reader maker(directory.path());
+  ASSERT_TRUE(testing::write_flat_array(*maker.store->impl(), "", array).ok());
+  const auto built = build_decode_index(Array::open(*maker.store).value(), indices.path());
+  ASSERT_TRUE(built.ok());
+  std::ifstream in(built->file, std::ios::binary);
+  const std::string good((std::istreambuf_iterator<char>(in)), {});
+  std::vector<std::string> files = {good, "", good.substr(0, 40), good.substr(0, good.size() - 1), good + '\0'};
+  for (const std::size_t at : {std::size_t{0}, std::size_t{8}, std::size_t{17}, std::size_t{33}, good.size() - 3}) {
+    files.push_back(good);
+    files.back()[at] = static_cast<char>(files.back()[at] + 1);
+  }
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    SCOPED_TRACE(i);
+    std::ofstream(built->file, std::ios::binary).write(files[i].data(), static_cast<std::streamsize>(files[i].size()));
+    const Reader reader(directory.path());
+    OpenOptions options;
+    options.index_directory = indices.path();
+    const auto opened = Array::open(*reader.store, "", options);
+    ASSERT_TRUE(opened.ok());
+    EXPECT_EQ(opened->info().decode_index.substr(0, 8) == "ignored:", i > 0) << opened->info().decode_index;
+    std::vector<std::uint32_t> elements;
+    const Stats first = reader.read(elements);
+    EXPECT_TRUE(elements == array.expected());
+    EXPECT_EQ(first.bad_indices, i == 0 ? built->indexed : 0u);
+    (void)reader.read(elements);
+    const Stats last = reader.read(elements);
+    EXPECT_TRUE(elements == array.expected());
+    EXPECT_EQ(last.bad_indices, 0u);
+    if (i > 0) {
+      EXPECT_EQ(last.indexed_chunks, array.chunks);
+    }
+  }
+}
+
+TEST(DecodeIndexFile, OtherCodecsAndDamagedChunksHaveNone) {
+  support::TempDir directory, indices;
+  {
+    const FlatArray array = array_of(Layout::kBlosc);
+    const Reader reader(directory.path());
+    ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "blosc", array).ok());
+    const auto built = build_decode_index(Array::open(*reader.store, "blosc").value(), indices.path());
+    EXPECT_EQ(built.status().code(), Code::kUnsupported);
+    EXPECT_TRUE(std::filesystem::is_empty(indices.path()));
+  }
+  const FlatArray array = array_of(Layout::kZstd);
+  const Reader reader(directory.path());
+  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "zstd", array).ok());
+  for (const int chunk : {0, 7}) {
+    std::fstream file(directory.path() + "/zstd/" + array.key(static_cast<std::uint64_t>(chunk)),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.write("\xff\xff\xff\xff", 4);
+  }
+  const auto built = build_decode_index(Array::open(*reader.store, "zstd").value(), indices.path());
+  ASSERT_TRUE(built.ok()) << built.status().to_string();
+  EXPECT_EQ(built->without, 2u);
+  EXPECT_EQ(built->indexed + built->small, array.chunks - 2);
+}
+
+}  // namespace
+}  // namespace headrace
