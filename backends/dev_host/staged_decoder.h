@@ -36,7 +36,7 @@ class StagedStages {
   explicit StagedStages(std::span<const DecodeStage> stages) : stages_(stages.begin(), stages.end()) {}
 
   std::uint64_t scratch_bytes(std::uint64_t items) const noexcept;
-  std::uint64_t index_stride() const noexcept { return staged_decode_model().index ? 16 : 0; }
+  std::uint64_t index_stride() const noexcept { return staged_decode_model().index ? 1024 : 0; }
   void run(std::span<const DecodeItem> items, std::byte* scratch, DecodeOutcome* outcomes,
            const DecodeIndices& indices) const noexcept;
 
