@@ -152,8 +152,10 @@ class CudaDecoder final : public ChunkDecoder {
       return Status(Code::kInternal, Layer::kDevice, "the indices are of another batch");
     }
     std::uint64_t end = indices.entries_at();
+    bool collects = false;
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t word = indices.given(i);
+      collects = collects || word == kIndexCollect;
       if (word == kIndexNone || word == kIndexCollect) continue;
       if (word > index_stride_) return Status(Code::kInternal, Layer::kDevice, "an index is longer than any may be");
       index.any_given = true;
@@ -165,6 +167,11 @@ class CudaDecoder final : public ChunkDecoder {
     index.stride = index_stride_;
     index.given = reinterpret_cast<const std::uint32_t*>(there);
     index.made = reinterpret_cast<std::uint32_t*>(there + indices.made_at());
+    if (collects) {
+      // What comes back has places that no chunk fills.
+      HEADRACE_TRY(health_.check(cudaMemsetAsync(index.entries, 0, count * index_stride_, stream.stream),
+                                 "clearing decode indices"));
+    }
     return health_.check(cudaMemcpyAsync(there, indices.pinned, end, cudaMemcpyHostToDevice, stream.stream),
                          "sending decode indices");
   }

@@ -40,10 +40,10 @@ unsigned extra_bits(unsigned table, unsigned code) {
 // The predefined distributions (3.1.1.3.2.2).
 constexpr std::array<std::int8_t, 36> kLiteralCounts = {4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1,  1,  2,  2,
                                                         2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1};
-constexpr std::array<std::int8_t, 29> kOffsetCounts = {1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1,  1,  1,  1, 1,
+constexpr std::array<std::int8_t, 29> kOffsetCounts = {1, 1, 1, 1, 1, 1, 2, 2, 2, 1,  1,  1,  1,  1, 1,
                                                        1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1};
-constexpr std::array<std::int8_t, 53> kMatchCounts = {1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1,  1,  1,  1,
-                                                      1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  1,  1,  1,
+constexpr std::array<std::int8_t, 53> kMatchCounts = {1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1,  1,  1,  1,  1,  1,  1, 1,
+                                                      1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  1,  1,  1,  1,  1,  1, 1,
                                                       1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1};
 
 struct Cell {
@@ -157,7 +157,8 @@ class BackwardBits {
  public:
   // REQUIRES: the last byte is not 0.
   explicit BackwardBits(Bytes bytes)
-      : bytes_(bytes), left_(static_cast<std::int64_t>(bytes.size()) * 8 - 9 + std::bit_width(unsigned{bytes.back()})) {}
+      : bytes_(bytes),
+        left_(static_cast<std::int64_t>(bytes.size()) * 8 - 9 + std::bit_width(unsigned{bytes.back()})) {}
   std::int64_t left() const { return left_; }
   void skip(unsigned bits) { left_ -= bits; }
   std::uint32_t take(unsigned bits) {
@@ -165,7 +166,8 @@ class BackwardBits {
     if (left_ < 0) return 0;
     const auto first = static_cast<std::size_t>(left_ / 8);
     std::uint32_t word = 0;
-    for (std::size_t k = 0; k < 4 && first + k < bytes_.size(); ++k) word |= std::uint32_t{bytes_[first + k]} << (8 * k);
+    for (std::size_t k = 0; k < 4 && first + k < bytes_.size(); ++k)
+      word |= std::uint32_t{bytes_[first + k]} << (8 * k);
     return word >> (left_ % 8) & ((1u << bits) - 1);
   }
 
@@ -189,9 +191,9 @@ Status walk(Bytes bits_of, std::uint32_t sequences, const std::array<FseTable, k
     state[kOffsets] = offset.base + bits.take(offset.bits);
     if (bits.left() < 0) return broken("the sequences' bits end too early");
     if (i % kIndexEvery != 0) continue;
-    const IndexEntry entry{static_cast<std::uint32_t>(bits.left()),
-                           state[kLiteralLengths] | state[kOffsets] << IndexEntry::kOffset |
-                               state[kMatchLengths] << IndexEntry::kMatch};
+    const IndexEntry entry{static_cast<std::uint32_t>(bits.left()), state[kLiteralLengths] |
+                                                                        state[kOffsets] << IndexEntry::kOffset |
+                                                                        state[kMatchLengths] << IndexEntry::kMatch};
     static_assert(std::endian::native == std::endian::little);
     const auto* const bytes = reinterpret_cast<const std::byte*>(&entry);
     out.insert(out.end(), bytes, bytes + sizeof(entry));
@@ -231,7 +233,8 @@ Status index_block(Bytes block, std::array<FseTable, kTables>& tables, std::vect
   if (bytes == 3) sequences = block[at + 1] + (std::uint32_t{block[at + 2]} << 8) + 0x7F00;
   at += bytes;
   const unsigned modes = block[at++];
-  if (sequences == 0 || sequences > gpu::zstd::kMaxSequences || (modes & 3) != 0) return broken("a number of sequences");
+  if (sequences == 0 || sequences > gpu::zstd::kMaxSequences || (modes & 3) != 0)
+    return broken("a number of sequences");
   for (unsigned table = 0; table < kTables; ++table) {
     switch (modes >> (6 - 2 * table) & 3) {
       case 0:

@@ -54,8 +54,9 @@ class IndexCache {
     void drop(const IndexKey& key) noexcept;
     Usage usage() const noexcept;
     // Every index of an array, in no order.
-    void each(std::uint64_t array, const std::function<void(const IndexKey&, std::uint64_t encoded_bytes,
-                                                            std::span<const std::byte>)>& tell) const;
+    void each(std::uint64_t array,
+              const std::function<void(const IndexKey&, std::uint64_t encoded_bytes, std::span<const std::byte>)>& tell)
+        const;
 
    private:
     IndexCache& cache_;

@@ -48,9 +48,7 @@ class Resources {
 
  private:
   explicit Resources(const ContextOptions& options)
-      : options_(options),
-        near_(NearThreads::create(options.bind_threads)),
-        indices_(options.index_budget_bytes) {}
+      : options_(options), near_(NearThreads::create(options.bind_threads)), indices_(options.index_budget_bytes) {}
 
   ContextOptions options_;
   const std::shared_ptr<NearThreads> near_;

@@ -403,7 +403,7 @@ class GroupCampaign {
       const CorpusStream cpu = decode_on_cpu(group_, {reinterpret_cast<const std::byte*>(input), plan.bytes});
       if (outcome.ok()) {
         same = same && cpu.valid && std::memcmp(row, cpu.plain.data(), cpu.plain.size()) == 0;
-      } else if (cpu.valid && !(outcome.host_only() && group_.may_be_host_only)) {
+      } else if (cpu.valid && !(outcome.host_only() && group_.damaged_may_be_host_only)) {
         // liblz4 lets an offset of 0 pass and leaves the bytes as they were; the format forbids it.
         if (outcome.reason() == DecodeReason::kOffset) {
           ++offset_zero;

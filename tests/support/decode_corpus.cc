@@ -102,6 +102,8 @@ class Builder {
     made.name = name;
     made.codec = codec;
     made.may_be_host_only = may_be_host_only;
+    const std::string inner = config.is_object() && config.contains("cname") ? config["cname"] : "";
+    made.damaged_may_be_host_only = may_be_host_only || inner == "zstd" || inner == "zlib";
     groups_.push_back(std::move(made));
     return &groups_.back();
   }

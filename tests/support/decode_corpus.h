@@ -25,7 +25,9 @@ struct CorpusGroup {
   std::string codec;  // row
   std::shared_ptr<codec::Codec> cpu;
   device::DecodeStage stage;     // described for a device
-  bool may_be_host_only = true;  // whether a device may leave valid streams of this group to the CPU
+  bool may_be_host_only = true;  // whether a device may leave streams of this group to the CPU
+  // The same, of damaged ones that are still valid: as libzstd or libdeflate read them, which the formats may not.
+  bool damaged_may_be_host_only = true;
   std::vector<CorpusStream> streams;
 };
 

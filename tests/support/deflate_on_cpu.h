@@ -62,8 +62,7 @@ class DeflateOnCpu {
                       std::span<std::uint64_t> outcomes, unsigned stage) {
     namespace deflate = codec::gpu::deflate;
     const auto count = static_cast<std::uint32_t>(streams.size());
-    const deflate::Layout layout(limits, allowance, most_bytes,
-                                 Lz77OnCpu::layout(limits.streams, limits.dst_bytes));
+    const deflate::Layout layout(limits, allowance, most_bytes, Lz77OnCpu::layout(limits.streams, limits.dst_bytes));
     deflate::Job job;
     job.streams = streams.data();
     job.count = &count;

@@ -66,8 +66,7 @@ class ZstdOnCpu {
                       bool single_frame, std::span<std::uint64_t> outcomes, unsigned stage) {
     namespace zstd = codec::gpu::zstd;
     const auto count = static_cast<std::uint32_t>(streams.size());
-    const zstd::Layout layout(limits, allowance, most_bytes,
-                              Lz77OnCpu::layout(limits.streams, limits.dst_bytes));
+    const zstd::Layout layout(limits, allowance, most_bytes, Lz77OnCpu::layout(limits.streams, limits.dst_bytes));
     zstd::Job job;
     job.streams = streams.data();
     job.count = &count;
