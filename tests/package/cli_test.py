@@ -240,7 +240,7 @@ def test_json(f):
 
 def test_info_text(f):
     out = expect(OK, "info", f.root / "a.zarr").stdout.decode()
-    for word in ("Zarr v2", "[11, 7]", "float32", "[4, 3]", "zlib", "CPU", "308"):
+    for word in ("Zarr v2", "[11, 7]", "float32", "[4, 3]", "zlib", "GPU", "308"):
         assert word in out, (word, out)
     out = expect(OK, "info", f.root / "g.zarr").stdout.decode()
     assert [line.split()[0] for line in out.splitlines() if line.lstrip().startswith("/")] == ["/one", "/sub", "/sub/two"], out

@@ -49,7 +49,8 @@ def main():
     if arguments.type == "shared":
         build = arguments.work / "shared-build"
         run("cmake", "-S", arguments.source, "-B", build, "-G", "Ninja", "-DBUILD_SHARED_LIBS=ON",
-            "-DHEADRACE_DEVELOPER_MODE=OFF", "-DHEADRACE_INSTALL=ON", "-DHEADRACE_CUDA=OFF", *arguments.configure)
+            "-DHEADRACE_DEVELOPER_MODE=OFF", "-DHEADRACE_INSTALL=ON", "-DHEADRACE_CUDA=OFF", *arguments.configure,
+            "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0")  # it is compiled again, and hardly run
         run("cmake", "--build", build, "--parallel", "2")
 
     prefix = arguments.work / f"{arguments.type}-prefix"
