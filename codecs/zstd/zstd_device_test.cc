@@ -1,5 +1,6 @@
 // zstd's device code, run on the CPU between guard pages, against libzstd: what encoders write, and what damage makes
 // of it. The same verdicts, the same bytes.
+#define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_compressSequences
 // clang-format off: gives the device code its keywords
 #include "tests/support/cuda_on_cpu.h"
 // clang-format on
@@ -44,6 +45,52 @@ TEST_F(ZstdDevice, SeveralBlocks) {
     expect_round_trip(field(60'000, 5, false), {.level = 6, .window_log = log, .size = false}, "window");
     expect_round_trip(sample(60'000, Content::kText), {.level = 19, .window_log = log}, "window");
   }
+}
+
+// With sequences as they are given, which say where blocks end.
+Bytes compress_sequences(const Bytes& plain, const std::vector<ZSTD_Sequence>& sequences) {
+  ZSTD_CCtx* const context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 20);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_minMatch, 3);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_blockDelimiters, ZSTD_sf_explicitBlockDelimiters);
+  Bytes out(ZSTD_compressBound(plain.size()) + 1000);
+  const std::size_t bytes = ZSTD_compressSequences(context, out.data(), out.size(), sequences.data(), sequences.size(),
+                                                   plain.data(), plain.size());
+  ZSTD_freeCCtx(context);
+  EXPECT_FALSE(ZSTD_isError(bytes)) << ZSTD_getErrorName(bytes);
+  out.resize(ZSTD_isError(bytes) ? 0 : bytes);
+  return out;
+}
+
+// Far offsets, long literals and a long match together, where each is rare: 60 bits and more for a sequence, which a
+// walk of one block has a loop of its own for.
+TEST_F(ZstdDevice, SequencesOfManyBits) {
+  std::mt19937 rng(9);
+  Bytes plain;
+  const auto random = [&](std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) plain.push_back(static_cast<std::byte>(rng()));
+  };
+  std::vector<ZSTD_Sequence> sequences;
+  const auto add = [&](unsigned literals, unsigned match, unsigned offset) {
+    random(literals);
+    for (unsigned i = 0; i < match; ++i) plain.push_back(plain[plain.size() - offset]);
+    sequences.push_back({offset, literals, match, 0});
+  };
+  const auto add_short_ones = [&] {
+    for (int i = 0; i < 2500; ++i) {
+      const auto r = static_cast<unsigned>(rng());
+      add(1 + r % 3, 4 + r / 4 % 3, 100 + r / 64 % 50);
+    }
+  };
+  random(131072);
+  sequences.push_back({0, 131072, 0, 0});
+  add_short_ones();
+  for (const unsigned more : {0u, 777u}) add(4096 + more, 32771 - 7 * more, 100'000 + more);
+  const Bytes text = sample(20'000, Content::kText);
+  plain.insert(plain.end(), text.begin(), text.end());
+  sequences.push_back({0, 20'000, 0, 0});
+  const Bytes stream = compress_sequences(plain, sequences);
+  for (int turn = 0; turn < 3; ++turn) EXPECT_TRUE(expect_decoded(stream, plain.size(), "many bits") == plain);
 }
 
 TEST_F(ZstdDevice, FramesSkippableFramesAndEmptyOnes) {

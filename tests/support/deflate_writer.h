@@ -44,7 +44,7 @@ class DeflateWriter {
   DeflateWriter& bits(std::uint64_t value, unsigned count) {
     for (unsigned i = 0; i < count; ++i) {
       if (used_ == 0) bytes_.push_back(std::byte{0});
-      bytes_.back() |= static_cast<std::byte>((value >> i & 1) << used_);
+      bytes_.back() |= static_cast<std::byte>((i < 64 ? value >> i & 1 : 0) << used_);
       used_ = (used_ + 1) % 8;
     }
     return *this;
