@@ -37,12 +37,12 @@ TEST_F(ZstdDevice, SeveralBlocks) {
     for (const Content content : {Content::kZeros, Content::kSmooth, Content::kText}) {
       expect_round_trip(sample(bytes, content), {}, std::to_string(bytes));
     }
-    expect_round_trip(field(bytes, 3, false), {.level = bytes == 300000 ? 3 : 1}, "field");
-    expect_round_trip(field(bytes, 4, true), {.level = bytes == 300000 ? 7 : 3}, "planes");
+    expect_round_trip(float_field(bytes, 3, false), {.level = bytes == 300000 ? 3 : 1}, "field");
+    expect_round_trip(float_field(bytes, 4, true), {.level = bytes == 300000 ? 7 : 3}, "planes");
   }
   // Small windows make small blocks and offsets up to the window's end.
   for (const int log : {10, 11, 14, 17}) {
-    expect_round_trip(field(60'000, 5, false), {.level = 6, .window_log = log, .size = false}, "window");
+    expect_round_trip(float_field(60'000, 5, false), {.level = 6, .window_log = log, .size = false}, "window");
     expect_round_trip(sample(60'000, Content::kText), {.level = 19, .window_log = log}, "window");
   }
 }
@@ -119,7 +119,7 @@ TEST_F(ZstdDevice, OneBadStreamLeavesTheOthersExactInEveryRound) {
   constexpr std::size_t kCount = 13;
   std::vector<Bytes> plain, streams;
   for (unsigned i = 0; i < kCount; ++i) {
-    plain.push_back(i % 3 == 0 ? field(300'000, i, i % 2 == 0) : sample(1 + 20'000 * (i % 4), Content::kText, i));
+    plain.push_back(i % 3 == 0 ? float_field(300'000, i, i % 2 == 0) : sample(1 + 20'000 * (i % 4), Content::kText, i));
     streams.push_back(compress(plain[i], {.level = 1 + static_cast<int>(i % 9), .checksum = i % 2 == 0}));
   }
   gpu_.most_bytes = 0;
@@ -210,8 +210,8 @@ TEST_F(ZstdDevice, StreamsOfChunks) {
 
 TEST_F(ZstdDevice, TruncatedAnywhereAndEveryBitFlipped) {
   const std::vector<Bytes> streams = {compress(sample(600, Content::kText), {.level = 19}),
-                                      compress(field(700, 1, false), {.level = 3, .checksum = true}),
-                                      compress(field(2000, 2, true), {.level = 1, .size = false})};
+                                      compress(float_field(700, 1, false), {.level = 3, .checksum = true}),
+                                      compress(float_field(2000, 2, true), {.level = 1, .size = false})};
   const std::size_t sizes[] = {600, 700, 2000};
   for (std::size_t k = 0; k < streams.size(); ++k) {
     const Bytes& good = streams[k];
@@ -234,7 +234,7 @@ TEST_F(ZstdDevice, RandomDamage) {
   std::mt19937 rng(9);
   for (int round = 0; round < 600; ++round) {
     const std::size_t bytes = 1 + rng() % 3000;
-    const Bytes plain = round % 3 == 0   ? field(bytes, unsigned(rng()), round % 2 == 0)
+    const Bytes plain = round % 3 == 0   ? float_field(bytes, unsigned(rng()), round % 2 == 0)
                         : round % 3 == 1 ? sample(bytes, Content::kText, unsigned(rng()))
                                          : sample(bytes, Content::kSmooth, unsigned(rng()));
     Bytes stream = compress(plain, {.level = static_cast<int>(rng() % 20), .window_log = rng() % 2 == 0 ? 0 : 10});

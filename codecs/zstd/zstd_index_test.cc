@@ -78,7 +78,7 @@ IndexEntry entry(const Bytes& index, std::size_t i) {
 TEST_F(ZstdIndex, CollectedByOneDecodeServesTheNext) {
   for (const int level : {1, 3, 19}) {
     for (const bool planes : {false, true}) {
-      const Bytes plain = field(200'000, static_cast<unsigned>(level), planes);
+      const Bytes plain = float_field(200'000, static_cast<unsigned>(level), planes);
       const Bytes stream = compress(plain, {.level = level, .checksum = level == 3});
       const Result first = decode(stream, plain.size(), kIndexCollect);
       ASSERT_TRUE(first.outcome.ok());
@@ -141,8 +141,8 @@ TEST_F(ZstdIndex, EntriesLieBetweenSegmentsOnly) {
 }
 
 TEST_F(ZstdIndex, WhateverIsGivenTheBytesAreRight) {
-  const Bytes plain = field(80'000, 1, false), stream = compress(plain, {.level = 3});
-  const Bytes other_plain = field(80'000, 2, false), other = compress(other_plain, {.level = 3});
+  const Bytes plain = float_field(80'000, 1, false), stream = compress(plain, {.level = 3});
+  const Bytes other_plain = float_field(80'000, 2, false), other = compress(other_plain, {.level = 3});
   const Bytes index = decode(stream, plain.size(), kIndexCollect).index;
   const Bytes others = decode(other, plain.size(), kIndexCollect).index;
   const std::size_t count = index.size() / sizeof(IndexEntry);
@@ -192,7 +192,7 @@ TEST_F(ZstdIndex, WhateverIsGivenTheBytesAreRight) {
 TEST_F(ZstdIndex, AWrongBeginningIsNotMadeGoodByARightEnd) {
   int found = 0;
   for (std::size_t bytes = 5000; bytes < 9000 && found < 2; bytes += 1 + bytes % 7) {
-    const Bytes plain = field(bytes, 78, false), stream = compress(plain, {.level = 5});
+    const Bytes plain = float_field(bytes, 78, false), stream = compress(plain, {.level = 5});
     const Result first = decode(stream, bytes, kIndexCollect);
     ASSERT_TRUE(first.outcome.ok());
     if (gpu_.last_blocks.size() != 1) continue;
@@ -218,7 +218,7 @@ TEST_F(ZstdIndex, AWrongBeginningIsNotMadeGoodByARightEnd) {
 
 // Bits that are left over are found at the end of the last segment only, where all before it hold.
 TEST_F(ZstdIndex, BitsLeftOverAreSeenWithAnIndex) {
-  const Bytes plain = field(12'000, 3, false), stream = compress(plain);
+  const Bytes plain = float_field(12'000, 3, false), stream = compress(plain);
   const Result good = decode(stream, plain.size(), kIndexCollect);
   ASSERT_TRUE(good.outcome.ok());
   ASSERT_EQ(gpu_.last_blocks.size(), 1u);
@@ -243,7 +243,7 @@ TEST_F(ZstdIndex, BitsLeftOverAreSeenWithAnIndex) {
 
 // An index of the chunk as it was says nothing of the chunk as it is.
 TEST_F(ZstdIndex, DamagedChunksGetTheVerdictTheyGetWithout) {
-  const Bytes plain = field(30'000, 4, false), stream = compress(plain, {.level = 3});
+  const Bytes plain = float_field(30'000, 4, false), stream = compress(plain, {.level = 3});
   const Bytes index = decode(stream, plain.size(), kIndexCollect).index;
   ASSERT_GE(index.size(), 3 * sizeof(IndexEntry));
   std::mt19937 rng(5);
@@ -285,7 +285,7 @@ TEST_F(ZstdIndex, ChunksOfAllKindsInOneBatchAndSeveralRounds) {
   std::vector<Bytes> plain, streams, indices;
   for (std::size_t i = 0; i < kCount; ++i) {
     const bool small = i % kKinds == kSmall;
-    plain.push_back(field(small ? 500 : 160'000 + 9'000 * i, static_cast<unsigned>(i), i % 2 == 0));
+    plain.push_back(float_field(small ? 500 : 160'000 + 9'000 * i, static_cast<unsigned>(i), i % 2 == 0));
     streams.push_back(compress(plain[i], {.level = 1 + static_cast<int>(i % 9), .checksum = i % 2 == 0}));
     indices.push_back(decode(streams[i], plain[i].size(), kIndexCollect).index);
     EXPECT_EQ(indices[i].empty(), small);
@@ -331,7 +331,7 @@ TEST_F(ZstdIndex, SeveralStreamsAChunk) {
   std::vector<Bytes> plain, streams, out;
   std::uint64_t room[kChunks] = {}, all = 0;
   for (unsigned i = 0; i < std::size(chunk_of); ++i) {
-    plain.push_back(field(40'000 + 11'000 * i, i, i % 2 == 0));
+    plain.push_back(float_field(40'000 + 11'000 * i, i, i % 2 == 0));
     streams.push_back(compress(plain[i]));
     out.emplace_back(plain[i].size());
     room[chunk_of[i]] += plain[i].size();

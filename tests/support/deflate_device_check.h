@@ -14,6 +14,7 @@
 
 #include "tests/support/codec_testing.h"
 #include "tests/support/deflate_on_cpu.h"
+#include "tests/support/float_field.h"
 
 namespace headrace::test {
 
@@ -58,23 +59,6 @@ inline Bytes deflate_by_zlib(const Bytes& plain, DeflateKind kind, const ZlibOpt
   out.resize(z.total_out);
   deflateEnd(&z);
   return out;
-}
-
-// Values that rise and fall, rounded, as arrays of floats hold them; and their bytes by planes.
-inline Bytes float_field(std::size_t bytes, unsigned seed, bool planes) {
-  std::mt19937 rng(seed);
-  Bytes out(bytes), shuffled;
-  float value = 280;
-  for (std::size_t i = 0; i + 4 <= bytes; i += 4) {
-    value += 0.01f * (static_cast<float>(rng() % 200) - 99.5f);
-    const float rounded = static_cast<float>(static_cast<int>(value * 64)) / 64;
-    std::memcpy(&out[i], &rounded, 4);
-  }
-  if (!planes) return out;
-  for (std::size_t k = 0; k < 4; ++k) {
-    for (std::size_t i = k; i < bytes; i += 4) shuffled.push_back(out[i]);
-  }
-  return shuffled;
 }
 
 class DeflateDeviceTest : public ::testing::Test {

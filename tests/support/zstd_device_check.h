@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tests/support/codec_testing.h"
+#include "tests/support/float_field.h"
 #include "tests/support/zstd_on_cpu.h"
 
 namespace headrace::test {
@@ -37,23 +38,6 @@ inline Bytes compress(const Bytes& plain, const ZstdOptions& options = {}) {
   EXPECT_FALSE(ZSTD_isError(bytes));
   out.resize(ZSTD_isError(bytes) ? 0 : bytes);
   return out;
-}
-
-// Values that rise and fall, rounded, as arrays of floats hold them; and their bytes by planes.
-inline Bytes field(std::size_t bytes, unsigned seed, bool planes) {
-  std::mt19937 rng(seed);
-  Bytes out(bytes), shuffled;
-  float value = 280;
-  for (std::size_t i = 0; i + 4 <= bytes; i += 4) {
-    value += 0.01f * (static_cast<float>(rng() % 200) - 99.5f);
-    const float rounded = static_cast<float>(static_cast<int>(value * 64)) / 64;
-    std::memcpy(&out[i], &rounded, 4);
-  }
-  if (!planes) return out;
-  for (std::size_t k = 0; k < 4; ++k) {
-    for (std::size_t i = k; i < bytes; i += 4) shuffled.push_back(out[i]);
-  }
-  return shuffled;
 }
 
 class ZstdDeviceTest : public ::testing::Test {
