@@ -13,6 +13,7 @@
 #include <headrace/status.h>
 #include <headrace/variable.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -119,6 +120,8 @@ class HEADRACE_API Completion {
  public:
   // Blocks until the data is in place (device work included) and says how it went.
   Status wait() const;
+  // Blocks until then, or until `timeout` has passed: done().
+  bool wait_for(std::chrono::nanoseconds timeout) const;
   bool done() const;
   // Asks the read to stop; wait() then gives kCancelled unless the read had already ended.
   void cancel() const;
@@ -133,11 +136,22 @@ class HEADRACE_API Completion {
   std::shared_ptr<State> state_;
 };
 
+// One of several selections that are read together, and where its elements go.
+struct ReadPart {
+  Selection selection;
+  TensorView tensor;  // no element of it is one of another part's
+};
+
 class HEADRACE_API Array {
  public:
   // `path` inside the store, "" for a store that is itself an array. kNotFound: no node; kInvalidArgument: a group, or
   // a path that no node can have. Reads the array's own metadata and lists nothing.
   static Result<Array> open(const Store& store, std::string_view path = "", const OpenOptions& options = {});
+
+  // An array whose metadata the caller has: `document` is the text of its zarr.json (format 3) or .zarray (2). Nothing
+  // is read; stored chunks are looked for at `path` inside the store. Attributes of format 2 are in no such document.
+  static Result<Array> from_document(const Store& store, std::string_view path, int zarr_format,
+                                     std::string_view document, const OpenOptions& options = {});
 
   const ArrayInfo& info() const noexcept;
 
@@ -152,6 +166,13 @@ class HEADRACE_API Array {
   // The same, blocking, with the calling thread working along; *stats is set if given.
   Status read(const Selection& selection, const TensorView& tensor, const Device& device,
               const ReadOptions& options = {}, Stats* stats = nullptr) const;
+
+  // Several selections planned together: each chunk is read and decoded once, however many of them touch it. Done when
+  // all are; kInvalidArgument for no parts, kUnsupported where chunks differ in shape (ArrayInfo::chunk_grid).
+  Result<Completion> read_many_async(std::span<const ReadPart> parts, const Device& device,
+                                     const ReadOptions& options = {}) const;
+  Status read_many(std::span<const ReadPart> parts, const Device& device, const ReadOptions& options = {},
+                   Stats* stats = nullptr) const;
 
   // Reads strings or byte strings of variable length to the host, blocking, with the Context's workers and the calling
   // thread. Workers read chunks themselves, through the page cache. Memory for decoding comes out of

@@ -188,6 +188,11 @@ Status ReadOperation::wait() {
   return status_;
 }
 
+bool ReadOperation::wait_for(std::chrono::nanoseconds timeout) {
+  std::unique_lock lock(mutex_);
+  return ended_.wait_for(lock, timeout, [&] { return done_; });
+}
+
 bool ReadOperation::done() const {
   std::lock_guard lock(mutex_);
   return done_;

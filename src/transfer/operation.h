@@ -16,6 +16,7 @@
 #include <headrace/status.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -53,6 +54,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   // Starts and lets the calling thread work along until the read has ended.
   Status run();
   Status wait();
+  bool wait_for(std::chrono::nanoseconds timeout);  // done(), then or after `timeout`
   bool done() const;
   void cancel();
   // REQUIRES: done().

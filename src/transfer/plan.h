@@ -76,6 +76,12 @@ struct TaskDetail {
   struct Walk {
     std::array<std::uint64_t, device::kMaxRank> begin, length, first, count, at;
   } walk;
+  // Likewise, where several selections are read together: the one whose boxes are being given.
+  struct Merged {
+    std::uint64_t entry, end;
+    std::size_t level;
+    bool several;
+  } merged;
 
   std::uint64_t element_count() const noexcept { return several ? elements : box.element_count(); }
 };

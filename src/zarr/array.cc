@@ -151,6 +151,27 @@ Result<Array> Array::open(const Store& store, std::string_view given_path, const
   }
 }
 
+Result<Array> Array::from_document(const Store& store, std::string_view given_path, int zarr_format,
+                                   std::string_view document, const OpenOptions& options) {
+  try {
+    HEADRACE_TRY(store.context().impl()->resources->check_usable());
+    HEADRACE_TRY_ASSIGN(std::string path, zarr::normalize_path(given_path));
+    if (zarr_format != 2 && zarr_format != 3) {
+      return Status(Code::kInvalidArgument, Layer::kZarr, "zarr_format is " + std::to_string(zarr_format) + ", not 2 or 3");
+    }
+    zarr::LoadedNode node;
+    node.key = path + (path.empty() ? "" : "/") + (zarr_format == 2 ? ".zarray" : "zarr.json");
+    HEADRACE_TRY_ASSIGN(node.lenient, zarr::Lenient::parse(options.lenient));
+    auto metadata = zarr_format == 2 ? zarr::parse_v2_array(document, &node.lenient)
+                                     : zarr::parse_v3_array(document, &node.lenient);
+    if (!metadata.ok()) return std::move(metadata).status().with_key(node.key);
+    node.array = std::move(*metadata);
+    return Impl::make(store, std::move(path), std::move(node), options.index_directory);
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
 const ArrayInfo& Array::info() const noexcept { return impl_->info; }
 
 namespace {
@@ -245,6 +266,9 @@ class Completion::State {
 Status Completion::wait() const {
   return state_->prepared.with([](auto& read) { return read.wait(); });
 }
+bool Completion::wait_for(std::chrono::nanoseconds timeout) const {
+  return state_->prepared.with([timeout](auto& read) { return read.wait_for(timeout); });
+}
 bool Completion::done() const {
   return state_->prepared.with([](auto& read) { return read.done(); });
 }
@@ -260,21 +284,34 @@ const std::vector<ChunkError>& Completion::errors() const {
 
 namespace {
 
-Result<PreparedRead> prepare_read(const std::shared_ptr<const Array::Impl>& array, const Selection& selection,
-                                  const TensorView& tensor, const Device& device, const ReadOptions& options) {
-  const auto& resources = array->store.context().impl()->resources;
-  HEADRACE_TRY(resources->check_usable());
-  HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, array->resolve_selection(selection));
-  if (array->metadata.dtype.is_variable_length()) {
+// What happens to every element on the way.
+Result<zarr::ReadConversion> conversion_of(const Array::Impl& array, const ReadOptions& options) {
+  HEADRACE_TRY(array.store.context().impl()->resources->check_usable());
+  if (array.metadata.dtype.is_variable_length()) {
     return Status(Code::kUnsupported, Layer::kZarr,
-                  "elements of type '" + array->metadata.dtype.name +
+                  "elements of type '" + array.metadata.dtype.name +
                       "' have variable length, which no tensor and no device memory holds: read them to the host with "
                       "Array::read_variable (C: hr_array_read_variable)");
   }
+  return zarr::make_conversion(array.metadata.dtype, array.element_op, array.fill, !array.metadata.fill.empty(),
+                               options);
+}
+
+Result<PreparedRead> start_from(const std::shared_ptr<const Array::Impl>& array,
+                                Result<std::unique_ptr<transfer::Plan>> plan, const Device& device,
+                                const ReadOptions& options) {
+  if (!plan.ok()) return std::move(plan).status();
+  HEADRACE_TRY_ASSIGN(auto operation,
+                      transfer::ReadOperation::create(*array->store.context().impl()->resources, std::move(*plan),
+                                                      device.impl(), options));
+  return PreparedRead{std::move(operation), nullptr};
+}
+
+Result<PreparedRead> prepare_read(const std::shared_ptr<const Array::Impl>& array, const Selection& selection,
+                                  const TensorView& tensor, const Device& device, const ReadOptions& options) {
+  HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion, conversion_of(*array, options));
+  HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, array->resolve_selection(selection));
   TensorView target = tensor;
-  HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion,
-                      zarr::make_conversion(array->metadata.dtype, array->element_op, array->fill,
-                                            !array->metadata.fill.empty(), options));
   HEADRACE_TRY(check_tensor(resolved, conversion.dtype, target));
   if (array->metadata.rectilinear != nullptr) {
     HEADRACE_TRY_ASSIGN(auto by_shape, zarr::RectilinearRead::create(array, resolved, target, std::move(conversion),
@@ -285,10 +322,57 @@ Result<PreparedRead> prepare_read(const std::shared_ptr<const Array::Impl>& arra
     trace::Span span(trace::Stage::kPlan);
     return zarr::make_plan(array, resolved, target, std::move(conversion));
   }();
-  if (!plan.ok()) return std::move(plan).status();
-  HEADRACE_TRY_ASSIGN(auto operation,
-                      transfer::ReadOperation::create(*resources, std::move(*plan), device.impl(), options));
-  return PreparedRead{std::move(operation), nullptr};
+  return start_from(array, std::move(plan), device, options);
+}
+
+Result<PreparedRead> prepare_many(const std::shared_ptr<const Array::Impl>& array, std::span<const ReadPart> parts,
+                                  const Device& device, const ReadOptions& options) {
+  if (parts.empty()) return Status(Code::kInvalidArgument, Layer::kApi, "no selections to read");
+  if (parts.size() == 1) return prepare_read(array, parts[0].selection, parts[0].tensor, device, options);
+  HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion, conversion_of(*array, options));
+  if (array->metadata.rectilinear != nullptr) {
+    return Status(Code::kUnsupported, Layer::kZarr,
+                  "reading several selections together where chunks differ in shape (chunk grid 'rectilinear'): read "
+                  "one after the other");
+  }
+  auto plan = [&]() -> Result<std::unique_ptr<transfer::Plan>> {
+    trace::Span span(trace::Stage::kPlan);
+    std::vector<zarr::PlanPart> planned;
+    planned.reserve(parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto named = [i](Status status) {
+        return std::move(status).with_cause("selection " + std::to_string(i) + " of those read together");
+      };
+      auto resolved = array->resolve_selection(parts[i].selection);
+      if (!resolved.ok()) return named(std::move(resolved).status());
+      planned.push_back({std::move(*resolved), parts[i].tensor});
+      Status status = check_tensor(planned.back().selection, conversion.dtype, planned.back().tensor);
+      if (!status.ok()) return named(std::move(status));
+    }
+    return zarr::make_plan(array, planned, std::move(conversion));
+  }();
+  return start_from(array, std::move(plan), device, options);
+}
+
+Result<Completion> start_reading(const std::shared_ptr<const Array::Impl>& array, Result<PreparedRead> prepared) {
+  if (!prepared.ok()) return std::move(prepared).status();
+  // Made first: once the read has started there must be a handle that can wait for it.
+  auto state = std::make_shared<Completion::State>(array, std::move(*prepared));
+  if (state->prepared.by_shape != nullptr) {
+    HEADRACE_TRY(state->prepared.by_shape->start());
+  } else {
+    state->prepared.operation->start();
+  }
+  return Completion(std::move(state));
+}
+
+Status run(Result<PreparedRead> prepared, Stats* stats) {
+  if (!prepared.ok()) return std::move(prepared).status();
+  return prepared->with([stats](auto& read) {
+    Status status = read.run();
+    if (stats != nullptr) *stats = read.stats();
+    return status;
+  });
 }
 
 }  // namespace
@@ -296,15 +380,7 @@ Result<PreparedRead> prepare_read(const std::shared_ptr<const Array::Impl>& arra
 Result<Completion> Array::read_async(const Selection& selection, const TensorView& tensor, const Device& device,
                                      const ReadOptions& options) const {
   try {
-    HEADRACE_TRY_ASSIGN(auto prepared, prepare_read(impl_, selection, tensor, device, options));
-    // Made first: once the read has started there must be a handle that can wait for it.
-    auto state = std::make_shared<Completion::State>(impl_, std::move(prepared));
-    if (state->prepared.by_shape != nullptr) {
-      HEADRACE_TRY(state->prepared.by_shape->start());
-    } else {
-      state->prepared.operation->start();
-    }
-    return Completion(std::move(state));
+    return start_reading(impl_, prepare_read(impl_, selection, tensor, device, options));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }
@@ -313,12 +389,25 @@ Result<Completion> Array::read_async(const Selection& selection, const TensorVie
 Status Array::read(const Selection& selection, const TensorView& tensor, const Device& device,
                    const ReadOptions& options, Stats* stats) const {
   try {
-    HEADRACE_TRY_ASSIGN(const auto prepared, prepare_read(impl_, selection, tensor, device, options));
-    return prepared.with([stats](auto& read) {
-      Status status = read.run();
-      if (stats != nullptr) *stats = read.stats();
-      return status;
-    });
+    return run(prepare_read(impl_, selection, tensor, device, options), stats);
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+Result<Completion> Array::read_many_async(std::span<const ReadPart> parts, const Device& device,
+                                          const ReadOptions& options) const {
+  try {
+    return start_reading(impl_, prepare_many(impl_, parts, device, options));
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+Status Array::read_many(std::span<const ReadPart> parts, const Device& device, const ReadOptions& options,
+                        Stats* stats) const {
+  try {
+    return run(prepare_many(impl_, parts, device, options), stats);
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

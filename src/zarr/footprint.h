@@ -68,5 +68,8 @@ class Footprint {
 
 // kUnsupported: points in an array of more than 2^64 chunks. Throws std::bad_alloc.
 Result<std::unique_ptr<const Footprint>> make_footprint(FootprintInput input);
+// Of several selections of one array: a chunk that more than one of them touches is one unit. They differ in selection,
+// dst and dst_strides only, and no two of them place an element at the same address. REQUIRES: inputs is not empty.
+Result<std::unique_ptr<const Footprint>> make_merged_footprint(std::span<const FootprintInput> inputs);
 
 }  // namespace headrace::zarr

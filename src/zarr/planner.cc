@@ -328,20 +328,42 @@ Result<std::unique_ptr<transfer::Plan>> make_class_plan(std::shared_ptr<const Ar
       new ChunkPlan(std::move(array), std::move(footprint), std::move(conversion), std::move(chain)));
 }
 
-Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
-                                                  const ResolvedSelection& selection, const TensorView& tensor,
-                                                  ReadConversion conversion) {
-  FootprintInput input = layout_of(*array);
+namespace {
+
+FootprintInput input_of(const Array::Impl& array, const ResolvedSelection& selection, const TensorView& tensor,
+                        const ReadConversion& conversion) {
+  FootprintInput input = layout_of(array);
   input.selection = &selection;
   input.dst = tensor.data;
   input.dst_strides = tensor.strides_bytes;
   input.element_bytes = conversion.op.element_bytes;
-  HEADRACE_TRY_ASSIGN(auto footprint, make_footprint(std::move(input)));
+  return input;
+}
+
+std::unique_ptr<transfer::Plan> plan_of(std::shared_ptr<const Array::Impl> array,
+                                        std::unique_ptr<const Footprint> footprint, ReadConversion conversion) {
   if (array->sharding != nullptr) {
-    return std::unique_ptr<transfer::Plan>(
-        new ShardPlan(std::move(array), std::move(footprint), std::move(conversion)));
+    return std::make_unique<ShardPlan>(std::move(array), std::move(footprint), std::move(conversion));
   }
-  return std::unique_ptr<transfer::Plan>(new ChunkPlan(std::move(array), std::move(footprint), std::move(conversion)));
+  return std::make_unique<ChunkPlan>(std::move(array), std::move(footprint), std::move(conversion));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
+                                                  const ResolvedSelection& selection, const TensorView& tensor,
+                                                  ReadConversion conversion) {
+  HEADRACE_TRY_ASSIGN(auto footprint, make_footprint(input_of(*array, selection, tensor, conversion)));
+  return plan_of(std::move(array), std::move(footprint), std::move(conversion));
+}
+
+Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
+                                                  std::span<const PlanPart> parts, ReadConversion conversion) {
+  std::vector<FootprintInput> inputs;
+  inputs.reserve(parts.size());
+  for (const PlanPart& part : parts) inputs.push_back(input_of(*array, part.selection, part.tensor, conversion));
+  HEADRACE_TRY_ASSIGN(auto footprint, make_merged_footprint(inputs));
+  return plan_of(std::move(array), std::move(footprint), std::move(conversion));
 }
 
 }  // namespace headrace::zarr

@@ -6,6 +6,7 @@
 #include <headrace/status.h>
 
 #include <memory>
+#include <span>
 
 #include "transfer/plan.h"
 #include "zarr/array_impl.h"
@@ -14,7 +15,15 @@
 
 namespace headrace::zarr {
 
-// `tensor` has been checked against `selection.shape`; its strides are set, and its elements are conversion.dtype.
+// Each tensor has been checked against its selection's shape; its strides are set, and its elements are
+// conversion.dtype. REQUIRES: parts is not empty.
+// Several are planned together: each chunk is a task once.
+struct PlanPart {
+  ResolvedSelection selection;
+  TensorView tensor;
+};
+Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
+                                                  std::span<const PlanPart> parts, ReadConversion conversion);
 Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
                                                   const ResolvedSelection& selection, const TensorView& tensor,
                                                   ReadConversion conversion);

@@ -102,6 +102,11 @@ Status RectilinearRead::wait() const {
   return status_;
 }
 
+bool RectilinearRead::wait_for(std::chrono::nanoseconds timeout) const {
+  std::unique_lock lock(mutex_);
+  return ended_.wait_for(lock, timeout, [this] { return done_; });
+}
+
 bool RectilinearRead::done() const {
   const std::lock_guard lock(mutex_);
   return done_;

@@ -11,6 +11,7 @@
 #include <headrace/selection.h>
 #include <headrace/status.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -35,6 +36,7 @@ class RectilinearRead : public std::enable_shared_from_this<RectilinearRead> {
   Status run();    // on this thread
   Status start();  // on a thread of its own
   Status wait() const;
+  bool wait_for(std::chrono::nanoseconds timeout) const;  // done(), then or after `timeout`
   bool done() const;
   void cancel();
   // REQUIRES: done().

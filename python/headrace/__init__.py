@@ -1,0 +1,68 @@
+"""headrace carries array data from storage to the GPU: Zarr arrays in, finished tensors out.
+
+    import headrace
+    array = headrace.open("era5.zarr")["t2m"]
+    numpy_array = array[0]                               # on the host
+    tensor = array.read(slice(0, 64), device="cuda")     # decoded on the GPU; torch.from_dlpack(tensor)
+    array.read(0, out=torch_tensor)                      # into what is already there
+
+The submodules ``headrace.zarr`` and ``headrace.xarray`` plug into those packages.
+"""
+
+from . import _core
+from ._array import Array, ReadFuture
+from ._context import Context, default_context
+from ._errors import (
+    CancelledError,
+    CorruptError,
+    DeviceLostError,
+    ForkedError,
+    HeadraceError,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionError,
+    ResourceExhaustedError,
+    RetriesExhaustedError,
+    ShortReadError,
+    StorageError,
+    TimeoutError,
+    UnsupportedError,
+)
+from ._files import File, IOFuture
+from ._group import Group, Member
+from ._open import MemoryStore, memory_store, open, open_array, open_group
+from ._tensor import Tensor
+
+__version__: str = _core.__version__
+Stats = _core.Stats
+
+
+def stats() -> _core.Stats:
+    """Of all reads of this process: chunks, bytes by kind and path, seconds by stage (summed over threads)."""
+    return _core.total_stats()
+
+
+def reset_stats() -> None:
+    """Counts from nothing again."""
+    _core.reset_stats()
+
+
+def devices() -> list[str]:
+    """The devices that can be used here: "host", and "cuda:0" and so on."""
+    found = ["host"]
+    for index in range(64):
+        try:
+            found.append(_core.Device.open(f"cuda:{index}").name)
+        except HeadraceError:
+            break
+    return found
+
+
+__all__ = [
+    "Array", "CancelledError", "Context", "CorruptError", "DeviceLostError", "File", "ForkedError", "Group", "HeadraceError",
+    "IOFuture", "InternalError", "InvalidArgumentError", "Member", "MemoryStore", "NotFoundError", "PermissionError",
+    "ReadFuture", "ResourceExhaustedError", "RetriesExhaustedError", "ShortReadError", "Stats", "StorageError", "Tensor",
+    "TimeoutError", "UnsupportedError", "__version__", "default_context", "devices", "memory_store", "open", "open_array",
+    "open_group", "reset_stats", "stats",
+]

@@ -1,0 +1,427 @@
+"""Array: one Zarr array, read by NumPy's indexing."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _core, _dtypes, _target
+from ._context import Context, _restore_context, device_of, stream_pointer
+from ._errors import InvalidArgumentError
+from ._progress import make_progress
+from ._tensor import Tensor
+
+_INDEXING = {"orthogonal": 0, "points": 1, "blocks": 2}
+_PLACEMENT = {"auto": 0, "cpu": 1, "gpu": 2}
+_MAX_STRING_BYTES = 1 << 40
+
+
+class ReadFuture:
+    """A read under way. ``await`` it, or ask for ``result()``.
+
+    What is read is cancelled where nobody holds the future any more.
+    """
+
+    def __init__(self, reading: Any, value: Any, finish: Callable[[], None]) -> None:
+        self._reading = reading
+        self._value = value
+        self._finish = finish
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Blocks until the data is in place. Raises TimeoutError after `timeout` seconds; the read then goes on."""
+        if not self._reading.wait(1e9 if timeout is None else timeout):
+            raise TimeoutError(f"the read is not through after {timeout} s")
+        self._finish()
+        self._reading.finish()
+        return self._value
+
+    def done(self) -> bool:
+        return bool(self._reading.done())
+
+    def cancel(self) -> None:
+        """Asks the read to stop; ``result()`` then raises CancelledError unless it had already ended."""
+        self._reading.cancel()
+
+    def __await__(self) -> Any:
+        return self._wait_async().__await__()
+
+    async def _wait_async(self) -> Any:
+        try:
+            return await asyncio.to_thread(self.result)
+        except asyncio.CancelledError:
+            self._reading.cancel()
+            raise
+
+
+class _Indexer:
+    """``array.oindex[...]`` and its like."""
+
+    __slots__ = ("_array", "_indexing")
+
+    def __init__(self, array: Array, indexing: str) -> None:
+        self._array = array
+        self._indexing = indexing
+
+    def __getitem__(self, selection: Any) -> Any:
+        if self._indexing == "points":
+            selection, shape = _broadcast_points(selection, self._array.shape)
+            return _reshaped(self._array.read(selection, indexing="points"), shape)
+        return _scalar(self._array.read(selection, indexing=self._indexing))
+
+
+def _broadcast_points(selection: Any, extent: tuple[int, ...]) -> tuple[Any, tuple[int, ...] | None]:
+    """Coordinates of any common shape as flat lists, and that shape; a mask as it is."""
+    items = selection if isinstance(selection, tuple) else (selection,)
+    if len(items) == 1 and getattr(np.asarray(items[0]), "dtype", None) == bool:
+        return np.asarray(items[0]), None
+    if any(isinstance(item, slice) or item is Ellipsis or item is None for item in items):
+        raise IndexError("vindex takes one integer or list of integers for each dimension, or a mask; slices belong to oindex")
+    if len(items) != len(extent):
+        raise IndexError(f"vindex needs {len(extent)} lists of coordinates, one for each dimension; these are {len(items)}")
+    try:
+        arrays = np.broadcast_arrays(*(np.asarray(item) for item in items))
+    except ValueError as error:
+        raise IndexError(f"coordinates do not broadcast to one shape: {error}") from None
+    return tuple(array.ravel() for array in arrays), arrays[0].shape
+
+
+def _reshaped(result: Any, shape: tuple[int, ...] | None) -> Any:
+    if shape is None or shape == result.shape:
+        return result
+    if isinstance(result, Tensor):
+        return Tensor(result._memory, shape, result._described)
+    return _scalar(result.reshape(shape))
+
+
+def _scalar(result: Any) -> Any:
+    return result[()] if isinstance(result, np.ndarray) and result.ndim == 0 else result
+
+
+class Array:
+    """One Zarr array, opened for reading. Made by ``headrace.open``.
+
+    ``array[selection]`` takes integers, slices with positive steps, an ellipsis, and lists or masks along each axis for
+    itself. ``array.oindex`` is the same by zarr's name, ``array.vindex`` reads single points, ``array.blocks`` chunks.
+    Results are NumPy arrays, or a ``Tensor`` where the array was opened for a GPU.
+
+    Used from any thread. Pickled by where it is stored: whoever unpickles it opens it again.
+    """
+
+    def __init__(self, core: Any, store: Any, path: str, context: Context, reopen: tuple[Any, ...], device: str | None,
+                 document: str | None = None) -> None:
+        self._core = core
+        self._store = store
+        self._context = context
+        self._reopen = reopen
+        self._document = document
+        info = core.info()
+        self._info = info
+        self._described: _dtypes.Described = info["dtype"]
+        self._variable = self._described[0] in ("string", "variable_bytes")
+        self.path = path
+        self.device = device
+        self.shape: tuple[int, ...] = info["shape"]
+
+    # What it is
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of an element as it is read: little-endian."""
+        return _dtypes.to_numpy(self._described)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, decoded; for strings of variable length those of Python's references."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of what is decoded at a time; of a sharded array the chunks inside its shards."""
+        return self._info["chunk_shape"]
+
+    @property
+    def shards(self) -> tuple[int, ...] | None:
+        return self._info["shard_shape"] or None
+
+    @property
+    def chunk_count(self) -> int:
+        return self._info["chunk_count"]
+
+    @property
+    def codecs(self) -> tuple[str, ...]:
+        """Names in encoding order; of a sharded array those inside its shards."""
+        return self._info["codecs"]
+
+    @property
+    def zarr_format(self) -> int:
+        return self._info["zarr_format"]
+
+    @property
+    def dims(self) -> tuple[str | None, ...] | None:
+        """Names of the dimensions (format 3); None where there are none."""
+        return self._info["dimension_names"] or None
+
+    @property
+    def fill_value(self) -> Any:
+        """What elements hold whose chunk is not stored; None where the metadata leaves it open."""
+        if self._info["fill_text"] == "null":
+            return None
+        if self._variable:
+            fill = self._info["fill"]
+            return fill.decode() if self._described[0] == "string" else fill
+        return np.frombuffer(self._info["fill"], self.dtype)[0]
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The user's attributes; a copy each time."""
+        attributes: dict[str, Any] = json.loads(self._info["attributes"])
+        return attributes
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The array's own metadata document (zarr.json, or .zarray), as stored."""
+        if self._document is None:
+            name = "zarr.json" if self.zarr_format == 3 else ".zarray"
+            stored = self._store.get(f"{self.path}/{name}" if self.path else name)
+            self._document = (stored or b"{}").decode()
+        document: dict[str, Any] = json.loads(self._document)
+        return document
+
+    @property
+    def url(self) -> str:
+        """The store, safe to print."""
+        return self._store.url
+
+    # Reading
+
+    def __getitem__(self, selection: Any) -> Any:
+        return _scalar(self.read(selection))
+
+    @property
+    def oindex(self) -> _Indexer:
+        return _Indexer(self, "orthogonal")
+
+    @property
+    def vindex(self) -> _Indexer:
+        return _Indexer(self, "points")
+
+    @property
+    def blocks(self) -> _Indexer:
+        """Chunks by their place in the grid; shards where the array is sharded."""
+        return _Indexer(self, "blocks")
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without dimensions has no length")
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError("an array in a store has to be read to become a NumPy array")
+        out = self.read(device="host")
+        return out if dtype is None else out.astype(dtype, copy=False)
+
+    def read(self, selection: Any = ..., *, indexing: str = "orthogonal", out: Any = None, device: str | None = None,
+             stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0, fill_as_nan: bool = False,
+             placement: str = "auto", progress: Any = None, return_stats: bool = False) -> Any:
+        """Reads a selection; blocks until the elements are in place. Ctrl-C stops it.
+
+        selection: an integer, a slice (step >= 1), an ellipsis, a list or mask along an axis, or a tuple of these.
+        indexing: "orthogonal"; "points": one list of coordinates for each dimension; "blocks": chunk numbers.
+        out: written to and returned: NumPy, torch, CuPy, or what has the (CUDA) array interface; any strides.
+        device: "host", "cuda", "cuda:1" where out is not given; default: the array's own. Results of a GPU are Tensors.
+        stream: the caller's CUDA stream: the read starts after what is queued on it. Default: the one out's owner, torch
+          or CuPy works on.
+        dtype: convert to this type on the way; scale, offset: then an element x becomes x * scale + offset.
+        fill_as_nan: elements equal to the fill value become NaN (dtype must be a float).
+        placement: who decodes for a GPU: "auto", "cpu", "gpu".
+        progress: True for a bar on a terminal, or a function of (chunks done, chunks in all).
+        return_stats: give (result, Stats).
+
+        Raises IndexError for what the array does not have, and subclasses of HeadraceError.
+        """
+        if self._variable:
+            result, stats = self._read_strings(selection, indexing, out, device)
+        else:
+            arguments, result, close = self._prepare([selection], indexing, None if out is None else [out], device, stream,
+                                                     dtype, scale, offset, fill_as_nan, placement, progress)
+            try:
+                stats = self._core.read(*arguments)
+            finally:
+                close()
+            result = result[0]
+        return (result, stats) if return_stats else result
+
+    def read_many(self, selections: Sequence[Any], *, indexing: str = "orthogonal", out: Sequence[Any] | None = None,
+                  device: str | None = None, stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0,
+                  fill_as_nan: bool = False, placement: str = "auto", progress: Any = None,
+                  return_stats: bool = False) -> Any:
+        """Reads several selections, planned together: each chunk is read and decoded once, however many touch it.
+
+        out: one for each selection, all on one device, none overlapping another. The rest is as in ``read``. Gives a list.
+        """
+        if not len(selections):
+            return ([], _core.Stats()) if return_stats else []
+        if self._variable or self._info["chunk_grid"] != "regular":
+            outs = [None] * len(selections) if out is None else list(out)
+            results = [self.read(selection, indexing=indexing, out=one, device=device, stream=stream, dtype=dtype, scale=scale,
+                                 offset=offset, fill_as_nan=fill_as_nan, placement=placement)
+                       for selection, one in zip(selections, outs, strict=True)]
+            return (results, _core.total_stats()) if return_stats else results
+        arguments, results, close = self._prepare(selections, indexing, out, device, stream, dtype, scale, offset,
+                                                  fill_as_nan, placement, progress)
+        try:
+            stats = self._core.read(*arguments)
+        finally:
+            close()
+        return (results, stats) if return_stats else results
+
+    def read_async(self, selection: Any = ..., *, indexing: str = "orthogonal", out: Any = None, device: str | None = None,
+                   stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0,
+                   fill_as_nan: bool = False, placement: str = "auto", progress: Any = None) -> ReadFuture:
+        """Starts a read and returns: ``await array.read_async(...)``, or ``.result()``. Arguments as in ``read``."""
+        if self._variable:
+            raise InvalidArgumentError("strings of variable length are read by read(), which blocks")
+        arguments, results, close = self._prepare([selection], indexing, None if out is None else [out], device, stream,
+                                                  dtype, scale, offset, fill_as_nan, placement, progress)
+        return ReadFuture(self._core.start(*arguments, results), results[0], close)
+
+    def _prepare(self, selections: Sequence[Any], indexing: str, outs: Sequence[Any] | None, device: str | None, stream: Any,
+                 dtype: Any, scale: float, offset: float, fill_as_nan: bool, placement: str, progress: Any) -> Any:
+        """The arguments of _core.Array.read, what it writes to, and what to call in the end."""
+        core = self._core
+        try:
+            mode, placed = _INDEXING[indexing], _PLACEMENT[placement]
+        except KeyError as error:
+            raise InvalidArgumentError(f"{error.args[0]!r} is no choice: indexing is one of {', '.join(_INDEXING)}, placement "
+                                       f"one of {', '.join(_PLACEMENT)}") from None
+        name = _dtypes.name_of(dtype)
+        described = self._described
+        if name or scale != 1.0 or offset != 0.0 or fill_as_nan:
+            described = core.result_dtype(name, scale, offset, fill_as_nan)
+        shapes = [core.result_shape(selection, mode) for selection in selections]
+        pointer = 0 if stream is None else stream_pointer(stream)
+        results: list[Any] = []
+        views: list[Any] = []
+        if outs is None:
+            where = device_of(device if device is not None else self.device)
+            on_host = where.name == "host"
+            for shape in shapes:
+                if on_host:
+                    array = np.empty(shape, _dtypes.to_numpy(described))
+                    results.append(array)
+                    views.append((array.__array_interface__["data"][0], shape, None))
+                else:
+                    tensor = Tensor.empty(where, shape, described)
+                    results.append(tensor)
+                    views.append((tensor.pointer, shape, None))
+            if stream is None and not on_host and where.name.startswith("cuda"):
+                pointer = _target.current_stream(where.name)
+        else:
+            if len(outs) != len(shapes):
+                raise InvalidArgumentError(f"{len(outs)} outs for {len(shapes)} selections")
+            targets = [_target.describe(out) for out in outs]
+            wanted = "bfloat16" if described[0] == "bfloat16" else _dtypes.to_numpy(described)
+            for target, shape in zip(targets, shapes, strict=True):
+                _target.check_type(target, wanted)
+                if target.shape != shape:
+                    raise InvalidArgumentError(f"out has shape {target.shape}, the selection has {shape}")
+                if target.device != targets[0].device:
+                    raise InvalidArgumentError(f"outs lie on {targets[0].device} and {target.device}: give all on one device")
+                views.append(target.view)
+            if device is not None and device_of(device).name != targets[0].device and device_of(device).name != "host-staged":
+                raise InvalidArgumentError(f"out lies on {targets[0].device}, not on {device}")
+            where = device_of(device if device is not None else targets[0].device)
+            results.extend(outs)
+            if stream is None and where.name.startswith("cuda"):
+                pointer = targets[0].stream if targets[0].stream is not None else _target.current_stream(where.name)
+        report, close = make_progress(progress, self.path or self.url)
+        arguments = (list(selections), mode, views, where, pointer, name, scale, offset, fill_as_nan, placed, False, report)
+        return arguments, results, close
+
+    def _read_strings(self, selection: Any, indexing: str, out: Any, device: str | None) -> tuple[Any, Any]:
+        if device_of(device if device is not None else self.device).name != "host":
+            raise InvalidArgumentError("strings of variable length are read to the host: device='host'")
+        shape, items, stats = self._core.read_strings(selection, _INDEXING[indexing], _MAX_STRING_BYTES)
+        result = np.empty(len(items), object)
+        result[:] = items
+        result = result.reshape(shape)
+        if out is None:
+            return result, stats
+        if not isinstance(out, np.ndarray) or out.dtype != object or out.shape != shape:
+            raise InvalidArgumentError(f"out must be a NumPy array of objects with shape {shape}")
+        out[...] = result
+        return out, stats
+
+    # Showing it
+
+    def __repr__(self) -> str:
+        return (f"headrace.Array({self.url!r}" + (f", path={self.path!r}" if self.path else "") +
+                f", shape={self.shape}, dtype={self._described[2]}, chunks={self.chunks}" +
+                (f", shards={self.shards}" if self.shards else "") + f", codecs={'+'.join(self.codecs) or 'none'})")
+
+    def _repr_html_(self) -> str:
+        rows = {"Store": self.url, "Path": self.path or "/", "Format": f"Zarr v{self.zarr_format}",
+                "Shape": " × ".join(map(str, self.shape)) or "scalar", "Type": self._described[2],
+                "Chunks": " × ".join(map(str, self.chunks)) + f" ({self.chunk_count})",
+                "Shards": " × ".join(map(str, self.shards)) if self.shards else "–",
+                "Codecs": ", ".join(f"{name} ({'GPU' if gpu else 'CPU'})" for name, gpu in
+                                    zip(self.codecs, self._info["codec_on_gpu"], strict=True)) or "–",
+                "Decoded": f"{self._info['decoded_bytes']:,} bytes", "Fill value": self._info["fill_text"]}
+        cells = "".join(f"<tr><th style='text-align:left'>{name}</th><td style='text-align:left'>{html.escape(str(value))}"
+                        "</td></tr>" for name, value in rows.items())
+        attributes = html.escape(json.dumps(self.attrs, indent=1))
+        return (f"<details open><summary><b>headrace.Array</b></summary><table>{cells}</table>"
+                f"<details><summary>Attributes</summary><pre>{attributes}</pre></details></details>")
+
+    # Elsewhere
+
+    def __reduce__(self) -> Any:
+        context = tuple(sorted(self._context.options.items()))
+        return _reopen_array, (*self._reopen, self.path, context, self.device)
+
+    @classmethod
+    def from_document(cls, url: Any, path: str, zarr_format: int, document: str, *, context: Context | None = None,
+                      lenient: str = "", device: str | None = None) -> Array:
+        """An array whose metadata the caller has: the text of its zarr.json (3) or .zarray (2). Nothing is read.
+
+        Stored chunks are looked for at `path` in the store at `url`.
+        """
+        from ._open import open_store  # they know each other
+
+        store, context = open_store(url, context)
+        core = _core.Array.from_document(store, path, zarr_format, document, lenient)
+        return cls(core, store, path, context, ("document", str(url), zarr_format, document, lenient), device, document)
+
+
+def _reopen_array(kind: str, url: str, *rest: Any) -> Array:
+    """What unpickling calls: opens the array where it is stored."""
+    *about, path, options, device = rest
+    context = _restore_context(tuple((name, value) for name, value in options if not _is_default(name, value)))
+    if kind == "document":
+        zarr_format, document, lenient = about
+        return Array.from_document(url, path, zarr_format, document, context=context, lenient=lenient, device=device)
+    from ._open import open_array
+
+    lenient, index_directory = about
+    return open_array(url, path, context=context, lenient=lenient, index_directory=index_directory, device=device)
+
+
+def _is_default(name: str, value: Any) -> bool:
+    from ._context import _DEFAULTS
+
+    return bool(_DEFAULTS[name] == value)

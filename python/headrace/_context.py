@@ -1,0 +1,132 @@
+"""Contexts (threads, I/O engine, memory budgets), devices and streams."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from . import _core
+from ._errors import InvalidArgumentError
+
+_DEFAULTS: dict[str, Any] = {
+    "engine": "auto",
+    "threads": 0,
+    "host_budget_bytes": 0,
+    "device_budget_bytes": 0,
+    "wave_bytes": 0,
+    "waves": 0,
+    "allow_direct": True,
+    "cache_reread": True,
+    "allow_mapped": True,
+    "mapped_budget_bytes": 0,
+    "index_budget_bytes": 0,
+    "bind_threads": True,
+}
+
+
+class Context:
+    """What reads share: worker threads, an I/O engine, and budgets of memory.
+
+    Most programs need none of their own: ``headrace.open`` uses one for the whole process. Options, 0 or left out for
+    the default:
+
+    engine: "auto", "io_uring", "aio" or "threads". threads: workers. host_budget_bytes: pinned and decode buffers.
+    device_budget_bytes: slabs in device memory, the results excluded. wave_bytes: decoded bytes that one wave aims at.
+    waves: how many are in flight. allow_direct: O_DIRECT for cold ranges. allow_mapped: GPUs take bytes out of the page
+    cache themselves. index_budget_bytes: memory for decode indices, 0 for none.
+
+    Used from any thread. A context belongs to the process that made it; after a fork the child makes its own.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        unknown = sorted(set(options) - set(_DEFAULTS))
+        if unknown:
+            raise InvalidArgumentError(f"unknown context options: {', '.join(unknown)}; known are {', '.join(_DEFAULTS)}")
+        self.options = {**_DEFAULTS, **options}
+        self._core = _core.Context.create(**self.options)
+
+    @property
+    def engine(self) -> str:
+        """The I/O engine in use."""
+        return self._core.engine_name
+
+    @property
+    def report(self) -> str:
+        """What the engine can do here, and why better ones were refused; several lines."""
+        return self._core.engine_report
+
+    def __repr__(self) -> str:
+        given = {name: value for name, value in self.options.items() if value != _DEFAULTS[name]}
+        return f"headrace.Context({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    def __reduce__(self) -> Any:
+        given = {name: value for name, value in self.options.items() if value != _DEFAULTS[name]}
+        return _restore_context, (tuple(sorted(given.items())),)
+
+
+_lock = threading.Lock()
+_pid = 0
+_shared: dict[tuple[tuple[str, Any], ...], Context] = {}
+_devices: dict[str, Any] = {}
+
+
+def _in_this_process() -> None:
+    """Forgets what was made before a fork. REQUIRES: _lock is held."""
+    global _pid, _shared, _devices
+    if _pid != os.getpid():
+        # Not destroyed in the child: its threads exist in the parent only.
+        _abandoned.extend([_shared, _devices])
+        _pid, _shared, _devices = os.getpid(), {}, {}
+
+
+_abandoned: list[Any] = []
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread may have held it during the fork
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+def _restore_context(given: tuple[tuple[str, Any], ...]) -> Context:
+    """One context for all that are unpickled with the same options."""
+    with _lock:
+        _in_this_process()
+        if given not in _shared:
+            _shared[given] = Context(**dict(given))
+        return _shared[given]
+
+
+def default_context() -> Context:
+    """The context of this process that is used where none is given."""
+    return _restore_context(())
+
+
+def device_of(name: str | None) -> Any:
+    """The device called `name` ("host", "cuda", "cuda:1", "auto"); None is the host."""
+    wanted = "host" if name is None or name == "cpu" else str(name)
+    found = _devices.get(wanted) if _pid == os.getpid() else None
+    if found is None:
+        with _lock:
+            _in_this_process()
+            found = _devices[wanted] = _devices.get(wanted) or _core.Device.open(wanted)
+    return found
+
+
+def stream_pointer(stream: Any) -> int:
+    """A caller's stream as a number: a cudaStream_t, or what torch, CuPy or anything with ``__cuda_stream__`` holds."""
+    if isinstance(stream, int):
+        if stream < 0:
+            raise InvalidArgumentError(f"stream {stream} is no CUDA stream")
+        return stream
+    for name in ("cuda_stream", "ptr"):  # torch, CuPy
+        pointer = getattr(stream, name, None)
+        if pointer is not None:
+            return int(pointer)
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        return int(protocol()[1])
+    raise InvalidArgumentError(f"stream is a {type(stream).__name__}; give a cudaStream_t as an int, a torch or CuPy stream")

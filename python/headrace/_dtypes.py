@@ -1,0 +1,72 @@
+"""What headrace says of an element's type, as NumPy's."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+#: (kind, item_bytes, name, unit, fields); a field is (name, type, shape).
+Described = tuple[str, int, str, str, tuple[Any, ...]]
+
+_LETTERS = {"bool": "?", "int": "i", "uint": "u", "float": "f", "complex": "c", "datetime": "M", "timedelta": "m",
+            "bytes": "S", "unicode": "U", "raw": "V"}
+_DLPACK_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat16": 4, "complex": 5, "bool": 6}
+
+
+@functools.lru_cache(maxsize=256)
+def to_numpy(described: Described) -> np.dtype[Any]:
+    """The NumPy type of one element as it is read: little-endian and packed.
+
+    bfloat16 needs the package ml_dtypes; strings of variable length are objects.
+    """
+    kind, item_bytes, name, unit, fields = described
+    if kind == "struct":
+        return np.dtype([(field, to_numpy(of), shape) if shape else (field, to_numpy(of)) for field, of, shape in fields])
+    if kind in ("string", "variable_bytes"):
+        return np.dtype(object)
+    if kind == "bfloat16":
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise ImportError("elements of type bfloat16 need the package ml_dtypes on the host (pip install ml_dtypes); "
+                              "or read them as another type: dtype='float32'") from None
+        return np.dtype(ml_dtypes.bfloat16)
+    if kind in ("datetime", "timedelta"):
+        return np.dtype(f"<{_LETTERS[kind]}8" + (f"[{unit}]" if unit and unit != "generic" else ""))
+    if kind == "unicode":
+        return np.dtype(f"<U{item_bytes // 4}")
+    if kind in ("bytes", "raw"):
+        return np.dtype(f"|{_LETTERS[kind]}{item_bytes}")
+    if kind == "bool":
+        return np.dtype(bool)
+    return np.dtype(f"<{_LETTERS[kind]}{item_bytes}")
+
+
+def name_of(dtype: Any) -> str:
+    """The name by which a read is asked to convert to `dtype`: "float32" for any spelling that NumPy or torch has."""
+    if dtype is None:
+        return ""
+    if isinstance(dtype, str):
+        try:
+            return np.dtype(dtype).name
+        except TypeError:
+            return dtype  # "bfloat16"; what is no type at all the read refuses by its name
+    if type(dtype).__module__ == "torch":
+        return str(dtype).removeprefix("torch.")
+    return np.dtype(dtype).name
+
+
+def dlpack_type(described: Described) -> tuple[int, int] | None:
+    """DLPack's (code, bits); None for elements that DLPack has no type for."""
+    kind, item_bytes = described[0], described[1]
+    code = _DLPACK_CODES.get(kind)
+    return None if code is None else (code, item_bytes * 8)
+
+
+def typestr(described: Described) -> str | None:
+    """The array interface's spelling; None for what it cannot say (bfloat16)."""
+    if described[0] == "bfloat16":
+        return None
+    return to_numpy(described).str

@@ -1,0 +1,190 @@
+"""Plain files to and from tensors, in the shape of kvikIO's CuFile."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import threading
+from typing import Any
+
+from . import _core, _target
+from ._context import Context, default_context, device_of, stream_pointer
+from ._errors import InvalidArgumentError
+
+_local = threading.local()
+_pool_lock = threading.Lock()
+_pool: tuple[int, concurrent.futures.ThreadPoolExecutor] | None = None
+
+
+def _executor() -> concurrent.futures.ThreadPoolExecutor:
+    global _pool
+    with _pool_lock:
+        if _pool is None or _pool[0] != os.getpid():
+            _pool = (os.getpid(), concurrent.futures.ThreadPoolExecutor(4, "headrace-file"))
+        return _pool[1]
+
+
+def _renew_lock() -> None:
+    global _pool_lock
+    _pool_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+def _queue(context: Context, device: str, path: str, stream: int) -> Any:
+    """This thread's queue for such requests."""
+    queues = _local.__dict__.setdefault("queues", {})
+    key = (os.getpid(), id(context), device, path, stream)
+    if key not in queues:
+        queues[key] = (_core.FileQueue.create(context._core, device_of(device), path, stream), context)
+    return queues[key][0]
+
+
+class IOFuture:
+    """A transfer under way."""
+
+    def __init__(self, future: concurrent.futures.Future[int]) -> None:
+        self._future = future
+
+    def get(self) -> int:
+        """Blocks until it is through; the bytes transferred."""
+        return self._future.result()
+
+    result = get
+
+    def done(self) -> bool:
+        return self._future.done()
+
+    is_done = done
+
+
+class File:
+    """A file whose bytes go to and come from host or device memory.
+
+    flags: "r", "w" (created or emptied), "a" (created where missing), "+" behind either for both.
+    via: "auto", or one path for all ranges: "direct", "buffered", "mapped".
+
+    Used from any thread.
+    """
+
+    def __init__(self, path: Any, flags: str = "r", *, context: Context | None = None, via: str = "auto") -> None:
+        if not flags or flags[0] not in "rwa" or flags[1:] not in ("", "+", "b", "b+", "+b"):
+            raise InvalidArgumentError(f"flags {flags!r}: one of r, w, a, and + for reading and writing")
+        self._context = context or default_context()
+        self._via = via
+        write = flags[0] != "r" or "+" in flags
+        self._core: Any = _core.File.open(os.fsdecode(os.fspath(path)), write, flags[0] != "r", flags[0] == "w")
+        self._writes = write
+
+    @property
+    def path(self) -> str:
+        return self._open.path
+
+    @property
+    def nbytes(self) -> int:
+        """The file's size now."""
+        return self._open.size_bytes()
+
+    @property
+    def closed(self) -> bool:
+        return self._core is None
+
+    @property
+    def _open(self) -> Any:
+        if self._core is None:
+            raise InvalidArgumentError("the file is closed")
+        return self._core
+
+    def close(self) -> None:
+        """Lets go of the file; transfers under way end first."""
+        self._core = None
+
+    def __enter__(self) -> File:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _range(self, tensor: Any, size: int | None, tensor_offset: int) -> tuple[_target.Target, int, int]:
+        target = _target.describe(tensor)
+        count = 1
+        for extent in target.shape:
+            count *= extent
+        expected = target.dtype.itemsize if not isinstance(target.dtype, str) else 2
+        stride = expected
+        for extent, step in zip(reversed(target.shape), reversed(target.strides or ()), strict=False):
+            if extent > 1 and step != stride:
+                raise InvalidArgumentError("a file's bytes go to a contiguous tensor; this one has gaps")
+            stride *= extent
+        nbytes = count * expected - tensor_offset
+        if tensor_offset < 0 or nbytes < 0:
+            raise InvalidArgumentError(f"offset {tensor_offset} lies outside the tensor of {count * expected} bytes")
+        size = nbytes if size is None else size
+        if size < 0 or size > nbytes:
+            raise InvalidArgumentError(f"{size} bytes do not fit the tensor's {nbytes} from that offset on")
+        return target, target.pointer + tensor_offset, size
+
+    def _transfer(self, write: bool, tensor: Any, size: int | None, file_offset: int, tensor_offset: int, stream: Any) -> int:
+        opened = self._open
+        if file_offset < 0:
+            raise InvalidArgumentError(f"file offset {file_offset} is negative")
+        target, pointer, count = self._range(tensor, size, tensor_offset)
+        if not write:
+            count = min(count, max(0, opened.size_bytes() - file_offset))
+        if count == 0:
+            return 0
+        on = target.stream if stream is None else stream_pointer(stream)
+        if on is None:
+            on = _target.current_stream(target.device) if target.device.startswith("cuda") else 0
+        queue = _queue(self._context, target.device, self._via, on)
+        return int((queue.write if write else queue.read)(opened, file_offset, pointer, count))
+
+    def read(self, tensor: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *,
+             stream: Any = None) -> int:
+        """Reads `size` bytes (default: what fits) from `file_offset` on into the tensor; gives how many there were."""
+        return self._transfer(False, tensor, size, file_offset, dev_offset, stream)
+
+    def read_into(self, tensor: Any, file_offset: int = 0, *, stream: Any = None) -> Any:
+        """Fills the whole tensor, and returns it. Raises EOFError where the file ends first."""
+        target, _, size = self._range(tensor, None, 0)
+        got = self.read(tensor, size, file_offset, stream=stream)
+        if got != size:
+            raise EOFError(f"{self.path} has {got} bytes from offset {file_offset} on, the tensor takes {size}")
+        return tensor
+
+    def write(self, tensor: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *,
+              stream: Any = None) -> int:
+        """Writes `size` bytes of the tensor (default: all) at `file_offset`; gives how many."""
+        if not self._writes:
+            raise InvalidArgumentError(f"{self.path} was opened for reading: flags='r+'")
+        return self._transfer(True, tensor, size, file_offset, dev_offset, stream)
+
+    def pread(self, tensor: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *,
+              stream: Any = None) -> IOFuture:
+        """``read`` under way when it returns. The tensor must not be touched until then."""
+        if stream is None:
+            stream = _stream_now(tensor)
+        return IOFuture(_executor().submit(self.read, tensor, size, file_offset, dev_offset, stream=stream))
+
+    def pwrite(self, tensor: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *,
+               stream: Any = None) -> IOFuture:
+        """``write`` under way when it returns."""
+        if stream is None:
+            stream = _stream_now(tensor)
+        return IOFuture(_executor().submit(self.write, tensor, size, file_offset, dev_offset, stream=stream))
+
+    def sync(self) -> None:
+        """Blocks until data and size are on stable storage."""
+        self._open.sync()
+
+    def __repr__(self) -> str:
+        return "headrace.File(closed)" if self.closed else f"headrace.File({self.path!r}, {self.nbytes} bytes)"
+
+
+def _stream_now(tensor: Any) -> int:
+    """The stream on which the caller works, before another thread takes over."""
+    target = _target.describe(tensor)
+    if target.stream is not None:
+        return target.stream
+    return _target.current_stream(target.device) if target.device.startswith("cuda") else 0

@@ -1,0 +1,203 @@
+"""Group: a node of a hierarchy that holds others."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _dtypes
+from ._array import Array
+from ._context import Context, _restore_context
+from ._errors import NotFoundError, UnsupportedError
+
+
+class Member(NamedTuple):
+    """A node below a group, as a listing tells it."""
+
+    path: str  # in the store
+    name: str  # below the group
+    is_array: bool
+    zarr_format: int
+    shape: tuple[int, ...]  # of arrays
+    dtype: np.dtype[Any] | None
+    error: str  # what is wrong with the metadata, "" if nothing is
+
+
+class Group:
+    """A Zarr group, opened for reading: a mapping of names to arrays and groups. Made by ``headrace.open``."""
+
+    def __init__(self, core: Any, store: Any, context: Context, reopen: tuple[Any, ...], device: str | None,
+                 consolidated: tuple[dict[str, Any], str] | None = None) -> None:
+        self._core = core
+        self._store = store
+        self._context = context
+        self._reopen = reopen
+        self.device = device
+        # The consolidated documents, and where in them this group lies.
+        self._documents = consolidated
+        if consolidated is None and core.consolidated:
+            self._documents = (self._read_consolidated(), "")
+
+    @property
+    def path(self) -> str:
+        """In the store, "" for its root."""
+        return self._core.path
+
+    @property
+    def zarr_format(self) -> int:
+        return self._core.zarr_format
+
+    @property
+    def consolidated(self) -> bool:
+        """What lies below is taken from consolidated metadata, not from the store."""
+        return self._core.consolidated
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The user's attributes; a copy each time."""
+        attributes: dict[str, Any] = json.loads(self._core.attributes)
+        return attributes
+
+    @property
+    def url(self) -> str:
+        """The store, safe to print."""
+        return self._store.url
+
+    def _name(self, path: str) -> str:
+        return path[len(self.path) + 1:] if self.path else path
+
+    def _listed(self, members: Any) -> list[Member]:
+        out = []
+        for member in members:
+            dtype = None
+            error = member.error
+            if member.is_array and not error:
+                try:
+                    dtype = _dtypes.to_numpy(member.dtype)
+                except ImportError as missing:
+                    error = str(missing)
+            out.append(Member(member.path, self._name(member.path), member.is_array, member.zarr_format, member.shape, dtype,
+                              error))
+        return out
+
+    def members(self) -> list[Member]:
+        """Every node below, parents before children."""
+        return self._listed(self._core.members())
+
+    def children(self) -> list[Member]:
+        """The nodes directly below."""
+        return self._listed(self._core.children())
+
+    def __getitem__(self, name: str) -> Array | Group:
+        if not isinstance(name, str):
+            raise TypeError(f"groups are indexed by names, not by {type(name).__name__}; open an array to read from it")
+        try:
+            return self._array(name)
+        except NotFoundError:
+            raise
+        except Exception as error:
+            if getattr(error, "code", None) != "invalid argument":
+                raise
+        return self._group(name)
+
+    def _array(self, name: str) -> Array:
+        path = f"{self.path}/{name.strip('/')}" if self.path else name.strip("/")
+        return Array(self._core.array(name), self._store, path, self._context,
+                     ("array", self._reopen[0], self._reopen[1], ""), self.device)
+
+    def _group(self, name: str) -> Group:
+        below = None
+        if self._documents is not None:
+            documents, prefix = self._documents
+            below = (documents, f"{prefix}{name.strip('/')}/")
+        return Group(self._core.group(name), self._store, self._context, self._reopen, self.device, below)
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[name]  # type: ignore[index]
+        except NotFoundError:
+            return False
+        except UnsupportedError:
+            return True
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def keys(self) -> list[str]:
+        """Names directly below."""
+        return [member.name for member in self.children()]
+
+    def arrays(self) -> Iterator[tuple[str, Array]]:
+        """The arrays directly below, by name."""
+        for member in self.children():
+            if member.is_array:
+                yield member.name, self._array(member.name)
+
+    def groups(self) -> Iterator[tuple[str, Group]]:
+        """The groups directly below, by name."""
+        for member in self.children():
+            if not member.is_array:
+                yield member.name, self._group(member.name)
+
+    # Documents as stored, also of arrays that cannot be read.
+
+    def _read_consolidated(self) -> dict[str, Any]:
+        below = f"{self.path}/" if self.path else ""
+        if self.zarr_format == 3:
+            document = json.loads(self._store.get(f"{below}zarr.json") or b"{}")
+            return dict((document.get("consolidated_metadata") or {}).get("metadata") or {})
+        return dict(json.loads(self._store.get(f"{below}.zmetadata") or b"{}").get("metadata") or {})
+
+    def _document(self, name: str, file: str) -> dict[str, Any] | None:
+        name = name.strip("/")
+        if self._documents is not None:
+            documents, prefix = self._documents
+            found = documents.get(f"{prefix}{name}" if self.zarr_format == 3 else f"{prefix}{name}/{file}")
+            return None if found is None else dict(found)
+        path = f"{self.path}/{name}" if self.path else name
+        stored = self._store.get(f"{path}/{file}")
+        return None if stored is None else dict(json.loads(stored))
+
+    def metadata(self, name: str) -> dict[str, Any]:
+        """The document of the array `name`: its zarr.json, or its .zarray. Raises NotFoundError."""
+        found = self._document(name, "zarr.json" if self.zarr_format == 3 else ".zarray")
+        if found is None:
+            raise NotFoundError(f"no metadata of an array '{name}' in {self.url}/{self.path}")
+        return found
+
+    def attributes(self, name: str) -> dict[str, Any]:
+        """The attributes of the array or group `name`, as stored."""
+        if self.zarr_format == 3:
+            return dict((self._document(name, "zarr.json") or {}).get("attributes") or {})
+        return self._document(name, ".zattrs") or {}
+
+    def __repr__(self) -> str:
+        return f"headrace.Group({self.url!r}" + (f", path={self.path!r}" if self.path else "") + f", {len(self)} members)"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td style='text-align:left'>{html.escape(member.name)}</td><td>"
+                       f"{html.escape(str(member.shape)) if member.is_array else 'group'}</td><td>"
+                       f"{html.escape(str(member.dtype or member.error or ''))}</td></tr>" for member in self.children())
+        attributes = html.escape(json.dumps(self.attrs, indent=1))
+        return (f"<details open><summary><b>headrace.Group</b> {html.escape(self.url)}/{html.escape(self.path)}</summary>"
+                f"<table>{rows}</table><details><summary>Attributes</summary><pre>{attributes}</pre></details></details>")
+
+    def __reduce__(self) -> Any:
+        return _reopen_group, (*self._reopen, self.path, tuple(sorted(self._context.options.items())), self.device)
+
+
+def _reopen_group(url: str, lenient: str, consolidated: bool, path: str, options: Any, device: str | None) -> Group:
+    """What unpickling calls."""
+    from ._array import _is_default
+    from ._open import open_group
+
+    context = _restore_context(tuple((name, value) for name, value in options if not _is_default(name, value)))
+    return open_group(url, path, context=context, lenient=lenient, consolidated=consolidated, device=device)

@@ -1,0 +1,96 @@
+"""Opening stores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from . import _core
+from ._array import Array
+from ._context import Context, default_context
+from ._errors import InvalidArgumentError
+from ._group import Group
+
+
+class MemoryStore:
+    """Named objects in this process's memory, as a store: ``headrace.open(store.url)``.
+
+    Everyone who opens its name shares it; the objects are gone when the last of them is.
+    """
+
+    def __init__(self, name: str, *, context: Context | None = None) -> None:
+        self.url = f"memory://{name}"
+        self._store: Any = _core.Store.open((context or default_context())._core, self.url)
+
+    def put(self, key: str, value: Any) -> None:
+        """Stores the bytes of anything with the buffer protocol; replaces what was there."""
+        self._store.put(key, value)
+
+    def get(self, key: str) -> bytes | None:
+        """The object's bytes, or None."""
+        found: bytes | None = self._store.get(key)
+        return found
+
+    def close(self) -> None:
+        """Lets go of the store; what others have open stays."""
+        self._store = None
+
+
+def memory_store(name: str) -> MemoryStore:
+    """The store of this process's memory with that name."""
+    return MemoryStore(name)
+
+
+def url_of(store: Any) -> str:
+    """A path or URL as text."""
+    if isinstance(store, MemoryStore):
+        return store.url
+    try:
+        return os.fsdecode(os.fspath(store))
+    except TypeError:
+        raise InvalidArgumentError(f"a store is a path or a URL, not a {type(store).__name__}") from None
+
+
+def open_store(store: Any, context: Context | None) -> tuple[Any, Context]:
+    context = context or default_context()
+    return _core.Store.open(context._core, url_of(store)), context
+
+
+def open_array(store: Any, path: str = "", *, context: Context | None = None, lenient: str = "", index_directory: str = "",
+               device: str | None = None) -> Array:
+    """The array at `path`; InvalidArgumentError where a group is."""
+    opened, context = open_store(store, context)
+    core = _core.Array.open(opened, path, lenient, index_directory)
+    return Array(core, opened, path.strip("/"), context, ("array", url_of(store), lenient, index_directory), device)
+
+
+def open_group(store: Any, path: str = "", *, context: Context | None = None, lenient: str = "", consolidated: bool = True,
+               device: str | None = None) -> Group:
+    """The group at `path`; InvalidArgumentError where an array is."""
+    opened, context = open_store(store, context)
+    core = _core.Group.open(opened, path, lenient, consolidated)
+    return Group(core, opened, context, (url_of(store), lenient, consolidated), device)
+
+
+def open(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None, context: Context | None = None,  # noqa: A001
+         consolidated: bool = True, lenient: str = "", index_directory: str = "",
+         device: str | None = None) -> Array | Group:
+    """Opens an array or a group.
+
+    store: a path; "file:///path"; a path through a ZIP file; "memory://name"; "reference:///refs.json".
+    path: inside the store. storage_options: of remote stores; local ones have none.
+    consolidated: take what lies below a group from its consolidated metadata, where it has any.
+    lenient: habits of writers to let pass, by name, or "all". index_directory: saved decode indices of an array.
+    device: where reads of it go by default: "host" (the default), "cuda", "cuda:1", "auto".
+
+    Raises NotFoundError, CorruptError, UnsupportedError, ...
+    """
+    if storage_options:
+        raise InvalidArgumentError(f"storage_options {sorted(storage_options)}: this store is local and takes none")
+    try:
+        return open_array(store, path, context=context, lenient=lenient, index_directory=index_directory, device=device)
+    except InvalidArgumentError as error:
+        if "group" not in str(error):
+            raise
+    return open_group(store, path, context=context, lenient=lenient, consolidated=consolidated, device=device)

@@ -1,0 +1,150 @@
+// Context, Store, Device, and what describes the system.
+#include <headrace/array.h>
+#include <headrace/capabilities.h>
+#include <headrace/context.h>
+#include <headrace/device.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+
+#include "common.h"
+#include "errors.h"
+#include "store/store.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace headrace::python {
+namespace {
+
+constexpr std::uint64_t kMaxDocument = std::uint64_t{1} << 30;
+
+// Read-only view of anything with the buffer protocol, contiguous.
+class BytesView {
+ public:
+  explicit BytesView(nb::handle object) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  }
+  BytesView(const BytesView&) = delete;
+  BytesView& operator=(const BytesView&) = delete;
+  ~BytesView() { PyBuffer_Release(&view_); }
+  std::span<const std::byte> bytes() const {
+    return {static_cast<const std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
+  }
+
+ private:
+  Py_buffer view_;
+};
+
+nb::object get_object(const Store& store, std::string_view key) {
+  const std::string held(key);
+  auto bytes = [&] {
+    nb::gil_scoped_release release;
+    return store.impl()->get(held, kMaxDocument);
+  }();
+  if (!bytes.ok() && bytes.status().code() == Code::kNotFound) return nb::none();
+  const store::Bytes got = take(std::move(bytes));
+  return nb::bytes(reinterpret_cast<const char*>(got.data()), got.size());
+}
+
+}  // namespace
+
+void bind_context(nb::module_& module) {
+  nb::class_<Context>(module, "Context")
+      .def_static(
+          "create",
+          [](const std::string& engine, unsigned threads, std::size_t host_budget_bytes, std::size_t device_budget_bytes,
+             std::size_t wave_bytes, unsigned waves, bool allow_direct, bool cache_reread, bool allow_mapped,
+             std::size_t mapped_budget_bytes, std::size_t index_budget_bytes, bool bind_threads) {
+            ContextOptions options;
+            options.engine = engine;
+            options.threads = threads;
+            if (host_budget_bytes != 0) options.host_budget_bytes = host_budget_bytes;
+            if (device_budget_bytes != 0) options.device_budget_bytes = device_budget_bytes;
+            if (wave_bytes != 0) options.wave_bytes = wave_bytes;
+            options.waves = waves;
+            options.allow_direct = allow_direct;
+            options.cache_reread = cache_reread;
+            options.allow_mapped = allow_mapped;
+            options.mapped_budget_bytes = mapped_budget_bytes;
+            options.index_budget_bytes = index_budget_bytes;
+            options.bind_threads = bind_threads;
+            auto made = [&] {
+              nb::gil_scoped_release release;
+              return Context::create(options);
+            }();
+            return take(std::move(made));
+          },
+          "engine"_a, "threads"_a, "host_budget_bytes"_a, "device_budget_bytes"_a, "wave_bytes"_a, "waves"_a,
+          "allow_direct"_a, "cache_reread"_a, "allow_mapped"_a, "mapped_budget_bytes"_a, "index_budget_bytes"_a,
+          "bind_threads"_a)
+      .def_prop_ro("engine_name", &Context::engine_name)
+      .def_prop_ro("engine_report", &Context::engine_report)
+      .def_prop_ro("threads", [](const Context& context) { return context.options().threads; });
+
+  nb::class_<Device>(module, "Device")
+      .def_static(
+          "open",
+          [](const std::string& name) {
+            auto opened = [&] {
+              nb::gil_scoped_release release;
+              return Device::open(name);
+            }();
+            return take(std::move(opened));
+          },
+          "name"_a)
+      .def_prop_ro("name", [](const Device& device) { return device.name(); })
+      .def_prop_ro("description", [](const Device& device) { return device.description(); })
+      .def_prop_ro("host_addressable", &Device::host_addressable);
+
+  nb::class_<Store>(module, "Store")
+      .def_static(
+          "open",
+          [](const Context& context, const std::string& url) {
+            auto opened = [&] {
+              nb::gil_scoped_release release;
+              return Store::open(context, url);
+            }();
+            return take(std::move(opened));
+          },
+          "context"_a, "url"_a)
+      .def_prop_ro("url", &Store::url)
+      .def("get", &get_object, "key"_a, "The object's bytes, or None where there is none.")
+      .def(
+          "put",
+          [](const Store& store, const std::string& key, nb::handle value) {
+            const BytesView view(value);
+            Status status;
+            {
+              nb::gil_scoped_release release;
+              status = store.impl()->put(key, view.bytes());
+            }
+            check(status);
+          },
+          "key"_a, "value"_a, "Creates or replaces an object.");
+
+  module.def("capabilities", [] {
+    const Capabilities have = take(capabilities());
+    nb::dict out;
+    out["engines"] = have.engines;
+    out["devices"] = have.devices;
+    out["stores"] = have.stores;
+    nb::list codecs;
+    for (const CodecCapability& codec : have.codecs) {
+      nb::dict row;
+      row["name"] = codec.name;
+      row["v3_names"] = codec.v3_names;
+      row["v2_ids"] = codec.v2_ids;
+      row["cpu"] = codec.cpu;
+      row["gpu"] = codec.gpu;
+      codecs.append(row);
+    }
+    out["codecs"] = codecs;
+    return out;
+  });
+}
+
+}  // namespace headrace::python

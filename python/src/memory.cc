@@ -1,0 +1,75 @@
+// Memory on a device that Python holds, and its way to other libraries.
+#include <headrace/device.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "common.h"
+#include "errors.h"
+#include "memory.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace headrace::python {
+
+DeviceMemory::DeviceMemory(const Device& on, std::size_t bytes) : device(on) {
+  nb::gil_scoped_release release;
+  auto made = Buffer::allocate(on, bytes);
+  if (!made.ok()) {
+    nb::gil_scoped_acquire acquire;
+    raise(made.status());
+  }
+  buffer = std::move(*made);
+}
+
+DeviceMemory::~DeviceMemory() {
+  // Freeing waits for what the device still does with it, so nobody is kept waiting meanwhile.
+  nb::gil_scoped_release release;
+  buffer = Buffer();
+}
+
+namespace {
+
+// "cuda:1" -> {2, 1}; the host, also when it plays a GPU, is {1, 0}.
+std::pair<int, int> dlpack_device(const Device& device) {
+  const std::string& name = device.name();
+  if (device.host_addressable() || name.rfind("cuda", 0) != 0) return {nb::device::cpu::value, 0};
+  const std::size_t colon = name.find(':');
+  return {nb::device::cuda::value, colon == std::string::npos ? 0 : std::stoi(name.substr(colon + 1))};
+}
+
+}  // namespace
+
+void bind_memory(nb::module_& module) {
+  nb::class_<DeviceMemory>(module, "DeviceMemory")
+      .def(nb::init<const Device&, std::size_t>(), "device"_a, "bytes"_a)
+      .def_prop_ro("pointer", [](const DeviceMemory& memory) { return reinterpret_cast<std::uintptr_t>(memory.buffer.data()); })
+      .def_prop_ro("bytes", [](const DeviceMemory& memory) { return memory.buffer.size_bytes(); })
+      .def_prop_ro("device", [](const DeviceMemory& memory) { return memory.device; })
+      .def_prop_ro("dlpack_device", [](const DeviceMemory& memory) { return nb::make_tuple(dlpack_device(memory.device).first, dlpack_device(memory.device).second); })
+      .def(
+          "copy_to_host",
+          [](const DeviceMemory& memory, std::uintptr_t to, std::size_t offset, std::size_t bytes) {
+            Status status;
+            {
+              nb::gil_scoped_release release;
+              status = memory.buffer.copy_to_host(offset, reinterpret_cast<std::byte*>(to), bytes);
+            }
+            check(status);
+          },
+          "to"_a, "offset"_a, "bytes"_a)
+      .def(
+          "exported",
+          [](nb::handle self, const std::vector<std::size_t>& shape, int code, int bits) {
+            const auto& memory = nb::cast<const DeviceMemory&>(self);
+            const auto [type, index] = dlpack_device(memory.device);
+            const nb::dlpack::dtype dtype{static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1};
+            return nb::ndarray<nb::array_api>(memory.buffer.data(), shape.size(), shape.data(), self, nullptr, dtype, type, index);
+          },
+          "shape"_a, "code"_a, "bits"_a, nb::rv_policy::reference,
+          "An object with __dlpack__ over this memory in C order; it keeps the memory alive.");
+}
+
+}  // namespace headrace::python

@@ -1,0 +1,18 @@
+// headrace._core: what headrace's Python package is written on. Nothing here is public; headrace/*.py is.
+//
+// Every call that may block gives up the GIL.
+#include <nanobind/nanobind.h>
+
+#include "common.h"
+#include "errors.h"
+
+namespace nb = nanobind;
+
+NB_MODULE(_core, module) {
+  module.attr("__version__") = HEADRACE_VERSION;
+  module.def("set_exception_classes", &headrace::python::set_exception_classes, nb::arg("classes"));
+  headrace::python::bind_context(module);
+  headrace::python::bind_memory(module);
+  headrace::python::bind_arrays(module);
+  headrace::python::bind_files(module);
+}
