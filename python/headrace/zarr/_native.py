@@ -1,0 +1,200 @@
+"""Native arrays for arrays that zarr has opened: what describes them, where their chunks lie, what memory they fill."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from zarr.storage import LocalStore, ZipStore
+
+import headrace
+from headrace.zarr._selection import KeyLayout
+
+if TYPE_CHECKING:
+    from zarr.abc.store import Store as ZarrStore
+    from zarr.core.metadata import ArrayMetadata
+
+
+class NotNative(Exception):
+    """Why headrace cannot read something of zarr's. `whole_array`: nothing of this array, whatever is selected."""
+
+    def __init__(self, reason: str, *, whole_array: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.whole_array = whole_array
+
+
+# Incremented in a forked child: native arrays and their threads belong to the process that made them.
+_generation = 0
+
+
+def generation() -> int:
+    return _generation
+
+
+def _forked() -> None:
+    global _generation
+    _generation += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def refusal(metadata: ArrayMetadata) -> str | None:
+    """Why no chunk of such an array can be read natively, as far as zarr's metadata tells it; None if nothing does."""
+    if KeyLayout.of(metadata) is None:
+        return f"chunk key encoding {metadata.chunk_key_encoding!r}"
+    if grid_shape(metadata) is None:
+        return f"chunk grid {type(metadata.chunk_grid).__name__}"
+    dtype = metadata.dtype.to_native_dtype()
+    if dtype.hasobject or dtype.kind in "OT":
+        return f"elements of variable length (data type {metadata.dtype})"
+    for codec in _codecs(metadata):
+        # Codecs that a program has registered in place of zarr's own may do something else under the same name.
+        if not type(codec).__module__.partition(".")[0] in ("zarr", "numcodecs"):
+            return f"codec {type(codec).__module__}.{type(codec).__qualname__}"
+    return None
+
+
+def _codecs(metadata: ArrayMetadata) -> list[Any]:
+    if metadata.zarr_format == 2:
+        compressor = [metadata.compressor] if metadata.compressor is not None else []
+        return [*(metadata.filters or ()), *compressor]
+    found: list[Any] = []
+    queue = list(metadata.codecs)
+    while queue:
+        codec = queue.pop()
+        found.append(codec)
+        queue.extend(getattr(codec, "index_codecs", ()))
+        inner = getattr(codec, "codecs", ())
+        queue.extend(inner if isinstance(inner, tuple | list) else ())
+    return found
+
+
+def is_sharded(metadata: ArrayMetadata) -> bool:
+    return metadata.zarr_format == 3 and any(hasattr(codec, "index_codecs") for codec in metadata.codecs)
+
+
+def grid_shape(metadata: ArrayMetadata) -> tuple[int, ...] | None:
+    """Shape of what one stored object holds: a chunk, or a shard. None where it is not one shape."""
+    if metadata.zarr_format == 2:
+        return tuple(metadata.chunks)
+    shape = getattr(metadata.chunk_grid, "chunk_shape", None)
+    if shape is None or "Regular" not in type(metadata.chunk_grid).__name__:
+        return None
+    return tuple(shape)
+
+
+def document(metadata: ArrayMetadata, shape: tuple[int, ...]) -> str:
+    """The array's metadata as stored, with another shape and without what says nothing about its chunks."""
+    text: dict[str, Any] = dict(metadata.to_dict())
+    text.pop("attributes", None)
+    text.pop("dimension_names", None)
+    text["shape"] = list(shape)
+    if metadata.zarr_format == 2 and metadata.fill_value is None:
+        # zarr reads chunks that are not there as the type's default then, which is NaT for times.
+        text["fill_value"] = metadata.dtype.to_json_scalar(metadata.dtype.default_scalar(), zarr_format=2)
+    return json.dumps(text)
+
+
+def location(store: ZarrStore) -> str | None:
+    """The URL of a store that can be read without it; None where objects have to be asked of it.
+
+    Exact types only: a class derived from one of zarr's may do something else.
+    """
+    if type(store) is LocalStore or getattr(type(store), "_headrace_local", False):
+        return os.path.abspath(store.root)
+    if type(store) is ZipStore and store.read_only and getattr(store, "_zmode", None) == "r":
+        path = getattr(store, "path", None)
+        return None if path is None else "zip://" + os.path.abspath(path)
+    return None
+
+
+@dataclass(slots=True)
+class _Open:
+    url: str
+    path: str
+    generation: int
+    grid: tuple[int, ...]  # chunks along each axis that the array was opened with
+    array: Any
+
+
+class NativeArrays:
+    """The native array of one zarr array, opened when first needed and again when the array has grown.
+
+    Threads: any; two that come first at once may both open it.
+    """
+
+    def __init__(self, metadata: ArrayMetadata) -> None:
+        self._metadata = metadata
+        extents = grid_shape(metadata)
+        assert extents is not None
+        self._extents = extents
+        self._open: _Open | None = None
+
+    def get(self, url: str, path: str, last: tuple[int, ...]) -> Any:
+        """The array whose objects lie at `url`/`path`, large enough to have a chunk at `last`.
+
+        NotNative: headrace cannot read such an array.
+        """
+        held = self._open
+        if (
+            held is not None
+            and held.generation == _generation
+            and held.path == path
+            and held.url == url
+            and all(a < b for a, b in zip(last, held.grid))
+        ):
+            return held.array
+        # What lies behind the array's end is never asked for, so that it may as well be longer: it has then only to be
+        # opened again when it has doubled.
+        shape = self._metadata.shape
+        grid = tuple(
+            max(2 * (chunk + 1) if chunk * extent >= size else 0, -(-size // extent), 1)
+            for chunk, extent, size in zip(last, self._extents, shape, strict=True)
+        )
+        array = open_document(self._metadata, self._extents, grid, url, path)
+        self._open = _Open(url, path, _generation, grid, array)
+        return array
+
+
+def open_document(
+    metadata: ArrayMetadata, extents: tuple[int, ...], grid: tuple[int, ...], url: str, path: str
+) -> Any:
+    """A native array of `grid` chunks. NotNative: headrace cannot read such an array."""
+    text = document(metadata, tuple(n * extent for n, extent in zip(grid, extents, strict=True)))
+    try:
+        return headrace.Array.from_document(url, path, metadata.zarr_format, text)
+    except (headrace.UnsupportedError, headrace.CorruptError, headrace.InvalidArgumentError) as error:
+        raise NotNative(str(error), whole_array=True) from error
+
+
+class Target:
+    """The output of a zarr read as memory that a native read can fill.
+
+    Elements are little-endian in native reads; those of a big-endian output are swapped by `finish`.
+    """
+
+    __slots__ = ("_big", "memory")
+
+    def __init__(self, out: Any, dtype: np.dtype[Any]) -> None:
+        """NotNative: `out` has elements of another type than `dtype`, the array's."""
+        self.memory = out
+        self._big: Any = None
+        if out.dtype != dtype:
+            raise NotNative(f"an output of {out.dtype} for an array of {dtype}")
+        if not isinstance(out, np.ndarray):
+            return
+        little = dtype.newbyteorder("<")
+        if little != dtype:
+            self._big = out
+            out = out.view(little)
+        self.memory = out
+
+    def finish(self) -> None:
+        if self._big is not None:
+            self._big[...] = self.memory.copy()

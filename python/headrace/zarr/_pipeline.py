@@ -1,0 +1,285 @@
+"""The codec pipeline: what zarr calls to turn the chunks of a selection into elements, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from zarr.abc.codec import CodecPipeline
+from zarr.core.array_spec import ArrayConfig, ArraySpec
+from zarr.core.buffer import default_buffer_prototype
+from zarr.core.config import config
+from zarr.storage import StorePath
+
+import headrace
+from headrace.zarr import _foreign
+from headrace.zarr._native import (
+    NativeArrays,
+    NotNative,
+    Target,
+    grid_shape,
+    is_sharded,
+    location,
+    open_document,
+    refusal,
+)
+from headrace.zarr._selection import BatchItem, KeyLayout, Selected, reconstruct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Self
+
+    import numpy as np
+    from zarr.abc.codec import Codec
+    from zarr.abc.store import Store as ZarrStore
+    from zarr.core.buffer import Buffer, NDBuffer
+    from zarr.core.metadata import ArrayMetadata
+
+_log = logging.getLogger("headrace.zarr")
+
+_PRESENT: dict[str, Any] = {"status": "present"}
+_MISSING: dict[str, Any] = {"status": "missing"}
+
+DEFAULT_FALLBACK = "zarr.core.codec_pipeline.BatchedCodecPipeline"
+
+# Arrays that were said not to be read natively. Bounded: a program may open any number.
+_told: set[str] = set()
+_MOST_TOLD = 10_000
+
+_pool: ThreadPoolExecutor | None = None
+
+
+def _executor() -> ThreadPoolExecutor:
+    """Threads that native reads are waited for in, so that zarr's event loop is not. They hold no GIL meanwhile."""
+    global _pool
+    if _pool is None:
+        _pool = ThreadPoolExecutor(max_workers=32, thread_name_prefix="headrace-zarr")
+    return _pool
+
+
+def _drop_executor() -> None:
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_executor)
+
+
+def fallback_class() -> type[CodecPipeline]:
+    """zarr's own pipeline that does what headrace does not: `headrace.fallback` of zarr.config."""
+    name = config.get("headrace.fallback", None) or DEFAULT_FALLBACK
+    module, _, qualname = str(name).rpartition(".")
+    found: type[CodecPipeline] = getattr(import_module(module), qualname)
+    return found
+
+
+def _own_pipeline(metadata: ArrayMetadata) -> CodecPipeline:
+    """zarr's own pipeline for an array, as zarr makes it."""
+    if metadata.zarr_format == 2:
+        from zarr.codecs._v2 import V2Codec
+
+        codecs: Iterable[Codec] = [V2Codec(filters=metadata.filters, compressor=metadata.compressor)]
+        array_config = ArrayConfig.from_dict({"order": metadata.order})
+        shape = metadata.chunks
+    else:
+        codecs = metadata.codecs
+        array_config = ArrayConfig.from_dict({})
+        shape = grid_shape(metadata) or (1,) * len(metadata.shape)
+    spec = ArraySpec(
+        shape=shape,
+        dtype=metadata.dtype,
+        fill_value=metadata.fill_value,
+        config=array_config,
+        prototype=default_buffer_prototype(),
+    )
+    return fallback_class().from_codecs(codecs).evolve_from_array_spec(spec)
+
+
+class HeadracePipeline(CodecPipeline):
+    """Reads all chunks of a selection by one native read, straight into the output array; writes through zarr's own.
+
+    Chosen by `zarr.config.set({"codec_pipeline.path": "headrace.zarr.HeadracePipeline"})` or `headrace.zarr.enable()`
+    before arrays are opened. What headrace cannot read goes through zarr's own pipeline, which is logged once for each
+    array ("headrace.zarr", warning), or raised as headrace.UnsupportedError where `headrace.strict` of zarr.config is
+    true.
+
+    Threads: any. Picklable.
+    """
+
+    def __init__(self, metadata: ArrayMetadata, own: CodecPipeline, *, strict: bool = False) -> None:
+        self._metadata = metadata
+        self._own = own
+        self._strict = strict
+        self._refusal = refusal(metadata)
+        self._dtype: np.dtype[Any] = metadata.dtype.to_native_dtype()
+        self._layout = KeyLayout.of(metadata)
+        self._extents = grid_shape(metadata)
+        self._sharded = is_sharded(metadata)
+        self._arrays = NativeArrays(metadata) if self._refusal is None else None
+
+    @classmethod
+    def from_codecs(cls, codecs: Iterable[Codec]) -> Self:
+        """zarr's own pipeline: without an array's metadata there is nothing to read natively."""
+        return fallback_class().from_codecs(codecs)  # type: ignore[return-value]
+
+    @classmethod
+    def from_array_metadata_and_store(cls, array_metadata: ArrayMetadata, store: ZarrStore) -> Self:
+        strict = bool(config.get("headrace.strict", False))
+        return cls(array_metadata, _own_pipeline(array_metadata), strict=strict)
+
+    def evolve_from_array_spec(self, array_spec: ArraySpec) -> Self:
+        return type(self)(self._metadata, self._own.evolve_from_array_spec(array_spec), strict=self._strict)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (type(self), self._metadata, self._own, self._strict)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HeadracePipeline) and self._own == other._own and self._strict == other._strict
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._strict))
+
+    def __repr__(self) -> str:
+        return f"HeadracePipeline({self._own!r})"
+
+    def __iter__(self) -> Iterator[Codec]:
+        return iter(self._own)  # type: ignore[call-overload, no-any-return]
+
+    # What the chunks' codecs are and can do, and their use for single chunks, is zarr's affair.
+
+    @property
+    def supports_partial_decode(self) -> bool:
+        return self._own.supports_partial_decode
+
+    @property
+    def supports_partial_encode(self) -> bool:
+        return self._own.supports_partial_encode
+
+    def validate(self, **what: Any) -> None:
+        self._own.validate(**what)
+
+    def compute_encoded_size(self, byte_length: int, array_spec: ArraySpec) -> int:
+        return self._own.compute_encoded_size(byte_length, array_spec)
+
+    async def decode(
+        self, chunk_bytes_and_specs: Iterable[tuple[Buffer | None, ArraySpec]]
+    ) -> Iterable[NDBuffer | None]:
+        return await self._own.decode(chunk_bytes_and_specs)
+
+    async def encode(
+        self, chunk_arrays_and_specs: Iterable[tuple[NDBuffer | None, ArraySpec]]
+    ) -> Iterable[Buffer | None]:
+        return await self._own.encode(chunk_arrays_and_specs)
+
+    async def write(self, batch_info: Iterable[BatchItem], value: NDBuffer, drop_axes: tuple[int, ...] = ()) -> None:
+        await self._own.write(batch_info, value, drop_axes)
+
+    async def read(
+        self, batch_info: Iterable[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...] = ()
+    ) -> tuple[Any, ...]:
+        """Fills `out` and says of each chunk whether it was stored ("present" or "missing").
+
+        headrace.CorruptError and other headrace.HeadraceError, with the chunk's key: it is there and cannot be read.
+        """
+        batch = batch_info if isinstance(batch_info, list) else list(batch_info)
+        if not batch:
+            return ()
+        try:
+            if self._refusal is not None:
+                raise NotNative(self._refusal, whole_array=True)
+            return await self._read(batch, out, drop_axes)
+        except NotNative as why:
+            self._tell(why, batch[0][0])
+        return await self._own.read(batch, out, drop_axes)
+
+    async def _read(self, batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...]) -> tuple[Any, ...]:
+        first = batch[0][0]
+        if not isinstance(first, StorePath):
+            raise NotNative(f"chunks of a {type(first).__name__}")
+        store = first.store
+        url = location(store)
+        run = asyncio.get_running_loop().run_in_executor
+        if url is not None:
+            missing = await run(_executor(), self._read_local, url, batch, out, drop_axes)
+        else:
+            if self._sharded and not all(item[4] for item in batch):
+                raise NotNative(f"a part of a shard in a {type(store).__name__}, which zarr reads by ranges")
+            objects = await _foreign.fetch(batch)
+            missing = await run(_executor(), self._read_fetched, objects, batch, out, drop_axes)
+        if missing is None:
+            missing = [not await store.exists(item[0].path) for item in batch]
+        if not missing:
+            return (_PRESENT,) * len(batch)
+        return tuple(_MISSING if is_missing else _PRESENT for is_missing in missing)
+
+    def _read_local(
+        self, url: str, batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...]
+    ) -> list[bool] | None:
+        """Which chunks are not stored; [] where all are, None where that was not looked for."""
+        path, selected, target = self._prepare(batch, out, drop_axes)
+        assert self._arrays is not None
+        stats = _fill(self._arrays.get(url, path, selected.last), selected, target)
+        if stats.missing_chunks == 0:
+            return []
+        if url.startswith("zip://"):
+            return None
+        return [not os.path.exists(f"{url}/{item[0].path}") for item in batch]
+
+    def _read_fetched(
+        self, objects: list[Buffer | None], batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...]
+    ) -> list[bool]:
+        path, selected, target = self._prepare(batch, out, drop_axes)
+        assert self._extents is not None
+        with _foreign.memory_of(batch, objects) as url:
+            grid = tuple(position + 1 for position in selected.last)
+            _fill(open_document(self._metadata, self._extents, grid, url, path), selected, target)
+        return [stored is None for stored in objects]
+
+    def _prepare(
+        self, batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...]
+    ) -> tuple[str, Selected, Target]:
+        """The array's path in its store, what of it is wanted, and the memory that is to hold it."""
+        layout, extents = self._layout, self._extents
+        assert layout is not None and extents is not None
+        target = Target(out.as_ndarray_like(), self._dtype)
+        key = batch[0][0].path
+        split = layout.split(key)
+        if split is None:
+            raise NotNative(f"a chunk called {key!r}")
+        selected = reconstruct(batch, layout, *split, extents, out.shape, drop_axes)
+        if selected is None:
+            raise NotNative("a selection that is neither orthogonal nor a list of points")
+        return layout.base(split[0]), selected, target
+
+    def _tell(self, why: NotNative, getter: Any) -> None:
+        where = f"{getattr(getter, 'store', None)}/{getattr(getter, 'path', getter)}"
+        if self._strict:
+            raise headrace.UnsupportedError(f"headrace cannot read {where}: {why.reason}") from why.__cause__
+        if not why.whole_array:
+            _log.debug("zarr's own pipeline reads %s: %s", where, why.reason)
+            return
+        self._refusal = why.reason
+        layout = self._layout
+        split = layout.split(getter.path) if layout is not None and isinstance(getter, StorePath) else None
+        if layout is not None and split is not None:
+            where = f"{getter.store}/{layout.base(split[0])}"
+        if where not in _told:
+            if len(_told) >= _MOST_TOLD:
+                _told.clear()
+            _told.add(where)
+            _log.warning("zarr's own pipeline reads %s: headrace cannot: %s", where, why.reason)
+
+
+def _fill(array: headrace.Array, selected: Selected, target: Target) -> Any:
+    _, stats = array.read(selected.selection, indexing=selected.indexing, out=target.memory, return_stats=True)
+    target.finish()
+    return stats
+
+
+def _unpickle(cls: type[HeadracePipeline], metadata: ArrayMetadata, own: CodecPipeline, strict: bool) -> HeadracePipeline:
+    return cls(metadata, own, strict=strict)
