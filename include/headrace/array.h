@@ -108,6 +108,9 @@ struct ReadOptions {
   // Stored elements equal to the array's fill value, and chunks that are not stored, become NaN. `dtype` must be a
   // float. Without it, chunks that are not stored hold the fill value, scaled and converted like any element.
   bool fill_as_nan = false;
+  // With fill_as_nan: one stored element, little-endian, that means NaN instead of the fill value (CF's _FillValue).
+  // Chunks that are not stored are NaN only if the fill value equals it. Empty: the fill value.
+  std::vector<std::byte> missing;
 };
 
 // The type of the tensor's elements under these options. kInvalidArgument, kUnsupported: as a read with them would say.

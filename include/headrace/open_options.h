@@ -20,6 +20,9 @@ struct OpenOptions {
   // Array::open: a directory with the array's decode indices, as `headrace index` saves them (decode_index.h); "":
   // none. They are loaded into memory, as far as ContextOptions::index_budget_bytes has room.
   std::string index_directory = {};
+  // Arrays: look at each read whether a shard that is kept open is still the one under its key, for stores that are
+  // written to meanwhile. Some 10 us a shard. False: a shard once read stays as it was for as long as the array is open.
+  bool revalidate = false;
 };
 
 // One habit of writers that a reader may be asked to accept.

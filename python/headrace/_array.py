@@ -237,7 +237,7 @@ class Array:
 
     def read(self, selection: Any = ..., *, indexing: str = "orthogonal", out: Any = None, device: str | None = None,
              stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0, fill_as_nan: bool = False,
-             placement: str = "auto", progress: Any = None, return_stats: bool = False) -> Any:
+             fill: Any = None, placement: str = "auto", progress: Any = None, return_stats: bool = False) -> Any:
         """Reads a selection; blocks until the elements are in place. Ctrl-C stops it.
 
         selection: an integer, a slice (step >= 1), an ellipsis, a list or mask along an axis, or a tuple of these.
@@ -247,7 +247,8 @@ class Array:
         stream: the caller's CUDA stream: the read starts after what is queued on it. Default: the one out's owner, torch
           or CuPy works on.
         dtype: convert to this type on the way; scale, offset: then an element x becomes x * scale + offset.
-        fill_as_nan: elements equal to the fill value become NaN (dtype must be a float).
+        fill_as_nan: elements equal to the fill value become NaN (dtype must be a float); fill: those equal to this
+          stored value instead.
         placement: who decodes for a GPU: "auto", "cpu", "gpu".
         progress: True for a bar on a terminal, or a function of (chunks done, chunks in all).
         return_stats: give (result, Stats).
@@ -258,7 +259,7 @@ class Array:
             result, stats = self._read_strings(selection, indexing, out, device)
         else:
             arguments, result, close = self._prepare([selection], indexing, None if out is None else [out], device, stream,
-                                                     dtype, scale, offset, fill_as_nan, placement, progress)
+                                                     dtype, scale, offset, fill_as_nan, fill, placement, progress)
             try:
                 stats = self._core.read(*arguments)
             finally:
@@ -268,7 +269,7 @@ class Array:
 
     def read_many(self, selections: Sequence[Any], *, indexing: str = "orthogonal", out: Sequence[Any] | None = None,
                   device: str | None = None, stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0,
-                  fill_as_nan: bool = False, placement: str = "auto", progress: Any = None,
+                  fill_as_nan: bool = False, fill: Any = None, placement: str = "auto", progress: Any = None,
                   return_stats: bool = False) -> Any:
         """Reads several selections, planned together: each chunk is read and decoded once, however many touch it.
 
@@ -279,11 +280,11 @@ class Array:
         if self._variable or self._info["chunk_grid"] != "regular":
             outs = [None] * len(selections) if out is None else list(out)
             results = [self.read(selection, indexing=indexing, out=one, device=device, stream=stream, dtype=dtype, scale=scale,
-                                 offset=offset, fill_as_nan=fill_as_nan, placement=placement)
+                                 offset=offset, fill_as_nan=fill_as_nan, fill=fill, placement=placement)
                        for selection, one in zip(selections, outs, strict=True)]
             return (results, _core.total_stats()) if return_stats else results
         arguments, results, close = self._prepare(selections, indexing, out, device, stream, dtype, scale, offset,
-                                                  fill_as_nan, placement, progress)
+                                                  fill_as_nan, fill, placement, progress)
         try:
             stats = self._core.read(*arguments)
         finally:
@@ -292,16 +293,17 @@ class Array:
 
     def read_async(self, selection: Any = ..., *, indexing: str = "orthogonal", out: Any = None, device: str | None = None,
                    stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0,
-                   fill_as_nan: bool = False, placement: str = "auto", progress: Any = None) -> ReadFuture:
+                   fill_as_nan: bool = False, fill: Any = None, placement: str = "auto",
+                   progress: Any = None) -> ReadFuture:
         """Starts a read and returns: ``await array.read_async(...)``, or ``.result()``. Arguments as in ``read``."""
         if self._variable:
             raise InvalidArgumentError("strings of variable length are read by read(), which blocks")
         arguments, results, close = self._prepare([selection], indexing, None if out is None else [out], device, stream,
-                                                  dtype, scale, offset, fill_as_nan, placement, progress)
+                                                  dtype, scale, offset, fill_as_nan, fill, placement, progress)
         return ReadFuture(self._core.start(*arguments, results), results[0], close)
 
     def _prepare(self, selections: Sequence[Any], indexing: str, outs: Sequence[Any] | None, device: str | None, stream: Any,
-                 dtype: Any, scale: float, offset: float, fill_as_nan: bool, placement: str, progress: Any) -> Any:
+                 dtype: Any, scale: float, offset: float, fill_as_nan: bool, fill: Any, placement: str, progress: Any) -> Any:
         """The arguments of _core.Array.read, what it writes to, and what to call in the end."""
         core = self._core
         try:
@@ -311,8 +313,8 @@ class Array:
                                        f"one of {', '.join(_PLACEMENT)}") from None
         name = _dtypes.name_of(dtype)
         described = self._described
-        if name or scale != 1.0 or offset != 0.0 or fill_as_nan:
-            described = core.result_dtype(name, scale, offset, fill_as_nan)
+        if name or scale != 1.0 or offset != 0.0 or fill_as_nan or fill is not None:
+            described = core.result_dtype(name, scale, offset, fill_as_nan or fill is not None)
         shapes = [core.result_shape(selection, mode) for selection in selections]
         pointer = 0 if stream is None else stream_pointer(stream)
         results: list[Any] = []
@@ -350,8 +352,17 @@ class Array:
             if stream is None and where.name.startswith("cuda"):
                 pointer = targets[0].stream if targets[0].stream is not None else _target.current_stream(where.name)
         report, close = make_progress(progress, self.path or self.url)
-        arguments = (list(selections), mode, views, where, pointer, name, scale, offset, fill_as_nan, placed, False, report)
+        missing = b"" if fill is None else self._element(fill)
+        arguments = (list(selections), mode, views, where, pointer, name, scale, offset, fill_as_nan or fill is not None,
+                     missing, placed, False, report)
         return arguments, results, close
+
+    def _element(self, value: Any) -> bytes:
+        """One stored element as bytes."""
+        element = np.asarray(value).astype(self.dtype)
+        if element.ndim != 0 or (element != value and element == element):
+            raise InvalidArgumentError(f"fill={value!r} is no element of type {self.dtype}")
+        return element.tobytes()
 
     def _read_strings(self, selection: Any, indexing: str, out: Any, device: str | None) -> tuple[Any, Any]:
         if device_of(device if device is not None else self.device).name != "host":
@@ -396,16 +407,18 @@ class Array:
 
     @classmethod
     def from_document(cls, url: Any, path: str, zarr_format: int, document: str, *, context: Context | None = None,
-                      lenient: str = "", device: str | None = None) -> Array:
+                      lenient: str = "", revalidate: bool = False, device: str | None = None) -> Array:
         """An array whose metadata the caller has: the text of its zarr.json (3) or .zarray (2). Nothing is read.
 
-        Stored chunks are looked for at `path` in the store at `url`.
+        Stored chunks are looked for at `path` in the store at `url`. revalidate: look at each read whether open shards
+        are still the ones in the store, for stores that are written to meanwhile.
         """
-        from ._open import open_store  # they know each other
+        from ._open import open_store, url_of  # they know each other
 
         store, context = open_store(url, context)
-        core = _core.Array.from_document(store, path, zarr_format, document, lenient)
-        return cls(core, store, path, context, ("document", str(url), zarr_format, document, lenient), device, document)
+        core = _core.Array.from_document(store, path, zarr_format, document, lenient, revalidate)
+        reopen = ("document", url_of(url), zarr_format, document, lenient, revalidate)
+        return cls(core, store, path, context, reopen, device, document)
 
 
 def _reopen_array(kind: str, url: str, *rest: Any) -> Array:
@@ -413,12 +426,14 @@ def _reopen_array(kind: str, url: str, *rest: Any) -> Array:
     *about, path, options, device = rest
     context = _restore_context(tuple((name, value) for name, value in options if not _is_default(name, value)))
     if kind == "document":
-        zarr_format, document, lenient = about
-        return Array.from_document(url, path, zarr_format, document, context=context, lenient=lenient, device=device)
+        zarr_format, document, lenient, revalidate = about
+        return Array.from_document(url, path, zarr_format, document, context=context, lenient=lenient, revalidate=revalidate,
+                                   device=device)
     from ._open import open_array
 
-    lenient, index_directory = about
-    return open_array(url, path, context=context, lenient=lenient, index_directory=index_directory, device=device)
+    lenient, index_directory, revalidate = about
+    return open_array(url, path, context=context, lenient=lenient, index_directory=index_directory, revalidate=revalidate,
+                      device=device)
 
 
 def _is_default(name: str, value: Any) -> bool:

@@ -107,7 +107,7 @@ class Group:
     def _array(self, name: str) -> Array:
         path = f"{self.path}/{name.strip('/')}" if self.path else name.strip("/")
         return Array(self._core.array(name), self._store, path, self._context,
-                     ("array", self._reopen[0], self._reopen[1], ""), self.device)
+                     ("array", self._reopen[0], self._reopen[1], "", False), self.device)
 
     def _group(self, name: str) -> Group:
         below = None

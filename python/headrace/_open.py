@@ -58,11 +58,11 @@ def open_store(store: Any, context: Context | None) -> tuple[Any, Context]:
 
 
 def open_array(store: Any, path: str = "", *, context: Context | None = None, lenient: str = "", index_directory: str = "",
-               device: str | None = None) -> Array:
+               revalidate: bool = False, device: str | None = None) -> Array:
     """The array at `path`; InvalidArgumentError where a group is."""
     opened, context = open_store(store, context)
-    core = _core.Array.open(opened, path, lenient, index_directory)
-    return Array(core, opened, path.strip("/"), context, ("array", url_of(store), lenient, index_directory), device)
+    core = _core.Array.open(opened, path, lenient, index_directory, revalidate)
+    return Array(core, opened, path.strip("/"), context, ("array", url_of(store), lenient, index_directory, revalidate), device)
 
 
 def open_group(store: Any, path: str = "", *, context: Context | None = None, lenient: str = "", consolidated: bool = True,
@@ -75,13 +75,14 @@ def open_group(store: Any, path: str = "", *, context: Context | None = None, le
 
 def open(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None, context: Context | None = None,  # noqa: A001
          consolidated: bool = True, lenient: str = "", index_directory: str = "",
-         device: str | None = None) -> Array | Group:
+         revalidate: bool = False, device: str | None = None) -> Array | Group:
     """Opens an array or a group.
 
     store: a path; "file:///path"; a path through a ZIP file; "memory://name"; "reference:///refs.json".
     path: inside the store. storage_options: of remote stores; local ones have none.
     consolidated: take what lies below a group from its consolidated metadata, where it has any.
     lenient: habits of writers to let pass, by name, or "all". index_directory: saved decode indices of an array.
+    revalidate: arrays look at each read whether shards they keep open are still the ones in the store.
     device: where reads of it go by default: "host" (the default), "cuda", "cuda:1", "auto".
 
     Raises NotFoundError, CorruptError, UnsupportedError, ...
@@ -89,7 +90,8 @@ def open(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | Non
     if storage_options:
         raise InvalidArgumentError(f"storage_options {sorted(storage_options)}: this store is local and takes none")
     try:
-        return open_array(store, path, context=context, lenient=lenient, index_directory=index_directory, device=device)
+        return open_array(store, path, context=context, lenient=lenient, index_directory=index_directory,
+                          revalidate=revalidate, device=device)
     except InvalidArgumentError as error:
         if "group" not in str(error):
             raise

@@ -97,14 +97,16 @@ struct Options {
   ReadOptions read;
   nb::object progress;  // kept as long as the read runs
 
-  Options(std::uintptr_t stream, const std::string& dtype, double scale, double offset, bool fill_as_nan, int placement,
-          bool collect_errors, nb::object callback)
+  Options(std::uintptr_t stream, const std::string& dtype, double scale, double offset, bool fill_as_nan,
+          nb::bytes missing, int placement, bool collect_errors, nb::object callback)
       : progress(std::move(callback)) {
     read.native_stream = reinterpret_cast<void*>(stream);
     read.dtype = dtype;
     read.scale = scale;
     read.offset = offset;
     read.fill_as_nan = fill_as_nan;
+    const auto* const bytes = reinterpret_cast<const std::byte*>(missing.c_str());
+    read.missing.assign(bytes, bytes + missing.size());
     read.placement = static_cast<Placement>(placement);
     read.collect_errors = collect_errors;
     if (!progress.is_none()) {
@@ -236,11 +238,13 @@ std::vector<ReadPart> to_parts(const Array& array, nb::handle selections, int in
   return parts;
 }
 
-OpenOptions open_options(const std::string& lenient, bool consolidated, const std::string& index_directory) {
+OpenOptions open_options(const std::string& lenient, bool consolidated, const std::string& index_directory,
+                         bool revalidate = false) {
   OpenOptions options;
   options.lenient = lenient;
   options.consolidated = consolidated;
   options.index_directory = index_directory;
+  options.revalidate = revalidate;
   return options;
 }
 
@@ -325,21 +329,23 @@ void bind_arrays(nb::module_& module) {
   nb::class_<Array>(module, "Array")
       .def_static(
           "open",
-          [](const Store& store, const std::string& path, const std::string& lenient, const std::string& index_directory) {
+          [](const Store& store, const std::string& path, const std::string& lenient, const std::string& index_directory,
+             bool revalidate) {
             auto opened = [&] {
               nb::gil_scoped_release release;
-              return Array::open(store, path, open_options(lenient, true, index_directory));
+              return Array::open(store, path, open_options(lenient, true, index_directory, revalidate));
             }();
             return take(std::move(opened));
           },
-          "store"_a, "path"_a, "lenient"_a, "index_directory"_a)
+          "store"_a, "path"_a, "lenient"_a, "index_directory"_a, "revalidate"_a)
       .def_static(
           "from_document",
           [](const Store& store, const std::string& path, int zarr_format, const std::string& document,
-             const std::string& lenient) {
-            return take(Array::from_document(store, path, zarr_format, document, open_options(lenient, true, {})));
+             const std::string& lenient, bool revalidate) {
+            return take(Array::from_document(store, path, zarr_format, document,
+                                             open_options(lenient, true, {}, revalidate)));
           },
-          "store"_a, "path"_a, "zarr_format"_a, "document"_a, "lenient"_a)
+          "store"_a, "path"_a, "zarr_format"_a, "document"_a, "lenient"_a, "revalidate"_a)
       .def("info", &info_of)
       .def(
           "result_shape",
@@ -369,25 +375,25 @@ void bind_arrays(nb::module_& module) {
           "read",
           [](const Array& array, nb::handle selections, int indexing, nb::handle targets, const Device& device,
              std::uintptr_t stream, const std::string& dtype, double scale, double offset, bool fill_as_nan,
-             int placement, bool collect_errors, nb::object progress) {
-            const Options options(stream, dtype, scale, offset, fill_as_nan, placement, collect_errors,
-                                  std::move(progress));
+             nb::bytes missing, int placement, bool collect_errors, nb::object progress) {
+            const Options options(stream, dtype, scale, offset, fill_as_nan, std::move(missing), placement,
+                                  collect_errors, std::move(progress));
             return run_parts(array, to_parts(array, selections, indexing, targets), device, options);
           },
           "selections"_a, "indexing"_a, "targets"_a, "device"_a, "stream"_a, "dtype"_a, "scale"_a, "offset"_a,
-          "fill_as_nan"_a, "placement"_a, "collect_errors"_a, "progress"_a.none(),
+          "fill_as_nan"_a, "missing"_a, "placement"_a, "collect_errors"_a, "progress"_a.none(),
           "Reads each selection into its target, (pointer, shape, strides in bytes or None), all of them on `device`.")
       .def(
           "start",
           [](const Array& array, nb::handle selections, int indexing, nb::handle targets, const Device& device,
              std::uintptr_t stream, const std::string& dtype, double scale, double offset, bool fill_as_nan,
-             int placement, bool collect_errors, nb::object progress, nb::object kept) {
-            const Options options(stream, dtype, scale, offset, fill_as_nan, placement, collect_errors,
-                                  std::move(progress));
+             nb::bytes missing, int placement, bool collect_errors, nb::object progress, nb::object kept) {
+            const Options options(stream, dtype, scale, offset, fill_as_nan, std::move(missing), placement,
+                                  collect_errors, std::move(progress));
             return start_parts(array, to_parts(array, selections, indexing, targets), device, options, std::move(kept));
           },
           "selections"_a, "indexing"_a, "targets"_a, "device"_a, "stream"_a, "dtype"_a, "scale"_a, "offset"_a,
-          "fill_as_nan"_a, "placement"_a, "collect_errors"_a, "progress"_a.none(), "kept"_a.none(),
+          "fill_as_nan"_a, "missing"_a, "placement"_a, "collect_errors"_a, "progress"_a.none(), "kept"_a.none(),
           "The same, under way when it returns. `kept` lives as long as the result.")
       .def("read_strings", &read_strings, "selection"_a, "indexing"_a, "max_bytes"_a,
            "(shape, list of str or bytes in C order, Stats) for elements of variable length.");

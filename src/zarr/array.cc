@@ -122,7 +122,7 @@ Status Array::Impl::resolve() {
 }
 
 Result<Array> Array::Impl::make(const Store& store, std::string path, zarr::LoadedNode node,
-                                const std::string& index_directory) {
+                                const OpenOptions& options) {
   if (!node.array) {
     return Status(Code::kInvalidArgument, Layer::kZarr, "this is a group, not an array; name an array inside it")
         .with_key(path.empty() ? "/" : path);
@@ -132,8 +132,9 @@ Result<Array> Array::Impl::make(const Store& store, std::string path, zarr::Load
   if (Status status = impl->resolve(); !status.ok()) return std::move(status).with_key(node.key);
   impl->info.lenient_uses = std::move(node.lenient.uses);
   impl->index_array = store.context().impl()->resources->indices().array_number(store.url(), impl->path);
-  if (!index_directory.empty()) {
-    HEADRACE_TRY_ASSIGN(impl->info.decode_index, zarr::load_decode_index(*impl, index_directory));
+  impl->revalidate = options.revalidate;
+  if (!options.index_directory.empty()) {
+    HEADRACE_TRY_ASSIGN(impl->info.decode_index, zarr::load_decode_index(*impl, options.index_directory));
   }
   return Array(std::shared_ptr<const Impl>(std::move(impl)));
 }
@@ -145,7 +146,7 @@ Result<Array> Array::open(const Store& store, std::string_view given_path, const
     zarr::LoadOptions load;
     HEADRACE_TRY_ASSIGN(load.lenient, zarr::Lenient::parse(options.lenient));
     HEADRACE_TRY_ASSIGN(zarr::LoadedNode node, zarr::load_node(*store.impl(), path, load));
-    return Impl::make(store, std::move(path), std::move(node), options.index_directory);
+    return Impl::make(store, std::move(path), std::move(node), options);
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }
@@ -166,7 +167,7 @@ Result<Array> Array::from_document(const Store& store, std::string_view given_pa
                                      : zarr::parse_v3_array(document, &node.lenient);
     if (!metadata.ok()) return std::move(metadata).status().with_key(node.key);
     node.array = std::move(*metadata);
-    return Impl::make(store, std::move(path), std::move(node), options.index_directory);
+    return Impl::make(store, std::move(path), std::move(node), options);
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

@@ -46,7 +46,7 @@ using InnerIndex = std::vector<ShardEntry>;
 class ShardCache {
  public:
   std::shared_ptr<const OpenShard> find(std::string_view key);
-  void insert(std::shared_ptr<const OpenShard> open);
+  void insert(std::shared_ptr<const OpenShard> open);  // in the place of another of that key
   // What is inside is named by its level as well: a shard and the first shard in it may begin at one byte.
   std::shared_ptr<const InnerIndex> find(const OpenShard& shard, std::size_t level, const ShardEntry& range);
   void insert(const OpenShard& shard, std::size_t level, const ShardEntry& range,
@@ -61,6 +61,7 @@ class ShardCache {
     template <class Like>
     Value find(const Like& key);
     void insert(Key key, Value value, std::size_t bytes, std::size_t most_items, std::size_t most_bytes);
+    void erase(const Key& key);
 
    private:
     struct Item {
@@ -91,7 +92,7 @@ class headrace::Array::Impl {
 
   // An array from its metadata. kInvalidArgument if the node is a group.
   static Result<Array> make(const Store& store, std::string path, zarr::LoadedNode node,
-                            const std::string& index_directory = {});
+                            const OpenOptions& options = {});
 
   // Builds chains and ArrayInfo from `metadata`.
   Status resolve();
@@ -124,6 +125,7 @@ class headrace::Array::Impl {
   ArrayInfo info;
   mutable zarr::ShardCache shards;
   mutable transfer::PlacementMemory placement;
+  bool revalidate = false;        // OpenOptions
   std::uint64_t index_array = 0;  // of the Context's IndexCache
 
   const codec::Chain& unit_chain() const noexcept { return sharding ? sharding->inner : *chain; }

@@ -108,6 +108,12 @@ Result<Target> choose_target(const DataType& stored, const ReadOptions& options)
 Result<ReadConversion> make_conversion(const DataType& stored, const device::ElementOp& stored_op,
                                        std::span<const std::byte> fill, bool fill_defined, const ReadOptions& options) {
   HEADRACE_TRY_ASSIGN(Target target, choose_target(stored, options));
+  if (!options.missing.empty() && (!options.fill_as_nan || options.missing.size() != stored.item_bytes)) {
+    return refuse(Code::kInvalidArgument, options.fill_as_nan
+                                              ? "missing has " + std::to_string(options.missing.size()) + " bytes, an element " +
+                                                    std::to_string(stored.item_bytes)
+                                              : "missing is given without fill_as_nan");
+  }
   ReadConversion out;
   out.dtype = std::move(target.dtype);
   out.op = stored_op;
@@ -120,16 +126,17 @@ Result<ReadConversion> make_conversion(const DataType& stored, const device::Ele
   conversion.scale = options.scale;
   conversion.offset = options.offset;
   conversion.fill_to_nan = options.fill_as_nan;
-  std::memcpy(&conversion.fill_bits, fill.data(), std::min<std::size_t>(fill.size(), 8));
+  const std::span<const std::byte> missing = options.missing.empty() ? fill : std::span(options.missing);
+  std::memcpy(&conversion.fill_bits, missing.data(), std::min<std::size_t>(missing.size(), 8));
   out.fill.assign(out.dtype.item_bytes, std::byte{0});
   device::convert_element(conversion, fill.data(), out.fill.data());
-  conversion.fill_to_nan = options.fill_as_nan && fill_defined;
+  conversion.fill_to_nan = options.fill_as_nan && (fill_defined || !options.missing.empty());
   // Elements equal to NaN are NaN already: the bytes may stay as they are.
   device::Conversion plain;
   plain.from = target.from;
   plain.to = NumberType::kFloat64;
   double fill_number = 0;
-  device::convert_element(plain, fill.data(), reinterpret_cast<std::byte*>(&fill_number));
+  device::convert_element(plain, missing.data(), reinterpret_cast<std::byte*>(&fill_number));
   if (!conversion.scaled && conversion.from == conversion.to && (std::isnan(fill_number) || !conversion.fill_to_nan)) {
     return out;
   }

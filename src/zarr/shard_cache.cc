@@ -1,3 +1,4 @@
+#include "base/file_handle.h"
 #include "base/trace.h"
 #include "zarr/array_impl.h"
 
@@ -31,6 +32,15 @@ void ShardCache::Lru<Key, Value>::insert(Key key, Value value, std::size_t bytes
   }
 }
 
+template <class Key, class Value>
+void ShardCache::Lru<Key, Value>::erase(const Key& key) {
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return;
+  bytes_ -= found->second->bytes;
+  items_.erase(found->second);
+  by_key_.erase(found);
+}
+
 std::shared_ptr<const OpenShard> ShardCache::find(std::string_view key) {
   std::lock_guard lock(mutex_);
   return shards_.find(key);
@@ -40,6 +50,7 @@ void ShardCache::insert(std::shared_ptr<const OpenShard> open) {
   std::lock_guard lock(mutex_);
   std::string key = open->key;
   const std::size_t bytes = open->entries.size() * sizeof(ShardEntry) + open->unpacked_bytes;
+  shards_.erase(key);
   shards_.insert(std::move(key), std::move(open), bytes, kMaxShards, kMaxShardBytes);
 }
 
@@ -113,14 +124,29 @@ Status unpack_shard(store::Store& store, zarr::OpenShard& open) {
   return {};
 }
 
+// Whether what is open under the shard's key now is what the shard was read from.
+bool same_object(const store::Object& now, const zarr::OpenShard& shard) {
+  if (now.is_packed()) return shard.unpacked_bytes != 0;  // stores that pack do not change
+  const store::Object& then = *shard.object;
+  if (now.memory != nullptr || then.memory != nullptr) {
+    return now.memory == then.memory && now.size_bytes == then.size_bytes;
+  }
+  base::FileIdentity a, b;
+  int error = 0;
+  return now.base == then.base && base::identify(now.fd, a, error) && base::identify(then.fd, b, error) && a == b &&
+         !base::recently_changed(a);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std::string& key) const {
-  if (auto found = shards.find(key)) return found;
+  auto found = shards.find(key);
+  if (found != nullptr && !revalidate) return found;
   store::Object object;
   Status status = store.impl()->open(key, object);
   if (status.code() == Code::kNotFound) return std::shared_ptr<const zarr::OpenShard>();
   if (!status.ok()) return status;
+  if (found != nullptr && same_object(object, *found)) return found;
   auto open = std::make_shared<zarr::OpenShard>();
   open->key = key;
   open->id = shards.new_id();
