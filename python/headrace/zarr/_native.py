@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from operator import lt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +48,7 @@ if hasattr(os, "register_at_fork"):
 def refusal(metadata: ArrayMetadata) -> str | None:
     """Why no chunk of such an array can be read natively, as far as zarr's metadata tells it; None if nothing does."""
     if KeyLayout.of(metadata) is None:
-        return f"chunk key encoding {metadata.chunk_key_encoding!r}"
+        return f"chunk key encoding {getattr(metadata, 'chunk_key_encoding', None)!r}"
     if grid_shape(metadata) is None:
         return f"chunk grid {type(metadata.chunk_grid).__name__}"
     dtype = metadata.dtype.to_native_dtype()
@@ -106,7 +107,7 @@ def location(store: ZarrStore) -> str | None:
 
     Exact types only: a class derived from one of zarr's may do something else.
     """
-    if type(store) is LocalStore or getattr(type(store), "_headrace_local", False):
+    if type(store) is LocalStore or (isinstance(store, LocalStore) and getattr(type(store), "_headrace_local", False)):
         return os.path.abspath(store.root)
     if type(store) is ZipStore and store.read_only and getattr(store, "_zmode", None) == "r":
         path = getattr(store, "path", None)
@@ -114,7 +115,7 @@ def location(store: ZarrStore) -> str | None:
     return None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Open:
     url: str
     path: str
@@ -147,30 +148,31 @@ class NativeArrays:
             and held.generation == _generation
             and held.path == path
             and held.url == url
-            and all(a < b for a, b in zip(last, held.grid))
+            and all(map(lt, last, held.grid))
         ):
             return held.array
         # What lies behind the array's end is never asked for, so that it may as well be longer: it has then only to be
         # opened again when it has doubled.
-        shape = self._metadata.shape
         grid = tuple(
             max(2 * (chunk + 1) if chunk * extent >= size else 0, -(-size // extent), 1)
-            for chunk, extent, size in zip(last, self._extents, shape, strict=True)
+            for chunk, extent, size in zip(last, self._extents, self._metadata.shape, strict=True)
         )
-        array = open_document(self._metadata, self._extents, grid, url, path)
+        text = document(self._metadata, tuple(n * extent for n, extent in zip(grid, self._extents, strict=True)))
+        array = self._from_document(text, url, path)
         self._open = _Open(url, path, _generation, grid, array)
         return array
 
+    def once(self, url: str, path: str, last: tuple[int, ...]) -> Any:
+        """The same for a store that will not be there again."""
+        shape = tuple((chunk + 1) * extent for chunk, extent in zip(last, self._extents, strict=True))
+        return self._from_document(document(self._metadata, shape), url, path)
 
-def open_document(
-    metadata: ArrayMetadata, extents: tuple[int, ...], grid: tuple[int, ...], url: str, path: str
-) -> Any:
-    """A native array of `grid` chunks. NotNative: headrace cannot read such an array."""
-    text = document(metadata, tuple(n * extent for n, extent in zip(grid, extents, strict=True)))
-    try:
-        return headrace.Array.from_document(url, path, metadata.zarr_format, text)
-    except (headrace.UnsupportedError, headrace.CorruptError, headrace.InvalidArgumentError) as error:
-        raise NotNative(str(error), whole_array=True) from error
+    def _from_document(self, text: str, url: str, path: str) -> Any:
+        try:
+            # Others may write to the array meanwhile, shards that are open included.
+            return headrace.Array.from_document(url, path, self._metadata.zarr_format, text, revalidate=True)
+        except (headrace.UnsupportedError, headrace.CorruptError, headrace.InvalidArgumentError) as error:
+            raise NotNative(str(error), whole_array=True) from error
 
 
 class Target:

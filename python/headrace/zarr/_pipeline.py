@@ -24,7 +24,6 @@ from headrace.zarr._native import (
     grid_shape,
     is_sharded,
     location,
-    open_document,
     refusal,
 )
 from headrace.zarr._selection import BatchItem, KeyLayout, Selected, reconstruct
@@ -234,10 +233,9 @@ class HeadracePipeline(CodecPipeline):
         self, objects: list[Buffer | None], batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...]
     ) -> list[bool]:
         path, selected, target = self._prepare(batch, out, drop_axes)
-        assert self._extents is not None
+        assert self._arrays is not None
         with _foreign.memory_of(batch, objects) as url:
-            grid = tuple(position + 1 for position in selected.last)
-            _fill(open_document(self._metadata, self._extents, grid, url, path), selected, target)
+            _fill(self._arrays.once(url, path, selected.last), selected, target)
         return [stored is None for stored in objects]
 
     def _prepare(
@@ -276,7 +274,10 @@ class HeadracePipeline(CodecPipeline):
 
 
 def _fill(array: headrace.Array, selected: Selected, target: Target) -> Any:
-    _, stats = array.read(selected.selection, indexing=selected.indexing, out=target.memory, return_stats=True)
+    try:
+        _, stats = array.read(selected.selection, indexing=selected.indexing, out=target.memory, return_stats=True)
+    except (headrace.UnsupportedError, headrace.InvalidArgumentError) as error:
+        raise NotNative(str(error)) from error
     target.finish()
     return stats
 

@@ -64,7 +64,7 @@ class KeyLayout:
         ndim = len(metadata.shape)
         if metadata.zarr_format == 2:
             return cls("", metadata.dimension_separator, ndim)
-        encoding = metadata.chunk_key_encoding
+        encoding: Any = metadata.chunk_key_encoding
         if not type(encoding).__module__.startswith("zarr.") or encoding.name not in ("default", "v2"):
             return None
         return cls("c" if encoding.name == "default" else "", encoding.separator, ndim)
@@ -133,6 +133,10 @@ def reconstruct(
     """
     if not isinstance(batch[0][3], tuple):
         return _points(batch, layout, prefix, extents, out_shape)
+    if len(batch) == 1:
+        found = _one_chunk(batch[0], first, extents, out_shape)
+        if found is not None:
+            return found
     lengths = _axis_lengths(batch, layout, prefix, first)
     if lengths is None:
         return None
@@ -181,6 +185,33 @@ def reconstruct(
             return None
         selection.append(item)
     return Selected("orthogonal", tuple(selection), tuple(max(p) for p in positions))
+
+
+def _one_chunk(
+    item: BatchItem, position: tuple[int, ...], extents: tuple[int, ...], out_shape: tuple[int, ...]
+) -> Selected | None:
+    """The usual case of a single chunk, integers and slices, without what several chunks need. None: it is another."""
+    selection: list[int | slice | IndexArray] = []
+    kept = 0
+    for at, extent, inside in zip(position, extents, item[2], strict=True):
+        if type(inside) is slice:
+            low, high, step = inside.indices(extent)
+            if kept == len(out_shape):
+                return None
+            place = item[3][kept]
+            if type(place) is not slice or place.start != 0 or place.stop != out_shape[kept] or place.step not in (None, 1):
+                return None
+            if step < 1 or -(-(high - low) // step) != out_shape[kept]:
+                return None
+            selection.append(slice(at * extent + low, at * extent + high, step))
+            kept += 1
+        elif isinstance(inside, int):
+            if not 0 <= inside < extent:
+                return None
+            selection.append(at * extent + inside)
+        else:
+            return None
+    return Selected("orthogonal", tuple(selection), position) if kept == len(item[3]) == len(out_shape) else None
 
 
 def _axis_lengths(

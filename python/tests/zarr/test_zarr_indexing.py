@@ -116,5 +116,11 @@ def test_fields(tmp_path: Path) -> None:
     data["a"], data["b"] = np.arange(20), np.arange(20) / 2
     zarr.create_array(tmp_path, data=data, chunks=(6,), zarr_format=2)
     ours, own = open_ours(tmp_path, strict=False), open_own(tmp_path)
-    same(ours["a"], own["a"])
     same(ours[3:9], own[3:9])
+    try:
+        expected = own["a"]
+    except TypeError:  # some releases of zarr cannot select a field
+        with pytest.raises(TypeError):
+            ours["a"]
+    else:
+        same(ours["a"], expected)

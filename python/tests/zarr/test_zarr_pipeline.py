@@ -190,7 +190,7 @@ def test_corrupted_chunk(tmp_path: Path, codec: str) -> None:
     stored = bytearray(key.read_bytes())
     key.write_bytes(stored[: len(stored) // 2])
     ours = open_ours(tmp_path)
-    with pytest.raises(headrace.CorruptError, match="c/2/1") as caught:
+    with pytest.raises((headrace.CorruptError, headrace.ShortReadError), match="c/2/1") as caught:
         ours[...]
     assert caught.value.key == "c/2/1"
     same(ours[:10], DATA[:10])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
-from zarr_support import open_ours, open_own, same
+from zarr_support import OURS, open_ours, open_own, pipeline, same
 from zarr.storage import LocalStore, MemoryStore, WrapperStore, ZipStore
 
 import headrace
@@ -65,9 +65,9 @@ def test_zip(tmp_path: Path, shards: Any) -> None:
 
 
 def test_zip_being_written(tmp_path: Path) -> None:
-    with ZipStore(tmp_path / "a.zip", mode="w") as store:
-        fill(store)
-        same(open_ours(store)[...], open_own(store)[...])
+    with pipeline(OURS, strict=True), ZipStore(tmp_path / "a.zip", mode="w") as store:
+        array = zarr.create_array(store, data=DATA, chunks=CHUNKS)
+        same(array[...], DATA)
 
 
 def test_fsspec() -> None:
