@@ -295,6 +295,47 @@ class SelectionRead : public ::testing::TestWithParam<std::tuple<const char*, co
     last = stats;
   }
 
+  // Read together into one buffer, one behind the other: each part as it would be alone, each chunk once.
+  void check_together(const Array& array, const Model& model, const std::vector<Selection>& selections,
+                      const std::vector<Meaning>& meanings) {
+    std::vector<ReadPart> parts(selections.size());
+    std::vector<std::uint64_t> first;
+    std::uint64_t total = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      parts[i].selection = selections[i];
+      parts[i].tensor.shape = meanings[i].result_shape();
+      std::uint64_t count = 1;
+      for (const std::uint64_t extent : parts[i].tensor.shape) count *= extent;
+      first.push_back(total);
+      total += count;
+    }
+    auto buffer = Buffer::allocate(*device, total * 4 + 4).value();
+    for (std::size_t i = 0; i < parts.size(); ++i) parts[i].tensor.data = buffer.data() + first[i] * 4;
+    Stats stats;
+    const Status status = array.read_many(parts, *device, {}, &stats);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    std::vector<std::uint32_t> got(total + 1);
+    ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), total * 4).ok());
+    std::set<Shape> touched;
+    std::uint64_t number = 0;
+    bool same = true;
+    for (const Meaning& meaning : meanings) {
+      meaning.each([&](const Shape& place) {
+        same = same && got[number++] == model.values[model.linear(place)];
+        Shape begin = place;
+        for (std::size_t d = 0; d < begin.size() && !model.chunks.empty(); ++d) begin[d] -= begin[d] % model.unit[d];
+        if (model.chunks.count(begin) != 0) touched.insert(begin);
+      });
+    }
+    EXPECT_TRUE(same);
+    EXPECT_EQ(number, total);
+    EXPECT_EQ(stats.chunks, touched.size()) << "each chunk once";
+    EXPECT_EQ(stats.decoded_bytes, total * 4);
+    if (!model.levels.empty() || model.checked) {
+      EXPECT_EQ(stats.stored_bytes, touched.size() * model.chunk_bytes);
+    }
+  }
+
   support::TempDir directory;
   std::optional<Context> context;
   std::optional<Store> store;
@@ -445,6 +486,46 @@ TEST_P(SelectionRead, AnyArrayAnySelection) {
       if (HasFailure()) return;
     }
   }
+}
+
+Model nested();
+
+TEST_P(SelectionRead, AnySelectionsTogether) {
+  std::mt19937_64 random(23);
+  for (int round = 0; round < 60; ++round) {
+    Model model = any_model(random);
+    const std::string path = "together" + std::to_string(round);
+    ASSERT_TRUE(model.write(*store->impl(), path).ok());
+    auto array = Array::open(*store, path);
+    ASSERT_TRUE(array.ok()) << array.status().to_string();
+    for (int pick = 0; pick < 4; ++pick) {
+      const std::size_t count = 1 + random() % 6;
+      std::vector<Selection> selections(count);
+      std::vector<Meaning> meanings(count);
+      for (std::size_t i = 0; i < count; ++i) any_selection(model, random, selections[i], meanings[i]);
+      SCOPED_TRACE("round " + std::to_string(round) + " pick " + std::to_string(pick) + " " + model.codecs(0));
+      check_together(*array, model, selections, meanings);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(SelectionRead, TogetherRefusesWhatOneOfThemIs) {
+  Model model = nested();
+  ASSERT_TRUE(model.write(*store->impl(), "a").ok());
+  auto array = Array::open(*store, "a").value();
+  auto buffer = Buffer::allocate(*device, 64).value();
+  EXPECT_EQ(array.read_many({}, *device).code(), Code::kInvalidArgument);
+  std::vector<ReadPart> parts(2);
+  parts[0] = {parse_selection("0, 0:4").value(), {buffer.data(), {4}, {}}};
+  parts[1] = {parse_selection("0, 64").value(), {buffer.data() + 16, {}, {}}};
+  Status status = array.read_many(parts, *device);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.to_string().find("selection 1"), std::string::npos) << status.to_string();
+  parts[1] = {parse_selection("0, 0:4").value(), {buffer.data() + 16, {5}, {}}};
+  EXPECT_EQ(array.read_many(parts, *device).code(), Code::kInvalidArgument);
+  parts[1].tensor.shape = {4};
+  EXPECT_TRUE(array.read_many(parts, *device).ok());
 }
 
 Model nested() {
