@@ -1,0 +1,157 @@
+"""HeadraceArray: one Zarr array as xarray's lazy indexing wants it."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xarray.backends import BackendArray
+from xarray.core import indexing
+
+from headrace.xarray._convert import Conversion
+from headrace.xarray._indexing import Plan, plan_orthogonal, plan_vectorized
+
+if TYPE_CHECKING:
+    import headrace
+
+
+class HeadraceArray(BackendArray):
+    """Reads selections of one array, to NumPy on the host or to CuPy on a device.
+
+    Picklable: an unpickled one opens the array again, by URL and path. Threads: any, at the same time.
+
+    Attributes:
+        shape: Shape of the array.
+        dtype: Type of the elements that reads return: as stored, or after `conversion`.
+    """
+
+    __slots__ = ("_array", "_conversion", "_device", "dtype", "shape")
+
+    def __init__(
+        self,
+        array: headrace.Array | Unopened,
+        dtype: np.dtype[Any],
+        device: str | None = None,
+        conversion: Conversion | None = None,
+    ) -> None:
+        self._array = array
+        self._device = device
+        self._conversion = conversion
+        self.shape: tuple[int, ...] = tuple(array.shape)
+        self.dtype: np.dtype[Any] = dtype if conversion is None else conversion.dtype
+
+    @property
+    def device(self) -> str | None:
+        """The device that reads go to; None: the host."""
+        return self._device
+
+    @property
+    def conversion(self) -> Conversion | None:
+        return self._conversion
+
+    def converted(self, conversion: Conversion) -> HeadraceArray:
+        """The same array, decoded by `conversion`."""
+        return HeadraceArray(self._array, self.dtype, self._device, conversion)
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        if isinstance(key, indexing.VectorizedIndexer):
+            return self._read(plan_vectorized(key.tuple, self.shape))
+        return self._read(plan_orthogonal(key.tuple, self.shape))
+
+    async def async_getitem(self, key: indexing.ExplicitIndexer) -> Any:
+        # A read releases the interpreter, so that many of them overlap.
+        return await asyncio.to_thread(self.__getitem__, key)
+
+    def _read(self, plan: Plan) -> Any:
+        options = {} if self._conversion is None else self._conversion.options
+        array = self._array.open() if isinstance(self._array, Unopened) else self._array
+        if self._device is None:
+            result = array.read(plan.selection, indexing=plan.indexing, **options)
+            # A single element may come as a scalar, a string among them.
+            result = np.asarray(result, dtype=self.dtype if self.dtype.kind in "OT" else None)
+        else:
+            cupy = import_cupy()
+            with cupy.cuda.Device(device_index(self._device)):
+                result = array.read(plan.selection, indexing=plan.indexing, device=self._device, **options)
+                return self._finish(cupy.from_dlpack(result), plan)
+        return self._finish(result, plan)
+
+    def _finish(self, result: Any, plan: Plan) -> Any:
+        if self._conversion is not None:
+            result = self._conversion.finish(result)
+        return plan.finish(result)
+
+    def __dask_tokenize__(self) -> Any:
+        # Where the data lies, not what it is: what xarray's own Zarr arrays come down to.
+        return (type(self).__name__, *_identity(self._array), self._device, repr(self._conversion))
+
+    def __repr__(self) -> str:
+        where = "" if self._device is None else f" on {self._device}"
+        url, path, *_ = _identity(self._array)
+        return f"<headrace {path!r} of {url!r}, shape {self.shape}, {self.dtype}{where}>"
+
+
+class Unopened:
+    """An array that headrace cannot read, or has not opened yet. What its metadata tells is known.
+
+    Attributes:
+        shape: Shape of the array.
+    """
+
+    __slots__ = ("_options", "path", "shape", "url")
+
+    def __init__(self, url: str, path: str, shape: tuple[int, ...], options: dict[str, Any] | None) -> None:
+        self.url = url
+        self.path = path
+        self.shape = shape
+        self._options = options
+
+    def open(self) -> headrace.Array:
+        """Opens it.
+
+        Raises:
+            headrace.HeadraceError: Why it cannot be read: a codec or a data type, as a rule.
+        """
+        import headrace
+
+        opened = headrace.open(self.url, self.path, storage_options=self._options)
+        if isinstance(opened, headrace.Array):
+            return opened
+        raise headrace.NotFoundError(f"{self.path!r} of {self.url!r} is not an array any more")
+
+
+def _identity(array: headrace.Array | Unopened) -> tuple[str, str, str, tuple[int, ...]]:
+    dtype = "" if isinstance(array, Unopened) else str(array.dtype)
+    return str(getattr(array, "url", "")), array.path, dtype, tuple(array.shape)
+
+
+def device_index(device: str) -> int:
+    """The ordinal in "cuda" or "cuda:1".
+
+    Raises:
+        ValueError: Anything else.
+    """
+    kind, colon, ordinal = device.partition(":")
+    if kind != "cuda" or (colon and not ordinal.isdecimal()):
+        raise ValueError(f"device must be None, 'host', 'cuda' or 'cuda:<number>', not {device!r}")
+    return int(ordinal or 0)
+
+
+def import_cupy() -> Any:
+    """The module cupy, in which variables on a device are held.
+
+    Raises:
+        ImportError: It is not installed, with the way to install it.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about drivers that are missing: reading says so better
+            import cupy
+    except ImportError as error:
+        raise ImportError(
+            "variables on a GPU are CuPy arrays, and CuPy is not installed: pip install cupy-cuda13x (or cupy-cuda12x); "
+            "without it, open with device=None and the data comes as NumPy arrays"
+        ) from error
+    return cupy

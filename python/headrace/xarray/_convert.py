@@ -1,0 +1,213 @@
+"""Decoding of packed numbers in the pass that reads them.
+
+xarray decodes a variable by wrapping its data in functions that run, one after another, when values are asked for:
+mask, scale and offset, bool. After xarray has decided everything (types, attributes, encoding, warnings), `absorb`
+looks at that chain. What headrace computes with the same result, bit for bit, becomes options of the read. What it
+does not is left to xarray on the host; on a device, where xarray's own functions would need NumPy arrays, the same
+steps run on the device by the array's own operators.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from xarray.core import indexing
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Elements equal to one of `values`, compared as `dtype`, become `becomes`."""
+
+    values: tuple[Any, ...]
+    becomes: Any
+    dtype: np.dtype[Any]
+
+    def __call__(self, data: Any) -> Any:
+        # A copy always: data may be a view of what was read.
+        data = data.astype(self.dtype, copy=True)
+        masked = None
+        for value in self.values:
+            equal = data == value
+            masked = equal if masked is None else masked | equal
+        if masked is not None:
+            data[masked] = self.becomes
+        return data
+
+
+@dataclass(frozen=True)
+class Scale:
+    """x * factor + offset in arithmetic of `dtype`; None leaves an operation out."""
+
+    factor: Any
+    offset: Any
+    dtype: np.dtype[Any]
+
+    def __call__(self, data: Any) -> Any:
+        data = data.astype(self.dtype, copy=True)
+        if self.factor is not None:
+            data *= self.factor
+        if self.offset is not None:
+            data += self.offset
+        return data
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Conversion to `dtype` as NumPy's astype: reinterpretation of signs, and bool from 0 and 1."""
+
+    dtype: np.dtype[Any]
+
+    def __call__(self, data: Any) -> Any:
+        return data.astype(self.dtype)
+
+
+Step = Mask | Scale | Cast
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """From stored elements to those that xarray shows.
+
+    Attributes:
+        dtype: Type of the result.
+        options: Keyword arguments of :meth:`headrace.Array.read` that convert on the way; empty: none.
+        steps: What is left to be done to what was read, first to last.
+    """
+
+    dtype: np.dtype[Any]
+    options: dict[str, Any] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+
+    def finish(self, data: Any) -> Any:
+        for step in self.steps:
+            data = step(data)
+        return data
+
+
+def steps_of(data: Any, is_base: Callable[[Any], bool]) -> tuple[Any, list[Step]] | None:
+    """The array below xarray's lazy functions, and what they do, first to last.
+
+    `is_base` recognises that array. None where a layer is not one of those that are understood, or where a part was
+    already selected.
+    """
+    steps: list[Step] = []
+    while True:
+        if isinstance(data, indexing.LazilyIndexedArray):
+            whole = all(isinstance(k, slice) and k == slice(None) for k in data.key.tuple)
+            if not whole or not is_base(data.array):
+                return None
+            return data.array, steps[::-1]
+        layer = _step_of(data)
+        if layer is None:
+            return None
+        steps.append(layer)
+        data = data.array
+
+
+def _step_of(data: Any) -> Step | None:
+    """The outermost layer. Known by name: xarray offers no other way to ask, and a name that it drops is not matched."""
+    kind = type(data).__name__
+    if kind == "BoolTypeArray":
+        return Cast(np.dtype(bool))
+    if kind == "NativeEndiannessArray":
+        return Cast(data.dtype)
+    if kind != "_ElementwiseFunctionArray":
+        return None
+    function = getattr(data, "func", None)
+    if not isinstance(function, partial) or function.args:
+        return None
+    name, given = function.func.__name__, dict(function.keywords)
+    if name == "_apply_mask" and given.keys() == {"encoded_fill_values", "decoded_fill_value", "dtype"}:
+        values = tuple(given["encoded_fill_values"])
+        return Mask(values, given["decoded_fill_value"], np.dtype(given["dtype"]))
+    if name == "_scale_offset_decoding" and given.keys() == {"scale_factor", "add_offset", "dtype"}:
+        return Scale(given["scale_factor"], given["add_offset"], np.dtype(given["dtype"]))
+    if function.func is np.asarray and given.keys() == {"dtype"}:
+        return Cast(np.dtype(given["dtype"]))
+    return None
+
+
+def read_options(stored: np.dtype[Any], steps: list[Step]) -> dict[str, Any] | None:
+    """The options of a read that do `steps` with the same result, bit for bit; None where none do."""
+    if not steps or stored.kind not in "iuf":
+        return None
+    rest = list(steps)
+    if rest[0] == Cast(stored.newbyteorder("=")):
+        rest.pop(0)  # of the byte order: what is read has the machine's
+        if not rest:
+            return {}
+    missing: Any = None
+    dtype: np.dtype[Any] | None = None
+    if isinstance(rest[0], Mask):
+        mask = rest.pop(0)
+        assert isinstance(mask, Mask)
+        if not _masks_one_element(mask, stored):
+            return None
+        missing, dtype = mask.values[0], mask.dtype
+    factor: Any = None
+    offset: Any = None
+    if rest and isinstance(rest[0], Scale):
+        scale = rest.pop(0)
+        assert isinstance(scale, Scale)
+        # A second type between the two steps would be a second rounding.
+        if (dtype is not None and scale.dtype != dtype) or not _scales_alike(scale, stored):
+            return None
+        dtype, factor, offset = scale.dtype, scale.factor, scale.offset
+    if rest or dtype is None:
+        return None
+    options: dict[str, Any] = {"dtype": dtype.name}
+    if missing is not None:
+        options["fill"] = missing
+    if factor is not None:
+        options["scale"] = float(factor)
+    if offset is not None:
+        options["offset"] = float(offset)
+    return options
+
+
+def _exact(stored: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    """Whether every stored number has the same value as `wanted`."""
+    # NumPy calls int64 to float64 safe; it rounds.
+    return bool(wanted.kind == "f" and np.can_cast(stored, wanted, "safe") and (stored.kind == "f" or stored.itemsize < 8))
+
+
+def _masks_one_element(mask: Mask, stored: np.dtype[Any]) -> bool:
+    """Whether `mask` turns exactly the elements of one stored value into NaN."""
+    if len(mask.values) != 1 or not _exact(stored, mask.dtype):
+        return False
+    (value,) = mask.values
+    if not _is_number(value) or not math.isfinite(value):
+        return False
+    becomes_nan = isinstance(mask.becomes, float | np.floating) and math.isnan(mask.becomes)
+    limits = np.iinfo(stored) if stored.kind in "iu" else np.finfo(stored)
+    if not becomes_nan or not limits.min <= value <= limits.max:
+        return False
+    # As xarray compares: elements of mask.dtype with a value of its own type.
+    element = np.asarray(value).astype(stored)
+    return bool(element == value and element.astype(mask.dtype) == value)
+
+
+def _scales_alike(scale: Scale, stored: np.dtype[Any]) -> bool:
+    """Whether headrace multiplies and adds in the arithmetic of `scale.dtype`, as NumPy does."""
+    if not _exact(stored, scale.dtype) or scale.dtype.itemsize < 4:
+        return False
+    for operand in (scale.factor, scale.offset):
+        # A NumPy scalar of another width would make NumPy compute in that width.
+        if operand is not None and (type(operand) not in (int, float) or not math.isfinite(operand)):
+            return False
+        if isinstance(operand, int) and abs(operand) > 1 << 53:
+            return False
+    # -0.0 + 0.0 is 0.0. headrace adds the offset, 0 where there is none, unless there is nothing to scale; NumPy adds an
+    # offset that is there, whatever it is.
+    adds = (scale.factor not in (None, 1)) or (scale.offset not in (None, 0))
+    negative_zero = stored.kind == "f" or (scale.factor is not None and scale.factor < 0)
+    return not negative_zero or adds == (scale.offset is not None)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

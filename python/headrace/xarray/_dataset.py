@@ -1,0 +1,183 @@
+"""From a group to a decoded dataset: which variables lie where, and who decodes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from xarray import conventions
+from xarray.core import indexing
+
+import headrace
+from headrace.xarray._array import HeadraceArray
+from headrace.xarray._convert import Conversion, read_options, steps_of
+from headrace.xarray._encoding import decode_fill_value, encoding_of
+from headrace.xarray._nodes import ArrayNode, child_arrays
+
+Option = bool | None | Any  # True, False, None, a coder, or a mapping of names to such
+
+
+@dataclass(frozen=True)
+class DecodeOptions:
+    """The decoding options of :func:`xarray.open_dataset`, by their names there."""
+
+    mask_and_scale: bool | Mapping[str, bool] = True
+    decode_times: Option = True
+    decode_timedelta: Option = None
+    use_cftime: bool | Mapping[str, bool] | None = None
+    concat_characters: bool | Mapping[str, bool] = True
+    decode_coords: bool | Literal["coordinates", "all"] = True
+    drop_variables: str | Iterable[str] | None = None
+
+    @property
+    def dropped(self) -> frozenset[str]:
+        names = self.drop_variables
+        return frozenset([names] if isinstance(names, str) else names or ())
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where variables are read to.
+
+    Attributes:
+        device: None for the host, "cuda", "cuda:1"; or a mapping of names of variables to those. Without a mapping,
+            what xarray and pandas need on the host stays there.
+    """
+
+    device: str | None | Mapping[str, str | None] = None
+
+    def of(self, name: str, host_only: bool) -> str | None:
+        if isinstance(self.device, Mapping):
+            device = self.device.get(name)
+        else:
+            device = self.device
+        if device is None or device == "host" or host_only:
+            return None
+        return device
+
+
+def read_dataset(
+    group: headrace.Group,
+    url: str,
+    options: DecodeOptions,
+    placement: Placement,
+    *,
+    storage_options: dict[str, Any] | None,
+    fill_value_is_mask: bool | None,
+) -> xr.Dataset:
+    """The arrays of `group` as a dataset, lazy but for nothing: xarray makes the indexes."""
+    nodes = list(child_arrays(group, url, storage_options, options.dropped))
+    is_mask = group.zarr_format == 2 if fill_value_is_mask is None else fill_value_is_mask
+    host = _names_on_host(nodes, group.attrs, options)
+    variables = {
+        node.key: _variable(node, placement.of(node.name, node.name in host), fill_value_is_mask=is_mask)
+        for node in nodes
+    }
+    attrs = {key: value for key, value in group.attrs.items() if not key.lower().startswith("_nc")}
+    decoded, attrs, coordinate_names = conventions.decode_cf_variables(
+        variables,
+        attrs,
+        concat_characters=options.concat_characters,
+        mask_and_scale=options.mask_and_scale,
+        decode_times=options.decode_times,
+        decode_coords=options.decode_coords,
+        drop_variables=options.dropped,
+        use_cftime=options.use_cftime,
+        decode_timedelta=options.decode_timedelta,
+    )
+    data_variables: dict[Any, xr.Variable] = {}
+    coordinates: dict[Any, xr.Variable] = {}
+    for name, variable in decoded.items():
+        variable = _absorb(variable)
+        is_coordinate = name in coordinate_names or variable.dims == (name,)
+        (coordinates if is_coordinate else data_variables)[name] = variable
+    dataset = xr.Dataset(data_variables, coords=xr.Coordinates(coordinates, indexes={}), attrs=attrs)
+    dataset.set_close(_nothing_to_close)
+    return dataset
+
+
+def _nothing_to_close() -> None:
+    """Files are opened by the reads that need them. A function of the module: datasets are pickled."""
+
+
+def _variable(node: ArrayNode, device: str | None, *, fill_value_is_mask: bool) -> xr.Variable:
+    attrs = dict(node.attrs)
+    if fill_value_is_mask:
+        # In v2 the array's fill value means what netCDF's _FillValue does.
+        if node.fill_value is not None:
+            attrs["_FillValue"] = node.fill_value
+    elif "_FillValue" in attrs:
+        attrs["_FillValue"] = decode_fill_value(attrs["_FillValue"], node.dtype)
+    data = indexing.LazilyIndexedArray(HeadraceArray(node.source, node.dtype, device))
+    return xr.Variable(node.dims, data, attrs, encoding_of(node, fill_value_is_mask=fill_value_is_mask))
+
+
+def _absorb(variable: xr.Variable) -> xr.Variable:
+    """`variable` with its decoding done by the read, as far as that gives the same values and is needed."""
+    found = steps_of(variable._data, lambda base: isinstance(base, HeadraceArray) and base.conversion is None)
+    if found is None:
+        return variable
+    base, steps = found
+    if not steps:
+        return variable
+    options = read_options(base.dtype, steps)
+    if options is not None:
+        conversion = Conversion(variable.dtype, options)
+    elif base.device is not None:
+        conversion = Conversion(variable.dtype, {}, tuple(steps))
+    else:
+        return variable
+    data = indexing.LazilyIndexedArray(base.converted(conversion))
+    return xr.Variable(variable.dims, data, variable.attrs, variable.encoding, fastpath=True)
+
+
+def _names_on_host(nodes: list[ArrayNode], attrs: Mapping[str, Any], options: DecodeOptions) -> set[str]:
+    """Variables that xarray or pandas handle with NumPy: coordinates, times, text, single values."""
+    names: set[str] = set()
+    for node in nodes:
+        if node.dims == (node.name,) or not node.shape or node.dtype.kind not in "biufc" or _is_time(node, options):
+            names.add(node.name)
+            if options.decode_times and isinstance(node.attrs.get("bounds"), str):
+                names.add(node.attrs["bounds"])  # takes over the units of its variable
+    for holder in [attrs, *(node.attrs for node in nodes)]:
+        coordinates = holder.get("coordinates")
+        if isinstance(coordinates, str):
+            names.update(coordinates.split())
+    return names
+
+
+def _is_time(node: ArrayNode, options: DecodeOptions) -> bool:
+    units = node.attrs.get("units")
+    times = _for_variable(options.decode_times, node.name, True)
+    timedelta = _for_variable(options.decode_timedelta, node.name, None)
+    if timedelta is None:
+        timedelta = times
+    if str(node.attrs.get("dtype", "")).startswith("timedelta64"):
+        return bool(timedelta)
+    if not isinstance(units, str):
+        return False
+    if "since" in units:
+        return bool(times)
+    return bool(timedelta) and units in _TIMEDELTA_UNITS
+
+
+_TIMEDELTA_UNITS = frozenset(
+    ["days", "hours", "minutes", "seconds", "milliseconds", "microseconds", "nanoseconds"]
+)
+
+
+def _for_variable(option: Any, name: str, default: Any) -> Any:
+    return option.get(name, default) if isinstance(option, Mapping) else option
+
+
+def is_fused(variable: xr.Variable) -> bool:
+    """Whether `variable`, of a dataset that was just opened, is decoded by the read itself."""
+    data: Any = variable._data
+    while not isinstance(data, HeadraceArray):
+        data = getattr(data, "array", None)
+        if data is None or isinstance(data, np.ndarray):
+            return False
+    return data.conversion is not None and not data.conversion.steps

@@ -1,0 +1,240 @@
+"""HeadraceBackendEntrypoint: `engine="headrace"` of xarray."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal
+
+import xarray as xr
+from xarray.backends import BackendEntrypoint
+
+import headrace
+from headrace.xarray._array import device_index, import_cupy
+from headrace.xarray._dataset import DecodeOptions, Option, Placement, read_dataset
+from headrace.xarray._nodes import child_groups, open_group
+
+Device = str | None | Mapping[str, str | None]
+
+
+class HeadraceBackendEntrypoint(BackendEntrypoint):
+    """Opens Zarr groups, v2 and v3, with their data read by headrace: to the host, or straight to a GPU.
+
+    Values, types, attributes and encodings are those of `engine="zarr"`; see `docs/guide/xarray.md`.
+    """
+
+    description: ClassVar[str] = "Open Zarr groups with headrace, on the host or on a GPU"
+    url: ClassVar[str] = "https://github.com/headrace/headrace"
+    supports_groups: ClassVar[bool] = True
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """True for a path that ends in .zarr where zarr-python, whose engine opens it otherwise, is not installed."""
+        if isinstance(filename_or_obj, headrace.Group):
+            return True
+        if not isinstance(filename_or_obj, str | os.PathLike):
+            return False
+        name = os.fspath(filename_or_obj)
+        return isinstance(name, str) and name.rstrip("/").endswith(".zarr") and importlib.util.find_spec("zarr") is None
+
+    def open_dataset(
+        self,
+        filename_or_obj: Any,
+        *,
+        mask_and_scale: bool | Mapping[str, bool] = True,
+        decode_times: Option = True,
+        concat_characters: bool | Mapping[str, bool] = True,
+        decode_coords: bool | Literal["coordinates", "all"] = True,
+        drop_variables: str | Iterable[str] | None = None,
+        use_cftime: bool | Mapping[str, bool] | None = None,
+        decode_timedelta: Option = None,
+        group: str | None = None,
+        mode: str = "r",
+        consolidated: bool | None = None,
+        storage_options: dict[str, Any] | None = None,
+        zarr_format: int | None = None,
+        use_zarr_fill_value_as_mask: bool | None = None,
+        device: Device = None,
+    ) -> xr.Dataset:
+        """The group as a dataset whose variables are read when they are needed.
+
+        Args:
+            filename_or_obj: A path or URL, as :func:`headrace.open` takes it; an open :class:`headrace.Group`; or a
+                store of zarr-python that lies in a local directory or ZIP file.
+            group: Path of the group below that.
+            mode: "r": this engine does not write.
+            consolidated: None: by consolidated metadata where there is any. True: only so. False: never.
+            storage_options: Passed on to :func:`headrace.open`.
+            zarr_format: 2 or 3: nothing else is opened. None: whatever there is.
+            use_zarr_fill_value_as_mask: Whether elements equal to the array's fill value are missing values. None: in
+                Zarr v2, and not in v3, which says so by the attribute `_FillValue`.
+            device: "cuda" or "cuda:1": variables become CuPy arrays there, except coordinates, times, text and single
+                values, which are NumPy arrays. A mapping gives the device of each variable it names. None: the host.
+            mask_and_scale, decode_times, concat_characters, decode_coords, drop_variables, use_cftime,
+                decode_timedelta: As in :func:`xarray.open_dataset`.
+
+        Raises:
+            FileNotFoundError: Nothing there, or no group.
+            ValueError: An option that makes no sense; consolidated metadata that is missing.
+            KeyError: An array does not say how its dimensions are called.
+            ImportError: A device was named and CuPy is not installed.
+        """
+        options = DecodeOptions(
+            mask_and_scale, decode_times, decode_timedelta, use_cftime, concat_characters, decode_coords, drop_variables
+        )
+        root, url = _open(filename_or_obj, group, mode, consolidated, storage_options, zarr_format)
+        return read_dataset(
+            root,
+            url,
+            options,
+            _placement(device),
+            storage_options=storage_options,
+            fill_value_is_mask=use_zarr_fill_value_as_mask,
+        )
+
+    def open_groups_as_dict(
+        self,
+        filename_or_obj: Any,
+        *,
+        mask_and_scale: bool | Mapping[str, bool] = True,
+        decode_times: Option = True,
+        concat_characters: bool | Mapping[str, bool] = True,
+        decode_coords: bool | Literal["coordinates", "all"] = True,
+        drop_variables: str | Iterable[str] | None = None,
+        use_cftime: bool | Mapping[str, bool] | None = None,
+        decode_timedelta: Option = None,
+        group: str | None = None,
+        mode: str = "r",
+        consolidated: bool | None = None,
+        storage_options: dict[str, Any] | None = None,
+        zarr_format: int | None = None,
+        use_zarr_fill_value_as_mask: bool | None = None,
+        device: Device = None,
+    ) -> dict[str, xr.Dataset]:
+        """The group and every group below it as datasets, by path: "/" is the group itself.
+
+        Arguments and errors: as for `open_dataset`.
+        """
+        options = DecodeOptions(
+            mask_and_scale, decode_times, decode_timedelta, use_cftime, concat_characters, decode_coords, drop_variables
+        )
+        root, url = _open(filename_or_obj, group, mode, consolidated, storage_options, zarr_format)
+        placement = _placement(device)
+        return {
+            _key(path, group): read_dataset(
+                child,
+                url,
+                options,
+                placement,
+                storage_options=storage_options,
+                fill_value_is_mask=use_zarr_fill_value_as_mask,
+            )
+            for path, child in child_groups(root)
+        }
+
+    def open_datatree(
+        self,
+        filename_or_obj: Any,
+        *,
+        mask_and_scale: bool | Mapping[str, bool] = True,
+        decode_times: Option = True,
+        concat_characters: bool | Mapping[str, bool] = True,
+        decode_coords: bool | Literal["coordinates", "all"] = True,
+        drop_variables: str | Iterable[str] | None = None,
+        use_cftime: bool | Mapping[str, bool] | None = None,
+        decode_timedelta: Option = None,
+        group: str | None = None,
+        mode: str = "r",
+        consolidated: bool | None = None,
+        storage_options: dict[str, Any] | None = None,
+        zarr_format: int | None = None,
+        use_zarr_fill_value_as_mask: bool | None = None,
+        device: Device = None,
+    ) -> xr.DataTree:
+        """The group and every group below it as a tree.
+
+        Arguments and errors: as for `open_dataset`; and ValueError where a group's dimensions or coordinates do not
+        agree with its parent's, which :func:`xarray.open_groups` does not ask for.
+        """
+        datasets = self.open_groups_as_dict(
+            filename_or_obj,
+            mask_and_scale=mask_and_scale,
+            decode_times=decode_times,
+            concat_characters=concat_characters,
+            decode_coords=decode_coords,
+            drop_variables=drop_variables,
+            use_cftime=use_cftime,
+            decode_timedelta=decode_timedelta,
+            group=group,
+            mode=mode,
+            consolidated=consolidated,
+            storage_options=storage_options,
+            zarr_format=zarr_format,
+            use_zarr_fill_value_as_mask=use_zarr_fill_value_as_mask,
+            device=device,
+        )
+        return xr.DataTree.from_dict(datasets)
+
+
+def _open(
+    filename_or_obj: Any,
+    group: str | None,
+    mode: str,
+    consolidated: bool | None,
+    storage_options: dict[str, Any] | None,
+    zarr_format: int | None,
+) -> tuple[headrace.Group, str]:
+    if mode != "r":
+        raise ValueError(f"engine 'headrace' reads only: mode must be 'r', not {mode!r}; write with Dataset.to_zarr")
+    if isinstance(filename_or_obj, headrace.Group):
+        found = filename_or_obj[group] if group and group.strip("/") else filename_or_obj
+        if not isinstance(found, headrace.Group):
+            raise ValueError(f"{group!r} is an array, and a dataset is a group of arrays")
+        return found, found.url
+    url, prefix = _location(filename_or_obj)
+    path = "/".join(part for part in (prefix, (group or "").strip("/")) if part)
+    found = open_group(
+        url, path, consolidated=consolidated, storage_options=storage_options, zarr_format=zarr_format
+    )
+    return found, url
+
+
+def _key(path: str, group: str | None) -> str:
+    """How `open_groups` calls the group at `path`: absolute below the root, relative below a group that was asked for."""
+    return (path or ".") if group else f"/{path}"
+
+
+def _location(source: Any) -> tuple[str, str]:
+    """URL, and path below it.
+
+    Raises:
+        TypeError: Neither a path nor a store whose bytes lie in local files.
+    """
+    if isinstance(source, str | os.PathLike):
+        url = os.fspath(source)
+        if isinstance(url, bytes):
+            url = os.fsdecode(url)
+        return (url if "://" in url else os.path.abspath(os.path.expanduser(url))), ""
+    # zarr-python's stores, known by what they are called so that zarr is not imported for it.
+    kind = type(source).__name__
+    if kind == "StorePath" and hasattr(source, "store"):
+        url, prefix = _location(source.store)
+        return url, "/".join(part for part in (prefix, source.path.strip("/")) if part)
+    if kind == "LocalStore" and hasattr(source, "root"):
+        return os.path.abspath(source.root), ""
+    if kind == "ZipStore" and hasattr(source, "path"):
+        return os.path.abspath(source.path), ""
+    raise TypeError(
+        f"engine 'headrace' opens paths, URLs and zarr-python's LocalStore and ZipStore, not {type(source).__name__}: "
+        "use engine='zarr', with headrace.zarr.enable() to decode with headrace"
+    )
+
+
+def _placement(device: Device) -> Placement:
+    """Checked now: at the first read it would be late."""
+    named = device.values() if isinstance(device, Mapping) else [device]
+    for one in named:
+        if one is not None and one != "host":
+            device_index(one)
+            import_cupy()
+    return Placement(dict(device) if isinstance(device, Mapping) else device)

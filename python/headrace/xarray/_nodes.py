@@ -1,0 +1,293 @@
+"""Groups and arrays as the engine needs them: what headrace tells of a store, in the terms of xarray."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import headrace
+from headrace.xarray._array import Unopened
+
+DIMENSIONS_ATTRIBUTE = "_ARRAY_DIMENSIONS"
+NAME_OF_NONE = "__values__"  # how xarray stores a variable called None
+
+# Sizes of chunks along one dimension: one number where all are alike, else each of them.
+Grid = tuple[int | tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class ArrayNode:
+    """An array below a group.
+
+    Attributes:
+        name: Its name in the group.
+        dtype: Type of its elements as xarray sees them; object where headrace does not know the type.
+        grid: Chunks, for each dimension.
+        shards: Shards, for each dimension; None where the array is not sharded.
+        fill_value: A NumPy scalar, or a str; None where there is none.
+        attrs: Attributes, without those that say how dimensions are called.
+        dims: Names of the dimensions.
+        metadata: The metadata document; None where it is not known.
+        source: What reads it.
+    """
+
+    name: str
+    zarr_format: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    grid: Grid
+    shards: Grid | None
+    fill_value: Any
+    attrs: dict[str, Any]
+    dims: tuple[Any, ...]
+    metadata: Mapping[str, Any] | None
+    source: headrace.Array | Unopened
+
+    @property
+    def key(self) -> str | None:
+        """How the variable is called."""
+        return None if self.name == NAME_OF_NONE else self.name
+
+
+def string_dtype() -> np.dtype[Any]:
+    """The type that the installed xarray gives to strings of variable length in Zarr arrays."""
+    from xarray.backends import zarr as reference
+
+    if hasattr(reference.ZarrArrayWrapper, "_preserve_string_dtype") and hasattr(np.dtypes, "StringDType"):
+        return np.dtype(np.dtypes.StringDType())
+    from xarray.coding.strings import create_vlen_dtype
+
+    dtype: np.dtype[Any] = create_vlen_dtype(str)
+    return dtype
+
+
+def open_group(
+    url: str, group: str | None, *, consolidated: bool | None, storage_options: dict[str, Any] | None, zarr_format: int | None
+) -> headrace.Group:
+    """The group at `group` below `url`, found through the root's consolidated metadata unless that is False.
+
+    Raises:
+        headrace.NotFoundError: There is no group; a KeyError and a FileNotFoundError.
+        ValueError: `consolidated` is True and the root has none; or an array lies there.
+    """
+    path = (group or "").strip("/")
+    if consolidated is False:
+        found = _open(url, path, storage_options, consolidated=False)
+    else:
+        root = _open_root(url, path, storage_options, required=consolidated is True)
+        if root is None:
+            found = _open(url, path, storage_options, consolidated=True)
+        else:
+            found = _below(root, path, url) if path else root
+    where = f"{path!r} in {url!r}" if path else repr(url)
+    if not isinstance(found, headrace.Group):
+        raise ValueError(f"{where} is an array, and a dataset is a group of arrays: open the group that holds it")
+    if zarr_format is not None and found.zarr_format != zarr_format:
+        raise headrace.NotFoundError(f"the group {where} is in Zarr v{found.zarr_format}, not v{zarr_format}")
+    return found
+
+
+def _open_root(
+    url: str, path: str, storage_options: dict[str, Any] | None, *, required: bool
+) -> headrace.Group | headrace.Array | None:
+    """The root of the store; None where there is no group at the root, but there may be one at `path`."""
+    try:
+        root = _open(url, "", storage_options, consolidated=True)
+    except headrace.NotFoundError:
+        if required or not path:
+            raise
+        return None
+    if required and not (isinstance(root, headrace.Group) and root.consolidated):
+        raise ValueError(f"consolidated metadata was asked for with consolidated=True, and {url!r} has none")
+    return root
+
+
+def _open(
+    url: str, path: str, storage_options: dict[str, Any] | None, *, consolidated: bool
+) -> headrace.Group | headrace.Array:
+    try:
+        return headrace.open(url, path, storage_options=storage_options, consolidated=consolidated)
+    except headrace.NotFoundError as error:
+        where = f"no Zarr group {path!r} in {url!r}" if path else f"no Zarr group at {url!r}"
+        raise headrace.NotFoundError(f"No such file or directory: {where}") from error
+
+
+def _below(root: headrace.Group | headrace.Array, path: str, url: str) -> headrace.Group | headrace.Array:
+    if not isinstance(root, headrace.Group):
+        raise ValueError(f"{url!r} is an array, and nothing lies below one")
+    try:
+        return root[path]
+    except headrace.NotFoundError as error:
+        source = "its consolidated metadata, which may be out of date (consolidated=False looks into the store)"
+        there = source if root.consolidated else "the store"
+        raise headrace.NotFoundError(f"no group {path!r} in {url!r}, says {there}") from error
+
+
+def child_groups(group: headrace.Group) -> Iterator[tuple[str, headrace.Group]]:
+    """`group` and every group below it, parents first: paths relative to `group`, "" for itself."""
+    yield "", group
+    prefix = f"{group.path}/" if group.path else ""
+    for member in group.members():
+        if not member.is_array:
+            path = member.path.removeprefix(prefix)
+            child = group[path]
+            if isinstance(child, headrace.Group):
+                yield path, child
+
+
+def child_arrays(
+    group: headrace.Group, url: str, storage_options: dict[str, Any] | None, dropped: frozenset[str] = frozenset()
+) -> Iterator[ArrayNode]:
+    """The arrays in `group`, by name.
+
+    One that headrace cannot read is among them, and fails when it is read. One in `dropped` is left out where it does
+    not even tell its shape and dimensions.
+
+    Raises:
+        KeyError: An array does not say how its dimensions are called.
+        headrace.HeadraceError: Metadata that cannot be made sense of.
+    """
+    for member in group.children():
+        if not member.is_array:
+            continue
+        name = member.path.rpartition("/")[2]
+        try:
+            yield _node(group, name, member.path, url, storage_options)
+        except (KeyError, headrace.HeadraceError):
+            if name not in dropped:
+                raise
+
+
+def _node(group: headrace.Group, name: str, path: str, url: str, storage_options: dict[str, Any] | None) -> ArrayNode:
+    metadata, attributes = group.metadata(name), group.attributes(name)
+    try:
+        array = group[name]
+    except headrace.UnsupportedError:
+        return _unreadable(name, path, metadata, attributes, url, storage_options)
+    assert isinstance(array, headrace.Array)
+    dims, attrs = _dims_and_attrs(name, array.zarr_format, tuple(array.shape), array.dims, attributes, metadata)
+    dtype = np.dtype(array.dtype)
+    if dtype.kind in "OT" and _is_text(metadata):
+        dtype = string_dtype()
+    elif array.zarr_format == 2 and dtype.kind in "iufc" and str(metadata.get("dtype", "")).startswith(">"):
+        dtype = dtype.newbyteorder(">")  # as stored, which xarray notes in the encoding; reads give native numbers
+    shape, chunks = tuple(array.shape), tuple(array.chunks)
+    shards: Grid | None = None if array.shards is None else tuple(array.shards)
+    if shards is None:
+        grid = _grid(metadata, shape, chunks)
+    else:
+        grid, shards = chunks, _grid(metadata, shape, shards)
+    return ArrayNode(
+        name,
+        array.zarr_format,
+        shape,
+        dtype,
+        grid,
+        shards,
+        array.fill_value,
+        attrs,
+        dims,
+        metadata,
+        array,
+    )
+
+
+def _unreadable(
+    name: str,
+    path: str,
+    metadata: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+    url: str,
+    storage_options: dict[str, Any] | None,
+) -> ArrayNode:
+    """What the metadata tells of an array that cannot be opened."""
+    zarr_format = int(metadata["zarr_format"])
+    shape = tuple(int(size) for size in metadata["shape"])
+    names = metadata.get("dimension_names")
+    dims, attrs = _dims_and_attrs(name, zarr_format, shape, names, attributes, metadata)
+    stored = metadata["dtype"] if zarr_format == 2 else metadata["data_type"]
+    try:
+        dtype = np.dtype(stored) if isinstance(stored, str) else np.dtype(object)
+    except TypeError:
+        dtype = np.dtype(object)
+    if zarr_format == 2:
+        chunks = tuple(int(size) for size in metadata["chunks"])
+    else:
+        chunks = tuple(metadata["chunk_grid"].get("configuration", {}).get("chunk_shape", shape))
+    source = Unopened(url, path, shape, storage_options)
+    grid = _grid(metadata, shape, chunks)
+    return ArrayNode(name, zarr_format, shape, dtype, grid, None, None, attrs, dims, metadata, source)
+
+
+def _dims_and_attrs(
+    name: str,
+    zarr_format: int,
+    shape: tuple[int, ...],
+    names: Any,
+    attributes: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if zarr_format == 3:
+        dims = tuple(names or ())
+        if len(dims) != len(shape):
+            raise KeyError(
+                f"array {name!r} is missing the `dimension_names` metadata which is required for xarray to determine "
+                "variable dimensions."
+            )
+        return dims, dict(attributes)
+    found = attributes.get(DIMENSIONS_ATTRIBUTE)
+    if found is None:
+        # NCZarr keeps them beside the shape, by their full path.
+        references = metadata.get("_NCZARR_ARRAY", {}).get("dimrefs")
+        if references is None:
+            raise KeyError(
+                f"array {name!r} is missing the attribute `{DIMENSIONS_ATTRIBUTE}` and the NCZarr metadata, which are "
+                "required for xarray to determine variable dimensions."
+            )
+        found = [str(reference).rpartition("/")[2] for reference in references]
+    if len(found) != len(shape):
+        raise KeyError(f"array {name!r} has {len(shape)} dimensions, and `{DIMENSIONS_ATTRIBUTE}` names {found!r}.")
+    hidden = {key for key in attributes if key == DIMENSIONS_ATTRIBUTE or key.lower().startswith("_nc")}
+    return tuple(found), {key: value for key, value in attributes.items() if key not in hidden}
+
+
+def _is_text(metadata: Mapping[str, Any]) -> bool:
+    """Whether elements are strings of variable length, not bytes or other objects."""
+    if metadata.get("zarr_format") == 3:
+        return bool(metadata.get("data_type") == "string")
+    return any(codec.get("id") == "vlen-utf8" for codec in metadata.get("filters") or ())
+
+
+def _grid(metadata: Mapping[str, Any], shape: tuple[int, ...], chunks: tuple[int, ...]) -> Grid:
+    """`chunks`, or the sizes of all chunks along the dimensions where they differ."""
+    grid = metadata.get("chunk_grid", {})
+    if grid.get("name") != "rectilinear":
+        return chunks
+    sizes: list[int | tuple[int, ...]] = []
+    for extent, spec in zip(shape, grid["configuration"]["chunk_shapes"], strict=True):
+        if isinstance(spec, int):
+            sizes.append(spec)
+            continue
+        edges: list[int] = []
+        for edge in spec:  # a size, or a size and how often it comes
+            edges.extend([edge[0]] * edge[1] if isinstance(edge, list) else [edge])
+        sizes.append(_compact(edges, extent))
+    return tuple(sizes)
+
+
+def _compact(edges: list[int], extent: int) -> int | tuple[int, ...]:
+    """Sizes of chunks cut off at `extent`; one number where only the last is smaller."""
+    sizes: list[int] = []
+    left = extent
+    for edge in edges:
+        if left <= 0:
+            break
+        sizes.append(min(edge, left))
+        left -= edge
+    if not sizes:
+        return (0,)
+    regular = len(set(sizes[:-1])) <= 1 and sizes[-1] <= sizes[0]
+    return sizes[0] if regular else tuple(sizes)
