@@ -214,6 +214,48 @@ TEST_P(ReadConversion, AnArrayWithoutAFillValueHasNoElementThatMeansMissing) {
   });
 }
 
+// CF's _FillValue is often another than the array's fill value.
+TEST_P(ReadConversion, AValueOfItsOwnMeansMissing) {
+  const Array array = write<std::int16_t>({}, "i2", "0", [](auto r, auto c) {
+    return static_cast<std::int16_t>(c == 3 ? -999 : r * 16 + c);
+  });
+  ReadOptions options;
+  options.dtype = "float32";
+  options.fill_as_nan = true;
+  const std::int16_t value = -999;
+  const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
+  options.missing.assign(bytes, bytes + 2);
+  expect(read<float>(array, options), "-999", [&](auto r, auto c) {
+    if (missing(r, c)) return 0.0f;
+    return c == 3 ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(r * 16 + c);
+  });
+  // The same value as the array's: what is not stored is missing, too.
+  const std::int16_t zero = 0;
+  options.missing.assign(reinterpret_cast<const std::byte*>(&zero), reinterpret_cast<const std::byte*>(&zero) + 2);
+  expect(read<float>(array, options), "0", [&](auto r, auto c) {
+    if (missing(r, c) || (r == 0 && c == 0)) return std::numeric_limits<float>::quiet_NaN();
+    return c == 3 ? -999.0f : static_cast<float>(r * 16 + c);
+  });
+  // Without a fill value in the metadata there is still one that the caller names.
+  const Array bare = write<std::int16_t>({}, "i2", "null", [](auto, auto c) {
+    return static_cast<std::int16_t>(c == 3 ? 5 : 6);
+  });
+  const std::int16_t five = 5;
+  options.missing.assign(reinterpret_cast<const std::byte*>(&five), reinterpret_cast<const std::byte*>(&five) + 2);
+  expect(read<float>(bare, options), "null", [&](auto r, auto c) {
+    if (missing(r, c)) return 0.0f;
+    return c == 3 ? std::numeric_limits<float>::quiet_NaN() : 6.0f;
+  });
+
+  std::vector<std::byte> memory(1);
+  const TensorView tensor{memory.data(), array.info().shape, {}};
+  options.missing.resize(3);
+  EXPECT_EQ(array.read({}, tensor, *device_, options).code(), Code::kInvalidArgument);
+  options.missing.resize(2);
+  options.fill_as_nan = false;
+  EXPECT_EQ(array.read({}, tensor, *device_, options).code(), Code::kInvalidArgument);
+}
+
 TEST_P(ReadConversion, EqualSizesAreConvertedAndNotMoved) {
   const Array array =
       write<std::uint32_t>({}, "u4", "5", [](auto r, auto c) { return static_cast<std::uint32_t>(r * 16 + c); });

@@ -510,6 +510,38 @@ TEST_P(SelectionRead, AnySelectionsTogether) {
   }
 }
 
+// A shard that is replaced while the array is open: seen where that was asked for.
+TEST_P(SelectionRead, ReplacedShardsAreSeenByThoseWhoLook) {
+  Model model = nested();
+  ASSERT_TRUE(model.write(*store->impl(), "a").ok());
+  OpenOptions options;
+  options.revalidate = true;
+  auto looks = Array::open(*store, "a", options).value();
+  const Selection all = parse_selection(":").value();
+  Meaning meaning{false, {Shape(64), Shape(64)}, {false, false}};
+  for (Shape& list : meaning.lists) std::iota(list.begin(), list.end(), std::uint64_t{0});
+  check(looks, model, all, meaning);
+  check(looks, model, all, meaning);
+  Model other = nested();
+  other.seed = 99;
+  ASSERT_TRUE(other.write(*store->impl(), "a").ok());
+  check(looks, other, all, meaning);
+}
+
+TEST_P(SelectionRead, FromADocumentThatIsNotStored) {
+  Model model = nested();
+  ASSERT_TRUE(model.write(*store->impl(), "a/b").ok());
+  const auto stored = store->impl()->get("a/b/zarr.json", 1 << 20).value();
+  const std::string document(reinterpret_cast<const char*>(stored.data()), stored.size());
+  auto array = Array::from_document(*store, "a/b", 3, document);
+  ASSERT_TRUE(array.ok()) << array.status().to_string();
+  check(*array, model, parse_selection("33, 17").value(), {false, {{33}, {17}}, {true, true}});
+  EXPECT_EQ(Array::from_document(*store, "a/b", 4, document).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Array::from_document(*store, "a/b", 3, "{").status().code(), Code::kCorrupt);
+  EXPECT_EQ(Array::from_document(*store, "a/b", 2, document).status().code(), Code::kCorrupt);
+  EXPECT_EQ(Array::from_document(*store, "../b", 3, document).status().code(), Code::kInvalidArgument);
+}
+
 TEST_P(SelectionRead, TogetherRefusesWhatOneOfThemIs) {
   Model model = nested();
   ASSERT_TRUE(model.write(*store->impl(), "a").ok());

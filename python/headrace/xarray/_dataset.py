@@ -17,7 +17,7 @@ from headrace.xarray._convert import Conversion, read_options, steps_of
 from headrace.xarray._encoding import decode_fill_value, encoding_of
 from headrace.xarray._nodes import ArrayNode, child_arrays
 
-Option = bool | None | Any  # True, False, None, a coder, or a mapping of names to such
+Option = Any  # True, False, None, a coder, or a mapping of names to such
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def read_dataset(
         node.key: _variable(node, placement.of(node.name, node.name in host), fill_value_is_mask=is_mask)
         for node in nodes
     }
-    attrs = {key: value for key, value in group.attrs.items() if not key.lower().startswith("_nc")}
+    attrs: Any = {key: value for key, value in group.attrs.items() if not key.lower().startswith("_nc")}
     decoded, attrs, coordinate_names = conventions.decode_cf_variables(
         variables,
         attrs,

@@ -41,7 +41,8 @@ def _codecs(node: ArrayNode) -> dict[str, Any]:
     except ImportError:
         return {}
     try:
-        array = zarr.Array(zarr.AsyncArray(dict(node.metadata), StorePath(MemoryStore(), "")))
+        document: Any = dict(node.metadata)
+        array: Any = zarr.Array(zarr.AsyncArray(document, StorePath(MemoryStore(), "")))
         codecs: dict[str, Any] = {"compressors": array.compressors, "filters": array.filters}
         if node.zarr_format == 3:
             codecs["serializer"] = array.serializer

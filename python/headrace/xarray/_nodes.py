@@ -58,8 +58,9 @@ def string_dtype() -> np.dtype[Any]:
 
     if hasattr(reference.ZarrArrayWrapper, "_preserve_string_dtype") and hasattr(np.dtypes, "StringDType"):
         return np.dtype(np.dtypes.StringDType())
-    from xarray.coding.strings import create_vlen_dtype
+    from xarray.coding import strings
 
+    create_vlen_dtype: Any = strings.create_vlen_dtype
     dtype: np.dtype[Any] = create_vlen_dtype(str)
     return dtype
 
@@ -175,11 +176,12 @@ def _node(group: headrace.Group, name: str, path: str, url: str, storage_options
     elif array.zarr_format == 2 and dtype.kind in "iufc" and str(metadata.get("dtype", "")).startswith(">"):
         dtype = dtype.newbyteorder(">")  # as stored, which xarray notes in the encoding; reads give native numbers
     shape, chunks = tuple(array.shape), tuple(array.chunks)
-    shards: Grid | None = None if array.shards is None else tuple(array.shards)
-    if shards is None:
+    grid: Grid = chunks
+    shards: Grid | None = None
+    if array.shards is None:
         grid = _grid(metadata, shape, chunks)
     else:
-        grid, shards = chunks, _grid(metadata, shape, shards)
+        shards = _grid(metadata, shape, tuple(array.shards))
     return ArrayNode(
         name,
         array.zarr_format,

@@ -17,18 +17,21 @@ except ImportError as _error:
 if int(_zarr.__version__.partition(".")[0]) < 3:
     raise ImportError(f"headrace.zarr needs zarr-python 3.1 or later, not {_zarr.__version__}: pip install 'zarr>=3.1'")
 
+from zarr.registry import register_ndbuffer as _register_ndbuffer
 from zarr.registry import register_pipeline as _register_pipeline
 
 from headrace.zarr._pipeline import HeadracePipeline
 from headrace.zarr._store import Store
+from headrace.zarr._torch import TorchNDBuffer, torch_prototype
 
-__all__ = ["HeadracePipeline", "Store", "disable", "enable"]
+__all__ = ["HeadracePipeline", "Store", "TorchNDBuffer", "disable", "enable", "torch_prototype"]
 
-# zarr knows a pipeline by its class's full name; this is the one that users write.
+# zarr knows classes by their full names; these are the ones that users write.
 HeadracePipeline.__module__ = __name__
-HeadracePipeline.__qualname__ = "HeadracePipeline"
 Store.__module__ = __name__
+TorchNDBuffer.__module__ = __name__
 _register_pipeline(HeadracePipeline)
+_register_ndbuffer(TorchNDBuffer)
 
 _PATH = f"{__name__}.HeadracePipeline"
 _before: str | None = None

@@ -187,7 +187,8 @@ class Target:
         """NotNative: `out` has elements of another type than `dtype`, the array's."""
         self.memory = out
         self._big: Any = None
-        if out.dtype != dtype:
+        # Types that are not NumPy's, as torch's, are compared by the read itself.
+        if isinstance(out.dtype, np.dtype) and out.dtype != dtype:
             raise NotNative(f"an output of {out.dtype} for an array of {dtype}")
         if not isinstance(out, np.ndarray):
             return
