@@ -359,7 +359,7 @@ void bind_arrays(nb::module_& module) {
             check(resolved.ok() ? Status() : resolved.status());
             return to_tuple(resolved->shape);
           },
-          "selection"_a, "indexing"_a)
+          "selection"_a.none(), "indexing"_a)
       .def(
           "result_dtype",
           [](const Array& array, const std::string& dtype, double scale, double offset, bool fill_as_nan) {
@@ -395,7 +395,7 @@ void bind_arrays(nb::module_& module) {
           "selections"_a, "indexing"_a, "targets"_a, "device"_a, "stream"_a, "dtype"_a, "scale"_a, "offset"_a,
           "fill_as_nan"_a, "missing"_a, "placement"_a, "collect_errors"_a, "progress"_a.none(), "kept"_a.none(),
           "The same, under way when it returns. `kept` lives as long as the result.")
-      .def("read_strings", &read_strings, "selection"_a, "indexing"_a, "max_bytes"_a,
+      .def("read_strings", &read_strings, "selection"_a.none(), "indexing"_a, "max_bytes"_a,
            "(shape, list of str or bytes in C order, Stats) for elements of variable length.");
 
   nb::class_<Member>(module, "Member")

@@ -1,0 +1,42 @@
+"""Zarr arrays written without any Zarr library, so that tests of the package need only NumPy."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+
+
+def write(path: Any, data: np.ndarray, chunks: tuple[int, ...], *, compress: bool = False, fill: Any = 0,
+          skip: tuple[tuple[int, ...], ...] = (), attributes: dict[str, Any] | None = None,
+          dimension_names: tuple[str, ...] | None = None) -> pathlib.Path:
+    """A v2 array of whole chunks; those in `skip` (places in the grid) are not stored."""
+    path = pathlib.Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    dtype = data.dtype.descr if data.dtype.names else data.dtype.str
+    document = {"zarr_format": 2, "shape": data.shape, "chunks": chunks, "dtype": dtype, "order": "C", "filters": None,
+                "fill_value": fill, "compressor": {"id": "gzip", "level": 1} if compress else None}
+    (path / ".zarray").write_text(json.dumps(document))
+    (path / ".zattrs").write_text(json.dumps(attributes or {}))
+    grid = [range(-(-extent // chunk)) for extent, chunk in zip(data.shape, chunks, strict=True)]
+    for place in itertools.product(*grid):
+        if place in skip:
+            continue
+        chunk = np.zeros(chunks, data.dtype)
+        part = data[tuple(slice(at * size, (at + 1) * size) for at, size in zip(place, chunks, strict=True))]
+        chunk[tuple(slice(0, extent) for extent in part.shape)] = part
+        stored = chunk.tobytes()
+        (path / ".".join(map(str, place))).write_bytes(gzip.compress(stored, 1) if compress else stored)
+    return path
+
+
+def write_group(path: Any, attributes: dict[str, Any] | None = None) -> pathlib.Path:
+    path = pathlib.Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    (path / ".zgroup").write_text('{"zarr_format": 2}')
+    (path / ".zattrs").write_text(json.dumps(attributes or {}))
+    return path
