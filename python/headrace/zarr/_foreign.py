@@ -7,7 +7,7 @@ import itertools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from zarr.core.buffer.cpu import buffer_prototype as host_prototype
+from zarr.core.buffer import cpu
 from zarr.core.common import concurrent_map
 from zarr.core.config import config
 
@@ -33,11 +33,14 @@ _numbers = itertools.count()
 
 async def fetch(batch: list[BatchItem]) -> list[Buffer | None]:
     """The chunks' objects, None for those that are not there; `async.concurrency` of zarr.config at a time."""
-    if supports_sync(batch[0][0].store):
-        return await asyncio.to_thread(lambda: [item[0].get_sync(prototype=host_prototype) for item in batch])
+    getter, spec = batch[0][:2]
+    # Stored bytes are decoded from host memory, wherever the elements go.
+    prototype = spec.prototype if issubclass(spec.prototype.buffer, cpu.Buffer) else cpu.buffer_prototype
+    if supports_sync(getter.store):
+        return await asyncio.to_thread(lambda: [item[0].get_sync(prototype=prototype) for item in batch])
 
     async def get(getter: Any) -> Buffer | None:
-        found: Buffer | None = await getter.get(prototype=host_prototype)
+        found: Buffer | None = await getter.get(prototype=prototype)
         return found
 
     return await concurrent_map([(item[0],) for item in batch], get, config.get("async.concurrency"))

@@ -153,7 +153,7 @@ def test_other_types(tmp_path: Path, dtype: Any, zarr_format: int) -> None:
 @pytest.mark.parametrize(
     ("dtype", "fill"),
     [("float32", np.nan), ("float64", np.inf), ("float32", -np.inf), ("float64", 0.1), ("int64", -(2**63)),
-     ("uint64", 2**64 - 1), ("bool", True), ("complex64", 1 + 2j), ("M8[s]", np.datetime64("NaT"))],
+     ("uint64", 2**64 - 1), ("bool", True), ("complex64", 1 + 2j), ("M8[s]", np.datetime64("NaT", "s"))],
 )  # fmt: skip
 def test_fill_values(tmp_path: Path, dtype: str, fill: Any, zarr_format: int) -> None:
     zarr.create_array(tmp_path, shape=SHAPE, chunks=CHUNKS, dtype=dtype, fill_value=fill, zarr_format=zarr_format)

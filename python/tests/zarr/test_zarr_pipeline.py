@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import multiprocessing
+import os
 import pickle
 import subprocess
 import sys
@@ -79,8 +80,6 @@ def test_environment(tmp_path: Path) -> None:
         f"import headrace.zarr, zarr; a = zarr.open_array({str(tmp_path)!r}); "
         "print(type(a._async_array.codec_pipeline).__name__, a._async_array.codec_pipeline._strict, int(a[...].sum()))"
     )
-    import os
-
     environment = {**os.environ, "ZARR_CODEC_PIPELINE__PATH": OURS, "ZARR_HEADRACE__STRICT": "True"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["HeadracePipeline", "True", str(DATA.sum())]
@@ -108,15 +107,11 @@ class Reverse(numcodecs.abc.Codec):
 numcodecs.register_codec(Reverse)
 
 
-@pytest.mark.parametrize("compressor", [numcodecs.LZMA(), Reverse(), numcodecs.BZ2(1)], ids=lambda c: c.codec_id)
+@pytest.mark.parametrize("compressor", [numcodecs.Base64(), Reverse()], ids=lambda c: c.codec_id)
 def test_unknown_codecs_are_read_by_zarr(tmp_path: Path, compressor: Any, caplog: pytest.LogCaptureFixture) -> None:
     create(tmp_path, zarr_format=2, compressors=compressor)
-    try:
+    with pytest.raises(headrace.UnsupportedError, match="Reverse|base64"):
         open_ours(tmp_path)[...]
-    except headrace.UnsupportedError:
-        pass
-    else:
-        pytest.skip(f"headrace reads {compressor.codec_id}")
     with caplog.at_level(logging.WARNING, logger="headrace.zarr"):
         array = open_ours(tmp_path, strict=False)
         same(array[...], DATA)
@@ -127,9 +122,8 @@ def test_unknown_codecs_are_read_by_zarr(tmp_path: Path, compressor: Any, caplog
     assert str(tmp_path) in told[0]
 
 
-def test_own_codec_unknown_to_headrace(tmp_path: Path) -> None:
+def test_strict_is_about_reading(tmp_path: Path) -> None:
     create(tmp_path, zarr_format=2, compressors=Reverse())
-    same(open_ours(tmp_path, strict=False)[...], DATA)
     with pytest.raises(headrace.UnsupportedError, match="codec .*Reverse") as caught:
         open_ours(tmp_path)[...]
     assert isinstance(caught.value, NotImplementedError)
