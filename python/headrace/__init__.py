@@ -34,7 +34,7 @@ from ._group import Group, Member
 from ._open import MemoryStore, memory_store, open, open_array, open_group
 from ._tensor import Tensor
 
-__version__: str = _core.__version__
+__version__: str = _core.version
 Stats = _core.Stats
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+
 from . import _core
 
 
@@ -52,7 +54,7 @@ class RetriesExhaustedError(StorageError):
     """A failure that passes by itself lasted longer than the retries."""
 
 
-class TimeoutError(HeadraceError, TimeoutError):  # noqa: A001 - the standard one, and ours
+class TimeoutError(HeadraceError, builtins.TimeoutError):  # noqa: A001 - the standard one, and ours
     """Storage did not answer in time."""
 
     __str__ = HeadraceError.__str__
@@ -70,7 +72,7 @@ class UnsupportedError(HeadraceError, NotImplementedError):
     """Well formed, but not implemented: the message names the feature."""
 
 
-class PermissionError(HeadraceError, PermissionError):  # noqa: A001
+class PermissionError(HeadraceError, builtins.PermissionError):  # noqa: A001
     """The system denies access."""
 
     __str__ = HeadraceError.__str__

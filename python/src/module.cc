@@ -9,7 +9,7 @@
 namespace nb = nanobind;
 
 NB_MODULE(_core, module) {
-  module.attr("__version__") = HEADRACE_VERSION;
+  module.attr("version") = HEADRACE_VERSION;
   module.def("set_exception_classes", &headrace::python::set_exception_classes, nb::arg("classes"));
   headrace::python::bind_context(module);
   headrace::python::bind_memory(module);

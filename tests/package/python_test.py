@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Tests of the Python package as it lies in a build folder, with the interpreter it was built for.
+
+  python_test.py --python PYTHON --build DIR native|zarr|xarray   the tests of python/tests/NAME
+  python_test.py --python PYTHON --build DIR guides               the Python of README.md and docs/guide, as written
+  python_test.py --python PYTHON --build DIR types                stubs and annotations, by mypy
+  python_test.py --python PYTHON --build DIR wheel                pip wheel, installed and used away from this tree
+
+Exit code 77, skipped: the build has no Python package (tools/test configures one by tools/python-env)."""
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GUIDES = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs" / "guide").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+NEEDS = re.compile(r"^<!-- needs: ([\w, ]+) -->$", re.M)
+
+
+def run(command, **options):
+    print("+", *map(str, command), flush=True)
+    done = subprocess.run(command, **options)
+    if done.returncode != 0:
+        sys.exit(f"exit code {done.returncode}: {' '.join(map(str, command))}")
+
+
+def environment(build):
+    return {**os.environ, "PYTHONPATH": str(build / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def has(python, module):
+    return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
+
+
+def run_suite(python, build, name):
+    run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=5", f"python/tests/{name}"], cwd=ROOT,
+        env=environment(build))
+
+
+def run_guides(python, build):
+    """Every page's blocks, one after the other in one namespace, in a folder of their own."""
+    pages = ran = 0
+    for page in GUIDES:
+        text = (ROOT / page).read_text()
+        blocks = BLOCK.findall(text)
+        if not blocks:
+            continue
+        missing = [module for needs in NEEDS.findall(text) for module in needs.split(", ") if not has(python, module)]
+        if missing:
+            print(f"{page}: not run, needs {', '.join(missing)}")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "tests").symlink_to(ROOT / "tests")  # the data that pages read
+            program = "".join(f"\n# {page}, block {number}\n{block}" for number, block in enumerate(blocks, 1))
+            # Worker processes import the main module again.
+            (pathlib.Path(folder) / "page.py").write_text(
+                "def main():\n    scope = {'__name__': '__page__'}\n    exec(compile(PROGRAM, 'page', 'exec'), scope)\n\n"
+                f"PROGRAM = {program!r}\n\nif __name__ == '__main__':\n    main()\n")
+            done = subprocess.run([python, "page.py"], cwd=folder, env=environment(build), capture_output=True, text=True)
+            if done.returncode != 0:
+                sys.exit(f"{page}:\n{done.stdout}{done.stderr}")
+        for shown in re.findall(r"^```python\n(?:.*?)^```\n+```text\n(.*?)^```$", text, re.M | re.S):
+            if shown.strip() not in done.stdout:
+                sys.exit(f"{page} shows\n{shown}\nand its blocks print\n{done.stdout}")
+        pages, ran = pages + 1, ran + len(blocks)
+        print(f"{page}: {len(blocks)} blocks")
+    if ran == 0:
+        sys.exit("no block was run")
+    print(f"{ran} blocks of {pages} pages")
+
+
+def run_types(python, build):
+    run([python, "-m", "mypy", "--cache-dir", build / "mypy", "-p", "headrace"], cwd=ROOT,
+        env={**environment(build), "MYPYPATH": str(build / "python")})
+
+
+def run_wheel(python, build):
+    """In an environment with nothing but NumPy, from another folder, on what the demo data hold."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        # As the shared library is compiled for its test: the compiler's cache has most of it.
+        run([python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder / "wheels", ROOT,
+             "-C", f"build-dir={folder / 'build'}", "-C", "cmake.version=>=3.25", "-C", "cmake.build-type=Debug",
+             "-C", "cmake.define.CMAKE_CXX_FLAGS_DEBUG=-O0", "-C", "cmake.define.HEADRACE_CUDA=OFF", "-C", "wheel.py-api="],
+            cwd=folder)
+        wheel, = (folder / "wheels").glob("headrace-*.whl")
+        run([python, "-m", "venv", folder / "clean"])
+        clean = folder / "clean" / "bin" / "python"
+        run([clean, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel])
+        names = subprocess.run([clean, "-m", "pip", "list", "--format=freeze"], capture_output=True, text=True, check=True).stdout
+        others = {line.split("==")[0].lower() for line in names.split()} - {"headrace", "numpy", "pip", "setuptools", "wheel"}
+        if others:
+            sys.exit(f"the wheel brought {sorted(others)}: NumPy is all it needs")
+        shutil.copytree(ROOT / "tests" / "data" / "climate", folder / "climate")
+        run([clean, "-c", """
+import importlib.metadata, numpy, pathlib, headrace
+points = {p.group: p.value for p in importlib.metadata.distribution("headrace").entry_points}
+assert points == {"zarr.codec_pipeline": "headrace.zarr:HeadracePipeline",
+                  "xarray.backends": "headrace.xarray:HeadraceBackendEntrypoint"}, points
+assert headrace.__version__ == importlib.metadata.version("headrace")
+folder = pathlib.Path(headrace.__file__).parent
+assert (folder / "py.typed").exists() and (folder / "_core.pyi").exists(), sorted(folder.iterdir())
+group = headrace.open("climate/climate-v3.zarr")
+for name, array in group.arrays():
+    assert array[:].shape == array.shape
+for module in ("headrace.zarr", "headrace.xarray"):
+    try:
+        __import__(module)
+    except ImportError as error:
+        assert "pip install" in str(error), error
+print(group)
+"""], cwd=folder, env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", default="")
+    parser.add_argument("--build", required=True, type=pathlib.Path)
+    parser.add_argument("what", choices=["native", "zarr", "xarray", "guides", "types", "wheel"])
+    arguments = parser.parse_args()
+    if not arguments.python:
+        print("skipped: this build has no Python package: configure with -DHEADRACE_PYTHON=\"$(tools/python-env)\"")
+        return 77
+    what = {"guides": run_guides, "types": run_types, "wheel": run_wheel}.get(arguments.what)
+    if what is not None:
+        what(arguments.python, arguments.build)
+    else:
+        run_suite(arguments.python, arguments.build, arguments.what)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
