@@ -15,6 +15,7 @@ from headrace.xarray._indexing import Plan, plan_orthogonal, plan_vectorized
 
 if TYPE_CHECKING:
     import headrace
+    from headrace.xarray._nodes import Unopened
 
 
 class HeadraceArray(BackendArray):
@@ -55,6 +56,10 @@ class HeadraceArray(BackendArray):
         """The same array, decoded by `conversion`."""
         return HeadraceArray(self._array, self.dtype, self._device, conversion)
 
+    def leave_device(self) -> None:
+        """Reads go to the host from now on. For arrays that nobody else has seen yet."""
+        self._device = None
+
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         if isinstance(key, indexing.VectorizedIndexer):
             return self._read(plan_vectorized(key.tuple, self.shape))
@@ -66,7 +71,9 @@ class HeadraceArray(BackendArray):
 
     def _read(self, plan: Plan) -> Any:
         options = {} if self._conversion is None else self._conversion.options
-        array = self._array.open() if isinstance(self._array, Unopened) else self._array
+        array: Any = self._array
+        if not hasattr(array, "read"):
+            array = array.open()
         if self._device is None:
             result = array.read(plan.selection, indexing=plan.indexing, **options)
             # A single element may come as a scalar, a string among them.
@@ -93,38 +100,8 @@ class HeadraceArray(BackendArray):
         return f"<headrace {path!r} of {url!r}, shape {self.shape}, {self.dtype}{where}>"
 
 
-class Unopened:
-    """An array that headrace cannot read, or has not opened yet. What its metadata tells is known.
-
-    Attributes:
-        shape: Shape of the array.
-    """
-
-    __slots__ = ("_options", "path", "shape", "url")
-
-    def __init__(self, url: str, path: str, shape: tuple[int, ...], options: dict[str, Any] | None) -> None:
-        self.url = url
-        self.path = path
-        self.shape = shape
-        self._options = options
-
-    def open(self) -> headrace.Array:
-        """Opens it.
-
-        Raises:
-            headrace.HeadraceError: Why it cannot be read: a codec or a data type, as a rule.
-        """
-        import headrace
-
-        opened = headrace.open(self.url, self.path, storage_options=self._options)
-        if isinstance(opened, headrace.Array):
-            return opened
-        raise headrace.NotFoundError(f"{self.path!r} of {self.url!r} is not an array any more")
-
-
 def _identity(array: headrace.Array | Unopened) -> tuple[str, str, str, tuple[int, ...]]:
-    dtype = "" if isinstance(array, Unopened) else str(array.dtype)
-    return str(getattr(array, "url", "")), array.path, dtype, tuple(array.shape)
+    return array.url, array.path, str(getattr(array, "dtype", "")), tuple(array.shape)
 
 
 def device_index(device: str) -> int:

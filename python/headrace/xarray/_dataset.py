@@ -14,8 +14,9 @@ from xarray.core import indexing
 import headrace
 from headrace.xarray._array import HeadraceArray
 from headrace.xarray._convert import Conversion, read_options, steps_of
+from headrace.xarray._device import DeviceVariable
 from headrace.xarray._encoding import decode_fill_value, encoding_of
-from headrace.xarray._nodes import ArrayNode, child_arrays
+from headrace.xarray._nodes import ArrayNode, Location, child_arrays
 
 Option = Any  # True, False, None, a coder, or a mapping of names to such
 
@@ -61,15 +62,14 @@ class Placement:
 
 def read_dataset(
     group: headrace.Group,
-    url: str,
+    store: Location,
     options: DecodeOptions,
     placement: Placement,
     *,
-    storage_options: dict[str, Any] | None,
     fill_value_is_mask: bool | None,
 ) -> xr.Dataset:
     """The arrays of `group` as a dataset, lazy but for nothing: xarray makes the indexes."""
-    nodes = list(child_arrays(group, url, storage_options, options.dropped))
+    nodes = list(child_arrays(group, store, options.dropped))
     is_mask = group.zarr_format == 2 if fill_value_is_mask is None else fill_value_is_mask
     host = _names_on_host(nodes, group.attrs, options)
     variables = {
@@ -121,8 +121,11 @@ def _absorb(variable: xr.Variable) -> xr.Variable:
     if found is None:
         return variable
     base, steps = found
-    if not steps:
+    if base.device is not None and variable.dtype.kind not in "biufc":
+        base.leave_device()  # decoded to objects: missing values of bools
         return variable
+    if not steps:
+        return _on_its_device(variable, base)
     options = read_options(base.dtype, steps)
     if options is not None:
         conversion = Conversion(variable.dtype, options)
@@ -130,8 +133,16 @@ def _absorb(variable: xr.Variable) -> xr.Variable:
         conversion = Conversion(variable.dtype, {}, tuple(steps))
     else:
         return variable
-    data = indexing.LazilyIndexedArray(base.converted(conversion))
-    return xr.Variable(variable.dims, data, variable.attrs, variable.encoding, fastpath=True)
+    converted = base.converted(conversion)
+    data = indexing.LazilyIndexedArray(converted)
+    variable = xr.Variable(variable.dims, data, variable.attrs, variable.encoding, fastpath=True)
+    return _on_its_device(variable, converted)
+
+
+def _on_its_device(variable: xr.Variable, array: HeadraceArray) -> xr.Variable:
+    if array.device is None:
+        return variable
+    return DeviceVariable(variable.dims, variable._data, variable.attrs, variable.encoding, fastpath=True)
 
 
 def _names_on_host(nodes: list[ArrayNode], attrs: Mapping[str, Any], options: DecodeOptions) -> set[str]:

@@ -13,7 +13,7 @@ from xarray.backends import BackendEntrypoint
 import headrace
 from headrace.xarray._array import device_index, import_cupy
 from headrace.xarray._dataset import DecodeOptions, Option, Placement, read_dataset
-from headrace.xarray._nodes import child_groups, open_group
+from headrace.xarray._nodes import Location, child_groups, open_group
 
 Device = str | None | Mapping[str, str | None]
 
@@ -55,6 +55,7 @@ class HeadraceBackendEntrypoint(BackendEntrypoint):
         zarr_format: int | None = None,
         use_zarr_fill_value_as_mask: bool | None = None,
         device: Device = None,
+        lenient: str = "",
     ) -> xr.Dataset:
         """The group as a dataset whose variables are read when they are needed.
 
@@ -70,6 +71,7 @@ class HeadraceBackendEntrypoint(BackendEntrypoint):
                 Zarr v2, and not in v3, which says so by the attribute `_FillValue`.
             device: "cuda" or "cuda:1": variables become CuPy arrays there, except coordinates, times, text and single
                 values, which are NumPy arrays. A mapping gives the device of each variable it names. None: the host.
+            lenient: Habits of writers that the specifications forbid, to let pass: as in :func:`headrace.open`.
             mask_and_scale, decode_times, concat_characters, decode_coords, drop_variables, use_cftime,
                 decode_timedelta: As in :func:`xarray.open_dataset`.
 
@@ -82,13 +84,13 @@ class HeadraceBackendEntrypoint(BackendEntrypoint):
         options = DecodeOptions(
             mask_and_scale, decode_times, decode_timedelta, use_cftime, concat_characters, decode_coords, drop_variables
         )
-        root, url = _open(filename_or_obj, group, mode, consolidated, storage_options, zarr_format)
+        store, prefix = _location(filename_or_obj, storage_options, lenient)
+        root = _open(filename_or_obj, store, prefix, group, mode, consolidated, zarr_format)
         return read_dataset(
             root,
-            url,
+            store,
             options,
             _placement(device),
-            storage_options=storage_options,
             fill_value_is_mask=use_zarr_fill_value_as_mask,
         )
 
@@ -110,6 +112,7 @@ class HeadraceBackendEntrypoint(BackendEntrypoint):
         zarr_format: int | None = None,
         use_zarr_fill_value_as_mask: bool | None = None,
         device: Device = None,
+        lenient: str = "",
     ) -> dict[str, xr.Dataset]:
         """The group and every group below it as datasets, by path: "/" is the group itself.
 
@@ -118,15 +121,15 @@ class HeadraceBackendEntrypoint(BackendEntrypoint):
         options = DecodeOptions(
             mask_and_scale, decode_times, decode_timedelta, use_cftime, concat_characters, decode_coords, drop_variables
         )
-        root, url = _open(filename_or_obj, group, mode, consolidated, storage_options, zarr_format)
+        store, prefix = _location(filename_or_obj, storage_options, lenient)
+        root = _open(filename_or_obj, store, prefix, group, mode, consolidated, zarr_format)
         placement = _placement(device)
         return {
             _key(path, group): read_dataset(
                 child,
-                url,
+                store,
                 options,
                 placement,
-                storage_options=storage_options,
                 fill_value_is_mask=use_zarr_fill_value_as_mask,
             )
             for path, child in child_groups(root)
@@ -150,6 +153,7 @@ class HeadraceBackendEntrypoint(BackendEntrypoint):
         zarr_format: int | None = None,
         use_zarr_fill_value_as_mask: bool | None = None,
         device: Device = None,
+        lenient: str = "",
     ) -> xr.DataTree:
         """The group and every group below it as a tree.
 
@@ -172,31 +176,30 @@ class HeadraceBackendEntrypoint(BackendEntrypoint):
             zarr_format=zarr_format,
             use_zarr_fill_value_as_mask=use_zarr_fill_value_as_mask,
             device=device,
+            lenient=lenient,
         )
         return xr.DataTree.from_dict(datasets)
 
 
 def _open(
-    filename_or_obj: Any,
+    source: Any,
+    store: Location,
+    prefix: str,
     group: str | None,
     mode: str,
     consolidated: bool | None,
-    storage_options: dict[str, Any] | None,
     zarr_format: int | None,
-) -> tuple[headrace.Group, str]:
+) -> headrace.Group:
     if mode != "r":
         raise ValueError(f"engine 'headrace' reads only: mode must be 'r', not {mode!r}; write with Dataset.to_zarr")
-    if isinstance(filename_or_obj, headrace.Group):
-        found = filename_or_obj[group] if group and group.strip("/") else filename_or_obj
+    below = (group or "").strip("/")
+    if isinstance(source, headrace.Group):
+        found = source[below] if below else source
         if not isinstance(found, headrace.Group):
             raise ValueError(f"{group!r} is an array, and a dataset is a group of arrays")
-        return found, found.url
-    url, prefix = _location(filename_or_obj)
-    path = "/".join(part for part in (prefix, (group or "").strip("/")) if part)
-    found = open_group(
-        url, path, consolidated=consolidated, storage_options=storage_options, zarr_format=zarr_format
-    )
-    return found, url
+        return found
+    path = "/".join(part for part in (prefix, below) if part)
+    return open_group(store, path, consolidated=consolidated, zarr_format=zarr_format)
 
 
 def _key(path: str, group: str | None) -> str:
@@ -204,12 +207,20 @@ def _key(path: str, group: str | None) -> str:
     return (path or ".") if group else f"/{path}"
 
 
-def _location(source: Any) -> tuple[str, str]:
+def _location(source: Any, storage_options: dict[str, Any] | None, lenient: str) -> tuple[Location, str]:
+    """The store, and a path in it."""
+    url, prefix = _url_and_path(source)
+    return Location(url, storage_options, lenient), prefix
+
+
+def _url_and_path(source: Any) -> tuple[str, str]:
     """URL, and path below it.
 
     Raises:
         TypeError: Neither a path nor a store whose bytes lie in local files.
     """
+    if isinstance(source, headrace.Group):
+        return source.url, source.path
     if isinstance(source, str | os.PathLike):
         url = os.fspath(source)
         if isinstance(url, bytes):
@@ -218,7 +229,7 @@ def _location(source: Any) -> tuple[str, str]:
     # zarr-python's stores, known by what they are called so that zarr is not imported for it.
     kind = type(source).__name__
     if kind == "StorePath" and hasattr(source, "store"):
-        url, prefix = _location(source.store)
+        url, prefix = _url_and_path(source.store)
         return url, "/".join(part for part in (prefix, source.path.strip("/")) if part)
     if kind == "LocalStore" and hasattr(source, "root"):
         return os.path.abspath(source.root), ""

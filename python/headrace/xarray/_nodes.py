@@ -9,13 +9,62 @@ from typing import Any
 import numpy as np
 
 import headrace
-from headrace.xarray._array import Unopened
 
 DIMENSIONS_ATTRIBUTE = "_ARRAY_DIMENSIONS"
 NAME_OF_NONE = "__values__"  # how xarray stores a variable called None
 
 # Sizes of chunks along one dimension: one number where all are alike, else each of them.
 Grid = tuple[int | tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Location:
+    """A store, and how it is opened.
+
+    Attributes:
+        url: As :func:`headrace.open` takes it.
+        storage_options: Its options for remote stores.
+        lenient: Its habits of writers to let pass, by name.
+    """
+
+    url: str
+    storage_options: dict[str, Any] | None = None
+    lenient: str = ""
+
+    def open(self, path: str, *, consolidated: bool = True) -> headrace.Array | headrace.Group:
+        return headrace.open(
+            self.url, path, storage_options=self.storage_options, lenient=self.lenient, consolidated=consolidated
+        )
+
+
+@dataclass(frozen=True)
+class Unopened:
+    """An array that headrace cannot read. What its metadata tells is known.
+
+    Attributes:
+        store: Where it lies.
+        path: Its path there.
+        shape: Shape of the array.
+    """
+
+    store: Location
+    path: str
+    shape: tuple[int, ...]
+
+    @property
+    def url(self) -> str:
+        return self.store.url
+
+    def open(self) -> headrace.Array:
+        """Opens it after all.
+
+        Raises:
+            headrace.HeadraceError: Why it cannot be read: a codec or a data type, as a rule.
+        """
+        opened = self.store.open(self.path)
+        if isinstance(opened, headrace.Array):
+            return opened
+        raise headrace.NotFoundError(f"{self.path!r} of {self.url!r} is not an array any more")
 
 
 @dataclass(frozen=True)
@@ -65,25 +114,22 @@ def string_dtype() -> np.dtype[Any]:
     return dtype
 
 
-def open_group(
-    url: str, group: str | None, *, consolidated: bool | None, storage_options: dict[str, Any] | None, zarr_format: int | None
-) -> headrace.Group:
-    """The group at `group` below `url`, found through the root's consolidated metadata unless that is False.
+def open_group(store: Location, path: str, *, consolidated: bool | None, zarr_format: int | None) -> headrace.Group:
+    """The group at `path` in `store`, found through the root's consolidated metadata unless `consolidated` is False.
 
     Raises:
         headrace.NotFoundError: There is no group; a KeyError and a FileNotFoundError.
         ValueError: `consolidated` is True and the root has none; or an array lies there.
     """
-    path = (group or "").strip("/")
     if consolidated is False:
-        found = _open(url, path, storage_options, consolidated=False)
+        found = _open(store, path, consolidated=False)
     else:
-        root = _open_root(url, path, storage_options, required=consolidated is True)
+        root = _open_root(store, path, required=consolidated is True)
         if root is None:
-            found = _open(url, path, storage_options, consolidated=True)
+            found = _open(store, path, consolidated=True)
         else:
-            found = _below(root, path, url) if path else root
-    where = f"{path!r} in {url!r}" if path else repr(url)
+            found = _below(root, path, store.url) if path else root
+    where = f"{path!r} in {store.url!r}" if path else repr(store.url)
     if not isinstance(found, headrace.Group):
         raise ValueError(f"{where} is an array, and a dataset is a group of arrays: open the group that holds it")
     if zarr_format is not None and found.zarr_format != zarr_format:
@@ -91,28 +137,24 @@ def open_group(
     return found
 
 
-def _open_root(
-    url: str, path: str, storage_options: dict[str, Any] | None, *, required: bool
-) -> headrace.Group | headrace.Array | None:
+def _open_root(store: Location, path: str, *, required: bool) -> headrace.Group | headrace.Array | None:
     """The root of the store; None where there is no group at the root, but there may be one at `path`."""
     try:
-        root = _open(url, "", storage_options, consolidated=True)
+        root = _open(store, "", consolidated=True)
     except headrace.NotFoundError:
         if required or not path:
             raise
         return None
     if required and not (isinstance(root, headrace.Group) and root.consolidated):
-        raise ValueError(f"consolidated metadata was asked for with consolidated=True, and {url!r} has none")
+        raise ValueError(f"consolidated metadata was asked for with consolidated=True, and {store.url!r} has none")
     return root
 
 
-def _open(
-    url: str, path: str, storage_options: dict[str, Any] | None, *, consolidated: bool
-) -> headrace.Group | headrace.Array:
+def _open(store: Location, path: str, *, consolidated: bool) -> headrace.Group | headrace.Array:
     try:
-        return headrace.open(url, path, storage_options=storage_options, consolidated=consolidated)
+        return store.open(path, consolidated=consolidated)
     except headrace.NotFoundError as error:
-        where = f"no Zarr group {path!r} in {url!r}" if path else f"no Zarr group at {url!r}"
+        where = f"no Zarr group {path!r} in {store.url!r}" if path else f"no Zarr group at {store.url!r}"
         raise headrace.NotFoundError(f"No such file or directory: {where}") from error
 
 
@@ -140,7 +182,7 @@ def child_groups(group: headrace.Group) -> Iterator[tuple[str, headrace.Group]]:
 
 
 def child_arrays(
-    group: headrace.Group, url: str, storage_options: dict[str, Any] | None, dropped: frozenset[str] = frozenset()
+    group: headrace.Group, store: Location, dropped: frozenset[str] = frozenset()
 ) -> Iterator[ArrayNode]:
     """The arrays in `group`, by name.
 
@@ -156,18 +198,18 @@ def child_arrays(
             continue
         name = member.path.rpartition("/")[2]
         try:
-            yield _node(group, name, member.path, url, storage_options)
+            yield _node(group, name, member.path, store)
         except (KeyError, headrace.HeadraceError):
             if name not in dropped:
                 raise
 
 
-def _node(group: headrace.Group, name: str, path: str, url: str, storage_options: dict[str, Any] | None) -> ArrayNode:
+def _node(group: headrace.Group, name: str, path: str, store: Location) -> ArrayNode:
     metadata, attributes = group.metadata(name), group.attributes(name)
     try:
         array = group[name]
     except headrace.UnsupportedError:
-        return _unreadable(name, path, metadata, attributes, url, storage_options)
+        return _unreadable(name, metadata, attributes, Unopened(store, path, tuple(metadata["shape"])))
     assert isinstance(array, headrace.Array)
     dims, attrs = _dims_and_attrs(name, array.zarr_format, tuple(array.shape), array.dims, attributes, metadata)
     dtype = np.dtype(array.dtype)
@@ -175,13 +217,10 @@ def _node(group: headrace.Group, name: str, path: str, url: str, storage_options
         dtype = string_dtype()
     elif array.zarr_format == 2 and dtype.kind in "iufc" and str(metadata.get("dtype", "")).startswith(">"):
         dtype = dtype.newbyteorder(">")  # as stored, which xarray notes in the encoding; reads give native numbers
-    shape, chunks = tuple(array.shape), tuple(array.chunks)
-    grid: Grid = chunks
-    shards: Grid | None = None
-    if array.shards is None:
-        grid = _grid(metadata, shape, chunks)
-    else:
-        shards = _grid(metadata, shape, tuple(array.shards))
+    shape = tuple(array.shape)
+    inner = _chunks_in_shards(metadata)
+    stored = _grid(metadata, shape, tuple(array.shards or array.chunks))
+    grid, shards = (stored, None) if inner is None else (inner, stored)
     return ArrayNode(
         name,
         array.zarr_format,
@@ -198,16 +237,11 @@ def _node(group: headrace.Group, name: str, path: str, url: str, storage_options
 
 
 def _unreadable(
-    name: str,
-    path: str,
-    metadata: Mapping[str, Any],
-    attributes: Mapping[str, Any],
-    url: str,
-    storage_options: dict[str, Any] | None,
+    name: str, metadata: Mapping[str, Any], attributes: Mapping[str, Any], source: Unopened
 ) -> ArrayNode:
     """What the metadata tells of an array that cannot be opened."""
     zarr_format = int(metadata["zarr_format"])
-    shape = tuple(int(size) for size in metadata["shape"])
+    shape = source.shape
     names = metadata.get("dimension_names")
     dims, attrs = _dims_and_attrs(name, zarr_format, shape, names, attributes, metadata)
     stored = metadata["dtype"] if zarr_format == 2 else metadata["data_type"]
@@ -219,9 +253,9 @@ def _unreadable(
         chunks = tuple(int(size) for size in metadata["chunks"])
     else:
         chunks = tuple(metadata["chunk_grid"].get("configuration", {}).get("chunk_shape", shape))
-    source = Unopened(url, path, shape, storage_options)
-    grid = _grid(metadata, shape, chunks)
-    return ArrayNode(name, zarr_format, shape, dtype, grid, None, None, attrs, dims, metadata, source)
+    inner, stored_grid = _chunks_in_shards(metadata), _grid(metadata, shape, chunks)
+    grid, shards = (stored_grid, None) if inner is None else (inner, stored_grid)
+    return ArrayNode(name, zarr_format, shape, dtype, grid, shards, None, attrs, dims, metadata, source)
 
 
 def _dims_and_attrs(
@@ -261,6 +295,14 @@ def _is_text(metadata: Mapping[str, Any]) -> bool:
     if metadata.get("zarr_format") == 3:
         return bool(metadata.get("data_type") == "string")
     return any(codec.get("id") == "vlen-utf8" for codec in metadata.get("filters") or ())
+
+
+def _chunks_in_shards(metadata: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """Shape of the chunks inside shards; None where the array is not sharded."""
+    for codec in metadata.get("codecs", ()):
+        if isinstance(codec, Mapping) and codec.get("name") == "sharding_indexed":
+            return tuple(codec["configuration"]["chunk_shape"])
+    return None
 
 
 def _grid(metadata: Mapping[str, Any], shape: tuple[int, ...], chunks: tuple[int, ...]) -> Grid:
