@@ -1,11 +1,13 @@
 """What lies on a device and what on the host, and that nothing there is turned into NumPy on the way.
 
-Without a GPU the device is played: arrays that refuse to become NumPy arrays, as CuPy's do, over reads to the host.
+Each test runs with a device that is played (arrays that refuse to become NumPy arrays, as CuPy's do, over reads to the
+host), and on a GPU where there is one and CuPy.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import threading
 import warnings
 from pathlib import Path
@@ -18,6 +20,7 @@ import xarray as xr
 import zoo
 from equality import assert_same_mapping, assert_same_values
 
+import headrace
 from headrace.xarray import _array, _dataset, _entrypoint
 
 
@@ -74,40 +77,58 @@ def wrapped(value: Any) -> Any:
     return DeviceArray(value) if isinstance(value, np.ndarray) else value
 
 
-class PlayedDevice:
-    """headrace reading to a device that is host memory; notes who read what."""
+class Device:
+    """The device of a test; notes who reads what.
 
-    def __init__(self) -> None:
+    Attributes:
+        array_type: What variables on it are.
+        reads: Name, device and options of every read to it.
+    """
+
+    def __init__(self, real: bool) -> None:
+        self.real = real
+        self.array_type: Any = _array.import_cupy().ndarray if real else DeviceArray
         self.reads: list[tuple[str, str, dict[str, Any]]] = []
         self.local = threading.local()
 
+    def name(self, index: int) -> str:
+        """Of the device with that number; a machine has one GPU at least."""
+        return "cuda:0" if self.real else f"cuda:{index}"
+
+    def names(self, dataset: xr.Dataset) -> set[Any]:
+        """The variables that lie on it."""
+        return {name for name, variable in dataset.variables.items() if isinstance(variable.data, self.array_type)}
+
     @property
     def current(self) -> list[int]:
-        """The devices that this thread has chosen, one within another."""
+        """The played devices that this thread has chosen, one within another."""
         return self.local.__dict__.setdefault("devices", [])
 
-    def play(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextlib.contextmanager
+    def choose(self, index: int) -> Any:
+        self.current.append(index)
+        yield
+        self.current.pop()
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         original = _array.HeadraceArray.__init__
 
         def init(array: Any, source: Any, *rest: Any, **options: Any) -> None:
             original(array, source if isinstance(source, Source) else Source(source, self), *rest, **options)
 
         monkeypatch.setattr(_array.HeadraceArray, "__init__", init)
-        cupy = SimpleNamespace(cuda=SimpleNamespace(Device=self.device), from_dlpack=lambda found: DeviceArray(found))
-        for module in (_array, _entrypoint):
-            monkeypatch.setattr(module, "import_cupy", lambda: cupy)
-
-    @contextlib.contextmanager
-    def device(self, index: int) -> Any:
-        self.current.append(index)
-        yield
-        self.current.pop()
+        if not self.real:
+            cupy = SimpleNamespace(cuda=SimpleNamespace(Device=self.choose), from_dlpack=lambda found: DeviceArray(found))
+            for module in (_array, _entrypoint):
+                monkeypatch.setattr(module, "import_cupy", lambda: cupy)
 
 
 class Source:
-    def __init__(self, array: Any, device: PlayedDevice) -> None:
+    """An array, with its reads to the device noted, and brought to the host where the device is played."""
+
+    def __init__(self, array: Any, device: Device | None) -> None:
         self.array = array
-        self.played = device
+        self.on = device
         self.path, self.shape = array.path, array.shape
 
     def __getattr__(self, name: str) -> Any:
@@ -118,16 +139,22 @@ class Source:
 
     def read(self, selection: Any, *, device: str | None = None, **options: Any) -> Any:
         if device is not None:
-            assert self.played.current == [_array.device_index(device)]
-            self.played.reads.append((self.path.rpartition("/")[2], device, options))
+            assert self.on is not None
+            self.on.reads.append((self.path.rpartition("/")[2], device, options))
+            if self.on.real:
+                return self.array.read(selection, device=device, **options)
+            assert self.on.current == [_array.device_index(device)]
         return self.array.read(selection, **options)
 
 
-@pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> PlayedDevice:
-    played = PlayedDevice()
-    played.play(monkeypatch)
-    return played
+GPU = len(headrace.devices()) > 1 and importlib.util.find_spec("cupy") is not None
+
+
+@pytest.fixture(params=["played", *(["gpu"] if GPU else [])])
+def device(request: Any, monkeypatch: pytest.MonkeyPatch) -> Device:
+    found = Device(real=request.param == "gpu")
+    found.install(monkeypatch)
+    return found
 
 
 @pytest.fixture(scope="module", params=[2, 3])
@@ -152,39 +179,36 @@ ON_HOST = {
 
 
 @pytest.mark.parametrize("options", [{}, {"mask_and_scale": False}, {"decode_coords": "all"}], ids=str)
-def test_values_on_the_device(path: Path, engine: Any, device: PlayedDevice, options: dict[str, Any]) -> None:
+def test_values_on_the_device(path: Path, engine: Any, device: Device, options: dict[str, Any]) -> None:
     expected = xr.open_dataset(path, engine="zarr", **options)
-    found = xr.open_dataset(path, engine=engine, device="cuda:1", **options).load()
-    on_device = set()
+    found = xr.open_dataset(path, engine=engine, device=device.name(1), **options).load()
+    on_host = set(ON_HOST)
     for name, variable in found.variables.items():
         assert_same_mapping(expected[name].encoding, variable.encoding, f"encoding of {name}")
         assert_same_mapping(expected[name].attrs, variable.attrs, f"attributes of {name}")
-        data = variable.data
-        if isinstance(data, DeviceArray):
-            on_device.add(name)
-            data = data.get()
+        data = variable.data.get() if isinstance(variable.data, device.array_type) else variable.data
         assert_same_values(np.asarray(expected[name].values), np.asarray(data), name)
     if path.name == "v2.zarr" and options.get("mask_and_scale", True):
         assert found["flags"].dtype == object  # xarray has no missing bools but objects
-        on_device.add("flags")
-    assert on_device == set(found.variables) - ON_HOST
-    assert {where for _, where, _ in device.reads} == {"cuda:1"}
+        on_host.add("flags")
+    assert device.names(found) == set(found.variables) - on_host
+    assert {where for _, where, _ in device.reads} == {device.name(1)}
 
 
-def test_times_left_as_numbers_may_lie_on_the_device(path: Path, engine: Any, device: PlayedDevice) -> None:
+def test_times_left_as_numbers_may_lie_on_the_device(path: Path, engine: Any, device: Device) -> None:
     found = xr.open_dataset(path, engine=engine, device="cuda", decode_times=False, decode_timedelta=False).load()
-    assert isinstance(found["time_holes"].data, DeviceArray)
-    assert isinstance(found["duration"].data, DeviceArray)
+    assert {"time_holes", "duration"} <= device.names(found)
     assert isinstance(found["row"].data, np.ndarray)
 
 
-def test_device_of_single_variables(path: Path, engine: Any, device: PlayedDevice) -> None:
-    found = xr.open_dataset(path, engine=engine, device={"packed": "cuda:2", "mapped": "host", "row": "cuda"}).load()
-    assert [name for name, variable in found.variables.items() if isinstance(variable.data, DeviceArray)] == ["packed"]
-    assert [(name, where) for name, where, _ in device.reads] == [("packed", "cuda:2")]
+def test_device_of_single_variables(path: Path, engine: Any, device: Device) -> None:
+    devices = {"packed": device.name(2), "mapped": "host", "row": "cuda"}
+    found = xr.open_dataset(path, engine=engine, device=devices).load()
+    assert device.names(found) == {"packed"}
+    assert [(name, where) for name, where, _ in device.reads] == [("packed", device.name(2))]
 
 
-def test_decoding_is_part_of_the_read(path: Path, engine: Any, device: PlayedDevice) -> None:
+def test_decoding_is_part_of_the_read(path: Path, engine: Any, device: Device) -> None:
     found = xr.open_dataset(path, engine=engine, device="cuda", cache=False)
     found["packed"].isel(row=slice(0, 3)).load()
     ((name, where, options),) = device.reads
@@ -197,18 +221,18 @@ def test_decoding_is_part_of_the_read(path: Path, engine: Any, device: PlayedDev
     assert not _dataset.is_fused(found.variables["missing_values"])
 
 
-def test_selections_on_the_device(path: Path, engine: Any, device: PlayedDevice) -> None:
+def test_selections_on_the_device(path: Path, engine: Any, device: Device) -> None:
     expected = xr.open_dataset(path, engine="zarr")
     found = xr.open_dataset(path, engine=engine, device="cuda", cache=False)
     points = {"row": xr.Variable("p", [0, 6, 3]), "column": xr.Variable("p", [9, 0, 4])}
     for name in ("packed", "missing_values", "unsigned_packed", "flags_legacy", "complex", "big_endian"):
         for part in ({"row": slice(None, None, -2)}, {"row": [5, 0], "column": 3}, points, {"row": 2, "column": 3}):
             data = found[name].isel(part).data
-            assert isinstance(data, DeviceArray), (name, part)
+            assert isinstance(data, device.array_type), (name, part)
             assert_same_values(np.asarray(expected[name].isel(part).values), data.get(), name)
 
 
-def test_chunks_on_the_device(path: Path, engine: Any, device: PlayedDevice) -> None:
+def test_chunks_on_the_device(path: Path, engine: Any, device: Device) -> None:
     pytest.importorskip("dask")
     expected = xr.open_dataset(path, engine="zarr")["packed"]
     found = xr.open_dataset(path, engine=engine, device="cuda", chunks={})
@@ -216,15 +240,15 @@ def test_chunks_on_the_device(path: Path, engine: Any, device: PlayedDevice) -> 
     assert isinstance(found["time_holes"].compute(scheduler="sync").data, np.ndarray)
     device.reads.clear()
     part = found["packed"].isel(row=slice(0, 4), column=slice(None, None, 3)).compute(scheduler="sync")
-    assert isinstance(part.data, DeviceArray)
+    assert isinstance(part.data, device.array_type)
     assert_same_values(expected[:4, ::3].values, part.data.get())
     assert len(device.reads) == 6  # two rows of three chunks, and no more
     total = (found["packed"] * 2).sum("row").compute(scheduler="threads")
-    assert isinstance(total.data, DeviceArray)
+    assert isinstance(total.data, device.array_type)
     np.testing.assert_allclose(total.data.get(), (expected * 2).sum("row").values)
 
 
-def test_chunked_later(path: Path, engine: Any, device: PlayedDevice) -> None:
+def test_chunked_later(path: Path, engine: Any, device: Device) -> None:
     dask = pytest.importorskip("dask")
     found = xr.open_dataset(path, engine=engine, device="cuda", cache=False)
     part = found["masked_int32"].isel(row=slice(1, None)).chunk(row=2)
@@ -235,4 +259,4 @@ def test_chunked_later(path: Path, engine: Any, device: PlayedDevice) -> None:
     expected = xr.open_dataset(path, engine="zarr")["masked_int32"][1:].values
     assert_same_values(expected, part.compute(scheduler="sync").data.get())
     loaded = found["masked_int32"].load().chunk(row=2)
-    assert isinstance(loaded.compute(scheduler="sync").data, DeviceArray)
+    assert isinstance(loaded.compute(scheduler="sync").data, device.array_type)

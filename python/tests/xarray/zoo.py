@@ -140,7 +140,7 @@ def _add_others(zoo: _Writer) -> None:
     zoo.add("empty", np.zeros((0, COLUMNS), "f4"), ("nothing", "column"))
     zoo.add("crs", np.asarray(0, "i4"), (), {"grid_mapping_name": "latitude_longitude"})
     zoo.add("latitude", _numbers("f4"), ("row", "column"), {"units": "degrees_north"})
-    zoo.add("mapped", _numbers("f4"), ("row", "column"), {"coordinates": "latitude", "grid_mapping": "crs"})
+    zoo.add("mapped", _numbers("f4"), ("row", "column"), {"coordinates": "latitude", "grid_mapping": "crs", "bad": float("nan")})
 
 
 class _Writer:
