@@ -40,6 +40,10 @@ class HEADRACE_API Store {
   Store(Context context, std::shared_ptr<store::Store> impl) : context_(std::move(context)), impl_(std::move(impl)) {}
 
   std::string url() const;  // safe to print
+  // A whole object, kNotFound where there is none; kResourceExhausted above `limit` bytes.
+  Result<std::vector<std::byte>> get(std::string_view key, std::uint64_t limit = std::uint64_t{1} << 30) const;
+  // Creates or replaces an object. kUnsupported for stores that are read only.
+  Status put(std::string_view key, std::span<const std::byte> bytes) const;
   const Context& context() const noexcept { return context_; }
   const std::shared_ptr<store::Store>& impl() const noexcept { return impl_; }
 

@@ -3,7 +3,7 @@
 // Every call that may block gives up the GIL.
 #include <nanobind/nanobind.h>
 
-#include "common.h"
+#include "bind.h"
 #include "errors.h"
 
 namespace nb = nanobind;

@@ -24,6 +24,23 @@ Result<Store> Store::open(const Context& context, std::string_view url) {
 
 std::string Store::url() const { return impl_->url(); }
 
+Result<std::vector<std::byte>> Store::get(std::string_view key, std::uint64_t limit) const {
+  try {
+    // Keys are handed to the kernel as they are.
+    return impl_->get(std::string(key), limit);
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+Status Store::put(std::string_view key, std::span<const std::byte> bytes) const {
+  try {
+    return impl_->put(std::string(key), bytes);
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
 namespace zarr {
 namespace {
 

@@ -86,7 +86,8 @@ def run_wheel(python, build):
         # As the shared library is compiled for its test: the compiler's cache has most of it.
         run([python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder / "wheels", ROOT,
              "-C", f"build-dir={folder / 'build'}", "-C", "cmake.version=>=3.25", "-C", "cmake.build-type=Debug",
-             "-C", "cmake.define.CMAKE_CXX_FLAGS_DEBUG=-O0", "-C", "cmake.define.HEADRACE_CUDA=OFF", "-C", "wheel.py-api="],
+             "-C", "cmake.define.CMAKE_CXX_FLAGS_DEBUG=-O0", "-C", "cmake.define.HEADRACE_CUDA=OFF",
+             "-C", "cmake.define.HEADRACE_FAULT_POINTS=ON", "-C", "cmake.define.HEADRACE_WERROR=ON", "-C", "wheel.py-api="],
             cwd=folder)
         wheel, = (folder / "wheels").glob("headrace-*.whl")
         run([python, "-m", "venv", folder / "clean"])

@@ -5,9 +5,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "common.h"
+#include "bind.h"
 #include "errors.h"
-#include "memory.h"
+#include "device_memory.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "common.h"
+#include "bind.h"
 #include "errors.h"
 
 namespace nb = nanobind;

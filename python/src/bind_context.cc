@@ -8,19 +8,17 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
-#include <cstring>
+#include <span>
+#include <vector>
 
-#include "common.h"
+#include "bind.h"
 #include "errors.h"
-#include "store/store.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace headrace::python {
 namespace {
-
-constexpr std::uint64_t kMaxDocument = std::uint64_t{1} << 30;
 
 // Read-only view of anything with the buffer protocol, contiguous.
 class BytesView {
@@ -43,10 +41,10 @@ nb::object get_object(const Store& store, std::string_view key) {
   const std::string held(key);
   auto bytes = [&] {
     nb::gil_scoped_release release;
-    return store.impl()->get(held, kMaxDocument);
+    return store.get(held);
   }();
   if (!bytes.ok() && bytes.status().code() == Code::kNotFound) return nb::none();
-  const store::Bytes got = take(std::move(bytes));
+  const std::vector<std::byte> got = take(std::move(bytes));
   return nb::bytes(reinterpret_cast<const char*>(got.data()), got.size());
 }
 
@@ -120,7 +118,7 @@ void bind_context(nb::module_& module) {
             Status status;
             {
               nb::gil_scoped_release release;
-              status = store.impl()->put(key, view.bytes());
+              status = store.put(key, view.bytes());
             }
             check(status);
           },

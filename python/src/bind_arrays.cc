@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "common.h"
+#include "bind.h"
 #include "errors.h"
-#include "memory.h"
-#include "selection.h"
+#include "device_memory.h"
+#include "to_selection.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -1,4 +1,4 @@
-#include "selection.h"
+#include "to_selection.h"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
