@@ -20,41 +20,7 @@ import numpy as np
 import tensorstore as ts
 import torch
 
-from bench_fields import FIELD, INNER, SHAPE, SHARD, make
-
-LE = {"name": "bytes", "configuration": {"endian": "little"}}
-ZSTD = {"name": "zstd", "configuration": {"level": 3}}
-
-
-def v2(chunks, compressor):
-    return {"driver": "zarr", "metadata": {"shape": SHAPE, "chunks": chunks, "dtype": "<f4", "compressor": compressor}}
-
-
-def v3(chunks, codecs, shards=None):
-    if shards:
-        codecs = [{"name": "sharding_indexed", "configuration": {
-            "chunk_shape": chunks, "codecs": codecs, "index_codecs": [LE, {"name": "crc32c"}]}}]
-    return {"driver": "zarr3", "metadata": {
-        "shape": SHAPE, "data_type": "float32", "codecs": codecs,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shards or chunks}}}}
-
-
-def blosc(cname):
-    return {"id": "blosc", "cname": cname, "clevel": 5, "shuffle": 1, "blocksize": 0}
-
-
-LAYOUTS = {
-    "v2_raw": v2(FIELD, None),
-    "v2_blosc_lz4": v2(FIELD, blosc("lz4")),
-    "v2_blosc_zstd": v2(FIELD, blosc("zstd")),
-    "v3_zstd3": v3(FIELD, [LE, ZSTD]),
-    "shard_zstd": v3(INNER, [LE, ZSTD], SHARD),
-    "shard_raw": v3(INNER, [LE], SHARD),
-    "shard_blosc_lz4": v3(INNER, [LE, {"name": "blosc", "configuration": {
-        "cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 0}}], SHARD),
-    "small_v2_blosc_lz4": v2(INNER, blosc("lz4")),
-    "small_v3_zstd": v3(INNER, [LE, ZSTD]),
-}
+from bench_fields import LAYOUTS, SHAPE, make
 
 
 def spec(root, name):

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""What Python adds to a read: microseconds a call beyond the time inside the library, and for each further chunk.
+
+  python_cost.py [--json FILE]      needs the package headrace; zarr too for its plug-in
+
+Arrays are uncompressed, in a temporary folder, in the page cache, read into memory that is there. A row is the median of 7
+rounds; `library_us` is what the read itself says it took (Stats.wall_seconds)."""
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+import headrace
+
+
+def write(path, chunks):
+    path.mkdir()
+    (path / ".zarray").write_text(json.dumps({"zarr_format": 2, "shape": [chunks * 256], "chunks": [256], "dtype": "<f4",
+                                              "order": "C", "filters": None, "fill_value": 0, "compressor": None}))
+    for i in range(chunks):
+        (path / str(i)).write_bytes(np.full(256, i, "<f4").tobytes())
+    return path
+
+
+def measure(read, calls):
+    """Median over rounds of (us a call, us of it inside the library)."""
+    rounds = []
+    for _ in range(7):
+        headrace.reset_stats()
+        begin = time.perf_counter()
+        for _ in range(calls):
+            read()
+        whole = time.perf_counter() - begin
+        rounds.append((whole / calls * 1e6, headrace.stats().wall_seconds / calls * 1e6))
+    rounds.sort(key=lambda row: row[0] - row[1])
+    return rounds[len(rounds) // 2]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
+    many = 2000
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(pathlib.Path(folder) / "a", many)
+        array = headrace.open(path)
+        ways = {"headrace, given memory": lambda stop, out: array.read(slice(0, stop), out=out),
+                "headrace, new memory": lambda stop, out: array[0:stop]}
+        try:
+            import zarr
+            from headrace import zarr as plug_in
+
+            plug_in.enable()
+            opened = zarr.open_array(path, mode="r")
+            ways["zarr with headrace's pipeline"] = lambda stop, out: opened[0:stop]
+        except ImportError as error:
+            print(f"not measured: {error}", file=sys.stderr)
+        for name, read in ways.items():
+            single, several = np.empty(256, "f4"), np.empty(256 * many, "f4")
+            read(256, single), read(256 * many, several)
+            one = measure(lambda: read(256, single), 500)
+            lot = measure(lambda: read(256 * many, several), 5)
+            beyond_one, beyond_lot = one[0] - one[1], lot[0] - lot[1]
+            rows.append({"what": name, "one_chunk_us": one[0], "library_us": one[1], "beyond_us": beyond_one,
+                         "each_further_chunk_us": (beyond_lot - beyond_one) / (many - 1)})
+            print(f"{name:32} one chunk {one[0]:7.1f} us, {beyond_one:7.1f} beyond the library; "
+                  f"each further chunk {rows[-1]['each_further_chunk_us']:.3f} us")
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps({"python": sys.version.split()[0], "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

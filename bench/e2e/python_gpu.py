@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Whole arrays to GPU memory from Python: headrace by itself, in zarr and in xarray, beside what people use today, in one run.
+
+  python_gpu.py DIR [--repeat 5] [--layouts v2_raw,...] [--device cuda] [--json FILE]
+
+Writes bench_fields.py's array into DIR with tensorstore in several layouts (once). Each reader opens the array, reads all of it and
+has it in device memory when its time ends; the page cache is warm, the first of its reads is not counted, and every result is
+compared with what was written. Rates are decoded bytes a second, medians. Needs headrace, numpy, tensorstore, zarr, xarray and, for
+a GPU, torch; zarrs is measured where it is installed. --device host leaves the GPU out, to try the script."""
+import argparse
+import importlib.util
+import json
+import pathlib
+import statistics
+import sys
+import time
+
+import numpy as np
+import tensorstore as ts
+import xarray as xr
+import zarr
+from bench_fields import LAYOUTS, SHAPE, make
+
+import headrace
+import headrace.zarr as plug_in
+
+CHOSEN = ["v2_raw", "v2_blosc_lz4", "v3_zstd3", "small_v2_blosc_lz4", "small_v3_zstd", "shard_zstd"]
+DIMENSIONS = ["time", "latitude", "longitude"]
+
+
+def write(root, name, data):
+    """A group of one array, `field`, with named dimensions."""
+    folder = root / name / "field"
+    if folder.exists():
+        return
+    layout = json.loads(json.dumps(LAYOUTS[name]))
+    version = 2 if layout["driver"] == "zarr" else 3
+    if version == 3:
+        layout["metadata"]["dimension_names"] = DIMENSIONS
+    ts.open({**layout, "kvstore": {"driver": "file", "path": str(folder)}}, create=True).result().write(data).result()
+    if version == 2:
+        (root / name / ".zgroup").write_text('{"zarr_format": 2}')
+        (folder / ".zattrs").write_text(json.dumps({"_ARRAY_DIMENSIONS": DIMENSIONS}))
+    else:
+        (root / name / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group", "attributes": {}}')
+
+
+class Readers:
+    """Each gives the finished elements on the device."""
+
+    def __init__(self, device):
+        self.device, self.on_gpu = device, device != "host"
+        if self.on_gpu:
+            import torch
+
+            self.torch = torch
+            self.pinned = torch.empty(SHAPE, pin_memory=True)
+
+    def to_device(self, array):
+        if not self.on_gpu:
+            return array
+        out = self.torch.from_numpy(array).to(self.device)
+        self.torch.cuda.synchronize()
+        return out
+
+    def empty(self):
+        return self.torch.empty(SHAPE, device=self.device) if self.on_gpu else np.empty(SHAPE, "f4")
+
+    def headrace(self, path):
+        return headrace.open(path / "field").read(out=self.empty())
+
+    def headrace_new(self, path):
+        tensor = headrace.open(path / "field", device=self.device).read()
+        return self.torch.from_dlpack(tensor) if self.on_gpu else tensor
+
+    def zarr_headrace(self, path):
+        plug_in.enable(strict=True)
+        array = zarr.open_array(path / "field", mode="r")
+        if not self.on_gpu:
+            return array[...]
+        return array.get_basic_selection(..., prototype=plug_in.torch_prototype(self.device))
+
+    def xarray_headrace(self, path):
+        loaded = xr.open_dataset(path, engine="headrace", device=self.device, chunks=None).load()["field"].data
+        return self.torch.from_dlpack(loaded) if self.on_gpu and not isinstance(loaded, self.torch.Tensor) else loaded
+
+    def zarr(self, path, pipeline="zarr.core.codec_pipeline.BatchedCodecPipeline"):
+        with zarr.config.set({"codec_pipeline.path": pipeline}):
+            return self.to_device(zarr.open_array(path / "field", mode="r")[...])
+
+    def zarrs(self, path):
+        import zarrs  # noqa: F401 - registers itself
+
+        return self.zarr(path, "zarrs.ZarrsCodecPipeline")
+
+    def _tensorstore(self, path):
+        driver = "zarr3" if (path / "zarr.json").exists() else "zarr"
+        context = ts.Context({"cache_pool": {"total_bytes_limit": 0}, "file_io_concurrency": {"limit": 32}})
+        return ts.open({"driver": driver, "kvstore": {"driver": "file", "path": str(path / "field")}}, read=True,
+                       context=context).result()
+
+    def tensorstore(self, path):
+        return self.to_device(self._tensorstore(path).read().result())
+
+    def tensorstore_pinned(self, path):
+        ts.array(self.pinned.numpy(), copy=False).write(self._tensorstore(path)).result()
+        out = self.pinned.to(self.device, non_blocking=True)
+        self.torch.cuda.synchronize()
+        return out
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dir", type=pathlib.Path)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--layouts", default=",".join(CHOSEN))
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
+    readers = Readers(arguments.device)
+    names = ["headrace", "headrace_new", "zarr_headrace", "xarray_headrace", "zarr", "tensorstore"]
+    if importlib.util.find_spec("zarrs"):
+        names.insert(5, "zarrs")
+    if readers.on_gpu:
+        names.append("tensorstore_pinned")
+    data = make(20)
+    truth = readers.to_device(data)
+    rows = []
+    for layout in arguments.layouts.split(","):
+        path = arguments.dir / layout
+        arguments.dir.mkdir(parents=True, exist_ok=True)
+        write(arguments.dir, layout, data)
+        row = {"layout": layout}
+        for name in names:
+            read, times = getattr(readers, name), []
+            for trial in range(arguments.repeat + 1):
+                begin = time.perf_counter()
+                got = read(path)
+                seconds = time.perf_counter() - begin
+                if trial > 0:
+                    times.append(seconds)
+                if not bool((got == truth).all()):
+                    sys.exit(f"{name} read other elements than were written into {layout}")
+                del got
+            row[name] = round(data.nbytes / statistics.median(times) / 1e9, 3)
+        row["zarr_of_headrace"] = round(row["zarr_headrace"] / row["headrace"], 3)
+        row["xarray_of_headrace"] = round(row["xarray_headrace"] / row["headrace"], 3)
+        peers = [row[name] for name in ("zarr", "zarrs", "tensorstore") if name in row]
+        row["zarr_over_best_peer"] = round(row["zarr_headrace"] / max(peers), 2)
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    about = {"device": arguments.device, "python": sys.version.split()[0], "zarr": zarr.__version__, "xarray": xr.__version__,
+             "shape": list(SHAPE), "unit": "GB/s of decoded elements", "rows": rows}
+    if readers.on_gpu:
+        about["gpu"] = readers.torch.cuda.get_device_name()
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps(about, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
