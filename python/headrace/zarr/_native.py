@@ -12,7 +12,7 @@ import numpy as np
 from zarr.storage import LocalStore, ZipStore
 
 import headrace
-from headrace.zarr._selection import KeyLayout
+from headrace.zarr._selection import KeyLayout, Selected
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store as ZarrStore
@@ -52,8 +52,8 @@ def refusal(metadata: ArrayMetadata) -> str | None:
     if grid_shape(metadata) is None:
         return f"chunk grid {type(metadata.chunk_grid).__name__}"
     dtype = metadata.dtype.to_native_dtype()
-    if dtype.hasobject or dtype.kind in "OT":
-        return f"elements of variable length (data type {metadata.dtype})"
+    if is_variable(dtype) and type(metadata.dtype).__name__ not in ("VariableLengthUTF8", "VariableLengthBytes"):
+        return f"data type {metadata.dtype}"
     for codec in _codecs(metadata):
         # Codecs that a program has registered in place of zarr's own may do something else under the same name.
         if not type(codec).__module__.partition(".")[0] in ("zarr", "numcodecs"):
@@ -74,6 +74,11 @@ def _codecs(metadata: ArrayMetadata) -> list[Any]:
         inner = getattr(codec, "codecs", ())
         queue.extend(inner if isinstance(inner, tuple | list) else ())
     return found
+
+
+def is_variable(dtype: np.dtype[Any]) -> bool:
+    """Whether elements are objects, or strings of NumPy's type for strings of any length."""
+    return dtype.hasobject or dtype.kind == "T"
 
 
 def is_sharded(metadata: ArrayMetadata) -> bool:
@@ -176,28 +181,34 @@ class NativeArrays:
 
 
 class Target:
-    """The output of a zarr read as memory that a native read can fill.
+    """The output of a zarr read as memory that a native read fills.
 
-    Elements are little-endian in native reads; those of a big-endian output are swapped by `finish`.
+    Native reads give little-endian elements, and strings of variable length as objects.
     """
 
-    __slots__ = ("_big", "memory")
+    __slots__ = ("_memory", "_out", "_variable")
 
     def __init__(self, out: Any, dtype: np.dtype[Any]) -> None:
         """NotNative: `out` has elements of another type than `dtype`, the array's."""
-        self.memory = out
-        self._big: Any = None
         # Types that are not NumPy's, as torch's, are compared by the read itself.
         if isinstance(out.dtype, np.dtype) and out.dtype != dtype:
             raise NotNative(f"an output of {out.dtype} for an array of {dtype}")
-        if not isinstance(out, np.ndarray):
-            return
-        little = dtype.newbyteorder("<")
-        if little != dtype:
-            self._big = out
-            out = out.view(little)
-        self.memory = out
+        self._out = self._memory = out
+        self._variable = is_variable(dtype)
+        if isinstance(out, np.ndarray) and not self._variable:
+            little = dtype.newbyteorder("<")
+            if little != dtype:
+                self._memory = out.view(little)
 
-    def finish(self) -> None:
-        if self._big is not None:
-            self._big[...] = self.memory.copy()
+    def fill(self, array: headrace.Array, selected: Selected) -> Any:
+        """Reads `selected` into the output; the Stats of the read. NotNative: that cannot be done."""
+        try:
+            given = None if self._variable else self._memory
+            read, stats = array.read(selected.selection, indexing=selected.indexing, out=given, return_stats=True)
+        except (headrace.UnsupportedError, headrace.InvalidArgumentError) as error:
+            raise NotNative(str(error)) from error
+        if self._variable:
+            self._out[...] = read
+        elif self._memory is not self._out:
+            self._out[...] = self._memory.copy()
+        return stats

@@ -222,7 +222,7 @@ class HeadracePipeline(CodecPipeline):
         """Which chunks are not stored; [] where all are, None where that was not looked for."""
         path, selected, target = self._prepare(batch, out, drop_axes)
         assert self._arrays is not None
-        stats = _fill(self._arrays.get(url, path, selected.last), selected, target)
+        stats = target.fill(self._arrays.get(url, path, selected.last), selected)
         if stats.missing_chunks == 0:
             return []
         if url.startswith("zip://"):
@@ -235,7 +235,7 @@ class HeadracePipeline(CodecPipeline):
         path, selected, target = self._prepare(batch, out, drop_axes)
         assert self._arrays is not None
         with _foreign.memory_of(batch, objects) as url:
-            _fill(self._arrays.once(url, path, selected.last), selected, target)
+            target.fill(self._arrays.once(url, path, selected.last), selected)
         return [stored is None for stored in objects]
 
     def _prepare(
@@ -271,15 +271,6 @@ class HeadracePipeline(CodecPipeline):
                 _told.clear()
             _told.add(where)
             _log.warning("zarr's own pipeline reads %s: headrace cannot: %s", where, why.reason)
-
-
-def _fill(array: headrace.Array, selected: Selected, target: Target) -> Any:
-    try:
-        _, stats = array.read(selected.selection, indexing=selected.indexing, out=target.memory, return_stats=True)
-    except (headrace.UnsupportedError, headrace.InvalidArgumentError) as error:
-        raise NotNative(str(error)) from error
-    target.finish()
-    return stats
 
 
 def _unpickle(cls: type[HeadracePipeline], metadata: ArrayMetadata, own: CodecPipeline, strict: bool) -> HeadracePipeline:

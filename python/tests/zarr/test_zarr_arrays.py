@@ -149,6 +149,24 @@ def test_other_types(tmp_path: Path, dtype: Any, zarr_format: int) -> None:
     check(tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("kind", ["str", "bytes"])
+def test_variable_length(tmp_path: Path, kind: str, zarr_format: int) -> None:
+    words = np.array(["", "a", "bcd", "äöü€", "x" * 300, "0", "\n"], dtype=object)
+    if kind == "bytes":
+        words = np.array([w.encode() + b"\0z" for w in words], dtype=object)
+    dtype: Any = str if kind == "str" else zarr.dtype.VariableLengthBytes()
+    array = zarr.create_array(tmp_path, shape=(4, 5), chunks=(2, 2), dtype=dtype, zarr_format=zarr_format)
+    array[:2] = np.resize(words, (2, 5))
+    ours, own = open_ours(tmp_path), open_own(tmp_path)
+    for selection in (np.s_[...], np.s_[1, ::2], np.s_[3, 4], np.s_[0, 3]):
+        got, expected = np.asarray(ours[selection]), np.asarray(own[selection])
+        assert got.dtype == expected.dtype
+        assert got.tolist() == expected.tolist()
+    assert ours.vindex[[0, 3, 1], [4, 0, 0]].tolist() == own.vindex[[0, 3, 1], [4, 0, 0]].tolist()
+
+
 @pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize(
     ("dtype", "fill"),
