@@ -62,7 +62,9 @@ Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept
   const auto cached = cached_pages(fd, offset, length);
   if (!cached.has_value()) return Residency::kUnknown;
   const std::uint64_t pages = ceil_div<std::uint64_t>(offset + length, page_bytes()) - offset / page_bytes();
-  return *cached >= pages ? Residency::kAll : Residency::kNotAll;
+  if (*cached >= pages) return Residency::kAll;
+  constexpr unsigned kMissingShift = 4;
+  return *cached + (pages >> kMissingShift) >= pages ? Residency::kNearlyAll : Residency::kNotAll;
 }
 
 void want_cached(int fd, std::uint64_t offset, std::uint64_t length) noexcept {

@@ -217,6 +217,10 @@ ReadOperation::Route ReadOperation::choose_route(int fd, std::uint64_t offset, s
   switch (base::residency(fd, offset, length)) {
     case base::Residency::kAll:
       return Route::kInline;
+    case base::Residency::kNearlyAll:
+      // Kernels drop single pages of files that rest. Read past the cache the range would never be whole again; an
+      // attempt finds what is missing and has it read into the cache.
+      return Route::kInline;
     case base::Residency::kNotAll:
       cached_streak_.store(0, std::memory_order_relaxed);
       return Route::kDirect;

@@ -1,0 +1,101 @@
+// Files of which the kernel has dropped a few pages are read through the page cache, and are whole there afterwards;
+// those of which it has dropped many are read past it.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+#include <unistd.h>
+
+#include <optional>
+#include <vector>
+
+#include "base/filesystem.h"
+#include "base/page_cache.h"
+#include "support/raw_array.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+constexpr std::uint64_t kChunkElements = std::uint64_t{1} << 19;  // 2 MiB
+constexpr std::uint64_t kChunks = 8;
+
+class NearlyCached : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    store_ = Store::open(Context::create({}).value(), directory_.path()).value();
+    ASSERT_TRUE(testing::write_raw_array(*store_->impl(), "", array_).ok());
+    out_.resize(static_cast<std::size_t>(array_.elements()));
+    const int fd = ::open(path(0).c_str(), O_RDONLY | O_CLOEXEC);
+    const bool in_memory = base::filesystem_kind(fd).is_memory;
+    const bool told = base::page_cache_share(fd, 0, 4096).witness == base::CacheWitness::kCachestat;
+    ::close(fd);
+    if (in_memory) GTEST_SKIP() << "temporary files are kept in memory here: nothing can be evicted";
+    if (!told) GTEST_SKIP() << "the kernel has no cachestat";
+  }
+
+  std::string path(std::uint64_t chunk) const { return directory_ / std::to_string(chunk); }
+
+  // Every chunk is in the page cache, but for each `step`-th page.
+  void cache_but(std::uint64_t step) {
+    for (std::uint64_t chunk = 0; chunk < kChunks; ++chunk) {
+      const int fd = ::open(path(chunk).c_str(), O_RDWR | O_CLOEXEC);
+      std::vector<std::byte> all(kChunkElements * 4);
+      ASSERT_EQ(::fsync(fd), 0);
+      ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+      // Single pages, which a kernel that keeps larger ones together could not drop one by one.
+      ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM), 0);
+      for (std::uint64_t page = 0; page < all.size() / 4096; ++page) {
+        if (page % step == step - 1) continue;
+        ASSERT_EQ(::pread(fd, all.data(), 4096, static_cast<off_t>(page * 4096)), 4096);
+      }
+      ::close(fd);
+    }
+  }
+
+  std::uint64_t resident() const {
+    std::uint64_t pages = 0;
+    for (std::uint64_t chunk = 0; chunk < kChunks; ++chunk) {
+      const int fd = ::open(path(chunk).c_str(), O_RDONLY | O_CLOEXEC);
+      pages += base::page_cache_share(fd, 0, kChunkElements * 4).resident_pages;
+      ::close(fd);
+    }
+    return pages;
+  }
+
+  Stats read() {
+    auto opened = Array::open(*store_).value();
+    auto device = Device::open("host").value();
+    Stats stats;
+    const Status status = opened.read({}, {reinterpret_cast<std::byte*>(out_.data()), {array_.elements()}, {}}, device,
+                                      {}, &stats);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    for (std::uint64_t i = 0; i < out_.size(); i += 997) {
+      EXPECT_EQ(out_[static_cast<std::size_t>(i)], testing::element_value(i, array_.seed));
+    }
+    return stats;
+  }
+
+  static constexpr std::uint64_t kPages = kChunks * kChunkElements * 4 / 4096;
+  support::TempDir directory_;
+  const testing::RawArray array_{.shape = {kChunkElements * kChunks}, .chunk = {kChunkElements}, .inner = {}, .v2 = true};
+  std::optional<Store> store_;
+  std::vector<std::uint32_t> out_;
+};
+
+TEST_F(NearlyCached, AFewMissingPagesAreReadIntoTheCache) {
+  cache_but(128);
+  ASSERT_EQ(resident(), kPages - kPages / 128);
+  EXPECT_EQ(read().direct_bytes, 0u);
+  EXPECT_EQ(resident(), kPages);
+  const Stats again = read();
+  EXPECT_EQ(again.direct_bytes + again.engine_bytes, 0u);
+}
+
+TEST_F(NearlyCached, FilesWithManyHolesAreReadPastIt) {
+  cache_but(4);
+  ASSERT_EQ(resident(), kPages - kPages / 4);
+  EXPECT_EQ(read().direct_bytes, kChunks * kChunkElements * 4);
+}
+
+}  // namespace
+}  // namespace headrace
