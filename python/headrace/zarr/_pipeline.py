@@ -10,8 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from zarr.abc.codec import CodecPipeline
-from zarr.core.array_spec import ArrayConfig, ArraySpec
-from zarr.core.buffer import default_buffer_prototype
+from zarr.core.array import create_codec_pipeline
 from zarr.core.config import config
 from zarr.storage import StorePath
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     from zarr.abc.codec import Codec
     from zarr.abc.store import Store as ZarrStore
+    from zarr.core.array_spec import ArraySpec
     from zarr.core.buffer import Buffer, NDBuffer
     from zarr.core.metadata import ArrayMetadata
 
@@ -77,28 +77,6 @@ def fallback_class() -> type[CodecPipeline]:
     return found
 
 
-def _own_pipeline(metadata: ArrayMetadata) -> CodecPipeline:
-    """zarr's own pipeline for an array, as zarr makes it."""
-    if metadata.zarr_format == 2:
-        from zarr.codecs._v2 import V2Codec
-
-        codecs: Iterable[Codec] = [V2Codec(filters=metadata.filters, compressor=metadata.compressor)]
-        array_config = ArrayConfig.from_dict({"order": metadata.order})
-        shape = metadata.chunks
-    else:
-        codecs = metadata.codecs
-        array_config = ArrayConfig.from_dict({})
-        shape = grid_shape(metadata) or (1,) * len(metadata.shape)
-    spec = ArraySpec(
-        shape=shape,
-        dtype=metadata.dtype,
-        fill_value=metadata.fill_value,
-        config=array_config,
-        prototype=default_buffer_prototype(),
-    )
-    return fallback_class().from_codecs(codecs).evolve_from_array_spec(spec)
-
-
 class HeadracePipeline(CodecPipeline):
     """Reads all chunks of a selection by one native read, straight into the output array; writes through zarr's own.
 
@@ -129,7 +107,8 @@ class HeadracePipeline(CodecPipeline):
     @classmethod
     def from_array_metadata_and_store(cls, array_metadata: ArrayMetadata, store: ZarrStore) -> Self:
         strict = bool(config.get("headrace.strict", False))
-        return cls(array_metadata, _own_pipeline(array_metadata), strict=strict)
+        # As zarr makes it for a store that no pipeline knows; it asks from_codecs() above.
+        return cls(array_metadata, create_codec_pipeline(array_metadata), strict=strict)
 
     def evolve_from_array_spec(self, array_spec: ArraySpec) -> Self:
         return type(self)(self._metadata, self._own.evolve_from_array_spec(array_spec), strict=self._strict)
