@@ -98,10 +98,12 @@ def steps_of(data: Any, is_base: Callable[[Any], bool]) -> tuple[Any, list[Step]
     steps: list[Step] = []
     while True:
         if isinstance(data, indexing.LazilyIndexedArray):
-            whole = all(isinstance(k, slice) and k == slice(None) for k in data.key.tuple)
-            if not whole or not is_base(data.array):
+            if not all(isinstance(k, slice) and k == slice(None) for k in data.key.tuple):
                 return None
-            return data.array, steps[::-1]
+            if is_base(data.array):
+                return data.array, steps[::-1]
+            data = data.array  # earlier xarrays make the decoded array lazy once more
+            continue
         layer = _step_of(data)
         if layer is None:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,7 +17,9 @@ from headrace.xarray._array import HeadraceArray
 from headrace.xarray._convert import Conversion, read_options, steps_of
 from headrace.xarray._device import DeviceVariable
 from headrace.xarray._encoding import decode_fill_value, encoding_of
-from headrace.xarray._nodes import ArrayNode, Location, child_arrays
+from headrace.xarray._nodes import ArrayNode, Location, attributes_of, child_arrays
+
+_XARRAY_MAKES_INDEXES = "create_default_indexes" in inspect.signature(xr.open_dataset).parameters
 
 Option = Any  # True, False, None, a coder, or a mapping of names to such
 
@@ -71,12 +74,13 @@ def read_dataset(
     """The arrays of `group` as a dataset, lazy but for nothing: xarray makes the indexes."""
     nodes = list(child_arrays(group, store, options.dropped))
     is_mask = group.zarr_format == 2 if fill_value_is_mask is None else fill_value_is_mask
-    host = _names_on_host(nodes, group.attrs, options)
+    attributes = attributes_of(group)
+    host = _names_on_host(nodes, attributes, options)
     variables = {
         node.key: _variable(node, placement.of(node.name, node.name in host), fill_value_is_mask=is_mask)
         for node in nodes
     }
-    attrs: Any = {key: value for key, value in group.attrs.items() if not key.lower().startswith("_nc")}
+    attrs: Any = {key: value for key, value in attributes.items() if not key.lower().startswith("_nc")}
     decoded, attrs, coordinate_names = conventions.decode_cf_variables(
         variables,
         attrs,
@@ -94,7 +98,9 @@ def read_dataset(
         variable = _absorb(variable)
         is_coordinate = name in coordinate_names or variable.dims == (name,)
         (coordinates if is_coordinate else data_variables)[name] = variable
-    dataset = xr.Dataset(data_variables, coords=xr.Coordinates(coordinates, indexes={}), attrs=attrs)
+    # Indexes are xarray's business; before it had a say in them, the backend's, by Dataset's defaults.
+    coords: Any = xr.Coordinates(coordinates, indexes={}) if _XARRAY_MAKES_INDEXES else coordinates
+    dataset = xr.Dataset(data_variables, coords=coords, attrs=attrs)
     dataset.set_close(_nothing_to_close)
     return dataset
 

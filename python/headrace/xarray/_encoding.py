@@ -8,6 +8,7 @@ import struct
 from typing import Any
 
 import numpy as np
+from xarray.backends import zarr as reference
 
 from headrace.xarray._nodes import ArrayNode
 
@@ -23,7 +24,8 @@ def encoding_of(node: ArrayNode, *, fill_value_is_mask: bool) -> dict[str, Any]:
         "chunks": chunks,
         "preferred_chunks": dict(zip(node.dims, chunks, strict=True)),
     }
-    if node.dtype.kind == "T":
+    if node.dtype.kind == "T" and hasattr(reference.ZarrArrayWrapper, "_preserve_string_dtype"):
+        # xarrays from 2026 on keep the type where the encoding has it; earlier ones make objects of it.
         encoding["dtype"] = node.dtype
     encoding.update(_codecs(node))
     encoding["shards"] = node.shards

@@ -60,8 +60,8 @@ class HeadraceBackendEntrypoint(BackendEntrypoint):
         """The group as a dataset whose variables are read when they are needed.
 
         Args:
-            filename_or_obj: A path or URL, as :func:`headrace.open` takes it; an open :class:`headrace.Group`; or a
-                store of zarr-python that lies in a local directory or ZIP file.
+            filename_or_obj: A path or URL, as :func:`headrace.open` takes it; an open :class:`headrace.Group`, a
+                :class:`headrace.MemoryStore`; or a store of zarr-python in a local directory or ZIP file.
             group: Path of the group below that.
             mode: "r": this engine does not write.
             consolidated: None: by consolidated metadata where there is any. True: only so. False: never.
@@ -221,6 +221,8 @@ def _url_and_path(source: Any) -> tuple[str, str]:
     """
     if isinstance(source, headrace.Group):
         return source.url, source.path
+    if isinstance(source, headrace.MemoryStore):
+        return source.url, ""
     if isinstance(source, str | os.PathLike):
         url = os.fspath(source)
         if isinstance(url, bytes):
@@ -236,7 +238,7 @@ def _url_and_path(source: Any) -> tuple[str, str]:
     if kind == "ZipStore" and hasattr(source, "path"):
         return os.path.abspath(source.path), ""
     raise TypeError(
-        f"engine 'headrace' opens paths, URLs and zarr-python's LocalStore and ZipStore, not {type(source).__name__}: "
+        f"engine 'headrace' opens paths, URLs, and LocalStore and ZipStore of zarr-python, not {type(source).__name__}: "
         "use engine='zarr', with headrace.zarr.enable() to decode with headrace"
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -102,10 +103,8 @@ class ArrayNode:
 
 
 def string_dtype() -> np.dtype[Any]:
-    """The type that the installed xarray gives to strings of variable length in Zarr arrays."""
-    from xarray.backends import zarr as reference
-
-    if hasattr(reference.ZarrArrayWrapper, "_preserve_string_dtype") and hasattr(np.dtypes, "StringDType"):
+    """The type that strings of variable length have in zarr-python: NumPy's own where NumPy has one."""
+    if hasattr(np.dtypes, "StringDType"):
         return np.dtype(np.dtypes.StringDType())
     from xarray.coding import strings
 
@@ -167,6 +166,19 @@ def _below(root: headrace.Group | headrace.Array, path: str, url: str) -> headra
         source = "its consolidated metadata, which may be out of date (consolidated=False looks into the store)"
         there = source if root.consolidated else "the store"
         raise headrace.NotFoundError(f"no group {path!r} in {url!r}, says {there}") from error
+
+
+def attributes_of(group: headrace.Group) -> dict[str, Any]:
+    """The attributes of `group` as stored: in their order, with numbers that JSON does not have."""
+    documents, prefix = group._documents or ({}, "")
+    if prefix:  # below a root with consolidated metadata
+        if group.zarr_format == 3:
+            return dict(documents.get(prefix.rstrip("/"), {}).get("attributes") or {})
+        return dict(documents.get(f"{prefix}.zattrs") or {})
+    below = f"{group.path}/" if group.path else ""
+    stored = group._store.get(f"{below}zarr.json" if group.zarr_format == 3 else f"{below}.zattrs")
+    document = json.loads(stored or b"{}")
+    return dict(document.get("attributes") or {}) if group.zarr_format == 3 else dict(document)
 
 
 def child_groups(group: headrace.Group) -> Iterator[tuple[str, headrace.Group]]:

@@ -95,6 +95,7 @@ def test_layers_are_recognised_only_as_a_whole() -> None:
     lazy = indexing.LazilyIndexedArray(base)
     assert steps_of(lazy, is_base) == (base, [])
     assert steps_of(BoolTypeArray(lazy), is_base) == (base, [Cast(np.dtype(bool))])
+    assert steps_of(indexing.LazilyIndexedArray(BoolTypeArray(lazy)), is_base) == (base, [Cast(np.dtype(bool))])
 
     def double(data: Any) -> Any:
         return data * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from equality import assert_same, assert_same_variable
 
 from headrace.xarray import _dataset
 
+DATA = Path(__file__).resolve().parents[3] / "tests" / "data"
 STORES = [(2, True), (2, False), (3, True), (3, False)]
 
 
@@ -181,6 +183,48 @@ def documents(path: Path) -> dict[str, bytes]:
     return found
 
 
+RESERVED = pytest.mark.xfail(strict=True, reason="in Zarr v3 headrace refuses names that begin with __")
+
+
+@pytest.mark.parametrize("consolidated", [True, False])
+@pytest.mark.parametrize("zarr_format", [2, pytest.param(3, marks=RESERVED)])
+@pytest.mark.filterwarnings("ignore")
+def test_names_that_the_specification_keeps_for_itself(
+    tmp_path: Path, open_both: Any, zarr_format: Any, consolidated: bool
+) -> None:
+    # An array without a name, and one called None: xarray calls both __something in the store.
+    xr.DataArray([1, 2, 3], dims="x").to_zarr(tmp_path / "a.zarr", zarr_format=zarr_format, consolidated=consolidated)
+    xr.Dataset({None: ("x", [1, 2, 3])}).to_zarr(tmp_path / "b.zarr", zarr_format=zarr_format, consolidated=consolidated)
+    for name in ("a.zarr", "b.zarr"):
+        theirs, ours = open_both(tmp_path / name, consolidated=consolidated)
+        assert len(ours.data_vars) == 1
+        assert_same(theirs, ours)
+
+
+@pytest.mark.parametrize("name", ["climate-v2.zarr", "climate-v3.zarr"])
+def test_stores_of_the_repository(open_both: Any, name: str) -> None:
+    theirs, ours = open_both(DATA / "climate" / name)
+    assert ours.data_vars
+    assert_same(theirs, ours)
+
+
+def test_a_netcdf_file_through_its_references(engine: Any) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    from zarr.storage import FsspecStore
+
+    references = DATA / "netcdf4" / "ocean.json"
+    document = json.loads(references.read_text())
+    # fsspec looks from the working directory, headrace from the document's.
+    document["templates"] = {name: str(references.parent / file) for name, file in document["templates"].items()}
+    store = FsspecStore.from_mapper(fsspec.filesystem("reference", fo=document).get_mapper(""))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = xr.open_dataset(store, engine="zarr", consolidated=False)
+        ours = xr.open_dataset(f"reference://{references}", engine=engine)
+        assert ours.data_vars
+        assert_same(theirs, ours)
+
+
 @pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.filterwarnings("ignore")
 def test_trees(tmp_path: Path, engine: Any, zarr_format: Any) -> None:
@@ -196,6 +240,7 @@ def test_trees(tmp_path: Path, engine: Any, zarr_format: Any) -> None:
         assert set(ours) == set(theirs), group
         for name in theirs:
             assert_same(theirs[name], ours[name])
+            assert list(ours[name].attrs) == list(theirs[name].attrs)
     with xr.open_datatree(path, engine=engine) as whole, xr.open_datatree(path, engine="zarr") as expected:
         xr.testing.assert_identical(whole, expected)
     with xr.open_datatree(path, engine=engine, group="coarse", chunks={}) as part:

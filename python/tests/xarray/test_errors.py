@@ -151,6 +151,16 @@ def test_what_may_be_opened(path: Path, engine: Any, tmp_path: Path) -> None:
     xr.testing.assert_identical(found.load(), expected)
 
 
+def test_stores_in_memory(path: Path, engine: Any) -> None:
+    store = headrace.memory_store("xarray-test")
+    for file in path.rglob("*"):
+        if file.is_file():
+            store.put(str(file.relative_to(path)), file.read_bytes())
+    expected = xr.open_dataset(path, engine="zarr", group="g").load()
+    for source in (store, store.url):
+        xr.testing.assert_identical(HeadraceBackendEntrypoint().open_dataset(source, group="g").load(), expected)
+
+
 def test_context_and_close(path: Path, engine: Any) -> None:
     with xr.open_dataset(path, engine=engine) as dataset:
         pass

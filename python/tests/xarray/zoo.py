@@ -94,7 +94,7 @@ def write_zoo(path: Path, zarr_format: int, *, consolidated: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         group = zarr.create_group(path, zarr_format=zarr_format)  # type: ignore[arg-type]
-        group.attrs.update({"title": "zoo", "coordinates": "labels scalar", "_NCProperties": "hidden"})
+        group.attrs.update({"title": "zoo", "coordinates": "labels scalar", "_NCProperties": "hidden", "b": float("nan"), "a": [1, 2.0]})
         zoo = _Writer(group, zarr_format)
         for name, (dtype, fill, attrs) in PACKED.items():
             special = attrs.get("_FillValue", attrs.get("missing_value"))
