@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 
 #include "base/clock.h"
@@ -284,46 +285,50 @@ CUfileOpError IoStatistics::get(CUfileStatsLevel3_t* out) const noexcept {
 }
 
 std::string IoStatistics::report() const {
-  static constexpr const char* kOpNames[kOps] = {
-      "reads",          "writes",          "handle_registers", "handle_deregisters", "buffer_registers",
-      "buffer_deregisters", "batch_submits", "batch_completes",  "batch_setups",       "batch_cancels",
-      "batch_destroys", "batch_entries",   "stream_operations"};
-  std::string out = "{\"calls\": {";
+  static constexpr const char* kOpNames[kOps] = {"read",           "write",          "handle_register",
+                                                 "handle_deregister", "buffer_register", "buffer_deregister",
+                                                 "batch_submit",   "batch_status",   "batch_setup",
+                                                 "batch_cancel",   "batch_destroy",  "batch_entry",
+                                                 "stream_operation"};
+  std::string out;
+  const auto line = [&](const std::string& name, const std::string& value) { out += name + " " + value + "\n"; };
   for (std::size_t i = 0; i < kOps; ++i) {
     const Op op = static_cast<Op>(i);
-    out += std::string(i == 0 ? "" : ", ") + "\"" + kOpNames[i] +
-           "\": {\"ok\": " + std::to_string(sum_op(&Set::ok, op, false)) +
-           ", \"failed\": " + std::to_string(sum_op(&Set::failed, op, false)) + "}";
+    line(std::string("calls.") + kOpNames[i], std::to_string(sum_op(&Set::ok, op, false)));
+    line(std::string("failed.") + kOpNames[i], std::to_string(sum_op(&Set::failed, op, false)));
   }
   const auto total = [&](Counter Shard::*member) {
     std::uint64_t bytes = 0;
     for (const Shard& shard : shards_) bytes += (shard.*member).load(kRelaxed);
     return std::to_string(bytes);
   };
-  out += "}, \"bytes\": {\"direct\": " + total(&Shard::direct) + ", \"buffered\": " + total(&Shard::buffered) +
-         ", \"mapped\": " + total(&Shard::mapped) + ", \"written_direct\": " + total(&Shard::written_direct) +
-         ", \"written_buffered\": " + total(&Shard::written_buffered) + ", \"bus\": " + total(&Shard::bus) + "}";
-  const auto percentiles = [&](std::array<Counter, kTimeBuckets> Shard::*member) {
+  line("bytes.read_mapped", total(&Shard::mapped));
+  line("bytes.read_buffered", total(&Shard::buffered));
+  line("bytes.read_direct", total(&Shard::direct));
+  line("bytes.written_buffered", total(&Shard::written_buffered));
+  line("bytes.written_direct", total(&Shard::written_direct));
+  line("bytes.over_the_bus", total(&Shard::bus));
+  const auto percentiles = [&](const std::string& name, std::array<Counter, kTimeBuckets> Shard::*member) {
     std::array<std::uint64_t, kTimeBuckets> counts{};
     std::uint64_t all = 0;
     for (const Shard& shard : shards_) {
-      for (std::size_t i = 0; i < kTimeBuckets; ++i) {
-        counts[i] += (shard.*member)[i].load(kRelaxed);
-      }
+      for (std::size_t i = 0; i < kTimeBuckets; ++i) counts[i] += (shard.*member)[i].load(kRelaxed);
     }
     for (const std::uint64_t count : counts) all += count;
-    std::string text = "{\"count\": " + std::to_string(all);
-    for (const auto& [name, share] : {std::pair{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"max", 1.0}}) {
-      std::uint64_t seen = 0;
+    if (all == 0) return;
+    for (const auto& [label, share] : {std::pair{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"max", 1.0}}) {
       std::size_t at = 0;
-      const double wanted = share * static_cast<double>(all);
-      while (at + 1 < kTimeBuckets && static_cast<double>(seen += counts[at]) < wanted) ++at;
-      text += std::string(", \"") + name + "\": " + std::to_string(all == 0 ? 0.0 : bucket_us(at));
+      for (std::uint64_t seen = 0; at < kTimeBuckets; ++at) {
+        seen += counts[at];
+        if (static_cast<double>(seen) >= share * static_cast<double>(all)) break;
+      }
+      char value[32];
+      std::snprintf(value, sizeof value, "%.1f", bucket_us(std::min(at, kTimeBuckets - 1)));
+      line("latency_us." + name + "." + label, value);
     }
-    return text + "}";
   };
-  out += ", \"latency_us\": {\"read\": " + percentiles(&Shard::read_times) +
-         ", \"write\": " + percentiles(&Shard::write_times) + "}}";
+  percentiles("read", &Shard::read_times);
+  percentiles("write", &Shard::write_times);
   return out;
 }
 

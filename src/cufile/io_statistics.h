@@ -60,7 +60,8 @@ class IoStatistics {
   CUfileOpError get(CUfileStatsLevel2_t* out) const noexcept;
   CUfileOpError get(CUfileStatsLevel3_t* out) const noexcept;
 
-  // Since the library was loaded, as one JSON object: calls, bytes by path, latency percentiles in microseconds.
+  // Since the library was loaded, as lines of a name and a value: calls that succeeded and failed, bytes by path, and
+  // percentiles of the time that reads and writes took.
   std::string report() const;
 
  private:

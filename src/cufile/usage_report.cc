@@ -13,15 +13,6 @@
 namespace headrace::cufile {
 namespace {
 
-std::string json_text(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-  }
-  return out + "\"";
-}
-
 void write_file(const char* folder, const char* suffix, std::string_view text) noexcept {
   try {
     const std::string path = std::string(folder) + "/" + std::to_string(::getpid()) + suffix;
@@ -59,10 +50,9 @@ __attribute__((destructor)) void note_usage() {
   const char* folder = report_folder();
   if (folder == nullptr) return;
   try {
-    write_file(folder, ".json",
-               "{\"program\": " + json_text(program()) + ", \"library\": " + json_text(own_library()) +
-                   ", \"other_library\": " + json_text(other_library()) +
-                   ", \"statistics\": " + Driver::get().statistics.report() + "}\n");
+    std::string text = "program " + program() + "\n";
+    if (const std::string other = other_library(); !other.empty()) text += "other_library " + other + "\n";
+    write_file(folder, ".report", text + Driver::get().statistics.report());
   } catch (...) {
   }
 }

@@ -231,6 +231,7 @@ function(headrace_finish_cufile)
                         LINKER_LANGUAGE CXX)
   if(PROJECT_IS_TOP_LEVEL)
     set_target_properties(headrace_cufile PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/cufile)
+    file(COPY ${PROJECT_SOURCE_DIR}/src/cufile/cufile.json DESTINATION ${PROJECT_BINARY_DIR}/share)
   endif()
 endfunction()
 
