@@ -32,9 +32,9 @@ MemoryPlace locate_pointer(const void* address) noexcept {
   int ordinal = 0;
   CUdeviceptr start = 0;
   std::size_t bytes = 0;
-  CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                 CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,   CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                                 CU_POINTER_ATTRIBUTE_RANGE_SIZE,       CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
+  CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                 CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                 CU_POINTER_ATTRIBUTE_RANGE_SIZE,     CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
   void* values[] = {&type, &managed, &ordinal, &start, &bytes, &legacy};
   if (ask(6, names, values, reinterpret_cast<CUdeviceptr>(address)) != CUDA_SUCCESS) return place;
   if (type != CU_MEMORYTYPE_DEVICE && managed == 0) return place;  // the CPU's, pinned or not

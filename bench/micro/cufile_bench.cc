@@ -1,10 +1,11 @@
 // cuFileRead of a library that is named on the command line, so that several are measured by one program:
 //
-//   cufile_bench LIBRARY FILE [--threads N,...] [--size BYTES,...] [--seconds S] [--direct] [--cuda LIBCUDART] [--register]
+//   cufile_bench LIBRARY FILE [--threads N,...] [--size BYTES,...] [--seconds S] [--direct] [--cuda LIBCUDART]
+//   [--register]
 //
-// Each thread reads its own part of the file in a circle into memory of its own, warm: all of it is read once before the
-// clock starts. Host memory, or with --cuda memory of GPU 0, by the CUDA runtime library of that name (loaded at run
-// time; nothing is linked). One JSON object a line: bytes over the bus or copied, a second (1e9).
+// Each thread reads its own part of the file in a circle into memory of its own, warm: all of it is read once before
+// the clock starts. Host memory, or with --cuda memory of GPU 0, by the CUDA runtime library of that name (loaded at
+// run time; nothing is linked). One JSON object a line: bytes over the bus or copied, a second (1e9).
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -87,7 +88,8 @@ Run measure(const Api& api, CUfileHandle_t file, std::size_t file_bytes, std::si
         if (::posix_memalign(&memory, 4096, size) != 0) stop("no memory");
         std::memset(memory, 1, size);
       }
-      if (options.registered && api.buffer_register(memory, size, 0).err != CU_FILE_SUCCESS) stop("cuFileBufRegister failed");
+      if (options.registered && api.buffer_register(memory, size, 0).err != CU_FILE_SUCCESS)
+        stop("cuFileBufRegister failed");
       const auto read = [&](std::size_t at) {
         const ssize_t got = api.read(file, memory, size, static_cast<off_t>(t * share + at), 0);
         if (got != static_cast<ssize_t>(size)) stop("cuFileRead gave " + std::to_string(got));
@@ -186,7 +188,8 @@ int main(int argc, char** argv) {
       };
       std::printf(
           "{\"library\": \"%s\", \"version\": %d, \"memory\": \"%s\", \"direct_descriptor\": %s, \"registered\": %s, "
-          "\"threads\": %zu, \"size_bytes\": %zu, \"calls\": %zu, \"gb_per_s\": %.3f, \"p50_us\": %.1f, \"p99_us\": %.1f}\n",
+          "\"threads\": %zu, \"size_bytes\": %zu, \"calls\": %zu, \"gb_per_s\": %.3f, \"p50_us\": %.1f, \"p99_us\": "
+          "%.1f}\n",
           names[0], version, api.cuda_malloc != nullptr ? "device" : "host", options.direct ? "true" : "false",
           options.registered ? "true" : "false", threads, size, run.microseconds.size(),
           static_cast<double>(run.bytes) / run.seconds / 1e9, percentile(0.5), percentile(0.99));

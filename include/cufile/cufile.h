@@ -23,7 +23,7 @@
 #endif
 #ifndef CUDA_VERSION
 typedef int CUresult; /* an enum in cuda.h, of the same size */
-typedef struct CUstream_st *CUstream;
+typedef struct CUstream_st* CUstream;
 #endif
 
 struct sockaddr;
@@ -100,57 +100,106 @@ typedef struct CUfileError {
 } CUfileError_t;
 
 /* Static text, never null. In the header, so a program prints what it was compiled with. */
-static inline const char *cufileop_status_error(CUfileOpError status) {
+static inline const char* cufileop_status_error(CUfileOpError status) {
   switch (status) {
-    case CU_FILE_SUCCESS: return "success";
-    case CU_FILE_DRIVER_NOT_INITIALIZED: return "the cuFile driver is not open";
-    case CU_FILE_DRIVER_INVALID_PROPS: return "invalid property in the configuration";
-    case CU_FILE_DRIVER_UNSUPPORTED_LIMIT: return "property value out of range";
-    case CU_FILE_DRIVER_VERSION_MISMATCH: return "driver version mismatch";
-    case CU_FILE_DRIVER_VERSION_READ_ERROR: return "the driver version cannot be read";
-    case CU_FILE_DRIVER_CLOSING: return "the cuFile driver is shutting down";
-    case CU_FILE_PLATFORM_NOT_SUPPORTED: return "not supported on this platform";
-    case CU_FILE_IO_NOT_SUPPORTED: return "I/O is not supported on this file";
-    case CU_FILE_DEVICE_NOT_SUPPORTED: return "the GPU is not supported";
-    case CU_FILE_NVFS_DRIVER_ERROR: return "kernel driver ioctl error";
-    case CU_FILE_CUDA_DRIVER_ERROR: return "CUDA driver API error";
-    case CU_FILE_CUDA_POINTER_INVALID: return "invalid device pointer";
-    case CU_FILE_CUDA_MEMORY_TYPE_INVALID: return "invalid memory type of a pointer";
-    case CU_FILE_CUDA_POINTER_RANGE_ERROR: return "the range exceeds the allocated address range";
-    case CU_FILE_CUDA_CONTEXT_MISMATCH: return "CUDA context mismatch";
-    case CU_FILE_INVALID_MAPPING_SIZE: return "the access is beyond the maximum pinned size";
-    case CU_FILE_INVALID_MAPPING_RANGE: return "the access is beyond the registered size";
-    case CU_FILE_INVALID_FILE_TYPE: return "unsupported file type";
-    case CU_FILE_INVALID_FILE_OPEN_FLAG: return "unsupported file open flags";
-    case CU_FILE_DIO_NOT_SET: return "O_DIRECT is not set on the file descriptor";
-    case CU_FILE_INVALID_VALUE: return "invalid argument";
-    case CU_FILE_MEMORY_ALREADY_REGISTERED: return "the memory is already registered";
-    case CU_FILE_MEMORY_NOT_REGISTERED: return "the memory is not registered";
-    case CU_FILE_PERMISSION_DENIED: return "permission denied";
-    case CU_FILE_DRIVER_ALREADY_OPEN: return "the cuFile driver is already open";
-    case CU_FILE_HANDLE_NOT_REGISTERED: return "the file handle is not registered";
-    case CU_FILE_HANDLE_ALREADY_REGISTERED: return "the file descriptor is already registered";
-    case CU_FILE_DEVICE_NOT_FOUND: return "GPU not found";
-    case CU_FILE_INTERNAL_ERROR: return "internal error";
-    case CU_FILE_GETNEWFD_FAILED: return "a new file descriptor could not be made";
-    case CU_FILE_NVFS_SETUP_ERROR: return "kernel driver setup error";
-    case CU_FILE_IO_DISABLED: return "I/O is disabled by the configuration for this file";
-    case CU_FILE_BATCH_SUBMIT_FAILED: return "a batch could not be submitted";
-    case CU_FILE_GPU_MEMORY_PINNING_FAILED: return "device memory could not be pinned";
-    case CU_FILE_BATCH_FULL: return "the batch queue is full";
-    case CU_FILE_ASYNC_NOT_SUPPORTED: return "stream-ordered I/O is not supported";
-    case CU_FILE_INTERNAL_BATCH_SETUP_ERROR: return "batch setup failed";
-    case CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR: return "batch submit failed";
-    case CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR: return "batch status failed";
-    case CU_FILE_INTERNAL_BATCH_CANCEL_ERROR: return "batch cancel failed";
-    case CU_FILE_NOMEM_ERROR: return "out of memory";
-    case CU_FILE_IO_ERROR: return "I/O error";
-    case CU_FILE_INTERNAL_BUF_REGISTER_ERROR: return "buffer registration failed";
-    case CU_FILE_HASH_OPR_ERROR: return "handle table error";
-    case CU_FILE_INVALID_CONTEXT_ERROR: return "invalid CUDA context";
-    case CU_FILE_NVFS_INTERNAL_DRIVER_ERROR: return "internal error of the kernel driver";
-    case CU_FILE_BATCH_NOCOMPAT_ERROR: return "batch I/O needs compatibility mode, which is off";
-    case CU_FILE_IO_MAX_ERROR: return "largest error number";
+    case CU_FILE_SUCCESS:
+      return "success";
+    case CU_FILE_DRIVER_NOT_INITIALIZED:
+      return "the cuFile driver is not open";
+    case CU_FILE_DRIVER_INVALID_PROPS:
+      return "invalid property in the configuration";
+    case CU_FILE_DRIVER_UNSUPPORTED_LIMIT:
+      return "property value out of range";
+    case CU_FILE_DRIVER_VERSION_MISMATCH:
+      return "driver version mismatch";
+    case CU_FILE_DRIVER_VERSION_READ_ERROR:
+      return "the driver version cannot be read";
+    case CU_FILE_DRIVER_CLOSING:
+      return "the cuFile driver is shutting down";
+    case CU_FILE_PLATFORM_NOT_SUPPORTED:
+      return "not supported on this platform";
+    case CU_FILE_IO_NOT_SUPPORTED:
+      return "I/O is not supported on this file";
+    case CU_FILE_DEVICE_NOT_SUPPORTED:
+      return "the GPU is not supported";
+    case CU_FILE_NVFS_DRIVER_ERROR:
+      return "kernel driver ioctl error";
+    case CU_FILE_CUDA_DRIVER_ERROR:
+      return "CUDA driver API error";
+    case CU_FILE_CUDA_POINTER_INVALID:
+      return "invalid device pointer";
+    case CU_FILE_CUDA_MEMORY_TYPE_INVALID:
+      return "invalid memory type of a pointer";
+    case CU_FILE_CUDA_POINTER_RANGE_ERROR:
+      return "the range exceeds the allocated address range";
+    case CU_FILE_CUDA_CONTEXT_MISMATCH:
+      return "CUDA context mismatch";
+    case CU_FILE_INVALID_MAPPING_SIZE:
+      return "the access is beyond the maximum pinned size";
+    case CU_FILE_INVALID_MAPPING_RANGE:
+      return "the access is beyond the registered size";
+    case CU_FILE_INVALID_FILE_TYPE:
+      return "unsupported file type";
+    case CU_FILE_INVALID_FILE_OPEN_FLAG:
+      return "unsupported file open flags";
+    case CU_FILE_DIO_NOT_SET:
+      return "O_DIRECT is not set on the file descriptor";
+    case CU_FILE_INVALID_VALUE:
+      return "invalid argument";
+    case CU_FILE_MEMORY_ALREADY_REGISTERED:
+      return "the memory is already registered";
+    case CU_FILE_MEMORY_NOT_REGISTERED:
+      return "the memory is not registered";
+    case CU_FILE_PERMISSION_DENIED:
+      return "permission denied";
+    case CU_FILE_DRIVER_ALREADY_OPEN:
+      return "the cuFile driver is already open";
+    case CU_FILE_HANDLE_NOT_REGISTERED:
+      return "the file handle is not registered";
+    case CU_FILE_HANDLE_ALREADY_REGISTERED:
+      return "the file descriptor is already registered";
+    case CU_FILE_DEVICE_NOT_FOUND:
+      return "GPU not found";
+    case CU_FILE_INTERNAL_ERROR:
+      return "internal error";
+    case CU_FILE_GETNEWFD_FAILED:
+      return "a new file descriptor could not be made";
+    case CU_FILE_NVFS_SETUP_ERROR:
+      return "kernel driver setup error";
+    case CU_FILE_IO_DISABLED:
+      return "I/O is disabled by the configuration for this file";
+    case CU_FILE_BATCH_SUBMIT_FAILED:
+      return "a batch could not be submitted";
+    case CU_FILE_GPU_MEMORY_PINNING_FAILED:
+      return "device memory could not be pinned";
+    case CU_FILE_BATCH_FULL:
+      return "the batch queue is full";
+    case CU_FILE_ASYNC_NOT_SUPPORTED:
+      return "stream-ordered I/O is not supported";
+    case CU_FILE_INTERNAL_BATCH_SETUP_ERROR:
+      return "batch setup failed";
+    case CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR:
+      return "batch submit failed";
+    case CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR:
+      return "batch status failed";
+    case CU_FILE_INTERNAL_BATCH_CANCEL_ERROR:
+      return "batch cancel failed";
+    case CU_FILE_NOMEM_ERROR:
+      return "out of memory";
+    case CU_FILE_IO_ERROR:
+      return "I/O error";
+    case CU_FILE_INTERNAL_BUF_REGISTER_ERROR:
+      return "buffer registration failed";
+    case CU_FILE_HASH_OPR_ERROR:
+      return "handle table error";
+    case CU_FILE_INVALID_CONTEXT_ERROR:
+      return "invalid CUDA context";
+    case CU_FILE_NVFS_INTERNAL_DRIVER_ERROR:
+      return "internal error of the kernel driver";
+    case CU_FILE_BATCH_NOCOMPAT_ERROR:
+      return "batch I/O needs compatibility mode, which is off";
+    case CU_FILE_IO_MAX_ERROR:
+      return "largest error number";
   }
   return "unknown cuFile error";
 }
@@ -219,17 +268,17 @@ CUfileError_t cuFileDriverClose(void);
 CUfileError_t cuFileDriverClose_v2(void);
 #define cuFileDriverClose cuFileDriverClose_v2
 long cuFileUseCount(void);
-CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t *props);
+CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props);
 CUfileError_t cuFileDriverSetPollMode(bool poll, size_t poll_threshold_kb);
 CUfileError_t cuFileDriverSetMaxDirectIOSize(size_t max_direct_io_kb);
 CUfileError_t cuFileDriverSetMaxCacheSize(size_t max_cache_kb);
 CUfileError_t cuFileDriverSetMaxPinnedMemSize(size_t max_pinned_kb);
 /* 1000 * major + 10 * minor. */
-CUfileError_t cuFileGetVersion(int *version);
+CUfileError_t cuFileGetVersion(int* version);
 
 /* ---- Files and buffers ------------------------------------------------------------------------------------------- */
 
-typedef void *CUfileHandle_t;
+typedef void* CUfileHandle_t;
 
 typedef enum CUfileFileHandleType CUFILE_ENUM_ {
   CU_FILE_HANDLE_TYPE_OPAQUE_FD = 1,
@@ -242,56 +291,56 @@ typedef struct sockaddr sockaddr_t;
 typedef struct cufileRDMAInfo {
   int version;
   int desc_len;
-  const char *desc_str;
+  const char* desc_str;
 } cufileRDMAInfo_t;
 
 typedef struct CUfileFSOps {
-  const char *(*fs_type)(const void *handle);
-  int (*getRDMADeviceList)(const void *handle, sockaddr_t **host_addresses);
-  int (*getRDMADevicePriority)(const void *handle, char *, size_t, off_t, sockaddr_t *host_address);
-  ssize_t (*read)(const void *handle, char *, size_t, off_t, const cufileRDMAInfo_t *);
-  ssize_t (*write)(const void *handle, const char *, size_t, off_t, const cufileRDMAInfo_t *);
+  const char* (*fs_type)(const void* handle);
+  int (*getRDMADeviceList)(const void* handle, sockaddr_t** host_addresses);
+  int (*getRDMADevicePriority)(const void* handle, char*, size_t, off_t, sockaddr_t* host_address);
+  ssize_t (*read)(const void* handle, char*, size_t, off_t, const cufileRDMAInfo_t*);
+  ssize_t (*write)(const void* handle, const char*, size_t, off_t, const cufileRDMAInfo_t*);
 } CUfileFSOps_t;
 
 typedef struct CUfileDescr_t {
   CUfileFileHandleType type;
   union {
     int fd;
-    void *handle;
+    void* handle;
   } handle;
-  const CUfileFSOps_t *fs_ops;
+  const CUfileFSOps_t* fs_ops;
 } CUfileDescr_t;
 
 /* One handle a descriptor number; a duplicate of it or a second open is another. `descr` is read before the call
  * returns. The descriptor stays the caller's. */
-CUfileError_t cuFileHandleRegister(CUfileHandle_t *fh, CUfileDescr_t *descr);
+CUfileError_t cuFileHandleRegister(CUfileHandle_t* fh, CUfileDescr_t* descr);
 void cuFileHandleDeregister(CUfileHandle_t fh);
 
 #define CU_FILE_RDMA_REGISTER 1
 #define CU_FILE_RDMA_RELAXED_ORDERING (1 << 1)
 
 /* Never needed for I/O. The memory stays the caller's. */
-CUfileError_t cuFileBufRegister(const void *bufPtr_base, size_t length, int flags);
-CUfileError_t cuFileBufDeregister(const void *bufPtr_base);
+CUfileError_t cuFileBufRegister(const void* bufPtr_base, size_t length, int flags);
+CUfileError_t cuFileBufDeregister(const void* bufPtr_base);
 
 /* ---- Blocking I/O ------------------------------------------------------------------------------------------------ */
 
 /* Device or host memory, any alignment. Fewer bytes than asked come only at the end of the file; 0 at or past it. */
-ssize_t cuFileRead(CUfileHandle_t fh, void *bufPtr_base, size_t size, off_t file_offset, off_t bufPtr_offset);
-ssize_t cuFileWrite(CUfileHandle_t fh, const void *bufPtr_base, size_t size, off_t file_offset, off_t bufPtr_offset);
+ssize_t cuFileRead(CUfileHandle_t fh, void* bufPtr_base, size_t size, off_t file_offset, off_t bufPtr_offset);
+ssize_t cuFileWrite(CUfileHandle_t fh, const void* bufPtr_base, size_t size, off_t file_offset, off_t bufPtr_offset);
 
 typedef struct CUfileIOVec {
-  void *base; /* device or host memory */
+  void* base; /* device or host memory */
   size_t len;
 } CUfileIOVec_t;
 
 /* Since 1.19. One range of the file, in the order of `iov`; `flags` must be 0. */
-ssize_t cuFileReadv(CUfileHandle_t fh, const CUfileIOVec_t *iov, size_t iovcnt, off_t file_offset, unsigned flags);
-ssize_t cuFileWritev(CUfileHandle_t fh, const CUfileIOVec_t *iov, size_t iovcnt, off_t file_offset, unsigned flags);
+ssize_t cuFileReadv(CUfileHandle_t fh, const CUfileIOVec_t* iov, size_t iovcnt, off_t file_offset, unsigned flags);
+ssize_t cuFileWritev(CUfileHandle_t fh, const CUfileIOVec_t* iov, size_t iovcnt, off_t file_offset, unsigned flags);
 
 /* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
-typedef void *CUfileBatchHandle_t;
+typedef void* CUfileBatchHandle_t;
 
 typedef enum CUfileOpcode CUFILE_ENUM_ { CUFILE_READ = 0, CUFILE_WRITE = 1 } CUfileOpcode_t;
 
@@ -311,7 +360,7 @@ typedef struct CUfileIOParams {
   CUfileBatchMode_t mode;
   union {
     struct {
-      void *devPtr_base;
+      void* devPtr_base;
       off_t file_offset;
       off_t devPtr_offset;
       size_t size;
@@ -319,22 +368,22 @@ typedef struct CUfileIOParams {
   } u;
   CUfileHandle_t fh;
   CUfileOpcode_t opcode;
-  void *cookie;
+  void* cookie;
 } CUfileIOParams_t;
 
 typedef struct CUfileIOEvents {
-  void *cookie;
+  void* cookie;
   CUfileStatus_t status;
   size_t ret; /* bytes, or a negative error */
 } CUfileIOEvents_t;
 
 /* `nr`: the most entries that are in flight or not yet reaped. */
-CUfileError_t cuFileBatchIOSetUp(CUfileBatchHandle_t *batch_idp, unsigned nr);
+CUfileError_t cuFileBatchIOSetUp(CUfileBatchHandle_t* batch_idp, unsigned nr);
 /* The entries are copied. */
-CUfileError_t cuFileBatchIOSubmit(CUfileBatchHandle_t batch_idp, unsigned nr, CUfileIOParams_t *iocbp, unsigned flags);
+CUfileError_t cuFileBatchIOSubmit(CUfileBatchHandle_t batch_idp, unsigned nr, CUfileIOParams_t* iocbp, unsigned flags);
 /* Waits for `min_nr` events at least or until `timeout` (null: for ever). `*nr`: room in, events out. */
-CUfileError_t cuFileBatchIOGetStatus(CUfileBatchHandle_t batch_idp, unsigned min_nr, unsigned *nr,
-                                     CUfileIOEvents_t *iocbp, struct timespec *timeout);
+CUfileError_t cuFileBatchIOGetStatus(CUfileBatchHandle_t batch_idp, unsigned min_nr, unsigned* nr,
+                                     CUfileIOEvents_t* iocbp, struct timespec* timeout);
 CUfileError_t cuFileBatchIOCancel(CUfileBatchHandle_t batch_idp);
 void cuFileBatchIODestroy(CUfileBatchHandle_t batch_idp);
 
@@ -347,10 +396,10 @@ void cuFileBatchIODestroy(CUfileBatchHandle_t batch_idp);
 
 /* What the pointers point to is read when the stream gets there, so it must live until then; `*size_p` may shrink until
  * then but not grow. `*bytes_read_p`: bytes, -1, or a negated CUfileOpError. */
-CUfileError_t cuFileReadAsync(CUfileHandle_t fh, void *bufPtr_base, size_t *size_p, off_t *file_offset_p,
-                              off_t *bufPtr_offset_p, ssize_t *bytes_read_p, CUstream stream);
-CUfileError_t cuFileWriteAsync(CUfileHandle_t fh, void *bufPtr_base, size_t *size_p, off_t *file_offset_p,
-                               off_t *bufPtr_offset_p, ssize_t *bytes_written_p, CUstream stream);
+CUfileError_t cuFileReadAsync(CUfileHandle_t fh, void* bufPtr_base, size_t* size_p, off_t* file_offset_p,
+                              off_t* bufPtr_offset_p, ssize_t* bytes_read_p, CUstream stream);
+CUfileError_t cuFileWriteAsync(CUfileHandle_t fh, void* bufPtr_base, size_t* size_p, off_t* file_offset_p,
+                               off_t* bufPtr_offset_p, ssize_t* bytes_written_p, CUstream stream);
 CUfileError_t cuFileStreamRegister(CUstream stream, unsigned flags);
 CUfileError_t cuFileStreamDeregister(CUstream stream);
 
@@ -398,21 +447,22 @@ typedef enum CUFileArrayConfigParameter_t CUFILE_ENUM_ {
 } CUFileArrayConfigParameter_t;
 
 /* Set before the driver opens; what was set is read back then, what is in use afterwards. */
-CUfileError_t cuFileGetParameterSizeT(CUFileSizeTConfigParameter_t param, size_t *value);
-CUfileError_t cuFileGetParameterBool(CUFileBoolConfigParameter_t param, bool *value);
+CUfileError_t cuFileGetParameterSizeT(CUFileSizeTConfigParameter_t param, size_t* value);
+CUfileError_t cuFileGetParameterBool(CUFileBoolConfigParameter_t param, bool* value);
 /* `len`: room in bytes, the end included; too little is an error. */
-CUfileError_t cuFileGetParameterString(CUFileStringConfigParameter_t param, char *desc_str, int len);
-CUfileError_t cuFileGetParameterMinMaxValue(CUFileSizeTConfigParameter_t param, size_t *min_value, size_t *max_value);
+CUfileError_t cuFileGetParameterString(CUFileStringConfigParameter_t param, char* desc_str, int len);
+CUfileError_t cuFileGetParameterMinMaxValue(CUFileSizeTConfigParameter_t param, size_t* min_value, size_t* max_value);
 CUfileError_t cuFileSetParameterSizeT(CUFileSizeTConfigParameter_t param, size_t value);
 CUfileError_t cuFileSetParameterBool(CUFileBoolConfigParameter_t param, bool value);
-CUfileError_t cuFileSetParameterString(CUFileStringConfigParameter_t param, const char *desc_str);
-CUfileError_t cuFileSetParameterPosixPoolSlabArray(const size_t *size_values, const size_t *count_values, int len);
-CUfileError_t cuFileGetParameterPosixPoolSlabArray(size_t *size_values, size_t *count_values, int len);
-CUfileError_t cuFileGetBARSizeInKB(int gpuIndex, size_t *barSize);
+CUfileError_t cuFileSetParameterString(CUFileStringConfigParameter_t param, const char* desc_str);
+CUfileError_t cuFileSetParameterPosixPoolSlabArray(const size_t* size_values, const size_t* count_values, int len);
+CUfileError_t cuFileGetParameterPosixPoolSlabArray(size_t* size_values, size_t* count_values, int len);
+CUfileError_t cuFileGetBARSizeInKB(int gpuIndex, size_t* barSize);
 /* Since 1.17. */
-CUfileError_t cuFileSetParameterGpuBounceBufferSlabArray(const size_t *size_values, const size_t *count_values, int len);
-CUfileError_t cuFileGetParameterGpuBounceBufferSlabArray(size_t *size_values, size_t *count_values, int len);
-CUfileError_t cuFileExportPCIeTopology(const char *filename);
+CUfileError_t cuFileSetParameterGpuBounceBufferSlabArray(const size_t* size_values, const size_t* count_values,
+                                                         int len);
+CUfileError_t cuFileGetParameterGpuBounceBufferSlabArray(size_t* size_values, size_t* count_values, int len);
+CUfileError_t cuFileExportPCIeTopology(const char* filename);
 
 /* Since 1.16. Bit positions. */
 typedef enum CUfileP2PFlags CUFILE_ENUM_ {
@@ -427,7 +477,7 @@ typedef enum CUfileP2PFlags CUFILE_ENUM_ {
 #define CU_FILE_P2P_FLAG_DMABUF ((CUfileP2PFlags_t)(1 << CUFILE_DMABUF))
 #define CU_FILE_P2P_FLAG_C2C ((CUfileP2PFlags_t)(1 << CUFILE_C2C))
 CUfileError_t cuFileDriverSetP2PFlags(CUfileDriverStatusFlags_t status_flag, CUfileP2PFlags_t p2p_flags);
-CUfileError_t cuFileDriverGetP2PFlags(CUfileDriverStatusFlags_t status_flag, CUfileP2PFlags_t *p2p_flags);
+CUfileError_t cuFileDriverGetP2PFlags(CUfileDriverStatusFlags_t status_flag, CUfileP2PFlags_t* p2p_flags);
 
 /* ---- Statistics -------------------------------------------------------------------------------------------------- */
 
@@ -532,13 +582,13 @@ typedef struct CUfileStatsLevel3 {
 
 /* Level 0 collects nothing; 1 to 3 are the structures above. Collected between start and stop. */
 CUfileError_t cuFileSetStatsLevel(int level);
-CUfileError_t cuFileGetStatsLevel(int *level);
+CUfileError_t cuFileGetStatsLevel(int* level);
 CUfileError_t cuFileStatsStart(void);
 CUfileError_t cuFileStatsStop(void);
 CUfileError_t cuFileStatsReset(void);
-CUfileError_t cuFileGetStatsL1(CUfileStatsLevel1_t *stats);
-CUfileError_t cuFileGetStatsL2(CUfileStatsLevel2_t *stats);
-CUfileError_t cuFileGetStatsL3(CUfileStatsLevel3_t *stats);
+CUfileError_t cuFileGetStatsL1(CUfileStatsLevel1_t* stats);
+CUfileError_t cuFileGetStatsL2(CUfileStatsLevel2_t* stats);
+CUfileError_t cuFileGetStatsL3(CUfileStatsLevel3_t* stats);
 
 #ifdef __cplusplus
 }

@@ -120,8 +120,8 @@ Status FileHandle::adopt(int descriptor, FileHandle& out) {
   char link[48], name[4096];
   std::snprintf(link, sizeof link, "/proc/self/fd/%d", out.fd_);
   const ssize_t length = ::readlink(link, name, sizeof name);
-  out.path_ = length > 0 ? std::string(name, static_cast<std::size_t>(length))
-                         : "descriptor " + std::to_string(descriptor);
+  out.path_ =
+      length > 0 ? std::string(name, static_cast<std::size_t>(length)) : "descriptor " + std::to_string(descriptor);
   struct stat st;
   const int flags = ::fcntl(out.fd_, F_GETFL);
   if (flags < 0 || ::fstat(out.fd_, &st) != 0) return open_failure(errno, out.path_, {});

@@ -66,8 +66,8 @@ namespace {
 
 void finish(BatchJob& job, BatchEntry& entry, const Outcome& out, const PathBytes& paths) noexcept {
   IoStatistics& statistics = job.driver->statistics;
-  const bool aligned = entry.target.aligned && page_aligned(entry.size) &&
-                       page_aligned(static_cast<std::uint64_t>(entry.file_offset));
+  const bool aligned =
+      entry.target.aligned && page_aligned(entry.size) && page_aligned(static_cast<std::uint64_t>(entry.file_offset));
   statistics.transfer(Op::kBatchEntry, entry.write, out.ok(), out.ok() ? static_cast<std::uint64_t>(out.value) : 0,
                       base::now_ns() - job.submitted_ns, gpu_of(entry.target.place), aligned, paths);
   if (!out.ok()) statistics.count(Op::kBatchEntry, false);
@@ -152,7 +152,8 @@ void run_batch(BatchJob& job) noexcept {
     for (const std::size_t i : again) {
       BatchEntry& entry = job.entries[i];
       PathBytes paths;
-      const Outcome out = move_bytes(*job.driver, *entry.file, entry.target, entry.size, entry.file_offset, false, paths);
+      const Outcome out =
+          move_bytes(*job.driver, *entry.file, entry.target, entry.size, entry.file_offset, false, paths);
       finish(job, entry, out, paths);
     }
   } catch (const std::bad_alloc&) {

@@ -44,9 +44,9 @@ class Batch {
   const unsigned capacity_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  unsigned taken_ = 0;                  // guarded by mutex_: in flight or not reaped
+  unsigned taken_ = 0;                    // guarded by mutex_: in flight or not reaped
   std::vector<CUfileIOEvents_t> events_;  // guarded by mutex_; room for all there can be
-  bool cancelled_ = false;              // guarded by mutex_; until the next submit
+  bool cancelled_ = false;                // guarded by mutex_; until the next submit
 };
 
 // What one submit brought.

@@ -136,8 +136,7 @@ Config::Config() : posix_slabs{{4, 1024, 16384}, {128, 64, 64}} {
 std::optional<bool> parse_bool(std::string_view text) noexcept {
   char lower[8] = "";
   if (text.size() >= sizeof lower) return std::nullopt;
-  std::transform(text.begin(), text.end(), lower,
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), lower, [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const std::string_view word(lower, text.size());
   if (word == "true" || word == "1" || word == "on" || word == "yes") return true;
   if (word == "false" || word == "0" || word == "off" || word == "no") return false;
@@ -178,7 +177,8 @@ Status parse_config(std::string_view text, Config& config) {
   text_of("logging", "dir", config.strings[CUFILE_PARAM_LOG_DIR]);
   take_slabs(as_list(find(document, "properties", "posix_pool_slab_size_kb")),
              as_list(find(document, "properties", "posix_pool_slab_count")), config.posix_slabs);
-  if (const Json* gpu = find(document, "properties", "gpu_bounce_buffer_slab_config"); gpu != nullptr && gpu->is_object()) {
+  if (const Json* gpu = find(document, "properties", "gpu_bounce_buffer_slab_config");
+      gpu != nullptr && gpu->is_object()) {
     const auto sizes = gpu->find("slab_size_kb"), counts = gpu->find("slab_count");
     if (sizes != gpu->end() && counts != gpu->end()) take_slabs(as_list(&*sizes), as_list(&*counts), config.gpu_slabs);
   }

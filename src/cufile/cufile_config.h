@@ -35,10 +35,10 @@ struct Config {
   std::array<std::string, kStrings> strings;
   SlabArray posix_slabs, gpu_slabs;
   // Ours
-  Path path = Path::kAuto;           // HEADRACE_CUFILE_PATH, headrace.path; force_odirect_mode is "direct"
-  unsigned threads = 0;              // HEADRACE_CUFILE_THREADS, headrace.threads; 0: one a CPU
-  std::size_t staging_mib = 16;      // HEADRACE_CUFILE_STAGING_MIB, headrace.staging_mib: pinned memory of each queue
-  std::string engine = "auto";       // HEADRACE_CUFILE_ENGINE, headrace.engine
+  Path path = Path::kAuto;       // HEADRACE_CUFILE_PATH, headrace.path; force_odirect_mode is "direct"
+  unsigned threads = 0;          // HEADRACE_CUFILE_THREADS, headrace.threads; 0: one a CPU
+  std::size_t staging_mib = 16;  // HEADRACE_CUFILE_STAGING_MIB, headrace.staging_mib: pinned memory of each queue
+  std::string engine = "auto";   // HEADRACE_CUFILE_ENGINE, headrace.engine
   Config();
 };
 

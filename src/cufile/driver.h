@@ -64,19 +64,19 @@ class Driver {
   IoStatistics statistics;
   EventLog log;
   const std::shared_ptr<ThreadQueues> queues = std::make_shared<ThreadQueues>();
-  SlabArray gpu_slabs;                  // as set; outlives the driver's closing; under with_config
-  std::map<int, int> p2p_flags;         // by kind of file system; under with_loaded
+  SlabArray gpu_slabs;           // as set; outlives the driver's closing; under with_config
+  std::map<int, int> p2p_flags;  // by kind of file system; under with_loaded
 
  private:
   CUfileOpError load();
   CUfileOpError open_locked();
 
   std::mutex mutex_;
-  std::atomic<long> uses_{0};          // written under mutex_
-  bool loaded_ = false;                // guarded by mutex_
-  StagedConfig staged_;                // guarded by mutex_
-  Config running_, configured_;        // guarded by mutex_
-  std::shared_ptr<Session> session_;   // guarded by mutex_
+  std::atomic<long> uses_{0};         // written under mutex_
+  bool loaded_ = false;               // guarded by mutex_
+  StagedConfig staged_;               // guarded by mutex_
+  Config running_, configured_;       // guarded by mutex_
+  std::shared_ptr<Session> session_;  // guarded by mutex_
 };
 
 }  // namespace headrace::cufile

@@ -83,9 +83,9 @@ class FileTable {
   std::array<std::atomic<Slot*>, kChunks> chunks_{};  // never freed: a stale handle may be looked up at any time
   std::atomic<std::size_t> open_{0};
   std::mutex mutex_;
-  std::size_t slots_ = 0;                                   // guarded by mutex_
-  std::vector<std::size_t> free_;                           // guarded by mutex_
-  std::unordered_map<int, std::size_t> by_descriptor_;      // guarded by mutex_: open ones
+  std::size_t slots_ = 0;                               // guarded by mutex_
+  std::vector<std::size_t> free_;                       // guarded by mutex_
+  std::unordered_map<int, std::size_t> by_descriptor_;  // guarded by mutex_: open ones
 };
 
 }  // namespace headrace::cufile

@@ -1,8 +1,7 @@
 #include "cufile/io_call.h"
 
-#include <cerrno>
-
 #include <algorithm>
+#include <cerrno>
 
 #include "base/clock.h"
 
@@ -246,19 +245,16 @@ ssize_t cuFileRead(CUfileHandle_t fh, void* bufPtr_base, size_t size, off_t file
 }
 
 ssize_t cuFileWrite(CUfileHandle_t fh, const void* bufPtr_base, size_t size, off_t file_offset, off_t bufPtr_offset) {
-  return counted(true, [&](Driver& driver) {
-    return transfer(driver, fh, bufPtr_base, size, file_offset, bufPtr_offset, true);
-  });
+  return counted(
+      true, [&](Driver& driver) { return transfer(driver, fh, bufPtr_base, size, file_offset, bufPtr_offset, true); });
 }
 
 ssize_t cuFileReadv(CUfileHandle_t fh, const CUfileIOVec_t* iov, size_t iovcnt, off_t file_offset, unsigned flags) {
-  return counted(false, [&](Driver& driver) {
-    return transfer_list(driver, fh, iov, iovcnt, file_offset, flags, false);
-  });
+  return counted(false,
+                 [&](Driver& driver) { return transfer_list(driver, fh, iov, iovcnt, file_offset, flags, false); });
 }
 
 ssize_t cuFileWritev(CUfileHandle_t fh, const CUfileIOVec_t* iov, size_t iovcnt, off_t file_offset, unsigned flags) {
-  return counted(true, [&](Driver& driver) {
-    return transfer_list(driver, fh, iov, iovcnt, file_offset, flags, true);
-  });
+  return counted(true,
+                 [&](Driver& driver) { return transfer_list(driver, fh, iov, iovcnt, file_offset, flags, true); });
 }

@@ -17,7 +17,9 @@ struct Outcome {
 };
 inline Outcome moved(std::uint64_t bytes) noexcept { return {static_cast<std::int64_t>(bytes), 0}; }
 inline Outcome failed_errno(int error) noexcept { return {-1, error}; }
-inline Outcome failed(CUfileOpError code) noexcept { return {-static_cast<std::int64_t>(code), static_cast<int>(code)}; }
+inline Outcome failed(CUfileOpError code) noexcept {
+  return {-static_cast<std::int64_t>(code), static_cast<int>(code)};
+}
 Outcome outcome_of(const Status& status) noexcept;
 
 // Where a request's bytes are or go.

@@ -63,8 +63,8 @@ void IoStatistics::Set::clear() noexcept {
   for (auto* list : {&read_sizes, &write_sizes}) {
     for (Counter& counter : *list) counter.store(0, kRelaxed);
   }
-  for (Counter* counter : {&read_bytes, &write_bytes, &batch_read_bytes, &batch_write_bytes, &async_read_bytes,
-                           &async_write_bytes}) {
+  for (Counter* counter :
+       {&read_bytes, &write_bytes, &batch_read_bytes, &batch_write_bytes, &async_read_bytes, &async_write_bytes}) {
     counter->store(0, kRelaxed);
   }
 }
@@ -155,9 +155,9 @@ CUfileOpError IoStatistics::stop() noexcept {
 CUfileOpError IoStatistics::reset() noexcept {
   for (Shard& shard : shards_) shard.asked.clear();
   for (Gpu& gpu : gpus_) {
-    for (Counter* counter : {&gpu.reads, &gpu.writes, &gpu.read_errors, &gpu.write_errors, &gpu.read_bytes,
-                             &gpu.write_bytes, &gpu.read_ns, &gpu.write_ns, &gpu.unaligned_reads, &gpu.unaligned_writes,
-                             &gpu.mmap, &gpu.mmap_errors, &gpu.mmap_free}) {
+    for (Counter* counter :
+         {&gpu.reads, &gpu.writes, &gpu.read_errors, &gpu.write_errors, &gpu.read_bytes, &gpu.write_bytes, &gpu.read_ns,
+          &gpu.write_ns, &gpu.unaligned_reads, &gpu.unaligned_writes, &gpu.mmap, &gpu.mmap_errors, &gpu.mmap_free}) {
       counter->store(0, kRelaxed);
     }
   }
@@ -285,10 +285,18 @@ CUfileOpError IoStatistics::get(CUfileStatsLevel3_t* out) const noexcept {
 }
 
 std::string IoStatistics::report() const {
-  static constexpr const char* kOpNames[kOps] = {"read",           "write",          "handle_register",
-                                                 "handle_deregister", "buffer_register", "buffer_deregister",
-                                                 "batch_submit",   "batch_status",   "batch_setup",
-                                                 "batch_cancel",   "batch_destroy",  "batch_entry",
+  static constexpr const char* kOpNames[kOps] = {"read",
+                                                 "write",
+                                                 "handle_register",
+                                                 "handle_deregister",
+                                                 "buffer_register",
+                                                 "buffer_deregister",
+                                                 "batch_submit",
+                                                 "batch_status",
+                                                 "batch_setup",
+                                                 "batch_cancel",
+                                                 "batch_destroy",
+                                                 "batch_entry",
                                                  "stream_operation"};
   std::string out;
   const auto line = [&](const std::string& name, const std::string& value) { out += name + " " + value + "\n"; };

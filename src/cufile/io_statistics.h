@@ -69,8 +69,8 @@ class IoStatistics {
   static constexpr std::size_t kOps = static_cast<std::size_t>(Op::kCount);
   using Counter = std::atomic<std::uint64_t>;
   struct Gpu {
-    Counter reads{0}, writes{0}, read_errors{0}, write_errors{0}, read_bytes{0}, write_bytes{0}, read_ns{0}, write_ns{0},
-        unaligned_reads{0}, unaligned_writes{0}, mmap{0}, mmap_errors{0}, mmap_free{0};
+    Counter reads{0}, writes{0}, read_errors{0}, write_errors{0}, read_bytes{0}, write_bytes{0}, read_ns{0},
+        write_ns{0}, unaligned_reads{0}, unaligned_writes{0}, mmap{0}, mmap_errors{0}, mmap_free{0};
     std::atomic<std::int64_t> registered_bytes{0};
   };
   // One set is always counted, the other between start and stop.

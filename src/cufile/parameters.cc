@@ -30,7 +30,8 @@ CUfileError_t stage(Function function) {
 constexpr std::size_t kMostSlabs = 1024;
 
 bool read_slabs(const size_t* sizes, const size_t* counts, int length, SlabArray& out) {
-  if (sizes == nullptr || counts == nullptr || length <= 0 || static_cast<std::size_t>(length) > kMostSlabs) return false;
+  if (sizes == nullptr || counts == nullptr || length <= 0 || static_cast<std::size_t>(length) > kMostSlabs)
+    return false;
   out.sizes_kb.assign(sizes, sizes + length);
   out.counts.assign(counts, counts + length);
   return true;
@@ -77,20 +78,18 @@ CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props) {
       // Versions and file systems are those of the kernel driver, which is not used: 0.
       out.nvfs.poll_thresh_size = config.sizes[CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB];
       out.nvfs.max_direct_io_size = config.sizes[CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB];
-      out.nvfs.dcontrolflags = (config.bools[CUFILE_PARAM_PROPERTIES_USE_POLL_MODE] ? 1u << CU_FILE_USE_POLL_MODE : 0u) |
-                               1u << CU_FILE_ALLOW_COMPAT_MODE;
+      out.nvfs.dcontrolflags =
+          (config.bools[CUFILE_PARAM_PROPERTIES_USE_POLL_MODE] ? 1u << CU_FILE_USE_POLL_MODE : 0u) |
+          1u << CU_FILE_ALLOW_COMPAT_MODE;
       out.fflags = 1u << CU_FILE_DYN_ROUTING_SUPPORTED | 1u << CU_FILE_BATCH_IO_SUPPORTED |
                    1u << CU_FILE_STREAMS_SUPPORTED | 1u << CU_FILE_PARALLEL_IO_SUPPORTED;
-      out.max_device_cache_size =
-          clamp_to_unsigned(config.sizes[CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB]);
-      out.per_buffer_cache_size =
-          clamp_to_unsigned(config.sizes[CUFILE_PARAM_PROPERTIES_PER_BUFFER_CACHE_SIZE_KB]);
+      out.max_device_cache_size = clamp_to_unsigned(config.sizes[CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB]);
+      out.per_buffer_cache_size = clamp_to_unsigned(config.sizes[CUFILE_PARAM_PROPERTIES_PER_BUFFER_CACHE_SIZE_KB]);
       out.max_device_pinned_mem_size =
           clamp_to_unsigned(config.sizes[CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB]);
       // Of the configuration, as recorded, whatever the program staged.
       out.max_batch_io_size = clamp_to_unsigned(configured.sizes[CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE]);
-      out.max_batch_io_timeout_msecs =
-          clamp_to_unsigned(configured.sizes[CUFILE_PARAM_PROPERTIES_BATCH_IO_TIMEOUT_MS]);
+      out.max_batch_io_timeout_msecs = clamp_to_unsigned(configured.sizes[CUFILE_PARAM_PROPERTIES_BATCH_IO_TIMEOUT_MS]);
       *props = out;
       return CU_FILE_SUCCESS;
     });

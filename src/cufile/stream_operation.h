@@ -47,7 +47,7 @@ class StreamOperation {
     std::size_t chunk;
   };
   Status queue_staged(device::Device& device, void* stream);
-  void begin() noexcept;                              // the first call on the stream
+  void begin() noexcept;  // the first call on the stream
   std::size_t chunk_bytes(std::size_t chunk) const noexcept;
   void list_pieces(std::size_t chunk, std::size_t bytes) noexcept;  // what the kernel is to move
   void move_chunk(std::byte* memory, std::size_t bytes) noexcept;   // between file and host memory

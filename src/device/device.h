@@ -41,9 +41,9 @@ struct Piece {
 // What an address is, as far as the devices of one kind know.
 struct MemoryPlace {
   enum class Kind : std::uint8_t {
-    kHost,     // the CPU's; also what no device has heard of
-    kShared,   // managed by the driver, used by both
-    kDevice,   // of device number `device`, out of the CPU's reach
+    kHost,    // the CPU's; also what no device has heard of
+    kShared,  // managed by the driver, used by both
+    kDevice,  // of device number `device`, out of the CPU's reach
   };
   Kind kind = Kind::kHost;
   const char* device_kind = "host";  // DeviceRow::kind
@@ -87,10 +87,9 @@ class Device {
   // The other way round: later work on the caller's stream waits for `event`. Devices without native streams block.
   virtual Status make_native_wait(Event& event, void* native_stream);
 
-  // The three below queue work on the caller's own stream (null: default). They may be captured into a graph, which then
-  // does it at each launch.
-  // Calls `function(data)` on some thread once the stream gets there; what is queued later waits. It must not call the
-  // device.
+  // The three below queue work on the caller's own stream (null: default). They may be captured into a graph, which
+  // then does it at each launch. Calls `function(data)` on some thread once the stream gets there; what is queued later
+  // waits. It must not call the device.
   virtual Status call_host(void* native_stream, void (*function)(void*), void* data);
   // Moves pieces that are read from `list` (pinned) when the stream gets there; each has kLatePieceBytes at most, and
   // zero bytes is nothing. One side is pinned memory, the other memory of this device.

@@ -77,7 +77,8 @@ struct World {
   void end() {
     for (const CUfileBatchHandle_t batch : batches) cuFileBatchIODestroy(batch);
     for (const CUfileHandle_t handle : handles) cuFileHandleDeregister(handle);
-    for (std::size_t at_base = 0; at_base < kMemory; at_base += kMemory / 8) (void)cuFileBufDeregister(&memory[at_base]);
+    for (std::size_t at_base = 0; at_base < kMemory; at_base += kMemory / 8)
+      (void)cuFileBufDeregister(&memory[at_base]);
     batches.clear();
     handles.clear();
   }
@@ -137,9 +138,8 @@ void move(World& world, Input& in, bool write, bool stream) {
   const std::uint8_t nulls = in.byte();
   world.moved = -7;
   const auto queue = write ? &cuFileWriteAsync : &cuFileReadAsync;
-  const CUfileError_t status =
-      queue(handle, base, nulls < 8 ? nullptr : &world.size, nulls == 8 ? nullptr : &world.at,
-            nulls == 9 ? nullptr : &world.skip, nulls == 10 ? nullptr : &world.moved, nullptr);
+  const CUfileError_t status = queue(handle, base, nulls < 8 ? nullptr : &world.size, nulls == 8 ? nullptr : &world.at,
+                                     nulls == 9 ? nullptr : &world.skip, nulls == 10 ? nullptr : &world.moved, nullptr);
   FUZZ_CHECK((status.err == CU_FILE_SUCCESS) == (world.moved != -7));
 }
 
@@ -205,7 +205,8 @@ void call(World& world, Input& in) {
       unsigned room = in.byte() % 17;
       const unsigned had = room;
       struct timespec time = {in.number() % 2 == 0 ? 0 : -1, in.number() % 1000};
-      const auto status = cuFileBatchIOGetStatus(world.batch(in), in.byte() % 18, &room, events, in.byte() < 128 ? &time : nullptr);
+      const auto status =
+          cuFileBatchIOGetStatus(world.batch(in), in.byte() % 18, &room, events, in.byte() < 128 ? &time : nullptr);
       FUZZ_CHECK(room <= had || status.err != CU_FILE_SUCCESS);
       return;
     }
@@ -215,8 +216,9 @@ void call(World& world, Input& in) {
     case 15:
       return cuFileBatchIODestroy(world.batch(in));
     case 16:
-      (void)(in.byte() % 2 == 0 ? cuFileSetParameterSizeT(static_cast<CUFileSizeTConfigParameter_t>(in.byte() % 14), in.word())
-                                : cuFileSetParameterBool(static_cast<CUFileBoolConfigParameter_t>(in.byte() % 14), in.byte() % 2));
+      (void)(in.byte() % 2 == 0
+                 ? cuFileSetParameterSizeT(static_cast<CUFileSizeTConfigParameter_t>(in.byte() % 14), in.word())
+                 : cuFileSetParameterBool(static_cast<CUFileBoolConfigParameter_t>(in.byte() % 14), in.byte() % 2));
       return;
     case 17: {
       char text[8];

@@ -69,7 +69,8 @@ class CufileBatch : public ::testing::Test {
 TEST_F(CufileBatch, ReadsAndWrites) {
   std::vector<std::byte> memory(32 * 65536);
   std::vector<CUfileIOParams_t> entries;
-  for (unsigned i = 0; i < 32; ++i) entries.push_back(entry(memory.data(), 50000, 1000 + i * 60000, i * 65536, 100 + i));
+  for (unsigned i = 0; i < 32; ++i)
+    entries.push_back(entry(memory.data(), 50000, 1000 + i * 60000, i * 65536, 100 + i));
   ASSERT_EQ(cuFileBatchIOSubmit(batch_, 32, entries.data(), 0).err, CU_FILE_SUCCESS);
   std::memset(entries.data(), 0xff, entries.size() * sizeof entries[0]);  // they were copied
   std::set<std::uintptr_t> cookies;
@@ -84,7 +85,8 @@ TEST_F(CufileBatch, ReadsAndWrites) {
       ASSERT_EQ(memory[i * 65536 + at], pattern_at(1000 + i * 60000 + at)) << i;
     }
   }
-  entries = {entry(memory.data(), 4096, 10, 5, 1, CUFILE_WRITE), entry(memory.data(), 4096, 9000, 70000, 2, CUFILE_WRITE)};
+  entries = {entry(memory.data(), 4096, 10, 5, 1, CUFILE_WRITE),
+             entry(memory.data(), 4096, 9000, 70000, 2, CUFILE_WRITE)};
   ASSERT_EQ(cuFileBatchIOSubmit(batch_, 2, entries.data(), 0).err, CU_FILE_SUCCESS);
   EXPECT_EQ(reap(2).size(), 2u);
   std::vector<std::byte> back(4096);
@@ -104,9 +106,9 @@ TEST_F(CufileBatch, FailuresAreThoseOfTheirEntries) {
                                 entry(reinterpret_cast<void*>(64), 4096, 0, 0, 6),
                                 entry(memory.data(), 0, 0, 0, 7)};
   ASSERT_EQ(cuFileBatchIOSubmit(batch_, 8, entries, 0).err, CU_FILE_SUCCESS);
-  const std::pair<int, long> expected[] = {{CUFILE_COMPLETE, 4096},   {CUFILE_COMPLETE, 0},     {CUFILE_COMPLETE, 100},
-                                           {CUFILE_FAILED, -EINVAL},  {CUFILE_FAILED, -EINVAL}, {CUFILE_FAILED, -5017},
-                                           {CUFILE_FAILED, -EFAULT},  {CUFILE_COMPLETE, 0}};
+  const std::pair<int, long> expected[] = {{CUFILE_COMPLETE, 4096},  {CUFILE_COMPLETE, 0},     {CUFILE_COMPLETE, 100},
+                                           {CUFILE_FAILED, -EINVAL}, {CUFILE_FAILED, -EINVAL}, {CUFILE_FAILED, -5017},
+                                           {CUFILE_FAILED, -EFAULT}, {CUFILE_COMPLETE, 0}};
   const auto events = reap(8);
   ASSERT_EQ(events.size(), 8u);
   for (const CUfileIOEvents_t& event : events) {

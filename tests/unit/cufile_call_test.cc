@@ -58,7 +58,8 @@ TEST_F(Cufile, ReadsAndWritesAtAnyAlignment) {
   for (const int flags : {O_RDWR, O_RDWR | O_DIRECT}) {
     CufileFile file(path_, flags);
     ASSERT_EQ(file.error, CU_FILE_SUCCESS);
-    for (const std::size_t size : {std::size_t{1}, std::size_t{511}, std::size_t{4096}, std::size_t{65537}, kBytes / 2}) {
+    for (const std::size_t size :
+         {std::size_t{1}, std::size_t{511}, std::size_t{4096}, std::size_t{65537}, kBytes / 2}) {
       for (const std::size_t at : {std::size_t{0}, std::size_t{4096}, std::size_t{77777}}) {
         for (const std::size_t skip : {std::size_t{0}, std::size_t{13}}) {
           std::vector<std::byte> memory(size + skip + 1, std::byte{0x5a});

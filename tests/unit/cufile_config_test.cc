@@ -1,4 +1,5 @@
-// libcufile.so.0, configuration: file, environment and the program's own settings, in that order, and what is read back.
+// libcufile.so.0, configuration: file, environment and the program's own settings, in that order, and what is read
+// back.
 #include "cufile/cufile_config.h"
 
 #include <gtest/gtest.h>
@@ -16,10 +17,11 @@ namespace {
 using support::close_driver;
 using support::TempDir;
 
-constexpr const char* kVariables[] = {"CUFILE_ENV_PATH_JSON", "CUFILE_FORCE_COMPAT_MODE", "CUFILE_ALLOW_COMPAT_MODE",
-                                      "CUFILE_LOGGING_LEVEL", "CUFILE_LOGFILE_PATH", "CUFILE_NVTX",
-                                      "HEADRACE_CUFILE_PATH", "HEADRACE_CUFILE_ENGINE", "HEADRACE_CUFILE_THREADS",
-                                      "HEADRACE_CUFILE_STAGING_MIB"};
+constexpr const char* kVariables[] = {"CUFILE_ENV_PATH_JSON",     "CUFILE_FORCE_COMPAT_MODE",
+                                      "CUFILE_ALLOW_COMPAT_MODE", "CUFILE_LOGGING_LEVEL",
+                                      "CUFILE_LOGFILE_PATH",      "CUFILE_NVTX",
+                                      "HEADRACE_CUFILE_PATH",     "HEADRACE_CUFILE_ENGINE",
+                                      "HEADRACE_CUFILE_THREADS",  "HEADRACE_CUFILE_STAGING_MIB"};
 
 class CufileConfig : public ::testing::Test {
  protected:
@@ -202,12 +204,18 @@ TEST_F(CufileConfig, ParametersThatDoNotExist) {
   bool on = false;
   char text[8];
   for (const int parameter : {-1, 12, 99, INT32_MAX}) {
-    EXPECT_EQ(cuFileGetParameterSizeT(static_cast<CUFileSizeTConfigParameter_t>(parameter), &size).err, CU_FILE_INVALID_VALUE);
-    EXPECT_EQ(cuFileSetParameterSizeT(static_cast<CUFileSizeTConfigParameter_t>(parameter), 1).err, CU_FILE_INVALID_VALUE);
-    EXPECT_EQ(cuFileGetParameterBool(static_cast<CUFileBoolConfigParameter_t>(parameter), &on).err, CU_FILE_INVALID_VALUE);
-    EXPECT_EQ(cuFileSetParameterBool(static_cast<CUFileBoolConfigParameter_t>(parameter), on).err, CU_FILE_INVALID_VALUE);
-    EXPECT_EQ(cuFileGetParameterString(static_cast<CUFileStringConfigParameter_t>(parameter), text, 8).err, CU_FILE_INVALID_VALUE);
-    EXPECT_EQ(cuFileSetParameterString(static_cast<CUFileStringConfigParameter_t>(parameter), "x").err, CU_FILE_INVALID_VALUE);
+    EXPECT_EQ(cuFileGetParameterSizeT(static_cast<CUFileSizeTConfigParameter_t>(parameter), &size).err,
+              CU_FILE_INVALID_VALUE);
+    EXPECT_EQ(cuFileSetParameterSizeT(static_cast<CUFileSizeTConfigParameter_t>(parameter), 1).err,
+              CU_FILE_INVALID_VALUE);
+    EXPECT_EQ(cuFileGetParameterBool(static_cast<CUFileBoolConfigParameter_t>(parameter), &on).err,
+              CU_FILE_INVALID_VALUE);
+    EXPECT_EQ(cuFileSetParameterBool(static_cast<CUFileBoolConfigParameter_t>(parameter), on).err,
+              CU_FILE_INVALID_VALUE);
+    EXPECT_EQ(cuFileGetParameterString(static_cast<CUFileStringConfigParameter_t>(parameter), text, 8).err,
+              CU_FILE_INVALID_VALUE);
+    EXPECT_EQ(cuFileSetParameterString(static_cast<CUFileStringConfigParameter_t>(parameter), "x").err,
+              CU_FILE_INVALID_VALUE);
     EXPECT_EQ(cuFileGetParameterMinMaxValue(static_cast<CUFileSizeTConfigParameter_t>(parameter), &least, &most).err,
               CU_FILE_INVALID_VALUE);
   }
@@ -215,11 +223,13 @@ TEST_F(CufileConfig, ParametersThatDoNotExist) {
   EXPECT_EQ(cuFileGetParameterBool(CUFILE_PARAM_PROFILE_NVTX, nullptr).err, CU_FILE_INVALID_VALUE);
   EXPECT_EQ(cuFileSetParameterString(CUFILE_PARAM_LOG_DIR, nullptr).err, CU_FILE_INVALID_VALUE);
   EXPECT_EQ(cuFileGetParameterMinMaxValue(CUFILE_PARAM_PROFILE_STATS, &least, &most).err, CU_FILE_INVALID_VALUE);
-  EXPECT_EQ(cuFileGetParameterMinMaxValue(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE, nullptr, &most).err, CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(cuFileGetParameterMinMaxValue(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE, nullptr, &most).err,
+            CU_FILE_INVALID_VALUE);
   ASSERT_EQ(cuFileGetParameterMinMaxValue(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE, &least, &most).err, CU_FILE_SUCCESS);
   EXPECT_EQ(least, 1u);
   EXPECT_EQ(most, 256u);
-  ASSERT_EQ(cuFileGetParameterMinMaxValue(CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB, &least, &most).err, CU_FILE_SUCCESS);
+  ASSERT_EQ(cuFileGetParameterMinMaxValue(CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB, &least, &most).err,
+            CU_FILE_SUCCESS);
   EXPECT_EQ(least, 64u);
   EXPECT_EQ(most, 16384u);
 }
@@ -255,7 +265,8 @@ TEST_F(CufileConfig, PeerToPeerFlagsAndTopology) {
   EXPECT_EQ(cuFileDriverGetP2PFlags(CU_FILE_MAX_TARGET_TYPES, &flags).err, CU_FILE_INVALID_VALUE);
   EXPECT_EQ(cuFileDriverSetP2PFlags(CU_FILE_NVME_SUPPORTED, CU_FILE_P2P_FLAG_PCI_P2PDMA).err, CU_FILE_SUCCESS);
   for (const int bad : {2, 4, 8, 3, 15, 16, -1}) {
-    EXPECT_EQ(cuFileDriverSetP2PFlags(CU_FILE_NVME_SUPPORTED, static_cast<CUfileP2PFlags_t>(bad)).err, CU_FILE_INVALID_VALUE);
+    EXPECT_EQ(cuFileDriverSetP2PFlags(CU_FILE_NVME_SUPPORTED, static_cast<CUfileP2PFlags_t>(bad)).err,
+              CU_FILE_INVALID_VALUE);
   }
   EXPECT_EQ(cuFileDriverSetP2PFlags(CU_FILE_NVME_SUPPORTED, static_cast<CUfileP2PFlags_t>(0)).err, CU_FILE_SUCCESS);
   EXPECT_EQ(cuFileDriverGetP2PFlags(CU_FILE_NVME_SUPPORTED, &flags).err, CU_FILE_SUCCESS);

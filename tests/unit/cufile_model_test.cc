@@ -105,8 +105,8 @@ class Model {
 
   void check(const Request& request, std::int64_t got) {
     const std::size_t want = expected(request);
-    ASSERT_EQ(got, static_cast<std::int64_t>(want)) << (request.write ? "write" : "read") << " of " << request.size
-                                                    << " at " << request.at;
+    ASSERT_EQ(got, static_cast<std::int64_t>(want))
+        << (request.write ? "write" : "read") << " of " << request.size << " at " << request.at;
     const std::byte* const memory = memory_[request.memory].data() + request.skip;
     std::vector<std::byte>& bytes = bytes_[request.file];
     const auto at = static_cast<std::size_t>(request.at);

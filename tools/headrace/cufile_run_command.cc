@@ -126,7 +126,8 @@ void print_stats(const Report& report) {
     const auto failed = static_cast<std::uint64_t>(report.number("failed." + what));
     if (done + failed == 0) continue;
     any = true;
-    text += "  " + padded(what) + human_count(done) + (failed != 0 ? ", and " + human_count(failed) + " failed" : "") + "\n";
+    text += "  " + padded(what) + human_count(done) + (failed != 0 ? ", and " + human_count(failed) + " failed" : "") +
+            "\n";
   }
   if (!any) text += "  no cuFile call\n";
   for (const auto& [name, value] : report.values) {
@@ -170,7 +171,8 @@ int run_cufile(const CufileRunOptions& options) {
   // The program decides what an interrupt from the terminal means.
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
-  struct sigaction interrupt {}, quit {};
+  struct sigaction interrupt {
+  }, quit{};
   ::sigaction(SIGINT, &ignore, &interrupt);
   ::sigaction(SIGQUIT, &ignore, &quit);
   std::fflush(nullptr);
@@ -193,7 +195,8 @@ int run_cufile(const CufileRunOptions& options) {
   if (options.stats) {
     for (const Report& report : all) print_stats(report);
     if (all.size() < loaded) {
-      std::fprintf(stderr, "headrace: cufile-run: %zu of %zu processes ended without a report (killed, or left by _exit)\n",
+      std::fprintf(stderr,
+                   "headrace: cufile-run: %zu of %zu processes ended without a report (killed, or left by _exit)\n",
                    loaded - all.size(), loaded);
     }
   }
@@ -217,7 +220,8 @@ int run_cufile(const CufileRunOptions& options) {
 
 Verb add_cufile_run_command(CLI::App& app) {
   auto options = std::make_shared<CufileRunOptions>();
-  CLI::App* verb = app.add_subcommand("cufile-run", "run a program written for cuFile with headrace's library in front");
+  CLI::App* verb =
+      app.add_subcommand("cufile-run", "run a program written for cuFile with headrace's library in front");
   verb->add_option("PROGRAM", options->command, "the program and its arguments, behind --")
       ->required()
       ->type_name("PROGRAM [ARGUMENT...]");
