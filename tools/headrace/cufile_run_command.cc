@@ -113,23 +113,28 @@ std::string padded(std::string text) {
   return text;
 }
 
+bool has_calls(const Report& report) {
+  return std::any_of(report.values.begin(), report.values.end(), [&](const auto& value) {
+    const bool counts = value.first.rfind("calls.", 0) == 0 || value.first.rfind("failed.", 0) == 0;
+    return counts && report.number(value.first) != 0;
+  });
+}
+
 void print_stats(const Report& report) {
   const auto program = report.values.find("program");
   std::string text = "headrace: cufile-run: process " + report.process;
   if (program != report.values.end()) text += ", " + one_line(program->second);
   text += "\n";
-  bool any = false;
   for (const auto& [name, value] : report.values) {
     if (name.rfind("calls.", 0) != 0) continue;
     const std::string what = name.substr(6);
     const auto done = static_cast<std::uint64_t>(report.number(name));
     const auto failed = static_cast<std::uint64_t>(report.number("failed." + what));
     if (done + failed == 0) continue;
-    any = true;
-    text += "  " + padded(what) + human_count(done) + (failed != 0 ? ", and " + human_count(failed) + " failed" : "") +
-            "\n";
+    text += "  " + padded(what) + human_count(done);
+    if (failed != 0) text += ", and " + human_count(failed) + " failed";
+    text += "\n";
   }
-  if (!any) text += "  no cuFile call\n";
   for (const auto& [name, value] : report.values) {
     if (name.rfind("bytes.", 0) != 0 || report.number(name) == 0) continue;
     std::string what = name.substr(6);
@@ -193,7 +198,11 @@ int run_cufile(const CufileRunOptions& options) {
   }
   const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   if (options.stats) {
-    for (const Report& report : all) print_stats(report);
+    const auto used = std::count_if(all.begin(), all.end(), has_calls);
+    for (const Report& report : all) {
+      if (has_calls(report)) print_stats(report);
+    }
+    if (used == 0) std::fputs("headrace: cufile-run: no cuFile function was called\n", stderr);
     if (all.size() < loaded) {
       std::fprintf(stderr,
                    "headrace: cufile-run: %zu of %zu processes ended without a report (killed, or left by _exit)\n",
