@@ -107,7 +107,12 @@ class CudaDevice final : public Device {
   Result<std::byte*> allocate_pinned(std::size_t bytes) override {
     Current current(ordinal_);
     HEADRACE_TRY(usable(current));
-    return pinned_.allocate(bytes, info_.numa_node, may_register_);
+    // While one of the program's streams is captured such calls are otherwise refused, and end the capture.
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    const bool exchanged = cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess;
+    auto memory = pinned_.allocate(bytes, info_.numa_node, may_register_);
+    if (exchanged) (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    return memory;
   }
   void deallocate_pinned(std::byte* memory, std::size_t) noexcept override {
     if (memory == nullptr || generation_ != base::fork_generation()) return;
@@ -191,6 +196,33 @@ class CudaDevice final : public Device {
         "making the caller's stream wait");
   }
 
+  // These run in the context that is current, to which the caller's stream belongs.
+  Status call_host(void* native_stream, void (*function)(void*), void* data) override {
+    HEADRACE_TRY(usable());
+    return health_.check(cudaLaunchHostFunc(static_cast<cudaStream_t>(native_stream), function, data),
+                         "queueing a call on the caller's stream");
+  }
+  Status move_late(std::span<const Piece> list, void* native_stream) override {
+    static_assert(sizeof(Piece) == sizeof(PieceItem) && kLatePieceBytes == kPieceSegmentBytes);
+    HEADRACE_TRY(usable());
+    if (!kernels_reach_host_) {
+      return Status(Code::kUnsupported, Layer::kDevice, "kernels do not reach pinned memory on this system");
+    }
+    return health_.check(
+        launch_move_pieces(reinterpret_cast<const PieceItem*>(list.data()), static_cast<std::uint32_t>(list.size()),
+                           multiprocessors_, static_cast<cudaStream_t>(native_stream)),
+        "queueing copies on the caller's stream");
+  }
+  Result<bool> is_capturing(void* native_stream) override {
+    if (native_stream == nullptr) return false;  // the default stream is never captured
+    HEADRACE_TRY(usable());
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    HEADRACE_TRY(health_.check(cudaStreamIsCapturing(static_cast<cudaStream_t>(native_stream), &status),
+                               "asking whether the caller's stream is captured"));
+    return status != cudaStreamCaptureStatusNone;
+  }
+  void* native_handle(Stream& stream) override { return static_cast<CudaStream&>(stream).stream; }
+
   Status copy_to_device(std::span<const Piece> pieces, Stream& stream) override {
     return copy(pieces, static_cast<CudaStream&>(stream), cudaMemcpyHostToDevice);
   }
@@ -261,12 +293,15 @@ class CudaDevice final : public Device {
 
  private:
   Status usable(const Current& current) const {
+    HEADRACE_TRY(usable());
+    return health_.check(current.error(), "selecting the GPU");
+  }
+  Status usable() const {
     if (generation_ != base::fork_generation()) {
       return Status(Code::kForked, Layer::kDevice,
                     "a GPU opened before fork() was used in the child; start the child with exec or spawn");
     }
-    if (health_.is_lost()) return health_.lost();
-    return health_.check(current.error(), "selecting the GPU");
+    return health_.is_lost() ? health_.lost() : Status();
   }
 
   // `conversion` null: a list of words and patterns.

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -15,6 +16,8 @@ namespace headrace::device {
 
 Result<std::shared_ptr<Device>> open_cuda(int index);
 Result<int> count_cuda();
+MemoryPlace locate_cuda(const void* address) noexcept;
+bool cuda_in_use() noexcept;
 
 namespace {
 
@@ -31,6 +34,7 @@ void add_around(std::vector<std::string>& list, std::string_view file) {
   const std::string directory(file.substr(0, slash));
   add_unique(list, directory);
   add_unique(list, directory + "/headrace");
+  add_unique(list, directory + "/..");
   add_unique(list, directory + "/../lib");
   add_unique(list, directory + "/../lib/headrace");
 }
@@ -131,6 +135,29 @@ Result<int> count_cuda() {
     return devices;
   } catch (...) {
     return Status::out_of_memory();
+  }
+}
+
+// Nobody has device memory before the program has loaded the driver itself: until then the plug-in is not looked for.
+bool cuda_in_use() noexcept {
+  static const bool possible = access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
+  if (!possible) return false;
+  static std::atomic<bool> driver_loaded{false};
+  if (driver_loaded.load(std::memory_order_relaxed)) return true;
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (driver == nullptr) return false;
+  dlclose(driver);
+  driver_loaded.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+MemoryPlace locate_cuda(const void* address) noexcept {
+  if (!cuda_in_use()) return {};
+  try {
+    const CudaPlugin* plugin = loaded().plugin;
+    return plugin != nullptr && plugin->locate != nullptr ? plugin->locate(address) : MemoryPlace();
+  } catch (...) {
+    return {};
   }
 }
 

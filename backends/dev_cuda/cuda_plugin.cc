@@ -1,4 +1,5 @@
 #include "cuda_device.h"
+#include "cuda_pointer.h"
 #include "nvtx_ranges.h"
 #include "plugin_abi.h"
 
@@ -7,6 +8,7 @@ extern "C" __attribute__((visibility("default"))) const headrace::device::CudaPl
     headrace::device::CudaPlugin table;
     table.count = &headrace::device::cuda::count_devices;
     table.open = &headrace::device::cuda::open_device_number;
+    table.locate = &headrace::device::cuda::locate_pointer;
     table.ranges = headrace::device::cuda::nvtx_ranges();
     return table;
   }();

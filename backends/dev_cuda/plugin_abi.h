@@ -23,6 +23,7 @@ struct CudaPlugin {
   const char* build_id = HEADRACE_PLUGIN_BUILD_ID;
   Status (*count)(int& devices) = nullptr;
   Status (*open)(int index, std::shared_ptr<Device>& device) = nullptr;
+  MemoryPlace (*locate)(const void* address) noexcept = nullptr;
   const trace::RangeSink* ranges = nullptr;  // null: no profiler is attached
 };
 

@@ -71,6 +71,9 @@ struct Task {
   std::byte* scratch = nullptr;
   DecodeOutcome* outcomes = nullptr;
   DecodeIndices indices;
+  void (*function)(void*) = nullptr;
+  void* data = nullptr;
+  std::span<const Piece> late;
   std::shared_ptr<EventState> event;
   std::uint64_t ticket = 0;
 };
@@ -169,6 +172,8 @@ class ThreadStream final : public Stream {
         if (!task.pieces.empty() || !task.boxes.empty() || !task.items.empty()) delay(task);
         if (!task.pieces.empty()) HEADRACE_DELAY("dev_host.copy");
         run_pieces(task.pieces);
+        if (task.function != nullptr) task.function(task.data);
+        run_pieces(task.late);
         if (task.stages != nullptr) task.stages->run(task.items, task.scratch, task.outcomes, task.indices);
         run_boxes(task.boxes, task.op, task.fill.data());
         if (task.event) task.event->pass(task.ticket);
@@ -177,6 +182,8 @@ class ThreadStream final : public Stream {
         task.fill.clear();
         task.stages.reset();
         task.indices = {};
+        task.function = nullptr;
+        task.late = {};
         task.items.clear();
         task.event.reset();
         lock.lock();
@@ -204,10 +211,21 @@ class HostDevice final : public Device {
 
   Result<std::byte*> allocate(std::size_t bytes) override {
     HEADRACE_TRY(usable());
-    return map_device_memory(bytes);
+    HEADRACE_TRY_ASSIGN(std::byte* const memory, map_device_memory(bytes));
+    if (staged_) {
+      try {
+        note_staged_memory(memory, bytes);
+      } catch (const std::bad_alloc&) {
+        unmap_device_memory(memory, bytes);
+        return Status::out_of_memory();
+      }
+    }
+    return memory;
   }
   void deallocate(std::byte* memory, std::size_t bytes) noexcept override {
-    if (memory != nullptr) unmap_device_memory(memory, bytes);
+    if (memory == nullptr) return;
+    if (staged_) forget_staged_memory(memory);
+    unmap_device_memory(memory, bytes);
   }
   Result<std::byte*> allocate_pinned(std::size_t bytes) override {
     HEADRACE_TRY(usable());
@@ -263,6 +281,27 @@ class HostDevice final : public Device {
     HEADRACE_TRY(usable());
     if (native_stream == nullptr) return {};
     return Status(Code::kInvalidArgument, Layer::kDevice, "a host device has no native streams to wait for");
+  }
+
+  // A native stream of the staged device is one of its own streams; without one, and on the host, all is done at once.
+  void* native_handle(Stream& stream) override { return staged_ ? &stream : nullptr; }
+  Status call_host(void* native_stream, void (*function)(void*), void* data) override {
+    HEADRACE_TRY(usable());
+    HEADRACE_TRY(fault("dev_host.call_host"));
+    if (!staged_ || native_stream == nullptr) return Device::call_host(native_stream, function, data);
+    return enqueue(*static_cast<Stream*>(native_stream), [&](Task& task) {
+      task.function = function;
+      task.data = data;
+    });
+  }
+  Status move_late(std::span<const Piece> list, void* native_stream) override {
+    HEADRACE_TRY(usable());
+    HEADRACE_TRY(fault("dev_host.move_late"));
+    if (!staged_ || native_stream == nullptr) {
+      run_pieces(list);
+      return {};
+    }
+    return enqueue(*static_cast<Stream*>(native_stream), [&](Task& task) { task.late = list; });
   }
 
   Status copy_to_device(std::span<const Piece> pieces, Stream& stream) override { return copy(pieces, stream); }
@@ -430,10 +469,21 @@ Result<std::shared_ptr<Device>> open_host(int index);
 Result<int> count_host();
 Result<std::shared_ptr<Device>> open_host_staged(int index);
 Result<int> count_host_staged();
+MemoryPlace locate_host_staged(const void* address) noexcept;
+bool host_staged_in_use() noexcept;
 
 Result<std::shared_ptr<Device>> open_host(int index) { return open(false, index); }
 Result<int> count_host() { return 1; }
 Result<std::shared_ptr<Device>> open_host_staged(int index) { return open(true, index); }
 Result<int> count_host_staged() { return 1; }
+MemoryPlace locate_host_staged(const void* address) noexcept {
+  MemoryPlace place;
+  find_staged_memory(address, place.base, place.bytes);
+  if (place.base == nullptr) return place;
+  place.kind = MemoryPlace::Kind::kDevice;
+  place.device_kind = "host-staged";
+  return place;
+}
+bool host_staged_in_use() noexcept { return has_staged_memory(); }
 
 }  // namespace headrace::device

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -76,6 +77,17 @@ struct Registered {
 
 Registered& registered() {
   static Registered* all = new Registered;  // never destroyed: streams may outlive static destructors
+  return *all;
+}
+
+struct StagedMemory {
+  std::atomic<std::size_t> count{0};
+  std::mutex mutex;
+  std::map<const std::byte*, std::size_t> ranges;  // guarded by mutex
+};
+
+StagedMemory& staged_memory() {
+  static StagedMemory* all = new StagedMemory;  // never destroyed: buffers may outlive static destructors
   return *all;
 }
 
@@ -171,6 +183,34 @@ bool unmap_device_memory(std::byte* memory, std::size_t bytes) noexcept {
   }
   if (gone.base != nullptr) munmap(gone.base, gone.mapped_bytes);
   return true;
+}
+
+void note_staged_memory(const std::byte* memory, std::size_t bytes) {
+  std::lock_guard lock(staged_memory().mutex);
+  staged_memory().ranges[memory] = bytes;
+  staged_memory().count.store(staged_memory().ranges.size(), std::memory_order_release);
+}
+
+void forget_staged_memory(const std::byte* memory) noexcept {
+  std::lock_guard lock(staged_memory().mutex);
+  staged_memory().ranges.erase(memory);
+  staged_memory().count.store(staged_memory().ranges.size(), std::memory_order_release);
+}
+
+bool has_staged_memory() noexcept { return staged_memory().count.load(std::memory_order_acquire) != 0; }
+
+void find_staged_memory(const void* address, const std::byte*& base, std::size_t& bytes) noexcept {
+  base = nullptr;
+  bytes = 0;
+  if (staged_memory().count.load(std::memory_order_acquire) == 0) return;
+  const auto* wanted = static_cast<const std::byte*>(address);
+  std::lock_guard lock(staged_memory().mutex);
+  auto after = staged_memory().ranges.upper_bound(wanted);
+  if (after == staged_memory().ranges.begin()) return;
+  --after;
+  if (wanted >= after->first + after->second) return;
+  base = after->first;
+  bytes = after->second;
 }
 
 Result<std::byte*> map_pinned_memory(std::size_t bytes, int numa_node) {

@@ -29,6 +29,13 @@ Result<std::byte*> map_device_memory(std::size_t bytes);
 // False if `memory` was not mapped by map_device_memory with this size: nothing is freed then.
 bool unmap_device_memory(std::byte* memory, std::size_t bytes) noexcept;
 
+// Memory of the device that plays a GPU, so that an address can be told to be its; one load while there is none.
+void note_staged_memory(const std::byte* memory, std::size_t bytes);
+void forget_staged_memory(const std::byte* memory) noexcept;
+bool has_staged_memory() noexcept;
+// The allocation around `address`, or null and 0.
+void find_staged_memory(const void* address, const std::byte*& base, std::size_t& bytes) noexcept;
+
 // Page aligned and resident; huge pages asked for; on `numa_node` where that is not -1.
 Result<std::byte*> map_pinned_memory(std::size_t bytes, int numa_node);
 bool unmap_pinned_memory(std::byte* memory, std::size_t bytes) noexcept;

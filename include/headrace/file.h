@@ -78,6 +78,7 @@ struct FileQueueOptions {
   std::size_t staging_bytes = std::size_t{64} << 20;  // pinned memory of this queue
   bool network_direct = false;                        // O_DIRECT on network file systems, too
   void* native_stream = nullptr;                      // the caller's stream: requests start after what is queued there
+  bool caller_reads = false;  // a thread in wait() reads from the page cache itself what no worker has begun
   // For measuring one stage at a time. Without I/O the staging memory's old bytes travel; without copy nothing arrives.
   bool skip_io = false;
   bool skip_copy = false;

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -98,10 +100,58 @@ Status FileHandle::open(std::string_view path, const OpenMode& mode, FileHandle&
     return Status(Code::kInvalidArgument, Layer::kBase, "neither a regular file nor a block device")
         .with_key(out.path_);
   }
-  const FilesystemKind kind = filesystem_kind(out.fd_);
-  out.on_network_ = kind.is_network || kind.is_fuse;
-  out.in_memory_ = kind.is_memory && out.regular_;
+  out.note_filesystem();
   return {};
+}
+
+Status FileHandle::adopt(int descriptor, FileHandle& out) {
+  std::int64_t own = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+  if (own < 0) own = -errno;
+  own = HEADRACE_FAULT("base.adopt", own);
+  if (own < 0) {
+    const int error = static_cast<int>(-own);
+    const bool none = error == EMFILE || error == ENFILE;
+    return Status(none ? Code::kResourceExhausted : Code::kInvalidArgument, Layer::kBase,
+                  none ? "no descriptor is left for a second one of the file: raise ulimit -n"
+                       : "descriptor " + std::to_string(descriptor) + " is not open")
+        .with_errno(error);
+  }
+  out.fd_ = static_cast<int>(own);
+  char link[48], name[4096];
+  std::snprintf(link, sizeof link, "/proc/self/fd/%d", out.fd_);
+  const ssize_t length = ::readlink(link, name, sizeof name);
+  out.path_ =
+      length > 0 ? std::string(name, static_cast<std::size_t>(length)) : "descriptor " + std::to_string(descriptor);
+  struct stat st;
+  const int flags = ::fcntl(out.fd_, F_GETFL);
+  if (flags < 0 || ::fstat(out.fd_, &st) != 0) return open_failure(errno, out.path_, {});
+  out.readable_ = (flags & O_ACCMODE) != O_WRONLY;
+  out.writable_ = (flags & O_ACCMODE) != O_RDONLY;
+  out.regular_ = S_ISREG(st.st_mode);
+  if (!out.regular_ && !S_ISBLK(st.st_mode)) {
+    return Status(Code::kInvalidArgument, Layer::kBase, "neither a regular file nor a block device")
+        .with_key(out.path_)
+        .with_errno(EINVAL);
+  }
+  out.note_filesystem();
+  if ((flags & O_DIRECT) == 0) return {};
+  const int buffered = ::open(link, out.access_mode() | (flags & (O_SYNC | O_DSYNC)) | O_CLOEXEC);
+  const int direct = buffered >= 0 ? out.fd_ : ::fcntl(out.fd_, F_DUPFD_CLOEXEC, 3);
+  if (buffered >= 0) out.fd_ = buffered;
+  out.has_buffered_ = buffered >= 0;
+  if (direct >= 0) {
+    out.alignment_ = base::direct_alignment(direct);
+    out.direct_fd_.store(direct, std::memory_order_release);
+  }
+  return {};
+}
+
+int FileHandle::access_mode() const noexcept { return !writable_ ? O_RDONLY : readable_ ? O_RDWR : O_WRONLY; }
+
+void FileHandle::note_filesystem() noexcept {
+  const FilesystemKind kind = filesystem_kind(fd_);
+  on_network_ = kind.is_network || kind.is_fuse;
+  in_memory_ = kind.is_memory && regular_;
 }
 
 FileHandle::~FileHandle() {
@@ -120,7 +170,7 @@ int FileHandle::direct_fd() noexcept {
     // The descriptor's own link in /proc names the file even where its path has been given to another.
     char link[48];
     std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd_);
-    direct = ::open(link, (writable_ ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC);
+    direct = ::open(link, access_mode() | O_DIRECT | O_CLOEXEC);
     if (direct < 0) direct = -1;
   }
   if (direct >= 0) alignment_ = base::direct_alignment(direct);
@@ -129,10 +179,13 @@ int FileHandle::direct_fd() noexcept {
 }
 
 Status FileHandle::size(std::uint64_t& bytes) const {
-  const off_t end = ::lseek(fd_, 0, SEEK_END);
-  if (end < 0)
+  // Not lseek(): the position may be that of somebody's descriptor.
+  struct stat st;
+  bool known = ::fstat(fd_, &st) == 0;
+  bytes = known ? static_cast<std::uint64_t>(st.st_size) : 0;
+  if (known && !regular_) known = ::ioctl(fd_, BLKGETSIZE64, &bytes) == 0;
+  if (!known)
     return Status(Code::kIo, Layer::kBase, "cannot ask for the file's size").with_key(path_).with_errno(errno);
-  bytes = static_cast<std::uint64_t>(end);
   return {};
 }
 

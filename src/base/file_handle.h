@@ -1,4 +1,5 @@
-// FileHandle: a regular file or block device opened by path, and what the choice of a path needs to know of it.
+// FileHandle: a regular file or block device, opened by path or from somebody's descriptor, and what the choice of a
+// path needs to know of it.
 //
 // Threads: every call from any thread.
 // Owns:    its descriptors, closed on destruction.
@@ -39,6 +40,10 @@ class FileHandle {
  public:
   // kNotFound, kPermission, kInvalidArgument for what is neither a regular file nor a block device, else kIo.
   static Status open(std::string_view path, const OpenMode& mode, FileHandle& out);
+  // The file behind a descriptor that stays its owner's, with that descriptor's access mode. Where it was opened with
+  // O_DIRECT a second one without is made through /proc; has_buffered() says whether that was possible.
+  // kInvalidArgument with EBADF: not an open descriptor; with EINVAL: neither a regular file nor a block device.
+  static Status adopt(int descriptor, FileHandle& out);
   FileHandle() = default;
   FileHandle(const FileHandle&) = delete;
   FileHandle& operator=(const FileHandle&) = delete;
@@ -46,7 +51,9 @@ class FileHandle {
 
   const std::string& path() const noexcept { return path_; }
   int fd() const noexcept { return fd_; }
+  bool readable() const noexcept { return readable_; }
   bool writable() const noexcept { return writable_; }
+  bool has_buffered() const noexcept { return has_buffered_; }  // fd() goes through the page cache
   bool on_network() const noexcept { return on_network_; }
   bool in_memory() const noexcept { return in_memory_; }  // tmpfs: its pages are always there
   bool is_regular() const noexcept { return regular_; }
@@ -61,7 +68,10 @@ class FileHandle {
  private:
   std::string path_;
   int fd_ = -1;
-  bool writable_ = false, on_network_ = false, in_memory_ = false, regular_ = true;
+  bool readable_ = true, writable_ = false, has_buffered_ = true;
+  bool on_network_ = false, in_memory_ = false, regular_ = true;
+  int access_mode() const noexcept;
+  void note_filesystem() noexcept;
   std::mutex direct_mutex_;
   std::atomic<int> direct_fd_{kNotTried};  // written under direct_mutex_
   DirectAlignment alignment_;              // written before direct_fd_

@@ -38,6 +38,21 @@ struct Piece {
   std::size_t bytes = 0;
 };
 
+// What an address is, as far as the devices of one kind know.
+struct MemoryPlace {
+  enum class Kind : std::uint8_t {
+    kHost,    // the CPU's; also what no device has heard of
+    kShared,  // managed by the driver, used by both
+    kDevice,  // of device number `device`, out of the CPU's reach
+  };
+  Kind kind = Kind::kHost;
+  const char* device_kind = "host";  // DeviceRow::kind
+  int device = 0;
+  const std::byte* base = nullptr;  // of the allocation around the address; null: not known
+  std::size_t bytes = 0;
+  bool whole = true;  // nothing that begins where this ends belongs to the same allocation
+};
+
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -72,6 +87,19 @@ class Device {
   // The other way round: later work on the caller's stream waits for `event`. Devices without native streams block.
   virtual Status make_native_wait(Event& event, void* native_stream);
 
+  // The three below queue work on the caller's own stream (null: default). They may be captured into a graph, which
+  // then does it at each launch. Calls `function(data)` on some thread once the stream gets there; what is queued later
+  // waits. It must not call the device.
+  virtual Status call_host(void* native_stream, void (*function)(void*), void* data);
+  // Moves pieces that are read from `list` (pinned) when the stream gets there; each has kLatePieceBytes at most, and
+  // zero bytes is nothing. One side is pinned memory, the other memory of this device.
+  static constexpr std::size_t kLatePieceBytes = 8192;
+  virtual Status move_late(std::span<const Piece> list, void* native_stream);
+  // Whether what is queued there goes into a graph.
+  virtual Result<bool> is_capturing(void* native_stream);
+  // A stream of this device as the caller of a native interface would name it; null where there is no such thing.
+  virtual void* native_handle(Stream& stream);
+
   // One call for all pieces of a wave. The implementation chooses by piece size how they travel.
   virtual Status copy_to_device(std::span<const Piece> pieces, Stream& stream) = 0;
   virtual Status copy_to_host(std::span<const Piece> pieces, Stream& stream) = 0;
@@ -96,6 +124,15 @@ class Device {
 };
 
 inline Status Device::make_native_wait(Event& event, void*) { return synchronize(event); }
+inline Status Device::call_host(void*, void (*function)(void*), void* data) {
+  function(data);  // no streams: what came before is done
+  return {};
+}
+inline Status Device::move_late(std::span<const Piece>, void*) {
+  return Status(Code::kUnsupported, Layer::kDevice, "this device takes no work on a caller's stream");
+}
+inline Result<bool> Device::is_capturing(void*) { return false; }
+inline void* Device::native_handle(Stream&) { return nullptr; }
 inline Status Device::register_mapping(const std::byte*, std::size_t) {
   return Status(Code::kUnsupported, Layer::kDevice, "this device cannot read the page cache itself");
 }
@@ -110,9 +147,18 @@ struct DeviceRow {
   Result<std::shared_ptr<Device>> (*open)(int index);
   // Number of devices of this kind usable now; a failure says why none is (no driver, plug-in missing).
   Result<int> (*count)();
+  // What memory an address is in; cheap, starts nothing, and knows nothing before a program has begun to use devices.
+  MemoryPlace (*locate)(const void* address) noexcept = nullptr;
+  // Whether the program has begun to use devices of this kind, so that null may be a stream of theirs.
+  bool (*in_use)() noexcept = nullptr;
 };
 
 std::span<const DeviceRow> devices();
+
+// What the back ends of discrete devices know of an address; kHost if none does. Any thread, no lock.
+MemoryPlace locate_memory(const void* address) noexcept;
+// The kind of discrete device that the program has begun to use, null if none.
+const char* kind_in_use() noexcept;
 
 // "auto" (the first CUDA device, else host), "host", "cuda", "cuda:N". The same name gives the same Device.
 Result<std::shared_ptr<Device>> open_device(std::string_view name);

@@ -27,6 +27,22 @@ std::string known_kinds() {
 
 }  // namespace
 
+MemoryPlace locate_memory(const void* address) noexcept {
+  for (const DeviceRow& row : devices()) {
+    if (row.locate == nullptr) continue;
+    const MemoryPlace place = row.locate(address);
+    if (place.kind != MemoryPlace::Kind::kHost) return place;
+  }
+  return {};
+}
+
+const char* kind_in_use() noexcept {
+  for (const DeviceRow& row : devices()) {
+    if (row.in_use != nullptr && row.in_use()) return row.kind;
+  }
+  return nullptr;
+}
+
 Result<std::shared_ptr<Device>> open_device(std::string_view name) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<Device>, std::less<>> open;  // guarded by mutex

@@ -98,6 +98,21 @@ void FileCrew::collect(std::vector<FilePart*>& out, bool wait, std::chrono::nano
   done_.clear();
 }
 
+bool FileCrew::help() {
+  if (waiting_.load(std::memory_order_relaxed) == 0) return false;
+  FilePart* part = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    if (next_ == todo_.size()) return false;
+    part = todo_[next_++];
+  }
+  waiting_.fetch_sub(1, std::memory_order_relaxed);
+  perform(*part);
+  std::lock_guard lock(mutex_);
+  done_.push_back(part);
+  return true;
+}
+
 void FileCrew::close() {
   {
     std::lock_guard lock(mutex_);

@@ -54,6 +54,8 @@ class FileCrew final : public Workload, public std::enable_shared_from_this<File
   // Moves what is done into `out`, which has room for all there can be; with `wait`, sleeps until something is or
   // `timeout` has passed.
   void collect(std::vector<FilePart*>& out, bool wait, std::chrono::nanoseconds timeout);
+  // Carries out one part that no worker has begun, on the queue's thread; false if there is none.
+  bool help();
   // While the flag is set, a worker that has put something among the done calls the function: the queue's thread sleeps
   // where some_done_ does not reach it.
   std::atomic<bool> notify_elsewhere{false};

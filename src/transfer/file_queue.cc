@@ -88,6 +88,20 @@ FileQueue::Impl::~Impl() {
   if (slab_ != nullptr) device_->deallocate_pinned(slab_, options_.staging_bytes);
 }
 
+void FileQueue::Impl::leave_thread() {
+  if (engine_ != nullptr) stats_.system_calls += engine_->system_calls();
+  crew_->elsewhere = nullptr;
+  engine_queue_.reset();
+  engine_.reset();
+  drop_idle_files();
+}
+
+void FileQueue::Impl::drop_idle_files() noexcept {
+  for (FileState& file : files_) {
+    if (file.requests == 0) file = FileState();
+  }
+}
+
 void FileQueue::Impl::note(std::string_view what, std::string_view why) noexcept {
   try {
     std::string text = std::string(what).append(why).append("\n");
@@ -252,8 +266,9 @@ void FileQueue::Impl::issue() {
   }
   if (!to_crew_.empty()) {
     // One small read with nothing else to do is done here: waking a thread takes longer.
+    const std::uint64_t most = options_.caller_reads && waiting_ ? kBlockBytes : kInlineBytes;
     const bool lone =
-        to_crew_.size() == 1 && crew_->outstanding() == 0 && to_crew_[0]->length <= kInlineBytes && !to_crew_[0]->bring;
+        to_crew_.size() == 1 && crew_->outstanding() == 0 && to_crew_[0]->length <= most && !to_crew_[0]->bring;
     if (lone) {
       crew_->perform(*to_crew_[0]);
       arrived_.push_back(to_crew_[0]);
@@ -346,7 +361,7 @@ bool FileQueue::Impl::issue_paths(Index index) {
 bool FileQueue::Impl::issue_write(Index index) {
   Request& request = requests_[index];
   FileState& file = files_[request.file];
-  const bool direct = options_.path == Path::kDirect && direct_allowed(*file.handle);
+  const bool direct = (options_.path == Path::kDirect || !file.handle->has_buffered()) && direct_allowed(*file.handle);
   const std::uint64_t unit =
       direct ? std::max<std::uint64_t>(file.handle->direct_alignment().offset_bytes, kPageUnit) : 1;
   for (; request.next < request.list.size(); ++request.next, request.next_byte = 0) {
@@ -388,7 +403,9 @@ bool FileQueue::Impl::issue_write(Index index) {
 }
 
 bool FileQueue::Impl::direct_allowed(base::FileHandle& file) {
-  if (engine_failed_ || !resources_->options().allow_direct) return false;
+  if (engine_failed_) return false;
+  if (!file.has_buffered()) return file.direct_fd() >= 0;
+  if (!resources_->options().allow_direct) return false;
   if (file.on_network() && !options_.network_direct) return false;
   if (file.direct_fd() >= 0) return true;
   if (!file.in_memory()) note("direct path: the file system refuses O_DIRECT for ", file.path());
@@ -430,6 +447,9 @@ const transfer::MappedWindow* FileQueue::Impl::mapped_window(FileState& file, st
 }
 
 FileQueue::Impl::Step FileQueue::Impl::route(FileState& file, std::uint64_t offset, std::uint64_t bytes, Wave* wave) {
+  if (!file.handle->has_buffered() && !options_.skip_io) {
+    return {direct_allowed(*file.handle) ? Route::kDirect : Route::kBuffered, bytes};
+  }
   // Without I/O nothing is taken from a mapping either: the staging memory's old bytes travel.
   if (options_.path == Path::kBuffered || options_.skip_io) return {Route::kBuffered, bytes};
   if (options_.path == Path::kDirect) {

@@ -47,6 +47,11 @@ class FileQueue::Impl {
   std::size_t wait(std::span<FileCompletion> out, std::size_t at_least, std::chrono::nanoseconds timeout);
   std::size_t pending() const noexcept { return pending_; }
   FileStats stats() const;
+  const FileStats& counters() const noexcept { return stats_; }  // stats() without texts and the engine's calls
+  // Lets go of files that no pending request needs; the queue otherwise keeps the last ones it used.
+  void drop_idle_files() noexcept;
+  // Lets another thread use the queue from now on. REQUIRES: nothing pending.
+  void leave_thread();
 
  private:
   using Index = std::uint32_t;

@@ -442,6 +442,10 @@ std::size_t FileQueue::Impl::wait(std::span<FileCompletion> out, std::size_t at_
       continue;
     }
     if (now >= deadline) break;
+    if (options_.caller_reads && crew_->outstanding() > 0 && crew_->help()) {
+      waiting.reset();
+      continue;
+    }
     if (!waiting.has_value()) waiting.emplace(trace::WaitFor{awaited()});
     if (now - busy_ns < kSpinNs && spin_on_wave()) continue;
     idle(deadline, busy_ns);

@@ -12,6 +12,11 @@ if(TARGET headrace_cli)
   install(TARGETS headrace_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
+# Not where the loader finds it by itself: it has the name of another library.
+install(TARGETS headrace_cufile LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/headrace/cufile)
+install(FILES ${PROJECT_SOURCE_DIR}/include/cufile/cufile.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cufile)
+install(FILES ${PROJECT_SOURCE_DIR}/src/cufile/cufile.json DESTINATION ${CMAKE_INSTALL_DATADIR}/headrace)
+
 # Plug-ins are loaded at run time from here; a part that builds one appends its target to this property.
 get_property(headrace_plugins GLOBAL PROPERTY HEADRACE_PLUGIN_TARGETS)
 foreach(plugin IN LISTS headrace_plugins)

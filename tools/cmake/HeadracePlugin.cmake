@@ -207,6 +207,34 @@ function(headrace_finish_library)
   endif()
 endfunction()
 
+# libcufile.so.0. In a folder of its own: a program gets it by being pointed there, never by chance.
+function(headrace_finish_cufile)
+  add_library(headrace_cufile SHARED $<TARGET_OBJECTS:headrace_cufile_objects>)
+  set(map ${PROJECT_SOURCE_DIR}/src/cufile/cufile.map)
+  if(BUILD_SHARED_LIBS)
+    # The shared headrace hides what is needed.
+    get_property(objects GLOBAL PROPERTY HEADRACE_OBJECTS)
+    foreach(object IN LISTS objects)
+      target_sources(headrace_cufile PRIVATE $<TARGET_OBJECTS:${object}>)
+    endforeach()
+  else()
+    target_link_libraries(headrace_cufile PRIVATE headrace)
+  endif()
+  target_link_libraries(headrace_cufile PRIVATE headrace_deps headrace_flags)
+  # Stays loaded: its threads and the ends of a program's threads run its code after a dlclose().
+  target_link_options(headrace_cufile PRIVATE -Wl,--version-script=${map} -Wl,--exclude-libs,ALL -Wl,-z,nodelete
+                      -Wl,--gc-sections)
+  if(NOT HEADRACE_SANITIZE AND NOT HEADRACE_FUZZ)
+    target_link_options(headrace_cufile PRIVATE -Wl,-z,defs)
+  endif()
+  set_target_properties(headrace_cufile PROPERTIES OUTPUT_NAME cufile VERSION 1.15.0 SOVERSION 0 LINK_DEPENDS ${map}
+                        LINKER_LANGUAGE CXX)
+  if(PROJECT_IS_TOP_LEVEL)
+    set_target_properties(headrace_cufile PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/cufile)
+    file(COPY ${PROJECT_SOURCE_DIR}/src/cufile/cufile.json DESTINATION ${PROJECT_BINARY_DIR}/share)
+  endif()
+endfunction()
+
 function(headrace_print_summary)
   get_property(parts GLOBAL PROPERTY HEADRACE_PARTS)
   string(JOIN " " text ${parts})

@@ -63,6 +63,7 @@ Verb add_verify_command(CLI::App& app);
 Verb add_bench_command(CLI::App& app);
 Verb add_gen_command(CLI::App& app);
 Verb add_index_command(CLI::App& app);
+Verb add_cufile_run_command(CLI::App& app);
 
 // "headrace: <what>; <where>; <what to do>" on stderr: one line, whatever the texts hold.
 void print_error(std::string_view what, std::string_view where, std::string_view advice);

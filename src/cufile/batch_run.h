@@ -1,0 +1,63 @@
+// One batch, and the carrying out of what was submitted to it.
+//
+// Threads: every call from any thread.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cufile/io_call.h"
+
+namespace headrace::cufile {
+
+struct BatchEntry {
+  FileTable::Use file;
+  Target target;
+  std::size_t size = 0;
+  off_t file_offset = 0;
+  bool write = false;
+  int refused = 0;  // an errno or code with which it fails at once
+  void* cookie = nullptr;
+  bool ended = false;
+};
+
+class Batch {
+ public:
+  explicit Batch(unsigned capacity) : capacity_(capacity) { events_.reserve(capacity); }
+
+  // Takes room for `count` entries; false if there is not so much.
+  bool take_room(unsigned count);
+  void end(BatchEntry& entry, CUfileStatus_t status, std::int64_t result) noexcept;
+  // Waits until `least` events (all that can come, if fewer) are there or the deadline has passed; moves up to `room`.
+  unsigned reap(unsigned least, unsigned room, CUfileIOEvents_t* events,
+                const std::chrono::steady_clock::time_point* deadline);
+  void cancel();
+  bool cancelled();
+  void wait_until_idle();
+  void give_up_room(unsigned count);  // of entries that never ran
+
+ private:
+  const unsigned capacity_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  unsigned taken_ = 0;                    // guarded by mutex_: in flight or not reaped
+  std::vector<CUfileIOEvents_t> events_;  // guarded by mutex_; room for all there can be
+  bool cancelled_ = false;                // guarded by mutex_; until the next submit
+};
+
+// What one submit brought.
+struct BatchJob {
+  std::shared_ptr<Batch> batch;
+  Driver* driver = nullptr;
+  std::vector<BatchEntry> entries;
+  std::uint64_t submitted_ns = 0;
+};
+
+// Ends every entry once.
+void run_batch(BatchJob& job) noexcept;
+
+}  // namespace headrace::cufile

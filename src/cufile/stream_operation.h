@@ -1,0 +1,84 @@
+// StreamOperation: one read or write that happens when a stream gets to it.
+//
+// Host memory takes one call on the stream. Device memory is staged: calls that read the file into pinned memory (or
+// write it from there) take turns on the stream with kernels that move the bytes by a list in the same memory, so that
+// no thread has to call the device while the stream waits, and a graph can run it all again.
+//
+// What the caller's pointers point to is read by the first call on the stream; how many calls there are is settled by
+// the size at the time of queueing.
+//
+// Threads: made and queued by one; then the stream's calls, one after the other.
+// Owns:    itself once it is queued: the last call on the stream deletes it, unless a graph may run it again.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cufile/io_call.h"
+#include "cufile/stream_table.h"
+
+namespace headrace::cufile {
+
+struct StreamArguments {
+  void* base = nullptr;
+  const size_t* size = nullptr;
+  const off_t* file_offset = nullptr;
+  const off_t* offset = nullptr;
+  ssize_t* result = nullptr;
+  unsigned fixed = 0;  // CU_FILE_STREAM_FIXED_*: read at the time of queueing
+};
+
+class StreamOperation {
+ public:
+  StreamOperation(Driver& driver, FileTable::Use file, const StreamArguments& arguments, bool write);
+  ~StreamOperation();
+  StreamOperation(const StreamOperation&) = delete;
+  StreamOperation& operator=(const StreamOperation&) = delete;
+
+  // `device`: whose stream it is.
+  static CUfileOpError queue(std::unique_ptr<StreamOperation> operation, const std::shared_ptr<device::Device>& device,
+                             void* stream);
+
+ private:
+  static constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
+  struct Step {
+    StreamOperation* operation;
+    std::size_t chunk;
+  };
+  Status queue_staged(device::Device& device, void* stream);
+  void begin() noexcept;  // the first call on the stream
+  std::size_t chunk_bytes(std::size_t chunk) const noexcept;
+  void list_pieces(std::size_t chunk, std::size_t bytes) noexcept;  // what the kernel is to move
+  void move_chunk(std::byte* memory, std::size_t bytes) noexcept;   // between file and host memory
+  void finish() noexcept;
+
+  static void on_whole(void* step);
+  static void on_read(void* step);
+  static void on_prepare(void* step);
+  static void on_write(void* step);
+  static void on_finish(void* step);
+
+  Driver& driver_;
+  FileTable::Use file_;
+  const StreamArguments arguments_;
+  const bool write_;
+  const std::size_t most_;  // bytes, at the time of queueing
+  const off_t fixed_file_offset_, fixed_offset_;
+  const device::MemoryPlace place_;
+  bool kept_ = false;  // for a graph
+  StreamSlab slab_;
+  std::span<device::Piece> list_;  // in the slab, behind the bytes
+  std::vector<Step> steps_;        // one a chunk
+  // Of one run
+  Target target_;
+  std::size_t size_ = 0;
+  off_t file_offset_ = 0;
+  std::uint64_t done_ = 0;
+  Outcome outcome_;
+  bool ended_ = false;  // by a failure, or at the end of the file
+  std::uint64_t started_ns_ = 0;
+  PathBytes paths_;
+};
+
+}  // namespace headrace::cufile

@@ -1,0 +1,47 @@
+// StreamTable: streams a program has registered, and the reads and writes queued on streams.
+//
+// Threads: every call from any thread.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "cufile/cufile_api.h"
+#include "device/device.h"
+
+namespace headrace::cufile {
+
+class StreamOperation;
+
+// Pinned memory that operations on streams stage through, kept for the next ones.
+struct StreamSlab {
+  std::shared_ptr<device::Device> device;
+  std::byte* memory = nullptr;
+  std::size_t bytes = 0;
+};
+
+class StreamTable {
+ public:
+  StreamTable();
+  ~StreamTable();
+  CUfileOpError add(CUstream stream, unsigned flags);
+  CUfileOpError remove(CUstream stream);
+  unsigned flags(CUstream stream);
+  void clear() noexcept;  // of registrations; what is queued goes on
+
+  Result<StreamSlab> take_slab(const std::shared_ptr<device::Device>& device, std::size_t bytes);
+  void give_slab(StreamSlab slab) noexcept;
+  // For good: a graph may run it again at any time.
+  void keep(std::unique_ptr<StreamOperation> operation);
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<CUstream, unsigned> streams_;          // guarded by mutex_
+  std::vector<StreamSlab> slabs_;                           // guarded by mutex_
+  std::vector<std::unique_ptr<StreamOperation>> captured_;  // guarded by mutex_
+};
+
+}  // namespace headrace::cufile

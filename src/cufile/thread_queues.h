@@ -1,0 +1,64 @@
+// ThreadQueues: the FileQueues that carry blocking calls, one for each thread and kind of memory.
+//
+// A queue has staging memory and an I/O engine that belong to one thread, so it is kept from call to call. What threads
+// leave behind when they end is taken over by the next new one.
+//
+// Threads: with() and its like from any thread; a thread's calls do not nest.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cufile/session.h"
+#include "transfer/file_queue.h"
+
+namespace headrace::cufile {
+
+struct ThreadLane;
+
+class ThreadQueues : public std::enable_shared_from_this<ThreadQueues> {
+ public:
+  ThreadQueues();
+  ~ThreadQueues();
+  // The calling thread's queue of `session` for memory at `place`, for as long as the object lives.
+  class Lent {
+   public:
+    Lent(Lent&&) = default;
+    ~Lent();
+    FileQueue::Impl& operator*() const noexcept { return *queue_; }
+    FileQueue::Impl* operator->() const noexcept { return queue_; }
+
+   private:
+    friend class ThreadQueues;
+    Lent(ThreadQueues& all, ThreadLane& lane, std::unique_lock<std::mutex> lock)
+        : all_(&all), lane_(&lane), lock_(std::move(lock)) {}
+    ThreadQueues* all_;
+    ThreadLane* lane_;
+    std::unique_lock<std::mutex> lock_;
+    FileQueue::Impl* queue_ = nullptr;
+  };
+  Result<Lent> lend(Session& session, const device::MemoryPlace& place);
+
+  // A file was closed: no queue keeps it open from now on, or from the end of its call.
+  void files_closed() noexcept;
+  // Destroys the queues of a session; waits for calls under way.
+  void end_session(std::uint64_t session) noexcept;
+
+ private:
+  friend struct ThreadLaneHolder;
+  ThreadLane* own_lane();
+  void give_back(ThreadLane* lane) noexcept;
+  static void end_call(ThreadQueues& all, ThreadLane& lane, std::unique_lock<std::mutex> lock) noexcept;
+
+  std::atomic<std::uint64_t> closed_{0};  // how many times files were closed
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<ThreadLane>> lanes_;  // guarded by mutex_
+  std::vector<ThreadLane*> spare_;                  // guarded by mutex_
+};
+
+}  // namespace headrace::cufile
