@@ -60,6 +60,7 @@ CUfileOpError Driver::load() {
 }
 
 CUfileOpError Driver::open_locked() {
+  streams.end_retired();
   if (const CUfileOpError code = load(); code != CU_FILE_SUCCESS) return code;
   auto session = Session::create(running_);
   if (!session.ok()) {

@@ -128,7 +128,9 @@ void StreamOperation::finish() noexcept {
                               aligned, paths_);
   if (!ok) driver_.statistics.count(Op::kAsync, false);
   *arguments_.result = static_cast<ssize_t>(ok ? static_cast<std::int64_t>(done_) : outcome_.value);
-  if (!kept_) delete this;
+  if (kept_) return;
+  driver_.streams.retire(file_->session);
+  delete this;
 }
 
 void StreamOperation::on_whole(void* data) {

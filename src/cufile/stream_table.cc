@@ -1,6 +1,7 @@
 #include "cufile/stream_table.h"
 
-#include <cerrno>
+#include <algorithm>
+#include <new>
 
 #include "cufile/driver.h"
 #include "cufile/stream_operation.h"
@@ -34,8 +35,24 @@ unsigned StreamTable::flags(CUstream stream) {
 }
 
 void StreamTable::clear() noexcept {
+  end_retired();
   std::lock_guard lock(mutex_);
   streams_.clear();
+}
+
+void StreamTable::retire(std::shared_ptr<Session> session) noexcept {
+  std::lock_guard lock(mutex_);
+  if (std::find(retired_.begin(), retired_.end(), session) != retired_.end()) return;
+  try {
+    retired_.push_back(std::move(session));
+  } catch (const std::bad_alloc&) {  // let go of here, if this was the last owner
+  }
+}
+
+void StreamTable::end_retired() noexcept {
+  std::vector<std::shared_ptr<Session>> gone;  // ended without the lock
+  std::lock_guard lock(mutex_);
+  gone.swap(retired_);
 }
 
 Result<StreamSlab> StreamTable::take_slab(const std::shared_ptr<device::Device>& device, std::size_t bytes) {
@@ -88,6 +105,7 @@ Result<std::shared_ptr<device::Device>> device_of(Session& session, const void* 
 
 CUfileOpError queue_operation(Driver& driver, CUfileHandle_t handle, const StreamArguments& given, CUstream stream,
                               bool write) {
+  driver.streams.end_retired();
   if (const CUfileOpError code = driver.ensure_open(); code != CU_FILE_SUCCESS) return code;
   StreamArguments arguments = given;
   if (arguments.base == nullptr || arguments.size == nullptr || arguments.file_offset == nullptr ||

@@ -14,6 +14,7 @@
 
 namespace headrace::cufile {
 
+class Session;
 class StreamOperation;
 
 // Pinned memory that operations on streams stage through, kept for the next ones.
@@ -34,12 +35,16 @@ class StreamTable {
 
   Result<StreamSlab> take_slab(const std::shared_ptr<device::Device>& device, std::size_t bytes);
   void give_slab(StreamSlab slab) noexcept;
+  // Lets go of a session later, on a thread that may call the device: the last owner ends queues and threads.
+  void retire(std::shared_ptr<Session> session) noexcept;
+  void end_retired() noexcept;
   // For good: a graph may run it again at any time.
   void keep(std::unique_ptr<StreamOperation> operation);
 
  private:
   std::mutex mutex_;
   std::unordered_map<CUstream, unsigned> streams_;          // guarded by mutex_
+  std::vector<std::shared_ptr<Session>> retired_;           // guarded by mutex_; of operations that have ended
   std::vector<StreamSlab> slabs_;                           // guarded by mutex_
   std::vector<std::unique_ptr<StreamOperation>> captured_;  // guarded by mutex_
 };

@@ -266,5 +266,20 @@ TEST_F(CufileStaged, FailuresAndHostMemoryOnAStream) {
   EXPECT_EQ(got_, 4096);
 }
 
+TEST_F(CufileStaged, TheDriverMayCloseWhileOperationsAreQueued) {
+  for (int round = 0; round < 5; ++round) {
+    got_ = -7;
+    hold();
+    ASSERT_EQ(read(buffer_.data(), stream()), CU_FILE_SUCCESS);
+    close_driver();
+    EXPECT_EQ(got_, -7);
+    let_go();
+    synchronize();
+    EXPECT_EQ(got_, 4096);
+    file_.emplace(dir_ / "data", O_RDWR);
+    ASSERT_EQ(file_->error, CU_FILE_SUCCESS);
+  }
+}
+
 }  // namespace
 }  // namespace headrace
