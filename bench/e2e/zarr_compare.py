@@ -128,10 +128,10 @@ def compare(scratch: pathlib.Path, layout: str, readers: list[str], rounds: int,
     wall: dict[str, list[float]] = {reader: [] for reader in readers}
     cpu: dict[str, list[float]] = {reader: [] for reader in readers}
     for number in range(rounds):
-        warm(scratch / layout)
         for reader, read in reads.items():
             if number >= SELDOM.get(reader, rounds):
                 continue
+            warm(scratch / layout)
             used, start = cpu_seconds(), time.perf_counter()
             result = read()
             wall[reader].append(time.perf_counter() - start)

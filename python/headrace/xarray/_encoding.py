@@ -25,7 +25,7 @@ def encoding_of(node: ArrayNode, *, fill_value_is_mask: bool) -> dict[str, Any]:
         "preferred_chunks": dict(zip(node.dims, chunks, strict=True)),
     }
     if node.dtype.kind == "T" and hasattr(reference.ZarrArrayWrapper, "_preserve_string_dtype"):
-        # xarrays from 2026 on keep the type where the encoding has it; earlier ones make objects of it.
+        # Newer xarrays keep the type where the encoding has it; earlier ones make objects of it.
         encoding["dtype"] = node.dtype
     encoding.update(_codecs(node))
     encoding["shards"] = node.shards

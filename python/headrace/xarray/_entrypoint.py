@@ -25,7 +25,7 @@ class HeadraceBackendEntrypoint(BackendEntrypoint):
     """
 
     description: ClassVar[str] = "Open Zarr groups with headrace, on the host or on a GPU"
-    url: ClassVar[str] = "https://github.com/headrace/headrace"
+    url: ClassVar[str] = "docs/guide/xarray.md"
     supports_groups: ClassVar[bool] = True
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:

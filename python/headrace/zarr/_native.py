@@ -163,7 +163,7 @@ class NativeArrays:
             for chunk, extent, size in zip(last, self._extents, self._metadata.shape, strict=True)
         )
         text = document(self._metadata, tuple(n * extent for n, extent in zip(grid, self._extents, strict=True)))
-        array = self._from_document(text, url, path)
+        array = self._from_document(text, *_without_links(url, path))
         self._open = _Open(url, path, _generation, grid, array)
         return array
 
@@ -178,6 +178,14 @@ class NativeArrays:
             return headrace.Array.from_document(url, path, self._metadata.zarr_format, text, revalidate=True)
         except (headrace.UnsupportedError, headrace.CorruptError, headrace.InvalidArgumentError) as error:
             raise NotNative(str(error), whole_array=True) from error
+
+
+def _without_links(url: str, path: str) -> tuple[str, str]:
+    """Where an array lies whose directory, or one above it in the store, is a link: native reads stay below a root."""
+    if url.startswith("zip://"):
+        return url, path
+    real = os.path.realpath(os.path.join(url, path))
+    return (url, path) if real == os.path.normpath(os.path.join(os.path.realpath(url), path)) else (real, "")
 
 
 class Target:
@@ -205,8 +213,12 @@ class Target:
         try:
             given = None if self._variable else self._memory
             read, stats = array.read(selected.selection, indexing=selected.indexing, out=given, return_stats=True)
-        except (headrace.UnsupportedError, headrace.InvalidArgumentError) as error:
+        except (headrace.UnsupportedError, headrace.InvalidArgumentError, headrace.StorageError) as error:
             raise NotNative(str(error)) from error
+        except headrace.PermissionError as error:
+            # Chunks that are links out of the store among them, which zarr follows. What is really forbidden zarr's own
+            # read runs into as well, and says so.
+            raise NotNative(str(error), whole_array=True) from error
         if self._variable:
             self._out[...] = read
         elif self._memory is not self._out:

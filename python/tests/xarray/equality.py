@@ -40,7 +40,8 @@ def assert_same_values(theirs: Any, ours: Any, name: Any = "values") -> None:
     np.testing.assert_array_equal(ours, theirs, err_msg=str(name))
     # Zeros and NaNs have several representations; a NaN's bits are the library's own business.
     if theirs.dtype.kind in "fc":
-        np.testing.assert_array_equal(np.signbit(ours.real) & ~np.isnan(ours), np.signbit(theirs.real) & ~np.isnan(theirs), err_msg=str(name))
+        signs = [np.signbit(values.real) & ~np.isnan(values) for values in (ours, theirs)]
+        np.testing.assert_array_equal(*signs, err_msg=str(name))
 
 
 def assert_same_mapping(theirs: Any, ours: Any, what: str) -> None:

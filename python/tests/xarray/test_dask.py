@@ -119,8 +119,8 @@ def test_two_processes(path: Path, engine: Any) -> None:
         np.testing.assert_allclose(mean.values, sample()["t"].mean("time").values)
         # A dataset without chunks goes to another process and is read there.
         lazy = xr.open_dataset(path, engine=engine)
-        workers = [client.submit(_where_and_sum, lazy, workers=[worker], pure=False) for worker in client.scheduler_info(n_workers=-1)["workers"]]
-        found = client.gather(workers)
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        found = client.gather([client.submit(_where_and_sum, lazy, workers=[one], pure=False) for one in workers])
         assert len({process for process, _ in found}) == 2
         assert {total for _, total in found} == {float(sample()["t"].sum())}
 

@@ -18,7 +18,8 @@ from headrace.xarray import HeadraceBackendEntrypoint
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "a.zarr"
-    tree = xr.DataTree.from_dict({"/": xr.Dataset({"v": ("x", np.arange(4.0))}), "/g": xr.Dataset({"w": ("x", np.arange(4))})})
+    root, group = xr.Dataset({"v": ("x", np.arange(4.0))}), xr.Dataset({"w": ("x", np.arange(4))})
+    tree = xr.DataTree.from_dict({"/": root, "/g": group})
     tree.to_zarr(path, zarr_format=2)
     return path
 

@@ -94,7 +94,8 @@ def write_zoo(path: Path, zarr_format: int, *, consolidated: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         group = zarr.create_group(path, zarr_format=zarr_format)  # type: ignore[arg-type]
-        group.attrs.update({"title": "zoo", "coordinates": "labels scalar", "_NCProperties": "hidden", "b": float("nan"), "a": [1, 2.0]})
+        group.attrs.update({"title": "zoo", "coordinates": "labels scalar", "_NCProperties": "hidden"})
+        group.attrs.update({"b": float("nan"), "a": [1, 2.0]})
         zoo = _Writer(group, zarr_format)
         for name, (dtype, fill, attrs) in PACKED.items():
             special = attrs.get("_FillValue", attrs.get("missing_value"))
@@ -140,7 +141,8 @@ def _add_others(zoo: _Writer) -> None:
     zoo.add("empty", np.zeros((0, COLUMNS), "f4"), ("nothing", "column"))
     zoo.add("crs", np.asarray(0, "i4"), (), {"grid_mapping_name": "latitude_longitude"})
     zoo.add("latitude", _numbers("f4"), ("row", "column"), {"units": "degrees_north"})
-    zoo.add("mapped", _numbers("f4"), ("row", "column"), {"coordinates": "latitude", "grid_mapping": "crs", "bad": float("nan")})
+    attrs = {"coordinates": "latitude", "grid_mapping": "crs", "bad": float("nan")}
+    zoo.add("mapped", _numbers("f4"), ("row", "column"), attrs)
 
 
 class _Writer:

@@ -136,6 +136,41 @@ def test_odd_paths(tmp_path: Path, name: str) -> None:
     check(LocalStore(tmp_path / name))
 
 
+def test_links_to_arrays(tmp_path: Path) -> None:
+    """An array elsewhere, by a link in its group, or to a group above it."""
+    fill(tmp_path / "elsewhere" / "a")
+    group = tmp_path / "group"
+    zarr.create_group(group)
+    (group / "link").symlink_to(tmp_path / "elsewhere" / "a")
+    (group / "up").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "root").symlink_to(group)
+    for root in (group, tmp_path / "root"):
+        for path in ("link", "up/a"):
+            same(open_ours(root, path=path)[...], open_own(root, path=path)[...])
+
+
+def test_links_to_chunks(tmp_path: Path) -> None:
+    fill(tmp_path / "a")
+    fill(tmp_path / "b")
+    key = tmp_path / "a" / "c" / "0" / "0"
+    key.unlink()
+    key.symlink_to(tmp_path / "b" / "c" / "1" / "0")
+    same(open_ours(tmp_path / "a", strict=False)[:5, :8], DATA[5:10, :8])
+    with pytest.raises(headrace.UnsupportedError, match="outside the store's root"):
+        open_ours(tmp_path / "a")[...]
+
+
+def test_directory_in_place_of_a_chunk(tmp_path: Path) -> None:
+    """zarr takes it for a chunk that is not there."""
+    fill(tmp_path)
+    key = tmp_path / "c" / "0" / "0"
+    key.unlink()
+    key.mkdir()
+    ours = open_ours(tmp_path, strict=False)
+    same(ours[...], open_own(tmp_path)[...])
+    assert ours[0, 0] == 4
+
+
 @pytest.mark.parametrize("shards", [None, (10, 16)], ids=["chunks", "shards"])
 def test_what_was_written_meanwhile_is_seen(tmp_path: Path, shards: Any) -> None:
     """By this array, by another one, and from outside zarr."""
