@@ -38,8 +38,8 @@ class Selected:
     """A selection in coordinates of the array.
 
     selection: for "orthogonal" an integer (drops the axis), slice or 1-D index array for each axis; for "points" a 1-D
-    index array for each axis, all of one length. `first`: the grid position of the first chunk; `last`: one that no
-    chunk of the batch lies behind, along any axis.
+    index array for each axis, all of one length. last: a grid position that no chunk of the batch lies behind, along any
+    axis.
     """
 
     indexing: Literal["orthogonal", "points"]
@@ -150,9 +150,15 @@ def reconstruct(
     if [item[0].path for item in batch] != layout.paths(prefix, positions):
         return None
 
-    chunk_axes = [[batch[k * stride][2][axis] for k in range(n)] for axis, (n, stride) in enumerate(zip(lengths, strides))]
+    chunk_axes = [
+        [batch[k * stride][2][axis] for k in range(length)]
+        for axis, (length, stride) in enumerate(zip(lengths, strides, strict=True))
+    ]
     mesh = any(isinstance(axis[0], np.ndarray) and axis[0].ndim > 1 for axis in chunk_axes)
-    dropped = [axis in drop_axes if mesh else not isinstance(sel[0], slice | np.ndarray) for axis, sel in enumerate(chunk_axes)]
+    dropped = [
+        axis in drop_axes if mesh else not isinstance(selectors[0], slice | np.ndarray)
+        for axis, selectors in enumerate(chunk_axes)
+    ]
     kept = [axis for axis, is_dropped in enumerate(dropped) if not is_dropped]
     if len(batch[0][3]) != len(kept) or len(out_shape) != len(kept):
         return None
