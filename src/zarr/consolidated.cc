@@ -43,12 +43,13 @@ Status scan_node(JsonScanner& scanner, ConsolidatedNode& node, std::string_view 
 }
 
 // The object "metadata" of v3, which comes next: path to zarr.json.
-Status scan_v3_nodes(JsonScanner& scanner, std::string_view text, std::vector<ConsolidatedNode>& nodes) {
+Status scan_v3_nodes(JsonScanner& scanner, std::string_view text, bool reserved_names,
+                     std::vector<ConsolidatedNode>& nodes) {
   std::string_view key;
   for (;;) {
     HEADRACE_TRY_ASSIGN(const bool more, scanner.next_key(key));
     if (!more) return {};
-    if (!valid_node_path(key, 3)) return wrong_path(key);
+    if (!valid_node_path(key, 3, reserved_names)) return wrong_path(key);
     if (nodes.size() == kMaxNodes) return too_many_nodes();
     ConsolidatedNode node;
     node.path = key;
@@ -155,7 +156,8 @@ Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v2(store::Bytes 
   return std::shared_ptr<const Consolidated>(std::move(out));
 }
 
-Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v3(store::Bytes document, std::string* group_text) {
+Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v3(store::Bytes document, std::string* group_text,
+                                                                     bool reserved_names) {
   std::shared_ptr<Consolidated> out(new Consolidated(3, std::move(document)));
   const std::string_view text = out->text();
   // Non-finite numbers are let through here and looked at where a node is parsed.
@@ -187,7 +189,7 @@ Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v3(store::Bytes 
       if (key == "metadata") {
         HEADRACE_TRY_ASSIGN(has_metadata, scanner.enter_object());
         if (!has_metadata) break;
-        HEADRACE_TRY(scan_v3_nodes(scanner, text, out->nodes_));
+        HEADRACE_TRY(scan_v3_nodes(scanner, text, reserved_names, out->nodes_));
         continue;
       }
       const bool is_flag = key == "must_understand", is_kind = key == "kind";

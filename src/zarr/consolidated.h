@@ -36,7 +36,8 @@ class Consolidated {
   static Result<std::shared_ptr<const Consolidated>> parse_v2(store::Bytes document);
   // A group's zarr.json. *group_text becomes the document less its consolidated metadata, for parse_v3_group. Null
   // where the document has none.
-  static Result<std::shared_ptr<const Consolidated>> parse_v3(store::Bytes document, std::string* group_text);
+  static Result<std::shared_ptr<const Consolidated>> parse_v3(store::Bytes document, std::string* group_text,
+                                                              bool reserved_names = false);
 
   int zarr_format() const noexcept { return zarr_format_; }
   // Parents before children, siblings by name.

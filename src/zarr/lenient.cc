@@ -13,7 +13,7 @@
 namespace headrace {
 namespace {
 
-constexpr std::array<LeniencyRow, 14> kRows = {{
+constexpr std::array<LeniencyRow, 15> kRows = {{
     {"endian-codec", "v3: a codec called 'endian' is 'bytes', its name before the specification was final"},
     {"missing-endian", "v3: 'bytes' without 'endian' for elements of several bytes is little-endian"},
     {"missing-bytes-codec", "v3: 'codecs' without an array -> bytes codec have 'bytes', little-endian"},
@@ -28,6 +28,7 @@ constexpr std::array<LeniencyRow, 14> kRows = {{
     {"missing-byte-order", "v2: a type of several bytes without byte order ('=', '|' or nothing) is little-endian"},
     {"bare-non-finite", "NaN, Infinity and -Infinity without quotes anywhere, not only in attributes"},
     {"byte-order-mark", "a document that begins with a UTF-8 byte order mark"},
+    {"reserved-names", "v3: names of nodes that begin with '__', as xarray gives to arrays that have none"},
 }};
 
 }  // namespace
@@ -39,7 +40,7 @@ namespace {
 
 using base::Json;
 
-static_assert(kRows.size() == static_cast<std::size_t>(Leniency::kByteOrderMark) + 1);
+static_assert(kRows.size() == static_cast<std::size_t>(Leniency::kReservedNames) + 1);
 
 std::string at(std::string_view where, std::size_t i) { return std::string(where) + "[" + std::to_string(i) + "]"; }
 

@@ -33,6 +33,7 @@ enum class Leniency : std::uint8_t {
   kMissingByteOrder,
   kBareNonFinite,
   kByteOrderMark,
+  kReservedNames,
 };
 
 // The rules that are allowed, and what they did. The rows of names and texts are public: headrace/open_options.h.

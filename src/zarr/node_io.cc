@@ -47,7 +47,7 @@ Status parse_v3(std::string_view text, LoadedNode& node) {
 Status load_v3(store::Bytes document, bool keep_consolidated, LoadedNode& node) {
   if (as_text(document).find(kConsolidatedKey) == std::string_view::npos) return parse_v3(as_text(document), node);
   std::string rest;
-  auto consolidated = Consolidated::parse_v3(document, &rest);
+  auto consolidated = Consolidated::parse_v3(document, &rest, node.lenient.allows(Leniency::kReservedNames));
   if (!consolidated.ok()) {
     // What the parser says of a document that is malformed elsewhere names the member.
     if (document.size() <= base::JsonLimits().max_bytes) HEADRACE_TRY(parse_v3(as_text(document), node));
@@ -115,10 +115,12 @@ Result<LoadedNode> load_node(store::Store& store, std::string_view path, const L
   node.key = join_path(path, "zarr.json");
   HEADRACE_TRY_ASSIGN(auto v3, get_if_present(store, node.key, base::kLargeDocumentBytes));
   if (v3) {
-    if (!path.empty() && !valid_node_path(path, 3)) {
+    const bool by_the_rules = path.empty() || valid_node_path(path, 3);
+    if (!by_the_rules && !(valid_node_path(path, 3, true) &&
+                           node.lenient.use(Leniency::kReservedNames, "'" + std::string(path) + "'"))) {
       return Status(Code::kInvalidArgument, Layer::kZarr,
-                    "no node of Zarr v3 can be called so: a name must not be only periods, begin with '__' or be "
-                    "'zarr.json'")
+                    "no node of Zarr v3 can be called so: a name must not be only periods, begin with '__' (which the "
+                    "leniency 'reserved-names' lets pass) or be 'zarr.json'")
           .with_key(path);
     }
     HEADRACE_TRY(load_v3(std::move(*v3), options.consolidated, node));

@@ -6,13 +6,13 @@
 
 namespace headrace::zarr {
 
-bool valid_node_path(std::string_view path, int zarr_format) noexcept {
+bool valid_node_path(std::string_view path, int zarr_format, bool reserved) noexcept {
   if (!store::valid_key(path)) return false;
   if (zarr_format != 3) return true;
   while (true) {
     const std::size_t slash = path.find('/');
     const std::string_view name = path.substr(0, slash);
-    if (name.substr(0, 2) == "__" || name == "zarr.json" ||
+    if ((name.substr(0, 2) == "__" && !reserved) || name == "zarr.json" ||
         std::all_of(name.begin(), name.end(), [](char c) { return c == '.'; })) {
       return false;
     }

@@ -316,6 +316,31 @@ TEST_F(GroupTest, NodeNamesFollowTheRules) {
   EXPECT_TRUE(Group::open(*store_, "/").ok());
 }
 
+TEST_F(GroupTest, ReservedNamesPassWhereTheyAreLetTo) {
+  OpenOptions lenient;
+  lenient.lenient = "reserved-names";
+  put("zarr.json", kV3Group);
+  put("__xarray_dataarray_variable__/zarr.json", kV3Array);
+  EXPECT_EQ(names(Group::open(*store_)->members()), "");
+  EXPECT_EQ(names(Group::open(*store_, "", lenient)->members()), "__xarray_dataarray_variable__");
+  auto array = Array::open(*store_, "__xarray_dataarray_variable__", lenient);
+  ASSERT_TRUE(array.ok()) << array.status().to_string();
+  ASSERT_EQ(array->info().lenient_uses.size(), 1u);
+  EXPECT_EQ(array->info().lenient_uses[0], "reserved-names: '__xarray_dataarray_variable__'");
+  EXPECT_TRUE(Group::open(*store_, "", lenient)->array("__xarray_dataarray_variable__").ok());
+  put(".../zarr.json", kV3Array);  // no more than that
+  expect(Array::open(*store_, "...", lenient).status(), Code::kInvalidArgument, "only periods");
+  // From consolidated metadata, which is refused as a whole otherwise.
+  Json nodes = Json::object();
+  nodes["__a"] = Json::parse(kV3Array);
+  put_v3(nodes);
+  expect(Group::open(*store_).status(), Code::kCorrupt, "__a");
+  auto group = Group::open(*store_, "", lenient);
+  ASSERT_TRUE(group.ok()) << group.status().to_string();
+  EXPECT_EQ(names(group->members()), "__a");
+  EXPECT_TRUE(group->array("__a").ok());
+}
+
 TEST_F(GroupTest, TenThousandArraysAreListedFromOneRead) {
   Json nodes = Json::object();
   for (int i = 0; i < 10000; ++i) {

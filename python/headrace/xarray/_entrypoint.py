@@ -210,6 +210,9 @@ def _key(path: str, group: str | None) -> str:
 def _location(source: Any, storage_options: dict[str, Any] | None, lenient: str) -> tuple[Location, str]:
     """The store, and a path in it."""
     url, prefix = _url_and_path(source)
+    if lenient != "all":
+        # xarray gives such names to arrays without one, and so reads them.
+        lenient = f"{lenient},reserved-names" if lenient else "reserved-names"
     return Location(url, storage_options, lenient), prefix
 
 

@@ -126,7 +126,7 @@ class HeadracePipeline(CodecPipeline):
         return f"HeadracePipeline({self._own!r})"
 
     def __iter__(self) -> Iterator[Codec]:
-        return iter(self._own)  # type: ignore[call-overload, no-any-return]
+        return iter(self._own)  # type: ignore[call-overload]
 
     # What the chunks' codecs are and can do, and their use for single chunks, is zarr's affair.
 

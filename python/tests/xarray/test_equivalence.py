@@ -185,11 +185,8 @@ def documents(path: Path) -> dict[str, bytes]:
     return found
 
 
-RESERVED = pytest.mark.xfail(strict=True, reason="in Zarr v3 headrace refuses names that begin with __")
-
-
 @pytest.mark.parametrize("consolidated", [True, False])
-@pytest.mark.parametrize("zarr_format", [2, pytest.param(3, marks=RESERVED)])
+@pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.filterwarnings("ignore")
 def test_names_that_the_specification_keeps_for_itself(
     tmp_path: Path, open_both: Any, zarr_format: Any, consolidated: bool
