@@ -21,7 +21,8 @@ struct OpenOptions {
   // none. They are loaded into memory, as far as ContextOptions::index_budget_bytes has room.
   std::string index_directory = {};
   // Arrays: look at each read whether a shard that is kept open is still the one under its key, for stores that are
-  // written to meanwhile. Some 10 us a shard. False: a shard once read stays as it was for as long as the array is open.
+  // written to meanwhile. Some 10 us a shard. False: a shard once read stays as it was for as long as the array is
+  // open.
   bool revalidate = false;
 };
 

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "bind.h"
-#include "errors.h"
 #include "device_memory.h"
+#include "errors.h"
 #include "to_selection.h"
 
 namespace nb = nanobind;
@@ -28,7 +28,7 @@ using namespace nb::literals;
 namespace headrace::python {
 namespace {
 
-constexpr auto kSignalPeriod = std::chrono::milliseconds(50);  // how soon Ctrl-C is noticed
+constexpr auto kSignalPeriod = std::chrono::milliseconds(50);       // how soon Ctrl-C is noticed
 constexpr std::uint64_t kShortReadBytes = std::uint64_t{16} << 20;  // over before anybody could press it
 
 // Of every read of this process that succeeded or failed.
@@ -49,8 +49,9 @@ nb::tuple to_tuple(const std::vector<T>& values) {
 
 // (kind, item_bytes, name, unit, fields), fields being (name, type, shape).
 nb::tuple describe(const DataType& type) {
-  static constexpr const char* kKinds[] = {"bool",      "int",   "uint",    "float", "bfloat16", "complex", "datetime",
-                                           "timedelta", "bytes", "unicode", "raw",   "struct",   "string",  "variable_bytes"};
+  static constexpr const char* kKinds[] = {"bool",    "int",      "uint",      "float",         "bfloat16",
+                                           "complex", "datetime", "timedelta", "bytes",         "unicode",
+                                           "raw",     "struct",   "string",    "variable_bytes"};
   nb::list fields;
   for (const DataType::Field& field : type.fields) {
     fields.append(nb::make_tuple(field.name, describe(field.type), to_tuple(field.shape)));
@@ -158,15 +159,15 @@ class Reading {
 
   // Up to `seconds`; notices signals. False: not yet done.
   bool wait(double seconds) {
-    const auto end = std::chrono::steady_clock::now() +
-                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                         std::chrono::duration<double>(std::min(seconds, 1e9)));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                            std::chrono::duration<double>(std::min(seconds, 1e9)));
     for (;;) {
       bool done = false;
       {
         nb::gil_scoped_release release;
         const auto left = end - std::chrono::steady_clock::now();
-        done = completion_.wait_for(std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds(0), kSignalPeriod));
+        done = completion_.wait_for(
+            std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds(0), kSignalPeriod));
       }
       if (done) return true;
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -329,8 +330,8 @@ void bind_arrays(nb::module_& module) {
   nb::class_<Array>(module, "Array")
       .def_static(
           "open",
-          [](const Store& store, const std::string& path, const std::string& lenient, const std::string& index_directory,
-             bool revalidate) {
+          [](const Store& store, const std::string& path, const std::string& lenient,
+             const std::string& index_directory, bool revalidate) {
             auto opened = [&] {
               nb::gil_scoped_release release;
               return Array::open(store, path, open_options(lenient, true, index_directory, revalidate));
@@ -342,8 +343,8 @@ void bind_arrays(nb::module_& module) {
           "from_document",
           [](const Store& store, const std::string& path, int zarr_format, const std::string& document,
              const std::string& lenient, bool revalidate) {
-            return take(Array::from_document(store, path, zarr_format, document,
-                                             open_options(lenient, true, {}, revalidate)));
+            return take(
+                Array::from_document(store, path, zarr_format, document, open_options(lenient, true, {}, revalidate)));
           },
           "store"_a, "path"_a, "zarr_format"_a, "document"_a, "lenient"_a, "revalidate"_a)
       .def("info", &info_of)
@@ -404,7 +405,8 @@ void bind_arrays(nb::module_& module) {
       .def_ro("zarr_format", &Member::zarr_format)
       .def_prop_ro("shape", [](const Member& member) { return to_tuple(member.shape); })
       .def_prop_ro("dtype", [](const Member& member) { return describe(member.dtype); })
-      .def_prop_ro("error", [](const Member& member) { return member.status.ok() ? std::string() : member.status.to_string(); });
+      .def_prop_ro("error",
+                   [](const Member& member) { return member.status.ok() ? std::string() : member.status.to_string(); });
 
   nb::class_<Group>(module, "Group")
       .def_static(
@@ -422,20 +424,22 @@ void bind_arrays(nb::module_& module) {
       .def_prop_ro("attributes", [](const Group& group) { return text(group.info().attributes_json); })
       .def_prop_ro("consolidated", [](const Group& group) { return group.info().consolidated; })
       .def_prop_ro("implicit", [](const Group& group) { return group.info().implicit; })
-      .def("members", [](const Group& group) {
-        auto members = [&] {
-          nb::gil_scoped_release release;
-          return group.members();
-        }();
-        return take(std::move(members));
-      })
-      .def("children", [](const Group& group) {
-        auto children = [&] {
-          nb::gil_scoped_release release;
-          return group.children();
-        }();
-        return take(std::move(children));
-      })
+      .def("members",
+           [](const Group& group) {
+             auto members = [&] {
+               nb::gil_scoped_release release;
+               return group.members();
+             }();
+             return take(std::move(members));
+           })
+      .def("children",
+           [](const Group& group) {
+             auto children = [&] {
+               nb::gil_scoped_release release;
+               return group.children();
+             }();
+             return take(std::move(children));
+           })
       .def(
           "array",
           [](const Group& group, const std::string& path) {

@@ -54,9 +54,10 @@ void bind_context(nb::module_& module) {
   nb::class_<Context>(module, "Context")
       .def_static(
           "create",
-          [](const std::string& engine, unsigned threads, std::size_t host_budget_bytes, std::size_t device_budget_bytes,
-             std::size_t wave_bytes, unsigned waves, bool allow_direct, bool cache_reread, bool allow_mapped,
-             std::size_t mapped_budget_bytes, std::size_t index_budget_bytes, bool bind_threads) {
+          [](const std::string& engine, unsigned threads, std::size_t host_budget_bytes,
+             std::size_t device_budget_bytes, std::size_t wave_bytes, unsigned waves, bool allow_direct,
+             bool cache_reread, bool allow_mapped, std::size_t mapped_budget_bytes, std::size_t index_budget_bytes,
+             bool bind_threads) {
             ContextOptions options;
             options.engine = engine;
             options.threads = threads;

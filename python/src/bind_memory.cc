@@ -6,8 +6,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind.h"
-#include "errors.h"
 #include "device_memory.h"
+#include "errors.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -45,10 +45,14 @@ std::pair<int, int> dlpack_device(const Device& device) {
 void bind_memory(nb::module_& module) {
   nb::class_<DeviceMemory>(module, "DeviceMemory")
       .def(nb::init<const Device&, std::size_t>(), "device"_a, "bytes"_a)
-      .def_prop_ro("pointer", [](const DeviceMemory& memory) { return reinterpret_cast<std::uintptr_t>(memory.buffer.data()); })
+      .def_prop_ro("pointer",
+                   [](const DeviceMemory& memory) { return reinterpret_cast<std::uintptr_t>(memory.buffer.data()); })
       .def_prop_ro("bytes", [](const DeviceMemory& memory) { return memory.buffer.size_bytes(); })
       .def_prop_ro("device", [](const DeviceMemory& memory) { return memory.device; })
-      .def_prop_ro("dlpack_device", [](const DeviceMemory& memory) { return nb::make_tuple(dlpack_device(memory.device).first, dlpack_device(memory.device).second); })
+      .def_prop_ro("dlpack_device",
+                   [](const DeviceMemory& memory) {
+                     return nb::make_tuple(dlpack_device(memory.device).first, dlpack_device(memory.device).second);
+                   })
       .def(
           "copy_to_host",
           [](const DeviceMemory& memory, std::uintptr_t to, std::size_t offset, std::size_t bytes) {
@@ -66,7 +70,8 @@ void bind_memory(nb::module_& module) {
             const auto& memory = nb::cast<const DeviceMemory&>(self);
             const auto [type, index] = dlpack_device(memory.device);
             const nb::dlpack::dtype dtype{static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1};
-            return nb::ndarray<nb::array_api>(memory.buffer.data(), shape.size(), shape.data(), self, nullptr, dtype, type, index);
+            return nb::ndarray<nb::array_api>(memory.buffer.data(), shape.size(), shape.data(), self, nullptr, dtype,
+                                              type, index);
           },
           "shape"_a, "code"_a, "bits"_a, nb::rv_policy::reference,
           "An object with __dlpack__ over this memory in C order; it keeps the memory alive.");

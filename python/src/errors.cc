@@ -28,14 +28,15 @@ void raise(const Status& status) {
   nb::object type = classes().contains(key) ? nb::object(classes()[key]) : nb::borrow(PyExc_RuntimeError);
   const std::string line = status.to_string();
   // Keys are bytes that somebody stored: whatever is no UTF-8 is shown escaped.
-  nb::object text = nb::steal(PyUnicode_DecodeUTF8(line.data(), static_cast<Py_ssize_t>(line.size()), "backslashreplace"));
+  nb::object text =
+      nb::steal(PyUnicode_DecodeUTF8(line.data(), static_cast<Py_ssize_t>(line.size()), "backslashreplace"));
   if (!text.is_valid()) throw nb::python_error();
   nb::object error = type(text);
   const std::string_view layer = layer_name(status.layer());
   nb::setattr(error, "code", key);
   nb::setattr(error, "layer", nb::str(layer.data(), layer.size()));
-  nb::object where = nb::steal(PyUnicode_DecodeUTF8(status.key().data(), static_cast<Py_ssize_t>(status.key().size()),
-                                                    "backslashreplace"));
+  nb::object where = nb::steal(
+      PyUnicode_DecodeUTF8(status.key().data(), static_cast<Py_ssize_t>(status.key().size()), "backslashreplace"));
   if (!where.is_valid()) throw nb::python_error();
   nb::setattr(error, "key", status.key().empty() ? nb::none() : where);
   nb::setattr(error, "offset", status.offset() ? nb::cast(*status.offset()) : nb::none());

@@ -109,8 +109,10 @@ SelectionItem list_item(nb::handle object, Indexing indexing, std::size_t axis) 
     return item;
   }
   if (!nb::try_cast(held, array) || array.device_type() != nb::device::cpu::value) {
-    refuse(PyExc_IndexError, "axis " + std::to_string(axis) + ": an index must be an integer, a slice, an ellipsis, or a "
-                             "list of integers or booleans in host memory, not " + type_of(object));
+    refuse(PyExc_IndexError, "axis " + std::to_string(axis) +
+                                 ": an index must be an integer, a slice, an ellipsis, or a "
+                                 "list of integers or booleans in host memory, not " +
+                                 type_of(object));
   }
   if (array.ndim() != 1) {
     refuse(PyExc_IndexError, "axis " + std::to_string(axis) + ": a list of indices has one dimension, this one has " +
@@ -120,7 +122,8 @@ SelectionItem list_item(nb::handle object, Indexing indexing, std::size_t axis) 
   const auto code = static_cast<nb::dlpack::dtype_code>(type.code);
   if (code == nb::dlpack::dtype_code::Bool) {
     if (indexing == Indexing::kPoints) {
-      refuse(PyExc_IndexError, "points are lists of integers, one list for each dimension; or one mask of the array's shape");
+      refuse(PyExc_IndexError,
+             "points are lists of integers, one list for each dimension; or one mask of the array's shape");
     }
     std::vector<bool> where(array.size());
     const auto* data = static_cast<const std::uint8_t*>(array.data());

@@ -19,8 +19,8 @@ enum class CachedRead : std::uint8_t { kDone, kNotCached, kEndOfFile, kFailed };
 CachedRead read_cached(int fd, std::byte* buffer, std::uint64_t length, std::uint64_t offset, std::uint64_t& moved,
                        int& error) noexcept;
 
-// Whether the page cache holds a range, asked without touching it: all of it, at least 15 of 16 pages, or less. kUnknown
-// where the kernel has no cachestat (Linux 6.5) or refuses it to a reader who may not write the file.
+// Whether the page cache holds a range, asked without touching it: all of it, at least 15 of 16 pages, or less.
+// kUnknown where the kernel has no cachestat (Linux 6.5) or refuses it to a reader who may not write the file.
 enum class Residency : std::uint8_t { kAll, kNearlyAll, kNotAll, kUnknown };
 Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
 // How many pages of it; nullopt for kUnknown.

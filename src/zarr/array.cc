@@ -158,7 +158,8 @@ Result<Array> Array::from_document(const Store& store, std::string_view given_pa
     HEADRACE_TRY(store.context().impl()->resources->check_usable());
     HEADRACE_TRY_ASSIGN(std::string path, zarr::normalize_path(given_path));
     if (zarr_format != 2 && zarr_format != 3) {
-      return Status(Code::kInvalidArgument, Layer::kZarr, "zarr_format is " + std::to_string(zarr_format) + ", not 2 or 3");
+      return Status(Code::kInvalidArgument, Layer::kZarr,
+                    "zarr_format is " + std::to_string(zarr_format) + ", not 2 or 3");
     }
     zarr::LoadedNode node;
     node.key = path + (path.empty() ? "" : "/") + (zarr_format == 2 ? ".zarray" : "zarr.json");
@@ -302,9 +303,8 @@ Result<PreparedRead> start_from(const std::shared_ptr<const Array::Impl>& array,
                                 Result<std::unique_ptr<transfer::Plan>> plan, const Device& device,
                                 const ReadOptions& options) {
   if (!plan.ok()) return std::move(plan).status();
-  HEADRACE_TRY_ASSIGN(auto operation,
-                      transfer::ReadOperation::create(*array->store.context().impl()->resources, std::move(*plan),
-                                                      device.impl(), options));
+  HEADRACE_TRY_ASSIGN(auto operation, transfer::ReadOperation::create(*array->store.context().impl()->resources,
+                                                                      std::move(*plan), device.impl(), options));
   return PreparedRead{std::move(operation), nullptr};
 }
 

@@ -157,7 +157,7 @@ Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v2(store::Bytes 
 }
 
 Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v3(store::Bytes document, std::string* group_text,
-                                                                     bool reserved_names) {
+                                                                   bool reserved_names) {
   std::shared_ptr<Consolidated> out(new Consolidated(3, std::move(document)));
   const std::string_view text = out->text();
   // Non-finite numbers are let through here and looked at where a node is parsed.

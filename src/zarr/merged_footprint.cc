@@ -99,8 +99,8 @@ class MergedFootprint final : public Footprint {
 
  private:
   struct Entry {
-    std::uint64_t object;  // in C order of the grid of objects
-    std::uint64_t inner;   // in it, the smallest unit: the entry at each level
+    std::uint64_t object;                  // in C order of the grid of objects
+    std::uint64_t inner;                   // in it, the smallest unit: the entry at each level
     std::uint64_t part_object, part_unit;  // as the part's footprint numbers them
     std::uint32_t part;
     std::uint32_t leads;  // bit l: of all the part's in one unit of level l, the one that stands for them

@@ -110,8 +110,8 @@ Result<ReadConversion> make_conversion(const DataType& stored, const device::Ele
   HEADRACE_TRY_ASSIGN(Target target, choose_target(stored, options));
   if (!options.missing.empty() && (!options.fill_as_nan || options.missing.size() != stored.item_bytes)) {
     return refuse(Code::kInvalidArgument, options.fill_as_nan
-                                              ? "missing has " + std::to_string(options.missing.size()) + " bytes, an element " +
-                                                    std::to_string(stored.item_bytes)
+                                              ? "missing has " + std::to_string(options.missing.size()) +
+                                                    " bytes, an element " + std::to_string(stored.item_bytes)
                                               : "missing is given without fill_as_nan");
   }
   ReadConversion out;

@@ -216,9 +216,8 @@ TEST_P(ReadConversion, AnArrayWithoutAFillValueHasNoElementThatMeansMissing) {
 
 // CF's _FillValue is often another than the array's fill value.
 TEST_P(ReadConversion, AValueOfItsOwnMeansMissing) {
-  const Array array = write<std::int16_t>({}, "i2", "0", [](auto r, auto c) {
-    return static_cast<std::int16_t>(c == 3 ? -999 : r * 16 + c);
-  });
+  const Array array = write<std::int16_t>(
+      {}, "i2", "0", [](auto r, auto c) { return static_cast<std::int16_t>(c == 3 ? -999 : r * 16 + c); });
   ReadOptions options;
   options.dtype = "float32";
   options.fill_as_nan = true;
@@ -237,9 +236,8 @@ TEST_P(ReadConversion, AValueOfItsOwnMeansMissing) {
     return c == 3 ? -999.0f : static_cast<float>(r * 16 + c);
   });
   // Without a fill value in the metadata there is still one that the caller names.
-  const Array bare = write<std::int16_t>({}, "i2", "null", [](auto, auto c) {
-    return static_cast<std::int16_t>(c == 3 ? 5 : 6);
-  });
+  const Array bare =
+      write<std::int16_t>({}, "i2", "null", [](auto, auto c) { return static_cast<std::int16_t>(c == 3 ? 5 : 6); });
   const std::int16_t five = 5;
   options.missing.assign(reinterpret_cast<const std::byte*>(&five), reinterpret_cast<const std::byte*>(&five) + 2);
   expect(read<float>(bare, options), "null", [&](auto r, auto c) {

@@ -36,7 +36,7 @@ void append(ModelBytes& bytes, Word word) {
 
 struct Level {
   std::vector<std::size_t> order;  // of a transpose before it; empty: none
-  ModelShape inner;                     // by the axes behind that
+  ModelShape inner;                // by the axes behind that
   bool at_end = true;
 };
 
@@ -50,8 +50,8 @@ struct Model {
   std::uint32_t seed = 1;
 
   std::vector<std::uint32_t> values;  // C order, as a reader must find them
-  std::set<ModelShape> chunks;             // first elements of the lowest level's chunks that are stored
-  ModelShape unit;                         // shape of one of them, by the array's axes
+  std::set<ModelShape> chunks;        // first elements of the lowest level's chunks that are stored
+  ModelShape unit;                    // shape of one of them, by the array's axes
   std::uint64_t chunk_bytes = 0;      // stored, of one
 
   static std::string transpose(const std::vector<std::size_t>& order) {
@@ -165,12 +165,12 @@ struct Model {
     std::uint64_t elements = 1;
     for (const std::uint64_t extent : shape) elements *= extent;
     for (std::uint64_t i = 0; i < elements; ++i) values.push_back(element_value(i, seed));
-    HEADRACE_TRY(put_text(
-        store, path + "/zarr.json",
-        R"({"zarr_format":3,"node_type":"array","shape":)" + json_list(shape) +
-            R"(,"data_type":"uint32","chunk_grid":{"name":"regular","configuration":{"chunk_shape":)" +
-            json_list(chunk) + R"(}},"chunk_key_encoding":{"name":"default"},"fill_value":)" +
-            std::to_string(kFillValue) + R"(,"codecs":)" + codecs(0) + "}"));
+    HEADRACE_TRY(
+        put_text(store, path + "/zarr.json",
+                 R"({"zarr_format":3,"node_type":"array","shape":)" + json_list(shape) +
+                     R"(,"data_type":"uint32","chunk_grid":{"name":"regular","configuration":{"chunk_shape":)" +
+                     json_list(chunk) + R"(}},"chunk_key_encoding":{"name":"default"},"fill_value":)" +
+                     std::to_string(kFillValue) + R"(,"codecs":)" + codecs(0) + "}"));
     ModelShape grid(shape.size()), at(shape.size(), 0);
     for (std::size_t d = 0; d < grid.size(); ++d) grid[d] = (shape[d] + chunk[d] - 1) / chunk[d];
     if (std::count(grid.begin(), grid.end(), 0u) > 0) return {};

@@ -66,8 +66,8 @@ class NearlyCached : public ::testing::Test {
     auto opened = Array::open(*store_).value();
     auto device = Device::open("host").value();
     Stats stats;
-    const Status status = opened.read({}, {reinterpret_cast<std::byte*>(out_.data()), {array_.elements()}, {}}, device,
-                                      {}, &stats);
+    const Status status =
+        opened.read({}, {reinterpret_cast<std::byte*>(out_.data()), {array_.elements()}, {}}, device, {}, &stats);
     EXPECT_TRUE(status.ok()) << status.to_string();
     for (std::uint64_t i = 0; i < out_.size(); i += 997) {
       EXPECT_EQ(out_[static_cast<std::size_t>(i)], testing::element_value(i, array_.seed));
@@ -77,7 +77,8 @@ class NearlyCached : public ::testing::Test {
 
   static constexpr std::uint64_t kPages = kChunks * kChunkElements * 4 / 4096;
   support::TempDir directory_;
-  const testing::RawArray array_{.shape = {kChunkElements * kChunks}, .chunk = {kChunkElements}, .inner = {}, .v2 = true};
+  const testing::RawArray array_{
+      .shape = {kChunkElements * kChunks}, .chunk = {kChunkElements}, .inner = {}, .v2 = true};
   std::optional<Store> store_;
   std::vector<std::uint32_t> out_;
 };
