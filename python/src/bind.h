@@ -5,6 +5,13 @@
 
 namespace headrace::python {
 
+// Calls `body`, which may block and uses nothing of Python's, while other threads run Python.
+template <class Body>
+auto without_gil(Body&& body) {
+  const nanobind::gil_scoped_release release;
+  return body();
+}
+
 void bind_context(nanobind::module_& module);
 void bind_arrays(nanobind::module_& module);
 void bind_files(nanobind::module_& module);

@@ -200,10 +200,7 @@ class Reading {
 
 std::unique_ptr<Reading> start_parts(const Array& array, const std::vector<ReadPart>& parts, const Device& device,
                                      const Options& options, nb::object kept) {
-  auto started = [&] {
-    nb::gil_scoped_release release;
-    return array.read_many_async(parts, device, options.read);
-  }();
+  auto started = without_gil([&] { return array.read_many_async(parts, device, options.read); });
   // The callback goes with what is kept.
   return std::make_unique<Reading>(take(std::move(started)), nb::make_tuple(kept, options.progress));
 }
@@ -253,10 +250,7 @@ nb::tuple read_strings(const Array& array, nb::handle selection, int indexing, s
   const Selection wanted = to_selection(selection, static_cast<Indexing>(indexing), array.info().shape);
   VariableReadOptions options;
   options.max_bytes = max_bytes;
-  auto result = [&] {
-    nb::gil_scoped_release release;
-    return array.read_variable(wanted, options);
-  }();
+  auto result = without_gil([&] { return array.read_variable(wanted, options); });
   const VariableResult got = take(std::move(result));
   count(got.stats);
   nb::list items;
@@ -332,11 +326,8 @@ void bind_arrays(nb::module_& module) {
           "open",
           [](const Store& store, const std::string& path, const std::string& lenient,
              const std::string& index_directory, bool revalidate) {
-            auto opened = [&] {
-              nb::gil_scoped_release release;
-              return Array::open(store, path, open_options(lenient, true, index_directory, revalidate));
-            }();
-            return take(std::move(opened));
+            return take(without_gil(
+                [&] { return Array::open(store, path, open_options(lenient, true, index_directory, revalidate)); }));
           },
           "store"_a, "path"_a, "lenient"_a, "index_directory"_a, "revalidate"_a)
       .def_static(
@@ -412,11 +403,7 @@ void bind_arrays(nb::module_& module) {
       .def_static(
           "open",
           [](const Store& store, const std::string& path, const std::string& lenient, bool consolidated) {
-            auto opened = [&] {
-              nb::gil_scoped_release release;
-              return Group::open(store, path, open_options(lenient, consolidated, {}));
-            }();
-            return take(std::move(opened));
+            return take(without_gil([&] { return Group::open(store, path, open_options(lenient, consolidated, {})); }));
           },
           "store"_a, "path"_a, "lenient"_a, "consolidated"_a)
       .def_prop_ro("path", [](const Group& group) { return group.info().path; })
@@ -424,40 +411,18 @@ void bind_arrays(nb::module_& module) {
       .def_prop_ro("attributes", [](const Group& group) { return text(group.info().attributes_json); })
       .def_prop_ro("consolidated", [](const Group& group) { return group.info().consolidated; })
       .def_prop_ro("implicit", [](const Group& group) { return group.info().implicit; })
-      .def("members",
-           [](const Group& group) {
-             auto members = [&] {
-               nb::gil_scoped_release release;
-               return group.members();
-             }();
-             return take(std::move(members));
-           })
-      .def("children",
-           [](const Group& group) {
-             auto children = [&] {
-               nb::gil_scoped_release release;
-               return group.children();
-             }();
-             return take(std::move(children));
-           })
+      .def("members", [](const Group& group) { return take(without_gil([&] { return group.members(); })); })
+      .def("children", [](const Group& group) { return take(without_gil([&] { return group.children(); })); })
       .def(
           "array",
           [](const Group& group, const std::string& path) {
-            auto opened = [&] {
-              nb::gil_scoped_release release;
-              return group.array(path);
-            }();
-            return take(std::move(opened));
+            return take(without_gil([&] { return group.array(path); }));
           },
           "path"_a)
       .def(
           "group",
           [](const Group& group, const std::string& path) {
-            auto opened = [&] {
-              nb::gil_scoped_release release;
-              return group.group(path);
-            }();
-            return take(std::move(opened));
+            return take(without_gil([&] { return group.group(path); }));
           },
           "path"_a);
 }

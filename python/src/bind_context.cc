@@ -39,10 +39,7 @@ class BytesView {
 
 nb::object get_object(const Store& store, std::string_view key) {
   const std::string held(key);
-  auto bytes = [&] {
-    nb::gil_scoped_release release;
-    return store.get(held);
-  }();
+  auto bytes = without_gil([&] { return store.get(held); });
   if (!bytes.ok() && bytes.status().code() == Code::kNotFound) return nb::none();
   const std::vector<std::byte> got = take(std::move(bytes));
   return nb::bytes(reinterpret_cast<const char*>(got.data()), got.size());
@@ -71,11 +68,7 @@ void bind_context(nb::module_& module) {
             options.mapped_budget_bytes = mapped_budget_bytes;
             options.index_budget_bytes = index_budget_bytes;
             options.bind_threads = bind_threads;
-            auto made = [&] {
-              nb::gil_scoped_release release;
-              return Context::create(options);
-            }();
-            return take(std::move(made));
+            return take(without_gil([&] { return Context::create(options); }));
           },
           "engine"_a, "threads"_a, "host_budget_bytes"_a, "device_budget_bytes"_a, "wave_bytes"_a, "waves"_a,
           "allow_direct"_a, "cache_reread"_a, "allow_mapped"_a, "mapped_budget_bytes"_a, "index_budget_bytes"_a,
@@ -86,14 +79,7 @@ void bind_context(nb::module_& module) {
 
   nb::class_<Device>(module, "Device")
       .def_static(
-          "open",
-          [](const std::string& name) {
-            auto opened = [&] {
-              nb::gil_scoped_release release;
-              return Device::open(name);
-            }();
-            return take(std::move(opened));
-          },
+          "open", [](const std::string& name) { return take(without_gil([&] { return Device::open(name); })); },
           "name"_a)
       .def_prop_ro("name", [](const Device& device) { return device.name(); })
       .def_prop_ro("description", [](const Device& device) { return device.description(); })
@@ -103,11 +89,7 @@ void bind_context(nb::module_& module) {
       .def_static(
           "open",
           [](const Context& context, const std::string& url) {
-            auto opened = [&] {
-              nb::gil_scoped_release release;
-              return Store::open(context, url);
-            }();
-            return take(std::move(opened));
+            return take(without_gil([&] { return Store::open(context, url); }));
           },
           "context"_a, "url"_a)
       .def_prop_ro("url", &Store::url)
@@ -116,12 +98,7 @@ void bind_context(nb::module_& module) {
           "put",
           [](const Store& store, const std::string& key, nb::handle value) {
             const BytesView view(value);
-            Status status;
-            {
-              nb::gil_scoped_release release;
-              status = store.put(key, view.bytes());
-            }
-            check(status);
+            check(without_gil([&] { return store.put(key, view.bytes()); }));
           },
           "key"_a, "value"_a, "Creates or replaces an object.");
 

@@ -41,23 +41,13 @@ void bind_files(nb::module_& module) {
       .def_static(
           "open",
           [](const std::string& path, bool write, bool create, bool truncate) {
-            auto opened = [&] {
-              nb::gil_scoped_release release;
-              return File::open(path, {.write = write, .create = create, .truncate = truncate});
-            }();
-            return take(std::move(opened));
+            return take(without_gil(
+                [&] { return File::open(path, {.write = write, .create = create, .truncate = truncate}); }));
           },
           "path"_a, "write"_a, "create"_a, "truncate"_a)
       .def_prop_ro("path", [](const File& file) { return file.path(); })
       .def("size_bytes", [](const File& file) { return take(file.size_bytes()); })
-      .def("sync", [](const File& file) {
-        Status status;
-        {
-          nb::gil_scoped_release release;
-          status = file.sync();
-        }
-        check(status);
-      });
+      .def("sync", [](const File& file) { check(without_gil([&] { return file.sync(); })); });
 
   nb::class_<FileStats>(module, "FileStats")
       .def_ro("requests", &FileStats::requests)
@@ -78,10 +68,7 @@ void bind_files(nb::module_& module) {
             FileQueueOptions options;
             options.path = take(parse_path_name(path));
             options.native_stream = reinterpret_cast<void*>(native_stream);
-            auto made = [&] {
-              nb::gil_scoped_release release;
-              return FileQueue::create(context, device, options);
-            }();
+            auto made = without_gil([&] { return FileQueue::create(context, device, options); });
             return std::make_unique<FileQueue>(take(std::move(made)));
           },
           "context"_a, "device"_a, "path"_a, "native_stream"_a)
