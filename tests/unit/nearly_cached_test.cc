@@ -83,19 +83,29 @@ class NearlyCached : public ::testing::Test {
   std::vector<std::uint32_t> out_;
 };
 
+// The kernel drops pages on its own account, also between a look and a read: one undisturbed attempt is enough.
+constexpr int kAttempts = 50;
+
 TEST_F(NearlyCached, AFewMissingPagesAreReadIntoTheCache) {
-  cache_but(128);
-  ASSERT_EQ(resident(), kPages - kPages / 128);
-  EXPECT_EQ(read().direct_bytes, 0u);
-  EXPECT_EQ(resident(), kPages);
-  const Stats again = read();
-  EXPECT_EQ(again.direct_bytes + again.engine_bytes, 0u);
+  bool whole = false;
+  for (int attempt = 0; attempt < kAttempts && !whole; ++attempt) {
+    ASSERT_NO_FATAL_FAILURE(cache_but(128));
+    if (resident() != kPages - kPages / 128) continue;
+    whole = read().direct_bytes == 0 && resident() == kPages;
+    if (!whole) continue;
+    const Stats again = read();
+    whole = again.direct_bytes + again.engine_bytes == 0;
+  }
+  EXPECT_TRUE(whole);
 }
 
 TEST_F(NearlyCached, FilesWithManyHolesAreReadPastIt) {
-  cache_but(4);
-  ASSERT_EQ(resident(), kPages - kPages / 4);
-  EXPECT_EQ(read().direct_bytes, kChunks * kChunkElements * 4);
+  bool past = false;
+  for (int attempt = 0; attempt < kAttempts && !past; ++attempt) {
+    ASSERT_NO_FATAL_FAILURE(cache_but(4));
+    past = read().direct_bytes == kChunks * kChunkElements * 4;
+  }
+  EXPECT_TRUE(past);
 }
 
 }  // namespace
