@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _core, _dtypes, _target
-from ._context import Context, _restore_context, device_of, stream_pointer
+from ._context import Context, device_of, stream_pointer
 from ._errors import InvalidArgumentError
 from ._progress import make_progress
 from ._tensor import Tensor
@@ -402,8 +402,7 @@ class Array:
     # Elsewhere
 
     def __reduce__(self) -> Any:
-        context = tuple(sorted(self._context.options.items()))
-        return _reopen_array, (*self._reopen, self.path, context, self.device)
+        return _reopen_array, (*self._reopen, self.path, self._context, self.device)
 
     @classmethod
     def from_document(cls, url: Any, path: str, zarr_format: int, document: str, *, context: Context | None = None,
@@ -423,8 +422,7 @@ class Array:
 
 def _reopen_array(kind: str, url: str, *rest: Any) -> Array:
     """What unpickling calls: opens the array where it is stored."""
-    *about, path, options, device = rest
-    context = _restore_context(tuple((name, value) for name, value in options if not _is_default(name, value)))
+    *about, path, context, device = rest
     if kind == "document":
         zarr_format, document, lenient, revalidate = about
         return Array.from_document(url, path, zarr_format, document, context=context, lenient=lenient, revalidate=revalidate,
@@ -434,9 +432,3 @@ def _reopen_array(kind: str, url: str, *rest: Any) -> Array:
     lenient, index_directory, revalidate = about
     return open_array(url, path, context=context, lenient=lenient, index_directory=index_directory, revalidate=revalidate,
                       device=device)
-
-
-def _is_default(name: str, value: Any) -> bool:
-    from ._context import _DEFAULTS
-
-    return bool(_DEFAULTS[name] == value)

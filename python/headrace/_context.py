@@ -56,13 +56,15 @@ class Context:
         """What the engine can do here, and why better ones were refused; several lines."""
         return self._core.engine_report
 
+    def _given(self) -> tuple[tuple[str, Any], ...]:
+        """The options that are not the defaults."""
+        return tuple(sorted((name, value) for name, value in self.options.items() if value != _DEFAULTS[name]))
+
     def __repr__(self) -> str:
-        given = {name: value for name, value in self.options.items() if value != _DEFAULTS[name]}
-        return f"headrace.Context({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+        return f"headrace.Context({', '.join(f'{name}={value!r}' for name, value in self._given())})"
 
     def __reduce__(self) -> Any:
-        given = {name: value for name, value in self.options.items() if value != _DEFAULTS[name]}
-        return _restore_context, (tuple(sorted(given.items())),)
+        return _restore_context, (self._given(),)
 
 
 _lock = threading.Lock()

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _dtypes
 from ._array import Array
-from ._context import Context, _restore_context
+from ._context import Context
 from ._errors import NotFoundError, UnsupportedError
 
 
@@ -191,13 +191,11 @@ class Group:
                 f"<table>{rows}</table><details><summary>Attributes</summary><pre>{attributes}</pre></details></details>")
 
     def __reduce__(self) -> Any:
-        return _reopen_group, (*self._reopen, self.path, tuple(sorted(self._context.options.items())), self.device)
+        return _reopen_group, (*self._reopen, self.path, self._context, self.device)
 
 
-def _reopen_group(url: str, lenient: str, consolidated: bool, path: str, options: Any, device: str | None) -> Group:
+def _reopen_group(url: str, lenient: str, consolidated: bool, path: str, context: Context, device: str | None) -> Group:
     """What unpickling calls."""
-    from ._array import _is_default
     from ._open import open_group
 
-    context = _restore_context(tuple((name, value) for name, value in options if not _is_default(name, value)))
     return open_group(url, path, context=context, lenient=lenient, consolidated=consolidated, device=device)

@@ -38,7 +38,7 @@ def has(python, module):
 
 
 def run_suite(python, build, name):
-    run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=5", f"python/tests/{name}"], cwd=ROOT,
+    run([python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--durations=5", f"python/tests/{name}"], cwd=ROOT,
         env=environment(build))
 
 
