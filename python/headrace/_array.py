@@ -279,10 +279,14 @@ class Array:
             return ([], _core.Stats()) if return_stats else []
         if self._variable or self._info["chunk_grid"] != "regular":
             outs = [None] * len(selections) if out is None else list(out)
-            results = [self.read(selection, indexing=indexing, out=one, device=device, stream=stream, dtype=dtype, scale=scale,
-                                 offset=offset, fill_as_nan=fill_as_nan, fill=fill, placement=placement)
-                       for selection, one in zip(selections, outs, strict=True)]
-            return (results, _core.total_stats()) if return_stats else results
+            results, sum_of_all = [], _core.Stats()
+            for selection, one in zip(selections, outs, strict=True):
+                result, stats = self.read(selection, indexing=indexing, out=one, device=device, stream=stream, dtype=dtype,
+                                          scale=scale, offset=offset, fill_as_nan=fill_as_nan, fill=fill,
+                                          placement=placement, progress=progress, return_stats=True)
+                results.append(result)
+                sum_of_all.add(stats)
+            return (results, sum_of_all) if return_stats else results
         arguments, results, close = self._prepare(selections, indexing, out, device, stream, dtype, scale, offset,
                                                   fill_as_nan, fill, placement, progress)
         try:

@@ -299,6 +299,7 @@ void bind_stats(nb::module_& module) {
   HEADRACE_STAT(engine);
   HEADRACE_STAT(path);
 #undef HEADRACE_STAT
+  stats.def(nb::init<>()).def("add", [](Stats& sum, const Stats& part) { sum += part; }, "part"_a);
   module.def("total_stats", [] {
     const std::lock_guard lock(g_total_mutex);
     return g_total;

@@ -311,3 +311,8 @@ def test_strings_of_variable_length(tmp_path):
     assert array.dtype == object and list(array[:]) == items and array[2] == items[2]
     with pytest.raises(ValueError):
         array.read(device="host-staged")
+    # Not planned together, and counted as what they are: no more than these two reads.
+    results, stats = array.read_many([slice(0, 2), 3], return_stats=True)
+    assert [list(results[0]), results[1].item()] == [items[:2], items[3]]
+    assert stats.chunks == 2
+    assert array.read_many([], return_stats=True)[1].chunks == 0
