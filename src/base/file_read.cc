@@ -62,9 +62,7 @@ Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept
   const auto cached = cached_pages(fd, offset, length);
   if (!cached.has_value()) return Residency::kUnknown;
   const std::uint64_t pages = ceil_div<std::uint64_t>(offset + length, page_bytes()) - offset / page_bytes();
-  if (*cached >= pages) return Residency::kAll;
-  constexpr unsigned kMissingShift = 4;
-  return *cached + (pages >> kMissingShift) >= pages ? Residency::kNearlyAll : Residency::kNotAll;
+  return nearly_cached(*cached, pages) ? Residency::kCached : Residency::kNotCached;
 }
 
 void want_cached(int fd, std::uint64_t offset, std::uint64_t length) noexcept {

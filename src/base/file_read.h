@@ -19,9 +19,9 @@ enum class CachedRead : std::uint8_t { kDone, kNotCached, kEndOfFile, kFailed };
 CachedRead read_cached(int fd, std::byte* buffer, std::uint64_t length, std::uint64_t offset, std::uint64_t& moved,
                        int& error) noexcept;
 
-// Whether the page cache holds a range, asked without touching it: all of it, at least 15 of 16 pages, or less.
-// kUnknown where the kernel has no cachestat (Linux 6.5) or refuses it to a reader who may not write the file.
-enum class Residency : std::uint8_t { kAll, kNearlyAll, kNotAll, kUnknown };
+// Whether the page cache holds a range, or nearly all of it (nearly_cached()), asked without touching it. kUnknown where
+// the kernel has no cachestat (Linux 6.5) or refuses it to a reader who may not write the file.
+enum class Residency : std::uint8_t { kCached, kNotCached, kUnknown };
 Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
 // How many pages of it; nullopt for kUnknown.
 std::optional<std::uint64_t> cached_pages(int fd, std::uint64_t offset, std::uint64_t length) noexcept;

@@ -10,6 +10,12 @@ namespace headrace::base {
 
 // Who answered. The kernel tells owners and those who may write a file; for others mincore(2) says that everything is
 // there, so it is not asked, and pages are tried one by one instead.
+// Whether a range of which so many pages are there counts as cached: 15 of 16. Kernels drop single pages of files that
+// rest, and whoever reads the range through the cache brings them back.
+constexpr bool nearly_cached(std::uint64_t resident_pages, std::uint64_t pages) noexcept {
+  return resident_pages + (pages >> 4) >= pages;
+}
+
 enum class CacheWitness : std::uint8_t { kNone, kCachestat, kMincore, kSampled };
 
 struct PageCacheShare {

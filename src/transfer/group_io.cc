@@ -215,13 +215,11 @@ ReadOperation::Route ReadOperation::choose_route(int fd, std::uint64_t offset, s
   constexpr unsigned kRetryEvery = 8;
   if (cached_streak_.load(std::memory_order_relaxed) >= kStreak) return Route::kInline;
   switch (base::residency(fd, offset, length)) {
-    case base::Residency::kAll:
+    case base::Residency::kCached:
+      // Where a page is missing after all, the attempt finds it and has it read into the cache; past the cache the range
+      // would never be whole again.
       return Route::kInline;
-    case base::Residency::kNearlyAll:
-      // Kernels drop single pages of files that rest. Read past the cache the range would never be whole again; an
-      // attempt finds what is missing and has it read into the cache.
-      return Route::kInline;
-    case base::Residency::kNotAll:
+    case base::Residency::kNotCached:
       cached_streak_.store(0, std::memory_order_relaxed);
       return Route::kDirect;
     case base::Residency::kUnknown:

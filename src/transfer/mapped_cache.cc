@@ -39,8 +39,6 @@ constexpr std::size_t kMostFiles = 1 << 16;                      // remembered w
 // What is read once is not worth registering where threads read nearly as fast as the bus carries: a window is
 // registered when its bytes come round again. With few CPUs it is worth while as soon as a sixteenth has been read.
 constexpr std::uint64_t kAgainShift = 4, kFewCpusShift = 4;
-// Registering reads what is missing, so nearly all must be there: 15 of 16 pages.
-constexpr std::uint64_t kMissingShift = 4;
 
 }  // namespace
 
@@ -318,7 +316,8 @@ int MappedCache::map(Request& request, std::byte* at, std::uint64_t bytes) {
   const std::uint64_t length = request.file->window_length(request.index);
   if (!handle.in_memory()) {
     const base::PageCacheShare pages = base::page_cache_share(handle.fd(), offset, length);
-    if (pages.resident_pages + (pages.pages >> kMissingShift) < pages.pages) return ENODATA;
+    // Registering reads what is missing.
+    if (!base::nearly_cached(pages.resident_pages, pages.pages)) return ENODATA;
   }
   const int mapped = base::map_file_at(at, static_cast<std::size_t>(bytes), handle.fd(), offset);
   // Page tables are filled without the driver's lock; what fails here fails again when registering.
