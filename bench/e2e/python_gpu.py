@@ -25,6 +25,7 @@ import headrace
 import headrace.zarr as plug_in
 
 CHOSEN = ["v2_raw", "v2_blosc_lz4", "v3_zstd3", "small_v2_blosc_lz4", "small_v3_zstd", "shard_zstd"]
+OWN = "zarr.core.codec_pipeline.BatchedCodecPipeline"
 DIMENSIONS = ["time", "latitude", "longitude"]
 
 
@@ -84,7 +85,20 @@ class Readers:
         loaded = xr.open_dataset(path, engine="headrace", device=self.device, chunks=None).load()["field"].data
         return self.torch.from_dlpack(loaded) if self.on_gpu and not isinstance(loaded, self.torch.Tensor) else loaded
 
-    def zarr(self, path, pipeline="zarr.core.codec_pipeline.BatchedCodecPipeline"):
+    def _gpu_mode(self, path, pipeline):
+        """zarr-python with its GPU switch on: a CuPy array."""
+        with zarr.config.set({"buffer": "zarr.buffer.gpu.Buffer", "ndbuffer": "zarr.buffer.gpu.NDBuffer", "codec_pipeline.path": pipeline}):
+            got = zarr.open_array(path / "field", mode="r")[...]
+            self.torch.cuda.synchronize()
+            return self.torch.from_dlpack(got)
+
+    def zarr_headrace_cupy(self, path):
+        return self._gpu_mode(path, "headrace.zarr.HeadracePipeline")
+
+    def zarr_gpu(self, path):
+        return self._gpu_mode(path, OWN)
+
+    def zarr(self, path, pipeline=OWN):
         with zarr.config.set({"codec_pipeline.path": pipeline}):
             return self.to_device(zarr.open_array(path / "field", mode="r")[...])
 
@@ -123,6 +137,8 @@ def main():
         names.insert(5, "zarrs")
     if readers.on_gpu:
         names.append("tensorstore_pinned")
+        if importlib.util.find_spec("cupy"):
+            names[3:3] = ["zarr_headrace_cupy", "zarr_gpu"]
     data = make(20)
     truth = readers.to_device(data)
     rows = []
@@ -145,7 +161,7 @@ def main():
             row[name] = round(data.nbytes / statistics.median(times) / 1e9, 3)
         row["zarr_of_headrace"] = round(row["zarr_headrace"] / row["headrace"], 3)
         row["xarray_of_headrace"] = round(row["xarray_headrace"] / row["headrace"], 3)
-        peers = [row[name] for name in ("zarr", "zarrs", "tensorstore") if name in row]
+        peers = [row[name] for name in ("zarr", "zarr_gpu", "zarrs", "tensorstore", "tensorstore_pinned") if name in row]
         row["zarr_over_best_peer"] = round(row["zarr_headrace"] / max(peers), 2)
         rows.append(row)
         print(json.dumps(row), flush=True)
