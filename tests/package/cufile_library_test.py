@@ -163,6 +163,7 @@ int main(int argc, char **argv) {
   CUfileHandle_t handle;
   ssize_t (*read_file)(CUfileHandle_t, void *, size_t, off_t, off_t);
   CUfileError_t (*register_file)(CUfileHandle_t *, CUfileDescr_t *);
+  if (argc > 3 && dlopen(argv[3], RTLD_NOW) == NULL) return puts(dlerror()), 6;
   void *lib = dlopen(argc > 2 ? argv[2] : "libcufile.so.0", RTLD_NOW);
   if (lib == NULL) return puts(dlerror()), 3;
   *(void **)&read_file = dlsym(lib, "cuFileRead");
@@ -215,8 +216,17 @@ def test_run_sees_another_library(f):
     source.write_text("long cuFileHandleRegister(void *a, void *b) { return 0; }\nlong cuFileRead(void *a) { return 1000; }\n")
     other = f.root / "libcufile.so.0"
     subprocess.run([CC, "-shared", "-fPIC", str(source), "-o", str(other)], check=True, capture_output=True)
-    done = run("--", build(f, "program"), f.data, other)
+    program = build(f, "program")
+    done = run("--", program, f.data, other)
     assert done.returncode == 7 and "another libcufile" in done.stderr and str(other) in done.stderr, done
+    assert "may have used that one" in done.stderr, done
+    # One that succeeds without a call to ours has not used it.
+    done = run("--", sys.executable, "-c", f"import ctypes; ctypes.CDLL({str(other)!r})")
+    assert done.returncode == 1 and "may have used that one" in done.stderr, done
+    # Loaded, but the calls are ours: said, and no failure.
+    done = run("--stats", "--", program, f.data, "libcufile.so.0", other)
+    assert done.returncode == 7 and "which got the calls" in done.stderr and str(other) in done.stderr, done
+    assert re.search(r"  read +1\n", done.stderr), done
 
 
 def test_run_exit_codes(f):
