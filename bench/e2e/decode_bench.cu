@@ -29,7 +29,6 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -37,6 +36,7 @@
 #include "codec/codec.h"
 #include "decode_data_bench.h"
 #include "decode_peer_bench.h"
+#include "decode_rows_bench.h"
 #include "device/device.h"
 
 namespace headrace::bench {
@@ -118,57 +118,6 @@ __global__ void count_differences(const uint4* out, const uint4* plain, std::uin
     mine += (a.x != b.x) + (a.y != b.y) + (a.z != b.z) + (a.w != b.w);
   }
   if (mine != 0) atomicAdd(differences, mine);
-}
-
-struct Options {
-  std::string data, nvcomp, only = ".", commit = "unknown";
-  int repeat = 5;
-  std::size_t total_mib = 1024, distinct_mib = 128;
-  double slow_ms = 300;  // repeated once instead
-  bool packed = false, streaming = false, libdeflate = false, list = false;
-};
-
-struct Row {
-  std::string codec;  // lz4, zstd, gzip, zlib or blosc
-  Filter filter = Filter::kNone;
-  std::string values;  // era5, round, random
-  std::size_t chunk_bytes = 0, chunks = 0;
-  bool index = false;  // decoded with the index that a first decode has collected
-  std::string name() const {
-    return codec + "/" + filter_text(filter) + "/" + values + "/" + std::to_string(chunks) + "x" +
-           std::to_string(chunk_bytes) + (index ? "/index" : "");
-  }
-};
-
-std::vector<Row> all_rows(const Options& options) {
-  const std::size_t total = options.total_mib * kMiB;
-  std::vector<Row> rows;
-  const std::pair<Filter, const char*> kinds[] = {
-      {Filter::kShuffle, "era5"}, {Filter::kNone, "era5"}, {Filter::kShuffle, "round"}, {Filter::kNone, "random"}};
-  for (const auto& [filter, values] : kinds) {
-    for (const char* codec : {"lz4", "zstd", "gzip", "zlib"}) {
-      for (const std::size_t bytes : {16 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 8 * kMiB, 64 * kMiB}) {
-        if (bytes <= total) rows.push_back({codec, filter, values, bytes, total / bytes});
-      }
-      for (const std::size_t bytes : {kMiB, 8 * kMiB, 64 * kMiB}) rows.push_back({codec, filter, values, bytes, 1});
-      if (codec != std::string("zstd") || values == std::string("random")) continue;
-      for (const std::size_t bytes : {64 * kKiB, kMiB, 8 * kMiB, 64 * kMiB}) {
-        if (bytes <= total) rows.push_back({codec, filter, values, bytes, total / bytes, true});
-      }
-      for (const std::size_t bytes : {kMiB, 8 * kMiB, 64 * kMiB}) {
-        rows.push_back({codec, filter, values, bytes, 1, true});
-      }
-    }
-  }
-  for (const Filter filter : {Filter::kShuffle, Filter::kBitshuffle, Filter::kNone}) {
-    for (const char* values : {"era5", "round"}) {
-      for (const std::size_t bytes : {256 * kKiB, kMiB, 4 * kMiB, 8 * kMiB, 64 * kMiB}) {
-        if (bytes <= total) rows.push_back({"blosc", filter, values, bytes, total / bytes});
-      }
-      rows.push_back({"blosc", filter, values, 64 * kMiB, 1});
-    }
-  }
-  return rows;
 }
 
 // A batch in device memory: inputs in an arena, outputs one behind the other.
@@ -308,7 +257,7 @@ struct Measured {
 };
 
 template <class Queue>
-std::vector<double> repeat(Clock& clock, const Options& options, const Queue& queue) {
+std::vector<double> repeat(Clock& clock, const DecodeOptions& options, const Queue& queue) {
   std::vector<double> ms{clock.milliseconds(0, queue)};
   if (ms[0] > options.slow_ms) return ms;
   ms.clear();
@@ -323,7 +272,7 @@ void note_times(Measured& out, const std::vector<double>& ms, std::size_t decode
   out.json["decoded_gb_s"] = out.rate;
 }
 
-Measured measure_ours(device::Device& device, Clock& clock, const Options& options, const std::string& codec_name,
+Measured measure_ours(device::Device& device, Clock& clock, const DecodeOptions& options, const std::string& codec_name,
                       const Batch& batch, bool with_index = false) {
   Measured out;
   const auto failed = [&](const std::string& why) {
@@ -332,7 +281,11 @@ Measured measure_ours(device::Device& device, Clock& clock, const Options& optio
   };
   codec::Context context;
   context.zarr_format = 2;
-  auto codec = codec::make_codec(codec_name, base::Json::object(), context);
+  // A Blosc configuration names what is inside: that is decoded by launches of its own.
+  const bool blosc = codec_name.starts_with("blosc-");
+  base::Json configuration = base::Json::object();
+  if (blosc) configuration["cname"] = codec_name.substr(6);
+  auto codec = codec::make_codec(blosc ? "blosc" : codec_name, configuration, context);
   if (!codec.ok()) return failed(codec.status().to_string());
   device::DecodeStage stage;
   stage.capacity_bytes = batch.source.chunk_bytes;
@@ -453,7 +406,7 @@ Measured measure_ours(device::Device& device, Clock& clock, const Options& optio
   return out;
 }
 
-Measured measure_nvcomp(const NvcompDecoder& peer, Clock& clock, const Options& options, const Batch& batch) {
+Measured measure_nvcomp(const NvcompDecoder& peer, Clock& clock, const DecodeOptions& options, const Batch& batch) {
   Measured out;
   std::string why;
   std::size_t workspace_bytes = 0;
@@ -510,7 +463,7 @@ Measured measure_nvcomp(const NvcompDecoder& peer, Clock& clock, const Options& 
 
 class Bench {
  public:
-  Bench(Options options, std::string command) : options_(std::move(options)) {
+  Bench(DecodeOptions options, std::string command) : options_(std::move(options)) {
     device_ = take(device::open_device("cuda"));
     const std::size_t bytes = options_.distinct_mib * kMiB;
     std::string origin, why;
@@ -573,18 +526,19 @@ class Bench {
       if (peer.rate > 0 && ours.rate > 0) json["times_nvcomp"] = ours.rate / peer.rate;
       std::fprintf(stderr, "  nvCOMP %8.3f, x %.2f", peer.rate, ours.rate / peer.rate);
     }
-    if (row.codec == "blosc") {
+    if (row.codec.starts_with("blosc-")) {
       const EncodedChunks& streams = bare(row);
       if (streams.count() > 0) {
+        const std::string inner = row.codec.substr(6);
         const std::size_t count = std::max<std::size_t>(1, row.chunk_bytes * row.chunks / streams.chunk_bytes);
         const Batch batch(streams, count, 0, 0, options_.packed);
-        Measured lz4 = measure_ours(*device_, clock_, options_, "lz4", batch);
-        lz4.json["chunks"] = count;
-        lz4.json["chunk_bytes"] = streams.chunk_bytes;
-        json["bare_lz4"] = lz4.json;
-        if (lz4.rate > 0 && ours.rate > 0) json["share_of_bare"] = ours.rate / lz4.rate;
-        std::fprintf(stderr, "  bare LZ4 %8.2f (%zu x %zu), share %.2f", lz4.rate, count, streams.chunk_bytes,
-                     ours.rate / lz4.rate);
+        Measured alone = measure_ours(*device_, clock_, options_, inner, batch);
+        alone.json["chunks"] = count;
+        alone.json["chunk_bytes"] = streams.chunk_bytes;
+        json["bare_" + inner] = alone.json;
+        if (alone.rate > 0 && ours.rate > 0) json["share_of_bare"] = ours.rate / alone.rate;
+        std::fprintf(stderr, "  bare %s %8.2f (%zu x %zu), share %.2f", inner.c_str(), alone.rate, count,
+                     streams.chunk_bytes, ours.rate / alone.rate);
       }
     }
     std::fprintf(stderr, "%s\n", json.contains("error") ? ("  " + json["error"].get<std::string>()).c_str() : "");
@@ -603,20 +557,20 @@ class Bench {
       const Bytes& values = values_.at(row.values);
       chunks_ = row.codec == "lz4"    ? encode_lz4(values, row.chunk_bytes, row.filter, options_.streaming)
                 : row.codec == "zstd" ? encode_zstd(values, row.chunk_bytes, row.filter)
-                : row.codec != "blosc"
-                    ? encode_deflate(values, row.chunk_bytes, row.filter, row.codec == "gzip", options_.libdeflate)
-                    : encode_blosc(values, row.chunk_bytes, row.filter);
+                : row.codec.starts_with("blosc-")
+                    ? encode_blosc(values, row.chunk_bytes, row.filter, row.codec.substr(6))
+                    : encode_deflate(values, row.chunk_bytes, row.filter, row.codec == "gzip", options_.libdeflate);
       streams_ = {};
       key_ = key;
     }
     return chunks_;
   }
-  const EncodedChunks& bare(const Row&) {
-    if (streams_.count() == 0) streams_ = bare_streams(chunks_);
+  const EncodedChunks& bare(const Row& row) {
+    if (streams_.count() == 0) streams_ = bare_streams(chunks_, row.codec.substr(6));
     return streams_;
   }
 
-  Options options_;
+  DecodeOptions options_;
   std::shared_ptr<device::Device> device_;
   Clock clock_;
   std::map<std::string, NvcompDecoder> peers_;  // by codec
@@ -630,49 +584,9 @@ class Bench {
 
 int main(int argc, char** argv) {
   using namespace headrace::bench;
-  Options options;
-  std::string command = "decode_bench";
-  for (int i = 1; i < argc; ++i) {
-    const std::string arg = argv[i];
-    command += " " + arg;
-    const auto value = [&] {
-      if (i + 1 >= argc) die(arg + " needs a value");
-      command += std::string(" ") + argv[i + 1];
-      return std::string(argv[++i]);
-    };
-    if (arg == "--data")
-      options.data = value();
-    else if (arg == "--nvcomp")
-      options.nvcomp = value();
-    else if (arg == "--only")
-      options.only = value();
-    else if (arg == "--commit")
-      options.commit = value();
-    else if (arg == "--repeat")
-      options.repeat = std::max(1, std::atoi(value().c_str()));
-    else if (arg == "--total-mib")
-      options.total_mib = std::strtoull(value().c_str(), nullptr, 10);
-    else if (arg == "--distinct-mib")
-      options.distinct_mib = std::strtoull(value().c_str(), nullptr, 10);
-    else if (arg == "--slow-ms")
-      options.slow_ms = std::atof(value().c_str());
-    else if (arg == "--streaming")
-      options.streaming = true;
-    else if (arg == "--libdeflate")
-      options.libdeflate = true;
-    else if (arg == "--packed")
-      options.packed = true;
-    else if (arg == "--list")
-      options.list = true;
-    else
-      die("unknown argument " + arg + "; the head of decode_bench.cu says what there is");
-  }
-  if (options.total_mib == 0 || options.distinct_mib < 64) die("needs --distinct-mib 64 or more");
-  const std::regex only(options.only);
-  std::vector<Row> rows;
-  for (const Row& row : all_rows(options)) {
-    if (std::regex_search(row.name(), only)) rows.push_back(row);
-  }
+  std::string command;
+  const DecodeOptions options = parse_decode_options(argc, argv, command);
+  const std::vector<Row> rows = chosen_rows(options);
   if (options.list) {
     for (const Row& row : rows) std::printf("%s\n", row.name().c_str());
     return 0;

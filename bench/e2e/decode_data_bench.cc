@@ -231,23 +231,23 @@ EncodedChunks encode_deflate(const Bytes& values, std::size_t chunk_bytes, Filte
   return out;
 }
 
-EncodedChunks encode_blosc(const Bytes& values, std::size_t chunk_bytes, Filter filter) {
+EncodedChunks encode_blosc(const Bytes& values, std::size_t chunk_bytes, Filter filter, const std::string& inner) {
   const std::size_t count = values.size() / chunk_bytes, bound = chunk_bytes + BLOSC_MAX_OVERHEAD;
   const int mode = filter == Filter::kShuffle      ? BLOSC_SHUFFLE
                    : filter == Filter::kBitshuffle ? BLOSC_BITSHUFFLE
                                                    : BLOSC_NOSHUFFLE;
   EncodedChunks out = pack(count, bound, [&](std::size_t i, std::byte* to) {
     const int bytes =
-        blosc_compress_ctx(5, mode, kItemBytes, chunk_bytes, values.data() + i * chunk_bytes, to, bound, "lz4", 0, 1);
+        blosc_compress_ctx(5, mode, kItemBytes, chunk_bytes, values.data() + i * chunk_bytes, to, bound, inner.c_str(), 0, 1);
     return bytes <= 0 ? std::size_t{0} : static_cast<std::size_t>(bytes);
   });
   out.chunk_bytes = chunk_bytes;
   out.plain.assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count * chunk_bytes));
-  out.library = std::string("c-blosc ") + BLOSC_VERSION_STRING + ", lz4, level 5";
+  out.library = std::string("c-blosc ") + BLOSC_VERSION_STRING + ", " + inner + ", level 5";
   return out;
 }
 
-EncodedChunks bare_streams(const EncodedChunks& containers) {
+EncodedChunks bare_streams(const EncodedChunks& containers, const std::string& inner) {
   struct Found {
     const std::byte* data;
     std::size_t bytes, decoded;
@@ -277,20 +277,30 @@ EncodedChunks bare_streams(const EncodedChunks& containers) {
   const auto by_bytes = [](const auto& a, const auto& b) { return a.second < b.second; };
   const std::size_t size = std::max_element(sizes.begin(), sizes.end(), by_bytes)->first;
   std::erase_if(found, [&](const Found& f) { return f.decoded != size; });
-  out = pack(found.size(), kSizeBytes + size + size / 255 + 32, [&](std::size_t i, std::byte* to) {
+  const bool zstd = inner == "zstd";
+  const std::size_t bound = std::max(kSizeBytes + size + size / 255 + 32, ZSTD_compressBound(size));
+  out = pack(found.size(), bound, [&](std::size_t i, std::byte* to) {
     const Found& f = found[i];
-    store32(to, static_cast<std::uint32_t>(size));
-    if (f.bytes == f.decoded) return kSizeBytes + literal_block(f.data, f.bytes, to + kSizeBytes);
-    std::memcpy(to + kSizeBytes, f.data, f.bytes);
-    return kSizeBytes + f.bytes;
+    const bool stored = f.bytes == f.decoded;
+    if (zstd && stored) return ZSTD_compress(to, bound, f.data, f.bytes, 1);
+    const std::size_t head = zstd ? 0 : kSizeBytes;
+    if (!zstd) store32(to, static_cast<std::uint32_t>(size));
+    if (stored) return head + literal_block(f.data, f.bytes, to + head);
+    std::memcpy(to + head, f.data, f.bytes);
+    return head + f.bytes;
   });
   out.chunk_bytes = size;
   out.plain.resize(found.size() * size);
   in_parallel(found.size(), [&](std::size_t i) {
-    const int got = LZ4_decompress_safe(reinterpret_cast<const char*>(out.encoded.data() + out.offset[i] + kSizeBytes),
-                                        reinterpret_cast<char*>(out.plain.data() + i * size),
-                                        static_cast<int>(out.bytes[i] - kSizeBytes), static_cast<int>(size));
-    if (got != static_cast<int>(size)) die("a stream of a container does not decode");
+    const std::byte* const from = out.encoded.data() + out.offset[i];
+    std::byte* const to = out.plain.data() + i * size;
+    const std::size_t got =
+        zstd ? ZSTD_decompress(to, size, from, out.bytes[i])
+             : static_cast<std::size_t>(LZ4_decompress_safe(reinterpret_cast<const char*>(from + kSizeBytes),
+                                                            reinterpret_cast<char*>(to),
+                                                            static_cast<int>(out.bytes[i] - kSizeBytes),
+                                                            static_cast<int>(size)));
+    if (got != size) die("a stream of a container does not decode");
   });
   out.library = "streams of " + containers.library;
   return out;

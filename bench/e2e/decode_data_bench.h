@@ -44,10 +44,10 @@ EncodedChunks encode_zstd(const Bytes& values, std::size_t chunk_bytes, Filter f
 // gzip's and zlib's streams, level 6, with kShuffle as above. By zlib, as Python's modules and numcodecs write them; by
 // libdeflate, whose blocks are larger, if `libdeflate`.
 EncodedChunks encode_deflate(const Bytes& values, std::size_t chunk_bytes, Filter filter, bool gzip, bool libdeflate);
-// Blosc1 containers by c-blosc: lz4, level 5, elements of 4 bytes, its own block size.
-EncodedChunks encode_blosc(const Bytes& values, std::size_t chunk_bytes, Filter filter);
-// The LZ4 streams inside such containers, each as a chunk of encode_lz4(); what is stored there becomes a block of
-// literals. Only those of the most common size, which are all but the last blocks'.
-EncodedChunks bare_streams(const EncodedChunks& containers);
+// Blosc1 containers by c-blosc: level 5, elements of 4 bytes, its own block size. `inner`: "lz4" or "zstd".
+EncodedChunks encode_blosc(const Bytes& values, std::size_t chunk_bytes, Filter filter, const std::string& inner);
+// The streams inside such containers, each as a chunk of encode_lz4() or encode_zstd(); what is stored there becomes a
+// block of literals, or a frame of its own. Only those of the most common size, which are all but the last blocks'.
+EncodedChunks bare_streams(const EncodedChunks& containers, const std::string& inner);
 
 }  // namespace headrace::bench

@@ -63,6 +63,7 @@ class BloscStage final : public device::gpu::Stage {
     return layout.inner + lz4_scratch_bytes(inner_limits(limits, layout));
   }
 
+  bool wants_large_batches() const noexcept override { return named_ != blosc::Named::kOthers; }
   std::uint64_t index_bytes(std::uint64_t dst_bytes) const noexcept override {
     return named_ == blosc::Named::kZstd ? zstd_index_bytes(dst_bytes) : 0;
   }

@@ -39,6 +39,8 @@ class DeflateStage final : public device::gpu::Stage {
     return kAlignment + aligned(limits.chunks * sizeof(DeflateStream)) + deflate_scratch_bytes(limits_of(limits));
   }
 
+  bool wants_large_batches() const noexcept override { return true; }
+
   int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {
     const std::uint32_t count = batch.limits.chunks;
     if (count == 0) return cudaSuccess;

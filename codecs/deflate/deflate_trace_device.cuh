@@ -79,6 +79,7 @@ struct Cells {
   Walk walk;  // of this lane's cell
   std::uint32_t entry;
   unsigned last;  // lane of the last cell that belongs to the block
+  unsigned walks = 0;  // how often lanes had to be told where their cell begins
 };
 
 // The cells from `grid` on; the first code word begins at `entry`. By a warp.
@@ -114,10 +115,13 @@ __device__ inline Cells walk_cells(const Codes& codes, const Window& window, std
     const std::uint32_t before = __shfl_up_sync(kAllLanes, out.walk.at, 1);
     again = active && lane != 0 && lane <= out.last && (out.entry != before || out.walk.stepped);
     if (!__any_sync(kAllLanes, again)) break;
+    ++out.walks;
     if (again) out.entry = before;
   }
   return out;
 }
+
+inline constexpr std::uint32_t kWalksAtFirst = 128, kWalksATurn = 8;
 
 // A piece as it grows.
 struct Growing {
@@ -154,6 +158,9 @@ struct Tracer {
   const std::uint32_t first_block, first_cell;
   Bounds next{};
   std::uint32_t block_room = 0, cell_room = 0;
+  // Walks that may still follow one another. Where cells do not meet, a warp is as slow as one lane: streams made so are
+  // for the CPU.
+  std::uint32_t walks_left = kWalksAtFirst;
 
   __device__ Tracer(const Job& j, TraceSpace& s, std::uint32_t i, std::uint32_t run_segment, unsigned l)
       : job(j),
@@ -254,6 +261,8 @@ struct Tracer {
         return {DecodeReason::kTruncated, input.bytes};
       }
       if (stop == Walk::Stop::kBad) return {DecodeReason::kHostOnly, 0};
+      if (cells.walks > walks_left + kWalksATurn) return {DecodeReason::kHostOnly, 0};
+      walks_left += kWalksATurn - cells.walks;
       if (entry > next.start) {
         if (!through) {
           passed = true;

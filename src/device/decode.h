@@ -139,6 +139,9 @@ class ChunkDecoder {
   virtual std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept = 0;
   // Room that a chunk's index takes at most, a multiple of 16; 0: this decoder has no use for any.
   virtual std::uint64_t index_stride() const noexcept { return 0; }
+  // Much of a batch's time is its longest chain of steps that follow each other, whatever else it holds: the same bytes
+  // in fewer batches take less time.
+  virtual bool wants_large_batches() const noexcept { return false; }
   // outcomes: pinned memory, one for each item, written by the device.
   // REQUIRES: scratch is aligned to 256 bytes and used by nothing else until the work is done. With indices: a word is
   // set for each item, and no more than `stride`; those that are bytes stand for the item's index in `entries`.

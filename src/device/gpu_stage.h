@@ -87,6 +87,8 @@ class Stage {
   virtual int enqueue(const Batch& batch, NativeStream stream) const noexcept = 0;
   // Most bytes that the index of a chunk takes which decodes to so many; 0: no use is made of one.
   virtual std::uint64_t index_bytes(std::uint64_t /*dst_bytes*/) const noexcept { return 0; }
+  // See ChunkDecoder::wants_large_batches().
+  virtual bool wants_large_batches() const noexcept { return false; }
 };
 
 // One row of the table of codecs with GPU code (generated from codecs/).

@@ -13,6 +13,7 @@ namespace {
 
 constexpr unsigned kWaves = 4;
 constexpr unsigned kDecodedWaves = 8;  // of a device that decodes: some cross the bus while it decodes others
+constexpr unsigned kLargeWave = 2;
 
 // Smaller chunks have nothing to gain: it is many of them that a device decodes at a time.
 constexpr std::uint64_t kLeastIndexedBytes = 64 << 10;
@@ -95,7 +96,12 @@ Status ReadOperation::prepare() {
   if (decoder_ != nullptr) {
     SizeRequest with_decoder = request;
     with_decoder.decoder = decoder_.get();
-    if (options.waves == 0) with_decoder.waves = kDecodedWaves;
+    if (options.waves == 0) {
+      // As many bytes in fewer waves where the decoder gains by it.
+      const unsigned larger = decoder_->wants_large_batches() ? kLargeWave : 1;
+      with_decoder.waves = kDecodedWaves / larger;
+      with_decoder.wave_bytes *= larger;
+    }
     with_decoder.source_bytes = chain.capacity_before(device_stage_);
     if (device_stage_ > 0) with_decoder.lane_bytes += with_decoder.source_bytes;
     if (resources_.indices().enabled() && plan_->keeps_indices() && decoded >= kLeastIndexedBytes) {
