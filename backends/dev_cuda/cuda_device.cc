@@ -369,6 +369,15 @@ class CudaDevice final : public Device {
   Status copy(std::span<const Piece> pieces, CudaStream& stream, cudaMemcpyKind kind) {
     Current current(ordinal_);
     HEADRACE_TRY(usable(current));
+    bool joined = false;
+    Status status = copy(pieces, stream, kind, true, joined);
+    // A copy must not go from one allocation into the next one, and neighbours may belong to two. What has been queued
+    // already moves the same bytes again.
+    if (joined && status.code() == Code::kInvalidArgument) status = copy(pieces, stream, kind, false, joined);
+    return status;
+  }
+
+  Status copy(std::span<const Piece> pieces, CudaStream& stream, cudaMemcpyKind kind, bool join, bool& joined) {
     stream.small.clear();
     stream.batch_src.clear();
     stream.batch_dst.clear();
@@ -394,15 +403,16 @@ class CudaDevice final : public Device {
       for (const Piece& piece : pieces) {
         if (piece.bytes == 0) continue;
         // Neighbours on both sides are one piece: a slab read in parts still travels whole.
-        if (whole.bytes != 0 && whole.src + whole.bytes == piece.src && whole.dst + whole.bytes == piece.dst) {
+        if (join && whole.bytes != 0 && whole.src + whole.bytes == piece.src && whole.dst + whole.bytes == piece.dst) {
           whole.bytes += piece.bytes;
+          joined = true;
           continue;
         }
         flush();
         whole = piece;
       }
       flush();
-      if (small_pieces <= kFewPieces && small_pieces != 0) {
+      if (join && small_pieces <= kFewPieces && small_pieces != 0) {
         // The segments of one piece are neighbours again.
         for (std::size_t i = 0; i < stream.small.size();) {
           const PieceItem& first = stream.small[i];

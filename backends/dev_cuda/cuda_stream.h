@@ -14,24 +14,19 @@
 
 namespace headrace::device::cuda {
 
-// Makes the device current on this thread for a scope; a library must not leave the caller on another one.
+// Makes the device's primary context current on this thread for a scope. A library must not leave the caller in another
+// one; and what is made in a context of the caller's own is gone when that ends, while this device lives on. Memory of
+// such contexts can be copied, and reached by kernels, from the primary one.
 class Current {
  public:
-  explicit Current(int ordinal) noexcept {
-    if (cudaGetDevice(&before_) != cudaSuccess) before_ = ordinal;
-    error_ = before_ != ordinal ? cudaSetDevice(ordinal) : cudaSuccess;
-    changed_ = before_ != ordinal;
-  }
-  ~Current() {
-    if (changed_) (void)cudaSetDevice(before_);
-  }
+  explicit Current(int ordinal) noexcept;
+  ~Current();
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
   cudaError_t error() const noexcept { return error_; }
 
  private:
-  int before_ = 0;
-  bool changed_ = false;
+  bool pushed_ = false;
   cudaError_t error_ = cudaSuccess;
 };
 

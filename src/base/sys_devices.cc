@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "base/proc_text.h"
 
@@ -88,6 +91,20 @@ double parse_link_speed(std::string_view text) noexcept {
   return whole && next_word(text) == "GT/s" && speed > 0 && speed < 1000 ? speed : 0;
 }
 
+std::vector<std::uint64_t> parse_pci_regions(std::string_view text) {
+  constexpr int kOwn = 6;
+  std::vector<std::uint64_t> regions;
+  for (int line = 0; line < kOwn && !text.empty(); ++line) {
+    const std::string one(text.substr(0, text.find('\n')));
+    text.remove_prefix(std::min(text.size(), one.size() + 1));
+    unsigned long long first = 0, last = 0;
+    if (std::sscanf(one.c_str(), "0x%16llx 0x%16llx", &first, &last) == 2 && last > first) {
+      regions.push_back(last - first + 1);
+    }
+  }
+  return regions;
+}
+
 std::optional<PciDevice> pci_device(std::string_view address) {
   PciDevice device;
   device.address = address;
@@ -108,6 +125,8 @@ std::optional<PciDevice> pci_device(std::string_view address) {
   device.max_gigatransfers_per_second = parse_link_speed(read_first_line(folder + "/max_link_speed").value_or(""));
   device.lanes = lanes_in(folder + "/current_link_width");
   device.max_lanes = lanes_in(folder + "/max_link_width");
+  std::ifstream regions(folder + "/resource");
+  device.region_bytes = parse_pci_regions(std::string(std::istreambuf_iterator<char>(regions), {}));
   return device;
 }
 

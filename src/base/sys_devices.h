@@ -35,6 +35,7 @@ struct PciDevice {
   int numa_node = -1;
   double gigatransfers_per_second = 0, max_gigatransfers_per_second = 0;  // 0: not told
   unsigned lanes = 0, max_lanes = 0;
+  std::vector<std::uint64_t> region_bytes;  // of the regions that it has, in order; an NVIDIA GPU's memory is the second
 };
 
 // REQUIRES: an address as CUDA or /sys writes it; nothing if there is no such device.
@@ -42,6 +43,10 @@ std::optional<PciDevice> pci_device(std::string_view address);
 // Display controllers and accelerators of one vendor, by address.
 std::vector<PciDevice> pci_gpus(std::uint32_t vendor);
 inline constexpr std::uint32_t kNvidiaVendor = 0x10de;
+
+// Sizes of the regions in /sys's file "resource": a line each, first and last address and flags, all 0 for those that a
+// device does not have. The first six are its own; what follows, and what is not such a line, is left out.
+std::vector<std::uint64_t> parse_pci_regions(std::string_view text);
 
 // "32.0 GT/s PCIe" or "8 GT/s": the number; 0 for "Unknown" and anything else.
 double parse_link_speed(std::string_view text) noexcept;

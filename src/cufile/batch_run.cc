@@ -64,6 +64,15 @@ void Batch::wait_until_idle() {
 
 namespace {
 
+Outcome logged(BatchJob& job, const Status& status) noexcept {
+  EventLog& log = job.driver->log;
+  try {
+    if (log.wants(Severity::kError)) log.write(Severity::kError, status.to_string());
+  } catch (const std::bad_alloc&) {  // the code says it, too
+  }
+  return outcome_of(status);
+}
+
 void finish(BatchJob& job, BatchEntry& entry, const Outcome& out, const PathBytes& paths) noexcept {
   IoStatistics& statistics = job.driver->statistics;
   const bool aligned =
@@ -107,7 +116,7 @@ Status run_group(BatchJob& job, std::size_t first, std::vector<std::size_t>& aga
       status = Status::out_of_memory();
     }
     if (!status.ok()) {
-      finish(job, entry, outcome_of(status), {});
+      finish(job, entry, logged(job, status), {});
       continue;
     }
     ++pending;
@@ -123,7 +132,7 @@ Status run_group(BatchJob& job, std::size_t first, std::vector<std::size_t>& aga
         continue;
       }
       const PathBytes now = PathBytes::of(queue->counters());
-      finish(job, job.entries[at], done[i].status.ok() ? moved(wanted[at]) : outcome_of(done[i].status), now - seen);
+      finish(job, job.entries[at], done[i].status.ok() ? moved(wanted[at]) : logged(job, done[i].status), now - seen);
       seen = now;
     }
   }
@@ -146,7 +155,7 @@ void run_batch(BatchJob& job) noexcept {
     for (std::size_t i = 0; i < job.entries.size(); ++i) {
       if (job.entries[i].ended || std::find(again.begin(), again.end(), i) != again.end()) continue;
       if (const Status status = run_group(job, i, again); !status.ok()) {
-        finish(job, job.entries[i], outcome_of(status), {});
+        finish(job, job.entries[i], logged(job, status), {});
       }
     }
     for (const std::size_t i : again) {

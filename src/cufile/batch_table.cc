@@ -150,8 +150,8 @@ void BatchTable::end_all() noexcept {
 
 // One more thread for each job that finds none idle, up to `wanted`.
 void BatchTable::start_threads(unsigned wanted) {
-  constexpr unsigned kMost = 16;
-  wanted = std::clamp(wanted, 1u, kMost);
+  constexpr unsigned kUnsaid = 4, kMost = 16;
+  wanted = wanted == 0 ? kUnsaid : std::min(wanted, kMost);
   std::lock_guard lock(mutex_);
   if (stopping_ || threads_.size() >= wanted || idle_ > jobs_.size()) return;
   try {

@@ -99,7 +99,10 @@ void take_environment(Config& config) {
     }
   }
   if (const char* level = std::getenv("CUFILE_LOGGING_LEVEL")) config.strings[CUFILE_PARAM_LOGGING_LEVEL] = level;
-  if (const char* file = std::getenv("CUFILE_LOGFILE_PATH")) config.strings[CUFILE_PARAM_ENV_LOGFILE_PATH] = file;
+  if (const char* file = std::getenv("CUFILE_LOGFILE_PATH")) {
+    config.strings[CUFILE_PARAM_ENV_LOGFILE_PATH] = file;
+    config.names_log_file = true;
+  }
   if (config.bools[CUFILE_PARAM_FORCE_ODIRECT_MODE]) config.path = Path::kDirect;
   if (const char* path = std::getenv("HEADRACE_CUFILE_PATH")) take_path(path, config);
   if (const char* engine = std::getenv("HEADRACE_CUFILE_ENGINE")) config.engine = engine;
@@ -115,7 +118,7 @@ void take_environment(Config& config) {
 const std::array<SizeParameter, kSizes> kSizeParameters = {{
     {"profile", "cufile_stats", 0, 1, 0},
     {"execution", "max_io_queue_depth", 128, 1, 1024},
-    {"execution", "max_io_threads", 4, 0, 1024},
+    {"execution", "max_io_threads", 0, 0, 1024},
     {"execution", "min_io_threshold_size_kb", 8192, 4, std::size_t{1} << 30},
     {"execution", "max_request_parallelism", 4, 0, 1024},
     {"properties", "max_direct_io_size_kb", 1024, 64, 16384},
@@ -216,6 +219,7 @@ void apply(const StagedConfig& staged, Config& config) {
   for (std::size_t i = 0; i < kStrings; ++i) {
     if (staged.strings[i]) config.strings[i] = *staged.strings[i];
   }
+  config.names_log_file = config.names_log_file || staged.strings[CUFILE_PARAM_ENV_LOGFILE_PATH].has_value();
   if (staged.posix_slabs) config.posix_slabs = *staged.posix_slabs;
   if (staged.bools[CUFILE_PARAM_FORCE_ODIRECT_MODE].value_or(false)) config.path = Path::kDirect;
 }

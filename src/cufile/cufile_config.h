@@ -33,6 +33,7 @@ struct Config {
   std::array<std::size_t, kSizes> sizes;
   std::array<bool, kBools> bools;
   std::array<std::string, kStrings> strings;
+  bool names_log_file = false;  // by the environment, or as a parameter; it may be ""
   SlabArray posix_slabs, gpu_slabs;
   // Ours
   Path path = Path::kAuto;       // HEADRACE_CUFILE_PATH, headrace.path; force_odirect_mode is "direct"

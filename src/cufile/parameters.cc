@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/sys_devices.h"
 #include "cufile/driver.h"
 
 namespace headrace::cufile {
@@ -142,8 +143,9 @@ CUfileError_t cuFileGetParameterString(CUFileStringConfigParameter_t param, char
     if (desc_str == nullptr || len <= 0 || !known(param, kStrings)) return CU_FILE_INVALID_VALUE;
     return Driver::get().with_config([&](const Config& config, StagedConfig*) {
       const std::string& text = config.strings[param];
-      // One that was never set is not an empty one.
-      if (text.empty() || text.size() >= static_cast<std::size_t>(len)) return CU_FILE_INVALID_VALUE;
+      // As recorded: of these only the log file has to have been set.
+      if (param == CUFILE_PARAM_ENV_LOGFILE_PATH && !config.names_log_file) return CU_FILE_INVALID_VALUE;
+      if (text.size() >= static_cast<std::size_t>(len)) return CU_FILE_INVALID_VALUE;
       std::memcpy(desc_str, text.c_str(), text.size() + 1);
       return CU_FILE_SUCCESS;
     });
@@ -218,14 +220,16 @@ CUfileError_t cuFileGetParameterGpuBounceBufferSlabArray(size_t* size_values, si
   });
 }
 
-// No part of a GPU is mapped: the size of such a mapping is 0.
 CUfileError_t cuFileGetBARSizeInKB(int gpuIndex, size_t* barSize) {
   return guarded([&] {
     if (barSize == nullptr || gpuIndex < 0) return CU_FILE_INVALID_VALUE;
     for (const auto& row : headrace::device::devices()) {
       if (std::strcmp(row.kind, "cuda") != 0) continue;
       if (const auto count = row.count(); !count.ok() || gpuIndex >= *count) return CU_FILE_INVALID_VALUE;
-      *barSize = 0;
+      const auto device = headrace::device::open_device("cuda:" + std::to_string(gpuIndex));
+      if (!device.ok()) return CU_FILE_CUDA_DRIVER_ERROR;
+      const auto gpu = headrace::base::pci_device((*device)->info().pci_address);
+      *barSize = gpu && gpu->region_bytes.size() > 1 ? gpu->region_bytes[1] / 1024 : 0;
       return CU_FILE_SUCCESS;
     }
     return CU_FILE_INVALID_VALUE;

@@ -39,10 +39,11 @@ CUfileOpError register_file(Driver& driver, CUfileHandle_t* handle, const CUfile
 CUfileOpError register_buffer(Driver& driver, const void* base, std::size_t bytes, int& gpu) {
   if (const CUfileOpError code = driver.ensure_open(); code != CU_FILE_SUCCESS) return code;
   if (base == nullptr || bytes == 0) return CU_FILE_INVALID_VALUE;
-  const auto start = reinterpret_cast<std::uintptr_t>(base);
-  if (bytes > UINTPTR_MAX - start) return CU_FILE_INVALID_VALUE;
   RegisteredBuffer buffer{bytes, device::locate_memory(base)};
   gpu = gpu_of(buffer.place);
+  if (bytes > UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(base)) {
+    return buffer.place.kind == Kind::kDevice ? CU_FILE_CUDA_POINTER_RANGE_ERROR : CU_FILE_INVALID_VALUE;
+  }
   if (buffer.place.kind == Kind::kDevice) {
     Target target;
     // The same base may be registered already, with another length.

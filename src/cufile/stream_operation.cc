@@ -86,6 +86,8 @@ void StreamOperation::begin() noexcept {
   outcome_ = failed(CU_FILE_INVALID_VALUE);
   if (size_ <= most_) outcome_ = check_file(*file_, size_, file_offset_, write_);
   if (outcome_.ok()) outcome_ = resolve_at(driver_, place_, arguments_.base, size_, offset, target_);
+  // As recorded: what blocking calls call a range is a size here.
+  if (outcome_.value == -CU_FILE_INVALID_MAPPING_RANGE) outcome_ = failed(CU_FILE_INVALID_MAPPING_SIZE);
   ended_ = !outcome_.ok();
 }
 

@@ -18,9 +18,8 @@ StreamTable::StreamTable() = default;
 StreamTable::~StreamTable() = default;
 
 CUfileOpError StreamTable::add(CUstream stream, unsigned flags) {
-  if ((flags & ~kKnownFlags) != 0) return CU_FILE_INVALID_VALUE;
   std::lock_guard lock(mutex_);
-  return streams_.emplace(stream, flags).second ? CU_FILE_SUCCESS : CU_FILE_INVALID_VALUE;
+  return streams_.emplace(stream, flags & kKnownFlags).second ? CU_FILE_SUCCESS : CU_FILE_INVALID_VALUE;
 }
 
 CUfileOpError StreamTable::remove(CUstream stream) {
@@ -120,6 +119,7 @@ CUfileOpError queue_operation(Driver& driver, CUfileHandle_t handle, const Strea
     return device.status().code() == Code::kUnsupported ? CU_FILE_ASYNC_NOT_SUPPORTED : CU_FILE_CUDA_DRIVER_ERROR;
   }
   arguments.fixed = driver.streams.flags(stream);
+  if (*arguments.size == 0) *arguments.result = 0;  // as recorded, known before the stream gets there
   auto operation = std::make_unique<StreamOperation>(driver, std::move(file), arguments, write);
   return StreamOperation::queue(std::move(operation), *device, stream);
 }

@@ -29,6 +29,20 @@ TEST(SysDevices, LinkSpeed) {
   }
 }
 
+TEST(SysDevices, PciRegions) {
+  const char* const gpu =
+      "0x0000104002000000 0x0000104002ffffff 0x000000000014220c\n"
+      "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+      "0x0000100000000000 0x0000103fffffffff 0x000000000014220c\n"
+      "0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
+  EXPECT_EQ(parse_pci_regions(gpu), (std::vector<std::uint64_t>{16 << 20, std::uint64_t{256} << 30}));
+  const std::string line = "0x1000 0x1fff 0x200\n";
+  EXPECT_EQ(parse_pci_regions(line + line + line + line + line + line + line).size(), 6u);
+  for (const char* none : {"", "\n\n", "0x1000", "0x2000 0x1000 0x0", "text", "0x 0x 0x"}) {
+    EXPECT_TRUE(parse_pci_regions(none).empty()) << none;
+  }
+}
+
 TEST(SysDevices, NoSuchPciDevice) {
   EXPECT_FALSE(pci_device(""));
   EXPECT_FALSE(pci_device("0000:ff:1f.7"));

@@ -1,0 +1,79 @@
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include "cuda_stream.h"
+
+namespace headrace::device::cuda {
+namespace {
+
+struct DriverCalls {
+  CUresult (*get)(CUcontext*) = nullptr;
+  CUresult (*push)(CUcontext) = nullptr;
+  CUresult (*pop)(CUcontext*) = nullptr;
+  CUresult (*retain)(CUcontext*, CUdevice) = nullptr;
+  CUresult (*device)(CUdevice*, int) = nullptr;
+  bool all = false;
+
+  DriverCalls() noexcept {
+    void* const library = dlopen("libcuda.so.1", RTLD_LAZY);  // never unloaded: the runtime has it, too
+    if (library == nullptr) return;
+    const auto find = [&](auto& call, const char* name) {
+      call = reinterpret_cast<std::decay_t<decltype(call)>>(dlsym(library, name));
+      return call != nullptr;
+    };
+    all = find(get, "cuCtxGetCurrent") && find(push, "cuCtxPushCurrent_v2") && find(pop, "cuCtxPopCurrent_v2") &&
+          find(retain, "cuDevicePrimaryCtxRetain") && find(device, "cuDeviceGet");
+  }
+};
+
+const DriverCalls& driver() noexcept {
+  static const DriverCalls calls;
+  return calls;
+}
+
+// Retained once and for good: the runtime keeps the primary context, too.
+CUcontext primary_context(int ordinal) noexcept {
+  static std::array<std::atomic<CUcontext>, 64> known{};
+  static std::mutex mutex;
+  if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= known.size() || !driver().all) return nullptr;
+  std::atomic<CUcontext>& kept = known[static_cast<std::size_t>(ordinal)];
+  CUcontext context = kept.load(std::memory_order_acquire);
+  if (context != nullptr) return context;
+  std::lock_guard lock(mutex);
+  context = kept.load(std::memory_order_acquire);
+  CUdevice device = 0;
+  if (context != nullptr || driver().device(&device, ordinal) != CUDA_SUCCESS) return context;
+  if (driver().retain(&context, device) != CUDA_SUCCESS) return nullptr;
+  kept.store(context, std::memory_order_release);
+  return context;
+}
+
+}  // namespace
+
+Current::Current(int ordinal) noexcept {
+  // Starts the driver where nobody has: the runtime counts devices by it.
+  static const bool started = [] {
+    int devices = 0;
+    return cudaGetDeviceCount(&devices) == cudaSuccess;
+  }();
+  const CUcontext wanted = started ? primary_context(ordinal) : nullptr;
+  if (wanted == nullptr) {
+    error_ = cudaSetDevice(ordinal);  // says why
+    return;
+  }
+  CUcontext now = nullptr;
+  if (driver().get(&now) == CUDA_SUCCESS && now == wanted) return;
+  pushed_ = driver().push(wanted) == CUDA_SUCCESS;
+  if (!pushed_) error_ = cudaErrorDeviceUninitialized;
+}
+
+Current::~Current() {
+  CUcontext popped = nullptr;
+  if (pushed_) (void)driver().pop(&popped);
+}
+
+}  // namespace headrace::device::cuda
