@@ -21,7 +21,7 @@ __device__ inline void make_cells(Cell* cells, const Piece& piece, std::int32_t 
   };
   const auto bytes_as_they_are = [&](std::uint32_t begin, std::uint32_t first) {
     for (std::uint32_t at = begin + lane; at < to; at += 32 * kSteps) {
-      Cell held[kSteps];
+      Cell held[kSteps] = {};
       HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
         if (at + 32 * k < to) held[k] = of_content(first + at + 32 * k - begin);
       }
@@ -57,7 +57,7 @@ __device__ inline void make_cells(Cell* cells, const Piece& piece, std::int32_t 
     const std::uint32_t stop = (group_end < end ? group_end : end) - start;
     const std::int32_t base = static_cast<std::int32_t>(start) + shift;  // of the group, in the window
     for (std::uint32_t at = begin > start ? begin - start : 0; at < stop; at += 32 * kSteps) {
-      Cell held[kSteps];
+      Cell held[kSteps] = {};
       HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
         const std::uint32_t step = at + 32 * k;
         if (step >= stop) continue;

@@ -63,6 +63,7 @@ struct Progress {
 };
 
 inline constexpr std::uint32_t kTileBytes = 8192;
+inline constexpr unsigned kFollowedAtOnce = 4;  // open bytes by a lane, so that loads overlap
 
 // By tiles: device memory, and what it is for.
 struct TileStream {

@@ -22,8 +22,10 @@ struct TileSpace {
   using Cell = std::uint32_t;
   // And the byte; and a place in `links`. Cells below both are links inside the tile.
   static constexpr Cell kDone = 0x80000000, kOpen = 0x40000000;
-  static_assert(kBytes % 16 == 0);
+  static constexpr Cell kFollowed = 0x40000000;  // in those that are done: was open
+  static_assert(kBytes % 16 == 0 && kBytes <= 65536);
   alignas(16) Cell cells[kBytes];
+  std::uint16_t list[kBytes];  // of open bytes; as `follow_tile` shares them
   std::uint32_t ticket;
 };
 
@@ -89,6 +91,7 @@ __device__ inline void plan_tiles_body(const Job& job, const Choice& choice, con
 
 __device__ inline std::uint32_t load_past_l1(const std::uint32_t* at) { return __ldcg(at); }
 __device__ inline Byte load_past_l1(const Byte* at) { return __ldcg(at); }
+__device__ inline uint4 load_past_l1(const uint4* at) { return __ldcg(at); }
 
 // Until the counter has come to `least`. By all threads of a block.
 __device__ inline void wait_for(const std::uint32_t& counter, std::uint32_t least) {
@@ -153,39 +156,94 @@ __device__ inline void link_tile(const Job& job, const TileJob& tiles, const Til
   if (threadIdx.x == 0) tiles.open[place] = any_open ? 1 : 0;
 }
 
-// Links lead to smaller places, and to another tile each. A warp takes 128 bytes, a lane neighbouring ones of its
-// neighbours, as they most often lead to neighbours.
-template <std::uint32_t kBytes, class Job>
-__device__ inline void follow_tile(const Job& job, const TileJob& tiles, const Tile& tile, std::uint32_t place) {
+// Open bytes of [first, last) of a tile, whose cells are in shared memory: their positions, in order. By a warp.
+template <std::uint32_t kBytes>
+__device__ inline std::uint32_t list_open(TileSpace<kBytes>& space, std::uint32_t first, std::uint32_t last,
+                                          unsigned lane) {
+  std::uint32_t count = 0;
+  for (std::uint32_t at = first; at < last; at += 32) {
+    const std::uint32_t own = at + lane;
+    const bool open = own < last && space.cells[own] < TileSpace<kBytes>::kDone;
+    const unsigned all = __ballot_sync(kAllLanes, open);
+    if (open) {
+      space.list[first + count + static_cast<unsigned>(__popc(all & ((1u << lane) - 1)))] =
+          static_cast<std::uint16_t>(own);
+    }
+    count += static_cast<unsigned>(__popc(all));
+  }
+  return count;
+}
+
+// Follows the listed bytes, to cells that are done. Links lead to smaller places, and to another tile each; some chains
+// are many times as long as others. So a lane that is through with a byte takes the next of the list, and does not
+// wait for its neighbours'. Those that are through together take neighbours, which most often lead to neighbours.
+template <std::uint32_t kBytes>
+__device__ inline void follow_listed(TileSpace<kBytes>& space, const std::uint32_t* links, const std::uint16_t* list,
+                                     std::uint32_t count, unsigned lane) {
   using Space = TileSpace<kBytes>;
-  constexpr unsigned kSteps = 4;
+  std::uint32_t value[kFollowedAtOnce], at[kFollowedAtOnce], next = 0;
+  HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kFollowedAtOnce; ++k) value[k] = Space::kDone, at[k] = 0;
+  for (;;) {
+    bool any = false;
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kFollowedAtOnce; ++k) {
+      if (next < count) {
+        const bool idle = value[k] >= Space::kDone;
+        const unsigned all = __ballot_sync(kAllLanes, idle);
+        const std::uint32_t mine = next + static_cast<unsigned>(__popc(all & ((1u << lane) - 1)));
+        if (idle && mine < count) {
+          at[k] = list[mine];
+          value[k] = space.cells[at[k]];
+        }
+        next += static_cast<unsigned>(__popc(all));
+      }
+      any |= value[k] < Space::kDone;
+    }
+    if (!__any_sync(kAllLanes, any)) return;
+    unsigned open = 0;
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kFollowedAtOnce; ++k) {
+      if (value[k] >= Space::kDone) continue;
+      open |= 1u << k;
+      value[k] = load_past_l1(links + (value[k] & (Space::kOpen - 1)));
+    }
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kFollowedAtOnce; ++k) {
+      if ((open >> k & 1) != 0 && value[k] >= Space::kDone) space.cells[at[k]] = value[k] | Space::kFollowed;
+    }
+  }
+}
+
+// Each warp follows the open bytes of its share.
+template <std::uint32_t kBytes, class Job>
+__device__ inline void follow_tile(const Job& job, const TileJob& tiles, const Tile& tile, std::uint32_t place,
+                                   TileSpace<kBytes>& space) {
+  using Space = TileSpace<kBytes>;
+  constexpr unsigned kRows = 3;  // of four bytes a lane, so that loads overlap
   Byte* const out = job.output(tile.stream) + tile.begin;
   std::uint32_t* const links = tiles.links + std::uint64_t{place} * kBytes;
   const unsigned lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  for (std::uint32_t at = warp * 32 * kSteps + lane; at - lane < tile.bytes; at += warps * 32 * kSteps) {
-    std::uint32_t value[kSteps];
-    unsigned open = 0;
-    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-      value[k] = at + 32 * k < tile.bytes ? load_past_l1(links + at + 32 * k) : Space::kDone;
-      if (value[k] < Space::kDone) open |= 1u << k;
+  const std::uint32_t share = (kBytes / 4 + warps - 1) / warps * 4, first = warp * share;
+  if (first >= tile.bytes) return;
+  const std::uint32_t last = tile.bytes - first < share ? tile.bytes : first + share;
+  for (std::uint32_t from = first + 4 * lane; from < last; from += 128 * kRows) {
+    uint4 row[kRows] = {};
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kRows; ++k) {
+      if (from + 128 * k < last) row[k] = load_past_l1(reinterpret_cast<const uint4*>(links + from + 128 * k));
     }
-    const unsigned was_open = open;
-    while (open != 0) {
-      open = 0;
-      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-        if (value[k] < Space::kDone) value[k] = load_past_l1(tiles.links + (value[k] & (Space::kOpen - 1)));
-      }
-      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-        if (value[k] < Space::kDone) open |= 1u << k;
-      }
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kRows; ++k) {
+      if (from + 128 * k < last) *reinterpret_cast<uint4*>(space.cells + from + 128 * k) = row[k];
     }
-    // Words of which all bytes were known have been written; one of them may share a word with one that was not.
-    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-      if (at + 32 * k >= tile.bytes) continue;
-      out[at + 32 * k] = static_cast<Byte>(value[k]);
-      // Those that come this way later need not go on.
-      if ((was_open >> k & 1) != 0) links[at + 32 * k] = value[k];
-    }
+  }
+  __syncwarp();
+  const std::uint32_t count = list_open(space, first, last, lane);
+  __syncwarp();
+  follow_listed(space, tiles.links, space.list + first, count, lane);
+  __syncwarp();
+  // What was known has been written. Those that come this way later need not go on.
+  for (std::uint32_t at = first + 4 * lane; at < last; at += 128) {
+    const uint4 row = *reinterpret_cast<const uint4*>(space.cells + at);
+    if (((row.x | row.y | row.z | row.w) & Space::kFollowed) == 0) continue;
+    *reinterpret_cast<uint4*>(links + at) = row;
+    const std::uint32_t value[4] = {row.x, row.y, row.z, row.w};
+    write_four(out + at, value, last - at < 4 ? last - at : 4);
   }
 }
 
@@ -213,7 +271,7 @@ __device__ inline void tiles_body(const Job& job, const Choice& choice, const Ti
       count_done(progress.linked);
     } else {
       wait_for(progress.linked, slice.before + in_slice);
-      if (tile.bytes != 0 && load_past_l1(tiles.open + place) != 0) follow_tile<kBytes>(job, tiles, tile, place);
+      if (tile.bytes != 0 && load_past_l1(tiles.open + place) != 0) follow_tile(job, tiles, tile, place, space);
       count_done(progress.followed);
     }
   }
