@@ -17,12 +17,15 @@
 
 namespace headrace::codec::gpu::lz77 {
 
-template <std::uint32_t kBytes>
-struct TileSpace {
+struct TileCell {
   using Cell = std::uint32_t;
   // And the byte; and a place in `links`. Cells below both are links inside the tile.
   static constexpr Cell kDone = 0x80000000, kOpen = 0x40000000;
   static constexpr Cell kFollowed = 0x40000000;  // in those that are done: was open
+};
+
+template <std::uint32_t kBytes>
+struct TileSpace : TileCell {
   static_assert(kBytes % 16 == 0 && kBytes <= 65536);
   alignas(16) Cell cells[kBytes];
   std::uint16_t list[kBytes];  // of open bytes; as `follow_tile` shares them
@@ -162,6 +165,20 @@ __device__ inline Tile find_tile(const TileJob& tiles, const Stretch& stretch, c
 }
 __device__ inline std::uint32_t place_of(const Tile& tile) { return tile.ring + tile.number % tile.turn; }
 
+struct BeforeTile {
+  const Byte* output;
+  std::int32_t known_below;
+  std::int32_t own;          // place in the stream's part of the ring, of the tile's first byte
+  std::uint32_t ring, turn;  // where that begins, and its bytes
+
+  __device__ bool there(std::int32_t s) const { return s < known_below; }
+  __device__ std::uint32_t open(std::int32_t s) const {
+    const std::int32_t at = own + s;
+    return TileCell::kOpen | (ring + (at < 0 ? turn : 0) + static_cast<std::uint32_t>(at));
+  }
+  __device__ Byte load(const Byte* at) const { return load_past_l1(at); }
+};
+
 // `open_from`: the first tile that open bytes may come from, as tile.number.
 template <std::uint32_t kBytes, class Job>
 __device__ inline void link_tile(const Job& job, const TileJob& tiles, const Tile& tile, std::uint32_t open_from,
@@ -177,11 +194,8 @@ __device__ inline void link_tile(const Job& job, const TileJob& tiles, const Til
   const std::int32_t known_below = -static_cast<std::int32_t>((tile.number - open_from) * kBytes);
   const std::uint32_t place = place_of(tile), ring = tile.ring * kBytes, turn = tile.turn * kBytes;
   const auto own = static_cast<std::int32_t>(place * kBytes - ring);
-  make_window(space.cells, job, x, tile.begin, tile.bytes, Space::kDone, [=](std::int32_t source) {
-    if (source < known_below) return Space::kDone | load_past_l1(out + source);
-    const std::int32_t at = own + source;
-    return Space::kOpen | (ring + (at < 0 ? turn : 0) + static_cast<std::uint32_t>(at));
-  });
+  make_window(space.cells, job, x, tile.begin, tile.bytes, Space::kDone,
+              BeforeTile{out, known_below, own, ring, turn});
   __syncthreads();
   std::uint32_t* const links = tiles.links + std::uint64_t{place} * kBytes;
   bool open = false;
