@@ -58,8 +58,8 @@ void launch_output(device::gpu::Launcher& launch, const Source& source, const Ch
     constexpr int kShared = sizeof(TileSpace<kTileBytes>);
     launch.check(cudaFuncSetAttribute(write_tiles<Source>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
     launch(plan_tiles<Source>, 1, kPlanThreads, 0, source, choice, tiles, progress);
-    launch(write_tiles<Source>, std::min<std::uint64_t>(tiles.steps, multiprocessors * kTileBlocks), kTileThreads, kShared,
-           source, choice, tiles, progress);
+    launch(write_tiles<Source>, std::min<std::uint64_t>(tiles.steps, multiprocessors * kTileBlocks), kTileThreads,
+           kShared, source, choice, tiles, progress);
   }
   const auto by_windows = [&]<unsigned kThreads, unsigned kBlocks, std::uint32_t kBytes>(std::uint32_t above,
                                                                                          std::uint32_t most) {

@@ -15,8 +15,8 @@
 // s + kOpen - 1 is linked meanwhile. From the one to the other are 2 * kOpen + kBehind - 2 slices, which have places of
 // their own.
 //
-// Slices of a stretch have one shape. The next stretch has another, and begins when all slices before are followed: they
-// are dealt before it.
+// Slices of a stretch have one shape. The next stretch has another, and begins when all slices before are followed:
+// they are dealt before it.
 #pragma once
 
 #include "lz77_device.cuh"
@@ -77,7 +77,8 @@ __device__ inline Look look_of(const Step& step, unsigned lane) {
   return look(slice - kBehind - (k - kOpen), false, k < 2 * kOpen - kBehind, true);
 }
 
-// The first slice that is not known to be followed, from the lanes whose counters are 0. No open byte comes from before.
+// The first slice that is not known to be followed, from the lanes whose counters are 0. No open byte comes from
+// before.
 __device__ inline std::uint32_t first_open_slice(const Step& step, unsigned zeros) {
   const std::uint32_t own = step.slice - step.first;
   const std::uint32_t open = own < TileOrder::kOpen - 1 ? own : TileOrder::kOpen - 1;

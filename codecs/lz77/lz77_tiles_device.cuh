@@ -194,8 +194,7 @@ __device__ inline void link_tile(const Job& job, const TileJob& tiles, const Til
   const std::int32_t known_below = -static_cast<std::int32_t>((tile.number - open_from) * kBytes);
   const std::uint32_t place = place_of(tile), ring = tile.ring * kBytes, turn = tile.turn * kBytes;
   const auto own = static_cast<std::int32_t>(place * kBytes - ring);
-  make_window(space.cells, job, x, tile.begin, tile.bytes, Space::kDone,
-              BeforeTile{out, known_below, own, ring, turn});
+  make_window(space.cells, job, x, tile.begin, tile.bytes, Space::kDone, BeforeTile{out, known_below, own, ring, turn});
   __syncthreads();
   std::uint32_t* const links = tiles.links + std::uint64_t{place} * kBytes;
   bool open = false;

@@ -149,7 +149,8 @@ TEST(Lz77Tiles, StepsInAnyOrderThatTheirWaitsAllow) {
     SCOPED_TRACE(seed);
     Random random(seed);
     std::vector<Stream> streams(seed % 3 == 0 ? 1 : 1 + below(random, 7));
-    const std::uint32_t in_slice = std::max<std::uint32_t>(static_cast<std::uint32_t>(streams.size()), below(random, 9));
+    const std::uint32_t in_slice =
+        std::max<std::uint32_t>(static_cast<std::uint32_t>(streams.size()), below(random, 9));
     const bool alike = below(random, 2) == 0;
     for (Stream& stream : streams) {
       const std::uint32_t bytes = alike ? 12000 : below(random, 40000);
