@@ -68,7 +68,8 @@ inline constexpr unsigned kMadeAtOnce = 4, kFollowedAtOnce = 4;
 // By tiles: what lz77_steps_device.cuh says. Links take kSliceTiles * kRing tiles of words, which have to stay in the
 // L2; between a slice and the first that waits for it should be about as many steps as there are thread blocks.
 struct TileOrder {
-  static constexpr std::uint32_t kSliceTiles = 96;
+  static constexpr std::uint32_t kSliceTiles = 96;  // and fewer where there would be less than kLeastSlices
+  static constexpr std::uint32_t kLeastSlices = 4;
   static constexpr std::uint32_t kOpen = 5, kBehind = 3, kAhead = 2;
   static constexpr std::uint32_t kRing = 2 * kOpen + kBehind - 2;
 };
@@ -112,7 +113,7 @@ class TileLayout {
     most_streams_ = static_cast<std::uint32_t>(streams < kMostStreams ? streams : kMostStreams);
     const std::uint64_t tiles = bytes / tile_bytes + most_streams_;
     // Few tiles are some slices, too, so that the first are followed while the last are linked.
-    std::uint64_t in_slice = tiles / 4 + 1;
+    std::uint64_t in_slice = tiles / TileOrder::kLeastSlices + 1;
     if (in_slice > most_in_slice) in_slice = most_in_slice;
     in_slice_ = static_cast<std::uint32_t>(in_slice > most_streams_ ? in_slice : most_streams_);
     // More than half of a slice are tiles of a stretch, and more than half of the streams have not ended, but for the
