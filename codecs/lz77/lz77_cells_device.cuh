@@ -10,23 +10,27 @@
 
 namespace headrace::codec::gpu::lz77 {
 
+// What lies before a window is told by a type `Before`, which has
+//   const Byte* output                 the window's first byte
+//   bool there(std::int32_t s) const   whether byte s, s < 0, has been written
+//   Cell open(std::int32_t s) const    the cell of a copy of it if it has not
+//   Byte load(const Byte* at) const    a byte of it, or of a piece's content
+
 // Cells at positions [from, to) of the window, all of one piece. `shift`: the window's position of the piece's first
-// byte. `outside(s)`: the cell of a byte that is a copy of what lies s < 0 before the window. By a warp.
-template <class Cell, class Outside>
+// byte. Bytes are not looked at before all loads of some steps have been begun. By a warp.
+template <class Cell, class Before>
 __device__ inline void make_cells(Cell* cells, const Piece& piece, std::int32_t shift, std::uint32_t from,
-                                  std::uint32_t to, Cell done, const Outside& outside, unsigned lane) {
-  constexpr unsigned kSteps = 4;  // of 32 bytes each, so that loads overlap
-  const auto of_content = [&](std::uint32_t number) {
-    return static_cast<Cell>(done | piece.content[piece.one ? 0 : number]);
-  };
+                                  std::uint32_t to, Cell done, const Before& before_window, unsigned lane) {
+  constexpr unsigned kSteps = kMadeAtOnce;
+  const std::uint32_t each = piece.one ? 0 : 1;
   const auto bytes_as_they_are = [&](std::uint32_t begin, std::uint32_t first) {
     for (std::uint32_t at = begin + lane; at < to; at += 32 * kSteps) {
-      Cell held[kSteps];
+      Byte held[kSteps] = {};
       HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-        if (at + 32 * k < to) held[k] = of_content(first + at + 32 * k - begin);
+        if (at + 32 * k < to) held[k] = before_window.load(piece.content + (first + at + 32 * k - begin) * each);
       }
       HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-        if (at + 32 * k < to) cells[at + 32 * k] = held[k];
+        if (at + 32 * k < to) cells[at + 32 * k] = static_cast<Cell>(done | held[k]);
       }
     }
   };
@@ -45,46 +49,56 @@ __device__ inline void make_cells(Cell* cells, const Piece& piece, std::int32_t 
   // Of the entries up to the one behind all groups, whose bytes are the literals that are left.
   std::uint32_t g = count_while(groups + 1, lane, [&](std::uint32_t x) { return start_of(x) <= begin; }) - 1;
   std::uint64_t ahead = g * kGroup + lane < piece.count ? piece.sequences[g * kGroup + lane] : 0;
-  Checkpoint before = piece.checkpoints[g];
+  const Checkpoint before = piece.checkpoints[g];
+  std::uint32_t literals = before.literals, start = before.literals + before.matches;  // of the group
   for (; g < groups; ++g) {
-    const std::uint32_t start = before.literals + before.matches;
     if (start >= end) return;
     const std::uint32_t i = g * kGroup + lane;
-    const Group group(ahead, i < piece.count, before.literals, lane);
+    const Group group(ahead, i < piece.count, literals, lane);
     if (i + kGroup < piece.count) ahead = piece.sequences[i + kGroup];
-    before = piece.checkpoints[g + 1];
-    const std::uint32_t group_end = before.literals + before.matches;
-    const std::uint32_t stop = (group_end < end ? group_end : end) - start;
+    const std::uint32_t bytes = __shfl_sync(kAllLanes, group.upto, 31);
+    const std::uint32_t stop = bytes < end - start ? bytes : end - start;
     const std::int32_t base = static_cast<std::int32_t>(start) + shift;  // of the group, in the window
     for (std::uint32_t at = begin > start ? begin - start : 0; at < stop; at += 32 * kSteps) {
-      Cell held[kSteps];
+      Cell held[kSteps] = {};
+      Byte loaded[kSteps] = {};
+      std::int32_t at_byte[kSteps] = {};  // of content, if `literals_here` says so, or from the window on
+      unsigned loads = 0, literals_here = 0;
       HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
         const std::uint32_t step = at + 32 * k;
         if (step >= stop) continue;
         const Origin origin = group.origin<true>(step, lane);
-        if (step + lane >= stop) continue;
         const std::int32_t source = base + origin.source;
-        held[k] = origin.literal ? of_content(origin.number)
-                  : source >= 0  ? static_cast<Cell>(source)
-                                 : outside(source);
+        const bool there = origin.literal || (source < 0 && before_window.there(source));
+        loads |= (there && step + lane < stop ? 1u : 0u) << k;
+        literals_here |= (origin.literal ? 1u : 0u) << k;
+        at_byte[k] = origin.literal ? static_cast<std::int32_t>(origin.number * each) : source;
+        held[k] = source >= 0 ? static_cast<Cell>(source) : before_window.open(source);
       }
       HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-        if (at + 32 * k + lane < stop) cells[base + static_cast<std::int32_t>(at + 32 * k + lane)] = held[k];
+        const Byte* const from_here = (literals_here >> k & 1) != 0 ? piece.content : before_window.output;
+        if ((loads >> k & 1) != 0) loaded[k] = before_window.load(from_here + at_byte[k]);
+      }
+      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+        const std::uint32_t own = at + 32 * k + lane;
+        if (own >= stop) continue;
+        cells[base + static_cast<std::int32_t>(own)] =
+            (loads >> k & 1) != 0 ? static_cast<Cell>(done | loaded[k]) : held[k];
       }
     }
+    start += bytes;
+    literals += __shfl_sync(kAllLanes, group.literals_upto, 31);
   }
-  const std::uint32_t sequences_end = before.literals + before.matches;
-  const std::uint32_t rest = begin > sequences_end ? begin : sequences_end;
+  const std::uint32_t rest = begin > start ? begin : start;
   if (rest < end) {
-    bytes_as_they_are(static_cast<std::uint32_t>(static_cast<std::int32_t>(rest) + shift),
-                      before.literals + rest - sequences_end);
+    bytes_as_they_are(static_cast<std::uint32_t>(static_cast<std::int32_t>(rest) + shift), literals + rest - start);
   }
 }
 
 // The cells of [begin, begin + bytes) of a stream's output, which pieces from `x` on make. By all threads of a block.
-template <class Cell, class Job, class Outside>
+template <class Cell, class Job, class Before>
 __device__ inline void make_window(Cell* cells, const Job& job, std::uint32_t x, std::uint32_t begin,
-                                   std::uint32_t bytes, Cell done, const Outside& outside) {
+                                   std::uint32_t bytes, Cell done, const Before& before_window) {
   const unsigned lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const std::uint32_t share = (bytes + warps - 1) / warps;
   const std::uint32_t first = warp * share < bytes ? warp * share : bytes;
@@ -95,7 +109,7 @@ __device__ inline void make_window(Cell* cells, const Job& job, std::uint32_t x,
     const auto piece_end = static_cast<std::uint32_t>(shift + static_cast<std::int32_t>(piece.bytes));
     if (shift + static_cast<std::int32_t>(piece.bytes) <= static_cast<std::int32_t>(at)) continue;
     const std::uint32_t to = piece_end < last ? piece_end : last;
-    make_cells(cells, piece, shift, at, to, done, outside, lane);
+    make_cells(cells, piece, shift, at, to, done, before_window, lane);
     at = to;
   }
 }

@@ -74,12 +74,14 @@ struct Origin {
 // 32 sequences, or as many as there are left; positions are from where the group's output begins.
 struct Group {
   std::uint32_t begin, match_at, offset;
-  std::int32_t literal_from;  // a literal's number less its position
+  std::int32_t literal_from;          // a literal's number less its position
+  std::uint32_t upto, literals_upto;  // this sequence, of the group: bytes, and those that are literals
 
   // `taken`: literals before.
   __device__ Group(std::uint64_t sequence, bool mine, std::uint32_t taken, unsigned lane) {
     const std::uint32_t literals = mine ? literals_of(sequence) : 0, match = mine ? match_of(sequence) : 0;
-    const std::uint32_t literals_upto = sum_upto(literals, lane), upto = sum_upto(literals + match, lane);
+    literals_upto = sum_upto(literals, lane);
+    upto = sum_upto(literals + match, lane);
     begin = mine ? upto - match - literals : ~std::uint32_t{0};
     match_at = upto - match;
     offset = offset_of(sequence);

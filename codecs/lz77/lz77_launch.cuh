@@ -10,7 +10,9 @@
 
 namespace headrace::codec::gpu::lz77 {
 
-inline constexpr unsigned kInorderThreads = 128, kTileThreads = 384, kPlanThreads = 512;
+inline constexpr unsigned kInorderThreads = 128, kPlanThreads = 512;
+// So many thread blocks of tiles on a multiprocessor, of that many threads.
+inline constexpr unsigned kTileBlocks = 3, kTileThreads = 384;
 // So many thread blocks of windows on a multiprocessor, of that many threads.
 inline constexpr unsigned kWindowBlocks = 3, kWindowThreads = 384, kLargeWindowThreads = 1024;
 inline constexpr std::uint32_t kWindowBytes = 16384, kLargeWindowBytes = 32768;
@@ -41,7 +43,7 @@ __global__ void __launch_bounds__(kPlanThreads)
   plan_tiles_body<kTileBytes>(source, choice, tiles, *progress, space);
 }
 template <class Source>
-__global__ void __launch_bounds__(kTileThreads, 3)
+__global__ void __launch_bounds__(kTileThreads, kTileBlocks)
     write_tiles(Source source, Choice choice, TileJob tiles, Progress* progress) {
   extern __shared__ uint4 dynamic[];
   device::gpu::wait_for_earlier();
@@ -56,8 +58,8 @@ void launch_output(device::gpu::Launcher& launch, const Source& source, const Ch
     constexpr int kShared = sizeof(TileSpace<kTileBytes>);
     launch.check(cudaFuncSetAttribute(write_tiles<Source>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
     launch(plan_tiles<Source>, 1, kPlanThreads, 0, source, choice, tiles, progress);
-    launch(write_tiles<Source>, std::min<std::uint64_t>(tiles.in_slice, multiprocessors * 3), kTileThreads, kShared,
-           source, choice, tiles, progress);
+    launch(write_tiles<Source>, std::min<std::uint64_t>(tiles.steps, multiprocessors * kTileBlocks), kTileThreads,
+           kShared, source, choice, tiles, progress);
   }
   const auto by_windows = [&]<unsigned kThreads, unsigned kBlocks, std::uint32_t kBytes>(std::uint32_t above,
                                                                                          std::uint32_t most) {

@@ -58,11 +58,21 @@ struct Choice {
 // Zeroed before. Of one batch of pieces.
 struct Progress {
   std::uint32_t ticket;            // by windows: streams; by tiles: steps
-  std::uint32_t linked, followed;  // tiles
-  std::uint32_t slices;            // by `plan_tiles`
+  std::uint32_t stretches, steps;  // by `plan_tiles`
 };
 
 inline constexpr std::uint32_t kTileBytes = 8192;
+// By a lane, so that loads overlap: bytes of which it makes cells (of a window, too), and open bytes that it follows.
+inline constexpr unsigned kMadeAtOnce = 4, kFollowedAtOnce = 4;
+
+// By tiles: what lz77_steps_device.cuh says. Links take kSliceTiles * kRing tiles of words, which have to stay in the
+// L2; between a slice and the first that waits for it should be about as many steps as there are thread blocks.
+struct TileOrder {
+  static constexpr std::uint32_t kSliceTiles = 96;  // and fewer where there would be less than kLeastSlices
+  static constexpr std::uint32_t kLeastSlices = 4;
+  static constexpr std::uint32_t kOpen = 5, kBehind = 3, kAhead = 2;
+  static constexpr std::uint32_t kRing = 2 * kOpen + kBehind - 2;
+};
 
 // By tiles: device memory, and what it is for.
 struct TileStream {
@@ -70,47 +80,58 @@ struct TileStream {
   Part part;
   std::uint32_t begin, bytes;  // of its output
 };
-// A slice has `each` tiles, from tile `first` on, of each of the first `streams`, which are sorted by length.
-struct Slice {
-  std::uint32_t first, each, streams;
-  std::uint32_t before;  // tiles of all slices before
+// So many slices of the same shape: each has `each` tiles of each of the first `streams`, which are sorted by length.
+// Some of these may have ended.
+struct Stretch {
+  std::uint32_t step, slice;  // the first, of all
+  std::uint32_t tile;         // the first, of each stream
+  std::uint32_t slices, each, streams;
 };
 struct TileJob {
   TileStream* streams = nullptr;  // the longest first
-  Slice* slices = nullptr;
-  std::uint32_t* open = nullptr;   // of each tile of a slice: whether it has open bytes
-  std::uint32_t* links = nullptr;  // a word for each byte of a slice's tiles
+  Stretch* stretches = nullptr;
+  std::uint32_t* left = nullptr;   // of each slice: tiles that are not linked, and that are not followed
+  std::uint32_t* open = nullptr;   // of each tile of the ring: whether it has open bytes
+  std::uint32_t* links = nullptr;  // a word for each byte of the ring's tiles
   std::uint32_t in_slice = 1;      // tiles at most, and no less than there are streams
+  std::uint32_t steps = 0;         // at most
 };
 
 // The same from the limits of a batch: so many streams at least and at most, and bytes of output. No memory where there
 // are too many streams anyway.
 class TileLayout {
  public:
-  static constexpr std::uint32_t kMostStreams = 512;
+  static constexpr std::uint32_t kMostStreams = TileOrder::kSliceTiles;
+  static constexpr std::uint32_t kMostStretches = 8;  // each has no more than half as many streams as the one before
+  static_assert(kMostStreams >> kMostStretches == 0);
   static constexpr std::uint64_t kAlignment = 256;
 
   // `most_in_slice` tiles of tile_bytes: for tests.
   TileLayout(std::uint64_t least_streams, std::uint64_t streams, std::uint64_t bytes,
-             std::uint32_t tile_bytes = kTileBytes, std::uint32_t most_in_slice = 768) {
+             std::uint32_t tile_bytes = kTileBytes, std::uint32_t most_in_slice = TileOrder::kSliceTiles) {
     if (least_streams > kMostStreams) return;
     most_streams_ = static_cast<std::uint32_t>(streams < kMostStreams ? streams : kMostStreams);
-    // Once or twice what a large GPU has room for at a time.
     const std::uint64_t tiles = bytes / tile_bytes + most_streams_;
-    std::uint64_t in_slice = most_in_slice / (bytes < kLarge ? 2 : 1);
-    if (in_slice > tiles) in_slice = tiles;
+    // Few tiles are some slices, too, so that the first are followed while the last are linked.
+    std::uint64_t in_slice = tiles / TileOrder::kLeastSlices + 1;
+    if (in_slice > most_in_slice) in_slice = most_in_slice;
     in_slice_ = static_cast<std::uint32_t>(in_slice > most_streams_ ? in_slice : most_streams_);
-    // A slice is more than half full but for those in which half of its streams end.
-    const std::uint64_t slices = 4 * tiles / in_slice_ + 12;
+    // More than half of a slice are tiles of a stretch, and more than half of the streams have not ended, but for the
+    // last slice of a stretch.
+    const std::uint64_t slices = 4 * tiles / in_slice_ + kMostStretches;
+    std::uint64_t ring = (most_streams_ > 1 ? 2 : 1) * tiles + in_slice_;
+    if (ring > in_slice_ * TileOrder::kRing) ring = in_slice_ * TileOrder::kRing;
+    steps_ = static_cast<std::uint32_t>(2 * slices * in_slice_);
     const auto take = [this](std::uint64_t wanted) {
       const std::uint64_t at = bytes_;
       bytes_ += (wanted + kAlignment - 1) / kAlignment * kAlignment;
       return at;
     };
     streams_ = take(most_streams_ * sizeof(TileStream));
-    slices_ = take(slices * sizeof(Slice));
-    open_ = take(in_slice_ * sizeof(std::uint32_t));
-    links_ = take(std::uint64_t{in_slice_} * tile_bytes * sizeof(std::uint32_t));
+    stretches_ = take(kMostStretches * sizeof(Stretch));
+    left_ = take(2 * slices * sizeof(std::uint32_t));
+    open_ = take(ring * sizeof(std::uint32_t));
+    links_ = take(ring * tile_bytes * sizeof(std::uint32_t));
   }
   std::uint64_t bytes() const { return bytes_; }
   std::uint32_t most_streams() const { return most_streams_; }
@@ -118,17 +139,18 @@ class TileLayout {
   TileJob job(std::byte* memory) const {
     TileJob out;
     out.streams = reinterpret_cast<TileStream*>(memory + streams_);
-    out.slices = reinterpret_cast<Slice*>(memory + slices_);
+    out.stretches = reinterpret_cast<Stretch*>(memory + stretches_);
+    out.left = reinterpret_cast<std::uint32_t*>(memory + left_);
     out.open = reinterpret_cast<std::uint32_t*>(memory + open_);
     out.links = reinterpret_cast<std::uint32_t*>(memory + links_);
     out.in_slice = in_slice_;
+    out.steps = steps_;
     return out;
   }
 
  private:
-  static constexpr std::uint64_t kLarge = 256 << 20;
-  std::uint64_t bytes_ = 0, streams_ = 0, slices_ = 0, open_ = 0, links_ = 0;
-  std::uint32_t most_streams_ = 0, in_slice_ = 1;
+  std::uint64_t bytes_ = 0, streams_ = 0, stretches_ = 0, left_ = 0, open_ = 0, links_ = 0;
+  std::uint32_t most_streams_ = 0, in_slice_ = 1, steps_ = 0;
 };
 
 }  // namespace headrace::codec::gpu::lz77

@@ -1,37 +1,68 @@
 // Output of sequences where streams are few: thread blocks share all of it, tile by tile. Device code without a CUDA
 // header.
 //
-// Slices are so many tiles that the device has work, the next few of each stream that has not ended, as fewer bytes
-// then come from the same slice. Of a slice, first all tiles are linked, side by side: as a window
-// (lz77_cells_device.cuh), but a byte that comes from an earlier tile of the slice is open: it has a link to that
-// byte's place in `links`, which hold all of the slice's bytes. What comes from before the slice is there. Then the
-// open bytes are followed, from tile to tile, to bytes that are known, and the next slice begins.
+// Slices are the next few tiles of each stream that has not ended. Of a slice, first all tiles are linked, side by
+// side: as a window (lz77_cells_device.cuh), but a byte that comes from an earlier tile is open: it has a link to that
+// byte's place in `links`, a ring that holds the bytes of some slices. What comes from before the slices that are not
+// followed is there. Then open bytes are followed, from tile to tile, to bytes that are known.
 //
 // One launch does it all: each thread block takes the next step, linking or following one tile, and waits where that
-// step needs others to be done. Those have lower numbers, so they have been taken by thread blocks that run.
+// step needs others to be done (lz77_steps_device.cuh).
 //
 // What other thread blocks of the launch wrote is read past the L1, which does not see it.
 #pragma once
 
 #include "lz77_cells_device.cuh"
+#include "lz77_steps_device.cuh"
 
 namespace headrace::codec::gpu::lz77 {
 
-template <std::uint32_t kBytes>
-struct TileSpace {
+struct TileCell {
   using Cell = std::uint32_t;
   // And the byte; and a place in `links`. Cells below both are links inside the tile.
   static constexpr Cell kDone = 0x80000000, kOpen = 0x40000000;
-  static_assert(kBytes % 16 == 0);
+  static constexpr Cell kFollowed = 0x40000000;  // in those that are done: was open
+};
+
+template <std::uint32_t kBytes>
+struct TileSpace : TileCell {
+  static_assert(kBytes % 16 == 0 && kBytes <= 65536);
   alignas(16) Cell cells[kBytes];
-  std::uint32_t ticket;
+  std::uint16_t list[kBytes];  // of open bytes; as `follow_tile` shares them
+  std::uint32_t ticket, first_open_slice;
+  Stretch stretches[TileLayout::kMostStretches];
 };
 
 // ---- plan_tiles: one thread block ----
 
 struct PlanSpace {
-  std::uint32_t tiles[TileLayout::kMostStreams];
+  std::uint32_t tiles[TileLayout::kMostStreams], sorted[TileLayout::kMostStreams];
+  Stretch stretches[TileLayout::kMostStretches];
+  std::uint32_t count;  // of stretches
 };
+
+// From the tiles of `count` streams, the most first; `steps` is how many there are. The number of stretches.
+__device__ inline std::uint32_t plan_stretches(const std::uint32_t* tiles, std::uint32_t count, std::uint32_t in_slice,
+                                               Stretch* stretches, std::uint32_t& steps) {
+  Stretch next{};
+  std::uint32_t made = 0;
+  for (next.streams = count;; stretches[made++] = next) {
+    if (made != 0) {
+      const Stretch& before = stretches[made - 1];
+      next.tile += before.slices * before.each;
+      next.slice += before.slices;
+      next.step += 2 * before.slices * before.each * before.streams;
+    }
+    while (next.streams != 0 && tiles[next.streams - 1] <= next.tile) --next.streams;
+    steps = next.step;
+    if (next.streams == 0) return made;
+    const std::uint32_t left = tiles[0] - next.tile;
+    next.each = in_slice / next.streams;
+    if (next.each > left) next.each = left;
+    // Until no more than half of its streams are left.
+    next.slices = (tiles[next.streams / 2] - next.tile + next.each - 1) / next.each;
+  }
+}
 
 template <std::uint32_t kBytes, class Job>
 __device__ inline void plan_tiles_body(const Job& job, const Choice& choice, const TileJob& tiles, Progress& progress,
@@ -61,69 +92,96 @@ __device__ inline void plan_tiles_body(const Job& job, const Choice& choice, con
       longer += space.tiles[k] > own || (space.tiles[k] == own && k < i) ? 1 : 0;
     }
     longer = __reduce_add_sync(kAllLanes, longer);
-    if (lane == 0) tiles.streams[longer] = stream;
-  }
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  const auto tiles_of = [&](std::uint32_t rank) { return (tiles.streams[rank].bytes + kBytes - 1) / kBytes; };
-  Slice slice{0, 0, count, 0};
-  std::uint32_t slices = 0;
-  for (std::uint32_t shortest = tiles_of(count - 1);;) {
-    while (slice.streams != 0 && shortest <= slice.first) {
-      --slice.streams;
-      if (slice.streams != 0) shortest = tiles_of(slice.streams - 1);
+    if (lane == 0) {
+      tiles.streams[longer] = stream;
+      space.sorted[longer] = own;
     }
-    if (slice.streams == 0) break;
-    slice.each = tiles.in_slice / slice.streams;
-    const std::uint32_t left = tiles_of(0) - slice.first;
-    if (slice.each > left) slice.each = left;
-    tiles.slices[slices++] = slice;
-    slice.first += slice.each;
-    slice.before += slice.each * slice.streams;
   }
-  progress.slices = slices;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    std::uint32_t steps = 0;
+    space.count = plan_stretches(space.sorted, count, tiles.in_slice, space.stretches, steps);
+    progress.stretches = space.count;
+    progress.steps = steps;
+  }
+  __syncthreads();
+  for (std::uint32_t i = 0; i < space.count; ++i) {
+    const Stretch stretch = space.stretches[i];
+    if (threadIdx.x == 0) tiles.stretches[i] = stretch;
+    for (std::uint32_t k = threadIdx.x; k < 2 * stretch.slices; k += blockDim.x) {
+      tiles.left[2 * stretch.slice + k] = stretch.each * stretch.streams;
+    }
+  }
 }
 
 // ---- tiles ----
 
 __device__ inline std::uint32_t load_past_l1(const std::uint32_t* at) { return __ldcg(at); }
 __device__ inline Byte load_past_l1(const Byte* at) { return __ldcg(at); }
+__device__ inline uint4 load_past_l1(const uint4* at) { return __ldcg(at); }
 
-// Until the counter has come to `least`. By all threads of a block.
-__device__ inline void wait_for(const std::uint32_t& counter, std::uint32_t least) {
-  if (threadIdx.x == 0) {
-    while (*static_cast<const volatile std::uint32_t*>(&counter) < least) __nanosleep(100);
+// Until the step can begin. By all threads of a block.
+template <std::uint32_t kBytes>
+__device__ inline void wait_for_slices(const Step& step, const TileJob& tiles, TileSpace<kBytes>& space) {
+  if (threadIdx.x < 32) {
+    const Look look = look_of(step, threadIdx.x);
+    const volatile std::uint32_t* const counter = tiles.left + look.counter;
+    std::uint32_t left = look.any ? *counter : 0;
+    while (__any_sync(kAllLanes, look.needed && left != 0)) {
+      __nanosleep(100);
+      left = look.any ? *counter : 0;
+    }
     __threadfence();
+    const unsigned zeros = __ballot_sync(kAllLanes, left == 0);
+    if (threadIdx.x == 0 && step.link) space.first_open_slice = first_open_slice(step, zeros);
   }
   __syncthreads();
 }
-__device__ inline void count_done(std::uint32_t& counter) {
-  __threadfence();
+__device__ inline void count_done(std::uint32_t& left) {
   __syncthreads();
-  if (threadIdx.x == 0) atomicAdd(&counter, 1u);
+  if (threadIdx.x != 0) return;
+  __threadfence();
+  atomicAdd(&left, ~std::uint32_t{0});
 }
 
 struct Tile {
   std::uint32_t stream;
   Part part;
   std::uint32_t begin, bytes;  // of the stream's output; none behind its end
-  std::uint32_t in_slice;      // tiles of the stream before it in the slice
+  std::uint32_t number;        // from the stretch's first on
+  std::uint32_t ring, turn;    // of the stream: the ring's first tile, and how many it has
 };
 
 template <std::uint32_t kBytes>
-__device__ inline Tile find_tile(const TileJob& tiles, const Slice& slice, std::uint32_t place) {
-  const TileStream stream = tiles.streams[place / slice.each];
-  Tile tile{stream.stream, stream.part, 0, 0, place % slice.each};
-  const std::uint32_t before = (slice.first + tile.in_slice) * kBytes;
+__device__ inline Tile find_tile(const TileJob& tiles, const Stretch& stretch, const Step& step) {
+  const TileStream stream = tiles.streams[step.rank];
+  const std::uint32_t slices = stretch.slices < TileOrder::kRing ? stretch.slices : TileOrder::kRing;
+  const std::uint32_t turn = slices * stretch.each, before = step.tile * kBytes;
+  Tile tile{stream.stream, stream.part, 0, 0, step.tile - stretch.tile, step.rank * turn, turn};
   if (before >= stream.bytes) return tile;
   tile.begin = stream.begin + before;
   tile.bytes = stream.bytes - before < kBytes ? stream.bytes - before : kBytes;
   return tile;
 }
+__device__ inline std::uint32_t place_of(const Tile& tile) { return tile.ring + tile.number % tile.turn; }
 
+struct BeforeTile {
+  const Byte* output;
+  std::int32_t known_below;
+  std::int32_t own;          // place in the stream's part of the ring, of the tile's first byte
+  std::uint32_t ring, turn;  // where that begins, and its bytes
+
+  __device__ bool there(std::int32_t s) const { return s < known_below; }
+  __device__ std::uint32_t open(std::int32_t s) const {
+    const std::int32_t at = own + s;
+    return TileCell::kOpen | (ring + (at < 0 ? turn : 0) + static_cast<std::uint32_t>(at));
+  }
+  __device__ Byte load(const Byte* at) const { return load_past_l1(at); }
+};
+
+// `open_from`: the first tile that open bytes may come from, as tile.number.
 template <std::uint32_t kBytes, class Job>
-__device__ inline void link_tile(const Job& job, const TileJob& tiles, const Tile& tile, std::uint32_t place,
+__device__ inline void link_tile(const Job& job, const TileJob& tiles, const Tile& tile, std::uint32_t open_from,
                                  TileSpace<kBytes>& space) {
   using Space = TileSpace<kBytes>;
   using Cell = typename Space::Cell;
@@ -133,12 +191,10 @@ __device__ inline void link_tile(const Job& job, const TileJob& tiles, const Til
       count_while(tile.part.to - tile.part.from, lane_id(),
                   [&](std::uint32_t k) { return job.piece(tile.part.from + k).out <= tile.begin; }) -
       1;
-  const std::int32_t known_below = -static_cast<std::int32_t>(tile.in_slice * kBytes);
-  const std::uint32_t link = place * kBytes;
-  make_window(space.cells, job, x, tile.begin, tile.bytes, Space::kDone, [=](std::int32_t source) {
-    if (source < known_below) return Space::kDone | load_past_l1(out + source);
-    return Space::kOpen | static_cast<std::uint32_t>(static_cast<std::int32_t>(link) + source);
-  });
+  const std::int32_t known_below = -static_cast<std::int32_t>((tile.number - open_from) * kBytes);
+  const std::uint32_t place = place_of(tile), ring = tile.ring * kBytes, turn = tile.turn * kBytes;
+  const auto own = static_cast<std::int32_t>(place * kBytes - ring);
+  make_window(space.cells, job, x, tile.begin, tile.bytes, Space::kDone, BeforeTile{out, known_below, own, ring, turn});
   __syncthreads();
   std::uint32_t* const links = tiles.links + std::uint64_t{place} * kBytes;
   bool open = false;
@@ -153,69 +209,127 @@ __device__ inline void link_tile(const Job& job, const TileJob& tiles, const Til
   if (threadIdx.x == 0) tiles.open[place] = any_open ? 1 : 0;
 }
 
-// Links lead to smaller places, and to another tile each. A warp takes 128 bytes, a lane neighbouring ones of its
-// neighbours, as they most often lead to neighbours.
-template <std::uint32_t kBytes, class Job>
-__device__ inline void follow_tile(const Job& job, const TileJob& tiles, const Tile& tile, std::uint32_t place) {
+// Open bytes of [first, last) of a tile, whose cells are in shared memory: their positions, in order. By a warp.
+template <std::uint32_t kBytes>
+__device__ inline std::uint32_t list_open(TileSpace<kBytes>& space, std::uint32_t first, std::uint32_t last,
+                                          unsigned lane) {
+  std::uint32_t count = 0;
+  for (std::uint32_t at = first; at < last; at += 32) {
+    const std::uint32_t own = at + lane;
+    const bool open = own < last && space.cells[own] < TileSpace<kBytes>::kDone;
+    const unsigned all = __ballot_sync(kAllLanes, open);
+    if (open) {
+      space.list[first + count + static_cast<unsigned>(__popc(all & ((1u << lane) - 1)))] =
+          static_cast<std::uint16_t>(own);
+    }
+    count += static_cast<unsigned>(__popc(all));
+  }
+  return count;
+}
+
+// Follows the listed bytes, to cells that are done. Links lead to smaller places, and to another tile each; some chains
+// are many times as long as others. So a lane that is through with a byte takes the next of the list, and does not
+// wait for its neighbours'. Those that are through together take neighbours, which most often lead to neighbours.
+template <std::uint32_t kBytes>
+__device__ inline void follow_listed(TileSpace<kBytes>& space, const std::uint32_t* links, const std::uint16_t* list,
+                                     std::uint32_t count, unsigned lane) {
   using Space = TileSpace<kBytes>;
-  constexpr unsigned kSteps = 4;
-  Byte* const out = job.output(tile.stream) + tile.begin;
-  std::uint32_t* const links = tiles.links + std::uint64_t{place} * kBytes;
-  const unsigned lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  for (std::uint32_t at = warp * 32 * kSteps + lane; at - lane < tile.bytes; at += warps * 32 * kSteps) {
-    std::uint32_t value[kSteps];
+  std::uint32_t value[kFollowedAtOnce], at[kFollowedAtOnce], next = 0;
+  HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kFollowedAtOnce; ++k) value[k] = Space::kDone, at[k] = 0;
+  for (;;) {
+    bool any = false;
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kFollowedAtOnce; ++k) {
+      if (next < count) {
+        const bool idle = value[k] >= Space::kDone;
+        const unsigned all = __ballot_sync(kAllLanes, idle);
+        const std::uint32_t mine = next + static_cast<unsigned>(__popc(all & ((1u << lane) - 1)));
+        if (idle && mine < count) {
+          at[k] = list[mine];
+          value[k] = space.cells[at[k]];
+        }
+        next += static_cast<unsigned>(__popc(all));
+      }
+      any |= value[k] < Space::kDone;
+    }
+    if (!__any_sync(kAllLanes, any)) return;
     unsigned open = 0;
-    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-      value[k] = at + 32 * k < tile.bytes ? load_past_l1(links + at + 32 * k) : Space::kDone;
-      if (value[k] < Space::kDone) open |= 1u << k;
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kFollowedAtOnce; ++k) {
+      if (value[k] >= Space::kDone) continue;
+      open |= 1u << k;
+      value[k] = load_past_l1(links + (value[k] & (Space::kOpen - 1)));
     }
-    const unsigned was_open = open;
-    while (open != 0) {
-      open = 0;
-      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-        if (value[k] < Space::kDone) value[k] = load_past_l1(tiles.links + (value[k] & (Space::kOpen - 1)));
-      }
-      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-        if (value[k] < Space::kDone) open |= 1u << k;
-      }
-    }
-    // Words of which all bytes were known have been written; one of them may share a word with one that was not.
-    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-      if (at + 32 * k >= tile.bytes) continue;
-      out[at + 32 * k] = static_cast<Byte>(value[k]);
-      // Those that come this way later need not go on.
-      if ((was_open >> k & 1) != 0) links[at + 32 * k] = value[k];
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kFollowedAtOnce; ++k) {
+      if ((open >> k & 1) != 0 && value[k] >= Space::kDone) space.cells[at[k]] = value[k] | Space::kFollowed;
     }
   }
+}
+
+// Each warp follows the open bytes of its share.
+template <std::uint32_t kBytes, class Job>
+__device__ inline void follow_tile(const Job& job, const TileJob& tiles, const Tile& tile, TileSpace<kBytes>& space) {
+  using Space = TileSpace<kBytes>;
+  constexpr unsigned kRows = 3;  // of four bytes a lane, so that loads overlap
+  Byte* const out = job.output(tile.stream) + tile.begin;
+  std::uint32_t* const links = tiles.links + std::uint64_t{place_of(tile)} * kBytes;
+  const unsigned lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const std::uint32_t share = (kBytes / 4 + warps - 1) / warps * 4, first = warp * share;
+  if (first >= tile.bytes) return;
+  const std::uint32_t last = tile.bytes - first < share ? tile.bytes : first + share;
+  for (std::uint32_t from = first + 4 * lane; from < last; from += 128 * kRows) {
+    uint4 row[kRows] = {};
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kRows; ++k) {
+      if (from + 128 * k < last) row[k] = load_past_l1(reinterpret_cast<const uint4*>(links + from + 128 * k));
+    }
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kRows; ++k) {
+      if (from + 128 * k < last) *reinterpret_cast<uint4*>(space.cells + from + 128 * k) = row[k];
+    }
+  }
+  __syncwarp();
+  const std::uint32_t count = list_open(space, first, last, lane);
+  __syncwarp();
+  follow_listed(space, tiles.links, space.list + first, count, lane);
+  __syncwarp();
+  // What was known has been written. Those that come this way later need not go on.
+  for (std::uint32_t at = first + 4 * lane; at < last; at += 128) {
+    const uint4 row = *reinterpret_cast<const uint4*>(space.cells + at);
+    if (((row.x | row.y | row.z | row.w) & Space::kFollowed) == 0) continue;
+    *reinterpret_cast<uint4*>(links + at) = row;
+    const std::uint32_t value[4] = {row.x, row.y, row.z, row.w};
+    write_four(out + at, value, last - at < 4 ? last - at : 4);
+  }
+}
+
+// REQUIRES: space.stretches are the `count` planned, and the step is one of theirs.
+template <std::uint32_t kBytes, class Job>
+__device__ inline void take_step(const Job& job, const TileJob& tiles, std::uint32_t count, std::uint32_t number,
+                                 TileSpace<kBytes>& space) {
+  std::uint32_t i = 0;
+  while (i + 1 < count && space.stretches[i + 1].step <= number) ++i;
+  const Stretch stretch = space.stretches[i];
+  const Step step = step_of(stretch, number);
+  const Tile tile = find_tile<kBytes>(tiles, stretch, step);
+  wait_for_slices(step, tiles, space);
+  if (tile.bytes != 0 && step.link) {
+    link_tile(job, tiles, tile, (space.first_open_slice - stretch.slice) * stretch.each, space);
+  } else if (tile.bytes != 0 && load_past_l1(tiles.open + place_of(tile)) != 0) {
+    follow_tile(job, tiles, tile, space);
+  }
+  count_done(tiles.left[counter_of(step.slice, step.link)]);
 }
 
 template <std::uint32_t kBytes, class Job>
 __device__ inline void tiles_body(const Job& job, const Choice& choice, const TileJob& tiles, Progress& progress,
                                   TileSpace<kBytes>& space) {
-  if (job.stream_count() > choice.most_by_tiles || progress.slices == 0) return;
-  const std::uint32_t slices = progress.slices;
+  if (job.stream_count() > choice.most_by_tiles || progress.stretches == 0) return;
+  const std::uint32_t stretches = progress.stretches, steps = progress.steps;
+  if (threadIdx.x < stretches) space.stretches[threadIdx.x] = tiles.stretches[threadIdx.x];
   for (;;) {
     __syncthreads();
     if (threadIdx.x == 0) space.ticket = atomicAdd(&progress.ticket, 1u);
     __syncthreads();
-    const std::uint32_t step = space.ticket;
-    const Slice slice = tiles.slices[count_while(slices, lane_id(),
-                                                 [&](std::uint32_t s) { return 2 * tiles.slices[s].before <= step; }) -
-                                     1];
-    const std::uint32_t in_slice = slice.each * slice.streams, which = step - 2 * slice.before;
-    if (which >= 2 * in_slice) return;  // behind the last slice
-    const bool link = which < in_slice;
-    const std::uint32_t place = link ? which : which - in_slice;
-    const Tile tile = find_tile<kBytes>(tiles, slice, place);
-    if (link) {
-      wait_for(progress.followed, slice.before);
-      if (tile.bytes != 0) link_tile(job, tiles, tile, place, space);
-      count_done(progress.linked);
-    } else {
-      wait_for(progress.linked, slice.before + in_slice);
-      if (tile.bytes != 0 && load_past_l1(tiles.open + place) != 0) follow_tile<kBytes>(job, tiles, tile, place);
-      count_done(progress.followed);
-    }
+    const std::uint32_t number = space.ticket;
+    if (number >= steps) return;
+    take_step(job, tiles, stretches, number, space);
   }
 }
 

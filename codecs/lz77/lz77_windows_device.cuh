@@ -15,6 +15,15 @@ struct WindowSpace {
   std::uint32_t ticket;
 };
 
+// All of it is there, written by the same thread block.
+struct BeforeWindow {
+  const Byte* output;
+
+  __device__ bool there(std::int32_t) const { return true; }
+  __device__ std::uint16_t open(std::int32_t) const { return 0; }
+  __device__ Byte load(const Byte* at) const { return *at; }
+};
+
 // Where there are more than `above` streams, and `most` at most.
 template <std::uint32_t kBytes, class Job>
 __device__ inline void windows_body(const Job& job, std::uint32_t above, std::uint32_t most, Progress& progress,
@@ -40,8 +49,7 @@ __device__ inline void windows_body(const Job& job, std::uint32_t above, std::ui
       }
       const std::uint32_t bytes = end - begin < kBytes ? end - begin : kBytes;
       Byte* const out = output + begin;
-      make_window(space.cells, job, x, begin, bytes, Space::kDone,
-                  [out](std::int32_t source) { return static_cast<Cell>(Space::kDone | out[source]); });
+      make_window(space.cells, job, x, begin, bytes, Space::kDone, BeforeWindow{out});
       __syncthreads();
       follow_links(space.cells, bytes, Space::kDone, [out](std::uint32_t at, const Cell* value, std::uint32_t four) {
         write_four(out + at, value, four);
