@@ -1,4 +1,4 @@
-// One codec of the table against arbitrary input; HEADRACE_FUZZ_CODEC names it.
+// One codec of the table against arbitrary input; codec_fuzz_name.cc names it, so that this is compiled once for all.
 //
 // Bytes -> bytes codecs decode a CodecSeed twice, flush right and flush left against unmapped pages, over different old
 // contents: verdict and bytes must agree, so nothing depends on memory the decoder did not write. What they decode to
@@ -18,6 +18,8 @@
 #include "tests/support/codec_seed.h"
 #include "tests/support/guard_buffer.h"
 
+extern const char headrace_fuzzed_codec[];
+
 namespace {
 
 using namespace headrace;
@@ -25,7 +27,7 @@ using test::CodecSeed;
 using test::Flush;
 using test::GuardArena;
 
-constexpr std::string_view kName = HEADRACE_FUZZ_CODEC;
+const std::string_view kName = headrace_fuzzed_codec;
 constexpr std::size_t kMaxStream = 1 << 17;
 
 const codec::CodecRow& row() {
