@@ -1,4 +1,5 @@
 // Configurations; what it computes is in tests/unit/value_chain_test.cc.
+#include "base/json.h"
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {

@@ -1,4 +1,5 @@
 // Bits from the highest down, behind the number that pads the last byte.
+#include "base/json.h"
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {

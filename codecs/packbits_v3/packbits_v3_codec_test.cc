@@ -1,6 +1,7 @@
 // Bits of each number from the lowest up, against the registration's definition bit by bit.
 #include <random>
 
+#include "base/json.h"
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {

@@ -1,6 +1,7 @@
 // The shapes that the registration of "reshape" allows and forbids, and chains in which axes move around it.
 #include <numeric>
 
+#include "base/json.h"
 #include "codec/chain.h"
 #include "codec/chain_encoder.h"
 #include "tests/support/codec_testing.h"

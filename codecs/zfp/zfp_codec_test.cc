@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "base/json.h"
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "base/json.h"
 #include "tests/support/codec_seed.h"
 #include "tests/support/codec_testing.h"
 

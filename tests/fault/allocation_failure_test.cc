@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/json.h"
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"
 #include "support/stores_under_test.h"

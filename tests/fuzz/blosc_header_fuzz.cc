@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/json.h"
 #include "codec/codec.h"
 #include "tests/fuzz/fuzz_check.h"
 #include "tests/support/codec_seed.h"

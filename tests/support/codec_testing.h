@@ -4,15 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
 #include "codec/codec.h"
 #include "tests/support/guard_buffer.h"
 
@@ -20,27 +21,11 @@ namespace headrace::test {
 
 using Bytes = std::vector<std::byte>;
 
-inline Result<std::unique_ptr<codec::Codec>> try_make(std::string_view name, std::string_view config, int format = 3) {
-  auto json = base::parse_json(config);
-  if (!json.ok()) return json.status();
-  codec::Context context;
-  context.zarr_format = format;
-  return codec::make_codec(name, *json, context);
-}
-
-inline std::unique_ptr<codec::Codec> make(std::string_view name, std::string_view config = "{}", int format = 3) {
-  auto made = try_make(name, config, format);
-  EXPECT_TRUE(made.ok()) << made.status().to_string();
-  return made.ok() ? std::move(made).value() : nullptr;
-}
+Result<std::unique_ptr<codec::Codec>> try_make(std::string_view name, std::string_view config, int format = 3);
+std::unique_ptr<codec::Codec> make(std::string_view name, std::string_view config = "{}", int format = 3);
 
 // Expects the configuration to be refused as corrupt with a message that holds `word`.
-inline void expect_refused(std::string_view name, std::string_view config, std::string_view word, int format = 3) {
-  auto made = try_make(name, config, format);
-  ASSERT_FALSE(made.ok()) << name << " took " << config;
-  EXPECT_EQ(made.status().code(), Code::kCorrupt) << made.status().to_string();
-  EXPECT_NE(made.status().message().find(word), std::string::npos) << made.status().message();
-}
+void expect_refused(std::string_view name, std::string_view config, std::string_view word, int format = 3);
 
 struct Decoded {
   Status status;
@@ -52,48 +37,10 @@ class Decoder {
  public:
   explicit Decoder(const codec::Codec& codec) : codec_(codec), scratch_(codec.make_scratch()) {}
 
-  Decoded operator()(std::span<const std::byte> encoded, std::size_t capacity, bool exact = true) {
-    Decoded right = run(encoded, capacity, exact, Flush::kRight);
-    Decoded left = run(encoded, capacity, exact, Flush::kLeft);
-    EXPECT_EQ(right.status.code(), left.status.code());
-    EXPECT_EQ(right.bytes, left.bytes);
-    return right;
-  }
+  Decoded operator()(std::span<const std::byte> encoded, std::size_t capacity, bool exact = true);
 
  private:
-  Decoded run(std::span<const std::byte> encoded, std::size_t capacity, bool exact, Flush flush) {
-    GuardArena &in = arena(in_, in_bytes_, encoded.size()), &out = arena(out_, out_bytes_, capacity);
-    std::byte* const src = in.take(encoded.size(), flush, 0);
-    if (!encoded.empty()) std::memcpy(src, encoded.data(), encoded.size());
-    // Different old contents, so that bytes never written show as a difference.
-    codec::Stream stream{.src = src,
-                         .src_bytes = encoded.size(),
-                         .dst = out.take(capacity, flush, flush == Flush::kLeft ? 0x00 : 0xFF),
-                         .dst_capacity = capacity,
-                         .dst_bytes = 12345,
-                         .exact = exact};
-    Decoded result;
-    codec_.decode({&stream, 1}, {&result.status, 1}, scratch_.get());
-    EXPECT_TRUE(in.intact());
-    EXPECT_TRUE(out.intact());
-    EXPECT_TRUE(std::equal(encoded.begin(), encoded.end(), src)) << "the encoded bytes were changed";
-    if (result.status.ok()) {
-      EXPECT_TRUE(!exact || stream.dst_bytes == capacity);
-      EXPECT_LE(stream.dst_bytes, capacity);
-      result.bytes.assign(stream.dst, stream.dst + stream.dst_bytes);
-    } else {
-      EXPECT_EQ(stream.dst_bytes, 0u);
-      const Code code = result.status.code();
-      EXPECT_TRUE(code == Code::kCorrupt || code == Code::kUnsupported) << result.status.to_string();
-      EXPECT_FALSE(result.status.message().empty());
-    }
-    return result;
-  }
-
-  static GuardArena& arena(std::unique_ptr<GuardArena>& arena, std::size_t& have, std::size_t bytes) {
-    if (arena == nullptr || have < bytes) arena = std::make_unique<GuardArena>(have = bytes);
-    return *arena;
-  }
+  Decoded run(std::span<const std::byte> encoded, std::size_t capacity, bool exact, Flush flush);
 
   const codec::Codec& codec_;
   std::unique_ptr<codec::Scratch> scratch_;
@@ -104,70 +51,16 @@ class Decoder {
 // Every truncation, every bit of the first 64 bytes flipped, and garbage behind the end: each must end in a status.
 // `every_change_is_seen` says that the format detects all of them, so none may succeed with other bytes. `padding`:
 // that many zeros behind the end, or a multiple of them, are of the format.
-inline void damage(const codec::Codec& codec, const Bytes& encoded, std::size_t capacity,
-                   bool every_change_is_seen = false, std::size_t padding = 0) {
-  Decoder decode(codec);
-  const Decoded whole = decode(encoded, capacity);
-  ASSERT_TRUE(whole.status.ok()) << whole.status.to_string();
-  for (std::size_t length = 0; length < encoded.size(); ++length) {
-    EXPECT_FALSE(decode({encoded.data(), length}, capacity).status.ok()) << "cut to " << length;
-  }
-  for (std::size_t bit = 0; bit < 8 * std::min<std::size_t>(64, encoded.size()); ++bit) {
-    Bytes changed = encoded;
-    changed[bit / 8] ^= std::byte{1} << (bit % 8);
-    const Decoded result = decode(changed, capacity);
-    EXPECT_TRUE(!every_change_is_seen || !result.status.ok() || result.bytes == whole.bytes) << "bit " << bit;
-  }
-  for (const std::byte extra : {std::byte{0}, std::byte{0xFF}}) {
-    for (const std::size_t count : {1, 3, 8, 40}) {
-      Bytes longer = encoded;
-      longer.insert(longer.end(), count, extra);
-      const bool legal = padding != 0 && extra == std::byte{0} && count % padding == 0;
-      EXPECT_EQ(decode(longer, capacity).status.ok(), legal) << count << " trailing bytes";
-    }
-  }
-  EXPECT_FALSE(decode(encoded, capacity + 1).status.ok());
-  EXPECT_TRUE(capacity == 0 || !decode(encoded, capacity - 1).status.ok());
-}
+void damage(const codec::Codec& codec, const Bytes& encoded, std::size_t capacity, bool every_change_is_seen = false,
+            std::size_t padding = 0);
 
-inline Bytes to_bytes(std::string_view text) {
-  const auto* data = reinterpret_cast<const std::byte*>(text.data());
-  return {data, data + text.size()};
-}
-
+Bytes to_bytes(std::string_view text);
 // REQUIRES: an even number of hexadecimal digits.
-inline Bytes from_hex(std::string_view digits) {
-  Bytes out(digits.size() / 2);
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = static_cast<std::byte>(std::stoi(std::string(digits.substr(2 * i, 2)), nullptr, 16));
-  }
-  return out;
-}
+Bytes from_hex(std::string_view digits);
 
 enum class Content { kRandom, kZeros, kSmooth, kText };
 
 // Deterministic test data. kSmooth is a slowly rising sequence of 4-byte numbers, which shuffles well.
-inline Bytes sample(std::size_t bytes, Content content, unsigned seed = 1) {
-  Bytes out(bytes);
-  std::mt19937 random(seed);
-  std::uint32_t value = 1000;
-  for (std::size_t i = 0; i < bytes; ++i) {
-    switch (content) {
-      case Content::kRandom:
-        out[i] = static_cast<std::byte>(random());
-        break;
-      case Content::kZeros:
-        break;
-      case Content::kSmooth:
-        if (i % 4 == 0) value += static_cast<std::uint32_t>(random() % 200);
-        out[i] = static_cast<std::byte>(value >> (8 * (i % 4)));
-        break;
-      case Content::kText:
-        out[i] = static_cast<std::byte>("the quick brown fox "[(i + (random() % 50 == 0 ? 7 : 0)) % 20]);
-        break;
-    }
-  }
-  return out;
-}
+Bytes sample(std::size_t bytes, Content content, unsigned seed = 1);
 
 }  // namespace headrace::test

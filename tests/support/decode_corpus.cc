@@ -11,6 +11,7 @@
 #include <iterator>
 #include <random>
 
+#include "base/json.h"
 #include "support/codec_seed.h"
 
 namespace headrace::test {

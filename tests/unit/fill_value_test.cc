@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/json.h"
 #include "zarr/metadata.h"
 #include "zarr/number_bits.h"
 

@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "base/json.h"
 #include "codec/checksum_codec.h"
 #include "codecs/astype/element_device.cuh"
 #include "codecs/crc32c/checksum_device.cuh"

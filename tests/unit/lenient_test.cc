@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 
+#include "base/json.h"
 #include "zarr/chain_builder.h"
 #include "zarr/metadata.h"
 

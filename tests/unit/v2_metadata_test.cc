@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/json.h"
 #include "zarr/metadata.h"
 
 namespace headrace::zarr {

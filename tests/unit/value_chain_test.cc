@@ -1,4 +1,5 @@
 // Codecs that change values in the chains of v3 metadata: types, byte order and axes are followed through them.
+#include "base/json.h"
 #include "codec/chain.h"
 #include "tests/support/codec_testing.h"
 #include "zarr/chain_builder.h"

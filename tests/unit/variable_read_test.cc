@@ -13,6 +13,7 @@
 #include <random>
 #include <thread>
 
+#include "base/json.h"
 #include "support/variable_model.h"
 
 namespace headrace {
