@@ -4,7 +4,8 @@
   python_test.py --python PYTHON --build DIR native|zarr|xarray   the tests of python/tests/NAME
   python_test.py --python PYTHON --build DIR guides               the Python of README.md and docs/guide, as written
   python_test.py --python PYTHON --build DIR types                stubs and annotations, by mypy
-  python_test.py --python PYTHON --build DIR wheel                pip wheel, installed and used away from this tree
+  python_test.py --python PYTHON --build DIR wheel [--configure OPTION=VALUE]...
+                                                                  pip wheel, installed and used away from this tree
 
 Exit code 77, skipped: the build has no Python package (tools/test configures one by tools/python-env)."""
 import argparse
@@ -82,16 +83,13 @@ def run_types(python, build):
         env={**environment(build), "MYPYPATH": str(build / "python")})
 
 
-def run_wheel(python, build):
+def run_wheel(python, options):
     """In an environment with nothing but NumPy, from another folder, on what the demo data hold."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        # As the shared library is compiled for its test: the compiler's cache has most of it.
         run([python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder / "wheels", ROOT,
-             "-C", f"build-dir={folder / 'build'}", "-C", "cmake.version=>=3.25", "-C", "cmake.build-type=Debug",
-             "-C", "cmake.define.CMAKE_CXX_FLAGS_DEBUG=-O0", "-C", "cmake.define.HEADRACE_CUDA=OFF",
-             "-C", "cmake.define.HEADRACE_FAULT_POINTS=ON", "-C", "cmake.define.HEADRACE_WERROR=ON", "-C", "wheel.py-api="],
-            cwd=folder)
+             "-C", f"build-dir={folder / 'build'}", "-C", "cmake.version=>=3.25", "-C", "wheel.py-api=",
+             "-C", "cmake.define.HEADRACE_CUDA=OFF", *(argument for option in options for argument in ("-C", option))], cwd=folder)
         wheel, = (folder / "wheels").glob("headrace-*.whl")
         run([python, "-m", "venv", folder / "clean"])
         clean = folder / "clean" / "bin" / "python"
@@ -127,13 +125,17 @@ def main():
     parser.add_argument("--build", required=True, type=pathlib.Path)
     parser.add_argument("--skip-missing", action="store_true", help="guides: leave out pages whose packages are not installed")
     parser.add_argument("what", choices=["native", "zarr", "xarray", "guides", "types", "wheel"])
+    parser.add_argument("--configure", action="append", default=[])
     arguments = parser.parse_args()
     if not arguments.python:
         print("skipped: this build has no Python package: configure with -DHEADRACE_PYTHON=\"$(tools/python-env)\"")
         return 77
-    what = {"types": run_types, "wheel": run_wheel}.get(arguments.what)
-    if what is not None:
-        what(arguments.python, arguments.build)
+    if arguments.what == "wheel":
+        # scikit-build-core has an option of its own for the build type.
+        run_wheel(arguments.python, [f"cmake.build-type={value}" if name == "CMAKE_BUILD_TYPE" else f"cmake.define.{name}={value}"
+                                     for name, _, value in (option.partition("=") for option in arguments.configure)])
+    elif arguments.what == "types":
+        run_types(arguments.python, arguments.build)
     elif arguments.what == "guides":
         run_guides(arguments.python, arguments.build, arguments.skip_missing)
     else:
