@@ -166,6 +166,8 @@ function(headrace_test source)
     if(HEADRACE_SANITIZE)
       set(arg_TIMEOUT 400)
     endif()
+  elseif(HEADRACE_SANITIZE)
+    math(EXPR arg_TIMEOUT "2 * ${arg_TIMEOUT}")
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
     ENVIRONMENT "HEADRACE_PLUGIN_DIR=${PROJECT_BINARY_DIR}/lib;HEADRACE_BIN_DIR=${PROJECT_BINARY_DIR}/bin;HEADRACE_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
