@@ -46,7 +46,8 @@ class CudaDecoder final : public ChunkDecoder {
 
   std::uint64_t index_stride() const noexcept override { return index_stride_; }
   bool wants_large_batches() const noexcept override {
-    return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) { return step.stage->wants_large_batches(); });
+    return std::any_of(steps_.begin(), steps_.end(),
+                       [](const Step& step) { return step.stage->wants_large_batches(); });
   }
 
   std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept override {

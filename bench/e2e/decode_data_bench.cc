@@ -237,8 +237,8 @@ EncodedChunks encode_blosc(const Bytes& values, std::size_t chunk_bytes, Filter 
                    : filter == Filter::kBitshuffle ? BLOSC_BITSHUFFLE
                                                    : BLOSC_NOSHUFFLE;
   EncodedChunks out = pack(count, bound, [&](std::size_t i, std::byte* to) {
-    const int bytes =
-        blosc_compress_ctx(5, mode, kItemBytes, chunk_bytes, values.data() + i * chunk_bytes, to, bound, inner.c_str(), 0, 1);
+    const int bytes = blosc_compress_ctx(5, mode, kItemBytes, chunk_bytes, values.data() + i * chunk_bytes, to, bound,
+                                         inner.c_str(), 0, 1);
     return bytes <= 0 ? std::size_t{0} : static_cast<std::size_t>(bytes);
   });
   out.chunk_bytes = chunk_bytes;
@@ -294,12 +294,10 @@ EncodedChunks bare_streams(const EncodedChunks& containers, const std::string& i
   in_parallel(found.size(), [&](std::size_t i) {
     const std::byte* const from = out.encoded.data() + out.offset[i];
     std::byte* const to = out.plain.data() + i * size;
-    const std::size_t got =
-        zstd ? ZSTD_decompress(to, size, from, out.bytes[i])
-             : static_cast<std::size_t>(LZ4_decompress_safe(reinterpret_cast<const char*>(from + kSizeBytes),
-                                                            reinterpret_cast<char*>(to),
-                                                            static_cast<int>(out.bytes[i] - kSizeBytes),
-                                                            static_cast<int>(size)));
+    const std::size_t got = zstd ? ZSTD_decompress(to, size, from, out.bytes[i])
+                                 : static_cast<std::size_t>(LZ4_decompress_safe(
+                                       reinterpret_cast<const char*>(from + kSizeBytes), reinterpret_cast<char*>(to),
+                                       static_cast<int>(out.bytes[i] - kSizeBytes), static_cast<int>(size)));
     if (got != size) die("a stream of a container does not decode");
   });
   out.library = "streams of " + containers.library;

@@ -78,7 +78,7 @@ __device__ inline Walk walk(const Codes& codes, const Window& window, std::uint3
 struct Cells {
   Walk walk;  // of this lane's cell
   std::uint32_t entry;
-  unsigned last;  // lane of the last cell that belongs to the block
+  unsigned last;       // lane of the last cell that belongs to the block
   unsigned walks = 0;  // how often lanes had to be told where their cell begins
 };
 
@@ -158,8 +158,8 @@ struct Tracer {
   const std::uint32_t first_block, first_cell;
   Bounds next{};
   std::uint32_t block_room = 0, cell_room = 0;
-  // Walks that may still follow one another. Where cells do not meet, a warp is as slow as one lane: streams made so are
-  // for the CPU.
+  // Walks that may still follow one another. Where cells do not meet, a warp is as slow as one lane: streams made so
+  // are for the CPU.
   std::uint32_t walks_left = kWalksAtFirst;
 
   __device__ Tracer(const Job& j, TraceSpace& s, std::uint32_t i, std::uint32_t run_segment, unsigned l)

@@ -24,10 +24,10 @@ struct ContextOptions {
   std::size_t wave_bytes = std::size_t{32} << 20;          // decoded bytes a wave aims at
   // In flight; 0: 4, or 8 where the device decodes; of zstd and deflate there 4 of twice the bytes.
   unsigned waves = 0;
-  bool allow_direct = true;                                // O_DIRECT for cold ranges
-  bool cache_reread = true;                                // those read again: page cache, where it has room
-  bool allow_mapped = true;                                // devices take bytes out of the page cache themselves
-  std::size_t mapped_budget_bytes = 0;                     // page cache kept for that; 0: a quarter of the memory
+  bool allow_direct = true;             // O_DIRECT for cold ranges
+  bool cache_reread = true;             // those read again: page cache, where it has room
+  bool allow_mapped = true;             // devices take bytes out of the page cache themselves
+  std::size_t mapped_budget_bytes = 0;  // page cache kept for that; 0: a quarter of the memory
   // Memory for decode indices: what the first decode of a chunk on a GPU notes so that the next ones are faster, about
   // 0.2 % of the decoded bytes of zstd chunks, 0.53 % at most. 0: none are collected.
   std::size_t index_budget_bytes = 0;

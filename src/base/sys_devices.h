@@ -35,7 +35,8 @@ struct PciDevice {
   int numa_node = -1;
   double gigatransfers_per_second = 0, max_gigatransfers_per_second = 0;  // 0: not told
   unsigned lanes = 0, max_lanes = 0;
-  std::vector<std::uint64_t> region_bytes;  // of the regions that it has, in order; an NVIDIA GPU's memory is the second
+  // Of the regions that it has, in order; the second one of an NVIDIA GPU is its memory.
+  std::vector<std::uint64_t> region_bytes;
 };
 
 // REQUIRES: an address as CUDA or /sys writes it; nothing if there is no such device.

@@ -71,8 +71,8 @@ Decoded Decoder::run(std::span<const std::byte> encoded, std::size_t capacity, b
   return result;
 }
 
-void damage(const codec::Codec& codec, const Bytes& encoded, std::size_t capacity,
-                   bool every_change_is_seen, std::size_t padding) {
+void damage(const codec::Codec& codec, const Bytes& encoded, std::size_t capacity, bool every_change_is_seen,
+            std::size_t padding) {
   Decoder decode(codec);
   const Decoded whole = decode(encoded, capacity);
   ASSERT_TRUE(whole.status.ok()) << whole.status.to_string();

@@ -19,7 +19,7 @@ bool advance(std::vector<std::uint64_t>& at, const std::vector<std::uint64_t>& e
 
 // Elements of the box that starts at `begin`; outside the array they are rubbish, as real writers leave them.
 std::vector<std::uint32_t> box_values(const RawArray& array, const std::vector<std::uint64_t>& begin,
-                                             const std::vector<std::uint64_t>& extent) {
+                                      const std::vector<std::uint64_t>& extent) {
   std::uint64_t count = 1;
   for (auto n : extent) count *= n;
   std::vector<std::uint32_t> out;
@@ -45,7 +45,7 @@ Status put_text(store::Store& store, const std::string& key, const std::string& 
 }
 
 Status write_raw_array(store::Store& store, const std::string& path, const RawArray& array,
-                              std::vector<std::uint32_t>* expected) {
+                       std::vector<std::uint32_t>* expected) {
   const std::string prefix = path.empty() ? "" : path + "/";
   const std::size_t rank = array.shape.size();
   if (array.v2) {
