@@ -1,21 +1,16 @@
 #include "tests/support/raw_array.h"
 
 namespace headrace::testing {
-namespace {
 
-std::string json_list(const std::vector<std::uint64_t>& values) {
+std::string detail::json_list(const std::vector<std::uint64_t>& values) {
   std::string out = "[";
   for (std::size_t i = 0; i < values.size(); ++i) out += (i == 0 ? "" : ",") + std::to_string(values[i]);
   return out + "]";
 }
 
-bool advance(std::vector<std::uint64_t>& at, const std::vector<std::uint64_t>& end) {
-  for (std::size_t i = at.size(); i-- > 0;) {
-    if (++at[i] < end[i]) return true;
-    at[i] = 0;
-  }
-  return false;
-}
+namespace {
+
+using detail::advance, detail::json_list;
 
 // Elements of the box that starts at `begin`; outside the array they are rubbish, as real writers leave them.
 std::vector<std::uint32_t> box_values(const RawArray& array, const std::vector<std::uint64_t>& begin,

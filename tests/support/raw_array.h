@@ -35,6 +35,20 @@ struct RawArray {
 
 constexpr std::uint32_t kFillValue = 0xABCD1234;
 
+namespace detail {
+
+std::string json_list(const std::vector<std::uint64_t>& values);
+
+inline bool advance(std::vector<std::uint64_t>& at, const std::vector<std::uint64_t>& end) {
+  for (std::size_t i = at.size(); i-- > 0;) {
+    if (++at[i] < end[i]) return true;
+    at[i] = 0;
+  }
+  return false;
+}
+
+}  // namespace detail
+
 Status put_text(store::Store& store, const std::string& key, const std::string& text);
 
 // Writes the array; `expected` (C order) gets what a reader must find.
