@@ -93,7 +93,7 @@ TEST_F(CufileStream, MisusesShowAtOnceOrInTheResult) {
   skip_ = 0;
   ASSERT_EQ(cuFileBufRegister(memory.data(), 1000, 0).err, CU_FILE_SUCCESS);
   EXPECT_EQ(read(memory.data()), CU_FILE_SUCCESS);
-  EXPECT_EQ(got_, -CU_FILE_INVALID_MAPPING_RANGE);
+  EXPECT_EQ(got_, -CU_FILE_INVALID_MAPPING_SIZE);
   // There is no device whose stream this could be.
   int stream = 0;
   EXPECT_EQ(read(memory.data() + 16, reinterpret_cast<CUstream>(&stream)), CU_FILE_ASYNC_NOT_SUPPORTED);
@@ -263,6 +263,16 @@ TEST_F(CufileStaged, FailuresAndHostMemoryOnAStream) {
   file_->deregister();
   synchronize();
   EXPECT_EQ(got_, 4096);
+}
+
+TEST_F(CufileStaged, ThatNothingIsToBeMovedIsKnownAtOnce) {
+  size_ = 0, got_ = 1;
+  hold();
+  ASSERT_EQ(read(buffer_.data(), stream()), CU_FILE_SUCCESS);
+  EXPECT_EQ(got_, 0);
+  let_go();
+  synchronize();
+  EXPECT_EQ(got_, 0);
 }
 
 TEST_F(CufileStaged, TheDriverMayCloseWhileOperationsAreQueued) {
