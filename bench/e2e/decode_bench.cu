@@ -45,10 +45,6 @@ namespace {
 constexpr std::size_t kKiB = 1024, kMiB = 1024 * kKiB, kFlushBytes = 256 * kMiB, kAlignment = 256;
 constexpr std::size_t kBlockHeader = 4;  // numcodecs' size in front of an LZ4 block
 
-[[noreturn]] void die(const std::string& what) {
-  std::fprintf(stderr, "decode_bench: %s\n", what.c_str());
-  std::exit(1);
-}
 void must(cudaError_t error, const char* what) {
   if (error != cudaSuccess) die(std::string(what) + ": " + cudaGetErrorString(error));
 }

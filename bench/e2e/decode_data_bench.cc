@@ -18,14 +18,15 @@
 #include "gen/field_source.h"
 
 namespace headrace::bench {
-namespace {
 
-constexpr std::size_t kItemBytes = 4, kSizeBytes = 4;
-
-[[noreturn]] void die(const std::string& what) {
+void die(const std::string& what) {
   std::fprintf(stderr, "decode_bench: %s\n", what.c_str());
   std::exit(1);
 }
+
+namespace {
+
+constexpr std::size_t kItemBytes = 4, kSizeBytes = 4;
 
 std::uint32_t load32(const std::byte* at) {
   std::uint32_t value = 0;

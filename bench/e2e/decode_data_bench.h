@@ -11,6 +11,9 @@ namespace headrace::bench {
 
 using Bytes = std::vector<std::byte>;
 
+// Ends the program, saying why.
+[[noreturn]] void die(const std::string& what);
+
 // Calls work(i) once for each i < count, on all processors, in no order.
 void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work);
 

@@ -1,7 +1,6 @@
 #include "decode_rows_bench.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <regex>
 #include <utility>
@@ -10,11 +9,6 @@ namespace headrace::bench {
 namespace {
 
 constexpr std::size_t kKiB = 1024, kMiB = 1024 * kKiB;
-
-[[noreturn]] void die(const std::string& what) {
-  std::fprintf(stderr, "decode_bench: %s\n", what.c_str());
-  std::exit(1);
-}
 
 std::vector<Row> all_rows(const DecodeOptions& options) {
   const std::size_t total = options.total_mib * kMiB;
