@@ -5,8 +5,9 @@
 
 Writes bench_fields.py's array into DIR with tensorstore in several layouts (once). Each reader opens the array, reads all of it and
 has it in device memory when its time ends; the page cache is warm, its first reads are not counted, and every result is
-compared with what was written. A peer that cannot read a layout is named with its error. Rates are decoded bytes a second, medians. Needs headrace, numpy, tensorstore, zarr, xarray and, for
-a GPU, torch; zarrs is measured where it is installed. --device host leaves the GPU out, to try the script."""
+compared with what was written. A peer that cannot read a layout is named with its error. Rates are decoded bytes a second,
+medians. Needs headrace, numpy, tensorstore, zarr, xarray and, for a GPU, torch; zarrs and zarr's GPU mode (CuPy) are measured where
+they are installed. --device host leaves the GPU out, to try the script."""
 import argparse
 import importlib.util
 import json
