@@ -19,7 +19,7 @@ using device::gpu::wait_for_earlier;
 using zstd::Job;
 
 constexpr unsigned kScanThreads = 512, kListThreads = 128, kLiteralsThreads = 32 * zstd::kLiteralsWarps,
-                   kSequenceThreads = 128, kExtractThreads = 256, kWarpThreads = 32;
+                   kSequenceThreads = 128, kManySequenceThreads = 512, kWarpThreads = 32;
 
 // So few streams, and no more than an L2 holds, are fetched ahead.
 constexpr std::uint32_t kFetchStreams = 32;
@@ -97,9 +97,10 @@ __global__ void __launch_bounds__(kWarpThreads) zstd_walk(Job job, std::uint32_t
   extern __shared__ uint4 dynamic[];
   zstd::walk_body<kBlocks>(job, round, reinterpret_cast<zstd::WalkSpace<kBlocks>*>(dynamic));
 }
-__global__ void __launch_bounds__(kExtractThreads) zstd_extract(Job job, std::uint32_t round) {
+template <unsigned kThreads>
+__global__ void __launch_bounds__(kThreads) zstd_extract(Job job, std::uint32_t round) {
   wait_for_earlier();
-  __shared__ zstd::ExtractSpace<kExtractThreads> space;
+  __shared__ zstd::ExtractSpace<kThreads> space;
   zstd::extract_body(job, round, space);
 }
 __global__ void __launch_bounds__(kListThreads) zstd_settle(Job job, std::uint32_t round) {
@@ -123,8 +124,9 @@ void launch_walk(Launcher& launch, const Job& job, std::uint32_t round, unsigned
   launch(zstd_walk<kBlocks>, blocks, kWarpThreads, kShared, job, round);
 }
 
-// Literals and walks. `least`: Blocks that there are at least, as far as the host knows.
-void launch_entropy(Launcher& launch, const Job& job, std::uint32_t round, std::uint64_t least,
+// Literals and walks. `least`: Blocks that there are at least, as far as the host knows; `few`: not more than
+// multiprocessors have schedulers.
+void launch_entropy(Launcher& launch, const Job& job, std::uint32_t round, std::uint64_t least, bool few,
                     std::uint64_t block_count, std::uint64_t units, const device::gpu::Marks& marks) {
   if (job.index.any_given) {
     // What comes behind finds no literals, and only blocks to walk that have no index or a wrong one.
@@ -133,8 +135,8 @@ void launch_entropy(Launcher& launch, const Job& job, std::uint32_t round, std::
            kLiteralsThreads, 0, job, round, walkers);
     marks.queued("zstd literals and walk by index");
   }
-  if (least <= units * zstd::kLiteralsWarps) {
-    // Few: a warp each, four a multiprocessor, which is one for each of its schedulers.
+  if (few) {
+    // A warp each, four a multiprocessor, which is one for each of its schedulers.
     constexpr int kShared = sizeof(zstd::EntropySpace);
     launch.check(cudaFuncSetAttribute(zstd_entropy, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
     const unsigned walkers = blocks_for(block_count, zstd::kLiteralsWarps, units);
@@ -193,10 +195,17 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   launch(zstd_list, by_block, kListThreads, 0, job);
   from.marks.queued("zstd headers");
   const std::uint64_t least = std::max<std::uint64_t>(limits.least_streams, limits.dst_bytes / zstd::kMaxBlockBytes);
+  const bool few = least <= units * zstd::kLiteralsWarps;
   for (std::uint32_t round = 0; round < layout.rounds; ++round) {
-    launch_entropy(launch, job, round, least, layout.block_count, units, from.marks);
+    launch_entropy(launch, job, round, least, few, layout.block_count, units, from.marks);
     const unsigned by_walk = blocks_for(layout.block_count, 1, units * 8);
-    launch(zstd_extract, blocks_for(layout.block_count, 1, units * 5), kExtractThreads, 0, job, round);
+    if (few) {
+      launch(zstd_extract<kManySequenceThreads>, blocks_for(layout.block_count, 1, units * 3), kManySequenceThreads, 0,
+             job, round);
+    } else {
+      launch(zstd_extract<kSequenceThreads>, blocks_for(layout.block_count, 1, units * 10), kSequenceThreads, 0, job,
+             round);
+    }
     launch(zstd_settle, by_stream_warp, kListThreads, 0, job, round);
     launch(zstd_check, by_walk, kSequenceThreads, 0, job, round);
     from.marks.queued("zstd sequences");

@@ -35,9 +35,12 @@
 #include "zstd_layout.h"
 
 #if defined(__CUDACC__) || defined(__clang__)
+#define HEADRACE_ZSTD_PRAGMA(text) _Pragma(#text)
 #define HEADRACE_ZSTD_UNROLL _Pragma("unroll")
+#define HEADRACE_ZSTD_UNROLL_BY(count) HEADRACE_ZSTD_PRAGMA(unroll count)
 #else
 #define HEADRACE_ZSTD_UNROLL
+#define HEADRACE_ZSTD_UNROLL_BY(count)
 #endif
 
 namespace headrace::codec::gpu::zstd {
@@ -143,6 +146,16 @@ struct BackwardBits {
   __device__ std::uint32_t bits(std::int32_t low) const {
     const std::int32_t i = low >> 5;
     return __funnelshift_r(word(i), word(i + 1), static_cast<unsigned>(low) & 31);
+  }
+  // The 64 bits below `high`.
+  __device__ std::uint64_t bits_below(std::int32_t high) const {
+    const std::int32_t i = (high - 64) >> 5;
+    const auto* const at = reinterpret_cast<const std::uint32_t*>(base + 4 * static_cast<std::int64_t>(i));
+    const bool whole = i >= 0 && reinterpret_cast<const Byte*>(at + 3) <= end;
+    const std::uint32_t low = whole ? at[0] : word(i), middle = whole ? at[1] : word(i + 1),
+                        top_word = whole ? at[2] : word(i + 2);
+    const unsigned by = static_cast<unsigned>(high) & 31;
+    return static_cast<std::uint64_t>(__funnelshift_r(middle, top_word, by)) << 32 | __funnelshift_r(low, middle, by);
   }
 };
 

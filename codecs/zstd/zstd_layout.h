@@ -62,7 +62,7 @@ static_assert(kMostStreamBytes + 3 < kMostOffset);
 
 // Where the walk puts a sequence's codes, in the low word of its slot. The other bits are not anything.
 struct WalkWord {
-  static constexpr unsigned kOffset = 8, kLiteral = 13, kMatch = 19;
+  static constexpr unsigned kLiteral = 12, kOffset = 18, kMatch = 24;
 };
 
 enum class BlockKind : std::uint8_t { kRaw, kRle, kCompressed };
@@ -101,8 +101,9 @@ struct Block {
   // by `place`
   std::uint32_t place;  // in its round
   // by `extract`
-  std::uint32_t match_bytes;       // of all its matches
-  std::uint32_t repeats_after[3];  // symbolic
+  std::uint32_t match_bytes;                                // of all its matches
+  std::uint32_t repeats_after[3];                           // symbolic
+  std::uint32_t most_offset, most_beyond, symbolic_groups;  // OffsetBounds
   // by `settle`
   std::uint32_t out, frame_out;  // where the block and its frame begin, in the stream's output
   std::uint32_t repeats[3];      // before the block

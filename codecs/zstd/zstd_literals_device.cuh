@@ -200,40 +200,88 @@ struct Piece {
   const std::uint32_t* words;
   std::int32_t first_word;
   unsigned log;
-
-  // The entry of the code word below position p.
-  __device__ unsigned entry(std::int32_t p) const {
-    const std::int32_t low = p - static_cast<std::int32_t>(log);
-    const std::int32_t i = (low >> 5) - first_word;
-    return table[__funnelshift_r(words[i], words[i + 1], static_cast<unsigned>(low) & 31) & ((1u << log) - 1)];
-  }
 };
 
-// Bytes that a lane writes one behind the other, four at a time where they are aligned.
-class Writer {
+// Goes through a piece from its end, code word by code word. The 32 bits below it are at hand, and enough for two.
+class CodeWords {
  public:
-  __device__ explicit Writer(Byte* at) : at_(at) {}
-  __device__ void put(unsigned byte) {
-    held_ |= byte << (8 * count_);
-    if (++count_ < 4) {
-      if ((reinterpret_cast<std::uintptr_t>(at_) & 3) == 0) return;
-      // Up to the first aligned address, byte by byte.
-      *at_++ = static_cast<Byte>(held_);
-    } else {
-      *reinterpret_cast<std::uint32_t*>(at_) = held_;
-      at_ += 4;
-    }
-    held_ = count_ = 0;
+  // REQUIRES: of the words below `at`, two are in the piece.
+  __device__ CodeWords(const Piece& piece, std::int32_t at)
+      : table_(piece.table),
+        words_(piece.words),
+        origin_(piece.first_word * 32),
+        shift_(32 - piece.log),
+        at_(at - origin_),
+        low_(words_[(at_ >> 5) - 1]),
+        high_(words_[at_ >> 5]) {}
+  __device__ std::int32_t at() const { return at_ + origin_; }
+  // The entry of the next one.
+  __device__ unsigned next() {
+    const unsigned entry = table_[bits() >> shift_];
+    skip(entry >> 8);
+    return entry;
   }
-  __device__ void finish() {
-    for (; count_ > 0; --count_, held_ >>= 8) *at_++ = static_cast<Byte>(held_);
+  // Of the next two: the first one's symbol in the lowest byte, the second one's in the one above.
+  __device__ unsigned next_two() {
+    const unsigned below = bits(), first = table_[below >> shift_];
+    const unsigned second = table_[below << (first >> 8) >> shift_];
+    skip((first >> 8) + (second >> 8));
+    return (first & 255) | (second & 255) << 8;
+  }
+  // Goes on until it is not above `end`; how many code words that were.
+  __device__ std::uint32_t skip_to(std::int32_t end) {
+    std::uint32_t count = 0;
+    end -= origin_;
+    for (; at_ > end + static_cast<std::int32_t>(kMostTreeLog); count += 2) next_two();
+    for (; at_ > end; ++count) next();
+    return count;
+  }
+  // Writes the next `count` symbols.
+  __device__ void write(Byte* to, std::uint32_t count) {
+    for (; count > 0 && (reinterpret_cast<std::uintptr_t>(to) & 3) != 0; --count) *to++ = static_cast<Byte>(next());
+    for (; count >= 4; count -= 4, to += 4) {
+      const unsigned two = next_two();
+      *reinterpret_cast<std::uint32_t*>(to) = two | next_two() << 16;
+    }
+    for (; count > 0; --count) *to++ = static_cast<Byte>(next());
   }
 
  private:
-  Byte* at_;
-  std::uint32_t held_ = 0;
-  unsigned count_ = 0;
+  __device__ unsigned bits() const { return __funnelshift_r(low_, high_, static_cast<unsigned>(at_) & 31); }
+  __device__ void skip(unsigned count) {
+    const std::int32_t to = at_ - static_cast<std::int32_t>(count);
+    if (to >> 5 != at_ >> 5) {
+      high_ = low_;
+      low_ = words_[(to >> 5) - 1];
+    }
+    at_ = to;
+  }
+
+  const std::uint16_t* table_;
+  const std::uint32_t* words_;
+  std::int32_t origin_;  // of positions in the piece
+  unsigned shift_;
+  std::int32_t at_;
+  std::uint32_t low_, high_;
 };
+
+// Words [first, last] of `bits` to `to`, by kLanes lanes, of which this is number `self`. Some loads are begun before
+// the first is waited for.
+template <unsigned kLanes>
+__device__ inline void copy_words(const BackwardBits& bits, std::int32_t first, std::int32_t last, unsigned self,
+                                  std::uint32_t* to) {
+  constexpr std::int32_t kAtOnce = 8, kStep = kLanes;
+  const auto* const words = reinterpret_cast<const std::uint32_t*>(bits.base);
+  const auto whole = static_cast<std::int32_t>((bits.end - bits.base) / 4);
+  std::int32_t i = first + static_cast<std::int32_t>(self);
+  for (; i < 0 && i <= last; i += kStep) to[i - first] = 0;
+  for (; i + (kAtOnce - 1) * kStep <= last && i + (kAtOnce - 1) * kStep < whole; i += kAtOnce * kStep) {
+    std::uint32_t held[kAtOnce];
+    HEADRACE_ZSTD_UNROLL for (std::int32_t k = 0; k < kAtOnce; ++k) held[k] = words[i + k * kStep];
+    HEADRACE_ZSTD_UNROLL for (std::int32_t k = 0; k < kAtOnce; ++k) to[i + k * kStep - first] = held[k];
+  }
+  for (; i <= last; i += kStep) to[i - first] = bits.word(i);
+}
 
 // One stream of literals.
 struct LiteralStream {
@@ -276,12 +324,10 @@ __device__ inline DecodeReason decode_literals(const TreeTable& table, unsigned 
     going = going && top > bits.lead && done <= count;
     if (!__any_sync(kAllLanes, going)) break;
     const std::int32_t bottom = !going ? top : top - bits.lead > Form::kBits ? top - Form::kBits : bits.lead;
-    piece.first_word = (bottom - 32) >> 5;
+    piece.first_word = (bottom - 64) >> 5;
     if (going) {
       const std::int32_t last_word = (top - 1) >> 5;
-      for (std::int32_t i = piece.first_word + static_cast<std::int32_t>(self); i <= last_word; i += kLanes) {
-        words[i - piece.first_word] = bits.word(i);
-      }
+      copy_words<kLanes>(bits, piece.first_word, last_word, self, words);
       if (self == 0) words[last_word - piece.first_word + 1] = 0;
     }
     __syncwarp();
@@ -293,18 +339,17 @@ __device__ inline DecodeReason decode_literals(const TreeTable& table, unsigned 
     std::int32_t entry = active ? (high + Form::kOverlapBits < top ? high + Form::kOverlapBits : top) : bottom;
     std::int32_t exit = bottom;
     if (active) {
-      while (entry > high) entry -= static_cast<std::int32_t>(piece.entry(entry) >> 8);
+      CodeWords guess(piece, entry);
+      guess.skip_to(high);
+      entry = guess.at();
     }
     std::uint32_t symbols = 0;
     bool again = active;
     for (;;) {
       if (again) {
-        symbols = 0;
-        exit = entry;
-        while (exit > low) {
-          exit -= static_cast<std::int32_t>(piece.entry(exit) >> 8);
-          ++symbols;
-        }
+        CodeWords share_words(piece, entry);
+        symbols = share_words.skip_to(low);
+        exit = share_words.at();
       }
       const std::int32_t before = __shfl_up_sync(kAllLanes, exit, 1);
       again = active && self != 0 && entry != before;
@@ -321,13 +366,7 @@ __device__ inline DecodeReason decode_literals(const TreeTable& table, unsigned 
       going = false;
     }
     if (going) {
-      Writer writer(stream.to + done + (upto - before) - symbols);
-      for (std::int32_t p = entry; symbols > 0; --symbols) {
-        const unsigned word = piece.entry(p);
-        p -= static_cast<std::int32_t>(word >> 8);
-        writer.put(word & 255);
-      }
-      writer.finish();
+      if (symbols > 0) CodeWords(piece, entry).write(stream.to + done + (upto - before) - symbols, symbols);
       done += all;
       top = next_top;
     }

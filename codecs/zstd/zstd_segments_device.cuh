@@ -29,7 +29,7 @@ static_assert(kIndexEvery % kSegmentBatch == 0);
 template <unsigned kLanes>
 struct SegmentSpace {
   NarrowEntry::Type entries[kTableEntries];
-  std::uint32_t ring[kSegmentWarps * kLanes][kSegmentRingWords + 1];  // the last word is the first one again
+  std::uint32_t ring[kSegmentWarps * kLanes][kSegmentRingWords + kRingRepeated];
   SequenceCounts counts[kTables];
   Byte cells[kTables][kMostCells];
   unsigned logs[kTables];
@@ -66,7 +66,6 @@ __device__ inline bool walk_segments(const Job& job, const Block& block, const Z
   const std::uint32_t entries = index_entries(block.sequences), segment = first + team * kSegmentWarps;
   const IndexEntry* const index = job.entries_of(block, stream.chunk);
   const BackwardBits bits(stream.src + block.bits_at, block.bits_bytes);
-  const auto* const entry_bytes = reinterpret_cast<const Byte*>(space.entries);
   std::uint32_t* const ring = space.ring[threadIdx.x / 32 * kLanes + team];
   Walker own;
   bool good = true;
@@ -99,15 +98,15 @@ __device__ inline bool walk_segments(const Job& job, const Block& block, const Z
     while (active && low > (at - kSegmentBits) >> 5) {
       low -= kUnit;
       HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < kLanes; ++k) {
-        const auto w = static_cast<std::uint32_t>(low + static_cast<std::int32_t>(member + k * kTeam));
-        ring[w % kSegmentRingWords] = ahead[k];
-        if (w % kSegmentRingWords == 0) ring[kSegmentRingWords] = ahead[k];
+        const std::uint32_t w = (static_cast<std::uint32_t>(low) + member + k * kTeam + kRingLead) % kSegmentRingWords;
+        ring[w] = ahead[k];
+        if (w < kRingRepeated) ring[kSegmentRingWords + w] = ahead[k];
       }
       fetch();
     }
     __syncwarp();
     if (own.left != 0) {
-      own.walk<kSegmentRingWords>(own.left < kSegmentBatch ? own.left : kSegmentBatch, entry_bytes, ring);
+      own.walk<kSegmentRingWords>(own.left < kSegmentBatch ? own.left : kSegmentBatch, space.entries, ring);
       if (own.left == 0 && segment == entries) {
         // The states are not read on after the last sequence.
         good = own.at + static_cast<std::int32_t>(own.last_bits) == bits.lead;

@@ -21,6 +21,9 @@ struct Repeats {
 };
 
 __device__ inline bool is_symbolic(std::uint32_t v) { return v >= kSymbolic; }
+__device__ inline bool is_symbolic(const Repeats& repeats) {
+  return is_symbolic(repeats.offset[0]) || is_symbolic(repeats.offset[1]) || is_symbolic(repeats.offset[2]);
+}
 __device__ inline std::uint32_t symbolic(unsigned slot) { return kSymbolic + (slot << kLessBits); }
 // An offset less k. A number stays at 0, which no sequence may have; it is refused where it came up first.
 __device__ inline std::uint32_t less(std::uint32_t v, std::uint32_t k) {
@@ -70,10 +73,11 @@ using lz77::literals_of, lz77::match_of, lz77::offset_of, lz77::pack_sequence;
 // A sequence with its offset's value, not yet the offset. Values that are too large for any output become one that is.
 __device__ inline std::uint64_t read_sequence(const BackwardBits& bits, std::uint64_t slot) {
   const auto word = static_cast<std::uint32_t>(slot);
-  auto at = static_cast<std::int32_t>(slot >> 32);
-  const auto take = [&](unsigned count) {
-    at -= static_cast<std::int32_t>(count);
-    return count == 0 ? 0 : bits.bits(at) & ((1u << count) - 1);
+  std::uint64_t left = bits.bits_below(static_cast<std::int32_t>(slot >> 32));  // 63 may be taken
+  const auto take = [&left](unsigned count) {
+    const std::uint32_t taken = __funnelshift_l(static_cast<std::uint32_t>(left >> 32), 0, count);
+    left <<= count;
+    return taken;
   };
   const unsigned offset_code = word >> WalkWord::kOffset & 31, match_code = word >> WalkWord::kMatch & 63,
                  literal_code = word >> WalkWord::kLiteral & 63;
@@ -85,7 +89,7 @@ __device__ inline std::uint64_t read_sequence(const BackwardBits& bits, std::uin
 }
 
 // A thread block takes so many sequences for each of its threads at a time.
-inline constexpr unsigned kRun = 4;
+inline constexpr unsigned kRun = 8;
 
 // What a run of sequences does: to the repeated offsets, and how much it takes and makes. Sums of what is no block's
 // stop growing.
@@ -107,20 +111,41 @@ __device__ inline Run shuffled_up(const Run& run, unsigned step) {
   return out;
 }
 
+// What a block's offsets, those that are numbers, want of what comes before it; and how many groups of sequences, from
+// the first on, have others.
+struct OffsetBounds {
+  static constexpr std::uint32_t kNever = ~std::uint32_t{0};
+  std::uint32_t most = 0;    // kNever if one is 0
+  std::uint32_t beyond = 0;  // bytes before the block, at most
+  std::uint32_t symbolic = 0;
+
+  // `decoded`: of the block, before the match of sequence i.
+  __device__ void add(std::uint32_t offset, std::uint32_t decoded, std::uint32_t i) {
+    if (is_symbolic(offset)) {
+      symbolic = i / kGroup + 1;
+      return;
+    }
+    const std::uint32_t wanted = offset == 0 ? kNever : offset, back = offset < decoded ? 0 : offset - decoded;
+    if (most < wanted) most = wanted;
+    if (beyond < back) beyond = back;
+  }
+};
+
 template <unsigned kThreads>
 struct ExtractSpace {
   // A run's sequences side by side; a word between runs so that threads do not meet in the same banks.
   std::uint64_t sequences[kThreads * (kRun + 1)];
   Run warps[kThreads / 32];
   Run before;  // of the block, up to what is worked on
+  OffsetBounds bounds;
   std::uint32_t ticket;
 };
 
 // Of kThreads * kRun of the block's sequences, from `first` on: what they are, offsets in terms of what is
-// repeated at the block's beginning; and checkpoints. space.before moves on.
+// repeated at the block's beginning; checkpoints; and `bounds` of this thread's. space.before moves on.
 template <unsigned kThreads>
 __device__ inline void extract_part(const Job& job, const Block& block, const BackwardBits& bits, std::uint32_t first,
-                                    ExtractSpace<kThreads>& space) {
+                                    ExtractSpace<kThreads>& space, OffsetBounds& bounds) {
   const unsigned t = threadIdx.x, lane = lane_id(), warp = t / 32;
   std::uint64_t* const slots = job.slots_of(block) + first;
   const std::uint32_t left = block.sequences - first;
@@ -140,27 +165,39 @@ __device__ inline void extract_part(const Job& job, const Block& block, const Ba
     run.matches += match_of(own[k]);
   }
   for (unsigned step = 1; step < 32; step *= 2) {
-    const Run earlier = shuffled_up(run, step);
-    if (lane >= step) run = then(earlier, run);
+    // What ends with three numbers does not hang on what was before, which is soon so for all.
+    if (__any_sync(kAllLanes, is_symbolic(run.repeats))) {
+      const Repeats earlier = shuffled_up(run.repeats, step);
+      if (lane >= step) run.repeats = then(earlier, run.repeats);
+    }
+    const std::uint32_t literals = __shfl_up_sync(kAllLanes, run.literals, step),
+                        matches = __shfl_up_sync(kAllLanes, run.matches, step);
+    if (lane >= step) {
+      run.literals = capped(run.literals + literals);
+      run.matches = capped(run.matches + matches);
+    }
   }
   if (lane == 31) space.warps[warp] = run;
-  run = shuffled_up(run, 1);
-  if (lane == 0) run = nothing();
   __syncthreads();
   Run before = space.before;
   for (unsigned k = 0; k < warp; ++k) before = then(before, space.warps[k]);
-  run = then(before, run);
+  const Run upto = then(before, run);
+  run = shuffled_up(upto, 1);
+  if (lane == 0) run = before;
   if (t % (kGroup / kRun) == 0 && mine != 0) {
     job.checkpoints_of(block)[(first + t * kRun) / kGroup] = {run.literals, run.matches};
   }
+  std::uint32_t decoded = run.literals + run.matches;
   for (std::uint32_t k = 0; k < mine; ++k) {
     const std::uint64_t s = own[k];
-    own[k] = pack_sequence(literals_of(s), match_of(s), next_offset(run.repeats, offset_of(s), literals_of(s) == 0));
+    const std::uint32_t offset = next_offset(run.repeats, offset_of(s), literals_of(s) == 0);
+    decoded += literals_of(s);
+    bounds.add(offset, decoded, first + t * kRun + k);
+    decoded += match_of(s);
+    own[k] = pack_sequence(literals_of(s), match_of(s), offset);
   }
   __syncthreads();
-  if (t == 0) {
-    for (unsigned k = 0; k < kThreads / 32; ++k) space.before = then(space.before, space.warps[k]);
-  }
+  if (t == kThreads - 1) space.before = upto;
   HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < kRun; ++k) {
     const std::uint32_t i = k * kThreads + t;
     if (i < count) slots[i] = space.sequences[place(i)];
@@ -184,12 +221,27 @@ __device__ inline void extract_body(const Job& job, std::uint32_t r, ExtractSpac
     Block& block = job.blocks[x];
     const ZstdStream& stream = job.streams[block.stream];
     if (!fine_for_block(job, stream.chunk)) continue;
-    if (threadIdx.x == 0) space.before = nothing();
-    const BackwardBits bits(stream.src + block.bits_at, block.bits_bytes);
-    for (std::uint32_t first = 0; first < block.sequences; first += kThreads * kRun) {
-      extract_part(job, block, bits, first, space);
+    if (threadIdx.x == 0) {
+      space.before = nothing();
+      space.bounds = {};
     }
+    const BackwardBits bits(stream.src + block.bits_at, block.bits_bytes);
+    OffsetBounds bounds;
+    for (std::uint32_t first = 0; first < block.sequences; first += kThreads * kRun) {
+      extract_part(job, block, bits, first, space, bounds);
+    }
+    bounds = {__reduce_max_sync(kAllLanes, bounds.most), __reduce_max_sync(kAllLanes, bounds.beyond),
+              __reduce_max_sync(kAllLanes, bounds.symbolic)};
+    if (lane_id() == 0) {
+      atomicMax(&space.bounds.most, bounds.most);
+      atomicMax(&space.bounds.beyond, bounds.beyond);
+      atomicMax(&space.bounds.symbolic, bounds.symbolic);
+    }
+    __syncthreads();
     if (threadIdx.x != 0) continue;
+    block.most_offset = space.bounds.most;
+    block.most_beyond = space.bounds.beyond;
+    block.symbolic_groups = space.bounds.symbolic;
     const std::uint32_t literals = space.before.literals, matches = space.before.matches;
     for (unsigned k = 0; k < 3; ++k) block.repeats_after[k] = space.before.repeats.offset[k];
     block.match_bytes = matches;
@@ -318,7 +370,10 @@ __device__ inline void check_body(const Job& job, std::uint32_t r, std::uint32_t
     const Checkpoint* const checkpoints = job.checkpoints_of(block);
     const Repeats before = {{block.repeats[0], block.repeats[1], block.repeats[2]}};
     bool beyond = false, disputed = false;
-    for (std::uint32_t group = warp; group * kGroup < block.sequences; group += warps) {
+    // Offsets that are numbers are mostly known to be good.
+    const bool numbers_hold = block.most_offset <= block.window && block.most_beyond <= block.out - block.frame_out;
+    const std::uint32_t groups = numbers_hold ? block.symbolic_groups : lz77::groups_of(block.sequences);
+    for (std::uint32_t group = warp; group < groups; group += warps) {
       const std::uint32_t i = group * kGroup + lane;
       const bool mine = i < block.sequences;
       const std::uint64_t s = mine ? slots[i] : 0;

@@ -16,20 +16,25 @@
 namespace headrace::codec::gpu::zstd {
 
 inline constexpr unsigned kRingWords = 256;
+// A ring of words has word i at (i + kRingLead) % kRingWords, and its first ones behind the last, too: so the three
+// that the 64 bits below a position are in begin at the number of the position's word.
+inline constexpr unsigned kRingLead = 2, kRingRepeated = 2;
 // 16 and 16 extra bits of lengths and 31 of offsets, and 9, 9 and 8 of states.
 inline constexpr std::int32_t kMostTaken = 63 + 26;
 
 template <unsigned kBlocks>
 struct WalkForm {
   using Entry = NarrowEntry;
+  using Unit = std::uint32_t;  // that entries' places are counted by
   using Cell = std::uint32_t;  // a word
   static constexpr std::uint32_t kBatch = 32;
-  static constexpr unsigned kUnitWords = 32;              // that the ring is filled by
-  static constexpr unsigned kRingCells = kRingWords + 1;  // the last word is the first one again
+  static constexpr unsigned kUnitWords = 32;  // that the ring is filled by
+  static constexpr unsigned kRingCells = kRingWords + kRingRepeated;
 };
 template <>
 struct WalkForm<1> {
   using Entry = WideEntry;
+  using Unit = Byte;
   using Cell = uint4;  // in z a word, in y the one below it, in x the one below that
   static constexpr std::uint32_t kBatch = 64;
   static constexpr unsigned kUnitWords = 64;
@@ -50,6 +55,8 @@ struct WalkSpace {
 };
 // So that the entries of one of several in a row begin where "or" can put a place together.
 static_assert(sizeof(WalkSpace<1>) % (512 * sizeof(uint4)) == 0);
+// Narrow entries are counted within a warp's space.
+static_assert(8 * kTableEntries <= 1u << (32 - NarrowEntry::kNext));
 
 // Where a walk begins or goes on: bits from `at` on are used; the numbers of the states.
 struct WalkPoint {
@@ -69,7 +76,7 @@ __device__ inline WalkPoint first_point(const BackwardBits& bits, const unsigned
 struct Walker {
   std::int32_t at = 0;  // bits from here on are used
   std::uint32_t left = 0;
-  std::uint32_t literal_at = 0, offset_at = 0, match_at = 0;  // entries of the states, in bytes from the first of all
+  std::uint32_t literal_at = 0, offset_at = 0, match_at = 0;  // entries of the states, from the first of all
   std::uint32_t last_bits = 0;                                // of states, that the last step took
   uint2* slots = nullptr;
   std::uint32_t origin = 0;  // of the block's entries
@@ -166,34 +173,68 @@ struct Walker {
       last_bits = l.z + o.z + m.z;
     }
   }
-  // The same by narrow ones.
+  // The same by narrow ones, whose steps should have few instructions: a multiprocessor has room for four warps.
   template <unsigned kWords = kRingWords>
-  __device__ void walk(std::uint32_t count, const Byte* entries, const std::uint32_t* ring) {
-    constexpr std::uint32_t kMask = kWords - 1, kCodes = ~std::uint32_t{0} << NarrowEntry::kCode;
-    const auto bits_of = [](std::uint32_t cell) { return cell >> NarrowEntry::kBits & NarrowEntry::kBitsMask; };
-    const auto next = [this](unsigned table, std::uint32_t cell, std::uint32_t more) {
-      return origin +
-             ((table_at(table) + (cell >> NarrowEntry::kBase & NarrowEntry::kBaseMask) + more) << NarrowEntry::kScale);
-    };
+  __device__ void walk(std::uint32_t count, const std::uint32_t* entries, const std::uint32_t* ring) {
+    const Walker before = *this;
     std::uint32_t l = 0, o = 0, m = 0;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      l = *reinterpret_cast<const std::uint32_t*>(entries + literal_at);
-      o = *reinterpret_cast<const std::uint32_t*>(entries + offset_at);
-      m = *reinterpret_cast<const std::uint32_t*>(entries + match_at);
-      slots[i] = make_uint2(((l | m) & kCodes) >> (NarrowEntry::kCode - WalkWord::kLiteral) |
-                                o >> (NarrowEntry::kCode - WalkWord::kOffset),
-                            static_cast<std::uint32_t>(at));
-      at -= static_cast<std::int32_t>((l + o + m) & NarrowEntry::kTakesMask);
-      const std::uint32_t w = static_cast<std::uint32_t>(at >> 5) & kMask;
-      const std::uint32_t v = __funnelshift_r(ring[w], ring[w + 1], static_cast<std::uint32_t>(at));
-      const std::uint32_t o_bits = bits_of(o), m_bits = bits_of(m);
-      offset_at = next(kOffsets, o, v & ((1u << o_bits) - 1));
-      match_at = next(kMatchLengths, m, v >> o_bits & ((1u << m_bits) - 1));
-      literal_at = next(kLiteralLengths, l, v >> (o_bits + m_bits) & ((1u << bits_of(l)) - 1));
+    std::int32_t most = 0;
+    HEADRACE_ZSTD_UNROLL_BY(4) for (std::uint32_t i = 0; i < count; ++i) {
+      l = entries[literal_at];
+      o = entries[offset_at];
+      m = entries[match_at];
+      slots[i] = make_uint2(codes(l, o, m), static_cast<std::uint32_t>(at));
+      // The 64 bits below `at`, of which extra bits are the uppermost; behind them come those of the states.
+      const std::uint32_t* const words = ring + (static_cast<std::uint32_t>(at >> 5) & (kWords - 1));
+      const std::uint32_t low = words[0], middle = words[1], high = words[2];
+      const auto by = static_cast<std::uint32_t>(at);
+      const std::uint64_t window =
+          static_cast<std::uint64_t>(__funnelshift_r(middle, high, by)) << 32 | __funnelshift_r(low, middle, by);
+      const std::uint32_t sum = l + o + m, extra = sum & NarrowEntry::kExtraMask;
+      const auto takes = static_cast<std::int32_t>(extra + (sum >> NarrowEntry::kBits & NarrowEntry::kBitsMask));
+      most = takes > most ? takes : most;
+      at -= takes;
+      go_on(l, o, m, static_cast<std::uint32_t>(window << extra >> 32));
     }
-    last_bits = bits_of(l) + bits_of(o) + bits_of(m);
+    last_bits = (l + o + m) >> NarrowEntry::kBits & NarrowEntry::kBitsMask;
+    if (most > 64) {  // a step took more than a window has
+      *this = before;
+      walk_slowly<kWords>(count, entries, ring);
+    }
     slots += count;
     left -= count;
+  }
+
+ private:
+  // Side by side; between them are other bits.
+  __device__ static std::uint32_t codes(std::uint32_t l, std::uint32_t o, std::uint32_t m) {
+    constexpr std::uint32_t kLiteral = (1u << WalkWord::kOffset) - 1, kBoth = (1u << WalkWord::kMatch) - 1;
+    const std::uint32_t both = (l & kLiteral) | (o << (WalkWord::kOffset - NarrowEntry::kCode) & ~kLiteral);
+    return (both & kBoth) | (m << (WalkWord::kMatch - NarrowEntry::kCode) & ~kBoth);
+  }
+  // To the next states, whose bits are the uppermost of `v`.
+  __device__ void go_on(std::uint32_t l, std::uint32_t o, std::uint32_t m, std::uint32_t v) {
+    const auto next = [&v](std::uint32_t cell) {
+      const std::uint32_t bits = cell >> NarrowEntry::kBits;  // of which 5 bits count
+      const std::uint32_t out = (cell >> NarrowEntry::kNext) + __funnelshift_l(v, 0, bits);
+      v = __funnelshift_l(0, v, bits);
+      return out;
+    };
+    literal_at = next(l);
+    match_at = next(m);
+    offset_at = next(o);
+  }
+  template <unsigned kWords>
+  __device__ void walk_slowly(std::uint32_t count, const std::uint32_t* entries, const std::uint32_t* ring) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint32_t l = entries[literal_at], o = entries[offset_at], m = entries[match_at], sum = l + o + m;
+      slots[i] = make_uint2(codes(l, o, m), static_cast<std::uint32_t>(at));
+      at -= static_cast<std::int32_t>(sum & NarrowEntry::kExtraMask);
+      const std::uint32_t* const words = ring + (static_cast<std::uint32_t>(at >> 5) & (kWords - 1));
+      go_on(l, o, m, __funnelshift_r(words[1], words[2], static_cast<std::uint32_t>(at)));
+      last_bits = sum >> NarrowEntry::kBits & NarrowEntry::kBitsMask;
+      at -= static_cast<std::int32_t>(last_bits);
+    }
   }
 };
 
@@ -230,9 +271,9 @@ struct RingFiller {
         ring[(first + 1) % kRingWords] = make_uint4(ahead[1], next[0], next[1], 0);
       } else {
         HEADRACE_ZSTD_UNROLL for (unsigned e = 0; e < kEach; ++e) {
-          const std::uint32_t w = static_cast<std::uint32_t>(number(self, e)) % kRingWords;
+          const std::uint32_t w = (static_cast<std::uint32_t>(number(self, e)) + kRingLead) % kRingWords;
           ring[w] = ahead[e];
-          if (w == 0) ring[kRingWords] = ahead[e];
+          if (w < kRingRepeated) ring[kRingWords + w] = ahead[e];
         }
       }
       low -= kUnit;
@@ -260,7 +301,7 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
   constexpr std::int32_t kBatchBits = Form::kBatch * kMostTaken + 32;
   static_assert(kBatchBits / 32 + Form::kUnitWords + 4 <= kRingWords);
   WalkSpace<kBlocks>& space = spaces[threadIdx.x / 32];
-  const auto* const entries = reinterpret_cast<const Byte*>(spaces);
+  const auto* const entries = reinterpret_cast<const typename Form::Unit*>(kBlocks == 1 ? spaces : &space);
   Round& round = job.round[r];
   const unsigned lane = lane_id(), which = lane / kLanes, self = lane % kLanes;
   const std::uint32_t all = round.many + round.few;
@@ -280,7 +321,7 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
     x = __shfl_sync(kAllLanes, x, which * kLanes);  // other warps may have made it bad meanwhile
     __syncwarp();
     const auto origin_of = [&](unsigned k) {
-      return static_cast<std::uint32_t>(reinterpret_cast<const Byte*>(space.entries[k]) - entries);
+      return static_cast<std::uint32_t>(reinterpret_cast<const typename Form::Unit*>(space.entries[k]) - entries);
     };
     // A lane a table reads what is said of it; then the warp builds one after the other.
     ReadTable read;

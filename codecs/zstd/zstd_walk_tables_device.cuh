@@ -22,29 +22,29 @@ __device__ inline unsigned extra_of(unsigned table, unsigned code) {
 }
 
 // x: sums of three have side by side the bits that a step takes (8) and its codes. y: where the next states' entries
-// are, in bytes from `origin`; z: how many bits the next state has; w: their mask. Bits of states are used times an
-// entry's size, so that an entry's place is y and some of them, put together by "or".
+// are, in bytes from the first of all; z: how many bits the next state has; w: their mask. Bits of states are used
+// times an entry's size, so that an entry's place is y and some of them, put together by "or".
 struct WideEntry {
-  static constexpr unsigned kScale = 4;
+  static constexpr unsigned kScale = 4;  // places are in bytes
   using Type = uint4;
-  // `origin`: of the block's entries, a multiple of a table's bytes.
+  // `origin`: of the block's entries; a multiple of a table's bytes.
   __device__ static uint4 make(unsigned table, std::uint32_t code, unsigned bits, std::uint32_t base,
                                std::uint32_t origin) {
     return make_uint4((bits + extra_of(table, code)) | code << code_at(table),
                       origin + ((table_at(table) + base) << kScale), bits, ((1u << bits) - 1) << kScale);
   }
 };
-// From the lowest bit on: bits that the step takes, also room for the sum of three (7); bits of the next state (4);
-// what they are added to, without where the table begins (9); the code, of offsets and literals at 20, of matches
-// at 26.
+// From the lowest bit on: extra bits that the step takes, with room for the sum of three (7); bits of the next state
+// (4) and room for the sum (1); the code (6), where the word of literals has it; where the next states' entries are,
+// counted from the first of all (14). So a step takes what it needs by one instruction each.
 struct NarrowEntry {
-  static constexpr unsigned kScale = 2, kBits = 7, kBase = 11, kCode = 20;
-  static constexpr std::uint32_t kTakesMask = 127, kBitsMask = 15, kBaseMask = 511;
+  static constexpr unsigned kScale = 0;  // places are in entries
+  static constexpr unsigned kBits = 7, kCode = WalkWord::kLiteral, kNext = 18;
+  static constexpr std::uint32_t kExtraMask = 127, kBitsMask = 31;
   using Type = std::uint32_t;
   __device__ static std::uint32_t make(unsigned table, std::uint32_t code, unsigned bits, std::uint32_t base,
-                                       std::uint32_t) {
-    return (bits + extra_of(table, code)) | bits << kBits | base << kBase |
-           code << (kCode + (table == kMatchLengths ? WalkWord::kMatch - WalkWord::kLiteral : 0));
+                                       std::uint32_t origin) {
+    return extra_of(table, code) | bits << kBits | code << kCode | (origin + table_at(table) + base) << kNext;
   }
 };
 
