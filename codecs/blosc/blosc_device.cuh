@@ -24,6 +24,7 @@
 #include "codecs/lz4/lz4_device.cuh"
 #include "codecs/shuffle/shuffle_device.cuh"
 #include "codecs/zstd/zstd_device.cuh"
+#include "device/gpu_scan.cuh"
 #include "device/gpu_stage.h"
 
 namespace headrace::codec::gpu::blosc {
@@ -71,6 +72,14 @@ struct Container {
 // Shares of the lists: counts after parse, places after scan.
 struct alignas(16) Shares {
   std::uint32_t streams, blocks, tiles, scratch;  // scratch in units of 16 bytes
+
+  __device__ Shares& operator+=(const Shares& other) {
+    streams += other.streams;
+    blocks += other.blocks;
+    tiles += other.tiles;
+    scratch += other.scratch;
+    return *this;
+  }
 };
 
 // How many streams a container may have.
@@ -217,33 +226,12 @@ __device__ inline void parse_body(const Job& job) {
 
 // ---- scan ----
 
-__device__ inline Shares sum(const Shares& a, const Shares& b) {
-  return {a.streams + b.streams, a.blocks + b.blocks, a.tiles + b.tiles, a.scratch + b.scratch};
-}
-
-// One thread block; `shared` has an entry for each thread. A thread adds up neighbours, which keeps the steps of the
-// block few.
+// One thread block; `shared` has an entry for each thread.
 __device__ inline void scan_body(const Job& job, Shares* shared) {
-  const unsigned t = threadIdx.x, each = (job.count + blockDim.x - 1) / blockDim.x;
-  const unsigned first = t * each < job.count ? t * each : job.count;
-  const unsigned last = job.count - first < each ? job.count : first + each;
-  Shares own{0, 0, 0, 0};
-  for (unsigned i = first; i < last; ++i) own = sum(own, job.shares[i]);
-  shared[t] = own;
-  __syncthreads();
-  for (unsigned step = 1; step < blockDim.x; step *= 2) {
-    const Shares before = t >= step ? shared[t - step] : Shares{0, 0, 0, 0};
-    __syncthreads();
-    if (t >= step) shared[t] = sum(shared[t], before);
-    __syncthreads();
-  }
-  Shares at = t == 0 ? Shares{0, 0, 0, 0} : shared[t - 1];
-  for (unsigned i = first; i < last; ++i) {
-    const Shares count = job.shares[i];
-    job.shares[i] = at;
-    at = sum(at, count);
-  }
-  if (t == blockDim.x - 1) *job.totals = shared[t];
+  const Shares all = device::gpu::scan_by_block(
+      job.count, shared, [&job](std::uint32_t i) { return job.shares[i]; },
+      [&job](std::uint32_t i, const Shares& before) { job.shares[i] = before; });
+  if (threadIdx.x == 0) *job.totals = all;
 }
 
 // The container whose share of `kMember` holds x: the last that begins at or before it. It is looked for from `low` on.

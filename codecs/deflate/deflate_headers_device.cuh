@@ -3,6 +3,7 @@
 #pragma once
 
 #include "deflate_job_device.cuh"
+#include "device/gpu_scan.cuh"
 
 namespace headrace::codec::gpu::deflate {
 
@@ -116,28 +117,9 @@ __device__ inline void begin_body(const Job& job) {
 // each thread. Returns the sum of all.
 template <class T, T StreamState::*kCount, T StreamState::*kBefore>
 __device__ inline T scan_streams(const Job& job, T* shared) {
-  const std::uint32_t count = job.stream_count();
-  const unsigned t = threadIdx.x;
-  const std::uint32_t each = (count + blockDim.x - 1) / blockDim.x;
-  const std::uint32_t first = t * each < count ? t * each : count;
-  const std::uint32_t last = count - first < each ? count : first + each;
-  T own = 0;
-  for (std::uint32_t i = first; i < last; ++i) own += job.states[i].*kCount;
-  __syncthreads();
-  shared[t] = own;
-  __syncthreads();
-  for (unsigned step = 1; step < blockDim.x; step *= 2) {
-    const T before = t >= step ? shared[t - step] : 0;
-    __syncthreads();
-    shared[t] += before;
-    __syncthreads();
-  }
-  T at = t == 0 ? 0 : shared[t - 1];
-  for (std::uint32_t i = first; i < last; ++i) {
-    job.states[i].*kBefore = at;
-    at += job.states[i].*kCount;
-  }
-  return shared[blockDim.x - 1];
+  return device::gpu::scan_by_block(
+      job.stream_count(), shared, [&job](std::uint32_t i) { return job.states[i].*kCount; },
+      [&job](std::uint32_t i, T before) { job.states[i].*kBefore = before; });
 }
 
 __device__ inline void share_body(const Job& job, std::uint32_t* shared) {

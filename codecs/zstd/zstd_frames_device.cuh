@@ -2,6 +2,7 @@
 // Device code without a CUDA header.
 #pragma once
 
+#include "device/gpu_scan.cuh"
 #include "zstd_tables_device.cuh"
 
 namespace headrace::codec::gpu::zstd {
@@ -76,27 +77,9 @@ struct Verdict {
 // each thread. Returns the sum of all.
 template <class T, T StreamState::*kCount, T StreamState::*kBefore>
 __device__ inline T scan_streams(const Job& job, T* shared) {
-  const std::uint32_t count = job.stream_count();
-  const unsigned t = threadIdx.x;
-  const std::uint32_t each = (count + blockDim.x - 1) / blockDim.x;
-  const std::uint32_t first = t * each < count ? t * each : count;
-  const std::uint32_t last = count - first < each ? count : first + each;
-  T own = 0;
-  for (std::uint32_t i = first; i < last; ++i) own += job.states[i].*kCount;
-  shared[t] = own;
-  __syncthreads();
-  for (unsigned step = 1; step < blockDim.x; step *= 2) {
-    const T before = t >= step ? shared[t - step] : 0;
-    __syncthreads();
-    shared[t] += before;
-    __syncthreads();
-  }
-  T at = t == 0 ? 0 : shared[t - 1];
-  for (std::uint32_t i = first; i < last; ++i) {
-    job.states[i].*kBefore = at;
-    at += job.states[i].*kCount;
-  }
-  return shared[blockDim.x - 1];
+  return device::gpu::scan_by_block(
+      job.stream_count(), shared, [&job](std::uint32_t i) { return job.states[i].*kCount; },
+      [&job](std::uint32_t i, T before) { job.states[i].*kBefore = before; });
 }
 
 // The first stream from `low` on whose chunk is not before `chunk`.
@@ -143,13 +126,13 @@ __device__ inline void choose_index(const Job& job, std::uint32_t i, std::uint32
 
 // How many RawBlocks each stream may have, and where its share begins.
 __device__ inline void share_body(const Job& job, std::uint32_t* shared) {
-  const std::uint32_t count = job.stream_count();
-  for (std::uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
-    const ZstdStream& stream = job.streams[i];
-    job.states[i].count = stream.kind == ZstdKind::kNone ? 0 : job.allowance.of(stream.dst_bytes);
-  }
-  __syncthreads();
-  scan_streams<std::uint32_t, &StreamState::count, &StreamState::raw_first>(job, shared);
+  device::gpu::scan_by_block(
+      job.stream_count(), shared,
+      [&job](std::uint32_t i) {
+        const ZstdStream& stream = job.streams[i];
+        return stream.kind == ZstdKind::kNone ? 0 : job.allowance.of(stream.dst_bytes);
+      },
+      [&job](std::uint32_t i, std::uint32_t before) { job.states[i].raw_first = before; });
 }
 __device__ inline void scan_blocks_body(const Job& job, std::uint32_t* shared) {
   const std::uint32_t all = scan_streams<std::uint32_t, &StreamState::count, &StreamState::first>(job, shared);

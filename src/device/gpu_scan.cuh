@@ -1,0 +1,41 @@
+// Running sums over a list, by one thread block. Device code without a CUDA header.
+#pragma once
+
+#include <cstdint>
+
+namespace headrace::device::gpu {
+
+// put(i, sum of get(k) for all k < i) for each i < count; returns the sum of all. T is a number, or has += and starts
+// at none as T{}. By all threads of a block; `shared` has an entry for each. A thread asks for some neighbours at once
+// before it waits for the first, and get(i) is called before put(i) of the same i.
+template <class T, class Get, class Put>
+__device__ inline T scan_by_block(std::uint32_t count, T* shared, const Get& get, const Put& put) {
+  constexpr unsigned kEach = 8;
+  const unsigned t = threadIdx.x, threads = blockDim.x;
+  T all{};
+  for (std::uint32_t base = 0; base < count; base += threads * kEach) {
+    const std::uint32_t first = base + t * kEach;
+    T held[kEach], own{};
+    for (unsigned k = 0; k < kEach; ++k) held[k] = first + k < count ? get(first + k) : T{};
+    for (unsigned k = 0; k < kEach; ++k) own += held[k];
+    __syncthreads();  // the sums of the part before have been read
+    shared[t] = own;
+    __syncthreads();
+    for (unsigned step = 1; step < threads; step *= 2) {
+      const T before = t >= step ? shared[t - step] : T{};
+      __syncthreads();
+      shared[t] += before;
+      __syncthreads();
+    }
+    T at = all;
+    if (t != 0) at += shared[t - 1];
+    for (unsigned k = 0; k < kEach; ++k) {
+      if (first + k < count) put(first + k, at);
+      at += held[k];
+    }
+    all += shared[threads - 1];
+  }
+  return all;
+}
+
+}  // namespace headrace::device::gpu
