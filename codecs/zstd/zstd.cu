@@ -25,11 +25,6 @@ constexpr unsigned kScanThreads = 512, kListThreads = 128, kLiteralsThreads = 32
 constexpr std::uint32_t kFetchStreams = 32;
 constexpr std::uint64_t kFetchBytes = 40 << 20;
 
-__global__ void __launch_bounds__(kScanThreads) zstd_share(Job job) {
-  wait_for_earlier();
-  __shared__ std::uint32_t shared[kScanThreads];
-  zstd::share_body(job, shared);
-}
 // Thread blocks from `walkers` on fetch the streams into the L2 meanwhile: headers are read one after the other, each
 // where the one before says, and the rest is needed next.
 __global__ void __launch_bounds__(kListThreads) zstd_frames(Job job, unsigned walkers) {
@@ -184,7 +179,6 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   const unsigned by_stream_warp = blocks_for(limits.streams, kListThreads / 32, units * 16);
   const unsigned by_block = blocks_for(layout.block_count, kListThreads, units * 16);
   Launcher launch(stream);
-  launch(zstd_share, 1, kScanThreads, 0, job);
   const bool fetch = limits.streams <= kFetchStreams && limits.src_bytes <= kFetchBytes;
   launch(zstd_frames, by_stream + (fetch ? units : 0), kListThreads, 0, job, by_stream);
   launch(zstd_scan_blocks, 1, kScanThreads, 0, job);

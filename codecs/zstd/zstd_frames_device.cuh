@@ -1,4 +1,4 @@
-// Steps of the zstd decoder that read headers and make lists: share, frames, scan, parse, sources, place, list.
+// Steps of the zstd decoder that read headers and make lists: frames, scan, parse, sources, place, list.
 // Device code without a CUDA header.
 #pragma once
 
@@ -124,16 +124,6 @@ __device__ inline void choose_index(const Job& job, std::uint32_t i, std::uint32
   atomicMax(&job.index.made[chunk], made);
 }
 
-// How many RawBlocks each stream may have, and where its share begins.
-__device__ inline void share_body(const Job& job, std::uint32_t* shared) {
-  device::gpu::scan_by_block(
-      job.stream_count(), shared,
-      [&job](std::uint32_t i) {
-        const ZstdStream& stream = job.streams[i];
-        return stream.kind == ZstdKind::kNone ? 0 : job.allowance.of(stream.dst_bytes);
-      },
-      [&job](std::uint32_t i, std::uint32_t before) { job.states[i].raw_first = before; });
-}
 __device__ inline void scan_blocks_body(const Job& job, std::uint32_t* shared) {
   const std::uint32_t all = scan_streams<std::uint32_t, &StreamState::count, &StreamState::first>(job, shared);
   if (threadIdx.x == 0) job.totals->blocks = all;
@@ -202,26 +192,41 @@ __device__ inline Verdict walk_frames(const ZstdStream& stream, bool single_fram
   return {};
 }
 
+__device__ inline void list_frames(const Job& job, ZstdStream& stream, StreamState& state, std::uint32_t most) {
+  std::uint32_t blocks = 0;
+  Verdict verdict = walk_frames(stream, job.single_frame, job.raw + state.raw_first, most, blocks);
+  if (verdict.reason == DecodeReason::kNone && blocks == 0) {  // nothing but skippable frames
+    if (job.exact && stream.dst_bytes != 0) verdict = {DecodeReason::kWrongSize, stream.src_bytes};
+    stream.dst_bytes = 0;
+  }
+  if (verdict.reason != DecodeReason::kNone) {
+    give_up(job, stream.chunk, verdict.at, verdict.reason);
+  } else {
+    state.count = blocks;
+  }
+}
+
+// Each stream has a share of the RawBlocks, of as many as it may have; whose comes first does not matter.
 __device__ inline void frames_body(const Job& job) {
   const std::uint32_t count = job.stream_count();
-  for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
-    StreamState& state = job.states[i];
-    state.count = 0;
-    state.out = state.frame_out = 0;
-    ZstdStream& stream = job.streams[i];
-    if (stream.kind == ZstdKind::kNone || !fine(job, stream.chunk)) continue;
-    std::uint32_t blocks = 0;
-    Verdict verdict =
-        walk_frames(stream, job.single_frame, job.raw + state.raw_first, job.allowance.of(stream.dst_bytes), blocks);
-    if (verdict.reason == DecodeReason::kNone && blocks == 0) {  // nothing but skippable frames
-      if (job.exact && stream.dst_bytes != 0) verdict = {DecodeReason::kWrongSize, stream.src_bytes};
-      stream.dst_bytes = 0;
+  const unsigned lane = lane_id();
+  const std::uint32_t own = blockIdx.x * blockDim.x + threadIdx.x;
+  for (std::uint32_t base = own - lane; base < count; base += gridDim.x * blockDim.x) {
+    const std::uint32_t i = base + lane;
+    const bool there = i < count && job.streams[i].kind != ZstdKind::kNone && fine(job, job.streams[i].chunk);
+    const std::uint32_t most = there ? job.allowance.of(job.streams[i].dst_bytes) : 0;
+    const std::uint32_t upto = sum_upto(most, lane);
+    std::uint32_t before = 0;
+    if (lane == 31) before = atomicAdd(&job.totals->raw, upto);
+    before = __shfl_sync(kAllLanes, before, 31);
+    if (i < count) {
+      StreamState& state = job.states[i];
+      state.raw_first = before + upto - most;
+      state.count = 0;
+      state.out = state.frame_out = 0;
+      if (there) list_frames(job, job.streams[i], state, most);
     }
-    if (verdict.reason != DecodeReason::kNone) {
-      give_up(job, stream.chunk, verdict.at, verdict.reason);
-    } else {
-      state.count = blocks;
-    }
+    __syncwarp();
   }
 }
 

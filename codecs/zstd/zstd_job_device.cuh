@@ -1,7 +1,6 @@
 // The zstd decoder's steps, in the order of their launches, and what they share. Device code without a CUDA header.
 //
 // Once for a batch:
-//   share      one thread block: where each stream's RawBlocks begin
 //   frames     a thread a stream: frame and block headers become RawBlocks
 //   scan       one thread block: where each stream's Blocks begin
 //   parse      a thread a block: headers of its two sections, and where its tables are described

@@ -138,6 +138,7 @@ struct Round {
 inline constexpr std::uint32_t kManySequences = 4096;
 
 struct Totals {
+  std::uint32_t raw;        // RawBlocks that streams may have
   std::uint32_t blocks;     // of all streams
   std::uint32_t checksums;  // frames that have one
   std::uint32_t per_round;  // units

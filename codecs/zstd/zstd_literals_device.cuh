@@ -27,6 +27,7 @@ struct PieceForm {
 };
 
 struct TreeSpace {
+  std::uint32_t description[33];  // of 128 bytes at most; one lane reads it, bit by bit
   TableCounts<256> fse;
   Byte fse_cells[1 << kTreeDescriptionLog];
   std::uint16_t cells[1 << kTreeDescriptionLog];  // of the weights' table: symbol, and its bits at bit 8
@@ -61,24 +62,26 @@ __device__ inline DecodeReason read_coded_weights(TreeSpace& space, const Byte* 
   const BackwardBits bits(at, bytes);
   const unsigned log = space.log, mask = (1u << log) - 1;
   std::int32_t p = bits.top();
-  unsigned state[2];
-  for (unsigned& each : state) {
+  const auto first_state = [&] {
     p -= static_cast<std::int32_t>(log);
-    each = bits.bits(p) & mask;
-  }
+    return bits.bits(p) & mask;
+  };
+  unsigned state = first_state(), other = first_state();
   if (p < bits.lead) return DecodeReason::kHostOnly;  // libzstd goes on with what happens to be there
-  for (unsigned turn = 0;; turn ^= 1) {
+  for (;;) {
     // As many as there may be, and another one to come.
     if (count + 2 > kMostWeights) return DecodeReason::kHeader;
-    const unsigned cell = space.cells[state[turn] & mask];
+    const unsigned cell = space.cells[state];
     space.weights[count++] = static_cast<Byte>(cell);
     const unsigned take = cell >> 8;
     p -= static_cast<std::int32_t>(take);
     if (p < bits.lead) {
-      space.weights[count++] = static_cast<Byte>(space.cells[state[turn ^ 1] & mask]);
+      space.weights[count++] = static_cast<Byte>(space.cells[other]);
       return DecodeReason::kNone;
     }
-    state[turn] = space.bases[state[turn] & mask] + (bits.bits(p) & ((1u << take) - 1));
+    const unsigned next = (space.bases[state] + (bits.bits(p) & ((1u << take) - 1))) & mask;
+    state = other;
+    other = next;
   }
 }
 
@@ -90,8 +93,11 @@ __device__ inline void build_tree(TreeSpace& space, const Byte* at, std::uint32_
   }
   for (unsigned i = lane; i < 256; i += 32) space.weights[i] = 0;
   if (lane < 16) space.counts[lane] = 0;
-  __syncwarp();
   const unsigned first = at[0];
+  auto* const copy = reinterpret_cast<Byte*>(space.description);
+  const std::uint32_t all = first >= 128 ? 0 : bytes < 1 + first ? bytes : 1 + first;
+  for (unsigned i = lane; i < all; i += 32) copy[i] = at[i];
+  __syncwarp();
   DecodeReason reason = DecodeReason::kNone;
   if (first >= 128) {
     const unsigned count = first - 127;
@@ -101,7 +107,7 @@ __device__ inline void build_tree(TreeSpace& space, const Byte* at, std::uint32_
     std::uint32_t used = 0;
     if (lane == 0) {
       CellCounts counts(space.fse);
-      const Description description = read_description(at + 1, bytes - 1, 255, kTreeDescriptionLog, counts);
+      const Description description = read_description(copy + 1, all - 1, 255, kTreeDescriptionLog, counts);
       reason = description.reason;
       used = 1 + description.bytes;
       space.log = description.log;
@@ -116,7 +122,7 @@ __device__ inline void build_tree(TreeSpace& space, const Byte* at, std::uint32_
                      space.cells[cell] = static_cast<std::uint16_t>(symbol | take << 8);
                      space.bases[cell] = static_cast<Byte>(base);
                    });
-      if (lane == 0) reason = read_coded_weights(space, at + used, bytes - used, space.symbols);
+      if (lane == 0) reason = read_coded_weights(space, copy + used, all - used, space.symbols);
     }
   }
   __syncwarp();

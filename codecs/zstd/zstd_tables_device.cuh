@@ -191,56 +191,47 @@ class CellCounts {
   std::uint32_t lows_ = 0, runs_ = 0, dealt_ = 0;
 };
 
-// By a warp: the symbols' cells are dealt (4.1.1), those of "less than one" have theirs. REQUIRES: finish() was true.
+// By a warp: the symbols' cells are dealt (4.1.1), those of "less than one" have theirs. REQUIRES: finish() was true;
+// log is 5 or more, as the format has it.
 template <unsigned kSymbols>
 __device__ inline void deal_cells(const TableCounts<kSymbols>& counts, Byte* cells, unsigned log, unsigned lane) {
   const std::uint32_t size = 1u << log, step = (size >> 1) + (size >> 3) + 3, low = size - counts.lows;
   for (std::uint32_t k = lane; k < counts.lows; k += 32) cells[size - 1 - k] = counts.low_names[k];
-  std::uint32_t rank = 0;
+  const auto start = [&](std::uint32_t run) { return run < counts.runs ? counts.starts[run] : kNone; };
+  const std::uint32_t starts[2] = {start(lane), start(lane + 32)};
+  std::uint32_t rank = 0, begun = 0;  // what has been dealt: cells, and runs that begin there
   for (std::uint32_t first = 0; first < size; first += 32) {
     const std::uint32_t cell = (first + lane) * step & (size - 1);
-    const bool dealt = first + lane < size && cell < low;
+    const bool dealt = cell < low;
     const unsigned votes = __ballot_sync(kAllLanes, dealt);
-    if (dealt) {
-      const std::uint32_t own = rank + static_cast<std::uint32_t>(__popc(votes & lanes_below(lane)));
-      std::uint32_t a = 0, b = counts.runs;  // the last run that starts at or before it
-      while (b - a > 1) {
-        const std::uint32_t middle = (a + b) / 2;
-        if (counts.starts[middle] <= own) {
-          a = middle;
-        } else {
-          b = middle;
-        }
-      }
-      cells[cell] = counts.names[a];
-    }
-    rank += static_cast<std::uint32_t>(__popc(votes));
+    // Runs that begin among the next 32, a bit each.
+    unsigned begins = 0;
+    for (const std::uint32_t each : starts) begins |= each - rank < 32 ? 1u << (each - rank) : 0;
+    begins = __reduce_or_sync(kAllLanes, begins);
+    const auto own = static_cast<unsigned>(__popc(votes & lanes_below(lane)));
+    if (dealt) cells[cell] = counts.names[begun + static_cast<unsigned>(__popc(begins & ((2u << own) - 1))) - 1];
+    const auto count = static_cast<unsigned>(__popc(votes));
+    begun += static_cast<std::uint32_t>(__popc(count == 32 ? begins : begins & ((1u << count) - 1)));
+    rank += count;
   }
   __syncwarp();
 }
 
-// By a warp: tells of each cell its symbol, how many bits its next state takes and what they are added to.
+// By a warp: tells of each cell its symbol, how many bits its next state takes and what they are added to. All lanes
+// are told of a cell at a time: a table has 32 or a multiple.
 template <unsigned kSymbols, class Entry>
 __device__ inline void number_cells(TableCounts<kSymbols>& counts, const Byte* cells, unsigned log, unsigned lane,
                                     Entry&& entry) {
   const std::uint32_t size = 1u << log;
-  for (std::uint32_t first = 0; first < size; first += 32) {
-    const std::uint32_t cell = first + lane;
-    const unsigned here = __ballot_sync(kAllLanes, cell < size);
-    std::uint32_t symbol = 0;
-    unsigned same = 0;
-    if (cell < size) {
-      symbol = cells[cell];
-      same = __match_any_sync(here, symbol);
-      const auto before = static_cast<std::uint32_t>(__popc(same & lanes_below(lane)));
-      const std::uint32_t number = counts.next[symbol] + before;
-      const unsigned bits = log - top_bit(number);
-      entry(cell, symbol, bits, (number << bits) - size);
-    }
+  for (std::uint32_t cell = lane; cell < size; cell += 32) {
+    const std::uint32_t symbol = cells[cell];
+    const unsigned same = __match_any_sync(kAllLanes, symbol);
+    const unsigned before = same & lanes_below(lane);
+    const std::uint32_t first = counts.next[symbol], number = first + static_cast<std::uint32_t>(__popc(before));
+    const unsigned bits = log - top_bit(number);
+    entry(cell, symbol, bits, (number << bits) - size);
     __syncwarp();
-    if (cell < size && (same & lanes_below(lane)) == 0) {
-      counts.next[symbol] = static_cast<std::uint16_t>(counts.next[symbol] + __popc(same));
-    }
+    if (before == 0) counts.next[symbol] = static_cast<std::uint16_t>(first + static_cast<std::uint32_t>(__popc(same)));
     __syncwarp();
   }
 }

@@ -28,10 +28,10 @@ struct WideEntry {
   static constexpr unsigned kScale = 4;  // places are in bytes
   using Type = uint4;
   // `origin`: of the block's entries; a multiple of a table's bytes.
-  __device__ static uint4 make(unsigned table, std::uint32_t code, unsigned bits, std::uint32_t base,
+  __device__ static uint4 make(unsigned table, std::uint32_t code, unsigned extra, unsigned bits, std::uint32_t base,
                                std::uint32_t origin) {
-    return make_uint4((bits + extra_of(table, code)) | code << code_at(table),
-                      origin + ((table_at(table) + base) << kScale), bits, ((1u << bits) - 1) << kScale);
+    return make_uint4((bits + extra) | code << code_at(table), origin + ((table_at(table) + base) << kScale), bits,
+                      ((1u << bits) - 1) << kScale);
   }
 };
 // From the lowest bit on: extra bits that the step takes, with room for the sum of three (7); bits of the next state
@@ -42,9 +42,9 @@ struct NarrowEntry {
   static constexpr unsigned kBits = 7, kCode = WalkWord::kLiteral, kNext = 18;
   static constexpr std::uint32_t kExtraMask = 127, kBitsMask = 31;
   using Type = std::uint32_t;
-  __device__ static std::uint32_t make(unsigned table, std::uint32_t code, unsigned bits, std::uint32_t base,
-                                       std::uint32_t origin) {
-    return extra_of(table, code) | bits << kBits | code << kCode | (origin + table_at(table) + base) << kNext;
+  __device__ static std::uint32_t make(unsigned table, std::uint32_t code, unsigned extra, unsigned bits,
+                                       std::uint32_t base, std::uint32_t origin) {
+    return extra | bits << kBits | code << kCode | (origin + table_at(table) + base) << kNext;
   }
 };
 
@@ -79,14 +79,16 @@ template <class Entry>
 __device__ inline void build_table(unsigned table, SequenceCounts& counts, Byte* cells, unsigned log, std::uint32_t rle,
                                    typename Entry::Type* entries, std::uint32_t origin, unsigned lane) {
   if (rle != kNone) {
-    if (lane == 0) entries[0] = Entry::make(table, rle, 0, 0, origin);
+    if (lane == 0) entries[0] = Entry::make(table, rle, extra_of(table, rle), 0, 0, origin);
     __syncwarp();
     return;
   }
   deal_cells(counts, cells, log, lane);
+  const unsigned extras = extra_of(table, lane) | extra_of(table, lane + 32) << 8;  // of two codes a lane
   number_cells(counts, cells, log, lane,
                [&](std::uint32_t cell, std::uint32_t code, unsigned bits, std::uint32_t base) {
-                 entries[cell] = Entry::make(table, code, bits, base, origin);
+                 const unsigned extra = __shfl_sync(kAllLanes, extras, code) >> (code >> 5) * 8 & 255;
+                 entries[cell] = Entry::make(table, code, extra, bits, base, origin);
                });
 }
 

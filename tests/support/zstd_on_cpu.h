@@ -157,7 +157,6 @@ class ZstdOnCpu {
     static zstd::EntropySpace entropy;
     static zstd::ExtractSpace<kThreads> extract;
     static std::uint32_t ticket;
-    launch(1, [&] { zstd::share_body(job, words); });
     launch(blocks, [&] { zstd::frames_body(job); });
     launch(1, [&] { zstd::scan_blocks_body(job, words); });
     launch(blocks, [&] { zstd::parse_body(job); });
