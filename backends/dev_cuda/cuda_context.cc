@@ -65,6 +65,7 @@ Current::Current(int ordinal) noexcept {
     error_ = cudaSetDevice(ordinal);  // says why
     return;
   }
+  relaxed_ = cudaThreadExchangeStreamCaptureMode(&mode_) == cudaSuccess;
   CUcontext now = nullptr;
   if (driver().get(&now) == CUDA_SUCCESS && now == wanted) return;
   pushed_ = driver().push(wanted) == CUDA_SUCCESS;
@@ -72,6 +73,7 @@ Current::Current(int ordinal) noexcept {
 }
 
 Current::~Current() {
+  if (relaxed_) (void)cudaThreadExchangeStreamCaptureMode(&mode_);
   CUcontext popped = nullptr;
   if (pushed_) (void)driver().pop(&popped);
 }

@@ -107,12 +107,7 @@ class CudaDevice final : public Device {
   Result<std::byte*> allocate_pinned(std::size_t bytes) override {
     Current current(ordinal_);
     HEADRACE_TRY(usable(current));
-    // While one of the program's streams is captured such calls are otherwise refused, and end the capture.
-    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    const bool exchanged = cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess;
-    auto memory = pinned_.allocate(bytes, info_.numa_node, may_register_);
-    if (exchanged) (void)cudaThreadExchangeStreamCaptureMode(&mode);
-    return memory;
+    return pinned_.allocate(bytes, info_.numa_node, may_register_);
   }
   void deallocate_pinned(std::byte* memory, std::size_t) noexcept override {
     if (memory == nullptr || generation_ != base::fork_generation()) return;

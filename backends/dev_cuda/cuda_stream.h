@@ -17,6 +17,9 @@ namespace headrace::device::cuda {
 // Makes the device's primary context current on this thread for a scope. A library must not leave the caller in another
 // one; and what is made in a context of the caller's own is gone when that ends, while this device lives on. Memory of
 // such contexts can be copied, and reached by kernels, from the primary one.
+//
+// While one of the program's streams is captured, calls that make or free something are otherwise refused, and end the
+// capture; here they are none of its business.
 class Current {
  public:
   explicit Current(int ordinal) noexcept;
@@ -26,7 +29,8 @@ class Current {
   cudaError_t error() const noexcept { return error_; }
 
  private:
-  bool pushed_ = false;
+  bool pushed_ = false, relaxed_ = false;
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // then what the thread had
   cudaError_t error_ = cudaSuccess;
 };
 
