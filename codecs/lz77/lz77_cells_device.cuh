@@ -11,6 +11,7 @@
 namespace headrace::codec::gpu::lz77 {
 
 // What lies before a window is told by a type `Before`, which has
+//   unsigned kAtOnce                   bytes that a lane makes cells of at a time
 //   const Byte* output                 the window's first byte
 //   bool there(std::int32_t s) const   whether byte s, s < 0, has been written
 //   Cell open(std::int32_t s) const    the cell of a copy of it if it has not
@@ -21,7 +22,7 @@ namespace headrace::codec::gpu::lz77 {
 template <class Cell, class Before>
 __device__ inline void make_cells(Cell* cells, const Piece& piece, std::int32_t shift, std::uint32_t from,
                                   std::uint32_t to, Cell done, const Before& before_window, unsigned lane) {
-  constexpr unsigned kSteps = kMadeAtOnce;
+  constexpr unsigned kSteps = Before::kAtOnce;
   const std::uint32_t each = piece.one ? 0 : 1;
   const auto bytes_as_they_are = [&](std::uint32_t begin, std::uint32_t first) {
     for (std::uint32_t at = begin + lane; at < to; at += 32 * kSteps) {
@@ -59,31 +60,29 @@ __device__ inline void make_cells(Cell* cells, const Piece& piece, std::int32_t 
     const std::uint32_t bytes = __shfl_sync(kAllLanes, group.upto, 31);
     const std::uint32_t stop = bytes < end - start ? bytes : end - start;
     const std::int32_t base = static_cast<std::int32_t>(start) + shift;  // of the group, in the window
-    for (std::uint32_t at = begin > start ? begin - start : 0; at < stop; at += 32 * kSteps) {
-      Cell held[kSteps] = {};
+    std::uint32_t at = begin > start ? begin - start : 0;
+    for (unsigned begun = group.begun(at); at < stop; at += 32 * kSteps) {
+      Cell held[kSteps] = {};  // `done` where a byte is loaded
       Byte loaded[kSteps] = {};
-      std::int32_t at_byte[kSteps] = {};  // of content, if `literals_here` says so, or from the window on
-      unsigned loads = 0, literals_here = 0;
+      std::int32_t place[kSteps] = {};  // of content, or below 0 from the window on
       HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
         const std::uint32_t step = at + 32 * k;
         if (step >= stop) continue;
-        const Origin origin = group.origin<true>(step, lane);
+        const Origin origin = group.origin<true>(step, begun, lane);
         const std::int32_t source = base + origin.source;
         const bool there = origin.literal || (source < 0 && before_window.there(source));
-        loads |= (there && step + lane < stop ? 1u : 0u) << k;
-        literals_here |= (origin.literal ? 1u : 0u) << k;
-        at_byte[k] = origin.literal ? static_cast<std::int32_t>(origin.number * each) : source;
-        held[k] = source >= 0 ? static_cast<Cell>(source) : before_window.open(source);
+        place[k] = origin.literal ? static_cast<std::int32_t>(origin.number * each) : source;
+        held[k] = there ? done : source >= 0 ? static_cast<Cell>(source) : before_window.open(source);
+        if (step + lane >= stop) held[k] = 0;
       }
       HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-        const Byte* const from_here = (literals_here >> k & 1) != 0 ? piece.content : before_window.output;
-        if ((loads >> k & 1) != 0) loaded[k] = before_window.load(from_here + at_byte[k]);
+        if (held[k] == done) {
+          loaded[k] = before_window.load((place[k] < 0 ? before_window.output : piece.content) + place[k]);
+        }
       }
       HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
         const std::uint32_t own = at + 32 * k + lane;
-        if (own >= stop) continue;
-        cells[base + static_cast<std::int32_t>(own)] =
-            (loads >> k & 1) != 0 ? static_cast<Cell>(done | loaded[k]) : held[k];
+        if (own < stop) cells[base + static_cast<std::int32_t>(own)] = static_cast<Cell>(held[k] | loaded[k]);
       }
     }
     start += bytes;
@@ -115,33 +114,33 @@ __device__ inline void make_window(Cell* cells, const Job& job, std::uint32_t x,
 }
 
 // Follows links, which are cells below `links_below`, to what is none; `four(i, values, count)` is told of each four
-// cells from i on. By all threads of a block.
+// cells from i on. By all threads of a block. REQUIRES: there are cells up to a multiple of four.
 template <class Cell, class Four>
 __device__ inline void follow_links(Cell* cells, std::uint32_t bytes, Cell links_below, const Four& four) {
+  struct alignas(4 * sizeof(Cell)) Cells {
+    Cell each[4];
+  };
   const std::uint32_t t = threadIdx.x, threads = blockDim.x;
   for (std::uint32_t part = 0; part < bytes; part += threads * 4) {
-    const std::uint32_t i = part + t * 4;
-    Cell value[4];
+    const std::uint32_t i = part + t * 4, count = i >= bytes ? 0 : bytes - i < 4 ? bytes - i : 4;
+    Cells value;
+    if (count != 0) value = *reinterpret_cast<const Cells*>(cells + i);
     bool linked = false;
     HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < 4; ++k) {
-      value[k] = i + k < bytes ? cells[i + k] : links_below;
-      linked |= value[k] < links_below;
+      if (k >= count) value.each[k] = links_below;
+      linked |= value.each[k] < links_below;
     }
     const bool changed = linked;
     while (linked) {
       linked = false;
       HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < 4; ++k) {
-        if (value[k] < links_below) value[k] = cells[value[k]];
-        linked |= value[k] < links_below;
+        if (value.each[k] < links_below) value.each[k] = cells[value.each[k]];
+        linked |= value.each[k] < links_below;
       }
     }
-    if (i < bytes) four(i, value, bytes - i < 4 ? bytes - i : 4);
+    if (count != 0) four(i, value.each, count);
     __syncthreads();
-    if (changed) {
-      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < 4; ++k) {
-        if (i + k < bytes) cells[i + k] = value[k];
-      }
-    }
+    if (changed) *reinterpret_cast<Cells*>(cells + i) = value;
     __syncthreads();
   }
 }

@@ -89,14 +89,19 @@ struct Group {
                    static_cast<std::int32_t>(upto - match - literals);
   }
 
-  // Of byte at + lane. A match that repeats what it makes comes from before itself if `fold`, else from the byte
-  // `offset` before. REQUIRES: byte `at` is of the group.
+  // How many begin at byte `at` or before.
+  __device__ unsigned begun(std::uint32_t at) const {
+    return static_cast<unsigned>(__popc(__ballot_sync(kAllLanes, begin <= at)));
+  }
+
+  // Of byte at + lane. `upto_at` is begun(at), and becomes begun(at + 32). A match that repeats what it makes comes
+  // from before itself if `fold`, else from the byte `offset` before. REQUIRES: byte `at` is of the group.
   template <bool fold>
-  __device__ Origin origin(std::uint32_t at, unsigned lane) const {
-    const unsigned which = static_cast<unsigned>(__popc(__ballot_sync(kAllLanes, begin <= at))) - 1;
-    const std::uint32_t ahead = begin - at;
-    const unsigned starts = __reduce_or_sync(kAllLanes, begin > at && ahead < 32 ? 1u << ahead : 0);
-    const unsigned k = which + static_cast<unsigned>(__popc(starts & ((2u << lane) - 1)));
+  __device__ Origin origin(std::uint32_t at, unsigned& upto_at, unsigned lane) const {
+    const std::uint32_t ahead = begin - at - 1;
+    const unsigned starts = __reduce_or_sync(kAllLanes, ahead < 32 ? 1u << ahead : 0);
+    const unsigned k = upto_at - 1 + static_cast<unsigned>(__popc(starts & ((1u << lane) - 1)));
+    upto_at += static_cast<unsigned>(__popc(starts));
     const std::uint32_t its_match = __shfl_sync(kAllLanes, match_at, k), back = __shfl_sync(kAllLanes, offset, k);
     const std::int32_t its_literals = __shfl_sync(kAllLanes, literal_from, k);
     const std::uint32_t place = at + lane;

@@ -61,6 +61,7 @@ struct FewLiterals {
 __device__ inline void write_group(const Group& group, const Piece& piece, const FewLiterals& few, Byte* out,
                                    std::uint32_t bytes, unsigned lane) {
   constexpr unsigned kSteps = 2;
+  unsigned begun = group.begun(0);
   for (std::uint32_t at = 0; at < bytes; at += 32 * kSteps) {
     std::uint32_t value[kSteps];
     unsigned to[kSteps];  // the lane and step that has the byte: links, followed until they lead nowhere
@@ -69,7 +70,7 @@ __device__ inline void write_group(const Group& group, const Piece& piece, const
       value[k] = 0;
       to[k] = lane + 32 * k;
       if (at + 32 * k >= bytes) continue;
-      const Origin origin = group.origin<false>(at + 32 * k, lane);
+      const Origin origin = group.origin<false>(at + 32 * k, begun, lane);
       const bool mine = at + 32 * k + lane < bytes;
       if (few.have()) value[k] = few.get(origin.number);
       if (mine && !origin.literal) {

@@ -62,8 +62,9 @@ struct Progress {
 };
 
 inline constexpr std::uint32_t kTileBytes = 8192;
-// By a lane, so that loads overlap: bytes of which it makes cells (of a window, too), and open bytes that it follows.
-inline constexpr unsigned kMadeAtOnce = 4, kFollowedAtOnce = 4;
+// By a lane, so that loads overlap: bytes of which it makes cells (more need more registers than tiles leave), open
+// bytes that it follows, and how often before it looks for others.
+inline constexpr unsigned kMadeAtOnceInWindows = 4, kMadeAtOnceInTiles = 2, kFollowedAtOnce = 4, kHopsAtOnce = 2;
 
 // By tiles: what lz77_steps_device.cuh says. Links take kSliceTiles * kRing tiles of words, which have to stay in the
 // L2; between a slice and the first that waits for it should be about as many steps as there are thread blocks.

@@ -166,6 +166,7 @@ __device__ inline Tile find_tile(const TileJob& tiles, const Stretch& stretch, c
 __device__ inline std::uint32_t place_of(const Tile& tile) { return tile.ring + tile.number % tile.turn; }
 
 struct BeforeTile {
+  static constexpr unsigned kAtOnce = kMadeAtOnceInTiles;
   const Byte* output;
   std::int32_t known_below;
   std::int32_t own;          // place in the stream's part of the ring, of the tile's first byte
@@ -200,10 +201,15 @@ __device__ inline void link_tile(const Job& job, const TileJob& tiles, const Til
   bool open = false;
   follow_links(space.cells, tile.bytes, Space::kOpen, [&](std::uint32_t at, const Cell* value, std::uint32_t four) {
     *reinterpret_cast<uint4*>(links + at) = make_uint4(value[0], value[1], value[2], value[3]);
-    bool any = false;
-    for (unsigned k = 0; k < four; ++k) any |= value[k] < Space::kDone;
-    open |= any;
-    if (!any) write_four(out + at, value, four);
+    Cell all = value[0];
+    HEADRACE_LZ77_UNROLL for (unsigned k = 1; k < 4; ++k) {
+      if (k < four) all &= value[k];
+    }
+    if ((all & Space::kDone) != 0) {
+      write_four(out + at, value, four);
+    } else {
+      open = true;
+    }
   });
   const bool any_open = __syncthreads_or(open ? 1 : 0) != 0;
   if (threadIdx.x == 0) tiles.open[place] = any_open ? 1 : 0;
@@ -252,14 +258,16 @@ __device__ inline void follow_listed(TileSpace<kBytes>& space, const std::uint32
       any |= value[k] < Space::kDone;
     }
     if (!__any_sync(kAllLanes, any)) return;
-    unsigned open = 0;
-    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kFollowedAtOnce; ++k) {
-      if (value[k] >= Space::kDone) continue;
-      open |= 1u << k;
-      value[k] = load_past_l1(links + (value[k] & (Space::kOpen - 1)));
-    }
-    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kFollowedAtOnce; ++k) {
-      if ((open >> k & 1) != 0 && value[k] >= Space::kDone) space.cells[at[k]] = value[k] | Space::kFollowed;
+    for (unsigned hop = 0; hop < kHopsAtOnce; ++hop) {
+      unsigned open = 0;
+      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kFollowedAtOnce; ++k) {
+        if (value[k] >= Space::kDone) continue;
+        open |= 1u << k;
+        value[k] = load_past_l1(links + (value[k] & (Space::kOpen - 1)));
+      }
+      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kFollowedAtOnce; ++k) {
+        if ((open >> k & 1) != 0 && value[k] >= Space::kDone) space.cells[at[k]] = value[k] | Space::kFollowed;
+      }
     }
   }
 }

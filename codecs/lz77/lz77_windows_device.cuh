@@ -17,6 +17,7 @@ struct WindowSpace {
 
 // All of it is there, written by the same thread block.
 struct BeforeWindow {
+  static constexpr unsigned kAtOnce = kMadeAtOnceInWindows;
   const Byte* output;
 
   __device__ bool there(std::int32_t) const { return true; }
