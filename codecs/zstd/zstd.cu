@@ -19,8 +19,10 @@ using device::gpu::wait_for_earlier;
 using zstd::Job;
 
 constexpr unsigned kScanThreads = 512, kListThreads = 128, kLiteralsThreads = 32 * zstd::kLiteralsWarps,
-                   kSequenceThreads = 128, kManySequenceThreads = 512, kWarpThreads = 32;
+                   kCheckThreads = 128, kWarpThreads = 32;
 
+// Streams of so many bytes, decoded, have literals and sequences that fill no large pieces.
+constexpr std::uint64_t kShortStreamBytes = 32 << 10;
 // So few streams, and no more than an L2 holds, are fetched ahead.
 constexpr std::uint32_t kFetchStreams = 32;
 constexpr std::uint64_t kFetchBytes = 40 << 20;
@@ -70,9 +72,10 @@ __global__ void __launch_bounds__(kListThreads) zstd_list(Job job) {
   zstd::list_body(job);
 }
 
+template <std::int32_t kShareBits>
 __global__ void __launch_bounds__(kWarpThreads) zstd_literals(Job job, std::uint32_t round) {
   wait_for_earlier();
-  __shared__ zstd::WarpLiteralsSpace space;
+  __shared__ zstd::WarpLiteralsSpace<kShareBits> space;
   zstd::literals_by_warp_body(job, round, space);
 }
 __global__ void __launch_bounds__(kLiteralsThreads, 2) zstd_entropy(Job job, std::uint32_t round, unsigned walkers) {
@@ -102,7 +105,7 @@ __global__ void __launch_bounds__(kListThreads) zstd_settle(Job job, std::uint32
   wait_for_earlier();
   zstd::settle_body(job, round);
 }
-__global__ void __launch_bounds__(kSequenceThreads) zstd_check(Job job, std::uint32_t round) {
+__global__ void __launch_bounds__(kCheckThreads) zstd_check(Job job, std::uint32_t round) {
   wait_for_earlier();
   __shared__ std::uint32_t ticket;
   zstd::check_body(job, round, ticket);
@@ -119,35 +122,55 @@ void launch_walk(Launcher& launch, const Job& job, std::uint32_t round, unsigned
   launch(zstd_walk<kBlocks>, blocks, kWarpThreads, kShared, job, round);
 }
 
-// Literals and walks. `least`: Blocks that there are at least, as far as the host knows; `few`: not more than
-// multiprocessors have schedulers.
-void launch_entropy(Launcher& launch, const Job& job, std::uint32_t round, std::uint64_t least, bool few,
-                    std::uint64_t block_count, std::uint64_t units, const device::gpu::Marks& marks) {
+// What the host knows of a batch's Blocks, which decides how many threads take one.
+struct Amount {
+  std::uint64_t least, most;
+  std::uint64_t units;  // multiprocessors
+  bool few;             // no more than multiprocessors have schedulers
+  bool small;           // of short streams
+};
+
+void launch_entropy(Launcher& launch, const Job& job, std::uint32_t round, const Amount& amount,
+                    const device::gpu::Marks& marks) {
+  const std::uint64_t units = amount.units;
   if (job.index.any_given) {
     // What comes behind finds no literals, and only blocks to walk that have no index or a wrong one.
     const auto walkers = static_cast<unsigned>(units * 2);
-    launch(least <= units ? zstd_indexed<4> : zstd_indexed<8>, walkers + blocks_for(block_count, 1, units * 3),
+    launch(amount.least <= units ? zstd_indexed<4> : zstd_indexed<8>, walkers + blocks_for(amount.most, 1, units * 3),
            kLiteralsThreads, 0, job, round, walkers);
     marks.queued("zstd literals and walk by index");
   }
-  if (few) {
+  if (amount.few) {
     // A warp each, four a multiprocessor, which is one for each of its schedulers.
     constexpr int kShared = sizeof(zstd::EntropySpace);
     launch.check(cudaFuncSetAttribute(zstd_entropy, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
-    const unsigned walkers = blocks_for(block_count, zstd::kLiteralsWarps, units);
-    launch(zstd_entropy, walkers + blocks_for(block_count, 1, units * 3), kLiteralsThreads, kShared, job, round,
+    const unsigned walkers = blocks_for(amount.most, zstd::kLiteralsWarps, units);
+    launch(zstd_entropy, walkers + blocks_for(amount.most, 1, units * 3), kLiteralsThreads, kShared, job, round,
            walkers);
     marks.queued("zstd literals and walk");
     return;
   }
-  launch(zstd_literals, blocks_for(block_count, 1, units * 18), kWarpThreads, 0, job, round);
-  marks.queued("zstd literals");
-  if (least <= units * 16) {
-    launch_walk<4>(launch, job, round, blocks_for(block_count, 4, units * 8));
+  if (amount.small) {
+    launch(zstd_literals<zstd::kShortLaneBits>, blocks_for(amount.most, 1, units * 26), kWarpThreads, 0, job, round);
   } else {
-    launch_walk<8>(launch, job, round, blocks_for(block_count, 8, units * 4));
+    launch(zstd_literals<zstd::kLaneBits>, blocks_for(amount.most, 1, units * 18), kWarpThreads, 0, job, round);
+  }
+  marks.queued("zstd literals");
+  if (amount.least <= units * 16) {
+    launch_walk<4>(launch, job, round, blocks_for(amount.most, 4, units * 8));
+  } else {
+    launch_walk<8>(launch, job, round, blocks_for(amount.most, 8, units * 4));
   }
   marks.queued("zstd walk");
+}
+
+void launch_extract(Launcher& launch, const Job& job, std::uint32_t round, const Amount& amount) {
+  const auto with = [&]<unsigned kThreads>(unsigned each) {
+    launch(zstd_extract<kThreads>, blocks_for(amount.most, 1, amount.units * each), kThreads, 0, job, round);
+  };
+  if (amount.few) return with.template operator()<512>(3);
+  if (amount.small) return with.template operator()<64>(20);
+  with.template operator()<128>(10);
 }
 
 }  // namespace
@@ -189,19 +212,13 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   launch(zstd_list, by_block, kListThreads, 0, job);
   from.marks.queued("zstd headers");
   const std::uint64_t least = std::max<std::uint64_t>(limits.least_streams, limits.dst_bytes / zstd::kMaxBlockBytes);
-  const bool few = least <= units * zstd::kLiteralsWarps;
+  const Amount amount{least, layout.block_count, units, least <= units * zstd::kLiteralsWarps,
+                      limits.dst_bytes <= limits.least_streams * kShortStreamBytes};
   for (std::uint32_t round = 0; round < layout.rounds; ++round) {
-    launch_entropy(launch, job, round, least, few, layout.block_count, units, from.marks);
-    const unsigned by_walk = blocks_for(layout.block_count, 1, units * 8);
-    if (few) {
-      launch(zstd_extract<kManySequenceThreads>, blocks_for(layout.block_count, 1, units * 3), kManySequenceThreads, 0,
-             job, round);
-    } else {
-      launch(zstd_extract<kSequenceThreads>, blocks_for(layout.block_count, 1, units * 10), kSequenceThreads, 0, job,
-             round);
-    }
+    launch_entropy(launch, job, round, amount, from.marks);
+    launch_extract(launch, job, round, amount);
     launch(zstd_settle, by_stream_warp, kListThreads, 0, job, round);
-    launch(zstd_check, by_walk, kSequenceThreads, 0, job, round);
+    launch(zstd_check, blocks_for(layout.block_count, 1, units * 8), kCheckThreads, 0, job, round);
     from.marks.queued("zstd sequences");
     lz77::launch_output(launch, zstd::Output{job, round}, choice, job.tiles, &job.round[round].output,
                         limits.least_streams, limits.streams, units);

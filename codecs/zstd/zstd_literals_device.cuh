@@ -18,11 +18,13 @@ inline constexpr unsigned kMostTreeLog = 11, kTreeDescriptionLog = 6, kMostWeigh
 inline constexpr std::int32_t kLeastShareBits = 256;
 inline constexpr unsigned kLiteralsWarps = 4;
 
-// By the number of lanes for each stream.
-template <unsigned kLanes>
+// By the number of lanes for each stream, and a lane's share of a piece. Of short streams large pieces are not filled.
+inline constexpr std::int32_t kLaneBits = 2048, kShortLaneBits = 1024;
+template <unsigned kLanes, std::int32_t kShareBits = kLaneBits>
 struct PieceForm {
-  static constexpr std::int32_t kBits = kLanes * 2048;
-  static constexpr std::int32_t kOverlapBits = kLanes == 32 ? 512 : 256;  // the more guesses, the more may be wrong
+  static constexpr std::int32_t kBits = kLanes * kShareBits;
+  // The more guesses, the more may be wrong.
+  static constexpr std::int32_t kOverlapBits = kLanes == 32 ? 512 : kShareBits == kLaneBits ? 256 : 160;
   static constexpr unsigned kWords = kBits / 32 + 4;
 };
 
@@ -46,11 +48,12 @@ struct LiteralsSpace {
   std::uint32_t ticket;
 };
 inline constexpr unsigned kStreamLanes = 8;
+template <std::int32_t kShareBits>
 struct WarpLiteralsSpace {
   TreeTable table;
   union {
     TreeSpace tree;
-    std::uint32_t piece[32 / kStreamLanes][PieceForm<kStreamLanes>::kWords];
+    std::uint32_t piece[32 / kStreamLanes][PieceForm<kStreamLanes, kShareBits>::kWords];
   };
 };
 
@@ -301,10 +304,9 @@ struct LiteralStream {
 // By a warp: kLanes of its lanes each take a stream; what is wrong with it, if anything. `words` has room for a piece.
 // A last byte of 0, and bits that do not end with the last literal, are against the format, but libzstd's fastest loops
 // do not look (1.5.4): the CPU is asked.
-template <unsigned kLanes>
+template <class Form, unsigned kLanes>
 __device__ inline DecodeReason decode_literals(const TreeTable& table, unsigned log, const LiteralStream& stream,
                                                std::uint32_t* words) {
-  using Form = PieceForm<kLanes>;
   const unsigned lane = lane_id(), self = lane % kLanes, first_lane = lane - self;
   const unsigned group = (kLanes == 32 ? kAllLanes : (1u << kLanes) - 1) << first_lane;
   const std::uint32_t count = stream.count;
@@ -438,14 +440,18 @@ __device__ inline void literals_body(const Job& job, std::uint32_t r, LiteralsSp
       bool fits = true;
       const LiteralStream own = literal_stream(job, block, stream.src, k, fits);
       DecodeReason reason = fits ? DecodeReason::kNone : DecodeReason::kTruncated;
-      if (fits) reason = decode_literals<32>(space.table, space.tree.log, own, space.piece[warp % kLiteralsWarps]);
+      if (fits)
+        reason =
+            decode_literals<PieceForm<32>, 32>(space.table, space.tree.log, own, space.piece[warp % kLiteralsWarps]);
       if (reason != DecodeReason::kNone && lane == 0) give_up(job, stream.chunk, block.literals_at, reason);
     }
   }
 }
 
 // The same by warps that each take a Block.
-__device__ inline void literals_by_warp_body(const Job& job, std::uint32_t r, WarpLiteralsSpace& space) {
+template <std::int32_t kShareBits>
+__device__ inline void literals_by_warp_body(const Job& job, std::uint32_t r, WarpLiteralsSpace<kShareBits>& space) {
+  using Form = PieceForm<kStreamLanes, kShareBits>;
   Round& round = job.round[r];
   const unsigned lane = lane_id();
   for (;;) {
@@ -471,7 +477,7 @@ __device__ inline void literals_by_warp_body(const Job& job, std::uint32_t r, Wa
     bool fits = true;
     const LiteralStream own = literal_stream(job, block, stream.src, k, fits);
     reason = fits ? DecodeReason::kNone : DecodeReason::kTruncated;
-    if (fits) reason = decode_literals<kStreamLanes>(space.table, log, own, space.piece[k]);
+    if (fits) reason = decode_literals<Form, kStreamLanes>(space.table, log, own, space.piece[k]);
     if (reason != DecodeReason::kNone && lane % kStreamLanes == 0) {
       give_up(job, stream.chunk, block.literals_at, reason);
     }

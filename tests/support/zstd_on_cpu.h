@@ -175,8 +175,8 @@ class ZstdOnCpu {
       if (walks == 1) {
         launch(blocks + 1, [&] { zstd::entropy_body(job, r, blocks, entropy); });
       } else {
-        static zstd::WarpLiteralsSpace literals[kThreads / 32];
-        launch(blocks, [&] { zstd::literals_by_warp_body(job, r, literals[threadIdx.x / 32]); });
+        if (walks == 4) literals_by_warp<zstd::kLaneBits>(job, r);
+        if (walks == 8) literals_by_warp<zstd::kShortLaneBits>(job, r);
       }
       if (walks == 4) walk<4>(job, r);
       if (walks == 8) walk<8>(job, r);
@@ -186,6 +186,11 @@ class ZstdOnCpu {
       Lz77OnCpu::write(zstd::Output{job, r}, job.tiles, job.round[r].output, way, blocks);
     }
     launch(blocks, [&] { zstd::checksums_body(job); });
+  }
+  template <std::int32_t kShareBits>
+  void literals_by_warp(const codec::gpu::zstd::Job& job, std::uint32_t r) {
+    static codec::gpu::zstd::WarpLiteralsSpace<kShareBits> spaces[kThreads / 32];
+    launch(blocks, [&] { codec::gpu::zstd::literals_by_warp_body(job, r, spaces[threadIdx.x / 32]); });
   }
   template <unsigned kBlocks>
   void walk(const codec::gpu::zstd::Job& job, std::uint32_t r) {
