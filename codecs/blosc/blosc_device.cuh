@@ -20,11 +20,11 @@
 
 #include <cstdint>
 
+#include "backends/dev_cuda/gpu_scan.cuh"
 #include "codecs/deflate/deflate_device.cuh"
 #include "codecs/lz4/lz4_device.cuh"
 #include "codecs/shuffle/shuffle_device.cuh"
 #include "codecs/zstd/zstd_device.cuh"
-#include "device/gpu_scan.cuh"
 #include "device/gpu_stage.h"
 
 namespace headrace::codec::gpu::blosc {

@@ -2,8 +2,8 @@
 // Device code without a CUDA header.
 #pragma once
 
+#include "backends/dev_cuda/gpu_scan.cuh"
 #include "deflate_job_device.cuh"
-#include "device/gpu_scan.cuh"
 
 namespace headrace::codec::gpu::deflate {
 

@@ -2,7 +2,7 @@
 // Device code without a CUDA header.
 #pragma once
 
-#include "device/gpu_scan.cuh"
+#include "backends/dev_cuda/gpu_scan.cuh"
 #include "zstd_tables_device.cuh"
 
 namespace headrace::codec::gpu::zstd {
