@@ -155,6 +155,25 @@ def test_a_thousand_cycles_leave_nothing(tmp_path):
     assert memory_after - memory < 4096, f"{memory_after - memory} KiB"  # 4 bytes a cycle would be less
 
 
+def _switches_of_other_threads():
+    found = 0
+    for thread in pathlib.Path("/proc/self/task").iterdir():
+        if int(thread.name) != threading.get_native_id():
+            found += int((thread / "status").read_text().partition("voluntary_ctxt_switches:")[2].split()[0])
+    return found
+
+
+def test_a_read_of_one_chunk_wakes_nobody(tmp_path):
+    """Workers that wake up for nothing take longer than such a read."""
+    array = headrace.open(stores.write(tmp_path / "a", np.arange(100, dtype="<i4"), (10,)), context=headrace.Context(threads=4))
+    array[0]
+    time.sleep(0.1)
+    before = _switches_of_other_threads()
+    for i in range(200):
+        array[i % 100]
+    assert _switches_of_other_threads() - before < 50
+
+
 def test_contexts_of_files_go_with_them(tmp_path):
     (tmp_path / "f").write_bytes(bytes(1 << 16))
 
