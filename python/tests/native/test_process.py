@@ -4,9 +4,11 @@ import gc
 import multiprocessing
 import os
 import pathlib
+import pty
 import signal
 import subprocess
 import sys
+import termios
 import textwrap
 import threading
 import time
@@ -198,6 +200,30 @@ def test_a_callback_that_knows_its_read_is_no_leak(big):
     del future, holder
     gc.collect()
     assert gone() is None
+
+
+def test_a_bar_on_a_terminal(big):
+    pytest.importorskip("tqdm")
+    code = f"""
+import headrace
+array = headrace.open({str(big)!r}, context=headrace.Context(threads=1))
+array.read(progress=True)
+array.read_many([slice(0, 128), slice(64, 256)], progress=True)
+array.read_async(progress=True).result()
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "TQDM_DISABLE"}
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execve(sys.executable, [sys.executable, "-c", code], environment)
+    termios.tcsetwinsize(terminal, (24, 100))
+    shown = b""
+    try:
+        while part := os.read(terminal, 4096):
+            shown += part
+    except OSError:  # the other end was closed
+        pass
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0, shown
+    assert shown.count(b": 0 chunks [") == 3 and b"/256 [" in shown, shown
 
 
 def test_a_read_under_way_at_exit(big):
