@@ -9,7 +9,7 @@ from typing import Any
 from . import _core
 from ._array import Array
 from ._context import Context, context_or_default, device_of
-from ._errors import InvalidArgumentError, naming_store
+from ._errors import InvalidArgumentError, UnsupportedError, naming_store
 from ._group import Group
 
 
@@ -57,7 +57,12 @@ def url_of(store: Any) -> str:
 
 def open_store(store: Any, context: Context | None) -> tuple[Any, Context]:
     context = context_or_default(context)
-    return _core.Store.open(context._core, url_of(store)), context
+    try:
+        return _core.Store.open(context._core, url_of(store)), context
+    except UnsupportedError as error:
+        if "scheme" in str(error):
+            error._advice = "; zarr-python has more stores, and headrace.zarr.enable() decodes what it fetches"
+        raise
 
 
 def _usable_device(device: str | None) -> str | None:

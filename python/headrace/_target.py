@@ -72,6 +72,8 @@ def describe(out: Any, what: str = "out", *, writable: bool = True) -> Target:
     if isinstance(out, np.ndarray):
         if writable and not out.flags.writeable:
             raise InvalidArgumentError(f"{what} is read-only")
+        if type(out) is not np.ndarray and isinstance(out, np.ma.MaskedArray):
+            raise InvalidArgumentError(f"{what} has a mask; give a tensor without one")
         return Target(out.__array_interface__["data"][0], out.shape,
                       None if out.flags.c_contiguous else out.strides, out.dtype, "host", None)
     torch = sys.modules.get("torch")

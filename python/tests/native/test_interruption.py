@@ -63,6 +63,39 @@ WAYS = {
 }
 
 
+LEFT = """
+import gc, os, pathlib, signal, threading, time
+import headrace
+array, file = headrace.open("a"), headrace.File("f")
+out = bytearray(256 << 20)
+def resources():
+    gc.collect()
+    memory = int(pathlib.Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0])
+    return len(os.listdir("/proc/self/fd")), threading.active_count(), memory
+def interrupted():
+    presser = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+    presser.start()
+    try:
+        while True:
+            array[...]
+            file.read(out)
+    except KeyboardInterrupt:
+        presser.join()
+for _ in range(3):
+    interrupted()
+before = resources()
+for _ in range(10):
+    interrupted()
+after = resources()
+assert after[0] <= before[0] and after[1] <= before[1] and after[2] - before[2] < 100 << 10, (before, after)
+"""
+
+
+def test_nothing_is_left(folder):
+    done = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, timeout=120, cwd=folder)
+    assert done.returncode == 0 and not done.stderr, done
+
+
 def stops(program, folder):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=folder,
                           env=os.environ)
