@@ -212,17 +212,18 @@ array.read_many([slice(0, 128), slice(64, 256)], progress=True)
 array.read_async(progress=True).result()
 """
     environment = {name: value for name, value in os.environ.items() if name != "TQDM_DISABLE"}
-    process, terminal = pty.fork()
-    if process == 0:
-        os.execve(sys.executable, [sys.executable, "-c", code], environment)
+    terminal, end = pty.openpty()
     termios.tcsetwinsize(terminal, (24, 100))
-    shown = b""
-    try:
-        while part := os.read(terminal, 4096):
-            shown += part
-    except OSError:  # the other end was closed
-        pass
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0, shown
+    with subprocess.Popen([sys.executable, "-c", code], stdin=end, stdout=end, stderr=end, env=environment) as process:
+        os.close(end)
+        shown = b""
+        try:
+            while part := os.read(terminal, 4096):
+                shown += part
+        except OSError:  # the process has ended
+            pass
+    os.close(terminal)
+    assert process.returncode == 0, shown
     assert shown.count(b": 0 chunks [") == 3 and b"/256 [" in shown, shown
 
 
