@@ -13,13 +13,21 @@ import numpy as np
 
 from . import _core, _dtypes, _target
 from ._context import Context, device_of, stream_pointer
-from ._errors import InvalidArgumentError
+from ._errors import HeadraceError, InvalidArgumentError
 from ._progress import make_progress
 from ._tensor import Tensor
 
 _INDEXING = {"orthogonal": 0, "points": 1, "blocks": 2}
 _PLACEMENT = {"auto": 0, "cpu": 1, "gpu": 2}
 _MAX_STRING_BYTES = 1 << 40
+_STRINGS_AT_A_TIME = 1 << 18
+
+
+def _choice(what: str, choices: dict[str, int], named: str) -> int:
+    number = choices.get(named)
+    if number is None:
+        raise InvalidArgumentError(f"{what}={named!r} is no choice: one of {', '.join(choices)}")
+    return number
 
 
 class ReadFuture:
@@ -28,21 +36,36 @@ class ReadFuture:
     What is read is cancelled where nobody holds the future any more.
     """
 
-    def __init__(self, reading: Any, value: Any, finish: Callable[[], None]) -> None:
+    def __init__(self, reading: Any, value: Any, finish: Callable[[], None], array: Array) -> None:
         self._reading = reading
         self._value = value
         self._finish = finish
+        self._array = array
+        self._stats: _core.Stats | None = None
 
     def result(self, timeout: float | None = None) -> Any:
         """Blocks until the data is in place. Raises TimeoutError after `timeout` seconds; the read then goes on."""
-        if not self._reading.wait(1e9 if timeout is None else timeout):
+        if self._stats is not None:
+            return self._value
+        if not self._reading.wait(1e9 if timeout is None else float(timeout)):
             raise TimeoutError(f"the read is not through after {timeout} s")
         self._finish()
-        self._reading.finish()
+        try:
+            self._stats = self._reading.finish()
+        except HeadraceError as error:
+            error.store = error.store or self._array.url
+            raise
         return self._value
 
+    @property
+    def stats(self) -> _core.Stats:
+        """Of this read; there once ``result()`` has returned."""
+        if self._stats is None:
+            raise InvalidArgumentError("a read has statistics once result() has returned")
+        return self._stats
+
     def done(self) -> bool:
-        return bool(self._reading.done())
+        return self._stats is not None or bool(self._reading.done())
 
     def cancel(self) -> None:
         """Asks the read to stop; ``result()`` then raises CancelledError unless it had already ended."""
@@ -57,6 +80,9 @@ class ReadFuture:
         except asyncio.CancelledError:
             self._reading.cancel()
             raise
+
+    def __repr__(self) -> str:
+        return f"headrace.ReadFuture({'done' if self.done() else 'under way'}, {self._array!r})"
 
 
 class _Indexer:
@@ -250,22 +276,31 @@ class Array:
         fill_as_nan: elements equal to the fill value become NaN (dtype must be a float); fill: those equal to this
           stored value instead.
         placement: who decodes for a GPU: "auto", "cpu", "gpu".
-        progress: True for a bar on a terminal, or a function of (chunks done, chunks in all).
+        progress: True for a bar (tqdm) on a terminal or in a notebook, or a function of (chunks done, chunks in all).
         return_stats: give (result, Stats).
 
         Raises IndexError for what the array does not have, and subclasses of HeadraceError.
         """
         if self._variable:
-            result, stats = self._read_strings(selection, indexing, out, device)
+            if dtype is not None or scale != 1.0 or offset != 0.0 or fill_as_nan or fill is not None:
+                raise InvalidArgumentError("strings of variable length are not converted: no dtype, scale, offset or fill")
+            result, stats = self._read_strings(selection, indexing, out, device, progress)
         else:
             arguments, result, close = self._prepare([selection], indexing, None if out is None else [out], device, stream,
                                                      dtype, scale, offset, fill_as_nan, fill, placement, progress)
-            try:
-                stats = self._core.read(*arguments)
-            finally:
-                close()
+            stats = self._run(arguments, close)
             result = result[0]
         return (result, stats) if return_stats else result
+
+    def _run(self, arguments: Sequence[Any], close: Callable[[], None]) -> _core.Stats:
+        """A read as _prepare() describes it."""
+        try:
+            return self._core.read(*arguments)
+        except HeadraceError as error:
+            error.store = error.store or self.url
+            raise
+        finally:
+            close()
 
     def read_many(self, selections: Sequence[Any], *, indexing: str = "orthogonal", out: Sequence[Any] | None = None,
                   device: str | None = None, stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0,
@@ -275,6 +310,10 @@ class Array:
 
         out: one for each selection, all on one device, none overlapping another. The rest is as in ``read``. Gives a list.
         """
+        if not isinstance(selections, Sequence | np.ndarray):
+            raise TypeError(f"read_many takes a list of selections, not {type(selections).__name__}")
+        if out is not None and len(out) != len(selections):
+            raise InvalidArgumentError(f"{len(out)} outs for {len(selections)} selections")
         if not len(selections):
             return ([], _core.Stats()) if return_stats else []
         if self._variable or self._info["chunk_grid"] != "regular":
@@ -289,10 +328,7 @@ class Array:
             return (results, sum_of_all) if return_stats else results
         arguments, results, close = self._prepare(selections, indexing, out, device, stream, dtype, scale, offset,
                                                   fill_as_nan, fill, placement, progress)
-        try:
-            stats = self._core.read(*arguments)
-        finally:
-            close()
+        stats = self._run(arguments, close)
         return (results, stats) if return_stats else results
 
     def read_async(self, selection: Any = ..., *, indexing: str = "orthogonal", out: Any = None, device: str | None = None,
@@ -304,17 +340,15 @@ class Array:
             raise InvalidArgumentError("strings of variable length are read by read(), which blocks")
         arguments, results, close = self._prepare([selection], indexing, None if out is None else [out], device, stream,
                                                   dtype, scale, offset, fill_as_nan, fill, placement, progress)
-        return ReadFuture(self._core.start(*arguments, results), results[0], close)
+        return ReadFuture(self._core.start(*arguments, results), results[0], close, self)
 
     def _prepare(self, selections: Sequence[Any], indexing: str, outs: Sequence[Any] | None, device: str | None, stream: Any,
                  dtype: Any, scale: float, offset: float, fill_as_nan: bool, fill: Any, placement: str, progress: Any) -> Any:
         """The arguments of _core.Array.read, what it writes to, and what to call in the end."""
         core = self._core
-        try:
-            mode, placed = _INDEXING[indexing], _PLACEMENT[placement]
-        except KeyError as error:
-            raise InvalidArgumentError(f"{error.args[0]!r} is no choice: indexing is one of {', '.join(_INDEXING)}, placement "
-                                       f"one of {', '.join(_PLACEMENT)}") from None
+        mode, placed = _choice("indexing", _INDEXING, indexing), _choice("placement", _PLACEMENT, placement)
+        if type(scale) is not float or type(offset) is not float:
+            scale, offset = float(scale), float(offset)
         name = _dtypes.name_of(dtype)
         described = self._described
         if name or scale != 1.0 or offset != 0.0 or fill_as_nan or fill is not None:
@@ -338,8 +372,6 @@ class Array:
             if stream is None and not on_host and where.name.startswith("cuda"):
                 pointer = _target.current_stream(where.name)
         else:
-            if len(outs) != len(shapes):
-                raise InvalidArgumentError(f"{len(outs)} outs for {len(shapes)} selections")
             targets = [_target.describe(out) for out in outs]
             wanted = "bfloat16" if described[0] == "bfloat16" else _dtypes.to_numpy(described)
             for target, shape in zip(targets, shapes, strict=True):
@@ -363,22 +395,36 @@ class Array:
 
     def _element(self, value: Any) -> bytes:
         """One stored element as bytes."""
-        element = np.asarray(value).astype(self.dtype)
-        if element.ndim != 0 or (element != value and element == element):
+        try:
+            element = np.asarray(value).astype(self.dtype)
+            fits = element.ndim == 0 and (element == value or element != element)
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
             raise InvalidArgumentError(f"fill={value!r} is no element of type {self.dtype}")
         return element.tobytes()
 
-    def _read_strings(self, selection: Any, indexing: str, out: Any, device: str | None) -> tuple[Any, Any]:
+    def _read_strings(self, selection: Any, indexing: str, out: Any, device: str | None, progress: Any) -> tuple[Any, Any]:
         if device_of(device if device is not None else self.device).name != "host":
             raise InvalidArgumentError("strings of variable length are read to the host: device='host'")
-        shape, items, stats = self._core.read_strings(selection, _INDEXING[indexing], _MAX_STRING_BYTES)
+        mode = _choice("indexing", _INDEXING, indexing)
+        shape = self._core.result_shape(selection, mode)
+        if out is not None and not (isinstance(out, np.ndarray) and out.dtype == object and out.shape == shape):
+            raise InvalidArgumentError(f"out must be a NumPy array of objects with shape {shape}")
+        report, close = make_progress(progress, self.path or self.url)
+        try:
+            items, stats = self._core.read_strings(selection, mode, _MAX_STRING_BYTES, report)
+        except HeadraceError as error:
+            error.store = error.store or self.url
+            raise
+        finally:
+            close()
         result = np.empty(len(items), object)
-        result[:] = items
+        for begin in range(0, len(items), _STRINGS_AT_A_TIME):  # Ctrl-C is noticed in between
+            result[begin:begin + _STRINGS_AT_A_TIME] = items[begin:begin + _STRINGS_AT_A_TIME]
         result = result.reshape(shape)
         if out is None:
             return result, stats
-        if not isinstance(out, np.ndarray) or out.dtype != object or out.shape != shape:
-            raise InvalidArgumentError(f"out must be a NumPy array of objects with shape {shape}")
         out[...] = result
         return out, stats
 

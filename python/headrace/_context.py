@@ -44,6 +44,8 @@ class Context:
         if unknown:
             raise InvalidArgumentError(f"unknown context options: {', '.join(unknown)}; known are {', '.join(_DEFAULTS)}")
         self.options = {**_DEFAULTS, **options}
+        for name, value in options.items():
+            _check_option(name, value)
         self._core = _core.Context.create(**self.options)
 
     @property
@@ -65,6 +67,15 @@ class Context:
 
     def __reduce__(self) -> Any:
         return _restore_context, (self._given(),)
+
+
+def _check_option(name: str, value: Any) -> None:
+    wanted = type(_DEFAULTS[name])
+    if wanted is int:
+        if not hasattr(value, "__index__") or isinstance(value, bool) or value < 0:
+            raise InvalidArgumentError(f"context option {name}={value!r}: a whole number, 0 for the default")
+    elif not isinstance(value, wanted):
+        raise InvalidArgumentError(f"context option {name}={value!r}: a {wanted.__name__}")
 
 
 _lock = threading.Lock()
@@ -105,6 +116,14 @@ def _restore_context(given: tuple[tuple[str, Any], ...]) -> Context:
 def default_context() -> Context:
     """The context of this process that is used where none is given."""
     return _restore_context(())
+
+
+def context_or_default(context: Context | None) -> Context:
+    if context is None:
+        return default_context()
+    if not isinstance(context, Context):
+        raise InvalidArgumentError(f"context is a {type(context).__name__}; give a headrace.Context")
+    return context
 
 
 def device_of(name: str | None) -> Any:

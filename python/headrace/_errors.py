@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from . import _core
 
@@ -10,27 +12,46 @@ from . import _core
 class HeadraceError(Exception):
     """A failure that headrace reports.
 
-    ``code`` and ``layer`` say what went wrong and who found out, ``key``, ``offset`` and ``length`` (bytes) where, and
-    ``cause`` and ``errno`` what the system or a library said. What is not known is None.
+    ``code`` and ``layer`` say what went wrong and who found out; ``store`` (URL), ``key`` in it, ``offset`` and ``length``
+    (bytes) where; ``cause`` and ``errno`` what the system or a library said. What is not known is None.
     """
 
     code: str | None = None
     layer: str | None = None
+    store: str | None = None
     key: str | None = None
     offset: int | None = None
     length: int | None = None
     cause: str | None = None
     errno: int | None = None
+    _advice = ""
 
     def __str__(self) -> str:  # KeyError and FileNotFoundError would show the text quoted, or an errno
-        return str(self.args[0]) if self.args else type(self).__name__
+        text = str(self.args[0]) if self.args else type(self).__name__
+        if self.store is not None and self.store not in text:
+            text += f"; store {self.store}"
+        return text + self._advice
+
+
+@contextmanager
+def naming_store(url: str) -> Iterator[None]:
+    """Failures inside say in which store they came about."""
+    try:
+        yield
+    except HeadraceError as error:
+        error.store = error.store or url
+        raise
 
 
 class InvalidArgumentError(HeadraceError, ValueError):
     """Something was asked for that cannot be: a wrong shape, type or option."""
 
 
-class NotFoundError(HeadraceError, KeyError, FileNotFoundError):
+# FileNotFoundError and MemoryError are made in their own way: a class that lists them behind another one cannot be made
+# again by its __new__, as some picklers do.
+
+
+class NotFoundError(HeadraceError, FileNotFoundError, KeyError):
     """There is no such array, group or file."""
 
     __str__ = HeadraceError.__str__
@@ -64,7 +85,7 @@ class CancelledError(HeadraceError):
     """The read was cancelled."""
 
 
-class ResourceExhaustedError(HeadraceError, MemoryError):
+class ResourceExhaustedError(MemoryError, HeadraceError):
     """Memory of the host or the device, or a budget of the context, does not suffice."""
 
 
@@ -84,6 +105,8 @@ class DeviceLostError(HeadraceError, RuntimeError):
 
 class ForkedError(HeadraceError, RuntimeError):
     """Something opened before ``os.fork()`` was used in the child: open it again there, or start workers by spawn."""
+
+    _advice = ". In Python: open it again in the child, or send it there pickled; or start processes by spawn"
 
 
 class InternalError(HeadraceError, RuntimeError):
@@ -106,4 +129,6 @@ BY_CODE: dict[str, type[HeadraceError]] = {
     "used after fork": ForkedError,
     "internal error": InternalError,
 }
+for _code, _class in BY_CODE.items():
+    _class.code = _code
 _core.set_exception_classes(BY_CODE)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import concurrent.futures
+import operator
 import os
 import threading
+import weakref
 from typing import Any
 
 from . import _core, _target
-from ._context import Context, default_context, device_of, stream_pointer
-from ._errors import InvalidArgumentError
+from ._context import Context, context_or_default, device_of, stream_pointer
+from ._errors import ForkedError, InvalidArgumentError, ShortReadError
+
+_PATHS = ("auto", "direct", "buffered", "mapped")
 
 _local = threading.local()
 _pool_lock = threading.Lock()
@@ -33,23 +37,33 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _queue(context: Context, device: str, path: str, stream: int) -> Any:
-    """This thread's queue for such requests."""
-    queues = _local.__dict__.setdefault("queues", {})
-    key = (os.getpid(), id(context), device, path, stream)
+    """This thread's queue for such requests; it goes with the context."""
+    of_contexts = _local.__dict__.setdefault("queues", weakref.WeakKeyDictionary())
+    queues = of_contexts.setdefault(context, {})
+    key = (os.getpid(), device, path, stream)
     if key not in queues:
-        queues[key] = (_core.FileQueue.create(context._core, device_of(device), path, stream), context)
-    return queues[key][0]
+        queues[key] = _core.FileQueue.create(context._core, device_of(device), path, stream)
+    return queues[key]
 
 
 class IOFuture:
     """A transfer under way."""
 
-    def __init__(self, future: concurrent.futures.Future[int]) -> None:
+    def __init__(self, future: concurrent.futures.Future[int], stop: Any) -> None:
         self._future = future
+        self._stop = stop
+        self._process = os.getpid()
 
     def get(self) -> int:
-        """Blocks until it is through; the bytes transferred."""
-        return self._future.result()
+        """Blocks until it is through; the bytes transferred. Ctrl-C stops the transfer."""
+        if self._process != os.getpid() and not self._future.done():
+            raise ForkedError("this transfer was started before os.fork()")
+        try:
+            return self._future.result()
+        except KeyboardInterrupt:
+            self._stop.ask()
+            concurrent.futures.wait([self._future])
+            raise
 
     result = get
 
@@ -57,6 +71,9 @@ class IOFuture:
         return self._future.done()
 
     is_done = done
+
+    def __repr__(self) -> str:
+        return f"headrace.IOFuture({'done' if self.done() else 'under way'})"
 
 
 class File:
@@ -69,9 +86,11 @@ class File:
     """
 
     def __init__(self, path: Any, flags: str = "r", *, context: Context | None = None, via: str = "auto") -> None:
-        if not flags or flags[0] not in "rwa" or flags[1:] not in ("", "+", "b", "b+", "+b"):
+        if not isinstance(flags, str) or flags[:1] not in ("r", "w", "a") or flags[1:] not in ("", "+", "b", "b+", "+b"):
             raise InvalidArgumentError(f"flags {flags!r}: one of r, w, a, and + for reading and writing")
-        self._context = context or default_context()
+        if via not in _PATHS:
+            raise InvalidArgumentError(f"via={via!r} is no choice: one of {', '.join(_PATHS)}")
+        self._context = context_or_default(context)
         self._via = via
         write = flags[0] != "r" or "+" in flags
         self._core: Any = _core.File.open(os.fsdecode(os.fspath(path)), write, flags[0] != "r", flags[0] == "w")
@@ -106,8 +125,9 @@ class File:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _range(self, tensor: Any, size: int | None, tensor_offset: int) -> tuple[_target.Target, int, int]:
-        target = _target.describe(tensor)
+    def _range(self, tensor: Any, size: int | None, tensor_offset: int,
+               write: bool = False) -> tuple[_target.Target, int, int]:
+        target = _target.describe(tensor, "tensor", writable=not write)
         count = 1
         for extent in target.shape:
             count *= extent
@@ -120,16 +140,19 @@ class File:
         nbytes = count * expected - tensor_offset
         if tensor_offset < 0 or nbytes < 0:
             raise InvalidArgumentError(f"offset {tensor_offset} lies outside the tensor of {count * expected} bytes")
-        size = nbytes if size is None else size
+        size = nbytes if size is None else operator.index(size)
         if size < 0 or size > nbytes:
             raise InvalidArgumentError(f"{size} bytes do not fit the tensor's {nbytes} from that offset on")
         return target, target.pointer + tensor_offset, size
 
-    def _transfer(self, write: bool, tensor: Any, size: int | None, file_offset: int, tensor_offset: int, stream: Any) -> int:
+    def _transfer(self, write: bool, tensor: Any, size: int | None, file_offset: int, tensor_offset: int, stream: Any,
+                  stop: Any = None) -> int:
+        if write and not self._writes:
+            raise InvalidArgumentError(f"{self.path} was opened for reading: flags='r+'")
         opened = self._open
         if file_offset < 0:
             raise InvalidArgumentError(f"file offset {file_offset} is negative")
-        target, pointer, count = self._range(tensor, size, tensor_offset)
+        target, pointer, count = self._range(tensor, size, tensor_offset, write)
         if not write:
             count = min(count, max(0, opened.size_bytes() - file_offset))
         if count == 0:
@@ -138,11 +161,14 @@ class File:
         if on is None:
             on = _target.current_stream(target.device) if target.device.startswith("cuda") else 0
         queue = _queue(self._context, target.device, self._via, on)
-        return int((queue.write if write else queue.read)(opened, file_offset, pointer, count))
+        return int((queue.write if write else queue.read)(opened, file_offset, pointer, count, stop or _core.Stop()))
 
     def read(self, tensor: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *,
              stream: Any = None) -> int:
-        """Reads `size` bytes (default: what fits) from `file_offset` on into the tensor; gives how many there were."""
+        """Reads `size` bytes (default: what fits) from `file_offset` on into the tensor; gives how many there were.
+
+        Ctrl-C stops it, here and in ``write``; what has arrived by then is in place.
+        """
         return self._transfer(False, tensor, size, file_offset, dev_offset, stream)
 
     def read_into(self, tensor: Any, file_offset: int = 0, *, stream: Any = None) -> Any:
@@ -150,29 +176,32 @@ class File:
         target, _, size = self._range(tensor, None, 0)
         got = self.read(tensor, size, file_offset, stream=stream)
         if got != size:
-            raise EOFError(f"{self.path} has {got} bytes from offset {file_offset} on, the tensor takes {size}")
+            error = ShortReadError(f"{self.path} has {got} bytes from offset {file_offset} on, the tensor takes {size}")
+            error.key, error.offset, error.length = self.path, file_offset, got
+            raise error
         return tensor
 
     def write(self, tensor: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *,
               stream: Any = None) -> int:
         """Writes `size` bytes of the tensor (default: all) at `file_offset`; gives how many."""
-        if not self._writes:
-            raise InvalidArgumentError(f"{self.path} was opened for reading: flags='r+'")
         return self._transfer(True, tensor, size, file_offset, dev_offset, stream)
+
+    def _start(self, write: bool, tensor: Any, size: int | None, file_offset: int, tensor_offset: int,
+               stream: Any) -> IOFuture:
+        if stream is None:
+            stream = _stream_now(tensor, writable=not write)
+        stop = _core.Stop()
+        return IOFuture(_executor().submit(self._transfer, write, tensor, size, file_offset, tensor_offset, stream, stop), stop)
 
     def pread(self, tensor: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *,
               stream: Any = None) -> IOFuture:
         """``read`` under way when it returns. The tensor must not be touched until then."""
-        if stream is None:
-            stream = _stream_now(tensor)
-        return IOFuture(_executor().submit(self.read, tensor, size, file_offset, dev_offset, stream=stream))
+        return self._start(False, tensor, size, file_offset, dev_offset, stream)
 
     def pwrite(self, tensor: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *,
                stream: Any = None) -> IOFuture:
         """``write`` under way when it returns."""
-        if stream is None:
-            stream = _stream_now(tensor)
-        return IOFuture(_executor().submit(self.write, tensor, size, file_offset, dev_offset, stream=stream))
+        return self._start(True, tensor, size, file_offset, dev_offset, stream)
 
     def sync(self) -> None:
         """Blocks until data and size are on stable storage."""
@@ -182,9 +211,9 @@ class File:
         return "headrace.File(closed)" if self.closed else f"headrace.File({self.path!r}, {self.nbytes} bytes)"
 
 
-def _stream_now(tensor: Any) -> int:
+def _stream_now(tensor: Any, *, writable: bool) -> int:
     """The stream on which the caller works, before another thread takes over."""
-    target = _target.describe(tensor)
+    target = _target.describe(tensor, "tensor", writable=writable)
     if target.stream is not None:
         return target.stream
     return _target.current_stream(target.device) if target.device.startswith("cuda") else 0

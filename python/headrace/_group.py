@@ -12,7 +12,7 @@ import numpy as np
 from . import _dtypes
 from ._array import Array
 from ._context import Context
-from ._errors import NotFoundError, UnsupportedError
+from ._errors import NotFoundError, UnsupportedError, naming_store
 
 
 class Member(NamedTuple):
@@ -86,11 +86,13 @@ class Group:
 
     def members(self) -> list[Member]:
         """Every node below, parents before children."""
-        return self._listed(self._core.members())
+        with naming_store(self.url):
+            return self._listed(self._core.members())
 
     def children(self) -> list[Member]:
         """The nodes directly below."""
-        return self._listed(self._core.children())
+        with naming_store(self.url):
+            return self._listed(self._core.children())
 
     def __getitem__(self, name: str) -> Array | Group:
         if not isinstance(name, str):
@@ -106,15 +108,18 @@ class Group:
 
     def _array(self, name: str) -> Array:
         path = f"{self.path}/{name.strip('/')}" if self.path else name.strip("/")
-        return Array(self._core.array(name), self._store, path, self._context,
-                     ("array", self._reopen[0], self._reopen[1], "", False), self.device)
+        with naming_store(self.url):
+            core = self._core.array(name)
+        return Array(core, self._store, path, self._context, ("array", self._reopen[0], self._reopen[1], "", False), self.device)
 
     def _group(self, name: str) -> Group:
         below = None
         if self._documents is not None:
             documents, prefix = self._documents
             below = (documents, f"{prefix}{name.strip('/')}/")
-        return Group(self._core.group(name), self._store, self._context, self._reopen, self.device, below)
+        with naming_store(self.url):
+            core = self._core.group(name)
+        return Group(core, self._store, self._context, self._reopen, self.device, below)
 
     def __contains__(self, name: object) -> bool:
         try:

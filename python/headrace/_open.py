@@ -8,8 +8,8 @@ from typing import Any
 
 from . import _core
 from ._array import Array
-from ._context import Context, default_context
-from ._errors import InvalidArgumentError
+from ._context import Context, context_or_default, device_of
+from ._errors import InvalidArgumentError, UnsupportedError, naming_store
 from ._group import Group
 
 
@@ -21,7 +21,7 @@ class MemoryStore:
 
     def __init__(self, name: str, *, context: Context | None = None) -> None:
         self.url = f"memory://{name}"
-        self._store: Any = _core.Store.open((context or default_context())._core, self.url)
+        self._store: Any = _core.Store.open(context_or_default(context)._core, self.url)
 
     def put(self, key: str, value: Any) -> None:
         """Stores the bytes of anything with the buffer protocol; replaces what was there."""
@@ -35,6 +35,9 @@ class MemoryStore:
     def close(self) -> None:
         """Lets go of the store; what others have open stays."""
         self._store = None
+
+    def __repr__(self) -> str:
+        return f"headrace.MemoryStore({self.url!r})"
 
 
 def memory_store(name: str) -> MemoryStore:
@@ -53,24 +56,39 @@ def url_of(store: Any) -> str:
 
 
 def open_store(store: Any, context: Context | None) -> tuple[Any, Context]:
-    context = context or default_context()
-    return _core.Store.open(context._core, url_of(store)), context
+    context = context_or_default(context)
+    try:
+        return _core.Store.open(context._core, url_of(store)), context
+    except UnsupportedError as error:
+        if "scheme" in str(error):
+            error._advice = "; zarr-python has more stores, and headrace.zarr.enable() decodes what it fetches"
+        raise
+
+
+def _usable_device(device: str | None) -> str | None:
+    """`device`, which is there: said now and not at the first read."""
+    if device is not None:
+        device_of(device)
+    return device
 
 
 def open_array(store: Any, path: str = "", *, context: Context | None = None, lenient: str = "", index_directory: str = "",
                revalidate: bool = False, device: str | None = None) -> Array:
     """The array at `path`; InvalidArgumentError where a group is."""
     opened, context = open_store(store, context)
-    core = _core.Array.open(opened, path, lenient, index_directory, revalidate)
-    return Array(core, opened, path.strip("/"), context, ("array", url_of(store), lenient, index_directory, revalidate), device)
+    with naming_store(opened.url):
+        core = _core.Array.open(opened, path, lenient, index_directory, revalidate)
+    reopen = ("array", url_of(store), lenient, index_directory, revalidate)
+    return Array(core, opened, path.strip("/"), context, reopen, _usable_device(device))
 
 
 def open_group(store: Any, path: str = "", *, context: Context | None = None, lenient: str = "", consolidated: bool = True,
                device: str | None = None) -> Group:
     """The group at `path`; InvalidArgumentError where an array is."""
     opened, context = open_store(store, context)
-    core = _core.Group.open(opened, path, lenient, consolidated)
-    return Group(core, opened, context, (url_of(store), lenient, consolidated), device)
+    with naming_store(opened.url):
+        core = _core.Group.open(opened, path, lenient, consolidated)
+    return Group(core, opened, context, (url_of(store), lenient, consolidated), _usable_device(device))
 
 
 def open(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None, context: Context | None = None,  # noqa: A001
@@ -83,11 +101,12 @@ def open(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | Non
     consolidated: take what lies below a group from its consolidated metadata, where it has any.
     lenient: habits of writers to let pass, by name, or "all". index_directory: saved decode indices of an array.
     revalidate: arrays look at each read whether shards they keep open are still the ones in the store.
-    device: where reads of it go by default: "host" (the default), "cuda", "cuda:1", "auto".
+    device: where reads of it go by default: "host" (the default), "cuda", "cuda:1", "auto". It must be there.
 
     Raises NotFoundError, CorruptError, UnsupportedError, ...
     """
     if storage_options:
+        open_store(store, context)  # what cannot be opened at all has a better reason
         raise InvalidArgumentError(f"storage_options {sorted(storage_options)}: this store is local and takes none")
     try:
         return open_array(store, path, context=context, lenient=lenient, index_directory=index_directory,

@@ -8,21 +8,29 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ._errors import InvalidArgumentError
+
 
 def _nothing() -> None:
     pass
 
 
+def _somebody_looks() -> bool:
+    return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
+
+
 def make_progress(progress: Any, what: str) -> tuple[Callable[[int, int], None] | None, Callable[[], None]]:
     """What a read calls with (chunks done, chunks in all), and what to call in the end.
 
-    True: a bar on stderr if that is a terminal and TQDM_DISABLE is not set, by tqdm.
+    True: a bar by tqdm, on a terminal's stderr or in a notebook, unless TQDM_DISABLE is set.
     """
     if not progress:
         return None, _nothing
     if callable(progress):
         return progress, _nothing
-    if not sys.stderr.isatty() or os.environ.get("TQDM_DISABLE", "0") not in ("", "0"):
+    if not isinstance(progress, bool):
+        raise InvalidArgumentError(f"progress is a {type(progress).__name__}; give True, or a function of (done, total)")
+    if not _somebody_looks() or os.environ.get("TQDM_DISABLE", "0") not in ("", "0"):
         return None, _nothing
     try:
         from tqdm.auto import tqdm

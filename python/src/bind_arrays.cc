@@ -8,11 +8,16 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +35,7 @@ namespace {
 
 constexpr auto kSignalPeriod = std::chrono::milliseconds(50);       // how soon Ctrl-C is noticed
 constexpr std::uint64_t kShortReadBytes = std::uint64_t{16} << 20;  // over before anybody could press it
+constexpr std::uint64_t kItemsBetweenSignals = 1 << 16;             // strings
 
 // Of every read of this process that succeeded or failed.
 std::mutex g_total_mutex;
@@ -94,6 +100,19 @@ nb::dict info_of(const Array& array) {
   return out;
 }
 
+// `callback`: None, or a function of (chunks done, chunks in all), kept by the caller while the read runs.
+std::function<void(std::uint64_t, std::uint64_t)> to_progress(nb::handle callback) {
+  if (callback.is_none()) return nullptr;
+  return [callback](std::uint64_t done, std::uint64_t total) {
+    const nb::gil_scoped_acquire acquire;
+    try {
+      callback(done, total);
+    } catch (nb::python_error& error) {
+      error.discard_as_unraisable("headrace: a progress callback");
+    }
+  };
+}
+
 struct Options {
   ReadOptions read;
   nb::object progress;  // kept as long as the read runs
@@ -110,16 +129,7 @@ struct Options {
     read.missing.assign(bytes, bytes + missing.size());
     read.placement = static_cast<Placement>(placement);
     read.collect_errors = collect_errors;
-    if (!progress.is_none()) {
-      read.progress = [call = nb::handle(progress)](std::uint64_t done, std::uint64_t total) {
-        const nb::gil_scoped_acquire acquire;
-        try {
-          call(done, total);
-        } catch (nb::python_error& error) {
-          error.discard_as_unraisable("headrace: a progress callback");
-        }
-      };
-    }
+    read.progress = to_progress(progress);
   }
 };
 
@@ -135,8 +145,9 @@ TensorView to_view(nb::handle target) {
   return view;
 }
 
-std::uint64_t bytes_of(const Array& array, const std::vector<std::uint64_t>& shape) {
-  std::uint64_t bytes = array.info().dtype.item_bytes;
+// At most 2^62.
+std::uint64_t bytes_of(std::uint64_t item_bytes, const std::vector<std::uint64_t>& shape) {
+  std::uint64_t bytes = item_bytes;
   for (const std::uint64_t extent : shape) {
     if (extent != 0 && bytes > (std::uint64_t{1} << 62) / extent) return std::uint64_t{1} << 62;
     bytes *= extent;
@@ -152,13 +163,16 @@ class Reading {
   Reading& operator=(const Reading&) = delete;
   // What it writes into may go now, so it has to end first.
   ~Reading() {
-    nb::gil_scoped_release release;
-    completion_.cancel();
-    (void)completion_.wait();
+    if (forked()) {
+      new Completion(std::move(completion_));  // never ends, and nobody writes here
+    } else {
+      stop();
+    }
   }
 
   // Up to `seconds`; notices signals. False: not yet done.
-  bool wait(double seconds) {
+  bool wait(double seconds) const {
+    check_process();
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                             std::chrono::duration<double>(std::min(seconds, 1e9)));
     for (;;) {
@@ -174,13 +188,18 @@ class Reading {
       if (std::chrono::steady_clock::now() >= end) return false;
     }
   }
-  bool done() const { return completion_.done(); }
-  void cancel() const { completion_.cancel(); }
-  // REQUIRES: done. Once.
+  bool done() const {
+    check_process();
+    return completion_.done();
+  }
+  void cancel() const {
+    if (!forked()) completion_.cancel();
+  }
+  // REQUIRES: done.
   Stats finish() {
+    check_process();
     const Status status = completion_.wait();
-    if (!counted_) count(completion_.stats());
-    counted_ = true;
+    if (!counted_.exchange(true)) count(completion_.stats());
     check(status);
     return completion_.stats();
   }
@@ -192,11 +211,45 @@ class Reading {
     return out;
   }
 
+  // For the garbage collector: what is kept may lead back here, as a callback does that knows the read.
+  PyObject* kept() const { return kept_.ptr(); }
+  void let_go() {
+    if (!forked()) stop();
+    kept_.reset();
+  }
+
  private:
+  void stop() const {
+    nb::gil_scoped_release release;
+    completion_.cancel();
+    (void)completion_.wait();
+  }
+  // In a fork()ed child the threads that read are missing.
+  bool forked() const { return process_ != getpid(); }
+  void check_process() const {
+    if (forked()) raise(Status(Code::kForked, Layer::kApi, "this read was started before fork()"));
+  }
+
+  const pid_t process_ = getpid();
   Completion completion_;
   nb::object kept_;
-  bool counted_ = false;
+  std::atomic<bool> counted_ = false;
 };
+
+int traverse_reading(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (nb::inst_ready(self)) Py_VISIT(nb::inst_ptr<Reading>(self)->kept());
+  return 0;
+}
+
+int clear_reading(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<Reading>(self)->let_go();
+  return 0;
+}
+
+PyType_Slot g_reading_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&traverse_reading)},
+                                 {Py_tp_clear, reinterpret_cast<void*>(&clear_reading)},
+                                 {0, nullptr}};
 
 std::unique_ptr<Reading> start_parts(const Array& array, const std::vector<ReadPart>& parts, const Device& device,
                                      const Options& options, nb::object kept) {
@@ -207,7 +260,7 @@ std::unique_ptr<Reading> start_parts(const Array& array, const std::vector<ReadP
 
 Stats run_parts(const Array& array, const std::vector<ReadPart>& parts, const Device& device, const Options& options) {
   std::uint64_t bytes = 0;
-  for (const ReadPart& part : parts) bytes += bytes_of(array, part.tensor.shape);
+  for (const ReadPart& part : parts) bytes += bytes_of(array.info().dtype.item_bytes, part.tensor.shape);
   if (bytes > kShortReadBytes) {
     const auto reading = start_parts(array, parts, device, options, nb::none());
     while (!reading->wait(3600)) {
@@ -246,60 +299,81 @@ OpenOptions open_options(const std::string& lenient, bool consolidated, const st
   return options;
 }
 
-nb::tuple read_strings(const Array& array, nb::handle selection, int indexing, std::uint64_t max_bytes) {
-  const Selection wanted = to_selection(selection, static_cast<Indexing>(indexing), array.info().shape);
-  VariableReadOptions options;
-  options.max_bytes = max_bytes;
-  auto result = without_gil([&] { return array.read_variable(wanted, options); });
-  const VariableResult got = take(std::move(result));
-  count(got.stats);
+// Runs `body` in a thread of its own while this one looks for signals; sets `cancel` where one says to stop.
+template <class Body>
+auto run_interruptibly(std::atomic<bool>& cancel, Body&& body) {
+  auto running = std::async(std::launch::async, std::forward<Body>(body));
+  for (;;) {
+    const bool done = without_gil([&] { return running.wait_for(kSignalPeriod) == std::future_status::ready; });
+    if (done) return running.get();
+    if (PyErr_CheckSignals() == 0) continue;
+    cancel = true;
+    without_gil([&] { running.wait(); });
+    throw nb::python_error();
+  }
+}
+
+nb::list to_list(const VariableResult& result) {
   nb::list items;
-  for (std::uint64_t i = 0; i < got.size(); ++i) {
-    const std::string_view item = got[i];
-    if (got.is_utf8()) {
+  for (std::uint64_t i = 0; i < result.size(); ++i) {
+    const std::string_view item = result[i];
+    if (result.is_utf8()) {
       items.append(nb::str(item.data(), item.size()));
     } else {
       items.append(nb::bytes(item.data(), item.size()));
     }
+    if (i % kItemsBetweenSignals == 0 && PyErr_CheckSignals() != 0) throw nb::python_error();
   }
-  return nb::make_tuple(to_tuple(got.shape()), items, got.stats);
+  return items;
+}
+
+nb::tuple read_strings(const Array& array, nb::handle selection, int indexing, std::uint64_t max_bytes,
+                       nb::object progress) {
+  const Selection wanted = to_selection(selection, static_cast<Indexing>(indexing), array.info().shape);
+  std::atomic<bool> cancel = false;
+  VariableReadOptions options;
+  options.max_bytes = max_bytes;
+  options.cancel = &cancel;
+  options.progress = to_progress(progress);
+  const auto read = [&] { return array.read_variable(wanted, options); };
+  // A thread costs more than a few strings do.
+  const bool short_read = bytes_of(1, take(array.resolve(wanted)).shape) <= kItemsBetweenSignals;
+  const VariableResult got = take(short_read ? without_gil(read) : run_interruptibly(cancel, read));
+  count(got.stats);
+  return nb::make_tuple(to_list(got), got.stats);
+}
+
+// Every field, by name.
+#define HEADRACE_STATS(each)                                                                                           \
+  each(chunks) each(missing_chunks) each(gpu_chunks) each(cpu_chunks) each(returned_chunks) each(indexed_chunks)       \
+      each(bad_indices) each(waves) each(requests) each(objects_opened) each(stored_bytes) each(read_bytes)            \
+          each(bus_bytes) each(decoded_bytes) each(gpu_decoded_bytes) each(cpu_decoded_bytes) each(direct_bytes)       \
+              each(engine_bytes) each(buffered_bytes) each(memory_bytes) each(mapped_bytes) each(plan_seconds)         \
+                  each(open_seconds) each(read_seconds) each(decode_seconds) each(assemble_seconds) each(copy_seconds) \
+                      each(wall_seconds) each(engine) each(path)
+
+std::string repr_of(const Stats& stats) {
+  std::ostringstream shown;
+  const char* before = "headrace.Stats(";
+#define HEADRACE_SHOW(field)                         \
+  if (stats.field != decltype(stats.field)()) {      \
+    shown << before << #field << '=' << stats.field; \
+    before = ", ";                                   \
+  }
+  HEADRACE_STATS(HEADRACE_SHOW)
+#undef HEADRACE_SHOW
+  return (shown.tellp() == 0 ? "headrace.Stats(" : shown.str()) + ")";
 }
 
 void bind_stats(nb::module_& module) {
   nb::class_<Stats> stats(module, "Stats");
-#define HEADRACE_STAT(field) stats.def_ro(#field, &Stats::field)
-  HEADRACE_STAT(chunks);
-  HEADRACE_STAT(missing_chunks);
-  HEADRACE_STAT(gpu_chunks);
-  HEADRACE_STAT(cpu_chunks);
-  HEADRACE_STAT(returned_chunks);
-  HEADRACE_STAT(indexed_chunks);
-  HEADRACE_STAT(bad_indices);
-  HEADRACE_STAT(waves);
-  HEADRACE_STAT(requests);
-  HEADRACE_STAT(objects_opened);
-  HEADRACE_STAT(stored_bytes);
-  HEADRACE_STAT(read_bytes);
-  HEADRACE_STAT(bus_bytes);
-  HEADRACE_STAT(decoded_bytes);
-  HEADRACE_STAT(gpu_decoded_bytes);
-  HEADRACE_STAT(cpu_decoded_bytes);
-  HEADRACE_STAT(direct_bytes);
-  HEADRACE_STAT(engine_bytes);
-  HEADRACE_STAT(buffered_bytes);
-  HEADRACE_STAT(memory_bytes);
-  HEADRACE_STAT(mapped_bytes);
-  HEADRACE_STAT(plan_seconds);
-  HEADRACE_STAT(open_seconds);
-  HEADRACE_STAT(read_seconds);
-  HEADRACE_STAT(decode_seconds);
-  HEADRACE_STAT(assemble_seconds);
-  HEADRACE_STAT(copy_seconds);
-  HEADRACE_STAT(wall_seconds);
-  HEADRACE_STAT(engine);
-  HEADRACE_STAT(path);
+#define HEADRACE_STAT(field) stats.def_ro(#field, &Stats::field);
+  HEADRACE_STATS(HEADRACE_STAT)
 #undef HEADRACE_STAT
-  stats.def(nb::init<>()).def("add", [](Stats& sum, const Stats& part) { sum += part; }, "part"_a);
+  stats.def(nb::init<>())
+      .def(
+          "add", [](Stats& sum, const Stats& part) { sum += part; }, "part"_a);
+  stats.def("__repr__", &repr_of);
   module.def("total_stats", [] {
     const std::lock_guard lock(g_total_mutex);
     return g_total;
@@ -315,7 +389,7 @@ void bind_stats(nb::module_& module) {
 void bind_arrays(nb::module_& module) {
   bind_stats(module);
 
-  nb::class_<Reading>(module, "Reading")
+  nb::class_<Reading>(module, "Reading", nb::type_slots(g_reading_slots))
       .def("wait", &Reading::wait, "seconds"_a)
       .def("done", &Reading::done)
       .def("cancel", &Reading::cancel)
@@ -388,8 +462,8 @@ void bind_arrays(nb::module_& module) {
           "selections"_a, "indexing"_a, "targets"_a, "device"_a, "stream"_a, "dtype"_a, "scale"_a, "offset"_a,
           "fill_as_nan"_a, "missing"_a, "placement"_a, "collect_errors"_a, "progress"_a.none(), "kept"_a.none(),
           "The same, under way when it returns. `kept` lives as long as the result.")
-      .def("read_strings", &read_strings, "selection"_a.none(), "indexing"_a, "max_bytes"_a,
-           "(shape, list of str or bytes in C order, Stats) for elements of variable length.");
+      .def("read_strings", &read_strings, "selection"_a.none(), "indexing"_a, "max_bytes"_a, "progress"_a.none(),
+           "(list of str or bytes in C order, Stats) for elements of variable length.");
 
   nb::class_<Member>(module, "Member")
       .def_ro("path", &Member::path)

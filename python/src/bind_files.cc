@@ -4,6 +4,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <memory>
 
 #include "bind.h"
@@ -15,10 +18,24 @@ using namespace nb::literals;
 namespace headrace::python {
 namespace {
 
+// A transfer in another thread that is to stop.
+struct Stop {
+  std::atomic<bool> asked = false;
+};
+
+// Signals are looked for between pieces: each takes about so long, and the first one is of so many bytes.
+constexpr auto kPieceTime = std::chrono::milliseconds(50);
+constexpr std::size_t kFirstPieceBytes = std::size_t{16} << 20;
+constexpr std::size_t kPieceUnitBytes = std::size_t{4} << 20;  // keeps direct I/O aligned
+
+std::size_t next_piece(std::size_t piece, std::chrono::steady_clock::duration took) {
+  const double grown = static_cast<double>(piece) * (std::chrono::duration<double>(kPieceTime) / took);
+  const double units = std::clamp(grown / kPieceUnitBytes, 1.0, 1024.0);
+  return static_cast<std::size_t>(units) * kPieceUnitBytes;
+}
+
 // Blocks until the request has completed. The queue is this thread's, so nothing else is pending on it.
-std::uint64_t transfer(FileQueue& queue, const File& file, bool write, std::uint64_t offset, std::uintptr_t memory,
-                       std::size_t bytes) {
-  const FileRange range{offset, reinterpret_cast<std::byte*>(memory), bytes};
+void transfer_piece(FileQueue& queue, const File& file, bool write, const FileRange& range) {
   FileCompletion completion;
   Status status;
   {
@@ -31,7 +48,22 @@ std::uint64_t transfer(FileQueue& queue, const File& file, bool write, std::uint
   }
   check(status);
   check(completion.status);
-  return completion.bytes;
+}
+
+// Gives the bytes transferred: all, or fewer where `stop` asked for it.
+std::size_t transfer(FileQueue& queue, const File& file, bool write, std::uint64_t offset, std::uintptr_t memory,
+                     std::size_t bytes, const Stop& stop) {
+  std::size_t done = 0;
+  std::size_t piece = kFirstPieceBytes;
+  while (done < bytes && !stop.asked) {
+    const FileRange range{offset + done, reinterpret_cast<std::byte*>(memory) + done, std::min(piece, bytes - done)};
+    const auto begin = std::chrono::steady_clock::now();
+    transfer_piece(queue, file, write, range);
+    piece = next_piece(range.bytes, std::chrono::steady_clock::now() - begin);
+    done += range.bytes;
+    if (done < bytes && PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+  return done;
 }
 
 }  // namespace
@@ -48,6 +80,8 @@ void bind_files(nb::module_& module) {
       .def_prop_ro("path", [](const File& file) { return file.path(); })
       .def("size_bytes", [](const File& file) { return take(file.size_bytes()); })
       .def("sync", [](const File& file) { check(without_gil([&] { return file.sync(); })); });
+
+  nb::class_<Stop>(module, "Stop").def(nb::init<>()).def("ask", [](Stop& stop) { stop.asked = true; });
 
   nb::class_<FileStats>(module, "FileStats")
       .def_ro("requests", &FileStats::requests)
@@ -74,16 +108,14 @@ void bind_files(nb::module_& module) {
           "context"_a, "device"_a, "path"_a, "native_stream"_a)
       .def(
           "read",
-          [](FileQueue& queue, const File& file, std::uint64_t offset, std::uintptr_t memory, std::size_t bytes) {
-            return transfer(queue, file, false, offset, memory, bytes);
-          },
-          "file"_a, "offset"_a, "memory"_a, "bytes"_a)
+          [](FileQueue& queue, const File& file, std::uint64_t offset, std::uintptr_t memory, std::size_t bytes,
+             const Stop& stop) { return transfer(queue, file, false, offset, memory, bytes, stop); },
+          "file"_a, "offset"_a, "memory"_a, "bytes"_a, "stop"_a)
       .def(
           "write",
-          [](FileQueue& queue, const File& file, std::uint64_t offset, std::uintptr_t memory, std::size_t bytes) {
-            return transfer(queue, file, true, offset, memory, bytes);
-          },
-          "file"_a, "offset"_a, "memory"_a, "bytes"_a)
+          [](FileQueue& queue, const File& file, std::uint64_t offset, std::uintptr_t memory, std::size_t bytes,
+             const Stop& stop) { return transfer(queue, file, true, offset, memory, bytes, stop); },
+          "file"_a, "offset"_a, "memory"_a, "bytes"_a, "stop"_a)
       .def("stats", &FileQueue::stats);
 }
 

@@ -9,6 +9,10 @@
 namespace nb = nanobind;
 
 NB_MODULE(_core, module) {
+#ifdef NDEBUG
+  // Users keep arrays until the interpreter ends, which then may not take them apart.
+  nb::set_leak_warnings(false);
+#endif
   module.attr("version") = HEADRACE_VERSION;
   module.def("set_exception_classes", &headrace::python::set_exception_classes, nb::arg("classes"));
   headrace::python::bind_context(module);

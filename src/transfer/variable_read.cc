@@ -187,7 +187,8 @@ Workload::Progress VariableRead::work() {
           lane->use(shared_);
           lane->plan_number = plan_number_;
         }
-        for (std::uint64_t i = next.begin; i < next.end && !stop_.load(std::memory_order_relaxed); ++i) {
+        for (std::uint64_t i = next.begin; i < next.end && !stop_.load(std::memory_order_relaxed) && !cancelled();
+             ++i) {
           run_group(*next.batch, next.batch->tasks.groups[static_cast<std::size_t>(i)], *lane);
           lane->end_group(shared_);
         }
@@ -208,7 +209,7 @@ Workload::Progress VariableRead::work() {
 VariableRead::Claim VariableRead::claim() {
   std::lock_guard lock(mutex_);
   Claim out;
-  if (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed) && step_ != Step::kEnded) {
+  if (cancelled() && step_ != Step::kEnded) {
     if (status_.ok()) status_ = Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled");
     stop_ = true;
   }

@@ -13,15 +13,18 @@ struct WorkerPool::State {
   std::condition_variable changed;
   std::uint64_t generation = 0;                      // guarded by mutex
   bool stopping = false;                             // guarded by mutex
+  unsigned callers = 0;                              // in wait(); guarded by mutex
   std::vector<std::shared_ptr<Workload>> workloads;  // guarded by mutex
   std::shared_ptr<NearThreads> near;                 // may be null
   bool one_per_cpu = false;
 
   unsigned bound_cpus() const noexcept { return near != nullptr ? near->bound_cpus() : 0; }
+  // Workers sleep on where there is no workload: what a caller does alone wakes nobody.
   void notify() noexcept {
     {
       std::lock_guard lock(mutex);
       ++generation;
+      if (workloads.empty() && callers == 0 && !stopping) return;
     }
     changed.notify_all();
   }
@@ -86,7 +89,9 @@ std::uint64_t WorkerPool::generation() const noexcept {
 
 void WorkerPool::wait(std::uint64_t seen) {
   std::unique_lock lock(state_->mutex);
+  ++state_->callers;
   state_->changed.wait(lock, [&] { return state_->generation != seen || state_->stopping; });
+  --state_->callers;
 }
 
 void WorkerPool::run(State& state, unsigned index) {

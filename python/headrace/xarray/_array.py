@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +20,32 @@ if TYPE_CHECKING:
     from headrace.xarray._nodes import Unopened
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """An array that another process had open, pickled.
+
+    It is opened again where it is read, not wherever it passes through: dask's scheduler may not see the store.
+    """
+
+    pickled: bytes
+    url: str
+    path: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, array: headrace.Array) -> Elsewhere:
+        return cls(pickle.dumps(array), array.url, array.path, tuple(array.shape), array.dtype)
+
+    def open(self) -> headrace.Array:
+        array: headrace.Array = pickle.loads(self.pickled)
+        return array
+
+
 class HeadraceArray(BackendArray):
     """Reads selections of one array, to NumPy on the host or to CuPy on a device.
 
-    Picklable: an unpickled one opens the array again, by URL and path. Threads: any, at the same time.
+    Picklable: an unpickled one opens the array again, by URL and path, when it is read. Threads: any, at the same time.
 
     Attributes:
         shape: Shape of the array.
@@ -32,7 +56,7 @@ class HeadraceArray(BackendArray):
 
     def __init__(
         self,
-        array: headrace.Array | Unopened,
+        array: headrace.Array | Unopened | Elsewhere,
         dtype: np.dtype[Any],
         device: str | None = None,
         conversion: Conversion | None = None,
@@ -72,7 +96,9 @@ class HeadraceArray(BackendArray):
     def _read(self, plan: Plan) -> Any:
         options = {} if self._conversion is None else self._conversion.options
         array: Any = self._array
-        if not hasattr(array, "read"):
+        if isinstance(array, Elsewhere):
+            array = self._array = array.open()
+        elif not hasattr(array, "read"):
             array = array.open()
         if self._device is None:
             result = array.read(plan.selection, indexing=plan.indexing, **options)
@@ -90,6 +116,13 @@ class HeadraceArray(BackendArray):
             result = self._conversion.finish(result)
         return plan.finish(result)
 
+    def __getstate__(self) -> tuple[Any, ...]:
+        array: Any = self._array
+        return Elsewhere.of(array) if hasattr(array, "read") else array, self._device, self._conversion, self.shape, self.dtype
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._array, self._device, self._conversion, self.shape, self.dtype = state
+
     def __dask_tokenize__(self) -> Any:
         # Where the data lies, not what it is: what xarray's own Zarr arrays come down to.
         return (type(self).__name__, *_identity(self._array), self._device, repr(self._conversion))
@@ -100,7 +133,7 @@ class HeadraceArray(BackendArray):
         return f"<headrace {path!r} of {url!r}, shape {self.shape}, {self.dtype}{where}>"
 
 
-def _identity(array: headrace.Array | Unopened) -> tuple[str, str, str, tuple[int, ...]]:
+def _identity(array: headrace.Array | Unopened | Elsewhere) -> tuple[str, str, str, tuple[int, ...]]:
     return array.url, array.path, str(getattr(array, "dtype", "")), tuple(array.shape)
 
 

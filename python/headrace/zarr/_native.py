@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import threading
 from dataclasses import dataclass
 from operator import lt
 from typing import TYPE_CHECKING, Any
@@ -188,6 +190,32 @@ def _without_links(url: str, path: str) -> tuple[str, str]:
     return (url, path) if real == os.path.normpath(os.path.join(os.path.realpath(url), path)) else (real, "")
 
 
+# Reads that somebody may not want to wait for: Ctrl-C ends zarr's waiting for them, not the reads.
+_LONG_READ_BYTES = 16 << 20
+_under_way: set[headrace.ReadFuture] = set()
+
+
+def _stop_long_reads() -> None:
+    for reading in list(_under_way):
+        reading.cancel()
+
+
+# The interpreter waits for threads before it calls what atexit knows.
+getattr(threading, "_register_atexit", atexit.register)(_stop_long_reads)
+
+
+def _read(array: headrace.Array, selected: Selected, out: Any) -> tuple[Any, headrace.Stats]:
+    if out is None or out.nbytes <= _LONG_READ_BYTES:
+        result, stats = array.read(selected.selection, indexing=selected.indexing, out=out, return_stats=True)
+        return result, stats
+    reading = array.read_async(selected.selection, indexing=selected.indexing, out=out)
+    _under_way.add(reading)
+    try:
+        return reading.result(), reading.stats
+    finally:
+        _under_way.discard(reading)
+
+
 class Target:
     """The output of a zarr read as memory that a native read fills.
 
@@ -197,7 +225,9 @@ class Target:
     __slots__ = ("_memory", "_out", "_variable")
 
     def __init__(self, out: Any, dtype: np.dtype[Any]) -> None:
-        """NotNative: `out` has elements of another type than `dtype`, the array's."""
+        """NotNative: `out` has elements of another type than `dtype`, the array's. InvalidArgumentError: it is read-only."""
+        if isinstance(out, np.ndarray) and not out.flags.writeable:
+            raise headrace.InvalidArgumentError("out is read-only")
         # Types that are not NumPy's, as torch's, are compared by the read itself.
         if isinstance(out.dtype, np.dtype) and out.dtype != dtype:
             raise NotNative(f"an output of {out.dtype} for an array of {dtype}")
@@ -212,7 +242,7 @@ class Target:
         """Reads `selected` into the output; the Stats of the read. NotNative: that cannot be done."""
         try:
             given = None if self._variable else self._memory
-            read, stats = array.read(selected.selection, indexing=selected.indexing, out=given, return_stats=True)
+            read, stats = _read(array, selected, given)
         except (headrace.UnsupportedError, headrace.InvalidArgumentError, headrace.StorageError) as error:
             raise NotNative(str(error)) from error
         except headrace.PermissionError as error:

@@ -45,7 +45,7 @@ _MISSING: dict[str, Any] = {"status": "missing"}
 
 DEFAULT_FALLBACK = "zarr.core.codec_pipeline.BatchedCodecPipeline"
 
-# Arrays that were said not to be read natively. Bounded: a program may open any number.
+# What was said not to be read natively. Bounded: a program may open any number of arrays.
 _told: set[str] = set()
 _MOST_TOLD = 10_000
 
@@ -213,8 +213,12 @@ class HeadracePipeline(CodecPipeline):
     ) -> list[bool]:
         path, selected, target = self._prepare(batch, out, drop_axes)
         assert self._arrays is not None
-        with _foreign.memory_of(batch, objects) as url:
-            target.fill(self._arrays.once(url, path, selected.last), selected)
+        try:
+            with _foreign.memory_of(batch, objects) as url:
+                target.fill(self._arrays.once(url, path, selected.last), selected)
+        except headrace.HeadraceError as error:
+            error.store = str(batch[0][0].store)  # not the memory that its objects were fetched to
+            raise
         return [stored is None for stored in objects]
 
     def _prepare(
@@ -234,22 +238,30 @@ class HeadracePipeline(CodecPipeline):
         return layout.base(split[0]), selected, target
 
     def _tell(self, why: NotNative, getter: Any) -> None:
-        where = f"{getattr(getter, 'store', None)}/{getattr(getter, 'path', getter)}"
+        """Once for each array; raises where that is wanted."""
+        where = self._array_of(getter)
         if self._strict:
+            if isinstance(why.__cause__, headrace.StorageError | headrace.PermissionError):
+                raise why.__cause__  # not for want of a feature
             raise headrace.UnsupportedError(f"headrace cannot read {where}: {why.reason}") from why.__cause__
-        if not why.whole_array:
-            _log.debug("zarr's own pipeline reads %s: %s", where, why.reason)
-            return
-        self._refusal = why.reason
-        layout = self._layout
-        split = layout.split(getter.path) if layout is not None and isinstance(getter, StorePath) else None
-        if layout is not None and split is not None:
-            where = f"{getter.store}/{layout.base(split[0])}"
-        if where not in _told:
+        what = where
+        if why.whole_array:
+            self._refusal = why.reason
+        else:
+            what = f"some of {where}"
+        if what not in _told:
             if len(_told) >= _MOST_TOLD:
                 _told.clear()
-            _told.add(where)
-            _log.warning("zarr's own pipeline reads %s: headrace cannot: %s", where, why.reason)
+            _told.add(what)
+            _log.warning("zarr's own pipeline reads %s: headrace cannot: %s", what, why.reason)
+
+    def _array_of(self, getter: Any) -> str:
+        """The array that a chunk belongs to, as far as its key tells."""
+        if not isinstance(getter, StorePath):
+            return str(getter)
+        split = None if self._layout is None else self._layout.split(getter.path)
+        path = getter.path if self._layout is None or split is None else self._layout.base(split[0])
+        return f"{getter.store}/{path}" if path else str(getter.store)
 
 
 def _unpickle(cls: type[HeadracePipeline], metadata: ArrayMetadata, own: CodecPipeline, strict: bool) -> HeadracePipeline:

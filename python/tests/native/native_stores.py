@@ -34,6 +34,20 @@ def write(path: Any, data: np.ndarray, chunks: tuple[int, ...], *, compress: boo
     return path
 
 
+def write_strings(path: Any, items: list[str], *, repeat: int = 1) -> pathlib.Path:
+    """A v2 array of strings of any length: `repeat` chunks of `items` each."""
+    path = pathlib.Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    document = {"zarr_format": 2, "shape": [len(items) * repeat], "chunks": [len(items)], "dtype": "|O", "order": "C",
+                "filters": [{"id": "vlen-utf8"}], "fill_value": "", "compressor": None}
+    (path / ".zarray").write_text(json.dumps(document))
+    encoded = [item.encode() for item in items]
+    body = len(items).to_bytes(4, "little") + b"".join(len(item).to_bytes(4, "little") + item for item in encoded)
+    for number in range(repeat):
+        (path / str(number)).write_bytes(body)
+    return path
+
+
 def write_group(path: Any, attributes: dict[str, Any] | None = None) -> pathlib.Path:
     path = pathlib.Path(path)
     path.mkdir(parents=True, exist_ok=True)

@@ -4,12 +4,15 @@ import gc
 import multiprocessing
 import os
 import pathlib
+import pty
 import signal
 import subprocess
 import sys
+import termios
 import textwrap
 import threading
 import time
+import weakref
 
 import native_stores as stores
 import numpy as np
@@ -29,35 +32,6 @@ def big(tmp_path):
     data = np.zeros((256, 1 << 18), "<f4")  # 256 MiB of zeros, small once compressed
     data[:, ::4096] = np.arange(256, dtype="<f4")[:, None]
     return stores.write(tmp_path / "big", data, (1, 1 << 18), compress=True)
-
-
-def test_ctrl_c_stops_a_long_read(big):
-    done = run(f"""
-        import os, signal, sys, threading, time
-        import numpy as np
-        import headrace
-        array = headrace.open({str(big)!r}, context=headrace.Context(threads=1))
-        out = np.zeros(array.shape, array.dtype)
-        threads = threading.active_count()
-        def press():
-            time.sleep(0.1)
-            press.at = time.monotonic()
-            os.kill(os.getpid(), signal.SIGINT)
-        presser = threading.Thread(target=press)
-        presser.start()
-        try:
-            while True:
-                array.read(out=out)
-        except KeyboardInterrupt:
-            late = time.monotonic() - press.at
-        presser.join()
-        out[:] = 7
-        time.sleep(0.3)
-        assert (out == 7).all(), "somebody still writes"
-        assert late < 0.2, late
-        print("stopped", array[5, 4096])
-        """)
-    assert done.stdout.startswith("stopped 5.0"), done
 
 
 def test_the_interpreter_runs_on_during_a_read(big):
@@ -104,6 +78,39 @@ def test_a_handle_from_before_a_fork_says_so(tmp_path):
     assert done.stdout == "child 0\n", done
 
 
+def test_what_is_under_way_at_a_fork(big, tmp_path):
+    """The threads that would end it are the parent's: the child is told, and does not wait."""
+    done = run(f"""
+        import os, signal, warnings
+        import numpy as np
+        import headrace
+        warnings.simplefilter("ignore")
+        with open("f", "wb") as file:
+            file.truncate(256 << 20)
+        context = headrace.Context(threads=1)
+        array = headrace.open({str(big)!r}, context=context)
+        bytes_in_file = headrace.File("f", context=context)
+        transfer = bytes_in_file.pread(np.empty(256 << 20, "u1"))
+        read = array.read_async()
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(20)
+            said = 0
+            for ask in (read.result, read.done, transfer.get):
+                try:
+                    ask()
+                except headrace.ForkedError:
+                    said += 1
+            read.cancel()
+            del ask, read, array
+            os._exit(said)
+        _, status = os.waitpid(pid, 0)
+        assert read.result()[5, 4096] == 5 and transfer.get() == 256 << 20
+        print("child", os.waitstatus_to_exitcode(status))
+        """)
+    assert done.stdout == "child 3\n", done
+
+
 def _read_one(argument):
     array, index = argument
     return float(array[index].sum())
@@ -148,6 +155,76 @@ def test_a_thousand_cycles_leave_nothing(tmp_path):
     files_after, threads_after, memory_after = _resources()
     assert files_after <= files and threads_after <= threads
     assert memory_after - memory < 4096, f"{memory_after - memory} KiB"  # 4 bytes a cycle would be less
+
+
+def _switches_of_other_threads():
+    found = 0
+    for thread in pathlib.Path("/proc/self/task").iterdir():
+        if int(thread.name) != threading.get_native_id():
+            found += int((thread / "status").read_text().partition("voluntary_ctxt_switches:")[2].split()[0])
+    return found
+
+
+def test_a_read_of_one_chunk_wakes_nobody(tmp_path):
+    """Workers that wake up for nothing take longer than such a read."""
+    array = headrace.open(stores.write(tmp_path / "a", np.arange(100, dtype="<i4"), (10,)), context=headrace.Context(threads=4))
+    array[0]
+    time.sleep(0.1)
+    before = _switches_of_other_threads()
+    for i in range(200):
+        array[i % 100]
+    assert _switches_of_other_threads() - before < 50
+
+
+def test_contexts_of_files_go_with_them(tmp_path):
+    (tmp_path / "f").write_bytes(bytes(1 << 16))
+
+    def cycle():
+        with headrace.File(tmp_path / "f", context=headrace.Context(threads=1)) as file:
+            assert file.read(np.empty(1 << 16, "u1")) == file.pread(np.empty(1 << 16, "u1")).get()
+
+    for _ in range(8):  # each thread of the pool has had its turn
+        cycle()
+    files, threads, _ = _resources()
+    for _ in range(20):
+        cycle()
+    files_after, threads_after, _ = _resources()
+    assert files_after <= files and threads_after <= threads
+
+
+def test_a_callback_that_knows_its_read_is_no_leak(big):
+    holder = {}
+    future = headrace.open(big).read_async(progress=lambda done, total: holder.get("read"))
+    holder["read"] = future
+    gone = weakref.ref(future)
+    del future, holder
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_bar_on_a_terminal(big):
+    pytest.importorskip("tqdm")
+    code = f"""
+import headrace
+array = headrace.open({str(big)!r}, context=headrace.Context(threads=1))
+array.read(progress=True)
+array.read_many([slice(0, 128), slice(64, 256)], progress=True)
+array.read_async(progress=True).result()
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "TQDM_DISABLE"}
+    terminal, end = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, 100))
+    with subprocess.Popen([sys.executable, "-c", code], stdin=end, stdout=end, stderr=end, env=environment) as process:
+        os.close(end)
+        shown = b""
+        try:
+            while part := os.read(terminal, 4096):
+                shown += part
+        except OSError:  # the process has ended
+            pass
+    os.close(terminal)
+    assert process.returncode == 0, shown
+    assert shown.count(b": 0 chunks [") == 3 and b"/256 [" in shown, shown
 
 
 def test_a_read_under_way_at_exit(big):

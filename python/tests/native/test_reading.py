@@ -300,13 +300,7 @@ def test_memory_store():
 
 def test_strings_of_variable_length(tmp_path):
     items = ["a", "", "日本語", "x" * 300]
-    body = len(items).to_bytes(4, "little") + b"".join(
-        len(item.encode()).to_bytes(4, "little") + item.encode() for item in items)
-    path = tmp_path / "s"
-    path.mkdir()
-    (path / ".zarray").write_text('{"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "|O", "order": "C", "filters": '
-                                  '[{"id": "vlen-utf8"}], "fill_value": "", "compressor": null}')
-    (path / "0").write_bytes(body)
+    path = stores.write_strings(tmp_path / "s", items)
     array = headrace.open(path)
     assert array.dtype == object and list(array[:]) == items and array[2] == items[2]
     with pytest.raises(ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pandas as pd
 import pytest
 import xarray as xr
 from equality import assert_same
+
+import headrace
 
 dask = pytest.importorskip("dask")
 
@@ -84,6 +87,21 @@ def test_pickled_without_its_values(path: Path, engine: Any, chunks: Any) -> Non
         assert len(stored) < 6000, "the array's 960 elements are in it"
 
 
+def test_opened_where_it_is_read(path: Path, engine: Any, tmp_path: Path) -> None:
+    """dask's scheduler unpickles what passes through it, and need not see the store."""
+    there = tmp_path / "there.zarr"
+    shutil.copytree(path, there)
+    stored = pickle.dumps(xr.open_dataset(there, engine=engine, drop_variables="name"))
+    there.rename(tmp_path / "away.zarr")
+    again = pickle.loads(stored)
+    passed_on = pickle.loads(pickle.dumps(again))
+    with pytest.raises(FileNotFoundError, match="there.zarr"):
+        again["t"].load()
+    (tmp_path / "away.zarr").rename(there)
+    for one in (again, passed_on):
+        xr.testing.assert_identical(one.compute(), sample().drop_vars("name"))
+
+
 def test_files_side_by_side(tmp_path: Path, engine: Any) -> None:
     paths = []
     for number, start in enumerate(("2000-01-01", "2000-01-09", "2000-01-17")):
@@ -123,6 +141,29 @@ def test_two_processes(path: Path, engine: Any) -> None:
         found = client.gather([client.submit(_where_and_sum, lazy, workers=[one], pure=False) for one in workers])
         assert len({process for process, _ in found}) == 2
         assert {total for _, total in found} == {float(sample()["t"].sum())}
+
+
+def test_failures_come_back_from_other_processes(tmp_path: Path, engine: Any) -> None:
+    """With their class and what they say of where: a damaged chunk, and a store that the worker does not find."""
+    distributed = pytest.importorskip("distributed")
+    path = tmp_path / "a.zarr"
+    sample().to_zarr(path, zarr_format=2, encoding=PACKED)
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+        xr.open_dataset(path, engine=engine, chunks={}) as dataset,
+    ):
+        chunk = path / "t" / "0.0.0"
+        chunk.write_bytes(chunk.read_bytes()[:10])
+        with pytest.raises(headrace.CorruptError, match="t/0.0.0") as caught:
+            dataset["t"].load()
+        assert caught.value.key == "t/0.0.0" and str(path) in str(caught.value)
+        sample().to_zarr(tmp_path / "b.zarr", zarr_format=2)
+        gone = xr.open_dataset(tmp_path / "b.zarr", engine=engine, chunks={}, drop_variables="name")
+        (tmp_path / "b.zarr").rename(tmp_path / "moved.zarr")
+        with pytest.raises(FileNotFoundError, match="b.zarr") as missing:
+            gone["t"].load()
+        assert isinstance(missing.value, headrace.NotFoundError)
 
 
 def _where_and_sum(dataset: xr.Dataset) -> tuple[int, float]:

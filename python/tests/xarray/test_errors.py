@@ -119,8 +119,9 @@ def test_a_chunk_that_is_broken(tmp_path: Path, engine: Any) -> None:
     chunk.write_bytes(chunk.read_bytes()[:20])
     with xr.open_dataset(path, engine=engine) as dataset:
         np.testing.assert_array_equal(dataset["v"].isel(x=slice(0, 500)).values, np.arange(500.0))
-        with pytest.raises(headrace.CorruptError, match="v/1"):
+        with pytest.raises(headrace.CorruptError, match="v/1") as caught:
             dataset["v"].load()
+        assert caught.value.key == "v/1" and str(path) in str(caught.value)
 
 
 def test_engines_are_not_confused(path: Path) -> None:
