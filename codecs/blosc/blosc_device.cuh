@@ -20,9 +20,9 @@
 
 #include <cstdint>
 
-#include "backends/dev_cuda/gpu_scan.cuh"
 #include "codecs/deflate/deflate_device.cuh"
 #include "codecs/lz4/lz4_device.cuh"
+#include "codecs/lz77/lz77_scan_device.cuh"
 #include "codecs/shuffle/shuffle_device.cuh"
 #include "codecs/zstd/zstd_device.cuh"
 #include "device/gpu_stage.h"
@@ -228,7 +228,7 @@ __device__ inline void parse_body(const Job& job) {
 
 // One thread block; `shared` has an entry for each thread.
 __device__ inline void scan_body(const Job& job, Shares* shared) {
-  const Shares all = device::gpu::scan_by_block(
+  const Shares all = lz77::scan_by_block(
       job.count, shared, [&job](std::uint32_t i) { return job.shares[i]; },
       [&job](std::uint32_t i, const Shares& before) { job.shares[i] = before; });
   if (threadIdx.x == 0) *job.totals = all;

@@ -2,7 +2,7 @@
 // Device code without a CUDA header.
 #pragma once
 
-#include "backends/dev_cuda/gpu_scan.cuh"
+#include "codecs/lz77/lz77_scan_device.cuh"
 #include "deflate_job_device.cuh"
 
 namespace headrace::codec::gpu::deflate {
@@ -117,7 +117,7 @@ __device__ inline void begin_body(const Job& job) {
 // each thread. Returns the sum of all.
 template <class T, T StreamState::*kCount, T StreamState::*kBefore>
 __device__ inline T scan_streams(const Job& job, T* shared) {
-  return device::gpu::scan_by_block(
+  return lz77::scan_by_block(
       job.stream_count(), shared, [&job](std::uint32_t i) { return job.states[i].*kCount; },
       [&job](std::uint32_t i, T before) { job.states[i].*kBefore = before; });
 }

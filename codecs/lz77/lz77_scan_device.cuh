@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace headrace::device::gpu {
+namespace headrace::codec::gpu::lz77 {
 
 // put(i, sum of get(k) for all k < i) for each i < count; returns the sum of all. T is a number, or has += and starts
 // at none as T{}. By all threads of a block; `shared` has an entry for each. A thread asks for some neighbours at once
@@ -38,4 +38,4 @@ __device__ inline T scan_by_block(std::uint32_t count, T* shared, const Get& get
   return all;
 }
 
-}  // namespace headrace::device::gpu
+}  // namespace headrace::codec::gpu::lz77
