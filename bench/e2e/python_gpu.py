@@ -4,8 +4,8 @@
   python_gpu.py DIR [--repeat 5] [--warmup 3] [--layouts v2_raw,...] [--device cuda] [--json FILE]
 
 Writes bench_fields.py's array into DIR with tensorstore in several layouts (once). Each reader opens the array, reads all of it and
-has it in device memory when its time ends; the page cache is warm, its first reads are not counted, and every result is
-compared with what was written. A peer that cannot read a layout is named with its error. Rates are decoded bytes a second,
+has it in device memory when its time ends; the page cache is warm, first reads are not counted, readers take turns, and every result
+is compared with what was written. A peer that cannot read a layout is named with its error. Rates are decoded bytes a second,
 medians. Needs headrace, numpy, tensorstore, zarr, xarray and, for a GPU, torch; zarrs and zarr's GPU mode (CuPy) are measured where
 they are installed. --device host leaves the GPU out, to try the script."""
 import argparse
@@ -124,19 +124,14 @@ class Readers:
         return out
 
 
-def measure(read, path, truth, arguments):
-    """Seconds of a read, the median of those that are counted."""
-    times = []
-    for trial in range(arguments.warmup + arguments.repeat):
-        begin = time.perf_counter()
-        got = read(path)
-        seconds = time.perf_counter() - begin
-        if trial >= arguments.warmup:
-            times.append(seconds)
-        if not bool((got == truth).all()):
-            sys.exit(f"{read.__name__} read other elements than were written into {path}")
-        del got
-    return statistics.median(times)
+def measure(read, path, truth):
+    """Seconds of a read."""
+    begin = time.perf_counter()
+    got = read(path)
+    seconds = time.perf_counter() - begin
+    if not bool((got == truth).all()):
+        sys.exit(f"{read.__name__} read other elements than were written into {path}")
+    return seconds
 
 
 def main():
@@ -164,13 +159,20 @@ def main():
         arguments.dir.mkdir(parents=True, exist_ok=True)
         write(arguments.dir, layout, data)
         row = {"layout": layout}
-        for name in names:
-            try:
-                row[name] = round(data.nbytes / measure(getattr(readers, name), path, truth, arguments) / 1e9, 3)
-            except Exception as error:  # what a peer cannot read is a result, too
-                if "headrace" in name:
-                    raise
-                row.setdefault("failed", {})[name] = f"{type(error).__name__}: {error}"[:200]
+        times = {name: [] for name in names}
+        for trial in range(arguments.warmup + arguments.repeat):
+            for name in list(times):
+                try:
+                    seconds = measure(getattr(readers, name), path, truth)
+                except Exception as error:  # what a peer cannot read is a result, too
+                    if "headrace" in name:
+                        raise
+                    row.setdefault("failed", {})[name] = f"{type(error).__name__}: {error}"[:200]
+                    del times[name]
+                    continue
+                if trial >= arguments.warmup:
+                    times[name].append(seconds)
+        row.update({name: round(data.nbytes / statistics.median(each) / 1e9, 3) for name, each in times.items()})
         row["zarr_of_headrace"] = round(row["zarr_headrace"] / row["headrace"], 3)
         row["xarray_of_headrace"] = round(row["xarray_headrace"] / row["headrace"], 3)
         peers = [row[name] for name in ("zarr", "zarr_gpu", "zarrs", "tensorstore", "tensorstore_pinned") if name in row]
