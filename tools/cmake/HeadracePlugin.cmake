@@ -15,9 +15,19 @@ function(headrace_layer name)
   add_library(headrace_${name} OBJECT ${arg_SOURCES})
   headrace_target_defaults(headrace_${name})
   target_link_libraries(headrace_${name} PRIVATE ${arg_LINK})
+  headrace_batch_sources(headrace_${name})
   set_property(GLOBAL APPEND PROPERTY HEADRACE_OBJECTS headrace_${name})
   set_property(GLOBAL APPEND PROPERTY HEADRACE_LINK ${arg_LINK})
   headrace_collect_tests(${arg_TESTS})
+endfunction()
+
+# Sanitizer builds compile several sources as one: what sources share is instrumented once.
+function(headrace_batch_sources target)
+  if(HEADRACE_SANITIZE)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    # A class with members of the unnamed namespace looks like a header's to the compiler then.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
 endfunction()
 
 function(headrace_target_defaults target)
