@@ -190,8 +190,6 @@ function(headrace_finish_library)
   foreach(kind IN LISTS HEADRACE_KINDS)
     get_property(rows GLOBAL PROPERTY HEADRACE_ROWS_${kind})
     get_property(declarations GLOBAL PROPERTY HEADRACE_DECLARE_${kind})
-    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/builtin_${kind}.inc
-         CONTENT "// Generated from the parts enabled in this build.\n@declarations@\n#define HEADRACE_ROWS \\\n@rows@" @ONLY)
     # The rows become one macro body: continuation lines.
     string(REPLACE "\n" " \\\n" body "${rows}")
     file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/builtin_${kind}.inc
