@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "base/fault.h"
+#include "base/file_read.h"
 #include "base/filesystem.h"
 
 namespace headrace::base {
@@ -18,8 +19,6 @@ namespace {
 
 // The kernel stamps files with its coarse clock, which advances every 1 to 10 ms.
 constexpr std::int64_t kSettleNs = 100'000'000;
-constexpr unsigned kMaxInterruptions = 100;
-constexpr std::uint64_t kMaxBytesPerCall = 0x7ffff000;  // Linux moves no more in one call
 
 std::int64_t to_ns(const timespec& time) { return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 

@@ -18,13 +18,6 @@
 #endif
 
 namespace headrace::base {
-namespace {
-
-constexpr unsigned kMaxInterruptions = 100;
-constexpr std::uint64_t kMaxBytesPerCall = 0x7ffff000;  // Linux moves no more in one call
-
-}  // namespace
-
 CachedRead read_cached(int fd, std::byte* buffer, std::uint64_t length, std::uint64_t offset, std::uint64_t& moved,
                        int& error) noexcept {
   int flags = RWF_NOWAIT;

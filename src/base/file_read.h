@@ -12,6 +12,10 @@
 
 namespace headrace::base {
 
+// A signal ends a call early; this many in a row are a failure.
+inline constexpr unsigned kMaxInterruptions = 100;
+inline constexpr std::uint64_t kMaxBytesPerCall = 0x7ffff000;  // Linux moves no more in one call
+
 enum class CachedRead : std::uint8_t { kDone, kNotCached, kEndOfFile, kFailed };
 
 // Reads [offset, offset + length) without waiting for a disk; kNotCached as soon as a page is missing. A file system
@@ -19,8 +23,8 @@ enum class CachedRead : std::uint8_t { kDone, kNotCached, kEndOfFile, kFailed };
 CachedRead read_cached(int fd, std::byte* buffer, std::uint64_t length, std::uint64_t offset, std::uint64_t& moved,
                        int& error) noexcept;
 
-// Whether the page cache holds a range, or nearly all of it (nearly_cached()), asked without touching it. kUnknown where
-// the kernel has no cachestat (Linux 6.5) or refuses it to a reader who may not write the file.
+// Whether the page cache holds a range, or nearly all of it (nearly_cached()), asked without touching it. kUnknown
+// where the kernel has no cachestat (Linux 6.5) or refuses it to a reader who may not write the file.
 enum class Residency : std::uint8_t { kCached, kNotCached, kUnknown };
 Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
 // How many pages of it; nullopt for kUnknown.

@@ -10,12 +10,11 @@
 
 #include "base/direct_align.h"
 #include "base/fault.h"
+#include "base/file_read.h"
 #include "base/page_buffer.h"
 
 namespace headrace::base {
 namespace {
-
-constexpr unsigned kMaxInterruptions = 100;
 
 Status failure(const std::string& path, const char* what, int error) {
   const Code code = error == ENOENT || error == ENOTDIR ? Code::kNotFound

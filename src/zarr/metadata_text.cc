@@ -1,7 +1,6 @@
 #include "zarr/metadata_text.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 
 #include "base/checked.h"
@@ -15,7 +14,6 @@ using base::Json;
 namespace {
 
 constexpr std::size_t kShownBytes = 80;
-constexpr std::uint64_t kMaxExtent = std::numeric_limits<std::int64_t>::max();
 // A sub-array of structs repeats the runs of the struct; a few bytes of metadata must not become gigabytes of list.
 constexpr std::size_t kMaxSwapRuns = 65536;
 

@@ -10,6 +10,7 @@
 #include <headrace/status.h>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,9 @@
 namespace headrace::zarr {
 
 class Lenient;
+
+// Of an axis, and of an element's bytes.
+inline constexpr std::uint64_t kMaxExtent = std::numeric_limits<std::int64_t>::max();
 
 Status corrupt(std::string message);
 Status unsupported(std::string message);  // the message begins with the name of the feature

@@ -39,7 +39,7 @@ Result<CodecSpec> parse_codec(const Json& value, std::string_view what) {
   return spec;
 }
 
-Result<std::vector<CodecSpec>> parse_codecs(const Json& document) {
+Result<std::vector<CodecSpec>> parse_v2_codecs(const Json& document) {
   HEADRACE_TRY_ASSIGN(const Json* filters, required_member(document, "filters", ".zarray"));
   HEADRACE_TRY_ASSIGN(const Json* compressor, required_member(document, "compressor", ".zarray"));
   std::vector<CodecSpec> codecs;
@@ -66,7 +66,7 @@ Result<ArrayMetadata> parse_v2_array(std::string_view text, Lenient* lenient) {
   ArrayMetadata array;
   array.zarr_format = 2;
 
-  HEADRACE_TRY_ASSIGN(array.codecs, parse_codecs(document));
+  HEADRACE_TRY_ASSIGN(array.codecs, parse_v2_codecs(document));
   HEADRACE_TRY_ASSIGN(const Json* dtype, required_member(document, "dtype", ".zarray"));
   if (is_text(*dtype, "|O")) {
     HEADRACE_TRY_ASSIGN(array.dtype, parse_v2_object_type(array.codecs));

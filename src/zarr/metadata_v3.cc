@@ -91,7 +91,7 @@ Result<ChunkKeyEncoding> parse_key_encoding(const Json& value) {
   return encoding;
 }
 
-Result<std::vector<CodecSpec>> parse_codecs(const Json& value) {
+Result<std::vector<CodecSpec>> parse_v3_codecs(const Json& value) {
   if (!value.is_array() || value.empty()) return wrong_value("codecs", "a list with at least one codec", value);
   std::vector<CodecSpec> codecs;
   for (const Json& item : value) {
@@ -232,7 +232,7 @@ Result<ArrayMetadata> read_array(Json& document, Lenient* lenient) {
     repair_fill(document["fill_value"], array.dtype, *lenient);
     zeros = fill->is_null() && lenient->use(Leniency::kNullFillValue, "fill_value is null");
   }
-  HEADRACE_TRY_ASSIGN(array.codecs, parse_codecs(*codecs));
+  HEADRACE_TRY_ASSIGN(array.codecs, parse_v3_codecs(*codecs));
   if (zeros) {
     array.fill.resize(array.dtype.item_bytes);
   } else {

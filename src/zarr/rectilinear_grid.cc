@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <string>
 
 #include "base/checked.h"
@@ -13,7 +12,6 @@ namespace {
 
 using base::Json;
 
-constexpr std::uint64_t kMaxExtent = std::numeric_limits<std::int64_t>::max();
 constexpr std::string_view kWhere = "configuration of chunk_grid";
 
 // Appends `count` chunks of `edge` elements. False where the axis would have more than 2^63 - 1 elements.

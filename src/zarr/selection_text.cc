@@ -11,7 +11,7 @@ namespace {
 // by the text's own length.
 constexpr std::size_t kMaxItems = 64;
 
-Status wrong(std::string message) { return Status(Code::kInvalidArgument, Layer::kZarr, std::move(message)); }
+Status wrong_text(std::string message) { return Status(Code::kInvalidArgument, Layer::kZarr, std::move(message)); }
 
 std::string quote(std::string_view text) {
   std::string out = "'";
@@ -41,10 +41,10 @@ Result<std::optional<std::int64_t>> parse_bound(std::string_view text, const Pla
   std::int64_t number = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc::result_out_of_range) {
-    return wrong(where.words() + ": " + quote(text) + " does not fit 64 bits");
+    return wrong_text(where.words() + ": " + quote(text) + " does not fit 64 bits");
   }
   if (error != std::errc() || end != text.data() + text.size()) {
-    return wrong(where.words() + ": " + quote(text) + " is not an integer");
+    return wrong_text(where.words() + ": " + quote(text) + " is not an integer");
   }
   bound = number;
   return bound;
@@ -62,8 +62,8 @@ Result<SelectionItem> parse_list(std::string_view inside, const Place& where) {
     const bool is_true = entry == "true";
     const bool truth = is_true || entry == "false";
     if (number == 0) is_mask = truth;
-    if (entry.empty()) return wrong(where.words() + ": entry " + std::to_string(number) + " of the list is empty");
-    if (truth != is_mask) return wrong(where.words() + " mixes integers with true and false");
+    if (entry.empty()) return wrong_text(where.words() + ": entry " + std::to_string(number) + " of the list is empty");
+    if (truth != is_mask) return wrong_text(where.words() + " mixes integers with true and false");
     if (truth) {
       if (is_true) item.indices.push_back(static_cast<std::int64_t>(number));
       ++item.mask_length;
@@ -82,13 +82,13 @@ Result<SelectionItem> parse_list(std::string_view inside, const Place& where) {
 Result<SelectionItem> parse_item(const Place& where) {
   const std::string_view text = where.text;
   SelectionItem item;
-  if (text.empty()) return wrong("selection item " + std::to_string(where.item) + " is empty");
+  if (text.empty()) return wrong_text("selection item " + std::to_string(where.item) + " is empty");
   if (text == "...") {
     item.kind = SelectionItem::Kind::kEllipsis;
     return item;
   }
   if (text.front() == '[') {
-    if (text.size() < 2 || text.back() != ']') return wrong(where.words() + ": text behind the bracket");
+    if (text.size() < 2 || text.back() != ']') return wrong_text(where.words() + ": text behind the bracket");
     return parse_list(text.substr(1, text.size() - 2), where);
   }
   const std::size_t first = text.find(':');
@@ -101,13 +101,13 @@ Result<SelectionItem> parse_item(const Place& where) {
   if (const std::size_t second = stop.find(':'); second != std::string_view::npos) {
     step = stop.substr(second + 1);
     stop = stop.substr(0, second);
-    if (step.find(':') != std::string_view::npos) return wrong(where.words() + ": a slice has at most two colons");
+    if (step.find(':') != std::string_view::npos) return wrong_text(where.words() + ": a slice has at most two colons");
   }
   HEADRACE_TRY_ASSIGN(item.start, parse_bound(text.substr(0, first), where));
   HEADRACE_TRY_ASSIGN(item.stop, parse_bound(stop, where));
   HEADRACE_TRY_ASSIGN(const std::optional<std::int64_t> by, parse_bound(step, where));
   item.step = by.value_or(1);
-  if (item.step < 1) return wrong(where.words() + ": the step must be at least 1");
+  if (item.step < 1) return wrong_text(where.words() + ": the step must be at least 1");
   return item;
 }
 
@@ -126,7 +126,7 @@ Result<std::string_view> take_item(std::string_view text, std::size_t number) {
   if (text.front() != '[') return text.substr(0, text.find(','));
   const std::size_t close = closing(text);
   if (close == std::string_view::npos) {
-    return wrong(Place{number, text}.words() + ": the bracket is not closed");
+    return wrong_text(Place{number, text}.words() + ": the bracket is not closed");
   }
   const std::size_t comma = text.find(',', close);
   return text.substr(0, comma);
@@ -141,12 +141,13 @@ Result<Selection> parse_selection(std::string_view text) {
     if (text.front() == '[' && close == text.size() - 1) {
       text = trim(text.substr(1, text.size() - 2));
     } else if (close == std::string_view::npos) {
-      return wrong("selection " + quote(text) + " has only one of its brackets");
+      return wrong_text("selection " + quote(text) + " has only one of its brackets");
     }
   }
   Selection selection;
   while (!text.empty()) {
-    if (selection.size() == kMaxItems) return wrong("selection has more than " + std::to_string(kMaxItems) + " items");
+    if (selection.size() == kMaxItems)
+      return wrong_text("selection has more than " + std::to_string(kMaxItems) + " items");
     HEADRACE_TRY_ASSIGN(const std::string_view part, take_item(text, selection.size()));
     HEADRACE_TRY_ASSIGN(SelectionItem item, parse_item({selection.size(), trim(part)}));
     selection.push_back(std::move(item));
@@ -164,12 +165,12 @@ Result<Selection> parse_points(std::string_view text) {
     if (item.kind == SelectionItem::Kind::kIndex) {
       item.indices.assign(1, *item.start);
     } else if (item.kind != SelectionItem::Kind::kList) {
-      return wrong("points item " + std::to_string(i) + " is neither an integer nor a list of integers");
+      return wrong_text("points item " + std::to_string(i) + " is neither an integer nor a list of integers");
     }
     item.kind = SelectionItem::Kind::kPoints;
     item.start.reset();
   }
-  if (selection.empty()) return wrong("points need a list of coordinates for each dimension");
+  if (selection.empty()) return wrong_text("points need a list of coordinates for each dimension");
   return selection;
 }
 
@@ -183,7 +184,7 @@ Result<Selection> parse_blocks(std::string_view text) {
     } else if (item.kind == SelectionItem::Kind::kSlice && item.step == 1) {
       item.kind = SelectionItem::Kind::kBlocks;
     } else {
-      return wrong("blocks item " + std::to_string(i) + " is neither a block's number nor a range of them");
+      return wrong_text("blocks item " + std::to_string(i) + " is neither a block's number nor a range of them");
     }
   }
   return selection;

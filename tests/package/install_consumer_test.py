@@ -44,7 +44,7 @@ def main():
     arguments = parser.parse_args()
     build = arguments.build
     if arguments.type == "shared":
-        build = arguments.work / "shared-build"
+        build = arguments.build.with_name(arguments.build.name + "-shared")
         run("cmake", "-S", arguments.source, "-B", build, "-G", "Ninja", "-DBUILD_SHARED_LIBS=ON",
             "-DHEADRACE_DEVELOPER_MODE=OFF", "-DHEADRACE_INSTALL=ON", "-DHEADRACE_CUDA=OFF", *(f"-D{option}" for option in arguments.configure))
         run("cmake", "--build", build, "--parallel", "2")

@@ -83,12 +83,14 @@ def run_types(python, build):
         env={**environment(build), "MYPYPATH": str(build / "python")})
 
 
-def run_wheel(python, options):
+def run_wheel(python, build, options):
     """In an environment with nothing but NumPy, from another folder, on what the demo data hold."""
+    wheel_build = build.with_name(build.name + "-wheel")
+    shutil.rmtree(wheel_build, ignore_errors=True)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         run([python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder / "wheels", ROOT,
-             "-C", f"build-dir={folder / 'build'}", "-C", "cmake.version=>=3.25", "-C", "wheel.py-api=",
+             "-C", f"build-dir={wheel_build}", "-C", "cmake.version=>=3.25", "-C", "wheel.py-api=",
              "-C", "cmake.define.HEADRACE_CUDA=OFF", *(argument for option in options for argument in ("-C", option))], cwd=folder)
         wheel, = (folder / "wheels").glob("headrace-*.whl")
         run([python, "-m", "venv", folder / "clean"])
@@ -132,8 +134,9 @@ def main():
         return 77
     if arguments.what == "wheel":
         # scikit-build-core has an option of its own for the build type.
-        run_wheel(arguments.python, [f"cmake.build-type={value}" if name == "CMAKE_BUILD_TYPE" else f"cmake.define.{name}={value}"
-                                     for name, _, value in (option.partition("=") for option in arguments.configure)])
+        run_wheel(arguments.python, arguments.build,
+                  [f"cmake.build-type={value}" if name == "CMAKE_BUILD_TYPE" else f"cmake.define.{name}={value}"
+                   for name, _, value in (option.partition("=") for option in arguments.configure)])
     elif arguments.what == "types":
         run_types(arguments.python, arguments.build)
     elif arguments.what == "guides":

@@ -28,8 +28,9 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
   find_program(HEADRACE_CCACHE ccache)
   if(HEADRACE_CCACHE)
-    # Without it, an object with line numbers serves the build folder it was made in only, not the tests that build anew.
-    set(launcher env CCACHE_NOHASHDIR=1)
+    # Without them an object serves only the folder it was made in: not another clone, nor the tests that build anew.
+    # Paths are then as seen from the build folder, so that it must be as deep: build/dev, build/dev-shared.
+    set(launcher env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1)
     set(CMAKE_C_COMPILER_LAUNCHER ${launcher} ${HEADRACE_CCACHE})
     set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher} ${HEADRACE_CCACHE})
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher} ${HEADRACE_CCACHE})
