@@ -80,6 +80,8 @@ class CudaDevice final : public Device {
     info_.description = std::string(properties.name) + ", driver " + driver_version();
     info_.host_addressable = false;
     info_.memory_bytes = properties.totalGlobalMem;
+    static_assert(sizeof properties.uuid.bytes == sizeof info_.uuid);
+    std::memcpy(info_.uuid.data(), properties.uuid.bytes, sizeof info_.uuid);
     char bus[32] = "";
     if (cudaDeviceGetPCIBusId(bus, sizeof bus, ordinal_) == cudaSuccess) {
       info_.numa_node = numa_node_of(bus);

@@ -202,6 +202,7 @@ class HostDevice final : public Device {
     info_.name = staged ? "host-staged" : "host";
     info_.description = staged ? "host memory behind a queue, as a discrete device" : "host memory";
     info_.host_addressable = !staged;
+    if (staged) info_.name.copy(info_.uuid.data(), info_.uuid.size());  // so that what tells of GPUs has one to tell
     info_.numa_node = current_numa_node();
     info_.memory_bytes =
         static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include "base/sys_devices.h"
 #include "cufile/driver.h"
+#include "device/device.h"
 
 namespace headrace::cufile {
 namespace {
@@ -63,6 +65,23 @@ CUfileError_t set_limit(std::size_t parameter, std::size_t kb) {
       return CU_FILE_SUCCESS;
     });
   });
+}
+
+// Says which GPU each is, of those that something was counted for.
+void name_gpus(CUfileStatsLevel3_t& stats) {
+  const char* const kind = device::kind_in_use();
+  if (kind == nullptr) return;
+  for (std::uint32_t i = 0; i < stats.num_gpus; ++i) {
+    CUfilePerGpuStats_t& gpu = stats.per_gpu_stats[i];
+    if (gpu.n_total_reads + gpu.n_reads_err + gpu.n_total_writes + gpu.n_writes_err + gpu.n_mmap + gpu.n_mmap_err ==
+        0) {
+      continue;
+    }
+    const auto device = device::open_device(std::string(kind) + ":" + std::to_string(i));
+    if (!device.ok()) continue;
+    static_assert(sizeof gpu.uuid == sizeof(*device)->info().uuid);
+    std::memcpy(gpu.uuid, (*device)->info().uuid.data(), sizeof gpu.uuid);
+  }
 }
 
 }  // namespace
@@ -301,5 +320,9 @@ CUfileError_t cuFileGetStatsL2(CUfileStatsLevel2_t* stats) {
   return guarded([&] { return Driver::get().statistics.get(stats); });
 }
 CUfileError_t cuFileGetStatsL3(CUfileStatsLevel3_t* stats) {
-  return guarded([&] { return Driver::get().statistics.get(stats); });
+  return guarded([&] {
+    const CUfileOpError code = Driver::get().statistics.get(stats);
+    if (code == CU_FILE_SUCCESS) name_gpus(*stats);
+    return code;
+  });
 }

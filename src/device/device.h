@@ -9,6 +9,7 @@
 
 #include <headrace/status.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,6 +30,7 @@ struct DeviceInfo {
   int numa_node = -1;              // node nearest to the device, -1 unknown
   std::uint64_t memory_bytes = 0;  // 0 unknown
   std::string pci_address;         // "0000:3B:00.0"; empty if it has none
+  std::array<char, 16> uuid{};     // of a GPU, as its maker gives it; zeros if it has none
 };
 
 // One contiguous piece: pinned host memory -> device memory (or back, for copy_to_host).

@@ -290,5 +290,18 @@ TEST_F(CufileStaged, TheDriverMayCloseWhileOperationsAreQueued) {
   }
 }
 
+TEST_F(CufileStaged, StatisticsSayWhichGpu) {
+  ASSERT_EQ(cuFileSetStatsLevel(3).err, CU_FILE_SUCCESS);
+  ASSERT_EQ(cuFileStatsStart().err, CU_FILE_SUCCESS);
+  EXPECT_EQ(cuFileRead(file_->handle(), buffer_.data(), 5000, 0, 0), 5000);
+  auto stats = std::make_unique<CUfileStatsLevel3_t>();
+  ASSERT_EQ(cuFileGetStatsL3(stats.get()).err, CU_FILE_SUCCESS);
+  ASSERT_EQ(stats->num_gpus, 1u);
+  EXPECT_EQ(stats->per_gpu_stats[0].read_bytes, 5000u);
+  EXPECT_EQ(std::string(stats->per_gpu_stats[0].uuid), "host-staged");
+  ASSERT_EQ(cuFileStatsStop().err, CU_FILE_SUCCESS);
+  ASSERT_EQ(cuFileSetStatsLevel(0).err, CU_FILE_SUCCESS);
+}
+
 }  // namespace
 }  // namespace headrace
