@@ -16,6 +16,9 @@
 namespace {
 
 constexpr std::size_t kFileBytes = 48 << 10, kMemory = 512 << 10, kFds = 4, kMostCalls = 48;
+// Where writes begin and how long they are, at most, and so files.
+constexpr off_t kMostAt = 64 << 10;
+constexpr std::size_t kMostWritten = 64 << 10, kMostFile = kMostAt + kMostWritten;
 
 // Numbers as the input has them; zeros once it has ended.
 class Input {
@@ -100,13 +103,14 @@ struct World {
     const std::uint8_t which = in.byte();
     return which < 6 ? nullptr : &memory[which % 8 * (kMemory / 8)];
   }
-  // What can be moved is bounded by the file when reading; a write must lie in memory, which nobody can check.
+  // What can be moved is bounded by the file when reading, and files by what is written to them; a write must lie in
+  // memory, which nobody can check.
   static bool fits(void* base, const World& world, std::size_t bytes, off_t skip, bool write) {
     if (base == nullptr || skip < 0) return true;
     const auto from = static_cast<std::size_t>(static_cast<std::byte*>(base) - world.memory.data());
-    const std::size_t most = write ? bytes : std::min<std::size_t>(bytes, kMemory / 4);
+    const std::size_t most = write ? bytes : std::min(bytes, kMostFile);
     const auto offset = static_cast<std::size_t>(skip);
-    return offset <= kMemory && most <= kMemory && from + offset + most <= kMemory;
+    return offset <= kMemory && most <= (write ? kMostWritten : kMemory) && from + offset + most <= kMemory;
   }
 };
 
@@ -127,7 +131,7 @@ void move(World& world, Input& in, bool write, bool stream) {
   world.skip = in.number();
   if (!World::fits(base, world, world.size, world.skip, write)) return;
   // Files stay small.
-  if (write && world.at > static_cast<off_t>(kMemory / 4) && world.at < (off_t{1} << 62)) world.at %= kMemory / 4;
+  if (write && world.at > kMostAt && world.at < (off_t{1} << 62)) world.at %= kMostAt;
   errno = 0;
   if (!stream) {
     check_result(write ? cuFileWrite(handle, base, world.size, world.at, world.skip)
@@ -155,7 +159,7 @@ void submit(World& world, Input& in) {
     entry.cookie = &entries[i];
     entry.u.batch.devPtr_base = world.base(in);
     entry.u.batch.size = static_cast<std::size_t>(in.number());
-    entry.u.batch.file_offset = in.number() % static_cast<long>(kMemory / 4);
+    entry.u.batch.file_offset = in.number() % kMostAt;
     entry.u.batch.devPtr_offset = in.number();
     if (!World::fits(entry.u.batch.devPtr_base, world, entry.u.batch.size, entry.u.batch.devPtr_offset, true)) return;
   }
@@ -239,7 +243,7 @@ void call(World& world, Input& in) {
       return;
     case 20: {
       const CUfileIOVec_t list[] = {{world.base(in), in.word() % 5000u}, {world.base(in), in.word() % 5000u}};
-      const off_t at = in.number() % static_cast<long>(kMemory / 4);
+      const off_t at = in.number() % kMostAt;
       const unsigned flags = in.byte() < 8 ? 1 : 0;
       const std::size_t count = in.byte() % 3;
       errno = 0;
