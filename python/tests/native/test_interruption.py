@@ -81,6 +81,7 @@ def interrupted():
             file.read(out)
     except KeyboardInterrupt:
         presser.join()
+array[...], file.read(out)  # what the first of each opens stays open
 for _ in range(3):
     interrupted()
 before = resources()
