@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _core, _dtypes, _target
 from ._context import Context, device_of, stream_pointer
-from ._errors import HeadraceError, InvalidArgumentError
+from ._errors import InvalidArgumentError, naming_store
 from ._progress import make_progress
 from ._tensor import Tensor
 
@@ -50,11 +50,8 @@ class ReadFuture:
         if not self._reading.wait(1e9 if timeout is None else float(timeout)):
             raise TimeoutError(f"the read is not through after {timeout} s")
         self._finish()
-        try:
+        with naming_store(self._array.url):
             self._stats = self._reading.finish()
-        except HeadraceError as error:
-            error.store = error.store or self._array.url
-            raise
         return self._value
 
     @property
@@ -295,10 +292,8 @@ class Array:
     def _run(self, arguments: Sequence[Any], close: Callable[[], None]) -> _core.Stats:
         """A read as _prepare() describes it."""
         try:
-            return self._core.read(*arguments)
-        except HeadraceError as error:
-            error.store = error.store or self.url
-            raise
+            with naming_store(self.url):
+                return self._core.read(*arguments)
         finally:
             close()
 
@@ -413,10 +408,8 @@ class Array:
             raise InvalidArgumentError(f"out must be a NumPy array of objects with shape {shape}")
         report, close = make_progress(progress, self.path or self.url)
         try:
-            items, stats = self._core.read_strings(selection, mode, _MAX_STRING_BYTES, report)
-        except HeadraceError as error:
-            error.store = error.store or self.url
-            raise
+            with naming_store(self.url):
+                items, stats = self._core.read_strings(selection, mode, _MAX_STRING_BYTES, report)
         finally:
             close()
         result = np.empty(len(items), object)

@@ -253,6 +253,10 @@ CUfileOpError IoStatistics::get(CUfileStatsLevel2_t* out) const noexcept {
   return CU_FILE_SUCCESS;
 }
 
+bool anything_counted(const CUfilePerGpuStats_t& gpu) noexcept {
+  return gpu.n_total_reads + gpu.n_total_writes + gpu.n_reads_err + gpu.n_writes_err + gpu.n_mmap + gpu.n_mmap_err != 0;
+}
+
 CUfileOpError IoStatistics::get(CUfileStatsLevel3_t* out) const noexcept {
   if (out == nullptr || level() < 3) return CU_FILE_INVALID_VALUE;
   const std::uint64_t ns = collected_ns();
@@ -277,9 +281,7 @@ CUfileOpError IoStatistics::get(CUfileStatsLevel3_t* out) const noexcept {
     s.n_mmap_err = gpu.mmap_errors.load(kRelaxed);
     s.n_mmap_free = gpu.mmap_free.load(kRelaxed);
     s.reg_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(gpu.registered_bytes.load(kRelaxed), 0));
-    if (s.n_total_reads + s.n_total_writes + s.n_reads_err + s.n_writes_err + s.n_mmap + s.n_mmap_err != 0) {
-      out->num_gpus = static_cast<std::uint32_t>(i + 1);
-    }
+    if (anything_counted(s)) out->num_gpus = static_cast<std::uint32_t>(i + 1);
   }
   return CU_FILE_SUCCESS;
 }

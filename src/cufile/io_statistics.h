@@ -100,4 +100,7 @@ class IoStatistics {
   std::atomic<std::uint64_t> started_ns_{0}, collected_ns_{0};
 };
 
+// Whether the GPU was used, as far as these counters tell.
+bool anything_counted(const CUfilePerGpuStats_t& gpu) noexcept;
+
 }  // namespace headrace::cufile

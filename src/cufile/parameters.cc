@@ -73,10 +73,7 @@ void name_gpus(CUfileStatsLevel3_t& stats) {
   if (kind == nullptr) return;
   for (std::uint32_t i = 0; i < stats.num_gpus; ++i) {
     CUfilePerGpuStats_t& gpu = stats.per_gpu_stats[i];
-    if (gpu.n_total_reads + gpu.n_reads_err + gpu.n_total_writes + gpu.n_writes_err + gpu.n_mmap + gpu.n_mmap_err ==
-        0) {
-      continue;
-    }
+    if (!anything_counted(gpu)) continue;
     const auto device = device::open_device(std::string(kind) + ":" + std::to_string(i));
     if (!device.ok()) continue;
     static_assert(sizeof gpu.uuid == sizeof(*device)->info().uuid);
