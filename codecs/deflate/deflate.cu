@@ -61,6 +61,11 @@ __global__ void __launch_bounds__(kListThreads) deflate_list(Job job) {
   wait_for_earlier();
   deflate::list_body(job);
 }
+__global__ void __launch_bounds__(kScanThreads) deflate_rounds(Job job) {
+  wait_for_earlier();
+  __shared__ std::uint64_t shared[kScanThreads];
+  deflate::rounds_body(job, shared);
+}
 __global__ void __launch_bounds__(kListThreads) deflate_place(Job job) {
   wait_for_earlier();
   deflate::place_body(job);
@@ -123,9 +128,10 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
   launch(deflate_chain, blocks_for(limits.streams, 1, units * kWarps), kWarpThreads, 0, job);
   launch(deflate_scan, 1, kScanThreads, 0, job);
   launch(deflate_list, blocks_for(layout.segment_count, kListThreads / 32, units * 16), kListThreads, 0, job);
+  launch(deflate_rounds, 1, kScanThreads, 0, job);
   launch(deflate_place, by_piece, kListThreads, 0, job);
   from.marks.queued("deflate lists");
-  for (std::uint32_t round = 0; round < layout.rounds; ++round) {
+  for (std::uint32_t round = 0; round < layout.rounds.count; ++round) {
     launch(deflate_decode, blocks_for(layout.piece_count, 1, units * kWarps), kWarpThreads, 0, job, round);
     from.marks.queued("deflate literals and sequences");
     lz77::launch_output(launch, deflate::Output{job, round}, choice, job.tiles, &job.round[round].output,

@@ -227,14 +227,15 @@ TEST_F(DeflateDevice, RoundsAreEnoughAndScratchGrowsWithTheLimits) {
       // Nothing but matches of three bytes, in as many pieces as there may be, each part of which is rounded up.
       const std::uint64_t sequences = dst / 3, pieces = layout.piece_count;
       const std::uint64_t most = sequences / 2 + sequences / 64 + 4 * pieces;
-      ASSERT_GE(std::uint64_t{layout.rounds} * layout.per_round, most) << streams << ' ' << dst;
-      if (layout.rounds == 1) {
+      ASSERT_GE(std::uint64_t{layout.rounds.count} * layout.rounds.per_round, most) << streams << ' ' << dst;
+      if (layout.rounds.count == 1) {
         ASSERT_GE(place_units, most) << streams << ' ' << dst;
       } else {
-        ASSERT_GE(place_units, std::uint64_t{layout.per_round} + deflate::kMaxPieceUnits) << streams << ' ' << dst;
+        ASSERT_GE(place_units, std::uint64_t{layout.rounds.per_round} + deflate::kMaxPieceUnits)
+            << streams << ' ' << dst;
       }
       ASSERT_GE(layout.end, before);
-      ASSERT_LE(layout.rounds, 4u);
+      ASSERT_LE(layout.rounds.count, 4u);
       before = layout.end;
     }
   }

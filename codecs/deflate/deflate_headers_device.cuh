@@ -132,11 +132,7 @@ __device__ inline void share_body(const Job& job, std::uint32_t* shared) {
 __device__ inline void scan_body(const Job& job, std::uint32_t* shared, std::uint64_t* long_shared) {
   const auto all = scan_streams<std::uint32_t, &StreamState::pieces, &StreamState::first_piece>(job, shared);
   if (threadIdx.x == 0) job.totals->pieces = all;
-  const auto units = scan_streams<std::uint64_t, &StreamState::units, &StreamState::units_before>(job, long_shared);
-  if (threadIdx.x != 0) return;
-  // Rounds of equal size, as each takes some time however little is in it.
-  const std::uint64_t rounds = (units + job.per_round - 1) / job.per_round;
-  job.totals->per_round = rounds <= 1 ? job.per_round : static_cast<std::uint32_t>((units + rounds - 1) / rounds);
+  scan_streams<std::uint64_t, &StreamState::units, &StreamState::units_before>(job, long_shared);
 }
 
 // The stream that a segment of the list is of. REQUIRES: segment < totals->segments.

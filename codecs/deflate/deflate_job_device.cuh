@@ -8,6 +8,7 @@
 //   chain      a warp a stream: runs that hang together with its beginning; gaps     deflate_chain_device.cuh
 //   scan       one thread block: where each stream's pieces begin
 //   list       a warp a run: its pieces                                              deflate_pieces_device.cuh
+//   rounds     one thread block: sums of what pieces need, by shares of streams
 //   place      a thread a piece: its place and round
 // For each round:
 //   decode     a warp a piece: literals and sequences, distances checked
@@ -29,6 +30,7 @@
 #pragma once
 
 #include "codecs/lz77/lz77_device.cuh"
+#include "codecs/lz77/lz77_rounds_device.cuh"
 #include "deflate_device.cuh"
 #include "deflate_layout.h"
 
@@ -53,13 +55,13 @@ struct Job {
   unsigned stage = 0;
   bool exact = true;
   Allowance allowance;
-  std::uint32_t rounds = 0, per_round = 0;  // units of a round, at most
-  std::uint32_t most_searched = 0;          // more streams are traced from their beginning, each by one warp
-  std::uint32_t least_searched_bytes = 0;   // as are shorter ones
+  lz77::Rounds rounds;
+  std::uint32_t most_searched = 0;         // more streams are traced from their beginning, each by one warp
+  std::uint32_t least_searched_bytes = 0;  // as are shorter ones
   lz77::TileJob tiles;
   // In scratch.
   Totals* totals = nullptr;  // zeroed before
-  Round* round = nullptr;    // rounds + 1; zeroed before
+  Round* round = nullptr;    // zeroed before
   StreamState* states = nullptr;
   std::uint32_t* starts = nullptr;    // by segment: the bit of its stream at which a run begins, or kNone
   std::uint32_t* run_list = nullptr;  // segments with runs
@@ -71,6 +73,11 @@ struct Job {
   Byte* places = nullptr;
 
   __device__ std::uint32_t stream_count() const { return *count < most_streams ? *count : most_streams; }
+  __device__ lz77::StreamNeeds needs(std::uint32_t i) const {
+    const StreamState& state = states[i];
+    return {state.first_piece, state.pieces, state.units, state.units_before};
+  }
+  __device__ std::uint32_t needed_before(std::uint32_t x) const { return pieces[x].units_before; }
   __device__ Byte* literals_of(const Piece& piece) const { return places + std::uint64_t{piece.place} * kUnitBytes; }
   __device__ std::uint64_t* slots_of(const Piece& piece) const {
     const std::uint64_t at = std::uint64_t{piece.place} + literal_units(piece.literal_bytes);
@@ -195,13 +202,11 @@ class Bits {
 // Where things lie in scratch, from the limits alone.
 struct Layout {
   std::uint64_t segment_count = 0, block_count = 0, cell_count = 0, piece_count = 0;  // at most
-  std::uint32_t rounds = 1, per_round = 0;
   std::uint64_t totals = 0, round = 0, zeroed_bytes = 0, states = 0, starts = 0, run_list = 0, runs = 0, blocks = 0,
-                cells = 0, pieces = 0, sums = 0, places = 0, tiles = 0, end = 0;
+                cells = 0, pieces = 0, sums = 0, round_totals = 0, parts = 0, shares = 0, places = 0, tiles = 0,
+                end = 0;
+  lz77::RoundSizes rounds{0, 0, kMaxPieceUnits};
   lz77::TileLayout tile_layout;
-
-  // Bytes of places: the decoded size and so many more.
-  static constexpr std::uint64_t kMoreBytes = 40 << 20;
 
   // `most_bytes`: fewer of them, for tests.
   Layout(const DeflateLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0})
@@ -216,26 +221,14 @@ struct Layout {
     cell_count = segment_count * kSegmentBits / kCellBits + limits.streams + block_count + segment_count;
     // Two neighbouring pieces of a block have more than kMaxPieceBytes together.
     piece_count = block_count + limits.dst_bytes / (kMaxPieceBytes / 2);
-    // A byte of output takes a byte if it is a literal; three take a slot and its part of a checkpoint if it is a
-    // match.
-    const std::uint64_t all = limits.dst_bytes / 64 * 11 + 11 + 4 * piece_count;
-    std::uint64_t units = limits.dst_bytes + kMoreBytes;
-    units = (units < most_bytes ? units : most_bytes) / kUnitBytes;
-    if (units < 2 * kMaxPieceUnits) units = 2 * kMaxPieceUnits;
-    if (units >= all) {
-      units = all;
-      per_round = static_cast<std::uint32_t>(all < kMost ? all : kMost);
-    } else {
-      per_round = static_cast<std::uint32_t>(units - kMaxPieceUnits < kMost ? units - kMaxPieceUnits : kMost);
-      rounds = static_cast<std::uint32_t>(all / per_round + 1);
-    }
+    rounds = lz77::RoundSizes(limits.dst_bytes, piece_count, kMaxPieceUnits, most_bytes);
     const auto take = [this](std::uint64_t bytes) {
       const std::uint64_t at = end;
       end += (bytes + 255) / 256 * 256;
       return at;
     };
     totals = take(sizeof(Totals));
-    round = take((rounds + 1) * sizeof(Round));
+    round = take(rounds.count * sizeof(Round));
     zeroed_bytes = end;
     states = take(limits.streams * sizeof(StreamState));
     starts = take(segment_count * sizeof(std::uint32_t));
@@ -245,12 +238,14 @@ struct Layout {
     cells = take(cell_count * sizeof(Cell));
     pieces = take(piece_count * sizeof(Piece));
     sums = take(piece_count * sizeof(Sums));
-    places = take(units * kUnitBytes);
+    round_totals = take(sizeof(lz77::RoundTotals));
+    parts = take(rounds.parts_bytes(limits.streams));
+    shares = take(rounds.shares_bytes(limits.streams));
+    places = take(rounds.units * kUnitBytes);
     tiles = take(tile_layout.bytes());
   }
   void fill_in(Job& job, std::byte* scratch) const {
-    job.rounds = rounds;
-    job.per_round = per_round;
+    job.rounds = rounds.rounds(scratch + round_totals, scratch + parts, scratch + shares);
     job.totals = reinterpret_cast<Totals*>(scratch + totals);
     job.round = reinterpret_cast<Round*>(scratch + round);
     job.states = reinterpret_cast<StreamState*>(scratch + states);
@@ -264,9 +259,6 @@ struct Layout {
     job.places = reinterpret_cast<Byte*>(scratch + places);
     job.tiles = tile_layout.job(scratch + tiles);
   }
-
- private:
-  static constexpr std::uint64_t kMost = 0xF0000000;  // 60 GiB: numbers of units have 32 bits
 };
 
 }  // namespace headrace::codec::gpu::deflate

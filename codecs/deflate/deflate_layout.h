@@ -9,8 +9,8 @@
 // in segment s of its stream, has blocks from s * blocks_each on, and cells from b / kCellBits + s * (blocks_each + 1)
 // on, of the stream's, up to where the next run's begin.
 //
-// Rounds and places are as in the zstd decoder: what pieces need while they are decoded has its place in a running sum,
-// in units of 16 bytes, and a round is what fits scratch. Within its place a piece has, each part aligned to 16 bytes:
+// Pieces are decoded in rounds (codecs/lz77/lz77_rounds.h). Within its place a piece has, each part aligned to 16
+// bytes:
 //   literals     literal_bytes bytes
 //   slots        a Sequence for each match, 64 bits
 //   checkpoints  a Checkpoint for each 32 sequences, and one behind them
@@ -20,10 +20,11 @@
 #include <cstdint>
 
 #include "codecs/lz77/lz77_layout.h"
+#include "codecs/lz77/lz77_rounds.h"
 
 namespace headrace::codec::gpu::deflate {
 
-using lz77::Byte, lz77::Checkpoint, lz77::kGroup;
+using lz77::Byte, lz77::Checkpoint, lz77::kGroup, lz77::kUnitBytes;
 
 inline constexpr std::uint32_t kNone = ~std::uint32_t{0};
 inline constexpr std::uint32_t kSegmentBytes = 4096, kSegmentBits = 8 * kSegmentBytes;
@@ -31,7 +32,6 @@ inline constexpr std::uint32_t kCellBits = 768;  // no cell decodes to more than
 inline constexpr std::uint32_t kMaxPieceBytes = 128 << 10;
 inline constexpr std::uint32_t kMaxSequences = kMaxPieceBytes / 3;
 inline constexpr std::uint32_t kMostEncodedBytes = (1u << 28) - 2 * kSegmentBytes, kMostDecodedBytes = 1u << 30;
-inline constexpr std::uint32_t kUnitBytes = 16;  // of places
 
 inline constexpr unsigned kLiteralSymbols = 288, kDistanceSymbols = 32, kSymbols = kLiteralSymbols + kDistanceSymbols;
 
@@ -88,7 +88,7 @@ struct Piece {
   std::uint32_t trailer_at;       // byte behind the last piece of a member; else kNone
   std::uint32_t at;               // stored: its first byte
   std::uint32_t units_before;     // of the stream's pieces before this one
-  std::uint32_t place;            // in its round; by `place`
+  std::uint32_t round, place;     // by `place`
   bool stored;
 };
 
@@ -109,14 +109,13 @@ struct Sums {
 };
 
 struct Round {
-  std::uint32_t first;  // piece; the last entry is the number of all pieces
-  std::uint32_t decode_ticket;
+  bool any;                     // by `place`: whether there are pieces
+  std::uint32_t decode_ticket;  // of all pieces
   lz77::Progress output;
 };
 
 struct Totals {
   std::uint32_t segments, runs, pieces;  // of all streams
-  std::uint32_t per_round;               // units; by `scan`
   std::uint32_t find_ticket, trace_ticket, chain_ticket;
 };
 

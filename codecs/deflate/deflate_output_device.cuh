@@ -14,10 +14,9 @@ struct Output {
   __device__ std::uint32_t stream_count() const { return job.stream_count(); }
   __device__ lz77::Part part(std::uint32_t i) const {
     const StreamState& state = job.states[i];
-    const std::uint32_t begin = job.round[round].first, end = job.round[round + 1].first;
-    const std::uint32_t last = state.first_piece + state.pieces;
-    const lz77::Part part{state.first_piece > begin ? state.first_piece : begin, last < end ? last : end};
-    if (state.pieces == 0 || part.from >= part.to || !fine_for_warp(job, job.streams[i].chunk)) return {0, 0};
+    if (state.pieces == 0) return {0, 0};
+    const lz77::Part part = lz77::part_of_round(job.rounds, i, round);
+    if (part.from == part.to || !fine_for_warp(job, job.streams[i].chunk)) return {0, 0};
     return part;
   }
   __device__ Byte* output(std::uint32_t i) const { return job.streams[i].dst; }

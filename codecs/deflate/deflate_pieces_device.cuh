@@ -102,28 +102,22 @@ __device__ inline void list_body(const Job& job) {
   }
 }
 
-// ---- place ----
+// ---- rounds, place ----
+
+__device__ inline void rounds_body(const Job& job, std::uint64_t* shared) { lz77::scan_rounds(job, shared); }
 
 __device__ inline void place_body(const Job& job) {
   const std::uint32_t count = job.totals->pieces;
-  const auto units_before = [&](const Piece& piece) {
-    return job.states[piece.stream].units_before + piece.units_before;
-  };
-  const auto round_of = [&](std::uint64_t units) {
-    const std::uint64_t r = units / job.totals->per_round;
-    return static_cast<std::uint32_t>(r < job.rounds ? r : job.rounds - 1);
-  };
   for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < count; x += gridDim.x * blockDim.x) {
     Piece& piece = job.pieces[x];
-    const std::uint64_t at = units_before(piece);
-    const std::uint32_t round = round_of(at);
-    for (std::uint32_t r = x == 0 ? 0 : round_of(units_before(job.pieces[x - 1])) + 1; r <= round; ++r) {
-      job.round[r].first = x;
+    const lz77::RoundPlace at = lz77::find_place(job, piece.stream, x);
+    piece.round = at.round;
+    piece.place = at.place;
+    job.round[at.round].any = true;
+    // The rest of the last word, as literals are read by words.
+    if (piece.literal_bytes % 4 != 0) {
+      *reinterpret_cast<std::uint32_t*>(job.literals_of(piece) + piece.literal_bytes / 4 * 4) = 0;
     }
-    if (x + 1 == count) {
-      for (std::uint32_t r = round + 1; r <= job.rounds; ++r) job.round[r].first = count;
-    }
-    piece.place = static_cast<std::uint32_t>(at - std::uint64_t{round} * job.totals->per_round);
   }
 }
 
@@ -254,12 +248,12 @@ __device__ inline bool decode_piece(const Job& job, TraceSpace& space, const Pie
 __device__ inline void decode_body(const Job& job, std::uint32_t r, TraceSpace& space) {
   Round& round = job.round[r];
   const unsigned lane = lane_id();
-  const std::uint32_t count = (&round)[1].first - round.first;
+  const std::uint32_t count = round.any ? job.totals->pieces : 0;
   for (;;) {
     const std::uint32_t ticket = take_ticket(round.decode_ticket, lane);
     if (ticket >= count) return;
-    const Piece& piece = job.pieces[round.first + ticket];
-    if (piece.stored) continue;
+    const Piece& piece = job.pieces[ticket];
+    if (piece.stored || piece.round != r) continue;
     const DeflateStream& stream = job.streams[piece.stream];
     if (!fine_for_warp(job, stream.chunk)) continue;
     if (!decode_piece(job, space, piece, stream, lane) && lane == 0) {

@@ -11,35 +11,197 @@
 namespace headrace::codec::gpu::lz77 {
 
 // What lies before a window is told by a type `Before`, which has
-//   unsigned kAtOnce                   bytes that a lane makes cells of at a time
+//   unsigned kAtOnce                   bytes of a long run that a lane asks for at a time
+//   bool kOpen                         whether bytes before the window may be open
 //   const Byte* output                 the window's first byte
-//   bool there(std::int32_t s) const   whether byte s, s < 0, has been written
-//   Cell open(std::int32_t s) const    the cell of a copy of it if it has not
-//   Byte load(const Byte* at) const    a byte of it, or of a piece's content
+//   std::int32_t first                 the first byte of the stream's output, from there
+//   std::int32_t known_below           bytes before this one have been written; 0 at most
+//   Cell open(std::int32_t s) const    the cell of a copy of another byte before the window
+//   T load(const T* at) const          bytes or aligned words before known_below, or of a piece's content
+
+// Longer runs of literals and longer matches than these are not a lane's.
+inline constexpr std::uint32_t kMostOwnLiterals = 32, kMostOwnMatch = 32;
+
+// Cells from `to` on of `count` bytes as they are. By a warp.
+template <class Cell, class Before>
+__device__ inline void make_literals(Cell* to, const Byte* content, std::uint32_t each, std::uint32_t count, Cell done,
+                                     const Before& before, unsigned lane) {
+  constexpr unsigned kSteps = Before::kAtOnce;
+  for (std::uint32_t at = lane; at < count; at += 32 * kSteps) {
+    Byte held[kSteps] = {};
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+      if (at + 32 * k < count) held[k] = before.load(content + (at + 32 * k) * each);
+    }
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+      if (at + 32 * k < count) to[at + 32 * k] = static_cast<Cell>(done | held[k]);
+    }
+  }
+}
+
+// Cells [from, to) of a match that begins at `begin`, kSteps a lane at a time. What it repeats of itself comes from
+// before it. By a warp.
+template <unsigned kSteps, class Cell, class Before>
+__device__ inline void make_match(Cell* cells, std::int32_t begin, std::uint32_t offset, std::int32_t from,
+                                  std::int32_t to, Cell done, const Before& before, unsigned lane) {
+  const bool repeats = static_cast<std::uint32_t>(to - begin) > offset;
+  for (std::int32_t at = from + static_cast<std::int32_t>(lane); at < to; at += 32 * kSteps) {
+    Cell held[kSteps] = {};  // `done` where a byte is loaded
+    std::int32_t source[kSteps] = {};
+    Byte loaded[kSteps] = {};
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+      if (at + static_cast<std::int32_t>(32 * k) >= to) continue;
+      auto made = static_cast<std::uint32_t>(at - begin) + 32 * k;
+      if (repeats) made %= offset;
+      source[k] = begin + static_cast<std::int32_t>(made) - static_cast<std::int32_t>(offset);
+      held[k] = source[k] >= 0                   ? static_cast<Cell>(source[k])
+                : source[k] < before.known_below ? done
+                                                 : before.open(source[k]);
+    }
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+      if (held[k] == done) loaded[k] = before.load(before.output + source[k]);
+    }
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
+      if (at + static_cast<std::int32_t>(32 * k) < to) {
+        cells[at + static_cast<std::int32_t>(32 * k)] = static_cast<Cell>(held[k] | loaded[k]);
+      }
+    }
+  }
+}
+
+// Cells of up to four bytes of a word.
+template <class Cell>
+__device__ inline Cell cell_of(std::uint32_t word, unsigned k, Cell done) {
+  static_assert(sizeof(Cell) == 2 || sizeof(Cell) == 4);
+  // Byte k, and the one bit of `done` on top.
+  return static_cast<Cell>(
+      __byte_perm(word, done >> (8 * sizeof(Cell) - 8), (sizeof(Cell) == 2 ? 0x5540 : 0x4550) + k));
+}
+
+// Up to eight cells at `to`: of bytes from number `off` of three words on, or of those from the place `link` on.
+template <class Cell>
+__device__ inline void put_eight(Cell* to, std::uint32_t count, const std::uint32_t (&words)[3], unsigned off,
+                                 bool linked, std::uint32_t link, Cell done) {
+  const std::uint32_t held[2] = {__funnelshift_r(words[0], words[1], 8 * off),
+                                 __funnelshift_r(words[1], words[2], 8 * off)};
+  HEADRACE_LZ77_UNROLL for (unsigned half = 0; half < 2; ++half) {
+    if (count <= 4 * half) return;
+    HEADRACE_LZ77_UNROLL for (unsigned k = 4 * half; k < 4 * half + 4; ++k) {
+      const Cell cell = linked ? static_cast<Cell>(link + k) : cell_of(held[half], k % 4, done);
+      if (k < count) to[k] = cell;
+    }
+  }
+}
+
+// Those of the three words from `at` on, of which the first is `have`, that `count` bytes from number `off` on are in.
+template <unsigned have, class Before>
+__device__ inline void load_words(std::uint32_t (&words)[3], const std::uint32_t* at, std::uint32_t off,
+                                  std::uint32_t count, const Before& before) {
+  HEADRACE_LZ77_UNROLL for (unsigned k = have; k < 3; ++k) {
+    if (count != 0 && off + count > 4 * k) words[k] = before.load(at + k);
+  }
+}
+
+// The cells of bytes [from, to) of a group, which begins at `base` of the window. A lane makes those of its own
+// sequence, as most are short, from whole words. By a warp.
+template <class Cell, class Before>
+__device__ inline void make_group(Cell* cells, const Piece& piece, const Group& group, std::int32_t base,
+                                  std::uint32_t from, std::uint32_t to, Cell done, const Before& before,
+                                  unsigned lane) {
+  const std::uint32_t each = piece.one ? 0 : 1;
+  const auto inside = [from, to](std::uint32_t at) { return at < from ? from : at < to ? at : to; };
+  const std::uint32_t literals_at = inside(group.begin), match_at = inside(group.match_at), end = inside(group.upto);
+  const auto number = static_cast<std::uint32_t>(static_cast<std::int32_t>(literals_at) + group.literal_from);
+  const std::uint32_t literals = match_at - literals_at, bytes = end - match_at;
+
+  // One kind of source for all bytes of the match, or it is the warp's.
+  const std::int32_t source = base + static_cast<std::int32_t>(match_at) - static_cast<std::int32_t>(group.offset);
+  const std::int32_t behind = source + static_cast<std::int32_t>(bytes);
+  std::uint32_t link = static_cast<std::uint32_t>(source);
+  bool linked = source >= 0;
+  if (Before::kOpen && source < 0 && source >= before.known_below && behind <= 0) {
+    link = before.open(source);
+    linked = before.open(behind - 1) == link + bytes - 1;
+  }
+  const Byte* const at = before.output + source;
+  const auto off = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(at) & 3);
+  const bool loaded = source - static_cast<std::int32_t>(off) >= before.first && behind + 3 <= before.known_below;
+  const bool own_match = bytes <= kMostOwnMatch && group.upto - group.match_at <= group.offset && (loaded || linked);
+  const bool own_literals = literals <= kMostOwnLiterals;
+
+  // What is loaded first, so that all of it is waited for at once.
+  const Byte* const content = piece.content + number * each;
+  const auto literal_off = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(content) & 3);
+  const auto* literal_word = reinterpret_cast<const std::uint32_t*>(content - literal_off);
+  const auto* word = reinterpret_cast<const std::uint32_t*>(at - off);
+  std::uint32_t literals_left = own_literals ? literals : 0, left = own_match ? bytes : 0;
+  std::uint32_t to_load = linked ? 0 : left, literal_words[3] = {}, words[3] = {};
+  load_words<0>(literal_words, literal_word, literal_off, piece.one && literals_left != 0 ? 1 : literals_left, before);
+  load_words<0>(words, word, off, to_load, before);
+
+  Cell* to_cells = cells + base + static_cast<std::int32_t>(literals_at);
+  Cell* to_match = to_cells + literals;
+  if (piece.one) {
+    HEADRACE_LZ77_UNROLL for (unsigned k = 3; k-- > 0;) {
+      literal_words[k] = __byte_perm(literal_words[0], 0, 0x1111 * literal_off);
+    }
+  }
+  put_eight(to_cells, literals_left, literal_words, literal_off, false, 0, done);
+  while (__any_sync(kAllLanes, literals_left > 8)) {
+    literals_left -= literals_left < 8 ? literals_left : 8;
+    to_cells += 8;
+    if (!piece.one) {
+      literal_word += 2;
+      literal_words[0] = literal_words[2];
+      load_words<1>(literal_words, literal_word, literal_off, literals_left, before);
+    }
+    put_eight(to_cells, literals_left, literal_words, literal_off, false, 0, done);
+  }
+  put_eight(to_match, left, words, off, linked, link, done);
+  while (__any_sync(kAllLanes, left > 8)) {
+    const std::uint32_t put = left < 8 ? left : 8;
+    left -= put;
+    to_load -= to_load < put ? to_load : put;
+    to_match += 8;
+    link += 8;
+    word += 2;
+    words[0] = words[2];
+    load_words<1>(words, word, off, to_load, before);
+    put_eight(to_match, left, words, off, linked, link, done);
+  }
+
+  for (unsigned others = __ballot_sync(kAllLanes, !own_literals); others != 0; others &= others - 1) {
+    const unsigned k = static_cast<unsigned>(__ffs(static_cast<int>(others))) - 1;
+    const std::uint32_t its_place = __shfl_sync(kAllLanes, literals_at, k);
+    const std::uint32_t its_number = __shfl_sync(kAllLanes, number, k);
+    make_literals(cells + base + static_cast<std::int32_t>(its_place), piece.content + its_number * each, each,
+                  __shfl_sync(kAllLanes, literals, k), done, before, lane);
+  }
+  for (unsigned others = __ballot_sync(kAllLanes, !own_match && bytes != 0); others != 0; others &= others - 1) {
+    const unsigned k = static_cast<unsigned>(__ffs(static_cast<int>(others))) - 1;
+    const auto in_window = [&](std::uint32_t own) {
+      return base + static_cast<std::int32_t>(__shfl_sync(kAllLanes, own, k));
+    };
+    const std::int32_t its_begin = in_window(group.match_at), its_place = in_window(match_at), its_end = in_window(end);
+    const std::uint32_t its_offset = __shfl_sync(kAllLanes, group.offset, k);
+    if (its_end - its_place <= 32) {
+      make_match<1>(cells, its_begin, its_offset, its_place, its_end, done, before, lane);
+    } else {
+      make_match<Before::kAtOnce>(cells, its_begin, its_offset, its_place, its_end, done, before, lane);
+    }
+  }
+}
 
 // Cells at positions [from, to) of the window, all of one piece. `shift`: the window's position of the piece's first
-// byte. Bytes are not looked at before all loads of some steps have been begun. By a warp.
+// byte. By a warp.
 template <class Cell, class Before>
 __device__ inline void make_cells(Cell* cells, const Piece& piece, std::int32_t shift, std::uint32_t from,
                                   std::uint32_t to, Cell done, const Before& before_window, unsigned lane) {
-  constexpr unsigned kSteps = Before::kAtOnce;
   const std::uint32_t each = piece.one ? 0 : 1;
-  const auto bytes_as_they_are = [&](std::uint32_t begin, std::uint32_t first) {
-    for (std::uint32_t at = begin + lane; at < to; at += 32 * kSteps) {
-      Byte held[kSteps] = {};
-      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-        if (at + 32 * k < to) held[k] = before_window.load(piece.content + (first + at + 32 * k - begin) * each);
-      }
-      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-        if (at + 32 * k < to) cells[at + 32 * k] = static_cast<Cell>(done | held[k]);
-      }
-    }
-  };
   const auto in_piece = [shift](std::uint32_t position) {
     return static_cast<std::uint32_t>(static_cast<std::int32_t>(position) - shift);
   };
   if (piece.count == 0) {
-    bytes_as_they_are(from, in_piece(from));
+    make_literals(cells + from, piece.content + in_piece(from) * each, each, to - from, done, before_window, lane);
     return;
   }
   const std::uint32_t groups = groups_of(piece.count), begin = in_piece(from), end = in_piece(to);
@@ -58,39 +220,15 @@ __device__ inline void make_cells(Cell* cells, const Piece& piece, std::int32_t 
     const Group group(ahead, i < piece.count, literals, lane);
     if (i + kGroup < piece.count) ahead = piece.sequences[i + kGroup];
     const std::uint32_t bytes = __shfl_sync(kAllLanes, group.upto, 31);
-    const std::uint32_t stop = bytes < end - start ? bytes : end - start;
-    const std::int32_t base = static_cast<std::int32_t>(start) + shift;  // of the group, in the window
-    std::uint32_t at = begin > start ? begin - start : 0;
-    for (unsigned begun = group.begun(at); at < stop; at += 32 * kSteps) {
-      Cell held[kSteps] = {};  // `done` where a byte is loaded
-      Byte loaded[kSteps] = {};
-      std::int32_t place[kSteps] = {};  // of content, or below 0 from the window on
-      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-        const std::uint32_t step = at + 32 * k;
-        if (step >= stop) continue;
-        const Origin origin = group.origin<true>(step, begun, lane);
-        const std::int32_t source = base + origin.source;
-        const bool there = origin.literal || (source < 0 && before_window.there(source));
-        place[k] = origin.literal ? static_cast<std::int32_t>(origin.number * each) : source;
-        held[k] = there ? done : source >= 0 ? static_cast<Cell>(source) : before_window.open(source);
-        if (step + lane >= stop) held[k] = 0;
-      }
-      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-        if (held[k] == done) {
-          loaded[k] = before_window.load((place[k] < 0 ? before_window.output : piece.content) + place[k]);
-        }
-      }
-      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
-        const std::uint32_t own = at + 32 * k + lane;
-        if (own < stop) cells[base + static_cast<std::int32_t>(own)] = static_cast<Cell>(held[k] | loaded[k]);
-      }
-    }
+    make_group(cells, piece, group, static_cast<std::int32_t>(start) + shift, begin > start ? begin - start : 0,
+               bytes < end - start ? bytes : end - start, done, before_window, lane);
     start += bytes;
     literals += __shfl_sync(kAllLanes, group.literals_upto, 31);
   }
   const std::uint32_t rest = begin > start ? begin : start;
   if (rest < end) {
-    bytes_as_they_are(static_cast<std::uint32_t>(static_cast<std::int32_t>(rest) + shift), literals + rest - start);
+    make_literals(cells + static_cast<std::int32_t>(rest) + shift, piece.content + (literals + rest - start) * each,
+                  each, end - rest, done, before_window, lane);
   }
 }
 
@@ -113,33 +251,35 @@ __device__ inline void make_window(Cell* cells, const Job& job, std::uint32_t x,
   }
 }
 
-// Follows links, which are cells below `links_below`, to what is none; `four(i, values, count)` is told of each four
-// cells from i on. By all threads of a block. REQUIRES: there are cells up to a multiple of four.
-template <class Cell, class Four>
-__device__ inline void follow_links(Cell* cells, std::uint32_t bytes, Cell links_below, const Four& four) {
-  struct alignas(4 * sizeof(Cell)) Cells {
-    Cell each[4];
+// Follows links, which are cells below `links_below`, to what is none; `some(i, values, count)` is told of the cells
+// from i on, kEach or what is left. What becomes of the cells themselves is of use to later ones only. By all threads
+// of a block. REQUIRES: there are cells up to a multiple of kEach.
+template <std::uint32_t kEach, class Cell, class Some>
+__device__ inline void follow_links(Cell* cells, std::uint32_t bytes, Cell links_below, const Some& some) {
+  struct alignas(kEach * sizeof(Cell)) Cells {
+    Cell each[kEach];
   };
-  const std::uint32_t t = threadIdx.x, threads = blockDim.x;
-  for (std::uint32_t part = 0; part < bytes; part += threads * 4) {
-    const std::uint32_t i = part + t * 4, count = i >= bytes ? 0 : bytes - i < 4 ? bytes - i : 4;
+  const std::uint32_t t = threadIdx.x, at_once = blockDim.x * kEach;
+  for (std::uint32_t part = 0; part < bytes; part += at_once) {
+    const std::uint32_t i = part + t * kEach, count = i >= bytes ? 0 : bytes - i < kEach ? bytes - i : kEach;
     Cells value;
     if (count != 0) value = *reinterpret_cast<const Cells*>(cells + i);
     bool linked = false;
-    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < 4; ++k) {
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kEach; ++k) {
       if (k >= count) value.each[k] = links_below;
       linked |= value.each[k] < links_below;
     }
     const bool changed = linked;
     while (linked) {
       linked = false;
-      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < 4; ++k) {
+      HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kEach; ++k) {
         if (value.each[k] < links_below) value.each[k] = cells[value.each[k]];
         linked |= value.each[k] < links_below;
       }
     }
-    if (count != 0) four(i, value.each, count);
+    if (count != 0) some(i, value.each, count);
     __syncthreads();
+    if (part + at_once >= bytes) return;
     if (changed) *reinterpret_cast<Cells*>(cells + i) = value;
     __syncthreads();
   }

@@ -94,9 +94,7 @@ struct Group {
     return static_cast<unsigned>(__popc(__ballot_sync(kAllLanes, begin <= at)));
   }
 
-  // Of byte at + lane. `upto_at` is begun(at), and becomes begun(at + 32). A match that repeats what it makes comes
-  // from before itself if `fold`, else from the byte `offset` before. REQUIRES: byte `at` is of the group.
-  template <bool fold>
+  // Of byte at + lane. `upto_at` is begun(at), and becomes begun(at + 32). REQUIRES: byte `at` is of the group.
   __device__ Origin origin(std::uint32_t at, unsigned& upto_at, unsigned lane) const {
     const std::uint32_t ahead = begin - at - 1;
     const unsigned starts = __reduce_or_sync(kAllLanes, ahead < 32 ? 1u << ahead : 0);
@@ -105,12 +103,8 @@ struct Group {
     const std::uint32_t its_match = __shfl_sync(kAllLanes, match_at, k), back = __shfl_sync(kAllLanes, offset, k);
     const std::int32_t its_literals = __shfl_sync(kAllLanes, literal_from, k);
     const std::uint32_t place = at + lane;
-    Origin out{place < its_match, place + static_cast<std::uint32_t>(its_literals), 0};
-    std::uint32_t done = place - its_match;
-    if (fold && !out.literal && done >= back) done %= back;
-    out.source = fold ? static_cast<std::int32_t>(its_match + done) - static_cast<std::int32_t>(back)
-                      : static_cast<std::int32_t>(place) - static_cast<std::int32_t>(back);
-    return out;
+    return {place < its_match, place + static_cast<std::uint32_t>(its_literals),
+            static_cast<std::int32_t>(place) - static_cast<std::int32_t>(back)};
   }
 };
 

@@ -70,7 +70,7 @@ __device__ inline void write_group(const Group& group, const Piece& piece, const
       value[k] = 0;
       to[k] = lane + 32 * k;
       if (at + 32 * k >= bytes) continue;
-      const Origin origin = group.origin<false>(at + 32 * k, begun, lane);
+      const Origin origin = group.origin(at + 32 * k, begun, lane);
       const bool mine = at + 32 * k + lane < bytes;
       if (few.have()) value[k] = few.get(origin.number);
       if (mine && !origin.literal) {

@@ -33,7 +33,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     write_windows(Source source, std::uint32_t above, std::uint32_t most, Progress* progress) {
   extern __shared__ uint4 dynamic[];
   device::gpu::wait_for_earlier();
-  windows_body(source, above, most, *progress, *reinterpret_cast<WindowSpace<kBytes>*>(dynamic));
+  windows_body<kThreads == kLargeWindowThreads ? 8 : 4>(source, above, most, *progress,
+                                                        *reinterpret_cast<WindowSpace<kBytes>*>(dynamic));
 }
 template <class Source>
 __global__ void __launch_bounds__(kPlanThreads)

@@ -34,7 +34,9 @@ __host__ __device__ constexpr std::uint32_t checkpoints_of(std::uint32_t sequenc
 }
 
 struct Piece {
-  const Byte* content = nullptr;  // literals, or the bytes as they are
+  // Literals, or the bytes as they are. Literals of sequences are read by aligned words of four bytes: where a word has
+  // one of them, all of it may be read.
+  const Byte* content = nullptr;
   const std::uint64_t* sequences = nullptr;
   const Checkpoint* checkpoints = nullptr;
   std::uint32_t out = 0;    // where it begins in the stream's output
@@ -64,7 +66,7 @@ struct Progress {
 inline constexpr std::uint32_t kTileBytes = 8192;
 // By a lane, so that loads overlap: bytes of which it makes cells (more need more registers than tiles leave), open
 // bytes that it follows, and how often before it looks for others.
-inline constexpr unsigned kMadeAtOnceInWindows = 4, kMadeAtOnceInTiles = 2, kFollowedAtOnce = 4, kHopsAtOnce = 2;
+inline constexpr unsigned kMadeAtOnceInWindows = 4, kMadeAtOnceInTiles = 1, kFollowedAtOnce = 4, kHopsAtOnce = 2;
 
 // By tiles: what lz77_steps_device.cuh says. Links take kSliceTiles * kRing tiles of words, which have to stay in the
 // L2; between a slice and the first that waits for it should be about as many steps as there are thread blocks.

@@ -167,17 +167,20 @@ __device__ inline std::uint32_t place_of(const Tile& tile) { return tile.ring + 
 
 struct BeforeTile {
   static constexpr unsigned kAtOnce = kMadeAtOnceInTiles;
+  static constexpr bool kOpen = true;
   const Byte* output;
-  std::int32_t known_below;
+  std::int32_t first, known_below;
   std::int32_t own;          // place in the stream's part of the ring, of the tile's first byte
   std::uint32_t ring, turn;  // where that begins, and its bytes
 
-  __device__ bool there(std::int32_t s) const { return s < known_below; }
   __device__ std::uint32_t open(std::int32_t s) const {
     const std::int32_t at = own + s;
     return TileCell::kOpen | (ring + (at < 0 ? turn : 0) + static_cast<std::uint32_t>(at));
   }
-  __device__ Byte load(const Byte* at) const { return load_past_l1(at); }
+  template <class T>
+  __device__ T load(const T* at) const {
+    return load_past_l1(at);
+  }
 };
 
 // `open_from`: the first tile that open bytes may come from, as tile.number.
@@ -195,11 +198,12 @@ __device__ inline void link_tile(const Job& job, const TileJob& tiles, const Til
   const std::int32_t known_below = -static_cast<std::int32_t>((tile.number - open_from) * kBytes);
   const std::uint32_t place = place_of(tile), ring = tile.ring * kBytes, turn = tile.turn * kBytes;
   const auto own = static_cast<std::int32_t>(place * kBytes - ring);
-  make_window(space.cells, job, x, tile.begin, tile.bytes, Space::kDone, BeforeTile{out, known_below, own, ring, turn});
+  make_window(space.cells, job, x, tile.begin, tile.bytes, Space::kDone,
+              BeforeTile{out, -static_cast<std::int32_t>(tile.begin), known_below, own, ring, turn});
   __syncthreads();
   std::uint32_t* const links = tiles.links + std::uint64_t{place} * kBytes;
   bool open = false;
-  follow_links(space.cells, tile.bytes, Space::kOpen, [&](std::uint32_t at, const Cell* value, std::uint32_t four) {
+  follow_links<4>(space.cells, tile.bytes, Space::kOpen, [&](std::uint32_t at, const Cell* value, std::uint32_t four) {
     *reinterpret_cast<uint4*>(links + at) = make_uint4(value[0], value[1], value[2], value[3]);
     Cell all = value[0];
     HEADRACE_LZ77_UNROLL for (unsigned k = 1; k < 4; ++k) {

@@ -18,15 +18,20 @@ struct WindowSpace {
 // All of it is there, written by the same thread block.
 struct BeforeWindow {
   static constexpr unsigned kAtOnce = kMadeAtOnceInWindows;
+  static constexpr bool kOpen = false;
+  static constexpr std::int32_t known_below = 0;
   const Byte* output;
+  std::int32_t first;
 
-  __device__ bool there(std::int32_t) const { return true; }
   __device__ std::uint16_t open(std::int32_t) const { return 0; }
-  __device__ Byte load(const Byte* at) const { return *at; }
+  template <class T>
+  __device__ T load(const T* at) const {
+    return *at;
+  }
 };
 
-// Where there are more than `above` streams, and `most` at most.
-template <std::uint32_t kBytes, class Job>
+// Where there are more than `above` streams, and `most` at most. kEach: cells that a thread follows at a time.
+template <std::uint32_t kEach, std::uint32_t kBytes, class Job>
 __device__ inline void windows_body(const Job& job, std::uint32_t above, std::uint32_t most, Progress& progress,
                                     WindowSpace<kBytes>& space) {
   using Space = WindowSpace<kBytes>;
@@ -50,11 +55,15 @@ __device__ inline void windows_body(const Job& job, std::uint32_t above, std::ui
       }
       const std::uint32_t bytes = end - begin < kBytes ? end - begin : kBytes;
       Byte* const out = output + begin;
-      make_window(space.cells, job, x, begin, bytes, Space::kDone, BeforeWindow{out});
+      make_window(space.cells, job, x, begin, bytes, Space::kDone,
+                  BeforeWindow{out, -static_cast<std::int32_t>(begin)});
       __syncthreads();
-      follow_links(space.cells, bytes, Space::kDone, [out](std::uint32_t at, const Cell* value, std::uint32_t four) {
-        write_four(out + at, value, four);
-      });
+      follow_links<kEach>(space.cells, bytes, Space::kDone,
+                          [out](std::uint32_t at, const Cell* value, std::uint32_t n) {
+                            HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kEach; k += 4) {
+                              if (n > k) write_four(out + at + k, value + k, n - k < 4 ? n - k : 4);
+                            }
+                          });
     }
   }
 }

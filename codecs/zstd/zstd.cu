@@ -214,7 +214,7 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   const std::uint64_t least = std::max<std::uint64_t>(limits.least_streams, limits.dst_bytes / zstd::kMaxBlockBytes);
   const Amount amount{least, layout.block_count, units, least <= units * zstd::kLiteralsWarps,
                       limits.dst_bytes <= limits.least_streams * kShortStreamBytes};
-  for (std::uint32_t round = 0; round < layout.rounds; ++round) {
+  for (std::uint32_t round = 0; round < layout.rounds.count; ++round) {
     launch_entropy(launch, job, round, amount, from.marks);
     launch_extract(launch, job, round, amount);
     launch(zstd_settle, by_stream_warp, kListThreads, 0, job, round);

@@ -2,7 +2,7 @@
 // Device code without a CUDA header.
 #pragma once
 
-#include "codecs/lz77/lz77_scan_device.cuh"
+#include "codecs/lz77/lz77_rounds_device.cuh"
 #include "zstd_tables_device.cuh"
 
 namespace headrace::codec::gpu::zstd {
@@ -129,13 +129,9 @@ __device__ inline void scan_blocks_body(const Job& job, std::uint32_t* shared) {
   if (threadIdx.x == 0) job.totals->blocks = all;
 }
 __device__ inline void scan_units_body(const Job& job, std::uint64_t* shared) {
-  const std::uint64_t all = scan_streams<std::uint64_t, &StreamState::units, &StreamState::units_before>(job, shared);
-  if (threadIdx.x == 0) {
-    // Rounds of equal size: a walk takes as long as its longest block, so a short last round would take as long as
-    // others.
-    const std::uint64_t rounds = (all + job.per_round - 1) / job.per_round;
-    job.totals->per_round = rounds <= 1 ? job.per_round : static_cast<std::uint32_t>((all + rounds - 1) / rounds);
-  }
+  scan_streams<std::uint64_t, &StreamState::units, &StreamState::units_before>(job, shared);
+  __syncthreads();
+  lz77::scan_rounds(job, shared);
   if (!job.has_index()) return;
   __syncthreads();
   const std::uint64_t entries =
@@ -468,11 +464,9 @@ __device__ inline void sources_body(const Job& job) {
 
 // ---- place, list ----
 
-// What the blocks before this one need. Those of streams that were bad before `sources` need nothing.
-__device__ inline std::uint64_t units_before(const Job& job, std::uint32_t x) {
-  const Block& block = job.blocks[x];
-  const StreamState& state = job.states[block.stream];
-  return state.units_before + (state.units == 0 ? 0 : block.units_before);
+// The rest of the last word of a block's literals, as they are read by words.
+__device__ inline void pad_literals(const Job& job, const Block& block) {
+  *reinterpret_cast<std::uint32_t*>(job.literals_of(block) + block.literal_bytes / 4 * 4) = 0;
 }
 
 // Blocks of bad chunks become nothing.
@@ -480,21 +474,16 @@ __device__ inline void place_body(const Job& job) {
   const std::uint32_t count = job.totals->blocks;
   for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < count; x += gridDim.x * blockDim.x) {
     Block& block = job.blocks[x];
-    const std::uint64_t at = units_before(job, x);
-    const auto round_of = [&](std::uint64_t units) {
-      const std::uint64_t r = units / job.totals->per_round;
-      return static_cast<std::uint32_t>(r < job.rounds ? r : job.rounds - 1);
-    };
-    const std::uint32_t round = round_of(at);
-    for (std::uint32_t r = x == 0 ? 0 : round_of(units_before(job, x - 1)) + 1; r <= round; ++r) job.round[r].first = x;
-    if (x + 1 == count) {
-      for (std::uint32_t r = round + 1; r <= job.rounds; ++r) job.round[r].first = count;
-    }
-    block.place = static_cast<std::uint32_t>(at - std::uint64_t{round} * job.totals->per_round);
+    const StreamState& state = job.states[block.stream];
+    const lz77::RoundPlace at = lz77::find_place(job, block.stream, x);
+    block.round = at.round;
+    block.place = at.place;
+    atomicAdd(&job.round[at.round].blocks, 1u);
     if (fine(job, job.streams[block.stream].chunk)) {
+      if (block.literals == LiteralsKind::kHuffman && block.literal_bytes % 4 != 0) pad_literals(job, block);
       if (job.has_index()) {
-        block.index = job.states[block.stream].index;
-        block.entry += job.states[block.stream].entry;
+        block.index = state.index;
+        block.entry += state.entry;
       }
       continue;
     }
@@ -504,26 +493,27 @@ __device__ inline void place_body(const Job& job) {
   }
 }
 
-__device__ inline std::uint32_t round_of_block(const Job& job, std::uint32_t x) {
-  std::uint32_t r = 0;
-  while (r + 1 < job.rounds && job.round[r + 1].first <= x) ++r;
-  return r;
+// The blocks of rounds before r, whose lists come first.
+__device__ inline std::uint32_t blocks_before_round(const Job& job, std::uint32_t r) {
+  std::uint32_t blocks = 0;
+  for (std::uint32_t k = 0; k < r; ++k) blocks += job.round[k].blocks;
+  return blocks;
 }
 
 __device__ inline void list_body(const Job& job) {
-  const std::uint32_t count = job.totals->blocks;
-  for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < count; x += gridDim.x * blockDim.x) {
+  const std::uint32_t count = job.totals->blocks, own = blockIdx.x * blockDim.x + threadIdx.x;
+  if (own < job.rounds.count) job.round[own].first = blocks_before_round(job, own);
+  for (std::uint32_t x = own; x < count; x += gridDim.x * blockDim.x) {
     const Block& block = job.blocks[x];
     if (block.kind != BlockKind::kCompressed) continue;
-    Round& round = job.round[round_of_block(job, x)];
-    if (block.literals == LiteralsKind::kHuffman) {
-      job.trees[round.first + atomicAdd(&round.literals, 1u)] = x;
-    }
+    Round& round = job.round[block.round];
+    const std::uint32_t first = blocks_before_round(job, block.round);
+    if (block.literals == LiteralsKind::kHuffman) job.trees[first + atomicAdd(&round.literals, 1u)] = x;
     if (job.index.any_given && block.sequences != 0 && block.index != IndexUse::kWalk) atomicAdd(&round.rest, 1u);
     if (block.sequences >= kManySequences) {
-      job.walks[round.first + atomicAdd(&round.many, 1u)] = x;
+      job.walks[first + atomicAdd(&round.many, 1u)] = x;
     } else if (block.sequences != 0) {
-      job.walks[(&round)[1].first - 1 - atomicAdd(&round.few, 1u)] = x;
+      job.walks[first + round.blocks - 1 - atomicAdd(&round.few, 1u)] = x;
     }
   }
 }
@@ -532,7 +522,7 @@ __device__ inline void list_body(const Job& job) {
 __device__ inline std::uint32_t walk_of(const Job& job, const Round& round, std::uint32_t t) {
   if (t < round.many) return job.walks[round.first + t];
   t -= round.many;
-  return t < round.few ? job.walks[(&round)[1].first - 1 - t] : kNone;
+  return t < round.few ? job.walks[round.first + round.blocks - 1 - t] : kNone;
 }
 
 }  // namespace headrace::codec::gpu::zstd

@@ -5,7 +5,7 @@
 //   scan       one thread block: where each stream's Blocks begin
 //   parse      a thread a block: headers of its two sections, and where its tables are described
 //   sources    a warp a stream: which block's tables hold where one repeats them; what blocks need of scratch
-//   scan       one thread block: the sums of that
+//   scan       one thread block: the sums of that, by shares of streams
 //   place      a thread a block: its place and round
 //   list       a thread a block: those with Huffman literals and those with sequences, by round
 // For each round:
@@ -30,6 +30,7 @@
 #pragma once
 
 #include "codecs/lz77/lz77_device.cuh"
+#include "codecs/lz77/lz77_rounds_device.cuh"
 #include "zstd_device.cuh"
 #include "zstd_layout.h"
 
@@ -57,11 +58,11 @@ struct Job {
   unsigned stage = 0;
   bool exact = true, single_frame = false;
   Allowance allowance;
-  std::uint32_t rounds = 0, per_round = 0;  // units of a round, at most
+  lz77::Rounds rounds;
   lz77::TileJob tiles;
   // In scratch.
   Totals* totals = nullptr;  // zeroed before
-  Round* round = nullptr;    // rounds + 1; zeroed before
+  Round* round = nullptr;    // zeroed before
   StreamState* states = nullptr;
   RawBlock* raw = nullptr;
   Block* blocks = nullptr;
@@ -71,6 +72,11 @@ struct Job {
   device::gpu::IndexMemory index;
 
   __device__ std::uint32_t stream_count() const { return *count < most_streams ? *count : most_streams; }
+  __device__ lz77::StreamNeeds needs(std::uint32_t i) const {
+    const StreamState& state = states[i];
+    return {state.first, state.count, state.units, state.units_before};
+  }
+  __device__ std::uint32_t needed_before(std::uint32_t x) const { return blocks[x].units_before; }
   __device__ bool has_index() const { return index.entries != nullptr; }
   // Of a block whose `index` is not kNot.
   __device__ IndexEntry* entries_of(const Block& block, std::uint32_t chunk) const {
@@ -161,13 +167,10 @@ struct BackwardBits {
 // Where things lie in scratch, from the limits alone.
 struct Layout {
   std::uint64_t block_count = 0;  // at most
-  std::uint32_t rounds = 1, per_round = 0;
   std::uint64_t totals = 0, round = 0, zeroed_bytes = 0, states = 0, raw = 0, blocks = 0, trees = 0, walks = 0,
-                places = 0, tiles = 0, end = 0;
+                round_totals = 0, parts = 0, shares = 0, places = 0, tiles = 0, end = 0;
+  lz77::RoundSizes rounds;
   lz77::TileLayout tile_layout;
-
-  // Bytes of places: the decoded size and so many more.
-  static constexpr std::uint64_t kMoreBytes = 40 << 20;
 
   // `most_bytes`: fewer of them, for tests.
   Layout(const ZstdLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0})
@@ -175,40 +178,30 @@ struct Layout {
                lz77::TileLayout(limits.least_streams, limits.streams, limits.dst_bytes)) {}
   Layout(const ZstdLimits& limits, const Allowance& allowance, std::uint64_t most_bytes,
          const lz77::TileLayout& output_tiles)
-      : tile_layout(output_tiles) {
-    block_count = std::uint64_t{limits.streams} * allowance.base + limits.dst_bytes / allowance.bytes_per_block;
-    // A byte of output takes a byte if it is a literal; three take a slot and its part of a checkpoint if it is a
-    // match.
-    const std::uint64_t all = limits.dst_bytes / 64 * 11 + 11 + 4 * block_count;
-    std::uint64_t units = limits.dst_bytes + kMoreBytes;
-    units = (units < most_bytes ? units : most_bytes) / kUnitBytes;
-    if (units < 2 * kMaxBlockUnits) units = 2 * kMaxBlockUnits;
-    if (units >= all) {
-      units = all;
-      per_round = static_cast<std::uint32_t>(all < kMost ? all : kMost);
-    } else {
-      per_round = static_cast<std::uint32_t>(units - kMaxBlockUnits < kMost ? units - kMaxBlockUnits : kMost);
-      rounds = static_cast<std::uint32_t>(all / per_round + 1);
-    }
+      : block_count(std::uint64_t{limits.streams} * allowance.base + limits.dst_bytes / allowance.bytes_per_block),
+        rounds(limits.dst_bytes, block_count, kMaxBlockUnits, most_bytes),
+        tile_layout(output_tiles) {
     const auto take = [this](std::uint64_t bytes) {
       const std::uint64_t at = end;
       end += (bytes + 255) / 256 * 256;
       return at;
     };
     totals = take(sizeof(Totals));
-    round = take((rounds + 1) * sizeof(Round));
+    round = take(rounds.count * sizeof(Round));
     zeroed_bytes = end;
     states = take(limits.streams * sizeof(StreamState));
     raw = take(block_count * sizeof(RawBlock));
     blocks = take(block_count * sizeof(Block));
     trees = take(block_count * sizeof(std::uint32_t));
     walks = take(block_count * sizeof(std::uint32_t));
-    places = take(units * kUnitBytes);
+    round_totals = take(sizeof(lz77::RoundTotals));
+    parts = take(rounds.parts_bytes(limits.streams));
+    shares = take(rounds.shares_bytes(limits.streams));
+    places = take(rounds.units * kUnitBytes);
     tiles = take(tile_layout.bytes());
   }
   void fill_in(Job& job, std::byte* scratch) const {
-    job.rounds = rounds;
-    job.per_round = per_round;
+    job.rounds = rounds.rounds(scratch + round_totals, scratch + parts, scratch + shares);
     job.totals = reinterpret_cast<Totals*>(scratch + totals);
     job.round = reinterpret_cast<Round*>(scratch + round);
     job.states = reinterpret_cast<StreamState*>(scratch + states);
@@ -219,9 +212,6 @@ struct Layout {
     job.places = reinterpret_cast<Byte*>(scratch + places);
     job.tiles = tile_layout.job(scratch + tiles);
   }
-
- private:
-  static constexpr std::uint64_t kMost = 0xF0000000;  // 60 GiB: numbers of units have 32 bits
 };
 
 }  // namespace headrace::codec::gpu::zstd

@@ -3,11 +3,7 @@
 // A stream is one or more frames, a frame one or more blocks; the blocks of all streams of a batch are one list, in
 // order. zstd_frames_device.cuh fills in a Block's first half; its second half is written by the steps named there.
 //
-// Rounds. What blocks need while they are decoded (Huffman literals, sequences) is up to 2.75 times the decoded bytes,
-// but most often 0.6 to 1.5 times; so scratch holds a share of it, and blocks are decoded in rounds, one behind the
-// other in the same memory. Place is the running sum of what the blocks before need, in units of 16 bytes; round r is
-// the blocks whose place begins in [r, r + 1) * per_round, which makes rounds equally large. How many rounds there can
-// be follows from the limits; those without blocks end at once.
+// Blocks are the pieces that are decoded in rounds (codecs/lz77/lz77_rounds.h).
 //
 // Within its place a block has, each part aligned to 16 bytes:
 //   literals     literal_bytes bytes, if they are Huffman-coded (raw ones lie in the input, RLE ones are one byte)
@@ -22,15 +18,15 @@
 #include <cstdint>
 
 #include "codecs/lz77/lz77_layout.h"
+#include "codecs/lz77/lz77_rounds.h"
 
 namespace headrace::codec::gpu::zstd {
 
-using lz77::Byte, lz77::Checkpoint, lz77::kGroup, lz77::kOffsetBits;
+using lz77::Byte, lz77::Checkpoint, lz77::kGroup, lz77::kOffsetBits, lz77::kUnitBytes;
 
 inline constexpr std::uint32_t kMaxBlockBytes = 128 << 10;
 inline constexpr std::uint32_t kMaxSequences = kMaxBlockBytes / 3;  // each makes three bytes at least
 inline constexpr std::uint32_t kNone = ~std::uint32_t{0};
-inline constexpr std::uint32_t kUnitBytes = 16;  // of places
 
 // Decode index: for every Block, in order, an entry behind each kIndexEvery sequences but the last. How many there are
 // follows from the headers. Little-endian, as it is stored.
@@ -99,7 +95,7 @@ struct Block {
   std::uint32_t units_before;  // of the stream's blocks before this one
   std::uint32_t entry;         // number of its first index entry; in the stream, from `place` on in the chunk
   // by `place`
-  std::uint32_t place;  // in its round
+  std::uint32_t round, place;  // in its round
   // by `extract`
   std::uint32_t match_bytes;                                // of all its matches
   std::uint32_t repeats_after[3];                           // symbolic
@@ -126,8 +122,9 @@ struct StreamState {
 };
 
 struct Round {
-  std::uint32_t first;      // block; the last entry is the number of all blocks
-  std::uint32_t many, few;  // entries of `walks`, from the front and from the back of the round's share
+  std::uint32_t blocks;     // by `place`
+  std::uint32_t first;      // entry of `trees` and `walks`, which have one for each of its blocks
+  std::uint32_t many, few;  // entries of `walks`, from the front and from the back of the round's
   std::uint32_t literals;   // entries of `trees`, from the front
   std::uint32_t rest;       // where there are indices: blocks to be walked without, or more
   std::uint32_t segment_ticket, literals_ticket, walk_ticket, extract_ticket, check_ticket;
@@ -141,7 +138,6 @@ struct Totals {
   std::uint32_t raw;        // RawBlocks that streams may have
   std::uint32_t blocks;     // of all streams
   std::uint32_t checksums;  // frames that have one
-  std::uint32_t per_round;  // units
 };
 
 __host__ __device__ constexpr std::uint32_t literal_units(std::uint32_t bytes) {

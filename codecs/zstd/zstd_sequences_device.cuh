@@ -335,14 +335,14 @@ __device__ inline void settle_stream(const Job& job, ZstdStream& stream, StreamS
 using lz77::Part;
 __device__ inline Part part_of(const Job& job, std::uint32_t r, std::uint32_t i) {
   const StreamState& state = job.states[i];
-  const std::uint32_t begin = job.round[r].first, end = job.round[r + 1].first, last = state.first + state.count;
-  const Part part{state.first > begin ? state.first : begin, last < end ? last : end};
-  if (state.count == 0 || part.from >= part.to || !fine_for_warp(job, job.streams[i].chunk)) return {0, 0};
+  if (state.count == 0) return {0, 0};
+  const Part part = lz77::part_of_round(job.rounds, i, r);
+  if (part.from == part.to || !fine_for_warp(job, job.streams[i].chunk)) return {0, 0};
   return part;
 }
 
 __device__ inline void settle_body(const Job& job, std::uint32_t r) {
-  if (job.round[r].first == job.round[r + 1].first) return;
+  if (job.round[r].blocks == 0) return;
   const std::uint32_t count = job.stream_count();
   const unsigned lane = lane_id(), warps = blockDim.x / 32;
   for (std::uint32_t i = blockIdx.x * warps + threadIdx.x / 32; i < count; i += gridDim.x * warps) {

@@ -93,7 +93,7 @@ class DeflateOnCpu {
       if (layout.places + (piece.place + units) * deflate::kUnitBytes > layout.tiles) std::abort();
     }
     rounds_used = 0;
-    for (std::uint32_t r = 0; r < job.rounds; ++r) rounds_used += job.round[r].first != job.round[r + 1].first;
+    for (std::uint32_t r = 0; r < job.rounds.count; ++r) rounds_used += job.round[r].any ? 1 : 0;
     runs += job.totals->runs;
     pieces += job.totals->pieces;
     for (std::uint32_t x = 0; x < job.totals->segments; ++x) runs_left += job.starts[x] != deflate::kNone;
@@ -124,8 +124,9 @@ class DeflateOnCpu {
     launch(blocks, [&] { deflate::chain_body(job, spaces[threadIdx.x / 32]); });
     launch(1, [&] { deflate::scan_body(job, words, long_words); });
     launch(blocks, [&] { deflate::list_body(job); });
+    launch(1, [&] { deflate::rounds_body(job, long_words); });
     launch(blocks, [&] { deflate::place_body(job); });
-    for (std::uint32_t r = 0; r < job.rounds; ++r) {
+    for (std::uint32_t r = 0; r < job.rounds.count; ++r) {
       launch(blocks, [&] { deflate::decode_body(job, r, spaces[threadIdx.x / 32]); });
       Lz77OnCpu::write(deflate::Output{job, r}, job.tiles, job.round[r].output, way, blocks);
     }

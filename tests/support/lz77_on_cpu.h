@@ -31,7 +31,13 @@ class Lz77OnCpu {
     const lz77::Choice choice{few, few, most};
     launch(1, [&] { lz77::plan_tiles_body<kWindow>(source, choice, tiles, progress, plan); });
     launch(blocks, [&] { lz77::tiles_body(source, choice, tiles, progress, tile); });
-    launch(blocks, [&] { lz77::windows_body(source, few, most, progress, window); });
+    launch(blocks, [&] {
+      if (blocks % 2 == 0) {
+        lz77::windows_body<4>(source, few, most, progress, window);
+      } else {
+        lz77::windows_body<8>(source, few, most, progress, window);
+      }
+    });
     launch(blocks, [&] { lz77::inorder_body(source, most, progress); });
   }
 

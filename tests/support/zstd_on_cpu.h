@@ -85,8 +85,8 @@ class ZstdOnCpu {
     std::memset(scratch_->data(), 0, layout.zeroed_bytes);
     run(job);
     rounds_used = rest = 0;
-    for (std::uint32_t r = 0; r < job.rounds; ++r) {
-      rounds_used += job.round[r].first != job.round[r + 1].first;
+    for (std::uint32_t r = 0; r < job.rounds.count; ++r) {
+      rounds_used += job.round[r].blocks != 0;
       rest += job.round[r].rest;
     }
     for (std::uint32_t x = 0; x < job.totals->blocks; ++x) last_blocks.push_back(job.blocks[x]);
@@ -166,7 +166,7 @@ class ZstdOnCpu {
     launch(blocks, [&] { zstd::list_body(job); });
     static zstd::IndexedSpace<4> few;
     static zstd::IndexedSpace<8> many;
-    for (std::uint32_t r = 0; r < job.rounds; ++r) {
+    for (std::uint32_t r = 0; r < job.rounds.count; ++r) {
       if (job.index.any_given && walks == 1) {
         kernel(blocks + 1, zstd::kLiteralsWarps * 32, [&] { zstd::indexed_body<4>(job, r, blocks, few); });
       } else if (job.index.any_given) {

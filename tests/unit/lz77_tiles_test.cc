@@ -60,6 +60,7 @@ struct Stream {
       }
       if (count != 0) piece.checkpoints.push_back(upto);
       literals(below(random, 100));
+      piece.content.resize((piece.content.size() + 3) / 4 * 4);  // whole words may be read
       piece.bytes = static_cast<std::uint32_t>(expected.size()) - piece.out;
       if (piece.bytes != 0) pieces.push_back(std::move(piece));
     }
