@@ -68,11 +68,11 @@ __device__ inline void make_match(Cell* cells, std::int32_t begin, std::uint32_t
   }
 }
 
-// Cells of up to four bytes of a word.
+// The cell of byte k of a word.
 template <class Cell>
 __device__ inline Cell cell_of(std::uint32_t word, unsigned k, Cell done) {
   static_assert(sizeof(Cell) == 2 || sizeof(Cell) == 4);
-  // Byte k, and the one bit of `done` on top.
+  // The byte, and the one bit of `done`, which is the highest.
   return static_cast<Cell>(
       __byte_perm(word, done >> (8 * sizeof(Cell) - 8), (sizeof(Cell) == 2 ? 0x5540 : 0x4550) + k));
 }

@@ -1,8 +1,9 @@
 // What the ways to write the output of sequences share. Device code without a CUDA header.
 //
-// A lane makes a byte, not a sequence: sequences of real data are some ten bytes long, and of a warp with one for each
-// lane most would wait for the longest. Which of 32 sequences a byte is of follows from where they begin: one vote over
-// all of them says which of them its step of 32 bytes begins in, another which begin inside of it.
+// Sequences are taken 32 at a time, a group. In order, a lane then makes a byte, not a sequence: which of the 32 a byte
+// is of follows from where they begin; one vote over all of them says which of them its step of 32 bytes begins in,
+// another which begin inside of it. Where bytes become cells of a window, which need not be made in order, a lane makes
+// its own sequence, but for those that are long.
 //
 // The decoder says what there is by a type `Job`, which has
 //   std::uint32_t stream_count() const    of the batch
