@@ -113,26 +113,17 @@ __device__ inline void begin_body(const Job& job) {
 
 // ---- share, scan ----
 
-// The sums of `kCount` over the streams before each one become `kBefore`. One thread block; `shared` has an entry for
-// each thread. Returns the sum of all.
-template <class T, T StreamState::*kCount, T StreamState::*kBefore>
-__device__ inline T scan_streams(const Job& job, T* shared) {
-  return lz77::scan_by_block(
-      job.stream_count(), shared, [&job](std::uint32_t i) { return job.states[i].*kCount; },
-      [&job](std::uint32_t i, T before) { job.states[i].*kBefore = before; });
-}
-
 __device__ inline void share_body(const Job& job, std::uint32_t* shared) {
-  const auto all = scan_streams<std::uint32_t, &StreamState::segments, &StreamState::first_segment>(job, shared);
+  const auto all = lz77::scan_streams<&StreamState::segments, &StreamState::first_segment>(job, shared);
   if (threadIdx.x == 0) job.totals->segments = all;
-  scan_streams<std::uint32_t, &StreamState::blocks, &StreamState::first_block>(job, shared);
-  scan_streams<std::uint32_t, &StreamState::cells, &StreamState::first_cell>(job, shared);
+  lz77::scan_streams<&StreamState::blocks, &StreamState::first_block>(job, shared);
+  lz77::scan_streams<&StreamState::cells, &StreamState::first_cell>(job, shared);
 }
 
 __device__ inline void scan_body(const Job& job, std::uint32_t* shared, std::uint64_t* long_shared) {
-  const auto all = scan_streams<std::uint32_t, &StreamState::pieces, &StreamState::first_piece>(job, shared);
+  const auto all = lz77::scan_streams<&StreamState::pieces, &StreamState::first_piece>(job, shared);
   if (threadIdx.x == 0) job.totals->pieces = all;
-  scan_streams<std::uint64_t, &StreamState::units, &StreamState::units_before>(job, long_shared);
+  lz77::scan_streams<&StreamState::units, &StreamState::units_before>(job, long_shared);
 }
 
 // The stream that a segment of the list is of. REQUIRES: segment < totals->segments.

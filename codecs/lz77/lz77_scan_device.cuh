@@ -38,4 +38,13 @@ __device__ inline T scan_by_block(std::uint32_t count, T* shared, const Get& get
   return all;
 }
 
+// Of the states of a batch's streams, `kBefore` becomes the sum of `kCount` over the streams before. One thread block;
+// `shared` has an entry for each thread. Returns the sum of all.
+template <auto kCount, auto kBefore, class Job, class T>
+__device__ inline T scan_streams(const Job& job, T* shared) {
+  return scan_by_block(
+      job.stream_count(), shared, [&job](std::uint32_t i) { return job.states[i].*kCount; },
+      [&job](std::uint32_t i, T before) { job.states[i].*kBefore = before; });
+}
+
 }  // namespace headrace::codec::gpu::lz77

@@ -73,15 +73,6 @@ struct Verdict {
 
 // ---- scan ----
 
-// The sums of `kCount` over the streams before each one become `kBefore`. One thread block; `shared` has an entry for
-// each thread. Returns the sum of all.
-template <class T, T StreamState::*kCount, T StreamState::*kBefore>
-__device__ inline T scan_streams(const Job& job, T* shared) {
-  return lz77::scan_by_block(
-      job.stream_count(), shared, [&job](std::uint32_t i) { return job.states[i].*kCount; },
-      [&job](std::uint32_t i, T before) { job.states[i].*kBefore = before; });
-}
-
 // The first stream from `low` on whose chunk is not before `chunk`.
 __device__ inline std::uint32_t first_of_chunk(const Job& job, std::uint32_t low, std::uint32_t count,
                                                std::uint32_t chunk) {
@@ -125,17 +116,16 @@ __device__ inline void choose_index(const Job& job, std::uint32_t i, std::uint32
 }
 
 __device__ inline void scan_blocks_body(const Job& job, std::uint32_t* shared) {
-  const std::uint32_t all = scan_streams<std::uint32_t, &StreamState::count, &StreamState::first>(job, shared);
+  const std::uint32_t all = lz77::scan_streams<&StreamState::count, &StreamState::first>(job, shared);
   if (threadIdx.x == 0) job.totals->blocks = all;
 }
 __device__ inline void scan_units_body(const Job& job, std::uint64_t* shared) {
-  scan_streams<std::uint64_t, &StreamState::units, &StreamState::units_before>(job, shared);
+  lz77::scan_streams<&StreamState::units, &StreamState::units_before>(job, shared);
   __syncthreads();
   lz77::scan_rounds(job, shared);
   if (!job.has_index()) return;
   __syncthreads();
-  const std::uint64_t entries =
-      scan_streams<std::uint64_t, &StreamState::entries, &StreamState::entries_before>(job, shared);
+  const std::uint64_t entries = lz77::scan_streams<&StreamState::entries, &StreamState::entries_before>(job, shared);
   __syncthreads();
   const std::uint32_t count = job.stream_count();
   for (std::uint32_t i = threadIdx.x; i < count; i += blockDim.x) choose_index(job, i, count, entries);
