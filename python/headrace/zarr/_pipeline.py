@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from zarr.abc.codec import CodecPipeline
 from zarr.core.array import create_codec_pipeline
 from zarr.core.config import config
@@ -19,6 +20,7 @@ from headrace.zarr import _foreign
 from headrace.zarr._native import (
     NativeArrays,
     NotNative,
+    SmallChunks,
     Target,
     grid_shape,
     is_sharded,
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Self
 
-    import numpy as np
     from zarr.abc.codec import Codec
     from zarr.abc.store import Store as ZarrStore
     from zarr.core.array_spec import ArraySpec
@@ -42,6 +43,7 @@ _log = logging.getLogger("headrace.zarr")
 
 _PRESENT: dict[str, Any] = {"status": "present"}
 _MISSING: dict[str, Any] = {"status": "missing"}
+_ONE_PRESENT, _ONE_MISSING = (_PRESENT,), (_MISSING,)
 
 DEFAULT_FALLBACK = "zarr.core.codec_pipeline.BatchedCodecPipeline"
 
@@ -167,6 +169,8 @@ class HeadracePipeline(CodecPipeline):
         batch = batch_info if isinstance(batch_info, list) else list(batch_info)
         if not batch:
             return ()
+        if len(batch) == 1 and (read := await self._read_small(batch[0], out)) is not None:
+            return read
         try:
             if self._refusal is not None:
                 raise NotNative(self._refusal, whole_array=True)
@@ -174,6 +178,28 @@ class HeadracePipeline(CodecPipeline):
         except NotNative as why:
             self._tell(why, batch[0][0])
         return await self._own.read(batch, out, drop_axes)
+
+    async def _read_small(self, item: BatchItem, out: NDBuffer) -> tuple[Any, ...] | None:
+        """Reads a small chunk in the shortest way. None: it is still to be read."""
+        getter = item[0]
+        if self._refusal is not None or not isinstance(getter, StorePath):
+            return None
+        assert self._arrays is not None
+        small = self._arrays.small_chunks_of(getter.store)
+        memory: Any = out.as_ndarray_like()
+        if small is None or type(memory) is not np.ndarray or memory.dtype != self._dtype:
+            return None
+        loop = asyncio.get_running_loop()
+        read = 0
+        # On the loop's own thread where a copy is all it takes, or where nobody else waits for the loop; of loops that are
+        # not asyncio's that is not known.
+        if not small.decodes or not getattr(loop, "_ready", True):
+            read = small.read(getter.path, item[2], item[3], memory, True)
+        if not read:
+            read = await loop.run_in_executor(_executor(), small.read, getter.path, item[2], item[3], memory, False)
+        if not read:
+            return None
+        return _ONE_PRESENT if read == SmallChunks.READ else _ONE_MISSING
 
     async def _read(self, batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...]) -> tuple[Any, ...]:
         first = batch[0][0]
@@ -199,9 +225,11 @@ class HeadracePipeline(CodecPipeline):
         self, url: str, batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...]
     ) -> list[bool] | None:
         """Which chunks are not stored; [] where all are, None where that was not looked for."""
-        path, selected, target = self._prepare(batch, out, drop_axes)
+        prefix, path, selected, target = self._prepare(batch, out, drop_axes)
         assert self._arrays is not None
         stats = target.fill(self._arrays.get(url, path, selected.last), selected)
+        if len(batch) == 1 and not url.startswith("zip://"):
+            self._arrays.keep_small_chunks(batch[0][0], url, prefix)
         if stats.missing_chunks == 0:
             return []
         if url.startswith("zip://"):
@@ -211,7 +239,7 @@ class HeadracePipeline(CodecPipeline):
     def _read_fetched(
         self, objects: list[Buffer | None], batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...]
     ) -> list[bool]:
-        path, selected, target = self._prepare(batch, out, drop_axes)
+        _, path, selected, target = self._prepare(batch, out, drop_axes)
         assert self._arrays is not None
         try:
             with _foreign.memory_of(batch, objects) as url:
@@ -223,8 +251,8 @@ class HeadracePipeline(CodecPipeline):
 
     def _prepare(
         self, batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...]
-    ) -> tuple[str, Selected, Target]:
-        """The array's path in its store, what of it is wanted, and the memory that is to hold it."""
+    ) -> tuple[str, str, Selected, Target]:
+        """What the array's keys begin with, its path in its store, what of it is wanted, and the memory to hold it."""
         layout, extents = self._layout, self._extents
         assert layout is not None and extents is not None
         target = Target(out.as_ndarray_like(), self._dtype)
@@ -235,7 +263,7 @@ class HeadracePipeline(CodecPipeline):
         selected = reconstruct(batch, layout, *split, extents, out.shape, drop_axes)
         if selected is None:
             raise NotNative("a selection that is neither orthogonal nor a list of points")
-        return layout.base(split[0]), selected, target
+        return split[0], layout.base(split[0]), selected, target
 
     def _tell(self, why: NotNative, getter: Any) -> None:
         """Once for each array; raises where that is wanted."""
