@@ -92,7 +92,8 @@ class FileStore final : public Store {
     if (kind.is_memory || size == 0) return true;
     const base::PageCacheShare share = base::page_cache_share(fd.get(), 0, size);
     // All of them were looked at, not samples only.
-    return share.resident_pages == share.pages && share.pages == base::ceil_div<std::uint64_t>(size, base::page_bytes());
+    return share.resident_pages == share.pages &&
+           share.pages == base::ceil_div<std::uint64_t>(size, base::page_bytes());
   }
 
   Result<int> open_direct(std::string_view key, const Object& object) override {

@@ -69,8 +69,8 @@ class ChunkReader {
 
   enum Outcome : int { kNotRead, kRead, kMissing };
 
-  // kMissing: not stored, and `out` is filled. kNotRead: it failed, is no such selection or, with `at_hand`, may have to
-  // wait for a disk: it is to be read in another way, and `out` may hold anything.
+  // kMissing: not stored, and `out` is filled. kNotRead: it failed, is no such selection or, with `at_hand`, may have
+  // to wait for a disk: it is to be read in another way, and `out` may hold anything.
   int read(nb::handle key, nb::handle inside, nb::handle places, nb::handle out, bool at_hand) const {
     const Memory memory(out);
     if (!memory.ok()) return kNotRead;

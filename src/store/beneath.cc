@@ -16,9 +16,9 @@
 namespace headrace::store {
 namespace {
 
-constexpr int kMaxLinks = 40;  // as the kernel
+constexpr int kMaxLinks = 40;                   // as the kernel
 constexpr std::uint64_t kResolveCached = 0x20;  // RESOLVE_CACHED, which older headers lack
-constexpr int kTries = 32;     // openat2 gives EAGAIN when a rename races with its check
+constexpr int kTries = 32;                      // openat2 gives EAGAIN when a rename races with its check
 
 // Descriptors from the root down to where the walk stands. The root's own is the caller's.
 class Path {

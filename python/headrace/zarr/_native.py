@@ -15,6 +15,7 @@ import numpy as np
 from zarr.storage import LocalStore, ZipStore
 
 import headrace
+from headrace.zarr._caller import Caller
 from headrace.zarr._selection import KeyLayout, Selected
 
 if TYPE_CHECKING:
@@ -247,6 +248,7 @@ def _without_links(url: str, path: str) -> tuple[str, str]:
 
 # Reads that somebody may not want to wait for: Ctrl-C ends zarr's waiting for them, not the reads.
 _LONG_READ_BYTES = 16 << 20
+_LOOK_SECONDS = 0.05  # how soon it is seen that nobody waits
 _under_way: set[headrace.ReadFuture] = set()
 
 
@@ -259,14 +261,26 @@ def _stop_long_reads() -> None:
 getattr(threading, "_register_atexit", atexit.register)(_stop_long_reads)
 
 
-def _read(array: headrace.Array, selected: Selected, out: Any) -> tuple[Any, headrace.Stats]:
+def caller_of(out: Any) -> Caller | None:
+    """Who waits for the current task to read into `out`, if that may take long."""
+    return Caller() if prod(out.shape) * out.dtype.itemsize > _LONG_READ_BYTES else None
+
+
+def _read(array: headrace.Array, selected: Selected, out: Any, caller: Caller | None) -> tuple[Any, headrace.Stats]:
     if out is None or out.nbytes <= _LONG_READ_BYTES:
         result, stats = array.read(selected.selection, indexing=selected.indexing, out=out, return_stats=True)
         return result, stats
     reading = array.read_async(selected.selection, indexing=selected.indexing, out=out)
     _under_way.add(reading)
     try:
-        return reading.result(), reading.stats
+        while True:
+            try:
+                return reading.result(_LOOK_SECONDS), reading.stats
+            except headrace.TimeoutError:
+                raise
+            except TimeoutError:
+                if caller is not None and caller.gone():
+                    reading.cancel()
     finally:
         _under_way.discard(reading)
 
@@ -293,11 +307,14 @@ class Target:
             if little != dtype:
                 self._memory = out.view(little)
 
-    def fill(self, array: headrace.Array, selected: Selected) -> Any:
-        """Reads `selected` into the output; the Stats of the read. NotNative: that cannot be done."""
+    def fill(self, array: headrace.Array, selected: Selected, caller: Caller | None) -> Any:
+        """Reads `selected` into the output; the Stats of the read. NotNative: that cannot be done.
+
+        headrace.CancelledError where the caller has gone meanwhile.
+        """
         try:
             given = None if self._variable else self._memory
-            read, stats = _read(array, selected, given)
+            read, stats = _read(array, selected, given, caller)
         except (headrace.UnsupportedError, headrace.InvalidArgumentError, headrace.StorageError) as error:
             raise NotNative(str(error)) from error
         except headrace.PermissionError as error:

@@ -17,11 +17,13 @@ from zarr.storage import StorePath
 
 import headrace
 from headrace.zarr import _foreign
+from headrace.zarr._caller import Caller
 from headrace.zarr._native import (
     NativeArrays,
     NotNative,
     SmallChunks,
     Target,
+    caller_of,
     grid_shape,
     is_sharded,
     location,
@@ -208,13 +210,19 @@ class HeadracePipeline(CodecPipeline):
         store = first.store
         url = location(store)
         run = asyncio.get_running_loop().run_in_executor
-        if url is not None:
-            missing = await run(_executor(), self._read_local, url, batch, out, drop_axes)
-        else:
-            if self._sharded and not all(item[4] for item in batch):
-                raise NotNative(f"a part of a shard in a {type(store).__name__}, which zarr reads by ranges")
-            objects = await _foreign.fetch(batch)
-            missing = await run(_executor(), self._read_fetched, objects, batch, out, drop_axes)
+        caller = caller_of(out)
+        try:
+            if url is not None:
+                missing = await run(_executor(), self._read_local, url, batch, out, drop_axes, caller)
+            else:
+                if self._sharded and not all(item[4] for item in batch):
+                    raise NotNative(f"a part of a shard in a {type(store).__name__}, which zarr reads by ranges")
+                objects = await _foreign.fetch(batch)
+                missing = await run(_executor(), self._read_fetched, objects, batch, out, drop_axes, caller)
+        except asyncio.CancelledError:
+            if caller is not None:
+                caller.leave()
+            raise
         if missing is None:
             missing = [not await store.exists(item[0].path) for item in batch]
         if not missing:
@@ -222,12 +230,12 @@ class HeadracePipeline(CodecPipeline):
         return tuple(_MISSING if is_missing else _PRESENT for is_missing in missing)
 
     def _read_local(
-        self, url: str, batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...]
+        self, url: str, batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...], caller: Caller | None
     ) -> list[bool] | None:
         """Which chunks are not stored; [] where all are, None where that was not looked for."""
         prefix, path, selected, target = self._prepare(batch, out, drop_axes)
         assert self._arrays is not None
-        stats = target.fill(self._arrays.get(url, path, selected.last), selected)
+        stats = target.fill(self._arrays.get(url, path, selected.last), selected, caller)
         if len(batch) == 1 and not url.startswith("zip://"):
             self._arrays.keep_small_chunks(batch[0][0], url, prefix)
         if stats.missing_chunks == 0:
@@ -237,13 +245,18 @@ class HeadracePipeline(CodecPipeline):
         return [not os.path.exists(f"{url}/{item[0].path}") for item in batch]
 
     def _read_fetched(
-        self, objects: list[Buffer | None], batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...]
+        self,
+        objects: list[Buffer | None],
+        batch: list[BatchItem],
+        out: NDBuffer,
+        drop_axes: tuple[int, ...],
+        caller: Caller | None,
     ) -> list[bool]:
         _, path, selected, target = self._prepare(batch, out, drop_axes)
         assert self._arrays is not None
         try:
             with _foreign.memory_of(batch, objects) as url:
-                target.fill(self._arrays.once(url, path, selected.last), selected)
+                target.fill(self._arrays.once(url, path, selected.last), selected, caller)
         except headrace.HeadraceError as error:
             error.store = str(batch[0][0].store)  # not the memory that its objects were fetched to
             raise
