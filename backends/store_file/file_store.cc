@@ -13,8 +13,12 @@
 #include <cstring>
 #include <new>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/file_mapping.h"
+#include "base/filesystem.h"
+#include "base/page_cache.h"
 #include "store/beneath.h"
 #include "store/open_file.h"
 
@@ -73,6 +77,23 @@ class FileStore final : public Store {
     out.size_bytes = static_cast<std::uint64_t>(st.st_size);
     out.fd = fd.release();
     return {};
+  }
+
+  bool at_hand(std::string_view key, std::uint64_t limit) override {
+    if (!valid_key(key)) return false;
+    Fd fd(beneath_.open_remembered(key.data(), kOpenFlags));
+    struct stat st {};
+    if (!fd.ok() || stat_fd(fd.get(), st) < 0 || !S_ISREG(st.st_mode)) return false;
+    const auto size = static_cast<std::uint64_t>(st.st_size);
+    if (size > limit) return false;
+    // Network file systems ask their server at each open whether a file has changed.
+    const base::FilesystemKind kind = base::filesystem_kind(fd.get());
+    if (!kind.known || kind.is_network || kind.is_fuse) return false;
+    if (kind.is_memory || size == 0) return true;
+    const base::PageCacheShare share = base::page_cache_share(fd.get(), 0, size);
+    // All of them were looked at, not samples only.
+    return share.resident_pages == share.pages &&
+           share.pages == base::ceil_div<std::uint64_t>(size, base::page_bytes());
   }
 
   Result<int> open_direct(std::string_view key, const Object& object) override {

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/filesystem.h"
 #include "support/temp_dir.h"
 
 namespace headrace::store {
@@ -135,6 +136,50 @@ TEST_P(FileStoreTest, DescriptorsAreBlockingAndClosedOnExec) {
   }
   ASSERT_TRUE(store_->put("in/file", pattern(3)).ok());
   EXPECT_EQ(store_->open_direct("in/file", object).status().code(), Code::kUnsupported) << "another file by now";
+}
+
+// At hand: regular files that are in the page cache to the last page, and nothing else.
+TEST_P(FileStoreTest, AtHandIsWhatThePageCacheHolds) {
+  const std::string path = dir_ / "root/in/large";
+  ASSERT_TRUE(store_->put("in/large", pattern(300'000, 2)).ok());
+  ASSERT_TRUE(store_->put("in/empty", {}).ok());
+  ASSERT_TRUE(store_->get("in/large", 300'000).ok());
+  for (const char* key : {"in", "nothing", "in/nothing", "../secret", ""}) {
+    EXPECT_FALSE(store_->at_hand(key, 1 << 20)) << key;
+  }
+  link("../outside/file", "out");
+  EXPECT_FALSE(store_->at_hand("out", 1 << 20));
+  if (!GetParam()) {
+    EXPECT_FALSE(store_->at_hand("in/large", 1 << 20)) << "without openat2 nobody tells whether opening waits";
+    return;
+  }
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  const base::FilesystemKind kind = base::filesystem_kind(fd);
+  if (!kind.known || kind.is_network || kind.is_fuse) {
+    ::close(fd);
+    GTEST_SKIP() << "TMPDIR is no local file system";
+  }
+  EXPECT_TRUE(store_->at_hand("in/large", 300'000));
+  EXPECT_TRUE(store_->at_hand("in/empty", 0));
+  EXPECT_FALSE(store_->at_hand("in/large", 299'999));
+  if (!kind.is_memory) {
+    // One page in the middle is missing.
+    ASSERT_EQ(::fdatasync(fd), 0);
+    ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    EXPECT_FALSE(store_->at_hand("in/large", 300'000));
+    ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM), 0);
+    char page[4096];
+    for (off_t at = 0; at < 300'000; at += 4096) {
+      if (at != 40 * 4096) {
+        ASSERT_GT(::pread(fd, page, sizeof page, at), 0);
+      }
+    }
+    EXPECT_FALSE(store_->at_hand("in/large", 300'000));
+    ASSERT_GT(::pread(fd, page, sizeof page, 40 * 4096), 0);
+    EXPECT_TRUE(store_->at_hand("in/large", 300'000));
+  }
+  ::close(fd);
 }
 
 TEST_P(FileStoreTest, PermissionIsNotAbsence) {

@@ -59,6 +59,18 @@ def main():
             plug_in.enable()
             opened = zarr.open_array(path, mode="r")
             ways["zarr with headrace's pipeline"] = lambda stop, out: opened[0:stop]
+            from zarr.core.codec_pipeline import BatchedCodecPipeline
+            from zarr.registry import register_pipeline
+
+            class Nothing(BatchedCodecPipeline):
+                async def read(self, batch_info, out, drop_axes=()):
+                    return ({"status": "present"},) * len(list(batch_info))
+
+            Nothing.__qualname__ = "Nothing"
+            register_pipeline(Nothing)
+            zarr.config.set({"codec_pipeline.path": f"{__name__}.Nothing"})
+            alone = zarr.open_array(path, mode="r")
+            ways["zarr reading nothing"] = lambda stop, out: alone[0:stop]
         except ImportError as error:
             print(f"not measured: {error}", file=sys.stderr)
         for name, read in ways.items():

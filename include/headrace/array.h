@@ -44,6 +44,10 @@ class HEADRACE_API Store {
   Result<std::vector<std::byte>> get(std::string_view key, std::uint64_t limit = std::uint64_t{1} << 30) const;
   // Creates or replaces an object. kUnsupported for stores that are read only.
   Status put(std::string_view key, std::span<const std::byte> bytes) const;
+  // Whether the object is there, has at most `limit` bytes, and can be opened and read now without anybody waiting for
+  // a disk or a network: local files in the page cache. False as well where the system does not tell, and for other
+  // stores. For callers that may not be kept waiting, as an event loop; it does not wait itself.
+  bool at_hand(std::string_view key, std::uint64_t limit) const;
   const Context& context() const noexcept { return context_; }
   const std::shared_ptr<store::Store>& impl() const noexcept { return impl_; }
 

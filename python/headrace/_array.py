@@ -337,6 +337,12 @@ class Array:
                                                   dtype, scale, offset, fill_as_nan, fill, placement, progress)
         return ReadFuture(self._core.start(*arguments, results), results[0], close, self)
 
+    def chunk_reader(self, prefix: str, native_prefix: str, separator: str, extents: Sequence[int],
+                     limit_bytes: int) -> Callable[[str, Any, Any, Any, bool], int]:
+        """For codec pipelines: reads of one stored object that need not wait; see _core.ChunkReader."""
+        return _core.ChunkReader(self._core, self._store, device_of("host"), prefix, native_prefix, separator, extents,
+                                 limit_bytes).read
+
     def _prepare(self, selections: Sequence[Any], indexing: str, outs: Sequence[Any] | None, device: str | None, stream: Any,
                  dtype: Any, scale: float, offset: float, fill_as_nan: bool, fill: Any, placement: str, progress: Any) -> Any:
         """The arguments of _core.Array.read, what it writes to, and what to call in the end."""

@@ -1,6 +1,7 @@
 // What the parts of the module share.
 #pragma once
 
+#include <headrace/stats.h>
 #include <nanobind/nanobind.h>
 
 namespace headrace::python {
@@ -12,8 +13,12 @@ auto without_gil(Body&& body) {
   return body();
 }
 
+// Adds a read to the statistics of this process.
+void count(const Stats& stats);
+
 void bind_context(nanobind::module_& module);
 void bind_arrays(nanobind::module_& module);
+void bind_chunks(nanobind::module_& module);
 void bind_files(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
 

@@ -41,11 +41,6 @@ constexpr std::uint64_t kItemsBetweenSignals = 1 << 16;             // strings
 std::mutex g_total_mutex;
 Stats g_total;  // guarded by g_total_mutex
 
-void count(const Stats& stats) {
-  const std::lock_guard lock(g_total_mutex);
-  g_total += stats;
-}
-
 template <class T>
 nb::tuple to_tuple(const std::vector<T>& values) {
   nb::list list;
@@ -385,6 +380,11 @@ void bind_stats(nb::module_& module) {
 }
 
 }  // namespace
+
+void count(const Stats& stats) {
+  const std::lock_guard lock(g_total_mutex);
+  g_total += stats;
+}
 
 void bind_arrays(nb::module_& module) {
   bind_stats(module);

@@ -18,5 +18,6 @@ NB_MODULE(_core, module) {
   headrace::python::bind_context(module);
   headrace::python::bind_memory(module);
   headrace::python::bind_arrays(module);
+  headrace::python::bind_chunks(module);
   headrace::python::bind_files(module);
 }

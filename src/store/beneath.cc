@@ -16,8 +16,9 @@
 namespace headrace::store {
 namespace {
 
-constexpr int kMaxLinks = 40;  // as the kernel
-constexpr int kTries = 32;     // openat2 gives EAGAIN when a rename races with its check
+constexpr int kMaxLinks = 40;                   // as the kernel
+constexpr std::uint64_t kResolveCached = 0x20;  // RESOLVE_CACHED, which older headers lack
+constexpr int kTries = 32;                      // openat2 gives EAGAIN when a rename races with its check
 
 // Descriptors from the root down to where the walk stands. The root's own is the caller's.
 class Path {
@@ -68,18 +69,27 @@ int Beneath::open(const char* path, int flags, Links links) const {
 }
 
 int Beneath::open_by_kernel(const char* path, int flags, Links links) const {
+  int fd = -EAGAIN;
+  for (int i = 0; i < kTries && (fd == -EAGAIN || fd == -EINTR); ++i) {
+    fd = open_once(path, flags, links == Links::kRefuse ? RESOLVE_NO_SYMLINKS : 0);
+  }
+  return fd;
+}
+
+int Beneath::open_remembered(const char* path, int flags) const {
+  if (!kernel_resolves_) return -ENOSYS;
+  const int fd = open_once(path, flags, kResolveCached);
+  return fd == -EINVAL ? -ENOSYS : fd;
+}
+
+int Beneath::open_once(const char* path, int flags, std::uint64_t resolve) const {
   open_how how{};
   how.flags = static_cast<std::uint64_t>(flags | O_CLOEXEC);
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-  if (links == Links::kRefuse) how.resolve |= RESOLVE_NO_SYMLINKS;
-  std::int64_t fd = -EAGAIN;
-  for (int i = 0; i < kTries && (fd == -EAGAIN || fd == -EINTR); ++i) {
-    fd = HEADRACE_FAULT("store.openat2", 0);
-    if (fd != 0) continue;
-    fd = ::syscall(SYS_openat2, root_fd_, path, &how, sizeof how);
-    if (fd < 0) fd = -errno;
-  }
-  return static_cast<int>(fd);
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | resolve;
+  std::int64_t fd = HEADRACE_FAULT("store.openat2", 0);
+  if (fd != 0) return static_cast<int>(fd);
+  fd = ::syscall(SYS_openat2, root_fd_, path, &how, sizeof how);
+  return fd < 0 ? -errno : static_cast<int>(fd);
 }
 
 int Beneath::open_by_walking(const char* path, int flags, Links links) const {

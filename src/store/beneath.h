@@ -9,6 +9,7 @@
 
 #include <headrace/status.h>
 
+#include <cstdint>
 #include <string>
 
 namespace headrace::store {
@@ -26,12 +27,16 @@ class Beneath {
   // A descriptor or -errno. EXDEV: the path leads outside the root. `path` is relative, "." is the root.
   // `flags` as for open(2), without O_CREAT; O_CLOEXEC is implied.
   int open(const char* path, int flags, Links links = Links::kFollow) const;
+  // The same without waiting for a disk or a network: EAGAIN where a name on the way is not in memory, ENOSYS where the
+  // kernel cannot tell (before Linux 5.12).
+  int open_remembered(const char* path, int flags) const;
 
   int root() const noexcept { return root_fd_; }
   bool kernel_resolves() const noexcept { return kernel_resolves_; }
 
  private:
   int open_by_kernel(const char* path, int flags, Links links) const;
+  int open_once(const char* path, int flags, std::uint64_t resolve) const;
   int open_by_walking(const char* path, int flags, Links links) const;
 
   int root_fd_;

@@ -111,6 +111,15 @@ class Store {
     return false;
   }
 
+  // Whether the object is there, has at most `limit` bytes, and can be opened and read now without anybody waiting for
+  // a disk or a network, as far as the system tells; false where it does not. Waits for neither itself; allocates
+  // nothing. REQUIRES: as for open().
+  virtual bool at_hand(std::string_view key, std::uint64_t limit) {
+    (void)key;
+    (void)limit;
+    return false;
+  }
+
   // Whole object, refused with kResourceExhausted above `limit` bytes.
   virtual Result<Bytes> get(std::string_view key, std::uint64_t limit) = 0;
 

@@ -41,6 +41,14 @@ Status Store::put(std::string_view key, std::span<const std::byte> bytes) const 
   }
 }
 
+bool Store::at_hand(std::string_view key, std::uint64_t limit) const {
+  try {
+    return impl_->at_hand(std::string(key), limit);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 namespace zarr {
 namespace {
 

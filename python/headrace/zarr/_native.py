@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from dataclasses import dataclass
+from math import prod
 from operator import lt
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,12 @@ import numpy as np
 from zarr.storage import LocalStore, ZipStore
 
 import headrace
+from headrace.zarr._caller import Caller
 from headrace.zarr._selection import KeyLayout, Selected
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zarr.abc.store import Store as ZarrStore
     from zarr.core.metadata import ArrayMetadata
 
@@ -29,6 +33,10 @@ class NotNative(Exception):
         self.reason = reason
         self.whole_array = whole_array
 
+
+# Chunks of at most so many bytes, stored and decoded, are read on the event loop's own thread where they are in the page
+# cache: a change of threads takes longer.
+_SMALL_BYTES = 128 << 10
 
 # Incremented in a forked child: native arrays and their threads belong to the process that made them.
 _generation = 0
@@ -131,6 +139,24 @@ class _Open:
     array: Any
 
 
+@dataclass(frozen=True, slots=True)
+class SmallChunks:
+    """Reads of single small chunks of an array in local files, without what larger ones need.
+
+    read(key, selection in the chunk, selection in the output, output, at_hand): READ, MISSING (not stored, and filled),
+    or 0: it has to be read in another way. at_hand: only what the page cache holds. REQUIRES: the type of the output is
+    the array's. decodes: takes more than a copy.
+    """
+
+    READ, MISSING = 1, 2
+
+    store: Any
+    root: Any  # of the store, which may be given another
+    generation: int
+    read: Callable[[str, Any, Any, Any, bool], int]
+    decodes: bool
+
+
 class NativeArrays:
     """The native array of one zarr array, opened when first needed and again when the array has grown.
 
@@ -143,6 +169,35 @@ class NativeArrays:
         assert extents is not None
         self._extents = extents
         self._open: _Open | None = None
+        self._small_chunks: SmallChunks | None = None
+        self._layout = KeyLayout.of(metadata)
+        dtype = metadata.dtype.to_native_dtype()
+        self._small = (
+            not is_variable(dtype)
+            and dtype == dtype.newbyteorder("<")
+            and prod(extents) * dtype.itemsize <= _SMALL_BYTES
+        )
+
+    def small_chunks_of(self, store: Any) -> SmallChunks | None:
+        """Once get() has opened the array, if its chunks are small."""
+        small = self._small_chunks
+        if small is None or small.store is not store or small.root is not store.root or small.generation != _generation:
+            return None
+        return small
+
+    def keep_small_chunks(self, getter: Any, url: str, prefix: str) -> None:
+        """Makes small_chunks_of() for the array that get() has given. `prefix`: of its keys, up to the grid position."""
+        store, held, layout = getter.store, self._open, self._layout
+        if not self._small or held is None or layout is None or not store.root.is_absolute():
+            return
+        base = layout.base(prefix)
+        if held.url != url or held.path != base or self.small_chunks_of(store) is not None:
+            return
+        array = held.array
+        native_prefix = prefix if array.path == base else prefix[len(base) :].lstrip("/")
+        read = array.chunk_reader(prefix, native_prefix, layout.separator, self._extents, _SMALL_BYTES)
+        decodes = not set(array.codecs) <= {"bytes"}
+        self._small_chunks = SmallChunks(store, store.root, _generation, read, decodes)
 
     def get(self, url: str, path: str, last: tuple[int, ...]) -> Any:
         """The array whose objects lie at `url`/`path`, large enough to have a chunk at `last`.
@@ -167,6 +222,7 @@ class NativeArrays:
         text = document(self._metadata, tuple(n * extent for n, extent in zip(grid, self._extents, strict=True)))
         array = self._from_document(text, *_without_links(url, path))
         self._open = _Open(url, path, _generation, grid, array)
+        self._small_chunks = None
         return array
 
     def once(self, url: str, path: str, last: tuple[int, ...]) -> Any:
@@ -192,6 +248,7 @@ def _without_links(url: str, path: str) -> tuple[str, str]:
 
 # Reads that somebody may not want to wait for: Ctrl-C ends zarr's waiting for them, not the reads.
 _LONG_READ_BYTES = 16 << 20
+_LOOK_SECONDS = 0.05  # how soon it is seen that nobody waits
 _under_way: set[headrace.ReadFuture] = set()
 
 
@@ -204,14 +261,26 @@ def _stop_long_reads() -> None:
 getattr(threading, "_register_atexit", atexit.register)(_stop_long_reads)
 
 
-def _read(array: headrace.Array, selected: Selected, out: Any) -> tuple[Any, headrace.Stats]:
+def caller_of(out: Any) -> Caller | None:
+    """Who waits for the current task to read into `out`, if that may take long."""
+    return Caller() if prod(out.shape) * out.dtype.itemsize > _LONG_READ_BYTES else None
+
+
+def _read(array: headrace.Array, selected: Selected, out: Any, caller: Caller | None) -> tuple[Any, headrace.Stats]:
     if out is None or out.nbytes <= _LONG_READ_BYTES:
         result, stats = array.read(selected.selection, indexing=selected.indexing, out=out, return_stats=True)
         return result, stats
     reading = array.read_async(selected.selection, indexing=selected.indexing, out=out)
     _under_way.add(reading)
     try:
-        return reading.result(), reading.stats
+        while True:
+            try:
+                return reading.result(_LOOK_SECONDS), reading.stats
+            except headrace.TimeoutError:
+                raise
+            except TimeoutError:
+                if caller is not None and caller.gone():
+                    reading.cancel()
     finally:
         _under_way.discard(reading)
 
@@ -238,11 +307,14 @@ class Target:
             if little != dtype:
                 self._memory = out.view(little)
 
-    def fill(self, array: headrace.Array, selected: Selected) -> Any:
-        """Reads `selected` into the output; the Stats of the read. NotNative: that cannot be done."""
+    def fill(self, array: headrace.Array, selected: Selected, caller: Caller | None) -> Any:
+        """Reads `selected` into the output; the Stats of the read. NotNative: that cannot be done.
+
+        headrace.CancelledError where the caller has gone meanwhile.
+        """
         try:
             given = None if self._variable else self._memory
-            read, stats = _read(array, selected, given)
+            read, stats = _read(array, selected, given, caller)
         except (headrace.UnsupportedError, headrace.InvalidArgumentError, headrace.StorageError) as error:
             raise NotNative(str(error)) from error
         except headrace.PermissionError as error:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from zarr.abc.codec import CodecPipeline
 from zarr.core.array import create_codec_pipeline
 from zarr.core.config import config
@@ -16,10 +17,13 @@ from zarr.storage import StorePath
 
 import headrace
 from headrace.zarr import _foreign
+from headrace.zarr._caller import Caller
 from headrace.zarr._native import (
     NativeArrays,
     NotNative,
+    SmallChunks,
     Target,
+    caller_of,
     grid_shape,
     is_sharded,
     location,
@@ -31,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Self
 
-    import numpy as np
     from zarr.abc.codec import Codec
     from zarr.abc.store import Store as ZarrStore
     from zarr.core.array_spec import ArraySpec
@@ -42,6 +45,7 @@ _log = logging.getLogger("headrace.zarr")
 
 _PRESENT: dict[str, Any] = {"status": "present"}
 _MISSING: dict[str, Any] = {"status": "missing"}
+_ONE_PRESENT, _ONE_MISSING = (_PRESENT,), (_MISSING,)
 
 DEFAULT_FALLBACK = "zarr.core.codec_pipeline.BatchedCodecPipeline"
 
@@ -167,6 +171,8 @@ class HeadracePipeline(CodecPipeline):
         batch = batch_info if isinstance(batch_info, list) else list(batch_info)
         if not batch:
             return ()
+        if len(batch) == 1 and (read := await self._read_small(batch[0], out)) is not None:
+            return read
         try:
             if self._refusal is not None:
                 raise NotNative(self._refusal, whole_array=True)
@@ -175,6 +181,28 @@ class HeadracePipeline(CodecPipeline):
             self._tell(why, batch[0][0])
         return await self._own.read(batch, out, drop_axes)
 
+    async def _read_small(self, item: BatchItem, out: NDBuffer) -> tuple[Any, ...] | None:
+        """Reads a small chunk in the shortest way. None: it is still to be read."""
+        getter = item[0]
+        if self._refusal is not None or not isinstance(getter, StorePath):
+            return None
+        assert self._arrays is not None
+        small = self._arrays.small_chunks_of(getter.store)
+        memory: Any = out.as_ndarray_like()
+        if small is None or type(memory) is not np.ndarray or memory.dtype != self._dtype:
+            return None
+        loop = asyncio.get_running_loop()
+        read = 0
+        # On the loop's own thread where a copy is all it takes, or where nobody else waits for the loop; of loops that are
+        # not asyncio's that is not known.
+        if not small.decodes or not getattr(loop, "_ready", True):
+            read = small.read(getter.path, item[2], item[3], memory, True)
+        if not read:
+            read = await loop.run_in_executor(_executor(), small.read, getter.path, item[2], item[3], memory, False)
+        if not read:
+            return None
+        return _ONE_PRESENT if read == SmallChunks.READ else _ONE_MISSING
+
     async def _read(self, batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...]) -> tuple[Any, ...]:
         first = batch[0][0]
         if not isinstance(first, StorePath):
@@ -182,13 +210,19 @@ class HeadracePipeline(CodecPipeline):
         store = first.store
         url = location(store)
         run = asyncio.get_running_loop().run_in_executor
-        if url is not None:
-            missing = await run(_executor(), self._read_local, url, batch, out, drop_axes)
-        else:
-            if self._sharded and not all(item[4] for item in batch):
-                raise NotNative(f"a part of a shard in a {type(store).__name__}, which zarr reads by ranges")
-            objects = await _foreign.fetch(batch)
-            missing = await run(_executor(), self._read_fetched, objects, batch, out, drop_axes)
+        caller = caller_of(out)
+        try:
+            if url is not None:
+                missing = await run(_executor(), self._read_local, url, batch, out, drop_axes, caller)
+            else:
+                if self._sharded and not all(item[4] for item in batch):
+                    raise NotNative(f"a part of a shard in a {type(store).__name__}, which zarr reads by ranges")
+                objects = await _foreign.fetch(batch)
+                missing = await run(_executor(), self._read_fetched, objects, batch, out, drop_axes, caller)
+        except asyncio.CancelledError:
+            if caller is not None:
+                caller.leave()
+            raise
         if missing is None:
             missing = [not await store.exists(item[0].path) for item in batch]
         if not missing:
@@ -196,12 +230,14 @@ class HeadracePipeline(CodecPipeline):
         return tuple(_MISSING if is_missing else _PRESENT for is_missing in missing)
 
     def _read_local(
-        self, url: str, batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...]
+        self, url: str, batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...], caller: Caller | None
     ) -> list[bool] | None:
         """Which chunks are not stored; [] where all are, None where that was not looked for."""
-        path, selected, target = self._prepare(batch, out, drop_axes)
+        prefix, path, selected, target = self._prepare(batch, out, drop_axes)
         assert self._arrays is not None
-        stats = target.fill(self._arrays.get(url, path, selected.last), selected)
+        stats = target.fill(self._arrays.get(url, path, selected.last), selected, caller)
+        if len(batch) == 1 and not url.startswith("zip://"):
+            self._arrays.keep_small_chunks(batch[0][0], url, prefix)
         if stats.missing_chunks == 0:
             return []
         if url.startswith("zip://"):
@@ -209,13 +245,18 @@ class HeadracePipeline(CodecPipeline):
         return [not os.path.exists(f"{url}/{item[0].path}") for item in batch]
 
     def _read_fetched(
-        self, objects: list[Buffer | None], batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...]
+        self,
+        objects: list[Buffer | None],
+        batch: list[BatchItem],
+        out: NDBuffer,
+        drop_axes: tuple[int, ...],
+        caller: Caller | None,
     ) -> list[bool]:
-        path, selected, target = self._prepare(batch, out, drop_axes)
+        _, path, selected, target = self._prepare(batch, out, drop_axes)
         assert self._arrays is not None
         try:
             with _foreign.memory_of(batch, objects) as url:
-                target.fill(self._arrays.once(url, path, selected.last), selected)
+                target.fill(self._arrays.once(url, path, selected.last), selected, caller)
         except headrace.HeadraceError as error:
             error.store = str(batch[0][0].store)  # not the memory that its objects were fetched to
             raise
@@ -223,8 +264,8 @@ class HeadracePipeline(CodecPipeline):
 
     def _prepare(
         self, batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...]
-    ) -> tuple[str, Selected, Target]:
-        """The array's path in its store, what of it is wanted, and the memory that is to hold it."""
+    ) -> tuple[str, str, Selected, Target]:
+        """What the array's keys begin with, its path in its store, what of it is wanted, and the memory to hold it."""
         layout, extents = self._layout, self._extents
         assert layout is not None and extents is not None
         target = Target(out.as_ndarray_like(), self._dtype)
@@ -235,7 +276,7 @@ class HeadracePipeline(CodecPipeline):
         selected = reconstruct(batch, layout, *split, extents, out.shape, drop_axes)
         if selected is None:
             raise NotNative("a selection that is neither orthogonal nor a list of points")
-        return layout.base(split[0]), selected, target
+        return split[0], layout.base(split[0]), selected, target
 
     def _tell(self, why: NotNative, getter: Any) -> None:
         """Once for each array; raises where that is wanted."""

@@ -141,13 +141,8 @@ def reconstruct(
     if lengths is None:
         return None
     strides = [prod(lengths[axis + 1 :]) for axis in range(layout.ndim)]
-    positions: list[list[int]] = []
-    for axis, (length, stride) in enumerate(zip(lengths, strides, strict=True)):
-        along = [layout.position(batch[k * stride][0].path, prefix) for k in range(length)]
-        if any(p is None for p in along):
-            return None
-        positions.append([p[axis] for p in along if p is not None])
-    if [item[0].path for item in batch] != layout.paths(prefix, positions):
+    positions = _positions(batch, layout, prefix, first, lengths, strides)
+    if positions is None:
         return None
 
     chunk_axes = [
@@ -250,6 +245,31 @@ def _axis_lengths(
     return lengths if stride == count else None
 
 
+def _positions(
+    batch: list[BatchItem],
+    layout: KeyLayout,
+    prefix: str,
+    first: tuple[int, ...],
+    lengths: list[int],
+    strides: list[int],
+) -> list[Sequence[int]] | None:
+    """Grid positions along each axis, a range where no chunk is left out. None: the batch is no outer product of them."""
+    paths = [item[0].path for item in batch]
+    ends = [layout.position(paths[(length - 1) * stride], prefix) for length, stride in zip(lengths, strides, strict=True)]
+    if all(end is not None for end in ends):
+        ranges: list[Sequence[int]] = [range(at, at + length) for at, length in zip(first, lengths, strict=True)]
+        if all(end[axis] == ranges[axis][-1] for axis, end in enumerate(ends) if end is not None):
+            if paths == layout.paths(prefix, ranges):
+                return ranges
+    positions: list[Sequence[int]] = []
+    for axis, (length, stride) in enumerate(zip(lengths, strides, strict=True)):
+        along = [layout.position(paths[k * stride], prefix) for k in range(length)]
+        if any(p is None for p in along):
+            return None
+        positions.append([p[axis] for p in along if p is not None])
+    return positions if paths == layout.paths(prefix, positions) else None
+
+
 def _flat(selector: Any) -> Any:
     return selector.ravel() if isinstance(selector, np.ndarray) else selector
 
@@ -272,7 +292,7 @@ def _is_mesh(items: Any, axes: list[list[Any]]) -> bool:
     return True
 
 
-def _index(positions: list[int], extent: int, selectors: list[Any]) -> int | None:
+def _index(positions: Sequence[int], extent: int, selectors: list[Any]) -> int | None:
     if len(positions) != 1:
         return None
     selector = selectors[0]
@@ -285,7 +305,7 @@ def _index(positions: list[int], extent: int, selectors: list[Any]) -> int | Non
 
 
 def _along(
-    positions: list[int], extent: int, selectors: list[Any], places: list[Any], out_length: int
+    positions: Sequence[int], extent: int, selectors: list[Any], places: list[Any], out_length: int
 ) -> slice | IndexArray | None:
     """What is selected along an axis: `selectors` in each chunk, which go to `places` of the output."""
     if all(isinstance(s, slice) for s in selectors) and all(isinstance(p, slice) for p in places):
@@ -310,10 +330,23 @@ def _along(
 
 
 def _as_slice(
-    positions: list[int], extent: int, selectors: list[slice], places: list[slice], out_length: int
+    positions: Sequence[int], extent: int, selectors: list[slice], places: list[slice], out_length: int
 ) -> slice | None:
-    low, _, step = selectors[0].indices(extent)
+    low, high, step = selectors[0].indices(extent)
     start = positions[0] * extent + low
+    if isinstance(positions, range) and step == 1 and high == extent:
+        # Whole chunks but for the first and the last, in one comparison for each list.
+        inner = len(positions) - 2
+        last = selectors[-1].indices(extent)
+        starts = [0, *range(extent - low, extent - low + (inner + 1) * extent, extent)]
+        if (
+            last[0] == 0
+            and last[2] == 1
+            and starts[-1] + last[1] == out_length
+            and selectors[1:-1] == [slice(0, extent, 1)] * inner
+            and places == list(map(slice, starts, [*starts[1:], out_length]))
+        ):
+            return slice(start, start + out_length, 1)
     done = 0
     for position, selector, place in zip(positions, selectors, places, strict=True):
         low, high, stride = selector.indices(extent)

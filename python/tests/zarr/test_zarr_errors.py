@@ -105,35 +105,80 @@ def test_names_of_arrays_in_groups(tmp_path: Path) -> None:
 
 
 PROGRAM = f"""
-import os, signal, threading, time
-import zarr
+import asyncio, os, signal, threading, time
+import numpy as np, zarr
+from zarr.core.buffer import default_buffer_prototype
 with zarr.config.set({{"codec_pipeline.path": {OURS!r}, "headrace.strict": True}}):
     import headrace.zarr
     array = zarr.open_array("long", mode="r")
 array[0]
-threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+out = np.empty(array.shape, "f4")
+buffer = default_buffer_prototype().nd_buffer.from_numpy_array(out)
+async def read():
+    task = asyncio.create_task(array._async_array.get_orthogonal_selection((slice(None),), out=buffer))
+    await asyncio.sleep(0.2)
+    task.cancel()
+    await task
+PRESS
 try:
-    array[...]
-except KeyboardInterrupt:
-    print("stopped", time.monotonic())
+    WORK
+except BaseException as error:
+    print(type(error).__name__, time.monotonic())
+"""
+SYNC = PROGRAM.replace("WORK", "array.get_basic_selection(..., out=buffer)")
+CTRL_C = SYNC.replace("PRESS", "threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()")
+TASK = PROGRAM.replace("WORK", "asyncio.run(read())").replace("PRESS", "")
+# 0.2 s after the end nothing writes to the output any more, and nothing uses the processor.
+AFTER = """
+time.sleep(0.2)
+out[...] = 7
+used = time.process_time()
+time.sleep(0.5)
+used = time.process_time() - used
+assert all((row == 7).all() for row in out), "somebody still writes"
+print("still used", used)
 """
 
 
-def test_ctrl_c_ends_the_program(tmp_path: Path) -> None:
-    """Ctrl-C ends zarr's waiting for a read, and the program does not wait for it either: it would take seconds more."""
-    rows = 2048
-    array = zarr.create_array(tmp_path / "long", shape=(rows, 1 << 18), chunks=(1, 1 << 18), dtype="f4",
-                              compressors=zarr.codecs.GzipCodec(level=1))
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an array that takes seconds to read."""
+    folder, rows = tmp_path_factory.mktemp("slow"), 1024
+    array = zarr.create_array(
+        folder / "long",
+        shape=(rows, 1 << 18),
+        chunks=(1, 1 << 18),
+        dtype="f4",
+        compressors=zarr.codecs.GzipCodec(level=1),
+    )
     array[0] = np.arange(1 << 18, dtype="f4")
     for row in range(1, rows):
-        (tmp_path / "long" / "c" / str(row)).mkdir()
-        os.link(tmp_path / "long" / "c" / "0" / "0", tmp_path / "long" / "c" / str(row) / "0")
+        (folder / "long" / "c" / str(row)).mkdir()
+        os.link(folder / "long" / "c" / "0" / "0", folder / "long" / "c" / str(row) / "0")
+    return folder
+
+
+def test_ctrl_c_ends_the_program(long: Path) -> None:
+    """Ctrl-C ends zarr's waiting for a read, and the program does not wait for it either: it would take seconds more."""
     late = []
     for _ in range(3):  # others use the machine, too
-        done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, cwd=tmp_path, timeout=120)
+        done = subprocess.run([sys.executable, "-c", CTRL_C], capture_output=True, text=True, cwd=long, timeout=120)
         ended = time.monotonic()
-        assert done.returncode == 0 and done.stdout.startswith("stopped "), done
+        assert done.returncode == 0 and done.stdout.startswith("KeyboardInterrupt "), done
         late.append(ended - float(done.stdout.split()[1]))
         if late[-1] < 1.5:
             return
     pytest.fail(f"ended {late} s after Ctrl-C")
+
+
+@pytest.mark.parametrize(("program", "error"), [(CTRL_C, "KeyboardInterrupt"), (TASK, "CancelledError")])
+def test_reads_that_nobody_waits_for_stop(long: Path, program: str, error: str) -> None:
+    done = []
+    for _ in range(3):  # others use the machine, too
+        done.append(
+            subprocess.run([sys.executable, "-c", program + AFTER], capture_output=True, text=True, cwd=long, timeout=120)
+        )
+        if done[-1].returncode == 0:
+            break
+    assert done[-1].returncode == 0 and done[-1].stdout.startswith(error), done
+    assert float(done[-1].stdout.split()[-1]) < 0.2, done

@@ -123,6 +123,44 @@ def test_what_is_no_selection_is_refused(grid: Any, change: str) -> None:
     assert again(array, batch, shape, drop) is None
 
 
+@pytest.mark.parametrize("at", [0, 2, 5])
+@pytest.mark.parametrize("what", ["swapped places", "shifted place", "shorter part", "shifted part", "steps", "another chunk"])
+def test_items_along_one_axis_mean_what_they_say(at: int, what: str) -> None:
+    """What is made of items that zarr would not give is what they say, or nothing."""
+    data = np.arange(60)
+    with zarr.config.set({"codec_pipeline.path": CAPTURE}):
+        array = zarr.create_array({}, data=data, chunks=(10,))
+    batch, shape, drop = batch_of(array, "", slice(3, 58))
+    other = (at + 1) % 6
+    getter, spec, (inside,), (place,), whole = batch[at]
+    if what == "swapped places":
+        batch[at], batch[other] = (
+            (*batch[at][:3], batch[other][3], whole), (*batch[other][:3], batch[at][3], batch[other][4]),
+        )
+    elif what == "shifted place":
+        batch[at] = getter, spec, (inside,), (slice(place.start + 1, place.stop + 1),), whole
+    elif what == "shorter part":
+        batch[at] = getter, spec, (slice(inside.start, inside.stop - 1),), (slice(place.start, place.stop - 1),), whole
+    elif what == "shifted part":
+        part = slice(0, inside.stop - inside.start) if at == 0 else slice(1, inside.stop)
+        batch[at] = getter, spec, (part,), (place,), whole
+    elif what == "steps":
+        batch[at] = getter, spec, (slice(inside.start, inside.stop, 2),), (place,), whole
+    else:
+        batch[at] = batch[other][0], spec, (inside,), (place,), whole
+    found = again(array, batch, shape, drop)
+    wanted = np.full(60, -1)
+    try:
+        for item in batch:
+            position = int(item[0].path.rpartition("/")[2])
+            wanted[item[3][0]] = data[10 * position : 10 * position + 10][item[2][0]]
+    except ValueError:  # parts and places of different lengths
+        assert found is None
+        return
+    if found is not None:
+        np.testing.assert_array_equal(select(data, (10,), found), wanted[: shape[0]])
+
+
 def test_output_of_another_shape_is_refused(grid: Any) -> None:
     array, batch, _, drop = grid
     assert again(array, batch, (8, 11), drop) is None

@@ -1,0 +1,57 @@
+"""Whether anybody still waits for a read.
+
+zarr's synchronous calls start a coroutine on zarr's event loop and wait for it in their own thread. Where Ctrl-C or
+`async.timeout` ends the waiting, the coroutine is not told. It can be seen, though: the call is not on the stack of its
+thread any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+from zarr.core import sync as _zarr
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+# Where zarr has no such functions, nothing is seen, and reads run to their end.
+_SYNC: CodeType | None = getattr(getattr(_zarr, "sync", None), "__code__", None)
+_RUNNER: CodeType | None = getattr(getattr(_zarr, "_runner", None), "__code__", None)
+
+
+class Caller:
+    """Who waits for the current task. Threads: made in the event loop's; gone() and leave() from any."""
+
+    def __init__(self) -> None:
+        self._left = False
+        self._coroutine: Any = None
+        self._thread = 0
+        task = asyncio.current_task()
+        runner: Any = None if task is None else task.get_coro()
+        if _RUNNER is None or getattr(runner, "cr_code", None) is not _RUNNER:
+            return  # whoever made the task cancels it
+        coroutine = runner.cr_frame.f_locals.get("coro")
+        for thread, frame in sys._current_frames().items():
+            if coroutine is not None and _waits(frame, coroutine):
+                self._coroutine, self._thread = coroutine, thread
+                return
+
+    def leave(self) -> None:
+        """The task was cancelled."""
+        self._left = True
+
+    def gone(self) -> bool:
+        if self._left or self._coroutine is None:
+            return self._left
+        return not _waits(sys._current_frames().get(self._thread), self._coroutine)
+
+
+def _waits(frame: FrameType | None, coroutine: Any) -> bool:
+    """Whether a stack has zarr's sync(coroutine) on it."""
+    while frame is not None:
+        if frame.f_code is _SYNC and frame.f_locals.get("coro") is coroutine:
+            return True
+        frame = frame.f_back
+    return False
