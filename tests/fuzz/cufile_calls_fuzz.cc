@@ -19,6 +19,7 @@ constexpr std::size_t kFileBytes = 48 << 10, kMemory = 512 << 10, kFds = 4, kMos
 // Where writes begin and how long they are, at most, and so files.
 constexpr off_t kMostAt = 64 << 10;
 constexpr std::size_t kMostWritten = 64 << 10, kMostFile = kMostAt + kMostWritten;
+constexpr off_t kFar = off_t{1} << 62;
 
 // Numbers as the input has them; zeros once it has ended.
 class Input {
@@ -77,6 +78,13 @@ struct World {
   void begin() {
     for (const int fd : {fds[0], fds[1]}) FUZZ_CHECK(::ftruncate(fd, kFileBytes) == 0);
   }
+  // A file in memory takes writes up to the largest offset that there is.
+  void bound_files() {
+    for (const int fd : {fds[0], fds[1]}) {
+      const off_t length = ::lseek(fd, 0, SEEK_END);
+      if (length > static_cast<off_t>(kMostFile)) FUZZ_CHECK(::ftruncate(fd, kMostFile) == 0);
+    }
+  }
   void end() {
     for (const CUfileBatchHandle_t batch : batches) cuFileBatchIODestroy(batch);
     for (const CUfileHandle_t handle : handles) cuFileHandleDeregister(handle);
@@ -131,12 +139,14 @@ void move(World& world, Input& in, bool write, bool stream) {
   world.skip = in.number();
   if (!World::fits(base, world, world.size, world.skip, write)) return;
   // Files stay small.
-  if (write && world.at > kMostAt && world.at < (off_t{1} << 62)) world.at %= kMostAt;
+  if (write && world.at > kMostAt && world.at < kFar) world.at %= kMostAt;
+  const bool far = write && world.at >= kFar;
   errno = 0;
   if (!stream) {
     check_result(write ? cuFileWrite(handle, base, world.size, world.at, world.skip)
                        : cuFileRead(handle, base, world.size, world.at, world.skip),
                  world.size);
+    if (far) world.bound_files();
     return;
   }
   const std::uint8_t nulls = in.byte();
@@ -145,6 +155,7 @@ void move(World& world, Input& in, bool write, bool stream) {
   const CUfileError_t status = queue(handle, base, nulls < 8 ? nullptr : &world.size, nulls == 8 ? nullptr : &world.at,
                                      nulls == 9 ? nullptr : &world.skip, nulls == 10 ? nullptr : &world.moved, nullptr);
   FUZZ_CHECK((status.err == CU_FILE_SUCCESS) == (world.moved != -7));
+  if (far) world.bound_files();
 }
 
 void submit(World& world, Input& in) {
