@@ -112,7 +112,7 @@ __global__ inline void check_untouched(CampaignBatch batch, const unsigned long 
 
 // Bugs that a decoder could have, planted behind it: each must be found. `item` is one that was left as it is and is
 // valid.
-enum class Plant : unsigned { kNone, kCanary, kPastWindow, kBytes, kSample, kInput, kOutcome, kVerdict, kSlow };
+enum class Plant : unsigned { kNone, kCanary, kPastWindow, kBytes, kSample, kInput, kOutcome, kVerdict, kSlow, kIndex };
 __global__ inline void plant_bug(CampaignBatch batch, Plant plant, std::uint32_t item, unsigned long long* outcomes) {
   unsigned char* const out = batch.out.at(item, batch.capacity);
   switch (plant) {
@@ -126,6 +126,7 @@ __global__ inline void plant_bug(CampaignBatch batch, Plant plant, std::uint32_t
       out[batch.capacity - 1] ^= 1;
       break;
     case Plant::kSample:  // of one that was changed and decoded all the same
+    case Plant::kIndex:   // the same, where there are indices
       for (std::uint32_t i = 0; i < batch.out.items; ++i) {
         if (outcomes[i] != ~0ull || plan_of(batch, i).untouched) continue;
         *batch.out.at(i, batch.capacity) ^= 1;
@@ -156,6 +157,18 @@ __global__ inline void plant_bug(CampaignBatch batch, Plant plant, std::uint32_t
     default:
       break;
   }
+}
+
+// A sum over the bytes of each output that is good, to compare two decodes of a batch; the sums were zero. A warp an
+// item and part.
+__global__ inline void sum_outputs(CampaignBatch batch, const unsigned long long* outcomes, unsigned long long* sums) {
+  const std::uint32_t item = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+  if (item >= batch.out.items || outcomes[item] != ~0ull) return;
+  const unsigned char* const out = batch.out.at(item, batch.capacity);
+  unsigned long long sum = 0;
+  for (std::uint64_t i = blockIdx.y * 32 + lane; i < batch.capacity; i += gridDim.y * 32) sum += mix(i << 8 | out[i]);
+  for (unsigned d = 16; d > 0; d /= 2) sum += __shfl_down_sync(0xFFFFFFFFu, sum, d);
+  if (lane == 0) atomicAdd(sums + item, sum);
 }
 
 // Items start, start + step, ... with their outputs, side by side for the host.

@@ -55,10 +55,7 @@ class BloscOnCpu {
     job.stage = 3;
     job.allowance = allowance;
     const blosc::Layout layout(limits, allowance, named);
-    if (scratch_ == nullptr || scratch_->size() < layout.inner) {
-      scratch_ = std::make_unique<GuardBuffer>((layout.inner + 4095) / 4096 * 4096, Flush::kRight);
-    }
-    layout.fill_in(job, scratch_->data());
+    layout.fill_in(job, scratch_.take((layout.inner + 15) / 16 * 16));
 
     std::memset(job.totals, 0, blosc::Layout::kTotalsBytes);
     launch([&] { blosc::parse_body(job); });
@@ -132,7 +129,7 @@ class BloscOnCpu {
   void launch(const Body& body) const {
     testing::gpu::launch(blocks, kThreads, body);
   }
-  std::unique_ptr<GuardBuffer> scratch_;
+  GuardScratch scratch_;
 };
 
 }  // namespace headrace::test

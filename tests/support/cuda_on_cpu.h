@@ -7,6 +7,8 @@
 // Declare the test or fuzz target with DEVICE_CODE (tools/cmake).
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +16,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <vector>
 
 #if !defined(__x86_64__)
 #include <ucontext.h>
@@ -54,57 +55,45 @@ struct Dim {
 };
 inline Dim thread_index, block_index, block_size, grid_size;
 
-// A stack that runs when it is switched to.
+// What runs the lanes is not itself watched by the sanitizers, nor counted by a fuzzer as code that an input has
+// reached: it would take most of the time. All that it touches is its own.
+#if defined(__clang__)
+#define HEADRACE_UNWATCHED __attribute__((no_sanitize("address", "undefined", "coverage")))
+#elif defined(HEADRACE_ASAN_FIBERS)
+#define HEADRACE_UNWATCHED __attribute__((no_sanitize("address", "undefined")))
+#else
+#define HEADRACE_UNWATCHED
+#endif
+
+// Where a stack stands while it does not run.
 class Fiber {
  public:
-  Fiber() = default;
-  explicit Fiber(std::size_t stack_bytes) : stack_(std::make_unique<char[]>(stack_bytes)), stack_bytes_(stack_bytes) {}
-
-  // The next switch to it calls entry, which must not return and tells a sanitizer first that it has arrived.
-  void prepare(void (*entry)()) {
-    fake_stack_ = nullptr;
-#ifdef HEADRACE_ASAN_FIBERS
-    // The frames of its last run were left, not returned from.
-    __asan_unpoison_memory_region(stack_.get(), stack_bytes_);
-#endif
+  // The next switch to it calls entry, which must not return, on the stack that ends at `top`.
+  HEADRACE_UNWATCHED void prepare(char* top, [[maybe_unused]] std::size_t bytes, void (*entry)()) {
 #if defined(__x86_64__)
-    auto top = reinterpret_cast<std::uintptr_t>(stack_.get() + stack_bytes_) & ~std::uintptr_t{15};
     auto* words = reinterpret_cast<std::uintptr_t*>(top) - 8;  // six registers, the address, alignment as after a call
     for (int i = 0; i < 8; ++i) words[i] = 0;
     words[6] = reinterpret_cast<std::uintptr_t>(entry);
     stack_pointer_ = words;
 #else
     getcontext(&context_);
-    context_.uc_stack.ss_sp = stack_.get();
-    context_.uc_stack.ss_size = stack_bytes_;
+    context_.uc_stack.ss_sp = top - bytes;
+    context_.uc_stack.ss_size = bytes;
     makecontext(&context_, entry, 0);
 #endif
   }
-  // Leaves `from` for `to`; returns when somebody switches back. `last`: nobody will.
-  static void switch_stack(Fiber& from, Fiber& to, bool last = false) {
-#ifdef HEADRACE_ASAN_FIBERS
-    __sanitizer_start_switch_fiber(last ? nullptr : &from.fake_stack_, to.bottom(), to.stack_bytes_);
-#endif
+  // Leaves `from` for `to`; returns when somebody switches back.
+  HEADRACE_UNWATCHED static void switch_stack(Fiber& from, Fiber& to) {
 #if defined(__x86_64__)
     swap(&from.stack_pointer_, to.stack_pointer_);
 #else
     swapcontext(&from.context_, &to.context_);
 #endif
-#ifdef HEADRACE_ASAN_FIBERS
-    __sanitizer_finish_switch_fiber(from.fake_stack_, nullptr, nullptr);
-#endif
-    (void)last;
-  }
-  // A thread's own stack, which must be known before it is switched to.
-  void set_own_stack(const void* bottom, std::size_t bytes) {
-    own_bottom_ = bottom;
-    stack_bytes_ = bytes;
   }
 
  private:
-  const void* bottom() const { return stack_ ? stack_.get() : own_bottom_; }
 #if defined(__x86_64__)
-  [[gnu::naked, gnu::noinline]] static void swap(void** /*save: rdi*/, void* /*load: rsi*/) {
+  [[gnu::naked, gnu::noinline]] HEADRACE_UNWATCHED static void swap(void** /*save: rdi*/, void* /*load: rsi*/) {
     asm("pushq %rbp\n\tpushq %rbx\n\tpushq %r12\n\tpushq %r13\n\tpushq %r14\n\tpushq %r15\n\t"
         "movq %rsp, (%rdi)\n\tmovq %rsi, %rsp\n\t"
         "popq %r15\n\tpopq %r14\n\tpopq %r13\n\tpopq %r12\n\tpopq %rbx\n\tpopq %rbp\n\tret");
@@ -113,153 +102,213 @@ class Fiber {
 #else
   ucontext_t context_{};
 #endif
-  std::unique_ptr<char[]> stack_;
-  std::size_t stack_bytes_ = 0;
-  const void* own_bottom_ = nullptr;
-  void* fake_stack_ = nullptr;
+};
+
+// The stacks of a block's lanes, with a page below each one that nothing may touch. To a sanitizer they are one stack:
+// it is told when a block begins and ends, not of every switch.
+class Stacks {
+ public:
+  static constexpr std::size_t kBytes = 64 << 10;
+
+  explicit Stacks(unsigned count) : bytes_(count * kEach) {
+    void* const map = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED) std::abort();
+    bottom_ = static_cast<char*>(map);
+    for (unsigned i = 0; i < count; ++i) {
+      if (mprotect(bottom_ + i * kEach, kGuard, PROT_NONE) != 0) std::abort();
+    }
+  }
+  ~Stacks() { munmap(bottom_, bytes_); }
+  Stacks(const Stacks&) = delete;
+  Stacks& operator=(const Stacks&) = delete;
+
+  // Tops lie at different places of a page, or all lanes' frames would fall into the same few lines of the cache.
+  HEADRACE_UNWATCHED char* top(unsigned i) const { return bottom_ + (i + 1) * kEach - i * 320 % 4096; }
+  HEADRACE_UNWATCHED const char* bottom() const { return bottom_; }
+  HEADRACE_UNWATCHED std::size_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr std::size_t kGuard = 64 << 10, kEach = kGuard + 2 * kBytes;  // of whole pages, whatever their size
+  std::size_t bytes_;
+  char* bottom_ = nullptr;
 };
 
 enum class WarpOp : std::uint8_t { kSync, kShuffle, kBallot, kOr, kMin, kMax, kAdd, kMatch };
 
 class Block {
  public:
-  explicit Block(unsigned threads) : lanes_(threads) {
-    for (Lane& lane : lanes_) lane.fiber = Fiber(kStack);
+  explicit Block(unsigned threads)
+      : count_(threads), stacks_(threads), lanes_(new Lane[threads]), warps_(new Warp[(threads + 31) / 32]) {}
+  ~Block() {
+    delete[] lanes_;
+    delete[] warps_;
   }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
 
-  void run(const std::function<void()>& body) {
-    current() = this;
+  HEADRACE_UNWATCHED void run(const std::function<void()>& body) {
+    current_ = this;
     body_ = &body;
-    for (Lane& lane : lanes_) {
-      lane.fiber.prepare(&Block::enter);
-      lane.state = State::kReady;
-    }
+    for (unsigned i = 0; i < count_; ++i) lanes_[i].fiber.prepare(stacks_.top(i), Stacks::kBytes, &Block::enter);
+    all_ready();
     at_barrier_ = done_ = 0;
+    votes_ = 0;
     become(0);
+#ifdef HEADRACE_ASAN_FIBERS
+    void* fake_stack = nullptr;
+    __sanitizer_start_switch_fiber(&fake_stack, stacks_.bottom(), stacks_.bytes());
+#endif
     Fiber::switch_stack(main_, lanes_[0].fiber);
+#ifdef HEADRACE_ASAN_FIBERS
+    __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
+#endif
   }
 
-  void meet_block() {
-    lanes_[running_].state = State::kAtBarrier;
-    if (++at_barrier_ == lanes_.size()) {
+  // How many lanes voted for it.
+  HEADRACE_UNWATCHED unsigned meet_block(bool vote = false) {
+    votes_ += vote ? 1 : 0;
+    if (++at_barrier_ == count_) {
       at_barrier_ = 0;
-      for (Lane& lane : lanes_) lane.state = State::kReady;
-      return;
+      all_ready();
+      outcome_ = votes_;
+      votes_ = 0;
+    } else {
+      warps_[running_ / 32].ready &= ~(1u << running_ % 32);
+      leave();
     }
-    leave();
+    return outcome_;  // until all have met again
   }
   // What the operation gives to this lane. `argument` is the lane asked by a shuffle.
-  std::uint32_t meet_warp(std::uint32_t mask, WarpOp op, std::uint32_t value = 0, std::uint32_t argument = 0) {
-    const unsigned self = running_, first = self / 32 * 32;
+  HEADRACE_UNWATCHED std::uint32_t meet_warp(std::uint32_t mask, WarpOp op, std::uint32_t value,
+                                             std::uint32_t argument) {
+    const unsigned self = running_, bit = 1u << self % 32;
+    Warp& warp = warps_[self / 32];
+    Lane* const lanes = &lanes_[self / 32 * 32];
     Lane& own = lanes_[self];
     own.mask = mask;
     own.op = op;
     own.value = value;
     own.argument = argument;
-    own.state = State::kInWarp;
-    if ((mask >> (self - first) & 1) == 0) fail("a lane outside its own mask");
-    bool all = true;
-    for (unsigned i = 0; i < 32 && all; ++i) {
-      if ((mask >> i & 1) == 0) continue;
-      all = first + i < lanes_.size() && lanes_[first + i].state == State::kInWarp && lanes_[first + i].mask == mask &&
-            lanes_[first + i].op == op;
+    if ((mask & bit) == 0) fail("a lane outside its own mask");
+    warp.ready &= ~bit;
+    warp.waiting |= bit;
+    bool all = (warp.waiting & mask) == mask;
+    for (std::uint32_t rest = mask; all && rest != 0; rest &= rest - 1) {
+      const Lane& lane = lanes[__builtin_ctz(rest)];
+      all = lane.mask == mask && lane.op == op;
     }
     if (all) {
-      complete(first, mask, op);
+      complete(lanes, mask, op);
+      warp.waiting &= ~mask;
+      warp.ready |= mask;
     } else {
       leave();
     }
     return own.result;
   }
-  static Block*& current() {
-    static Block* block = nullptr;
-    return block;
-  }
+  HEADRACE_UNWATCHED static Block& current() { return *current_; }
 
  private:
-  static constexpr std::size_t kStack = 64 << 10;
-  enum class State : std::uint8_t { kReady, kInWarp, kAtBarrier, kDone };
   struct Lane {
     Fiber fiber;
-    State state = State::kReady;
     WarpOp op = WarpOp::kSync;
     std::uint32_t mask = 0, value = 0, argument = 0, result = 0;
   };
+  struct Warp {
+    std::uint32_t ready = 0, waiting = 0;  // bits of lanes: that can run, that are in an operation of the warp
+  };
 
-  static void enter() {
-    Block* const block = current();
-    Lane& lane = block->lanes_[block->running_];
-    block->arrived_first();
+  HEADRACE_UNWATCHED static void enter() {
+    Block* const block = current_;
+#ifdef HEADRACE_ASAN_FIBERS
+    if (block->running_ == 0) __sanitizer_finish_switch_fiber(nullptr, &block->main_bottom_, &block->main_bytes_);
+#endif
     (*block->body_)();
-    lane.state = State::kDone;
+    block->warps_[block->running_ / 32].ready &= ~(1u << block->running_ % 32);
     ++block->done_;
-    block->leave(true);
+    block->leave();
     std::abort();  // a lane that is done is not run again
   }
-  void arrived_first() {
-#ifdef HEADRACE_ASAN_FIBERS
-    const void* bottom = nullptr;
-    std::size_t bytes = 0;
-    __sanitizer_finish_switch_fiber(nullptr, &bottom, &bytes);
-    if (running_ == 0) main_.set_own_stack(bottom, bytes);  // lane 0 is the one that is entered from there
-#endif
+  HEADRACE_UNWATCHED void all_ready() {
+    for (unsigned w = 0; w < count_ / 32; ++w) warps_[w] = {~0u, 0};
+    if (count_ % 32 != 0) warps_[count_ / 32] = {(1u << count_ % 32) - 1, 0};
   }
-  void become(unsigned lane) {
+  HEADRACE_UNWATCHED void become(unsigned lane) {
     running_ = lane;
     thread_index.x = lane;
   }
-  // Runs somebody else until this lane is ready again.
-  void leave(bool last = false) {
-    const unsigned self = running_;
-    const auto count = static_cast<unsigned>(lanes_.size());
-    for (unsigned i = 1; i <= count; ++i) {
-      const unsigned next = self + i < count ? self + i : self + i - count;
-      if (lanes_[next].state != State::kReady) continue;
+  // Runs somebody else until this lane is ready again: the next one that is ready.
+  HEADRACE_UNWATCHED void leave() {
+    const unsigned self = running_, own = self / 32, warps = (count_ + 31) / 32;
+    const std::uint32_t below = (1u << self % 32) - 1;
+    std::uint32_t ready = warps_[own].ready & ~below;
+    unsigned w = own;
+    for (unsigned i = 1; ready == 0 && i < warps; ++i) {
+      w = own + i < warps ? own + i : own + i - warps;
+      ready = warps_[w].ready;
+    }
+    if (ready == 0) {
+      w = own;
+      ready = warps_[own].ready & below;
+    }
+    if (ready != 0) {
+      const unsigned next = w * 32 + static_cast<unsigned>(__builtin_ctz(ready));
       become(next);
-      Fiber::switch_stack(lanes_[self].fiber, lanes_[next].fiber, last);
+      Fiber::switch_stack(lanes_[self].fiber, lanes_[next].fiber);
       return;
     }
-    if (done_ != count) fail("a warp or block did not meet as a whole");
-    Fiber::switch_stack(lanes_[self].fiber, main_, last);
+    if (done_ != count_) fail("a warp or block did not meet as a whole");
+#ifdef HEADRACE_ASAN_FIBERS
+    __sanitizer_start_switch_fiber(nullptr, main_bottom_, main_bytes_);
+#endif
+    Fiber::switch_stack(lanes_[self].fiber, main_);
   }
-  void complete(unsigned first, std::uint32_t mask, WarpOp op) {
+  HEADRACE_UNWATCHED static void complete(Lane* lanes, std::uint32_t mask, WarpOp op) {
     std::uint32_t folded = op == WarpOp::kMin ? ~0u : 0;
-    for (unsigned i = 0; i < 32; ++i) {
-      if ((mask >> i & 1) == 0) continue;
-      const std::uint32_t value = lanes_[first + i].value;
-      if (op == WarpOp::kBallot) folded |= (value != 0 ? 1u : 0u) << i;
+    if (op == WarpOp::kShuffle) {
+      for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+        Lane& lane = lanes[__builtin_ctz(rest)];
+        if ((mask >> (lane.argument & 31) & 1) == 0) fail("a shuffle from a lane outside its mask");
+        lane.result = lanes[lane.argument & 31].value;
+      }
+      return;
+    }
+    if (op == WarpOp::kMatch) {
+      for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+        Lane& lane = lanes[__builtin_ctz(rest)];
+        lane.result = 0;
+        for (std::uint32_t all = mask; all != 0; all &= all - 1) {
+          if (lanes[__builtin_ctz(all)].value == lane.value) lane.result |= all & -all;
+        }
+      }
+      return;
+    }
+    for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+      const std::uint32_t value = lanes[__builtin_ctz(rest)].value;
+      if (op == WarpOp::kBallot && value != 0) folded |= rest & -rest;
       if (op == WarpOp::kOr) folded |= value;
       if (op == WarpOp::kMin && value < folded) folded = value;
       if (op == WarpOp::kMax && value > folded) folded = value;
       if (op == WarpOp::kAdd) folded += value;
     }
-    for (unsigned i = 0; i < 32; ++i) {
-      if ((mask >> i & 1) == 0) continue;
-      Lane& lane = lanes_[first + i];
-      lane.result = folded;
-      if (op == WarpOp::kShuffle) {
-        if ((mask >> (lane.argument & 31) & 1) == 0) fail("a shuffle from a lane outside its mask");
-        lane.result = lanes_[first + (lane.argument & 31)].value;
-      }
-      if (op == WarpOp::kMatch) {
-        lane.result = 0;
-        for (unsigned k = 0; k < 32; ++k) {
-          if ((mask >> k & 1) != 0 && lanes_[first + k].value == lane.value) lane.result |= 1u << k;
-        }
-      }
-      lane.state = State::kReady;
-    }
+    for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1) lanes[__builtin_ctz(rest)].result = folded;
   }
   [[noreturn]] static void fail(const char* what) {
     std::fprintf(stderr, "device code on the CPU: %s\n", what);
     std::abort();
   }
 
-  std::vector<Lane> lanes_;
+  inline static Block* current_ = nullptr;
+  const unsigned count_;
+  Stacks stacks_;
+  Lane* const lanes_;
+  Warp* const warps_;
   Fiber main_;
+  const void* main_bottom_ = nullptr;
+  std::size_t main_bytes_ = 0;
   const std::function<void()>* body_ = nullptr;
   unsigned running_ = 0;
-  std::size_t at_barrier_ = 0, done_ = 0;
+  unsigned at_barrier_ = 0, done_ = 0, votes_ = 0, outcome_ = 0;
 };
 
 inline void launch(unsigned blocks, unsigned threads, const std::function<void()>& body) {
@@ -275,7 +324,7 @@ inline void launch(unsigned blocks, unsigned threads, const std::function<void()
 }
 
 inline std::uint32_t meet(std::uint32_t mask, WarpOp op, std::uint32_t value = 0, std::uint32_t argument = 0) {
-  return Block::current()->meet_warp(mask, op, value, argument);
+  return Block::current().meet_warp(mask, op, value, argument);
 }
 
 }  // namespace headrace::testing::gpu
@@ -285,7 +334,7 @@ inline std::uint32_t meet(std::uint32_t mask, WarpOp op, std::uint32_t value = 0
 #define blockDim ::headrace::testing::gpu::block_size
 #define gridDim ::headrace::testing::gpu::grid_size
 
-inline void __syncthreads() { headrace::testing::gpu::Block::current()->meet_block(); }
+inline void __syncthreads() { headrace::testing::gpu::Block::current().meet_block(); }
 inline void __syncwarp(unsigned mask = ~0u) {
   headrace::testing::gpu::meet(mask, headrace::testing::gpu::WarpOp::kSync);
 }
@@ -422,13 +471,6 @@ inline T atomicCAS(T* at, U expected, U value) {
 }
 
 inline int __syncthreads_count(int vote) {
-  static int votes = 0;
-  if (vote != 0) ++votes;
-  __syncthreads();
-  const int all = votes;
-  __syncthreads();  // everybody has read
-  votes = 0;
-  __syncthreads();
-  return all;
+  return static_cast<int>(headrace::testing::gpu::Block::current().meet_block(vote != 0));
 }
 inline int __syncthreads_or(int vote) { return __syncthreads_count(vote) != 0 ? 1 : 0; }

@@ -72,14 +72,12 @@ class DeflateOnCpu {
     job.exact = exact;
     job.allowance = allowance;
     job.most_searched = search ? count : 0;
-    if (scratch_ == nullptr || scratch_->size() != layout.end) {
-      scratch_ = std::make_unique<GuardBuffer>(layout.end, Flush::kRight);
-    }
-    if (reinterpret_cast<std::uintptr_t>(scratch_->data()) % 16 != 0) std::abort();
-    layout.fill_in(job, scratch_->data());
-    std::memset(scratch_->data(), 0, layout.zeroed_bytes);
+    std::byte* const scratch = scratch_.take(layout.end);
+    if (reinterpret_cast<std::uintptr_t>(scratch) % 16 != 0) std::abort();
+    layout.fill_in(job, scratch);
+    std::memset(scratch, 0, layout.zeroed_bytes);
     run(job);
-    if (!scratch_->intact()) std::abort();
+    if (!scratch_.intact()) std::abort();
     if (count == 0) return;
     const deflate::StreamState& last = job.states[count - 1];
     if (job.totals->pieces > layout.piece_count || job.totals->segments > layout.segment_count) std::abort();
@@ -134,7 +132,7 @@ class DeflateOnCpu {
     launch(blocks, [&] { deflate::join_body(job, tables); });
     launch(blocks, [&] { deflate::verdict_body(job, tables); });
   }
-  std::unique_ptr<GuardBuffer> scratch_;
+  GuardScratch scratch_;
 };
 
 }  // namespace headrace::test

@@ -7,10 +7,24 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <span>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define HEADRACE_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HEADRACE_ASAN 1
+#endif
+#endif
+#ifdef HEADRACE_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace headrace::test {
 
@@ -91,6 +105,65 @@ class GuardArena {
   GuardBuffer buffer_;
   std::size_t bytes_ = 0;
   Flush flush_ = Flush::kRight;
+  std::byte* data_ = nullptr;
+};
+
+// GuardScratch: memory that is taken again and again, in any size, without a mapping each time: the unmapped page is
+// behind it. What lies before it is poisoned for AddressSanitizer, else it holds canaries.
+class GuardScratch {
+ public:
+  GuardScratch() = default;
+  ~GuardScratch() { unpoison(); }
+  GuardScratch(const GuardScratch&) = delete;
+  GuardScratch& operator=(const GuardScratch&) = delete;
+  // The previous one is gone. It is not zero, but where it is long: then most of it is, so as not to touch it all.
+  std::byte* take(std::size_t bytes) {
+    unpoison();
+    if (buffer_ == nullptr || buffer_->size() < bytes + kCanaryBytes) {
+      const std::size_t twice = buffer_ == nullptr ? 0 : 2 * buffer_->size();
+      const std::size_t room = std::max(bytes + kCanaryBytes, twice);
+      buffer_ = std::make_unique<GuardBuffer>(room / kStep * kStep + kStep, Flush::kRight);
+    }
+    bytes_ = bytes;
+    data_ = buffer_->data() + buffer_->size() - bytes;
+    std::byte* const end = data_ + std::min(bytes, kFilled);
+    std::memset(data_ - kCanaryBytes, kCanary, static_cast<std::size_t>(end - data_) + kCanaryBytes);
+    if (bytes > kFilled) {
+      const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+      const auto left = reinterpret_cast<std::uintptr_t>(end);
+      std::byte* const whole = end + ((left + page - 1) / page * page - left);
+      std::memset(end, kCanary, static_cast<std::size_t>(whole - end));
+      if (madvise(whole, static_cast<std::size_t>(data_ + bytes - whole), MADV_DONTNEED) != 0) std::abort();
+    }
+    poison();
+    return data_;
+  }
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return bytes_; }
+  bool intact() {
+    unpoison();
+    bool all = true;
+    for (const std::byte* at = data_ - kCanaryBytes; at != data_; ++at) all = all && *at == std::byte{kCanary};
+    poison();
+    return all;
+  }
+
+ private:
+  static constexpr unsigned char kCanary = 0xA5;
+  static constexpr std::size_t kCanaryBytes = 256, kStep = 256 << 10, kFilled = 128 << 10;
+#ifdef HEADRACE_ASAN
+  void poison() { __asan_poison_memory_region(buffer_->data(), before()); }
+  void unpoison() {
+    if (buffer_ != nullptr) __asan_unpoison_memory_region(buffer_->data(), before());
+  }
+  std::size_t before() const { return static_cast<std::size_t>(data_ - buffer_->data()); }
+#else
+  void poison() {}
+  void unpoison() {}
+#endif
+
+  std::unique_ptr<GuardBuffer> buffer_;
+  std::size_t bytes_ = 0;
   std::byte* data_ = nullptr;
 };
 

@@ -77,12 +77,10 @@ class ZstdOnCpu {
     job.single_frame = single_frame;
     job.allowance = allowance;
     job.index = index;
-    if (scratch_ == nullptr || scratch_->size() != layout.end) {
-      scratch_ = std::make_unique<GuardBuffer>(layout.end, Flush::kRight);
-    }
-    if (reinterpret_cast<std::uintptr_t>(scratch_->data()) % 16 != 0) std::abort();
-    layout.fill_in(job, scratch_->data());
-    std::memset(scratch_->data(), 0, layout.zeroed_bytes);
+    std::byte* const scratch = scratch_.take(layout.end);
+    if (reinterpret_cast<std::uintptr_t>(scratch) % 16 != 0) std::abort();
+    layout.fill_in(job, scratch);
+    std::memset(scratch, 0, layout.zeroed_bytes);
     run(job);
     rounds_used = rest = 0;
     for (std::uint32_t r = 0; r < job.rounds.count; ++r) {
@@ -198,7 +196,8 @@ class ZstdOnCpu {
     static zstd::WalkSpace<kBlocks> spaces[kThreads / 32];
     launch(blocks, [&] { zstd::walk_body<kBlocks>(job, r, spaces); });
   }
-  std::unique_ptr<GuardBuffer> scratch_, entries_;
+  GuardScratch scratch_;
+  std::unique_ptr<GuardBuffer> entries_;
   std::vector<std::uint32_t> given_, made_;
 };
 

@@ -1,20 +1,21 @@
 // Property: arrays of strings and byte strings give the elements that a model says, whatever their layout, codecs and
-// selection; a chunk that breaks its format is named and never gives elements; and memory stays within its limits.
+// selection.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/device.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <random>
-#include <thread>
+#include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "support/variable_model.h"
+#include "support/variable_read_testing.h"
 
 namespace headrace {
 namespace {
@@ -24,101 +25,9 @@ using testing::elements_of;
 using testing::product;
 using testing::Shape;
 using testing::Strings;
-using testing::to_bytes;
 using testing::v2_strings;
 using testing::v3_strings;
-
-class VariableRead : public ::testing::Test {
- protected:
-  static Context make_context(std::size_t host_budget = std::size_t{64} << 20) {
-    ContextOptions options;
-    options.threads = 3;
-    options.host_budget_bytes = host_budget;
-    return Context::create(options).value();
-  }
-  // A new store of its own, with the document in it.
-  static Store make_store(const Json& document, const Context& context) {
-    static std::atomic<int> number{0};
-    Store store = Store::open(context, "memory://variable-read-" + std::to_string(number++)).value();
-    const bool v3 = document.at("zarr_format") == 3;
-    EXPECT_TRUE(store.impl()->put(v3 ? "zarr.json" : ".zarray", to_bytes(document.dump())).ok());
-    return store;
-  }
-  static void put(const Store& store, const char* key, std::string_view bytes) {
-    ASSERT_TRUE(store.impl()->put(key, to_bytes(bytes)).ok());
-  }
-  static Array open(const Store& store) {
-    auto array = Array::open(store);
-    EXPECT_TRUE(array.ok()) << array.status().to_string();
-    return std::move(array).value();
-  }
-  static Status open_status(const Json& document) {
-    const Context context = make_context();
-    auto array = Array::open(make_store(document, context));
-    return array.ok() ? Status() : array.status();
-  }
-
-  // Reads `selection` and compares it with the model's elements.
-  static void expect_elements(const Array& array, const Strings& elements, const Shape& shape,
-                              const std::string& selection = "") {
-    const auto parsed = parse_selection(selection);
-    ASSERT_TRUE(parsed.ok());
-    const auto resolved = resolve_selection(*parsed, shape);
-    ASSERT_TRUE(resolved.ok()) << resolved.status().to_string();
-    const auto result = array.read_variable(*parsed);
-    ASSERT_TRUE(result.ok()) << result.status().to_string();
-    EXPECT_EQ(result->shape(), resolved->shape);
-    ASSERT_EQ(result->offsets().size(), product(resolved->shape) + 1);
-    EXPECT_EQ(result->offsets().front(), 0);
-    EXPECT_EQ(elements_of(*result), testing::select(elements, shape, *resolved)) << "selection " << selection;
-    EXPECT_EQ(static_cast<std::size_t>(result->offsets().back()), result->data().size());
-  }
-
-  static Status read_status(const Array& array, const VariableReadOptions& options = {}) {
-    auto result = array.read_variable({}, options);
-    return result.ok() ? Status() : result.status();
-  }
-  static void expect_status(const Status& status, Code code, std::string_view word) {
-    EXPECT_EQ(status.code(), code) << status.to_string();
-    EXPECT_NE(status.to_string().find(word), std::string::npos) << status.to_string();
-  }
-
-  static Strings words(std::size_t count) {
-    Strings out;
-    for (std::size_t i = 0; i < count; ++i) {
-      out.push_back(i % 7 == 3 ? ""
-                               : std::string(i % 13, static_cast<char>('a' + i % 26)) + std::to_string(i) + "\xc3\xa9");
-    }
-    return out;
-  }
-  static Array write(const Context& context, const Json& document, const Strings& elements) {
-    const Store store = make_store(document, context);
-    testing::store_chunks(*store.impl(), document, elements, "");
-    return open(store);
-  }
-  // [vlen-utf8, codec...]
-  static Json chain(std::initializer_list<Json> behind) {
-    Json out = Json::array({{{"name", "vlen-utf8"}}});
-    for (const Json& codec : behind) out.push_back(codec);
-    return out;
-  }
-  static Json shard(const Shape& chunk, const Json& codecs, const char* location = "end") {
-    return {{"name", "sharding_indexed"},
-            {"configuration",
-             {{"chunk_shape", chunk},
-              {"codecs", codecs},
-              {"index_codecs",
-               Json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}, {{"name", "crc32c"}}})},
-              {"index_location", location}}}};
-  }
-  static inline const Json kZstd = {{"name", "zstd"}, {"configuration", {{"level", 1}, {"checksum", true}}}};
-  static inline const Json kGzip = {{"name", "gzip"}, {"configuration", {{"level", 5}}}};
-  static inline const Json kBlosc = {
-      {"name", "blosc"},
-      {"configuration",
-       {{"cname", "lz4"}, {"clevel", 5}, {"shuffle", "noshuffle"}, {"typesize", 1}, {"blocksize", 0}}}};
-  static inline const Json kCrc = {{"name", "crc32c"}};
-};
+using testing::VariableRead;
 
 TEST_F(VariableRead, WholeArraysSlicesAndIndices) {
   const Context context = make_context();
@@ -302,7 +211,6 @@ TEST_F(VariableRead, RandomArraysAgreeWithTheModel) {
   }
 }
 
-// Written by zarr-python 2 and 3 and by zarrs: tests/data/variable/README.md.
 // Chunks of several shapes, each with a chain of its own.
 TEST_F(VariableRead, GridsWhoseChunksDifferInShape) {
   const Context context = make_context();
@@ -404,6 +312,7 @@ TEST_F(VariableRead, GridsWhoseChunksDifferInShape) {
   }
 }
 
+// Written by zarr-python 2 and 3 and by zarrs: tests/data/variable/README.md.
 TEST_F(VariableRead, ArraysOfOtherWriters) {
   const char* root = std::getenv("HEADRACE_SOURCE_DIR");
   const auto folder = std::filesystem::path(root == nullptr ? "." : root) / "tests" / "data" / "variable";
@@ -422,203 +331,6 @@ TEST_F(VariableRead, ArraysOfOtherWriters) {
     ++arrays;
   }
   EXPECT_EQ(arrays, 12);
-}
-
-// --- what is refused ---
-
-TEST_F(VariableRead, TensorsAndDevicesHoldNone) {
-  const Context context = make_context();
-  const Array array = write(context, v3_strings({4}, {2}), words(4));
-  std::byte room[64];
-  for (const char* name : {"host", "host-staged"}) {
-    const Device device = Device::open(name).value();
-    const Status status = array.read({}, {room, {4}, {}}, device);
-    expect_status(status, Code::kUnsupported, "Array::read_variable");
-  }
-  Json numbers = v3_strings({4}, {2}, Json::array({{{"name", "bytes"}}}));
-  numbers["data_type"] = "uint8";
-  numbers["fill_value"] = 0;
-  expect_status(read_status(open(make_store(numbers, context))), Code::kInvalidArgument, "Array::read");
-}
-
-TEST_F(VariableRead, ChainsThatCannotBe) {
-  expect_status(open_status(v3_strings({4}, {2}, Json::array({{{"name", "bytes"}}}))), Code::kCorrupt, "vlen-utf8");
-  expect_status(open_status(v3_strings({4}, {2}, Json::array({{{"name", "vlen-bytes"}}}))), Code::kCorrupt,
-                "byte strings");
-  const Json two = Json::array({{{"name", "vlen-utf8"}}, {{"name", "vlen-utf8"}}});
-  expect_status(open_status(v3_strings({4}, {2}, two)), Code::kCorrupt, "exactly one array->bytes codec");
-  const Json scaled = Json::array(
-      {{{"name", "scale_offset"}, {"configuration", {{"scale", 2}, {"offset", 1}}}}, {{"name", "vlen-utf8"}}});
-  expect_status(open_status(v3_strings({4}, {2}, scaled)), Code::kUnsupported, "scale_offset");
-  Json numbers = v3_strings({4}, {2});
-  numbers["data_type"] = "uint8";
-  numbers["fill_value"] = 0;
-  expect_status(open_status(numbers), Code::kCorrupt, "not elements of type 'uint8'");
-  Json twice = v2_strings({4}, {2});
-  twice["filters"] = Json::array({{{"id", "vlen-utf8"}}, {{"id", "json2"}}});
-  expect_status(open_status(twice), Code::kCorrupt, "exactly one array->bytes codec or none");
-}
-
-TEST_F(VariableRead, BadChunksAreNamedAndTheOthersExact) {
-  const Context context = make_context();
-  struct Bad {
-    const char* why;
-    std::string bytes;
-  };
-  using namespace std::string_literals;
-  const std::vector<Bad> chunks = {{"count wrong", testing::encode_vlen({"a", "b"})},
-                                   {"count asks for gigabytes", "\xff\xff\xff\xff"s},
-                                   {"length past the end", "\3\0\0\0\1\0\0\0a\xff\0\0\0b\0\0\0\0"s},
-                                   {"trailing", testing::encode_vlen({"a", "b", "c"}) + "\0"s},
-                                   {"not UTF-8", testing::encode_vlen({"a", "\xff", "c"})},
-                                   {"cut", testing::encode_vlen({"a", "b", "c"}).substr(0, 14)},
-                                   {"empty", ""}};
-  for (const Bad& bad : chunks) {
-    SCOPED_TRACE(bad.why);
-    const Store store = make_store(v3_strings({9}, {3}), context);
-    put(store, "c/0", testing::encode_vlen({"p", "q", "r"}));
-    put(store, "c/1", bad.bytes);
-    put(store, "c/2", testing::encode_vlen({"x", "y", "z"}));
-    const Array array = open(store);
-    const Status status = read_status(array);
-    EXPECT_EQ(status.code(), Code::kCorrupt) << status.to_string();
-    EXPECT_EQ(status.key(), "c/1");
-    VariableReadOptions options;
-    options.collect_errors = true;
-    const auto result = array.read_variable({}, options);
-    ASSERT_TRUE(result.ok()) << result.status().to_string();
-    ASSERT_EQ(result->errors.size(), 1u);
-    EXPECT_EQ(result->errors[0].key, "c/1");
-    EXPECT_EQ(result->errors[0].status.code(), Code::kCorrupt);
-    EXPECT_EQ(elements_of(*result), (Strings{"p", "q", "r", "", "", "", "x", "y", "z"}));
-    options.check_only = true;
-    const auto checked = array.read_variable({}, options);
-    ASSERT_TRUE(checked.ok());
-    EXPECT_EQ(checked->errors.size(), 1u);
-    EXPECT_EQ(checked->size(), 0u);
-    // What is not selected is not read.
-    expect_elements(array, {"p", "q", "r", "", "", "", "x", "y", "z"}, {9}, "6:");
-  }
-}
-
-TEST_F(VariableRead, BadChunksOfAShardHaveTheirPlace) {
-  const Context context = make_context();
-  const Json document = v3_strings({6}, {6}, Json::array({shard({2}, chain({}))}));
-  const Store store = make_store(document, context);
-  const std::string good = testing::encode_vlen({"a", "b"});
-  std::string object, index;
-  for (const std::string& chunk : {good, good.substr(0, 9), good}) {
-    testing::append_number(index, object.size(), 8);
-    testing::append_number(index, chunk.size(), 8);
-    object += chunk;
-  }
-  put(store, "c/0", object + testing::encode_by(kCrc, index, 3));
-  VariableReadOptions options;
-  options.collect_errors = true;
-  const auto result = open(store).read_variable({}, options);
-  ASSERT_TRUE(result.ok()) << result.status().to_string();
-  ASSERT_EQ(result->errors.size(), 1u);
-  EXPECT_EQ(result->errors[0].key, "c/0");
-  EXPECT_EQ(result->errors[0].offset, good.size());
-  EXPECT_EQ(result->errors[0].length, 9u);
-  EXPECT_EQ(elements_of(*result), (Strings{"a", "b", "", "", "a", "b"}));
-}
-
-TEST_F(VariableRead, Json2OfStrings) {
-  const Context context = make_context();
-  Json document = v2_strings({5}, {2});
-  document["filters"] = Json::array({{{"id", "json2"}, {"encoding", "utf-8"}}});
-  document["fill_value"] = 0;
-  const Store store = make_store(document, context);
-  put(store, "0", R"(["a","\u00e9","|O",[2]])");
-  put(store, "2", R"(["z",0,"|O",[2]])");  // the 0 lies beyond the array's edge
-  expect_elements(open(store), {"a", "\xc3\xa9", "", "", "z"}, {5});
-  put(store, "2", R"([null,0,"|O",[2]])");
-  expect_status(read_status(open(store)), Code::kUnsupported, "no strings: element 0");
-  VariableReadOptions options;
-  options.check_only = true;
-  expect_status(read_status(open(store), options), Code::kUnsupported, "no strings: element 0");
-}
-
-// --- limits ---
-
-TEST_F(VariableRead, MaxBytesBoundsTheResult) {
-  const Context context = make_context();
-  const Array array = write(context, v3_strings({1000}, {100}), Strings(1000, std::string(100, 'x')));
-  VariableReadOptions options;
-  options.max_bytes = 1000 * 24 + 1000 * 100;
-  EXPECT_TRUE(array.read_variable({}, options).ok());
-  --options.max_bytes;
-  expect_status(read_status(array, options), Code::kResourceExhausted, "max_bytes");
-  options.max_bytes = 1000 * 24 - 1;
-  expect_status(read_status(array, options), Code::kResourceExhausted, "1000 elements");
-  options.check_only = true;
-  EXPECT_TRUE(array.read_variable({}, options).ok());
-}
-
-TEST_F(VariableRead, HugeArraysAndFillValuesAreRefusedBeforeAllocation) {
-  const Context context = make_context();
-  const std::uint64_t huge = std::uint64_t{1} << 40;
-  const Array array = open(make_store(v3_strings({huge}, {1000}), context));
-  expect_status(read_status(array), Code::kResourceExhausted, "max_bytes");
-  expect_elements(array, {"", ""}, {2}, "0:2");
-  // As many as a fill value of a megabyte makes too many.
-  const Array filled = open(make_store(v3_strings({100000}, {100000}, nullptr, std::string(1 << 20, 'f')), context));
-  expect_status(read_status(filled), Code::kResourceExhausted, "max_bytes");
-}
-
-TEST_F(VariableRead, ChunksBeyondTheHostBudgetAreRefused) {
-  const Context context = make_context(std::size_t{8} << 20);
-  // The slots alone.
-  const Store slots = make_store(v3_strings({1000000}, {1000000}), context);
-  put(slots, "c/0", testing::encode_vlen({"a"}));
-  expect_status(read_status(open(slots)), Code::kResourceExhausted, "host_budget_bytes");
-  // A bomb: 24 MiB in some kilobytes.
-  for (const Json& codec : {kZstd, kGzip, kBlosc}) {
-    const Array bomb = write(context, v3_strings({1}, {1}, chain({codec})), {std::string(std::size_t{24} << 20, 'x')});
-    expect_status(read_status(bomb), Code::kResourceExhausted, "host_budget_bytes");
-    VariableReadOptions options;
-    options.collect_errors = true;
-    const auto result = bomb.read_variable({}, options);
-    ASSERT_TRUE(result.ok());
-    EXPECT_EQ(result->errors.size(), 1u);
-  }
-}
-
-// Each chunk fits, all workers' together do not: they take turns, and none fails.
-TEST_F(VariableRead, ChunksThatOnlyFitOneAtATimeAreRead) {
-  const Context context = make_context(std::size_t{8} << 20);
-  const Strings elements(12, std::string(std::size_t{2} << 20, 'y'));
-  expect_elements(write(context, v3_strings({12}, {1}, chain({kZstd})), elements), elements, {12});
-}
-
-TEST_F(VariableRead, CancelledReadsEnd) {
-  const Context context = make_context();
-  const Array array = write(context, v3_strings({1000}, {1}), Strings(1000, "x"));
-  std::atomic<bool> cancel{true};
-  VariableReadOptions options;
-  options.cancel = &cancel;
-  expect_status(read_status(array, options), Code::kCancelled, "cancelled");
-  cancel = false;
-  EXPECT_TRUE(array.read_variable({}, options).ok());
-}
-
-TEST_F(VariableRead, SeveralAtATime) {
-  const Context context = make_context();
-  const Strings elements = words(5000);
-  const Array array = write(context, v3_strings({5000}, {70}, chain({kZstd})), elements);
-  std::vector<std::thread> threads;
-  std::atomic<int> wrong{0};
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      for (int k = 0; k < 20; ++k) {
-        const auto result = array.read_variable({});
-        if (!result.ok() || elements_of(*result) != elements) ++wrong;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace

@@ -144,6 +144,9 @@ endfunction()
 
 # For an executable that runs device code as coroutines (tests/support/cuda_on_cpu.h).
 function(headrace_runs_device_code target)
+  if(HEADRACE_FUZZ)
+    target_compile_options(${target} PRIVATE -O2)
+  endif()
   if(HEADRACE_SANITIZE MATCHES address)
     # Checking for use after return maps a second stack for every coroutine: forty times slower.
     target_compile_options(${target} PRIVATE $<IF:$<CXX_COMPILER_ID:GNU>,--param=asan-use-after-return=0,-fsanitize-address-use-after-return=never>)
