@@ -220,7 +220,7 @@ __device__ inline Description read_description(Codes& codes, const Window& windo
     }
   }
   __syncwarp();
-  std::uint32_t good = 1, used_bits = 0;
+  auto reason = static_cast<std::uint32_t>(DecodeReason::kNone), used_bits = 0u;
   if (lane == 0) {
     const unsigned total = literals + distances;
     unsigned before = 0;
@@ -236,11 +236,12 @@ __device__ inline Description read_description(Codes& codes, const Window& windo
         const unsigned extra = symbol == 16 ? 2 : symbol == 17 ? 3 : 7;
         repeat = bits.take(extra) + (symbol == 18 ? 11 : 3);
         used_bits += extra;
-        if (symbol == 16 && i == 0) good = 0;
+        if (symbol == 16 && i == 0) reason = static_cast<std::uint32_t>(DecodeReason::kHeader);
         if (symbol != 16) before = 0;
       }
-      if (repeat > total - i) good = 0;
-      if (good == 0) break;
+      // The format forbids a run that goes on behind the last length; some versions of libdeflate take it.
+      if (repeat > total - i) reason = static_cast<std::uint32_t>(DecodeReason::kHostOnly);
+      if (reason != static_cast<std::uint32_t>(DecodeReason::kNone)) break;
       if (before == 0) {  // as they are
         i += repeat;
         continue;
@@ -250,11 +251,11 @@ __device__ inline Description read_description(Codes& codes, const Window& windo
       }
     }
   }
-  good = __shfl_sync(kAllLanes, good, 0);
+  reason = __shfl_sync(kAllLanes, reason, 0);
   at += __shfl_sync(kAllLanes, used_bits, 0);
   __syncwarp();
-  if (good == 0) return {DecodeReason::kHeader, at};
   if (at > end_of_input) return {DecodeReason::kTruncated, at};
+  if (reason != static_cast<std::uint32_t>(DecodeReason::kNone)) return {static_cast<DecodeReason>(reason), at};
   // A block without an end goes on until the input ends.
   if (codes.lengths[kEndOfBlock] == 0) return {DecodeReason::kHeader, at};
   return {DecodeReason::kNone, at};
