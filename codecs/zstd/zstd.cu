@@ -19,13 +19,15 @@ using device::gpu::wait_for_earlier;
 using zstd::Job;
 
 constexpr unsigned kScanThreads = 512, kListThreads = 128, kLiteralsThreads = 32 * zstd::kLiteralsWarps,
-                   kCheckThreads = 128, kWarpThreads = 32;
+                   kCheckThreads = 128, kWarpThreads = 32, kChainThreads = 256;
 
 // Streams of so many bytes, decoded, have literals and sequences that fill no large pieces.
 constexpr std::uint64_t kShortStreamBytes = 32 << 10;
-// So few streams, and no more than an L2 holds, are fetched ahead.
+// One thread block puts so many blocks in order.
+constexpr std::uint64_t kFewBlocks = 1 << 15;
+// So few streams, and no more than an L2 holds, are fetched ahead; if they are so long, their blocks are looked for.
 constexpr std::uint32_t kFetchStreams = 32;
-constexpr std::uint64_t kFetchBytes = 40 << 20;
+constexpr std::uint64_t kFetchBytes = 40 << 20, kChainBytes = 4 << 20;
 
 // Thread blocks from `walkers` on fetch the streams into the L2 meanwhile: headers are read one after the other, each
 // where the one before says, and the rest is needed next.
@@ -45,6 +47,11 @@ __global__ void __launch_bounds__(kListThreads) zstd_frames(Job job, unsigned wa
     }
   }
 }
+__global__ void __launch_bounds__(kChainThreads) zstd_chains(Job job) {
+  wait_for_earlier();
+  __shared__ zstd::ChainSpace space;
+  zstd::chains_body(job, space);
+}
 __global__ void __launch_bounds__(kScanThreads) zstd_scan_blocks(Job job) {
   wait_for_earlier();
   __shared__ std::uint32_t shared[kScanThreads];
@@ -57,6 +64,18 @@ __global__ void __launch_bounds__(kListThreads) zstd_parse(Job job) {
 __global__ void __launch_bounds__(kListThreads) zstd_sources(Job job) {
   wait_for_earlier();
   zstd::sources_body(job);
+}
+// The four steps between `parse` and the rounds, where one thread block is enough for them.
+__global__ void __launch_bounds__(kScanThreads) zstd_order(Job job) {
+  wait_for_earlier();
+  __shared__ std::uint64_t shared[kScanThreads];
+  zstd::sources_body(job);
+  __syncthreads();
+  zstd::scan_units_body(job, shared);
+  __syncthreads();
+  zstd::place_body(job);
+  __syncthreads();
+  zstd::list_body(job);
 }
 __global__ void __launch_bounds__(kScanThreads) zstd_scan_units(Job job) {
   wait_for_earlier();
@@ -135,8 +154,8 @@ void launch_entropy(Launcher& launch, const Job& job, std::uint32_t round, const
   const std::uint64_t units = amount.units;
   if (job.index.any_given) {
     // What comes behind finds no literals, and only blocks to walk that have no index or a wrong one.
-    const auto walkers = static_cast<unsigned>(units * 2);
-    launch(amount.least <= units ? zstd_indexed<4> : zstd_indexed<8>, walkers + blocks_for(amount.most, 1, units * 3),
+    const auto walkers = static_cast<unsigned>(units * 4);
+    launch(amount.least <= units ? zstd_indexed<4> : zstd_indexed<8>, walkers + blocks_for(amount.most, 1, units * 4),
            kLiteralsThreads, 0, job, round, walkers);
     marks.queued("zstd literals and walk by index");
   }
@@ -192,7 +211,9 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   job.exact = from.exact;
   job.single_frame = from.single_frame;
   job.index = from.index;
-  layout.fill_in(job, from.scratch);
+  const bool fetch = limits.streams <= kFetchStreams && limits.src_bytes <= kFetchBytes;
+  const bool chains = fetch && limits.src_bytes >= kChainBytes;
+  layout.fill_in(job, from.scratch, chains);
   const auto units = static_cast<std::uint64_t>(std::max(from.multiprocessors, 1));
   const lz77::Choice choice = lz77::choose(units, layout.tile_layout);
   if (const cudaError_t error = cudaMemsetAsync(from.scratch, 0, layout.zeroed_bytes, stream); error != cudaSuccess) {
@@ -202,14 +223,18 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   const unsigned by_stream_warp = blocks_for(limits.streams, kListThreads / 32, units * 16);
   const unsigned by_block = blocks_for(layout.block_count, kListThreads, units * 16);
   Launcher launch(stream);
-  const bool fetch = limits.streams <= kFetchStreams && limits.src_bytes <= kFetchBytes;
+  if (chains) launch(zstd_chains, limits.src_bytes / job.part_bytes + limits.streams, kChainThreads, 0, job);
   launch(zstd_frames, by_stream + (fetch ? units : 0), kListThreads, 0, job, by_stream);
   launch(zstd_scan_blocks, 1, kScanThreads, 0, job);
-  launch(zstd_parse, by_block, kListThreads, 0, job);
-  launch(zstd_sources, by_stream_warp, kListThreads, 0, job);
-  launch(zstd_scan_units, 1, kScanThreads, 0, job);
-  launch(zstd_place, by_block, kListThreads, 0, job);
-  launch(zstd_list, by_block, kListThreads, 0, job);
+  launch(zstd_parse, blocks_for(layout.block_count, kListThreads / 32, units * 16), kListThreads, 0, job);
+  if (limits.streams <= kScanThreads / 32 && layout.block_count <= kFewBlocks) {
+    launch(zstd_order, 1, kScanThreads, 0, job);
+  } else {
+    launch(zstd_sources, by_stream_warp, kListThreads, 0, job);
+    launch(zstd_scan_units, 1, kScanThreads, 0, job);
+    launch(zstd_place, by_block, kListThreads, 0, job);
+    launch(zstd_list, by_block, kListThreads, 0, job);
+  }
   from.marks.queued("zstd headers");
   const std::uint64_t least = std::max<std::uint64_t>(limits.least_streams, limits.dst_bytes / zstd::kMaxBlockBytes);
   const Amount amount{least, layout.block_count, units, least <= units * zstd::kLiteralsWarps,

@@ -47,6 +47,66 @@ TEST_F(ZstdDevice, SeveralBlocks) {
   }
 }
 
+// A stream in parts, in each of which its blocks are looked for.
+class ZstdChains : public ::testing::Test {
+ protected:
+  // Decodes and returns how many chains were jumped over.
+  std::uint32_t decode(const Bytes& stream, const Bytes& plain, std::uint32_t part_bytes, bool good = true) {
+    GuardBuffer in(stream, Flush::kRight), out(plain.size(), Flush::kLeft);
+    ZstdOnCpu::Item item{{in.data(), in.size()}, out.span(), {}, 0};
+    gpu_.walks = 4;
+    gpu_.part_bytes = part_bytes;
+    gpu_.decode({&item, 1}, true);
+    EXPECT_EQ(item.outcome.ok(), good);
+    if (good) {
+      EXPECT_EQ(std::memcmp(out.data(), plain.data(), plain.size()), 0);
+    }
+    return gpu_.chains_taken;
+  }
+  ZstdOnCpu gpu_;
+};
+
+TEST_F(ZstdChains, AreFoundInEveryPart) {
+  // Blocks of 16 KiB, decoded.
+  const Bytes plain = float_field(1'500'000, 8, false), stream = compress(plain, {.level = 3, .window_log = 14});
+  const auto bytes = static_cast<std::uint32_t>(stream.size());
+  for (const std::uint32_t parts : {1u, 2u, 7u, 12u}) {
+    EXPECT_EQ(decode(stream, plain, (bytes + parts - 1) / parts), parts);
+  }
+  // More parts than there is room for, which is none.
+  EXPECT_EQ(decode(stream, plain, bytes / 200), 0u);
+  // Two frames, and one that may be skipped between them: the last block of the first ends its part's chain.
+  Bytes two = stream, twice = plain;
+  two = two + skippable_frame(Bytes(3)) + stream;
+  twice = twice + plain;
+  EXPECT_GE(decode(two, twice, bytes / 5), 9u);
+  // Cut in the last block, in the first of a part, and everywhere between.
+  for (std::size_t cut = 1; cut < stream.size(); cut += stream.size() / 23) {
+    Bytes shorter = stream;
+    shorter.resize(stream.size() - cut);
+    decode(shorter, plain, bytes / 5, false);
+  }
+}
+
+// Raw blocks whose content is full of headers that lead on: but for the first part's, where no content comes before,
+// all guesses are wrong, and none is believed.
+TEST_F(ZstdChains, WrongOnesCostNothingButThemselves) {
+  constexpr std::size_t kBlock = 3000;
+  Bytes content(kBlock);
+  for (std::size_t i = 0; i + 12 <= kBlock; i += 12) {  // raw, 9 bytes
+    content[i] = std::byte{9 << 3};  // low bits of a header
+    content[i + 1] = content[i + 2] = std::byte{0};
+  }
+  FrameWriter frame;
+  Bytes plain;
+  for (int i = 0; i < 40; ++i) {
+    frame.raw(content);
+    plain.insert(plain.end(), content.begin(), content.end());
+  }
+  const Bytes stream = frame.bytes();
+  EXPECT_EQ(decode(stream, plain, 9000), 1u);
+}
+
 // With sequences as they are given, which say where blocks end.
 Bytes compress_sequences(const Bytes& plain, const std::vector<ZSTD_Sequence>& sequences) {
   ZSTD_CCtx* const context = ZSTD_createCCtx();

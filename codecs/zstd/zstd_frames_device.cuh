@@ -3,12 +3,12 @@
 #pragma once
 
 #include "codecs/lz77/lz77_rounds_device.cuh"
+#include "zstd_chains_device.cuh"
 #include "zstd_tables_device.cuh"
 
 namespace headrace::codec::gpu::zstd {
 
 inline constexpr std::uint32_t kFrameMagic = 0xFD2FB528, kSkippableMagic = 0x184D2A50;
-inline constexpr unsigned kBlockHeaderBytes = 3, kChecksumBytes = 4;
 
 struct FrameHeader {
   DecodeReason reason = DecodeReason::kNone;
@@ -51,20 +51,6 @@ __device__ inline FrameHeader read_frame_header(const Byte* at, std::uint64_t le
   if (content_bytes == 8 && out.content == ~std::uint64_t{0}) out.reason = DecodeReason::kHostOnly;
   return out;
 }
-
-// A block's header (3.1.1.2).
-struct BlockHeader {
-  __device__ explicit BlockHeader(const Byte* at) {
-    const std::uint32_t word = u24_at(at);
-    last = (word & 1) != 0;
-    type = word >> 1 & 3;
-    size = word >> 3;
-    content_bytes = type == 1 ? 1 : size;
-  }
-  bool last;
-  unsigned type;  // 0 raw, 1 RLE, 2 compressed, 3 reserved
-  std::uint32_t size, content_bytes;
-};
 
 struct Verdict {
   DecodeReason reason = DecodeReason::kNone;
@@ -116,6 +102,7 @@ __device__ inline void choose_index(const Job& job, std::uint32_t i, std::uint32
 }
 
 __device__ inline void scan_blocks_body(const Job& job, std::uint32_t* shared) {
+  list_links(job);
   const std::uint32_t all = lz77::scan_streams<&StreamState::count, &StreamState::first>(job, shared);
   if (threadIdx.x == 0) job.totals->blocks = all;
 }
@@ -134,9 +121,9 @@ __device__ inline void scan_units_body(const Job& job, std::uint64_t* shared) {
 // ---- frames ----
 
 // Lists the blocks of all frames of a stream. As many skippable frames are gone through as there may be blocks, so that
-// no stream takes for ever.
-__device__ inline Verdict walk_frames(const ZstdStream& stream, bool single_frame, RawBlock* raw, std::uint32_t most,
-                                      std::uint32_t& count) {
+// no stream takes for ever. What is jumped over is listed later.
+__device__ inline Verdict walk_frames(const ZstdStream& stream, bool single_frame, ChainCursor& chains, RawBlock* raw,
+                                      std::uint32_t raw_first, std::uint32_t most, std::uint32_t& count) {
   const std::uint64_t end = stream.src_bytes;
   if (end == 0) return {DecodeReason::kTruncated, 0};
   if (end > kMostStreamBytes || stream.dst_bytes > kMostStreamBytes) return {DecodeReason::kHostOnly, 0};
@@ -162,12 +149,19 @@ __device__ inline Verdict walk_frames(const ZstdStream& stream, bool single_fram
     const auto frame_at = static_cast<std::uint32_t>(at);
     at += header.bytes;
     for (bool last = false; !last;) {
+      if (Chain* const chain = chains.begins_at(at); chain != nullptr && chain->count <= most - count) {
+        chain->raw_at = raw_first + count;
+        chain->frame_at = frame_at;
+        count += chain->count;
+        at = chain->next;
+        continue;
+      }
       if (end - at < kBlockHeaderBytes) return {DecodeReason::kTruncated, at};
       const BlockHeader block(stream.src + at);
       if (block.type == 3) return {DecodeReason::kHeader, at};
       if (block.content_bytes > end - at - kBlockHeaderBytes) return {DecodeReason::kTruncated, at};
       if (count == most) return {DecodeReason::kHostOnly, at};
-      raw[count++] = {static_cast<std::uint32_t>(at), frame_at};
+      raw[raw_first + count++] = {static_cast<std::uint32_t>(at), frame_at};
       at += kBlockHeaderBytes + block.content_bytes;
       last = block.last;
     }
@@ -178,9 +172,11 @@ __device__ inline Verdict walk_frames(const ZstdStream& stream, bool single_fram
   return {};
 }
 
-__device__ inline void list_frames(const Job& job, ZstdStream& stream, StreamState& state, std::uint32_t most) {
+__device__ inline void list_frames(const Job& job, std::uint32_t i, StreamState& state, std::uint32_t most) {
+  ZstdStream& stream = job.streams[i];
   std::uint32_t blocks = 0;
-  Verdict verdict = walk_frames(stream, job.single_frame, job.raw + state.raw_first, most, blocks);
+  ChainCursor chains(job, i);
+  Verdict verdict = walk_frames(stream, job.single_frame, chains, job.raw, state.raw_first, most, blocks);
   if (verdict.reason == DecodeReason::kNone && blocks == 0) {  // nothing but skippable frames
     if (job.exact && stream.dst_bytes != 0) verdict = {DecodeReason::kWrongSize, stream.src_bytes};
     stream.dst_bytes = 0;
@@ -210,7 +206,7 @@ __device__ inline void frames_body(const Job& job) {
       state.raw_first = before + upto - most;
       state.count = 0;
       state.out = state.frame_out = 0;
-      if (there) list_frames(job, job.streams[i], state, most);
+      if (there) list_frames(job, i, state, most);
     }
     __syncwarp();
   }
@@ -357,8 +353,12 @@ __device__ inline Verdict parse_block(const ZstdStream& stream, const RawBlock& 
 }
 
 __device__ inline void parse_body(const Job& job) {
-  const std::uint32_t count = job.totals->blocks;
-  for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < count; x += gridDim.x * blockDim.x) {
+  const std::uint32_t count = job.totals->blocks, threads = gridDim.x * blockDim.x;
+  // Where there are warps enough, one block each: headers differ, and lanes that go different ways wait for each other.
+  const unsigned apart = count <= threads / 32 ? 32 : 1;
+  const std::uint32_t own = blockIdx.x * blockDim.x + threadIdx.x;
+  if (own % apart != 0) return;
+  for (std::uint32_t x = own / apart; x < count; x += threads / apart) {
     const std::uint32_t i = stream_of(job, x);
     const StreamState& state = job.states[i];
     Block block{};
@@ -398,43 +398,48 @@ __device__ inline void sources_body(const Job& job) {
     std::uint64_t units = 0, least = 0;  // what its blocks need; what they decode to at least
     std::uint32_t entries = 0;
     std::uint32_t tree = kNone, tables[kTables] = {kNone, kNone, kNone};
+    // What is read of the next blocks is asked for before these are worked on.
+    const auto number = [&](std::uint32_t base) { return state.first + (base + lane < blocks ? base + lane : 0); };
+    Block ahead{};
+    if (good) ahead = job.blocks[number(0)];
     for (std::uint32_t base = 0; good && base < blocks; base += 32) {
       const bool mine = base + lane < blocks;
-      const std::uint32_t x = state.first + base + lane;
-      Block* const block = job.blocks + (mine ? x : state.first);
-      const bool compressed = mine && block->kind == BlockKind::kCompressed;
-      const bool huffman = compressed && block->literals == LiteralsKind::kHuffman;
-      const std::uint32_t sequences = compressed ? block->sequences : 0;
-      const unsigned firsts = __ballot_sync(kAllLanes, mine && block->first);
+      Block& written = job.blocks[number(base)];
+      const Block block = ahead;
+      ahead = job.blocks[number(base + 32)];
+      const bool compressed = mine && block.kind == BlockKind::kCompressed;
+      const bool huffman = compressed && block.literals == LiteralsKind::kHuffman;
+      const std::uint32_t sequences = compressed ? block.sequences : 0;
+      const unsigned firsts = __ballot_sync(kAllLanes, mine && block.first);
       const std::uint32_t tree_here =
-          last_holder(__ballot_sync(kAllLanes, huffman && block->own_tree), firsts, tree, state.first + base, lane);
+          last_holder(__ballot_sync(kAllLanes, huffman && block.own_tree), firsts, tree, state.first + base, lane);
       tree = __shfl_sync(kAllLanes, tree_here, 31);
       bool missing = huffman && tree_here == kNone;
-      if (huffman) block->tree_block = tree_here;
+      if (huffman) written.tree_block = tree_here;
       for (unsigned k = 0; k < kTables; ++k) {
-        const bool own = sequences != 0 && block->modes[k] != TableMode::kRepeat;
+        const bool own = sequences != 0 && block.modes[k] != TableMode::kRepeat;
         const std::uint32_t here =
             last_holder(__ballot_sync(kAllLanes, own), firsts, tables[k], state.first + base, lane);
         tables[k] = __shfl_sync(kAllLanes, here, 31);
         if (sequences != 0) {
-          block->table_block[k] = here;
+          written.table_block[k] = here;
           missing = missing || here == kNone;
         }
       }
-      if (missing) give_up(job, stream.chunk, block->at, DecodeReason::kHeader);
-      std::uint32_t own_units = 0, own_least = mine ? block->decoded_bytes : 0;
+      if (missing) give_up(job, stream.chunk, block.at, DecodeReason::kHeader);
+      std::uint32_t own_units = 0, own_least = mine ? block.decoded_bytes : 0;
       if (compressed) {
         own_units =
-            (huffman ? literal_units(block->literal_bytes) : 0) + slot_units(sequences) + checkpoint_units(sequences);
-        own_least = block->literal_bytes + 3 * sequences;
+            (huffman ? literal_units(block.literal_bytes) : 0) + slot_units(sequences) + checkpoint_units(sequences);
+        own_least = block.literal_bytes + 3 * sequences;
       }
       const std::uint32_t upto = sum_upto(own_units, lane);
-      if (mine) block->units_before = static_cast<std::uint32_t>(units) + upto - own_units;
+      if (mine) written.units_before = static_cast<std::uint32_t>(units) + upto - own_units;
       units += __shfl_sync(kAllLanes, upto, 31);
       least += __shfl_sync(kAllLanes, sum_upto(own_least, lane), 31);
       if (job.has_index()) {
         const std::uint32_t own_entries = index_entries(sequences), entries_upto = sum_upto(own_entries, lane);
-        if (mine) block->entry = entries + entries_upto - own_entries;
+        if (mine) written.entry = entries + entries_upto - own_entries;
         entries += __shfl_sync(kAllLanes, entries_upto, 31);
       }
       __syncwarp();

@@ -1,6 +1,8 @@
 // The zstd decoder's steps, in the order of their launches, and what they share. Device code without a CUDA header.
 //
 // Once for a batch:
+//   chains     a thread block a part of a stream, where they are few and long: blocks that follow each other
+//                                                                                   zstd_chains_device.cuh
 //   frames     a thread a stream: frame and block headers become RawBlocks
 //   scan       one thread block: where each stream's Blocks begin
 //   parse      a thread a block: headers of its two sections, and where its tables are described
@@ -64,6 +66,9 @@ struct Job {
   Totals* totals = nullptr;  // zeroed before
   Round* round = nullptr;    // zeroed before
   StreamState* states = nullptr;
+  Chain* chains = nullptr;  // of parts; null: there are none
+  std::uint32_t* links = nullptr;
+  std::uint32_t most_parts = 0, part_bytes = kPartBytes;
   RawBlock* raw = nullptr;
   Block* blocks = nullptr;
   std::uint32_t* trees = nullptr;  // blocks by round: see Round
@@ -118,6 +123,16 @@ __device__ inline std::uint32_t u16_at(const Byte* at) { return at[0] | static_c
 __device__ inline std::uint32_t u24_at(const Byte* at) { return u16_at(at) | static_cast<std::uint32_t>(at[2]) << 16; }
 __device__ inline std::uint32_t u32_at(const Byte* at) { return u16_at(at) | u16_at(at + 2) << 16; }
 
+// The aligned word at `at`, of which bytes from `end` on are not read, and 0.
+__device__ inline std::uint32_t word_before(const Byte* at, const Byte* end) {
+  if (at + 4 <= end) return *reinterpret_cast<const std::uint32_t*>(at);
+  std::uint32_t out = 0;
+  for (unsigned k = 0; k < 4; ++k) {
+    if (at + k < end) out |= static_cast<std::uint32_t>(at[k]) << (8 * k);
+  }
+  return out;
+}
+
 // A bit stream that is read from its end, in words of 32 bits. Bit 0 is the lowest of the word that its first byte is
 // in; its own bits are [lead, lead + size). REQUIRES: four bytes before it may be read.
 struct BackwardBits {
@@ -138,36 +153,45 @@ struct BackwardBits {
   }
   // Words that are not in the stream are 0.
   __device__ std::uint32_t word(std::int32_t i) const {
-    if (i < 0) return 0;
-    const Byte* const at = base + 4 * static_cast<std::int64_t>(i);
-    if (at + 4 <= end) return *reinterpret_cast<const std::uint32_t*>(at);
-    std::uint32_t out = 0;
-    for (unsigned k = 0; k < 4; ++k) {
-      if (at + k < end) out |= static_cast<std::uint32_t>(at[k]) << (8 * k);
-    }
-    return out;
+    return i < 0 ? 0 : word_before(base + 4 * static_cast<std::int64_t>(i), end);
   }
   // The 32 bits from `low` on.
   __device__ std::uint32_t bits(std::int32_t low) const {
     const std::int32_t i = low >> 5;
     return __funnelshift_r(word(i), word(i + 1), static_cast<unsigned>(low) & 31);
   }
-  // The 64 bits below `high`.
-  __device__ std::uint64_t bits_below(std::int32_t high) const {
+  // Whether the three words that the 64 bits below `high` are in are whole.
+  __device__ bool is_whole_below(std::int32_t high) const {
     const std::int32_t i = (high - 64) >> 5;
-    const auto* const at = reinterpret_cast<const std::uint32_t*>(base + 4 * static_cast<std::int64_t>(i));
-    const bool whole = i >= 0 && reinterpret_cast<const Byte*>(at + 3) <= end;
-    const std::uint32_t low = whole ? at[0] : word(i), middle = whole ? at[1] : word(i + 1),
-                        top_word = whole ? at[2] : word(i + 2);
+    return i >= 0 && base + 4 * static_cast<std::int64_t>(i) + 12 <= end;
+  }
+  struct Words {
+    std::uint32_t low, middle, high;
+  };
+  // REQUIRES: is_whole_below(high).
+  __device__ Words whole_below(std::int32_t high) const {
+    const auto* const at =
+        reinterpret_cast<const std::uint32_t*>(base + 4 * static_cast<std::int64_t>((high - 64) >> 5));
+    return {at[0], at[1], at[2]};
+  }
+  __device__ Words words_below(std::int32_t high) const {
+    const std::int32_t i = (high - 64) >> 5;
+    return {word(i), word(i + 1), word(i + 2)};
+  }
+  // The 64 bits below `high`.
+  __device__ static std::uint64_t bits_below(std::int32_t high, const Words& words) {
     const unsigned by = static_cast<unsigned>(high) & 31;
-    return static_cast<std::uint64_t>(__funnelshift_r(middle, top_word, by)) << 32 | __funnelshift_r(low, middle, by);
+    return static_cast<std::uint64_t>(__funnelshift_r(words.middle, words.high, by)) << 32 |
+           __funnelshift_r(words.low, words.middle, by);
   }
 };
 
 // Where things lie in scratch, from the limits alone.
 struct Layout {
+  static constexpr std::uint32_t kMostParts = 96;
   std::uint64_t block_count = 0;  // at most
-  std::uint64_t totals = 0, round = 0, zeroed_bytes = 0, states = 0, raw = 0, blocks = 0, trees = 0, walks = 0,
+  std::uint64_t totals = 0, round = 0, zeroed_bytes = 0, states = 0, chains = 0, links = 0,
+                raw = 0, blocks = 0, trees = 0, walks = 0,
                 round_totals = 0, parts = 0, shares = 0, places = 0, tiles = 0, end = 0;
   lz77::RoundSizes rounds;
   lz77::TileLayout tile_layout;
@@ -190,6 +214,8 @@ struct Layout {
     round = take(rounds.count * sizeof(Round));
     zeroed_bytes = end;
     states = take(limits.streams * sizeof(StreamState));
+    chains = take(kMostParts * sizeof(Chain));
+    links = take(kMostParts * kMostLinks * sizeof(std::uint32_t));
     raw = take(block_count * sizeof(RawBlock));
     blocks = take(block_count * sizeof(Block));
     trees = take(block_count * sizeof(std::uint32_t));
@@ -200,11 +226,15 @@ struct Layout {
     places = take(rounds.units * kUnitBytes);
     tiles = take(tile_layout.bytes());
   }
-  void fill_in(Job& job, std::byte* scratch) const {
+  // `with_chains`: the step of that name is launched.
+  void fill_in(Job& job, std::byte* scratch, bool with_chains) const {
     job.rounds = rounds.rounds(scratch + round_totals, scratch + parts, scratch + shares);
     job.totals = reinterpret_cast<Totals*>(scratch + totals);
     job.round = reinterpret_cast<Round*>(scratch + round);
     job.states = reinterpret_cast<StreamState*>(scratch + states);
+    job.chains = with_chains ? reinterpret_cast<Chain*>(scratch + chains) : nullptr;
+    job.links = reinterpret_cast<std::uint32_t*>(scratch + links);
+    job.most_parts = kMostParts;
     job.raw = reinterpret_cast<RawBlock*>(scratch + raw);
     job.blocks = reinterpret_cast<Block*>(scratch + blocks);
     job.trees = reinterpret_cast<std::uint32_t*>(scratch + trees);

@@ -109,6 +109,15 @@ struct RawBlock {
   std::uint32_t at, frame_at;  // of the block's and of the frame's header, in the stream
 };
 
+// Blocks that follow each other, found ahead (zstd_chains_device.cuh).
+struct Chain {
+  std::uint32_t first, next;  // where the first one begins, and where the last one ends
+  std::uint32_t count;
+  std::uint32_t raw_at, frame_at;  // by `frames`: in the list of RawBlocks, or kNone; the frame that they are of
+};
+inline constexpr std::uint32_t kMostLinks = 512;  // of a chain
+inline constexpr std::uint32_t kPartBytes = 1 << 20;
+
 struct StreamState {
   std::uint32_t raw_first;     // in the list of RawBlocks
   std::uint32_t first, count;  // of its Blocks

@@ -6,7 +6,7 @@
 // where the one before it ended, and begins again from there if it was wrong. So what comes out is exact, whatever the
 // bytes are; guesses that are all wrong cost time, as many times the time of a piece as there are lanes at most.
 //
-// Where blocks are few, four warps take one, a stream each. Where they are many, a warp takes one, eight lanes a
+// Where blocks are few, a thread block takes a stream. Where they are many, a warp takes a block, eight lanes a
 // stream.
 #pragma once
 
@@ -16,15 +16,15 @@ namespace headrace::codec::gpu::zstd {
 
 inline constexpr unsigned kMostTreeLog = 11, kTreeDescriptionLog = 6, kMostWeights = 255;
 inline constexpr std::int32_t kLeastShareBits = 256;
-inline constexpr unsigned kLiteralsWarps = 4;
+inline constexpr unsigned kLiteralsWarps = 4, kMostStreams = 4;
 
-// By the number of lanes for each stream, and a lane's share of a piece. Of short streams large pieces are not filled.
-inline constexpr std::int32_t kLaneBits = 2048, kShortLaneBits = 1024;
+// A lane's share of a piece, and how much earlier a guess begins. Of short streams large pieces are not filled; the more
+// guesses, the more may be wrong.
+inline constexpr std::int32_t kLaneBits = 2048, kShortLaneBits = 1024, kTeamLaneBits = 1024;
 template <unsigned kLanes, std::int32_t kShareBits = kLaneBits>
 struct PieceForm {
   static constexpr std::int32_t kBits = kLanes * kShareBits;
-  // The more guesses, the more may be wrong.
-  static constexpr std::int32_t kOverlapBits = kLanes == 32 ? 512 : kShareBits == kLaneBits ? 256 : 160;
+  static constexpr std::int32_t kOverlapBits = kLanes >= 32 ? 512 : kShareBits == kLaneBits ? 256 : 160;
   static constexpr unsigned kWords = kBits / 32 + 4;
 };
 
@@ -32,8 +32,7 @@ struct TreeSpace {
   std::uint32_t description[33];  // of 128 bytes at most; one lane reads it, bit by bit
   TableCounts<256> fse;
   Byte fse_cells[1 << kTreeDescriptionLog];
-  std::uint16_t cells[1 << kTreeDescriptionLog];  // of the weights' table: symbol, and its bits at bit 8
-  Byte bases[1 << kTreeDescriptionLog];
+  std::uint32_t cells[1 << kTreeDescriptionLog];  // of the weights' table: WeightCell
   Byte weights[256];
   std::uint32_t starts[256];  // of each symbol's entries
   std::uint32_t counts[16], ranks[16];
@@ -41,10 +40,17 @@ struct TreeSpace {
 };
 using TreeTable = std::uint16_t[1 << kMostTreeLog];  // symbol, and its bits at bit 8
 
+// What the lanes of a thread block that share a stream tell each other.
+struct TeamSpace {
+  std::int32_t exits[32 * kLiteralsWarps];
+  std::uint32_t sums[kLiteralsWarps];
+};
 struct LiteralsSpace {
+  using Form = PieceForm<32 * kLiteralsWarps, kTeamLaneBits>;
   TreeTable table;
-  std::uint32_t piece[kLiteralsWarps][PieceForm<32>::kWords];
+  std::uint32_t piece[Form::kWords];
   TreeSpace tree;
+  TeamSpace team;
   std::uint32_t ticket;
 };
 inline constexpr unsigned kStreamLanes = 8;
@@ -57,34 +63,50 @@ struct WarpLiteralsSpace {
   };
 };
 
-// Weights coded by FSE (4.2.1.2): two states that take turns, until the bits are used up. By one lane.
+// A cell of the weights' table: the symbol, how many bits the next state takes, and what they are added to.
+struct WeightCell {
+  static constexpr unsigned kTake = 8, kBase = 16;
+};
+
+// Weights coded by FSE (4.2.1.2): two states that take turns, until the bits are used up. By one lane, which all others
+// wait for: the words that the position is in are at hand, and a step loads nothing but its cell. REQUIRES: `at` is in
+// space.description.
 __device__ inline DecodeReason read_coded_weights(TreeSpace& space, const Byte* at, std::uint32_t bytes,
                                                   std::uint32_t& count) {
   count = 0;
   if (bytes == 0 || at[bytes - 1] == 0) return DecodeReason::kHeader;
   const BackwardBits bits(at, bytes);
+  const auto* const words = reinterpret_cast<const std::uint32_t*>(bits.base);
   const unsigned log = space.log, mask = (1u << log) - 1;
   std::int32_t p = bits.top();
-  const auto first_state = [&] {
-    p -= static_cast<std::int32_t>(log);
-    return bits.bits(p) & mask;
+  std::uint32_t low = words[p >> 5], high = 0;  // what is above the top is not taken
+  // The bits that end where the ones before began, `take` of them. REQUIRES: p, less those, is not below the stream.
+  const auto go_down = [&](std::int32_t to) {
+    if (to >> 5 != p >> 5) {
+      high = low;
+      low = words[to >> 5];
+    }
+    p = to;
+    return __funnelshift_r(low, high, static_cast<unsigned>(to) & 31);
   };
-  unsigned state = first_state(), other = first_state();
-  if (p < bits.lead) return DecodeReason::kHostOnly;  // libzstd goes on with what happens to be there
+  // libzstd goes on with what happens to be there.
+  if (p - 2 * static_cast<std::int32_t>(log) < bits.lead) return DecodeReason::kHostOnly;
+  unsigned state = go_down(p - static_cast<std::int32_t>(log)) & mask;
+  unsigned other = go_down(p - static_cast<std::int32_t>(log)) & mask;
+  std::uint32_t cell = space.cells[state], other_cell = space.cells[other];
   for (;;) {
     // As many as there may be, and another one to come.
     if (count + 2 > kMostWeights) return DecodeReason::kHeader;
-    const unsigned cell = space.cells[state];
     space.weights[count++] = static_cast<Byte>(cell);
-    const unsigned take = cell >> 8;
-    p -= static_cast<std::int32_t>(take);
-    if (p < bits.lead) {
-      space.weights[count++] = static_cast<Byte>(space.cells[other]);
+    const unsigned take = cell >> WeightCell::kTake & 255;
+    const std::int32_t to = p - static_cast<std::int32_t>(take);
+    if (to < bits.lead) {
+      space.weights[count++] = static_cast<Byte>(other_cell);
       return DecodeReason::kNone;
     }
-    const unsigned next = (space.bases[state] + (bits.bits(p) & ((1u << take) - 1))) & mask;
-    state = other;
-    other = next;
+    const unsigned next = ((cell >> WeightCell::kBase) + (go_down(to) & ((1u << take) - 1))) & mask;
+    cell = other_cell;
+    other_cell = space.cells[next];
   }
 }
 
@@ -122,8 +144,7 @@ __device__ inline void build_tree(TreeSpace& space, const Byte* at, std::uint32_
       deal_cells(space.fse, space.fse_cells, space.log, lane);
       number_cells(space.fse, space.fse_cells, space.log, lane,
                    [&](std::uint32_t cell, std::uint32_t symbol, unsigned take, std::uint32_t base) {
-                     space.cells[cell] = static_cast<std::uint16_t>(symbol | take << 8);
-                     space.bases[cell] = static_cast<Byte>(base);
+                     space.cells[cell] = symbol | take << WeightCell::kTake | base << WeightCell::kBase;
                    });
       if (lane == 0) reason = read_coded_weights(space, copy + used, all - used, space.symbols);
     }
@@ -301,14 +322,67 @@ struct LiteralStream {
   bool there = false;
 };
 
-// By a warp: kLanes of its lanes each take a stream; what is wrong with it, if anything. `words` has room for a piece.
+// Lanes that share a stream: kWidth of a warp, whose others share other streams meanwhile.
+template <unsigned kWidth>
+struct LanesOfWarp {
+  static constexpr unsigned kLanes = kWidth;
+  unsigned self = lane_id() % kLanes;
+
+  __device__ bool any(bool v) const { return __any_sync(kAllLanes, v); }  // of all streams
+  __device__ void sync() const { __syncwarp(); }
+  // What the lane before gave; not anything for the first.
+  __device__ std::int32_t from_before(std::int32_t v) const { return __shfl_up_sync(kAllLanes, v, 1); }
+  // What lane `which` last gave.
+  __device__ std::int32_t last_of(unsigned which, std::int32_t v) const {
+    return __shfl_sync(kAllLanes, v, lane_id() - self + which);
+  }
+  // The sum of the lanes before; `all`: of all.
+  __device__ std::uint32_t sum_before(std::uint32_t v, std::uint32_t& all) const {
+    const unsigned first = lane_id() - self;
+    const std::uint32_t upto = sum_upto(v, lane_id()), before = __shfl_sync(kAllLanes, upto - v, first);
+    all = __shfl_sync(kAllLanes, upto, first + kLanes - 1) - before;
+    return upto - before - v;
+  }
+};
+// The same: those of a thread block.
+struct LanesOfBlock {
+  static constexpr unsigned kLanes = 32 * kLiteralsWarps;
+  TeamSpace& space;
+  unsigned self = threadIdx.x;
+
+  __device__ bool any(bool v) const { return __syncthreads_or(v ? 1 : 0) != 0; }
+  __device__ void sync() const { __syncthreads(); }
+  // REQUIRES: between two of them is another function that all lanes come to.
+  __device__ std::int32_t from_before(std::int32_t v) const {
+    space.exits[self] = v;
+    __syncthreads();
+    return self == 0 ? v : space.exits[self - 1];
+  }
+  __device__ std::int32_t last_of(unsigned which, std::int32_t) const { return space.exits[which]; }
+  __device__ std::uint32_t sum_before(std::uint32_t v, std::uint32_t& all) const {
+    const unsigned warp = self / 32;
+    const std::uint32_t upto = sum_upto(v, lane_id());
+    if (lane_id() == 31) space.sums[warp] = upto;
+    __syncthreads();
+    std::uint32_t before = upto - v;
+    all = 0;
+    for (unsigned k = 0; k < kLiteralsWarps; ++k) {
+      if (k < warp) before += space.sums[k];
+      all += space.sums[k];
+    }
+    return before;
+  }
+};
+
+// What is wrong with a stream, if anything, by the lanes that share it. `words` has room for a piece. All lanes of a
+// team have the same stream; a warp's teams may have none.
 // A last byte of 0, and bits that do not end with the last literal, are against the format, but libzstd's fastest loops
 // do not look (1.5.4): the CPU is asked.
-template <class Form, unsigned kLanes>
+template <class Form, class Team>
 __device__ inline DecodeReason decode_literals(const TreeTable& table, unsigned log, const LiteralStream& stream,
-                                               std::uint32_t* words) {
-  const unsigned lane = lane_id(), self = lane % kLanes, first_lane = lane - self;
-  const unsigned group = (kLanes == 32 ? kAllLanes : (1u << kLanes) - 1) << first_lane;
+                                               std::uint32_t* words, const Team& team) {
+  constexpr unsigned kLanes = Team::kLanes;
+  const unsigned self = team.self;
   const std::uint32_t count = stream.count;
   BackwardBits bits;
   std::int32_t top = 0;
@@ -330,7 +404,7 @@ __device__ inline DecodeReason decode_literals(const TreeTable& table, unsigned 
   std::uint32_t done = 0;
   for (;;) {
     going = going && top > bits.lead && done <= count;
-    if (!__any_sync(kAllLanes, going)) break;
+    if (!team.any(going)) break;
     const std::int32_t bottom = !going ? top : top - bits.lead > Form::kBits ? top - Form::kBits : bits.lead;
     piece.first_word = (bottom - 64) >> 5;
     if (going) {
@@ -338,7 +412,7 @@ __device__ inline DecodeReason decode_literals(const TreeTable& table, unsigned 
       copy_words<kLanes>(bits, piece.first_word, last_word, self, words);
       if (self == 0) words[last_word - piece.first_word + 1] = 0;
     }
-    __syncwarp();
+    team.sync();
     std::int32_t share = (top - bottom + static_cast<std::int32_t>(kLanes) - 1) / static_cast<std::int32_t>(kLanes);
     if (share < kLeastShareBits) share = kLeastShareBits;
     const std::int32_t high = top - static_cast<std::int32_t>(self) * share;  // of this lane's share
@@ -359,26 +433,25 @@ __device__ inline DecodeReason decode_literals(const TreeTable& table, unsigned 
         symbols = share_words.skip_to(low);
         exit = share_words.at();
       }
-      const std::int32_t before = __shfl_up_sync(kAllLanes, exit, 1);
+      const std::int32_t before = team.from_before(exit);
       again = active && self != 0 && entry != before;
-      if (!__any_sync(kAllLanes, again)) break;
+      if (!team.any(again)) break;
       if (again) entry = before;
     }
-    const std::uint32_t upto = sum_upto(symbols, lane);
-    const std::uint32_t before = __shfl_sync(kAllLanes, upto - symbols, first_lane);
-    const std::uint32_t all = __shfl_sync(kAllLanes, upto, first_lane + kLanes - 1) - before;
-    const unsigned actives = __ballot_sync(kAllLanes, active) & group;
-    const std::int32_t next_top = __shfl_sync(kAllLanes, exit, actives == 0 ? lane : top_bit(actives));
+    std::uint32_t all = 0;
+    const std::uint32_t ahead = team.sum_before(symbols, all);
+    const std::int32_t actives = (top - bottom + share - 1) / share;
+    const std::int32_t next_top = team.last_of(actives == 0 ? self : static_cast<unsigned>(actives - 1), exit);
     if (going && done + all > count) {
       reason = DecodeReason::kHostOnly;
       going = false;
     }
     if (going) {
-      if (symbols > 0) CodeWords(piece, entry).write(stream.to + done + (upto - before) - symbols, symbols);
+      if (symbols > 0) CodeWords(piece, entry).write(stream.to + done + ahead, symbols);
       done += all;
       top = next_top;
     }
-    __syncwarp();
+    team.sync();
   }
   if (reason != DecodeReason::kNone || !begun) return reason;
   return top == bits.lead && done == count ? DecodeReason::kNone : DecodeReason::kHostOnly;
@@ -415,18 +488,24 @@ __device__ inline LiteralStream literal_stream(const Job& job, const Block& bloc
   return out;
 }
 
-// All Huffman-coded literals of a round; a thread block takes one Block after the other.
+// All Huffman-coded literals of a round, by thread blocks that share a stream. Each takes kAtOnce streams of a Block, for
+// which it makes the tree: all four are less work, one takes less time.
+template <unsigned kAtOnce>
 __device__ inline void literals_body(const Job& job, std::uint32_t r, LiteralsSpace& space) {
+  constexpr std::uint32_t kShares = kMostStreams / kAtOnce;
   Round& round = job.round[r];
   const unsigned lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32;
   for (;;) {
     __syncthreads();
     if (threadIdx.x == 0) space.ticket = atomicAdd(&round.literals_ticket, 1u);
     __syncthreads();
-    if (space.ticket >= round.literals) return;
-    const Block& block = job.blocks[job.trees[round.first + space.ticket]];
+    const std::uint32_t t = space.ticket / kShares;
+    if (t >= round.literals) return;
+    const Block& block = job.blocks[job.trees[round.first + t]];
     const ZstdStream& stream = job.streams[block.stream];
-    if (!fine_for_block(job, stream.chunk)) continue;
+    const unsigned from = space.ticket % kShares * kAtOnce;
+    const unsigned to = from + kAtOnce < block.literal_streams ? from + kAtOnce : block.literal_streams;
+    if (from >= to || !fine_for_block(job, stream.chunk)) continue;
     const Block& tree = job.blocks[block.tree_block];
     if (warp == 0) build_tree(space.tree, stream.src + tree.tree_at, tree.literals_at - tree.tree_at, lane);
     __syncthreads();
@@ -436,14 +515,15 @@ __device__ inline void literals_body(const Job& job, std::uint32_t r, LiteralsSp
     }
     fill_tree_table(space.tree, space.table, warp, warps);
     __syncthreads();
-    for (unsigned k = warp; k < 4; k += warps) {
+    for (unsigned k = from; k < to; ++k) {
       bool fits = true;
       const LiteralStream own = literal_stream(job, block, stream.src, k, fits);
-      DecodeReason reason = fits ? DecodeReason::kNone : DecodeReason::kTruncated;
-      if (fits)
-        reason =
-            decode_literals<PieceForm<32>, 32>(space.table, space.tree.log, own, space.piece[warp % kLiteralsWarps]);
-      if (reason != DecodeReason::kNone && lane == 0) give_up(job, stream.chunk, block.literals_at, reason);
+      DecodeReason reason = DecodeReason::kTruncated;
+      if (fits) {
+        reason = decode_literals<LiteralsSpace::Form>(space.table, space.tree.log, own, space.piece,
+                                                      LanesOfBlock{space.team});
+      }
+      if (reason != DecodeReason::kNone && threadIdx.x == 0) give_up(job, stream.chunk, block.literals_at, reason);
     }
   }
 }
@@ -477,7 +557,7 @@ __device__ inline void literals_by_warp_body(const Job& job, std::uint32_t r, Wa
     bool fits = true;
     const LiteralStream own = literal_stream(job, block, stream.src, k, fits);
     reason = fits ? DecodeReason::kNone : DecodeReason::kTruncated;
-    if (fits) reason = decode_literals<Form, kStreamLanes>(space.table, log, own, space.piece[k]);
+    if (fits) reason = decode_literals<Form>(space.table, log, own, space.piece[k], LanesOfWarp<kStreamLanes>{});
     if (reason != DecodeReason::kNone && lane % kStreamLanes == 0) {
       give_up(job, stream.chunk, block.literals_at, reason);
     }

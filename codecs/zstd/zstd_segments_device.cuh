@@ -171,7 +171,7 @@ __device__ inline void segments_body(const Job& job, std::uint32_t r, SegmentSpa
 template <unsigned kLanes>
 __device__ inline void indexed_body(const Job& job, std::uint32_t r, unsigned walkers, IndexedSpace<kLanes>& space) {
   if (blockIdx.x < walkers) segments_body<kLanes>(job, r, space.segments);
-  literals_body(job, r, space.literals);
+  literals_body<1>(job, r, space.literals);
 }
 
 }  // namespace headrace::codec::gpu::zstd

@@ -71,9 +71,9 @@ __device__ inline std::uint32_t next_offset(Repeats& repeats, std::uint32_t valu
 using lz77::literals_of, lz77::match_of, lz77::offset_of, lz77::pack_sequence;
 
 // A sequence with its offset's value, not yet the offset. Values that are too large for any output become one that is.
-__device__ inline std::uint64_t read_sequence(const BackwardBits& bits, std::uint64_t slot) {
+// `left`: the bits below what the slot says, of which 63 may be taken.
+__device__ inline std::uint64_t read_sequence(std::uint64_t slot, std::uint64_t left) {
   const auto word = static_cast<std::uint32_t>(slot);
-  std::uint64_t left = bits.bits_below(static_cast<std::int32_t>(slot >> 32));  // 63 may be taken
   const auto take = [&left](unsigned count) {
     const std::uint32_t taken = __funnelshift_l(static_cast<std::uint32_t>(left >> 32), 0, count);
     left <<= count;
@@ -151,9 +151,31 @@ __device__ inline void extract_part(const Job& job, const Block& block, const Ba
   const std::uint32_t left = block.sequences - first;
   const std::uint32_t count = left < kThreads * kRun ? left : kThreads * kRun;
   const auto place = [](std::uint32_t i) { return i / kRun * (kRun + 1) + i % kRun; };
-  HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < kRun; ++k) {
-    const std::uint32_t i = k * kThreads + t;
-    if (i < count) space.sequences[place(i)] = read_sequence(bits, slots[i]);
+  // All that is loaded is asked for before the first of it is waited for; small thread blocks have registers for half.
+  constexpr unsigned kAtOnce = kThreads <= 64 ? kRun / 2 : kRun;
+  HEADRACE_ZSTD_UNROLL for (unsigned from = 0; from < kRun; from += kAtOnce) {
+    const auto number = [&](unsigned k) { return (from + k) * kThreads + t; };
+    std::uint64_t loaded[kAtOnce];
+    BackwardBits::Words words[kAtOnce];
+    HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) loaded[k] = number(k) < count ? slots[number(k)] : 0;
+    const auto end_of = [&](unsigned k) { return static_cast<std::int32_t>(loaded[k] >> 32); };
+    bool whole = true;
+    HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
+      whole &= number(k) >= count || bits.is_whole_below(end_of(k));
+    }
+    if (whole) {
+      HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
+        words[k] = number(k) < count ? bits.whole_below(end_of(k)) : BackwardBits::Words{};
+      }
+    } else {
+      HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) words[k] = bits.words_below(end_of(k));
+    }
+    HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
+      if (number(k) < count) {
+        space.sequences[place(number(k))] =
+            read_sequence(loaded[k], BackwardBits::bits_below(end_of(k), words[k]));
+      }
+    }
   }
   __syncthreads();
   std::uint64_t* const own = space.sequences + t * (kRun + 1);
@@ -263,13 +285,21 @@ __device__ inline void settle_stream(const Job& job, ZstdStream& stream, StreamS
   std::uint32_t out = state.out, frame_out = state.frame_out;
   Repeats repeats = {{state.repeats[0], state.repeats[1], state.repeats[2]}};
   bool bad = false;
+  // What is read of the next blocks is asked for before these are worked on.
+  const auto number = [&](std::uint32_t base) { return base + lane < to ? base + lane : from; };
+  Block ahead = job.blocks[number(from)];
   for (std::uint32_t base = from; base < to && !bad; base += 32) {
     const bool mine = base + lane < to;
-    Block& block = job.blocks[mine ? base + lane : from];
+    Block& written = job.blocks[number(base)];
+    const Block block = ahead;
+    ahead = job.blocks[number(base + 32)];
     const bool compressed = block.kind == BlockKind::kCompressed;
     const bool has_sequences = compressed && block.sequences != 0;
-    if (mine && compressed) block.decoded_bytes = block.literal_bytes + (has_sequences ? block.match_bytes : 0);
-    const std::uint32_t bytes = mine ? block.decoded_bytes : 0;  // 2^21 at most
+    std::uint32_t bytes = mine ? block.decoded_bytes : 0;  // 2^21 at most
+    if (mine && compressed) {
+      bytes = block.literal_bytes + (has_sequences ? block.match_bytes : 0);
+      written.decoded_bytes = bytes;
+    }
     Repeats upto = unchanged();
     if (mine && has_sequences) upto = {{block.repeats_after[0], block.repeats_after[1], block.repeats_after[2]}};
     const bool first = mine && block.first;
@@ -306,9 +336,9 @@ __device__ inline void settle_stream(const Job& job, ZstdStream& stream, StreamS
     if (first) own_repeats = {{1, 4, 8}};
     const bool too_long = bytes_upto > stream.dst_bytes - out;
     if (mine) {
-      block.out = own_out;
-      block.frame_out = own_frame;
-      for (unsigned k = 0; k < 3; ++k) block.repeats[k] = own_repeats.offset[k];
+      written.out = own_out;
+      written.frame_out = own_frame;
+      for (unsigned k = 0; k < 3; ++k) written.repeats[k] = own_repeats.offset[k];
       const bool wrong_size =
           block.last && block.frame_bytes != kNone && own_out + bytes - own_frame != block.frame_bytes;
       if (too_long) {

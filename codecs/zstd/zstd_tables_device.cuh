@@ -6,16 +6,23 @@
 
 namespace headrace::codec::gpu::zstd {
 
-// Bits of a description, lowest first. Behind its end are zeros.
+// Bits of a description, lowest first. Behind its end are zeros. They come by aligned words, of which the next one is
+// loaded before it is needed. REQUIRES: three bytes before it may be read.
 class ForwardBits {
  public:
-  __device__ ForwardBits(const Byte* at, std::uint32_t bytes) : at_(at), bytes_(bytes) {}
+  __device__ ForwardBits(const Byte* at, std::uint32_t bytes) : end_(at + bytes) {
+    const auto off = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(at) & 3);
+    next_ = at - off;
+    window_ = word() >> (8 * off);
+    have_ = 32 - 8 * off;
+    ahead_ = word();
+  }
   // The next 32 bits or more.
   __device__ std::uint32_t peek() {
-    while (have_ < 32) {
-      if (next_ < bytes_) window_ |= static_cast<std::uint64_t>(at_[next_]) << have_;
-      ++next_;
-      have_ += 8;
+    if (have_ < 32) {
+      window_ |= static_cast<std::uint64_t>(ahead_) << have_;
+      have_ += 32;
+      ahead_ = word();
     }
     return static_cast<std::uint32_t>(window_);
   }
@@ -28,8 +35,14 @@ class ForwardBits {
   __device__ std::uint32_t used_bytes() const { return (used_ + 7) / 8; }
 
  private:
-  const Byte* at_;
-  std::uint32_t bytes_, next_ = 0, used_ = 0;
+  __device__ std::uint32_t word() {
+    const Byte* const at = next_;
+    next_ += 4;
+    return word_before(at, end_);
+  }
+
+  const Byte *next_, *end_;
+  std::uint32_t ahead_ = 0, used_ = 0;
   std::uint64_t window_ = 0;
   unsigned have_ = 0;
 };

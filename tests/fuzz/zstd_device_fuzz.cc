@@ -54,6 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     gpu.blocks = 1 + static_cast<unsigned>(size % 3);
     gpu.walks = flush == Flush::kRight ? 1 : size % 2 == 0 ? 4 : 8;
     gpu.way = static_cast<ZstdOnCpu::Way>(size % 3);
+    gpu.part_bytes = flush == Flush::kRight ? 0 : 8 + static_cast<std::uint32_t>(size / (1 + size % 23));
     gpu.most_bytes = size % 5 == 0 ? 0 : ~std::uint64_t{0};
     gpu.last_blocks.clear();
     gpu.decode(items, seed.exact);

@@ -55,6 +55,7 @@ class ZstdDeviceTest : public ::testing::Test {
       gpu_.way = flush == Flush::kLeft ? ZstdOnCpu::Way::kInOrder
                  : turn_ % 2 == 0      ? ZstdOnCpu::Way::kTiles
                                        : ZstdOnCpu::Way::kWindows;
+      gpu_.part_bytes = flush == Flush::kRight ? 0 : 8 + static_cast<std::uint32_t>(stream.size() / (1 + turn_ % 40));
       gpu_.last_blocks.clear();
       gpu_.decode({&item, 1}, exact);
       EXPECT_TRUE(out.intact());

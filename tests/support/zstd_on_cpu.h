@@ -3,6 +3,7 @@
 // REQUIRES: tests/support/cuda_on_cpu.h is included before anything else.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -36,6 +37,7 @@ class ZstdOnCpu {
   unsigned blocks = 2;                           // of each launch
   using Way = Lz77OnCpu::Way;
   Way way = Way::kInOrder;  // in which the output is written
+  std::uint32_t part_bytes = 0;  // of streams, that blocks are looked for in; 0: they are not
   unsigned walks = 1;       // blocks side by side: 4, 8, or 1 and literals in the same launch
 
   // One chunk for each item.
@@ -79,10 +81,18 @@ class ZstdOnCpu {
     job.index = index;
     std::byte* const scratch = scratch_.take(layout.end);
     if (reinterpret_cast<std::uintptr_t>(scratch) % 16 != 0) std::abort();
-    layout.fill_in(job, scratch);
+    layout.fill_in(job, scratch, part_bytes != 0);
+    if (part_bytes != 0) job.part_bytes = part_bytes;
     std::memset(scratch, 0, layout.zeroed_bytes);
     run(job);
-    rounds_used = rest = 0;
+    rounds_used = rest = chains_taken = 0;
+    std::uint32_t parts = 0;
+    for (std::size_t i = 0; job.chains != nullptr && i < streams.size(); ++i) {
+      parts += static_cast<std::uint32_t>((streams[i].src_bytes + job.part_bytes - 1) / job.part_bytes);
+    }
+    for (std::uint32_t t = 0; t < std::min(parts, job.most_parts); ++t) {
+      chains_taken += job.chains[t].raw_at != zstd::kNone ? 1 : 0;
+    }
     for (std::uint32_t r = 0; r < job.rounds.count; ++r) {
       rounds_used += job.round[r].blocks != 0;
       rest += job.round[r].rest;
@@ -93,6 +103,7 @@ class ZstdOnCpu {
   static constexpr unsigned kStage = 3;
   device::gpu::IndexMemory index;                    // as the last batch had it
   std::uint32_t rounds_used = 0;                     // of the last batch
+  std::uint32_t chains_taken = 0;                    // of the last batch: jumped over by `frames`
   std::uint32_t rest = 0;                            // 0: where indices were given, all was walked by them
   std::vector<codec::gpu::zstd::Block> last_blocks;  // of all batches since it was cleared
 
@@ -155,6 +166,10 @@ class ZstdOnCpu {
     static zstd::EntropySpace entropy;
     static zstd::ExtractSpace<kThreads> extract;
     static std::uint32_t ticket;
+    if (part_bytes != 0) {
+      static zstd::ChainSpace chains;
+      launch(1, [&] { zstd::chains_body(job, chains); });
+    }
     launch(blocks, [&] { zstd::frames_body(job); });
     launch(1, [&] { zstd::scan_blocks_body(job, words); });
     launch(blocks, [&] { zstd::parse_body(job); });
@@ -171,7 +186,7 @@ class ZstdOnCpu {
         kernel(blocks + 1, zstd::kLiteralsWarps * 32, [&] { zstd::indexed_body<8>(job, r, blocks, many); });
       }
       if (walks == 1) {
-        launch(blocks + 1, [&] { zstd::entropy_body(job, r, blocks, entropy); });
+        kernel(blocks + 1, zstd::kLiteralsWarps * 32, [&] { zstd::entropy_body(job, r, blocks, entropy); });
       } else {
         if (walks == 4) literals_by_warp<zstd::kLaneBits>(job, r);
         if (walks == 8) literals_by_warp<zstd::kShortLaneBits>(job, r);

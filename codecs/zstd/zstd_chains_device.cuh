@@ -1,0 +1,163 @@
+// Step of the zstd decoder that looks for blocks before it is known where they begin. Device code without a CUDA header.
+//
+// A block's header says where the next one is, so finding all blocks of a long stream is a chain of loads that wait for
+// each other. Streams are cut into parts, and in each a thread block looks for bytes that can be a header and lead to
+// three more: the first such place, and the blocks from there to the end of the part, are the part's chain. `frames`,
+// which walks from the stream's beginning by the same rules, jumps over a chain where it comes to its first block; if it
+// never does, the guess was wrong and costs nothing but that. A chain ends before a frame's last block.
+#pragma once
+
+#include "zstd_job_device.cuh"
+
+namespace headrace::codec::gpu::zstd {
+
+inline constexpr unsigned kBlockHeaderBytes = 3, kMagicBytes = 4, kChecksumBytes = 4;
+
+// A block's header (3.1.1.2).
+struct BlockHeader {
+  __device__ explicit BlockHeader(const Byte* at) : BlockHeader(u24_at(at)) {}
+  __device__ explicit BlockHeader(std::uint32_t word) {
+    last = (word & 1) != 0;
+    type = word >> 1 & 3;
+    size = word >> 3;
+    content_bytes = type == 1 ? 1 : size;
+  }
+  bool last;
+  unsigned type;  // 0 raw, 1 RLE, 2 compressed, 3 reserved
+  std::uint32_t size, content_bytes;
+};
+
+struct ChainSpace {
+  std::uint32_t first;
+};
+
+__device__ inline std::uint32_t parts_of(const Job& job, const ZstdStream& stream) {
+  return static_cast<std::uint32_t>((stream.src_bytes + job.part_bytes - 1) / job.part_bytes);
+}
+// Number of stream i's first part; kNone: parts are not looked at.
+__device__ inline std::uint32_t first_part(const Job& job, std::uint32_t i) {
+  if (job.chains == nullptr) return kNone;
+  std::uint64_t before = 0;
+  for (std::uint32_t k = 0; k < i; ++k) before += parts_of(job, job.streams[k]);
+  return before + parts_of(job, job.streams[i]) <= job.most_parts ? static_cast<std::uint32_t>(before) : kNone;
+}
+__device__ inline std::uint32_t* links_of(const Job& job, std::uint32_t part) {
+  return job.links + std::uint64_t{part} * kMostLinks;
+}
+
+// Whether a header can be at `at`, as encoders write it, and three more behind it, or fewer and the stream's end.
+__device__ inline bool leads_on(const ZstdStream& stream, std::uint64_t at) {
+  constexpr unsigned kHops = 3;
+  for (unsigned hop = 0; hop <= kHops; ++hop) {
+    if (at + kBlockHeaderBytes > stream.src_bytes) return false;
+    const BlockHeader header(stream.src + at);
+    if (header.type == 3 || header.size == 0 || header.size > kMaxBlockBytes) return false;
+    at += kBlockHeaderBytes + header.content_bytes;
+    if (header.last) return at == stream.src_bytes || at + kChecksumBytes == stream.src_bytes;
+  }
+  return true;
+}
+
+// Lowers space.first to the first place of [from, to) that leads on.
+__device__ inline void look_for_header(const ZstdStream& stream, std::uint64_t from, std::uint64_t to,
+                                       ChainSpace& space) {
+  constexpr std::uint32_t kLeastBytes = 3;  // of a block whose header is looked for
+  const Byte* const end = stream.src + stream.src_bytes;
+  const auto off = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(stream.src + from) & 3);
+  const Byte* const base = stream.src + from - off;
+  for (std::uint64_t w = threadIdx.x; 4 * w < to - from + off; w += blockDim.x) {
+    const std::uint32_t low = word_before(base + 4 * w, end), high = word_before(base + 4 * w + 4, end);
+    for (unsigned k = 0; k < 4; ++k) {
+      const std::uint32_t word = __funnelshift_r(low, high, 8 * k) & 0xFFFFFF;
+      // Raw or compressed and not the last: both low bits are 0.
+      if ((word & 3) != 0 || (word >> 3) - kLeastBytes > kMaxBlockBytes - kLeastBytes) continue;
+      const std::uint64_t at = from + 4 * w + k - off;
+      if (4 * w + k < off || at >= to) continue;
+      if (at >= *static_cast<const volatile std::uint32_t*>(&space.first) || !leads_on(stream, at)) continue;
+      atomicMin(&space.first, static_cast<std::uint32_t>(at));
+    }
+  }
+}
+
+// The blocks from `at` on that begin before `end`.
+__device__ inline void follow_chain(const ZstdStream& stream, std::uint64_t at, std::uint64_t end, Chain& chain,
+                                    std::uint32_t* links) {
+  chain.first = static_cast<std::uint32_t>(at);
+  std::uint32_t count = 0;
+  while (at < end && count < kMostLinks && stream.src_bytes - at >= kBlockHeaderBytes) {
+    const BlockHeader header(stream.src + at);
+    if (header.last || header.type == 3 || header.content_bytes > stream.src_bytes - at - kBlockHeaderBytes) break;
+    links[count++] = static_cast<std::uint32_t>(at);
+    at += kBlockHeaderBytes + header.content_bytes;
+  }
+  chain.next = static_cast<std::uint32_t>(at);
+  chain.count = count;
+}
+
+// A thread block a part.
+__device__ inline void chains_body(const Job& job, ChainSpace& space) {
+  const std::uint32_t count = job.stream_count();
+  std::uint32_t t = blockIdx.x, before = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const ZstdStream& stream = job.streams[i];
+    const std::uint32_t parts = parts_of(job, stream);
+    for (; t - before < parts && t < job.most_parts; t += gridDim.x) {
+      Chain& chain = job.chains[t];
+      const std::uint64_t begin = std::uint64_t{t - before} * job.part_bytes, behind = begin + job.part_bytes;
+      const std::uint64_t from = begin > kMagicBytes ? begin : kMagicBytes;
+      const std::uint64_t end = behind < stream.src_bytes ? behind : stream.src_bytes;
+      // A block that is no longer than encoders write them ends there.
+      const std::uint64_t to = from + kMaxBlockBytes + kBlockHeaderBytes;
+      __syncthreads();
+      if (threadIdx.x == 0) space.first = kNone;
+      __syncthreads();
+      const bool there = from < end && end <= kMostStreamBytes && stream.kind != ZstdKind::kNone;
+      if (there && fine_for_block(job, stream.chunk)) look_for_header(stream, from, to < end ? to : end, space);
+      __syncthreads();
+      if (threadIdx.x != 0) continue;
+      chain = {};
+      chain.raw_at = kNone;
+      if (space.first != kNone) follow_chain(stream, space.first, end, chain, links_of(job, t));
+    }
+    before += parts;
+  }
+}
+
+// What `frames` knows of the chain of the part that it is in.
+class ChainCursor {
+ public:
+  __device__ ChainCursor(const Job& job, std::uint32_t i) : job_(job), first_part_(first_part(job, i)) {}
+  // The chain that begins at `at`, if there is one.
+  __device__ Chain* begins_at(std::uint64_t at) {
+    if (first_part_ == kNone) return nullptr;
+    const std::uint32_t part = first_part_ + static_cast<std::uint32_t>(at / job_.part_bytes);
+    if (part != part_) {
+      part_ = part;
+      first_ = job_.chains[part].count != 0 ? job_.chains[part].first : kNone;
+    }
+    return at == first_ ? &job_.chains[part_] : nullptr;
+  }
+
+ private:
+  const Job& job_;
+  std::uint32_t first_part_, part_ = kNone, first_ = kNone;
+};
+
+// Lists the blocks that `frames` jumped over.
+__device__ inline void list_links(const Job& job) {
+  if (job.chains == nullptr) return;
+  const std::uint32_t count = job.stream_count();
+  std::uint64_t parts = 0;
+  for (std::uint32_t i = 0; i < count; ++i) parts += parts_of(job, job.streams[i]);
+  if (parts > job.most_parts) parts = job.most_parts;
+  const unsigned lane = lane_id(), warps = blockDim.x / 32;
+  for (std::uint32_t t = threadIdx.x / 32; t < parts; t += warps) {
+    const Chain chain = job.chains[t];
+    if (chain.raw_at == kNone) continue;
+    for (std::uint32_t k = lane; k < chain.count; k += 32) {
+      job.raw[chain.raw_at + k] = {links_of(job, t)[k], chain.frame_at};
+    }
+  }
+}
+
+}  // namespace headrace::codec::gpu::zstd
