@@ -19,7 +19,7 @@ using device::gpu::wait_for_earlier;
 using zstd::Job;
 
 constexpr unsigned kScanThreads = 512, kListThreads = 128, kLiteralsThreads = 32 * zstd::kLiteralsWarps,
-                   kCheckThreads = 128, kWarpThreads = 32, kChainThreads = 256;
+                   kCheckThreads = 128, kWarpThreads = 32, kChainThreads = 1024;
 
 // Streams of so many bytes, decoded, have literals and sequences that fill no large pieces.
 constexpr std::uint64_t kShortStreamBytes = 32 << 10;
@@ -117,8 +117,8 @@ __global__ void __launch_bounds__(kWarpThreads) zstd_walk(Job job, std::uint32_t
 template <unsigned kThreads>
 __global__ void __launch_bounds__(kThreads) zstd_extract(Job job, std::uint32_t round) {
   wait_for_earlier();
-  __shared__ zstd::ExtractSpace<kThreads> space;
-  zstd::extract_body(job, round, space);
+  extern __shared__ uint4 dynamic[];
+  zstd::extract_body(job, round, *reinterpret_cast<zstd::ExtractSpace<kThreads>*>(dynamic));
 }
 __global__ void __launch_bounds__(kListThreads) zstd_settle(Job job, std::uint32_t round) {
   wait_for_earlier();
@@ -185,8 +185,12 @@ void launch_entropy(Launcher& launch, const Job& job, std::uint32_t round, const
 
 void launch_extract(Launcher& launch, const Job& job, std::uint32_t round, const Amount& amount) {
   const auto with = [&]<unsigned kThreads>(unsigned each) {
-    launch(zstd_extract<kThreads>, blocks_for(amount.most, 1, amount.units * each), kThreads, 0, job, round);
+    constexpr int kShared = sizeof(zstd::ExtractSpace<kThreads>);
+    launch.check(
+        cudaFuncSetAttribute(zstd_extract<kThreads>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
+    launch(zstd_extract<kThreads>, blocks_for(amount.most, 1, amount.units * each), kThreads, kShared, job, round);
   };
+  if (amount.least <= amount.units) return with.template operator()<1024>(1);
   if (amount.few) return with.template operator()<512>(3);
   if (amount.small) return with.template operator()<64>(20);
   with.template operator()<128>(10);

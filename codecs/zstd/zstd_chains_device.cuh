@@ -27,7 +27,11 @@ struct BlockHeader {
   std::uint32_t size, content_bytes;
 };
 
+// Places that can be a header, some of which lead on. Of those that there is no room for none is believed.
 struct ChainSpace {
+  static constexpr std::uint32_t kMost = 4096;
+  std::uint32_t places[kMost];
+  std::uint32_t count;
   std::uint32_t first;
 };
 
@@ -58,23 +62,24 @@ __device__ inline bool leads_on(const ZstdStream& stream, std::uint64_t at) {
   return true;
 }
 
-// Lowers space.first to the first place of [from, to) that leads on.
-__device__ inline void look_for_header(const ZstdStream& stream, std::uint64_t from, std::uint64_t to,
-                                       ChainSpace& space) {
+// Lists the places of [from, to) that can be a header. `from` is not the stream's beginning.
+__device__ inline void list_places(const ZstdStream& stream, std::uint64_t from, std::uint64_t to, ChainSpace& space) {
   constexpr std::uint32_t kLeastBytes = 3;  // of a block whose header is looked for
+  constexpr unsigned kWords = 4;            // a thread's
   const Byte* const end = stream.src + stream.src_bytes;
   const auto off = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(stream.src + from) & 3);
   const Byte* const base = stream.src + from - off;
-  for (std::uint64_t w = threadIdx.x; 4 * w < to - from + off; w += blockDim.x) {
-    const std::uint32_t low = word_before(base + 4 * w, end), high = word_before(base + 4 * w + 4, end);
-    for (unsigned k = 0; k < 4; ++k) {
-      const std::uint32_t word = __funnelshift_r(low, high, 8 * k) & 0xFFFFFF;
+  for (std::uint64_t w = threadIdx.x * kWords; 4 * w < to - from + off; w += blockDim.x * kWords) {
+    std::uint32_t words[kWords + 1];
+    HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k <= kWords; ++k) words[k] = word_before(base + 4 * (w + k), end);
+    HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < 4 * kWords; ++k) {
+      const std::uint32_t word = __funnelshift_r(words[k / 4], words[k / 4 + 1], 8 * (k % 4)) & 0xFFFFFF;
       // Raw or compressed and not the last: both low bits are 0.
       if ((word & 3) != 0 || (word >> 3) - kLeastBytes > kMaxBlockBytes - kLeastBytes) continue;
       const std::uint64_t at = from + 4 * w + k - off;
       if (4 * w + k < off || at >= to) continue;
-      if (at >= *static_cast<const volatile std::uint32_t*>(&space.first) || !leads_on(stream, at)) continue;
-      atomicMin(&space.first, static_cast<std::uint32_t>(at));
+      const std::uint32_t place = atomicAdd(&space.count, 1u);
+      if (place < ChainSpace::kMost) space.places[place] = static_cast<std::uint32_t>(at);
     }
   }
 }
@@ -109,10 +114,18 @@ __device__ inline void chains_body(const Job& job, ChainSpace& space) {
       // A block that is no longer than encoders write them ends there.
       const std::uint64_t to = from + kMaxBlockBytes + kBlockHeaderBytes;
       __syncthreads();
-      if (threadIdx.x == 0) space.first = kNone;
+      if (threadIdx.x == 0) {
+        space.first = kNone;
+        space.count = 0;
+      }
       __syncthreads();
       const bool there = from < end && end <= kMostStreamBytes && stream.kind != ZstdKind::kNone;
-      if (there && fine_for_block(job, stream.chunk)) look_for_header(stream, from, to < end ? to : end, space);
+      if (there && fine_for_block(job, stream.chunk)) list_places(stream, from, to < end ? to : end, space);
+      __syncthreads();
+      const std::uint32_t places = space.count < ChainSpace::kMost ? space.count : ChainSpace::kMost;
+      for (std::uint32_t k = threadIdx.x; k < places; k += blockDim.x) {
+        if (leads_on(stream, space.places[k])) atomicMin(&space.first, space.places[k]);
+      }
       __syncthreads();
       if (threadIdx.x != 0) continue;
       chain = {};

@@ -141,6 +141,29 @@ struct ExtractSpace {
   std::uint32_t ticket;
 };
 
+// What holds before a warp's sequences: what is before the part, and its warps up to this one, of which each lane
+// takes one.
+template <unsigned kThreads>
+__device__ inline Run before_warp(const ExtractSpace<kThreads>& space, unsigned warp, unsigned lane) {
+  constexpr unsigned kWarps = kThreads / 32;
+  if (kWarps <= 4) {
+    Run before = space.before;
+    for (unsigned k = 0; k < warp; ++k) before = then(before, space.warps[k]);
+    return before;
+  }
+  Run run = lane < warp ? space.warps[lane] : nothing();
+  for (unsigned step = 1; step < kWarps; step *= 2) {
+    const Run earlier = shuffled_up(run, step);
+    if (lane >= step) run = then(earlier, run);
+  }
+  Run all{};
+  constexpr unsigned kLast = kWarps - 1;
+  for (unsigned k = 0; k < 3; ++k) all.repeats.offset[k] = __shfl_sync(kAllLanes, run.repeats.offset[k], kLast);
+  all.literals = __shfl_sync(kAllLanes, run.literals, kLast);
+  all.matches = __shfl_sync(kAllLanes, run.matches, kLast);
+  return then(space.before, all);
+}
+
 // Of kThreads * kRun of the block's sequences, from `first` on: what they are, offsets in terms of what is
 // repeated at the block's beginning; checkpoints; and `bounds` of this thread's. space.before moves on.
 template <unsigned kThreads>
@@ -201,8 +224,7 @@ __device__ inline void extract_part(const Job& job, const Block& block, const Ba
   }
   if (lane == 31) space.warps[warp] = run;
   __syncthreads();
-  Run before = space.before;
-  for (unsigned k = 0; k < warp; ++k) before = then(before, space.warps[k]);
+  const Run before = before_warp(space, warp, lane);
   const Run upto = then(before, run);
   run = shuffled_up(upto, 1);
   if (lane == 0) run = before;

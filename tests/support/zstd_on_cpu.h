@@ -193,7 +193,12 @@ class ZstdOnCpu {
       }
       if (walks == 4) walk<4>(job, r);
       if (walks == 8) walk<8>(job, r);
-      launch(blocks, [&] { zstd::extract_body(job, r, extract); });
+      if (walks == 1) {
+        static zstd::ExtractSpace<8 * kThreads> large;
+        kernel(blocks, 8 * kThreads, [&] { zstd::extract_body(job, r, large); });
+      } else {
+        launch(blocks, [&] { zstd::extract_body(job, r, extract); });
+      }
       launch(blocks, [&] { zstd::settle_body(job, r); });
       launch(blocks, [&] { zstd::check_body(job, r, ticket); });
       Lz77OnCpu::write(zstd::Output{job, r}, job.tiles, job.round[r].output, way, blocks);
