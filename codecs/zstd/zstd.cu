@@ -27,30 +27,37 @@ constexpr std::uint64_t kShortStreamBytes = 32 << 10;
 constexpr std::uint64_t kFewBlocks = 1 << 15;
 // So few streams, and no more than an L2 holds, are fetched ahead; if they are so long, their blocks are looked for.
 constexpr std::uint32_t kFetchStreams = 32;
-constexpr std::uint64_t kFetchBytes = 40 << 20, kChainBytes = 4 << 20;
+constexpr std::uint64_t kFetchBytes = 40 << 20, kChainBytes = 12 << 20;
 
 // Thread blocks from `walkers` on fetch the streams into the L2 meanwhile: headers are read one after the other, each
 // where the one before says, and the rest is needed next.
-__global__ void __launch_bounds__(kListThreads) zstd_frames(Job job, unsigned walkers) {
-  wait_for_earlier();
-  if (blockIdx.x < walkers) {
-    zstd::frames_body(job);
-    return;
-  }
+__device__ void fetch_streams(const Job& job, unsigned walkers) {
   constexpr std::uint64_t kLine = 128;
   const std::uint32_t count = job.stream_count();
   for (std::uint32_t i = 0; i < count; ++i) {
     const ZstdStream& stream = job.streams[i];
-    for (std::uint64_t at = ((blockIdx.x - walkers) * kListThreads + threadIdx.x) * kLine; at < stream.src_bytes;
-         at += (gridDim.x - walkers) * kListThreads * kLine) {
+    for (std::uint64_t at = ((blockIdx.x - walkers) * blockDim.x + threadIdx.x) * kLine; at < stream.src_bytes;
+         at += (gridDim.x - walkers) * blockDim.x * kLine) {
       asm volatile("prefetch.global.L2 [%0];" ::"l"(stream.src + at));
     }
   }
 }
-__global__ void __launch_bounds__(kChainThreads) zstd_chains(Job job) {
+__global__ void __launch_bounds__(kListThreads) zstd_frames(Job job, unsigned walkers) {
+  wait_for_earlier();
+  if (blockIdx.x < walkers) {
+    zstd::frames_body(job);
+  } else {
+    fetch_streams(job, walkers);
+  }
+}
+__global__ void __launch_bounds__(kChainThreads) zstd_chains(Job job, unsigned parts) {
   wait_for_earlier();
   __shared__ zstd::ChainSpace space;
-  zstd::chains_body(job, space);
+  if (blockIdx.x < parts) {
+    zstd::chains_body(job, parts, space);
+  } else {
+    fetch_streams(job, parts);
+  }
 }
 __global__ void __launch_bounds__(kScanThreads) zstd_scan_blocks(Job job) {
   wait_for_earlier();
@@ -227,8 +234,11 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   const unsigned by_stream_warp = blocks_for(limits.streams, kListThreads / 32, units * 16);
   const unsigned by_block = blocks_for(layout.block_count, kListThreads, units * 16);
   Launcher launch(stream);
-  if (chains) launch(zstd_chains, limits.src_bytes / job.part_bytes + limits.streams, kChainThreads, 0, job);
-  launch(zstd_frames, by_stream + (fetch ? units : 0), kListThreads, 0, job, by_stream);
+  if (chains) {
+    const auto parts = static_cast<unsigned>(limits.src_bytes / job.part_bytes + limits.streams);
+    launch(zstd_chains, parts + units, kChainThreads, 0, job, parts);
+  }
+  launch(zstd_frames, by_stream + (fetch && !chains ? units : 0), kListThreads, 0, job, by_stream);
   launch(zstd_scan_blocks, 1, kScanThreads, 0, job);
   launch(zstd_parse, blocks_for(layout.block_count, kListThreads / 32, units * 16), kListThreads, 0, job);
   if (limits.streams <= kScanThreads / 32 && layout.block_count <= kFewBlocks) {

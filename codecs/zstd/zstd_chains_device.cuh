@@ -99,14 +99,14 @@ __device__ inline void follow_chain(const ZstdStream& stream, std::uint64_t at, 
   chain.count = count;
 }
 
-// A thread block a part.
-__device__ inline void chains_body(const Job& job, ChainSpace& space) {
+// A thread block a part, of the first `walkers` thread blocks.
+__device__ inline void chains_body(const Job& job, unsigned walkers, ChainSpace& space) {
   const std::uint32_t count = job.stream_count();
   std::uint32_t t = blockIdx.x, before = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
     const ZstdStream& stream = job.streams[i];
     const std::uint32_t parts = parts_of(job, stream);
-    for (; t - before < parts && t < job.most_parts; t += gridDim.x) {
+    for (; t - before < parts && t < job.most_parts; t += walkers) {
       Chain& chain = job.chains[t];
       const std::uint64_t begin = std::uint64_t{t - before} * job.part_bytes, behind = begin + job.part_bytes;
       const std::uint64_t from = begin > kMagicBytes ? begin : kMagicBytes;

@@ -30,7 +30,7 @@ inline constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
 // Decode index: for every Block, in order, an entry behind each kIndexEvery sequences but the last. How many there are
 // follows from the headers. Little-endian, as it is stored.
-inline constexpr std::uint32_t kIndexEvery = 512;
+inline constexpr std::uint32_t kIndexEvery = 256;
 struct IndexEntry {
   std::uint32_t at;  // bits of the sequences' stream that are left
   std::uint32_t states;

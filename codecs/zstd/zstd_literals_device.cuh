@@ -63,9 +63,12 @@ struct WarpLiteralsSpace {
   };
 };
 
-// A cell of the weights' table: the symbol, how many bits the next state takes, and what they are added to.
+// A cell of the weights' table, a byte each: the symbol; what the next state's bits are added to; their mask; how many.
 struct WeightCell {
-  static constexpr unsigned kTake = 8, kBase = 16;
+  static constexpr unsigned kBase = 8, kMask = 16, kTake = 24;
+  __device__ static std::uint32_t make(std::uint32_t symbol, unsigned take, std::uint32_t base) {
+    return symbol | base << kBase | ((1u << take) - 1) << kMask | take << kTake;
+  }
 };
 
 // Weights coded by FSE (4.2.1.2): two states that take turns, until the bits are used up. By one lane, which all others
@@ -94,20 +97,24 @@ __device__ inline DecodeReason read_coded_weights(TreeSpace& space, const Byte* 
   unsigned state = go_down(p - static_cast<std::int32_t>(log)) & mask;
   unsigned other = go_down(p - static_cast<std::int32_t>(log)) & mask;
   std::uint32_t cell = space.cells[state], other_cell = space.cells[other];
-  for (;;) {
-    // As many as there may be, and another one to come.
-    if (count + 2 > kMostWeights) return DecodeReason::kHeader;
-    space.weights[count++] = static_cast<Byte>(cell);
-    const unsigned take = cell >> WeightCell::kTake & 255;
-    const std::int32_t to = p - static_cast<std::int32_t>(take);
+  // Two at a time, so that a cell is asked for a weight before it is needed. Returns false behind the last weight.
+  const auto step = [&](std::uint32_t& own, std::uint32_t following) {
+    space.weights[count++] = static_cast<Byte>(own);
+    const std::int32_t to = p - static_cast<std::int32_t>(own >> WeightCell::kTake);
     if (to < bits.lead) {
-      space.weights[count++] = static_cast<Byte>(other_cell);
-      return DecodeReason::kNone;
+      space.weights[count++] = static_cast<Byte>(following);
+      return false;
     }
-    const unsigned next = ((cell >> WeightCell::kBase) + (go_down(to) & ((1u << take) - 1))) & mask;
-    cell = other_cell;
-    other_cell = space.cells[next];
+    own = space.cells[(own >> WeightCell::kBase & 255) + (go_down(to) & (own >> WeightCell::kMask & 255))];
+    return true;
+  };
+  // As many as there may be, and another one to come.
+  while (count + 2 <= kMostWeights) {
+    if (!step(cell, other_cell)) return DecodeReason::kNone;
+    if (count + 2 > kMostWeights) break;
+    if (!step(other_cell, cell)) return DecodeReason::kNone;
   }
+  return DecodeReason::kHeader;
 }
 
 // A tree's description becomes weights and where their entries begin. By a warp; the verdict is in space.reason.
@@ -144,7 +151,7 @@ __device__ inline void build_tree(TreeSpace& space, const Byte* at, std::uint32_
       deal_cells(space.fse, space.fse_cells, space.log, lane);
       number_cells(space.fse, space.fse_cells, space.log, lane,
                    [&](std::uint32_t cell, std::uint32_t symbol, unsigned take, std::uint32_t base) {
-                     space.cells[cell] = symbol | take << WeightCell::kTake | base << WeightCell::kBase;
+                     space.cells[cell] = WeightCell::make(symbol, take, base);
                    });
       if (lane == 0) reason = read_coded_weights(space, copy + used, all - used, space.symbols);
     }

@@ -168,7 +168,7 @@ class ZstdOnCpu {
     static std::uint32_t ticket;
     if (part_bytes != 0) {
       static zstd::ChainSpace chains;
-      launch(1, [&] { zstd::chains_body(job, chains); });
+      launch(1, [&] { zstd::chains_body(job, 1, chains); });
     }
     launch(blocks, [&] { zstd::frames_body(job); });
     launch(1, [&] { zstd::scan_blocks_body(job, words); });
