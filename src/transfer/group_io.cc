@@ -216,8 +216,8 @@ ReadOperation::Route ReadOperation::choose_route(int fd, std::uint64_t offset, s
   if (cached_streak_.load(std::memory_order_relaxed) >= kStreak) return Route::kInline;
   switch (base::residency(fd, offset, length)) {
     case base::Residency::kCached:
-      // Where a page is missing after all, the attempt finds it and has it read into the cache; past the cache the range
-      // would never be whole again.
+      // Where a page is missing after all, the attempt finds it and has it read into the cache; past the cache the
+      // range would never be whole again.
       return Route::kInline;
     case base::Residency::kNotCached:
       cached_streak_.store(0, std::memory_order_relaxed);

@@ -124,9 +124,8 @@ Status ReadOperation::prepare() {
       staged_ && inline_reads_ && options.allow_mapped && (chain.raw() || (decoder_ != nullptr && device_stage_ == 0));
   most_mapped_open_ = static_cast<std::size_t>(base::open_files_limit().value_or(4096) / 4);
   if (decoder_ != nullptr && options_.placement == Placement::kAuto) {
-    const std::string kind =
-        placement_kind(device_->info().name, chain, device_->decodes_any_codec(),
-                       std::min(plan_->chunk_count(), sizes.waves * sizes.tasks));
+    const std::string kind = placement_kind(device_->info().name, chain, device_->decodes_any_codec(),
+                                            std::min(plan_->chunk_count(), sizes.waves * sizes.tasks));
     const std::shared_ptr<PlacementPrior> prior = resources_.placement().of(kind);
     policy_ = plan_->placement(kind, prior);
     if (policy_ == nullptr) policy_ = std::make_shared<PlacementPolicy>(prior);

@@ -6,8 +6,8 @@
 // way. The device begins; the CPU has a turn if it may be the faster; then the faster one decodes, and the other is
 // tried again now and then, for a small share of the time, since page cache, disk and neighbours change.
 //
-// A turn of the CPU may be all of a short read, at a fraction of the device's speed, so a probe comes first: a wave of a
-// few chunks beside the device's. Its time tells nothing, but the time that each thread took to decode does: all
+// A turn of the CPU may be all of a short read, at a fraction of the device's speed, so a probe comes first: a wave of
+// a few chunks beside the device's. Its time tells nothing, but the time that each thread took to decode does: all
 // threads together decode no faster than that many times one of them. Where that is less than the device's rate the CPU
 // gets no turn, and a turn ends as soon as its waves say so.
 //
@@ -104,12 +104,12 @@ class PlacementPolicy {
   std::uint64_t alone_since_ns_ = 0;  // since when no wave of the other kind is under way; 0: one is
   std::uint64_t last_end_ns_ = 0;
   double total_seconds_ = 0, trial_seconds_ = 0;
-  double settled_rate_ = 0;               // of the better kind, since the last trial
-  bool wants_probe_ = false;              // the next wave is one
-  bool open_ = false;                     // the last probe has not ruled out the CPU, which has had no turn since
+  double settled_rate_ = 0;   // of the better kind, since the last trial
+  bool wants_probe_ = false;  // the next wave is one
+  bool open_ = false;         // the last probe has not ruled out the CPU, which has had no turn since
   std::uint64_t probes_in_flight_ = 0;
-  double probe_seconds_ = 0;              // that the last one took
-  std::array<double, 2> most_rates_{};    // of the CPU's last waves, the newest first; 0: none yet
+  double probe_seconds_ = 0;            // that the last one took
+  std::array<double, 2> most_rates_{};  // of the CPU's last waves, the newest first; 0: none yet
 };
 
 // The policies of one array, one for each kind of read.

@@ -428,8 +428,32 @@ TEST(DeviceDecode, SettlesOnTheFaster) {
   }
 }
 
-// Reads of eight waves, the CPU much slower: it decodes a chunk to show that, never a read, and of arrays that are opened
-// later it need not even do that.
+// One thread is slower than the device, all of them are faster.
+TEST(DeviceDecode, TheCpuIsAllItsThreads) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  const DecodesAll decodes;
+  const FlatArray array{.layout = Layout::kZstd, .chunks = 384, .chunk_elements = 1024};
+  support::TempDir directory;
+  ContextOptions options = Reader::small();
+  options.threads = 8;
+  options.wave_bytes = 65536;
+  Reader reader(directory.path(), options);
+  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
+  const auto opened = Array::open(*reader.store).value();
+  device::staged_decode_model().decoded_bytes_per_us = 0.6;             // eight waves at a time: 5 MB/s
+  base::arm_delay("transfer.decode", std::chrono::microseconds(2000));  // 2 MB/s a thread
+  Stats stats;
+  for (int read = 0; read < 4; ++read) {
+    EXPECT_TRUE(opened.read({}, {buffer.data(), {array.elements()}, {}}, *reader.device, {}, &stats).ok());
+  }
+  device::staged_decode_model().decoded_bytes_per_us = 0;
+  base::arm_delay("transfer.decode", std::chrono::microseconds(0));
+  EXPECT_GE(stats.cpu_chunks, array.chunks * 9 / 10);
+}
+
+// Reads of eight waves, the CPU much slower: it decodes a chunk to show that, never a read, and of arrays that are
+// opened later it need not even do that.
 TEST(DeviceDecode, AShortReadIsNotLeftToASlowCpu) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   const DecodesAll decodes;

@@ -99,7 +99,8 @@ TEST(Placement, TheNextReadBeginsWhereTheLastEnded) {
     read.run(100);
   }
   // Reads of few waves, an idle time between them that is nobody's.
-  Simulation later{*memory.of("cuda:0", nullptr), [](WaveKind kind, std::uint64_t) { return constant(kind, 5.0, 1.0); }};
+  Simulation later{*memory.of("cuda:0", nullptr),
+                   [](WaveKind kind, std::uint64_t) { return constant(kind, 5.0, 1.0); }};
   for (int i = 0; i < 50; ++i) {
     later.run(2);
     later.now += 500 * kMs;
@@ -175,12 +176,12 @@ TEST(Placement, WavesThatWereGivenUpTellNothing) {
   EXPECT_EQ(policy.rate(WaveKind::kGpu), 0);
 }
 
-// Two processors side by side, each with its queue; the threads take a wave of the CPU's only when they are through with
-// the one before, so that at most two are planned ahead. While the CPU decodes, the device's waves take half as long
-// again. A probe is a wave's bytes for half of the threads: large chunks.
+// Two processors side by side, each with its queue; the threads take a wave of the CPU's only when they are through
+// with the one before, so that at most two are planned ahead. While the CPU decodes, the device's waves take half as
+// long again. A probe is a wave's bytes for half of the threads: large chunks.
 struct Machine {
   double gpu_ms = 1, cpu_ms = 4;
-  double loose = 2;        // how much faster the threads of a probe are than all of them together
+  double loose = 2;         // how much faster the threads of a probe are than all of them together
   double loose_turn = 1.2;  // and those of a turn
   std::size_t in_flight = 8;
   double now_ms = 1;
@@ -198,7 +199,8 @@ struct Machine {
     const auto start = [&](std::size_t kind) {
       if (queues[kind].empty()) return;
       Active& wave = queues[kind].front();
-      wave.end_ms = now_ms + (kind == 0 ? gpu_ms * (queues[1].empty() ? 1 : 1.5) : cpu_ms * (wave.choice.probe ? 2 : 1));
+      wave.end_ms =
+          now_ms + (kind == 0 ? gpu_ms * (queues[1].empty() ? 1 : 1.5) : cpu_ms * (wave.choice.probe ? 2 : 1));
     };
     for (std::uint64_t begun = 0; begun < waves || !queues[0].empty() || !queues[1].empty();) {
       while (begun < waves && queues[0].size() + queues[1].size() < in_flight && queues[1].size() < 4) {
@@ -310,6 +312,27 @@ TEST(Placement, ACpuThatIsFasterIsFoundInAFewReads) {
   machine.cpu_ms = 1;
   loss_of(machine, policy, 30, 8);
   EXPECT_LE(loss_of(machine, policy, 50, 8).total, 1.1);
+}
+
+// The device's waves beside a probe end at whatever time: that is no speed.
+TEST(Placement, WavesBesideAProbeTellNothing) {
+  PlacementPolicy policy;
+  std::uint64_t now = kMs, probes = 0;
+  for (int read = 0; read < 10; ++read) {
+    const std::uint64_t begun = now;
+    std::vector<WaveChoice> waves;
+    for (int i = 0; i < 8; ++i) waves.push_back(policy.begin(begun));
+    const bool probed = waves[0].probe;
+    for (const WaveChoice& wave : waves) {
+      if (wave.probe) continue;
+      ASSERT_EQ(wave.kind, WaveKind::kGpu);
+      policy.end(wave, begun, kWaveBytes, now += probed ? kMs / 50 : kMs);
+    }
+    if (probed) policy.end(waves[0], begun, kWaveBytes, now += 5 * kMs, 0.6 * kWaveBytes / 1e-3);
+    probes += probed ? 1 : 0;
+  }
+  EXPECT_EQ(probes, 2u) << "one that leaves little doubt is repeated";
+  EXPECT_NEAR(policy.rate(WaveKind::kGpu), kWaveBytes / 1e-3, kWaveBytes / 1e-3 * 0.01);
 }
 
 TEST(Placement, PriorsAreKeptByKind) {
