@@ -60,14 +60,12 @@ bool ReadOperation::choose_kind(Wave& wave) {
   return on_device(wave);
 }
 
-// Decoded bytes a second if as many threads as find a chunk to decode all did as those of this wave. 0: not known.
-double ReadOperation::most_rate(const Wave& wave) const {
+CpuWork ReadOperation::cpu_work(const Wave& wave) const {
   const std::uint64_t ns = wave.cpu_decode_ns.load(std::memory_order_relaxed);
-  if (on_device(wave) || ns == 0) return 0;
-  const std::uint64_t chunks = std::min<std::uint64_t>(plan_->chunk_count(), waves_.size() * wave_tasks_);
-  const auto threads = static_cast<double>(std::min<std::uint64_t>(lanes_.size(), chunks));
-  return threads * static_cast<double>(wave.cpu_decoded.load(std::memory_order_relaxed)) * 1e9 /
-         static_cast<double>(ns);
+  if (on_device(wave) || ns == 0) return {};
+  const auto bytes = static_cast<double>(wave.cpu_decoded.load(std::memory_order_relaxed));
+  return {bytes * 1e9 / static_cast<double>(ns), lanes_.size(),
+          std::min<std::uint64_t>(plan_->chunk_count(), wave_tasks_)};
 }
 
 bool ReadOperation::lend_temporaries(Lane& lane) {

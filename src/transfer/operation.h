@@ -144,7 +144,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   Status queue_wave(Wave& wave, Lane& lane);
   Status assemble_several(Wave& wave, std::span<const SeveralBoxes> tasks, Lane& lane);
   bool choose_kind(Wave& wave);
-  double most_rate(const Wave& wave) const;
+  CpuWork cpu_work(const Wave& wave) const;
   void release_wave_locked(Wave& wave);
   void stop(Status status);
   void stop_locked(Status status);

@@ -152,7 +152,7 @@ WaveChoice PlacementPolicy::begin(std::uint64_t now_ns) {
 }
 
 void PlacementPolicy::end(WaveChoice wave, std::uint64_t begun_ns, std::uint64_t bytes, std::uint64_t now_ns,
-                          double most_rate) {
+                          CpuWork work) {
   std::lock_guard lock(mutex_);
   Seen& seen = of(wave.kind);
   if (seen.in_flight > 0) --seen.in_flight;
@@ -160,8 +160,10 @@ void PlacementPolicy::end(WaveChoice wave, std::uint64_t begun_ns, std::uint64_t
   const double latency = static_cast<double>(now_ns - std::min(begun_ns, now_ns)) * 1e-9;
   last_end_ns_ = std::max(last_end_ns_, now_ns);
   if (wave.probe && probes_in_flight_ > 0) --probes_in_flight_;
-  if (bytes > 0 && wave.kind == WaveKind::kCpu && (wave.probe || most_rate > 0)) {
-    most_rates_ = {most_rate > 0 ? most_rate : std::numeric_limits<double>::infinity(), most_rates_[0]};
+  if (bytes > 0 && wave.kind == WaveKind::kCpu && (wave.probe || work.thread_rate > 0)) {
+    const auto threads = static_cast<double>(std::min(work.threads, work.wave_chunks * most_in_flight_));
+    const double most = work.thread_rate > 0 ? work.thread_rate * threads : std::numeric_limits<double>::infinity();
+    most_rates_ = {most, most_rates_[0]};
     if (wave.probe) end_probe_locked(latency);
   }
   if (wave.kind != turn_) {

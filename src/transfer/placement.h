@@ -56,15 +56,21 @@ struct WaveChoice {
   bool probe = false;  // a few chunks are enough
 };
 
+// What a wave of the CPU's says of what all its threads could do at most.
+struct CpuWork {
+  double thread_rate = 0;         // bytes a second that one thread decoded; 0: not known
+  std::uint64_t threads = 0;      // there are
+  std::uint64_t wave_chunks = 0;  // of a wave that is no probe: so many threads find work in it
+};
+
 class PlacementPolicy {
  public:
   explicit PlacementPolicy(std::shared_ptr<PlacementPrior> prior = nullptr) : prior_(std::move(prior)) {}
 
   // What a wave that begins now is to be. Each begin() is answered by one end().
   WaveChoice begin(std::uint64_t now_ns);
-  // begun_ns: what begin() was told. bytes: decoded; 0: the wave was given up and tells nothing. most_rate, of kCpu:
-  // bytes a second that all threads could decode if each did as those of this wave; 0: not known.
-  void end(WaveChoice wave, std::uint64_t begun_ns, std::uint64_t bytes, std::uint64_t now_ns, double most_rate = 0);
+  // begun_ns: what begin() was told. bytes: decoded; 0: the wave was given up and tells nothing. work: of kCpu.
+  void end(WaveChoice wave, std::uint64_t begun_ns, std::uint64_t bytes, std::uint64_t now_ns, CpuWork work = {});
   // Decoded bytes a second; 0 while nothing has been measured.
   double rate(WaveKind kind) const;
 
@@ -109,7 +115,7 @@ class PlacementPolicy {
   bool open_ = false;         // the last probe has not ruled out the CPU, which has had no turn since
   std::uint64_t probes_in_flight_ = 0;
   double probe_seconds_ = 0;            // that the last one took
-  std::array<double, 2> most_rates_{};  // of the CPU's last waves, the newest first; 0: none yet
+  std::array<double, 2> most_rates_{};  // of all threads, by the CPU's last waves, the newest first; 0: none yet
 };
 
 // The policies of one array, one for each kind of read.

@@ -215,8 +215,8 @@ struct Machine {
       const Active done = queues[next].front();
       queues[next].pop_front();
       now_ms = std::max(now_ms, done.end_ms);
-      const double most = kWaveBytes / (cpu_ms * 1e-3) * (done.choice.probe ? loose : loose_turn);
-      policy.end(done.choice, ns(done.begun_ms), kWaveBytes, ns(now_ms), next == 1 ? most : 0);
+      const double thread_rate = kWaveBytes / (cpu_ms * 1e-3) / 16 * (done.choice.probe ? loose : loose_turn);
+      policy.end(done.choice, ns(done.begun_ms), kWaveBytes, ns(now_ms), {next == 1 ? thread_rate : 0, 16, 16});
       if (by_cpu != nullptr) *by_cpu += next;
       start(next);
     }
@@ -328,11 +328,29 @@ TEST(Placement, WavesBesideAProbeTellNothing) {
       ASSERT_EQ(wave.kind, WaveKind::kGpu);
       policy.end(wave, begun, kWaveBytes, now += probed ? kMs / 50 : kMs);
     }
-    if (probed) policy.end(waves[0], begun, kWaveBytes, now += 5 * kMs, 0.6 * kWaveBytes / 1e-3);
+    if (probed) policy.end(waves[0], begun, kWaveBytes, now += 5 * kMs, {0.1 * kWaveBytes / 1e-3, 6, 1});
     probes += probed ? 1 : 0;
   }
   EXPECT_EQ(probes, 2u) << "one that leaves little doubt is repeated";
   EXPECT_NEAR(policy.rate(WaveKind::kGpu), kWaveBytes / 1e-3, kWaveBytes / 1e-3 * 0.01);
+}
+
+// Many reads of one chunk at a time: as many threads decode as there are reads.
+TEST(Placement, ReadsSideBySideAreManyThreads) {
+  PlacementPolicy policy;
+  std::uint64_t now = kMs, by_cpu = 0;
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t begun = now;
+    by_cpu = 0;
+    std::vector<WaveChoice> waves;
+    for (int i = 0; i < 16; ++i) waves.push_back(policy.begin(begun));
+    for (const WaveChoice& wave : waves) {
+      const bool cpu = wave.kind == WaveKind::kCpu;
+      policy.end(wave, begun, kWaveBytes, now += cpu ? kMs / 4 : kMs, {cpu ? kWaveBytes / 4e-3 : 0, 16, 1});
+      by_cpu += cpu ? 1 : 0;
+    }
+  }
+  EXPECT_GE(by_cpu, 15u);
 }
 
 TEST(Placement, PriorsAreKeptByKind) {
