@@ -95,16 +95,24 @@ WaveKind PlacementPolicy::begin_turn_locked() {
   const PlacementRates rates = estimates_locked();
   if (rates[0] > 0 && rates[1] > 0) return settle_locked(rates);
   if (rates[0] == 0) return WaveKind::kGpu;
-  if (open_ || most_rates_[0] >= rates[0]) {
-    open_ = false;
-    trial_ = true;
-    return WaveKind::kCpu;
-  }
+  // One that a short read has cut off goes on.
+  if (open_ || trying_) return try_locked(WaveKind::kCpu);
   wants_probe_ = probes_in_flight_ == 0;
   return WaveKind::kGpu;
 }
 
+// The CPU is judged by the waves of its turn, when all of its threads are at work.
+WaveKind PlacementPolicy::try_locked(WaveKind kind) {
+  trial_ = true;
+  if (kind == WaveKind::kGpu || trying_) return kind;
+  open_ = false;
+  trying_ = true;
+  most_rates_ = {};
+  return kind;
+}
+
 WaveKind PlacementPolicy::settle_locked(const PlacementRates& rates) {
+  trying_ = false;
   const WaveKind better = rates[1] > rates[0] * kHysteresis ? WaveKind::kCpu : WaveKind::kGpu, slower = other(better);
   // Something has changed when the better one is much slower than it was: that is worth a trial of its own.
   const double now = rates[static_cast<std::size_t>(better)];
@@ -115,10 +123,8 @@ WaveKind PlacementPolicy::settle_locked(const PlacementRates& rates) {
   if (slower == WaveKind::kCpu && !open_) {
     wants_probe_ = probes_in_flight_ == 0 && (probe_seconds_ > 0 ? probe_seconds_ : wave_seconds) < budget;
   } else if (static_cast<double>(turn_waves_locked()) * wave_seconds < budget) {
-    open_ = false;
-    trial_ = true;
     settled_rate_ = now;
-    return slower;
+    return try_locked(slower);
   }
   settled_rate_ = std::max(settled_rate_, now);
   return better;
@@ -171,9 +177,8 @@ void PlacementPolicy::end(WaveChoice wave, std::uint64_t begun_ns, std::uint64_t
     return;
   }
   if (bytes == 0 || wave.probe) return;
+  if (trial_ && measured_locked(wave.kind) < measured_locked(other(wave.kind))) trial_seconds_ += seconds;
   if (++seen.ended <= kWarmUp || alone_since_ns_ == 0 || begun_ns < alone_since_ns_) return;
-  const double gpu = measured_locked(WaveKind::kGpu), cpu = measured_locked(WaveKind::kCpu);
-  if (gpu > 0 && cpu > 0 && measured_locked(wave.kind) < measured_locked(other(wave.kind))) trial_seconds_ += seconds;
   total_seconds_ += seconds;
   ++seen.turn_counted;
   seen.wave_bytes = bytes;
@@ -189,7 +194,6 @@ void PlacementPolicy::end_probe_locked(double seconds) {
     settled_rate_ = measured_locked(WaveKind::kGpu);
   } else if (most_rates_[1] > 0 || most_rates_[0] >= measured_locked(WaveKind::kGpu)) {
     open_ = true;
-    if (measured_locked(WaveKind::kCpu) == 0 && turn_ == WaveKind::kGpu) turn_begun_ = turn_waves_locked();
   }
 }
 

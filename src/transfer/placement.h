@@ -95,6 +95,7 @@ class PlacementPolicy {
   std::uint64_t turn_waves_locked() const;
   bool turn_is_lost_locked() const;
   WaveKind begin_turn_locked();
+  WaveKind try_locked(WaveKind kind);
   WaveKind settle_locked(const PlacementRates& rates);
   void end_probe_locked(double seconds);
   void publish_locked();
@@ -113,6 +114,7 @@ class PlacementPolicy {
   double settled_rate_ = 0;   // of the better kind, since the last trial
   bool wants_probe_ = false;  // the next wave is one
   bool open_ = false;         // the last probe has not ruled out the CPU, which has had no turn since
+  bool trying_ = false;       // its first turn has begun, and has not told yet
   std::uint64_t probes_in_flight_ = 0;
   double probe_seconds_ = 0;            // that the last one took
   std::array<double, 2> most_rates_{};  // of all threads, by the CPU's last waves, the newest first; 0: none yet

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <deque>
 #include <functional>
 #include <random>
@@ -351,6 +352,35 @@ TEST(Placement, ReadsSideBySideAreManyThreads) {
     }
   }
   EXPECT_GE(by_cpu, 15u);
+}
+
+// Reads of one wave, a probe that proves nothing: a wave or two of the turn do.
+TEST(Placement, ATurnGoesOnInTheNextRead) {
+  for (const double cpu_ms : {1.5, 4.0}) {
+    Machine machine{.cpu_ms = cpu_ms, .loose = 6};
+    PlacementPolicy policy;
+    std::uint64_t by_cpu = 0;
+    for (int read = 0; read < 30; ++read) machine.read(policy, 1, &by_cpu);
+    EXPECT_EQ(by_cpu, cpu_ms < 2 ? 3u : 2u);
+  }
+}
+
+// Whatever the machine and the length of the reads: no loss that comes again with every read.
+TEST(Placement, OnNoMachineMuchIsLost) {
+  std::mt19937_64 random(3);
+  const auto between = [&](double low, double high) {
+    return low * std::pow(high / low, static_cast<double>(random() % 10000) / 10000);
+  };
+  for (int i = 0; i < 1500; ++i) {
+    Machine machine{.cpu_ms = between(0.1, 10), .loose_turn = between(0.95, 2), .in_flight = 1 + random() % 8};
+    machine.loose = machine.loose_turn * between(1, 4);
+    const auto waves = static_cast<std::uint64_t>(between(1, 60));
+    PlacementPolicy policy;
+    loss_of(machine, policy, static_cast<int>(40 + 200 / waves), waves);
+    ASSERT_LE(loss_of(machine, policy, static_cast<int>(4000 / waves), waves).total, 1.04)
+        << machine.cpu_ms << " ms by the CPU, " << waves << " waves, " << machine.in_flight << " at a time, threads "
+        << machine.loose << " and " << machine.loose_turn << " times faster";
+  }
 }
 
 TEST(Placement, PriorsAreKeptByKind) {
