@@ -90,7 +90,7 @@ struct ArrayInfo {
 
 // Who decodes chunks that are read to a device with decoders of its own.
 enum class Placement : std::uint8_t {
-  kAuto,  // whoever is faster, as measured on the array's own waves; the device first
+  kAuto,  // whoever is faster, as measured on the waves of this array and of like ones; the device first
   kCpu,
   kGpu,  // kUnsupported, naming the codec, where the device has no decoder for the chain's last codec
 };

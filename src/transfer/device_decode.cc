@@ -40,15 +40,32 @@ Status ReadOperation::make_decoder() {
 }
 
 bool ReadOperation::choose_kind(Wave& wave) {
+  wave.tasks.max_tasks = wave_tasks_;
   wave.encoded_used.store(0, std::memory_order_relaxed);
   wave.mapped_used.store(0, std::memory_order_relaxed);
   wave.kind = decoder_ != nullptr ? WaveKind::kGpu : WaveKind::kCpu;
   if (policy_ != nullptr && decoder_ != nullptr) {
     wave.begun_ns = base::now_ns();
-    wave.kind = policy_->begin(wave.begun_ns);
+    const WaveChoice choice = policy_->begin(wave.begun_ns);
+    wave.kind = choice.kind;
+    wave.probe = choice.probe;
     wave.kind_counts = true;
+    wave.cpu_decoded.store(0, std::memory_order_relaxed);
+    wave.cpu_decode_ns.store(0, std::memory_order_relaxed);
+    // A probe takes about as long as one chunk, and leaves threads to the device's waves where chunks are large.
+    if (choice.probe) {
+      wave.tasks.max_tasks = std::min(wave_tasks_, std::max({lanes_.size() / 2, wave_tasks_ / 8, std::size_t{1}}));
+    }
   }
   return on_device(wave);
+}
+
+CpuWork ReadOperation::cpu_work(const Wave& wave) const {
+  const std::uint64_t ns = wave.cpu_decode_ns.load(std::memory_order_relaxed);
+  if (on_device(wave) || ns == 0) return {};
+  const auto bytes = static_cast<double>(wave.cpu_decoded.load(std::memory_order_relaxed));
+  return {bytes * 1e9 / static_cast<double>(ns), lanes_.size(),
+          std::min<std::uint64_t>(plan_->chunk_count(), wave_tasks_)};
 }
 
 bool ReadOperation::lend_temporaries(Lane& lane) {

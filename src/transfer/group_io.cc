@@ -216,8 +216,8 @@ ReadOperation::Route ReadOperation::choose_route(int fd, std::uint64_t offset, s
   if (cached_streak_.load(std::memory_order_relaxed) >= kStreak) return Route::kInline;
   switch (base::residency(fd, offset, length)) {
     case base::Residency::kCached:
-      // Where a page is missing after all, the attempt finds it and has it read into the cache; past the cache the range
-      // would never be whole again.
+      // Where a page is missing after all, the attempt finds it and has it read into the cache; past the cache the
+      // range would never be whole again.
       return Route::kInline;
     case base::Residency::kNotCached:
       cached_streak_.store(0, std::memory_order_relaxed);
@@ -351,7 +351,12 @@ void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, const st
     HEADRACE_DELAY("transfer.decode");
     Status status = chain.decode({encoded, static_cast<std::size_t>(length)},
                                  {target, static_cast<std::size_t>(chain.decoded_bytes())}, lane.workspace);
-    lane.stats.decode_seconds += timer.stop();
+    const double seconds = timer.stop();
+    lane.stats.decode_seconds += seconds;
+    if (policy_ != nullptr) {
+      wave.cpu_decoded.fetch_add(chain.decoded_bytes(), std::memory_order_relaxed);
+      wave.cpu_decode_ns.fetch_add(static_cast<std::uint64_t>(seconds * 1e9), std::memory_order_relaxed);
+    }
     if (!status.ok()) {
       if (!whole_object) status = std::move(status).with_range(task.offset, task.length);
       fail_task(wave, group, task, lane, std::move(status));

@@ -124,14 +124,17 @@ Status ReadOperation::prepare() {
       staged_ && inline_reads_ && options.allow_mapped && (chain.raw() || (decoder_ != nullptr && device_stage_ == 0));
   most_mapped_open_ = static_cast<std::size_t>(base::open_files_limit().value_or(4096) / 4);
   if (decoder_ != nullptr && options_.placement == Placement::kAuto) {
-    policy_ = plan_->placement(device_->info().name);
-    if (policy_ == nullptr) policy_ = std::make_shared<PlacementPolicy>();
+    const std::string kind = placement_kind(device_->info().name, chain, device_->decodes_any_codec(),
+                                            std::min(plan_->chunk_count(), sizes.waves * sizes.tasks));
+    const std::shared_ptr<PlacementPrior> prior = resources_.placement().of(kind);
+    policy_ = plan_->placement(kind, prior);
+    if (policy_ == nullptr) policy_ = std::make_shared<PlacementPolicy>(prior);
   }
 
   const auto wave_count = static_cast<std::size_t>(sizes.waves);
+  wave_tasks_ = static_cast<std::size_t>(sizes.tasks);
   for (std::size_t i = 0; i < wave_count; ++i) {
     auto wave = std::make_unique<Wave>();
-    wave->tasks.max_tasks = static_cast<std::size_t>(sizes.tasks);
     waves_.push_back(std::move(wave));
   }
   if (staged_) {
@@ -369,7 +372,8 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
   wave.tasks.clear();
   Result<bool> more(Status::out_of_memory());
   try {
-    const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(wave.tasks.max_tasks, plan_->chunk_count()));
+    const bool decodes = choose_kind(wave);
+    const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(wave_tasks_, plan_->chunk_count()));
     wave.tasks.tasks.reserve(most);
     wave.tasks.groups.reserve(most);
     more = plan_->fill(wave.tasks);
@@ -377,7 +381,6 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
     if (wave.jobs.size() < groups) wave.jobs.resize(groups);
     if (wave.objects.size() < groups) wave.objects.resize(groups);
     if (staged_ && wave.boxes.size() < wave.tasks.tasks.size()) wave.boxes.resize(wave.tasks.tasks.size());
-    const bool decodes = choose_kind(wave);
     if (decodes || may_map_) wave.encoded.assign(wave.tasks.tasks.size(), EncodedChunk());
     if (decodes) {
       wave.items.reserve(most);
@@ -518,7 +521,7 @@ void ReadOperation::release_wave_locked(Wave& wave) {
   wave.tasks.sources.clear();  // shards are closed with the last wave that needs them
   if (std::exchange(wave.kind_counts, false)) {
     const std::uint64_t bytes = stop_ || !wave.tells ? 0 : wave.tasks.tasks.size() * plan_->chain().decoded_bytes();
-    policy_->end(wave.kind, wave.begun_ns, bytes, base::now_ns());
+    policy_->end({wave.kind, wave.probe}, wave.begun_ns, bytes, base::now_ns(), cpu_work(wave));
   }
   wave.state = WaveState::kFree;
 }

@@ -94,6 +94,8 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
     bool tells = false;                  // how long it takes says something about its kind
     std::uint64_t begun_ns = 0;          // for the placement policy
     WaveKind kind = WaveKind::kCpu;
+    bool probe = false;
+    std::atomic<std::uint64_t> cpu_decoded{0}, cpu_decode_ns{0};  // bytes, and the time of all threads for them
     // Staged devices only
     std::unique_ptr<StagingSlot> slot;
     std::vector<device::Box> boxes;  // one per task; rank kNoBoxes: nothing to place; kSeveralBoxes: src is what they
@@ -142,6 +144,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   Status queue_wave(Wave& wave, Lane& lane);
   Status assemble_several(Wave& wave, std::span<const SeveralBoxes> tasks, Lane& lane);
   bool choose_kind(Wave& wave);
+  CpuWork cpu_work(const Wave& wave) const;
   void release_wave_locked(Wave& wave);
   void stop(Status status);
   void stop_locked(Status status);
@@ -219,6 +222,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   std::atomic<std::size_t> mapped_open_{0};  // files open until their waves are through
   std::size_t most_mapped_open_ = 0;
   std::uint64_t slab_stride_ = 0;  // bytes between decoded chunks in a slab
+  std::size_t wave_tasks_ = 0;     // most of a wave
   WaveAreas areas_;
   std::unique_ptr<device::ChunkDecoder> decoder_;  // null: every chunk is decoded by the CPU
   std::size_t device_stage_ = 0;                   // first that the decoder undoes

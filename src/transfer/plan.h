@@ -115,9 +115,11 @@ class Plan {
     return {};
   }
   virtual bool keeps_indices() const noexcept { return false; }
-  // What is known of who decodes this array faster; null: nothing, and nothing is kept. Throws std::bad_alloc.
-  virtual std::shared_ptr<PlacementPolicy> placement(const std::string& device) const {
-    (void)device;
+  // What is known of who is faster in this array's reads of a kind (placement_kind()), which begins with `prior`; null:
+  // nothing, and nothing is kept. Throws std::bad_alloc.
+  virtual std::shared_ptr<PlacementPolicy> placement(const std::string& kind,
+                                                     const std::shared_ptr<PlacementPrior>& prior) const {
+    (void)kind, (void)prior;
     return nullptr;
   }
 };

@@ -18,6 +18,7 @@
 #include "transfer/lane.h"
 #include "transfer/mapped_cache.h"
 #include "transfer/near_threads.h"
+#include "transfer/placement.h"
 #include "transfer/reuse_tracker.h"
 #include "transfer/staging.h"
 #include "transfer/worker_pool.h"
@@ -37,6 +38,7 @@ class Resources {
   ReuseTracker& reuse() noexcept { return reuse_; }
   IndexCache& indices() noexcept { return indices_; }
   NearThreads& near() noexcept { return *near_; }
+  PlacementPriors& placement() noexcept { return placement_; }
 
   // Starts the service at its first use.
   Result<IoService*> io();
@@ -60,6 +62,7 @@ class Resources {
   StagingPool staging_;
   ReuseTracker reuse_;
   IndexCache indices_;
+  PlacementPriors placement_;
   std::unique_ptr<MappedCache> mapped_;
   std::unique_ptr<WorkerPool> pool_;
 };

@@ -50,9 +50,10 @@ class ArrayPlan : public transfer::Plan {
     for (std::size_t i = 0; i < array_->grid.size(); ++i) number = number * array_->grid[i] + at[i];
     return {array_->index_array, number, sharded ? task.offset : 0};
   }
-  std::shared_ptr<transfer::PlacementPolicy> placement(const std::string& device) const override {
+  std::shared_ptr<transfer::PlacementPolicy> placement(
+      const std::string& kind, const std::shared_ptr<transfer::PlacementPrior>& prior) const override {
     // What is known is about chunks of one shape.
-    return own_chain_ != nullptr ? nullptr : array_->placement.for_device(device);
+    return own_chain_ != nullptr ? nullptr : array_->placement.of(kind, prior);
   }
 
  protected:

@@ -405,9 +405,9 @@ TEST(DeviceDecode, SettlesOnTheFaster) {
   support::TempDir directory;
   ContextOptions options = Reader::small();
   options.wave_bytes = 16384;
-  Reader reader(directory.path(), options);
-  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Reader(directory.path()).store->impl(), "", array).ok());
   for (const bool slow_device : {true, false}) {
+    Reader reader(directory.path(), options);  // what one Context has learnt would serve the other array, too
     auto opened = Array::open(*reader.store).value();
     auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
     if (slow_device) {
@@ -426,6 +426,64 @@ TEST(DeviceDecode, SettlesOnTheFaster) {
     EXPECT_GT(first.gpu_chunks, 0u);
     EXPECT_GT(first.cpu_chunks, 0u);
   }
+}
+
+// One thread is slower than the device, all of them are faster.
+TEST(DeviceDecode, TheCpuIsAllItsThreads) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  const DecodesAll decodes;
+  const FlatArray array{.layout = Layout::kZstd, .chunks = 384, .chunk_elements = 1024};
+  support::TempDir directory;
+  ContextOptions options = Reader::small();
+  options.threads = 8;
+  options.wave_bytes = 65536;
+  Reader reader(directory.path(), options);
+  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
+  const auto opened = Array::open(*reader.store).value();
+  device::staged_decode_model().decoded_bytes_per_us = 0.6;             // eight waves at a time: 5 MB/s
+  base::arm_delay("transfer.decode", std::chrono::microseconds(2000));  // 2 MB/s a thread
+  Stats stats;
+  for (int read = 0; read < 4; ++read) {
+    EXPECT_TRUE(opened.read({}, {buffer.data(), {array.elements()}, {}}, *reader.device, {}, &stats).ok());
+  }
+  device::staged_decode_model().decoded_bytes_per_us = 0;
+  base::arm_delay("transfer.decode", std::chrono::microseconds(0));
+  EXPECT_GE(stats.cpu_chunks, array.chunks * 9 / 10);
+}
+
+// Reads of eight waves, the CPU much slower: it decodes a chunk to show that, never a read, and of arrays that are
+// opened later it need not even do that.
+TEST(DeviceDecode, AShortReadIsNotLeftToASlowCpu) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  const DecodesAll decodes;
+  const FlatArray array{.layout = Layout::kZstd, .chunks = 64, .chunk_elements = 1024};
+  support::TempDir directory;
+  ContextOptions options = Reader::small();
+  options.wave_bytes = 32768;
+  Reader reader(directory.path(), options);
+  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
+  constexpr int kArrays = 8, kReads = 4;
+  device::staged_decode_model().decoded_bytes_per_us = 3;  // 11 ms a wave, all of them side by side
+  base::arm_delay("transfer.decode", std::chrono::microseconds(5000));
+  std::uint64_t by_cpu = 0, arrays_tried = 0;
+  for (int opened = 0; opened < kArrays; ++opened) {
+    const auto again = Array::open(*reader.store).value();
+    const std::uint64_t before = by_cpu;
+    for (int read = 0; read < kReads; ++read) {
+      Stats stats;
+      EXPECT_TRUE(again.read({}, {buffer.data(), {array.elements()}, {}}, *reader.device, {}, &stats).ok());
+      EXPECT_EQ(stats.cpu_chunks + stats.gpu_chunks, array.chunks);
+      EXPECT_LE(stats.cpu_chunks, 1u) << "array " << opened << ", read " << read;
+      by_cpu += stats.cpu_chunks;
+    }
+    arrays_tried += by_cpu > before ? 1 : 0;
+  }
+  device::staged_decode_model().decoded_bytes_per_us = 0;
+  base::arm_delay("transfer.decode", std::chrono::microseconds(0));
+  EXPECT_GE(arrays_tried, 1u);
+  EXPECT_LE(arrays_tried, kArrays / 2u) << "what one array has shown the next has to show again";
 }
 
 }  // namespace
