@@ -193,8 +193,7 @@ void launch_entropy(Launcher& launch, const Job& job, std::uint32_t round, const
 void launch_extract(Launcher& launch, const Job& job, std::uint32_t round, const Amount& amount) {
   const auto with = [&]<unsigned kThreads>(unsigned each) {
     constexpr int kShared = sizeof(zstd::ExtractSpace<kThreads>);
-    launch.check(
-        cudaFuncSetAttribute(zstd_extract<kThreads>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
+    launch.check(cudaFuncSetAttribute(zstd_extract<kThreads>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
     launch(zstd_extract<kThreads>, blocks_for(amount.most, 1, amount.units * each), kThreads, kShared, job, round);
   };
   if (amount.least <= amount.units) return with.template operator()<1024>(1);

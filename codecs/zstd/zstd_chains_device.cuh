@@ -1,10 +1,11 @@
-// Step of the zstd decoder that looks for blocks before it is known where they begin. Device code without a CUDA header.
+// Step of the zstd decoder that looks for blocks before it is known where they begin. Device code without a CUDA
+// header.
 //
 // A block's header says where the next one is, so finding all blocks of a long stream is a chain of loads that wait for
 // each other. Streams are cut into parts, and in each a thread block looks for bytes that can be a header and lead to
 // three more: the first such place, and the blocks from there to the end of the part, are the part's chain. `frames`,
-// which walks from the stream's beginning by the same rules, jumps over a chain where it comes to its first block; if it
-// never does, the guess was wrong and costs nothing but that. A chain ends before a frame's last block.
+// which walks from the stream's beginning by the same rules, jumps over a chain where it comes to its first block; if
+// it never does, the guess was wrong and costs nothing but that. A chain ends before a frame's last block.
 #pragma once
 
 #include "zstd_job_device.cuh"

@@ -94,7 +94,7 @@ TEST_F(ZstdChains, WrongOnesCostNothingButThemselves) {
   constexpr std::size_t kBlock = 3000;
   Bytes content(kBlock);
   for (std::size_t i = 0; i + 12 <= kBlock; i += 12) {  // raw, 9 bytes
-    content[i] = std::byte{9 << 3};  // low bits of a header
+    content[i] = std::byte{9 << 3};                     // low bits of a header
     content[i + 1] = content[i + 2] = std::byte{0};
   }
   FrameWriter frame;

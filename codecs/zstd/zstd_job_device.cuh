@@ -190,9 +190,8 @@ struct BackwardBits {
 struct Layout {
   static constexpr std::uint32_t kMostParts = 96;
   std::uint64_t block_count = 0;  // at most
-  std::uint64_t totals = 0, round = 0, zeroed_bytes = 0, states = 0, chains = 0, links = 0,
-                raw = 0, blocks = 0, trees = 0, walks = 0,
-                round_totals = 0, parts = 0, shares = 0, places = 0, tiles = 0, end = 0;
+  std::uint64_t totals = 0, round = 0, zeroed_bytes = 0, states = 0, chains = 0, links = 0, raw = 0, blocks = 0,
+                trees = 0, walks = 0, round_totals = 0, parts = 0, shares = 0, places = 0, tiles = 0, end = 0;
   lz77::RoundSizes rounds;
   lz77::TileLayout tile_layout;
 

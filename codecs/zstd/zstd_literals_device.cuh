@@ -18,8 +18,8 @@ inline constexpr unsigned kMostTreeLog = 11, kTreeDescriptionLog = 6, kMostWeigh
 inline constexpr std::int32_t kLeastShareBits = 256;
 inline constexpr unsigned kLiteralsWarps = 4, kMostStreams = 4;
 
-// A lane's share of a piece, and how much earlier a guess begins. Of short streams large pieces are not filled; the more
-// guesses, the more may be wrong.
+// A lane's share of a piece, and how much earlier a guess begins. Of short streams large pieces are not filled; the
+// more guesses, the more may be wrong.
 inline constexpr std::int32_t kLaneBits = 2048, kShortLaneBits = 1024, kTeamLaneBits = 1024;
 template <unsigned kLanes, std::int32_t kShareBits = kLaneBits>
 struct PieceForm {
@@ -495,8 +495,8 @@ __device__ inline LiteralStream literal_stream(const Job& job, const Block& bloc
   return out;
 }
 
-// All Huffman-coded literals of a round, by thread blocks that share a stream. Each takes kAtOnce streams of a Block, for
-// which it makes the tree: all four are less work, one takes less time.
+// All Huffman-coded literals of a round, by thread blocks that share a stream. Each takes kAtOnce streams of a Block,
+// for which it makes the tree: all four are less work, one takes less time.
 template <unsigned kAtOnce>
 __device__ inline void literals_body(const Job& job, std::uint32_t r, LiteralsSpace& space) {
   constexpr std::uint32_t kShares = kMostStreams / kAtOnce;

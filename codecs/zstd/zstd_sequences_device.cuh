@@ -195,8 +195,7 @@ __device__ inline void extract_part(const Job& job, const Block& block, const Ba
     }
     HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
       if (number(k) < count) {
-        space.sequences[place(number(k))] =
-            read_sequence(loaded[k], BackwardBits::bits_below(end_of(k), words[k]));
+        space.sequences[place(number(k))] = read_sequence(loaded[k], BackwardBits::bits_below(end_of(k), words[k]));
       }
     }
   }

@@ -50,6 +50,7 @@ bool ReadOperation::choose_kind(Wave& wave) {
     wave.kind = choice.kind;
     wave.probe = choice.probe;
     wave.kind_counts = true;
+    wave.unmapped.store(false, std::memory_order_relaxed);
     wave.cpu_decoded.store(0, std::memory_order_relaxed);
     wave.cpu_decode_ns.store(0, std::memory_order_relaxed);
     // A probe takes about as long as one chunk, and leaves threads to the device's waves where chunks are large.

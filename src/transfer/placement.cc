@@ -19,6 +19,7 @@ constexpr double kHysteresis = 1.03;  // so much faster must the CPU be
 constexpr double kLost = 0.7;         // of the other's rate: a trial that is slower than this is over
 constexpr double kHopeless = 0.5;     // of the device's rate: so little of the CPU's first wave is enough of an answer
 constexpr double kAlike = 0.7;        // what is known of a kind is believed of an array that is that near to it
+constexpr std::uint64_t kFirstTurns = 4;  // of a device that maps files, before it loses to the CPU
 constexpr std::size_t kMaxKinds = 256;
 
 WaveKind other(WaveKind kind) { return kind == WaveKind::kGpu ? WaveKind::kCpu : WaveKind::kGpu; }
@@ -38,8 +39,7 @@ double PlacementPolicy::Seen::rate(std::uint64_t most_waves) const {
 void PlacementPolicy::Seen::end_turn(std::uint64_t most_waves) {
   const double rate = turn_rate(most_waves);
   if (rate == 0) return;
-  turns[next_turn] = rate;
-  next_turn = (next_turn + 1) % kTurns;
+  turns[turns_ended++ % kTurns] = rate;
   turn_counted = 0;
   seconds = bytes = latencies = 0;
 }
@@ -90,10 +90,10 @@ bool PlacementPolicy::turn_is_lost_locked() const {
 }
 
 // The kind of the turn that begins now.
-WaveKind PlacementPolicy::begin_turn_locked() {
+WaveKind PlacementPolicy::begin_turn_locked(bool read_begins) {
   trial_ = wants_probe_ = false;
   const PlacementRates rates = estimates_locked();
-  if (rates[0] > 0 && rates[1] > 0) return settle_locked(rates);
+  if (rates[0] > 0 && rates[1] > 0) return settle_locked(rates, read_begins);
   if (rates[0] == 0) return WaveKind::kGpu;
   // One that a short read has cut off goes on.
   if (open_ || trying_) return try_locked(WaveKind::kCpu);
@@ -111,9 +111,13 @@ WaveKind PlacementPolicy::try_locked(WaveKind kind) {
   return kind;
 }
 
-WaveKind PlacementPolicy::settle_locked(const PlacementRates& rates) {
+WaveKind PlacementPolicy::settle_locked(const PlacementRates& rates, bool read_begins) {
   trying_ = false;
   const WaveKind better = rates[1] > rates[0] * kHysteresis ? WaveKind::kCpu : WaveKind::kGpu, slower = other(better);
+  // A device that maps files is slow until they are registered, which they are when they are read again.
+  if (read_begins && unmapped_ && better == WaveKind::kCpu && of(WaveKind::kGpu).turns_ended < kFirstTurns) {
+    return try_locked(WaveKind::kGpu);
+  }
   // Something has changed when the better one is much slower than it was: that is worth a trial of its own.
   const double now = rates[static_cast<std::size_t>(better)];
   const double budget = (now < kFallen * settled_rate_ ? kFallenShare : kTrialShare) * total_seconds_ - trial_seconds_;
@@ -136,7 +140,7 @@ WaveChoice PlacementPolicy::begin(std::uint64_t now_ns) {
   if (idle || turn_begun_ >= turn_waves_locked() || turn_is_lost_locked()) {
     of(turn_).end_turn(most_in_flight_);
     publish_locked();
-    const WaveKind next = begin_turn_locked();
+    const WaveKind next = begin_turn_locked(idle);
     if (idle || next != turn_) {
       alone_since_ns_ = of(other(next)).in_flight == 0 ? now_ns : 0;
       last_end_ns_ = now_ns;
@@ -166,6 +170,7 @@ void PlacementPolicy::end(WaveChoice wave, std::uint64_t begun_ns, std::uint64_t
   const double latency = static_cast<double>(now_ns - std::min(begun_ns, now_ns)) * 1e-9;
   last_end_ns_ = std::max(last_end_ns_, now_ns);
   if (wave.probe && probes_in_flight_ > 0) --probes_in_flight_;
+  if (wave.kind == WaveKind::kGpu) unmapped_ = wave.unmapped;
   if (bytes > 0 && wave.kind == WaveKind::kCpu && (wave.probe || work.thread_rate > 0)) {
     const auto threads = static_cast<double>(std::min(work.threads, work.wave_chunks * most_in_flight_));
     const double most = work.thread_rate > 0 ? work.thread_rate * threads : std::numeric_limits<double>::infinity();

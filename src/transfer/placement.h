@@ -53,7 +53,8 @@ class PlacementPrior {
 
 struct WaveChoice {
   WaveKind kind = WaveKind::kGpu;
-  bool probe = false;  // a few chunks are enough
+  bool probe = false;     // a few chunks are enough
+  bool unmapped = false;  // to end(): what it read may come faster when it comes round again
 };
 
 // What a wave of the CPU's says of what all its threads could do at most.
@@ -81,8 +82,8 @@ class PlacementPolicy {
     double seconds = 0, bytes = 0;  // of the counted waves of this turn
     double latencies = 0;           // sum of their seconds from begin to end
     std::uint64_t turn_counted = 0, wave_bytes = 0;
-    std::array<double, kTurns> turns{};  // rates of the last ones
-    std::size_t next_turn = 0;
+    std::array<double, kTurns> turns{};                // rates of the last ones
+    std::uint64_t turns_ended = 0;                     // the next one's rate goes to turns[turns_ended % kTurns]
     double turn_rate(std::uint64_t most_waves) const;  // 0: not enough has been seen
     void end_turn(std::uint64_t most_waves);
     double rate(std::uint64_t most_waves) const;
@@ -94,9 +95,9 @@ class PlacementPolicy {
   PlacementRates estimates_locked() const;
   std::uint64_t turn_waves_locked() const;
   bool turn_is_lost_locked() const;
-  WaveKind begin_turn_locked();
+  WaveKind begin_turn_locked(bool read_begins);
   WaveKind try_locked(WaveKind kind);
-  WaveKind settle_locked(const PlacementRates& rates);
+  WaveKind settle_locked(const PlacementRates& rates, bool read_begins);
   void end_probe_locked(double seconds);
   void publish_locked();
 
@@ -106,6 +107,7 @@ class PlacementPolicy {
   std::array<Seen, 2> seen_;
   WaveKind turn_ = WaveKind::kGpu;
   bool trial_ = false;                // this turn is for finding out
+  bool unmapped_ = false;             // the device's last wave was
   std::uint64_t turn_begun_ = 0;      // waves of this turn
   std::uint64_t most_in_flight_ = 1;  // ever
   std::uint64_t alone_since_ns_ = 0;  // since when no wave of the other kind is under way; 0: one is

@@ -36,9 +36,9 @@ class ZstdOnCpu {
   std::uint64_t most_bytes = ~std::uint64_t{0};  // of places; 0: as few as there may be, so as many rounds
   unsigned blocks = 2;                           // of each launch
   using Way = Lz77OnCpu::Way;
-  Way way = Way::kInOrder;  // in which the output is written
+  Way way = Way::kInOrder;       // in which the output is written
   std::uint32_t part_bytes = 0;  // of streams, that blocks are looked for in; 0: they are not
-  unsigned walks = 1;       // blocks side by side: 4, 8, or 1 and literals in the same launch
+  unsigned walks = 1;            // blocks side by side: 4, 8, or 1 and literals in the same launch
 
   // One chunk for each item.
   void decode(std::span<Item> items, bool exact) {

@@ -128,6 +128,31 @@ TEST(Placement, ASlowTurnIsForgiven) {
   }
 }
 
+// Files are registered from the fourth read on that the device has part in, and then read four times as fast.
+TEST(Placement, FilesThatAreMappedLaterAreWaitedFor) {
+  for (const bool ever : {true, false}) {
+    PlacementPolicy policy;
+    std::uint64_t now = kMs, device_reads = 0;
+    std::vector<std::uint64_t> by_device;
+    for (int read = 0; read < 20; ++read) {
+      const bool mapped = ever && device_reads >= 3;
+      std::deque<std::pair<WaveChoice, std::uint64_t>> begun;
+      std::uint64_t device_waves = 0;
+      for (int i = 0; i < 8; ++i) begun.emplace_back(policy.begin(now), now);
+      for (auto& [wave, begun_ns] : begun) {
+        now += (wave.kind == WaveKind::kCpu ? 2 : mapped ? 1 : 4) * kMs;
+        device_waves += wave.kind == WaveKind::kGpu ? 1 : 0;
+        wave.unmapped = wave.kind == WaveKind::kGpu && !mapped;
+        policy.end(wave, begun_ns, kWaveBytes, now, {1e9, 64, 8});
+      }
+      device_reads += device_waves != 0 ? 1 : 0;
+      by_device.push_back(device_waves);
+      now += 30 * kMs;
+    }
+    for (std::size_t read = 10; read < by_device.size(); ++read) EXPECT_EQ(by_device[read], ever ? 8u : 0u) << read;
+  }
+}
+
 // Reads of eight waves. The device takes 40 ms for them, and all its ends are noticed together; the CPU takes 8 ms.
 TEST(Placement, EndsSeenInOneGoAreNotSpeed) {
   PlacementPolicy policy;

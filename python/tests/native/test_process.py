@@ -212,6 +212,7 @@ array.read_many([slice(0, 128), slice(64, 256)], progress=True)
 array.read_async(progress=True).result()
 """
     environment = {name: value for name, value in os.environ.items() if name != "TQDM_DISABLE"}
+    environment["TQDM_MININTERVAL"] = "0"  # every step is shown, however fast the read is
     terminal, end = pty.openpty()
     termios.tcsetwinsize(terminal, (24, 100))
     with subprocess.Popen([sys.executable, "-c", code], stdin=end, stdout=end, stderr=end, env=environment) as process:
