@@ -35,7 +35,7 @@ __device__ inline RunSum from_lane(const RunSum& sum, unsigned lane) {
 }
 
 // By a warp. Every run that is left, with its start, hangs together with the stream's beginning.
-__device__ inline void chain_stream(const Job& job, TraceSpace& space, std::uint32_t i, unsigned lane) {
+__device__ inline void chain_stream(const Job& job, TraceSpace<1>& space, std::uint32_t i, unsigned lane) {
   StreamState& state = job.states[i];
   DeflateStream& stream = job.streams[i];
   const std::uint32_t first_segment = state.first_segment, segments = state.segments;
@@ -59,7 +59,7 @@ __device__ inline void chain_stream(const Job& job, TraceSpace& space, std::uint
       return;
     }
     if (status == RunStatus::kPassed) {
-      Tracer(job, space, i, first_segment + stop, lane).follow(true);
+      Tracer<1>(job, space, i, first_segment + stop, lane).follow(true);
       continue;
     }
     RunSum sum;
@@ -108,7 +108,7 @@ __device__ inline void chain_stream(const Job& job, TraceSpace& space, std::uint
   if (lane == 0) give_up(job, stream.chunk, 0, DecodeReason::kHostOnly);
 }
 
-__device__ inline void chain_body(const Job& job, TraceSpace& space) {
+__device__ inline void chain_body(const Job& job, TraceSpace<1>& space) {
   const unsigned lane = lane_id();
   const std::uint32_t count = job.stream_count();
   for (;;) {

@@ -12,7 +12,7 @@
 namespace headrace::codec::gpu::deflate {
 
 inline constexpr unsigned kFindWarps = 4;
-inline constexpr unsigned kFindWords = kSegmentBits / 32 + (kDescriptionBits + 31) / 32 + 5;
+inline constexpr unsigned kFindWords = kSegmentBits / 32 + (kDescriptionBits + 31) / 32 + 6;
 inline constexpr unsigned kCandidates = 64;            // of a segment in hand
 inline constexpr std::uint32_t kMostCandidates = 512;  // of a segment are read; what has more is not looked at further
 
@@ -46,10 +46,9 @@ __device__ inline std::uint32_t may_begin(std::uint32_t low, std::uint32_t high)
 // 57 bits of lengths, of which those behind `present` are 0.
 __device__ inline std::uint64_t precode_lengths(const Window& window, std::uint32_t at, unsigned present) {
   Bits bits(window, at);
-  std::uint64_t out = bits.low();
-  bits.skip(32);
+  std::uint64_t out = bits.take(28);
   bits.fill();
-  out |= static_cast<std::uint64_t>(bits.low()) << 32;
+  out |= static_cast<std::uint64_t>(bits.low()) << 28;
   return out & ((std::uint64_t{1} << (3 * present)) - 1);
 }
 
@@ -141,7 +140,7 @@ __device__ inline std::uint32_t find_block(FindSpace& space, const Input& input,
                                            unsigned lane) {
   const unsigned warp = threadIdx.x / 32;
   std::uint16_t* const candidates = space.candidates[warp];
-  const Window window(input, from, space.words[warp], kFindWords, lane);
+  const Window window = Window::load(input, from, space.words[warp], kFindWords, lane);
   std::uint32_t waiting = 0, read = 0;
   const auto read_waiting = [&](std::uint32_t count) -> std::uint32_t {
     __syncwarp();

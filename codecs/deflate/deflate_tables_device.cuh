@@ -51,13 +51,15 @@ __device__ inline std::uint32_t distance_entry(unsigned symbol, unsigned length)
   return make_entry(length, extra, 1 + ((2 + symbol % 2) << extra), 0);
 }
 
-// A block's codes: in shared memory, one for each warp.
+inline constexpr unsigned kDistances = 1u << kLiteralLog, kEntries = kDistances + (1u << kDistanceLog);
+
+// A block's codes: in shared memory.
 struct Codes {
-  std::uint32_t literals[1 << kLiteralLog], distances[1 << kDistanceLog];
+  std::uint32_t entries[kEntries];           // of literals and lengths, and those of distances behind them
   std::uint16_t sorted[kSymbols];            // symbols by their code words; those of distances behind those of literals
   std::uint32_t ends[2][kMaxLength + 1];     // where code words of a length end, as numbers of 15 bits
   std::uint32_t offsets[2][kMaxLength + 1];  // a code word and this is its place in `sorted`
-  std::uint32_t next[kMaxLength + 1];
+  std::uint32_t next[2][kMaxLength + 1];
   Byte precode[1 << kPrecodeLog];  // symbol, and the bits of its code word at bit 5
   Byte lengths[kSymbols];          // of code words; those of distances behind those of literals
 };
@@ -75,12 +77,19 @@ __device__ inline std::uint32_t long_entry(const Codes& codes, std::uint32_t low
   return Entry::kBad | 1;  // not reached: the code is complete
 }
 __device__ inline std::uint32_t next_literal(const Codes& codes, std::uint32_t low) {
-  const std::uint32_t entry = codes.literals[low & ((1u << kLiteralLog) - 1)];
+  const std::uint32_t entry = codes.entries[low & (kDistances - 1)];
   return (entry & Entry::kLong) == 0 ? entry : long_entry<0>(codes, low);
 }
 __device__ inline std::uint32_t next_distance(const Codes& codes, std::uint32_t low) {
-  const std::uint32_t entry = codes.distances[low & ((1u << kDistanceLog) - 1)];
+  const std::uint32_t entry = codes.entries[kDistances + (low & ((1u << kDistanceLog) - 1))];
   return (entry & Entry::kLong) == 0 ? entry : long_entry<1>(codes, low);
+}
+// One or the other.
+__device__ inline std::uint32_t next_entry(const Codes& codes, bool distance, std::uint32_t low) {
+  const std::uint32_t mask = distance ? (1u << kDistanceLog) - 1 : kDistances - 1;
+  const std::uint32_t entry = codes.entries[(distance ? kDistances : 0) + (low & mask)];
+  if ((entry & Entry::kLong) == 0) return entry;
+  return distance ? long_entry<1>(codes, low) : long_entry<0>(codes, low);
 }
 
 // ---- tables ----
@@ -93,17 +102,18 @@ __device__ inline DecodeReason build_table(Codes& codes, unsigned lane) {
   constexpr unsigned kLog = kWhich == 0 ? kLiteralLog : kDistanceLog;
   constexpr unsigned kFirst = kWhich == 0 ? 0 : kLiteralSymbols;
   constexpr unsigned kCount = kWhich == 0 ? kLiteralSymbols : kDistanceSymbols;
-  std::uint32_t* const table = kWhich == 0 ? codes.literals : codes.distances;
+  std::uint32_t* const table = codes.entries + (kWhich == 0 ? 0 : kDistances);
+  std::uint32_t* const next = codes.next[kWhich];
   const Byte* const lengths = codes.lengths + kFirst;
   __syncwarp();
-  if (lane <= kMaxLength) codes.next[lane] = 0;
+  if (lane <= kMaxLength) next[lane] = 0;
   __syncwarp();
   for (unsigned symbol = lane; symbol < kCount; symbol += 32) {
-    if (lengths[symbol] != 0) atomicAdd(&codes.next[lengths[symbol]], 1u);
+    if (lengths[symbol] != 0) atomicAdd(&next[lengths[symbol]], 1u);
   }
   __syncwarp();
   // Lane k has the code words of k bits.
-  const std::uint32_t count = lane >= 1 && lane <= kMaxLength ? codes.next[lane] : 0;
+  const std::uint32_t count = lane >= 1 && lane <= kMaxLength ? next[lane] : 0;
   const unsigned shift = lane <= kMaxLength ? kMaxLength - lane : 0;
   const std::uint32_t end = sum_upto(count << shift, lane), symbols = sum_upto(count, lane);
   const std::uint32_t space = __shfl_sync(kAllLanes, end, 31), used = __shfl_sync(kAllLanes, symbols, 31);
@@ -118,7 +128,7 @@ __device__ inline DecodeReason build_table(Codes& codes, unsigned lane) {
     const std::uint32_t first = (end >> shift) - count;
     codes.ends[kWhich][lane] = end;
     codes.offsets[kWhich][lane] = symbols - count - first;
-    codes.next[lane] = first;
+    next[lane] = first;
   }
   const std::uint32_t filler = single ? Entry::kBad | 1 : Entry::kLong;
   for (unsigned i = lane; i < 1u << kLog; i += 32) table[i] = filler;
@@ -127,11 +137,11 @@ __device__ inline DecodeReason build_table(Codes& codes, unsigned lane) {
     const unsigned symbol = base + lane, length = lengths[symbol];
     const unsigned same = __match_any_sync(kAllLanes, length);
     const auto before = static_cast<std::uint32_t>(__popc(same & lanes_below(lane)));
-    const std::uint32_t word = length == 0 ? 0 : codes.next[length] + before;
+    const std::uint32_t word = length == 0 ? 0 : next[length] + before;
     __syncwarp();
     std::uint32_t entry = 0, at = 0, entries = 0;
     if (length != 0) {
-      if (before == 0) codes.next[length] = word + static_cast<std::uint32_t>(__popc(same));
+      if (before == 0) next[length] = word + static_cast<std::uint32_t>(__popc(same));
       codes.sorted[kFirst + word + codes.offsets[kWhich][length]] = static_cast<std::uint16_t>(symbol);
       entry = kWhich == 0 ? literal_entry(symbol, length) : distance_entry(symbol, length);
       at = __brev(word) >> (32 - length);
