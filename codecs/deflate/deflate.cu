@@ -121,7 +121,7 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
   Launcher launch(stream);
   launch(deflate_begin, blocks_for(limits.streams, kListThreads, units * 16), kListThreads, 0, job);
   launch(deflate_share, 1, kScanThreads, 0, job);
-  launch(deflate_find, blocks_for(layout.segment_count, deflate::kFindWarps, units * 8), kFindThreads, 0, job);
+  launch(deflate_find, blocks_for(layout.segment_count, deflate::kFindWarps, units * 5), kFindThreads, 0, job);
   from.marks.queued("deflate block search");
   // As many as shared memory has room for.
   const auto by_shared = [&](std::uint64_t items, std::size_t bytes) {

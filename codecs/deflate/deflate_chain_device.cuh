@@ -39,19 +39,37 @@ __device__ inline void chain_stream(const Job& job, TraceSpace<1>& space, std::u
   StreamState& state = job.states[i];
   DeflateStream& stream = job.streams[i];
   const std::uint32_t first_segment = state.first_segment, segments = state.segments;
+  const std::uint32_t first_run = state.start / kSegmentBits;
   RunSum before;
   for (std::uint32_t base = 0; base < segments;) {
+    // Of the runs of this lane's segments all that is wanted is loaded at once; where there is none, the first one's.
+    const std::uint32_t own = base + lane * kSegmentsEach;
+    bool any[kSegmentsEach];
+    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
+      const std::uint32_t x = own + k < segments ? own + k : segments - 1;
+      any[k] = job.starts[first_segment + x] != kNone && x == own + k;
+    }
+    RunStatus statuses[kSegmentsEach];
+    RunSum sums[kSegmentsEach];
+    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
+      const Run& run = job.runs[first_segment + (any[k] ? own + k : first_run)];
+      statuses[k] = run.status;
+      sums[k] = sum_of(run);
+    }
     // The first run of these that does not lead on.
     std::uint32_t own_stop = kNone;
-    const std::uint32_t own = base + lane * kSegmentsEach;
+    RunStatus own_status = RunStatus::kLinked;
     HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = kSegmentsEach; k-- > 0;) {
-      if (own + k < segments && job.starts[first_segment + own + k] != kNone &&
-          job.runs[first_segment + own + k].status != RunStatus::kLinked) {
-        own_stop = own + k;
-      }
+      if (!any[k] || statuses[k] == RunStatus::kLinked) continue;
+      own_stop = own + k;
+      own_status = statuses[k];
     }
     const std::uint32_t stop = __reduce_min_sync(kAllLanes, own_stop);
-    const RunStatus status = stop == kNone ? RunStatus::kLinked : job.runs[first_segment + stop].status;
+    RunStatus status = RunStatus::kLinked;
+    if (stop != kNone) {
+      status = static_cast<RunStatus>(
+          __shfl_sync(kAllLanes, static_cast<std::uint32_t>(own_status), (stop - base) / kSegmentsEach));
+    }
     if (status == RunStatus::kBad) {
       if (lane != 0) return;
       const Run& run = job.runs[first_segment + stop];
@@ -63,9 +81,9 @@ __device__ inline void chain_stream(const Job& job, TraceSpace<1>& space, std::u
       continue;
     }
     RunSum sum;
-    for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
-      if (own + k >= segments || own + k > stop || job.starts[first_segment + own + k] == kNone) continue;
-      sum.add(sum_of(job.runs[first_segment + own + k]));
+    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
+      any[k] = any[k] && own + k <= stop;
+      if (any[k]) sum.add(sums[k]);
     }
     RunSum upto = sum;
     for (unsigned step = 1; step < 32; step *= 2) {
@@ -78,15 +96,15 @@ __device__ inline void chain_stream(const Job& job, TraceSpace<1>& space, std::u
     if (lane == 0) at = {};
     RunSum all = before;
     all.add(at);
-    for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
-      if (own + k >= segments || own + k > stop || job.starts[first_segment + own + k] == kNone) continue;
+    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
+      if (!any[k]) continue;
       Run& run = job.runs[first_segment + own + k];
       run.out_before = all.out;
       run.pieces_before = all.pieces;
       run.units_before = all.units;
       run.member_out = all.out - all.member_bytes;
       run.member_piece = all.pieces - all.member_pieces;
-      all.add(sum_of(run));
+      all.add(sums[k]);
     }
     before.add(from_lane(upto, 31));
     base += kSegmentsTurn;

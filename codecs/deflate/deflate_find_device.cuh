@@ -1,8 +1,8 @@
 // Step of the DEFLATE decoder that looks for places where dynamic blocks may begin. Device code without a CUDA header.
 //
 // A dynamic block's header has so many rules that what keeps all of them is one, but for accidents. All bits of a
-// segment are tried: 32 at a time for the fixed fields, then, of the fifth that is left, whether the precode is
-// complete (sums of four lengths from a table), and the few that are left then are read to their end, a lane each.
+// segment are tried: 32 at a time for the fixed fields, then, of the fifth that is left, a lane each, whether the
+// precode is complete (sums of four lengths from a table), and the few that are left then are read to their end.
 // Stored and fixed blocks have no such headers; a run goes through them.
 #pragma once
 
@@ -11,15 +11,18 @@
 
 namespace headrace::codec::gpu::deflate {
 
-inline constexpr unsigned kFindWarps = 4;
+inline constexpr unsigned kFindWarps = 6;
 inline constexpr unsigned kFindWords = kSegmentBits / 32 + (kDescriptionBits + 31) / 32 + 6;
-inline constexpr unsigned kCandidates = 64;            // of a segment in hand
+inline constexpr unsigned kFindTurnBits = 32 * 32;     // whose fixed fields are looked at by a warp
+// Of a turn, whose fixed fields are good: no two neighbours. And fewer than a warp's that are left of the turn before.
+inline constexpr unsigned kPossible = kFindTurnBits / 2 + 32;
+inline constexpr unsigned kCandidates = 64;  // of a segment in hand, whose precode is complete
 inline constexpr std::uint32_t kMostCandidates = 512;  // of a segment are read; what has more is not looked at further
 
 struct FindSpace {
   Byte sums[4096];  // of four lengths of the precode: what their code words take up of 128; 255: more
   std::uint32_t words[kFindWarps][kFindWords];
-  std::uint16_t candidates[kFindWarps][kCandidates];
+  std::uint16_t possible[kFindWarps][kPossible], candidates[kFindWarps][kCandidates];
 };
 
 __device__ inline void fill_sums(FindSpace& space) {
@@ -52,12 +55,19 @@ __device__ inline std::uint64_t precode_lengths(const Window& window, std::uint3
   return out & ((std::uint64_t{1} << (3 * present)) - 1);
 }
 
-// Whether the precode of a header at `at` is complete.
-__device__ inline bool precode_is_complete(const FindSpace& space, const Window& window, std::uint32_t at) {
-  Bits bits(window, at + 13);
-  const std::uint64_t lengths = precode_lengths(window, at + 17, bits.take(4) + 4);
-  unsigned sum = 0;
-  HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < 5; ++k) sum += space.sums[lengths >> (12 * k) & 4095];
+// Whether the precode of a header is complete that begins at a window's bit `at`.
+__device__ inline bool precode_is_complete(const FindSpace& space, const std::uint32_t* words, std::uint32_t at) {
+  const std::uint32_t w = at / 32, bit = at % 32;
+  const std::uint32_t second = words[w + 1], third = words[w + 2];
+  const std::uint32_t a = __funnelshift_r(words[w], second, bit), b = __funnelshift_r(second, third, bit),
+                      c = __funnelshift_r(third, words[w + 3], bit);
+  const unsigned bits = 3 * ((a >> 13 & 15) + 4);  // of lengths: 12 to 57
+  std::uint32_t low = __funnelshift_r(a, b, 17), high = __funnelshift_r(b, c, 17);
+  low &= bits < 32 ? (1u << bits) - 1 : ~0u;
+  high &= bits > 32 ? (1u << (bits - 32)) - 1 : 0;
+  const unsigned sum = space.sums[low & 4095] + space.sums[low >> 12 & 4095] +
+                       space.sums[__funnelshift_r(low, high, 24) & 4095] + space.sums[high >> 4 & 4095] +
+                       space.sums[high >> 16 & 4095];
   return sum == 1u << kPrecodeLog;
 }
 
@@ -139,9 +149,9 @@ __device__ inline bool codes_are_complete(const Window& window, std::uint32_t at
 __device__ inline std::uint32_t find_block(FindSpace& space, const Input& input, std::uint32_t from, std::uint32_t to,
                                            unsigned lane) {
   const unsigned warp = threadIdx.x / 32;
-  std::uint16_t* const candidates = space.candidates[warp];
+  std::uint16_t *const possible = space.possible[warp], *const candidates = space.candidates[warp];
   const Window window = Window::load(input, from, space.words[warp], kFindWords, lane);
-  std::uint32_t waiting = 0, read = 0;
+  std::uint32_t left = 0, waiting = 0, read = 0;
   const auto read_waiting = [&](std::uint32_t count) -> std::uint32_t {
     __syncwarp();
     const std::uint32_t at = window.first + candidates[lane < count ? lane : 0];
@@ -150,8 +160,16 @@ __device__ inline std::uint32_t find_block(FindSpace& space, const Input& input,
     __syncwarp();
     return best;
   };
+  // Those from `base` on, `count` at most.
+  const auto check_possible = [&](std::uint32_t base, std::uint32_t count) {
+    const std::uint16_t at = possible[base + (lane < count ? lane : 0)];
+    const bool found = lane < count && precode_is_complete(space, window.words, at);
+    const unsigned votes = __ballot_sync(kAllLanes, found);
+    if (found) candidates[waiting + static_cast<unsigned>(__popc(votes & lanes_below(lane)))] = at;
+    waiting += static_cast<std::uint32_t>(__popc(votes));
+  };
   const std::uint32_t bits = to - window.first;  // from where the first word begins
-  for (std::uint32_t base = 0; base < bits; base += 32 * 32) {
+  for (std::uint32_t base = 0; base < bits; base += kFindTurnBits) {
     const std::uint32_t word = base / 32 + lane;
     std::uint32_t mask = 0;
     if (32 * word < bits) {
@@ -159,19 +177,16 @@ __device__ inline std::uint32_t find_block(FindSpace& space, const Input& input,
       if (bits - 32 * word < 32) mask &= (1u << (bits - 32 * word)) - 1;
       if (word == 0) mask &= kAllLanes << (from - window.first);
     }
-    while (__any_sync(kAllLanes, mask != 0)) {
-      bool found = false;
-      std::uint32_t at = 0;
-      if (mask != 0) {
-        at = 32 * word + lowest_bit(mask);
-        mask &= mask - 1;
-        found = precode_is_complete(space, window, window.first + at);
-      }
-      const unsigned votes = __ballot_sync(kAllLanes, found);
-      if (found) {
-        candidates[waiting + static_cast<unsigned>(__popc(votes & lanes_below(lane)))] = static_cast<std::uint16_t>(at);
-      }
-      waiting += static_cast<std::uint32_t>(__popc(votes));
+    const auto own = static_cast<std::uint32_t>(__popc(mask));
+    const std::uint32_t upto = sum_upto(own, lane), all = left + __shfl_sync(kAllLanes, upto, 31);
+    for (std::uint32_t x = left + upto - own; mask != 0; mask &= mask - 1, ++x) {
+      possible[x] = static_cast<std::uint16_t>(32 * word + lowest_bit(mask));
+    }
+    __syncwarp();
+    std::uint32_t x = 0;
+    const bool end = base + kFindTurnBits >= bits;
+    for (; x + 32 <= all || (end && x < all); x += 32) {
+      check_possible(x, all - x);
       if (waiting < 32) continue;
       const std::uint32_t best = read_waiting(32);
       if (best != kNone) return best;
@@ -183,6 +198,12 @@ __device__ inline std::uint32_t find_block(FindSpace& space, const Input& input,
       read += 32;
       if (read >= kMostCandidates) return kNone;
     }
+    // To the front, for the next turn.
+    left = end ? 0 : all - x;
+    const std::uint16_t moved = possible[lane < left ? x + lane : 0];
+    __syncwarp();
+    if (lane < left) possible[lane] = moved;
+    __syncwarp();
   }
   return waiting == 0 ? kNone : read_waiting(waiting);
 }
