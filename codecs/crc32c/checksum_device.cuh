@@ -169,11 +169,21 @@ __device__ inline void sum_bytes(Checksum kind, const CrcTables* tables, const u
   for (std::uint32_t row = 0; row < rows; ++row) {
     const std::int32_t at = static_cast<std::int32_t>(row * kChecksumRowBytes + 4 * t) - missing;
     if constexpr (!kCopy) {
-      constexpr std::uint32_t kAtOnce = 8;  // rows that are loaded side by side
-      if (load_words && row != 0 && rows - row >= kAtOnce) {
+      // Rows that are loaded side by side, by aligned words, which are all inside where another row follows.
+      constexpr std::uint32_t kAtOnce = 8;
+      if (row != 0 && rows - row > kAtOnce) {
+        const auto shift = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(src + at) & 3);
+        const auto* const from = reinterpret_cast<const std::uint32_t*>(src + at - shift);
         std::uint32_t words[kAtOnce];
-        HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-          words[k] = *reinterpret_cast<const std::uint32_t*>(src + at + k * kChecksumRowBytes);
+        HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kAtOnce; ++k) words[k] = from[k * kChecksumThreads];
+        if (shift != 0) {
+          std::uint32_t behind[kAtOnce];
+          HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+            behind[k] = from[k * kChecksumThreads + 1];
+          }
+          HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+            words[k] = __funnelshift_r(words[k], behind[k], 8 * shift);
+          }
         }
         HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kAtOnce; ++k) {
           add(words[k], at + static_cast<std::int32_t>(k * kChecksumRowBytes));

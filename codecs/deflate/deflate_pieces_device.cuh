@@ -227,8 +227,7 @@ __device__ inline bool decode_piece(const Job& job, DecodeSpace<kWarps>& space, 
     const std::uint32_t grid = block.at + (skipped + base) * kCellBits;
     const bool mine = base + lane < piece.cells;
     const Cell cell = mine ? job.cells[piece.first_cell + base + lane] : Cell{0, 0};
-    const Window window =
-        Window::load(input, grid, space.words[warp], base < piece.cells ? kWindowWords<1> : 0, lane);
+    const Window window = Window::load(input, grid, space.words[warp], base < piece.cells ? kWindowWords<1> : 0, lane);
     const std::uint32_t literals_upto = sum_upto(cell.literals(), lane), matches_upto = sum_upto(cell.matches(), lane),
                         bytes_upto = sum_upto(cell.match_bytes, lane);
     Decoded own, upto;

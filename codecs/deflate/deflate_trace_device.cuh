@@ -139,8 +139,7 @@ struct Tracer {
     } else {
       for (unsigned w = 0; w <= turn.last / 32; ++w) {
         const unsigned count = turn.last + 1 - 32 * w < 32 ? turn.last + 1 - 32 * w : 32;
-        const Failure failure =
-            note_cells(space.cells[32 * w + lane], count, thread / 32 == w, piece, block, run);
+        const Failure failure = note_cells(space.cells[32 * w + lane], count, thread / 32 == w, piece, block, run);
         if (failure.reason != DecodeReason::kNone) return failure;
       }
       return {};
@@ -299,7 +298,12 @@ struct Tracer {
   // Until the next run begins where a block ends. `through`: whatever begins inside a block is no run, and is crossed
   // out.
   __device__ void follow(bool through) {
-    Run run = job.runs[segment];
+    Run run{};
+    if (through) {
+      run = job.runs[segment];
+    } else {
+      run.at = job.starts[segment];
+    }
     const std::uint32_t own = segment - state.first_segment;
     look_ahead(own + 1, through ? run.at : 0);
     run.status = RunStatus::kLinked;

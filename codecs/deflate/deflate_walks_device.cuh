@@ -28,7 +28,7 @@ inline constexpr Byte kNoExit = kMapSlots - 1;  // the block ends, or something 
 static_assert(kMostEntry < kNoExit && kCellBits % 4 == 0);
 
 template <unsigned kWarps>
-inline constexpr unsigned kWindowWords = 32 * kWarps * kCellWords + 7;
+inline constexpr unsigned kWindowWords = 32 * kWarps* kCellWords + 7;
 static_assert(kDescriptionBits / 32 + 7 < kWindowWords<1>);
 
 // For the cells that some warps take at a time.
@@ -40,7 +40,7 @@ struct TraceSpace {
   std::uint32_t ends[kCells];  // of walks
   Cell cells[kCells];
   std::uint32_t stops[kWarps];
-  std::uint32_t told[3];           // by one warp to all
+  std::uint32_t told[3];  // by one warp to all
   std::uint32_t ticket;
   Byte exits[kMapSlots * kCells];  // by bit of a cell, modulo kMapSlots, and cell
 };
