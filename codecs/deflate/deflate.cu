@@ -19,7 +19,7 @@ using device::gpu::blocks_for;
 using device::gpu::Launcher;
 using device::gpu::wait_for_earlier;
 
-constexpr unsigned kScanThreads = 512, kListThreads = 128, kFindThreads = 32 * deflate::kFindWarps, kWarpThreads = 32;
+constexpr unsigned kScanThreads = 512, kListThreads = 128, kFindThreads = 32 * deflate::kFindWarps, kWarpThreads = 32, kFindBlocks = 8;
 // Streams for each multiprocessor, at most, whose blocks are looked for; and the shortest of those streams, encoded.
 // Looking costs 5 ms a GiB, whatever it finds; a warp takes 60 microseconds for a block, 16 and more of a
 // multiprocessor at a time. So from a few streams a multiprocessor on all is as fast without.
@@ -36,13 +36,16 @@ __global__ void __launch_bounds__(kScanThreads) deflate_share(Job job) {
   __shared__ std::uint32_t shared[kScanThreads];
   deflate::share_body(job, shared);
 }
-__global__ void __launch_bounds__(kFindThreads) deflate_find(Job job) {
+__global__ void __launch_bounds__(kFindThreads, kFindBlocks) deflate_find(Job job) {
   wait_for_earlier();
   __shared__ deflate::FindSpace space;
   deflate::find_body(job, space);
 }
+// As many of a multiprocessor as shared memory has room for.
 template <unsigned kWarps>
-__global__ void __launch_bounds__(32 * kWarps) deflate_trace(Job job) {
+inline constexpr unsigned kTraceBlocks = (227 << 10) / (sizeof(deflate::TraceSpace<kWarps>) + 1024);
+template <unsigned kWarps>
+__global__ void __launch_bounds__(32 * kWarps, kTraceBlocks<kWarps>) deflate_trace(Job job) {
   wait_for_earlier();
   __shared__ deflate::TraceSpace<kWarps> space;
   deflate::trace_body<kWarps>(job, space);
@@ -117,11 +120,16 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
   if (const cudaError_t error = cudaMemsetAsync(from.scratch, 0, layout.zeroed_bytes, stream); error != cudaSuccess) {
     return error;
   }
+  if (const cudaError_t error =
+          cudaMemsetAsync(job.starts, 0xFF, layout.segment_count * sizeof(*job.starts), stream);  // kNone
+      error != cudaSuccess) {
+    return error;
+  }
   const unsigned by_piece = blocks_for(layout.piece_count, kListThreads, units * 16);
   Launcher launch(stream);
   launch(deflate_begin, blocks_for(limits.streams, kListThreads, units * 16), kListThreads, 0, job);
   launch(deflate_share, 1, kScanThreads, 0, job);
-  launch(deflate_find, blocks_for(layout.segment_count, deflate::kFindWarps, units * 5), kFindThreads, 0, job);
+  launch(deflate_find, blocks_for(layout.segment_count * deflate::kFindParts, deflate::kFindWarps, units * kFindBlocks), kFindThreads, 0, job);
   from.marks.queued("deflate block search");
   // As many as shared memory has room for.
   const auto by_shared = [&](std::uint64_t items, std::size_t bytes) {

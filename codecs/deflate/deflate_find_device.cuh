@@ -11,14 +11,20 @@
 
 namespace headrace::codec::gpu::deflate {
 
-inline constexpr unsigned kFindWarps = 6;
-inline constexpr unsigned kFindWords = kSegmentBits / 32 + 5;  // the fixed fields and the precode's lengths are behind
+inline constexpr unsigned kFindWarps = 4;
+inline constexpr unsigned kFindParts = 4;  // of a segment, each of which a warp takes
+inline constexpr std::uint32_t kFindBits = kSegmentBits / kFindParts;
+inline constexpr unsigned kFindWords = kFindBits / 32 + 5;  // the fixed fields and the precode's lengths are behind
 inline constexpr unsigned kFindTurnBits = 32 * 32;             // whose fixed fields are looked at by a warp
 // Of a turn, whose fixed fields are good: no two neighbours. And fewer than a warp's that are left of the turn before.
 inline constexpr unsigned kPossible = kFindTurnBits / 2 + 32;
 inline constexpr unsigned kCandidates = 64;  // of a warp in hand, whose precode is complete
 inline constexpr std::uint32_t kMostCandidates =
     512;  // of a segment are read, and a few more; what has more is not looked at further
+
+// A member's last block is only looked for so far from the stream's end: that halves the work. Of members in the middle
+// of a stream the last block belongs to the run before.
+inline constexpr std::uint32_t kLastBlockBits = 1u << 20;
 
 // A bit of a stream at which a block may begin.
 struct Candidate {
@@ -45,13 +51,13 @@ __device__ inline void fill_sums(FindSpace& space) {
 }
 
 // Of the 32 bits from the first of `low` on, those at which the fixed fields of a dynamic block's header can be: its
-// type, and how many lengths there are. `high`: the bits behind `low`.
-__device__ inline std::uint32_t may_begin(std::uint32_t low, std::uint32_t high) {
+// type, and how many lengths there are. `high`: the bits behind `low`. `last`: a member's last block, too.
+__device__ inline std::uint32_t may_begin(std::uint32_t low, std::uint32_t high, bool last) {
   const auto ahead = [&](unsigned bits) { return __funnelshift_r(low, high, bits); };
   const std::uint32_t type = ~ahead(1) & ahead(2);
   const std::uint32_t literals = ahead(4) & ahead(5) & ahead(6) & ahead(7);      // 287 or 288
   const std::uint32_t distances = ahead(9) & ahead(10) & ahead(11) & ahead(12);  // 31 or 32
-  return type & ~literals & ~distances;
+  return type & ~literals & ~distances & (last ? ~0u : ~low);
 }
 
 // Whether the precode of a header is complete that begins at a window's bit `at`.
@@ -60,13 +66,14 @@ __device__ inline bool precode_is_complete(const FindSpace& space, const std::ui
   const std::uint32_t second = words[w + 1], third = words[w + 2];
   const std::uint32_t a = __funnelshift_r(words[w], second, bit), b = __funnelshift_r(second, third, bit),
                       c = __funnelshift_r(third, words[w + 3], bit);
-  const unsigned bits = 3 * ((a >> 13 & 15) + 4);  // of lengths: 12 to 57
-  std::uint32_t low = __funnelshift_r(a, b, 17), high = __funnelshift_r(b, c, 17);
-  low &= bits < 32 ? (1u << bits) - 1 : ~0u;
-  high &= bits > 32 ? (1u << (bits - 32)) - 1 : 0;
-  const unsigned sum = space.sums[low & 4095] + space.sums[low >> 12 & 4095] +
-                       space.sums[__funnelshift_r(low, high, 24) & 4095] + space.sums[high >> 4 & 4095] +
-                       space.sums[high >> 16 & 4095];
+  // Its lengths, 12 to 57 bits, moved to the top; what is behind them falls out.
+  const unsigned out = 64 - 3 * ((a >> 13 & 15) + 4);
+  const std::uint64_t lengths =
+      (static_cast<std::uint64_t>(__funnelshift_r(b, c, 17)) << 32 | __funnelshift_r(a, b, 17)) << out;
+  const auto low = static_cast<std::uint32_t>(lengths), high = static_cast<std::uint32_t>(lengths >> 32);
+  const unsigned sum = space.sums[high >> 20] + space.sums[high >> 8 & 4095] +
+                       space.sums[__funnelshift_r(low, high, 28) & 4095] + space.sums[low >> 16 & 4095] +
+                       space.sums[low >> 4 & 4095];
   return sum == 1u << kPrecodeLog;
 }
 
@@ -141,9 +148,7 @@ class HeaderReader {
     }
     ends |= std::uint64_t{1u << kPrecodeLog} << 56;
     for (unsigned symbol = 0; symbol < kPrecodeSymbols; ++symbol) {
-      // The place of each symbol's length, the inverse of precode_symbol().
-      const unsigned i = symbol >= 16 ? symbol - 16 : symbol == 0 ? 3 : symbol >= 8 ? 2 * symbol - 12 : 19 - 2 * symbol;
-      const unsigned length = static_cast<unsigned>(lengths >> (3 * i)) & 7;
+      const unsigned length = static_cast<unsigned>(lengths >> (3 * precode_place(symbol))) & 7;
       if (length == 0) continue;
       const unsigned place = static_cast<unsigned>(next >> (8 * length)) & 31;
       next += std::uint64_t{1} << (8 * length);
@@ -267,9 +272,9 @@ struct Headers {
   }
 };
 
-// Finds bits in [from, to) of a segment at which a dynamic block may begin. By a warp.
+// Finds bits in [from, to), a part of a segment, at which a dynamic block may begin. By a warp.
 __device__ inline void find_blocks(FindSpace& space, const Input& input, std::uint32_t from, std::uint32_t to,
-                                   std::uint32_t segment, std::uint32_t stream, Headers& headers) {
+                                   bool last, std::uint32_t segment, std::uint32_t stream, Headers& headers) {
   const unsigned warp = threadIdx.x / 32, lane = headers.lane;
   std::uint16_t* const possible = space.possible[warp];
   const Window window = Window::load(input, from, space.words[warp], kFindWords, lane);
@@ -279,7 +284,7 @@ __device__ inline void find_blocks(FindSpace& space, const Input& input, std::ui
     const std::uint32_t word = base / 32 + lane;
     std::uint32_t mask = 0;
     if (32 * word < bits) {
-      mask = may_begin(window.words[word], window.words[word + 1]);
+      mask = may_begin(window.words[word], window.words[word + 1], last);
       if (bits - 32 * word < 32) mask &= (1u << (bits - 32 * word)) - 1;
       if (word == 0) mask &= kAllLanes << (from - window.first);
     }
@@ -309,18 +314,18 @@ __device__ inline void find_blocks(FindSpace& space, const Input& input, std::ui
   }
 }
 
-// Each segment's start, and a list of runs.
+// Each segment's start, and a list of runs. REQUIRES: no segment has a start.
 __device__ inline void find_body(const Job& job, FindSpace& space) {
   const unsigned lane = lane_id();
   const std::uint32_t count = job.totals->segments;
   const auto note_start = [&](std::uint32_t segment, std::uint32_t start) {
     job.starts[segment] = start;
-    if (start != kNone) job.run_list[atomicAdd(&job.totals->runs, 1u)] = segment;
+    job.run_list[atomicAdd(&job.totals->runs, 1u)] = segment;
   };
   if (job.stream_count() > job.most_searched) {
     for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < count; x += gridDim.x * blockDim.x) {
       const StreamState& state = job.states[stream_of_segment(job, x)];
-      note_start(x, x - state.first_segment == state.start / kSegmentBits ? state.start : kNone);
+      if (x - state.first_segment == state.start / kSegmentBits) note_start(x, state.start);
     }
     return;
   }
@@ -328,19 +333,21 @@ __device__ inline void find_body(const Job& job, FindSpace& space) {
   __syncthreads();
   Headers headers(job, space.candidates[threadIdx.x / 32], lane);
   for (;;) {
-    const std::uint32_t segment = take_ticket(job.totals->find_ticket, lane);
-    if (segment >= count) break;
+    const std::uint32_t ticket = take_ticket(job.totals->find_ticket, lane);
+    if (ticket / kFindParts >= count) break;
+    const std::uint32_t segment = ticket / kFindParts, part = ticket % kFindParts;
     const std::uint32_t i = stream_of_segment(job, segment);
     const StreamState& state = job.states[i];
     const DeflateStream& stream = job.streams[i];
     const std::uint32_t own = segment - state.first_segment, first = state.start / kSegmentBits;
-    if (lane == 0) note_start(segment, own == first ? state.start : kNone);
-    __syncwarp();
+    if (own == first && part == 0 && lane == 0) note_start(segment, state.start);
     if (own <= first || stream.src_bytes < job.least_searched_bytes) continue;
     const Input input(stream.src, stream.src_bytes);
-    const std::uint32_t from = own * kSegmentBits, end = input.bytes * 8;
+    const std::uint32_t from = own * kSegmentBits + part * kFindBits, end = input.bytes * 8;
     if (from >= end) continue;
-    find_blocks(space, input, from, end - from < kSegmentBits ? end : from + kSegmentBits, segment, i, headers);
+    // Members end with the stream, most often.
+    const bool last = end - from <= kLastBlockBits;
+    find_blocks(space, input, from, end - from < kFindBits ? end : from + kFindBits, last, segment, i, headers);
   }
   headers.read(true);
 }

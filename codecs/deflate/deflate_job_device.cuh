@@ -63,7 +63,7 @@ struct Job {
   Totals* totals = nullptr;  // zeroed before
   Round* round = nullptr;    // zeroed before
   StreamState* states = nullptr;
-  std::uint32_t* starts = nullptr;    // by segment: the bit of its stream at which a run begins, or kNone
+  std::uint32_t* starts = nullptr;    // by segment: the bit of its stream at which a run begins; kNone before
   std::uint32_t* run_list = nullptr;  // segments with runs
   Run* runs = nullptr;                // by segment
   Block* blocks = nullptr;

@@ -179,11 +179,16 @@ __device__ inline void fixed_lengths(Codes& codes, unsigned lane) {
 
 // ---- descriptions ----
 
-// In which order the lengths of the precode's code words come (3.2.7).
-__host__ __device__ constexpr unsigned precode_symbol(unsigned i) {
-  if (i < 3) return 16 + i;
-  if (i == 3) return 0;
-  return i % 2 == 0 ? 8 + (i - 4) / 2 : 7 - (i - 5) / 2;
+// In which place the length of a symbol's code word of the precode comes (3.2.7).
+__host__ __device__ constexpr unsigned precode_place(unsigned symbol) {
+  if (symbol >= 16) return symbol - 16;
+  if (symbol == 0) return 3;
+  return symbol >= 8 ? 2 * symbol - 12 : 19 - 2 * symbol;
+}
+// 32 bits of a window.
+__device__ inline std::uint32_t window_bits(const Window& window, std::uint32_t at) {
+  const std::uint32_t bit = at - window.first;
+  return __funnelshift_r(window.words[bit / 32], window.words[bit / 32 + 1], bit % 32);
 }
 
 struct Description {
@@ -195,19 +200,16 @@ struct Description {
 // codes.lengths. `window` begins there.
 __device__ inline Description read_description(Codes& codes, const Window& window, std::uint32_t at,
                                                std::uint32_t end_of_input, unsigned lane) {
-  Bits bits(window, at);
-  const unsigned literals = bits.take(5) + 257, distances = bits.take(5) + 1, present = bits.take(4) + 4;
+  const std::uint32_t fixed = window_bits(window, at);
+  const unsigned literals = (fixed & 31) + 257, distances = (fixed >> 5 & 31) + 1, present = (fixed >> 10 & 15) + 4;
   at += 14;
   // libdeflate reads more symbols than there are.
   if (literals > kMostLiterals || distances > kMostDistances) return {DecodeReason::kHostOnly, at};
   for (unsigned i = lane; i < kSymbols; i += 32) codes.lengths[i] = 0;
   for (unsigned i = lane; i < 1u << kPrecodeLog; i += 32) codes.precode[i] = 0;
-  unsigned own = 0;
-  for (unsigned i = 0; i < present; ++i) {
-    bits.fill();
-    const unsigned length = bits.take(3);
-    if (precode_symbol(i) == lane) own = length;
-  }
+  const unsigned place = precode_place(lane);
+  const unsigned own =
+      lane < kPrecodeSymbols && place < present ? window_bits(window, at + 3 * place) & 7 : 0;
   at += 3 * present;
   // Code words as numbers of 7 bits: what those before it, by length and symbol, take up.
   std::uint32_t word = 0, space = 0, used = 0;
@@ -230,42 +232,46 @@ __device__ inline Description read_description(Codes& codes, const Window& windo
     }
   }
   __syncwarp();
-  auto reason = static_cast<std::uint32_t>(DecodeReason::kNone), used_bits = 0u;
-  if (lane == 0) {
-    const unsigned total = literals + distances;
-    unsigned before = 0;
-    for (unsigned i = 0; i < total;) {
-      bits.fill();
-      const unsigned entry = codes.precode[bits.low() & ((1u << kPrecodeLog) - 1)], symbol = entry & 31;
-      unsigned repeat = 1, take = entry >> 5;
-      bits.skip(take);
-      used_bits += take;
-      if (symbol < 16) {
-        before = symbol;
-      } else {
-        const unsigned extra = symbol == 16 ? 2 : symbol == 17 ? 3 : 7;
-        repeat = bits.take(extra) + (symbol == 18 ? 11 : 3);
-        used_bits += extra;
-        if (symbol == 16 && i == 0) reason = static_cast<std::uint32_t>(DecodeReason::kHeader);
-        if (symbol != 16) before = 0;
-      }
-      // The format forbids a run that goes on behind the last length; some versions of libdeflate take it.
-      if (repeat > total - i) reason = static_cast<std::uint32_t>(DecodeReason::kHostOnly);
-      if (reason != static_cast<std::uint32_t>(DecodeReason::kNone)) break;
-      if (before == 0) {  // as they are
-        i += repeat;
-        continue;
-      }
-      for (; repeat > 0; --repeat, ++i) {
-        codes.lengths[i < literals ? i : kLiteralSymbols + i - literals] = static_cast<Byte>(before);
+  // Each lane takes the symbol that would begin so many bits from here; then it is found out which of them do.
+  const unsigned total = literals + distances;
+  DecodeReason reason = DecodeReason::kNone;
+  unsigned before = 0;
+  for (unsigned done = 0; done < total && reason == DecodeReason::kNone;) {
+    const std::uint32_t low = window_bits(window, at + lane);
+    const unsigned entry = codes.precode[low & ((1u << kPrecodeLog) - 1)], symbol = entry & 31, take = entry >> 5;
+    const unsigned extra = symbol < 16 ? 0 : symbol == 16 ? 2 : symbol == 17 ? 3 : 7;
+    const unsigned more = symbol < 16 ? 1 : symbol == 18 ? 11 : 3;
+    const unsigned repeat = more + (low >> take & ((1u << extra) - 1)), next = lane + take + extra;
+    unsigned begins = 0;
+    for (unsigned k = 0; k < 32; k = __shfl_sync(kAllLanes, next, k)) begins |= 1u << k;
+    const unsigned counted = (begins >> lane & 1) != 0 ? repeat : 0;
+    const unsigned i = done + sum_upto(counted, lane) - counted;
+    const bool there = counted != 0 && i < total;
+    const unsigned all = __ballot_sync(kAllLanes, there), last = top_bit(all);
+    // A repeat is of the last length that is not one itself.
+    const unsigned told = __ballot_sync(kAllLanes, there && symbol != 16) & lanes_below(lane);
+    unsigned length = symbol < 16 ? symbol : 0;
+    const unsigned its_length = __shfl_sync(kAllLanes, length, told == 0 ? 0 : top_bit(told));
+    if (symbol == 16) length = told == 0 ? before : its_length;
+    // The format forbids a run that goes on behind the last length; some versions of libdeflate take it.
+    if (__any_sync(kAllLanes, there && repeat > total - i)) reason = DecodeReason::kHostOnly;
+    unsigned end = __shfl_sync(kAllLanes, next, last);
+    if (done == 0 && __shfl_sync(kAllLanes, symbol, 0) == 16) {
+      reason = DecodeReason::kHeader;
+      end = __shfl_sync(kAllLanes, next, 0);
+    }
+    if (reason == DecodeReason::kNone && there && length != 0) {  // others are as they are
+      for (unsigned x = i; x < i + repeat; ++x) {
+        codes.lengths[x < literals ? x : kLiteralSymbols + x - literals] = static_cast<Byte>(length);
       }
     }
+    at += end;
+    done = __shfl_sync(kAllLanes, i + repeat, last);
+    before = __shfl_sync(kAllLanes, length, last);
   }
-  reason = __shfl_sync(kAllLanes, reason, 0);
-  at += __shfl_sync(kAllLanes, used_bits, 0);
   __syncwarp();
   if (at > end_of_input) return {DecodeReason::kTruncated, at};
-  if (reason != static_cast<std::uint32_t>(DecodeReason::kNone)) return {static_cast<DecodeReason>(reason), at};
+  if (reason != DecodeReason::kNone) return {reason, at};
   // A block without an end goes on until the input ends.
   if (codes.lengths[kEndOfBlock] == 0) return {DecodeReason::kHeader, at};
   return {DecodeReason::kNone, at};

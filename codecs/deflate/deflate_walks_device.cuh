@@ -19,7 +19,7 @@ namespace headrace::codec::gpu::deflate {
 
 inline constexpr std::uint32_t kMeetingBits = 256;  // of a cell: where walks of it are compared
 inline constexpr unsigned kWidth = 4;               // warps, where several take a run or a piece
-inline constexpr unsigned kWalksUntilMapped = 4;
+inline constexpr unsigned kWalksUntilMapped = 3;
 
 // A code word with its extra bits, and the distance behind it, go this far into the next cell at most.
 inline constexpr unsigned kMostEntry = 15 + 5 + 15 + 13 - 1;
@@ -156,31 +156,59 @@ __device__ inline Turn walk_cells(TraceSpace<1>& space, const Window& window, st
 }
 
 // Where the next cell is entered from each of this one's first bits: `exits`, one each `stride`.
-__device__ inline void map_cell(const Codes& codes, const Window& window, std::uint32_t begin, Byte* exits,
+__device__ __noinline__ inline void map_cell(const Codes& codes, const Window& window, std::uint32_t begin, Byte* exits,
                                 unsigned stride) {
-  constexpr unsigned kAtOnce = 4;  // so that loads overlap
+  constexpr unsigned kAtOnce = 8;  // so that loads overlap
+  static_assert(kCellBits % kAtOnce == 0 && kAtOnce - 1 + 15 + 5 < 32);
   const std::uint32_t first = begin - window.first;
-  const auto low_at = [&](std::uint32_t bit) {
-    return __funnelshift_r(window.words[bit / 32], window.words[bit / 32 + 1], bit % 32);
+  // Long code words of several entries are looked up at once, which lanes have at different places.
+  const auto look_up_long = [](std::uint32_t(&entries)[kAtOnce], unsigned longs, const auto& long_entry_of) {
+    for (; longs != 0; longs &= longs - 1) {
+      const unsigned at = lowest_bit(longs);
+      const std::uint32_t entry = long_entry_of(at);
+      HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
+        if (k == at) entries[k] = entry;
+      }
+    }
   };
   for (std::uint32_t base = kCellBits; base > 0;) {
     base -= kAtOnce;
+    const std::uint32_t bit = first + base;
+    const std::uint32_t* const words = window.words + bit / 32;
+    const std::uint32_t low = __funnelshift_r(words[0], words[1], bit % 32),
+                        high = __funnelshift_r(words[1], words[2], bit % 32);
     std::uint32_t entries[kAtOnce], distances[kAtOnce];
+    unsigned longs = 0, matches = 0;
     HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
-      entries[k] = next_literal(codes, low_at(first + base + k));
+      entries[k] = codes.entries[__funnelshift_r(low, high, k) & (kDistances - 1)];
     }
     HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
-      distances[k] = next_distance(codes, low_at(first + base + k + Entry::total(entries[k])));
+      if ((entries[k] & Entry::kLong) != 0) longs |= 1u << k;
     }
+    look_up_long(entries, longs, [&](unsigned k) { return long_entry<0>(codes, __funnelshift_r(low, high, k)); });
+    HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
+      const std::uint32_t far = __funnelshift_r(low, high, k + Entry::total(entries[k]));
+      distances[k] = codes.entries[kDistances + (far & ((1u << kDistanceLog) - 1))];
+      if ((entries[k] & Entry::kMatch) != 0) matches |= 1u << k;
+    }
+    longs = 0;
+    HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
+      if ((distances[k] & Entry::kLong) != 0) longs |= 1u << k;
+    }
+    look_up_long(distances, longs & matches, [&](unsigned k) {
+      std::uint32_t entry = 0;
+      HEADRACE_DEFLATE_UNROLL for (unsigned j = 0; j < kAtOnce; ++j) {
+        if (j == k) entry = entries[j];
+      }
+      return long_entry<1>(codes, __funnelshift_r(low, high, k + Entry::total(entry)));
+    });
     HEADRACE_DEFLATE_UNROLL for (unsigned k = kAtOnce; k-- > 0;) {
       const bool match = (entries[k] & Entry::kMatch) != 0;
       const std::uint32_t next = base + k + Entry::total(entries[k]) + (match ? Entry::total(distances[k]) : 0);
       const std::uint32_t flags = entries[k] | (match ? distances[k] : 0);
-      Byte exit = kNoExit;
-      if ((flags & (Entry::kEnd | Entry::kBad)) == 0) {
-        exit = next >= kCellBits ? static_cast<Byte>(next - kCellBits) : exits[next % kMapSlots * stride];
-      }
-      exits[(base + k) % kMapSlots * stride] = exit;
+      const std::uint32_t known = exits[next % kMapSlots * stride];
+      exits[(base + k) % kMapSlots * stride] = static_cast<Byte>(
+          (flags & (Entry::kEnd | Entry::kBad)) != 0 ? kNoExit : next >= kCellBits ? next - kCellBits : known);
     }
   }
 }

@@ -76,6 +76,7 @@ class DeflateOnCpu {
     if (reinterpret_cast<std::uintptr_t>(scratch) % 16 != 0) std::abort();
     layout.fill_in(job, scratch);
     std::memset(scratch, 0, layout.zeroed_bytes);
+    std::memset(job.starts, 0xFF, layout.segment_count * sizeof(*job.starts));
     run(job);
     if (!scratch_.intact()) std::abort();
     if (count == 0) return;
