@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(32 * kWarps, kTraceBlocks<kWarps>) deflate_tra
 }
 __global__ void __launch_bounds__(kWarpThreads) deflate_chain(Job job) {
   wait_for_earlier();
-  __shared__ deflate::TraceSpace<1> space;
+  __shared__ deflate::ChainSpace space;
   deflate::chain_body(job, space);
 }
 __global__ void __launch_bounds__(kScanThreads) deflate_scan(Job job) {
@@ -143,7 +143,7 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
   if (maybe_few) trace.operator()<deflate::kWidth>();
   if (maybe_many) trace.operator()<1>();
   from.marks.queued("deflate trace");
-  launch(deflate_chain, by_shared(limits.streams, sizeof(deflate::TraceSpace<1>)), kWarpThreads, 0, job);
+  launch(deflate_chain, by_shared(limits.streams, sizeof(deflate::ChainSpace)), kWarpThreads, 0, job);
   launch(deflate_scan, 1, kScanThreads, 0, job);
   launch(deflate_list, blocks_for(layout.segment_count, kListThreads / 32, units * 16), kListThreads, 0, job);
   launch(deflate_rounds, 1, kScanThreads, 0, job);

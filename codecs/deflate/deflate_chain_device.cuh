@@ -6,8 +6,14 @@
 
 namespace headrace::codec::gpu::deflate {
 
-// Segments a lane looks at in a turn.
-inline constexpr std::uint32_t kSegmentsEach = 8, kSegmentsTurn = 32 * kSegmentsEach;
+// Segments a lane looks at in a turn; and of how many runs it holds what is wanted of them.
+inline constexpr std::uint32_t kSegmentsEach = 16, kSegmentsTurn = 32 * kSegmentsEach;
+inline constexpr std::uint32_t kRunsEach = 4, kRunsTurn = 32 * kRunsEach;
+
+struct ChainSpace {
+  TraceSpace<1> trace;
+  std::uint16_t runs[kSegmentsTurn];  // of a turn: segments with runs, in their order
+};
 
 // What runs add up to, and where the member begins that is open behind them.
 struct RunSum {
@@ -35,41 +41,53 @@ __device__ inline RunSum from_lane(const RunSum& sum, unsigned lane) {
 }
 
 // By a warp. Every run that is left, with its start, hangs together with the stream's beginning.
-__device__ inline void chain_stream(const Job& job, TraceSpace<1>& space, std::uint32_t i, unsigned lane) {
+__device__ inline void chain_stream(const Job& job, ChainSpace& space, std::uint32_t i, unsigned lane) {
   StreamState& state = job.states[i];
   DeflateStream& stream = job.streams[i];
   const std::uint32_t first_segment = state.first_segment, segments = state.segments;
-  const std::uint32_t first_run = state.start / kSegmentBits;
   RunSum before;
   for (std::uint32_t base = 0; base < segments;) {
-    // Of the runs of this lane's segments all that is wanted is loaded at once; where there is none, the first one's.
-    const std::uint32_t own = base + lane * kSegmentsEach;
+    // The runs of some segments, or so many of them as are wanted, and what is wanted of them, loaded at once.
     bool any[kSegmentsEach];
     HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
-      const std::uint32_t x = own + k < segments ? own + k : segments - 1;
-      any[k] = job.starts[first_segment + x] != kNone && x == own + k;
+      const std::uint32_t x = base + 32 * k + lane;
+      any[k] = job.starts[first_segment + (x < segments ? x : segments - 1)] != kNone && x < segments;
     }
-    RunStatus statuses[kSegmentsEach];
-    RunSum sums[kSegmentsEach];
+    std::uint32_t count = 0;
     HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
-      const Run& run = job.runs[first_segment + (any[k] ? own + k : first_run)];
+      const unsigned votes = __ballot_sync(kAllLanes, any[k]);
+      const std::uint32_t place = count + static_cast<std::uint32_t>(__popc(votes & lanes_below(lane)));
+      if (any[k]) space.runs[place] = static_cast<std::uint16_t>(32 * k + lane);
+      count += static_cast<std::uint32_t>(__popc(votes));
+    }
+    __syncwarp();
+    std::uint32_t behind = base + kSegmentsTurn;  // where the next turn begins
+    if (count > kRunsTurn) {
+      behind = base + space.runs[kRunsTurn];
+      count = kRunsTurn;
+    }
+    if (count == 0) {
+      base = behind;
+      continue;
+    }
+    std::uint32_t own[kRunsEach];  // segments; lanes without one have the last
+    RunStatus statuses[kRunsEach];
+    RunSum sums[kRunsEach];
+    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kRunsEach; ++k) {
+      const std::uint32_t place = lane * kRunsEach + k;
+      own[k] = base + space.runs[place < count ? place : count - 1];
+      const Run& run = job.runs[first_segment + own[k]];
       statuses[k] = run.status;
       sums[k] = sum_of(run);
     }
+    __syncwarp();
     // The first run of these that does not lead on.
     std::uint32_t own_stop = kNone;
-    RunStatus own_status = RunStatus::kLinked;
-    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = kSegmentsEach; k-- > 0;) {
-      if (!any[k] || statuses[k] == RunStatus::kLinked) continue;
-      own_stop = own + k;
-      own_status = statuses[k];
+    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = kRunsEach; k-- > 0;) {
+      if (statuses[k] != RunStatus::kLinked) own_stop = own[k];
     }
     const std::uint32_t stop = __reduce_min_sync(kAllLanes, own_stop);
-    RunStatus status = RunStatus::kLinked;
-    if (stop != kNone) {
-      status = static_cast<RunStatus>(
-          __shfl_sync(kAllLanes, static_cast<std::uint32_t>(own_status), (stop - base) / kSegmentsEach));
-    }
+    const RunStatus status = stop == kNone ? RunStatus::kLinked : job.runs[first_segment + stop].status;
     if (status == RunStatus::kBad) {
       if (lane != 0) return;
       const Run& run = job.runs[first_segment + stop];
@@ -77,13 +95,13 @@ __device__ inline void chain_stream(const Job& job, TraceSpace<1>& space, std::u
       return;
     }
     if (status == RunStatus::kPassed) {
-      Tracer<1>(job, space, i, first_segment + stop, lane).follow(true);
+      Tracer<1>(job, space.trace, i, first_segment + stop, lane).follow(true);
       continue;
     }
+    const auto counts = [&](std::uint32_t k) { return lane * kRunsEach + k < count && own[k] <= stop; };
     RunSum sum;
-    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
-      any[k] = any[k] && own + k <= stop;
-      if (any[k]) sum.add(sums[k]);
+    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kRunsEach; ++k) {
+      if (counts(k)) sum.add(sums[k]);
     }
     RunSum upto = sum;
     for (unsigned step = 1; step < 32; step *= 2) {
@@ -96,9 +114,9 @@ __device__ inline void chain_stream(const Job& job, TraceSpace<1>& space, std::u
     if (lane == 0) at = {};
     RunSum all = before;
     all.add(at);
-    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
-      if (!any[k]) continue;
-      Run& run = job.runs[first_segment + own + k];
+    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kRunsEach; ++k) {
+      if (!counts(k)) continue;
+      Run& run = job.runs[first_segment + own[k]];
       run.out_before = all.out;
       run.pieces_before = all.pieces;
       run.units_before = all.units;
@@ -107,7 +125,7 @@ __device__ inline void chain_stream(const Job& job, TraceSpace<1>& space, std::u
       all.add(sums[k]);
     }
     before.add(from_lane(upto, 31));
-    base += kSegmentsTurn;
+    base = behind;
     if (status != RunStatus::kEnded) continue;
     for (std::uint32_t x = stop + 1 + lane; x < segments; x += 32) job.starts[first_segment + x] = kNone;
     if (lane != 0) return;
@@ -126,7 +144,7 @@ __device__ inline void chain_stream(const Job& job, TraceSpace<1>& space, std::u
   if (lane == 0) give_up(job, stream.chunk, 0, DecodeReason::kHostOnly);
 }
 
-__device__ inline void chain_body(const Job& job, TraceSpace<1>& space) {
+__device__ inline void chain_body(const Job& job, ChainSpace& space) {
   const unsigned lane = lane_id();
   const std::uint32_t count = job.stream_count();
   for (;;) {

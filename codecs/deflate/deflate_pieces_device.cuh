@@ -64,27 +64,33 @@ __device__ inline void list_run(const Job& job, std::uint32_t i, std::uint32_t s
   const StreamState& state = job.states[i];
   const Run& run = job.runs[segment];
   Listed before{run.pieces_before, run.out_before, run.units_before, run.member_out, run.member_piece};
-  for (std::uint32_t k = 0; k < run.blocks; ++k) {
-    const std::uint32_t x = state.first_block + (segment - state.first_segment) * state.blocks_each + k;
-    const Block& block = job.blocks[x];
-    if (block.pieces != 0) {
-      Piece piece{};
-      piece.stream = i;
-      piece.block = x;
-      piece.trailer_at = kNone;
-      if (block.cells != 0) {
-        list_cells(job, state, block, piece, before, lane);
-      } else {
-        piece.stored = true;
-        piece.at = block.at;
-        piece.bytes = block.bytes;
-        piece.trailer_at = block.trailer_at;
-        note_piece(job, state, before, piece, lane);
+  const std::uint32_t first = state.first_block + (segment - state.first_segment) * state.blocks_each;
+  for (std::uint32_t base = 0; base < run.blocks; base += 32) {
+    // A lane's block, to be told to all: most are stored ones, where a run has many.
+    const Block& own = job.blocks[first + base + (base + lane < run.blocks ? lane : 0)];
+    const std::uint32_t own_at = own.at, own_bytes = own.bytes, own_cells = own.cells, own_pieces = own.pieces,
+                        own_trailer_at = own.trailer_at;
+    for (unsigned k = 0; k < 32 && base + k < run.blocks; ++k) {
+      const std::uint32_t trailer_at = __shfl_sync(kAllLanes, own_trailer_at, k);
+      if (__shfl_sync(kAllLanes, own_pieces, k) != 0) {
+        Piece piece{};
+        piece.stream = i;
+        piece.block = first + base + k;
+        piece.trailer_at = kNone;
+        if (__shfl_sync(kAllLanes, own_cells, k) != 0) {
+          list_cells(job, state, job.blocks[piece.block], piece, before, lane);
+        } else {
+          piece.stored = true;
+          piece.at = __shfl_sync(kAllLanes, own_at, k);
+          piece.bytes = __shfl_sync(kAllLanes, own_bytes, k);
+          piece.trailer_at = trailer_at;
+          note_piece(job, state, before, piece, lane);
+        }
       }
-    }
-    if (block.trailer_at != kNone) {
-      before.member_out = before.out;
-      before.member_piece = before.piece;
+      if (trailer_at != kNone) {
+        before.member_out = before.out;
+        before.member_piece = before.piece;
+      }
     }
   }
 }

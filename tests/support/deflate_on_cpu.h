@@ -115,6 +115,7 @@ class DeflateOnCpu {
     static deflate::FindSpace find;
     static deflate::TraceSpace<1> spaces[kThreads / 32];
     static deflate::TraceSpace<deflate::kWidth> wide_space;
+    static deflate::ChainSpace chain_spaces[kThreads / 32];
     static deflate::DecodeSpace<1> decode_spaces[kThreads / 32];
     static deflate::DecodeSpace<deflate::kWidth> wide_decode_space;
     const auto wide = [&](const auto& body) { testing::gpu::launch(blocks, 32 * deflate::kWidth, body); };
@@ -125,7 +126,7 @@ class DeflateOnCpu {
     launch(blocks, [&] { deflate::find_body(job, find); });
     wide([&] { deflate::trace_body<deflate::kWidth>(job, wide_space); });
     launch(blocks, [&] { deflate::trace_body<1>(job, spaces[threadIdx.x / 32]); });
-    launch(blocks, [&] { deflate::chain_body(job, spaces[threadIdx.x / 32]); });
+    launch(blocks, [&] { deflate::chain_body(job, chain_spaces[threadIdx.x / 32]); });
     launch(1, [&] { deflate::scan_body(job, words, long_words); });
     launch(blocks, [&] { deflate::list_body(job); });
     launch(1, [&] { deflate::rounds_body(job, long_words); });
