@@ -155,60 +155,59 @@ __device__ inline Turn walk_cells(TraceSpace<1>& space, const Window& window, st
   return turn;
 }
 
-// Where the next cell is entered from each of this one's first bits: `exits`, one each `stride`.
-__device__ __noinline__ inline void map_cell(const Codes& codes, const Window& window, std::uint32_t begin, Byte* exits,
-                                unsigned stride) {
-  constexpr unsigned kAtOnce = 8;  // so that loads overlap
+// Where the next cell is entered from each of the first bits of a thread's cell, which begins at the window's bit
+// `first`: space.exits.
+template <unsigned kWarps>
+__device__ __noinline__ void map_cell(TraceSpace<kWarps>& space, std::uint32_t first, unsigned thread) {
+  constexpr unsigned kCells = 32 * kWarps, kAtOnce = 8;  // so that loads overlap
   static_assert(kCellBits % kAtOnce == 0 && kAtOnce - 1 + 15 + 5 < 32);
-  const std::uint32_t first = begin - window.first;
-  // Long code words of several entries are looked up at once, which lanes have at different places.
-  const auto look_up_long = [](std::uint32_t(&entries)[kAtOnce], unsigned longs, const auto& long_entry_of) {
-    for (; longs != 0; longs &= longs - 1) {
-      const unsigned at = lowest_bit(longs);
-      const std::uint32_t entry = long_entry_of(at);
-      HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
-        if (k == at) entries[k] = entry;
-      }
-    }
-  };
+  const Codes& codes = space.codes;
+  Byte* const exits = space.exits + thread;
+  for (unsigned k = 0; k <= kMostEntry; ++k) exits[(kCellBits + k) % kMapSlots * kCells] = static_cast<Byte>(k);
   for (std::uint32_t base = kCellBits; base > 0;) {
     base -= kAtOnce;
     const std::uint32_t bit = first + base;
-    const std::uint32_t* const words = window.words + bit / 32;
+    const std::uint32_t* const words = space.words + bit / 32;
     const std::uint32_t low = __funnelshift_r(words[0], words[1], bit % 32),
                         high = __funnelshift_r(words[1], words[2], bit % 32);
-    std::uint32_t entries[kAtOnce], distances[kAtOnce];
-    unsigned longs = 0, matches = 0;
+    // Long code words of several entries are looked up at once, which lanes have at different places.
+    std::uint32_t entries[kAtOnce], distances[kAtOnce], flags = 0;
     HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
       entries[k] = codes.entries[__funnelshift_r(low, high, k) & (kDistances - 1)];
     }
-    HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
-      if ((entries[k] & Entry::kLong) != 0) longs |= 1u << k;
+    HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) flags |= entries[k];
+    if ((flags & Entry::kLong) != 0) {
+      unsigned longs = 0;
+      HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) longs |= entries[k] >> 31 << k;
+      for (; longs != 0; longs &= longs - 1) {
+        const unsigned at = lowest_bit(longs);
+        const std::uint32_t entry = long_entry<0>(codes, __funnelshift_r(low, high, at));
+        HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) entries[k] = k == at ? entry : entries[k];
+      }
     }
-    look_up_long(entries, longs, [&](unsigned k) { return long_entry<0>(codes, __funnelshift_r(low, high, k)); });
+    flags = 0;
     HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
       const std::uint32_t far = __funnelshift_r(low, high, k + Entry::total(entries[k]));
-      distances[k] = codes.entries[kDistances + (far & ((1u << kDistanceLog) - 1))];
-      if ((entries[k] & Entry::kMatch) != 0) matches |= 1u << k;
+      const std::uint32_t entry = codes.entries[kDistances + (far & ((1u << kDistanceLog) - 1))];
+      distances[k] = (entries[k] & Entry::kMatch) != 0 ? entry : 0;
     }
-    longs = 0;
-    HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
-      if ((distances[k] & Entry::kLong) != 0) longs |= 1u << k;
-    }
-    look_up_long(distances, longs & matches, [&](unsigned k) {
-      std::uint32_t entry = 0;
-      HEADRACE_DEFLATE_UNROLL for (unsigned j = 0; j < kAtOnce; ++j) {
-        if (j == k) entry = entries[j];
+    HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) flags |= distances[k];
+    if ((flags & Entry::kLong) != 0) {
+      unsigned longs = 0;
+      HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) longs |= distances[k] >> 31 << k;
+      for (; longs != 0; longs &= longs - 1) {
+        const unsigned at = lowest_bit(longs);
+        std::uint32_t length = 0;
+        HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) length = k == at ? entries[k] : length;
+        const std::uint32_t entry = long_entry<1>(codes, __funnelshift_r(low, high, at + Entry::total(length)));
+        HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) distances[k] = k == at ? entry : distances[k];
       }
-      return long_entry<1>(codes, __funnelshift_r(low, high, k + Entry::total(entry)));
-    });
+    }
     HEADRACE_DEFLATE_UNROLL for (unsigned k = kAtOnce; k-- > 0;) {
-      const bool match = (entries[k] & Entry::kMatch) != 0;
-      const std::uint32_t next = base + k + Entry::total(entries[k]) + (match ? Entry::total(distances[k]) : 0);
-      const std::uint32_t flags = entries[k] | (match ? distances[k] : 0);
-      const std::uint32_t known = exits[next % kMapSlots * stride];
-      exits[(base + k) % kMapSlots * stride] = static_cast<Byte>(
-          (flags & (Entry::kEnd | Entry::kBad)) != 0 ? kNoExit : next >= kCellBits ? next - kCellBits : known);
+      const std::uint32_t next = base + k + Entry::total(entries[k]) + Entry::total(distances[k]);
+      const Byte known = exits[next % kMapSlots * kCells];
+      const bool none = ((entries[k] | distances[k]) & (Entry::kEnd | Entry::kBad)) != 0;
+      exits[(base + k) % kMapSlots * kCells] = none ? kNoExit : known;
     }
   }
 }
@@ -251,7 +250,7 @@ __device__ inline Turn walk_cells(TraceSpace<kWarps>& space, const Window& windo
       continue;
     }
     const unsigned first = lowest(again);  // all cells before it are right
-    if (active && thread >= first) map_cell(space.codes, window, begin, space.exits + thread, kCells);
+    if (active && thread >= first) map_cell<kWarps>(space, begin - window.first, thread);
     __syncthreads();
     if (thread == 0) {
       std::uint32_t at = space.ends[first - 1], x = first;
