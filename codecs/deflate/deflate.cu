@@ -19,7 +19,8 @@ using device::gpu::blocks_for;
 using device::gpu::Launcher;
 using device::gpu::wait_for_earlier;
 
-constexpr unsigned kScanThreads = 512, kListThreads = 128, kFindThreads = 32 * deflate::kFindWarps, kWarpThreads = 32, kFindBlocks = 8;
+constexpr unsigned kScanThreads = 512, kListThreads = 128, kFindThreads = 32 * deflate::kFindWarps, kWarpThreads = 32,
+                   kFindBlocks = 8;
 // Streams for each multiprocessor, at most, whose blocks are looked for; and the shortest of those streams, encoded.
 // Looking costs 5 ms a GiB, whatever it finds; a warp takes 60 microseconds for a block, 16 and more of a
 // multiprocessor at a time. So from a few streams a multiprocessor on all is as fast without.
@@ -129,7 +130,8 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
   Launcher launch(stream);
   launch(deflate_begin, blocks_for(limits.streams, kListThreads, units * 16), kListThreads, 0, job);
   launch(deflate_share, 1, kScanThreads, 0, job);
-  launch(deflate_find, blocks_for(layout.segment_count * deflate::kFindParts, deflate::kFindWarps, units * kFindBlocks), kFindThreads, 0, job);
+  launch(deflate_find, blocks_for(layout.segment_count * deflate::kFindParts, deflate::kFindWarps, units * kFindBlocks),
+         kFindThreads, 0, job);
   from.marks.queued("deflate block search");
   // As many as shared memory has room for.
   const auto by_shared = [&](std::uint64_t items, std::size_t bytes) {

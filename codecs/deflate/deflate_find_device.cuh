@@ -15,7 +15,7 @@ inline constexpr unsigned kFindWarps = 4;
 inline constexpr unsigned kFindParts = 4;  // of a segment, each of which a warp takes
 inline constexpr std::uint32_t kFindBits = kSegmentBits / kFindParts;
 inline constexpr unsigned kFindWords = kFindBits / 32 + 5;  // the fixed fields and the precode's lengths are behind
-inline constexpr unsigned kFindTurnBits = 32 * 32;             // whose fixed fields are looked at by a warp
+inline constexpr unsigned kFindTurnBits = 32 * 32;          // whose fixed fields are looked at by a warp
 // Of a turn, whose fixed fields are good: no two neighbours. And fewer than a warp's that are left of the turn before.
 inline constexpr unsigned kPossible = kFindTurnBits / 2 + 32;
 inline constexpr unsigned kCandidates = 64;  // of a warp in hand, whose precode is complete

@@ -3,15 +3,15 @@
 // Once for a batch:
 //   begin      a thread a stream: the first header
 //   share      one thread block: where each stream's segments begin
-//   find       a warp a segment: a bit at which a dynamic block may begin            deflate_find_device.cuh
-//   trace      a warp a run: its blocks, and where the cells' code words begin       deflate_trace_device.cuh
+//   find       a warp a part of a segment: bits at which dynamic blocks may begin     deflate_find_device.cuh
+//   trace      a warp a run, or several: its blocks, and where cells' words begin    deflate_trace_device.cuh
 //   chain      a warp a stream: runs that hang together with its beginning; gaps     deflate_chain_device.cuh
 //   scan       one thread block: where each stream's pieces begin
 //   list       a warp a run: its pieces                                              deflate_pieces_device.cuh
 //   rounds     one thread block: sums of what pieces need, by shares of streams
 //   place      a thread a piece: its place and round
 // For each round:
-//   decode     a warp a piece: literals and sequences, distances checked
+//   decode     a warp a piece, or several: literals and sequences, distances checked
 //   and the output, in one of the three ways of codecs/lz77                          deflate_output_device.cuh
 // And at the end:
 //   sums       a thread block a piece: its checksum                                  deflate_checksum_device.cuh

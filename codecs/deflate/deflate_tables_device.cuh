@@ -208,8 +208,7 @@ __device__ inline Description read_description(Codes& codes, const Window& windo
   for (unsigned i = lane; i < kSymbols; i += 32) codes.lengths[i] = 0;
   for (unsigned i = lane; i < 1u << kPrecodeLog; i += 32) codes.precode[i] = 0;
   const unsigned place = precode_place(lane);
-  const unsigned own =
-      lane < kPrecodeSymbols && place < present ? window_bits(window, at + 3 * place) & 7 : 0;
+  const unsigned own = lane < kPrecodeSymbols && place < present ? window_bits(window, at + 3 * place) & 7 : 0;
   at += 3 * present;
   // Code words as numbers of 7 bits: what those before it, by length and symbol, take up.
   std::uint32_t word = 0, space = 0, used = 0;
