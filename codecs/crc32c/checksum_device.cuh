@@ -12,6 +12,12 @@
 #include "device/gpu_outcome.h"
 #include "device/gpu_stage.h"
 
+#if defined(__CUDACC__) || defined(__clang__)
+#define HEADRACE_CHECKSUM_UNROLL _Pragma("unroll")
+#else
+#define HEADRACE_CHECKSUM_UNROLL
+#endif
+
 namespace headrace::codec::gpu {
 
 enum class Checksum : std::uint32_t { kCrc32c, kCrc32, kAdler32, kFletcher32 };
@@ -140,26 +146,7 @@ __device__ inline void sum_bytes(Checksum kind, const CrcTables* tables, const u
   std::uint32_t state = 0;
   std::uint64_t first = 0, second = 0;
   const std::uint32_t words16 = (bytes + 1) / 2;
-  for (std::uint32_t row = 0; row < rows; ++row) {
-    const std::int32_t at = static_cast<std::int32_t>(row * kChecksumRowBytes + 4 * t) - missing;
-    std::uint32_t word = 0;
-    if (at >= 0) {
-      if (load_words) {
-        word = *reinterpret_cast<const std::uint32_t*>(src + at);
-      } else {
-        for (int i = 0; i < 4; ++i) word |= static_cast<std::uint32_t>(src[at + i]) << (8 * i);
-      }
-      if (store_words) {
-        *reinterpret_cast<std::uint32_t*>(to + at) = word;
-      } else if (kCopy) {
-        for (int i = 0; i < 4; ++i) to[at + i] = static_cast<unsigned char>(word >> (8 * i));
-      }
-    } else if (at > -4) {
-      for (int i = -at; i < 4; ++i) {
-        word |= static_cast<std::uint32_t>(src[at + i]) << (8 * i);
-        if (kCopy) to[at + i] = src[at + i];
-      }
-    }
+  const auto add = [&](std::uint32_t word, std::int32_t at) {
     if (crc) {
       state = shared.advance[0][state & 0xFF] ^ shared.advance[1][state >> 8 & 0xFF] ^
               shared.advance[2][state >> 16 & 0xFF] ^ shared.advance[3][state >> 24] ^ word;
@@ -178,6 +165,52 @@ __device__ inline void sum_bytes(Checksum kind, const CrcTables* tables, const u
         }
       }
     }
+  };
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    const std::int32_t at = static_cast<std::int32_t>(row * kChecksumRowBytes + 4 * t) - missing;
+    if constexpr (!kCopy) {
+      // Rows that are loaded side by side, by aligned words, which are all inside where another row follows.
+      constexpr std::uint32_t kAtOnce = 8;
+      if (row != 0 && rows - row > kAtOnce) {
+        const auto shift = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(src + at) & 3);
+        const auto* const from = reinterpret_cast<const std::uint32_t*>(src + at - shift);
+        std::uint32_t words[kAtOnce];
+        HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kAtOnce; ++k) words[k] = from[k * kChecksumThreads];
+        if (shift != 0) {
+          std::uint32_t behind[kAtOnce];
+          HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+            behind[k] = from[k * kChecksumThreads + 1];
+          }
+          HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+            words[k] = __funnelshift_r(words[k], behind[k], 8 * shift);
+          }
+        }
+        HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+          add(words[k], at + static_cast<std::int32_t>(k * kChecksumRowBytes));
+        }
+        row += kAtOnce - 1;
+        continue;
+      }
+    }
+    std::uint32_t word = 0;
+    if (at >= 0) {
+      if (load_words) {
+        word = *reinterpret_cast<const std::uint32_t*>(src + at);
+      } else {
+        for (int i = 0; i < 4; ++i) word |= static_cast<std::uint32_t>(src[at + i]) << (8 * i);
+      }
+      if (store_words) {
+        *reinterpret_cast<std::uint32_t*>(to + at) = word;
+      } else if (kCopy) {
+        for (int i = 0; i < 4; ++i) to[at + i] = static_cast<unsigned char>(word >> (8 * i));
+      }
+    } else if (at > -4) {
+      for (int i = -at; i < 4; ++i) {
+        word |= static_cast<std::uint32_t>(src[at + i]) << (8 * i);
+        if (kCopy) to[at + i] = src[at + i];
+      }
+    }
+    add(word, at);
   }
   shared.first[t] = crc ? multiply(state, tables->column[t], tables->polynomial) : first;
   shared.second[t] = second;

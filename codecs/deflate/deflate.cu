@@ -19,7 +19,8 @@ using device::gpu::blocks_for;
 using device::gpu::Launcher;
 using device::gpu::wait_for_earlier;
 
-constexpr unsigned kScanThreads = 512, kListThreads = 128, kFindThreads = 32 * deflate::kFindWarps, kWarpThreads = 32;
+constexpr unsigned kScanThreads = 512, kListThreads = 128, kFindThreads = 32 * deflate::kFindWarps, kWarpThreads = 32,
+                   kFindBlocks = 8;
 // Streams for each multiprocessor, at most, whose blocks are looked for; and the shortest of those streams, encoded.
 // Looking costs 5 ms a GiB, whatever it finds; a warp takes 60 microseconds for a block, 16 and more of a
 // multiprocessor at a time. So from a few streams a multiprocessor on all is as fast without.
@@ -36,19 +37,23 @@ __global__ void __launch_bounds__(kScanThreads) deflate_share(Job job) {
   __shared__ std::uint32_t shared[kScanThreads];
   deflate::share_body(job, shared);
 }
-__global__ void __launch_bounds__(kFindThreads) deflate_find(Job job) {
+__global__ void __launch_bounds__(kFindThreads, kFindBlocks) deflate_find(Job job) {
   wait_for_earlier();
   __shared__ deflate::FindSpace space;
   deflate::find_body(job, space);
 }
-__global__ void __launch_bounds__(kWarpThreads) deflate_trace(Job job) {
+// As many of a multiprocessor as shared memory has room for.
+template <unsigned kWarps>
+inline constexpr unsigned kTraceBlocks = (227 << 10) / (sizeof(deflate::TraceSpace<kWarps>) + 1024);
+template <unsigned kWarps>
+__global__ void __launch_bounds__(32 * kWarps, kTraceBlocks<kWarps>) deflate_trace(Job job) {
   wait_for_earlier();
-  __shared__ deflate::TraceSpace space;
-  deflate::trace_body(job, space);
+  __shared__ deflate::TraceSpace<kWarps> space;
+  deflate::trace_body<kWarps>(job, space);
 }
 __global__ void __launch_bounds__(kWarpThreads) deflate_chain(Job job) {
   wait_for_earlier();
-  __shared__ deflate::TraceSpace space;
+  __shared__ deflate::ChainSpace space;
   deflate::chain_body(job, space);
 }
 __global__ void __launch_bounds__(kScanThreads) deflate_scan(Job job) {
@@ -70,10 +75,11 @@ __global__ void __launch_bounds__(kListThreads) deflate_place(Job job) {
   wait_for_earlier();
   deflate::place_body(job);
 }
-__global__ void __launch_bounds__(kWarpThreads) deflate_decode(Job job, std::uint32_t round) {
+template <unsigned kWarps>
+__global__ void __launch_bounds__(32 * kWarps) deflate_decode(Job job, std::uint32_t round) {
   wait_for_earlier();
-  __shared__ deflate::TraceSpace space;
-  deflate::decode_body(job, round, space);
+  __shared__ deflate::DecodeSpace<kWarps> space;
+  deflate::decode_body<kWarps>(job, round, space);
 }
 __global__ void __launch_bounds__(kChecksumThreads) deflate_sums(Job job) {
   wait_for_earlier();
@@ -115,24 +121,43 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
   if (const cudaError_t error = cudaMemsetAsync(from.scratch, 0, layout.zeroed_bytes, stream); error != cudaSuccess) {
     return error;
   }
-  // Thread blocks of a warp: as many as shared memory has room for.
-  constexpr unsigned kWarps = (227 << 10) / (sizeof(deflate::TraceSpace) + 1024);
+  if (const cudaError_t error =
+          cudaMemsetAsync(job.starts, 0xFF, layout.segment_count * sizeof(*job.starts), stream);  // kNone
+      error != cudaSuccess) {
+    return error;
+  }
   const unsigned by_piece = blocks_for(layout.piece_count, kListThreads, units * 16);
   Launcher launch(stream);
   launch(deflate_begin, blocks_for(limits.streams, kListThreads, units * 16), kListThreads, 0, job);
   launch(deflate_share, 1, kScanThreads, 0, job);
-  launch(deflate_find, blocks_for(layout.segment_count, deflate::kFindWarps, units * 8), kFindThreads, 0, job);
+  launch(deflate_find, blocks_for(layout.segment_count * deflate::kFindParts, deflate::kFindWarps, units * kFindBlocks),
+         kFindThreads, 0, job);
   from.marks.queued("deflate block search");
-  launch(deflate_trace, blocks_for(layout.segment_count, 1, units * kWarps), kWarpThreads, 0, job);
+  // As many as shared memory has room for.
+  const auto by_shared = [&](std::uint64_t items, std::size_t bytes) {
+    return blocks_for(items, 1, units * ((227 << 10) / (bytes + 1024)));
+  };
+  const bool maybe_few = limits.least_streams <= job.most_searched, maybe_many = limits.streams > job.most_searched;
+  const auto trace = [&]<unsigned kWarps>() {
+    launch(deflate_trace<kWarps>, by_shared(layout.segment_count, sizeof(deflate::TraceSpace<kWarps>)), 32 * kWarps, 0,
+           job);
+  };
+  if (maybe_few) trace.operator()<deflate::kWidth>();
+  if (maybe_many) trace.operator()<1>();
   from.marks.queued("deflate trace");
-  launch(deflate_chain, blocks_for(limits.streams, 1, units * kWarps), kWarpThreads, 0, job);
+  launch(deflate_chain, by_shared(limits.streams, sizeof(deflate::ChainSpace)), kWarpThreads, 0, job);
   launch(deflate_scan, 1, kScanThreads, 0, job);
   launch(deflate_list, blocks_for(layout.segment_count, kListThreads / 32, units * 16), kListThreads, 0, job);
   launch(deflate_rounds, 1, kScanThreads, 0, job);
   launch(deflate_place, by_piece, kListThreads, 0, job);
   from.marks.queued("deflate lists");
   for (std::uint32_t round = 0; round < layout.rounds.count; ++round) {
-    launch(deflate_decode, blocks_for(layout.piece_count, 1, units * kWarps), kWarpThreads, 0, job, round);
+    const auto decode = [&]<unsigned kWarps>() {
+      launch(deflate_decode<kWarps>, by_shared(layout.piece_count, sizeof(deflate::DecodeSpace<kWarps>)), 32 * kWarps,
+             0, job, round);
+    };
+    if (maybe_few) decode.operator()<deflate::kWidth>();
+    if (maybe_many) decode.operator()<1>();
     from.marks.queued("deflate literals and sequences");
     lz77::launch_output(launch, deflate::Output{job, round}, choice, job.tiles, &job.round[round].output,
                         limits.least_streams, limits.streams, units);

@@ -6,8 +6,14 @@
 
 namespace headrace::codec::gpu::deflate {
 
-// Segments a lane looks at in a turn.
-inline constexpr std::uint32_t kSegmentsEach = 8, kSegmentsTurn = 32 * kSegmentsEach;
+// Segments a lane looks at in a turn; and of how many runs it holds what is wanted of them.
+inline constexpr std::uint32_t kSegmentsEach = 16, kSegmentsTurn = 32 * kSegmentsEach;
+inline constexpr std::uint32_t kRunsEach = 4, kRunsTurn = 32 * kRunsEach;
+
+struct ChainSpace {
+  TraceSpace<1> trace;
+  std::uint16_t runs[kSegmentsTurn];  // of a turn: segments with runs, in their order
+};
 
 // What runs add up to, and where the member begins that is open behind them.
 struct RunSum {
@@ -35,20 +41,50 @@ __device__ inline RunSum from_lane(const RunSum& sum, unsigned lane) {
 }
 
 // By a warp. Every run that is left, with its start, hangs together with the stream's beginning.
-__device__ inline void chain_stream(const Job& job, TraceSpace& space, std::uint32_t i, unsigned lane) {
+__device__ inline void chain_stream(const Job& job, ChainSpace& space, std::uint32_t i, unsigned lane) {
   StreamState& state = job.states[i];
   DeflateStream& stream = job.streams[i];
   const std::uint32_t first_segment = state.first_segment, segments = state.segments;
   RunSum before;
   for (std::uint32_t base = 0; base < segments;) {
+    // The runs of some segments, or so many of them as are wanted, and what is wanted of them, loaded at once.
+    bool any[kSegmentsEach];
+    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
+      const std::uint32_t x = base + 32 * k + lane;
+      any[k] = job.starts[first_segment + (x < segments ? x : segments - 1)] != kNone && x < segments;
+    }
+    std::uint32_t count = 0;
+    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
+      const unsigned votes = __ballot_sync(kAllLanes, any[k]);
+      const std::uint32_t place = count + static_cast<std::uint32_t>(__popc(votes & lanes_below(lane)));
+      if (any[k]) space.runs[place] = static_cast<std::uint16_t>(32 * k + lane);
+      count += static_cast<std::uint32_t>(__popc(votes));
+    }
+    __syncwarp();
+    std::uint32_t behind = base + kSegmentsTurn;  // where the next turn begins
+    if (count > kRunsTurn) {
+      behind = base + space.runs[kRunsTurn];
+      count = kRunsTurn;
+    }
+    if (count == 0) {
+      base = behind;
+      continue;
+    }
+    std::uint32_t own[kRunsEach];  // segments; lanes without one have the last
+    RunStatus statuses[kRunsEach];
+    RunSum sums[kRunsEach];
+    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kRunsEach; ++k) {
+      const std::uint32_t place = lane * kRunsEach + k;
+      own[k] = base + space.runs[place < count ? place : count - 1];
+      const Run& run = job.runs[first_segment + own[k]];
+      statuses[k] = run.status;
+      sums[k] = sum_of(run);
+    }
+    __syncwarp();
     // The first run of these that does not lead on.
     std::uint32_t own_stop = kNone;
-    const std::uint32_t own = base + lane * kSegmentsEach;
-    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = kSegmentsEach; k-- > 0;) {
-      if (own + k < segments && job.starts[first_segment + own + k] != kNone &&
-          job.runs[first_segment + own + k].status != RunStatus::kLinked) {
-        own_stop = own + k;
-      }
+    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = kRunsEach; k-- > 0;) {
+      if (statuses[k] != RunStatus::kLinked) own_stop = own[k];
     }
     const std::uint32_t stop = __reduce_min_sync(kAllLanes, own_stop);
     const RunStatus status = stop == kNone ? RunStatus::kLinked : job.runs[first_segment + stop].status;
@@ -59,13 +95,13 @@ __device__ inline void chain_stream(const Job& job, TraceSpace& space, std::uint
       return;
     }
     if (status == RunStatus::kPassed) {
-      Tracer(job, space, i, first_segment + stop, lane).follow(true);
+      Tracer<1>(job, space.trace, i, first_segment + stop, lane).follow(true);
       continue;
     }
+    const auto counts = [&](std::uint32_t k) { return lane * kRunsEach + k < count && own[k] <= stop; };
     RunSum sum;
-    for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
-      if (own + k >= segments || own + k > stop || job.starts[first_segment + own + k] == kNone) continue;
-      sum.add(sum_of(job.runs[first_segment + own + k]));
+    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kRunsEach; ++k) {
+      if (counts(k)) sum.add(sums[k]);
     }
     RunSum upto = sum;
     for (unsigned step = 1; step < 32; step *= 2) {
@@ -78,18 +114,18 @@ __device__ inline void chain_stream(const Job& job, TraceSpace& space, std::uint
     if (lane == 0) at = {};
     RunSum all = before;
     all.add(at);
-    for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
-      if (own + k >= segments || own + k > stop || job.starts[first_segment + own + k] == kNone) continue;
-      Run& run = job.runs[first_segment + own + k];
+    HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kRunsEach; ++k) {
+      if (!counts(k)) continue;
+      Run& run = job.runs[first_segment + own[k]];
       run.out_before = all.out;
       run.pieces_before = all.pieces;
       run.units_before = all.units;
       run.member_out = all.out - all.member_bytes;
       run.member_piece = all.pieces - all.member_pieces;
-      all.add(sum_of(run));
+      all.add(sums[k]);
     }
     before.add(from_lane(upto, 31));
-    base += kSegmentsTurn;
+    base = behind;
     if (status != RunStatus::kEnded) continue;
     for (std::uint32_t x = stop + 1 + lane; x < segments; x += 32) job.starts[first_segment + x] = kNone;
     if (lane != 0) return;
@@ -108,7 +144,7 @@ __device__ inline void chain_stream(const Job& job, TraceSpace& space, std::uint
   if (lane == 0) give_up(job, stream.chunk, 0, DecodeReason::kHostOnly);
 }
 
-__device__ inline void chain_body(const Job& job, TraceSpace& space) {
+__device__ inline void chain_body(const Job& job, ChainSpace& space) {
   const unsigned lane = lane_id();
   const std::uint32_t count = job.stream_count();
   for (;;) {

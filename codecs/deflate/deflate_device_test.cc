@@ -87,6 +87,17 @@ TEST_F(DeflateDevice, SeveralBlocks) {
   EXPECT_EQ(gpu_.runs, gpu_.runs_left);
 }
 
+// More runs than are looked at in a turn.
+TEST_F(DeflateDevice, ManyRuns) {
+  gpu_.kind = DeflateKind::kZlib;
+  gpu_.runs = gpu_.runs_left = 0;
+  const Bytes plain = float_field(1'600'000, 7, false), stream = deflate_by_zlib(plain, gpu_.kind, {.memory = 3});
+  Bytes got;
+  EXPECT_TRUE(run(stream, plain.size(), true, got).ok());
+  EXPECT_TRUE(got == plain);
+  EXPECT_GT(gpu_.runs_left, 150u);
+}
+
 // What encoders write is not left to the CPU for having too many blocks, however well it shrinks.
 TEST_F(DeflateDevice, OrdinaryStreamsFitTheAllowance) {
   gpu_.allowance = {};

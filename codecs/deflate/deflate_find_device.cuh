@@ -1,8 +1,8 @@
 // Step of the DEFLATE decoder that looks for places where dynamic blocks may begin. Device code without a CUDA header.
 //
 // A dynamic block's header has so many rules that what keeps all of them is one, but for accidents. All bits of a
-// segment are tried: 32 at a time for the fixed fields, then, of the fifth that is left, whether the precode is
-// complete (sums of four lengths from a table), and the few that are left then are read to their end, a lane each.
+// segment are tried: 32 at a time for the fixed fields, then, of the fifth that is left, a lane each, whether the
+// precode is complete (sums of four lengths from a table), and the few that are left then are read to their end.
 // Stored and fixed blocks have no such headers; a run goes through them.
 #pragma once
 
@@ -12,14 +12,31 @@
 namespace headrace::codec::gpu::deflate {
 
 inline constexpr unsigned kFindWarps = 4;
-inline constexpr unsigned kFindWords = kSegmentBits / 32 + (kDescriptionBits + 31) / 32 + 5;
-inline constexpr unsigned kCandidates = 64;            // of a segment in hand
-inline constexpr std::uint32_t kMostCandidates = 512;  // of a segment are read; what has more is not looked at further
+inline constexpr unsigned kFindParts = 4;  // of a segment, each of which a warp takes
+inline constexpr std::uint32_t kFindBits = kSegmentBits / kFindParts;
+inline constexpr unsigned kFindWords = kFindBits / 32 + 5;  // the fixed fields and the precode's lengths are behind
+inline constexpr unsigned kFindTurnBits = 32 * 32;          // whose fixed fields are looked at by a warp
+// Of a turn, whose fixed fields are good: no two neighbours. And fewer than a warp's that are left of the turn before.
+inline constexpr unsigned kPossible = kFindTurnBits / 2 + 32;
+inline constexpr unsigned kCandidates = 64;  // of a warp in hand, whose precode is complete
+inline constexpr std::uint32_t kMostCandidates =
+    512;  // of a segment are read, and a few more; what has more is not looked at further
+
+// A member's last block is only looked for so far from the stream's end: that halves the work. Of members in the middle
+// of a stream the last block belongs to the run before.
+inline constexpr std::uint32_t kLastBlockBits = 1u << 20;
+
+// A bit of a stream at which a block may begin.
+struct Candidate {
+  std::uint32_t at, segment, stream;
+};
+using Candidates = Candidate[kCandidates];
 
 struct FindSpace {
   Byte sums[4096];  // of four lengths of the precode: what their code words take up of 128; 255: more
   std::uint32_t words[kFindWarps][kFindWords];
-  std::uint16_t candidates[kFindWarps][kCandidates];
+  std::uint16_t possible[kFindWarps][kPossible];
+  Candidates candidates[kFindWarps];
 };
 
 __device__ inline void fill_sums(FindSpace& space) {
@@ -34,201 +51,305 @@ __device__ inline void fill_sums(FindSpace& space) {
 }
 
 // Of the 32 bits from the first of `low` on, those at which the fixed fields of a dynamic block's header can be: its
-// type, and how many lengths there are. `high`: the bits behind `low`.
-__device__ inline std::uint32_t may_begin(std::uint32_t low, std::uint32_t high) {
+// type, and how many lengths there are. `high`: the bits behind `low`. `last`: a member's last block, too.
+__device__ inline std::uint32_t may_begin(std::uint32_t low, std::uint32_t high, bool last) {
   const auto ahead = [&](unsigned bits) { return __funnelshift_r(low, high, bits); };
   const std::uint32_t type = ~ahead(1) & ahead(2);
   const std::uint32_t literals = ahead(4) & ahead(5) & ahead(6) & ahead(7);      // 287 or 288
   const std::uint32_t distances = ahead(9) & ahead(10) & ahead(11) & ahead(12);  // 31 or 32
-  return type & ~literals & ~distances;
+  return type & ~literals & ~distances & (last ? ~0u : ~low);
 }
 
-// 57 bits of lengths, of which those behind `present` are 0.
-__device__ inline std::uint64_t precode_lengths(const Window& window, std::uint32_t at, unsigned present) {
-  Bits bits(window, at);
-  std::uint64_t out = bits.low();
-  bits.skip(32);
-  bits.fill();
-  out |= static_cast<std::uint64_t>(bits.low()) << 32;
-  return out & ((std::uint64_t{1} << (3 * present)) - 1);
-}
-
-// Whether the precode of a header at `at` is complete.
-__device__ inline bool precode_is_complete(const FindSpace& space, const Window& window, std::uint32_t at) {
-  Bits bits(window, at + 13);
-  const std::uint64_t lengths = precode_lengths(window, at + 17, bits.take(4) + 4);
-  unsigned sum = 0;
-  HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < 5; ++k) sum += space.sums[lengths >> (12 * k) & 4095];
+// Whether the precode of a header is complete that begins at a window's bit `at`.
+__device__ inline bool precode_is_complete(const FindSpace& space, const std::uint32_t* words, std::uint32_t at) {
+  const std::uint32_t w = at / 32, bit = at % 32;
+  const std::uint32_t second = words[w + 1], third = words[w + 2];
+  const std::uint32_t a = __funnelshift_r(words[w], second, bit), b = __funnelshift_r(second, third, bit),
+                      c = __funnelshift_r(third, words[w + 3], bit);
+  // Its lengths, 12 to 57 bits, moved to the top; what is behind them falls out.
+  const unsigned out = 64 - 3 * ((a >> 13 & 15) + 4);
+  const std::uint64_t lengths =
+      (static_cast<std::uint64_t>(__funnelshift_r(b, c, 17)) << 32 | __funnelshift_r(a, b, 17)) << out;
+  const auto low = static_cast<std::uint32_t>(lengths), high = static_cast<std::uint32_t>(lengths >> 32);
+  const unsigned sum = space.sums[high >> 20] + space.sums[high >> 8 & 4095] +
+                       space.sums[__funnelshift_r(low, high, 28) & 4095] + space.sums[low >> 16 & 4095] +
+                       space.sums[low >> 4 & 4095];
   return sum == 1u << kPrecodeLog;
 }
 
-// Whether both codes of the header at `at` are there, and complete. REQUIRES: the precode is. By one lane.
-__device__ inline bool codes_are_complete(const Window& window, std::uint32_t at) {
-  Bits bits(window, at + 3);
-  const unsigned literals = bits.take(5) + 257, distances = bits.take(5) + 1, present = bits.take(4) + 4;
-  const std::uint64_t lengths = precode_lengths(window, at + 17, present);
-  // How many code words there are of each length, a byte each; and the symbols in their order, five bits each.
-  std::uint64_t counts = 0, sorted[2] = {0, 0};
-  for (unsigned i = 0; i < present; ++i) {
-    const unsigned length = static_cast<unsigned>(lengths >> (3 * i)) & 7;
-    if (length != 0) counts += std::uint64_t{1} << (8 * length);
+// Bits of a stream in device memory, one behind the other, the next word on its way.
+class StreamBits {
+ public:
+  StreamBits() = default;
+  __device__ StreamBits(const Input& input, std::uint32_t at) {
+    const std::uint32_t bit = at + input.lead;
+    next_ = bit / 32;
+    const std::uint32_t first = input.word(next_), second = input.word(next_ + 1);
+    low_ = __funnelshift_r(first, second, bit % 32);
+    high_ = second >> (bit % 32);
+    ahead_ = input.word(next_ + 2);
+    next_ += 3;
+    have_ = 64 - bit % 32;
   }
-  std::uint64_t next = (counts << 8) * 0x0101010101010101;  // a byte each: how many are shorter
-  for (unsigned symbol = 0; symbol < kPrecodeSymbols; ++symbol) {
-    // The place of each symbol's length, the inverse of precode_symbol().
-    const unsigned i = symbol >= 16 ? symbol - 16 : symbol == 0 ? 3 : symbol >= 8 ? 2 * symbol - 12 : 19 - 2 * symbol;
-    const unsigned length = static_cast<unsigned>(lengths >> (3 * i)) & 7;
-    if (length == 0) continue;
-    const unsigned place = static_cast<unsigned>(next >> (8 * length)) & 31;
-    next += std::uint64_t{1} << (8 * length);
-    const unsigned shift = 5 * (place < 12 ? place : place - 12);
-    if (place < 12) {
-      sorted[0] |= static_cast<std::uint64_t>(symbol) << shift;
-    } else {
-      sorted[1] |= static_cast<std::uint64_t>(symbol) << shift;
+  // Makes sure of 32 bits.
+  __device__ void fill(const Input& input) {
+    if (have_ >= 32) return;
+    low_ |= ahead_ << have_;
+    high_ = __funnelshift_l(ahead_, 0, have_);
+    ahead_ = input.word(next_++);
+    have_ += 32;
+  }
+  __device__ std::uint32_t low() const { return low_; }
+  // REQUIRES: less than 32.
+  __device__ std::uint32_t take(unsigned bits) {
+    const std::uint32_t out = low_ & ((1u << bits) - 1);
+    low_ = __funnelshift_r(low_, high_, bits);
+    high_ >>= bits;
+    have_ -= bits;
+    return out;
+  }
+
+ private:
+  std::uint32_t next_ = 0, low_ = 0, high_ = 0, ahead_ = 0;
+  unsigned have_ = 0;
+};
+
+// A header's lengths as a lane reads them, to see whether both codes are complete.
+class HeaderReader {
+ public:
+  enum class State : std::uint8_t { kReading, kGood, kBad };
+
+  HeaderReader() = default;
+  // REQUIRES: the precode of the header at `at` is complete.
+  __device__ HeaderReader(const Input& input, std::uint32_t at) : bits_(input, at + 3) {
+    literals_ = bits_.take(5) + 257;
+    total_ = literals_ + bits_.take(5) + 1;
+    const unsigned present = bits_.take(4) + 4;
+    std::uint64_t lengths = 0;
+    for (unsigned i = 0; i < present; ++i) {
+      bits_.fill(input);
+      lengths |= static_cast<std::uint64_t>(bits_.take(3)) << (3 * i);
     }
-  }
-  bits = Bits(window, at + 17 + 3 * present);
-  std::uint32_t literal_space = 0, distance_space = 0, distance_words = 0;
-  unsigned before = 0;
-  bool end_of_block = false;
-  const unsigned total = literals + distances;
-  for (unsigned i = 0; i < total;) {
-    bits.fill();
-    const std::uint32_t low = bits.low();
-    unsigned word = 0, first = 0, index = 0, length = 1, symbol = 0;
-    for (; length <= kPrecodeLog; ++length) {
-      word |= low >> (length - 1) & 1;
+    // How many code words there are of each length, a byte each.
+    std::uint64_t counts = 0;
+    for (unsigned i = 0; i < present; ++i) {
+      const unsigned length = static_cast<unsigned>(lengths >> (3 * i)) & 7;
+      if (length != 0) counts += std::uint64_t{1} << (8 * length);
+    }
+    std::uint64_t next = (counts << 8) * 0x0101010101010101;  // a byte each: how many are shorter
+    std::uint64_t ends = 0, offsets = 0;
+    unsigned first = 0;
+    for (unsigned length = 1; length <= kPrecodeLog; ++length) {
       const unsigned count = static_cast<unsigned>(counts >> (8 * length)) & 255;
-      if (word < first + count) {
-        const unsigned place = index + word - first;
-        symbol = static_cast<unsigned>(place < 12 ? sorted[0] >> (5 * place) : sorted[1] >> (5 * (place - 12))) & 31;
-        break;
-      }
-      index += count;
+      const unsigned index = static_cast<unsigned>(next >> (8 * length)) & 255;
+      ends |= static_cast<std::uint64_t>((first + count) << (kPrecodeLog - length)) << (8 * (length - 1));
+      offsets |= static_cast<std::uint64_t>((index - first) & 255) << (8 * (length - 1));
       first = (first + count) * 2;
-      word *= 2;
     }
-    if (length > kPrecodeLog) return false;  // not reached: the precode is complete
-    bits.skip(length);
+    ends |= std::uint64_t{1u << kPrecodeLog} << 56;
+    for (unsigned symbol = 0; symbol < kPrecodeSymbols; ++symbol) {
+      const unsigned length = static_cast<unsigned>(lengths >> (3 * precode_place(symbol))) & 7;
+      if (length == 0) continue;
+      const unsigned place = static_cast<unsigned>(next >> (8 * length)) & 31;
+      next += std::uint64_t{1} << (8 * length);
+      const std::uint64_t shifted = static_cast<std::uint64_t>(symbol) << (5 * (place < 12 ? place : place - 12));
+      if (place < 12) {
+        sorted_[0] |= shifted;
+      } else {
+        sorted_[1] |= shifted;
+      }
+    }
+    for (unsigned k = 0; k < 2; ++k) {
+      ends_[k] = static_cast<std::uint32_t>(ends >> (32 * k));
+      offsets_[k] = static_cast<std::uint32_t>(offsets >> (32 * k));
+    }
+  }
+
+  // One symbol of the precode.
+  __device__ State step(const Input& input) {
+    bits_.fill(input);
+    // The next seven bits as a number, held against the ends of all lengths, a byte each.
+    const std::uint32_t word = __brev(bits_.low()) >> (32 - kPrecodeLog);
+    const std::uint32_t each = word * 0x01010101 | 0x80808080;
+    const auto length = 1 + static_cast<unsigned>(__popc((each - ends_[0]) & 0x80808080)) +
+                        static_cast<unsigned>(__popc((each - ends_[1]) & 0x80808080));
+    const unsigned place = ((word >> (kPrecodeLog - length)) + __byte_perm(offsets_[0], offsets_[1], length - 1)) & 255;
+    const unsigned symbol =
+        static_cast<unsigned>(place < 12 ? sorted_[0] >> (5 * place) : sorted_[1] >> (5 * (place - 12))) & 31;
+    bits_.take(length);
     unsigned repeat = 1;
     if (symbol < 16) {
-      before = symbol;
+      before_ = symbol;
     } else {
-      if (symbol == 16 && i == 0) return false;
-      repeat = bits.take(symbol == 16 ? 2 : symbol == 17 ? 3 : 7) + (symbol == 18 ? 11 : 3);
-      if (symbol != 16) before = 0;
+      if (symbol == 16 && done_ == 0) return State::kBad;
+      repeat = bits_.take(symbol == 16 ? 2 : symbol == 17 ? 3 : 7) + (symbol == 18 ? 11 : 3);
+      if (symbol != 16) before_ = 0;
     }
-    if (repeat > total - i) return false;
-    if (before != 0) {
-      const std::uint32_t share = 1u << (kMaxLength - before);
-      const unsigned of_literals = i >= literals ? 0 : i + repeat <= literals ? repeat : literals - i;
-      literal_space += of_literals * share;
-      distance_space += (repeat - of_literals) * share;
-      distance_words += repeat - of_literals;
-      end_of_block = end_of_block || (i <= kEndOfBlock && i + repeat > kEndOfBlock);
-      if (literal_space > 1u << kMaxLength || distance_space > 1u << kMaxLength) return false;
+    if (repeat > total_ - done_) return State::kBad;
+    if (before_ != 0) {
+      const std::uint32_t share = 1u << (kMaxLength - before_);
+      const unsigned of_literals = done_ >= literals_ ? 0 : done_ + repeat <= literals_ ? repeat : literals_ - done_;
+      literal_space_ += of_literals * share;
+      distance_space_ += (repeat - of_literals) * share;
+      distance_words_ += repeat - of_literals;
+      end_of_block_ = end_of_block_ || (done_ <= kEndOfBlock && done_ + repeat > kEndOfBlock);
+      if (literal_space_ > 1u << kMaxLength || distance_space_ > 1u << kMaxLength) return State::kBad;
     }
-    i += repeat;
+    done_ += repeat;
+    if (done_ < total_) return State::kReading;
+    if (!end_of_block_ || literal_space_ != 1u << kMaxLength) return State::kBad;
+    const bool good = distance_space_ == 1u << kMaxLength || distance_words_ == 0 ||
+                      (distance_words_ == 1 && distance_space_ == 1u << (kMaxLength - 1));
+    return good ? State::kGood : State::kBad;
   }
-  if (!end_of_block || literal_space != 1u << kMaxLength) return false;
-  return distance_space == 1u << kMaxLength || distance_words == 0 ||
-         (distance_words == 1 && distance_space == 1u << (kMaxLength - 1));
-}
 
-// The first bit in [from, to) at which a dynamic block may begin, or kNone. By a warp.
-__device__ inline std::uint32_t find_block(FindSpace& space, const Input& input, std::uint32_t from, std::uint32_t to,
-                                           unsigned lane) {
-  const unsigned warp = threadIdx.x / 32;
-  std::uint16_t* const candidates = space.candidates[warp];
-  const Window window(input, from, space.words[warp], kFindWords, lane);
-  std::uint32_t waiting = 0, read = 0;
-  const auto read_waiting = [&](std::uint32_t count) -> std::uint32_t {
+ private:
+  StreamBits bits_;
+  std::uint32_t ends_[2] = {0, 0};     // of the code words of each length, as numbers of seven bits
+  std::uint32_t offsets_[2] = {0, 0};  // a code word and this is its place in `sorted`, modulo 256
+  std::uint64_t sorted_[2] = {0, 0};   // symbols in the order of their code words, five bits each
+  unsigned literals_ = 0, total_ = 0, done_ = 0, before_ = 0;
+  std::uint32_t literal_space_ = 0, distance_space_ = 0, distance_words_ = 0;
+  bool end_of_block_ = false;
+};
+
+// What a warp has found in its segments and not read yet, and what its lanes are reading. Lanes go on with the next
+// header when they are done with one, so headers wait until there are enough of them, whatever segments they are of.
+struct Headers {
+  const Job& job;
+  Candidates& waiting;
+  const unsigned lane;
+  std::uint32_t first = 0, count = 0;  // of those that wait
+  bool reading = false;
+  Candidate own{};
+  Input input{nullptr, 0};
+  HeaderReader reader;
+
+  __device__ Headers(const Job& j, Candidates& w, unsigned l) : job(j), waiting(w), lane(l) {}
+
+  // Those of some lanes. REQUIRES: less than a warp's are waiting.
+  __device__ void add(bool found, const Candidate& candidate) {
+    const unsigned votes = __ballot_sync(kAllLanes, found);
+    if (found) {
+      const auto place = static_cast<std::uint32_t>(__popc(votes & lanes_below(lane)));
+      waiting[(first + count + place) % kCandidates] = candidate;
+    }
+    count += static_cast<std::uint32_t>(__popc(votes));
     __syncwarp();
-    const std::uint32_t at = window.first + candidates[lane < count ? lane : 0];
-    const bool good = lane < count && codes_are_complete(window, at);
-    const std::uint32_t best = __reduce_min_sync(kAllLanes, good ? at : kNone);
-    __syncwarp();
-    return best;
-  };
+  }
+  // Until none wait, and hardly any lane reads; or, at the `end`, none.
+  __device__ void read(bool end) {
+    constexpr int kFewLanes = 16;
+    constexpr unsigned kSteps = 8;  // before lanes are looked at again
+    for (;;) {
+      const unsigned busy = __ballot_sync(kAllLanes, reading);
+      if (count != 0 && __popc(busy) <= kFewLanes) {
+        const auto place = static_cast<std::uint32_t>(__popc(~busy & lanes_below(lane)));
+        if (!reading && place < count) {
+          own = waiting[(first + place) % kCandidates];
+          const DeflateStream& stream = job.streams[own.stream];
+          input = Input(stream.src, stream.src_bytes);
+          reader = HeaderReader(input, own.at);
+          reading = true;
+        }
+        const auto idle = static_cast<std::uint32_t>(32 - __popc(busy)), taken = idle < count ? idle : count;
+        first += taken;
+        count -= taken;
+        __syncwarp();
+        continue;
+      }
+      if (busy == 0 || (!end && __popc(busy) <= kFewLanes)) return;
+      for (unsigned k = 0; k < kSteps && reading; ++k) {
+        const HeaderReader::State state = reader.step(input);
+        if (state == HeaderReader::State::kReading) continue;
+        reading = false;
+        if (state != HeaderReader::State::kGood) continue;
+        if (atomicMin(&job.starts[own.segment], own.at) == kNone) {
+          job.run_list[atomicAdd(&job.totals->runs, 1u)] = own.segment;
+        }
+      }
+    }
+  }
+};
+
+// Finds bits in [from, to), a part of a segment, at which a dynamic block may begin. By a warp.
+__device__ inline void find_blocks(FindSpace& space, const Input& input, std::uint32_t from, std::uint32_t to,
+                                   bool last, std::uint32_t segment, std::uint32_t stream, Headers& headers) {
+  const unsigned warp = threadIdx.x / 32, lane = headers.lane;
+  std::uint16_t* const possible = space.possible[warp];
+  const Window window = Window::load(input, from, space.words[warp], kFindWords, lane);
+  std::uint32_t left = 0, read = 0;
   const std::uint32_t bits = to - window.first;  // from where the first word begins
-  for (std::uint32_t base = 0; base < bits; base += 32 * 32) {
+  for (std::uint32_t base = 0; base < bits; base += kFindTurnBits) {
     const std::uint32_t word = base / 32 + lane;
     std::uint32_t mask = 0;
     if (32 * word < bits) {
-      mask = may_begin(window.words[word], window.words[word + 1]);
+      mask = may_begin(window.words[word], window.words[word + 1], last);
       if (bits - 32 * word < 32) mask &= (1u << (bits - 32 * word)) - 1;
       if (word == 0) mask &= kAllLanes << (from - window.first);
     }
-    while (__any_sync(kAllLanes, mask != 0)) {
-      bool found = false;
-      std::uint32_t at = 0;
-      if (mask != 0) {
-        at = 32 * word + lowest_bit(mask);
-        mask &= mask - 1;
-        found = precode_is_complete(space, window, window.first + at);
-      }
-      const unsigned votes = __ballot_sync(kAllLanes, found);
-      if (found) {
-        candidates[waiting + static_cast<unsigned>(__popc(votes & lanes_below(lane)))] = static_cast<std::uint16_t>(at);
-      }
-      waiting += static_cast<std::uint32_t>(__popc(votes));
-      if (waiting < 32) continue;
-      const std::uint32_t best = read_waiting(32);
-      if (best != kNone) return best;
-      const std::uint16_t moved = candidates[32 + (lane + 32 < waiting ? lane : 0)];
-      __syncwarp();
-      candidates[lane] = moved;
-      __syncwarp();
-      waiting -= 32;
-      read += 32;
-      if (read >= kMostCandidates) return kNone;
+    const auto own = static_cast<std::uint32_t>(__popc(mask));
+    const std::uint32_t upto = sum_upto(own, lane), all = left + __shfl_sync(kAllLanes, upto, 31);
+    for (std::uint32_t x = left + upto - own; mask != 0; mask &= mask - 1, ++x) {
+      possible[x] = static_cast<std::uint16_t>(32 * word + lowest_bit(mask));
     }
+    __syncwarp();
+    std::uint32_t x = 0;
+    const bool end = base + kFindTurnBits >= bits;
+    for (; x + 32 <= all || (end && x < all); x += 32) {
+      const std::uint32_t at = possible[x + lane < all ? x + lane : 0];
+      const bool found = x + lane < all && precode_is_complete(space, window.words, at);
+      const std::uint32_t before = headers.count;
+      headers.add(found, {window.first + at, segment, stream});
+      read += headers.count - before;
+      if (headers.count >= 32) headers.read(false);
+      if (read >= kMostCandidates) return;
+    }
+    // To the front, for the next turn.
+    left = end ? 0 : all - x;
+    const std::uint16_t moved = possible[lane < left ? x + lane : 0];
+    __syncwarp();
+    if (lane < left) possible[lane] = moved;
+    __syncwarp();
   }
-  return waiting == 0 ? kNone : read_waiting(waiting);
 }
 
-__device__ inline void note_start(const Job& job, std::uint32_t segment, std::uint32_t start) {
-  job.starts[segment] = start;
-  if (start == kNone) return;
-  Run run{};
-  run.at = start;
-  job.runs[segment] = run;
-  job.run_list[atomicAdd(&job.totals->runs, 1u)] = segment;
-}
-
-// Each segment's start, and a list of runs.
+// Each segment's start, and a list of runs. REQUIRES: no segment has a start.
 __device__ inline void find_body(const Job& job, FindSpace& space) {
   const unsigned lane = lane_id();
   const std::uint32_t count = job.totals->segments;
+  const auto note_start = [&](std::uint32_t segment, std::uint32_t start) {
+    job.starts[segment] = start;
+    job.run_list[atomicAdd(&job.totals->runs, 1u)] = segment;
+  };
   if (job.stream_count() > job.most_searched) {
     for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < count; x += gridDim.x * blockDim.x) {
       const StreamState& state = job.states[stream_of_segment(job, x)];
-      note_start(job, x, x - state.first_segment == state.start / kSegmentBits ? state.start : kNone);
+      if (x - state.first_segment == state.start / kSegmentBits) note_start(x, state.start);
     }
     return;
   }
   fill_sums(space);
   __syncthreads();
+  Headers headers(job, space.candidates[threadIdx.x / 32], lane);
   for (;;) {
-    const std::uint32_t segment = take_ticket(job.totals->find_ticket, lane);
-    if (segment >= count) return;
+    const std::uint32_t ticket = take_ticket(job.totals->find_ticket, lane);
+    if (ticket / kFindParts >= count) break;
+    const std::uint32_t segment = ticket / kFindParts, part = ticket % kFindParts;
     const std::uint32_t i = stream_of_segment(job, segment);
     const StreamState& state = job.states[i];
     const DeflateStream& stream = job.streams[i];
     const std::uint32_t own = segment - state.first_segment, first = state.start / kSegmentBits;
-    std::uint32_t start = kNone;
-    if (own == first) {
-      start = state.start;
-    } else if (own > first && stream.src_bytes >= job.least_searched_bytes) {
-      const Input input(stream.src, stream.src_bytes);
-      const std::uint32_t from = own * kSegmentBits, end = input.bytes * 8;
-      if (from < end) {
-        start = find_block(space, input, from, end - from < kSegmentBits ? end : from + kSegmentBits, lane);
-      }
-    }
-    if (lane == 0) note_start(job, segment, start);
+    if (own == first && part == 0 && lane == 0) note_start(segment, state.start);
+    if (own <= first || stream.src_bytes < job.least_searched_bytes) continue;
+    const Input input(stream.src, stream.src_bytes);
+    const std::uint32_t from = own * kSegmentBits + part * kFindBits, end = input.bytes * 8;
+    if (from >= end) continue;
+    // Members end with the stream, most often.
+    const bool last = end - from <= kLastBlockBits;
+    find_blocks(space, input, from, end - from < kFindBits ? end : from + kFindBits, last, segment, i, headers);
   }
+  headers.read(true);
 }
 
 }  // namespace headrace::codec::gpu::deflate

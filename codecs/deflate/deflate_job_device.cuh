@@ -3,15 +3,15 @@
 // Once for a batch:
 //   begin      a thread a stream: the first header
 //   share      one thread block: where each stream's segments begin
-//   find       a warp a segment: a bit at which a dynamic block may begin            deflate_find_device.cuh
-//   trace      a warp a run: its blocks, and where the cells' code words begin       deflate_trace_device.cuh
+//   find       a warp a part of a segment: bits at which dynamic blocks may begin     deflate_find_device.cuh
+//   trace      a warp a run, or several: its blocks, and where cells' words begin    deflate_trace_device.cuh
 //   chain      a warp a stream: runs that hang together with its beginning; gaps     deflate_chain_device.cuh
 //   scan       one thread block: where each stream's pieces begin
 //   list       a warp a run: its pieces                                              deflate_pieces_device.cuh
 //   rounds     one thread block: sums of what pieces need, by shares of streams
 //   place      a thread a piece: its place and round
 // For each round:
-//   decode     a warp a piece: literals and sequences, distances checked
+//   decode     a warp a piece, or several: literals and sequences, distances checked
 //   and the output, in one of the three ways of codecs/lz77                          deflate_output_device.cuh
 // And at the end:
 //   sums       a thread block a piece: its checksum                                  deflate_checksum_device.cuh
@@ -63,7 +63,7 @@ struct Job {
   Totals* totals = nullptr;  // zeroed before
   Round* round = nullptr;    // zeroed before
   StreamState* states = nullptr;
-  std::uint32_t* starts = nullptr;    // by segment: the bit of its stream at which a run begins, or kNone
+  std::uint32_t* starts = nullptr;    // by segment: the bit of its stream at which a run begins; kNone before
   std::uint32_t* run_list = nullptr;  // segments with runs
   Run* runs = nullptr;                // by segment
   Block* blocks = nullptr;
@@ -151,51 +151,85 @@ struct Input {
   }
 };
 
+// All threads of a thread block of several warps, or of one warp.
+template <unsigned kWarps>
+__device__ inline void sync_warps() {
+  if constexpr (kWarps == 1) {
+    __syncwarp();
+  } else {
+    __syncthreads();
+  }
+}
+
 // A part of a stream's bits in shared memory.
 struct Window {
   const std::uint32_t* words;
   std::uint32_t first;  // bit of the stream (and lead) that the first word begins with
 
-  // By a warp: `count` words from the one on that bit `at` is in.
-  __device__ Window(const Input& input, std::uint32_t at, std::uint32_t* to, std::uint32_t count, unsigned lane)
-      : words(to), first((at + input.lead) / 32 * 32 - input.lead) {
+  // By kWarps warps: `count` words from the one on that bit `at` is in.
+  template <unsigned kWarps = 1>
+  static __device__ Window load(const Input& input, std::uint32_t at, std::uint32_t* to, std::uint32_t count,
+                                unsigned thread) {
+    constexpr unsigned kThreads = 32 * kWarps, kAtOnce = 8;
     const std::uint32_t from = (at + input.lead) / 32;
-    __syncwarp();
-    for (std::uint32_t i = lane; i < count; i += 32) to[i] = input.word(from + i);
-    __syncwarp();
+    const std::int64_t first_byte = 4 * static_cast<std::int64_t>(from) - input.lead / 8;
+    const bool inside =
+        first_byte >= 0 && first_byte + 4 * static_cast<std::int64_t>(count) <= static_cast<std::int64_t>(input.bytes);
+    sync_warps<kWarps>();
+    std::uint32_t i = thread;
+    if (inside) {
+      const auto* const words = reinterpret_cast<const std::uint32_t*>(input.src + first_byte);
+      for (; i + (kAtOnce - 1) * kThreads < count; i += kAtOnce * kThreads) {
+        std::uint32_t held[kAtOnce];
+        HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) held[k] = words[i + k * kThreads];
+        HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) to[i + k * kThreads] = held[k];
+      }
+      for (; i < count; i += kThreads) to[i] = words[i];
+    } else {
+      for (; i < count; i += kThreads) to[i] = input.word(from + i);
+    }
+    sync_warps<kWarps>();
+    return {to, from * 32 - input.lead};
   }
 };
 
-// Reads a window's bits one behind the other. REQUIRES: three words behind the last bit read are in the window.
+// Reads a window's bits one behind the other, the next word at hand before it is wanted. REQUIRES: four words behind
+// the last bit read are in the window.
 class Bits {
  public:
   __device__ Bits(const Window& window, std::uint32_t at) {
     const std::uint32_t bit = at - window.first;
     next_ = window.words + bit / 32;
-    held_ = (*next_ | static_cast<std::uint64_t>(next_[1]) << 32) >> (bit % 32);
-    next_ += 2;
+    low_ = __funnelshift_r(next_[0], next_[1], bit % 32);
+    high_ = next_[1] >> (bit % 32);
+    ahead_ = next_[2];
+    next_ += 3;
     have_ = 64 - bit % 32;
   }
   // Makes sure of 32 bits.
   __device__ void fill() {
     if (have_ >= 32) return;
-    held_ |= static_cast<std::uint64_t>(*next_++) << have_;
+    low_ |= ahead_ << have_;
+    high_ = __funnelshift_l(ahead_, 0, have_);
+    ahead_ = *next_++;
     have_ += 32;
   }
-  __device__ std::uint32_t low() const { return static_cast<std::uint32_t>(held_); }
+  __device__ std::uint32_t low() const { return low_; }
+  // REQUIRES: less than 32.
   __device__ void skip(unsigned bits) {
-    held_ >>= bits;
+    low_ = __funnelshift_r(low_, high_, bits);
+    high_ >>= bits;
     have_ -= bits;
   }
   __device__ std::uint32_t take(unsigned bits) {
-    const std::uint32_t out = low() & ((1u << bits) - 1);
+    const std::uint32_t out = low_ & ((1u << bits) - 1);
     skip(bits);
     return out;
   }
 
  private:
   const std::uint32_t* next_;
-  std::uint64_t held_;
+  std::uint32_t low_, high_, ahead_;
   unsigned have_;
 };
 

@@ -28,7 +28,11 @@ using lz77::Byte, lz77::Checkpoint, lz77::kGroup, lz77::kUnitBytes;
 
 inline constexpr std::uint32_t kNone = ~std::uint32_t{0};
 inline constexpr std::uint32_t kSegmentBytes = 4096, kSegmentBits = 8 * kSegmentBytes;
-inline constexpr std::uint32_t kCellBits = 768;  // no cell decodes to more than 98 KiB: a match has two bits at least
+// No cell decodes to more than 101 KiB: a match has two bits at least. An odd number of words, so that lanes which read
+// their cells side by side do so from different banks of shared memory.
+inline constexpr std::uint32_t kCellBits = 800;
+inline constexpr std::uint32_t kCellWords = kCellBits / 32;
+static_assert(kCellBits % 64 == 32);
 inline constexpr std::uint32_t kMaxPieceBytes = 128 << 10;
 inline constexpr std::uint32_t kMaxSequences = kMaxPieceBytes / 3;
 inline constexpr std::uint32_t kMostEncodedBytes = (1u << 28) - 2 * kSegmentBytes, kMostDecodedBytes = 1u << 30;

@@ -64,27 +64,33 @@ __device__ inline void list_run(const Job& job, std::uint32_t i, std::uint32_t s
   const StreamState& state = job.states[i];
   const Run& run = job.runs[segment];
   Listed before{run.pieces_before, run.out_before, run.units_before, run.member_out, run.member_piece};
-  for (std::uint32_t k = 0; k < run.blocks; ++k) {
-    const std::uint32_t x = state.first_block + (segment - state.first_segment) * state.blocks_each + k;
-    const Block& block = job.blocks[x];
-    if (block.pieces != 0) {
-      Piece piece{};
-      piece.stream = i;
-      piece.block = x;
-      piece.trailer_at = kNone;
-      if (block.cells != 0) {
-        list_cells(job, state, block, piece, before, lane);
-      } else {
-        piece.stored = true;
-        piece.at = block.at;
-        piece.bytes = block.bytes;
-        piece.trailer_at = block.trailer_at;
-        note_piece(job, state, before, piece, lane);
+  const std::uint32_t first = state.first_block + (segment - state.first_segment) * state.blocks_each;
+  for (std::uint32_t base = 0; base < run.blocks; base += 32) {
+    // A lane's block, to be told to all: most are stored ones, where a run has many.
+    const Block& own = job.blocks[first + base + (base + lane < run.blocks ? lane : 0)];
+    const std::uint32_t own_at = own.at, own_bytes = own.bytes, own_cells = own.cells, own_pieces = own.pieces,
+                        own_trailer_at = own.trailer_at;
+    for (unsigned k = 0; k < 32 && base + k < run.blocks; ++k) {
+      const std::uint32_t trailer_at = __shfl_sync(kAllLanes, own_trailer_at, k);
+      if (__shfl_sync(kAllLanes, own_pieces, k) != 0) {
+        Piece piece{};
+        piece.stream = i;
+        piece.block = first + base + k;
+        piece.trailer_at = kNone;
+        if (__shfl_sync(kAllLanes, own_cells, k) != 0) {
+          list_cells(job, state, job.blocks[piece.block], piece, before, lane);
+        } else {
+          piece.stored = true;
+          piece.at = __shfl_sync(kAllLanes, own_at, k);
+          piece.bytes = __shfl_sync(kAllLanes, own_bytes, k);
+          piece.trailer_at = trailer_at;
+          note_piece(job, state, before, piece, lane);
+        }
       }
-    }
-    if (block.trailer_at != kNone) {
-      before.member_out = before.out;
-      before.member_piece = before.piece;
+      if (trailer_at != kNone) {
+        before.member_out = before.out;
+        before.member_piece = before.piece;
+      }
     }
   }
 }
@@ -155,35 +161,89 @@ struct Decoded {
   std::uint32_t matched = 0;  // literals before the last match
 };
 
-// One piece, by a warp. Cells are decoded as they were traced, to the same numbers of literals and matches. False where
-// an offset reaches back behind its member's beginning.
-__device__ inline bool decode_piece(const Job& job, TraceSpace& space, const Piece& piece, const DeflateStream& stream,
-                                    unsigned lane) {
+// What the warps that share a piece tell each other.
+template <unsigned kWarps>
+struct DecodeSpace {
+  Codes codes;
+  std::uint32_t words[kWarps][kWindowWords<1>];
+  Decoded sums[kWarps];
+  std::uint32_t ticket;
+};
+
+// The piece's tables.
+template <unsigned kWarps>
+__device__ inline void build_tables_of(Codes& codes, const Block& block, unsigned warp, unsigned lane) {
+  sync_warps<kWarps>();
+  if (warp == 0) {
+    if (block.kind == BlockKind::kFixed) {
+      fixed_lengths(codes, lane);
+    } else {
+      load_lengths(codes, block.lengths, lane);
+    }
+  }
+  sync_warps<kWarps>();
+  if (warp == 0) build_table<0>(codes, lane);
+  if (warp == (kWarps == 1 ? 0 : 1)) build_table<1>(codes, lane);
+  sync_warps<kWarps>();
+}
+
+// What the warps before this one add to `before`, and `all` that all do. `own` is the same for all lanes.
+template <unsigned kWarps>
+__device__ inline Decoded share_sums(DecodeSpace<kWarps>& space, Decoded before, const Decoded& own, Decoded& all,
+                                     unsigned warp, unsigned lane) {
+  const auto add = [](Decoded& to, const Decoded& more) {
+    to.literals += more.literals;
+    to.matches += more.matches;
+    to.match_bytes += more.match_bytes;
+    if (more.matched > to.matched) to.matched = more.matched;
+  };
+  all = before;
+  if constexpr (kWarps == 1) {
+    add(all, own);
+    return before;
+  } else {
+    __syncthreads();
+    if (lane == 0) space.sums[warp] = own;
+    __syncthreads();
+    HEADRACE_DEFLATE_UNROLL for (unsigned w = 0; w < kWarps; ++w) {
+      if (w == warp) before = all;
+      add(all, space.sums[w]);
+    }
+    return before;
+  }
+}
+
+// One piece. Cells are decoded as they were traced, to the same numbers of literals and matches. False where an offset
+// reaches back behind its member's beginning, in one of this warp's cells.
+template <unsigned kWarps>
+__device__ inline bool decode_piece(const Job& job, DecodeSpace<kWarps>& space, const Piece& piece,
+                                    const DeflateStream& stream, unsigned warp, unsigned lane) {
   const Block& block = job.blocks[piece.block];
   const Input input(stream.src, stream.src_bytes);
-  if (block.kind == BlockKind::kFixed) {
-    fixed_lengths(space.codes, lane);
-  } else {
-    load_lengths(space.codes, block.lengths, lane);
-  }
-  build_tables(space.codes, lane);
+  build_tables_of<kWarps>(space.codes, block, warp, lane);
   Byte* const literals_to = job.literals_of(piece);
   std::uint64_t* const slots = job.slots_of(piece);
   Checkpoint* const checkpoints = job.checkpoints_of(piece);
   const std::uint32_t before_piece = piece.out - piece.member_out;
   const std::uint32_t skipped = piece.first_cell - block.first_cell;
-  Decoded before;
+  Decoded before;  // all warps' cells of this turn
   bool good = true;
-  for (std::uint32_t base = 0; base < piece.cells; base += 32) {
+  for (std::uint32_t turn = 0; turn < piece.cells; turn += 32 * kWarps) {
+    const std::uint32_t base = turn + 32 * warp;
     const std::uint32_t grid = block.at + (skipped + base) * kCellBits;
-    const Window window(input, grid, space.words, kWindowWords, lane);
     const bool mine = base + lane < piece.cells;
     const Cell cell = mine ? job.cells[piece.first_cell + base + lane] : Cell{0, 0};
+    const Window window = Window::load(input, grid, space.words[warp], base < piece.cells ? kWindowWords<1> : 0, lane);
     const std::uint32_t literals_upto = sum_upto(cell.literals(), lane), matches_upto = sum_upto(cell.matches(), lane),
                         bytes_upto = sum_upto(cell.match_bytes, lane);
-    std::uint32_t literals = before.literals + literals_upto - cell.literals();
-    std::uint32_t slot = before.matches + matches_upto - cell.matches();
-    std::uint32_t match_bytes = before.match_bytes + bytes_upto - cell.match_bytes;
+    Decoded own, upto;
+    own.literals = __shfl_sync(kAllLanes, literals_upto, 31);
+    own.matches = __shfl_sync(kAllLanes, matches_upto, 31);
+    own.match_bytes = __shfl_sync(kAllLanes, bytes_upto, 31);
+    const Decoded before_warp = share_sums<kWarps>(space, before, own, upto, warp, lane);
+    std::uint32_t literals = before_warp.literals + literals_upto - cell.literals();
+    std::uint32_t slot = before_warp.matches + matches_upto - cell.matches();
+    std::uint32_t match_bytes = before_warp.match_bytes + bytes_upto - cell.match_bytes;
     const std::uint32_t first_slot = slot, first_bytes = match_bytes;
     std::uint32_t matched = 0;  // literals before this lane's last match
     std::uint32_t first_literals = 0, first_match = 0, first_offset = 0;
@@ -226,37 +286,41 @@ __device__ inline bool decode_piece(const Job& job, TraceSpace& space, const Pie
       const std::uint32_t below = __shfl_up_sync(kAllLanes, latest, step);
       if (lane >= step && below > latest) latest = below;
     }
-    if (before.matched > latest) latest = before.matched;
+    own = {};
+    own.matched = __shfl_sync(kAllLanes, latest, 31);
+    Decoded all;
+    const std::uint32_t matched_before = share_sums<kWarps>(space, before, own, all, warp, lane).matched;
     std::uint32_t last_match = __shfl_up_sync(kAllLanes, latest, 1);
-    if (lane == 0) last_match = before.matched;
+    if (lane == 0 || last_match < matched_before) last_match = matched_before;
     if (slot != first_slot) {
       slots[first_slot] = lz77::pack_sequence(first_literals - last_match, first_match, first_offset);
       if (first_slot % kGroup == 0) checkpoints[first_slot / kGroup] = {last_match, first_bytes};
     }
-    before.literals += __shfl_sync(kAllLanes, literals_upto, 31);
-    before.matches += __shfl_sync(kAllLanes, matches_upto, 31);
-    before.match_bytes += __shfl_sync(kAllLanes, bytes_upto, 31);
-    before.matched = __shfl_sync(kAllLanes, latest, 31);
+    before = upto;
+    before.matched = all.matched;
     __syncwarp();
   }
-  if (lane == 0 && piece.sequences != 0) {
+  if (warp == 0 && lane == 0 && piece.sequences != 0) {
     checkpoints[lz77::groups_of(piece.sequences)] = {before.matched, before.match_bytes};
   }
   return __all_sync(kAllLanes, good);
 }
 
-__device__ inline void decode_body(const Job& job, std::uint32_t r, TraceSpace& space) {
+// By one warp or several, which are a thread block, as `trace`.
+template <unsigned kWarps>
+__device__ inline void decode_body(const Job& job, std::uint32_t r, DecodeSpace<kWarps>& space) {
+  if (by_several_warps(job) != (kWarps != 1)) return;
   Round& round = job.round[r];
-  const unsigned lane = lane_id();
+  const unsigned lane = lane_id(), warp = kWarps == 1 ? 0 : threadIdx.x / 32;
   const std::uint32_t count = round.any ? job.totals->pieces : 0;
   for (;;) {
-    const std::uint32_t ticket = take_ticket(round.decode_ticket, lane);
+    const std::uint32_t ticket = take_ticket_for<kWarps>(round.decode_ticket, space.ticket, 32 * warp + lane);
     if (ticket >= count) return;
     const Piece& piece = job.pieces[ticket];
     if (piece.stored || piece.round != r) continue;
     const DeflateStream& stream = job.streams[piece.stream];
-    if (!fine_for_warp(job, stream.chunk)) continue;
-    if (!decode_piece(job, space, piece, stream, lane) && lane == 0) {
+    if (!fine_for<kWarps>(job, stream.chunk)) continue;
+    if (!decode_piece<kWarps>(job, space, piece, stream, warp, lane) && lane == 0) {
       give_up(job, stream.chunk, job.blocks[piece.block].at / 8, DecodeReason::kOffset);
     }
     __syncwarp();

@@ -387,6 +387,44 @@ TEST_F(DeflateRules, LongBlocks) {
   expect_right(out.end(dense).bytes(), "long blocks");
 }
 
+// Guesses where a cell's first code word begins that are all wrong: all code words have 8 bits, or the same match comes
+// again and again. Several warps, which try all bits then, decode that; one warp leaves it to the CPU.
+TEST_F(DeflateRules, GuessesThatAreAllWrong) {
+  const PrefixCode literals = bytes_only();
+  std::mt19937 rng(8);
+  Bytes text(90'000);
+  for (std::byte& each : text) each = static_cast<std::byte>(rng() % 255);
+  DeflateWriter out;
+  text[0] = std::byte{255};  // the only one of 9 bits
+  out.description(false, literals, kNoDistances).text(literals, text).end(literals);
+  // Nothing but one match with its extra bits.
+  std::vector<unsigned> lengths = zeros(286), distances = zeros(30);
+  lengths[7] = lengths[256] = 2;
+  lengths[277] = 1;
+  distances[20] = 1;
+  distances[3] = distances[25] = 2;
+  const PrefixCode matches(lengths), far(distances);
+  out.description(true, matches, far);
+  for (unsigned i = 0; i < 9000; ++i) out.match(matches, far, 70, 1500);
+  out.end(matches);
+  const Bytes plain = inflated(out.bytes());
+  ASSERT_GT(plain.size(), 90'000u);
+  gpu_.kind = DeflateKind::kZlib;
+  const Bytes stream = in_zlib(out.bytes(), plain);
+  for (const bool search : {true, false}) {
+    GuardBuffer in(stream, Flush::kRight), to(plain.size(), Flush::kRight);
+    DeflateOnCpu::Item item{{in.data(), in.size()}, to.span(), {}, 0};
+    gpu_.search = search;
+    gpu_.decode({&item, 1}, true);
+    EXPECT_EQ(item.outcome.ok(), search) << decode_reason_text(item.outcome.reason());
+    if (search) {
+      EXPECT_TRUE(std::equal(plain.begin(), plain.end(), to.data()));
+    } else {
+      EXPECT_TRUE(item.outcome.host_only());
+    }
+  }
+}
+
 TEST_F(DeflateRules, BlocksThatAreTooMany) {
   DeflateWriter out;
   for (unsigned i = 0; i < 300; ++i) out.header(false, 1).end(kFixedLiterals);

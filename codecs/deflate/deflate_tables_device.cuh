@@ -51,13 +51,15 @@ __device__ inline std::uint32_t distance_entry(unsigned symbol, unsigned length)
   return make_entry(length, extra, 1 + ((2 + symbol % 2) << extra), 0);
 }
 
-// A block's codes: in shared memory, one for each warp.
+inline constexpr unsigned kDistances = 1u << kLiteralLog, kEntries = kDistances + (1u << kDistanceLog);
+
+// A block's codes: in shared memory.
 struct Codes {
-  std::uint32_t literals[1 << kLiteralLog], distances[1 << kDistanceLog];
+  std::uint32_t entries[kEntries];           // of literals and lengths, and those of distances behind them
   std::uint16_t sorted[kSymbols];            // symbols by their code words; those of distances behind those of literals
   std::uint32_t ends[2][kMaxLength + 1];     // where code words of a length end, as numbers of 15 bits
   std::uint32_t offsets[2][kMaxLength + 1];  // a code word and this is its place in `sorted`
-  std::uint32_t next[kMaxLength + 1];
+  std::uint32_t next[2][kMaxLength + 1];
   Byte precode[1 << kPrecodeLog];  // symbol, and the bits of its code word at bit 5
   Byte lengths[kSymbols];          // of code words; those of distances behind those of literals
 };
@@ -75,12 +77,19 @@ __device__ inline std::uint32_t long_entry(const Codes& codes, std::uint32_t low
   return Entry::kBad | 1;  // not reached: the code is complete
 }
 __device__ inline std::uint32_t next_literal(const Codes& codes, std::uint32_t low) {
-  const std::uint32_t entry = codes.literals[low & ((1u << kLiteralLog) - 1)];
+  const std::uint32_t entry = codes.entries[low & (kDistances - 1)];
   return (entry & Entry::kLong) == 0 ? entry : long_entry<0>(codes, low);
 }
 __device__ inline std::uint32_t next_distance(const Codes& codes, std::uint32_t low) {
-  const std::uint32_t entry = codes.distances[low & ((1u << kDistanceLog) - 1)];
+  const std::uint32_t entry = codes.entries[kDistances + (low & ((1u << kDistanceLog) - 1))];
   return (entry & Entry::kLong) == 0 ? entry : long_entry<1>(codes, low);
+}
+// One or the other.
+__device__ inline std::uint32_t next_entry(const Codes& codes, bool distance, std::uint32_t low) {
+  const std::uint32_t mask = distance ? (1u << kDistanceLog) - 1 : kDistances - 1;
+  const std::uint32_t entry = codes.entries[(distance ? kDistances : 0) + (low & mask)];
+  if ((entry & Entry::kLong) == 0) return entry;
+  return distance ? long_entry<1>(codes, low) : long_entry<0>(codes, low);
 }
 
 // ---- tables ----
@@ -93,17 +102,18 @@ __device__ inline DecodeReason build_table(Codes& codes, unsigned lane) {
   constexpr unsigned kLog = kWhich == 0 ? kLiteralLog : kDistanceLog;
   constexpr unsigned kFirst = kWhich == 0 ? 0 : kLiteralSymbols;
   constexpr unsigned kCount = kWhich == 0 ? kLiteralSymbols : kDistanceSymbols;
-  std::uint32_t* const table = kWhich == 0 ? codes.literals : codes.distances;
+  std::uint32_t* const table = codes.entries + (kWhich == 0 ? 0 : kDistances);
+  std::uint32_t* const next = codes.next[kWhich];
   const Byte* const lengths = codes.lengths + kFirst;
   __syncwarp();
-  if (lane <= kMaxLength) codes.next[lane] = 0;
+  if (lane <= kMaxLength) next[lane] = 0;
   __syncwarp();
   for (unsigned symbol = lane; symbol < kCount; symbol += 32) {
-    if (lengths[symbol] != 0) atomicAdd(&codes.next[lengths[symbol]], 1u);
+    if (lengths[symbol] != 0) atomicAdd(&next[lengths[symbol]], 1u);
   }
   __syncwarp();
   // Lane k has the code words of k bits.
-  const std::uint32_t count = lane >= 1 && lane <= kMaxLength ? codes.next[lane] : 0;
+  const std::uint32_t count = lane >= 1 && lane <= kMaxLength ? next[lane] : 0;
   const unsigned shift = lane <= kMaxLength ? kMaxLength - lane : 0;
   const std::uint32_t end = sum_upto(count << shift, lane), symbols = sum_upto(count, lane);
   const std::uint32_t space = __shfl_sync(kAllLanes, end, 31), used = __shfl_sync(kAllLanes, symbols, 31);
@@ -118,7 +128,7 @@ __device__ inline DecodeReason build_table(Codes& codes, unsigned lane) {
     const std::uint32_t first = (end >> shift) - count;
     codes.ends[kWhich][lane] = end;
     codes.offsets[kWhich][lane] = symbols - count - first;
-    codes.next[lane] = first;
+    next[lane] = first;
   }
   const std::uint32_t filler = single ? Entry::kBad | 1 : Entry::kLong;
   for (unsigned i = lane; i < 1u << kLog; i += 32) table[i] = filler;
@@ -127,11 +137,11 @@ __device__ inline DecodeReason build_table(Codes& codes, unsigned lane) {
     const unsigned symbol = base + lane, length = lengths[symbol];
     const unsigned same = __match_any_sync(kAllLanes, length);
     const auto before = static_cast<std::uint32_t>(__popc(same & lanes_below(lane)));
-    const std::uint32_t word = length == 0 ? 0 : codes.next[length] + before;
+    const std::uint32_t word = length == 0 ? 0 : next[length] + before;
     __syncwarp();
     std::uint32_t entry = 0, at = 0, entries = 0;
     if (length != 0) {
-      if (before == 0) codes.next[length] = word + static_cast<std::uint32_t>(__popc(same));
+      if (before == 0) next[length] = word + static_cast<std::uint32_t>(__popc(same));
       codes.sorted[kFirst + word + codes.offsets[kWhich][length]] = static_cast<std::uint16_t>(symbol);
       entry = kWhich == 0 ? literal_entry(symbol, length) : distance_entry(symbol, length);
       at = __brev(word) >> (32 - length);
@@ -169,11 +179,16 @@ __device__ inline void fixed_lengths(Codes& codes, unsigned lane) {
 
 // ---- descriptions ----
 
-// In which order the lengths of the precode's code words come (3.2.7).
-__host__ __device__ constexpr unsigned precode_symbol(unsigned i) {
-  if (i < 3) return 16 + i;
-  if (i == 3) return 0;
-  return i % 2 == 0 ? 8 + (i - 4) / 2 : 7 - (i - 5) / 2;
+// In which place the length of a symbol's code word of the precode comes (3.2.7).
+__host__ __device__ constexpr unsigned precode_place(unsigned symbol) {
+  if (symbol >= 16) return symbol - 16;
+  if (symbol == 0) return 3;
+  return symbol >= 8 ? 2 * symbol - 12 : 19 - 2 * symbol;
+}
+// 32 bits of a window.
+__device__ inline std::uint32_t window_bits(const Window& window, std::uint32_t at) {
+  const std::uint32_t bit = at - window.first;
+  return __funnelshift_r(window.words[bit / 32], window.words[bit / 32 + 1], bit % 32);
 }
 
 struct Description {
@@ -185,19 +200,15 @@ struct Description {
 // codes.lengths. `window` begins there.
 __device__ inline Description read_description(Codes& codes, const Window& window, std::uint32_t at,
                                                std::uint32_t end_of_input, unsigned lane) {
-  Bits bits(window, at);
-  const unsigned literals = bits.take(5) + 257, distances = bits.take(5) + 1, present = bits.take(4) + 4;
+  const std::uint32_t fixed = window_bits(window, at);
+  const unsigned literals = (fixed & 31) + 257, distances = (fixed >> 5 & 31) + 1, present = (fixed >> 10 & 15) + 4;
   at += 14;
   // libdeflate reads more symbols than there are.
   if (literals > kMostLiterals || distances > kMostDistances) return {DecodeReason::kHostOnly, at};
   for (unsigned i = lane; i < kSymbols; i += 32) codes.lengths[i] = 0;
   for (unsigned i = lane; i < 1u << kPrecodeLog; i += 32) codes.precode[i] = 0;
-  unsigned own = 0;
-  for (unsigned i = 0; i < present; ++i) {
-    bits.fill();
-    const unsigned length = bits.take(3);
-    if (precode_symbol(i) == lane) own = length;
-  }
+  const unsigned place = precode_place(lane);
+  const unsigned own = lane < kPrecodeSymbols && place < present ? window_bits(window, at + 3 * place) & 7 : 0;
   at += 3 * present;
   // Code words as numbers of 7 bits: what those before it, by length and symbol, take up.
   std::uint32_t word = 0, space = 0, used = 0;
@@ -220,42 +231,46 @@ __device__ inline Description read_description(Codes& codes, const Window& windo
     }
   }
   __syncwarp();
-  auto reason = static_cast<std::uint32_t>(DecodeReason::kNone), used_bits = 0u;
-  if (lane == 0) {
-    const unsigned total = literals + distances;
-    unsigned before = 0;
-    for (unsigned i = 0; i < total;) {
-      bits.fill();
-      const unsigned entry = codes.precode[bits.low() & ((1u << kPrecodeLog) - 1)], symbol = entry & 31;
-      unsigned repeat = 1, take = entry >> 5;
-      bits.skip(take);
-      used_bits += take;
-      if (symbol < 16) {
-        before = symbol;
-      } else {
-        const unsigned extra = symbol == 16 ? 2 : symbol == 17 ? 3 : 7;
-        repeat = bits.take(extra) + (symbol == 18 ? 11 : 3);
-        used_bits += extra;
-        if (symbol == 16 && i == 0) reason = static_cast<std::uint32_t>(DecodeReason::kHeader);
-        if (symbol != 16) before = 0;
-      }
-      // The format forbids a run that goes on behind the last length; some versions of libdeflate take it.
-      if (repeat > total - i) reason = static_cast<std::uint32_t>(DecodeReason::kHostOnly);
-      if (reason != static_cast<std::uint32_t>(DecodeReason::kNone)) break;
-      if (before == 0) {  // as they are
-        i += repeat;
-        continue;
-      }
-      for (; repeat > 0; --repeat, ++i) {
-        codes.lengths[i < literals ? i : kLiteralSymbols + i - literals] = static_cast<Byte>(before);
+  // Each lane takes the symbol that would begin so many bits from here; then it is found out which of them do.
+  const unsigned total = literals + distances;
+  DecodeReason reason = DecodeReason::kNone;
+  unsigned before = 0;
+  for (unsigned done = 0; done < total && reason == DecodeReason::kNone;) {
+    const std::uint32_t low = window_bits(window, at + lane);
+    const unsigned entry = codes.precode[low & ((1u << kPrecodeLog) - 1)], symbol = entry & 31, take = entry >> 5;
+    const unsigned extra = symbol < 16 ? 0 : symbol == 16 ? 2 : symbol == 17 ? 3 : 7;
+    const unsigned more = symbol < 16 ? 1 : symbol == 18 ? 11 : 3;
+    const unsigned repeat = more + (low >> take & ((1u << extra) - 1)), next = lane + take + extra;
+    unsigned begins = 0;
+    for (unsigned k = 0; k < 32; k = __shfl_sync(kAllLanes, next, k)) begins |= 1u << k;
+    const unsigned counted = (begins >> lane & 1) != 0 ? repeat : 0;
+    const unsigned i = done + sum_upto(counted, lane) - counted;
+    const bool there = counted != 0 && i < total;
+    const unsigned all = __ballot_sync(kAllLanes, there), last = top_bit(all);
+    // A repeat is of the last length that is not one itself.
+    const unsigned told = __ballot_sync(kAllLanes, there && symbol != 16) & lanes_below(lane);
+    unsigned length = symbol < 16 ? symbol : 0;
+    const unsigned its_length = __shfl_sync(kAllLanes, length, told == 0 ? 0 : top_bit(told));
+    if (symbol == 16) length = told == 0 ? before : its_length;
+    // The format forbids a run that goes on behind the last length; some versions of libdeflate take it.
+    if (__any_sync(kAllLanes, there && repeat > total - i)) reason = DecodeReason::kHostOnly;
+    unsigned end = __shfl_sync(kAllLanes, next, last);
+    if (done == 0 && __shfl_sync(kAllLanes, symbol, 0) == 16) {
+      reason = DecodeReason::kHeader;
+      end = __shfl_sync(kAllLanes, next, 0);
+    }
+    if (reason == DecodeReason::kNone && there && length != 0) {  // others are as they are
+      for (unsigned x = i; x < i + repeat; ++x) {
+        codes.lengths[x < literals ? x : kLiteralSymbols + x - literals] = static_cast<Byte>(length);
       }
     }
+    at += end;
+    done = __shfl_sync(kAllLanes, i + repeat, last);
+    before = __shfl_sync(kAllLanes, length, last);
   }
-  reason = __shfl_sync(kAllLanes, reason, 0);
-  at += __shfl_sync(kAllLanes, used_bits, 0);
   __syncwarp();
   if (at > end_of_input) return {DecodeReason::kTruncated, at};
-  if (reason != static_cast<std::uint32_t>(DecodeReason::kNone)) return {static_cast<DecodeReason>(reason), at};
+  if (reason != DecodeReason::kNone) return {reason, at};
   // A block without an end goes on until the input ends.
   if (codes.lengths[kEndOfBlock] == 0) return {DecodeReason::kHeader, at};
   return {DecodeReason::kNone, at};

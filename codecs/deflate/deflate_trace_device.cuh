@@ -1,125 +1,13 @@
 // Step of the DEFLATE decoder that follows runs: where their blocks begin and end, and where the first code word of
-// each cell begins. Device code without a CUDA header.
+// each cell begins (deflate_walks_device.cuh). Device code without a CUDA header.
 //
-// A warp takes 32 cells of a block at a time, which it copies to shared memory, a lane each. Where the first code word
-// of a cell begins is only known for lane 0; the others begin at the cell's first bit. Decoders that start at different
-// places soon meet, so all are right at the end of their cell, most often, and the next lane can be told where it
-// should have begun. It begins there again, and is done when it comes to where it was at the middle of its cell. So
-// what comes out is exact, whatever the bytes are; guesses that are all wrong cost time, 32 times that of the cells at
-// most.
+// Where runs are few, a thread block of several warps takes one; where they are many, a warp.
 #pragma once
 
 #include "deflate_headers_device.cuh"
-#include "deflate_tables_device.cuh"
+#include "deflate_walks_device.cuh"
 
 namespace headrace::codec::gpu::deflate {
-
-inline constexpr std::uint32_t kMeetingBits = 256;  // of a cell: where walks of it are compared
-inline constexpr unsigned kWindowWords = 32 * kCellBits / 32 + 6;
-static_assert(kDescriptionBits / 32 + 6 < kWindowWords);
-
-struct TraceSpace {
-  Codes codes;
-  std::uint32_t words[kWindowWords];
-};
-
-// What a walk came by.
-struct Walk {
-  enum class Stop : std::uint8_t { kNot, kEnd, kBad };
-  std::uint32_t at = 0;  // behind the last code word
-  std::uint32_t literals = 0, matches = 0, match_bytes = 0;
-  Stop stop = Stop::kNot;
-  bool stepped = false;  // over something that ends a block, or is none
-};
-
-// From `at` until a code word ends at `until` or behind. `guess`: what ends a block, or is none, is stepped over.
-__device__ inline Walk walk(const Codes& codes, const Window& window, std::uint32_t at, std::uint32_t until,
-                            bool guess) {
-  Walk out;
-  Bits bits(window, at);
-  while (at < until) {
-    bits.fill();
-    std::uint32_t low = bits.low();
-    const std::uint32_t entry = next_literal(codes, low);
-    const unsigned take = Entry::total(entry);
-    bits.skip(take);
-    at += take;
-    if ((entry & (Entry::kMatch | Entry::kEnd | Entry::kBad)) == 0) {
-      ++out.literals;
-      continue;
-    }
-    if ((entry & Entry::kMatch) == 0) {
-      if (guess) {
-        out.stepped = true;
-        continue;
-      }
-      out.stop = (entry & Entry::kEnd) != 0 ? Walk::Stop::kEnd : Walk::Stop::kBad;
-      break;
-    }
-    bits.fill();
-    const std::uint32_t distance = next_distance(codes, bits.low());
-    if ((distance & Entry::kBad) != 0) {
-      if (!guess) {
-        out.stop = Walk::Stop::kBad;
-        break;
-      }
-      out.stepped = true;
-    }
-    bits.skip(Entry::total(distance));
-    at += Entry::total(distance);
-    ++out.matches;
-    out.match_bytes += Entry::value_with_extra(entry, low);
-  }
-  out.at = at;
-  return out;
-}
-
-// 32 cells or fewer, a lane each.
-struct Cells {
-  Walk walk;  // of this lane's cell
-  std::uint32_t entry;
-  unsigned last;       // lane of the last cell that belongs to the block
-  unsigned walks = 0;  // how often lanes had to be told where their cell begins
-};
-
-// The cells from `grid` on; the first code word begins at `entry`. By a warp.
-__device__ inline Cells walk_cells(const Codes& codes, const Window& window, std::uint32_t grid, std::uint32_t entry,
-                                   std::uint32_t end_of_input, unsigned lane) {
-  const std::uint32_t begin = grid + lane * kCellBits;
-  const bool active = begin < end_of_input;
-  Cells out;
-  out.entry = lane == 0 ? entry : begin;
-  std::uint32_t met = kNone;  // where the walk to the middle ended
-  Walk rest;
-  bool again = active, guess = lane != 0;
-  out.last = 0;
-  for (;;) {
-    if (again) {
-      Walk all = walk(codes, window, out.entry, begin + kMeetingBits, guess);
-      if (all.stop == Walk::Stop::kNot) {
-        if (all.at != met) {
-          met = all.at;
-          rest = walk(codes, window, met, begin + kCellBits, false);
-        }
-        all.at = rest.at;
-        all.literals += rest.literals;
-        all.matches += rest.matches;
-        all.match_bytes += rest.match_bytes;
-        all.stop = rest.stop;
-      }
-      out.walk = all;
-    }
-    guess = false;
-    const unsigned stops = __ballot_sync(kAllLanes, !active || out.walk.stop != Walk::Stop::kNot);
-    out.last = stops == 0 ? 31 : lowest_bit(stops);
-    const std::uint32_t before = __shfl_up_sync(kAllLanes, out.walk.at, 1);
-    again = active && lane != 0 && lane <= out.last && (out.entry != before || out.walk.stepped);
-    if (!__any_sync(kAllLanes, again)) break;
-    ++out.walks;
-    if (again) out.entry = before;
-  }
-  return out;
-}
 
 inline constexpr std::uint32_t kWalksAtFirst = 128, kWalksATurn = 8;
 
@@ -146,15 +34,16 @@ struct Bounds {
   std::uint32_t start;    // bit, or kNone
 };
 
-// Where a warp follows a run. All lanes hold the same.
+// Where kWarps warps follow a run. All threads hold the same.
+template <unsigned kWarps>
 struct Tracer {
   const Job& job;
-  TraceSpace& space;
+  TraceSpace<kWarps>& space;
   const DeflateStream& stream;
   const StreamState& state;
   const Input input;
   const std::uint32_t segment;  // where the run begins, of all streams
-  const unsigned lane;
+  const unsigned thread, lane;
   const std::uint32_t first_block, first_cell;
   Bounds next{};
   std::uint32_t block_room = 0, cell_room = 0;
@@ -162,14 +51,15 @@ struct Tracer {
   // are for the CPU.
   std::uint32_t walks_left = kWalksAtFirst;
 
-  __device__ Tracer(const Job& j, TraceSpace& s, std::uint32_t i, std::uint32_t run_segment, unsigned l)
+  __device__ Tracer(const Job& j, TraceSpace<kWarps>& s, std::uint32_t i, std::uint32_t run_segment, unsigned t)
       : job(j),
         space(s),
         stream(j.streams[i]),
         state(j.states[i]),
         input(stream.src, stream.src_bytes),
         segment(run_segment),
-        lane(l),
+        thread(t),
+        lane(t % 32),
         first_block(state.first_block + (run_segment - state.first_segment) * state.blocks_each),
         first_cell(cells_from(run_segment - state.first_segment, j.starts[run_segment])) {}
 
@@ -208,13 +98,12 @@ struct Tracer {
     return {};
   }
 
-  // Notes the cells of one turn.
-  __device__ Failure note_cells(const Cells& cells, std::uint32_t grid, Growing& piece, Block& block, Run& run) {
-    const std::uint32_t count = cells.last + 1;
+  // Notes a warp's share of the cells of one turn, `count` of them; `cell` is this lane's. `write`: it is this warp's.
+  __device__ Failure note_cells(Cell cell, std::uint32_t count, bool write, Growing& piece, Block& block, Run& run) {
     if (count > cell_room - run.cells) return {DecodeReason::kHostOnly, 0};
     const bool mine = lane < count;
-    const std::uint32_t literals = mine ? cells.walk.literals : 0, matches = mine ? cells.walk.matches : 0;
-    const std::uint32_t match_bytes = mine ? cells.walk.match_bytes : 0, bytes = literals + match_bytes;
+    const std::uint32_t literals = mine ? cell.literals() : 0, matches = mine ? cell.matches() : 0;
+    const std::uint32_t bytes = literals + (mine ? cell.match_bytes : 0);
     const std::uint32_t all = __reduce_add_sync(kAllLanes, bytes);
     const std::uint32_t all_literals = __reduce_add_sync(kAllLanes, literals);
     const std::uint32_t all_matches = __reduce_add_sync(kAllLanes, matches);
@@ -232,11 +121,8 @@ struct Tracer {
                  piece.matches + __shfl_sync(kAllLanes, matches, k), true};
       }
     }
-    if (mine) {
-      Cell cell;
-      cell.symbols = (cells.entry - (grid + lane * kCellBits)) | literals << Cell::kLiteralShift |
-                     matches << Cell::kMatchShift | (first ? 1u : 0u) << Cell::kFirstShift;
-      cell.match_bytes = match_bytes;
+    if (mine && write) {
+      cell.symbols |= (first ? 1u : 0u) << Cell::kFirstShift;
       job.cells[first_cell + run.cells + lane] = cell;
     }
     run.cells += count;
@@ -246,23 +132,34 @@ struct Tracer {
     return {};
   }
 
+  // Those that a turn left.
+  __device__ Failure note_turn(const Turn& turn, const Cell& own, Growing& piece, Block& block, Run& run) {
+    if constexpr (kWarps == 1) {
+      return note_cells(own, turn.last + 1, true, piece, block, run);
+    } else {
+      for (unsigned w = 0; w <= turn.last / 32; ++w) {
+        const unsigned count = turn.last + 1 - 32 * w < 32 ? turn.last + 1 - 32 * w : 32;
+        const Failure failure = note_cells(space.cells[32 * w + lane], count, thread / 32 == w, piece, block, run);
+        if (failure.reason != DecodeReason::kNone) return failure;
+      }
+      return {};
+    }
+  }
+
   // A block with code words; its codes have been built.
   __device__ Failure follow_codes(bool through, Block& block, Run& run, bool& passed) {
     std::uint32_t grid = block.at, entry = block.at;
     Growing piece;
     for (;;) {
       if (entry >= end_of_input()) return {DecodeReason::kTruncated, input.bytes};
-      const Window window(input, grid, space.words, kWindowWords, lane);
-      const Cells cells = walk_cells(space.codes, window, grid, entry, end_of_input(), lane);
-      entry = __shfl_sync(kAllLanes, cells.walk.at, cells.last);
-      const auto stop =
-          static_cast<Walk::Stop>(__shfl_sync(kAllLanes, static_cast<std::uint32_t>(cells.walk.stop), cells.last));
-      if (__shfl_sync(kAllLanes, grid + lane * kCellBits, cells.last) >= end_of_input()) {
-        return {DecodeReason::kTruncated, input.bytes};
-      }
-      if (stop == Walk::Stop::kBad) return {DecodeReason::kHostOnly, 0};
-      if (cells.walks > walks_left + kWalksATurn) return {DecodeReason::kHostOnly, 0};
-      walks_left += kWalksATurn - cells.walks;
+      const Window window = Window::load<kWarps>(input, grid, space.words, kWindowWords<kWarps>, thread);
+      Cell cell;
+      const Turn turn = walk_cells(space, window, grid, entry, end_of_input(), thread, cell);
+      entry = turn.end;
+      if (grid + turn.last * kCellBits >= end_of_input()) return {DecodeReason::kTruncated, input.bytes};
+      if (turn.stop == Walk::Stop::kBad) return {DecodeReason::kHostOnly, 0};
+      if (turn.walks > walks_left + kWalksATurn) return {DecodeReason::kHostOnly, 0};
+      walks_left += kWalksATurn - turn.walks;
       if (entry > next.start) {
         if (!through) {
           passed = true;
@@ -270,10 +167,10 @@ struct Tracer {
         }
         look_ahead(next.segment + 1, entry);
       }
-      const Failure failure = note_cells(cells, grid, piece, block, run);
+      const Failure failure = note_turn(turn, cell, piece, block, run);
       if (failure.reason != DecodeReason::kNone) return failure;
-      if (stop == Walk::Stop::kEnd) break;
-      grid += 32 * kCellBits;
+      if (turn.stop == Walk::Stop::kEnd) break;
+      grid += 32 * kWarps * kCellBits;
     }
     if (entry > end_of_input()) return {DecodeReason::kTruncated, input.bytes};
     if (block.bytes != 0) {
@@ -284,6 +181,49 @@ struct Tracer {
     }
     run.at = entry;
     return {};
+  }
+
+  // The codes of the block at `begin`, which are fixed or described behind its first bits; `at` becomes the bit of its
+  // first code word.
+  __device__ DecodeReason read_codes(bool fixed, std::uint32_t& at) {
+    DecodeReason reason = DecodeReason::kNone;
+    sync_warps<kWarps>();
+    if (kWarps == 1 || thread < 32) {
+      if (fixed) {
+        fixed_lengths(space.codes, lane);
+      } else {
+        const Window window = Window::load(input, at, space.words, kDescriptionBits / 32 + 7, lane);
+        const Description description = read_description(space.codes, window, at, end_of_input(), lane);
+        reason = description.reason;
+        at = description.end;
+      }
+    }
+    if constexpr (kWarps == 1) {
+      return reason != DecodeReason::kNone ? reason : build_tables(space.codes, lane);
+    } else {
+      const auto tell = [&](unsigned place) {
+        if (lane == 0) space.told[place] = static_cast<std::uint32_t>(reason);
+      };
+      if (thread < 32) {
+        tell(0);
+        if (lane == 0) space.told[2] = at;
+      }
+      __syncthreads();
+      at = space.told[2];
+      reason = static_cast<DecodeReason>(space.told[0]);
+      if (reason != DecodeReason::kNone) return reason;
+      __syncthreads();
+      if (thread < 32) {
+        reason = build_table<0>(space.codes, lane);
+        tell(0);
+      } else if (thread < 64) {
+        reason = build_table<1>(space.codes, lane);
+        tell(1);
+      }
+      __syncthreads();
+      reason = static_cast<DecodeReason>(space.told[0]);
+      return reason != DecodeReason::kNone ? reason : static_cast<DecodeReason>(space.told[1]);
+    }
   }
 
   // The block at run.at. `passed`: the next run begins inside it.
@@ -308,15 +248,7 @@ struct Tracer {
     } else {
       block.kind = type == 1 ? BlockKind::kFixed : BlockKind::kDynamic;
       block.at = begin + 3;
-      if (type == 1) {
-        fixed_lengths(space.codes, lane);
-      } else {
-        const Window window(input, block.at, space.words, kDescriptionBits / 32 + 6, lane);
-        const Description description = read_description(space.codes, window, block.at, end_of_input(), lane);
-        if (description.reason != DecodeReason::kNone) return {description.reason, begin / 8};
-        block.at = description.end;
-      }
-      const DecodeReason reason = build_tables(space.codes, lane);
+      const DecodeReason reason = read_codes(type == 1, block.at);
       if (reason != DecodeReason::kNone) return {reason, begin / 8};
       failure = follow_codes(through, block, run, passed);
     }
@@ -326,7 +258,7 @@ struct Tracer {
       if (block.pieces == 0) block.pieces = 1;
     }
     Block& noted = job.blocks[first_block + run.blocks];
-    if (lane == 0) {
+    if (thread == 0) {
       noted.at = block.at;
       noted.bytes = block.bytes;
       noted.first_cell = block.first_cell;
@@ -335,7 +267,7 @@ struct Tracer {
       noted.trailer_at = block.trailer_at;
       noted.kind = block.kind;
     }
-    if (block.kind == BlockKind::kDynamic) store_lengths(space.codes, noted.lengths, lane);
+    if (block.kind == BlockKind::kDynamic && thread < 32) store_lengths(space.codes, noted.lengths, lane);
     ++run.blocks;
     run.bytes += block.bytes;
     run.pieces += block.pieces;
@@ -366,7 +298,12 @@ struct Tracer {
   // Until the next run begins where a block ends. `through`: whatever begins inside a block is no run, and is crossed
   // out.
   __device__ void follow(bool through) {
-    Run run = job.runs[segment];
+    Run run{};
+    if (through) {
+      run = job.runs[segment];
+    } else {
+      run.at = job.starts[segment];
+    }
     const std::uint32_t own = segment - state.first_segment;
     look_ahead(own + 1, through ? run.at : 0);
     run.status = RunStatus::kLinked;
@@ -397,28 +334,56 @@ struct Tracer {
       }
       if (run.status == RunStatus::kEnded) break;
     }
-    __syncwarp();
+    sync_warps<kWarps>();
     if (through) {
       // What begins before the next run, or behind the end, is none.
-      for (std::uint32_t x = own + 1 + lane; x < (run.status == RunStatus::kEnded ? state.segments : next.segment);
-           x += 32) {
+      for (std::uint32_t x = own + 1 + thread; x < (run.status == RunStatus::kEnded ? state.segments : next.segment);
+           x += 32 * kWarps) {
         job.starts[state.first_segment + x] = kNone;
       }
     }
-    if (lane == 0) job.runs[segment] = run;
-    __syncwarp();
+    if (thread == 0) job.runs[segment] = run;
+    sync_warps<kWarps>();
   }
 };
 
-__device__ inline void trace_body(const Job& job, TraceSpace& space) {
-  const unsigned lane = lane_id();
+// For one warp or several. `told` is in shared memory.
+template <unsigned kWarps>
+__device__ inline std::uint32_t take_ticket_for(std::uint32_t& counter, std::uint32_t& told, unsigned thread) {
+  if constexpr (kWarps == 1) {
+    return take_ticket(counter, thread);
+  } else {
+    __syncthreads();
+    if (thread == 0) told = atomicAdd(&counter, 1u);
+    __syncthreads();
+    return told;
+  }
+}
+// One answer for all, since others may lower it at any time.
+template <unsigned kWarps>
+__device__ inline bool fine_for(const Job& job, std::uint32_t chunk) {
+  if constexpr (kWarps == 1) {
+    return fine_for_warp(job, chunk);
+  } else {
+    return __syncthreads_or(threadIdx.x == 0 && fine(job, chunk) ? 1 : 0) != 0;
+  }
+}
+
+// Whether streams are so few that several warps take a run, and a piece.
+__device__ inline bool by_several_warps(const Job& job) { return job.stream_count() <= job.most_searched; }
+
+// By one warp or several, which are a thread block. The one or the other is for all runs.
+template <unsigned kWarps>
+__device__ inline void trace_body(const Job& job, TraceSpace<kWarps>& space) {
+  const unsigned lane = lane_id(), thread = kWarps == 1 ? lane : threadIdx.x;
+  if (by_several_warps(job) != (kWarps != 1)) return;
   const std::uint32_t count = job.totals->runs;
   for (;;) {
-    const std::uint32_t ticket = take_ticket(job.totals->trace_ticket, lane);
+    const std::uint32_t ticket = take_ticket_for<kWarps>(job.totals->trace_ticket, space.ticket, thread);
     if (ticket >= count) return;
     const std::uint32_t segment = job.run_list[ticket];
     const std::uint32_t i = stream_of_segment(job, segment);
-    Tracer(job, space, i, segment, lane).follow(false);
+    Tracer<kWarps>(job, space, i, segment, thread).follow(false);
   }
 }
 

@@ -1,0 +1,288 @@
+// Where the code words of a block's cells begin, and what they decode to. Device code without a CUDA header.
+//
+// Some warps take as many cells of a block as they have lanes, which they copy to shared memory. Where the first code
+// word of a cell begins is only known for lane 0; the others begin at the cell's first bit. Decoders that start at
+// different places soon meet, so all are right at the end of their cell, most often, and the next lane can be told
+// where it should have begun. It begins there again, and is done when it comes to where it was at the middle of its
+// cell. So what comes out is exact, whatever the bytes are; guesses that are all wrong cost time, as many times that of
+// a cell as there are cells at most.
+//
+// Some bytes make guesses that are all wrong: where all code words have 8 bits, decoders keep the distance they began
+// with, as they do where the same match comes again and again. There several warps, after a few walks, try all bits of
+// all cells, from the last to the first: of each it is noted where the next cell is entered from there. With that,
+// lanes are told once, one behind the other, and what they were told is checked like anything else.
+#pragma once
+
+#include "deflate_tables_device.cuh"
+
+namespace headrace::codec::gpu::deflate {
+
+inline constexpr std::uint32_t kMeetingBits = 256;  // of a cell: where walks of it are compared
+inline constexpr unsigned kWidth = 4;               // warps, where several take a run or a piece
+inline constexpr unsigned kWalksUntilMapped = 3;
+
+// A code word with its extra bits, and the distance behind it, go this far into the next cell at most.
+inline constexpr unsigned kMostEntry = 15 + 5 + 15 + 13 - 1;
+inline constexpr unsigned kMapSlots = 64;
+inline constexpr Byte kNoExit = kMapSlots - 1;  // the block ends, or something is none
+static_assert(kMostEntry < kNoExit && kCellBits % 4 == 0);
+
+template <unsigned kWarps>
+inline constexpr unsigned kWindowWords = 32 * kWarps* kCellWords + 7;
+static_assert(kDescriptionBits / 32 + 7 < kWindowWords<1>);
+
+// For the cells that some warps take at a time.
+template <unsigned kWarps>
+struct TraceSpace {
+  static constexpr unsigned kCells = 32 * kWarps;
+  Codes codes;
+  std::uint32_t words[kWindowWords<kWarps>];
+  std::uint32_t ends[kCells];  // of walks
+  Cell cells[kCells];
+  std::uint32_t stops[kWarps];
+  std::uint32_t told[3];  // by one warp to all
+  std::uint32_t ticket;
+  Byte exits[kMapSlots * kCells];  // by bit of a cell, modulo kMapSlots, and cell
+};
+template <>
+struct TraceSpace<1> {
+  Codes codes;
+  std::uint32_t words[kWindowWords<1>];
+  std::uint32_t ticket;
+};
+
+// What a walk came by.
+struct Walk {
+  enum class Stop : std::uint8_t { kNot, kEnd, kBad };
+  std::uint32_t at = 0;  // behind the last code word
+  std::uint32_t literals = 0, matches = 0, match_bytes = 0;
+  Stop stop = Stop::kNot;
+  bool stepped = false;  // over something that ends a block, or is none; then the numbers are not right
+};
+
+// From `at` until a code word ends at `until` or behind. `guess`: what ends a block, or is none, is stepped over.
+// Lengths and distances are a step each, so that lanes are in step whatever comes.
+__device__ inline Walk walk(const Codes& codes, const Window& window, std::uint32_t at, std::uint32_t until,
+                            bool guess) {
+  Walk out;
+  Bits bits(window, at);
+  std::uint32_t steps = 0;
+  bool distance = false;  // comes next
+  while (at < until || distance) {
+    bits.fill();
+    const std::uint32_t low = bits.low();
+    const std::uint32_t entry = next_entry(codes, distance, low);
+    const unsigned take = Entry::total(entry);
+    bits.skip(take);
+    at += take;
+    ++steps;
+    distance = false;
+    if ((entry & (Entry::kEnd | Entry::kBad)) != 0) {
+      if (!guess) {
+        out.stop = (entry & Entry::kEnd) != 0 ? Walk::Stop::kEnd : Walk::Stop::kBad;
+        --steps;
+        break;
+      }
+      out.stepped = true;
+    }
+    if ((entry & Entry::kMatch) != 0) {
+      distance = true;
+      ++out.matches;
+      out.match_bytes += Entry::value_with_extra(entry, low);
+    }
+  }
+  out.at = at;
+  out.literals = steps - 2 * out.matches;
+  return out;
+}
+
+// A cell, walked again and again.
+struct CellWalk {
+  Walk walk, rest;
+  std::uint32_t met = kNone;  // where the walk to the middle ended
+
+  __device__ void from(const Codes& codes, const Window& window, std::uint32_t entry, std::uint32_t begin, bool guess) {
+    Walk all = deflate::walk(codes, window, entry, begin + kMeetingBits, guess);
+    if (all.stop == Walk::Stop::kNot) {
+      if (all.at != met) {
+        met = all.at;
+        rest = deflate::walk(codes, window, met, begin + kCellBits, false);
+      }
+      all.at = rest.at;
+      all.literals += rest.literals;
+      all.matches += rest.matches;
+      all.match_bytes += rest.match_bytes;
+      all.stop = rest.stop;
+    }
+    walk = all;
+  }
+  __device__ Cell cell(std::uint32_t entry) const {
+    return {entry | walk.literals << Cell::kLiteralShift | walk.matches << Cell::kMatchShift, walk.match_bytes};
+  }
+};
+
+// What walks of some cells came to.
+struct Turn {
+  unsigned last = 0;      // the last cell that belongs to the block
+  unsigned walks = 0;     // how often lanes had to be told where their cell begins
+  std::uint32_t end = 0;  // of the last walk
+  Walk::Stop stop = Walk::Stop::kNot;
+};
+
+// The cells from `grid` on; the first code word begins at `entry`. By a warp; `cell` is its lane's.
+__device__ inline Turn walk_cells(TraceSpace<1>& space, const Window& window, std::uint32_t grid, std::uint32_t entry,
+                                  std::uint32_t end_of_input, unsigned lane, Cell& cell) {
+  const std::uint32_t begin = grid + lane * kCellBits;
+  const bool active = begin < end_of_input;
+  Turn turn;
+  CellWalk own;
+  std::uint32_t own_entry = lane == 0 ? entry : begin;
+  bool again = active, guess = lane != 0;
+  for (;;) {
+    if (again) own.from(space.codes, window, own_entry, begin, guess);
+    guess = false;
+    const unsigned stops = __ballot_sync(kAllLanes, !active || own.walk.stop != Walk::Stop::kNot);
+    turn.last = stops == 0 ? 31 : lowest_bit(stops);
+    const std::uint32_t before = __shfl_up_sync(kAllLanes, own.walk.at, 1);
+    again = active && lane != 0 && lane <= turn.last && (own_entry != before || own.walk.stepped);
+    if (!__any_sync(kAllLanes, again)) break;
+    ++turn.walks;
+    if (again) own_entry = before;
+  }
+  turn.end = __shfl_sync(kAllLanes, own.walk.at, turn.last);
+  turn.stop = static_cast<Walk::Stop>(__shfl_sync(kAllLanes, static_cast<std::uint32_t>(own.walk.stop), turn.last));
+  cell = own.cell(own_entry - begin);
+  return turn;
+}
+
+// Where the next cell is entered from each of the first bits of a thread's cell, which begins at the window's bit
+// `first`: space.exits.
+template <unsigned kWarps>
+__device__ __noinline__ void map_cell(TraceSpace<kWarps>& space, std::uint32_t first, unsigned thread) {
+  constexpr unsigned kCells = 32 * kWarps, kAtOnce = 8;  // so that loads overlap
+  static_assert(kCellBits % kAtOnce == 0 && kAtOnce - 1 + 15 + 5 < 32);
+  const Codes& codes = space.codes;
+  Byte* const exits = space.exits + thread;
+  for (unsigned k = 0; k <= kMostEntry; ++k) exits[(kCellBits + k) % kMapSlots * kCells] = static_cast<Byte>(k);
+  for (std::uint32_t base = kCellBits; base > 0;) {
+    base -= kAtOnce;
+    const std::uint32_t bit = first + base;
+    const std::uint32_t* const words = space.words + bit / 32;
+    const std::uint32_t low = __funnelshift_r(words[0], words[1], bit % 32),
+                        high = __funnelshift_r(words[1], words[2], bit % 32);
+    // Long code words of several entries are looked up at once, which lanes have at different places.
+    std::uint32_t entries[kAtOnce], distances[kAtOnce], flags = 0;
+    HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
+      entries[k] = codes.entries[__funnelshift_r(low, high, k) & (kDistances - 1)];
+    }
+    HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) flags |= entries[k];
+    if ((flags & Entry::kLong) != 0) {
+      unsigned longs = 0;
+      HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) longs |= entries[k] >> 31 << k;
+      for (; longs != 0; longs &= longs - 1) {
+        const unsigned at = lowest_bit(longs);
+        const std::uint32_t entry = long_entry<0>(codes, __funnelshift_r(low, high, at));
+        HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) entries[k] = k == at ? entry : entries[k];
+      }
+    }
+    flags = 0;
+    HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
+      const std::uint32_t far = __funnelshift_r(low, high, k + Entry::total(entries[k]));
+      const std::uint32_t entry = codes.entries[kDistances + (far & ((1u << kDistanceLog) - 1))];
+      distances[k] = (entries[k] & Entry::kMatch) != 0 ? entry : 0;
+    }
+    HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) flags |= distances[k];
+    if ((flags & Entry::kLong) != 0) {
+      unsigned longs = 0;
+      HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) longs |= distances[k] >> 31 << k;
+      for (; longs != 0; longs &= longs - 1) {
+        const unsigned at = lowest_bit(longs);
+        std::uint32_t length = 0;
+        HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) length = k == at ? entries[k] : length;
+        const std::uint32_t entry = long_entry<1>(codes, __funnelshift_r(low, high, at + Entry::total(length)));
+        HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) distances[k] = k == at ? entry : distances[k];
+      }
+    }
+    HEADRACE_DEFLATE_UNROLL for (unsigned k = kAtOnce; k-- > 0;) {
+      const std::uint32_t next = base + k + Entry::total(entries[k]) + Entry::total(distances[k]);
+      const Byte known = exits[next % kMapSlots * kCells];
+      const bool none = ((entries[k] | distances[k]) & (Entry::kEnd | Entry::kBad)) != 0;
+      exits[(base + k) % kMapSlots * kCells] = none ? kNoExit : known;
+    }
+  }
+}
+
+// The same by kWarps warps, which are a thread block; cells are left in `space`.
+template <unsigned kWarps>
+__device__ inline Turn walk_cells(TraceSpace<kWarps>& space, const Window& window, std::uint32_t grid,
+                                  std::uint32_t entry, std::uint32_t end_of_input, unsigned thread, Cell&) {
+  constexpr unsigned kCells = 32 * kWarps;
+  const unsigned lane = thread % 32, warp = thread / 32;
+  const std::uint32_t begin = grid + thread * kCellBits;
+  const bool active = begin < end_of_input;
+  Turn turn;
+  CellWalk own;
+  std::uint32_t own_entry = thread == 0 ? entry : begin;
+  bool again = active, guess = thread != 0;
+  // The lowest thread for which it is true, or kCells.
+  const auto lowest = [&](bool mine) {
+    const unsigned votes = __ballot_sync(kAllLanes, mine);
+    if (lane == 0) space.stops[warp] = votes;
+    __syncthreads();
+    unsigned out = kCells;
+    HEADRACE_DEFLATE_UNROLL for (unsigned w = kWarps; w-- > 0;) {
+      if (space.stops[w] != 0) out = 32 * w + lowest_bit(space.stops[w]);
+    }
+    return out;
+  };
+  for (;;) {
+    if (again) own.from(space.codes, window, own_entry, begin, guess);
+    guess = false;
+    space.ends[thread] = own.walk.at;
+    const unsigned stop = lowest(!active || own.walk.stop != Walk::Stop::kNot);
+    turn.last = stop == kCells ? kCells - 1 : stop;
+    const std::uint32_t before = space.ends[thread == 0 ? 0 : thread - 1];
+    again = active && thread != 0 && thread <= turn.last && (own_entry != before || own.walk.stepped);
+    if (__syncthreads_or(again ? 1 : 0) == 0) break;
+    ++turn.walks;
+    if (turn.walks != kWalksUntilMapped) {
+      if (again) own_entry = before;
+      continue;
+    }
+    const unsigned first = lowest(again);  // all cells before it are right
+    if (active && thread >= first) map_cell<kWarps>(space, begin - window.first, thread);
+    __syncthreads();
+    if (thread == 0) {
+      std::uint32_t at = space.ends[first - 1], x = first;
+      while (x < kCells && at < end_of_input) {
+        space.ends[x - 1] = at;
+        const std::uint32_t into = at - (grid + x * kCellBits);
+        ++x;
+        if (into > kMostEntry) break;  // not reached
+        const Byte exit = space.exits[into * kCells + x - 1];
+        if (exit == kNoExit) break;
+        at = grid + x * kCellBits + exit;
+      }
+      space.told[0] = x;
+    }
+    __syncthreads();
+    again = false;
+    if (active && thread >= first && thread < space.told[0]) {
+      const std::uint32_t told = space.ends[thread - 1];
+      again = own_entry != told || own.walk.stepped;
+      own_entry = told;
+    }
+    __syncthreads();
+  }
+  if (thread == turn.last) {
+    space.told[0] = own.walk.at;
+    space.told[1] = static_cast<std::uint32_t>(own.walk.stop);
+  }
+  space.cells[thread] = own.cell(own_entry - begin);
+  __syncthreads();
+  turn.end = space.told[0];
+  turn.stop = static_cast<Walk::Stop>(space.told[1]);
+  return turn;
+}
+
+}  // namespace headrace::codec::gpu::deflate
