@@ -195,6 +195,10 @@ def main():
     data = make(20)
     truth = readers.to_device(data)
     rows = []
+    about = {"device": arguments.device, "python": sys.version.split()[0], "zarr": zarr.__version__, "xarray": xr.__version__,
+             "shape": list(SHAPE), "unit": "GB/s of decoded elements", "repeat": arguments.repeat, "rows": rows}
+    if readers.on_gpu:
+        about["gpu"] = readers.torch.cuda.get_device_name()
     for layout in arguments.layouts.split(","):
         path = arguments.dir / layout
         arguments.dir.mkdir(parents=True, exist_ok=True)
@@ -217,12 +221,8 @@ def main():
         row["read"] = rates(times, 1, data.nbytes)
         rows.append(row)
         print(json.dumps(row), flush=True)
-    about = {"device": arguments.device, "python": sys.version.split()[0], "zarr": zarr.__version__, "xarray": xr.__version__,
-             "shape": list(SHAPE), "unit": "GB/s of decoded elements", "rows": rows}
-    if readers.on_gpu:
-        about["gpu"] = readers.torch.cuda.get_device_name()
-    if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps(about, indent=1) + "\n")
+        if arguments.json:
+            pathlib.Path(arguments.json).write_text(json.dumps(about, indent=1) + "\n")
 
 
 if __name__ == "__main__":
