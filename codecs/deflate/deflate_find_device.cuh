@@ -19,8 +19,8 @@ inline constexpr unsigned kFindTurnBits = 32 * 32;          // whose fixed field
 // Of a turn, whose fixed fields are good: no two neighbours. And fewer than a warp's that are left of the turn before.
 inline constexpr unsigned kPossible = kFindTurnBits / 2 + 32;
 inline constexpr unsigned kCandidates = 64;  // of a warp in hand, whose precode is complete
-inline constexpr std::uint32_t kMostCandidates =
-    512;  // of a segment are read, and a few more; what has more is not looked at further
+// Of a segment, and a few more, are read; what has more is not looked at further.
+inline constexpr std::uint32_t kMostCandidates = 512;
 
 // A member's last block is only looked for so far from the stream's end: that halves the work. Of members in the middle
 // of a stream the last block belongs to the run before.
