@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
+import json
 import struct
 from typing import Any
 
@@ -34,22 +36,34 @@ def encoding_of(node: ArrayNode, *, fill_value_is_mask: bool) -> dict[str, Any]:
     return encoding
 
 
+# What says which codecs an array has, and what else zarr-python wants to see of an array. Many variables of a dataset
+# have the same.
+_SAID_OF_CODECS = frozenset(
+    ("zarr_format", "node_type", "shape", "data_type", "dtype", "chunk_grid", "chunk_key_encoding", "chunks")
+    + ("codecs", "storage_transformers", "compressor", "filters", "order", "dimension_separator", "fill_value")
+)
+
+
 def _codecs(node: ArrayNode) -> dict[str, Any]:
     if node.metadata is None:
         return {}
     try:
-        import zarr
-        from zarr.storage import MemoryStore, StorePath
-    except ImportError:
+        said = {key: value for key, value in node.metadata.items() if key in _SAID_OF_CODECS}
+        return dict(_codecs_of(json.dumps(said, sort_keys=True)))
+    except Exception:  # of many kinds: no zarr-python, or a codec or data type that it does not know
         return {}
-    try:
-        document: Any = dict(node.metadata)
-        array: Any = zarr.Array(zarr.AsyncArray(document, StorePath(MemoryStore(), "")))
-        codecs: dict[str, Any] = {"compressors": array.compressors, "filters": array.filters}
-        if node.zarr_format == 3:
-            codecs["serializer"] = array.serializer
-    except Exception:  # of many kinds: a codec or data type that this zarr-python does not know
-        return {}
+
+
+@functools.lru_cache(maxsize=256)
+def _codecs_of(document: str) -> dict[str, Any]:
+    import zarr
+    from zarr.storage import MemoryStore, StorePath
+
+    metadata: Any = {**json.loads(document), "attributes": {}}
+    array: Any = zarr.Array(zarr.AsyncArray(metadata, StorePath(MemoryStore(), "")))
+    codecs: dict[str, Any] = {"compressors": array.compressors, "filters": array.filters}
+    if metadata["zarr_format"] == 3:
+        codecs["serializer"] = array.serializer
     return codecs
 
 
