@@ -9,6 +9,7 @@ are not counted, readers take turns, and every result is compared with what was 
 medians. Needs headrace, numpy, tensorstore, zarr, xarray and, for a GPU, torch; zarrs and zarr's GPU mode (CuPy) are measured where
 they are installed. --device host leaves the GPU out, to try the script."""
 import argparse
+import gc
 import importlib.util
 import json
 import pathlib
@@ -153,15 +154,16 @@ class Readers:
 
 def measure(opener, path, truth):
     """Seconds of opening and reading, and of reading once more."""
-    seconds, begin = [], time.perf_counter()
-    read = opener(path)
+    seconds, read = [], None
     for _ in range(2):
+        got = None
+        gc.collect()  # what earlier readers left is not in this one's time
+        begin = time.perf_counter()
+        read = read or opener(path)
         got = read()
         seconds.append(time.perf_counter() - begin)
         if not bool((got == truth).all()):
             sys.exit(f"{opener.__name__} read other elements than were written into {path}")
-        del got
-        begin = time.perf_counter()
     return seconds
 
 
