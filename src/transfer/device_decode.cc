@@ -46,11 +46,10 @@ bool ReadOperation::choose_kind(Wave& wave) {
   wave.kind = decoder_ != nullptr ? WaveKind::kGpu : WaveKind::kCpu;
   if (policy_ != nullptr && decoder_ != nullptr) {
     wave.begun_ns = base::now_ns();
-    const WaveChoice choice = policy_->begin(wave.begun_ns);
+    const WaveChoice choice = policy_->begin(wave.begun_ns, may_map_ ? resources_.mapped().registered_bytes() : 0);
     wave.kind = choice.kind;
     wave.probe = choice.probe;
     wave.kind_counts = true;
-    wave.unmapped.store(false, std::memory_order_relaxed);
     wave.cpu_decoded.store(0, std::memory_order_relaxed);
     wave.cpu_decode_ns.store(0, std::memory_order_relaxed);
     // A probe takes about as long as one chunk, and leaves threads to the device's waves where chunks are large.

@@ -47,7 +47,6 @@ bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store
   }
   if (lane.windows.size() != last - first + 1) {
     lane.unmapped = std::move(file);
-    wave.unmapped.store(true, std::memory_order_relaxed);
     return false;
   }
   // What the wave needs is there before anything is changed.

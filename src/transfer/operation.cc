@@ -521,8 +521,7 @@ void ReadOperation::release_wave_locked(Wave& wave) {
   wave.tasks.sources.clear();  // shards are closed with the last wave that needs them
   if (std::exchange(wave.kind_counts, false)) {
     const std::uint64_t bytes = stop_ || !wave.tells ? 0 : wave.tasks.tasks.size() * plan_->chain().decoded_bytes();
-    policy_->end({wave.kind, wave.probe, wave.unmapped.load(std::memory_order_relaxed)}, wave.begun_ns, bytes,
-                 base::now_ns(), cpu_work(wave));
+    policy_->end({wave.kind, wave.probe}, wave.begun_ns, bytes, base::now_ns(), cpu_work(wave));
   }
   wave.state = WaveState::kFree;
 }

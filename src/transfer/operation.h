@@ -95,7 +95,6 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
     std::uint64_t begun_ns = 0;          // for the placement policy
     WaveKind kind = WaveKind::kCpu;
     bool probe = false;
-    std::atomic<bool> unmapped{false};  // ranges were read that may be mapped when they come round again
     std::atomic<std::uint64_t> cpu_decoded{0}, cpu_decode_ns{0};  // bytes, and the time of all threads for them
     // Staged devices only
     std::unique_ptr<StagingSlot> slot;

@@ -90,10 +90,10 @@ bool PlacementPolicy::turn_is_lost_locked() const {
 }
 
 // The kind of the turn that begins now.
-WaveKind PlacementPolicy::begin_turn_locked(bool read_begins) {
+WaveKind PlacementPolicy::begin_turn_locked(bool more_is_mapped) {
   trial_ = wants_probe_ = false;
   const PlacementRates rates = estimates_locked();
-  if (rates[0] > 0 && rates[1] > 0) return settle_locked(rates, read_begins);
+  if (rates[0] > 0 && rates[1] > 0) return settle_locked(rates, more_is_mapped);
   if (rates[0] == 0) return WaveKind::kGpu;
   // One that a short read has cut off goes on.
   if (open_ || trying_) return try_locked(WaveKind::kCpu);
@@ -111,11 +111,11 @@ WaveKind PlacementPolicy::try_locked(WaveKind kind) {
   return kind;
 }
 
-WaveKind PlacementPolicy::settle_locked(const PlacementRates& rates, bool read_begins) {
+WaveKind PlacementPolicy::settle_locked(const PlacementRates& rates, bool more_is_mapped) {
   trying_ = false;
   const WaveKind better = rates[1] > rates[0] * kHysteresis ? WaveKind::kCpu : WaveKind::kGpu, slower = other(better);
   // A device that maps files is slow until they are registered, which they are when they are read again.
-  if (read_begins && unmapped_ && better == WaveKind::kCpu && of(WaveKind::kGpu).turns_ended < kFirstTurns) {
+  if (more_is_mapped && better == WaveKind::kCpu && of(WaveKind::kGpu).turns_ended < kFirstTurns) {
     return try_locked(WaveKind::kGpu);
   }
   // Something has changed when the better one is much slower than it was: that is worth a trial of its own.
@@ -134,13 +134,13 @@ WaveKind PlacementPolicy::settle_locked(const PlacementRates& rates, bool read_b
   return better;
 }
 
-WaveChoice PlacementPolicy::begin(std::uint64_t now_ns) {
+WaveChoice PlacementPolicy::begin(std::uint64_t now_ns, std::uint64_t mapped_bytes) {
   std::lock_guard lock(mutex_);
   const bool idle = of(WaveKind::kGpu).in_flight + of(WaveKind::kCpu).in_flight == 0;
   if (idle || turn_begun_ >= turn_waves_locked() || turn_is_lost_locked()) {
     of(turn_).end_turn(most_in_flight_);
     publish_locked();
-    const WaveKind next = begin_turn_locked(idle);
+    const WaveKind next = begin_turn_locked(idle && mapped_bytes > mapped_bytes_);
     if (idle || next != turn_) {
       alone_since_ns_ = of(other(next)).in_flight == 0 ? now_ns : 0;
       last_end_ns_ = now_ns;
@@ -156,6 +156,7 @@ WaveChoice PlacementPolicy::begin(std::uint64_t now_ns) {
   } else {
     ++turn_begun_;
   }
+  if (wave.kind == WaveKind::kGpu) mapped_bytes_ = mapped_bytes;
   ++of(wave.kind).in_flight;
   most_in_flight_ = std::max(most_in_flight_, of(WaveKind::kGpu).in_flight + of(WaveKind::kCpu).in_flight);
   return wave;
@@ -170,7 +171,6 @@ void PlacementPolicy::end(WaveChoice wave, std::uint64_t begun_ns, std::uint64_t
   const double latency = static_cast<double>(now_ns - std::min(begun_ns, now_ns)) * 1e-9;
   last_end_ns_ = std::max(last_end_ns_, now_ns);
   if (wave.probe && probes_in_flight_ > 0) --probes_in_flight_;
-  if (wave.kind == WaveKind::kGpu) unmapped_ = wave.unmapped;
   if (bytes > 0 && wave.kind == WaveKind::kCpu && (wave.probe || work.thread_rate > 0)) {
     const auto threads = static_cast<double>(std::min(work.threads, work.wave_chunks * most_in_flight_));
     const double most = work.thread_rate > 0 ? work.thread_rate * threads : std::numeric_limits<double>::infinity();

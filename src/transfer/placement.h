@@ -53,8 +53,7 @@ class PlacementPrior {
 
 struct WaveChoice {
   WaveKind kind = WaveKind::kGpu;
-  bool probe = false;     // a few chunks are enough
-  bool unmapped = false;  // to end(): what it read may come faster when it comes round again
+  bool probe = false;  // a few chunks are enough
 };
 
 // What a wave of the CPU's says of what all its threads could do at most.
@@ -68,8 +67,9 @@ class PlacementPolicy {
  public:
   explicit PlacementPolicy(std::shared_ptr<PlacementPrior> prior = nullptr) : prior_(std::move(prior)) {}
 
-  // What a wave that begins now is to be. Each begin() is answered by one end().
-  WaveChoice begin(std::uint64_t now_ns);
+  // What a wave that begins now is to be. Each begin() is answered by one end(). mapped_bytes: of files, that the
+  // device can take out of the page cache itself by now.
+  WaveChoice begin(std::uint64_t now_ns, std::uint64_t mapped_bytes = 0);
   // begun_ns: what begin() was told. bytes: decoded; 0: the wave was given up and tells nothing. work: of kCpu.
   void end(WaveChoice wave, std::uint64_t begun_ns, std::uint64_t bytes, std::uint64_t now_ns, CpuWork work = {});
   // Decoded bytes a second; 0 while nothing has been measured.
@@ -95,9 +95,9 @@ class PlacementPolicy {
   PlacementRates estimates_locked() const;
   std::uint64_t turn_waves_locked() const;
   bool turn_is_lost_locked() const;
-  WaveKind begin_turn_locked(bool read_begins);
+  WaveKind begin_turn_locked(bool more_is_mapped);
   WaveKind try_locked(WaveKind kind);
-  WaveKind settle_locked(const PlacementRates& rates, bool read_begins);
+  WaveKind settle_locked(const PlacementRates& rates, bool more_is_mapped);
   void end_probe_locked(double seconds);
   void publish_locked();
 
@@ -107,7 +107,7 @@ class PlacementPolicy {
   std::array<Seen, 2> seen_;
   WaveKind turn_ = WaveKind::kGpu;
   bool trial_ = false;                // this turn is for finding out
-  bool unmapped_ = false;             // the device's last wave was
+  std::uint64_t mapped_bytes_ = 0;    // when the device's last wave began
   std::uint64_t turn_begun_ = 0;      // waves of this turn
   std::uint64_t most_in_flight_ = 1;  // ever
   std::uint64_t alone_since_ns_ = 0;  // since when no wave of the other kind is under way; 0: one is

@@ -128,24 +128,23 @@ TEST(Placement, ASlowTurnIsForgiven) {
   }
 }
 
-// Files are registered from the fourth read on that the device has part in, and then read four times as fast.
+// Files are registered a quarter at each of the first four reads; when all are, the device reads them four times as
+// fast.
 TEST(Placement, FilesThatAreMappedLaterAreWaitedFor) {
   for (const bool ever : {true, false}) {
     PlacementPolicy policy;
-    std::uint64_t now = kMs, device_reads = 0;
+    std::uint64_t now = kMs;
     std::vector<std::uint64_t> by_device;
     for (int read = 0; read < 20; ++read) {
-      const bool mapped = ever && device_reads >= 3;
+      const std::uint64_t mapped_bytes = ever ? std::min<std::uint64_t>(read, 4) * kWaveBytes : 0;
       std::deque<std::pair<WaveChoice, std::uint64_t>> begun;
       std::uint64_t device_waves = 0;
-      for (int i = 0; i < 8; ++i) begun.emplace_back(policy.begin(now), now);
-      for (auto& [wave, begun_ns] : begun) {
-        now += (wave.kind == WaveKind::kCpu ? 2 : mapped ? 1 : 4) * kMs;
+      for (int i = 0; i < 8; ++i) begun.emplace_back(policy.begin(now, mapped_bytes), now);
+      for (const auto& [wave, begun_ns] : begun) {
+        now += (wave.kind == WaveKind::kCpu ? 2 : mapped_bytes >= 4 * kWaveBytes ? 1 : 4) * kMs;
         device_waves += wave.kind == WaveKind::kGpu ? 1 : 0;
-        wave.unmapped = wave.kind == WaveKind::kGpu && !mapped;
         policy.end(wave, begun_ns, kWaveBytes, now, {1e9, 64, 8});
       }
-      device_reads += device_waves != 0 ? 1 : 0;
       by_device.push_back(device_waves);
       now += 30 * kMs;
     }
