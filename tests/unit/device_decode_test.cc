@@ -396,8 +396,8 @@ TEST(DeviceDecode, ACancelledReadEnds) {
   EXPECT_TRUE(read_all(reader, Placement::kGpu).elements == array.expected());
 }
 
-// A device much slower than the CPU, and the other way round: the read settles on the faster, and the next one begins
-// there.
+// A device much slower than the CPU, and the other way round: the read settles on the faster, and the next ones begin
+// there; but for one turn of the device where its files have been mapped meanwhile.
 TEST(DeviceDecode, SettlesOnTheFaster) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   const DecodesAll decodes;
@@ -415,14 +415,18 @@ TEST(DeviceDecode, SettlesOnTheFaster) {
     } else {
       base::arm_delay("transfer.decode", std::chrono::microseconds(3000));
     }
-    Stats first, second;
-    EXPECT_TRUE(opened.read({}, {buffer.data(), {array.elements()}, {}}, *reader.device, {}, &first).ok());
-    EXPECT_TRUE(opened.read({}, {buffer.data(), {array.elements()}, {}}, *reader.device, {}, &second).ok());
+    Stats first, second, third;
+    for (Stats* const stats : {&first, &second, &third}) {
+      EXPECT_TRUE(opened.read({}, {buffer.data(), {array.elements()}, {}}, *reader.device, {}, stats).ok());
+    }
     device::staged_decode_model().decoded_bytes_per_us = 0;
     base::arm_delay("transfer.decode", std::chrono::microseconds(0));
-    const std::uint64_t faster = slow_device ? second.cpu_chunks : second.gpu_chunks;
-    EXPECT_GE(faster, array.chunks * 9 / 10) << (slow_device ? "slow device" : "slow CPU") << ", first "
-                                             << first.gpu_chunks << " of " << first.chunks << " on the device";
+    const auto faster = [&](const Stats& stats) { return slow_device ? stats.cpu_chunks : stats.gpu_chunks; };
+    const char* const which = slow_device ? "slow device" : "slow CPU";
+    const std::uint64_t most = std::max(faster(second), faster(third)), least = std::min(faster(second), faster(third));
+    EXPECT_GE(most, array.chunks * 9 / 10) << which;
+    EXPECT_GE(least, array.chunks * 17 / 20)
+        << which << ", first " << first.gpu_chunks << " of " << first.chunks << " on the device";
     EXPECT_GT(first.gpu_chunks, 0u);
     EXPECT_GT(first.cpu_chunks, 0u);
   }
