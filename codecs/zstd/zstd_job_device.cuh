@@ -5,15 +5,17 @@
 //                                                                                   zstd_chains_device.cuh
 //   frames     a thread a stream: frame and block headers become RawBlocks
 //   scan       one thread block: where each stream's Blocks begin
-//   parse      a thread a block: headers of its two sections, and where its tables are described
+//   parse      a thread a block, in a warp of its own where they are few: headers of its two sections, and where its
+//              tables are described
 //   sources    a warp a stream: which block's tables hold where one repeats them; what blocks need of scratch
 //   scan       one thread block: the sums of that, by shares of streams
 //   place      a thread a block: its place and round
 //   list       a thread a block: those with Huffman literals and those with sequences, by round
+//              these four in one launch of one thread block, where streams and blocks are few
 // For each round:
 //   segments   a thread block some of a Block's segments, a lane each: the FSE states, where there is an index
 //              in one launch with literals                                        zstd_segments_device.cuh
-//   literals   a thread block a Block, a warp a Huffman stream: into scratch       zstd_literals_device.cuh
+//   literals   a thread block a Huffman stream, or a warp a Block: into scratch    zstd_literals_device.cuh
 //   walk       a warp for 1, 4 or 8 Blocks: the FSE states, one lane each          zstd_walk_device.cuh
 //              with 1, in one launch with literals                                zstd_entropy_device.cuh
 //   extract    a thread block a Block: lengths and offsets, repeats by symbol      zstd_sequences_device.cuh

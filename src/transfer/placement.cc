@@ -66,10 +66,16 @@ bool PlacementPolicy::ruled_out_locked() const {
   return std::max(most_rates_[0], most_rates_[1]) < gpu;
 }
 
-// Measured; or what the CPU could do at most, where that is too little; or what other arrays have come to.
-PlacementRates PlacementPolicy::estimates_locked() const {
+// Measured; or what the CPU could do at most, where that is too little.
+PlacementRates PlacementPolicy::own_rates_locked() const {
   PlacementRates rates{measured_locked(WaveKind::kGpu), measured_locked(WaveKind::kCpu)};
   if (rates[1] == 0 && ruled_out_locked()) rates[1] = std::max(most_rates_[0], most_rates_[1]);
+  return rates;
+}
+
+// The array's own; what it has not found out is what other arrays have come to.
+PlacementRates PlacementPolicy::estimates_locked() const {
+  PlacementRates rates = own_rates_locked();
   if (prior_ == nullptr || (rates[0] > 0 && rates[1] > 0)) return rates;
   const PlacementRates known = prior_->get();
   if (known[0] == 0 || known[1] == 0) return rates;
@@ -203,8 +209,7 @@ void PlacementPolicy::end_probe_locked(double seconds) {
 }
 
 void PlacementPolicy::publish_locked() {
-  PlacementRates rates{measured_locked(WaveKind::kGpu), measured_locked(WaveKind::kCpu)};
-  if (rates[1] == 0 && ruled_out_locked()) rates[1] = std::max(most_rates_[0], most_rates_[1]);
+  const PlacementRates rates = own_rates_locked();
   if (prior_ != nullptr && rates[0] > 0 && rates[1] > 0) prior_->set(rates);
 }
 

@@ -92,6 +92,7 @@ class PlacementPolicy {
   double measured_locked(WaveKind kind) const { return seen_[static_cast<std::size_t>(kind)].rate(most_in_flight_); }
   // The CPU's waves seen last say that it cannot be the faster.
   bool ruled_out_locked() const;
+  PlacementRates own_rates_locked() const;
   PlacementRates estimates_locked() const;
   std::uint64_t turn_waves_locked() const;
   bool turn_is_lost_locked() const;
