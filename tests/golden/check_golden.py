@@ -2,12 +2,15 @@
 """Runs `headrace read` over known arrays and over stores that it has to refuse.
 
   check_golden.py --headrace build/tools/headrace [--archive golden.tar.xz] [--data DIR] [--only REGEX] [--jobs 2]
-                  [--device NAME] [--placement auto|cpu|gpu]
+                  [--device NAME] [--placement auto|cpu|gpu] [--reader build/tests/golden_reader]
 
 Arrays: exit code 0 and the SHA-256 of the manifest.  Stores to refuse: exit code 1 and exactly one line on stderr, no signal,
 within --timeout seconds, below --max-rss GiB; where the case's level is "safe", reading it is right too.
 
 --data reads a folder tree of tar files with manifest.json, manifest-foreign.json and manifest-invalid.json instead of the archive.
+
+--reader has each job's reads made by one process that stays, begun again when it dies or has to be ended: a GPU takes half a second
+to begin, every time.
 
 disputed.txt names stores on which sets of arrays contradict each other: reading them and refusing them are both right.
 
@@ -20,7 +23,9 @@ import fnmatch
 import hashlib
 import json
 import os
+import queue
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -154,6 +159,79 @@ def run(command, timeout, max_kib):
     return Run(code, text, killed, time.monotonic() - start, peak // 1024)
 
 
+class Reader:
+    """A golden_reader, for one thread at a time."""
+
+    def __init__(self, program, device):
+        self.command, self.process = [program, device], None
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        start_new_session=True)
+        if not self.process.stdout.readline():   # a line says that the device is open
+            raise SystemExit(f"{self.command[0]} did not start: {self.process.stderr.read().decode('utf-8', 'replace').strip()}")
+
+    def stop(self):
+        """Its exit code, negative for a signal."""
+        if self.process is None:
+            return 0
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass   # a line it did not live to read
+        code = self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
+        self.process = None
+        return code
+
+    def run(self, command, timeout, max_kib):
+        if self.process is None:
+            self.start()
+        process, start, killed, peak, answer = self.process, time.monotonic(), "", 0, b""
+        try:
+            process.stdin.write(json.dumps(command[1:]).encode() + b"\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            pass   # it has ended: no answer
+        while not answer.endswith(b"\n"):
+            if select.select([process.stdout], [], [], 0.005)[0]:
+                piece = os.read(process.stdout.fileno(), 1 << 20)
+                if not piece:
+                    break
+                answer += piece
+            peak = max(peak, peak_kib(process.pid))
+            if not killed and (time.monotonic() - start > timeout or peak > max_kib):
+                killed = "memory" if peak > max_kib else "timeout"
+                os.killpg(process.pid, signal.SIGKILL)
+        seconds = time.monotonic() - start
+        if killed or not answer:
+            said = "" if killed else process.stderr.read().decode("utf-8", "replace")
+            return Run(self.stop(), said, killed, seconds, peak // 1024)
+        answer = json.loads(answer)
+        return Run(answer["code"], answer["said"], killed, seconds, peak // 1024)
+
+
+class Readers:
+    """As many as there are jobs, each in use by one of them."""
+
+    def __init__(self, program, device, jobs):
+        self.free = queue.LifoQueue()
+        for _ in range(jobs):
+            self.free.put(Reader(program, device))
+
+    def run(self, command, timeout, max_kib):
+        reader = self.free.get()
+        try:
+            return reader.run(command, timeout, max_kib)
+        finally:
+            self.free.put(reader)
+
+    def stop(self):
+        while not self.free.empty():
+            self.free.get().stop()
+
+
 def digest(path):
     sha = hashlib.sha256()
     with open(path, "rb") as file:
@@ -166,13 +244,13 @@ def check(args, entry, refuse, out):
     """("ok" | "unsupported" | "fail", detail)"""
     target = ("reference://" if entry["store"].endswith(".json") else "") + entry["_store"] + ("/" + entry["array"] if entry.get("array") else "")
     command = [args.headrace, "read", target, "--device", args.device, "--raw", "-o", out, "--placement"]
-    result = run(command + [args.placement], args.timeout, args.max_rss * 1048576)
+    result = args.run(command + [args.placement], args.timeout, args.max_rss * 1048576)
     if args.placement == "gpu" and NOT_ON_DEVICE in result.stderr:
         args.not_on_device.append(entry["name"])
-        result = run(command + ["auto"], args.timeout, args.max_rss * 1048576)
+        result = args.run(command + ["auto"], args.timeout, args.max_rss * 1048576)
     if args.device != "host" and HOST_ELEMENTS in result.stderr:
         args.host_elements.append(entry["name"])
-        result = run([args.headrace, "read", target, "--raw", "-o", out], args.timeout, args.max_rss * 1048576)
+        result = args.run([args.headrace, "read", target, "--raw", "-o", out], args.timeout, args.max_rss * 1048576)
     lines = [line for line in result.stderr.splitlines() if line.strip()]
     said = lines[0] if lines else ""
     try:
@@ -243,7 +321,8 @@ def feature(message):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--headrace", required=True, help="the command-line tool")
+    parser.add_argument("--headrace", help="the command-line tool; a process for each read")
+    parser.add_argument("--reader", help="golden_reader, instead of --headrace")
     parser.add_argument("--archive", default=os.path.join(HERE, "golden.tar.xz"))
     parser.add_argument("--data", help="folder of tar files and manifests, instead of the archive")
     parser.add_argument("--unsupported", default=os.path.join(HERE, "unsupported.txt"))
@@ -261,7 +340,14 @@ def main():
     parser.add_argument("--list-unsupported", action="store_true", help="print the name of every unsupported entry")
     parser.add_argument("--json", help="write every result to this file")
     args = parser.parse_args()
-    args.headrace = os.path.abspath(args.headrace) if os.sep in args.headrace else args.headrace
+    if not args.headrace and not args.reader:
+        parser.error("name the program: --headrace or --reader")
+    if args.headrace and os.sep in args.headrace:
+        args.headrace = os.path.abspath(args.headrace)
+    args.run = run
+    readers = Readers(os.path.abspath(args.reader), args.device, args.jobs) if args.reader else None
+    if readers:
+        args.headrace, args.run = "headrace", readers.run
     with open(args.unsupported, encoding="utf-8") as file:
         args.allow = {line.strip(): 0 for line in file if line.strip() and not line.startswith("#")}
     with open(os.path.join(HERE, "disputed.txt"), encoding="utf-8") as file:
@@ -271,6 +357,8 @@ def main():
     try:
         failed = report(args, scratch)
     finally:
+        if readers:
+            readers.stop()
         shutil.rmtree(scratch, ignore_errors=True)
     sys.exit(1 if failed else 0)
 

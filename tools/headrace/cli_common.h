@@ -51,6 +51,9 @@ Placement placement_of(std::string_view name);
 // What is wrong with a --device argument; empty for the name of a kind we know, whether or not it is there.
 std::string check_device_name(const std::string& name);
 
+// All of the program; returns its exit code. One call after another is fine.
+int run_command_line(int argc, char** argv);
+
 // A verb: its options are added to `app` now; the returned callback, when the verb was chosen, runs it.
 struct Verb {
   CLI::App* app = nullptr;

@@ -1,0 +1,67 @@
+// What main does: the verbs, the words of an error, the exit code.
+#include <headrace/headrace.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "cli_common.h"
+
+namespace headrace::cli {
+namespace {
+
+int run(int argc, char** argv) {
+  CLI::App app("headrace: Zarr arrays from storage into device memory");
+  app.name("headrace");
+  app.set_version_flag("--version", std::string("headrace ") + hr_version());
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  headrace info era5.zarr\n"
+      "  headrace read era5.zarr/t2m --select '0:24, :, ::2' -o t2m.npy\n"
+      "  headrace verify era5.zarr\n"
+      "  headrace doctor era5.zarr\n"
+      "  headrace bench --filename=data --bs=4m --iodepth=8\n\n"
+      "Exit codes: 0 success; 1 the data or the check failed; 2 the command line is wrong.");
+  const Verb verbs[] = {add_info_command(app),   add_read_command(app),      add_verify_command(app),
+                        add_doctor_command(app), add_bench_command(app),     add_gen_command(app),
+                        add_index_command(app),  add_cufile_run_command(app)};
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    std::string command = "headrace";
+    for (const Verb& verb : verbs) {
+      if (verb.app->parsed()) command += " " + verb.app->get_name();
+    }
+    std::string what = error.what();
+    if (command == "headrace" && argc > 1 && argv[1][0] != '-') what = "unknown command '" + std::string(argv[1]) + "'";
+    print_error(what, "command line", "see '" + command + " --help'");
+    return kExitUsage;
+  }
+  for (const Verb& verb : verbs) {
+    if (verb.app->parsed()) return verb.run();
+  }
+  return kExitUsage;
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  int code = kExitFailed;
+  try {
+    code = run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    print_error("out of memory", "headrace", "select a part with --select, or free memory");
+  } catch (const std::exception& error) {
+    print_error(error.what(), "headrace", "this is a bug in headrace: please report it with this line");
+  }
+  // A report that could not be written is a failure too: `headrace info x > /dev/full`.
+  if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && code == kExitOk) {
+    print_error("cannot write the report", "standard output", "free some space or write it elsewhere");
+    code = kExitFailed;
+  }
+  return code;
+}
+
+}  // namespace headrace::cli
