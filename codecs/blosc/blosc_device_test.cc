@@ -6,11 +6,8 @@
 
 #include <blosc.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "tests/support/blosc_on_cpu.h"
-#include "tests/support/codec_seed.h"
+#include "tests/support/codec_seed_files.h"
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {
@@ -85,6 +82,43 @@ class BloscDevice : public ::testing::Test {
     const device::DecodeOutcome outcome = run(container, plain.size(), true, got);
     ASSERT_TRUE(outcome.ok()) << what << ": " << decode_reason_text(outcome.reason()) << " at " << outcome.position();
     ASSERT_TRUE(got == plain) << what;
+  }
+
+  // Containers whose inner codec is `inner`, good and damaged; those with another one are left to the CPU.
+  void expect_inner(const char* inner, const char* unnamed) {
+    const SplitMode never(BLOSC_NEVER_SPLIT);
+    for (const std::size_t bytes : {127, 1000, 10007, 70001}) {
+      for (int shuffle = 0; shuffle <= 2; ++shuffle) {
+        for (const std::size_t item : {1, 4, 8, 17}) {
+          const Bytes plain = sample(bytes, item == 8 ? Content::kText : Content::kSmooth, unsigned(bytes));
+          const SplitMode mode(item == 4 ? BLOSC_ALWAYS_SPLIT : BLOSC_NEVER_SPLIT);
+          for (const std::size_t block : {0, 4096}) {
+            expect_decoded(plain, compress(plain, inner, shuffle, item, block), inner + (" " + std::to_string(bytes)));
+            if (HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+    Bytes got;
+    for (const char* other : {"lz4", "blosclz", "snappy", unnamed}) {
+      EXPECT_TRUE(run(compress(sample(10'000, Content::kSmooth), other, 1, 4), 10'000, true, got).host_only()) << other;
+    }
+    const Bytes random = sample(5000, Content::kRandom);
+    expect_decoded(random, compress(random, inner, 1, 4, 0, 0), "stored");
+
+    const Bytes good = compress(sample(900, Content::kText), inner, 1, 4, 512);
+    ASSERT_TRUE(same_verdict(good, 900));
+    for (std::size_t length = 16; length < good.size(); ++length) {
+      Bytes patched(good.begin(), good.begin() + std::ptrdiff_t(length));
+      const auto patched_bytes = static_cast<std::uint32_t>(length);
+      std::memcpy(&patched[12], &patched_bytes, 4);
+      ASSERT_TRUE(same_verdict(patched, 900)) << "shortened to " << length;
+    }
+    for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+      Bytes bad = good;
+      bad[bit / 8] ^= std::byte{1} << (bit % 8);
+      ASSERT_TRUE(same_verdict(bad, 900)) << "bit " << bit;
+    }
   }
 
   std::unique_ptr<codec::Codec> codec_;
@@ -185,40 +219,10 @@ TEST_F(BloscDevice, StoredEmptyAndSmaller) {
 // As for arrays whose configuration names it.
 TEST_F(BloscDevice, InnerZstd) {
   gpu_.named = codec::gpu::blosc::Named::kZstd;
-  const SplitMode never(BLOSC_NEVER_SPLIT);
-  for (const std::size_t bytes : {127, 1000, 10007, 70001}) {
-    for (int shuffle = 0; shuffle <= 2; ++shuffle) {
-      for (const std::size_t item : {1, 4, 8, 17}) {
-        const Bytes plain = sample(bytes, item == 8 ? Content::kText : Content::kSmooth, unsigned(bytes));
-        const SplitMode mode(item == 4 ? BLOSC_ALWAYS_SPLIT : BLOSC_NEVER_SPLIT);
-        for (const std::size_t block : {0, 4096}) {
-          expect_decoded(plain, compress(plain, "zstd", shuffle, item, block), "zstd " + std::to_string(bytes));
-          if (HasFatalFailure()) return;
-        }
-      }
-    }
-  }
+  expect_inner("zstd", "zlib");
   EXPECT_GT(gpu_.zstd_streams, 100u);
-  Bytes got;
-  for (const char* inner : {"lz4", "blosclz", "snappy", "zlib"}) {
-    EXPECT_TRUE(run(compress(sample(10'000, Content::kSmooth), inner, 1, 4), 10'000, true, got).host_only()) << inner;
-  }
-  const Bytes random = sample(5000, Content::kRandom);
-  expect_decoded(random, compress(random, "zstd", 1, 4, 0, 0), "stored");
-
+  if (HasFatalFailure()) return;
   const Bytes good = compress(sample(900, Content::kText), "zstd", 1, 4, 512);
-  ASSERT_TRUE(same_verdict(good, 900));
-  for (std::size_t length = 16; length < good.size(); ++length) {
-    Bytes patched(good.begin(), good.begin() + std::ptrdiff_t(length));
-    const auto patched_bytes = static_cast<std::uint32_t>(length);
-    std::memcpy(&patched[12], &patched_bytes, 4);
-    ASSERT_TRUE(same_verdict(patched, 900)) << "shortened to " << length;
-  }
-  for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
-    Bytes bad = good;
-    bad[bit / 8] ^= std::byte{1} << (bit % 8);
-    ASSERT_TRUE(same_verdict(bad, 900)) << "bit " << bit;
-  }
   // The stream is one frame: none that is skipped, and nothing behind it.
   for (const bool before : {true, false}) {
     Bytes two = good;
@@ -247,39 +251,8 @@ TEST_F(BloscDevice, InnerZstd) {
 
 TEST_F(BloscDevice, InnerZlib) {
   gpu_.named = codec::gpu::blosc::Named::kZlib;
-  for (const std::size_t bytes : {127, 1000, 10007, 70001}) {
-    for (int shuffle = 0; shuffle <= 2; ++shuffle) {
-      for (const std::size_t item : {1, 4, 8, 17}) {
-        const Bytes plain = sample(bytes, item == 8 ? Content::kText : Content::kSmooth, unsigned(bytes));
-        const SplitMode mode(item == 4 ? BLOSC_ALWAYS_SPLIT : BLOSC_NEVER_SPLIT);
-        for (const std::size_t block : {0, 4096}) {
-          expect_decoded(plain, compress(plain, "zlib", shuffle, item, block), "zlib " + std::to_string(bytes));
-          if (HasFatalFailure()) return;
-        }
-      }
-    }
-  }
+  expect_inner("zlib", "zstd");
   EXPECT_GT(gpu_.zlib_streams, 100u);
-  Bytes got;
-  for (const char* inner : {"lz4", "blosclz", "snappy", "zstd"}) {
-    EXPECT_TRUE(run(compress(sample(10'000, Content::kSmooth), inner, 1, 4), 10'000, true, got).host_only()) << inner;
-  }
-  const Bytes random = sample(5000, Content::kRandom);
-  expect_decoded(random, compress(random, "zlib", 1, 4, 0, 0), "stored");
-
-  const Bytes good = compress(sample(900, Content::kText), "zlib", 1, 4, 512);
-  ASSERT_TRUE(same_verdict(good, 900));
-  for (std::size_t length = 16; length < good.size(); ++length) {
-    Bytes patched(good.begin(), good.begin() + std::ptrdiff_t(length));
-    const auto patched_bytes = static_cast<std::uint32_t>(length);
-    std::memcpy(&patched[12], &patched_bytes, 4);
-    ASSERT_TRUE(same_verdict(patched, 900)) << "shortened to " << length;
-  }
-  for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
-    Bytes bad = good;
-    bad[bit / 8] ^= std::byte{1} << (bit % 8);
-    ASSERT_TRUE(same_verdict(bad, 900)) << "bit " << bit;
-  }
 }
 
 TEST_F(BloscDevice, LeavesToTheCpuWhatItCannotDo) {
@@ -317,24 +290,16 @@ TEST_F(BloscDevice, Description) {
 }
 
 TEST_F(BloscDevice, SeedsLikeTheCodec) {
-  int seeds = 0;
-  const char* root = std::getenv("HEADRACE_SOURCE_DIR");
-  ASSERT_NE(root, nullptr);
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(root) + "/codecs/blosc/seeds")) {
-    std::ifstream file(entry.path(), std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
-    const Bytes bytes = to_bytes(text);
-    CodecSeed seed;
-    ASSERT_TRUE(parse_codec_seed(bytes, seed));
+  const auto seeds = codec_seeds("blosc");
+  for (const auto& [path, content, seed] : seeds) {
     const int before = host_only_;
-    EXPECT_TRUE(same_verdict(seed.stream, seed.capacity, seed.exact)) << entry.path();
+    EXPECT_TRUE(same_verdict(seed.stream, seed.capacity, seed.exact)) << path;
     // Nothing but inner zlib and zstd is left to the CPU.
     if (host_only_ != before) {
-      EXPECT_GT(std::to_integer<unsigned>(seed.stream[2]) >> 5, 2u) << entry.path();
+      EXPECT_GT(std::to_integer<unsigned>(seed.stream[2]) >> 5, 2u) << path;
     }
-    ++seeds;
   }
-  EXPECT_GE(seeds, 28);
+  EXPECT_GE(seeds.size(), 28u);
 }
 
 TEST_F(BloscDevice, DamagedContainers) {

@@ -4,12 +4,10 @@
 #include "tests/support/cuda_on_cpu.h"
 // clang-format on
 
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 
 #include "codecs/deflate/deflate_stage_device.cuh"
-#include "tests/support/codec_seed.h"
+#include "tests/support/codec_seed_files.h"
 #include "tests/support/deflate_device_check.h"
 
 namespace headrace::test {
@@ -205,23 +203,15 @@ TEST_F(DeflateDevice, OneBadStreamLeavesTheOthersExactInEveryRound) {
 }
 
 TEST_F(DeflateDevice, SeedsLikeTheCodecs) {
-  int seeds = 0;
-  const char* root = std::getenv("HEADRACE_SOURCE_DIR");
-  ASSERT_NE(root, nullptr);
+  std::size_t seeds = 0;
   for (const DeflateKind kind : {DeflateKind::kGzip, DeflateKind::kZlib}) {
     gpu_.kind = kind;
-    const std::string folder = std::string(root) + "/codecs/" + name_of(kind) + "/seeds";
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      std::ifstream file(entry.path(), std::ios::binary);
-      const std::string text((std::istreambuf_iterator<char>(file)), {});
-      const Bytes bytes = to_bytes(text);
-      CodecSeed seed;
-      ASSERT_TRUE(parse_codec_seed(bytes, seed));
-      EXPECT_TRUE(same_verdict(seed.stream, seed.capacity, seed.exact)) << entry.path();
+    for (const auto& [path, content, seed] : codec_seeds(name_of(kind))) {
+      EXPECT_TRUE(same_verdict(seed.stream, seed.capacity, seed.exact)) << path;
       ++seeds;
     }
   }
-  EXPECT_GE(seeds, 24);
+  EXPECT_GE(seeds, 24u);
 }
 
 // Whatever the streams say, what they need has a place in some round, and each round fits the memory.

@@ -5,12 +5,8 @@
 #include "tests/support/cuda_on_cpu.h"
 // clang-format on
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-
 #include "codecs/zstd/zstd_stage_device.cuh"
-#include "tests/support/codec_seed.h"
+#include "tests/support/codec_seed_files.h"
 #include "tests/support/zstd_device_check.h"
 #include "tests/support/zstd_writer.h"
 
@@ -207,19 +203,11 @@ TEST_F(ZstdDevice, OneBadStreamLeavesTheOthersExactInEveryRound) {
 }
 
 TEST_F(ZstdDevice, SeedsLikeTheCodec) {
-  int seeds = 0;
-  const char* root = std::getenv("HEADRACE_SOURCE_DIR");
-  ASSERT_NE(root, nullptr);
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(root) + "/codecs/zstd/seeds")) {
-    std::ifstream file(entry.path(), std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
-    const Bytes bytes = to_bytes(text);
-    CodecSeed seed;
-    ASSERT_TRUE(parse_codec_seed(bytes, seed));
-    EXPECT_TRUE(same_verdict(seed.stream, seed.capacity, seed.exact)) << entry.path();
-    ++seeds;
+  const auto seeds = codec_seeds("zstd");
+  for (const auto& [path, content, seed] : seeds) {
+    EXPECT_TRUE(same_verdict(seed.stream, seed.capacity, seed.exact)) << path;
   }
-  EXPECT_GE(seeds, 24);
+  EXPECT_GE(seeds.size(), 24u);
 }
 
 // Whatever the streams say, what they need has a place in some round, and each round fits the memory.

@@ -2,14 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 
 #include "codec/codec.h"
-#include "tests/support/codec_seed.h"
+#include "tests/support/codec_seed_files.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HEADRACE_COUNTS_ALLOCATIONS 0  // sanitizers have an allocator of their own
@@ -56,15 +52,9 @@ TEST_P(CodecAllocation, NoneWhenWarm) {
   const codec::CodecRow row = GetParam();
   if (*row.v2_ids == '\0') return;                    // no seeds that are streams
   if (std::string_view(row.name) == "json2") return;  // JSON text becomes a tree
-  const char* root = std::getenv("HEADRACE_SOURCE_DIR");
-  const auto folder = std::filesystem::path(root == nullptr ? "." : root) / "codecs" / row.name / "seeds";
   unsigned checked = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (!entry.path().filename().string().starts_with("ok")) continue;
-    std::ifstream file(entry.path(), std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    CodecSeed seed;
-    ASSERT_TRUE(parse_codec_seed({reinterpret_cast<const std::byte*>(text.data()), text.size()}, seed));
+  for (const auto& [path, content, seed] : codec_seeds(row.name)) {
+    if (!path.filename().string().starts_with("ok")) continue;
     codec::Context context;
     context.zarr_format = 2;
     const auto codec = row.make(codec_seed_config(row.name, seed.choice), context);
@@ -79,10 +69,10 @@ TEST_P(CodecAllocation, NoneWhenWarm) {
                          .exact = seed.exact};
     Status status;
     (*codec)->decode({&stream, 1}, {&status, 1}, scratch.get());
-    ASSERT_TRUE(status.ok()) << entry.path();
+    ASSERT_TRUE(status.ok()) << path;
     const std::size_t before = g_allocations.load();
     for (int i = 0; i < 10; ++i) (*codec)->decode({&stream, 1}, {&status, 1}, scratch.get());
-    EXPECT_EQ(g_allocations.load() - before, 0u) << entry.path();
+    EXPECT_EQ(g_allocations.load() - before, 0u) << path;
     ++checked;
   }
   EXPECT_GE(checked, 2u);

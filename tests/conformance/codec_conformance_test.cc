@@ -1,13 +1,9 @@
 // What holds for every codec in the table, whatever its format. Streams come from the codec's fuzz seeds.
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <tuple>
 
 #include "base/json.h"
-#include "tests/support/codec_seed.h"
+#include "tests/support/codec_seed_files.h"
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {
@@ -55,24 +51,7 @@ class CodecConformance : public ::testing::TestWithParam<codec::CodecRow> {
     return made.ok() ? std::move(made).value() : nullptr;
   }
 
-  struct Sample {
-    std::filesystem::path file;
-    Bytes content;
-    CodecSeed seed;
-  };
-  static std::vector<Sample> samples() {
-    const char* root = std::getenv("HEADRACE_SOURCE_DIR");
-    std::vector<Sample> out;
-    const auto folder = std::filesystem::path(root == nullptr ? "." : root) / "codecs" / GetParam().name / "seeds";
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      std::ifstream stream(entry.path(), std::ios::binary);
-      const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-      out.push_back({entry.path(), to_bytes(text), {}});
-    }
-    for (Sample& sample : out) EXPECT_TRUE(parse_codec_seed(sample.content, sample.seed)) << sample.file;
-    std::sort(out.begin(), out.end(), [](const Sample& a, const Sample& b) { return a.file < b.file; });
-    return out;
-  }
+  static std::vector<CodecSeedFile> samples() { return codec_seeds(GetParam().name); }
 };
 
 TEST_P(CodecConformance, NamesResolveAndKindIsOneAndTheSame) {
@@ -157,14 +136,14 @@ TEST_P(CodecConformance, EncodedSizesAreBounded) {
 TEST_P(CodecConformance, OneBadStreamLeavesTheOthersExact) {
   if (streaming()->kind() != codec::Kind::kBytesToBytes) return;
   unsigned valid = 0;
-  for (const Sample& sample : samples()) {
+  for (const CodecSeedFile& sample : samples()) {
     const auto made = make_by(words(GetParam().v2_ids).front(), 2, sample.seed.choice);
     ASSERT_TRUE(made.ok());
     const codec::Codec& codec = **made;
     const Decoded alone = Decoder(codec)(sample.seed.stream, sample.seed.capacity, sample.seed.exact);
     // Seeds are named for what becomes of them.
-    const bool expected = sample.file.filename().string().starts_with("ok");
-    EXPECT_EQ(alone.status.ok(), expected) << sample.file << ": " << alone.status.to_string();
+    const bool expected = sample.path.filename().string().starts_with("ok");
+    EXPECT_EQ(alone.status.ok(), expected) << sample.path << ": " << alone.status.to_string();
     if (!alone.status.ok()) continue;
     ++valid;
     const Bytes cut(sample.seed.stream.begin(), sample.seed.stream.end() - 1);
@@ -185,7 +164,7 @@ TEST_P(CodecConformance, OneBadStreamLeavesTheOthersExact) {
         const auto scratch = warm ? codec.make_scratch() : nullptr;
         codec.decode(streams, statuses, scratch.get());
         for (std::size_t i = 0; i < kBatch; ++i) {
-          ASSERT_EQ(statuses[i].ok(), i != bad) << sample.file << ": " << statuses[i].to_string();
+          ASSERT_EQ(statuses[i].ok(), i != bad) << sample.path << ": " << statuses[i].to_string();
           if (i == bad) continue;
           ASSERT_EQ(streams[i].dst_bytes, alone.bytes.size());
           ASSERT_TRUE(std::equal(alone.bytes.begin(), alone.bytes.end(), out[i].begin()));

@@ -7,12 +7,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <random>
 
 #include "base/json.h"
-#include "support/codec_seed.h"
+#include "support/codec_seed_files.h"
 
 namespace headrace::test {
 namespace {
@@ -117,15 +116,9 @@ class Builder {
 };
 
 void add_seeds(Builder& builder, const std::string& codec, const std::filesystem::path& folder) {
-  std::error_code error;
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  for (const auto& path : files) {
-    std::ifstream file(path, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    CodecSeed seed;
-    if (!parse_codec_seed(std::as_bytes(std::span(text)), seed) || seed.capacity == 0) continue;
+  if (!std::filesystem::is_directory(folder)) return;
+  for (const auto& [path, content, seed] : read_codec_seeds(folder)) {
+    if (seed.capacity == 0) continue;
     CorpusGroup* group = builder.group(codec + "/seed/" + path.filename().string(), codec,
                                        codec_seed_config(codec, seed.choice), seed.capacity, seed.exact, true);
     Builder::add(group, seed.stream);
