@@ -9,11 +9,10 @@
 #include "tests/support/blosc_on_cpu.h"
 #include "tests/support/codec_seed_files.h"
 #include "tests/support/codec_testing.h"
+#include "tests/support/device_decode_testing.h"
 
 namespace headrace::test {
 namespace {
-
-using device::DecodeReason;
 
 constexpr const char* kInner[] = {"blosclz", "lz4", "lz4hc", "snappy"};
 
@@ -33,55 +32,22 @@ class SplitMode {
   ~SplitMode() { blosc_set_splitmode(BLOSC_FORWARD_COMPAT_SPLIT); }
 };
 
-class BloscDevice : public ::testing::Test {
+class BloscDevice : public DeviceDecodeTest<BloscOnCpu> {
  protected:
   BloscDevice() : codec_(make("numcodecs.blosc")), decode_(*codec_) {}
 
-  // The device's verdict on one container, over both old contents and flush with either guard page.
-  device::DecodeOutcome run(std::span<const std::byte> container, std::size_t capacity, bool exact, Bytes& bytes) {
-    device::DecodeOutcome first;
-    for (const Flush flush : {Flush::kRight, Flush::kLeft}) {
-      GuardBuffer in(container, flush), out(capacity, flush);
-      std::memset(out.data(), flush == Flush::kRight ? 0 : 0xFF, capacity);
-      BloscOnCpu::Item item{{in.data(), in.size()}, out.span(), {}, 0};
-      gpu_.decode({&item, 1}, exact);
-      EXPECT_TRUE(out.intact());
-      EXPECT_TRUE(gpu_.within_limits);
-      if (flush == Flush::kRight) {
-        first = item.outcome;
-        bytes.clear();
-        if (first.ok()) bytes.assign(out.data(), out.data() + item.produced);
-        continue;
-      }
-      EXPECT_EQ(first.word, item.outcome.word);
-      if (first.ok()) {
-        EXPECT_EQ(bytes.size(), item.produced);
-        EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), out.data()));
-      }
-    }
-    return first;
+  Decoded by_cpu(std::span<const std::byte> container, std::size_t capacity, bool exact) override {
+    return decode_(container, capacity, exact);
+  }
+  void choose_way(Flush, std::size_t) override {}
+  // There is one way.
+  void expect_alike(const DecodeOutcome& first, const DecodeOutcome& second) override {
+    EXPECT_EQ(first.word, second.word);
+    EXPECT_TRUE(gpu_.within_limits);
   }
 
-  // True where both decode to the same bytes or both refuse; the device may also leave it to the CPU.
-  bool same_verdict(std::span<const std::byte> container, std::size_t capacity, bool exact = true) {
-    const Decoded want = decode_(container, capacity, exact);
-    Bytes got;
-    const device::DecodeOutcome outcome = run(container, capacity, exact, got);
-    if (outcome.host_only()) {
-      ++host_only_;
-      return true;
-    }
-    EXPECT_TRUE(outcome.ok() || outcome.stage() == 3);
-    EXPECT_NE(want.status.code(), Code::kUnsupported);  // the CPU's message says more
-    return outcome.ok() == want.status.ok() && (!outcome.ok() || got == want.bytes);
-  }
-
-  // Must be decoded on the device.
-  void expect_decoded(const Bytes& plain, const Bytes& container, const std::string& what) {
-    Bytes got;
-    const device::DecodeOutcome outcome = run(container, plain.size(), true, got);
-    ASSERT_TRUE(outcome.ok()) << what << ": " << decode_reason_text(outcome.reason()) << " at " << outcome.position();
-    ASSERT_TRUE(got == plain) << what;
+  void expect_container(const Bytes& plain, const Bytes& container, const std::string& what) {
+    ASSERT_TRUE(expect_decoded(container, plain.size(), what) == plain) << what;
   }
 
   // Containers whose inner codec is `inner`, good and damaged; those with another one are left to the CPU.
@@ -93,7 +59,8 @@ class BloscDevice : public ::testing::Test {
           const Bytes plain = sample(bytes, item == 8 ? Content::kText : Content::kSmooth, unsigned(bytes));
           const SplitMode mode(item == 4 ? BLOSC_ALWAYS_SPLIT : BLOSC_NEVER_SPLIT);
           for (const std::size_t block : {0, 4096}) {
-            expect_decoded(plain, compress(plain, inner, shuffle, item, block), inner + (" " + std::to_string(bytes)));
+            expect_container(plain, compress(plain, inner, shuffle, item, block),
+                             inner + (" " + std::to_string(bytes)));
             if (HasFatalFailure()) return;
           }
         }
@@ -104,7 +71,7 @@ class BloscDevice : public ::testing::Test {
       EXPECT_TRUE(run(compress(sample(10'000, Content::kSmooth), other, 1, 4), 10'000, true, got).host_only()) << other;
     }
     const Bytes random = sample(5000, Content::kRandom);
-    expect_decoded(random, compress(random, inner, 1, 4, 0, 0), "stored");
+    expect_container(random, compress(random, inner, 1, 4, 0, 0), "stored");
 
     const Bytes good = compress(sample(900, Content::kText), inner, 1, 4, 512);
     ASSERT_TRUE(same_verdict(good, 900));
@@ -123,8 +90,6 @@ class BloscDevice : public ::testing::Test {
 
   std::unique_ptr<codec::Codec> codec_;
   Decoder decode_;
-  BloscOnCpu gpu_;
-  int host_only_ = 0;
 };
 
 TEST_F(BloscDevice, SameBytesAsTheReference) {
@@ -141,9 +106,10 @@ TEST_F(BloscDevice, SameBytesAsTheReference) {
         for (const std::size_t block : {0, 128, 2048, 4096}) {
           if (block != 0 && bytes < 1000) continue;
           const SplitMode mode(block == 0 ? BLOSC_FORWARD_COMPAT_SPLIT : BLOSC_NEVER_SPLIT);
-          expect_decoded(plain, compress(plain, inner, shuffle, item, block),
-                         std::string(inner) + " shuffle " + std::to_string(shuffle) + " item " + std::to_string(item) +
-                             " bytes " + std::to_string(bytes) + " block " + std::to_string(block));
+          expect_container(plain, compress(plain, inner, shuffle, item, block),
+                           std::string(inner) + " shuffle " + std::to_string(shuffle) + " item " +
+                               std::to_string(item) + " bytes " + std::to_string(bytes) + " block " +
+                               std::to_string(block));
           if (HasFatalFailure()) return;
         }
       }
@@ -161,7 +127,7 @@ TEST_F(BloscDevice, SplitAndUnsplitBlocks) {
     for (const char* inner : kInner) {
       for (int shuffle = 0; shuffle <= 2; ++shuffle) {
         for (const std::size_t item : {2, 3, 4, 8, 12, 16}) {
-          expect_decoded(plain, compress(plain, inner, shuffle, item, 16384), inner);
+          expect_container(plain, compress(plain, inner, shuffle, item, 16384), inner);
           if (HasFatalFailure()) return;
         }
       }
@@ -185,7 +151,7 @@ TEST_F(BloscDevice, WhatOurEncoderWrites) {
           const auto got = (*encoder)->encode(plain, container);
           ASSERT_TRUE(got.ok());
           container.resize(*got);
-          expect_decoded(plain, container, config);
+          expect_container(plain, container, config);
           // The same blocks said to be shuffled by bits: what comes out is the CPU codec's business.
           if ((std::to_integer<unsigned>(container[2]) & 2) == 0) {
             container[2] = (container[2] & std::byte{0xFE}) | std::byte{4};
@@ -201,9 +167,9 @@ TEST_F(BloscDevice, WhatOurEncoderWrites) {
 
 TEST_F(BloscDevice, StoredEmptyAndSmaller) {
   const Bytes random = sample(50'000, Content::kRandom);
-  expect_decoded(random, compress(random, "lz4", BLOSC_SHUFFLE, 4, 0, 0), "stored");
+  expect_container(random, compress(random, "lz4", BLOSC_SHUFFLE, 4, 0, 0), "stored");
   const Bytes empty = compress({}, "lz4", BLOSC_SHUFFLE, 4);
-  expect_decoded({}, empty, "empty");
+  expect_container({}, empty, "empty");
   EXPECT_TRUE(same_verdict(empty, 4));
   EXPECT_TRUE(same_verdict(empty, 4, false));
   EXPECT_TRUE(same_verdict({}, 0));

@@ -52,7 +52,7 @@ class BloscOnCpu {
     job.count = limits.chunks;
     job.exact = exact;
     job.named = named;
-    job.stage = 3;
+    job.stage = kStage;
     job.allowance = allowance;
     const blosc::Layout layout(limits, allowance, named);
     layout.fill_in(job, scratch_.take((layout.inner + 15) / 16 * 16));
@@ -118,6 +118,7 @@ class BloscOnCpu {
     }
   }
 
+  static constexpr unsigned kStage = 3;
   bool within_limits = true;  // of the last batch: the bounds that enqueue_lz4 is given hold
   std::uint64_t lz4_streams = 0, other_streams = 0, zstd_streams = 0, zlib_streams = 0;  // so far
   ZstdOnCpu inner_zstd;

@@ -1,0 +1,109 @@
+// What tests of one codec's device code share: it runs on the CPU between guard pages, and the CPU's codec, which has
+// the last word, is asked for the same.
+//
+// REQUIRES: tests/support/cuda_on_cpu.h is included before anything else.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "device/decode.h"
+#include "tests/support/codec_testing.h"
+#include "tests/support/guard_buffer.h"
+
+namespace headrace::test {
+
+using device::DecodeOutcome;
+using device::DecodeReason;
+
+// `Gpu` is ZstdOnCpu or one like it.
+template <class Gpu>
+class DeviceDecodeTest : public ::testing::Test {
+ protected:
+  virtual Decoded by_cpu(std::span<const std::byte> stream, std::size_t capacity, bool exact) = 0;
+  // Chooses how gpu_ does the next decode: first flush right and over zeros, then flush left and over ones.
+  virtual void choose_way(Flush flush, std::size_t stream_bytes) = 0;
+  // Of the same stream. Which of several faults is reported depends on the launches; whether one is does not.
+  virtual void expect_alike(const DecodeOutcome& first, const DecodeOutcome& second) {
+    EXPECT_EQ(first.ok(), second.ok());
+  }
+
+  // The device's verdict, over both old contents and flush with either guard page.
+  DecodeOutcome run(std::span<const std::byte> stream, std::size_t capacity, bool exact, Bytes& bytes) {
+    DecodeOutcome first;
+    for (const Flush flush : {Flush::kRight, Flush::kLeft}) {
+      GuardBuffer in(stream, flush), out(capacity, flush);
+      if (capacity != 0) std::memset(out.data(), flush == Flush::kRight ? 0 : 0xFF, capacity);
+      typename Gpu::Item item{{in.data(), in.size()}, out.span(), {}, 0};
+      choose_way(flush, stream.size());
+      gpu_.decode({&item, 1}, exact);
+      EXPECT_TRUE(out.intact());
+      if (flush == Flush::kRight) {
+        first = item.outcome;
+        bytes.clear();
+        if (first.ok()) bytes.assign(out.data(), out.data() + item.produced);
+        continue;
+      }
+      expect_alike(first, item.outcome);
+      if (first.ok() && item.outcome.ok()) {
+        EXPECT_EQ(bytes.size(), item.produced);
+        EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), out.data()));
+      }
+    }
+    return first;
+  }
+
+  // True where both decode to the same bytes or both refuse; the device may also leave it to the CPU.
+  bool same_verdict(std::span<const std::byte> stream, std::size_t capacity, bool exact = true) {
+    const Decoded want = by_cpu(stream, capacity, exact);
+    Bytes got;
+    const DecodeOutcome outcome = run(stream, capacity, exact, got);
+    ++(want.status.ok() ? accepted_ : refused_);
+    if (outcome.host_only()) {
+      ++host_only_;
+      return true;
+    }
+    EXPECT_TRUE(outcome.ok() || outcome.stage() == Gpu::kStage);
+    EXPECT_NE(want.status.code(), Code::kUnsupported);  // the CPU's message says more
+    EXPECT_EQ(outcome.ok(), want.status.ok())
+        << decode_reason_text(outcome.reason()) << " at " << outcome.position() << "; " << want.status.to_string();
+    return outcome.ok() == want.status.ok() && (!outcome.ok() || got == want.bytes);
+  }
+
+  // Must be decoded on the device, to what the CPU makes of it, which is returned.
+  Bytes expect_decoded(const Bytes& stream, std::size_t capacity, const std::string& what, bool exact = true) {
+    const Decoded want = by_cpu(stream, capacity, exact);
+    EXPECT_TRUE(want.status.ok()) << what << ": " << want.status.to_string();
+    Bytes got;
+    const DecodeOutcome outcome = run(stream, capacity, exact, got);
+    EXPECT_TRUE(outcome.ok()) << what << ": " << decode_reason_text(outcome.reason()) << " at " << outcome.position();
+    EXPECT_TRUE(got == want.bytes) << what;
+    return got;
+  }
+  // Must be refused by both, on the device for that reason.
+  void expect_refused(const Bytes& stream, std::size_t capacity, DecodeReason reason, const std::string& rule) {
+    EXPECT_FALSE(by_cpu(stream, capacity, true).status.ok()) << rule;
+    Bytes got;
+    const DecodeOutcome outcome = run(stream, capacity, true, got);
+    EXPECT_EQ(outcome.reason(), reason) << rule << ": " << decode_reason_text(outcome.reason()) << " at "
+                                        << outcome.position();
+    EXPECT_FALSE(outcome.ok()) << rule;
+  }
+  // Not decided on the device.
+  void expect_left_to_cpu(const Bytes& stream, std::size_t capacity, const std::string& rule) {
+    Bytes got;
+    const DecodeOutcome outcome = run(stream, capacity, true, got);
+    EXPECT_TRUE(outcome.host_only()) << rule << ": "
+                                     << (outcome.ok() ? "decoded" : decode_reason_text(outcome.reason())) << " at "
+                                     << outcome.position();
+  }
+
+  Gpu gpu_;
+  unsigned turn_ = 0;  // counted by choose_way
+  int host_only_ = 0, accepted_ = 0, refused_ = 0;
+};
+
+}  // namespace headrace::test
