@@ -7,7 +7,6 @@
 #include <headrace/stats.h>
 #include <headrace/status.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -17,6 +16,11 @@
 #include <vector>
 
 #include "json_writer.h"
+
+// <CLI/CLI.hpp> takes longer to compile than most sources here, and few need it.
+namespace CLI {
+class App;
+}
 
 namespace headrace::cli {
 

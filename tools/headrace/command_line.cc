@@ -1,6 +1,7 @@
 // What main does: the verbs, the words of an error, the exit code.
 #include <headrace/headrace.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 #include <string>

@@ -1,6 +1,7 @@
 // headrace doctor: what this machine, its limits and its file systems offer to reads, and what will be used.
 #include <headrace/system.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 

@@ -1,4 +1,5 @@
 // headrace gen: data for benchmarks and tests, the same for the same seed.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>

@@ -1,6 +1,7 @@
 // headrace index: makes the decode indices of an array, beside its store.
 #include <headrace/decode_index.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <memory>

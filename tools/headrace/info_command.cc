@@ -1,6 +1,7 @@
 // headrace info: what a store holds, from its metadata.
 #include <sys/stat.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

@@ -2,6 +2,7 @@
 #include <headrace/device.h>
 #include <headrace/selection.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,4 +1,5 @@
 // headrace bench: measures how fast bytes travel between files and device memory, driven as fio is.
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>

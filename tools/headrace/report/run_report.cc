@@ -1,5 +1,6 @@
 #include "report/run_report.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <span>
 

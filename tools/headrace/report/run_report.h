@@ -9,11 +9,14 @@
 #include <headrace/status.h>
 #include <headrace/trace.h>
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "output_file.h"
+
+namespace CLI {
+class App;
+}
 
 namespace headrace::cli {
 
