@@ -9,11 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "codecs/deflate/deflate_chain_device.cuh"
-#include "codecs/deflate/deflate_checksum_device.cuh"
-#include "codecs/deflate/deflate_find_device.cuh"
-#include "codecs/deflate/deflate_output_device.cuh"
-#include "codecs/deflate/deflate_pieces_device.cuh"
+#include "codecs/deflate/deflate_job_device.cuh"
 #include "tests/support/guard_buffer.h"
 #include "tests/support/lz77_on_cpu.h"
 
@@ -103,43 +99,7 @@ class DeflateOnCpu {
   std::uint64_t runs = 0, runs_left = 0, pieces = 0;  // of all batches: found, and those that were right
 
  private:
-  static constexpr unsigned kThreads = 64;
-  template <class Body>
-  static void launch(unsigned blocks, const Body& body) {
-    testing::gpu::launch(blocks, kThreads, body);
-  }
-  void run(const codec::gpu::deflate::Job& job) {
-    namespace deflate = codec::gpu::deflate;
-    static std::uint32_t words[kThreads];
-    static std::uint64_t long_words[kThreads];
-    static deflate::FindSpace find;
-    static deflate::TraceSpace<1> spaces[kThreads / 32];
-    static deflate::TraceSpace<deflate::kWidth> wide_space;
-    static deflate::ChainSpace chain_spaces[kThreads / 32];
-    static deflate::DecodeSpace<1> decode_spaces[kThreads / 32];
-    static deflate::DecodeSpace<deflate::kWidth> wide_decode_space;
-    const auto wide = [&](const auto& body) { testing::gpu::launch(blocks, 32 * deflate::kWidth, body); };
-    static const codec::gpu::CrcTables tables = codec::gpu::make_crc_tables(0xEDB88320);
-    static codec::gpu::ChecksumShared checksum;
-    launch(blocks, [&] { deflate::begin_body(job); });
-    launch(1, [&] { deflate::share_body(job, words); });
-    launch(blocks, [&] { deflate::find_body(job, find); });
-    wide([&] { deflate::trace_body<deflate::kWidth>(job, wide_space); });
-    launch(blocks, [&] { deflate::trace_body<1>(job, spaces[threadIdx.x / 32]); });
-    launch(blocks, [&] { deflate::chain_body(job, chain_spaces[threadIdx.x / 32]); });
-    launch(1, [&] { deflate::scan_body(job, words, long_words); });
-    launch(blocks, [&] { deflate::list_body(job); });
-    launch(1, [&] { deflate::rounds_body(job, long_words); });
-    launch(blocks, [&] { deflate::place_body(job); });
-    for (std::uint32_t r = 0; r < job.rounds.count; ++r) {
-      wide([&] { deflate::decode_body<deflate::kWidth>(job, r, wide_decode_space); });
-      launch(blocks, [&] { deflate::decode_body<1>(job, r, decode_spaces[threadIdx.x / 32]); });
-      Lz77OnCpu::write(deflate::Output{job, r}, job.tiles, job.round[r].output, way, blocks);
-    }
-    testing::gpu::launch(blocks, codec::gpu::kChecksumThreads, [&] { deflate::sums_body(job, tables, checksum); });
-    launch(blocks, [&] { deflate::join_body(job, tables); });
-    launch(blocks, [&] { deflate::verdict_body(job, tables); });
-  }
+  void run(const codec::gpu::deflate::Job& job);
   GuardScratch scratch_;
 };
 

@@ -192,6 +192,7 @@ function(headrace_test source)
   endif()
   if(arg_DEVICE_CODE)
     headrace_runs_device_code(${name})
+    target_link_libraries(${name} PRIVATE headrace_decoders_on_cpu)
   endif()
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
   # Many times what they take: the machine may have other work.
