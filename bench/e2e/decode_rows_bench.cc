@@ -22,6 +22,7 @@ std::vector<Row> all_rows(const DecodeOptions& options) {
       }
       for (const std::size_t bytes : {kMiB, 8 * kMiB, 64 * kMiB}) rows.push_back({codec, filter, values, bytes, 1});
       if (codec != std::string("zstd") || values == std::string("random")) continue;
+      if (4 * kMiB <= total) rows.push_back({codec, filter, values, 4 * kMiB, total / (4 * kMiB)});
       for (const std::size_t bytes : {64 * kKiB, kMiB, 8 * kMiB, 64 * kMiB}) {
         if (bytes <= total) rows.push_back({codec, filter, values, bytes, total / bytes, true});
       }

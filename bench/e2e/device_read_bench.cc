@@ -63,6 +63,7 @@ void drop_caches() {
 int main(int argc, char** argv) {
   std::string path, device_name = "auto";
   headrace::ContextOptions options;
+  options.host_budget_bytes = std::size_t{2} << 30;
   int repeat = 5, warmup = 1;
   bool sum = false, cold = false, keep_open = false;
   int settle_ms = 0;
@@ -96,6 +97,8 @@ int main(int argc, char** argv) {
       warm_with = argv[++i];
     else if (arg == "--device-budget-mib" && more)
       options.device_budget_bytes = static_cast<std::size_t>(std::atoi(argv[++i])) << 20;
+    else if (arg == "--host-budget-mib" && more)
+      options.host_budget_bytes = static_cast<std::size_t>(std::atoi(argv[++i])) << 20;
     else if (arg == "--placement" && more)
       placement = argv[++i];
     else if (arg == "--no-direct")
@@ -106,9 +109,8 @@ int main(int argc, char** argv) {
       path = arg;
     else
       die("usage: device_read_bench STORE [--device auto] [--repeat 5] [--warmup 1] [--engine auto] [--waves N] "
-          "[--wave-mib N] [--threads N] [--sha] [--spans FILE]");
+          "[--wave-mib N] [--host-budget-mib 2048] [--device-budget-mib N] [--threads N] [--sha] [--spans FILE]");
   }
-  options.host_budget_bytes = std::size_t{2} << 30;
   headrace::ReadOptions read_options;
   if (placement != "auto") {
     read_options.placement = placement == "gpu" ? headrace::Placement::kGpu : headrace::Placement::kCpu;

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Whole arrays to GPU memory, warm and cold: headrace beside tensorstore + copy, in one run.
 
-  gpu_compare.py DIR --bench build/cuda/bench/device_read_bench [--repeat 5] [--json FILE]
+  gpu_compare.py DIR --bench build/cuda/bench/device_read_bench [--repeat 5] [--copies 1] [--json FILE]
 
-Writes bench_fields.py's array into DIR with tensorstore in several layouts (once), then times each reader in turn.  headrace's time
+Writes bench_fields.py's array, --copies of it one behind the other, into DIR with tensorstore in several layouts (once), then
+times each reader in turn.  headrace's time
 is from opening the array to the finished tensor in device memory; tensorstore's from opening to the end of `.cuda()` into the same
 kind of tensor, from pageable memory as it comes and, second row, from a pinned buffer that is kept.  headrace's
 first read of an array ("first", in a process that has read another one) and the later ones of an array that stays open ("again") have
@@ -23,8 +24,9 @@ import torch
 from bench_fields import LAYOUTS, SHAPE, make
 
 
-def spec(root, name):
-    return {**LAYOUTS[name], "kvstore": {"driver": "file", "path": str(root / name)}}
+def spec(root, name, shape=SHAPE):
+    layout = LAYOUTS[name]
+    return {**layout, "metadata": {**layout["metadata"], "shape": shape}, "kvstore": {"driver": "file", "path": str(root / name)}}
 
 
 def drop_caches():
@@ -63,15 +65,16 @@ def main():
     parser.add_argument("--bench", required=True)
     parser.add_argument("--bench-args", default="")
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--copies", type=int, default=1)
     parser.add_argument("--layouts", default=",".join(LAYOUTS))
     parser.add_argument("--no-cold", action="store_true")
     parser.add_argument("--json")
     args = parser.parse_args()
     root = args.dir
     root.mkdir(parents=True, exist_ok=True)
-    data = make(20)
-    nbytes = data.nbytes
-    pinned = torch.empty(SHAPE, dtype=torch.float32, pin_memory=True)
+    data = np.concatenate([make(20)] * args.copies)
+    shape, nbytes = data.shape, data.nbytes
+    pinned = torch.empty(shape, dtype=torch.float32, pin_memory=True)
     truth = torch.from_numpy(data).cuda()
     h2d = []
     for _ in range(7):
@@ -82,12 +85,12 @@ def main():
         h2d.append(time.perf_counter() - start)
     truth.copy_(torch.from_numpy(data))
     result = {"gpu": torch.cuda.get_device_name(0), "tensorstore": ts.__version__ if hasattr(ts, "__version__") else "?",
-              "shape": SHAPE, "decoded_bytes": nbytes, "pinned_h2d_gb_s": nbytes / statistics.median(h2d) / 1e9, "rows": []}
+              "shape": shape, "decoded_bytes": nbytes, "pinned_h2d_gb_s": nbytes / statistics.median(h2d) / 1e9, "rows": []}
     print(f"{result['gpu']}: pinned host-to-device {result['pinned_h2d_gb_s']:.1f} GB/s", flush=True)
     for name in args.layouts.split(","):
         path = root / name
         if not path.exists():
-            ts.open(spec(root, name), create=True).result().write(data).result()
+            ts.open(spec(root, name, shape), create=True).result().write(data).result()
         row = {"layout": name, "stored_bytes": sum(p.stat().st_size for p in path.rglob("*") if p.is_file())}
         for cache in ("warm",) if args.no_cold else ("warm", "cold"):
             times = {"tensorstore": [], "tensorstore_pinned": []}

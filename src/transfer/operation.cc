@@ -12,9 +12,6 @@ namespace headrace::transfer {
 namespace {
 
 constexpr unsigned kWaves = 4;
-constexpr unsigned kDecodedWaves = 8;  // of a device that decodes: some cross the bus while it decodes others
-constexpr unsigned kLargeWave = 2;
-constexpr std::uint64_t kLeastLargeChunk = 256 << 10;  // decoded; of smaller ones any wave has enough
 
 // Smaller chunks have nothing to gain: it is many of them that a device decodes at a time.
 constexpr std::uint64_t kLeastIndexedBytes = 64 << 10;
@@ -98,10 +95,9 @@ Status ReadOperation::prepare() {
     SizeRequest with_decoder = request;
     with_decoder.decoder = decoder_.get();
     if (options.waves == 0) {
-      // As many bytes in fewer waves where the decoder gains by it: small chunks keep it busy as it is.
-      const unsigned larger = decoder_->wants_large_batches() && decoded >= kLeastLargeChunk ? kLargeWave : 1;
-      with_decoder.waves = kDecodedWaves / larger;
-      with_decoder.wave_bytes *= larger;
+      const WaveAim aim = decoded_waves(request, decoder_->wants_large_batches());
+      with_decoder.waves = aim.waves;
+      with_decoder.wave_bytes = aim.bytes;
     }
     with_decoder.source_bytes = chain.capacity_before(device_stage_);
     if (device_stage_ > 0) with_decoder.lane_bytes += with_decoder.source_bytes;

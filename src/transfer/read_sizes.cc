@@ -12,6 +12,12 @@ constexpr std::uint64_t kMaxTasksPerWave = 4096;
 constexpr std::uint64_t kDeviceAlignment = 256;
 constexpr std::uint64_t kIoShare = 8;  // of the host budget one part belongs to the I/O service
 
+constexpr unsigned kDecodedWaves = 8;                  // some cross the bus while others are decoded
+constexpr unsigned kLargeWaves = 4;                    // of at least twice the bytes, and at most four times
+constexpr std::uint64_t kLeastLargeChunk = 256 << 10;  // decoded; of smaller ones any wave has enough
+// A read has so many waves at least: the first one's copy and the last one's decoding overlap with nothing.
+constexpr std::uint64_t kWavesOfRead = 16;
+
 std::uint64_t aligned(std::uint64_t bytes) { return base::align_up(bytes, kDeviceAlignment); }
 
 WaveAreas areas_of(const SizeRequest& request, std::uint64_t stride, std::uint64_t tasks) {
@@ -36,6 +42,14 @@ WaveAreas areas_of(const SizeRequest& request, std::uint64_t stride, std::uint64
 }
 
 }  // namespace
+
+WaveAim decoded_waves(const SizeRequest& request, bool large) noexcept {
+  if (!large || request.decoded_bytes < kLeastLargeChunk) return {kDecodedWaves, request.wave_bytes};
+  // Whatever metadata and options say.
+  const auto times = [](std::uint64_t a, std::uint64_t b) { return base::checked_mul(a, b).value_or(UINT64_MAX); };
+  const std::uint64_t wanted = times(request.chunks, request.decoded_bytes) / kWavesOfRead;
+  return {kLargeWaves, std::clamp(wanted, times(2, request.wave_bytes), times(4, request.wave_bytes))};
+}
 
 Result<ReadSizes> size_read(const SizeRequest& request) {
   ReadSizes sizes;
