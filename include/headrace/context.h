@@ -22,7 +22,8 @@ struct ContextOptions {
   std::size_t host_budget_bytes = std::size_t{512} << 20;  // pinned slabs and decode buffers together
   std::size_t device_budget_bytes = std::size_t{2} << 30;  // slabs in device memory, the tensors excluded
   std::size_t wave_bytes = std::size_t{32} << 20;          // decoded bytes a wave aims at
-  // In flight; 0: 4, or 8 where the device decodes; of zstd and deflate there 4 of two to four times the bytes.
+  // In flight; 0: 4, or 8 where the device decodes; of zstd and deflate there 4 of twice the bytes, and of any read
+  // above half a gigabyte 4 of two to three times the bytes.
   unsigned waves = 0;
   bool allow_direct = true;             // O_DIRECT for cold ranges
   bool cache_reread = true;             // those read again: page cache, where it has room

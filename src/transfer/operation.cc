@@ -94,17 +94,12 @@ Status ReadOperation::prepare() {
   if (decoder_ != nullptr) {
     SizeRequest with_decoder = request;
     with_decoder.decoder = decoder_.get();
-    if (options.waves == 0) {
-      const WaveAim aim = decoded_waves(request, decoder_->wants_large_batches());
-      with_decoder.waves = aim.waves;
-      with_decoder.wave_bytes = aim.bytes;
-    }
     with_decoder.source_bytes = chain.capacity_before(device_stage_);
     if (device_stage_ > 0) with_decoder.lane_bytes += with_decoder.source_bytes;
     if (resources_.indices().enabled() && plan_->keeps_indices() && decoded >= kLeastIndexedBytes) {
       with_decoder.index_stride = index_stride_ = decoder_->index_stride();
     }
-    sized = size_read(with_decoder);
+    sized = options.waves != 0 ? size_read(with_decoder) : size_decoded_read(with_decoder);
     if (!sized.ok() && options_.placement == Placement::kAuto) {
       decoder_.reset();
       decode_note_ = "the budgets are too small for the device's decoder";

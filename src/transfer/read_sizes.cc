@@ -12,11 +12,16 @@ constexpr std::uint64_t kMaxTasksPerWave = 4096;
 constexpr std::uint64_t kDeviceAlignment = 256;
 constexpr std::uint64_t kIoShare = 8;  // of the host budget one part belongs to the I/O service
 
-constexpr unsigned kDecodedWaves = 8;                  // some cross the bus while others are decoded
-constexpr unsigned kLargeWaves = 4;                    // of at least twice the bytes, and at most four times
-constexpr std::uint64_t kLeastLargeChunk = 256 << 10;  // decoded; of smaller ones any wave has enough
-// A read has so many waves at least: the first one's copy and the last one's decoding overlap with nothing.
-constexpr std::uint64_t kWavesOfRead = 16;
+// Of a device that decodes; how the numbers came about is in docs/design/transfer.md.
+struct WaveAim {
+  unsigned waves;
+  std::uint64_t times;  // the bytes asked for
+};
+constexpr WaveAim kManyWaves{8, 1};  // some cross the bus while others are decoded
+constexpr WaveAim kLargeWaves{4, 2}, kLargestWaves{4, 3};
+constexpr std::uint64_t kLongRead = 15;                // times the bytes asked for
+constexpr std::uint64_t kLeastLargeChunk = 256 << 10;  // decoded; of smaller ones fewer bytes keep a device busy
+constexpr std::uint64_t kLeastChunks = 8;              // of a wave of a long read
 
 std::uint64_t aligned(std::uint64_t bytes) { return base::align_up(bytes, kDeviceAlignment); }
 
@@ -42,14 +47,6 @@ WaveAreas areas_of(const SizeRequest& request, std::uint64_t stride, std::uint64
 }
 
 }  // namespace
-
-WaveAim decoded_waves(const SizeRequest& request, bool large) noexcept {
-  if (!large || request.decoded_bytes < kLeastLargeChunk) return {kDecodedWaves, request.wave_bytes};
-  // Whatever metadata and options say.
-  const auto times = [](std::uint64_t a, std::uint64_t b) { return base::checked_mul(a, b).value_or(UINT64_MAX); };
-  const std::uint64_t wanted = times(request.chunks, request.decoded_bytes) / kWavesOfRead;
-  return {kLargeWaves, std::clamp(wanted, times(2, request.wave_bytes), times(4, request.wave_bytes))};
-}
 
 Result<ReadSizes> size_read(const SizeRequest& request) {
   ReadSizes sizes;
@@ -107,6 +104,26 @@ Result<ReadSizes> size_read(const SizeRequest& request) {
   sizes.lanes = std::clamp<std::uint64_t>((budget - staging_bytes) / std::max<std::uint64_t>(request.lane_bytes, 1), 1,
                                           request.threads);
   return sizes;
+}
+
+Result<ReadSizes> size_decoded_read(const SizeRequest& request) {
+  // Whatever metadata and options say.
+  const auto times = [](std::uint64_t a, std::uint64_t b) { return base::checked_mul(a, b).value_or(UINT64_MAX); };
+  const auto with = [&](const WaveAim& aim) {
+    SizeRequest out = request;
+    out.waves = aim.waves;
+    out.wave_bytes = times(request.wave_bytes, aim.times);
+    return out;
+  };
+  const bool small = request.decoded_bytes < kLeastLargeChunk;
+  if (times(request.chunks, request.decoded_bytes) >= times(request.wave_bytes, kLongRead)) {
+    const SizeRequest larger = with(small ? kLargeWaves : kLargestWaves);
+    // Fewer of them, or a little smaller ones, are slower than what is usual.
+    Result<ReadSizes> sizes = size_read(larger);
+    const std::uint64_t chunks = sizes.ok() ? larger.wave_bytes / sizes->stride : 0;
+    if (chunks >= kLeastChunks && sizes->tasks >= chunks && sizes->waves == larger.waves) return sizes;
+  }
+  return size_read(with(request.decoder->wants_large_batches() && !small ? kLargeWaves : kManyWaves));
 }
 
 }  // namespace headrace::transfer

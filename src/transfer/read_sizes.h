@@ -44,15 +44,10 @@ struct ReadSizes {
 
 inline constexpr std::uint64_t kSlabAlignment = 16;  // widest vector access of the copy kernels
 
-struct WaveAim {
-  unsigned waves = 1;
-  std::uint64_t bytes = 0;  // decoded, of each
-};
-
-// The waves of a read that the device decodes. `large`: see ChunkDecoder::wants_large_batches().
-WaveAim decoded_waves(const SizeRequest& request, bool large) noexcept;
-
 // kResourceExhausted names the budget that not even one chunk fits.
 Result<ReadSizes> size_read(const SizeRequest& request);
+// The same of a read that the device decodes, whose waves are not as many and as large as asked for, but as it is fast
+// with. REQUIRES: request.decoder.
+Result<ReadSizes> size_decoded_read(const SizeRequest& request);
 
 }  // namespace headrace::transfer

@@ -7,55 +7,16 @@ namespace headrace::transfer {
 namespace {
 
 constexpr std::uint64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30;
+constexpr std::uint64_t kPlenty = 64 * kGiB;
 
-SizeRequest request_of(std::uint64_t chunks, std::uint64_t chunk_bytes) {
-  SizeRequest request;
-  request.chunks = chunks;
-  request.decoded_bytes = chunk_bytes;
-  request.wave_bytes = 32 * kMiB;
-  return request;
-}
-
-void expect_waves(const SizeRequest& request, bool large, unsigned waves, std::uint64_t bytes) {
-  const WaveAim aim = decoded_waves(request, large);
-  EXPECT_EQ(aim.waves, waves);
-  EXPECT_EQ(aim.bytes, bytes);
-}
-
-TEST(DecodedWaves, AreOfTheBytesAskedForUnlessTheDecoderGainsByMore) {
-  expect_waves(request_of(512, 4 * kMiB), false, 8, 32 * kMiB);
-  expect_waves(request_of(64, 4 * kMiB), true, 4, 64 * kMiB);
-}
-
-TEST(DecodedWaves, OfSmallChunksAreNotLarger) {
-  expect_waves(request_of(1 << 20, 256 * kKiB - 1), true, 8, 32 * kMiB);
-  expect_waves(request_of(1 << 20, 256 * kKiB), true, 4, 128 * kMiB);
-}
-
-TEST(DecodedWaves, GrowWithTheReadFromTwoToFourTimes) {
-  expect_waves(request_of(1, 4 * kMiB), true, 4, 64 * kMiB);
-  expect_waves(request_of(kGiB / kMiB, kMiB), true, 4, 64 * kMiB);
-  expect_waves(request_of(3 * kGiB / 2 / kMiB, kMiB), true, 4, 96 * kMiB);
-  expect_waves(request_of(2 * kGiB / kMiB, kMiB), true, 4, 128 * kMiB);
-  expect_waves(request_of(1024 * kGiB / kMiB, kMiB), true, 4, 128 * kMiB);
-}
-
-TEST(DecodedWaves, DoNotOverflow) {
-  expect_waves(request_of(UINT64_MAX / 2, kGiB), true, 4, 128 * kMiB);
-  SizeRequest request = request_of(64, kMiB);
-  request.wave_bytes = UINT64_MAX / 3;
-  expect_waves(request, true, 4, UINT64_MAX / 3 * 2);
-  request.wave_bytes = UINT64_MAX / 2 + 1;
-  expect_waves(request, true, 4, UINT64_MAX);
-}
-
-// What zstd's takes: as much scratch as there are decoded bytes, and some.
+// Scratch as zstd's: the decoded bytes and some.
 class Decoder final : public device::ChunkDecoder {
  public:
-  explicit Decoder(std::uint64_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
+  Decoder(std::uint64_t chunk_bytes, bool large) : chunk_bytes_(chunk_bytes), large_(large) {}
   std::uint64_t scratch_bytes(const device::DecodeLimits& limits) const noexcept override {
     return limits.items * chunk_bytes_ * 11 / 10 + 40 * kMiB;
   }
+  bool wants_large_batches() const noexcept override { return large_; }
 
  private:
   Status do_decode(std::span<const device::DecodeItem>, std::span<std::byte>, std::span<device::DecodeOutcome>,
@@ -63,40 +24,80 @@ class Decoder final : public device::ChunkDecoder {
     return {};
   }
   std::uint64_t chunk_bytes_;
+  bool large_;
 };
 
-Result<ReadSizes> sizes_of(std::uint64_t chunks, std::uint64_t host_budget, std::uint64_t device_budget) {
-  constexpr std::uint64_t kChunk = 4 * kMiB;
-  const Decoder decoder(kChunk);
-  SizeRequest request = request_of(chunks, kChunk);
-  const WaveAim aim = decoded_waves(request, true);
-  request.waves = aim.waves;
-  request.wave_bytes = aim.bytes;
+struct Read {
+  std::uint64_t chunks = 1, chunk_bytes = kMiB;
+  bool large = false;  // the decoder gains by large batches
+  std::uint64_t wave_bytes = 32 * kMiB, host_budget = kPlenty, device_budget = kPlenty;
+};
+
+Result<ReadSizes> sizes_of(const Read& read) {
+  const Decoder decoder(read.chunk_bytes, read.large);
+  SizeRequest request;
+  request.chunks = read.chunks;
+  request.decoded_bytes = read.chunk_bytes;
+  request.wave_bytes = read.wave_bytes;
   request.decoder = &decoder;
-  request.source_bytes = kChunk + kKiB;
+  request.source_bytes = read.chunk_bytes + read.chunk_bytes / 4;
   request.staged = true;
   request.threads = 16;
-  request.host_budget_bytes = host_budget;
-  request.device_budget_bytes = device_budget;
-  return size_read(request);
+  request.host_budget_bytes = read.host_budget;
+  request.device_budget_bytes = read.device_budget;
+  return size_decoded_read(request);
 }
 
-TEST(ReadSizes, LargeWavesStayWithinTheBudgets) {
-  const std::uint64_t host = 512 * kMiB, device = 2 * kGiB;  // ContextOptions' own
-  auto sizes = sizes_of(1024, 2 * kGiB, 4 * kGiB);
+void expect_waves(const Read& read, std::uint64_t waves, std::uint64_t chunks) {
+  const auto sizes = sizes_of(read);
   ASSERT_TRUE(sizes.ok()) << sizes.status().to_string();
-  EXPECT_EQ(sizes->waves, 4u);
-  EXPECT_EQ(sizes->tasks, 32u);
-  sizes = sizes_of(1024, host, device);
-  ASSERT_TRUE(sizes.ok()) << sizes.status().to_string();
-  EXPECT_EQ(sizes->waves, 4u);
-  EXPECT_GT(sizes->tasks, 16u);
-  EXPECT_LE(sizes->waves * sizes->areas.pinned_bytes, host);
-  EXPECT_LE(sizes->waves * sizes->areas.device_bytes, device);
+  EXPECT_EQ(sizes->waves, waves);
+  EXPECT_EQ(sizes->tasks, chunks);
+  EXPECT_LE(sizes->waves * sizes->areas.pinned_bytes, read.host_budget);
+  EXPECT_LE(sizes->waves * sizes->areas.device_bytes, read.device_budget);
 }
 
-TEST(ReadSizes, OneChunkThatDoesNotFitIsNamed) {
-  const auto sizes = sizes_of(1024, 512 * kMiB, 8 * kMiB);
+TEST(DecodedRead, HasWavesOfTheBytesAskedForUnlessTheDecoderGainsByMore) {
+  expect_waves({.chunks = 64, .chunk_bytes = 4 * kMiB}, 8, 8);
+  expect_waves({.chunks = 64, .chunk_bytes = 4 * kMiB, .large = true}, 4, 16);
+  expect_waves({.chunks = 1024, .chunk_bytes = 256 * kKiB, .large = true}, 4, 256);
+  expect_waves({.chunks = 1025, .chunk_bytes = 256 * kKiB - 16, .large = true}, 8, 128);
+}
+
+TEST(DecodedRead, ThatIsLongHasFewerAndLargerOnes) {
+  for (const bool large : {false, true}) {
+    expect_waves({.chunks = 119, .chunk_bytes = 4 * kMiB, .large = large}, large ? 4 : 8, large ? 16 : 8);
+    expect_waves({.chunks = 120, .chunk_bytes = 4 * kMiB, .large = large}, 4, 24);
+    expect_waves({.chunks = 1 << 20, .chunk_bytes = 4 * kMiB, .large = large}, 4, 24);
+    expect_waves({.chunks = 1 << 20, .chunk_bytes = 64 * kKiB, .large = large}, 4, 1024);
+  }
+}
+
+TEST(DecodedRead, ThatIsLongHasTheUsualOnesWhereTheBudgetsHaveNoRoomForLarger) {
+  // Pinned memory is for the largest chunks that are valid, a quarter more than the decoded bytes here.
+  const Read read{.chunks = 1024, .chunk_bytes = 4 * kMiB, .large = true};
+  Read tight = read;
+  tight.host_budget = 512 * kMiB;
+  expect_waves(tight, 4, 16);
+  tight = read;
+  tight.device_budget = kGiB + kGiB / 8;
+  expect_waves(tight, 4, 16);
+}
+
+TEST(DecodedRead, ThatIsLongHasTheUsualOnesWhereChunksAreLarge) {
+  expect_waves({.chunks = 1024, .chunk_bytes = 16 * kMiB}, 8, 4);
+  expect_waves({.chunks = 1024, .chunk_bytes = 64 * kMiB, .large = true}, 4, 8);
+}
+
+TEST(DecodedRead, OfAbsurdSizesDoesNotOverflow) {
+  expect_waves({.chunks = UINT64_MAX, .chunk_bytes = 4 * kMiB}, 4, 24);
+  const std::uint64_t most = 4096;  // of a wave
+  expect_waves({.chunks = 1 << 20, .chunk_bytes = kMiB, .wave_bytes = UINT64_MAX / 3, .device_budget = 4 * kPlenty}, 8,
+               most);
+}
+
+TEST(DecodedRead, OneChunkThatDoesNotFitIsNamed) {
+  const auto sizes = sizes_of({.chunks = 1024, .chunk_bytes = 4 * kMiB, .large = true, .device_budget = 8 * kMiB});
   ASSERT_FALSE(sizes.ok());
   EXPECT_EQ(sizes.status().code(), Code::kResourceExhausted);
   EXPECT_NE(sizes.status().to_string().find("device 8388608 bytes"), std::string::npos) << sizes.status().to_string();
