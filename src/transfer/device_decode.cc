@@ -52,6 +52,7 @@ bool ReadOperation::choose_kind(Wave& wave) {
     wave.kind_counts = true;
     wave.cpu_decoded.store(0, std::memory_order_relaxed);
     wave.cpu_decode_ns.store(0, std::memory_order_relaxed);
+    if (choice.trial) wave.tasks.max_tasks = trial_tasks_;
     // A probe takes about as long as one chunk, and leaves threads to the device's waves where chunks are large.
     if (choice.probe) {
       wave.tasks.max_tasks = std::min(wave_tasks_, std::max({lanes_.size() / 2, wave_tasks_ / 8, std::size_t{1}}));

@@ -124,6 +124,7 @@ Status ReadOperation::prepare() {
 
   const auto wave_count = static_cast<std::size_t>(sizes.waves);
   wave_tasks_ = static_cast<std::size_t>(sizes.tasks);
+  trial_tasks_ = static_cast<std::size_t>(sizes.trial_tasks);
   for (std::size_t i = 0; i < wave_count; ++i) {
     auto wave = std::make_unique<Wave>();
     waves_.push_back(std::move(wave));

@@ -223,6 +223,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   std::size_t most_mapped_open_ = 0;
   std::uint64_t slab_stride_ = 0;  // bytes between decoded chunks in a slab
   std::size_t wave_tasks_ = 0;     // most of a wave
+  std::size_t trial_tasks_ = 0;    // and of one that finds out who decodes faster
   WaveAreas areas_;
   std::unique_ptr<device::ChunkDecoder> decoder_;  // null: every chunk is decoded by the CPU
   std::size_t device_stage_ = 0;                   // first that the decoder undoes

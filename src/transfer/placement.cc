@@ -154,7 +154,7 @@ WaveChoice PlacementPolicy::begin(std::uint64_t now_ns, std::uint64_t mapped_byt
     turn_ = next;
     turn_begun_ = 0;
   }
-  WaveChoice wave{turn_, std::exchange(wants_probe_, false)};
+  WaveChoice wave{turn_, std::exchange(wants_probe_, false), trial_};
   if (wave.probe) {
     wave.kind = WaveKind::kCpu;
     alone_since_ns_ = 0;

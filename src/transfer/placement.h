@@ -54,6 +54,7 @@ class PlacementPrior {
 struct WaveChoice {
   WaveKind kind = WaveKind::kGpu;
   bool probe = false;  // a few chunks are enough
+  bool trial = false;  // of a turn that is for finding out: the more it takes, the longer it is until it is lost
 };
 
 // What a wave of the CPU's says of what all its threads could do at most.

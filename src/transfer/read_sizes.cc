@@ -23,6 +23,11 @@ constexpr std::uint64_t kLongRead = 15;                // times the bytes asked 
 constexpr std::uint64_t kLeastLargeChunk = 256 << 10;  // decoded; of smaller ones fewer bytes keep a device busy
 constexpr std::uint64_t kLeastChunks = 8;              // of a wave of a long read
 
+// Two chunks a thread, or some threads would wait for a slab while the slowest of its chunks is decoded.
+std::uint64_t tasks_for_threads(std::uint64_t threads, std::uint64_t waves) {
+  return base::ceil_div(2 * threads, waves);
+}
+
 std::uint64_t aligned(std::uint64_t bytes) { return base::align_up(bytes, kDeviceAlignment); }
 
 WaveAreas areas_of(const SizeRequest& request, std::uint64_t stride, std::uint64_t tasks) {
@@ -58,9 +63,7 @@ Result<ReadSizes> size_read(const SizeRequest& request) {
   std::uint64_t staging_bytes = 0;
   const std::uint64_t budget = request.host_budget_bytes - request.host_budget_bytes / kIoShare;
   if (request.staged) {
-    // Room for two chunks a thread, or some threads would wait for a slab while the slowest of its chunks is decoded.
-    sizes.tasks =
-        std::max(sizes.tasks, base::ceil_div(std::uint64_t{2} * request.threads, std::uint64_t{request.waves}));
+    sizes.tasks = std::max(sizes.tasks, tasks_for_threads(request.threads, request.waves));
     sizes.tasks = std::min({sizes.tasks, chunks, kMaxTasksPerWave});
     const std::uint64_t host_room = budget > request.lane_bytes ? budget - request.lane_bytes : 0;
     const auto fits = [&](std::uint64_t waves, std::uint64_t tasks, WaveAreas& areas) {
@@ -101,6 +104,7 @@ Result<ReadSizes> size_read(const SizeRequest& request) {
                       " bytes of working memory, the host budget is " + std::to_string(request.host_budget_bytes) +
                       "; raise host_budget_bytes");
   }
+  sizes.trial_tasks = sizes.tasks;
   sizes.lanes = std::clamp<std::uint64_t>((budget - staging_bytes) / std::max<std::uint64_t>(request.lane_bytes, 1), 1,
                                           request.threads);
   return sizes;
@@ -116,14 +120,19 @@ Result<ReadSizes> size_decoded_read(const SizeRequest& request) {
     return out;
   };
   const bool small = request.decoded_bytes < kLeastLargeChunk;
+  const SizeRequest usual = with(request.decoder->wants_large_batches() && !small ? kLargeWaves : kManyWaves);
   if (times(request.chunks, request.decoded_bytes) >= times(request.wave_bytes, kLongRead)) {
     const SizeRequest larger = with(small ? kLargeWaves : kLargestWaves);
     // Fewer of them, or a little smaller ones, are slower than what is usual.
     Result<ReadSizes> sizes = size_read(larger);
     const std::uint64_t chunks = sizes.ok() ? larger.wave_bytes / sizes->stride : 0;
-    if (chunks >= kLeastChunks && sizes->tasks >= chunks && sizes->waves == larger.waves) return sizes;
+    if (chunks >= kLeastChunks && sizes->tasks >= chunks && sizes->waves == larger.waves) {
+      sizes->trial_tasks = std::min(
+          sizes->tasks, std::max(usual.wave_bytes / sizes->stride, tasks_for_threads(request.threads, larger.waves)));
+      return sizes;
+    }
   }
-  return size_read(with(request.decoder->wants_large_batches() && !small ? kLargeWaves : kManyWaves));
+  return size_read(usual);
 }
 
 }  // namespace headrace::transfer

@@ -38,6 +38,8 @@ struct WaveAreas {
 struct ReadSizes {
   std::uint64_t stride = 0;  // between decoded chunks in a slab
   std::uint64_t tasks = 1;   // of a wave, at most
+  // Of one that is for finding out who decodes faster, which larger waves make dearer.
+  std::uint64_t trial_tasks = 1;
   std::uint64_t waves = 1, lanes = 1;
   WaveAreas areas;  // staged devices only
 };

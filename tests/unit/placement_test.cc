@@ -170,6 +170,30 @@ TEST(Placement, EndsSeenInOneGoAreNotSpeed) {
   EXPECT_GE(cpu_waves, 5 * 8u);
 }
 
+TEST(Placement, SaysWhichWavesAreForFindingOut) {
+  for (const auto& [gpu, cpu] : {std::pair{1.0, 1.3}, {3.0, 1.0}}) {
+    const WaveKind slower = gpu > cpu ? WaveKind::kGpu : WaveKind::kCpu;
+    PlacementPolicy policy;
+    std::uint64_t now = kMs;
+    int trials = 0, of_slower = 0;
+    for (int i = 0; i < 20000; ++i) {
+      const std::uint64_t begun = now;
+      const WaveChoice wave = policy.begin(begun);
+      now += static_cast<std::uint64_t>(constant(wave.kind, gpu, cpu) * kMs);
+      policy.end(wave, begun, kWaveBytes, now);
+      if (i == 0) {
+        EXPECT_FALSE(wave.trial);
+      }
+      if (i < 100 || wave.probe) continue;  // first turns; probes
+      EXPECT_EQ(wave.trial, wave.kind == slower) << i;
+      trials += wave.trial ? 1 : 0;
+      of_slower += wave.kind == slower ? 1 : 0;
+    }
+    EXPECT_GT(of_slower, 0);
+    EXPECT_EQ(trials, of_slower);
+  }
+}
+
 // The CPU works while the device's waves are still under way: what they do together says nothing of either.
 TEST(Placement, WavesOfTwoKindsAtOnceTellNothing) {
   PlacementPolicy policy;

@@ -73,6 +73,18 @@ TEST(DecodedRead, ThatIsLongHasFewerAndLargerOnes) {
   }
 }
 
+TEST(DecodedRead, ThatIsLongFindsOutByTheUsualOnes) {
+  const auto trial_of = [](const Read& read) {
+    const auto sizes = sizes_of(read);
+    return sizes.ok() ? sizes->trial_tasks : 0;
+  };
+  EXPECT_EQ(trial_of({.chunks = 1024, .chunk_bytes = 4 * kMiB, .large = true}), 16u);
+  EXPECT_EQ(trial_of({.chunks = 1024, .chunk_bytes = 4 * kMiB}), 8u);
+  EXPECT_EQ(trial_of({.chunks = 1024, .chunk_bytes = 8 * kMiB}), 8u);  // there are 16 threads
+  EXPECT_EQ(trial_of({.chunks = 1 << 20, .chunk_bytes = 64 * kKiB}), 512u);
+  EXPECT_EQ(trial_of({.chunks = 64, .chunk_bytes = 4 * kMiB, .large = true}), 16u);
+}
+
 TEST(DecodedRead, ThatIsLongHasTheUsualOnesWhereTheBudgetsHaveNoRoomForLarger) {
   // Pinned memory is for the largest chunks that are valid, a quarter more than the decoded bytes here.
   const Read read{.chunks = 1024, .chunk_bytes = 4 * kMiB, .large = true};
