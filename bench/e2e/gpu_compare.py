@@ -3,13 +3,12 @@
 
   gpu_compare.py DIR --bench build/cuda/bench/device_read_bench [--repeat 5] [--copies 1] [--json FILE]
 
-Writes bench_fields.py's array, --copies of it one behind the other, into DIR with tensorstore in several layouts (once), then
-times each reader in turn.  headrace's time
-is from opening the array to the finished tensor in device memory; tensorstore's from opening to the end of `.cuda()` into the same
-kind of tensor, from pageable memory as it comes and, second row, from a pinned buffer that is kept.  headrace's
-first read of an array ("first", in a process that has read another one) and the later ones of an array that stays open ("again") have
-figures of their own. "Cold" drops the page cache
-before every read (needs root).  Rates are decoded bytes a second, medians.  Needs numpy, tensorstore, torch."""
+Writes bench_fields.py's array, --copies of it one behind the other, into DIR with tensorstore in several layouts (once), then times
+each reader in turn.  headrace's time is from opening the array to the finished tensor in device memory; tensorstore's from opening
+to the end of `.cuda()` into the same kind of tensor, from pageable memory as it comes and, second row, from a pinned buffer that is
+kept.  headrace's first read of an array ("first", in a process that has read another one) and the later ones of an array that stays
+open ("again") have figures of their own. "Cold" drops the page cache before every read (needs root).  Rates are decoded bytes a
+second, medians.  Needs numpy, tensorstore, torch."""
 import argparse
 import json
 import pathlib
