@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "cuda_stream.h"
 #include "decode_kernels.h"
+#include "device/decode_scratch.h"
 #include "device/gpu_stage.h"
 #include "gpu_stages.inc"
 
@@ -24,22 +25,22 @@ std::span<const gpu::StageRow> gpu::stages() {
 namespace cuda {
 namespace {
 
-constexpr std::uint64_t kAlignment = 256;
-
-std::uint64_t aligned(std::uint64_t bytes) { return base::align_up(bytes, kAlignment); }
-
 class CudaDecoder final : public ChunkDecoder {
  public:
   struct Step {
     std::unique_ptr<gpu::Stage> stage;
     const char* name = "";
-    std::uint64_t capacity = 0;
   };
-  CudaDecoder(std::vector<Step> steps, const Health& health, int ordinal, int multiprocessors)
-      : steps_(std::move(steps)), health_(health), ordinal_(ordinal), multiprocessors_(multiprocessors) {
+  CudaDecoder(std::vector<Step> steps, const DecodeScratch& layout, const Health& health, int ordinal,
+              int multiprocessors)
+      : steps_(std::move(steps)),
+        layout_(layout),
+        health_(health),
+        ordinal_(ordinal),
+        multiprocessors_(multiprocessors) {
     for (; index_step_ < steps_.size() && index_stride_ == 0; ++index_step_) {
-      const Step& step = steps_[index_step_];
-      index_stride_ = base::align_up(step.stage->index_bytes(step.capacity), std::uint64_t{16});
+      index_stride_ =
+          base::align_up(steps_[index_step_].stage->index_bytes(layout_.capacity(index_step_)), std::uint64_t{16});
       if (index_stride_ != 0) break;
     }
   }
@@ -51,11 +52,9 @@ class CudaDecoder final : public ChunkDecoder {
   }
 
   std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept override {
-    std::uint64_t stage_bytes = 0;
-    for (std::size_t i = 0; i < steps_.size(); ++i) {
-      stage_bytes = std::max(stage_bytes, steps_[i].stage->scratch_bytes(limits_of(i, limits)));
-    }
-    return aligned(limits.items * sizeof(std::uint64_t)) + between_bytes(limits.items) + aligned(stage_bytes);
+    return layout_.bytes(limits, [this](std::size_t i, const gpu::Limits& of_stage) {
+      return steps_[i].stage->scratch_bytes(of_stage);
+    });
   }
 
   Status do_decode(std::span<const DecodeItem> items, std::span<std::byte> scratch, std::span<DecodeOutcome> outcomes,
@@ -65,12 +64,7 @@ class CudaDecoder final : public ChunkDecoder {
     HEADRACE_TRY(health_.check(current.error(), "selecting the GPU"));
     auto& ours = static_cast<CudaStream&>(stream);
     const auto count = static_cast<std::uint32_t>(items.size());
-    DecodeLimits limits;
-    limits.items = count;
-    for (const DecodeItem& item : items) {
-      limits.src_bytes += item.src_bytes;
-      limits.largest_src_bytes = std::max(limits.largest_src_bytes, item.src_bytes);
-    }
+    const DecodeLimits limits = limits_of(items);
     if (scratch_bytes(limits) > scratch.size()) {
       return Status(Code::kInternal, Layer::kDevice, "too little scratch for a batch of " + std::to_string(count));
     }
@@ -79,8 +73,8 @@ class CudaDecoder final : public ChunkDecoder {
     const std::size_t bytes = chunk_bytes + (several ? count * sizeof(unsigned char*) : 0);
     HEADRACE_TRY_ASSIGN(const UploadRing::Slot slot, ours.ring->acquire(bytes));
     auto* const outcome_words = reinterpret_cast<std::uint64_t*>(scratch.data());
-    std::byte* const between = scratch.data() + aligned(count * sizeof(std::uint64_t));
-    std::byte* const stage_scratch = between + between_bytes(count);
+    std::byte* const between = scratch.data() + layout_.between_at(count);
+    std::byte* const stage_scratch = scratch.data() + layout_.stage_at(count);
     auto* const chunks = reinterpret_cast<gpu::Chunk*>(slot.host);
     auto* const final = reinterpret_cast<unsigned char**>(slot.host + chunk_bytes);
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -88,8 +82,8 @@ class CudaDecoder final : public ChunkDecoder {
       auto* const dst = reinterpret_cast<unsigned char*>(items[i].dst);
       chunk.src = reinterpret_cast<const unsigned char*>(items[i].src);
       chunk.src_bytes = items[i].src_bytes;
-      chunk.dst_bytes = steps_.front().capacity;
-      chunk.dst = several ? reinterpret_cast<unsigned char*>(between) + i * stride() : dst;
+      chunk.dst_bytes = layout_.capacity(0);
+      chunk.dst = several ? reinterpret_cast<unsigned char*>(between) + i * layout_.stride() : dst;
       if (several) final[i] = dst;
     }
     HEADRACE_TRY(ours.ring->send(bytes));
@@ -109,12 +103,13 @@ class CudaDecoder final : public ChunkDecoder {
         const bool last = i + 1 == steps_.size();
         HEADRACE_TRY(health_.check(
             launch_advance(batch.chunks, outcome_words, count,
-                           reinterpret_cast<unsigned char*>(between) + (i % 2) * count * stride(), stride(),
+                           reinterpret_cast<unsigned char*>(between) + (i % 2) * count * layout_.stride(),
+                           layout_.stride(),
                            last ? reinterpret_cast<unsigned char* const*>(slot.device + chunk_bytes) : nullptr,
-                           steps_[i].capacity, ours.stream),
+                           layout_.capacity(i), ours.stream),
             "launching a decoder"));
       }
-      batch.limits = limits_of(i, limits);
+      batch.limits = layout_.limits_of(i, limits);
       batch.stage = static_cast<unsigned>(i);
       batch.index = i == index_step_ ? index : gpu::IndexMemory();
       HEADRACE_TRY(
@@ -128,26 +123,6 @@ class CudaDecoder final : public ChunkDecoder {
   }
 
  private:
-  // Between stages each chunk has the room that the largest intermediate result needs.
-  std::uint64_t stride() const noexcept {
-    std::uint64_t largest = 0;
-    for (std::size_t i = 0; i + 1 < steps_.size(); ++i) largest = std::max(largest, steps_[i].capacity);
-    return aligned(largest);
-  }
-  std::uint64_t between_bytes(std::uint32_t count) const noexcept {
-    const std::uint64_t buffers = std::min<std::size_t>(steps_.size() - 1, 2);
-    return buffers * count * stride();
-  }
-  gpu::Limits limits_of(std::size_t step, const DecodeLimits& limits) const noexcept {
-    gpu::Limits out;
-    out.chunks = limits.items;
-    out.src_bytes = step == 0 ? limits.src_bytes : limits.items * steps_[step - 1].capacity;
-    out.largest_src_bytes = step == 0 ? limits.largest_src_bytes : steps_[step - 1].capacity;
-    out.dst_bytes = limits.items * steps_[step].capacity;
-    out.largest_dst_bytes = steps_[step].capacity;
-    return out;
-  }
-
   // What is given goes to the device, up to the last entry.
   Status send_indices(const DecodeIndices& indices, std::uint32_t count, CudaStream& stream,
                       gpu::IndexMemory& index) const {
@@ -193,6 +168,7 @@ class CudaDecoder final : public ChunkDecoder {
   }
 
   const std::vector<Step> steps_;
+  const DecodeScratch layout_;
   std::size_t index_step_ = 0;  // the one whose codec has indices
   std::uint64_t index_stride_ = 0;
   const Health& health_;
@@ -213,7 +189,6 @@ Result<std::unique_ptr<ChunkDecoder>> make_cuda_decoder(std::span<const DecodeSt
     std::vector<CudaDecoder::Step> steps;
     for (const DecodeStage& stage : stages) {
       CudaDecoder::Step step;
-      step.capacity = stage.capacity_bytes;
       for (const gpu::StageRow& row : gpu::stages()) {
         if (stage.codec != row.codec) continue;
         step.stage = row.make(stage);
@@ -223,7 +198,7 @@ Result<std::unique_ptr<ChunkDecoder>> make_cuda_decoder(std::span<const DecodeSt
       steps.push_back(std::move(step));
     }
     return std::unique_ptr<ChunkDecoder>(
-        std::make_unique<CudaDecoder>(std::move(steps), health, ordinal, multiprocessors));
+        std::make_unique<CudaDecoder>(std::move(steps), DecodeScratch(stages), health, ordinal, multiprocessors));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

@@ -16,6 +16,7 @@ struct DriverCalls {
   CUresult (*pop)(CUcontext*) = nullptr;
   CUresult (*retain)(CUcontext*, CUdevice) = nullptr;
   CUresult (*device)(CUdevice*, int) = nullptr;
+  CUresult (*of_stream)(CUstream, CUcontext*) = nullptr;
   bool all = false;
 
   DriverCalls() noexcept {
@@ -26,7 +27,7 @@ struct DriverCalls {
       return call != nullptr;
     };
     all = find(get, "cuCtxGetCurrent") && find(push, "cuCtxPushCurrent_v2") && find(pop, "cuCtxPopCurrent_v2") &&
-          find(retain, "cuDevicePrimaryCtxRetain") && find(device, "cuDeviceGet");
+          find(retain, "cuDevicePrimaryCtxRetain") && find(device, "cuDeviceGet") && find(of_stream, "cuStreamGetCtx");
   }
 };
 
@@ -76,6 +77,22 @@ Current::~Current() {
   if (relaxed_) (void)cudaThreadExchangeStreamCaptureMode(&mode_);
   CUcontext popped = nullptr;
   if (pushed_) (void)driver().pop(&popped);
+}
+
+ForeignEvent::ForeignEvent(int ordinal, cudaStream_t stream) noexcept {
+  // The default streams belong to whichever context is current.
+  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread || !driver().all) return;
+  CUcontext theirs = nullptr, popped = nullptr;
+  if (driver().of_stream(stream, &theirs) != CUDA_SUCCESS || theirs == primary_context(ordinal)) return;
+  if (driver().push(theirs) != CUDA_SUCCESS) return;
+  error_ = cudaEventCreateWithFlags(&event_, cudaEventDisableTiming);
+  if (error_ == cudaSuccess) error_ = cudaEventRecord(event_, stream);
+  (void)driver().pop(&popped);
+}
+
+ForeignEvent::~ForeignEvent() {
+  // The driver keeps what others wait for until it has been passed.
+  if (event_ != nullptr && cudaEventDestroy(event_) != cudaSuccess) (void)cudaGetLastError();
 }
 
 }  // namespace headrace::device::cuda

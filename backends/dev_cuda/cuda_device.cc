@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "base/fork_generation.h"
+#include "base/fork.h"
 #include "chunk_decoder.h"
 #include "copy_kernels.h"
+#include "cubin_list.h"
 #include "cuda_error.h"
 #include "cuda_stream.h"
 #include "pinned_memory.h"
@@ -78,6 +79,11 @@ class CudaDevice final : public Device {
     may_register_ = can_register != 0 && same_pointer != 0;
     info_.name = "cuda:" + std::to_string(ordinal_);
     info_.description = std::string(properties.name) + ", driver " + driver_version();
+    if (!has_machine_code(HEADRACE_CUBINS, properties.major, properties.minor)) {
+      set_note("this build has no machine code for compute capability " + std::to_string(properties.major) + "." +
+               std::to_string(properties.minor) +
+               ": the driver compiles it at first use, for about half a minute, and keeps it in ~/.nv/ComputeCache");
+    }
     info_.host_addressable = false;
     info_.memory_bytes = properties.totalGlobalMem;
     static_assert(sizeof properties.uuid.bytes == sizeof info_.uuid);
@@ -181,9 +187,13 @@ class CudaDevice final : public Device {
     Current current(ordinal_);
     HEADRACE_TRY(usable(current));
     auto& ours = static_cast<CudaStream&>(stream);
-    HEADRACE_TRY(health_.check(cudaEventRecord(ours.foreign, static_cast<cudaStream_t>(native_stream)),
+    const auto theirs = static_cast<cudaStream_t>(native_stream);
+    const ForeignEvent elsewhere(ordinal_, theirs);
+    const bool here = elsewhere.error() == cudaSuccess && elsewhere.get() == nullptr;
+    HEADRACE_TRY(health_.check(here ? cudaEventRecord(ours.foreign, theirs) : elsewhere.error(),
                                "recording an event on the caller's stream"));
-    return health_.check(cudaStreamWaitEvent(ours.stream, ours.foreign, 0), "waiting for the caller's stream");
+    return health_.check(cudaStreamWaitEvent(ours.stream, here ? ours.foreign : elsewhere.get(), 0),
+                         "waiting for the caller's stream");
   }
   Status make_native_wait(Event& event, void* native_stream) override {
     Current current(ordinal_);
@@ -462,7 +472,7 @@ class CudaDevice final : public Device {
   }
 
   const int ordinal_;
-  const unsigned generation_ = base::fork_generation();
+  const std::uint64_t generation_ = base::fork_generation();
   Health health_;
   PinnedMemory pinned_{health_};
   DeviceInfo info_;

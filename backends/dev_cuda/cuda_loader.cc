@@ -3,14 +3,11 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
-#include <climits>
-#include <cstdlib>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "plugin_abi.h"
+#include "plugin_file.h"
 
 namespace headrace::device {
 
@@ -20,45 +17,6 @@ MemoryPlace locate_cuda(const void* address) noexcept;
 bool cuda_in_use() noexcept;
 
 namespace {
-
-void add_unique(std::vector<std::string>& list, std::string directory) {
-  for (const std::string& known : list) {
-    if (known == directory) return;
-  }
-  list.push_back(std::move(directory));
-}
-
-void add_around(std::vector<std::string>& list, std::string_view file) {
-  const auto slash = file.rfind('/');
-  if (slash == std::string_view::npos) return;
-  const std::string directory(file.substr(0, slash));
-  add_unique(list, directory);
-  add_unique(list, directory + "/headrace");
-  add_unique(list, directory + "/..");
-  add_unique(list, directory + "/../lib");
-  add_unique(list, directory + "/../lib/headrace");
-}
-
-std::vector<std::string> search_directories() {
-  std::vector<std::string> list;
-  // Not for set-user-id programs: there the environment belongs to somebody else.
-  if (const char* named = secure_getenv("HEADRACE_PLUGIN_DIR"); named != nullptr && named[0] != '\0') {
-    add_unique(list, named);
-  }
-  Dl_info self;
-  if (dladdr(reinterpret_cast<const void*>(&count_cuda), &self) != 0 && self.dli_fname != nullptr) {
-    char resolved[PATH_MAX];
-    add_around(list, realpath(self.dli_fname, resolved) != nullptr ? resolved : self.dli_fname);
-  }
-  char program[PATH_MAX];
-  if (const ssize_t n = readlink("/proc/self/exe", program, sizeof program);
-      n > 0 && n < static_cast<ssize_t>(sizeof program)) {
-    add_around(list, std::string_view(program, static_cast<std::size_t>(n)));
-  }
-  add_unique(list, HEADRACE_PLUGIN_INSTALL_DIR);
-  add_unique(list, std::string(HEADRACE_PLUGIN_INSTALL_DIR) + "/headrace");
-  return list;
-}
 
 struct Loaded {
   const CudaPlugin* plugin = nullptr;
@@ -82,37 +40,40 @@ Status check(const CudaPlugin* plugin, const std::string& file) {
   return {};
 }
 
+// No code of a file runs before its build id was read from it. Kept for good: devices and their threads hold code of
+// the plug-in.
+Result<const CudaPlugin*> load_file(const std::string& file) {
+  HEADRACE_TRY_ASSIGN(const std::string path, check_plugin_file(file, HEADRACE_PLUGIN_BUILD_ID));
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* why = dlerror();
+    return refuse(Code::kUnsupported, path + ": " + (why != nullptr ? why : "unknown reason"));
+  }
+  auto entry = reinterpret_cast<CudaPluginEntry>(dlsym(handle, kCudaPluginEntry));
+  if (entry == nullptr) return refuse(Code::kUnsupported, path + " has no function " + kCudaPluginEntry);
+  const CudaPlugin* plugin = entry();
+  HEADRACE_TRY(check(plugin, path));
+  return plugin;
+}
+
 Loaded load() {
   Loaded out;
-  std::string looked, broken;
-  for (const std::string& directory : search_directories()) {
-    const std::string file = directory + "/" + kCudaPluginFile;
-    if (access(file.c_str(), F_OK) != 0) {
-      looked += (looked.empty() ? "" : ", ") + directory;
-      continue;
+  std::string looked, refused;
+  for (const PluginPlace& place : plugin_places()) {
+    looked += (looked.empty() ? "" : ", ") + place.directory;
+    const std::string file = place.directory + "/" + kCudaPluginFile;
+    if (file[0] == '/' && access(file.c_str(), F_OK) != 0) continue;
+    auto plugin = load_file(file);
+    if (plugin.ok()) {
+      out.plugin = *plugin;
+      trace::set_range_sink(out.plugin->ranges);
+      return out;
     }
-    void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) {
-      const char* why = dlerror();
-      broken = file + ": " + (why != nullptr ? why : "unknown reason");
-      break;
-    }
-    // Kept for good: devices and their threads hold code of the plug-in.
-    auto entry = reinterpret_cast<CudaPluginEntry>(dlsym(handle, kCudaPluginEntry));
-    if (entry == nullptr) {
-      broken = file + " has no function " + kCudaPluginEntry;
-      break;
-    }
-    const CudaPlugin* plugin = entry();
-    out.failure = check(plugin, file);
-    if (out.failure.ok()) {
-      out.plugin = plugin;
-      trace::set_range_sink(plugin->ranges);
-    }
-    return out;
+    refused += (refused.empty() ? "" : "; ") + plugin.status().to_string();
+    if (place.named_by_user) break;
   }
-  if (!broken.empty()) {
-    out.failure = refuse(Code::kUnsupported, "the CUDA plug-in cannot be loaded").with_cause(broken);
+  if (!refused.empty()) {
+    out.failure = refuse(Code::kUnsupported, "the CUDA plug-in cannot be loaded").with_cause(refused);
   } else {
     out.failure = refuse(Code::kUnsupported, std::string("the CUDA plug-in ") + kCudaPluginFile +
                                                  " was not found; set HEADRACE_PLUGIN_DIR. Looked in: " + looked);

@@ -1,12 +1,19 @@
 // Asking for a GPU gives a device, or a reason a person can act on; the program is unharmed either way.
+#include <elf.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <filesystem>
 #include <string>
 
+#include "cubin_list.h"
 #include "device/device.h"
+#include "plugin_file.h"
+#include "support/temp_dir.h"
 
 namespace headrace::device {
 namespace {
@@ -35,6 +42,92 @@ TEST(CudaLoader, AutoAlwaysOpensSomething) {
   auto device = open_device("auto");
   ASSERT_TRUE(device.ok()) << device.status().to_string();
   EXPECT_NE((*device)->info().name, "host-staged");
+}
+
+TEST(CudaLoader, AutoSaysWhyThereIsNoGpu) {
+  auto device = open_device("auto");
+  ASSERT_TRUE(device.ok()) << device.status().to_string();
+  const auto count = cuda_row().count();
+  if (count.ok()) {
+    EXPECT_EQ((*device)->note().find("no GPU"), std::string::npos);
+    return;
+  }
+  EXPECT_EQ((*device)->info().name, "host");
+  EXPECT_NE((*device)->note().find("no GPU is used: cuda: " + count.status().to_string()), std::string::npos);
+  auto host = open_device("host");
+  ASSERT_TRUE(host.ok());
+  EXPECT_EQ((*host)->note(), "") << "who asks for the host needs no reason";
+}
+
+TEST(CudaLoader, MachineCodeServesLaterMinorNumbersOfItsMajorOne) {
+  constexpr std::string_view kList = "75 80 90 100 120";
+  for (const int fits : {75, 80, 86, 87, 89, 90, 100, 103, 120, 121}) {
+    EXPECT_TRUE(has_machine_code(kList, fits / 10, fits % 10)) << fits;
+  }
+  for (const int other : {70, 72, 110, 130}) EXPECT_FALSE(has_machine_code(kList, other / 10, other % 10)) << other;
+  EXPECT_FALSE(has_machine_code("86", 8, 0));
+  EXPECT_FALSE(has_machine_code("0", 9, 0)) << "PTX only";
+  EXPECT_TRUE(has_machine_code("", 9, 0)) << "not known: nothing is said";
+}
+
+// An ELF file with the notes `notes` and nothing else.
+std::vector<std::byte> elf_with(const std::vector<std::byte>& notes) {
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_phoff = sizeof header;
+  header.e_phentsize = sizeof(Elf64_Phdr);
+  header.e_phnum = 1;
+  Elf64_Phdr segment{};
+  segment.p_type = PT_NOTE;
+  segment.p_offset = sizeof header + sizeof segment;
+  segment.p_filesz = notes.size();
+  std::vector<std::byte> out(sizeof header + sizeof segment);
+  std::memcpy(out.data(), &header, sizeof header);
+  std::memcpy(out.data() + sizeof header, &segment, sizeof segment);
+  out.insert(out.end(), notes.begin(), notes.end());
+  return out;
+}
+
+std::vector<std::byte> note(const std::string& owner, unsigned type, const std::string& text) {
+  const Elf64_Nhdr header{static_cast<unsigned>(owner.size() + 1), static_cast<unsigned>(text.size() + 1), type};
+  std::vector<std::byte> out(sizeof header);
+  std::memcpy(out.data(), &header, sizeof header);
+  for (const std::string& part : {owner, text}) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(part.c_str());
+    out.insert(out.end(), bytes, bytes + part.size() + 1);
+    out.resize((out.size() + 3) / 4 * 4);
+  }
+  return out;
+}
+
+TEST(PluginFile, TheBuildIdIsReadWithoutLoading) {
+  support::TempDir dir;
+  const auto read = [&](const std::vector<std::byte>& bytes) {
+    EXPECT_TRUE(support::write_file(dir / "plugin", bytes));
+    return read_build_note(dir / "plugin");
+  };
+  std::vector<std::byte> notes = note("GNU", 3, "something else");
+  for (const auto& more : {note("headrace", 2, "of another type"), note("headrace", 1, "0.1.0-abc")}) {
+    notes.insert(notes.end(), more.begin(), more.end());
+  }
+  const auto whole = elf_with(notes);
+  auto got = read(whole);
+  ASSERT_TRUE(got.ok()) << got.status().to_string();
+  EXPECT_EQ(*got, "0.1.0-abc");
+  EXPECT_EQ(read(elf_with(note("GNU", 3, "x"))).status().code(), Code::kUnsupported);
+  EXPECT_EQ(read(elf_with({})).status().code(), Code::kUnsupported);
+  // Cut anywhere, or with any byte of its structure changed: an id or an error, never a crash.
+  for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    EXPECT_FALSE(read({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes)}).ok()) << bytes;
+  }
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    for (const int value : {0x00, 0x7f, 0xff}) {
+      auto changed = whole;
+      changed[at] = static_cast<std::byte>(value);
+      (void)read(changed);
+    }
+  }
 }
 
 // The plug-in is looked for once in a process, so a search in odd places needs a process of its own.

@@ -3,6 +3,18 @@
 #include "nvtx_ranges.h"
 #include "plugin_abi.h"
 
+// The build id as an ELF note, which the library reads before it lets any code of this file run: plugin_file.h.
+asm(R"(
+  .pushsection .note.headrace, "a", @note
+  .balign 4
+  .long 2f - 1f, 4f - 3f, 1
+1: .asciz "headrace"
+2: .balign 4
+3: .asciz ")" HEADRACE_PLUGIN_BUILD_ID R"("
+4: .balign 4
+  .popsection
+)");
+
 extern "C" __attribute__((visibility("default"))) const headrace::device::CudaPlugin* headrace_cuda_plugin() {
   static const headrace::device::CudaPlugin plugin = [] {
     headrace::device::CudaPlugin table;

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/fork_generation.h"
+#include "base/fork.h"
 #include "cuda_error.h"
 #include "device/device.h"
 #include "upload_ring.h"
@@ -34,6 +34,25 @@ class Current {
   cudaError_t error_ = cudaSuccess;
 };
 
+// What is queued now on a program's stream that belongs to another context than the primary one of `ordinal`, as a
+// stream of another GPU does: an event of that context, for only such can be recorded there. Any stream can wait for
+// it.
+class ForeignEvent {
+ public:
+  ForeignEvent(int ordinal, cudaStream_t stream) noexcept;
+  ~ForeignEvent();
+  ForeignEvent(const ForeignEvent&) = delete;
+  ForeignEvent& operator=(const ForeignEvent&) = delete;
+  cudaError_t error() const noexcept { return error_; }
+  cudaEvent_t get() const noexcept {
+    return event_;
+  }  // null: the stream is one of that primary context, or a default one
+
+ private:
+  cudaEvent_t event_ = nullptr;
+  cudaError_t error_ = cudaSuccess;
+};
+
 // After fork() the driver knows nothing of the parent's objects: they are left alone rather than freed.
 struct CudaEvent final : Event {
   CudaEvent(int device, cudaEvent_t e) : ordinal(device), event(e) {}
@@ -42,7 +61,7 @@ struct CudaEvent final : Event {
     Current current(ordinal);
     if (cudaEventDestroy(event) != cudaSuccess) (void)cudaGetLastError();
   }
-  const unsigned generation = base::fork_generation();
+  const std::uint64_t generation = base::fork_generation();
   const int ordinal;
   const cudaEvent_t event;
 };
@@ -61,7 +80,7 @@ struct CudaStream final : Stream {
     if (cudaEventDestroy(foreign) != cudaSuccess) (void)cudaGetLastError();
     if (cudaStreamDestroy(stream) != cudaSuccess) (void)cudaGetLastError();
   }
-  const unsigned generation = base::fork_generation();
+  const std::uint64_t generation = base::fork_generation();
   const int ordinal;
   const cudaStream_t stream;
   const cudaEvent_t foreign;  // recorded on the caller's streams

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "warp_reduce.cuh"
+
 namespace headrace::device::gpu {
 
 // What earlier kernels of the stream wrote is there from here on. For all threads, first thing.

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/fault.h"
-#include "base/fork_generation.h"
+#include "base/fork.h"
 #include "device/device.h"
 #include "host_memory.h"
 #include "staged_decoder.h"
@@ -28,7 +28,7 @@ namespace headrace::device {
 namespace {
 
 double environment_number(const char* name) {
-  const char* text = std::getenv(name);
+  const char* text = ::secure_getenv(name);
   return text != nullptr ? std::strtod(text, nullptr) : 0.0;
 }
 
@@ -41,7 +41,7 @@ struct BusModel {
 // Tickets count the times an event was recorded; it is done when the last of them has passed through its stream.
 struct EventState {
   std::mutex mutex;
-  std::condition_variable passed;
+  base::ProcessOwn<std::condition_variable> passed;
   std::uint64_t recorded = 0, done = 0;             // guarded by mutex
   std::chrono::steady_clock::time_point passed_at;  // guarded by mutex
 
@@ -53,7 +53,7 @@ struct EventState {
     std::lock_guard lock(mutex);
     if (ticket > done) done = ticket;
     passed_at = std::chrono::steady_clock::now();
-    passed.notify_all();
+    passed->notify_all();
   }
 };
 
@@ -192,7 +192,7 @@ class ThreadStream final : public Stream {
     }
   };
 
-  unsigned generation_;
+  const std::uint64_t generation_;
   std::unique_ptr<State> state_;
 };
 
@@ -224,7 +224,7 @@ class HostDevice final : public Device {
     return memory;
   }
   void deallocate(std::byte* memory, std::size_t bytes) noexcept override {
-    if (memory == nullptr) return;
+    if (memory == nullptr || inherited()) return;
     if (staged_) forget_staged_memory(memory);
     unmap_device_memory(memory, bytes);
   }
@@ -233,7 +233,7 @@ class HostDevice final : public Device {
     return map_pinned_memory(bytes, info_.numa_node);
   }
   void deallocate_pinned(std::byte* memory, std::size_t bytes) noexcept override {
-    if (memory != nullptr) unmap_pinned_memory(memory, bytes);
+    if (memory != nullptr && !inherited()) unmap_pinned_memory(memory, bytes);
   }
 
   // The CPU reads a file in place faster than through a mapping; only the stand-in for a GPU takes part.
@@ -244,7 +244,7 @@ class HostDevice final : public Device {
     return add_registered_mapping(mapping, bytes);
   }
   void unregister_mapping(const std::byte* mapping, std::size_t bytes) noexcept override {
-    if (staged_) remove_registered_mapping(mapping, bytes);
+    if (staged_ && !inherited()) remove_registered_mapping(mapping, bytes);
   }
 
   Result<std::unique_ptr<Stream>> create_stream() override {
@@ -361,7 +361,7 @@ class HostDevice final : public Device {
     EventState& state = *static_cast<HostEvent&>(event).state;
     std::unique_lock lock(state.mutex);
     const std::uint64_t ticket = state.recorded;
-    state.passed.wait(lock, [&] { return state.done >= ticket; });
+    state.passed->wait(lock, [&] { return state.done >= ticket; });
     return {};
   }
 
@@ -372,14 +372,14 @@ class HostDevice final : public Device {
         : device_(device), stages_(std::move(stages)) {}
     std::uint64_t index_stride() const noexcept override { return stages_->index_stride(); }
     std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept override {
-      return stages_->scratch_bytes(limits.items);
+      return stages_->scratch_bytes(limits);
     }
     Status do_decode(std::span<const DecodeItem> items, std::span<std::byte> scratch, std::span<DecodeOutcome> outcomes,
                      Stream& stream, DecodeMarks* marks, const DecodeIndices& indices) override {
       HEADRACE_TRY(device_.usable());
       HEADRACE_TRY(device_.fault("dev_host.decode"));
       if (items.empty()) return {};
-      if (scratch.size() < stages_->scratch_bytes(items.size()) || outcomes.size() != items.size()) {
+      if (scratch.size() < stages_->scratch_bytes(limits_of(items)) || outcomes.size() != items.size()) {
         return Status(Code::kInternal, Layer::kDevice,
                       "too little scratch for a batch of " + std::to_string(items.size()));
       }
@@ -399,8 +399,9 @@ class HostDevice final : public Device {
     const std::shared_ptr<const StagedStages> stages_;
   };
 
+  bool inherited() const noexcept { return generation_ != base::fork_generation(); }
   Status usable() const {
-    if (generation_ != base::fork_generation()) {
+    if (inherited()) {
       return Status(Code::kForked, Layer::kDevice,
                     "a device opened before fork() was used in the child; open it again");
     }
@@ -446,7 +447,7 @@ class HostDevice final : public Device {
   }
 
   const bool staged_;
-  const unsigned generation_;
+  const std::uint64_t generation_;
   const BusModel model_;
   DeviceInfo info_;
   std::atomic<bool> lost_{false};

@@ -18,6 +18,7 @@
 
 #include "base/checked.h"
 #include "base/fault.h"
+#include "base/fork.h"
 #include "base/numa.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -31,7 +32,7 @@ enum class Guard { kOff, kAligned, kRight, kLeft };
 
 Guard guard_mode() noexcept {
   static const Guard mode = [] {
-    const char* text = std::getenv("HEADRACE_HOST_GUARD");
+    const char* text = ::secure_getenv("HEADRACE_HOST_GUARD");
     const std::string_view name = text != nullptr ? text : "";
     if (name == "off") return Guard::kOff;
     if (name == "aligned") return Guard::kAligned;
@@ -66,8 +67,8 @@ struct Ledger {
 };
 
 Ledger& ledger() {
-  static Ledger* all = new Ledger;  // never destroyed: buffers may outlive static destructors
-  return *all;
+  static base::PerProcess<Ledger> all;  // never destroyed: what it lists may outlive static destructors
+  return all.get();
 }
 
 struct Registered {
@@ -76,8 +77,8 @@ struct Registered {
 };
 
 Registered& registered() {
-  static Registered* all = new Registered;  // never destroyed: streams may outlive static destructors
-  return *all;
+  static base::PerProcess<Registered> all;  // never destroyed: what it lists may outlive static destructors
+  return all.get();
 }
 
 struct StagedMemory {
@@ -87,8 +88,8 @@ struct StagedMemory {
 };
 
 StagedMemory& staged_memory() {
-  static StagedMemory* all = new StagedMemory;  // never destroyed: buffers may outlive static destructors
-  return *all;
+  static base::PerProcess<StagedMemory> all;  // never destroyed: what it lists may outlive static destructors
+  return all.get();
 }
 
 Status no_memory(const char* what, std::size_t bytes, int error) {

@@ -17,7 +17,7 @@ StagedDecodeModel& staged_decode_model() noexcept {
   static StagedDecodeModel* const model = [] {
     static StagedDecodeModel all;
     const auto text = [](const char* name) {
-      const char* value = std::getenv(name);
+      const char* value = ::secure_getenv(name);
       return value != nullptr ? value : "";
     };
     all.any_codec = std::string_view(text("HEADRACE_STAGED_DECODE")) == "all";
@@ -41,16 +41,11 @@ Status StagedStages::check(std::span<const DecodeStage> stages) {
   return {};
 }
 
-std::uint64_t StagedStages::stride() const noexcept {
-  std::uint64_t largest = 0;
-  for (std::size_t i = 0; i + 1 < stages_.size(); ++i) largest = std::max(largest, stages_[i].capacity_bytes);
-  return base::align_up(largest, std::uint64_t{256});
-}
-
 // As much as a GPU would need, which decodes all chunks at once.
-std::uint64_t StagedStages::scratch_bytes(std::uint64_t items) const noexcept {
-  return items * std::min<std::size_t>(stages_.size() - 1, 2) * stride() +
-         base::align_up(items * 8, std::uint64_t{256});
+std::uint64_t StagedStages::scratch_bytes(const DecodeLimits& limits) const noexcept {
+  const auto of_stage = staged_decode_model().stage_scratch.load(std::memory_order_relaxed);
+  return layout_.bytes(
+      limits, [&](std::size_t i, const gpu::Limits& of) { return of_stage != nullptr ? of_stage(stages_[i], of) : 0; });
 }
 
 DecodeOutcome StagedStages::decode_one(const DecodeItem& item, std::byte* const between[2]) const {
@@ -92,8 +87,8 @@ void StagedStages::run(std::span<const DecodeItem> items, std::byte* scratch, De
                        const DecodeIndices& indices) const noexcept {
   const StagedDecodeModel& model = staged_decode_model();
   const unsigned every = model.host_only_every.load(std::memory_order_relaxed);
-  std::byte* const buffers = scratch + base::align_up(items.size() * 8, std::size_t{256});
-  const std::uint64_t of_item = std::min<std::size_t>(stages_.size() - 1, 2) * stride();
+  std::byte* const buffers = scratch + layout_.between_at(items.size());
+  const std::uint64_t of_item = layout_.buffers() * layout_.stride();
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (every != 0 && i % every == 0) {
       outcomes[i] = {DecodeOutcome::pack(0, 0, DecodeReason::kHostOnly)};
@@ -101,7 +96,7 @@ void StagedStages::run(std::span<const DecodeItem> items, std::byte* scratch, De
     }
     if (indices.pinned != nullptr) look_at_index(items[i], indices, i);
     std::byte* const first = buffers + i * of_item;
-    std::byte* const between[2] = {first, first + (stages_.size() > 2 ? stride() : 0)};
+    std::byte* const between[2] = {first, first + (layout_.buffers() > 1 ? layout_.stride() : 0)};
     try {
       outcomes[i] = decode_one(items[i], between);
     } catch (const std::bad_alloc&) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device/decode.h"
+#include "device/decode_scratch.h"
 
 namespace headrace::device {
 
@@ -25,6 +26,8 @@ struct StagedDecodeModel {
   // HEADRACE_STAGED_INDEX=1: decode indices are collected and asked for, though nothing is the faster for it: an index
   // is a checksum of the chunk's bytes, so that one of other bytes is found out.
   std::atomic<bool> index{false};
+  // Scratch of a stage, as gpu::Stage::scratch_bytes(): so much is asked for, and none of it is used. Null: none is.
+  std::atomic<std::uint64_t (*)(const DecodeStage& stage, const gpu::Limits& limits)> stage_scratch{nullptr};
 };
 StagedDecodeModel& staged_decode_model() noexcept;
 
@@ -33,17 +36,18 @@ class StagedStages {
  public:
   // kUnsupported names the first stage that is not decoded.
   static Status check(std::span<const DecodeStage> stages);
-  explicit StagedStages(std::span<const DecodeStage> stages) : stages_(stages.begin(), stages.end()) {}
+  explicit StagedStages(std::span<const DecodeStage> stages)
+      : stages_(stages.begin(), stages.end()), layout_(stages_) {}
 
-  std::uint64_t scratch_bytes(std::uint64_t items) const noexcept;
+  std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept;
   std::uint64_t index_stride() const noexcept { return staged_decode_model().index ? 1024 : 0; }
   void run(std::span<const DecodeItem> items, std::byte* scratch, DecodeOutcome* outcomes,
            const DecodeIndices& indices) const noexcept;
 
  private:
-  std::uint64_t stride() const noexcept;
   DecodeOutcome decode_one(const DecodeItem& item, std::byte* const between[2]) const;
   const std::vector<DecodeStage> stages_;
+  const DecodeScratch layout_;
 };
 
 }  // namespace headrace::device

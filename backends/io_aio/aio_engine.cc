@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/fork.h"
 #include "io/engine.h"
 
 namespace headrace::io {
@@ -28,6 +29,7 @@ constexpr int kInterrupts = 64;  // interrupted waits that one reap() goes on af
 class AioEngine final : public Engine {
  public:
   ~AioEngine() override {
+    if (generation_ != base::fork_generation()) return;  // the context is the parent's
     // Waits for whatever is still in flight: afterwards the kernel writes into nobody's buffer.
     if (context_ != nullptr) ::io_destroy(context_);
     if (wake_fd_ >= 0) ::close(wake_fd_);
@@ -214,6 +216,7 @@ class AioEngine final : public Engine {
     [[maybe_unused]] const ssize_t n = ::read(wake_fd_, &count, sizeof count);
   }
 
+  const std::uint64_t generation_ = base::fork_generation();
   std::atomic<std::uint64_t> system_calls_{0};
   EngineInfo info_;
   io_context_t context_ = nullptr;

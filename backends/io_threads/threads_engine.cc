@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/fault.h"
+#include "base/fork.h"
 #include "io/engine.h"
 
 namespace headrace::io {
@@ -74,31 +75,32 @@ class ThreadsEngine final : public Engine {
   ThreadsEngine(unsigned depth) : work_(depth), done_(depth) { info_.depth = depth; }
 
   ~ThreadsEngine() override {
+    if (threads_.inherited()) return;  // they are not in this process
     {
       std::lock_guard lock(mutex_);
       stopping_ = true;
       while (!work_.empty()) work_.pop();
     }
-    work_ready_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
+    work_ready_->notify_all();
+    for (std::thread& thread : *threads_) thread.join();
   }
 
   Status start(unsigned threads) {
-    threads_.reserve(threads);
+    threads_->reserve(threads);
     for (unsigned i = 0; i < threads; ++i) {
       try {
         if (const auto fault = HEADRACE_FAULT("io_threads.thread", 0); fault < 0) {
           throw std::system_error(static_cast<int>(-fault), std::generic_category());
         }
-        threads_.emplace_back([this] { run(); });
+        threads_->emplace_back([this] { run(); });
       } catch (const std::system_error& error) {
-        if (!threads_.empty()) break;  // fewer threads are slower, not wrong
+        if (!threads_->empty()) break;  // fewer threads are slower, not wrong
         return Status(Code::kResourceExhausted, Layer::kIo, "cannot start an I/O thread")
             .with_errno(error.code().value());
       }
     }
     info_.name = "threads";
-    info_.features = std::to_string(threads_.size()) + " threads";
+    info_.features = std::to_string(threads_->size()) + " threads";
     return {};
   }
 
@@ -114,9 +116,9 @@ class ThreadsEngine final : public Engine {
       in_flight_ += static_cast<unsigned>(taken);
     }
     if (taken == 1) {
-      work_ready_.notify_one();
+      work_ready_->notify_one();
     } else if (taken > 1) {
-      work_ready_.notify_all();
+      work_ready_->notify_all();
     }
     return taken;
   }
@@ -127,7 +129,7 @@ class ThreadsEngine final : public Engine {
     if (!ready() && timeout.count() > 0) {
       reaper_waits_ = true;
       // Bounded: a timeout near the clock's end would overflow inside the library.
-      done_ready_.wait_for(lock, std::min(timeout, std::chrono::nanoseconds(std::chrono::hours(1))), ready);
+      done_ready_->wait_for(lock, std::min(timeout, std::chrono::nanoseconds(std::chrono::hours(1))), ready);
       reaper_waits_ = false;
     }
     woken_ = false;
@@ -153,7 +155,7 @@ class ThreadsEngine final : public Engine {
       woken_ = true;
     } catch (const std::system_error&) {  // a std::mutex only fails when misused
     }
-    done_ready_.notify_one();
+    done_ready_->notify_one();
   }
 
   std::uint64_t system_calls() const noexcept override { return system_calls_.load(std::memory_order_relaxed); }
@@ -162,7 +164,7 @@ class ThreadsEngine final : public Engine {
   void run() {
     std::unique_lock lock(mutex_);
     while (true) {
-      work_ready_.wait(lock, [this] { return stopping_ || !work_.empty(); });
+      work_ready_->wait(lock, [this] { return stopping_ || !work_.empty(); });
       if (stopping_) return;
       const Request request = work_.pop();
       lock.unlock();
@@ -170,19 +172,19 @@ class ThreadsEngine final : public Engine {
       const std::int64_t result = transfer(request);
       lock.lock();
       done_.push({request.tag, result});
-      if (reaper_waits_) done_ready_.notify_one();
+      if (reaper_waits_) done_ready_->notify_one();
     }
   }
 
   EngineInfo info_;
   std::atomic<std::uint64_t> system_calls_{0};
   std::mutex mutex_;
-  std::condition_variable work_ready_, done_ready_;
+  base::ProcessOwn<std::condition_variable> work_ready_, done_ready_;
   FixedQueue<Request> work_;  // guarded by mutex_, as is what follows
   FixedQueue<Event> done_;
   unsigned in_flight_ = 0;  // submitted and not yet reaped
   bool woken_ = false, stopping_ = false, reaper_waits_ = false;
-  std::vector<std::thread> threads_;
+  base::ProcessOwn<std::vector<std::thread>> threads_;
 };
 
 }  // namespace

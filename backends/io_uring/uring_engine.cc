@@ -16,9 +16,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <thread>
 #include <vector>
 
 #include "base/fault.h"
+#include "base/fork.h"
 #include "io/engine.h"
 
 #ifndef IORING_SETUP_SINGLE_ISSUER
@@ -41,20 +43,22 @@ constexpr int kSubmitTries = 16;
 struct FeatureSet {
   unsigned flags;
   const char* name;
+  bool one_thread;
 };
 // Best first. A ring with one issuer belongs to the thread that enables it, so it is created disabled: the engine is
-// made on one thread and used on another.
+// made on one thread and used on another. No other thread can learn what became of its requests, or end them.
 constexpr FeatureSet kFeatureSets[] = {
     {IORING_SETUP_R_DISABLED | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
          IORING_SETUP_SUBMIT_ALL,
-     "single_issuer defer_taskrun"},                                                                    // Linux 6.1
-    {IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL, "coop_taskrun"},  // 5.19
-    {0, ""},
+     "single_issuer defer_taskrun", true},                                                                     // 6.1
+    {IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL, "coop_taskrun", false},  // 5.19
+    {0, "", false},
 };
 
 class UringEngine final : public Engine {
  public:
   ~UringEngine() override {
+    if (generation_ != base::fork_generation()) return;  // the ring and what is in it are the parent's
     if (ring_open_) {
       drain();
       ::io_uring_queue_exit(&ring_);
@@ -62,8 +66,8 @@ class UringEngine final : public Engine {
     if (wake_fd_ >= 0) ::close(wake_fd_);
   }
 
-  Status open(unsigned depth) {
-    HEADRACE_TRY(open_ring(depth));
+  Status open(unsigned depth, bool one_thread) {
+    HEADRACE_TRY(open_ring(depth, one_thread));
     std::int64_t rc = HEADRACE_FAULT("io_uring.eventfd", 0);
     if (rc == 0) wake_fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_fd_ < 0) {
@@ -216,9 +220,10 @@ class UringEngine final : public Engine {
   std::uint64_t wake_id() const { return info_.depth; }
   std::uint64_t cancel_id() const { return info_.depth + 1u; }
 
-  Status open_ring(unsigned depth) {
+  Status open_ring(unsigned depth, bool one_thread) {
     std::int64_t rc = -EINVAL;
     for (const FeatureSet& set : kFeatureSets) {
+      if (set.one_thread && !one_thread) continue;
       // Kernels before 5.12 count the rings against RLIMIT_MEMLOCK, and a container's limit may be 64 KiB.
       for (unsigned entries = depth;; entries /= 2) {
         io_uring_params params{};
@@ -381,7 +386,8 @@ class UringEngine final : public Engine {
     return stored;
   }
 
-  // Cancels what is in flight and waits for it, so that the kernel writes into nobody's buffer afterwards.
+  // Cancels what is in flight and waits for it, however long that takes: the kernel writes into nobody's buffer
+  // afterwards.
   void drain() {
     if (!enabled_) return;
     for (unsigned slot = 0; slot < busy_.size(); ++slot) {
@@ -393,10 +399,12 @@ class UringEngine final : public Engine {
       if (harvest(events, woken) > 0) continue;
       io_uring_cqe* cqe = nullptr;
       const int rc = ::io_uring_wait_cqe(&ring_, &cqe);
-      if (rc < 0 && rc != -EINTR && rc != -EAGAIN) return;  // not the issuing thread: closing the ring must do
+      // A ring that cannot be entered still tells what has ended.
+      if (rc < 0 && rc != -EINTR && rc != -EAGAIN) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
 
+  const std::uint64_t generation_ = base::fork_generation();
   EngineInfo info_;
   std::string base_features_;
   io_uring ring_{};
@@ -415,7 +423,7 @@ class UringEngine final : public Engine {
 
 Result<std::unique_ptr<Engine>> make_uring_engine(const EngineOptions& options) {
   auto engine = std::make_unique<UringEngine>();
-  HEADRACE_TRY(engine->open(std::clamp(options.depth, kMinDepth, 4096u)));
+  HEADRACE_TRY(engine->open(std::clamp(options.depth, kMinDepth, 4096u), options.one_thread));
   return std::unique_ptr<Engine>(std::move(engine));
 }
 

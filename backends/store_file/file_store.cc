@@ -75,7 +75,7 @@ class FileStore final : public Store {
       return system_failure(static_cast<int>(-rc), key, "cannot set the descriptor's flags");
     }
     out.size_bytes = static_cast<std::uint64_t>(st.st_size);
-    out.fd = fd.release();
+    out.own_descriptor(fd.release());
     return {};
   }
 
@@ -99,6 +99,7 @@ class FileStore final : public Store {
   Result<int> open_direct(std::string_view key, const Object& object) override {
     HEADRACE_TRY(check_key(key));
     if (object.fd < 0) return Status(Code::kInvalidArgument, Layer::kStore, "the object is not open").with_key(key);
+    if (held_elsewhere(object.fd)) return no_direct_elsewhere_;
     const KeyText text(key);
     const std::int64_t fault = HEADRACE_FAULT("store_file.open_direct", 0);
     Fd fd(fault < 0 ? static_cast<int>(fault) : beneath_.open(text.text, kOpenFlags | O_DIRECT));
@@ -120,7 +121,7 @@ class FileStore final : public Store {
     return fd.release();
   }
 
-  Result<Bytes> get(std::string_view key, std::uint64_t limit) override {
+  Result<Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override {
     HEADRACE_TRY(check_key(key));
     const KeyText text(key);
     Object object;
@@ -131,6 +132,7 @@ class FileStore final : public Store {
                         std::to_string(limit))
           .with_key(key);
     }
+    if (charge != nullptr) HEADRACE_TRY(charge->take(object.size_bytes, "an object").with_key(key));
     try {
       Bytes bytes(object.size_bytes);
       HEADRACE_TRY(read_all(object.fd, bytes, key));
@@ -140,7 +142,7 @@ class FileStore final : public Store {
     }
   }
 
-  Result<std::vector<Entry>> list(std::string_view prefix) override {
+  Result<std::vector<Entry>> list(std::string_view prefix, base::Charge* charge) override {
     if (!prefix.empty()) HEADRACE_TRY(check_key(prefix));
     const KeyText text(prefix.empty() ? "." : prefix);
     Fd fd(beneath_.open(text.text, O_RDONLY | O_DIRECTORY));
@@ -161,14 +163,25 @@ class FileStore final : public Store {
       if (item == nullptr || rc < 0) break;
       const std::string_view name = item->d_name;
       if (name == "." || name == ".." || name.substr(0, kTemporary.size()) == kTemporary) continue;
+      if (charge != nullptr) status = charge->take(listed_bytes(name), "a listing").with_key(prefix);
+      if (!status.ok()) break;
       bool is_directory = item->d_type == DT_DIR;
       if (item->d_type == DT_LNK || item->d_type == DT_UNKNOWN) is_directory = leads_to_directory(prefix, name);
-      entries.push_back({std::string(name), is_directory});
+      entries.push_back({std::string(name), is_directory, item->d_type == DT_LNK});
     }
     ::closedir(dir);
     HEADRACE_TRY(std::move(status));
     std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
     return entries;
+  }
+
+  std::optional<DirectoryId> identify_directory(std::string_view prefix) override {
+    if (!prefix.empty() && !valid_key(prefix)) return std::nullopt;
+    const KeyText text(prefix.empty() ? "." : prefix);
+    Fd fd(beneath_.open(text.text, O_PATH | O_DIRECTORY));
+    struct stat st {};
+    if (!fd.ok() || stat_fd(fd.get(), st) < 0) return std::nullopt;
+    return DirectoryId{static_cast<std::uint64_t>(st.st_dev), static_cast<std::uint64_t>(st.st_ino)};
   }
 
   Status put(std::string_view key, std::span<const std::byte> bytes) override {
@@ -338,6 +351,7 @@ class FileStore final : public Store {
   Beneath beneath_;
   // Given for every absent chunk: made once, so that an array of fill values allocates nothing.
   Status not_found_{Code::kNotFound, Layer::kStore, "no such object"};
+  Status no_direct_elsewhere_{Code::kUnsupported, Layer::kStore, "network and FUSE file systems are not read directly"};
   Status no_direct_{Code::kUnsupported, Layer::kStore, "the file system refuses O_DIRECT"};
 };
 
@@ -351,8 +365,9 @@ bool begins_like_zip(const std::string& path) {
 }
 
 // `file`, which is `path` or lies on it, is no directory.
-Result<std::shared_ptr<Store>> open_inside_file(const std::string& path, const std::string& file) {
-  if (begins_like_zip(file)) return open_store("zip://" + path);
+Result<std::shared_ptr<Store>> open_inside_file(const std::string& path, const std::string& file,
+                                                const StoreOptions& options) {
+  if (begins_like_zip(file)) return open_store("zip://" + path, options);
   return Status(Code::kInvalidArgument, Layer::kStore,
                 "a store must be a directory or a ZIP file; a reference file is opened as reference://PATH")
       .with_key(file);
@@ -377,7 +392,7 @@ Result<std::shared_ptr<Store>> open_file_store_with(std::string_view location, c
       // The path itself, or a file that it runs through: a ZIP store may be what was meant.
       struct stat st {};
       for (std::string part = path; !part.empty(); part.erase(std::min(part.rfind('/'), part.size()))) {
-        if (::stat(part.c_str(), &st) == 0 && !S_ISDIR(st.st_mode)) return open_inside_file(path, part);
+        if (::stat(part.c_str(), &st) == 0 && !S_ISDIR(st.st_mode)) return open_inside_file(path, part, options.store);
         if (part.find('/') == std::string::npos) break;
       }
     }
@@ -389,6 +404,10 @@ Result<std::shared_ptr<Store>> open_file_store_with(std::string_view location, c
   }
 }
 
-Result<std::shared_ptr<Store>> open_file_store(std::string_view location) { return open_file_store_with(location, {}); }
+Result<std::shared_ptr<Store>> open_file_store(std::string_view location, const StoreOptions& options) {
+  FileStoreOptions own;
+  own.store = options;
+  return open_file_store_with(location, own);
+}
 
 }  // namespace headrace::store

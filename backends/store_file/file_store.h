@@ -10,6 +10,7 @@ namespace headrace::store {
 
 struct FileStoreOptions {
   bool kernel_resolves = true;  // false: as on a kernel without openat2
+  StoreOptions store = {};      // of a ZIP file that lies on the path
 };
 
 Result<std::shared_ptr<Store>> open_file_store_with(std::string_view location, const FileStoreOptions& options);

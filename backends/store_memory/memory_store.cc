@@ -9,6 +9,7 @@
 #include <shared_mutex>
 #include <string>
 
+#include "base/fork.h"
 #include "store/store.h"
 
 namespace headrace::store {
@@ -39,9 +40,11 @@ class MemoryStore final : public Store {
     return Status(Code::kUnsupported, Layer::kStore, "an object in memory has no descriptor").with_key(key);
   }
 
-  Result<Bytes> get(std::string_view key, std::uint64_t limit) override { return get_opened(*this, key, limit); }
+  Result<Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override {
+    return get_opened(*this, key, limit, charge);
+  }
 
-  Result<std::vector<Entry>> list(std::string_view prefix) override {
+  Result<std::vector<Entry>> list(std::string_view prefix, base::Charge* charge) override {
     if (!prefix.empty()) HEADRACE_TRY(check_key(prefix));
     std::string start(prefix);
     if (!start.empty()) start += '/';
@@ -54,6 +57,7 @@ class MemoryStore final : public Store {
       const std::size_t slash = rest.find('/');
       const std::string_view name = rest.substr(0, slash);
       if (entries.empty() || entries.back().name != name) {
+        if (charge != nullptr) HEADRACE_TRY(charge->take(listed_bytes(name), "a listing").with_key(prefix));
         entries.push_back({std::string(name), slash != std::string_view::npos});
       }
     }
@@ -106,13 +110,17 @@ class MemoryStore final : public Store {
 
 }  // namespace
 
-Result<std::shared_ptr<Store>> open_memory_store(std::string_view location) {
-  static std::mutex mutex;
-  static std::map<std::string, std::weak_ptr<MemoryStore>, std::less<>> stores;
+Result<std::shared_ptr<Store>> open_memory_store(std::string_view location, const StoreOptions&) {
+  struct Opened {
+    std::mutex mutex;
+    std::map<std::string, std::weak_ptr<MemoryStore>, std::less<>> stores;  // guarded by mutex
+  };
+  static base::PerProcess<Opened> opened;
   try {
-    std::lock_guard lock(mutex);
-    std::erase_if(stores, [](const auto& item) { return item.second.expired(); });
-    auto& slot = stores[std::string(location)];
+    Opened& open = opened.get();
+    std::lock_guard lock(open.mutex);
+    std::erase_if(open.stores, [](const auto& item) { return item.second.expired(); });
+    auto& slot = open.stores[std::string(location)];
     auto store = slot.lock();
     if (store == nullptr) {
       store = std::make_shared<MemoryStore>(std::string(location));

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <optional>
 
-#include "base/json.h"
+#include "base/json_budget.h"
 #include "reference_template.h"
 
 namespace headrace::store {
@@ -86,6 +86,10 @@ class Parser {
  private:
   static constexpr std::uint64_t kMostGenerated = std::uint64_t{4} << 20;
   static constexpr std::uint64_t kMostText = std::uint64_t{1} << 30;
+  static constexpr std::uint64_t kMostWork = std::uint64_t{8} << 30;  // bytes of texts that one item of "gen" goes over
+  static constexpr std::size_t kMostName = 4096;                      // bytes of a key, and of a file's name
+  static constexpr std::uint64_t kTargetBytes = 640;
+  static constexpr std::string_view kWhat = "the references of a reference file";
 
   Status take_templates(const Json& templates) {
     if (!templates.is_object()) return corrupt("\"templates\" is no object");
@@ -124,7 +128,7 @@ class Parser {
     if (value[0].is_null()) return unsupported("references without a file are not supported");
     if (!value[0].is_string()) return corrupt("a reference's file is no text");
     std::string url;
-    HEADRACE_TRY(expand_template(value[0].get_ref<const std::string&>(), names_, url));
+    HEADRACE_TRY(expand_template(value[0].get_ref<const std::string&>(), names_, kMostName, url));
     out.offset = 0;
     out.length = Reference::kToTheEnd;
     if (value.size() == 3) {
@@ -142,6 +146,7 @@ class Parser {
     if (bytes.size() > kMostText - out_.text.size()) {
       return Status(Code::kResourceExhausted, Layer::kStore, "reference file: more than 1 GiB of inline values");
     }
+    HEADRACE_TRY(out_.memory.take(2 * bytes.size(), kWhat));  // while the text grows
     out.target = Reference::kInline;
     out.offset = out_.text.size();
     out.length = bytes.size();
@@ -150,13 +155,18 @@ class Parser {
   }
 
   Status set_target(std::string url, Reference& out) {
-    if (url.empty() || url.size() > 4096 || url.find('\0') != std::string::npos) {
+    if (url.empty() || url.size() > kMostName || url.find('\0') != std::string::npos) {
       return corrupt("a reference's file is no path or URL");
     }
     const std::uint64_t all = out.length == Reference::kToTheEnd ? 0 : out.length;
     if (out.offset > INT64_MAX || all > INT64_MAX - out.offset) return corrupt("a reference's range is no range");
-    const auto [found, is_new] = targets_.try_emplace(url, static_cast<std::uint32_t>(out_.targets.size()));
-    if (is_new) out_.targets.push_back(std::move(url));
+    auto found = targets_.find(url);
+    if (found == targets_.end()) {
+      // Here, in the list, in the map, and in the store with the reason why it is not opened.
+      HEADRACE_TRY(out_.memory.take(kTargetBytes + 4 * url.size(), kWhat));
+      found = targets_.emplace(url, static_cast<std::uint32_t>(out_.targets.size())).first;
+      out_.targets.push_back(std::move(url));
+    }
     out.target = found->second;
     return {};
   }
@@ -171,6 +181,7 @@ class Parser {
       out_.folder_exists = true;
       key.remove_prefix(folder_.size() + 1);
     }
+    HEADRACE_TRY(out_.memory.take(2 * (NameIndex::bytes_of(1, key.size()) + sizeof(Reference)), kWhat));
     bool is_new = false;
     const std::uint32_t number = out_.names.add(key, is_new);
     if (number == NameIndex::kNone) {
@@ -184,20 +195,33 @@ class Parser {
     return {};
   }
 
+  // Values are counted before any is made.
   struct Dimension {
     std::string name;
-    std::vector<std::int64_t> values;
+    const Json* list = nullptr;  // null: a range
+    std::int64_t start = 0, step = 1;
+    std::uint64_t count = 0;
+    std::int64_t value(std::uint64_t i) const {
+      if (list != nullptr) return (*list)[static_cast<std::size_t>(i)].get<std::int64_t>();
+      // Lies within the range, whatever the product does on the way.
+      return static_cast<std::int64_t>(static_cast<std::uint64_t>(start) + i * static_cast<std::uint64_t>(step));
+    }
   };
 
+  static bool is_whole_number(const Json& value) {
+    return value.is_number_integer() && (!value.is_number_unsigned() || value.get<std::uint64_t>() <= INT64_MAX);
+  }
+
   // "dimensions": {"i": {"start": 0, "stop": 5, "step": 1}, "j": [1, 5, 7]}
-  Status take_dimension(const Json& value, std::vector<std::int64_t>& values) {
+  Status take_dimension(const Json& value, Dimension& out) {
     if (value.is_array()) {
       for (const Json& item : value) {
-        if (!item.is_number_integer() || (item.is_number_unsigned() && item.get<std::uint64_t>() > INT64_MAX)) {
+        if (!is_whole_number(item)) {
           return unsupported("dimensions of \"gen\" that are no whole numbers are not supported");
         }
-        values.push_back(item.get<std::int64_t>());
       }
+      out.list = &value;
+      out.count = value.size();
       return {};
     }
     if (!value.is_object()) return corrupt("a dimension of \"gen\" is neither a list nor a range");
@@ -209,23 +233,32 @@ class Parser {
         if (i == 1) return corrupt("a range of \"gen\" has no \"stop\"");
         continue;
       }
-      if (!found->is_number_integer() || (found->is_number_unsigned() && found->get<std::uint64_t>() > INT64_MAX)) {
-        return corrupt("a range of \"gen\" is not made of whole numbers");
-      }
+      if (!is_whole_number(*found)) return corrupt("a range of \"gen\" is not made of whole numbers");
       range[i] = found->get<std::int64_t>();
     }
-    if (range[2] == 0) return corrupt("a range of \"gen\" has the step 0");
-    for (std::int64_t at = range[0]; range[2] > 0 ? at < range[1] : at > range[1];) {
-      if (values.size() >= kMostGenerated) return too_many();
-      values.push_back(at);
-      if (__builtin_add_overflow(at, range[2], &at)) break;
-    }
+    const auto [start, stop, step] = range;
+    if (step == 0) return corrupt("a range of \"gen\" has the step 0");
+    out.start = start;
+    out.step = step;
+    if (step > 0 ? start >= stop : start <= stop) return {};
+    const auto difference = [](std::int64_t a, std::int64_t b) {
+      return static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b);
+    };
+    const std::uint64_t length = step > 0 ? difference(stop, start) : difference(start, stop);
+    const std::uint64_t stride = step > 0 ? static_cast<std::uint64_t>(step) : difference(0, step);
+    out.count = (length - 1) / stride + 1;
     return {};
   }
 
   static Status too_many() {
     return Status(Code::kResourceExhausted, Layer::kStore,
                   "reference file: \"gen\" makes more than " + std::to_string(kMostGenerated) + " references");
+  }
+
+  static Status too_much_work(std::uint64_t count) {
+    return Status(Code::kResourceExhausted, Layer::kStore,
+                  "reference file: an item of \"gen\" makes " + std::to_string(count) +
+                      " references, too many for texts and dimensions as long as its own");
   }
 
   Status text_of(const Json& item, const char* name, bool required, std::optional<std::string>& out) {
@@ -245,7 +278,7 @@ class Parser {
 
   Status expand_number(const std::string& text, std::uint64_t& value) {
     std::string digits;
-    HEADRACE_TRY(expand_template(text, names_, digits));
+    HEADRACE_TRY(expand_template(text, names_, kMostName, digits));
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc() || end != digits.data() + digits.size()) {
       return corrupt("\"gen\" makes '" + digits.substr(0, 100) + "', which is no offset or length");
@@ -269,24 +302,32 @@ class Parser {
     const auto given = item.find("dimensions");
     if (given == item.end() || !given->is_object() || given->empty()) return corrupt("\"gen\" without \"dimensions\"");
     std::vector<Dimension> dimensions;
-    std::uint64_t count = 1;
     for (const auto& [name, value] : given->items()) {
-      dimensions.push_back({name, {}});
-      HEADRACE_TRY(take_dimension(value, dimensions.back().values));
-      if (__builtin_mul_overflow(count, std::uint64_t{dimensions.back().values.size()}, &count)) return too_many();
+      dimensions.push_back({.name = name});
+      HEADRACE_TRY(take_dimension(value, dimensions.back()));
+    }
+    std::uint64_t count = 1;
+    for (const Dimension& dimension : dimensions) {
+      if (dimension.count == 0) return {};  // whatever the others have
+    }
+    for (const Dimension& dimension : dimensions) {
+      if (__builtin_mul_overflow(count, dimension.count, &count) || count > kMostGenerated - generated_) {
+        return too_many();
+      }
     }
     generated_ += count;
-    if (count > kMostGenerated || generated_ > kMostGenerated) return too_many();
+    const std::uint64_t text_bytes = key->size() + url->size() + (offset ? offset->size() + length->size() : 0);
+    if (count * (text_bytes + dimensions.size() * sizeof(Dimension)) > kMostWork) return too_much_work(count);
     for (std::uint64_t i = 0; i < count; ++i) {
       names_.numbers.clear();
       std::uint64_t rest = i;
       for (const Dimension& dimension : dimensions) {
-        names_.numbers.emplace_back(dimension.name, dimension.values[rest % dimension.values.size()]);
-        rest /= dimension.values.size();
+        names_.numbers.emplace_back(dimension.name, dimension.value(rest % dimension.count));
+        rest /= dimension.count;
       }
       std::string name, file;
-      HEADRACE_TRY(expand_template(*key, names_, name));
-      HEADRACE_TRY(expand_template(*url, names_, file));
+      HEADRACE_TRY(expand_template(*key, names_, kMostName, name));
+      HEADRACE_TRY(expand_template(*url, names_, kMostName, file));
       Reference reference;
       reference.length = Reference::kToTheEnd;
       if (offset) {
@@ -317,7 +358,8 @@ class Parser {
 Status parse_reference_file(std::string_view text, std::string_view folder, ReferenceFile& out) {
   base::JsonLimits limits;
   limits.max_bytes = base::kLargeDocumentBytes;
-  auto document = base::parse_json(text, limits);
+  base::Charge values(out.memory.budget());
+  auto document = base::parse_json(text, limits, values);
   if (!document.ok()) return std::move(document).status();
   return Parser(folder, out).parse(*document);
 }

@@ -33,9 +33,11 @@ struct ReferenceFile {
   std::string text;                   // of all inline values
   bool folder_exists = false;
   bool folder_is_object = false;
+  base::Charge memory;  // of all of this, and of what a store makes of each target
 };
 
-// `folder`: "" or a valid key. kCorrupt, kUnsupported, kResourceExhausted. Throws std::bad_alloc.
+// `folder`: "" or a valid key. kCorrupt, kUnsupported; kResourceExhausted also where
+// out.memory's budget has too little left. Throws std::bad_alloc.
 Status parse_reference_file(std::string_view text, std::string_view folder, ReferenceFile& out);
 
 }  // namespace headrace::store

@@ -17,6 +17,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/descriptors.h"
 #include "base/fault.h"
 #include "base/file_handle.h"
 #include "base/file_read.h"
@@ -62,12 +63,17 @@ class ReferenceStore final : public Store {
   ReferenceStore(ReferenceStoreOptions options, int root_fd)
       : options_(std::move(options)), beneath_(root_fd, options_.kernel_resolves) {}
   ~ReferenceStore() override {
-    for (std::size_t i = 0; i < file_.targets.size() && targets_ != nullptr; ++i)
+    for (std::size_t i = 0; i < file_.targets.size() && targets_ != nullptr; ++i) {
+      if (targets_[i].fd < 0) continue;
       base::close_descriptor(targets_[i].fd);
+      base::Descriptors::of_process().end_hold();
+      base::Descriptors::of_process().closed();
+    }
   }
 
   // `root` and `directory` are absolute and free of links.
   Status read(std::string_view text, const std::string& root, const std::string& directory) {
+    file_.memory = base::Charge(options_.memory);
     HEADRACE_TRY(parse_reference_file(text, options_.folder, file_).with_key(options_.name));
     if (!file_.folder_exists) {
       const bool is_object = file_.folder_is_object;
@@ -122,7 +128,7 @@ class ReferenceStore final : public Store {
   }
 
   Result<int> open_direct(std::string_view key, const Object& object) override {
-    if (object.fd < 0) return no_direct_;
+    if (object.fd < 0 || held_elsewhere(object.fd)) return no_direct_;
     // The descriptor's own link in /proc names the file even where its path has been given to another.
     char link[48];
     std::snprintf(link, sizeof link, "/proc/self/fd/%d", object.fd);
@@ -138,11 +144,13 @@ class ReferenceStore final : public Store {
     return no_direct_;
   }
 
-  Result<Bytes> get(std::string_view key, std::uint64_t limit) override { return get_opened(*this, key, limit); }
+  Result<Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override {
+    return get_opened(*this, key, limit, charge);
+  }
 
-  Result<std::vector<Entry>> list(std::string_view prefix) override {
+  Result<std::vector<Entry>> list(std::string_view prefix, base::Charge* charge) override {
     if (!prefix.empty()) HEADRACE_TRY(check_key(prefix));
-    return file_.names.list(prefix);
+    return file_.names.list(prefix, charge);
   }
 
   Status put(std::string_view key, std::span<const std::byte>) override {
@@ -211,12 +219,15 @@ class ReferenceStore final : public Store {
           .with_errno(status.system_error());
     }
     if (!status.ok()) return status;
-    out.fd = fd;
-    if (kept_.load(std::memory_order_relaxed) >= kMostKept) return {};
+    out.own_descriptor(fd);
+    base::Descriptors& descriptors = base::Descriptors::of_process();
+    if (kept_.load(std::memory_order_relaxed) >= kMostKept || !descriptors.hold()) return {};
     int none = -1;
     if (target.fd.compare_exchange_strong(none, fd, std::memory_order_acq_rel)) {
       kept_.fetch_add(1, std::memory_order_relaxed);
       out.fd_is_stores = true;
+    } else {
+      descriptors.end_hold();
     }
     return {};
   }
@@ -228,7 +239,8 @@ class ReferenceStore final : public Store {
   std::unique_ptr<Target[]> targets_;
   std::atomic<int> kept_{0};
   Status not_found_{Code::kNotFound, Layer::kStore, "no such object"};
-  Status no_direct_{Code::kUnsupported, Layer::kStore, "the file system refuses O_DIRECT"};
+  Status no_direct_{Code::kUnsupported, Layer::kStore,
+                    "not read directly: the file system refuses O_DIRECT, or is a network or FUSE one"};
 };
 
 }  // namespace
@@ -255,10 +267,11 @@ Result<std::shared_ptr<Store>> open_references(std::string_view text, const Refe
 }
 
 // `location`: the reference file, behind it a folder inside, and then "?root=" and a directory.
-Result<std::shared_ptr<Store>> open_reference_store(std::string_view location) {
+Result<std::shared_ptr<Store>> open_reference_store(std::string_view location, const StoreOptions& given) {
   try {
     constexpr std::string_view kRoot = "?root=";
     ReferenceStoreOptions options;
+    options.memory = given.memory;
     options.name = "reference://" + std::string(location);
     std::string path;
     if (const std::size_t mark = location.rfind(kRoot); mark != std::string::npos) {
@@ -279,6 +292,8 @@ Result<std::shared_ptr<Store>> open_reference_store(std::string_view location) {
                         std::to_string(base::kLargeDocumentBytes))
           .with_key(path);
     }
+    base::Charge document(given.memory);
+    HEADRACE_TRY(document.take(bytes, "a reference file").with_key(path));
     std::string text(static_cast<std::size_t>(bytes), '\0');
     HEADRACE_TRY(base::read_exactly(file.fd(), 0, std::as_writable_bytes(std::span(text))).with_key(path));
     const std::size_t slash = path.rfind('/');

@@ -15,6 +15,7 @@ struct ReferenceStoreOptions {
   std::string folder;           // of the keys: "" or a valid key, below which the store's objects lie
   std::string root;             // nothing outside is opened; "": `directory`
   bool kernel_resolves = true;  // false: as on a kernel without openat2
+  std::shared_ptr<base::MemoryBudget> memory = {};
 };
 
 // `text`: the reference file's. kInvalidArgument, kNotFound and kPermission of the directories; kCorrupt and

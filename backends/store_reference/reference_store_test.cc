@@ -193,6 +193,70 @@ TEST_P(ReferenceStoreTest, Bombs) {
   EXPECT_EQ(open(R"({"version":1,"refs":{"k":[")" + deep + R"(1}}"]}})").status().code(), Code::kUnsupported);
 }
 
+// What a reference file takes is known before it is made, and comes out of a budget.
+TEST_P(ReferenceStoreTest, TakesWhatTheBudgetHas) {
+  constexpr std::uint64_t kLimit = std::uint64_t{8} << 20;
+  const auto budget = std::make_shared<base::MemoryBudget>(kLimit, "the_option");
+  const auto open_within = [&](const std::string& text) {
+    return open_references(text, {"reference://test", dir_ / "root/refs", "", "", GetParam(), budget});
+  };
+  // A dimension without values: no references, however long the others are.
+  std::string dimensions = R"({"a":{"stop":0})";
+  for (int i = 0; i < 100; ++i) dimensions += ",\"d" + std::to_string(i) + R"(":{"stop":4194304})";
+  auto none = open_within(R"({"version":1,"gen":[{"key":"a{{a}}","url":"b","dimensions":)" + dimensions + "}}]}");
+  ASSERT_TRUE(none.ok()) << none.status().to_string();
+  EXPECT_EQ((*none)->list("")->size(), 0u);
+  EXPECT_EQ(budget->used_bytes(), 0u);
+  // Templates are put in no further than a file's name may be long.
+  std::string uses;
+  for (int i = 0; i < 6000; ++i) uses += "{{u}}";
+  const std::string large = R"({"version":1,"templates":{"u":")" + std::string(1 << 20, 'x') + R"("},)";
+  expect(open_within(large + R"("refs":{"a":[")" + uses + R"("]}})").status(), Code::kCorrupt, "no path");
+  expect(open_within(large + R"("gen":[{"key":"{{i}}","url":")" + uses + R"(","dimensions":{"i":[1]}}]})").status(),
+         Code::kCorrupt, "no path");
+  // More references than there is room for; as many as there is.
+  const auto many = [](int count) {
+    return R"({"version":1,"gen":[{"key":"{{i}}","url":"a.bin","dimensions":{"i":{"stop":)" + std::to_string(count) +
+           "}}}]}";
+  };
+  expect(open_within(many(1'000'000)).status(), Code::kResourceExhausted, "the_option");
+  EXPECT_EQ(budget->used_bytes(), 0u);
+  {
+    auto some = open_within(many(10'000));
+    ASSERT_TRUE(some.ok()) << some.status().to_string();
+    EXPECT_GT(budget->used_bytes(), 240'000u);
+    EXPECT_EQ((*some)->get("9999", 1000)->size(), 1000u);
+  }
+  EXPECT_EQ(budget->used_bytes(), 0u);
+  // Few references whose texts would be gone over for hours.
+  const std::string long_key = R"({"version":1,"gen":[{"key":")" + std::string(100'000, 'k') +
+                               R"({{i}}","url":"b","dimensions":{"i":{"stop":1000000}}}]})";
+  expect(open_within(long_key).status(), Code::kResourceExhausted, "too many");
+}
+
+// Ranges and lists give the values that Python's range() and the list itself would.
+TEST_P(ReferenceStoreTest, DimensionsAreCountedAsTheyAreWalked) {
+  const auto names = [&](const std::string& dimension) {
+    auto opened = store(R"({"version":1,"gen":[{"key":"v{{i}}","url":"b","dimensions":{"i":)" + dimension + "}}]}");
+    std::string out;
+    if (opened == nullptr) return out;
+    const auto entries = opened->list("");
+    for (const Entry& entry : *entries) out += entry.name + " ";
+    return out;
+  };
+  EXPECT_EQ(names(R"({"stop":3})"), "v0 v1 v2 ");
+  EXPECT_EQ(names(R"({"start":5,"stop":-2,"step":-3})"), "v-1 v2 v5 ");
+  EXPECT_EQ(names(R"({"start":2,"stop":9,"step":7})"), "v2 ");
+  EXPECT_EQ(names(R"({"start":2,"stop":10,"step":7})"), "v2 v9 ");
+  EXPECT_EQ(names(R"({"start":3,"stop":3})"), "");
+  EXPECT_EQ(names(R"({"start":9223372036854775806,"stop":9223372036854775807,"step":9223372036854775807})"),
+            "v9223372036854775806 ");
+  EXPECT_EQ(names(R"({"start":-9223372036854775808,"stop":9223372036854775807,"step":9223372036854775807})"),
+            "v-1 v-9223372036854775808 v9223372036854775806 ");
+  EXPECT_EQ(names(R"({"start":5,"stop":0,"step":-9223372036854775808})"), "v5 ");
+  EXPECT_EQ(names("[4,-1,4]"), "v-1 v4 ");
+}
+
 TEST_P(ReferenceStoreTest, NothingOutsideTheRootIsOpened) {
   const std::string top = dir_.path(), root = dir_ / "root", refs = dir_ / "root/refs";
   for (const std::string& path :
@@ -279,6 +343,21 @@ TEST_P(ReferenceStoreTest, AMissingFileIsNoMissingChunk) {
   ASSERT_EQ(::truncate((dir_ / "root/refs/a.bin").c_str(), 950), 0);
   EXPECT_EQ(opened->get("k", 100).status().code(), Code::kShort);
   EXPECT_EQ(opened->get("all", 1000)->size(), 950u);
+}
+
+TEST_P(ReferenceStoreTest, AFileThatChangesIsReadWhereTheReferencesSay) {
+  auto opened = store(R"({"k":["a.bin",100,50]})");
+  ASSERT_NE(opened, nullptr);
+  EXPECT_EQ(opened->get("k", 1000).value(), part(pattern(1000, 1), 100, 50));
+  ASSERT_TRUE(support::write_file(dir_ / "root/refs/a.bin", pattern(1000, 5)));
+  EXPECT_EQ(opened->get("k", 1000).value(), part(pattern(1000, 5), 100, 50));
+  ASSERT_TRUE(support::write_file(dir_ / "root/refs/other", pattern(1000, 6)));
+  std::filesystem::rename(dir_ / "root/refs/other", dir_ / "root/refs/a.bin");
+  EXPECT_EQ(opened->get("k", 1000).value(), part(pattern(1000, 5), 100, 50));
+  opened = store(R"({"k":["a.bin",100,50]})");
+  EXPECT_EQ(opened->get("k", 1000).value(), part(pattern(1000, 6), 100, 50));
+  std::filesystem::resize_file(dir_ / "root/refs/a.bin", 120);
+  EXPECT_EQ(opened->get("k", 1000).status().code(), Code::kShort);
 }
 
 TEST_P(ReferenceStoreTest, ManyFilesTakeABoundedNumberOfDescriptors) {

@@ -140,10 +140,13 @@ std::string_view trimmed(std::string_view text) {
 
 }  // namespace
 
-Status expand_template(std::string_view text, const TemplateNames& names, std::string& out) {
+Status expand_template(std::string_view text, const TemplateNames& names, std::size_t most_bytes, std::string& out) {
+  const auto append = [&](std::string_view part) {
+    if (out.size() <= most_bytes) out += part.substr(0, most_bytes + 1 - out.size());
+  };
   for (std::size_t at = 0;;) {
     const std::size_t open = text.find("{{", at);
-    out += text.substr(at, open == std::string_view::npos ? open : open - at);
+    append(text.substr(at, open == std::string_view::npos ? open : open - at));
     if (open == std::string_view::npos) return {};
     const std::size_t close = text.find("}}", open + 2);
     if (close == std::string_view::npos) {
@@ -156,7 +159,7 @@ Status expand_template(std::string_view text, const TemplateNames& names, std::s
         !inside.empty() && !is_digit(inside.front()) && std::all_of(inside.begin(), inside.end(), is_name);
     if (plain) {
       if (const auto found = names.texts.find(std::string(inside)); found != names.texts.end()) {
-        out += found->second;
+        append(found->second);
         continue;
       }
       const bool number = std::any_of(names.numbers.begin(), names.numbers.end(),
@@ -168,7 +171,7 @@ Status expand_template(std::string_view text, const TemplateNames& names, std::s
     }
     std::int64_t value = 0;
     HEADRACE_TRY(Expression(inside, names).evaluate(value));
-    out += std::to_string(value);
+    append(std::to_string(value));
   }
 }
 

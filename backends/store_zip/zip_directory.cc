@@ -35,6 +35,7 @@ std::uint64_t u64(const std::byte* at) { return number(at, 8); }
 // A range of the file read from front to back, a window at a time.
 class Reader {
  public:
+  static constexpr std::size_t kWindowBytes = std::size_t{1} << 20;
   Reader(int fd, std::uint64_t begin, std::uint64_t end) : fd_(fd), at_(begin), end_(end) {}
   std::uint64_t left() const { return end_ - at_; }
   std::uint64_t position() const { return at_; }
@@ -51,7 +52,6 @@ class Reader {
   }
 
  private:
-  static constexpr std::size_t kWindowBytes = std::size_t{1} << 20;
   int fd_;
   std::uint64_t at_, end_, window_at_ = 0;
   std::vector<std::byte> window_;
@@ -218,6 +218,19 @@ Status check_overlaps(std::vector<Range>& ranges) {
   return {};
 }
 
+// Memory for the whole directory: names, entries, and the word that a store keeps of each; and Ranges while it is read.
+Status take_memory(const End& end, base::Charge& kept, base::Charge& reading, ZipDirectory& out) {
+  const std::uint64_t names = end.directory_bytes - end.entries * kEntryBytes;
+  constexpr std::uint64_t kKept = sizeof(ZipEntry) + sizeof(std::uint64_t);
+  const std::string what = "the directory of a ZIP file with " + std::to_string(end.entries) + " entries";
+  HEADRACE_TRY(kept.take(NameIndex::bytes_of(end.entries, names) + end.entries * kKept, what));
+  HEADRACE_TRY(reading.take(end.entries * sizeof(Range) + Reader::kWindowBytes, what));
+  if (kept.budget() == nullptr) return {};  // sizes that nothing has been compared with
+  out.names.reserve(end.entries, names);
+  out.entries.reserve(static_cast<std::size_t>(end.entries));
+  return {};
+}
+
 }  // namespace
 
 Status read_zip_directory(int fd, std::uint64_t file_bytes, std::string_view folder, ZipDirectory& out) {
@@ -227,6 +240,9 @@ Status read_zip_directory(int fd, std::uint64_t file_bytes, std::string_view fol
   out.folder_exists = folder.empty();
   Reader reader(fd, end.directory_at, end.directory_at + end.directory_bytes);
   std::vector<Range> ranges;
+  base::Charge reading(out.memory.budget());
+  HEADRACE_TRY(take_memory(end, out.memory, reading, out));
+  if (reading.budget() != nullptr) ranges.reserve(static_cast<std::size_t>(end.entries));
   for (std::uint64_t i = 0; i < end.entries; ++i) {
     const std::byte* record = nullptr;
     const auto where = [&](Status status) {

@@ -3,7 +3,8 @@
 // What is checked before anything is believed: that the end record's comment ends with the file; that directory, ZIP64
 // records and end record lie one behind the other; that the directory holds as many entries as the end record says;
 // that each entry's local header and data lie before the directory, and no two of them overlap. So memory is bounded by
-// the file's size, and an archive whose entries share their bytes (a bomb) is refused.
+// the file's size, and an archive whose entries share their bytes (a bomb) is refused. What the directory takes follows
+// from its size and the number of its entries, and is taken from the budget before the first of them is read.
 #pragma once
 
 #include <headrace/status.h>
@@ -35,10 +36,11 @@ struct ZipDirectory {
   bool packs = false;             // there are deflated entries
   bool folder_exists = false;
   bool folder_is_file = false;
+  base::Charge memory;  // of all of this
 };
 
 // Reads the directory of the `file_bytes` long file `fd`. `folder`: "" or a valid key. kCorrupt, kUnsupported, kIo,
-// kShort. Throws std::bad_alloc.
+// kShort; kResourceExhausted where out.memory's budget has too little. Throws std::bad_alloc.
 Status read_zip_directory(int fd, std::uint64_t file_bytes, std::string_view folder, ZipDirectory& out);
 
 // Compares the local header with the directory's entry; `data_at` gets where the entry's data begins. The entry's name

@@ -8,9 +8,11 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <new>
 #include <string>
+#include <thread>
 
 #include "base/fault.h"
 #include "base/file_handle.h"
@@ -33,8 +35,10 @@ class ZipStore final : public Store {
  public:
   ZipStore(std::string path, std::string folder) : path_(std::move(path)), folder_(std::move(folder)) {}
 
-  Status read_directory() {
+  Status read_directory(const StoreOptions& options) {
+    directory_.memory = base::Charge(options.memory);
     HEADRACE_TRY(base::FileHandle::open(path_, {}, file_));
+    HEADRACE_TRY(identify());
     std::uint64_t bytes = 0;
     HEADRACE_TRY(file_.size(bytes));
     HEADRACE_TRY(read_zip_directory(file_.fd(), bytes, folder_, directory_).with_key(path_));
@@ -71,10 +75,10 @@ class ZipStore final : public Store {
     }
     out.size_bytes = entry.size_bytes;
     if (entry.method == ZipEntry::kDeflated) {
-      // So much more than it unpacks to is no compressor's work, and would be read for nothing.
-      if (entry.packed_bytes / 2 > entry.size_bytes + (std::uint64_t{64} << 10)) {
+      // It would be read for nothing.
+      if (entry.packed_bytes > most_packed_bytes(entry.size_bytes)) {
         out.close();
-        return Status(Code::kUnsupported, Layer::kStore, "ZIP: the entry is deflated to more than twice its size")
+        return Status(Code::kUnsupported, Layer::kStore, "ZIP: the entry is deflated to much more than its size")
             .with_key(key);
       }
       out.packed = number;
@@ -87,20 +91,30 @@ class ZipStore final : public Store {
     return {};
   }
 
+  // An archive that was replaced by another has lost its name, and no bytes.
+  Status check_unchanged() const override {
+    base::FileIdentity now;
+    int error = 0;
+    const bool known = base::identify(file_.fd(), now, error);
+    if (known && (now == identity_ || now.same_but_for_links(identity_))) return {};
+    return Status(Code::kAgainExhausted, Layer::kStore, "the ZIP file was changed after it was opened: open it again")
+        .with_key(path_)
+        .with_errno(error);
+  }
+
   bool packs() const override { return directory_.packs; }
 
   Status unpack(const Object& object, std::span<std::byte> out, base::PageBuffer& scratch) override {
     const ZipEntry& entry = directory_.entries[static_cast<std::size_t>(object.packed)];
     const auto packed_bytes = static_cast<std::size_t>(entry.packed_bytes);
     static thread_local Inflater inflater;
-    std::byte* const packed = scratch.reserve(packed_bytes);
-    if (packed == nullptr || inflater.state == nullptr) return Status::out_of_memory();
-    HEADRACE_TRY(
-        base::read_exactly(file_.fd(), data_at_[static_cast<std::size_t>(object.packed)], {packed, packed_bytes}));
+    const std::span<std::byte> packed = scratch.reserve(packed_bytes);
+    if (packed.data() == nullptr || inflater.state == nullptr) return Status::out_of_memory();
+    HEADRACE_TRY(base::read_exactly(file_.fd(), data_at_[static_cast<std::size_t>(object.packed)], packed));
     std::size_t in = 0, made = 0;
     std::byte nothing{};  // libdeflate wants an address even for no bytes
     const libdeflate_result result = libdeflate_deflate_decompress_ex(
-        inflater.state, packed, packed_bytes, out.empty() ? &nothing : out.data(), out.size(), &in, &made);
+        inflater.state, packed.data(), packed_bytes, out.empty() ? &nothing : out.data(), out.size(), &in, &made);
     if (result == LIBDEFLATE_INSUFFICIENT_SPACE) {
       return damaged("unpacks to more than its " + std::to_string(out.size()) + " bytes");
     }
@@ -115,7 +129,7 @@ class ZipStore final : public Store {
 
   Result<int> open_direct(std::string_view key, const Object& object) override {
     if (object.fd < 0) return Status(Code::kUnsupported, Layer::kStore, "a deflated entry cannot be read directly");
-    const int direct = file_.direct_fd();
+    const int direct = file_.on_network() ? -1 : file_.direct_fd();
     if (direct < 0) return no_direct_;
     std::int64_t fd = HEADRACE_FAULT("store_zip.dup", 0);
     if (fd == 0) {
@@ -126,11 +140,13 @@ class ZipStore final : public Store {
     return static_cast<int>(fd);
   }
 
-  Result<Bytes> get(std::string_view key, std::uint64_t limit) override { return get_opened(*this, key, limit); }
+  Result<Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override {
+    return get_opened(*this, key, limit, charge);
+  }
 
-  Result<std::vector<Entry>> list(std::string_view prefix) override {
+  Result<std::vector<Entry>> list(std::string_view prefix, base::Charge* charge) override {
     if (!prefix.empty()) HEADRACE_TRY(check_key(prefix));
-    return directory_.names.list(prefix);
+    return directory_.names.list(prefix, charge);
   }
 
   Status put(std::string_view key, std::span<const std::byte>) override {
@@ -139,27 +155,48 @@ class ZipStore final : public Store {
   }
 
  private:
+  // Once each later change would show: a file changed just now takes a tick of the file system's clock.
+  Status identify() {
+    constexpr std::int64_t kLongestWaitNs = 2'100'000'000;  // for whole seconds
+    for (std::int64_t waited_ns = 0;;) {
+      int error = 0;
+      if (!base::identify(file_.fd(), identity_, error)) {
+        return Status(Code::kIo, Layer::kStore, "cannot ask for the file's version").with_key(path_).with_errno(error);
+      }
+      const std::int64_t left_ns = base::unsettled_ns(file_.fd(), identity_);
+      if (left_ns == 0 || left_ns > kLongestWaitNs) return {};  // stamps in the future say nothing
+      if (waited_ns > kLongestWaitNs) {
+        return Status(Code::kAgainExhausted, Layer::kStore, "the ZIP file is being changed all the time")
+            .with_key(path_);
+      }
+      std::this_thread::sleep_for(std::chrono::nanoseconds(left_ns));
+      waited_ns += left_ns;
+    }
+  }
+
   static Status damaged(const std::string& what) {
     return Status(Code::kCorrupt, Layer::kStore, "ZIP: the deflated entry " + what);
   }
 
   const std::string path_, folder_;
   base::FileHandle file_;
+  base::FileIdentity identity_;  // before the directory was read
   ZipDirectory directory_;
   std::unique_ptr<std::atomic<std::uint64_t>[]> data_at_;  // by number; 0: the local header has not been looked at
   Status not_found_{Code::kNotFound, Layer::kStore, "no such object"};
-  Status no_direct_{Code::kUnsupported, Layer::kStore, "the file system refuses O_DIRECT"};
+  Status no_direct_{Code::kUnsupported, Layer::kStore,
+                    "not read directly: the file system refuses O_DIRECT, or is a network or FUSE one"};
 };
 
 }  // namespace
 
 // `location`: the archive, and behind it a folder inside.
-Result<std::shared_ptr<Store>> open_zip_store(std::string_view location) {
+Result<std::shared_ptr<Store>> open_zip_store(std::string_view location, const StoreOptions& options) {
   try {
     std::string path, folder;
     HEADRACE_TRY(split_at_file(location, "ZIP file", path, folder));
     auto store = std::make_shared<ZipStore>(std::move(path), std::move(folder));
-    HEADRACE_TRY(store->read_directory());
+    HEADRACE_TRY(store->read_directory(options));
     return std::shared_ptr<Store>(std::move(store));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();

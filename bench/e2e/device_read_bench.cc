@@ -125,18 +125,14 @@ int main(int argc, char** argv) {
   if (!first.ok()) die(first.status().to_string());
   auto buffer = headrace::Buffer::allocate(*device, first->info().decoded_bytes);
   if (!buffer.ok()) die(buffer.status().to_string());
-  headrace::TensorView tensor;
-  tensor.data = buffer->data();
-  tensor.shape = first->info().shape;
+  const headrace::TensorView tensor(*buffer, first->info().dtype, first->info().shape);
   if (!warm_with.empty()) {
     auto other = headrace::Store::open(*context, warm_with);
     if (!other.ok()) die(other.status().to_string());
     auto array = headrace::Array::open(*other);
     if (!array.ok()) die(array.status().to_string());
     if (array->info().decoded_bytes > buffer->size_bytes()) die("--warm-with: a larger array");
-    headrace::TensorView view;
-    view.data = buffer->data();
-    view.shape = array->info().shape;
+    const headrace::TensorView view(*buffer, array->info().dtype, array->info().shape);
     for (int i = 0; i < 3; ++i) {
       if (auto status = array->read({}, view, *device); !status.ok()) die(status.to_string());
     }

@@ -8,7 +8,6 @@ rounds; `library_us` is what the read itself says it took (Stats.wall_seconds)."
 import argparse
 import json
 import pathlib
-import statistics
 import sys
 import tempfile
 import time

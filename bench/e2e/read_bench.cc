@@ -198,9 +198,8 @@ int main(int argc, char** argv) {
       const double start = now();
       auto array = headrace::Array::open(*store);  // opening counted
       if (!array.ok()) die(array.status().to_string());
-      headrace::TensorView tensor;
-      tensor.data = reinterpret_cast<std::byte*>(destination);
-      tensor.shape = array->info().shape;
+      const headrace::TensorView tensor({reinterpret_cast<std::byte*>(destination), kArray}, array->info().dtype,
+                                        array->info().shape);
       headrace::Status status = array->read({}, tensor, *device, {}, &stats);
       if (!status.ok()) die(status.to_string());
       return now() - start;

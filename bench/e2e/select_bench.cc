@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
   const std::size_t row_bytes = static_cast<std::size_t>(info.shape[1]) * info.dtype.item_bytes;
   std::vector<std::byte> got(rows.size() * row_bytes), expected(got.size());
   const Selection selection = {index_list(rows)};
-  const TensorView tensor{got.data(), {rows.size(), info.shape[1]}, {}};
+  const TensorView tensor(got, info.dtype, {rows.size(), info.shape[1]});
   Stats stats;
   const auto read = [&] {
     if (Status status = array->read(selection, tensor, device, {}, &stats); !status.ok()) die(status.to_string());

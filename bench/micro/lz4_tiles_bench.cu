@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "bench/micro/lz4_data_bench.cuh"
-#include "codecs/lz4/lz4_tiles.h"
+#include "codecs/lz4/lz4_scratch_device.cuh"
 
 namespace {
 

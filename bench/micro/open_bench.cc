@@ -186,7 +186,7 @@ void slice(benchmark::State& state) {
   for (auto _ : state) {
     const Array array = must(Array::open(*f.store, "huge"));
     std::uint32_t element = 0;
-    if (Status s = array.read(selection, {reinterpret_cast<std::byte*>(&element), {}, {}}, device); !s.ok()) die(s);
+    if (Status s = array.read(selection, {std::span(&element, 1), {}}, device); !s.ok()) die(s);
     if (element != 7) die(Status(Code::kInternal, Layer::kZarr, "not the fill value"));
   }
 }

@@ -53,7 +53,7 @@ struct Fixture {
     }
     array = Array::open(*store).value();
     tensor.resize(16 * kSide * kSide);
-    view = {reinterpret_cast<std::byte*>(tensor.data()), {4 * kSide, 4 * kSide}, {}};
+    view = {tensor, {4 * kSide, 4 * kSide}};
     view_with_strides = view;
     view_with_strides.strides_bytes = {static_cast<std::int64_t>(16 * kSide), 4};
   }
@@ -120,7 +120,7 @@ void plan_random(benchmark::State& state, bool points) {
     index = static_cast<std::int64_t>((random >> 20) % 1'000'000'000'000u);
   }
   const Selection selection = points ? headrace::points({where}) : Selection{index_list(where)};
-  const TensorView view{reinterpret_cast<std::byte*>(f.tensor.data()), {kCount}, {4}};
+  const TensorView view(f.tensor, {kCount}, {4});
   transfer::WaveTasks wave;
   wave.max_tasks = kWaveTasks;
   transfer::TaskDetail detail;

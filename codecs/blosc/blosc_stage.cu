@@ -6,8 +6,8 @@
 #include <new>
 
 #include "backends/dev_cuda/gpu_launch.cuh"
-#include "codecs/blosc/blosc_device.cuh"
 #include "codecs/blosc/blosc_inner_device.cuh"
+#include "codecs/blosc/blosc_scratch_device.cuh"
 #include "device/gpu_stage.h"
 
 namespace headrace::codec::gpu {
@@ -51,16 +51,7 @@ class BloscStage final : public device::gpu::Stage {
   BloscStage(bool exact, blosc::Named named) : allowance_(blosc::allowance_for(named)), exact_(exact), named_(named) {}
 
   std::uint64_t scratch_bytes(const device::gpu::Limits& limits) const noexcept override {
-    const blosc::Layout layout(limits, allowance_, named_);
-    switch (named_) {
-      case blosc::Named::kZstd:
-        return layout.inner + zstd_scratch_bytes(entropy_limits<ZstdLimits>(limits, layout));
-      case blosc::Named::kZlib:
-        return layout.inner + deflate_scratch_bytes(entropy_limits<DeflateLimits>(limits, layout));
-      case blosc::Named::kOthers:
-        break;
-    }
-    return layout.inner + lz4_scratch_bytes(inner_limits(limits, layout));
+    return blosc::stage_scratch_bytes(limits, named_);
   }
 
   bool wants_large_batches() const noexcept override { return named_ != blosc::Named::kOthers; }
@@ -115,7 +106,7 @@ class BloscStage final : public device::gpu::Stage {
     Lz4Job inner;
     inner.streams = job.streams;
     inner.count = &job.totals->streams;
-    inner.limits = inner_limits(batch.limits, layout);
+    inner.limits = blosc::inner_limits<Lz4Limits>(batch.limits, layout);
     inner.outcomes = batch.outcomes;
     inner.stage = batch.stage;
     inner.scratch = batch.scratch + layout.inner;
@@ -135,7 +126,7 @@ class BloscStage final : public device::gpu::Stage {
     Inner inner;
     inner.streams = streams;
     inner.count = &job.totals->streams;
-    inner.limits = entropy_limits<decltype(inner.limits)>(batch.limits, layout);
+    inner.limits = blosc::inner_limits<decltype(inner.limits)>(batch.limits, layout);
     inner.outcomes = batch.outcomes;
     inner.stage = batch.stage;
     inner.scratch = batch.scratch + layout.inner;
@@ -155,27 +146,6 @@ class BloscStage final : public device::gpu::Stage {
                                 device::gpu::NativeStream stream) noexcept {
     return enqueue_deflate(entropy_job<DeflateJob>(batch, layout, job, job.deflate_streams), stream);
   }
-  static Lz4Limits inner_limits(const device::gpu::Limits& limits, const blosc::Layout& layout) noexcept {
-    Lz4Limits out;
-    out.streams = static_cast<std::uint32_t>(std::min<std::uint64_t>(layout.stream_count, UINT32_MAX));
-    out.least_streams = limits.chunks;
-    out.src_bytes = limits.src_bytes;
-    out.dst_bytes = limits.dst_bytes;
-    out.largest_src_bytes = limits.largest_src_bytes;
-    out.largest_dst_bytes = std::min<std::uint64_t>(limits.largest_dst_bytes, blosc::kMaxBlockBytes);
-    return out;
-  }
-
-  template <class Limits>
-  static Limits entropy_limits(const device::gpu::Limits& limits, const blosc::Layout& layout) noexcept {
-    Limits out;
-    out.streams = static_cast<std::uint32_t>(std::min<std::uint64_t>(layout.stream_count, UINT32_MAX));
-    out.least_streams = limits.chunks;
-    out.src_bytes = limits.src_bytes;
-    out.dst_bytes = limits.dst_bytes;
-    return out;
-  }
-
   const blosc::Allowance allowance_;
   const bool exact_;
   const blosc::Named named_;

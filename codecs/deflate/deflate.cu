@@ -97,8 +97,6 @@ __global__ void __launch_bounds__(kListThreads) deflate_verdict(Job job) {
 
 }  // namespace
 
-std::uint64_t deflate_scratch_bytes(const DeflateLimits& limits) noexcept { return deflate::Layout(limits, {}).end; }
-
 int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) noexcept {
   const DeflateLimits& limits = from.limits;
   if (limits.streams == 0) return cudaSuccess;

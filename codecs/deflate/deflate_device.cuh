@@ -53,7 +53,8 @@ struct DeflateJob {
   device::gpu::Marks marks;
 };
 
-std::uint64_t deflate_scratch_bytes(const DeflateLimits& limits) noexcept;
+// What one batch of these limits takes; deflate_job_device.cuh.
+inline std::uint64_t deflate_scratch_bytes(const DeflateLimits& limits) noexcept;
 // Queues the launches; a cudaError_t.
 int enqueue_deflate(const DeflateJob& job, device::gpu::NativeStream stream) noexcept;
 

@@ -296,3 +296,9 @@ struct Layout {
 };
 
 }  // namespace headrace::codec::gpu::deflate
+
+namespace headrace::codec::gpu {
+inline std::uint64_t deflate_scratch_bytes(const DeflateLimits& limits) noexcept {
+  return deflate::Layout(limits, {}).end;
+}
+}  // namespace headrace::codec::gpu

@@ -10,9 +10,6 @@ namespace headrace::codec::gpu {
 namespace {
 
 constexpr unsigned kThreads = 128;
-constexpr std::uint64_t kAlignment = 256;
-
-std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 __global__ void list_streams(const device::gpu::Chunk* chunks, std::uint32_t count, DeflateKind kind,
                              DeflateStream* streams, std::uint32_t* streams_count) {
@@ -23,20 +20,12 @@ __global__ void tell_sizes(device::gpu::Chunk* chunks, std::uint32_t count, cons
   tell_deflate_sizes_body(chunks, count, streams, outcomes);
 }
 
-DeflateLimits limits_of(const device::gpu::Limits& limits) {
-  DeflateLimits out;
-  out.streams = out.least_streams = limits.chunks;
-  out.src_bytes = limits.src_bytes;
-  out.dst_bytes = limits.dst_bytes;
-  return out;
-}
-
 class DeflateStage final : public device::gpu::Stage {
  public:
   DeflateStage(DeflateKind kind, bool exact) : kind_(kind), exact_(exact) {}
 
   std::uint64_t scratch_bytes(const device::gpu::Limits& limits) const noexcept override {
-    return kAlignment + aligned(limits.chunks * sizeof(DeflateStream)) + deflate_scratch_bytes(limits_of(limits));
+    return deflate_stage_scratch_bytes(limits);
   }
 
   bool wants_large_batches() const noexcept override { return true; }
@@ -44,14 +33,15 @@ class DeflateStage final : public device::gpu::Stage {
   int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {
     const std::uint32_t count = batch.limits.chunks;
     if (count == 0) return cudaSuccess;
+    using List = device::gpu::StreamList<DeflateStream>;
     DeflateJob job;
     auto* const streams_count = reinterpret_cast<std::uint32_t*>(batch.scratch);
-    job.streams = reinterpret_cast<DeflateStream*>(batch.scratch + kAlignment);
+    job.streams = reinterpret_cast<DeflateStream*>(batch.scratch + List::kStreamsAt);
     job.count = streams_count;
     const unsigned blocks = (count + kThreads - 1) / kThreads;
     list_streams<<<blocks, kThreads, 0, stream>>>(batch.chunks, count, kind_, job.streams, streams_count);
-    const std::uint64_t used = kAlignment + aligned(count * sizeof(DeflateStream));
-    job.limits = limits_of(batch.limits);
+    const std::uint64_t used = List::end(count);
+    job.limits = deflate_limits_of(batch.limits);
     job.exact = exact_;
     job.outcomes = batch.outcomes;
     job.stage = batch.stage;

@@ -1,9 +1,23 @@
 // gzip's and zlib's chunks as a list of streams, one a chunk: device code without a CUDA header.
 #pragma once
 
-#include "deflate_device.cuh"
+#include "deflate_job_device.cuh"
 
 namespace headrace::codec::gpu {
+
+inline DeflateLimits deflate_limits_of(const device::gpu::Limits& limits) {
+  DeflateLimits out;
+  out.streams = out.least_streams = limits.chunks;
+  out.src_bytes = limits.src_bytes;
+  out.dst_bytes = limits.dst_bytes;
+  return out;
+}
+
+inline std::uint64_t deflate_stage_scratch_bytes(const device::gpu::Limits& limits) {
+  return device::gpu::most_scratch(limits, lz77::TileLayout::kMostStreams, [](const device::gpu::Limits& batch) {
+    return device::gpu::StreamList<DeflateStream>::end(batch.chunks) + deflate_scratch_bytes(deflate_limits_of(batch));
+  });
+}
 
 // A thread a chunk.
 __device__ inline void list_deflate_streams_body(const device::gpu::Chunk* chunks, std::uint32_t count,

@@ -52,7 +52,6 @@ struct Lz4Job {
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream, unsigned lanes) noexcept;
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream) noexcept;
 
-std::uint64_t lz4_scratch_bytes(const Lz4Limits& limits) noexcept;
 // Queues the launches; a cudaError_t.
 int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept;
 

@@ -46,8 +46,8 @@ TEST_F(Lz4Inorder, WhatLiblz4Writes) {
                                   65, 96, 97, 127, 128, 1000, 4095, 4096, 20011, 65535, 65536, 150000}) {
     for (const Content content : {Content::kRandom, Content::kZeros, Content::kSmooth, Content::kText}) {
       const Bytes plain = sample(bytes, content);
-      EXPECT_TRUE(same(compress(plain), bytes));
-      EXPECT_TRUE(same(compress(plain, true), bytes));
+      EXPECT_TRUE(same(compress_lz4(plain), bytes));
+      EXPECT_TRUE(same(compress_lz4(plain, true), bytes));
     }
   }
 }
@@ -65,8 +65,8 @@ TEST_F(Lz4Inorder, FieldsAsArraysHoldThem) {
   }
   for (int i = 0; i < 300; ++i) sparse[rng() % sparse.size()] = static_cast<std::byte>(rng());
   for (const Bytes* each : {&plain, &planes, &sparse}) {
-    EXPECT_TRUE(same(compress(*each), each->size()));
-    EXPECT_TRUE(same(compress(*each, true), each->size()));
+    EXPECT_TRUE(same(compress_lz4(*each), each->size()));
+    EXPECT_TRUE(same(compress_lz4(*each, true), each->size()));
   }
 }
 
@@ -122,7 +122,7 @@ TEST_F(Lz4Inorder, EndsOfBlocks) {
 }
 
 TEST_F(Lz4Inorder, OtherSizesThanPromised) {
-  const Bytes plain = sample(3000, Content::kText), block = compress(plain);
+  const Bytes plain = sample(3000, Content::kText), block = compress_lz4(plain);
   for (std::size_t bytes = 2900; bytes <= 3100; ++bytes) {
     EXPECT_EQ(same(block, bytes), bytes == 3000);
   }
@@ -137,7 +137,7 @@ TEST_F(Lz4Inorder, OtherSizesThanPromised) {
 
 TEST_F(Lz4Inorder, TruncatedAnywhereAndTrailingBytes) {
   const Bytes plain = sample(1500, Content::kText);
-  Bytes block = compress(plain);
+  Bytes block = compress_lz4(plain);
   for (std::size_t bytes = 0; bytes < block.size(); ++bytes) {
     EXPECT_FALSE(same(std::span(block).first(bytes), plain.size()));
   }
@@ -164,7 +164,7 @@ TEST_F(Lz4Inorder, DamagedBlocks) {
   for (int round = 0; round < 1500; ++round) {
     const Content content = std::array{Content::kText, Content::kSmooth, Content::kRandom, Content::kZeros}[rng() % 4];
     const std::size_t bytes = 1 + rng() % 1500;
-    Bytes block = compress(sample(bytes, content), round % 2 == 0);
+    Bytes block = compress_lz4(sample(bytes, content), round % 2 == 0);
     for (unsigned changes = 1 + rng() % 4; changes > 0; --changes) {
       block[rng() % block.size()] = static_cast<std::byte>(rng() % 3 == 0 ? 255 : rng());
     }
@@ -214,13 +214,13 @@ TEST_F(Lz4Inorder, OneBadStreamLeavesTheOthersExact) {
         for (std::size_t i = 0; i < count; ++i) {
           const Bytes plain = sample(1 + rng() % 3000, i % 3 == 0 ? Content::kText : Content::kSmooth);
           if (i == bad) {
-            Bytes block = compress(plain);
+            Bytes block = compress_lz4(plain);
             block.pop_back();
             batch.add(block, plain, Lz4Kind::kBlock);
           } else if (i % 7 == 3) {
             batch.add(plain, plain, Lz4Kind::kStored);
           } else {
-            batch.add(compress(plain), plain, i % 11 == 5 ? Lz4Kind::kNone : Lz4Kind::kBlock);
+            batch.add(compress_lz4(plain), plain, i % 11 == 5 ? Lz4Kind::kNone : Lz4Kind::kBlock);
           }
         }
         const std::size_t skipped = count > 3 ? (bad + 2) % count : count;
@@ -284,7 +284,7 @@ TEST_F(Lz4Inorder, LanesFollowTheNumberOfStreams) {
 }
 
 TEST_F(Lz4Inorder, ChunksBecomeStreams) {
-  Bytes good = compress(sample(1000, Content::kText));
+  Bytes good = compress_lz4(sample(1000, Content::kText));
   good.insert(good.begin(), {std::byte{0xE8}, std::byte{3}, std::byte{0}, std::byte{0}});
   Bytes tiny(4), huge = good;
   huge[3] = std::byte{0x80};

@@ -4,16 +4,13 @@
 #include <memory>
 #include <new>
 
+#include "lz4_scratch_device.cuh"
 #include "lz4_stage_device.cuh"
-#include "lz4_tiles.h"
 
 namespace headrace::codec::gpu {
 namespace {
 
 constexpr unsigned kThreads = 128;
-constexpr std::uint64_t kAlignment = 256;
-
-std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 __global__ void __launch_bounds__(kThreads)
     list_streams(device::gpu::Chunk* chunks, std::uint32_t count, bool exact, std::uint64_t* outcomes, unsigned stage,
@@ -21,30 +18,21 @@ __global__ void __launch_bounds__(kThreads)
   list_lz4_streams_body(chunks, count, exact, outcomes, stage, streams, streams_count);
 }
 
-Lz4Limits limits_of(const device::gpu::Limits& limits) {
-  Lz4Limits out;
-  out.streams = out.least_streams = limits.chunks;
-  out.src_bytes = limits.src_bytes;
-  out.dst_bytes = limits.dst_bytes;
-  out.largest_src_bytes = limits.largest_src_bytes;
-  out.largest_dst_bytes = limits.largest_dst_bytes;
-  return out;
-}
-
 class Lz4Stage final : public device::gpu::Stage {
  public:
   explicit Lz4Stage(bool exact) : exact_(exact) {}
 
   std::uint64_t scratch_bytes(const device::gpu::Limits& limits) const noexcept override {
-    return kAlignment + aligned(limits.chunks * sizeof(Lz4Stream)) + aligned(lz4_scratch_bytes(limits_of(limits)));
+    return lz4_stage_scratch_bytes(limits);
   }
 
   int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {
     if (batch.limits.chunks == 0) return cudaSuccess;
+    using List = device::gpu::StreamList<Lz4Stream>;
     std::byte* const scratch = batch.scratch;
     auto* streams_count = reinterpret_cast<std::uint32_t*>(scratch);
-    auto* streams = reinterpret_cast<Lz4Stream*>(scratch + kAlignment);
-    const std::uint64_t used = kAlignment + aligned(batch.limits.chunks * sizeof(Lz4Stream));
+    auto* streams = reinterpret_cast<Lz4Stream*>(scratch + List::kStreamsAt);
+    const std::uint64_t used = List::end(batch.limits.chunks);
     device::gpu::Chunk* chunks = batch.chunks;
     std::uint32_t count = batch.limits.chunks;
     bool exact = exact_;
@@ -58,7 +46,7 @@ class Lz4Stage final : public device::gpu::Stage {
     Lz4Job job;
     job.streams = streams;
     job.count = streams_count;
-    job.limits = limits_of(batch.limits);
+    job.limits = lz4_limits_of(batch.limits);
     job.outcomes = batch.outcomes;
     job.stage = batch.stage;
     job.scratch = scratch + used;
@@ -74,8 +62,6 @@ class Lz4Stage final : public device::gpu::Stage {
 }  // namespace
 
 // Which of the two decoders takes a stream: Lz4TilesChoice.
-std::uint64_t lz4_scratch_bytes(const Lz4Limits& limits) noexcept { return lz4_tiles_scratch_bytes(limits); }
-
 int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept { return enqueue_lz4_tiles(job, stream); }
 
 std::unique_ptr<device::gpu::Stage> make_lz4_stage(const device::DecodeStage& stage) {

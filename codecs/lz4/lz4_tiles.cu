@@ -4,8 +4,7 @@
 
 #include "backends/dev_cuda/gpu_launch.cuh"
 #include "lz4_choice_device.cuh"
-#include "lz4_tiles.h"
-#include "lz4_tiles_layout.h"
+#include "lz4_scratch_device.cuh"
 
 namespace headrace::codec::gpu {
 namespace {
@@ -14,8 +13,8 @@ using namespace tiles;
 using device::gpu::Launcher;
 using device::gpu::wait_for_earlier;
 
-using Graph = GraphShape<128, 120, 8, 1024>;
-using Config = TilesConfig<Graph, 16384, 512, 2048, 1024, kLz4TilesSmallest>;
+using Config = Lz4TilesConfig;
+using Graph = Config::Graph;
 constexpr unsigned kPlanThreads = 1024, kWarpThreads = 256;
 
 __global__ void __launch_bounds__(kPlanThreads)
@@ -116,19 +115,13 @@ __global__ void __launch_bounds__(kWarpThreads, 6)
 // for nothing would cost more than long chains, where they are.
 constexpr std::uint32_t kMostJoined = 128;
 
-constexpr std::uint64_t kLeastSlice = std::uint64_t{16} << 20;  // decoded bytes; enough for all multiprocessors
-
-bool may_use_tiles(const Lz4Limits& limits) {
-  return limits.largest_dst_bytes >= kLz4TilesSmallest && limits.least_streams <= kLz4TilesMostStreams;
-}
-
 // With the largest slices that fit.
 TilesLayout fit(const Lz4Limits& limits, std::byte* scratch) {
   const std::uint64_t room = lz4_tiles_scratch_bytes(limits);
   const auto fits = [&](std::uint64_t tiles) {
     return lay_out<Config>(limits, nullptr, tiles * Config::kTileBytes).bytes <= room;
   };
-  std::uint64_t tiles = kLeastSlice / Config::kTileBytes, too_many = room / Config::kTileBytes + 1;
+  std::uint64_t tiles = kLz4LeastSlice / Config::kTileBytes, too_many = room / Config::kTileBytes + 1;
   while (too_many - tiles > 1) {
     const std::uint64_t middle = (tiles + too_many) / 2;
     (fits(middle) ? tiles : too_many) = middle;
@@ -138,14 +131,9 @@ TilesLayout fit(const Lz4Limits& limits, std::byte* scratch) {
 
 }  // namespace
 
-std::uint64_t lz4_tiles_scratch_bytes(const Lz4Limits& limits) noexcept {
-  if (!may_use_tiles(limits)) return 0;
-  return std::max(lay_out<Config>(limits, nullptr, kLeastSlice).bytes, limits.dst_bytes);
-}
-
 int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream, const Lz4TilesChoice& choice) noexcept {
   TilesLayout layout;
-  if (may_use_tiles(job.limits)) layout = fit(job.limits, job.scratch);
+  if (lz4_may_use_tiles(job.limits)) layout = fit(job.limits, job.scratch);
   if (layout.most.slices == 0) return enqueue_lz4_inorder(job, stream);
   if (layout.bytes > job.scratch_bytes) return cudaErrorInvalidValue;
   const GraphArrays& g = layout.graph;

@@ -23,9 +23,9 @@ struct Lz4TilesChoice {
   std::uint32_t stored = 1u << 20;  // bytes of a stored one that does
 };
 
-// Device memory that enqueue_lz4_tiles() needs: as much as the streams decode to, or about 40 MiB if that is more.
-// Grows with each of the limits.
-std::uint64_t lz4_tiles_scratch_bytes(const Lz4Limits& limits) noexcept;
+// Device memory that enqueue_lz4_tiles() needs: as much as the streams decode to, or about 40 MiB if that is more; none
+// for more than kLz4TilesMostStreams. lz4_scratch_device.cuh.
+inline std::uint64_t lz4_tiles_scratch_bytes(const Lz4Limits& limits) noexcept;
 // Queues the launches; a cudaError_t. Which streams go by tiles is decided on the device, where their number is known;
 // the others go in order.
 int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream, const Lz4TilesChoice& choice = {}) noexcept;

@@ -44,8 +44,8 @@ TEST_F(Lz4Tiles, WhatLiblz4Writes) {
        {1, 4, 5, 12, 13, 14, 31, 32, 33, 63, 64, 65, 96, 97, 127, 128, 1000, 4095, 4096, 9011, 20011}) {
     for (const Content content : {Content::kRandom, Content::kZeros, Content::kSmooth, Content::kText}) {
       const Bytes plain = sample(bytes, content);
-      EXPECT_TRUE(same(compress(plain), bytes));
-      EXPECT_TRUE(same(compress(plain, true), bytes));
+      EXPECT_TRUE(same(compress_lz4(plain), bytes));
+      EXPECT_TRUE(same(compress_lz4(plain, true), bytes));
     }
   }
 }
@@ -99,7 +99,7 @@ TEST_F(Lz4Tiles, EndsOfBlocks) {
 }
 
 TEST_F(Lz4Tiles, OtherSizesThanPromisedAndTruncation) {
-  const Bytes plain = sample(1500, Content::kText), block = compress(plain);
+  const Bytes plain = sample(1500, Content::kText), block = compress_lz4(plain);
   for (std::size_t bytes = 1480; bytes <= 1520; bytes += 4) EXPECT_EQ(same(block, bytes), bytes == 1500);
   EXPECT_FALSE(same({}, 10));
   for (std::size_t bytes = 0; bytes < block.size(); bytes += 7) {
@@ -194,7 +194,7 @@ TEST_F(Lz4Tiles, DamagedBlocks) {
   for (int round = 0; round < 700; ++round) {
     const Content content = std::array{Content::kText, Content::kSmooth, Content::kRandom, Content::kZeros}[rng() % 4];
     const std::size_t bytes = 1 + rng() % 1500;
-    Bytes block = compress(sample(bytes, content), round % 2 == 0);
+    Bytes block = compress_lz4(sample(bytes, content), round % 2 == 0);
     for (unsigned changes = 1 + rng() % 4; changes > 0; --changes) {
       block[rng() % block.size()] = static_cast<std::byte>(rng() % 3 == 0 ? 255 : rng());
     }
@@ -219,7 +219,7 @@ TEST_F(Lz4Tiles, LargeShapes) {
   }
   for (int i = 0; i < 3000; ++i) sparse[rng() % sparse.size()] = static_cast<std::byte>(rng());
   for (const Bytes* each : {&plain, &planes, &sparse}) {
-    const Bytes block = compress(*each);
+    const Bytes block = compress_lz4(*each);
     for (const TilesRun& run : {TilesRun{1, 0}, TilesRun{12, 0}, TilesRun{4, 200'000}}) {
       const char* const difference = beside_.check<LargeTiles>(block, each->size(), run, Flush::kRight);
       EXPECT_EQ(difference, nullptr) << difference;
@@ -240,7 +240,7 @@ TEST_F(Lz4Tiles, OneBadStreamLeavesTheOthersExact) {
     for (std::size_t i = 0; i < 12; ++i) {
       plains.push_back(sample(100 + i * 331, i % 3 == 0 ? Content::kText : Content::kSmooth));
       const bool stored = i % 5 == 4;
-      Bytes block = stored ? plains.back() : compress(plains.back());
+      Bytes block = stored ? plains.back() : compress_lz4(plains.back());
       if (i == bad) stored ? block.pop_back() : block.resize(block.size() / 2);
       source.resize(source.size() + i % 4 + 1);
       const std::size_t from = source.size();

@@ -148,7 +148,7 @@ TEST(ReshapeCodec, ChainsInWhichAxesMove) {
       ASSERT_TRUE(made.ok()) << made.status().to_string();
       auto workspace = made->make_workspace();
       Bytes temporary[2] = {Bytes(made->temporary_bytes()), Bytes(made->temporary_bytes())};
-      for (int i = 0; i < 2; ++i) workspace.temporary[i] = temporary[i].data();
+      for (int i = 0; i < 2; ++i) workspace.temporary[i] = temporary[i];
       std::vector<std::uint16_t> stored(24), decoded(24);
       const Status status = made->decode(std::as_bytes(std::span(encoded.elements)),
                                          std::as_writable_bytes(std::span(stored)), workspace);

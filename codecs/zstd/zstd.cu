@@ -205,7 +205,6 @@ void launch_extract(Launcher& launch, const Job& job, std::uint32_t round, const
 }  // namespace
 
 std::uint64_t zstd_index_bytes(std::uint64_t dst_bytes) noexcept { return zstd::most_index_bytes(dst_bytes); }
-std::uint64_t zstd_scratch_bytes(const ZstdLimits& limits) noexcept { return zstd::Layout(limits, {}).end; }
 
 int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept {
   const ZstdLimits& limits = from.limits;

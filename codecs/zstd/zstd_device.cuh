@@ -55,7 +55,8 @@ struct ZstdJob {
 
 // Most bytes of a chunk's index: 1.05 % of what it decodes to.
 std::uint64_t zstd_index_bytes(std::uint64_t dst_bytes) noexcept;
-std::uint64_t zstd_scratch_bytes(const ZstdLimits& limits) noexcept;
+// What one batch of these limits takes; zstd_job_device.cuh.
+inline std::uint64_t zstd_scratch_bytes(const ZstdLimits& limits) noexcept;
 // Queues the launches; a cudaError_t.
 int enqueue_zstd(const ZstdJob& job, device::gpu::NativeStream stream) noexcept;
 

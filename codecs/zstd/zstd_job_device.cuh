@@ -246,3 +246,7 @@ struct Layout {
 };
 
 }  // namespace headrace::codec::gpu::zstd
+
+namespace headrace::codec::gpu {
+inline std::uint64_t zstd_scratch_bytes(const ZstdLimits& limits) noexcept { return zstd::Layout(limits, {}).end; }
+}  // namespace headrace::codec::gpu

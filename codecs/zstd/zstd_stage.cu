@@ -10,9 +10,6 @@ namespace headrace::codec::gpu {
 namespace {
 
 constexpr unsigned kThreads = 128;
-constexpr std::uint64_t kAlignment = 256;
-
-std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 __global__ void list_streams(const device::gpu::Chunk* chunks, std::uint32_t count, ZstdStream* streams,
                              std::uint32_t* streams_count) {
@@ -23,20 +20,12 @@ __global__ void tell_sizes(device::gpu::Chunk* chunks, std::uint32_t count, cons
   tell_zstd_sizes_body(chunks, count, streams, outcomes);
 }
 
-ZstdLimits limits_of(const device::gpu::Limits& limits) {
-  ZstdLimits out;
-  out.streams = out.least_streams = limits.chunks;
-  out.src_bytes = limits.src_bytes;
-  out.dst_bytes = limits.dst_bytes;
-  return out;
-}
-
 class ZstdStage final : public device::gpu::Stage {
  public:
   explicit ZstdStage(bool exact) : exact_(exact) {}
 
   std::uint64_t scratch_bytes(const device::gpu::Limits& limits) const noexcept override {
-    return kAlignment + aligned(limits.chunks * sizeof(ZstdStream)) + zstd_scratch_bytes(limits_of(limits));
+    return zstd_stage_scratch_bytes(limits);
   }
 
   std::uint64_t index_bytes(std::uint64_t dst_bytes) const noexcept override { return zstd_index_bytes(dst_bytes); }
@@ -45,14 +34,15 @@ class ZstdStage final : public device::gpu::Stage {
   int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {
     const std::uint32_t count = batch.limits.chunks;
     if (count == 0) return cudaSuccess;
+    using List = device::gpu::StreamList<ZstdStream>;
     ZstdJob job;
     auto* const streams_count = reinterpret_cast<std::uint32_t*>(batch.scratch);
-    job.streams = reinterpret_cast<ZstdStream*>(batch.scratch + kAlignment);
+    job.streams = reinterpret_cast<ZstdStream*>(batch.scratch + List::kStreamsAt);
     job.count = streams_count;
     const unsigned blocks = (count + kThreads - 1) / kThreads;
     list_streams<<<blocks, kThreads, 0, stream>>>(batch.chunks, count, job.streams, streams_count);
-    const std::uint64_t used = kAlignment + aligned(count * sizeof(ZstdStream));
-    job.limits = limits_of(batch.limits);
+    const std::uint64_t used = List::end(count);
+    job.limits = zstd_limits_of(batch.limits);
     job.exact = exact_;
     job.outcomes = batch.outcomes;
     job.stage = batch.stage;

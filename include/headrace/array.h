@@ -19,9 +19,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace headrace {
@@ -56,9 +58,39 @@ class HEADRACE_API Store {
   std::shared_ptr<store::Store> impl_;
 };
 
-// The caller's memory. Not owned; must stay valid until the read has completed.
+// The caller's memory: how much of it there is, and what its elements are. Not owned; must stay valid until the read
+// has completed.
+//
+// A read compares it with what it is about to write, before it reads anything: each element that shape and strides
+// reach lies in the memory, and dtype is that of the read's elements (result_dtype()). Else kInvalidArgument.
 struct TensorView {
-  std::byte* data = nullptr;                // element [0, 0, ...]
+  TensorView() = default;  // holds nothing: only an empty selection goes there
+  // Elements of a C++ type (element_name()), in a std::vector, array or span. Element [0, 0, ...] is elements[first].
+  template <std::ranges::contiguous_range Elements>
+  requires(std::ranges::borrowed_range<Elements> && !element_name<std::ranges::range_value_t<Elements>>().empty())
+      TensorView(Elements&& elements, std::vector<std::uint64_t> extents, std::vector<std::int64_t> strides = {},
+                 std::size_t first = 0)
+      : TensorView(std::as_writable_bytes(std::span(elements)),
+                   numeric_type(element_name<std::ranges::range_value_t<Elements>>()), std::move(extents),
+                   std::move(strides),
+                   first > std::ranges::size(elements) ? ~std::size_t{0}
+                                                       : first * sizeof(std::ranges::range_value_t<Elements>)) {}
+  // Elements of any type, named as metadata (ArrayInfo::dtype) or numeric_type() name it.
+  TensorView(std::span<std::byte> bytes, DataType type, std::vector<std::uint64_t> extents,
+             std::vector<std::int64_t> strides = {}, std::size_t first = 0)
+      : memory(bytes),
+        first_byte(first),
+        dtype(std::move(type)),
+        shape(std::move(extents)),
+        strides_bytes(std::move(strides)) {}
+  TensorView(const Buffer& buffer, DataType type, std::vector<std::uint64_t> extents,
+             std::vector<std::int64_t> strides = {}, std::size_t first = 0)
+      : TensorView({buffer.data(), buffer.size_bytes()}, std::move(type), std::move(extents), std::move(strides),
+                   first) {}
+
+  std::span<std::byte> memory;              // on the read's device
+  std::size_t first_byte = 0;               // of memory: where element [0, 0, ...] begins
+  DataType dtype;                           // of the elements
   std::vector<std::uint64_t> shape;         // must equal the selection's shape
   std::vector<std::int64_t> strides_bytes;  // one per dimension, any value that keeps elements apart; empty: C order
 };
@@ -97,7 +129,8 @@ enum class Placement : std::uint8_t {
 
 struct ReadOptions {
   void* native_stream = nullptr;  // the caller's stream (cudaStream_t): the read starts after what is queued there now
-  // Called with progress from a worker thread about every 100 ms; null: never.
+  // Called with progress about every 100 ms, from a worker thread or, in calls that block, the calling one; null:
+  // never. Where it throws, the read stops: kCancelled, with what was thrown as the cause.
   std::function<void(std::uint64_t chunks_done, std::uint64_t chunks_total)> progress;
   // Keep going past chunks that cannot be read; they are listed and left untouched in the tensor.
   // On a device that decodes straight into the tensor, such a chunk's own place may hold part of it.
@@ -153,6 +186,12 @@ struct ReadPart {
   TensorView tensor;  // no element of it is one of another part's
 };
 
+// What Array::stored_chunks gives.
+struct StoredChunks {
+  std::uint64_t count = 0;
+  std::vector<std::uint64_t> indices;  // one for each axis of the grid, one chunk behind the other, in C order
+};
+
 class HEADRACE_API Array {
  public:
   // `path` inside the store, "" for a store that is itself an array. kNotFound: no node; kInvalidArgument: a group, or
@@ -169,6 +208,12 @@ class HEADRACE_API Array {
   // What `selection` means for this array, before anything is read: shape of the result, elements. Blocks of a
   // selection are chunks of the array's grid, shards where it is sharded. Fails as resolve_selection() does.
   Result<ResolvedSelection> resolve(const Selection& selection) const;
+
+  // The chunks (shards, where the array is sharded) that the store has an object for, found by listing it. For sparse
+  // arrays: what is not among them is the fill value. Objects that no chunk is called are passed over. Fails where the
+  // store cannot be listed, and with kResourceExhausted where the list takes more than the Context's
+  // stored_budget_bytes.
+  Result<StoredChunks> stored_chunks() const;
 
   // Starts reading `selection` into `tensor` on `device`. Elements arrive little-endian and packed, with any strides,
   // as stored or of the type that `options` ask for.

@@ -27,7 +27,7 @@ class HEADRACE_API ArrayWriter {
  public:
   // Fills in the elements of one chunk: `chunk` is its position in the grid of info().chunk_shape, `elements` has room
   // for a whole chunk, C order, little-endian, packed, with old bytes in it. What lies outside the array is stored too,
-  // but never read.
+  // but never read. What it throws becomes kCancelled.
   using FillChunk = std::function<Status(std::span<const std::uint64_t> chunk, std::span<std::byte> elements)>;
 
   // `document` is the text of zarr.json (format 3) or .zarray (2); `path` is the array's place in the store, "" for its

@@ -29,6 +29,7 @@ struct DecodeIndexReport {
 };
 
 struct DecodeIndexOptions {
+  // Called by the calling thread. Where it throws, the work stops: kCancelled, with what was thrown as the cause.
   std::function<void(std::uint64_t chunks_done, std::uint64_t chunks_total)> progress;
 };
 

@@ -29,6 +29,8 @@ class HEADRACE_API Device {
 
   const std::string& name() const noexcept;  // "host", "cuda:0"
   const std::string& description() const noexcept;
+  // Why "auto" gave no GPU, or that the driver has yet to compile this GPU's code at its first use; else empty.
+  const std::string& note() const noexcept;
   bool host_addressable() const noexcept;  // the CPU can dereference pointers into this device's memory
 
   const std::shared_ptr<device::Device>& impl() const noexcept { return impl_; }

@@ -6,9 +6,12 @@
 
 #include <headrace/export.h>
 
+#include <bit>
+#include <complex>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace headrace {
@@ -67,8 +70,36 @@ struct DataType::Field {
   bool big_endian = false;  // as stored; v2 gives each field its own byte order
 };
 
+// Whether elements of both look the same in memory once they are read: the byte order in which they are stored is no
+// difference, names and places of fields are.
+HEADRACE_API bool same_elements(const DataType& a, const DataType& b) noexcept;
+
 // Numeric types by v3 name: "bool", "int8".."uint64", "float16".."float64", "bfloat16", "complex64", "complex128".
 // An empty name in the result means there is no such type.
 HEADRACE_API DataType numeric_type(std::string_view v3_name);
+
+// The v3 name of a C++ type's elements: bool, integers, float, double, and std::complex of the latter two. Empty for
+// others, characters and std::byte among them.
+template <class T>
+constexpr std::string_view element_name() noexcept {
+  constexpr std::string_view kIntegers[] = {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"};
+  if constexpr (std::is_same_v<T, bool>) {
+    return "bool";
+  } else if constexpr (std::is_same_v<T, float>) {
+    return "float32";
+  } else if constexpr (std::is_same_v<T, double>) {
+    return "float64";
+  } else if constexpr (std::is_same_v<T, std::complex<float>>) {
+    return "complex64";
+  } else if constexpr (std::is_same_v<T, std::complex<double>>) {
+    return "complex128";
+  } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, char> && !std::is_same_v<T, wchar_t> &&
+                       !std::is_same_v<T, char8_t> && !std::is_same_v<T, char16_t> && !std::is_same_v<T, char32_t>) {
+    return sizeof(T) > 8 ? std::string_view()
+                         : kIntegers[std::countr_zero(sizeof(T)) + (std::is_unsigned_v<T> ? 4 : 0)];
+  } else {
+    return {};
+  }
+}
 
 }  // namespace headrace

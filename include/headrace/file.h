@@ -4,10 +4,12 @@
 // the page cache by the device itself (mapped), copied by CPU threads (buffered), or from the disk past the page cache
 // (direct). Stats say how many bytes took which.
 //
-// Threads: a File may be used from any thread and by any number of queues. A FileQueue belongs to one thread at a time,
-//          and with the io_uring engine to the first one that waits on it.
+// Threads: a File may be used from any thread and by any number of queues. A FileQueue is used by one thread at a time;
+//          it may pass to another with requests under way, and the first may end.
 // Owns:    a File its descriptors; a FileQueue its staging memory and engine. The caller's device memory must stay
 //          valid until its request has completed.
+// Fails:   in a forked child requests of an inherited queue end as kForked; what the parent has under way goes on
+// there.
 #pragma once
 
 #include <headrace/context.h>

@@ -60,9 +60,10 @@ typedef struct hr_context_options {
   uint32_t reserved;
   uint64_t host_budget_bytes; /* 0: default */
   uint64_t device_budget_bytes;
+  uint64_t stored_budget_bytes; /* memory whose size stored bytes decide, such as metadata and shard indexes */
 } hr_context_options;
 #define HR_CONTEXT_OPTIONS_INIT \
-  { sizeof(hr_context_options), NULL, 0, 0, 0, 0 }
+  { sizeof(hr_context_options), NULL, 0, 0, 0, 0, 0 }
 
 /* options may be null for defaults */
 HR_API hr_code hr_context_create(const hr_context_options* options, hr_context** out, hr_error** error);
@@ -96,6 +97,9 @@ HR_API const char* hr_array_dtype(const hr_array* array);           /* "float32"
 HR_API hr_code hr_device_open(const char* name, hr_device** out, hr_error** error);
 HR_API void hr_device_free(hr_device* device);
 HR_API const char* hr_device_name(const hr_device* device);
+/* Why "auto" gave no GPU, or that the driver has yet to compile this GPU's code; else "". Lives as long as the device.
+ */
+HR_API const char* hr_device_note(const hr_device* device);
 
 HR_API hr_code hr_buffer_allocate(hr_device* device, size_t bytes, hr_buffer** out, hr_error** error);
 HR_API void hr_buffer_free(hr_buffer* buffer);
@@ -107,7 +111,8 @@ typedef struct hr_read_options {
   size_t size;
   const char* selection;        /* "0:10, :, ::2", ":, [1, 5, 7]"; null or "": the whole array */
   void* data;                   /* element [0, 0, ...] on the device */
-  uint64_t data_bytes;          /* room behind `data`; checked when strides_bytes is null */
+  uint64_t data_bytes;          /* of the memory that all elements lie in: from `data` on or, where strides are
+                                   negative, from the lowest address that one of them has */
   const int64_t* strides_bytes; /* one per dimension of the result, or null for C order */
   void* native_stream;          /* cudaStream_t or null */
   uint32_t placement;           /* who decodes: HR_PLACEMENT_... */

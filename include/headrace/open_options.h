@@ -20,9 +20,11 @@ struct OpenOptions {
   // Array::open: a directory with the array's decode indices, as `headrace index` saves them (decode_index.h); "":
   // none. They are loaded into memory, as far as ContextOptions::index_budget_bytes has room.
   std::string index_directory = {};
-  // Arrays: look at each read whether a shard that is kept open is still the one under its key, for stores that are
-  // written to meanwhile. Some 10 us a shard. False: a shard once read stays as it was for as long as the array is
-  // open.
+  // Arrays: look at each read whether a shard that is kept open is still the one under its key, for stores whose shards
+  // are replaced or removed meanwhile; some 10 us a shard. False: a shard that was read once may be read again as it
+  // was then after another has been put in its place. Either way a shard that is rewritten in place is read as it is
+  // now, and one that is rewritten while it is read is an error (kAgainExhausted: read again).
+  // docs/reference/changing_stores.md has what holds for other stores and caches.
   bool revalidate = false;
 };
 

@@ -47,6 +47,7 @@ struct Stats {
   double wall_seconds = 0;
   std::string engine;  // "io_uring", ...
   std::string path;    // one phrase: "io_uring direct", "buffered (page cache)", "memory", mixed paths joined by " + "
+  std::string device_note;  // Device::note(): why "auto" gave no GPU, or that its code is compiled at first use
 
   // Adds another read's: counts and seconds are summed, `path` names the paths of both, `engine` is the one named last.
   HEADRACE_API Stats& operator+=(const Stats& part);

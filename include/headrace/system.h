@@ -38,6 +38,7 @@ struct DeviceReport {
   std::string name;         // "host", "cuda:0"; "cuda" where no GPU can be used
   Status status;            // why it cannot be used: no plug-in, no driver, no GPU
   std::string description;  // "NVIDIA H200, driver 580.159.04"
+  std::string note;         // Device::note()
   bool host_addressable = false;
   std::uint64_t memory_bytes = 0;  // 0: not known
   int numa_node = -1;              // -1: not known
@@ -159,5 +160,10 @@ struct SystemReport {
 //
 // Threads: any; measuring from two at once gives lower rates.
 HEADRACE_API Result<SystemReport> inspect_system(const SystemReportOptions& options = {});
+
+// An absolute path without links, if nobody but root, this process's user and the owner of this library can put
+// something else there; for what is loaded, run or configured from. kInvalidArgument: not absolute; kNotFound;
+// kPermission: others can write to the file, or to a folder or link on the way, which the message names.
+HEADRACE_API Result<std::string> trusted_path(const std::string& path);
 
 }  // namespace headrace

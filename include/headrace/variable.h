@@ -41,7 +41,8 @@ struct VariableReadOptions {
   bool check_only = false;
   // Set by any thread while the read runs: it ends with kCancelled.
   const std::atomic<bool>* cancel = nullptr;
-  // Called with progress from a worker thread about every 100 ms; null: never.
+  // Called with progress about every 100 ms, from a worker thread or the calling one; null: never. Where it throws, the
+  // read stops: kCancelled, with what was thrown as the cause.
   std::function<void(std::uint64_t chunks_done, std::uint64_t chunks_total)> progress;
 };
 

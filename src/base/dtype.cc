@@ -11,6 +11,20 @@ std::uint32_t DataType::uniform_swap_width() const noexcept {
   return width == 0 ? 1 : width;
 }
 
+bool same_elements(const DataType& a, const DataType& b) noexcept {
+  if (a.kind != b.kind || a.item_bytes != b.item_bytes || a.name != b.name || a.unit != b.unit ||
+      a.fields.size() != b.fields.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < a.fields.size(); ++i) {
+    const DataType::Field &x = a.fields[i], &y = b.fields[i];
+    if (x.name != y.name || x.shape != y.shape || x.offset_bytes != y.offset_bytes || !same_elements(x.type, y.type)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 DataType numeric_type(std::string_view v3_name) {
   struct Row {
     std::string_view name;

@@ -5,11 +5,16 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <string_view>
+#include <utility>
 
+#include "base/descriptors.h"
 #include "base/fault.h"
 #include "base/file_read.h"
 #include "base/filesystem.h"
@@ -17,8 +22,8 @@
 namespace headrace::base {
 namespace {
 
-// The kernel stamps files with its coarse clock, which advances every 1 to 10 ms.
-constexpr std::int64_t kSettleNs = 100'000'000;
+constexpr std::int64_t kSecondNs = 1'000'000'000;
+constexpr std::int64_t kRecentNs = 100'000'000;
 
 std::int64_t to_ns(const timespec& time) { return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
@@ -28,6 +33,35 @@ void fill(const struct stat& st, FileIdentity& out) {
   out.size_bytes = static_cast<std::uint64_t>(st.st_size);
   out.modified_ns = to_ns(st.st_mtim);
   out.changed_ns = to_ns(st.st_ctim);
+}
+
+// Whole seconds may be every second one (FAT).
+std::int64_t grain_ns(std::int64_t stamp_ns) {
+  if (stamp_ns % kSecondNs == 0) return 2 * kSecondNs;
+  std::int64_t grain = 1;
+  while (stamp_ns % (10 * grain) == 0) grain *= 10;
+  return grain;
+}
+
+// From 6.13 on Linux gives a file that has been asked for its stamps one of its own at the next change.
+bool stamps_tell_apart(const FilesystemKind& kind) {
+  static const bool kernel_does = [] {
+    utsname name{};
+    unsigned major = 0, minor = 0;
+    return ::uname(&name) == 0 && std::sscanf(name.release, "%u.%u", &major, &minor) == 2 &&
+           std::pair(major, minor) >= std::pair(6u, 13u);
+  }();
+  const std::string_view fs = kind.name;
+  return kernel_does && (fs == "ext4" || fs == "xfs" || fs == "btrfs" || fs == "tmpfs");
+}
+
+// Until then a change may leave the identity as it is. The time of the last change of anything cannot be set and is
+// enough, but for file systems that keep none.
+std::int64_t settled_at_ns(const FileIdentity& identity) {
+  const std::int64_t changed = identity.changed_ns + grain_ns(identity.changed_ns);
+  return identity.changed_ns >= identity.modified_ns
+             ? changed
+             : std::max(changed, identity.modified_ns + grain_ns(identity.modified_ns));
 }
 
 Status open_failure(int error, const std::string& path, const OpenMode& mode) {
@@ -69,10 +103,24 @@ bool identify(const char* path, FileIdentity& out, int& error) noexcept {
   return true;
 }
 
+std::int64_t unsettled_ns(int fd, const FileIdentity& identity) noexcept {
+  constexpr std::int64_t kCoarseNs = 1'000'000;
+  timespec now;
+  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);  // which files are stamped with
+  const std::int64_t left_ns = settled_at_ns(identity) - to_ns(now);
+  if (left_ns <= -kRecentNs) return 0;
+  const FilesystemKind kind = filesystem_kind(fd);
+  if (kind.is_network || kind.is_fuse) return left_ns + kRecentNs;  // a server's clock may be so far behind
+  if (left_ns <= 0 || (grain_ns(identity.changed_ns) < kCoarseNs && stamps_tell_apart(kind))) return 0;
+  timespec tick;
+  ::clock_getres(CLOCK_REALTIME_COARSE, &tick);
+  return std::max(left_ns, to_ns(tick));
+}
+
 bool recently_changed(const FileIdentity& identity) noexcept {
   timespec now;
   ::clock_gettime(CLOCK_REALTIME, &now);
-  return std::max(identity.modified_ns, identity.changed_ns) > to_ns(now) - kSettleNs;
+  return settled_at_ns(identity) > to_ns(now) - kRecentNs;
 }
 
 Status FileHandle::open(std::string_view path, const OpenMode& mode, FileHandle& out) {
@@ -83,14 +131,16 @@ Status FileHandle::open(std::string_view path, const OpenMode& mode, FileHandle&
   // O_NONBLOCK: a pipe put in a file's place must not make the open wait for a writer.
   int flags = O_CLOEXEC | O_NONBLOCK | (mode.write ? O_RDWR : O_RDONLY);
   if (mode.write && mode.create) flags |= O_CREAT;
+  if (mode.write && mode.create && mode.exclusive) flags |= O_EXCL;
   if (mode.write && mode.truncate) flags |= O_TRUNC;
-  std::int64_t fd = HEADRACE_FAULT("base.open", 0);
-  if (fd == 0) {
-    fd = ::open(out.path_.c_str(), flags, 0666);
-    if (fd < 0) fd = -errno;
-  }
-  if (fd < 0) return open_failure(static_cast<int>(-fd), out.path_, mode);
-  out.fd_ = static_cast<int>(fd);
+  const int fd = open_patiently([&] {
+    const std::int64_t fault = HEADRACE_FAULT("base.open", 0);
+    if (fault != 0) return static_cast<int>(fault);
+    const int opened = ::open(out.path_.c_str(), flags, 0666);
+    return opened < 0 ? -errno : opened;
+  });
+  if (fd < 0) return open_failure(-fd, out.path_, mode);
+  out.fd_ = fd;
   out.writable_ = mode.write;
   struct stat st;
   if (::fstat(out.fd_, &st) != 0) return open_failure(errno, out.path_, mode);
@@ -104,9 +154,11 @@ Status FileHandle::open(std::string_view path, const OpenMode& mode, FileHandle&
 }
 
 Status FileHandle::adopt(int descriptor, FileHandle& out) {
-  std::int64_t own = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
-  if (own < 0) own = -errno;
-  own = HEADRACE_FAULT("base.adopt", own);
+  std::int64_t own = HEADRACE_FAULT("base.adopt", 0);
+  if (own == 0) {
+    own = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+    if (own < 0) own = -errno;
+  }
   if (own < 0) {
     const int error = static_cast<int>(-own);
     const bool none = error == EMFILE || error == ENFILE;
@@ -159,6 +211,7 @@ FileHandle::~FileHandle() {
 }
 
 int FileHandle::direct_fd() noexcept {
+  if (direct_refused_.load(std::memory_order_relaxed)) return -1;
   int direct = direct_fd_.load(std::memory_order_acquire);
   if (direct != kNotTried) return direct;
   std::lock_guard lock(direct_mutex_);
@@ -169,7 +222,11 @@ int FileHandle::direct_fd() noexcept {
     // The descriptor's own link in /proc names the file even where its path has been given to another.
     char link[48];
     std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd_);
-    direct = ::open(link, access_mode() | O_DIRECT | O_CLOEXEC);
+    direct = open_patiently([&] {
+      const int opened = ::open(link, access_mode() | O_DIRECT | O_CLOEXEC);
+      return opened < 0 ? -errno : opened;
+    });
+    if (direct == -EMFILE || direct == -ENFILE) return -1;  // asked again the next time
     if (direct < 0) direct = -1;
   }
   if (direct >= 0) alignment_ = base::direct_alignment(direct);

@@ -18,22 +18,34 @@
 
 namespace headrace::base {
 
-// Two equal identities mean the same bytes, but for changes within the resolution of the file system's clock.
+// Two equal identities mean the same bytes if the first had settled when it was taken; see docs/reference for what no
+// identity shows. Linux has a change counter as well (STATX_CHANGE_COOKIE), but keeps it from user space.
 struct FileIdentity {
   std::uint64_t device = 0, inode = 0;
   std::uint64_t size_bytes = 0;
   std::int64_t modified_ns = 0, changed_ns = 0;
   bool operator==(const FileIdentity&) const = default;
+  // Differs in nothing but changed_ns, which links, names and permissions move as well: a file that is replaced by
+  // another gets a new one when its name goes.
+  bool same_but_for_links(const FileIdentity& other) const noexcept {
+    return device == other.device && inode == other.inode && size_bytes == other.size_bytes &&
+           modified_ns == other.modified_ns;
+  }
 };
 
 // No descriptor or path: errno in `error`, false.
 bool identify(int fd, FileIdentity& out, int& error) noexcept;
 bool identify(const char* path, FileIdentity& out, int& error) noexcept;
-// Changed so recently, by the system's clock, that another change might not show in its identity.
+// For how long yet a change might leave the identity as it is, because the file system's clock has to tick first; 0: it
+// would show. Time stamps that end in zeros are taken to be that coarse, and those in the future take until then. `fd`:
+// of the file, whose stamps may be another machine's, or finer than the clock.
+std::int64_t unsettled_ns(int fd, const FileIdentity& identity) noexcept;
+// Changed less than a tenth of a second ago, or within what its time stamps tell apart.
 bool recently_changed(const FileIdentity& identity) noexcept;
 
 struct OpenMode {
   bool write = false, create = false, truncate = false;
+  bool exclusive = false;  // with create: an error where anything has the name, a link included
 };
 
 class FileHandle {
@@ -60,6 +72,8 @@ class FileHandle {
 
   // A descriptor of the same file past the page cache, opened at the first call; -1 where the file system refuses.
   int direct_fd() noexcept;
+  // The file system opened it and refuses to read or write by it: direct_fd() gives -1 from now on.
+  void give_up_direct() noexcept { direct_refused_.store(true, std::memory_order_relaxed); }
   const DirectAlignment& direct_alignment() const noexcept { return alignment_; }  // valid once direct_fd() >= 0
 
   Status size(std::uint64_t& bytes) const;  // of a block device, too
@@ -74,7 +88,8 @@ class FileHandle {
   void note_filesystem() noexcept;
   std::mutex direct_mutex_;
   std::atomic<int> direct_fd_{kNotTried};  // written under direct_mutex_
-  DirectAlignment alignment_;              // written before direct_fd_
+  std::atomic<bool> direct_refused_{false};
+  DirectAlignment alignment_;  // written before direct_fd_
   static constexpr int kNotTried = -2;
 };
 

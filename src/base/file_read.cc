@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/descriptors.h"
 #include "base/fault.h"
 #include "base/file_mapping.h"
 #include "base/filesystem.h"
@@ -18,13 +19,13 @@
 #endif
 
 namespace headrace::base {
-CachedRead read_cached(int fd, std::byte* buffer, std::uint64_t length, std::uint64_t offset, std::uint64_t& moved,
+CachedRead read_cached(int fd, std::uint64_t offset, std::span<std::byte> out, std::uint64_t& moved,
                        int& error) noexcept {
   int flags = RWF_NOWAIT;
   moved = 0;
   unsigned interrupted = 0;
-  while (moved < length) {
-    iovec vec{buffer + moved, static_cast<std::size_t>(std::min(length - moved, kMaxBytesPerCall))};
+  while (moved < out.size()) {
+    iovec vec{out.data() + moved, static_cast<std::size_t>(std::min(out.size() - moved, kMaxBytesPerCall))};
     std::int64_t got = ::preadv2(fd, &vec, 1, static_cast<off_t>(offset + moved), flags);
     if (got < 0) got = -errno;
     got = HEADRACE_FAULT("base.preadv2", got);
@@ -85,21 +86,22 @@ Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out) {
 
 Status read_file_start(const char* path, std::span<std::byte> out) {
   // Pipes, which would wait for a writer, are refused by pread.
-  std::int64_t fd = HEADRACE_FAULT("base.open", 0);
-  if (fd == 0) {
-    fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) fd = -errno;
-  }
+  const int fd = open_patiently([path] {
+    const std::int64_t fault = HEADRACE_FAULT("base.open", 0);
+    if (fault != 0) return static_cast<int>(fault);
+    const int opened = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    return opened < 0 ? -errno : opened;
+  });
   if (fd < 0) {
-    const int error = static_cast<int>(-fd);
+    const int error = -fd;
     const Code code = error == ENOENT || error == ENOTDIR  ? Code::kNotFound
                       : error == EACCES || error == EPERM  ? Code::kPermission
                       : error == EMFILE || error == ENFILE ? Code::kResourceExhausted
                                                            : Code::kIo;
     return Status(code, Layer::kBase, "cannot open the file").with_errno(error);
   }
-  Status status = read_exactly(static_cast<int>(fd), 0, out);
-  ::close(static_cast<int>(fd));
+  Status status = read_exactly(fd, 0, out);
+  ::close(fd);
   return status;
 }
 

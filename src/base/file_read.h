@@ -18,9 +18,10 @@ inline constexpr std::uint64_t kMaxBytesPerCall = 0x7ffff000;  // Linux moves no
 
 enum class CachedRead : std::uint8_t { kDone, kNotCached, kEndOfFile, kFailed };
 
-// Reads [offset, offset + length) without waiting for a disk; kNotCached as soon as a page is missing. A file system
-// that cannot tell is read with an ordinary, possibly blocking, read. `moved` is how many bytes came; `error` an errno.
-CachedRead read_cached(int fd, std::byte* buffer, std::uint64_t length, std::uint64_t offset, std::uint64_t& moved,
+// Reads [offset, offset + out.size()) without waiting for a disk; kNotCached as soon as a page is missing. A file
+// system that cannot tell is read with an ordinary, possibly blocking, read. `moved` is how many bytes came; `error` an
+// errno.
+CachedRead read_cached(int fd, std::uint64_t offset, std::span<std::byte> out, std::uint64_t& moved,
                        int& error) noexcept;
 
 // Whether the page cache holds a range, or nearly all of it (nearly_cached()), asked without touching it. kUnknown

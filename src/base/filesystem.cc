@@ -4,6 +4,7 @@
 
 #include <iterator>
 
+#include "base/fault.h"
 #include "base/proc_text.h"
 
 namespace headrace::base {
@@ -114,7 +115,7 @@ FilesystemKind filesystem_kind(int fd) noexcept {
   struct statfs info {};
   if (::fstatfs(fd, &info) != 0) return {};
   // f_type is a signed word on some machines; the numbers themselves have 32 bits.
-  return filesystem_kind_of(static_cast<std::uint32_t>(info.f_type));
+  return filesystem_kind_of(static_cast<std::uint32_t>(HEADRACE_FAULT("base.filesystem_type", info.f_type)));
 }
 
 std::vector<Mount> parse_mountinfo(std::string_view text) {

@@ -44,6 +44,14 @@ MemoryAmount host_memory() {
           1024 * labelled_number(*text, "MemAvailable").value_or(0)};
 }
 
+std::uint64_t pinned_bytes() {
+  const auto text = read_text_file("/proc/vmstat");
+  if (!text) return 0;
+  const std::uint64_t acquired = labelled_number(*text, "nr_foll_pin_acquired").value_or(0);
+  const std::uint64_t released = labelled_number(*text, "nr_foll_pin_released").value_or(0);
+  return (acquired - std::min(acquired, released)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 std::optional<std::uint64_t> memlock_limit_bytes() noexcept { return soft_limit(RLIMIT_MEMLOCK); }
 std::optional<std::uint64_t> open_files_limit() noexcept { return soft_limit(RLIMIT_NOFILE); }
 

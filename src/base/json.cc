@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/json_budget.h"
+
 namespace headrace::base {
 namespace {
 
@@ -11,7 +13,11 @@ namespace {
 // are met rather than after a hostile document has been built.
 class StrictBuilder : public nlohmann::json_sax<Json> {
  public:
-  explicit StrictBuilder(const JsonLimits& limits) : max_depth_(limits.max_depth), room_(limits.max_values_bytes) {}
+  // A value, while the vector it is in grows; what a string, a container and a member take on the heap.
+  static constexpr std::size_t kValueBytes = 48, kStringBytes = 48, kContainerBytes = 64, kMemberBytes = 96;
+
+  StrictBuilder(const JsonLimits& limits, Charge* charge)
+      : max_depth_(limits.max_depth), room_(limits.max_values_bytes), charge_(charge) {}
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
@@ -49,16 +55,16 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
   Json root;
   std::string error;
   bool too_large = false;
+  Status refused;  // by the budget
 
  private:
-  // A value, while the vector it is in grows; what a string, a container and a member take on the heap.
-  static constexpr std::size_t kValueBytes = 48, kStringBytes = 48, kContainerBytes = 64, kMemberBytes = 96;
-
   // A text of two bytes a value would otherwise become many times its size.
   bool take(std::size_t bytes) {
     if (bytes <= room_) {
       room_ -= bytes;
-      return true;
+      if (charge_ == nullptr) return true;
+      refused = charge_->take(bytes, "the values of a JSON document");
+      return refused.ok() || fail("its values take too much memory");
     }
     too_large = true;
     return fail("its values take too much memory");
@@ -103,13 +109,12 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
 
   int max_depth_;
   std::size_t room_;
+  Charge* charge_;
   std::string key_;
   std::vector<Json*> stack_;
 };
 
-}  // namespace
-
-Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
+Result<Json> parse(std::string_view text, const JsonLimits& limits, Charge* charge) {
   if (text.size() > limits.max_bytes) {
     return Status(Code::kResourceExhausted, Layer::kBase,
                   "JSON document of " + std::to_string(text.size()) + " bytes is above the limit of " +
@@ -122,8 +127,9 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   if (text.find('\0') != std::string_view::npos) {
     return Status(Code::kCorrupt, Layer::kBase, "not valid JSON: it holds a NUL byte");
   }
-  StrictBuilder builder(limits);
+  StrictBuilder builder(limits, charge);
   if (!Json::sax_parse(text.begin(), text.end(), &builder) || !builder.error.empty()) {
+    if (!builder.refused.ok()) return std::move(builder.refused);
     if (builder.too_large) {
       return Status(Code::kResourceExhausted, Layer::kBase,
                     "the values of a JSON document of " + std::to_string(text.size()) + " bytes would take more than " +
@@ -132,6 +138,22 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
     return Status(Code::kCorrupt, Layer::kBase, "not valid JSON: " + builder.error);
   }
   return std::move(builder.root);
+}
+
+}  // namespace
+
+Result<Json> parse_json(std::string_view text, const JsonLimits& limits) { return parse(text, limits, nullptr); }
+
+Result<Json> parse_json(std::string_view text, const JsonLimits& limits, Charge& charge) {
+  return parse(text, limits, &charge);
+}
+
+std::uint64_t most_parse_bytes(std::uint64_t text_bytes, const JsonLimits& limits) noexcept {
+  // "[]," is three bytes, and none has dearer ones; nesting, which has, is bounded.
+  constexpr std::uint64_t kDearest = (StrictBuilder::kValueBytes + StrictBuilder::kContainerBytes) / 3 + 1;
+  constexpr std::uint64_t kNesting = 64 << 10, kCopies = 2;
+  const std::uint64_t text = std::min<std::uint64_t>(text_bytes, limits.max_bytes);
+  return kCopies * text + std::min<std::uint64_t>(kDearest * text + kNesting, limits.max_values_bytes);
 }
 
 }  // namespace headrace::base

@@ -11,6 +11,8 @@ namespace {
 
 // An object with more keys than this keeps them in a hash set.
 constexpr std::size_t kManyKeys = 24;
+constexpr std::size_t kSetBytes = 64,
+                      kDecodedBytes = 48;  // what one of many keys takes, and its text if it has escapes
 
 bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
@@ -92,8 +94,8 @@ std::string decode(std::string_view raw) {
 
 }  // namespace
 
-JsonScanner::JsonScanner(std::string_view text, bool non_finite, const JsonLimits& limits)
-    : text_(text), non_finite_(non_finite), limits_(limits) {
+JsonScanner::JsonScanner(std::string_view text, bool non_finite, const JsonLimits& limits, Charge* charge)
+    : text_(text), non_finite_(non_finite), limits_(limits), charge_(charge) {
   if (text.size() > limits.max_bytes) {
     failure_ = Status(Code::kResourceExhausted, Layer::kBase,
                       "JSON document of " + std::to_string(text.size()) + " bytes is above the limit of " +
@@ -141,6 +143,9 @@ bool JsonScanner::open(bool is_object) {
 
 void JsonScanner::close() {
   ++at_;
+  if (const std::size_t charged = levels_.back().charged_bytes; charged != 0 && charge_ != nullptr) {
+    charge_->shrink_to(charge_->bytes() - charged);
+  }
   keys_.resize(levels_.back().first_key);
   decoded_.resize(levels_.back().first_decoded);
   levels_.pop_back();
@@ -301,6 +306,10 @@ bool JsonScanner::scan_key(std::string_view& key) {
   Level& level = levels_.back();
   bool twice = false;
   if (level.many_keys) {
+    const std::size_t bytes = kSetBytes + (key.data() == text_.data() + start + 1 ? 0 : kDecodedBytes + key.size());
+    if (charge_ != nullptr) failure_ = charge_->take(bytes, "the keys of a large JSON object");
+    if (!failure_.ok()) return false;
+    level.charged_bytes += bytes;
     twice = !level.many_keys->insert(key).second;
   } else {
     for (std::size_t i = level.first_key; i < keys_.size() && !twice; ++i) twice = keys_[i] == key;

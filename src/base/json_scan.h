@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/memory_budget.h"
 
 namespace headrace::base {
 
@@ -22,8 +23,10 @@ namespace headrace::base {
 class JsonScanner {
  public:
   // `non_finite`: bare NaN, Infinity and -Infinity are let through; whoever parses the part decides about them.
-  // The text must outlive the scanner. One above the limit is kResourceExhausted.
-  explicit JsonScanner(std::string_view text, bool non_finite = false, const JsonLimits& limits = {});
+  // What is noted of large objects is taken from *charge, if given. The text must outlive the scanner. One above the
+  // limit is kResourceExhausted.
+  explicit JsonScanner(std::string_view text, bool non_finite = false, const JsonLimits& limits = {},
+                       Charge* charge = nullptr);
 
   // Steps into the object that comes next. False, without having moved, where another kind of value comes.
   Result<bool> enter_object();
@@ -47,6 +50,7 @@ class JsonScanner {
   struct Level {
     std::size_t first_key = 0;      // of the object's own, in keys_
     std::size_t first_decoded = 0;  // likewise in decoded_
+    std::size_t charged_bytes = 0;  // for many_keys
     bool is_object = false;
     bool empty = true;                                                // no element yet
     std::unique_ptr<std::unordered_set<std::string_view>> many_keys;  // instead of keys_ once there are many
@@ -72,6 +76,7 @@ class JsonScanner {
   std::size_t at_ = 0;
   bool non_finite_;
   JsonLimits limits_;
+  Charge* charge_;
   std::vector<Level> levels_;
   std::vector<std::string_view> keys_;  // of the objects that are open, one after the other
   std::deque<std::string> decoded_;     // keys with escapes

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 namespace headrace::base {
 
@@ -13,8 +14,8 @@ class PageBuffer {
   PageBuffer(const PageBuffer&) = delete;
   PageBuffer& operator=(const PageBuffer&) = delete;
   ~PageBuffer();
-  // At least `bytes` bytes, contents undefined; null when memory is short.
-  std::byte* reserve(std::size_t bytes) noexcept;
+  // `bytes` bytes, contents undefined; its data() is null when memory is short.
+  std::span<std::byte> reserve(std::size_t bytes) noexcept;
   std::byte* data() const noexcept { return data_; }
   std::size_t capacity() const noexcept { return capacity_; }
 

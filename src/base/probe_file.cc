@@ -104,7 +104,7 @@ DirectProbe probe_direct(const std::string& path) {
   }
   constexpr std::size_t kLargest = 65536;
   PageBuffer buffer;
-  std::byte* const memory = buffer.reserve(2 * kLargest);
+  std::byte* const memory = buffer.reserve(2 * kLargest).data();
   if (memory == nullptr) {
     probe.why_not = "no memory to try it with";
     return probe;

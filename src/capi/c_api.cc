@@ -141,6 +141,7 @@ constexpr std::size_t kContextEnds[] = {
     field_end<std::uint32_t>(offsetof(hr_context_options, reserved)),
     field_end<std::uint64_t>(offsetof(hr_context_options, host_budget_bytes)),
     field_end<std::uint64_t>(offsetof(hr_context_options, device_budget_bytes)),
+    field_end<std::uint64_t>(offsetof(hr_context_options, stored_budget_bytes)),
 };
 constexpr std::size_t kOpenEnds[] = {
     field_end<const char*>(offsetof(hr_open_options, lenient)),
@@ -227,11 +228,23 @@ Status prepare(const hr_array* array, const hr_device* device, const hr_read_opt
     return invalid("the selection decodes to " + std::to_string(*bytes) + " bytes, and options.data_bytes is " +
                    std::to_string(options.data_bytes));
   }
-  out.tensor.data = static_cast<std::byte*>(options.data);
-  out.tensor.shape = std::move(resolved.shape);
-  if (options.strides_bytes != nullptr) {
-    out.tensor.strides_bytes.assign(options.strides_bytes, options.strides_bytes + out.tensor.shape.size());
+  auto* const data = static_cast<std::byte*>(options.data);
+  std::vector<std::int64_t> strides;
+  std::uint64_t before = 0;  // of data: where negative strides lead
+  for (std::size_t i = 0; options.strides_bytes != nullptr && i < resolved.shape.size(); ++i) {
+    const std::int64_t stride = options.strides_bytes[i];
+    strides.push_back(stride);
+    if (stride >= 0 || empty) continue;
+    const auto reach = headrace::base::checked_mul(resolved.shape[i] - 1, -static_cast<std::uint64_t>(stride));
+    const auto sum = reach ? headrace::base::checked_add(before, *reach) : std::nullopt;
+    if (!sum || *sum > options.data_bytes) {
+      return invalid("options.strides_bytes lead further back than options.data_bytes, " +
+                     std::to_string(options.data_bytes) + " bytes");
+    }
+    before = *sum;
   }
+  out.tensor = headrace::TensorView({data - before, static_cast<std::size_t>(options.data_bytes)}, dtype,
+                                    std::move(resolved.shape), std::move(strides), static_cast<std::size_t>(before));
   out.options.native_stream = options.native_stream;
   if (options.placement > HR_PLACEMENT_GPU) return invalid("options.placement is none of HR_PLACEMENT_...");
   out.options.placement = options.placement == HR_PLACEMENT_GPU   ? headrace::Placement::kGpu
@@ -264,6 +277,7 @@ hr_code hr_context_create(const hr_context_options* options, hr_context** out, h
     native.threads = known.threads;
     if (known.host_budget_bytes != 0) native.host_budget_bytes = known.host_budget_bytes;
     if (known.device_budget_bytes != 0) native.device_budget_bytes = known.device_budget_bytes;
+    if (known.stored_budget_bytes != 0) native.stored_budget_bytes = known.stored_budget_bytes;
     HEADRACE_TRY_ASSIGN(headrace::Context context, headrace::Context::create(native));
     *out = new hr_context{std::move(context)};
     return {};
@@ -348,6 +362,8 @@ hr_code hr_device_open(const char* name, hr_device** out, hr_error** error) {
 void hr_device_free(hr_device* device) { delete device; }
 
 const char* hr_device_name(const hr_device* device) { return device == nullptr ? "" : device->value.name().c_str(); }
+
+const char* hr_device_note(const hr_device* device) { return device == nullptr ? "" : device->value.note().c_str(); }
 
 hr_code hr_buffer_allocate(hr_device* device, size_t bytes, hr_buffer** out, hr_error** error) {
   if (out != nullptr) *out = nullptr;

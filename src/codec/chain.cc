@@ -212,7 +212,7 @@ void Chain::Workspace::set_budget(GrowthBudget* budget) {
 }
 
 Status Chain::check_encoded_size(std::uint64_t bytes) const {
-  if (encoded_exact_ ? bytes == max_encoded_bytes_ : bytes <= max_encoded_bytes_) return {};
+  if (accepts_encoded_size(bytes)) return {};
   const bool is_short = bytes < max_encoded_bytes_;
   return Status(is_short ? Code::kShort : Code::kCorrupt, Layer::kCodec,
                 "a stored chunk must have " + std::string(encoded_exact_ ? "exactly " : "at most ") +
@@ -276,7 +276,11 @@ Status Chain::run_stages(std::size_t begin, std::size_t end, std::span<const std
     Stream stream;
     stream.src = src.data();
     stream.src_bytes = src.size();
-    stream.dst = i + 1 == end ? dst.data() : workspace.temporary[i % 2];
+    const std::span<std::byte> room = i + 1 == end ? dst : workspace.temporary[i % 2];
+    if (!stage.grows && room.size() < stage.capacity) {
+      return Status(Code::kInternal, Layer::kCodec, "a codec's output has no room");
+    }
+    stream.dst = room.data();
     stream.dst_capacity = stage.capacity;
     stream.exact = stage.exact;
     Status status;

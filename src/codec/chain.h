@@ -57,7 +57,7 @@ class Chain {
   // One thread's working memory for one chain; the buffers are lent by the caller.
   struct Workspace {
     std::vector<std::unique_ptr<Scratch>> scratch;  // one per stage
-    std::byte* temporary[2] = {nullptr, nullptr};   // temporary_bytes() each, null if that is 0
+    std::span<std::byte> temporary[2];              // temporary_bytes() each
     std::vector<double> stage_seconds;              // one per stage: the time it took is added; empty: not measured
     GrowingBuffer growing[2];                       // variable_length() only
 
@@ -68,7 +68,10 @@ class Chain {
 
   // REQUIRES: dst.size() == decoded_bytes(). src may be dst where there are no stages.
   Status decode(std::span<const std::byte> src, std::span<std::byte> dst, Workspace& workspace) const;
-  Status check_encoded_size(std::uint64_t bytes) const;
+  bool accepts_encoded_size(std::uint64_t bytes) const noexcept {
+    return encoded_exact_ ? bytes == max_encoded_bytes_ : bytes <= max_encoded_bytes_;
+  }
+  Status check_encoded_size(std::uint64_t bytes) const;  // kShort, kCorrupt: why not
 
   // Stages are numbered outermost first, as they are decoded. A device can take over from device_stage_begin(): that
   // stage and all after it have device code, none if it is stage_count() (also where fields are swapped one by one).

@@ -1,14 +1,18 @@
 #include "cufile/cufile_config.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <climits>
 #include <cstdint>
 #include <cstdlib>
 
 #include "base/file_handle.h"
 #include "base/file_read.h"
 #include "base/json.h"
+#include "base/trusted_path.h"
 #include "cufile/cufile_api.h"
 
 namespace headrace::cufile {
@@ -82,7 +86,7 @@ void take_path(std::string_view name, Config& config) {
 }
 
 std::optional<std::size_t> environment_size(const char* name) {
-  const char* text = std::getenv(name);
+  const char* text = ::secure_getenv(name);
   if (text == nullptr) return std::nullopt;
   const std::string_view digits(text);
   std::size_t value = 0;
@@ -94,18 +98,18 @@ std::optional<std::size_t> environment_size(const char* name) {
 void take_environment(Config& config) {
   for (std::size_t i = 0; i < kBools; ++i) {
     if (kBoolParameters[i].environment == nullptr) continue;
-    if (const char* text = std::getenv(kBoolParameters[i].environment); text != nullptr) {
+    if (const char* text = ::secure_getenv(kBoolParameters[i].environment); text != nullptr) {
       if (const auto value = parse_bool(text)) config.bools[i] = *value;
     }
   }
-  if (const char* level = std::getenv("CUFILE_LOGGING_LEVEL")) config.strings[CUFILE_PARAM_LOGGING_LEVEL] = level;
-  if (const char* file = std::getenv("CUFILE_LOGFILE_PATH")) {
+  if (const char* level = ::secure_getenv("CUFILE_LOGGING_LEVEL")) config.strings[CUFILE_PARAM_LOGGING_LEVEL] = level;
+  if (const char* file = ::secure_getenv("CUFILE_LOGFILE_PATH")) {
     config.strings[CUFILE_PARAM_ENV_LOGFILE_PATH] = file;
     config.names_log_file = true;
   }
   if (config.bools[CUFILE_PARAM_FORCE_ODIRECT_MODE]) config.path = Path::kDirect;
-  if (const char* path = std::getenv("HEADRACE_CUFILE_PATH")) take_path(path, config);
-  if (const char* engine = std::getenv("HEADRACE_CUFILE_ENGINE")) config.engine = engine;
+  if (const char* path = ::secure_getenv("HEADRACE_CUFILE_PATH")) take_path(path, config);
+  if (const char* engine = ::secure_getenv("HEADRACE_CUFILE_ENGINE")) config.engine = engine;
   if (const auto threads = environment_size("HEADRACE_CUFILE_THREADS")) {
     config.threads = static_cast<unsigned>(std::min<std::size_t>(*threads, 1024));
   }
@@ -199,11 +203,18 @@ Status parse_config(std::string_view text, Config& config) {
 }
 
 Status load_config(Config& config) {
-  const char* named = std::getenv("CUFILE_ENV_PATH_JSON");
-  const std::string path = named != nullptr && named[0] != '\0' ? named : kSystemConfig;
+  // Not of set-user-id programs: there the environment belongs to somebody else.
+  const char* named = ::secure_getenv("CUFILE_ENV_PATH_JSON");
+  std::string path = named != nullptr && named[0] != '\0' ? named : kSystemConfig;
+  char here[PATH_MAX];
+  if (path[0] != '/' && ::getcwd(here, sizeof here) != nullptr) path = std::string(here) + "/" + path;
+  const auto trusted = base::resolve_trusted(path);
+  if (!trusted.ok() && trusted.status().code() == Code::kPermission) {
+    config.ignored_file = "the configuration is not used: " + trusted.status().to_string();
+  }
   base::FileHandle file;
   std::uint64_t bytes = 0;
-  if (base::FileHandle::open(path, {}, file).ok() && file.size(bytes).ok()) {
+  if (trusted.ok() && base::FileHandle::open(*trusted, {}, file).ok() && file.size(bytes).ok()) {
     std::string text(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kMaxConfigBytes + 1)), '\0');
     if (base::read_exactly(file.fd(), 0, {reinterpret_cast<std::byte*>(text.data()), text.size()}).ok()) {
       if (Status status = parse_config(text, config); !status.ok()) return std::move(status).with_key(path);

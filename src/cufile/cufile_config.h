@@ -40,6 +40,7 @@ struct Config {
   unsigned threads = 0;          // HEADRACE_CUFILE_THREADS, headrace.threads; 0: one a CPU
   std::size_t staging_mib = 16;  // HEADRACE_CUFILE_STAGING_MIB, headrace.staging_mib: pinned memory of each queue
   std::string engine = "auto";   // HEADRACE_CUFILE_ENGINE, headrace.engine
+  std::string ignored_file;      // why the configuration file was not used; empty: it was, or is not there
   Config();
 };
 
@@ -55,8 +56,8 @@ struct StagedConfig {
 // ignored. kCorrupt with line and column: not JSON. kResourceExhausted: longer than a configuration can be.
 Status parse_config(std::string_view text, Config& config);
 
-// The file that CUFILE_ENV_PATH_JSON names, or /etc/cufile.json; then the environment. A file that is not there or may
-// not be read is no failure.
+// The file that CUFILE_ENV_PATH_JSON names, or /etc/cufile.json; then the environment. A file that is not there, may
+// not be read or that others can write to is no failure; Config::ignored_file tells of the latter.
 Status load_config(Config& config);
 
 void apply(const StagedConfig& staged, Config& config);

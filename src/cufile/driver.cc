@@ -50,6 +50,7 @@ CUfileOpError Driver::load() {
     log.write(Severity::kError, status.to_string());
     return CU_FILE_DRIVER_INVALID_PROPS;
   }
+  if (!running.ignored_file.empty()) log.write(Severity::kWarn, running.ignored_file);
   for (const std::string& line : check_ranges(running)) log.write(Severity::kWarn, line);
   running_ = std::move(running);
   configured_ = std::move(config);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/grow.h"
 #include "cufile/driver.h"
 #include "cufile/stream_operation.h"
 
@@ -65,7 +66,7 @@ Result<StreamSlab> StreamTable::take_slab(const std::shared_ptr<device::Device>&
       slabs_.pop_back();
       return taken;
     }
-    slabs_.reserve(slabs_.size() + 1);
+    base::make_room(slabs_, 1);
   }
   HEADRACE_TRY_ASSIGN(std::byte* const memory, device->allocate_pinned(wanted));
   return StreamSlab{device, memory, wanted};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fork.h"
+#include "base/grow.h"
 
 namespace headrace::cufile {
 
@@ -44,7 +45,7 @@ ThreadLane* ThreadQueues::own_lane() {
   if (holder.all == this && holder.fork_generation == base::fork_generation()) return holder.lane;
   std::lock_guard lock(mutex_);
   if (spare_.empty()) {
-    spare_.reserve(lanes_.size() + 1);  // room for all, so that giving one back cannot fail
+    base::grow_to(spare_, lanes_.size() + 1);  // room for all, so that giving one back cannot fail
     lanes_.push_back(std::make_unique<ThreadLane>());
     spare_.push_back(lanes_.back().get());
   }

@@ -51,6 +51,23 @@ struct Box {
   }
 };
 
+// Whether elements of `element_bytes` that begin `at` bytes into memory of `bytes`, and lie as far apart as `stride` of
+// the box's dimensions says, are all inside it. An empty box has none.
+inline bool fits(const Box& box, std::int64_t BoxDim::*stride, std::int64_t at, std::uint32_t element_bytes,
+                 std::uint64_t bytes) noexcept {
+  std::int64_t low = at, high = at;  // first bytes of the elements that lie furthest out
+  bool wraps = false;
+  for (int i = 0; i < box.rank; ++i) {
+    const BoxDim& dim = box.dim[static_cast<std::size_t>(i)];
+    if (dim.extent == 0) return true;
+    std::int64_t reach = 0;
+    std::int64_t& end = dim.*stride < 0 ? low : high;
+    wraps = __builtin_mul_overflow(dim.extent - 1, dim.*stride, &reach) || __builtin_add_overflow(end, reach, &end) ||
+            wraps;
+  }
+  return !wraps && low >= 0 && element_bytes <= bytes && static_cast<std::uint64_t>(high) <= bytes - element_bytes;
+}
+
 // Drops dimensions of extent 1 and merges neighbours that are contiguous in both tensors. The result addresses the same
 // elements in the same order.
 void simplify(Box& box) noexcept;

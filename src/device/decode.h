@@ -135,7 +135,7 @@ class DecodeMarks {
 class ChunkDecoder {
  public:
   virtual ~ChunkDecoder() = default;
-  // Device memory that decode() needs for a batch within the limits.
+  // Device memory that is enough for every batch within the limits, which may have fewer items and bytes.
   virtual std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept = 0;
   // Room that a chunk's index takes at most, a multiple of 16; 0: this decoder has no use for any.
   virtual std::uint64_t index_stride() const noexcept { return 0; }

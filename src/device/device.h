@@ -69,6 +69,10 @@ class Device {
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const noexcept = 0;
 
+  // What a user should know of it: why "auto" gave no GPU, or that its code has yet to be compiled; else empty.
+  const std::string& note() const noexcept { return note_; }
+  void set_note(std::string note) { note_ = std::move(note); }  // by who opens it, before others have it
+
   virtual Result<std::byte*> allocate(std::size_t bytes) = 0;  // device memory, aligned to 256 bytes or more
   virtual void deallocate(std::byte* memory, std::size_t bytes) noexcept = 0;
   virtual Result<std::byte*> allocate_pinned(
@@ -123,6 +127,9 @@ class Device {
   virtual Result<double> seconds_between(Event& first, Event& second) = 0;
   virtual Result<bool> query(Event& event) = 0;  // true once everything recorded before is done
   virtual Status synchronize(Event& event) = 0;  // blocks the calling thread
+
+ private:
+  std::string note_;
 };
 
 inline Status Device::make_native_wait(Event& event, void*) { return synchronize(event); }

@@ -20,6 +20,7 @@ Result<Device> Device::open(std::string_view name) {
 
 const std::string& Device::name() const noexcept { return impl_->info().name; }
 const std::string& Device::description() const noexcept { return impl_->info().description; }
+const std::string& Device::note() const noexcept { return impl_->note(); }
 bool Device::host_addressable() const noexcept { return impl_->info().host_addressable; }
 
 Result<Buffer> Buffer::allocate(const Device& device, std::size_t bytes) {

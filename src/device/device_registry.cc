@@ -3,7 +3,7 @@
 #include <map>
 #include <mutex>
 
-#include "base/fork_generation.h"
+#include "base/fork.h"
 #include "device/device.h"
 
 // clang-format off: needs what is declared above
@@ -25,6 +25,20 @@ std::string known_kinds() {
   return known;
 }
 
+// The first kind of GPU that can be used, else the host; `note` then says why there is none.
+std::string_view best_kind(std::string& note) {
+  std::string why;
+  for (const DeviceRow& row : devices()) {
+    if (std::string_view(row.kind).substr(0, 4) == "host") continue;
+    const auto count = row.count();
+    if (count.ok() && *count > 0) return row.kind;
+    why += (why.empty() ? "" : "; ") + std::string(row.kind) + ": " +
+           (count.ok() ? "no device" : count.status().to_string());
+  }
+  note = "no GPU is used: " + (why.empty() ? "this build knows none" : why);
+  return "host";
+}
+
 }  // namespace
 
 MemoryPlace locate_memory(const void* address) noexcept {
@@ -44,9 +58,11 @@ const char* kind_in_use() noexcept {
 }
 
 Result<std::shared_ptr<Device>> open_device(std::string_view name) {
-  static std::mutex mutex;
-  static std::map<std::string, std::weak_ptr<Device>, std::less<>> open;  // guarded by mutex
-  static unsigned generation = base::fork_generation();                   // guarded by mutex
+  struct Opened {
+    std::mutex mutex;
+    std::map<std::string, std::weak_ptr<Device>, std::less<>> devices;  // guarded by mutex
+  };
+  static base::PerProcess<Opened> opened;  // what the parent opened is of no use in its child
 
   std::string_view kind = name;
   int index = 0;
@@ -60,29 +76,20 @@ Result<std::shared_ptr<Device>> open_device(std::string_view name) {
           "'" + std::string(name) + "' is not a device name; use KIND or KIND:N with KIND one of " + known_kinds());
     }
   }
-  if (kind == "auto") {
-    kind = "host";
-    for (const DeviceRow& row : devices()) {
-      if (std::string_view(row.kind).substr(0, 4) == "host") continue;
-      if (auto count = row.count(); count.ok() && *count > 0) {
-        kind = row.kind;
-        break;
-      }
-    }
-  }
-  const std::string full = std::string(kind) + ":" + std::to_string(index);
-  std::lock_guard lock(mutex);
-  if (generation != base::fork_generation()) {  // what the parent opened is of no use in its child
-    open.clear();
-    generation = base::fork_generation();
-  }
-  if (auto found = open.find(full); found != open.end()) {
+  std::string note;
+  if (kind == "auto") kind = best_kind(note);
+  // A host that stands in for a GPU is not the one that was asked for by name: it says why.
+  const std::string full = (note.empty() ? std::string(kind) : "auto") + ":" + std::to_string(index);
+  Opened& open = opened.get();
+  std::lock_guard lock(open.mutex);
+  if (auto found = open.devices.find(full); found != open.devices.end()) {
     if (auto device = found->second.lock()) return device;
   }
   for (const DeviceRow& row : devices()) {
     if (kind != row.kind) continue;
     HEADRACE_TRY_ASSIGN(auto device, row.open(index));
-    open[full] = device;
+    if (!note.empty()) device->set_note(std::move(note));
+    open.devices[full] = device;
     return device;
   }
   return Status(Code::kInvalidArgument, Layer::kDevice,

@@ -73,15 +73,43 @@ struct Batch {
   Limits limits;                      // limits.chunks is the exact count
   unsigned stage = 0;                 // for DecodeOutcome::pack
   std::byte* scratch = nullptr;       // device memory, aligned to 256 bytes
-  std::uint64_t scratch_bytes = 0;    // at least what scratch_bytes(limits) asks for
+  std::uint64_t scratch_bytes = 0;    // enough for a batch of these limits
   int multiprocessors = 1;
   Marks marks;
   IndexMemory index;
 };
 
+// Enough scratch for every batch within `limits`. bytes_of(limits), what one batch takes, grows with each of the
+// limits, except that batches of up to `few` chunks are decoded in a way that may take more than larger batches do.
+template <class BytesOf>
+std::uint64_t most_scratch(const Limits& limits, std::uint32_t few, const BytesOf& bytes_of) {
+  const std::uint64_t bytes = bytes_of(limits);
+  if (limits.chunks <= few) return bytes;
+  const auto least = [](std::uint64_t all, std::uint64_t chunks, std::uint64_t largest) {
+    return largest < all / chunks ? chunks * largest : all;
+  };
+  Limits part = limits;
+  part.chunks = few;
+  part.src_bytes = least(limits.src_bytes, few, limits.largest_src_bytes);
+  part.dst_bytes = least(limits.dst_bytes, few, limits.largest_dst_bytes);
+  const std::uint64_t part_bytes = bytes_of(part);
+  return bytes < part_bytes ? part_bytes : bytes;
+}
+
+// Scratch of a stage that lists its streams, one a chunk: how many there are, the streams, then what decoding them
+// takes.
+template <class Stream>
+struct StreamList {
+  static constexpr std::uint64_t kAlignment = 256, kStreamsAt = kAlignment;
+  static constexpr std::uint64_t end(std::uint32_t chunks) {
+    return kStreamsAt + (chunks * sizeof(Stream) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+};
+
 class Stage {
  public:
   virtual ~Stage() = default;
+  // Enough for every batch within the limits, which may have fewer chunks and bytes.
   virtual std::uint64_t scratch_bytes(const Limits& limits) const noexcept = 0;
   // Queues the launches; a cudaError_t.
   virtual int enqueue(const Batch& batch, NativeStream stream) const noexcept = 0;

@@ -3,7 +3,8 @@
 // An engine only moves what one system call moves: it reports short counts, EINTR and EAGAIN as they come. Splitting,
 // retrying, deadlines and "exactly one completion a request" are the RequestQueue's work (request_queue.h).
 //
-// Threads: submit, reap and cancel belong to one thread (the first to submit); wake() may be called from any.
+// Threads: one at a time, and with EngineOptions::one_thread the same for submit, reap and cancel; wake() may be called
+//          from any. In a forked child an inherited engine can only be destroyed.
 // Owns:    its ring, context or threads. File descriptors and buffers stay the caller's and must live until their
 //          request has completed.
 // Fails:   submit and reap return kResourceExhausted or kIo only when nothing more can ever be submitted, and no
@@ -41,6 +42,8 @@ struct Event {
 struct EngineOptions {
   unsigned depth = 128;  // requests in flight at most
   unsigned threads = 0;  // for engines that use threads; 0: the CPUs this process may run on
+  // Only the thread that submits first uses the engine; an engine may be faster for that.
+  bool one_thread = false;
 };
 
 // What was found when the engine was made: shown by `headrace doctor` and in reports.
@@ -52,6 +55,7 @@ struct EngineInfo {
 
 class Engine {
  public:
+  // Waits for what is in flight: buffers are the caller's then. In a forked child it only frees memory.
   virtual ~Engine() = default;
   virtual const EngineInfo& info() const noexcept = 0;
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/checked.h"
+#include "base/fork.h"
 
 namespace headrace::io {
 namespace {
@@ -15,22 +16,22 @@ constexpr std::uint64_t kNever = ~std::uint64_t{0};
 constexpr auto kMaxBackoff = std::chrono::milliseconds(10);
 
 Status refuse(const IoRequest& request, const char* what) {
-  return Status(Code::kInvalidArgument, Layer::kIo, what).with_range(request.offset_bytes, request.length_bytes);
+  return Status(Code::kInvalidArgument, Layer::kIo, what).with_range(request.offset_bytes, request.buffer.size());
 }
 
 Status check(const IoRequest& request) {
-  if (request.buffer == nullptr && request.length_bytes != 0) return refuse(request, "the buffer is null");
-  if (request.offset_bytes > kMaxOffset || request.length_bytes > kMaxOffset - request.offset_bytes) {
+  if (request.buffer.data() == nullptr && !request.buffer.empty()) return refuse(request, "the buffer is null");
+  if (request.offset_bytes > kMaxOffset || request.buffer.size() > kMaxOffset - request.offset_bytes) {
     return refuse(request, "offset and length exceed the largest file");
   }
-  if (request.min_bytes != IoRequest::kAll && request.min_bytes > request.length_bytes) {
+  if (request.min_bytes != IoRequest::kAll && request.min_bytes > request.buffer.size()) {
     return refuse(request, "more bytes are required than asked for");
   }
   const std::uint64_t mask = std::uint64_t{request.alignment_bytes} - 1;
   if (request.alignment_bytes == 0 || (request.alignment_bytes & mask) != 0) {
     return refuse(request, "the alignment is not a power of two");
   }
-  if (((request.offset_bytes | request.length_bytes) & mask) != 0) {
+  if (((request.offset_bytes | request.buffer.size()) & mask) != 0) {
     return refuse(request, "offset or length is not a multiple of the alignment");
   }
   return {};
@@ -39,7 +40,10 @@ Status check(const IoRequest& request) {
 }  // namespace
 
 RequestQueue::RequestQueue(Engine& engine, const RequestQueueOptions& options)
-    : engine_(engine), options_(options), depth_(std::max(1u, engine.info().depth)) {
+    : engine_(engine),
+      generation_(base::fork_generation()),
+      options_(options),
+      depth_(std::max(1u, engine.info().depth)) {
   options_.piece_bytes = std::clamp(options_.piece_bytes, std::uint32_t{4096}, kKernelLimit);
   pieces_.resize(depth_);
   free_pieces_.reserve(depth_);
@@ -51,6 +55,7 @@ RequestQueue::RequestQueue(Engine& engine, const RequestQueueOptions& options)
 }
 
 RequestQueue::~RequestQueue() {
+  if (generation_ != base::fork_generation()) return;  // what is in flight is the parent's
   cancel_all();
   // The kernel may still write into a buffer: there is nothing to do but wait. An engine that is broken says so.
   while (in_engine_ > 0 && broken_.ok()) {
@@ -83,14 +88,14 @@ void RequestQueue::push(std::span<const IoRequest> requests, bool wait_follows) 
     active = {};
     active.request = request;
     active.used = true;
-    active.end = request.length_bytes;
-    active.min_bytes = request.min_bytes == IoRequest::kAll ? request.length_bytes : request.min_bytes;
+    active.end = request.buffer.size();
+    active.min_bytes = request.min_bytes == IoRequest::kAll ? request.buffer.size() : request.min_bytes;
     ++active_;
     ++stats_.requests;
     Status status = broken_.ok() ? check(request) : broken_;
-    if (!status.ok() || request.length_bytes == 0) {
+    if (!status.ok() || request.buffer.empty()) {
       if (!status.ok()) fail(active, std::move(status));
-      active.issued = request.length_bytes;
+      active.issued = request.buffer.size();
       complete_if_done(index);
       continue;
     }
@@ -174,12 +179,12 @@ bool RequestQueue::make_piece() {
   free_pieces_.pop_back();
   Piece& piece = pieces_[slot];
   piece = {.request = index, .generation = piece.generation + 1, .start = active.issued};
-  piece.length = std::min(piece_limit(active.request), active.request.length_bytes - active.issued);
+  piece.length = std::min(piece_limit(active.request), active.request.buffer.size() - active.issued);
   active.issued += piece.length;
   ++active.pieces;
   ++stats_.pieces;
   waiting_.push_back(slot);
-  if (active.issued == active.request.length_bytes) unlink(index);
+  if (active.issued == active.request.buffer.size()) unlink(index);
   return true;
 }
 
@@ -203,7 +208,7 @@ void RequestQueue::offer(bool reap_follows) {
     batch_.push_back({.op = request.op,
                       .fd = request.fd,
                       .offset_bytes = request.offset_bytes + at,
-                      .buffer = request.buffer + at,
+                      .buffer = request.buffer.data() + at,
                       .length_bytes = static_cast<std::uint32_t>(piece.length - piece.done),
                       .tag = std::uint64_t{piece.generation} << 32 | slot});
     batch_slots_.push_back(slot);
@@ -251,8 +256,8 @@ void RequestQueue::finish_piece(Index slot, std::int64_t result) {
       if (error == ECANCELED) ++stats_.cancelled_pieces;
       active.end = std::min(active.end, piece.start + piece.done);
       end_piece(slot);
-    } else if (error == EINTR || error == EAGAIN) {
-      retry(slot, error);
+    } else if (error == EINTR || error == EAGAIN || error == ECANCELED) {
+      retry(slot, error);  // ECANCELED: the thread that submitted it has ended, and the kernel's workers with it
     } else {
       fail_result(piece, error);
       end_piece(slot);
@@ -314,7 +319,7 @@ void RequestQueue::fail_result(Piece& piece, int error) {
   if (active.stopped) return;
   Code code = Code::kIo;
   const char* what = read ? "read failed" : "write failed";
-  if (error == EAGAIN || error == EINTR) {
+  if (error == EAGAIN || error == EINTR || error == ECANCELED) {
     code = Code::kAgainExhausted;
     what = read ? "read was put off too often" : "write was put off too often";
   } else if (error == EPERM || error == EACCES) {
@@ -346,7 +351,7 @@ void RequestQueue::fail(Active& active, Status status) {
 void RequestQueue::stop(Index index, Status status) {
   Active& active = requests_[index];
   if (active.stopped) return;
-  fail(active, std::move(status).with_range(active.request.offset_bytes, active.request.length_bytes));
+  fail(active, std::move(status).with_range(active.request.offset_bytes, active.request.buffer.size()));
   if (active.queued) unlink(index);
   // Held open while its waiting pieces are dropped; fail_result() ends the piece it speaks of itself.
   for (Index slot = 0; slot < depth_; ++slot) {
@@ -377,7 +382,7 @@ void RequestQueue::complete_if_done(Index index) {
   Completion completion;
   completion.tag = active.request.tag;
   completion.bytes = std::min(active.end, active.issued);
-  const bool whole = active.issued == active.request.length_bytes && completion.bytes >= active.min_bytes;
+  const bool whole = active.issued == active.request.buffer.size() && completion.bytes >= active.min_bytes;
   if (!active.failure.ok()) {
     // A cancel or deadline that came after the last byte has changed nothing.
     const Code code = active.failure.code();
@@ -387,7 +392,7 @@ void RequestQueue::complete_if_done(Index index) {
     completion.status = Status(Code::kShort, Layer::kIo,
                                "the file ends after " + std::to_string(completion.bytes) + " of " +
                                    std::to_string(active.min_bytes) + " bytes")
-                            .with_range(active.request.offset_bytes, active.request.length_bytes);
+                            .with_range(active.request.offset_bytes, active.request.buffer.size());
   }
   stats_.bytes += completion.bytes;
   ready_.push_back(std::move(completion));
@@ -431,7 +436,7 @@ void RequestQueue::break_all(const Status& status) {
     Active& active = requests_[i];
     if (!active.used) continue;
     if (active.queued) unlink(i);
-    fail(active, Status(broken_).with_range(active.request.offset_bytes, active.request.length_bytes));
+    fail(active, Status(broken_).with_range(active.request.offset_bytes, active.request.buffer.size()));
     active.end = 0;
     active.pieces = 0;
     complete_if_done(i);

@@ -4,7 +4,7 @@
 // continued, transient failures retried up to a limit, and a request is reported complete only when the engine holds no
 // piece of it, so its buffer is untouched from then on, also after a failure, a cancel or a missed deadline.
 //
-// Threads: one thread, the engine's. Engine::wake() may be called from any and ends wait().
+// Threads: as its engine's. Engine::wake() may be called from any and ends wait().
 // Owns:    nothing of the caller's. The engine, descriptors and buffers must outlive the requests.
 // Fails:   completions carry kShort (the file ends before min_bytes), kIo, kPermission, kResourceExhausted,
 //          kAgainExhausted, kTimeout, kCancelled or kInvalidArgument, with offset, length and errno.
@@ -29,13 +29,12 @@ struct IoRequest {
   Op op = Op::kRead;
   int fd = -1;
   std::uint64_t offset_bytes = 0;
-  std::byte* buffer = nullptr;
-  std::uint64_t length_bytes = 0;
-  std::uint64_t tag = 0;  // the caller's, returned with the completion
+  std::span<std::byte> buffer;  // all of it is asked for
+  std::uint64_t tag = 0;        // the caller's, returned with the completion
   // Bytes from the start that must arrive. A direct read is rounded up beyond the end of its file, where fewer bytes
-  // exist than were asked for. kAll: length_bytes.
+  // exist than were asked for. kAll: the whole buffer.
   std::uint64_t min_bytes = kAll;
-  // What offset, length and buffer are multiples of where the descriptor demands it (O_DIRECT): a short count is
+  // What offset, buffer and its size are multiples of where the descriptor demands it (O_DIRECT): a short count is
   // continued at a multiple of this. Power of two.
   std::uint32_t alignment_bytes = 1;
   std::uint64_t deadline_ns = 0;  // on the queue's clock; 0: none
@@ -63,7 +62,7 @@ struct RequestQueueStats {
 class RequestQueue {
  public:
   explicit RequestQueue(Engine& engine, const RequestQueueOptions& options = {});
-  ~RequestQueue();  // cancels and waits for what is in flight
+  ~RequestQueue();  // cancels and waits for what is in flight; in a forked child it only frees memory
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
 
@@ -128,6 +127,7 @@ class RequestQueue {
   std::chrono::nanoseconds bounded(std::chrono::nanoseconds timeout) const;
 
   Engine& engine_;
+  const std::uint64_t generation_;
   RequestQueueOptions options_;
   RequestQueueStats stats_;
   unsigned depth_;

@@ -118,7 +118,7 @@ class RequestQueueTest : public ::testing::Test {
   }
   IoRequest read(std::uint64_t offset, std::uint64_t length) {
     buffer_.assign(length, std::byte{0xEE});
-    return {.offset_bytes = offset, .buffer = buffer_.data(), .length_bytes = length, .tag = 42};
+    return {.offset_bytes = offset, .buffer = buffer_, .tag = 42};
   }
   bool right(std::uint64_t offset, std::uint64_t n) const {
     for (std::uint64_t i = 0; i < n; ++i) {
@@ -242,10 +242,7 @@ TEST_F(RequestQueueTest, OneBadRequestLeavesTheOthersExact) {
     std::vector<std::vector<std::byte>> buffers(20, std::vector<std::byte>(5000));
     std::vector<IoRequest> requests;
     for (std::uint64_t i = 0; i < 20; ++i) {
-      requests.push_back({.offset_bytes = i == bad ? std::uint64_t{1} << 30 : i * 777,
-                          .buffer = buffers[i].data(),
-                          .length_bytes = 5000,
-                          .tag = i});
+      requests.push_back({.offset_bytes = i == bad ? std::uint64_t{1} << 30 : i * 777, .buffer = buffers[i], .tag = i});
     }
     queue.push(requests);
     const auto all = drain(queue);
@@ -263,7 +260,7 @@ TEST_F(RequestQueueTest, WrongRequestsAreRefusedWithoutTheEngine) {
   FakeEngine engine;
   RequestQueue queue(engine, options());
   IoRequest request = read(0, 100);
-  request.buffer = nullptr;
+  request.buffer = {static_cast<std::byte*>(nullptr), 100};
   EXPECT_EQ(one(queue, request).status.code(), Code::kInvalidArgument);
   request = read(std::uint64_t{1} << 63, 100);
   EXPECT_EQ(one(queue, request).status.code(), Code::kInvalidArgument);
@@ -407,7 +404,7 @@ TEST_F(RequestQueueTest, SeededChaos) {
       const std::uint64_t length = random() % 20'000;
       buffers.emplace_back(length + 1);
       requests.push_back(
-          {.offset_bytes = random() % 61'000, .buffer = buffers.back().data(), .length_bytes = length, .tag = i});
+          {.offset_bytes = random() % 61'000, .buffer = std::span(buffers.back()).first(length), .tag = i});
       if (random() % 3 == 0) requests.back().min_bytes = length / 2;
       if (random() % 5 == 0) requests.back().deadline_ns = g_now + random() % 3'000'000;
     }
@@ -420,9 +417,9 @@ TEST_F(RequestQueueTest, SeededChaos) {
     for (const Completion& done : all) {
       ++count[done.tag];
       const IoRequest& request = requests[done.tag];
-      ASSERT_LE(done.bytes, request.length_bytes);
+      ASSERT_LE(done.bytes, request.buffer.size());
       if (done.status.ok()) {
-        const auto least = request.min_bytes == IoRequest::kAll ? request.length_bytes : request.min_bytes;
+        const auto least = request.min_bytes == IoRequest::kAll ? request.buffer.size() : request.min_bytes;
         ASSERT_GE(done.bytes, least) << "seed " << seed;
       }
       for (std::uint64_t k = 0; k < done.bytes; ++k) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/descriptors.h"
 #include "base/fault.h"
 
 namespace headrace::store {
@@ -65,7 +66,8 @@ Beneath::Beneath(int root_fd, bool kernel_resolves) : root_fd_(root_fd), kernel_
 Beneath::~Beneath() { ::close(root_fd_); }
 
 int Beneath::open(const char* path, int flags, Links links) const {
-  return kernel_resolves_ ? open_by_kernel(path, flags, links) : open_by_walking(path, flags, links);
+  return base::open_patiently(
+      [&] { return kernel_resolves_ ? open_by_kernel(path, flags, links) : open_by_walking(path, flags, links); });
 }
 
 int Beneath::open_by_kernel(const char* path, int flags, Links links) const {

@@ -72,6 +72,11 @@ std::uint32_t NameIndex::find(std::string_view name) const noexcept {
   }
 }
 
+void NameIndex::reserve(std::uint64_t names, std::uint64_t bytes) {
+  text_.reserve(static_cast<std::size_t>(bytes));
+  names_.reserve(static_cast<std::size_t>(names));
+}
+
 void NameIndex::grow() {
   std::vector<std::uint32_t> wider(std::max<std::size_t>(64, 2 * slots_.size()), kNone);
   const std::size_t mask = wider.size() - 1;
@@ -100,7 +105,7 @@ std::uint32_t NameIndex::add(std::string_view name, bool& is_new) {
   return number;
 }
 
-Result<std::vector<Entry>> NameIndex::list(std::string_view prefix) const {
+Result<std::vector<Entry>> NameIndex::list(std::string_view prefix, base::Charge* charge) const {
   std::call_once(sorting_, [this] {
     std::vector<std::uint32_t> order(names_.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -121,6 +126,9 @@ Result<std::vector<Entry>> NameIndex::list(std::string_view prefix) const {
     found = true;
     const std::string_view rest = text.substr(start.size());
     const std::size_t slash = rest.find('/');
+    if (!rest.empty() && charge != nullptr) {
+      HEADRACE_TRY(charge->take(listed_bytes(rest.substr(0, slash)), "a listing").with_key(prefix));
+    }
     if (!rest.empty()) entries.push_back({std::string(rest.substr(0, slash)), slash != std::string_view::npos});
     if (slash == std::string_view::npos) {
       ++it;

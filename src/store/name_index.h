@@ -21,6 +21,10 @@
 namespace headrace::store {
 
 class NameIndex {
+  struct Name {
+    std::size_t begin, length;
+  };
+
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   static constexpr std::uint32_t kMostNames = std::uint32_t{1} << 28;
@@ -31,18 +35,22 @@ class NameIndex {
   // that ends in '/' is an empty directory. kNone: there are too many names. Throws std::bad_alloc.
   std::uint32_t add(std::string_view name, bool& is_new);
 
+  // Memory for so many names of so many bytes in all. Throws std::bad_alloc.
+  void reserve(std::uint64_t names, std::uint64_t bytes);
+  // What names take, the sorted list included, with reserve() for them. Of names that are added one by one, twice that.
+  static constexpr std::uint64_t bytes_of(std::uint64_t names, std::uint64_t bytes) noexcept {
+    return bytes + names * (sizeof(Name) + 5 * sizeof(std::uint32_t));
+  }
+
   // The number of `name`, or kNone. Allocates nothing.
   std::uint32_t find(std::string_view name) const noexcept;
   std::string_view name(std::uint32_t number) const noexcept;
   std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(names_.size()); }
 
   // Direct children of the folder `prefix` ("" = root), sorted; kNotFound where no name lies below it.
-  Result<std::vector<Entry>> list(std::string_view prefix) const;
+  Result<std::vector<Entry>> list(std::string_view prefix, base::Charge* charge = nullptr) const;
 
  private:
-  struct Name {
-    std::size_t begin, length;
-  };
   std::uint64_t hash(std::string_view name) const noexcept;
   void grow();
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/fault.h"
+#include "base/filesystem.h"
 #include "store/store.h"
 
 namespace headrace::store {
@@ -56,6 +57,11 @@ const char* kind_of(mode_t mode) {
   if (S_ISBLK(mode)) return "a block device";
   if (S_ISLNK(mode)) return "a symbolic link";
   return "no regular file";
+}
+
+bool held_elsewhere(int fd) noexcept {
+  const base::FilesystemKind kind = base::filesystem_kind(fd);
+  return kind.is_network || kind.is_fuse;
 }
 
 Status open_regular(const Beneath& root, const char* path, std::string_view name, int& fd, std::uint64_t& size_bytes) {

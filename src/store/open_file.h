@@ -36,6 +36,10 @@ Status system_failure(int error, std::string_view key, std::string_view what);
 // "a directory", "a FIFO", ...: what a file that is not regular is.
 const char* kind_of(mode_t mode);
 
+// Whether a server, or a program behind FUSE, holds the file. Such files are not read past the page cache: what becomes
+// of such reads is not the kernel's alone, and the next reader finds nothing cached.
+bool held_elsewhere(int fd) noexcept;
+
 // Opens the regular file at `path` beneath the root for reading. Nothing waits for a FIFO's writer. `name` is the
 // object that messages are about.
 Status open_regular(const Beneath& root, const char* path, std::string_view name, int& fd, std::uint64_t& size_bytes);

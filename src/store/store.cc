@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <new>
 
+#include "base/descriptors.h"
 #include "base/file_read.h"
 
 // clang-format off: needs what is declared above
@@ -15,10 +16,17 @@
 
 namespace headrace::store {
 
-void Object::close() noexcept {
-  if (!fd_is_stores) base::close_descriptor(fd);
+void Object::close_own() noexcept {
+  if (fd >= 0 && !fd_is_stores) {
+    base::close_descriptor(fd);
+    base::Descriptors::of_process().closed();
+  }
   fd = -1;
   fd_is_stores = false;
+}
+
+void Object::close() noexcept {
+  close_own();
   memory = nullptr;
   size_bytes = 0;
   base = 0;
@@ -26,17 +34,30 @@ void Object::close() noexcept {
   crc32.reset();
 }
 
+void Object::own_descriptor(int descriptor) noexcept {
+  fd = descriptor;
+  base::Descriptors::of_process().opened();
+}
+
 void Object::replace_descriptor(int other) noexcept {
-  if (!fd_is_stores) base::close_descriptor(fd);
+  base::Descriptors::of_process().opened();  // first: nobody is to take the place
+  close_own();
   fd = other;
-  fd_is_stores = false;
+}
+
+Status Object::check_range(std::uint64_t offset, std::uint64_t length) const {
+  if (offset <= size_bytes && length <= size_bytes - offset) return {};
+  return Status(Code::kShort, Layer::kStore, "the object ends at byte " + std::to_string(size_bytes))
+      .with_range(offset, length);
+}
+
+Result<std::span<const std::byte>> Object::view(std::uint64_t offset, std::uint64_t length) const {
+  HEADRACE_TRY(check_range(offset, length));
+  return std::span<const std::byte>(memory + offset, static_cast<std::size_t>(length));
 }
 
 Status Object::read(std::uint64_t offset, std::span<std::byte> out) const {
-  if (offset > size_bytes || out.size() > size_bytes - offset) {
-    return Status(Code::kShort, Layer::kStore, "the object ends at byte " + std::to_string(size_bytes))
-        .with_range(offset, out.size());
-  }
+  HEADRACE_TRY(check_range(offset, out.size()));
   if (memory != nullptr) {
     if (!out.empty()) std::memcpy(out.data(), memory + offset, out.size());
     return {};
@@ -75,7 +96,7 @@ Status check_key(std::string_view key) {
       .with_key(key.substr(0, 200));
 }
 
-Result<Bytes> get_opened(Store& store, std::string_view key, std::uint64_t limit) {
+Result<Bytes> get_opened(Store& store, std::string_view key, std::uint64_t limit, base::Charge* charge) {
   HEADRACE_TRY(check_key(key));
   try {
     const std::string terminated(key);
@@ -87,8 +108,11 @@ Result<Bytes> get_opened(Store& store, std::string_view key, std::uint64_t limit
                         std::to_string(limit))
           .with_key(key);
     }
+    if (charge != nullptr) HEADRACE_TRY(charge->take(object.size_bytes, "an object").with_key(key));
     Bytes bytes(static_cast<std::size_t>(object.size_bytes));
     if (object.is_packed()) {
+      base::Charge unpacking(charge != nullptr ? charge->budget() : nullptr);
+      HEADRACE_TRY(unpacking.take(Store::most_packed_bytes(object.size_bytes), "unpacking an object").with_key(key));
       base::PageBuffer scratch;
       HEADRACE_TRY(store.unpack(object, bytes, scratch).with_key(key));
     } else {
@@ -106,7 +130,7 @@ std::span<const StoreRow> stores() {
   return {kRows.begin(), kRows.size()};
 }
 
-Result<std::shared_ptr<Store>> open_store(std::string_view url) {
+Result<std::shared_ptr<Store>> open_store(std::string_view url, const StoreOptions& options) {
   std::string_view scheme = "file";
   std::string_view location = url;
   if (auto mark = url.find("://"); mark != std::string_view::npos) {
@@ -116,7 +140,7 @@ Result<std::shared_ptr<Store>> open_store(std::string_view url) {
   if (location.empty()) return Status(Code::kInvalidArgument, Layer::kStore, "the store's path or URL is empty");
   std::string known;
   for (const StoreRow& row : stores()) {
-    if (scheme == row.scheme) return row.open(location);
+    if (scheme == row.scheme) return row.open(location, options);
     known += std::string(known.empty() ? "" : ", ") + row.scheme;
   }
   return Status(Code::kUnsupported, Layer::kStore,

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/memory_budget.h"
 #include "base/page_buffer.h"
 
 namespace headrace::store {
@@ -43,11 +44,17 @@ class Object {
   bool is_open() const noexcept { return fd >= 0 || memory != nullptr || is_packed(); }
   bool is_packed() const noexcept { return packed != kNotPacked; }
 
+  // Takes over a descriptor, which counts among base::Descriptors until the object is closed.
+  void own_descriptor(int descriptor) noexcept;
   // Takes over another descriptor of the same file; what else is known of the object stays.
   void replace_descriptor(int other) noexcept;
 
   // Bytes [offset, offset + out.size()) of the object: kShort where the file ends first, kIo. REQUIRES: not packed.
   Status read(std::uint64_t offset, std::span<std::byte> out) const;
+  // The same of an object in memory, where it lies. REQUIRES: memory != nullptr.
+  Result<std::span<const std::byte>> view(std::uint64_t offset, std::uint64_t length) const;
+  // OK where the object has all of [offset, offset + length); kShort names where it ends.
+  Status check_range(std::uint64_t offset, std::uint64_t length) const;
   // kCorrupt if the store knows a checksum of the whole object and `whole`, all of its bytes, has another.
   Status check_whole(std::span<const std::byte> whole) const;
 
@@ -62,6 +69,7 @@ class Object {
   std::optional<std::uint32_t> crc32;  // of the whole object
 
  private:
+  void close_own() noexcept;
   void swap(Object& other) noexcept {
     std::swap(fd, other.fd);
     std::swap(fd_is_stores, other.fd_is_stores);
@@ -76,6 +84,13 @@ class Object {
 struct Entry {
   std::string name;  // last component
   bool is_directory = false;
+  bool is_link = false;  // as far as the store knows
+};
+
+// Two paths of a store lead to one directory if these are equal.
+struct DirectoryId {
+  std::uint64_t device = 0, inode = 0;
+  auto operator<=>(const DirectoryId&) const = default;
 };
 
 class Store {
@@ -87,6 +102,10 @@ class Store {
   // hands it to the kernel without copying. Allocates nothing.
   virtual Status open(std::string_view key, Object& out) = 0;
 
+  // Most bytes of scratch that unpacking an object of that size takes: more than it unpacks to is no compressor's work.
+  static constexpr std::uint64_t most_packed_bytes(std::uint64_t size_bytes) noexcept {
+    return size_bytes + size_bytes / 8 + (std::uint64_t{64} << 10);
+  }
   // Whether it may give packed objects.
   virtual bool packs() const { return false; }
   // The bytes of a packed object into `out`, checked; `scratch` is used on the way. kCorrupt where they are not what
@@ -102,6 +121,10 @@ class Store {
   // A descriptor of an open object's file that bypasses the page cache, or the reason why there is none
   // (kUnsupported: not a file, or the file system refuses O_DIRECT). The caller closes it.
   virtual Result<int> open_direct(std::string_view key, const Object& object) = 0;
+
+  // kAgainExhausted where the store keeps in memory what its file says (a ZIP file's directory) and the file has been
+  // changed since. Asked once a wave, when all of it has been read: then nothing that was read is misplaced.
+  virtual Status check_unchanged() const { return {}; }
 
   // A path by which the kernel may find the object's file, NUL-terminated; false where there is none. What is opened by
   // it is only used once it has proved to be the very file that open() gave. Throws std::bad_alloc.
@@ -120,11 +143,19 @@ class Store {
     return false;
   }
 
-  // Whole object, refused with kResourceExhausted above `limit` bytes.
-  virtual Result<Bytes> get(std::string_view key, std::uint64_t limit) = 0;
+  // Whole object, refused with kResourceExhausted above `limit` bytes. Its memory is taken from *charge, if given,
+  // before it is allocated.
+  virtual Result<Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge = nullptr) = 0;
 
   // Direct children of `prefix` ("" = root), sorted by name. kNotFound where the prefix is no directory.
-  virtual Result<std::vector<Entry>> list(std::string_view prefix) = 0;
+  // Memory as for get().
+  virtual Result<std::vector<Entry>> list(std::string_view prefix, base::Charge* charge = nullptr) = 0;
+
+  // Which directory `prefix` is. Nothing where no two paths lead to one, or where it cannot be told.
+  virtual std::optional<DirectoryId> identify_directory(std::string_view prefix) {
+    (void)prefix;
+    return std::nullopt;
+  }
 
   // Creates or replaces. kUnsupported for a store opened read-only.
   virtual Status put(std::string_view key, std::span<const std::byte> bytes) = 0;
@@ -135,11 +166,22 @@ bool valid_key(std::string_view key) noexcept;
 Status check_key(std::string_view key);
 
 // get() for stores whose open() gives all that there is to know.
-Result<Bytes> get_opened(Store& store, std::string_view key, std::uint64_t limit);
+Result<Bytes> get_opened(Store& store, std::string_view key, std::uint64_t limit, base::Charge* charge = nullptr);
+
+// What an Entry takes in a listing, while the listing grows.
+inline std::uint64_t listed_bytes(std::string_view name) noexcept {
+  return 2 * sizeof(Entry) + (name.size() < sizeof(std::string) / 2 ? 0 : name.size() + 17);
+}
+
+struct StoreOptions {
+  // Of what a store keeps because of what is stored: directories, references. Null: no limit.
+  std::shared_ptr<base::MemoryBudget> memory;
+};
 
 struct StoreRow {
-  const char* scheme;                                                 // "file", "memory", "zip", "reference"
-  Result<std::shared_ptr<Store>> (*open)(std::string_view location);  // what follows "scheme://"
+  const char* scheme;  // "file", "memory", "zip", "reference"
+  // `location`: what follows "scheme://".
+  Result<std::shared_ptr<Store>> (*open)(std::string_view location, const StoreOptions& options);
 };
 
 std::span<const StoreRow> stores();
@@ -148,6 +190,6 @@ std::span<const StoreRow> stores();
 // runs through a ZIP file goes on inside it ("/data/x.zip/group"), also as "zip:///data/x.zip/group".
 // "reference:///data/refs.json" is a kerchunk reference file; "?root=/data" behind it allows references to files below
 // that directory, which is otherwise the one that holds the reference file.
-Result<std::shared_ptr<Store>> open_store(std::string_view url);
+Result<std::shared_ptr<Store>> open_store(std::string_view url, const StoreOptions& options = {});
 
 }  // namespace headrace::store

@@ -56,6 +56,7 @@ DeviceReport inspect(device::Device& device, bool measure) {
   const device::DeviceInfo& info = device.info();
   report.name = info.name;
   report.description = info.description;
+  report.note = device.note();
   report.host_addressable = info.host_addressable;
   report.memory_bytes = info.memory_bytes;
   report.numa_node = info.numa_node;

@@ -28,7 +28,7 @@ double median(std::array<double, kRounds>& values) {
 
 // Pages exist before the clock runs.
 std::byte* touched(base::PageBuffer& buffer, std::size_t bytes) {
-  std::byte* memory = buffer.reserve(bytes);
+  std::byte* memory = buffer.reserve(bytes).data();
   if (memory != nullptr) std::memset(memory, 1, bytes);
   return memory;
 }
@@ -74,7 +74,7 @@ Result<double> measure_direct_read(const base::ProbeFile& file, std::uint32_t al
   base::PageBuffer memory;
   std::byte* const buffer = touched(memory, kDepth * kPiece);
   if (buffer == nullptr) return Status::out_of_memory();
-  HEADRACE_TRY_ASSIGN(auto engine, io::make_engine("auto", {.depth = kDepth}));
+  HEADRACE_TRY_ASSIGN(auto engine, io::make_engine("auto", {.depth = kDepth, .one_thread = true}));
   engine_name = engine->info().name;
   const std::span<std::byte> slab(buffer, kDepth * kPiece);
   HEADRACE_TRY(engine->register_buffers({&slab, 1}));

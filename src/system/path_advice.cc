@@ -157,7 +157,7 @@ class Adviser {
       if (!device_.host_addressable && better(bus())) {
         add("let the device read the page cache: " + device_.registers_file_mappings_why_not);
       }
-      if (host.copy_threads < 4 && (device_.host_addressable || better(bus()))) {
+      if (host.copy_threads > 0 && host.copy_threads < 4 && (device_.host_addressable || better(bus()))) {
         add("more CPUs (" + std::to_string(host.copy_threads) + " may be used, and each copies only so much)");
       }
     }

@@ -8,6 +8,7 @@
 #include "base/page_buffer.h"
 #include "base/proc_text.h"
 #include "base/sys_devices.h"
+#include "base/trusted_path.h"
 #include "io/engine.h"
 #include "system/measure.h"
 #include "system/probes.h"
@@ -57,11 +58,11 @@ HostReport probe_host(bool measure) {
 std::vector<EngineReport> probe_engines() {
   std::vector<EngineReport> reports;
   base::PageBuffer memory;
-  std::byte* const buffer = memory.reserve(kRegisteredBytes);
+  std::byte* const buffer = memory.reserve(kRegisteredBytes).data();
   for (const io::EngineRow& row : io::engines()) {
     EngineReport report;
     report.name = row.name;
-    auto engine = row.make({});
+    auto engine = row.make({.one_thread = true});
     if (engine.ok() && buffer != nullptr) {
       // What the memory limits allow shows only when they are met.
       const std::span<std::byte> slab(buffer, kRegisteredBytes);
@@ -185,6 +186,14 @@ Result<SystemReport> inspect(const SystemReportOptions& options) {
 Result<SystemReport> inspect_system(const SystemReportOptions& options) {
   try {
     return system::inspect(options);
+  } catch (...) {
+    return Status::out_of_memory();
+  }
+}
+
+Result<std::string> trusted_path(const std::string& path) {
+  try {
+    return base::resolve_trusted(path);
   } catch (...) {
     return Status::out_of_memory();
   }

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/part.h"
 #include "transfer/operation.h"
 
 namespace headrace::transfer {
@@ -74,13 +75,14 @@ bool ReadOperation::lend_temporaries(Lane& lane) {
   if (bytes == 0) return true;
   for (int i = 0; i < 2; ++i) {
     lane.workspace.temporary[i] = lane.memory->temporary[i].reserve(bytes);
-    if (lane.workspace.temporary[i] == nullptr) return false;
+    if (lane.workspace.temporary[i].data() == nullptr) return false;
   }
   return true;
 }
 
-// Room for the encoded bytes of one task, the same at every call; null: more than any chunk may have.
-std::byte* ReadOperation::reserve_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t bytes) {
+// Room for the encoded bytes of one task, the same at every call; nothing: more than any chunk may have.
+std::optional<std::span<std::byte>> ReadOperation::reserve_encoded(Wave& wave, std::uint32_t task_index,
+                                                                   std::uint64_t bytes) {
   EncodedChunk& chunk = wave.encoded[task_index];
   if (chunk.at == EncodedChunk::kNowhere) {
     chunk.room = base::align_up(bytes, kSlabAlignment);
@@ -92,42 +94,44 @@ std::byte* ReadOperation::reserve_encoded(Wave& wave, std::uint32_t task_index, 
     chunk.at = chunk.mapped ? areas_.encoded_bytes - before - chunk.room : before;
     if (!fits) chunk.room = 0;
   }
-  return bytes <= chunk.room ? wave.slot->pinned + chunk.at : nullptr;
+  if (bytes > chunk.room) return std::nullopt;
+  return base::part(wave.slot->pinned, chunk.at, bytes);
 }
 
 // lane.detail describes the task. `encoded` holds what is stored, maybe in the slab already.
-void ReadOperation::stage_encoded(Wave& wave, const Group& group, std::uint32_t task_index, const std::byte* encoded,
-                                  std::uint64_t length, Lane& lane) {
+void ReadOperation::stage_encoded(Wave& wave, const Group& group, std::uint32_t task_index,
+                                  std::span<const std::byte> encoded, Lane& lane) {
   const codec::Chain& chain = plan_->chain();
   const Task& task = wave.tasks.tasks[task_index];
-  Status status = chain.check_encoded_size(length);
+  Status status = chain.check_encoded_size(encoded.size());
   if (status.ok() && device_stage_ > 0) {
-    const auto room = static_cast<std::size_t>(chain.capacity_before(device_stage_));
-    std::byte* const target = lane.memory->decoded.reserve(room);
-    if (target == nullptr || !lend_temporaries(lane)) {
+    const std::span<std::byte> target =
+        lane.memory->decoded.reserve(static_cast<std::size_t>(chain.capacity_before(device_stage_)));
+    if (target.data() == nullptr || !lend_temporaries(lane)) {
       return fail_task(wave, group, task, lane, Status::out_of_memory());
     }
-    trace::Timer timer(trace::Stage::kDecode, length);
+    trace::Timer timer(trace::Stage::kDecode, encoded.size());
     HEADRACE_DELAY("transfer.decode");
     std::size_t produced = 0;
-    status = chain.decode_until(device_stage_, {encoded, static_cast<std::size_t>(length)}, {target, room},
-                                lane.workspace, produced);
+    status = chain.decode_until(device_stage_, encoded, target, lane.workspace, produced);
     lane.stats.decode_seconds += timer.stop();
-    encoded = target;
-    length = produced;
+    encoded = target.first(std::min(produced, target.size()));
   }
   if (!status.ok()) return fail_task(wave, group, task, lane, std::move(status));
-  std::byte* const place = reserve_encoded(wave, task_index, length);
-  if (place == nullptr) {
+  const auto place = reserve_encoded(wave, task_index, encoded.size());
+  if (!place) {
     return fail_task(wave, group, task, lane,
                      Status(Code::kInternal, Layer::kTransfer, "a wave's slab is too small for its encoded bytes"));
   }
-  if (place != encoded && length > 0) std::memcpy(place, encoded, static_cast<std::size_t>(length));
-  place_encoded(wave, task_index, length, lane);
+  if (place->data() != encoded.data() && !encoded.empty()) {
+    std::memcpy(place->data(), encoded.data(), encoded.size());
+  }
+  status = place_encoded(wave, task_index, encoded.size(), lane);
+  if (!status.ok()) fail_task(wave, group, task, lane, std::move(status));
 }
 
 // lane.detail describes the task, which has its place in the encoded area.
-void ReadOperation::place_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t length, Lane& lane) {
+Status ReadOperation::place_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t length, Lane& lane) {
   const device::ElementOp& op = plan_->element_op();
   EncodedChunk& chunk = wave.encoded[task_index];
   chunk.bytes = length;
@@ -138,12 +142,17 @@ void ReadOperation::place_encoded(Wave& wave, std::uint32_t task_index, std::uin
                         reinterpret_cast<std::uintptr_t>(box.dst) % kSlabAlignment == 0;
   lane.described = nullptr;  // the box is spent
   if (in_place) {
-    chunk.dst = box.dst;
+    const auto target = whole_target(lane.detail);
+    if (!target) return Status(Code::kInternal, Layer::kTransfer, "a chunk reaches beyond the tensor");
+    chunk.dst = *target;
     wave.boxes[task_index].rank = kNoBoxes;
-    return;
+    return {};
   }
-  chunk.dst = wave.slot->on_device + areas_.decoded_at + task_index * slab_stride_;
-  stage_boxes(wave, task_index, chunk.dst, lane.detail);
+  const auto place = base::part(place_on_device(wave, task_index), 0, plan_->chain().decoded_bytes());
+  if (!place) return Status(Code::kInternal, Layer::kTransfer, "a wave's slab is too small for a decoded chunk");
+  HEADRACE_TRY(stage_boxes(wave, task_index, *place, 0, lane.detail));
+  chunk.dst = *place;
+  return {};
 }
 
 // One copy call, one decode call, at most one assemble call for chunks with one box each.
@@ -157,8 +166,11 @@ Status ReadOperation::queue_decode(Wave& wave, Lane& lane) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < count; ++i) {
     EncodedChunk& chunk = wave.encoded[i];
-    if (chunk.dst != nullptr) {
-      wave.items.push_back({slot.on_device + chunk.at, chunk.bytes, chunk.dst});
+    if (!chunk.dst.empty()) {
+      const auto src =
+          base::part(slot.on_device.first(static_cast<std::size_t>(areas_.encoded_bytes)), chunk.at, chunk.bytes);
+      if (!src) return Status(Code::kInternal, Layer::kTransfer, "encoded bytes lie outside of their area");
+      wave.items.push_back({src->data(), src->size(), chunk.dst.data()});
       wave.item_tasks.push_back(static_cast<std::uint32_t>(i));
     }
     if (wave.boxes[i].rank == kNoBoxes) continue;
@@ -172,15 +184,16 @@ Status ReadOperation::queue_decode(Wave& wave, Lane& lane) {
   }
   const auto used =
       static_cast<std::size_t>(std::min(wave.encoded_used.load(std::memory_order_relaxed), areas_.encoded_bytes));
-  if (used > 0 && !wave.items.empty()) wave.pieces.push_back({slot.pinned, slot.on_device, used});
-  add_mapped_pieces(wave, true);
+  if (used > 0 && !wave.items.empty()) wave.pieces.push_back({slot.pinned.data(), slot.on_device.data(), used});
+  HEADRACE_TRY(add_mapped_pieces(wave, true));
   for (const device::Piece& piece : wave.pieces) lane.stats.bus_bytes += piece.bytes;
   if (!wave.pieces.empty()) HEADRACE_TRY(device_->copy_to_device(wave.pieces, *slot.stream));
   if (trace::recording() && device_->record(*slot.copied, *slot.stream).ok()) wave.copy_marked = true;
   if (!wave.items.empty()) {
-    auto* const outcomes = reinterpret_cast<device::DecodeOutcome*>(slot.pinned + areas_.outcomes_at);
+    auto* const outcomes = reinterpret_cast<device::DecodeOutcome*>(slot.pinned.data() + areas_.outcomes_at);
     HEADRACE_TRY(decoder_->decode(wave.items,
-                                  {slot.on_device + areas_.scratch_at, static_cast<std::size_t>(areas_.scratch_bytes)},
+                                  slot.on_device.subspan(static_cast<std::size_t>(areas_.scratch_at),
+                                                         static_cast<std::size_t>(areas_.scratch_bytes)),
                                   {outcomes, wave.items.size()}, *slot.stream, nullptr, give_indices(wave)));
   }
   if (kept > 0) {
@@ -192,8 +205,8 @@ Status ReadOperation::queue_decode(Wave& wave, Lane& lane) {
 
 device::DecodeIndices ReadOperation::indices_of(const Wave& wave) const {
   if (index_stride_ == 0) return {};
-  return {wave.slot->pinned + areas_.indices_at, wave.slot->on_device + areas_.indices_on_device_at, index_stride_,
-          static_cast<std::uint32_t>(wave.items.size())};
+  return {wave.slot->pinned.data() + areas_.indices_at, wave.slot->on_device.data() + areas_.indices_on_device_at,
+          index_stride_, static_cast<std::uint32_t>(wave.items.size())};
 }
 
 // What is known of the wave's chunks goes with them; of the others it is to be collected. The cache is locked once.
@@ -214,7 +227,8 @@ device::DecodeIndices ReadOperation::give_indices(Wave& wave) {
 // The wave is through: what it has collected is kept, and what was of no use is not.
 void ReadOperation::keep_indices(const Wave& wave, Lane& lane) {
   if (index_stride_ == 0 || wave.items.empty()) return;
-  const auto* const outcomes = reinterpret_cast<const device::DecodeOutcome*>(wave.slot->pinned + areas_.outcomes_at);
+  const auto* const outcomes =
+      reinterpret_cast<const device::DecodeOutcome*>(wave.slot->pinned.data() + areas_.outcomes_at);
   const device::DecodeIndices indices = indices_of(wave);
   IndexCache::Access cache(resources_.indices());
   for (std::size_t i = 0; i < wave.items.size(); ++i) {
@@ -236,7 +250,8 @@ void ReadOperation::keep_indices(const Wave& wave, Lane& lane) {
 
 // The wave is through. Counts what the device has decoded; how many chunks it hands back.
 std::size_t ReadOperation::count_decoded(Wave& wave, Lane& lane) {
-  const auto* const outcomes = reinterpret_cast<const device::DecodeOutcome*>(wave.slot->pinned + areas_.outcomes_at);
+  const auto* const outcomes =
+      reinterpret_cast<const device::DecodeOutcome*>(wave.slot->pinned.data() + areas_.outcomes_at);
   std::size_t good = 0, failed = 0;
   std::uint64_t delivered = 0;
   for (std::size_t i = 0; i < wave.items.size(); ++i) {
@@ -264,9 +279,11 @@ const Group& ReadOperation::group_of(const Wave& wave, std::uint32_t task_index)
 // there whenever that is full. The CPU's verdict on a chunk counts, whatever the device's was.
 Status ReadOperation::decode_returned(Wave& wave, Lane& lane) {
   const codec::Chain& chain = plan_->chain();
-  const auto* const outcomes = reinterpret_cast<const device::DecodeOutcome*>(wave.slot->pinned + areas_.outcomes_at);
-  const std::uint64_t first = base::align_up(
-      std::min(wave.encoded_used.load(std::memory_order_relaxed), areas_.encoded_bytes), std::uint64_t{64});
+  const auto* const outcomes =
+      reinterpret_cast<const device::DecodeOutcome*>(wave.slot->pinned.data() + areas_.outcomes_at);
+  // Behind what is encoded, where the slab has room for one chunk even if all of that area is used: both are multiples
+  // of kSlabAlignment, and a coarser alignment would reach into the outcomes.
+  const std::uint64_t first = std::min(wave.encoded_used.load(std::memory_order_relaxed), areas_.encoded_bytes);
   std::uint64_t at = first;
   std::vector<device::Box> boxes;
   std::vector<SeveralBoxes> several;
@@ -283,25 +300,29 @@ Status ReadOperation::decode_returned(Wave& wave, Lane& lane) {
       HEADRACE_TRY(upload_returned(wave, boxes, several, lane));
       at = first;
     }
-    std::byte* const target = wave.slot->pinned + at;
+    const auto target =
+        base::part(wave.slot->pinned.first(static_cast<std::size_t>(areas_.outcomes_at)), at, chain.decoded_bytes());
+    const auto staged = base::part(wave.slot->pinned, chunk.at, chunk.bytes);
     Status status;
-    const std::byte* encoded = wave.slot->pinned + chunk.at;
-    if (chunk.mapped) status = read_mapped_again(wave, task_index, lane, encoded);
+    if (!target || !staged || chunk.dst.size() < target->size()) {
+      status = Status(Code::kInternal, Layer::kTransfer, "a wave's slab is too small for a decoded chunk");
+    }
+    std::span<const std::byte> encoded = staged.value_or(std::span<std::byte>());
+    if (status.ok() && chunk.mapped) status = read_mapped_again(wave, task_index, lane, encoded);
     if (status.ok() && !lend_temporaries(lane)) status = Status::out_of_memory();
     if (status.ok()) {
       trace::Timer timer(trace::Stage::kDecode, chain.decoded_bytes());
       HEADRACE_DELAY("transfer.decode");
-      status = chain.decode_from(device_stage_, {encoded, static_cast<std::size_t>(chunk.bytes)},
-                                 {target, static_cast<std::size_t>(chain.decoded_bytes())}, lane.workspace);
+      status = chain.decode_from(device_stage_, encoded, *target, lane.workspace);
       lane.stats.decode_seconds += timer.stop();
     }
     if (!status.ok()) {
       fail_task(wave, group, task, lane, std::move(status));
       continue;
     }
-    wave.pieces.push_back({target, chunk.dst, static_cast<std::size_t>(chain.decoded_bytes())});
+    wave.pieces.push_back({target->data(), chunk.dst.data(), target->size()});
     if (chunk.box != EncodedChunk::kNoBox) boxes.push_back(wave.boxes[chunk.box]);
-    if (chunk.several) several.push_back({task_index, chunk.dst});
+    if (chunk.several) several.push_back({task_index, chunk.dst.data()});
     at += slab_stride_;
     ++lane.stats.chunks;
     ++lane.stats.cpu_chunks;

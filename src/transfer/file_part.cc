@@ -92,7 +92,7 @@ bool FileCrew::spin() {
 
 void FileCrew::collect(std::vector<FilePart*>& out, bool wait, std::chrono::nanoseconds timeout) {
   std::unique_lock lock(mutex_);
-  if (wait && done_.empty()) some_done_.wait_for(lock, timeout, [&] { return !done_.empty(); });
+  if (wait && done_.empty()) some_done_->wait_for(lock, timeout, [&] { return !done_.empty(); });
   outstanding_ -= done_.size();
   out.insert(out.end(), done_.begin(), done_.end());
   done_.clear();
@@ -151,7 +151,7 @@ Workload::Progress FileCrew::work() {
       // Under the lock: the queue, which has what is called, may be gone as soon as it has collected these.
       if (notify_elsewhere.load(std::memory_order_acquire)) elsewhere();
     }
-    some_done_.notify_one();
+    some_done_->notify_one();
   }
   working_.fetch_sub(1);
   // What came while this thread was leaving, and was still counted on.
@@ -177,7 +177,8 @@ void FileCrew::perform(FilePart& part) const {
   std::uint64_t moved = 0;
   int error = 0;
   ++part.system_calls;
-  switch (base::read_cached(part.handle->fd(), part.host, part.length, part.offset, moved, error)) {
+  switch (base::read_cached(part.handle->fd(), part.offset, {part.host, static_cast<std::size_t>(part.length)}, moved,
+                            error)) {
     case base::CachedRead::kDone:
       part.file_bytes = part.length;
       break;

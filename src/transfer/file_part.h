@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/file_handle.h"
+#include "base/fork.h"
 #include "transfer/mapped_cache.h"
 #include "transfer/worker_pool.h"
 
@@ -87,7 +88,7 @@ class FileCrew final : public Workload, public std::enable_shared_from_this<File
   bool added_ = false;
   std::size_t outstanding_ = 0;  // the queue's thread's own
   std::mutex mutex_;
-  std::condition_variable some_done_;
+  base::ProcessOwn<std::condition_variable> some_done_;
   std::vector<FilePart*> todo_;  // guarded by mutex_; from next_ on
   std::size_t next_ = 0;         // guarded by mutex_
   std::vector<FilePart*> done_;  // guarded by mutex_

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/file_mapping.h"
 #include "base/file_read.h"
+#include "base/grow.h"
 
 namespace headrace {
 
@@ -68,10 +69,7 @@ Status FileQueue::Impl::prepare() {
 }
 
 FileQueue::Impl::~Impl() {
-  if (!resources_->check_usable().ok()) {  // a forked child: threads and device objects are the parent's
-    (void)engine_.release();
-    return;
-  }
+  if (!resources_->check_usable().ok()) return;  // a forked child: threads, engine and device are the parent's
   for (std::size_t i = issuing_head_; i < issuing_.size(); ++i) {
     fail(issuing_[i], Status(Code::kCancelled, Layer::kTransfer, "the queue was destroyed"));
   }
@@ -97,9 +95,8 @@ void FileQueue::Impl::leave_thread() {
 }
 
 void FileQueue::Impl::drop_idle_files() noexcept {
-  for (FileState& file : files_) {
-    if (file.requests == 0) file = FileState();
-  }
+  for (const Index index : idle_files_) let_go(index);
+  idle_files_.clear();
 }
 
 void FileQueue::Impl::note(std::string_view what, std::string_view why) noexcept {
@@ -117,6 +114,7 @@ FileStats FileQueue::Impl::stats() const {
     out.system_calls += engine_->system_calls();
   }
   out.notes = notes_;
+  if (!resources_->check_usable().ok()) return out;  // the locks behind the rest may be held by a thread of the parent
   if (const std::string mapped = mapped_->note(); !mapped.empty()) out.notes += mapped + "\n";
   if (const std::string near = resources_->near().note(); !near.empty()) out.notes += near + "\n";
   return out;
@@ -127,8 +125,8 @@ Result<FileQueue::Impl::Index> FileQueue::Impl::take_request() {
   if (free_requests_.empty()) {
     const auto index = static_cast<Index>(requests_.size());
     // Room in every list that a request can be in, so that none of them allocates later.
-    free_requests_.reserve(requests_.size() + 1);
-    ended_.reserve(requests_.size() + 1);
+    base::grow_to(free_requests_, requests_.size() + 1);
+    base::grow_to(ended_, 2 * (requests_.size() + 1));  // those that were taken stay until they are half of it
     requests_.emplace_back();
     free_requests_.push_back(index);
   }
@@ -136,7 +134,7 @@ Result<FileQueue::Impl::Index> FileQueue::Impl::take_request() {
     issuing_.clear();
     issuing_head_ = 0;
   }
-  issuing_.reserve(issuing_.size() + 1);
+  base::make_room(issuing_, 1);
   const Index index = free_requests_.back();
   Request& request = requests_[index];
   request.ranges.clear();
@@ -164,8 +162,8 @@ Status FileQueue::Impl::add(const std::shared_ptr<base::FileHandle>& file, std::
     bytes += range.bytes;
   }
   HEADRACE_TRY_ASSIGN(const Index index, take_request());
+  ++wave_number_;  // what was found out before this request came says nothing of the file now
   Request& request = requests_[index];
-  request.file = file_state(file);
   if (write && staged_ && out_.waves.empty()) HEADRACE_TRY(make_lane(out_, true));
   const bool first = issuing_head_ == issuing_.size() && ranges.size() > kLongList;
   if (first) {
@@ -174,11 +172,12 @@ Status FileQueue::Impl::add(const std::shared_ptr<base::FileHandle>& file, std::
     request.ranges.assign(ranges.begin(), ranges.end());
     request.list = request.ranges;
   }
+  request.file = file_state(file);  // nothing fails from here on
   request.count = ranges.size();
   request.write = write;
   request.tag = tag;
   request.bytes = bytes;
-  request.listed = true;
+  request.under_way = request.listed = true;
   ++files_[request.file].requests;
   free_requests_.pop_back();
   issuing_.push_back(index);
@@ -217,29 +216,56 @@ Status FileQueue::Impl::add_paths(std::span<const PathRange> ranges, std::uint64
   request.write = false;
   request.tag = tag;
   request.bytes = bytes;
-  request.listed = true;
+  request.under_way = request.listed = true;
   free_requests_.pop_back();
   issuing_.push_back(index);
   ++pending_;
   return {};
 }
 
+// The state of a file, which is not idle any more.
 FileQueue::Impl::Index FileQueue::Impl::file_state(const std::shared_ptr<base::FileHandle>& file) {
-  Index unused = kNone;
-  for (Index i = 0; i < files_.size(); ++i) {
-    if (files_[i].handle == file) return i;
-    if (files_[i].requests == 0 && unused == kNone) unused = i;
+  if (const auto known = file_index_.find(file.get()); known != file_index_.end()) {
+    if (files_[known->second].requests == 0) std::erase(idle_files_, known->second);
+    return known->second;
   }
-  if (unused == kNone || files_.size() < kKeptFiles) {
-    unused = static_cast<Index>(files_.size());
+  if (free_files_.empty()) {
+    base::grow_to(free_files_, files_.size() + 1);
+    base::grow_to(idle_files_, kKeptFiles + 1);
     files_.emplace_back();
+    free_files_.push_back(static_cast<Index>(files_.size() - 1));
   }
-  FileState& state = files_[unused];
+  const Index index = free_files_.back();
+  FileState& state = files_[index];
+  if (state.entry.empty()) {
+    file_index_.emplace(file.get(), index);
+  } else {
+    state.entry.key() = file.get();
+    file_index_.insert(std::move(state.entry));
+  }
+  free_files_.pop_back();
   state.handle = file;
+  return index;
+}
+
+// One request less needs the file. The last few are kept: what was found out about them is used again.
+void FileQueue::Impl::end_file_use(Index index) noexcept {
+  if (--files_[index].requests != 0) return;
+  idle_files_.push_back(index);
+  if (idle_files_.size() <= kKeptFiles) return;
+  let_go(idle_files_.front());
+  idle_files_.erase(idle_files_.begin());
+}
+
+// REQUIRES: no request needs it.
+void FileQueue::Impl::let_go(Index index) noexcept {
+  FileState& state = files_[index];
+  state.entry = file_index_.extract(state.handle.get());
+  state.handle.reset();
   state.mapped.reset();
   state.checked_wave = 0;
   state.seen.clear();
-  return unused;
+  free_files_.push_back(index);
 }
 
 void FileQueue::Impl::issue() {
@@ -412,7 +438,7 @@ bool FileQueue::Impl::direct_allowed(base::FileHandle& file) {
   return false;
 }
 
-// Once a wave: the version of the file decides which windows may be used.
+// Once a wave, and again for requests that came since: the version of the file decides which windows may be used.
 void FileQueue::Impl::check_identity(FileState& file) {
   if (file.checked_wave == wave_number_ && file.mapped != nullptr) return;
   base::FileIdentity identity;
@@ -420,7 +446,10 @@ void FileQueue::Impl::check_identity(FileState& file) {
   ++stats_.system_calls;
   file.now_ns = base::now_ns();
   file.checked_wave = wave_number_;
-  if (!base::identify(file.handle->fd(), identity, error)) return;
+  if (!base::identify(file.handle->fd(), identity, error)) {
+    file.mapped.reset();
+    return;
+  }
   if (file.mapped == nullptr || !(file.mapped->identity == identity)) {
     file.mapped = mapped_->file(device_, identity);
     file.seen.clear();
@@ -570,7 +599,17 @@ void FileQueue::Impl::step(Index index, std::uint64_t count) {
 void FileQueue::Impl::end_if_done(Index index) {
   Request& request = requests_[index];
   if (request.listed || request.outstanding != 0) return;
+  request.under_way = false;
   ended_.push_back(index);
+}
+
+// Without waiting for anything.
+void FileQueue::Impl::end_all(const Status& status) {
+  for (Index index = 0; index < requests_.size(); ++index) {
+    if (!std::exchange(requests_[index].under_way, false)) continue;
+    fail(index, status);
+    ended_.push_back(index);
+  }
 }
 
 }  // namespace headrace

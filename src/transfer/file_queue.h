@@ -8,7 +8,8 @@
 // Nothing allocates once lists, waves and parts have been as large as the workload needs. Identity of a file is asked
 // once before and once after a wave that takes bytes from its mapping.
 //
-// Threads: one at a time.
+// Threads: one at a time; requests need not be waited for by the thread that made them, and that may have ended.
+//          In a forked child all that was under way ends as kForked, and nothing is begun.
 // Owns:    slab, streams, engine, waves. Files, windows and the context are kept alive while they are needed.
 #pragma once
 
@@ -20,6 +21,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "device/device.h"
@@ -58,6 +60,7 @@ class FileQueue::Impl {
   static constexpr Index kNone = ~Index{0};
   static constexpr std::size_t kWavePieces = 4096;  // a wave is sent off with so many from mappings, or 16 MiB
 
+  using FileIndex = std::unordered_map<const base::FileHandle*, Index>;
   // A file that requests in hand read from, and what was last found out about it.
   struct FileState {
     std::shared_ptr<base::FileHandle> handle;
@@ -69,13 +72,15 @@ class FileQueue::Impl {
       std::uint64_t wave = 0;
       const transfer::MappedWindow* window = nullptr;  // held by that wave
     };
-    std::vector<Seen> seen;  // by window
+    std::vector<Seen> seen;      // by window
+    FileIndex::node_type entry;  // of file_index_, while it names no file: used again
   };
   struct Request {
     std::uint64_t tag = 0;
     bool write = false;
-    bool listed = false;   // in issuing_
-    bool stopped = false;  // has failed: nothing more of it is begun
+    bool under_way = false;  // from add() until it is in ended_
+    bool listed = false;     // in issuing_
+    bool stopped = false;    // has failed: nothing more of it is begun
     Index file = kNone;
     std::size_t count = 0;            // of ranges
     std::vector<FileRange> ranges;    // a copy of the caller's
@@ -121,6 +126,8 @@ class FileQueue::Impl {
 
   Result<Index> take_request();
   Index file_state(const std::shared_ptr<base::FileHandle>& file);
+  void end_file_use(Index index) noexcept;
+  void let_go(Index index) noexcept;
   void issue();
   bool issue_request(Index index);
   bool issue_paths(Index index);
@@ -144,6 +151,7 @@ class FileQueue::Impl {
   void step(Index request, std::uint64_t count);
   void fail(Index request, Status status);
   void end_if_done(Index request);
+  void end_all(const Status& status);
 
   Status make_lane(Lane& lane, bool to_host);
   Wave* filling(Lane& lane);
@@ -153,6 +161,7 @@ class FileQueue::Impl {
   void finish_wave(Lane& lane, Wave& wave);
   void check_shares(Wave& wave);
 
+  void work(std::size_t at_least, std::chrono::nanoseconds timeout);
   bool progress();
   bool collect();
   bool reap_engine(std::chrono::nanoseconds timeout);
@@ -186,11 +195,15 @@ class FileQueue::Impl {
   std::uint64_t engine_polled_ns_ = 0;
 
   std::vector<FileState> files_;
+  FileIndex file_index_;           // of files_, by what they name
+  std::vector<Index> free_files_;  // those that name none
+  std::vector<Index> idle_files_;  // those that no request needs, longest idle first; a few
   std::vector<Request> requests_;
   std::vector<Index> free_requests_;
   std::vector<Index> issuing_;  // oldest first, from issuing_head_ on
   std::size_t issuing_head_ = 0;
-  std::vector<Index> ended_;
+  std::vector<Index> ended_;  // from ended_head_ on
+  std::size_t ended_head_ = 0;
   std::size_t pending_ = 0;
   Lane in_, out_;
   std::uint64_t wave_number_ = 0;

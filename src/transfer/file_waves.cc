@@ -1,5 +1,6 @@
 // Waves and progress of a FileQueue: what has arrived in the slab crosses the bus, what has crossed is done.
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <new>
 #include <thread>
@@ -216,8 +217,7 @@ void FileQueue::Impl::start_direct(FilePart& part) {
   request.op = part.write ? io::Op::kWrite : io::Op::kRead;
   request.fd = fd;
   request.offset_bytes = range.offset_bytes;
-  request.buffer = part.host - range.lead_bytes;
-  request.length_bytes = range.length_bytes;
+  request.buffer = {part.host - range.lead_bytes, static_cast<std::size_t>(range.length_bytes)};
   request.alignment_bytes = alignment.offset_bytes;
   if (!part.write) request.min_bytes = range.lead_bytes + part.length;
   request.tag = reinterpret_cast<std::uint64_t>(&part);
@@ -350,6 +350,15 @@ bool FileQueue::Impl::progress() {
       } else {
         start_direct(part);
       }
+    } else if (part.kind == FilePart::Kind::kDirect && part.status.system_error() == EINVAL &&
+               part.handle->has_buffered()) {
+      part.handle->give_up_direct();
+      note("direct path: the file system opens files for it and refuses to transfer: ", part.handle->path());
+      part.kind = FilePart::Kind::kBuffered;
+      part.may_go_cold = false;
+      part.status = {};
+      part.file_bytes = 0;
+      to_crew_.push_back(&part);
     } else if (part.write) {
       written(part);
     } else {
@@ -421,11 +430,12 @@ void FileQueue::Impl::idle(std::uint64_t deadline_ns, std::uint64_t busy_ns) {
   }
 }
 
-void FileQueue::Impl::flush() { (void)progress(); }
+void FileQueue::Impl::flush() {
+  if (resources_->check_usable().ok()) (void)progress();
+}
 
-std::size_t FileQueue::Impl::wait(std::span<FileCompletion> out, std::size_t at_least,
-                                  std::chrono::nanoseconds timeout) {
-  at_least = std::min({at_least, out.size(), pending_});
+// Until so many have ended or the time is up.
+void FileQueue::Impl::work(std::size_t at_least, std::chrono::nanoseconds timeout) {
   const std::uint64_t start = base::now_ns();
   const auto span = static_cast<std::uint64_t>(std::max<std::int64_t>(timeout.count(), 0));
   const std::uint64_t deadline = span > ~start ? ~std::uint64_t{0} : start + span;
@@ -434,7 +444,7 @@ std::size_t FileQueue::Impl::wait(std::span<FileCompletion> out, std::size_t at_
   waiting_ = true;
   for (;;) {
     const bool any = progress();
-    if (ended_.size() >= at_least) break;
+    if (ended_.size() - ended_head_ >= at_least) break;
     const std::uint64_t now = base::now_ns();
     if (any) {
       busy_ns = now;
@@ -452,17 +462,31 @@ std::size_t FileQueue::Impl::wait(std::span<FileCompletion> out, std::size_t at_
   }
   waiting_ = false;
   start_engine(false);
-  const std::size_t count = std::min(ended_.size(), out.size());
+}
+
+std::size_t FileQueue::Impl::wait(std::span<FileCompletion> out, std::size_t at_least,
+                                  std::chrono::nanoseconds timeout) {
+  if (const Status usable = resources_->check_usable(); !usable.ok()) {
+    end_all(usable);
+  } else {
+    work(std::min({at_least, out.size(), pending_}), timeout);
+  }
+  const std::size_t count = std::min(ended_.size() - ended_head_, out.size());
   for (std::size_t i = 0; i < count; ++i) {
-    Request& request = requests_[ended_[i]];
+    const Index index = ended_[ended_head_ + i];
+    Request& request = requests_[index];
     const std::uint64_t bytes = request.status.ok() ? request.bytes : 0;
     stats_.ranges += request.count;
     ++stats_.requests;
-    if (request.file != kNone) --files_[request.file].requests;
+    if (request.file != kNone) end_file_use(request.file);
     out[i] = {request.tag, bytes, std::move(request.status)};
-    free_requests_.push_back(ended_[i]);
+    free_requests_.push_back(index);
   }
-  ended_.erase(ended_.begin(), ended_.begin() + static_cast<std::ptrdiff_t>(count));
+  ended_head_ += count;
+  if (2 * ended_head_ >= ended_.size()) {  // also empties a drained list; amortised
+    ended_.erase(ended_.begin(), ended_.begin() + static_cast<std::ptrdiff_t>(ended_head_));
+    ended_head_ = 0;
+  }
   pending_ -= count;
   return count;
 }

@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 #include "base/file_read.h"
+#include "base/part.h"
 #include "transfer/operation.h"
 
 namespace headrace::transfer {
@@ -13,8 +14,16 @@ void ReadOperation::describe(const Group& group, const Task& task, Lane& lane) c
   lane.described = &task;
 }
 
-std::byte* ReadOperation::staged_target(Wave& wave, std::uint32_t task_index) const {
-  return wave.slot->pinned + task_index * slab_stride_;
+// A task's place in the pinned slab; a wave has no more tasks than there is room for.
+std::span<std::byte> ReadOperation::staged_target(const Wave& wave, std::uint32_t task_index) const {
+  return base::part(wave.slot->pinned, task_index * slab_stride_, slab_stride_).value_or(std::span<std::byte>());
+}
+
+// Where its elements are on the device before they are placed.
+std::span<std::byte> ReadOperation::place_on_device(const Wave& wave, std::uint32_t task_index) const {
+  const std::uint64_t first = on_device(wave) ? areas_.decoded_at : 0;
+  return base::part(wave.slot->on_device, first + task_index * slab_stride_, slab_stride_)
+      .value_or(std::span<std::byte>());
 }
 
 // For a chunk whose stored bytes are its elements: the part of it that the boxes touch.
@@ -51,6 +60,7 @@ ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_
   const Task& task = wave.tasks.tasks[group.first_task];
   describe(group, task, lane);
   store::Object& object = wave.objects[group_index];
+  if (!base::Descriptors::of_process().room()) return GroupResult::kStarved;
   trace::Timer timer(trace::Stage::kOpen);
   HEADRACE_DELAY("transfer.open");
   Status status = plan_->store().open(lane.detail.key, object);
@@ -58,6 +68,9 @@ ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_
   if (status.code() == Code::kNotFound) {
     fill_task(wave, group, group.first_task, lane);
     return GroupResult::kDone;
+  }
+  if (base::is_shortage(status.system_error()) && base::Descriptors::of_process().some_will_close()) {
+    return GroupResult::kStarved;
   }
   if (status.ok()) {
     ++lane.stats.objects_opened;
@@ -82,7 +95,15 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   const Group& group = wave.tasks.groups[group_index];
   if (length == 0) {
     // Nothing is stored, or nothing of it is asked for: the decoder judges.
-    decode_group(wave, group_index, kBoxBase, offset, 0, lane);
+    decode_group(wave, group_index, {kBoxBase, std::size_t{0}}, offset, lane);
+    return GroupResult::kDone;
+  }
+  if (Status status = object.check_range(offset, length); !status.ok()) {
+    fail_group(wave, group_index, lane, std::move(status));
+    return GroupResult::kDone;
+  }
+  if (Status status = admit_length(group, length, lane); !status.ok()) {
+    fail_group(wave, group_index, lane, std::move(status));
     return GroupResult::kDone;
   }
   ++lane.stats.requests;
@@ -93,7 +114,7 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   if (object.memory != nullptr) {
     lane.stats.memory_bytes += length;
     lane.stats.read_bytes += length;
-    decode_group(wave, group_index, object.memory + offset, offset, length, lane);
+    decode_group(wave, group_index, {object.memory + offset, static_cast<std::size_t>(length)}, offset, lane);
     return GroupResult::kDone;
   }
   lane.unmapped.reset();
@@ -108,13 +129,13 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   job.direct = route == Route::kDirect;
   if (route != Route::kInline) return GroupResult::kCold;
 
-  std::byte* const target = encoded_target(wave, group_index, length, lane);
-  if (target == nullptr) return GroupResult::kDone;
+  const std::optional<std::span<std::byte>> target = encoded_target(wave, group_index, length, lane);
+  if (!target) return GroupResult::kDone;
   trace::Timer timer(trace::Stage::kRead, length);
   HEADRACE_DELAY("transfer.read");
   std::uint64_t moved = 0;
   int error = 0;
-  const base::CachedRead outcome = base::read_cached(object.fd, target, length, job.offset, moved, error);
+  const base::CachedRead outcome = base::read_cached(object.fd, job.offset, *target, moved, error);
   timer.set_bytes(moved);
   lane.stats.read_seconds += timer.stop();
   switch (outcome) {
@@ -142,10 +163,18 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   lane.stats.buffered_bytes += length;
   lane.stats.read_bytes += length;
   if (lane.unmapped != nullptr) note_unmapped(wave, group, object.base + offset, length, lane);
-  if (check_read(wave, group_index, object, target, offset, length, lane)) {
-    decode_group(wave, group_index, target, offset, length, lane);
+  if (check_read(wave, group_index, object, *target, offset, lane)) {
+    decode_group(wave, group_index, *target, offset, lane);
   }
   return GroupResult::kDone;
+}
+
+// Stored bytes that take more than the read was planned for, which few encoders make, take it from the budget of what
+// stored bytes decide.
+Status ReadOperation::admit_length(const Group& group, std::uint64_t length, Lane& lane) const {
+  if (length <= planned_bytes_) return {};
+  if (group.task_count == 1) HEADRACE_TRY(plan_->chain().check_encoded_size(length));
+  return lane.memory->beyond.grow_to(length - planned_bytes_, "a chunk that is stored longer than it is decoded");
 }
 
 // The object that a group is read from. A direct descriptor may have taken the place of its own.
@@ -154,18 +183,19 @@ const store::Object& ReadOperation::object_of(const Wave& wave, std::uint32_t gr
   return group.source == kNoSource ? wave.objects[group_index] : *wave.tasks.sources[group.source].object;
 }
 
-// Where the CPU is to put a group's stored bytes: a raw chunk that is one run of the tensor is read into it; a staged
-// one into its slab, as one is that the device decodes. Null: the group has failed.
-std::byte* ReadOperation::encoded_target(Wave& wave, std::uint32_t group_index, std::uint64_t length, Lane& lane) {
+// Where the CPU is to put a group's stored bytes, exactly `length`: a raw chunk that is one run of the tensor is read
+// into it; a staged one into its slab, as one is that the device decodes. Nothing: the group has failed.
+std::optional<std::span<std::byte>> ReadOperation::encoded_target(Wave& wave, std::uint32_t group_index,
+                                                                  std::uint64_t length, Lane& lane) {
   const Group& group = wave.tasks.groups[group_index];
-  std::byte* target = nullptr;
+  std::optional<std::span<std::byte>> target;
   const codec::Chain& chain = plan_->chain();
   if (on_device(wave) && group.task_count == 1 && device_stage_ == 0) {
     const Task& task = wave.tasks.tasks[group.first_task];
     describe(group, task, lane);
     if (Status status = chain.check_encoded_size(length); !status.ok()) {
       fail_task(wave, group, task, lane, std::move(status));
-      return nullptr;
+      return std::nullopt;
     }
     target = reserve_encoded(wave, group.first_task, length);
   }
@@ -174,34 +204,43 @@ std::byte* ReadOperation::encoded_target(Wave& wave, std::uint32_t group_index, 
     if (staged_) {
       target = staged_target(wave, group.first_task);
     } else if (lane.detail.whole_chunk && plan_->element_op().moves_bytes_only()) {
-      target = lane.detail.box.dst;
+      target = whole_target(lane.detail);
     }
   }
-  if (target == nullptr) target = lane.memory->encoded.reserve(static_cast<std::size_t>(length));
-  if (target == nullptr) fail_group(wave, group_index, lane, Status::out_of_memory());
+  if (!target) target = lane.memory->encoded.reserve(static_cast<std::size_t>(length));
+  if (target->data() == nullptr) {
+    fail_group(wave, group_index, lane, Status::out_of_memory());
+    return std::nullopt;
+  }
+  target = base::part(*target, 0, length);
+  if (!target) {
+    // Sizes were compared before: whatever says so now, nothing is written beyond the place.
+    fail_group(wave, group_index, lane,
+               Status(Code::kInternal, Layer::kTransfer, "more bytes are stored than their place has room for")
+                   .with_range(group.offset, length));
+  }
   return target;
 }
 
 // All of an object that has to be unpacked, by the worker itself.
 void ReadOperation::unpack_group(Wave& wave, std::uint32_t group_index, const store::Object& object, Lane& lane) {
-  std::byte* const target = encoded_target(wave, group_index, object.size_bytes, lane);
-  if (target == nullptr) return;
+  const std::optional<std::span<std::byte>> target = encoded_target(wave, group_index, object.size_bytes, lane);
+  if (!target) return;
   trace::Timer timer(trace::Stage::kRead, object.size_bytes);
-  Status status =
-      plan_->store().unpack(object, {target, static_cast<std::size_t>(object.size_bytes)}, lane.memory->packed);
+  Status status = plan_->store().unpack(object, *target, lane.memory->packed);
   lane.stats.read_seconds += timer.stop();
   if (!status.ok()) return fail_group(wave, group_index, lane, std::move(status));
   lane.stats.memory_bytes += object.size_bytes;
   lane.stats.read_bytes += object.size_bytes;
-  decode_group(wave, group_index, target, 0, object.size_bytes, lane);
+  decode_group(wave, group_index, *target, 0, lane);
 }
 
 // Whether the bytes of a group that were read are what the store's checksum says, where they are all of an object that
 // has one; else the group has failed.
 bool ReadOperation::check_read(Wave& wave, std::uint32_t group_index, const store::Object& object,
-                               const std::byte* data, std::uint64_t offset, std::uint64_t length, Lane& lane) {
-  if (!object.crc32 || offset != 0 || length != object.size_bytes) return true;
-  Status status = object.check_whole({data, static_cast<std::size_t>(length)});
+                               std::span<const std::byte> data, std::uint64_t offset, Lane& lane) {
+  if (!object.crc32 || offset != 0 || data.size() != object.size_bytes) return true;
+  Status status = object.check_whole(data);
   if (status.ok()) return true;
   fail_group(wave, group_index, lane, std::move(status));
   return false;
@@ -261,7 +300,10 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
     job.sink = this;
     job.user = (std::uint64_t{wave_index} << 32) | index;
     const bool own = group.source == kNoSource;
-    const bool wanted_direct = job.direct && resources_.options().allow_direct;
+    // That of an object of its own takes the place of the one it has.
+    const bool may_open = own || base::Descriptors::of_process().room();
+    const bool wanted_direct =
+        job.direct && may_open && resources_.options().allow_direct && !direct_refused_.load(std::memory_order_relaxed);
     job.direct = false;
     if (wanted_direct) {
       if (own) describe(group, wave.tasks.tasks[group.first_task], lane);
@@ -293,12 +335,13 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
   return true;
 }
 
-// `data` holds the object's bytes [data_offset, data_offset + data_length).
-void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, const std::byte* data,
-                                 std::uint64_t data_offset, std::uint64_t data_length, Lane& lane) {
+// `data` holds the object's bytes from `data_offset` on.
+void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, std::span<const std::byte> data,
+                                 std::uint64_t data_offset, Lane& lane) {
   const Group& group = wave.tasks.groups[group_index];
   const codec::Chain& chain = plan_->chain();
   const bool in_place = plan_->element_op().moves_bytes_only();
+  const auto decoded_bytes = static_cast<std::size_t>(chain.decoded_bytes());
   for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
     const Task& task = wave.tasks.tasks[i];
     if (task.length == 0) {
@@ -307,72 +350,122 @@ void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, const st
     }
     describe(group, task, lane);
     const bool whole_object = task.length == kWholeObject;
-    const std::uint64_t length = whole_object ? data_length : task.length;
-    const std::byte* encoded = data + (whole_object ? 0 : task.offset - data_offset);
-    lane.stats.stored_bytes += length;
+    const auto stored = whole_object ? data : base::part(data, task.offset - data_offset, task.length);
+    if (!stored) {
+      fail_task(wave, group, task, lane,
+                Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside of what was read for it"));
+      continue;
+    }
+    std::span<const std::byte> encoded = *stored;
+    lane.stats.stored_bytes += encoded.size();
 
     if (on_device(wave)) {
-      stage_encoded(wave, group, i, encoded, length, lane);
+      stage_encoded(wave, group, i, encoded, lane);
       continue;
     }
     // Raw elements are placed from where they are; `skipped` bytes of the chunk were not read.
     if (chain.raw()) {
       const std::uint64_t skipped = whole_object ? data_offset : 0;
       if (!whole_object) {
-        if (Status status = chain.check_encoded_size(length); !status.ok()) {
+        if (Status status = chain.check_encoded_size(encoded.size()); !status.ok()) {
           fail_task(wave, group, task, lane, std::move(status));
           continue;
         }
       }
+      Status status;
       if (staged_) {
-        std::byte* target = staged_target(wave, i);
-        if (target != encoded && length > 0) {
-          trace::Span span(trace::Stage::kAssemble, length);
-          std::memcpy(target, encoded, static_cast<std::size_t>(length));
+        const auto target = base::part(staged_target(wave, i), 0, encoded.size());
+        if (!target) {
+          status = Status(Code::kInternal, Layer::kTransfer, "a wave's slab is too small for a chunk");
+        } else if (target->data() != encoded.data() && !encoded.empty()) {
+          trace::Span span(trace::Stage::kAssemble, encoded.size());
+          std::memcpy(target->data(), encoded.data(), encoded.size());
         }
-        encoded = target;
+        if (target) encoded = *target;
       }
-      place_task(wave, i, encoded, skipped, lane);
+      if (status.ok()) status = place_task(wave, i, encoded, skipped, lane);
+      if (!status.ok()) fail_task(wave, group, task, lane, std::move(status));
       continue;
     }
-    std::byte* target = nullptr;
+    std::span<std::byte> target;
     if (staged_) {
       target = staged_target(wave, i);
     } else if (lane.detail.whole_chunk && in_place) {
-      target = lane.detail.box.dst;
+      target = whole_target(lane.detail).value_or(std::span<std::byte>());
     } else {
-      target = lane.memory->decoded.reserve(static_cast<std::size_t>(chain.decoded_bytes()));
+      target = lane.memory->decoded.reserve(decoded_bytes);
     }
-    if (target == nullptr || !lend_temporaries(lane)) {
+    if (target.data() == nullptr || !lend_temporaries(lane)) {
       fail_task(wave, group, task, lane, Status::out_of_memory());
       continue;
     }
+    target = target.first(std::min(target.size(), decoded_bytes));  // decode() refuses less
     trace::Timer timer(trace::Stage::kDecode, chain.decoded_bytes());
     HEADRACE_DELAY("transfer.decode");
-    Status status = chain.decode({encoded, static_cast<std::size_t>(length)},
-                                 {target, static_cast<std::size_t>(chain.decoded_bytes())}, lane.workspace);
+    Status status = chain.decode(encoded, target, lane.workspace);
     const double seconds = timer.stop();
     lane.stats.decode_seconds += seconds;
     if (policy_ != nullptr) {
       wave.cpu_decoded.fetch_add(chain.decoded_bytes(), std::memory_order_relaxed);
       wave.cpu_decode_ns.fetch_add(static_cast<std::uint64_t>(seconds * 1e9), std::memory_order_relaxed);
     }
-    if (!status.ok()) {
-      if (!whole_object) status = std::move(status).with_range(task.offset, task.length);
-      fail_task(wave, group, task, lane, std::move(status));
-      continue;
-    }
-    place_task(wave, i, target, 0, lane);
+    if (!status.ok() && !whole_object) status = std::move(status).with_range(task.offset, task.length);
+    if (status.ok()) status = place_task(wave, i, target, 0, lane);
+    if (!status.ok()) fail_task(wave, group, task, lane, std::move(status));
   }
 }
 
-// lane.detail describes the task. `decoded` is where byte `skipped` of the decoded chunk lies.
-void ReadOperation::place_task(Wave& wave, std::uint32_t task_index, const std::byte* decoded, std::uint64_t skipped,
-                               Lane& lane) {
+// Whether the box in `detail` stays in the tensor.
+Status ReadOperation::check_target(const TaskDetail& detail) const {
+  const std::int64_t at = detail.box.dst - detail.tensor.data();
+  if (device::fits(detail.box, &device::BoxDim::dst_stride_bytes, at, plan_->element_op().result_bytes(),
+                   detail.tensor.size())) {
+    return {};
+  }
+  return Status(Code::kInternal, Layer::kTransfer, "a box reaches beyond the tensor");
+}
+
+// The run of the tensor that all of a decoded chunk becomes.
+std::optional<std::span<std::byte>> ReadOperation::whole_target(const TaskDetail& detail) const {
+  return base::part(detail.tensor, static_cast<std::uint64_t>(detail.box.dst - detail.tensor.data()),
+                    plan_->chain().decoded_bytes());
+}
+
+// What the plan says of a box becomes an address in the decoded chunk, of which `decoded` is what lies from byte
+// `skipped` on. A box that wants other bytes, or goes elsewhere than the tensor, is refused.
+Status ReadOperation::take_from(TaskDetail& detail, std::span<const std::byte> decoded, std::int64_t skipped) const {
+  device::Box& box = detail.box;
+  const std::int64_t at = box.src - kBoxBase - skipped;
+  if (!device::fits(box, &device::BoxDim::src_stride_bytes, at, plan_->element_op().element_bytes, decoded.size())) {
+    return Status(Code::kInternal, Layer::kTransfer, "a box reaches beyond its decoded chunk");
+  }
+  HEADRACE_TRY(check_target(detail));
+  box.src = decoded.data() + at;
+  return {};
+}
+
+// lane.detail describes the task. `decoded` is what lies from byte `skipped` of the decoded chunk on.
+Status ReadOperation::place_task(Wave& wave, std::uint32_t task_index, std::span<const std::byte> decoded,
+                                 std::uint64_t skipped, Lane& lane) {
   TaskDetail& detail = lane.detail;
   const device::ElementOp& op = plan_->element_op();
   const std::uint64_t delivered = detail.element_count() * op.element_bytes;
   lane.described = nullptr;  // the boxes are spent
+  if (staged_) {
+    HEADRACE_TRY(stage_boxes(wave, task_index, decoded, skipped, detail));
+  } else {
+    HEADRACE_TRY(take_from(detail, decoded, static_cast<std::int64_t>(skipped)));
+    if (detail.box.src != detail.box.dst || detail.several) {  // else decoded or read in place
+      trace::Timer timer(trace::Stage::kAssemble, delivered);
+      HEADRACE_DELAY("transfer.assemble");
+      device::copy_box(detail.box, op, plan_->fill_element());
+      while (plan_->next_box(detail)) {
+        HEADRACE_TRY(take_from(detail, decoded, static_cast<std::int64_t>(skipped)));
+        device::copy_box(detail.box, op, plan_->fill_element());
+      }
+      lane.stats.assemble_seconds += timer.stop();
+    }
+  }
   ++lane.stats.chunks;
   lane.stats.decoded_bytes += delivered;
   if (!plan_->chain().raw()) {
@@ -380,33 +473,28 @@ void ReadOperation::place_task(Wave& wave, std::uint32_t task_index, const std::
     lane.stats.cpu_decoded_bytes += delivered;
   }
   chunks_done_.fetch_add(1, std::memory_order_relaxed);
-  const std::byte* const base = decoded - skipped;
-  if (staged_) {
-    stage_boxes(wave, task_index, base, detail);
-    return;
-  }
-  detail.box.src = base + (detail.box.src - kBoxBase);
-  if (detail.box.src == detail.box.dst && !detail.several) return;  // decoded or read in place
-  trace::Timer timer(trace::Stage::kAssemble, delivered);
-  HEADRACE_DELAY("transfer.assemble");
-  device::copy_box(detail.box, op, plan_->fill_element());
-  while (plan_->next_box(detail)) {
-    detail.box.src = base + (detail.box.src - kBoxBase);
-    device::copy_box(detail.box, op, plan_->fill_element());
-  }
-  lane.stats.assemble_seconds += timer.stop();
+  return {};
 }
 
-// For the wave's launch. `base` is where the decoded chunk begins, null to fill.
-void ReadOperation::stage_boxes(Wave& wave, std::uint32_t task_index, const std::byte* base, TaskDetail& detail) const {
+// For the wave's launch. `decoded` as in place_task(); where several boxes follow, they are compared with their place
+// on the device as they are made. Empty without an address: to be filled.
+Status ReadOperation::stage_boxes(Wave& wave, std::uint32_t task_index, std::span<const std::byte> decoded,
+                                  std::uint64_t skipped, TaskDetail& detail) const {
   device::Box& box = wave.boxes[task_index];
+  const bool fills = decoded.data() == nullptr;
   if (detail.several) {
-    box.src = base;
+    box.src = fills ? nullptr : decoded.data() - skipped;
     box.rank = kSeveralBoxes;
-    return;
+    return {};
   }
-  detail.box.src = base == nullptr ? nullptr : base + (detail.box.src - kBoxBase);
+  if (fills) {
+    HEADRACE_TRY(check_target(detail));
+    detail.box.src = nullptr;
+  } else {
+    HEADRACE_TRY(take_from(detail, decoded, static_cast<std::int64_t>(skipped)));
+  }
   box = detail.box;
+  return {};
 }
 
 void ReadOperation::fill_task(Wave& wave, const Group& group, std::uint32_t task_index, Lane& lane) {
@@ -415,19 +503,23 @@ void ReadOperation::fill_task(Wave& wave, const Group& group, std::uint32_t task
   TaskDetail& detail = lane.detail;
   const std::uint64_t delivered = detail.element_count() * plan_->element_op().element_bytes;
   lane.described = nullptr;
+  Status status;
+  if (staged_) {
+    status = stage_boxes(wave, task_index, {}, 0, detail);
+  } else {
+    trace::Timer timer(trace::Stage::kAssemble, delivered);
+    do {
+      status = check_target(detail);
+      if (!status.ok()) break;
+      detail.box.src = nullptr;
+      device::copy_box(detail.box, plan_->element_op(), plan_->fill_element());
+    } while (plan_->next_box(detail));
+    lane.stats.assemble_seconds += timer.stop();
+  }
+  if (!status.ok()) return fail_task(wave, group, task, lane, std::move(status));
   ++lane.stats.missing_chunks;
   lane.stats.decoded_bytes += delivered;
   chunks_done_.fetch_add(1, std::memory_order_relaxed);
-  if (staged_) {
-    stage_boxes(wave, task_index, nullptr, detail);
-    return;
-  }
-  trace::Timer timer(trace::Stage::kAssemble, delivered);
-  do {
-    detail.box.src = nullptr;
-    device::copy_box(detail.box, plan_->element_op(), plan_->fill_element());
-  } while (plan_->next_box(detail));
-  lane.stats.assemble_seconds += timer.stop();
 }
 
 void ReadOperation::fail_task(Wave& wave, const Group& group, const Task& task, Lane& lane, Status status) {

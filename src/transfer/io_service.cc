@@ -10,6 +10,7 @@
 #include "base/direct_align.h"
 #include "base/fault.h"
 #include "base/page_buffer.h"
+#include "base/part.h"
 #include "base/trace.h"
 #include "io/request_queue.h"
 #include "transfer/slab_map.h"
@@ -33,6 +34,7 @@ class IoService::Impl {
 
   void run();
   bool place(IoJob& job);
+  std::span<std::byte> whole_slab() const noexcept { return {slab.data(), static_cast<std::size_t>(slab_size)}; }
   void start_jobs();
   void report();
 
@@ -57,9 +59,15 @@ class IoService::Impl {
   std::thread thread;
 };
 
-// Gives the job a place to read into; false while there is none. Mutex held.
+// Gives the job a place to read into, or a status; false while there is none. Mutex held.
 bool IoService::Impl::place(IoJob& job) {
   job.alignment = job.direct ? base::direct_alignment(job.fd).offset_bytes : 1;
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;  // widening wraps nothing below
+  if (job.offset > kMostBytes || job.length > kMostBytes) {
+    job.status = Status(Code::kInvalidArgument, Layer::kTransfer, "the range is beyond any file")
+                     .with_range(job.offset, job.length);
+    return true;
+  }
   const base::WidenedRange range = base::widen(job.offset, job.length, job.alignment);
   job.aligned_offset = range.offset_bytes;
   const std::uint64_t bytes = base::align_up(range.length_bytes, SlabMap::kUnit);
@@ -67,13 +75,13 @@ bool IoService::Impl::place(IoJob& job) {
   job.dedicated = bytes > slab_size;
   if (!job.dedicated) {
     if (!slab_map.allocate(bytes, at)) return false;
-    job.slot = slab.data() + at;
+    job.slot = whole_slab().subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(bytes));
   } else {
     if (dedicated_in_use) return false;
     job.slot = dedicated.reserve(static_cast<std::size_t>(bytes));
     dedicated_in_use = true;
+    if (job.slot.data() == nullptr) job.status = Status::out_of_memory();
   }
-  job.slot_bytes = bytes;
   return true;
 }
 
@@ -87,8 +95,12 @@ void IoService::Impl::start_jobs() {
       IoJob& job = *waiting[next_waiting];
       if (!place(job)) break;
       ++next_waiting;
-      if (job.slot == nullptr) {
-        job.status = Status::out_of_memory();
+      const base::WidenedRange range = base::widen(job.offset, job.length, job.alignment);
+      const auto buffer = base::part(job.slot, 0, range.length_bytes);
+      if (job.status.ok() && !buffer) {
+        job.status = Status(Code::kInternal, Layer::kTransfer, "a read is longer than its place");
+      }
+      if (!job.status.ok()) {
         done.push_back(&job);
         continue;
       }
@@ -96,9 +108,7 @@ void IoService::Impl::start_jobs() {
       io::IoRequest request;
       request.fd = job.fd;
       request.offset_bytes = job.aligned_offset;
-      request.buffer = job.slot;
-      const base::WidenedRange range = base::widen(job.offset, job.length, job.alignment);
-      request.length_bytes = range.length_bytes;
+      request.buffer = *buffer;
       request.min_bytes = range.lead_bytes + job.length;
       request.alignment_bytes = job.alignment;
       request.tag = reinterpret_cast<std::uint64_t>(&job);
@@ -126,7 +136,7 @@ void IoService::Impl::start_jobs() {
 void IoService::Impl::run() {
   trace::name_thread("I/O");
   NearThreads::Thread self(near);
-  const std::span<std::byte> whole{slab.data(), static_cast<std::size_t>(slab_size)};
+  const std::span<std::byte> whole = whole_slab();
   try {
     trace::Span span(trace::Stage::kRegister, slab_size);
     (void)engine->register_buffers({&whole, 1});
@@ -149,7 +159,10 @@ void IoService::Impl::run() {
       IoJob& job = *reinterpret_cast<IoJob*>(completions[i].tag);
       job.read_bytes = completions[i].bytes;
       job.status = std::move(completions[i].status);
-      job.data = job.slot + (job.offset - job.aligned_offset);
+      if (job.status.ok()) {
+        const auto wanted = base::part(job.slot, job.offset - job.aligned_offset, job.length);
+        if (wanted) job.data = *wanted;
+      }
       if (job.start_ns != 0 && end_ns != 0) {
         trace::record(trace::Stage::kRead, job.start_ns, end_ns, job.read_bytes, trace::LaneKind::kIo);
       }
@@ -176,12 +189,13 @@ IoService::IoService(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Result<std::unique_ptr<IoService>> IoService::create(const IoServiceOptions& options) {
   io::EngineOptions engine_options;
   engine_options.depth = options.depth;
+  engine_options.one_thread = true;
   std::string refused;
   const NearThreads::StartsThreads starting;  // the engine's too
   HEADRACE_TRY_ASSIGN(auto engine, io::make_engine(options.engine, engine_options, &refused));
   auto impl = std::make_unique<Impl>(std::move(engine), std::move(refused), options.slab_bytes);
   impl->near = options.near;
-  if (impl->slab.reserve(options.slab_bytes) == nullptr) return Status::out_of_memory();
+  if (impl->slab.reserve(options.slab_bytes).data() == nullptr) return Status::out_of_memory();
   try {
     impl->thread = std::thread([raw = impl.get()] { raw->run(); });
   } catch (const std::exception& error) {
@@ -218,10 +232,10 @@ void IoService::release(std::span<IoJob* const> jobs) noexcept {
     for (IoJob* job : jobs) {
       if (job->dedicated) {
         impl_->dedicated_in_use = false;
-      } else {
-        impl_->slab_map.release(static_cast<std::uint64_t>(job->slot - impl_->slab.data()), job->slot_bytes);
+      } else if (!job->slot.empty()) {
+        impl_->slab_map.release(static_cast<std::uint64_t>(job->slot.data() - impl_->slab.data()), job->slot.size());
       }
-      job->slot = nullptr;
+      job->slot = {};
     }
     wake = impl_->next_waiting < impl_->waiting.size();
   }

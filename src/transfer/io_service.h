@@ -39,12 +39,11 @@ struct IoJob {
   IoSink* sink = nullptr;
   std::uint64_t user = 0;
   // Out
-  const std::byte* data = nullptr;  // `length` bytes, until release()
+  std::span<const std::byte> data;  // `length` bytes, until release(), where the status is OK
   std::uint64_t read_bytes = 0;     // what crossed from the file, alignment included
   Status status;
   // The service's own
-  std::byte* slot = nullptr;
-  std::uint64_t slot_bytes = 0;
+  std::span<std::byte> slot;
   std::uint64_t aligned_offset = 0;
   std::uint32_t alignment = 1;
   std::uint64_t start_ns = 0;  // recording only

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/memory_budget.h"
 #include "base/page_buffer.h"
 #include "codec/chain.h"
 #include "transfer/io_service.h"
@@ -22,15 +23,24 @@ namespace headrace::transfer {
 struct LaneMemory {
   base::PageBuffer encoded, decoded, temporary[2];
   base::PageBuffer packed;  // of objects that their store unpacks
+  base::Charge beyond;      // for what is stored longer than the read was planned for
+
+  std::uint64_t capacity() const noexcept {
+    std::uint64_t bytes = 0;
+    for (const base::PageBuffer* buffer : {&encoded, &decoded, &temporary[0], &temporary[1], &packed}) {
+      bytes += buffer->capacity();
+    }
+    return bytes;
+  }
 };
 
 // What the device takes out of a file's mapping; gathered by a claim, then handed to its wave.
 struct MappedShare {
-  // Of a task's bytes as they are read, [within, within + bytes).
+  // Of a task's bytes as they are read, those from `within` on.
   struct Piece {
     std::uint32_t task;
-    const std::byte* src;
-    std::uint64_t within, bytes;
+    std::span<const std::byte> src;
+    std::uint64_t within;
   };
   struct Read {
     std::uint32_t group;

@@ -8,6 +8,9 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/file_mapping.h"
+#include "base/fork.h"
+#include "base/grow.h"
+#include "base/host_limits.h"
 #include "base/page_buffer.h"
 #include "base/page_cache.h"
 #include "base/trace.h"
@@ -40,6 +43,14 @@ constexpr std::size_t kMostFiles = 1 << 16;                      // remembered w
 // registered when its bytes come round again. With few CPUs it is worth while as soon as a sixteenth has been read.
 constexpr std::uint64_t kAgainShift = 4, kFewCpusShift = 4;
 
+// Registered by all caches of this process. What a forked child inherits is not registered there.
+std::atomic<std::uint64_t>& process_bytes() noexcept {
+  static std::atomic<std::uint64_t> generation{~std::uint64_t{0}}, bytes{0};
+  const std::uint64_t now = base::fork_generation();
+  if (generation.load(std::memory_order_relaxed) != now && generation.exchange(now) != now) bytes = 0;
+  return bytes;
+}
+
 }  // namespace
 
 MappedRegion::~MappedRegion() {
@@ -57,9 +68,9 @@ MappedFile::Slot& MappedFile::slot(std::size_t index) {
   return slots_[index];
 }
 
-MappedCache::MappedCache(std::uint64_t budget_bytes, std::shared_ptr<NearThreads> near)
-    : budget_bytes_(budget_bytes),
-      window_bytes_(std::clamp(std::bit_floor(budget_bytes / 8 + 1), std::uint64_t{1} << 20, kLargestWindow)),
+MappedCache::MappedCache(const MappedBudget& budget, std::shared_ptr<NearThreads> near)
+    : budget_(budget),
+      window_bytes_(std::clamp(std::bit_floor(budget.bytes / 8 + 1), std::uint64_t{1} << 20, kLargestWindow)),
       mapping_budget_(base::mapping_limit() / 2),
       many_cpus_(base::usable_cpus() >= kManyCpus),
       near_(std::move(near)) {}
@@ -71,6 +82,7 @@ MappedCache::~MappedCache() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+  process_bytes().fetch_sub(used_bytes_, std::memory_order_relaxed);
 }
 
 std::shared_ptr<MappedFile> MappedCache::file(const std::shared_ptr<device::Device>& device,
@@ -107,7 +119,7 @@ std::shared_ptr<MappedWindow> MappedCache::window(MappedFile& file, std::size_t 
 bool MappedCache::touch(const std::shared_ptr<MappedFile>& file, std::size_t index, std::uint64_t bytes,
                         const std::shared_ptr<base::FileHandle>& handle, const char* path, bool at_once) {
   const std::uint64_t length = file->window_length(index);
-  if (length == 0 || budget_bytes_ < length) return false;
+  if (length == 0 || budget_.bytes < length) return false;
   try {
     Request request{file, index, handle, {}};
     {
@@ -220,6 +232,18 @@ std::string MappedCache::note() const {
 void MappedCache::set_note(std::string note) {
   std::lock_guard lock(mutex_);
   note_ = std::move(note);
+}
+
+std::string MappedCache::budget_note() const {
+  std::string note = "mapped path: a budget is in use: " + std::to_string(budget_.bytes >> 20) + " MiB or " +
+                     std::to_string(mapping_budget_) + " mappings of the Context";
+  if (budget_.process_bytes != ~std::uint64_t{0}) {
+    note += ", " + std::to_string(budget_.process_bytes >> 20) + " MiB of the process";
+  }
+  if (budget_.machine_bytes != ~std::uint64_t{0}) {
+    note += ", " + std::to_string(budget_.machine_bytes >> 20) + " MiB pinned on the machine";
+  }
+  return note;
 }
 
 std::uint64_t MappedCache::small_limit() const noexcept { return std::min(kSmallFile, window_bytes_); }
@@ -340,7 +364,7 @@ void MappedCache::serve_large(Request& request) {
   const std::uint64_t bytes = base::align_up(length, std::uint64_t{base::page_bytes()});
   if (base::recently_changed(request.file->identity)) return refuse(request, false, 100 * kMs);
   if (!make_room(bytes, 1)) {
-    set_note("mapped path: the budget of " + std::to_string(budget_bytes_ >> 20) + " MiB is in use");
+    set_note(budget_note());
     return refuse(request, false, kRetryNs);
   }
   Placed placed{&request, base::reserve_addresses(static_cast<std::size_t>(bytes)), length, bytes};
@@ -359,8 +383,7 @@ void MappedCache::serve_small(std::span<Request> requests) {
   std::vector<Placed> placed;
   placed.reserve(requests.size());
   if (!make_room(total, requests.size())) {
-    set_note("mapped path: the budget of " + std::to_string(budget_bytes_ >> 20) + " MiB or " +
-             std::to_string(mapping_budget_) + " mappings is in use");
+    set_note(budget_note());
     return;  // the caller refuses what is left
   }
   std::byte* base = base::reserve_addresses(static_cast<std::size_t>(total));
@@ -410,8 +433,9 @@ void MappedCache::publish(std::span<Placed> placed, std::shared_ptr<MappedRegion
   Kept kept{region, {}};
   kept.windows.reserve(placed.size());
   for (const Placed& one : placed) kept.windows.emplace_back(one.request->file, one.request->index);
-  kept_.reserve(kept_.size() + 1);
+  base::make_room(kept_, 1);
   used_bytes_.fetch_add(region->bytes, std::memory_order_relaxed);
+  process_bytes().fetch_add(region->bytes, std::memory_order_relaxed);
   mappings_ += region->mappings;
   kept_.push_back(std::move(kept));
   for (const Placed& one : placed) {
@@ -444,7 +468,7 @@ void MappedCache::forget(Kept& kept) {
 
 bool MappedCache::release_idle(std::uint64_t unused_ns) {
   const std::uint64_t now = base::now_ns();
-  retired_.reserve(retired_.size() + kept_.size());
+  base::make_room(retired_, kept_.size());
   std::erase_if(kept_, [&](Kept& kept) {
     const std::uint64_t used = kept.region->last_used_ns.load(std::memory_order_relaxed);
     // Only we hold a region all of whose files have changed.
@@ -456,6 +480,7 @@ bool MappedCache::release_idle(std::uint64_t unused_ns) {
   std::erase_if(retired_, [&](const std::shared_ptr<MappedRegion>& region) {
     if (region.use_count() > 1) return false;
     used_bytes_.fetch_sub(region->bytes, std::memory_order_relaxed);
+    process_bytes().fetch_sub(region->bytes, std::memory_order_relaxed);
     mappings_ -= region->mappings;
     freed = true;
     return true;
@@ -475,7 +500,14 @@ bool MappedCache::release_idle(std::uint64_t unused_ns) {
 
 // Evicts what has not been used for longest, but nothing in recent use.
 bool MappedCache::make_room(std::uint64_t bytes, std::size_t mappings) {
-  const auto fits = [&] { return used_bytes_ + bytes <= budget_bytes_ && mappings_ + mappings <= mapping_budget_; };
+  const auto fits = [&] {
+    const auto within = [bytes](std::uint64_t used, std::uint64_t most) {
+      return used <= most && bytes <= most - used;
+    };
+    return within(used_bytes_, budget_.bytes) && mappings_ + mappings <= mapping_budget_ &&
+           within(process_bytes().load(std::memory_order_relaxed), budget_.process_bytes) &&
+           (budget_.machine_bytes == ~std::uint64_t{0} || within(base::pinned_bytes(), budget_.machine_bytes));
+  };
   while (!fits()) {
     const std::uint64_t now = base::now_ns();
     std::uint64_t longest = 0;

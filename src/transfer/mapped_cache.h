@@ -79,10 +79,18 @@ class MappedFile {
   Slot& slot(std::size_t index);
 };
 
+// What may be registered. Registered pages cannot be reclaimed, and memory is one: by default a cache leaves room for
+// those of other Contexts, and of other processes.
+struct MappedBudget {
+  std::uint64_t bytes = 0;                          // of this cache
+  std::uint64_t process_bytes = ~std::uint64_t{0};  // of all caches of the process
+  std::uint64_t machine_bytes = ~std::uint64_t{0};  // pinned by anybody, as far as the kernel tells
+};
+
 class MappedCache {
  public:
   // Its thread follows `near`, if there is one.
-  explicit MappedCache(std::uint64_t budget_bytes, std::shared_ptr<NearThreads> near = nullptr);
+  explicit MappedCache(const MappedBudget& budget, std::shared_ptr<NearThreads> near = nullptr);
   ~MappedCache();
   // In a forked child: nothing is joined, unregistered or unmapped.
   static void abandon(std::unique_ptr<MappedCache> cache) noexcept { (void)cache.release(); }
@@ -163,8 +171,10 @@ class MappedCache {
   int map(Request& request, std::byte* at, std::uint64_t bytes);
   void set_note(std::string note);
   void drop_windows(MappedFile& file);
+  std::string budget_note() const;
 
-  const std::uint64_t budget_bytes_, window_bytes_;
+  const MappedBudget budget_;
+  const std::uint64_t window_bytes_;
   const std::size_t mapping_budget_;
   const bool many_cpus_;
   const std::shared_ptr<NearThreads> near_;  // may be null

@@ -9,18 +9,11 @@
 #include "base/clock.h"
 #include "base/file_handle.h"
 #include "base/file_read.h"
+#include "base/grow.h"
+#include "base/part.h"
 #include "transfer/operation.h"
 
 namespace headrace::transfer {
-namespace {
-
-template <class T>
-void make_room(std::vector<T>& list, std::size_t more) {
-  if (list.capacity() - list.size() >= more) return;
-  list.reserve(std::max({std::size_t{64}, 2 * list.capacity(), list.size() + more}));
-}
-
-}  // namespace
 
 // True: all of the group is on its way by its mapping, and its object stays open until the wave is through.
 bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
@@ -38,7 +31,7 @@ bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store
   const auto first = static_cast<std::size_t>(begin / window_bytes);
   const auto last = static_cast<std::size_t>((end - 1) / window_bytes);
   const std::uint64_t now = base::now_ns();
-  const bool counts = group.source == kNoSource && !object.fd_is_stores;
+  const bool holds = group.source == kNoSource && !object.fd_is_stores;
   lane.windows.clear();
   for (std::size_t index = first; index <= last && end <= identity.size_bytes; ++index) {
     std::shared_ptr<MappedWindow> window = cache.window(*file, index, now);
@@ -51,14 +44,12 @@ bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store
   }
   // What the wave needs is there before anything is changed.
   MappedShare& share = lane.mapped;
-  make_room(share.reads, 1);
-  make_room(share.windows, lane.windows.size());
-  make_room(share.pieces, group.task_count * lane.windows.size());
-  if (counts && mapped_open_.fetch_add(1, std::memory_order_relaxed) >= most_mapped_open_) {
-    mapped_open_.fetch_sub(1, std::memory_order_relaxed);
-    return false;
-  }
+  base::make_room(share.reads, 1);
+  base::make_room(share.windows, lane.windows.size());
+  base::make_room(share.pieces, group.task_count * lane.windows.size());
+  if (holds && !base::Descriptors::of_process().hold()) return false;
   share.reads.push_back({group_index, end});
+  Status status;
   const bool together = place_together(wave, group, offset, length);
   for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
     const Task& task = wave.tasks.tasks[i];
@@ -68,9 +59,12 @@ bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store
     }
     const std::uint64_t at = task.length == kWholeObject ? offset : task.offset;
     const std::uint64_t bytes = task.length == kWholeObject ? length : task.length;
-    if (map_task(wave, group, i, at, bytes, lane) && !together) add_pieces(i, object.base + at, bytes, first, lane);
+    if (map_task(wave, group, i, at, bytes, lane) && !together && status.ok()) {
+      status = add_pieces(i, object.base + at, bytes, first, lane);
+    }
   }
-  if (together) add_pieces(group.first_task, object.base + offset, length, first, lane);
+  if (together) status = add_pieces(group.first_task, object.base + offset, length, first, lane);
+  if (!status.ok()) stop(std::move(status));
   for (std::shared_ptr<MappedWindow>& window : lane.windows) {
     if (share.windows.empty() || share.windows.back() != window) share.windows.push_back(std::move(window));
   }
@@ -102,16 +96,23 @@ bool ReadOperation::place_together(Wave& wave, const Group& group, std::uint64_t
 
 // The file's bytes [offset, offset + length), where the task's encoded bytes begin. lane.windows begin with window
 // `first`; all but a file's last have one size.
-void ReadOperation::add_pieces(std::uint32_t task_index, std::uint64_t offset, std::uint64_t length, std::size_t first,
-                               Lane& lane) {
+Status ReadOperation::add_pieces(std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+                                 std::size_t first, Lane& lane) {
   const std::uint64_t window_bytes = resources_.mapped().window_bytes();
   for (std::uint64_t done = 0; done < length;) {
     const std::uint64_t at = offset + done, within = at % window_bytes;
-    const MappedWindow& window = *lane.windows[static_cast<std::size_t>(at / window_bytes) - first];
+    const auto index = static_cast<std::size_t>(at / window_bytes) - first;
     const std::uint64_t bytes = std::min(length - done, window_bytes - within);
-    lane.mapped.pieces.push_back({task_index, window.data + within, done, bytes});
+    std::optional<std::span<const std::byte>> src;
+    if (index < lane.windows.size()) {
+      const MappedWindow& window = *lane.windows[index];
+      src = base::part(std::span(window.data, static_cast<std::size_t>(window.bytes)), within, bytes);
+    }
+    if (!src) return Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside of its mapping");
+    lane.mapped.pieces.push_back({task_index, *src, done});
     done += bytes;
   }
+  return {};
 }
 
 // The object's bytes [offset, offset + length) are the task's. False: it has failed.
@@ -131,19 +132,21 @@ bool ReadOperation::map_task(Wave& wave, const Group& group, std::uint32_t task_
   }
   lane.stats.stored_bytes += length;
   chunk.mapped = true;
+  Status status;
   if (chain.raw()) {
     chunk.delivered = lane.detail.element_count() * plan_->element_op().element_bytes;
-    stage_boxes(wave, task_index, staged_target(wave, task_index) - (whole_object ? offset : 0), lane.detail);
+    const auto place = base::part(staged_target(wave, task_index), 0, length);
+    status = place ? stage_boxes(wave, task_index, *place, whole_object ? offset : 0, lane.detail)
+                   : Status(Code::kInternal, Layer::kTransfer, "a wave's slab is too small for a chunk");
     lane.described = nullptr;
-    return true;
+  } else if (reserve_encoded(wave, task_index, length)) {
+    status = place_encoded(wave, task_index, length, lane);
+  } else {
+    status = Status(Code::kInternal, Layer::kTransfer, "a wave's slab is too small for its encoded bytes");
   }
-  if (reserve_encoded(wave, task_index, length) == nullptr) {
-    fail_task(wave, group, task, lane,
-              Status(Code::kInternal, Layer::kTransfer, "a wave's slab is too small for its encoded bytes"));
-    return false;
-  }
-  place_encoded(wave, task_index, length, lane);
-  return true;
+  if (status.ok()) return true;
+  fail_task(wave, group, task, lane, std::move(status));
+  return false;
 }
 
 // The range of the file was read out of the page cache by the CPU.
@@ -170,15 +173,20 @@ bool ReadOperation::hand_over_mapped(Wave& wave, Lane& lane) {
   std::lock_guard lock(mutex_);
   bool complete = true;
   try {  // only the making of room can fail
-    make_room(to.reads, from.reads.size());
-    make_room(to.pieces, from.pieces.size());
-    make_room(to.windows, from.windows.size());
+    base::make_room(to.reads, from.reads.size());
+    base::make_room(to.pieces, from.pieces.size());
+    base::make_room(to.windows, from.windows.size());
     to.reads.insert(to.reads.end(), from.reads.begin(), from.reads.end());
     to.pieces.insert(to.pieces.end(), from.pieces.begin(), from.pieces.end());
     to.windows.insert(to.windows.end(), std::move_iterator(from.windows.begin()),
                       std::move_iterator(from.windows.end()));
   } catch (const std::bad_alloc&) {
-    // The wave is not launched any more; what is not listed is closed with the read.
+    // The wave is not launched any more.
+    for (const MappedShare::Read& read : from.reads) {
+      if (wave.tasks.groups[read.group].source != kNoSource) continue;
+      if (!wave.objects[read.group].fd_is_stores) base::Descriptors::of_process().end_hold();
+      wave.objects[read.group].close();
+    }
     complete = false;
   }
   from.clear();
@@ -186,29 +194,31 @@ bool ReadOperation::hand_over_mapped(Wave& wave, Lane& lane) {
 }
 
 // Pieces from the mappings to where the slab would have been copied to: the device slab, or straight to the tensor.
-void ReadOperation::add_mapped_pieces(Wave& wave, bool scattered) {
-  if (wave.mapped.pieces.empty()) return;
-  StagingSlot& slot = *wave.slot;
+Status ReadOperation::add_mapped_pieces(Wave& wave, bool scattered) {
+  if (wave.mapped.pieces.empty()) return {};
   const std::uint32_t element_bytes = plan_->element_op().element_bytes;
   for (const MappedShare::Piece& piece : wave.mapped.pieces) {
-    if (on_device(wave)) {
-      std::byte* const dst = slot.on_device + wave.encoded[piece.task].at + piece.within;
-      wave.pieces.push_back({piece.src, dst, static_cast<std::size_t>(piece.bytes)});
-    } else if (scattered) {
-      std::byte* const dst = slot.on_device + piece.task * slab_stride_ + piece.within;
-      wave.pieces.push_back({piece.src, dst, static_cast<std::size_t>(piece.bytes)});
+    if (on_device(wave) || scattered) {
+      // Encoded bytes of several tasks may come as one piece: what bounds it is the area of all.
+      const auto dst = on_device(wave)
+                           ? base::part(wave.slot->on_device.first(static_cast<std::size_t>(areas_.encoded_bytes)),
+                                        wave.encoded[piece.task].at + piece.within, piece.src.size())
+                           : base::part(place_on_device(wave, piece.task), piece.within, piece.src.size());
+      if (!dst) return Status(Code::kInternal, Layer::kTransfer, "a mapped piece is longer than its place");
+      wave.pieces.push_back({piece.src.data(), dst->data(), dst->size()});
     } else {
       // The chunk is one run of the tensor; of its bytes those that are in the box.
       const device::Box& box = wave.boxes[piece.task];
-      const auto begin = static_cast<std::uint64_t>(box.src - staged_target(wave, piece.task));
+      const auto begin = static_cast<std::uint64_t>(box.src - staged_target(wave, piece.task).data());
       const std::uint64_t end = begin + box.element_count() * element_bytes;
-      const std::uint64_t from = std::max(begin, piece.within), to = std::min(end, piece.within + piece.bytes);
+      const std::uint64_t from = std::max(begin, piece.within), to = std::min(end, piece.within + piece.src.size());
       if (from >= to) continue;
       wave.pieces.push_back(
-          {piece.src + (from - piece.within), box.dst + (from - begin), static_cast<std::size_t>(to - from)});
+          {piece.src.data() + (from - piece.within), box.dst + (from - begin), static_cast<std::size_t>(to - from)});
     }
   }
   resources_.mapped().note_traffic();
+  return {};
 }
 
 // The wave is through. A file that is now shorter than what was taken from its mapping was cut meanwhile: its old
@@ -241,25 +251,26 @@ void ReadOperation::settle_mapped(Wave& wave, Lane& lane) {
 }
 
 // For the CPU, which must not look at a mapping: the encoded bytes of a mapped task, read from its file.
-Status ReadOperation::read_mapped_again(Wave& wave, std::uint32_t task_index, Lane& lane, const std::byte*& encoded) {
+Status ReadOperation::read_mapped_again(Wave& wave, std::uint32_t task_index, Lane& lane,
+                                        std::span<const std::byte>& encoded) {
   const Group& group = group_of(wave, task_index);
   const Task& task = wave.tasks.tasks[task_index];
   const bool own = group.source == kNoSource;
   const auto group_index = static_cast<std::size_t>(&group - wave.tasks.groups.data());
   const store::Object& object = object_of(wave, static_cast<std::uint32_t>(group_index));
   const auto bytes = static_cast<std::size_t>(wave.encoded[task_index].bytes);
-  std::byte* const target = lane.memory->encoded.reserve(bytes);
-  if (target == nullptr) return Status::out_of_memory();
+  const std::span<std::byte> target = lane.memory->encoded.reserve(bytes);
+  if (target.data() == nullptr) return Status::out_of_memory();
   encoded = target;
   lane.stats.read_bytes += bytes;
   lane.stats.buffered_bytes += bytes;
-  return object.read(own ? 0 : task.offset, {target, bytes});
+  return object.read(own ? 0 : task.offset, target);
 }
 
 void ReadOperation::close_mapped(Wave& wave) noexcept {
   for (const MappedShare::Read& read : wave.mapped.reads) {
     if (wave.tasks.groups[read.group].source != kNoSource) continue;
-    if (!wave.objects[read.group].fd_is_stores) mapped_open_.fetch_sub(1, std::memory_order_relaxed);
+    if (!wave.objects[read.group].fd_is_stores) base::Descriptors::of_process().end_hold();
     wave.objects[read.group].close();
   }
   wave.mapped.clear();

@@ -1,12 +1,18 @@
 #include "transfer/operation.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <new>
 #include <utility>
 
+#include "base/callback.h"
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/host_limits.h"
+#include "base/file_read.h"
+#include "base/part.h"
 
 namespace headrace::transfer {
 namespace {
@@ -55,7 +61,7 @@ Result<std::shared_ptr<ReadOperation>> ReadOperation::create(Resources& resource
 }
 
 ReadOperation::~ReadOperation() {
-  if (!done_) give_back();
+  if (!done_ && !ended_.inherited()) give_back();
 }
 
 void ReadOperation::give_back() {
@@ -82,8 +88,14 @@ Status ReadOperation::prepare() {
   SizeRequest request;
   request.chunks = plan_->chunk_count();
   request.decoded_bytes = decoded;
-  request.lane_bytes = encoded + (staged_ ? 0 : decoded) + 2 * chain.temporary_bytes();
-  if (plan_->store().packs()) request.lane_bytes += encoded;
+  planned_bytes_ = encoded;
+  request.lane_bytes = encoded;
+  const auto and_also = [&request](std::uint64_t bytes) {  // sizes of metadata: any
+    request.lane_bytes = base::checked_add(request.lane_bytes, bytes).value_or(UINT64_MAX);
+  };
+  if (!staged_) and_also(decoded);
+  for (int i = 0; i < 2; ++i) and_also(chain.temporary_bytes());
+  if (plan_->store().packs()) and_also(store::Store::most_packed_bytes(encoded));
   request.host_budget_bytes = options.host_budget_bytes;
   request.device_budget_bytes = options.device_budget_bytes;
   request.wave_bytes = options.wave_bytes;
@@ -95,7 +107,10 @@ Status ReadOperation::prepare() {
     SizeRequest with_decoder = request;
     with_decoder.decoder = decoder_.get();
     with_decoder.source_bytes = chain.capacity_before(device_stage_);
-    if (device_stage_ > 0) with_decoder.lane_bytes += with_decoder.source_bytes;
+    if (device_stage_ > 0) {
+      with_decoder.lane_bytes =
+          base::checked_add(with_decoder.lane_bytes, with_decoder.source_bytes).value_or(UINT64_MAX);
+    }
     if (resources_.indices().enabled() && plan_->keeps_indices() && decoded >= kLeastIndexedBytes) {
       with_decoder.index_stride = index_stride_ = decoder_->index_stride();
     }
@@ -113,7 +128,6 @@ Status ReadOperation::prepare() {
   // What the CPU decodes it has to read; an engine asked for by name gets every read.
   may_map_ =
       staged_ && inline_reads_ && options.allow_mapped && (chain.raw() || (decoder_ != nullptr && device_stage_ == 0));
-  most_mapped_open_ = static_cast<std::size_t>(base::open_files_limit().value_or(4096) / 4);
   if (decoder_ != nullptr && options_.placement == Placement::kAuto) {
     const std::string kind = placement_kind(device_->info().name, chain, device_->decodes_any_codec(),
                                             std::min(plan_->chunk_count(), sizes.waves * sizes.tasks));
@@ -154,6 +168,7 @@ Status ReadOperation::prepare() {
   }
   for (auto& lane : lanes_) free_lanes_.push_back(lane.get());
   filled_.reserve(wave_count);
+  left_.reserve(lanes_.size());  // one a claim
   ready_jobs_.reserve(256);
   start_ns_ = base::now_ns();
   last_progress_ns_ = start_ns_;
@@ -186,13 +201,13 @@ Status ReadOperation::run() {
 
 Status ReadOperation::wait() {
   std::unique_lock lock(mutex_);
-  ended_.wait(lock, [&] { return done_; });
+  ended_->wait(lock, [&] { return done_; });
   return status_;
 }
 
 bool ReadOperation::wait_for(std::chrono::nanoseconds timeout) {
   std::unique_lock lock(mutex_);
-  return ended_.wait_for(lock, timeout, [&] { return done_; });
+  return ended_->wait_for(lock, timeout, [&] { return done_; });
 }
 
 bool ReadOperation::done() const {
@@ -224,9 +239,10 @@ void ReadOperation::release_lane(Lane* lane) {
     if (!exhausted_ || free_lanes_.size() != lanes_.size() || !complete_locked()) return;
   }
   plan_.reset();
+  base::Descriptors::of_process().idle();  // a read that was stopped may have been within a shard
   std::lock_guard lock(mutex_);
   done_ = true;
-  ended_.notify_all();
+  ended_->notify_all();
 }
 
 Workload::Progress ReadOperation::work() {
@@ -285,8 +301,14 @@ ReadOperation::Claim ReadOperation::claim_locked(Lane& lane) {
     ready_jobs_.resize(ready_jobs_.size() - take);
     return {ClaimKind::kJobs};
   }
+  const bool starved = starved_.load();
+  if (!starved && !left_.empty()) {
+    const Left left = left_.back();
+    left_.pop_back();
+    return {ClaimKind::kGroups, left.wave, left.begin, left.end};
+  }
   // One wave is kept filled ahead, so that nobody waits for the plan.
-  if (!exhausted_ && !filling_ && filled_.size() < 2) {
+  if (!starved && !exhausted_ && !filling_ && filled_.size() < 2) {
     for (auto& wave : waves_) {
       if (wave->state != WaveState::kFree) continue;
       filling_ = true;
@@ -299,7 +321,8 @@ ReadOperation::Claim ReadOperation::claim_locked(Lane& lane) {
     passed->being_drained = true;
     return {ClaimKind::kDrain, passed};
   }
-  if (!filled_.empty()) {
+  // Groups of open shards need no descriptor, and others may be waiting for theirs.
+  if (!filled_.empty() && (!starved || !filled_.front()->tasks.sources.empty())) {
     Wave& wave = *filled_.front();
     const auto total = static_cast<std::uint32_t>(wave.tasks.groups.size());
     const std::uint32_t left = total - wave.next_group;
@@ -362,6 +385,8 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
   trace::Timer timer(trace::Stage::kPlan);
   HEADRACE_DELAY("transfer.plan");
   wave.tasks.clear();
+  base::Descriptors& descriptors = base::Descriptors::of_process();
+  if (plan_->opens_next() && !descriptors.room()) return fill_later(wave);
   Result<bool> more(Status::out_of_memory());
   try {
     const bool decodes = choose_kind(wave);
@@ -369,6 +394,9 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
     wave.tasks.tasks.reserve(most);
     wave.tasks.groups.reserve(most);
     more = plan_->fill(wave.tasks);
+    if (wave.tasks.tasks.size() > wave_tasks_) {
+      more = Status(Code::kInternal, Layer::kTransfer, "a plan gave a wave more chunks than its slab has room for");
+    }
     const std::size_t groups = wave.tasks.groups.size();
     if (wave.jobs.size() < groups) wave.jobs.resize(groups);
     if (wave.objects.size() < groups) wave.objects.resize(groups);
@@ -383,6 +411,8 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
     more = Status::out_of_memory();
   }
   lane.stats.plan_seconds += timer.stop();
+  const bool shortage = !more.ok() && base::is_shortage(more.status().system_error());
+  if (shortage && wave.tasks.groups.empty() && descriptors.some_will_close()) return fill_later(wave);
   {
     std::lock_guard lock(mutex_);
     filling_ = false;
@@ -404,21 +434,32 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
   notifier_.notify();
 }
 
+void ReadOperation::fill_later(Wave& wave) {
+  {
+    std::lock_guard lock(mutex_);
+    filling_ = false;
+    release_wave_locked(wave);
+  }
+  wait_for_descriptor();
+}
+
 void ReadOperation::run_groups(Wave& wave, std::uint32_t begin, std::uint32_t end, Lane& lane) {
   std::uint32_t finished = 0;
   lane.cold.clear();
   lane.described = nullptr;  // task addresses are used again by the next wave
-  for (std::uint32_t i = begin; i < end; ++i) {
+  std::uint32_t next = begin;
+  for (; next < end; ++next) {
     GroupResult result = GroupResult::kDone;
     try {
-      if (!stop_.load(std::memory_order_relaxed)) result = process_group(wave, i, lane);
+      if (!stop_.load(std::memory_order_relaxed)) result = process_group(wave, next, lane);
     } catch (const std::bad_alloc&) {
-      wave.objects[i].close();
+      wave.objects[next].close();
       lane.described = nullptr;
       stop(Status::out_of_memory());
     }
+    if (result == GroupResult::kStarved) break;
     if (result == GroupResult::kCold) {
-      lane.cold.push_back(i);
+      lane.cold.push_back(next);
     } else {
       ++finished;
     }
@@ -426,6 +467,33 @@ void ReadOperation::run_groups(Wave& wave, std::uint32_t begin, std::uint32_t en
   if (!lane.mapped.reads.empty() && !hand_over_mapped(wave, lane)) stop(Status::out_of_memory());
   if (!lane.cold.empty()) post_cold(wave, lane);
   if (finished > 0) finish_groups(wave, finished, lane);
+  if (next == end) return;
+  // What this claim has open is with the I/O service, or is closed when the wave is through: others can wait for it.
+  put_back(wave, next, end);
+  wait_for_descriptor();
+}
+
+// Groups that were claimed and are to be claimed again.
+void ReadOperation::put_back(Wave& wave, std::uint32_t begin, std::uint32_t end) {
+  std::lock_guard lock(mutex_);
+  if (!stop_) {
+    left_.push_back({&wave, begin, end});
+    return;
+  }
+  // stop_locked() has not seen them.
+  wave.groups_left -= end - begin;
+  if (wave.groups_left == 0) release_wave_locked(wave);
+}
+
+// What needs one is not claimed until then.
+void ReadOperation::wait_for_descriptor() {
+  starved_ = true;
+  base::Descriptors::of_process().call_when_closed(weak_from_this());
+}
+
+void ReadOperation::descriptor_closed() noexcept {
+  starved_ = false;
+  notifier_.notify();
 }
 
 // An engine speaks of places in the file; of an object that lies within one, what is wanted is the place in the object.
@@ -443,6 +511,7 @@ void ReadOperation::run_jobs(Lane& lane) {
   for (IoJob* job : jobs) {
     Wave& wave = *waves_[static_cast<std::size_t>(job->user >> 32)];
     const auto index = static_cast<std::uint32_t>(job->user);
+    if (job->direct && job->status.system_error() == EINVAL) read_through_cache(*job);
     lane.stats.read_bytes += job->read_bytes;
     (job->direct ? lane.stats.direct_bytes : lane.stats.engine_bytes) += job->read_bytes;
     try {
@@ -453,8 +522,8 @@ void ReadOperation::run_jobs(Lane& lane) {
       } else {
         const store::Object& object = object_of(wave, index);
         const std::uint64_t offset = job->offset - object.base;
-        if (check_read(wave, index, object, job->data, offset, job->length, lane)) {
-          decode_group(wave, index, job->data, offset, job->length, lane);
+        if (check_read(wave, index, object, job->data, offset, lane)) {
+          decode_group(wave, index, job->data, offset, lane);
         }
       }
     } catch (const std::bad_alloc&) {
@@ -473,6 +542,19 @@ void ReadOperation::run_jobs(Lane& lane) {
   jobs.clear();
 }
 
+// Some file systems open a file past the page cache and refuse to read it so.
+void ReadOperation::read_through_cache(IoJob& job) {
+  const int flags = ::fcntl(job.fd, F_GETFL);
+  if (flags < 0 || ::fcntl(job.fd, F_SETFL, flags & ~O_DIRECT) != 0) return;
+  direct_refused_.store(true, std::memory_order_relaxed);
+  const auto to = base::part(job.slot, job.offset - job.aligned_offset, job.length);
+  job.status = to ? base::read_exactly(job.fd, job.offset, *to)
+                  : Status(Code::kInternal, Layer::kTransfer, "a read does not fit its place");
+  if (job.status.ok()) job.data = *to;
+  job.direct = false;
+  job.read_bytes = job.status.ok() ? job.length : 0;
+}
+
 void ReadOperation::on_io_done(std::span<IoJob* const> jobs) noexcept {
   // Once the lock is gone a worker may end the read and free it.
   const WorkerPool::Notifier notifier = notifier_;
@@ -486,17 +568,23 @@ void ReadOperation::on_io_done(std::span<IoJob* const> jobs) noexcept {
 }
 
 void ReadOperation::finish_groups(Wave& wave, std::uint32_t count, Lane& lane) {
-  bool launch = false;
+  bool launch = false, check = false;
   {
     std::lock_guard lock(mutex_);
     wave.groups_left -= count;
     if (wave.groups_left > 0) return;
     launch = staged_ && !stop_;
+    check = !staged_ && !stop_;
     if (launch) {
       wave.state = WaveState::kLaunching;
-    } else {
+    } else if (!check) {
       release_wave_locked(wave);
     }
+  }
+  if (check) {
+    check_sources(wave);
+    std::lock_guard lock(mutex_);
+    release_wave_locked(wave);
   }
   if (launch) {
     Status status = launch_wave(wave, lane);
@@ -510,7 +598,7 @@ void ReadOperation::finish_groups(Wave& wave, std::uint32_t count, Lane& lane) {
 
 void ReadOperation::release_wave_locked(Wave& wave) {
   close_mapped(wave);
-  wave.tasks.sources.clear();  // shards are closed with the last wave that needs them
+  wave.tasks.let_go();  // shards are closed with the last wave that needs them
   if (std::exchange(wave.kind_counts, false)) {
     const std::uint64_t bytes = stop_ || !wave.tells ? 0 : wave.tasks.tasks.size() * plan_->chain().decoded_bytes();
     policy_->end({wave.kind, wave.probe}, wave.begun_ns, bytes, base::now_ns(), cpu_work(wave));
@@ -533,6 +621,11 @@ void ReadOperation::stop_locked(Status status) {
     if (wave->groups_left == 0) release_wave_locked(*wave);
   }
   filled_.clear();
+  for (const Left& left : left_) {
+    left.wave->groups_left -= left.end - left.begin;
+    if (left.wave->groups_left == 0) release_wave_locked(*left.wave);
+  }
+  left_.clear();
 }
 
 // True for the one call that finds everything finished.
@@ -548,6 +641,7 @@ bool ReadOperation::complete_locked() {
   try {
     stats_.engine = service.ok() ? (*service)->engine().name : "none";
     stats_.path = describe_path(stats_, stats_.engine, decode_note_);
+    stats_.device_note = device_->note();
   } catch (const std::bad_alloc&) {  // the counts remain
   }
   stats_.wall_seconds = seconds_since(start_ns_);
@@ -556,14 +650,18 @@ bool ReadOperation::complete_locked() {
 }
 
 void ReadOperation::report_progress() {
-  if (!options_.progress) return;
+  if (!options_.progress || stop_.load(std::memory_order_relaxed)) return;
   {
     std::lock_guard lock(mutex_);
     const std::uint64_t now = base::now_ns();
     if (now - last_progress_ns_ < 100'000'000) return;
     last_progress_ns_ = now;
   }
-  options_.progress(chunks_done_.load(std::memory_order_relaxed), plan_->chunk_count());
+  Status status = base::run_callback(base::kProgressThrew, options_.progress,
+                                     chunks_done_.load(std::memory_order_relaxed), plan_->chunk_count());
+  if (status.ok()) return;
+  stop(std::move(status));
+  notifier_.notify();
 }
 
 }  // namespace headrace::transfer

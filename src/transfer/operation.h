@@ -22,10 +22,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/descriptors.h"
+#include "base/fork.h"
 #include "base/trace.h"
 #include "device/device.h"
 #include "transfer/io_service.h"
@@ -39,7 +42,10 @@
 
 namespace headrace::transfer {
 
-class ReadOperation final : public Workload, public IoSink, public std::enable_shared_from_this<ReadOperation> {
+class ReadOperation final : public Workload,
+                            public IoSink,
+                            public base::DescriptorWaiter,
+                            public std::enable_shared_from_this<ReadOperation> {
  public:
   // Fails before anything is read: kResourceExhausted when not even one chunk fits the budgets.
   static Result<std::shared_ptr<ReadOperation>> create(Resources& resources, std::unique_ptr<Plan> plan,
@@ -48,6 +54,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
 
   Progress work() override;
   void on_io_done(std::span<IoJob* const> jobs) noexcept override;
+  void descriptor_closed() noexcept override;
 
   // Starts on the pool's workers and returns.
   void start();
@@ -67,7 +74,7 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
     std::uint64_t at = kNowhere;  // in the encoded area of both slabs
     std::uint64_t room = 0;       // reserved there
     std::uint64_t bytes = 0;
-    std::byte* dst = nullptr;     // where it is decoded to; null: nothing to decode
+    std::span<std::byte> dst;     // where it is decoded to; empty: nothing to decode
     std::uint64_t delivered = 0;  // bytes of elements
     bool mapped = false;          // not in the pinned slab
     bool failed = false;          // of mapped ones: found out later
@@ -136,10 +143,15 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   trace::Stage waits_for_locked() const;
   void notice_copies_locked();
   void fill_wave(Wave& wave, Lane& lane);
+  void fill_later(Wave& wave);
+  void put_back(Wave& wave, std::uint32_t begin, std::uint32_t end);
+  void wait_for_descriptor();
   void run_groups(Wave& wave, std::uint32_t begin, std::uint32_t end, Lane& lane);
   void run_jobs(Lane& lane);
+  void read_through_cache(IoJob& job);
   void drain_wave(Wave& wave, Lane& lane);
   void finish_groups(Wave& wave, std::uint32_t count, Lane& lane);
+  void check_sources(const Wave& wave);
   Status launch_wave(Wave& wave, Lane& lane);
   Status queue_wave(Wave& wave, Lane& lane);
   Status assemble_several(Wave& wave, std::span<const SeveralBoxes> tasks, Lane& lane);
@@ -158,22 +170,23 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   bool map_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
                  std::uint64_t length, Lane& lane);
   bool place_together(Wave& wave, const Group& group, std::uint64_t offset, std::uint64_t length);
-  void add_pieces(std::uint32_t task_index, std::uint64_t offset, std::uint64_t length, std::size_t first, Lane& lane);
+  Status add_pieces(std::uint32_t task_index, std::uint64_t offset, std::uint64_t length, std::size_t first,
+                    Lane& lane);
   bool map_task(Wave& wave, const Group& group, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
                 Lane& lane);
   void note_unmapped(const Wave& wave, const Group& group, std::uint64_t offset, std::uint64_t length, Lane& lane);
   bool hand_over_mapped(Wave& wave, Lane& lane);
-  void add_mapped_pieces(Wave& wave, bool scattered);
+  Status add_mapped_pieces(Wave& wave, bool scattered);
   void settle_mapped(Wave& wave, Lane& lane);
-  Status read_mapped_again(Wave& wave, std::uint32_t task_index, Lane& lane, const std::byte*& encoded);
+  Status read_mapped_again(Wave& wave, std::uint32_t task_index, Lane& lane, std::span<const std::byte>& encoded);
   void close_mapped(Wave& wave) noexcept;
 
   // device_decode.cc: waves that carry encoded bytes.
   Status make_decoder();
-  std::byte* reserve_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t bytes);
-  void stage_encoded(Wave& wave, const Group& group, std::uint32_t task_index, const std::byte* encoded,
-                     std::uint64_t length, Lane& lane);
-  void place_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t length, Lane& lane);
+  std::optional<std::span<std::byte>> reserve_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t bytes);
+  void stage_encoded(Wave& wave, const Group& group, std::uint32_t task_index, std::span<const std::byte> encoded,
+                     Lane& lane);
+  Status place_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t length, Lane& lane);
   Status queue_decode(Wave& wave, Lane& lane);
   std::size_t count_decoded(Wave& wave, Lane& lane);
   device::DecodeIndices indices_of(const Wave& wave) const;
@@ -186,27 +199,35 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   bool lend_temporaries(Lane& lane);
 
   // group_io.cc: one group from object to decoded bytes.
-  enum class GroupResult : std::uint8_t { kDone, kCold, kMapped };
+  enum class GroupResult : std::uint8_t { kDone, kCold, kMapped, kStarved };
   GroupResult process_group(Wave& wave, std::uint32_t group_index, Lane& lane);
   GroupResult read_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
                          std::uint64_t length, Lane& lane);
-  std::byte* encoded_target(Wave& wave, std::uint32_t group_index, std::uint64_t length, Lane& lane);
+  std::optional<std::span<std::byte>> encoded_target(Wave& wave, std::uint32_t group_index, std::uint64_t length,
+                                                     Lane& lane);
   void unpack_group(Wave& wave, std::uint32_t group_index, const store::Object& object, Lane& lane);
-  bool check_read(Wave& wave, std::uint32_t group_index, const store::Object& object, const std::byte* data,
-                  std::uint64_t offset, std::uint64_t length, Lane& lane);
+  bool check_read(Wave& wave, std::uint32_t group_index, const store::Object& object, std::span<const std::byte> data,
+                  std::uint64_t offset, Lane& lane);
   enum class Route : std::uint8_t { kInline, kDirect };
+  Status admit_length(const Group& group, std::uint64_t length, Lane& lane) const;
   Route choose_route(int fd, std::uint64_t offset, std::uint64_t length);
   void post_cold(Wave& wave, Lane& lane);
   bool try_post_cold(Wave& wave, Lane& lane);
-  void decode_group(Wave& wave, std::uint32_t group_index, const std::byte* data, std::uint64_t data_offset,
-                    std::uint64_t data_length, Lane& lane);
-  void place_task(Wave& wave, std::uint32_t task_index, const std::byte* decoded, std::uint64_t skipped, Lane& lane);
-  void stage_boxes(Wave& wave, std::uint32_t task_index, const std::byte* base, TaskDetail& detail) const;
+  void decode_group(Wave& wave, std::uint32_t group_index, std::span<const std::byte> data, std::uint64_t data_offset,
+                    Lane& lane);
+  Status place_task(Wave& wave, std::uint32_t task_index, std::span<const std::byte> decoded, std::uint64_t skipped,
+                    Lane& lane);
+  Status stage_boxes(Wave& wave, std::uint32_t task_index, std::span<const std::byte> decoded, std::uint64_t skipped,
+                     TaskDetail& detail) const;
+  Status take_from(TaskDetail& detail, std::span<const std::byte> decoded, std::int64_t skipped) const;
+  Status check_target(const TaskDetail& detail) const;
+  std::optional<std::span<std::byte>> whole_target(const TaskDetail& detail) const;
   void fill_task(Wave& wave, const Group& group, std::uint32_t task_index, Lane& lane);
   void fail_task(Wave& wave, const Group& group, const Task& task, Lane& lane, Status status);
   void fail_group(Wave& wave, std::uint32_t group_index, Lane& lane, Status status);
   void describe(const Group& group, const Task& task, Lane& lane) const;
-  std::byte* staged_target(Wave& wave, std::uint32_t task_index) const;
+  std::span<std::byte> staged_target(const Wave& wave, std::uint32_t task_index) const;
+  std::span<std::byte> place_on_device(const Wave& wave, std::uint32_t task_index) const;
   std::uint64_t raw_span(const Lane& lane, std::uint64_t& first) const;
 
   static constexpr std::uint32_t kMaxGroupsPerClaim = 64;
@@ -217,13 +238,12 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   const std::shared_ptr<device::Device> device_;
   const ReadOptions options_;
   const bool staged_;
-  bool inline_reads_ = true;                 // page-cache reads by the workers
-  bool may_map_ = false;                     // the device may take bytes out of the page cache
-  std::atomic<std::size_t> mapped_open_{0};  // files open until their waves are through
-  std::size_t most_mapped_open_ = 0;
-  std::uint64_t slab_stride_ = 0;  // bytes between decoded chunks in a slab
-  std::size_t wave_tasks_ = 0;     // most of a wave
-  std::size_t trial_tasks_ = 0;    // and of one that finds out who decodes faster
+  bool inline_reads_ = true;         // page-cache reads by the workers
+  bool may_map_ = false;             // the device may take bytes out of the page cache
+  std::uint64_t planned_bytes_ = 0;  // most that one group's stored bytes take, but for unusual ones
+  std::uint64_t slab_stride_ = 0;    // bytes between decoded chunks in a slab
+  std::size_t wave_tasks_ = 0;       // most of a wave
+  std::size_t trial_tasks_ = 0;      // and of one that finds out who decodes faster
   WaveAreas areas_;
   std::unique_ptr<device::ChunkDecoder> decoder_;  // null: every chunk is decoded by the CPU
   std::size_t device_stage_ = 0;                   // first that the decoder undoes
@@ -236,13 +256,20 @@ class ReadOperation final : public Workload, public IoSink, public std::enable_s
   std::vector<std::unique_ptr<Lane>> lanes_;
 
   mutable std::mutex mutex_;
-  std::condition_variable ended_;
+  base::ProcessOwn<std::condition_variable> ended_;
   std::atomic<bool> stop_{false};
   std::atomic<int> cached_streak_{0}, cold_streak_{0};  // groups in a row found in the page cache, or not
   std::atomic<unsigned> probe_turn_{0};
+  std::atomic<bool> direct_refused_{false};  // by a read of a file that could be opened for it
+  std::atomic<bool> starved_{false};         // nothing is opened before another file of the process is closed
   // Guarded by mutex_:
   std::vector<Lane*> free_lanes_;
   std::vector<Wave*> filled_;  // oldest first
+  struct Left {                // groups that were claimed, and found no descriptor
+    Wave* wave;
+    std::uint32_t begin, end;
+  };
+  std::vector<Left> left_;
   std::vector<IoJob*> ready_jobs_;
   std::size_t jobs_in_flight_ = 0;
   bool filling_ = false, exhausted_ = false, draining_ = false, ending_ = false, done_ = false;

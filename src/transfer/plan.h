@@ -13,9 +13,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/descriptors.h"
 #include "codec/chain.h"
 #include "device/box.h"
 #include "store/store.h"
@@ -42,11 +44,25 @@ struct Group {
   std::uint32_t source = kNoSource;  // index into WaveTasks::sources; kNoSource: open the task's own key
 };
 
+// An object as it was when a plan looked into it: where its chunks lie is only true of that.
+//
+// Threads: every call from any thread.
+class SourceVersion {
+ public:
+  virtual ~SourceVersion() = default;
+  // kAgainExhausted if the object has been changed since. Asked once all that is wanted of it has been read: then
+  // nothing that was read is from a later version. Throws std::bad_alloc.
+  virtual Status check() const = 0;
+};
+
 // An object that several groups of a wave share.
 struct Source {
   std::shared_ptr<store::Object> object;   // null: unusable, `failure` says why
   std::shared_ptr<const std::string> key;  // shares its owner with others: made once for an object
   Status failure;
+  std::shared_ptr<const SourceVersion> version = nullptr;  // null: there is nothing to ask
+
+  Status check_version() const { return version != nullptr ? version->check() : Status(); }
 };
 
 // Filled by the plan, kept and reused by the wave. Vectors keep their capacity.
@@ -55,18 +71,26 @@ struct WaveTasks {
   std::vector<Task> tasks;
   std::vector<Source> sources;
   std::size_t max_tasks = 0;  // fill() stops at this many tasks
+  ~WaveTasks() { let_go(); }
   void clear() {
     groups.clear();
     tasks.clear();
+    let_go();
+  }
+  // Of the sources, which may be kept open for others.
+  void let_go() noexcept {
+    if (sources.empty()) return;
     sources.clear();
+    base::Descriptors::of_process().idle();
   }
 };
 
 // What a worker needs to know of one task.
 struct TaskDetail {
-  std::string key;           // of the object, NUL-terminated; capacity is reused
-  device::Box box;           // src: offset into the decoded chunk as a pointer from null + 1 (see kBoxBase); dst: final
-  bool whole_chunk = false;  // the box takes all bytes of the decoded chunk in order and is contiguous in the tensor
+  std::string key;  // of the object, NUL-terminated; capacity is reused
+  device::Box box;  // src: offset into the decoded chunk as a pointer from null + 1 (see kBoxBase); dst: final
+  std::span<std::byte> tensor;  // the memory that the box's destination is part of
+  bool whole_chunk = false;     // the box takes all bytes of the decoded chunk in order and is contiguous in the tensor
   // The task has more boxes than this one: Plan::next_box() gives them, one after the other.
   bool several = false;
   // With several only: elements of all boxes together, and the bytes of the decoded chunk from the first to behind the
@@ -95,6 +119,8 @@ class Plan {
 
   // Appends groups to `wave`, at least one unless the plan is exhausted; false when nothing is left after this call.
   virtual Result<bool> fill(WaveTasks& wave) = 0;
+  // Whether the next fill() has to open a file before anything else; the plan then has none open itself.
+  virtual bool opens_next() const noexcept { return false; }
   virtual void describe(const Group& group, const Task& task, TaskDetail& detail) const = 0;
   // Goes on to the next box of the task that `detail` describes; false behind the last. Boxes of one task have no
   // element of the tensor in common.

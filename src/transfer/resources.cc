@@ -20,10 +20,20 @@ Status bad_option(std::string message) { return Status(Code::kInvalidArgument, L
 
 }  // namespace
 
+Resources::Resources(const ContextOptions& options)
+    : options_(options),
+      stored_memory_(std::make_shared<base::MemoryBudget>(options.stored_budget_bytes,
+                                                          "ContextOptions::stored_budget_bytes (--stored-budget)")),
+      near_(NearThreads::create(options.bind_threads)),
+      indices_(options.index_budget_bytes) {}
+
 Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& options) {
   if (options.waves > 64) return bad_option("waves must be at most 64 (0: as many as a read is best with)");
   if (options.threads > 1024) return bad_option("threads must be at most 1024 (0: one per CPU)");
   if (options.host_budget_bytes < (std::size_t{1} << 20)) return bad_option("host_budget_bytes must be at least 1 MiB");
+  if (options.stored_budget_bytes < (std::size_t{1} << 20)) {
+    return bad_option("stored_budget_bytes must be at least 1 MiB");
+  }
   if (options.wave_bytes < 4096) return bad_option("wave_bytes must be at least 4096");
   bool known = options.engine == "auto";
   std::string names = "auto";
@@ -36,10 +46,13 @@ Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& optio
   std::shared_ptr<Resources> resources(new Resources(options));
   resources->threads_ = options.threads != 0 ? options.threads : base::usable_cpus();
   resources->fork_generation_ = base::fork_generation();
-  // A quarter of the memory: registered pages cannot be reclaimed.
-  const std::uint64_t memory = base::memory_limit_bytes();
-  resources->mapped_ = std::make_unique<MappedCache>(
-      options.mapped_budget_bytes != 0 ? std::uint64_t{options.mapped_budget_bytes} : memory / 4, resources->near_);
+  // Registered pages cannot be reclaimed: a quarter of the memory for a process, until half the machine's is pinned.
+  MappedBudget mapped{.bytes = options.mapped_budget_bytes};
+  if (mapped.bytes == 0) {
+    mapped.bytes = mapped.process_bytes = base::memory_limit_bytes() / 4;
+    mapped.machine_bytes = std::max(base::host_memory().total_bytes / 2, mapped.bytes);
+  }
+  resources->mapped_ = std::make_unique<MappedCache>(mapped, resources->near_);
   base::reserve_open_files(kOpenFiles);
   // An engine that was asked for by name must work; "auto" is settled at the first read that needs one.
   if (options.engine != "auto") {
@@ -79,16 +92,27 @@ Result<IoService*> Resources::io() {
 
 std::unique_ptr<LaneMemory> Resources::take_lane_memory() {
   std::lock_guard lock(mutex_);
-  if (lane_memory_.empty()) return std::make_unique<LaneMemory>();
+  if (lane_memory_.empty()) {
+    auto made = std::make_unique<LaneMemory>();
+    made->beyond = base::Charge(stored_memory_);
+    return made;
+  }
   auto memory = std::move(lane_memory_.back());
   lane_memory_.pop_back();
+  kept_lane_bytes_ -= memory->capacity();
   return memory;
 }
 
 void Resources::give_lane_memory(std::unique_ptr<LaneMemory> memory) noexcept {
+  // Reads of different arrays grow different buffers: together they stay within the budget of one read.
+  const std::uint64_t bytes = memory->capacity();
+  if (memory->beyond.bytes() != 0) return;
   std::lock_guard lock(mutex_);
+  if (bytes > options_.host_budget_bytes - std::min<std::uint64_t>(options_.host_budget_bytes, kept_lane_bytes_))
+    return;
   try {
     lane_memory_.push_back(std::move(memory));
+    kept_lane_bytes_ += bytes;
   } catch (const std::bad_alloc&) {  // freed instead
   }
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/memory_budget.h"
 #include "transfer/index_cache.h"
 #include "transfer/io_service.h"
 #include "transfer/lane.h"
@@ -37,6 +38,8 @@ class Resources {
   MappedCache& mapped() noexcept { return *mapped_; }
   ReuseTracker& reuse() noexcept { return reuse_; }
   IndexCache& indices() noexcept { return indices_; }
+  // ContextOptions::stored_budget_bytes.
+  const std::shared_ptr<base::MemoryBudget>& stored_memory() const noexcept { return stored_memory_; }
   NearThreads& near() noexcept { return *near_; }
   PlacementPriors& placement() noexcept { return placement_; }
 
@@ -49,15 +52,16 @@ class Resources {
   void give_lane_memory(std::unique_ptr<LaneMemory> memory) noexcept;
 
  private:
-  explicit Resources(const ContextOptions& options)
-      : options_(options), near_(NearThreads::create(options.bind_threads)), indices_(options.index_budget_bytes) {}
+  explicit Resources(const ContextOptions& options);
 
   ContextOptions options_;
+  const std::shared_ptr<base::MemoryBudget> stored_memory_;
   const std::shared_ptr<NearThreads> near_;
   unsigned threads_ = 1;
   std::uint64_t fork_generation_ = 0;
   std::mutex mutex_;
   std::vector<std::unique_ptr<LaneMemory>> lane_memory_;  // guarded by mutex_
+  std::uint64_t kept_lane_bytes_ = 0;                     // guarded by mutex_: of lane_memory_
   std::unique_ptr<IoService> io_;                         // guarded by mutex_
   StagingPool staging_;
   ReuseTracker reuse_;

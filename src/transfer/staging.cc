@@ -17,8 +17,8 @@ StagingSlot::~StagingSlot() {
   event.reset();
   copied.reset();
   stream.reset();
-  if (pinned != nullptr) device->deallocate_pinned(pinned, pinned_bytes);
-  if (on_device != nullptr) device->deallocate(on_device, device_bytes);
+  if (pinned.data() != nullptr) device->deallocate_pinned(pinned.data(), pinned.size());
+  if (on_device.data() != nullptr) device->deallocate(on_device.data(), on_device.size());
 }
 
 namespace {
@@ -29,11 +29,13 @@ Status make(const std::shared_ptr<device::Device>& device, StagingPool::Bytes sl
             std::unique_ptr<StagingSlot>& made) {
   auto slot = std::make_unique<StagingSlot>();
   slot->device = device;
-  slot->pinned_bytes = base::align_up(std::max<std::size_t>(slabs.pinned, 1), kSlabUnit);
-  slot->device_bytes = base::align_up(std::max<std::size_t>(slabs.device, 1), kSlabUnit);
-  trace::Span span(trace::Stage::kRegister, slot->pinned_bytes);
-  HEADRACE_TRY_ASSIGN(slot->pinned, device->allocate_pinned(slot->pinned_bytes));
-  HEADRACE_TRY_ASSIGN(slot->on_device, device->allocate(slot->device_bytes));
+  const std::size_t pinned_bytes = base::align_up(std::max<std::size_t>(slabs.pinned, 1), kSlabUnit);
+  const std::size_t device_bytes = base::align_up(std::max<std::size_t>(slabs.device, 1), kSlabUnit);
+  trace::Span span(trace::Stage::kRegister, pinned_bytes);
+  HEADRACE_TRY_ASSIGN(std::byte* const pinned, device->allocate_pinned(pinned_bytes));
+  slot->pinned = {pinned, pinned_bytes};
+  HEADRACE_TRY_ASSIGN(std::byte* const on_device, device->allocate(device_bytes));
+  slot->on_device = {on_device, device_bytes};
   HEADRACE_TRY_ASSIGN(slot->stream, device->create_stream());
   HEADRACE_TRY_ASSIGN(slot->event, device->create_event());
   HEADRACE_TRY_ASSIGN(slot->copied, device->create_event());
@@ -72,7 +74,7 @@ Result<Slots> StagingPool::take(const std::shared_ptr<device::Device>& device, B
   {
     std::lock_guard lock(mutex_);
     for (auto it = free_.begin(); it != free_.end() && taken < count;) {
-      if ((*it)->device != device || (*it)->pinned_bytes < slabs.pinned || (*it)->device_bytes < slabs.device) {
+      if ((*it)->device != device || (*it)->pinned.size() < slabs.pinned || (*it)->on_device.size() < slabs.device) {
         ++it;
         continue;
       }
@@ -82,9 +84,9 @@ Result<Slots> StagingPool::take(const std::shared_ptr<device::Device>& device, B
     if (taken == count) return slots;
     std::erase_if(free_, [&](const auto& slot) {
       if (slot->device != device) return false;
-      if (slot->pinned_bytes > keep.pinned || slot->device_bytes > keep.device) return true;
-      keep.pinned -= slot->pinned_bytes;
-      keep.device -= slot->device_bytes;
+      if (slot->pinned.size() > keep.pinned || slot->on_device.size() > keep.device) return true;
+      keep.pinned -= slot->pinned.size();
+      keep.device -= slot->on_device.size();
       return false;
     });
   }

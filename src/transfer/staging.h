@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "device/device.h"
@@ -20,9 +21,7 @@ namespace headrace::transfer {
 
 struct StagingSlot {
   std::shared_ptr<device::Device> device;
-  std::byte* pinned = nullptr;
-  std::byte* on_device = nullptr;
-  std::size_t pinned_bytes = 0, device_bytes = 0;
+  std::span<std::byte> pinned, on_device;
   std::unique_ptr<device::Stream> stream;
   std::unique_ptr<device::Event> event;
   std::unique_ptr<device::Event> copied;  // recorded for the trace alone, where decoding follows the copy

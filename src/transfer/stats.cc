@@ -32,6 +32,7 @@ Stats& Stats::operator+=(const Stats& part) {
   copy_seconds += part.copy_seconds;
   wall_seconds += part.wall_seconds;
   if (!part.engine.empty()) engine = part.engine;
+  if (!part.device_note.empty()) device_note = part.device_note;
   if (path.empty()) {
     path = part.path;
   } else if (!part.path.empty() && path.find(part.path) == std::string::npos) {

@@ -7,10 +7,12 @@
 #include <new>
 #include <string>
 
+#include "base/callback.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/file_read.h"
+#include "base/part.h"
 #include "base/trace.h"
 #include "transfer/arena.h"
 
@@ -67,6 +69,7 @@ Status too_many(std::uint64_t bytes, std::uint64_t limit) {
 struct VariableRead::Batch {
   WaveTasks tasks;
   std::uint32_t next_group = 0;  // guarded by the read's mutex
+  std::atomic<std::uint64_t> groups_left{0};
 };
 
 struct VariableRead::Lane {
@@ -123,10 +126,16 @@ Result<std::shared_ptr<VariableRead>> VariableRead::create(Resources& resources,
   return read;
 }
 
-std::byte* VariableRead::slots() const noexcept {
+std::span<std::byte> VariableRead::slots() const noexcept {
+  const auto bytes = static_cast<std::size_t>(elements_) * sizeof(VariableSlot);
   // With check_only the plan's destinations are computed and never used.
-  if (slots_ == nullptr) return const_cast<std::byte*>(kBoxBase);
-  return reinterpret_cast<std::byte*>(slots_.get());
+  if (slots_ == nullptr) return {const_cast<std::byte*>(kBoxBase), bytes};
+  return {reinterpret_cast<std::byte*>(slots_.get()), bytes};
+}
+
+bool VariableRead::goes_to_slots(const TaskDetail& detail) noexcept {
+  return device::fits(detail.box, &device::BoxDim::dst_stride_bytes, detail.box.dst - detail.tensor.data(),
+                      sizeof(VariableSlot), detail.tensor.size());
 }
 
 Status VariableRead::run(std::unique_ptr<Plan> plan) {
@@ -192,6 +201,8 @@ Workload::Progress VariableRead::work() {
           run_group(*next.batch, next.batch->tasks.groups[static_cast<std::size_t>(i)], *lane);
           lane->end_group(shared_);
         }
+        const std::uint64_t count = next.end - next.begin;
+        if (next.batch->groups_left.fetch_sub(count, std::memory_order_acq_rel) == count) check_sources(*next.batch);
         report_progress();
       } else if (next.step == Step::kSum) {
         if (Status status = sum_up(); !status.ok()) stop(std::move(status));
@@ -262,6 +273,7 @@ bool VariableRead::fill_batch_locked() {
     auto batch = std::make_shared<Batch>();
     batch->tasks.max_tasks = kTasksPerBatch;
     more = plan_->fill(batch->tasks);
+    batch->groups_left = batch->tasks.groups.size();
     if (more.ok()) {
       exhausted_ = !*more;
       batch_ = std::move(batch);
@@ -355,19 +367,22 @@ void VariableRead::give_lane(Lane* lane) noexcept {
 }
 
 void VariableRead::report_progress() {
-  if (!options_.progress) return;
+  if (!options_.progress || stop_.load(std::memory_order_relaxed)) return;
   {
     std::lock_guard lock(mutex_);
     const std::uint64_t now = base::now_ns();
     if (now - last_progress_ns_ < 100'000'000) return;
     last_progress_ns_ = now;
   }
-  options_.progress(chunks_done_.load(std::memory_order_relaxed), chunk_count_);
+  Status status = base::run_callback(base::kProgressThrew, options_.progress,
+                                     chunks_done_.load(std::memory_order_relaxed), chunk_count_);
+  if (!status.ok()) stop(std::move(status));
 }
 
 // The one place where objects are read.
 Status VariableRead::read_object(const store::Object& object, std::uint64_t offset, std::uint64_t length, Lane& lane,
                                  std::span<const std::byte>& stored) {
+  HEADRACE_TRY(object.check_range(offset, length));
   ++lane.stats.requests;
   lane.stats.read_bytes += length;
   if (object.memory != nullptr) {
@@ -425,6 +440,8 @@ void VariableRead::run_group(const Batch& batch, const Group& group, Lane& lane)
     object = &lane.object;
     offset = 0;
     length = object->size_bytes;
+    // Before there is room for it.
+    if (status.ok()) status = plan_->chain().check_encoded_size(length);
   }
   std::span<const std::byte> stored;
   if (status.ok()) status = read_object(*object, offset, length, lane, stored);
@@ -440,17 +457,22 @@ void VariableRead::run_tasks(const Batch& batch, const Group& group, std::span<c
     if (stop_.load(std::memory_order_relaxed)) return;
     const Task& task = batch.tasks.tasks[i];
     const bool whole_object = task.length == kWholeObject;
-    const std::span<const std::byte> encoded =
-        whole_object ? stored
-                     : stored.subspan(static_cast<std::size_t>(task.offset - group.offset),
-                                      static_cast<std::size_t>(task.length));
-    lane.stats.stored_bytes += encoded.size();
-    Status status = decode_task(encoded, lane);
+    const auto encoded = whole_object ? stored : base::part(stored, task.offset - group.offset, task.length);
+    lane.stats.stored_bytes += encoded ? encoded->size() : 0;
+    Status status = encoded ? decode_task(*encoded, lane)
+                            : Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside of what was read for it");
     if (status.ok()) {
       plan_->describe(group, task, lane.detail);
       do {
         device::Box box = lane.detail.box;
-        box.src = lane.decoded.data() + (box.src - kBoxBase);
+        const std::int64_t at = box.src - kBoxBase;
+        if (!device::fits(box, &device::BoxDim::src_stride_bytes, at, sizeof(VariableSlot),
+                          plan_->chain().decoded_bytes()) ||
+            !goes_to_slots(lane.detail)) {
+          status = Status(Code::kInternal, Layer::kTransfer, "a box reaches beyond its chunk or the result");
+          break;
+        }
+        box.src = lane.decoded.data() + at;
         status = keep_box(box, lane.decoded.data(), lane);
       } while (status.ok() && plan_->next_box(lane.detail));
       if (status.code() == Code::kResourceExhausted) return stop(std::move(status));  // no fault of the chunk
@@ -543,6 +565,9 @@ void VariableRead::fill_task(const Batch&, const Group& group, const Task& task,
   do {
     device::Box box = lane.detail.box;
     box.src = nullptr;
+    if (!goes_to_slots(lane.detail)) {
+      return stop(Status(Code::kInternal, Layer::kTransfer, "a box reaches beyond the result"));
+    }
     for_each_element(box, [&](const std::byte*, std::byte* dst) {
       std::memcpy(dst, &fill, sizeof(fill));
       return true;
@@ -565,6 +590,15 @@ void VariableRead::fail_task(const Batch& batch, const Group& group, const Task&
   error.status = std::move(status);
   std::lock_guard lock(mutex_);
   errors_.push_back(std::move(error));
+}
+
+// All of the batch has been read. Of a source that was changed meanwhile no chunk is known to be right.
+void VariableRead::check_sources(const Batch& batch) {
+  Status status = plan_->store().check_unchanged();
+  for (const Source& source : batch.tasks.sources) {
+    if (status.ok()) status = source.check_version();
+  }
+  if (!status.ok()) stop(std::move(status));
 }
 
 // Offsets from the lengths in the slots.

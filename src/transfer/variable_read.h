@@ -38,8 +38,8 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
                                                       const VariableReadOptions& options);
   ~VariableRead() override;
 
-  // Where the plan's boxes go: one slot for each selected element, in C order. Never null.
-  std::byte* slots() const noexcept;
+  // Where the plan's boxes go: one slot for each selected element, in C order. With check_only nothing is there.
+  std::span<std::byte> slots() const noexcept;
   // The plan's element_op() moves slots, and its fill element is one.
   Status run(std::unique_ptr<Plan> plan);
   // One plan after the other, each with a chain of its own; null behind the last. `next` is called on any thread, one
@@ -80,10 +80,12 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
 
   void run_group(const Batch& batch, const Group& group, Lane& lane);
   void run_tasks(const Batch& batch, const Group& group, std::span<const std::byte> stored, Lane& lane);
+  static bool goes_to_slots(const TaskDetail& detail) noexcept;
   Status decode_task(std::span<const std::byte> stored, Lane& lane);
   Status keep_box(device::Box box, const std::byte* base, Lane& lane);
   void fill_task(const Batch& batch, const Group& group, const Task& task, Lane& lane);
   void fail_task(const Batch& batch, const Group& group, const Task& task, Lane& lane, Status status);
+  void check_sources(const Batch& batch);
   Status read_object(const store::Object& object, std::uint64_t offset, std::uint64_t length, Lane& lane,
                      std::span<const std::byte>& stored);
   Status account(std::uint64_t bytes);

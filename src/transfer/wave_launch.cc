@@ -68,11 +68,11 @@ Status ReadOperation::queue_wave(Wave& wave, Lane& lane) {
       }
       wave.pieces.push_back({box.src, box.dst, bytes});
     }
-    add_mapped_pieces(wave, false);
+    HEADRACE_TRY(add_mapped_pieces(wave, false));
     for (const device::Piece& piece : wave.pieces) lane.stats.bus_bytes += piece.bytes;
     return device_->copy_to_device(wave.pieces, *slot.stream);
   }
-  add_mapped_pieces(wave, true);
+  HEADRACE_TRY(add_mapped_pieces(wave, true));
   device::Piece* last = nullptr;  // of the pinned slab
   std::size_t kept = 0;
   wave.several.clear();
@@ -86,16 +86,17 @@ Status ReadOperation::queue_wave(Wave& wave, Lane& lane) {
       return wave.boxes[kept++].src;
     }();
     if (src == nullptr) continue;
-    src = slot.on_device + (src - slot.pinned);
+    src = slot.on_device.data() + (src - slot.pinned.data());
     if (may_map_ && wave.encoded[i].mapped) continue;
     // The slab as it is, gaps and all; in parts where some of it comes from elsewhere.
     const std::size_t at = i * slab_stride_;
-    if (last == nullptr || (!wave.mapped.pieces.empty() && last->src + last->bytes != slot.pinned + at)) {
-      wave.pieces.push_back({slot.pinned + at, slot.on_device + at, 0});
+    if (last == nullptr || (!wave.mapped.pieces.empty() && last->src + last->bytes != slot.pinned.data() + at)) {
+      wave.pieces.push_back({slot.pinned.data() + at, slot.on_device.data() + at, 0});
       last = &wave.pieces.back();
     }
+    const std::size_t most = std::min(slot.pinned.size(), slot.on_device.size());
     last->bytes =
-        static_cast<std::size_t>(slot.pinned + std::min<std::size_t>(at + slab_stride_, slot.pinned_bytes) - last->src);
+        static_cast<std::size_t>(slot.pinned.data() + std::min<std::size_t>(at + slab_stride_, most) - last->src);
   }
   for (const device::Piece& piece : wave.pieces) lane.stats.bus_bytes += piece.bytes;
   if (!wave.pieces.empty()) HEADRACE_TRY(device_->copy_to_device(wave.pieces, *slot.stream));
@@ -118,13 +119,33 @@ Status ReadOperation::assemble_several(Wave& wave, std::span<const SeveralBoxes>
   };
   for (const SeveralBoxes& each : tasks) {
     plan_->describe(group_of(wave, each.task), wave.tasks.tasks[each.task], lane.detail);
+    const std::span<const std::byte> place = place_on_device(wave, each.task);
     do {
-      device::Box& box = batch.emplace_back(lane.detail.box);
-      box.src = each.src == nullptr ? nullptr : each.src + (box.src - kBoxBase);
+      if (each.src != nullptr) {
+        HEADRACE_TRY(take_from(lane.detail, place, place.data() - each.src));
+      } else {
+        HEADRACE_TRY(check_target(lane.detail));
+        lane.detail.box.src = nullptr;
+      }
+      batch.push_back(lane.detail.box);
       if (batch.size() == kBatch) HEADRACE_TRY(launch());
     } while (plan_->next_box(lane.detail));
   }
   return batch.empty() ? Status() : launch();
+}
+
+// All that the wave takes of its sources has been read. Of one that was changed meanwhile no chunk is known to be
+// right, and those that are wrong lie in the tensor already: the read ends, whatever errors it collects.
+void ReadOperation::check_sources(const Wave& wave) {
+  try {
+    Status status = plan_->store().check_unchanged();
+    for (const Source& source : wave.tasks.sources) {
+      if (status.ok()) status = source.check_version();
+    }
+    if (!status.ok()) stop(std::move(status));
+  } catch (const std::bad_alloc&) {
+    stop(Status::out_of_memory());
+  }
 }
 
 void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
@@ -181,6 +202,7 @@ void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
       if (!status.ok()) wave.slot.reset();
     }
   }
+  if (status.ok() && !stop_.load(std::memory_order_relaxed)) check_sources(wave);
   close_mapped(wave);
   {
     std::lock_guard lock(mutex_);

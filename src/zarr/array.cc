@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/checked.h"
+#include "base/json_budget.h"
 #include "base/trace.h"
 #include "codec/variable_codec.h"
 #include "transfer/context_impl.h"
@@ -48,12 +49,13 @@ namespace {
 
 // `decoded` is the type of the elements that a chain gives, which outlives what is returned.
 zarr::ChunkCodecs chunk_codecs(const zarr::ArrayMetadata& metadata, const DataType& decoded,
-                               const std::vector<std::byte>& fill) {
+                               const std::vector<std::byte>& fill, std::shared_ptr<base::MemoryBudget> memory) {
   const std::size_t rank = metadata.shape.size();
   zarr::ChunkCodecs about;
   about.zarr_format = metadata.zarr_format;
   about.dtype = &decoded;
   about.fill = &fill;
+  about.memory = std::move(memory);
   if (metadata.zarr_format == 2) {
     about.initial.byte_swapped = metadata.v2_big_endian;
     for (std::size_t i = 0; i < rank; ++i) {
@@ -66,7 +68,7 @@ zarr::ChunkCodecs chunk_codecs(const zarr::ArrayMetadata& metadata, const DataTy
 }  // namespace
 
 Result<codec::Chain> Array::Impl::build_chain_for(const std::vector<std::uint64_t>& shape) const {
-  return zarr::build_chain(metadata.codecs, shape, chunk_codecs(metadata, decoded, fill));
+  return zarr::build_chain(metadata.codecs, shape, chunk_codecs(metadata, decoded, fill, shards.budget()));
 }
 
 Status Array::Impl::resolve() {
@@ -74,7 +76,7 @@ Status Array::Impl::resolve() {
   fill = metadata.fill;
   if (fill.empty()) fill.resize(metadata.dtype.item_bytes);
   decoded = metadata.dtype.is_variable_length() ? codec::slot_type(metadata.dtype) : metadata.dtype;
-  const zarr::ChunkCodecs about = chunk_codecs(metadata, decoded, fill);
+  const zarr::ChunkCodecs about = chunk_codecs(metadata, decoded, fill, shards.budget());
   // Shards of a rectilinear grid are read whole: each would have an index of its own length.
   if (metadata.rectilinear == nullptr) {
     HEADRACE_TRY_ASSIGN(sharding, zarr::build_shard_tree(metadata.codecs, metadata.chunk_shape, about));
@@ -102,6 +104,7 @@ Status Array::Impl::resolve() {
   info.fill_text = metadata.fill_text;
   info.fill = fill;
   info.attributes_json = metadata.attributes.dump(-1, ' ', false, base::Json::error_handler_t::replace);
+  metadata.attributes = base::Json::object();  // many times as large
   info.decoded_bytes = metadata.dtype.item_bytes;
   info.chunk_count = 1;
   grid.resize(rank);
@@ -121,6 +124,9 @@ Status Array::Impl::resolve() {
   return {};
 }
 
+Array::Impl::Impl(Store owner, std::string node_path)
+    : store(std::move(owner)), path(std::move(node_path)), shards(store.context().impl()->resources->stored_memory()) {}
+
 Result<Array> Array::Impl::make(const Store& store, std::string path, zarr::LoadedNode node,
                                 const OpenOptions& options) {
   if (!node.array) {
@@ -129,7 +135,10 @@ Result<Array> Array::Impl::make(const Store& store, std::string path, zarr::Load
   }
   auto impl = std::make_shared<Impl>(store, std::move(path));
   impl->metadata = std::move(*node.array);
+  impl->memory = base::Charge(store.context().impl()->resources->stored_memory());
+  HEADRACE_TRY(impl->memory.take(zarr::kept_bytes(impl->metadata), "an array's metadata").with_key(node.key));
   if (Status status = impl->resolve(); !status.ok()) return std::move(status).with_key(node.key);
+  HEADRACE_TRY(impl->memory.take(impl->info.attributes_json.size(), "an array's attributes").with_key(node.key));
   impl->info.lenient_uses = std::move(node.lenient.uses);
   impl->index_array = store.context().impl()->resources->indices().array_number(store.url(), impl->path);
   impl->revalidate = options.revalidate;
@@ -145,6 +154,7 @@ Result<Array> Array::open(const Store& store, std::string_view given_path, const
     HEADRACE_TRY_ASSIGN(std::string path, zarr::normalize_path(given_path));
     zarr::LoadOptions load;
     HEADRACE_TRY_ASSIGN(load.lenient, zarr::Lenient::parse(options.lenient));
+    load.memory = store.context().impl()->resources->stored_memory();
     HEADRACE_TRY_ASSIGN(zarr::LoadedNode node, zarr::load_node(*store.impl(), path, load));
     return Impl::make(store, std::move(path), std::move(node), options);
   } catch (const std::bad_alloc&) {
@@ -164,6 +174,9 @@ Result<Array> Array::from_document(const Store& store, std::string_view given_pa
     zarr::LoadedNode node;
     node.key = path + (path.empty() ? "" : "/") + (zarr_format == 2 ? ".zarray" : "zarr.json");
     HEADRACE_TRY_ASSIGN(node.lenient, zarr::Lenient::parse(options.lenient));
+    node.memory = base::Charge(store.context().impl()->resources->stored_memory());
+    HEADRACE_TRY(
+        node.memory.take(base::most_parse_bytes(document.size()), "parsing a metadata document").with_key(node.key));
     auto metadata = zarr_format == 2 ? zarr::parse_v2_array(document, &node.lenient)
                                      : zarr::parse_v3_array(document, &node.lenient);
     if (!metadata.ok()) return std::move(metadata).status().with_key(node.key);
@@ -210,6 +223,8 @@ Result<ResolvedSelection> Array::resolve(const Selection& selection) const {
 
 namespace {
 
+std::string name_of(const DataType& dtype) { return dtype.name.empty() ? "of no type" : dtype.name; }
+
 // Checks the tensor against the selection and gives it strides if it has none.
 Status check_tensor(const ResolvedSelection& selection, const DataType& dtype, TensorView& tensor) {
   if (tensor.shape != selection.shape) {
@@ -222,8 +237,13 @@ Status check_tensor(const ResolvedSelection& selection, const DataType& dtype, T
   if (bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
     return Status(Code::kInvalidArgument, Layer::kApi, "the selection has more bytes than any tensor can hold");
   }
-  if (tensor.data == nullptr && bytes > 0) {
-    return Status(Code::kInvalidArgument, Layer::kApi, "the tensor's data pointer is null");
+  if (!same_elements(tensor.dtype, dtype)) {
+    return Status(Code::kInvalidArgument, Layer::kApi,
+                  "the tensor's elements are " + name_of(tensor.dtype) + ", the read's are " + name_of(dtype) +
+                      (tensor.dtype.name == dtype.name ? " with other fields" : ""));
+  }
+  if (tensor.memory.data() == nullptr && bytes > 0) {
+    return Status(Code::kInvalidArgument, Layer::kApi, "the tensor's memory is null");
   }
   if (tensor.strides_bytes.empty()) {
     tensor.strides_bytes.resize(tensor.shape.size());
@@ -237,7 +257,19 @@ Status check_tensor(const ResolvedSelection& selection, const DataType& dtype, T
                   "the tensor has " + std::to_string(tensor.shape.size()) + " dimensions and " +
                       std::to_string(tensor.strides_bytes.size()) + " strides");
   }
-  return {};
+  if (bytes == 0) return {};
+  device::Box box;
+  box.rank = static_cast<int>(tensor.shape.size());
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) box.dim[i] = {tensor.shape[i], 0, tensor.strides_bytes[i]};
+  if (tensor.first_byte <= tensor.memory.size() &&
+      device::fits(box, &device::BoxDim::dst_stride_bytes, static_cast<std::int64_t>(tensor.first_byte),
+                   dtype.item_bytes, tensor.memory.size())) {
+    return {};
+  }
+  return Status(Code::kInvalidArgument, Layer::kApi,
+                "the tensor's memory has " + std::to_string(tensor.memory.size()) + " bytes, and " +
+                    std::to_string(bytes) + " bytes of elements, laid out by its shape and strides from byte " +
+                    std::to_string(tensor.first_byte) + " on, reach beyond it");
 }
 
 }  // namespace
@@ -261,20 +293,26 @@ class Completion::State {
  public:
   State(std::shared_ptr<const Array::Impl> array, PreparedRead read)
       : owner(std::move(array)), prepared(std::move(read)) {}
+  Status usable() const { return owner->store.context().impl()->resources->check_usable(); }
   const std::shared_ptr<const Array::Impl> owner;  // keeps the Context; outlives `prepared`
   const PreparedRead prepared;
 };
 
+// In a forked child the threads that read are missing, and the locks may be held by one of them: nothing will come.
 Status Completion::wait() const {
+  HEADRACE_TRY(state_->usable());
   return state_->prepared.with([](auto& read) { return read.wait(); });
 }
 bool Completion::wait_for(std::chrono::nanoseconds timeout) const {
+  if (!state_->usable().ok()) return true;
   return state_->prepared.with([timeout](auto& read) { return read.wait_for(timeout); });
 }
 bool Completion::done() const {
+  if (!state_->usable().ok()) return true;
   return state_->prepared.with([](auto& read) { return read.done(); });
 }
 void Completion::cancel() const {
+  if (!state_->usable().ok()) return;
   state_->prepared.with([](auto& read) { read.cancel(); });
 }
 const Stats& Completion::stats() const {

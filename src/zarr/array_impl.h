@@ -16,11 +16,15 @@
 #include <string_view>
 #include <vector>
 
+#include "base/descriptors.h"
+#include "base/file_handle.h"
+#include "base/memory_budget.h"
 #include "codec/chain.h"
 #include "device/box.h"
 #include "store/store.h"
 #include "transfer/index_cache.h"
 #include "transfer/placement.h"
+#include "transfer/plan.h"
 #include "zarr/chain_builder.h"
 #include "zarr/metadata.h"
 #include "zarr/node_io.h"
@@ -28,23 +32,42 @@
 namespace headrace::zarr {
 
 // A shard that is open and whose index has been read and checked.
-struct OpenShard {
+struct OpenShard final : public transfer::SourceVersion {
   std::string key;
   std::uint64_t id = 0;  // of this opening; no other has the same
   std::shared_ptr<store::Object> object;
+  const ShardIndexFormat* format = nullptr;  // the array's
   std::vector<ShardEntry> entries;
   std::size_t unpacked_bytes = 0;  // that `object` keeps in memory
+  base::Charge memory;             // of both
+  // Of its file, before the index was read.
+  base::FileIdentity identity;
+  bool settled = false;  // each change since shows in the identity
+
+  bool in_memory() const noexcept { return object->memory != nullptr; }
+  // Whether `now`, which is open under the shard's key, has the bytes that the index was read from.
+  bool is(const store::Object& now) const;
+  Status check() const override;
 };
 
 // The checked index of a shard inside a shard; offsets are from the start of the object.
 using InnerIndex = std::vector<ShardEntry>;
 
-// Keeps the shards used last, so that reads one after another parse an index once. An open shard keeps describing the
-// file it was read from, even when the file is replaced meanwhile; indexes of the shards inside belong to one opening.
+// Keeps the shards used last, so that reads one after another parse an index once. Who takes one out asks whether it
+// still is what it was; indexes of the shards inside belong to one opening.
 //
 // Threads: every call from any thread.
-class ShardCache {
+class ShardCache final : public base::DescriptorKeeper, public base::MemoryBudget::Keeper {
  public:
+  // What is kept gives way to what else needs the budget's memory. Throws std::bad_alloc.
+  explicit ShardCache(std::shared_ptr<base::MemoryBudget> budget);
+  ShardCache(const ShardCache&) = delete;
+  ShardCache& operator=(const ShardCache&) = delete;
+  ~ShardCache();
+  void let_go() noexcept override;
+  const std::shared_ptr<base::MemoryBudget>& budget() const noexcept { return budget_; }
+  std::uint64_t oldest_ns() noexcept override;
+  bool close_oldest() noexcept override;
   std::shared_ptr<const OpenShard> find(std::string_view key);
   void insert(std::shared_ptr<const OpenShard> open);  // in the place of another of that key
   // What is inside is named by its level as well: a shard and the first shard in it may begin at one byte.
@@ -62,13 +85,17 @@ class ShardCache {
     Value find(const Like& key);
     void insert(Key key, Value value, std::size_t bytes, std::size_t most_items, std::size_t most_bytes);
     void erase(const Key& key);
-
-   private:
+    void clear() noexcept;
+    // Of what nobody uses, what has not been used for longest; null: nothing.
     struct Item {
       Key key;
       Value value;
       std::size_t bytes;
+      std::uint64_t used_ns;
     };
+    const Item* longest_idle() const noexcept;
+
+   private:
     std::list<Item> items_;  // most recent first
     std::map<Key, typename std::list<Item>::iterator, std::less<>> by_key_;
     std::size_t bytes_ = 0;
@@ -77,7 +104,9 @@ class ShardCache {
   static constexpr std::size_t kMaxShardBytes = std::size_t{256} << 20;  // indexes, and shards that had to be unpacked
   static constexpr std::size_t kMaxInner = 65536;
   static constexpr std::size_t kMaxInnerBytes = std::size_t{64} << 20;
+  const std::shared_ptr<base::MemoryBudget> budget_;
   std::mutex mutex_;
+  bool listed_ = false;                                        // guarded by mutex_: as a keeper
   Lru<std::string, std::shared_ptr<const OpenShard>> shards_;  // guarded by mutex_
   using InnerKey = std::array<std::uint64_t, 4>;               // opening, level, offset, length
   Lru<InnerKey, std::shared_ptr<const InnerIndex>> indexes_;   // guarded by mutex_
@@ -88,7 +117,7 @@ class ShardCache {
 
 class headrace::Array::Impl {
  public:
-  Impl(Store owner, std::string node_path) : store(std::move(owner)), path(std::move(node_path)) {}
+  Impl(Store owner, std::string node_path);
 
   // An array from its metadata. kInvalidArgument if the node is a group.
   static Result<Array> make(const Store& store, std::string path, zarr::LoadedNode node,
@@ -126,6 +155,7 @@ class headrace::Array::Impl {
   mutable zarr::ShardCache shards;
   mutable transfer::PlacementMemory placement;
   bool revalidate = false;        // OpenOptions
+  base::Charge memory;            // of the metadata
   std::uint64_t index_array = 0;  // of the Context's IndexCache
 
   const codec::Chain& unit_chain() const noexcept { return sharding ? sharding->inner : *chain; }

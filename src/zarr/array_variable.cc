@@ -42,7 +42,7 @@ Result<VariableResult> read_elements(const std::shared_ptr<const Array::Impl>& a
 
   // A tensor of slots.
   TensorView slots;
-  slots.data = operation->slots();
+  slots.memory = operation->slots();
   slots.shape = resolved.shape;
   slots.strides_bytes.resize(resolved.shape.size());
   std::int64_t stride = kVariableSlotBytes;

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/callback.h"
 #include "base/checked.h"
 #include "codec/chain_encoder.h"
 #include "device/box.h"
@@ -60,7 +61,10 @@ class ArrayWriter::Worker::Impl {
 
  private:
   Result<std::span<const std::byte>> encode_chunk(std::span<const std::uint64_t> chunk, const FillChunk& fill) {
-    HEADRACE_TRY(fill(chunk, elements_));
+    Status filled;
+    HEADRACE_TRY(base::run_callback("the function that fills in elements threw an exception",
+                                    [&] { filled = fill(chunk, elements_); }));
+    HEADRACE_TRY(std::move(filled));
     if (arranged_.empty()) return encoder_.encode(elements_);
     const Array::Impl& array = owner_->array;
     device::Box box;

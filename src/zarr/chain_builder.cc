@@ -17,8 +17,9 @@ namespace {
 class WholeShardCodec final : public codec::Codec {
  public:
   WholeShardCodec(std::unique_ptr<Sharding> sharding, std::vector<std::uint64_t> shard_shape, const DataType& dtype,
-                  std::vector<std::byte> fill)
-      : sharding_(std::move(sharding)),
+                  std::vector<std::byte> fill, std::shared_ptr<base::MemoryBudget> memory)
+      : memory_(std::move(memory)),
+        sharding_(std::move(sharding)),
         shard_shape_(std::move(shard_shape)),
         op_{dtype.item_bytes, sharding_->inner.layout().byte_swapped ? std::max(dtype.uniform_swap_width(), 1u) : 1u},
         fill_(std::move(fill)) {
@@ -54,6 +55,7 @@ class WholeShardCodec final : public codec::Codec {
     // Elements of variable length: those of one inner chunk each, since all of them are wanted at the end.
     std::vector<codec::GrowingBuffer> text;
     codec::GrowthBudget* budget = nullptr;
+    base::Charge memory;  // of the index
 
     void set_budget(codec::GrowthBudget* new_budget) override {
       text.clear();
@@ -64,6 +66,7 @@ class WholeShardCodec final : public codec::Codec {
   std::unique_ptr<codec::Scratch> make_scratch() const override {
     auto scratch = std::make_unique<ShardScratch>();
     scratch->workspace = sharding_->inner.make_workspace();
+    scratch->memory = base::Charge(memory_);
     return scratch;
   }
 
@@ -80,9 +83,12 @@ class WholeShardCodec final : public codec::Codec {
     scratch.decoded.resize(static_cast<std::size_t>(inner.decoded_bytes()));
     for (int i = 0; i < 2 && inner.temporary_bytes() > 0; ++i) {
       scratch.temporary[i].resize(static_cast<std::size_t>(inner.temporary_bytes()));
-      scratch.workspace.temporary[i] = scratch.temporary[i].data();
+      scratch.workspace.temporary[i] = scratch.temporary[i];
     }
     HEADRACE_TRY_ASSIGN(const std::uint64_t at, sharding_->index.position(stream.src_bytes));
+    const ShardIndexFormat& index = sharding_->index;
+    HEADRACE_TRY(scratch.memory.grow_to(index.entry_count() * sizeof(ShardEntry) + index.parse_bytes(),
+                                        "the index of a shard that is decoded whole"));
     HEADRACE_TRY(sharding_->index.parse({stream.src + at, static_cast<std::size_t>(sharding_->index.encoded_bytes())},
                                         stream.src_bytes, scratch.entries));
     const std::size_t rank = shard_shape_.size();
@@ -96,6 +102,9 @@ class WholeShardCodec final : public codec::Codec {
         box.dim[axis] = {sharding_->inner_shape[axis], inner.strides_bytes()[axis], stride};
         start += static_cast<std::int64_t>(position[axis] * sharding_->inner_shape[axis]) * stride;
         stride *= static_cast<std::int64_t>(shard_shape_[axis]);
+      }
+      if (!device::fits(box, &device::BoxDim::dst_stride_bytes, start, op_.element_bytes, stream.dst_capacity)) {
+        return Status(Code::kInternal, Layer::kZarr, "an inner chunk reaches beyond its shard");
       }
       box.dst = stream.dst + start;
       if (entry.length != 0) {
@@ -142,6 +151,7 @@ class WholeShardCodec final : public codec::Codec {
     return {};
   }
 
+  std::shared_ptr<base::MemoryBudget> memory_;
   std::unique_ptr<Sharding> sharding_;
   std::vector<std::uint64_t> shard_shape_;
   device::ElementOp op_;
@@ -293,7 +303,7 @@ Result<codec::Chain> build_chain(const std::vector<CodecSpec>& specs, const std:
       }
       HEADRACE_TRY_ASSIGN(auto sharding, build_sharding(spec.config, representation.shape(), about, depth));
       codecs.push_back(std::make_unique<WholeShardCodec>(std::move(sharding), representation.shape(), *about.dtype,
-                                                         fill_or_zeros(about)));
+                                                         fill_or_zeros(about), about.memory));
       continue;
     }
     const DataType entering = representation.dtype();

@@ -24,8 +24,9 @@ inline constexpr std::size_t kMaxCodecs = 64;
 struct ChunkCodecs {
   int zarr_format = 3;
   const DataType* dtype = nullptr;
-  const std::vector<std::byte>* fill = nullptr;  // one element, decoded form
-  codec::Layout initial;                         // v2: order and byte order
+  const std::vector<std::byte>* fill = nullptr;     // one element, decoded form
+  codec::Layout initial;                            // v2: order and byte order
+  std::shared_ptr<base::MemoryBudget> memory = {};  // of indexes that are decoded with their shards; null: no limit
 };
 
 // The inside of a sharding_indexed codec.

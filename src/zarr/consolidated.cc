@@ -42,26 +42,35 @@ Status scan_node(JsonScanner& scanner, ConsolidatedNode& node, std::string_view 
   }
 }
 
+}  // namespace
+
+Status Consolidated::add(ConsolidatedNode node) {
+  if (nodes_.size() == kMaxNodes) return too_many_nodes();
+  // While the list grows, and is merged and sorted.
+  constexpr std::uint64_t kNodeBytes = 2 * sizeof(ConsolidatedNode) + 32;
+  HEADRACE_TRY(memory_.take(kNodeBytes + node.path.size(), "the nodes of consolidated metadata"));
+  nodes_.push_back(std::move(node));
+  return {};
+}
+
 // The object "metadata" of v3, which comes next: path to zarr.json.
-Status scan_v3_nodes(JsonScanner& scanner, std::string_view text, bool reserved_names,
-                     std::vector<ConsolidatedNode>& nodes) {
+Status Consolidated::scan_v3_nodes(JsonScanner& scanner, bool reserved_names) {
   std::string_view key;
   for (;;) {
     HEADRACE_TRY_ASSIGN(const bool more, scanner.next_key(key));
     if (!more) return {};
     if (!valid_node_path(key, 3, reserved_names)) return wrong_path(key);
-    if (nodes.size() == kMaxNodes) return too_many_nodes();
     ConsolidatedNode node;
     node.path = key;
     const std::size_t before = scanner.next_position();
     HEADRACE_TRY(scan_node(scanner, node, "data_type"));
-    node.document = text.substr(before, scanner.position() - before);
-    nodes.push_back(std::move(node));
+    node.document = text().substr(before, scanner.position() - before);
+    HEADRACE_TRY(add(std::move(node)));
   }
 }
 
 // The object "metadata" of v2, which comes next: "path/.zarray" and so on to the document.
-Status scan_v2_entries(JsonScanner& scanner, std::string_view text, std::vector<ConsolidatedNode>& nodes) {
+Status Consolidated::scan_v2_entries(JsonScanner& scanner) {
   std::string_view key;
   for (;;) {
     HEADRACE_TRY_ASSIGN(const bool more, scanner.next_key(key));
@@ -75,19 +84,16 @@ Status scan_v2_entries(JsonScanner& scanner, std::string_view text, std::vector<
     ConsolidatedNode node;
     if (slash != std::string_view::npos) node.path = key.substr(0, slash);
     if (slash != std::string_view::npos && !valid_node_path(node.path, 2)) return wrong_path(node.path);
-    if (nodes.size() == kMaxNodes) return too_many_nodes();
     node.is_array = name == ".zarray";
     const bool is_attributes = name == ".zattrs";
     const std::size_t before = scanner.next_position();
     HEADRACE_TRY(scan_node(scanner, node, "dtype"));
-    const std::string_view document = text.substr(before, scanner.position() - before);
+    const std::string_view document = text().substr(before, scanner.position() - before);
     (is_attributes ? node.attributes : node.document) = document;
     if (!node.is_array) node.shape = node.data_type = {};
-    nodes.push_back(std::move(node));
+    HEADRACE_TRY(add(std::move(node)));
   }
 }
-
-}  // namespace
 
 bool path_before(std::string_view a, std::string_view b) noexcept {
   const std::size_t length = std::min(a.size(), b.size());
@@ -126,9 +132,9 @@ Status Consolidated::finish() {
   return {};
 }
 
-Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v2(store::Bytes document) {
-  std::shared_ptr<Consolidated> out(new Consolidated(2, std::move(document)));
-  JsonScanner scanner(out->text(), true, kLimits);
+Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v2(store::Bytes document, base::Charge memory) {
+  std::shared_ptr<Consolidated> out(new Consolidated(2, std::move(document), std::move(memory)));
+  JsonScanner scanner(out->text(), true, kLimits, &out->memory_);
   HEADRACE_TRY_ASSIGN(const bool is_object, scanner.enter_object());
   if (!is_object) return corrupt(".zmetadata must be a JSON object");
   bool has_format = false, has_metadata = false;
@@ -140,7 +146,7 @@ Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v2(store::Bytes 
       has_metadata = true;
       HEADRACE_TRY_ASSIGN(const bool is_map, scanner.enter_object());
       if (!is_map) return corrupt("metadata in .zmetadata must be an object");
-      HEADRACE_TRY(scan_v2_entries(scanner, out->text(), out->nodes_));
+      HEADRACE_TRY(out->scan_v2_entries(scanner));
       continue;
     }
     const bool is_format = key == "zarr_consolidated_format";
@@ -156,12 +162,12 @@ Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v2(store::Bytes 
   return std::shared_ptr<const Consolidated>(std::move(out));
 }
 
-Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v3(store::Bytes document, std::string* group_text,
-                                                                   bool reserved_names) {
-  std::shared_ptr<Consolidated> out(new Consolidated(3, std::move(document)));
+Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v3(store::Bytes document, base::Charge memory,
+                                                                   std::string* group_text, bool reserved_names) {
+  std::shared_ptr<Consolidated> out(new Consolidated(3, std::move(document), std::move(memory)));
   const std::string_view text = out->text();
   // Non-finite numbers are let through here and looked at where a node is parsed.
-  JsonScanner scanner(text, true, kLimits);
+  JsonScanner scanner(text, true, kLimits, &out->memory_);
   HEADRACE_TRY_ASSIGN(const bool is_object, scanner.enter_object());
   if (!is_object) return corrupt("zarr.json must be a JSON object");
   group_text->assign("{");
@@ -174,6 +180,12 @@ Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v3(store::Bytes 
     const std::string name(key);
     if (name != kV3Where || scanner.peek() != '{') {  // null is for parse_v3_group to judge
       HEADRACE_TRY(scanner.skip_value().status());
+      const std::size_t added = name.size() + (scanner.position() - before);
+      if (group_text->size() + added > base::JsonLimits().max_bytes) {
+        return Status(Code::kResourceExhausted, Layer::kZarr,
+                      "a group's metadata of more than " + std::to_string(base::JsonLimits().max_bytes) +
+                          " bytes beside its consolidated metadata");
+      }
       if (group_text->size() > 1) *group_text += ',';
       *group_text += Json(name).dump();
       *group_text += ':';
@@ -189,7 +201,7 @@ Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v3(store::Bytes 
       if (key == "metadata") {
         HEADRACE_TRY_ASSIGN(has_metadata, scanner.enter_object());
         if (!has_metadata) break;
-        HEADRACE_TRY(scan_v3_nodes(scanner, text, reserved_names, out->nodes_));
+        HEADRACE_TRY(out->scan_v3_nodes(scanner, reserved_names));
         continue;
       }
       const bool is_flag = key == "must_understand", is_kind = key == "kind";

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_scan.h"
 #include "store/store.h"
 #include "zarr/metadata.h"
 
@@ -33,11 +34,13 @@ struct ConsolidatedNode {
 class Consolidated {
  public:
   // `.zmetadata`. kCorrupt for what is not JSON, has another form, or names what no node can be called.
-  static Result<std::shared_ptr<const Consolidated>> parse_v2(store::Bytes document);
+  // `memory` holds what the document takes; the nodes are taken as well, and all of it is kept for as long as they are:
+  // kResourceExhausted.
+  static Result<std::shared_ptr<const Consolidated>> parse_v2(store::Bytes document, base::Charge memory = {});
   // A group's zarr.json. *group_text becomes the document less its consolidated metadata, for parse_v3_group. Null
   // where the document has none.
-  static Result<std::shared_ptr<const Consolidated>> parse_v3(store::Bytes document, std::string* group_text,
-                                                              bool reserved_names = false);
+  static Result<std::shared_ptr<const Consolidated>> parse_v3(store::Bytes document, base::Charge memory,
+                                                              std::string* group_text, bool reserved_names = false);
 
   int zarr_format() const noexcept { return zarr_format_; }
   // Parents before children, siblings by name.
@@ -48,11 +51,16 @@ class Consolidated {
   bool has_below(std::string_view path) const noexcept { return !below(path).empty(); }
 
  private:
-  Consolidated(int zarr_format, store::Bytes document) : zarr_format_(zarr_format), document_(std::move(document)) {}
+  Consolidated(int zarr_format, store::Bytes document, base::Charge memory)
+      : memory_(std::move(memory)), zarr_format_(zarr_format), document_(std::move(document)) {}
   std::string_view text() const noexcept { return {reinterpret_cast<const char*>(document_.data()), document_.size()}; }
   std::vector<ConsolidatedNode>::const_iterator lower_bound(std::string_view path) const noexcept;
+  Status add(ConsolidatedNode node);
+  Status scan_v2_entries(base::JsonScanner& scanner);
+  Status scan_v3_nodes(base::JsonScanner& scanner, bool reserved_names);
   Status finish();
 
+  base::Charge memory_;
   int zarr_format_;
   store::Bytes document_;
   std::vector<ConsolidatedNode> nodes_;

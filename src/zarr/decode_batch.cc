@@ -12,6 +12,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/page_buffer.h"
+#include "base/part.h"
 #include "transfer/context_impl.h"
 #include "zarr/planner.h"
 
@@ -139,7 +140,7 @@ class DecodeBatch::Impl {
   Status choose_stages();
   Status fetch(transfer::Plan& plan);
   Status fetch_task(const transfer::Plan& plan, const transfer::WaveTasks& wave, const Group& group, const Task& task);
-  void add_boxes(const transfer::Plan& plan, std::vector<device::Box>& boxes);
+  Status add_boxes(const transfer::Plan& plan, std::vector<device::Box>& boxes);
   Status append(const transfer::Plan& plan, std::span<const std::byte> encoded);
   Status place_on_device();
   Result<Times> run_on_device();
@@ -194,7 +195,8 @@ Status DecodeBatch::Impl::load(const Selection& selection) {
     }
   }
   HEADRACE_TRY_ASSIGN(result, Buffer::allocate(device_, static_cast<std::size_t>(std::max<std::uint64_t>(bytes, 1))));
-  tensor.data = result.data();
+  tensor.memory = {result.data(), result.size_bytes()};
+  tensor.dtype = conversion.dtype;
   HEADRACE_TRY_ASSIGN(const auto plan, zarr::make_plan(array_, resolved, tensor, std::move(conversion)));
   HEADRACE_TRY(fetch(*plan));
   return place_on_device();
@@ -217,7 +219,7 @@ Status DecodeBatch::Impl::choose_stages() {
   workspace_ = chain().make_workspace();
   for (int i = 0; i < 2; ++i) {
     temporary_[i].resize(static_cast<std::size_t>(chain().temporary_bytes()));
-    workspace_.temporary[i] = temporary_[i].data();
+    workspace_.temporary[i] = temporary_[i];
   }
   half_decoded_.resize(static_cast<std::size_t>(chain().capacity_before(first_stage_)));
   for (std::size_t i = 0; i < first_stage_; ++i) {
@@ -237,6 +239,8 @@ Status DecodeBatch::Impl::fetch(transfer::Plan& plan) {
         HEADRACE_TRY(fetch_task(plan, wave, group, wave.tasks[group.first_task + i]));
       }
     }
+    for (const transfer::Source& source : wave.sources) HEADRACE_TRY(source.check_version());
+    HEADRACE_TRY(plan.store().check_unchanged());
   }
   return {};
 }
@@ -247,7 +251,7 @@ Status DecodeBatch::Impl::fetch_task(const transfer::Plan& plan, const transfer:
   const transfer::Source* const source = group.source == transfer::kNoSource ? nullptr : &wave.sources[group.source];
   if (source != nullptr) {
     detail_.key = *source->key;
-    if (!source->failure.ok()) return source->failure;
+    if (!source->failure.ok()) return Status(source->failure).with_key(detail_.key);
   }
   store::Object own;
   const store::Object* object = source != nullptr ? source->object.get() : nullptr;
@@ -258,7 +262,7 @@ Status DecodeBatch::Impl::fetch_task(const transfer::Plan& plan, const transfer:
   }
   if (object == nullptr || task.length == 0) {
     const std::size_t first = absent_.size();
-    add_boxes(plan, absent_);
+    HEADRACE_TRY(add_boxes(plan, absent_));
     for (std::size_t i = first; i < absent_.size(); ++i) absent_[i].src = nullptr;
     return {};
   }
@@ -273,10 +277,17 @@ Status DecodeBatch::Impl::fetch_task(const transfer::Plan& plan, const transfer:
   return status.ok() ? status : std::move(status).with_key(detail_.key).with_range(offset, length);
 }
 
-void DecodeBatch::Impl::add_boxes(const transfer::Plan& plan, std::vector<device::Box>& boxes) {
+Status DecodeBatch::Impl::add_boxes(const transfer::Plan& plan, std::vector<device::Box>& boxes) {
   do {
+    if (!device::fits(detail_.box, &device::BoxDim::src_stride_bytes, detail_.box.src - transfer::kBoxBase,
+                      op_.element_bytes, chain().decoded_bytes()) ||
+        !device::fits(detail_.box, &device::BoxDim::dst_stride_bytes, detail_.box.dst - detail_.tensor.data(),
+                      op_.result_bytes(), detail_.tensor.size())) {
+      return Status(Code::kInternal, Layer::kZarr, "a box reaches beyond its decoded chunk or the result");
+    }
     boxes.push_back(detail_.box);
   } while (plan.next_box(detail_));
+  return {};
 }
 
 Status DecodeBatch::Impl::append(const transfer::Plan& plan, std::span<const std::byte> encoded) {
@@ -292,9 +303,12 @@ Status DecodeBatch::Impl::append(const transfer::Plan& plan, std::span<const std
   const bool in_place = detail_.whole_chunk && op_.moves_bytes_only() &&
                         reinterpret_cast<std::uintptr_t>(detail_.box.dst) % kAlignment == 0;
   if (in_place) {
-    chunk.in_place = detail_.box.dst;
+    const auto target = base::part(detail_.tensor, static_cast<std::uint64_t>(detail_.box.dst - detail_.tensor.data()),
+                                   chain().decoded_bytes());
+    if (!target) return Status(Code::kInternal, Layer::kZarr, "a chunk reaches beyond the result");
+    chunk.in_place = target->data();
   } else {
-    add_boxes(plan, chunk.boxes);
+    HEADRACE_TRY(add_boxes(plan, chunk.boxes));
   }
   encoded_.resize(static_cast<std::size_t>(chunk.at));
   encoded_.insert(encoded_.end(), encoded.begin(), encoded.end());
@@ -388,7 +402,7 @@ class DecodeBatch::Impl::Work final : public transfer::Workload {
       lane.workspace.stage_seconds.assign(batch.chain().stage_count(), 0);
       for (int i = 0; i < 2; ++i) {
         lane.temporary[i].resize(bytes);
-        lane.workspace.temporary[i] = lane.temporary[i].data();
+        lane.workspace.temporary[i] = lane.temporary[i];
       }
       lane.decoded.resize(static_cast<std::size_t>(batch.chain().decoded_bytes()));
     }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -13,6 +14,9 @@
 #include <thread>
 #include <tuple>
 
+#include "base/callback.h"
+#include "base/checked.h"
+#include "base/clock.h"
 #include "base/file_handle.h"
 #include "base/file_read.h"
 #include "base/page_buffer.h"
@@ -28,19 +32,15 @@ using transfer::Task;
 
 constexpr std::size_t kTasksAtATime = 1024;
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 36;
+constexpr std::uint64_t kCopies = 3;  // of a file, with its records
 
 std::string file_in(const std::string& directory) { return directory + "/decode.hrindex"; }
 
 // What one thread needs to make indices.
 class Maker {
  public:
-  explicit Maker(const codec::Chain& chain) : chain_(chain), workspace_(chain.make_workspace()) {
-    for (int i = 0; i < 2; ++i) {
-      temporary_[i].resize(static_cast<std::size_t>(chain.temporary_bytes()));
-      workspace_.temporary[i] = temporary_[i].data();
-    }
-    between_.resize(static_cast<std::size_t>(chain.temporary_bytes()));
-  }
+  Maker(const codec::Chain& chain, std::shared_ptr<base::MemoryBudget> memory)
+      : chain_(chain), memory_(std::move(memory)), workspace_(chain.make_workspace()) {}
 
   // Of a task that has stored bytes: the record, less its place, and the index. `stored` is set once those are read.
   Status make(const transfer::Plan& plan, const transfer::WaveTasks& wave, const Group& group, const Task& task,
@@ -58,6 +58,7 @@ class Maker {
     const bool whole = task.length == transfer::kWholeObject;
     const std::uint64_t offset = whole ? 0 : task.offset, length = whole ? object->size_bytes : task.length;
     HEADRACE_TRY(chain_.check_encoded_size(length));
+    HEADRACE_TRY(take_memory(length));
     stored_.resize(static_cast<std::size_t>(length));
     HEADRACE_TRY(object->is_packed() ? plan.store().unpack(*object, stored_, unpacking_)
                                      : object->read(offset, stored_));
@@ -79,7 +80,25 @@ class Maker {
   }
 
  private:
+  // For a chunk of so many stored bytes.
+  Status take_memory(std::uint64_t length) {
+    const std::uint64_t temporary = chain_.temporary_bytes();
+    const std::size_t first = chain_.device_stage_begin();
+    std::uint64_t bytes = length;
+    for (const std::uint64_t more : {temporary, temporary, temporary, first > 0 ? chain_.capacity_before(first) : 0}) {
+      bytes = base::checked_add(bytes, more).value_or(UINT64_MAX);
+    }
+    HEADRACE_TRY(memory_.grow_to(bytes, "the decode index of a chunk"));
+    for (int i = 0; i < 2; ++i) {
+      temporary_[i].resize(static_cast<std::size_t>(temporary));
+      workspace_.temporary[i] = temporary_[i];
+    }
+    between_.resize(static_cast<std::size_t>(temporary));
+    return {};
+  }
+
   const codec::Chain& chain_;
+  base::Charge memory_;
   codec::Chain::Workspace workspace_;
   std::vector<std::byte> temporary_[2], between_, half_decoded_, stored_;
   base::PageBuffer unpacking_;
@@ -147,7 +166,7 @@ Result<Made> make_all(const Array& array, const DecodeIndexOptions& options) {
     const auto work = [&]() noexcept {
       std::size_t i = tasks.size();
       try {
-        Maker maker(chain);
+        Maker maker(chain, impl->memory.budget());
         while ((i = next.fetch_add(1, std::memory_order_relaxed)) < tasks.size()) {
           slots[i].status = maker.make(*plan, wave, *tasks[i].first, *tasks[i].second, slots[i].record, slots[i].index,
                                        slots[i].stored);
@@ -164,6 +183,8 @@ Result<Made> make_all(const Array& array, const DecodeIndexOptions& options) {
     }
     work();
     for (std::thread& thread : others) thread.join();
+    for (const transfer::Source& source : wave.sources) HEADRACE_TRY(source.check_version());
+    HEADRACE_TRY(plan->store().check_unchanged());
     for (Slot& slot : slots) {
       if (slot.status.code() == Code::kNotFound) continue;  // absent: it is the fill value
       if (slot.status.code() == Code::kResourceExhausted) return slot.status;
@@ -181,33 +202,39 @@ Result<Made> make_all(const Array& array, const DecodeIndexOptions& options) {
       made.records.push_back(slot.record);
     }
     done += wave.tasks.size();
-    if (options.progress) options.progress(done, plan->chunk_count());
+    if (options.progress) {
+      HEADRACE_TRY(base::run_callback(base::kProgressThrew, options.progress, done, plan->chunk_count()));
+    }
   }
   made.report.index_bytes = made.indices.size();
   return made;
 }
 
-Result<std::vector<std::byte>> read_file(const std::string& path) {
+// `memory` is what it and its records take.
+Result<std::vector<std::byte>> read_file(const std::string& path, base::Charge& memory) {
   base::FileHandle file;
   HEADRACE_TRY(base::FileHandle::open(path, {}, file));
   std::uint64_t bytes = 0;
   HEADRACE_TRY(file.size(bytes));
   if (bytes > kMostFileBytes) return Status(Code::kResourceExhausted, Layer::kZarr, "larger than any such file");
+  HEADRACE_TRY(memory.take(kCopies * bytes, "a file of decode indices").with_key(path));
   std::vector<std::byte> out(static_cast<std::size_t>(bytes));
   HEADRACE_TRY(base::read_exactly(file.fd(), 0, out));
   return out;
 }
 
-// Under another name until it is complete.
+// Under another name until it is complete, and nothing that has that name is written to: the directory may be one that
+// others can write to.
 Status write_file(const std::string& path, std::span<const std::byte> bytes) {
-  const std::string temporary = path + "." + std::to_string(::getpid());
-  Status status;
-  {
-    base::FileHandle file;
-    status = base::FileHandle::open(temporary, {.write = true, .create = true, .truncate = true}, file);
-    std::uint64_t calls = 0;
-    if (status.ok()) status = base::write_exactly(file.fd(), 0, bytes.data(), bytes.size(), calls);
-  }
+  static std::atomic<unsigned> counter{0};
+  char suffix[64];
+  std::snprintf(suffix, sizeof suffix, ".%d-%u-%llx", static_cast<int>(::getpid()), counter.fetch_add(1),
+                static_cast<unsigned long long>(base::now_ns()));
+  const std::string temporary = path + suffix;
+  base::FileHandle file;
+  HEADRACE_TRY(base::FileHandle::open(temporary, {.write = true, .create = true, .exclusive = true}, file));
+  std::uint64_t calls = 0;
+  Status status = base::write_exactly(file.fd(), 0, bytes.data(), bytes.size(), calls);
   std::error_code error;
   if (status.ok()) {
     std::filesystem::rename(temporary, path, error);
@@ -228,7 +255,8 @@ Result<std::string> load_decode_index(const Array::Impl& array, const std::strin
                   "decode indices are named and ContextOptions::index_budget_bytes leaves no room for any");
   }
   const auto ignored = [](const Status& why) { return "ignored: " + why.message(); };
-  const auto bytes = read_file(file_in(directory));
+  base::Charge memory(array.memory.budget());
+  const auto bytes = read_file(file_in(directory), memory);
   if (bytes.status().code() == Code::kNotFound) return std::string("none saved in ") + directory;
   if (!bytes.ok()) return ignored(bytes.status());
   const auto file = parse_index_file(*bytes);
@@ -274,12 +302,15 @@ Result<DecodeIndexReport> build_decode_index(const Array& array, const std::stri
 Result<DecodeIndexReport> check_decode_index(const Array& array, const std::string& directory,
                                              const DecodeIndexOptions& options) {
   try {
-    HEADRACE_TRY_ASSIGN(const auto bytes, zarr::read_file(zarr::file_in(directory)));
+    base::Charge memory(array.impl()->memory.budget());
+    HEADRACE_TRY_ASSIGN(const auto bytes, zarr::read_file(zarr::file_in(directory), memory));
     HEADRACE_TRY_ASSIGN(const zarr::IndexFile saved, zarr::parse_index_file(bytes));
     HEADRACE_TRY_ASSIGN(zarr::Made made, zarr::make_all(array, options));
     DecodeIndexReport& report = made.report;
     report.file = zarr::file_in(directory);
     report.file_bytes = bytes.size();
+    constexpr std::uint64_t kPlaceBytes = 96;
+    HEADRACE_TRY(memory.take(saved.records.size() * kPlaceBytes, "a file of decode indices"));
     std::map<std::pair<std::uint64_t, std::uint64_t>, const zarr::IndexRecord*> by_place;
     for (const zarr::IndexRecord& record : saved.records) by_place[{record.object, record.offset}] = &record;
     for (const zarr::IndexRecord& record : made.records) {

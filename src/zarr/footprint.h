@@ -34,8 +34,9 @@ struct FootprintInput {
   std::span<const std::int64_t> src_strides;  // of the smallest unit, decoded; bytes
   // Not kept:
   std::span<const std::int64_t> dst_strides;  // of the tensor, one per dimension of the result
-  std::byte* dst = nullptr;
-  std::uint32_t element_bytes = 1;  // decoded
+  std::span<std::byte> dst;                   // its memory, which no box goes beyond
+  std::size_t dst_first = 0;                  // of dst: where its first element begins
+  std::uint32_t element_bytes = 1;            // decoded
 };
 
 class Footprint {

@@ -3,6 +3,7 @@
 #include <new>
 #include <unordered_map>
 
+#include "base/json_budget.h"
 #include "transfer/context_impl.h"
 #include "zarr/array_impl.h"
 #include "zarr/hierarchy.h"
@@ -13,7 +14,11 @@ namespace headrace {
 
 class Group::Impl {
  public:
-  explicit Impl(Store owner) : store(std::move(owner)) {}
+  explicit Impl(Store owner) : store(std::move(owner)), memory(stored_memory()) {}
+
+  const std::shared_ptr<base::MemoryBudget>& stored_memory() const {
+    return store.context().impl()->resources->stored_memory();
+  }
 
   Result<std::vector<Member>> list(bool recursive) const;
   Result<std::vector<Member>> list_consolidated(bool recursive) const;
@@ -22,6 +27,7 @@ class Group::Impl {
   Result<std::string> below(std::string_view path) const;
 
   const Store store;
+  base::Charge memory;  // of `info`
   GroupInfo info;
   std::string lenient_names;
   zarr::Lenient lenient;
@@ -54,10 +60,18 @@ class TypeCache {
   std::unordered_map<std::string_view, Result<DataType>> types_;
 };
 
-Status fill_in(const zarr::ConsolidatedNode& node, TypeCache& types, Member& member) {
+// What a member takes, while the list of them grows.
+std::uint64_t member_bytes(std::string_view path) { return 2 * sizeof(Member) + path.size() + 1; }
+// Shape and type as a member has them, from their text.
+std::uint64_t member_bytes(const zarr::ConsolidatedNode& node) {
+  constexpr std::uint64_t kPerByte = sizeof(DataType::Field) / 8;  // ["a","b"],
+  return 4 * node.shape.size() + kPerByte * node.data_type.size();
+}
+
+Status fill_in(const zarr::ConsolidatedNode& node, TypeCache& types, base::Charge& parsing, Member& member) {
   if (node.shape.empty()) return zarr::corrupt("the array has no 'shape', which is required");
   if (node.data_type.empty()) return zarr::corrupt("the array has no data type, which is required");
-  HEADRACE_TRY_ASSIGN(const base::Json shape, base::parse_json(node.shape));
+  HEADRACE_TRY_ASSIGN(const base::Json shape, base::parse_json(node.shape, {}, parsing));
   HEADRACE_TRY_ASSIGN(auto extents, zarr::read_extents(shape, "shape"));
   const Result<DataType>& type = types.get(node.data_type);
   if (!type.ok()) return type.status();
@@ -73,15 +87,18 @@ Result<std::vector<Member>> Group::Impl::list_consolidated(bool recursive) const
   const int format = consolidated->zarr_format();
   TypeCache types(format);
   const std::size_t skip = prefix.empty() ? 0 : prefix.size() + 1;
-  const auto add = [&](std::string_view path) -> Member& {
+  base::Charge listed(stored_memory());  // the caller's once they are returned
+  constexpr std::string_view kWhat = "a list of members";
+  const auto add = [&](std::string_view path) -> Status {
+    std::string full = zarr::join_path(base, path);
+    HEADRACE_TRY(listed.take(member_bytes(full), kWhat));
     Member& member = members.emplace_back();
-    member.path = zarr::join_path(base, path);
+    member.path = std::move(full);
     member.zarr_format = format;
-    return member;
+    return {};
   };
   std::string last;  // path in consolidated of what was added last
   const auto nodes = consolidated->below(prefix);
-  members.reserve(nodes.size());
   for (const zarr::ConsolidatedNode& node : nodes) {
     // v2: groups that are implied by this node.
     for (std::size_t slash = node.path.find('/', skip); format == 2 && slash != std::string::npos;
@@ -89,14 +106,17 @@ Result<std::vector<Member>> Group::Impl::list_consolidated(bool recursive) const
       const std::string_view parent = std::string_view(node.path).substr(0, slash);
       const bool known = last == parent || (last.size() > slash && last[slash] == '/' &&
                                             std::string_view(last).substr(0, slash) == parent);
-      if (!known) add(last = parent);
+      if (!known) HEADRACE_TRY(add(last = parent));
       if (!recursive) break;
     }
     if (!recursive && node.path.find('/', skip) != std::string::npos) continue;
-    Member& member = add(node.path);
+    HEADRACE_TRY(add(node.path));
+    Member& member = members.back();
     member.is_array = node.is_array;
     if (node.is_array) {
-      member.status = fill_in(node, types, member);
+      HEADRACE_TRY(listed.take(member_bytes(node), kWhat));
+      base::Charge parsing(stored_memory());
+      member.status = fill_in(node, types, parsing, member);
       if (!member.status.ok()) member.status = std::move(member.status).with_key(member.path);
     }
     last = node.path;
@@ -107,23 +127,30 @@ Result<std::vector<Member>> Group::Impl::list_consolidated(bool recursive) const
 Result<std::vector<Member>> Group::Impl::list(bool recursive) const {
   if (consolidated != nullptr) return list_consolidated(recursive);
   std::vector<Member> members;
+  base::Charge listed(stored_memory());
   zarr::LoadOptions load;
   load.lenient = lenient;
-  HEADRACE_TRY(zarr::walk_below(*store.impl(), info.path, load, recursive,
-                                [&](const std::string& path, Result<zarr::LoadedNode> loaded) {
-                                  Member& member = members.emplace_back();
-                                  member.path = path;
-                                  if (!loaded.ok()) {
-                                    member.status = std::move(loaded).status();
-                                  } else if (loaded->array) {
-                                    member.is_array = true;
-                                    member.zarr_format = loaded->array->zarr_format;
-                                    member.shape = std::move(loaded->array->shape);
-                                    member.dtype = std::move(loaded->array->dtype);
-                                  } else {
-                                    member.zarr_format = loaded->group->zarr_format;
-                                  }
-                                }));
+  load.memory = stored_memory();
+  const auto visit = [&](const std::string& path, Result<zarr::LoadedNode> loaded) -> Status {
+    std::uint64_t bytes = member_bytes(path);
+    if (loaded.ok() && loaded->array) bytes += zarr::kept_bytes(*loaded->array);
+    HEADRACE_TRY(listed.take(bytes, "a list of members"));
+    Member& member = members.emplace_back();
+    member.path = path;
+    if (!loaded.ok()) {
+      member.status = std::move(loaded).status();
+    } else if (loaded->array) {
+      member.is_array = true;
+      member.zarr_format = loaded->array->zarr_format;
+      member.shape = std::move(loaded->array->shape);
+      member.dtype = std::move(loaded->array->dtype);
+    } else {
+      member.zarr_format = loaded->group->zarr_format;
+    }
+    return {};
+  };
+  HEADRACE_TRY(zarr::walk_below(*store.impl(), info.path, load, recursive, visit));
+  zarr::sort_by_path(members);
   return members;
 }
 
@@ -139,7 +166,10 @@ Result<zarr::LoadedNode> Group::Impl::find_consolidated(std::string_view path) c
   const std::string wanted = zarr::join_path(prefix, path);
   const std::string full = zarr::join_path(base, wanted);
   if (const zarr::ConsolidatedNode* node = consolidated->find(wanted)) {
-    return zarr::parse_node(*node, consolidated->zarr_format(), full, lenient);
+    zarr::LoadOptions load;
+    load.lenient = lenient;
+    load.memory = stored_memory();
+    return zarr::parse_node(*node, consolidated->zarr_format(), full, load);
   }
   return Status(Code::kNotFound, Layer::kZarr,
                 "the consolidated metadata of the group at '" + base +
@@ -158,10 +188,11 @@ Result<Group> Group::open(const Store& store, std::string_view given_path, const
     zarr::LoadOptions load;
     HEADRACE_TRY_ASSIGN(load.lenient, zarr::Lenient::parse(options.lenient));
     load.consolidated = options.consolidated;
+    load.memory = impl->stored_memory();
     impl->lenient = load.lenient;
     impl->lenient_names = options.lenient;
     auto node = zarr::load_node(*store.impl(), path, load);
-    if (!node.ok() && node.status().code() == Code::kNotFound && zarr::is_implied_v2_group(*store.impl(), path)) {
+    if (!node.ok() && node.status().code() == Code::kNotFound && zarr::is_implied_v2_group(*store.impl(), path, load)) {
       impl->info = {std::move(path), 2, "{}", false, true};
       return Group(std::shared_ptr<const Impl>(std::move(impl)));
     }
@@ -174,6 +205,7 @@ Result<Group> Group::open(const Store& store, std::string_view given_path, const
     impl->info = {std::move(path), node->group->zarr_format,
                   node->group->attributes.dump(-1, ' ', false, base::Json::error_handler_t::replace),
                   impl->consolidated != nullptr, false};
+    HEADRACE_TRY(impl->memory.take(impl->info.attributes_json.size(), "a group's attributes"));
     return Group(std::shared_ptr<const Impl>(std::move(impl)));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
@@ -203,6 +235,7 @@ Result<Array> Group::array(std::string_view path) const {
     const std::string full = zarr::join_path(impl_->info.path, relative);
     zarr::LoadOptions load;
     load.lenient = impl_->lenient;
+    load.memory = impl_->stored_memory();
     auto node = impl_->consolidated != nullptr ? impl_->find_consolidated(relative)
                                                : zarr::load_node(*impl_->store.impl(), full, load);
     if (!node.ok()) return std::move(node).status();
@@ -230,6 +263,7 @@ Result<Group> Group::group(std::string_view path) const {
     }
     if (node.ok()) {
       impl->info.attributes_json = node->group->attributes.dump(-1, ' ', false, base::Json::error_handler_t::replace);
+      HEADRACE_TRY(impl->memory.take(impl->info.attributes_json.size(), "a group's attributes"));
     } else if (node.status().code() == Code::kNotFound && impl_->consolidated->zarr_format() == 2 &&
                impl_->consolidated->has_below(impl->prefix)) {
       impl->info.implicit = true;

@@ -4,7 +4,9 @@
 #include <headrace/array.h>
 
 #include <algorithm>
+#include <deque>
 #include <new>
+#include <set>
 
 #include "transfer/context_impl.h"
 #include "zarr/array_impl.h"
@@ -15,7 +17,7 @@ namespace headrace {
 Result<Store> Store::open(const Context& context, std::string_view url) {
   try {
     HEADRACE_TRY(context.impl()->resources->check_usable());
-    HEADRACE_TRY_ASSIGN(auto impl, store::open_store(url));
+    HEADRACE_TRY_ASSIGN(auto impl, store::open_store(url, {context.impl()->resources->stored_memory()}));
     return Store(context, std::move(impl));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
@@ -52,39 +54,100 @@ bool Store::at_hand(std::string_view key, std::uint64_t limit) const {
 namespace zarr {
 namespace {
 
-constexpr std::size_t kMaxDepth = 64;  // a symbolic link may lead back up
+constexpr std::size_t kMaxDepth = 64;
 
-Status walk(store::Store& store, const std::string& path, const LoadOptions& options, std::size_t depth, bool recursive,
-            bool required, const VisitNode& visit) {
-  auto entries = store.list(path);
-  if (!entries.ok()) return required ? std::move(entries).status() : Status();
-  for (const store::Entry& entry : *entries) {
-    if (!entry.is_directory) continue;
-    const std::string child = join_path(path, entry.name);
-    if (!valid_node_path(child, 2)) continue;
-    auto loaded = load_node(store, child, options);
+// One walk through a hierarchy.
+class Walk {
+ public:
+  Walk(store::Store& store, const LoadOptions& options, bool recursive, const VisitNode& visit)
+      : store_(store), options_(options), recursive_(recursive), visit_(visit), memory_(options.memory) {}
+
+  Status run(const std::string& path) {
+    if (recursive_) HEADRACE_TRY(see(path).status());
+    HEADRACE_TRY(folder(path, 0, true));
+    // Links wait until all that lies here itself has been visited under its own path.
+    while (!links_.empty()) {
+      const Link link = std::move(links_.front());
+      links_.pop_front();
+      HEADRACE_TRY(child(link.path, link.depth));
+    }
+    return {};
+  }
+
+ private:
+  struct Link {
+    std::string path;
+    std::size_t depth;
+  };
+
+  // Whether this is the first path to its directory.
+  Result<bool> see(const std::string& path) {
+    const auto id = store_.identify_directory(path);
+    if (!id) return true;
+    constexpr std::uint64_t kSetBytes = 64;
+    HEADRACE_TRY(memory_.take(kSetBytes, "walking a hierarchy"));
+    return seen_.insert(*id).second;
+  }
+
+  // `depth`: of `path` below where the walk began.
+  Status folder(const std::string& path, std::size_t depth, bool required) {
+    base::Charge listing(options_.memory);
+    auto entries = store_.list(path, &listing);
+    if (!entries.ok()) {
+      const bool passed_over = !required && entries.status().code() != Code::kResourceExhausted;
+      return passed_over ? Status() : std::move(entries).status();
+    }
+    for (const store::Entry& entry : *entries) {
+      if (!entry.is_directory) continue;
+      const std::string path_of_child = join_path(path, entry.name);
+      if (!valid_node_path(path_of_child, 2)) continue;
+      if (entry.is_link && recursive_) {
+        HEADRACE_TRY(memory_.take(sizeof(Link) + path_of_child.size(), "walking a hierarchy"));
+        links_.push_back({path_of_child, depth + 1});
+      } else {
+        HEADRACE_TRY(child(path_of_child, depth + 1));
+      }
+    }
+    return {};
+  }
+
+  Status child(const std::string& path, std::size_t depth) {
+    auto loaded = load_node(store_, path, options_);
     const bool is_array = loaded.ok() && loaded->array.has_value();
     const Code code = loaded.status().code();
     // A v3 document at a path that no node of v3 can have is none.
     const bool is_node = loaded.ok() || (code != Code::kNotFound && code != Code::kInvalidArgument);
-    if (is_node) visit(child, std::move(loaded));
-    if (recursive && !is_array && depth < kMaxDepth) {
-      HEADRACE_TRY(walk(store, child, options, depth + 1, true, false, visit));
-    }
+    if (is_node) HEADRACE_TRY(visit_(path, std::move(loaded)));
+    if (!recursive_ || is_array) return {};
+    HEADRACE_TRY_ASSIGN(const bool first, see(path));
+    if (!first) return {};
+    if (depth < kMaxDepth) return folder(path, depth, false);
+    return visit_(path, Status(Code::kUnsupported, Layer::kZarr,
+                               "nested deeper than " + std::to_string(kMaxDepth) +
+                                   " folders: what lies below is not looked at; open this folder itself")
+                            .with_key(path));
   }
-  return {};
-}
+
+  store::Store& store_;
+  const LoadOptions& options_;
+  const bool recursive_;
+  const VisitNode& visit_;
+  base::Charge memory_;
+  std::set<store::DirectoryId> seen_;
+  std::deque<Link> links_;
+};
 
 }  // namespace
 
 Status walk_below(store::Store& store, const std::string& path, const LoadOptions& options, bool recursive,
                   const VisitNode& visit) {
-  return walk(store, path, options, 0, recursive, true, visit);
+  return Walk(store, options, recursive, visit).run(path);
 }
 
-bool is_implied_v2_group(store::Store& store, const std::string& path) {
+bool is_implied_v2_group(store::Store& store, const std::string& path, const LoadOptions& options) {
   constexpr std::size_t kMostEntries = 1000;
-  auto entries = store.list(path);
+  base::Charge listing(options.memory);
+  auto entries = store.list(path, &listing);
   if (!entries.ok()) return false;
   const std::size_t count = std::min(entries->size(), kMostEntries);
   for (std::size_t i = 0; i < count; ++i) {
@@ -102,6 +165,8 @@ bool is_implied_v2_group(store::Store& store, const std::string& path) {
 }  // namespace zarr
 
 namespace {
+
+constexpr std::uint64_t kNodeBytes = 4096;  // of an array that is open, less what its metadata decide
 
 Node make_node(const Store& store, std::string path, Result<zarr::LoadedNode> loaded) {
   Node node;
@@ -136,10 +201,17 @@ Result<std::vector<Node>> list_nodes(const Store& store, std::string_view given_
     zarr::LoadOptions load;
     HEADRACE_TRY_ASSIGN(load.lenient, zarr::Lenient::parse(options.lenient));
     load.consolidated = options.consolidated;
+    load.memory = store.context().impl()->resources->stored_memory();
     std::vector<Node> nodes;
+    base::Charge listed(load.memory);  // the caller's once they are returned
+    const auto add = [&](std::string where, Result<zarr::LoadedNode> loaded) -> Status {
+      HEADRACE_TRY(listed.take(kNodeBytes + where.size(), "a list of nodes"));
+      nodes.push_back(make_node(store, std::move(where), std::move(loaded)));
+      return listed.take(nodes.back().attributes_json.size(), "a list of nodes");
+    };
     std::shared_ptr<const zarr::Consolidated> consolidated;
     auto root = zarr::load_node(*store.impl(), path, load);
-    if (!root.ok() && root.status().code() == Code::kNotFound && zarr::is_implied_v2_group(*store.impl(), path)) {
+    if (!root.ok() && root.status().code() == Code::kNotFound && zarr::is_implied_v2_group(*store.impl(), path, load)) {
       nodes.emplace_back();
       nodes.back().path = path;
       nodes.back().zarr_format = 2;
@@ -148,23 +220,20 @@ Result<std::vector<Node>> list_nodes(const Store& store, std::string_view given_
       return std::move(root).status();
     } else {
       consolidated = root->consolidated;
-      nodes.push_back(make_node(store, path, std::move(root)));
+      HEADRACE_TRY(add(path, std::move(root)));
     }
     if (nodes.front().is_array) return nodes;
     if (consolidated != nullptr) {
       for (const zarr::ConsolidatedNode& node : consolidated->nodes()) {
         if (node.path.empty()) continue;
         const std::string full = zarr::join_path(path, node.path);
-        nodes.push_back(
-            make_node(store, full, zarr::parse_node(node, consolidated->zarr_format(), full, load.lenient)));
+        HEADRACE_TRY(add(full, zarr::parse_node(node, consolidated->zarr_format(), full, load)));
       }
       return nodes;
     }
     load.consolidated = false;  // that of groups further below would only repeat what is walked
-    HEADRACE_TRY(zarr::walk_below(*store.impl(), path, load, true,
-                                  [&](const std::string& child, Result<zarr::LoadedNode> loaded) {
-                                    nodes.push_back(make_node(store, child, std::move(loaded)));
-                                  }));
+    HEADRACE_TRY(zarr::walk_below(*store.impl(), path, load, true, add));
+    zarr::sort_by_path(nodes);
     return nodes;
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();

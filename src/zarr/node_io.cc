@@ -1,5 +1,6 @@
 #include "zarr/node_io.h"
 
+#include "base/json_budget.h"
 #include "zarr/metadata_text.h"
 #include "zarr/node_path.h"
 
@@ -14,9 +15,9 @@ std::string_view as_text(const store::Bytes& bytes) {
 
 // The object, or nothing where there is none. What may hold consolidated metadata may be large; whatever is parsed has
 // the parser's own limit besides.
-Result<std::optional<store::Bytes>> get_if_present(store::Store& store, const std::string& key,
+Result<std::optional<store::Bytes>> get_if_present(store::Store& store, const std::string& key, base::Charge& memory,
                                                    std::uint64_t limit = base::JsonLimits().max_bytes) {
-  auto document = store.get(key, limit);
+  auto document = store.get(key, limit, &memory);
   if (document.ok()) return std::optional<store::Bytes>(std::move(*document));
   if (document.status().code() == Code::kNotFound) return std::optional<store::Bytes>();
   return std::move(document).status();
@@ -35,7 +36,13 @@ void set_v2_attributes(ArrayMetadata& array, base::Json attributes) {
   if (array.dimension_names.size() != array.shape.size()) array.dimension_names.clear();
 }
 
+// What parsing a document takes at most is taken before it is parsed, whatever it holds.
+Status reserve_parsing(std::string_view text, LoadedNode& node) {
+  return node.memory.take(base::most_parse_bytes(text.size()), "parsing a metadata document").with_key(node.key);
+}
+
 Status parse_v3(std::string_view text, LoadedNode& node) {
+  HEADRACE_TRY(reserve_parsing(text, node));
   auto parsed = parse_v3_node(text, if_any(node.lenient));
   if (!parsed.ok()) return std::move(parsed).status().with_key(node.key);
   node.array = std::move(parsed->array);
@@ -43,35 +50,88 @@ Status parse_v3(std::string_view text, LoadedNode& node) {
   return {};
 }
 
-// A document that may hold consolidated metadata is never parsed as a whole: it can be megabytes.
-Status load_v3(store::Bytes document, bool keep_consolidated, LoadedNode& node) {
+// A document that may hold consolidated metadata is never parsed as a whole: it can be megabytes. `memory` holds what
+// it takes.
+Status load_v3(store::Bytes document, base::Charge memory, bool keep_consolidated, LoadedNode& node) {
   if (as_text(document).find(kConsolidatedKey) == std::string_view::npos) return parse_v3(as_text(document), node);
+  // The whole document is wanted again where it has no such member after all, or is malformed: what the parser says of
+  // it names the member. It refuses a large one by its size.
+  store::Bytes whole;
+  const std::uint64_t bytes = document.size();
+  if (bytes <= base::JsonLimits().max_bytes) {
+    HEADRACE_TRY(node.memory.take(bytes, "a metadata document").with_key(node.key));
+    whole = document;
+  }
+  const auto parse_whole = [&] {
+    if (whole.size() == bytes) return parse_v3(as_text(whole), node);
+    return Status(Code::kResourceExhausted, Layer::kZarr,
+                  "a document of " + std::to_string(bytes) + " bytes without consolidated metadata is too large")
+        .with_key(node.key);
+  };
   std::string rest;
-  auto consolidated = Consolidated::parse_v3(document, &rest, node.lenient.allows(Leniency::kReservedNames));
+  auto consolidated = Consolidated::parse_v3(std::move(document), std::move(memory), &rest,
+                                             node.lenient.allows(Leniency::kReservedNames));
   if (!consolidated.ok()) {
-    // What the parser says of a document that is malformed elsewhere names the member.
-    if (document.size() <= base::JsonLimits().max_bytes) HEADRACE_TRY(parse_v3(as_text(document), node));
+    if (consolidated.status().code() != Code::kResourceExhausted && whole.size() == bytes) HEADRACE_TRY(parse_whole());
     return std::move(consolidated).status().with_key(node.key);
   }
   // An array may have no such member, which only the whole document shows.
-  if (*consolidated == nullptr) return parse_v3(as_text(document), node);
+  if (*consolidated == nullptr) return parse_whole();
   HEADRACE_TRY(parse_v3(rest, node));
-  if (!node.group) return parse_v3(as_text(document), node);
+  if (!node.group) return parse_whole();
   node.group->has_consolidated = true;
   if (keep_consolidated) node.consolidated = std::move(*consolidated);
   return {};
 }
 
-Result<base::Json> load_v2_attributes(store::Store& store, std::string_view path) {
+Result<base::Json> load_v2_attributes(store::Store& store, std::string_view path, LoadedNode& node) {
   const std::string key = join_path(path, ".zattrs");
-  HEADRACE_TRY_ASSIGN(const auto document, get_if_present(store, key));
+  HEADRACE_TRY_ASSIGN(const auto document, get_if_present(store, key, node.memory));
   if (!document) return base::Json::object();
+  HEADRACE_TRY(reserve_parsing(as_text(*document), node));
   auto parsed = parse_v2_attributes(as_text(*document));
   if (!parsed.ok()) return std::move(parsed).status().with_key(key);
   return parsed;
 }
 
 }  // namespace
+
+namespace {
+
+std::uint64_t kept_bytes(const base::Json& value) {
+  std::uint64_t bytes = sizeof(base::Json);
+  if (value.is_string()) bytes += sizeof(std::string) + value.get_ref<const std::string&>().size();
+  if (value.is_array()) {
+    for (const base::Json& item : value) bytes += kept_bytes(item);
+  }
+  if (value.is_object()) {
+    constexpr std::uint64_t kMember = 64;
+    for (const auto& [name, item] : value.items()) bytes += kMember + name.size() + kept_bytes(item);
+  }
+  return bytes;
+}
+
+std::uint64_t kept_bytes(const DataType& type) {
+  std::uint64_t bytes = sizeof(DataType) + type.name.size() + type.swap_runs.size() * sizeof(DataType::SwapRun) +
+                        type.stored_swap_runs.size() * sizeof(DataType::SwapRun);
+  for (const DataType::Field& field : type.fields) {
+    bytes += sizeof(field) + field.name.size() + field.shape.size() * sizeof(std::uint64_t) + kept_bytes(field.type);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::uint64_t kept_bytes(const ArrayMetadata& array) {
+  constexpr std::uint64_t kCopies = 3;  // of type and fill value: as stored, as decoded, as told
+  std::uint64_t bytes = kCopies * (kept_bytes(array.dtype) + array.fill.size()) + 2 * array.fill_text.size();
+  for (const CodecSpec& codec : array.codecs) bytes += 2 * codec.name.size() + kept_bytes(codec.config);
+  for (const auto& name : array.dimension_names) bytes += 2 * (name ? name->size() : 0);
+  if (array.rectilinear != nullptr) {
+    for (const auto& axis : array.rectilinear->axes) bytes += axis.size() * sizeof(axis.front());
+  }
+  return bytes;
+}
 
 std::string join_path(std::string_view path, std::string_view name) {
   std::string key(path);
@@ -80,16 +140,20 @@ std::string join_path(std::string_view path, std::string_view name) {
   return key;
 }
 
-Result<LoadedNode> parse_node(const ConsolidatedNode& from, int zarr_format, std::string key, const Lenient& lenient) {
+Result<LoadedNode> parse_node(const ConsolidatedNode& from, int zarr_format, std::string key,
+                              const LoadOptions& options) {
   LoadedNode node;
   node.key = std::move(key);
-  node.lenient = lenient;
+  node.lenient = options.lenient;
+  node.memory = base::Charge(options.memory);
   if (zarr_format == 3) {
     HEADRACE_TRY(parse_v3(from.document, node));
     return node;
   }
+  HEADRACE_TRY(reserve_parsing(from.document, node));
   base::Json attributes = base::Json::object();
   if (!from.attributes.empty()) {
+    HEADRACE_TRY(reserve_parsing(from.attributes, node));
     auto parsed = parse_v2_attributes(from.attributes);
     if (!parsed.ok()) return std::move(parsed).status().with_key(node.key);
     attributes = std::move(*parsed);
@@ -112,8 +176,10 @@ Result<LoadedNode> load_node(store::Store& store, std::string_view path, const L
   if (!path.empty()) HEADRACE_TRY(store::check_key(path));
   LoadedNode node;
   node.lenient = options.lenient;
+  node.memory = base::Charge(options.memory);
   node.key = join_path(path, "zarr.json");
-  HEADRACE_TRY_ASSIGN(auto v3, get_if_present(store, node.key, base::kLargeDocumentBytes));
+  base::Charge v3_memory(options.memory);
+  HEADRACE_TRY_ASSIGN(auto v3, get_if_present(store, node.key, v3_memory, base::kLargeDocumentBytes));
   if (v3) {
     const bool by_the_rules = path.empty() || valid_node_path(path, 3);
     if (!by_the_rules && !(valid_node_path(path, 3, true) &&
@@ -123,40 +189,43 @@ Result<LoadedNode> load_node(store::Store& store, std::string_view path, const L
                     "leniency 'reserved-names' lets pass) or be 'zarr.json'")
           .with_key(path);
     }
-    HEADRACE_TRY(load_v3(std::move(*v3), options.consolidated, node));
+    HEADRACE_TRY(load_v3(std::move(*v3), std::move(v3_memory), options.consolidated, node));
     return node;
   }
   node.key = join_path(path, ".zarray");
-  HEADRACE_TRY_ASSIGN(const auto array_document, get_if_present(store, node.key));
+  HEADRACE_TRY_ASSIGN(const auto array_document, get_if_present(store, node.key, node.memory));
   if (array_document) {
+    HEADRACE_TRY(reserve_parsing(as_text(*array_document), node));
     auto array = parse_v2_array(as_text(*array_document), if_any(node.lenient));
     if (!array.ok()) return std::move(array).status().with_key(node.key);
-    HEADRACE_TRY_ASSIGN(auto attributes, load_v2_attributes(store, path));
+    HEADRACE_TRY_ASSIGN(auto attributes, load_v2_attributes(store, path, node));
     node.array = std::move(*array);
     set_v2_attributes(*node.array, std::move(attributes));
     return node;
   }
   if (options.consolidated) {
     const std::string key = join_path(path, ".zmetadata");
-    HEADRACE_TRY_ASSIGN(auto document, get_if_present(store, key, base::kLargeDocumentBytes));
+    base::Charge memory(options.memory);
+    HEADRACE_TRY_ASSIGN(auto document, get_if_present(store, key, memory, base::kLargeDocumentBytes));
     if (document) {
-      auto consolidated = Consolidated::parse_v2(std::move(*document));
+      auto consolidated = Consolidated::parse_v2(std::move(*document), std::move(memory));
       if (!consolidated.ok()) return std::move(consolidated).status().with_key(key);
       node.consolidated = std::move(*consolidated);
       const ConsolidatedNode* self = node.consolidated->find("");
       if (self != nullptr) {
-        HEADRACE_TRY_ASSIGN(LoadedNode parsed, parse_node(*self, 2, key, options.lenient));
+        HEADRACE_TRY_ASSIGN(LoadedNode parsed, parse_node(*self, 2, key, options));
         parsed.consolidated = std::move(node.consolidated);
         return parsed;
       }
     }
   }
   node.key = join_path(path, ".zgroup");
-  HEADRACE_TRY_ASSIGN(const auto group_document, get_if_present(store, node.key));
+  HEADRACE_TRY_ASSIGN(const auto group_document, get_if_present(store, node.key, node.memory));
   if (group_document) {
+    HEADRACE_TRY(reserve_parsing(as_text(*group_document), node));
     auto group = parse_v2_group(as_text(*group_document), if_any(node.lenient));
     if (!group.ok()) return std::move(group).status().with_key(node.key);
-    HEADRACE_TRY_ASSIGN(auto attributes, load_v2_attributes(store, path));
+    HEADRACE_TRY_ASSIGN(auto attributes, load_v2_attributes(store, path, node));
     node.group = std::move(*group);
     node.group->attributes = std::move(attributes);
     return node;

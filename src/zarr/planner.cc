@@ -110,6 +110,7 @@ class ShardPlan final : public ArrayPlan {
         levels_(array_->sharding->grids.size()),
         open_(levels_),
         next_shard_(footprint_->first_object()) {
+    for (Opened& open : open_) open.memory = base::Charge(array_->memory.budget());
     key_.reserve(256);
   }
 
@@ -119,9 +120,14 @@ class ShardPlan final : public ArrayPlan {
         pending_.clear();
         cursor_ = 0;
         // Neighbours in different inner shards are fetched together, so there should be many of them.
+        if (opens_next()) {
+          shard_.reset();
+          if (!wave.groups.empty() && !base::Descriptors::of_process().room()) return true;  // less in this wave
+        }
         Status status = gather(wave.max_tasks);
         sort_by_offset(pending_);
         if (!status.ok()) {
+          if (base::is_shortage(status.system_error()) && !wave.groups.empty()) return true;
           if (status.code() == Code::kResourceExhausted) return status;
           emit_failure(wave, std::move(status));
           continue;
@@ -130,8 +136,11 @@ class ShardPlan final : public ArrayPlan {
       }
       emit_groups(wave);
     }
+    if (opens_next()) shard_.reset();  // the waves have what they need of it, and let go of it last
     return cursor_ < pending_.size() || open_.front().left() || next_shard_ != footprint_->end_object();
   }
+
+  bool opens_next() const noexcept override { return cursor_ == pending_.size() && !open_.front().left(); }
 
   void describe(const Group& group, const Task& task, TaskDetail& detail) const override {
     detail.key.clear();
@@ -147,6 +156,7 @@ class ShardPlan final : public ArrayPlan {
     std::vector<Footprint::Unit> units;  // the next level's
     std::vector<Task> tasks;             // where they lie, in that order
     std::size_t cursor = 0;
+    base::Charge memory;
     bool left() const { return cursor < tasks.size(); }
   };
 
@@ -164,13 +174,18 @@ class ShardPlan final : public ArrayPlan {
         shard_object_ = next_shard_;
         next_shard_ = footprint_->next_object(next_shard_);
         make_key(shard_object_, key_);
-        HEADRACE_TRY_ASSIGN(shard_, array_->open_shard(key_));
+        auto opened = array_->open_shard(key_);
+        if (!opened.ok()) {
+          if (base::is_shortage(opened.status().system_error())) next_shard_ = shard_object_;  // it is tried again
+          return std::move(opened).status();
+        }
+        shard_ = std::move(*opened);
         const std::uint64_t root = footprint_->root(shard_object_);
         if (shard_ == nullptr) {
           pending_.push_back({ordinal_of(0, root), 0, 0});
           return {};
         }
-        open_level(0, root, shard_->entries);
+        HEADRACE_TRY(open_level(0, root, shard_->entries));
       }
       HEADRACE_TRY(descend(0, enough));
     }
@@ -182,11 +197,14 @@ class ShardPlan final : public ArrayPlan {
   }
 
   // Lists what is selected of a unit of `level`, whose index is given: in pending_ or in open_[level].
-  void open_level(std::size_t level, std::uint64_t unit, const std::vector<ShardEntry>& index) {
+  Status open_level(std::size_t level, std::uint64_t unit, const std::vector<ShardEntry>& index) {
     Opened& open = open_[level];
     open.units.clear();
     open.tasks.clear();
     open.cursor = 0;
+    // While the lists grow.
+    const std::uint64_t most = std::min<std::uint64_t>(index.size(), footprint_->units());
+    HEADRACE_TRY(open.memory.grow_to(most * 2 * (sizeof(Footprint::Unit) + sizeof(Task)), "the chunks of a shard"));
     footprint_->children(shard_object_, level, unit, open.units);
     // Chunks of the lowest level are what is to be handed out.
     const bool lowest = level + 1 == levels_;
@@ -199,6 +217,7 @@ class ShardPlan final : public ArrayPlan {
       *task++ = {ordinal_of(level + 1, child.number), entry.offset, entry.length};
     }
     if (!lowest) sort_by_offset(tasks);
+    return {};
   }
 
   // Moves what is in the shards of open_[level] to pending_, until that has enough.
@@ -220,7 +239,7 @@ class ShardPlan final : public ArrayPlan {
           ++open.cursor;
           return std::move(index).status();
         }
-        open_level(level + 1, task.ordinal & (kMaxUnitsPerShard - 1), **index);
+        HEADRACE_TRY(open_level(level + 1, task.ordinal & (kMaxUnitsPerShard - 1), **index));
       }
       Status status = descend(level + 1, enough);
       if (!open_[level + 1].left()) ++open.cursor;
@@ -245,15 +264,31 @@ class ShardPlan final : public ArrayPlan {
 
   // A shard that cannot be used, of any level, is one task that fails, like a bad chunk: the others are read.
   void emit_failure(WaveTasks& wave, Status status) {
+    const std::uint64_t ordinal = failed_ != 0 ? failed_ : ordinal_of(0, footprint_->root(shard_object_));
+    failed_ = 0;
+    emit_failed_task(wave, {ordinal, 0, kWholeObject}, std::make_shared<const std::string>(key_), std::move(status));
+  }
+
+  void emit_failed_task(WaveTasks& wave, const Task& task, std::shared_ptr<const std::string> key, Status status) {
     Group group;
     group.ordinal = shard_object_;
+    group.offset = task.offset;
+    group.length = task.length;
     group.first_task = static_cast<std::uint32_t>(wave.tasks.size());
     group.task_count = 1;
     group.source = static_cast<std::uint32_t>(wave.sources.size());
-    wave.sources.push_back({nullptr, std::make_shared<const std::string>(key_), std::move(status)});
-    wave.tasks.push_back({failed_ != 0 ? failed_ : ordinal_of(0, footprint_->root(shard_object_)), 0, kWholeObject});
-    failed_ = 0;
+    wave.sources.push_back({nullptr, std::move(key), std::move(status)});
+    wave.tasks.push_back(task);
     wave.groups.push_back(group);
+  }
+
+  // What the index says of a chunk against what metadata say, before a byte is read or room made for it. The chunk that
+  // fails stands alone, so that the others of its group are read.
+  bool fits(const Task& task) const noexcept { return task.length == 0 || chain().accepts_encoded_size(task.length); }
+  void emit_misfit(WaveTasks& wave, const Task& task) {
+    emit_failed_task(
+        wave, task, {shard_, &shard_->key},
+        chain().check_encoded_size(task.length).with_key(shard_->key).with_range(task.offset, task.length));
   }
 
   // Moves tasks from pending_ into groups until the wave or the shard is through.
@@ -261,9 +296,13 @@ class ShardPlan final : public ArrayPlan {
     std::uint32_t source = kNoSource;
     if (shard_ != nullptr) {
       source = static_cast<std::uint32_t>(wave.sources.size());
-      wave.sources.push_back({shard_->object, {shard_, &shard_->key}, {}});
+      wave.sources.push_back({shard_->object, {shard_, &shard_->key}, {}, shard_});
     }
     while (cursor_ < pending_.size() && wave.tasks.size() < wave.max_tasks) {
+      if (!fits(pending_[cursor_])) {
+        emit_misfit(wave, pending_[cursor_++]);
+        continue;
+      }
       Group group;
       group.ordinal = shard_object_;
       group.source = source;
@@ -273,7 +312,7 @@ class ShardPlan final : public ArrayPlan {
       const bool absent = pending_[cursor_].length == 0;
       while (cursor_ < pending_.size() && wave.tasks.size() < wave.max_tasks) {
         const Task& task = pending_[cursor_];
-        if ((task.length == 0) != absent) break;
+        if ((task.length == 0) != absent || !fits(task)) break;
         const std::uint64_t task_end = std::max(end, task.offset + task.length);
         if (group.task_count > 0 && !absent &&
             (task.offset > end + kMaxGapBytes || task_end - group.offset > kMaxGroupBytes)) {
@@ -321,7 +360,8 @@ Result<std::unique_ptr<transfer::Plan>> make_class_plan(std::shared_ptr<const Ar
   FootprintInput input;
   input.selection = &selection;
   input.src_strides = chain->strides_bytes();
-  input.dst = tensor.data;
+  input.dst = tensor.memory;
+  input.dst_first = tensor.first_byte;
   input.dst_strides = tensor.strides_bytes;
   input.element_bytes = conversion.op.element_bytes;
   HEADRACE_TRY_ASSIGN(auto footprint, classes.footprint(std::move(input)));
@@ -335,7 +375,8 @@ FootprintInput input_of(const Array::Impl& array, const ResolvedSelection& selec
                         const ReadConversion& conversion) {
   FootprintInput input = layout_of(array);
   input.selection = &selection;
-  input.dst = tensor.data;
+  input.dst = tensor.memory;
+  input.dst_first = tensor.first_byte;
   input.dst_strides = tensor.strides_bytes;
   input.element_bytes = conversion.op.element_bytes;
   return input;

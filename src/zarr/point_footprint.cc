@@ -170,7 +170,8 @@ class PointFootprint final : public Footprint {
     device::Box& box = detail.box;
     const std::int64_t stride = dst_stride_;
     box.src = transfer::kBoxBase + from[0].offset;
-    box.dst = in_.dst + static_cast<std::int64_t>(from[0].place) * stride;
+    box.dst = in_.dst.data() + in_.dst_first + static_cast<std::int64_t>(from[0].place) * stride;
+    detail.tensor = in_.dst;
     box.rank = count > 1 ? 1 : 0;
     if (count > 1) {
       box.dim[0] = {count, static_cast<std::int64_t>(offset_step), static_cast<std::int64_t>(place_step) * stride};

@@ -3,6 +3,7 @@
 #include <new>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "transfer/context_impl.h"
 #include "zarr/planner.h"
@@ -17,7 +18,8 @@ RectilinearRead::RectilinearRead(std::shared_ptr<const Array::Impl> array, const
       tensor_(tensor),
       conversion_(std::move(conversion)),
       device_(std::move(device)),
-      options_(std::move(options)) {}
+      options_(std::move(options)),
+      progress_(std::exchange(options_.progress, nullptr)) {}
 
 RectilinearRead::~RectilinearRead() = default;
 
@@ -36,9 +38,9 @@ Status RectilinearRead::run_class() {
   HEADRACE_TRY_ASSIGN(auto plan, make_class_plan(array_, *classes_, selection_, tensor_, conversion_));
   const std::uint64_t chunks = plan->chunk_count();
   ReadOptions options = options_;
-  if (options_.progress) {
+  if (progress_) {
     options.progress = [this](std::uint64_t done, std::uint64_t) {
-      options_.progress(chunks_before_ + done, classes_->chunk_count());
+      progress_(chunks_before_ + done, classes_->chunk_count());
     };
   }
   const auto& resources = array_->store.context().impl()->resources;
@@ -83,7 +85,7 @@ Status RectilinearRead::run() {
     current_ = nullptr;
     done_ = true;
   }
-  ended_.notify_all();
+  ended_->notify_all();
   return status;
 }
 
@@ -98,13 +100,13 @@ Status RectilinearRead::start() {
 
 Status RectilinearRead::wait() const {
   std::unique_lock lock(mutex_);
-  ended_.wait(lock, [this] { return done_; });
+  ended_->wait(lock, [this] { return done_; });
   return status_;
 }
 
 bool RectilinearRead::wait_for(std::chrono::nanoseconds timeout) const {
   std::unique_lock lock(mutex_);
-  return ended_.wait_for(lock, timeout, [this] { return done_; });
+  return ended_->wait_for(lock, timeout, [this] { return done_; });
 }
 
 bool RectilinearRead::done() const {

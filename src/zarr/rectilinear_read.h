@@ -13,10 +13,12 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "base/fork.h"
 #include "transfer/operation.h"
 #include "zarr/array_impl.h"
 #include "zarr/chunk_classes.h"
@@ -55,12 +57,13 @@ class RectilinearRead : public std::enable_shared_from_this<RectilinearRead> {
   const TensorView tensor_;
   const ReadConversion conversion_;
   const std::shared_ptr<device::Device> device_;
-  const ReadOptions options_;
+  ReadOptions options_;  // less progress
+  const std::function<void(std::uint64_t, std::uint64_t)> progress_;
   std::unique_ptr<ChunkClasses> classes_;
   std::uint64_t chunks_before_ = 0;
 
   mutable std::mutex mutex_;
-  mutable std::condition_variable ended_;
+  mutable base::ProcessOwn<std::condition_variable> ended_;
   std::shared_ptr<transfer::ReadOperation> current_;  // guarded by mutex_
   bool cancelled_ = false, done_ = false;             // guarded by mutex_
   Status status_;                                     // set when done

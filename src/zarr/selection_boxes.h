@@ -17,7 +17,11 @@ class SelectionBoxes {
  public:
   // `axes` are of input.selection and are kept by whoever asks, longer than this, as is input.src_strides.
   SelectionBoxes(std::span<const Projection> axes, const FootprintInput& input)
-      : axes_(axes), src_strides_(input.src_strides), dst_(input.dst), element_bytes_(input.element_bytes) {
+      : axes_(axes),
+        src_strides_(input.src_strides),
+        dst_(input.dst),
+        first_(input.dst.data() + input.dst_first),
+        element_bytes_(input.element_bytes) {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < axes_.size(); ++i) {
       const ResolvedSelection::Dim& dim = input.selection->dims[i];
@@ -63,7 +67,8 @@ class SelectionBoxes {
   void finish(std::int64_t src, std::int64_t dst, bool whole, transfer::TaskDetail& detail) const {
     device::Box& box = detail.box;
     box.src = transfer::kBoxBase + src;
-    box.dst = dst_ + dst;
+    box.dst = first_ + dst;
+    detail.tensor = dst_;
     device::simplify(box);
     // Contiguous in the chunk and in the tensor; whether the bytes are the same is the operation's to say.
     detail.whole_chunk = whole && device::is_contiguous(box, element_bytes_);
@@ -120,7 +125,8 @@ class SelectionBoxes {
   const std::span<const Projection> axes_;
   const std::span<const std::int64_t> src_strides_;
   std::array<std::int64_t, device::kMaxRank> dst_strides_;  // one per array axis, 0 where dropped
-  std::byte* const dst_;
+  const std::span<std::byte> dst_;
+  std::byte* const first_;
   const std::uint32_t element_bytes_;
   bool lists_ = false;
 };

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <thread>
+
+#include "base/clock.h"
 #include "base/file_handle.h"
 #include "base/trace.h"
 #include "zarr/array_impl.h"
@@ -10,6 +14,7 @@ Value ShardCache::Lru<Key, Value>::find(const Like& key) {
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return nullptr;
   items_.splice(items_.begin(), items_, found->second);
+  found->second->used_ns = base::now_ns();
   return found->second->value;
 }
 
@@ -17,7 +22,7 @@ template <class Key, class Value>
 void ShardCache::Lru<Key, Value>::insert(Key key, Value value, std::size_t bytes, std::size_t most_items,
                                          std::size_t most_bytes) {
   if (by_key_.count(key) != 0) return;
-  items_.push_front({key, std::move(value), bytes});
+  items_.push_front({key, std::move(value), bytes, base::now_ns()});
   try {
     by_key_[std::move(key)] = items_.begin();
   } catch (...) {
@@ -41,12 +46,60 @@ void ShardCache::Lru<Key, Value>::erase(const Key& key) {
   by_key_.erase(found);
 }
 
+template <class Key, class Value>
+const typename ShardCache::Lru<Key, Value>::Item* ShardCache::Lru<Key, Value>::longest_idle() const noexcept {
+  for (auto item = items_.rbegin(); item != items_.rend(); ++item) {
+    if (item->value.use_count() == 1) return &*item;
+  }
+  return nullptr;
+}
+
+std::uint64_t ShardCache::oldest_ns() noexcept {
+  std::lock_guard lock(mutex_);
+  const auto* const item = shards_.longest_idle();
+  return item != nullptr ? item->used_ns : kNothing;
+}
+
+bool ShardCache::close_oldest() noexcept {
+  std::lock_guard lock(mutex_);
+  const auto* const item = shards_.longest_idle();
+  if (item == nullptr) return false;
+  shards_.erase(item->key);
+  return true;
+}
+
+template <class Key, class Value>
+void ShardCache::Lru<Key, Value>::clear() noexcept {
+  by_key_.clear();
+  items_.clear();
+  bytes_ = 0;
+}
+
+ShardCache::ShardCache(std::shared_ptr<base::MemoryBudget> budget) : budget_(std::move(budget)) { budget_->add(*this); }
+
+ShardCache::~ShardCache() {
+  base::Descriptors::of_process().remove(*this);
+  budget_->remove(*this);
+}
+
+void ShardCache::let_go() noexcept {
+  std::lock_guard lock(mutex_);
+  indexes_.clear();
+  shards_.clear();
+}
+
 std::shared_ptr<const OpenShard> ShardCache::find(std::string_view key) {
   std::lock_guard lock(mutex_);
   return shards_.find(key);
 }
 
 void ShardCache::insert(std::shared_ptr<const OpenShard> open) {
+  bool list = false;
+  {
+    std::lock_guard lock(mutex_);
+    list = !std::exchange(listed_, true);
+  }
+  if (list) base::Descriptors::of_process().add(*this);  // without the lock, which it takes itself
   std::lock_guard lock(mutex_);
   std::string key = open->key;
   const std::size_t bytes = open->entries.size() * sizeof(ShardEntry) + open->unpacked_bytes;
@@ -71,15 +124,19 @@ namespace {
 
 // The index of a shard that is the object's bytes [begin, begin + length).
 Status read_index(const store::Object& object, const ShardIndexFormat& format, std::uint64_t begin,
-                  std::uint64_t length, std::vector<ShardEntry>& entries) {
+                  std::uint64_t length, base::Charge& memory, std::vector<ShardEntry>& entries) {
   auto position = format.position(length);
   if (!position.ok()) return std::move(position).status().with_range(begin, length);
+  const std::string what = "the index of a shard of " + std::to_string(format.entry_count()) + " chunks";
+  HEADRACE_TRY(memory.take(format.entry_count() * sizeof(ShardEntry), what));
+  base::Charge parsing(memory.budget());
+  HEADRACE_TRY(parsing.take(format.parse_bytes() + (object.memory != nullptr ? 0 : format.encoded_bytes()), what));
   std::vector<std::byte> copy;
   std::span<const std::byte> encoded;
   const std::uint64_t at = begin + *position;
   const auto bytes = static_cast<std::size_t>(format.encoded_bytes());
   if (object.memory != nullptr) {
-    encoded = {object.memory + at, bytes};
+    HEADRACE_TRY_ASSIGN(encoded, object.view(at, bytes));
   } else {
     copy.resize(bytes);
     // Index reads are small and precede everything else of their shard, so they are made where they are needed.
@@ -93,7 +150,40 @@ Status read_index(const store::Object& object, const ShardIndexFormat& format, s
   return {};
 }
 
+Status changed(const std::string& key) {
+  return Status(Code::kAgainExhausted, Layer::kZarr, "the shard was changed while it was read: read it again")
+      .with_key(key);
+}
+
 }  // namespace
+
+bool OpenShard::is(const store::Object& now) const {
+  if (now.is_packed()) return unpacked_bytes != 0;  // stores that pack do not change
+  if (now.memory != nullptr || in_memory()) {
+    return now.memory == object->memory && now.size_bytes == object->size_bytes;
+  }
+  base::FileIdentity current;
+  int error = 0;
+  return settled && now.base == object->base && base::identify(now.fd, current, error) && current == identity;
+}
+
+Status OpenShard::check() const {
+  if (in_memory()) return {};
+  base::FileIdentity now;
+  int error = 0;
+  if (!base::identify(object->fd, now, error)) {
+    return Status(Code::kIo, Layer::kZarr, "cannot ask whether the shard has changed").with_key(key).with_errno(error);
+  }
+  if (settled && now == identity) return {};
+  if (!now.same_but_for_links(identity)) return changed(key);
+  // A file that another was put in the place of has lost its name, and no bytes. Nor need a change show whose time
+  // stamps lie in the future. An index that says the same as before is as much as can be known.
+  std::vector<ShardEntry> again;
+  base::Charge own(memory.budget());
+  if (!read_index(*object, *format, 0, object->size_bytes, own, again).ok() || again != entries) return changed(key);
+  return {};
+}
+
 }  // namespace headrace::zarr
 
 namespace headrace {
@@ -112,6 +202,9 @@ Status unpack_shard(store::Store& store, zarr::OpenShard& open) {
                   "a compressed shard of " + std::to_string(packed.size_bytes) +
                       " bytes would have to be unpacked whole; store shards uncompressed");
   }
+  HEADRACE_TRY(open.memory.take(packed.size_bytes, "a compressed shard"));
+  base::Charge unpacking(open.memory.budget());
+  HEADRACE_TRY(unpacking.take(store::Store::most_packed_bytes(packed.size_bytes), "unpacking a shard"));
   auto unpacked = std::make_shared<Unpacked>();
   unpacked->bytes.resize(static_cast<std::size_t>(packed.size_bytes));
   base::PageBuffer scratch;
@@ -124,37 +217,66 @@ Status unpack_shard(store::Store& store, zarr::OpenShard& open) {
   return {};
 }
 
-// Whether what is open under the shard's key now is what the shard was read from.
-bool same_object(const store::Object& now, const zarr::OpenShard& shard) {
-  if (now.is_packed()) return shard.unpacked_bytes != 0;  // stores that pack do not change
-  const store::Object& then = *shard.object;
-  if (now.memory != nullptr || then.memory != nullptr) {
-    return now.memory == then.memory && now.size_bytes == then.size_bytes;
+// An object, opened at a moment from which on each change of its file shows in the identity.
+struct SettledObject {
+  store::Object object;
+  base::FileIdentity identity;
+  bool settled = false;
+};
+
+// What is then read before and after no change is of one version. A file changed just now takes a tick of the file
+// system's clock.
+Status open_settled(store::Store& store, const std::string& key, SettledObject& open) {
+  constexpr std::int64_t kLongestWaitNs = 2'100'000'000;  // for whole seconds
+  store::Object& object = open.object;
+  for (const std::uint64_t start_ns = base::now_ns();;) {
+    HEADRACE_TRY(store.open(key, object));
+    if (object.is_packed() || object.memory != nullptr) return {};
+    int error = 0;
+    if (!base::identify(object.fd, open.identity, error)) {
+      return Status(Code::kIo, Layer::kZarr, "cannot ask for the shard's version").with_errno(error);
+    }
+    const std::int64_t left_ns = base::unsettled_ns(object.fd, open.identity);
+    const bool whole_file = object.base == 0 && !object.fd_is_stores;
+    const bool same_size = !whole_file || object.size_bytes == open.identity.size_bytes;
+    open.settled = left_ns == 0;
+    // Stamps that far in the future say nothing; check() and is() know.
+    if (same_size && (left_ns == 0 || left_ns > kLongestWaitNs)) return {};
+    if (base::now_ns() - start_ns > static_cast<std::uint64_t>(2 * kLongestWaitNs)) {
+      return Status(Code::kAgainExhausted, Layer::kZarr, "the shard is being changed all the time");
+    }
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::clamp<std::int64_t>(left_ns, 0, kLongestWaitNs)));
   }
-  base::FileIdentity a, b;
-  int error = 0;
-  return now.base == then.base && base::identify(now.fd, a, error) && base::identify(then.fd, b, error) && a == b &&
-         !base::recently_changed(a);
 }
 
 }  // namespace
 
 Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std::string& key) const {
   auto found = shards.find(key);
-  if (found != nullptr && !revalidate) return found;
-  store::Object object;
-  Status status = store.impl()->open(key, object);
+  if (found != nullptr) {
+    store::Object now;
+    Status status = revalidate ? store.impl()->open(key, now) : Status();
+    if (status.code() == Code::kNotFound) return std::shared_ptr<const zarr::OpenShard>();
+    if (!status.ok()) return status;
+    if (found->is(revalidate ? now : *found->object)) return found;
+  }
+  SettledObject opened;
+  Status status = open_settled(*store.impl(), key, opened);
+  // Most shards of a sparse array: nothing is allocated for them.
   if (status.code() == Code::kNotFound) return std::shared_ptr<const zarr::OpenShard>();
-  if (!status.ok()) return status;
-  if (found != nullptr && same_object(object, *found)) return found;
+  if (!status.ok()) return std::move(status).with_key(key);
   auto open = std::make_shared<zarr::OpenShard>();
   open->key = key;
   open->id = shards.new_id();
-  open->object = std::make_shared<store::Object>(std::move(object));
+  open->memory = base::Charge(shards.budget());
+  open->object = std::make_shared<store::Object>(std::move(opened.object));
+  open->identity = opened.identity;
+  open->settled = opened.settled;
+  open->format = &sharding->indexes.front();
   if (open->object->is_packed()) {
     if (status = unpack_shard(*store.impl(), *open); !status.ok()) return std::move(status).with_key(key);
   }
-  status = zarr::read_index(*open->object, sharding->indexes.front(), 0, open->object->size_bytes, open->entries);
+  status = zarr::read_index(*open->object, *open->format, 0, open->object->size_bytes, open->memory, open->entries);
   if (!status.ok()) return std::move(status).with_key(key);
   std::shared_ptr<const zarr::OpenShard> done = std::move(open);
   shards.insert(done);
@@ -164,13 +286,18 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
 Result<std::shared_ptr<const zarr::InnerIndex>> Array::Impl::open_inner(const zarr::OpenShard& shard, std::size_t level,
                                                                         const zarr::ShardEntry& range) const {
   if (auto found = shards.find(shard, level, range)) return found;
-  auto entries = std::make_shared<zarr::InnerIndex>();
-  Status status = zarr::read_index(*shard.object, sharding->indexes[level], range.offset, range.length, *entries);
+  struct Index {
+    base::Charge memory;
+    zarr::InnerIndex entries;
+  };
+  auto index = std::make_shared<Index>(Index{base::Charge(shards.budget()), {}});
+  Status status = zarr::read_index(*shard.object, sharding->indexes[level], range.offset, range.length, index->memory,
+                                   index->entries);
   if (!status.ok()) return std::move(status).with_key(shard.key);
-  for (zarr::ShardEntry& entry : *entries) {
+  for (zarr::ShardEntry& entry : index->entries) {
     if (entry.length != 0) entry.offset += range.offset;
   }
-  std::shared_ptr<const zarr::InnerIndex> done = std::move(entries);
+  const std::shared_ptr<const zarr::InnerIndex> done(index, &index->entries);
   shards.insert(shard, level, range, done);
   return done;
 }

@@ -33,7 +33,7 @@ Status ShardIndexFormat::parse(std::span<const std::byte> encoded, std::uint64_t
   std::vector<std::byte> temporary[2];
   for (int i = 0; i < 2 && chain_.temporary_bytes() > 0; ++i) {
     temporary[i].resize(static_cast<std::size_t>(chain_.temporary_bytes()));
-    workspace.temporary[i] = temporary[i].data();
+    workspace.temporary[i] = temporary[i];
   }
   HEADRACE_TRY(chain_.decode(encoded, std::as_writable_bytes(std::span(raw)), workspace));
   const bool swapped = chain_.layout().byte_swapped;

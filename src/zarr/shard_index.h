@@ -18,6 +18,7 @@ namespace headrace::zarr {
 struct ShardEntry {
   std::uint64_t offset = 0;  // from the start of the shard
   std::uint64_t length = 0;  // 0: the inner chunk is empty, fill value
+  bool operator==(const ShardEntry&) const = default;
 };
 
 // How index bytes become entries; one per array.
@@ -27,6 +28,10 @@ class ShardIndexFormat {
   ShardIndexFormat(codec::Chain index_chain, std::uint64_t entry_count, bool at_end);
 
   std::uint64_t encoded_bytes() const noexcept { return chain_.max_encoded_bytes(); }
+  // What parse() takes beside its arguments.
+  std::uint64_t parse_bytes() const noexcept {
+    return 2 * entry_count_ * sizeof(std::uint64_t) + 2 * chain_.temporary_bytes();
+  }
   std::uint64_t entry_count() const noexcept { return entry_count_; }
   // Position of the index in a shard of this size; kShort if the shard is smaller than its index.
   Result<std::uint64_t> position(std::uint64_t shard_bytes) const;

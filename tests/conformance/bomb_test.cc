@@ -503,7 +503,7 @@ TEST_P(Bombs, AreRefusedAtOnce) {
     EXPECT_LE(size, kMiB) << "the test's own tensor";
     auto buffer = Buffer::allocate(*device, size);
     if (!buffer.ok()) return buffer.status();
-    return array->read(*selection, {buffer->data(), resolved->shape, {}}, *device);
+    return array->read(*selection, {*buffer, array->info().dtype, resolved->shape}, *device);
   }();
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   const std::uint64_t peak = status_bytes("VmHWM:");

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "device/decode_scratch.h"
 #include "support/decode_corpus.h"
 #include "support/device_suite.h"
 
@@ -29,16 +30,6 @@ class ChunkDecoderTest : public DeviceSuite {
     auto made = device_->make_decoder({&group.stage, 1});
     EXPECT_TRUE(made.ok()) << group.name << ": " << made.status().to_string();
     return made.ok() ? std::move(*made) : nullptr;
-  }
-
-  static DecodeLimits limits_of(std::span<const DecodeItem> items) {
-    DecodeLimits limits;
-    limits.items = static_cast<std::uint32_t>(items.size());
-    for (const DecodeItem& item : items) {
-      limits.src_bytes += item.src_bytes;
-      limits.largest_src_bytes = std::max(limits.largest_src_bytes, item.src_bytes);
-    }
-    return limits;
   }
 
   // In: the index, or what is said in its place. Out: what came of it, and what was collected.

@@ -1,7 +1,10 @@
 // Every engine gives the same bytes, the same counts and exactly one completion a request.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <map>
@@ -34,7 +37,20 @@ struct Aligned {
   std::byte* data;
 };
 
-class Conformance : public ::testing::TestWithParam<EngineRow> {
+// An engine for one thread may be another one: io_uring has two kinds of rings.
+struct Variant : EngineRow {
+  bool one_thread = false;
+};
+
+std::vector<Variant> variants() {
+  std::vector<Variant> out;
+  for (const EngineRow& row : engines()) {
+    for (const bool one_thread : {false, true}) out.push_back({row, one_thread});
+  }
+  return out;
+}
+
+class EngineConformance : public ::testing::TestWithParam<Variant> {
  protected:
   void SetUp() override {
     ASSERT_TRUE(dir_.ok());
@@ -48,7 +64,8 @@ class Conformance : public ::testing::TestWithParam<EngineRow> {
     engine_.reset();
     if (fd_ >= 0) ::close(fd_);
   }
-  void remake(const EngineOptions& options) {
+  void remake(EngineOptions options) {
+    options.one_thread = GetParam().one_thread;
     engine_.reset();
     auto engine = GetParam().make(options);
     if (!engine.ok()) GTEST_SKIP() << GetParam().name << ": " << engine.status().to_string();
@@ -89,12 +106,12 @@ class Conformance : public ::testing::TestWithParam<EngineRow> {
   std::map<std::uint64_t, std::int64_t> results_;
 };
 
-TEST_P(Conformance, InfoNamesTheRow) {
+TEST_P(EngineConformance, InfoNamesTheRow) {
   EXPECT_EQ(engine_->info().name, GetParam().name);
   EXPECT_GT(engine_->info().depth, 0u);
 }
 
-TEST_P(Conformance, ReadsWhatIsThere) {
+TEST_P(EngineConformance, ReadsWhatIsThere) {
   std::vector<std::byte> buffer(4096);
   submit_all({{Op::kRead, fd_, 12345, buffer.data(), 4096, 7}});
   collect(1);
@@ -102,7 +119,7 @@ TEST_P(Conformance, ReadsWhatIsThere) {
   EXPECT_EQ(std::memcmp(buffer.data(), bytes_.data() + 12345, 4096), 0);
 }
 
-TEST_P(Conformance, EndOfFileGivesFewerBytesAndThenNone) {
+TEST_P(EngineConformance, EndOfFileGivesFewerBytesAndThenNone) {
   std::vector<std::byte> buffer(8192);
   submit_all({{Op::kRead, fd_, kFileBytes - 100, buffer.data(), 4096, 1},
               {Op::kRead, fd_, kFileBytes + 4096, buffer.data() + 4096, 4096, 2}});
@@ -111,7 +128,7 @@ TEST_P(Conformance, EndOfFileGivesFewerBytesAndThenNone) {
   EXPECT_EQ(results_[2], 0);
 }
 
-TEST_P(Conformance, WritesAndReadsBack) {
+TEST_P(EngineConformance, WritesAndReadsBack) {
   const auto fresh = pattern(10000, 5);
   std::vector<std::byte> out = fresh, in(10000);
   submit_all({{Op::kWrite, fd_, 4321, out.data(), 10000, 1}});
@@ -123,7 +140,7 @@ TEST_P(Conformance, WritesAndReadsBack) {
   EXPECT_EQ(in, fresh);
 }
 
-TEST_P(Conformance, BadRequestsFailAloneWithTheirErrno) {
+TEST_P(EngineConformance, BadRequestsFailAloneWithTheirErrno) {
   const int write_only = ::open((dir_ / "file").c_str(), O_WRONLY | O_CLOEXEC);
   const int directory = ::open(dir_.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   std::vector<std::byte> a(64), b(64), c(64), d(64), e(64);
@@ -145,7 +162,7 @@ TEST_P(Conformance, BadRequestsFailAloneWithTheirErrno) {
   ::close(directory);
 }
 
-TEST_P(Conformance, TagsMayHaveAnyValue) {
+TEST_P(EngineConformance, TagsMayHaveAnyValue) {
   std::vector<std::byte> buffer(64 * 5);
   const std::uint64_t tags[] = {0, ~std::uint64_t{0}, ~std::uint64_t{0} - 1, 128, 129};
   std::vector<Request> requests;
@@ -155,7 +172,7 @@ TEST_P(Conformance, TagsMayHaveAnyValue) {
   for (const std::uint64_t tag : tags) EXPECT_EQ(results_[tag], 64);
 }
 
-TEST_P(Conformance, TakesNoMoreThanItsDepthAndLosesNothing) {
+TEST_P(EngineConformance, TakesNoMoreThanItsDepthAndLosesNothing) {
   for (const unsigned depth : {1u, 4u, 16u}) {
     remake({.depth = depth});
     results_.clear();
@@ -180,7 +197,7 @@ TEST_P(Conformance, TakesNoMoreThanItsDepthAndLosesNothing) {
   }
 }
 
-TEST_P(Conformance, WhatIsLeftToTheNextReapIsStartedByIt) {
+TEST_P(EngineConformance, WhatIsLeftToTheNextReapIsStartedByIt) {
   std::vector<std::byte> buffer(64 * 4096);
   std::uint64_t tag = 0;
   for (int round = 0; round < 8; ++round) {
@@ -221,7 +238,7 @@ TEST_P(Conformance, WhatIsLeftToTheNextReapIsStartedByIt) {
   EXPECT_EQ(results_[tag], 4096);
 }
 
-TEST_P(Conformance, ReapReturnsAfterItsTimeout) {
+TEST_P(EngineConformance, ReapReturnsAfterItsTimeout) {
   Event event;
   auto n = engine_->reap({&event, 1}, 0ns);
   ASSERT_TRUE(n.ok());
@@ -233,7 +250,7 @@ TEST_P(Conformance, ReapReturnsAfterItsTimeout) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, 25ms);
 }
 
-TEST_P(Conformance, WakeEndsTheNextReapAndOneInProgress) {
+TEST_P(EngineConformance, WakeEndsTheNextReapAndOneInProgress) {
   Event event;
   for (int round = 0; round < 20; ++round) {
     const auto start = std::chrono::steady_clock::now();
@@ -249,7 +266,7 @@ TEST_P(Conformance, WakeEndsTheNextReapAndOneInProgress) {
   }
 }
 
-TEST_P(Conformance, WakesFromManyThreadsLoseNoEvent) {
+TEST_P(EngineConformance, WakesFromManyThreadsLoseNoEvent) {
   std::vector<std::byte> buffer(2000 * 64);
   std::atomic<bool> stop{false};
   std::vector<std::thread> wakers;
@@ -271,7 +288,7 @@ TEST_P(Conformance, WakesFromManyThreadsLoseNoEvent) {
   EXPECT_TRUE(std::equal(buffer.begin(), buffer.end(), bytes_.begin()));
 }
 
-TEST_P(Conformance, EngineMadeOnAnotherThreadWorks) {
+TEST_P(EngineConformance, EngineMadeOnAnotherThreadWorks) {
   std::thread user([this] {
     std::vector<std::byte> buffer(64);
     submit_all({{Op::kRead, fd_, 0, buffer.data(), 64, 1}});
@@ -282,7 +299,7 @@ TEST_P(Conformance, EngineMadeOnAnotherThreadWorks) {
   EXPECT_EQ(results_[1], 64);
 }
 
-TEST_P(Conformance, RegisteredBuffersGiveTheSameBytes) {
+TEST_P(EngineConformance, RegisteredBuffersGiveTheSameBytes) {
   Aligned one(256 << 10), two(256 << 10);
   const std::span<std::byte> buffers[] = {two.span(), one.span()};
   ASSERT_TRUE(engine_->register_buffers(buffers).ok());
@@ -301,7 +318,7 @@ TEST_P(Conformance, RegisteredBuffersGiveTheSameBytes) {
   EXPECT_EQ(std::memcmp(outside.data(), bytes_.data() + 3, 4096), 0);
 }
 
-TEST_P(Conformance, DirectReadsWithTail) {
+TEST_P(EngineConformance, DirectReadsWithTail) {
   // The working directory is on a disk file system more often than /tmp.
   support::TempDir disk(".");
   ASSERT_TRUE(support::write_file(disk / "file", bytes_));
@@ -313,8 +330,7 @@ TEST_P(Conformance, DirectReadsWithTail) {
   RequestQueue queue(*engine_);
   const IoRequest request{.fd = fd,
                           .offset_bytes = range.offset_bytes,
-                          .buffer = buffer.data,
-                          .length_bytes = range.length_bytes,
+                          .buffer = {buffer.data, range.length_bytes},
                           .tag = 9,
                           .min_bytes = range.lead_bytes + 5000,
                           .alignment_bytes = align.offset_bytes};
@@ -329,7 +345,7 @@ TEST_P(Conformance, DirectReadsWithTail) {
   // One byte more than the file has: the tail must not be taken for enough.
   IoRequest greedy = request;
   greedy.min_bytes = range.lead_bytes + 5001;
-  if (greedy.min_bytes <= greedy.length_bytes) {
+  if (greedy.min_bytes <= greedy.buffer.size()) {
     queue.push({&greedy, 1});
     for (int i = 0; i < 100 && queue.wait({&done, 1}, 1s) == 0; ++i) {
     }
@@ -339,7 +355,7 @@ TEST_P(Conformance, DirectReadsWithTail) {
   ::close(fd);
 }
 
-TEST_P(Conformance, MisalignedDirectReadIsAnErrorOfThatRequest) {
+TEST_P(EngineConformance, MisalignedDirectReadIsAnErrorOfThatRequest) {
   support::TempDir disk(".");
   ASSERT_TRUE(support::write_file(disk / "file", bytes_));
   const int fd = ::open((disk / "file").c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
@@ -354,10 +370,10 @@ TEST_P(Conformance, MisalignedDirectReadIsAnErrorOfThatRequest) {
   ::close(fd);
 }
 
-TEST_P(Conformance, QueueSplitsLongRequests) {
+TEST_P(EngineConformance, QueueSplitsLongRequests) {
   std::vector<std::byte> buffer(kFileBytes);
   RequestQueue queue(*engine_, {.piece_bytes = 4096});
-  const IoRequest request{.fd = fd_, .buffer = buffer.data(), .length_bytes = kFileBytes, .tag = 1};
+  const IoRequest request{.fd = fd_, .buffer = buffer, .tag = 1};
   queue.push({&request, 1});
   Completion done;
   for (int i = 0; i < 1000 && queue.wait({&done, 1}, 1s) == 0; ++i) {
@@ -369,7 +385,7 @@ TEST_P(Conformance, QueueSplitsLongRequests) {
 }
 
 // What is reported done is complete and right, what is reported cancelled is not written to any more; never both.
-TEST_P(Conformance, CancelRacesEndExactlyOnce) {
+TEST_P(EngineConformance, CancelRacesEndExactlyOnce) {
   remake({.depth = 32});
   RequestQueue queue(*engine_, {.piece_bytes = 8192});
   std::mt19937 random(1);
@@ -386,11 +402,7 @@ TEST_P(Conformance, CancelRacesEndExactlyOnce) {
       const std::size_t slot = free_slots.back();
       free_slots.pop_back();
       owner[slot] = next;
-      batch.push_back({.fd = fd_,
-                       .offset_bytes = next % 900'000,
-                       .buffer = buffers[slot].data(),
-                       .length_bytes = kLength,
-                       .tag = next << 8 | slot});
+      batch.push_back({.fd = fd_, .offset_bytes = next % 900'000, .buffer = buffers[slot], .tag = next << 8 | slot});
       ++next;
     }
     queue.push(batch);
@@ -427,7 +439,7 @@ TEST_P(Conformance, CancelRacesEndExactlyOnce) {
   EXPECT_GT(cancelled, 0u);
 }
 
-TEST_P(Conformance, DestructionWaitsForWhatIsInFlight) {
+TEST_P(EngineConformance, DestructionWaitsForWhatIsInFlight) {
   const std::size_t before = support::open_descriptors();
   for (int i = 0; i < 50; ++i) {
     std::vector<std::byte> buffer(64 << 10);
@@ -440,6 +452,118 @@ TEST_P(Conformance, DestructionWaitsForWhatIsInFlight) {
     ASSERT_EQ(buffer[0], std::byte{1});
   }
   EXPECT_LE(support::open_descriptors(), before);
+}
+
+// Reads past the page cache that take the disk a while, begun by a thread that then ends.
+class EngineHandOver : public EngineConformance {
+ protected:
+  static constexpr std::size_t kPieces = 64, kPieceBytes = std::size_t{512} << 10;
+  void SetUp() override {
+    EngineConformance::SetUp();
+    if (IsSkipped()) return;
+    large_ = pattern(kPieces * kPieceBytes);
+    ASSERT_TRUE(support::write_file(dir_ / "large", large_));
+    direct_ = ::open((dir_ / "large").c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
+    if (direct_ < 0) GTEST_SKIP() << "the file system refuses O_DIRECT";
+    ASSERT_EQ(::fsync(direct_), 0);
+  }
+  void TearDown() override {
+    EngineConformance::TearDown();
+    if (direct_ >= 0) ::close(direct_);
+  }
+  void submit_elsewhere() {
+    std::memset(memory_.data, 0, memory_.size_bytes);
+    std::thread([&] {
+      std::vector<Request> requests;
+      for (std::uint64_t i = 0; i < kPieces; ++i) {
+        requests.push_back({Op::kRead, direct_, i * kPieceBytes, memory_.data + i * kPieceBytes, kPieceBytes, i});
+      }
+      for (std::span<const Request> rest = requests; !rest.empty();) {
+        auto taken = engine_->submit(rest);
+        ASSERT_TRUE(taken.ok()) << taken.status().to_string();
+        rest = rest.subspan(*taken);
+      }
+    }).join();
+  }
+  // The memory is the caller's again: what is written into it now stays.
+  void expect_quiet() {
+    std::memset(memory_.data, 0xEE, memory_.size_bytes);
+    std::this_thread::sleep_for(100ms);
+    std::size_t changed = 0;
+    for (std::size_t at = 0; at < memory_.size_bytes; at += 512) changed += memory_.data[at] != std::byte{0xEE};
+    EXPECT_EQ(changed, 0u);
+  }
+  std::vector<std::byte> large_;
+  int direct_ = -1;
+  Aligned memory_{kPieces * kPieceBytes};
+};
+
+TEST_P(EngineHandOver, AnotherThreadReapsWhatTheFirstHasSubmitted) {
+  for (int round = 0; round < 3; ++round) {
+    submit_elsewhere();
+    results_.clear();
+    collect(kPieces);
+    // The kernel may give back what its submitter's own workers had not begun; nothing else may go wrong.
+    for (const auto& [tag, result] : results_) {
+      ASSERT_TRUE(result == static_cast<std::int64_t>(kPieceBytes) || result == -ECANCELED || result == -EINTR)
+          << result;
+      if (result < 0) continue;
+      ASSERT_EQ(std::memcmp(memory_.data + tag * kPieceBytes, large_.data() + tag * kPieceBytes, kPieceBytes), 0);
+    }
+    expect_quiet();
+  }
+}
+
+TEST_P(EngineHandOver, AThirdThreadDestroysTheEngine) {
+  for (int round = 0; round < 3; ++round) {
+    submit_elsewhere();
+    std::thread([&] { engine_.reset(); }).join();
+    expect_quiet();
+    remake({});
+  }
+}
+
+TEST_P(EngineHandOver, AQueueGoesOnInAnotherThread) {
+  RequestQueue queue(*engine_);
+  std::memset(memory_.data, 0, memory_.size_bytes);
+  std::vector<IoRequest> requests(kPieces);
+  for (std::uint64_t i = 0; i < kPieces; ++i) {
+    requests[i] = {.fd = direct_,
+                   .offset_bytes = i * kPieceBytes,
+                   .buffer = {memory_.data + i * kPieceBytes, kPieceBytes},
+                   .tag = i,
+                   .alignment_bytes = 4096};
+  }
+  std::thread([&] { queue.push(requests); }).join();
+  Completion done[kPieces];
+  for (std::size_t left = kPieces; left > 0;) {
+    const std::size_t count = queue.wait(done, 5s);
+    for (std::size_t i = 0; i < count; ++i) ASSERT_TRUE(done[i].status.ok()) << done[i].status.to_string();
+    left -= count;
+  }
+  EXPECT_EQ(std::memcmp(memory_.data, large_.data(), large_.size()), 0);
+  expect_quiet();
+}
+
+TEST_P(EngineHandOver, AForkedChildOnlyFreesMemory) {
+  for (int round = 0; round < 3; ++round) {
+    submit_elsewhere();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);
+      engine_.reset();
+      ::_exit(0);
+    }
+    results_.clear();
+    collect(kPieces);
+    for (const auto& [tag, result] : results_) {
+      ASSERT_TRUE(result == static_cast<std::int64_t>(kPieceBytes) || result == -EINTR) << result;
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    expect_quiet();
+  }
 }
 
 TEST(Engines, AutoTakesTheFirstThatWorks) {
@@ -466,8 +590,18 @@ TEST(Engines, WorkUnderATightMemlockLimit) {
   ::setrlimit(RLIMIT_MEMLOCK, &old);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engine, Conformance, ::testing::ValuesIn(engines().begin(), engines().end()),
-                         [](const auto& row) { return std::string(row.param.name); });
+std::string name_of(const ::testing::TestParamInfo<Variant>& info) {
+  return std::string(info.param.name) + (info.param.one_thread ? "_one_thread" : "");
+}
+
+std::vector<Variant> shared_variants() {
+  std::vector<Variant> out = variants();
+  std::erase_if(out, [](const Variant& variant) { return variant.one_thread; });
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Engine, EngineConformance, ::testing::ValuesIn(variants()), name_of);
+INSTANTIATE_TEST_SUITE_P(Engine, EngineHandOver, ::testing::ValuesIn(shared_variants()), name_of);
 
 }  // namespace
 

@@ -21,7 +21,9 @@
 #include <thread>
 
 #include "backends/store_file/file_store.h"
+#include "base/json.h"
 #include "store/store.h"
+#include "support/stores_under_test.h"
 #include "support/temp_dir.h"
 
 namespace headrace::store {
@@ -29,19 +31,50 @@ namespace {
 
 using support::pattern;
 
-// What the tests are run on. `directory`: the root is a folder, in which links can be made.
+// What the tests are run on: a store in the folder `root` that holds `objects`.
 struct StoreCase {
   const char* name;
-  bool directory;
-  Result<std::shared_ptr<Store>> (*open)(const std::string& root);
+  bool writable;
+  bool is_folder;     // objects are files below the root, where links can be made
+  bool named_by_url;  // by the public API
+  Result<std::shared_ptr<Store>> (*open)(const std::string& root, const testing::Objects& objects);
 };
 
+Result<std::shared_ptr<Store>> filled(Result<std::shared_ptr<Store>> store, const testing::Objects& objects) {
+  for (const auto& [key, bytes] : objects) HEADRACE_TRY((*store)->put(key, bytes));
+  return store;
+}
+
 constexpr StoreCase kStores[] = {
-    {"file", true, [](const std::string& root) { return open_store("file://" + root); }},
-    {"file_walk", true,
-     [](const std::string& root) { return open_file_store_with(root, FileStoreOptions{.kernel_resolves = false}); }},
-    {"memory", false, [](const std::string& root) { return open_store("memory://hostile" + root); }},
+    {"file", true, true, true,
+     [](const std::string& root, const testing::Objects& objects) {
+       return filled(open_store("file://" + root), objects);
+     }},
+    {"file_walk", true, true, false,
+     [](const std::string& root, const testing::Objects& objects) {
+       return filled(open_file_store_with(root, FileStoreOptions{.kernel_resolves = false}), objects);
+     }},
+    {"memory", true, false, true,
+     [](const std::string& root, const testing::Objects& objects) {
+       return filled(open_store("memory://hostile" + root), objects);
+     }},
+    {"zip", false, false, true,
+     [](const std::string& root, const testing::Objects& objects) {
+       return open_store(testing::detail::fill_zip_stored(root, objects));
+     }},
+    {"reference", false, false, true,
+     [](const std::string& root, const testing::Objects& objects) {
+       return open_store(testing::detail::fill_reference(root, objects));
+     }},
 };
+
+std::vector<StoreCase> stores(bool StoreCase::*trait) {
+  std::vector<StoreCase> out;
+  for (const StoreCase& row : kStores) {
+    if (row.*trait) out.push_back(row);
+  }
+  return out;
+}
 
 void PrintTo(const StoreCase& row, std::ostream* out) { *out << row.name; }
 
@@ -83,15 +116,19 @@ class HostileKeys : public ::testing::TestWithParam<StoreCase> {
       ASSERT_TRUE(support::write_file(base_ / canary, pattern(100, 9)));
     }
     root_ = std::filesystem::canonical(base_ / "root").string();
-    auto store = GetParam().open(root_);
-    ASSERT_TRUE(store.ok()) << store.status().to_string();
-    store_ = *store;
-    ASSERT_TRUE(store_->put("in/file", pattern(100, 1)).ok());
+    open_with({});
     watch_ = std::make_unique<OpenWatch>(std::vector<std::string>{base_ / "outside", base_ / "outside/in"});
     ASSERT_TRUE(watch_->works());
     // A watch that sees nothing proves nothing.
     std::ifstream(base_ / "outside/file").get();
     ASSERT_GT(watch_->events(), 0);
+  }
+
+  void open_with(testing::Objects objects) {
+    objects["in/file"] = pattern(100, 1);
+    auto store = GetParam().open(root_, objects);
+    ASSERT_TRUE(store.ok()) << store.status().to_string();
+    store_ = *store;
   }
 
   // Every way in which a store takes a key. True where something could be opened.
@@ -220,23 +257,44 @@ std::set<std::string> hostile_keys(const std::string& outside) {
   return keys;
 }
 
+// Whether a format that keeps names has room for this one: a ZIP file 64 KiB, JSON for UTF-8.
+bool fits_a_format(const std::string& key) {
+  try {
+    (void)base::Json(key).dump();
+  } catch (const base::Json::exception&) {
+    return false;
+  }
+  return key.size() < 65536;
+}
+
 TEST_P(HostileKeys, OpenNothingOutsideTheRoot) {
   const auto keys = hostile_keys(base_ / "outside");
   ASSERT_GE(keys.size(), 300u);
-  auto context = Context::create({});
-  ASSERT_TRUE(context.ok());
+  const auto bytes = pattern(50, 3);
+  testing::Objects objects;  // of an archive that has each of these names
+  if (!GetParam().writable) {
+    for (const std::string& key : keys) {
+      if (fits_a_format(key)) objects[key] = bytes;
+    }
+    ASSERT_GE(objects.size(), 300u);
+    open_with(objects);
+    ASSERT_FALSE(HasFatalFailure());
+  }
   int refused = 0, names = 0;
   for (const std::string& key : keys) {
+    const Status put = store_->put(key, bytes);
+    EXPECT_TRUE(GetParam().writable || !put.ok()) << key;
     if (valid_key(key)) {
       // Just a name: what is put under it is there, and inside.
-      const bool put = store_->put(key, pattern(50, 3)).ok();
       const auto got = store_->get(key, 50);
-      EXPECT_TRUE(!put || (got.ok() && *got == pattern(50, 3))) << key;
+      const bool is_there = GetParam().writable ? put.ok() : objects.contains(key);
+      EXPECT_EQ(got.ok(), is_there) << key << ": " << got.status().to_string();
+      EXPECT_TRUE(!got.ok() || *got == bytes) << key;
       try_all(key);
       ++names;
     } else {
       EXPECT_FALSE(try_all(key)) << key;
-      EXPECT_EQ(store_->put(key, pattern(50, 3)).code(), Code::kInvalidArgument) << key;
+      EXPECT_TRUE(!GetParam().writable || put.code() == Code::kInvalidArgument) << key;
       ++refused;
     }
     expect_untouched(key);
@@ -245,12 +303,13 @@ TEST_P(HostileKeys, OpenNothingOutsideTheRoot) {
   EXPECT_GT(names, 50);
 }
 
-TEST_P(HostileKeys, AsPathsOfArraysOpenNothingOutsideTheRoot) {
+class HostilePaths : public HostileKeys {};
+
+TEST_P(HostilePaths, OpenNothingOutsideTheRoot) {
   auto context = Context::create({});
   ASSERT_TRUE(context.ok());
-  if (!GetParam().directory || std::string(GetParam().name) != "file") GTEST_SKIP() << "the public API opens by URL";
-  auto store = headrace::Store::open(*context, root_);
-  ASSERT_TRUE(store.ok());
+  auto store = headrace::Store::open(*context, store_->url());
+  ASSERT_TRUE(store.ok()) << store.status().to_string();
   for (const std::string& key : hostile_keys(base_ / "outside")) {
     EXPECT_FALSE(Array::open(*store, key).ok()) << key;
     (void)list_nodes(*store, key);
@@ -258,33 +317,39 @@ TEST_P(HostileKeys, AsPathsOfArraysOpenNothingOutsideTheRoot) {
   }
 }
 
-// Links of every kind out of the root, each by itself, in the middle of a path and behind another link.
-TEST_P(HostileKeys, LinksLeadNowhereOutside) {
-  if (!GetParam().directory) GTEST_SKIP() << "no links in this store";
+// Links of every kind out of a root that has them for neighbours.
+std::vector<std::string> link_targets(const std::string& outside) {
+  return {"../outside",
+          "../outside/file",
+          outside,
+          outside + "/file",
+          "in/../../outside",
+          "./../outside/in",
+          "..",
+          "../..",
+          "/",
+          ".",
+          "../root/../outside",
+          "../root/in/../../outside/file",
+          "/proc/self/cwd",
+          "/proc/self/root",
+          "/proc/self/fd/0",
+          "/dev/fd/0",
+          "/dev/zero",
+          "//" + outside.substr(1) + "//file",
+          "../outside/.",
+          "../outside/in/..",
+          "up0",
+          "link0/in",
+          "link2/file"};
+}
+
+class HostileLinks : public HostileKeys {};
+
+// Each by itself, in the middle of a path and behind another link.
+TEST_P(HostileLinks, LeadNowhereOutside) {
   const std::string outside = base_ / "outside";
-  const std::vector<std::string> targets = {"../outside",
-                                            "../outside/file",
-                                            outside,
-                                            outside + "/file",
-                                            "in/../../outside",
-                                            "./../outside/in",
-                                            "..",
-                                            "../..",
-                                            "/",
-                                            ".",
-                                            "../root/../outside",
-                                            "../root/in/../../outside/file",
-                                            "/proc/self/cwd",
-                                            "/proc/self/root",
-                                            "/proc/self/fd/0",
-                                            "/dev/fd/0",
-                                            "/dev/zero",
-                                            "//" + outside.substr(1) + "//file",
-                                            "../outside/.",
-                                            "../outside/in/..",
-                                            "up0",
-                                            "link0/in",
-                                            "link2/file"};
+  const auto targets = link_targets(outside);
   ASSERT_EQ(::symlink("..", (root_ + "/in/up").c_str()), 0);
   ASSERT_EQ(::symlink("link0", (root_ + "/up0").c_str()), 0);
   int tried = 0;
@@ -308,6 +373,43 @@ TEST_P(HostileKeys, LinksLeadNowhereOutside) {
   }
 }
 
+// The same names and links as what references name, each in a file of its own, as one that is refused may refuse all.
+class HostileTargets : public HostileKeys {};
+
+TEST_P(HostileTargets, LeadNowhereOutside) {
+  const std::string outside = base_ / "outside";
+  auto keys = hostile_keys(outside);
+  const auto links = link_targets(outside);
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    const std::string name = "link" + std::to_string(i);
+    ASSERT_EQ(::symlink(links[i].c_str(), (root_ + "/" + name).c_str()), 0);
+    for (const char* after : {"", "/file", "/in/file", "/in/../file", "/outside/file"}) keys.insert(name + after);
+  }
+  int tried = 0, inside = 0;
+  for (const std::string& key : keys) {
+    if (!fits_a_format(key)) continue;
+    for (const char* range : {"", ",0,100"}) {
+      const std::string json = R"({"version":1,"refs":{"k":[)" + base::Json(key).dump() + range + "]}}";
+      ASSERT_TRUE(support::write_file(root_ + "/hostile.json", std::as_bytes(std::span(json))));
+      const auto store = open_store("reference://" + root_ + "/hostile.json");
+      expect_untouched(key);
+      if (!store.ok()) continue;
+      store_ = *store;
+      inside += try_all("k");
+      expect_untouched(key);
+      ++tried;
+    }
+  }
+  EXPECT_GE(tried, 300);
+  // What stays inside is read: a test that opened nothing would show nothing.
+  const std::string json = R"({"version":1,"refs":{"k":["in/file"]}})";
+  ASSERT_TRUE(support::write_file(root_ + "/in/file", pattern(100, 1)));
+  ASSERT_TRUE(support::write_file(root_ + "/hostile.json", std::as_bytes(std::span(json))));
+  store_ = *open_store("reference://" + root_ + "/hostile.json");
+  EXPECT_TRUE(try_all("k"));
+  EXPECT_LT(inside, tried);
+}
+
 void record(const char* target, std::uint64_t swaps, double seconds) {
   const char* path = ::getenv("HEADRACE_CAMPAIGN");
   if (path == nullptr) return;
@@ -327,8 +429,7 @@ void record(const char* target, std::uint64_t swaps, double seconds) {
 }
 
 // Opens while what is named changes between inside and outside: 10,000 in all, HEADRACE_SWAPS for more.
-TEST_P(HostileKeys, SwappedLinksLeadNowhereOutside) {
-  if (!GetParam().directory) GTEST_SKIP() << "no links in this store";
+TEST_P(HostileLinks, LeadNowhereOutsideWhileTheyAreSwapped) {
   const char* wanted = ::getenv("HEADRACE_SWAPS");
   const std::uint64_t opens = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 10'000;
   const auto start = std::chrono::steady_clock::now();
@@ -378,8 +479,11 @@ TEST_P(HostileKeys, SwappedLinksLeadNowhereOutside) {
          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, HostileKeys, ::testing::ValuesIn(kStores),
-                         [](const auto& row) { return std::string(row.param.name); });
+constexpr auto kName = [](const auto& about) { return std::string(about.param.name); };
+INSTANTIATE_TEST_SUITE_P(Stores, HostileKeys, ::testing::ValuesIn(kStores), kName);
+INSTANTIATE_TEST_SUITE_P(Stores, HostilePaths, ::testing::ValuesIn(stores(&StoreCase::named_by_url)), kName);
+INSTANTIATE_TEST_SUITE_P(Stores, HostileLinks, ::testing::ValuesIn(stores(&StoreCase::is_folder)), kName);
+INSTANTIATE_TEST_SUITE_P(Stores, HostileTargets, ::testing::Values(kStores[std::size(kStores) - 1]), kName);
 
 }  // namespace
 }  // namespace headrace::store

@@ -94,7 +94,7 @@ class ReadConversion : public ::testing::TestWithParam<std::string> {
   std::vector<T> read(const Array& array, const ReadOptions& options, bool transposed = false) {
     auto buffer = Buffer::allocate(*device_, kRows * kColumns * sizeof(T));
     EXPECT_TRUE(buffer.ok());
-    TensorView tensor{buffer->data(), {kRows, kColumns}, {}};
+    TensorView tensor(*buffer, result_dtype(array.info().dtype, options).value(), {kRows, kColumns});
     if (transposed) tensor.strides_bytes = {sizeof(T), kRows * sizeof(T)};
     const Status status = array.read({}, tensor, *device_, options);
     EXPECT_TRUE(status.ok()) << status.to_string();
@@ -246,7 +246,7 @@ TEST_P(ReadConversion, AValueOfItsOwnMeansMissing) {
   });
 
   std::vector<std::byte> memory(1);
-  const TensorView tensor{memory.data(), array.info().shape, {}};
+  const TensorView tensor(memory, array.info().dtype, array.info().shape);
   options.missing.resize(3);
   EXPECT_EQ(array.read({}, tensor, *device_, options).code(), Code::kInvalidArgument);
   options.missing.resize(2);
@@ -282,7 +282,7 @@ TEST_P(ReadConversion, Shards) {
   options.dtype = "float64";
   options.scale = 0.5;
   options.fill_as_nan = true;
-  ASSERT_TRUE(array.read({}, {buffer->data(), {40, 50}, {}}, *device_, options).ok());
+  ASSERT_TRUE(array.read({}, {*buffer, numeric_type("float64"), {40, 50}}, *device_, options).ok());
   std::vector<double> got(2000);
   ASSERT_TRUE(buffer->copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), 16000).ok());
   int missing = 0;
@@ -311,7 +311,7 @@ TEST_P(ReadConversion, WhatCannotBeIsRefusedByName) {
     options.scale = row.scale;
     options.fill_as_nan = row.nan;
     std::vector<std::byte> memory(1);
-    const Status status = array.read({}, {memory.data(), array.info().shape, {}}, *device_, options);
+    const Status status = array.read({}, {memory, array.info().dtype, array.info().shape}, *device_, options);
     EXPECT_EQ(status.code(), row.code) << status.to_string();
     EXPECT_NE(status.message().find(row.says), std::string::npos) << status.to_string();
     EXPECT_EQ(result_dtype(array.info().dtype, options).status().code(), row.code);

@@ -56,7 +56,7 @@ class SelectionRead : public ::testing::TestWithParam<std::tuple<const char*, co
       }
     }
     auto buffer = Buffer::allocate(*device, count * 8 + 8).value();
-    tensor.data = buffer.data();
+    tensor = {buffer, array.info().dtype, tensor.shape, tensor.strides_bytes};
     Stats stats;
     const Status status = array.read(selection, tensor, *device, {}, &stats);
     ASSERT_TRUE(status.ok()) << status.to_string();
@@ -104,7 +104,9 @@ class SelectionRead : public ::testing::TestWithParam<std::tuple<const char*, co
       total += count;
     }
     auto buffer = Buffer::allocate(*device, total * 4 + 4).value();
-    for (std::size_t i = 0; i < parts.size(); ++i) parts[i].tensor.data = buffer.data() + first[i] * 4;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      parts[i].tensor = {buffer, array.info().dtype, meanings[i].result_shape(), {}, first[i] * 4};
+    }
     Stats stats;
     const Status status = array.read_many(parts, *device, {}, &stats);
     ASSERT_TRUE(status.ok()) << status.to_string();
@@ -343,12 +345,13 @@ TEST_P(SelectionRead, TogetherRefusesWhatOneOfThemIs) {
   auto buffer = Buffer::allocate(*device, 64).value();
   EXPECT_EQ(array.read_many({}, *device).code(), Code::kInvalidArgument);
   std::vector<ReadPart> parts(2);
-  parts[0] = {parse_selection("0, 0:4").value(), {buffer.data(), {4}, {}}};
-  parts[1] = {parse_selection("0, 64").value(), {buffer.data() + 16, {}, {}}};
+  const DataType& dtype = array.info().dtype;
+  parts[0] = {parse_selection("0, 0:4").value(), {buffer, dtype, {4}}};
+  parts[1] = {parse_selection("0, 64").value(), {buffer, dtype, {}, {}, 16}};
   Status status = array.read_many(parts, *device);
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_NE(status.to_string().find("selection 1"), std::string::npos) << status.to_string();
-  parts[1] = {parse_selection("0, 0:4").value(), {buffer.data() + 16, {5}, {}}};
+  parts[1] = {parse_selection("0, 0:4").value(), {buffer, dtype, {5}, {}, 16}};
   EXPECT_EQ(array.read_many(parts, *device).code(), Code::kInvalidArgument);
   parts[1].tensor.shape = {4};
   EXPECT_TRUE(array.read_many(parts, *device).ok());
@@ -433,7 +436,7 @@ TEST_P(SelectionRead, DamagedInnerIndexIsOneFailure) {
   auto buffer = Buffer::allocate(*device, 64 * 64 * 4).value();
   ReadOptions options;
   options.collect_errors = true;
-  auto reading = array.read_async({}, {buffer.data(), {64, 64}, {}}, *device, options);
+  auto reading = array.read_async({}, {buffer, array.info().dtype, {64, 64}}, *device, options);
   ASSERT_TRUE(reading.ok()) << reading.status().to_string();
   EXPECT_TRUE(reading->wait().ok());
   ASSERT_EQ(reading->errors().size(), 1u);

@@ -17,7 +17,7 @@ using support::pattern;
 using testing::Objects;
 using testing::StoreUnderTest;
 
-class Conformance : public ::testing::TestWithParam<StoreUnderTest> {
+class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
  protected:
   // Makes store_ anew.
   void fill(const Objects& objects) {
@@ -47,9 +47,9 @@ class Conformance : public ::testing::TestWithParam<StoreUnderTest> {
   std::shared_ptr<Store> store_;
 };
 
-class Writing : public Conformance {};
+class Writing : public StoreConformance {};
 
-TEST_P(Conformance, GivesWhatItHolds) {
+TEST_P(StoreConformance, GivesWhatItHolds) {
   Objects objects;
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4096}, std::size_t{3'000'001}}) {
     objects["a/b/c" + std::to_string(size)] = pattern(size, size);
@@ -74,7 +74,7 @@ TEST_P(Conformance, GivesWhatItHolds) {
   EXPECT_EQ(testing::objects_of(*store_), objects);
 }
 
-TEST_P(Conformance, ReadsRanges) {
+TEST_P(StoreConformance, ReadsRanges) {
   fill({{"x", pattern(10'000, 1)}});
   Object object;
   ASSERT_TRUE(store_->open("x", object).ok());
@@ -91,7 +91,7 @@ TEST_P(Conformance, ReadsRanges) {
   EXPECT_EQ(object.read(~std::uint64_t{0}, two).code(), Code::kShort);
 }
 
-TEST_P(Conformance, SaysNotFoundOfWhatIsNotThere) {
+TEST_P(StoreConformance, SaysNotFoundOfWhatIsNotThere) {
   fill({{"dir/file", pattern(10)}});
   for (const std::string key : {"nothing", "dir/nothing", "no/such/dir", "dir/file/below"}) {
     Object object;
@@ -104,7 +104,7 @@ TEST_P(Conformance, SaysNotFoundOfWhatIsNotThere) {
   }
 }
 
-TEST_P(Conformance, RefusesObjectsAboveTheLimit) {
+TEST_P(StoreConformance, RefusesObjectsAboveTheLimit) {
   fill({{"x", pattern(1000)}});
   EXPECT_TRUE(store_->get("x", 1000).ok());
   const auto got = store_->get("x", 999);
@@ -112,7 +112,7 @@ TEST_P(Conformance, RefusesObjectsAboveTheLimit) {
   EXPECT_EQ(got.status().key(), "x");
 }
 
-TEST_P(Conformance, ListsDirectChildrenSorted) {
+TEST_P(StoreConformance, ListsDirectChildrenSorted) {
   Objects objects;
   for (const char* key : {"g/b/1", "g/b/2", "g/a", "g/c/x/y", "top", "g/b.c", "g/b-"}) objects[key] = {};
   fill(objects);
@@ -152,7 +152,7 @@ TEST_P(Writing, ANameIsAnObjectOrADirectory) {
   EXPECT_TRUE(store_->get("d/e", 10).ok());
 }
 
-TEST_P(Conformance, PutsOrSaysThatItIsReadOnly) {
+TEST_P(StoreConformance, PutsOrSaysThatItIsReadOnly) {
   fill({{"x", pattern(10)}});
   const Status status = store_->put("y", pattern(10));
   if (GetParam().writable) {
@@ -217,7 +217,7 @@ std::vector<std::string> hostile_keys() {
   return keys;
 }
 
-TEST_P(Conformance, RefusesHostileKeys) {
+TEST_P(StoreConformance, RefusesHostileKeys) {
   const auto keys = hostile_keys();
   ASSERT_GE(keys.size(), 60u);
   Objects objects;
@@ -246,7 +246,7 @@ TEST_P(Conformance, RefusesHostileKeys) {
   }
 }
 
-TEST_P(Conformance, OddButValidKeysAreJustNames) {
+TEST_P(StoreConformance, OddButValidKeysAreJustNames) {
   // Nothing is decoded, expanded or normalised on the way.
   Objects objects;
   for (const std::string key : {"%2e%2e",
@@ -288,7 +288,7 @@ TEST_P(Conformance, OddButValidKeysAreJustNames) {
   EXPECT_EQ(testing::objects_of(*store_), objects);
 }
 
-TEST_P(Conformance, ManyThreadsGet) {
+TEST_P(StoreConformance, ManyThreadsGet) {
   Objects objects;
   for (int i = 0; i < 50; ++i) objects["k/" + std::to_string(i)] = pattern(static_cast<std::size_t>(100 + i * 37), 5);
   fill(objects);
@@ -337,7 +337,7 @@ std::vector<StoreUnderTest> writable_stores() {
   return rows;
 }
 
-INSTANTIATE_TEST_SUITE_P(Store, Conformance, ::testing::ValuesIn(testing::kStoresUnderTest), kName);
+INSTANTIATE_TEST_SUITE_P(Store, StoreConformance, ::testing::ValuesIn(testing::kStoresUnderTest), kName);
 INSTANTIATE_TEST_SUITE_P(Store, Writing, ::testing::ValuesIn(writable_stores()), kName);
 
 TEST(Stores, EveryOneInTheTableIsTested) {

@@ -174,7 +174,7 @@ struct ReadScenario {
     store = std::make_unique<Store>(Store::open(*context, directory.path()).value());
     device = std::make_unique<Device>(Device::open(device_name).value());
     EXPECT_TRUE(testing::write_flat_array(*store->impl(), "", array).ok());
-    tensor = {reinterpret_cast<std::byte*>(got.data()), {array.elements()}, {}};
+    tensor = {got, {array.elements()}};
   }
   // Opens the array anew, so that shard indexes are read as well. host-staged takes ordinary memory too.
   Outcome read() {

@@ -98,6 +98,25 @@ TEST_F(FileQueueFault, AReadErrorNamesFileAndRangeAndTheNextReadIsRight) {
   }
 }
 
+// Some file systems open a file with O_DIRECT and give EINVAL for each read or write by it.
+TEST_F(FileQueueFault, WhatCannotBeTransferredPastThePageCacheGoesThroughIt) {
+  for (const bool write : {false, true}) {
+    const File file = *File::open(dir_ / "data", {.write = write});
+    auto queue = make(Path::kDirect);
+    ASSERT_TRUE(queue.ok());
+    ASSERT_TRUE(run(*queue, file).status.ok());  // what is written is what was read
+    if (queue->stats().engine != "io_uring") GTEST_SKIP() << "io_uring is not to be had";
+    arm("io_uring.result", EINVAL);
+    const FileCompletion done = run(*queue, file, write);
+    base::disarm_faults();
+    ASSERT_TRUE(done.status.ok()) << done.status.to_string();
+    EXPECT_NE(queue->stats().notes.find("refuses to transfer"), std::string::npos) << queue->stats().notes;
+    ASSERT_TRUE(run(*queue, file).status.ok());
+    EXPECT_TRUE(holds());
+    EXPECT_GE(write ? queue->stats().written_buffered_bytes : queue->stats().buffered_bytes, kBytes);
+  }
+}
+
 TEST_F(FileQueueFault, WhereRegisteringIsRefusedThreadsReadAndTheNotesSayWhy) {
   const File file = *File::open(dir_ / "data");
   for (const int error : {ENOMEM, EIO}) {

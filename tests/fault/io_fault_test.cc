@@ -1,88 +1,25 @@
 // Every fault point of the engines and of the file store, made to fail in every way: what comes out is the right bytes
 // or an error that says where, never wrong bytes, a hang or a lost descriptor. A point that no run meets is a failure.
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <map>
-#include <set>
-#include <sstream>
 
 #include "backends/store_file/file_store.h"
 #include "base/fault.h"
 #include "io/engine.h"
 #include "io/request_queue.h"
 #include "store/store.h"
-#include "support/failures.h"
+#include "support/fault_scan.h"
 #include "support/temp_dir.h"
 
 namespace headrace {
 namespace {
 
 using namespace std::chrono_literals;
-using support::Failure;
-using support::kFailures;
 using support::pattern;
-
-// The points that the sources beneath `folder` declare; those of src/store, which stores on files share, are theirs
-// too.
-std::set<std::string> declared_points(const std::string& folder) {
-  std::set<std::string> points;
-  if (folder == "backends/store_file") points = {"store.openat", "store.openat2"};
-  const char* source = ::getenv("HEADRACE_SOURCE_DIR");
-  const std::filesystem::path root = std::filesystem::path(source == nullptr ? "." : source) / folder;
-  const std::string_view use = "HEADRACE_FAULT(\"";
-  for (const auto& file : std::filesystem::directory_iterator(root)) {
-    if (file.path().extension() != ".cc" || file.path().stem().string().ends_with("_test")) continue;
-    std::stringstream text;
-    text << std::ifstream(file.path()).rdbuf();
-    const std::string all = text.str();
-    for (std::size_t at = 0; (at = all.find(use, at)) != std::string::npos;) {
-      at += use.size();
-      points.insert(all.substr(at, all.find('"', at) - at));
-    }
-  }
-  return points;
-}
-
-// Runs `scenario` with each failure at the first, second, ... and last hit of each declared point, once and for ever.
-void fail_everywhere(const std::string& folder, const std::function<void(bool faulty)>& scenario) {
-  base::disarm_faults();
-  base::arm_fault({.point = "none"});  // resets the counts
-  scenario(false);
-  std::map<std::string, std::uint64_t> hits;
-  for (const auto& count : base::fault_counts()) hits[count.point] = count.hits;
-  const auto points = declared_points(folder);
-  ASSERT_FALSE(points.empty());
-  std::size_t runs = 0;
-  for (const std::string& point : points) {
-    const std::uint64_t n = hits[point];
-    EXPECT_GT(n, 0u) << point << " is never hit";
-    std::set<std::uint64_t> at = {0, 1, 2, n / 2};
-    if (n > 0) at.insert(n - 1);
-    for (const Failure& failure : kFailures) {
-      for (const std::uint64_t nth : at) {
-        for (const bool forever : {false, true}) {
-          if (nth >= n || (forever && nth > 1)) continue;
-          SCOPED_TRACE(point + " " + failure.name + " at hit " + std::to_string(nth) + (forever ? " and on" : ""));
-          const std::size_t descriptors = support::open_descriptors();
-          base::arm_fault(
-              {.point = point, .kind = failure.kind, .error = failure.error, .nth = nth, .forever = forever});
-          scenario(true);
-          base::disarm_faults();
-          EXPECT_EQ(support::open_descriptors(), descriptors) << "descriptors were lost";
-          ++runs;
-          if (::testing::Test::HasFailure()) return;
-        }
-      }
-    }
-  }
-  ::testing::Test::RecordProperty("runs", static_cast<int>(runs));
-}
 
 class EngineFaults : public ::testing::TestWithParam<io::EngineRow> {};
 
@@ -95,14 +32,12 @@ TEST_P(EngineFaults, RightBytesOrAnErrorThatSaysWhere) {
   ASSERT_TRUE(support::write_file(dir / "read", content));
   ASSERT_TRUE(support::write_file(dir / "write", pattern(50'000, 4)));
   const std::string name = GetParam().name;
-  const std::string folder = name.starts_with("io_") ? "backends/" + name : "backends/io_" + name;
-
-  fail_everywhere(folder, [&](bool faulty) {
+  support::fail_everywhere({(name.starts_with("io_") ? name : "io_" + name) + "."}, [&](bool faulty) {
     const int in = ::open((dir / "read").c_str(), O_RDONLY | O_CLOEXEC);
     const int out = ::open((dir / "write").c_str(), O_RDWR | O_CLOEXEC);
     std::vector<std::byte> buffer(12 * 20'000, std::byte{0xEE});
-    {
-      auto engine = GetParam().make({.depth = 8, .threads = 2});
+    for (const bool one_thread : {false, true}) {
+      auto engine = GetParam().make({.depth = 8, .threads = 2, .one_thread = one_thread});
       if (engine.ok()) {
         const std::span<std::byte> buffers[] = {buffer};
         EXPECT_TRUE((*engine)->register_buffers(buffers).ok());
@@ -112,12 +47,10 @@ TEST_P(EngineFaults, RightBytesOrAnErrorThatSaysWhere) {
         for (std::uint64_t i = 0; i < 12; ++i) {
           requests.push_back({.fd = in,
                               .offset_bytes = i * 23'456,
-                              .buffer = buffer.data() + i * 20'000,
-                              .length_bytes = 20'000,
+                              .buffer = std::span(buffer).subspan(i * 20'000, 20'000),
                               .tag = i});
         }
-        requests.push_back(
-            {.op = io::Op::kWrite, .fd = out, .buffer = data.data(), .length_bytes = data.size(), .tag = 12});
+        requests.push_back({.op = io::Op::kWrite, .fd = out, .buffer = data, .tag = 12});
         queue.push(requests);
         std::vector<int> completions(13);
         const auto until = std::chrono::steady_clock::now() + 20s;
@@ -129,9 +62,11 @@ TEST_P(EngineFaults, RightBytesOrAnErrorThatSaysWhere) {
             ++completions[done[i].tag];
             const auto& request = requests[done[i].tag];
             if (done[i].status.ok()) {
-              EXPECT_EQ(done[i].bytes, request.length_bytes);
+              EXPECT_EQ(done[i].bytes, request.buffer.size());
               if (request.op == io::Op::kRead) {
-                EXPECT_EQ(std::memcmp(request.buffer, content.data() + request.offset_bytes, request.length_bytes), 0);
+                EXPECT_EQ(
+                    std::memcmp(request.buffer.data(), content.data() + request.offset_bytes, request.buffer.size()),
+                    0);
               } else {
                 std::vector<std::byte> back(data.size());
                 EXPECT_EQ(::pread(out, back.data(), back.size(), 0), static_cast<ssize_t>(back.size()));
@@ -142,7 +77,7 @@ TEST_P(EngineFaults, RightBytesOrAnErrorThatSaysWhere) {
               EXPECT_TRUE(done[i].status.offset().has_value()) << done[i].status.to_string();
               EXPECT_GE(done[i].status.offset().value_or(0), request.offset_bytes);
             }
-            if (request.op == io::Op::kRead) std::memset(request.buffer, 0x5A, request.length_bytes);
+            if (request.op == io::Op::kRead) std::memset(request.buffer.data(), 0x5A, request.buffer.size());
           }
         }
         EXPECT_EQ(queue.pending(), 0u) << "requests never ended";
@@ -174,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(Engine, EngineFaults, ::testing::ValuesIn(io::engines()
 TEST(FileStoreFaults, RightBytesOrAnErrorThatNamesTheKey) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   const auto old_bytes = pattern(10'000, 1), new_bytes = pattern(12'000, 2);
-  fail_everywhere("backends/store_file", [&](bool faulty) {
+  support::fail_everywhere({"store_file.", "store.openat"}, [&](bool faulty) {
     for (const bool kernel : {true, false}) {
       // The scenario is set up and judged without faults: only what is between is hit by them.
       support::TempDir dir;

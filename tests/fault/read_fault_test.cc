@@ -1,9 +1,10 @@
-// Every hit of every fault point that a read passes, made to fail in every way: the tensor is right or the call says
-// what failed, no descriptor is lost, and the next read is right.
+// Every hit of every fault point that a read passes, made to fail in every way, and a seventh of them for ever: the
+// tensor is right or the call says what failed, no descriptor is lost, and the next read is right.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <optional>
 
@@ -56,7 +57,7 @@ class ReadFaults : public ::testing::TestWithParam<Variant> {
     if (!buffer.ok()) return buffer.status();
     ReadOptions read_options;
     read_options.placement = GetParam().device_decodes ? Placement::kGpu : Placement::kAuto;
-    const Status status = opened->read({}, {buffer->data(), {array.elements()}, {}}, *device, read_options);
+    const Status status = opened->read({}, {*buffer, opened->info().dtype, {array.elements()}}, *device, read_options);
     if (!status.ok()) return status;
     return buffer->copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size() * 4);
   }
@@ -65,7 +66,11 @@ class ReadFaults : public ::testing::TestWithParam<Variant> {
 TEST_P(ReadFaults, RightElementsOrAnError) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   support::TempDir directory;
-  const FlatArray array{.layout = GetParam().layout, .chunks = 12, .chunk_elements = 256, .shard_chunks = 4};
+  // An engine takes long to make and tear down: fewer chunks, and so hits, for those that are named.
+  const std::string_view engine = GetParam().engine;
+  const std::uint64_t chunks = engine == "auto" ? 12 : engine == "aio" ? 2 : 4;
+  const FlatArray array{
+      .layout = GetParam().layout, .chunks = chunks, .chunk_elements = 256, .shard_chunks = chunks == 12 ? 4u : 2u};
   const auto expected = array.expected();
   std::string url;
   {
@@ -98,12 +103,10 @@ TEST_P(ReadFaults, RightElementsOrAnError) {
 
   const std::size_t descriptors = support::open_descriptors();
   int failed = 0, survived = 0;
-  // An engine takes long to make and tear down; there each hit fails in some of the ways, each way at some of the hits.
-  const std::string_view engine = GetParam().engine;
-  const std::uint64_t step = engine == "auto" ? 1 : engine == "aio" ? 17 : 5;
   std::uint64_t turn = 0;
   for (const support::Failure& failure : support::kFailures) {
-    for (std::uint64_t nth = turn++ % step; nth < hits; nth += step) {
+    ++turn;
+    for (std::uint64_t nth = 0; nth < hits; ++nth) {
       for (const bool forever : {false, true}) {
         if (forever && (nth + turn) % 7 != 0) continue;
         SCOPED_TRACE(std::string(failure.name) + " at hit " + std::to_string(nth) + (forever ? " and on" : ""));
@@ -128,6 +131,61 @@ TEST_P(ReadFaults, RightElementsOrAnError) {
   RecordProperty("failed", failed);
   RecordProperty("survived", survived);
 }
+
+// What a file system makes of reads past the page cache, for chunks and shards.
+class DirectReads : public ::testing::TestWithParam<std::pair<Layout, const char*>> {
+ protected:
+  // Reads all of an array in chunks of a few pages with an engine asked for by name, which reads directly where it may.
+  void read(const base::FaultPlan& plan, Stats& stats) {
+    if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+    support::TempDir directory;
+    const FlatArray array{.layout = GetParam().first, .chunks = 12, .chunk_elements = 4096, .shard_chunks = 4};
+    ContextOptions options;
+    options.threads = 1;
+    options.engine = GetParam().second;
+    auto context = Context::create(options);
+    if (!context.ok()) GTEST_SKIP() << context.status().to_string();
+    const auto store = Store::open(*context, directory.path()).value();
+    ASSERT_TRUE(testing::write_flat_array(*store.impl(), "", array).ok());
+    const auto device = Device::open("host").value();
+    std::vector<std::uint32_t> got(array.elements());
+    const auto opened = Array::open(store).value();
+    base::arm_fault(plan);
+    const Status status = opened.read({}, {got, {got.size()}}, device, {}, &stats);
+    base::disarm_faults();
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_TRUE(got == array.expected());
+  }
+};
+
+TEST_P(DirectReads, AreMadeAgainThroughThePageCacheWhereTheyAreRefused) {
+  Stats stats;
+  const std::string point =
+      std::string_view(GetParam().second) == "threads" ? "io_threads.pread" : std::string("io_uring.result");
+  read({.point = point, .error = EINVAL, .nth = 1}, stats);
+  if (IsSkipped() || HasFatalFailure()) return;
+  EXPECT_GT(stats.engine_bytes, 0u);
+  read({.point = "none"}, stats);
+  if (stats.direct_bytes == 0) GTEST_SKIP() << "the file system refuses O_DIRECT";
+  EXPECT_EQ(stats.engine_bytes, 0u);
+}
+
+TEST_P(DirectReads, AreNotMadeOnNetworkAndFuseFileSystems) {
+  for (const int magic : {0x6969 /* NFS */, 0x65735546 /* FUSE */}) {
+    Stats stats;
+    read({.point = "base.filesystem_type", .error = -magic, .forever = true}, stats);
+    if (IsSkipped() || HasFatalFailure()) return;
+    EXPECT_EQ(stats.direct_bytes, 0u);
+    EXPECT_GT(stats.engine_bytes, 0u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DirectReads,
+                         ::testing::Values(std::pair(Layout::kRaw, "io_uring"), std::pair(Layout::kRaw, "threads"),
+                                           std::pair(Layout::kShardedRaw, "io_uring")),
+                         [](const auto& kind) {
+                           return std::string(testing::layout_name(kind.param.first)) + "_" + kind.param.second;
+                         });
 
 std::vector<Variant> variants() {
   std::vector<Variant> out;

@@ -42,7 +42,7 @@ TEST_P(TraceBottleneck, IsTheStageThatWasMadeSlow) {
   // Every second element, so that no chunk is decoded in place.
   const Selection selection = parse_selection("::2").value();
   auto buffer = Buffer::allocate(device, array.elements() * 2).value();
-  const TensorView tensor{buffer.data(), {array.elements() / 2}, {}};
+  const TensorView tensor(buffer, opened.info().dtype, {array.elements() / 2});
   ReadOptions read_options;
   read_options.placement = slow.placement;
   ASSERT_TRUE(opened.read(selection, tensor, device, read_options).ok());  // memory is taken, the engine starts

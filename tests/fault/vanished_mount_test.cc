@@ -238,7 +238,7 @@ TEST_F(VanishedMount, AnArrayOnItIsAnErrorThatNamesAChunk) {
     auto device = Device::open("host");
     auto buffer = Buffer::allocate(*device, array.elements() * 4);
     for (int again = 0; again < 2; ++again) {
-      const Status status = opened->read({}, {buffer->data(), {array.elements()}, {}}, *device);
+      const Status status = opened->read({}, {*buffer, opened->info().dtype, {array.elements()}}, *device);
       ASSERT_FALSE(status.ok());
       EXPECT_FALSE(status.code() == Code::kNotFound) << "an absent chunk would be filled: " << status.to_string();
       EXPECT_FALSE(status.key().empty()) << status.to_string();

@@ -14,11 +14,10 @@
 #include "codec/codec.h"
 #include "codec/encoder.h"
 #include "codec/variable_codec.h"
+#include "tests/fuzz/codec_fuzz_name.h"
 #include "tests/fuzz/fuzz_check.h"
 #include "tests/support/codec_seed.h"
 #include "tests/support/guard_buffer.h"
-
-extern const char headrace_fuzzed_codec[];
 
 namespace {
 
@@ -27,7 +26,7 @@ using test::CodecSeed;
 using test::Flush;
 using test::GuardArena;
 
-const std::string_view kName = headrace_fuzzed_codec;
+const std::string kName = headrace_fuzzed_codec();
 constexpr std::size_t kMaxStream = 1 << 17;
 
 const codec::CodecRow& row() {

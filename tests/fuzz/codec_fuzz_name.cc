@@ -1,3 +1,16 @@
-// Which codec an executable of codec_fuzz.cc is about.
-extern const char headrace_fuzzed_codec[];
-const char headrace_fuzzed_codec[] = HEADRACE_FUZZ_CODEC;
+// Which codec an executable of codec_fuzz.cc is about: the one it was compiled for, else the one in the name it was
+// started by, codec_zstd_fuzz.
+#include "tests/fuzz/codec_fuzz_name.h"
+
+#include <cerrno>
+#include <string>
+
+std::string headrace_fuzzed_codec() {
+#ifdef HEADRACE_FUZZ_CODEC
+  return HEADRACE_FUZZ_CODEC;
+#else
+  const std::string name = program_invocation_short_name;
+  const std::size_t first = name.find('_') + 1;
+  return name.substr(first, name.rfind('_') - first);
+#endif
+}

@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     zarr::check_refusal(v2.status());
   }
   std::string rest;
-  auto v3 = zarr::Consolidated::parse_v3({bytes, bytes + size}, &rest);
+  auto v3 = zarr::Consolidated::parse_v3({bytes, bytes + size}, {}, &rest);
   if (!v3.ok()) {
     zarr::check_refusal(v3.status());
     return 0;

@@ -137,7 +137,7 @@ def run(command, timeout, max_kib):
         try:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=err, start_new_session=True)
         except OSError as error:
-            raise SystemExit(f"cannot start {command[0]}: {error}")
+            raise SystemExit(f"cannot start {command[0]}: {error}") from error
         pause = 0.001
         while True:
             done, status, usage = os.wait4(process.pid, os.WNOHANG)

@@ -144,7 +144,7 @@ class FilterDecode : public DeviceSuite {
 
     Bytes temporary[2] = {Bytes(chain.temporary_bytes()), Bytes(chain.temporary_bytes())};
     auto workspace = chain.make_workspace();
-    for (int i = 0; i < 2; ++i) workspace.temporary[i] = temporary[i].data();
+    for (int i = 0; i < 2; ++i) workspace.temporary[i] = temporary[i];
     unsigned good = 0;
     for (unsigned i = 0; i < chunks; ++i) {
       SCOPED_TRACE("chunk " + std::to_string(i));

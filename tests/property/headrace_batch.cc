@@ -48,7 +48,7 @@ Result<std::vector<std::byte>> Reader::read(const std::array<std::string, 4>& re
   options.placement = placement == "gpu"   ? headrace::Placement::kGpu
                       : placement == "cpu" ? headrace::Placement::kCpu
                                            : headrace::Placement::kAuto;
-  Status status = array.read(selection, {buffer.data(), resolved.shape, {}}, device->second, options);
+  Status status = array.read(selection, {buffer, array.info().dtype, resolved.shape}, device->second, options);
   if (!status.ok()) return status;
   std::vector<std::byte> out(bytes);
   if (status = buffer.copy_to_host(0, out.data(), bytes); !status.ok()) return status;

@@ -24,13 +24,16 @@ class CountingStore final : public store::Store {
     ++opens;
     return behind_->open_direct(key, object);
   }
-  Result<store::Bytes> get(std::string_view key, std::uint64_t limit) override {
+  Result<store::Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override {
     ++gets;
-    return behind_->get(key, limit);
+    return behind_->get(key, limit, charge);
   }
-  Result<std::vector<store::Entry>> list(std::string_view prefix) override {
+  Result<std::vector<store::Entry>> list(std::string_view prefix, base::Charge* charge) override {
     ++lists;
-    return behind_->list(prefix);
+    return behind_->list(prefix, charge);
+  }
+  std::optional<store::DirectoryId> identify_directory(std::string_view prefix) override {
+    return behind_->identify_directory(prefix);
   }
   Status put(std::string_view key, std::span<const std::byte> bytes) override { return behind_->put(key, bytes); }
 

@@ -16,7 +16,7 @@
 
 namespace headrace::test {
 
-inline Bytes compress(const Bytes& plain, bool high = false) {
+inline Bytes compress_lz4(const Bytes& plain, bool high = false) {
   Bytes out(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(plain.size()))));
   const auto* const from = reinterpret_cast<const char*>(plain.data());
   auto* const to = reinterpret_cast<char*>(out.data());

@@ -75,8 +75,7 @@ void expect_whole(const Store& store, const std::string& path) {
   auto device = Device::open("host");
   ASSERT_TRUE(device.ok());
   Stats stats;
-  const Status status =
-      array->read({}, {reinterpret_cast<std::byte*>(got.data()), info.shape, {}}, *device, {}, &stats);
+  const Status status = array->read({}, {got, info.shape}, *device, {}, &stats);
   ASSERT_TRUE(status.ok()) << status.to_string();
   EXPECT_EQ(stats.missing_chunks, 0u);
   std::vector<std::uint64_t> at(info.shape.size(), 0);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 
 namespace {
@@ -159,6 +160,34 @@ TEST_F(CApi, BuffersThatAreTooSmall) {
   expect(hr_buffer_copy_to_host(buffer, 8, data, ~std::size_t{0}, &error_), HR_INVALID_ARGUMENT);
   expect(hr_buffer_copy_to_host(buffer, 16, nullptr, 0, &error_), HR_OK);
   hr_buffer_free(buffer);
+}
+
+// Strides are compared with the room as well, from the lowest element on.
+TEST_F(CApi, StridesThatLeadOutOfTheBuffer) {
+  std::uint16_t data[24];
+  std::int64_t strides[2] = {12, 2};
+  hr_read_options options = HR_READ_OPTIONS_INIT;
+  options.data = data;
+  options.strides_bytes = strides;
+  for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{47}}) {
+    options.data_bytes = bytes;
+    expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
+  }
+  options.data_bytes = 48;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
+  strides[0] = 14;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
+  strides[0] = -12;
+  options.data = data + 18;  // the last row
+  std::memset(data, 0, sizeof(data));
+  expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
+  for (const std::uint16_t value : data) EXPECT_EQ(value, 7);
+  options.data_bytes = 47;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
+  strides[0] = std::numeric_limits<std::int64_t>::min();
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
+  strides[0] = std::numeric_limits<std::int64_t>::max();
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
 }
 
 TEST_F(CApi, ReadsWithAConversion) {

@@ -161,5 +161,41 @@ TEST(Sizes, OverflowIsNoticed) {
 
 TEST(OneLine, NothingBreaksTheLine) { EXPECT_EQ(one_line("a\nb\x1b[31m\n"), "a b?[31m"); }
 
+// What a store's names and attributes could do to a terminal.
+TEST(OneLine, NothingSteersTheTerminal) {
+  EXPECT_EQ(one_line("a\xC2\x9B"
+                     "31mb"),
+            "a?31mb")
+      << "C1 control sequence introducer";
+  EXPECT_EQ(one_line("\x9B"
+                     "31m"),
+            "?31m")
+      << "the same as a single byte";
+  EXPECT_EQ(one_line("x\xE2\x80\xAEgpj.exe"), "x?gpj.exe") << "right-to-left override";
+  EXPECT_EQ(one_line("\xE2\x81\xA6y\xE2\x80\x8F\xD8\x9C"), "?y??") << "isolate and direction marks";
+  EXPECT_EQ(one_line("a\xE2\x80\xA8"
+                     "b"),
+            "a?b")
+      << "line separator";
+  EXPECT_EQ(one_line("\xC0\xAF\xED\xA0\x80\xF5\x80"), "???????") << "no UTF-8";
+  EXPECT_EQ(one_line("\xE2\x82"), "??") << "cut off";
+  EXPECT_EQ(one_line("\x7F"), "?");
+  EXPECT_EQ(one_line("Température \xE2\x82\xAC \xF0\x9F\x8C\x8A \xD7\xA9"),
+            "Température \xE2\x82\xAC \xF0\x9F\x8C\x8A \xD7\xA9");
+}
+
+TEST(NearestWord, IsAFewEditsAway) {
+  const auto nearest = [](std::string_view word) {
+    NearestWord out(word);
+    for (const char* known : {"info", "read", "verify", "select"}) out.consider(known);
+    return out.question("--");
+  };
+  EXPECT_EQ(nearest("ifno"), ", did you mean '--info'?");
+  EXPECT_EQ(nearest("selct"), ", did you mean '--select'?");
+  EXPECT_EQ(nearest("plot"), "");
+  EXPECT_EQ(nearest(""), "");
+  EXPECT_EQ(nearest(std::string(100'000, 'i')), "");
+}
+
 }  // namespace
 }  // namespace headrace::cli

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backends/dev_cuda/convert_kernels.cuh"
+#include "backends/dev_cuda/warp_reduce.cuh"
 #include "support/box_model.h"
 
 namespace headrace::device::cuda {
@@ -179,6 +180,23 @@ TEST(CudaKernels, LongRowsAndTransposesMatchTheModel) {
       assembly.add(slab, op, true, rng());
       ASSERT_TRUE(assembly.run(3)) << size << " rows " << rows;
     }
+  }
+}
+
+// What GPUs before compute capability 8.0 have in place of the instructions.
+TEST(CudaKernels, LanesAreJoinedByShufflesAsByInstructions) {
+  std::mt19937_64 rng(5);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<unsigned> values(32);
+    for (unsigned& value : values) value = static_cast<unsigned>(rng() >> (round % 33));
+    testing::gpu::launch(1, 32, [&] {
+      const unsigned own = values[threadIdx.x], all = 0xffffffffu;
+      const auto join = [&](auto by) { return gpu::reduce_by_shuffle(own, by); };
+      EXPECT_EQ(join([](unsigned a, unsigned b) { return a + b; }), __reduce_add_sync(all, own));
+      EXPECT_EQ(join([](unsigned a, unsigned b) { return a | b; }), __reduce_or_sync(all, own));
+      EXPECT_EQ(join([](unsigned a, unsigned b) { return a < b ? a : b; }), __reduce_min_sync(all, own));
+      EXPECT_EQ(join([](unsigned a, unsigned b) { return a < b ? b : a; }), __reduce_max_sync(all, own));
+    });
   }
 }
 

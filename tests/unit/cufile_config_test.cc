@@ -3,6 +3,7 @@
 #include "cufile/cufile_config.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -304,6 +305,41 @@ TEST_F(CufileConfig, ABrokenFileIsSaidAndAMissingOneIsNot) {
   close_driver();
   ::setenv("CUFILE_ENV_PATH_JSON", "/", 1);
   EXPECT_EQ(cuFileDriverOpen().err, CU_FILE_SUCCESS);
+}
+
+TEST_F(CufileConfig, AFileThatOthersCanWriteIsNotUsed) {
+  write_config(R"({"execution": {"max_io_queue_depth": 17}})");
+  const std::string file = dir_ / "cufile.json", folder = dir_.path();
+  EXPECT_EQ(size_of(CUFILE_PARAM_EXECUTION_MAX_IO_QUEUE_DEPTH), 17u);
+  const auto refused = [&](const std::string& path, mode_t mode, mode_t before) {
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+    EXPECT_EQ(cuFileExportPCIeTopology("/dev/null").err, CU_FILE_SUCCESS);  // forgets a loaded configuration
+    EXPECT_EQ(size_of(CUFILE_PARAM_EXECUTION_MAX_IO_QUEUE_DEPTH), 128u) << path;
+    const std::string log = dir_ / "log";
+    ::setenv("CUFILE_LOGFILE_PATH", log.c_str(), 1);
+    ::setenv("CUFILE_LOGGING_LEVEL", "WARN", 1);
+    EXPECT_EQ(cuFileDriverOpen().err, CU_FILE_SUCCESS);
+    close_driver();
+    std::ifstream in(log);
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    EXPECT_NE(text.find(path + " may be written by everybody"), std::string::npos) << text;
+    std::filesystem::remove(log);
+    ASSERT_EQ(::chmod(path.c_str(), before), 0);
+  };
+  refused(file, 0666, 0644);
+  refused(folder, 0777, 0700);
+  refused(folder, 01777, 0700);
+  EXPECT_EQ(size_of(CUFILE_PARAM_EXECUTION_MAX_IO_QUEUE_DEPTH), 17u);
+}
+
+TEST_F(CufileConfig, ARelativeNameIsOfTheWorkingDirectory) {
+  write_config(R"({"execution": {"max_io_queue_depth": 17}})");
+  char before[4096];
+  ASSERT_NE(::getcwd(before, sizeof before), nullptr);
+  ASSERT_EQ(::chdir(dir_.path().c_str()), 0);
+  ::setenv("CUFILE_ENV_PATH_JSON", "cufile.json", 1);
+  EXPECT_EQ(size_of(CUFILE_PARAM_EXECUTION_MAX_IO_QUEUE_DEPTH), 17u);
+  ASSERT_EQ(::chdir(before), 0);
 }
 
 TEST_F(CufileConfig, TheLogIsWrittenWhereItWasAskedForAndNowhereElse) {

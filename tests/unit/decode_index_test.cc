@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/decode_index.h>
+#include <unistd.h>
 #include <zstd.h>
 
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <memory>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/file_handle.h"
 #include "support/flat_array.h"
 #include "support/temp_dir.h"
 
@@ -48,7 +50,7 @@ struct Reader {
     ReadOptions options;
     options.placement = Placement::kGpu;
     Stats stats;
-    const Status status = array.read(selection, {buffer.data(), shape, {}}, *device, options, &stats);
+    const Status status = array.read(selection, {buffer, array.info().dtype, shape}, *device, options, &stats);
     EXPECT_TRUE(status.ok()) << status.to_string();
     EXPECT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(elements.data()), elements.size() * 4).ok());
     return stats;
@@ -230,6 +232,27 @@ TEST(DecodeIndexFile, IsMadeByTheCpuCheckedAndLoaded) {
     options.index_directory = indices.path();
     EXPECT_EQ(Array::open(*reader.store, "", options)->info().decode_index.substr(0, 10), "none saved");
   }
+}
+
+// In a directory that others can write to, links that were planted under the names of the file and of what it is while
+// it is written lead nowhere.
+TEST(DecodeIndexFile, IsWrittenThroughNoLink) {
+  const FlatArray array = array_of(Layout::kZstd);
+  support::TempDir directory, indices;
+  const Reader reader(directory.path());
+  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  const std::string victim = directory / "victim", name = indices / "decode.hrindex";
+  std::ofstream(victim) << "mine";
+  for (const std::string& planted : {name, name + "." + std::to_string(::getpid()), name + ".tmp"}) {
+    std::filesystem::create_symlink(victim, planted);
+  }
+  const auto built = build_decode_index(Array::open(*reader.store).value(), indices.path());
+  ASSERT_TRUE(built.ok()) << built.status().to_string();
+  EXPECT_EQ(std::filesystem::file_size(victim), 4u);
+  EXPECT_FALSE(std::filesystem::is_symlink(name));
+  EXPECT_TRUE(std::filesystem::is_symlink(name + "." + std::to_string(::getpid())));
+  base::FileHandle file;
+  EXPECT_FALSE(base::FileHandle::open(name + ".tmp", {.write = true, .create = true, .exclusive = true}, file).ok());
 }
 
 // The stand-in for a GPU finds every index wrong that is not its own: the elements are right, and its own take over.

@@ -77,7 +77,8 @@ Outcome read_all(const Reader& reader, Placement placement, bool collect = true,
   ReadOptions options;
   options.collect_errors = collect;
   options.placement = placement;
-  auto reading = array->read_async(selection, {buffer.data() + misalign, shape, {}}, *reader.device, options);
+  auto reading =
+      array->read_async(selection, {buffer, array->info().dtype, shape, {}, misalign}, *reader.device, options);
   if (!reading.ok()) {
     out.status = reading.status();
     return out;
@@ -370,6 +371,39 @@ TEST(DeviceDecode, TakesOverInTheMiddleOfAChain) {
   }
 }
 
+// Chunks that take all of the room for encoded bytes, of any size: what the CPU decodes instead has its own place.
+TEST(DeviceDecode, ReturnedChunksFitBehindFullSlabs) {
+  const DecodesAll decodes(1);
+  support::TempDir directory;
+  Reader reader(directory.path());
+  for (std::uint64_t elements = 1; elements <= 80; ++elements) {
+    SCOPED_TRACE(elements);
+    const std::uint64_t chunks = 23;
+    const std::string path = "a" + std::to_string(elements);
+    const std::string shape = std::to_string(chunks * elements), chunk = std::to_string(elements);
+    ASSERT_TRUE(testing::put_text(*reader.store->impl(), path + "/.zarray",
+                                  R"({"zarr_format":2,"shape":[)" + shape + R"(],"chunks":[)" + chunk +
+                                      R"(],"dtype":"<u4","compressor":null,"fill_value":0,"order":"C",)" +
+                                      R"("filters":[{"id":"shuffle","elementsize":4}]})")
+                    .ok());
+    std::vector<std::uint32_t> expected;
+    for (std::uint64_t number = 0; number < chunks; ++number) {
+      store::Bytes shuffled(elements * 4);
+      for (std::uint64_t i = 0; i < elements; ++i) {
+        expected.push_back(testing::element_value(number * elements + i, 1));
+        for (std::uint64_t k = 0; k < 4; ++k) {
+          shuffled[k * elements + i] = static_cast<std::byte>(expected.back() >> (8 * k));
+        }
+      }
+      ASSERT_TRUE(reader.store->impl()->put(path + "/" + std::to_string(number), shuffled).ok());
+    }
+    const Outcome gpu = read_all(reader, Placement::kGpu, false, path.c_str());
+    ASSERT_TRUE(gpu.status.ok()) << gpu.status.to_string();
+    EXPECT_TRUE(gpu.elements == expected);
+    EXPECT_EQ(gpu.stats.returned_chunks, chunks);
+  }
+}
+
 TEST(DeviceDecode, ACancelledReadEnds) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   const DecodesAll decodes(2);
@@ -384,7 +418,7 @@ TEST(DeviceDecode, ACancelledReadEnds) {
   for (const char* point : {"dev_host.copy", "transfer.decode", "transfer.read"}) {
     for (const int after_us : {0, 300, 3000}) {
       base::arm_delay(point, std::chrono::microseconds(200));
-      auto reading = opened.read_async({}, {buffer.data(), {array.elements()}, {}}, *reader.device, options);
+      auto reading = opened.read_async({}, {buffer, opened.info().dtype, {array.elements()}}, *reader.device, options);
       ASSERT_TRUE(reading.ok());
       std::this_thread::sleep_for(std::chrono::microseconds(after_us));
       reading->cancel();
@@ -417,7 +451,7 @@ TEST(DeviceDecode, SettlesOnTheFaster) {
     }
     Stats first, second, third;
     for (Stats* const stats : {&first, &second, &third}) {
-      EXPECT_TRUE(opened.read({}, {buffer.data(), {array.elements()}, {}}, *reader.device, {}, stats).ok());
+      EXPECT_TRUE(opened.read({}, {buffer, opened.info().dtype, {array.elements()}}, *reader.device, {}, stats).ok());
     }
     device::staged_decode_model().decoded_bytes_per_us = 0;
     base::arm_delay("transfer.decode", std::chrono::microseconds(0));
@@ -449,7 +483,7 @@ TEST(DeviceDecode, TheCpuIsAllItsThreads) {
   base::arm_delay("transfer.decode", std::chrono::microseconds(2000));  // 2 MB/s a thread
   Stats stats;
   for (int read = 0; read < 4; ++read) {
-    EXPECT_TRUE(opened.read({}, {buffer.data(), {array.elements()}, {}}, *reader.device, {}, &stats).ok());
+    EXPECT_TRUE(opened.read({}, {buffer, opened.info().dtype, {array.elements()}}, *reader.device, {}, &stats).ok());
   }
   device::staged_decode_model().decoded_bytes_per_us = 0;
   base::arm_delay("transfer.decode", std::chrono::microseconds(0));
@@ -477,7 +511,7 @@ TEST(DeviceDecode, AShortReadIsNotLeftToASlowCpu) {
     const std::uint64_t before = by_cpu;
     for (int read = 0; read < kReads; ++read) {
       Stats stats;
-      EXPECT_TRUE(again.read({}, {buffer.data(), {array.elements()}, {}}, *reader.device, {}, &stats).ok());
+      EXPECT_TRUE(again.read({}, {buffer, again.info().dtype, {array.elements()}}, *reader.device, {}, &stats).ok());
       EXPECT_EQ(stats.cpu_chunks + stats.gpu_chunks, array.chunks);
       EXPECT_LE(stats.cpu_chunks, 1u) << "array " << opened << ", read " << read;
       by_cpu += stats.cpu_chunks;

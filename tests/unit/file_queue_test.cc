@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <headrace/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -401,6 +402,74 @@ TEST_P(FileQueueTest, NothingAllocatesOnceWarm) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FileQueueTest, ::testing::ValuesIn(variants()), name_of);
+
+// What one more request costs does not depend on how many there are.
+class FileQueueNumbers : public ::testing::Test {
+ protected:
+  FileQueueNumbers()
+      : context_(Context::create({.threads = 1}).value()),
+        device_(Device::open("host").value()),
+        queue_(FileQueue::create(context_, device_).value()) {
+    EXPECT_TRUE(support::write_file(dir_ / "data", pattern(4096)));
+  }
+  static double thread_seconds() {
+    timespec now{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  }
+  void add(std::size_t count) {
+    const File file = File::open(dir_ / "data").value();
+    for (std::size_t i = 0; i < count; ++i) {
+      const FileRange range{i % 4096, &byte_, 0};
+      ASSERT_TRUE(queue_.read(file, {&range, 1}, i).ok());
+    }
+  }
+  // CPU seconds for taking them one at a time.
+  double take(std::size_t count) {
+    queue_.flush();
+    const double begin = thread_seconds();
+    FileCompletion done;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (queue_.wait({&done, 1}) != 1 || done.tag != i || !done.status.ok()) ADD_FAILURE() << i;
+    }
+    return thread_seconds() - begin;
+  }
+  support::TempDir dir_;
+  Context context_;
+  Device device_;
+  FileQueue queue_;
+  std::byte byte_{};
+};
+
+TEST_F(FileQueueNumbers, QueueingManyRequestsCopiesNoneOfThemOften) {
+  constexpr std::size_t kRequests = 400'000;
+  const support::AllocScope scope(support::AllocScope::Of::kThread);
+  add(kRequests);
+  EXPECT_LE(scope.bytes() / kRequests, 4096u);
+  (void)take(kRequests);
+}
+
+TEST_F(FileQueueNumbers, TakingOneCompletionCostsTheSameHoweverManyThereAre) {
+  constexpr std::size_t kFew = 25'000, kMany = 8 * kFew;
+  add(kMany);
+  const double many = take(kMany);
+  add(kFew);
+  const double few = take(kFew);
+  EXPECT_LT(many, 24 * few) << "8 times as many took " << many << " s instead of " << few;
+}
+
+TEST_F(FileQueueNumbers, FewFilesThatNobodyReadsAreKeptOpen) {
+  const std::size_t before = support::open_descriptors();
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(support::write_file(dir_ / std::to_string(i), pattern(100)));
+    const File file = File::open(dir_ / std::to_string(i)).value();
+    const FileRange range{0, &byte_, 1};
+    ASSERT_TRUE(queue_.read(file, {&range, 1}, 0).ok());
+  }
+  FileCompletion done[200];
+  ASSERT_EQ(queue_.wait(done, 200), 200u);
+  EXPECT_LE(support::open_descriptors(), before + 32);
+}
 
 class Reread : public FileQueueTest {
  protected:

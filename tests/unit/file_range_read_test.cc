@@ -66,7 +66,7 @@ class FileRangeRead : public ::testing::TestWithParam<testing::StoreUnderTest> {
     ReadOptions options;
     options.collect_errors = true;
     options.placement = placement;
-    auto reading = array.read_async(selection, {buffer.data(), shape, {}}, *device_, options).value();
+    auto reading = array.read_async(selection, {buffer, array.info().dtype, shape}, *device_, options).value();
     out.status = reading.wait();
     out.stats = reading.stats();
     out.errors = reading.errors();

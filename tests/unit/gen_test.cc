@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <thread>
 
@@ -15,6 +16,7 @@
 #include "tests/support/temp_dir.h"
 #include "tools/headrace/gen/field_source.h"
 #include "tools/headrace/gen/parallel.h"
+#include "tools/headrace/gen/pending_output.h"
 #include "tools/headrace/gen/store_generator.h"
 #include "tools/headrace/gen/workload.h"
 #include "tools/headrace/sha256.h"
@@ -85,7 +87,7 @@ std::string digest_of(const StorePlan& plan, const std::string& name) {
   EXPECT_TRUE(array.ok()) << array.status().to_string();
   std::vector<std::byte> values(array->info().decoded_bytes);
   const auto device = Device::open("host");
-  const Status status = array->read({}, {values.data(), array->info().shape, {}}, *device);
+  const Status status = array->read({}, {values, array->info().dtype, array->info().shape}, *device);
   EXPECT_TRUE(status.ok()) << status.to_string();
   return sha256_hex(values);
 }
@@ -296,6 +298,60 @@ TEST(RunParallel, EachItemOnceAndTheFirstFailureEndsIt) {
     EXPECT_EQ(run_parallel(threads, 5, []() -> Result<Work> { return Status::out_of_memory(); }).code(),
               Code::kResourceExhausted);
     EXPECT_TRUE(run_parallel(threads, 0, count_each).ok());
+  }
+}
+
+std::string no_refusal(const std::string&) { return {}; }
+
+// Of what is replaced and what replaces it one has the name at every moment, and the old one stays where the new one
+// cannot take its place.
+TEST(PendingOutputTest, TheNameIsNeverWithoutAnOutput) {
+  namespace fs = std::filesystem;
+  for (const bool directory : {true, false}) {
+    SCOPED_TRACE(directory);
+    support::TempDir root;
+    const std::string place = root / "out";
+    const auto begin = [&](PendingOutput& output, bool overwrite) {
+      return directory ? output.create_directory(place, overwrite, no_refusal) : output.create_file(place, overwrite);
+    };
+    {
+      PendingOutput first;
+      ASSERT_TRUE(begin(first, false).ok());
+      for (int i = 0; directory && i < 2000; ++i) std::ofstream(first.partial_path() + "/" + std::to_string(i)) << i;
+      ASSERT_TRUE(first.commit().ok());
+    }
+    std::atomic<bool> stop{false};
+    std::atomic<std::uint64_t> looks{0}, missing{0};
+    std::thread looker([&] {
+      while (!stop) {
+        missing += fs::exists(fs::symlink_status(place)) ? 0 : 1;
+        ++looks;
+      }
+    });
+    while (looks == 0) std::this_thread::yield();
+    PendingOutput second;
+    ASSERT_TRUE(begin(second, true).ok());
+    EXPECT_TRUE(second.commit().ok());
+    stop = true;
+    looker.join();
+    EXPECT_EQ(missing, 0u);
+    if (directory) {
+      EXPECT_TRUE(fs::is_empty(place));
+    }
+    EXPECT_EQ(std::distance(fs::directory_iterator(root.path()), fs::directory_iterator()), 1);
+
+    PendingOutput lost;
+    ASSERT_TRUE(begin(lost, true).ok());
+    fs::remove_all(lost.partial_path());
+    EXPECT_FALSE(lost.commit().ok());
+    EXPECT_TRUE(fs::exists(place));
+
+    PendingOutput late;
+    fs::remove_all(place);
+    ASSERT_TRUE(begin(late, false).ok());
+    std::ofstream(place) << "somebody else's";
+    EXPECT_FALSE(late.commit().ok());
+    EXPECT_EQ(fs::file_size(place), 15u);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <headrace/array.h>
 #include <headrace/group.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,7 @@
 #include "tests/support/counting_store.h"
 #include "tests/support/raw_array.h"
 #include "tests/support/temp_dir.h"
+#include "transfer/context_impl.h"
 
 namespace headrace {
 namespace {
@@ -371,10 +373,179 @@ TEST_F(GroupTest, OpeningAnArrayReadsItsDocumentAndListsNothing) {
   auto device = Device::open("host").value();
   std::int16_t values[4] = {};
   const auto selection = parse_selection("-2:, 999998:").value();
-  ASSERT_TRUE(opened->read(selection, {reinterpret_cast<std::byte*>(values), {2, 2}, {}}, device).ok());
+  ASSERT_TRUE(opened->read(selection, {values, {2, 2}}, device).ok());
   for (std::int16_t value : values) EXPECT_EQ(value, 7);
   EXPECT_EQ(counting_->lists, 0);
   EXPECT_LE(counting_->all(), 3);  // the two chunks that hold the four elements: 999999 and 1000000 fall in one or two
+}
+
+// Directories with links among them, in a store that counts.
+class LinkedGroupTest : public ::testing::Test {
+ protected:
+  void put(const std::string& path, const char* document) {
+    std::filesystem::create_directories(directory_ / path);
+    std::ofstream(directory_ / (path + "/zarr.json")) << document;
+  }
+  void link(const std::string& target, const std::string& path) {
+    std::filesystem::create_symlink(target, directory_ / path);
+  }
+  // Paths of the nodes below the root; list_nodes and members agree.
+  std::string walk() {
+    const Context context = Context::create({}).value();
+    counting_ = std::make_shared<testing::CountingStore>(Store::open(context, directory_.path())->impl());
+    const Store store(context, counting_);
+    const auto nodes = list_nodes(store);
+    asked_ = counting_->all();
+    const auto members = Group::open(store)->members();
+    if (!nodes.ok() || !members.ok()) return nodes.status().to_string() + members.status().to_string();
+    std::string out, again;
+    for (const Node& node : *nodes) {
+      if (!node.path.empty()) out += (out.empty() ? "" : " ") + node.path + (node.status.ok() ? "" : "!");
+      told_ += node.status.message();
+    }
+    for (const Member& member : *members) {
+      again += (again.empty() ? "" : " ") + member.path + (member.status.ok() ? "" : "!");
+    }
+    EXPECT_EQ(out, again);
+    return out;
+  }
+  support::TempDir directory_;
+  std::shared_ptr<testing::CountingStore> counting_;
+  int asked_ = 0;
+  std::string told_;
+};
+
+TEST_F(LinkedGroupTest, LinksThatLeadBackUpAreWalkedOnce) {
+  put("", kV3Group);
+  put("g", kV3Group);
+  put("g/x", kV3Array);
+  link(".", "a");
+  link(".", "b");
+  link("..", "g/up");
+  link("../g", "g/self");
+  EXPECT_EQ(walk(), "a b g g/self g/up g/x");
+  EXPECT_LE(asked_, 30);
+}
+
+// Each level leads to the next by two links: 2^40 paths, 40 directories.
+TEST_F(LinkedGroupTest, DirectoriesAreVisitedOnceHoweverManyPathsLeadThere) {
+  put("", kV3Group);
+  for (int i = 0; i < 40; ++i) {
+    const std::string at = "d" + std::to_string(i);
+    put(at, kV3Group);
+    for (const char* name : {"/l", "/m"}) link("../d" + std::to_string(i + 1), at + name);
+  }
+  put("d40", kV3Group);
+  const std::string paths = walk();
+  EXPECT_EQ(std::count(paths.begin(), paths.end(), ' ') + 1, 41 + 2 * 40);
+  EXPECT_LE(asked_, 1000);
+}
+
+// What lies in a directory is found under the directory's own path, whatever the names of the links.
+TEST_F(LinkedGroupTest, AliasesAreNodesWithNothingBelow) {
+  put("", kV3Group);
+  put("v3", kV3Group);
+  put("v3/x", kV3Array);
+  link("v3", "latest");
+  link("v3/x", "shortcut");
+  EXPECT_EQ(walk(), "latest shortcut v3 v3/x");
+  // Where the directory itself is not below the group, the link is the way to it.
+  put("other", kV3Group);
+  link("../v3", "other/linked");
+  const Context context = Context::create({}).value();
+  const auto nodes = list_nodes(Store::open(context, directory_.path()).value(), "other");
+  ASSERT_TRUE(nodes.ok());
+  ASSERT_EQ(nodes->size(), 3u);
+  EXPECT_EQ((*nodes)[2].path, "other/linked/x");
+}
+
+TEST_F(LinkedGroupTest, FoldersNestedTooDeepAreTold) {
+  put("", kV3Group);
+  std::string at = "g";
+  for (int i = 0; i < 70; ++i, at += "/g") put(at, kV3Group);
+  const std::string paths = walk();
+  EXPECT_EQ(std::count(paths.begin(), paths.end(), '!'), 1);
+  EXPECT_NE(told_.find("64 folders"), std::string::npos) << told_;
+}
+
+class StoredBudgetTest : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kBudget = std::size_t{16} << 20;
+  StoredBudgetTest() {
+    ContextOptions options;
+    options.stored_budget_bytes = kBudget;
+    context_.emplace(Context::create(options).value());
+    static int number = 0;
+    store_.emplace(Store::open(*context_, "memory://stored_budget_" + std::to_string(++number)).value());
+  }
+  void put(const std::string& key, const std::string& text) {
+    ASSERT_TRUE(testing::put_text(*store_->impl(), key, text).ok()) << key;
+  }
+  static void expect_refused(const Status& status, const std::string& what) {
+    EXPECT_EQ(code_name(status.code()), code_name(Code::kResourceExhausted)) << status.to_string();
+    EXPECT_NE(status.message().find("stored_budget_bytes"), std::string::npos) << status.to_string();
+    EXPECT_NE(status.message().find(what), std::string::npos) << status.to_string();
+  }
+  std::uint64_t used() const { return context_->impl()->resources->stored_memory()->used_bytes(); }
+  std::optional<Context> context_;
+  std::optional<Store> store_;
+};
+
+// Groups that are implied by those below them become members: few bytes, many long paths.
+TEST_F(StoredBudgetTest, ImpliedMembersAreCountedAsTheyAreMade) {
+  Json entries = Json::object();
+  for (int i = 0; i < 100; ++i) {
+    std::string path = std::to_string(i);
+    for (int depth = 0; depth < 1500; ++depth) path += "/a";
+    entries[path + "/.zgroup"] = {{"zarr_format", 2}};
+  }
+  put(".zmetadata", Json{{"zarr_consolidated_format", 1}, {"metadata", entries}}.dump());
+  {
+    auto group = Group::open(*store_);
+    ASSERT_TRUE(group.ok()) << group.status().to_string();
+    expect_refused(group->members().status(), "a list of members");
+    EXPECT_EQ(group->children()->size(), 100u);
+    EXPECT_GT(used(), 0u) << "the document is kept";
+  }
+  EXPECT_EQ(used(), 0u);
+}
+
+TEST_F(StoredBudgetTest, MetadataAreMeasuredBeforeTheyAreReadAndParsed) {
+  put("large/zarr.json", std::string(kBudget + 1, ' '));
+  expect_refused(Array::open(*store_, "large").status(), "an object");
+  put("many/.zmetadata", std::string(kBudget / 2, ' '));  // read, and too much to be parsed
+  put("many/.zattrs", std::string(kBudget / 4, ' '));
+  put("many/.zgroup", R"({"zarr_format": 2})");
+  expect_refused(Group::open(*store_, "many", {.lenient = "", .consolidated = false}).status(), "parsing");
+  Json array = Json::parse(kV3Array);
+  array["attributes"]["list"] = std::vector<int>(100'000, 1);
+  put("a/zarr.json", array.dump());
+  {
+    const auto opened = Array::open(*store_, "a");
+    ASSERT_TRUE(opened.ok()) << opened.status().to_string();
+    EXPECT_GE(used(), 200'000u) << "its attributes are kept";
+    EXPECT_LE(used(), 300'000u) << "and what parsing took is given back";
+  }
+  EXPECT_EQ(used(), 0u);
+}
+
+TEST_F(StoredBudgetTest, ListsOfNodesAreCounted) {
+  Json nodes = Json::object();
+  for (int i = 0; i < 4000; ++i) nodes["a" + std::to_string(i)] = Json::parse(kV3Array);
+  put("zarr.json",
+      Json{{"zarr_format", 3},
+           {"node_type", "group"},
+           {"consolidated_metadata", {{"kind", "inline"}, {"must_understand", false}, {"metadata", nodes}}}}
+          .dump());
+  expect_refused(list_nodes(*store_).status(), "a list of nodes");
+  EXPECT_EQ(used(), 0u);
+  EXPECT_EQ(Group::open(*store_)->members()->size(), 4000u);
+}
+
+TEST_F(StoredBudgetTest, OptionsAreChecked) {
+  ContextOptions options;
+  options.stored_budget_bytes = 1000;
+  EXPECT_EQ(Context::create(options).status().code(), Code::kInvalidArgument);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 // HEADRACE_MAPPED_DEVICE=cuda runs what needs no stand-in on a GPU.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -13,9 +14,11 @@
 #include <thread>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "support/flat_array.h"
 #include "support/temp_dir.h"
+#include "transfer/mapped_cache.h"
 
 namespace headrace {
 namespace {
@@ -66,7 +69,7 @@ class MappedRead : public ::testing::Test {
     ReadOptions options;
     options.collect_errors = true;
     options.placement = placement;
-    auto reading = array.read_async(selection, {buffer.data(), shape, {}}, *device, options).value();
+    auto reading = array.read_async(selection, {buffer, array.info().dtype, shape}, *device, options).value();
     out.status = reading.wait();
     out.stats = reading.stats();
     out.errors = reading.errors();
@@ -258,6 +261,76 @@ TEST_F(MappedRead, IsNotTakenWhereItIsNotAllowed) {
     EXPECT_EQ(out.stats.mapped_bytes, 0u);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+}
+
+// Files that stay open until the device is through with them: all reads together leave the process descriptors.
+TEST_F(MappedRead, ReadsAtOnceShareTheDescriptors) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  const FlatArray array{.layout = Layout::kRaw, .chunks = 200, .chunk_elements = 64};
+  write("", array);
+  (void)read_mapped("", "0:64");
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  for (int i = 0; i < 4; ++i) (void)read("");  // touched often enough
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  struct Limit {
+    explicit Limit(rlim_t files) {
+      EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+      const rlimit now{files, before.rlim_max};
+      EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &now), 0);
+    }
+    ~Limit() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0); }
+    rlimit before{};
+  };
+  const Limit limit(support::open_descriptors() + 80);
+  base::arm_delay("dev_host.copy", std::chrono::milliseconds(100));
+  std::vector<std::thread> threads;
+  std::vector<Outcome> outcomes(6);
+  for (Outcome& out : outcomes) threads.emplace_back([&] { out = read(""); });
+  for (std::thread& thread : threads) thread.join();
+  std::uint64_t mapped = 0;
+  for (const Outcome& out : outcomes) {
+    EXPECT_TRUE(out.status.ok()) << out.status.to_string();
+    EXPECT_TRUE(out.errors.empty()) << out.errors[0].status.to_string();
+    EXPECT_TRUE(out.elements == array.expected());
+    mapped += out.stats.mapped_bytes;
+  }
+  EXPECT_GT(mapped, 0u);
+}
+
+// Caches side by side register no more than one may, and nothing where the machine has no more to give.
+TEST_F(MappedRead, BudgetsAreSharedByAllCaches) {
+  constexpr std::uint64_t kBytes = 6 << 20, kBudget = 8 << 20;
+  const std::string path = directory / "file";
+  std::ofstream(path) << std::string(kBytes, 'x');
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  const auto windows = [&](transfer::MappedCache& cache) {
+    auto handle = std::make_shared<base::FileHandle>();
+    EXPECT_TRUE(base::FileHandle::open(path, {}, *handle).ok());
+    base::FileIdentity identity;
+    int error = 0;
+    EXPECT_TRUE(base::identify(handle->fd(), identity, error));
+    const auto file = cache.file(device->impl(), identity);
+    std::size_t ready = 0;
+    for (std::size_t i = 0; i < kBytes / cache.window_bytes(); ++i) {
+      (void)cache.touch(file, i, 0, handle, nullptr, true);
+      cache.wait(*file, i);
+      ready += cache.window(*file, i, base::now_ns()) != nullptr ? 1 : 0;
+    }
+    return ready;
+  };
+  const transfer::MappedBudget shared{.bytes = kBudget, .process_bytes = kBudget};
+  {
+    transfer::MappedCache first(shared), second(shared), own(transfer::MappedBudget{.bytes = kBudget});
+    EXPECT_EQ(windows(first), 6u);
+    EXPECT_EQ(windows(second), 2u);
+    EXPECT_NE(second.note().find("of the process"), std::string::npos) << second.note();
+    EXPECT_EQ(windows(own), 6u);
+  }
+  transfer::MappedCache third(shared);
+  EXPECT_EQ(windows(third), 6u);
+  transfer::MappedCache none({.bytes = kBudget, .machine_bytes = 1});
+  EXPECT_EQ(windows(none), 0u);
+  EXPECT_NE(none.note().find("pinned on the machine"), std::string::npos) << none.note();
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ TEST_P(MemoryBudget, HoldsForAnArrayAHundredTimesAsLarge) {
   if (!staged) std::memset(buffer.data(), 1, array.elements() * 4);
   // Touches a device's memory, which for host-staged is the process's own.
   if (staged) {
-    ASSERT_TRUE(opened.read({}, {buffer.data(), {array.elements()}, {}}, device).ok());
+    ASSERT_TRUE(opened.read({}, {buffer, opened.info().dtype, {array.elements()}}, device).ok());
   }
   if (!reset_peak()) GTEST_SKIP() << "the kernel does not let the peak be reset";
   const std::uint64_t before = status_bytes("VmRSS");
@@ -84,7 +84,7 @@ TEST_P(MemoryBudget, HoldsForAnArrayAHundredTimesAsLarge) {
   auto fresh = Context::create(options).value();
   auto again = Array::open(Store::open(fresh, directory.path()).value()).value();
   Stats stats;
-  const Status status = again.read({}, {buffer.data(), {array.elements()}, {}}, device, {}, &stats);
+  const Status status = again.read({}, {buffer, again.info().dtype, {array.elements()}}, device, {}, &stats);
   ASSERT_TRUE(status.ok()) << status.to_string();
   const std::uint64_t grown = status_bytes("VmHWM") - before;
   EXPECT_EQ(stats.chunks, array.chunks);

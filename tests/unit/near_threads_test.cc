@@ -377,8 +377,8 @@ class NearReads : public NearThreadsTest {
   Stats read(const std::string& path, Layout layout, const Device& device) {
     std::vector<std::uint32_t> elements(array(layout).elements());
     auto buffer = Buffer::allocate(device, elements.size() * 4).value();
-    auto reading =
-        Array::open(*store_, path).value().read_async({}, {buffer.data(), {elements.size()}, {}}, device).value();
+    const Array stored = Array::open(*store_, path).value();
+    auto reading = stored.read_async({}, {buffer, stored.info().dtype, {elements.size()}}, device).value();
     EXPECT_TRUE(reading.wait().ok());
     EXPECT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(elements.data()), elements.size() * 4).ok());
     EXPECT_EQ(elements, array(layout).expected());

@@ -66,8 +66,7 @@ class NearlyCached : public ::testing::Test {
     auto opened = Array::open(*store_).value();
     auto device = Device::open("host").value();
     Stats stats;
-    const Status status =
-        opened.read({}, {reinterpret_cast<std::byte*>(out_.data()), {array_.elements()}, {}}, device, {}, &stats);
+    const Status status = opened.read({}, {out_, {array_.elements()}}, device, {}, &stats);
     EXPECT_TRUE(status.ok()) << status.to_string();
     for (std::uint64_t i = 0; i < out_.size(); i += 997) {
       EXPECT_EQ(out_[static_cast<std::size_t>(i)], testing::element_value(i, array_.seed));

@@ -31,7 +31,7 @@ std::string digest(const Array& array, const Device& device, const ReadOptions& 
   std::uint64_t bytes = dtype.item_bytes;
   for (const std::uint64_t extent : array.info().shape) bytes *= extent;
   auto buffer = Buffer::allocate(device, static_cast<std::size_t>(bytes)).value();
-  const Status status = array.read({}, {buffer.data(), array.info().shape, {}}, device, options, &stats);
+  const Status status = array.read({}, {buffer, dtype, array.info().shape}, device, options, &stats);
   EXPECT_TRUE(status.ok()) << status.to_string();
   std::vector<std::byte> out(static_cast<std::size_t>(bytes));
   EXPECT_TRUE(buffer.copy_to_host(0, out.data(), out.size()).ok());

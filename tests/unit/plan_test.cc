@@ -34,7 +34,7 @@ std::uint64_t allocated_bytes(std::uint64_t chunks, bool sharded, std::uint64_t&
                   .ok());
   auto array = Array::open(store).value();
   std::vector<std::uint32_t> got(chunks, 0);
-  const TensorView tensor{reinterpret_cast<std::byte*>(got.data()), {chunks}, {}};
+  const TensorView tensor{got, {chunks}};
   Stats stats;
   const support::AllocScope scope;
   const Status status = array.read({}, tensor, device, {}, &stats);
@@ -74,7 +74,7 @@ TEST(Plan, OnlySelectedChunksCost) {
   std::vector<std::uint32_t> got(100, 0);
   auto selection = parse_selection("::10000000000").value();
   Stats stats;
-  ASSERT_TRUE(array.read(selection, {reinterpret_cast<std::byte*>(got.data()), {100}, {}}, device, {}, &stats).ok());
+  ASSERT_TRUE(array.read(selection, {got, {100}}, device, {}, &stats).ok());
   EXPECT_EQ(stats.missing_chunks, 100u);
   EXPECT_EQ(std::count(got.begin(), got.end(), 9u), 100);
 }
@@ -106,8 +106,7 @@ TEST(Plan, ListsAndPointsCostTheirOwnLength) {
     std::vector<std::uint32_t> got(kCount, 0);
     Stats stats;
     const support::AllocScope scope;
-    const Status status =
-        array.read(selection, {reinterpret_cast<std::byte*>(got.data()), {kCount}, {}}, device, {}, &stats);
+    const Status status = array.read(selection, {got, {kCount}}, device, {}, &stats);
     const std::uint64_t allocated = scope.bytes();
     ASSERT_TRUE(status.ok()) << status.to_string();
     EXPECT_EQ(std::count(got.begin(), got.end(), 9u), static_cast<std::ptrdiff_t>(kCount));

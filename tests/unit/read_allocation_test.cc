@@ -139,7 +139,7 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
     std::vector<std::uint32_t> got(array.elements());
     ReadOptions read_options;
     read_options.placement = GetParam().device_decodes ? Placement::kGpu : Placement::kCpu;
-    const TensorView tensor{reinterpret_cast<std::byte*>(got.data()), {array.elements()}, {}};
+    const TensorView tensor{got, {array.elements()}};
     // Mappings are made in the background, of files that have settled.
     for (int i = 0; GetParam().mapped && i < 500; ++i) {
       Stats stats;

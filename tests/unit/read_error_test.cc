@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <thread>
 
@@ -158,7 +159,7 @@ struct Reader {
 Result<Completion> read_all(const Reader& reader, const Array& array, const Buffer& buffer, bool collect) {
   ReadOptions options;
   options.collect_errors = collect;
-  return array.read_async({}, {buffer.data(), array.info().shape, {}}, *reader.device, options);
+  return array.read_async({}, {buffer, array.info().dtype, array.info().shape}, *reader.device, options);
 }
 
 class OneBadChunk : public ::testing::TestWithParam<const char*> {};
@@ -213,7 +214,8 @@ TEST_P(OneBadChunk, IsTheOnlyOne) {
         }
         EXPECT_EQ(completion->stats().chunks, kChunks - 1);
 
-        const Status strict = opened->read({}, {buffer.data(), {array.elements()}, {}}, *reader.device, ReadOptions());
+        const Status strict =
+            opened->read({}, {buffer, opened->info().dtype, {array.elements()}}, *reader.device, ReadOptions());
         EXPECT_EQ(strict.code(), error.status.code()) << strict.to_string();
         EXPECT_EQ(strict.key(), array.key(bad)) << strict.to_string();
       }
@@ -238,8 +240,7 @@ TEST(ReadErrors, ABadShardIndexNamesTheShard) {
   auto opened = Array::open(*reader.store);
   ASSERT_TRUE(opened.ok());
   std::vector<std::uint32_t> got(array.elements());
-  const Status status =
-      opened->read({}, {reinterpret_cast<std::byte*>(got.data()), {array.elements()}, {}}, *reader.device);
+  const Status status = opened->read({}, {got, {array.elements()}}, *reader.device);
   EXPECT_EQ(status.code(), Code::kCorrupt) << status.to_string();
   EXPECT_EQ(status.layer(), Layer::kZarr);
   EXPECT_EQ(status.key(), array.key(20));
@@ -278,18 +279,45 @@ TEST(ReadErrors, WhatCannotBeAskedForIsRefused) {
   auto opened = Array::open(*reader.store);
   ASSERT_TRUE(opened.ok());
   std::vector<std::uint32_t> got(array.elements(), kUntouched);
-  auto* data = reinterpret_cast<std::byte*>(got.data());
   const auto refused = [&](const TensorView& tensor, Code code, const Selection& selection = {}) {
     const Status status = opened->read(selection, tensor, *reader.device);
     EXPECT_EQ(status.code(), code) << status.to_string();
     EXPECT_FALSE(status.message().empty());
   };
-  refused({data, {array.elements() - 1}, {}}, Code::kInvalidArgument);
-  refused({data, {array.elements(), 1}, {}}, Code::kInvalidArgument);
-  refused({nullptr, {array.elements()}, {}}, Code::kInvalidArgument);
-  refused({data, {array.elements()}, {4, 4}}, Code::kInvalidArgument);
-  refused({data, {1}, {}}, Code::kInvalidArgument, Selection(2));
+  const std::uint64_t all = array.elements();
+  refused({got, {all - 1}}, Code::kInvalidArgument);
+  refused({got, {all, 1}}, Code::kInvalidArgument);
+  refused({std::span<std::uint32_t>(), {all}}, Code::kInvalidArgument);
+  refused({std::span(static_cast<std::uint32_t*>(nullptr), all), {all}}, Code::kInvalidArgument);
+  refused({got, {all}, {4, 4}}, Code::kInvalidArgument);
+  refused({got, {1}}, Code::kInvalidArgument, Selection(2));
+  refused({}, Code::kInvalidArgument);
+  // Memory that does not hold all elements: too short, begun too late, strides that lead out of it at either end.
+  refused({std::span(got).first(all - 1), {all}}, Code::kInvalidArgument);
+  refused({got, {all}, {}, 1}, Code::kInvalidArgument);
+  refused({got, {all}, {8}}, Code::kInvalidArgument);
+  refused({got, {all}, {-4}}, Code::kInvalidArgument);
+  refused({got, {all}, {-4}, all - 2}, Code::kInvalidArgument);
+  refused({got, {all}, {}, ~std::size_t{0} / 4}, Code::kInvalidArgument);
+  refused({got, {all}, {std::numeric_limits<std::int64_t>::max()}}, Code::kInvalidArgument);
+  refused({got, {all}, {std::numeric_limits<std::int64_t>::min()}, all - 1}, Code::kInvalidArgument);
+  const auto bytes = std::as_writable_bytes(std::span(got));
+  refused({bytes.first(4 * all - 1), numeric_type("uint32"), {all}}, Code::kInvalidArgument);
+  refused({bytes, numeric_type("uint32"), {all}, {}, 1}, Code::kInvalidArgument);
+  // Elements of another type, of the same size as well.
+  refused({bytes, numeric_type("int32"), {all}}, Code::kInvalidArgument);
+  refused({bytes, numeric_type("float32"), {all}}, Code::kInvalidArgument);
+  refused({bytes, numeric_type("no such type"), {all}}, Code::kInvalidArgument);
+  std::vector<double> wider(all);
+  refused({wider, {all}}, Code::kInvalidArgument);
+  const auto small = Buffer::allocate(*reader.device, 4 * all - 1).value();
+  refused({small, opened->info().dtype, {all}}, Code::kInvalidArgument);
   for (const std::uint32_t value : got) ASSERT_EQ(value, kUntouched);
+  // Backwards, from the last element on; and an empty selection goes anywhere.
+  ASSERT_TRUE(opened->read({}, {got, {all}, {-4}, all - 1}, *reader.device).ok());
+  const std::vector<std::uint32_t> expected = array.expected();
+  EXPECT_TRUE(std::equal(got.rbegin(), got.rend(), expected.begin(), expected.end()));
+  EXPECT_TRUE(opened->read(parse_selection("0:0").value(), {std::span<std::uint32_t>(), {0}}, *reader.device).ok());
 
   for (const char* name : {"toaster", "host:x", "host:-1", "cuda:9999", ""}) {
     const auto device = Device::open(name);
@@ -324,7 +352,7 @@ TEST(ReadErrors, AChunkThatDoesNotFitTheBudgetsIsRefused) {
     auto opened = Array::open(*reader.store);
     ASSERT_TRUE(opened.ok()) << opened.status().to_string();
     auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
-    const Status status = opened->read({}, {buffer.data(), {array.elements()}, {}}, *reader.device);
+    const Status status = opened->read({}, {buffer, opened->info().dtype, {array.elements()}}, *reader.device);
     EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
     EXPECT_NE(status.message().find("budget"), std::string::npos) << status.to_string();
   }
@@ -362,7 +390,7 @@ TEST(ReadErrors, CancelEndsTheReadAndNothingElse) {
       EXPECT_EQ(completion->wait().code(), status.code());
     }
     EXPECT_GT(cancelled, 0);
-    EXPECT_TRUE(opened->read({}, {buffer.data(), {array.elements()}, {}}, *reader.device).ok());
+    EXPECT_TRUE(opened->read({}, {buffer, opened->info().dtype, {array.elements()}}, *reader.device).ok());
   }
 }
 
@@ -391,19 +419,20 @@ TEST(ReadErrors, AForkedChildIsTold) {
     ASSERT_TRUE(opened.ok());
     auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
     const auto read_ok = [&](const Reader& with, const Array& what, const Buffer& into) {
-      if (!what.read({}, {into.data(), {array.elements()}, {}}, *with.device).ok()) return 2;
+      if (!what.read({}, {into, what.info().dtype, {array.elements()}}, *with.device).ok()) return 2;
       std::vector<std::uint32_t> got(array.elements());
       if (!into.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size() * 4).ok()) return 3;
       return got == expected ? 0 : 4;
     };
     ASSERT_EQ(read_ok(reader, *opened, buffer), 0);
-    EXPECT_EQ(in_child([&] {
-                const Status status = opened->read({}, {buffer.data(), {array.elements()}, {}}, *reader.device);
-                if (status.code() != Code::kForked) return 2;
-                if (Array::open(*reader.store).status().code() != Code::kForked) return 3;
-                return Store::open(*reader.context, directory.path()).status().code() == Code::kForked ? 0 : 4;
-              }),
-              0);
+    EXPECT_EQ(
+        in_child([&] {
+          const Status status = opened->read({}, {buffer, opened->info().dtype, {array.elements()}}, *reader.device);
+          if (status.code() != Code::kForked) return 2;
+          if (Array::open(*reader.store).status().code() != Code::kForked) return 3;
+          return Store::open(*reader.context, directory.path()).status().code() == Code::kForked ? 0 : 4;
+        }),
+        0);
     // A child that lets go of everything it inherited.
     EXPECT_EQ(in_child([&] {
                 { Array gone = std::move(*opened); }
@@ -424,7 +453,7 @@ TEST(ReadErrors, AForkedChildMayStartAnew) {
     const auto opened = Array::open(*with.store);
     if (!opened.ok()) return 1;
     const Buffer into = Buffer::allocate(*with.device, array.elements() * 4).value();
-    if (!opened->read({}, {into.data(), {array.elements()}, {}}, *with.device).ok()) return 2;
+    if (!opened->read({}, {into, opened->info().dtype, {array.elements()}}, *with.device).ok()) return 2;
     std::vector<std::uint32_t> got(array.elements());
     if (!into.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size() * 4).ok()) return 3;
     return got == array.expected() ? 0 : 4;

@@ -248,7 +248,7 @@ class RectilinearRead : public ::testing::TestWithParam<const char*> {
     for (const auto& dim : resolved.dims) count *= dim.count;
     auto buffer = Buffer::allocate(*device_, count * 4).value();
     Stats stats;
-    const Status status = array.read(selection, {buffer.data(), resolved.shape, {}}, *device_, {}, &stats);
+    const Status status = array.read(selection, {buffer, array.info().dtype, resolved.shape}, *device_, {}, &stats);
     ASSERT_TRUE(status.ok()) << text << status.to_string();
     EXPECT_EQ(stats.decoded_bytes, count * 4) << text;
     std::vector<std::uint32_t> values(count);
@@ -295,7 +295,7 @@ class RectilinearRead : public ::testing::TestWithParam<const char*> {
     }
     auto buffer = Buffer::allocate(*device_, std::max<std::size_t>(linear.size(), 1) * 4).value();
     Stats stats;
-    const Status status = array.read(selection, {buffer.data(), resolved->shape, {}}, *device_, {}, &stats);
+    const Status status = array.read(selection, {buffer, array.info().dtype, resolved->shape}, *device_, {}, &stats);
     ASSERT_TRUE(status.ok()) << status.to_string() << document(about);
     std::vector<std::uint32_t> values(linear.size());
     if (!values.empty()) {
@@ -485,7 +485,7 @@ TEST_P(RectilinearRead, HugeGridsAreSelectedFromWithoutAListOfTheirChunks) {
   auto buffer = Buffer::allocate(*device_, 64).value();
   std::vector<std::byte> got(64);
   Selection selection{index_list({4999999999999, 3000000000002, 0, 3000000000002}), index_list({2, 1})};
-  ASSERT_TRUE(array->read(selection, {buffer.data(), {4, 2}, {}}, *device_).ok());
+  ASSERT_TRUE(array->read(selection, {buffer, array->info().dtype, {4, 2}}, *device_).ok());
   ASSERT_TRUE(buffer.copy_to_host(0, got.data(), 8).ok());
   for (int i = 0; i < 8; ++i)
     EXPECT_EQ(got[static_cast<std::size_t>(i)], i == 2 || i == 6 ? std::byte{9} : std::byte{7}) << i;
@@ -496,7 +496,7 @@ TEST_P(RectilinearRead, HugeGridsAreSelectedFromWithoutAListOfTheirChunks) {
   EXPECT_EQ(resolved->dims[0].count, 5u);
   EXPECT_EQ(resolved->dims[1].start, 3999996u);
   selection = points({{3000000000001, 5000000000004}, {2, 0}});
-  ASSERT_TRUE(array->read(selection, {buffer.data(), {2}, {}}, *device_).ok());
+  ASSERT_TRUE(array->read(selection, {buffer, array->info().dtype, {2}}, *device_).ok());
   ASSERT_TRUE(buffer.copy_to_host(0, got.data(), 2).ok());
   EXPECT_EQ(got[0], std::byte{9});
   EXPECT_EQ(got[1], std::byte{7});
@@ -514,7 +514,7 @@ TEST_P(RectilinearRead, PointsAmongMoreChunksThan64BitsNumberAreRefused) {
   auto array = Array::open(*store_);
   ASSERT_TRUE(array.ok()) << array.status().to_string();
   auto buffer = Buffer::allocate(*device_, 8).value();
-  const Status status = array->read(points({{1}, {2}}), {buffer.data(), {1}, {}}, *device_);
+  const Status status = array->read(points({{1}, {2}}), {buffer, array->info().dtype, {1}}, *device_);
   EXPECT_EQ(status.code(), Code::kUnsupported) << status.to_string();
   EXPECT_NE(status.message().find("2^64 chunks"), std::string::npos) << status.to_string();
 }
@@ -532,7 +532,7 @@ TEST_P(RectilinearRead, AsynchronousReadsEndAndCanBeCancelled) {
   std::uint64_t last_total = 0;
   ReadOptions options;
   options.progress = [&](std::uint64_t, std::uint64_t total) { last_total = total; };
-  auto reading = array.read_async({}, {buffer.data(), {12, 9}, {}}, *device_, options);
+  auto reading = array.read_async({}, {buffer, array.info().dtype, {12, 9}}, *device_, options);
   ASSERT_TRUE(reading.ok());
   ASSERT_TRUE(reading->wait().ok());
   EXPECT_TRUE(reading->done());
@@ -541,7 +541,7 @@ TEST_P(RectilinearRead, AsynchronousReadsEndAndCanBeCancelled) {
   std::vector<std::uint32_t> values(12 * 9);
   ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(values.data()), values.size() * 4).ok());
   EXPECT_EQ(values, expected);
-  reading = array.read_async({}, {buffer.data(), {12, 9}, {}}, *device_);
+  reading = array.read_async({}, {buffer, array.info().dtype, {12, 9}}, *device_);
   ASSERT_TRUE(reading.ok());
   reading->cancel();
   const Status status = reading->wait();
@@ -557,12 +557,12 @@ TEST_P(RectilinearRead, ABadChunkIsNamedAndTheOthersAreRead) {
   ASSERT_TRUE(testing::put_text(*store_->impl(), "c/1", "short").ok());
   auto array = Array::open(*store_).value();
   auto buffer = Buffer::allocate(*device_, 24).value();
-  const Status status = array.read({}, {buffer.data(), {6}, {}}, *device_);
+  const Status status = array.read({}, {buffer, array.info().dtype, {6}}, *device_);
   EXPECT_FALSE(status.ok());
   EXPECT_NE(status.to_string().find("c/1"), std::string::npos) << status.to_string();
   ReadOptions options;
   options.collect_errors = true;
-  auto reading = array.read_async({}, {buffer.data(), {6}, {}}, *device_, options).value();
+  auto reading = array.read_async({}, {buffer, array.info().dtype, {6}}, *device_, options).value();
   (void)reading.wait();
   ASSERT_EQ(reading.errors().size(), 1u);
   EXPECT_EQ(reading.errors()[0].key, "c/1");
@@ -577,7 +577,7 @@ TEST_P(RectilinearRead, ShardsThatInnerChunksDoNotDivideAreRefused) {
   ASSERT_TRUE(testing::put_text(*store_->impl(), "zarr.json", document(about)).ok());
   auto array = Array::open(*store_);
   auto buffer = Buffer::allocate(*device_, 28).value();
-  const Status status = array.ok() ? array->read({}, {buffer.data(), {7}, {}}, *device_) : array.status();
+  const Status status = array.ok() ? array->read({}, {buffer, array->info().dtype, {7}}, *device_) : array.status();
   EXPECT_EQ(status.code(), Code::kCorrupt) << status.to_string();
   EXPECT_NE(status.message().find("does not divide"), std::string::npos) << status.to_string();
 }

@@ -32,7 +32,7 @@ Bytes bytes_of(std::vector<T> values, bool reversed = false) {
 Decoded decode(const codec::Chain& chain, const Bytes& stored) {
   Bytes temporary[2] = {Bytes(chain.temporary_bytes()), Bytes(chain.temporary_bytes())};
   auto workspace = chain.make_workspace();
-  for (int i = 0; i < 2; ++i) workspace.temporary[i] = temporary[i].data();
+  for (int i = 0; i < 2; ++i) workspace.temporary[i] = temporary[i];
   Decoded out;
   out.bytes.resize(chain.decoded_bytes());
   out.status = chain.decode(stored, out.bytes, workspace);

@@ -29,7 +29,7 @@ TEST_F(VariableRead, TensorsAndDevicesHoldNone) {
   std::byte room[64];
   for (const char* name : {"host", "host-staged"}) {
     const Device device = Device::open(name).value();
-    const Status status = array.read({}, {room, {4}, {}}, device);
+    const Status status = array.read({}, {room, array.info().dtype, {4}}, device);
     expect_status(status, Code::kUnsupported, "Array::read_variable");
   }
   Json numbers = v3_strings({4}, {2}, Json::array({{{"name", "bytes"}}}));

@@ -45,7 +45,8 @@ class ZarrRules : public ::testing::Test {
     put(key, document.dump());
     HEADRACE_TRY_ASSIGN(const Array array, Array::open(*store_));
     std::string bytes(array.info().decoded_bytes, '?');
-    HEADRACE_TRY(array.read({}, {reinterpret_cast<std::byte*>(bytes.data()), array.info().shape, {}}, *device_));
+    const TensorView tensor(std::as_writable_bytes(std::span(bytes)), array.info().dtype, array.info().shape);
+    HEADRACE_TRY(array.read({}, tensor, *device_));
     return bytes;
   }
   static std::string text(const Result<std::string>& result) {

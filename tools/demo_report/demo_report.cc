@@ -81,7 +81,7 @@ Status read_all(const headrace::Array& array, const headrace::Device& device, st
                 headrace::Stats& stats) {
   const headrace::ArrayInfo& info = array.info();
   HEADRACE_TRY_ASSIGN(auto buffer, headrace::Buffer::allocate(device, info.decoded_bytes));
-  HEADRACE_TRY(array.read({}, {buffer.data(), info.shape, {}}, device, {}, &stats));
+  HEADRACE_TRY(array.read({}, {buffer, array.info().dtype, info.shape}, device, {}, &stats));
   bytes.resize(info.decoded_bytes);
   return buffer.copy_to_host(0, bytes.data(), bytes.size());
 }

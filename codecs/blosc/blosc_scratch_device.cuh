@@ -1,0 +1,45 @@
+// Scratch that Blosc's stage takes: its own lists, then what the decoder of its inner streams takes. From the limits
+// alone, for device and tests.
+#pragma once
+
+#include <algorithm>
+
+#include "blosc_device.cuh"
+#include "codecs/deflate/deflate_job_device.cuh"
+#include "codecs/lz4/lz4_scratch_device.cuh"
+#include "codecs/zstd/zstd_job_device.cuh"
+
+namespace headrace::codec::gpu::blosc {
+
+// Of the inner streams of a batch; `Inner` is Lz4Limits or another codec's. A chunk has one stream at least.
+template <class Inner>
+Inner inner_limits(const device::gpu::Limits& limits, const Layout& layout) noexcept {
+  Inner out;
+  out.streams = static_cast<std::uint32_t>(std::min<std::uint64_t>(layout.stream_count, UINT32_MAX));
+  out.least_streams = limits.chunks;
+  out.src_bytes = limits.src_bytes;
+  out.dst_bytes = limits.dst_bytes;
+  if constexpr (requires { out.largest_src_bytes; }) {
+    out.largest_src_bytes = limits.largest_src_bytes;
+    out.largest_dst_bytes = std::min<std::uint64_t>(limits.largest_dst_bytes, kMaxBlockBytes);
+  }
+  return out;
+}
+
+inline std::uint64_t stage_scratch_bytes(const device::gpu::Limits& limits, Named named) {
+  const std::uint32_t few = named == Named::kOthers ? kLz4TilesMostStreams : lz77::TileLayout::kMostStreams;
+  return device::gpu::most_scratch(limits, few, [named](const device::gpu::Limits& batch) {
+    const Layout layout(batch, allowance_for(named), named);
+    switch (named) {
+      case Named::kZstd:
+        return layout.inner + zstd_scratch_bytes(inner_limits<ZstdLimits>(batch, layout));
+      case Named::kZlib:
+        return layout.inner + deflate_scratch_bytes(inner_limits<DeflateLimits>(batch, layout));
+      case Named::kOthers:
+        break;
+    }
+    return layout.inner + lz4_scratch_bytes(inner_limits<Lz4Limits>(batch, layout));
+  });
+}
+
+}  // namespace headrace::codec::gpu::blosc

@@ -1,0 +1,201 @@
+// Every fault point that is declared anywhere is hit by a scenario that makes it fail in every way: those of the
+// engines and of folders in io_fault_test, the others here.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/dev_host/staged_decoder.h"
+#include "base/file_handle.h"
+#include "base/file_mapping.h"
+#include "base/file_read.h"
+#include "base/numa.h"
+#include "base/page_buffer.h"
+#include "base/page_cache.h"
+#include "base/probe_file.h"
+#include "base/trusted_path.h"
+#include "device/device.h"
+#include "store/store.h"
+#include "support/fault_scan.h"
+#include "support/flat_array.h"
+#include "support/stores_under_test.h"
+
+namespace headrace {
+namespace {
+
+using support::fail_everywhere;
+using support::pattern;
+
+TEST(FaultPoints, EachBelongsToAScenario) {
+  const std::set<std::string> here = {"base.",       "dev_host.",        "store.fstat",
+                                      "store.fcntl", "store_reference.", "store_zip."};
+  const std::set<std::string> io_fault_test = {"io_", "store_file.", "store.openat"};
+  std::set<std::string> met;
+  for (const std::string& point : support::declared_points()) {
+    std::size_t homes = 0;
+    for (const auto* scans : {&here, &io_fault_test}) {
+      for (const std::string& prefix : *scans) {
+        if (!point.starts_with(prefix)) continue;
+        ++homes;
+        met.insert(prefix);
+      }
+    }
+    EXPECT_EQ(homes, 1u) << point << " belongs to no scenario: write one, and add its prefix here";
+  }
+  EXPECT_EQ(met.size(), here.size() + io_fault_test.size()) << "a scan finds no point at all";
+}
+
+// What the layers above build on: files, mappings, memory and threads. Each call has right bytes or an error.
+TEST(FaultPoints, CallsOfTheSystem) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  support::TempDir dir;
+  const auto content = pattern(20'000);
+  const std::string path = dir / "file";
+  const auto expect = [](bool faulty, const Status& status) {
+    EXPECT_TRUE(status.ok() || faulty) << status.to_string();
+    EXPECT_TRUE(status.ok() || !status.message().empty());
+  };
+  fail_everywhere({"base."}, [&](bool faulty) {
+    ASSERT_TRUE(support::write_file(path, content));
+    std::vector<std::byte> got(content.size());
+    base::FileHandle file, again;
+    Status status = base::FileHandle::open(path, {.write = true}, file);
+    expect(faulty, status);
+    if (status.ok()) {
+      std::uint64_t calls = 0, moved = 0;
+      int error = 0;
+      status = base::write_exactly(file.fd(), 0, content.data(), content.size(), calls);
+      expect(faulty, status);
+      expect(faulty, file.sync());
+      status = base::read_exactly(file.fd(), 0, got);
+      expect(faulty, status);
+      EXPECT_TRUE(!status.ok() || got == content);
+      std::fill(got.begin(), got.end(), std::byte{});
+      const auto cached = base::read_cached(file.fd(), 0, got, moved, error);
+      EXPECT_TRUE(cached != base::CachedRead::kDone || got == content);
+      EXPECT_TRUE(cached != base::CachedRead::kFailed || (faulty && error != 0));
+      EXPECT_LE(base::ask_cachestat(file.fd(), 0, content.size()).value_or(0), 6u);
+      base::FileIdentity by_descriptor, by_name;
+      const bool both = base::identify(file.fd(), by_descriptor, error) && base::identify(path.c_str(), by_name, error);
+      EXPECT_TRUE(both ? by_descriptor == by_name : faulty && error != 0);
+      status = base::FileHandle::adopt(file.fd(), again);
+      expect(faulty, status);
+      const std::size_t bytes = 5 * base::page_bytes();
+      if (std::byte* const address = base::reserve_addresses(bytes); address != nullptr) {
+        const int refused = base::map_file_at(address, base::page_bytes(), file.fd(), 0);
+        EXPECT_TRUE(refused == 0 ? std::equal(address, address + base::page_bytes(), content.begin()) : faulty);
+        base::unmap(address, bytes);
+      } else {
+        EXPECT_TRUE(faulty);
+      }
+    }
+    std::vector<std::byte> start(100);
+    status = base::read_file_start(path.c_str(), start);
+    expect(faulty, status);
+    EXPECT_TRUE(!status.ok() || std::equal(start.begin(), start.end(), content.begin()));
+    if (const auto probe = base::ProbeFile::open(path); probe.ok()) {
+      const std::int64_t n = probe->read(got.data(), got.size(), 0);
+      EXPECT_TRUE(n == static_cast<std::int64_t>(content.size()) ? got == content : faulty) << n;
+    }
+    const auto trusted = base::resolve_trusted(path);
+    expect(faulty, trusted.status());
+    base::PageBuffer pages;
+    EXPECT_TRUE(pages.reserve(10'000).data() != nullptr || faulty);
+    const auto cpus = base::thread_cpus();
+    ASSERT_TRUE(cpus.has_value());
+    EXPECT_TRUE(base::set_thread_cpus(*cpus) == 0 || faulty);
+  });
+}
+
+TEST(FaultPoints, StoresThatAreOneFileOrMany) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  support::TempDir dir;
+  testing::Objects objects;
+  for (const char* key : {"a", "b", "c", "d"}) objects[key] = pattern(3'000);
+  const std::string urls[] = {testing::detail::fill_zip_stored(dir.path(), objects),
+                              testing::detail::fill_reference(dir.path(), objects)};
+  fail_everywhere({"store.fstat", "store.fcntl", "store_reference.", "store_zip."}, [&](bool faulty) {
+    for (const std::string& url : urls) {
+      ASSERT_NE(url, "");
+      auto store = store::open_store(url);
+      if (!store.ok()) {
+        EXPECT_TRUE(faulty) << store.status().to_string();
+        EXPECT_FALSE(store.status().key().empty()) << store.status().to_string();
+        continue;
+      }
+      for (const auto& [key, bytes] : objects) {
+        const auto got = (*store)->get(key, 10'000);
+        EXPECT_TRUE(got.ok() ? *got == bytes : faulty && got.status().key() == key) << got.status().to_string();
+        store::Object object;
+        if (!(*store)->open(key, object).ok()) continue;
+        if (const auto direct = (*store)->open_direct(key, object); direct.ok()) ::close(*direct);
+      }
+    }
+  });
+}
+
+// The stand-in for a GPU: what a read asks of it, and what cuFile's streams do.
+TEST(FaultPoints, TheDeviceWithoutAGpu) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  support::TempDir dir;
+  const testing::FlatArray array{
+      .layout = testing::Layout::kZstd, .chunks = 2, .chunk_elements = 64, .shard_chunks = 1};
+  const auto expected = array.expected();
+  {
+    auto context = Context::create({}).value();
+    const auto tree = Store::open(context, dir.path()).value();
+    ASSERT_TRUE(testing::write_flat_array(*tree.impl(), "", array).ok());
+  }
+  device::staged_decode_model().any_codec = true;
+  const auto queue = [](device::Device& device, bool& called, int& moved) -> Status {
+    HEADRACE_TRY_ASSIGN(auto stream, device.create_stream());
+    HEADRACE_TRY_ASSIGN(auto event, device.create_event());
+    HEADRACE_TRY_ASSIGN(std::byte* const memory, device.allocate_pinned(8192));
+    const int from = 7;
+    const device::Piece piece{reinterpret_cast<const std::byte*>(&from), memory, sizeof from};
+    void* const native = device.native_handle(*stream);
+    Status status = device.call_host(
+        native, [](void* data) { *static_cast<bool*>(data) = true; }, &called);
+    if (status.ok()) status = device.move_late({&piece, 1}, native);
+    if (status.ok()) status = device.assemble({}, device::ElementOp{}, nullptr, *stream);
+    if (status.ok()) status = device.record(*event, *stream);
+    stream.reset();  // ends what is queued
+    std::memcpy(&moved, memory, sizeof moved);
+    if (status.ok()) status = device.synchronize(*event);
+    if (status.ok()) status = device.register_mapping(memory, 8192);
+    if (status.ok()) device.unregister_mapping(memory, 8192);
+    device.deallocate_pinned(memory, 8192);
+    return status;
+  };
+  fail_everywhere({"dev_host."}, [&](bool faulty) {
+    auto device = device::open_device("host-staged");
+    ASSERT_TRUE(device.ok());
+    bool called = false;
+    int moved = 0;
+    Status status = queue(**device, called, moved);
+    EXPECT_TRUE(status.ok() ? called && moved == 7 : faulty) << status.to_string();
+
+    std::vector<std::uint32_t> got(array.elements());
+    const auto read = [&]() -> Status {
+      HEADRACE_TRY_ASSIGN(auto context, Context::create({.threads = 1}));
+      HEADRACE_TRY_ASSIGN(auto store, Store::open(context, dir.path()));
+      HEADRACE_TRY_ASSIGN(auto opened, Array::open(store));
+      HEADRACE_TRY_ASSIGN(auto target, Device::open("host-staged"));
+      HEADRACE_TRY_ASSIGN(auto buffer, Buffer::allocate(target, array.elements() * 4));
+      ReadOptions options;
+      options.placement = Placement::kGpu;
+      HEADRACE_TRY(opened.read({}, {buffer, opened.info().dtype, {array.elements()}}, target, options));
+      return buffer.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size() * 4);
+    };
+    status = read();
+    EXPECT_TRUE(status.ok() ? got == expected : faulty) << status.to_string();
+    EXPECT_TRUE(status.ok() || !status.message().empty());
+  });
+  device::staged_decode_model().any_codec = false;
+}
+
+}  // namespace
+}  // namespace headrace

@@ -1,0 +1,553 @@
+// Property: while a store changes, a reader gets elements as they were, as they are, or an error, and never others:
+// what docs/reference/changing_stores.md promises for each cache of the library, row by row.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+#include <headrace/file.h>
+#include <headrace/group.h>
+#include <headrace/variable.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "base/fault.h"
+#include "base/file_handle.h"
+#include "support/temp_dir.h"
+#include "support/zip_writer.h"
+
+namespace {
+
+// A file system that keeps whole seconds: what the library learns of a file passes through here.
+std::atomic<bool> whole_seconds{false};
+std::atomic<std::uint64_t> fstat_calls{0};
+
+}  // namespace
+
+extern "C" int fstat(int fd, struct stat* out) noexcept {
+  fstat_calls.fetch_add(1);
+  const int result = ::fstatat(fd, "", out, AT_EMPTY_PATH);
+  if (result == 0 && whole_seconds.load()) out->st_mtim.tv_nsec = out->st_ctim.tv_nsec = 0;
+  return result;
+}
+
+namespace headrace {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using Numbers = std::vector<std::uint32_t>;
+
+constexpr const char* kArray =
+    R"({"zarr_format":3,"node_type":"array","shape":[8],"data_type":"uint32","fill_value":0,
+  "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[8]}},"chunk_key_encoding":{"name":"default"},
+  "codecs":[{"name":"sharding_indexed","configuration":{"chunk_shape":[4],
+    "codecs":[{"name":"bytes","configuration":{"endian":"little"}}],
+    "index_codecs":[{"name":"bytes","configuration":{"endian":"little"}}],"index_location":"end"}}]})";
+
+void append(std::string& out, std::uint64_t word) { out.append(reinterpret_cast<const char*>(&word), sizeof word); }
+
+// Two chunks of four elements; versions differ in each element, and odd ones have the chunks the other way round.
+Numbers elements(std::uint32_t version) {
+  Numbers out;
+  for (std::uint32_t i = 0; i < 8; ++i) out.push_back(100 * version + 1 + i / 4);
+  return out;
+}
+
+std::string shard(std::uint32_t version) {
+  const Numbers values = elements(version);
+  const std::string all(reinterpret_cast<const char*>(values.data()), 32);
+  const bool swapped = version % 2 != 0;
+  std::string out = swapped ? all.substr(16) + all.substr(0, 16) : all;
+  for (const std::uint64_t at : {swapped ? 16u : 0u, swapped ? 0u : 16u}) {
+    append(out, at);
+    append(out, 16);
+  }
+  return out;
+}
+
+void write_text(const std::string& path, std::string_view text) {
+  fs::create_directories(fs::path(path).parent_path());
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+}
+
+// The file's bytes in place, without truncating it.
+void overwrite(const std::string& path, std::string_view text) {
+  const int fd = ::open(path.c_str(), O_WRONLY);
+  ASSERT_GE(fd, 0);
+  EXPECT_EQ(::pwrite(fd, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  ::close(fd);
+}
+
+// Another file under the name.
+void replace(const std::string& path, std::string_view text) {
+  write_text(path + ".new", text);
+  fs::rename(path + ".new", path);
+}
+
+void truncate_and_rewrite(const std::string& path, std::string_view text) { write_text(path, text); }
+
+class ChangingStore : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override { device = std::make_unique<Device>(Device::open(GetParam()).value()); }
+  void TearDown() override {
+    whole_seconds = false;
+    base::arm_delay("transfer.read", std::chrono::microseconds(0));
+    base::arm_delay("transfer.decode", std::chrono::microseconds(0));
+  }
+  Array open(bool revalidate) {
+    OpenOptions options;
+    options.revalidate = revalidate;
+    return Array::open(Store::open(context, directory.path()).value(), "", options).value();
+  }
+  void write(std::uint32_t version) {
+    write_text(directory / "zarr.json", kArray);
+    write_text(path, shard(version));
+  }
+  Status read(const Array& array, Numbers& out) {
+    auto buffer = Buffer::allocate(*device, 32).value();
+    Status status = array.read({}, {buffer, array.info().dtype, {8}}, *device);
+    out.assign(8, 0x55555555);
+    EXPECT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(out.data()), 32).ok());
+    return status;
+  }
+  void expect(const Array& array, std::uint32_t version) {
+    Numbers out;
+    const Status status = read(array, out);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(out, elements(version));
+  }
+  // A read that has the shard's index and not yet its chunks, while `change` is made.
+  Status read_while(const Array& array, const std::function<void()>& change, Numbers& out,
+                    const ReadOptions& options = {}) {
+    auto buffer = Buffer::allocate(*device, 32).value();
+    base::arm_delay("transfer.read", milliseconds(300));
+    auto reading = array.read_async({}, {buffer, array.info().dtype, {8}}, *device, options).value();
+    std::this_thread::sleep_for(milliseconds(100));
+    change();
+    Status status = reading.wait();
+    base::arm_delay("transfer.read", std::chrono::microseconds(0));
+    out.assign(8, 0x55555555);
+    EXPECT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(out.data()), 32).ok());
+    return status;
+  }
+
+  support::TempDir directory;
+  const std::string path = directory / "c/0";
+  Context context = Context::create().value();
+  std::unique_ptr<Device> device;
+};
+
+TEST_P(ChangingStore, ShardRewrittenInPlaceIsSeenByTheNextRead) {
+  for (const bool revalidate : {false, true}) {
+    SCOPED_TRACE(revalidate);
+    write(0);
+    const Array array = open(revalidate);
+    expect(array, 0);
+    for (std::uint32_t version = 1; version < 20; ++version) {
+      overwrite(path, shard(version));
+      // At once, and when the change is no longer a recent one.
+      if (version % 6 == 0) std::this_thread::sleep_for(milliseconds(150));
+      expect(array, version);
+    }
+    truncate_and_rewrite(path, shard(21));
+    expect(array, 21);
+  }
+}
+
+TEST_P(ChangingStore, ShardPutInThePlaceOfAnotherIsSeenByThoseWhoLook) {
+  write(0);
+  const Array looks = open(true), trusts = open(false);
+  expect(looks, 0);
+  expect(trusts, 0);
+  replace(path, shard(1));
+  expect(looks, 1);
+  Numbers out;
+  ASSERT_TRUE(read(trusts, out).ok());
+  EXPECT_TRUE(out == elements(0) || out == elements(1));
+  fs::remove(path);
+  ASSERT_TRUE(read(looks, out).ok());
+  EXPECT_EQ(out, Numbers(8, 0));
+}
+
+TEST_P(ChangingStore, ShardRewrittenWhileItIsReadIsAnError) {
+  const std::function<void()> changes[] = {[&] { overwrite(path, shard(1)); },
+                                           [&] { truncate_and_rewrite(path, shard(1)); }};
+  for (const auto& change : changes) {
+    write(0);
+    const Array array = open(true);
+    Numbers out;
+    const Status status = read_while(array, change, out);
+    EXPECT_EQ(status.code(), Code::kAgainExhausted) << status.to_string();
+    EXPECT_EQ(status.key(), "c/0");
+    expect(array, 1);
+    overwrite(path, shard(0));
+    ReadOptions options;
+    options.collect_errors = true;
+    EXPECT_EQ(read_while(array, change, out, options).code(), Code::kAgainExhausted);
+  }
+}
+
+// Writers that replace files disturb nobody, nor does who links a file or changes its permissions.
+TEST_P(ChangingStore, ShardReplacedWhileItIsReadGivesTheOldOne) {
+  const std::function<void()> changes[] = {[&] { replace(path, shard(1)); }, [&] { fs::remove(path); },
+                                           [&] { ::chmod(path.c_str(), 0600); },
+                                           [&] { fs::create_hard_link(path, path + ".link"); }};
+  for (const auto& change : changes) {
+    write(0);
+    Numbers out;
+    const Status status = read_while(open(false), change, out);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(out, elements(0));
+  }
+}
+
+// An index as it was is no proof where the time of modification has been set back, but another index is one.
+TEST_P(ChangingStore, ShardRewrittenWithItsOldTimeOfModificationIsAnError) {
+  write(0);
+  struct stat before;
+  ASSERT_EQ(::stat(path.c_str(), &before), 0);
+  Numbers out;
+  const Status status = read_while(
+      open(false),
+      [&] {
+        overwrite(path, shard(1));
+        const timespec times[] = {before.st_atim, before.st_mtim};
+        ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+      },
+      out);
+  EXPECT_EQ(status.code(), Code::kAgainExhausted) << status.to_string();
+}
+
+void wait_for_second() {
+  timespec now;
+  do {
+    std::this_thread::sleep_for(milliseconds(1));
+    ::clock_gettime(CLOCK_REALTIME, &now);
+  } while (now.tv_nsec > 100'000'000);
+}
+
+TEST_P(ChangingStore, ShardRewrittenWithinOneSecondOfAFileSystemThatKeepsSeconds) {
+  whole_seconds = true;
+  wait_for_second();
+  write(0);
+  const Array array = open(false);
+  expect(array, 0);
+  overwrite(path, shard(1));
+  expect(array, 1);
+}
+
+// As a server's clock that is ahead would have it: nothing is kept, and nothing is waited for.
+TEST_P(ChangingStore, ShardWithTimeStampsInTheFuture) {
+  write(0);
+  const timespec future[] = {{::time(nullptr) + 86400, 1}, {::time(nullptr) + 86400, 1}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), future, 0), 0);
+  const Array array = open(false);
+  expect(array, 0);
+  for (std::uint32_t version = 1; version < 5; ++version) {
+    overwrite(path, shard(version));
+    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), future, 0), 0);
+    expect(array, version);
+  }
+}
+
+TEST_P(ChangingStore, WriterInALoopNeverMixesChunks) {
+  write(0);
+  const Array arrays[] = {open(false), open(true)};
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (std::uint32_t version = 1; !stop; ++version) {
+      (version % 5 == 0 ? replace : version % 3 == 0 ? truncate_and_rewrite : overwrite)(path, shard(version));
+      std::this_thread::sleep_for(std::chrono::microseconds(version % 7 * 3000));
+    }
+  });
+  std::size_t right = 0, refused = 0, misplaced = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (std::chrono::steady_clock::now() < end) {
+    Numbers out;
+    if (!read(arrays[(right + refused) % 2], out).ok()) {
+      ++refused;
+      continue;
+    }
+    ++right;
+    for (std::size_t i = 0; i < 8; ++i) misplaced += out[i] % 100 != 1 + i / 4 ? 1 : 0;
+  }
+  stop = true;
+  writer.join();
+  EXPECT_GT(right, 0u);
+  EXPECT_EQ(misplaced, 0u);
+  ::testing::Test::RecordProperty("refused", static_cast<int>(refused));
+}
+
+// What looking costs: a question a shard and read, not one a chunk.
+TEST_P(ChangingStore, LookingCostsTwoQuestionsAShard) {
+  write(0);
+  const Array array = open(false);
+  expect(array, 0);
+  Numbers out;
+  const std::uint64_t before = fstat_calls;
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(read(array, out).ok());
+  // host-staged: one more a group, for the mapping.
+  EXPECT_LE(fstat_calls - before, 10u * (std::string_view(GetParam()) == "host" ? 2 : 4));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ChangingStore, ::testing::Values("host", "host-staged"),
+                         [](const auto& each) { return std::string(each.param) == "host" ? "host" : "staged"; });
+
+TEST(FileIdentityTest, StampsThatEndInZerosAreAsCoarse) {
+  timespec now;
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const std::int64_t second = std::int64_t{now.tv_sec} * 1'000'000'000;
+  const auto unsettled = [](std::int64_t modified, std::int64_t changed) {
+    return base::unsettled_ns(-1, {.modified_ns = modified, .changed_ns = changed}) > 0;
+  };
+  EXPECT_TRUE(unsettled(second, second));
+  EXPECT_TRUE(unsettled(second - 1'000'000'000, second - 1'000'000'000));  // FAT keeps every second one
+  EXPECT_FALSE(unsettled(second - 2'000'000'000, second - 2'000'000'000));
+  EXPECT_FALSE(unsettled(second - 999'999'999, second - 999'999'999));
+  EXPECT_TRUE(unsettled(second + 3'000'000'001, second - 5'000'000'001));
+  EXPECT_FALSE(unsettled(second - 9'000'000'000, second - 5'000'000'001));  // tar and cp -p set whole seconds
+}
+
+// Windows of a file's page cache that a device takes bytes from.
+class MappedWindows : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kBytes = 4 << 20;
+  void TearDown() override { whole_seconds = false; }
+  void write(char letter) { write_text(path, std::string(kBytes, letter)); }
+  Status read(std::uint64_t offset, std::size_t bytes) {
+    const FileRange range{offset, buffer.data(), bytes};
+    const std::uint64_t before = queue.stats().mapped_bytes;
+    EXPECT_TRUE(queue.read(*file, std::span(&range, 1), 0).ok());
+    FileCompletion done;
+    EXPECT_EQ(queue.wait({&done, 1}), 1u);
+    mapped = queue.stats().mapped_bytes - before;
+    return std::move(done.status);
+  }
+  void expect(char letter) {
+    const Status status = read(0, 1 << 20);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    std::string got(1 << 20, '?');
+    ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size()).ok());
+    EXPECT_EQ(got, std::string(got.size(), letter));
+  }
+  // A GPU would have the old pages of a window that is still used: it holds them. This device sees the new ones.
+  void expect_read_anew(char letter) {
+    expect(letter);
+    EXPECT_EQ(mapped, 0u);
+  }
+  void expect_mapped(char letter) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    do {
+      expect(letter);
+      std::this_thread::sleep_for(milliseconds(20));
+    } while (mapped == 0 && std::chrono::steady_clock::now() < deadline);
+    EXPECT_GT(mapped, 0u);
+  }
+
+  support::TempDir directory;
+  const std::string path = directory / "file";
+  Context context = Context::create().value();
+  Device device = Device::open("host-staged").value();
+  Buffer buffer = Buffer::allocate(device, kBytes).value();
+  FileQueue queue = FileQueue::create(context, device,
+                                      [] {
+                                        FileQueueOptions options;
+                                        options.path = Path::kMapped;
+                                        return options;
+                                      }())
+                        .value();
+  std::unique_ptr<File> file;
+  std::uint64_t mapped = 0;
+};
+
+TEST_F(MappedWindows, AreNotUsedAfterTruncateAndRewriteWhateverFailedBefore) {
+  write('A');
+  file = std::make_unique<File>(File::open(path).value());
+  expect_mapped('A');
+  truncate_and_rewrite(path, std::string(kBytes, 'B'));
+  expect_read_anew('B');
+  expect_mapped('B');
+  // A file that is polled for more.
+  EXPECT_EQ(read(kBytes, 4096).code(), Code::kShort);
+  truncate_and_rewrite(path, std::string(kBytes, 'C'));
+  expect_read_anew('C');
+  expect_mapped('C');
+  EXPECT_EQ(read(kBytes, 4096).code(), Code::kShort);
+  overwrite(path, std::string(kBytes, 'D'));
+  expect_read_anew('D');
+}
+
+TEST_F(MappedWindows, AreNotMadeWithinOneSecondOfAFileSystemThatKeepsSeconds) {
+  whole_seconds = true;
+  wait_for_second();
+  write('A');
+  file = std::make_unique<File>(File::open(path).value());
+  for (int i = 0; i < 15; ++i) {
+    expect_read_anew('A');
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  truncate_and_rewrite(path, std::string(kBytes, 'B'));
+  expect_read_anew('B');
+  expect_mapped('B');
+}
+
+// Reads of two requests that are not waited for in between are of two moments.
+TEST_F(MappedWindows, AreAskedForAgainByEachRequest) {
+  write('A');
+  file = std::make_unique<File>(File::open(path).value());
+  expect_mapped('A');
+  const std::uint64_t before = queue.stats().mapped_bytes;
+  const FileRange first{0, buffer.data(), 4096}, second{0, buffer.data() + 4096, 4096};
+  ASSERT_TRUE(queue.read(*file, std::span(&first, 1), 0).ok());
+  queue.flush();
+  truncate_and_rewrite(path, std::string(kBytes, 'B'));
+  ASSERT_TRUE(queue.read(*file, std::span(&second, 1), 0).ok());
+  FileCompletion done[2];
+  ASSERT_EQ(queue.wait(done, 2), 2u);
+  EXPECT_EQ(queue.stats().mapped_bytes - before, 4096u);
+  std::string got(4096, '?');
+  ASSERT_TRUE(buffer.copy_to_host(4096, reinterpret_cast<std::byte*>(got.data()), got.size()).ok());
+  EXPECT_EQ(got, std::string(4096, 'B'));
+}
+
+constexpr const char* kPlainArray =
+    R"({"zarr_format":3,"node_type":"array","shape":[8],"data_type":"uint32","fill_value":0,
+  "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[8]}},"chunk_key_encoding":{"name":"default"},
+  "codecs":[{"name":"bytes","configuration":{"endian":"little"}}]})";
+
+class StoreCaches : public ::testing::Test {
+ protected:
+  Numbers read(const Array& array) {
+    Numbers out(static_cast<std::size_t>(array.info().shape[0]));
+    last = array.read({}, {out, {out.size()}}, device);
+    return out;
+  }
+  static std::string plain(std::uint32_t version) {
+    const Numbers values = elements(version);
+    return {reinterpret_cast<const char*>(values.data()), 32};
+  }
+  support::TempDir directory;
+  Context context = Context::create().value();
+  Device device = Device::open("host").value();
+  Status last;
+};
+
+TEST_F(StoreCaches, ChunkFilesAreOpenedForEachRead) {
+  write_text(directory / "zarr.json", kPlainArray);
+  const Array array = Array::open(Store::open(context, directory.path()).value(), "").value();
+  EXPECT_EQ(read(array), Numbers(8, 0));
+  write_text(directory / "c/0", plain(0));
+  EXPECT_EQ(read(array), elements(0));
+  overwrite(directory / "c/0", plain(1));
+  EXPECT_EQ(read(array), elements(1));
+  replace(directory / "c/0", plain(2));
+  EXPECT_EQ(read(array), elements(2));
+  fs::resize_file(directory / "c/0", 16);
+  (void)read(array);
+  EXPECT_FALSE(last.ok());
+  fs::remove(directory / "c/0");
+  EXPECT_EQ(read(array), Numbers(8, 0));
+}
+
+TEST_F(StoreCaches, ArraysKeepTheirMetadata) {
+  write_text(directory / "zarr.json", kPlainArray);
+  const Store store = Store::open(context, directory.path()).value();
+  const Array array = Array::open(store, "").value();
+  write_text(directory / "c/0", plain(0));
+  std::string longer = kPlainArray;
+  longer.replace(longer.find("[8]"), 3, "[9]");
+  write_text(directory / "zarr.json", longer);
+  EXPECT_EQ(read(array), elements(0));
+  EXPECT_EQ(Array::open(store, "").value().info().shape[0], 9u);
+}
+
+TEST_F(StoreCaches, ListingsAreMadeAnew) {
+  write_text(directory / "zarr.json", R"({"zarr_format":3,"node_type":"group"})");
+  const Store store = Store::open(context, directory.path()).value();
+  const Group group = Group::open(store, "").value();
+  EXPECT_EQ(group.members().value().size(), 0u);
+  write_text(directory / "a/zarr.json", kPlainArray);
+  EXPECT_EQ(group.members().value().size(), 1u);
+  fs::remove_all(directory / "a");
+  EXPECT_EQ(group.members().value().size(), 0u);
+}
+
+// A store stays with its directory, and a File with its file, whatever is put under their names.
+TEST_F(StoreCaches, DescriptorsStayWithWhatTheyWereOpenedFor) {
+  const std::string place = directory / "store";
+  write_text(place + "/zarr.json", kPlainArray);
+  write_text(place + "/c/0", plain(0));
+  const Array array = Array::open(Store::open(context, place).value(), "").value();
+  const File file = File::open(place + "/c/0").value();
+  fs::rename(place, place + ".old");
+  write_text(place + "/zarr.json", kPlainArray);
+  write_text(place + "/c/0", plain(1));
+  EXPECT_EQ(read(array), elements(0));
+  auto queue = FileQueue::create(context, device).value();
+  Numbers out(8);
+  const FileRange range{0, reinterpret_cast<std::byte*>(out.data()), 32};
+  ASSERT_TRUE(queue.read(file, std::span(&range, 1), 0).ok());
+  FileCompletion done;
+  ASSERT_EQ(queue.wait({&done, 1}), 1u);
+  EXPECT_TRUE(done.status.ok());
+  EXPECT_EQ(out, elements(0));
+}
+
+std::string zip_of(std::uint32_t version, bool swapped) {
+  testing::ZipWriter writer;
+  const auto bytes = [](const std::string& text) {
+    return std::vector<std::byte>(reinterpret_cast<const std::byte*>(text.data()),
+                                  reinterpret_cast<const std::byte*>(text.data()) + text.size());
+  };
+  std::string document = kPlainArray;
+  const std::string_view shape = R"("shape":[8])";
+  document.replace(document.find(shape), shape.size(), R"("shape":[16])");
+  writer.add("zarr.json", bytes(document), {});
+  for (const char* name : {swapped ? "c/1" : "c/0", swapped ? "c/0" : "c/1"}) {
+    Numbers values(8);
+    for (std::uint32_t i = 0; i < 8; ++i) values[i] = 100 * version + static_cast<std::uint32_t>(name[2] - '0');
+    writer.add(name, std::as_bytes(std::span(values)), {});
+  }
+  const auto archive = writer.finish();
+  return {reinterpret_cast<const char*>(archive.data()), archive.size()};
+}
+
+// Parts of chunks, which no checksum covers, lie where the directory says: of an archive that was written again nothing
+// is given out, and of one that was replaced the old one.
+TEST_F(StoreCaches, ZipDirectoriesAreOfOneVersion) {
+  const std::string place = directory / "a.zip";
+  write_text(place, zip_of(0, false));
+  const auto opened = [&] { return Array::open(Store::open(context, place).value(), "").value(); };
+  const auto parts = [&](const Array& array) {
+    Numbers out(12);
+    last = array.read(parse_selection("2:14").value(), {out, {12}}, device);
+    return out;
+  };
+  const Numbers old{0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1};
+  const Array first = opened();
+  EXPECT_EQ(parts(first), old);
+  replace(place, zip_of(3, true));
+  EXPECT_EQ(parts(first), old);
+  EXPECT_TRUE(last.ok()) << last.to_string();
+  const Array second = opened();
+  (void)parts(second);
+  EXPECT_TRUE(last.ok());
+  overwrite(place, zip_of(4, false));
+  (void)parts(second);
+  EXPECT_EQ(last.code(), Code::kAgainExhausted) << last.to_string();
+  (void)parts(opened());
+  EXPECT_TRUE(last.ok());
+}
+
+}  // namespace
+}  // namespace headrace

@@ -1,0 +1,284 @@
+// However few files a process may have open, a read of any number of chunks and shards waits for descriptors instead of
+// failing, beside other reads as well; the limit is raised when it is needed, and not before.
+#include "base/descriptors.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+#include <headrace/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/sanitizer.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+// Sanitizers make opening a file many times slower.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::size_t kMany = 4'000;
+#else
+constexpr std::size_t kMany = 10'000;
+#endif
+constexpr std::size_t kElements = 8;  // of an object, in either layout
+
+std::uint32_t value_at(std::size_t i) { return static_cast<std::uint32_t>(i * 2654435761u + 1); }
+
+// An array of `count` objects of kElements each: chunks, or shards of two chunks whose index has no checksum.
+class ManyObjects {
+ public:
+  ManyObjects(const std::string& path, std::size_t count, bool sharded) : path_(path), count_(count) {
+    const std::string codecs = R"([{"name":"bytes","configuration":{"endian":"little"}}])";
+    const std::string sharding = R"([{"name":"sharding_indexed","configuration":{"chunk_shape":[4],"codecs":)" +
+                                 codecs + R"(,"index_codecs":)" + codecs + R"(,"index_location":"end"}}])";
+    const std::string metadata =
+        R"({"zarr_format":3,"node_type":"array","shape":[)" + std::to_string(count * kElements) +
+        R"(],"data_type":"uint32","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[)" +
+        std::to_string(kElements) + R"(]}},"chunk_key_encoding":{"name":"default"},"fill_value":0,"codecs":)" +
+        (sharded ? sharding : codecs) + "}";
+    EXPECT_EQ(::mkdir(path.c_str(), 0777), 0);
+    EXPECT_EQ(::mkdir((path + "/c").c_str(), 0777), 0);
+    EXPECT_TRUE(support::write_file(path + "/zarr.json", std::as_bytes(std::span(metadata))));
+    const int folder = ::open((path + "/c").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    std::array<std::uint32_t, 2 * kElements> object{};
+    const std::array<std::uint64_t, 4> index{0, 16, 16, 16};
+    std::memcpy(object.data() + kElements, index.data(), sizeof index);
+    const std::size_t bytes = sharded ? sizeof object : sizeof object / 2;
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t k = 0; k < kElements; ++k) object[k] = value_at(i * kElements + k);
+      const int fd = ::openat(folder, std::to_string(i).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+      if (::write(fd, object.data(), bytes) != static_cast<ssize_t>(bytes)) ADD_FAILURE() << "cannot write " << i;
+      ::close(fd);
+    }
+    ::close(folder);
+  }
+  // What the file system has written may be dropped.
+  void make_cold() const {
+    const int folder = ::open((path_ + "/c").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ::syncfs(folder);
+    for (std::size_t i = 0; i < count_; ++i) {
+      const int fd = ::openat(folder, std::to_string(i).c_str(), O_RDONLY | O_CLOEXEC);
+      (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+      ::close(fd);
+    }
+    ::close(folder);
+  }
+  // 0, or where in the test it went wrong.
+  int read(const Context& context, const char* device_name, int where) const {
+    const auto store = Store::open(context, path_);
+    if (!store.ok()) return complain(store.status(), where + 1);
+    const auto array = Array::open(*store);
+    if (!array.ok()) return complain(array.status(), where + 2);
+    const auto device = Device::open(device_name);
+    if (!device.ok()) return complain(device.status(), where + 3);
+    std::vector<std::uint32_t> got(count_ * kElements);
+    auto buffer = Buffer::allocate(*device, got.size() * 4);
+    if (!buffer.ok()) return complain(buffer.status(), where + 3);
+    if (Status status = array->read({}, {*buffer, array->info().dtype, {got.size()}}, *device); !status.ok()) {
+      return complain(status, where + 4);
+    }
+    if (!buffer->copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size() * 4).ok()) return where + 5;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      if (got[i] != value_at(i)) return where + 6;
+    }
+    return 0;
+  }
+  static int complain(const Status& status, int where) {
+    std::fprintf(stderr, "%s\n", status.to_string().c_str());
+    return where;
+  }
+
+ private:
+  const std::string path_;
+  const std::size_t count_;
+};
+
+// Exit status of a child that may open so many files and runs `body` for at most so many seconds.
+int with_limit(rlim_t soft, rlim_t hard, unsigned seconds, const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(seconds);
+    const rlimit limit{soft, hard};
+    ::_exit(::setrlimit(RLIMIT_NOFILE, &limit) == 0 ? body() : 100);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+rlim_t soft_limit() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
+}
+
+Context small_context() {
+  ContextOptions options;
+  options.threads = 2;
+  return Context::create(options).value();
+}
+
+class FewDescriptors : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
+    ASSERT_TRUE(dir_.ok());
+  }
+  support::TempDir dir_;
+};
+
+TEST_F(FewDescriptors, ColdChunksAndShardsAreReadTogetherBesideMappedReads) {
+  const ManyObjects chunks(dir_ / "chunks", kMany, false), shards(dir_ / "shards", kMany, true);
+  const ManyObjects mapped(dir_ / "mapped", 500, false);
+  chunks.make_cold();
+  shards.make_cold();
+  EXPECT_EQ(with_limit(64, 64, 240,
+                       [&] {
+                         const Context context = small_context();
+                         std::atomic<int> first{0}, second{0}, beside{0};
+                         std::atomic<bool> over{false};
+                         std::thread one([&] { first = chunks.read(context, "host", 10); });
+                         std::thread two([&] { second = shards.read(context, "host", 20); });
+                         std::thread three([&] {
+                           while (!over && beside == 0) beside = mapped.read(context, "host-staged", 30);
+                         });
+                         one.join();
+                         two.join();
+                         over = true;
+                         three.join();
+                         return first != 0 ? first.load() : second != 0 ? second.load() : beside.load();
+                       }),
+            0);
+}
+
+TEST_F(FewDescriptors, ManyReadsAtOnceOnlyWaitForEachOther) {
+  const ManyObjects chunks(dir_ / "chunks", 600, false), shards(dir_ / "shards", 600, true);
+  EXPECT_EQ(with_limit(64, 64, 120,
+                       [&] {
+                         const Context context = small_context();
+                         std::atomic<int> wrong{0};
+                         std::vector<std::thread> readers;
+                         for (int i = 0; i < 24; ++i) {
+                           readers.emplace_back([&, i] {
+                             for (int round = 0; round < 3 && wrong == 0; ++round) {
+                               const ManyObjects& what = i % 2 == 0 ? chunks : shards;
+                               const int result = what.read(context, i % 3 == 0 ? "host-staged" : "host", 10);
+                               if (result != 0) wrong = result;
+                             }
+                           });
+                         }
+                         for (std::thread& reader : readers) reader.join();
+                         return wrong.load();
+                       }),
+            0);
+}
+
+TEST_F(FewDescriptors, TheLimitIsRaisedWhenItIsNeeded) {
+  const ManyObjects few(dir_ / "few", 4, true), many(dir_ / "many", 1'000, true);
+  EXPECT_EQ(with_limit(64, 512, 60,
+                       [&] {
+                         const Context context = small_context();
+                         if (const int result = few.read(context, "host", 10); result != 0) return result;
+                         if (soft_limit() != 64) return 1;
+                         if (const int result = many.read(context, "host", 20); result != 0) return result;
+                         return soft_limit() == 512 ? 0 : 2;
+                       }),
+            0);
+}
+
+// The program itself has nearly all of them, or all.
+TEST_F(FewDescriptors, WhatTheProgramLeavesIsEnough) {
+  const ManyObjects shards(dir_ / "shards", 300, true), chunks(dir_ / "chunks", 300, false);
+  EXPECT_EQ(with_limit(128, 128, 60,
+                       [&] {
+                         const Context context = small_context();
+                         std::vector<int> taken;
+                         for (int fd; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) taken.push_back(fd);
+                         for (int i = 0; i < 6; ++i) {
+                           ::close(taken.back());
+                           taken.pop_back();
+                         }
+                         if (const int result = shards.read(context, "host", 10); result != 0) return result;
+                         return chunks.read(context, "host", 20);
+                       }),
+            0);
+  EXPECT_EQ(with_limit(128, 128, 60,
+                       [&] {
+                         const Context context = small_context();
+                         const auto store = Store::open(context, dir_ / "chunks");
+                         const auto array = Array::open(*store);
+                         const auto device = Device::open("host");
+                         while (::open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0) {
+                         }
+                         std::vector<std::uint32_t> got(300 * kElements);
+                         const Status status = array->read({}, {got, {got.size()}}, *device);
+                         return status.code() == Code::kResourceExhausted ? 0 : ManyObjects::complain(status, 1);
+                       }),
+            0);
+}
+
+struct Waiter final : base::DescriptorWaiter {
+  std::atomic<int> calls{0};
+  void descriptor_closed() noexcept override { ++calls; }
+};
+struct Keeper final : base::DescriptorKeeper {
+  base::Descriptors& all;
+  std::vector<std::uint64_t> kept;  // when they were used
+  explicit Keeper(base::Descriptors& of) : all(of) {}
+  std::uint64_t oldest_ns() noexcept override { return kept.empty() ? kNothing : kept.front(); }
+  bool close_oldest() noexcept override {
+    if (kept.empty()) return false;
+    kept.erase(kept.begin());
+    all.closed();
+    return true;
+  }
+};
+
+TEST_F(FewDescriptors, WhatIsLongestUnusedIsClosedFirstAndWaitersAreCalled) {
+  EXPECT_EQ(with_limit(16, 16, 20,
+                       [] {
+                         base::Descriptors all;  // 8 are its share
+                         Keeper a(all), b(all);
+                         all.add(a);
+                         all.add(b);
+                         a.kept = {10, 40};
+                         b.kept = {20, 30};
+                         for (int i = 0; i < 8; ++i) all.opened();
+                         const auto take = [&] {
+                           if (!all.room()) return false;
+                           all.opened();
+                           return true;
+                         };
+                         if (!take() || a.kept.size() != 1) return 1;
+                         if (!take() || !take() || !b.kept.empty() || a.kept.size() != 1) return 2;
+                         if (!take() || !a.kept.empty() || take()) return 3;
+                         const auto waiter = std::make_shared<Waiter>();
+                         all.call_when_closed(waiter);
+                         if (waiter->calls != 0) return 4;
+                         all.closed();
+                         if (waiter->calls != 1) return 5;
+                         all.call_when_closed(waiter);
+                         if (waiter->calls != 2) return 6;  // there is room
+                         if (!all.hold() || !all.hold() || all.hold()) return 7;
+                         all.end_hold();
+                         if (!all.hold()) return 8;
+                         all.remove(a);
+                         all.remove(b);
+                         return 0;
+                       }),
+            0);
+}
+
+}  // namespace
+}  // namespace headrace
