@@ -114,6 +114,10 @@ def test_data_errors(f):
     expect(FAILED, f"--paths={f.root}/list", "--list=1048576", says="gone")
     (f.root / "list").write_text(f"{f.file}\n")
     expect(FAILED, f"--paths={f.root}/list", "--list=1048576", "--iodepth=16", says="the requests in flight need")
+    expect(FAILED, f"--filename={f.root}/unmade", "--rw=write", "--bs=4k", says="give size")
+    assert not (f.root / "unmade").exists()
+    (f.root / "empty.fio").write_bytes(b"")
+    expect(USAGE, f.root / "empty.fio", says="the file has no job")
     (f.root / "empty").write_bytes(b"")
     expect(FAILED, f"--filename={f.root}/empty", says="empty")
 
@@ -226,7 +230,7 @@ def plant(path, change):
 def test_planted_faults(f):
     path = f.verified("flipped")
     plant(path, lambda data: data.__setitem__(70000, data[70000] ^ 0x10))
-    done = expect(FAILED, f"--filename={path}", "--bs=16k", "--verify=crc32c", says=f"1 bad block found, first a flipped byte")
+    done = expect(FAILED, f"--filename={path}", "--bs=16k", "--verify=crc32c", says="1 bad block found, first a flipped byte")
     assert f"{path} offset 70000" in done.stderr.decode()
     fault = only_job(f"--filename={path}", "--bs=16k", "--verify=crc32c", code=FAILED)["headrace"]["verify"]["faults"][0]
     assert fault["kind"] == "flipped byte" and fault["offset"] == 70000 and fault["file"] == str(path), fault

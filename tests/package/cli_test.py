@@ -19,7 +19,7 @@ import zlib
 from script_tests import run_tests
 
 HEADRACE = ""
-OK, FAILED, USAGE = 0, 1, 2
+OK, FAILED, USAGE, UNCHECKED = 0, 1, 2, 3
 
 
 def cli(*arguments, **extra):
@@ -140,10 +140,12 @@ def test_selection_text(f):
 
 def test_missing_and_not_zarr(f):
     for verb in ("info", "read", "verify", "index"):
-        expect(FAILED, verb, f.root / "nowhere.zarr", says="nowhere.zarr")
-        expect(FAILED, verb, f.root / "plain", says="plain")
-        expect(FAILED, verb, f.root / "file.txt", says="file.txt")
-        expect(FAILED, verb, "ftp://example.org/x")
+        # Of a store that is not there verify can say nothing, neither good nor damaged.
+        code = UNCHECKED if verb == "verify" else FAILED
+        expect(code, verb, f.root / "nowhere.zarr", says="nowhere.zarr")
+        expect(code, verb, f.root / "plain", says="plain")
+        expect(code, verb, f.root / "file.txt", says="file.txt")
+        expect(code, verb, "ftp://example.org/x")
     expect(FAILED, "read", f.root / "a.zarr" / "nothing")
 
 
@@ -203,7 +205,7 @@ def test_read_converts(f):
     assert all(v != v for v in (values[0], values[2], values[3])), values
     report = json.loads(expect(OK, "read", array, "--dtype", "float64", "--json").stdout)
     assert (report["data_type"], report["result_type"], report["decoded_bytes"]) == ("int16", "float64", 48), report
-    expect(FAILED, "read", array, "--dtype", "complex64", says="cannot be converted to complex64")
+    expect(USAGE, "read", array, "--dtype", "complex64", says="float32,float64")
     expect(FAILED, "read", array, "--nan-fill", says="int16 has no NaN")
     expect(FAILED, "read", array, "--scale", 2, says="dtype")
 
@@ -252,23 +254,108 @@ def test_broken_node_is_shown(f):
     data = json.loads(expect(OK, "info", f.root / "broken.zarr", "--json").stdout)
     assert [n["path"] for n in data["nodes"] if "error" in n] == ["bad"], data
     expect(FAILED, "info", f.root / "broken.zarr" / "bad")
-    done = expect(FAILED, "verify", f.root / "broken.zarr", says="1 unreadable array")
-    assert b"unreadable" in done.stdout
+    done = expect(FAILED, "verify", f.root / "broken.zarr", says="1 array damaged")
+    assert b"damaged array  /bad" in done.stdout
 
 
 def test_verify_lists_bad_chunks(f):
-    out = expect(FAILED, "verify", f.root / "corrupt.zarr", says="2 bad chunks").stdout.decode()
-    lines = [line for line in out.splitlines() if line.startswith("bad chunk")]
+    out = expect(FAILED, "verify", f.root / "corrupt.zarr", says="2 chunks and 0 arrays damaged").stdout.decode()
+    lines = [line for line in out.splitlines() if line.startswith("damaged chunk")]
     assert len(lines) == 2 and "one/1" in lines[0] and "sub/two/1.1" in lines[1], out
     done = expect(FAILED, "verify", f.root / "corrupt.zarr", "--json")
     data = json.loads(done.stdout)
-    assert not data["ok"] and data["bad_chunk_count"] == 2, data
+    assert not data["ok"] and data["verdict"] == "damaged" and data["bad_chunk_count"] == 2, data
+    assert data["unchecked_chunks"] == [] and data["unchecked_array_count"] == 0, data
     assert {"array", "key", "offset", "length", "code", "cause"} <= set(data["bad_chunks"][0]), data
     assert expect(OK, "verify", f.root / "g.zarr").stdout.count(b"\n") == 1
     # The read fails at the same place and leaves no output.
     out = f.root / "corrupt.bin"
     expect(FAILED, "read", f.root / "corrupt.zarr/sub/two", "-o", out, says="1.1")
     assert not out.exists() and not f.leftovers(f.root)
+
+
+def test_verify_tells_damaged_from_unchecked(f):
+    """What keeps headrace from looking says nothing of the stored bytes."""
+    root = f.root / "unchecked.zarr"
+    root.mkdir()
+    (root / ".zgroup").write_text('{"zarr_format": 2}')
+    v2_array(root / "good", [5], [2], "<i2", [struct.pack("<h", i) for i in range(5)])
+    v2_array(root / "foreign", [5], [2], "<i2", [struct.pack("<h", i) for i in range(5)])
+    metadata = json.loads((root / "foreign/.zarray").read_text())
+    (root / "foreign/.zarray").write_text(json.dumps(dict(metadata, compressor={"id": "n5_wrapper"})))
+    out = expect(UNCHECKED, "verify", root, says="0 chunks and 1 array could not be checked").stdout.decode()
+    assert "unchecked array  /foreign" in out and "damaged" not in out, out
+    data = json.loads(expect(UNCHECKED, "verify", root, "--json", says="may be good").stdout)
+    assert data["verdict"] == "unchecked" and not data["ok"] and data["bad_chunks"] == data["bad_arrays"] == [], data
+    assert [a["array"] for a in data["unchecked_arrays"]] == ["foreign"], data
+    # A folder in a chunk's place cannot be read, and is no damage of anything stored.
+    (root / "good/1").unlink()
+    (root / "good/1").mkdir()
+    out = expect(UNCHECKED, "verify", root, says="1 chunk and 1 array could not be checked").stdout.decode()
+    assert "unchecked chunk  good/1" in out, out
+    # Damage is the worse of both verdicts.
+    (root / "good/0").write_bytes(b"x")
+    data = json.loads(expect(FAILED, "verify", root, "--json", says="damaged, 1 chunk and 1 array could not").stdout)
+    assert data["verdict"] == "damaged" and [c["key"] for c in data["bad_chunks"]] == ["good/0"], data
+    assert expect(UNCHECKED, "verify", f.root / "no such store", says="not found").stdout == b""
+
+
+def test_misspelt_words(f):
+    expect(USAGE, "ifno", f.root / "a.zarr", says="unknown command 'ifno', did you mean 'info'?")
+    expect(USAGE, "read", f.root / "a.zarr", "--selct", "0", says="unknown option '--selct', did you mean '--select'?")
+    expect(USAGE, "read", f.root / "a.zarr", "--selct=0", says="unknown option '--selct', did you mean '--select'?")
+    expect(USAGE, "info", f.root / "a.zarr", "b.zarr", says="'b.zarr' is one argument too many")
+    expect(USAGE, "read", f.root / "a.zarr", "--threads", "1025", says="1024")
+    expect(USAGE, "read", f.root / "a.zarr", "--dtype", "float", says="float32")
+
+
+def test_verify_reads_what_is_stored(f):
+    """Sparse arrays take as long as their chunks: 10^12 of them absent, whole shards of 10^9 as well."""
+    sparse = f.root / "sparse.zarr"
+    sparse.mkdir()
+    (sparse / ".zarray").write_text(json.dumps({
+        "zarr_format": 2, "shape": [3 * 10**6, 10**6], "chunks": [3, 1], "dtype": "|u1", "fill_value": 7, "order": "C",
+        "filters": None, "compressor": None}))
+    for key, raw in (("5.7", b"abc"), ("5.8", b"def"), ("999999.999999", b"ghi"), ("12.0", b"short by one"), ("x.y", b"")):
+        (sparse / key).write_bytes(raw)
+    data = json.loads(expect(FAILED, "verify", sparse, "--json").stdout)
+    assert [bad["key"] for bad in data["bad_chunks"]] == ["12.0"], data
+    assert (data["chunks"], data["missing_chunks"]) == (3, 10**12 - 4), data
+    (sparse / "12.0").unlink()
+    data = json.loads(expect(OK, "verify", sparse, "--json").stdout)
+    assert data["ok"] and (data["chunks"], data["missing_chunks"]) == (3, 10**12 - 3), data
+
+    sharded = f.root / "sparse_shards.zarr"
+    (sharded / "c").mkdir(parents=True)
+    (sharded / "zarr.json").write_text(json.dumps({
+        "zarr_format": 3, "node_type": "array", "shape": [4 * 10**9], "data_type": "uint8", "fill_value": 7,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
+        "chunk_key_encoding": {"name": "default"}, "attributes": {},
+        "codecs": [{"name": "sharding_indexed", "configuration": {
+            "chunk_shape": [2], "codecs": ["bytes"], "index_location": "end",
+            "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}]}))
+    absent = 2**64 - 1
+    for shard, index in (("7", (0, 2, absent, absent)), ("8", (0, 2, 1, 1)), ("999999999", (0, 2, 0, 2))):
+        (sharded / "c" / shard).write_bytes(b"ab" + struct.pack("<4Q", *index))
+    data = json.loads(expect(FAILED, "verify", sharded, "--json").stdout)
+    assert [(bad["key"], bad["offset"], bad["length"]) for bad in data["bad_chunks"]] == [("c/8", 1, 1)], data
+    assert (data["chunks"], data["missing_chunks"]) == (4, 10**9 - 3 + 1), data
+    # Where the store cannot be listed within the budget, all of the grid is gone through.
+    small = f.root / "small.zarr"
+    shutil.copytree(f.root / "g.zarr", small)
+    data = json.loads(expect(OK, "verify", small, "--json", "--stored-budget", "1M").stdout)
+    assert data["ok"] and data["missing_chunks"] == 1, data
+
+
+def test_links_are_walked_once(f):
+    group = f.root / "linked.zarr"
+    shutil.copytree(f.root / "g.zarr", group)
+    for name in ("a", "b", "c"):
+        (group / name).symlink_to(".")
+    out = expect(OK, "info", group).stdout.decode()
+    assert [line.split()[0] for line in out.splitlines() if line.lstrip().startswith("/")] == [
+        "/a", "/b", "/c", "/one", "/sub", "/sub/two"], out
+    assert json.loads(expect(OK, "verify", group, "--json").stdout)["arrays"] == 2
 
 
 def test_strings(f):
@@ -307,7 +394,7 @@ def test_strings(f):
     assert "variable length" in expect(OK, "info", path).stdout.decode()
     expect(OK, "verify", path)
     (path / "1.0").write_bytes(zlib.compress(count(3) + last + b"!"))
-    assert "follow the last" in expect(FAILED, "verify", path, says="1 bad chunk").stdout.decode()
+    assert "follow the last" in expect(FAILED, "verify", path, says="1 chunk and 0 arrays damaged").stdout.decode()
     expect(FAILED, "read", path, "-o", f.root / "none.out", says="1.0")
     assert not (f.root / "none.out").exists() and not f.leftovers(f.root)
 

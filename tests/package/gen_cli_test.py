@@ -7,7 +7,6 @@ NAME limits the run to tests whose name contains it."""
 import hashlib
 import json
 import os
-import pathlib
 import resource
 import signal
 import subprocess
@@ -58,7 +57,7 @@ def test_usage(root):
                       ["x", *SMALL, "--codec", "zstd:99"], ["x", *SMALL, "--codec", "lz4:1"], ["x", *SMALL, "--size", "1M"],
                       ["x", "--workload", "w1", "--scale", "0"], ["x", "--workload", "w1", "--scale", "-1"],
                       ["x", "--workload", "w1", "--scale", "nan"], ["x", "--workload", "w1", "--scale", "1e300"],
-                      ["x", "--workload", "w1", "--scale", "inf"], ["x", "--workload", "w1", "--size", "0"],
+                      ["x", "--workload", "w1", "--scale", "inf"], ["x", "--workload", "w1", "--size", "0"], ["x", "--workload", "w1", "--size", "10"],
                       ["x", *SMALL, "--format", "v4"], ["x", *SMALL, "--chunk", "1,721"], ["x", *SMALL, "--chunk", "0,1,1"],
                       ["x", *SMALL, "--chunk", "1,722,1440"], ["x", *SMALL, "--chunk", "a"], ["x", *SMALL, "--chunk", "1,,1"],
                       ["x", *SMALL, "--seed", "-1"], ["x", *SMALL, "--threads", "-1"], ["x", *SMALL, "--raw", "y"],
@@ -139,7 +138,7 @@ def test_existing_outputs_are_kept(root):
     expect(OK, "gen", "--raw", file, "--size", 10, "--overwrite")
     assert file.stat().st_size == 10
     (root / "new.headrace-partial").mkdir()
-    expect(FAILED, "gen", root / "new", *SMALL, says="headrace-partial")
+    expect(FAILED, "gen", root / "new", *SMALL, says=f"{root}/new.headrace-partial is there")
     assert not [p for p in root.iterdir() if "partial" in p.name and p.name != "new.headrace-partial"]
 
 

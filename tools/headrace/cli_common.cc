@@ -4,22 +4,37 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 
 namespace headrace::cli {
 namespace {
 
-std::string_view default_advice(Code code) {
-  switch (code) {
+// Of metadata documents and of the directory of an archive: what is damaged is not a chunk.
+bool is_metadata(const Status& status) {
+  const std::string_view key = status.key();
+  const std::string_view name = key.substr(key.rfind('/') + 1);
+  for (const char* document : {"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"}) {
+    if (name == document) return true;
+  }
+  return status.layer() == Layer::kStore;
+}
+
+std::string_view default_advice(const Status& status) {
+  switch (status.code()) {
     case Code::kInvalidArgument:
       return "see 'headrace --help'";
     case Code::kNotFound:
       return "check the path: it must be a Zarr array or group";
     case Code::kCorrupt:
     case Code::kShort:
-      return "'headrace verify' lists every bad chunk, which must be restored or written again";
+      if (is_metadata(status)) {
+        return "restore it from a copy or write it again; what other readers take may pass with --lenient";
+      }
+      return "'headrace verify' lists every damaged chunk, which must be restored or written again";
     case Code::kIo:
+      if (status.system_error() == ENOENT || status.system_error() == ENOTDIR) return "check the path";
       return "check the disk, the mount and the kernel log";
     case Code::kAgainExhausted:
     case Code::kTimeout:
@@ -29,7 +44,9 @@ std::string_view default_advice(Code code) {
     case Code::kResourceExhausted:
       return "select a part with --select, or free memory";
     case Code::kUnsupported:
-      return "this version cannot read it; 'headrace info' shows what it is";
+      if (status.layer() == Layer::kDevice)
+        return "'headrace doctor' says which devices can be used, and why others cannot";
+      return "'headrace info --capabilities' lists what this build reads";
     case Code::kPermission:
       return "check the permissions of the store";
     case Code::kDeviceLost:
@@ -71,8 +88,16 @@ void add_engine_and_threads(CLI::App& verb, CommonOptions& options) {
       ->check(CLI::IsMember({"auto", "io_uring", "aio", "threads"}))
       ->type_name("NAME");
   verb.add_option("--threads", options.threads, "worker threads; 0: the CPUs this process may use")
-      ->check(CLI::Range(0u, 4096u))
+      ->check(CLI::Range(0u, 1024u))
       ->type_name("N");
+}
+
+void add_stored_budget(CLI::App& verb, CommonOptions& options) {
+  verb.add_option(
+          "--stored-budget", options.stored_budget,
+          "memory for what stored bytes decide the size of, such as metadata, listings and shard indexes (512M)")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE");
 }
 
 void add_lenient(CLI::App& verb, CommonOptions& options) {
@@ -115,16 +140,6 @@ std::string check_device_name(const std::string& name) {
   return std::all_of(name.begin() + 5, name.end(), [](char c) { return c >= '0' && c <= '9'; }) ? "" : kKnown;
 }
 
-std::string one_line(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c == '\n') c = ' ';
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  while (!out.empty() && out.back() == ' ') out.pop_back();
-  return out;
-}
-
 void print_error(std::string_view what, std::string_view where, std::string_view advice) {
   // A semicolon separates the three parts, so none stands inside the first two.
   const auto part = [](std::string_view text) {
@@ -142,12 +157,34 @@ std::string describe(const Status& status) {
   return one_line(what);
 }
 
+std::string output_advice(const Status& status, std::string_view option) {
+  const auto first = [&]() -> std::string_view {
+    switch (status.system_error()) {
+      case ENOSPC:
+      case EDQUOT:
+        return "free space";
+      case ENOENT:
+      case ENOTDIR:
+        return "make the directory it shall lie in first";
+      case EACCES:
+      case EPERM:
+      case EROFS:
+        return "check the permissions of the directory";
+      case EISDIR:
+        return "name a file, not a directory";
+      default:
+        return "check the disk";
+    }
+  };
+  return std::string(first()) + ", or choose another place with " + std::string(option);
+}
+
 int fail(const Status& status, std::string_view where, std::string_view advice) {
   std::string place(where);
   if (!status.key().empty() && status.key() != where) place += " key " + status.key();
   if (status.offset()) place += " offset " + std::to_string(*status.offset());
   if (status.length()) place += " length " + std::to_string(*status.length());
-  print_error(describe(status), place, advice.empty() ? default_advice(status.code()) : advice);
+  print_error(describe(status), place, advice.empty() ? default_advice(status) : advice);
   return kExitFailed;
 }
 
@@ -183,7 +220,8 @@ std::string shape_text(std::span<const std::uint64_t> shape) {
 
 std::string dtype_text(const DataType& dtype) {
   std::string out = dtype.name;
-  if (!dtype.unit.empty()) out += " [" + dtype.unit + "]";
+  // Names of format 2 have the unit in them: "<M8[ns]".
+  if (!dtype.unit.empty() && out.find('[') == std::string::npos) out += " [" + dtype.unit + "]";
   if (dtype.kind == TypeKind::kStruct) {
     out += " {";
     for (const DataType::Field& field : dtype.fields) {
@@ -227,6 +265,7 @@ Result<Context> make_context(const CommonOptions& options) {
   ContextOptions native;
   native.engine = options.engine;
   native.threads = options.threads;
+  if (options.stored_budget != 0) native.stored_budget_bytes = options.stored_budget;
   if (!options.index.empty()) native.index_budget_bytes = std::size_t{256} << 20;
   return Context::create(native);
 }
@@ -263,6 +302,7 @@ void write_stats(JsonWriter& json, const Stats& stats) {
       .member("wall_seconds", stats.wall_seconds)
       .member("engine", stats.engine)
       .member("path", stats.path)
+      .member("device_note", stats.device_note)
       .end_object();
 }
 
@@ -320,6 +360,7 @@ std::string stats_table(const Stats& stats) {
                   " stored, " + human_rate(stats.decoded_bytes, stats.wall_seconds) + " decoded");
   row("engine", stats.engine);
   row("path", stats.path);
+  if (!stats.device_note.empty()) row("device", one_line(stats.device_note));
   return out;
 }
 

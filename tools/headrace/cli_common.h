@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "json_writer.h"
+#include "text.h"
 
 // <CLI/CLI.hpp> takes longer to compile than most sources here, and few need it.
 namespace CLI {
@@ -26,8 +27,9 @@ namespace headrace::cli {
 
 enum ExitCode : int {
   kExitOk = 0,
-  kExitFailed = 1,  // the data, the check or the system said no
-  kExitUsage = 2,   // the command line cannot be understood
+  kExitFailed = 1,     // the data, the check or the system said no
+  kExitUsage = 2,      // the command line cannot be understood
+  kExitUnchecked = 3,  // verify: something could not be checked, and nothing that could is damaged
 };
 
 struct CommonOptions {
@@ -37,11 +39,14 @@ struct CommonOptions {
   bool json = false;
   std::string lenient;
   bool no_consolidated = false;
-  std::string index;  // directory of decode indices
+  std::string index;              // directory of decode indices
+  std::size_t stored_budget = 0;  // 0: the library's default
 };
 
 void add_path_and_json(CLI::App& verb, CommonOptions& options);
 void add_engine_and_threads(CLI::App& verb, CommonOptions& options);
+// --stored-budget SIZE: for make_context().
+void add_stored_budget(CLI::App& verb, CommonOptions& options);
 // --lenient LIST: what may be let pass beyond the specifications.
 void add_lenient(CLI::App& verb, CommonOptions& options);
 OpenOptions open_options(const CommonOptions& options);
@@ -76,6 +81,8 @@ Verb add_cufile_run_command(CLI::App& app);
 void print_error(std::string_view what, std::string_view where, std::string_view advice);
 // The same from a Status; `where` is used together with the key and range the Status knows. Gives kExitFailed.
 int fail(const Status& status, std::string_view where, std::string_view advice = {});
+// What to do about an output that cannot be written; `option` says where it goes: "-o".
+std::string output_advice(const Status& status, std::string_view option);
 // What went wrong without where: "corrupt: bad checksum (cause)".
 std::string describe(const Status& status);
 
@@ -85,7 +92,6 @@ std::string human_seconds(double seconds);                     // "1.23 s", "4.5
 std::string human_rate(std::uint64_t bytes, double seconds);   // "1.23 GB/s"; the caller says of what
 std::string shape_text(std::span<const std::uint64_t> shape);  // "[100, 200]"
 std::string dtype_text(const DataType& dtype);                 // "float32", "datetime64 [ns]"
-std::string one_line(std::string_view text);                   // control characters become '?'
 
 // PATH as a directory here, or nothing for a store that is not a local one.
 std::optional<std::string> local_directory(std::string_view path);

@@ -2,14 +2,46 @@
 #include <headrace/headrace.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "cli_common.h"
 
 namespace headrace::cli {
 namespace {
+
+// What is wrong with the command line; of a word that is not known also which one may have been meant.
+std::string explain(const CLI::ParseError& error, const CLI::App& app, std::span<const Verb> verbs, int argc,
+                    char** argv) {
+  const CLI::App* chosen = nullptr;
+  for (const Verb& verb : verbs) {
+    if (verb.app->parsed()) chosen = verb.app;
+  }
+  if (chosen == nullptr && argc > 1 && argv[1][0] != '-') {
+    NearestWord nearest(argv[1]);
+    for (const Verb& verb : verbs) nearest.consider(verb.app->get_name());
+    return "unknown command '" + std::string(argv[1]) + "'" + nearest.question();
+  }
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return error.what();
+  const CLI::App& where = chosen != nullptr ? *chosen : app;
+  // In the order they were given; the first that looks like an option is why the others are not understood.
+  const std::vector<std::string> unknown = where.remaining();
+  const auto option = std::find_if(unknown.begin(), unknown.end(),
+                                   [](const std::string& word) { return word.size() > 1 && word[0] == '-'; });
+  if (option == unknown.end()) {
+    return unknown.empty() ? std::string(error.what()) : "'" + unknown.front() + "' is one argument too many";
+  }
+  const std::string name = option->substr(0, option->find('='));
+  NearestWord nearest(std::string_view(name).substr(std::min(name.find_first_not_of('-'), name.size())));
+  for (const CLI::Option* known : where.get_options()) {
+    for (const std::string& word : known->get_lnames()) nearest.consider(word);
+  }
+  return "unknown option '" + name + "'" + nearest.question("--");
+}
 
 int run(int argc, char** argv) {
   CLI::App app("headrace: Zarr arrays from storage into device memory");
@@ -35,9 +67,7 @@ int run(int argc, char** argv) {
     for (const Verb& verb : verbs) {
       if (verb.app->parsed()) command += " " + verb.app->get_name();
     }
-    std::string what = error.what();
-    if (command == "headrace" && argc > 1 && argv[1][0] != '-') what = "unknown command '" + std::string(argv[1]) + "'";
-    print_error(what, "command line", "see '" + command + " --help'");
+    print_error(explain(error, app, verbs, argc, argv), "command line", "see '" + command + " --help'");
     return kExitUsage;
   }
   for (const Verb& verb : verbs) {

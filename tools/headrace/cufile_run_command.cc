@@ -1,6 +1,7 @@
 // headrace cufile-run: runs a program written for cuFile with headrace's libcufile.so.0 in front of any other.
 #include <dirent.h>
 #include <fcntl.h>
+#include <headrace/system.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,17 +35,19 @@ std::string own_directory() {
   return program.substr(0, program.rfind('/'));
 }
 
-// Beside this program, where it is installed or where it was built.
-std::string find_beside(std::initializer_list<const char*> places, const char* name) {
-  for (const char* place : places) {
-    const std::string file = own_directory() + "/" + place + "/" + name;
-    char resolved[PATH_MAX];
-    if (::realpath(file.c_str(), resolved) == nullptr) continue;
-    // The name without its version number's last parts: it is what the loader compares.
-    const std::string directory = std::string(resolved).substr(0, std::string(resolved).rfind('/'));
-    return directory + "/" + name;
-  }
-  return {};
+// In the folder cufile below this program's, or beside it: installed, in the build tree and in a Python package alike.
+Result<std::string> find_own(const std::string& name) {
+  auto found = trusted_path(own_directory() + "/cufile/" + name);
+  if (!found.ok() && found.status().code() == Code::kNotFound) found = trusted_path(own_directory() + "/" + name);
+  if (!found.ok()) return found;
+  // The name without its version number's last parts: it is what the loader compares.
+  return found->substr(0, found->rfind('/') + 1) + name;
+}
+
+Result<std::string> find_library(const std::string& named) {
+  if (named.empty()) return find_own("libcufile.so.0");
+  char absolute[PATH_MAX];
+  return trusted_path(::realpath(named.c_str(), absolute) != nullptr ? absolute : named);
 }
 
 void prepend(const char* name, const std::string& value) {
@@ -156,24 +159,20 @@ void print_stats(const Report& report) {
 }
 
 int run_cufile(const CufileRunOptions& options) {
-  std::string library = options.library;
-  if (library.empty()) {
-    library = find_beside({HEADRACE_BIN_TO_LIB "/headrace/cufile", "../lib/headrace/cufile", "../lib/cufile"},
-                          "libcufile.so.0");
-  }
-  if (library.empty() || ::access(library.c_str(), R_OK) != 0) {
-    print_error("there is no libcufile.so.0 of headrace", library.empty() ? own_directory() : library,
+  const auto library = find_library(options.library);
+  if (!library.ok()) {
+    print_error("libcufile.so.0 of headrace cannot be used: " + describe(library.status()),
+                options.library.empty() ? own_directory() : options.library,
                 "install headrace, or name the file with --library");
     return kExitFailed;
   }
-  const std::string config =
-      find_beside({HEADRACE_BIN_TO_DATA "/headrace", "../share/headrace", "../share"}, "cufile.json");
+  const auto config = find_own("cufile.json");
   std::string reports = "/tmp/headrace-cufile-XXXXXX";
   if (::mkdtemp(reports.data()) == nullptr) {
     print_error(std::string("cannot make a folder for reports: ") + std::strerror(errno), "/tmp", "free some space");
     return kExitFailed;
   }
-  if (!options.quiet) std::fprintf(stderr, "headrace: cufile-run: preloading %s\n", library.c_str());
+  if (!options.quiet) std::fprintf(stderr, "headrace: cufile-run: preloading %s\n", library->c_str());
   // The program decides what an interrupt from the terminal means.
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
@@ -186,7 +185,7 @@ int run_cufile(const CufileRunOptions& options) {
   if (child == 0) {
     ::sigaction(SIGINT, &interrupt, nullptr);
     ::sigaction(SIGQUIT, &quit, nullptr);
-    exec_program(options, library, config, reports);
+    exec_program(options, *library, config.ok() ? *config : "", reports);
   }
   int status = 0;
   while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -198,12 +197,11 @@ int run_cufile(const CufileRunOptions& options) {
     return kExitFailed;
   }
   const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  const bool used = std::any_of(all.begin(), all.end(), has_calls);
   if (options.stats) {
-    const auto used = std::count_if(all.begin(), all.end(), has_calls);
     for (const Report& report : all) {
       if (has_calls(report)) print_stats(report);
     }
-    if (used == 0) std::fputs("headrace: cufile-run: no cuFile function was called\n", stderr);
     if (all.size() < loaded) {
       std::fprintf(stderr,
                    "headrace: cufile-run: %zu of %zu processes ended without a report (killed, or left by _exit)\n",
@@ -222,13 +220,19 @@ int run_cufile(const CufileRunOptions& options) {
       continue;
     }
     print_error("the program has loaded another libcufile by its path, and may have used that one", what,
-                "put a link to " + library + " in its place, see docs/guide/cufile.md");
+                "put a link to " + *library + " in its place, see docs/guide/cufile.md");
     return code != 0 ? code : kExitFailed;
   }
   if (loaded == 0 && code != 127 && code != 126) {
     print_error("the program did not load the library", options.command[0],
                 "a static or set-user-id program takes no LD_PRELOAD: link it with this library instead");
     return code != 0 ? code : kExitFailed;
+  }
+  // Of processes that left no report nobody knows.
+  if (code == 0 && !used && all.size() == loaded) {
+    print_error("the program called no cuFile function", options.command[0],
+                "if it should have, check its own settings: many programs use cuFile only where they are told to");
+    return kExitFailed;
   }
   return code;
 }

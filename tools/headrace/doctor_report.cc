@@ -111,6 +111,7 @@ void print_device(Text& text, const DeviceReport& device) {
   if (device.memory_bytes != 0) what += ", " + human_bytes(device.memory_bytes);
   if (device.numa_node >= 0) what += ", NUMA node " + std::to_string(device.numa_node);
   text.row(device.name, what);
+  if (!device.note.empty()) text.row("", device.note);
   if (!device.pci_address.empty()) text.row("", device.pci_address + ", " + link_text(device.pcie));
   if (device.pinned_to_device_bytes_per_second && device.device_to_pinned_bytes_per_second &&
       device.pageable_to_device_bytes_per_second) {
@@ -247,6 +248,7 @@ void write_device(JsonWriter& json, const DeviceReport& device) {
   json.begin_object().member("name", device.name);
   failure(json, device.status);
   text_or_null(json, "description", device.description);
+  text_or_null(json, "note", device.note);
   json.member("host_addressable", device.host_addressable);
   positive(json, "memory_bytes", device.memory_bytes);
   write_node(json, device.numa_node);

@@ -39,10 +39,11 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-int fail_output(const Status& status, const std::string& place) {
+int fail_output(const Status& status, const std::string& place, bool overwrite) {
   std::string_view advice = kFullDisk;
-  if (status.code() == Code::kInvalidArgument)
-    advice = "choose another place, or replace what is there with --overwrite";
+  if (status.code() == Code::kInvalidArgument) {
+    advice = overwrite ? "choose another place" : "choose another place, or replace what is there with --overwrite";
+  }
   if (status.code() == Code::kPermission) advice = "check the permissions of the directory, or choose another place";
   if (status.system_error() == EEXIST) advice = "remove it if no other run writes it";
   if (status.system_error() == ENOENT) advice = "make the directory it shall lie in first";
@@ -147,9 +148,13 @@ int run_store(GenOptions options) {
   options.decoded_bytes = options.size;
   const auto plan = plan_workload(options);
   if (!plan.ok()) return usage(plan.status().message());
+  if (options.size != 0 && options.size < plan->step_bytes) {
+    return usage("--size is less than one time step of " + options.workload + ", which has " +
+                 human_count(plan->step_bytes) + " bytes");
+  }
   PendingOutput output;
   if (Status status = output.create_directory(*directory, options.overwrite, refuse_to_replace_store); !status.ok()) {
-    return fail_output(status, options.path);
+    return fail_output(status, options.path, options.overwrite);
   }
   if (plan->arrays.back().codec.kind == CodecChoice::Kind::kNone) {
     std::error_code error;
@@ -167,8 +172,8 @@ int run_store(GenOptions options) {
   const auto made = generate_store(*plan, source, output.partial_path(), options.threads,
                                    [&bar](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
   bar.clear();
-  if (!made.ok()) return fail_output(made.status(), options.path);
-  if (Status status = output.commit(); !status.ok()) return fail_output(status, options.path);
+  if (!made.ok()) return fail_output(made.status(), options.path, options.overwrite);
+  if (Status status = output.commit(); !status.ok()) return fail_output(status, options.path, options.overwrite);
   report_store(options, *plan, *made, seconds_since(start));
   return kExitOk;
 }
@@ -184,7 +189,7 @@ int run_bytes(const GenOptions& options) {
   PendingOutput output;
   const Status created = many ? output.create_directory(place, options.overwrite, refuse_to_replace_files)
                               : output.create_file(place, options.overwrite);
-  if (!created.ok()) return fail_output(created, place);
+  if (!created.ok()) return fail_output(created, place, options.overwrite);
   const ByteContent content = options.content == "field" ? ByteContent::kField : ByteContent::kRandom;
   const auto start = std::chrono::steady_clock::now();
   const FieldSource source(options.seed, content == ByteContent::kField);
@@ -195,7 +200,7 @@ int run_bytes(const GenOptions& options) {
                        : generate_file(output.fd(), options.size, content, source, options.threads, progress);
   bar.clear();
   if (status.ok()) status = output.commit();
-  if (!status.ok()) return fail_output(status, place);
+  if (!status.ok()) return fail_output(status, place, options.overwrite);
   const double seconds = seconds_since(start);
   if (options.json) {
     JsonWriter json;

@@ -124,6 +124,7 @@ Verb add_index_command(CLI::App& app) {
       app.add_subcommand("index", "make the decode indices that let a GPU decode large zstd chunks faster");
   add_path_and_json(*verb, *options);
   add_engine_and_threads(*verb, *options);
+  add_stored_budget(*verb, *options);
   add_lenient(*verb, *options);
   verb->add_option("--out", options->out, "directory for them; without: beside the store, STORE.hrindex")
       ->type_name("DIR");

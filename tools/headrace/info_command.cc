@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include "cli_common.h"
 
@@ -168,6 +169,15 @@ void print_array(const std::string& path, const Node& node, const ArrayInfo& inf
   }
 }
 
+// How many of the shown nodes lie above `path`.
+std::size_t parents_among(const std::set<std::string_view>& shown, std::string_view path) {
+  std::size_t parents = 0;
+  for (std::size_t at = path.find('/'); at != std::string_view::npos; at = path.find('/', at + 1)) {
+    parents += shown.count(path.substr(0, at));
+  }
+  return parents;
+}
+
 void print_group(const std::string& path, const std::vector<Node>& nodes, const StoredSize& size) {
   std::size_t arrays = 0, failed = 0;
   std::uint64_t decoded = 0;
@@ -183,9 +193,11 @@ void print_group(const std::string& path, const std::vector<Node>& nodes, const 
   print_row("decoded size", decoded == UINT64_MAX ? "more than 2^64 bytes" : human_bytes(decoded));
   print_row("stored size", stored_text(size, decoded));
   std::printf("\n");
+  std::set<std::string_view> shown;
   for (std::size_t i = 1; i < nodes.size(); ++i) {
     const Node& node = nodes[i];
-    std::string line(2 * static_cast<std::size_t>(std::count(node.path.begin(), node.path.end(), '/')), ' ');
+    std::string line(2 * parents_among(shown, node.path), ' ');
+    shown.insert(node.path);
     line += "/" + one_line(node.path);
     if (line.size() < 24) line.resize(24, ' ');
     if (!node.status.ok()) {
@@ -205,14 +217,18 @@ void print_group(const std::string& path, const std::vector<Node>& nodes, const 
 }
 
 int run_info(const CommonOptions& options, bool show_capabilities) {
-  if (show_capabilities) return print_capabilities(options.json);
+  if (show_capabilities) {
+    if (options.path.empty()) return print_capabilities(options.json);
+    print_error("--capabilities is of this build, not of a store", "headrace info", "leave out PATH or --capabilities");
+    return kExitUsage;
+  }
   if (options.path.empty()) {
     print_error("PATH is required", "headrace info", "name a store, or ask for --capabilities");
     return kExitUsage;
   }
-  ContextOptions native;
-  native.threads = 1;
-  auto context = Context::create(native);
+  CommonOptions one_thread = options;
+  one_thread.threads = 1;
+  auto context = make_context(one_thread);
   if (!context.ok()) return fail(context.status(), options.path);
   auto store = Store::open(*context, options.path);
   if (!store.ok()) return fail(store.status(), options.path);
@@ -272,6 +288,7 @@ Verb add_info_command(CLI::App& app) {
   auto options = std::make_shared<CommonOptions>();
   CLI::App* verb = app.add_subcommand("info", "show what an array or group holds, from its metadata");
   add_path_and_json(*verb, *options);
+  add_stored_budget(*verb, *options);
   verb->get_option("PATH")->required(false);
   add_lenient(*verb, *options);
   verb->add_flag("--no-consolidated", options->no_consolidated,

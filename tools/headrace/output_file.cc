@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <iterator>
 #include <system_error>
 #include <utility>
@@ -38,10 +38,24 @@ int guard_temporary(const std::string& path) {
   if (guard == std::end(g_guards) || path.size() >= sizeof(guard->path)) return -1;
   std::memcpy(guard->path, path.c_str(), path.size() + 1);
   guard->set = 1;
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXFSZ, SIGXCPU}) {
     if (std::signal(signal, remove_temporary) == SIG_IGN) std::signal(signal, SIG_IGN);  // as under nohup
   }
   return static_cast<int>(guard - g_guards);
+}
+
+// What `path` names once no symbolic link is left; the file itself need not exist.
+Result<std::string> behind_links(std::string path) {
+  constexpr int kMostLinks = 40;  // as many as the kernel follows
+  for (int i = 0; i < kMostLinks; ++i) {
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+    if (error) return path;
+    path = (std::filesystem::path(path).parent_path() / target).string();
+  }
+  return Status(Code::kIo, Layer::kApi, "cannot write the output: too many symbolic links")
+      .with_key(path)
+      .with_errno(ELOOP);
 }
 
 }  // namespace
@@ -84,12 +98,9 @@ Status OutputFile::open(const std::string& path) {
   if (exists) {
     // A file that may not be written is not replaced either, although the directory would allow it.
     if (::access(path.c_str(), W_OK) != 0) return failure("cannot write the output", errno);
-    // Through a symbolic link, the file it names is replaced, not the link.
-    if (char* real = ::realpath(path.c_str(), nullptr); real != nullptr) {
-      path_ = real;
-      std::free(real);
-    }
   }
+  // Through a symbolic link, the file it names is replaced or made, not the link.
+  HEADRACE_TRY_ASSIGN(path_, behind_links(path));
   const std::string candidate = path_ + ".headrace-" + std::to_string(::getpid()) + ".tmp";
   fd_ = ::open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) return failure("cannot create the output", errno);

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "text.h"
+
 namespace headrace::cli {
 
 ProgressBar::ProgressBar(std::string label)
@@ -18,18 +20,28 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
   if (now - start_ < std::chrono::milliseconds(500) || now - last_ < std::chrono::milliseconds(80)) return;
   last_ = now;
   const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
-  constexpr int kWidth = 30;
-  const int full = static_cast<int>(share * kWidth);
   const double elapsed = std::chrono::duration<double>(now - start_).count();
-  std::string bar(static_cast<std::size_t>(full), '#');
-  bar.resize(kWidth, '.');
   std::string left;
   if (share > 0.02) {
     char text[32];
     std::snprintf(text, sizeof(text), " %.0f s left", elapsed / share - elapsed);
     left = text;
   }
-  std::fprintf(stderr, "\r%s [%s] %3.0f %%%s\033[K", label_.c_str(), bar.c_str(), share * 100, left.c_str());
+  char percent[16];
+  std::snprintf(percent, sizeof(percent), "%3.0f %%", share * 100);
+  // A line that the terminal wraps could not be written over. What does not fit is left out, the bar first.
+  const std::size_t columns = terminal_columns(STDERR_FILENO) - 1;
+  std::string line = label_ + " " + percent;
+  constexpr std::size_t kWidth = 30, kLeast = 8, kFrame = 3;
+  if (line.size() + left.size() <= columns) line += left;
+  if (columns >= line.size() + kFrame + kLeast) {
+    const std::size_t width = std::min(kWidth, columns - line.size() - kFrame);
+    std::string bar(static_cast<std::size_t>(share * static_cast<double>(width)), '#');
+    bar.resize(width, '.');
+    line.insert(label_.size(), " [" + bar + "]");
+  }
+  line.resize(std::min(line.size(), columns));
+  std::fprintf(stderr, "\r%s\033[K", line.c_str());
   std::fflush(stderr);
   shown_ = true;
 }

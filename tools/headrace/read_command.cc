@@ -136,6 +136,9 @@ int run_read(const ReadCommandOptions& options) {
   if (!device.ok()) {
     return fail(device.status(), "device " + options.device, "use --device host, or check the driver with nvidia-smi");
   }
+  if (!device->host_addressable() && !device->note().empty()) {
+    std::fprintf(stderr, "headrace: note: %s: %s\n", device->name().c_str(), one_line(device->note()).c_str());
+  }
   auto context = make_context(options);
   if (!context.ok()) return fail(context.status(), "engine " + options.engine, "use --engine auto");
   auto store = Store::open(*context, options.path);
@@ -190,24 +193,21 @@ int run_read(const ReadCommandOptions& options) {
   const bool npy = options.npy || (!options.raw && options.output.size() >= 4 &&
                                    options.output.compare(options.output.size() - 4, 4, ".npy") == 0);
   OutputFile output;
-  const std::string output_advice = "free space or choose another place with -o";
   if (!options.output.empty()) {
     // Opened before the read: an output that cannot be written is not worth reading for.
-    if (Status status = output.open(options.output); !status.ok()) return fail(status, "output", output_advice);
+    if (Status status = output.open(options.output); !status.ok())
+      return fail(status, "output", output_advice(status, "-o"));
   }
 
   RunReport run_report;
-  const std::string report_advice = "free space or choose another place with --report and --trace";
-  if (Status status = run_report.begin(options.report); !status.ok()) return fail(status, "report", report_advice);
+  if (Status status = run_report.begin(options.report); !status.ok())
+    return fail(status, "report", output_advice(status, "--report and --trace"));
 
-  TensorView tensor;
-  tensor.data = buffer->data();
-  tensor.shape = resolved->shape;
   ProgressBar bar("read");
   read_options.progress = [&bar](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
   read_options.placement = placement_of(options.placement);
   const auto start = std::chrono::steady_clock::now();
-  auto reading = array->read_async(*selection, tensor, *device, read_options);
+  auto reading = array->read_async(*selection, {*buffer, *dtype, resolved->shape}, *device, read_options);
   if (!reading.ok()) return fail(reading.status(), options.path);
   const Status status = reading->wait();
   run_report.end();
@@ -222,7 +222,7 @@ int run_read(const ReadCommandOptions& options) {
     if (npy) {
       const std::string header = npy_header(*dtype, resolved->shape);
       const Status written = output.write(std::as_bytes(std::span(header.data(), header.size())));
-      if (!written.ok()) return fail(written, "output", output_advice);
+      if (!written.ok()) return fail(written, "output", output_advice(written, "-o"));
       if (dtype->kind == TypeKind::kBfloat16) {
         std::fputs("headrace: note: NumPy has no bfloat16; it is written as two raw bytes an element (V2)\n", stderr);
       }
@@ -231,9 +231,10 @@ int run_read(const ReadCommandOptions& options) {
       if (options.sha256) hash.update(piece);
       return options.output.empty() ? Status() : output.write(piece);
     });
-    if (!delivered.ok()) return fail(delivered, "output", output_advice);
+    if (!delivered.ok()) return fail(delivered, "output", output_advice(delivered, "-o"));
     if (!options.output.empty()) {
-      if (Status committed = output.commit(); !committed.ok()) return fail(committed, "output", output_advice);
+      if (Status committed = output.commit(); !committed.ok())
+        return fail(committed, "output", output_advice(committed, "-o"));
     }
     if (options.sha256) digest = hash.finish();
   }
@@ -248,7 +249,8 @@ int run_read(const ReadCommandOptions& options) {
                             {"device", device->name()},
                             {"engine", context->engine_name()}}});
   for (ReportTable& table : stats_tables(stats)) summary.facts.push_back(std::move(table));
-  if (Status written = run_report.write(summary); !written.ok()) return fail(written, "report", report_advice);
+  if (Status written = run_report.write(summary); !written.ok())
+    return fail(written, "report", output_advice(written, "--report and --trace"));
 
   // The report must not mix with data on standard output.
   FILE* report = !options.output.empty() && is_standard_output(options.output) ? stderr : stdout;
@@ -267,6 +269,7 @@ int run_read(const ReadCommandOptions& options) {
         .member("shape", resolved->shape)
         .member("device", device->name())
         .member("device_description", device->description())
+        .member("device_note", device->note())
         .member("engine", context->engine_name());
     json.key("output");
     options.output.empty() ? json.null() : json.value(options.output);
@@ -301,6 +304,7 @@ Verb add_read_command(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("read", "read an array or a part of it into device memory");
   add_path_and_json(*verb, *options);
   add_engine_and_threads(*verb, *options);
+  add_stored_budget(*verb, *options);
   add_lenient(*verb, *options);
   CLI::Option* select =
       verb->add_option("--select", options->select,
@@ -324,6 +328,8 @@ Verb add_read_command(CLI::App& app) {
   verb->add_option("-o,--output", options->output, "write the result here; - is standard output")->type_name("FILE");
   verb->add_option("--dtype", options->dtype,
                    "convert the elements: float16, bfloat16, float32, float64, int8 to uint64")
+      ->check(CLI::IsMember({"float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8",
+                             "uint16", "uint32", "uint64"}))
       ->type_name("TYPE");
   verb->add_option("--scale", options->scale, "multiply each stored number by this (CF: scale_factor)")->type_name("X");
   verb->add_option("--offset", options->offset, "and add this (CF: add_offset)")->type_name("X");

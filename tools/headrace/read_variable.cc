@@ -136,13 +136,13 @@ int read_variable_array(const VariableReadRequest& request, const Context& conte
     return kExitUsage;
   }
   OutputFile output;
-  const std::string output_advice = "free space or choose another place with -o";
   if (!request.output.empty()) {
-    if (Status status = output.open(request.output); !status.ok()) return fail(status, "output", output_advice);
+    if (Status status = output.open(request.output); !status.ok())
+      return fail(status, "output", output_advice(status, "-o"));
   }
   RunReport run_report;
-  const std::string report_advice = "free space or choose another place with --report and --trace";
-  if (Status status = run_report.begin(request.report); !status.ok()) return fail(status, "report", report_advice);
+  if (Status status = run_report.begin(request.report); !status.ok())
+    return fail(status, "report", output_advice(status, "--report and --trace"));
 
   ProgressBar bar("read");
   VariableReadOptions options;
@@ -172,7 +172,7 @@ int read_variable_array(const VariableReadRequest& request, const Context& conte
     const auto sink = [&](std::span<const std::byte> piece) { return output.write(piece); };
     Status written = request.raw ? write_raw(*result, sink) : write_json_text(*result, sink);
     if (written.ok()) written = output.commit();
-    if (!written.ok()) return fail(written, "output", output_advice);
+    if (!written.ok()) return fail(written, "output", output_advice(written, "-o"));
   }
 
   ReportSummary summary;
@@ -184,7 +184,8 @@ int read_variable_array(const VariableReadRequest& request, const Context& conte
                             {"device", "host"},
                             {"engine", context.engine_name()}}});
   for (ReportTable& table : stats_tables(result->stats)) summary.facts.push_back(std::move(table));
-  if (Status written = run_report.write(summary); !written.ok()) return fail(written, "report", report_advice);
+  if (Status written = run_report.write(summary); !written.ok())
+    return fail(written, "report", output_advice(written, "--report and --trace"));
 
   FILE* report = !request.output.empty() && is_standard_output(request.output) ? stderr : stdout;
   if (request.json) {

@@ -77,9 +77,7 @@ const char* advice_for(const Status& status) {
   }
 }
 
-int fail_output(const Status& status) {
-  return fail(status, "output", "free space or choose another place with --output");
-}
+int fail_output(const Status& status) { return fail(status, "output", output_advice(status, "--output")); }
 
 int report_failures(const BenchOutcome& outcome) {
   std::fflush(stdout);
@@ -110,8 +108,9 @@ int run_bench(const BenchCommandOptions& options, const CLI::App& verb) {
     if (!path.empty() && path.front() == '-') return report_unknown(path);
     std::ifstream file(path, std::ios::binary);
     std::ostringstream text;
-    if (file) text << file.rdbuf();
-    if (!file || text.fail()) {
+    // Inserting nothing sets failbit, which an empty file is no reason for.
+    if (file && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+    if (!file.is_open() || file.bad() || text.fail()) {
       print_error("cannot read the job file", path, "name a job file, or give the job by options: --filename=FILE");
       return kExitUsage;
     }
@@ -131,8 +130,8 @@ int run_bench(const BenchCommandOptions& options, const CLI::App& verb) {
   if (Status status = output.open(options.output.empty() ? "-" : options.output); !status.ok())
     return fail_output(status);
   RunReport report;
-  constexpr const char* kReportAdvice = "free space or choose another place with --report and --trace";
-  if (Status status = report.begin(options.report); !status.ok()) return fail(status, "report", kReportAdvice);
+  if (Status status = report.begin(options.report); !status.ok())
+    return fail(status, "report", output_advice(status, "--report and --trace"));
   auto outcome = run_jobs(*all, options.threads);
   report.end();
   if (!outcome.ok()) {
@@ -140,7 +139,7 @@ int run_bench(const BenchCommandOptions& options, const CLI::App& verb) {
     return fail(status, status.key().empty() ? "bench" : status.key(), advice_for(status));
   }
   if (Status status = report.write(report_summary(*outcome)); !status.ok())
-    return fail(status, "report", kReportAdvice);
+    return fail(status, "report", output_advice(status, "--report and --trace"));
   const std::string text =
       options.format == "normal" ? bench_text(*outcome) : fio_json(*outcome, options.format == "json+");
   Status written = output.write(std::as_bytes(std::span(text.data(), text.size())));
@@ -174,7 +173,7 @@ Verb add_bench_command(CLI::App& app) {
       ->type_name("FORMAT");
   add_report_options(*verb, options->report);
   verb->add_option("--threads", options->threads, "the library's worker threads; 0: the CPUs this process may use")
-      ->check(CLI::Range(0u, 4096u))
+      ->check(CLI::Range(0u, 1024u))
       ->type_name("N");
   verb->add_flag("--parse-only", options->parse_only, "check the options and job files, run nothing");
   verb->footer(

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <system_error>
 
@@ -122,6 +123,13 @@ Result<FileRegion> open_region(const JobOptions& options, unsigned thread) {
       __builtin_add_overflow(options.offset_bytes, increment, &region.offset_bytes) ||
       region.offset_bytes > std::uint64_t{1} << 62) {
     return unfit("offset and offset_increment lead beyond 2^62 bytes", region.path);
+  }
+  if (options.write && options.size_bytes == 0) {
+    // Found out before the file is made.
+    std::error_code error;
+    if (!std::filesystem::exists(region.path, error)) {
+      return unfit("there is no such file yet, and no size to make it with: give size", region.path);
+    }
   }
   FileOptions open_options;
   open_options.write = open_options.create = options.write;

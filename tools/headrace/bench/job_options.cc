@@ -1,9 +1,9 @@
 #include "job_options.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "bench_units.h"
+#include "text.h"
 
 namespace headrace::bench {
 namespace {
@@ -224,42 +224,18 @@ const JobKey* find_key(std::string_view name) {
   return nullptr;
 }
 
-// Insertions, deletions and replacements that make one word of the other.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
 
 std::span<const JobKey> job_keys() { return kKeys; }
 
 std::string nearest_key(std::string_view word, std::span<const char* const> extra) {
-  if (word.size() > 40) return {};
-  std::string best;
-  std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
-  const auto consider = [&](const char* name) {
-    if (const std::size_t distance = edit_distance(word, name); distance < least) {
-      least = distance;
-      best = name;
-    }
-  };
+  cli::NearestWord nearest(word);
   for (const JobKey& key : kKeys) {
-    consider(key.name);
-    if (*key.alias != 0) consider(key.alias);
+    nearest.consider(key.name);
+    if (*key.alias != 0) nearest.consider(key.alias);
   }
-  for (const char* name : extra) consider(name);
-  return best;
+  for (const char* name : extra) nearest.consider(name);
+  return nearest.best();
 }
 
 Status set_option(JobOptions& job, std::string_view key, std::string_view value, bool global) {

@@ -59,7 +59,7 @@ class ZarrJob : public BenchJob {
 };
 
 Status ZarrJob::begin(Slot& slot) {
-  tensor_.data = slot.buffer.data();
+  tensor_.memory = {slot.buffer.data(), slot.buffer.size_bytes()};
   slot.begun = now_ns();
   HEADRACE_TRY_ASSIGN(slot.reading, array_.read_async(selection_, tensor_, device_, read_options_));
   slot.submitted = now_ns();
@@ -144,7 +144,8 @@ Result<std::unique_ptr<BenchJob>> make_zarr_job(const JobOptions& options, const
       return Status(Code::kResourceExhausted, Layer::kApi, "the selection decodes to more than 2^64 bytes");
     }
   }
-  TensorView tensor;
+  TensorView tensor;  // of whichever buffer is free
+  tensor.dtype = array.info().dtype;
   tensor.shape = resolved.shape;
   return std::unique_ptr<BenchJob>(
       new ZarrJob(options, std::move(array), std::move(selection), std::move(tensor), bytes, device));

@@ -20,7 +20,7 @@ void note_signal(int signal) { g_signal = signal; }
 }  // namespace
 
 void catch_interrupts() {
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGXFSZ}) {
     if (std::signal(signal, note_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // as under nohup
   }
 }

@@ -5,11 +5,20 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 namespace headrace::cli {
+
+namespace {
+
+std::string left_behind(const std::string& partial) {
+  return partial + " is there, left by a killed run or made by one that still runs";
+}
+
+}  // namespace
 
 PendingOutput::~PendingOutput() {
   if (fd_ >= 0) ::close(fd_);
@@ -45,9 +54,7 @@ Status PendingOutput::create_directory(const std::string& path, bool overwrite, 
   HEADRACE_TRY(check_place(path, overwrite, refusal));
   if (::mkdir(partial_.c_str(), 0777) != 0) {
     const int error = errno;
-    return failure(error == EEXIST ? "PATH.headrace-partial, left by a killed run or made by one that still runs"
-                                   : "cannot create the output",
-                   error);
+    return failure(error == EEXIST ? left_behind(partial_).c_str() : "cannot create the output", error);
   }
   created_ = true;
   return {};
@@ -60,9 +67,7 @@ Status PendingOutput::create_file(const std::string& path, bool overwrite) {
   fd_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) {
     const int error = errno;
-    return failure(error == EEXIST ? "FILE.headrace-partial, left by a killed run or made by one that still runs"
-                                   : "cannot create the output",
-                   error);
+    return failure(error == EEXIST ? left_behind(partial_).c_str() : "cannot create the output", error);
   }
   created_ = true;
   return {};
@@ -71,12 +76,51 @@ Status PendingOutput::create_file(const std::string& path, bool overwrite) {
 Status PendingOutput::commit() {
   // Network file systems report a full disk here.
   if (fd_ >= 0 && ::close(std::exchange(fd_, -1)) != 0) return failure("cannot write the output", errno);
-  std::error_code error;
-  if (replaces_) std::filesystem::remove_all(path_, error);
-  if (error) return failure("cannot remove what the output replaces", error.value());
-  if (::rename(partial_.c_str(), path_.c_str()) != 0) return failure("cannot rename the finished output", errno);
+  return replaces_ ? replace() : put();
+}
+
+// Whatever has come to the place meanwhile stays.
+Status PendingOutput::put() {
+  int failed = ::renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE);
+  struct stat info {};
+  // A file system that cannot tell.
+  if (failed != 0 && errno == EINVAL && ::lstat(path_.c_str(), &info) != 0) {
+    failed = ::rename(partial_.c_str(), path_.c_str());
+  }
+  if (failed != 0) return failure("cannot rename the finished output", errno);
   created_ = false;
   return {};
+}
+
+// What is replaced is removed once the new output has its name, so that one of them always has it.
+Status PendingOutput::replace() {
+  const std::string old = path_ + ".headrace-replaced";
+  if (::renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) {
+    // The old output has the partial one's name.
+    created_ = false;
+    return remove_old(partial_);
+  }
+  if (errno == ENOENT) return put();  // what was there has gone
+  if (errno != EINVAL) return failure("cannot rename the finished output", errno);
+  // A file system that cannot exchange two names.
+  if (::rename(path_.c_str(), old.c_str()) != 0) {
+    return failure("cannot rename what the output replaces", errno);
+  }
+  if (::rename(partial_.c_str(), path_.c_str()) != 0) {
+    const int error = errno;
+    (void)::rename(old.c_str(), path_.c_str());
+    return failure("cannot rename the finished output", error);
+  }
+  created_ = false;
+  return remove_old(old);
+}
+
+Status PendingOutput::remove_old(const std::string& name) const {
+  std::error_code error;
+  std::filesystem::remove_all(name, error);
+  return error ? failure("the output is complete; what it replaced is still beside it, and cannot be removed",
+                         error.value())
+               : Status();
 }
 
 }  // namespace headrace::cli

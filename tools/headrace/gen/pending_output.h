@@ -1,7 +1,7 @@
 // PendingOutput: a file or directory that appears under its name only when it is complete.
 //
 // It grows beside its place as NAME.headrace-partial and is renamed by commit(); whatever stops the work before that,
-// short of a kill, removes it again.
+// short of a kill, removes it again. What it replaces keeps the name until then, and is removed afterwards.
 #pragma once
 
 #include <headrace/status.h>
@@ -33,6 +33,9 @@ class PendingOutput {
 
  private:
   Status check_place(const std::string& path, bool overwrite, const Refusal& refusal);
+  Status put();
+  Status replace();
+  Status remove_old(const std::string& name) const;
   Status failure(const char* what, int error) const;
 
   std::string path_, partial_;

@@ -419,6 +419,7 @@ Result<StorePlan> plan_workload(const WorkloadOptions& options) {
     for (std::size_t i = first_data; i < plan.arrays.size(); ++i) plan.arrays[i].shard = shard_shape(plan.arrays[i]);
   }
   plan.decoded_bytes = data_bytes(plan);
+  plan.step_bytes = data_bytes(one_step);
   JsonWriter attributes;
   plan.attributes_json =
       attributes.begin_object()

@@ -57,6 +57,7 @@ struct StorePlan {
   std::string attributes_json;
   std::vector<ArrayPlan> arrays;
   std::uint64_t decoded_bytes = 0;
+  std::uint64_t step_bytes = 0;  // decoded, of one time step of the data
 };
 
 // What the command line may change of a workload; empty or 0: the workload's own.
