@@ -6,12 +6,13 @@ import asyncio
 import html
 import json
 import math
+import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _core, _dtypes, _target
+from . import _axes, _core, _dtypes, _target
 from ._context import Context, device_of, stream_pointer
 from ._errors import InvalidArgumentError, naming_store
 from ._progress import make_progress
@@ -42,6 +43,7 @@ class ReadFuture:
         self._finish = finish
         self._array = array
         self._stats: _core.Stats | None = None
+        self._process = os.getpid()
 
     def result(self, timeout: float | None = None) -> Any:
         """Blocks until the data is in place. Raises TimeoutError after `timeout` seconds; the read then goes on."""
@@ -53,6 +55,11 @@ class ReadFuture:
         with naming_store(self._array.url):
             self._stats = self._reading.finish()
         return self._value
+
+    def __del__(self) -> None:
+        if self._stats is None and self._process == os.getpid():
+            self._reading.cancel()
+            self._finish()
 
     @property
     def stats(self) -> _core.Stats:
@@ -80,6 +87,19 @@ class ReadFuture:
 
     def __repr__(self) -> str:
         return f"headrace.ReadFuture({'done' if self.done() else 'under way'}, {self._array!r})"
+
+
+class _Prepared(NamedTuple):
+    """A read that may begin."""
+
+    arguments: tuple[Any, ...]  # of _core.Array.read
+    results: list[Any]  # what it writes to
+    held: list[Any]  # what has to exist meanwhile besides
+    close: Callable[[], None]  # of its progress
+
+    def end(self) -> None:
+        self.held.clear()  # a traceback may keep this
+        self.close()
 
 
 class _Indexer:
@@ -129,9 +149,9 @@ def _scalar(result: Any) -> Any:
 class Array:
     """One Zarr array, opened for reading. Made by ``headrace.open``.
 
-    ``array[selection]`` takes integers, slices with positive steps, an ellipsis, and lists or masks along each axis for
-    itself. ``array.oindex`` is the same by zarr's name, ``array.vindex`` reads single points, ``array.blocks`` chunks.
-    Results are NumPy arrays, or a ``Tensor`` where the array was opened for a GPU.
+    ``array[selection]`` takes integers, slices, an ellipsis, None, and lists or masks along each axis for itself.
+    ``array.oindex`` is the same by zarr's name, ``array.vindex`` reads single points, ``array.blocks`` chunks. Results
+    are NumPy arrays, or a ``Tensor`` where the array was opened for a GPU.
 
     Used from any thread. Pickled by where it is stored: whoever unpickles it opens it again.
     """
@@ -183,6 +203,14 @@ class Array:
     @property
     def chunk_count(self) -> int:
         return self._info["chunk_count"]
+
+    def stored_chunks(self) -> np.ndarray[Any, Any]:
+        """Grid indices of the chunks (shards, where the array is sharded) that the store has an object for.
+
+        One row of ``ndim`` numbers each, in C order, found by listing the store: what is not among them is fill value.
+        """
+        count, indices = self._core.stored_chunks()
+        return np.array(indices, dtype=np.uint64).reshape(count, self.ndim)
 
     @property
     def codecs(self) -> tuple[str, ...]:
@@ -263,7 +291,7 @@ class Array:
              fill: Any = None, placement: str = "auto", progress: Any = None, return_stats: bool = False) -> Any:
         """Reads a selection; blocks until the elements are in place. Ctrl-C stops it.
 
-        selection: an integer, a slice (step >= 1), an ellipsis, a list or mask along an axis, or a tuple of these.
+        selection: an integer, a slice, an ellipsis, a list or mask along an axis, None for a new axis, or a tuple of these.
         indexing: "orthogonal"; "points": one list of coordinates for each dimension; "blocks": chunk numbers.
         out: written to and returned: NumPy, torch, CuPy, or what has the (CUDA) array interface; any strides.
         device: "host", "cuda", "cuda:1" where out is not given; default: the array's own. Results of a GPU are Tensors.
@@ -283,19 +311,19 @@ class Array:
                 raise InvalidArgumentError("strings of variable length are not converted: no dtype, scale, offset or fill")
             result, stats = self._read_strings(selection, indexing, out, device, progress)
         else:
-            arguments, result, close = self._prepare([selection], indexing, None if out is None else [out], device, stream,
-                                                     dtype, scale, offset, fill_as_nan, fill, placement, progress)
-            stats = self._run(arguments, close)
-            result = result[0]
+            prepared = self._prepare([selection], indexing, None if out is None else [out], device, stream, dtype, scale,
+                                     offset, fill_as_nan, fill, placement, progress)
+            stats = self._run(prepared)
+            result = prepared.results[0]
         return (result, stats) if return_stats else result
 
-    def _run(self, arguments: Sequence[Any], close: Callable[[], None]) -> _core.Stats:
+    def _run(self, prepared: _Prepared) -> _core.Stats:
         """A read as _prepare() describes it."""
         try:
             with naming_store(self.url):
-                return self._core.read(*arguments)
+                return self._core.read(*prepared.arguments)
         finally:
-            close()
+            prepared.end()
 
     def read_many(self, selections: Sequence[Any], *, indexing: str = "orthogonal", out: Sequence[Any] | None = None,
                   device: str | None = None, stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0,
@@ -321,10 +349,10 @@ class Array:
                 results.append(result)
                 sum_of_all.add(stats)
             return (results, sum_of_all) if return_stats else results
-        arguments, results, close = self._prepare(selections, indexing, out, device, stream, dtype, scale, offset,
-                                                  fill_as_nan, fill, placement, progress)
-        stats = self._run(arguments, close)
-        return (results, stats) if return_stats else results
+        prepared = self._prepare(selections, indexing, out, device, stream, dtype, scale, offset, fill_as_nan, fill,
+                                 placement, progress)
+        stats = self._run(prepared)
+        return (prepared.results, stats) if return_stats else prepared.results
 
     def read_async(self, selection: Any = ..., *, indexing: str = "orthogonal", out: Any = None, device: str | None = None,
                    stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0,
@@ -333,9 +361,16 @@ class Array:
         """Starts a read and returns: ``await array.read_async(...)``, or ``.result()``. Arguments as in ``read``."""
         if self._variable:
             raise InvalidArgumentError("strings of variable length are read by read(), which blocks")
-        arguments, results, close = self._prepare([selection], indexing, None if out is None else [out], device, stream,
-                                                  dtype, scale, offset, fill_as_nan, fill, placement, progress)
-        return ReadFuture(self._core.start(*arguments, results), results[0], close, self)
+        prepared = self._prepare([selection], indexing, None if out is None else [out], device, stream, dtype, scale, offset,
+                                 fill_as_nan, fill, placement, progress)
+        try:
+            reading = self._core.start(*prepared.arguments, (prepared.results, prepared.held.copy()))
+        except BaseException:
+            prepared.close()
+            raise
+        finally:
+            prepared.held.clear()
+        return ReadFuture(reading, prepared.results[0], prepared.close, self)
 
     def chunk_reader(self, prefix: str, native_prefix: str, separator: str, extents: Sequence[int],
                      limit_bytes: int) -> Callable[[str, Any, Any, Any, bool], int]:
@@ -344,8 +379,8 @@ class Array:
                                  limit_bytes).read
 
     def _prepare(self, selections: Sequence[Any], indexing: str, outs: Sequence[Any] | None, device: str | None, stream: Any,
-                 dtype: Any, scale: float, offset: float, fill_as_nan: bool, fill: Any, placement: str, progress: Any) -> Any:
-        """The arguments of _core.Array.read, what it writes to, and what to call in the end."""
+                 dtype: Any, scale: float, offset: float, fill_as_nan: bool, fill: Any, placement: str,
+                 progress: Any) -> _Prepared:
         core = self._core
         mode, placed = _choice("indexing", _INDEXING, indexing), _choice("placement", _PLACEMENT, placement)
         if type(scale) is not float or type(offset) is not float:
@@ -354,10 +389,13 @@ class Array:
         described = self._described
         if name or scale != 1.0 or offset != 0.0 or fill_as_nan or fill is not None:
             described = core.result_dtype(name, scale, offset, fill_as_nan or fill is not None)
-        shapes = [core.result_shape(selection, mode) for selection in selections]
+        plain = [_axes.plain_selection(selection, self.shape) if mode == 0 else (selection, None)
+                 for selection in selections]
+        shapes = [_axes.result_shape(core.result_shape(selection, mode), axes) for selection, axes in plain]
         pointer = 0 if stream is None else stream_pointer(stream)
         results: list[Any] = []
-        views: list[Any] = []
+        views: list[_target.View] = []
+        held: list[Any] = []
         if outs is None:
             where = device_of(device if device is not None else self.device)
             on_host = where.name == "host"
@@ -376,6 +414,7 @@ class Array:
             targets = [_target.describe(out) for out in outs]
             wanted = "bfloat16" if described[0] == "bfloat16" else _dtypes.to_numpy(described)
             for target, shape in zip(targets, shapes, strict=True):
+                held.append(target.held)
                 _target.check_type(target, wanted)
                 if target.shape != shape:
                     raise InvalidArgumentError(f"out has shape {target.shape}, the selection has {shape}")
@@ -388,11 +427,12 @@ class Array:
             results.extend(outs)
             if stream is None and where.name.startswith("cuda"):
                 pointer = targets[0].stream if targets[0].stream is not None else _target.current_stream(where.name)
-        report, close = make_progress(progress, self.path or self.url)
+        views = [_axes.view_to_read(view, axes, described[1]) for view, (_, axes) in zip(views, plain, strict=True)]
         missing = b"" if fill is None else self._element(fill)
-        arguments = (list(selections), mode, views, where, pointer, name, scale, offset, fill_as_nan or fill is not None,
-                     missing, placed, False, report)
-        return arguments, results, close
+        report, close = make_progress(progress, self.path or self.url)
+        arguments = ([selection for selection, _ in plain], mode, views, where, pointer, name, scale, offset,
+                     fill_as_nan or fill is not None, missing, placed, False, report)
+        return _Prepared(arguments, results, held, close)
 
     def _element(self, value: Any) -> bytes:
         """One stored element as bytes."""
@@ -409,7 +449,11 @@ class Array:
         if device_of(device if device is not None else self.device).name != "host":
             raise InvalidArgumentError("strings of variable length are read to the host: device='host'")
         mode = _choice("indexing", _INDEXING, indexing)
-        shape = self._core.result_shape(selection, mode)
+        axes = None
+        if mode == 0:
+            selection, axes = _axes.plain_selection(selection, self.shape)
+        read_shape = self._core.result_shape(selection, mode)
+        shape = _axes.result_shape(read_shape, axes)
         if out is not None and not (isinstance(out, np.ndarray) and out.dtype == object and out.shape == shape):
             raise InvalidArgumentError(f"out must be a NumPy array of objects with shape {shape}")
         report, close = make_progress(progress, self.path or self.url)
@@ -421,7 +465,9 @@ class Array:
         result = np.empty(len(items), object)
         for begin in range(0, len(items), _STRINGS_AT_A_TIME):  # Ctrl-C is noticed in between
             result[begin:begin + _STRINGS_AT_A_TIME] = items[begin:begin + _STRINGS_AT_A_TIME]
-        result = result.reshape(shape)
+        result = result.reshape(read_shape)
+        if axes is not None:
+            result = result[_axes.index_of(axes)]
         if out is None:
             return result, stats
         out[...] = result
@@ -461,8 +507,9 @@ class Array:
         Stored chunks are looked for at `path` in the store at `url`. revalidate: look at each read whether open shards
         are still the ones in the store, for stores that are written to meanwhile.
         """
-        from ._open import open_store, url_of  # they know each other
+        from ._open import known, open_store, url_of  # they know each other
 
+        url = known(url, context)
         store, context = open_store(url, context)
         core = _core.Array.from_document(store, path, zarr_format, document, lenient, revalidate)
         reopen = ("document", url_of(url), zarr_format, document, lenient, revalidate)

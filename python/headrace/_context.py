@@ -21,6 +21,7 @@ _DEFAULTS: dict[str, Any] = {
     "allow_mapped": True,
     "mapped_budget_bytes": 0,
     "index_budget_bytes": 0,
+    "stored_budget_bytes": 0,
     "bind_threads": True,
 }
 
@@ -35,6 +36,8 @@ class Context:
     device_budget_bytes: slabs in device memory, the results excluded. wave_bytes: decoded bytes that one wave aims at.
     waves: how many are in flight. allow_direct: O_DIRECT for cold ranges. allow_mapped: GPUs take bytes out of the page
     cache themselves. index_budget_bytes: memory for decode indices, 0 for none.
+    stored_budget_bytes: memory whose size stored bytes decide (metadata, listings, ZIP directories, references, shard
+    indexes; 512 MiB).
 
     Used from any thread. A context belongs to the process that made it; after a fork the child makes its own.
     """

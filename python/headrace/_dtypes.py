@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ._errors import InvalidArgumentError
+
 #: (kind, item_bytes, name, unit, fields); a field is (name, type, shape).
 Described = tuple[str, int, str, str, tuple[Any, ...]]
 
@@ -48,14 +50,18 @@ def name_of(dtype: Any) -> str:
     """The name by which a read is asked to convert to `dtype`: "float32" for any spelling that NumPy or torch has."""
     if dtype is None:
         return ""
-    if isinstance(dtype, str):
-        try:
-            return np.dtype(dtype).name
-        except TypeError:
-            return dtype  # "bfloat16"; what is no type at all the read refuses by its name
     if type(dtype).__module__ == "torch":
         return str(dtype).removeprefix("torch.")
-    return np.dtype(dtype).name
+    try:
+        wanted = np.dtype(dtype)
+    except TypeError:
+        if isinstance(dtype, str):
+            return dtype  # "bfloat16"; what is no type at all the read refuses by its name
+        raise
+    if not wanted.isnative:
+        raise InvalidArgumentError(f"dtype={wanted.str!r}: elements are read little-endian; ask for "
+                                   f"{wanted.newbyteorder('<').str!r}, and for .astype({wanted.str!r}) of the result")
+    return wanted.name
 
 
 def dlpack_type(described: Described) -> tuple[int, int] | None:

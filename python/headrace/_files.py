@@ -7,7 +7,7 @@ import operator
 import os
 import threading
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _core, _target
 from ._context import Context, context_or_default, device_of, stream_pointer
@@ -46,6 +46,46 @@ def _queue(context: Context, device: str, path: str, stream: int) -> Any:
     return queues[key]
 
 
+class _Transfer(NamedTuple):
+    """A transfer whose arguments have been looked at. It has the file open, whatever becomes of the File."""
+
+    opened: Any
+    context: Context
+    via: str
+    write: bool
+    device: str
+    stream: int
+    file_offset: int
+    pointer: int
+    nbytes: int
+    held: list[Any]  # what has to exist meanwhile
+
+    def run(self, stop: Any) -> int:
+        """In any thread; once."""
+        try:
+            nbytes = self.nbytes
+            if not self.write:
+                nbytes = min(nbytes, max(0, self.opened.size_bytes() - self.file_offset))
+            if nbytes == 0:
+                return 0
+            queue = _queue(self.context, self.device, self.via, self.stream)
+            transfer = queue.write if self.write else queue.read
+            return int(transfer(self.opened, self.file_offset, self.pointer, nbytes, stop))
+        finally:
+            self.held.clear()
+
+
+def _end(transfers: dict[concurrent.futures.Future[int], Any]) -> None:
+    """Waits for transfers, each with what stops it; Ctrl-C stops them."""
+    try:
+        concurrent.futures.wait(transfers)
+    except KeyboardInterrupt:
+        for stop in transfers.values():
+            stop.ask()
+        concurrent.futures.wait(transfers)
+        raise
+
+
 class IOFuture:
     """A transfer under way."""
 
@@ -58,12 +98,8 @@ class IOFuture:
         """Blocks until it is through; the bytes transferred. Ctrl-C stops the transfer."""
         if self._process != os.getpid() and not self._future.done():
             raise ForkedError("this transfer was started before os.fork()")
-        try:
-            return self._future.result()
-        except KeyboardInterrupt:
-            self._stop.ask()
-            concurrent.futures.wait([self._future])
-            raise
+        _end({self._future: self._stop})
+        return self._future.result()
 
     result = get
 
@@ -95,6 +131,8 @@ class File:
         write = flags[0] != "r" or "+" in flags
         self._core: Any = _core.File.open(os.fsdecode(os.fspath(path)), write, flags[0] != "r", flags[0] == "w")
         self._writes = write
+        self._under_way: dict[concurrent.futures.Future[int], Any] = {}
+        self._process = os.getpid()
 
     @property
     def path(self) -> str:
@@ -116,8 +154,10 @@ class File:
         return self._core
 
     def close(self) -> None:
-        """Lets go of the file; transfers under way end first."""
+        """Lets go of the file; transfers that have begun end first. Ctrl-C stops them."""
         self._core = None
+        if self._process == os.getpid():  # else the threads that would end them are the parent's
+            _end(self._under_way.copy())
 
     def __enter__(self) -> File:
         return self
@@ -145,23 +185,19 @@ class File:
             raise InvalidArgumentError(f"{size} bytes do not fit the tensor's {nbytes} from that offset on")
         return target, target.pointer + tensor_offset, size
 
-    def _transfer(self, write: bool, tensor: Any, size: int | None, file_offset: int, tensor_offset: int, stream: Any,
-                  stop: Any = None) -> int:
+    def _checked(self, write: bool, tensor: Any, size: int | None, file_offset: int, tensor_offset: int,
+                 stream: Any) -> _Transfer:
+        opened = self._open
         if write and not self._writes:
             raise InvalidArgumentError(f"{self.path} was opened for reading: flags='r+'")
-        opened = self._open
         if file_offset < 0:
             raise InvalidArgumentError(f"file offset {file_offset} is negative")
-        target, pointer, count = self._range(tensor, size, tensor_offset, write)
-        if not write:
-            count = min(count, max(0, opened.size_bytes() - file_offset))
-        if count == 0:
-            return 0
+        target, pointer, nbytes = self._range(tensor, size, tensor_offset, write)
         on = target.stream if stream is None else stream_pointer(stream)
         if on is None:
             on = _target.current_stream(target.device) if target.device.startswith("cuda") else 0
-        queue = _queue(self._context, target.device, self._via, on)
-        return int((queue.write if write else queue.read)(opened, file_offset, pointer, count, stop or _core.Stop()))
+        return _Transfer(opened, self._context, self._via, write, target.device, on, file_offset, pointer, nbytes,
+                         [target.held])
 
     def read(self, tensor: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *,
              stream: Any = None) -> int:
@@ -169,7 +205,7 @@ class File:
 
         Ctrl-C stops it, here and in ``write``; what has arrived by then is in place.
         """
-        return self._transfer(False, tensor, size, file_offset, dev_offset, stream)
+        return self._checked(False, tensor, size, file_offset, dev_offset, stream).run(_core.Stop())
 
     def read_into(self, tensor: Any, file_offset: int = 0, *, stream: Any = None) -> Any:
         """Fills the whole tensor, and returns it. Raises EOFError where the file ends first."""
@@ -184,14 +220,15 @@ class File:
     def write(self, tensor: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *,
               stream: Any = None) -> int:
         """Writes `size` bytes of the tensor (default: all) at `file_offset`; gives how many."""
-        return self._transfer(True, tensor, size, file_offset, dev_offset, stream)
+        return self._checked(True, tensor, size, file_offset, dev_offset, stream).run(_core.Stop())
 
     def _start(self, write: bool, tensor: Any, size: int | None, file_offset: int, tensor_offset: int,
                stream: Any) -> IOFuture:
-        if stream is None:
-            stream = _stream_now(tensor, writable=not write)
-        stop = _core.Stop()
-        return IOFuture(_executor().submit(self._transfer, write, tensor, size, file_offset, tensor_offset, stream, stop), stop)
+        transfer, stop = self._checked(write, tensor, size, file_offset, tensor_offset, stream), _core.Stop()
+        future = _executor().submit(transfer.run, stop)
+        self._under_way[future] = stop
+        future.add_done_callback(self._under_way.pop)
+        return IOFuture(future, stop)
 
     def pread(self, tensor: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *,
               stream: Any = None) -> IOFuture:
@@ -209,11 +246,3 @@ class File:
 
     def __repr__(self) -> str:
         return "headrace.File(closed)" if self.closed else f"headrace.File({self.path!r}, {self.nbytes} bytes)"
-
-
-def _stream_now(tensor: Any, *, writable: bool) -> int:
-    """The stream on which the caller works, before another thread takes over."""
-    target = _target.describe(tensor, "tensor", writable=writable)
-    if target.stream is not None:
-        return target.stream
-    return _target.current_stream(target.device) if target.device.startswith("cuda") else 0

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from . import _core
+from . import _core, _stores
 from ._array import Array
 from ._context import Context, context_or_default, device_of
 from ._errors import InvalidArgumentError, UnsupportedError, naming_store
@@ -45,17 +45,30 @@ def memory_store(name: str) -> MemoryStore:
     return MemoryStore(name)
 
 
-def url_of(store: Any) -> str:
-    """A path or URL as text."""
-    if isinstance(store, MemoryStore):
-        return store.url
-    try:
+def known(store: Any, context: Context | None) -> str | MemoryStore:
+    """Whatever ``open`` takes for a store, as a path, a URL, or a store in memory that is to be kept until it is open."""
+    if isinstance(store, str | MemoryStore):
+        return store
+    if isinstance(store, bytes | os.PathLike):
         return os.fsdecode(os.fspath(store))
-    except TypeError:
-        raise InvalidArgumentError(f"a store is a path or a URL, not a {type(store).__name__}") from None
+    url = _stores.local_url(store)
+    if url is not None:
+        return url
+    objects = _stores.objects_of(store)
+    if objects is None:
+        raise _stores.refuse(store)
+    copy = MemoryStore(_stores.name_for_objects(), context=context)
+    for key, value in objects.items():
+        copy.put(key, value)
+    return copy
 
 
-def open_store(store: Any, context: Context | None) -> tuple[Any, Context]:
+def url_of(store: str | MemoryStore) -> str:
+    """A path or URL as text."""
+    return store.url if isinstance(store, MemoryStore) else store
+
+
+def open_store(store: str | MemoryStore, context: Context | None) -> tuple[Any, Context]:
     context = context_or_default(context)
     try:
         return _core.Store.open(context._core, url_of(store)), context
@@ -75,6 +88,7 @@ def _usable_device(device: str | None) -> str | None:
 def open_array(store: Any, path: str = "", *, context: Context | None = None, lenient: str = "", index_directory: str = "",
                revalidate: bool = False, device: str | None = None) -> Array:
     """The array at `path`; InvalidArgumentError where a group is."""
+    store = known(store, context)
     opened, context = open_store(store, context)
     with naming_store(opened.url):
         core = _core.Array.open(opened, path, lenient, index_directory, revalidate)
@@ -85,6 +99,7 @@ def open_array(store: Any, path: str = "", *, context: Context | None = None, le
 def open_group(store: Any, path: str = "", *, context: Context | None = None, lenient: str = "", consolidated: bool = True,
                device: str | None = None) -> Group:
     """The group at `path`; InvalidArgumentError where an array is."""
+    store = known(store, context)
     opened, context = open_store(store, context)
     with naming_store(opened.url):
         core = _core.Group.open(opened, path, lenient, consolidated)
@@ -96,15 +111,19 @@ def open(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | Non
          revalidate: bool = False, device: str | None = None) -> Array | Group:
     """Opens an array or a group.
 
-    store: a path; "file:///path"; a path through a ZIP file; "memory://name"; "reference:///refs.json".
+    store: a path; "file:///path"; a path through a ZIP file; "memory://name"; "reference:///refs.json". Or a store of
+      zarr-python (LocalStore, ZipStore for reading; of a MemoryStore what it holds now, copied) or a mapper of fsspec
+      over local files.
     path: inside the store. storage_options: of remote stores; local ones have none.
     consolidated: take what lies below a group from its consolidated metadata, where it has any.
     lenient: habits of writers to let pass, by name, or "all". index_directory: saved decode indices of an array.
-    revalidate: arrays look at each read whether shards they keep open are still the ones in the store.
+    revalidate: arrays look at each read whether shards they keep open are still the ones in the store, for stores whose
+        shards are replaced meanwhile. Shards rewritten in place are noticed either way.
     device: where reads of it go by default: "host" (the default), "cuda", "cuda:1", "auto". It must be there.
 
     Raises NotFoundError, CorruptError, UnsupportedError, ...
     """
+    store = known(store, context)
     if storage_options:
         open_store(store, context)  # what cannot be opened at all has a better reason
         raise InvalidArgumentError(f"storage_options {sorted(storage_options)}: this store is local and takes none")

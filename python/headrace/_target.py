@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import operator
+import os
 import sys
 from typing import Any, NamedTuple
 
@@ -13,6 +16,9 @@ _TORCH_TYPES = {"bool": "bool", "uint8": "uint8", "int8": "int8", "int16": "int1
                 "uint16": "uint16", "uint32": "uint32", "uint64": "uint64", "float16": "float16", "float32": "float32",
                 "float64": "float64", "complex64": "complex64", "complex128": "complex128", "bfloat16": "bfloat16"}
 
+#: Pointer, shape, and strides in bytes; None: C order.
+View = tuple[int, tuple[int, ...], tuple[int, ...] | None]
+
 
 class Target(NamedTuple):
     """Memory that elements are written to."""
@@ -23,25 +29,60 @@ class Target(NamedTuple):
     dtype: Any  # a NumPy type, or "bfloat16"
     device: str
     stream: int | None  # on which its owner works, if it says
+    # What has to exist for as long as anything is written there: an export of the buffer, which its owner cannot take
+    # back, or the owner of the memory where it is not the object itself.
+    held: Any
 
     @property
-    def view(self) -> tuple[int, tuple[int, ...], tuple[int, ...] | None]:
+    def view(self) -> View:
         return (self.pointer, self.shape, self.strides)
 
 
-def _of_interface(interface: dict[str, Any], device: str, what: str, writable: bool) -> Target:
-    pointer, read_only = interface["data"]
+def _of_interface(out: Any, interface: Any, device: str | None, what: str, writable: bool) -> Target:
+    """device: None for the one that the pointer belongs to."""
+    try:
+        data = interface["data"]
+        if not isinstance(data, tuple) or len(data) != 2:
+            raise TypeError(f"data is a {type(data).__name__} and not (pointer, read-only)")
+        pointer, read_only = operator.index(data[0]), bool(data[1])
+        shape = tuple(operator.index(extent) for extent in interface["shape"])
+        strides = interface.get("strides")
+        if strides is not None:
+            strides = tuple(operator.index(stride) for stride in strides)
+        if pointer < 0 or min(shape, default=0) < 0 or (strides is not None and len(strides) != len(shape)):
+            raise ValueError(f"pointer {pointer}, shape {shape}, strides {strides}")
+        dtype = np.dtype(interface["typestr"])
+        descr = interface.get("descr")
+        if dtype.kind == "V" and descr and [tuple(field) for field in descr] != [("", interface["typestr"])]:
+            dtype = np.lib.format.descr_to_dtype([tuple(field) for field in descr])
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        missing = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise InvalidArgumentError(f"{what} is a {type(out).__name__} whose array interface cannot be used: {missing}") from None
     if read_only and writable:
         raise InvalidArgumentError(f"{what} is read-only")
     if interface.get("mask") is not None:
         raise InvalidArgumentError(f"{what} has a mask; give a tensor without one")
-    strides = interface.get("strides")
-    descr = interface.get("descr")
-    dtype = np.dtype(interface["typestr"])
-    if dtype.kind == "V" and descr and len(descr) > 1:
-        dtype = np.dtype([tuple(field) for field in descr])
-    return Target(int(pointer), tuple(interface["shape"]), None if strides is None else tuple(strides), dtype, device,
-                  interface.get("stream"))
+    return Target(pointer, shape, strides, dtype, device or device_of_memory(pointer), interface.get("stream"), (out, interface))
+
+
+_DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+
+
+def _driver() -> Any:
+    """The CUDA driver, where the program has begun to use it; None where not."""
+    try:
+        return ctypes.CDLL("libcuda.so.1", mode=os.RTLD_LAZY | os.RTLD_NOLOAD)
+    except OSError:
+        return None
+
+
+def device_of_memory(pointer: int) -> str:
+    """The GPU whose memory an address lies in; the first one where the driver does not know."""
+    ordinal = ctypes.c_int(0)
+    driver = _driver()
+    if driver is None or driver.cuPointerGetAttribute(ctypes.byref(ordinal), _DEVICE_ORDINAL, ctypes.c_uint64(pointer)) != 0:
+        return "cuda:0"
+    return f"cuda:{ordinal.value}"
 
 
 def _of_torch(out: Any, torch: Any, what: str, writable: bool) -> Target:
@@ -55,12 +96,25 @@ def _of_torch(out: Any, torch: Any, what: str, writable: bool) -> Target:
     size = out.element_size()
     strides = tuple(stride * size for stride in out.stride())
     dtype: Any = name if name == "bfloat16" else np.dtype(name)
+    held = out.detach()  # shares the memory, which `out` may be given another of
     if out.device.type == "cpu":
-        return Target(out.data_ptr(), tuple(out.shape), strides, dtype, "host", None)
+        return Target(held.data_ptr(), tuple(out.shape), strides, dtype, "host", None, held)
     if out.device.type != "cuda":
         raise InvalidArgumentError(f"{what} lies on device '{out.device}'; the host and CUDA devices are read to")
     stream = torch.cuda.current_stream(out.device).cuda_stream
-    return Target(out.data_ptr(), tuple(out.shape), strides, dtype, f"cuda:{out.device.index}", int(stream))
+    return Target(held.data_ptr(), tuple(out.shape), strides, dtype, f"cuda:{out.device.index}", int(stream), held)
+
+
+def _of_cuda_interface(out: Any, interface: Any, what: str, writable: bool) -> Target:
+    index = getattr(getattr(out, "device", None), "id", None)
+    if index is None and hasattr(out, "__dlpack_device__"):
+        index = out.__dlpack_device__()[1]
+    target = _of_interface(out, interface, None if index is None else f"cuda:{index}", what, writable)
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(out, cupy.ndarray):
+        # What it names is the current stream of the current device, which may be another than its own.
+        target = target._replace(stream=_cupy_stream(cupy, int(target.device.partition(":")[2])))
+    return target
 
 
 def describe(out: Any, what: str = "out", *, writable: bool = True) -> Target:
@@ -75,19 +129,16 @@ def describe(out: Any, what: str = "out", *, writable: bool = True) -> Target:
         if type(out) is not np.ndarray and isinstance(out, np.ma.MaskedArray):
             raise InvalidArgumentError(f"{what} has a mask; give a tensor without one")
         return Target(out.__array_interface__["data"][0], out.shape,
-                      None if out.flags.c_contiguous else out.strides, out.dtype, "host", None)
+                      None if out.flags.c_contiguous else out.strides, out.dtype, "host", None, out)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(out, torch.Tensor):
         return _of_torch(out, torch, what, writable)
     interface = getattr(out, "__cuda_array_interface__", None)
     if interface is not None:
-        index = getattr(getattr(out, "device", None), "id", None)
-        if index is None and hasattr(out, "__dlpack_device__"):
-            index = out.__dlpack_device__()[1]
-        return _of_interface(interface, f"cuda:{index or 0}", what, writable)
+        return _of_cuda_interface(out, interface, what, writable)
     interface = getattr(out, "__array_interface__", None)
     if interface is not None:
-        return _of_interface(interface, "host", what, writable)
+        return _of_interface(out, interface, "host", what, writable)
     if hasattr(out, "__dlpack__"):
         kind = out.__dlpack_device__()[0]
         if kind != 1:
@@ -110,8 +161,13 @@ def current_stream(device: str) -> int:
         return int(torch.cuda.current_stream(index).cuda_stream)
     cupy = sys.modules.get("cupy")
     if cupy is not None:
-        return int(cupy.cuda.get_current_stream().ptr)
+        return _cupy_stream(cupy, index)
     return 0
+
+
+def _cupy_stream(cupy: Any, index: int) -> int:
+    """CuPy's current stream of a device."""
+    return int(cupy.cuda.get_current_stream(index).ptr)
 
 
 def check_type(target: Target, wanted: Any) -> None:
@@ -120,7 +176,7 @@ def check_type(target: Target, wanted: Any) -> None:
     if isinstance(have, str) or isinstance(wanted, str):
         if str(have) == str(wanted) or getattr(wanted, "name", None) == have:
             return
-    elif have == wanted or (have.kind == wanted.kind == "V" and have.itemsize == wanted.itemsize):
+    elif have == wanted:  # names, offsets and byte order of fields, too
         return
     raise InvalidArgumentError(f"out has elements of type {have}, the read gives {wanted}; pass dtype= to convert, or an "
                                "out of that type")

@@ -1,17 +1,28 @@
 // What the parts of the module share.
 #pragma once
 
+#include <headrace/array.h>
 #include <headrace/stats.h>
 #include <nanobind/nanobind.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "exit_gate.h"
 
 namespace headrace::python {
 
 // Calls `body`, which may block and uses nothing of Python's, while other threads run Python.
 template <class Body>
 auto without_gil(Body&& body) {
-  const nanobind::gil_scoped_release release;
+  const ReleasedGil released;
   return body();
 }
+
+// The memory of an object that has some for each element that its shape and strides (none: C order) reach.
+TensorView view_of(std::byte* first, const DataType& dtype, std::vector<std::uint64_t> shape,
+                   std::vector<std::int64_t> strides);
 
 // Adds a read to the statistics of this process.
 void count(const Stats& stats);

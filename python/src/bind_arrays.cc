@@ -13,11 +13,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +28,8 @@
 #include "bind.h"
 #include "device_memory.h"
 #include "errors.h"
+#include "exit_gate.h"
+#include "read_cost.h"
 #include "to_selection.h"
 
 namespace nb = nanobind;
@@ -33,9 +38,11 @@ using namespace nb::literals;
 namespace headrace::python {
 namespace {
 
-constexpr auto kSignalPeriod = std::chrono::milliseconds(50);       // how soon Ctrl-C is noticed
-constexpr std::uint64_t kShortReadBytes = std::uint64_t{16} << 20;  // over before anybody could press it
-constexpr std::uint64_t kItemsBetweenSignals = 1 << 16;             // strings
+constexpr auto kSignalPeriod = std::chrono::milliseconds(50);  // how soon Ctrl-C is noticed
+// Strings
+constexpr std::uint64_t kItemsBetweenSignals = 1 << 16;
+constexpr std::uint64_t kBytesBetweenSignals = std::uint64_t{16} << 20;
+constexpr std::uint64_t kShortStringChunks = 4;
 
 // Of every read of this process that succeeded or failed.
 std::mutex g_total_mutex;
@@ -95,15 +102,31 @@ nb::dict info_of(const Array& array) {
   return out;
 }
 
+// What a progress function has raised: it stops the read, which then raises it. Used with the GIL held.
+class Raised {
+ public:
+  void keep() const {
+    if (*what_ == nullptr) *what_ = std::current_exception();
+  }
+  void raise() const {
+    if (*what_ != nullptr) std::rethrow_exception(std::exchange(*what_, nullptr));
+  }
+
+ private:
+  std::shared_ptr<std::exception_ptr> what_ = std::make_shared<std::exception_ptr>();
+};
+
 // `callback`: None, or a function of (chunks done, chunks in all), kept by the caller while the read runs.
-std::function<void(std::uint64_t, std::uint64_t)> to_progress(nb::handle callback) {
+std::function<void(std::uint64_t, std::uint64_t)> to_progress(nb::handle callback, const Raised& raised) {
   if (callback.is_none()) return nullptr;
-  return [callback](std::uint64_t done, std::uint64_t total) {
-    const nb::gil_scoped_acquire acquire;
+  return [callback, raised](std::uint64_t done, std::uint64_t total) mutable {
+    const EnteredPython entered;
+    if (!entered) return;
     try {
       callback(done, total);
-    } catch (nb::python_error& error) {
-      error.discard_as_unraisable("headrace: a progress callback");
+    } catch (nb::python_error&) {
+      raised.keep();
+      throw std::runtime_error("a Python exception");  // for the library, which stops the read
     }
   };
 }
@@ -111,6 +134,7 @@ std::function<void(std::uint64_t, std::uint64_t)> to_progress(nb::handle callbac
 struct Options {
   ReadOptions read;
   nb::object progress;  // kept as long as the read runs
+  Raised raised;        // by it
 
   Options(std::uintptr_t stream, const std::string& dtype, double scale, double offset, bool fill_as_nan,
           nb::bytes missing, int placement, bool collect_errors, nb::object callback)
@@ -124,36 +148,28 @@ struct Options {
     read.missing.assign(bytes, bytes + missing.size());
     read.placement = static_cast<Placement>(placement);
     read.collect_errors = collect_errors;
-    read.progress = to_progress(progress);
+    read.progress = to_progress(progress, raised);
   }
 };
 
-// Where elements go: (pointer, shape, strides in bytes or None).
-TensorView to_view(nb::handle target) {
-  const auto parts = nb::cast<std::tuple<std::uintptr_t, std::vector<std::uint64_t>, nb::object>>(target);
-  TensorView view;
-  view.data = reinterpret_cast<std::byte*>(std::get<0>(parts));
-  view.shape = std::get<1>(parts);
-  if (!std::get<2>(parts).is_none()) {
-    view.strides_bytes = nb::cast<std::vector<std::int64_t>>(std::get<2>(parts));
-  }
-  return view;
-}
-
-// At most 2^62.
-std::uint64_t bytes_of(std::uint64_t item_bytes, const std::vector<std::uint64_t>& shape) {
-  std::uint64_t bytes = item_bytes;
-  for (const std::uint64_t extent : shape) {
-    if (extent != 0 && bytes > (std::uint64_t{1} << 62) / extent) return std::uint64_t{1} << 62;
-    bytes *= extent;
-  }
-  return bytes;
+// Where elements go: (pointer, shape, strides in bytes or None) of an object that has memory for them.
+TensorView to_view(nb::handle target, const DataType& dtype) {
+  auto parts = nb::cast<std::tuple<std::uintptr_t, std::vector<std::uint64_t>, nb::object>>(target);
+  std::vector<std::int64_t> strides;
+  if (!std::get<2>(parts).is_none()) strides = nb::cast<std::vector<std::int64_t>>(std::get<2>(parts));
+  return view_of(reinterpret_cast<std::byte*>(std::get<0>(parts)), dtype, std::move(std::get<1>(parts)),
+                 std::move(strides));
 }
 
 // A read under way, and the objects that it writes into.
 class Reading {
  public:
-  Reading(Completion completion, nb::object kept) : completion_(std::move(completion)), kept_(std::move(kept)) {}
+  Reading(Completion completion, nb::object kept, Raised raised)
+      : completion_(std::move(completion)),
+        kept_(std::move(kept)),
+        raised_(std::move(raised)),
+        stopped_at_exit_([read = completion_] { read.cancel(); },
+                         [read = completion_](std::chrono::nanoseconds timeout) { return read.wait_for(timeout); }) {}
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
   // What it writes into may go now, so it has to end first.
@@ -173,7 +189,7 @@ class Reading {
     for (;;) {
       bool done = false;
       {
-        nb::gil_scoped_release release;
+        const ReleasedGil released;
         const auto left = end - std::chrono::steady_clock::now();
         done = completion_.wait_for(
             std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds(0), kSignalPeriod));
@@ -183,9 +199,11 @@ class Reading {
       if (std::chrono::steady_clock::now() >= end) return false;
     }
   }
-  bool done() const {
+  bool done() {
     check_process();
-    return completion_.done();
+    if (!completion_.done()) return false;
+    let_go();
+    return true;
   }
   void cancel() const {
     if (!forked()) completion_.cancel();
@@ -194,7 +212,9 @@ class Reading {
   Stats finish() {
     check_process();
     const Status status = completion_.wait();
+    let_go();
     if (!counted_.exchange(true)) count(completion_.stats());
+    raised_.raise();
     check(status);
     return completion_.stats();
   }
@@ -208,14 +228,19 @@ class Reading {
 
   // For the garbage collector: what is kept may lead back here, as a callback does that knows the read.
   PyObject* kept() const { return kept_.ptr(); }
-  void let_go() {
+  void clear() {
     if (!forked()) stop();
-    kept_.reset();
+    let_go();
   }
 
  private:
+  // Nobody writes there any more, so its owner may do with it what he likes.
+  void let_go() {
+    // Whatever this destroys finds nothing here.
+    const nb::object gone = std::move(kept_);
+  }
   void stop() const {
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     completion_.cancel();
     (void)completion_.wait();
   }
@@ -228,6 +253,8 @@ class Reading {
   const pid_t process_ = getpid();
   Completion completion_;
   nb::object kept_;
+  const Raised raised_;
+  StoppedAtExit stopped_at_exit_;
   std::atomic<bool> counted_ = false;
 };
 
@@ -238,7 +265,7 @@ int traverse_reading(PyObject* self, visitproc visit, void* arg) {
 }
 
 int clear_reading(PyObject* self) {
-  if (nb::inst_ready(self)) nb::inst_ptr<Reading>(self)->let_go();
+  if (nb::inst_ready(self)) nb::inst_ptr<Reading>(self)->clear();
   return 0;
 }
 
@@ -250,12 +277,15 @@ std::unique_ptr<Reading> start_parts(const Array& array, const std::vector<ReadP
                                      const Options& options, nb::object kept) {
   auto started = without_gil([&] { return array.read_many_async(parts, device, options.read); });
   // The callback goes with what is kept.
-  return std::make_unique<Reading>(take(std::move(started)), nb::make_tuple(kept, options.progress));
+  return std::make_unique<Reading>(take(std::move(started)), nb::make_tuple(kept, options.progress), options.raised);
 }
 
 Stats run_parts(const Array& array, const std::vector<ReadPart>& parts, const Device& device, const Options& options) {
   std::uint64_t bytes = 0;
-  for (const ReadPart& part : parts) bytes += bytes_of(array.info().dtype.item_bytes, part.tensor.shape);
+  for (const ReadPart& part : parts) {
+    bytes += cost_of(array, part.selection).bytes;
+    if (bytes > kShortReadBytes) break;
+  }
   if (bytes > kShortReadBytes) {
     const auto reading = start_parts(array, parts, device, options, nb::none());
     while (!reading->wait(3600)) {
@@ -265,21 +295,25 @@ Stats run_parts(const Array& array, const std::vector<ReadPart>& parts, const De
   Stats stats;
   Status status;
   {
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     status = array.read_many(parts, device, options.read, &stats);
   }
   count(stats);
+  options.raised.raise();
   check(status);
   return stats;
 }
 
-std::vector<ReadPart> to_parts(const Array& array, nb::handle selections, int indexing, nb::handle targets) {
+std::vector<ReadPart> to_parts(const Array& array, nb::handle selections, int indexing, nb::handle targets,
+                               const Options& options) {
+  const DataType dtype = take(result_dtype(array.info().dtype, options.read));
   const auto given = nb::cast<nb::list>(selections);
   const auto views = nb::cast<nb::list>(targets);
   std::vector<ReadPart> parts;
   parts.reserve(given.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
-    parts.push_back({to_selection(given[i], static_cast<Indexing>(indexing), array.info().shape), to_view(views[i])});
+    parts.push_back(
+        {to_selection(given[i], static_cast<Indexing>(indexing), array.info().shape), to_view(views[i], dtype)});
   }
   return parts;
 }
@@ -295,29 +329,35 @@ OpenOptions open_options(const std::string& lenient, bool consolidated, const st
 }
 
 // Runs `body` in a thread of its own while this one looks for signals; sets `cancel` where one says to stop.
-template <class Body>
-auto run_interruptibly(std::atomic<bool>& cancel, Body&& body) {
-  auto running = std::async(std::launch::async, std::forward<Body>(body));
-  for (;;) {
-    const bool done = without_gil([&] { return running.wait_for(kSignalPeriod) == std::future_status::ready; });
-    if (done) return running.get();
+void run_interruptibly(const std::shared_ptr<std::atomic<bool>>& cancel, const std::function<void()>& body) {
+  const std::shared_future<void> running = std::async(std::launch::async, body).share();
+  const auto ended = [running](std::chrono::nanoseconds timeout) {
+    return running.wait_for(timeout) == std::future_status::ready;
+  };
+  const StoppedAtExit stopped_at_exit([cancel] { *cancel = true; }, ended);
+  while (!without_gil([&] { return ended(kSignalPeriod); })) {
     if (PyErr_CheckSignals() == 0) continue;
-    cancel = true;
+    *cancel = true;
     without_gil([&] { running.wait(); });
     throw nb::python_error();
   }
+  running.get();
 }
 
 nb::list to_list(const VariableResult& result) {
   nb::list items;
+  std::uint64_t unlooked = 0;
   for (std::uint64_t i = 0; i < result.size(); ++i) {
     const std::string_view item = result[i];
+    unlooked += item.size();
     if (result.is_utf8()) {
       items.append(nb::str(item.data(), item.size()));
     } else {
       items.append(nb::bytes(item.data(), item.size()));
     }
-    if (i % kItemsBetweenSignals == 0 && PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (i % kItemsBetweenSignals != 0 && unlooked < kBytesBetweenSignals) continue;
+    unlooked = 0;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
   return items;
 }
@@ -325,15 +365,23 @@ nb::list to_list(const VariableResult& result) {
 nb::tuple read_strings(const Array& array, nb::handle selection, int indexing, std::uint64_t max_bytes,
                        nb::object progress) {
   const Selection wanted = to_selection(selection, static_cast<Indexing>(indexing), array.info().shape);
-  std::atomic<bool> cancel = false;
+  const auto cancel = std::make_shared<std::atomic<bool>>(false);
   VariableReadOptions options;
   options.max_bytes = max_bytes;
-  options.cancel = &cancel;
-  options.progress = to_progress(progress);
-  const auto read = [&] { return array.read_variable(wanted, options); };
+  options.cancel = cancel.get();
+  const Raised raised;
+  options.progress = to_progress(progress, raised);
+  std::optional<Result<VariableResult>> read;
+  const auto body = [&] { read.emplace(array.read_variable(wanted, options)); };
   // A thread costs more than a few strings do.
-  const bool short_read = bytes_of(1, take(array.resolve(wanted)).shape) <= kItemsBetweenSignals;
-  const VariableResult got = take(short_read ? without_gil(read) : run_interruptibly(cancel, read));
+  const ReadCost cost = cost_of(array, wanted);
+  if (cost.chunks <= kShortStringChunks && cost.elements <= kItemsBetweenSignals) {
+    without_gil(body);
+  } else {
+    run_interruptibly(cancel, body);
+  }
+  raised.raise();
+  const VariableResult got = take(std::move(*read));
   count(got.stats);
   return nb::make_tuple(to_list(got), got.stats);
 }
@@ -345,7 +393,7 @@ nb::tuple read_strings(const Array& array, nb::handle selection, int indexing, s
           each(bus_bytes) each(decoded_bytes) each(gpu_decoded_bytes) each(cpu_decoded_bytes) each(direct_bytes)       \
               each(engine_bytes) each(buffered_bytes) each(memory_bytes) each(mapped_bytes) each(plan_seconds)         \
                   each(open_seconds) each(read_seconds) each(decode_seconds) each(assemble_seconds) each(copy_seconds) \
-                      each(wall_seconds) each(engine) each(path)
+                      each(wall_seconds) each(engine) each(path) each(device_note)
 
 std::string repr_of(const Stats& stats) {
   std::ostringstream shown;
@@ -381,6 +429,27 @@ void bind_stats(nb::module_& module) {
 
 }  // namespace
 
+TensorView view_of(std::byte* first, const DataType& dtype, std::vector<std::uint64_t> shape,
+                   std::vector<std::int64_t> strides) {
+  std::uint64_t before = 0, bytes = dtype.item_bytes;
+  bool wraps = false;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    if (shape[i] == 0) return TensorView({first, std::size_t{0}}, dtype, std::move(shape), std::move(strides));
+    std::uint64_t reach = 0;
+    if (strides.empty()) {
+      wraps = __builtin_mul_overflow(bytes, shape[i], &bytes) || wraps;
+      continue;
+    }
+    const std::int64_t stride = i < strides.size() ? strides[i] : 0;
+    const std::uint64_t step = stride < 0 ? -static_cast<std::uint64_t>(stride) : static_cast<std::uint64_t>(stride);
+    wraps = __builtin_mul_overflow(shape[i] - 1, step, &reach) || __builtin_add_overflow(bytes, reach, &bytes) || wraps;
+    if (stride < 0) before += reach;
+  }
+  if (wraps) bytes = before = 0;  // which the read refuses
+  return TensorView({first - before, static_cast<std::size_t>(bytes)}, dtype, std::move(shape), std::move(strides),
+                    static_cast<std::size_t>(before));
+}
+
 void count(const Stats& stats) {
   const std::lock_guard lock(g_total_mutex);
   g_total += stats;
@@ -391,9 +460,9 @@ void bind_arrays(nb::module_& module) {
 
   nb::class_<Reading>(module, "Reading", nb::type_slots(g_reading_slots))
       .def("wait", &Reading::wait, "seconds"_a)
-      .def("done", &Reading::done)
+      .def("done", &Reading::done, nb::lock_self())
       .def("cancel", &Reading::cancel)
-      .def("finish", &Reading::finish)
+      .def("finish", &Reading::finish, nb::lock_self())
       .def("errors", &Reading::errors);
 
   nb::class_<Array>(module, "Array")
@@ -414,6 +483,13 @@ void bind_arrays(nb::module_& module) {
           },
           "store"_a, "path"_a, "zarr_format"_a, "document"_a, "lenient"_a, "revalidate"_a)
       .def("info", &info_of)
+      .def("stored_chunks",
+           [](const Array& array) {
+             const StoredChunks stored = take(without_gil([&] { return array.stored_chunks(); }));
+             nb::list indices;
+             for (const std::uint64_t index : stored.indices) indices.append(index);
+             return nb::make_tuple(stored.count, std::move(indices));
+           })
       .def(
           "result_shape",
           [](const Array& array, nb::handle selection, int indexing) {
@@ -445,7 +521,7 @@ void bind_arrays(nb::module_& module) {
              nb::bytes missing, int placement, bool collect_errors, nb::object progress) {
             const Options options(stream, dtype, scale, offset, fill_as_nan, std::move(missing), placement,
                                   collect_errors, std::move(progress));
-            return run_parts(array, to_parts(array, selections, indexing, targets), device, options);
+            return run_parts(array, to_parts(array, selections, indexing, targets, options), device, options);
           },
           "selections"_a, "indexing"_a, "targets"_a, "device"_a, "stream"_a, "dtype"_a, "scale"_a, "offset"_a,
           "fill_as_nan"_a, "missing"_a, "placement"_a, "collect_errors"_a, "progress"_a.none(),
@@ -457,7 +533,8 @@ void bind_arrays(nb::module_& module) {
              nb::bytes missing, int placement, bool collect_errors, nb::object progress, nb::object kept) {
             const Options options(stream, dtype, scale, offset, fill_as_nan, std::move(missing), placement,
                                   collect_errors, std::move(progress));
-            return start_parts(array, to_parts(array, selections, indexing, targets), device, options, std::move(kept));
+            return start_parts(array, to_parts(array, selections, indexing, targets, options), device, options,
+                               std::move(kept));
           },
           "selections"_a, "indexing"_a, "targets"_a, "device"_a, "stream"_a, "dtype"_a, "scale"_a, "offset"_a,
           "fill_as_nan"_a, "missing"_a, "placement"_a, "collect_errors"_a, "progress"_a.none(), "kept"_a.none(),

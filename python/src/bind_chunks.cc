@@ -82,10 +82,8 @@ class ChunkReader {
     const std::string_view name = text_of(key);
     std::vector<ReadPart> parts(1);
     if (!select(name, inside, places, view, parts[0].selection)) return kNotRead;
-    TensorView& tensor = parts[0].tensor;
-    tensor.data = static_cast<std::byte*>(view.buf);
-    tensor.shape.assign(view.shape, view.shape + view.ndim);
-    tensor.strides_bytes.assign(view.strides, view.strides + view.ndim);
+    parts[0].tensor = view_of(static_cast<std::byte*>(view.buf), array_.info().dtype,
+                              {view.shape, view.shape + view.ndim}, {view.strides, view.strides + view.ndim});
     const std::string native = native_prefix_ + std::string(name.substr(prefix_.size()));
     Stats stats;
     const bool done = without_gil([&] {

@@ -54,7 +54,7 @@ void bind_context(nb::module_& module) {
           [](const std::string& engine, unsigned threads, std::size_t host_budget_bytes,
              std::size_t device_budget_bytes, std::size_t wave_bytes, unsigned waves, bool allow_direct,
              bool cache_reread, bool allow_mapped, std::size_t mapped_budget_bytes, std::size_t index_budget_bytes,
-             bool bind_threads) {
+             std::size_t stored_budget_bytes, bool bind_threads) {
             ContextOptions options;
             options.engine = engine;
             options.threads = threads;
@@ -67,12 +67,13 @@ void bind_context(nb::module_& module) {
             options.allow_mapped = allow_mapped;
             options.mapped_budget_bytes = mapped_budget_bytes;
             options.index_budget_bytes = index_budget_bytes;
+            if (stored_budget_bytes != 0) options.stored_budget_bytes = stored_budget_bytes;
             options.bind_threads = bind_threads;
             return take(without_gil([&] { return Context::create(options); }));
           },
           "engine"_a, "threads"_a, "host_budget_bytes"_a, "device_budget_bytes"_a, "wave_bytes"_a, "waves"_a,
           "allow_direct"_a, "cache_reread"_a, "allow_mapped"_a, "mapped_budget_bytes"_a, "index_budget_bytes"_a,
-          "bind_threads"_a)
+          "stored_budget_bytes"_a, "bind_threads"_a)
       .def_prop_ro("engine_name", &Context::engine_name)
       .def_prop_ro("engine_report", &Context::engine_report)
       .def_prop_ro("threads", [](const Context& context) { return context.options().threads; });
@@ -83,6 +84,7 @@ void bind_context(nb::module_& module) {
           "name"_a)
       .def_prop_ro("name", [](const Device& device) { return device.name(); })
       .def_prop_ro("description", [](const Device& device) { return device.description(); })
+      .def_prop_ro("note", [](const Device& device) { return device.note(); })
       .def_prop_ro("host_addressable", &Device::host_addressable);
 
   nb::class_<Store>(module, "Store")

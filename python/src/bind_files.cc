@@ -39,7 +39,7 @@ void transfer_piece(FileQueue& queue, const File& file, bool write, const FileRa
   FileCompletion completion;
   Status status;
   {
-    nb::gil_scoped_release release;
+    const ReleasedGil released;
     status = write ? queue.write(file, {&range, 1}, 0) : queue.read(file, {&range, 1}, 0);
     if (status.ok()) {
       while (queue.wait({&completion, 1}) == 0) {

@@ -14,19 +14,12 @@ using namespace nb::literals;
 
 namespace headrace::python {
 
-DeviceMemory::DeviceMemory(const Device& on, std::size_t bytes) : device(on) {
-  nb::gil_scoped_release release;
-  auto made = Buffer::allocate(on, bytes);
-  if (!made.ok()) {
-    nb::gil_scoped_acquire acquire;
-    raise(made.status());
-  }
-  buffer = std::move(*made);
-}
+DeviceMemory::DeviceMemory(const Device& on, std::size_t bytes)
+    : device(on), buffer(take(without_gil([&] { return Buffer::allocate(on, bytes); }))) {}
 
 DeviceMemory::~DeviceMemory() {
   // Freeing waits for what the device still does with it, so nobody is kept waiting meanwhile.
-  nb::gil_scoped_release release;
+  const ReleasedGil released;
   buffer = Buffer();
 }
 
@@ -56,12 +49,8 @@ void bind_memory(nb::module_& module) {
       .def(
           "copy_to_host",
           [](const DeviceMemory& memory, std::uintptr_t to, std::size_t offset, std::size_t bytes) {
-            Status status;
-            {
-              nb::gil_scoped_release release;
-              status = memory.buffer.copy_to_host(offset, reinterpret_cast<std::byte*>(to), bytes);
-            }
-            check(status);
+            check(without_gil(
+                [&] { return memory.buffer.copy_to_host(offset, reinterpret_cast<std::byte*>(to), bytes); }));
           },
           "to"_a, "offset"_a, "bytes"_a)
       .def(

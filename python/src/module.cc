@@ -15,6 +15,7 @@ NB_MODULE(_core, module) {
 #endif
   module.attr("version") = HEADRACE_VERSION;
   module.def("set_exception_classes", &headrace::python::set_exception_classes, nb::arg("classes"));
+  headrace::python::bind_exit_gate(module);
   headrace::python::bind_context(module);
   headrace::python::bind_memory(module);
   headrace::python::bind_arrays(module);

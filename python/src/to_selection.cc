@@ -76,7 +76,7 @@ SelectionItem integer_item(nb::handle object, Indexing indexing) {
 }
 
 template <class T>
-std::vector<std::int64_t> integers_of(const nb::ndarray<>& array) {
+std::vector<std::int64_t> integers_of(const nb::ndarray<nb::ro>& array) {
   std::vector<std::int64_t> out(array.size());
   const std::int64_t stride = array.ndim() == 0 ? 0 : array.stride(0);
   const T* const data = static_cast<const T*>(array.data());
@@ -90,10 +90,13 @@ std::vector<std::int64_t> integers_of(const nb::ndarray<>& array) {
   return out;
 }
 
-// numpy.asarray of a list; leaves what is an array already.
+// numpy.asarray of a list; leaves what is an array already, except that elements get the machine's byte order.
 nb::object as_array(nb::handle object) {
-  if (nb::hasattr(object, "__dlpack__") && nb::hasattr(object, "shape")) return nb::borrow(object);
-  return nb::module_::import_("numpy").attr("asarray")(object);
+  const bool is_array = nb::hasattr(object, "__dlpack__") && nb::hasattr(object, "shape");
+  const nb::object array = is_array ? nb::borrow(object) : nb::module_::import_("numpy").attr("asarray")(object);
+  const nb::object type = nb::getattr(array, "dtype", nb::none());
+  if (nb::cast<bool>(nb::getattr(type, "isnative", nb::bool_(true)))) return array;
+  return array.attr("astype")(type.attr("newbyteorder")("="));
 }
 
 SelectionItem list_item(nb::handle object, Indexing indexing, std::size_t axis) {
@@ -101,7 +104,7 @@ SelectionItem list_item(nb::handle object, Indexing indexing, std::size_t axis) 
     refuse(PyExc_IndexError, "blocks are selected by integers and slices, not by " + type_of(object));
   }
   const nb::object held = as_array(object);
-  nb::ndarray<> array;
+  nb::ndarray<nb::ro> array;
   // An empty list is an array of floats to NumPy.
   if (nb::cast<std::size_t>(held.attr("size")) == 0) {
     SelectionItem item = index_list({});

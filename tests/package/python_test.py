@@ -7,7 +7,8 @@
   python_test.py --python PYTHON --build DIR wheel [--configure OPTION=VALUE]...
                                                                   pip wheel, installed and used away from this tree
 
-Exit code 77, skipped: the build has no Python package (tools/test configures one by tools/python-env)."""
+HEADRACE_PYTEST_OUTPUT names a folder for pytest's results as XML. Exit code 77, skipped: the build has no Python package (tools/test
+configures one by tools/python-env), or a guide needs what is not installed; the last line says which."""
 import argparse
 import os
 import pathlib
@@ -40,13 +41,16 @@ def has(python, module):
 
 
 def run_suite(python, build, name):
-    run([python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--durations=5", f"python/tests/{name}"], cwd=ROOT,
+    folder = os.environ.get("HEADRACE_PYTEST_OUTPUT")
+    results = ["--junitxml", f"{folder}/python_{name}.xml"] if folder else []
+    run([python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--durations=5", *results, f"python/tests/{name}"], cwd=ROOT,
         env=environment(build))
 
 
 def run_guides(python, build, skip_missing):
-    """Every page's blocks, one after the other in one namespace, in a folder of their own."""
+    """Every page's blocks, one after the other in one namespace, in a folder of their own. Returns the exit code."""
     pages = ran = 0
+    left_out = []
     for page in GUIDES:
         text = (ROOT / page).read_text()
         blocks = BLOCK.findall(text)
@@ -54,9 +58,9 @@ def run_guides(python, build, skip_missing):
             continue
         missing = [module for needs in NEEDS.findall(text) for module in needs.split(", ") if not has(python, module)]
         if missing:
-            print(f"{page}: not run, needs {', '.join(missing)}")
+            left_out.append(f"{page}: not run, needs {', '.join(missing)}")
             if not skip_missing and missing != ["torch"]:
-                sys.exit("which tools/python-env installs")
+                sys.exit(f"{left_out[-1]}, which tools/python-env installs")
             continue
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "tests").symlink_to(ROOT / "tests")  # the data that pages read
@@ -75,7 +79,8 @@ def run_guides(python, build, skip_missing):
         print(f"{page}: {len(blocks)} blocks")
     if ran == 0:
         sys.exit("no block was run")
-    print(f"{ran} blocks of {pages} pages")
+    print("\n".join([f"{ran} blocks of {pages} pages", *left_out]))
+    return 77 if left_out and not skip_missing else 0
 
 
 def run_types(python, build):
@@ -91,8 +96,9 @@ def run_wheel(python, build, options):
         folder = pathlib.Path(folder)
         run([python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder / "wheels", ROOT,
              "-C", f"build-dir={wheel_build}", "-C", "cmake.version=>=3.25", "-C", "wheel.py-api=",
-             "-C", "cmake.define.HEADRACE_CUDA=OFF", *(argument for option in options for argument in ("-C", option))], cwd=folder)
+             "-C", "cmake.define.HEADRACE_CUDA=OFF", "-C", "install.strip=true", *(argument for option in options for argument in ("-C", option))], cwd=folder)
         wheel, = (folder / "wheels").glob("headrace-*.whl")
+        run([sys.executable, ROOT / "tests" / "package" / "wheel_contents.py", wheel, "--without-cuda"])
         run([python, "-m", "venv", folder / "clean"])
         clean = folder / "clean" / "bin" / "python"
         run([clean, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel])
@@ -100,11 +106,17 @@ def run_wheel(python, build, options):
         others = {line.split("==")[0].lower() for line in names.split()} - {"headrace", "numpy", "pip", "setuptools", "wheel"}
         if others:
             sys.exit(f"the wheel brought {sorted(others)}: NumPy is all it needs")
+        tool = clean.with_name("headrace")
+        for arguments in (["--version"], ["doctor", "--quick"]):
+            run([tool, *arguments], cwd=folder, stdout=subprocess.DEVNULL)
+        done = subprocess.run([tool, "cufile-run", "--", "true"], cwd=folder, capture_output=True, text=True)
+        if "called no cuFile function" not in done.stderr:  # which it can tell of programs that have the library
+            sys.exit(f"cufile-run: {done}")
         shutil.copytree(ROOT / "tests" / "data" / "climate", folder / "climate")
         run([clean, "-c", """
 import importlib.metadata, numpy, pathlib, headrace
 points = {p.group: p.value for p in importlib.metadata.distribution("headrace").entry_points}
-assert points == {"zarr.codec_pipeline": "headrace.zarr:HeadracePipeline",
+assert points == {"console_scripts": "headrace._cli:main", "zarr.codec_pipeline": "headrace.zarr:HeadracePipeline",
                   "xarray.backends": "headrace.xarray:HeadraceBackendEntrypoint"}, points
 assert headrace.__version__ == importlib.metadata.version("headrace")
 folder = pathlib.Path(headrace.__file__).parent
@@ -130,7 +142,8 @@ def main():
     parser.add_argument("--configure", action="append", default=[])
     arguments = parser.parse_args()
     if not arguments.python:
-        print("skipped: this build has no Python package: configure with -DHEADRACE_PYTHON=\"$(tools/python-env)\"")
+        print("left out by tools/test --no-python" if os.environ.get("HEADRACE_NO_PYTHON") else
+              "this build has no Python package: configure with -DHEADRACE_PYTHON=\"$(tools/python-env)\"")
         return 77
     if arguments.what == "wheel":
         # scikit-build-core has an option of its own for the build type.
@@ -140,7 +153,7 @@ def main():
     elif arguments.what == "types":
         run_types(arguments.python, arguments.build)
     elif arguments.what == "guides":
-        run_guides(arguments.python, arguments.build, arguments.skip_missing)
+        return run_guides(arguments.python, arguments.build, arguments.skip_missing)
     else:
         run_suite(arguments.python, arguments.build, arguments.what)
     return 0

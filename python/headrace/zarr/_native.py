@@ -248,6 +248,7 @@ def _without_links(url: str, path: str) -> tuple[str, str]:
 
 # Reads that somebody may not want to wait for: Ctrl-C ends zarr's waiting for them, not the reads.
 _LONG_READ_BYTES = 16 << 20
+_LONG_READ_CHUNKS = 1024
 _LOOK_SECONDS = 0.05  # how soon it is seen that nobody waits
 _under_way: set[headrace.ReadFuture] = set()
 
@@ -261,13 +262,14 @@ def _stop_long_reads() -> None:
 getattr(threading, "_register_atexit", atexit.register)(_stop_long_reads)
 
 
-def caller_of(out: Any) -> Caller | None:
-    """Who waits for the current task to read into `out`, if that may take long."""
-    return Caller() if prod(out.shape) * out.dtype.itemsize > _LONG_READ_BYTES else None
+def caller_of(out: Any, chunks: int, extents: tuple[int, ...]) -> Caller | None:
+    """Who waits for the current task to read into `out` from so many chunks of that shape, if that may take long."""
+    elements = max(prod(out.shape), chunks * prod(extents))
+    return Caller() if chunks > _LONG_READ_CHUNKS or elements * out.dtype.itemsize > _LONG_READ_BYTES else None
 
 
 def _read(array: headrace.Array, selected: Selected, out: Any, caller: Caller | None) -> tuple[Any, headrace.Stats]:
-    if out is None or out.nbytes <= _LONG_READ_BYTES:
+    if out is None or caller is None:
         result, stats = array.read(selected.selection, indexing=selected.indexing, out=out, return_stats=True)
         return result, stats
     reading = array.read_async(selected.selection, indexing=selected.indexing, out=out)
@@ -283,6 +285,19 @@ def _read(array: headrace.Array, selected: Selected, out: Any, caller: Caller | 
                     reading.cancel()
     finally:
         _under_way.discard(reading)
+
+
+# A shard that is rewritten while it is read is read again so often. zarr's own pipeline would not notice.
+_ATTEMPTS = 5
+
+
+def _read_settled(array: headrace.Array, selected: Selected, out: Any, caller: Caller | None) -> tuple[Any, headrace.Stats]:
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _read(array, selected, out, caller)
+        except headrace.RetriesExhaustedError:
+            continue
+    return _read(array, selected, out, caller)
 
 
 class Target:
@@ -314,7 +329,9 @@ class Target:
         """
         try:
             given = None if self._variable else self._memory
-            read, stats = _read(array, selected, given, caller)
+            read, stats = _read_settled(array, selected, given, caller)
+        except headrace.RetriesExhaustedError:
+            raise
         except (headrace.UnsupportedError, headrace.InvalidArgumentError, headrace.StorageError) as error:
             raise NotNative(str(error)) from error
         except headrace.PermissionError as error:

@@ -210,7 +210,7 @@ class HeadracePipeline(CodecPipeline):
         store = first.store
         url = location(store)
         run = asyncio.get_running_loop().run_in_executor
-        caller = caller_of(out)
+        caller = caller_of(out, len(batch), self._extents or ())
         try:
             if url is not None:
                 missing = await run(_executor(), self._read_local, url, batch, out, drop_axes, caller)

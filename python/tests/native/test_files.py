@@ -1,5 +1,8 @@
 """Plain files, in the shape of kvikIO's CuFile."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -70,3 +73,41 @@ def test_wrong_uses(path, tmp_path):
     assert file.closed and "closed" in repr(file)
     with pytest.raises(ValueError, match="closed"):
         file.read(np.zeros(4, np.uint8))
+
+
+def test_closing_lets_begun_transfers_end(tmp_path):
+    """All of them, also those that still wait for a thread; nothing goes on behind a closed file."""
+    large = np.random.default_rng(4).integers(0, 256, 32 << 20, np.uint8)
+    file = headrace.File(tmp_path / "new", "w+")
+    futures = [file.pwrite(large[i << 20:(i + 1) << 20], file_offset=i << 20) for i in range(32)]
+    file.close()
+    assert all(future.done() for future in futures) and {future.get() for future in futures} == {1 << 20}
+    assert (tmp_path / "new").read_bytes() == large.tobytes()
+    file = headrace.File(tmp_path / "new")
+    outs = [np.zeros_like(large) for _ in range(8)]
+    futures = [file.pread(out) for out in outs]
+    file.close()
+    assert {future.get() for future in futures} == {large.nbytes} and all(np.array_equal(out, large) for out in outs)
+    with pytest.raises(ValueError, match="closed"):
+        file.pread(outs[0])
+    file.close()  # again
+
+
+def test_a_transfer_outlives_its_file(path):
+    """Whoever drops the file without closing it has the transfer all the same."""
+    outs = [np.zeros_like(DATA) for _ in range(8)]
+    futures = [headrace.File(path).pread(out) for out in outs]
+    assert {future.get() for future in futures} == {DATA.nbytes}
+    assert all(np.array_equal(out, DATA) for out in outs)
+
+
+def test_no_file_waits_for_the_garbage_collector(path):
+    gc.disable()
+    try:
+        file = headrace.File(path)
+        future, gone = file.pread(np.zeros_like(DATA)), weakref.ref(file)
+        assert future.get() == DATA.nbytes
+        del file
+        assert gone() is None
+    finally:
+        gc.enable()

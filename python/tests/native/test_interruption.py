@@ -1,5 +1,6 @@
 """Ctrl-C in everything that may take long: it stops within 0.2 s, and nothing goes on behind the program's back."""
 
+import json
 import os
 import subprocess
 import sys
@@ -45,11 +46,27 @@ def folder(tmp_path_factory):
     stores.write_strings(folder / "s", ["x" * 20] * 100_000, repeat=100)
     with open(folder / "f", "wb") as file:
         file.truncate(256 << 20)
+    # Gigabytes of one chunk, of which little is wanted.
+    write_one_chunk_often(folder / "tall", (1, 1 << 18), 8192)
+    many = stores.write_strings(folder / "words", ["x" * 20] * 100_000)
+    document = json.loads((many / ".zarray").read_text())
+    (many / ".zarray").write_text(json.dumps({**document, "shape": [100_000 * 1000]}))
+    for number in range(1, 1000):
+        os.link(many / "0", many / str(number))
     return folder
+
+
+def write_one_chunk_often(path, chunk, rows):
+    stores.write(path, np.zeros(chunk, "<f4"), chunk, compress=True)
+    for row in range(1, rows):
+        os.link(path / "0.0", path / f"{row}.0")
+    document = json.loads((path / ".zarray").read_text())
+    (path / ".zarray").write_text(json.dumps({**document, "shape": [rows, chunk[1]]}))
 
 
 ARRAY = "array = headrace.open('a', context=context); out = np.empty(array.shape, array.dtype)"
 FILE = "file = headrace.File('f', 'r+', context=context); out = np.empty(256 << 20, 'u1')"
+TALL = "array = headrace.open('tall', context=context); out = np.empty(1); rows = np.arange(8192)"
 WAYS = {
     "read": (ARRAY, "array.read(out=out)"),
     "a new result": (ARRAY, "array[...]"),
@@ -57,6 +74,13 @@ WAYS = {
     "a future": (ARRAY, "array.read_async(out=out).result()"),
     "await": (ARRAY + "\nasync def waiting(): await array.read_async(out=out)", "asyncio.run(waiting())"),
     "strings": ("array = headrace.open('s', context=context); out = np.empty(1)", "array[...]"),
+    "a column": (TALL, "array[:, 0]"),
+    "a column of many": (TALL, "array.read_many([(slice(0, 8192, 2), 0), (slice(1, 8192, 2), 0)])"),
+    "points": (TALL, "array.vindex[rows, 7]"),
+    "lists": (TALL, "array[rows, ::-100_000]"),
+    "a few strings": ("array = headrace.open('words', context=context); out = np.empty(1)", "array[::100_000]"),
+    "strings in batches": ("array = headrace.open('words', context=context); out = np.empty(1)",
+                           "array.read_many([slice(0, None, 300_000), slice(1, None, 300_000)])"),
     "a file": (FILE, "file.read(out)"),
     "a file in the background": (FILE, "file.pread(out).get()"),
     "writing": (FILE, "file.write(out)"),

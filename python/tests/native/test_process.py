@@ -27,11 +27,11 @@ def run(code, *, timeout=60, **environment):
                           env={**os.environ, **environment})
 
 
-@pytest.fixture
-def big(tmp_path):
+@pytest.fixture(scope="module")
+def big(tmp_path_factory):
     data = np.zeros((256, 1 << 18), "<f4")  # 256 MiB of zeros, small once compressed
     data[:, ::4096] = np.arange(256, dtype="<f4")[:, None]
-    return stores.write(tmp_path / "big", data, (1, 1 << 18), compress=True)
+    return stores.write(tmp_path_factory.mktemp("large") / "big", data, (1, 1 << 18), compress=True)
 
 
 def test_the_interpreter_runs_on_during_a_read(big):
@@ -109,6 +109,54 @@ def test_what_is_under_way_at_a_fork(big, tmp_path):
         print("child", os.waitstatus_to_exitcode(status))
         """)
     assert done.stdout == "child 3\n", done
+
+
+def test_a_fork_while_a_thread_is_inside_file_read(tmp_path):
+    """The child has that thread's queue, in the middle of a read: it lets go of it, and reads by its own."""
+    path = str(tmp_path / "f")
+    done = run(f"""
+        import gc, os, signal, sys, threading, warnings
+        import numpy as np
+        import headrace
+        warnings.simplefilter("ignore")
+        size = 64 << 20
+        with open({path!r}, "wb") as file:
+            file.write(bytes(range(256)) * (size // 256))
+        expected = np.fromfile({path!r}, "u1")
+        for via in ("direct", "buffered"):
+            over, wrong = threading.Event(), []
+            shared = headrace.File({path!r}, context=headrace.Context(threads=2), via=via)
+
+            def reads():
+                while not over.is_set():
+                    into = np.zeros(size, "u1")
+                    if shared.read(into) != size or not np.array_equal(into, expected):
+                        wrong.append(via)
+
+            thread = threading.Thread(target=reads)
+            thread.start()
+            for _ in range(6):
+                pid = os.fork()
+                if pid == 0:
+                    signal.alarm(60)
+                    try:
+                        shared.read(np.zeros(4096, "u1"))
+                    except headrace.ForkedError:
+                        pass
+                    else:
+                        sys.exit(2)
+                    del shared
+                    gc.collect()
+                    own = np.zeros(4096, "u1")
+                    headrace.File({path!r}, context=headrace.Context(threads=1)).read(own)
+                    sys.exit(0 if np.array_equal(own, expected[:4096]) else 3)
+                _, status = os.waitpid(pid, 0)
+                print(via, os.waitstatus_to_exitcode(status), flush=True)
+            over.set()
+            thread.join()
+            assert not wrong, wrong
+        """)
+    assert done.stdout == "direct 0\n" * 6 + "buffered 0\n" * 6, done
 
 
 def _read_one(argument):
@@ -235,6 +283,93 @@ def test_a_read_under_way_at_exit(big):
         print("bye")
         """)
     assert (done.returncode, done.stdout, done.stderr) == (0, "bye\n", "")
+
+
+def without_leaks(stderr):
+    """What threads hold that are not there any more is never given back, which a debug build tells."""
+    return stderr.partition("nanobind: leaked")[0]
+
+
+# What may go on when the interpreter ends: programs that leave it behind. Each has `array`, `words` (strings) and `file`.
+LEFT_AT_EXIT = {
+    "a callback": "future = array.read_async(progress=lambda *_: time.sleep(0.02)); time.sleep(0.15)",
+    "a callback that has just been called":
+        "called = threading.Event(); future = array.read_async(progress=lambda *_: called.set()); called.wait(20)",
+    "more than anybody waits for": "futures = [array.read_async(out=out) for out in [np.empty(array.shape, 'f4')] * 200]",
+    "a future of nobody's": "array.read_async(progress=lambda *_: time.sleep(0.01)).__class__",
+    "a thread that reads": "start(lambda: array.read())",
+    "threads that read and tell": "[start(lambda: array.read(progress=lambda *_: time.sleep(0.005))) for _ in range(4)]",
+    "a loop of short reads": "start(repeat(lambda: array.read(0)))",
+    "loops of short reads": "[start(repeat(lambda: array.read(0, progress=lambda *_: None))) for _ in range(4)]",
+    "a thread that waits": "future = array.read_async(); start(lambda: future.result())",
+    "strings": "start(repeat(lambda: words[...]))",
+    "few strings": "start(repeat(lambda: words[0]))",
+    "a file": "start(repeat(lambda: file.read(bytearray(64 << 20))))",
+    "transfers": "transfers = [file.pread(bytearray(16 << 20)) for _ in range(20)]",
+    "opening": "start(repeat(lambda: headrace.open(BIG)))",
+    "device memory": "start(repeat(lambda: array.read(slice(0, 2), device='host-staged').numpy()))",
+    "a read by atexit": "atexit.register(lambda: print(int(array[5, 4096]), int(array.read()[6, 4096])))",
+    "a read by atexit, beside others":
+        "atexit.register(lambda: print(int(array[5, 4096]), int(array.read()[6, 4096]))); start(repeat(lambda: array.read(0)))",
+    "a read that begins afterwards": """
+        class Late:
+            def __del__(self, array=array):
+                print(int(array[5, 4096]), int(array.read(progress=lambda *_: None)[6, 4096]))
+        late = Late()
+        """,
+}
+
+
+@pytest.mark.parametrize("left", LEFT_AT_EXIT)
+def test_what_is_under_way_at_exit(big, tmp_path, left):
+    """Reads are cancelled, and nobody comes back to an interpreter that is gone."""
+    stores.write_strings(tmp_path / "words", ["x" * 20] * 100_000, repeat=20)
+    with open(tmp_path / "f", "wb") as file:
+        file.truncate(64 << 20)
+    program = textwrap.dedent(f"""
+        import atexit, threading, time
+        def by_atexit_last():
+            assert array[0, 4096] == 0
+        atexit.register(by_atexit_last)
+        import numpy as np
+        import headrace
+        BIG = {str(big)!r}
+        array = headrace.open(BIG, context=headrace.Context(threads=2))
+        words, file = headrace.open("words"), headrace.File("f")
+        def start(work):
+            threading.Thread(target=work, daemon=True).start()
+        def repeat(work):
+            def loop():
+                while True:
+                    work()
+            return loop
+        """) + textwrap.dedent(LEFT_AT_EXIT[left]) + '\ntime.sleep(0.03)\nprint("bye")\n'
+    for _ in range(2):
+        done = run(program)
+        said = "bye\n5 6\n" if "array[5, 4096]" in LEFT_AT_EXIT[left] else "bye\n"
+        assert (done.returncode, done.stdout, without_leaks(done.stderr)) == (0, said, ""), done
+
+
+def test_a_child_that_exits_while_its_parent_reads(big):
+    done = run(f"""
+        import os, sys, threading, warnings
+        import headrace
+        warnings.simplefilter("ignore")
+        array = headrace.open({str(big)!r})
+        readers = [threading.Thread(target=lambda: [array.read(0) for _ in range(200)]) for _ in range(3)]
+        for reader in readers:
+            reader.start()
+        future = array.read_async(progress=lambda *_: None)
+        for _ in range(20):
+            pid = os.fork()
+            if pid == 0:
+                sys.exit(5)  # with everything that the interpreter does then
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5
+        for reader in readers:
+            reader.join()
+        print(int(future.result()[5, 4096]))
+        """)
+    assert (done.returncode, done.stdout, without_leaks(done.stderr)) == (0, "5\n", "")
 
 
 def test_a_future_that_nobody_holds(big):

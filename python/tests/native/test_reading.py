@@ -33,6 +33,86 @@ def test_basic_indexing_is_numpys(array, selection):
     assert isinstance(got, type(want))  # a scalar where NumPy gives one
 
 
+TURNED = [
+    slice(None, None, -1), slice(30, 3, -4), slice(3, 30, -1), slice(-1, -100, -3), slice(None, None, -100),
+    (slice(None, None, -1), slice(None, None, -2), slice(None, None, -3)), (..., slice(None, None, -1)),
+    (2, slice(None, None, np.int64(-1))), (slice(5, 5, -1), 1), slice(10**30, None, -(10**30)),
+    None, (None,), (None, None), (..., None), (None, ..., None), (None, 3), (3, None), (slice(3, 9), None, slice(None, None, -1)),
+    (0, None, ..., None, slice(None, None, -1)), (None, 1, 2, 3), (slice(5, 5), None), (np.int64(2), None, np.array(3))]
+
+
+@pytest.mark.parametrize("selection", TURNED, ids=str)
+def test_negative_steps_and_new_axes_are_numpys(tmp_path, selection):
+    path = stores.write(tmp_path / "a", DATA, (10, 7, 5), compress=True)
+    want = DATA[selection]
+    for device in ("host", "host-staged"):
+        array = headrace.open(path, device=device)
+        assert np.array_equal(np.asarray(array[selection]), want) and array[selection].shape == want.shape
+        assert np.array_equal(np.asarray(array.read_async(selection).result()), want)
+        assert np.array_equal(np.asarray(array.read_many([0, selection])[1]), want)
+    array = headrace.open(path)
+    for out in (np.zeros(want.shape, "<i4"), np.zeros(want.shape[::-1], "<i4").T):
+        assert array.read(selection, out=out) is out and np.array_equal(out, want)
+    with pytest.raises(ValueError, match="shape"):
+        array.read(selection, out=np.zeros((*want.shape, 2), "<i4"))
+
+
+def test_new_axes_beside_lists(array):
+    rows, mask = [5, 0, 5], np.arange(41) % 2 == 0
+    assert np.array_equal(array[rows, None, mask, ::-1], DATA[rows][:, None, mask, ::-1])
+    assert np.array_equal(array.oindex[None, ::-1, np.array([1, 2])], DATA[None, ::-1, [1, 2]])
+    for wrong in (lambda: array.blocks[None], lambda: array.blocks[::-1], lambda: array.vindex[None, 0, 0, 0],
+                  lambda: array.vindex[::-1, 0, 0]):
+        with pytest.raises(IndexError):
+            wrong()
+
+
+INDICES = {
+    "read-only": lambda values: _read_only(np.array(values)),
+    "big-endian": lambda values: np.array(values, ">i8"),
+    "both": lambda values: _read_only(np.array(values, ">i2")),
+    "repeated": lambda values: np.broadcast_to(np.int64(values[0]), (len(values),)),
+    "strided": lambda values: np.repeat(np.array(values, ">u4"), 2)[::2],
+    "backwards": lambda values: _read_only(np.array(values[::-1])[::-1]),
+}
+
+
+def _read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize("make", INDICES.values(), ids=INDICES)
+def test_indices_are_looked_at_and_not_written_to(array, make):
+    rows, columns, last = make([3, 36, 0]), make([40, 1, 1]), make([4, 0, 2])
+    assert np.array_equal(array[rows], DATA[rows]) and np.array_equal(array.oindex[0, columns], DATA[0, columns])
+    assert np.array_equal(array.read((rows, columns)), DATA[rows][:, columns])
+    assert np.array_equal(array.vindex[rows, columns, last], DATA[rows, columns, last])
+    mask = _read_only(np.arange(37) % 3 == 0)
+    assert np.array_equal(array[mask], DATA[mask])
+    assert np.array_equal(array.vindex[_read_only(DATA % 7 == 0)], DATA[DATA % 7 == 0])
+
+
+@pytest.mark.parametrize("make", [INDICES["read-only"], INDICES["big-endian"]], ids=["read-only", "big-endian"])
+def test_wrong_indices_of_such_arrays(array, make):
+    for wrong in ([37, 0], [-38, 0]):
+        with pytest.raises(IndexError):
+            array[make(wrong)]
+    with pytest.raises(IndexError):
+        array[make([[1, 2]])]
+    with pytest.raises(IndexError, match="integers or booleans"):
+        array[np.array([1.5], ">f8")]
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">i8", np.dtype(">f8"), np.dtype("f4").newbyteorder(">")], ids=str)
+def test_another_byte_order_is_refused(array, dtype):
+    little = np.dtype(dtype).newbyteorder("<").str
+    for read in (array.read, lambda **how: array.read_many([0], **how), lambda **how: array.read_async(**how)):
+        with pytest.raises(ValueError, match=f"little-endian; ask for '{little}'"):
+            read(dtype=dtype)
+    assert array.read(dtype=little).dtype == np.dtype(little)
+
+
 @pytest.mark.parametrize("rows", [[1, 5, 5, 0], [-1, -37], np.arange(0, 37, 3), np.arange(37) % 2 == 0, [], [True] * 37],
                          ids=str)
 def test_lists_select_along_each_axis(array, rows):
@@ -56,10 +136,10 @@ def test_blocks_are_chunks(array):
 
 
 @pytest.mark.parametrize(("selection", "error"), [
-    (37, IndexError), (-38, IndexError), (slice(None, None, -1), IndexError), (slice(None, None, 0), ValueError),
-    ((0, 0, 0, 0), IndexError), ((..., ...), IndexError), (None, IndexError), ("x", IndexError), (1.5, IndexError),
+    (37, IndexError), (-38, IndexError), (slice(None, None, 0), ValueError),
+    ((0, 0, 0, 0), IndexError), ((..., ...), IndexError), ((None, 0, 0, 0, 0), IndexError), ((..., None, ...), IndexError), ("x", IndexError), (1.5, IndexError),
     (True, IndexError), ([1.5], IndexError), ([[1, 2]], IndexError), ([True], IndexError), ([99], IndexError),
-    (slice("a"), TypeError), (10**30, IndexError), ({}, IndexError), (np.zeros((2, 2), bool), IndexError)], ids=str)
+    (slice("a"), TypeError), (slice("a", None, -1), TypeError), (slice(None, None, "a"), TypeError), (10**30, IndexError), ({}, IndexError), (np.zeros((2, 2), bool), IndexError)], ids=str)
 def test_what_no_array_has_is_an_index_error(array, selection, error):
     with pytest.raises(error):
         array[selection]
@@ -262,10 +342,27 @@ def test_progress(tmp_path):
     assert all(total == 64 and 0 <= done <= 64 for done, total in seen)
     array.read(progress=True)  # no terminal: no bar
 
-    def broken(done, total):
-        raise RuntimeError("of the callback")
 
-    assert array.read(progress=broken).shape == data.shape  # reported as unraisable, the read goes on
+
+@pytest.mark.parametrize("elements", [1_000_000, 3_000_000], ids=["short", "long"])  # on the calling thread or not
+def test_what_a_progress_function_raises_ends_the_read(tmp_path, elements):
+    """Nothing is stored of many small chunks: looking for each takes longer than the time between two reports."""
+    (tmp_path / ".zarray").write_text(
+        '{"zarr_format":2,"shape":[%d],"chunks":[10],"dtype":"<f8","compressor":null,"fill_value":1,"order":"C","filters":null}'
+        % elements)
+    array = headrace.open(tmp_path)
+
+    class Broken(Exception):
+        pass
+
+    def broken(done, total):
+        raise Broken(f"{done} of {total}")
+
+    with pytest.raises(Broken, match=f" of {elements // 10}"):
+        array.read(progress=broken)
+    with pytest.raises(Broken):
+        array.read_async(progress=broken).result()
+    assert (array.read() == 1).all()
 
 
 def test_statistics(array):
