@@ -99,9 +99,11 @@ int main(int argc, char** argv) {
   memset(part, 0, sizeof(part));
   read_options.selection = "0, ::2";
   read_options.data = part;
-  read_options.data_bytes = 0;
+  read_options.data_bytes = 0; /* no room for what the strides reach */
   strides[0] = 4;
   read_options.strides_bytes = strides;
+  CHECK(hr_array_read(array, device, &read_options, NULL) == HR_INVALID_ARGUMENT);
+  read_options.data_bytes = sizeof(part);
   MUST(hr_array_read_async(array, device, &read_options, &completion, error));
   MUST(hr_completion_wait(completion, error));
   CHECK(hr_completion_done(completion) == 1);

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Fails where a file includes what its layer may not, where names clash, and where files grow beyond reading.
 
-  check_layers.py [--root DIR] [--self-test]
+  check_layers.py [--root DIR] [--self-test] [--write]
 
-The table below is the architecture: whoever needs a new arrow changes it here, in view of a reviewer. --self-test plants
+The table below is the architecture: whoever needs a new arrow changes it here, in view of a reviewer. CONTRIBUTING.md
+shows it, as far as folders exist, and is checked; --write makes its table anew. --self-test plants
 one violation of each rule in a scratch tree and sees it caught."""
 import argparse
 import collections
@@ -12,28 +13,28 @@ import re
 import sys
 import tempfile
 
-LAYERS = {  # folder: layers of src/ whose headers it may include; its own folder and include/headrace always
-    "src/base": "",
-    "src/io": "base",
-    "src/device": "base",
-    "src/codec": "base device",
-    "src/http": "base",
-    "src/store": "base io",
-    "src/transfer": "base io device store codec",
-    "src/zarr": "base io device store codec transfer",
-    "src/loader": "base io device store codec transfer zarr",
-    "src/cufile": "base io device transfer",
-    "src/system": "base io device",
-    "src/capi": "base",
-    "backends/io_*": "base io",
-    "backends/dev_*": "base device",
-    "backends/store_*": "base io store http",
-    "backends/http_*": "base http",
-    "backends/gds": "base io device",
-    "codecs/*": "base device codec",
-    "tools/*": "",
-    "bench/*": "",
-    "python/*": "",
+LAYERS = {  # folder: what it is, layers of src/ whose headers it may include; its own folder and include/headrace always
+    "src/base": ("Status, checked arithmetic, JSON, clock, fault points", ""),
+    "src/io": ("Engine interface, request queue", "base"),
+    "src/device": ("Device interface, strided box copy", "base"),
+    "src/codec": ("Codec interface, codec chain", "base device"),
+    "src/http": ("ranges, retries and credentials over a transport", "base"),
+    "src/store": ("Store interface, key rules", "base io"),
+    "src/transfer": ("waves: read, copy, decode, assemble", "base io device store codec"),
+    "src/zarr": ("metadata, grids, shards, planner, the array reader", "base io device store codec transfer"),
+    "src/loader": ("samples, order, prefetch", "base io device store codec transfer zarr"),
+    "src/cufile": ("the C interface of libcufile.so.0, a library of its own", "base io device transfer"),
+    "src/system": ("what `headrace doctor` finds out", "base io device"),
+    "src/capi": ("the C API over the public C++ headers", "base"),
+    "backends/io_*": ("engines", "base io"),
+    "backends/dev_*": ("devices", "base device"),
+    "backends/store_*": ("stores", "base io store http"),
+    "backends/http_*": ("transports", "base http"),
+    "backends/gds": ("GPUDirect Storage", "base io device"),
+    "codecs/*": ("one folder a codec", "base device codec"),
+    "tools/*": ("programs", ""),
+    "bench/*": ("benchmarks", ""),
+    "python/*": ("the Python package", ""),
 }
 # A codec that nests others may include their device code; on the CPU it asks the table by name. Codecs' launches are
 # part of the CUDA plug-in.
@@ -56,7 +57,7 @@ def sources(root):
 
 
 def allowed_for(path):
-    for folder, layers in LAYERS.items():
+    for folder, (_, layers) in LAYERS.items():
         top, name = folder.split("/")
         if path.parts[0] == top and len(path.parts) > 2 and re.fullmatch(name.replace("*", r"\w*"), path.parts[1]):
             return layers.split()
@@ -129,12 +130,35 @@ def check_sizes(root, paths, notes):
             notes.append(f"note: {path.relative_to(root)}: {lines} lines, above {LISTED_LINES}")
 
 
+def check_table(root, write=False):
+    """The table of CONTRIBUTING.md between its marks, with the folders that exist."""
+    page = root / "CONTRIBUTING.md"
+    if not page.exists():
+        return
+    text = page.read_text()
+    before, begin, rest = text.partition("<!-- layers: check_layers.py --write -->\n")
+    _, end, after = rest.partition("<!-- end of layers -->")
+    rows = ""
+    for folder, (what, layers) in LAYERS.items():
+        if any(root.glob(folder)):
+            there = ", ".join(layer for layer in layers.split() if (root / "src" / layer).exists())
+            rows += f"| `{folder}` | {what} | {there or 'public headers only'} |\n"
+    made = f"{before}{begin}| folder | is | may include |\n|---|---|---|\n{rows}{end}{after}"
+    if not begin or not end:
+        yield "CONTRIBUTING.md: the marks around the table of layers are gone"
+    elif write:
+        page.write_text(made)
+    elif made != text:
+        yield "CONTRIBUTING.md: its table of layers is not this file's: check_layers.py --write"
+
+
 def check(root):
     notes = []
     paths = list(sources(root))
     problems = [problem for path in paths for problem in check_includes(root, path)]
     problems += check_names(root, paths)
     problems += check_sizes(root, paths, notes)
+    problems += check_table(root)
     return problems, notes
 
 
@@ -159,6 +183,8 @@ def self_test():
         "liburing outside its folder": {"src/io/c.cc": "#include <liburing.h>\n"},
         "a folder that is not in the table": {"src/novel/c.cc": ""},
         "two files of one name": {"src/io/same.cc": "", "src/store/same.cc": ""},
+        "a table that says something else": {
+            "CONTRIBUTING.md": "<!-- layers: check_layers.py --write -->\n| `src/io` | | zarr |\n<!-- end of layers -->"},
         "a file of 1,001 lines": {"src/io/c.cc": "\n" * 1001},
     }
     failures = 0
@@ -188,9 +214,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[2])
     parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     if arguments.self_test:
         return self_test()
+    if arguments.write:
+        list(check_table(arguments.root, write=True))
     problems, notes = check(arguments.root)
     print("\n".join(notes + problems) if notes or problems else "every include follows the table")
     return 1 if problems else 0

@@ -61,12 +61,14 @@ def orphans(build, entries, with_cuda):
     compiled = {os.path.realpath(os.path.join(c["directory"], c["file"]))
                 for c in json.loads((pathlib.Path(build) / "compile_commands.json").read_text())}
     run = {os.path.realpath(argument) for _, _, command in entries for argument in command if argument.endswith((".py", ".cmake"))}
+    # Of tests that are compiled several as one, only the program's name is left.
+    joined = {os.path.basename(command[0]) for _, _, command in entries if command and os.path.islink(command[0])}
     pattern = re.compile(r"_(test|fuzz|bench)\.(cc|cu|c|py|cmake)$")
     for folder, folders, files in os.walk(ROOT):
         folders[:] = [f for f in folders if not f.startswith(".") and not (folder == str(ROOT) and f in ("build", "python"))]
         for name in files:
             path = os.path.realpath(os.path.join(folder, name))
-            if not pattern.search(name) or path in compiled or path in run:
+            if not pattern.search(name) or path in compiled or path in run or (name.endswith("_test.cc") and name[:-3] in joined):
                 continue
             if not with_cuda and only_with_cuda(path):
                 continue

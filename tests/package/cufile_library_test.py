@@ -211,6 +211,14 @@ def test_run_says_when_it_did_not_take(f):
     assert done.returncode == 1 and "did not load the library" in done.stderr, done
 
 
+def test_run_says_when_nothing_was_called(f):
+    done = run("--", "true")
+    assert done.returncode == 1 and "called no cuFile function" in done.stderr, done
+    # A failure of the program's own is told as it is, and who leaves no report may have called something.
+    assert run("--", "false").returncode == 1
+    assert run("--", sys.executable, "-c", "import os; os._exit(0)").returncode == 0
+
+
 def test_run_sees_another_library(f):
     source = f.root / "other.c"
     source.write_text("long cuFileHandleRegister(void *a, void *b) { return 0; }\nlong cuFileRead(void *a) { return 1000; }\n")

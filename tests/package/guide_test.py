@@ -42,7 +42,7 @@ def main(arguments):
         if run.returncode != 0:
             print(f"{target} failed with status {run.returncode}")
             return 1
-        return settle(page, text, re.sub(r"(?<=^```text\n).*?(?=^```\n)", lambda _: run.stdout, text, 1, re.S | re.M), write)
+        return settle(page, text, re.sub(r"(?<=^```text\n).*?(?=^```\n)", lambda _: run.stdout, text, count=1, flags=re.S | re.M), write)
 
     failures = []
 

@@ -4,7 +4,8 @@
   install_consumer_test.py --source DIR --build DIR --work DIR --type static|shared [--configure OPTION=VALUE]...
 
 static installs the build it is given; shared configures and builds one beside it first. Then: install into an empty
-prefix, configure tests/package/consumer against it, build, run, and run the installed command line tool."""
+prefix, configure tests/package/consumer against it, build, run, and run the installed command line tool. The same from a project
+in C alone and by pkg-config. Programs find a plug-in in the installed tree, wherever it was moved to."""
 import argparse
 import json
 import os
@@ -12,6 +13,8 @@ import pathlib
 import shutil
 import subprocess
 import sys
+
+import planted_library_test as planted
 
 MISSING = "missing from the installation"
 
@@ -34,12 +37,44 @@ def write_store(path):
     (path / "1.0").write_bytes(bytes(range(50, 100)))
 
 
+def check_plugin(prefix, lib, tool, arguments, environment, program, store):
+    """A plug-in in the installed tree is found by the tool, by a program elsewhere with the shared library, and by what
+    `cufile-run` preloads; also when the tree was moved. That it is loaded is enough: it says so."""
+    planted.BUILD_ID, planted.CC = arguments.build_id, "cc"
+    plugin = lib / "headrace" / planted.PLUGIN
+    kept = plugin.rename(plugin.with_suffix(".kept")) if plugin.exists() else None
+    planted.plant(plugin)
+
+    def says_so(*command):
+        done = subprocess.run([str(c) for c in command], env=environment, capture_output=True, text=True)
+        assert planted.RAN in done.stderr, (command, done)
+    moved = prefix.with_name(prefix.name + "-moved")
+    shutil.rmtree(moved, ignore_errors=True)
+    says_so(tool, "doctor", "--quick")
+    # It can tell of programs that have the library.
+    done = subprocess.run([tool, "cufile-run", "--", "true"], env=environment, capture_output=True, text=True)
+    assert "called no cuFile function" in done.stderr, done
+    if arguments.type == "shared":
+        says_so(program, store, "auto")
+    prefix.rename(moved)
+    says_so(moved / "bin/headrace", "doctor", "--quick")
+    moved.rename(prefix)
+    plugin.unlink()
+    if kept:
+        kept.rename(plugin)
+    done = subprocess.run([program, store, "auto"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done
+    if arguments.type == "shared":  # without a plug-in: it says where it looked
+        assert "no GPU is used" in done.stderr and f"{lib}/headrace" in done.stderr, done
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--type", choices=("static", "shared"), required=True)
+    parser.add_argument("--build-id", required=True)
     parser.add_argument("--configure", action="append", default=[])
     arguments = parser.parse_args()
     build = arguments.build
@@ -66,9 +101,20 @@ def main():
         f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release")
     run("cmake", "--build", consumer)
 
+    sources = arguments.source / "tests/package/consumer"
+    run("cmake", "-S", sources / "c_only", "-B", consumer / "c_only", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", consumer / "c_only")
+    for static in ((), ("--static",)):
+        flags = run("pkg-config", *static, "--cflags", "--libs", "headrace",
+                    env={**os.environ, "PKG_CONFIG_PATH": str(lib / "pkgconfig")}).split()
+        # As libraries that are not installed where the loader looks are linked.
+        flags = [*flags, f"-Wl,-rpath,{lib}"]
+        run("cc", sources / "consumer_program.c", "-o", consumer / f"pkg_config_c{len(static)}", *flags)
+        run("c++", "-std=c++20", sources / "consumer_program.cc", "-o", consumer / f"pkg_config_cxx{len(static)}", *flags)
+
     store = arguments.work / "store.zarr"
     write_store(store)
-    for program in ("consumer_cxx", "consumer_c"):
+    for program in ("consumer_cxx", "consumer_c", "c_only/consumer_c", "pkg_config_c0", "pkg_config_c1", "pkg_config_cxx0", "pkg_config_cxx1"):
         out = run(consumer / program, store).strip()
         assert out == str(sum(range(100))), f"{program} printed {out!r}"
     tool = prefix / "bin/headrace"
@@ -76,6 +122,7 @@ def main():
     environment = {k: v for k, v in os.environ.items() if k not in ("LD_LIBRARY_PATH", "HEADRACE_PLUGIN_DIR")}
     version = run(tool, "--version", env=environment).strip()
     assert version.startswith("headrace "), version
+    check_plugin(prefix, lib, tool, arguments, environment, consumer / "c_only/consumer_c", store)
     # The installation must stand without the tree it was built in.
     config = next(prefix.rglob("headrace-config.cmake")).read_text()
     assert str(arguments.build) not in config and str(arguments.source) not in config, "the config names the build tree"

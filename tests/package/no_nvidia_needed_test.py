@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""No binary of a build needs an NVIDIA library to start, and the CUDA plug-in exports its one function only.
+"""No binary of a build needs an NVIDIA library to start or looks for libraries in the working directory, and the CUDA plug-in
+exports its one function only.
 
   no_nvidia_needed_test.py BUILD_DIR
   no_nvidia_needed_test.py --self-test CC"""
@@ -13,8 +14,10 @@ NVIDIA = re.compile(r"^lib(cuda|cudart|cufile|nv\w*|cublas\w*|cufft\w*|curand|cu
 
 
 def needed(path):
+    """The libraries it names, and the folders in which it has the loader look for them."""
     text = subprocess.run(["readelf", "-d", str(path)], capture_output=True, text=True, check=True).stdout
-    return re.findall(r"\(NEEDED\).*\[(.*)\]", text)
+    folders = [folder for found in re.findall(r"\(R(?:UN)?PATH\).*?\[(.*)\]", text) for folder in found.split(":")]
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", text), folders
 
 
 def is_elf(path):
@@ -29,7 +32,10 @@ def problems(folders):
             if not path.is_file() or path.is_symlink() or not is_elf(path):
                 continue
             checked += 1
-            found += [f"{path} needs {name}" for name in needed(path) if NVIDIA.match(name)]
+            names, searched = needed(path)
+            found += [f"{path} needs {name}" for name in names if NVIDIA.match(name)]
+            found += [f"{path} looks for libraries in '{place}', below the working directory"
+                      for place in searched if not place.startswith(("/", "$ORIGIN"))]
             if path.name == "libheadrace_cuda.so":
                 text = subprocess.run(["nm", "-D", "--defined-only", str(path)], capture_output=True, text=True, check=True)
                 names = [line.split()[-1] for line in text.stdout.splitlines()]
@@ -50,10 +56,12 @@ def self_test(compiler):
         (root / "bin").mkdir()
         run = lambda *arguments: subprocess.run([compiler, *map(str, arguments)], check=True)
         run("-shared", "-fPIC", "-Wl,-soname,libcudart.so.13", root / "a.c", "-o", library)
-        run(root / "b.c", library, "-o", root / "bin" / "b")
+        run(root / "b.c", library, "-Wl,-rpath,/opt::", "-o", root / "bin" / "b")
         _, found = problems([root / "bin"])
         if not any("libcudart" in line for line in found):
             sys.exit("the planted dependency was not found")
+        if not any("working directory" in line for line in found):
+            sys.exit("the planted search in the working directory was not found")
         print("the planted dependency was found")
 
 

@@ -6,23 +6,35 @@ install(TARGETS headrace
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/headrace DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+# Programs and libraries look for what they load beside themselves and below, never above: whatever is loaded lies in
+# lib/headrace, and links lead there. So the tree may be moved as a whole.
+set(headrace_private_dir ${CMAKE_INSTALL_LIBDIR}/headrace)
+set(headrace_links ${PROJECT_BINARY_DIR}/generated/links)
+file(MAKE_DIRECTORY ${headrace_links}/bin ${headrace_links}/cufile)
 if(TARGET headrace_cli)
+  if(BUILD_SHARED_LIBS)
+    # Not where there is none to find: CMake makes room for it in the build tree by colons, which mean the working directory.
+    set_target_properties(headrace_cli PROPERTIES INSTALL_RPATH "$ORIGIN/..")
+  endif()
+  install(TARGETS headrace_cli RUNTIME DESTINATION ${headrace_private_dir})
   file(RELATIVE_PATH headrace_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
-  set_target_properties(headrace_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${headrace_bin_to_lib}")
-  install(TARGETS headrace_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  file(CREATE_LINK ${headrace_bin_to_lib}/headrace/headrace ${headrace_links}/bin/headrace SYMBOLIC)
+  install(FILES ${headrace_links}/bin/headrace DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
 # Not where the loader finds it by itself: it has the name of another library.
-install(TARGETS headrace_cufile LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/headrace/cufile)
+install(TARGETS headrace_cufile LIBRARY DESTINATION ${headrace_private_dir}/cufile)
 install(FILES ${PROJECT_SOURCE_DIR}/include/cufile/cufile.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cufile)
-install(FILES ${PROJECT_SOURCE_DIR}/src/cufile/cufile.json DESTINATION ${CMAKE_INSTALL_DATADIR}/headrace)
+install(FILES ${PROJECT_SOURCE_DIR}/src/cufile/cufile.json DESTINATION ${headrace_private_dir}/cufile)
+file(CREATE_LINK ../libheadrace_cuda.so ${headrace_links}/cufile/libheadrace_cuda.so SYMBOLIC)
+install(FILES ${headrace_links}/cufile/libheadrace_cuda.so DESTINATION ${headrace_private_dir}/cufile)
 
 # Plug-ins are loaded at run time from here; a part that builds one appends its target to this property.
 get_property(headrace_plugins GLOBAL PROPERTY HEADRACE_PLUGIN_TARGETS)
 foreach(plugin IN LISTS headrace_plugins)
   install(TARGETS ${plugin}
-    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/headrace NAMELINK_SKIP
-    RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/headrace)
+    LIBRARY DESTINATION ${headrace_private_dir} NAMELINK_SKIP
+    RUNTIME DESTINATION ${headrace_private_dir})
 endforeach()
 
 # The config is written by hand rather than exported: an export would carry every internal target along.
@@ -34,7 +46,12 @@ if(headrace_library_type STREQUAL "SHARED_LIBRARY")
 else()
   set(HEADRACE_CONFIG_TYPE STATIC)
   set(HEADRACE_CONFIG_FILE ${CMAKE_STATIC_LIBRARY_PREFIX}headrace${CMAKE_STATIC_LIBRARY_SUFFIX})
-  set(HEADRACE_CONFIG_DEPS ${HEADRACE_DEPS})
+  set(HEADRACE_CONFIG_DEPS ${HEADRACE_INSTALLED_DEPS})
+endif()
+# What a C compiler has to be told to link where the library is static.
+set(HEADRACE_CONFIG_CXX_RUNTIME stdc++)
+if("c++" IN_LIST CMAKE_CXX_IMPLICIT_LINK_LIBRARIES)
+  set(HEADRACE_CONFIG_CXX_RUNTIME c++)
 endif()
 set(headrace_config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/headrace)
 set(HEADRACE_CONFIG_LIBDIR ${CMAKE_INSTALL_LIBDIR})
@@ -48,3 +65,20 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/headrace-config
 install(FILES ${PROJECT_BINARY_DIR}/generated/headrace-config.cmake
               ${PROJECT_BINARY_DIR}/generated/headrace-config-version.cmake
         DESTINATION ${headrace_config_dir})
+
+# pkg-config. A static library has no other form: what it needs is told with and without --static.
+file(RELATIVE_PATH HEADRACE_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+set(HEADRACE_PC_LIBS -lheadrace)
+if(HEADRACE_CONFIG_TYPE STREQUAL "STATIC")
+  foreach(library IN LISTS HEADRACE_CONFIG_DEPS)
+    if(HEADRACE_STATIC_DEPS)
+      list(APPEND HEADRACE_PC_LIBS -l:lib${library}.a)
+    else()
+      list(APPEND HEADRACE_PC_LIBS -l${library})
+    endif()
+  endforeach()
+  list(APPEND HEADRACE_PC_LIBS -l${HEADRACE_CONFIG_CXX_RUNTIME} -lm -lpthread -ldl)
+endif()
+list(JOIN HEADRACE_PC_LIBS " " HEADRACE_PC_LIBS)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/headrace.pc.in ${PROJECT_BINARY_DIR}/generated/headrace.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/generated/headrace.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

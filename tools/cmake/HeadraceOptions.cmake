@@ -7,10 +7,12 @@ option(HEADRACE_WERROR "warnings are errors" ${HEADRACE_DEVELOPER_MODE})
 option(HEADRACE_FAULT_POINTS "compile fault points in" OFF)
 option(HEADRACE_FUZZ "libFuzzer targets instead of replay drivers (clang)" OFF)
 option(HEADRACE_STATIC_DEPS "link third-party libraries statically" OFF)
+option(HEADRACE_STATIC_RUNTIME "link the compiler's C++ library statically" OFF)
 option(HEADRACE_ZFP "the codecs zfp and numcodecs.zfpy, where libzfp is installed" ON)
 set(HEADRACE_PYTHON "" CACHE STRING "build the Python package for this interpreter (a path, or ON: the one CMake finds); empty: none")
 set(HEADRACE_SANITIZE "" CACHE STRING "sanitizers: address,undefined or thread")
 set(HEADRACE_TEST_LABELS "" CACHE STRING "build only tests with one of these labels (;-list); empty: all")
+set(HEADRACE_BATCH 0 CACHE STRING "how many tests to compile as one source, and link as one program; 0: each is a program")
 set(HEADRACE_CUDA AUTO CACHE STRING "CUDA plug-in: AUTO, ON or OFF")
 set_property(CACHE HEADRACE_CUDA PROPERTY STRINGS AUTO ON OFF)
 
@@ -35,6 +37,10 @@ if(PROJECT_IS_TOP_LEVEL)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher} ${HEADRACE_CCACHE})
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher} ${HEADRACE_CCACHE})
   endif()
+endif()
+
+if(HEADRACE_STATIC_RUNTIME)
+  add_link_options(-static-libstdc++ -static-libgcc)
 endif()
 
 find_package(Threads REQUIRED)
@@ -62,7 +68,8 @@ if(HEADRACE_FAULT_POINTS)
 endif()
 
 # headrace_library(NAME header library apt-package): an imported target headrace_dep_NAME for a C library.
-# The name of each is repeated by the installed package config, so that a static headrace links in a consumer.
+# The name of each that the library itself needs is repeated by the installed package config, so that a static headrace links in
+# a consumer.
 set(HEADRACE_DEPS "" CACHE INTERNAL "")
 function(headrace_library name header library package)
   if(HEADRACE_STATIC_DEPS)
@@ -106,6 +113,7 @@ if(HEADRACE_ZFP AND NOT HEADRACE_STATIC_DEPS)
     set(HEADRACE_ZFP_ENABLED ON)
   endif()
 endif()
+set(HEADRACE_INSTALLED_DEPS ${HEADRACE_DEPS})
 if(HEADRACE_DEVELOPER_MODE)
   # Tests compare with c-blosc; the library decodes its containers without it.
   headrace_library(blosc blosc.h blosc libblosc-dev)
@@ -128,7 +136,12 @@ if(NOT HEADRACE_CUDA STREQUAL "OFF")
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90-real)  # others are compiled by the driver, once, from the first
+      # Machine code for each GPU there is; code that the driver compiles only for those to come.
+      set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90-real 100-real 120)
+      execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --version OUTPUT_VARIABLE version ERROR_QUIET)
+      if(version MATCHES "release ([0-9.]+)" AND CMAKE_MATCH_1 VERSION_LESS 12.8)
+        set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90)
+      endif()
     endif()
     enable_language(CUDA)
     # CMake 3.25 does not know nvcc's flag for C++20.

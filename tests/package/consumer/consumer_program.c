@@ -1,4 +1,4 @@
-/* Prints the sum of a uint8 array: consumer_c STORE */
+/* Prints the sum of a uint8 array: consumer_c STORE [DEVICE]. DEVICE is one whose memory the host can use. */
 #include <headrace/headrace.h>
 
 #include <stdio.h>
@@ -21,11 +21,12 @@ int main(int argc, char** argv) {
   size_t bytes = 1, i;
   unsigned total = 0;
 
-  if (argc != 2) return 2;
+  if (argc != 2 && argc != 3) return 2;
   if (hr_context_create(NULL, &context, &error) != HR_OK) return report(error);
   if (hr_store_open(context, argv[1], &store, &error) != HR_OK) return report(error);
   if (hr_array_open(store, NULL, &array, &error) != HR_OK) return report(error);
-  if (hr_device_open("host", &device, &error) != HR_OK) return report(error);
+  if (hr_device_open(argc == 3 ? argv[2] : "host", &device, &error) != HR_OK) return report(error);
+  fprintf(stderr, "%s\n", hr_device_note(device));
   for (i = 0; i < hr_array_rank(array); ++i) bytes *= (size_t)hr_array_shape(array)[i];
   data = malloc(bytes);
   if (data == NULL) return 1;

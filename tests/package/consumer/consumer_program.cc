@@ -15,10 +15,7 @@ headrace::Status sum(const char* path, unsigned& total) {
   HEADRACE_TRY_ASSIGN(auto array, headrace::Array::open(store));
   HEADRACE_TRY_ASSIGN(auto device, headrace::Device::open("host"));
   std::vector<std::byte> data(static_cast<std::size_t>(array.info().decoded_bytes));
-  headrace::TensorView tensor;
-  tensor.data = data.data();
-  tensor.shape = array.info().shape;
-  HEADRACE_TRY(array.read({}, tensor, device));
+  HEADRACE_TRY(array.read({}, {data, array.info().dtype, array.info().shape}, device));
   for (std::byte b : data) total += static_cast<unsigned>(b);
   return {};
 }

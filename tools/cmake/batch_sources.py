@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+"""Writes one C++ source that holds several tests, so that what they include is compiled once.
+
+  batch_sources.py OUTPUT SOURCE...
+
+Each source's unnamed namespaces lie in a namespace with the source's name: names that two tests share do not meet.
+Messages, debuggers and googletest still name the source and its line. Paths are as seen from the working directory, the
+build folder, so that the compiler's cache serves other clones."""
+import os
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INCLUDED = re.compile(r'^(#include ")([^"]+)"', re.M)
+OPENED = re.compile(r"^namespace \{$", re.M)
+CLOSED = re.compile(r"^\}  // namespace$", re.M)
+
+
+def batch(sources):
+    for source in sources:
+        text = source.read_text()
+        if len(OPENED.findall(text)) != len(CLOSED.findall(text)):
+            sys.exit(f"{source}: a line 'namespace {{' has no line '}}  // namespace', or the other way round (or add ALONE to its headrace_test)")
+        home = source.parent.relative_to(ROOT)
+        text = INCLUDED.sub(lambda m: f'{m[1]}{home / m[2]}"' if (source.parent / m[2]).exists() else m[0], text)
+        text = OPENED.sub(f"namespace {source.stem}_cc {{ namespace {{", text)
+        yield f'#line 1 "{os.path.relpath(source)}"\n' + CLOSED.sub("} }", text)
+
+
+def main():
+    output, *sources = map(pathlib.Path, sys.argv[1:])
+    output.write_text("".join(batch(sources)))
+
+
+if __name__ == "__main__":
+    main()
