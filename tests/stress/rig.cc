@@ -1,0 +1,300 @@
+#include "rig.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+
+namespace headrace::stress {
+namespace {
+
+constexpr std::size_t kPad = 4 << 10;  // canaries on either side, where no guard page is
+
+[[noreturn]] void die(const std::string& what) {
+  std::fprintf(stderr, "store_fuzz: %s\n", what.c_str());
+  std::_Exit(3);
+}
+
+std::vector<ContextOptions> context_table() {
+  ContextOptions base;
+  base.host_budget_bytes = std::size_t{64} << 20;
+  base.device_budget_bytes = std::size_t{64} << 20;
+  base.mapped_budget_bytes = std::size_t{16} << 20;
+  base.threads = 2;
+  base.bind_threads = false;
+  // "auto" reads what is cached itself, and maps it for devices; an engine asked for by name gets everything.
+  std::vector<ContextOptions> out(7, base);
+  out[0].threads = 1, out[0].wave_bytes = 4096;
+  out[1].engine = "io_uring";
+  out[2].engine = "aio", out[2].wave_bytes = 16 << 10;
+  out[3].wave_bytes = 4096, out[3].index_budget_bytes = 1 << 20;
+  out[4].engine = "threads", out[4].allow_direct = false;
+  out[5].allow_mapped = false, out[5].allow_direct = false;
+  out[6].engine = "io_uring", out[6].wave_bytes = 4096, out[6].cache_reread = false;
+  return out;
+}
+
+// Codes that a store, whatever is in it, never gives cause for.
+bool is_strange(Code code) {
+  return code == Code::kOk || code == Code::kInternal || code == Code::kInvalidArgument || code == Code::kCancelled ||
+         code == Code::kDeviceLost || code == Code::kForked || code == Code::kTimeout;
+}
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+std::string hex(const std::byte* bytes, std::size_t count) {
+  std::string out;
+  char digits[4];
+  for (std::size_t i = 0; i < std::min<std::size_t>(count, 16); ++i) {
+    std::snprintf(digits, sizeof digits, "%02x", std::to_integer<unsigned>(bytes[i]));
+    out += digits;
+  }
+  return out;
+}
+
+// Whether these bytes are what one meaning has at an element.
+bool matches(const Meaning& meaning, std::uint64_t element, const std::byte* got) {
+  const Unit& unit = meaning.units[meaning.unit[static_cast<std::size_t>(element)]];
+  if (unit.verdict == Verdict::kAny) return true;
+  if (unit.verdict == Verdict::kRefused) return false;
+  const std::size_t item = meaning.item_bytes;
+  return std::memcmp(&meaning.elements[static_cast<std::size_t>(element) * item], got, item) == 0;
+}
+
+bool is_listed(const std::set<std::string>& listed, const std::string& key) {
+  return std::any_of(listed.begin(), listed.end(), [&](const std::string& one) { return ends_with(one, key); });
+}
+
+}  // namespace
+
+void Counts::add(const Counts& other) {
+  for (const auto member :
+       {&Counts::reads, &Counts::cancelled, &Counts::elements, &Counts::failed, &Counts::refused_chunks,
+        &Counts::unsupported, &Counts::opens_refused, &Counts::device_chunks, &Counts::mapped_bytes,
+        &Counts::direct_bytes, &Counts::buffered_bytes}) {
+    this->*member += other.*member;
+  }
+}
+
+std::vector<Context> make_contexts() {
+  std::vector<Context> out;
+  for (const ContextOptions& wanted : context_table()) {
+    auto made = Context::create(wanted);
+    if (made.ok()) out.push_back(std::move(*made));
+  }
+  if (out.empty()) die("no engine works here");
+  return out;
+}
+
+Rig::Rig(const RigOptions& options, std::vector<Context> contexts)
+    : options_(options), contexts_(std::move(contexts)), arena_(options.most_bytes) {
+  for (const std::string& name : options_.devices) {
+    auto device = Device::open(name);
+    if (!device.ok()) die(device.status().to_string());
+    Buffer buffer;
+    if (name != "host") {
+      auto made = Buffer::allocate(*device, options_.most_bytes + 2 * kPad + 64);
+      if (!made.ok()) die(made.status().to_string());
+      buffer = std::move(*made);
+    }
+    devices_.push_back(std::move(*device));
+    buffers_.push_back(std::move(buffer));
+  }
+}
+
+ReadPlan Rig::plan(Dice& dice) const {
+  ReadPlan plan;
+  plan.device = static_cast<std::size_t>(dice.below(devices_.size()));
+  plan.placement = dice.pick({Placement::kAuto, Placement::kCpu, Placement::kGpu});
+  if (options_.devices[plan.device] == "host") plan.placement = Placement::kAuto;
+  plan.collect = dice.one_in(2);
+  plan.blocking = dice.one_in(2);
+  plan.padding = dice.one_in(3) ? dice.between(1, 5) : 0;
+  plan.shift = dice.one_in(2) ? static_cast<std::size_t>(dice.below(64)) : 0;
+  plan.flush_right = dice.one_in(2);
+  return plan;
+}
+
+// The memory that a read may write to, and what it holds afterwards.
+struct Rig::Destination {
+  TensorView tensor;
+  std::vector<std::uint64_t> strides;  // elements
+  std::size_t item = 1, span = 0;      // bytes of an element, and from the first one to the end of the last
+  std::byte* at = nullptr;             // the tensor, or its copy on the host
+  unsigned char pattern = 0;           // what was there before
+};
+
+struct Rig::Outcome {
+  Status status;
+  std::set<std::string> listed;  // keys of the chunks that were refused
+  std::string wrong;
+  bool device_cannot = false;  // asked for explicitly, and it has no code for this
+};
+
+std::string Rig::prepare(const Picked& picked, const ReadPlan& plan, std::size_t item_bytes, Destination& to) {
+  to.item = item_bytes;
+  to.tensor.shape = picked.result_shape();
+  const std::size_t rank = to.tensor.shape.size();
+  to.strides.resize(rank);
+  std::uint64_t stride = 1, reach = product(to.tensor.shape) == 0 ? 0 : 1;
+  for (std::size_t d = rank; d-- > 0;) {
+    to.strides[d] = stride;
+    if (reach > 0) reach += (to.tensor.shape[d] - 1) * stride;
+    stride = std::max<std::uint64_t>(1, stride * to.tensor.shape[d]) + plan.padding;
+  }
+  to.span = static_cast<std::size_t>(reach) * item_bytes;
+  if (to.span > options_.most_bytes) die("a selection is larger than the destination");
+  if (plan.padding > 0) {
+    for (const std::uint64_t one : to.strides) {
+      to.tensor.strides_bytes.push_back(static_cast<std::int64_t>(one * item_bytes));
+    }
+  }
+  to.pattern = static_cast<unsigned char>(0x51 + plan.shift % 7);
+  Buffer& buffer = buffers_[plan.device];
+  if (buffer.data() == nullptr) {
+    to.at = arena_.take(to.span, plan.flush_right ? test::Flush::kRight : test::Flush::kLeft, to.pattern);
+    to.tensor.memory = {to.at, to.span};
+    return "";
+  }
+  got_.assign(to.span + 2 * kPad, std::byte{to.pattern});
+  to.at = got_.data() + kPad;
+  to.tensor.memory = {buffer.data() + plan.shift + kPad, to.span};
+  const Status status = buffer.copy_from_host(plan.shift, got_.data(), got_.size());
+  return status.ok() ? "" : "destination: " + status.to_string();
+}
+
+Rig::Outcome Rig::start_and_wait(const Array& array, const Picked& picked, const ReadPlan& plan,
+                                 const Destination& to) {
+  ReadOptions options;
+  options.placement = plan.placement;
+  options.collect_errors = plan.collect;
+  Outcome out;
+  Stats stats;
+  if (plan.blocking && !plan.collect && !plan.cancelled) {
+    out.status = array.read(picked.selection, to.tensor, devices_[plan.device], options, &stats);
+  } else {
+    auto reading = array.read_async(picked.selection, to.tensor, devices_[plan.device], options);
+    if (reading.ok() && plan.cancelled) reading->cancel();
+    out.status = reading.ok() ? reading->wait() : reading.status();
+    if (reading.ok()) {
+      stats = reading->stats();
+      for (const ChunkError& error : reading->errors()) {
+        if (is_strange(error.status.code()) || error.key.empty()) {
+          out.wrong = "a chunk's error is " + error.status.to_string();
+        }
+        out.listed.insert(error.key);
+      }
+    }
+  }
+  ++counts.reads;
+  counts.cancelled += plan.cancelled;
+  counts.elements += product(to.tensor.shape);
+  counts.failed += !out.status.ok();
+  counts.refused_chunks += out.listed.size();
+  counts.device_chunks += stats.gpu_chunks;
+  counts.mapped_bytes += stats.mapped_bytes;
+  counts.direct_bytes += stats.direct_bytes;
+  counts.buffered_bytes += stats.buffered_bytes;
+  out.device_cannot = plan.placement == Placement::kGpu && out.status.code() == Code::kUnsupported;
+  counts.unsupported += out.device_cannot;
+  return out;
+}
+
+// Compares each element and puts the pattern back in its place.
+std::string Rig::check_elements(const Picked& picked, const std::vector<const Meaning*>& meanings, const ReadPlan& plan,
+                                const Destination& to, const Outcome& outcome) {
+  const Status& status = outcome.status;
+  bool may_be_refused = plan.may_fail, must_be_refused = false, key_is_named = false;
+  std::string wrong;
+  const std::size_t rank = to.tensor.shape.size();
+  Shape place_at(rank, 0);
+  picked.each(meanings.front()->shape, [&](std::uint64_t, std::uint64_t element) {
+    std::uint64_t place = 0;
+    for (std::size_t d = 0; d < rank; ++d) place += place_at[d] * to.strides[d];
+    advance(place_at, to.tensor.shape);
+    std::byte* const got = to.at + place * to.item;
+    bool fine = false, refused_by_all = true;
+    for (const Meaning* meaning : meanings) {
+      const Unit& unit = meaning->units[meaning->unit[static_cast<std::size_t>(element)]];
+      const bool allowed = unit.verdict != Verdict::kExact || plan.may_fail;
+      refused_by_all = refused_by_all && unit.verdict == Verdict::kRefused;
+      may_be_refused = may_be_refused || allowed;
+      if (allowed && !key_is_named && !status.ok()) key_is_named = ends_with(status.key(), unit.key);
+      fine = fine || matches(*meaning, element, got) ||
+             (allowed && !outcome.listed.empty() && is_listed(outcome.listed, unit.key));
+    }
+    must_be_refused = must_be_refused || refused_by_all;
+    if (status.ok() && !fine && wrong.empty()) {
+      const Unit& unit = meanings[0]->units[meanings[0]->unit[static_cast<std::size_t>(element)]];
+      wrong = "element " + std::to_string(element) + " is " + hex(got, to.item) + ", of chunk " + unit.key +
+              ", verdict " + std::to_string(static_cast<int>(unit.verdict)) + ", expected " +
+              hex(&meanings[0]->elements[static_cast<std::size_t>(element) * to.item], to.item) +
+              (outcome.listed.empty() ? "" : ", listed: " + *outcome.listed.begin());
+    }
+    std::memset(got, to.pattern, to.item);
+  });
+  if (!wrong.empty()) return wrong;
+  if (status.ok() && must_be_refused && outcome.listed.empty()) return "what cannot be read was read";
+  if (!outcome.listed.empty() && !may_be_refused) return "good chunks were listed as bad: " + *outcome.listed.begin();
+  if (status.ok() || outcome.device_cannot) return "";
+  if (is_strange(status.code())) return "the error is " + status.to_string();
+  if (!may_be_refused) return "a good store was refused: " + status.to_string();
+  if (!key_is_named && !plan.may_fail) return "the error names no chunk that is bad: " + status.to_string();
+  return "";
+}
+
+std::string Rig::read(const Array& array, const Picked& picked, const std::vector<const Meaning*>& meanings,
+                      const ReadPlan& plan) {
+  return run(array, picked, meanings, plan, meanings.front()->item_bytes);
+}
+
+std::string Rig::read_any(const Array& array, const Picked& picked, const ReadPlan& plan) {
+  return run(array, picked, {}, plan, array.info().dtype.item_bytes);
+}
+
+std::string Rig::run(const Array& array, const Picked& picked, const std::vector<const Meaning*>& meanings,
+                     const ReadPlan& plan, std::size_t item_bytes) {
+  Destination to;
+  std::string wrong = prepare(picked, plan, item_bytes, to);
+  if (!wrong.empty()) return wrong;
+  to.tensor.dtype = array.info().dtype;
+  const Outcome outcome = start_and_wait(array, picked, plan, to);
+  if (!outcome.wrong.empty()) return outcome.wrong;
+  const Buffer& buffer = buffers_[plan.device];
+  const bool on_host = buffer.data() == nullptr;
+  if (on_host && !arena_.intact()) return "bytes outside the destination were written";
+  if (!on_host) {
+    const Status copied = buffer.copy_to_host(plan.shift, got_.data(), got_.size());
+    if (!copied.ok()) return "destination: " + copied.to_string();
+  }
+  if (!meanings.empty() && !(plan.cancelled && !outcome.status.ok())) {
+    wrong = check_elements(picked, meanings, plan, to, outcome);
+    if (!wrong.empty()) return wrong;
+  } else {
+    if (!outcome.status.ok() && plan.cancelled && outcome.status.code() != Code::kCancelled && !plan.may_fail) {
+      return "a read that was cancelled says " + outcome.status.to_string();
+    }
+    Shape at(to.tensor.shape.size(), 0);
+    for (std::uint64_t i = 0, count = product(to.tensor.shape); i < count; ++i) {
+      std::uint64_t place = 0;
+      for (std::size_t d = 0; d < at.size(); ++d) place += at[d] * to.strides[d];
+      std::memset(to.at + place * to.item, to.pattern, to.item);
+      advance(at, to.tensor.shape);
+    }
+  }
+  // What is around the elements, and between them.
+  const std::byte* const from = on_host ? to.at : got_.data();
+  const std::size_t length = on_host ? to.span : got_.size();
+  if (length > 0 && (from[0] != std::byte{to.pattern} || std::memcmp(from, from + 1, length - 1) != 0)) {
+    const std::byte* const bad =
+        std::find_if(from, from + length, [&](std::byte b) { return b != std::byte{to.pattern}; });
+    return "byte " + std::to_string(bad - to.at) + " of a destination of " + std::to_string(to.span) +
+           ", no element's, was written";
+  }
+  return "";
+}
+
+}  // namespace headrace::stress
