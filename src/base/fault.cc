@@ -1,5 +1,7 @@
 #include "base/fault.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -19,6 +21,10 @@ std::map<std::string, Counter, std::less<>> g_counts;  // guarded by g_mutex
 std::uint64_t g_star_hits = 0;
 std::atomic<std::int64_t> g_delay_us{0};
 std::string g_delayed_point;  // guarded by g_mutex
+
+// A forked child keeps what was armed: at the fork no other thread is inside.
+[[maybe_unused]] const int g_fork_handlers =
+    pthread_atfork([] { g_mutex.lock(); }, [] { g_mutex.unlock(); }, [] { g_mutex.unlock(); });
 
 }  // namespace
 
