@@ -394,7 +394,7 @@ class UringEngine final : public Engine {
       if (busy_[slot] != 0) cancel(tags_[slot]);
     }
     Event events[16];
-    while (free_.size() + failed_.size() < info_.depth) {
+    while (static_cast<std::size_t>(std::count(busy_.begin(), busy_.end(), 1)) > failed_.size()) {
       bool woken = false;
       if (harvest(events, woken) > 0) continue;
       io_uring_cqe* cqe = nullptr;
