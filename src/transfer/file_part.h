@@ -27,6 +27,7 @@ struct FilePart {
   bool write = false;
   bool may_go_cold = false;  // give up as soon as a page is missing: the caller reads it past the page cache instead
   bool went_cold = false;    // out
+  bool small = false;        // for the queue's own thread
   bool bring = false;        // ask for the whole granule around it to be brought into the page cache, without waiting
   std::uint32_t request = 0;
   base::FileHandle* handle = nullptr;

@@ -13,15 +13,15 @@
 namespace headrace {
 
 using transfer::FilePart;
-using transfer::Warmth;
 
 namespace {
 
-constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20;    // parts begin and end at multiples of it
-constexpr std::uint64_t kSplitBytes = std::uint64_t{128} << 10;  // partly cached ranges are told apart down to this
+constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20;  // parts begin and end at multiples of it
 constexpr std::uint64_t kInlineBytes = std::uint64_t{64}
                                        << 10;  // a lone cached read up to this is not worth a hand-over
 constexpr std::uint64_t kPageUnit = 4096;
+// So much is read from the page cache by the queue's thread in the time that a hand-over of many parts takes.
+constexpr std::uint64_t kSmallBytes = std::uint64_t{8} << 10, kMostHereBytes = std::uint64_t{128} << 10;
 constexpr std::size_t kMostParts = 4096;
 constexpr std::size_t kKeptFiles = 16;
 constexpr std::size_t kLongList = 4096;
@@ -263,7 +263,7 @@ void FileQueue::Impl::let_go(Index index) noexcept {
   state.entry = file_index_.extract(state.handle.get());
   state.handle.reset();
   state.mapped.reset();
-  state.checked_wave = 0;
+  state.checked_wave = state.sequential_end = 0;
   state.seen.clear();
   free_files_.push_back(index);
 }
@@ -299,11 +299,26 @@ void FileQueue::Impl::issue() {
       crew_->perform(*to_crew_[0]);
       arrived_.push_back(to_crew_[0]);
     } else {
+      take_small();
       crew_->submit(to_crew_);
     }
     to_crew_.clear();
   }
   if (!waiting_) start_engine(false);
+}
+
+// Carries out what takes no longer than handing it over: small parts that the page cache has, and those that read-ahead
+// brings there.
+void FileQueue::Impl::take_small() {
+  std::uint64_t bytes = 0;
+  std::erase_if(to_crew_, [&](FilePart* part) {
+    const bool cached = part->may_go_cold && part->length <= kSmallBytes;
+    if (!(part->small || cached) || bytes > kMostHereBytes) return false;
+    crew_->perform(*part);
+    bytes += part->length;
+    arrived_.push_back(part);
+    return true;
+  });
 }
 
 bool FileQueue::Impl::full(const Wave& wave) {
@@ -324,7 +339,8 @@ bool FileQueue::Impl::issue_request(Index index) {
         if (wave == nullptr) return false;
       }
       const std::uint64_t offset = range.offset_bytes + request.next_byte;
-      const Step next = route(file, offset, range.bytes - request.next_byte, wave);
+      const std::size_t beside = pending_ - 1 + request.outstanding + request.list.size() - request.next;
+      const Step next = route(file, offset, range.bytes - request.next_byte, beside, wave);
       std::byte* const memory = range.memory + request.next_byte;
       if (next.route == Route::kMapped) {
         if (!options_.skip_copy) wave->pieces.push_back({next.source, memory, static_cast<std::size_t>(next.bytes)});
@@ -336,6 +352,7 @@ bool FileQueue::Impl::issue_request(Index index) {
         ++request.outstanding;
         stats_.mapped_bytes += next.bytes;
         request.next_byte += next.bytes;
+        file.sequential_end = offset + next.bytes;
         if (full(*wave)) launch(in_);
         continue;
       }
@@ -357,7 +374,9 @@ bool FileQueue::Impl::issue_request(Index index) {
       part->memory = memory;
       part->host = staged_ ? part->slot : memory;
       part->may_go_cold = !direct && !next.sure;
+      part->small = next.small;
       request.next_byte += length;
+      file.sequential_end = offset + length;
       if (!direct) count_unmapped(file, offset, length);
       start_part(*part);
     }
@@ -426,137 +445,6 @@ bool FileQueue::Impl::issue_write(Index index) {
     }
   }
   return true;
-}
-
-bool FileQueue::Impl::direct_allowed(base::FileHandle& file) {
-  if (engine_failed_) return false;
-  if (!file.has_buffered()) return file.direct_fd() >= 0;
-  if (!resources_->options().allow_direct) return false;
-  if (file.on_network() && !options_.network_direct) return false;
-  if (file.direct_fd() >= 0) return true;
-  if (!file.in_memory()) note("direct path: the file system refuses O_DIRECT for ", file.path());
-  return false;
-}
-
-// Once a wave, and again for requests that came since: the version of the file decides which windows may be used.
-void FileQueue::Impl::check_identity(FileState& file) {
-  if (file.checked_wave == wave_number_ && file.mapped != nullptr) return;
-  base::FileIdentity identity;
-  int error = 0;
-  ++stats_.system_calls;
-  file.now_ns = base::now_ns();
-  file.checked_wave = wave_number_;
-  if (!base::identify(file.handle->fd(), identity, error)) {
-    file.mapped.reset();
-    return;
-  }
-  if (file.mapped == nullptr || !(file.mapped->identity == identity)) {
-    file.mapped = mapped_->file(device_, identity);
-    file.seen.clear();
-  }
-}
-
-const transfer::MappedWindow* FileQueue::Impl::mapped_window(FileState& file, std::size_t index, Wave& wave) {
-  if (index >= file.seen.size()) file.seen.resize(index + 1);
-  FileState::Seen& seen = file.seen[index];
-  if (seen.wave == wave.number) return seen.window;
-  std::shared_ptr<transfer::MappedWindow> window = mapped_->window(*file.mapped, index, file.now_ns);
-  if (window == nullptr && options_.path == Path::kMapped) {
-    const auto ask = [&](std::size_t which) {
-      return mapped_->touch(file.mapped, which, 0, file.handle, nullptr, true);
-    };
-    // The next ones are ready by the time a sequential reader comes to them.
-    for (std::size_t ahead = 0; ahead <= transfer::MappedCache::kWindowsAhead; ++ahead) ask(index + ahead);
-    mapped_->wait(*file.mapped, index);
-    window = mapped_->window(*file.mapped, index, file.now_ns);
-  }
-  seen = {wave.number, window.get()};
-  if (window != nullptr) wave.windows.push_back(std::move(window));
-  return seen.window;
-}
-
-FileQueue::Impl::Step FileQueue::Impl::route(FileState& file, std::uint64_t offset, std::uint64_t bytes, Wave* wave) {
-  if (!file.handle->has_buffered() && !options_.skip_io) {
-    return {direct_allowed(*file.handle) ? Route::kDirect : Route::kBuffered, bytes};
-  }
-  // Without I/O nothing is taken from a mapping either: the staging memory's old bytes travel.
-  if (options_.path == Path::kBuffered || options_.skip_io) return {Route::kBuffered, bytes};
-  if (options_.path == Path::kDirect) {
-    return {direct_allowed(*file.handle) ? Route::kDirect : Route::kBuffered, bytes};
-  }
-  check_identity(file);
-  if (wave != nullptr && file.handle->is_regular() && file.mapped != nullptr && resources_->options().allow_mapped) {
-    const std::uint64_t window_bytes = file.mapped->window_bytes;
-    const std::size_t index = static_cast<std::size_t>(offset / window_bytes);
-    if (const transfer::MappedWindow* window = mapped_window(file, index, *wave); window != nullptr) {
-      const std::uint64_t within = offset % window_bytes;
-      if (within < window->bytes)
-        return {Route::kMapped, std::min(bytes, window->bytes - within), window->data + within};
-    }
-  }
-  if (options_.path == Path::kMapped) return {Route::kBuffered, bytes};
-  return route_unmapped(file, offset, bytes);
-}
-
-FileQueue::Impl::Step FileQueue::Impl::route_unmapped(FileState& file, std::uint64_t offset, std::uint64_t bytes) {
-  Step step{Route::kBuffered, bytes};
-  const bool direct = direct_allowed(*file.handle);
-  if (file.mapped == nullptr || !file.handle->is_regular()) {
-    step.route = direct ? Route::kDirect : Route::kBuffered;
-    return step;
-  }
-  const std::uint64_t window_bytes = file.mapped->window_bytes;
-  const auto index = static_cast<std::size_t>(offset / window_bytes);
-  step.bytes = std::min(bytes, (index + 1) * window_bytes - offset);
-  if (direct) {
-    switch (mapped_->warmth(*file.mapped, index, file.handle->fd(), file.now_ns)) {
-      case Warmth::kCold:
-        step.route = Route::kDirect;
-        return step;
-      case Warmth::kWarm:
-      case Warmth::kUnknown:
-        step.sure = false;
-        break;
-      case Warmth::kMixed: {
-        // The longest start of the range that is wholly there or wholly not.
-        for (std::uint64_t length = step.bytes;; length = base::align_up(length / 2, kSplitBytes)) {
-          length = std::min(length, step.bytes);
-          const std::uint64_t pages = (offset + length + kPageUnit - 1) / kPageUnit - offset / kPageUnit;
-          ++stats_.system_calls;
-          const auto cached = base::cached_pages(file.handle->fd(), offset, length);
-          step.bytes = length;
-          if (!cached.has_value()) {
-            step.sure = false;
-            break;
-          }
-          if (*cached >= pages) break;
-          if (*cached == 0 || length <= kSplitBytes) {
-            step.route = Route::kDirect;
-            return step;
-          }
-        }
-        return step;
-      }
-    }
-  }
-  return step;
-}
-
-// Whether a cold range is one that was read past the page cache before and is now kept in it; `bring`: for the first
-// time.
-bool FileQueue::Impl::reread(const FileState& file, std::uint64_t offset, std::uint64_t bytes, bool& bring) {
-  if (options_.path != Path::kAuto || options_.skip_io || !resources_->options().cache_reread) return false;
-  if (file.mapped == nullptr || !file.handle->is_regular()) return false;
-  const auto advice = resources_->reuse().note(file.mapped->identity, offset, bytes);
-  bring = advice == transfer::ReuseTracker::Advice::kBring;
-  return advice != transfer::ReuseTracker::Advice::kDirect;
-}
-
-// Bytes that were read by other means may be worth a mapping the next time.
-void FileQueue::Impl::count_unmapped(FileState& file, std::uint64_t offset, std::uint64_t bytes) {
-  if (!staged_ || file.mapped == nullptr || options_.path != Path::kAuto || !resources_->options().allow_mapped) return;
-  const auto index = static_cast<std::size_t>(offset / file.mapped->window_bytes);
-  mapped_->note_read(file.mapped, index, bytes, file.handle, nullptr);
 }
 
 FilePart* FileQueue::Impl::take_part(Index request, std::uint64_t slot_bytes) {

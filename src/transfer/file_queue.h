@@ -68,6 +68,7 @@ class FileQueue::Impl {
     std::uint64_t checked_wave = 0;  // of which wave the identity was asked
     std::uint64_t now_ns = 0;        // when
     std::size_t requests = 0;
+    std::uint64_t sequential_end = 0;  // where the last range ended: one that begins there continues it
     struct Seen {
       std::uint64_t wave = 0;
       const transfer::MappedWindow* window = nullptr;  // held by that wave
@@ -122,6 +123,7 @@ class FileQueue::Impl {
     std::uint64_t bytes = 0;
     const std::byte* source = nullptr;  // kMapped
     bool sure = true;                   // kBuffered: the pages are there
+    bool small = false;                 // kBuffered: see small_read()
   };
 
   Result<Index> take_request();
@@ -129,10 +131,12 @@ class FileQueue::Impl {
   void end_file_use(Index index) noexcept;
   void let_go(Index index) noexcept;
   void issue();
+  void take_small();
   bool issue_request(Index index);
   bool issue_paths(Index index);
   bool issue_write(Index index);
-  Step route(FileState& file, std::uint64_t offset, std::uint64_t bytes, Wave* wave);
+  Step route(FileState& file, std::uint64_t offset, std::uint64_t bytes, std::size_t beside, Wave* wave);
+  bool small_read(FileState& file, std::uint64_t offset, std::uint64_t bytes, std::size_t beside) const;
   Step route_unmapped(FileState& file, std::uint64_t offset, std::uint64_t bytes);
   const transfer::MappedWindow* mapped_window(FileState& file, std::size_t index, Wave& wave);
   void check_identity(FileState& file);

@@ -1,0 +1,139 @@
+// Small ranges of cold files by the path that FileQueue chooses: one at a time or in sequence they are read through the
+// page cache, which has the neighbours then; many at a time, past it.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <headrace/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+constexpr std::size_t kFileBytes = std::size_t{4} << 20, kPage = 4096;
+
+class SmallReads : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    ContextOptions options;
+    options.threads = 2;
+    context_.emplace(Context::create(options).value());
+    device_.emplace(Device::open(GetParam()).value());
+    content_ = support::pattern(kFileBytes, 9);
+    ASSERT_TRUE(support::write_file(path_, content_));
+    cool();
+    const File file = File::open(path_).value();
+    FileQueue past = queue(Path::kDirect);
+    Buffer memory = Buffer::allocate(*device_, kPage).value();
+    if (read(past, file, {{0, memory.data(), kPage}}).direct_bytes == 0) {
+      GTEST_SKIP() << "the temporary directory's file system has no O_DIRECT";
+    }
+    cool();
+  }
+  void cool() const {
+    const int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_EQ(::fsync(fd), 0);
+    ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    ::close(fd);
+  }
+  FileQueue queue(Path path = Path::kAuto) const {
+    FileQueueOptions options;
+    options.path = path;
+    options.staging_bytes = std::size_t{8} << 20;
+    return FileQueue::create(*context_, *device_, options).value();
+  }
+  // What one request adds to the queue's figures.
+  static FileStats read(FileQueue& queue, const File& file, const std::vector<FileRange>& ranges) {
+    const FileStats before = queue.stats();
+    EXPECT_TRUE(queue.read(file, ranges, 1).ok());
+    FileCompletion done;
+    EXPECT_EQ(queue.wait({&done, 1}), 1u);
+    EXPECT_TRUE(done.status.ok()) << done.status.to_string();
+    FileStats after = queue.stats();
+    after.direct_bytes -= before.direct_bytes;
+    after.buffered_bytes -= before.buffered_bytes;
+    after.system_calls -= before.system_calls;
+    return after;
+  }
+  void expect_content(const Buffer& memory, std::size_t at, std::size_t offset, std::size_t bytes) const {
+    std::vector<std::byte> got(bytes);
+    ASSERT_TRUE(memory.copy_to_host(at, got.data(), bytes).ok());
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), content_.begin() + static_cast<std::ptrdiff_t>(offset)));
+  }
+
+  support::TempDir directory_;
+  const std::string path_ = directory_ / "data";
+  std::vector<std::byte> content_;
+  std::optional<Context> context_;
+  std::optional<Device> device_;
+};
+
+TEST_P(SmallReads, InSequenceAreReadAhead) {
+  for (const std::size_t bytes : {std::size_t{7}, std::size_t{512}, std::size_t{16} << 10}) {
+    SCOPED_TRACE(bytes);
+    cool();
+    const File file = File::open(path_).value();
+    FileQueue queue = this->queue();
+    Buffer memory = Buffer::allocate(*device_, bytes).value();
+    for (std::size_t i = 0; i < 40; ++i) {
+      const FileStats one = read(queue, file, {{i * bytes, memory.data(), bytes}});
+      EXPECT_EQ(one.direct_bytes, 0u) << i;
+      EXPECT_EQ(one.buffered_bytes, bytes) << i;
+      expect_content(memory, 0, i * bytes, bytes);
+    }
+  }
+}
+
+// Each once brings its page: the others on it find it there.
+TEST_P(SmallReads, OneAtATimeLeaveTheirPages) {
+  const File file = File::open(path_).value();
+  FileQueue queue = this->queue();
+  Buffer memory = Buffer::allocate(*device_, 512).value();
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 40; ++i) {
+    const std::size_t offset = random() % (kFileBytes / 512) * 512;
+    EXPECT_EQ(read(queue, file, {{offset, memory.data(), 512}}).direct_bytes, 0u) << offset;
+    expect_content(memory, 0, offset, 512);
+  }
+}
+
+// One on each page: the file is read as a whole, though few of its bytes are wanted, and cached the second time.
+TEST_P(SmallReads, ManyAtATimeGoPastThePageCacheOnce) {
+  const File file = File::open(path_).value();
+  FileQueue queue = this->queue();
+  constexpr std::size_t kRanges = kFileBytes / kPage, kBytes = 100;
+  Buffer memory = Buffer::allocate(*device_, kRanges * kBytes).value();
+  std::vector<FileRange> ranges;
+  for (std::size_t i = 0; i < kRanges; ++i) {
+    const std::size_t page = i * 389 % kRanges;  // every page, none after its neighbour
+    ranges.push_back({page * kPage + 1000, memory.data() + i * kBytes, kBytes});
+  }
+  EXPECT_GE(read(queue, file, ranges).direct_bytes, kRanges * kBytes);
+  for (std::size_t i = 0; i < kRanges; i += 101)
+    expect_content(memory, i * kBytes, i * 389 % kRanges * kPage + 1000, kBytes);
+  const FileStats again = read(queue, file, ranges);
+  EXPECT_EQ(again.direct_bytes, 0u);
+  EXPECT_EQ(again.buffered_bytes, kRanges * kBytes);
+}
+
+// Whoever says direct gets it.
+TEST_P(SmallReads, AChosenPathIsKept) {
+  const File file = File::open(path_).value();
+  FileQueue queue = this->queue(Path::kDirect);
+  Buffer memory = Buffer::allocate(*device_, 512).value();
+  EXPECT_GE(read(queue, file, {{0, memory.data(), 512}}).direct_bytes, 512u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Device, SmallReads, ::testing::Values("host", "host-staged"), [](const auto& row) {
+  std::string name = row.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace headrace
