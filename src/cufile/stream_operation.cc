@@ -77,6 +77,10 @@ Status StreamOperation::queue_staged(Device& device, void* stream) {
 // What the program has stored by now counts.
 void StreamOperation::begin() noexcept {
   const auto fixed = [&](unsigned flag) { return (arguments_.fixed & flag) != 0; };
+  if (running_.fetch_add(1) != 0) {
+    shared_ = true;
+    return;
+  }
   started_ns_ = base::now_ns();
   done_ = 0;
   paths_ = {};
@@ -123,6 +127,7 @@ void StreamOperation::move_chunk(std::byte* memory, std::size_t bytes) noexcept 
 }
 
 void StreamOperation::finish() noexcept {
+  if (shared_) outcome_ = failed(CU_FILE_INTERNAL_ERROR);
   const bool ok = outcome_.ok();
   if (place_.kind == Kind::kDevice) paths_.bus += done_;
   const bool aligned = target_.aligned && page_aligned(size_) && page_aligned(static_cast<std::uint64_t>(file_offset_));
@@ -130,7 +135,10 @@ void StreamOperation::finish() noexcept {
                               aligned, paths_);
   if (!ok) driver_.statistics.count(Op::kAsync, false);
   *arguments_.result = static_cast<ssize_t>(ok ? static_cast<std::int64_t>(done_) : outcome_.value);
-  if (kept_) return;
+  if (kept_) {
+    if (running_.fetch_sub(1) == 1) shared_ = false;
+    return;
+  }
   driver_.streams.retire(file_->session);
   delete this;
 }
@@ -138,7 +146,7 @@ void StreamOperation::finish() noexcept {
 void StreamOperation::on_whole(void* data) {
   StreamOperation& self = *static_cast<Step*>(data)->operation;
   self.begin();
-  if (!self.ended_) self.move_chunk(self.target_.memory, self.size_);
+  if (!self.ended_ && !self.shared_) self.move_chunk(self.target_.memory, self.size_);
   self.finish();
 }
 
@@ -146,6 +154,7 @@ void StreamOperation::on_read(void* data) {
   const Step step = *static_cast<Step*>(data);
   StreamOperation& self = *step.operation;
   if (step.chunk == 0) self.begin();
+  if (self.shared_) return;
   const std::uint64_t before = self.done_;
   self.move_chunk(self.slab_.memory, self.chunk_bytes(step.chunk));
   self.list_pieces(step.chunk, static_cast<std::size_t>(self.done_ - before));
@@ -154,11 +163,13 @@ void StreamOperation::on_read(void* data) {
 void StreamOperation::on_prepare(void* data) {
   const Step step = *static_cast<Step*>(data);
   if (step.chunk == 0) step.operation->begin();
+  if (step.operation->shared_) return;
   step.operation->list_pieces(step.chunk, step.operation->chunk_bytes(step.chunk));
 }
 
 void StreamOperation::on_write(void* data) {
   const Step step = *static_cast<Step*>(data);
+  if (step.operation->shared_) return;
   step.operation->move_chunk(step.operation->slab_.memory, step.operation->chunk_bytes(step.chunk));
 }
 

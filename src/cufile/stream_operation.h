@@ -7,10 +7,12 @@
 // What the caller's pointers point to is read by the first call on the stream; how many calls there are is settled by
 // the size at the time of queueing.
 //
-// Threads: made and queued by one; then the stream's calls, one after the other.
+// Threads: made and queued by one; then the stream's calls, one after the other. Executables of one graph share the
+//          operation: where they run at the same time the result is an error, and no other memory is touched.
 // Owns:    itself once it is queued: the last call on the stream deletes it, unless a graph may run it again.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -70,6 +72,8 @@ class StreamOperation {
   StreamSlab slab_;
   std::span<device::Piece> list_;  // in the slab, behind the bytes
   std::vector<Step> steps_;        // one a chunk
+  std::atomic<int> running_{0};
+  std::atomic<bool> shared_{false};  // by runs at the same time; until the last of them has ended
   // Of one run
   Target target_;
   std::size_t size_ = 0;
