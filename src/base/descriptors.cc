@@ -87,6 +87,7 @@ bool Descriptors::refused() noexcept {
 }
 
 void Descriptors::closed() noexcept {
+  closings_.fetch_add(1, std::memory_order_relaxed);
   const std::int64_t before = open_.fetch_sub(1);
   if (before <= 0) {
     open_.fetch_add(1);  // inherited by a forked child, which has not counted it

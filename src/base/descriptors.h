@@ -70,6 +70,7 @@ class Descriptors {
   void add(DescriptorKeeper& keeper);              // throws std::bad_alloc
   void remove(DescriptorKeeper& keeper) noexcept;  // also of one that was never added
 
+  std::uint64_t closings() const noexcept { return closings_.load(std::memory_order_relaxed); }  // so far
   std::int64_t open_now() const noexcept { return open_.load(std::memory_order_relaxed); }
 
  private:
@@ -77,6 +78,7 @@ class Descriptors {
   bool close_one_kept() noexcept;
   void raise_limit() noexcept;
 
+  std::atomic<std::uint64_t> closings_{0};
   std::atomic<std::int64_t> open_{0}, held_{0}, share_;
   std::atomic<bool> lessened_{false};  // share_, by refused()
   std::atomic<std::size_t> waiting_{0};
@@ -89,14 +91,21 @@ class Descriptors {
 
 inline bool is_shortage(int error) noexcept { return error == EMFILE || error == ENFILE; }
 
-// What `open` gives, a descriptor or -errno; where there are none left it is called again as long as that may help, but
-// not for long: the caller may be the one who should close something.
+// What `open` gives, a descriptor or -errno; where there are none left it is called again as long as others close some,
+// and for a third of a second after the last: the caller may be the one who should close something.
 template <class Open>
 int open_patiently(Open&& open) {
   constexpr int kTries = 300;
+  Descriptors& all = Descriptors::of_process();
+  std::uint64_t closings = all.closings();
   for (int tries = 0;; ++tries) {
     const int fd = open();
-    if (!is_shortage(-fd) || tries == kTries || !Descriptors::of_process().refused()) return fd;
+    if (!is_shortage(-fd) || !all.refused()) return fd;
+    if (const std::uint64_t now = all.closings(); now != closings) {
+      closings = now;
+      tries = 0;
+    }
+    if (tries == kTries) return fd;
     if (tries > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

@@ -13,6 +13,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -225,6 +226,34 @@ TEST_F(FewDescriptors, WhatTheProgramLeavesIsEnough) {
                          std::vector<std::uint32_t> got(300 * kElements);
                          const Status status = array->read({}, {got, {got.size()}}, *device);
                          return status.code() == Code::kResourceExhausted ? 0 : ManyObjects::complain(status, 1);
+                       }),
+            0);
+}
+
+// Longer than anybody waits for nothing, as long as others close some.
+TEST_F(FewDescriptors, WhoOpensOneWaitsWhileOthersCloseSome) {
+  EXPECT_EQ(with_limit(16, 16, 20,
+                       [] {
+                         base::Descriptors& all = base::Descriptors::of_process();
+                         for (int i = 0; i < 2; ++i) all.opened();
+                         const auto start = std::chrono::steady_clock::now();
+                         const auto since = [&] { return std::chrono::steady_clock::now() - start; };
+                         const auto open = [&](std::chrono::milliseconds shortage) {
+                           return [&since, shortage] { return since() < shortage ? -EMFILE : 7; };
+                         };
+                         std::atomic<bool> over{false};
+                         std::thread others([&] {
+                           while (!over) {
+                             all.opened();
+                             all.closed();
+                             std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                           }
+                         });
+                         const int got = base::open_patiently(open(std::chrono::milliseconds(1500)));
+                         over = true;
+                         others.join();
+                         if (got != 7) return 1;
+                         return base::open_patiently(open(std::chrono::milliseconds(10'000))) == -EMFILE ? 0 : 2;
                        }),
             0);
 }
