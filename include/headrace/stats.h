@@ -1,7 +1,7 @@
 // Stats: every byte accounted for, by path and by kind, and the time of each stage.
 //
 // Bytes are always named: stored (encoded bytes taken from the store), bus (bytes copied host -> device), decoded
-// (bytes of elements delivered). Seconds are summed over threads, so a stage may exceed the wall time.
+// (bytes of elements delivered). Seconds are summed over threads and requests, so a stage may exceed the wall time.
 #pragma once
 
 #include <headrace/export.h>
@@ -40,16 +40,16 @@ struct Stats {
   // Seconds by stage
   double plan_seconds = 0;  // selection to tasks
   double open_seconds = 0;  // opening objects
-  double read_seconds = 0;  // workers reading, plus waiting for the engine when nothing else was left to do
+  double read_seconds = 0;  // workers reading, plus requests in flight in the engine, each by itself
   double decode_seconds = 0;
   double assemble_seconds = 0;  // host: strided copies; device: queueing the launch
   double copy_seconds = 0;      // waiting for the device
-  double wall_seconds = 0;
-  std::string engine;  // "io_uring", ...
-  std::string path;    // one phrase: "io_uring direct", "buffered (page cache)", "memory", mixed paths joined by " + "
+  double wall_seconds = 0;      // from the call to the last element: planning and getting memory as well
+  std::string engine;           // "io_uring", ...
+  std::string path;  // one phrase: "io_uring direct", "buffered (page cache)", "memory", mixed paths joined by " + "
   std::string device_note;  // Device::note(): why "auto" gave no GPU, or that its code is compiled at first use
 
-  // Adds another read's: counts and seconds are summed, `path` names the paths of both, `engine` is the one named last.
+  // Adds another read's: counts and seconds are summed, `path` names the paths of both, `engine` one that was used.
   HEADRACE_API Stats& operator+=(const Stats& part);
 };
 

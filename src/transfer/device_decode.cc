@@ -110,10 +110,11 @@ void ReadOperation::stage_encoded(Wave& wave, const Group& group, std::uint32_t 
     if (target.data() == nullptr || !lend_temporaries(lane)) {
       return fail_task(wave, group, task, lane, Status::out_of_memory());
     }
-    trace::Timer timer(trace::Stage::kDecode, encoded.size());
+    trace::Timer timer(trace::Stage::kDecode);
     HEADRACE_DELAY("transfer.decode");
     std::size_t produced = 0;
     status = chain.decode_until(device_stage_, encoded, target, lane.workspace, produced);
+    timer.set_bytes(produced);
     lane.stats.decode_seconds += timer.stop();
     encoded = target.first(std::min(produced, target.size()));
   }

@@ -378,8 +378,9 @@ void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, std::spa
         if (!target) {
           status = Status(Code::kInternal, Layer::kTransfer, "a wave's slab is too small for a chunk");
         } else if (target->data() != encoded.data() && !encoded.empty()) {
-          trace::Span span(trace::Stage::kAssemble, encoded.size());
+          trace::Timer timer(trace::Stage::kAssemble, encoded.size());
           std::memcpy(target->data(), encoded.data(), encoded.size());
+          lane.stats.assemble_seconds += timer.stop();
         }
         if (target) encoded = *target;
       }

@@ -88,7 +88,7 @@ bool IoService::Impl::place(IoJob& job) {
 // Jobs that cannot be started are added to `done`.
 void IoService::Impl::start_jobs() {
   requests.clear();
-  const std::uint64_t start_ns = trace::recording() ? base::now_ns() : 0;
+  const std::uint64_t start_ns = base::now_ns();
   {
     std::lock_guard lock(mutex);
     while (next_waiting < waiting.size() && requests.size() + done.size() < kMaxBatch) {
@@ -154,7 +154,7 @@ void IoService::Impl::run() {
     const std::size_t count = queue->wait(completions, std::chrono::milliseconds(500));
     done.clear();
     if (count > 0) HEADRACE_DELAY("transfer.engine_read");
-    const std::uint64_t end_ns = count > 0 && trace::recording() ? base::now_ns() : 0;
+    const std::uint64_t end_ns = count > 0 ? base::now_ns() : 0;
     for (std::size_t i = 0; i < count; ++i) {
       IoJob& job = *reinterpret_cast<IoJob*>(completions[i].tag);
       job.read_bytes = completions[i].bytes;
@@ -163,9 +163,8 @@ void IoService::Impl::run() {
         const auto wanted = base::part(job.slot, job.offset - job.aligned_offset, job.length);
         if (wanted) job.data = *wanted;
       }
-      if (job.start_ns != 0 && end_ns != 0) {
-        trace::record(trace::Stage::kRead, job.start_ns, end_ns, job.read_bytes, trace::LaneKind::kIo);
-      }
+      job.seconds = static_cast<double>(end_ns - job.start_ns) * 1e-9;
+      trace::record(trace::Stage::kRead, job.start_ns, end_ns, job.read_bytes, trace::LaneKind::kIo);
       done.push_back(&job);
     }
     if (!done.empty()) report();

@@ -41,12 +41,13 @@ struct IoJob {
   // Out
   std::span<const std::byte> data;  // `length` bytes, until release(), where the status is OK
   std::uint64_t read_bytes = 0;     // what crossed from the file, alignment included
+  double seconds = 0;               // in flight: from when it had its place in memory
   Status status;
   // The service's own
   std::span<std::byte> slot;
   std::uint64_t aligned_offset = 0;
   std::uint32_t alignment = 1;
-  std::uint64_t start_ns = 0;  // recording only
+  std::uint64_t start_ns = 0;  // when it was given its place in memory
   bool dedicated = false;
 };
 

@@ -53,9 +53,11 @@ ReadOperation::ReadOperation(Resources& resources, std::unique_ptr<Plan> plan, s
 
 Result<std::shared_ptr<ReadOperation>> ReadOperation::create(Resources& resources, std::unique_ptr<Plan> plan,
                                                              std::shared_ptr<device::Device> device,
-                                                             ReadOptions options) {
+                                                             ReadOptions options, const ReadBegun& begun) {
   std::shared_ptr<ReadOperation> operation(
       new ReadOperation(resources, std::move(plan), std::move(device), std::move(options)));
+  operation->start_ns_ = operation->last_progress_ns_ = begun.start_ns;
+  operation->stats_.plan_seconds = begun.plan_seconds;
   HEADRACE_TRY(operation->prepare());
   return operation;
 }
@@ -170,8 +172,6 @@ Status ReadOperation::prepare() {
   filled_.reserve(wave_count);
   left_.reserve(lanes_.size());  // one a claim
   ready_jobs_.reserve(256);
-  start_ns_ = base::now_ns();
-  last_progress_ns_ = start_ns_;
   return {};
 }
 
@@ -394,6 +394,7 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
     wave.tasks.tasks.reserve(most);
     wave.tasks.groups.reserve(most);
     more = plan_->fill(wave.tasks);
+    lookups_ += std::exchange(wave.tasks.lookups, {});
     if (wave.tasks.tasks.size() > wave_tasks_) {
       more = Status(Code::kInternal, Layer::kTransfer, "a plan gave a wave more chunks than its slab has room for");
     }
@@ -512,6 +513,7 @@ void ReadOperation::run_jobs(Lane& lane) {
     Wave& wave = *waves_[static_cast<std::size_t>(job->user >> 32)];
     const auto index = static_cast<std::uint32_t>(job->user);
     if (job->direct && job->status.system_error() == EINVAL) read_through_cache(*job);
+    lane.stats.read_seconds += job->seconds;
     lane.stats.read_bytes += job->read_bytes;
     (job->direct ? lane.stats.direct_bytes : lane.stats.engine_bytes) += job->read_bytes;
     try {
@@ -548,9 +550,11 @@ void ReadOperation::read_through_cache(IoJob& job) {
   if (flags < 0 || ::fcntl(job.fd, F_SETFL, flags & ~O_DIRECT) != 0) return;
   direct_refused_.store(true, std::memory_order_relaxed);
   const auto to = base::part(job.slot, job.offset - job.aligned_offset, job.length);
+  trace::Timer timer(trace::Stage::kRead, job.length);
   job.status = to ? base::read_exactly(job.fd, job.offset, *to)
                   : Status(Code::kInternal, Layer::kTransfer, "a read does not fit its place");
   if (job.status.ok()) job.data = *to;
+  job.seconds += timer.stop();
   job.direct = false;
   job.read_bytes = job.status.ok() ? job.length : 0;
 }
@@ -644,6 +648,7 @@ bool ReadOperation::complete_locked() {
     stats_.device_note = device_->note();
   } catch (const std::bad_alloc&) {  // the counts remain
   }
+  stats_ += lookups_;  // "path" says how chunks were read
   stats_.wall_seconds = seconds_since(start_ns_);
   give_back();
   return true;

@@ -42,6 +42,12 @@
 
 namespace headrace::transfer {
 
+// When a read began, and how long its plan took to make: both are counted.
+struct ReadBegun {
+  std::uint64_t start_ns = 0;
+  double plan_seconds = 0;
+};
+
 class ReadOperation final : public Workload,
                             public IoSink,
                             public base::DescriptorWaiter,
@@ -49,7 +55,8 @@ class ReadOperation final : public Workload,
  public:
   // Fails before anything is read: kResourceExhausted when not even one chunk fits the budgets.
   static Result<std::shared_ptr<ReadOperation>> create(Resources& resources, std::unique_ptr<Plan> plan,
-                                                       std::shared_ptr<device::Device> device, ReadOptions options);
+                                                       std::shared_ptr<device::Device> device, ReadOptions options,
+                                                       const ReadBegun& begun);
   ~ReadOperation() override;
 
   Progress work() override;
@@ -275,6 +282,7 @@ class ReadOperation final : public Workload,
   bool filling_ = false, exhausted_ = false, draining_ = false, ending_ = false, done_ = false;
   Status status_;
   Stats stats_;
+  Stats lookups_;  // of the plan, which one thread at a time fills waves from
   std::vector<ChunkError> errors_;
   std::uint64_t last_progress_ns_ = 0, asked_ns_ = 0;
   std::atomic<std::uint64_t> chunks_done_{0};

@@ -7,6 +7,7 @@
 // Threads: fill() by one thread at a time; describe() and the rest from any number of threads, also during fill().
 #pragma once
 
+#include <headrace/stats.h>
 #include <headrace/status.h>
 
 #include <array>
@@ -71,6 +72,7 @@ struct WaveTasks {
   std::vector<Task> tasks;
   std::vector<Source> sources;
   std::size_t max_tasks = 0;  // fill() stops at this many tasks
+  Stats lookups;              // added to by fill(): what it opened and read itself, such as indexes of shards
   ~WaveTasks() { let_go(); }
   void clear() {
     groups.clear();

@@ -1,6 +1,43 @@
 #include <headrace/stats.h>
 
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
 namespace headrace {
+namespace {
+
+constexpr std::string_view kNothing = "nothing read";
+
+// The parts of `text`, each once.
+void add_parts(std::string_view text, std::string_view separator, std::vector<std::string_view>& parts) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    const std::string_view part = text.substr(0, end);
+    if (part != kNothing && std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
+    text.remove_prefix(std::min(text.size(), end + separator.size()));
+  }
+}
+
+// "a + b, decoded by x": the ways of both, then who decoded what was read by each.
+std::string joined(const std::string& left, const std::string& right) {
+  if (left.empty() || left == right) return right;
+  if (right.empty()) return left;
+  std::vector<std::string_view> ways, decoders;
+  for (const std::string_view path : {std::string_view(left), std::string_view(right)}) {
+    const std::size_t end = std::min(path.find(", decoded"), path.size());
+    add_parts(path.substr(0, end), " + ", ways);
+    if (end < path.size()) add_parts(path.substr(end + 2), "; ", decoders);
+  }
+  std::string out;
+  for (const std::string_view way : ways) out += (out.empty() ? "" : " + ") + std::string(way);
+  if (out.empty()) out = kNothing;
+  for (std::size_t i = 0; i < decoders.size(); ++i) out += (i == 0 ? ", " : "; ") + std::string(decoders[i]);
+  return out;
+}
+
+}  // namespace
 
 Stats& Stats::operator+=(const Stats& part) {
   chunks += part.chunks;
@@ -31,13 +68,9 @@ Stats& Stats::operator+=(const Stats& part) {
   assemble_seconds += part.assemble_seconds;
   copy_seconds += part.copy_seconds;
   wall_seconds += part.wall_seconds;
-  if (!part.engine.empty()) engine = part.engine;
+  if (engine.empty() || (!part.engine.empty() && part.engine != "none")) engine = part.engine;
   if (!part.device_note.empty()) device_note = part.device_note;
-  if (path.empty()) {
-    path = part.path;
-  } else if (!part.path.empty() && path.find(part.path) == std::string::npos) {
-    path += " + " + part.path;
-  }
+  path = joined(path, part.path);
   return *this;
 }
 

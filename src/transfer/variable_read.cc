@@ -138,7 +138,8 @@ bool VariableRead::goes_to_slots(const TaskDetail& detail) noexcept {
                       sizeof(VariableSlot), detail.tensor.size());
 }
 
-Status VariableRead::run(std::unique_ptr<Plan> plan) {
+Status VariableRead::run(std::unique_ptr<Plan> plan, double plan_seconds) {
+  stats_.plan_seconds = plan_seconds;
   chunk_count_ = plan->chunk_count();
   plan_ = std::move(plan);
   plan_number_ = 1;
@@ -153,7 +154,6 @@ Status VariableRead::run(NextPlan next, std::uint64_t chunks) {
 }
 
 Status VariableRead::run_all() {
-  const std::uint64_t start_ns = base::now_ns();
   WorkerPool& pool = resources_.pool();
   try {
     pool.add(shared_from_this());
@@ -176,7 +176,8 @@ Status VariableRead::run_all() {
   stats_.path = stats_.buffered_bytes > 0 ? "buffered (page cache)" : stats_.memory_bytes > 0 ? "memory" : "";
   if (stats_.missing_chunks > 0) stats_.path += stats_.path.empty() ? "fill value" : " + fill value";
   if (stats_.path.empty()) stats_.path = "nothing read";
-  stats_.wall_seconds = static_cast<double>(base::now_ns() - start_ns) * 1e-9;
+  stats_ += lookups_;  // "path" says how chunks were read
+  stats_.wall_seconds = static_cast<double>(base::now_ns() - start_ns_) * 1e-9;
   return status_;
 }
 
@@ -207,7 +208,9 @@ Workload::Progress VariableRead::work() {
       } else if (next.step == Step::kSum) {
         if (Status status = sum_up(); !status.ok()) stop(std::move(status));
       } else {
-        copy_elements(next.begin, next.end);
+        const double seconds = copy_elements(next.begin, next.end);
+        std::lock_guard lock(mutex_);
+        stats_.assemble_seconds += seconds;
       }
     } catch (const std::bad_alloc&) {
       if (lane != nullptr) lane->end_group(shared_);
@@ -273,6 +276,7 @@ bool VariableRead::fill_batch_locked() {
     auto batch = std::make_shared<Batch>();
     batch->tasks.max_tasks = kTasksPerBatch;
     more = plan_->fill(batch->tasks);
+    lookups_ += batch->tasks.lookups;
     batch->groups_left = batch->tasks.groups.size();
     if (more.ok()) {
       exhausted_ = !*more;
@@ -384,8 +388,8 @@ Status VariableRead::read_object(const store::Object& object, std::uint64_t offs
                                  std::span<const std::byte>& stored) {
   HEADRACE_TRY(object.check_range(offset, length));
   ++lane.stats.requests;
-  lane.stats.read_bytes += length;
   if (object.memory != nullptr) {
+    lane.stats.read_bytes += length;
     lane.stats.memory_bytes += length;
     stored = {object.memory + offset, static_cast<std::size_t>(length)};
     return {};
@@ -409,7 +413,8 @@ Status VariableRead::read_object(const store::Object& object, std::uint64_t offs
     if (status.ok() && length == object.size_bytes) status = object.check_whole(out);
   }
   lane.stats.read_seconds += timer.stop();
-  lane.stats.buffered_bytes += length;
+  lane.stats.read_bytes += length;
+  (object.is_packed() ? lane.stats.memory_bytes : lane.stats.buffered_bytes) += length;
   stored = out;
   return status;
 }
@@ -490,7 +495,7 @@ void VariableRead::run_tasks(const Batch& batch, const Group& group, std::span<c
 // Decodes into lane.decoded.
 Status VariableRead::decode_task(std::span<const std::byte> stored, Lane& lane) {
   const codec::Chain& chain = plan_->chain();
-  trace::Timer timer(trace::Stage::kDecode, stored.size());
+  trace::Timer timer(trace::Stage::kDecode);
   HEADRACE_DELAY("transfer.decode");
   const auto attempt = [&] {
     Status room = lane.decoded.at_least(std::max<std::uint64_t>(chain.decoded_bytes(), 1));
@@ -526,6 +531,7 @@ Status VariableRead::keep_box(device::Box box, const std::byte* base, Lane& lane
     if (no_text == nullptr) bytes += slot.bytes;
     return no_text == nullptr;
   });
+  timer.set_bytes(bytes);
   if (no_text != nullptr) {
     const auto index = static_cast<std::uint64_t>(no_text - base) / sizeof(VariableSlot);
     return Status(
@@ -534,7 +540,10 @@ Status VariableRead::keep_box(device::Box box, const std::byte* base, Lane& lane
   }
   lane.stats.decoded_bytes += bytes;
   lane.stats.cpu_decoded_bytes += bytes;
-  if (options_.check_only) return {};
+  if (options_.check_only) {
+    lane.stats.assemble_seconds += timer.stop();
+    return {};
+  }
   HEADRACE_TRY(account(bytes));
   std::byte* at = lane.kept.take(static_cast<std::size_t>(bytes));
   for_each_element(box, [&](const std::byte* src, std::byte* dst) {
@@ -615,9 +624,9 @@ Status VariableRead::sum_up() {
   return data_ == nullptr ? Status::out_of_memory() : Status();
 }
 
-void VariableRead::copy_elements(std::uint64_t begin, std::uint64_t end) const {
+double VariableRead::copy_elements(std::uint64_t begin, std::uint64_t end) const {
   const auto at = [&](std::uint64_t i) { return static_cast<std::uint64_t>(offsets_[static_cast<std::size_t>(i)]); };
-  trace::Span span(trace::Stage::kAssemble, at(end) - at(begin));
+  trace::Timer timer(trace::Stage::kAssemble, at(end) - at(begin));
   const VariableSlot* const slots = slots_.get();
   for (std::uint64_t i = begin; i < end;) {
     // Neighbours mostly lie behind one another where they are kept, too.
@@ -628,6 +637,7 @@ void VariableRead::copy_elements(std::uint64_t begin, std::uint64_t end) const {
     if (bytes != 0) std::memcpy(data_.get() + at(i), src, static_cast<std::size_t>(bytes));
     i = next;
   }
+  return timer.stop();
 }
 
 }  // namespace headrace::transfer

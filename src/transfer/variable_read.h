@@ -23,6 +23,7 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "codec/growing_buffer.h"
 #include "codec/variable_codec.h"
 #include "transfer/plan.h"
@@ -41,7 +42,7 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   // Where the plan's boxes go: one slot for each selected element, in C order. With check_only nothing is there.
   std::span<std::byte> slots() const noexcept;
   // The plan's element_op() moves slots, and its fill element is one.
-  Status run(std::unique_ptr<Plan> plan);
+  Status run(std::unique_ptr<Plan> plan, double plan_seconds);
   // One plan after the other, each with a chain of its own; null behind the last. `next` is called on any thread, one
   // at a time, and lives until the read has ended. `chunks`: of all plans together.
   using NextPlan = std::function<Result<std::unique_ptr<Plan>>()>;
@@ -90,9 +91,10 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
                      std::span<const std::byte>& stored);
   Status account(std::uint64_t bytes);
   Status sum_up();
-  void copy_elements(std::uint64_t begin, std::uint64_t end) const;
+  double copy_elements(std::uint64_t begin, std::uint64_t end) const;  // seconds
 
   Resources& resources_;
+  const std::uint64_t start_ns_ = base::now_ns();
   const VariableReadOptions options_;
   const std::uint64_t elements_;
   NextPlan next_plan_;          // null: plan_ is the last
@@ -121,6 +123,7 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   Status status_;
   std::vector<ChunkError> errors_;
   Stats stats_;
+  Stats lookups_;  // of the plan
   std::uint64_t last_progress_ns_ = 0;
 
   std::vector<std::int64_t> offsets_;  // written by kSum

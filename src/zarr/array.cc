@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/json_budget.h"
 #include "base/trace.h"
 #include "codec/variable_codec.h"
@@ -338,16 +339,17 @@ Result<zarr::ReadConversion> conversion_of(const Array::Impl& array, const ReadO
 }
 
 Result<PreparedRead> start_from(const std::shared_ptr<const Array::Impl>& array,
-                                Result<std::unique_ptr<transfer::Plan>> plan, const Device& device,
-                                const ReadOptions& options) {
+                                Result<std::unique_ptr<transfer::Plan>> plan, const transfer::ReadBegun& begun,
+                                const Device& device, const ReadOptions& options) {
   if (!plan.ok()) return std::move(plan).status();
   HEADRACE_TRY_ASSIGN(auto operation, transfer::ReadOperation::create(*array->store.context().impl()->resources,
-                                                                      std::move(*plan), device.impl(), options));
+                                                                      std::move(*plan), device.impl(), options, begun));
   return PreparedRead{std::move(operation), nullptr};
 }
 
 Result<PreparedRead> prepare_read(const std::shared_ptr<const Array::Impl>& array, const Selection& selection,
                                   const TensorView& tensor, const Device& device, const ReadOptions& options) {
+  transfer::ReadBegun begun{base::now_ns()};
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion, conversion_of(*array, options));
   HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, array->resolve_selection(selection));
   TensorView target = tensor;
@@ -357,25 +359,25 @@ Result<PreparedRead> prepare_read(const std::shared_ptr<const Array::Impl>& arra
                                                                      device.impl(), options));
     return PreparedRead{nullptr, std::move(by_shape)};
   }
-  auto plan = [&] {
-    trace::Span span(trace::Stage::kPlan);
-    return zarr::make_plan(array, resolved, target, std::move(conversion));
-  }();
-  return start_from(array, std::move(plan), device, options);
+  trace::Timer timer(trace::Stage::kPlan);
+  auto plan = zarr::make_plan(array, resolved, target, std::move(conversion));
+  begun.plan_seconds = timer.stop();
+  return start_from(array, std::move(plan), begun, device, options);
 }
 
 Result<PreparedRead> prepare_many(const std::shared_ptr<const Array::Impl>& array, std::span<const ReadPart> parts,
                                   const Device& device, const ReadOptions& options) {
   if (parts.empty()) return Status(Code::kInvalidArgument, Layer::kApi, "no selections to read");
   if (parts.size() == 1) return prepare_read(array, parts[0].selection, parts[0].tensor, device, options);
+  transfer::ReadBegun begun{base::now_ns()};
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion, conversion_of(*array, options));
   if (array->metadata.rectilinear != nullptr) {
     return Status(Code::kUnsupported, Layer::kZarr,
                   "reading several selections together where chunks differ in shape (chunk grid 'rectilinear'): read "
                   "one after the other");
   }
+  trace::Timer timer(trace::Stage::kPlan);
   auto plan = [&]() -> Result<std::unique_ptr<transfer::Plan>> {
-    trace::Span span(trace::Stage::kPlan);
     std::vector<zarr::PlanPart> planned;
     planned.reserve(parts.size());
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -390,7 +392,8 @@ Result<PreparedRead> prepare_many(const std::shared_ptr<const Array::Impl>& arra
     }
     return zarr::make_plan(array, planned, std::move(conversion));
   }();
-  return start_from(array, std::move(plan), device, options);
+  begun.plan_seconds = timer.stop();
+  return start_from(array, std::move(plan), begun, device, options);
 }
 
 Result<Completion> start_reading(const std::shared_ptr<const Array::Impl>& array, Result<PreparedRead> prepared) {

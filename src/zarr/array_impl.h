@@ -136,11 +136,11 @@ class headrace::Array::Impl {
       key += '/';
     }
   }
-  // Null where the shard does not exist.
-  Result<std::shared_ptr<const zarr::OpenShard>> open_shard(const std::string& key) const;
+  // Null where the shard does not exist. What is opened and read is added to `lookups`.
+  Result<std::shared_ptr<const zarr::OpenShard>> open_shard(const std::string& key, Stats& lookups) const;
   // Of the shard at `level` (1: a chunk of the object's own shard) whose bytes in the object are `range`.
   Result<std::shared_ptr<const zarr::InnerIndex>> open_inner(const zarr::OpenShard& shard, std::size_t level,
-                                                             const zarr::ShardEntry& range) const;
+                                                             const zarr::ShardEntry& range, Stats& lookups) const;
 
   const Store store;
   const std::string path;

@@ -66,12 +66,11 @@ Result<VariableResult> read_elements(const std::shared_ptr<const Array::Impl>& a
         },
         classes->chunk_count()));
   } else {
-    auto plan = [&] {
-      trace::Span span(trace::Stage::kPlan);
-      return zarr::make_plan(array, resolved, slots, std::move(as_stored));
-    }();
+    trace::Timer timer(trace::Stage::kPlan);
+    auto plan = zarr::make_plan(array, resolved, slots, std::move(as_stored));
+    const double plan_seconds = timer.stop();
     if (!plan.ok()) return std::move(plan).status();
-    HEADRACE_TRY(operation->run(std::move(*plan)));
+    HEADRACE_TRY(operation->run(std::move(*plan), plan_seconds));
   }
   VariableResult result(resolved.shape, operation->take_offsets(), operation->take_data(),
                         dtype.kind == TypeKind::kString);

@@ -124,7 +124,7 @@ class ShardPlan final : public ArrayPlan {
           shard_.reset();
           if (!wave.groups.empty() && !base::Descriptors::of_process().room()) return true;  // less in this wave
         }
-        Status status = gather(wave.max_tasks);
+        Status status = gather(wave.max_tasks, wave.lookups);
         sort_by_offset(pending_);
         if (!status.ok()) {
           if (base::is_shortage(status.system_error()) && !wave.groups.empty()) return true;
@@ -167,14 +167,14 @@ class ShardPlan final : public ArrayPlan {
   }
 
   // Appends tasks of one object to pending_: all that are left of it, or as many as are worth sorting.
-  Status gather(std::size_t enough) {
+  Status gather(std::size_t enough, Stats& lookups) {
     while (pending_.empty()) {
       if (!open_.front().left()) {
         if (next_shard_ == footprint_->end_object()) return {};
         shard_object_ = next_shard_;
         next_shard_ = footprint_->next_object(next_shard_);
         make_key(shard_object_, key_);
-        auto opened = array_->open_shard(key_);
+        auto opened = array_->open_shard(key_, lookups);
         if (!opened.ok()) {
           if (base::is_shortage(opened.status().system_error())) next_shard_ = shard_object_;  // it is tried again
           return std::move(opened).status();
@@ -187,7 +187,7 @@ class ShardPlan final : public ArrayPlan {
         }
         HEADRACE_TRY(open_level(0, root, shard_->entries));
       }
-      HEADRACE_TRY(descend(0, enough));
+      HEADRACE_TRY(descend(0, enough, lookups));
     }
     return {};
   }
@@ -221,7 +221,7 @@ class ShardPlan final : public ArrayPlan {
   }
 
   // Moves what is in the shards of open_[level] to pending_, until that has enough.
-  Status descend(std::size_t level, std::size_t enough) {
+  Status descend(std::size_t level, std::size_t enough, Stats& lookups) {
     Opened& open = open_[level];
     while (open.left() && pending_.size() < enough) {
       if (!open_[level + 1].left()) {
@@ -233,7 +233,7 @@ class ShardPlan final : public ArrayPlan {
         }
         if (open.cursor % kIndexesAhead == 0) prefetch_indexes(level + 1, open);
         // What fails does so once: the next call goes on behind it.
-        auto index = array_->open_inner(*shard_, level + 1, {task.offset, task.length});
+        auto index = array_->open_inner(*shard_, level + 1, {task.offset, task.length}, lookups);
         if (!index.ok()) {
           failed_ = task.ordinal;
           ++open.cursor;
@@ -241,7 +241,7 @@ class ShardPlan final : public ArrayPlan {
         }
         HEADRACE_TRY(open_level(level + 1, task.ordinal & (kMaxUnitsPerShard - 1), **index));
       }
-      Status status = descend(level + 1, enough);
+      Status status = descend(level + 1, enough, lookups);
       if (!open_[level + 1].left()) ++open.cursor;
       HEADRACE_TRY(std::move(status));
     }

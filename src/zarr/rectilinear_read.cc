@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/trace.h"
 #include "transfer/context_impl.h"
 #include "zarr/planner.h"
 
@@ -35,7 +36,10 @@ Result<std::shared_ptr<RectilinearRead>> RectilinearRead::create(std::shared_ptr
 }
 
 Status RectilinearRead::run_class() {
+  transfer::ReadBegun begun{base::now_ns()};
+  trace::Timer timer(trace::Stage::kPlan);
   HEADRACE_TRY_ASSIGN(auto plan, make_class_plan(array_, *classes_, selection_, tensor_, conversion_));
+  begun.plan_seconds = timer.stop();
   const std::uint64_t chunks = plan->chunk_count();
   ReadOptions options = options_;
   if (progress_) {
@@ -45,7 +49,7 @@ Status RectilinearRead::run_class() {
   }
   const auto& resources = array_->store.context().impl()->resources;
   HEADRACE_TRY_ASSIGN(auto operation,
-                      transfer::ReadOperation::create(*resources, std::move(plan), device_, std::move(options)));
+                      transfer::ReadOperation::create(*resources, std::move(plan), device_, std::move(options), begun));
   {
     const std::lock_guard lock(mutex_);
     if (cancelled_) return Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled");
@@ -79,6 +83,7 @@ Status RectilinearRead::run() {
   } catch (const std::bad_alloc&) {
     status = Status::out_of_memory();
   }
+  stats_.wall_seconds = static_cast<double>(base::now_ns() - start_ns_) * 1e-9;
   {
     const std::lock_guard lock(mutex_);
     status_ = status;

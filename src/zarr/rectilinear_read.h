@@ -18,6 +18,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/fork.h"
 #include "transfer/operation.h"
 #include "zarr/array_impl.h"
@@ -61,6 +62,7 @@ class RectilinearRead : public std::enable_shared_from_this<RectilinearRead> {
   const std::function<void(std::uint64_t, std::uint64_t)> progress_;
   std::unique_ptr<ChunkClasses> classes_;
   std::uint64_t chunks_before_ = 0;
+  const std::uint64_t start_ns_ = base::now_ns();
 
   mutable std::mutex mutex_;
   mutable base::ProcessOwn<std::condition_variable> ended_;

@@ -124,7 +124,7 @@ namespace {
 
 // The index of a shard that is the object's bytes [begin, begin + length).
 Status read_index(const store::Object& object, const ShardIndexFormat& format, std::uint64_t begin,
-                  std::uint64_t length, base::Charge& memory, std::vector<ShardEntry>& entries) {
+                  std::uint64_t length, base::Charge& memory, std::vector<ShardEntry>& entries, Stats& lookups) {
   auto position = format.position(length);
   if (!position.ok()) return std::move(position).status().with_range(begin, length);
   const std::string what = "the index of a shard of " + std::to_string(format.entry_count()) + " chunks";
@@ -137,13 +137,19 @@ Status read_index(const store::Object& object, const ShardIndexFormat& format, s
   const auto bytes = static_cast<std::size_t>(format.encoded_bytes());
   if (object.memory != nullptr) {
     HEADRACE_TRY_ASSIGN(encoded, object.view(at, bytes));
+    lookups.memory_bytes += bytes;
   } else {
     copy.resize(bytes);
     // Index reads are small and precede everything else of their shard, so they are made where they are needed.
-    trace::Span span(trace::Stage::kRead, bytes);
-    HEADRACE_TRY(object.read(at, copy));
+    trace::Timer timer(trace::Stage::kRead, bytes);
+    Status status = object.read(at, copy);
+    lookups.read_seconds += timer.stop();
+    if (!status.ok()) return status;
+    lookups.buffered_bytes += bytes;
     encoded = copy;
   }
+  ++lookups.requests;
+  lookups.read_bytes += bytes;
   if (Status status = format.parse(encoded, length, entries); !status.ok()) {
     return std::move(status).with_range(at, bytes);
   }
@@ -180,7 +186,9 @@ Status OpenShard::check() const {
   // stamps lie in the future. An index that says the same as before is as much as can be known.
   std::vector<ShardEntry> again;
   base::Charge own(memory.budget());
-  if (!read_index(*object, *format, 0, object->size_bytes, own, again).ok() || again != entries) return changed(key);
+  Stats checking;  // no part of the read
+  if (!read_index(*object, *format, 0, object->size_bytes, own, again, checking).ok() || again != entries)
+    return changed(key);
   return {};
 }
 
@@ -190,7 +198,7 @@ namespace headrace {
 namespace {
 
 // All of a shard that its store keeps packed, in memory. 1 GiB at most: nothing is known yet of what it should hold.
-Status unpack_shard(store::Store& store, zarr::OpenShard& open) {
+Status unpack_shard(store::Store& store, zarr::OpenShard& open, Stats& lookups) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
   struct Unpacked {
     store::Object object;
@@ -208,8 +216,10 @@ Status unpack_shard(store::Store& store, zarr::OpenShard& open) {
   auto unpacked = std::make_shared<Unpacked>();
   unpacked->bytes.resize(static_cast<std::size_t>(packed.size_bytes));
   base::PageBuffer scratch;
-  trace::Span span(trace::Stage::kRead, packed.size_bytes);
-  HEADRACE_TRY(store.unpack(packed, unpacked->bytes, scratch));
+  trace::Timer timer(trace::Stage::kRead, packed.size_bytes);
+  Status status = store.unpack(packed, unpacked->bytes, scratch);
+  lookups.read_seconds += timer.stop();
+  if (!status.ok()) return status;
   unpacked->object.memory = unpacked->bytes.data();
   unpacked->object.size_bytes = packed.size_bytes;
   open.unpacked_bytes = unpacked->bytes.size();
@@ -251,7 +261,7 @@ Status open_settled(store::Store& store, const std::string& key, SettledObject& 
 
 }  // namespace
 
-Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std::string& key) const {
+Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std::string& key, Stats& lookups) const {
   auto found = shards.find(key);
   if (found != nullptr) {
     store::Object now;
@@ -265,6 +275,7 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
   // Most shards of a sparse array: nothing is allocated for them.
   if (status.code() == Code::kNotFound) return std::shared_ptr<const zarr::OpenShard>();
   if (!status.ok()) return std::move(status).with_key(key);
+  ++lookups.objects_opened;
   auto open = std::make_shared<zarr::OpenShard>();
   open->key = key;
   open->id = shards.new_id();
@@ -274,9 +285,10 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
   open->settled = opened.settled;
   open->format = &sharding->indexes.front();
   if (open->object->is_packed()) {
-    if (status = unpack_shard(*store.impl(), *open); !status.ok()) return std::move(status).with_key(key);
+    if (status = unpack_shard(*store.impl(), *open, lookups); !status.ok()) return std::move(status).with_key(key);
   }
-  status = zarr::read_index(*open->object, *open->format, 0, open->object->size_bytes, open->memory, open->entries);
+  status =
+      zarr::read_index(*open->object, *open->format, 0, open->object->size_bytes, open->memory, open->entries, lookups);
   if (!status.ok()) return std::move(status).with_key(key);
   std::shared_ptr<const zarr::OpenShard> done = std::move(open);
   shards.insert(done);
@@ -284,7 +296,8 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
 }
 
 Result<std::shared_ptr<const zarr::InnerIndex>> Array::Impl::open_inner(const zarr::OpenShard& shard, std::size_t level,
-                                                                        const zarr::ShardEntry& range) const {
+                                                                        const zarr::ShardEntry& range,
+                                                                        Stats& lookups) const {
   if (auto found = shards.find(shard, level, range)) return found;
   struct Index {
     base::Charge memory;
@@ -292,7 +305,7 @@ Result<std::shared_ptr<const zarr::InnerIndex>> Array::Impl::open_inner(const za
   };
   auto index = std::make_shared<Index>(Index{base::Charge(shards.budget()), {}});
   Status status = zarr::read_index(*shard.object, sharding->indexes[level], range.offset, range.length, index->memory,
-                                   index->entries);
+                                   index->entries, lookups);
   if (!status.ok()) return std::move(status).with_key(shard.key);
   for (zarr::ShardEntry& entry : index->entries) {
     if (entry.length != 0) entry.offset += range.offset;
