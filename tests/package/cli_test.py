@@ -16,7 +16,7 @@ import subprocess
 import sys
 import zlib
 
-from script_tests import run_tests
+from script_tests import Skip, run_tests
 
 HEADRACE = ""
 OK, FAILED, USAGE, UNCHECKED = 0, 1, 2, 3
@@ -216,6 +216,18 @@ def test_standard_output(f):
         assert done.stdout == f.data
         assert hashlib.sha256(f.data).hexdigest() in done.stderr.decode()
     expect(OK, "read", f.root / "a.zarr", "-o", "/dev/null")
+
+
+def test_output_in_shared_memory_is_replaced(f):
+    out = pathlib.Path(f"/dev/shm/headrace-test-{os.getpid()}.bin")
+    if not out.parent.is_dir():
+        raise Skip("no /dev/shm")
+    try:
+        out.write_bytes(bytes(1000))
+        expect(OK, "read", f.root / "a.zarr", "--raw", "-o", out)
+        assert out.read_bytes() == f.data, len(out.read_bytes())
+    finally:
+        out.unlink()
 
 
 def test_json(f):
@@ -441,6 +453,8 @@ def test_too_large(f):
     out = f.root / "huge.bin"
     expect(OK, "read", f.root / "huge.zarr", "--device", "host", "--select", "-1, -2:", "-o", out)
     assert out.read_bytes() == bytes(16)
+    expect(FAILED, "read", f.root / "huge.zarr", "--device", "host", "-o", f.root / "all.bin", says="free")
+    assert not f.leftovers(f.root)
     expect(OK, "info", f.root / "huge.zarr")
 
 
@@ -489,7 +503,7 @@ def test_text_reports(f):
     assert done.stdout.count(b"\n") == 1 and b"decoded" in done.stdout and done.stderr == b"", done
     done = expect(OK, "read", f.root / "a.zarr", "-o", f.root / "quiet.bin")
     assert done.stdout == b"" and done.stderr == b"", done
-    out = expect(OK, "read", f.root / "a.zarr", "--stats").stdout.decode()
+    out = expect(OK, "read", f.root / "a.zarr", "--stats", "--device", "host-staged").stdout.decode()
     for word in ("stored", "over the bus", "decoded", "page cache", "direct", "plan", "assemble", "wall", "engine"):
         assert word in out, (word, out)
 

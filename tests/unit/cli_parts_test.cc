@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "tools/headrace/cli_common.h"
 #include "tools/headrace/json_writer.h"
 #include "tools/headrace/npy_writer.h"
+#include "tools/headrace/read_slabs.h"
 #include "tools/headrace/sha256.h"
 
 namespace headrace::cli {
@@ -195,6 +198,81 @@ TEST(NearestWord, IsAFewEditsAway) {
   EXPECT_EQ(nearest("plot"), "");
   EXPECT_EQ(nearest(""), "");
   EXPECT_EQ(nearest(std::string(100'000, 'i')), "");
+}
+
+// Parts cover the result once, are no larger than the budget or a chunk, and, where they need not be in order and no
+// list goes back and forth, have each chunk in one part.
+TEST(ReadSlabs, TileTheResult) {
+  std::mt19937 chance(1);
+  const auto below = [&](std::uint64_t n) { return std::uniform_int_distribution<std::uint64_t>(0, n - 1)(chance); };
+  for (int round = 0; round < 2000; ++round) {
+    ArrayInfo info;
+    info.dtype.item_bytes = 4;
+    Selection selection;
+    bool lists = false;
+    const std::uint64_t rank = 1 + below(4);
+    std::uint64_t chunk_bytes = 4;
+    for (std::uint64_t d = 0; d < rank; ++d) {
+      info.shape.push_back(1 + below(40));
+      info.chunk_shape.push_back(1 + below(12));
+      chunk_bytes *= info.chunk_shape.back();
+      SelectionItem item;
+      const std::uint64_t kind = below(5);
+      if (kind == 0) {
+        item.kind = SelectionItem::Kind::kIndex;
+        item.start = static_cast<std::int64_t>(below(info.shape.back()));
+      } else if (kind == 1) {
+        std::vector<std::int64_t> indices(1 + below(20));
+        for (std::int64_t& index : indices) index = static_cast<std::int64_t>(below(info.shape.back()));
+        item = index_list(indices);
+        lists = true;
+      } else if (kind == 2) {
+        item.start = static_cast<std::int64_t>(below(info.shape.back()));
+        item.step = static_cast<std::int64_t>(1 + below(9));
+      }
+      selection.push_back(item);
+    }
+    const ResolvedSelection resolved = resolve_selection(selection, info.shape).value();
+    const std::uint64_t budget = 4 + below(3000);
+    const bool in_order = below(2) == 0;
+    ReadSlabs slabs(info, selection, resolved, 4, budget, in_order);
+    std::uint64_t bytes = 0, behind = 0;
+    std::map<std::vector<std::uint64_t>, int> parts_of_chunk;
+    ReadSlab slab;
+    for (int part = 0; slabs.next(slab); ++part) {
+      const auto got = resolve_selection(slab.selection, info.shape).value();
+      ASSERT_EQ(got.shape, slab.shape);
+      ASSERT_LE(slab.bytes, slabs.most_bytes());
+      ASSERT_EQ(slab.bytes, *decoded_bytes(slab.shape, 4));
+      bytes += slab.bytes;
+      std::uint64_t first = 0;
+      for (std::size_t d = 0; d < slab.shape.size(); ++d) first = first * resolved.shape[d] + slab.start[d];
+      if (slabs.in_order()) {
+        ASSERT_EQ(first, behind);
+        behind = first + slab.bytes / 4;
+      }
+      if (lists || slabs.in_order()) continue;
+      // A chunk is in a part for each axis's cell in it.
+      std::vector<std::vector<std::uint64_t>> cells(1);
+      for (std::size_t d = 0; d < got.dims.size(); ++d) {
+        std::vector<std::vector<std::uint64_t>> more;
+        std::uint64_t last = ~std::uint64_t{0};
+        for (std::uint64_t i = 0; i < got.dims[d].count; ++i) {
+          const std::uint64_t cell = (got.dims[d].start + i * got.dims[d].step) / info.chunk_shape[d];
+          if (cell == std::exchange(last, cell)) continue;
+          for (std::vector<std::uint64_t> at : cells) {
+            at.push_back(cell);
+            more.push_back(std::move(at));
+          }
+        }
+        cells = std::move(more);
+      }
+      for (const auto& cell : cells) ASSERT_EQ(++parts_of_chunk[cell], 1);
+    }
+    ASSERT_EQ(bytes, *decoded_bytes(resolved.shape, 4));
+    ASSERT_LE(slabs.most_bytes(), std::max(budget, chunk_bytes));
+    ASSERT_TRUE(!in_order || slabs.in_order() || slabs.one());
+  }
 }
 
 }  // namespace

@@ -288,6 +288,7 @@ void write_stats(JsonWriter& json, const Stats& stats) {
       .member("decoded_bytes", stats.decoded_bytes)
       .member("gpu_decoded_bytes", stats.gpu_decoded_bytes)
       .member("cpu_decoded_bytes", stats.cpu_decoded_bytes)
+      .member("undecoded_bytes", undecoded_bytes(stats))
       .member("direct_bytes", stats.direct_bytes)
       .member("engine_bytes", stats.engine_bytes)
       .member("buffered_bytes", stats.buffered_bytes)
@@ -306,56 +307,66 @@ void write_stats(JsonWriter& json, const Stats& stats) {
       .end_object();
 }
 
-std::string stats_table(const Stats& stats) {
+std::uint64_t undecoded_bytes(const Stats& stats) {
+  return stats.decoded_bytes - stats.gpu_decoded_bytes - stats.cpu_decoded_bytes;
+}
+
+std::string stats_table(const Stats& stats, const std::string& decoder) {
   std::string out;
-  const auto row = [&out](const char* name, const std::string& text) {
+  const auto row = [&out](const std::string& name, const std::string& text) {
     char line[64];
-    std::snprintf(line, sizeof(line), "  %-20s ", name);
+    std::snprintf(line, sizeof(line), "  %-20s ", name.c_str());
     out += line + text + "\n";
   };
-  const auto bytes = [&](const char* name, std::uint64_t count) {
+  const auto bytes = [&](const std::string& name, std::uint64_t count) {
     row(name, human_bytes(count) + (count >= 1000 ? " (" + human_count(count) + ")" : ""));
   };
-  // Seconds are summed over threads, so a rate here is that of one thread.
+  // Seconds are summed, so a rate here is that of one thread or, reading, of one request.
   const auto stage = [&](const char* name, double seconds, std::uint64_t count, const char* of) {
     std::string text = human_seconds(seconds);
-    if (of != nullptr && count > 0 && seconds > 0) {
-      text += ", " + human_rate(count, seconds) + " " + of + " per thread";
-    }
+    if (of != nullptr && count > 0 && seconds > 0) text += ", " + human_rate(count, seconds) + " " + of;
     row(name, text);
   };
+  const std::uint64_t plain_chunks = stats.chunks - stats.gpu_chunks - stats.cpu_chunks;
   out += "work\n";
   row("chunks", human_count(stats.chunks));
   row("missing (filled)", human_count(stats.missing_chunks));
-  row("decoded on the GPU",
-      human_count(stats.gpu_chunks) +
-          (stats.indexed_chunks > 0 ? " (" + human_count(stats.indexed_chunks) + " with a decode index)" : ""));
-  row("decoded by the CPU",
-      human_count(stats.cpu_chunks) +
-          (stats.returned_chunks > 0 ? " (" + human_count(stats.returned_chunks) + " handed back by the GPU)" : ""));
+  if (!decoder.empty()) {
+    row("by " + decoder,
+        human_count(stats.gpu_chunks) + " decoded" +
+            (stats.indexed_chunks > 0 ? " (" + human_count(stats.indexed_chunks) + " with a decode index)" : ""));
+  }
+  row("by the CPU",
+      human_count(stats.cpu_chunks) + " decoded" +
+          (stats.returned_chunks > 0 ? " (" + human_count(stats.returned_chunks) + " handed back by " + decoder + ")"
+                                     : ""));
+  row("stored as they are", human_count(plain_chunks));
   row("waves", human_count(stats.waves));
   row("requests", human_count(stats.requests));
   row("objects opened", human_count(stats.objects_opened));
   out += "bytes by kind\n";
   bytes("stored", stats.stored_bytes);
   bytes("read", stats.read_bytes);
-  bytes("over the bus", stats.bus_bytes);
+  if (!decoder.empty()) bytes("over the bus", stats.bus_bytes);
   bytes("decoded", stats.decoded_bytes);
-  bytes("decoded, GPU", stats.gpu_decoded_bytes);
-  bytes("decoded, CPU", stats.cpu_decoded_bytes);
+  if (!decoder.empty()) bytes("  by " + decoder, stats.gpu_decoded_bytes);
+  bytes("  by the CPU", stats.cpu_decoded_bytes);
+  bytes("  not to decode", undecoded_bytes(stats));
   out += "bytes read by path\n";
   bytes("direct", stats.direct_bytes);
   bytes("engine, buffered", stats.engine_bytes);
   bytes("page cache", stats.buffered_bytes);
   bytes("memory", stats.memory_bytes);
   bytes("mapped", stats.mapped_bytes);
-  out += "time by stage (summed over threads)\n";
+  out += "time by stage (summed over threads, of read over requests in flight)\n";
   stage("plan", stats.plan_seconds, 0, nullptr);
   stage("open", stats.open_seconds, 0, nullptr);
-  stage("read", stats.read_seconds, stats.read_bytes, "read");
-  stage("decode", stats.decode_seconds, stats.cpu_decoded_bytes, "decoded");
-  stage("assemble", stats.assemble_seconds, stats.decoded_bytes, "decoded");
-  stage("copy", stats.copy_seconds, stats.bus_bytes, "over the bus");
+  // What is mapped or in memory is taken, not read.
+  stage("read", stats.read_seconds, stats.read_bytes - stats.mapped_bytes - stats.memory_bytes, "read by each");
+  stage("decode by the CPU", stats.decode_seconds, stats.cpu_decoded_bytes, "decoded per thread");
+  // On a device of its own this is the time for queueing.
+  stage("assemble", stats.assemble_seconds, decoder.empty() ? stats.decoded_bytes : 0, "placed per thread");
+  if (!decoder.empty()) stage("wait for the device", stats.copy_seconds, 0, nullptr);
   row("wall", human_seconds(stats.wall_seconds) + ", " + human_rate(stats.stored_bytes, stats.wall_seconds) +
                   " stored, " + human_rate(stats.decoded_bytes, stats.wall_seconds) + " decoded");
   row("engine", stats.engine);

@@ -106,6 +106,9 @@ Result<Context> make_context(const CommonOptions& options);
 
 // Every field of Stats, by its name there.
 void write_stats(JsonWriter& json, const Stats& stats);
-std::string stats_table(const Stats& stats);
+// `decoder`: what the device is called that has decoders of its own; empty: there is none.
+std::string stats_table(const Stats& stats, const std::string& decoder);
+// Of decoded_bytes, those that nobody had to decode: stored as they are, or filled.
+std::uint64_t undecoded_bytes(const Stats& stats);
 
 }  // namespace headrace::cli

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -89,7 +90,10 @@ Status OutputFile::open(const std::string& path) {
   struct stat info {};
   const bool exists = ::stat(path.c_str(), &info) == 0;
   if (exists && S_ISDIR(info.st_mode)) return failure("cannot write the output", EISDIR);
-  if (exists && (!S_ISREG(info.st_mode) || path.rfind("/dev/", 0) == 0 || path.rfind("/proc/", 0) == 0)) {
+  // What an open descriptor's name stands for is written to as it is; /dev/shm is a file system like others.
+  const bool descriptor =
+      (path.rfind("/dev/", 0) == 0 && path.rfind("/dev/shm/", 0) != 0) || path.rfind("/proc/", 0) == 0;
+  if (exists && (!S_ISREG(info.st_mode) || descriptor)) {
     fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
     if (fd_ < 0) return failure("cannot open the output", errno);
     owns_fd_ = true;
@@ -120,6 +124,31 @@ Status OutputFile::write(std::span<const std::byte> bytes) {
       return failure("cannot write the output", errno);
     }
     bytes = bytes.subspan(static_cast<std::size_t>(done));
+  }
+  return {};
+}
+
+Status OutputFile::check_room(std::uint64_t bytes) const {
+  struct statvfs info {};
+  if (!any_order() || ::fstatvfs(fd_, &info) != 0 || info.f_frsize == 0) return {};
+  if (bytes / info.f_frsize < info.f_bavail) return {};
+  return Status(Code::kIo, Layer::kApi,
+                "the output takes " + std::to_string(bytes) + " bytes, and the file system has only " +
+                    std::to_string(static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize) + " free")
+      .with_key(path_)
+      .with_errno(ENOSPC);
+}
+
+Status OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done =
+        ::pwrite(fd_, bytes.data(), std::min(bytes.size(), std::size_t{1} << 30), static_cast<off_t>(offset));
+    if (done < 0) {
+      if (errno == EINTR) continue;
+      return failure("cannot write the output", errno);
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
+    offset += static_cast<std::uint64_t>(done);
   }
   return {};
 }

@@ -8,6 +8,7 @@
 #include <headrace/status.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -22,6 +23,12 @@ class OutputFile {
 
   Status open(const std::string& path);
   Status write(std::span<const std::byte> bytes);
+  // Whether write_at() may be used: a regular file is written.
+  bool any_order() const noexcept { return !temporary_.empty(); }
+  // Fails where a regular file of that size cannot fit the file system as it is now.
+  Status check_room(std::uint64_t bytes) const;
+  // At an offset of the file, which write() knows nothing of.
+  Status write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   // Makes the file visible under its name. Without it, destruction leaves nothing behind.
   Status commit();
 

@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -15,6 +14,8 @@
 #include "npy_writer.h"
 #include "output_file.h"
 #include "progress_bar.h"
+#include "read_delivery.h"
+#include "read_slabs.h"
 #include "read_variable.h"
 #include "report/run_report.h"
 #include "sha256.h"
@@ -31,28 +32,11 @@ struct ReadCommandOptions : CommonOptions {
   bool fill_as_nan = false;
   ReportOptions report;
   std::string placement = "auto";
+  std::uint64_t slab_bytes = std::uint64_t{256} << 20;
   bool raw = false, npy = false, sha256 = false, stats = false;
 };
 
 constexpr std::size_t kMaxPointAxes = 64;
-
-// Hands the result to `sink` in order, from wherever it lies.
-template <class Sink>
-Status for_each_piece(const Buffer& buffer, const Device& device, std::uint64_t bytes, Sink&& sink) {
-  constexpr std::uint64_t kPiece = std::uint64_t{32} << 20;
-  std::vector<std::byte> bounce;
-  if (!device.host_addressable()) bounce.resize(static_cast<std::size_t>(std::min(bytes, kPiece)));
-  for (std::uint64_t offset = 0; offset < bytes; offset += kPiece) {
-    const auto count = static_cast<std::size_t>(std::min(kPiece, bytes - offset));
-    const std::byte* data = buffer.data() + offset;
-    if (!device.host_addressable()) {
-      HEADRACE_TRY(buffer.copy_to_host(static_cast<std::size_t>(offset), bounce.data(), count));
-      data = bounce.data();
-    }
-    HEADRACE_TRY(sink(std::span<const std::byte>(data, count)));
-  }
-  return {};
-}
 
 // Points of a file: one a line, a coordinate for each dimension, with commas or blanks between them; '#' begins a
 // comment.
@@ -183,13 +167,6 @@ int run_read(const ReadCommandOptions& options) {
   const auto bytes = decoded_bytes(resolved->shape, dtype->item_bytes);
   if (!bytes) return too_large(options.path, "more than 2^64 bytes", device->name());
   const std::string need = human_bytes(*bytes) + " (" + human_count(*bytes) + " bytes)";
-  if (device->host_addressable() && *bytes > host_memory_bytes()) return too_large(options.path, need, device->name());
-  auto buffer = Buffer::allocate(*device, static_cast<std::size_t>(*bytes));
-  if (!buffer.ok()) {
-    if (buffer.status().code() == Code::kResourceExhausted) return too_large(options.path, need, device->name());
-    return fail(buffer.status(), "device " + device->name());
-  }
-
   const bool npy = options.npy || (!options.raw && options.output.size() >= 4 &&
                                    options.output.compare(options.output.size() - 4, 4, ".npy") == 0);
   OutputFile output;
@@ -198,46 +175,50 @@ int run_read(const ReadCommandOptions& options) {
     if (Status status = output.open(options.output); !status.ok())
       return fail(status, "output", output_advice(status, "-o"));
   }
-
+  if (Status status = output.check_room(*bytes); !status.ok())
+    return fail(status, "output", "select a part with --select, or " + output_advice(status, "-o"));
   RunReport run_report;
+  read_options.placement = placement_of(options.placement);
+  Sha256 hash;
+  ReadDelivery::To to;
+  if (!options.output.empty()) to.output = &output;
+  if (options.sha256) to.hash = &hash;
+  // What goes on into a file or a hash is read in parts; without that, all of it lies in the device's memory at the
+  // end.
+  ReadSlabs slabs(info, *selection, *resolved, dtype->item_bytes, to.any() ? options.slab_bytes : UINT64_MAX,
+                  to.hash != nullptr || !output.any_order());
+  if (device->host_addressable() && slabs.most_bytes() > host_memory_bytes())
+    return too_large(options.path, need, device->name());
+  ReadDelivery delivery(*array, *device, *dtype, read_options, run_report);
+  if (Status status = delivery.allocate(slabs); !status.ok()) {
+    if (status.code() == Code::kResourceExhausted) return too_large(options.path, need, device->name());
+    return fail(status, "device " + device->name());
+  }
+  if (npy && to.output != nullptr) {
+    const std::string header = npy_header(*dtype, resolved->shape);
+    const Status written = output.write(std::as_bytes(std::span(header.data(), header.size())));
+    if (!written.ok()) return fail(written, "output", output_advice(written, "-o"));
+    to.offset = header.size();
+    if (dtype->kind == TypeKind::kBfloat16) {
+      std::fputs("headrace: note: NumPy has no bfloat16; it is written as two raw bytes an element (V2)\n", stderr);
+    }
+  }
+  ProgressBar bar("read");
   if (Status status = run_report.begin(options.report); !status.ok())
     return fail(status, "report", output_advice(status, "--report and --trace"));
-
-  ProgressBar bar("read");
-  read_options.progress = [&bar](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
-  read_options.placement = placement_of(options.placement);
-  const auto start = std::chrono::steady_clock::now();
-  auto reading = array->read_async(*selection, {*buffer, *dtype, resolved->shape}, *device, read_options);
-  if (!reading.ok()) return fail(reading.status(), options.path);
-  const Status status = reading->wait();
-  run_report.end();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const std::uint64_t begin_ns = RunReport::now_ns();
+  Status status = delivery.run(slabs, to, resolved->shape, bar);
   bar.clear();
-  if (!status.ok()) return fail(status, options.path);
-  const Stats& stats = reading->stats();
-
-  std::string digest;
-  if (!options.output.empty() || options.sha256) {
-    Sha256 hash;
-    if (npy) {
-      const std::string header = npy_header(*dtype, resolved->shape);
-      const Status written = output.write(std::as_bytes(std::span(header.data(), header.size())));
-      if (!written.ok()) return fail(written, "output", output_advice(written, "-o"));
-      if (dtype->kind == TypeKind::kBfloat16) {
-        std::fputs("headrace: note: NumPy has no bfloat16; it is written as two raw bytes an element (V2)\n", stderr);
-      }
-    }
-    const Status delivered = for_each_piece(*buffer, *device, *bytes, [&](std::span<const std::byte> piece) -> Status {
-      if (options.sha256) hash.update(piece);
-      return options.output.empty() ? Status() : output.write(piece);
-    });
-    if (!delivered.ok()) return fail(delivered, "output", output_advice(delivered, "-o"));
-    if (!options.output.empty()) {
-      if (Status committed = output.commit(); !committed.ok())
-        return fail(committed, "output", output_advice(committed, "-o"));
-    }
-    if (options.sha256) digest = hash.finish();
-  }
+  if (!status.ok() && !delivery.output_failed()) return fail(status, options.path);
+  if (status.ok() && to.output != nullptr) status = output.commit();
+  if (!status.ok()) return fail(status, "output", output_advice(status, "-o"));
+  const Stats& stats = delivery.stats();
+  // Of the whole run. Without an output it is the read's, which has its own clock.
+  const double run_seconds = to.any() ? static_cast<double>(RunReport::now_ns() - begin_ns) * 1e-9 : stats.wall_seconds;
+  run_report.end(run_seconds);
+  const double seconds = stats.wall_seconds;
+  const std::string digest = options.sha256 ? hash.finish() : "";
+  const std::string decoder = device->host_addressable() ? "" : device->name();
 
   ReportSummary summary;
   summary.title = "headrace read " + options.path;
@@ -248,8 +229,11 @@ int run_read(const ReadCommandOptions& options) {
                             {"result type", dtype_text(*dtype)},
                             {"device", device->name()},
                             {"engine", context->engine_name()}}});
-  for (ReportTable& table : stats_tables(stats)) summary.facts.push_back(std::move(table));
-  if (Status written = run_report.write(summary); !written.ok())
+  for (ReportTable& table : stats_tables(stats, decoder)) summary.facts.push_back(std::move(table));
+  if (to.any()) {
+    summary.facts.back().rows.push_back({kWholeRun, human_seconds(run_seconds)});
+  }
+  if (Status written = run_report.write(std::move(summary)); !written.ok())
     return fail(written, "report", output_advice(written, "--report and --trace"));
 
   // The report must not mix with data on standard output.
@@ -279,6 +263,7 @@ int run_read(const ReadCommandOptions& options) {
     digest.empty() ? json.null() : json.value(digest);
     json.member("decoded_bytes", *bytes)
         .member("seconds", seconds)
+        .member("run_seconds", run_seconds)
         .member("decoded_bytes_per_second", static_cast<double>(*bytes) / seconds)
         .key("stats");
     write_stats(json, stats);
@@ -293,7 +278,7 @@ int run_read(const ReadCommandOptions& options) {
                  human_rate(*bytes, seconds).c_str(), stats.path.empty() ? "none" : stats.path.c_str());
   }
   if (options.sha256) std::fprintf(report, "sha256 %s\n", digest.c_str());
-  if (options.stats) std::fputs(stats_table(stats).c_str(), report);
+  if (options.stats) std::fputs(stats_table(stats, decoder).c_str(), report);
   return kExitOk;
 }
 
@@ -326,6 +311,12 @@ Verb add_read_command(CLI::App& app) {
   verb->add_option("--index", options->index, "directory of the decode indices that 'headrace index' has made")
       ->type_name("DIR");
   verb->add_option("-o,--output", options->output, "write the result here; - is standard output")->type_name("FILE");
+  verb->add_option(
+          "--slab", options->slab_bytes,
+          "-o and --sha256 read this much at a time, two of it in memory, or a chunk where that is larger (256M)")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 50))
+      ->type_name("SIZE");
   verb->add_option("--dtype", options->dtype,
                    "convert the elements: float16, bfloat16, float32, float64, int8 to uint64")
       ->check(CLI::IsMember({"float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8",

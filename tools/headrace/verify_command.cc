@@ -195,7 +195,7 @@ void write_bad_arrays(JsonWriter& json, const Report& report, bool damaged) {
   json.end_array();
 }
 
-void write_report(const CommonOptions& options, const Report& report, double seconds) {
+void write_report(const CommonOptions& options, const Report& report, double run_seconds) {
   const Counts damaged = report.counts(true), unchecked = report.counts(false);
   JsonWriter json;
   json.begin_object()
@@ -209,7 +209,8 @@ void write_report(const CommonOptions& options, const Report& report, double sec
       .member("bad_array_count", damaged.arrays)
       .member("unchecked_chunk_count", unchecked.chunks)
       .member("unchecked_array_count", unchecked.arrays)
-      .member("seconds", seconds);
+      .member("seconds", report.stats.wall_seconds)
+      .member("run_seconds", run_seconds);
   write_bad_chunks(json.key("bad_chunks"), report, true);
   write_bad_arrays(json.key("bad_arrays"), report, true);
   write_bad_chunks(json.key("unchecked_chunks"), report, false);
@@ -285,19 +286,19 @@ int run_verify(const VerifyOptions& options) {
     }
   }
   bar.clear();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double run_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const Counts damaged = report.counts(true), unchecked = report.counts(false);
   std::string verdict = damaged.any() ? counted(damaged) + " damaged" : "";
   if (unchecked.any()) verdict += (damaged.any() ? ", " : "") + counted(unchecked) + " could not be checked";
   if (options.json) {
-    write_report(options, report, seconds);
+    write_report(options, report, run_seconds);
   } else {
     const Stats& stats = report.stats;
     std::printf("%s: %s, %s read, %s missing (filled), %s stored, %s decoded in %s, %s decoded: %s\n",
                 one_line(options.path).c_str(), counted(report.arrays, "array").c_str(),
                 counted(stats.chunks, "chunk").c_str(), human_count(stats.missing_chunks).c_str(),
                 human_bytes(stats.stored_bytes).c_str(), human_bytes(stats.decoded_bytes).c_str(),
-                human_seconds(seconds).c_str(), human_rate(stats.decoded_bytes, seconds).c_str(),
+                human_seconds(stats.wall_seconds).c_str(), human_rate(stats.decoded_bytes, stats.wall_seconds).c_str(),
                 verdict.empty() ? "all good" : verdict.c_str());
   }
   if (verdict.empty()) return kExitOk;

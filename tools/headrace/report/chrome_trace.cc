@@ -19,6 +19,12 @@ std::string json(std::string_view text) {
   return out;
 }
 
+std::string json_number(double value) {
+  std::string out = JsonWriter().value(value).text();
+  out.pop_back();
+  return out;
+}
+
 std::string span_name(const trace::Event& event) {
   std::string name = trace::stage_name(event.stage);
   if (event.stage == trace::Stage::kWait && event.waits_for != trace::Stage::kWait) {
@@ -40,6 +46,7 @@ Result<std::string> chrome_trace(const trace::Trace& trace) {
   HEADRACE_TRY_ASSIGN(const std::string verdict, trace.bottleneck());
   std::string out = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"bottleneck\":" + json(verdict) +
                     ",\"lost_events\":" + std::to_string(trace.lost_events) +
+                    ",\"wall_seconds\":" + json_number(trace.wall_seconds()) +
                     "},\n\"traceEvents\":[\n"
                     "{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"headrace\"}},\n";
   // Spans of one row must nest, so what was in flight together is given rows of its own.

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
 
 #include "cli_common.h"
+#include "report/run_facts.h"
 #include "report/timeline.h"
 
 namespace headrace::cli {
@@ -84,7 +86,28 @@ const char* bytes_meaning(trace::Stage stage) {
   }
 }
 
-std::string stage_table(const std::array<trace::StageTotals, trace::kStageCount>& totals, double wall) {
+// Of each stage's seconds, those of the device's own work: Stats does not count them.
+std::array<double, trace::kStageCount> device_seconds(const trace::Trace& trace) {
+  std::array<double, trace::kStageCount> out{};
+  const std::uint64_t begin = trace.begin_ns();
+  for (const trace::Event& event : trace.events) {
+    if (event.lane >= trace.lanes.size() || trace.lanes[event.lane].kind != trace::LaneKind::kDevice) continue;
+    if (event.end_ns < begin) continue;
+    out[static_cast<std::size_t>(event.stage)] +=
+        static_cast<double>(event.end_ns - std::max(event.start_ns, begin)) * 1e-9;
+  }
+  return out;
+}
+
+std::string summed_seconds(double all, double device) {
+  if (device <= 0) return human_seconds(all);
+  const double threads = all - device;
+  const std::string on_device = human_seconds(device) + " on the device";
+  return threads > 1e-9 ? human_seconds(threads) + ", " + on_device : on_device;
+}
+
+std::string stage_table(const std::array<trace::StageTotals, trace::kStageCount>& totals,
+                        const std::array<double, trace::kStageCount>& on_device, double wall) {
   std::string out =
       "<section><h2>Stages</h2><div "
       "class=\"wide\"><table><tr><th>stage</th><th>busy</th><th></th><th>limits</th><th></th>"
@@ -102,7 +125,7 @@ std::string stage_table(const std::array<trace::StageTotals, trace::kStageCount>
       out += "<td>" + percent(total.limiting_seconds, wall) + "</td>" +
              bar(wall > 0 ? total.limiting_seconds / wall : 0, colour);
     }
-    out += "<td>" + human_count(total.spans) + "</td><td>" + human_seconds(total.seconds) + "</td><td>";
+    out += "<td>" + human_count(total.spans) + "</td><td>" + summed_seconds(total.seconds, on_device[s]) + "</td><td>";
     if (total.bytes > 0) out += human_bytes(total.bytes) + " " + bytes_meaning(stage);
     out += "</td></tr>\n";
   }
@@ -110,7 +133,31 @@ std::string stage_table(const std::array<trace::StageTotals, trace::kStageCount>
          "</table></div><p class=\"note\">Busy: part of the wall time in which at least one span of the stage was "
          "open. "
          "Limits: part of the wall time in which threads were in the stage or waited for it; these add up to 100% at "
-         "most.</p></section>\n";
+         "most. Seconds are summed over threads and requests in flight, as --stats gives them; what the device did "
+         "itself stands apart.</p></section>\n";
+}
+
+// What this page's stages and rows are.
+std::string glossary(const trace::Trace& trace, const std::array<trace::StageTotals, trace::kStageCount>& totals) {
+  std::string out = "<section><h2>What the words mean</h2><table>\n";
+  const auto row = [&out](const std::string& word, const std::string& meaning) {
+    out += "<tr><td>" + escape_html(word) + "</td><td class=\"text\">" + escape_html(meaning) + "</td></tr>\n";
+  };
+  for (std::size_t s = 0; s < totals.size(); ++s) {
+    const auto stage = static_cast<trace::Stage>(s);
+    if (totals[s].spans > 0) row(trace::stage_name(stage), stage_meaning(stage));
+  }
+  std::set<std::string> seen;
+  for (const trace::Lane& lane : trace.lanes) {
+    const std::size_t number = lane.name.find_last_not_of("0123456789");
+    std::string name = lane.name;
+    if (number != std::string::npos && number + 1 < name.size() && name[number] == ' ') name.resize(number);
+    const std::string meaning = lane_meaning(name);
+    if (!meaning.empty() && seen.insert(name).second) row(name, meaning);
+  }
+  row("wave", "the chunks that are read, copied and decoded together; several waves are under way at a time");
+  row("span", "one piece of work, from its begin to its end");
+  return out + "</table></section>\n";
 }
 
 std::string fact_table(const ReportTable& table) {
@@ -163,7 +210,16 @@ std::string page(const trace::Trace& trace, const std::array<trace::StageTotals,
     out += "</p>\n";
     ++facts;
   }
-  out += "<section class=\"verdict\">" + escape_html(verdict) + "</section>\n";
+  out += "<section class=\"verdict\">";
+  if (trace.lost_events > 0) {
+    out += "This is about the last " + escape_html(human_seconds(wall)) +
+           (summary.run_seconds > wall ? " of a run of " + escape_html(human_seconds(summary.run_seconds)) : "") +
+           " only: " + human_count(trace.lost_events) +
+           " older spans were overwritten, and nothing below that is drawn or shared out knows of them. ";
+  }
+  out += escape_html(verdict);
+  if (const std::string hint = advice(totals, wall); !hint.empty()) out += " " + escape_html(hint);
+  out += "</section>\n";
   out += "<section><h2>Timeline</h2><div class=\"wide\">" + picture + "</div>" + legend(totals) + "<p class=\"note\">" +
          human_count(trace.events.size()) + " spans on " + human_count(trace.lanes.size()) + " lanes in " +
          escape_html(human_seconds(wall)) + ". ";
@@ -171,13 +227,10 @@ std::string page(const trace::Trace& trace, const std::array<trace::StageTotals,
     out += "There are too many to draw each: a column stands for " +
            human_seconds(static_cast<double>(resolution_ns) * 1e-9) + " and is divided as that time was. ";
   }
-  if (trace.lost_events > 0) {
-    out += human_count(trace.lost_events) +
-           " older spans were overwritten; the page shows the time from which on none was. ";
-  }
-  out += "Point at a part for details.</p></section>\n" + stage_table(totals, wall) + "<div class=\"grid\">\n";
+  out += "Point at a part for details.</p></section>\n" + stage_table(totals, device_seconds(trace), wall) +
+         "<div class=\"grid\">\n";
   for (; facts != summary.facts.end(); ++facts) out += fact_table(*facts);
-  return out + "</div>\n</main>\n</body>\n</html>\n";
+  return out + "</div>\n" + glossary(trace, totals) + "</main>\n</body>\n</html>\n";
 }
 
 }  // namespace

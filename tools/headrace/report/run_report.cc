@@ -2,11 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <span>
+#include <utility>
 
 #include "cli_common.h"
 #include "report/chrome_trace.h"
 #include "report/html_report.h"
+#include "report/run_facts.h"
 
 namespace headrace::cli {
 namespace {
@@ -14,6 +17,28 @@ namespace {
 Status finish(OutputFile& file, const std::string& text) {
   HEADRACE_TRY(file.write(std::as_bytes(std::span(text.data(), text.size()))));
   return file.commit();
+}
+
+// The run's own thread is in the trace by what it wrote, and by a moment at the run's begin and end: from one to the
+// other is the wall time. Threads that wait for work after the end wait for the next run.
+void cut_to_run(trace::Trace& trace, std::uint64_t begin_ns, std::uint64_t end_ns, std::vector<trace::Event> writes) {
+  std::erase_if(trace.events, [&](trace::Event& event) {
+    if (event.stage != trace::Stage::kWait) return false;
+    event.start_ns = std::max(event.start_ns, begin_ns);
+    event.end_ns = std::min(event.end_ns, end_ns);
+    return event.end_ns <= event.start_ns;
+  });
+  const auto lane = static_cast<std::uint32_t>(trace.lanes.size());
+  trace.lanes.push_back({trace::LaneKind::kThread, "run"});
+  for (const std::uint64_t at : {begin_ns, end_ns}) {
+    trace.events.push_back({trace::Stage::kWait, trace::Stage::kWait, lane, 0, at, at, 0});
+  }
+  for (trace::Event& event : writes) {
+    event.lane = lane;
+    trace.events.push_back(event);
+  }
+  std::stable_sort(trace.events.begin(), trace.events.end(),
+                   [](const trace::Event& a, const trace::Event& b) { return a.start_ns < b.start_ns; });
 }
 
 }  // namespace
@@ -37,40 +62,45 @@ void add_report_options(CLI::App& verb, ReportOptions& options) {
       ->type_name("FILE.json");
 }
 
-std::vector<ReportTable> stats_tables(const Stats& stats) {
-  const auto bytes = [](const char* name, std::uint64_t count, std::uint64_t most) {
+std::vector<ReportTable> stats_tables(const Stats& stats, const std::string& decoder) {
+  const auto bytes = [](std::string name, std::uint64_t count, std::uint64_t most) {
     const double share = most > 0 ? static_cast<double>(count) / static_cast<double>(most) : 0;
-    return ReportRow{name, human_bytes(count), share};
+    return ReportRow{std::move(name), human_bytes(count), share};
   };
   const std::uint64_t most = std::max({stats.stored_bytes, stats.read_bytes, stats.bus_bytes, stats.decoded_bytes});
   const std::uint64_t read = stats.read_bytes;
-  return {{"Bytes by kind",
-           {bytes("stored: encoded bytes used", stats.stored_bytes, most),
-            bytes("read: with gaps and alignment", stats.read_bytes, most),
-            bytes("over the bus", stats.bus_bytes, most), bytes("decoded: delivered", stats.decoded_bytes, most),
-            bytes("decoded on the GPU", stats.gpu_decoded_bytes, most),
-            bytes("decoded by the CPU", stats.cpu_decoded_bytes, most)}},
+  std::vector<ReportRow> kinds = {bytes("stored: encoded bytes used", stats.stored_bytes, most),
+                                  bytes("read: with gaps, alignment and shard indexes", read, most)};
+  std::vector<ReportRow> work = {{"chunks", human_count(stats.chunks)},
+                                 {"missing chunks, filled", human_count(stats.missing_chunks)}};
+  if (!decoder.empty()) kinds.push_back(bytes("over the bus", stats.bus_bytes, most));
+  kinds.push_back(bytes("decoded: delivered", stats.decoded_bytes, most));
+  if (!decoder.empty()) {
+    kinds.push_back(bytes("of these decoded on " + decoder, stats.gpu_decoded_bytes, most));
+    work.push_back({"chunks decoded on " + decoder, human_count(stats.gpu_chunks)});
+    work.push_back({"of them with a decode index", human_count(stats.indexed_chunks)});
+  }
+  kinds.push_back(bytes("of these decoded by the CPU", stats.cpu_decoded_bytes, most));
+  kinds.push_back(bytes("of these not to decode: stored as they are, or filled", undecoded_bytes(stats), most));
+  work.push_back({"chunks decoded by the CPU", human_count(stats.cpu_chunks)});
+  if (!decoder.empty()) work.push_back({"of them handed back by " + decoder, human_count(stats.returned_chunks)});
+  work.push_back({"chunks stored as they are", human_count(stats.chunks - stats.gpu_chunks - stats.cpu_chunks)});
+  work.push_back({"waves", human_count(stats.waves)});
+  work.push_back({"requests", human_count(stats.requests)});
+  work.push_back({"objects opened", human_count(stats.objects_opened)});
+  work.push_back({"engine used", stats.engine});
+  work.push_back({"path", stats.path});
+  std::vector<ReportRow> rates = {{"wall time of the read", human_seconds(stats.wall_seconds)},
+                                  {"stored bytes", human_rate(stats.stored_bytes, stats.wall_seconds)}};
+  if (!decoder.empty()) rates.push_back({"bytes over the bus", human_rate(stats.bus_bytes, stats.wall_seconds)});
+  rates.push_back({"decoded bytes", human_rate(stats.decoded_bytes, stats.wall_seconds)});
+  return {{"Bytes by kind", std::move(kinds)},
           {"Bytes read by path",
            {bytes("direct (O_DIRECT)", stats.direct_bytes, read), bytes("engine, buffered", stats.engine_bytes, read),
             bytes("page cache", stats.buffered_bytes, read), bytes("memory", stats.memory_bytes, read),
             bytes("mapped (page cache, by the device)", stats.mapped_bytes, read)}},
-          {"Work",
-           {{"chunks", human_count(stats.chunks)},
-            {"missing chunks, filled", human_count(stats.missing_chunks)},
-            {"chunks decoded on the GPU", human_count(stats.gpu_chunks)},
-            {"of them with a decode index", human_count(stats.indexed_chunks)},
-            {"chunks decoded by the CPU", human_count(stats.cpu_chunks)},
-            {"of them handed back by the GPU", human_count(stats.returned_chunks)},
-            {"waves", human_count(stats.waves)},
-            {"requests", human_count(stats.requests)},
-            {"objects opened", human_count(stats.objects_opened)},
-            {"engine used", stats.engine},
-            {"path", stats.path}}},
-          {"Rates over the wall time",
-           {{"wall time of the read", human_seconds(stats.wall_seconds)},
-            {"stored bytes", human_rate(stats.stored_bytes, stats.wall_seconds)},
-            {"bytes over the bus", human_rate(stats.bus_bytes, stats.wall_seconds)},
-            {"decoded bytes", human_rate(stats.decoded_bytes, stats.wall_seconds)}}}};
+          {"Work", std::move(work)},
+          {"Rates over the wall time", std::move(rates)}};
 }
 
 RunReport::~RunReport() { end(); }
@@ -82,17 +112,36 @@ Status RunReport::begin(const ReportOptions& options) {
   if (!options_.wanted()) return {};
   HEADRACE_TRY(trace::start());
   recording_ = true;
+  begin_ns_ = now_ns();
   return {};
 }
 
-void RunReport::end() noexcept {
-  if (recording_) trace::stop();
+std::uint64_t RunReport::now_ns() noexcept {  // the trace's clock
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-Status RunReport::write(const ReportSummary& summary) {
+void RunReport::end() noexcept {
+  if (!recording_) return;
+  trace::stop();
+  end_ns_ = now_ns();
+}
+
+void RunReport::end(double seconds) noexcept {
+  end();
+  end_ns_ = begin_ns_ + static_cast<std::uint64_t>(seconds * 1e9 + 0.5);
+}
+
+void RunReport::wrote(std::uint64_t begin_ns, std::uint64_t bytes) {
+  if (recording_) writes_.push_back({trace::Stage::kWrite, trace::Stage::kWait, 0, 0, begin_ns, now_ns(), bytes});
+}
+
+Status RunReport::write(ReportSummary summary) {
   if (!recording_) return {};
   recording_ = false;
-  HEADRACE_TRY_ASSIGN(const trace::Trace recorded, trace::take());
+  HEADRACE_TRY_ASSIGN(trace::Trace recorded, trace::take());
+  summary.run_seconds = static_cast<double>(end_ns_ - begin_ns_) * 1e-9;
+  summary.facts.push_back(run_facts());
+  cut_to_run(recorded, begin_ns_, end_ns_, std::move(writes_));
   if (!options_.html.empty()) {
     HEADRACE_TRY_ASSIGN(const std::string page, html_report(recorded, summary));
     HEADRACE_TRY(finish(html_, page));
