@@ -136,7 +136,8 @@ struct PathReport {
   std::optional<double> resident_share;  // of the sample, in the page cache: 0 to 1
   std::string residency_source;          // "cachestat", "mincore", "sampled"
 
-  // Rates of reads of the sample into host memory; none: not measured (smaller than 64 MiB, or asked not to).
+  // Rates of reads into host memory; none: not measured (less than 64 MiB was found, or asked not to).
+  std::uint64_t measured_files = 0, measured_bytes = 0;  // with which: the sample, or the largest files found beneath
   std::optional<double> direct_read_bytes_per_second;
   std::string direct_read_engine;
   std::optional<double> buffered_read_bytes_per_second;    // one thread, cached or not, as it was found

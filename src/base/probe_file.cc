@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
@@ -71,23 +72,55 @@ void ProbeFile::evict(std::uint64_t bytes) const noexcept {
   (void)::posix_fadvise(fd_, 0, static_cast<off_t>(bytes), POSIX_FADV_DONTNEED);
 }
 
-std::string find_sample_file(const std::string& directory, std::size_t most, std::uint64_t enough_bytes) {
+namespace {
+
+struct Found {
+  std::string path;
+  std::uint64_t bytes = 0;
+};
+
+// Regular files that can be read among the first `most` entries; visit() says whether to go on.
+template <class Visit>
+void for_each_file(const std::string& directory, std::size_t most, Visit&& visit) {
   namespace fs = std::filesystem;
-  std::string best;
-  std::uint64_t best_bytes = 0;
   std::error_code error;
   fs::recursive_directory_iterator at(directory, fs::directory_options::skip_permission_denied, error), end;
   for (std::size_t seen = 0; !error && at != end && seen < most; at.increment(error), ++seen) {
     std::error_code entry_error;
     if (at->is_symlink(entry_error) || !at->is_regular_file(entry_error)) continue;
     const std::uint64_t bytes = at->file_size(entry_error);
-    if (entry_error || (!best.empty() && bytes <= best_bytes)) continue;
-    if (::access(at->path().c_str(), R_OK) != 0) continue;
-    best = at->path().string();
-    best_bytes = bytes;
-    if (bytes >= enough_bytes) break;
+    if (entry_error || ::access(at->path().c_str(), R_OK) != 0) continue;
+    if (!visit(Found{at->path().string(), bytes})) return;
   }
-  return best;
+}
+
+}  // namespace
+
+std::string find_sample_file(const std::string& directory, std::size_t most, std::uint64_t enough_bytes) {
+  Found best;
+  for_each_file(directory, most, [&](Found found) {
+    if (best.path.empty() || found.bytes > best.bytes) best = std::move(found);
+    return best.bytes < enough_bytes;
+  });
+  return best.path;
+}
+
+std::vector<std::string> find_sample_files(const std::string& directory, std::size_t most, std::uint64_t enough_bytes,
+                                           std::size_t most_files) {
+  std::vector<Found> all;
+  for_each_file(directory, most, [&](Found found) {
+    all.push_back(std::move(found));
+    return true;
+  });
+  std::stable_sort(all.begin(), all.end(), [](const Found& a, const Found& b) { return a.bytes > b.bytes; });
+  std::vector<std::string> out;
+  std::uint64_t bytes = 0;
+  for (Found& found : all) {
+    if (found.bytes == 0 || bytes >= enough_bytes || out.size() == most_files) break;
+    bytes += found.bytes;
+    out.push_back(std::move(found.path));
+  }
+  return out;
 }
 
 DirectProbe probe_direct(const std::string& path) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace headrace::base {
 
@@ -45,6 +46,11 @@ class ProbeFile {
 // The largest regular file that can be read among the first `most` entries beneath a directory, or the first that has
 // `enough_bytes`; empty if there is none. Links are not followed.
 std::string find_sample_file(const std::string& directory, std::size_t most, std::uint64_t enough_bytes);
+
+// The largest regular files that can be read among the first `most` entries beneath a directory, largest first: as many
+// as have `enough_bytes` together, `most_files` of them at most.
+std::vector<std::string> find_sample_files(const std::string& directory, std::size_t most, std::uint64_t enough_bytes,
+                                           std::size_t most_files);
 
 struct DirectProbe {
   bool works = false;

@@ -66,7 +66,7 @@ std::optional<double> measure_copy(unsigned threads, std::size_t buffer_bytes) {
   return median(rates);
 }
 
-Result<double> measure_direct_read(const base::ProbeFile& file, std::uint32_t alignment_bytes, std::uint64_t first_byte,
+Result<double> measure_direct_read(std::span<const Stretch> stretches, std::uint32_t alignment_bytes,
                                    std::chrono::milliseconds limit, std::string& engine_name) {
   if (alignment_bytes == 0 || kPiece % alignment_bytes != 0) {
     return Status(Code::kUnsupported, Layer::kIo, "the direct alignment does not divide 1 MiB");
@@ -79,22 +79,25 @@ Result<double> measure_direct_read(const base::ProbeFile& file, std::uint32_t al
   const std::span<std::byte> slab(buffer, kDepth * kPiece);
   HEADRACE_TRY(engine->register_buffers({&slab, 1}));
 
-  const std::uint64_t pieces = file.size_bytes() / kPiece;
-  std::uint64_t next = first_byte / kPiece, bytes = 0;
+  // Whole pieces, as their beginnings are aligned then; the file's end makes the last one shorter.
+  const auto first_of = [](const Stretch& stretch) { return stretch.begin / kPiece * kPiece; };
+  auto stretch = stretches.begin();
+  std::uint64_t next = stretches.empty() ? 0 : first_of(*stretch), bytes = 0;
   std::vector<std::uint64_t> free_slots;
   for (unsigned i = 0; i < kDepth; ++i) free_slots.push_back(i);
   std::array<io::Event, kDepth> events;
   Status failure;
   const auto start = Clock::now();
   while (true) {
-    const bool more = failure.ok() && next < pieces && Clock::now() - start < limit;
-    while (more && !free_slots.empty() && next < pieces) {
+    const bool more = failure.ok() && stretch != stretches.end() && Clock::now() - start < limit;
+    while (more && !free_slots.empty() && stretch != stretches.end()) {
       const std::uint64_t slot = free_slots.back();
-      const io::Request request{io::Op::kRead, file.fd(), next * kPiece, buffer + slot * kPiece, kPiece, slot};
+      const io::Request request{io::Op::kRead, stretch->file->fd(), next, buffer + slot * kPiece, kPiece, slot};
       HEADRACE_TRY_ASSIGN(const std::size_t taken, engine->submit({&request, 1}));
       if (taken == 0) break;
       free_slots.pop_back();
-      ++next;
+      next += kPiece;
+      if (next >= stretch->end && ++stretch != stretches.end()) next = first_of(*stretch);
     }
     if (free_slots.size() == kDepth) break;
     HEADRACE_TRY_ASSIGN(const std::size_t count, engine->reap(events, std::chrono::seconds(1)));
@@ -109,18 +112,23 @@ Result<double> measure_direct_read(const base::ProbeFile& file, std::uint32_t al
   return static_cast<double>(bytes) / seconds_since(start);
 }
 
-Result<BufferedRead> measure_buffered_read(const base::ProbeFile& file, std::uint64_t most_bytes,
+Result<BufferedRead> measure_buffered_read(std::span<const Stretch> stretches, std::uint64_t most_bytes,
                                            std::chrono::milliseconds limit) {
   base::PageBuffer memory;
   std::byte* const buffer = touched(memory, kPiece);
   if (buffer == nullptr) return Status::out_of_memory();
   BufferedRead out;
   const auto start = Clock::now();
-  while (out.bytes < most_bytes && Clock::now() - start < limit) {
-    const std::int64_t got = file.read(buffer, kPiece, out.bytes);
-    if (got < 0) return read_failure(got, out.bytes);
-    if (got == 0) break;
-    out.bytes += static_cast<std::uint64_t>(got);
+  for (const Stretch& stretch : stretches) {
+    for (std::uint64_t at = stretch.begin; at < stretch.end && out.bytes < most_bytes;) {
+      if (Clock::now() - start >= limit) break;
+      const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, stretch.end - at));
+      const std::int64_t got = stretch.file->read(buffer, bytes, at);
+      if (got < 0) return read_failure(got, at);
+      if (got == 0) break;
+      at += static_cast<std::uint64_t>(got);
+      out.bytes += static_cast<std::uint64_t>(got);
+    }
   }
   if (out.bytes == 0) return Status(Code::kShort, Layer::kIo, "the file has become too short to measure");
   out.bytes_per_second = static_cast<double>(out.bytes) / seconds_since(start);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/probe_file.h"
@@ -19,17 +20,24 @@ namespace headrace::system {
 // REQUIRES: buffer_bytes is what source and target have each, all threads together.
 std::optional<double> measure_copy(unsigned threads, std::size_t buffer_bytes);
 
-// Bytes a second of reads at depth 16 in pieces of 1 MiB through an O_DIRECT descriptor, from about `first_byte` to the
-// file's end, for at most `limit`. `engine` gets the name of the engine used.
-Result<double> measure_direct_read(const base::ProbeFile& file, std::uint32_t alignment_bytes, std::uint64_t first_byte,
+// Part of an open file.
+struct Stretch {
+  const base::ProbeFile* file = nullptr;
+  std::uint64_t begin = 0, end = 0;
+};
+
+// Bytes a second of reads at depth 16 in pieces of 1 MiB through O_DIRECT descriptors, of one stretch after the other,
+// for at most `limit`. `engine` gets the name of the engine used.
+Result<double> measure_direct_read(std::span<const Stretch> stretches, std::uint32_t alignment_bytes,
                                    std::chrono::milliseconds limit, std::string& engine);
 
-// Bytes a second of reads by one thread in pieces of 1 MiB from the file's beginning, for at most `limit`.
+// Bytes a second of reads by one thread in pieces of 1 MiB, of one stretch after the other, `most_bytes` of them, for
+// at most `limit`.
 struct BufferedRead {
   double bytes_per_second = 0;
-  std::uint64_t bytes = 0;  // from the beginning
+  std::uint64_t bytes = 0;  // from the first stretch's beginning
 };
-Result<BufferedRead> measure_buffered_read(const base::ProbeFile& file, std::uint64_t most_bytes,
+Result<BufferedRead> measure_buffered_read(std::span<const Stretch> stretches, std::uint64_t most_bytes,
                                            std::chrono::milliseconds limit);
 
 // Rates over the bus of `bytes` at once, the median of five.

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/filesystem.h"
 #include "base/page_cache.h"
@@ -13,6 +15,7 @@ namespace {
 constexpr std::uint64_t kEnoughBytes = std::uint64_t{64} << 20;     // to measure with
 constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;      // that measuring reads into the page cache
 constexpr std::size_t kMostEntries = 1000;                          // looked at beneath a directory
+constexpr std::size_t kMostFiles = 256;                             // open at a time, and as many with O_DIRECT
 constexpr std::uint64_t kReadAheadBytes = std::uint64_t{32} << 20;  // that the kernel may read beyond
 constexpr double kMostlyCold = 0.5;
 
@@ -71,33 +74,91 @@ void probe_sample(const base::ProbeFile& file, PathReport& report) {
   report.residency_source = witness_name(cached.witness);
 }
 
-void measure(const base::ProbeFile& file, std::chrono::milliseconds limit, PathReport& report) {
-  if (file.size_bytes() < kEnoughBytes) {
-    report.warnings.push_back("too small to measure reads with: name a file of 64 MiB or more");
+// The files that are measured with: `largest`, or some of those beneath the directory where it is too small alone.
+struct Sample {
+  std::string path;
+  base::ProbeFile file;
+};
+std::vector<Sample> files_to_measure(const PathReport& report) {
+  std::vector<std::string> paths = {report.sample_file};
+  if (report.is_directory && report.sample_bytes < kEnoughBytes) {
+    paths = base::find_sample_files(report.path, kMostEntries, 2 * kEnoughBytes, kMostFiles);
+  }
+  std::vector<Sample> files;
+  files.reserve(paths.size());
+  for (const std::string& path : paths) {
+    if (auto file = base::ProbeFile::open(path); file.ok()) files.push_back({path, std::move(*file)});
+  }
+  return files;
+}
+
+// Bytes [begin, end) of all files, one behind the other.
+std::vector<Stretch> stretches_of(const std::vector<Sample>& files, std::uint64_t begin, std::uint64_t end) {
+  std::vector<Stretch> out;
+  std::uint64_t at = 0;
+  for (const auto& [path, file] : files) {
+    const std::uint64_t first = std::max(begin, at), last = std::min(end, at + file.size_bytes());
+    if (first < last) out.push_back({&file, first - at, last - at});
+    at += file.size_bytes();
+  }
+  return out;
+}
+
+// What lies from byte `begin` on, past the page cache; a file is left out where it cannot be opened so.
+Result<double> measure_direct(const std::vector<Sample>& files, std::uint64_t begin, const PathReport& report,
+                              std::chrono::milliseconds limit, std::string& engine) {
+  std::vector<base::ProbeFile> direct;
+  direct.reserve(files.size());
+  std::vector<Stretch> stretches;
+  std::uint64_t at = 0;
+  for (const auto& [path, file] : files) {
+    const std::uint64_t first = std::max(begin, at) - at;
+    at += file.size_bytes();
+    if (first >= file.size_bytes()) continue;
+    auto opened = base::ProbeFile::open(path, true);
+    if (opened.ok()) stretches.push_back({&direct.emplace_back(std::move(*opened)), first, file.size_bytes()});
+  }
+  if (stretches.empty()) return Status(Code::kUnsupported, Layer::kIo, "no file can be opened with O_DIRECT");
+  return measure_direct_read(stretches, report.direct_offset_alignment_bytes, limit, engine);
+}
+
+void measure(std::chrono::milliseconds limit, PathReport& report) {
+  const std::vector<Sample> files = files_to_measure(report);
+  std::uint64_t bytes = 0;
+  for (const Sample& sample : files) bytes += sample.file.size_bytes();
+  if (bytes < kEnoughBytes) {
+    report.warnings.push_back(report.is_directory
+                                  ? "too little to measure reads with: the files beneath it that were found have " +
+                                        std::to_string(bytes >> 20) + " MiB together, and it takes 64"
+                                  : "too small to measure reads with: name a file of 64 MiB or more, or a directory");
     return;
   }
-  // Two parts of the file, as a cache below this machine (a hypervisor's, a server's) would have what was read first.
-  const std::uint64_t range = std::min(file.size_bytes() / 2, kMostBytes);
+  report.measured_files = files.size();
+  report.measured_bytes = bytes;
+  // Two parts of the files, as a cache below this machine (a hypervisor's, a server's) would have what was read first.
+  const std::uint64_t range = std::min(bytes / 2, kMostBytes);
   if (report.direct_works.value_or(false) && !report.is_memory) {
-    if (auto direct = base::ProbeFile::open(report.sample_file, true); direct.ok()) {
-      const auto rate =
-          measure_direct_read(*direct, report.direct_offset_alignment_bytes, range, limit, report.direct_read_engine);
-      if (rate.ok()) report.direct_read_bytes_per_second = *rate;
-      if (!rate.ok()) report.warnings.push_back("direct reads could not be measured: " + rate.status().to_string());
-    }
+    const auto rate = measure_direct(files, range, report, limit, report.direct_read_engine);
+    if (rate.ok()) report.direct_read_bytes_per_second = *rate;
+    if (!rate.ok()) report.warnings.push_back("direct reads could not be measured: " + rate.status().to_string());
   }
-  const base::PageCacheShare before =
-      base::page_cache_share(file.fd(), 0, std::min(file.size_bytes(), range + kReadAheadBytes));
-  const auto found = measure_buffered_read(file, range, limit);
+  const std::vector<Stretch> first = stretches_of(files, 0, range);
+  std::vector<const base::ProbeFile*> cold;  // that are to leave the page cache again
+  for (const Stretch& stretch : first) {
+    const base::PageCacheShare before = base::page_cache_share(
+        stretch.file->fd(), 0, std::min(stretch.file->size_bytes(), stretch.end + kReadAheadBytes));
+    const bool was_cold = before.witness != base::CacheWitness::kNone && before.share() < kMostlyCold;
+    if (was_cold && !report.is_memory) cold.push_back(stretch.file);
+  }
+  const auto found = measure_buffered_read(first, range, limit);
   if (!found.ok()) {
     report.warnings.push_back("buffered reads could not be measured: " + found.status().to_string());
     return;
   }
   report.buffered_read_bytes_per_second = found->bytes_per_second;
-  const auto again = measure_buffered_read(file, found->bytes, limit);
+  const auto again = measure_buffered_read(first, found->bytes, limit);
   if (again.ok()) report.page_cache_read_bytes_per_second = again->bytes_per_second;
-  const bool was_cold = before.witness != base::CacheWitness::kNone && before.share() < kMostlyCold;
-  if (was_cold && !report.is_memory) file.evict(found->bytes + kReadAheadBytes);
+  for (const base::ProbeFile* file : cold) file->evict(std::min(file->size_bytes(), range + kReadAheadBytes));
 }
 
 void add_warnings(PathReport& report) {
@@ -134,7 +195,7 @@ PathReport probe_path(const std::string& path, const PathProbeOptions& options) 
     const auto sample = base::ProbeFile::open(report.sample_file);
     if (sample.ok()) {
       probe_sample(*sample, report);
-      if (options.measure) measure(*sample, options.limit, report);
+      if (options.measure) measure(options.limit, report);
     } else {
       report.sample_file.clear();  // removed meanwhile
     }

@@ -107,6 +107,28 @@ def test_measured(folder):
     assert names["host"]["usable"] and all(d["usable"] or d["why_not"] for d in data["devices"]), names
 
 
+def test_a_store_of_small_files_is_measured(folder):
+    """No file has 64 MiB, all of them together do; what was not cached is not afterwards."""
+    for i in range(40):
+        part = folder / "store.zarr" / str(i)
+        part.parent.mkdir(exist_ok=True)
+        with open(part, "wb") as file:
+            file.write(os.urandom(2 << 20))
+            file.flush()
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    found = as_json(folder / "store.zarr")["paths"][0]
+    assert found["measured_files"] == 40 and found["measured_bytes"] == 40 << 21 and found["sample_bytes"] == 2 << 20, found
+    assert found["buffered_read_bytes_per_second"] > 0 and found["page_cache_read_bytes_per_second"] > 0, found
+    assert (found["direct_read_bytes_per_second"] is not None) == (found["direct_works"] and not found["is_memory"]), found
+    assert {a["device"]: a for a in found["advice"]}["host"]["expected_bytes_per_second"] > 0, found
+    assert "measured with" in doctor(OK, folder / "store.zarr")
+    for i in range(2, 40):
+        (folder / "store.zarr" / str(i)).unlink()
+    found = as_json(folder / "store.zarr")["paths"][0]
+    assert found["buffered_read_bytes_per_second"] is None and any("it takes 64" in w for w in found["warnings"]), found
+
+
 def test_tmpfs(folder):
     if not os.access("/dev/shm", os.W_OK):
         raise Skip("there is no tmpfs to write to")

@@ -64,6 +64,11 @@ TEST(FindSampleFile, LargestOrFirstLargeEnough) {
   ASSERT_EQ(::symlink("/proc/kcore", (dir / "link").c_str()), 0);
   EXPECT_EQ(find_sample_file(dir.path(), 100, 1 << 20), dir / "d/large");
   EXPECT_EQ(find_sample_file(dir.path(), 0, 1), "");
+  const std::vector<std::string> both = {dir / "d/large", dir / "small"};
+  EXPECT_EQ(find_sample_files(dir.path(), 100, 5001, 9), both);
+  EXPECT_EQ(find_sample_files(dir.path(), 100, 5000, 9), std::vector<std::string>{both[0]});
+  EXPECT_EQ(find_sample_files(dir.path(), 100, 1 << 20, 1), std::vector<std::string>{both[0]});
+  EXPECT_TRUE(find_sample_files(dir / "absent", 100, 1, 9).empty());
 }
 
 TEST(ProbeDirect, ReadsOrSaysWhyNot) {

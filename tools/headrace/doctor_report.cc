@@ -149,6 +149,10 @@ void print_path(Text& text, const PathReport& path) {
   text.row("file system", where);
   if (!path.block_device.empty()) text.row("disk", disk_text(path));
   if (!path.sample_file.empty()) text.row("tried", path.sample_file + ", " + human_bytes(path.sample_bytes));
+  if (path.measured_files > 1) {
+    text.row("measured with", human_count(path.measured_files) + " files, " + human_bytes(path.measured_bytes) +
+                                  " together, one after another");
+  }
   if (path.direct_works) {
     text.row("direct I/O", *path.direct_works
                                ? "works; memory aligned to " + counted(path.direct_memory_alignment_bytes, "byte") +
@@ -272,6 +276,8 @@ void write_path(JsonWriter& json, const PathReport& path) {
   json.member("is_directory", path.is_directory);
   text_or_null(json, "sample_file", path.sample_file);
   json.member("sample_bytes", path.sample_bytes);
+  json.member("measured_files", path.measured_files);
+  json.member("measured_bytes", path.measured_bytes);
   text_or_null(json, "filesystem", path.filesystem);
   json.member("is_network", path.is_network).member("is_memory", path.is_memory);
   json.member("is_fuse", path.is_fuse).member("is_overlay", path.is_overlay);
