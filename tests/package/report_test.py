@@ -96,6 +96,19 @@ def check_timeline(path):
     check("bottleneck" in document["otherData"]["bottleneck"], "no sentence")
 
 
+def check_bench(headrace, folder):
+    """The page of a bench says what was measured, and how long requests took."""
+    file, path = folder / "bench.bin", folder / "bench.html"
+    file.write_bytes(bytes(8 << 20))
+    done = subprocess.run([headrace, "bench", "--name=some", f"--filename={file}", "--rw=randread", "--bs=64k", "--iodepth=4",
+                           "--device=host", "--report", path], capture_output=True, text=True)
+    check(done.returncode == 0, f"bench: exit code {done.returncode}: {done.stderr}")
+    text = Page(path.read_text(encoding="utf-8")).text
+    for words in ("Job: some", str(file), "randread", "65,536", "iodepth", "Latency: some", "99 % took at most", "This run", "--rw=randread"):
+        check(words in text, f"the page of a bench does not say '{words}'")
+    check("over the bus" not in text.split("What the words mean")[0], "a bus, where there is none")
+
+
 def check_usage(headrace, folder):
     """Wrong use is exit code 2; a file that cannot be written is 1, before anything is read; one line each."""
     for arguments, code in ((["--report", ""], 2), (["--trace", "-"], 2), (["--report", folder / "no" / "such.html"], 1),
@@ -174,6 +187,7 @@ def main():
         if arguments.browser is None:
             check_page(page)
             check_timeline(timeline)
+            check_bench(arguments.headrace, folder)
             check_usage(arguments.headrace, folder)
         else:
             keep = pathlib.Path(arguments.browser).resolve() if arguments.browser else folder

@@ -88,6 +88,27 @@ TEST(Report, ALongTraceIsDrawnCoarselyAndSaysSo) {
   EXPECT_NE(page.find("600,000 spans"), std::string::npos);
 }
 
+TEST(Report, TheVerdictOnPartOfARunSaysSoFirst) {
+  Trace trace = example(100);
+  ReportSummary summary{"bench", {}, 12.5};
+  EXPECT_EQ(html_report(trace, summary).value().find("This is about the last"), std::string::npos);
+  trace.lost_events = 1234;
+  const std::string page = html_report(trace, summary).value();
+  const std::size_t verdict = page.find("<section class=\"verdict\">This is about the last ");
+  ASSERT_NE(verdict, std::string::npos);
+  EXPECT_LT(page.find("of a run of 12.5 s only: 1,234 older spans"), page.find("</section>", verdict));
+}
+
+TEST(Report, WordsAreExplained) {
+  Trace trace = example(100);
+  trace.lanes[1].name = "mapper 1";
+  trace.events[0].stage = Stage::kRegister;
+  const std::string page = html_report(trace, {"read", {}}).value();
+  for (const char* word : {"<td>mapper</td>", "<td>register</td>", "<td>wave</td>"}) {
+    EXPECT_NE(page.find(word), std::string::npos) << word;
+  }
+}
+
 TEST(Report, ManyThreadsStaySmallToo) {
   Trace trace;
   for (std::uint32_t lane = 0; lane < 2000; ++lane) {

@@ -1,6 +1,10 @@
 #include "bench_report.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <map>
 
 #include "bench_text.h"
 #include "cli_common.h"
@@ -21,7 +25,58 @@ cli::ReportTable bytes_table(const JobResult& result) {
     const double share = all > 0 ? static_cast<double>(bytes) / static_cast<double>(all) : 0;
     if (bytes > 0) table.rows.push_back({name, cli::human_bytes(bytes), share});
   }
-  table.rows.push_back({"over the bus", cli::human_bytes(stats.bus_bytes)});
+  if (stats.bus_bytes > 0) table.rows.push_back({"over the bus", cli::human_bytes(stats.bus_bytes)});
+  return table;
+}
+
+// What was asked for.
+cli::ReportTable job_table(const JobResult& result) {
+  const JobOptions& job = result.options;
+  cli::ReportTable table{"Job: " + job.name, {}};
+  const auto row = [&table](const char* name, std::string text) { table.rows.push_back({name, std::move(text)}); };
+  if (!job.zarr.empty() || !job.decode.empty()) {
+    row(job.zarr.empty() ? "decode" : "zarr", job.zarr.empty() ? job.decode : job.zarr);
+    row("select", job.select.empty() ? "all" : job.select);
+  } else {
+    row("file", job.paths.empty() ? result.file : "those named in " + job.paths);
+    row("rw", std::string(job.random ? "rand" : "") + (job.write ? "write" : "read"));
+    if (job.paths.empty())
+      row("bs", cli::human_bytes(job.block_bytes) + " (" + cli::human_count(job.block_bytes) + ")");
+  }
+  row("iodepth", cli::human_count(job.depth));
+  row("numjobs", cli::human_count(job.threads));
+  row("device", result.device + (result.device_description.empty() ? "" : ", " + result.device_description));
+  row("engine", job.engine);
+  row("measured for", cli::human_seconds(result.seconds));
+  std::string given;
+  for (const GivenOption& option : job.given) {
+    given += (given.empty() ? "" : " ") + option.key + (option.value.empty() ? "" : "=" + option.value);
+  }
+  if (!given.empty()) row("options given", given);
+  return table;
+}
+
+// From the request to its completion, in steps of two.
+cli::ReportTable latency_table(const JobResult& result) {
+  cli::ReportTable table{"Latency: " + result.options.name, {}};
+  const LatencyHistogram& latency = result.total;
+  std::map<unsigned, std::uint64_t> steps;  // by the power of two that they end below
+  latency.for_each_bucket([&](std::uint64_t nanoseconds, std::uint64_t samples) {
+    steps[static_cast<unsigned>(std::bit_width(std::max<std::uint64_t>(nanoseconds, 1)))] += samples;
+  });
+  const auto text = [](unsigned power) { return cli::human_seconds(std::ldexp(1e-9, static_cast<int>(power))); };
+  for (unsigned power = steps.empty() ? 1 : steps.begin()->first; !steps.empty() && power <= steps.rbegin()->first;
+       ++power) {
+    const auto found = steps.find(power);
+    const std::uint64_t samples = found == steps.end() ? 0 : found->second;
+    table.rows.push_back({text(power - 1) + " to " + text(power), cli::human_count(samples),
+                          static_cast<double>(samples) / static_cast<double>(latency.count())});
+  }
+  for (const double percent : {50.0, 99.0, 99.9}) {
+    char name[32];
+    std::snprintf(name, sizeof name, "%g %% took at most", percent);
+    table.rows.push_back({name, cli::human_seconds(static_cast<double>(latency.percentile(percent)) * 1e-9)});
+  }
   return table;
 }
 
@@ -36,11 +91,15 @@ cli::ReportSummary report_summary(const BenchOutcome& outcome) {
     cli::ReportTable table{job_title(results[i]), {}};
     for (const TextRow& row : job_rows(results[i])) table.rows.push_back({row.name, row.text});
     summary.facts.push_back(std::move(table));
+    summary.facts.push_back(job_table(results[i]));
+    if (results[i].total.count() > 0) summary.facts.push_back(latency_table(results[i]));
     if (!results[i].array) {
       summary.facts.push_back(bytes_table(results[i]));
       continue;
     }
-    for (cli::ReportTable& part : cli::stats_tables(*results[i].array)) summary.facts.push_back(std::move(part));
+    for (cli::ReportTable& part :
+         cli::stats_tables(*results[i].array, results[i].device == "host" ? "" : results[i].device))
+      summary.facts.push_back(std::move(part));
   }
   return summary;
 }

@@ -107,10 +107,13 @@ std::string lane_meaning(const std::string& name) {
 
 std::string advice(const std::array<trace::StageTotals, trace::kStageCount>& totals, double wall_seconds) {
   std::size_t first = 0;
-  for (std::size_t s = 1; s < totals.size(); ++s) {
+  double explained = 0;
+  for (std::size_t s = 0; s < totals.size(); ++s) {
+    explained += totals[s].limiting_seconds;
     if (totals[s].limiting_seconds > totals[first].limiting_seconds) first = s;
   }
-  if (wall_seconds <= 0 || totals[first].limiting_seconds < 0.25 * wall_seconds) return "";
+  // As Trace::bottleneck() has it: less says nothing.
+  if (wall_seconds <= 0 || explained < 0.5 * wall_seconds) return "";
   switch (static_cast<trace::Stage>(first)) {
     case trace::Stage::kPlan:
       return "Much time went into finding chunks: fewer, larger chunks or shards, or fewer reads of more each, help.";
