@@ -252,7 +252,7 @@ class HEADRACE_API Array {
 struct Node {
   std::string path;  // "" for the root
   bool is_array = false;
-  int zarr_format = 0;
+  int zarr_format = 0;  // of the root, 0: a folder that is no node, with nodes of v3 below
   std::string attributes_json;
   std::optional<Array> array;  // arrays that could be opened
   Status status;               // why not, otherwise

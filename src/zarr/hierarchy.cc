@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <initializer_list>
 #include <new>
 #include <set>
 
@@ -64,12 +65,12 @@ class Walk {
 
   Status run(const std::string& path) {
     if (recursive_) HEADRACE_TRY(see(path).status());
-    HEADRACE_TRY(folder(path, 0, true));
+    HEADRACE_TRY(folder(path, 0, true, false));
     // Links wait until all that lies here itself has been visited under its own path.
     while (!links_.empty()) {
       const Link link = std::move(links_.front());
       links_.pop_front();
-      HEADRACE_TRY(child(link.path, link.depth));
+      HEADRACE_TRY(child(link.path, link.depth, link.below_broken));
     }
     return {};
   }
@@ -78,6 +79,7 @@ class Walk {
   struct Link {
     std::string path;
     std::size_t depth;
+    bool below_broken;
   };
 
   // Whether this is the first path to its directory.
@@ -89,8 +91,8 @@ class Walk {
     return seen_.insert(*id).second;
   }
 
-  // `depth`: of `path` below where the walk began.
-  Status folder(const std::string& path, std::size_t depth, bool required) {
+  // `depth`: of `path` below where the walk began. `below_broken`: a node above cannot be opened.
+  Status folder(const std::string& path, std::size_t depth, bool required, bool below_broken) {
     base::Charge listing(options_.memory);
     auto entries = store_.list(path, &listing);
     if (!entries.ok()) {
@@ -103,25 +105,28 @@ class Walk {
       if (!valid_node_path(path_of_child, 2)) continue;
       if (entry.is_link && recursive_) {
         HEADRACE_TRY(memory_.take(sizeof(Link) + path_of_child.size(), "walking a hierarchy"));
-        links_.push_back({path_of_child, depth + 1});
+        links_.push_back({path_of_child, depth + 1, below_broken});
       } else {
-        HEADRACE_TRY(child(path_of_child, depth + 1));
+        HEADRACE_TRY(child(path_of_child, depth + 1, below_broken));
       }
     }
     return {};
   }
 
-  Status child(const std::string& path, std::size_t depth) {
+  Status child(const std::string& path, std::size_t depth, bool below_broken) {
     auto loaded = load_node(store_, path, options_);
     const bool is_array = loaded.ok() && loaded->array.has_value();
     const Code code = loaded.status().code();
     // A v3 document at a path that no node of v3 can have is none.
-    const bool is_node = loaded.ok() || (code != Code::kNotFound && code != Code::kInvalidArgument);
+    bool is_node = loaded.ok() || (code != Code::kNotFound && code != Code::kInvalidArgument);
+    // What is broken may be an array, and a folder in it that nobody may look into one of its chunks'.
+    if (below_broken && code == Code::kPermission) is_node = false;
+    below_broken = below_broken || (is_node && !loaded.ok());
     if (is_node) HEADRACE_TRY(visit_(path, std::move(loaded)));
     if (!recursive_ || is_array) return {};
     HEADRACE_TRY_ASSIGN(const bool first, see(path));
     if (!first) return {};
-    if (depth < kMaxDepth) return folder(path, depth, false);
+    if (depth < kMaxDepth) return folder(path, depth, false, below_broken);
     return visit_(path, Status(Code::kUnsupported, Layer::kZarr,
                                "nested deeper than " + std::to_string(kMaxDepth) +
                                    " folders: what lies below is not looked at; open this folder itself")
@@ -144,7 +149,11 @@ Status walk_below(store::Store& store, const std::string& path, const LoadOption
   return Walk(store, options, recursive, visit).run(path);
 }
 
-bool is_implied_v2_group(store::Store& store, const std::string& path, const LoadOptions& options) {
+namespace {
+
+// Whether a folder directly below has one of these documents.
+bool has_child_with(store::Store& store, const std::string& path, const LoadOptions& options,
+                    std::initializer_list<const char*> documents) {
   constexpr std::size_t kMostEntries = 1000;
   base::Charge listing(options.memory);
   auto entries = store.list(path, &listing);
@@ -154,12 +163,22 @@ bool is_implied_v2_group(store::Store& store, const std::string& path, const Loa
     const store::Entry& entry = (*entries)[i];
     const std::string child = join_path(path, entry.name);
     if (!entry.is_directory || !valid_node_path(child, 2)) continue;
-    for (const char* name : {".zarray", ".zgroup"}) {
+    for (const char* name : documents) {
       store::Object object;
       if (store.open(join_path(child, name), object).ok()) return true;
     }
   }
   return false;
+}
+
+}  // namespace
+
+bool is_implied_v2_group(store::Store& store, const std::string& path, const LoadOptions& options) {
+  return has_child_with(store, path, options, {".zarray", ".zgroup"});
+}
+
+bool is_folder_of_v3(store::Store& store, const std::string& path, const LoadOptions& options) {
+  return has_child_with(store, path, options, {"zarr.json"});
 }
 
 }  // namespace zarr
@@ -211,10 +230,12 @@ Result<std::vector<Node>> list_nodes(const Store& store, std::string_view given_
     };
     std::shared_ptr<const zarr::Consolidated> consolidated;
     auto root = zarr::load_node(*store.impl(), path, load);
-    if (!root.ok() && root.status().code() == Code::kNotFound && zarr::is_implied_v2_group(*store.impl(), path, load)) {
+    const bool no_node = !root.ok() && root.status().code() == Code::kNotFound;
+    const bool v2_group = no_node && zarr::is_implied_v2_group(*store.impl(), path, load);
+    if (v2_group || (no_node && zarr::is_folder_of_v3(*store.impl(), path, load))) {
       nodes.emplace_back();
       nodes.back().path = path;
-      nodes.back().zarr_format = 2;
+      nodes.back().zarr_format = v2_group ? 2 : 0;
       nodes.back().attributes_json = "{}";
     } else if (!root.ok()) {
       return std::move(root).status();

@@ -38,4 +38,8 @@ void sort_by_path(std::vector<Item>& items) {
 // directly below. Looks at no more than the first thousand entries.
 bool is_implied_v2_group(store::Store& store, const std::string& path, const LoadOptions& options);
 
+// Whether `path`, where there is no metadata, is a folder with nodes of Zarr v3 directly below. No group, as v3 has
+// none without a document, but worth listing.
+bool is_folder_of_v3(store::Store& store, const std::string& path, const LoadOptions& options);
+
 }  // namespace headrace::zarr

@@ -260,6 +260,52 @@ def test_info_text(f):
     assert [line.split()[0] for line in out.splitlines() if line.lstrip().startswith("/")] == ["/one", "/sub", "/sub/two"], out
 
 
+def test_info_of_a_folder_of_stores(f):
+    """Of v3 stores alone too, where the folder is no group; verify takes it as well."""
+    folder = f.root / "stores"
+    folder.mkdir()
+    shutil.copytree(f.root / "v3.zarr", folder / "b.zarr")
+    text = expect(OK, "info", folder).stdout.decode()
+    assert text.startswith("folder") and "/b.zarr" in text and "int32" in text, text
+    data = json.loads(expect(OK, "info", folder, "--json").stdout)
+    assert (data["node_type"], data["zarr_format"]) == ("folder", None) and data["nodes"][0]["path"] == "b.zarr", data
+    assert json.loads(expect(OK, "verify", folder, "--json").stdout)["arrays"] == 1
+    shutil.copytree(f.root / "g.zarr", folder / "g.zarr")
+    data = json.loads(expect(OK, "info", folder, "--json").stdout)
+    assert (data["node_type"], data["zarr_format"]) == ("group", 2), data
+    expect(FAILED, "info", f.root / "plain", says="no Zarr node here")
+
+
+def test_info_marks_codecs_as_the_readme_does(f):
+    assert "codecs          bytes (no pass of its own)\n" in expect(OK, "info", f.root / "v3.zarr").stdout.decode()
+    assert "zlib (GPU)" in expect(OK, "info", f.root / "a.zarr").stdout.decode()
+
+
+def test_a_chunk_folder_is_no_node(f):
+    """Of an array that is broken, where nobody may look into the folder."""
+    if os.geteuid() != 0:
+        raise Skip("needs root, to become an ordinary user")
+    group = f.root / "group.zarr"
+    group.mkdir()
+    (group / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+    shutil.copytree(f.root / "v3.zarr", group / "bad")
+    (group / "bad" / "zarr.json").write_text("{")
+    (group / "secret").mkdir()
+    for path in (group / "bad" / "c", group / "secret"):
+        path.chmod(0)
+    program = f.root / "bin" / "headrace"
+    program.parent.mkdir()
+    shutil.copy(HEADRACE, program)
+    f.root.chmod(0o755)
+
+    def drop():
+        os.setgid(65534)
+        os.setuid(65534)
+    done = subprocess.run([program, "info", group, "--no-consolidated", "--json"], capture_output=True, preexec_fn=drop)
+    assert done.returncode == OK, done
+    assert [node["path"] for node in json.loads(done.stdout)["nodes"]] == ["bad", "secret"], done.stdout
+
+
 def test_broken_node_is_shown(f):
     out = expect(OK, "info", f.root / "broken.zarr").stdout.decode()
     assert "cannot be opened" in out and "/sub/two" in out, out

@@ -1,4 +1,5 @@
 // headrace info: what a store holds, from its metadata.
+#include <headrace/capabilities.h>
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
@@ -57,11 +58,26 @@ StoredSize stored_size(const std::string& path) {
   return size;
 }
 
-std::string codec_chain(const ArrayInfo& info) {
+// Names of the codecs that cost no pass over the bytes.
+std::vector<std::string> codecs_without_pass() {
+  std::vector<std::string> out;
+  if (const auto found = capabilities(); found.ok()) {
+    for (const CodecCapability& codec : found->codecs) {
+      if (codec.cpu || codec.gpu) continue;
+      out.insert(out.end(), codec.v3_names.begin(), codec.v3_names.end());
+      out.insert(out.end(), codec.v2_ids.begin(), codec.v2_ids.end());
+    }
+  }
+  return out;
+}
+
+std::string codec_chain(const ArrayInfo& info, const char* without_pass = "") {
+  static const std::vector<std::string> no_pass = codecs_without_pass();
   std::string out;
   for (std::size_t i = 0; i < info.codecs.size(); ++i) {
     const bool gpu = i < info.codec_on_gpu.size() && info.codec_on_gpu[i];
-    out += (i == 0 ? "" : " -> ") + info.codecs[i] + (gpu ? " (GPU)" : " (CPU)");
+    const bool passes = std::find(no_pass.begin(), no_pass.end(), info.codecs[i]) == no_pass.end();
+    out += (i == 0 ? "" : " -> ") + info.codecs[i] + (gpu ? " (GPU)" : passes ? " (CPU)" : without_pass);
   }
   return out.empty() ? "none" : one_line(out);
 }
@@ -155,7 +171,7 @@ void print_array(const std::string& path, const Node& node, const ArrayInfo& inf
                                (info.chunk_count == 1 ? " chunk" : " chunks") +
                                (info.chunk_grid == "rectilinear" ? ", rectilinear: each up to this" : ""));
   if (!info.shard_shape.empty()) print_row("shard shape", shape_text(info.shard_shape));
-  print_row("codecs", codec_chain(info));
+  print_row("codecs", codec_chain(info, " (no pass of its own)"));
   if (!info.outer_codecs.empty()) print_row("outer codecs", joined(info.outer_codecs));
   print_row("fill value", info.fill_text.empty() ? "none" : one_line(info.fill_text));
   for (const std::string& use : info.lenient_uses) print_row("let pass", one_line(use));
@@ -186,8 +202,10 @@ void print_group(const std::string& path, const std::vector<Node>& nodes, const 
     if (!node.status.ok()) ++failed;
     if (node.array && __builtin_add_overflow(decoded, node.array->info().decoded_bytes, &decoded)) decoded = UINT64_MAX;
   }
-  print_row("group", one_line(path));
-  print_row("format", "Zarr v" + std::to_string(nodes.front().zarr_format));
+  const bool folder = nodes.front().zarr_format == 0;
+  print_row(folder ? "folder" : "group", one_line(path));
+  print_row("format", folder ? "no group of its own, as it has no zarr.json"
+                             : "Zarr v" + std::to_string(nodes.front().zarr_format));
   print_row("arrays",
             human_count(arrays) + (failed > 0 ? ", " + human_count(failed) + " of them cannot be opened" : ""));
   print_row("decoded size", decoded == UINT64_MAX ? "more than 2^64 bytes" : human_bytes(decoded));
@@ -244,11 +262,16 @@ int run_info(const CommonOptions& options, bool show_capabilities) {
   const StoredSize size = stored_size(options.path);
   if (options.json) {
     JsonWriter json;
-    json.begin_object().member("path", options.path).member("node_type", root.is_array ? "array" : "group");
+    json.begin_object()
+        .member("path", options.path)
+        .member("node_type", root.is_array           ? "array"
+                             : root.zarr_format == 0 ? "folder"
+                                                     : "group");
     if (root.array) {
       write_array(json, root.array->info());
     } else {
-      json.member("zarr_format", root.zarr_format);
+      json.key("zarr_format");
+      root.zarr_format == 0 ? json.null() : json.value(root.zarr_format);
     }
     write_attributes(json, root.attributes_json);
     write_stored(json, size);
