@@ -18,8 +18,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   FUZZ_CHECK(!jobs->empty());
   for (const bench::JobOptions& job : *jobs) {
-    FUZZ_CHECK(job.depth > 0 && job.list > 0 && job.threads > 0 && job.loops > 0 && job.block_bytes > 0);
+    FUZZ_CHECK(job.depth > 0 && job.list > 0 && job.threads > 0 && job.loops > 0 && job.smallest_block() > 0);
     FUZZ_CHECK(job.runtime_seconds >= 0 && job.runtime_seconds <= 1e9 && job.size_percent <= 100);
+    FUZZ_CHECK(job.smallest_block() <= job.largest_block() && job.read_percent <= 100 && (job.read || job.write));
+    FUZZ_CHECK(job.files > 0 && job.think_blocks > 0 && job.sequential_run > 0 && job.compress_chunk_bytes > 0);
     const Status fits = bench::check_options(job);
     FUZZ_CHECK(fits.ok() || fits.code() == Code::kInvalidArgument);
     std::vector<std::pair<std::string, std::string>> arguments;
@@ -27,8 +29,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::stable_partition(arguments.begin(), arguments.end(), [](const auto& a) { return a.first == "name"; });
     const auto again = bench::jobs_from_arguments(arguments, {});
     FUZZ_CHECK(again.ok() && again->size() == 1);
-    FUZZ_CHECK(again->front().name == job.name && again->front().block_bytes == job.block_bytes);
+    FUZZ_CHECK(again->front().name == job.name && again->front().sizes[0] == job.sizes[0] &&
+               again->front().sizes[1] == job.sizes[1]);
     FUZZ_CHECK(again->front().filename == job.filename && again->front().percentiles == job.percentiles);
+    FUZZ_CHECK(again->front().notes.size() == job.notes.size() && again->front().distribution == job.distribution);
     FUZZ_CHECK(again->front().seed == job.seed && again->front().runtime_seconds == job.runtime_seconds);
   }
   return 0;

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tools/headrace/bench/bench_units.h"
+#include "tools/headrace/bench/fio_keys.h"
 #include "tools/headrace/bench/job_file.h"
 #include "tools/headrace/bench/job_options.h"
 
@@ -88,9 +90,9 @@ TEST(JobFile, SectionsInheritFromGlobal) {
   const std::vector<JobOptions>& list = *jobs;
   EXPECT_EQ(list[0].name, "first job");
   EXPECT_EQ(list[0].filename, "/data/a#b");
-  EXPECT_EQ(list[0].block_bytes, 65536u);
+  EXPECT_EQ(list[0].sizes[0].smallest(), 65536u);
   EXPECT_TRUE(list[0].time_based && list[0].random && !list[0].write && !list[0].stonewall);
-  EXPECT_EQ(list[1].block_bytes, 4u << 20);
+  EXPECT_EQ(list[1].sizes[0].smallest(), 4u << 20);
   EXPECT_TRUE(list[1].stonewall);
   EXPECT_EQ(list[1].depth, 1u);
   EXPECT_EQ(list[2].depth, 7u);
@@ -114,7 +116,7 @@ TEST(JobFile, ErrorsNameFileLineAndKey) {
             "j.fio line 3: unknown key 'blocksze', did you mean 'blocksize'?");
   EXPECT_EQ(message("[a]\nzzzzzz=1"), "j.fio line 2: unknown key 'zzzzzz'");
   EXPECT_EQ(message("[a]\n\n\nrw=sideways\n"),
-            "j.fio line 4: rw: 'sideways' is not one of read, write, randread, randwrite");
+            "j.fio line 4: rw: 'sideways' is not one of read, write, randread, randwrite, rw, randrw");
   EXPECT_EQ(message("bs=4k\n[a]"), "j.fio line 1: a key before the first [section]");
   EXPECT_EQ(message("[a\n"), "j.fio line 1: a section is written [name]");
   EXPECT_EQ(message("[]\n"), "j.fio line 1: a section is written [name]");
@@ -133,8 +135,8 @@ TEST(Arguments, NameBeginsAJob) {
       Arguments{{"filename", "f"}, {"name", "a"}, {"bs", "8k"}, {"name", "b"}, {"readwrite", "randread"}}, {});
   ASSERT_TRUE(jobs.ok());
   ASSERT_EQ(jobs->size(), 2u);
-  EXPECT_EQ((*jobs)[0].block_bytes, 8192u);
-  EXPECT_EQ((*jobs)[1].block_bytes, 4096u);
+  EXPECT_EQ((*jobs)[0].sizes[0].smallest(), 8192u);
+  EXPECT_EQ((*jobs)[1].sizes[0].smallest(), 4096u);
   EXPECT_EQ((*jobs)[1].filename, "f");
   EXPECT_TRUE((*jobs)[1].random);
   EXPECT_EQ(jobs_from_arguments(Arguments{{"bs", "8k"}}, {}).value().size(), 1u);
@@ -146,7 +148,7 @@ TEST(Arguments, ReplaceWhatJobFilesSay) {
   const auto jobs = jobs_from_arguments(Arguments{{"size", "1m"}, {"bs", "16k"}}, from_file);
   ASSERT_TRUE(jobs.ok());
   for (const JobOptions& job : *jobs) {
-    EXPECT_EQ(job.block_bytes, 16384u);
+    EXPECT_EQ(job.sizes[0].smallest(), 16384u);
     EXPECT_EQ(job.size_bytes, 1u << 20);
     EXPECT_EQ(job.size_percent, 0u);
   }
@@ -165,12 +167,20 @@ TEST(Options, ThatDoNotFitEachOtherAreRefused) {
            {{"zarr", "z"}, {"rw", "write"}},
            {{"paths", "l"}, {"rw", "randwrite"}},
            {{"filename", "f"}, {"select", ":"}},
-           {{"filename", "f"}, {"time_based", "1"}},
            {{"filename", "f"}, {"direct", "1"}, {"path", "mapped"}},
            {{"filename", "f"}, {"rw", "write"}, {"path", "mapped"}},
            {{"filename", "f"}, {"rw", "write"}, {"cache", "warm"}},
            {{"paths", "l"}, {"cache", "half"}},
-           {{"filename", "f"}, {"end_fsync", "1"}},
+           {{"filename", "f"}, {"rw", "randrw"}, {"verify", "crc32c"}},
+           {{"filename", "f"}, {"rw", "randwrite"}, {"verify", "crc32c"}, {"bs", "4k-16k"}},
+           {{"filename", "f"}, {"rw", "randwrite"}, {"verify", "md5"}, {"random_distribution", "zipf:1.2"}},
+           {{"filename", "f"}, {"verify", "sha256"}, {"verify_interval", "64"}},
+           {{"filename", "f"}, {"verify", "pattern"}},
+           {{"filename", "f"}, {"rw", "write"}, {"ioengine", "mmap"}},
+           {{"filename", "f"}, {"direct", "1"}, {"ioengine", "mmap"}},
+           {{"filename", "f"}, {"rw", "randrw"}, {"serialize_overlap", "1"}, {"norandommap", "1"}},
+           {{"zarr", "z"}, {"rate", "1m"}},
+           {{"filename", "f"}, {"write_bw_log", "l"}, {"log_max_value", "1"}},
            {{"filename", "f"}, {"bs", "1t"}, {"list", "1000"}},
            {{"filename", "f"}, {"bs", "1p"}, {"list", "1000000"}, {"iodepth", "65536"}},
            {{"filename", "f"}, {"bs", "1"}, {"list", "1048576"}, {"iodepth", "65536"}},
@@ -188,6 +198,98 @@ TEST(Options, ThatDoNotFitEachOtherAreRefused) {
   }
 }
 
+TEST(Options, WhatDoesNothingIsANoteAndWhatWouldMeasureSomethingElseIsRefused) {
+  const auto parsed = [](const char* key, const char* value) {
+    return jobs_from_arguments(Arguments{{"filename", "f"}, {key, value}}, {});
+  };
+  for (const OtherFioKey& key : other_fio_keys()) {
+    EXPECT_EQ(find_job_key(key.name), nullptr) << key.name;
+    EXPECT_NE(std::string(key.text), "") << key.name;
+    if (key.values == nullptr) {
+      const auto refused = parsed(key.name, "1");
+      ASSERT_FALSE(refused.ok()) << key.name;
+      EXPECT_EQ(refused.status().message(), std::string(key.name) + " is not supported: " + key.text);
+      continue;
+    }
+    std::string value(key.values);
+    value = value == "#" || value == "*" ? "1" : value.substr(0, value.find('|'));
+    auto taken = parsed(key.name, value.c_str());
+    ASSERT_TRUE(taken.ok()) << key.name << ": " << taken.status().to_string();
+    ASSERT_EQ(taken->front().notes.size(), 1u) << key.name;
+    EXPECT_EQ(taken->front().notes[0].key, key.name);
+    EXPECT_FALSE(std::string(key.values) != "*" && parsed(key.name, "no such value").ok()) << key.name;
+  }
+  // Once each, however often it is said.
+  auto twice =
+      jobs_from_arguments(Arguments{{"filename", "f"}, {"thread", "1"}, {"thread", ""}, {"end_fsync", "1"}}, {});
+  ASSERT_TRUE(twice.ok());
+  JobOptions& job = twice->front();
+  note_idle_options(job);
+  note_idle_options(job);
+  ASSERT_EQ(job.notes.size(), 2u);
+  EXPECT_EQ(job.notes[1].text, "changes nothing: nothing is written");
+  EXPECT_FALSE(as_run(job).end_fsync);
+}
+
+TEST(Options, DirectionsAndBlocks) {
+  const auto job = [](const Arguments& arguments) { return jobs_from_arguments(arguments, {}).value().front(); };
+  JobOptions mixed = job({{"rw", "randrw"}, {"rwmixwrite", "30"}, {"bs", "4k,64k"}});
+  EXPECT_TRUE(mixed.mixed() && mixed.random);
+  EXPECT_EQ(mixed.read_percent, 70u);
+  EXPECT_EQ(mixed.smallest_block(), 4096u);
+  EXPECT_EQ(mixed.largest_block(), 65536u);
+  EXPECT_EQ(job({{"bs", ",8k"}}).sizes[0].smallest(), 4096u);
+  EXPECT_EQ(job({{"bs", ",8k"}}).sizes[1].smallest(), 8192u);
+  EXPECT_EQ(job({{"rw", "randread:8"}}).sequential_run, 8u);
+  EXPECT_EQ(job({{"rw", "write:4k"}}).hole_bytes, 4096u);
+  EXPECT_EQ(job({{"offset", "10%"}}).offset.of(1000), 100u);
+  EXPECT_EQ(job({{"rate", ",5m"}}).rate[0], 0u);
+  EXPECT_EQ(job({{"rate", ",5m"}}).rate[1], 5u << 20);
+  EXPECT_EQ(job({{"cpus_allowed", "0-2,7"}}).cpus, (std::vector<unsigned>{0, 1, 2, 7}));
+  for (const Arguments& wrong : std::vector<Arguments>{{{"bs", "8k-4k"}},
+                                                       {{"bs", "0-4k"}},
+                                                       {{"bs", "4k,8k,16k,32k"}},
+                                                       {{"bs", ","}},
+                                                       {{"bssplit", "4k/60:64k/41"}},
+                                                       {{"bssplit", "4k/60:64k/30"}},
+                                                       {{"bssplit", "4k/-1"}},
+                                                       {{"bssplit", ""}},
+                                                       {{"rwmixread", "101"}},
+                                                       {{"rw", "randread:0"}},
+                                                       {{"rw", "trim"}},
+                                                       {{"offset", "101%"}},
+                                                       {{"cpus_allowed", "3-1"}},
+                                                       {{"cpus_allowed", "99999999999"}},
+                                                       {{"random_distribution", "zipf:0"}},
+                                                       {{"random_distribution", "pareto:1"}},
+                                                       {{"random_distribution", "zoned:50/10:50/90"}},
+                                                       {{"verify_pattern", "0x"}},
+                                                       {{"verify_pattern", "\"open"}},
+                                                       {{"buffer_pattern", "%o"}},
+                                                       {{"nrfiles", "0"}},
+                                                       {{"filesize", "2k-1k"}},
+                                                       {{"ioengine", "splice"}}}) {
+    EXPECT_FALSE(jobs_from_arguments(wrong, {}).ok()) << wrong.front().first << "=" << wrong.front().second;
+  }
+}
+
+TEST(JobFile, VariablesOfTheEnvironment) {
+  ::setenv("HRTESTBLOCK", "64k", 1);
+  ::unsetenv("HRTESTNONE");
+  const auto jobs =
+      parse_job_file("[a]\nbs=${HRTESTBLOCK}\nsize=$pagesize\nfilename=/x/$other${HRTESTBLOCK}\n", "j.fio");
+  ASSERT_TRUE(jobs.ok()) << jobs.status().to_string();
+  EXPECT_EQ(jobs->front().sizes[0].smallest(), 65536u);
+  EXPECT_GE(jobs->front().size_bytes, 4096u);
+  EXPECT_EQ(jobs->front().filename, "/x/$other64k");
+  for (const char* wrong : {"[a]\nbs=${HRTESTNONE}\n", "[a]\nbs=${}\n", "[a]\nbs=${HRTEST\n"}) {
+    const auto none = parse_job_file(wrong, "j.fio");
+    ASSERT_FALSE(none.ok()) << wrong;
+    EXPECT_EQ(none.status().key(), "j.fio line 2");
+  }
+  ::unsetenv("HRTESTBLOCK");
+}
+
 TEST(Options, FiosWordsForOurs) {
   const auto job = [](const Arguments& arguments) { return jobs_from_arguments(arguments, {}).value().front(); };
   EXPECT_EQ(job({{"direct", "1"}}).chosen_path(), Path::kDirect);
@@ -201,6 +303,7 @@ TEST(Options, FiosWordsForOurs) {
 
 TEST(Options, EveryKeyHasHelpAndTheNearestKeyIsItself) {
   for (const JobKey& key : job_keys()) {
+    EXPECT_EQ(find_job_key(key.name), &key) << key.name;
     EXPECT_NE(std::string(key.help), "");
     EXPECT_EQ(nearest_key(key.name), key.name);
   }

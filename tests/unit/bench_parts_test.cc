@@ -220,8 +220,8 @@ TEST(Text, ARateSaysOfWhat) {
   EXPECT_EQ(rate_text(2'000'000'000, 0.5, BytesOf::kReadFromFiles), "4.00 GB/s read from files");
   JobResult result;
   result.options.name = "job";
-  result.requests = result.ios = 10;
-  result.bytes = 10'000'000;
+  result.read.requests = result.read.ios = 10;
+  result.read.bytes = 10'000'000;
   result.seconds = 0.001;
   result.stats.bus_bytes = 10'000'000;
   BenchOutcome outcome;
@@ -238,11 +238,11 @@ TEST(Text, ARateSaysOfWhat) {
 
 TEST(Results, MergingAddsCountsAndKeepsTheLongestTime) {
   JobResult a, b;
-  a.bytes = 1000;
-  b.bytes = 500;
+  a.read.bytes = 1000;
+  b.write.bytes = 500;
   a.seconds = 2;
   b.seconds = 3;
-  a.ios = b.ios = 7;
+  a.read.ios = b.write.ios = 7;
   a.stats.mapped_bytes = 1000;
   b.stats.direct_bytes = 500;
   b.verify.bad = 2;
@@ -250,9 +250,9 @@ TEST(Results, MergingAddsCountsAndKeepsTheLongestTime) {
   b.status = Status(Code::kIo, Layer::kApi, "broken");
   const JobResult sum = merge_results({a, b});
   EXPECT_EQ(sum.threads, 2u);
-  EXPECT_EQ(sum.bytes, 1500u);
+  EXPECT_EQ(sum.bytes(), 1500u);
   EXPECT_EQ(sum.seconds, 3);
-  EXPECT_EQ(sum.ios, 14u);
+  EXPECT_EQ(sum.ios(), 14u);
   EXPECT_EQ(sum.stats.mapped_bytes, 1000u);
   EXPECT_EQ(sum.stats.direct_bytes, 500u);
   EXPECT_EQ(sum.verify.bad, 2u);

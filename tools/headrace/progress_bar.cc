@@ -10,11 +10,13 @@
 
 namespace headrace::cli {
 
-ProgressBar::ProgressBar(std::string label)
-    : label_(std::move(label)), terminal_(::isatty(STDERR_FILENO) == 1), start_(std::chrono::steady_clock::now()) {}
+ProgressBar::ProgressBar(std::string label, bool always)
+    : label_(std::move(label)),
+      shows_(always || ::isatty(STDERR_FILENO) == 1),
+      start_(std::chrono::steady_clock::now()) {}
 
-void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
-  if (!terminal_ || total == 0) return;
+void ProgressBar::update(std::uint64_t done, std::uint64_t total, const std::string& detail) {
+  if (!shows_ || total == 0) return;
   const auto now = std::chrono::steady_clock::now();
   std::lock_guard lock(mutex_);
   if (now - start_ < std::chrono::milliseconds(500) || now - last_ < std::chrono::milliseconds(80)) return;
@@ -33,6 +35,7 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
   const std::size_t columns = terminal_columns(STDERR_FILENO) - 1;
   std::string line = label_ + " " + percent;
   constexpr std::size_t kWidth = 30, kLeast = 8, kFrame = 3;
+  if (!detail.empty() && line.size() + 1 + detail.size() <= columns) line += " " + detail;
   if (line.size() + left.size() <= columns) line += left;
   if (columns >= line.size() + kFrame + kLeast) {
     const std::size_t width = std::min(kWidth, columns - line.size() - kFrame);

@@ -12,19 +12,22 @@ namespace headrace::cli {
 
 class ProgressBar {
  public:
-  explicit ProgressBar(std::string label);
+  // `always`: not only on a terminal.
+  explicit ProgressBar(std::string label, bool always = false);
   ~ProgressBar() { clear(); }
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  void update(std::uint64_t done, std::uint64_t total);
+  bool shows() const noexcept { return shows_; }
+  // `detail` follows the share, where the line has room.
+  void update(std::uint64_t done, std::uint64_t total, const std::string& detail = {});
   // Wipes the line, so that what is printed next starts clean.
   void clear();
 
  private:
   std::mutex mutex_;
   std::string label_;
-  bool terminal_;
+  bool shows_;
   bool shown_ = false;                                  // guarded by mutex_
   std::chrono::steady_clock::time_point start_, last_;  // last_: guarded by mutex_
 };

@@ -133,7 +133,7 @@ void Sha256::update(std::span<const std::byte> bytes) {
   fill_ = left % 64;
 }
 
-std::string Sha256::finish() {
+std::array<std::byte, 32> Sha256::digest() {
   const std::uint64_t bits = total_bytes_ * 8;
   block_[fill_++] = 0x80;
   if (fill_ > 56) {
@@ -144,9 +144,18 @@ std::string Sha256::finish() {
   std::fill(block_.begin() + static_cast<std::ptrdiff_t>(fill_), block_.end(), std::uint8_t{0});
   for (int i = 0; i < 8; ++i) block_[63 - static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(bits >> (8 * i));
   compress_(state_, block_.data(), 1);
+  std::array<std::byte, 32> out{};
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = static_cast<std::byte>(state_[i / 4] >> (24 - 8 * (i % 4)) & 0xFF);
+  return out;
+}
+
+std::string Sha256::finish() {
   std::string hex;
-  for (std::uint32_t word : state_) {
-    for (int shift = 28; shift >= 0; shift -= 4) hex += "0123456789abcdef"[(word >> shift) & 15u];
+  for (const std::byte byte : digest()) {
+    const auto value = std::to_integer<unsigned>(byte);
+    hex += "0123456789abcdef"[value >> 4];
+    hex += "0123456789abcdef"[value & 15u];
   }
   return hex;
 }

@@ -18,6 +18,8 @@ class Sha256 {
   void update(std::span<const std::byte> bytes);
   // Ends the hash: 64 hexadecimal digits. REQUIRES: called once.
   std::string finish();
+  // The same as bytes.
+  std::array<std::byte, 32> digest();
 
  private:
   using Compress = void (*)(std::uint32_t* state, const std::uint8_t* blocks, std::size_t count);

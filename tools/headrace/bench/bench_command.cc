@@ -1,16 +1,19 @@
 // headrace bench: measures how fast bytes travel between files and device memory, driven as fio is.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <memory>
 #include <sstream>
 
+#include "bench_interrupt.h"
 #include "bench_report.h"
 #include "bench_runner.h"
 #include "bench_text.h"
 #include "cli_common.h"
 #include "fio_json.h"
+#include "fio_keys.h"
 #include "job_file.h"
 #include "output_file.h"
 
@@ -20,15 +23,20 @@ namespace {
 using namespace headrace::bench;
 
 constexpr const char* kSeeKeys = "'headrace bench --help' lists the keys";
-constexpr const char* kGeneralKeys[] = {"output", "output-format", "parse-only", "report", "trace", "threads", "help"};
+constexpr const char* kGeneralKeys[] = {"output",  "output-format", "parse-only", "report",   "trace",
+                                        "threads", "eta",           "section",    "readonly", "help"};
 
 struct BenchCommandOptions {
   std::vector<std::string> files;
-  std::string output, format = "normal";
+  std::vector<std::string> sections;
+  std::string output, format = "normal", eta = "auto";
   ReportOptions report;
   unsigned threads = 0;
-  bool parse_only = false;
+  bool parse_only = false, readonly = false;
 };
+
+// What CLI11 gives for an option whose value may be missing, and is.
+constexpr const char* kNoValue = "true";
 
 int usage(const Status& status, std::string_view where) {
   print_error(status.message(), status.key().empty() ? where : status.key(), kSeeKeys);
@@ -41,13 +49,17 @@ std::vector<std::pair<std::string, std::string>> ordered_arguments(const CLI::Ap
   std::vector<std::pair<const CLI::Option*, std::size_t>> seen;
   for (const CLI::Option* option : verb.parse_order()) {
     const std::string name = option->get_single_name();
-    bool is_key = false;
-    for (const JobKey& key : job_keys()) is_key = is_key || name == key.name;
-    if (!is_key) continue;
+    const JobKey* key = find_job_key(name);
+    const OtherFioKey* other = find_other_fio_key(name);
+    if (key == nullptr && other == nullptr) continue;
     std::size_t nth = 0;
     for (const auto& [before, count] : seen) nth += before == option ? 1 : 0;
     seen.emplace_back(option, 1);
-    if (nth < option->results().size()) out.emplace_back(name, option->results()[nth]);
+    if (nth >= option->results().size()) continue;
+    std::string value = option->results()[nth];
+    const bool optional = key != nullptr ? key->value_name != nullptr && key->value_name[0] == '[' : true;
+    if (optional && value == kNoValue) value.clear();
+    out.emplace_back(name, std::move(value));
   }
   return out;
 }
@@ -102,6 +114,82 @@ int report_failures(const BenchOutcome& outcome) {
   return fail(first->status, "job " + first->options.name + others, advice_for(first->status));
 }
 
+// Options of fio's that are not a job's: each a note, or an error.
+Status note_arguments(const CLI::App& verb, std::vector<JobOptions>& jobs) {
+  for (const OtherFioKey& key : other_fio_arguments()) {
+    const CLI::Option* option = verb.get_option("--" + std::string(key.name));
+    if (option->count() == 0) continue;
+    const std::string value = option->results().back();
+    HEADRACE_TRY(check_other_value(key, value == kNoValue ? "" : value));
+    for (JobOptions& job : jobs) job.notes.push_back({key.name, std::string("changes nothing: ") + key.text});
+  }
+  return {};
+}
+
+// Those of the sections asked for, in the order of the file; none asked for: all.
+Status choose_sections(const std::vector<std::string>& sections, std::vector<JobOptions>& jobs) {
+  for (const std::string& section : sections) {
+    const auto named = [&](const JobOptions& job) { return job.name == section; };
+    if (std::any_of(jobs.begin(), jobs.end(), named)) continue;
+    return {Code::kInvalidArgument, Layer::kApi, "--section: there is no job '" + section.substr(0, 80) + "'"};
+  }
+  if (sections.empty()) return {};
+  std::erase_if(jobs, [&](const JobOptions& job) {
+    return std::find(sections.begin(), sections.end(), job.name) == sections.end();
+  });
+  return {};
+}
+
+Status check_jobs(const BenchCommandOptions& options, const CLI::App& verb, std::vector<JobOptions>& jobs) {
+  HEADRACE_TRY(choose_sections(options.sections, jobs));
+  HEADRACE_TRY(note_arguments(verb, jobs));
+  for (JobOptions& job : jobs) {
+    note_idle_options(job);
+    Status status = check_options(job);
+    if (status.ok() && options.readonly && job.write) {
+      status = Status(Code::kInvalidArgument, Layer::kApi, "--readonly: the job writes");
+    }
+    if (!status.ok()) return std::move(status).with_key("job " + job.name);
+  }
+  return {};
+}
+
+// With --parse-only there is no result to say it.
+void print_notes(const std::vector<JobOptions>& jobs) {
+  std::vector<std::string> said;
+  for (const JobOptions& job : jobs) {
+    for (const OptionNote& note : job.notes) {
+      const std::string line = note.key + ": " + note.text;
+      if (std::find(said.begin(), said.end(), line) != said.end()) continue;
+      std::fprintf(stderr, "headrace: note: %s\n", one_line(line).c_str());
+      said.push_back(line);
+    }
+  }
+}
+
+// "normal", "json", "json+", or several of them with commas in between, one behind the other.
+std::string formatted(const BenchOutcome& outcome, std::string_view formats) {
+  std::string out;
+  while (!formats.empty()) {
+    const std::string_view format = formats.substr(0, formats.find(','));
+    formats.remove_prefix(std::min(format.size() + 1, formats.size()));
+    out += format == "normal" ? bench_text(outcome) : fio_json(outcome, format == "json+");
+  }
+  return out;
+}
+
+std::string check_formats(const std::string& formats) {
+  std::string_view left = formats;
+  do {
+    const std::string_view format = left.substr(0, left.find(','));
+    left.remove_prefix(std::min(format.size() + 1, left.size()));
+    if (format != "normal" && format != "json" && format != "json+") {
+      return "'" + std::string(format) + "' is not one of normal, json, json+";
+    }
+  } while (!left.empty());
+  return {};
+}
+
 int run_bench(const BenchCommandOptions& options, const CLI::App& verb) {
   std::vector<JobOptions> jobs;
   for (const std::string& path : options.files) {
@@ -120,10 +208,11 @@ int run_bench(const BenchCommandOptions& options, const CLI::App& verb) {
   }
   auto all = jobs_from_arguments(ordered_arguments(verb), std::move(jobs));
   if (!all.ok()) return usage(all.status(), "command line");
-  for (const JobOptions& job : *all) {
-    if (Status status = check_options(job); !status.ok()) return usage(status, "job " + job.name);
+  if (Status status = check_jobs(options, verb, *all); !status.ok()) return usage(status, "command line");
+  if (options.parse_only) {
+    print_notes(*all);
+    return kExitOk;
   }
-  if (options.parse_only) return kExitOk;
 
   // Opened before the jobs run: an output that cannot be written is not worth running for.
   OutputFile output;
@@ -132,20 +221,28 @@ int run_bench(const BenchCommandOptions& options, const CLI::App& verb) {
   RunReport report;
   if (Status status = report.begin(options.report); !status.ok())
     return fail(status, "report", output_advice(status, "--report and --trace"));
-  auto outcome = run_jobs(*all, options.threads);
+  note_interrupts();
+  RunOptions run;
+  run.worker_threads = options.threads;
+  run.show_progress = options.eta != "never";
+  run.always_progress = options.eta == "always";
+  auto outcome = run_jobs(*all, run);
   report.end();
   if (!outcome.ok()) {
     const Status& status = outcome.status();
-    return fail(status, status.key().empty() ? "bench" : status.key(), advice_for(status));
+    const int code = fail(status, status.key().empty() ? "bench" : status.key(), advice_for(status));
+    raise_noted_interrupt();
+    return code;
   }
   if (Status status = report.write(report_summary(*outcome)); !status.ok())
     return fail(status, "report", output_advice(status, "--report and --trace"));
-  const std::string text =
-      options.format == "normal" ? bench_text(*outcome) : fio_json(*outcome, options.format == "json+");
+  const std::string text = formatted(*outcome, options.format);
   Status written = output.write(std::as_bytes(std::span(text.data(), text.size())));
   if (written.ok()) written = output.commit();
   if (!written.ok()) return fail_output(written);
-  return report_failures(*outcome);
+  const int code = report_failures(*outcome);
+  raise_noted_interrupt();
+  return code;
 }
 
 }  // namespace
@@ -163,18 +260,36 @@ Verb add_bench_command(CLI::App& app) {
     if (key.value_name == nullptr) {
       option = verb->add_flag(names)->type_name("");
     } else {
-      option = verb->add_option(names)->type_name(key.value_name)->expected(1);
+      option = verb->add_option(names)->type_name(key.value_name);
+      key.value_name[0] == '[' ? option->expected(0, 1) : option->expected(1);
     }
     option->description(key.help)->group(key.group)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
+  // Not in the help: they do nothing, or are refused with what to use in their place.
+  for (const auto keys : {other_fio_keys(), other_fio_arguments()}) {
+    for (const OtherFioKey& key : keys) {
+      std::string names = "--" + std::string(key.name);
+      if (*key.alias != 0) names += ",--" + std::string(key.alias);
+      const bool flag = key.values != nullptr && std::string_view(key.values).substr(0, 3) == "0|1";
+      CLI::Option* option =
+          flag ? verb->add_flag(names) : verb->add_option(names)->expected(key.values == nullptr ? 0 : 1, 1);
+      option->group("")->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    }
+  }
   verb->add_option("--output", options->output, "write the result here, whole or not at all")->type_name("FILE");
-  verb->add_option("--output-format", options->format, "normal (the default), json, json+")
-      ->check(CLI::IsMember({"normal", "json", "json+"}))
+  verb->add_option("--output-format", options->format, "normal (the default), json, json+, or several: normal,json")
+      ->check(check_formats)
       ->type_name("FORMAT");
   add_report_options(*verb, options->report);
   verb->add_option("--threads", options->threads, "the library's worker threads; 0: the CPUs this process may use")
       ->check(CLI::Range(0u, 1024u))
       ->type_name("N");
+  verb->add_option("--eta", options->eta, "the progress line: auto (on a terminal; the default), always, never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->type_name("WHEN");
+  verb->add_option("--section", options->sections, "run this job of the job files alone; may be repeated")
+      ->type_name("NAME");
+  verb->add_flag("--readonly", options->readonly, "refuse jobs that write");
   verb->add_flag("--parse-only", options->parse_only, "check the options and job files, run nothing");
   verb->footer(
       "Examples:\n"

@@ -8,15 +8,26 @@
 #include <headrace/device.h>
 #include <headrace/status.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "bench_interrupt.h"
 #include "job_options.h"
 #include "job_result.h"
 
 namespace headrace::bench {
+
+// What a running job is seen by, and stopped by, from other threads.
+struct JobMonitor {
+  std::atomic<std::uint64_t> bytes{0}, ios{0};  // so far, ramp_time included
+  std::atomic<bool>* stop = nullptr;            // of all jobs of the stage
+  bool stopped() const noexcept {
+    return interrupted() != 0 || (stop != nullptr && stop->load(std::memory_order_relaxed));
+  }
+};
 
 class BenchJob {
  public:
@@ -24,9 +35,13 @@ class BenchJob {
   // Memory and queues: nothing that touches the data.
   virtual Status set_up() = 0;
   // Does the work; what went wrong is in result.status, and nothing after it is counted.
-  virtual void run(JobResult& result) = 0;
+  virtual void run(JobResult& result, JobMonitor& monitor) = 0;
   // What the job will touch, for setting and sampling the page cache.
   virtual std::vector<CacheRange> cache_ranges() const = 0;
+  // Bytes it will read or write unless time ends it; 0: not known.
+  virtual std::uint64_t expected_bytes() const { return 0; }
+  // After the run: logs that were asked for. `thread` counts all threads of the run from 1.
+  virtual Status write_logs(unsigned /*thread*/) const { return {}; }
 };
 
 // `thread` counts the clones of one job from 0. Fails where the data does not allow what the options ask for; the
@@ -59,6 +74,7 @@ class JobClock {
   bool counting_begins(std::uint64_t now) noexcept;
   bool counting() const noexcept { return counting_since_ != 0; }
   bool expired(std::uint64_t now) const noexcept { return now >= stop_; }
+  std::uint64_t end() const noexcept { return stop_; }
   // Fills in seconds and CPU use of the counted time, which ends now.
   void finish(JobResult& result) noexcept;
 

@@ -1,15 +1,21 @@
 #include "bench_runner.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "bench_job.h"
+#include "bench_progress.h"
 
 namespace headrace::bench {
 namespace {
@@ -42,7 +48,11 @@ class StartLine {
 struct Thread {
   std::unique_ptr<BenchJob> job;
   JobResult result;
+  unsigned index = 0;   // among the threads of its job
+  unsigned number = 0;  // among all of the run, from 1
+  JobMonitor monitor;
 };
+using Stage = std::vector<std::unique_ptr<Thread>>;
 
 // Contexts by engine: jobs with the same one share its threads and mapped windows, as one program would.
 using Contexts = std::map<std::string, Context>;
@@ -56,15 +66,18 @@ Result<Context> context_for(const std::string& engine, unsigned worker_threads, 
   return contexts.emplace(engine, std::move(context)).first->second;
 }
 
-Status prepare(const JobOptions& options, unsigned index, unsigned group, const Context& context,
-               std::vector<Thread>& stage) {
+Status prepare(const JobOptions& options, unsigned index, unsigned group, const Context& context, unsigned number,
+               Stage& stage) {
   HEADRACE_TRY_ASSIGN(const Device device, Device::open(options.device));
-  Thread thread;
+  auto made = std::make_unique<Thread>();
+  Thread& thread = *made;
+  thread.index = index;
+  thread.number = number;
   HEADRACE_TRY_ASSIGN(thread.job, !options.decode.empty() ? make_decode_job(options, context, device)
                                   : !options.zarr.empty() ? make_zarr_job(options, context, device)
                                                           : make_file_job(options, index, context, device));
   const std::vector<CacheRange> ranges = thread.job->cache_ranges();
-  HEADRACE_TRY_ASSIGN(thread.result.before, set_cache_state(ranges, options.cache, options.block_bytes));
+  HEADRACE_TRY_ASSIGN(thread.result.before, set_cache_state(ranges, options.cache, options.largest_block()));
   thread.result.options = options;
   thread.result.group = group;
   thread.result.file = !options.decode.empty()  ? options.decode
@@ -74,7 +87,11 @@ Status prepare(const JobOptions& options, unsigned index, unsigned group, const 
   thread.result.device = device.name();
   thread.result.device_description = device.description();
   thread.result.engine = context.engine_name();
-  stage.push_back(std::move(thread));
+  for (const OptionNote& note : options.notes) thread.result.notes.push_back(note.key + ": " + note.text);
+  if (!options.cpus.empty()) {
+    thread.result.notes.push_back("cpus_allowed: the job's thread is pinned, the library's threads are not");
+  }
+  stage.push_back(std::move(made));
   return {};
 }
 
@@ -88,51 +105,108 @@ Status guarded(Work&& work) {
   }
 }
 
+// The job's own thread; those of the library go where they like.
+Status pin(const Thread& thread) {
+  const JobOptions& options = thread.result.options;
+  if (options.cpus.empty()) return {};
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  for (std::size_t i = 0; i < options.cpus.size(); ++i) {
+    const bool taken = !options.split_cpus || i == thread.index % options.cpus.size();
+    if (taken && options.cpus[i] < CPU_SETSIZE) CPU_SET(options.cpus[i], &allowed);
+  }
+  const int error = ::pthread_setaffinity_np(::pthread_self(), sizeof(allowed), &allowed);
+  if (error == 0) return {};
+  return Status(Code::kInvalidArgument, Layer::kApi, "cpus_allowed: this process may use none of these CPUs")
+      .with_cause(std::generic_category().message(error));
+}
+
 void run_thread(Thread& thread, StartLine& line) {
-  thread.result.status = guarded([&] { return thread.job->set_up(); });
+  thread.result.status = guarded([&] {
+    const Status pinned = pin(thread);
+    return pinned.ok() ? thread.job->set_up() : pinned;
+  });
   if (!line.arrive_and_wait(thread.result.status.ok())) return;
   const Status ran = guarded([&] {
-    thread.job->run(thread.result);
+    thread.job->run(thread.result, thread.monitor);
     return Status();
   });
   if (!ran.ok()) thread.result.status = ran;
-  if (thread.result.status.ok() && thread.result.requests == 0) {
+  const bool stopped = thread.monitor.stopped();
+  thread.result.interrupted = interrupted() != 0;
+  if (thread.result.options.exit_all) thread.monitor.stop->store(true);
+  if (thread.result.status.ok() && thread.result.requests() == 0 && !stopped) {
     thread.result.status =
         Status(Code::kInvalidArgument, Layer::kApi, "the job ended within its ramp_time: nothing counted");
   }
 }
 
-Status run_stage(std::vector<Thread>& stage) {
+// Bytes, and the largest share of the way that a job is.
+ProgressNow look_at(const Stage& stage, std::uint64_t begun) {
+  ProgressNow now;
+  const double seconds = static_cast<double>(now_ns() - begun) * 1e-9;
+  double least = 1;
+  for (const auto& thread : stage) {
+    const JobOptions& options = thread->result.options;
+    const std::uint64_t bytes = thread->monitor.bytes.load(std::memory_order_relaxed);
+    now.bytes += bytes;
+    now.ios += thread->monitor.ios.load(std::memory_order_relaxed);
+    double share = 0;
+    const double whole = options.runtime_seconds + options.ramp_seconds + options.start_delay_seconds;
+    if (options.runtime_seconds > 0) share = seconds / whole;
+    const std::uint64_t expected = thread->job->expected_bytes();
+    if (expected > 0 && !options.time_based) {
+      share = std::max(share, static_cast<double>(bytes) / static_cast<double>(expected));
+    }
+    least = std::min(least, share);
+  }
+  now.share = least;
+  return now;
+}
+
+Status run_stage(Stage& stage, const RunOptions& run) {
   StartLine line(stage.size());
+  std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   threads.reserve(stage.size());
-  for (Thread& thread : stage) {
+  for (const auto& thread : stage) {
+    thread->monitor.stop = &stop;
     try {
-      threads.emplace_back([&] { run_thread(thread, line); });
+      threads.emplace_back([&thread = *thread, &line] { run_thread(thread, line); });
     } catch (const std::system_error& error) {
-      thread.result.status =
+      thread->result.status =
           Status(Code::kResourceExhausted, Layer::kApi, "cannot start a thread").with_cause(error.what());
       line.arrive(false);
     }
   }
-  for (std::thread& thread : threads) thread.join();
-  for (Thread& thread : stage) {
-    // Sampled for the report alone: a file that has gone since is its job's failure, not this one's.
-    if (auto after = sample_residency(thread.job->cache_ranges()); after.ok()) thread.result.after = *after;
-    thread.job.reset();
+  {
+    std::optional<BenchProgress> progress;
+    if (run.show_progress || run.always_progress) {
+      const std::uint64_t begun = now_ns();
+      progress.emplace(
+          "bench", [&stage, begun] { return look_at(stage, begun); }, run.always_progress);
+    }
+    for (std::thread& thread : threads) thread.join();
   }
-  const auto failed = std::find_if(stage.begin(), stage.end(), [](const Thread& t) { return !t.result.status.ok(); });
-  return failed == stage.end() ? Status() : failed->result.status;
+  for (const auto& thread : stage) {
+    // Sampled for the report alone: a file that has gone since is its job's failure, not this one's.
+    if (auto after = sample_residency(thread->job->cache_ranges()); after.ok()) thread->result.after = *after;
+    Status written = thread->job->write_logs(thread->number);
+    if (thread->result.status.ok()) thread->result.status = std::move(written);
+    thread->job.reset();
+  }
+  const auto failed = std::find_if(stage.begin(), stage.end(), [](const auto& t) { return !t->result.status.ok(); });
+  return failed == stage.end() ? Status() : (*failed)->result.status;
 }
 
-void collect(std::vector<Thread>& stage, BenchOutcome& outcome) {
+void collect(Stage& stage, BenchOutcome& outcome) {
   for (std::size_t i = 0; i < stage.size();) {
     std::vector<JobResult> group;
-    const unsigned number = stage[i].result.group;
+    const unsigned number = stage[i]->result.group;
     bool together = false;
-    for (; i < stage.size() && stage[i].result.group == number; ++i) {
-      together = together || stage[i].result.options.group_reporting;
-      group.push_back(std::move(stage[i].result));
+    for (; i < stage.size() && stage[i]->result.group == number; ++i) {
+      together = together || stage[i]->result.options.group_reporting;
+      group.push_back(std::move(stage[i]->result));
     }
     outcome.groups.push_back(merge_results(group));
     if (together) {
@@ -145,22 +219,23 @@ void collect(std::vector<Thread>& stage, BenchOutcome& outcome) {
 
 }  // namespace
 
-Result<BenchOutcome> run_jobs(const std::vector<JobOptions>& jobs, unsigned worker_threads) {
+Result<BenchOutcome> run_jobs(const std::vector<JobOptions>& jobs, const RunOptions& run) {
   BenchOutcome outcome;
   Contexts contexts;
-  unsigned group = 0;
+  unsigned group = 0, number = 0;
   for (std::size_t next = 0; next < jobs.size();) {
-    std::vector<Thread> stage;
+    Stage stage;
     const std::size_t first = next;
     for (; next < jobs.size() && (next == first || !jobs[next].stonewall); ++next) {
-      const JobOptions& options = jobs[next];
+      const JobOptions options = as_run(jobs[next]);
       if (next > 0 && (next == first || options.new_group)) ++group;
-      HEADRACE_TRY_ASSIGN(const Context context, context_for(options.engine, worker_threads, contexts));
-      for (unsigned i = 0; i < options.threads; ++i) HEADRACE_TRY(prepare(options, i, group, context, stage));
+      HEADRACE_TRY_ASSIGN(const Context context, context_for(options.engine, run.worker_threads, contexts));
+      for (unsigned i = 0; i < options.threads; ++i) HEADRACE_TRY(prepare(options, i, group, context, ++number, stage));
     }
-    const Status status = run_stage(stage);
+    const Status status = run_stage(stage, run);
     collect(stage, outcome);
-    if (!status.ok()) break;
+    outcome.interrupted = interrupted() != 0;
+    if (!status.ok() || outcome.interrupted) break;
   }
   return outcome;
 }

@@ -19,6 +19,8 @@ const char* kind_name(BytesOf kind) {
       return "read from files";
     case BytesOf::kWrittenToFiles:
       return "written to files";
+    case BytesOf::kReadAndWritten:
+      return "read and written";
     case BytesOf::kOverTheBus:
       return "over the bus";
     case BytesOf::kStored:
@@ -33,10 +35,15 @@ const char* kind_name(BytesOf kind) {
   return "";
 }
 
+// A mixed job, or jobs of both directions together.
+bool is_mixed(const JobResult& result) { return result.read.requests > 0 && result.write.requests > 0; }
+
 BytesOf kind_of(const JobResult& result) {
   if (result.decode) return BytesOf::kEncoded;
-  if (result.options.no_io) return BytesOf::kWithoutIo;
-  return result.options.write ? BytesOf::kWrittenToFiles : BytesOf::kReadFromFiles;
+  if (result.options.skips_io()) return BytesOf::kWithoutIo;
+  if (is_mixed(result)) return BytesOf::kReadAndWritten;
+  return result.write.requests > 0 || (result.options.write && result.read.requests == 0) ? BytesOf::kWrittenToFiles
+                                                                                          : BytesOf::kReadFromFiles;
 }
 
 std::string nanoseconds(double ns) { return human_seconds(ns * 1e-9); }
@@ -65,37 +72,45 @@ std::string headline(const JobResult& result) {
   std::string out = cli::one_line(job.name) + ": (g=" + std::to_string(result.group) + ")";
   if (result.decode) return out + " decode=" + cli::one_line(job.decode);
   if (result.array) return out + " zarr=" + cli::one_line(job.zarr) + ", iodepth=" + std::to_string(job.depth);
-  out += std::string(" rw=") + (job.random ? "rand" : "") + (job.write ? "write" : "read");
-  out += job.paths.empty() ? ", bs=" + size_text(job.block_bytes) : ", whole files";
+  out += std::string(" rw=") + (job.random ? "rand" : "") + (job.mixed() ? "rw" : job.write ? "write" : "read");
+  if (!job.paths.empty()) {
+    out += ", whole files";
+  } else if (job.mixed() && job.sizes[0] != job.sizes[1]) {
+    out += ", bs=" + job.sizes[0].text() + "," + job.sizes[1].text();
+  } else {
+    out += ", bs=" + job.sizes[job.read ? 0 : 1].text();
+  }
   if (job.list > 1) out += ", list=" + std::to_string(job.list);
   return out + ", iodepth=" + std::to_string(job.depth) + ", path=" + std::string(path_name(job.chosen_path()));
 }
 
-std::string rates_line(const JobResult& result) {
-  if (result.decode) {  // of the device's time: between passes there is nothing that anyone waits for
-    const DecodeResult& decode = *result.decode;
-    return rate_text(decode.decoded_bytes, decode.times.seconds, BytesOf::kDecoded) + ", " +
-           rate_text(decode.encoded_bytes, decode.times.seconds, BytesOf::kEncoded) + "; " +
-           human_count(result.requests) + " passes of " +
-           human_count(decode.chunks / std::max<std::uint64_t>(result.requests, 1)) + " chunks, " +
-           human_bytes(decode.decoded_bytes / std::max<std::uint64_t>(result.requests, 1)) + " decoded";
-  }
-  std::string out = rate_text(result.bytes, result.seconds, kind_of(result));
+std::string decode_line(const JobResult& result) {  // of the device's time: between passes nobody waits for anything
+  const DecodeResult& decode = *result.decode;
+  const std::uint64_t passes = std::max<std::uint64_t>(result.requests(), 1);
+  return rate_text(decode.decoded_bytes, decode.times.seconds, BytesOf::kDecoded) + ", " +
+         rate_text(decode.encoded_bytes, decode.times.seconds, BytesOf::kEncoded) + "; " +
+         human_count(result.requests()) + " passes of " + human_count(decode.chunks / passes) + " chunks, " +
+         human_bytes(decode.decoded_bytes / passes) + " decoded";
+}
+
+// Of all, of what was read or of what was written.
+std::string rates_line(const JobResult& result, std::uint64_t bytes, std::uint64_t ios, BytesOf kind, bool whole) {
+  if (result.decode) return decode_line(result);
+  std::string out = rate_text(bytes, result.seconds, kind);
   const std::uint64_t bus = result.array ? result.array->bus_bytes : result.stats.bus_bytes;
   if (result.array) {
     out += ", " + rate_text(result.array->stored_bytes, result.seconds, BytesOf::kStored);
     out += ", " + rate_text(result.array->decoded_bytes, result.seconds, BytesOf::kDecoded);
   }
-  if (bus > 0) out += ", " + rate_text(bus, result.seconds, BytesOf::kOverTheBus);
+  if (bus > 0 && whole) out += ", " + rate_text(bus, result.seconds, BytesOf::kOverTheBus);
   if (result.seconds > 0) {
-    const auto per_second = static_cast<std::uint64_t>(static_cast<double>(result.ios) / result.seconds);
+    const auto per_second = static_cast<std::uint64_t>(static_cast<double>(ios) / result.seconds);
     out += ", " + human_count(per_second) + (result.array ? " arrays/s" : " IOPS");
   }
-  return out + "; " + human_bytes(result.bytes) + " in " + human_seconds(result.seconds);
+  return out + "; " + human_bytes(bytes) + " in " + human_seconds(result.seconds);
 }
 
-std::string latency_line(const JobResult& result) {
-  const LatencyHistogram& lat = result.total;
+std::string latency_line(const JobResult& result, const LatencyHistogram& lat) {
   std::string out = "min " + nanoseconds(static_cast<double>(lat.min())) + ", mean " + nanoseconds(lat.mean());
   for (const double percent : {50.0, 99.0, 99.9}) {
     char name[32];
@@ -104,6 +119,27 @@ std::string latency_line(const JobResult& result) {
   }
   out += ", max " + nanoseconds(static_cast<double>(lat.max()));
   return result.options.list > 1 ? out + " (of whole lists)" : out;
+}
+
+// A mixed job's two directions each have a line.
+void add_rates(const JobResult& result, std::vector<TextRow>& rows) {
+  rows.push_back({"rate", rates_line(result, result.bytes(), result.ios(), kind_of(result), true)});
+  if (!is_mixed(result)) return;
+  const bool io = !result.options.skips_io();
+  rows.push_back({"read", rates_line(result, result.read.bytes, result.read.ios,
+                                     io ? BytesOf::kReadFromFiles : BytesOf::kWithoutIo, false)});
+  rows.push_back({"written", rates_line(result, result.write.bytes, result.write.ios,
+                                        io ? BytesOf::kWrittenToFiles : BytesOf::kWithoutIo, false)});
+}
+
+void add_latencies(const JobResult& result, std::vector<TextRow>& rows) {
+  if (!is_mixed(result)) {
+    rows.push_back(
+        {"latency", latency_line(result, result.write.requests > 0 ? result.write.total : result.read.total)});
+    return;
+  }
+  rows.push_back({"read latency", latency_line(result, result.read.total)});
+  rows.push_back({"write latency", latency_line(result, result.write.total)});
 }
 
 std::string cpu_line(const JobResult& result) {
@@ -147,8 +183,10 @@ std::string job_title(const JobResult& result) {
 std::vector<TextRow> job_rows(const JobResult& result) {
   std::vector<TextRow> rows;
   if (!result.status.ok()) rows.push_back({"failed", cli::one_line(result.status.to_string())});
-  if (result.requests > 0) {
-    rows.push_back({"rate", rates_line(result)});
+  if (!result.options.description.empty()) rows.push_back({"description", cli::one_line(result.options.description)});
+  if (result.interrupted) rows.push_back({"interrupted", "the figures are of the time until then"});
+  if (result.requests() > 0) {
+    add_rates(result, rows);
     if (result.decode) {
       rows.push_back({"steps", steps_line(*result.decode)});
       rows.push_back({"scratch", human_bytes(result.decode->scratch_bytes)});
@@ -156,7 +194,7 @@ std::vector<TextRow> job_rows(const JobResult& result) {
     } else {
       rows.push_back({"bytes by path", paths_line(result)});
     }
-    rows.push_back({"latency", latency_line(result)});
+    add_latencies(result, rows);
     rows.push_back({"cpu", cpu_line(result)});
   }
   if (result.passes.size() > 1) {
@@ -172,7 +210,8 @@ std::vector<TextRow> job_rows(const JobResult& result) {
   rows.push_back(
       {"device", result.device + ", engine " + (result.stats.engine.empty() ? result.engine : result.stats.engine)});
   if (!result.stats.notes.empty()) rows.push_back({"notes", cli::one_line(result.stats.notes)});
-  if (!result.options.verify) return rows;
+  for (const std::string& note : result.notes) rows.push_back({"note", cli::one_line(note)});
+  if (!result.options.verifies()) return rows;
   rows.push_back(
       {"verify", human_count(result.verify.blocks) + " blocks checked, " + human_count(result.verify.bad) + " bad"});
   for (const VerifyFault& fault : result.verify.faults) {
@@ -195,9 +234,9 @@ std::string bench_text(const BenchOutcome& outcome) {
   }
   for (const JobResult& group : outcome.groups) {
     // The sum of one is that one.
-    if (group.requests == 0 || outcome.results.size() == outcome.groups.size()) continue;
-    out += "group " + std::to_string(group.group) + ": " + rate_text(group.bytes, group.seconds, kind_of(group)) +
-           ", " + human_bytes(group.bytes) + " in " + human_seconds(group.seconds) + "\n";
+    if (group.requests() == 0 || outcome.results.size() == outcome.groups.size()) continue;
+    out += "group " + std::to_string(group.group) + ": " + rate_text(group.bytes(), group.seconds, kind_of(group)) +
+           ", " + human_bytes(group.bytes()) + " in " + human_seconds(group.seconds) + "\n";
   }
   return out;
 }

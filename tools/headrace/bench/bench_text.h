@@ -12,6 +12,7 @@ namespace headrace::bench {
 enum class BytesOf : std::uint8_t {
   kReadFromFiles,
   kWrittenToFiles,
+  kReadAndWritten,
   kOverTheBus,
   kStored,
   kEncoded,

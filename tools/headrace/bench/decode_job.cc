@@ -24,7 +24,7 @@ class DecodeJob : public BenchJob {
     batch_.emplace(std::move(batch));
     return {};
   }
-  void run(JobResult& result) override;
+  void run(JobResult& result, JobMonitor& monitor) override;
   std::vector<CacheRange> cache_ranges() const override { return {}; }
 
  private:
@@ -42,13 +42,14 @@ Status DecodeJob::pass(JobResult& result) {
   HEADRACE_TRY_ASSIGN(const DecodeBatch::Times times, batch_->run());
   if (result.passes.size() < 64) result.passes.push_back({batch_->encoded_bytes(), times.seconds});
   if (!clock_.counting()) return {};
-  ++result.requests;
-  ++result.ios;
-  result.bytes += batch_->encoded_bytes();
+  DirectionResult& read = result.read;
+  ++read.requests;
+  ++read.ios;
+  read.bytes += batch_->encoded_bytes();
   const auto nanoseconds = [](double seconds) { return static_cast<std::uint64_t>(seconds * 1e9); };
-  result.submit.add(nanoseconds(times.host_seconds));
-  result.complete.add(nanoseconds(std::max(0.0, times.seconds - times.host_seconds)));
-  result.total.add(nanoseconds(times.seconds));
+  read.submit.add(nanoseconds(times.host_seconds));
+  read.complete.add(nanoseconds(std::max(0.0, times.seconds - times.host_seconds)));
+  read.total.add(nanoseconds(times.seconds));
   DecodeResult& decode = *result.decode;
   decode.chunks += batch_->chunk_count();
   decode.encoded_bytes += batch_->encoded_bytes();
@@ -57,7 +58,7 @@ Status DecodeJob::pass(JobResult& result) {
   return {};
 }
 
-void DecodeJob::run(JobResult& result) {
+void DecodeJob::run(JobResult& result, JobMonitor& monitor) {
   result.decode.emplace();
   result.decode->scratch_bytes = batch_->scratch_bytes();
   result.decode->undone = batch_->undone();
@@ -68,7 +69,10 @@ void DecodeJob::run(JobResult& result) {
     const std::uint64_t now = now_ns();
     clock_.counting_begins(now);
     if (clock_.expired(now) || (!options_.time_based && done == options_.loops)) break;
+    if (monitor.stopped()) break;
     result.status = pass(result);
+    monitor.bytes.store(result.read.bytes, std::memory_order_relaxed);
+    monitor.ios.store(result.read.ios, std::memory_order_relaxed);
   }
   clock_.finish(result);
 }

@@ -1,16 +1,17 @@
-// A job on files: requests through a FileQueue of its own, `iodepth` in flight, each a list of blocks or whole files.
+#include "file_job.h"
+
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
-#include "bench_job.h"
-#include "file_region.h"
-#include "offset_generator.h"
+#include "bench_units.h"
+#include "cli_common.h"
 
 namespace headrace::bench {
 namespace {
 
-constexpr std::size_t kMostFaults = 16, kMostPasses = 64;
+constexpr std::size_t kMostPasses = 64;
 
 FileStats difference(const FileStats& now, const FileStats& then) {
   FileStats out = now;
@@ -27,68 +28,63 @@ FileStats difference(const FileStats& now, const FileStats& then) {
   return out;
 }
 
-class FileJob : public BenchJob {
- public:
-  FileJob(const JobOptions& options, unsigned thread, FileRegion region, Context context, Device device)
-      : options_(options),
-        region_(std::move(region)),
-        context_(std::move(context)),
-        device_(std::move(device)),
-        // Each thread goes its own way over the region, the same way in every run.
-        offsets_(region_.blocks, options.random, options.norandommap, mix64(options.seed) + thread),
-        clock_(options),
-        checker_(options.seed) {}
+// Each thread goes its own way over the region, the same way in every run unless randrepeat=0.
+std::uint64_t order_seed(const JobOptions& options, unsigned thread) {
+  return mix64(options.repeatable ? options.seed : options.seed ^ now_ns()) + thread;
+}
 
-  Status set_up() override;
-  void run(JobResult& result) override;
-  std::vector<CacheRange> cache_ranges() const override { return region_.cache_ranges(options_.block_bytes); }
+// Of a list of files each is one block.
+IoSequence make_sequence(const JobOptions& options, const FileRegion& region, std::uint64_t seed) {
+  std::vector<std::uint64_t> bytes;
+  if (!region.whole_files) {
+    for (const RegionFile& file : region.files) bytes.push_back(file.bytes);
+    return {options, bytes, seed};
+  }
+  JobOptions files = options;
+  files.sizes[0] = files.sizes[1] = BlockSizes(1);
+  files.align_bytes = files.hole_bytes = 0;
+  return {files, {region.files.size()}, seed};
+}
 
- private:
-  struct Slot {
-    std::uint64_t begun = 0, submitted = 0;  // nanoseconds
-    std::uint64_t bytes = 0, pass = 0;
-    std::size_t count = 0;  // ranges
-  };
+std::uint64_t nanoseconds(double seconds) { return static_cast<std::uint64_t>(seconds * 1e9); }
 
-  bool fill_slot(std::size_t index);
-  Status submit(std::size_t index);
-  void submit_what_fits();
-  void take_completions(JobResult& result);
-  void count(const Slot& slot, std::uint64_t now, JobResult& result);
-  Status write_patterns(const Slot& slot, std::size_t index);
-  Status check_slot(std::size_t index, std::uint64_t sequence, VerifyResult& verify);
-  Status sync_file(JobResult& result);
-  void verify_written(JobResult& result);
-  Result<const std::byte*> on_host(std::size_t index);
+}  // namespace
 
-  const JobOptions options_;
-  FileRegion region_;
-  Context context_;
-  Device device_;
-  OffsetGenerator offsets_;
-  JobClock clock_;
-  VerifyChecker checker_;
+FileJob::FileJob(const JobOptions& options, unsigned thread, FileRegion region, Context context, Device device)
+    : options_(options),
+      region_(std::move(region)),
+      context_(std::move(context)),
+      device_(std::move(device)),
+      sequence_(make_sequence(options, region_, order_seed(options, thread))),
+      clock_(options),
+      format_(options.seed, options.verify, options.verify_pattern),
+      checker_(format_),
+      log_(options.log) {
+  for (unsigned i = 0; i < 2; ++i) {
+    limits_[i] = RateLimit(options.rate[i], options.rate_iops[i], options.rate_poisson, options.seed + thread + i);
+  }
+}
 
-  std::optional<FileQueue> queue_;
-  Buffer buffer_;
-  std::vector<std::byte> host_;  // one slot's bytes, for patterns and checks
-  std::size_t slot_bytes_ = 0;
-  std::vector<Slot> slots_;
-  std::vector<FileRange> ranges_;  // options_.list to a slot
-  std::vector<PathRange> paths_;   // the same, with a list of files
-  std::vector<std::size_t> free_;
-  std::vector<FileCompletion> completions_;
+FileJob::~FileJob() {
+  if (!options_.unlink) return;
+  queue_.reset();
+  region_.remove_made();
+}
 
-  Status failure_;
-  std::uint64_t pass_ = 0, position_ = 0;  // of the next block
-  std::uint64_t writes_since_sync_ = 0;
-  std::vector<std::uint64_t> pass_ios_;  // completed of each of the first passes
-  std::uint64_t last_pass_end_ = 0;
-};
+std::uint64_t FileJob::expected_bytes() const {
+  std::uint64_t bytes = region_.io_bytes;
+  for (const RegionFile& file : region_.files) bytes += region_.io_bytes == 0 ? file.bytes : 0;
+  return __builtin_mul_overflow(bytes, options_.loops, &bytes) ? 0 : bytes;
+}
+
+Status FileJob::write_logs(unsigned thread) const { return log_.write(options_.name, thread); }
 
 Status FileJob::set_up() {
-  std::uint64_t largest = options_.block_bytes;
-  if (!region_.file) largest = *std::max_element(region_.files_bytes.begin(), region_.files_bytes.end());
+  std::uint64_t largest = options_.largest_block();
+  if (region_.whole_files) {
+    largest = 0;
+    for (const RegionFile& file : region_.files) largest = std::max(largest, file.bytes);
+  }
   HEADRACE_TRY_ASSIGN(slot_bytes_, check_memory(device_, largest, options_.list));
   constexpr std::size_t kAlign = 4096;
   slot_bytes_ = (slot_bytes_ + kAlign - 1) / kAlign * kAlign;
@@ -99,59 +95,95 @@ Status FileJob::set_up() {
   // No more than iodepth requests are handed over at a time; what a large one is split into is the queue's own affair.
   queue_options.depth = std::max(queue_options.depth, options_.depth);
   queue_options.network_direct = queue_options.path == Path::kDirect;
-  queue_options.skip_io = options_.no_io;
+  queue_options.skip_io = options_.skips_io();
   queue_options.skip_copy = options_.no_copy;
   HEADRACE_TRY_ASSIGN(queue_, FileQueue::create(context_, device_, queue_options));
   slots_.resize(options_.depth);
-  ranges_.resize(region_.file ? std::size_t{options_.depth} * options_.list : 0);
-  paths_.resize(region_.file ? 0 : std::size_t{options_.depth} * options_.list);
+  ranges_.resize(region_.whole_files ? 0 : std::size_t{options_.depth} * options_.list);
+  paths_.resize(region_.whole_files ? std::size_t{options_.depth} * options_.list : 0);
   completions_.resize(options_.depth);
   for (std::size_t i = options_.depth; i-- > 0;) free_.push_back(i);
   pass_ios_.resize(kMostPasses);
-  if (!options_.write && !options_.verify) return {};
+  pass_taken_.resize(kMostPasses);
+  if (!options_.write && !options_.verifies()) return {};
   host_.resize(slot_bytes_);
-  // Neither zeros nor the same everywhere: storage that compresses or deduplicates would not be measured.
-  for (std::size_t slot = 0; options_.write && !options_.verify && slot < options_.depth; ++slot) {
+  for (std::size_t slot = 0; options_.write && !options_.verifies() && slot < options_.depth; ++slot) {
+    // Neither zeros nor the same everywhere: storage that compresses or deduplicates would not be measured.
     for (std::size_t at = 0; at + 8 <= slot_bytes_; at += 8) {
       const std::uint64_t word = mix64(mix64(options_.seed + slot) + at);
       std::memcpy(host_.data() + at, &word, 8);
     }
+    fill_buffers();
     HEADRACE_TRY(buffer_.copy_from_host(slot * slot_bytes_, host_.data(), slot_bytes_));
   }
   return {};
 }
 
-// Gives the slot its next blocks; false when there are none, or none yet.
-bool FileJob::fill_slot(std::size_t index) {
-  if (position_ == offsets_.blocks()) {
-    if (!options_.time_based) {
-      if (pass_ + 1 >= options_.loops) return false;
-      // Passes that are counted do not overlap, so that the first can be told from the later ones.
-      if (free_.size() < options_.depth) return false;
+// What the job asks for in place of random bytes.
+void FileJob::fill_buffers() {
+  const auto fill = [this](std::span<std::byte> bytes) {
+    if (options_.buffer_pattern.empty()) {
+      std::fill(bytes.begin(), bytes.end(), std::byte{0});
+    } else if (!bytes.empty()) {
+      fill_with_pattern(bytes, options_.buffer_pattern, 0);
     }
-    ++pass_;
-    position_ = 0;
+  };
+  if (options_.zero_buffers || (options_.compress_percent == 0 && !options_.buffer_pattern.empty())) return fill(host_);
+  const auto chunk = static_cast<std::size_t>(std::min<std::uint64_t>(options_.compress_chunk_bytes, host_.size()));
+  for (std::size_t at = 0; options_.compress_percent > 0 && at < host_.size(); at += chunk) {
+    const std::size_t bytes = std::min(chunk, host_.size() - at),
+                      kept = bytes * (100 - options_.compress_percent) / 100;
+    fill(std::span(host_).subspan(at + kept, bytes - kept));
   }
+}
+
+bool FileJob::limit_reached() const noexcept {
+  std::uint64_t most = region_.io_bytes;
+  if (most > 0 && __builtin_mul_overflow(most, options_.loops, &most)) most = UINT64_MAX;
+  return (options_.number_ios > 0 && issued_ios_ >= options_.number_ios) ||
+         (most > 0 && !options_.time_based && issued_bytes_ >= most);
+}
+
+// The next I/O of this pass or of a new one; nullptr when there is none, or none yet.
+const Io* FileJob::next_io() {
+  if (limit_reached()) return nullptr;
+  if (const Io* io = sequence_.peek()) return io;
+  end_pass(now_ns(), *result_);
+  if (!options_.time_based) {
+    if (region_.io_bytes == 0 && pass_ + 1 >= options_.loops) return nullptr;
+    // Passes that are counted do not overlap, so that the first can be told from the later ones.
+    if (in_flight() > 0) return nullptr;
+  }
+  sequence_.begin_pass(++pass_);
+  taken_ = 0;
+  return sequence_.peek();
+}
+
+void FileJob::fill_slot(std::size_t index, const Io* io) {
   Slot& slot = slots_[index];
   slot.bytes = slot.count = 0;
   slot.pass = pass_;
+  slot.write = io->write;
+  slot.file = region_.whole_files ? 0 : io->file;
   const std::size_t first = index * options_.list;
-  while (slot.count < options_.list && position_ < offsets_.blocks()) {
-    const std::uint64_t block = offsets_.block(pass_, position_++);
+  do {
     std::byte* memory = buffer_.data() + index * slot_bytes_ + slot.bytes;
-    if (region_.file) {
-      ranges_[first + slot.count] = {region_.offset_bytes + block * options_.block_bytes, memory,
-                                     static_cast<std::size_t>(options_.block_bytes)};
-      slot.bytes += options_.block_bytes;
+    if (region_.whole_files) {
+      const RegionFile& file = region_.files[static_cast<std::size_t>(io->offset)];
+      paths_[first + slot.count] = {file.path.c_str(), memory, static_cast<std::size_t>(file.bytes)};
+      slot.bytes += file.bytes;
     } else {
-      const auto file = static_cast<std::size_t>(block);
-      paths_[first + slot.count] = {region_.files[file].c_str(), memory,
-                                    static_cast<std::size_t>(region_.files_bytes[file])};
-      slot.bytes += region_.files_bytes[file];
+      ranges_[first + slot.count] = {region_.files[io->file].offset_bytes + io->offset, memory,
+                                     static_cast<std::size_t>(io->bytes)};
+      slot.bytes += io->bytes;
     }
     ++slot.count;
-  }
-  return true;
+    ++taken_;
+    ++issued_ios_;
+    sequence_.pop();
+  } while (slot.count < options_.list && !(options_.number_ios > 0 && issued_ios_ >= options_.number_ios) &&
+           (io = sequence_.peek()) != nullptr && sequence_.joins());
+  issued_bytes_ += slot.bytes;
 }
 
 Status FileJob::write_patterns(const Slot& slot, std::size_t index) {
@@ -160,8 +192,8 @@ Status FileJob::write_patterns(const Slot& slot, std::size_t index) {
   for (std::size_t i = 0; i < slot.count; ++i) {
     const FileRange& range = ranges_[index * options_.list + i];
     for (std::size_t done = 0; done < range.bytes; done += interval, at += interval) {
-      fill_verify_block(std::span(host_).subspan(at, interval), range.offset_bytes + done, options_.seed,
-                        region_.first_sequence + slot.pass);
+      fill_verify_block(std::span(host_).subspan(at, interval), range.offset_bytes + done, format_,
+                        region_.files[slot.file].first_sequence + slot.pass);
     }
   }
   return buffer_.copy_from_host(index * slot_bytes_, host_.data(), at);
@@ -169,16 +201,18 @@ Status FileJob::write_patterns(const Slot& slot, std::size_t index) {
 
 Status FileJob::submit(std::size_t index) {
   Slot& slot = slots_[index];
-  if (options_.write && options_.verify) HEADRACE_TRY(write_patterns(slot, index));
+  if (slot.write && options_.verifies()) HEADRACE_TRY(write_patterns(slot, index));
   slot.begun = now_ns();
   const std::size_t first = index * options_.list;
-  if (!region_.file) {
+  if (region_.whole_files) {
     HEADRACE_TRY(queue_->read_paths(std::span(paths_).subspan(first, slot.count), index));
-  } else if (options_.write) {
-    HEADRACE_TRY(queue_->write(*region_.file, std::span(ranges_).subspan(first, slot.count), index));
+  } else if (slot.write) {
+    const File& file = *region_.files[slot.file].file;
+    HEADRACE_TRY(queue_->write(file, std::span(ranges_).subspan(first, slot.count), index));
     writes_since_sync_ += slot.count;
   } else {
-    HEADRACE_TRY(queue_->read(*region_.file, std::span(ranges_).subspan(first, slot.count), index));
+    const File& file = *region_.files[slot.file].file;
+    HEADRACE_TRY(queue_->read(file, std::span(ranges_).subspan(first, slot.count), index));
   }
   slot.submitted = now_ns();
   return {};
@@ -187,38 +221,111 @@ Status FileJob::submit(std::size_t index) {
 void FileJob::submit_what_fits() {
   const std::size_t batch = options_.batch_submit == 0 ? 1 : std::min(options_.batch_submit, options_.depth);
   std::size_t since_flush = 0;
-  while (failure_.ok() && !free_.empty()) {
+  wake_ = 0;
+  if (draining_ && in_flight() <= options_.depth_low) draining_ = false;
+  while (failure_.ok() && !free_.empty() && !draining_) {
     // A batch goes out whole, unless the pass ends in it.
     if (since_flush == 0 && free_.size() < batch && queue_->pending() > 0) break;
-    if (clock_.expired(now_ns())) break;
+    const std::uint64_t now = now_ns();
+    if (clock_.expired(now) || monitor_->stopped()) break;
     if (options_.fsync_every > 0 && writes_since_sync_ >= options_.fsync_every) break;
+    const Io* io = next_io();
+    if (io == nullptr) break;
+    const RateLimit& limit = limits_[io->write ? 1 : 0];
+    if (const std::uint64_t due = std::max(think_until_, limit.limits() ? limit.due() : 0); due > now) {
+      wake_ = std::min(due, clock_.end());
+      break;
+    }
     const std::size_t index = free_.back();
-    if (!fill_slot(index)) break;
+    fill_slot(index, io);
     free_.pop_back();
     failure_ = submit(index);
     if (!failure_.ok()) free_.push_back(index);
+    count_issued(slots_[index], now);
     if (++since_flush == batch && options_.batch_submit > 0) {
       queue_->flush();
       since_flush = 0;
     }
   }
+  draining_ = draining_ || (options_.depth_low > 0 && free_.empty());
   // The wait that follows starts the rest, and needs one system call less where it does.
 }
 
-void FileJob::count(const Slot& slot, std::uint64_t now, JobResult& result) {
-  ++result.requests;
-  result.ios += slot.count;
-  result.bytes += slot.bytes;
-  result.submit.add(slot.submitted - slot.begun);
-  result.complete.add(now - slot.submitted);
-  result.total.add(now - slot.begun);
+void FileJob::count_issued(const Slot& slot, std::uint64_t now) {
+  RateLimit& limit = limits_[slot.write ? 1 : 0];
+  if (limit.limits()) limit.begun(now, slot.bytes, slot.count);
+  if (options_.think_after_issue) think(slot.count, now);
+}
+
+// So many blocks more are done, or handed over: perhaps it is time to wait.
+void FileJob::think(std::uint64_t blocks, std::uint64_t now) {
+  if (options_.think_seconds == 0) return;
+  think_count_ += blocks;
+  const bool due = options_.think_io_seconds > 0 ? now - thought_at_ >= nanoseconds(options_.think_io_seconds)
+                                                 : think_count_ >= options_.think_blocks;
+  if (!due || think_until_ > now) return;
+  think_count_ = 0;
+  think_until_ = thought_at_ = now + nanoseconds(options_.think_seconds);
+}
+
+// Nothing is in flight and a limit holds the next I/O back.
+void FileJob::pause() {
+  std::uint64_t now = now_ns();
+  if (wake_ == think_until_ && options_.think_spin_seconds > 0) {
+    const std::uint64_t until = std::min(wake_, now + nanoseconds(options_.think_spin_seconds));
+    while (now < until && !monitor_->stopped()) now = now_ns();
+  }
+  constexpr std::uint64_t kSlice = 50'000'000;  // an interrupt is seen so soon
+  if (now < wake_) std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(wake_ - now, kSlice)));
+}
+
+void FileJob::count(const Slot& slot, std::size_t index, std::uint64_t now, JobResult& result) {
+  DirectionResult& side = slot.write ? result.write : result.read;
+  ++side.requests;
+  side.ios += slot.count;
+  side.bytes += slot.bytes;
+  side.submit.add(slot.submitted - slot.begun);
+  side.complete.add(now - slot.submitted);
+  side.total.add(now - slot.begun);
+  if (options_.log.any()) {
+    const std::uint64_t offset = region_.whole_files ? 0 : ranges_[index * options_.list].offset_bytes;
+    log_.add({now, slot.submitted - slot.begun, now - slot.submitted, now - slot.begun, slot.bytes, slot.count, offset,
+              slot.write});
+  }
+}
+
+void FileJob::count_pass(const Slot& slot, std::uint64_t now, JobResult& result) {
+  if (slot.pass >= kMostPasses) return;
+  result.passes[slot.pass].bytes += slot.bytes;
+  pass_ios_[slot.pass] += slot.count;
+  if (pass_ios_[slot.pass] != pass_taken_[slot.pass]) return;
+  result.passes[slot.pass].seconds = static_cast<double>(now - last_pass_end_) * 1e-9;
+  last_pass_end_ = now;
+}
+
+// All of the pass has been handed over; its last completion may have been seen before that was known.
+void FileJob::end_pass(std::uint64_t now, JobResult& result) {
+  if (pass_ >= kMostPasses || pass_taken_[pass_] != 0) return;
+  pass_taken_[pass_] = taken_;
+  if (pass_ios_[pass_] != taken_) return;
+  result.passes[pass_].seconds = static_cast<double>(now - last_pass_end_) * 1e-9;
+  last_pass_end_ = now;
 }
 
 void FileJob::take_completions(JobResult& result) {
-  const std::size_t in_flight = options_.depth - free_.size();
-  const std::size_t done = queue_->wait(completions_, std::min<std::size_t>(options_.batch_complete, in_flight));
-  const std::uint64_t now = now_ns();
-  if (done == 0) failure_ = Status(Code::kInternal, Layer::kApi, "requests are pending, but none completes");
+  const std::size_t most = options_.batch_complete_max == 0 ? completions_.size() : options_.batch_complete_max;
+  const std::size_t room = std::min(completions_.size(), std::max<std::size_t>(most, options_.batch_complete));
+  const std::size_t least = std::min<std::size_t>(options_.batch_complete, in_flight());
+  std::size_t done = 0;
+  if (wake_ == 0) {
+    done = queue_->wait(std::span(completions_).first(room), least);
+    if (done == 0) failure_ = Status(Code::kInternal, Layer::kApi, "requests are pending, but none completes");
+  } else {
+    const std::uint64_t now = now_ns();
+    done = queue_->wait(std::span(completions_).first(room), least,
+                        std::chrono::nanoseconds(wake_ > now ? std::min<std::uint64_t>(wake_ - now, 50'000'000) : 0));
+  }
+  const std::uint64_t now = now_ns(), ios_before = done_ios_;
   for (std::size_t i = 0; i < done; ++i) {
     FileCompletion& completion = completions_[i];
     const auto index = static_cast<std::size_t>(completion.tag);
@@ -228,110 +335,112 @@ void FileJob::take_completions(JobResult& result) {
       status = Status(Code::kShort, Layer::kApi, "a request completed with fewer bytes than it asked for");
     }
     if (status.ok()) {
-      if (clock_.counting()) count(slot, now, result);
-      if (slot.pass < kMostPasses) {
-        PassTime& pass = result.passes[slot.pass];
-        pass.bytes += slot.bytes;
-        if ((pass_ios_[slot.pass] += slot.count) == offsets_.blocks()) {
-          pass.seconds = static_cast<double>(now - last_pass_end_) * 1e-9;
-          last_pass_end_ = now;
-        }
+      done_bytes_ += slot.bytes;
+      done_ios_ += slot.count;
+      window_.bytes[slot.write ? 1 : 0] += slot.bytes;
+      window_.ios[slot.write ? 1 : 0] += slot.count;
+      if (clock_.counting()) count(slot, index, now, result);
+      count_pass(slot, now, result);
+      if (options_.verifies() && !slot.write) status = check_slot(index, 0, result.verify);
+      if (options_.max_latency_seconds > 0 && now - slot.begun > nanoseconds(options_.max_latency_seconds)) {
+        status = Status(Code::kTimeout, Layer::kApi,
+                        "a request took " + cli::human_seconds(static_cast<double>(now - slot.begun) * 1e-9) +
+                            ", longer than max_latency");
       }
-      if (options_.verify && !options_.write) status = check_slot(index, 0, result.verify);
     }
     if (!status.ok() && failure_.ok()) failure_ = std::move(status);
     free_.push_back(index);
   }
+  if (!options_.think_after_issue) think(done_ios_ - ios_before, now);
+  monitor_->bytes.store(done_bytes_, std::memory_order_relaxed);
+  monitor_->ios.store(done_ios_, std::memory_order_relaxed);
 }
 
-Result<const std::byte*> FileJob::on_host(std::size_t index) {
-  if (device_.host_addressable()) return buffer_.data() + index * slot_bytes_;
-  HEADRACE_TRY(buffer_.copy_to_host(index * slot_bytes_, host_.data(), static_cast<std::size_t>(slots_[index].bytes)));
-  return host_.data();
-}
-
-// The blocks of a slot that was read. A bad block is a result, not a failure, unless verify_fatal says so.
-Status FileJob::check_slot(std::size_t index, std::uint64_t sequence, VerifyResult& verify) {
-  HEADRACE_TRY_ASSIGN(const std::byte* bytes, on_host(index));
-  const auto interval = static_cast<std::size_t>(options_.interval_bytes());
-  for (std::size_t i = 0; i < slots_[index].count; ++i) {
-    const FileRange& range = ranges_[index * options_.list + i];
-    for (std::size_t done = 0; done < range.bytes; done += interval, bytes += interval) {
-      ++verify.blocks;
-      auto fault = checker_.check({bytes, interval}, range.offset_bytes + done, sequence);
-      if (!fault) continue;
-      ++verify.bad;
-      if (verify.faults.size() < kMostFaults) verify.faults.push_back(std::move(*fault));
-      if (options_.verify_fatal) return Status(Code::kCorrupt, Layer::kApi, "stopped at the first bad block");
-    }
+Status FileJob::check_rates(std::uint64_t now) {
+  const auto cycle = nanoseconds(options_.rate_cycle_seconds);
+  if (!clock_.counting()) window_ = {now, {0, 0}, {0, 0}};
+  if (now - window_.began < cycle || cycle == 0) return {};
+  const double seconds = static_cast<double>(now - window_.began) * 1e-9;
+  for (unsigned i = 0; i < 2; ++i) {
+    if (!(i == 0 ? options_.read : options_.write)) continue;
+    const double bytes = static_cast<double>(window_.bytes[i]) / seconds,
+                 ios = static_cast<double>(window_.ios[i]) / seconds;
+    if (bytes >= static_cast<double>(options_.rate_min[i]) && ios >= static_cast<double>(options_.rate_iops_min[i]))
+      continue;
+    return {Code::kTimeout, Layer::kApi,
+            "the rate fell to " + size_text(static_cast<std::uint64_t>(bytes)) + " and " +
+                std::to_string(static_cast<std::uint64_t>(ios)) + " blocks a second, below rate_min or rate_iops_min"};
   }
+  window_ = {now, {0, 0}, {0, 0}};
   return {};
 }
 
-Status FileJob::sync_file(JobResult& result) {
-  const std::uint64_t begun = now_ns();
-  HEADRACE_TRY(region_.file->sync());
-  if (clock_.counting()) result.sync.add(now_ns() - begun);
+Status FileJob::sync_files(JobResult& result) {
+  for (const RegionFile& file : region_.files) {
+    const std::uint64_t begun = now_ns();
+    HEADRACE_TRY(file.file->sync());
+    if (clock_.counting()) result.sync.add(now_ns() - begun);
+  }
   writes_since_sync_ = 0;
   return {};
 }
 
-void FileJob::run(JobResult& result) {
+void FileJob::run(JobResult& result, JobMonitor& monitor) {
+  monitor_ = &monitor;
+  result_ = &result;
   result.passes.resize(kMostPasses);
+  wake_ = now_ns() + nanoseconds(options_.start_delay_seconds);
+  while (now_ns() < wake_ && !monitor.stopped()) pause();
   clock_.start();
-  last_pass_end_ = now_ns();
+  last_pass_end_ = window_.began = thought_at_ = now_ns();
+  log_.start(last_pass_end_);
+  const bool least_rates =
+      options_.rate_min[0] + options_.rate_min[1] + options_.rate_iops_min[0] + options_.rate_iops_min[1] > 0;
   FileStats before;
-  while (failure_.ok() || free_.size() < options_.depth) {
+  while (failure_.ok() || in_flight() > 0) {
     if (clock_.counting_begins(now_ns())) before = queue_->stats();
     submit_what_fits();
-    if (free_.size() < options_.depth) {
+    if (in_flight() > 0) {
       take_completions(result);
       if (failure_.code() == Code::kInternal) break;
     } else if (options_.fsync_every > 0 && writes_since_sync_ >= options_.fsync_every && failure_.ok()) {
-      failure_ = sync_file(result);
+      failure_ = sync_files(result);
+    } else if (wake_ != 0 && failure_.ok() && !monitor.stopped()) {
+      pause();
     } else {
       break;
     }
+    if (least_rates && failure_.ok()) failure_ = check_rates(now_ns());
   }
-  if (failure_.ok() && options_.end_fsync) failure_ = sync_file(result);
+  if (failure_.ok() && options_.end_fsync) failure_ = sync_files(result);
   clock_.finish(result);
+  log_.finish(now_ns());
   result.stats = difference(queue_->stats(), before);
   std::size_t whole = 0;
-  while (whole < kMostPasses && pass_ios_[whole] == offsets_.blocks()) ++whole;
+  while (whole < kMostPasses && pass_taken_[whole] != 0 && pass_ios_[whole] == pass_taken_[whole]) ++whole;
   result.passes.resize(whole);
-  if (failure_.ok() && options_.write && options_.verify && options_.do_verify) verify_written(result);
+  if (failure_.ok() && options_.write && options_.verifies() && options_.do_verify) verify_written(result);
+  add_notes(result);
   result.status = std::move(failure_);
   if (!result.status.ok()) result.status = std::move(result.status).with_key(region_.path);
 }
 
-// Goes through the last pass again, reading; what that pass did not reach is still as the one before left it.
-void FileJob::verify_written(JobResult& result) {
-  const std::uint64_t last = pass_, reached = position_;
-  const std::uint64_t end = last == 0 ? reached : offsets_.blocks();
-  position_ = 0;
-  while (failure_.ok() && position_ < end) {
-    const std::size_t index = free_.back();
-    const std::uint64_t first = position_;
-    Slot& slot = slots_[index];
-    // A list must not straddle the blocks of two passes.
-    const std::uint64_t stop = first < reached ? reached : end;
-    slot.bytes = slot.count = 0;
-    for (; slot.count < options_.list && position_ < stop; ++slot.count, ++position_) {
-      ranges_[index * options_.list + slot.count] = {
-          region_.offset_bytes + offsets_.block(last, position_) * options_.block_bytes,
-          buffer_.data() + index * slot_bytes_ + slot.bytes, static_cast<std::size_t>(options_.block_bytes)};
-      slot.bytes += options_.block_bytes;
-    }
-    const auto ranges = std::span(ranges_).subspan(index * options_.list, slot.count);
-    failure_ = queue_->read(*region_.file, ranges, index);
-    if (!failure_.ok()) return;
-    if (queue_->wait(std::span(completions_).first(1)) == 1) failure_ = completions_[0].status;
-    if (!failure_.ok()) return;
-    failure_ = check_slot(index, region_.first_sequence + last - (first < reached ? 0 : 1), result.verify);
+void FileJob::add_notes(JobResult& result) const {
+  for (std::size_t at = 0; at < region_.notes.size();) {
+    const std::size_t end = std::min(region_.notes.find('\n', at), region_.notes.size());
+    result.notes.push_back(region_.notes.substr(at, end - at));
+    at = end + 1;
   }
+  if (log_.dropped() > 0) {
+    result.notes.push_back("logs: " + std::to_string(log_.dropped()) + " lines left out: use log_avg_msec");
+  }
+  const FileStats& stats = result.stats;
+  if (options_.chosen_path() != Path::kDirect || stats.buffered_bytes + stats.written_buffered_bytes == 0) return;
+  const bool all = stats.direct_bytes + stats.written_direct_bytes == 0;
+  result.notes.push_back(std::string("direct=1: ") + (all ? "" : "partly ") +
+                         "through the page cache all the same: O_DIRECT was not to be had for " +
+                         cli::human_bytes(stats.buffered_bytes + stats.written_buffered_bytes));
 }
-
-}  // namespace
 
 Result<std::unique_ptr<BenchJob>> make_file_job(const JobOptions& options, unsigned thread, const Context& context,
                                                 const Device& device) {

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
@@ -9,6 +10,8 @@
 #include <system_error>
 
 #include "bench_units.h"
+#include "file_layout.h"
+#include "offset_generator.h"
 #include "verify_block.h"
 
 namespace headrace::bench {
@@ -16,14 +19,6 @@ namespace {
 
 Status unfit(std::string message, const std::string& path) {
   return Status(Code::kInvalidArgument, Layer::kApi, std::move(message)).with_key(path);
-}
-
-std::string file_path(const JobOptions& options, unsigned thread) {
-  // fio's names for files that are not named.
-  std::string name = options.filename;
-  if (name.empty()) name = options.name + "." + std::to_string(thread) + ".0";
-  if (options.directory.empty() || name.front() == '/') return name;
-  return options.directory + "/" + name;
 }
 
 // The threads of a job share the list out among them.
@@ -45,100 +40,177 @@ Status read_list(const JobOptions& options, unsigned thread, FileRegion& region)
     }
     if (!S_ISREG(info.st_mode)) return unfit("not a regular file, in the list " + region.path, line);
     if (info.st_size == 0) return unfit("an empty file, in the list " + region.path, line);
-    region.files.push_back(line);
-    region.files_bytes.push_back(static_cast<std::uint64_t>(info.st_size));
+    RegionFile file;
+    file.path = line;
+    file.bytes = static_cast<std::uint64_t>(info.st_size);
+    region.files.push_back(std::move(file));
   }
-  region.blocks = region.files.size();
-  return region.blocks > 0 ? Status() : unfit("the list names fewer files than the job has threads", region.path);
+  return !region.files.empty() ? Status() : unfit("the list names fewer files than the job has threads", region.path);
 }
 
-Result<std::uint64_t> region_bytes(const JobOptions& options, const FileRegion& region, std::uint64_t file_bytes) {
-  std::uint64_t bytes = options.size_bytes;
-  if (options.size_percent > 0) {
-    bytes = static_cast<std::uint64_t>(static_cast<unsigned __int128>(file_bytes) * options.size_percent / 100);
+// Bytes of the file's region, from the size it has or will have; 0: nothing says so.
+std::uint64_t wanted_bytes(const JobOptions& options, std::uint64_t file_bytes, std::size_t files, std::size_t index,
+                           unsigned thread) {
+  if (options.least_file_bytes > 0) {
+    const std::uint64_t choices = options.most_file_bytes - options.least_file_bytes + 1;
+    const std::uint64_t draw = mix64(mix64(options.seed + thread) + index);
+    const std::uint64_t bytes = options.least_file_bytes + (choices == 0 ? 0 : draw % choices);
+    return std::max(bytes / options.smallest_block() * options.smallest_block(), options.least_file_bytes);
   }
-  const std::uint64_t there = file_bytes > region.offset_bytes ? file_bytes - region.offset_bytes : 0;
-  if (bytes == 0) bytes = there;
-  if (bytes == 0) {
-    return unfit("the file ends before offset " + std::to_string(region.offset_bytes) + ": give a smaller offset" +
+  if (options.size_percent > 0) return SizeOrPercent{0, options.size_percent}.of(file_bytes);
+  return options.size_bytes / files;
+}
+
+// Offset of the region; a share is of the file's size.
+Result<std::uint64_t> region_offset(const JobOptions& options, const RegionFile& file, std::uint64_t file_bytes,
+                                    unsigned thread) {
+  std::uint64_t increment = 0, offset = options.offset.of(file_bytes);
+  if (options.offset.percent > 0) {
+    const std::uint64_t align = options.offset_align_bytes > 0 ? options.offset_align_bytes : options.smallest_block();
+    offset = offset / align * align;
+  }
+  std::uint64_t step = options.offset_increment.of(file_bytes);
+  if (options.offset_increment.percent > 0) step = step / options.smallest_block() * options.smallest_block();
+  if (__builtin_mul_overflow(step, std::uint64_t{thread}, &increment) ||
+      __builtin_add_overflow(offset, increment, &offset) || offset > std::uint64_t{1} << 62) {
+    return unfit("offset and offset_increment lead beyond 2^62 bytes", file.path);
+  }
+  if (options.file_append) offset += file_bytes;
+  return offset;
+}
+
+Status check_region(const JobOptions& options, const RegionFile& file, std::uint64_t there) {
+  if (file.bytes == 0) {
+    return unfit("the file ends before offset " + std::to_string(file.offset_bytes) + ": give a smaller offset" +
                      (options.write ? " or a size" : ""),
-                 region.path);
+                 file.path);
   }
-  if (!options.write && bytes > there) {
-    return unfit("size=" + size_text(bytes) + " is larger than the file, which has " + size_text(there) +
-                     " from offset " + std::to_string(region.offset_bytes) + ": give a smaller size or none",
-                 region.path);
+  if (!options.write && file.bytes > there) {
+    return unfit("size=" + size_text(file.bytes) + " is larger than the file, which has " + size_text(there) +
+                     " from offset " + std::to_string(file.offset_bytes) + ": give a smaller size or none",
+                 file.path);
   }
-  if (bytes < options.block_bytes) {
-    return unfit("bs=" + size_text(options.block_bytes) + " is larger than the region of " + size_text(bytes),
-                 region.path);
+  if (file.bytes < options.largest_block()) {
+    return unfit("bs=" + size_text(options.largest_block()) + " is larger than the region of " + size_text(file.bytes),
+                 file.path);
   }
-  return bytes;
+  return {};
 }
 
-Status check_alignment(const JobOptions& options, const FileRegion& region) {
-  if (options.chosen_path() != Path::kDirect) return {};
-  HEADRACE_TRY_ASSIGN(const std::uint64_t alignment, direct_alignment(region.path));
-  for (const auto& [name, value] :
-       {std::pair<const char*, std::uint64_t>{"bs", options.block_bytes}, {"offset", region.offset_bytes}}) {
+Status check_alignment(const JobOptions& options, const RegionFile& file) {
+  if (options.chosen_path() != Path::kDirect || options.skips_io()) return {};
+  HEADRACE_TRY_ASSIGN(const std::uint64_t alignment, direct_alignment(file.path));
+  std::vector<std::pair<const char*, std::uint64_t>> values = {{"offset", file.offset_bytes},
+                                                               {"ba", options.align_bytes}};
+  if (options.read) values.emplace_back("bs", options.sizes[0].divisor(options.unaligned));
+  if (options.write) values.emplace_back("bs", options.sizes[1].divisor(options.unaligned));
+  for (const auto& [name, value] : values) {
     if (value % alignment != 0) {
       return unfit(std::string(name) + "=" + size_text(value) + " is not a multiple of " + std::to_string(alignment) +
                        ", the file's direct I/O alignment: use a multiple or --path auto",
-                   region.path);
+                   file.path);
     }
   }
   return {};
 }
 
-// One more than what lies there, so that a block the new pass does not reach is seen to be old.
-std::uint64_t next_sequence(const JobOptions& options, const FileRegion& region) {
+// One more than the region's first block was written with, so that what an earlier run left is stale.
+std::uint64_t next_sequence(const JobOptions& options, const RegionFile& file) {
   std::array<std::byte, kVerifyHeaderBytes> header{};
-  std::ifstream in(region.path, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(region.offset_bytes));
+  std::ifstream in(file.path, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(file.offset_bytes));
   in.read(reinterpret_cast<char*>(header.data()), static_cast<std::streamsize>(header.size()));
   if (!in) return 1;
-  return verify_block_sequence(header, region.offset_bytes, options.seed).value_or(0) + 1;
+  return verify_block_sequence(header, file.offset_bytes, VerifyFormat(options.seed, options.verify, {})).value_or(0) +
+         1;
+}
+
+Status open_one(const JobOptions& options, unsigned thread, std::size_t files, std::size_t index, RegionFile& file,
+                std::string& notes) {
+  struct stat info {};
+  const bool there = ::stat(file.path.c_str(), &info) == 0;
+  if (there && S_ISREG(info.st_mode) && info.st_size == 0 && !options.write && options.size_bytes == 0 &&
+      options.least_file_bytes == 0) {
+    return unfit("the file is empty: give a file with bytes in it, or write it first", file.path);
+  }
+  FileOptions open_options;
+  open_options.write = options.write;
+  const bool makes = !there && options.may_create;
+  std::uint64_t file_bytes = 0;
+  if (!makes) {
+    HEADRACE_TRY_ASSIGN(file.file, File::open(file.path, open_options));
+    HEADRACE_TRY_ASSIGN(file_bytes, file.file->size_bytes());
+  }
+  const std::uint64_t wanted = wanted_bytes(options, file_bytes, files, index, thread);
+  if (makes && wanted == 0) {
+    if (!options.write) return File::open(file.path, open_options).status();
+    return unfit("there is no such file yet, and no size to make it with: give size", file.path);
+  }
+  HEADRACE_TRY_ASSIGN(file.offset_bytes, region_offset(options, file, makes ? wanted : file_bytes, thread));
+  const std::uint64_t behind = file_bytes > file.offset_bytes ? file_bytes - file.offset_bytes : 0;
+  file.bytes = wanted == 0 ? behind : wanted;
+  // A file of a size of its own holds the offset too.
+  if (options.least_file_bytes > 0) file.bytes = wanted > file.offset_bytes ? wanted - file.offset_bytes : 0;
+  HEADRACE_TRY(check_region(options, file, makes ? file.bytes : behind));
+  // What is read, or written over, must be there first.
+  const std::uint64_t end = file.offset_bytes + file.bytes;
+  const bool grows = makes || (options.write && S_ISREG(info.st_mode));
+  file.made = makes;
+  if ((options.read || options.overwrite) && file_bytes < end && grows) {
+    HEADRACE_TRY(lay_out(file.path, file_bytes, end, mix64(options.seed + index), options.create_fsync));
+    notes += std::string(makes ? "made" : "made longer") + " before the job: " + file.path + " (" +
+             size_text(end - file_bytes) + ")\n";
+  }
+  if (!makes) return {};
+  open_options.create = options.write;
+  HEADRACE_TRY_ASSIGN(file.file, File::open(file.path, open_options));
+  return {};
 }
 
 }  // namespace
 
-std::vector<CacheRange> FileRegion::cache_ranges(std::uint64_t block_bytes) const {
-  if (file) return {{path, offset_bytes, blocks * block_bytes}};
+std::vector<CacheRange> FileRegion::cache_ranges() const {
   std::vector<CacheRange> ranges;
   ranges.reserve(files.size());
-  for (std::size_t i = 0; i < files.size(); ++i) ranges.push_back({files[i], 0, files_bytes[i]});
+  for (const RegionFile& file : files) ranges.push_back({file.path, file.offset_bytes, file.bytes});
   return ranges;
+}
+
+void FileRegion::remove_made() const {
+  for (const RegionFile& file : files) {
+    std::error_code ignored;
+    if (file.made) std::filesystem::remove(file.path, ignored);
+  }
 }
 
 Result<FileRegion> open_region(const JobOptions& options, unsigned thread) {
   FileRegion region;
   if (!options.paths.empty()) {
     region.path = options.paths;
+    region.whole_files = true;
     HEADRACE_TRY(read_list(options, thread, region));
     return region;
   }
-  region.path = file_path(options, thread);
-  std::uint64_t increment = 0;
-  if (__builtin_mul_overflow(options.offset_increment_bytes, std::uint64_t{thread}, &increment) ||
-      __builtin_add_overflow(options.offset_bytes, increment, &region.offset_bytes) ||
-      region.offset_bytes > std::uint64_t{1} << 62) {
-    return unfit("offset and offset_increment lead beyond 2^62 bytes", region.path);
-  }
-  if (options.write && options.size_bytes == 0) {
-    // Found out before the file is made.
-    std::error_code error;
-    if (!std::filesystem::exists(region.path, error)) {
-      return unfit("there is no such file yet, and no size to make it with: give size", region.path);
+  HEADRACE_TRY_ASSIGN(const std::vector<std::string> names, file_names(options, thread));
+  region.path = names.front();
+  region.files.resize(names.size());
+  std::uint64_t all = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    RegionFile& file = region.files[i];
+    file.path = names[i];
+    Status status = open_one(options, thread, names.size(), i, file, region.notes);
+    if (status.ok()) status = check_alignment(options, file);
+    if (!status.ok()) {
+      // Nothing is left of a job that did not begin.
+      region.remove_made();
+      return status;
     }
+    if (!options.unaligned) file.bytes = file.bytes / options.smallest_block() * options.smallest_block();
+    if (options.verifies() && options.write) file.first_sequence = next_sequence(options, file);
+    all += file.bytes;
   }
-  FileOptions open_options;
-  open_options.write = open_options.create = options.write;
-  HEADRACE_TRY_ASSIGN(region.file, File::open(region.path, open_options));
-  HEADRACE_TRY_ASSIGN(const std::uint64_t file_bytes, region.file->size_bytes());
-  HEADRACE_TRY_ASSIGN(const std::uint64_t bytes, region_bytes(options, region, file_bytes));
-  HEADRACE_TRY(check_alignment(options, region));
-  region.blocks = bytes / options.block_bytes;
-  if (options.verify && options.write) region.first_sequence = next_sequence(options, region);
+  if (options.io_size.given()) region.io_bytes = options.io_size.of(all);
+  if (!options.io_size.given() && options.least_file_bytes > 0) region.io_bytes = options.size_bytes;
   return region;
 }
 

@@ -45,27 +45,45 @@ void write_latency(JsonWriter& json, const char* key, const LatencyHistogram& hi
   json.end_object();
 }
 
-// fio's data direction; `used` false writes the zeros of the one that did not run.
-void write_direction(JsonWriter& json, const char* key, const JobResult& result, bool used, bool with_buckets) {
-  static const LatencyHistogram kNone;
-  const double seconds = used ? result.seconds : 0;
-  const std::uint64_t bytes = used ? result.bytes : 0, ios = used ? result.ios : 0;
+const std::vector<double>* percentiles_if(bool wanted, const JobResult& result) {
+  return wanted ? &result.options.percentiles : nullptr;
+}
+
+// fio's data direction.
+void write_direction(JsonWriter& json, const char* key, const JobResult& result, const DirectionResult& side,
+                     bool with_buckets) {
+  const double seconds = side.requests > 0 ? result.seconds : 0;
   const auto rate = [&](std::uint64_t count) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; };
+  const JobOptions& options = result.options;
   json.key(key)
       .begin_object()
-      .member("io_bytes", bytes)
-      .member("io_kbytes", bytes / 1024)
-      .member("bw_bytes", static_cast<std::uint64_t>(rate(bytes)))
-      .member("bw", static_cast<std::uint64_t>(rate(bytes) / 1024))
-      .member("iops", rate(ios))
+      .member("io_bytes", side.bytes)
+      .member("io_kbytes", side.bytes / 1024)
+      .member("bw_bytes", static_cast<std::uint64_t>(rate(side.bytes)))
+      .member("bw", static_cast<std::uint64_t>(rate(side.bytes) / 1024))
+      .member("iops", rate(side.ios))
       .member("runtime", static_cast<std::uint64_t>(std::llround(seconds * 1e3)))
-      .member("total_ios", ios)
+      .member("total_ios", side.ios)
       .member("short_ios", 0)
       .member("drop_ios", 0);
-  write_latency(json, "slat_ns", used ? result.submit : kNone, nullptr, false);
-  write_latency(json, "clat_ns", used ? result.complete : kNone, &result.options.percentiles, with_buckets);
-  write_latency(json, "lat_ns", used ? result.total : kNone, &result.options.percentiles, with_buckets);
+  write_latency(json, "slat_ns", side.submit, percentiles_if(options.slat_percentiles, result), with_buckets);
+  write_latency(json, "clat_ns", side.complete, percentiles_if(options.clat_percentiles, result), with_buckets);
+  write_latency(json, "lat_ns", side.total, percentiles_if(options.lat_percentiles, result), with_buckets);
   json.end_object();
+}
+
+// Trims too, of which there are none: programs that read fio's results look for all three.
+void write_directions(JsonWriter& json, const JobResult& result, bool with_buckets) {
+  static const DirectionResult kNone;
+  if (result.options.report_sum) {
+    DirectionResult sum = result.read;
+    sum.add(result.write);
+    write_direction(json, "mixed", result, sum, with_buckets);
+  }
+  if (!result.options.report_directions) return;
+  write_direction(json, "read", result, result.read, with_buckets);
+  write_direction(json, "write", result, result.write, with_buckets);
+  write_direction(json, "trim", result, kNone, with_buckets);
 }
 
 void write_residency(JsonWriter& json, const char* key, const std::optional<Residency>& residency) {
@@ -100,7 +118,7 @@ void write_bytes_by_path(JsonWriter& json, const JobResult& result) {
 
 void write_verify(JsonWriter& json, const JobResult& result) {
   json.key("verify");
-  if (!result.options.verify) {
+  if (!result.options.verifies()) {
     json.null();
     return;
   }
@@ -152,7 +170,7 @@ void write_own(JsonWriter& json, const JobResult& result) {
   const double seconds = result.seconds;
   json.key("headrace").begin_object().member("file", result.file).member("threads", result.threads);
   write_bytes_by_path(json, result);
-  json.member("stored_bytes", result.array ? array.stored_bytes : result.bytes)
+  json.member("stored_bytes", result.array ? array.stored_bytes : result.bytes())
       .member("bus_bytes", result.array ? array.bus_bytes : result.stats.bus_bytes);
   json.key("decoded_bytes");
   if (result.decode) {
@@ -161,7 +179,7 @@ void write_own(JsonWriter& json, const JobResult& result) {
     result.array ? json.value(array.decoded_bytes) : json.null();
   }
   json.member("seconds", seconds)
-      .member("requests", result.requests)
+      .member("requests", result.requests())
       .member("waves", result.array ? array.waves : result.stats.waves);
   json.key("system_calls");
   result.array || result.decode ? json.null() : json.value(result.stats.system_calls);
@@ -177,8 +195,9 @@ void write_own(JsonWriter& json, const JobResult& result) {
                         : result.stats.engine.empty() ? result.engine
                                                       : result.stats.engine)
       .member("path", result.array ? array.path : std::string(path_name(result.options.chosen_path())))
-      .member("notes", result.stats.notes)
-      .member("io_skipped", result.options.no_io)
+      .member("notes", result.all_notes())
+      .member("interrupted", result.interrupted)
+      .member("io_skipped", result.options.skips_io())
       .member("copy_skipped", result.options.no_copy);
   write_residency(json, "residency_before", result.before);
   write_residency(json, "residency_after", result.after);
@@ -217,9 +236,9 @@ void write_job(JsonWriter& json, const JobResult& result, bool with_buckets) {
       .member("groupid", result.group)
       .member("error", error_number(result.status))
       .member("elapsed", static_cast<std::uint64_t>(std::ceil(seconds)));
+  if (!result.options.description.empty()) json.member("desc", result.options.description);
   write_options(json, "job options", result.options.given, false);
-  write_direction(json, "read", result, !result.options.write, with_buckets);
-  write_direction(json, "write", result, result.options.write, with_buckets);
+  write_directions(json, result, with_buckets);
   json.member("job_runtime", static_cast<std::uint64_t>(std::llround(seconds * 1e3)))
       .member("usr_cpu", percent(result.cpu.user_seconds))
       .member("sys_cpu", percent(result.cpu.system_seconds))
@@ -234,8 +253,7 @@ void write_groups(JsonWriter& json, const BenchOutcome& outcome) {
   json.key("groups").begin_array();
   for (const JobResult& group : outcome.groups) {
     json.begin_object().member("groupid", group.group);
-    write_direction(json, "read", group, !group.options.write, false);
-    write_direction(json, "write", group, group.options.write, false);
+    write_directions(json, group, false);
     write_own(json, group);
     json.end_object();
   }
@@ -264,6 +282,7 @@ std::string fio_json(const BenchOutcome& outcome, bool with_buckets) {
   for (const JobResult& result : outcome.results) write_job(json, result, with_buckets);
   json.end_array().key("headrace").begin_object();
   write_groups(json, outcome);
+  json.member("interrupted", outcome.interrupted);
   json.end_object().end_object();
   return json.text();
 }

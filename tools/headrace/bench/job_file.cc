@@ -1,6 +1,10 @@
 #include "job_file.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <iterator>
 
 namespace headrace::bench {
 namespace {
@@ -23,6 +27,47 @@ std::string_view without_comment(std::string_view line) {
   return line;
 }
 
+// ${NAME} is that variable of the environment; $pagesize, $ncpus and $mb_memory are this machine's. An unset variable
+// is an error: without it a path would be another one.
+Result<std::string> expanded(std::string_view line) {
+  std::string out;
+  while (!line.empty()) {
+    const std::size_t dollar = std::min(line.find('$'), line.size());
+    out += line.substr(0, dollar);
+    line.remove_prefix(dollar);
+    if (line.substr(0, 2) == "${") {
+      const std::size_t end = line.find('}');
+      if (end == std::string_view::npos || end == 2) {
+        return Status(Code::kInvalidArgument, Layer::kApi, "a variable is written ${NAME}");
+      }
+      const std::string name(line.substr(2, end - 2));
+      const char* value = std::getenv(name.c_str());
+      if (value == nullptr) {
+        return Status(Code::kInvalidArgument, Layer::kApi,
+                      "the environment has no variable '" + name.substr(0, 80) + "'");
+      }
+      out += value;
+      line.remove_prefix(end + 1);
+      continue;
+    }
+    const long page = ::sysconf(_SC_PAGESIZE);
+    const std::pair<std::string_view, std::uint64_t> words[] = {
+        {"$pagesize", static_cast<std::uint64_t>(page)},
+        {"$ncpus", static_cast<std::uint64_t>(::sysconf(_SC_NPROCESSORS_ONLN))},
+        {"$mb_memory", static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(page) >> 20}};
+    const auto* word = std::find_if(std::begin(words), std::end(words),
+                                    [&](const auto& w) { return line.substr(0, w.first.size()) == w.first; });
+    if (word != std::end(words)) {
+      out += std::to_string(word->second);
+      line.remove_prefix(word->first.size());
+    } else if (!line.empty()) {
+      out += '$';  // of filename_format, or somebody's file name
+      line.remove_prefix(1);
+    }
+  }
+  return out;
+}
+
 Status bad_line(const std::string& name, std::size_t number, const std::string& message) {
   return Status(Code::kInvalidArgument, Layer::kApi, message).with_key(name + " line " + std::to_string(number));
 }
@@ -37,9 +82,13 @@ Result<std::vector<JobOptions>> parse_job_file(std::string_view text, const std:
   std::size_t number = 0;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = trim(without_comment(text.substr(0, end)));
+    const std::string_view written = trim(without_comment(text.substr(0, end)));
     text.remove_prefix(std::min(end + 1, text.size()));
     ++number;
+    if (written.empty()) continue;
+    const auto whole = expanded(written);
+    if (!whole.ok()) return bad_line(name, number, whole.status().message());
+    const std::string_view line = trim(*whole);
     if (line.empty()) continue;
     if (line.find('\0') != std::string_view::npos) return bad_line(name, number, "the line holds a zero byte");
     if (line.front() == '[') {

@@ -12,6 +12,21 @@ void DecodeResult::add(const DecodeResult& other) {
   times += other.times;
 }
 
+void DirectionResult::add(const DirectionResult& other) {
+  requests += other.requests;
+  ios += other.ios;
+  bytes += other.bytes;
+  submit.merge(other.submit);
+  complete.merge(other.complete);
+  total.merge(other.total);
+}
+
+std::string JobResult::all_notes() const {
+  std::string out = stats.notes;
+  for (const std::string& note : notes) out += note + "\n";
+  return out;
+}
+
 JobResult merge_results(const std::vector<JobResult>& results) {
   JobResult sum = results.front();
   for (std::size_t i = 1; i < results.size(); ++i) {
@@ -19,12 +34,8 @@ JobResult merge_results(const std::vector<JobResult>& results) {
     sum.threads += one.threads;
     if (sum.status.ok()) sum.status = one.status;
     sum.seconds = std::max(sum.seconds, one.seconds);
-    sum.requests += one.requests;
-    sum.ios += one.ios;
-    sum.bytes += one.bytes;
-    sum.submit.merge(one.submit);
-    sum.complete.merge(one.complete);
-    sum.total.merge(one.total);
+    sum.read.add(one.read);
+    sum.write.add(one.write);
     sum.sync.merge(one.sync);
     FileStats& stats = sum.stats;
     stats.requests += one.stats.requests;
@@ -39,6 +50,10 @@ JobResult merge_results(const std::vector<JobResult>& results) {
     stats.bus_bytes += one.stats.bus_bytes;
     if (stats.engine.empty()) stats.engine = one.stats.engine;
     if (stats.notes.empty()) stats.notes = one.stats.notes;
+    for (const std::string& note : one.notes) {
+      if (std::find(sum.notes.begin(), sum.notes.end(), note) == sum.notes.end()) sum.notes.push_back(note);
+    }
+    sum.interrupted = sum.interrupted || one.interrupted;
     if (one.array && sum.array) {
       *sum.array += *one.array;
     } else if (one.array) {

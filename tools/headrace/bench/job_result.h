@@ -45,6 +45,14 @@ struct DecodeResult {
   void add(const DecodeResult& other);
 };
 
+// What was read, or what was written.
+struct DirectionResult {
+  std::uint64_t requests = 0, ios = 0;  // ios: blocks, whole files or array reads
+  std::uint64_t bytes = 0;              // of them; of an array its stored bytes, of a decode the encoded ones
+  LatencyHistogram submit, complete, total;
+  void add(const DirectionResult& other);
+};
+
 struct JobResult {
   JobOptions options;
   unsigned group = 0;
@@ -53,9 +61,8 @@ struct JobResult {
   Status status;
   // What was measured: from the end of ramp_time to the last completion.
   double seconds = 0;
-  std::uint64_t requests = 0, ios = 0;  // ios: blocks, whole files or array reads
-  std::uint64_t bytes = 0;              // of them; of an array its stored bytes, of a decode the encoded ones
-  LatencyHistogram submit, complete, total, sync;
+  DirectionResult read, write;
+  LatencyHistogram sync;
   FileStats stats;
   std::optional<Stats> array;  // of array reads, which leave `stats` empty
   std::optional<DecodeResult> decode;
@@ -63,6 +70,14 @@ struct JobResult {
   std::vector<PassTime> passes;  // the first 64, ramp_time included
   std::optional<Residency> before, after;
   VerifyResult verify;
+  std::vector<std::string> notes;  // what else there is to know: options that change nothing, files that were made
+  bool interrupted = false;
+
+  std::uint64_t requests() const { return read.requests + write.requests; }
+  std::uint64_t ios() const { return read.ios + write.ios; }
+  std::uint64_t bytes() const { return read.bytes + write.bytes; }
+  // Every note, a line each, those of the queue first.
+  std::string all_notes() const;
 };
 
 // One result for all of a reporting group: counts are added, times are the longest.

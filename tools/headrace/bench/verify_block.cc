@@ -6,10 +6,7 @@
 #include <vector>
 
 #include "offset_generator.h"
-
-#if defined(__x86_64__)
-#include <nmmintrin.h>
-#endif
+#include "sha256.h"
 
 namespace headrace::bench {
 namespace {
@@ -22,38 +19,20 @@ struct Header {
 };
 static_assert(sizeof(Header) == kVerifyHeaderBytes);
 
-constexpr std::array<std::uint32_t, 256> make_table() {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    std::uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82F63B78u : 0);
-    table[byte] = crc;
-  }
-  return table;
-}
-constexpr std::array<std::uint32_t, 256> kTable = make_table();
-
-std::uint32_t crc_portable(std::uint32_t crc, const std::byte* data, std::size_t bytes) noexcept {
-  for (; bytes > 0; ++data, --bytes) {
-    crc = (crc >> 8) ^ kTable[(crc ^ std::to_integer<std::uint32_t>(*data)) & 0xFF];
-  }
-  return crc;
+// The last byte says which checksum: a block of another one is not taken for a damaged block of this one.
+std::uint64_t magic_of(VerifySum sum) {
+  const char letter = sum == VerifySum::kXxhash   ? 'X'
+                      : sum == VerifySum::kMd5    ? 'M'
+                      : sum == VerifySum::kSha256 ? 'S'
+                                                  : 'Y';
+  return (kMagic & ~(std::uint64_t{0xFF} << 56)) | static_cast<std::uint64_t>(letter) << 56;
 }
 
-#if defined(__x86_64__)
-__attribute__((target("sse4.2"))) std::uint32_t crc_instruction(std::uint32_t crc, const std::byte* data,
-                                                                std::size_t bytes) noexcept {
-  std::uint64_t wide = crc;
-  for (; bytes >= 8; data += 8, bytes -= 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, data, 8);
-    wide = _mm_crc32_u64(wide, word);
-  }
-  return crc_portable(static_cast<std::uint32_t>(wide), data, bytes);
-}
-#endif
+// Digests that do not fit the header's checksum lie behind it.
+std::size_t digest_bytes(VerifySum sum) { return sum == VerifySum::kMd5 ? 16 : sum == VerifySum::kSha256 ? 32 : 0; }
 
-void fill_pattern(std::span<std::byte> payload, const Header& header) {
+void fill_payload(std::span<std::byte> payload, const Header& header, const VerifyFormat& format) {
+  if (!format.pattern.empty()) return fill_with_pattern(payload, format.pattern, header.offset);
   std::uint64_t state = mix64(header.seed ^ mix64(header.offset ^ mix64(header.sequence)));
   for (std::size_t at = 0; at < payload.size(); at += 8) {
     state += 0x9e3779b97f4a7c15u;
@@ -68,10 +47,41 @@ Header read_header(std::span<const std::byte> block) {
   return header;
 }
 
-// Over the whole block, the checksum itself counting as zero.
-std::uint32_t checksum_of(Header header, std::span<const std::byte> payload) {
+// Over the whole block, the checksum itself counting as zero, and what lies behind the header as nothing.
+struct Checksum {
+  std::uint32_t short_sum = 0;
+  std::array<std::byte, 32> digest{};
+  bool operator==(const Checksum&) const = default;
+};
+
+Checksum checksum_of(Header header, std::span<const std::byte> payload, VerifySum sum) {
   header.checksum = 0;
-  return crc32c(payload, crc32c(std::as_bytes(std::span(&header, 1))));
+  const auto head = std::as_bytes(std::span(&header, 1));
+  Checksum out;
+  if (sum == VerifySum::kCrc32c) {
+    out.short_sum = crc32c(payload, crc32c(head));
+  } else if (sum == VerifySum::kXxhash) {
+    const std::uint32_t both[2] = {xxh32(head), xxh32(payload)};
+    out.short_sum = xxh32(std::as_bytes(std::span(both)));
+  } else if (sum == VerifySum::kMd5) {
+    const Md5Digest digest = md5(head, payload);
+    std::memcpy(out.digest.data(), digest.data(), digest.size());
+  } else {
+    cli::Sha256 hash;
+    hash.update(head);
+    hash.update(payload);
+    out.digest = hash.digest();
+  }
+  return out;
+}
+
+bool is_intact(const Header& header, std::span<const std::byte> block, VerifySum sum) {
+  if (header.magic != magic_of(sum) || header.length != block.size()) return false;
+  Checksum found;
+  found.short_sum = header.checksum;
+  const std::size_t digest = digest_bytes(sum);
+  std::memcpy(found.digest.data(), block.data() + kVerifyHeaderBytes, digest);
+  return found == checksum_of(header, block.subspan(kVerifyHeaderBytes + digest), sum);
 }
 
 std::string place_text(std::uint64_t offset, std::uint64_t seed, std::uint64_t sequence) {
@@ -87,31 +97,29 @@ std::string byte_text(std::byte value) {
 
 }  // namespace
 
-std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) noexcept {
-#if defined(__x86_64__)
-  static const bool fast = __builtin_cpu_supports("sse4.2") != 0;
-  if (fast) return ~crc_instruction(~crc, bytes.data(), bytes.size());
-#endif
-  return ~crc_portable(~crc, bytes.data(), bytes.size());
-}
-
-void fill_verify_block(std::span<std::byte> block, std::uint64_t offset, std::uint64_t seed, std::uint64_t sequence) {
+void fill_verify_block(std::span<std::byte> block, std::uint64_t offset, const VerifyFormat& format,
+                       std::uint64_t sequence) {
+  if (format.sum == VerifySum::kPattern) return fill_with_pattern(block, format.pattern, offset);
   Header header;
+  header.magic = magic_of(format.sum);
   header.offset = offset;
-  header.seed = seed;
+  header.seed = format.seed;
   header.sequence = sequence;
   header.length = static_cast<std::uint32_t>(block.size());
-  const std::span<std::byte> payload = block.subspan(kVerifyHeaderBytes);
-  fill_pattern(payload, header);
-  header.checksum = checksum_of(header, payload);
+  const std::size_t digest = digest_bytes(format.sum);
+  const std::span<std::byte> payload = block.subspan(kVerifyHeaderBytes + digest);
+  fill_payload(payload, header, format);
+  const Checksum sum = checksum_of(header, payload, format.sum);
+  header.checksum = sum.short_sum;
   std::memcpy(block.data(), &header, sizeof(header));
+  std::memcpy(block.data() + kVerifyHeaderBytes, sum.digest.data(), digest);
 }
 
 std::optional<std::uint64_t> verify_block_sequence(std::span<const std::byte> header, std::uint64_t offset,
-                                                   std::uint64_t seed) {
-  if (header.size() < kVerifyHeaderBytes) return std::nullopt;
+                                                   const VerifyFormat& format) {
+  if (header.size() < kVerifyHeaderBytes || format.sum == VerifySum::kPattern) return std::nullopt;
   const Header found = read_header(header);
-  if (found.magic != kMagic || found.offset != offset || found.seed != seed) return std::nullopt;
+  if (found.magic != magic_of(format.sum) || found.offset != offset || found.seed != format.seed) return std::nullopt;
   return found.sequence;
 }
 
@@ -129,46 +137,57 @@ std::string_view fault_kind_name(FaultKind kind) {
   return "";
 }
 
+std::optional<VerifyFault> VerifyChecker::compare_pattern(std::span<const std::byte> block, std::uint64_t offset) {
+  const bool made = model_.size() == block.size() && format_.pattern.offset_at.empty();
+  model_.resize(block.size());
+  if (!made) fill_with_pattern(model_, format_.pattern, offset);
+  if (std::memcmp(block.data(), model_.data(), block.size()) == 0) return std::nullopt;
+  return compare(block, offset, 0, 0);
+}
+
 std::optional<VerifyFault> VerifyChecker::check(std::span<const std::byte> block, std::uint64_t offset,
                                                 std::uint64_t sequence) {
+  if (format_.sum == VerifySum::kPattern) return compare_pattern(block, offset);
   const Header found = read_header(block);
   const std::uint64_t expected = sequence != 0 ? sequence : newest_ != 0 ? newest_ : found.sequence;
+  if (!is_intact(found, block, format_.sum)) return compare(block, offset, expected, found.sequence);
   VerifyFault fault;
   fault.offset_bytes = offset;
-  fault.expected = place_text(offset, seed_, expected);
+  fault.expected = place_text(offset, format_.seed, expected);
   fault.found = place_text(found.offset, found.seed, found.sequence);
-  const bool intact = found.magic == kMagic && found.length == block.size() &&
-                      checksum_of(found, block.subspan(kVerifyHeaderBytes)) == found.checksum;
-  if (intact) {
-    if (found.offset != offset || found.seed != seed_) {
-      fault.kind = FaultKind::kMisplaced;
-      return fault;
-    }
-    if (sequence == 0 && found.sequence > newest_) {
-      const bool older_before = newest_ != 0;
-      fault.kind = FaultKind::kStale;
-      fault.expected = place_text(newest_offset_, seed_, found.sequence);
-      fault.found = place_text(newest_offset_, seed_, newest_);
-      fault.offset_bytes = newest_offset_;
-      newest_ = found.sequence;
-      newest_offset_ = offset;
-      if (older_before) return fault;
-      return std::nullopt;
-    }
-    if (found.sequence == expected) return std::nullopt;
-    fault.kind = FaultKind::kStale;
+  if (found.offset != offset || found.seed != format_.seed) {
+    fault.kind = FaultKind::kMisplaced;
     return fault;
   }
-  // Whatever the block should be can be made again: the header's own sequence may be the damage, so the likelier of the
-  // two is compared with.
-  std::vector<std::byte> model(block.size());
+  if (sequence == 0 && found.sequence > newest_) {
+    const bool older_before = newest_ != 0;
+    fault.kind = FaultKind::kStale;
+    fault.expected = place_text(newest_offset_, format_.seed, found.sequence);
+    fault.found = place_text(newest_offset_, format_.seed, newest_);
+    fault.offset_bytes = newest_offset_;
+    newest_ = found.sequence;
+    newest_offset_ = offset;
+    if (older_before) return fault;
+    return std::nullopt;
+  }
+  if (found.sequence == expected) return std::nullopt;
+  fault.kind = FaultKind::kStale;
+  return fault;
+}
+
+// Whatever the block should be can be made again: the header's own sequence may be the damage, so the likelier of the
+// two is compared with.
+VerifyFault VerifyChecker::compare(std::span<const std::byte> block, std::uint64_t offset, std::uint64_t expected,
+                                   std::uint64_t sequence) {
+  VerifyFault fault;
+  model_.resize(block.size());
   std::size_t least = block.size() + 1, first = 0;
   std::byte wanted{};
-  for (const std::uint64_t candidate : {expected, found.sequence}) {
-    fill_verify_block(model, offset, seed_, candidate);
+  for (const std::uint64_t candidate : {expected, sequence}) {
+    fill_verify_block(model_, offset, format_, candidate);
     std::size_t differing = 0, first_here = 0;
     for (std::size_t i = block.size(); i-- > 0;) {
-      if (block[i] != model[i]) {
+      if (block[i] != model_[i]) {
         ++differing;
         first_here = i;
       }
@@ -176,14 +195,21 @@ std::optional<VerifyFault> VerifyChecker::check(std::span<const std::byte> block
     if (differing < least) {
       least = differing;
       first = first_here;
-      wanted = model[first_here];
+      wanted = model_[first_here];
     }
   }
+  fault.offset_bytes = offset;
   if (least > block.size() / 2) {
     const bool zeros = std::all_of(block.begin(), block.end(), [](std::byte b) { return b == std::byte{0}; });
+    const bool other_sum = block.size() >= kVerifyHeaderBytes && (read_header(block).magic << 8) == (kMagic << 8);
     fault.kind = FaultKind::kForeign;
-    fault.expected = "the block of offset " + std::to_string(offset) + ", seed " + std::to_string(seed_);
-    fault.found = zeros ? "only zeros" : found.magic == kMagic ? "a damaged header" : "no verify header";
+    fault.expected = format_.sum == VerifySum::kPattern
+                         ? "the pattern"
+                         : "the block of offset " + std::to_string(offset) + ", seed " + std::to_string(format_.seed);
+    fault.found = zeros       ? "only zeros"
+                  : other_sum ? (read_header(block).magic == magic_of(format_.sum) ? "a damaged header"
+                                                                                   : "a header of another verify=SUM")
+                              : "no verify header";
     return fault;
   }
   fault.kind = FaultKind::kFlipped;

@@ -10,20 +10,34 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
+
+#include "block_pattern.h"
+#include "verify_sum.h"
 
 namespace headrace::bench {
 
-// CRC-32C (Castagnoli) of `bytes`, following `crc` of what came before.
-std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc = 0) noexcept;
-
 constexpr std::size_t kVerifyHeaderBytes = 40;
 
-// REQUIRES: at least 64 bytes, fewer than 2^32.
-void fill_verify_block(std::span<std::byte> block, std::uint64_t offset, std::uint64_t seed, std::uint64_t sequence);
+// What the blocks of a job have in common.
+struct VerifyFormat {
+  VerifyFormat(std::uint64_t of_seed) : seed(of_seed) {}  // NOLINT(google-explicit-constructor): a seed says it all
+  VerifyFormat(std::uint64_t of_seed, VerifySum of_sum, BlockPattern of_pattern)
+      : seed(of_seed), sum(of_sum), pattern(std::move(of_pattern)) {}
+  std::uint64_t seed;
+  VerifySum sum = VerifySum::kCrc32c;
+  BlockPattern pattern;  // behind the header; empty: bytes that follow from seed, offset and sequence
+};
 
-// The sequence in the header of an intact or damaged block of this seed and offset; nothing if it is no such block.
+// REQUIRES: at least least_verify_bytes(), fewer than 2^32. With kPattern the block is the pattern alone, without a
+// header; that such a block is of another pass, or of another place with the same pattern, nobody can see.
+void fill_verify_block(std::span<std::byte> block, std::uint64_t offset, const VerifyFormat& format,
+                       std::uint64_t sequence);
+
+// The sequence in the header of an intact or damaged block of this format and offset; nothing if it is no such block.
 std::optional<std::uint64_t> verify_block_sequence(std::span<const std::byte> header, std::uint64_t offset,
-                                                   std::uint64_t seed);
+                                                   const VerifyFormat& format);
 
 enum class FaultKind : std::uint8_t {
   kFlipped,    // a block of this place with bytes changed
@@ -42,14 +56,20 @@ struct VerifyFault {
 // Checks the blocks of one job's reads, in any order.
 class VerifyChecker {
  public:
-  explicit VerifyChecker(std::uint64_t seed) : seed_(seed) {}
+  explicit VerifyChecker(VerifyFormat format) : format_(std::move(format)) {}
 
   // `sequence` 0: not known. All blocks are then expected to be of the newest pass met; where a newer one is met after
   // older ones, the first of those is the fault.
   std::optional<VerifyFault> check(std::span<const std::byte> block, std::uint64_t offset, std::uint64_t sequence);
 
  private:
-  std::uint64_t seed_;
+  std::optional<VerifyFault> compare_pattern(std::span<const std::byte> block, std::uint64_t offset);
+  // The block as it should be for the likelier of two sequences, compared with what it is.
+  VerifyFault compare(std::span<const std::byte> block, std::uint64_t offset, std::uint64_t expected,
+                      std::uint64_t found);
+
+  VerifyFormat format_;
+  std::vector<std::byte> model_;     // a block as it should be
   std::uint64_t newest_ = 0;         // 0: no block met yet
   std::uint64_t newest_offset_ = 0;  // of the first block of that pass
 };

@@ -33,7 +33,7 @@ class ZarrJob : public BenchJob {
     }
     return {};
   }
-  void run(JobResult& result) override;
+  void run(JobResult& result, JobMonitor& monitor) override;
   std::vector<CacheRange> cache_ranges() const override;
 
  private:
@@ -77,17 +77,17 @@ Status ZarrJob::finish(Slot& slot, JobResult& result) {
   }
   pass_end_ = now;
   if (!clock_.counting()) return {};
-  ++result.requests;
-  ++result.ios;
-  result.bytes += stats.read_bytes;
-  result.submit.add(slot.submitted - slot.begun);
-  result.complete.add(now - slot.submitted);
-  result.total.add(now - slot.begun);
+  ++result.read.requests;
+  ++result.read.ios;
+  result.read.bytes += stats.read_bytes;
+  result.read.submit.add(slot.submitted - slot.begun);
+  result.read.complete.add(now - slot.submitted);
+  result.read.total.add(now - slot.begun);
   *result.array += stats;
   return {};
 }
 
-void ZarrJob::run(JobResult& result) {
+void ZarrJob::run(JobResult& result, JobMonitor& monitor) {
   result.array.emplace();
   clock_.start();
   pass_end_ = now_ns();
@@ -98,9 +98,11 @@ void ZarrJob::run(JobResult& result) {
     Slot& slot = slots_[turn];
     if (slot.reading && result.status.ok()) {
       result.status = finish(slot, result);
+      monitor.bytes.store(result.read.bytes, std::memory_order_relaxed);
+      monitor.ios.store(result.read.ios, std::memory_order_relaxed);
     }
-    const bool more =
-        result.status.ok() && !clock_.expired(now_ns()) && (options_.time_based || begun_ < options_.loops);
+    const bool more = result.status.ok() && !monitor.stopped() && !clock_.expired(now_ns()) &&
+                      (options_.time_based || begun_ < options_.loops);
     if (more) {
       result.status = begin(slot);
     } else if (std::none_of(slots_.begin(), slots_.end(), [](const Slot& s) { return s.reading.has_value(); }) ||

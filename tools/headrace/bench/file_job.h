@@ -1,0 +1,106 @@
+// FileJob: a job on files: requests through a FileQueue of its own, `iodepth` in flight, each a list of blocks or whole
+// files.
+//
+// Threads: as BenchJob. In the measured loop nothing is allocated and nothing locked for a request.
+#pragma once
+
+#include <headrace/context.h>
+#include <headrace/device.h>
+#include <headrace/file.h>
+
+#include <optional>
+#include <vector>
+
+#include "bench_job.h"
+#include "file_region.h"
+#include "io_sequence.h"
+#include "measurement_log.h"
+#include "rate_limit.h"
+#include "verify_block.h"
+
+namespace headrace::bench {
+
+class FileJob : public BenchJob {
+ public:
+  FileJob(const JobOptions& options, unsigned thread, FileRegion region, Context context, Device device);
+  ~FileJob() override;
+
+  Status set_up() override;
+  void run(JobResult& result, JobMonitor& monitor) override;
+  std::vector<CacheRange> cache_ranges() const override { return region_.cache_ranges(); }
+  std::uint64_t expected_bytes() const override;
+  Status write_logs(unsigned thread) const override;
+
+ private:
+  struct Slot {
+    std::uint64_t begun = 0, submitted = 0;  // nanoseconds
+    std::uint64_t bytes = 0, pass = 0;
+    std::size_t count = 0;  // ranges
+    std::size_t file = 0;
+    bool write = false;
+  };
+  // Least rates, looked at once a cycle.
+  struct RateWindow {
+    std::uint64_t began = 0, bytes[2] = {0, 0}, ios[2] = {0, 0};
+  };
+
+  void fill_buffers();
+  const Io* next_io();
+  bool limit_reached() const noexcept;
+  void fill_slot(std::size_t index, const Io* io);
+  Status write_patterns(const Slot& slot, std::size_t index);
+  Status submit(std::size_t index);
+  void submit_what_fits();
+  void count_issued(const Slot& slot, std::uint64_t now);
+  void think(std::uint64_t blocks, std::uint64_t now);
+  void pause();
+  void take_completions(JobResult& result);
+  void count(const Slot& slot, std::size_t index, std::uint64_t now, JobResult& result);
+  void count_pass(const Slot& slot, std::uint64_t now, JobResult& result);
+  void end_pass(std::uint64_t now, JobResult& result);
+  Status check_rates(std::uint64_t now);
+  Status sync_files(JobResult& result);
+  void add_notes(JobResult& result) const;
+
+  Status check_slot(std::size_t index, std::uint64_t sequence, VerifyResult& verify);
+  void verify_written(JobResult& result);
+  Result<const std::byte*> on_host(std::size_t index);
+  std::size_t in_flight() const noexcept { return options_.depth - free_.size(); }
+
+  const JobOptions options_;
+  FileRegion region_;
+  Context context_;
+  Device device_;
+  IoSequence sequence_;
+  JobClock clock_;
+  VerifyFormat format_;
+  VerifyChecker checker_;
+  MeasurementLog log_;
+  RateLimit limits_[2];  // reads, writes
+
+  std::optional<FileQueue> queue_;
+  Buffer buffer_;
+  std::vector<std::byte> host_;  // one slot's bytes, for patterns and checks
+  std::size_t slot_bytes_ = 0;
+  std::vector<Slot> slots_;
+  std::vector<FileRange> ranges_;  // options_.list to a slot
+  std::vector<PathRange> paths_;   // the same, with a list of files
+  std::vector<std::size_t> free_;
+  std::vector<FileCompletion> completions_;
+
+  JobMonitor* monitor_ = nullptr;
+  JobResult* result_ = nullptr;  // of the run
+  Status failure_;
+  std::uint64_t pass_ = 0, taken_ = 0;  // taken_: I/Os of this pass
+  std::uint64_t issued_bytes_ = 0, issued_ios_ = 0, done_bytes_ = 0, done_ios_ = 0;
+  std::uint64_t wake_ = 0;  // when the next I/O may begin; 0: no limit holds it back
+  std::uint64_t think_until_ = 0, think_count_ = 0, thought_at_ = 0;
+  bool draining_ = false;  // down to iodepth_low
+  std::uint64_t writes_since_sync_ = 0;
+  RateWindow window_;
+  std::vector<std::uint64_t> pass_taken_;  // of each of the first passes that has ended
+  std::vector<std::uint64_t> pass_ios_;    // completed of each
+  std::uint64_t last_pass_end_ = 0;
+};
+
+}  // namespace headrace::bench

@@ -1,0 +1,121 @@
+#include "measurement_log.h"
+
+#include <algorithm>
+#include <ctime>
+#include <span>
+
+#include "output_file.h"
+
+namespace headrace::bench {
+
+void MeasurementLog::start(std::uint64_t now) {
+  start_ = now;
+  windows_[0].began = windows_[1].began = now;
+  if (options_.unix_epoch) {
+    timespec time{};
+    ::clock_gettime(options_.epoch_clock, &time);
+    epoch_ms_ = static_cast<std::uint64_t>(time.tv_sec) * 1000 + static_cast<std::uint64_t>(time.tv_nsec) / 1000000;
+  }
+  chunks_.reserve(kMostChunks);
+  if (options_.any()) chunks_.push_back(std::make_unique<Line[]>(kChunk));
+}
+
+void MeasurementLog::push(const Line& line) {
+  if (lines_ == chunks_.size() * kChunk) {
+    if (chunks_.size() == kMostChunks) {
+      ++dropped_;
+      return;
+    }
+    chunks_.push_back(std::make_unique<Line[]>(kChunk));
+  }
+  chunks_[lines_ / kChunk][lines_ % kChunk] = line;
+  ++lines_;
+}
+
+void MeasurementLog::add(const MeasuredRequest& request) {
+  if (!options_.any()) return;
+  if (options_.average_seconds == 0) {
+    Line line;
+    line.time = epoch_ms_ + (request.ended - start_) / 1000000;
+    line.bandwidth = static_cast<std::uint64_t>(static_cast<double>(request.bytes) * 1e9 / 1024 /
+                                                static_cast<double>(std::max<std::uint64_t>(request.total, 1)));
+    line.iops = request.blocks;
+    line.submit = request.submit;
+    line.complete = request.complete;
+    line.total = request.total;
+    line.bytes = request.bytes;
+    line.offset = request.offset;
+    line.write = request.write;
+    push(line);
+    return;
+  }
+  Window& window = windows_[request.write ? 1 : 0];
+  const auto length = static_cast<std::uint64_t>(options_.average_seconds * 1e9);
+  if (request.ended - window.began >= length) close_window(request.write, request.ended);
+  ++window.requests;
+  window.blocks += request.blocks;
+  window.bytes += request.bytes;
+  window.submit += request.submit;
+  window.complete += request.complete;
+  window.total += request.total;
+  window.most_submit = std::max(window.most_submit, request.submit);
+  window.most_complete = std::max(window.most_complete, request.complete);
+  window.most_total = std::max(window.most_total, request.total);
+}
+
+void MeasurementLog::close_window(bool write, std::uint64_t now) {
+  Window& window = windows_[write ? 1 : 0];
+  const double seconds = static_cast<double>(std::max<std::uint64_t>(now - window.began, 1)) * 1e-9;
+  if (window.requests > 0) {
+    Line line;
+    line.time = epoch_ms_ + (now - start_) / 1000000;
+    line.bandwidth = static_cast<std::uint64_t>(static_cast<double>(window.bytes) / 1024 / seconds);
+    line.iops = static_cast<std::uint64_t>(static_cast<double>(window.blocks) / seconds);
+    line.submit = options_.maximum ? window.most_submit : window.submit / window.requests;
+    line.complete = options_.maximum ? window.most_complete : window.complete / window.requests;
+    line.total = options_.maximum ? window.most_total : window.total / window.requests;
+    line.write = write;
+    push(line);
+  }
+  window = Window();
+  window.began = now;
+}
+
+void MeasurementLog::finish(std::uint64_t now) {
+  if (!options_.any() || options_.average_seconds == 0) return;
+  close_window(false, now);
+  close_window(true, now);
+}
+
+Status MeasurementLog::write_one(const std::string& path, std::uint64_t Line::*value) const {
+  cli::OutputFile output;
+  HEADRACE_TRY(output.open(path));
+  std::string text;
+  for (std::size_t i = 0; i < lines_; ++i) {
+    const Line& line = chunks_[i / kChunk][i % kChunk];
+    text += std::to_string(line.time) + ", " + std::to_string(line.*value) + (line.write ? ", 1, " : ", 0, ") +
+            std::to_string(line.bytes);
+    if (options_.with_offset) text += ", " + std::to_string(line.offset);
+    text += ", 0\n";
+    if (text.size() < (std::size_t{1} << 20) && i + 1 < lines_) continue;
+    HEADRACE_TRY(output.write(std::as_bytes(std::span(text.data(), text.size()))));
+    text.clear();
+  }
+  return output.commit();
+}
+
+Status MeasurementLog::write(const std::string& job_name, unsigned thread) const {
+  const std::string end = options_.per_job ? "." + std::to_string(thread) + ".log" : ".log";
+  const auto one = [&](const std::optional<std::string>& name, const char* kind, std::uint64_t Line::*value) {
+    if (!name) return Status();
+    // fio's rule: without a name the job's, in the working directory.
+    return write_one((name->empty() ? job_name : *name) + kind + end, value);
+  };
+  HEADRACE_TRY(one(options_.bw, "_bw", &Line::bandwidth));
+  HEADRACE_TRY(one(options_.iops, "_iops", &Line::iops));
+  HEADRACE_TRY(one(options_.lat, "_lat", &Line::total));
+  HEADRACE_TRY(one(options_.lat, "_clat", &Line::complete));
+  return one(options_.lat, "_slat", &Line::submit);
+}
+
+}  // namespace headrace::bench
