@@ -227,7 +227,8 @@ void FileJob::submit_what_fits() {
     // A batch goes out whole, unless the pass ends in it.
     if (since_flush == 0 && free_.size() < batch && queue_->pending() > 0) break;
     const std::uint64_t now = now_ns();
-    if (clock_.expired(now) || monitor_->stopped()) break;
+    // A runtime so short that it is over before the thread runs is worth a request all the same.
+    if ((clock_.expired(now) && issued_ios_ > 0) || monitor_->stopped()) break;
     if (options_.fsync_every > 0 && writes_since_sync_ >= options_.fsync_every) break;
     const Io* io = next_io();
     if (io == nullptr) break;
