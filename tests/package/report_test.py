@@ -104,7 +104,7 @@ def check_bench(headrace, folder):
                            "--device=host", "--report", path], capture_output=True, text=True)
     check(done.returncode == 0, f"bench: exit code {done.returncode}: {done.stderr}")
     text = Page(path.read_text(encoding="utf-8")).text
-    for words in ("Job: some", str(file), "randread", "65,536", "iodepth", "Latency: some", "99 % took at most", "This run", "--rw=randread"):
+    for words in ("Job: some", str(file), "randread", "64KiB", "iodepth", "Latency of reads: some", "99 % took at most", "This run", "--rw=randread"):
         check(words in text, f"the page of a bench does not say '{words}'")
     check("over the bus" not in text.split("What the words mean")[0], "a bus, where there is none")
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <utility>
 
 #include "bench_text.h"
 #include "cli_common.h"
@@ -39,9 +40,8 @@ cli::ReportTable job_table(const JobResult& result) {
     row("select", job.select.empty() ? "all" : job.select);
   } else {
     row("file", job.paths.empty() ? result.file : "those named in " + job.paths);
-    row("rw", std::string(job.random ? "rand" : "") + (job.write ? "write" : "read"));
-    if (job.paths.empty())
-      row("bs", cli::human_bytes(job.block_bytes) + " (" + cli::human_count(job.block_bytes) + ")");
+    row("rw", direction_text(job));
+    if (job.paths.empty()) row("bs", block_text(job));
   }
   row("iodepth", cli::human_count(job.depth));
   row("numjobs", cli::human_count(job.threads));
@@ -57,9 +57,8 @@ cli::ReportTable job_table(const JobResult& result) {
 }
 
 // From the request to its completion, in steps of two.
-cli::ReportTable latency_table(const JobResult& result) {
-  cli::ReportTable table{"Latency: " + result.options.name, {}};
-  const LatencyHistogram& latency = result.total;
+cli::ReportTable latency_table(const JobResult& result, const char* direction, const LatencyHistogram& latency) {
+  cli::ReportTable table{"Latency of " + std::string(direction) + ": " + result.options.name, {}};
   std::map<unsigned, std::uint64_t> steps;  // by the power of two that they end below
   latency.for_each_bucket([&](std::uint64_t nanoseconds, std::uint64_t samples) {
     steps[static_cast<unsigned>(std::bit_width(std::max<std::uint64_t>(nanoseconds, 1)))] += samples;
@@ -92,7 +91,10 @@ cli::ReportSummary report_summary(const BenchOutcome& outcome) {
     for (const TextRow& row : job_rows(results[i])) table.rows.push_back({row.name, row.text});
     summary.facts.push_back(std::move(table));
     summary.facts.push_back(job_table(results[i]));
-    if (results[i].total.count() > 0) summary.facts.push_back(latency_table(results[i]));
+    for (const auto& [name, direction] :
+         {std::pair{"reads", &results[i].read}, std::pair{"writes", &results[i].write}}) {
+      if (direction->total.count() > 0) summary.facts.push_back(latency_table(results[i], name, direction->total));
+    }
     if (!results[i].array) {
       summary.facts.push_back(bytes_table(results[i]));
       continue;

@@ -72,14 +72,7 @@ std::string headline(const JobResult& result) {
   std::string out = cli::one_line(job.name) + ": (g=" + std::to_string(result.group) + ")";
   if (result.decode) return out + " decode=" + cli::one_line(job.decode);
   if (result.array) return out + " zarr=" + cli::one_line(job.zarr) + ", iodepth=" + std::to_string(job.depth);
-  out += std::string(" rw=") + (job.random ? "rand" : "") + (job.mixed() ? "rw" : job.write ? "write" : "read");
-  if (!job.paths.empty()) {
-    out += ", whole files";
-  } else if (job.mixed() && job.sizes[0] != job.sizes[1]) {
-    out += ", bs=" + job.sizes[0].text() + "," + job.sizes[1].text();
-  } else {
-    out += ", bs=" + job.sizes[job.read ? 0 : 1].text();
-  }
+  out += " rw=" + direction_text(job) + (job.paths.empty() ? ", bs=" + block_text(job) : ", whole files");
   if (job.list > 1) out += ", list=" + std::to_string(job.list);
   return out + ", iodepth=" + std::to_string(job.depth) + ", path=" + std::string(path_name(job.chosen_path()));
 }
@@ -174,6 +167,15 @@ std::string percent_text(const std::optional<Residency>& residency) {
 
 std::string rate_text(std::uint64_t bytes, double seconds, BytesOf kind) {
   return cli::human_rate(bytes, seconds) + " " + kind_name(kind);
+}
+
+std::string direction_text(const JobOptions& job) {
+  return std::string(job.random ? "rand" : "") + (job.mixed() ? "rw" : job.write ? "write" : "read");
+}
+
+std::string block_text(const JobOptions& job) {
+  if (job.mixed() && job.sizes[0] != job.sizes[1]) return job.sizes[0].text() + "," + job.sizes[1].text();
+  return job.sizes[job.read ? 0 : 1].text();
 }
 
 std::string job_title(const JobResult& result) {

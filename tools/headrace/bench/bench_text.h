@@ -26,6 +26,9 @@ std::string rate_text(std::uint64_t bytes, double seconds, BytesOf kind);
 struct TextRow {
   std::string name, text;
 };
+// "randrw", "4KiB,8KiB": as the options are written.
+std::string direction_text(const JobOptions& job);
+std::string block_text(const JobOptions& job);
 std::string job_title(const JobResult& result);
 std::vector<TextRow> job_rows(const JobResult& result);
 
