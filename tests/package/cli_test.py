@@ -281,6 +281,15 @@ def test_info_marks_codecs_as_the_readme_does(f):
     assert "zlib (GPU)" in expect(OK, "info", f.root / "a.zarr").stdout.decode()
 
 
+def test_info_says_where_references_begin(f):
+    (f.root / "refs.json").write_text(json.dumps({"version": 1, "refs": {".zgroup": '{"zarr_format": 2}', "a/.zarray": json.dumps({
+        "zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "<i4", "fill_value": 0, "order": "C", "filters": None,
+        "compressor": None}), "a/0": ["file.txt", 0, 8]}}))
+    for path in (f"reference://{f.root}/refs.json", f"reference://{f.root}/refs.json/a", f"reference://{f.root}/refs.json?root=/"):
+        text = expect(OK, "info", path).stdout.decode()
+        assert f"relative paths in the reference file begin at {f.root}\n" in text, text
+
+
 def test_a_chunk_folder_is_no_node(f):
     """Of an array that is broken, where nobody may look into the folder."""
     if os.geteuid() != 0:

@@ -166,8 +166,14 @@ TEST_F(GroupTest, V2GroupsMayBeImplied) {
 TEST_F(GroupTest, V3GroupsAreNeverImplied) {
   put("a/zarr.json", kV3Array);
   expect(Group::open(*store_).status(), Code::kNotFound, "no Zarr node here");
-  expect(list_nodes(*store_).status(), Code::kNotFound, "no Zarr node here");
   EXPECT_TRUE(Array::open(*store_, "a").ok());
+  // A folder with nodes below is listed all the same.
+  const auto nodes = list_nodes(*store_);
+  ASSERT_TRUE(nodes.ok()) << nodes.status().to_string();
+  ASSERT_EQ(nodes->size(), 2u);
+  EXPECT_TRUE(!nodes->front().is_array && nodes->front().zarr_format == 0 && nodes->front().status.ok());
+  EXPECT_EQ(nodes->back().path, "a");
+  expect(list_nodes(*store_, "a/c").status(), Code::kNotFound, "no Zarr node here");
 }
 
 TEST_F(GroupTest, StaleConsolidatedMetadataIsIgnoredOnRequest) {

@@ -21,9 +21,25 @@ struct StoredSize {
   std::string why_not;
 };
 
+// Where the relative paths of a reference file begin, from "reference:///folder/file.json/node?root=...": its own
+// folder, whatever the root. Empty: it is none.
+std::string folder_of_references(const std::string& path) {
+  constexpr std::string_view kScheme = "reference://";
+  if (path.compare(0, kScheme.size(), kScheme) != 0) return {};
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path file = path.substr(kScheme.size(), path.find('?') - kScheme.size());
+  while (!fs::is_regular_file(file, error) && file.has_relative_path()) file = file.parent_path();
+  return file.has_relative_path() ? fs::absolute(file, error).parent_path().string() : std::string();
+}
+
 StoredSize stored_size(const std::string& path) {
   constexpr std::uint64_t kMostFiles = 1'000'000;
   StoredSize size;
+  if (const std::string folder = folder_of_references(path); !folder.empty()) {
+    size.why_not = "what it refers to is elsewhere; relative paths in the reference file begin at " + one_line(folder);
+    return size;
+  }
   const auto directory = local_directory(path);
   if (!directory) {
     size.why_not = "not a local store";
