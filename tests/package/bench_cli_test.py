@@ -417,11 +417,14 @@ def test_files_of_a_job(f):
     job = only_job(f"--filename={f.root}/many.0.0:{f.root}/many.0.1", "--bs=64k", "--file_service_type=sequential")
     assert job["read"]["total_ios"] == 8, job["read"]
     job = only_job("--name=sized", f"--directory={f.root}", "--nrfiles=2", "--filesize=128k", "--size=1m", "--rw=randread", "--bs=64k")
-    assert job["read"]["total_ios"] == 16 and (f.root / "sized.0.1").stat().st_size == 131072, job["read"]
+    assert job["read"]["total_ios"] == 4 and (f.root / "sized.0.1").stat().st_size == 131072, job["read"]
     assert "made before the job" in job["headrace"]["notes"], job["headrace"]["notes"]
     only_job("--name=gone", f"--directory={f.root}", "--size=1m", "--rw=randread", "--unlink=1", "--filename_format=$jobname-$filenum")
     assert not (f.root / "gone-0").exists()
     expect(FAILED, f"--filename={f.root}/absent", "--size=1m", "--allow_file_create=0", says="absent")
+    expect(FAILED, f"--filename={f.root}/absent", "--size=1m", "--readonly", says="absent")
+    expect(FAILED, f"--filename={f.root}/absent", "--size=1m", "--verify=md5", says="absent")
+    expect(FAILED, f"--filename={f.root}/absent", "--size=7p", says="free space")
     expect(FAILED, f"--opendir={f.root}/nothing", says="nothing")
     assert not (f.root / "absent").exists()
     # What cannot begin leaves nothing behind.
@@ -446,6 +449,17 @@ def test_rates(f):
     job = only_job(file, "--bs=64k", "--cpus_allowed=0")
     assert "cpus_allowed" in job["headrace"]["notes"]
     expect(FAILED, file, "--cpus_allowed=65000", says="cpus_allowed")
+
+
+def test_jobs_that_end_together_or_begin_later(f):
+    begun = time.monotonic()
+    found = result(f"--filename={f.file}", "--bs=64k", "--name=long", "--time_based", "--runtime=60", "--name=short", "--time_based=0",
+                   "--exitall")
+    assert time.monotonic() - begun < 20 and all(job["error"] == 0 for job in found["jobs"]), found["jobs"]
+    assert found["headrace"]["interrupted"] is False
+    begun = time.monotonic()
+    job = only_job(f"--filename={f.file}", "--bs=64k", "--startdelay=500ms")
+    assert time.monotonic() - begun > 0.5 and job["read"]["runtime"] < 400, job["read"]
 
 
 def test_logs(f):
@@ -552,7 +566,7 @@ def test_an_interrupt_prints_what_there_is(f):
             if "--startdelay=20" not in extra:
                 assert found["jobs"][0]["read"]["io_bytes"] > 0 and 200 < found["jobs"][0]["read"]["runtime"] < 3000, found["jobs"][0]
     # While a file is made nothing is left of it.
-    command = [HEADRACE, "bench", "--device=host", f"--filename={f.root}/huge", "--size=64g", "--create_fsync=0"]
+    command = [HEADRACE, "bench", "--device=host", f"--filename={f.root}/huge", "--size=3g", "--create_fsync=0"]
     started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     time.sleep(0.3)
     started.send_signal(signal.SIGINT)
@@ -602,6 +616,28 @@ def test_layout_is_fios(f):
     assert job["job options"] == dict(their_options, device="host"), job["job options"]
 
 
+def test_totals_are_fios(f):
+    fio_or_skip()
+    for line in ("--rw=read --size=4m", "--rw=read --size=4m --io_size=1m", "--rw=read --size=4m --io_size=10m",
+                 "--rw=randread --size=4m --number_ios=10", "--rw=read --size=4m --offset=10%", "--rw=read --size=1m --offset=1m",
+                 "--rw=read --size=2m --offset_increment=1m --numjobs=2", "--rw=write --size=4m --nrfiles=4",
+                 "--rw=write --nrfiles=4 --filesize=256k", "--rw=write --nrfiles=4 --filesize=256k --size=2m",
+                 "--rw=read --size=4m --loops=3", "--rw=read:64k --size=4m", "--rw=randread:8 --size=4m",
+                 "--rw=randread --size=4m --random_distribution=zipf:1.2", "--rw=randread --size=4m --norandommap=1",
+                 "--rw=write --size=1m --file_append=1", "--rw=write --size=4m --io_size=50%"):
+        totals = []
+        for program in (["fio"], [HEADRACE, "bench", "--device=host"]):
+            with tempfile.TemporaryDirectory(dir=f.root) as folder:
+                arguments = ["--name=x", "--bs=64k", "--output-format=json", "--group_reporting", *line.split()]
+                if "nrfiles" not in line:
+                    pathlib.Path(folder, "f").write_bytes(os.urandom(8 * MIB if "read" in line else MIB))
+                    arguments.append("--filename=f")
+                done = subprocess.run([*program, *arguments], cwd=folder, capture_output=True, timeout=60, check=True)
+                job = json.loads(done.stdout)["jobs"][0]
+                totals.append([(job[way]["total_ios"], job[way]["io_bytes"]) for way in ("read", "write")])
+        assert totals[0] == totals[1], (line, totals)
+
+
 def test_fio_reads_the_host_jobs(f):
     fio_or_skip()
     for name in ("host-direct.fio", "host-buffered.fio"):
@@ -627,7 +663,7 @@ def test_fios_own_program_reads_json_plus(f):
 
 def main():
     global HEADRACE, JOBS
-    HEADRACE, JOBS = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+    HEADRACE, JOBS = str(pathlib.Path(sys.argv[1]).resolve()), pathlib.Path(sys.argv[2]).resolve()
     return run_tests(globals(), sys.argv[3:], Fixture)
 
 

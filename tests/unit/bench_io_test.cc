@@ -250,6 +250,9 @@ TEST(RateLimit, HoldsOnAverageAndTheSlowerOfTwoCounts) {
   EXPECT_EQ(blocks.due(), 15'000'000'000u);
   for (int i = 0; i < 10'000; ++i) poisson.begun(1, 1, 1);
   EXPECT_NEAR(static_cast<double>(poisson.due()), 1e10, 5e8);
+  RateLimit slow(1, 0, false, 1);
+  slow.begun(1, UINT64_MAX, 1);
+  EXPECT_EQ(slow.due(), std::uint64_t{1} << 62);
   EXPECT_FALSE(RateLimit().limits());
 }
 

@@ -145,6 +145,7 @@ Status check_jobs(const BenchCommandOptions& options, const CLI::App& verb, std:
   HEADRACE_TRY(note_arguments(verb, jobs));
   for (JobOptions& job : jobs) {
     note_idle_options(job);
+    job.may_create = job.may_create && !options.readonly;
     Status status = check_options(job);
     if (status.ok() && options.readonly && job.write) {
       status = Status(Code::kInvalidArgument, Layer::kApi, "--readonly: the job writes");
@@ -289,7 +290,7 @@ Verb add_bench_command(CLI::App& app) {
       ->type_name("WHEN");
   verb->add_option("--section", options->sections, "run this job of the job files alone; may be repeated")
       ->type_name("NAME");
-  verb->add_flag("--readonly", options->readonly, "refuse jobs that write");
+  verb->add_flag("--readonly", options->readonly, "refuse jobs that write, and make no file");
   verb->add_flag("--parse-only", options->parse_only, "check the options and job files, run nothing");
   verb->footer(
       "Examples:\n"

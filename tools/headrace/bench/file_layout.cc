@@ -1,6 +1,7 @@
 #include "file_layout.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,13 +39,22 @@ Status write_bytes(int fd, const std::string& path, std::uint64_t from, std::uin
   return {};
 }
 
+// Found out before the disk is full, which others use too.
+Status check_space(int fd, const std::string& path, std::uint64_t wanted) {
+  struct statvfs info {};
+  if (::fstatvfs(fd, &info) != 0) return {};
+  const unsigned __int128 free = static_cast<unsigned __int128>(info.f_bavail) * info.f_frsize;
+  return free >= wanted ? Status() : failure(path, ENOSPC);
+}
+
 }  // namespace
 
 Status lay_out(const std::string& path, std::uint64_t from, std::uint64_t end, std::uint64_t seed, bool sync) {
   const bool there = ::access(path.c_str(), F_OK) == 0;
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0) return failure(path, errno);
-  Status status = write_bytes(fd, path, from, end, seed);
+  Status status = check_space(fd, path, end - from);
+  if (status.ok()) status = write_bytes(fd, path, from, end, seed);
   if (status.ok() && sync && ::fsync(fd) != 0) status = failure(path, errno);
   if (::close(fd) != 0 && status.ok()) status = failure(path, errno);
   if (!status.ok() && !there) ::unlink(path.c_str());

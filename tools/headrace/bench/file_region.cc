@@ -135,7 +135,8 @@ Status open_one(const JobOptions& options, unsigned thread, std::size_t files, s
   }
   FileOptions open_options;
   open_options.write = options.write;
-  const bool makes = !there && options.may_create;
+  // What a file made here would hold, no verify job wrote.
+  const bool makes = !there && options.may_create && (options.write || !options.verifies());
   std::uint64_t file_bytes = 0;
   if (!makes) {
     HEADRACE_TRY_ASSIGN(file.file, File::open(file.path, open_options));
@@ -210,7 +211,7 @@ Result<FileRegion> open_region(const JobOptions& options, unsigned thread) {
     all += file.bytes;
   }
   if (options.io_size.given()) region.io_bytes = options.io_size.of(all);
-  if (!options.io_size.given() && options.least_file_bytes > 0) region.io_bytes = options.size_bytes;
+  if (!options.io_size.given() && options.least_file_bytes > 0) region.io_bytes = std::min(options.size_bytes, all);
   return region;
 }
 

@@ -89,6 +89,15 @@ Status assign_log(std::optional<std::string>& target, std::string_view value) {
   return {};
 }
 
+// A value that holds for reads and writes alike, however it is written.
+Result<std::string_view> of_both(std::string_view value) {
+  HEADRACE_TRY_ASSIGN(const DirectionTexts texts, parse_directions(value));
+  if (!texts.read.empty() && !texts.write.empty() && texts.read != texts.write) {
+    return invalid("'" + std::string(value.substr(0, 80)) + "' has two values: reads and writes have one here");
+  }
+  return texts.read.empty() ? texts.write : texts.read;
+}
+
 void note(JobOptions& job, std::string text) { job.notes.push_back({"", std::move(text)}); }
 
 Status set_direction(JobOptions& job, std::string_view value) {
@@ -309,8 +318,8 @@ constexpr JobKey kKeys[] = {
      [](J& j, V v) { return assign(j.unaligned, v); }},
     {"ba", "blockalign", "SIZE", kOrder, "random offsets are multiples of it; default the smallest block",
      [](J& j, V v) -> Status {
-       HEADRACE_TRY_ASSIGN(const DirectionTexts texts, parse_directions(v));
-       return assign_size(j.align_bytes, texts.read.empty() ? texts.write : texts.read);
+       HEADRACE_TRY_ASSIGN(const V both, of_both(v));
+       return assign_size(j.align_bytes, both);
      }},
     {"size", "", "SIZE", kWhat, "bytes of the files to use, or N%; default all", set_file_size},
     {"io_size", "io_limit", "SIZE", kWhat, "bytes to read or write in all, more or less than size; or N% of it",
@@ -332,8 +341,8 @@ constexpr JobKey kKeys[] = {
      }},
     {"percentage_random", "", "PERCENT", kOrder, "random blocks of a random job; the others follow the one before",
      [](J& j, V v) -> Status {
-       HEADRACE_TRY_ASSIGN(const DirectionTexts texts, parse_directions(v));
-       return assign_percent(j.percent_random, texts.read.empty() ? texts.write : texts.read);
+       HEADRACE_TRY_ASSIGN(const V both, of_both(v));
+       return assign_percent(j.percent_random, both);
      }},
     {"randrepeat", "allrandrepeat", nullptr, kOrder, "0: another order in each run; default 1",
      [](J& j, V v) { return assign(j.repeatable, v); }},
@@ -448,8 +457,8 @@ constexpr JobKey kKeys[] = {
      [](J& j, V v) { return assign_seconds(j.think_io_seconds, v); }},
     {"max_latency", "", "TIME", kLong, "fail where a request takes longer; microseconds",
      [](J& j, V v) -> Status {
-       HEADRACE_TRY_ASSIGN(const DirectionTexts texts, parse_directions(v));
-       return assign_seconds(j.max_latency_seconds, texts.read.empty() ? texts.write : texts.read, 1e-6);
+       HEADRACE_TRY_ASSIGN(const V both, of_both(v));
+       return assign_seconds(j.max_latency_seconds, both, 1e-6);
      }},
     {"loops", "", "N", kLong, "passes over the region; default 1",
      [](J& j, V v) -> Status {

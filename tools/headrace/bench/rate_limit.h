@@ -19,8 +19,8 @@ class RateLimit {
       : bytes_(bytes_per_second), blocks_(blocks_per_second), seed_(seed), poisson_(poisson) {}
 
   bool limits() const noexcept { return bytes_ > 0 || blocks_ > 0; }
-  // Nanoseconds; 0 before the first I/O.
-  std::uint64_t due() const noexcept { return static_cast<std::uint64_t>(due_); }
+  // Nanoseconds; 0 before the first I/O, at most 2^62.
+  std::uint64_t due() const noexcept { return static_cast<std::uint64_t>(std::fmin(due_, 0x1p62)); }
   void begun(std::uint64_t now, std::uint64_t bytes, std::uint64_t blocks) noexcept {
     if (due_ == 0) due_ = static_cast<double>(now);
     double step = 0;
