@@ -427,6 +427,9 @@ def test_files_of_a_job(f):
     expect(FAILED, f"--filename={f.root}/absent", "--size=7p", says="free space")
     expect(FAILED, f"--opendir={f.root}/nothing", says="nothing")
     assert not (f.root / "absent").exists()
+    expect(FAILED, "--name=most", f"--directory={f.root}", "--nrfiles=200", "--size=1m", "--rw=write", "--bs=4k", says="ulimit -n",
+           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
+    assert not list(f.root.glob("most.*"))
     # What cannot begin leaves nothing behind.
     expect(FAILED, f"--filename={f.root}/small", "--rw=write", "--size=1k", "--bs=4k", says="bs=4KiB is larger")
     expect(FAILED, f"--filename={f.root}/small", "--rw=write", "--size=1m", "--bs=1000", "--direct=1", says="alignment")

@@ -76,6 +76,7 @@ int report_unknown(const std::string& argument) {
 // What to do about a job that failed; empty where the advice for all verbs fits.
 const char* advice_for(const Status& status) {
   if (status.system_error() == ENOSPC) return "free space or write elsewhere: nothing of the failed request is counted";
+  if (status.system_error() == EMFILE) return "lower nrfiles or numjobs, or raise the limit of open files (ulimit -n)";
   switch (status.code()) {
     case Code::kInvalidArgument:
     case Code::kNotFound:
