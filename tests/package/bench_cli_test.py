@@ -440,6 +440,11 @@ def test_rates(f):
     file = f"--filename={f.file}"
     job = only_job(file, "--bs=64k", "--rate=8m", "--iodepth=4")
     assert 450 <= job["read"]["runtime"] <= 900, job["read"]  # 4 MiB
+    job = only_job(file, "--bs=64k", "--rate=8m", "--time_based", "--runtime=2")
+    read = job["read"]
+    assert 3 <= read["bw_samples"] <= 4 and 7000 < read["bw_mean"] < 9500 and 110 < read["iops_mean"] < 150, read
+    assert read["bw_min"] <= read["bw_mean"] <= read["bw_max"] + 1 and read["iops_min"] <= read["iops_mean"], read
+    assert job["write"]["bw_samples"] == 0 == job["write"]["bw_max"], job["write"]
     job = only_job(file, "--bs=64k", "--rate_iops=200", "--number_ios=64")
     assert 290 <= job["read"]["runtime"] <= 700, job["read"]
     job = only_job(file, "--bs=64k", "--thinktime=10ms", "--thinktime_blocks=8", "--number_ios=64")

@@ -12,6 +12,7 @@ namespace headrace::bench {
 namespace {
 
 constexpr std::size_t kMostPasses = 64;
+constexpr std::uint64_t kSample = 500'000'000;  // nanoseconds, fio's bwavgtime
 
 FileStats difference(const FileStats& now, const FileStats& then) {
   FileStats out = now;
@@ -340,7 +341,11 @@ void FileJob::take_completions(JobResult& result) {
       done_ios_ += slot.count;
       window_.bytes[slot.write ? 1 : 0] += slot.bytes;
       window_.ios[slot.write ? 1 : 0] += slot.count;
-      if (clock_.counting()) count(slot, index, now, result);
+      if (clock_.counting()) {
+        sample_.bytes[slot.write ? 1 : 0] += slot.bytes;
+        sample_.ios[slot.write ? 1 : 0] += slot.count;
+        count(slot, index, now, result);
+      }
       count_pass(slot, now, result);
       if (options_.verifies() && !slot.write) status = check_slot(index, 0, result.verify);
       if (options_.max_latency_seconds > 0 && now - slot.begun > nanoseconds(options_.max_latency_seconds)) {
@@ -352,6 +357,7 @@ void FileJob::take_completions(JobResult& result) {
     if (!status.ok() && failure_.ok()) failure_ = std::move(status);
     free_.push_back(index);
   }
+  if (clock_.counting() && now - sample_.began >= kSample) sample_rates(now, result);
   if (!options_.think_after_issue) think(done_ios_ - ios_before, now);
   monitor_->bytes.store(done_bytes_, std::memory_order_relaxed);
   monitor_->ios.store(done_ios_, std::memory_order_relaxed);
@@ -374,6 +380,17 @@ Status FileJob::check_rates(std::uint64_t now) {
   }
   window_ = {now, {0, 0}, {0, 0}};
   return {};
+}
+
+void FileJob::sample_rates(std::uint64_t now, JobResult& result) {
+  const double seconds = static_cast<double>(now - sample_.began) * 1e-9;
+  for (unsigned i = 0; i < 2; ++i) {
+    DirectionResult& side = i == 0 ? result.read : result.write;
+    if (!(i == 0 ? options_.read : options_.write)) continue;
+    side.bandwidth.add(static_cast<double>(sample_.bytes[i]) / 1024 / seconds);
+    side.iops.add(static_cast<double>(sample_.ios[i]) / seconds);
+  }
+  sample_ = {now, {0, 0}, {0, 0}};
 }
 
 Status FileJob::sync_files(JobResult& result) {
@@ -399,7 +416,10 @@ void FileJob::run(JobResult& result, JobMonitor& monitor) {
       options_.rate_min[0] + options_.rate_min[1] + options_.rate_iops_min[0] + options_.rate_iops_min[1] > 0;
   FileStats before;
   while (failure_.ok() || in_flight() > 0) {
-    if (clock_.counting_begins(now_ns())) before = queue_->stats();
+    if (const std::uint64_t now = now_ns(); clock_.counting_begins(now)) {
+      before = queue_->stats();
+      sample_.began = now;
+    }
     submit_what_fits();
     if (in_flight() > 0) {
       take_completions(result);

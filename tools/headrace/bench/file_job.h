@@ -39,7 +39,7 @@ class FileJob : public BenchJob {
     std::size_t file = 0;
     bool write = false;
   };
-  // Least rates, looked at once a cycle.
+  // What completed since a time.
   struct RateWindow {
     std::uint64_t began = 0, bytes[2] = {0, 0}, ios[2] = {0, 0};
   };
@@ -59,6 +59,7 @@ class FileJob : public BenchJob {
   void count_pass(const Slot& slot, std::uint64_t now, JobResult& result);
   void end_pass(std::uint64_t now, JobResult& result);
   Status check_rates(std::uint64_t now);
+  void sample_rates(std::uint64_t now, JobResult& result);
   Status sync_files(JobResult& result);
   void add_notes(JobResult& result) const;
 
@@ -97,7 +98,7 @@ class FileJob : public BenchJob {
   std::uint64_t think_until_ = 0, think_count_ = 0, thought_at_ = 0;
   bool draining_ = false;  // down to iodepth_low
   std::uint64_t writes_since_sync_ = 0;
-  RateWindow window_;
+  RateWindow window_, sample_;             // for rate_min, and for the result's samples
   std::vector<std::uint64_t> pass_taken_;  // of each of the first passes that has ended
   std::vector<std::uint64_t> pass_ios_;    // completed of each
   std::uint64_t last_pass_end_ = 0;

@@ -69,7 +69,17 @@ void write_direction(JsonWriter& json, const char* key, const JobResult& result,
   write_latency(json, "slat_ns", side.submit, percentiles_if(options.slat_percentiles, result), with_buckets);
   write_latency(json, "clat_ns", side.complete, percentiles_if(options.clat_percentiles, result), with_buckets);
   write_latency(json, "lat_ns", side.total, percentiles_if(options.lat_percentiles, result), with_buckets);
-  json.end_object();
+  json.member("bw_min", static_cast<std::uint64_t>(side.bandwidth.min()))
+      .member("bw_max", static_cast<std::uint64_t>(side.bandwidth.max()))
+      .member("bw_mean", side.bandwidth.mean())
+      .member("bw_dev", side.bandwidth.stddev())
+      .member("bw_samples", side.bandwidth.count())
+      .member("iops_min", static_cast<std::uint64_t>(side.iops.min()))
+      .member("iops_max", static_cast<std::uint64_t>(side.iops.max()))
+      .member("iops_mean", side.iops.mean())
+      .member("iops_stddev", side.iops.stddev())
+      .member("iops_samples", side.iops.count())
+      .end_object();
 }
 
 // Trims too, of which there are none: programs that read fio's results look for all three.

@@ -19,6 +19,8 @@ void DirectionResult::add(const DirectionResult& other) {
   submit.merge(other.submit);
   complete.merge(other.complete);
   total.merge(other.total);
+  bandwidth.merge(other.bandwidth);
+  iops.merge(other.iops);
 }
 
 std::string JobResult::all_notes() const {

@@ -14,6 +14,7 @@
 #include "cache_state.h"
 #include "job_options.h"
 #include "latency_histogram.h"
+#include "rate_samples.h"
 #include "verify_block.h"
 
 namespace headrace::bench {
@@ -50,6 +51,7 @@ struct DirectionResult {
   std::uint64_t requests = 0, ios = 0;  // ios: blocks, whole files or array reads
   std::uint64_t bytes = 0;              // of them; of an array its stored bytes, of a decode the encoded ones
   LatencyHistogram submit, complete, total;
+  RateSamples bandwidth, iops;  // KiB/s and blocks/s of each half second, of jobs on files
   void add(const DirectionResult& other);
 };
 
