@@ -58,6 +58,7 @@ std::string paths_line(const JobResult& result) {
     add_part(line, "direct", result.array->direct_bytes);
     add_part(line, "engine without O_DIRECT", result.array->engine_bytes);
     add_part(line, "buffered", result.array->buffered_bytes);
+    add_part(line, "mapped", result.array->mapped_bytes);
     add_part(line, "memory", result.array->memory_bytes);
   } else {
     add_part(line, "direct", result.stats.direct_bytes + result.stats.written_direct_bytes);

@@ -115,6 +115,7 @@ void write_bytes_by_path(JsonWriter& json, const JobResult& result) {
     json.member("direct", result.array->direct_bytes)
         .member("engine_buffered", result.array->engine_bytes)
         .member("buffered", result.array->buffered_bytes)
+        .member("mapped", result.array->mapped_bytes)
         .member("memory", result.array->memory_bytes);
   } else {
     json.member("direct", result.stats.direct_bytes)
