@@ -1,0 +1,83 @@
+"""What the tests of `headrace bench` share: running it, its results, and files to run it on."""
+import json
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+
+from script_tests import Skip, run_tests
+
+OK, FAILED, USAGE = 0, 1, 2
+MIB = 1 << 20
+# The program and the folder of job files that the command line of the test names.
+HEADRACE, JOBS = str(pathlib.Path(sys.argv[1]).resolve()), pathlib.Path(sys.argv[2]).resolve()
+
+
+def bench(*arguments, **extra):
+    return subprocess.run([HEADRACE, "bench", "--device=host", *map(str, arguments)], stdin=subprocess.DEVNULL,
+                          capture_output=True, env=dict(os.environ, LC_ALL="C"), timeout=100, **extra)
+
+
+def expect(code, *arguments, says="", **extra):
+    """Runs and checks the exit code; a failure must be exactly one line in the documented form."""
+    done = bench(*arguments, **extra)
+    stderr = done.stderr.decode("utf-8", "replace")
+    what = f"headrace bench {' '.join(map(str, arguments))} -> {done.returncode}: {stderr!r}"
+    assert done.returncode == code, f"{what}, expected {code}"
+    if code != OK:
+        assert stderr.startswith("headrace: ") and stderr.endswith("\n") and stderr.count("\n") == 1, f"{what}: not one line"
+        assert stderr.count("; ") == 2, f"{what}: not '<what>; <where>; <what to do>'"
+    assert says in stderr, f"{what}: does not say {says!r}"
+    return done
+
+
+def result(*arguments, code=OK):
+    return json.loads(expect(code, "--output-format=json", *arguments).stdout)
+
+
+def largest_file(size):
+    """A disk that is full after so many bytes, as the process sees it."""
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return limit
+
+
+def only_job(*arguments, code=OK):
+    jobs = result(*arguments, code=code)["jobs"]
+    assert len(jobs) == 1, jobs
+    return jobs[0]
+
+
+class Fixture:
+    def __init__(self, root):
+        self.root = root
+        self.file = root / "data"
+        self.file.write_bytes(os.urandom(4 * MIB))
+
+    def verified(self, name, *arguments):
+        path = self.root / name
+        expect(OK, f"--filename={path}", "--rw=write", "--bs=16k", "--size=1m", "--verify=crc32c", *arguments)
+        return path
+
+    def in_memory(self):
+        kind = subprocess.run(["stat", "-f", "-c", "%T", self.root], capture_output=True, text=True).stdout.strip()
+        return kind in ("tmpfs", "ramfs", "overlayfs")
+
+
+def plant(path, change):
+    data = bytearray(path.read_bytes())
+    change(data)
+    path.write_bytes(data)
+
+
+def fio_or_skip():
+    if shutil.which("fio") is None:
+        raise Skip("fio is not installed")
+
+
+def main(namespace):
+    return run_tests(namespace, sys.argv[3:], Fixture)
