@@ -41,7 +41,7 @@ IoSequence::IoSequence(const JobOptions& options, const std::vector<std::uint64_
     FileState file{OffsetGenerator(positions, random_, options.norandommap, seed + (i << 32)), {}, bytes, positions};
     if (distribution_.law != DistributionKind::Law::kUniform)
       file.distribution = Distribution(distribution_, positions);
-    files_.push_back(std::move(file));
+    files_.push_back(file);
   }
   begin_pass(0);
 }

@@ -88,7 +88,7 @@ void md5_block(std::uint32_t (&state)[4], const std::byte* block) noexcept {
         mixed = c ^ (b | ~d);
         word = 7 * i;
     }
-    const std::uint32_t sum = a + mixed + constants[i] + load<std::uint32_t>(block + word % 16 * 4);
+    const std::uint32_t sum = a + mixed + constants[i] + load<std::uint32_t>(block + std::size_t{word} % 16 * 4);
     a = d;
     d = c;
     c = b;
