@@ -19,7 +19,6 @@ namespace {
 constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20;  // parts begin and end at multiples of it
 constexpr std::uint64_t kInlineBytes = std::uint64_t{64}
                                        << 10;  // a lone cached read up to this is not worth a hand-over
-constexpr std::uint64_t kPageUnit = 4096;
 // So much is read from the page cache by the queue's thread in the time that a hand-over of many parts takes.
 constexpr std::uint64_t kSmallBytes = std::uint64_t{8} << 10, kMostHereBytes = std::uint64_t{128} << 10;
 constexpr std::size_t kMostParts = 4096;

@@ -58,6 +58,7 @@ class FileQueue::Impl {
  private:
   using Index = std::uint32_t;
   static constexpr Index kNone = ~Index{0};
+  static constexpr std::uint64_t kPageUnit = 4096;
   static constexpr std::size_t kWavePieces = 4096;  // a wave is sent off with so many from mappings, or 16 MiB
 
   using FileIndex = std::unordered_map<const base::FileHandle*, Index>;

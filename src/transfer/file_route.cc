@@ -14,7 +14,6 @@ using transfer::Warmth;
 namespace {
 
 constexpr std::uint64_t kSplitBytes = std::uint64_t{128} << 10;  // partly cached ranges are told apart down to this
-constexpr std::uint64_t kPageUnit = 4096;
 // Ranges in sequence of which less is under way do not keep a disk busy: the kernel's read-ahead does.
 constexpr std::uint64_t kReadAheadBytes = std::uint64_t{64} << 10;
 

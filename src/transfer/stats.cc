@@ -70,7 +70,7 @@ Stats& Stats::operator+=(const Stats& part) {
   wall_seconds += part.wall_seconds;
   if (engine.empty() || (!part.engine.empty() && part.engine != "none")) engine = part.engine;
   if (!part.device_note.empty()) device_note = part.device_note;
-  path = joined(path, part.path);
+  if (!part.path.empty()) path = joined(path, part.path);  // counts alone are added without memory
   return *this;
 }
 

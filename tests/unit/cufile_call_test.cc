@@ -304,7 +304,7 @@ TEST_F(Cufile, ADescriptorThatCannotBeDuplicatedIsSaid) {
   CufileFile none(path_, O_RDONLY);
   EXPECT_EQ(none.error, CU_FILE_GETNEWFD_FAILED);
   base::disarm_faults();
-  base::arm_fault({"base.preadv2", base::FaultKind::kErrno, EIO, 0, true});
+  base::arm_fault({"base.pread", base::FaultKind::kErrno, EIO, 0, true});
   CufileFile file(path_, O_RDONLY);
   std::byte memory[100];
   const ssize_t got = cuFileRead(file.handle(), memory, sizeof memory, 0, 0);

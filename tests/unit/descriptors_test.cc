@@ -14,6 +14,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -26,8 +27,12 @@
 namespace headrace {
 namespace {
 
-// Sanitizers make opening a file many times slower.
-constexpr std::size_t kMany = support::kAddressSanitizer ? 4'000 : 10'000;
+// HEADRACE_TEST_OBJECTS: how many chunks, and shards, there are. Sanitizers make opening a file many times slower.
+std::size_t many() {
+  const char* const wanted = std::getenv("HEADRACE_TEST_OBJECTS");
+  if (wanted != nullptr) return std::strtoull(wanted, nullptr, 10);
+  return support::kAddressSanitizer ? 4'000 : 10'000;
+}
 constexpr std::size_t kElements = 8;  // of an object, in either layout
 
 // Without one the check of virtual calls takes every object for unmapped memory.
@@ -139,7 +144,7 @@ class FewDescriptors : public ::testing::Test {
 };
 
 TEST_F(FewDescriptors, ColdChunksAndShardsAreReadTogetherBesideMappedReads) {
-  const ManyObjects chunks(dir_ / "chunks", kMany, false), shards(dir_ / "shards", kMany, true);
+  const ManyObjects chunks(dir_ / "chunks", many(), false), shards(dir_ / "shards", many(), true);
   const ManyObjects mapped(dir_ / "mapped", 500, false);
   chunks.make_cold();
   shards.make_cold();
