@@ -8,7 +8,6 @@
 #include <headrace/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -21,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/child.h"
 #include "support/sanitizer.h"
 #include "support/temp_dir.h"
 
@@ -111,15 +111,12 @@ class ManyObjects {
 
 // Exit status of a child that may open so many files and runs `body` for at most so many seconds.
 int with_limit(rlim_t soft, rlim_t hard, unsigned seconds, const std::function<int()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(seconds);
-    const rlimit limit{soft, hard};
-    ::_exit(::setrlimit(RLIMIT_NOFILE, &limit) == 0 ? body() : 100);
-  }
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return support::in_child(
+      [&] {
+        const rlimit limit{soft, hard};
+        return ::setrlimit(RLIMIT_NOFILE, &limit) == 0 ? body() : 100;
+      },
+      seconds);
 }
 
 rlim_t soft_limit() {

@@ -4,16 +4,15 @@
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/file.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstring>
-#include <functional>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "support/child.h"
 #include "support/flat_array.h"
 #include "support/sanitizer.h"
 #include "support/temp_dir.h"
@@ -109,18 +108,6 @@ class HandOver : public ::testing::TestWithParam<Variant> {
   std::optional<FileQueue> queue_;
 };
 
-// Exit status of a child that runs `body` for at most 30 seconds.
-int in_child(const std::function<int()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(30);
-    ::_exit(body());
-  }
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
 TEST_P(HandOver, OneThreadFlushesAndAnotherWaits) {
   for (std::uint64_t round = 0; round < 4; ++round) {
     submit_elsewhere(round);
@@ -162,7 +149,7 @@ TEST_P(HandOver, AThirdThreadDestroysTheQueue) {
 TEST_P(HandOver, AChildThatDropsTheQueueTakesNothingFromItsParent) {
   for (std::uint64_t round = 0; round < 4; ++round) {
     submit(round);
-    const int child = in_child([&] {
+    const int child = support::in_child([&] {
       queue_.reset();
       target_.reset();
       file_.reset();
@@ -179,7 +166,7 @@ TEST_P(HandOver, AChildThatDropsTheQueueTakesNothingFromItsParent) {
 // Nothing that the child asks for waits for what only the parent can end.
 TEST_P(HandOver, AChildIsToldThatItsRequestsWillNotEnd) {
   submit(7);
-  const int child = in_child([&] {
+  const int child = support::in_child([&] {
     queue_->flush();
     (void)queue_->stats();
     const FileRange range{0, target_->data(), 4096};
@@ -203,7 +190,7 @@ TEST_P(HandOver, AChildDropsAQueueThatAThreadOfTheParentIsWaitingOn) {
       finish(round);
     });
     while (!begun) std::this_thread::yield();
-    const int child = in_child([&] {
+    const int child = support::in_child([&] {
       queue_.reset();
       target_.reset();
       context_.reset();
@@ -245,7 +232,7 @@ TEST_P(Forked, AChildLetsGoOfReadsUnderWay) {
   for (int round = 0; round < 40; ++round) {
     auto completion = opened->read_async({}, {*mine, opened->info().dtype, {array.elements()}}, *device);
     ASSERT_TRUE(completion.ok());
-    const int child = in_child([&] {
+    const int child = support::in_child([&] {
       if (completion->wait().code() != Code::kForked || !completion->done() || !completion->wait_for(1s)) return 1;
       completion->cancel();
       completion = Status(Code::kForked, Layer::kApi, "let go");

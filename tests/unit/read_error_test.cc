@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -15,6 +14,7 @@
 #include <memory>
 #include <thread>
 
+#include "support/child.h"
 #include "support/flat_array.h"
 #include "support/sanitizer.h"
 #include "support/temp_dir.h"
@@ -395,18 +395,6 @@ TEST(ReadErrors, CancelEndsTheReadAndNothingElse) {
   }
 }
 
-// Exit status of a child that runs `body` for at most 30 seconds.
-int in_child(const std::function<int()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(30);
-    ::_exit(body());
-  }
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
 TEST(ReadErrors, AForkedChildIsTold) {
   support::TempDir directory;
   const FlatArray array{.layout = Layout::kShardedZstd, .chunks = kChunks, .chunk_elements = 100, .shard_chunks = 8};
@@ -427,7 +415,7 @@ TEST(ReadErrors, AForkedChildIsTold) {
     };
     ASSERT_EQ(read_ok(reader, *opened, buffer), 0);
     EXPECT_EQ(
-        in_child([&] {
+        support::in_child([&] {
           const Status status = opened->read({}, {buffer, opened->info().dtype, {array.elements()}}, *reader.device);
           if (status.code() != Code::kForked) return 2;
           if (Array::open(*reader.store).status().code() != Code::kForked) return 3;
@@ -435,7 +423,7 @@ TEST(ReadErrors, AForkedChildIsTold) {
         }),
         0);
     // A child that lets go of everything it inherited.
-    EXPECT_EQ(in_child([&] {
+    EXPECT_EQ(support::in_child([&] {
                 { Array gone = std::move(*opened); }
                 reader.store.reset();
                 reader.context.reset();
@@ -465,7 +453,7 @@ TEST(ReadErrors, AForkedChildMayStartAnew) {
       ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
     }
     ASSERT_EQ(read_right(reader), 0);
-    EXPECT_EQ(in_child([&] { return read_right(Reader(directory.path(), name, 2)); }), 0);
+    EXPECT_EQ(support::in_child([&] { return read_right(Reader(directory.path(), name, 2)); }), 0);
     EXPECT_EQ(read_right(reader), 0);
   }
 }
