@@ -15,6 +15,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/fault.h"
 #include "base/file_mapping.h"
 #include "base/filesystem.h"
@@ -358,7 +359,10 @@ class FileStore final : public Store {
 // Whether the file at `path` begins as a ZIP archive does.
 bool begins_like_zip(const std::string& path) {
   char magic[4] = {};
-  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  Fd fd(base::open_patiently([&] {
+    const int opened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    return opened < 0 ? -errno : opened;
+  }));
   struct stat st {};
   return fd.ok() && ::fstat(fd.get(), &st) == 0 && S_ISREG(st.st_mode) && ::pread(fd.get(), magic, 4, 0) == 4 &&
          (std::memcmp(magic, "PK\3\4", 4) == 0 || std::memcmp(magic, "PK\5\6", 4) == 0);
@@ -382,11 +386,12 @@ Result<std::shared_ptr<Store>> open_file_store_with(std::string_view location, c
     if (path.empty() || path.find('\0') != std::string::npos) {
       return Status(Code::kInvalidArgument, Layer::kStore, "not a path").with_key(path);
     }
-    std::int64_t fd = HEADRACE_FAULT("store_file.open_root", 0);
-    if (fd == 0) {
-      fd = ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-      if (fd < 0) fd = -errno;
-    }
+    const int fd = base::open_patiently([&] {
+      const std::int64_t fault = HEADRACE_FAULT("store_file.open_root", 0);
+      if (fault != 0) return static_cast<int>(fault);
+      const int opened = ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+      return opened < 0 ? -errno : opened;
+    });
     if (fd == -ENOENT) return Status(Code::kNotFound, Layer::kStore, "no such directory").with_key(path);
     if (fd == -ENOTDIR) {
       // The path itself, or a file that it runs through: a ZIP store may be what was meant.
@@ -396,8 +401,8 @@ Result<std::shared_ptr<Store>> open_file_store_with(std::string_view location, c
         if (part.find('/') == std::string::npos) break;
       }
     }
-    if (fd < 0) return system_failure(static_cast<int>(-fd), path, "cannot open the store's directory");
-    Fd root(static_cast<int>(fd));
+    if (fd < 0) return system_failure(-fd, path, "cannot open the store's directory");
+    Fd root(fd);
     return std::shared_ptr<Store>(std::make_shared<FileStore>(std::move(path), root, options));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();

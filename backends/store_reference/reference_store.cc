@@ -252,13 +252,14 @@ Result<std::shared_ptr<Store>> open_references(std::string_view text, const Refe
     if (!options.root.empty()) {
       HEADRACE_TRY_ASSIGN(root, real_directory(options.root));
     }
-    std::int64_t fd = HEADRACE_FAULT("store_reference.open_root", 0);
-    if (fd == 0) {
-      fd = ::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-      if (fd < 0) fd = -errno;
-    }
-    if (fd < 0) return system_failure(static_cast<int>(-fd), root, "cannot open the references' root");
-    auto store = std::make_shared<ReferenceStore>(options, static_cast<int>(fd));
+    const int fd = base::open_patiently([&] {
+      const std::int64_t fault = HEADRACE_FAULT("store_reference.open_root", 0);
+      if (fault != 0) return static_cast<int>(fault);
+      const int opened = ::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+      return opened < 0 ? -errno : opened;
+    });
+    if (fd < 0) return system_failure(-fd, root, "cannot open the references' root");
+    auto store = std::make_shared<ReferenceStore>(options, fd);
     HEADRACE_TRY(store->read(text, root, directory));
     return std::shared_ptr<Store>(std::move(store));
   } catch (const std::bad_alloc&) {

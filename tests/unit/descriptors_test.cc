@@ -17,6 +17,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -258,6 +259,36 @@ TEST_F(FewDescriptors, WhoOpensOneWaitsWhileOthersCloseSome) {
                          return base::open_patiently(open(std::chrono::milliseconds(10'000))) == -EMFILE ? 0 : 2;
                        }),
             0);
+}
+
+// A folder, a ZIP file (whose first bytes are looked at before it is opened as one) and references.
+TEST_F(FewDescriptors, OpeningAStoreWaitsWhileOthersCloseSome) {
+  if (support::kAddressSanitizer) GTEST_SKIP() << kCheckNeedsDescriptors;
+  const std::array<std::uint8_t, 22> no_entries{'P', 'K', 5, 6};
+  ASSERT_TRUE(support::write_file(dir_ / "store.zip", std::as_bytes(std::span(no_entries))));
+  ASSERT_TRUE(support::write_file(dir_ / "refs.json", std::as_bytes(std::span(std::string_view("{}")))));
+  for (const std::string& url : {dir_.path(), dir_ / "store.zip", "reference://" + (dir_ / "refs.json")}) {
+    EXPECT_EQ(with_limit(64, 64, 60,
+                         [&] {
+                           const Context context = small_context();
+                           base::Descriptors& all = base::Descriptors::of_process();
+                           std::vector<int> taken;
+                           for (int fd; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) taken.push_back(fd);
+                           for (std::size_t i = 0; i < taken.size(); ++i) all.opened();
+                           std::thread others([&] {
+                             std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                             for (const int fd : taken) {
+                               ::close(fd);
+                               all.closed();
+                             }
+                           });
+                           const auto store = Store::open(context, url);
+                           others.join();
+                           return store.ok() ? 0 : ManyObjects::complain(store.status(), 1);
+                         }),
+              0)
+        << url;
+  }
 }
 
 struct Waiter final : base::DescriptorWaiter {
