@@ -12,7 +12,7 @@ constexpr std::uint64_t kMaxTasksPerWave = 4096;
 constexpr std::uint64_t kDeviceAlignment = 256;
 constexpr std::uint64_t kIoShare = 8;  // of the host budget one part belongs to the I/O service
 
-// Of a device that decodes; how the numbers came about is in docs/design/transfer.md.
+// Of a device that decodes; how the numbers came about is in docs/lab/transfer.md.
 struct WaveAim {
   unsigned waves;
   std::uint64_t times;  // the bytes asked for
