@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/fault.h"
 #include "base/fork.h"
 #include "base/host_limits.h"
 
@@ -50,7 +51,9 @@ void Descriptors::raise_limit() noexcept {
   const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, kHighestLimit);
   if (limit.rlim_cur < wanted) {
     limit.rlim_cur = wanted;
-    if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return;  // it stays as it is
+    std::int64_t result = HEADRACE_FAULT("base.setrlimit", 0);
+    if (result == 0 && ::setrlimit(RLIMIT_NOFILE, &limit) != 0) result = -errno;
+    if (result != 0) return;  // it stays as it is
     reserve_open_files(kTable);
   }
   share_ = share_of_limit();

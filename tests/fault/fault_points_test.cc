@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/array.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/descriptors.h"
 #include "base/file_handle.h"
 #include "base/file_mapping.h"
 #include "base/file_read.h"
@@ -19,8 +22,10 @@
 #include "base/trusted_path.h"
 #include "device/device.h"
 #include "store/store.h"
+#include "support/child.h"
 #include "support/fault_scan.h"
 #include "support/flat_array.h"
+#include "support/sanitizer.h"
 #include "support/stores_under_test.h"
 
 namespace headrace {
@@ -46,6 +51,25 @@ TEST(FaultPoints, EachBelongsToAScenario) {
     EXPECT_EQ(homes, 1u) << point << " belongs to no scenario: write one, and add its prefix here";
   }
   EXPECT_EQ(met.size(), here.size() + io_fault_test.size()) << "a scan finds no point at all";
+}
+
+rlimit files_limit() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return limit;
+}
+
+// Whether one more file may be opened where the soft limit is used up and the hard one is larger.
+bool room_beyond_soft_limit() {
+  const rlimit before = files_limit();
+  const rlimit small{std::min<rlim_t>(before.rlim_max / 2, 256), before.rlim_max};
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
+  base::Descriptors all;
+  for (rlim_t i = 0; i < small.rlim_cur; ++i) all.opened();
+  const bool room = all.room();
+  EXPECT_EQ(room, files_limit().rlim_cur > small.rlim_cur);
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  return room;
 }
 
 // What the layers above build on: files, mappings, memory and threads. Each call has right bytes or an error.
@@ -107,7 +131,40 @@ TEST(FaultPoints, CallsOfTheSystem) {
     const auto cpus = base::thread_cpus();
     ASSERT_TRUE(cpus.has_value());
     EXPECT_TRUE(base::set_thread_cpus(*cpus) == 0 || faulty);
+    EXPECT_TRUE(room_beyond_soft_limit() || faulty);
   });
+}
+
+// A container's rules may forbid it.
+TEST(FaultPoints, AReadGoesOnWhereTheLimitOfOpenFilesCannotBeRaised) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
+  support::TempDir dir;
+  const testing::FlatArray array{.layout = testing::Layout::kShardedRaw, .chunks = 600, .shard_chunks = 2};
+  {
+    auto context = Context::create({.threads = 1}).value();
+    const auto store = Store::open(context, dir.path()).value();
+    ASSERT_TRUE(testing::write_flat_array(*store.impl(), "", array).ok());
+  }
+  const auto expected = array.expected();
+  EXPECT_EQ(support::in_child(
+                [&] {
+                  const rlimit few{64, 512};
+                  if (::setrlimit(RLIMIT_NOFILE, &few) != 0) return 1;
+                  base::arm_fault({.point = "base.setrlimit", .error = EPERM, .forever = true});
+                  const auto context = Context::create({.threads = 2}).value();
+                  const auto opened = Array::open(Store::open(context, dir.path()).value()).value();
+                  std::vector<std::uint32_t> got(array.elements());
+                  const Status status = opened.read({}, {got, {got.size()}}, Device::open("host").value());
+                  if (!status.ok()) std::fprintf(stderr, "%s\n", status.to_string().c_str());
+                  if (!status.ok() || got != expected) return 2;
+                  for (const auto& count : base::fault_counts()) {
+                    if (count.point == "base.setrlimit" && count.fired > 0) return files_limit().rlim_cur == 64 ? 0 : 3;
+                  }
+                  return 4;  // nobody has tried
+                },
+                60),
+            0);
 }
 
 TEST(FaultPoints, StoresThatAreOneFileOrMany) {
