@@ -208,6 +208,17 @@ void FileHandle::note_filesystem() noexcept {
 FileHandle::~FileHandle() {
   if (fd_ >= 0) ::close(fd_);
   if (const int direct = direct_fd_.load(std::memory_order_relaxed); direct >= 0) ::close(direct);
+  for (; counted_ > 0; --counted_) Descriptors::of_process().closed();
+}
+
+void FileHandle::end_claim() noexcept {
+  // The keepers of a forked child's Descriptors do not know what it inherited.
+  if (claims_.fetch_sub(1, std::memory_order_acq_rel) != 1 || fork_generation_ != fork_generation()) return;
+  Descriptors& all = Descriptors::of_process();
+  (void)all.room();  // where the library's share is used up, what is kept for longer is closed for it
+  counted_ = direct_fd_.load(std::memory_order_relaxed) >= 0 ? 2 : 1;
+  for (int i = 0; i < counted_; ++i) all.opened();
+  all.idle();
 }
 
 int FileHandle::direct_fd() noexcept {

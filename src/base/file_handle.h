@@ -1,6 +1,9 @@
 // FileHandle: a regular file or block device, opened by path or from somebody's descriptor, and what the choice of a
 // path needs to know of it.
 //
+// Whoever opens one claims it. When the last claim has ended it is only kept because it may be used again: from then on
+// its descriptors count among the library's (Descriptors), and a keeper may close it for others.
+//
 // Threads: every call from any thread.
 // Owns:    its descriptors, closed on destruction.
 #pragma once
@@ -15,6 +18,7 @@
 #include <string_view>
 
 #include "base/direct_align.h"
+#include "base/fork.h"
 
 namespace headrace::base {
 
@@ -61,6 +65,12 @@ class FileHandle {
   FileHandle& operator=(const FileHandle&) = delete;
   ~FileHandle();
 
+  // REQUIRES: it is claimed by somebody.
+  void claim() noexcept { claims_.fetch_add(1, std::memory_order_relaxed); }
+  // Takes the locks of Descriptors and its keepers.
+  void end_claim() noexcept;
+  bool claimed() const noexcept { return claims_.load(std::memory_order_acquire) != 0; }
+
   const std::string& path() const noexcept { return path_; }
   int fd() const noexcept { return fd_; }
   bool readable() const noexcept { return readable_; }
@@ -91,6 +101,9 @@ class FileHandle {
   std::atomic<bool> direct_refused_{false};
   DirectAlignment alignment_;  // written before direct_fd_
   static constexpr int kNotTried = -2;
+  std::atomic<std::uint32_t> claims_{1};  // its opener's
+  int counted_ = 0;                       // descriptors, once nobody claims it
+  const std::uint64_t fork_generation_ = fork_generation();
 };
 
 // All of `data` at `offset`, continuing short writes. kResourceExhausted for a full disk or quota, else kIo, with

@@ -35,23 +35,23 @@ Result<Path> parse_path_name(std::string_view name) {
 
 Result<File> File::open(std::string_view path, const FileOptions& options) {
   try {
-    auto impl = std::make_shared<Impl>();
-    HEADRACE_TRY(base::FileHandle::open(path, {options.write, options.create, options.truncate}, *impl));
-    return File(std::move(impl));
+    auto handle = std::make_shared<base::FileHandle>();
+    HEADRACE_TRY(base::FileHandle::open(path, {options.write, options.create, options.truncate}, *handle));
+    return File(std::make_shared<Impl>(std::move(handle)));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }
 }
 
-const std::string& File::path() const noexcept { return impl_->path(); }
+const std::string& File::path() const noexcept { return impl_->handle->path(); }
 
 Result<std::uint64_t> File::size_bytes() const {
   std::uint64_t bytes = 0;
-  HEADRACE_TRY(impl_->size(bytes));
+  HEADRACE_TRY(impl_->handle->size(bytes));
   return bytes;
 }
 
-Status File::sync() const { return impl_->sync(); }
+Status File::sync() const { return impl_->handle->sync(); }
 
 FileQueue::FileQueue(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 FileQueue::FileQueue(FileQueue&&) noexcept = default;
@@ -70,7 +70,7 @@ Result<FileQueue> FileQueue::create(const Context& context, const Device& device
 
 Status FileQueue::read(const File& file, std::span<const FileRange> ranges, std::uint64_t tag) {
   try {
-    return impl_->add(file.impl(), ranges, false, tag);
+    return impl_->add(file.impl()->handle, ranges, false, tag);
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }
@@ -78,7 +78,7 @@ Status FileQueue::read(const File& file, std::span<const FileRange> ranges, std:
 
 Status FileQueue::write(const File& file, std::span<const FileRange> ranges, std::uint64_t tag) {
   try {
-    return impl_->add(file.impl(), ranges, true, tag);
+    return impl_->add(file.impl()->handle, ranges, true, tag);
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

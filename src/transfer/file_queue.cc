@@ -64,6 +64,7 @@ Status FileQueue::Impl::prepare() {
   }
   near_use_ = resources_->near().use(staged_ ? device_->info().numa_node : transfer::NearThreads::kAllCpus);
   slab_map_.emplace(staged_ ? base::align_down(options_.staging_bytes, kPageUnit) : 0);
+  base::Descriptors::of_process().add(*this);
   return {};
 }
 
@@ -83,6 +84,7 @@ FileQueue::Impl::~Impl() {
     for (auto& stream : lane->streams) stream.reset();
   }
   if (slab_ != nullptr) device_->deallocate_pinned(slab_, options_.staging_bytes);
+  base::Descriptors::of_process().remove(*this);
 }
 
 void FileQueue::Impl::leave_thread() {
@@ -94,6 +96,7 @@ void FileQueue::Impl::leave_thread() {
 }
 
 void FileQueue::Impl::drop_idle_files() noexcept {
+  const auto lock = lock_files();
   for (const Index index : idle_files_) let_go(index);
   idle_files_.clear();
 }
@@ -177,7 +180,7 @@ Status FileQueue::Impl::add(const std::shared_ptr<base::FileHandle>& file, std::
   request.tag = tag;
   request.bytes = bytes;
   request.under_way = request.listed = true;
-  ++files_[request.file].requests;
+  if (files_[request.file].requests++ == 0) file->claim();
   free_requests_.pop_back();
   issuing_.push_back(index);
   ++pending_;
@@ -224,6 +227,7 @@ Status FileQueue::Impl::add_paths(std::span<const PathRange> ranges, std::uint64
 
 // The state of a file, which is not idle any more.
 FileQueue::Impl::Index FileQueue::Impl::file_state(const std::shared_ptr<base::FileHandle>& file) {
+  const auto lock = lock_files();
   if (const auto known = file_index_.find(file.get()); known != file_index_.end()) {
     if (files_[known->second].requests == 0) std::erase(idle_files_, known->second);
     return known->second;
@@ -247,16 +251,53 @@ FileQueue::Impl::Index FileQueue::Impl::file_state(const std::shared_ptr<base::F
   return index;
 }
 
-// One request less needs the file. The last few are kept: what was found out about them is used again.
+// One request less needs the file.
 void FileQueue::Impl::end_file_use(Index index) noexcept {
-  if (--files_[index].requests != 0) return;
-  idle_files_.push_back(index);
-  if (idle_files_.size() <= kKeptFiles) return;
-  let_go(idle_files_.front());
-  idle_files_.erase(idle_files_.begin());
+  FileState& state = files_[index];
+  if (--state.requests != 0) return;
+  state.handle->end_claim();  // without the lock, which it may take itself
+  bool unclaimed = false;
+  {
+    const auto lock = lock_files();
+    state.idle_since_ns = base::now_ns();
+    idle_files_.push_back(index);
+    unclaimed = !state.handle->claimed();
+    if (idle_files_.size() > kKeptFiles) {
+      let_go(idle_files_.front());
+      idle_files_.erase(idle_files_.begin());
+    }
+  }
+  if (unclaimed) base::Descriptors::of_process().idle();
 }
 
-// REQUIRES: no request needs it.
+// In a forked child the lock may be held for ever, and nobody else closes what is kept.
+std::unique_lock<std::mutex> FileQueue::Impl::lock_files() noexcept {
+  return resources_->check_usable().ok() ? std::unique_lock(files_mutex_) : std::unique_lock<std::mutex>();
+}
+
+// REQUIRES: the lock. What the program has not let go of is not closed: it would stay open.
+std::vector<FileQueue::Impl::Index>::iterator FileQueue::Impl::oldest_unclaimed() noexcept {
+  return std::find_if(idle_files_.begin(), idle_files_.end(),
+                      [&](Index index) { return !files_[index].handle->claimed(); });
+}
+
+std::uint64_t FileQueue::Impl::oldest_ns() noexcept {
+  const std::lock_guard lock(files_mutex_);
+  const auto oldest = oldest_unclaimed();
+  return oldest != idle_files_.end() ? files_[*oldest].idle_since_ns : kNothing;
+}
+
+bool FileQueue::Impl::close_oldest() noexcept {
+  const std::lock_guard lock(files_mutex_);
+  const auto oldest = oldest_unclaimed();
+  if (oldest == idle_files_.end()) return false;
+  const bool last = files_[*oldest].handle.use_count() == 1;  // else another queue keeps it, too
+  let_go(*oldest);
+  idle_files_.erase(oldest);
+  return last;
+}
+
+// REQUIRES: the lock, and that no request needs it.
 void FileQueue::Impl::let_go(Index index) noexcept {
   FileState& state = files_[index];
   state.entry = file_index_.extract(state.handle.get());

@@ -8,7 +8,11 @@
 // Nothing allocates once lists, waves and parts have been as large as the workload needs. Identity of a file is asked
 // once before and once after a wave that takes bytes from its mapping.
 //
-// Threads: one at a time; requests need not be waited for by the thread that made them, and that may have ended.
+// The last few files that no request needs are kept open: what was found out about them is used again. Those that the
+// program has let go of are the library's, and closed where somebody needs a descriptor.
+//
+// Threads: one at a time; requests need not be waited for by the thread that made them, and that may have ended. Files
+//          that are kept are closed by any thread.
 //          In a forked child all that was under way ends as kForked, and nothing is begun.
 // Owns:    slab, streams, engine, waves. Files, windows and the context are kept alive while they are needed.
 #pragma once
@@ -17,6 +21,7 @@
 #include <headrace/trace.h>
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +29,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/descriptors.h"
+#include "base/file_handle.h"
 #include "device/device.h"
 #include "io/request_queue.h"
 #include "transfer/file_part.h"
@@ -33,9 +40,19 @@
 
 namespace headrace {
 
-class File::Impl : public base::FileHandle {};
+// The program's claim on a file; queues may keep it open for longer.
+class File::Impl {
+ public:
+  explicit Impl(std::shared_ptr<base::FileHandle> file) noexcept : handle(std::move(file)) {}
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() {
+    if (handle.use_count() > 1) handle->end_claim();
+  }
+  const std::shared_ptr<base::FileHandle> handle;
+};
 
-class FileQueue::Impl {
+class FileQueue::Impl final : private base::DescriptorKeeper {
  public:
   Impl(std::shared_ptr<transfer::Resources> resources, std::shared_ptr<device::Device> device,
        const FileQueueOptions& options);
@@ -69,6 +86,7 @@ class FileQueue::Impl {
     std::uint64_t checked_wave = 0;  // of which wave the identity was asked
     std::uint64_t now_ns = 0;        // when
     std::size_t requests = 0;
+    std::uint64_t idle_since_ns = 0;   // while no request needs it
     std::uint64_t sequential_end = 0;  // where the last range ended: one that begins there continues it
     struct Seen {
       std::uint64_t wave = 0;
@@ -131,6 +149,10 @@ class FileQueue::Impl {
   Index file_state(const std::shared_ptr<base::FileHandle>& file);
   void end_file_use(Index index) noexcept;
   void let_go(Index index) noexcept;
+  std::unique_lock<std::mutex> lock_files() noexcept;
+  std::vector<Index>::iterator oldest_unclaimed() noexcept;
+  std::uint64_t oldest_ns() noexcept override;
+  bool close_oldest() noexcept override;
   void issue();
   void take_small();
   bool issue_request(Index index);
@@ -199,6 +221,8 @@ class FileQueue::Impl {
   bool waiting_ = false;              // in wait(): what is in to_engine_ is started by the call that waits for it
   std::uint64_t engine_polled_ns_ = 0;
 
+  // Which files there are and which are idle is changed under the lock; what a request needs stays where it is.
+  std::mutex files_mutex_;  // taken with the lock of Descriptors held
   std::vector<FileState> files_;
   FileIndex file_index_;           // of files_, by what they name
   std::vector<Index> free_files_;  // those that name none

@@ -1,5 +1,6 @@
 // However few files a process may have open, a read of any number of chunks and shards waits for descriptors instead of
-// failing, beside other reads as well; the limit is raised when it is needed, and not before.
+// failing, beside other reads as well; the limit is raised when it is needed, and not before. What queues of files keep
+// open is closed for it, longest unused first, but nothing that the program has open itself.
 #include "base/descriptors.h"
 
 #include <fcntl.h>
@@ -13,8 +14,10 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -289,6 +292,113 @@ TEST_F(FewDescriptors, OpeningAStoreWaitsWhileOthersCloseSome) {
               0)
         << url;
   }
+}
+
+// Files of a few bytes, read by queues.
+class QueuedFiles {
+ public:
+  static constexpr std::size_t kBytes = 100;
+  QueuedFiles(std::string folder, std::size_t count) : folder_(std::move(folder)) {
+    EXPECT_EQ(::mkdir(folder_.c_str(), 0777), 0);
+    for (std::size_t i = 0; i < count; ++i) EXPECT_TRUE(support::write_file(name(i), support::pattern(kBytes)));
+  }
+  std::string name(std::size_t i) const { return folder_ + "/" + std::to_string(i); }
+  static FileQueue queue(const Context& context) {
+    FileQueueOptions options;
+    options.path = Path::kBuffered;
+    options.staging_bytes = std::size_t{4} << 20;
+    return FileQueue::create(context, Device::open("host").value(), options).value();
+  }
+  static bool read(FileQueue& queue, const File& file) {
+    std::vector<std::byte> got(kBytes);
+    const FileRange range{0, got.data(), got.size()};
+    FileCompletion done;
+    if (!queue.read(file, {&range, 1}, 0).ok() || queue.wait({&done, 1}) != 1) return false;
+    if (!done.status.ok()) std::fprintf(stderr, "%s\n", done.status.to_string().c_str());
+    return done.status.ok() && got == support::pattern(kBytes);
+  }
+  // Opens one, reads it and lets go of it.
+  bool read(FileQueue& queue, std::size_t i) const {
+    const auto file = File::open(name(i));
+    if (!file.ok()) std::fprintf(stderr, "%s\n", file.status().to_string().c_str());
+    return file.ok() && read(queue, *file);
+  }
+  // The numbers of those that this process has open, in order.
+  std::string open_ones(std::size_t count) const {
+    std::vector<bool> open(count);
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      const auto target = std::filesystem::read_symlink(entry.path(), gone);
+      for (std::size_t i = 0; i < count; ++i) open[i] = open[i] || target == name(i);
+    }
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) text += open[i] ? std::to_string(i) : "";
+    return text;
+  }
+
+ private:
+  const std::string folder_;
+};
+
+TEST_F(FewDescriptors, FilesThatQueuesKeepAreClosedForOthers) {
+  constexpr std::size_t kQueues = 6, kFiles = 16;  // as many as a queue keeps
+  const QueuedFiles files(dir_ / "files", kQueues * kFiles);
+  const ManyObjects chunks(dir_ / "chunks", 300, false);
+  EXPECT_EQ(with_limit(64, 64, 60,
+                       [&] {
+                         const Context context = small_context();
+                         const File own = File::open(files.name(0)).value();
+                         std::vector<FileQueue> queues;
+                         for (std::size_t q = 0; q < kQueues; ++q) {
+                           queues.push_back(QueuedFiles::queue(context));
+                           if (!QueuedFiles::read(queues[q], own)) return 1;
+                           for (std::size_t i = 0; i < kFiles; ++i) {
+                             if (!files.read(queues[q], q * kFiles + i)) return 2;
+                           }
+                         }
+                         // Half of the descriptors are the program's.
+                         if (base::Descriptors::of_process().open_now() > 32) return 3;
+                         for (int i = 0; i < 16; ++i) {
+                           if (::open("/dev/null", O_RDONLY | O_CLOEXEC) < 0) return 4;
+                         }
+                         if (const int result = chunks.read(context, "host", 10); result != 0) return result;
+                         if (files.open_ones(1) != "0" || !own.size_bytes().ok()) return 5;
+                         return QueuedFiles::read(queues[0], own) ? 0 : 6;
+                       }),
+            0);
+}
+
+TEST_F(FewDescriptors, QueuesCloseWhatIsLongestUnusedAndOnlyWhatTheProgramHasLetGoOf) {
+  constexpr std::size_t kFiles = 5;
+  const QueuedFiles files(dir_ / "files", kFiles);
+  EXPECT_EQ(with_limit(64, 64, 60,
+                       [&] {
+                         const Context context = small_context();
+                         FileQueue one = QueuedFiles::queue(context), other = QueuedFiles::queue(context);
+                         base::Descriptors& all = base::Descriptors::of_process();
+                         const auto before = all.open_now();
+                         // Each that is wanted takes the place of one.
+                         const auto want = [&] {
+                           if (!all.room()) return std::string("no room");
+                           all.opened();
+                           return files.open_ones(kFiles);
+                         };
+                         {
+                           const File own = File::open(files.name(0)).value(), both = File::open(files.name(2)).value();
+                           if (!QueuedFiles::read(one, own) || !files.read(other, 1)) return 1;
+                           if (!QueuedFiles::read(one, both) || !files.read(one, 3) || !files.read(other, 4)) return 2;
+                           if (!QueuedFiles::read(other, both) || !QueuedFiles::read(one, both)) return 3;
+                           if (all.open_now() != before + 3) return 4;  // 1, 3 and 4
+                           while (all.open_now() < 32) all.opened();
+                           if (want() != "0234" || want() != "024" || want() != "02") return 5;
+                           if (want() != "no room" || files.open_ones(kFiles) != "02") return 6;
+                           if (!QueuedFiles::read(one, own)) return 7;
+                           all.closed();
+                         }
+                         // They have become the library's, and there was room for one.
+                         return files.open_ones(kFiles) == "0" && want() == "" ? 0 : 8;
+                       }),
+            0);
 }
 
 struct Waiter final : base::DescriptorWaiter {
