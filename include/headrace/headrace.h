@@ -52,6 +52,7 @@ typedef struct hr_device hr_device;
 typedef struct hr_buffer hr_buffer;
 typedef struct hr_completion hr_completion;
 typedef struct hr_variable hr_variable;
+typedef struct hr_stored_chunks hr_stored_chunks;
 
 typedef struct hr_context_options {
   size_t size;
@@ -92,6 +93,17 @@ HR_API const uint64_t* hr_array_shape(const hr_array* array);       /* rank valu
 HR_API const uint64_t* hr_array_chunk_shape(const hr_array* array); /* rank values */
 HR_API uint32_t hr_array_item_bytes(const hr_array* array);         /* 0: elements have variable length */
 HR_API const char* hr_array_dtype(const hr_array* array);           /* "float32"; lives as long as the array */
+
+/* The chunks (shards, where the array is sharded) that the store has an object for, found by listing it. For sparse
+ * arrays: what is not among them is the fill value. HR_RESOURCE_EXHAUSTED where the list takes more than the context's
+ * stored_budget_bytes. */
+HR_API hr_code hr_array_stored_chunks(hr_array* array, hr_stored_chunks** out, hr_error** error);
+HR_API uint64_t hr_stored_chunks_count(const hr_stored_chunks* chunks);
+HR_API uint32_t hr_stored_chunks_rank(const hr_stored_chunks* chunks); /* the array's */
+/* Where they lie in the array's grid: indices[i * rank + axis], in C order; count * rank values, which live as long as
+ * the list. Null where there are none. */
+HR_API const uint64_t* hr_stored_chunks_indices(const hr_stored_chunks* chunks);
+HR_API void hr_stored_chunks_free(hr_stored_chunks* chunks);
 
 /* name: "auto", "host", "cuda", "cuda:1" */
 HR_API hr_code hr_device_open(const char* name, hr_device** out, hr_error** error);

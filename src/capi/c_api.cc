@@ -48,6 +48,10 @@ struct hr_completion {
 struct hr_variable {
   headrace::VariableResult value;
 };
+struct hr_stored_chunks {
+  headrace::StoredChunks value;
+  std::uint32_t rank;
+};
 
 namespace {
 
@@ -347,6 +351,27 @@ uint32_t hr_array_item_bytes(const hr_array* array) {
 const char* hr_array_dtype(const hr_array* array) {
   return array == nullptr ? "" : array->value.info().dtype.name.c_str();
 }
+
+hr_code hr_array_stored_chunks(hr_array* array, hr_stored_chunks** out, hr_error** error) {
+  if (out != nullptr) *out = nullptr;
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(out, "out"));
+    HEADRACE_TRY(require(array, "array"));
+    HEADRACE_TRY_ASSIGN(headrace::StoredChunks chunks, array->value.stored_chunks());
+    *out = new hr_stored_chunks{std::move(chunks), hr_array_rank(array)};
+    return {};
+  });
+}
+
+uint64_t hr_stored_chunks_count(const hr_stored_chunks* chunks) { return chunks == nullptr ? 0 : chunks->value.count; }
+
+uint32_t hr_stored_chunks_rank(const hr_stored_chunks* chunks) { return chunks == nullptr ? 0 : chunks->rank; }
+
+const uint64_t* hr_stored_chunks_indices(const hr_stored_chunks* chunks) {
+  return chunks == nullptr || chunks->value.indices.empty() ? nullptr : chunks->value.indices.data();
+}
+
+void hr_stored_chunks_free(hr_stored_chunks* chunks) { delete chunks; }
 
 hr_code hr_device_open(const char* name, hr_device** out, hr_error** error) {
   if (out != nullptr) *out = nullptr;

@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
   hr_device* device = NULL;
   hr_buffer* buffer = NULL;
   hr_completion* completion = NULL;
+  hr_stored_chunks* stored = NULL;
   hr_error* failure = NULL;
   hr_context_options context_options = HR_CONTEXT_OPTIONS_INIT;
   hr_read_options read_options = HR_READ_OPTIONS_INIT;
@@ -83,6 +84,10 @@ int main(int argc, char** argv) {
   CHECK(hr_array_chunk_shape(array)[0] == 2 && hr_array_chunk_shape(array)[1] == 6);
   CHECK(hr_array_item_bytes(array) == 2);
   CHECK(strcmp(hr_array_dtype(array), "uint16") == 0);
+  MUST(hr_array_stored_chunks(array, &stored, error));
+  CHECK(hr_stored_chunks_count(stored) == 1 && hr_stored_chunks_rank(stored) == 2);
+  CHECK(hr_stored_chunks_indices(stored)[0] == 0 && hr_stored_chunks_indices(stored)[1] == 0);
+  hr_stored_chunks_free(stored);
 
   MUST(hr_device_open("host", &device, error));
   CHECK(strcmp(hr_device_name(device), "host") == 0);

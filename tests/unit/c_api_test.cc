@@ -10,6 +10,7 @@
 #include <fstream>
 #include <limits>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -78,9 +79,47 @@ TEST_F(CApi, NullArgumentsAreRefused) {
   expect(hr_array_read_async(array_, device_, &options, nullptr, &error_), HR_INVALID_ARGUMENT);
   expect(hr_array_read_async(array_, device_, &options, &completion, &error_), HR_INVALID_ARGUMENT);
   expect(hr_completion_wait(nullptr, &error_), HR_INVALID_ARGUMENT);
+  hr_stored_chunks* chunks = nullptr;
+  expect(hr_array_stored_chunks(nullptr, &chunks, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_array_stored_chunks(array_, nullptr, &error_), HR_INVALID_ARGUMENT);
   EXPECT_EQ(store, nullptr);
   EXPECT_EQ(array, nullptr);
   EXPECT_EQ(completion, nullptr);
+}
+
+TEST_F(CApi, StoredChunksAreListed) {
+  hr_stored_chunks* chunks = nullptr;
+  expect(hr_array_stored_chunks(array_, &chunks, &error_), HR_OK);
+  ASSERT_NE(chunks, nullptr);
+  EXPECT_EQ(hr_stored_chunks_count(chunks), 0u);
+  EXPECT_EQ(hr_stored_chunks_rank(chunks), 2u);
+  EXPECT_EQ(hr_stored_chunks_indices(chunks), nullptr);
+  hr_stored_chunks_free(chunks);
+  for (const char* key : {"0.0", "1.0", "2.0" /* beyond the grid */}) std::ofstream(directory_ / key) << "x";
+  expect(hr_array_stored_chunks(array_, &chunks, &error_), HR_OK);
+  ASSERT_EQ(hr_stored_chunks_count(chunks), 2u);
+  const std::uint64_t* const indices = hr_stored_chunks_indices(chunks);
+  EXPECT_EQ(std::vector<std::uint64_t>(indices, indices + 4), (std::vector<std::uint64_t>{0, 0, 1, 0}));
+  hr_stored_chunks_free(chunks);
+}
+
+TEST_F(CApi, AListOfStoredChunksIsWithinTheBudget) {
+  for (int i = 0; i < 6000; ++i) std::ofstream(directory_ / (std::to_string(i) + "." + std::string(200, 'x')));
+  hr_context_options options = HR_CONTEXT_OPTIONS_INIT;
+  options.stored_budget_bytes = 1 << 20;
+  hr_context* context = nullptr;
+  hr_store* store = nullptr;
+  hr_array* array = nullptr;
+  ASSERT_EQ(hr_context_create(&options, &context, nullptr), HR_OK);
+  ASSERT_EQ(hr_store_open(context, directory_.c_str(), &store, nullptr), HR_OK);
+  ASSERT_EQ(hr_array_open(store, "", &array, nullptr), HR_OK);
+  hr_stored_chunks* chunks = nullptr;
+  EXPECT_EQ(hr_array_stored_chunks(array, &chunks, &error_), HR_RESOURCE_EXHAUSTED);
+  EXPECT_EQ(chunks, nullptr);
+  EXPECT_NE(message().find("stored_budget_bytes"), std::string::npos) << message();
+  hr_array_free(array);
+  hr_store_free(store);
+  hr_context_free(context);
 }
 
 TEST_F(CApi, NullHandlesAreHarmless) {
@@ -92,6 +131,10 @@ TEST_F(CApi, NullHandlesAreHarmless) {
   hr_buffer_free(nullptr);
   hr_completion_free(nullptr);
   hr_completion_cancel(nullptr);
+  hr_stored_chunks_free(nullptr);
+  EXPECT_EQ(hr_stored_chunks_count(nullptr), 0u);
+  EXPECT_EQ(hr_stored_chunks_rank(nullptr), 0u);
+  EXPECT_EQ(hr_stored_chunks_indices(nullptr), nullptr);
   EXPECT_EQ(hr_completion_done(nullptr), 1);
   EXPECT_EQ(hr_error_code(nullptr), HR_OK);
   EXPECT_STREQ(hr_error_message(nullptr), "");
