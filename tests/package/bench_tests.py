@@ -8,30 +8,15 @@ import signal
 import subprocess
 import sys
 
-from script_tests import Skip, run_tests
+from script_tests import FAILED, OK, USAGE, Skip, expect_tool, run_tests  # noqa: F401 (for the scripts that import this)
 
-OK, FAILED, USAGE = 0, 1, 2
 MIB = 1 << 20
 # The program and the folder of job files that the command line of the test names.
 HEADRACE, JOBS = str(pathlib.Path(sys.argv[1]).resolve()), pathlib.Path(sys.argv[2]).resolve()
 
 
-def bench(*arguments, **extra):
-    return subprocess.run([HEADRACE, "bench", "--device=host", *map(str, arguments)], stdin=subprocess.DEVNULL,
-                          capture_output=True, env=dict(os.environ, LC_ALL="C"), timeout=100, **extra)
-
-
-def expect(code, *arguments, says="", **extra):
-    """Runs and checks the exit code; a failure must be exactly one line in the documented form."""
-    done = bench(*arguments, **extra)
-    stderr = done.stderr.decode("utf-8", "replace")
-    what = f"headrace bench {' '.join(map(str, arguments))} -> {done.returncode}: {stderr!r}"
-    assert done.returncode == code, f"{what}, expected {code}"
-    if code != OK:
-        assert stderr.startswith("headrace: ") and stderr.endswith("\n") and stderr.count("\n") == 1, f"{what}: not one line"
-        assert stderr.count("; ") == 2, f"{what}: not '<what>; <where>; <what to do>'"
-    assert says in stderr, f"{what}: does not say {says!r}"
-    return done
+def expect(code, *arguments, **extra):
+    return expect_tool([HEADRACE, "bench", "--device=host"], code, *arguments, parts_at_most=3, **extra)
 
 
 def result(*arguments, code=OK):

@@ -16,29 +16,17 @@ import subprocess
 import sys
 import zlib
 
-from script_tests import Skip, run_tests
+from script_tests import FAILED, OK, UNCHECKED, USAGE, Skip, expect_tool, run_tests, run_tool
 
 HEADRACE = ""
-OK, FAILED, USAGE, UNCHECKED = 0, 1, 2, 3
 
 
 def cli(*arguments, **extra):
-    environment = dict(os.environ, LC_ALL="C")
-    return subprocess.run([HEADRACE, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
-                          env=environment, timeout=60, **extra)
+    return run_tool([HEADRACE], *arguments, **extra)
 
 
-def expect(code, *arguments, says="", **extra):
-    """Runs and checks the exit code; a failure must be exactly one line in the documented form."""
-    done = cli(*arguments, **extra)
-    stderr = done.stderr.decode("utf-8", "replace")
-    what = f"headrace {' '.join(map(str, arguments))} -> {done.returncode}: {stderr!r}"
-    assert done.returncode == code, f"{what}, expected {code}"
-    if code != OK:
-        assert stderr.startswith("headrace: ") and stderr.endswith("\n") and stderr.count("\n") == 1, f"{what}: not one line"
-        assert stderr.count("; ") >= 2, f"{what}: not '<what>; <where>; <what to do>'"
-    assert says in stderr, f"{what}: does not say {says!r}"
-    return done
+def expect(code, *arguments, **extra):
+    return expect_tool([HEADRACE], code, *arguments, **extra)
 
 
 def v2_array(path, shape, chunks, dtype, items, compressor=None, missing=(), fill=0, attributes=None):

@@ -1,11 +1,38 @@
-"""What the test scripts of the command line share: functions test_* of a script, each in a folder of its own."""
+"""What the test scripts of the command line share: functions test_* of a script, each in a folder of its own, and running the
+program under test."""
+import os
 import pathlib
+import subprocess
 import tempfile
 import traceback
+
+OK, FAILED, USAGE, UNCHECKED = 0, 1, 2, 3
 
 
 class Skip(Exception):
     """Raised by a test that cannot run here; says why."""
+
+
+def run_tool(command, *arguments, **extra):
+    return subprocess.run([*command, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
+                          env=dict(os.environ, LC_ALL="C"), timeout=100, **extra)
+
+
+def expect_tool(command, code, *arguments, says="", quiet=False, parts_at_most=None, **extra):
+    """Runs and checks the exit code; a failure must be exactly one line in the documented form, of three parts and no more than
+    `parts_at_most`. `quiet`: success says nothing on standard error."""
+    done = run_tool(command, *arguments, **extra)
+    stderr = done.stderr.decode("utf-8", "replace")
+    what = f"{' '.join(map(str, ['headrace', *command[1:], *arguments]))} -> {done.returncode}: {stderr!r}"
+    assert done.returncode == code, f"{what}, expected {code}"
+    if code == OK:
+        assert not quiet or stderr == "", f"{what}: wrote on standard error"
+    else:
+        assert stderr.startswith("headrace: ") and stderr.endswith("\n") and stderr.count("\n") == 1, f"{what}: not one line"
+        parts = stderr.count("; ") + 1
+        assert 3 <= parts <= (parts_at_most or parts), f"{what}: not '<what>; <where>; <what to do>'"
+    assert says in stderr, f"{what}: does not say {says!r}"
+    return done
 
 
 def run_tests(namespace, names, make=lambda folder: folder):
