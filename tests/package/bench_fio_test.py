@@ -300,6 +300,38 @@ def test_totals_are_fios(f):
         assert totals[0] == totals[1], (line, totals)
 
 
+def shares_by_zone(program, folder, *arguments):
+    """Of reads and of writes: how many there were, and the share of them in each twentieth of the file."""
+    log = folder / "zones"
+    file = folder / "zoned"
+    if not file.exists():
+        file.write_bytes(os.urandom(4 * MIB))
+    subprocess.run([*program, "--name=x", f"--filename={file}", "--bs=4k", "--loops=20", f"--write_lat_log={log}", "--log_offset=1",
+                    *arguments], capture_output=True, timeout=60, check=True, cwd=folder)
+    found = {}
+    for line in pathlib.Path(f"{log}_lat.1.log").read_text().splitlines():
+        fields = [field.strip() for field in line.split(",")]
+        found.setdefault(int(fields[2]), [0] * 20)[int(fields[4]) * 20 // (4 * MIB)] += 1
+    return {way: (sum(counts), [count / sum(counts) for count in counts]) for way, counts in found.items()}
+
+
+def test_zones_are_fios(f):
+    fio_or_skip()
+    for line in ("--rw=randread --random_distribution=zoned:60/10:30/20:10/70", "--rw=randwrite --random_distribution=zoned:50/5:30/15:20/",
+                 "--rw=randrw --random_distribution=zoned:70/50:25/25:5/25", "--rw=randread --random_distribution=zoned:50/20:50/30",
+                 "--rw=randread --random_distribution=zoned:50/20:50", "--rw=randread --random_distribution=zoned:0/50:100/50",
+                 "--rw=randrw --random_distribution=zoned_abs:60/1m:30/1m:10/2m",
+                 "--rw=randread --random_distribution=zoned_abs:60/1m:40/1m --offset=1m --size=3m"):
+        theirs = shares_by_zone(["fio"], f.root, *line.split())
+        ours = shares_by_zone([HEADRACE, "bench", "--device=host"], f.root, *line.split())
+        assert theirs.keys() == ours.keys(), (line, theirs.keys(), ours.keys())
+        for way in theirs:
+            # The standard deviation of a share of 10,000 draws is at most 0.005; each program draws the same in every run.
+            assert all(abs(a - b) < 0.02 for a, b in zip(theirs[way][1], ours[way][1])), (line, way, theirs[way], ours[way])
+            assert abs(theirs[way][0] - ours[way][0]) < 0.03 * theirs[way][0], (line, way, theirs[way][0], ours[way][0])
+    expect(FAILED, f"--filename={f.file}", "--rw=randread", "--random_distribution=zoned_abs:50/3m:50/3m", says="the zones have 6MiB")
+
+
 def test_fio_reads_the_host_jobs(f):
     fio_or_skip()
     for name in ("host-direct.fio", "host-buffered.fio"):

@@ -240,6 +240,56 @@ TEST(Distribution, ShapesAreThoseOfTheirNames) {
   EXPECT_NE(likeliest(seen[0]), 0u);
 }
 
+TEST(AccessZones, EachZoneHasItsShareOfReadsAndOfWrites) {
+  constexpr std::uint64_t kBlocks = 1000;
+  struct Case {
+    const char *law, *rw;
+    std::vector<std::pair<std::uint64_t, double>> reads, writes;  // end of each zone in blocks, share of the draws
+  };
+  const std::vector<std::pair<std::uint64_t, double>> three = {{100, 0.6}, {300, 0.3}, {1000, 0.1}};
+  for (const Case& each : std::vector<Case>{{"zoned:60/10:30/20:10/70", "randread", three, {}},
+                                            {"zoned:60/10:30/20:10/", "randwrite", {}, three},
+                                            {"zoned:60/10:30/20:10", "randrw", three, three},
+                                            {"zoned:60/10:30/20:10/70,100/50", "randrw", three, {{500, 1}}},
+                                            {"zoned:50/:50/", "randread", {{500, 0.5}, {1000, 0.5}}, {}},
+                                            {"zoned:50/20:50/30", "randread", {{200, 0.5}, {500, 0.5}}, {}},
+                                            {"zoned:0/50:100/50", "randread", {{500, 0}, {1000, 1}}, {}},
+                                            {"zoned_abs:60/400k:30/800k:10/2800k", "randread", three, {}},
+                                            {"zoned_abs:60/400k:40/400k", "randread", {{100, 0.6}, {200, 0.4}}, {}},
+                                            {"zoned_abs:60/1:40/999k", "randread", {{1, 0.6}, {250, 0.4}}, {}}}) {
+    IoSequence sequence(job_of({{"filename", "f"}, {"rw", each.rw}, {"random_distribution", each.law}}),
+                        {4096 * kBlocks}, 3);
+    std::vector<std::uint64_t> blocks[2];
+    for (std::uint64_t pass = 0; pass < 40; ++pass) {
+      for (const Io& io : pass_of(sequence, pass)) blocks[io.write ? 1 : 0].push_back(io.offset / 4096);
+    }
+    for (const bool write : {false, true}) {
+      const auto& zones = write ? each.writes : each.reads;
+      std::uint64_t begin = 0;
+      for (const auto& [end, share] : zones) {
+        const auto inside = std::count_if(blocks[write].begin(), blocks[write].end(),
+                                          [&](std::uint64_t block) { return block >= begin && block < end; });
+        EXPECT_NEAR(static_cast<double>(inside) / static_cast<double>(blocks[write].size()), share, 0.015)
+            << each.law << " " << each.rw << " to " << end;
+        // Alike within the zone: its first half has half of them.
+        const auto half = std::count_if(blocks[write].begin(), blocks[write].end(), [&](std::uint64_t block) {
+          return block >= begin && block < begin + (end - begin) / 2;
+        });
+        if (end - begin > 1) {
+          EXPECT_NEAR(static_cast<double>(half), static_cast<double>(inside) / 2, 600) << each.law << " to " << end;
+        }
+        begin = end;
+      }
+      EXPECT_EQ(blocks[write].empty(), zones.empty()) << each.law;
+    }
+  }
+  // Zones are of each file, and of blocks of any size.
+  IoSequence files(
+      job_of({{"filename", "f"}, {"rw", "randread"}, {"bs", "4k-16k"}, {"random_distribution", "zoned:100/10:0/90"}}),
+      {4'096'000, 409'600}, 3);
+  for (const Io& io : pass_of(files, 0)) EXPECT_LT(io.offset, io.file == 0 ? 409'600u : 40'960u);
+}
+
 TEST(RateLimit, HoldsOnAverageAndTheSlowerOfTwoCounts) {
   RateLimit bytes(1'000'000, 0, false, 1), blocks(1'000'000, 10, false, 1), poisson(0, 1000, true, 1);
   for (int i = 0; i < 100; ++i) {

@@ -13,6 +13,21 @@ namespace {
 
 double unit(std::uint64_t random) noexcept { return (static_cast<double>(random >> 11) + 0.5) * 0x1p-53; }
 
+Result<DistributionKind> parse_zones(std::string_view text, std::string_view name) {
+  const bool absolute = name == "zoned_abs";
+  if (text.empty()) {
+    return Status(Code::kInvalidArgument, Layer::kApi,
+                  "'" + std::string(name) + "' is not complete: zones are SHARE/SIZE, as " +
+                      (absolute ? "zoned_abs:60/10g:40/90g" : "zoned:60/10:40/90"));
+  }
+  DistributionKind kind;
+  kind.law = DistributionKind::Law::kZoned;
+  HEADRACE_TRY_ASSIGN(const DirectionTexts texts, parse_directions(text));
+  HEADRACE_TRY_ASSIGN(kind.zones[0], AccessZones::parse(texts.read, absolute));
+  HEADRACE_TRY_ASSIGN(kind.zones[1], AccessZones::parse(texts.write, absolute));
+  return kind;
+}
+
 }  // namespace
 
 Result<DistributionKind> parse_distribution(std::string_view text) {
@@ -24,11 +39,10 @@ Result<DistributionKind> parse_distribution(std::string_view text) {
   };
   DistributionKind kind;
   if (name == "random" && colon == text.size()) return kind;
-  if (name == "zoned" || name == "zoned_abs") {
-    return wrong("one of random, zipf, pareto, normal: give a job of its own, with offset and size, to each zone");
-  }
+  if (name == "zoned" || name == "zoned_abs") return parse_zones(text.substr(std::min(colon + 1, text.size())), name);
   kind.law = name == "zipf" ? Law::kZipf : name == "pareto" ? Law::kPareto : Law::kNormal;
-  if (kind.law == Law::kNormal && name != "normal") return wrong("one of random, zipf:T, pareto:H, normal:D");
+  if (kind.law == Law::kNormal && name != "normal")
+    return wrong("one of random, zipf:T, pareto:H, normal:D, zoned:Z, zoned_abs:Z");
   if (colon == text.size()) {
     kind.parameter = kind.law == Law::kZipf ? 1.1 : kind.law == Law::kPareto ? 0.2 : 20;
     if (kind.law == Law::kNormal) return wrong("complete: normal:D has the deviation in percent");
@@ -48,36 +62,36 @@ Result<DistributionKind> parse_distribution(std::string_view text) {
   return kind;
 }
 
-Distribution::Distribution(DistributionKind kind, std::uint64_t count)
-    : kind_(kind), count_(static_cast<double>(count)) {
-  if (kind_.law == DistributionKind::Law::kPareto) {
-    first_ = std::log(kind_.parameter) / std::log(1 - kind_.parameter);
-  } else if (kind_.law == DistributionKind::Law::kZipf) {
+Distribution::Distribution(const DistributionKind& kind, std::uint64_t count)
+    : law_(kind.law), parameter_(kind.parameter), count_(static_cast<double>(count)) {
+  if (law_ == DistributionKind::Law::kPareto) {
+    first_ = std::log(parameter_) / std::log(1 - parameter_);
+  } else if (law_ == DistributionKind::Law::kZipf) {
     first_ = area(1.5) - 1;
     last_ = area(count_ + 0.5);
   }
 }
 
 double Distribution::area(double x) const noexcept {
-  const double power = 1 - kind_.parameter;
+  const double power = 1 - parameter_;
   return std::abs(power) < 1e-9 ? std::log(x) : (std::pow(x, power) - 1) / power;
 }
 
 double Distribution::area_end(double a) const noexcept {
-  const double power = 1 - kind_.parameter;
+  const double power = 1 - parameter_;
   return std::abs(power) < 1e-9 ? std::exp(a) : std::pow(std::max(a * power + 1, 0.0), 1 / power);
 }
 
 std::uint64_t Distribution::pick(std::uint64_t random) const noexcept {
   using Law = DistributionKind::Law;
   const auto clamped = [this](double x) { return static_cast<std::uint64_t>(std::clamp(x, 0.0, count_ - 1)); };
-  if (kind_.law == Law::kPareto) return clamped(count_ * std::pow(unit(random), first_));
-  if (kind_.law == Law::kNormal) {
+  if (law_ == Law::kPareto) return clamped(count_ * std::pow(unit(random), first_));
+  if (law_ == Law::kNormal) {
     // Draws outside the region are drawn again; a deviation of 100 % leaves 38 % of them inside.
     for (int attempt = 0; attempt < 64; ++attempt, random = mix64(random)) {
       const double radius = std::sqrt(-2 * std::log(unit(random)));
       const double x = radius * std::cos(2 * std::numbers::pi * unit(mix64(random ^ 1)));
-      const double at = count_ / 2 + x * count_ * kind_.parameter / 100;
+      const double at = count_ / 2 + x * count_ * parameter_ / 100;
       if (at >= 0 && at < count_) return clamped(at);
     }
     return clamped(count_ / 2);
@@ -87,7 +101,7 @@ std::uint64_t Distribution::pick(std::uint64_t random) const noexcept {
   for (int attempt = 0; attempt < 64; ++attempt, random = mix64(random)) {
     const double a = first_ + unit(random) * (last_ - first_);
     const double rank = std::clamp(std::round(area_end(a)), 1.0, count_);
-    if (a >= area(rank + 0.5) - std::pow(rank, -kind_.parameter)) return clamped(rank - 1);
+    if (a >= area(rank + 0.5) - std::pow(rank, -parameter_)) return clamped(rank - 1);
   }
   return 0;
 }

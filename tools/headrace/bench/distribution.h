@@ -1,7 +1,7 @@
 // Distribution: how often each of n random blocks is drawn, where not all are drawn alike.
 //
 // Of zipf and pareto the block that is drawn most lies anywhere: ranks are spread over the region by a permutation that
-// is the same in every pass. normal has its middle in the middle of the region.
+// is the same in every pass. normal has its middle in the middle of the region. Of zoned the draws are ZoneMap's.
 #pragma once
 
 #include <headrace/status.h>
@@ -9,30 +9,34 @@
 #include <cstdint>
 #include <string_view>
 
+#include "access_zones.h"
+
 namespace headrace::bench {
 
 struct DistributionKind {
-  enum class Law : std::uint8_t { kUniform, kZipf, kPareto, kNormal };
+  enum class Law : std::uint8_t { kUniform, kZipf, kPareto, kNormal, kZoned };
   Law law = Law::kUniform;
   double parameter = 0;  // theta, h, or the deviation in percent of the region
+  AccessZones zones[2];  // of reads and of writes
   bool operator==(const DistributionKind&) const = default;
 };
 
-// "random", "zipf:1.2", "pareto:0.9", "normal:20".
+// "random", "zipf:1.2", "pareto:0.9", "normal:20", "zoned:60/10:40/90", "zoned_abs:60/1g:40/9g"; of zones READ,WRITE.
 Result<DistributionKind> parse_distribution(std::string_view text);
 
 class Distribution {
  public:
   Distribution() = default;
-  // REQUIRES: count > 0, a law that is not uniform.
-  Distribution(DistributionKind kind, std::uint64_t count);
+  // REQUIRES: count > 0, a law that is neither uniform nor zoned.
+  Distribution(const DistributionKind& kind, std::uint64_t count);
   // A rank below `count`, 0 the likeliest (of normal: a position); a function of the word alone.
   std::uint64_t pick(std::uint64_t random) const noexcept;
 
  private:
   double area(double x) const noexcept;      // under rank^-theta, from 1 to x
   double area_end(double a) const noexcept;  // its inverse
-  DistributionKind kind_;
+  DistributionKind::Law law_ = DistributionKind::Law::kUniform;
+  double parameter_ = 0;
   double count_ = 1, first_ = 0, last_ = 0;
 };
 

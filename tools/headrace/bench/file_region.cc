@@ -91,6 +91,13 @@ Status check_region(const JobOptions& options, const RegionFile& file, std::uint
                  file.path);
   }
   if (file.bytes < options.largest_block()) {
+  for (const AccessZones& zones : options.distribution.zones) {
+    if (options.random && zones.bytes() > file.bytes) {
+      return unfit("random_distribution=zoned_abs: the zones have " + size_text(zones.bytes()) + ", the region has " +
+                       size_text(file.bytes) + ": give smaller zones or a larger size",
+                   file.path);
+    }
+  }
     return unfit("bs=" + size_text(options.largest_block()) + " is larger than the region of " + size_text(file.bytes),
                  file.path);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace headrace::bench {
 namespace {
@@ -14,7 +15,7 @@ bool below_percent(std::uint64_t draw, unsigned percent) {
 
 IoSequence::IoSequence(const JobOptions& options, const std::vector<std::uint64_t>& region_bytes, std::uint64_t seed)
     : sizes_{options.sizes[0], options.sizes[1]},
-      distribution_(options.distribution),
+      law_(options.distribution.law),
       random_(options.random),
       mixed_(options.mixed()),
       write_(options.write),
@@ -38,10 +39,16 @@ IoSequence::IoSequence(const JobOptions& options, const std::vector<std::uint64_
   for (std::size_t i = 0; i < region_bytes.size(); ++i) {
     const std::uint64_t bytes = whole_ || !unaligned_ ? region_bytes[i] / least_ * least_ : region_bytes[i];
     const std::uint64_t positions = (bytes - least_) / unit_ + 1;
-    FileState file{OffsetGenerator(positions, random_, options.norandommap, seed + (i << 32)), {}, bytes, positions};
-    if (distribution_.law != DistributionKind::Law::kUniform)
-      file.distribution = Distribution(distribution_, positions);
-    files_.push_back(file);
+    FileState file{
+        OffsetGenerator(positions, random_, options.norandommap, seed + (i << 32)), {}, {}, bytes, positions};
+    if (law_ == DistributionKind::Law::kZoned) {
+      for (unsigned way = 0; way < 2; ++way) {
+        file.zones[way] = ZoneMap(options.distribution.zones[way], region_bytes[i], unit_, positions);
+      }
+    } else if (law_ != DistributionKind::Law::kUniform) {
+      file.distribution = Distribution(options.distribution, positions);
+    }
+    files_.push_back(std::move(file));
   }
   begin_pass(0);
 }
@@ -78,11 +85,14 @@ void IoSequence::choose_file(std::uint64_t draw) {
   }
 }
 
-std::uint64_t IoSequence::random_offset(FileState& file, std::uint64_t draw) {
-  if (distribution_.law == DistributionKind::Law::kUniform) return file.map.block(pass_, file.position++) * unit_;
+std::uint64_t IoSequence::random_offset(FileState& file, bool write, std::uint64_t draw) {
+  if (law_ == DistributionKind::Law::kZoned) {
+    return file.zones[write ? 1 : 0].pick(mix64(draw ^ 6), mix64(draw ^ 3)) * unit_;
+  }
+  if (law_ == DistributionKind::Law::kUniform) return file.map.block(pass_, file.position++) * unit_;
   std::uint64_t index = file.distribution.pick(mix64(draw ^ 3));
   // The likeliest blocks are the same ones in every pass.
-  if (distribution_.law != DistributionKind::Law::kNormal) index = file.map.block(UINT64_MAX, index);
+  if (law_ != DistributionKind::Law::kNormal) index = file.map.block(UINT64_MAX, index);
   return index * unit_;
 }
 
@@ -117,7 +127,7 @@ const Io* IoSequence::peek() {
   const bool jump = random_ && (file.run == 0 || cursor + least_ > file.bytes) &&
                     (percent_random_ == 100 || below_percent(mix64(draw ^ 5), percent_random_));
   if (jump) {
-    next_.offset = random_offset(file, draw);
+    next_.offset = random_offset(file, next_.write, draw);
     file.run = sequential_run_ - 1;
   } else {
     if (file.run > 0) --file.run;

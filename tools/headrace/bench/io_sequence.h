@@ -42,6 +42,7 @@ class IoSequence {
   struct FileState {
     OffsetGenerator map;
     Distribution distribution;
+    ZoneMap zones[2];  // of reads and of writes
     std::uint64_t bytes = 0, positions = 0;
     // In this pass:
     std::uint64_t position = 0, done = 0;
@@ -51,11 +52,11 @@ class IoSequence {
 
   bool ended(const FileState& file) const noexcept;
   void choose_file(std::uint64_t draw);
-  std::uint64_t random_offset(FileState& file, std::uint64_t draw);
+  std::uint64_t random_offset(FileState& file, bool write, std::uint64_t draw);
 
   // Not a reference to the options: a sequence is copied to go through a pass again.
   BlockSizes sizes_[2];  // read, write
-  DistributionKind distribution_;
+  DistributionKind::Law law_;
   bool random_, mixed_, write_, unaligned_, each_once_, whole_, run_repeats_;
   unsigned read_percent_, percent_random_, list_, sequential_run_, service_ios_;
   std::uint64_t hole_bytes_, seed_, unit_ = 1, least_ = 1;

@@ -334,7 +334,7 @@ constexpr JobKey kKeys[] = {
      [](J& j, V v) { return assign_share(j.offset_increment, v); }},
     {"norandommap", "softrandommap", nullptr, kOrder, "random blocks may repeat within a pass",
      [](J& j, V v) { return assign(j.norandommap, v); }},
-    {"random_distribution", "", "LAW", kOrder, "random (the default), zipf:THETA, pareto:H, normal:PERCENT",
+    {"random_distribution", "", "LAW", kOrder, "random (the default), zipf:THETA, pareto:H, normal:PERCENT, zoned:SHARE/PERCENT:..., zoned_abs:SHARE/SIZE:...",
      [](J& j, V v) -> Status {
        HEADRACE_TRY_ASSIGN(j.distribution, parse_distribution(v));
        return {};
