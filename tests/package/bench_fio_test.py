@@ -170,6 +170,58 @@ def test_verify_sums(f):
     assert 0.45 < len(zlib.compress((f.root / "half").read_bytes())) / MIB < 0.6
 
 
+def spoil_while_running(path, arguments, once):
+    """Runs a job and changes a byte behind the header of blocks of 4 KiB that it has written, of one or of any; the bytes' offsets."""
+    started = subprocess.Popen([HEADRACE, "bench", "--device=host", f"--filename={path}", "--bs=4k", "--size=256k", "--verify=crc32c",
+                                "--output-format=json", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    spoilt = []
+    while started.poll() is None and not (once and spoilt):
+        data = path.read_bytes() if path.exists() else b""
+        written = [at for at in range(0, len(data), 4096) if data[at:at + 7] == b"HRVERIF" and at + 100 not in spoilt]
+        if len(written) < 3:
+            time.sleep(0.01)
+            continue
+        with open(path, "r+b") as file:
+            for at in written[1:2] if once else written:
+                file.seek(at + 100)
+                file.write(bytes([data[at + 100] ^ 0x40]))
+                spoilt.append(at + 100)
+        if not once:
+            spoilt.clear()
+    output, errors = started.communicate(timeout=60)
+    return spoilt, json.loads(output)["jobs"][0], errors.decode(), started.returncode
+
+
+def test_mixed_jobs_verify_what_they_wrote(f):
+    path = f.root / "mixed"
+    for arguments in (["--rw=randrw"], ["--rw=rw", "--iodepth=8"], ["--rw=randrw", "--loops=5", "--iodepth=8", "--list=3"],
+                      ["--rw=randrw", "--norandommap", "--loops=5", "--iodepth=16"], ["--rw=randrw", "--bs=4k,16k", "--loops=5", "--iodepth=4"],
+                      ["--rw=randrw", "--bs=4k-64k", "--iodepth=16", "--loops=5", "--verify_interval=512"],
+                      ["--rw=randrw", "--random_distribution=zoned:80/10:20/90", "--loops=5", "--iodepth=32", "--device=host-staged"],
+                      ["--rw=rw:64k", "--verify=md5"], ["--rw=randrw", "--verify=pattern", "--verify_pattern=0xdeadbeef%o", "--loops=3"],
+                      ["--rw=randrw", "--time_based", "--runtime=500ms", "--iodepth=32"], ["--rw=randrw", "--path=direct", "--loops=3"],
+                      ["--rw=randrw", "--numjobs=2", "--size=512k", "--offset_increment=512k", "--group_reporting"],
+                      ["--rw=randrw", "--nrfiles=3", "--loops=3", f"--directory={f.root}"]):
+        file = [] if "--nrfiles=3" in arguments else [f"--filename={path}"]
+        job = only_job(*file, "--bs=16k", "--size=1m", "--verify=crc32c", *arguments)
+        blocks = job["headrace"]["verify"]["blocks"]
+        assert blocks > 0 and job["headrace"]["verify"]["bad_blocks"] == 0, (arguments, job["headrace"]["verify"])
+        if arguments == ["--rw=randrw"]:
+            assert blocks == job["write"]["total_ios"], "of one pass nothing is read twice, and every written block in the end"
+            assert only_job(*file, "--bs=16k", "--size=1m", "--verify=crc32c", *arguments, "--do_verify=0")["headrace"]["verify"]["blocks"] == 0
+        if "--loops=5" in arguments:
+            unread = only_job(*file, "--bs=16k", "--size=1m", "--verify=crc32c", *arguments, "--do_verify=0")["headrace"]["verify"]["blocks"]
+            assert 0 < unread < blocks, (arguments, unread, blocks)
+    # What is damaged while the job runs: found when it has ended, or by a read of the mix.
+    spoilt, job, errors, code = spoil_while_running(f.root / "spoilt", ["--rw=randrw", "--rate_iops=40"], once=True)
+    verify = job["headrace"]["verify"]
+    assert code == FAILED and verify["bad_blocks"] == 1 and "1 bad block found, first a flipped byte" in errors, (code, verify, errors)
+    assert verify["faults"][0]["offset"] == spoilt[0] and verify["faults"][0]["kind"] == "flipped byte", (spoilt, verify)
+    _, job, errors, code = spoil_while_running(f.root / "again", ["--rw=randrw", "--rate_iops=200", "--loops=8", "--do_verify=0"], once=False)
+    assert code == FAILED and job["headrace"]["verify"]["bad_blocks"] > 0, (code, job["headrace"]["verify"], errors)
+    expect(USAGE, f"--filename={path}", "--rw=randrw", "--verify=crc32c", "--verify_only", says="do_verify")
+
+
 def test_notes(f):
     arguments = (f"--filename={f.file}", "--bs=64k", "--thread", "--gtod_reduce=1", "--end_fsync=1", "--mem=mmap", "--ioengine=psync")
     notes = only_job(*arguments, "--numjobs=2", "--group_reporting")["headrace"]["notes"].splitlines()

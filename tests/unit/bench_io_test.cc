@@ -17,6 +17,7 @@
 #include "tools/headrace/bench/rate_limit.h"
 #include "tools/headrace/bench/verify_block.h"
 #include "tools/headrace/bench/verify_sum.h"
+#include "tools/headrace/bench/written_blocks.h"
 
 namespace headrace::bench {
 namespace {
@@ -367,6 +368,46 @@ TEST(Verify, EachSumSeesAFlippedBitAndTheBlocksOfOthers) {
       }
     }
   }
+}
+
+TEST(WrittenBlocks, ABlockIsKnownWhileNothingElseMayBeInIt) {
+  WrittenBlocks written({10, 3});
+  EXPECT_EQ(written.sequence(0, 4), 0u);
+  EXPECT_FALSE(written.run_from(0, 0, 10));
+  written.begin(0, 4, 3, 7);
+  EXPECT_EQ(written.sequence(0, 4), 0u);
+  written.end(0, 4, 3, 7);
+  EXPECT_EQ(written.sequence(0, 4), 7u);
+  EXPECT_EQ(written.sequence(0, 3), 0u);
+  EXPECT_EQ(written.sequence(0, 7), 0u);
+  EXPECT_EQ(written.sequence(1, 0), 0u);
+  // The same bytes once more change nothing; other ones do from the moment they may be there.
+  written.begin(0, 5, 1, 7);
+  EXPECT_EQ(written.sequence(0, 5), 7u);
+  written.begin(0, 5, 1, 8);
+  EXPECT_EQ(written.sequence(0, 5), 0u);
+  written.end(0, 5, 1, 8);
+  EXPECT_EQ(written.sequence(0, 5), 8u);
+  written.begin(1, 2, 1, 8);
+  written.end(1, 2, 1, 8);
+  const auto expect_run = [&](std::size_t file, std::uint64_t from, std::uint64_t most, const WrittenRun& wanted) {
+    const auto run = written.run_from(file, from, most);
+    ASSERT_TRUE(run);
+    EXPECT_TRUE(run->block == wanted.block && run->blocks == wanted.blocks && run->sequence == wanted.sequence)
+        << run->block << " " << run->blocks << " " << run->sequence;
+  };
+  expect_run(0, 0, 10, {4, 1, 7});
+  expect_run(0, 5, 10, {5, 1, 8});
+  expect_run(0, 6, 10, {6, 1, 7});
+  EXPECT_FALSE(written.run_from(0, 7, 10));
+  expect_run(1, 0, 10, {2, 1, 8});
+  WrittenBlocks whole({8});
+  whole.begin(0, 0, 8, 1);
+  whole.end(0, 0, 8, 1);
+  expect_run(0, 6, 10, {6, 1, 7});
+  const auto piece = whole.run_from(0, 3, 4);
+  ASSERT_TRUE(piece);
+  EXPECT_TRUE(piece->block == 3 && piece->blocks == 4);
 }
 
 TEST(Verify, APatternAloneIsCompared) {

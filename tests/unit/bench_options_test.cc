@@ -161,6 +161,9 @@ TEST(Options, ThatDoNotFitEachOtherAreRefused) {
   };
   EXPECT_TRUE(check({{"filename", "f"}}).ok());
   EXPECT_TRUE(check({{"filename", "f"}, {"rw", "write"}, {"verify", "crc32c"}, {"verify_interval", "512"}}).ok());
+  for (const char* rw : {"rw", "randrw"}) {
+    EXPECT_TRUE(check({{"filename", "f"}, {"rw", rw}, {"verify", "md5"}, {"bs", "4k,16k"}, {"norandommap", "1"}}).ok());
+  }
   for (const Arguments& arguments : std::vector<Arguments>{
            {},
            {{"filename", "f"}, {"paths", "l"}},
@@ -171,7 +174,11 @@ TEST(Options, ThatDoNotFitEachOtherAreRefused) {
            {{"filename", "f"}, {"rw", "write"}, {"path", "mapped"}},
            {{"filename", "f"}, {"rw", "write"}, {"cache", "warm"}},
            {{"paths", "l"}, {"cache", "half"}},
-           {{"filename", "f"}, {"rw", "randrw"}, {"verify", "crc32c"}},
+           {{"filename", "f"}, {"rw", "randrw"}, {"verify", "crc32c"}, {"verify_only", "1"}},
+           {{"filename", "f"}, {"rw", "randrw"}, {"verify", "crc32c"}, {"bs", "4k,6k"}},
+           {{"filename", "f"}, {"rw", "randrw"}, {"verify", "crc32c"}, {"ba", "512"}},
+           {{"filename", "f"}, {"rw", "rw:512"}, {"verify", "crc32c"}},
+           {{"filename", "f"}, {"rw", "randrw"}, {"verify", "crc32c"}, {"numjobs", "2"}, {"size", "1m"}},
            {{"filename", "f"}, {"rw", "randwrite"}, {"verify", "crc32c"}, {"bs", "4k-16k"}},
            {{"filename", "f"}, {"rw", "randwrite"}, {"verify", "md5"}, {"random_distribution", "zipf:1.2"}},
            {{"filename", "f"}, {"verify", "sha256"}, {"verify_interval", "64"}},

@@ -108,6 +108,7 @@ Status FileJob::set_up() {
   pass_taken_.resize(kMostPasses);
   if (!options_.write && !options_.verifies()) return {};
   host_.resize(slot_bytes_);
+  HEADRACE_TRY(set_up_verify());
   for (std::size_t slot = 0; options_.write && !options_.verifies() && slot < options_.depth; ++slot) {
     // Neither zeros nor the same everywhere: storage that compresses or deduplicates would not be measured.
     for (std::size_t at = 0; at + 8 <= slot_bytes_; at += 8) {
@@ -150,11 +151,10 @@ const Io* FileJob::next_io() {
   if (limit_reached()) return nullptr;
   if (const Io* io = sequence_.peek()) return io;
   end_pass(now_ns(), *result_);
-  if (!options_.time_based) {
-    if (region_.io_bytes == 0 && pass_ + 1 >= options_.loops) return nullptr;
-    // Passes that are counted do not overlap, so that the first can be told from the later ones.
-    if (in_flight() > 0) return nullptr;
-  }
+  if (!options_.time_based && region_.io_bytes == 0 && pass_ + 1 >= options_.loops) return nullptr;
+  // Passes that are counted do not overlap, so that the first can be told from the later ones; nor those that are
+  // verified block by block, since of two writes of one block nobody knows which comes last.
+  if ((!options_.time_based || written_) && in_flight() > 0) return nullptr;
   sequence_.begin_pass(++pass_);
   taken_ = 0;
   return sequence_.peek();
@@ -193,8 +193,7 @@ Status FileJob::write_patterns(const Slot& slot, std::size_t index) {
   for (std::size_t i = 0; i < slot.count; ++i) {
     const FileRange& range = ranges_[index * options_.list + i];
     for (std::size_t done = 0; done < range.bytes; done += interval, at += interval) {
-      fill_verify_block(std::span(host_).subspan(at, interval), range.offset_bytes + done, format_,
-                        region_.files[slot.file].first_sequence + slot.pass);
+      fill_verify_block(std::span(host_).subspan(at, interval), range.offset_bytes + done, format_, sequence_of(slot));
     }
   }
   return buffer_.copy_from_host(index * slot_bytes_, host_.data(), at);
@@ -203,6 +202,7 @@ Status FileJob::write_patterns(const Slot& slot, std::size_t index) {
 Status FileJob::submit(std::size_t index) {
   Slot& slot = slots_[index];
   if (slot.write && options_.verifies()) HEADRACE_TRY(write_patterns(slot, index));
+  if (written_) remember_begun(index);
   slot.begun = now_ns();
   const std::size_t first = index * options_.list;
   if (region_.whole_files) {
@@ -347,6 +347,7 @@ void FileJob::take_completions(JobResult& result) {
         count(slot, index, now, result);
       }
       count_pass(slot, now, result);
+      if (written_ && slot.write) remember_written(index);
       if (options_.verifies() && !slot.write) status = check_slot(index, 0, result.verify);
       if (options_.max_latency_seconds > 0 && now - slot.begun > nanoseconds(options_.max_latency_seconds)) {
         status = Status(Code::kTimeout, Layer::kApi,
@@ -440,7 +441,9 @@ void FileJob::run(JobResult& result, JobMonitor& monitor) {
   std::size_t whole = 0;
   while (whole < kMostPasses && pass_taken_[whole] != 0 && pass_ios_[whole] == pass_taken_[whole]) ++whole;
   result.passes.resize(whole);
-  if (failure_.ok() && options_.write && options_.verifies() && options_.do_verify) verify_written(result);
+  if (failure_.ok() && options_.write && options_.verifies() && options_.do_verify) {
+    written_ ? verify_mixed(result) : verify_written(result);
+  }
   add_notes(result);
   result.status = std::move(failure_);
   if (!result.status.ok()) result.status = std::move(result.status).with_key(region_.path);

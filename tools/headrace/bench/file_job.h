@@ -17,6 +17,7 @@
 #include "measurement_log.h"
 #include "rate_limit.h"
 #include "verify_block.h"
+#include "written_blocks.h"
 
 namespace headrace::bench {
 
@@ -63,8 +64,13 @@ class FileJob : public BenchJob {
   Status sync_files(JobResult& result);
   void add_notes(JobResult& result) const;
 
+  Status set_up_verify();
+  void remember_begun(std::size_t index);
+  void remember_written(std::size_t index);
   Status check_slot(std::size_t index, std::uint64_t sequence, VerifyResult& verify);
   void verify_written(JobResult& result);
+  void verify_mixed(JobResult& result);
+  std::uint64_t sequence_of(const Slot& slot) const { return region_.files[slot.file].first_sequence + slot.pass; }
   Result<const std::byte*> on_host(std::size_t index);
   std::size_t in_flight() const noexcept { return options_.depth - free_.size(); }
 
@@ -81,6 +87,10 @@ class FileJob : public BenchJob {
 
   std::optional<FileQueue> queue_;
   Buffer buffer_;
+  std::optional<WrittenBlocks> written_;  // of a mixed job that verifies
+  std::vector<std::uint64_t> expected_;   // of such a job, slot_blocks_ to a slot: the sequence of each block when its
+                                          // read began, 0 where that is not known
+  std::size_t slot_blocks_ = 0;
   std::vector<std::byte> host_;  // one slot's bytes, for patterns and checks
   std::size_t slot_bytes_ = 0;
   std::vector<Slot> slots_;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli_common.h"
 #include "file_job.h"
 
 namespace headrace::bench {
@@ -10,6 +11,48 @@ namespace {
 constexpr std::size_t kMostFaults = 16;
 
 }  // namespace
+
+// A job that only writes, or only reads, knows from its passes what each block holds; of a mixed one that is kept.
+Status FileJob::set_up_verify() {
+  if (!options_.mixed() || !options_.verifies()) return {};
+  std::vector<std::uint64_t> blocks;
+  std::uint64_t bytes = 0;
+  for (const RegionFile& file : region_.files) {
+    blocks.push_back(file.bytes / options_.interval_bytes());
+    bytes += blocks.back() * WrittenBlocks::kBytesPerBlock;
+  }
+  if (bytes > cli::host_memory_bytes()) {
+    return {Code::kResourceExhausted, Layer::kApi,
+            "verify in a mixed job needs " + cli::human_bytes(bytes) +
+                " to remember which blocks it wrote: give a smaller size or a larger verify_interval"};
+  }
+  written_.emplace(blocks);
+  slot_blocks_ = slot_bytes_ / static_cast<std::size_t>(options_.interval_bytes());
+  expected_.resize(slot_blocks_ * options_.depth);
+  return {};
+}
+
+void FileJob::remember_begun(std::size_t index) {
+  const Slot& slot = slots_[index];
+  const std::uint64_t interval = options_.interval_bytes(), start = region_.files[slot.file].offset_bytes;
+  std::size_t at = index * slot_blocks_;
+  for (const FileRange& range : std::span(ranges_).subspan(index * options_.list, slot.count)) {
+    const std::uint64_t first = (range.offset_bytes - start) / interval, blocks = range.bytes / interval;
+    if (slot.write) {
+      written_->begin(slot.file, first, blocks, sequence_of(slot));
+    } else {
+      for (std::uint64_t i = 0; i < blocks; ++i) expected_[at++] = written_->sequence(slot.file, first + i);
+    }
+  }
+}
+
+void FileJob::remember_written(std::size_t index) {
+  const Slot& slot = slots_[index];
+  const std::uint64_t interval = options_.interval_bytes(), start = region_.files[slot.file].offset_bytes;
+  for (const FileRange& range : std::span(ranges_).subspan(index * options_.list, slot.count)) {
+    written_->end(slot.file, (range.offset_bytes - start) / interval, range.bytes / interval, sequence_of(slot));
+  }
+}
 
 Result<const std::byte*> FileJob::on_host(std::size_t index) {
   if (device_.host_addressable()) return buffer_.data() + index * slot_bytes_;
@@ -21,9 +64,17 @@ Result<const std::byte*> FileJob::on_host(std::size_t index) {
 Status FileJob::check_slot(std::size_t index, std::uint64_t sequence, VerifyResult& verify) {
   HEADRACE_TRY_ASSIGN(const std::byte* bytes, on_host(index));
   const auto interval = static_cast<std::size_t>(options_.interval_bytes());
+  const std::size_t file = slots_[index].file;
+  std::size_t at = index * slot_blocks_;
   for (std::size_t i = 0; i < slots_[index].count; ++i) {
     const FileRange& range = ranges_[index * options_.list + i];
     for (std::size_t done = 0; done < range.bytes; done += interval, bytes += interval) {
+      if (written_) {
+        // A block that is not this job's, or whose write was under way at either end of the read, may hold anything.
+        const std::uint64_t block = (range.offset_bytes + done - region_.files[file].offset_bytes) / interval;
+        sequence = expected_[at++];
+        if (sequence == 0 || written_->sequence(file, block) != sequence) continue;
+      }
       ++verify.blocks;
       auto fault = checker_.check({bytes, interval}, range.offset_bytes + done, sequence);
       if (!fault) continue;
@@ -66,6 +117,34 @@ void FileJob::verify_written(JobResult& result) {
     if (!failure_.ok()) return;
     const std::uint64_t sequence = region_.files[slot.file].first_sequence + last - (of_last ? 0 : 1);
     failure_ = check_slot(index, sequence, result.verify);
+  }
+}
+
+// Every block that the job wrote, in the order of the file, as many at a time as a slot has room for.
+void FileJob::verify_mixed(JobResult& result) {
+  const std::uint64_t interval = options_.interval_bytes();
+  // Pieces begin where a block may: direct I/O needs that.
+  const std::uint64_t step = options_.sizes[1].divisor(options_.unaligned) / interval;
+  const std::uint64_t most = slot_blocks_ / step * step;
+  const std::size_t index = free_.back();
+  for (std::size_t file = 0; file < region_.files.size(); ++file) {
+    const RegionFile& of = region_.files[file];
+    for (auto run = written_->run_from(file, 0, most); run;
+         run = written_->run_from(file, run->block + run->blocks, most)) {
+      if (!failure_.ok() || monitor_->stopped()) return;
+      const auto bytes = static_cast<std::size_t>(run->blocks * interval);
+      Slot& slot = slots_[index];
+      slot.bytes = bytes;
+      slot.count = 1;
+      slot.file = file;
+      slot.write = false;
+      FileRange& range = ranges_[index * options_.list];
+      range = {of.offset_bytes + run->block * interval, buffer_.data() + index * slot_bytes_, bytes};
+      remember_begun(index);
+      failure_ = queue_->read(*of.file, std::span(&range, 1), index);
+      if (failure_.ok() && queue_->wait(std::span(completions_).first(1)) == 1) failure_ = completions_[0].status;
+      if (failure_.ok()) failure_ = check_slot(index, 0, result.verify);
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -90,7 +91,6 @@ Status check_region(const JobOptions& options, const RegionFile& file, std::uint
                      " from offset " + std::to_string(file.offset_bytes) + ": give a smaller size or none",
                  file.path);
   }
-  if (file.bytes < options.largest_block()) {
   for (const AccessZones& zones : options.distribution.zones) {
     if (options.random && zones.bytes() > file.bytes) {
       return unfit("random_distribution=zoned_abs: the zones have " + size_text(zones.bytes()) + ", the region has " +
@@ -98,6 +98,7 @@ Status check_region(const JobOptions& options, const RegionFile& file, std::uint
                    file.path);
     }
   }
+  if (file.bytes < options.largest_block()) {
     return unfit("bs=" + size_text(options.largest_block()) + " is larger than the region of " + size_text(file.bytes),
                  file.path);
   }
@@ -130,6 +131,12 @@ std::uint64_t next_sequence(const JobOptions& options, const RegionFile& file) {
   if (!in) return 1;
   return verify_block_sequence(header, file.offset_bytes, VerifyFormat(options.seed, options.verify, {})).value_or(0) +
          1;
+}
+
+// A mixed job may leave the first block as it is, so that tells nothing of what others were written with.
+std::uint64_t unused_sequence() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count());
 }
 
 Status open_one(const JobOptions& options, unsigned thread, std::size_t files, std::size_t index, RegionFile& file,
@@ -214,7 +221,9 @@ Result<FileRegion> open_region(const JobOptions& options, unsigned thread) {
       return status;
     }
     if (!options.unaligned) file.bytes = file.bytes / options.smallest_block() * options.smallest_block();
-    if (options.verifies() && options.write) file.first_sequence = next_sequence(options, file);
+    if (options.verifies() && options.write) {
+      file.first_sequence = options.mixed() ? unused_sequence() : next_sequence(options, file);
+    }
     all += file.bytes;
   }
   if (options.io_size.given()) region.io_bytes = options.io_size.of(all);

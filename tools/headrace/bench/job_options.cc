@@ -160,8 +160,12 @@ Status check_verify(const JobOptions& job) {
   if (job.skips_io() || job.no_copy) {
     return invalid("verify needs both the I/O and the copy: no_io and no_copy exclude it");
   }
-  if (job.mixed()) return invalid("verify with rw or randrw: write with verify first, then read with it");
-  if (job.write && !job.verify_only && !job.each_block_once()) {
+  if (job.mixed() && job.verify_only) {
+    return invalid(
+        "verify_only with rw or randrw: nobody can tell which blocks an earlier run wrote; the job itself checks them "
+        "when it has ended (do_verify), and rw=write with verify_only checks a file that was written whole");
+  }
+  if (job.write && !job.mixed() && !job.verify_only && !job.each_block_once()) {
     return invalid(
         "verify writes each block once a pass: norandommap, random_distribution, percentage_random and random "
         "blocks of several sizes exclude it");
@@ -175,10 +179,16 @@ Status check_verify(const JobOptions& job) {
     return invalid("verify=pattern needs the pattern: give verify_pattern");
   }
   const std::uint64_t interval = job.interval_bytes(), least = least_verify_bytes(job.verify);
-  const bool divides = interval > 0 && job.sizes[job.write ? 1 : 0].divisor(job.unaligned) % interval == 0;
-  if (interval < least || interval > std::uint64_t{1} << 31 || !divides) {
+  const auto divides = [&](std::uint64_t bytes) { return interval > 0 && bytes % interval == 0; };
+  const bool whole = (!job.read || divides(job.sizes[0].divisor(job.unaligned))) &&
+                     (!job.write || divides(job.sizes[1].divisor(job.unaligned)));
+  if (interval < least || interval > std::uint64_t{1} << 31 || !whole) {
     return invalid("a verify block of " + std::to_string(interval) + " bytes: it has at least " +
                    std::to_string(least) + ", at most 2 GiB, and bs is a multiple of it");
+  }
+  if (job.mixed() && (!divides(job.align_bytes) || !divides(job.hole_bytes))) {
+    return invalid("verify in a mixed job: ba, and the hole of rw=rw:SIZE, are multiples of the verify block of " +
+                   std::to_string(interval) + " bytes");
   }
   return {};
 }
