@@ -2,8 +2,8 @@
 #              [REPLAYED_BY program])
 #
 # One executable from sources that define LLVMFuzzerTestOneInput. With HEADRACE_FUZZ it is a libFuzzer target; else a
-# plain driver replays the seeds and RUNS mutations of them, so that every build runs every target, with any compiler.
-# Either way ctest has an entry of that name with the label fuzz. Targets with the same REPLAYED_BY are one program there, without
+# plain driver replays the seeds and RUNS mutations of them. Sanitizer builds build and run these; in other builds the target
+# fuzz_targets does. Either way ctest has an entry of that name with the label fuzz. Targets with the same REPLAYED_BY are one program there, without
 # DEFINES, which sees by its name which of them it is.
 function(headrace_fuzz name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "DEVICE_CODE" "RUNS;REPLAYED_BY" "SOURCES;SEEDS;DEFINES;LINK")
@@ -32,6 +32,9 @@ function(headrace_fuzz name)
     set(arg_DEFINES)
   endif()
   add_executable(${name} ${arg_SOURCES})
+  if(NOT HEADRACE_SANITIZE)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
   headrace_target_defaults(${name})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE ${arg_DEFINES})

@@ -12,7 +12,7 @@ option(HEADRACE_ZFP "the codecs zfp and numcodecs.zfpy, where libzfp is installe
 set(HEADRACE_PYTHON "" CACHE STRING "build the Python package for this interpreter (a path, or ON: the one CMake finds); empty: none")
 set(HEADRACE_SANITIZE "" CACHE STRING "sanitizers: address,undefined or thread")
 set(HEADRACE_TEST_LABELS "" CACHE STRING "build only tests with one of these labels (;-list); empty: all")
-set(HEADRACE_BATCH 0 CACHE STRING "how many tests to compile as one source, and link as one program; 0: each is a program")
+set(HEADRACE_BATCH 0 CACHE STRING "how many sources to compile as one; tests are also linked as one program. 0: each by itself")
 set(HEADRACE_CUDA AUTO CACHE STRING "CUDA plug-in: AUTO, ON or OFF")
 set_property(CACHE HEADRACE_CUDA PROPERTY STRINGS AUTO ON OFF)
 

@@ -21,10 +21,10 @@ function(headrace_layer name)
   headrace_collect_tests(${arg_TESTS})
 endfunction()
 
-# Sanitizer builds compile several sources as one: what sources share is instrumented once.
+# HEADRACE_BATCH sources are compiled as one: most of what compiling takes goes into headers that they share.
 function(headrace_batch_sources target)
-  if(HEADRACE_SANITIZE)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  if(HEADRACE_BATCH)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${HEADRACE_BATCH})
     # A class with members of the unnamed namespace looks like a header's to the compiler then.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
