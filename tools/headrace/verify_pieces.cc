@@ -7,7 +7,7 @@
 namespace headrace::cli {
 namespace {
 
-constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 20;  // decoded, at a time
+constexpr std::uint64_t kVerifiedBytes = std::uint64_t{256} << 20;  // decoded, at a time
 constexpr std::size_t kMostBoxes = 256;
 
 std::uint64_t saturating_product(std::span<const std::uint64_t> factors, std::uint64_t bytes) {
@@ -46,8 +46,8 @@ VerifyPieces::VerifyPieces(const Array& array)
   passed_over_ = cells - stored_->count;
   const std::uint64_t cell_bytes = saturating_product(cell_, item_bytes_);
   most_bytes_ = saturating_product(std::vector<std::uint64_t>{stored_->count, cell_bytes}, 1);
-  if (cell_bytes <= kPieceBytes) {
-    most_bytes_ = std::min(most_bytes_, kPieceBytes);
+  if (cell_bytes <= kVerifiedBytes) {
+    most_bytes_ = std::min(most_bytes_, kVerifiedBytes);
   } else if (most_bytes_ > 0) {
     most_bytes_ = saturating_product(piece_of({all.start, cell_}), item_bytes_);
   }
@@ -59,13 +59,13 @@ std::uint64_t VerifyPieces::bytes_of(const ArrayBox& box) const { return saturat
 // whole rows of the grid as long as they fit.
 std::vector<std::uint64_t> VerifyPieces::piece_of(const ArrayBox& box) const {
   const std::vector<std::uint64_t>& cell =
-      saturating_product(cell_, item_bytes_) > kPieceBytes ? info_.chunk_shape : cell_;
+      saturating_product(cell_, item_bytes_) > kVerifiedBytes ? info_.chunk_shape : cell_;
   std::vector<std::uint64_t> piece = box.count;
-  for (std::size_t d = 0; d < piece.size() && saturating_product(piece, item_bytes_) > kPieceBytes; ++d) {
+  for (std::size_t d = 0; d < piece.size() && saturating_product(piece, item_bytes_) > kVerifiedBytes; ++d) {
     std::vector<std::uint64_t> row = piece;
     row[d] = std::min(cell[d], box.count[d]);
     const std::uint64_t row_bytes = std::max<std::uint64_t>(1, saturating_product(row, item_bytes_));
-    const std::uint64_t rows = std::max<std::uint64_t>(1, kPieceBytes / row_bytes);
+    const std::uint64_t rows = std::max<std::uint64_t>(1, kVerifiedBytes / row_bytes);
     std::uint64_t extent = 0;
     piece[d] = __builtin_mul_overflow(rows, cell[d], &extent) ? box.count[d] : std::min(box.count[d], extent);
   }
@@ -96,13 +96,13 @@ bool VerifyPieces::take_box(ArrayBox& box) {
   }
   if (rank == 0) return true;
   const std::size_t last = rank - 1;
-  while (cursor_ < stored_->count && bytes_of(box) <= kPieceBytes / 2) {
+  while (cursor_ < stored_->count && bytes_of(box) <= kVerifiedBytes / 2) {
     const std::span<const std::uint64_t> next = index(cursor_);
     const std::uint64_t begin = next[last] * cell_[last];
     if (begin != box.start[last] + box.count[last] || !std::equal(first.begin(), first.end() - 1, next.begin())) break;
     ArrayBox longer = box;
     longer.count[last] += std::min(cell_[last], info_.shape[last] - begin);
-    if (bytes_of(longer) > kPieceBytes) break;
+    if (bytes_of(longer) > kVerifiedBytes) break;
     box = std::move(longer);
     ++cursor_;
   }
@@ -139,11 +139,11 @@ bool VerifyPieces::next(std::vector<ArrayBox>& boxes) {
   std::uint64_t bytes = 0;
   while (boxes.size() < kMostBoxes && take_box(box)) {
     const std::uint64_t more = bytes_of(box);
-    if (!boxes.empty() && more > kPieceBytes - bytes) {
+    if (!boxes.empty() && more > kVerifiedBytes - bytes) {
       waiting_ = std::move(box);
       break;
     }
-    if (more > kPieceBytes) {
+    if (more > kVerifiedBytes) {
       inside_ = Inside{box, piece_of(box), std::vector<std::uint64_t>(box.start.size(), 0)};
       return take_piece(boxes.emplace_back());
     }

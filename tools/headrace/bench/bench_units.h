@@ -8,9 +8,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace headrace::bench {
+
+inline Status invalid(std::string message) { return {Code::kInvalidArgument, Layer::kApi, std::move(message)}; }
 
 Result<std::uint64_t> parse_number(std::string_view text);
 // "4096", "4k", "1m", "2g", "1t", each also as "4kb" or "4kib": powers of 1024. Without a suffix: bytes.

@@ -10,8 +10,6 @@ namespace {
 
 constexpr std::size_t kMostParts = 64;
 
-Status invalid(std::string message) { return {Code::kInvalidArgument, Layer::kApi, std::move(message)}; }
-
 Result<std::uint64_t> parse_block(std::string_view text) {
   HEADRACE_TRY_ASSIGN(const std::uint64_t bytes, parse_size(text));
   if (bytes == 0) return invalid("a block has at least 1 byte");

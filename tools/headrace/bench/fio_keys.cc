@@ -8,7 +8,7 @@
 namespace headrace::bench {
 namespace {
 
-constexpr const char* kReport = "the report has no such line";
+constexpr const char* kNoReportLine = "the report has no such line";
 constexpr const char* kNoLog = "logs are written whole when the job has ended";
 constexpr const char* kNoIolog = "acts with read_iolog alone";
 constexpr const char* kZbd = "acts with zonemode=zbd alone";
@@ -20,7 +20,7 @@ constexpr const char* kClock = "two clock readings a request are taken anyhow";
 constexpr const char* kTrim = "nothing is trimmed here";
 constexpr const char* kMemory = "buffers are the device's memory";
 
-constexpr OtherFioKey kKeys[] = {
+constexpr OtherFioKey kOtherKeys[] = {
     // Files
     {"unique_filename", "", "0|1", "there are no network clients"},
     {"lockfile", "", "none", "files are not locked: exclusive and readwrite are not there"},
@@ -139,7 +139,7 @@ constexpr OtherFioKey kKeys[] = {
     {"kb_base", "", "1024", "sizes are powers of 1024, rates decimal"},
     {"unit_base", "", "0|1|8", "rates are in bytes"},
     {"significant_figures", "", "#", "figures have three digits"},
-    {"disk_util", "", "0|1", kReport},
+    {"disk_util", "", "0|1", kNoReportLine},
     {"bwavgtime", "", "#", "log_avg_msec sets the window of logs"},
     {"iopsavgtime", "", "#", "log_avg_msec sets the window of logs"},
     {"log_entries", "", "#", "logs grow as they need"},
@@ -193,12 +193,12 @@ bool is_quantity(std::string_view value) {
 
 }  // namespace
 
-std::span<const OtherFioKey> other_fio_keys() { return kKeys; }
+std::span<const OtherFioKey> other_fio_keys() { return kOtherKeys; }
 
 std::span<const OtherFioKey> other_fio_arguments() { return kArguments; }
 
 const OtherFioKey* find_other_fio_key(std::string_view name) {
-  for (const OtherFioKey& key : kKeys) {
+  for (const OtherFioKey& key : kOtherKeys) {
     if (name == key.name || (*key.alias != 0 && name == key.alias)) return &key;
   }
   return nullptr;

@@ -7,8 +7,6 @@
 namespace headrace::bench {
 namespace {
 
-Status invalid(std::string message) { return {Code::kInvalidArgument, Layer::kApi, std::move(message)}; }
-
 Status assign(std::string& target, std::string_view value) {
   if (value.empty()) return invalid("a value is missing");
   target = value;

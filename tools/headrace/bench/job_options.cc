@@ -11,8 +11,6 @@ namespace {
 
 constexpr unsigned kMostBlocks = 1u << 24;
 
-Status invalid(std::string message) { return {Code::kInvalidArgument, Layer::kApi, std::move(message)}; }
-
 // What was said of the key before no longer counts.
 void replace_given(JobOptions& job, const char* name, std::string value, bool global) {
   std::erase_if(job.given, [&](const GivenOption& option) { return option.key == name; });
