@@ -1,7 +1,6 @@
 #include "transfer/variable_read.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -10,11 +9,8 @@
 #include "base/callback.h"
 #include "base/checked.h"
 #include "base/clock.h"
-#include "base/fault.h"
-#include "base/file_read.h"
-#include "base/part.h"
 #include "base/trace.h"
-#include "transfer/arena.h"
+#include "transfer/variable_lane.h"
 
 namespace headrace::transfer {
 namespace {
@@ -25,76 +21,7 @@ constexpr std::size_t kTasksPerBatch = 1024, kMaxGroupsPerClaim = 32;
 constexpr std::uint64_t kElementsPerCopy = std::uint64_t{1} << 16;
 constexpr std::uint64_t kBytesPerElement = sizeof(std::int64_t) + sizeof(VariableSlot);
 
-VariableSlot slot_at(const std::byte* at) noexcept {
-  VariableSlot slot;
-  std::memcpy(&slot, at, sizeof(slot));
-  return slot;
-}
-
-// Calls visit(source, destination) for each element of a box, slowest dimension first, until it says false.
-template <class Visit>
-void for_each_element(const device::Box& box, Visit&& visit) {
-  if (box.element_count() == 0) return;
-  const auto rank = static_cast<std::size_t>(box.rank);
-  std::array<std::uint64_t, device::kMaxRank> index{};
-  const std::byte* src = box.src;
-  std::byte* dst = box.dst;
-  for (;;) {
-    if (!visit(src, dst)) return;
-    std::size_t axis = rank;
-    for (;; --axis) {
-      if (axis == 0) return;
-      const device::BoxDim& dim = box.dim[axis - 1];
-      if (++index[axis - 1] < dim.extent) {
-        if (src != nullptr) src += dim.src_stride_bytes;
-        dst += dim.dst_stride_bytes;
-        break;
-      }
-      const auto back = static_cast<std::int64_t>(dim.extent - 1);
-      if (src != nullptr) src -= back * dim.src_stride_bytes;
-      dst -= back * dim.dst_stride_bytes;
-      index[axis - 1] = 0;
-    }
-  }
-}
-
-Status too_many(std::uint64_t bytes, std::uint64_t limit) {
-  return Status(Code::kResourceExhausted, Layer::kTransfer,
-                "the selected elements take more than " + std::to_string(bytes) + " bytes, and max_bytes allows " +
-                    std::to_string(limit) + ": select fewer, or allow more");
-}
-
 }  // namespace
-
-struct VariableRead::Batch {
-  WaveTasks tasks;
-  std::uint32_t next_group = 0;  // guarded by the read's mutex
-  std::atomic<std::uint64_t> groups_left{0};
-};
-
-struct VariableRead::Lane {
-  std::uint64_t plan_number = 0;  // that the workspace is for
-  codec::Chain::Workspace workspace;
-  codec::GrowingBuffer encoded, decoded;
-  std::unique_lock<std::mutex> alone;  // held while this lane's chunk has the budget for one
-  TaskDetail detail;
-  store::Object object;
-  base::PageBuffer unpacking;  // of the store
-  Arena kept;
-  Stats stats;
-
-  void use(codec::GrowthBudget& budget) {
-    workspace.set_budget(&budget);
-    decoded.set_budget(&budget);
-  }
-  void end_group(codec::GrowthBudget& shared) {
-    object.close();
-    if (!alone.owns_lock()) return;
-    use(shared);
-    encoded.set_budget(&shared);
-    alone.unlock();
-  }
-};
 
 void VariableRead::Free::operator()(void* memory) const noexcept { std::free(memory); }
 
@@ -131,11 +58,6 @@ std::span<std::byte> VariableRead::slots() const noexcept {
   // With check_only the plan's destinations are computed and never used.
   if (slots_ == nullptr) return {const_cast<std::byte*>(kBoxBase), bytes};
   return {reinterpret_cast<std::byte*>(slots_.get()), bytes};
-}
-
-bool VariableRead::goes_to_slots(const TaskDetail& detail) noexcept {
-  return device::fits(detail.box, &device::BoxDim::dst_stride_bytes, detail.box.dst - detail.tensor.data(),
-                      sizeof(VariableSlot), detail.tensor.size());
 }
 
 Status VariableRead::run(std::unique_ptr<Plan> plan, double plan_seconds) {
@@ -358,6 +280,7 @@ VariableRead::Lane* VariableRead::take_lane() {
   }
   auto made = std::make_unique<Lane>();
   made->encoded.set_budget(&shared_);
+  made->unpacking_memory = base::Charge(resources_.stored_memory());
   std::lock_guard lock(mutex_);
   free_lanes_.reserve(lanes_.size() + 1);  // room for all of them to come back
   lanes_.push_back(std::move(made));
@@ -380,233 +303,6 @@ void VariableRead::report_progress() {
   }
   Status status = base::run_callback(base::kProgressThrew, options_.progress,
                                      chunks_done_.load(std::memory_order_relaxed), chunk_count_);
-  if (!status.ok()) stop(std::move(status));
-}
-
-// The one place where objects are read.
-Status VariableRead::read_object(const store::Object& object, std::uint64_t offset, std::uint64_t length, Lane& lane,
-                                 std::span<const std::byte>& stored) {
-  HEADRACE_TRY(object.check_range(offset, length));
-  ++lane.stats.requests;
-  if (object.memory != nullptr) {
-    lane.stats.read_bytes += length;
-    lane.stats.memory_bytes += length;
-    stored = {object.memory + offset, static_cast<std::size_t>(length)};
-    return {};
-  }
-  Status room = lane.encoded.at_least(length);
-  if (room.code() == Code::kResourceExhausted && !lane.alone.owns_lock()) {
-    lane.use(shared_);  // gives back what it has
-    lane.alone = std::unique_lock(alone_mutex_);
-    lane.encoded.set_budget(&alone_);
-    lane.use(alone_);
-    room = lane.encoded.at_least(length);
-  }
-  HEADRACE_TRY(std::move(room));
-  trace::Timer timer(trace::Stage::kRead, length);
-  const std::span<std::byte> out(lane.encoded.data(), static_cast<std::size_t>(length));
-  Status status;
-  if (object.is_packed()) {
-    status = plan_->store().unpack(object, out, lane.unpacking);
-  } else {
-    status = object.read(offset, out);
-    if (status.ok() && length == object.size_bytes) status = object.check_whole(out);
-  }
-  lane.stats.read_seconds += timer.stop();
-  lane.stats.read_bytes += length;
-  (object.is_packed() ? lane.stats.memory_bytes : lane.stats.buffered_bytes) += length;
-  stored = out;
-  return status;
-}
-
-void VariableRead::run_group(const Batch& batch, const Group& group, Lane& lane) {
-  const std::span<const Task> tasks(batch.tasks.tasks.data() + group.first_task, group.task_count);
-  if (group.length == 0) {
-    for (const Task& task : tasks) fill_task(batch, group, task, lane);
-    return;
-  }
-  const store::Object* object = nullptr;
-  std::uint64_t offset = group.offset, length = group.length;
-  Status status;
-  if (group.source != kNoSource) {
-    const Source& source = batch.tasks.sources[group.source];
-    object = source.object.get();
-    if (object == nullptr) status = source.failure;
-  } else {
-    plan_->describe(group, tasks.front(), lane.detail);
-    trace::Timer timer(trace::Stage::kOpen);
-    status = plan_->store().open(lane.detail.key, lane.object);
-    lane.stats.open_seconds += timer.stop();
-    if (status.code() == Code::kNotFound) {
-      fill_task(batch, group, tasks.front(), lane);
-      return;
-    }
-    if (status.ok()) ++lane.stats.objects_opened;
-    object = &lane.object;
-    offset = 0;
-    length = object->size_bytes;
-    // Before there is room for it.
-    if (status.ok()) status = plan_->chain().check_encoded_size(length);
-  }
-  std::span<const std::byte> stored;
-  if (status.ok()) status = read_object(*object, offset, length, lane, stored);
-  if (!status.ok()) {
-    for (const Task& task : tasks) fail_task(batch, group, task, lane, status);
-    return;
-  }
-  run_tasks(batch, group, stored, lane);
-}
-
-void VariableRead::run_tasks(const Batch& batch, const Group& group, std::span<const std::byte> stored, Lane& lane) {
-  for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
-    if (stop_.load(std::memory_order_relaxed)) return;
-    const Task& task = batch.tasks.tasks[i];
-    const bool whole_object = task.length == kWholeObject;
-    const auto encoded = whole_object ? stored : base::part(stored, task.offset - group.offset, task.length);
-    lane.stats.stored_bytes += encoded ? encoded->size() : 0;
-    Status status = encoded ? decode_task(*encoded, lane)
-                            : Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside of what was read for it");
-    if (status.ok()) {
-      plan_->describe(group, task, lane.detail);
-      do {
-        device::Box box = lane.detail.box;
-        const std::int64_t at = box.src - kBoxBase;
-        if (!device::fits(box, &device::BoxDim::src_stride_bytes, at, sizeof(VariableSlot),
-                          plan_->chain().decoded_bytes()) ||
-            !goes_to_slots(lane.detail)) {
-          status = Status(Code::kInternal, Layer::kTransfer, "a box reaches beyond its chunk or the result");
-          break;
-        }
-        box.src = lane.decoded.data() + at;
-        status = keep_box(box, lane.decoded.data(), lane);
-      } while (status.ok() && plan_->next_box(lane.detail));
-      if (status.code() == Code::kResourceExhausted) return stop(std::move(status));  // no fault of the chunk
-    }
-    if (!status.ok()) {
-      fail_task(batch, group, task, lane, std::move(status));
-      continue;
-    }
-    ++lane.stats.chunks;
-    ++lane.stats.cpu_chunks;
-    chunks_done_.fetch_add(1, std::memory_order_relaxed);
-  }
-}
-
-// Decodes into lane.decoded.
-Status VariableRead::decode_task(std::span<const std::byte> stored, Lane& lane) {
-  const codec::Chain& chain = plan_->chain();
-  trace::Timer timer(trace::Stage::kDecode);
-  HEADRACE_DELAY("transfer.decode");
-  const auto attempt = [&] {
-    Status room = lane.decoded.at_least(std::max<std::uint64_t>(chain.decoded_bytes(), 1));
-    if (!room.ok()) return room;
-    return chain.decode(stored, {lane.decoded.data(), static_cast<std::size_t>(chain.decoded_bytes())}, lane.workspace);
-  };
-  Status status = attempt();
-  if (status.code() == Code::kResourceExhausted && !lane.alone.owns_lock()) {
-    lane.use(shared_);  // gives back what it has
-    lane.alone = std::unique_lock(alone_mutex_);
-    lane.use(alone_);
-    status = attempt();
-  }
-  lane.stats.decode_seconds += timer.stop();
-  return status;
-}
-
-Status VariableRead::account(std::uint64_t bytes) {
-  const std::uint64_t before = kept_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  if (before <= options_.max_bytes && bytes <= options_.max_bytes - before) return {};
-  kept_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  return too_many(before, options_.max_bytes);
-}
-
-// Keeps the elements that a box selects of the slots in lane.decoded, from `base` on.
-Status VariableRead::keep_box(device::Box box, const std::byte* base, Lane& lane) {
-  trace::Timer timer(trace::Stage::kAssemble);
-  std::uint64_t bytes = 0;
-  const std::byte* no_text = nullptr;
-  for_each_element(box, [&](const std::byte* src, std::byte*) {
-    const VariableSlot slot = slot_at(src);
-    if (slot.bytes == VariableSlot::kNotText) no_text = src;
-    if (no_text == nullptr) bytes += slot.bytes;
-    return no_text == nullptr;
-  });
-  timer.set_bytes(bytes);
-  if (no_text != nullptr) {
-    const auto index = static_cast<std::uint64_t>(no_text - base) / sizeof(VariableSlot);
-    return Status(
-        Code::kUnsupported, Layer::kCodec,
-        "object arrays with elements that are no strings: element " + std::to_string(index) + " of the chunk is one");
-  }
-  lane.stats.decoded_bytes += bytes;
-  lane.stats.cpu_decoded_bytes += bytes;
-  if (options_.check_only) {
-    lane.stats.assemble_seconds += timer.stop();
-    return {};
-  }
-  HEADRACE_TRY(account(bytes));
-  std::byte* at = lane.kept.take(static_cast<std::size_t>(bytes));
-  for_each_element(box, [&](const std::byte* src, std::byte* dst) {
-    VariableSlot slot = slot_at(src);
-    if (slot.bytes != 0) std::memcpy(at, slot.data, static_cast<std::size_t>(slot.bytes));
-    slot.data = at;
-    at += slot.bytes;
-    std::memcpy(dst, &slot, sizeof(slot));
-    return true;
-  });
-  lane.stats.assemble_seconds += timer.stop();
-  return {};
-}
-
-void VariableRead::fill_task(const Batch&, const Group& group, const Task& task, Lane& lane) {
-  plan_->describe(group, task, lane.detail);
-  const VariableSlot fill = slot_at(plan_->fill_element());
-  ++lane.stats.missing_chunks;
-  chunks_done_.fetch_add(1, std::memory_order_relaxed);
-  const std::uint64_t count = lane.detail.element_count();
-  const auto bytes = base::checked_mul(count, fill.bytes);
-  lane.stats.decoded_bytes += bytes.value_or(0);
-  if (options_.check_only) return;
-  if (Status status = bytes ? account(*bytes) : too_many(0, options_.max_bytes); !status.ok()) {
-    stop(std::move(status));
-    return;
-  }
-  do {
-    device::Box box = lane.detail.box;
-    box.src = nullptr;
-    if (!goes_to_slots(lane.detail)) {
-      return stop(Status(Code::kInternal, Layer::kTransfer, "a box reaches beyond the result"));
-    }
-    for_each_element(box, [&](const std::byte*, std::byte* dst) {
-      std::memcpy(dst, &fill, sizeof(fill));
-      return true;
-    });
-  } while (plan_->next_box(lane.detail));
-}
-
-void VariableRead::fail_task(const Batch& batch, const Group& group, const Task& task, Lane& lane, Status status) {
-  const bool own = group.source == kNoSource;
-  if (own) plan_->describe(group, task, lane.detail);
-  const std::string& key = own ? lane.detail.key : *batch.tasks.sources[group.source].key;
-  status = std::move(status).with_key(key);
-  if (task.length != kWholeObject && task.length != 0) status = std::move(status).with_range(task.offset, task.length);
-  chunks_done_.fetch_add(1, std::memory_order_relaxed);
-  if (!options_.collect_errors) return stop(std::move(status));
-  ChunkError error;
-  error.key = key;
-  error.offset = status.offset().value_or(own ? 0 : task.offset);
-  error.length = status.length().value_or(task.length == kWholeObject ? 0 : task.length);
-  error.status = std::move(status);
-  std::lock_guard lock(mutex_);
-  errors_.push_back(std::move(error));
-}
-
-// All of the batch has been read. Of a source that was changed meanwhile no chunk is known to be right.
-void VariableRead::check_sources(const Batch& batch) {
-  Status status = plan_->store().check_unchanged();
-  for (const Source& source : batch.tasks.sources) {
-    if (status.ok()) status = source.check_version();
-  }
   if (!status.ok()) stop(std::move(status));
 }
 

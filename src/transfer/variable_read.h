@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <span>
 #include <vector>
 
@@ -87,6 +88,7 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   void fill_task(const Batch& batch, const Group& group, const Task& task, Lane& lane);
   void fail_task(const Batch& batch, const Group& group, const Task& task, Lane& lane, Status status);
   void check_sources(const Batch& batch);
+  Status unpack(const store::Object& object, std::span<std::byte> out, Lane& lane);
   Status read_object(const store::Object& object, std::uint64_t offset, std::uint64_t length, Lane& lane,
                      std::span<const std::byte>& stored);
   Status account(std::uint64_t bytes);
@@ -106,6 +108,8 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   std::unique_ptr<codec::VariableSlot, Free> slots_;  // none with check_only
   codec::GrowthBudget shared_, alone_;
   std::mutex alone_mutex_;  // who holds it may use alone_
+  // Held together by those who unpack; who holds it alone may drop the others' scratch.
+  std::shared_mutex unpacking_mutex_;
   std::atomic<std::uint64_t> kept_bytes_{0};
   std::atomic<std::uint64_t> chunks_done_{0};
   std::atomic<bool> stop_{false};

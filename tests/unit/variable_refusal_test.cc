@@ -5,13 +5,18 @@
 #include <headrace/device.h>
 
 #include <atomic>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/json.h"
+#include "store/store.h"
+#include "support/temp_dir.h"
 #include "support/variable_model.h"
 #include "support/variable_read_testing.h"
+#include "support/zip_writer.h"
+#include "transfer/context_impl.h"
 
 namespace headrace {
 namespace {
@@ -187,6 +192,50 @@ TEST_F(VariableRead, ChunksThatOnlyFitOneAtATimeAreRead) {
   const Context context = make_context(std::size_t{8} << 20);
   const Strings elements(12, std::string(std::size_t{2} << 20, 'y'));
   expect_elements(write(context, v3_strings({12}, {1}, chain({kZstd})), elements), elements, {12});
+}
+
+// An archive of an array of strings, a chunk each, whose chunks are deflated.
+Array open_zipped(const Context& context, const std::string& path, const Strings& elements) {
+  const Json document = v3_strings({elements.size()}, {1});
+  testing::ZipWriter zip;
+  zip.add_text("zarr.json", document.dump());
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const std::string chunk = testing::encode_vlen({elements[i]});
+    zip.add("c/" + std::to_string(i), std::as_bytes(std::span(chunk)), {.deflate = true});
+  }
+  EXPECT_TRUE(support::write_file(path, zip.finish()));
+  return Array::open(Store::open(context, path).value()).value();
+}
+
+// What unpacking a chunk takes is stored memory, and given back.
+TEST_F(VariableRead, UnpackingStaysWithinTheStoredBudget) {
+  ContextOptions options;
+  options.threads = 3;
+  options.stored_budget_bytes = std::size_t{4} << 20;
+  const Context context = Context::create(options).value();
+  const support::TempDir dir;
+  const std::uint64_t size = (std::uint64_t{8} << 20) + 8;
+  const Array array = open_zipped(context, dir / "large.zip", {"a", std::string(std::size_t{8} << 20, 'x'), "b"});
+  const auto& budget = context.impl()->resources->stored_memory();
+  const std::uint64_t before = budget->used_bytes();
+  const Status status = read_status(array);
+  expect_status(status, Code::kResourceExhausted, "unpacking a chunk");
+  expect_status(status, Code::kResourceExhausted, std::to_string(store::Store::most_packed_bytes(size)));
+  expect_status(status, Code::kResourceExhausted, "stored_budget_bytes");
+  EXPECT_EQ(status.key(), "c/1");
+  EXPECT_EQ(budget->used_bytes(), before);
+  VariableReadOptions collect;
+  collect.collect_errors = true;
+  const auto others = array.read_variable({}, collect);
+  ASSERT_TRUE(others.ok()) << others.status().to_string();
+  EXPECT_EQ(elements_of(*others), (Strings{"a", "", "b"}));
+  EXPECT_EQ(others->errors.size(), 1u);
+
+  // Each chunk fits, those of all workers do not: they take turns, and none fails.
+  Strings elements;
+  for (std::size_t i = 0; i < 24; ++i) elements.push_back(std::string((std::size_t{3} << 20) - i, 'y'));
+  expect_elements(open_zipped(context, dir / "many.zip", elements), elements, {24});
+  EXPECT_LE(budget->used_bytes(), before + (std::uint64_t{1} << 20)) << "only what the second archive is";
 }
 
 TEST_F(VariableRead, CancelledReadsEnd) {

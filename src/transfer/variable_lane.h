@@ -1,0 +1,58 @@
+// What VariableRead hands out and keeps for its workers: groups of chunks, and a worker's memory.
+//
+// Threads: a lane is used by the one worker that holds it; its scratch is dropped by another that holds
+//          VariableRead's unpacking_mutex_ alone.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+#include "base/memory_budget.h"
+#include "base/page_buffer.h"
+#include "codec/chain.h"
+#include "codec/growing_buffer.h"
+#include "store/store.h"
+#include "transfer/arena.h"
+#include "transfer/plan.h"
+#include "transfer/variable_read.h"
+
+namespace headrace::transfer {
+
+struct VariableRead::Batch {
+  WaveTasks tasks;
+  std::uint32_t next_group = 0;  // guarded by the read's mutex
+  std::atomic<std::uint64_t> groups_left{0};
+};
+
+struct VariableRead::Lane {
+  std::uint64_t plan_number = 0;  // that the workspace is for
+  codec::Chain::Workspace workspace;
+  codec::GrowingBuffer encoded, decoded;
+  std::unique_lock<std::mutex> alone;  // held while this lane's chunk has the budget for one
+  TaskDetail detail;
+  store::Object object;
+  std::optional<base::PageBuffer> unpacking{std::in_place};  // the store's scratch
+  base::Charge unpacking_memory;                             // of it
+  Arena kept;
+  Stats stats;
+
+  void drop_unpacking() noexcept {
+    unpacking.emplace();
+    unpacking_memory.give_all();
+  }
+  void use(codec::GrowthBudget& budget) {
+    workspace.set_budget(&budget);
+    decoded.set_budget(&budget);
+  }
+  void end_group(codec::GrowthBudget& shared) {
+    object.close();
+    if (!alone.owns_lock()) return;
+    use(shared);
+    encoded.set_budget(&shared);
+    alone.unlock();
+  }
+};
+
+}  // namespace headrace::transfer
