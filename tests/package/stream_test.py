@@ -72,6 +72,19 @@ def sparse_array(path, shape, chunks, value, sharded=None):
     (path / ("c" + ".0" * len(shape))).write_bytes(packed)
 
 
+def strings_array(path, shape, chunks, codecs=(), fill=""):
+    path.mkdir(parents=True)
+    (path / "zarr.json").write_text(json.dumps({
+        "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": "string", "fill_value": fill, "attributes": {},
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks}},
+        "codecs": [{"name": "vlen-utf8"}, *codecs],
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}}}))
+
+
+def counted(words):
+    return b"".join(struct.pack("<I", len(word)) + word for word in words)
+
+
 def peak_of(*arguments, limit=None):
     """The JSON of a run and the most memory it had, in bytes."""
     def prepare():
@@ -205,6 +218,82 @@ def test_an_interrupt_or_a_bad_chunk_leaves_nothing(f):
     (f / "b" / "6.0").write_bytes(b"no zlib")
     done = cli("read", f / "b", "-o", folder / "y.npy", "--slab", 300, code=1)
     assert b"key 6.0" in done.stderr and not list(folder.iterdir()), done.stderr
+
+
+def test_strings_larger_than_memory_may_be(f):
+    """1.3 GiB of strings through 64 MiB: in chunks of 4 MiB, and as the fill value of chunks that are not stored. The first parts
+    have short elements, so that what elements take is guessed wrong when the long ones begin."""
+    chunk, chunks, long, fill, bound = 4096, 384, 1024, "f" * 1000, 300 * MIB
+    array, raw, text = f / "a", f / "out.raw", f / "out.json"
+    strings_array(array, [chunk * chunks], [chunk], [{"name": "gzip", "configuration": {"level": 1}}], fill)
+    words = {"short": [b"s%d" % i for i in range(chunk)], "long": [b"%0*d" % (long, i) for i in range(chunk)], "fill": [fill.encode()] * chunk}
+    kinds = ["short" if i < 64 else "long" if i % 4 else "fill" for i in range(chunks)]
+    for kind in ("short", "long"):
+        packer = zlib.compressobj(1, wbits=31)
+        (f / kind).write_bytes(packer.compress(struct.pack("<I", chunk) + counted(words[kind])) + packer.flush())
+    for i, kind in enumerate(kinds):
+        if kind != "fill":
+            os.link(f / kind, array / f"c.{i}")
+    as_raw = {kind: counted(elements) for kind, elements in words.items()}
+    as_json = {kind: b", ".join(b'"' + e + b'"' for e in elements) for kind, elements in words.items()}
+    total = sum(len(as_raw[kind]) for kind in kinds)
+    assert total > 4 * bound
+    run, peak = peak_of("read", array, "-o", raw, "--raw", "--json", "--slab", "64M", "--threads", 2)
+    assert peak < bound, f"{peak / MIB:.0f} MiB"
+    assert run["elements"] == chunk * chunks and run["decoded_bytes"] == run["stats"]["decoded_bytes"] == total - 4 * chunk * chunks, run
+    with open(raw, "rb") as file:
+        for i, kind in enumerate(kinds):
+            assert file.read(len(as_raw[kind])) == as_raw[kind], i
+        assert not file.read(1)
+    raw.unlink()
+    del kinds[192:]
+    assert sum(len(as_json[kind]) for kind in kinds) > 1.5 * bound
+    run, peak = peak_of("read", array, "--select", f":{chunk * len(kinds)}", "-o", text, "--sha256", "--json", "--slab", "64M", "--threads", 2)
+    assert peak < bound, f"{peak / MIB:.0f} MiB"
+    assert run["sha256"] == hashlib.sha256(b"".join(as_raw[kind] for kind in kinds)).hexdigest()
+    with open(text, "rb") as file:
+        for i, kind in enumerate(kinds):
+            want = (b", " if i else b"[") + as_json[kind]
+            assert file.read(len(want)) == want, i
+        assert file.read() == b"]\n"
+
+
+def test_parts_of_strings_are_what_one_part_is(f):
+    """Every selection and format, whatever the size of the parts: elements that take none of them, and more than each."""
+    shape = [7, 5, 6]
+    chance = random.Random(3)
+    words = {i: b"" if chance.randrange(4) == 0 else b"%d%d%d" % i * chance.randrange(1, 120) for i in
+             itertools.product(*map(range, shape))}
+    strings_array(f / "a", shape, [3, 2, 4], fill="fill")
+    for at in itertools.product(range(3), range(3), range(2)):
+        ranges = [range(i * c, (i + 1) * c) for i, c in zip(at, (3, 2, 4))]
+        inside = [words.get(i, b"") for i in itertools.product(*ranges)]
+        if at == (1, 1, 1):
+            words.update((i, b"fill") for i in itertools.product(*ranges) if i in words)
+        else:
+            (f / "a" / ("c." + ".".join(map(str, at)))).write_bytes(struct.pack("<I", len(inside)) + counted(inside))
+    every = [list(range(n)) for n in shape]
+    cases = {
+        "": every, "2:6": [every[0][2:6], every[1], every[2]], "::3, 1:4:2": [every[0][::3], every[1][1:4:2], every[2]],
+        "..., 5": [every[0], every[1], 5], "3, 4, 5": [3, 4, 5], "[6,1,1,0], :, [0,5]": [[6, 1, 1, 0], every[1], [0, 5]],
+        "2:2": [[], every[1], every[2]]}
+    def nested(axes, at=()):
+        if not axes:
+            return words[at].decode()
+        first, *rest = axes
+        return [nested(rest, (*at, i)) for i in first] if isinstance(first, list) else nested(rest, (*at, first))
+    for select, axes in cases.items():
+        want = counted(words[i] for i in itertools.product(*(a if isinstance(a, list) else [a] for a in axes)))
+        json_text = cli("read", f / "a", "--select", select, "-o", "-").stdout
+        assert json.loads(json_text) == nested(axes) if select != "2:2" else json_text == b"[]\n", (select, json_text)
+        for slab in (1, 30, 400, 3000, 1 << 20):
+            asked = ("read", f / "a", "--select", select, "--slab", slab)
+            assert cli(*asked, "--raw", "-o", "-").stdout == want, (select, slab)
+            assert cli(*asked, "-o", "-").stdout == json_text, (select, slab)
+            run = json.loads(cli(*asked, "--sha256", "--json").stdout)
+            assert run["sha256"] == hashlib.sha256(want).hexdigest() and run["elements"] * 4 + run["decoded_bytes"] == len(want), run
+    got = cli("read", f / "a", "--points", "[6, 0, 6], [4, 0, 4], [5, 1, 5]", "--raw", "-o", "-", "--slab", 1).stdout
+    assert got == counted(words[i] for i in ((6, 4, 5), (0, 0, 1), (6, 4, 5)))
 
 
 if __name__ == "__main__":

@@ -275,5 +275,65 @@ TEST(ReadSlabs, TileTheResult) {
   }
 }
 
+// Parts of elements of variable length tile the result in C order, whatever they turn out to take, and what they are
+// expected to take changes; one that is too large gets smaller until it has no more elements than a chunk.
+TEST(ReadSlabs, TileElementsOfVariableLength) {
+  std::mt19937 chance(2);
+  const auto below = [&](std::uint64_t n) { return std::uniform_int_distribution<std::uint64_t>(0, n - 1)(chance); };
+  int smaller = 0, least = 0;
+  for (int round = 0; round < 2000; ++round) {
+    ArrayInfo info;
+    info.dtype.kind = TypeKind::kString;
+    ASSERT_TRUE(info.dtype.is_variable_length());
+    Selection selection;
+    std::uint64_t chunk = 1;
+    for (std::uint64_t d = 0, rank = below(4); d < rank; ++d) {
+      info.shape.push_back(below(30));
+      info.chunk_shape.push_back(1 + below(9));
+      chunk *= info.chunk_shape.back();
+      SelectionItem item;
+      const std::uint64_t kind = info.shape.back() == 0 ? 9 : below(5);
+      if (kind == 0) {
+        item.kind = SelectionItem::Kind::kIndex;
+        item.start = static_cast<std::int64_t>(below(info.shape.back()));
+      } else if (kind == 1) {
+        std::vector<std::int64_t> indices(1 + below(20));
+        for (std::int64_t& index : indices) index = static_cast<std::int64_t>(below(info.shape.back()));
+        item = index_list(indices);
+      } else if (kind == 2) {
+        item.start = static_cast<std::int64_t>(below(info.shape.back()));
+        item.step = static_cast<std::int64_t>(1 + below(9));
+      }
+      selection.push_back(item);
+    }
+    const ResolvedSelection resolved = resolve_selection(selection, info.shape).value();
+    const std::uint64_t budget = 1 + below(9000);
+    ReadSlabs slabs(info, selection, resolved, 8, budget, false);
+    ASSERT_TRUE(slabs.in_order());
+    std::uint64_t behind = 0;
+    ReadSlab slab;
+    const auto elements = [&] { return *decoded_bytes(slab.shape, 1); };
+    while (slabs.next(slab)) {
+      while (below(3) == 0) {
+        const std::uint64_t before = elements();
+        const bool narrowed = slabs.narrow(slab);
+        ASSERT_EQ(narrowed, elements() < before);
+        ASSERT_TRUE(narrowed || elements() <= chunk) << elements() << " of " << chunk;
+        ++(narrowed ? smaller : least);
+        if (!narrowed) break;
+      }
+      ASSERT_EQ(resolve_selection(slab.selection, info.shape).value().shape, slab.shape);
+      std::uint64_t first = 0;
+      for (std::size_t d = 0; d < slab.shape.size(); ++d) first = first * resolved.shape[d] + slab.start[d];
+      ASSERT_EQ(first, behind);
+      behind = first + elements();
+      if (below(2) == 0) slabs.expect(below(200));
+    }
+    ASSERT_EQ(behind, *decoded_bytes(resolved.shape, 1));
+  }
+  EXPECT_GT(smaller, 500);
+  EXPECT_GT(least, 500);
+}
+
 }  // namespace
 }  // namespace headrace::cli

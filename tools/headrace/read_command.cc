@@ -152,8 +152,8 @@ int run_read(const ReadCommandOptions& options) {
       return kExitUsage;
     }
     return read_variable_array({options.path, options.select, options.output, options.raw, options.npy, options.sha256,
-                                options.stats, options.json, options.report},
-                               *context, *array, *selection);
+                                options.stats, options.json, options.report, options.slab_bytes},
+                               *context, *array, *selection, *resolved);
   }
   ReadOptions read_options;
   read_options.dtype = options.dtype;

@@ -19,17 +19,21 @@ ReadSlabs::ReadSlabs(const ArrayInfo& info, Selection selection, ResolvedSelecti
                      std::uint64_t budget_bytes, bool in_order)
     : selection_(std::move(selection)),
       resolved_(std::move(resolved)),
-      item_bytes_(std::max<std::uint64_t>(1, item_bytes)),
-      in_order_(in_order) {
+      budget_bytes_(budget_bytes),
+      variable_(info.dtype.is_variable_length()),
+      in_order_(in_order || variable_),
+      item_bytes_(std::max<std::uint64_t>(1, item_bytes)) {
   const std::uint64_t total = decoded_bytes(resolved_.shape, 1).value_or(UINT64_MAX);
   most_bytes_ = product(total, item_bytes_);
-  one_ = most_bytes_ <= budget_bytes || resolved_.shape.empty();
+  // What elements of variable length take is not known yet: they may turn out to be too large for one part.
+  one_ = resolved_.shape.empty() || total == 0 || budget_bytes == UINT64_MAX ||
+         (most_bytes_ <= budget_bytes && !variable_);
   if (one_) return;
   if (resolved_.points) {
     axes_.push_back({.count = resolved_.shape[0], .row = 1});
   } else {
     // Chunks of a shard that is too large are read by themselves. Where they differ in shape, some are decoded twice.
-    const bool shards = !info.shard_shape.empty() &&
+    const bool shards = !variable_ && !info.shard_shape.empty() &&
                         decoded_bytes(info.shard_shape, info.dtype.item_bytes).value_or(UINT64_MAX) <= budget_bytes;
     const std::vector<std::uint64_t>& cell = shards ? info.shard_shape : info.chunk_shape;
     for (std::size_t d = 0; d < resolved_.dims.size(); ++d) {
@@ -38,7 +42,7 @@ ReadSlabs::ReadSlabs(const ArrayInfo& info, Selection selection, ResolvedSelecti
       measure(axes_.back());
     }
   }
-  choose_parts(item_bytes_, budget_bytes);
+  choose_parts();
 }
 
 std::uint64_t ReadSlabs::cell_of(const Axis& axis, std::uint64_t i) const {
@@ -60,12 +64,16 @@ void ReadSlabs::measure(Axis& axis) const {
   }
 }
 
-void ReadSlabs::choose_parts(std::uint64_t item_bytes, std::uint64_t budget_bytes) {
-  std::uint64_t chunk_bytes = item_bytes;
-  for (const Axis& axis : axes_) chunk_bytes = product(chunk_bytes, axis.cell > 0 ? std::min(axis.row, axis.cell) : 1);
-  const std::uint64_t budget = std::max(budget_bytes, chunk_bytes);
+std::uint64_t ReadSlabs::chunk_bytes() const {
+  std::uint64_t bytes = item_bytes_;
+  for (const Axis& axis : axes_) bytes = product(bytes, axis.cell > 0 ? std::min(axis.row, axis.cell) : 1);
+  return bytes;
+}
+
+void ReadSlabs::choose_parts() {
+  const std::uint64_t budget = std::max(budget_bytes_, chunk_bytes());
   const auto behind = [&](std::size_t axis) {
-    std::uint64_t bytes = item_bytes;
+    std::uint64_t bytes = item_bytes_;
     while (++axis < axes_.size()) bytes = product(bytes, axes_[axis].count);
     return bytes;
   };
@@ -182,6 +190,11 @@ bool ReadSlabs::next(ReadSlab& slab) {
     axes_[a].at = 0;
     begin_part(a);
   }
+  describe(slab);
+  return true;
+}
+
+void ReadSlabs::describe(ReadSlab& slab) const {
   slab.selection = part();
   slab.start.clear();
   slab.shape.clear();
@@ -189,9 +202,33 @@ bool ReadSlabs::next(ReadSlab& slab) {
   for (const Axis& axis : axes_) {
     slab.start.push_back(axis.at);
     slab.shape.push_back(axis.to - axis.at);
-    slab.bytes *= axis.to - axis.at;
+    slab.bytes = product(slab.bytes, axis.to - axis.at);
   }
-  return true;
+}
+
+void ReadSlabs::expect(std::uint64_t item_bytes) {
+  item_bytes_ = std::max<std::uint64_t>(1, item_bytes);
+  if (!one_) choose_parts();
+}
+
+bool ReadSlabs::narrow(ReadSlab& slab) {
+  if (one_) return false;
+  const auto elements = [this] {
+    std::uint64_t count = 1;
+    for (const Axis& axis : axes_) count = product(count, axis.to - axis.at);
+    return count;
+  };
+  const std::uint64_t before = elements();
+  for (;;) {
+    const bool least = chunk_bytes() >= budget_bytes_;  // larger elements would make no smaller parts
+    if (!least) item_bytes_ = product(item_bytes_, 2);
+    choose_parts();
+    for (std::size_t a = 0; a < axes_.size(); ++a) begin_part(a);
+    const bool smaller = elements() < before;
+    if (!smaller && !least) continue;
+    describe(slab);
+    return smaller;
+  }
 }
 
 }  // namespace headrace::cli

@@ -5,6 +5,7 @@
 #include <headrace/context.h>
 #include <headrace/selection.h>
 
+#include <cstdint>
 #include <string>
 
 #include "report/run_report.h"
@@ -15,10 +16,11 @@ struct VariableReadRequest {
   std::string path, select, output;
   bool raw = false, npy = false, sha256 = false, stats = false, json = false;
   ReportOptions report;
+  std::uint64_t slab_bytes = 0;  // of a part, with an output or a hash
 };
 
 // Reads, writes and reports like `headrace read` of numbers. Gives the exit code.
 int read_variable_array(const VariableReadRequest& request, const Context& context, const Array& array,
-                        const Selection& selection);
+                        const Selection& selection, const ResolvedSelection& resolved);
 
 }  // namespace headrace::cli

@@ -1,0 +1,56 @@
+// VariableDelivery: an array's elements of variable length, part by part, into files and hashes.
+#pragma once
+
+#include <headrace/array.h>
+#include <headrace/stats.h>
+#include <headrace/status.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "progress_bar.h"
+#include "read_slabs.h"
+#include "report/run_report.h"
+#include "variable_writer.h"
+
+namespace headrace::cli {
+
+class VariableDelivery {
+ public:
+  // Bytes that an element is taken to need before any has been read.
+  static constexpr std::uint64_t kGuessedItemBytes = 64;
+  // What a read of all may take that is not made in parts, and a part that cannot be smaller.
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+
+  // `part_bytes`: the budget that the parts were chosen by.
+  VariableDelivery(const Array& array, std::uint64_t part_bytes, RunReport& report, ProgressBar& bar);
+
+  // All of it. `elements`: of the selection.
+  Status run(ReadSlabs& slabs, std::uint64_t elements, std::span<VariableWriter* const> writers);
+
+  bool output_failed() const noexcept { return output_failed_; }  // of a run() that failed: else the read did
+  const Stats& stats() const noexcept { return stats_; }          // of the parts that were read whole
+  std::uint64_t elements() const noexcept { return done_; }
+  std::uint64_t bytes() const noexcept { return bytes_; }                        // of the elements
+  const std::vector<std::string>& preview() const noexcept { return preview_; }  // the first elements, shortened
+
+ private:
+  Result<VariableResult> read(ReadSlabs& slabs, ReadSlab& slab);
+  Status write(const VariableResult& part, std::span<VariableWriter* const> writers);
+  void preview(const VariableResult& part);
+
+  const Array& array_;
+  const std::uint64_t part_bytes_;
+  RunReport& report_;
+  ProgressBar& bar_;
+  Stats stats_;
+  std::vector<std::string> preview_;
+  std::uint64_t elements_ = 0, done_ = 0, bytes_ = 0;
+  bool output_failed_ = false;
+};
+
+inline constexpr std::uint64_t kPreviewElements = 10;
+
+}  // namespace headrace::cli
