@@ -33,8 +33,8 @@ struct ContextOptions {
   // 0.2 % of the decoded bytes of zstd chunks, 0.53 % at most. 0: none are collected.
   std::size_t index_budget_bytes = 0;
   // Memory whose size stored bytes decide: metadata and listings, directories of ZIP files, references, shard indexes,
-  // saved decode indices, and chunks that are longer than their decoded size lets expect. What asks for more than is
-  // left fails with kResourceExhausted, naming what it is; raise it for very large stores that are to be trusted.
+  // saved decode indices, chunks longer than their decoded size lets expect, batches (decode.h) beyond their result.
+  // What is refused fails with kResourceExhausted, naming what it is; raise it for very large stores to be trusted.
   std::size_t stored_budget_bytes = std::size_t{512} << 20;
   bool bind_threads = true;  // while they work for GPUs of one NUMA node only, threads stay on its CPUs
 };

@@ -23,7 +23,8 @@ class HEADRACE_API DecodeBatch {
  public:
   // Reads what is stored of every chunk that `selection` touches. Where the device is the host, the context's workers
   // decode. Codecs that the device has no code for are undone here if they come first (outermost), else kUnsupported
-  // names one. kResourceExhausted: the device has no room for all chunks at a time. kInvalidArgument: nothing is
+  // names one. kResourceExhausted: the device has no room for all chunks at a time, or their sizes make the batch take
+  // more beyond the size of its result than is left of the Context's stored_budget_bytes. kInvalidArgument: nothing is
   // encoded. Any other failure is that of the chunk it names.
   static Result<DecodeBatch> load(const Array& array, const Selection& selection, const Device& device);
 

@@ -14,6 +14,7 @@
 #include "base/page_buffer.h"
 #include "base/part.h"
 #include "transfer/context_impl.h"
+#include "zarr/batch_memory.h"
 #include "zarr/planner.h"
 
 namespace headrace {
@@ -22,6 +23,7 @@ namespace {
 using transfer::Group;
 using transfer::Task;
 using transfer::TaskDetail;
+using Kind = zarr::BatchMemory::Kind;
 
 constexpr std::uint64_t kAlignment = 64;  // of chunks in device memory: decoders may use their widest accesses
 constexpr std::size_t kTasksAtATime = 4096;
@@ -121,7 +123,10 @@ class PinnedMemory {
 class DecodeBatch::Impl {
  public:
   Impl(std::shared_ptr<const Array::Impl> array, Device device)
-      : array_(std::move(array)), device_(std::move(device)), staged_(!device_.host_addressable()) {}
+      : array_(std::move(array)),
+        device_(std::move(device)),
+        staged_(!device_.host_addressable()),
+        memory_(array_->store.context().impl()->resources->stored_memory()) {}
 
   Status load(const Selection& selection);
   Result<Times> run() { return staged_ ? run_on_device() : run_on_workers(); }
@@ -138,6 +143,10 @@ class DecodeBatch::Impl {
 
   const codec::Chain& chain() const noexcept { return array_->unit_chain(); }
   Status choose_stages();
+  Status make_room_to_undo();
+  Status make_room_for_encoded(std::uint64_t bytes);
+  Status add_to_lists(std::uint64_t bytes);
+  Status choose_lanes();
   Status fetch(transfer::Plan& plan);
   Status fetch_task(const transfer::Plan& plan, const transfer::WaveTasks& wave, const Group& group, const Task& task);
   Status add_boxes(const transfer::Plan& plan, std::vector<device::Box>& boxes);
@@ -150,6 +159,9 @@ class DecodeBatch::Impl {
   const std::shared_ptr<const Array::Impl> array_;
   const Device device_;
   const bool staged_;
+  zarr::BatchMemory memory_;       // given back when all below is gone
+  std::uint64_t lists_bytes_ = 0;  // of chunks_ and boxes, and what is made of them for the device
+  std::uint64_t undo_bytes_ = 0;
   device::ElementOp op_;
   std::vector<std::byte> fill_;
   std::vector<EncodedChunk> chunks_;
@@ -159,6 +171,8 @@ class DecodeBatch::Impl {
   std::vector<std::byte> temporary_[2], half_decoded_, stored_;
   base::PageBuffer unpacking_;
   TaskDetail detail_;
+  unsigned lanes_ = 1;  // on the host: workers at a time
+  bool apart_ = false;  // some chunk is not decoded in place
   // On a device with decoders
   std::size_t first_stage_ = 0;
   std::unique_ptr<device::ChunkDecoder> decoder_;
@@ -195,11 +209,13 @@ Status DecodeBatch::Impl::load(const Selection& selection) {
     }
   }
   HEADRACE_TRY_ASSIGN(result, Buffer::allocate(device_, static_cast<std::size_t>(std::max<std::uint64_t>(bytes, 1))));
+  memory_.set_result_bytes(result.size_bytes());
+  HEADRACE_TRY(make_room_to_undo());
   tensor.memory = {result.data(), result.size_bytes()};
   tensor.dtype = conversion.dtype;
   HEADRACE_TRY_ASSIGN(const auto plan, zarr::make_plan(array_, resolved, tensor, std::move(conversion)));
   HEADRACE_TRY(fetch(*plan));
-  return place_on_device();
+  return staged_ ? place_on_device() : choose_lanes();
 }
 
 Status DecodeBatch::Impl::choose_stages() {
@@ -215,8 +231,14 @@ Status DecodeBatch::Impl::choose_stages() {
   }
   const std::vector<device::DecodeStage> stages = chain().device_stages(any_codec);
   HEADRACE_TRY_ASSIGN(decoder_, device_.impl()->make_decoder(stages));
+  return {};
+}
+
+Status DecodeBatch::Impl::make_room_to_undo() {
   if (first_stage_ == 0) return {};
   workspace_ = chain().make_workspace();
+  undo_bytes_ = 2 * chain().temporary_bytes() + chain().capacity_before(first_stage_);
+  HEADRACE_TRY(memory_.hold(Kind::kWorking, undo_bytes_));
   for (int i = 0; i < 2; ++i) {
     temporary_[i].resize(static_cast<std::size_t>(chain().temporary_bytes()));
     workspace_.temporary[i] = temporary_[i];
@@ -270,6 +292,10 @@ Status DecodeBatch::Impl::fetch_task(const transfer::Plan& plan, const transfer:
   const std::uint64_t offset = whole ? 0 : task.offset, length = whole ? object->size_bytes : task.length;
   Status status = chain().check_encoded_size(length);
   if (status.ok()) {
+    const std::uint64_t unpacking = object->is_packed() ? store::Store::most_packed_bytes(length) : 0;
+    status = memory_.hold(Kind::kWorking, undo_bytes_ + length + unpacking);
+  }
+  if (status.ok()) {
     stored_.resize(static_cast<std::size_t>(length));
     status = object->is_packed() ? plan.store().unpack(*object, stored_, unpacking_) : object->read(offset, stored_);
   }
@@ -285,6 +311,7 @@ Status DecodeBatch::Impl::add_boxes(const transfer::Plan& plan, std::vector<devi
                       op_.result_bytes(), detail_.tensor.size())) {
       return Status(Code::kInternal, Layer::kZarr, "a box reaches beyond its decoded chunk or the result");
     }
+    HEADRACE_TRY(add_to_lists(sizeof(device::Box)));
     boxes.push_back(detail_.box);
   } while (plan.next_box(detail_));
   return {};
@@ -310,6 +337,9 @@ Status DecodeBatch::Impl::append(const transfer::Plan& plan, std::span<const std
   } else {
     HEADRACE_TRY(add_boxes(plan, chunk.boxes));
   }
+  HEADRACE_TRY(add_to_lists(sizeof(EncodedChunk) + chunk.key.size()));
+  HEADRACE_TRY(make_room_for_encoded(chunk.at + chunk.bytes));
+  apart_ = apart_ || !in_place;
   encoded_.resize(static_cast<std::size_t>(chunk.at));
   encoded_.insert(encoded_.end(), encoded.begin(), encoded.end());
   encoded_bytes += chunk.bytes;
@@ -317,19 +347,52 @@ Status DecodeBatch::Impl::append(const transfer::Plan& plan, std::span<const std
   return {};
 }
 
+// Twice: the lists grow by doubling, and what the device is given is made of them.
+Status DecodeBatch::Impl::add_to_lists(std::uint64_t bytes) {
+  lists_bytes_ += 2 * bytes;
+  return memory_.hold(Kind::kLists, lists_bytes_);
+}
+
+// Doubled as long as that is not charged, then little by little.
+Status DecodeBatch::Impl::make_room_for_encoded(std::uint64_t bytes) {
+  const std::uint64_t room = encoded_.capacity(), free_of_charge = memory_.result_bytes();
+  if (bytes <= room) return {};
+  const std::uint64_t wanted = std::max({bytes, room + room / 32, std::min(2 * room, free_of_charge)});
+  HEADRACE_TRY(memory_.hold(Kind::kEncoded, wanted));
+  encoded_.reserve(static_cast<std::size_t>(wanted));
+  return {};
+}
+
+// As many workers as have chunks to decode and memory for it.
+Status DecodeBatch::Impl::choose_lanes() {
+  const std::uint64_t lane_bytes = 2 * chain().temporary_bytes() + (apart_ ? chain().decoded_bytes() : 0);
+  const std::size_t work = std::max<std::size_t>(chunks_.size() + absent_.size(), 1);
+  lanes_ = static_cast<unsigned>(std::min<std::size_t>(array_->store.context().impl()->resources->threads(), work));
+  const std::uint64_t loading_bytes = stored_.capacity() + unpacking_.capacity();
+  for (;; --lanes_) {
+    const auto all_lanes = base::checked_mul(lane_bytes, std::uint64_t{lanes_});
+    const auto all = all_lanes ? base::checked_add(*all_lanes, loading_bytes) : std::nullopt;
+    Status status = memory_.hold(Kind::kWorking, all.value_or(~std::uint64_t{0}));
+    if (status.ok() || lanes_ == 1) return status;
+  }
+}
+
 Status DecodeBatch::Impl::place_on_device() {
-  if (!staged_) return {};
   const auto allocate = [&](Buffer& buffer, std::uint64_t bytes) -> Status {
     HEADRACE_TRY_ASSIGN(buffer, Buffer::allocate(device_, static_cast<std::size_t>(std::max(bytes, kAlignment))));
     return {};
   };
+  HEADRACE_TRY(memory_.hold(Kind::kDeviceEncoded, encoded_.size()));
   HEADRACE_TRY(allocate(on_device_, encoded_.size()));
   HEADRACE_TRY(on_device_.copy_from_host(0, encoded_.data(), encoded_.size()));
   encoded_ = {};
+  memory_.give(Kind::kEncoded);
   const std::uint64_t stride = base::align_up(chain().decoded_bytes(), kAlignment);
   const auto apart =
       std::count_if(chunks_.begin(), chunks_.end(), [](const auto& chunk) { return chunk.in_place == nullptr; });
-  HEADRACE_TRY(allocate(decoded_, static_cast<std::uint64_t>(apart) * stride));
+  const auto apart_bytes = base::checked_mul(static_cast<std::uint64_t>(apart), stride);
+  HEADRACE_TRY(memory_.hold(Kind::kDeviceDecoded, apart_bytes.value_or(~std::uint64_t{0})));
+  HEADRACE_TRY(allocate(decoded_, apart_bytes.value_or(0)));
   HEADRACE_TRY(outcomes_.allocate(device_, std::max<std::size_t>(chunks_.size(), 1) * sizeof(device::DecodeOutcome)));
   device::DecodeLimits limits;
   limits.items = static_cast<std::uint32_t>(chunks_.size());
@@ -394,8 +457,8 @@ Status DecodeBatch::Impl::outcome_of(std::size_t index) const {
 // Chunks are taken one by one by whichever worker is free.
 class DecodeBatch::Impl::Work final : public transfer::Workload {
  public:
-  Work(const Impl& batch, unsigned threads)
-      : batch_(batch), count_(batch.chunks_.size()), total_(count_ + batch.absent_.size()), lanes_(threads) {
+  explicit Work(const Impl& batch)
+      : batch_(batch), count_(batch.chunks_.size()), total_(count_ + batch.absent_.size()), lanes_(batch.lanes_) {
     for (Lane& lane : lanes_) {
       const auto bytes = static_cast<std::size_t>(batch.chain().temporary_bytes());
       lane.workspace = batch.chain().make_workspace();
@@ -404,7 +467,7 @@ class DecodeBatch::Impl::Work final : public transfer::Workload {
         lane.temporary[i].resize(bytes);
         lane.workspace.temporary[i] = lane.temporary[i];
       }
-      lane.decoded.resize(static_cast<std::size_t>(batch.chain().decoded_bytes()));
+      if (batch.apart_) lane.decoded.resize(static_cast<std::size_t>(batch.chain().decoded_bytes()));
     }
   }
 
@@ -489,7 +552,7 @@ Result<DecodeBatch::Times> DecodeBatch::Impl::run_on_workers() {
   const auto& resources = array_->store.context().impl()->resources;
   HEADRACE_TRY(resources->check_usable());
   Times times;
-  const auto work = std::make_shared<Work>(*this, resources->threads());
+  const auto work = std::make_shared<Work>(*this);
   const std::uint64_t begun = base::now_ns();
   resources->pool().add(work);
   times.host_seconds = seconds_since(begun);

@@ -1,4 +1,5 @@
-// A batch held in device memory decodes to what a read gives, again and again, on every kind of device.
+// A batch held in device memory decodes to what a read gives, again and again, on every kind of device. What stored
+// bytes make it take beyond the size of its result is within the Context's account of such memory.
 #include <gtest/gtest.h>
 #include <headrace/array_writer.h>
 #include <headrace/decode.h>
@@ -10,6 +11,7 @@
 #include "backends/dev_host/staged_decoder.h"
 #include "support/flat_array.h"
 #include "support/temp_dir.h"
+#include "transfer/context_impl.h"
 
 namespace headrace {
 namespace {
@@ -164,6 +166,73 @@ TEST_P(DecodeBatchTest, WhatTheDeviceCannotDecodeIsNamedOrUndone) {
   EXPECT_EQ(elements(batch, 40), expected);
 }
 
+class BatchBudgetTest : public DecodeBatchTest {
+ protected:
+  static constexpr std::size_t kAccountBytes = std::size_t{1} << 20;
+  const std::shared_ptr<base::MemoryBudget>& account() const { return small_.impl()->resources->stored_memory(); }
+  // Of an array written by array() or put there.
+  void expect_refusal(const char* selection, const char* what) {
+    const Array array = Array::open(Store::open(small_, directory_.path()).value()).value();
+    const std::uint64_t before = account()->used_bytes();
+    const auto loaded = DecodeBatch::load(array, parse_selection(selection).value(), device_);
+    ASSERT_FALSE(loaded.ok());
+    EXPECT_EQ(loaded.status().code(), Code::kResourceExhausted);
+    for (const char* part : {what, "stored_budget_bytes", "1048576"}) {
+      EXPECT_NE(loaded.status().message().find(part), std::string::npos) << part << ": " << loaded.status().to_string();
+    }
+    EXPECT_EQ(account()->used_bytes(), before);
+    // With more it is loaded.
+    const auto large = DecodeBatch::load(Array::open(store_).value(), parse_selection(selection).value(), device_);
+    EXPECT_TRUE(large.ok()) << large.status().to_string();
+  }
+
+  Context small_ = Context::create({.threads = 2, .stored_budget_bytes = kAccountBytes}).value();
+};
+
+TEST_P(BatchBudgetTest, LongStoredChunks) {
+  const FlatArray content{.layout = Layout::kZstd, .chunks = 64, .chunk_elements = 100};
+  array(content);
+  for (std::uint64_t i = 0; i < content.chunks; ++i) {
+    std::ofstream(directory_.path() + "/" + content.key(i), std::ios::binary) << std::string(60'000, 'x');
+  }
+  expect_refusal(":", "the encoded chunks of a batch");
+}
+
+TEST_P(BatchBudgetTest, ChunksMuchLargerThanTheSelection) {
+  const FlatArray content{.layout = Layout::kZstd, .chunks = 2, .chunk_elements = 1'000'000};
+  array(content);
+  expect_refusal("5:6", "the buffers that a batch's chunks are read and decoded in");
+  const std::string zeros(content.chunk_elements * 4, '\0');
+  std::string encoded(ZSTD_compressBound(zeros.size()), '\0');
+  encoded.resize(ZSTD_compress(encoded.data(), encoded.size(), zeros.data(), zeros.size(), 1));
+  std::ofstream(directory_.path() + "/" + content.key(0), std::ios::binary) << encoded;
+  expect_refusal("5:6", device_.host_addressable() ? "the buffers that a batch's chunks are read and decoded in"
+                                                   : "the decoded chunks of a batch");
+}
+
+TEST_P(BatchBudgetTest, AGridOfVeryManyChunks) {
+  const FlatArray content{.layout = Layout::kZstd, .chunks = 20'000, .chunk_elements = 1};
+  const std::string document = content.metadata();
+  ASSERT_TRUE(store_.put(content.metadata_key(), std::as_bytes(std::span(document))).ok());
+  expect_refusal(":", "the list of a batch's chunks");
+}
+
+TEST_P(BatchBudgetTest, OrdinaryChunksTakeLittleAndGiveItBack) {
+  const FlatArray content{.layout = Layout::kZstd, .chunks = 32, .chunk_elements = 50'000};
+  array(content);
+  const Array opened = Array::open(Store::open(small_, directory_.path()).value()).value();
+  const std::uint64_t before = account()->used_bytes();
+  {
+    DecodeBatch batch = DecodeBatch::load(opened, {}, device_).value();
+    EXPECT_LE(account()->used_bytes() - before, content.elements() * 4 / 16);
+    ASSERT_TRUE(batch.run().ok());
+    EXPECT_TRUE(elements(batch, content.elements()) == content.expected());
+  }
+  EXPECT_EQ(account()->used_bytes(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, BatchBudgetTest, ::testing::Values("host", "host-staged"),
+                         [](const auto& param) { return std::string(param.param) == "host" ? "host" : "staged"; });
 INSTANTIATE_TEST_SUITE_P(Kinds, DecodeBatchTest, ::testing::Values("host", "host-staged"),
                          [](const auto& param) { return std::string(param.param) == "host" ? "host" : "staged"; });
 
