@@ -96,6 +96,13 @@ Status check_key(std::string_view key) {
       .with_key(key.substr(0, 200));
 }
 
+Status read_checked(Store& store, const Object& object, std::uint64_t offset, std::span<std::byte> out,
+                    base::PageBuffer& scratch) {
+  if (object.is_packed()) return store.unpack(object, out, scratch);
+  HEADRACE_TRY(object.read(offset, out));
+  return offset == 0 && out.size() == object.size_bytes ? object.check_whole(out) : Status();
+}
+
 Result<Bytes> get_opened(Store& store, std::string_view key, std::uint64_t limit, base::Charge* charge) {
   HEADRACE_TRY(check_key(key));
   try {
@@ -110,15 +117,12 @@ Result<Bytes> get_opened(Store& store, std::string_view key, std::uint64_t limit
     }
     if (charge != nullptr) HEADRACE_TRY(charge->take(object.size_bytes, "an object").with_key(key));
     Bytes bytes(static_cast<std::size_t>(object.size_bytes));
+    base::Charge unpacking(charge != nullptr ? charge->budget() : nullptr);
     if (object.is_packed()) {
-      base::Charge unpacking(charge != nullptr ? charge->budget() : nullptr);
       HEADRACE_TRY(unpacking.take(Store::most_packed_bytes(object.size_bytes), "unpacking an object").with_key(key));
-      base::PageBuffer scratch;
-      HEADRACE_TRY(store.unpack(object, bytes, scratch).with_key(key));
-    } else {
-      HEADRACE_TRY(object.read(0, bytes).with_key(key));
-      HEADRACE_TRY(object.check_whole(bytes).with_key(key));
     }
+    base::PageBuffer scratch;
+    HEADRACE_TRY(read_checked(store, object, 0, bytes, scratch).with_key(key));
     return bytes;
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();

@@ -165,6 +165,12 @@ class Store {
 bool valid_key(std::string_view key) noexcept;
 Status check_key(std::string_view key);
 
+// Bytes [offset, offset + out.size()) of an object that `store` has opened, wherever they lie: a packed one is unpacked
+// by way of `scratch`, and what is read whole is compared with the checksum that the store knows.
+// REQUIRES: of a packed object all of it is wanted.
+Status read_checked(Store& store, const Object& object, std::uint64_t offset, std::span<std::byte> out,
+                    base::PageBuffer& scratch);
+
 // get() for stores whose open() gives all that there is to know.
 Result<Bytes> get_opened(Store& store, std::string_view key, std::uint64_t limit, base::Charge* charge = nullptr);
 

@@ -297,7 +297,7 @@ Status DecodeBatch::Impl::fetch_task(const transfer::Plan& plan, const transfer:
   }
   if (status.ok()) {
     stored_.resize(static_cast<std::size_t>(length));
-    status = object->is_packed() ? plan.store().unpack(*object, stored_, unpacking_) : object->read(offset, stored_);
+    status = store::read_checked(plan.store(), *object, offset, stored_, unpacking_);
   }
   if (status.ok()) status = append(plan, stored_);
   return status.ok() ? status : std::move(status).with_key(detail_.key).with_range(offset, length);

@@ -60,8 +60,7 @@ class Maker {
     HEADRACE_TRY(chain_.check_encoded_size(length));
     HEADRACE_TRY(take_memory(length));
     stored_.resize(static_cast<std::size_t>(length));
-    HEADRACE_TRY(object->is_packed() ? plan.store().unpack(*object, stored_, unpacking_)
-                                     : object->read(offset, stored_));
+    HEADRACE_TRY(store::read_checked(plan.store(), *object, offset, stored_, unpacking_));
     stored = length;
     const transfer::IndexKey key = plan.index_key(group, task);
     record = {key.object, key.offset, length, 0, 0};

@@ -10,6 +10,7 @@
 
 #include "backends/dev_host/staged_decoder.h"
 #include "support/flat_array.h"
+#include "support/flat_zip.h"
 #include "support/temp_dir.h"
 #include "transfer/context_impl.h"
 
@@ -111,6 +112,25 @@ TEST_P(DecodeBatchTest, ABadChunkIsNamed) {
   const auto loaded = DecodeBatch::load(array, {}, device_);
   ASSERT_FALSE(loaded.ok());
   EXPECT_NE(loaded.status().to_string().find(content.key(1)), std::string::npos) << loaded.status().to_string();
+}
+
+TEST_P(DecodeBatchTest, AnEntrysChecksumIsVerified) {
+  const FlatArray content{.layout = Layout::kZstd, .chunks = 4, .chunk_elements = 100};
+  for (const bool deflate : {false, true}) {
+    for (const bool wrong : {false, true}) {
+      SCOPED_TRACE(std::string(deflate ? "deflated" : "stored") + (wrong ? ", wrong" : ""));
+      const std::string path = directory_ / (std::to_string(2 * deflate + wrong) + ".zip");
+      ASSERT_TRUE(support::write_file(path, testing::zip_of(content, deflate, wrong ? 2 : -1)));
+      const Array array = Array::open(Store::open(context_, path).value()).value();
+      const auto batch = DecodeBatch::load(array, {}, device_);
+      ASSERT_EQ(batch.ok(), !wrong) << batch.status().to_string();
+      if (!wrong) continue;
+      EXPECT_EQ(batch.status().code(), Code::kCorrupt) << batch.status().to_string();
+      EXPECT_NE(batch.status().message().find("CRC-32"), std::string::npos) << batch.status().to_string();
+      EXPECT_EQ(batch.status().key(), content.key(2));
+      EXPECT_EQ(batch.status().offset(), 0u);
+    }
+  }
 }
 
 TEST_P(DecodeBatchTest, NothingToDecodeIsSaid) {

@@ -14,6 +14,7 @@
 #include "backends/dev_host/staged_decoder.h"
 #include "base/file_handle.h"
 #include "support/flat_array.h"
+#include "support/flat_zip.h"
 #include "support/temp_dir.h"
 
 namespace headrace {
@@ -318,6 +319,21 @@ TEST(DecodeIndexFile, OtherCodecsAndDamagedChunksHaveNone) {
   ASSERT_TRUE(built.ok()) << built.status().to_string();
   EXPECT_EQ(built->without, 2u);
   EXPECT_EQ(built->indexed + built->small, array.chunks - 2);
+}
+
+// A chunk that is not what its archive says it is has none, though it can be decoded.
+TEST(DecodeIndexFile, AnEntrysChecksumIsVerified) {
+  const FlatArray array = array_of(Layout::kZstd);
+  support::TempDir directory, indices;
+  for (const bool deflate : {false, true}) {
+    const std::string path = directory / (deflate ? "deflated.zip" : "stored.zip");
+    ASSERT_TRUE(support::write_file(path, testing::zip_of(array, deflate, 2)));
+    const Reader reader(path);
+    const auto built = build_decode_index(Array::open(*reader.store).value(), indices.path());
+    ASSERT_TRUE(built.ok()) << built.status().to_string();
+    EXPECT_EQ(built->without, 1u) << path;
+    EXPECT_EQ(built->indexed + built->small, array.chunks - 1);
+  }
 }
 
 }  // namespace

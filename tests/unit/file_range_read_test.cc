@@ -12,6 +12,7 @@
 #include "backends/dev_host/staged_decoder.h"
 #include "io/engine.h"
 #include "support/flat_array.h"
+#include "support/flat_zip.h"
 #include "support/stores_under_test.h"
 #include "support/temp_dir.h"
 
@@ -181,16 +182,8 @@ TEST_P(ZipChecksum, IsVerifiedByEveryEngineOnEveryDevice) {
   const FlatArray array{.layout = Layout::kRaw, .chunks = 4, .chunk_elements = 5000};
   for (const bool deflate : {false, true}) {
     directory_ = std::make_unique<support::TempDir>();
-    testing::ZipWriter writer;
-    const std::string metadata = array.metadata();
-    writer.add_text(array.metadata_key(), metadata);
-    for (std::uint64_t i = 0; i < 4; ++i) {
-      writer.add(array.key(i), array.encoded(i), {.deflate = deflate, .change = [i](testing::ZipRecord& record) {
-                                                    if (i == 2) record.crc32 = record.local_crc32 = record.crc32 ^ 1;
-                                                  }});
-    }
     url_ = directory_->path() + "/a.zip";
-    ASSERT_TRUE(support::write_file(url_, writer.finish()));
+    ASSERT_TRUE(support::write_file(url_, testing::zip_of(array, deflate, 2)));
     std::vector<std::string> engines = {"auto"};
     for (const io::EngineRow& row : io::engines()) engines.emplace_back(row.name);
     for (const std::string& engine : engines) {
