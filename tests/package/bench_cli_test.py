@@ -21,7 +21,7 @@ def test_usage_errors(f):
     for arguments, says in ((["--blocksze=4k"], "did you mean '--blocksize'?"), (["--outputformat=json"], "--output-format"),
                             (["-x"], "'-x'"), (["--bs=7q"], "'7q'"), (["--rw=sideways"], "randread"),
                             (["--bs"], "--bs"), (["--output-format=xml"], "xml"), (["--path=tunnel"], "path"),
-                            (["--direct=1", "--path=mapped"], "contradict"), (["--verify=sha512"], "crc32c"),
+                            (["--direct=1", "--path=mapped"], "contradict"), (["--verify=sha3-256"], "crc32c"),
                             (["--nice=5"], "nice is not supported: start"), (["--percentile_list=101"], "percentiles")):
         expect(USAGE, f"--filename={f.file}", *arguments, says=says)
     expect(USAGE, says="nothing to read or write")

@@ -18,6 +18,7 @@
 #include "tools/headrace/bench/verify_block.h"
 #include "tools/headrace/bench/verify_sum.h"
 #include "tools/headrace/bench/written_blocks.h"
+#include "tools/headrace/sha256.h"
 
 namespace headrace::bench {
 namespace {
@@ -336,6 +337,30 @@ TEST(VerifySum, StandardVectorsInAnySplit) {
     const auto all = std::span<const std::byte>(longer).first(size);
     EXPECT_EQ(md5(all.first(size / 3), all.subspan(size / 3)), md5(all));
   }
+  // SHA's digests of these lengths end to end, which Python's hashlib gives.
+  const auto all_digests = [&](auto function) {
+    std::vector<std::byte> digests;
+    for (std::size_t size = 0; size <= longer.size(); ++size) {
+      const auto all = std::span<const std::byte>(longer).first(size);
+      const auto digest = function(all.first(size / 3), all.subspan(size / 3));
+      EXPECT_EQ(digest, function(all, std::span<const std::byte>())) << size;
+      digests.insert(digests.end(), digest.begin(), digest.end());
+    }
+    return cli::sha256_hex(digests);
+  };
+  EXPECT_EQ(all_digests(sha1), "2a575e25667f1141b0ad395575ddfb36dde0d43efc618daddb145fe0b30df4b1");
+  EXPECT_EQ(all_digests(sha512), "3fd0843dd9dc7ff786402136fcfeda03e8f5c0836f36e57f5904c88db09869bd");
+  EXPECT_EQ(hex(sha1(bytes("abc"))), "a9993e364706816aba3e25717850c26c9cd0d89d");
+  // The catalogue's check values, in any split.
+  const std::string_view check = "123456789";
+  for (std::size_t cut = 0; cut <= check.size(); ++cut) {
+    const auto first = bytes(check.substr(0, cut)), second = bytes(check.substr(cut));
+    EXPECT_EQ(crc7(second, crc7(first)), 0x75);
+    EXPECT_EQ(crc16(second, crc16(first)), 0xBB3D);
+    EXPECT_EQ(crc32(second, crc32(first)), 0xCBF43926u);
+    EXPECT_EQ(crc32c(second, crc32c(first)), 0xE3069283u);
+    EXPECT_EQ(crc64(second, crc64(first)), 0x995DC9BBDF1939FAu);
+  }
   EXPECT_EQ(xxh32({}), 0x02CC5D05u);
   EXPECT_EQ(xxh32(bytes("a")), 0x550D7456u);
   EXPECT_EQ(xxh32(bytes("abc")), 0x32D153FFu);
@@ -343,7 +368,9 @@ TEST(VerifySum, StandardVectorsInAnySplit) {
 }
 
 TEST(Verify, EachSumSeesAFlippedBitAndTheBlocksOfOthers) {
-  const VerifySum sums[] = {VerifySum::kCrc32c, VerifySum::kXxhash, VerifySum::kMd5, VerifySum::kSha256};
+  const VerifySum sums[] = {VerifySum::kCrc32c, VerifySum::kXxhash, VerifySum::kMd5,   VerifySum::kSha256,
+                            VerifySum::kCrc7,   VerifySum::kCrc16,  VerifySum::kCrc32, VerifySum::kCrc64,
+                            VerifySum::kSha1,   VerifySum::kSha512};
   for (const VerifySum sum : sums) {
     for (const char* pattern : {"", "0xdeadbeef"}) {
       const VerifyFormat format(5, sum, *pattern == 0 ? BlockPattern() : parse_pattern(pattern).value());
@@ -408,6 +435,20 @@ TEST(WrittenBlocks, ABlockIsKnownWhileNothingElseMayBeInIt) {
   const auto piece = whole.run_from(0, 3, 4);
   ASSERT_TRUE(piece);
   EXPECT_TRUE(piece->block == 3 && piece->blocks == 4);
+}
+
+TEST(Verify, MetaSeesWhereABlockBelongsAndNotWhatIsInIt) {
+  const VerifyFormat format(5, VerifySum::kMeta, {});
+  std::vector<std::byte> block(128);
+  fill_verify_block(block, 4096, format, 3);
+  VerifyChecker checker(format);
+  EXPECT_FALSE(checker.check(block, 4096, 3));
+  EXPECT_EQ(checker.check(block, 8192, 3)->kind, FaultKind::kMisplaced);
+  EXPECT_EQ(checker.check(block, 4096, 4)->kind, FaultKind::kStale);
+  block[100] ^= std::byte{1};
+  EXPECT_FALSE(checker.check(block, 4096, 3));
+  block[10] ^= std::byte{1};
+  EXPECT_TRUE(checker.check(block, 4096, 3));
 }
 
 TEST(Verify, APatternAloneIsCompared) {

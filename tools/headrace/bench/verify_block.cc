@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "offset_generator.h"
@@ -21,15 +23,14 @@ static_assert(sizeof(Header) == kVerifyHeaderBytes);
 
 // The last byte says which checksum: a block of another one is not taken for a damaged block of this one.
 std::uint64_t magic_of(VerifySum sum) {
-  const char letter = sum == VerifySum::kXxhash   ? 'X'
-                      : sum == VerifySum::kMd5    ? 'M'
-                      : sum == VerifySum::kSha256 ? 'S'
-                                                  : 'Y';
+  constexpr std::pair<VerifySum, char> kLetters[] = {
+      {VerifySum::kXxhash, 'X'}, {VerifySum::kMd5, 'M'},   {VerifySum::kSha256, 'S'}, {VerifySum::kCrc7, '7'},
+      {VerifySum::kCrc16, '1'},  {VerifySum::kCrc32, '3'}, {VerifySum::kCrc64, '6'},  {VerifySum::kSha1, 'A'},
+      {VerifySum::kSha512, 'B'}, {VerifySum::kMeta, 'H'}};
+  char letter = 'Y';
+  for (const auto& [of, its] : kLetters) letter = of == sum ? its : letter;
   return (kMagic & ~(std::uint64_t{0xFF} << 56)) | static_cast<std::uint64_t>(letter) << 56;
 }
-
-// Digests that do not fit the header's checksum lie behind it.
-std::size_t digest_bytes(VerifySum sum) { return sum == VerifySum::kMd5 ? 16 : sum == VerifySum::kSha256 ? 32 : 0; }
 
 void fill_payload(std::span<std::byte> payload, const Header& header, const VerifyFormat& format) {
   if (!format.pattern.empty()) return fill_with_pattern(payload, format.pattern, header.offset);
@@ -50,7 +51,7 @@ Header read_header(std::span<const std::byte> block) {
 // Over the whole block, the checksum itself counting as zero, and what lies behind the header as nothing.
 struct Checksum {
   std::uint32_t short_sum = 0;
-  std::array<std::byte, 32> digest{};
+  std::array<std::byte, 64> digest{};
   bool operator==(const Checksum&) const = default;
 };
 
@@ -58,19 +59,46 @@ Checksum checksum_of(Header header, std::span<const std::byte> payload, VerifySu
   header.checksum = 0;
   const auto head = std::as_bytes(std::span(&header, 1));
   Checksum out;
-  if (sum == VerifySum::kCrc32c) {
-    out.short_sum = crc32c(payload, crc32c(head));
-  } else if (sum == VerifySum::kXxhash) {
-    const std::uint32_t both[2] = {xxh32(head), xxh32(payload)};
-    out.short_sum = xxh32(std::as_bytes(std::span(both)));
-  } else if (sum == VerifySum::kMd5) {
-    const Md5Digest digest = md5(head, payload);
-    std::memcpy(out.digest.data(), digest.data(), digest.size());
-  } else {
-    cli::Sha256 hash;
-    hash.update(head);
-    hash.update(payload);
-    out.digest = hash.digest();
+  const auto keep = [&out](const auto& digest) { std::memcpy(out.digest.data(), digest.data(), digest.size()); };
+  switch (sum) {
+    case VerifySum::kCrc7:
+      out.short_sum = crc7(payload, crc7(head));
+      break;
+    case VerifySum::kCrc16:
+      out.short_sum = crc16(payload, crc16(head));
+      break;
+    case VerifySum::kCrc32:
+      out.short_sum = crc32(payload, crc32(head));
+      break;
+    case VerifySum::kCrc64:
+      keep(std::bit_cast<std::array<std::byte, 8>>(crc64(payload, crc64(head))));
+      break;
+    case VerifySum::kXxhash: {
+      const std::uint32_t both[2] = {xxh32(head), xxh32(payload)};
+      out.short_sum = xxh32(std::as_bytes(std::span(both)));
+      break;
+    }
+    case VerifySum::kMd5:
+      keep(md5(head, payload));
+      break;
+    case VerifySum::kSha1:
+      keep(sha1(head, payload));
+      break;
+    case VerifySum::kSha256: {
+      cli::Sha256 hash;
+      hash.update(head);
+      hash.update(payload);
+      keep(hash.digest());
+      break;
+    }
+    case VerifySum::kSha512:
+      keep(sha512(head, payload));
+      break;
+    case VerifySum::kMeta:
+      out.short_sum = crc32c(head);
+      break;
+    default:
+      out.short_sum = crc32c(payload, crc32c(head));
   }
   return out;
 }

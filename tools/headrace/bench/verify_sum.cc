@@ -12,22 +12,44 @@
 namespace headrace::bench {
 namespace {
 
-constexpr std::array<std::uint32_t, 256> make_table() {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    std::uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82F63B78u : 0);
+// Of a polynomial whose bits are reversed: the lowest is that of the highest power.
+template <class Word>
+constexpr std::array<Word, 256> make_table(Word polynomial) {
+  std::array<Word, 256> table{};
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    auto crc = static_cast<Word>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = static_cast<Word>((crc >> 1) ^ ((crc & 1) != 0 ? polynomial : 0));
     table[byte] = crc;
   }
   return table;
 }
-constexpr std::array<std::uint32_t, 256> kTable = make_table();
+constexpr std::array<std::uint32_t, 256> kTable = make_table<std::uint32_t>(0x82F63B78u);
+constexpr std::array<std::uint16_t, 256> kTable16 = make_table<std::uint16_t>(0xA001u);
+constexpr std::array<std::uint32_t, 256> kTable32 = make_table<std::uint32_t>(0xEDB88320u);
+constexpr std::array<std::uint64_t, 256> kTable64 = make_table<std::uint64_t>(0xC96C5795D7870F42u);
 
-std::uint32_t crc_portable(std::uint32_t crc, const std::byte* data, std::size_t bytes) noexcept {
+template <class Word>
+Word crc_by(const std::array<Word, 256>& table, Word crc, const std::byte* data, std::size_t bytes) noexcept {
   for (; bytes > 0; ++data, --bytes) {
-    crc = (crc >> 8) ^ kTable[(crc ^ std::to_integer<std::uint32_t>(*data)) & 0xFF];
+    crc = static_cast<Word>((crc >> 8) ^ table[(crc ^ std::to_integer<unsigned>(*data)) & 0xFF]);
   }
   return crc;
+}
+
+// The seven bits of CRC-7 stand in the upper part of a byte, the highest first.
+constexpr std::array<std::uint8_t, 256> make_table7() {
+  std::array<std::uint8_t, 256> table{};
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    unsigned crc = byte;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc << 1) ^ ((crc & 0x80) != 0 ? 0x09u << 1 : 0);
+    table[byte] = static_cast<std::uint8_t>(crc);
+  }
+  return table;
+}
+constexpr std::array<std::uint8_t, 256> kTable7 = make_table7();
+
+std::uint32_t crc_portable(std::uint32_t crc, const std::byte* data, std::size_t bytes) noexcept {
+  return crc_by(kTable, crc, data, bytes);
 }
 
 #if defined(__x86_64__)
@@ -108,6 +130,24 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) noexce
   if (fast) return ~crc_instruction(~crc, bytes.data(), bytes.size());
 #endif
   return ~crc_portable(~crc, bytes.data(), bytes.size());
+}
+
+std::uint8_t crc7(std::span<const std::byte> bytes, std::uint8_t crc) noexcept {
+  auto shifted = static_cast<std::uint8_t>(crc << 1);
+  for (const std::byte byte : bytes) shifted = kTable7[shifted ^ std::to_integer<std::uint8_t>(byte)];
+  return shifted >> 1;
+}
+
+std::uint16_t crc16(std::span<const std::byte> bytes, std::uint16_t crc) noexcept {
+  return crc_by(kTable16, crc, bytes.data(), bytes.size());
+}
+
+std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t crc) noexcept {
+  return ~crc_by(kTable32, ~crc, bytes.data(), bytes.size());
+}
+
+std::uint64_t crc64(std::span<const std::byte> bytes, std::uint64_t crc) noexcept {
+  return ~crc_by(kTable64, ~crc, bytes.data(), bytes.size());
 }
 
 std::uint32_t xxh32(std::span<const std::byte> bytes) noexcept {

@@ -9,14 +9,53 @@
 
 namespace headrace::bench {
 
-enum class VerifySum : std::uint8_t { kNone, kCrc32c, kXxhash, kMd5, kSha256, kPattern };
+enum class VerifySum : std::uint8_t {
+  kNone,
+  kCrc32c,
+  kCrc7,
+  kCrc16,
+  kCrc32,
+  kCrc64,
+  kXxhash,
+  kMd5,
+  kSha1,
+  kSha256,
+  kSha512,
+  kMeta,  // the header alone: offset, seed, pass
+  kPattern,
+};
 
 // CRC-32C (Castagnoli) of `bytes`, following `crc` of what came before.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc = 0) noexcept;
 
+// The other CRCs, whose catalogue names are CRC-7/MMC, CRC-16/ARC, CRC-32/ISO-HDLC and CRC-64/XZ; following `crc` of
+// what came before.
+std::uint8_t crc7(std::span<const std::byte> bytes, std::uint8_t crc = 0) noexcept;
+std::uint16_t crc16(std::span<const std::byte> bytes, std::uint16_t crc = 0) noexcept;
+std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t crc = 0) noexcept;
+std::uint64_t crc64(std::span<const std::byte> bytes, std::uint64_t crc = 0) noexcept;
+
+// Bytes of the digest that lies behind a block's header, of sums that do not fit the header.
+constexpr std::size_t digest_bytes(VerifySum sum) {
+  switch (sum) {
+    case VerifySum::kCrc64:
+      return 8;
+    case VerifySum::kMd5:
+      return 16;
+    case VerifySum::kSha1:
+      return 20;
+    case VerifySum::kSha256:
+      return 32;
+    case VerifySum::kSha512:
+      return 64;
+    default:
+      return 0;
+  }
+}
+
 // Bytes that a verify block has at least: its header, and something that the header is about.
 constexpr std::uint64_t least_verify_bytes(VerifySum sum) {
-  return sum == VerifySum::kPattern ? 1 : sum == VerifySum::kMd5 || sum == VerifySum::kSha256 ? 128 : 64;
+  return sum == VerifySum::kPattern ? 1 : digest_bytes(sum) > 8 ? 128 : 64;
 }
 
 // XXH32 with seed 0.
@@ -25,5 +64,11 @@ std::uint32_t xxh32(std::span<const std::byte> bytes) noexcept;
 // MD5 (RFC 1321) of two parts, one behind the other. A checksum against accidents, not against people.
 using Md5Digest = std::array<std::byte, 16>;
 Md5Digest md5(std::span<const std::byte> first, std::span<const std::byte> second = {}) noexcept;
+
+// SHA-1 and SHA-512 (FIPS 180-4) of two parts.
+using Sha1Digest = std::array<std::byte, 20>;
+Sha1Digest sha1(std::span<const std::byte> first, std::span<const std::byte> second = {}) noexcept;
+using Sha512Digest = std::array<std::byte, 64>;
+Sha512Digest sha512(std::span<const std::byte> first, std::span<const std::byte> second = {}) noexcept;
 
 }  // namespace headrace::bench
