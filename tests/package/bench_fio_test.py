@@ -95,6 +95,23 @@ def test_files_of_a_job(f):
     assert not (f.root / "small").exists()
 
 
+def test_files_made_and_jobs_left_out(f):
+    for rw in ("read", "randwrite"):
+        job = only_job(f"--filename={f.root}/made-{rw}", f"--rw={rw}", "--bs=64k", "--size=1m", "--create_only=1")
+        assert (f.root / f"made-{rw}").stat().st_size == MIB and job["read"]["total_ios"] == job["write"]["total_ios"] == 0, job
+        assert "create_only: nothing was read or written" in job["headrace"]["notes"], job["headrace"]["notes"]
+        text = expect(OK, f"--filename={f.root}/made-{rw}", f"--rw={rw}", "--size=1m", "--create_only=1").stdout.decode()
+        assert "create_only: nothing" in text, text
+    found = result(f"--filename={f.file}", "--bs=64k", "--name=a", "--name=quiet", "--stats=0", "--name=c", "--stats=1")
+    assert [j["jobname"] for j in found["jobs"]] == ["a", "c"], found["jobs"]
+    assert found["headrace"]["groups"][0]["read"]["io_bytes"] == 8 * MIB, found["headrace"]["groups"]
+    assert result(f"--filename={f.file}", "--bs=64k", "--stats=0")["jobs"] == []
+    expect(FAILED, f"--filename={f.file}", "--bs=64k", "--verify=md5", "--stats=0", says="64 bad blocks")
+    job = only_job("--name=drawn", f"--directory={f.root}", "--nrfiles=4", "--size=1m", "--rw=randread", "--file_service_type=zipf:1.2")
+    assert job["read"]["total_ios"] == 256, job["read"]
+    expect(USAGE, f"--paths={f.root}/list", "--create_only", says="create_only makes files")
+
+
 def test_rates(f):
     file = f"--filename={f.file}"
     job = only_job(file, "--bs=64k", "--rate=8m", "--iodepth=4")
@@ -338,6 +355,7 @@ def test_totals_are_fios(f):
                  "--rw=write --nrfiles=4 --filesize=256k", "--rw=write --nrfiles=4 --filesize=256k --size=2m",
                  "--rw=read --size=4m --loops=3", "--rw=read:64k --size=4m", "--rw=randread:8 --size=4m",
                  "--rw=randread --size=4m --random_distribution=zipf:1.2", "--rw=randread --size=4m --norandommap=1",
+                 "--rw=randread --size=4m --bs=4k,16k --bs_is_seq_rand=1 --norandommap=1", "--rw=read --size=4m --bs=16k,4k --bs_is_seq_rand=1",
                  "--rw=write --size=1m --file_append=1", "--rw=write --size=4m --io_size=50%"):
         totals = []
         for program in (["fio"], [HEADRACE, "bench", "--device=host"]):

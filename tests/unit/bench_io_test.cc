@@ -242,6 +242,55 @@ TEST(Distribution, ShapesAreThoseOfTheirNames) {
   EXPECT_NE(likeliest(seen[0]), 0u);
 }
 
+TEST(IoSequence, FilesAreDrawnByADistribution) {
+  const std::vector<std::uint64_t> bytes(8, 4096 * 500);
+  for (const auto& [law, least] : std::vector<std::pair<const char*, double>>{
+           {"zipf:1.2", 0.4}, {"pareto:0.1", 0.4}, {"normal:10", 0.3}, {"gauss:10", 0.3}}) {
+    IoSequence sequence(job_of({{"filename", "f"}, {"rw", "randread"}, {"file_service_type", law}}), bytes, 3);
+    const auto ios = pass_of(sequence, 0);
+    EXPECT_EQ(ios.size(), 4000u) << law;  // each file is visited whole all the same
+    std::map<std::size_t, int> seen;
+    for (std::size_t i = 0; i < 500; ++i) ++seen[ios[i].file];
+    const auto likeliest =
+        std::max_element(seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    EXPECT_GT(likeliest->second, 500 * least) << law;
+    EXPECT_GT(seen.size(), 2u) << law;
+    if (std::string(law) == "normal:10") {
+      EXPECT_TRUE(likeliest->first == 3 || likeliest->first == 4);
+    }
+  }
+}
+
+TEST(IoSequence, SizesByOrderAreThoseOfBlocksInSequenceAndAtRandom) {
+  const auto job = [](const Arguments& more) {
+    Arguments arguments = {{"filename", "f"}, {"bs", "4k,16k"}, {"bs_is_seq_rand", "1"}};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return job_of(arguments);
+  };
+  for (const auto& [rw, size] : std::vector<std::pair<const char*, std::uint64_t>>{
+           {"read", 4096}, {"write", 4096}, {"rw", 4096}, {"randread", 16384}, {"randwrite", 16384}}) {
+    const JobOptions options = job({{"rw", rw}});
+    EXPECT_TRUE(options.smallest_block() == size && options.largest_block() == size) << rw;
+    IoSequence sequence(options, {1 << 20}, 1);
+    const auto ios = pass_of(sequence, 0);
+    EXPECT_EQ(ios.size(), (1u << 20) / size) << rw;
+    for (const Io& io : ios) EXPECT_EQ(io.bytes, size);
+  }
+  const JobOptions options = job({{"rw", "randrw"}, {"percentage_random", "50"}});
+  EXPECT_TRUE(options.smallest_block() == 4096 && options.largest_block() == 16384);
+  IoSequence sequence(options, {16 << 20}, 1);
+  std::map<std::uint64_t, int> seen;
+  std::uint64_t next = 0;
+  for (const Io& io : pass_of(sequence, 0)) {
+    ++seen[io.bytes];
+    if (io.bytes == 4096 && next > 0 && next < (16 << 20) - 4096) {
+      EXPECT_EQ(io.offset, next);
+    }
+    next = io.offset + io.bytes;
+  }
+  EXPECT_NEAR(seen[4096], seen[16384], 200);
+}
+
 TEST(AccessZones, EachZoneHasItsShareOfReadsAndOfWrites) {
   constexpr std::uint64_t kBlocks = 1000;
   struct Case {

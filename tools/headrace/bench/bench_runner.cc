@@ -135,7 +135,8 @@ void run_thread(Thread& thread, StartLine& line) {
   const bool stopped = thread.monitor.stopped();
   thread.result.interrupted = interrupted() != 0;
   if (thread.result.options.exit_all) thread.monitor.stop->store(true);
-  if (thread.result.status.ok() && thread.result.requests() == 0 && !stopped) {
+  const bool nothing_to_do = stopped || thread.result.options.create_only;
+  if (thread.result.status.ok() && thread.result.requests() == 0 && !nothing_to_do) {
     thread.result.status =
         Status(Code::kInvalidArgument, Layer::kApi, "the job ended within its ramp_time: nothing counted");
   }
@@ -205,9 +206,12 @@ void collect(Stage& stage, BenchOutcome& outcome) {
     const unsigned number = stage[i]->result.group;
     bool together = false;
     for (; i < stage.size() && stage[i]->result.group == number; ++i) {
-      together = together || stage[i]->result.options.group_reporting;
-      group.push_back(std::move(stage[i]->result));
+      JobResult& result = stage[i]->result;
+      together = together || result.options.group_reporting;
+      // A failure is not kept quiet.
+      if (result.options.stats || !result.status.ok() || result.verify.bad > 0) group.push_back(std::move(result));
     }
+    if (group.empty()) continue;
     outcome.groups.push_back(merge_results(group));
     if (together) {
       outcome.results.push_back(outcome.groups.back());

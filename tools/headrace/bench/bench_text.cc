@@ -175,8 +175,9 @@ std::string direction_text(const JobOptions& job) {
 }
 
 std::string block_text(const JobOptions& job) {
-  if (job.mixed() && job.sizes[0] != job.sizes[1]) return job.sizes[0].text() + "," + job.sizes[1].text();
-  return job.sizes[job.read ? 0 : 1].text();
+  const bool both = job.uses_sizes(0) && job.uses_sizes(1);
+  if (both && job.sizes[0] != job.sizes[1]) return job.sizes[0].text() + "," + job.sizes[1].text();
+  return job.sizes[job.uses_sizes(0) ? 0 : 1].text();
 }
 
 std::string job_title(const JobResult& result) {

@@ -43,6 +43,7 @@ IoSequence make_sequence(const JobOptions& options, const FileRegion& region, st
   }
   JobOptions files = options;
   files.sizes[0] = files.sizes[1] = BlockSizes(1);
+  files.sizes_by_order = false;
   files.align_bytes = files.hole_bytes = 0;
   return {files, {region.files.size()}, seed};
 }
@@ -407,6 +408,7 @@ Status FileJob::sync_files(JobResult& result) {
 void FileJob::run(JobResult& result, JobMonitor& monitor) {
   monitor_ = &monitor;
   result_ = &result;
+  if (options_.create_only) return add_notes(result);
   result.passes.resize(kMostPasses);
   wake_ = now_ns() + nanoseconds(options_.start_delay_seconds);
   while (now_ns() < wake_ && !monitor.stopped()) pause();
@@ -458,6 +460,7 @@ void FileJob::add_notes(JobResult& result) const {
   if (log_.dropped() > 0) {
     result.notes.push_back("logs: " + std::to_string(log_.dropped()) + " lines left out: use log_avg_msec");
   }
+  if (options_.create_only) result.notes.emplace_back("create_only: nothing was read or written but to make the files");
   const FileStats& stats = result.stats;
   if (options_.chosen_path() != Path::kDirect || stats.buffered_bytes + stats.written_buffered_bytes == 0) return;
   const bool all = stats.direct_bytes + stats.written_direct_bytes == 0;

@@ -1,5 +1,6 @@
 // The verifying part of a job on files: what was read is checked slot by slot, what was written is read again.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "cli_common.h"
@@ -124,7 +125,10 @@ void FileJob::verify_written(JobResult& result) {
 void FileJob::verify_mixed(JobResult& result) {
   const std::uint64_t interval = options_.interval_bytes();
   // Pieces begin where a block may: direct I/O needs that.
-  const std::uint64_t step = options_.sizes[1].divisor(options_.unaligned) / interval;
+  std::uint64_t step = 0;
+  for (const unsigned which : {0u, 1u}) {
+    if (options_.uses_sizes(which)) step = std::gcd(step, options_.sizes[which].divisor(options_.unaligned) / interval);
+  }
   const std::uint64_t most = slot_blocks_ / step * step;
   const std::size_t index = free_.back();
   for (std::size_t file = 0; file < region_.files.size(); ++file) {

@@ -110,8 +110,9 @@ Status check_alignment(const JobOptions& options, const RegionFile& file) {
   HEADRACE_TRY_ASSIGN(const std::uint64_t alignment, direct_alignment(file.path));
   std::vector<std::pair<const char*, std::uint64_t>> values = {{"offset", file.offset_bytes},
                                                                {"ba", options.align_bytes}};
-  if (options.read) values.emplace_back("bs", options.sizes[0].divisor(options.unaligned));
-  if (options.write) values.emplace_back("bs", options.sizes[1].divisor(options.unaligned));
+  for (const unsigned which : {0u, 1u}) {
+    if (options.uses_sizes(which)) values.emplace_back("bs", options.sizes[which].divisor(options.unaligned));
+  }
   for (const auto& [name, value] : values) {
     if (value % alignment != 0) {
       return unfit(std::string(name) + "=" + size_text(value) + " is not a multiple of " + std::to_string(alignment) +

@@ -29,14 +29,12 @@ constexpr OtherFioKey kOtherKeys[] = {
     {"fadvise_hint", "", "0|1|none|sequential|random|noreuse", "the kernel gets no hint"},
     {"create_serialize", "", "0|1", "files are made one after the other"},
     {"create_on_open", "", "0|1", "files are made before the jobs start"},
-    {"create_only", "", nullptr, "'headrace gen --raw FILE --size SIZE' makes files"},
     {"allow_mounted_write", "", "0", "a block device with a mounted file system: mind what you write to"},
     {"fill_device", "fill_fs", nullptr, "give a size"},
     {"unlink_each_loop", "", nullptr, "unlink removes what was made when the job has ended"},
     {"write_hint", "", "none|0", "files have no write hint"},
     // Order of I/O
     {"random_generator", "", "tausworthe|lfsr|tausworthe64", "the order comes from a permutation of its own"},
-    {"bs_is_seq_rand", "", nullptr, "there is one kind of order in a job: give bs as READ,WRITE"},
     {"ignore_error", "", nullptr, "a job stops at its first error"},
     {"continue_on_error", "", "none", "a job stops at its first error"},
     {"error_dump", "", "0|1", "the first error is reported in any case"},
@@ -135,7 +133,6 @@ constexpr OtherFioKey kOtherKeys[] = {
     {"zone_reset_threshold", "", "#", kZbd},
     {"zone_reset_frequency", "", "#", kZbd},
     // Report and logs
-    {"stats", "", "1", "a job is always measured"},
     {"kb_base", "", "1024", "sizes are powers of 1024, rates decimal"},
     {"unit_base", "", "0|1|8", "rates are in bytes"},
     {"significant_figures", "", "#", "figures have three digits"},

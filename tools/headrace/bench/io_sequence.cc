@@ -11,15 +11,20 @@ bool below_percent(std::uint64_t draw, unsigned percent) {
   return static_cast<unsigned>(static_cast<unsigned __int128>(draw) * 100 >> 64) < percent;
 }
 
+// A file that is drawn has so many ranks in a row of the distribution, as fio's have.
+constexpr std::uint64_t kRanksOfFile = 1024;
+
 }  // namespace
 
 IoSequence::IoSequence(const JobOptions& options, const std::vector<std::uint64_t>& region_bytes, std::uint64_t seed)
     : sizes_{options.sizes[0], options.sizes[1]},
       law_(options.distribution.law),
+      service_law_(options.service_law.law),
       random_(options.random),
       mixed_(options.mixed()),
       write_(options.write),
       unaligned_(options.unaligned),
+      sizes_by_order_(options.sizes_by_order),
       run_repeats_(options.run_repeats),
       read_percent_(options.read_percent),
       percent_random_(options.percent_random),
@@ -34,6 +39,9 @@ IoSequence::IoSequence(const JobOptions& options, const std::vector<std::uint64_
   const bool fixed = options.largest_block() == least_;
   each_once_ = options.each_block_once();
   whole_ = fixed && unit_ == least_;
+  if (service_ == FileService::kDrawn) {
+    service_distribution_ = Distribution(options.service_law, region_bytes.size() * kRanksOfFile);
+  }
   files_.reserve(region_bytes.size());
   live_.reserve(region_bytes.size());
   for (std::size_t i = 0; i < region_bytes.size(); ++i) {
@@ -79,6 +87,14 @@ void IoSequence::choose_file(std::uint64_t draw) {
   if (service_ == FileService::kRandom && service_left_ == 0) {
     turn_ = static_cast<std::size_t>(static_cast<unsigned __int128>(mix64(draw ^ 4)) * live_.size() >> 64);
     service_left_ = service_ios_;
+  } else if (service_ == FileService::kDrawn) {
+    // The likeliest rank is the same one of any file in every pass; the middle one of a normal distribution. A file
+    // that has ended gives its draws to the next.
+    const std::uint64_t ranks = files_.size() * kRanksOfFile;
+    std::uint64_t rank = service_distribution_.pick(mix64(draw ^ 4));
+    if (service_law_ != DistributionKind::Law::kNormal) rank = (rank + mix64(seed_ ^ 7) % ranks) % ranks;
+    const auto live = std::lower_bound(live_.begin(), live_.end(), static_cast<std::size_t>(rank / kRanksOfFile));
+    turn_ = live == live_.end() ? 0 : static_cast<std::size_t>(live - live_.begin());
   } else if (service_ == FileService::kRoundRobin && service_left_ == 0) {
     turn_ = taken_ == 0 ? 0 : (turn_ + 1) % live_.size();
     service_left_ = service_ios_;
@@ -134,7 +150,7 @@ const Io* IoSequence::peek() {
     if (cursor + least_ > file.bytes) cursor = 0;
     next_.offset = run_repeats_ ? file.last : cursor;
   }
-  next_.bytes = sizes_[next_.write ? 1 : 0].pick(mix64(draw ^ 2), unaligned_);
+  next_.bytes = sizes_[(sizes_by_order_ ? jump : next_.write) ? 1 : 0].pick(mix64(draw ^ 2), unaligned_);
   const std::uint64_t left = file.bytes - next_.offset;
   if (next_.bytes > left) next_.bytes = unaligned_ ? left : std::max(left / least_ * least_, std::min(least_, left));
   file.done += next_.bytes;

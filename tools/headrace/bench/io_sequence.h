@@ -56,11 +56,12 @@ class IoSequence {
 
   // Not a reference to the options: a sequence is copied to go through a pass again.
   BlockSizes sizes_[2];  // read, write
-  DistributionKind::Law law_;
-  bool random_, mixed_, write_, unaligned_, each_once_, whole_, run_repeats_;
+  DistributionKind::Law law_, service_law_;
+  bool random_, mixed_, write_, unaligned_, sizes_by_order_, each_once_, whole_, run_repeats_;
   unsigned read_percent_, percent_random_, list_, sequential_run_, service_ios_;
   std::uint64_t hole_bytes_, seed_, unit_ = 1, least_ = 1;
   FileService service_;
+  Distribution service_distribution_;  // of kDrawn
   std::vector<FileState> files_;
   std::vector<std::size_t> live_;  // that have something left in this pass
 

@@ -228,8 +228,14 @@ Status set_service(JobOptions& job, std::string_view value) {
     job.service = FileService::kRandom;
   } else if (name == "sequential") {
     job.service = FileService::kSequential;
+  } else if (name == "zipf" || name == "pareto" || name == "normal" || name == "gauss") {
+    const std::string law = name == "gauss" ? "normal" + std::string(value.substr(colon)) : std::string(value);
+    HEADRACE_TRY_ASSIGN(job.service_law, parse_distribution(law));
+    job.service = FileService::kDrawn;
+    return {};
   } else {
-    return invalid("'" + std::string(value.substr(0, 80)) + "' is not one of roundrobin, random, sequential");
+    return invalid("'" + std::string(value.substr(0, 80)) +
+                   "' is not one of roundrobin, random, sequential, zipf, pareto, normal");
   }
   return colon == value.size() ? Status() : assign_count(job.service_ios, value.substr(colon + 1), 1u << 30);
 }
@@ -277,7 +283,7 @@ constexpr JobKey kKeys[] = {
      [](J& j, V v) { return assign_count(j.files, v, kMostFiles); }},
     {"filesize", "", "SIZE", kWhat, "bytes of each file, or a range; size is then how much is read or written",
      set_file_size_range},
-    {"file_service_type", "", "KIND", kWhat, "roundrobin (the default), random, sequential; :N blocks in a row of each",
+    {"file_service_type", "", "KIND", kWhat, "roundrobin (the default), random, sequential; :N blocks in a row of each; zipf:T, pareto:H, normal:D",
      set_service},
     {"file_append", "", nullptr, kWhat, "begin behind the end of the file", [](J& j, V v) { return assign(j.file_append, v); }},
     {"overwrite", "", nullptr, kWhat, "make files whole before they are written over",
@@ -286,6 +292,8 @@ constexpr JobKey kKeys[] = {
      [](J& j, V v) { return assign(j.may_create, v); }},
     {"create_fsync", "", nullptr, kWhat, "fsync files that are made for a job; default 1",
      [](J& j, V v) { return assign(j.create_fsync, v); }},
+    {"create_only", "", nullptr, kWhat, "make the files and do nothing else",
+     [](J& j, V v) { return assign(j.create_only, v); }},
     {"unlink", "", nullptr, kWhat, "remove the files that were made for the job when it has ended",
      [](J& j, V v) { return assign(j.unlink, v); }},
     {"paths", "", "FILE", kWhat, "a list of files, one a line, each read whole; threads share it out",
@@ -321,6 +329,8 @@ constexpr JobKey kKeys[] = {
      [](J& j, V v) { return assign_blocks(j, v, BlockSizes::parse_split); }},
     {"bs_unaligned", "blocksize_unaligned", nullptr, kOrder, "any size of a range, not multiples of the smallest",
      [](J& j, V v) { return assign(j.unaligned, v); }},
+    {"bs_is_seq_rand", "", nullptr, kOrder, "bs=READ,WRITE is of blocks in sequence and blocks at random",
+     [](J& j, V v) { return assign(j.sizes_by_order, v); }},
     {"ba", "blockalign", "SIZE", kOrder, "random offsets are multiples of it; default the smallest block",
      [](J& j, V v) -> Status {
        HEADRACE_TRY_ASSIGN(const V both, of_both(v));
@@ -484,6 +494,8 @@ constexpr JobKey kKeys[] = {
      [](J& j, V v) { return assign(j.stonewall, v); }},
     {"new_group", "", nullptr, kReport, "begin a new reporting group",
      [](J& j, V v) { return assign(j.new_group, v); }},
+    {"stats", "", nullptr, kReport, "0: the result has nothing of this job, unless it fails; default 1",
+     [](J& j, V v) { return assign(j.stats, v); }},
     {"group_reporting", "", nullptr, kReport, "one result for the group instead of one a thread",
      [](J& j, V v) { return assign(j.group_reporting, v); }},
     {"percentile_list", "", "LIST", kReport, "latency percentiles, as 50:99:99.9",

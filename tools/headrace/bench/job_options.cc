@@ -32,14 +32,21 @@ Status set_other_option(JobOptions& job, const OtherFioKey& key, std::string_vie
 
 }  // namespace
 
+bool JobOptions::uses_sizes(unsigned which) const {
+  if (!sizes_by_order) return which == 0 ? read : write;
+  return which == 1 ? random : !random || percent_random < 100 || sequential_run > 1;
+}
+
 std::uint64_t JobOptions::smallest_block() const {
-  if (!mixed()) return sizes[write ? 1 : 0].smallest();
-  return std::min(sizes[0].smallest(), sizes[1].smallest());
+  std::uint64_t bytes = UINT64_MAX;
+  for (const unsigned which : {0u, 1u}) bytes = uses_sizes(which) ? std::min(bytes, sizes[which].smallest()) : bytes;
+  return bytes;
 }
 
 std::uint64_t JobOptions::largest_block() const {
-  if (!mixed()) return sizes[write ? 1 : 0].largest();
-  return std::max(sizes[0].largest(), sizes[1].largest());
+  std::uint64_t bytes = 0;
+  for (const unsigned which : {0u, 1u}) bytes = uses_sizes(which) ? std::max(bytes, sizes[which].largest()) : bytes;
+  return bytes;
 }
 
 bool JobOptions::each_block_once() const {
@@ -112,6 +119,7 @@ Status check_sources(const JobOptions& job) {
   if (int{named} + others > 1) {
     return invalid("filename (or directory, or opendir), paths, zarr and decode exclude each other");
   }
+  if (job.create_only && others > 0) return invalid("create_only makes files: give filename or directory, and size");
   if (job.write && others > 0) return invalid("paths, zarr and decode are only read: rw=read");
   if (job.placement != Placement::kAuto && job.zarr.empty()) return invalid("placement is for arrays: give zarr");
   if (!job.select.empty() && !array) return invalid("select is a part of an array: give zarr or decode");
@@ -178,8 +186,8 @@ Status check_verify(const JobOptions& job) {
   }
   const std::uint64_t interval = job.interval_bytes(), least = least_verify_bytes(job.verify);
   const auto divides = [&](std::uint64_t bytes) { return interval > 0 && bytes % interval == 0; };
-  const bool whole = (!job.read || divides(job.sizes[0].divisor(job.unaligned))) &&
-                     (!job.write || divides(job.sizes[1].divisor(job.unaligned)));
+  const bool whole = (!job.uses_sizes(0) || divides(job.sizes[0].divisor(job.unaligned))) &&
+                     (!job.uses_sizes(1) || divides(job.sizes[1].divisor(job.unaligned)));
   if (interval < least || interval > std::uint64_t{1} << 31 || !whole) {
     return invalid("a verify block of " + std::to_string(interval) + " bytes: it has at least " +
                    std::to_string(least) + ", at most 2 GiB, and bs is a multiple of it");
@@ -265,10 +273,11 @@ void note_idle_options(JobOptions& job) {
 JobOptions as_run(JobOptions job) {
   job.time_based = job.time_based && job.runtime_seconds > 0;
   job.depth_low = job.depth_low >= job.depth ? 0 : job.depth_low;
+  job.overwrite = job.overwrite || job.create_only;
   if (job.verify_only && job.verifies() && job.write) {
     job.read = true;
     job.write = false;
-    job.sizes[0] = job.sizes[1];
+    if (!job.sizes_by_order) job.sizes[0] = job.sizes[1];
   }
   if (!job.write) {
     job.end_fsync = false;

@@ -31,7 +31,7 @@ enum class CacheState : std::uint8_t {
 };
 
 // Which of a job's files has the next I/O.
-enum class FileService : std::uint8_t { kRoundRobin, kRandom, kSequential };
+enum class FileService : std::uint8_t { kRoundRobin, kRandom, kSequential, kDrawn };
 
 struct GivenOption {
   std::string key, value;
@@ -80,8 +80,9 @@ struct JobOptions {
   unsigned sequential_run = 1;   // blocks in a row after each random one
   bool run_repeats = false;      // the same block, not those behind it
   std::uint64_t hole_bytes = 0;  // left out after each sequential block
-  // Blocks: of reads and of writes
+  // Blocks: of reads and of writes, or of those in sequence and those at random
   BlockSizes sizes[2];
+  bool sizes_by_order = false;
   bool unaligned = false;
   std::uint64_t align_bytes = 0;  // of random offsets; 0: the smallest block
   // Region
@@ -97,7 +98,9 @@ struct JobOptions {
   std::uint64_t least_file_bytes = 0, most_file_bytes = 0;  // 0: by size
   FileService service = FileService::kRoundRobin;
   unsigned service_ios = 1;
+  DistributionKind service_law;  // of kDrawn
   bool overwrite = false, may_create = true, create_fsync = true, unlink = false;
+  bool create_only = false;
   // Random order
   bool norandommap = false, repeatable = true;
   std::uint64_t seed = 1;
@@ -135,6 +138,7 @@ struct JobOptions {
   bool time_based = false;
   // Order and reporting
   bool stonewall = false, new_group = false, group_reporting = false, exit_all = false;
+  bool stats = true;                                  // 0: the result has nothing of this job
   bool report_sum = false, report_directions = true;  // of a mixed job
   bool lat_percentiles = true, clat_percentiles = true, slat_percentiles = false;
   std::vector<double> percentiles = {1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99};
@@ -151,7 +155,9 @@ struct JobOptions {
   bool mixed() const { return read && write; }
   bool verifies() const { return verify != VerifySum::kNone; }
   bool skips_io() const { return no_io || engine_is_null; }
-  std::uint64_t smallest_block() const;  // of the directions that are used
+  // Whether blocks of sizes[which] occur.
+  bool uses_sizes(unsigned which) const;
+  std::uint64_t smallest_block() const;  // of those that occur
   std::uint64_t largest_block() const;
   // Whether a pass visits each block exactly once.
   bool each_block_once() const;
