@@ -195,16 +195,15 @@ Status set_verify(JobOptions& job, std::string_view value) {
                                   {"crc64", VerifySum::kCrc64},
                                   {"xxhash", VerifySum::kXxhash},
                                   {"md5", VerifySum::kMd5},
-                                  {"sha1", VerifySum::kSha1},
                                   {"sha256", VerifySum::kSha256},
-                                  {"sha512", VerifySum::kSha512},
                                   {"meta", VerifySum::kMeta},
                                   {"pattern", VerifySum::kPattern}}) {
     if (value != name) continue;
     job.verify = sum;
     return {};
   }
-  return invalid("'" + std::string(value.substr(0, 80)) + "' is not one of crc32c, crc7, crc16, crc32, crc64, xxhash, md5, sha1, sha256, sha512, meta, pattern, 0");
+  return invalid("'" + std::string(value.substr(0, 80)) +
+                 "' is not one of crc32c, crc7, crc16, crc32, crc64, xxhash, md5, sha256, meta, pattern, 0");
 }
 
 Status set_file_size_range(JobOptions& job, std::string_view value) {
@@ -554,8 +553,8 @@ constexpr JobKey kKeys[] = {
        HEADRACE_TRY(assign_size(j.compress_chunk_bytes, v));
        return j.compress_chunk_bytes > 0 ? Status() : invalid("a chunk has at least 1 byte");
      }},
-    {"verify", "", "SUM", kVerify, "write or check blocks that say where they belong: crc32c, crc7, crc16, crc32, crc64, xxhash, md5, sha1, sha256, "
-     "sha512, meta (the header alone), pattern",
+    {"verify", "", "SUM", kVerify, "write or check blocks that say where they belong: crc32c, crc7, crc16, crc32, crc64, xxhash, md5, sha256, "
+     "meta (the header alone), pattern",
      set_verify},
     {"verify_pattern", "", "BYTES", kVerify, "what such blocks are filled with; needed by verify=pattern",
      [](J& j, V v) { return set_pattern(j.verify_pattern, v); }},

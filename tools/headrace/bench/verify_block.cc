@@ -25,8 +25,7 @@ static_assert(sizeof(Header) == kVerifyHeaderBytes);
 std::uint64_t magic_of(VerifySum sum) {
   constexpr std::pair<VerifySum, char> kLetters[] = {
       {VerifySum::kXxhash, 'X'}, {VerifySum::kMd5, 'M'},   {VerifySum::kSha256, 'S'}, {VerifySum::kCrc7, '7'},
-      {VerifySum::kCrc16, '1'},  {VerifySum::kCrc32, '3'}, {VerifySum::kCrc64, '6'},  {VerifySum::kSha1, 'A'},
-      {VerifySum::kSha512, 'B'}, {VerifySum::kMeta, 'H'}};
+      {VerifySum::kCrc16, '1'},  {VerifySum::kCrc32, '3'}, {VerifySum::kCrc64, '6'},  {VerifySum::kMeta, 'H'}};
   char letter = 'Y';
   for (const auto& [of, its] : kLetters) letter = of == sum ? its : letter;
   return (kMagic & ~(std::uint64_t{0xFF} << 56)) | static_cast<std::uint64_t>(letter) << 56;
@@ -81,9 +80,6 @@ Checksum checksum_of(Header header, std::span<const std::byte> payload, VerifySu
     case VerifySum::kMd5:
       keep(md5(head, payload));
       break;
-    case VerifySum::kSha1:
-      keep(sha1(head, payload));
-      break;
     case VerifySum::kSha256: {
       cli::Sha256 hash;
       hash.update(head);
@@ -91,9 +87,6 @@ Checksum checksum_of(Header header, std::span<const std::byte> payload, VerifySu
       keep(hash.digest());
       break;
     }
-    case VerifySum::kSha512:
-      keep(sha512(head, payload));
-      break;
     case VerifySum::kMeta:
       out.short_sum = crc32c(head);
       break;

@@ -18,9 +18,7 @@ enum class VerifySum : std::uint8_t {
   kCrc64,
   kXxhash,
   kMd5,
-  kSha1,
   kSha256,
-  kSha512,
   kMeta,  // the header alone: offset, seed, pass
   kPattern,
 };
@@ -42,12 +40,8 @@ constexpr std::size_t digest_bytes(VerifySum sum) {
       return 8;
     case VerifySum::kMd5:
       return 16;
-    case VerifySum::kSha1:
-      return 20;
     case VerifySum::kSha256:
       return 32;
-    case VerifySum::kSha512:
-      return 64;
     default:
       return 0;
   }
@@ -64,11 +58,5 @@ std::uint32_t xxh32(std::span<const std::byte> bytes) noexcept;
 // MD5 (RFC 1321) of two parts, one behind the other. A checksum against accidents, not against people.
 using Md5Digest = std::array<std::byte, 16>;
 Md5Digest md5(std::span<const std::byte> first, std::span<const std::byte> second = {}) noexcept;
-
-// SHA-1 and SHA-512 (FIPS 180-4) of two parts.
-using Sha1Digest = std::array<std::byte, 20>;
-Sha1Digest sha1(std::span<const std::byte> first, std::span<const std::byte> second = {}) noexcept;
-using Sha512Digest = std::array<std::byte, 64>;
-Sha512Digest sha512(std::span<const std::byte> first, std::span<const std::byte> second = {}) noexcept;
 
 }  // namespace headrace::bench
