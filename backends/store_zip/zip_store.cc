@@ -110,7 +110,7 @@ class ZipStore final : public Store {
     static thread_local Inflater inflater;
     const std::span<std::byte> packed = scratch.reserve(packed_bytes);
     if (packed.data() == nullptr || inflater.state == nullptr) return Status::out_of_memory();
-    HEADRACE_TRY(base::read_exactly(file_.fd(), data_at_[static_cast<std::size_t>(object.packed)], packed));
+    HEADRACE_TRY(base::read_exactly(file_.fd(), 0, packed, data_at_[static_cast<std::size_t>(object.packed)]));
     std::size_t in = 0, made = 0;
     std::byte nothing{};  // libdeflate wants an address even for no bytes
     const libdeflate_result result = libdeflate_deflate_decompress_ex(

@@ -63,11 +63,11 @@ void want_cached(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
   (void)::posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_WILLNEED);
 }
 
-Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out) {
+Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out, std::uint64_t begin) {
   std::size_t moved = 0;
   unsigned interrupted = 0;
   while (moved < out.size()) {
-    std::int64_t got = ::pread(fd, out.data() + moved, out.size() - moved, static_cast<off_t>(offset + moved));
+    std::int64_t got = ::pread(fd, out.data() + moved, out.size() - moved, static_cast<off_t>(begin + offset + moved));
     if (got < 0) got = -errno;
     got = HEADRACE_FAULT("base.pread", got);
     if (got > 0) {

@@ -35,8 +35,9 @@ std::optional<std::uint64_t> cached_pages(int fd, std::uint64_t offset, std::uin
 // concern.
 void want_cached(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
 
-// All of `out` or a failure: kShort where the file ends first, kIo with errno.
-Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out);
+// All of `out` or a failure: kShort where the file ends first, kIo with errno. `begin` is where in the file the object
+// begins that `offset` is a place in, which failures name.
+Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out, std::uint64_t begin = 0);
 
 // The first out.size() bytes of the file at `path`, opened for it: kNotFound, kPermission, kShort, kIo.
 Status read_file_start(const char* path, std::span<std::byte> out);

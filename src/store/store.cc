@@ -62,7 +62,7 @@ Status Object::read(std::uint64_t offset, std::span<std::byte> out) const {
     if (!out.empty()) std::memcpy(out.data(), memory + offset, out.size());
     return {};
   }
-  return base::read_exactly(fd, base + offset, out);
+  return base::read_exactly(fd, offset, out, base);
 }
 
 Status Object::check_whole(std::span<const std::byte> whole) const {

@@ -43,14 +43,28 @@ class Maker {
       : chain_(chain), memory_(std::move(memory)), workspace_(chain.make_workspace()) {}
 
   // Of a task that has stored bytes: the record, less its place, and the index. `stored` is set once those are read.
+  // Failures name the object.
   Status make(const transfer::Plan& plan, const transfer::WaveTasks& wave, const Group& group, const Task& task,
               IndexRecord& record, std::vector<std::byte>& index, std::uint64_t& stored) {
     const transfer::Source* const source = group.source == transfer::kNoSource ? nullptr : &wave.sources[group.source];
+    if (source != nullptr) {
+      detail_.key = *source->key;
+    } else {
+      plan.describe(group, task, detail_);
+    }
+    Status status = make_of(plan, source, group, task, record, index, stored);
+    if (status.ok()) return status;
+    status = std::move(status).with_key(detail_.key);
+    return task.length == transfer::kWholeObject ? status : std::move(status).with_range(task.offset, task.length);
+  }
+
+ private:
+  Status make_of(const transfer::Plan& plan, const transfer::Source* source, const Group& group, const Task& task,
+                 IndexRecord& record, std::vector<std::byte>& index, std::uint64_t& stored) {
     if (source != nullptr && !source->failure.ok()) return source->failure;
     store::Object own;
     const store::Object* object = source != nullptr ? source->object.get() : nullptr;
     if (source == nullptr) {
-      plan.describe(group, task, detail_);
       HEADRACE_TRY(plan.store().open(detail_.key, own));
       object = &own;
     }
@@ -78,7 +92,6 @@ class Maker {
     return {};
   }
 
- private:
   // For a chunk of so many stored bytes.
   Status take_memory(std::uint64_t length) {
     const std::uint64_t temporary = chain_.temporary_bytes();

@@ -5,6 +5,7 @@
 #include <headrace/decode.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
 
@@ -130,6 +131,22 @@ TEST_P(DecodeBatchTest, AnEntrysChecksumIsVerified) {
       EXPECT_EQ(batch.status().key(), content.key(2));
       EXPECT_EQ(batch.status().offset(), 0u);
     }
+  }
+}
+
+// An archive that is cut short while it is open: what is missing is named by its place in the entry.
+TEST_P(DecodeBatchTest, ErrorsNameThePlaceInTheObject) {
+  const FlatArray content{.layout = Layout::kZstd, .chunks = 4, .chunk_elements = 100};
+  for (const bool deflate : {false, true}) {
+    const std::string path = directory_ / (deflate ? "deflated.zip" : "stored.zip");
+    ASSERT_TRUE(support::write_file(path, testing::zip_of(content, deflate)));
+    const Array array = Array::open(Store::open(context_, path).value()).value();
+    ASSERT_TRUE(DecodeBatch::load(array, {}, device_).ok());  // the entries' headers have been read
+    std::filesystem::resize_file(path, 100);
+    const Status status = DecodeBatch::load(array, {}, device_).status();
+    EXPECT_EQ(status.code(), Code::kShort) << status.to_string();
+    EXPECT_EQ(status.key(), content.key(0));
+    EXPECT_EQ(status.offset(), 0u) << status.to_string();
   }
 }
 

@@ -336,5 +336,25 @@ TEST(DecodeIndexFile, AnEntrysChecksumIsVerified) {
   }
 }
 
+// What cannot be had is said of the chunk that it is for.
+TEST(DecodeIndexFile, AFailureNamesItsChunk) {
+  for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
+    FlatArray array = array_of(layout);
+    array.chunk_elements = 1 << 20;
+    array.chunks = 2;
+    array.shard_chunks = 2;
+    support::TempDir directory, indices;
+    ContextOptions options;
+    options.threads = 1;
+    options.stored_budget_bytes = std::size_t{2} << 20;
+    const Context context = Context::create(options).value();
+    const Store store = Store::open(context, directory.path()).value();
+    ASSERT_TRUE(testing::write_flat_array(*store.impl(), "", array).ok());
+    const Status status = build_decode_index(Array::open(store).value(), indices.path()).status();
+    EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
+    EXPECT_EQ(status.key(), array.key(0)) << status.to_string();
+  }
+}
+
 }  // namespace
 }  // namespace headrace

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <memory>
 #include <thread>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/fault.h"
 #include "io/engine.h"
 #include "support/flat_array.h"
 #include "support/flat_zip.h"
@@ -66,8 +68,13 @@ class FileRangeRead : public ::testing::TestWithParam<testing::StoreUnderTest> {
     (stats.memory_bytes > 0 ? stats.memory_bytes : stats.buffered_bytes) -= bytes;
   }
   Outcome read(const char* part = "", Placement placement = Placement::kAuto) {
+    const Array array = Array::open(*store_).value();
+    Outcome out = read(array, part, placement);
+    leave_out_indexes(array.info(), out.stats);
+    return out;
+  }
+  Outcome read(const Array& array, const char* part, Placement placement) {
     Outcome out;
-    auto array = Array::open(*store_).value();
     const Selection selection = parse_selection(part).value();
     const auto shape = resolve_selection(selection, array.info().shape).value().shape;
     out.elements.assign(static_cast<std::size_t>(shape[0]), 0x55555555);
@@ -78,7 +85,6 @@ class FileRangeRead : public ::testing::TestWithParam<testing::StoreUnderTest> {
     auto reading = array.read_async(selection, {buffer, array.info().dtype, shape}, *device_, options).value();
     out.status = reading.wait();
     out.stats = reading.stats();
-    leave_out_indexes(array.info(), out.stats);
     out.errors = reading.errors();
     EXPECT_TRUE(
         buffer.copy_to_host(0, reinterpret_cast<std::byte*>(out.elements.data()), out.elements.size() * 4).ok());
@@ -96,6 +102,20 @@ class FileRangeRead : public ::testing::TestWithParam<testing::StoreUnderTest> {
   }
   bool deflated() const { return std::string_view(GetParam().name) == "zip_deflated"; }
   bool zip() const { return std::string_view(GetParam().name).starts_with("zip"); }
+  // What a checksum is known of is read by the CPU when it is read whole.
+  bool maps(const FlatArray& array) const {
+    return std::string_view(GetParam().name) != "memory" && !deflated() && (!zip() || array.sharded());
+  }
+  // Reads until the device takes everything from mappings, which are made in the background.
+  void read_mapped() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    Outcome out = read("", Placement::kGpu);
+    while (out.stats.mapped_bytes < out.stats.read_bytes && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      out = read("", Placement::kGpu);
+    }
+    ASSERT_EQ(out.stats.mapped_bytes, out.stats.read_bytes) << out.stats.path;
+  }
 
   std::unique_ptr<support::TempDir> directory_;
   std::string url_;
@@ -129,17 +149,12 @@ TEST_P(FileRangeRead, GivesTheSameElementsOutOfMappings) {
     const FlatArray array{.layout = layout, .chunks = 80, .chunk_elements = 50'000, .shard_chunks = 40};
     ASSERT_NO_FATAL_FAILURE(write(array));
     ASSERT_TRUE(open("auto", "host-staged"));
-    // What a checksum is known of is read by the CPU when it is read whole.
-    const bool memory = std::string_view(GetParam().name) == "memory";
-    const bool all = !memory && !deflated() && (!zip() || array.sharded());
+    const bool all = maps(array);
     const auto expected = array.expected();
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    Outcome out = read("", Placement::kGpu);
-    while (all && out.stats.mapped_bytes < out.stats.read_bytes && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      out = read("", Placement::kGpu);
-      ASSERT_TRUE(out.elements == expected);
+    if (all) {
+      ASSERT_NO_FATAL_FAILURE(read_mapped());
     }
+    const Outcome out = read("", Placement::kGpu);
     EXPECT_EQ(out.stats.mapped_bytes, all ? out.stats.read_bytes : 0u) << out.stats.path;
     ASSERT_TRUE(out.elements == expected);
     ASSERT_NO_FATAL_FAILURE(expect_parts(expected, Placement::kGpu));
@@ -167,6 +182,37 @@ TEST_P(FileRangeRead, ErrorsNameTheObject) {
         EXPECT_EQ(out.errors[0].key, array.key(5));
         EXPECT_EQ(out.errors[0].status.code(), Code::kCorrupt) << out.errors[0].status.to_string();
         EXPECT_EQ(out.errors[0].offset, 0u) << "in the object, not in the file";
+      }
+    }
+  }
+}
+
+// The CPU reads again what the device hands back of a mapping: where that fails, the place is the object's.
+TEST_P(FileRangeRead, ErrorsOfWhatIsReadAgainNameTheObject) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  device::staged_decode_model().any_codec = true;
+  for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
+    const FlatArray array{.layout = layout, .chunks = 8, .chunk_elements = 5000, .shard_chunks = 4};
+    ASSERT_NO_FATAL_FAILURE(write(array));
+    if (!maps(array)) continue;
+    ASSERT_TRUE(open("auto", "host-staged"));
+    ASSERT_NO_FATAL_FAILURE(read_mapped());
+    const Array opened = Array::open(*store_).value();
+    (void)read(opened, "", Placement::kGpu);  // from here on indexes of shards are known
+    device::staged_decode_model().host_only_every = 1;
+    base::arm_fault({.point = "base.pread", .error = EIO, .forever = true});
+    const Outcome out = read(opened, "", Placement::kGpu);
+    base::disarm_faults();
+    device::staged_decode_model().host_only_every = 0;
+    ASSERT_EQ(out.errors.size(), array.chunks) << out.status.to_string();
+    for (const ChunkError& error : out.errors) {
+      EXPECT_EQ(error.status.code(), Code::kIo) << error.status.to_string();
+      store::Object object;
+      ASSERT_TRUE(store_->impl()->open(error.key, object).ok());
+      EXPECT_LE(error.offset + error.length, object.size_bytes) << error.status.to_string();
+      if (!array.sharded()) {
+        EXPECT_EQ(error.offset, 0u) << error.status.to_string();
+        EXPECT_EQ(error.length, object.size_bytes);
       }
     }
   }
