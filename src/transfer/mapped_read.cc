@@ -239,8 +239,9 @@ void ReadOperation::settle_mapped(Wave& wave, Lane& lane) {
         const std::uint64_t end = identity.size_bytes;
         Status status(Code::kShort, Layer::kTransfer,
                       "the file ends at byte " + std::to_string(end) + ": it was cut short while being read");
-        const std::uint64_t begin = end - std::min(end, object.base);  // in the object
-        fail_task(wave, group, wave.tasks.tasks[i], lane, std::move(status).with_range(begin, read.end - end));
+        const std::uint64_t begin = std::max(end, object.base);  // of what is missing of the object
+        fail_task(wave, group, wave.tasks.tasks[i], lane,
+                  std::move(status).with_range(begin - object.base, read.end - begin));
       } else if (plan_->chain().raw()) {
         ++lane.stats.chunks;
         lane.stats.decoded_bytes += chunk.delivered;

@@ -276,5 +276,35 @@ TEST_P(ZipChecksum, AnArchiveCutShortWhileOpenIsAnError) {
 INSTANTIATE_TEST_SUITE_P(Stores, ZipChecksum, ::testing::Values(testing::kStoresUnderTest[2]),
                          [](const auto& row) { return std::string(row.param.name); });
 
+// A file of many objects that is cut before one of them while the device takes it: all of that object is missing.
+class CutBeforeObject : public FileRangeRead {};
+
+TEST_P(CutBeforeObject, TheRangeThatIsMissingIsTheObjects) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  const FlatArray array{.layout = Layout::kRaw, .chunks = 8, .chunk_elements = 20'000};
+  ASSERT_NO_FATAL_FAILURE(write(array));
+  ASSERT_TRUE(open("auto", "host-staged"));
+  ASSERT_NO_FATAL_FAILURE(read_mapped());
+  base::arm_delay("dev_host.copy", std::chrono::milliseconds(300));
+  std::thread cutter([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    for (const char* name : {"data0", "data1"}) std::filesystem::resize_file((*directory_) / name, 100);
+  });
+  const Outcome out = read("", Placement::kGpu);
+  cutter.join();
+  base::arm_delay("dev_host.copy", std::chrono::microseconds(0));
+  ASSERT_FALSE(out.errors.empty());
+  std::size_t gone = 0;
+  for (const ChunkError& error : out.errors) {
+    EXPECT_EQ(error.status.code(), Code::kShort) << error.status.to_string();
+    EXPECT_LE(error.offset + error.length, array.chunk_elements * 4) << error.status.to_string();
+    gone += error.offset == 0 && error.length == array.chunk_elements * 4 ? 1 : 0;
+  }
+  EXPECT_GT(gone, 2u) << "lie wholly behind the file's new end";
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, CutBeforeObject, ::testing::Values(testing::kStoresUnderTest[5]),
+                         [](const auto& row) { return std::string(row.param.name); });
+
 }  // namespace
 }  // namespace headrace
