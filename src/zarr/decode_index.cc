@@ -36,23 +36,31 @@ constexpr std::uint64_t kCopies = 3;  // of a file, with its records
 
 std::string file_in(const std::string& directory) { return directory + "/decode.hrindex"; }
 
+// What becomes of a task that has stored bytes.
+struct Slot {
+  Status status;
+  bool absent = false;   // there is no such object: the chunk is the fill value
+  IndexRecord record{};  // less its place among the others
+  std::vector<std::byte> index;
+  std::uint64_t stored = 0;  // bytes, once they are read
+};
+
 // What one thread needs to make indices.
 class Maker {
  public:
   Maker(const codec::Chain& chain, std::shared_ptr<base::MemoryBudget> memory)
       : chain_(chain), memory_(std::move(memory)), workspace_(chain.make_workspace()) {}
 
-  // Of a task that has stored bytes: the record, less its place, and the index. `stored` is set once those are read.
   // Failures name the object.
   Status make(const transfer::Plan& plan, const transfer::WaveTasks& wave, const Group& group, const Task& task,
-              IndexRecord& record, std::vector<std::byte>& index, std::uint64_t& stored) {
+              Slot& out) {
     const transfer::Source* const source = group.source == transfer::kNoSource ? nullptr : &wave.sources[group.source];
     if (source != nullptr) {
       detail_.key = *source->key;
     } else {
       plan.describe(group, task, detail_);
     }
-    Status status = make_of(plan, source, group, task, record, index, stored);
+    Status status = make_of(plan, source, group, task, out);
     if (status.ok()) return status;
     status = std::move(status).with_key(detail_.key);
     return task.length == transfer::kWholeObject ? status : std::move(status).with_range(task.offset, task.length);
@@ -60,24 +68,24 @@ class Maker {
 
  private:
   Status make_of(const transfer::Plan& plan, const transfer::Source* source, const Group& group, const Task& task,
-                 IndexRecord& record, std::vector<std::byte>& index, std::uint64_t& stored) {
-    if (source != nullptr && !source->failure.ok()) return source->failure;
+                 Slot& out) {
+    if (source != nullptr && source->object == nullptr) return source->failure;
     store::Object own;
-    const store::Object* object = source != nullptr ? source->object.get() : nullptr;
+    const store::Object* const object = source != nullptr ? source->object.get() : &own;
     if (source == nullptr) {
-      HEADRACE_TRY(plan.store().open(detail_.key, own));
-      object = &own;
+      Status opened = plan.store().open(detail_.key, own);
+      out.absent = opened.code() == Code::kNotFound;
+      HEADRACE_TRY(std::move(opened));
     }
-    if (object == nullptr) return Status(Code::kNotFound, Layer::kStore, "there is no such object");
     const bool whole = task.length == transfer::kWholeObject;
     const std::uint64_t offset = whole ? 0 : task.offset, length = whole ? object->size_bytes : task.length;
     HEADRACE_TRY(chain_.check_encoded_size(length));
     HEADRACE_TRY(take_memory(length));
     stored_.resize(static_cast<std::size_t>(length));
     HEADRACE_TRY(store::read_checked(plan.store(), *object, offset, stored_, unpacking_));
-    stored = length;
+    out.stored = length;
     const transfer::IndexKey key = plan.index_key(group, task);
-    record = {key.object, key.offset, length, 0, 0};
+    out.record = {key.object, key.offset, length, 0, 0};
     std::span<const std::byte> encoded = stored_;
     const std::size_t first = chain_.device_stage_begin();
     if (first > 0) {
@@ -85,10 +93,10 @@ class Maker {
       std::size_t produced = 0;
       HEADRACE_TRY(chain_.decode_until(first, encoded, half_decoded_, workspace_, produced));
       encoded = {half_decoded_.data(), produced};
-      record.encoded_bytes = produced;
+      out.record.encoded_bytes = produced;
     }
-    HEADRACE_TRY_ASSIGN(index, chain_.make_decode_index(encoded, between_, workspace_));
-    record.bytes = static_cast<std::uint32_t>(index.size());
+    HEADRACE_TRY_ASSIGN(out.index, chain_.make_decode_index(encoded, between_, workspace_));
+    out.record.bytes = static_cast<std::uint32_t>(out.index.size());
     return {};
   }
 
@@ -167,12 +175,6 @@ Result<Made> make_all(const Array& array, const DecodeIndexOptions& options) {
         if (task.length != 0) tasks.emplace_back(&group, &task);
       }
     }
-    struct Slot {
-      Status status;
-      IndexRecord record;
-      std::vector<std::byte> index;
-      std::uint64_t stored = 0;
-    };
     std::vector<Slot> slots(tasks.size());
     std::atomic<std::size_t> next{0};
     const auto work = [&]() noexcept {
@@ -180,8 +182,7 @@ Result<Made> make_all(const Array& array, const DecodeIndexOptions& options) {
       try {
         Maker maker(chain, impl->memory.budget());
         while ((i = next.fetch_add(1, std::memory_order_relaxed)) < tasks.size()) {
-          slots[i].status = maker.make(*plan, wave, *tasks[i].first, *tasks[i].second, slots[i].record, slots[i].index,
-                                       slots[i].stored);
+          slots[i].status = maker.make(*plan, wave, *tasks[i].first, *tasks[i].second, slots[i]);
         }
       } catch (const std::bad_alloc&) {
         if (i < tasks.size()) slots[i].status = Status::out_of_memory();
@@ -198,7 +199,7 @@ Result<Made> make_all(const Array& array, const DecodeIndexOptions& options) {
     for (const transfer::Source& source : wave.sources) HEADRACE_TRY(source.check_version());
     HEADRACE_TRY(plan->store().check_unchanged());
     for (Slot& slot : slots) {
-      if (slot.status.code() == Code::kNotFound) continue;  // absent: it is the fill value
+      if (slot.absent) continue;
       if (slot.status.code() == Code::kResourceExhausted) return slot.status;
       ++made.report.chunks;
       made.report.stored_bytes += slot.stored;

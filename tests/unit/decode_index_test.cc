@@ -356,5 +356,43 @@ TEST(DecodeIndexFile, AFailureNamesItsChunk) {
   }
 }
 
+// A store in which nothing is found any more of what was opened.
+class GoneOnceOpen final : public store::Store {
+ public:
+  explicit GoneOnceOpen(std::shared_ptr<store::Store> behind) : behind_(std::move(behind)) {}
+  std::string url() const override { return behind_->url(); }
+  Status open(std::string_view key, store::Object& out) override { return behind_->open(key, out); }
+  bool packs() const override { return behind_->packs(); }
+  Status unpack(const store::Object&, std::span<std::byte>, base::PageBuffer&) override {
+    return Status(Code::kNotFound, Layer::kStore, "there is no such object");
+  }
+  Result<int> open_direct(std::string_view key, const store::Object& object) override {
+    return behind_->open_direct(key, object);
+  }
+  Result<store::Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override {
+    return behind_->get(key, limit, charge);
+  }
+  Result<std::vector<store::Entry>> list(std::string_view prefix, base::Charge* charge) override {
+    return behind_->list(prefix, charge);
+  }
+  Status put(std::string_view key, std::span<const std::byte> bytes) override { return behind_->put(key, bytes); }
+
+ private:
+  std::shared_ptr<store::Store> behind_;
+};
+
+TEST(DecodeIndexFile, OnlyWhatCannotBeOpenedIsAbsent) {
+  const FlatArray array = array_of(Layout::kZstd);
+  support::TempDir directory, indices;
+  const std::string path = directory / "array.zip";
+  ASSERT_TRUE(support::write_file(path, testing::zip_of(array, true)));
+  const Reader reader(path);
+  const Store store(*reader.context, std::make_shared<GoneOnceOpen>(reader.store->impl()));
+  const auto built = build_decode_index(Array::open(store).value(), indices.path());
+  ASSERT_TRUE(built.ok()) << built.status().to_string();
+  EXPECT_EQ(built->chunks, array.chunks);
+  EXPECT_EQ(built->without, array.chunks);
+}
+
 }  // namespace
 }  // namespace headrace
