@@ -80,7 +80,7 @@ class Maker {
     const bool whole = task.length == transfer::kWholeObject;
     const std::uint64_t offset = whole ? 0 : task.offset, length = whole ? object->size_bytes : task.length;
     HEADRACE_TRY(chain_.check_encoded_size(length));
-    HEADRACE_TRY(take_memory(length));
+    HEADRACE_TRY(take_memory(length, object->is_packed() ? store::Store::most_packed_bytes(length) : 0));
     stored_.resize(static_cast<std::size_t>(length));
     HEADRACE_TRY(store::read_checked(plan.store(), *object, offset, stored_, unpacking_));
     out.stored = length;
@@ -100,12 +100,13 @@ class Maker {
     return {};
   }
 
-  // For a chunk of so many stored bytes.
-  Status take_memory(std::uint64_t length) {
+  // For a chunk of so many stored bytes, which take `unpacking` bytes more to unpack.
+  Status take_memory(std::uint64_t length, std::uint64_t unpacking) {
     const std::uint64_t temporary = chain_.temporary_bytes();
     const std::size_t first = chain_.device_stage_begin();
     std::uint64_t bytes = length;
-    for (const std::uint64_t more : {temporary, temporary, temporary, first > 0 ? chain_.capacity_before(first) : 0}) {
+    for (const std::uint64_t more :
+         {temporary, temporary, temporary, first > 0 ? chain_.capacity_before(first) : 0, unpacking}) {
       bytes = base::checked_add(bytes, more).value_or(UINT64_MAX);
     }
     HEADRACE_TRY(memory_.grow_to(bytes, "the decode index of a chunk"));

@@ -16,6 +16,7 @@
 #include "support/flat_array.h"
 #include "support/flat_zip.h"
 #include "support/temp_dir.h"
+#include "zarr/array_impl.h"
 
 namespace headrace {
 namespace {
@@ -392,6 +393,31 @@ TEST(DecodeIndexFile, OnlyWhatCannotBeOpenedIsAbsent) {
   ASSERT_TRUE(built.ok()) << built.status().to_string();
   EXPECT_EQ(built->chunks, array.chunks);
   EXPECT_EQ(built->without, array.chunks);
+}
+
+// Packed chunks are unpacked by way of memory that is in the account of stored bytes, as what they become is.
+TEST(DecodeIndexFile, UnpackingIsPaidFor) {
+  FlatArray array = array_of(Layout::kZstd);
+  array.chunks = 2;
+  array.chunk_elements = 1 << 18;
+  const std::uint64_t stored = array.encoded(0).size();
+  for (const bool deflate : {false, true}) {
+    support::TempDir directory, indices;
+    const std::string path = directory / "array.zip";
+    ASSERT_TRUE(support::write_file(path, testing::zip_of(array, deflate)));
+    const Reader any(path);
+    const std::uint64_t temporary = Array::open(*any.store)->impl()->unit_chain().temporary_bytes();
+    ContextOptions options;
+    options.threads = 1;
+    options.stored_budget_bytes = static_cast<std::size_t>(stored + 3 * temporary + stored);
+    const Context context = Context::create(options).value();
+    const Store store = Store::open(context, path).value();
+    const auto built = build_decode_index(Array::open(store).value(), indices.path());
+    ASSERT_EQ(built.ok(), !deflate) << built.status().to_string();
+    if (!deflate) continue;
+    EXPECT_EQ(built.status().code(), Code::kResourceExhausted) << built.status().to_string();
+    EXPECT_NE(built.status().message().find("stored_budget_bytes"), std::string::npos) << built.status().to_string();
+  }
 }
 
 }  // namespace
