@@ -28,7 +28,7 @@ struct ContextOptions {
   bool allow_direct = true;             // O_DIRECT for cold ranges
   bool cache_reread = true;             // those read again: page cache, where it has room
   bool allow_mapped = true;             // devices take bytes out of the page cache themselves
-  std::size_t mapped_budget_bytes = 0;  // page cache kept for that; 0: a quarter of the memory
+  std::size_t mapped_budget_bytes = 0;  // page cache kept for that; 0: at most a quarter of the memory
   // Memory for decode indices: what the first decode of a chunk on a GPU notes so that the next ones are faster, about
   // 0.2 % of the decoded bytes of zstd chunks, 0.53 % at most. 0: none are collected.
   std::size_t index_budget_bytes = 0;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/proc_text.h"
 
@@ -18,26 +19,51 @@ void keep_smaller(std::optional<T>& kept, const std::optional<T>& other) {
 }
 
 struct MemoryFiles {
-  const char *limit, *usage, *inactive, *active;
+  const char *limit, *usage, *inactive, *active, *mapped;
 };
 constexpr MemoryFiles kVersion1{"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file",
-                                "total_active_file"};
-constexpr MemoryFiles kVersion2{"/memory.max", "/memory.current", "inactive_file", "active_file"};
+                                "total_active_file", "total_mapped_file"};
+constexpr MemoryFiles kVersion2{"/memory.max", "/memory.current", "inactive_file", "active_file", "file_mapped"};
+const MemoryFiles& memory_files(int version) { return version == 2 ? kVersion2 : kVersion1; }
+
+std::optional<std::uint64_t> memory_limit(const std::string& folder, const MemoryFiles& files) {
+  const auto text = read_first_line(folder + files.limit);
+  return text ? parse_memory_limit(*text) : std::nullopt;
+}
+
+// What is left below the limit. The group is charged for page cache too, which the kernel gives back before it refuses
+// memory. `stat`: the text of memory.stat.
+std::optional<std::uint64_t> memory_available(const std::string& folder, const MemoryFiles& files, std::uint64_t limit,
+                                              std::string_view stat) {
+  const auto usage = read_number(folder + files.usage);
+  if (!usage) return std::nullopt;
+  const std::uint64_t cached =
+      labelled_number(stat, files.inactive).value_or(0) + labelled_number(stat, files.active).value_or(0);
+  const std::uint64_t held = *usage - std::min(*usage, cached);
+  return limit - std::min(limit, held);
+}
 
 void add_memory(CgroupLimits& limits, const std::string& folder, const MemoryFiles& files) {
-  const auto text = read_first_line(folder + files.limit);
-  const auto limit = text ? parse_memory_limit(*text) : std::nullopt;
+  const auto limit = memory_limit(folder, files);
   if (!limit) return;
   keep_smaller(limits.memory_limit_bytes, limit);
-  const auto usage = read_number(folder + files.usage);
-  if (!usage) return;
-  // The group is charged for page cache too, which the kernel gives back before it refuses memory.
-  std::uint64_t cached = 0;
-  if (const auto stat = read_text_file(folder + "/memory.stat")) {
-    cached = labelled_number(*stat, files.inactive).value_or(0) + labelled_number(*stat, files.active).value_or(0);
-  }
-  const std::uint64_t held = *usage - std::min(*usage, cached);
-  keep_smaller(limits.memory_available_bytes, std::optional(*limit - std::min(*limit, held)));
+  const auto stat = read_text_file(folder + "/memory.stat");
+  keep_smaller(limits.memory_available_bytes, memory_available(folder, files, *limit, stat.value_or("")));
+}
+
+// The process's memory group and those above it, with `root` before them.
+struct MemoryFolders {
+  int version = 0;
+  std::vector<std::string> folders;
+};
+MemoryFolders memory_folders(const std::string& root, std::string_view groups, const std::vector<Mount>& mounts) {
+  MemoryFolders out;
+  const auto membership = parse_cgroup_membership(groups, "memory");
+  if (!membership) return out;
+  out.folders = cgroup_folders(mounts, *membership, "memory");
+  if (!out.folders.empty()) out.version = membership->version;
+  for (std::string& folder : out.folders) folder.insert(0, root);
+  return out;
 }
 
 std::optional<double> quota_of(const std::string& folder, int version) {
@@ -113,13 +139,9 @@ CgroupLimits cgroup_limits(const std::string& root) {
   if (!groups || !mountinfo) return limits;
   const std::vector<Mount> mounts = parse_mountinfo(*mountinfo);
 
-  if (const auto memory = parse_cgroup_membership(*groups, "memory")) {
-    const auto folders = cgroup_folders(mounts, *memory, "memory");
-    if (!folders.empty()) limits.memory_version = memory->version;
-    for (const std::string& folder : folders) {
-      add_memory(limits, root + folder, memory->version == 2 ? kVersion2 : kVersion1);
-    }
-  }
+  const MemoryFolders memory = memory_folders(root, *groups, mounts);
+  limits.memory_version = memory.version;
+  for (const std::string& folder : memory.folders) add_memory(limits, folder, memory_files(memory.version));
   if (const auto cpu = parse_cgroup_membership(*groups, "cpu")) {
     for (const std::string& folder : cgroup_folders(mounts, *cpu, "cpu")) {
       keep_smaller(limits.cpu_quota, quota_of(root + folder, cpu->version));
@@ -136,6 +158,29 @@ CgroupLimits cgroup_limits(const std::string& root) {
     }
   }
   return limits;
+}
+
+MemoryGroups::MemoryGroups(const std::string& root) {
+  const auto groups = read_text_file(root + "/proc/self/cgroup");
+  const auto mountinfo = read_text_file(root + "/proc/self/mountinfo");
+  if (!groups || !mountinfo) return;
+  MemoryFolders memory = memory_folders(root, *groups, parse_mountinfo(*mountinfo));
+  version_ = memory.version;
+  folders_ = std::move(memory.folders);
+  std::erase_if(folders_, [&](const std::string& folder) { return !memory_limit(folder, memory_files(version_)); });
+}
+
+std::vector<MemoryGroups::PageCache> MemoryGroups::page_cache() const {
+  const MemoryFiles& files = memory_files(version_);
+  std::vector<PageCache> out;
+  for (const std::string& folder : folders_) {
+    const auto limit = memory_limit(folder, files);
+    const auto stat = limit ? read_text_file(folder + "/memory.stat") : std::nullopt;
+    const auto mapped = stat ? labelled_number(*stat, files.mapped) : std::nullopt;
+    const auto room = mapped ? memory_available(folder, files, *limit, *stat) : std::nullopt;
+    if (room) out.push_back({*room, *mapped});
+  }
+  return out;
 }
 
 std::uint64_t memory_limit_bytes() {

@@ -27,6 +27,27 @@ struct CgroupLimits {
 // Reads files, some twenty of them: ask once, not for every request. `root` is put before every path, for tests.
 CgroupLimits cgroup_limits(const std::string& root = "");
 
+// The groups of this process that limit its memory, to be asked again and again what is in them: two or three small
+// files a group.
+//
+// Threads: every call from any thread.
+class MemoryGroups {
+ public:
+  explicit MemoryGroups(const std::string& root = "");
+  bool any() const noexcept { return !folders_.empty(); }
+
+  struct PageCache {
+    std::uint64_t room_bytes = 0;    // what the limit leaves for it, and for what is free
+    std::uint64_t mapped_bytes = 0;  // of it, mapped by whatever process of the group: what devices reach, and more
+  };
+  // One for each that tells.
+  std::vector<PageCache> page_cache() const;
+
+ private:
+  int version_ = 0;
+  std::vector<std::string> folders_;
+};
+
 // Memory this process may use: the machine's, or what its group allows where that is less.
 std::uint64_t memory_limit_bytes();
 

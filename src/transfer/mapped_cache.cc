@@ -243,6 +243,7 @@ std::string MappedCache::budget_note() const {
   if (budget_.machine_bytes != ~std::uint64_t{0}) {
     note += ", " + std::to_string(budget_.machine_bytes >> 20) + " MiB pinned on the machine";
   }
+  if (budget_.groups) note += ", half of the page cache that a control group has room for, mapped by its processes";
   return note;
 }
 
@@ -281,6 +282,8 @@ void MappedCache::run() {
     announce();
     try {
       (void)release_idle(kIdleNs);
+      // Processes of the group may need more memory for themselves than they did.
+      if (!kept_.empty() && !groups_have_room(0)) (void)make_room(0, 0);
     } catch (const std::bad_alloc&) {  // the next time
     }
   }
@@ -345,7 +348,8 @@ int MappedCache::map(Request& request, std::byte* at, std::uint64_t bytes) {
   }
   const int mapped = base::map_file_at(at, static_cast<std::size_t>(bytes), handle.fd(), offset);
   // Page tables are filled without the driver's lock; what fails here fails again when registering.
-  if (mapped == 0 && length > kSmallFile) base::populate(at, static_cast<std::size_t>(bytes));
+  // Where control groups count mapped pages, they have to be there before the count is looked at.
+  if (mapped == 0 && (length > kSmallFile || budget_.groups)) base::populate(at, static_cast<std::size_t>(bytes));
   return mapped;
 }
 
@@ -371,6 +375,12 @@ void MappedCache::serve_large(Request& request) {
   if (placed.at == nullptr) return refuse(request, false, kRetryNs);
   if (map(request, placed.at, bytes) != 0) {
     base::unmap(placed.at, static_cast<std::size_t>(bytes));
+    return refuse(request, false, kRetryNs);
+  }
+  // Others may have mapped some meanwhile: whoever looks last sees them all.
+  if (!groups_have_room(0)) {
+    base::unmap(placed.at, static_cast<std::size_t>(bytes));
+    set_note(budget_note());
     return refuse(request, false, kRetryNs);
   }
   register_placed({&placed, 1});
@@ -399,6 +409,11 @@ void MappedCache::serve_small(std::span<Request> requests) {
       placed.push_back({&request, at, request.file->identity.size_bytes, bytes});
       at += bytes;
     }
+  }
+  if (!groups_have_room(0)) {  // as for large ones
+    base::unmap(base, static_cast<std::size_t>(total));
+    set_note(budget_note());
+    return;
   }
   if (at != base + total) base::unmap(at, static_cast<std::size_t>(base + total - at));
   if (!placed.empty()) register_placed(placed);
@@ -498,6 +513,20 @@ bool MappedCache::release_idle(std::uint64_t unused_ns) {
   return freed;
 }
 
+// `bytes`: more than are mapped now.
+bool MappedCache::groups_have_room(std::uint64_t bytes) const noexcept {
+  if (!budget_.groups) return true;
+  try {
+    const auto groups = budget_.groups();
+    return std::all_of(groups.begin(), groups.end(), [bytes](const base::MemoryGroups::PageCache& cache) {
+      const std::uint64_t most = cache.room_bytes / 2;
+      return cache.mapped_bytes <= most && bytes <= most - cache.mapped_bytes;
+    });
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 // Evicts what has not been used for longest, but nothing in recent use.
 bool MappedCache::make_room(std::uint64_t bytes, std::size_t mappings) {
   const auto fits = [&] {
@@ -506,7 +535,8 @@ bool MappedCache::make_room(std::uint64_t bytes, std::size_t mappings) {
     };
     return within(used_bytes_, budget_.bytes) && mappings_ + mappings <= mapping_budget_ &&
            within(process_bytes().load(std::memory_order_relaxed), budget_.process_bytes) &&
-           (budget_.machine_bytes == ~std::uint64_t{0} || within(base::pinned_bytes(), budget_.machine_bytes));
+           (budget_.machine_bytes == ~std::uint64_t{0} || within(base::pinned_bytes(), budget_.machine_bytes)) &&
+           groups_have_room(bytes);
   };
   while (!fits()) {
     const std::uint64_t now = base::now_ns();

@@ -17,6 +17,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -25,6 +26,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/cgroup.h"
 #include "base/file_handle.h"
 #include "device/device.h"
 #include "transfer/near_threads.h"
@@ -80,11 +82,13 @@ class MappedFile {
 };
 
 // What may be registered. Registered pages cannot be reclaimed, and memory is one: by default a cache leaves room for
-// those of other Contexts, and of other processes.
+// those of other Contexts, and of other processes, on the machine and in each control group that limits memory.
 struct MappedBudget {
   std::uint64_t bytes = 0;                          // of this cache
   std::uint64_t process_bytes = ~std::uint64_t{0};  // of all caches of the process
   std::uint64_t machine_bytes = ~std::uint64_t{0};  // pinned by anybody, as far as the kernel tells
+  // Control groups: what their processes have mapped, registered or not, stays within half of the page cache's room.
+  std::function<std::vector<base::MemoryGroups::PageCache>()> groups = nullptr;  // null: there are none
 };
 
 class MappedCache {
@@ -164,6 +168,7 @@ class MappedCache {
   void serve_small(std::span<Request> requests);
   void register_placed(std::span<Placed> placed);
   bool make_room(std::uint64_t bytes, std::size_t mappings);
+  bool groups_have_room(std::uint64_t bytes) const noexcept;
   void forget(Kept& kept);
   bool release_idle(std::uint64_t unused_ns);
   void publish(std::span<Placed> placed, std::shared_ptr<MappedRegion> region);

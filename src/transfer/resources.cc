@@ -46,11 +46,14 @@ Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& optio
   std::shared_ptr<Resources> resources(new Resources(options));
   resources->threads_ = options.threads != 0 ? options.threads : base::usable_cpus();
   resources->fork_generation_ = base::fork_generation();
-  // Registered pages cannot be reclaimed: a quarter of the memory for a process, until half the machine's is pinned.
+  // Registered pages cannot be reclaimed: a quarter of the memory for a process, until half the machine's is pinned, or
+  // half of what a control group has for its page cache is mapped.
   MappedBudget mapped{.bytes = options.mapped_budget_bytes};
   if (mapped.bytes == 0) {
     mapped.bytes = mapped.process_bytes = base::memory_limit_bytes() / 4;
     mapped.machine_bytes = std::max(base::host_memory().total_bytes / 2, mapped.bytes);
+    base::MemoryGroups groups;
+    if (groups.any()) mapped.groups = [groups = std::move(groups)] { return groups.page_cache(); };
   }
   resources->mapped_ = std::make_unique<MappedCache>(mapped, resources->near_);
   base::reserve_open_files(kOpenFiles);

@@ -1,4 +1,5 @@
-// Control groups of machines, containers and both versions are understood; limits above a group count too.
+// Control groups of machines, containers and both versions are understood; limits above a group count too. What is in
+// a group is read anew each time.
 #include "base/cgroup.h"
 
 #include <gtest/gtest.h>
@@ -87,6 +88,10 @@ class Tree {
     }
   }
   CgroupLimits limits() const { return cgroup_limits(dir_.path()); }
+  const std::string& path() const { return dir_.path(); }
+  void put(const std::string& name, const std::string& text) const {
+    EXPECT_TRUE(support::write_file(dir_ / name, std::as_bytes(std::span(text))));
+  }
 
  private:
   support::TempDir dir_;
@@ -131,6 +136,48 @@ TEST(Cgroup, Version2TakesTheSmallestLimitAbove) {
   EXPECT_EQ(limits.cpu_set, (std::vector<unsigned>{0, 1, 4}));
 }
 
+TEST(Cgroup, PageCacheOfVersion1) {
+  const std::string group = "sys/fs/cgroup/memory/";
+  const Tree tree({{"proc/self/cgroup", kDockerGroups},
+                   {"proc/self/mountinfo", kDockerMounts},
+                   {group + "memory.limit_in_bytes", "2000\n"},
+                   {group + "memory.usage_in_bytes", "1500\n"},
+                   {group + "memory.stat",
+                    "mapped_file 1\ntotal_mapped_file 300\ntotal_inactive_file 400\ntotal_active_file 200\n"}});
+  const MemoryGroups groups(tree.path());
+  ASSERT_TRUE(groups.any());
+  ASSERT_EQ(groups.page_cache().size(), 1u);
+  EXPECT_EQ(groups.page_cache()[0].room_bytes, 1100u);
+  EXPECT_EQ(groups.page_cache()[0].mapped_bytes, 300u);
+  tree.put(group + "memory.usage_in_bytes", "1900\n");
+  EXPECT_EQ(groups.page_cache()[0].room_bytes, 700u);
+  tree.put(group + "memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_TRUE(groups.page_cache().empty());
+}
+
+TEST(Cgroup, PageCacheOfVersion2IsThatOfEachLimitedGroup) {
+  const std::string slice = "sys/fs/cgroup/user.slice/", inner = slice + "user-1000.slice/";
+  const Tree tree({{"proc/self/cgroup", kUnifiedGroups},
+                   {"proc/self/mountinfo", kUnifiedMounts},
+                   {inner + "session-3.scope/memory.max", "max\n"},
+                   {inner + "memory.max", "8000\n"},
+                   {inner + "memory.current", "1000\n"},
+                   {inner + "memory.stat", "anon 400\nfile_mapped 60\ninactive_file 600\n"},
+                   {slice + "memory.max", "9000\n"},
+                   {slice + "memory.current", "99000\n"},
+                   {slice + "memory.stat", "file_mapped 70\n"}});
+  const auto uses = MemoryGroups(tree.path()).page_cache();
+  ASSERT_EQ(uses.size(), 2u);
+  EXPECT_EQ(uses[0].room_bytes, 7600u);
+  EXPECT_EQ(uses[0].mapped_bytes, 60u);
+  EXPECT_EQ(uses[1].room_bytes, 0u);
+  EXPECT_EQ(uses[1].mapped_bytes, 70u);
+  tree.put(slice + "memory.stat", "no such line\n");
+  EXPECT_EQ(MemoryGroups(tree.path()).page_cache().size(), 1u);
+  EXPECT_FALSE(
+      MemoryGroups(Tree({{"proc/self/cgroup", "0::/\n"}, {"proc/self/mountinfo", kUnifiedMounts}}).path()).any());
+}
+
 TEST(Cgroup, NoLimitAndOverLimit) {
   const Tree free({{"proc/self/cgroup", "0::/\n"}, {"proc/self/mountinfo", kUnifiedMounts}});
   EXPECT_EQ(free.limits().memory_version, 2);
@@ -148,6 +195,7 @@ TEST(Cgroup, ThisProcess) {
   const CgroupLimits limits = cgroup_limits();
   EXPECT_LE(limits.memory_available_bytes.value_or(0), limits.memory_limit_bytes.value_or(0));
   EXPECT_GT(limits.cpu_quota.value_or(1), 0);
+  EXPECT_EQ(MemoryGroups().any(), limits.memory_limit_bytes.has_value());
 }
 
 }  // namespace

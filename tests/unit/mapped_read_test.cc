@@ -4,19 +4,28 @@
 // HEADRACE_MAPPED_DEVICE=cuda runs what needs no stand-in on a GPU.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "backends/dev_host/staged_decoder.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "support/child.h"
 #include "support/flat_array.h"
+#include "support/sanitizer.h"
 #include "support/temp_dir.h"
 #include "transfer/mapped_cache.h"
 
@@ -340,6 +349,128 @@ TEST_F(MappedRead, BudgetsAreSharedByAllCaches) {
   transfer::MappedCache none({.bytes = kBudget, .machine_bytes = 1});
   EXPECT_EQ(windows(none), 0u);
   EXPECT_NE(none.note().find("pinned on the machine"), std::string::npos) << none.note();
+}
+
+// A large file, or many small ones, all of whose windows are asked for; how many are registered.
+std::size_t register_windows(transfer::MappedCache& cache, const std::shared_ptr<device::Device>& device,
+                             const std::vector<std::string>& paths) {
+  std::vector<std::pair<std::shared_ptr<transfer::MappedFile>, std::size_t>> asked;
+  for (const std::string& path : paths) {
+    auto handle = std::make_shared<base::FileHandle>();
+    base::FileIdentity identity;
+    int error = 0;
+    if (!base::FileHandle::open(path, {}, *handle).ok() || !base::identify(handle->fd(), identity, error)) return 0;
+    const auto file = cache.file(device, identity);
+    for (std::size_t i = 0; i * cache.window_bytes() < identity.size_bytes; ++i) {
+      (void)cache.touch(file, i, 0, handle, nullptr, true);
+      asked.emplace_back(file, i);
+    }
+  }
+  std::size_t ready = 0;
+  for (const auto& [file, index] : asked) {
+    cache.wait(*file, index);
+    ready += cache.window(*file, index, base::now_ns()) != nullptr ? 1 : 0;
+  }
+  return ready;
+}
+
+// Bytes that a process has mapped of files in a folder, and that are in memory.
+std::uint64_t mapped_of(int process, const std::string& folder) {
+  std::ifstream maps("/proc/" + std::to_string(process) + "/smaps");
+  std::uint64_t bytes = 0;
+  bool wanted = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find('-') < line.find(' ')) wanted = line.find(folder + "/") != std::string::npos;
+    if (wanted && line.starts_with("Rss:")) bytes += 1024 * std::stoull(line.substr(4));
+  }
+  return bytes;
+}
+
+// Processes that know nothing of each other, in a control group that has room for less than their budgets together.
+TEST_F(MappedRead, ProcessesOfAControlGroupLeaveHalfOfItsPageCache) {
+  if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
+  constexpr int kProcesses = 4;
+  constexpr std::uint64_t kRoom = 64 << 20, kBudget = kRoom / 4;
+  struct Shared {
+    std::atomic<int> pids[kProcesses], done;
+    std::atomic<std::uint64_t> registered, mapped;
+  };
+  void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  Shared& shared = *new (memory) Shared{};
+  // Half of them have one large file, the others small ones.
+  std::vector<std::string> paths[kProcesses];
+  for (int i = 0; i < kProcesses; ++i) {
+    const int files = i % 2 == 0 ? 1 : 32;
+    for (int k = 0; k < files; ++k) {
+      paths[i].push_back(directory / ("file_" + std::to_string(i) + "_" + std::to_string(k)));
+      std::ofstream(paths[i].back()) << std::string(kBudget / static_cast<unsigned>(files), 'x');
+    }
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  const std::string folder = directory.path();
+  const auto mapped_by_all = [&] {
+    std::uint64_t bytes = 0;
+    for (const auto& pid : shared.pids) bytes += mapped_of(pid, folder);
+    return bytes;
+  };
+  const auto wait_for_all = [](const auto& here) {
+    while (!here()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  const auto worker = [&](int i) {
+    shared.pids[i] = ::getpid();
+    wait_for_all(
+        [&] { return std::none_of(shared.pids, shared.pids + kProcesses, [](const auto& p) { return p == 0; }); });
+    transfer::MappedCache cache({.bytes = kBudget, .process_bytes = kBudget, .groups = [&] {
+                                   return std::vector{base::MemoryGroups::PageCache{kRoom, mapped_by_all()}};
+                                 }});
+    const auto own = Device::open("host-staged").value();
+    (void)register_windows(cache, own.impl(), paths[i]);
+    shared.registered += cache.registered_bytes();
+    ++shared.done;
+    wait_for_all([&] { return shared.done >= kProcesses; });
+    if (i == 0) shared.mapped = mapped_by_all();
+    if (i == 0) ++shared.done;
+    wait_for_all([&] { return shared.done > kProcesses; });
+    return 0;
+  };
+  std::vector<std::thread> parents;
+  std::atomic<int> failed{0};
+  for (int i = 0; i < kProcesses; ++i) {
+    parents.emplace_back([&, i] { failed += support::in_child([&] { return worker(i); }, 120) != 0 ? 1 : 0; });
+  }
+  for (std::thread& parent : parents) parent.join();
+  EXPECT_EQ(failed, 0);
+  EXPECT_LE(shared.registered, kRoom / 2);
+  EXPECT_GT(shared.registered, kRoom / 8);
+  EXPECT_LE(shared.mapped, kRoom / 2);
+  EXPECT_GE(shared.mapped, shared.registered);
+  ::munmap(memory, sizeof(Shared));
+}
+
+TEST_F(MappedRead, WindowsGoWhereAControlGroupHasLessRoomThanBefore) {
+  constexpr std::uint64_t kBytes = 6 << 20;
+  const std::string path = directory / "file";
+  std::ofstream(path) << std::string(kBytes, 'x');
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  std::atomic<std::uint64_t> room{64 << 20}, others{0};
+  const transfer::MappedBudget budget{
+      .bytes = 8 << 20, .groups = [&] {
+        const base::MemoryGroups::PageCache inner{room, others + mapped_of(::getpid(), directory.path())};
+        return std::vector{base::MemoryGroups::PageCache{std::uint64_t{1} << 40, 0}, inner};
+      }};
+  transfer::MappedCache cache(budget);
+  EXPECT_EQ(register_windows(cache, device->impl(), {path}), kBytes / cache.window_bytes());
+  EXPECT_EQ(cache.registered_bytes(), kBytes);
+  room = 10 << 20;  // of which the windows are more than half
+  for (int i = 0; i < 100 && cache.registered_bytes() > room / 2; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_LE(cache.registered_bytes(), room / 2);
+  others = 6 << 20;
+  transfer::MappedCache late(budget);
+  EXPECT_EQ(register_windows(late, device->impl(), {path}), 0u);
+  EXPECT_NE(late.note().find("control group"), std::string::npos) << late.note();
 }
 
 }  // namespace
