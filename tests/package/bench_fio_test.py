@@ -209,7 +209,7 @@ def spoil_while_running(path, arguments, once):
     return spoilt, json.loads(output)["jobs"][0], errors.decode(), started.returncode
 
 
-def test_mixed_jobs_verify_what_they_wrote(f):
+def test_jobs_verify_what_they_wrote(f):
     path = f.root / "mixed"
     for arguments in (["--rw=randrw"], ["--rw=rw", "--iodepth=8"], ["--rw=randrw", "--loops=5", "--iodepth=8", "--list=3"],
                       ["--rw=randrw", "--norandommap", "--loops=5", "--iodepth=16"], ["--rw=randrw", "--bs=4k,16k", "--loops=5", "--iodepth=4"],
@@ -218,7 +218,9 @@ def test_mixed_jobs_verify_what_they_wrote(f):
                       ["--rw=rw:64k", "--verify=md5"], ["--rw=randrw", "--verify=pattern", "--verify_pattern=0xdeadbeef%o", "--loops=3"],
                       ["--rw=randrw", "--time_based", "--runtime=500ms", "--iodepth=32"], ["--rw=randrw", "--path=direct", "--loops=3"],
                       ["--rw=randrw", "--numjobs=2", "--size=512k", "--offset_increment=512k", "--group_reporting"],
-                      ["--rw=randrw", "--nrfiles=3", "--loops=3", f"--directory={f.root}"]):
+                      ["--rw=randrw", "--nrfiles=3", "--loops=3", f"--directory={f.root}"],
+                      ["--rw=randwrite", "--norandommap", "--loops=3", "--iodepth=16"], ["--rw=randwrite", "--bs=4k-64k", "--iodepth=16"],
+                      ["--rw=randwrite", "--random_distribution=zipf:1.2", "--iodepth=16", "--list=3"]):
         file = [] if "--nrfiles=3" in arguments else [f"--filename={path}"]
         job = only_job(*file, "--bs=16k", "--size=1m", "--verify=crc32c", *arguments)
         blocks = job["headrace"]["verify"]["blocks"]

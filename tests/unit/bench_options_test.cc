@@ -164,6 +164,10 @@ TEST(Options, ThatDoNotFitEachOtherAreRefused) {
   for (const char* rw : {"rw", "randrw"}) {
     EXPECT_TRUE(check({{"filename", "f"}, {"rw", rw}, {"verify", "md5"}, {"bs", "4k,16k"}, {"norandommap", "1"}}).ok());
   }
+  for (const auto& [key, value] :
+       {std::pair{"bs", "4k-16k"}, {"random_distribution", "zipf:1.2"}, {"norandommap", "1"}}) {
+    EXPECT_TRUE(check({{"filename", "f"}, {"rw", "randwrite"}, {"verify", "md5"}, {key, value}}).ok()) << key;
+  }
   for (const Arguments& arguments : std::vector<Arguments>{
            {},
            {{"filename", "f"}, {"paths", "l"}},
@@ -179,8 +183,7 @@ TEST(Options, ThatDoNotFitEachOtherAreRefused) {
            {{"filename", "f"}, {"rw", "randrw"}, {"verify", "crc32c"}, {"ba", "512"}},
            {{"filename", "f"}, {"rw", "rw:512"}, {"verify", "crc32c"}},
            {{"filename", "f"}, {"rw", "randrw"}, {"verify", "crc32c"}, {"numjobs", "2"}, {"size", "1m"}},
-           {{"filename", "f"}, {"rw", "randwrite"}, {"verify", "crc32c"}, {"bs", "4k-16k"}},
-           {{"filename", "f"}, {"rw", "randwrite"}, {"verify", "md5"}, {"random_distribution", "zipf:1.2"}},
+           {{"filename", "f"}, {"rw", "randwrite"}, {"verify", "crc32c"}, {"norandommap", "1"}, {"ba", "512"}},
            {{"filename", "f"}, {"verify", "sha256"}, {"verify_interval", "64"}},
            {{"filename", "f"}, {"verify", "pattern"}},
            {{"filename", "f"}, {"rw", "write"}, {"ioengine", "mmap"}},
@@ -196,7 +199,6 @@ TEST(Options, ThatDoNotFitEachOtherAreRefused) {
            {{"filename", "f"}, {"verify", "crc32c"}, {"no_copy", "1"}},
            {{"filename", "f"}, {"verify", "crc32c"}, {"verify_interval", "48"}},
            {{"filename", "f"}, {"verify", "crc32c"}, {"verify_interval", "3000"}},
-           {{"filename", "f"}, {"rw", "randwrite"}, {"verify", "crc32c"}, {"norandommap", "1"}},
            {{"filename", "f"}, {"rw", "write"}, {"verify", "crc32c"}, {"numjobs", "2"}, {"size", "1m"}},
        }) {
     const Status status = check(arguments);

@@ -444,7 +444,7 @@ void FileJob::run(JobResult& result, JobMonitor& monitor) {
   while (whole < kMostPasses && pass_taken_[whole] != 0 && pass_ios_[whole] == pass_taken_[whole]) ++whole;
   result.passes.resize(whole);
   if (failure_.ok() && options_.write && options_.verifies() && options_.do_verify) {
-    written_ ? verify_mixed(result) : verify_written(result);
+    written_ ? verify_tracked(result) : verify_written(result);
   }
   add_notes(result);
   result.status = std::move(failure_);

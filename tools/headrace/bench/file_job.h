@@ -69,7 +69,7 @@ class FileJob : public BenchJob {
   void remember_written(std::size_t index);
   Status check_slot(std::size_t index, std::uint64_t sequence, VerifyResult& verify);
   void verify_written(JobResult& result);
-  void verify_mixed(JobResult& result);
+  void verify_tracked(JobResult& result);
   std::uint64_t sequence_of(const Slot& slot) const { return region_.files[slot.file].first_sequence + slot.pass; }
   Result<const std::byte*> on_host(std::size_t index);
   std::size_t in_flight() const noexcept { return options_.depth - free_.size(); }
@@ -87,7 +87,7 @@ class FileJob : public BenchJob {
 
   std::optional<FileQueue> queue_;
   Buffer buffer_;
-  std::optional<WrittenBlocks> written_;  // of a mixed job that verifies
+  std::optional<WrittenBlocks> written_;  // of a job that tracks_written()
   std::vector<std::uint64_t> expected_;   // of such a job, slot_blocks_ to a slot: the sequence of each block when its
                                           // read began, 0 where that is not known
   std::size_t slot_blocks_ = 0;

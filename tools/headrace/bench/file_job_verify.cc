@@ -13,9 +13,9 @@ constexpr std::size_t kMostFaults = 16;
 
 }  // namespace
 
-// A job that only writes, or only reads, knows from its passes what each block holds; of a mixed one that is kept.
+// A job that writes each block once a pass knows from its passes what each holds; of others that is kept.
 Status FileJob::set_up_verify() {
-  if (!options_.mixed() || !options_.verifies()) return {};
+  if (!options_.tracks_written()) return {};
   std::vector<std::uint64_t> blocks;
   std::uint64_t bytes = 0;
   for (const RegionFile& file : region_.files) {
@@ -24,8 +24,8 @@ Status FileJob::set_up_verify() {
   }
   if (bytes > cli::host_memory_bytes()) {
     return {Code::kResourceExhausted, Layer::kApi,
-            "verify in a mixed job needs " + cli::human_bytes(bytes) +
-                " to remember which blocks it wrote: give a smaller size or a larger verify_interval"};
+            "verify needs " + cli::human_bytes(bytes) +
+                " to remember which blocks this job wrote: give a smaller size or a larger verify_interval"};
   }
   written_.emplace(blocks);
   slot_blocks_ = slot_bytes_ / static_cast<std::size_t>(options_.interval_bytes());
@@ -122,7 +122,7 @@ void FileJob::verify_written(JobResult& result) {
 }
 
 // Every block that the job wrote, in the order of the file, as many at a time as a slot has room for.
-void FileJob::verify_mixed(JobResult& result) {
+void FileJob::verify_tracked(JobResult& result) {
   const std::uint64_t interval = options_.interval_bytes();
   // Pieces begin where a block may: direct I/O needs that.
   std::uint64_t step = 0;

@@ -134,7 +134,7 @@ std::uint64_t next_sequence(const JobOptions& options, const RegionFile& file) {
          1;
 }
 
-// A mixed job may leave the first block as it is, so that tells nothing of what others were written with.
+// A job that does not write every block may leave the first as it is: that tells nothing of the others.
 std::uint64_t unused_sequence() {
   const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count());
@@ -223,7 +223,7 @@ Result<FileRegion> open_region(const JobOptions& options, unsigned thread) {
     }
     if (!options.unaligned) file.bytes = file.bytes / options.smallest_block() * options.smallest_block();
     if (options.verifies() && options.write) {
-      file.first_sequence = options.mixed() ? unused_sequence() : next_sequence(options, file);
+      file.first_sequence = options.tracks_written() ? unused_sequence() : next_sequence(options, file);
     }
     all += file.bytes;
   }

@@ -171,11 +171,6 @@ Status check_verify(const JobOptions& job) {
         "verify_only with rw or randrw: nobody can tell which blocks an earlier run wrote; the job itself checks them "
         "when it has ended (do_verify), and rw=write with verify_only checks a file that was written whole");
   }
-  if (job.write && !job.mixed() && !job.verify_only && !job.each_block_once()) {
-    return invalid(
-        "verify writes each block once a pass: norandommap, random_distribution, percentage_random and random "
-        "blocks of several sizes exclude it");
-  }
   if (job.write && job.threads > 1 && !job.filename.empty() &&
       (job.size_bytes == 0 || job.offset_increment.bytes < job.size_bytes)) {
     return invalid(
@@ -192,9 +187,9 @@ Status check_verify(const JobOptions& job) {
     return invalid("a verify block of " + std::to_string(interval) + " bytes: it has at least " +
                    std::to_string(least) + ", at most 2 GiB, and bs is a multiple of it");
   }
-  if (job.mixed() && (!divides(job.align_bytes) || !divides(job.hole_bytes))) {
-    return invalid("verify in a mixed job: ba, and the hole of rw=rw:SIZE, are multiples of the verify block of " +
-                   std::to_string(interval) + " bytes");
+  if (job.tracks_written() && (!divides(job.align_bytes) || !divides(job.hole_bytes))) {
+    return invalid("verify: ba, and the hole of rw=rw:SIZE, are multiples of the verify block of " +
+                   std::to_string(interval) + " bytes where a job reads and writes, or may write a block twice");
   }
   return {};
 }

@@ -161,6 +161,8 @@ struct JobOptions {
   std::uint64_t largest_block() const;
   // Whether a pass visits each block exactly once.
   bool each_block_once() const;
+  // Whether only a table can tell which blocks a job that verifies has written, and when.
+  bool tracks_written() const { return verifies() && write && (mixed() || !each_block_once()); }
   std::uint64_t interval_bytes() const { return verify_interval_bytes == 0 ? smallest_block() : verify_interval_bytes; }
   Path chosen_path() const;
   bool works_on_files() const { return paths.empty() && zarr.empty() && decode.empty(); }

@@ -1,4 +1,4 @@
-// WrittenBlocks: which verify blocks of its files a mixed job has written, and in which pass, so that what it reads of
+// WrittenBlocks: which verify blocks of its files a job has written, and in which pass, so that what it reads of
 // them can be checked.
 //
 // A block that is being written has no contents that could be expected, but where it is written anew with the same
