@@ -31,7 +31,7 @@ struct Gate {
 
 namespace {
 
-constexpr auto kSignalPeriod = std::chrono::milliseconds(50);
+constexpr auto kStopPeriod = std::chrono::milliseconds(50);
 // For calls that nobody can cancel, as one that waits for a file system that does not answer: they end with the
 // process.
 constexpr auto kPatience = std::chrono::seconds(5);
@@ -46,10 +46,10 @@ Gate* gate() { return g_gate.load(std::memory_order_acquire); }
 
 // Whether everything has ended; waits a little for it. Without the GIL.
 bool quiet(Gate& gate, const std::vector<StoppedAtExit::Calls>& under_way, bool patient) {
-  const auto ended = [](const StoppedAtExit::Calls& calls) { return calls.wait_for(kSignalPeriod); };
+  const auto ended = [](const StoppedAtExit::Calls& calls) { return calls.wait_for(kStopPeriod); };
   if (!std::all_of(under_way.begin(), under_way.end(), ended)) return false;
   std::unique_lock lock(gate.mutex);
-  return gate.changed.wait_for(lock, kSignalPeriod,
+  return gate.changed.wait_for(lock, kStopPeriod,
                                [&] { return gate.inside == 0 && (gate.outside == 0 || !patient); });
 }
 
