@@ -303,7 +303,7 @@ void FileQueue::Impl::let_go(Index index) noexcept {
   state.entry = file_index_.extract(state.handle.get());
   state.handle.reset();
   state.mapped.reset();
-  state.checked_wave = state.sequential_end = 0;
+  state.checked_wave = state.identified_ns = state.sequential_end = 0;
   state.seen.clear();
   free_files_.push_back(index);
 }

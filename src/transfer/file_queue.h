@@ -83,8 +83,9 @@ class FileQueue::Impl final : private base::DescriptorKeeper {
   struct FileState {
     std::shared_ptr<base::FileHandle> handle;
     std::shared_ptr<transfer::MappedFile> mapped;
-    std::uint64_t checked_wave = 0;  // of which wave the identity was asked
-    std::uint64_t now_ns = 0;        // when
+    std::uint64_t checked_wave = 0;   // for which wave the identity was last looked at
+    std::uint64_t now_ns = 0;         // when
+    std::uint64_t identified_ns = 0;  // when the system was last asked for it
     std::size_t requests = 0;
     std::uint64_t idle_since_ns = 0;   // while no request needs it
     std::uint64_t sequential_end = 0;  // where the last range ended: one that begins there continues it

@@ -14,8 +14,10 @@ using transfer::Warmth;
 namespace {
 
 constexpr std::uint64_t kSplitBytes = std::uint64_t{128} << 10;  // partly cached ranges are told apart down to this
-// Ranges in sequence of which less is under way do not keep a disk busy: the kernel's read-ahead does.
+// Ranges in sequence of which no more is under way do not keep a disk busy: the kernel's read-ahead does.
 constexpr std::uint64_t kReadAheadBytes = std::uint64_t{64} << 10;
+// Where nothing is mapped, a file's identity is only a hint: what is known of its pages lasts longer than this anyway.
+constexpr std::uint64_t kIdentityNs = 10'000'000;
 
 }  // namespace
 
@@ -29,14 +31,18 @@ bool FileQueue::Impl::direct_allowed(base::FileHandle& file) {
   return false;
 }
 
-// Once a wave, and again for requests that came since: the version of the file decides which windows may be used.
+// Once a wave, and again for requests that came since: the version of the file decides which windows may be used. A
+// device that takes bytes from host memory has no windows, and a lone cached read takes little longer than the
+// question.
 void FileQueue::Impl::check_identity(FileState& file) {
   if (file.checked_wave == wave_number_ && file.mapped != nullptr) return;
+  file.now_ns = base::now_ns();
+  file.checked_wave = wave_number_;
+  if (!staged_ && file.mapped != nullptr && file.now_ns - file.identified_ns < kIdentityNs) return;
   base::FileIdentity identity;
   int error = 0;
   ++stats_.system_calls;
-  file.now_ns = base::now_ns();
-  file.checked_wave = wave_number_;
+  file.identified_ns = file.now_ns;
   if (!base::identify(file.handle->fd(), identity, error)) {
     file.mapped.reset();
     return;
@@ -70,9 +76,9 @@ const transfer::MappedWindow* FileQueue::Impl::mapped_window(FileState& file, st
 // leaves nothing behind for the neighbours of a small range, and has no read-ahead. Many at a time are direct reads all
 // the same: more of them can be under way than there are threads. `beside`: ranges under way or about to be.
 bool FileQueue::Impl::small_read(FileState& file, std::uint64_t offset, std::uint64_t bytes, std::size_t beside) const {
-  if (options_.path != Path::kAuto || bytes >= kReadAheadBytes) return false;
+  if (options_.path != Path::kAuto || bytes > kReadAheadBytes) return false;
   const bool continues = offset - file.sequential_end < kPageUnit;
-  return continues ? bytes * beside < kReadAheadBytes : bytes < kPageUnit && beside == 1;
+  return continues ? bytes * beside <= kReadAheadBytes : bytes < kPageUnit && beside == 1;
 }
 
 FileQueue::Impl::Step FileQueue::Impl::route(FileState& file, std::uint64_t offset, std::uint64_t bytes,
