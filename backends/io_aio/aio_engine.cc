@@ -67,6 +67,7 @@ class AioEngine final : public Engine {
     info_.name = "aio";
     info_.features = poll_works_ ? "poll" : "";
     info_.depth = depth;
+    info_.registers_late = true;
     return {};
   }
 

@@ -72,7 +72,10 @@ std::int64_t transfer(const Request& request) {
 
 class ThreadsEngine final : public Engine {
  public:
-  ThreadsEngine(unsigned depth) : work_(depth), done_(depth) { info_.depth = depth; }
+  ThreadsEngine(unsigned depth) : work_(depth), done_(depth) {
+    info_.depth = depth;
+    info_.registers_late = true;
+  }
 
   ~ThreadsEngine() override {
     if (threads_.inherited()) return;  // they are not in this process

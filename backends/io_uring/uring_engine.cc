@@ -31,6 +31,9 @@
 #define IORING_SETUP_TASKRUN_FLAG (1U << 9)
 #define IORING_SQ_TASKRUN (1U << 2)
 #endif
+#ifndef IORING_FEAT_RSRC_TAGS
+#define IORING_FEAT_RSRC_TAGS (1U << 10)
+#endif
 
 namespace headrace::io {
 namespace {
@@ -53,6 +56,12 @@ constexpr FeatureSet kFeatureSets[] = {
      "single_issuer defer_taskrun", true},                                                                     // 6.1
     {IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL, "coop_taskrun", false},  // 5.19
     {0, "", false},
+};
+
+// What became of register_buffers().
+struct Registration {
+  std::uint16_t wanted = 0, made = 0;  // buffers
+  std::int32_t error = 0;              // errno, where none was made
 };
 
 class UringEngine final : public Engine {
@@ -99,6 +108,7 @@ class UringEngine final : public Engine {
       }
     }
     const std::size_t wanted = pieces.size();
+    registered_.reserve(wanted);
     std::int64_t rc = -EINVAL;
     while (!pieces.empty()) {
       rc = HEADRACE_FAULT("io_uring.register_buffers", 0);
@@ -111,17 +121,22 @@ class UringEngine final : public Engine {
     }
     std::sort(registered_.begin(), registered_.end(),
               [](const Registered& a, const Registered& b) { return a.base < b.base; });
-    info_.features = base_features_;
-    if (!registered_.empty()) {
-      info_.features += " registered_buffers";
-      if (pieces.size() < wanted) {
-        info_.features += "(" + std::to_string(pieces.size()) + " of " + std::to_string(wanted) + ")";
-      }
-    } else if (wanted != 0) {
-      info_.features += rc == -ENOMEM ? " (buffers not registered: RLIMIT_MEMLOCK)"
-                                      : " (buffers not registered: errno " + std::to_string(-rc) + ")";
-    }
+    registration_.store(Registration{.wanted = static_cast<std::uint16_t>(wanted),
+                                     .made = static_cast<std::uint16_t>(pieces.size()),
+                                     .error = pieces.empty() ? static_cast<std::int32_t>(-rc) : 0},
+                        std::memory_order_relaxed);
     return {};
+  }
+
+  std::string registration() const override {
+    const Registration now = registration_.load(std::memory_order_relaxed);
+    if (now.wanted == 0) return {};
+    if (now.made == now.wanted) return "registered_buffers";
+    if (now.made != 0) {
+      return "registered_buffers(" + std::to_string(now.made) + " of " + std::to_string(now.wanted) + ")";
+    }
+    if (now.error == ENOMEM) return "(buffers not registered: RLIMIT_MEMLOCK)";
+    return "(buffers not registered: errno " + std::to_string(now.error) + ")";
   }
 
   Result<std::size_t> submit(std::span<const Request> requests) override { return start(requests, false); }
@@ -237,10 +252,11 @@ class UringEngine final : public Engine {
         if (rc == 0) {
           ring_open_ = true;
           enabled_ = (set.flags & IORING_SETUP_R_DISABLED) == 0;
-          base_features_ = set.name;
-          if (entries < depth) base_features_ += " (depth cut to " + std::to_string(entries) + " by RLIMIT_MEMLOCK)";
-          info_.features = base_features_;
+          info_.features = set.name;
+          if (entries < depth) info_.features += " (depth cut to " + std::to_string(entries) + " by RLIMIT_MEMLOCK)";
           info_.depth = entries;
+          // Before 5.13 the kernel waits until nothing is in flight, and the poll for wake() always is.
+          info_.registers_late = (params.features & IORING_FEAT_RSRC_TAGS) != 0;
           return {};
         }
         if (rc != -ENOMEM || entries <= kMinDepth) break;
@@ -406,7 +422,6 @@ class UringEngine final : public Engine {
 
   const std::uint64_t generation_ = base::fork_generation();
   EngineInfo info_;
-  std::string base_features_;
   io_uring ring_{};
   bool ring_open_ = false, enabled_ = false, wake_armed_ = false;
   int wake_fd_ = -1;
@@ -417,6 +432,7 @@ class UringEngine final : public Engine {
   std::vector<unsigned> free_;          // slots
   std::vector<Failed> failed_;          // refused by the kernel, to be handed out by reap
   std::vector<Registered> registered_;  // sorted by base
+  std::atomic<Registration> registration_{Registration()};
 };
 
 }  // namespace

@@ -49,19 +49,27 @@ struct EngineOptions {
 // What was found when the engine was made: shown by `headrace doctor` and in reports.
 struct EngineInfo {
   std::string name;      // "io_uring", "aio", "threads"
-  std::string features;  // e.g. "single_issuer defer_taskrun registered_buffers"
+  std::string features;  // e.g. "single_issuer defer_taskrun"
   unsigned depth = 0;
+  // register_buffers() may be called after the first submit, too.
+  bool registers_late = false;
 };
 
 class Engine {
  public:
   // Waits for what is in flight: buffers are the caller's then. In a forked child it only frees memory.
   virtual ~Engine() = default;
+  // The same for as long as the engine lives: from any thread.
   virtual const EngineInfo& info() const noexcept = 0;
 
-  // Tells the kernel about long-lived buffers, once, before the first submit; purely an optimisation, and an engine
-  // that cannot (or may not: RLIMIT_MEMLOCK) returns OK and reads into them as into any other memory.
+  // Tells the kernel about long-lived buffers, once; purely an optimisation, and an engine that cannot (or may not:
+  // RLIMIT_MEMLOCK) returns OK and reads into them as into any other memory. Takes milliseconds for each 10 MiB.
+  // Before the first submit, or with EngineInfo::registers_late at any time, as submit() is called: requests in flight,
+  // into the same memory or not, go on and are not waited for. Throws std::bad_alloc, and has then done nothing.
   virtual Status register_buffers(std::span<const std::span<std::byte>> buffers) = 0;
+  // What became of that: "registered_buffers", or why there are none. Empty before, and where an engine has no use for
+  // it. From any thread.
+  virtual std::string registration() const { return {}; }
 
   // Starts as many of `requests` as fit, in order, with one system call where the kernel allows; returns how many.
   virtual Result<std::size_t> submit(std::span<const Request> requests) = 0;

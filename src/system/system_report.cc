@@ -70,6 +70,9 @@ std::vector<EngineReport> probe_engines() {
     }
     if (engine.ok()) {
       report.features = (*engine)->info().features;
+      if (const std::string buffers = (*engine)->registration(); !buffers.empty()) {
+        report.features += (report.features.empty() ? "" : " ") + buffers;
+      }
       report.depth = (*engine)->info().depth;
     } else {
       report.status = std::move(engine).status();

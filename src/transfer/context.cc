@@ -28,7 +28,7 @@ std::string Context::engine_report() const {
   const io::EngineInfo& info = (*service)->engine();
   std::string bound = impl_->resources->near().note();
   if (!bound.empty()) bound += "\n";
-  return info.name + ": " + info.features + ", depth " + std::to_string(info.depth) + "\n" +
+  return info.name + ": " + (*service)->engine_features() + ", depth " + std::to_string(info.depth) + "\n" +
          (*service)->refused_engines() + bound;
 }
 

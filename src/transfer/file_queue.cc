@@ -83,7 +83,7 @@ FileQueue::Impl::~Impl() {
   for (Lane* lane : {&in_, &out_}) {
     for (auto& stream : lane->streams) stream.reset();
   }
-  if (slab_ != nullptr) device_->deallocate_pinned(slab_, options_.staging_bytes);
+  if (staged_ && slab_ != nullptr) device_->deallocate_pinned(slab_, options_.staging_bytes);
   base::Descriptors::of_process().remove(*this);
 }
 

@@ -31,10 +31,12 @@
 
 #include "base/descriptors.h"
 #include "base/file_handle.h"
+#include "base/page_buffer.h"
 #include "device/device.h"
 #include "io/request_queue.h"
 #include "transfer/file_part.h"
 #include "transfer/mapped_cache.h"
+#include "transfer/register_later.h"
 #include "transfer/resources.h"
 #include "transfer/slab_map.h"
 
@@ -196,6 +198,9 @@ class FileQueue::Impl final : private base::DescriptorKeeper {
   bool spin_on_wave();
   void idle(std::uint64_t deadline_ns, std::uint64_t busy_ns);
   Status make_engine();
+  std::span<std::byte> slab() const noexcept {
+    return {slab_, slab_ != nullptr ? options_.staging_bytes : std::size_t{0}};
+  }
   trace::Stage awaited() const noexcept;
   void note(std::string_view what, std::string_view why) noexcept;
 
@@ -206,6 +211,7 @@ class FileQueue::Impl final : private base::DescriptorKeeper {
   transfer::MappedCache* mapped_ = nullptr;
 
   std::byte* slab_ = nullptr;
+  base::PageBuffer unpinned_slab_;  // of a device that copies nothing out of it: pages are made as they are used
   std::optional<transfer::SlabMap> slab_map_;
   std::vector<transfer::FilePart> parts_;
   std::vector<transfer::FilePart*> free_parts_;
@@ -216,6 +222,7 @@ class FileQueue::Impl final : private base::DescriptorKeeper {
   std::unique_ptr<io::Engine> engine_;
   std::optional<io::RequestQueue> engine_queue_;
   bool engine_failed_ = false;
+  transfer::RegisterLater registering_;
   std::vector<io::IoRequest> to_engine_;
   std::vector<io::Completion> from_engine_;
   std::size_t direct_in_flight_ = 0;  // with those in to_engine_

@@ -187,10 +187,8 @@ void FileQueue::Impl::start_direct(FilePart& part) {
   if (possible && part.slot == nullptr && (range.length_bytes != part.length || !aligned(part.host))) {
     // In place on a host device, but not as the disk wants it: through a piece of a slab.
     if (slab_ == nullptr) {
-      if (auto slab = device_->allocate_pinned(options_.staging_bytes); slab.ok()) {
-        slab_ = *slab;
-        slab_map_.emplace(base::align_down(options_.staging_bytes, transfer::SlabMap::kUnit));
-      }
+      slab_ = unpinned_slab_.reserve(options_.staging_bytes).data();
+      if (slab_ != nullptr) slab_map_.emplace(base::align_down(options_.staging_bytes, transfer::SlabMap::kUnit));
     }
     const std::uint64_t bytes = base::align_up(range.length_bytes, transfer::SlabMap::kUnit);
     std::uint64_t at = 0;
@@ -222,12 +220,14 @@ void FileQueue::Impl::start_direct(FilePart& part) {
   if (!part.write) request.min_bytes = range.lead_bytes + part.length;
   request.tag = reinterpret_cast<std::uint64_t>(&part);
   to_engine_.push_back(request);
+  if (part.slot != nullptr) registering_.read(range.length_bytes);
   ++direct_in_flight_;
 }
 
 void FileQueue::Impl::start_engine(bool wait_follows) {
   if (to_engine_.empty()) return;
   crew_->quiet.store(true, std::memory_order_relaxed);
+  registering_.before_submit(*engine_, slab());
   engine_queue_->reserve(to_engine_.size());
   engine_queue_->push(to_engine_, wait_follows);
   to_engine_.clear();
@@ -239,13 +239,7 @@ Status FileQueue::Impl::make_engine() {
   std::string refused;
   HEADRACE_TRY_ASSIGN(engine_, io::make_engine(resources_->options().engine, engine_options, &refused));
   if (!refused.empty()) note("engine: ", refused);
-  if (slab_ != nullptr) {
-    const std::span<std::byte> whole{slab_, options_.staging_bytes};
-    try {
-      (void)engine_->register_buffers({&whole, 1});
-    } catch (const std::bad_alloc&) {  // an optimisation
-    }
-  }
+  registering_ = {};
   engine_queue_.emplace(*engine_);
   engine_queue_->reserve(parts_.size());
   crew_->elsewhere = [engine = engine_.get()] { engine->wake(); };

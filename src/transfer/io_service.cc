@@ -13,6 +13,7 @@
 #include "base/part.h"
 #include "base/trace.h"
 #include "io/request_queue.h"
+#include "transfer/register_later.h"
 #include "transfer/slab_map.h"
 
 namespace headrace::transfer {
@@ -50,6 +51,7 @@ class IoService::Impl {
   base::PageBuffer dedicated;     // guarded by dedicated_in_use
   bool stopping = false;          // guarded by mutex
   const std::uint64_t slab_size;
+  RegisterLater registering;  // the thread's own
   // The thread's own, made before it starts: where memory is short the service fails to start and not while it runs.
   std::optional<io::RequestQueue> queue;
   std::vector<io::IoRequest> requests;
@@ -113,6 +115,7 @@ void IoService::Impl::start_jobs() {
       request.alignment_bytes = job.alignment;
       request.tag = reinterpret_cast<std::uint64_t>(&job);
       requests.push_back(request);
+      if (!job.dedicated) registering.read(range.length_bytes);
     }
     if (next_waiting * 2 >= waiting.size()) {  // also empties a list that is through; amortised
       waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(next_waiting));
@@ -136,14 +139,9 @@ void IoService::Impl::start_jobs() {
 void IoService::Impl::run() {
   trace::name_thread("I/O");
   NearThreads::Thread self(near);
-  const std::span<std::byte> whole = whole_slab();
-  try {
-    trace::Span span(trace::Stage::kRegister, slab_size);
-    (void)engine->register_buffers({&whole, 1});
-  } catch (const std::bad_alloc&) {  // an optimisation: without it reads go through the ordinary calls
-  }
   for (;;) {
     done.clear();
+    registering.before_submit(*engine, whole_slab());
     self.follow();
     start_jobs();
     if (!done.empty()) report();
@@ -214,6 +212,13 @@ IoService::~IoService() {
 }
 
 const io::EngineInfo& IoService::engine() const noexcept { return impl_->engine->info(); }
+std::string IoService::engine_features() const {
+  std::string out = impl_->engine->info().features;
+  if (const std::string buffers = impl_->engine->registration(); !buffers.empty()) {
+    out += (out.empty() ? "" : " ") + buffers;
+  }
+  return out;
+}
 const std::string& IoService::refused_engines() const noexcept { return impl_->refused; }
 
 void IoService::submit(std::span<IoJob* const> jobs) {

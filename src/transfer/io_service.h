@@ -1,6 +1,6 @@
 // IoService: the one thread that owns a Context's I/O engine.
 //
-// Workers hand over a batch of jobs at a time; the service gives each a piece of its registered slab, submits them
+// Workers hand over a batch of jobs at a time; the service gives each a piece of its slab, submits them
 // together and reports each as it completes. A job that finds the slab full waits its turn, which is the back-pressure
 // that bounds memory. Direct reads are widened to the alignment the descriptor asks for.
 //
@@ -64,6 +64,8 @@ class IoService {
   ~IoService();
 
   const io::EngineInfo& engine() const noexcept;
+  // What the engine can do, and what became of registering the slab.
+  std::string engine_features() const;
   const std::string& refused_engines() const noexcept;  // one line each, "" if the first choice worked
 
   // All or none: throws std::bad_alloc before any job is taken.

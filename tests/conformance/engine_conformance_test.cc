@@ -318,6 +318,56 @@ TEST_P(EngineConformance, RegisteredBuffersGiveTheSameBytes) {
   EXPECT_EQ(std::memcmp(outside.data(), bytes_.data() + 3, 4096), 0);
 }
 
+// Between submits, where the engine says so: what is in flight goes on, is not waited for, and ends once.
+TEST_P(EngineConformance, BuffersMayBeRegisteredLater) {
+  constexpr std::size_t kReads = 40, kLength = 20'000;
+  Aligned slab(kReads * kLength);
+  const std::span<std::byte> buffers[] = {slab.span()};
+  const bool late = engine_->info().registers_late;
+  if (!late) {
+    ASSERT_TRUE(engine_->register_buffers(buffers).ok());
+  }
+  int never[2] = {-1, -1};  // only io_uring waits for a pipe, and only its kernel could wait for what is in flight
+  std::byte from_pipe{};
+  if (std::string_view(GetParam().name) == "io_uring") {
+    ASSERT_EQ(::pipe2(never, O_CLOEXEC), 0);
+    submit_all({{Op::kRead, never[0], 0, &from_pipe, 1, kReads}});
+  }
+  std::atomic<bool> stop{false};
+  std::thread reports([&, features = engine_->info().features] {
+    while (!stop) {
+      EXPECT_EQ(engine_->info().features, features);
+      const std::string said = engine_->registration();
+      EXPECT_TRUE(said.empty() || said.find("registered") != std::string::npos) << said;
+    }
+  });
+  const auto reads = [&](std::size_t begin, std::size_t end) {
+    std::vector<Request> out;
+    for (std::size_t i = begin; i < end; ++i) out.push_back({Op::kRead, fd_, i, slab.data + i * kLength, kLength, i});
+    return out;
+  };
+  submit_all(reads(0, kReads / 2));
+  const std::vector<Request> left = reads(kReads / 2, kReads / 2 + 1);
+  ASSERT_EQ(*engine_->submit_before_reap(left), 1u);
+  if (late) {
+    EXPECT_TRUE(engine_->register_buffers(buffers).ok());
+  }
+  submit_all(reads(kReads / 2 + 1, kReads));
+  collect(kReads - results_.size());
+  stop = true;
+  reports.join();
+  for (std::size_t i = 0; i < kReads; ++i) {
+    EXPECT_EQ(results_[i], static_cast<std::int64_t>(kLength)) << i;
+    EXPECT_EQ(std::memcmp(slab.data + i * kLength, bytes_.data() + i, kLength), 0) << i;
+  }
+  EXPECT_EQ(results_.count(kReads), 0u);
+  if (never[0] < 0) return;
+  ASSERT_EQ(::write(never[1], "x", 1), 1);
+  collect(1);
+  EXPECT_EQ(results_[kReads], 1);
+  ::close(never[0]), ::close(never[1]);
+}
+
 TEST_P(EngineConformance, DirectReadsWithTail) {
   // The working directory is on a disk file system more often than /tmp.
   support::TempDir disk(".");

@@ -40,7 +40,10 @@ TEST_P(EngineFaults, RightBytesOrAnErrorThatSaysWhere) {
       auto engine = GetParam().make({.depth = 8, .threads = 2, .one_thread = one_thread});
       if (engine.ok()) {
         const std::span<std::byte> buffers[] = {buffer};
-        EXPECT_TRUE((*engine)->register_buffers(buffers).ok());
+        const bool late = one_thread && (*engine)->info().registers_late;  // with requests in flight
+        if (!late) {
+          EXPECT_TRUE((*engine)->register_buffers(buffers).ok());
+        }
         io::RequestQueue queue(**engine, {.piece_bytes = 8192, .backoff = 10us});
         std::vector<std::byte> data = fresh;
         std::vector<io::IoRequest> requests;
@@ -52,6 +55,9 @@ TEST_P(EngineFaults, RightBytesOrAnErrorThatSaysWhere) {
         }
         requests.push_back({.op = io::Op::kWrite, .fd = out, .buffer = data, .tag = 12});
         queue.push(requests);
+        if (late) {
+          EXPECT_TRUE((*engine)->register_buffers(buffers).ok());
+        }
         std::vector<int> completions(13);
         const auto until = std::chrono::steady_clock::now() + 20s;
         while (queue.pending() > 0 && std::chrono::steady_clock::now() < until) {

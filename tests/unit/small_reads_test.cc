@@ -1,7 +1,8 @@
 // Small ranges of cold files by the path that FileQueue chooses: one at a time or in sequence they are read through the
-// page cache, which has the neighbours then; many at a time, past it.
+// page cache, which has the neighbours then; many at a time, past it. What large reads need is not made for them.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <headrace/array.h>
 #include <headrace/file.h>
 #include <unistd.h>
 
@@ -10,6 +11,9 @@
 #include <random>
 #include <vector>
 
+#include "base/fault.h"
+#include "io/engine.h"
+#include "support/raw_array.h"
 #include "support/temp_dir.h"
 
 namespace headrace {
@@ -145,6 +149,62 @@ TEST_P(SmallReads, AChosenPathIsKept) {
   FileQueue queue = this->queue(Path::kDirect);
   Buffer memory = Buffer::allocate(*device_, 512).value();
   EXPECT_GE(read(queue, file, {{0, memory.data(), 512}}).direct_bytes, 512u);
+}
+
+std::uint64_t registrations() {
+  for (const base::FaultCount& count : base::fault_counts()) {
+    if (count.point == "io_uring.register_buffers") return count.hits;
+  }
+  return 0;
+}
+
+// Registering the slab takes longer than the read of a few bytes, and is done once much has been read into it.
+TEST_P(SmallReads, TheSlabIsRegisteredOnceMuchHasBeenRead) {
+  const std::uint64_t before = registrations();
+  const File file = File::open(path_).value();
+  FileQueue queue = this->queue(Path::kDirect);
+  constexpr std::size_t kBytes = kFileBytes - 8;
+  Buffer memory = Buffer::allocate(*device_, kBytes).value();
+  EXPECT_GT(read(queue, file, {{100, memory.data(), 8}}).direct_bytes, 0u);
+  EXPECT_EQ(registrations(), before);
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_GE(read(queue, file, {{7, memory.data(), kBytes}}).direct_bytes, kBytes);
+    expect_content(memory, 0, 7, kBytes);
+  }
+  const bool counted = base::kFaultPointsCompiled && queue.stats().engine == "io_uring";
+  EXPECT_EQ(registrations(), before + (counted ? 1 : 0));
+}
+
+TEST(SmallArrays, TheSlabIsRegisteredOnceMuchHasBeenRead) {
+  const support::TempDir directory;
+  testing::RawArray model;
+  model.shape = {512, 1024};  // 2 MiB
+  model.chunk = {4, 1024};
+  for (const io::EngineRow& row : io::engines()) {
+    ContextOptions options;
+    options.threads = 2;
+    options.engine = row.name;
+    options.host_budget_bytes = std::size_t{4} << 20;  // an eighth of it is the slab
+    const auto context = Context::create(options);
+    if (!context.ok()) continue;  // the engine is refused here
+    const Store store = Store::open(*context, directory.path()).value();
+    ASSERT_TRUE(testing::write_raw_array(*store.impl(), "a", model).ok());
+    const Array array = Array::open(store, "a").value();
+    const Device host = Device::open("host").value();
+    std::vector<std::uint32_t> elements(model.elements());
+    const auto read = [&](const char* selection, std::vector<std::uint64_t> shape) {
+      const Status status =
+          array.read(parse_selection(selection).value(), {std::span(elements), std::move(shape)}, host);
+      ASSERT_TRUE(status.ok()) << status.to_string();
+    };
+    read("7, 0:2", {2});
+    EXPECT_EQ(context->engine_report().find("registered_buffers"), std::string::npos) << context->engine_report();
+    for (int i = 0; i < 3; ++i) read("", {512, 1024});
+    const bool registered = context->engine_report().find("registered_buffers") != std::string::npos;
+    EXPECT_EQ(registered, std::string_view(row.name) == "io_uring") << context->engine_report();
+    for (std::size_t i = 0; i < elements.size(); i += 997)
+      ASSERT_EQ(elements[i], testing::element_value(i, model.seed));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Device, SmallReads, ::testing::Values("host", "host-staged"), [](const auto& row) {
