@@ -7,8 +7,8 @@ of a cold and a warm page cache, with few and many requests in flight.
 FILE: of at least 256 MiB, on the file system to be measured; its pages are dropped for the cold rows. A round runs every path once,
 each second round in reverse order, so that what changes slowly hits all alike. Of a row counts the median of the rounds' ratios of
 auto to the best fixed path, with an interval that has the true median in it nine times of ten. A row is `below` if the whole interval
-is below 0.9 and `level` if none of it is; one that is neither gets more rounds of the paths that may still be the best, and is
-`undecided` after the last. Rounds in which other processes used more than --busy of the CPUs are run again, three times at most.
+is below 0.9 and `level` if none of it is. What is not level gets more rounds of the paths that may still be the best, whatever it
+looks like after a few, and is `below` or `undecided` after the last. Rounds in which other processes used more than --busy of the CPUs are run again, three times at most.
 Exit code 1 where auto is below."""
 import argparse
 import json
@@ -116,7 +116,7 @@ class Row:
         for _ in range(self.arguments.rounds):
             self.run_round(list(self.rates))
         ratios, best = ratios_of(self.rates)
-        while verdict(ratios) == "undecided" and self.rounds < self.arguments.most_rounds:
+        while verdict(ratios) != "level" and self.rounds < self.arguments.most_rounds:
             self.run_round(contenders(self.rates, best))
             ratios, best = ratios_of(self.rates)
         low, high = interval(ratios)

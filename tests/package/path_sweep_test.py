@@ -57,7 +57,7 @@ def test_a_row_that_is_level(folder):
 
 def test_a_row_that_is_below(folder):
     row, code, text, _ = sweep(folder, auto=[800, 850], direct=[1000], buffered=[500])
-    assert (row["verdict"], code) == ("below", 1) and row["interval"] == [0.8, 0.85] and "BELOW" in text, (row, text)
+    assert (row["verdict"], row["rounds"], code) == ("below", 12, 1) and row["interval"] == [0.8, 0.85] and "BELOW" in text, (row, text)
 
 
 def test_rounds_that_do_not_agree(folder):
@@ -68,7 +68,10 @@ def test_rounds_that_do_not_agree(folder):
     row, code, _, _ = sweep(folder, auto=[950, 850, *[950] * 6], direct=[1000], buffered=[500])
     assert (row["verdict"], code) == ("level", 0) and row["rounds"] == 8, row
     row, code, _, _ = sweep(folder, auto=[850, 950, *[850] * 6], direct=[1000], buffered=[500])
-    assert (row["verdict"], code) == ("below", 1) and row["rounds"] == 8, row
+    assert (row["verdict"], row["rounds"], code) == ("below", 12, 1), row
+    # What began as below and was not.
+    row, code, _, _ = sweep(folder, auto=[*[850] * 5, *[950] * 7], direct=[1000], buffered=[500])
+    assert (row["verdict"], row["rounds"], code) == ("undecided", 12, 0), row
 
 
 def test_a_path_that_cannot_be_taken(folder):
