@@ -49,8 +49,7 @@ bool quiet(Gate& gate, const std::vector<StoppedAtExit::Calls>& under_way, bool 
   const auto ended = [](const StoppedAtExit::Calls& calls) { return calls.wait_for(kStopPeriod); };
   if (!std::all_of(under_way.begin(), under_way.end(), ended)) return false;
   std::unique_lock lock(gate.mutex);
-  return gate.changed.wait_for(lock, kStopPeriod,
-                               [&] { return gate.inside == 0 && (gate.outside == 0 || !patient); });
+  return gate.changed.wait_for(lock, kStopPeriod, [&] { return gate.inside == 0 && (gate.outside == 0 || !patient); });
 }
 
 }  // namespace

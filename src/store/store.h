@@ -49,8 +49,8 @@ class Object {
   // Takes over another descriptor of the same file; what else is known of the object stays.
   void replace_descriptor(int other) noexcept;
 
-  // Bytes [offset, offset + out.size()) of the object: kShort where the file ends first, kIo; both name the place in the
-  // object. REQUIRES: not packed.
+  // Bytes [offset, offset + out.size()) of the object: kShort where the file ends first, kIo; both name the place in
+  // the object. REQUIRES: not packed.
   Status read(std::uint64_t offset, std::span<std::byte> out) const;
   // The same of an object in memory, where it lies. REQUIRES: memory != nullptr.
   Result<std::span<const std::byte>> view(std::uint64_t offset, std::uint64_t length) const;
