@@ -1,0 +1,518 @@
+// Property: what a chunk costs on each way through the library is what tests/data/read_costs.txt says: allocations,
+// hits of fault points (the system calls), and what Stats count. A change that makes a chunk dearer shows as a change
+// of that file. After a change that is meant to: HEADRACE_WRITE_READ_COSTS=1 writes it anew.
+//
+// Files are warm, one thread reads, and a number is the median of several rounds, so that nothing depends on time.
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+#include <headrace/decode.h>
+#include <headrace/decode_index.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backends/dev_host/staged_decoder.h"
+#include "base/fault.h"
+#include "base/file_read.h"
+#include "support/alloc_counter.h"
+#include "support/flat_array.h"
+#include "support/stores_under_test.h"
+#include "support/temp_dir.h"
+#include "support/variable_model.h"
+
+namespace headrace {
+namespace {
+
+using testing::FlatArray;
+using testing::Layout;
+using Costs = std::map<std::string, std::int64_t>;  // what is not in it is 0
+
+// The file has the difference between reads of many and of few chunks: what a read costs by itself is not in it.
+constexpr std::uint64_t kFew = 128, kMany = 512, kChunkElements = 64, kWaveChunks = 32;
+constexpr int kRounds = 5;
+// Threads of an engine, a device or the pool make a few allocations more or less. A wave's would be 12, a chunk's 384.
+constexpr std::int64_t kAllocationJitter = 6;
+bool is_memory(const std::string& cost) { return cost == "allocations" || cost == "base.page_mmap"; }
+// Too long for a string without memory of its own, as keys are.
+const std::string kPath = "a-directory-with-a-long-name/array";
+
+enum class Does : std::uint8_t { kRead, kStrings, kBatch, kIndex };
+
+struct Row {
+  Does does;
+  const char* way;
+  const char* device;
+  const char* grid;
+
+  std::string name() const {
+    static constexpr const char* kDoes[] = {"read", "strings", "decode_batch", "decode_index"};
+    return std::string(kDoes[static_cast<int>(does)]) + ' ' + way + ' ' + device + ' ' + grid;
+  }
+  bool is(const char* one) const { return std::string_view(way) == one; }
+  bool maps() const { return is("mapped"); }
+  // Its decoder is the device's.
+  bool decodes() const { return is("decoded") || maps(); }
+};
+
+// Where the file system lets files be read past the page cache.
+constexpr Row kDirect[] = {{Does::kRead, "direct", "host", "raw"},
+                           {Does::kRead, "direct", "host", "sharded_zstd"},
+                           {Does::kRead, "direct", "host-staged", "raw"}};
+
+std::vector<Row> rows() {
+  std::vector<Row> out;
+  for (const char* device : {"host", "host-staged"}) {
+    for (const char* way : {"memory", "cached", "engine", "zip", "unpacked"}) {
+      for (const char* grid : {"raw", "zstd", "sharded_raw", "sharded_zstd"}) {
+        out.push_back({Does::kRead, way, device, grid});
+      }
+    }
+    for (const char* way : {"memory", "cached"}) out.push_back({Does::kRead, way, device, "rectilinear"});
+    for (const char* way : {"memory", "cached", "zip", "unpacked"}) {
+      for (const char* grid : {"zstd", "sharded_zstd"}) out.push_back({Does::kBatch, way, device, grid});
+    }
+  }
+  for (const char* way : {"decoded", "mapped"}) {
+    for (const char* grid : {"raw", "zstd", "sharded_raw", "sharded_zstd"}) {
+      if (way == std::string_view("decoded") && std::string_view(grid).ends_with("raw")) continue;
+      out.push_back({Does::kRead, way, "host-staged", grid});
+    }
+  }
+  for (const char* way : {"memory", "cached", "zip", "unpacked"}) {
+    out.push_back({Does::kStrings, way, "host", "strings"});
+    for (const char* grid : {"zstd", "sharded_zstd"}) out.push_back({Does::kIndex, way, "host", grid});
+  }
+  return out;
+}
+
+Layout layout_of(const std::string& grid) {
+  for (const Layout layout : testing::kLayouts) {
+    if (grid == testing::layout_name(layout)) return layout;
+  }
+  ADD_FAILURE() << grid;
+  return Layout::kRaw;
+}
+
+std::string document(const std::string& shape, const std::string& type, const std::string& grid,
+                     const std::string& codecs) {
+  return R"({"zarr_format":3,"node_type":"array","shape":[)" + shape + R"(],"data_type":")" + type +
+         R"(","chunk_grid":)" + grid + R"(,"chunk_key_encoding":{"name":"default"},"fill_value":)" +
+         (type == "string" ? R"("")" : "0") + R"(,"codecs":[)" + codecs + "]}";
+}
+
+// Objects by their keys. Elements of numbers are what FlatArray says; zstd cannot make them smaller, so that bytes do
+// not depend on its version.
+testing::Objects objects_of(const std::string& grid, std::uint64_t chunks) {
+  auto memory = store::open_store("memory://read_cost").value();
+  const std::string elements = std::to_string(chunks * kChunkElements);
+  const auto put = [&](const std::string& key, const std::string& text) {
+    EXPECT_TRUE(memory->put(kPath + "/" + key, testing::to_bytes(text)).ok());
+  };
+  if (grid == "strings") {
+    put("zarr.json",
+        document(elements, "string",
+                 R"({"name":"regular","configuration":{"chunk_shape":[)" + std::to_string(kChunkElements) + "]}}",
+                 R"({"name":"vlen-utf8"})"));
+    const std::string chunk = testing::encode_vlen(testing::Strings(kChunkElements, "a string"));
+    for (std::uint64_t i = 0; i < chunks; ++i) put("c/" + std::to_string(i), chunk);
+  } else if (grid == "rectilinear") {
+    // Half of the chunks have twice as many elements as FlatArray's, and then there are half as many of the others.
+    const std::uint64_t half = chunks / 2;
+    const std::string runs = "[[" + std::to_string(2 * kChunkElements) + "," + std::to_string(half / 2) + "],[" +
+                             std::to_string(kChunkElements) + "," + std::to_string(half) + "]]";
+    put("zarr.json",
+        document(elements, "uint32",
+                 R"({"name":"rectilinear","configuration":{"kind":"inline","chunk_shapes":[)" + runs + "]}}",
+                 R"({"name":"bytes","configuration":{"endian":"little"}})"));
+    const FlatArray large{.chunks = half / 2, .chunk_elements = 2 * kChunkElements};
+    const FlatArray small{.chunks = chunks, .chunk_elements = kChunkElements};
+    for (std::uint64_t i = 0; i < half / 2 + half; ++i) {
+      const store::Bytes bytes = i < half / 2 ? large.encoded(i) : small.encoded(i + half / 2);
+      EXPECT_TRUE(memory->put(kPath + "/c/" + std::to_string(i), bytes).ok());
+    }
+  } else {
+    const FlatArray array{.layout = layout_of(grid), .chunks = chunks, .chunk_elements = kChunkElements};
+    EXPECT_TRUE(testing::write_flat_array(*memory, kPath, array).ok());
+  }
+  return testing::objects_of(*memory);
+}
+
+const char* store_of(const Row& row) {
+  if (row.is("memory")) return "memory";
+  if (row.is("zip")) return "zip";
+  return row.is("unpacked") ? "zip_deflated" : "file";
+}
+
+std::string fill(const char* store, const std::string& directory, const testing::Objects& objects) {
+  for (const testing::StoreUnderTest& row : testing::kStoresUnderTest) {
+    if (std::string_view(row.name) == store) return row.fill(directory, objects);
+  }
+  return {};
+}
+
+// The URL of a row's store. Files are written once and shared by all rows.
+std::string url_of(const Row& row, std::uint64_t chunks) {
+  struct Filled {
+    support::TempDir directory;
+    std::string url;
+  };
+  static std::map<std::string, std::unique_ptr<Filled>> all;
+  const char* const store = store_of(row);
+  std::unique_ptr<Filled>& filled = all[std::string(store) + row.grid + std::to_string(chunks)];
+  // A store in memory lives no longer than somebody has it open.
+  if (filled == nullptr || row.is("memory")) {
+    filled = std::make_unique<Filled>();
+    filled->url = fill(store, filled->directory.path(), objects_of(row.grid, chunks));
+  }
+  return filled->url;
+}
+
+void add_stats(const Stats& stats, Costs& costs) {
+  for (const auto& [name, value] : {std::pair{"chunks", stats.chunks},
+                                    {"missing_chunks", stats.missing_chunks},
+                                    {"gpu_chunks", stats.gpu_chunks},
+                                    {"cpu_chunks", stats.cpu_chunks},
+                                    {"returned_chunks", stats.returned_chunks},
+                                    {"requests", stats.requests},
+                                    {"objects_opened", stats.objects_opened},
+                                    {"stored_bytes", stats.stored_bytes},
+                                    {"read_bytes", stats.read_bytes},
+                                    {"bus_bytes", stats.bus_bytes},
+                                    {"decoded_bytes", stats.decoded_bytes},
+                                    {"direct_bytes", stats.direct_bytes},
+                                    {"engine_bytes", stats.engine_bytes},
+                                    {"buffered_bytes", stats.buffered_bytes},
+                                    {"memory_bytes", stats.memory_bytes},
+                                    {"mapped_bytes", stats.mapped_bytes},
+                                    {"waves", stats.waves}}) {
+    costs[name] += static_cast<std::int64_t>(value);
+  }
+}
+
+// One array that is read in one way, again and again.
+class Subject {
+ public:
+  Subject(const Row& row, const Store& store) : row_(row), array_(Array::open(store, kPath).value()) {}
+
+  // What one round costs.
+  Costs round() {
+    Costs before = hits();
+    const support::AllocScope scope;
+    Stats stats;
+    const Status status = run(stats);
+    const std::uint64_t allocations = scope.allocations();
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    Costs costs = hits();
+    for (auto& [point, count] : costs) count -= before[point];
+    if (support::kAllocCounterWorks) costs["allocations"] = static_cast<std::int64_t>(allocations);
+    add_stats(stats, costs);
+    return costs;
+  }
+  // Of each cost the median, of allocations the fewest, after two rounds that warm up.
+  Costs measure() {
+    if (row_.maps()) wait_for_mappings();
+    std::map<std::string, std::vector<std::int64_t>> all;
+    for (int i = 0; i < kRounds + 2; ++i) {
+      const Costs costs = round();
+      for (const auto& [name, value] : costs) {
+        if (i >= 2) all[name].push_back(value);
+      }
+    }
+    Costs out;
+    for (auto& [name, values] : all) {
+      values.resize(kRounds);
+      std::sort(values.begin(), values.end());
+      out[name] = values[is_memory(name) ? 0 : kRounds / 2];
+    }
+    return out;
+  }
+
+ private:
+  static Costs hits() {
+    Costs out;
+    for (const base::FaultCount& count : base::fault_counts()) out[count.point] = static_cast<std::int64_t>(count.hits);
+    return out;
+  }
+  Status run(Stats& stats) {
+    if (row_.does == Does::kStrings) {
+      auto strings = array_.read_variable({});
+      if (strings.ok()) stats = strings->stats;
+      return std::move(strings).status();
+    }
+    if (row_.does == Does::kBatch) {
+      const auto batch = DecodeBatch::load(array_, {}, device_);
+      if (!batch.ok()) return batch.status();
+      stats.chunks = batch->chunk_count();
+      stats.stored_bytes = batch->encoded_bytes();
+      return {};
+    }
+    if (row_.does == Does::kIndex) {
+      const auto built = build_decode_index(array_, indices_.path());
+      if (!built.ok()) return built.status();
+      stats.chunks = built->indexed + built->small;
+      stats.stored_bytes = built->stored_bytes;
+      return {};
+    }
+    const std::uint64_t elements = array_.info().shape[0];
+    if (!buffer_.data()) buffer_ = Buffer::allocate(device_, static_cast<std::size_t>(elements) * 4).value();
+    ReadOptions options;
+    options.placement = row_.decodes() ? Placement::kGpu : Placement::kCpu;
+    return array_.read({}, {buffer_, array_.info().dtype, {elements}}, device_, options, &stats);
+  }
+  // They are made in the background, of files that have settled.
+  void wait_for_mappings() {
+    for (int i = 0; i < 1000; ++i) {
+      Stats stats;
+      ASSERT_TRUE(run(stats).ok());
+      if (stats.mapped_bytes >= stats.stored_bytes) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    ADD_FAILURE() << "nothing is mapped";
+  }
+
+  const Row row_;
+  const Array array_;
+  const Device device_ = Device::open(row_.device).value();
+  support::TempDir indices_;
+  Buffer buffer_;
+};
+
+Context make_context(const Row& row) {
+  ContextOptions options;
+  options.threads = 1;
+  const bool cold = row.is("engine") || row.is("direct");  // as such bytes are read
+  options.engine = cold ? "threads" : "auto";
+  options.allow_direct = row.is("direct");
+  options.waves = 3;
+  options.wave_bytes = kWaveChunks * kChunkElements * 4;
+  options.host_budget_bytes = std::size_t{16} << 20;
+  options.allow_mapped = row.maps();
+  return Context::create(options).value();
+}
+
+struct DeviceDecodes {
+  explicit DeviceDecodes(bool on) { device::staged_decode_model().any_codec = on; }
+  ~DeviceDecodes() { device::staged_decode_model().any_codec = false; }
+};
+
+Costs difference(const Costs& many, const Costs& few) {
+  Costs out;
+  for (const auto& [name, value] : many) {
+    const std::int64_t more = value - (few.contains(name) ? few.at(name) : 0);
+    if (is_memory(name) ? more > kAllocationJitter : more != 0) out[name] = more;
+  }
+  return out;
+}
+
+// `wrap` puts a store of the test's own before the one that is read.
+template <class Wrap>
+Costs costs_of(const Row& row, const Wrap& wrap) {
+  const DeviceDecodes decodes(row.decodes() || row.does == Does::kBatch);
+  const Context context = make_context(row);
+  Costs costs[2];
+  for (const bool many : {false, true}) {
+    const Store store(context, wrap(store::open_store(url_of(row, many ? kMany : kFew)).value()));
+    costs[many] = Subject(row, store).measure();
+  }
+  Costs out = difference(costs[1], costs[0]);
+  // The pool's thread takes as many of the batches as it comes to.
+  if (row.does == Does::kStrings) {
+    constexpr std::int64_t kUnit = (kMany - kFew) / 4;
+    std::int64_t& allocations = out["allocations"];
+    allocations = (allocations + kUnit / 2) / kUnit * kUnit;
+    if (allocations == 0) out.erase("allocations");
+  }
+  // What is read around a range depends on the disk's blocks.
+  if (row.is("direct"))
+    std::erase_if(
+        out, [](const auto& cost) { return cost.first.starts_with("read_") || cost.first.starts_with("direct_"); });
+  return out;
+}
+
+Costs costs_of(const Row& row) {
+  return costs_of(row, [](std::shared_ptr<store::Store> store) { return store; });
+}
+
+std::string costs_file() {
+  const char* const root = std::getenv("HEADRACE_SOURCE_DIR");
+  return std::string(root == nullptr ? "." : root) + "/tests/data/read_costs.txt";
+}
+
+// A row a line: "NAME: COST NUMBER, COST NUMBER".
+std::map<std::string, Costs> recorded() {
+  std::map<std::string, Costs> out;
+  std::ifstream file(costs_file());
+  EXPECT_TRUE(file) << costs_file();
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with('#') || colon == std::string::npos) continue;
+    Costs& costs = out[line.substr(0, colon)];
+    std::istringstream rest(line.substr(colon + 2));
+    std::int64_t value = 0;
+    for (std::string name; rest >> name >> value; rest.ignore(1, ',')) costs[name] = value;
+  }
+  return out;
+}
+
+std::string text_of(const std::string& name, const Costs& costs) {
+  std::string out = name + ":";
+  for (const auto& [cost, value] : costs) {
+    out += (out.back() == ':' ? " " : ", ") + cost + " " + std::to_string(value);
+  }
+  return out + "\n";
+}
+
+// What this build or file system does not count.
+bool comparable(const std::string& cost) {
+  if (cost == "allocations") return support::kAllocCounterWorks;
+  if (cost.find('.') == std::string::npos) return true;
+  if (!base::kFaultPointsCompiled) return false;
+  // A file system that cannot say what is cached is asked twice.
+  static const bool says = [] {
+    const support::TempDir directory;
+    const std::byte one[1] = {};
+    EXPECT_TRUE(support::write_file(directory / "file", one));
+    base::arm_fault({.point = "base.preadv2", .nth = 1});
+    store::Object object;
+    EXPECT_TRUE(store::open_store(directory.path()).value()->open("file", object).ok());
+    std::byte read[1];
+    std::uint64_t moved = 0;
+    int error = 0;
+    const bool once = base::read_cached(object.fd, 0, read, moved, error) == base::CachedRead::kDone;
+    base::disarm_faults();
+    return once;
+  }();
+  return says || cost != "base.preadv2";
+}
+
+// A line for each cost that is another than was recorded. Fewer allocations are no difference: compilers and their
+// libraries leave some out.
+std::vector<std::string> differences(const Costs& before, const Costs& now) {
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> both;
+  for (const auto& [name, value] : before) both[name].first = value;
+  for (const auto& [name, value] : now) both[name].second = value;
+  std::vector<std::string> out;
+  for (const auto& [name, values] : both) {
+    const auto& [was, is] = values;
+    if (was == is || !comparable(name) || (is_memory(name) && is <= was + kAllocationJitter)) continue;
+    out.push_back(name + ": " + std::to_string(was) + " in the file, " + std::to_string(is) + " now");
+  }
+  return out;
+}
+
+void expect_recorded(const Row& row, std::map<std::string, Costs>& known) {
+  const auto found = known.find(row.name());
+  ASSERT_NE(found, known.end()) << row.name() << " is not in " << costs_file();
+  const Costs costs = costs_of(row);
+  EXPECT_EQ(differences(found->second, costs), std::vector<std::string>())
+      << text_of(row.name(), costs) << "where a chunk is to cost that: HEADRACE_WRITE_READ_COSTS=1";
+  known.erase(found);
+}
+
+bool reads_direct() {
+  const support::TempDir directory;
+  EXPECT_TRUE(support::write_file(directory / "file", testing::to_bytes("bytes")));
+  const auto store = store::open_store(directory.path()).value();
+  store::Object object;
+  EXPECT_TRUE(store->open("file", object).ok());
+  const Result<int> direct = store->open_direct("file", object);
+  if (direct.ok()) base::close_descriptor(*direct);
+  return direct.ok();
+}
+
+TEST(ReadCost, IsAsRecorded) {
+  if (std::getenv("HEADRACE_WRITE_READ_COSTS") != nullptr) {
+    ASSERT_TRUE(support::kAllocCounterWorks && base::kFaultPointsCompiled) << "only a dev build counts everything";
+    std::string text = "# What " + std::to_string(kMany - kFew) + " chunks of " + std::to_string(kChunkElements * 4) +
+                       " bytes cost: operation, way, device, grid. Written by read_cost_test.\n";
+    ASSERT_TRUE(reads_direct());
+    for (const Row& row : rows()) text += text_of(row.name(), costs_of(row));
+    for (const Row& row : kDirect) text += text_of(row.name(), costs_of(row));
+    ASSERT_TRUE(support::write_file(costs_file(), std::as_bytes(std::span(text))));
+  }
+  std::map<std::string, Costs> known = recorded();
+  for (const Row& row : rows()) expect_recorded(row, known);
+  for (const Row& row : kDirect) known.erase(row.name());
+  EXPECT_TRUE(known.empty()) << known.begin()->first << " is in the file and nowhere else";
+}
+
+TEST(ReadCost, OfDirectReadsIsAsRecorded) {
+  if (!reads_direct()) GTEST_SKIP() << "the file system refuses O_DIRECT";
+  std::map<std::string, Costs> known = recorded();
+  for (const Row& row : kDirect) expect_recorded(row, known);
+}
+
+// A store that does something more for each object that it opens.
+class Planted final : public store::Store {
+ public:
+  enum class What : std::uint8_t { kNothing, kAllocation, kCall };
+  Planted(std::shared_ptr<store::Store> behind, What what) : behind_(std::move(behind)), what_(what) {}
+  std::string url() const override { return behind_->url(); }
+  Status open(std::string_view key, store::Object& out) override {
+    if (what_ == What::kAllocation) kept_ = std::make_unique<std::byte[]>(key.size());
+    if (what_ == What::kCall) (void)HEADRACE_FAULT("base.fstat", 0);
+    return behind_->open(key, out);
+  }
+  Result<int> open_direct(std::string_view key, const store::Object& object) override {
+    return behind_->open_direct(key, object);
+  }
+  Result<store::Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override {
+    return behind_->get(key, limit, charge);
+  }
+  Result<std::vector<store::Entry>> list(std::string_view prefix, base::Charge* charge) override {
+    return behind_->list(prefix, charge);
+  }
+  Status put(std::string_view key, std::span<const std::byte> bytes) override { return behind_->put(key, bytes); }
+
+ private:
+  const std::shared_ptr<store::Store> behind_;
+  const What what_;
+  std::unique_ptr<std::byte[]> kept_;
+};
+
+// The test can fail.
+TEST(ReadCost, APlantedCallOrAllocationIsSeen) {
+  using What = Planted::What;
+  const std::map<std::string, Costs> known = recorded();
+  for (const Row& row : {Row{Does::kRead, "cached", "host", "raw"}, Row{Does::kRead, "memory", "host-staged", "zstd"},
+                         Row{Does::kIndex, "cached", "host", "zstd"}}) {
+    for (const What what : {What::kNothing, What::kAllocation, What::kCall}) {
+      SCOPED_TRACE(row.name() + ' ' + std::to_string(static_cast<int>(what)));
+      const Costs costs = costs_of(
+          row, [&](std::shared_ptr<store::Store> store) { return std::make_shared<Planted>(std::move(store), what); });
+      const std::vector<std::string> found = differences(known.at(row.name()), costs);
+      const bool counted = what == What::kAllocation ? support::kAllocCounterWorks
+                           : what == What::kCall     ? base::kFaultPointsCompiled
+                                                     : false;
+      ASSERT_EQ(found.size(), counted ? 1u : 0u) << (found.empty() ? "" : found[0]);
+      if (counted) {
+        EXPECT_TRUE(found[0].starts_with(what == What::kCall ? "base.fstat: " : "allocations: ")) << found[0];
+      }
+    }
+  }
+}
+
+TEST(ReadCost, EveryCostIsCompared) {
+  for (const auto& [name, costs] : recorded()) {
+    for (const auto& [cost, value] : costs) {
+      if (!comparable(cost)) continue;
+      Costs more = costs, none = costs;
+      more[cost] += kAllocationJitter + 1;
+      EXPECT_EQ(differences(costs, more).size(), 1u) << name << ' ' << cost;
+      none.erase(cost);
+      EXPECT_EQ(differences(none, costs).size(), value > kAllocationJitter || !is_memory(cost) ? 1u : 0u)
+          << name << ' ' << cost;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace headrace
