@@ -55,6 +55,7 @@ void Descriptors::raise_limit() noexcept {
     if (result == 0 && ::setrlimit(RLIMIT_NOFILE, &limit) != 0) result = -errno;
     if (result != 0) return;  // it stays as it is
     reserve_open_files(kTable);
+    raises_.fetch_add(1);
   }
   share_ = share_of_limit();
 }
@@ -75,8 +76,9 @@ bool Descriptors::close_one_kept() noexcept {
 }
 
 // The program itself has more open than was left to it: what the library has must do, until all of that is closed.
-bool Descriptors::refused() noexcept {
+bool Descriptors::refused(std::uint64_t raises) noexcept {
   const std::lock_guard lock(mutex_);
+  if (raises != raises_.load()) return true;  // by another thread meanwhile
   if (!raised_) {
     raise_limit();
     return true;

@@ -56,7 +56,9 @@ class Descriptors {
   // What a keeper has open is out of use, and may be closed for those who wait.
   void idle() noexcept;
   // open(2) has given EMFILE or ENFILE, which room() did not foresee. True: it may be tried again, after a while.
-  bool refused() noexcept;
+  // `raises`: of before it was called.
+  bool refused(std::uint64_t raises) noexcept;
+  std::uint64_t raises() const noexcept { return raises_.load(); }  // of the limit, so far
   // Whether some are in use that will be closed without anybody getting another one first.
   bool some_will_close() const noexcept { return open_.load() > held_.load(); }
 
@@ -78,7 +80,7 @@ class Descriptors {
   bool close_one_kept() noexcept;
   void raise_limit() noexcept;
 
-  std::atomic<std::uint64_t> closings_{0};
+  std::atomic<std::uint64_t> closings_{0}, raises_{0};
   std::atomic<std::int64_t> open_{0}, held_{0}, share_;
   std::atomic<bool> lessened_{false};  // share_, by refused()
   std::atomic<std::size_t> waiting_{0};
@@ -99,8 +101,9 @@ int open_patiently(Open&& open) {
   Descriptors& all = Descriptors::of_process();
   std::uint64_t closings = all.closings();
   for (int tries = 0;; ++tries) {
+    const std::uint64_t raises = all.raises();
     const int fd = open();
-    if (!is_shortage(-fd) || !all.refused()) return fd;
+    if (!is_shortage(-fd) || !all.refused(raises)) return fd;
     if (const std::uint64_t now = all.closings(); now != closings) {
       closings = now;
       tries = 0;

@@ -264,6 +264,22 @@ TEST_F(FewDescriptors, WhoOpensOneWaitsWhileOthersCloseSome) {
             0);
 }
 
+// Two that find none left at the same time: one raises the limit, the other must notice.
+TEST_F(FewDescriptors, WhoOpensOneIsHelpedByALimitThatAnotherRaises) {
+  EXPECT_EQ(with_limit(16, 64, 20,
+                       [] {
+                         base::Descriptors& all = base::Descriptors::of_process();
+                         int calls = 0;
+                         const int got = base::open_patiently([&] {
+                           if (++calls > 1) return 7;
+                           const bool raised = all.refused(all.raises());
+                           return raised && soft_limit() == 64 ? -EMFILE : -EINVAL;
+                         });
+                         return got == 7 ? 0 : 1;
+                       }),
+            0);
+}
+
 // A folder, a ZIP file (whose first bytes are looked at before it is opened as one) and references.
 TEST_F(FewDescriptors, OpeningAStoreWaitsWhileOthersCloseSome) {
   if (support::kAddressSanitizer) GTEST_SKIP() << kCheckNeedsDescriptors;
