@@ -10,8 +10,6 @@
 namespace headrace::stress {
 namespace {
 
-constexpr std::uint64_t kEmpty = ~std::uint64_t{0};
-
 // A hole of `bytes`, and `tail` behind it.
 void write_sparse(const std::string& path, std::uint64_t bytes, std::span<const std::byte> tail = {}) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());

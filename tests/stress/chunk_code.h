@@ -9,6 +9,8 @@
 
 namespace headrace::stress {
 
+constexpr std::uint64_t kEmpty = ~std::uint64_t{0};  // in an index: offset and length of a chunk that is not there
+
 // What a reader must make of stored bytes.
 enum class Verdict : std::uint8_t {
   kExact,    // these elements

@@ -6,8 +6,6 @@
 namespace headrace::stress {
 namespace {
 
-constexpr std::uint64_t kEmpty = ~std::uint64_t{0};
-
 std::uint64_t near(Dice& dice, std::uint64_t value) {
   switch (dice.below(5)) {
     case 0:

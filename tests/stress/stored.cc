@@ -8,8 +8,6 @@
 namespace headrace::stress {
 namespace {
 
-constexpr std::uint64_t kEmpty = ~std::uint64_t{0};
-
 std::vector<std::size_t> all_axes(std::size_t rank) {
   std::vector<std::size_t> axes(rank);
   std::iota(axes.begin(), axes.end(), std::size_t{0});
