@@ -118,18 +118,19 @@ void run_in_tiles(kernels::PlaneKernel kernel, const kernels::Plane& plane, std:
 
 }  // namespace
 
-void simplify(Box& box) noexcept {
-  const bool fill = box.src == nullptr;
+void simplify(Box& box) noexcept { simplify(box, box.src == nullptr); }
+
+void simplify(Box& box, bool fills) noexcept {
   int kept = 0;
   for (int i = 0; i < box.rank; ++i) {
     BoxDim dim = at(box, i);
     if (dim.extent == 0) return make_empty(box);
     if (dim.extent == 1) continue;
-    if (fill) dim.src_stride_bytes = 0;
+    if (fills) dim.src_stride_bytes = 0;
     if (kept > 0) {
       BoxDim& outer = at(box, kept - 1);
       if (outer.dst_stride_bytes == span_of(dim.extent, dim.dst_stride_bytes) &&
-          (fill || outer.src_stride_bytes == span_of(dim.extent, dim.src_stride_bytes))) {
+          (fills || outer.src_stride_bytes == span_of(dim.extent, dim.src_stride_bytes))) {
         dim.extent *= outer.extent;
         outer = dim;
         continue;
@@ -165,11 +166,15 @@ void normalize(Box& box) noexcept {
 }
 
 bool is_contiguous(const Box& box, std::uint32_t element_bytes) noexcept {
+  return is_contiguous(box, element_bytes, box.src == nullptr);
+}
+
+bool is_contiguous(const Box& box, std::uint32_t element_bytes, bool fills) noexcept {
   if (box.rank == 0) return true;
   if (box.rank != 1) return false;
   const BoxDim& dim = at(box, 0);
   const auto bytes = static_cast<std::int64_t>(element_bytes);
-  return dim.extent == 0 || (dim.dst_stride_bytes == bytes && (box.src == nullptr || dim.src_stride_bytes == bytes));
+  return dim.extent == 0 || (dim.dst_stride_bytes == bytes && (fills || dim.src_stride_bytes == bytes));
 }
 
 void copy_box(const Box& original, const ElementOp& op, const std::byte* fill) noexcept {

@@ -75,6 +75,10 @@ void simplify(Box& box) noexcept;
 // After simplify(): one dimension (or none), contiguous on both sides for elements of this size.
 bool is_contiguous(const Box& box, std::uint32_t element_bytes) noexcept;
 
+// The same two of a box whose source is not known yet, so that `src` does not say whether it fills.
+void simplify(Box& box, bool fills) noexcept;
+bool is_contiguous(const Box& box, std::uint32_t element_bytes, bool fills) noexcept;
+
 // Prepares for copying fast: dimensions go into the order of destination addresses, destination strides become
 // positive, then simplify(). Same elements in another order. Where a destination stride is 0, only the last element
 // stays: the one that a loop in order would leave.

@@ -33,7 +33,7 @@ std::uint64_t ReadOperation::raw_span(const Lane& lane, std::uint64_t& first) co
     first = lane.detail.span_begin;
     return lane.detail.span_end - first;
   }
-  first = static_cast<std::uint64_t>(box.src - kBoxBase);
+  first = static_cast<std::uint64_t>(lane.detail.source_offset);
   std::uint64_t last = first;
   for (int i = 0; i < box.rank; ++i) {
     const device::BoxDim& dim = box.dim[static_cast<std::size_t>(i)];
@@ -95,7 +95,8 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   const Group& group = wave.tasks.groups[group_index];
   if (length == 0) {
     // Nothing is stored, or nothing of it is asked for: the decoder judges.
-    decode_group(wave, group_index, {kBoxBase, std::size_t{0}}, offset, lane);
+    static constexpr std::byte kNone{};  // null would be filled
+    decode_group(wave, group_index, {&kNone, std::size_t{0}}, offset, lane);
     return GroupResult::kDone;
   }
   if (Status status = object.check_range(offset, length); !status.ok()) {
@@ -436,7 +437,7 @@ std::optional<std::span<std::byte>> ReadOperation::whole_target(const TaskDetail
 // `skipped` on. A box that wants other bytes, or goes elsewhere than the tensor, is refused.
 Status ReadOperation::take_from(TaskDetail& detail, std::span<const std::byte> decoded, std::int64_t skipped) const {
   device::Box& box = detail.box;
-  const std::int64_t at = box.src - kBoxBase - skipped;
+  const std::int64_t at = detail.source_offset - skipped;
   if (!device::fits(box, &device::BoxDim::src_stride_bytes, at, plan_->element_op().element_bytes, decoded.size())) {
     return Status(Code::kInternal, Layer::kTransfer, "a box reaches beyond its decoded chunk");
   }
@@ -490,7 +491,6 @@ Status ReadOperation::stage_boxes(Wave& wave, std::uint32_t task_index, std::spa
   }
   if (fills) {
     HEADRACE_TRY(check_target(detail));
-    detail.box.src = nullptr;
   } else {
     HEADRACE_TRY(take_from(detail, decoded, static_cast<std::int64_t>(skipped)));
   }
@@ -512,7 +512,6 @@ void ReadOperation::fill_task(Wave& wave, const Group& group, std::uint32_t task
     do {
       status = check_target(detail);
       if (!status.ok()) break;
-      detail.box.src = nullptr;
       device::copy_box(detail.box, plan_->element_op(), plan_->fill_element());
     } while (plan_->next_box(detail));
     lane.stats.assemble_seconds += timer.stop();

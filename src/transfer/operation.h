@@ -125,9 +125,8 @@ class ReadOperation final : public Workload,
     std::vector<device::DecodeItem> items;
     std::vector<std::uint32_t> item_tasks;  // the task of each item
     std::vector<IndexKey> index_keys;       // of each item, where indices are kept
-    bool drained_once = false;
-    bool being_drained = false;   // guarded by mutex_
-    std::uint64_t bus_bytes = 0;  // of its copy
+    bool being_drained = false;             // guarded by mutex_
+    std::uint64_t bus_bytes = 0;            // of its copy
     // Recording only; 0: not seen to have ended.
     std::uint64_t launched_ns = 0, copied_ns = 0, decoded_ns = 0;
     bool copy_marked = false;  // the slot's `copied` tells where the copy ends and decoding begins

@@ -90,9 +90,10 @@ struct WaveTasks {
 // What a worker needs to know of one task.
 struct TaskDetail {
   std::string key;  // of the object, NUL-terminated; capacity is reused
-  device::Box box;  // src: offset into the decoded chunk as a pointer from null + 1 (see kBoxBase); dst: final
-  std::span<std::byte> tensor;  // the memory that the box's destination is part of
-  bool whole_chunk = false;     // the box takes all bytes of the decoded chunk in order and is contiguous in the tensor
+  device::Box box;  // dst: final; src: null, until whoever has the decoded chunk adds source_offset to it
+  std::int64_t source_offset = 0;  // bytes of the decoded chunk before the box's first element
+  std::span<std::byte> tensor;     // the memory that the box's destination is part of
+  bool whole_chunk = false;  // the box takes all bytes of the decoded chunk in order and is contiguous in the tensor
   // The task has more boxes than this one: Plan::next_box() gives them, one after the other.
   bool several = false;
   // With several only: elements of all boxes together, and the bytes of the decoded chunk from the first to behind the
@@ -111,9 +112,6 @@ struct TaskDetail {
 
   std::uint64_t element_count() const noexcept { return several ? elements : box.element_count(); }
 };
-
-// describe() gives source positions relative to this address, because null means "fill".
-inline const std::byte* const kBoxBase = reinterpret_cast<const std::byte*>(std::uintptr_t{1} << 40);
 
 class Plan {
  public:

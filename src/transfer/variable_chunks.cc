@@ -171,7 +171,7 @@ void VariableRead::run_tasks(const Batch& batch, const Group& group, std::span<c
       plan_->describe(group, task, lane.detail);
       do {
         device::Box box = lane.detail.box;
-        const std::int64_t at = box.src - kBoxBase;
+        const std::int64_t at = lane.detail.source_offset;
         if (!device::fits(box, &device::BoxDim::src_stride_bytes, at, sizeof(VariableSlot),
                           plan_->chain().decoded_bytes()) ||
             !goes_to_slots(lane.detail)) {
@@ -273,8 +273,7 @@ void VariableRead::fill_task(const Batch&, const Group& group, const Task& task,
     return;
   }
   do {
-    device::Box box = lane.detail.box;
-    box.src = nullptr;
+    const device::Box& box = lane.detail.box;
     if (!goes_to_slots(lane.detail)) {
       return stop(Status(Code::kInternal, Layer::kTransfer, "a box reaches beyond the result"));
     }

@@ -20,6 +20,7 @@ using codec::VariableSlot;
 constexpr std::size_t kTasksPerBatch = 1024, kMaxGroupsPerClaim = 32;
 constexpr std::uint64_t kElementsPerCopy = std::uint64_t{1} << 16;
 constexpr std::uint64_t kBytesPerElement = sizeof(std::int64_t) + sizeof(VariableSlot);
+std::byte* const kNowhere = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);
 
 }  // namespace
 
@@ -56,7 +57,7 @@ Result<std::shared_ptr<VariableRead>> VariableRead::create(Resources& resources,
 std::span<std::byte> VariableRead::slots() const noexcept {
   const auto bytes = static_cast<std::size_t>(elements_) * sizeof(VariableSlot);
   // With check_only the plan's destinations are computed and never used.
-  if (slots_ == nullptr) return {const_cast<std::byte*>(kBoxBase), bytes};
+  if (slots_ == nullptr) return {kNowhere, bytes};
   return {reinterpret_cast<std::byte*>(slots_.get()), bytes};
 }
 

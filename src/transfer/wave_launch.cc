@@ -125,7 +125,6 @@ Status ReadOperation::assemble_several(Wave& wave, std::span<const SeveralBoxes>
         HEADRACE_TRY(take_from(lane.detail, place, place.data() - each.src));
       } else {
         HEADRACE_TRY(check_target(lane.detail));
-        lane.detail.box.src = nullptr;
       }
       batch.push_back(lane.detail.box);
       if (batch.size() == kBatch) HEADRACE_TRY(launch());

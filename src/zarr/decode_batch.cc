@@ -28,11 +28,17 @@ using Kind = zarr::BatchMemory::Kind;
 constexpr std::uint64_t kAlignment = 64;  // of chunks in device memory: decoders may use their widest accesses
 constexpr std::size_t kTasksAtATime = 4096;
 
+// Without a source, and where in the decoded chunk that begins.
+struct SourcedBox {
+  device::Box box;
+  std::int64_t source_offset;
+};
+
 struct EncodedChunk {
   std::string key;
   std::uint64_t at = 0, bytes = 0;  // in the encoded bytes
-  std::vector<device::Box> boxes;   // src relative to kBoxBase
-  std::byte* in_place = nullptr;    // decodes to here, nothing to assemble
+  std::vector<SourcedBox> boxes;
+  std::byte* in_place = nullptr;  // decodes to here, nothing to assemble
 };
 
 double seconds_since(std::uint64_t begun) { return static_cast<double>(base::now_ns() - begun) * 1e-9; }
@@ -149,7 +155,7 @@ class DecodeBatch::Impl {
   Status choose_lanes();
   Status fetch(transfer::Plan& plan);
   Status fetch_task(const transfer::Plan& plan, const transfer::WaveTasks& wave, const Group& group, const Task& task);
-  Status add_boxes(const transfer::Plan& plan, std::vector<device::Box>& boxes);
+  Status add_boxes(const transfer::Plan& plan, std::vector<SourcedBox>& boxes);
   Status append(const transfer::Plan& plan, std::span<const std::byte> encoded);
   Status place_on_device();
   Result<Times> run_on_device();
@@ -165,7 +171,7 @@ class DecodeBatch::Impl {
   device::ElementOp op_;
   std::vector<std::byte> fill_;
   std::vector<EncodedChunk> chunks_;
-  std::vector<device::Box> absent_;    // to be filled
+  std::vector<SourcedBox> absent_;     // to be filled
   std::vector<std::byte> encoded_;     // until it is on the device
   codec::Chain::Workspace workspace_;  // for what load() undoes
   std::vector<std::byte> temporary_[2], half_decoded_, stored_;
@@ -283,10 +289,7 @@ Status DecodeBatch::Impl::fetch_task(const transfer::Plan& plan, const transfer:
     if (!opened.ok() && opened.code() != Code::kNotFound) return opened;
   }
   if (object == nullptr || task.length == 0) {
-    const std::size_t first = absent_.size();
-    HEADRACE_TRY(add_boxes(plan, absent_));
-    for (std::size_t i = first; i < absent_.size(); ++i) absent_[i].src = nullptr;
-    return {};
+    return add_boxes(plan, absent_);
   }
   const bool whole = task.length == transfer::kWholeObject;
   const std::uint64_t offset = whole ? 0 : task.offset, length = whole ? object->size_bytes : task.length;
@@ -303,16 +306,16 @@ Status DecodeBatch::Impl::fetch_task(const transfer::Plan& plan, const transfer:
   return status.ok() ? status : std::move(status).with_key(detail_.key).with_range(offset, length);
 }
 
-Status DecodeBatch::Impl::add_boxes(const transfer::Plan& plan, std::vector<device::Box>& boxes) {
+Status DecodeBatch::Impl::add_boxes(const transfer::Plan& plan, std::vector<SourcedBox>& boxes) {
   do {
-    if (!device::fits(detail_.box, &device::BoxDim::src_stride_bytes, detail_.box.src - transfer::kBoxBase,
-                      op_.element_bytes, chain().decoded_bytes()) ||
+    if (!device::fits(detail_.box, &device::BoxDim::src_stride_bytes, detail_.source_offset, op_.element_bytes,
+                      chain().decoded_bytes()) ||
         !device::fits(detail_.box, &device::BoxDim::dst_stride_bytes, detail_.box.dst - detail_.tensor.data(),
                       op_.result_bytes(), detail_.tensor.size())) {
       return Status(Code::kInternal, Layer::kZarr, "a box reaches beyond its decoded chunk or the result");
     }
-    HEADRACE_TRY(add_to_lists(sizeof(device::Box)));
-    boxes.push_back(detail_.box);
+    HEADRACE_TRY(add_to_lists(sizeof(SourcedBox)));
+    boxes.push_back({detail_.box, detail_.source_offset});
   } while (plan.next_box(detail_));
   return {};
 }
@@ -402,12 +405,12 @@ Status DecodeBatch::Impl::place_on_device() {
     limits.largest_src_bytes = std::max(limits.largest_src_bytes, chunk.bytes);
     std::byte* const dst = chunk.in_place != nullptr ? chunk.in_place : std::exchange(next, next + stride);
     items_.push_back({on_device_.data() + chunk.at, chunk.bytes, dst});
-    for (device::Box box : chunk.boxes) {
-      box.src = dst + (box.src - transfer::kBoxBase);
-      boxes_.push_back(box);
+    for (const SourcedBox& each : chunk.boxes) {
+      boxes_.push_back(each.box);
+      boxes_.back().src = dst + each.source_offset;
     }
   }
-  boxes_.insert(boxes_.end(), absent_.begin(), absent_.end());
+  for (const SourcedBox& each : absent_) boxes_.push_back(each.box);
   scratch_bytes = decoder_->scratch_bytes(limits);
   HEADRACE_TRY(allocate(scratch_, scratch_bytes));
   HEADRACE_TRY_ASSIGN(stream_, device_.impl()->create_stream());
@@ -513,7 +516,7 @@ class DecodeBatch::Impl::Work final : public transfer::Workload {
   Status do_one(std::size_t i, Lane& lane) noexcept {
     try {
       if (i < count_) return decode(batch_.chunks_[i], lane);
-      copy(batch_.absent_[i - count_], nullptr, lane);
+      copy(batch_.absent_[i - count_].box, nullptr, lane);
       return {};
     } catch (const std::bad_alloc&) {
       return Status::out_of_memory();
@@ -526,7 +529,7 @@ class DecodeBatch::Impl::Work final : public transfer::Workload {
     Status status = chain.decode({batch_.encoded_.data() + chunk.at, static_cast<std::size_t>(chunk.bytes)},
                                  {dst, bytes}, lane.workspace);
     if (!status.ok()) return std::move(status).with_key(chunk.key);
-    for (const device::Box& box : chunk.boxes) copy(box, dst + (box.src - transfer::kBoxBase), lane);
+    for (const SourcedBox& each : chunk.boxes) copy(each.box, dst + each.source_offset, lane);
     return {};
   }
   void copy(device::Box box, const std::byte* src, Lane& lane) {

@@ -209,7 +209,7 @@ class MergedFootprint final : public Footprint {
   // Bytes of the decoded chunk from the first element to behind the last.
   std::pair<std::uint64_t, std::uint64_t> span_of(const TaskDetail& detail) const {
     if (detail.several) return {detail.span_begin, detail.span_end};
-    std::int64_t low = detail.box.src - transfer::kBoxBase, high = low;
+    std::int64_t low = detail.source_offset, high = low;
     for (int i = 0; i < detail.box.rank; ++i) {
       const device::BoxDim& dim = detail.box.dim[static_cast<std::size_t>(i)];
       const std::int64_t reach = static_cast<std::int64_t>(dim.extent - 1) * dim.src_stride_bytes;

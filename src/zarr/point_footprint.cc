@@ -61,7 +61,7 @@ class PointFootprint final : public Footprint {
     make_box(detail);
     detail.several = detail.walk.at[0] != end;
     detail.whole_chunk = !detail.several && level == in_.levels.size() && detail.elements == unit_elements_ &&
-                         device::is_contiguous(detail.box, in_.element_bytes);
+                         device::is_contiguous(detail.box, in_.element_bytes, false);
   }
 
   bool next_box(TaskDetail& detail) const override {
@@ -169,8 +169,9 @@ class PointFootprint final : public Footprint {
     }
     device::Box& box = detail.box;
     const std::int64_t stride = dst_stride_;
-    box.src = transfer::kBoxBase + from[0].offset;
+    box.src = nullptr;
     box.dst = in_.dst.data() + in_.dst_first + static_cast<std::int64_t>(from[0].place) * stride;
+    detail.source_offset = static_cast<std::int64_t>(from[0].offset);
     detail.tensor = in_.dst;
     box.rank = count > 1 ? 1 : 0;
     if (count > 1) {

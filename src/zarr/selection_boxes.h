@@ -66,12 +66,13 @@ class SelectionBoxes {
  private:
   void finish(std::int64_t src, std::int64_t dst, bool whole, transfer::TaskDetail& detail) const {
     device::Box& box = detail.box;
-    box.src = transfer::kBoxBase + src;
+    box.src = nullptr;
     box.dst = first_ + dst;
+    detail.source_offset = src;
     detail.tensor = dst_;
-    device::simplify(box);
+    device::simplify(box, false);
     // Contiguous in the chunk and in the tensor; whether the bytes are the same is the operation's to say.
-    detail.whole_chunk = whole && device::is_contiguous(box, element_bytes_);
+    detail.whole_chunk = whole && device::is_contiguous(box, element_bytes_, false);
   }
 
   void describe_lists(const std::uint64_t* begin, const std::uint64_t* shape, transfer::TaskDetail& detail) const {

@@ -129,6 +129,21 @@ TEST(Box, AFillIsSimplifiedByItsDestinationAlone) {
   EXPECT_TRUE(is_contiguous(box, 4));
 }
 
+TEST(Box, ASourceThatIsKnownLaterKeepsItsStrides) {
+  Box box;
+  box.rank = 2;
+  box.dim[0] = {5, 77, 12};
+  box.dim[1] = {3, 1, 4};
+  simplify(box, false);
+  ASSERT_EQ(box.rank, 2);
+  EXPECT_EQ(box.dim[0].src_stride_bytes, 77);
+  EXPECT_EQ(box.dim[1].src_stride_bytes, 1);
+  box.rank = 1;
+  box.dim[0] = {5, 8, 4};
+  EXPECT_FALSE(is_contiguous(box, 4, false));
+  EXPECT_TRUE(is_contiguous(box, 4, true));
+}
+
 TEST(Box, EmptyBoxesTouchNothing) {
   Box box;
   box.rank = 3;

@@ -7,6 +7,8 @@
 
 #include "support/alloc_counter.h"
 #include "support/raw_array.h"
+#include "zarr/array_impl.h"
+#include "zarr/planner.h"
 
 namespace headrace {
 namespace {
@@ -113,6 +115,49 @@ TEST(Plan, ListsAndPointsCostTheirOwnLength) {
     EXPECT_GT(stats.missing_chunks, kCount * 99 / 100);
     EXPECT_LT(allocated, kCount * 250 + (4u << 20)) << "in all, growing vectors included";
     RecordProperty(as_points ? "points_bytes" : "list_bytes", std::to_string(allocated));
+  }
+}
+
+// A box says where in its chunk it begins, 0 too, and has no source before somebody has the chunk.
+TEST(Plan, BoxesBeginSomewhereInTheirChunkAndHaveNoSource) {
+  const Context context = Context::create({.threads = 1}).value();
+  const Store store = Store::open(context, "memory://plan-boxes").value();
+  testing::RawArray raw;
+  raw.shape = {4, 20};
+  raw.chunk = {4, 10};
+  ASSERT_TRUE(testing::write_raw_array(*store.impl(), "", raw).ok());
+  const Array array = Array::open(store).value();
+  struct Case {
+    const char* selection;
+    std::vector<std::int64_t> offsets;  // of all boxes of both chunks
+  };
+  for (const auto& [selection, offsets] :
+       {Case{"", {0, 0}}, Case{"1:3,4:12", {4 * (10 + 4), 4 * 10}}, Case{"3,::3", {4 * 30, 4 * 32}}}) {
+    SCOPED_TRACE(selection);
+    const ResolvedSelection resolved = array.impl()->resolve_selection(parse_selection(selection).value()).value();
+    TensorView tensor;
+    tensor.shape = resolved.shape;
+    tensor.strides_bytes.assign(resolved.shape.size(), 0);
+    std::uint32_t element = 0;
+    tensor.memory = std::as_writable_bytes(std::span(&element, 1));
+    tensor.dtype = array.info().dtype;
+    auto conversion =
+        zarr::make_conversion(array.info().dtype, array.impl()->element_op, array.impl()->fill, true, ReadOptions());
+    const auto plan = zarr::make_plan(array.impl(), resolved, tensor, std::move(conversion).value()).value();
+    transfer::WaveTasks wave;
+    wave.max_tasks = 100;
+    ASSERT_TRUE(plan->fill(wave).ok());
+    std::vector<std::int64_t> found;
+    transfer::TaskDetail detail;
+    for (const transfer::Group& group : wave.groups) {
+      plan->describe(group, wave.tasks[group.first_task], detail);
+      do {
+        EXPECT_EQ(detail.box.src, nullptr);
+        found.push_back(detail.source_offset);
+        detail.box.src = &detail.tensor[0];  // as who places it does
+      } while (plan->next_box(detail));
+    }
+    EXPECT_EQ(found, offsets);
   }
 }
 
