@@ -320,7 +320,7 @@ TEST_P(EngineConformance, RegisteredBuffersGiveTheSameBytes) {
 
 // Between submits, where the engine says so: what is in flight goes on, is not waited for, and ends once.
 TEST_P(EngineConformance, BuffersMayBeRegisteredLater) {
-  constexpr std::size_t kReads = 40, kLength = 20'000;
+  constexpr std::size_t kReads = 40, kLength = 20'480;
   Aligned slab(kReads * kLength);
   const std::span<std::byte> buffers[] = {slab.span()};
   const bool late = engine_->info().registers_late;
