@@ -207,6 +207,8 @@ INSTANTIATE_TEST_SUITE_P(All, HandOver, ::testing::ValuesIn(variants()), name_of
 class Forked : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Forked, AChildLetsGoOfReadsUnderWay) {
+  // Threads of the parent allocate all the time, and GCC 12's runtime takes no lock of its allocator before a fork.
+  if (support::kThreadSanitizer) GTEST_SKIP() << "a forked child may wait for ever in ThreadSanitizer's malloc()";
   support::TempDir directory;
   const testing::FlatArray array{
       .layout = testing::Layout::kShardedZstd, .chunks = 256, .chunk_elements = 4096, .shard_chunks = 8};
@@ -242,7 +244,6 @@ TEST_P(Forked, AChildLetsGoOfReadsUnderWay) {
       store.reset();
       device.reset();
       context.reset();
-      if (support::kThreadSanitizer) return 0;  // it allows no threads after a fork
       // A lock that a thread of the parent held is none of the child's.
       auto again = Device::open(GetParam());
       if (!again.ok() || !Buffer::allocate(*again, 4096).ok()) return 2;
