@@ -114,7 +114,8 @@ class SelectionBoxes {
       const std::uint64_t number = walk.at[i];
       const Intersection part = axes_[i].piece(number, walk.begin[i], walk.length[i]);
       const std::uint64_t step = axes_[i].step(number);
-      box.dim[i] = {part.count, src_strides_[i] * static_cast<std::int64_t>(step),
+      // A step beyond the array's end moves nothing, and may be too large to multiply.
+      box.dim[i] = {part.count, part.count > 1 ? src_strides_[i] * static_cast<std::int64_t>(step) : 0,
                     dst_strides_[i] * axes_[i].result_step(number)};
       src += src_strides_[i] * static_cast<std::int64_t>(part.in_chunk);
       dst += dst_strides_[i] * static_cast<std::int64_t>(part.in_result);

@@ -195,7 +195,7 @@ std::string run_strings(Rig& rig, Dice& dice) {
     } while (advance(in, spec.chunk));
     if (missing) continue;
     Bytes stored(plain.size());
-    std::memcpy(stored.data(), plain.data(), plain.size());
+    if (!plain.empty()) std::memcpy(stored.data(), plain.data(), plain.size());
     if (squeezed) {
       stored.resize(ZSTD_compressBound(plain.size()));
       stored.resize(ZSTD_compress(stored.data(), stored.size(), plain.data(), plain.size(), 1));
