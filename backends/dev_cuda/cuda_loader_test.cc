@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -82,10 +83,10 @@ std::vector<std::byte> elf_with(const std::vector<std::byte>& notes) {
   segment.p_type = PT_NOTE;
   segment.p_offset = sizeof header + sizeof segment;
   segment.p_filesz = notes.size();
-  std::vector<std::byte> out(sizeof header + sizeof segment);
+  std::vector<std::byte> out(sizeof header + sizeof segment + notes.size());
   std::memcpy(out.data(), &header, sizeof header);
   std::memcpy(out.data() + sizeof header, &segment, sizeof segment);
-  out.insert(out.end(), notes.begin(), notes.end());
+  std::copy(notes.begin(), notes.end(), out.begin() + sizeof header + sizeof segment);
   return out;
 }
 

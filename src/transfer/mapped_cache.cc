@@ -30,6 +30,7 @@ constexpr std::uint64_t kRetryNs = 1'000 * kMs;
 // Registering holds a lock of the driver, unfairly, that every copy needs, too: a window is as much as registers in a
 // millisecond, and a pause lets the others in.
 constexpr std::uint64_t kLargestWindow = std::uint64_t{64} << 20;
+constexpr std::uint64_t kAmpleBytes = std::uint64_t{4} << 30, kAmpleNs = 10 * kMs;  // machine_has_room()
 constexpr auto kPause = std::chrono::microseconds(100);
 // While others copy and there are CPUs enough to read at the bus's speed without mappings, registering can wait.
 constexpr auto kLongPause = std::chrono::milliseconds(8);
@@ -513,6 +514,18 @@ bool MappedCache::release_idle(std::uint64_t unused_ns) {
   return freed;
 }
 
+// The kernel's count takes tens of microseconds to read. Where gigabytes are left it holds for a moment: all drivers
+// together register less meanwhile.
+bool MappedCache::machine_has_room(std::uint64_t bytes) noexcept {
+  if (budget_.machine_bytes == ~std::uint64_t{0}) return true;
+  const std::uint64_t now = base::now_ns();
+  if (now < ample_until_ns_) return true;
+  const std::uint64_t pinned = base::pinned_bytes();
+  const std::uint64_t left = budget_.machine_bytes - std::min(budget_.machine_bytes, pinned);
+  if (left >= kAmpleBytes) ample_until_ns_ = now + kAmpleNs;
+  return pinned <= budget_.machine_bytes && bytes <= left;
+}
+
 // `bytes`: more than are mapped now.
 bool MappedCache::groups_have_room(std::uint64_t bytes) const noexcept {
   if (!budget_.groups) return true;
@@ -534,8 +547,7 @@ bool MappedCache::make_room(std::uint64_t bytes, std::size_t mappings) {
       return used <= most && bytes <= most - used;
     };
     return within(used_bytes_, budget_.bytes) && mappings_ + mappings <= mapping_budget_ &&
-           within(process_bytes().load(std::memory_order_relaxed), budget_.process_bytes) &&
-           (budget_.machine_bytes == ~std::uint64_t{0} || within(base::pinned_bytes(), budget_.machine_bytes)) &&
+           within(process_bytes().load(std::memory_order_relaxed), budget_.process_bytes) && machine_has_room(bytes) &&
            groups_have_room(bytes);
   };
   while (!fits()) {

@@ -168,6 +168,7 @@ class MappedCache {
   void serve_small(std::span<Request> requests);
   void register_placed(std::span<Placed> placed);
   bool make_room(std::uint64_t bytes, std::size_t mappings);
+  bool machine_has_room(std::uint64_t bytes) noexcept;
   bool groups_have_room(std::uint64_t bytes) const noexcept;
   void forget(Kept& kept);
   bool release_idle(std::uint64_t unused_ns);
@@ -185,7 +186,8 @@ class MappedCache {
   const std::shared_ptr<NearThreads> near_;  // may be null
   std::atomic<std::uint64_t> traffic_{0};    // copies sent to devices
   std::atomic<unsigned> waiters_{0};
-  std::uint64_t seen_traffic_ = 0;  // the thread's own
+  std::uint64_t seen_traffic_ = 0;    // the thread's own
+  std::uint64_t ample_until_ns_ = 0;  // the thread's own: the machine has gigabytes to spare until then
   struct Shard {
     std::mutex mutex;
     std::unordered_map<Key, std::shared_ptr<MappedFile>, KeyHash> files;  // guarded by mutex

@@ -15,6 +15,7 @@
 #include "base/file_handle.h"
 #include "support/flat_array.h"
 #include "support/flat_zip.h"
+#include "support/forwarding_store.h"
 #include "support/temp_dir.h"
 #include "zarr/array_impl.h"
 
@@ -358,28 +359,12 @@ TEST(DecodeIndexFile, AFailureNamesItsChunk) {
 }
 
 // A store in which nothing is found any more of what was opened.
-class GoneOnceOpen final : public store::Store {
+class GoneOnceOpen final : public testing::ForwardingStore {
  public:
-  explicit GoneOnceOpen(std::shared_ptr<store::Store> behind) : behind_(std::move(behind)) {}
-  std::string url() const override { return behind_->url(); }
-  Status open(std::string_view key, store::Object& out) override { return behind_->open(key, out); }
-  bool packs() const override { return behind_->packs(); }
+  using ForwardingStore::ForwardingStore;
   Status unpack(const store::Object&, std::span<std::byte>, base::PageBuffer&) override {
     return Status(Code::kNotFound, Layer::kStore, "there is no such object");
   }
-  Result<int> open_direct(std::string_view key, const store::Object& object) override {
-    return behind_->open_direct(key, object);
-  }
-  Result<store::Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override {
-    return behind_->get(key, limit, charge);
-  }
-  Result<std::vector<store::Entry>> list(std::string_view prefix, base::Charge* charge) override {
-    return behind_->list(prefix, charge);
-  }
-  Status put(std::string_view key, std::span<const std::byte> bytes) override { return behind_->put(key, bytes); }
-
- private:
-  std::shared_ptr<store::Store> behind_;
 };
 
 TEST(DecodeIndexFile, OnlyWhatCannotBeOpenedIsAbsent) {

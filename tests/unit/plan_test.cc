@@ -161,5 +161,32 @@ TEST(Plan, BoxesBeginSomewhereInTheirChunkAndHaveNoSource) {
   }
 }
 
+// One element, and a step that no axis has room for: it is not multiplied (UndefinedBehaviorSanitizer sees it if it
+// is).
+TEST(Plan, AStepBeyondTheAxisTakesTheFirstElement) {
+  const Context context = Context::create({.threads = 1}).value();
+  const Store store = Store::open(context, "memory://plan-step").value();
+  testing::RawArray raw;
+  raw.shape = {4, 20};
+  raw.chunk = {4, 10};
+  ASSERT_TRUE(testing::write_raw_array(*store.impl(), "", raw).ok());
+  const Array array = Array::open(store).value();
+  const Device device = Device::open("host").value();
+  std::vector<std::uint32_t> all(80);
+  ASSERT_TRUE(array.read({}, {all, {4, 20}}, device).ok());
+  for (const char* text :
+       {"1::4611686018427387904", "1::4611686018427387904,3::2305843009213693952", "1,3::9223372036854775807"}) {
+    SCOPED_TRACE(text);
+    const auto selection = parse_selection(text).value();
+    const ResolvedSelection resolved = array.impl()->resolve_selection(selection).value();
+    std::uint64_t count = 1;
+    for (const std::uint64_t extent : resolved.shape) count *= extent;
+    std::vector<std::uint32_t> got(count);
+    ASSERT_TRUE(array.read(selection, {got, resolved.shape}, device).ok());
+    const std::size_t column = count == 1 ? 3 : 0;
+    EXPECT_EQ(got, std::vector<std::uint32_t>(all.begin() + 20 + column, all.begin() + 20 + column + count));
+  }
+}
+
 }  // namespace
 }  // namespace headrace

@@ -24,6 +24,7 @@
 #include "base/file_read.h"
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"
+#include "support/forwarding_store.h"
 #include "support/stores_under_test.h"
 #include "support/temp_dir.h"
 #include "support/variable_model.h"
@@ -451,29 +452,17 @@ TEST(ReadCost, OfDirectReadsIsAsRecorded) {
 }
 
 // A store that does something more for each object that it opens.
-class Planted final : public store::Store {
+class Planted final : public testing::ForwardingStore {
  public:
   enum class What : std::uint8_t { kNothing, kAllocation, kCall };
-  Planted(std::shared_ptr<store::Store> behind, What what) : behind_(std::move(behind)), what_(what) {}
-  std::string url() const override { return behind_->url(); }
+  Planted(std::shared_ptr<store::Store> behind, What what) : ForwardingStore(std::move(behind)), what_(what) {}
   Status open(std::string_view key, store::Object& out) override {
     if (what_ == What::kAllocation) kept_ = std::make_unique<std::byte[]>(key.size());
     if (what_ == What::kCall) (void)HEADRACE_FAULT("base.fstat", 0);
-    return behind_->open(key, out);
+    return ForwardingStore::open(key, out);
   }
-  Result<int> open_direct(std::string_view key, const store::Object& object) override {
-    return behind_->open_direct(key, object);
-  }
-  Result<store::Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override {
-    return behind_->get(key, limit, charge);
-  }
-  Result<std::vector<store::Entry>> list(std::string_view prefix, base::Charge* charge) override {
-    return behind_->list(prefix, charge);
-  }
-  Status put(std::string_view key, std::span<const std::byte> bytes) override { return behind_->put(key, bytes); }
 
  private:
-  const std::shared_ptr<store::Store> behind_;
   const What what_;
   std::unique_ptr<std::byte[]> kept_;
 };

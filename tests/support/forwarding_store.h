@@ -1,0 +1,42 @@
+// A store that passes every call on to the one behind it: tests override what they plant.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "store/store.h"
+
+namespace headrace::testing {
+
+class ForwardingStore : public store::Store {
+ public:
+  explicit ForwardingStore(std::shared_ptr<store::Store> behind) : behind_(std::move(behind)) {}
+
+  std::string url() const override { return behind_->url(); }
+  Status open(std::string_view key, store::Object& out) override { return behind_->open(key, out); }
+  bool packs() const override { return behind_->packs(); }
+  Status unpack(const store::Object& object, std::span<std::byte> out, base::PageBuffer& scratch) override {
+    return behind_->unpack(object, out, scratch);
+  }
+  Result<int> open_direct(std::string_view key, const store::Object& object) override {
+    return behind_->open_direct(key, object);
+  }
+  Result<store::Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override {
+    return behind_->get(key, limit, charge);
+  }
+  Result<std::vector<store::Entry>> list(std::string_view prefix, base::Charge* charge) override {
+    return behind_->list(prefix, charge);
+  }
+  std::optional<store::DirectoryId> identify_directory(std::string_view prefix) override {
+    return behind_->identify_directory(prefix);
+  }
+  Status put(std::string_view key, std::span<const std::byte> bytes) override { return behind_->put(key, bytes); }
+
+ private:
+  const std::shared_ptr<store::Store> behind_;
+};
+
+}  // namespace headrace::testing
