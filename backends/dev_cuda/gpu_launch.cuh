@@ -10,8 +10,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "warp_reduce.cuh"
-
 namespace headrace::device::gpu {
 
 // What earlier kernels of the stream wrote is there from here on. For all threads, first thing.

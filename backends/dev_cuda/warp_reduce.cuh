@@ -1,5 +1,5 @@
 // What 32 lanes hold together. GPUs from compute capability 8.0 on have instructions for it (__reduce_add_sync and its
-// like); for those before, the same names are made of shuffles here. Device code without a CUDA header.
+// like); for those before, the same names are made of shuffles here. Compilers of device code include it first.
 #pragma once
 
 namespace headrace::device::gpu {

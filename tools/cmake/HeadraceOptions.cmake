@@ -51,6 +51,9 @@ target_compile_options(headrace_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor>
   $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra>
   $<$<AND:$<COMPILE_LANGUAGE:CXX,C>,$<BOOL:${HEADRACE_WERROR}>>:-Werror>)
+# Device code may use it without including it, in whatever order headers come.
+target_compile_options(headrace_flags INTERFACE
+  "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-include ${PROJECT_SOURCE_DIR}/backends/dev_cuda/warp_reduce.cuh>")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 at -O3 warns of overlaps in std::string's own operator+ that cannot be (GCC bug 105651).
   target_compile_options(headrace_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)

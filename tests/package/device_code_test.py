@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""The plug-in's device code compiles for the oldest GPU that a wheel has machine code for, whatever this build is for.
+
+  device_code_test.py BUILD_DIR
+
+Takes the commands from BUILD_DIR/compile_commands.json and stops each one at PTX. First it sees that a source that needs a newer GPU is refused."""
+import concurrent.futures
+import json
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+from wheel_contents import CUBINS
+
+
+def to_ptx(command, architecture, source=None):
+    """The command as it stands, but for one architecture and no machine code."""
+    words, out, skip = shlex.split(command), [], False
+    for word in words[words.index(next(word for word in words if word.endswith("nvcc"))):]:
+        if skip:
+            skip = False
+        elif word in ("-o", "-MF", "-MT", "-MD", "-c"):
+            skip = word in ("-o", "-MF", "-MT")
+        elif not word.startswith(("--generate-code", "--compress-mode", "-arch")):
+            out.append(str(source) if source and word.endswith(".cu") else word)
+    return [*out, f"-arch=compute_{architecture}", "--ptx", "-o", "/dev/null"]
+
+
+def compile_one(entry, architecture, source=None):
+    done = subprocess.run(to_ptx(entry["command"], architecture, source), cwd=entry["directory"], capture_output=True, text=True)
+    return None if done.returncode == 0 else f"{source or entry['file']} for compute_{architecture}: {done.stderr[-2000:]}"
+
+
+def main():
+    build = pathlib.Path(sys.argv[1])
+    entries = [entry for entry in json.loads((build / "compile_commands.json").read_text())
+               if entry["file"].endswith(".cu") and "headrace_cuda.dir" in entry["command"]]
+    assert len(entries) >= 10, f"{len(entries)} sources of the plug-in in {build}/compile_commands.json"
+    architecture = min(CUBINS)
+    with tempfile.TemporaryDirectory() as folder:
+        newer = pathlib.Path(folder) / "newer.cu"
+        newer.write_text("__global__ void k(unsigned* out) { *out = __reduce_xor_sync(0xffffffffu, *out); }\n")
+        assert compile_one(entries[0], 80, newer) is None, "a source for compute capability 8.0 does not compile for it"
+        assert compile_one(entries[0], 75, newer) is not None, "this test sees nothing"
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        failed = [text for text in pool.map(lambda entry: compile_one(entry, architecture), entries) if text]
+    print("\n".join(failed) or f"{len(entries)} sources compile for compute_{architecture}")
+    return 1 if failed else 0
+
+
+sys.exit(main())
