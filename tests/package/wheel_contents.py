@@ -25,7 +25,8 @@ CUBINS, PTX = {75, 80, 90, 100, 120}, {120}
 def problems(wheel, cuda):
     found = []
     with zipfile.ZipFile(wheel) as archive:
-        infos = {info.filename.removeprefix("headrace/"): info for info in archive.infolist() if info.filename.startswith("headrace/")}
+        infos = {info.filename.removeprefix("headrace/"): info for info in archive.infolist()
+                 if info.filename.startswith("headrace/") and not info.is_dir()}
         code = archive.read("headrace/libheadrace_cuda.so") if cuda and "libheadrace_cuda.so" in infos else None
         points = "".join(archive.read(n).decode() for n in archive.namelist() if n.endswith("/entry_points.txt"))
     wanted = NEEDED + (["libheadrace_cuda.so"] if cuda else [])
@@ -34,7 +35,7 @@ def problems(wheel, cuda):
     found += [] if any(re.fullmatch(r"_core\..*so", name) for name in infos) else ["_core is missing"]
     # Nothing but the package: no headers, archives, package configs or a second copy under another name.
     allowed = re.compile(r".*\.pyi?|py\.typed|_core\..*so|" + "|".join(map(re.escape, [*NEEDED, "libheadrace_cuda.so"])))
-    found += [f"{name} does not belong there" for name in infos if not name.endswith("/") and not allowed.fullmatch(name)]
+    found += [f"{name} does not belong there" for name in infos if not allowed.fullmatch(name)]
     found += [f"{name} takes {infos[name].file_size:,} bytes, more than {most:,}"
               for name, most in MOST.items() if name in infos and infos[name].file_size > most]
     if "headrace" in infos and not infos["headrace"].external_attr >> 16 & 0o100:
@@ -71,7 +72,7 @@ def self_test():
     with tempfile.TemporaryDirectory() as folder:
         wheel = pathlib.Path(folder) / "x.whl"
         with zipfile.ZipFile(wheel, "w") as archive:
-            for name in [*NEEDED, "_core.abi3.so", "lib/libheadrace.a"]:
+            for name in ["", "zarr/", *NEEDED, "_core.abi3.so", "lib/libheadrace.a"]:
                 if name != "libcufile.so.0":
                     archive.writestr(f"headrace/{name}", b"\0" * (MOST["headrace"] + 1 if name == "headrace" else 1))
         text = "\n".join(problems(wheel, cuda=False))
@@ -81,6 +82,7 @@ def self_test():
     assert len(code_problems(fat)) == 4, code_problems(fat)  # three without machine code, and the wrong PTX
     for planted in ("libcufile.so.0 is missing", "libheadrace.a does not belong", "headrace takes", "may not be executed", "no command"):
         assert planted in text, (planted, text)
+    assert text.count("does not belong") == 1, text  # folders are no files
     print("what was planted was found")
 
 

@@ -40,7 +40,9 @@ if(PROJECT_IS_TOP_LEVEL)
 endif()
 
 if(HEADRACE_STATIC_RUNTIME)
-  add_link_options(-static-libstdc++ -static-libgcc)
+  # Of the C++ library only what is used: its unused parts ask for the newest C library that it was made for, as a static
+  # libgcc does. libgcc_s.so.1 is part of every system.
+  add_link_options(-static-libstdc++ LINKER:--gc-sections)
 endif()
 
 find_package(Threads REQUIRED)
