@@ -6,8 +6,10 @@
 #include "base/file_read.h"
 #include "base/part.h"
 #include "transfer/operation.h"
+#include "transfer/placing.h"
 
 namespace headrace::transfer {
+
 void ReadOperation::describe(const Group& group, const Task& task, Lane& lane) const {
   if (lane.described == &task) return;
   plan_->describe(group, task, lane.detail);
@@ -16,31 +18,14 @@ void ReadOperation::describe(const Group& group, const Task& task, Lane& lane) c
 
 // A task's place in the pinned slab; a wave has no more tasks than there is room for.
 std::span<std::byte> ReadOperation::staged_target(const Wave& wave, std::uint32_t task_index) const {
-  return base::part(wave.slot->pinned, task_index * slab_stride_, slab_stride_).value_or(std::span<std::byte>());
+  return base::part(wave.stage.slot->pinned, task_index * slab_stride_, slab_stride_).value_or(std::span<std::byte>());
 }
 
 // Where its elements are on the device before they are placed.
 std::span<std::byte> ReadOperation::place_on_device(const Wave& wave, std::uint32_t task_index) const {
   const std::uint64_t first = on_device(wave) ? areas_.decoded_at : 0;
-  return base::part(wave.slot->on_device, first + task_index * slab_stride_, slab_stride_)
+  return base::part(wave.stage.slot->on_device, first + task_index * slab_stride_, slab_stride_)
       .value_or(std::span<std::byte>());
-}
-
-// For a chunk whose stored bytes are its elements: the part of it that the boxes touch.
-std::uint64_t ReadOperation::raw_span(const Lane& lane, std::uint64_t& first) const {
-  const device::Box& box = lane.detail.box;
-  if (lane.detail.several) {
-    first = lane.detail.span_begin;
-    return lane.detail.span_end - first;
-  }
-  first = static_cast<std::uint64_t>(lane.detail.source_offset);
-  std::uint64_t last = first;
-  for (int i = 0; i < box.rank; ++i) {
-    const device::BoxDim& dim = box.dim[static_cast<std::size_t>(i)];
-    if (dim.extent == 0) return 0;
-    last += (dim.extent - 1) * static_cast<std::uint64_t>(dim.src_stride_bytes);
-  }
-  return last + plan_->element_op().element_bytes - first;
 }
 
 ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_t group_index, Lane& lane) {
@@ -59,7 +44,7 @@ ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_
   }
   const Task& task = wave.tasks.tasks[group.first_task];
   describe(group, task, lane);
-  store::Object& object = wave.objects[group_index];
+  store::Object& object = wave.fetch.objects[group_index];
   if (!base::Descriptors::of_process().room()) return GroupResult::kStarved;
   trace::Timer timer(trace::Stage::kOpen);
   HEADRACE_DELAY("transfer.open");
@@ -83,7 +68,11 @@ ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_
   } else {
     std::uint64_t offset = 0, length = object.size_bytes;
     // What has to be unpacked is needed whole.
-    if (plan_->chain().raw() && !object.is_packed()) length = raw_span(lane, offset);
+    if (plan_->chain().raw() && !object.is_packed()) {
+      const RawSpan span = raw_span(lane.detail, plan_->element_op().element_bytes);
+      offset = span.first;
+      length = span.bytes;
+    }
     result = read_group(wave, group_index, object, offset, length, lane);
   }
   if (result == GroupResult::kDone) object.close();
@@ -120,7 +109,7 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   }
   lane.unmapped.reset();
   if (may_map_ && map_group(wave, group_index, object, offset, length, lane)) return GroupResult::kMapped;
-  IoJob& job = wave.jobs[group_index];
+  IoJob& job = wave.fetch.jobs[group_index];
   job = IoJob();
   job.fd = object.fd;
   job.offset = object.base + offset;
@@ -181,7 +170,7 @@ Status ReadOperation::admit_length(const Group& group, std::uint64_t length, Lan
 // The object that a group is read from. A direct descriptor may have taken the place of its own.
 const store::Object& ReadOperation::object_of(const Wave& wave, std::uint32_t group_index) {
   const Group& group = wave.tasks.groups[group_index];
-  return group.source == kNoSource ? wave.objects[group_index] : *wave.tasks.sources[group.source].object;
+  return group.source == kNoSource ? wave.fetch.objects[group_index] : *wave.tasks.sources[group.source].object;
 }
 
 // Where the CPU is to put a group's stored bytes, exactly `length`: a raw chunk that is one run of the tensor is read
@@ -205,7 +194,7 @@ std::optional<std::span<std::byte>> ReadOperation::encoded_target(Wave& wave, st
     if (staged_) {
       target = staged_target(wave, group.first_task);
     } else if (lane.detail.whole_chunk && plan_->element_op().moves_bytes_only()) {
-      target = whole_target(lane.detail);
+      target = whole_target(lane.detail, chain.decoded_bytes());
     }
   }
   if (!target) target = lane.memory->encoded.reserve(static_cast<std::size_t>(length));
@@ -275,10 +264,10 @@ void ReadOperation::post_cold(Wave& wave, Lane& lane) {
   try {
     posted = try_post_cold(wave, lane);
   } catch (const std::bad_alloc&) {
-    stop(Status::out_of_memory());
+    report_.stop(Status::out_of_memory());
   }
   if (posted) return;
-  for (const std::uint32_t index : lane.cold) wave.objects[index].close();
+  for (const std::uint32_t index : lane.cold) wave.fetch.objects[index].close();
   lane.described = nullptr;
   finish_groups(wave, static_cast<std::uint32_t>(lane.cold.size()), lane);
 }
@@ -296,7 +285,7 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
   IoJob* jobs[kMaxGroupsPerClaim];
   std::size_t count = 0;
   for (const std::uint32_t index : lane.cold) {
-    IoJob& job = wave.jobs[index];
+    IoJob& job = wave.fetch.jobs[index];
     const Group& group = wave.tasks.groups[index];
     job.sink = this;
     job.user = (std::uint64_t{wave_index} << 32) | index;
@@ -312,7 +301,7 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
       const store::Object& object = object_of(wave, index);
       // A file system without O_DIRECT is read through the page cache by the engine's own means.
       if (Result<int> direct = plan_->store().open_direct(key, object); direct.ok()) {
-        wave.objects[index].replace_descriptor(*direct);
+        wave.fetch.objects[index].replace_descriptor(*direct);
         job.fd = *direct;
         job.direct = true;
       }
@@ -393,7 +382,7 @@ void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, std::spa
     if (staged_) {
       target = staged_target(wave, i);
     } else if (lane.detail.whole_chunk && in_place) {
-      target = whole_target(lane.detail).value_or(std::span<std::byte>());
+      target = whole_target(lane.detail, chain.decoded_bytes()).value_or(std::span<std::byte>());
     } else {
       target = lane.memory->decoded.reserve(decoded_bytes);
     }
@@ -408,42 +397,13 @@ void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, std::spa
     const double seconds = timer.stop();
     lane.stats.decode_seconds += seconds;
     if (policy_ != nullptr) {
-      wave.cpu_decoded.fetch_add(chain.decoded_bytes(), std::memory_order_relaxed);
-      wave.cpu_decode_ns.fetch_add(static_cast<std::uint64_t>(seconds * 1e9), std::memory_order_relaxed);
+      wave.turn.cpu_decoded.fetch_add(chain.decoded_bytes(), std::memory_order_relaxed);
+      wave.turn.cpu_decode_ns.fetch_add(static_cast<std::uint64_t>(seconds * 1e9), std::memory_order_relaxed);
     }
     if (!status.ok() && !whole_object) status = std::move(status).with_range(task.offset, task.length);
     if (status.ok()) status = place_task(wave, i, target, 0, lane);
     if (!status.ok()) fail_task(wave, group, task, lane, std::move(status));
   }
-}
-
-// Whether the box in `detail` stays in the tensor.
-Status ReadOperation::check_target(const TaskDetail& detail) const {
-  const std::int64_t at = detail.box.dst - detail.tensor.data();
-  if (device::fits(detail.box, &device::BoxDim::dst_stride_bytes, at, plan_->element_op().result_bytes(),
-                   detail.tensor.size())) {
-    return {};
-  }
-  return Status(Code::kInternal, Layer::kTransfer, "a box reaches beyond the tensor");
-}
-
-// The run of the tensor that all of a decoded chunk becomes.
-std::optional<std::span<std::byte>> ReadOperation::whole_target(const TaskDetail& detail) const {
-  return base::part(detail.tensor, static_cast<std::uint64_t>(detail.box.dst - detail.tensor.data()),
-                    plan_->chain().decoded_bytes());
-}
-
-// What the plan says of a box becomes an address in the decoded chunk, of which `decoded` is what lies from byte
-// `skipped` on. A box that wants other bytes, or goes elsewhere than the tensor, is refused.
-Status ReadOperation::take_from(TaskDetail& detail, std::span<const std::byte> decoded, std::int64_t skipped) const {
-  device::Box& box = detail.box;
-  const std::int64_t at = detail.source_offset - skipped;
-  if (!device::fits(box, &device::BoxDim::src_stride_bytes, at, plan_->element_op().element_bytes, decoded.size())) {
-    return Status(Code::kInternal, Layer::kTransfer, "a box reaches beyond its decoded chunk");
-  }
-  HEADRACE_TRY(check_target(detail));
-  box.src = decoded.data() + at;
-  return {};
 }
 
 // lane.detail describes the task. `decoded` is what lies from byte `skipped` of the decoded chunk on.
@@ -456,13 +416,13 @@ Status ReadOperation::place_task(Wave& wave, std::uint32_t task_index, std::span
   if (staged_) {
     HEADRACE_TRY(stage_boxes(wave, task_index, decoded, skipped, detail));
   } else {
-    HEADRACE_TRY(take_from(detail, decoded, static_cast<std::int64_t>(skipped)));
+    HEADRACE_TRY(take_from(detail, op, decoded, static_cast<std::int64_t>(skipped)));
     if (detail.box.src != detail.box.dst || detail.several) {  // else decoded or read in place
       trace::Timer timer(trace::Stage::kAssemble, delivered);
       HEADRACE_DELAY("transfer.assemble");
       device::copy_box(detail.box, op, plan_->fill_element());
       while (plan_->next_box(detail)) {
-        HEADRACE_TRY(take_from(detail, decoded, static_cast<std::int64_t>(skipped)));
+        HEADRACE_TRY(take_from(detail, op, decoded, static_cast<std::int64_t>(skipped)));
         device::copy_box(detail.box, op, plan_->fill_element());
       }
       lane.stats.assemble_seconds += timer.stop();
@@ -474,7 +434,7 @@ Status ReadOperation::place_task(Wave& wave, std::uint32_t task_index, std::span
     ++lane.stats.cpu_chunks;
     lane.stats.cpu_decoded_bytes += delivered;
   }
-  chunks_done_.fetch_add(1, std::memory_order_relaxed);
+  report_.add_done(1);
   return {};
 }
 
@@ -482,17 +442,17 @@ Status ReadOperation::place_task(Wave& wave, std::uint32_t task_index, std::span
 // on the device as they are made. Empty without an address: to be filled.
 Status ReadOperation::stage_boxes(Wave& wave, std::uint32_t task_index, std::span<const std::byte> decoded,
                                   std::uint64_t skipped, TaskDetail& detail) const {
-  device::Box& box = wave.boxes[task_index];
+  device::Box& box = wave.stage.boxes[task_index];
   const bool fills = decoded.data() == nullptr;
   if (detail.several) {
     box.src = fills ? nullptr : decoded.data() - skipped;
-    box.rank = kSeveralBoxes;
+    box.rank = WaveStage::kSeveralBoxes;
     return {};
   }
   if (fills) {
-    HEADRACE_TRY(check_target(detail));
+    HEADRACE_TRY(check_target(detail, plan_->element_op()));
   } else {
-    HEADRACE_TRY(take_from(detail, decoded, static_cast<std::int64_t>(skipped)));
+    HEADRACE_TRY(take_from(detail, plan_->element_op(), decoded, static_cast<std::int64_t>(skipped)));
   }
   box = detail.box;
   return {};
@@ -510,7 +470,7 @@ void ReadOperation::fill_task(Wave& wave, const Group& group, std::uint32_t task
   } else {
     trace::Timer timer(trace::Stage::kAssemble, delivered);
     do {
-      status = check_target(detail);
+      status = check_target(detail, plan_->element_op());
       if (!status.ok()) break;
       device::copy_box(detail.box, plan_->element_op(), plan_->fill_element());
     } while (plan_->next_box(detail));
@@ -519,31 +479,18 @@ void ReadOperation::fill_task(Wave& wave, const Group& group, std::uint32_t task
   if (!status.ok()) return fail_task(wave, group, task, lane, std::move(status));
   ++lane.stats.missing_chunks;
   lane.stats.decoded_bytes += delivered;
-  chunks_done_.fetch_add(1, std::memory_order_relaxed);
+  report_.add_done(1);
 }
 
 void ReadOperation::fail_task(Wave& wave, const Group& group, const Task& task, Lane& lane, Status status) {
   describe(group, task, lane);
   const bool own = group.source == kNoSource;
   const std::string& key = own ? lane.detail.key : *wave.tasks.sources[group.source].key;
-  status = std::move(status).with_key(key);
-  if (task.length != kWholeObject && task.length != 0) status = std::move(status).with_range(task.offset, task.length);
   // Of a wave that has been launched they lie elsewhere, and are done with.
   if (staged_ && !wave.being_drained) {
-    wave.boxes[static_cast<std::size_t>(&task - wave.tasks.tasks.data())].rank = kNoBoxes;
+    wave.stage.boxes[static_cast<std::size_t>(&task - wave.tasks.tasks.data())].rank = WaveStage::kNoBoxes;
   }
-  chunks_done_.fetch_add(1, std::memory_order_relaxed);
-  std::lock_guard lock(mutex_);
-  if (options_.collect_errors && status.code() != Code::kDeviceLost) {
-    ChunkError error;
-    error.key = key;
-    error.offset = status.offset().value_or(own ? 0 : task.offset);
-    error.length = status.length().value_or(task.length == kWholeObject ? 0 : task.length);
-    error.status = std::move(status);
-    errors_.push_back(std::move(error));
-    return;
-  }
-  stop_locked(std::move(status));
+  report_.fail(group, task, key, std::move(status));
 }
 
 void ReadOperation::fail_group(Wave& wave, std::uint32_t group_index, Lane& lane, Status status) {

@@ -12,6 +12,7 @@
 #include "base/grow.h"
 #include "base/part.h"
 #include "transfer/operation.h"
+#include "transfer/placing.h"
 
 namespace headrace::transfer {
 
@@ -64,7 +65,7 @@ bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store
     }
   }
   if (together) status = add_pieces(group.first_task, object.base + offset, length, first, lane);
-  if (!status.ok()) stop(std::move(status));
+  if (!status.ok()) report_.stop(std::move(status));
   for (std::shared_ptr<MappedWindow>& window : lane.windows) {
     if (share.windows.empty() || share.windows.back() != window) share.windows.push_back(std::move(window));
   }
@@ -83,11 +84,11 @@ bool ReadOperation::place_together(Wave& wave, const Group& group, std::uint64_t
   const auto live = std::count_if(tasks, tasks + group.task_count, [](const Task& task) { return task.length != 0; });
   const std::uint64_t room = base::align_up(length, kSlabAlignment);
   if (room > static_cast<std::uint64_t>(live) * most) return false;
-  const std::uint64_t before = wave.mapped_used.fetch_add(room, std::memory_order_relaxed);
+  const std::uint64_t before = wave.decode.mapped_used.fetch_add(room, std::memory_order_relaxed);
   const bool fits = before <= areas_.encoded_bytes && room <= areas_.encoded_bytes - before;
   for (std::uint32_t i = 0; fits && i < group.task_count; ++i) {
     if (tasks[i].length == 0) continue;
-    EncodedChunk& chunk = wave.encoded[group.first_task + i];
+    EncodedChunk& chunk = wave.decode.chunks[group.first_task + i];
     chunk.at = areas_.encoded_bytes - before - room + (tasks[i].offset - offset);
     chunk.room = tasks[i].length;
   }
@@ -120,7 +121,7 @@ bool ReadOperation::map_task(Wave& wave, const Group& group, std::uint32_t task_
                              std::uint64_t length, Lane& lane) {
   const codec::Chain& chain = plan_->chain();
   const Task& task = wave.tasks.tasks[task_index];
-  EncodedChunk& chunk = wave.encoded[task_index];
+  EncodedChunk& chunk = wave.decode.chunks[task_index];
   describe(group, task, lane);
   const bool whole_object = task.length == kWholeObject;
   // Of a raw chunk that is an object of its own, only a part may be read: its size has been checked.
@@ -169,7 +170,7 @@ void ReadOperation::note_unmapped(const Wave& wave, const Group& group, std::uin
 // A claim's share becomes the wave's. False: there was no memory, and the read has to stop.
 bool ReadOperation::hand_over_mapped(Wave& wave, Lane& lane) {
   MappedShare& from = lane.mapped;
-  MappedShare& to = wave.mapped;
+  MappedShare& to = wave.fetch.mapped;
   std::lock_guard lock(mutex_);
   bool complete = true;
   try {  // only the making of room can fail
@@ -184,8 +185,8 @@ bool ReadOperation::hand_over_mapped(Wave& wave, Lane& lane) {
     // The wave is not launched any more.
     for (const MappedShare::Read& read : from.reads) {
       if (wave.tasks.groups[read.group].source != kNoSource) continue;
-      if (!wave.objects[read.group].fd_is_stores) base::Descriptors::of_process().end_hold();
-      wave.objects[read.group].close();
+      if (!wave.fetch.objects[read.group].fd_is_stores) base::Descriptors::of_process().end_hold();
+      wave.fetch.objects[read.group].close();
     }
     complete = false;
   }
@@ -195,25 +196,25 @@ bool ReadOperation::hand_over_mapped(Wave& wave, Lane& lane) {
 
 // Pieces from the mappings to where the slab would have been copied to: the device slab, or straight to the tensor.
 Status ReadOperation::add_mapped_pieces(Wave& wave, bool scattered) {
-  if (wave.mapped.pieces.empty()) return {};
+  if (wave.fetch.mapped.pieces.empty()) return {};
   const std::uint32_t element_bytes = plan_->element_op().element_bytes;
-  for (const MappedShare::Piece& piece : wave.mapped.pieces) {
+  for (const MappedShare::Piece& piece : wave.fetch.mapped.pieces) {
     if (on_device(wave) || scattered) {
       // Encoded bytes of several tasks may come as one piece: what bounds it is the area of all.
-      const auto dst = on_device(wave)
-                           ? base::part(wave.slot->on_device.first(static_cast<std::size_t>(areas_.encoded_bytes)),
-                                        wave.encoded[piece.task].at + piece.within, piece.src.size())
-                           : base::part(place_on_device(wave, piece.task), piece.within, piece.src.size());
+      const auto dst =
+          on_device(wave) ? base::part(wave.stage.slot->on_device.first(static_cast<std::size_t>(areas_.encoded_bytes)),
+                                       wave.decode.chunks[piece.task].at + piece.within, piece.src.size())
+                          : base::part(place_on_device(wave, piece.task), piece.within, piece.src.size());
       if (!dst) return Status(Code::kInternal, Layer::kTransfer, "a mapped piece is longer than its place");
-      wave.pieces.push_back({piece.src.data(), dst->data(), dst->size()});
+      wave.stage.pieces.push_back({piece.src.data(), dst->data(), dst->size()});
     } else {
       // The chunk is one run of the tensor; of its bytes those that are in the box.
-      const device::Box& box = wave.boxes[piece.task];
+      const device::Box& box = wave.stage.boxes[piece.task];
       const auto begin = static_cast<std::uint64_t>(box.src - staged_target(wave, piece.task).data());
       const std::uint64_t end = begin + box.element_count() * element_bytes;
       const std::uint64_t from = std::max(begin, piece.within), to = std::min(end, piece.within + piece.src.size());
       if (from >= to) continue;
-      wave.pieces.push_back(
+      wave.stage.pieces.push_back(
           {piece.src.data() + (from - piece.within), box.dst + (from - begin), static_cast<std::size_t>(to - from)});
     }
   }
@@ -225,14 +226,14 @@ Status ReadOperation::add_mapped_pieces(Wave& wave, bool scattered) {
 // bytes, or the zeros behind its new end, are not passed on.
 void ReadOperation::settle_mapped(Wave& wave, Lane& lane) {
   lane.described = nullptr;
-  for (const MappedShare::Read& read : wave.mapped.reads) {
+  for (const MappedShare::Read& read : wave.fetch.mapped.reads) {
     const Group& group = wave.tasks.groups[read.group];
     const store::Object& object = object_of(wave, read.group);
     base::FileIdentity identity;
     int error = 0;
     const bool whole = base::identify(object.fd, identity, error) && identity.size_bytes >= read.end;
     for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
-      EncodedChunk& chunk = wave.encoded[i];
+      EncodedChunk& chunk = wave.decode.chunks[i];
       if (!chunk.mapped) continue;
       if (!whole) {
         chunk.failed = true;
@@ -245,7 +246,7 @@ void ReadOperation::settle_mapped(Wave& wave, Lane& lane) {
       } else if (plan_->chain().raw()) {
         ++lane.stats.chunks;
         lane.stats.decoded_bytes += chunk.delivered;
-        chunks_done_.fetch_add(1, std::memory_order_relaxed);
+        report_.add_done(1);
       }
     }
   }
@@ -254,12 +255,12 @@ void ReadOperation::settle_mapped(Wave& wave, Lane& lane) {
 // For the CPU, which must not look at a mapping: the encoded bytes of a mapped task, read from its file.
 Status ReadOperation::read_mapped_again(Wave& wave, std::uint32_t task_index, Lane& lane,
                                         std::span<const std::byte>& encoded) {
-  const Group& group = group_of(wave, task_index);
+  const Group& group = group_of(wave.tasks, task_index);
   const Task& task = wave.tasks.tasks[task_index];
   const bool own = group.source == kNoSource;
   const auto group_index = static_cast<std::size_t>(&group - wave.tasks.groups.data());
   const store::Object& object = object_of(wave, static_cast<std::uint32_t>(group_index));
-  const auto bytes = static_cast<std::size_t>(wave.encoded[task_index].bytes);
+  const auto bytes = static_cast<std::size_t>(wave.decode.chunks[task_index].bytes);
   const std::span<std::byte> target = lane.memory->encoded.reserve(bytes);
   if (target.data() == nullptr) return Status::out_of_memory();
   encoded = target;
@@ -269,12 +270,12 @@ Status ReadOperation::read_mapped_again(Wave& wave, std::uint32_t task_index, La
 }
 
 void ReadOperation::close_mapped(Wave& wave) noexcept {
-  for (const MappedShare::Read& read : wave.mapped.reads) {
+  for (const MappedShare::Read& read : wave.fetch.mapped.reads) {
     if (wave.tasks.groups[read.group].source != kNoSource) continue;
-    if (!wave.objects[read.group].fd_is_stores) base::Descriptors::of_process().end_hold();
-    wave.objects[read.group].close();
+    if (!wave.fetch.objects[read.group].fd_is_stores) base::Descriptors::of_process().end_hold();
+    wave.fetch.objects[read.group].close();
   }
-  wave.mapped.clear();
+  wave.fetch.mapped.clear();
 }
 
 }  // namespace headrace::transfer

@@ -7,7 +7,6 @@
 #include <new>
 #include <utility>
 
-#include "base/callback.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/fault.h"
@@ -22,42 +21,27 @@ constexpr unsigned kWaves = 4;
 // Smaller chunks have nothing to gain: it is many of them that a device decodes at a time.
 constexpr std::uint64_t kLeastIndexedBytes = 64 << 10;
 
-double seconds_since(std::uint64_t start_ns) { return static_cast<double>(base::now_ns() - start_ns) * 1e-9; }
-
-std::string describe_path(const Stats& stats, const std::string& engine, const std::string& decode_note) {
-  std::string path;
-  const auto join = [&path](const std::string& part) { path += (path.empty() ? "" : " + ") + part; };
-  if (stats.direct_bytes > 0) join(engine + " direct");
-  if (stats.engine_bytes > 0) join(engine + " buffered");
-  if (stats.buffered_bytes > 0) join("buffered (page cache)");
-  if (stats.memory_bytes > 0) join("memory");
-  if (stats.mapped_bytes > 0) join("mapped (page cache)");
-  if (stats.missing_chunks > 0) join("fill value");
-  if (path.empty()) return "nothing read";
-  if (stats.gpu_chunks > 0)
-    path += stats.cpu_chunks > 0 ? ", decoded on the device and by the CPU" : ", decoded on the device";
-  if (stats.gpu_chunks == 0 && !decode_note.empty()) path += ", decoded by the CPU: " + decode_note;
-  return path;
-}
-
 }  // namespace
 
 ReadOperation::ReadOperation(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device,
-                             ReadOptions options)
+                             ReadOptions options, std::uint64_t start_ns)
     : resources_(resources),
       notifier_(resources.pool().notifier()),
       plan_(std::move(plan)),
       device_(std::move(device)),
       options_(std::move(options)),
-      staged_(!device_->info().host_addressable) {}
+      staged_(!device_->info().host_addressable),
+      start_ns_(start_ns),
+      report_(options_.progress, options_.collect_errors, start_ns) {}
 
 Result<std::shared_ptr<ReadOperation>> ReadOperation::create(Resources& resources, std::unique_ptr<Plan> plan,
                                                              std::shared_ptr<device::Device> device,
                                                              ReadOptions options, const ReadBegun& begun) {
   std::shared_ptr<ReadOperation> operation(
-      new ReadOperation(resources, std::move(plan), std::move(device), std::move(options)));
-  operation->start_ns_ = operation->last_progress_ns_ = begun.start_ns;
-  operation->stats_.plan_seconds = begun.plan_seconds;
+      new ReadOperation(resources, std::move(plan), std::move(device), std::move(options), begun.start_ns));
+  Stats planned;
+  planned.plan_seconds = begun.plan_seconds;
+  operation->report_.add(planned);
   HEADRACE_TRY(operation->prepare());
   return operation;
 }
@@ -72,7 +56,7 @@ void ReadOperation::give_back() {
     if (lane->memory != nullptr) resources_.give_lane_memory(std::move(lane->memory));
   }
   for (auto& wave : waves_) {
-    if (wave->slot != nullptr) resources_.staging().give(std::move(wave->slot));
+    if (wave->stage.slot != nullptr) resources_.staging().give(std::move(wave->stage.slot));
   }
 }
 
@@ -156,8 +140,8 @@ Status ReadOperation::prepare() {
                                                               {beside(options.host_budget_bytes, slabs.pinned),
                                                                beside(options.device_budget_bytes, slabs.device)}));
     for (std::size_t i = 0; i < wave_count; ++i) {
-      waves_[i]->slot = std::move(slots[i]);
-      HEADRACE_TRY(device_->wait_native(*waves_[i]->slot->stream, options_.native_stream));
+      waves_[i]->stage.slot = std::move(slots[i]);
+      HEADRACE_TRY(device_->wait_native(*waves_[i]->stage.slot->stream, options_.native_stream));
     }
   }
   for (std::uint64_t i = 0; i < sizes.lanes; ++i) {
@@ -202,7 +186,7 @@ Status ReadOperation::run() {
 Status ReadOperation::wait() {
   std::unique_lock lock(mutex_);
   ended_->wait(lock, [&] { return done_; });
-  return status_;
+  return report_.status();
 }
 
 bool ReadOperation::wait_for(std::chrono::nanoseconds timeout) {
@@ -216,11 +200,7 @@ bool ReadOperation::done() const {
 }
 
 void ReadOperation::cancel() {
-  {
-    std::lock_guard lock(mutex_);
-    if (ending_) return;
-    stop_locked(Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled"));
-  }
+  report_.stop(Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled"));
   notifier_.notify();
 }
 
@@ -236,6 +216,7 @@ void ReadOperation::release_lane(Lane* lane) {
   {
     std::lock_guard lock(mutex_);
     free_lanes_.push_back(lane);
+    (void)stopped_locked();
     if (!exhausted_ || free_lanes_.size() != lanes_.size() || !complete_locked()) return;
   }
   plan_.reset();
@@ -272,10 +253,10 @@ Workload::Progress ReadOperation::work() {
         default:
           break;
       }
-      report_progress();
+      if (!report_.show_progress(plan_->chunk_count())) notifier_.notify();
     }
   } catch (const std::bad_alloc&) {
-    stop(Status::out_of_memory());
+    report_.stop(Status::out_of_memory());
     notifier_.notify();
   }
   release_lane(lane);
@@ -293,6 +274,7 @@ ReadOperation::Claim ReadOperation::claim(Lane& lane) {
 
 ReadOperation::Claim ReadOperation::claim_locked(Lane& lane) {
   if (ending_) return {ClaimKind::kFinished};
+  (void)stopped_locked();
   if (staged_ && trace::recording()) notice_copies_locked();
   const auto lanes = static_cast<std::uint32_t>(lanes_.size());
   if (!ready_jobs_.empty()) {
@@ -310,9 +292,9 @@ ReadOperation::Claim ReadOperation::claim_locked(Lane& lane) {
   // One wave is kept filled ahead, so that nobody waits for the plan.
   if (!starved && !exhausted_ && !filling_ && filled_.size() < 2) {
     for (auto& wave : waves_) {
-      if (wave->state != WaveState::kFree) continue;
+      if (wave->state != Wave::State::kFree) continue;
       filling_ = true;
-      wave->state = WaveState::kFilled;
+      wave->state = Wave::State::kFilled;
       return {ClaimKind::kFill, wave.get()};
     }
   }
@@ -335,7 +317,7 @@ ReadOperation::Claim ReadOperation::claim_locked(Lane& lane) {
   }
   if (!draining_) {
     for (auto& wave : waves_) {
-      if (wave->state != WaveState::kDraining || wave->being_drained) continue;
+      if (wave->state != Wave::State::kDraining || wave->being_drained) continue;
       draining_ = true;
       wave->being_drained = true;
       return {ClaimKind::kDrain, wave.get()};
@@ -345,15 +327,15 @@ ReadOperation::Claim ReadOperation::claim_locked(Lane& lane) {
 }
 
 // A wave that the device is through with: its slab is wanted for the next one, however much else there is to do.
-ReadOperation::Wave* ReadOperation::passed_wave_locked() {
+Wave* ReadOperation::passed_wave_locked() {
   constexpr std::uint64_t kAskEveryNs = 50'000;  // asking takes a microsecond, and the lock is held
   if (draining_ || !staged_) return nullptr;
   const std::uint64_t now = base::now_ns();
   if (now - asked_ns_ < kAskEveryNs) return nullptr;
   for (auto& wave : waves_) {
-    if (wave->state != WaveState::kDraining || wave->being_drained || !wave->slot) continue;
+    if (wave->state != Wave::State::kDraining || wave->being_drained || !wave->stage.slot) continue;
     asked_ns_ = now;
-    if (Result<bool> passed = device_->query(*wave->slot->event); passed.ok() && *passed) return wave.get();
+    if (Result<bool> passed = device_->query(*wave->stage.slot->event); passed.ok() && *passed) return wave.get();
   }
   return nullptr;
 }
@@ -361,7 +343,7 @@ ReadOperation::Wave* ReadOperation::passed_wave_locked() {
 // For the trace: what a worker without work waits for is what most of the waves wait for.
 trace::Stage ReadOperation::waits_for_locked() const {
   std::size_t in_copy = 0;
-  for (const auto& wave : waves_) in_copy += wave->state == WaveState::kDraining ? 1 : 0;
+  for (const auto& wave : waves_) in_copy += wave->state == Wave::State::kDraining ? 1 : 0;
   if (in_copy > 0 && 2 * in_copy >= waves_.size()) return trace::Stage::kCopy;
   if (jobs_in_flight_ > 0) return trace::Stage::kRead;
   if (filling_) return trace::Stage::kPlan;
@@ -371,13 +353,13 @@ trace::Stage ReadOperation::waits_for_locked() const {
 // For the trace: a copy that has ended is otherwise seen only when a worker has nothing better to do than wait for it.
 void ReadOperation::notice_copies_locked() {
   for (auto& wave : waves_) {
-    if (wave->state != WaveState::kDraining || wave->being_drained || !wave->slot) continue;
+    if (wave->state != Wave::State::kDraining || wave->being_drained || !wave->stage.slot) continue;
     const auto notice = [&](device::Event& event, std::uint64_t& at_ns) {
       if (at_ns != 0) return;
       if (Result<bool> done = device_->query(event); done.ok() && *done) at_ns = base::now_ns();
     };
-    notice(wave->copy_marked ? *wave->slot->copied : *wave->slot->event, wave->copied_ns);
-    if (wave->copy_marked) notice(*wave->slot->event, wave->decoded_ns);
+    notice(wave->times.copy_marked ? *wave->stage.slot->copied : *wave->stage.slot->event, wave->times.copied_ns);
+    if (wave->times.copy_marked) notice(*wave->stage.slot->event, wave->times.decoded_ns);
   }
 }
 
@@ -394,19 +376,19 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
     wave.tasks.tasks.reserve(most);
     wave.tasks.groups.reserve(most);
     more = plan_->fill(wave.tasks);
-    lookups_ += std::exchange(wave.tasks.lookups, {});
+    report_.add_lookups(std::exchange(wave.tasks.lookups, {}));
     if (wave.tasks.tasks.size() > wave_tasks_) {
       more = Status(Code::kInternal, Layer::kTransfer, "a plan gave a wave more chunks than its slab has room for");
     }
     const std::size_t groups = wave.tasks.groups.size();
-    if (wave.jobs.size() < groups) wave.jobs.resize(groups);
-    if (wave.objects.size() < groups) wave.objects.resize(groups);
-    if (staged_ && wave.boxes.size() < wave.tasks.tasks.size()) wave.boxes.resize(wave.tasks.tasks.size());
-    if (decodes || may_map_) wave.encoded.assign(wave.tasks.tasks.size(), EncodedChunk());
+    if (wave.fetch.jobs.size() < groups) wave.fetch.jobs.resize(groups);
+    if (wave.fetch.objects.size() < groups) wave.fetch.objects.resize(groups);
+    if (staged_ && wave.stage.boxes.size() < wave.tasks.tasks.size()) wave.stage.boxes.resize(wave.tasks.tasks.size());
+    if (decodes || may_map_) wave.decode.chunks.assign(wave.tasks.tasks.size(), EncodedChunk());
     if (decodes) {
-      wave.items.reserve(most);
-      wave.item_tasks.reserve(most);
-      if (index_stride_ != 0) wave.index_keys.reserve(most);
+      wave.decode.items.reserve(most);
+      wave.decode.item_tasks.reserve(most);
+      if (index_stride_ != 0) wave.decode.index_keys.reserve(most);
     }
   } catch (const std::bad_alloc&) {
     more = Status::out_of_memory();
@@ -414,22 +396,18 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
   lane.stats.plan_seconds += timer.stop();
   const bool shortage = !more.ok() && base::is_shortage(more.status().system_error());
   if (shortage && wave.tasks.groups.empty() && descriptors.some_will_close()) return fill_later(wave);
+  if (!more.ok()) report_.stop(more.status());
   {
     std::lock_guard lock(mutex_);
     filling_ = false;
-    if (!more.ok()) {
-      stop_locked(more.status());
+    exhausted_ = exhausted_ || !more.ok() || !*more;
+    wave.next_group = 0;
+    wave.groups_left = static_cast<std::uint32_t>(wave.tasks.groups.size());
+    if (stopped_locked() || wave.groups_left == 0) {
       release_wave_locked(wave);
     } else {
-      exhausted_ = exhausted_ || !*more;
-      wave.next_group = 0;
-      wave.groups_left = static_cast<std::uint32_t>(wave.tasks.groups.size());
-      if (wave.groups_left == 0 || stop_) {
-        release_wave_locked(wave);
-      } else {
-        ++stats_.waves;
-        filled_.push_back(&wave);
-      }
+      ++lane.stats.waves;
+      filled_.push_back(&wave);
     }
   }
   notifier_.notify();
@@ -452,11 +430,11 @@ void ReadOperation::run_groups(Wave& wave, std::uint32_t begin, std::uint32_t en
   for (; next < end; ++next) {
     GroupResult result = GroupResult::kDone;
     try {
-      if (!stop_.load(std::memory_order_relaxed)) result = process_group(wave, next, lane);
+      if (!report_.stopped()) result = process_group(wave, next, lane);
     } catch (const std::bad_alloc&) {
-      wave.objects[next].close();
+      wave.fetch.objects[next].close();
       lane.described = nullptr;
-      stop(Status::out_of_memory());
+      report_.stop(Status::out_of_memory());
     }
     if (result == GroupResult::kStarved) break;
     if (result == GroupResult::kCold) {
@@ -465,7 +443,7 @@ void ReadOperation::run_groups(Wave& wave, std::uint32_t begin, std::uint32_t en
       ++finished;
     }
   }
-  if (!lane.mapped.reads.empty() && !hand_over_mapped(wave, lane)) stop(Status::out_of_memory());
+  if (!lane.mapped.reads.empty() && !hand_over_mapped(wave, lane)) report_.stop(Status::out_of_memory());
   if (!lane.cold.empty()) post_cold(wave, lane);
   if (finished > 0) finish_groups(wave, finished, lane);
   if (next == end) return;
@@ -477,11 +455,11 @@ void ReadOperation::run_groups(Wave& wave, std::uint32_t begin, std::uint32_t en
 // Groups that were claimed and are to be claimed again.
 void ReadOperation::put_back(Wave& wave, std::uint32_t begin, std::uint32_t end) {
   std::lock_guard lock(mutex_);
-  if (!stop_) {
+  if (!stopped_locked()) {
     left_.push_back({&wave, begin, end});
     return;
   }
-  // stop_locked() has not seen them.
+  // They were not there to be dropped.
   wave.groups_left -= end - begin;
   if (wave.groups_left == 0) release_wave_locked(wave);
 }
@@ -517,7 +495,7 @@ void ReadOperation::run_jobs(Lane& lane) {
     lane.stats.read_bytes += job->read_bytes;
     (job->direct ? lane.stats.direct_bytes : lane.stats.engine_bytes) += job->read_bytes;
     try {
-      if (stop_.load(std::memory_order_relaxed)) {
+      if (report_.stopped()) {
         // Only the buffers and descriptors are given back.
       } else if (!job->status.ok()) {
         fail_group(wave, index, lane, within_object(std::move(job->status), object_of(wave, index).base, *job));
@@ -530,7 +508,7 @@ void ReadOperation::run_jobs(Lane& lane) {
       }
     } catch (const std::bad_alloc&) {
       lane.described = nullptr;
-      stop(Status::out_of_memory());
+      report_.stop(Status::out_of_memory());
     }
     job->status = {};
   }
@@ -538,7 +516,7 @@ void ReadOperation::run_jobs(Lane& lane) {
   if (service.ok()) (*service)->release(jobs);
   for (IoJob* job : jobs) {
     Wave& wave = *waves_[static_cast<std::size_t>(job->user >> 32)];
-    wave.objects[static_cast<std::uint32_t>(job->user)].close();
+    wave.fetch.objects[static_cast<std::uint32_t>(job->user)].close();
     finish_groups(wave, 1, lane);
   }
   jobs.clear();
@@ -577,10 +555,10 @@ void ReadOperation::finish_groups(Wave& wave, std::uint32_t count, Lane& lane) {
     std::lock_guard lock(mutex_);
     wave.groups_left -= count;
     if (wave.groups_left > 0) return;
-    launch = staged_ && !stop_;
-    check = !staged_ && !stop_;
+    launch = staged_ && !report_.stopped();
+    check = !staged_ && !report_.stopped();
     if (launch) {
-      wave.state = WaveState::kLaunching;
+      wave.state = Wave::State::kLaunching;
     } else if (!check) {
       release_wave_locked(wave);
     }
@@ -591,11 +569,10 @@ void ReadOperation::finish_groups(Wave& wave, std::uint32_t count, Lane& lane) {
     release_wave_locked(wave);
   }
   if (launch) {
-    Status status = launch_wave(wave, lane);
+    if (Status status = launch_wave(wave, lane); !status.ok()) report_.stop(std::move(status));
     std::lock_guard lock(mutex_);
     // Even a launch that failed half way may have queued work: the event tells when the slab is free.
-    wave.state = WaveState::kDraining;
-    if (!status.ok()) stop_locked(std::move(status));
+    wave.state = Wave::State::kDraining;
   }
   notifier_.notify();
 }
@@ -603,21 +580,18 @@ void ReadOperation::finish_groups(Wave& wave, std::uint32_t count, Lane& lane) {
 void ReadOperation::release_wave_locked(Wave& wave) {
   close_mapped(wave);
   wave.tasks.let_go();  // shards are closed with the last wave that needs them
-  if (std::exchange(wave.kind_counts, false)) {
-    const std::uint64_t bytes = stop_ || !wave.tells ? 0 : wave.tasks.tasks.size() * plan_->chain().decoded_bytes();
-    policy_->end({wave.kind, wave.probe}, wave.begun_ns, bytes, base::now_ns(), cpu_work(wave));
+  if (std::exchange(wave.turn.counts, false)) {
+    const std::uint64_t bytes =
+        report_.stopped() || !wave.turn.tells ? 0 : wave.tasks.tasks.size() * plan_->chain().decoded_bytes();
+    policy_->end({wave.turn.kind, wave.turn.probe}, wave.turn.begun_ns, bytes, base::now_ns(), cpu_work(wave));
   }
-  wave.state = WaveState::kFree;
+  wave.state = Wave::State::kFree;
 }
 
-void ReadOperation::stop(Status status) {
-  std::lock_guard lock(mutex_);
-  stop_locked(std::move(status));
-}
-
-void ReadOperation::stop_locked(Status status) {
-  if (status_.ok()) status_ = std::move(status);
-  stop_ = true;
+// Whether the read has been stopped. Who finds out first drops what nobody has claimed.
+bool ReadOperation::stopped_locked() {
+  if (!report_.stopped()) return false;
+  if (std::exchange(dropped_, true)) return true;
   exhausted_ = true;
   for (Wave* wave : filled_) {
     wave->groups_left -= static_cast<std::uint32_t>(wave->tasks.groups.size()) - wave->next_group;
@@ -630,43 +604,29 @@ void ReadOperation::stop_locked(Status status) {
     if (left.wave->groups_left == 0) release_wave_locked(*left.wave);
   }
   left_.clear();
+  return true;
 }
 
 // True for the one call that finds everything finished.
 bool ReadOperation::complete_locked() {
   if (ending_ || filling_ || jobs_in_flight_ > 0 || !ready_jobs_.empty()) return false;
   for (const auto& wave : waves_) {
-    if (wave->state != WaveState::kFree) return false;
+    if (wave->state != Wave::State::kFree) return false;
   }
   ending_ = true;
-  for (const auto& lane : lanes_) stats_ += lane->stats;
-  Result<IoService*> service(Status::out_of_memory());
-  if (stats_.direct_bytes + stats_.engine_bytes > 0) service = resources_.io();
+  for (const auto& lane : lanes_) report_.add(lane->stats);
+  std::string engine = "none", device_note;
+  const Stats& stats = report_.stats();
   try {
-    stats_.engine = service.ok() ? (*service)->engine().name : "none";
-    stats_.path = describe_path(stats_, stats_.engine, decode_note_);
-    stats_.device_note = device_->note();
+    if (stats.direct_bytes + stats.engine_bytes > 0) {
+      if (Result<IoService*> service = resources_.io(); service.ok()) engine = (*service)->engine().name;
+    }
+    device_note = device_->note();
   } catch (const std::bad_alloc&) {  // the counts remain
   }
-  stats_ += lookups_;  // "path" says how chunks were read
-  stats_.wall_seconds = seconds_since(start_ns_);
+  report_.end(engine, device_note, decode_note_);
   give_back();
   return true;
-}
-
-void ReadOperation::report_progress() {
-  if (!options_.progress || stop_.load(std::memory_order_relaxed)) return;
-  {
-    std::lock_guard lock(mutex_);
-    const std::uint64_t now = base::now_ns();
-    if (now - last_progress_ns_ < 100'000'000) return;
-    last_progress_ns_ = now;
-  }
-  Status status = base::run_callback(base::kProgressThrew, options_.progress,
-                                     chunks_done_.load(std::memory_order_relaxed), plan_->chunk_count());
-  if (status.ok()) return;
-  stop(std::move(status));
-  notifier_.notify();
 }
 
 }  // namespace headrace::transfer

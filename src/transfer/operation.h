@@ -35,9 +35,11 @@
 #include "transfer/lane.h"
 #include "transfer/placement.h"
 #include "transfer/plan.h"
+#include "transfer/read_report.h"
 #include "transfer/read_sizes.h"
 #include "transfer/resources.h"
 #include "transfer/staging.h"
+#include "transfer/wave.h"
 #include "transfer/worker_pool.h"
 
 namespace headrace::transfer {
@@ -72,66 +74,11 @@ class ReadOperation final : public Workload,
   bool done() const;
   void cancel();
   // REQUIRES: done().
-  const Stats& stats() const { return stats_; }
-  const std::vector<ChunkError>& errors() const { return errors_; }
+  const Stats& stats() const { return report_.stats(); }
+  const std::vector<ChunkError>& errors() const { return report_.errors(); }
 
  private:
-  // A task of a wave that the device decodes, or takes out of the page cache.
-  struct EncodedChunk {
-    std::uint64_t at = kNowhere;  // in the encoded area of both slabs
-    std::uint64_t room = 0;       // reserved there
-    std::uint64_t bytes = 0;
-    std::span<std::byte> dst;     // where it is decoded to; empty: nothing to decode
-    std::uint64_t delivered = 0;  // bytes of elements
-    bool mapped = false;          // not in the pinned slab
-    bool failed = false;          // of mapped ones: found out later
-    std::uint32_t box = kNoBox;   // of wave.boxes at launch: what is left to place
-    bool several = false;         // what is left to place are several boxes
-    static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
-    static constexpr std::uint32_t kNoBox = ~std::uint32_t{0};
-  };
-  // A task whose boxes the plan gives one by one.
-  struct SeveralBoxes {
-    std::uint32_t task;
-    const std::byte* src;  // of the decoded chunk on the device; null: fill
-  };
-  static constexpr int kNoBoxes = -1, kSeveralBoxes = -2;
-  enum class WaveState : std::uint8_t { kFree, kFilled, kLaunching, kDraining };
-  struct Wave {
-    WaveState state = WaveState::kFree;
-    WaveTasks tasks;
-    std::uint32_t next_group = 0;        // first unclaimed
-    std::uint32_t groups_left = 0;       // not yet finished
-    std::vector<IoJob> jobs;             // one per group, used by cold groups
-    std::vector<store::Object> objects;  // one per group: opened for its job
-    bool kind_counts = false;            // for the placement policy
-    bool tells = false;                  // how long it takes says something about its kind
-    std::uint64_t begun_ns = 0;          // for the placement policy
-    WaveKind kind = WaveKind::kCpu;
-    bool probe = false;
-    std::atomic<std::uint64_t> cpu_decoded{0}, cpu_decode_ns{0};  // bytes, and the time of all threads for them
-    // Staged devices only
-    std::unique_ptr<StagingSlot> slot;
-    std::vector<device::Box> boxes;  // one per task; rank kNoBoxes: nothing to place; kSeveralBoxes: src is what they
-                                     // are relative to, null to fill, and the plan gives them again at the launch
-    std::vector<SeveralBoxes> several;  // of the launch
-    std::vector<device::Box> batch;     // some of their boxes
-    std::vector<device::Piece> pieces;
-    std::vector<EncodedChunk> encoded;  // one per task, where may_map_ or of kind kGpu
-    MappedShare mapped;                 // guarded by mutex_ until the launch
-    // kGpu only
-    std::atomic<std::uint64_t> encoded_used{0};  // of the slot's encoded area, from its start
-    std::atomic<std::uint64_t> mapped_used{0};   // of the device's, from its end
-    std::vector<device::DecodeItem> items;
-    std::vector<std::uint32_t> item_tasks;  // the task of each item
-    std::vector<IndexKey> index_keys;       // of each item, where indices are kept
-    bool being_drained = false;             // guarded by mutex_
-    std::uint64_t bus_bytes = 0;            // of its copy
-    // Recording only; 0: not seen to have ended.
-    std::uint64_t launched_ns = 0, copied_ns = 0, decoded_ns = 0;
-    bool copy_marked = false;  // the slot's `copied` tells where the copy ends and decoding begins
-  };
-  bool on_device(const Wave& wave) const noexcept { return staged_ && wave.kind == WaveKind::kGpu; }
+  bool on_device(const Wave& wave) const noexcept { return staged_ && wave.turn.kind == WaveKind::kGpu; }
   enum class ClaimKind : std::uint8_t { kNone, kFinished, kFill, kGroups, kJobs, kDrain };
   struct Claim {
     ClaimKind kind = ClaimKind::kNone;
@@ -141,7 +88,7 @@ class ReadOperation final : public Workload,
   };
 
   ReadOperation(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device,
-                ReadOptions options);
+                ReadOptions options, std::uint64_t start_ns);
   Status prepare();
   Claim claim(Lane& lane);
   Claim claim_locked(Lane& lane);
@@ -164,13 +111,11 @@ class ReadOperation final : public Workload,
   bool choose_kind(Wave& wave);
   CpuWork cpu_work(const Wave& wave) const;
   void release_wave_locked(Wave& wave);
-  void stop(Status status);
-  void stop_locked(Status status);
+  bool stopped_locked();
   bool complete_locked();
   void give_back();
   Lane* acquire_lane();
   void release_lane(Lane* lane);
-  void report_progress();
 
   // mapped_read.cc: what the device takes out of the page cache itself.
   bool map_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
@@ -200,7 +145,6 @@ class ReadOperation final : public Workload,
   void keep_indices(const Wave& wave, Lane& lane);
   Status decode_returned(Wave& wave, Lane& lane);
   Status upload_returned(Wave& wave, std::vector<device::Box>& boxes, std::vector<SeveralBoxes>& several, Lane& lane);
-  const Group& group_of(const Wave& wave, std::uint32_t task_index) const;
   static const store::Object& object_of(const Wave& wave, std::uint32_t group_index);
   bool lend_temporaries(Lane& lane);
 
@@ -225,16 +169,12 @@ class ReadOperation final : public Workload,
                     Lane& lane);
   Status stage_boxes(Wave& wave, std::uint32_t task_index, std::span<const std::byte> decoded, std::uint64_t skipped,
                      TaskDetail& detail) const;
-  Status take_from(TaskDetail& detail, std::span<const std::byte> decoded, std::int64_t skipped) const;
-  Status check_target(const TaskDetail& detail) const;
-  std::optional<std::span<std::byte>> whole_target(const TaskDetail& detail) const;
   void fill_task(Wave& wave, const Group& group, std::uint32_t task_index, Lane& lane);
   void fail_task(Wave& wave, const Group& group, const Task& task, Lane& lane, Status status);
   void fail_group(Wave& wave, std::uint32_t group_index, Lane& lane, Status status);
   void describe(const Group& group, const Task& task, Lane& lane) const;
   std::span<std::byte> staged_target(const Wave& wave, std::uint32_t task_index) const;
   std::span<std::byte> place_on_device(const Wave& wave, std::uint32_t task_index) const;
-  std::uint64_t raw_span(const Lane& lane, std::uint64_t& first) const;
 
   static constexpr std::uint32_t kMaxGroupsPerClaim = 64;
 
@@ -257,13 +197,13 @@ class ReadOperation final : public Workload,
   std::shared_ptr<PlacementPolicy> policy_;        // kAuto with a decoder
   std::string decode_note_;                        // why the device does not decode
   NearThreads::Use near_use_;                      // from start() on
-  std::uint64_t start_ns_ = 0;
+  const std::uint64_t start_ns_;
+  ReadReport report_;
   std::vector<std::unique_ptr<Wave>> waves_;
   std::vector<std::unique_ptr<Lane>> lanes_;
 
   mutable std::mutex mutex_;
   base::ProcessOwn<std::condition_variable> ended_;
-  std::atomic<bool> stop_{false};
   std::atomic<int> cached_streak_{0}, cold_streak_{0};  // groups in a row found in the page cache, or not
   std::atomic<unsigned> probe_turn_{0};
   std::atomic<bool> direct_refused_{false};  // by a read of a file that could be opened for it
@@ -279,12 +219,8 @@ class ReadOperation final : public Workload,
   std::vector<IoJob*> ready_jobs_;
   std::size_t jobs_in_flight_ = 0;
   bool filling_ = false, exhausted_ = false, draining_ = false, ending_ = false, done_ = false;
-  Status status_;
-  Stats stats_;
-  Stats lookups_;  // of the plan, which one thread at a time fills waves from
-  std::vector<ChunkError> errors_;
-  std::uint64_t last_progress_ns_ = 0, asked_ns_ = 0;
-  std::atomic<std::uint64_t> chunks_done_{0};
+  bool dropped_ = false;  // what was not claimed when the read was stopped
+  std::uint64_t asked_ns_ = 0;
 };
 
 }  // namespace headrace::transfer

@@ -160,7 +160,7 @@ void VariableRead::run_group(const Batch& batch, const Group& group, Lane& lane)
 
 void VariableRead::run_tasks(const Batch& batch, const Group& group, std::span<const std::byte> stored, Lane& lane) {
   for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
-    if (stop_.load(std::memory_order_relaxed)) return;
+    if (report_.stopped()) return;
     const Task& task = batch.tasks.tasks[i];
     const bool whole_object = task.length == kWholeObject;
     const auto encoded = whole_object ? stored : base::part(stored, task.offset - group.offset, task.length);
@@ -181,7 +181,7 @@ void VariableRead::run_tasks(const Batch& batch, const Group& group, std::span<c
         box.src = lane.decoded.data() + at;
         status = keep_box(box, lane.decoded.data(), lane);
       } while (status.ok() && plan_->next_box(lane.detail));
-      if (status.code() == Code::kResourceExhausted) return stop(std::move(status));  // no fault of the chunk
+      if (status.code() == Code::kResourceExhausted) return report_.stop(std::move(status));  // no fault of the chunk
     }
     if (!status.ok()) {
       fail_task(batch, group, task, lane, std::move(status));
@@ -189,7 +189,7 @@ void VariableRead::run_tasks(const Batch& batch, const Group& group, std::span<c
     }
     ++lane.stats.chunks;
     ++lane.stats.cpu_chunks;
-    chunks_done_.fetch_add(1, std::memory_order_relaxed);
+    report_.add_done(1);
   }
 }
 
@@ -263,19 +263,19 @@ void VariableRead::fill_task(const Batch&, const Group& group, const Task& task,
   plan_->describe(group, task, lane.detail);
   const VariableSlot fill = slot_at(plan_->fill_element());
   ++lane.stats.missing_chunks;
-  chunks_done_.fetch_add(1, std::memory_order_relaxed);
+  report_.add_done(1);
   const std::uint64_t count = lane.detail.element_count();
   const auto bytes = base::checked_mul(count, fill.bytes);
   lane.stats.decoded_bytes += bytes.value_or(0);
   if (options_.check_only) return;
   if (Status status = bytes ? account(*bytes) : too_many(0, options_.max_bytes); !status.ok()) {
-    stop(std::move(status));
+    report_.stop(std::move(status));
     return;
   }
   do {
     const device::Box& box = lane.detail.box;
     if (!goes_to_slots(lane.detail)) {
-      return stop(Status(Code::kInternal, Layer::kTransfer, "a box reaches beyond the result"));
+      return report_.stop(Status(Code::kInternal, Layer::kTransfer, "a box reaches beyond the result"));
     }
     for_each_element(box, [&](const std::byte*, std::byte* dst) {
       std::memcpy(dst, &fill, sizeof(fill));
@@ -288,17 +288,7 @@ void VariableRead::fail_task(const Batch& batch, const Group& group, const Task&
   const bool own = group.source == kNoSource;
   if (own) plan_->describe(group, task, lane.detail);
   const std::string& key = own ? lane.detail.key : *batch.tasks.sources[group.source].key;
-  status = std::move(status).with_key(key);
-  if (task.length != kWholeObject && task.length != 0) status = std::move(status).with_range(task.offset, task.length);
-  chunks_done_.fetch_add(1, std::memory_order_relaxed);
-  if (!options_.collect_errors) return stop(std::move(status));
-  ChunkError error;
-  error.key = key;
-  error.offset = status.offset().value_or(own ? 0 : task.offset);
-  error.length = status.length().value_or(task.length == kWholeObject ? 0 : task.length);
-  error.status = std::move(status);
-  std::lock_guard lock(mutex_);
-  errors_.push_back(std::move(error));
+  report_.fail(group, task, key, std::move(status));
 }
 
 // All of the batch has been read. Of a source that was changed meanwhile no chunk is known to be right.
@@ -307,7 +297,7 @@ void VariableRead::check_sources(const Batch& batch) {
   for (const Source& source : batch.tasks.sources) {
     if (status.ok()) status = source.check_version();
   }
-  if (!status.ok()) stop(std::move(status));
+  if (!status.ok()) report_.stop(std::move(status));
 }
 
 }  // namespace headrace::transfer

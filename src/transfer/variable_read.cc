@@ -6,7 +6,6 @@
 #include <new>
 #include <string>
 
-#include "base/callback.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/trace.h"
@@ -29,6 +28,7 @@ void VariableRead::Free::operator()(void* memory) const noexcept { std::free(mem
 VariableRead::VariableRead(Resources& resources, std::uint64_t elements, const VariableReadOptions& options)
     : resources_(resources),
       options_(options),
+      report_(options_.progress, options_.collect_errors, base::now_ns()),
       elements_(elements),
       shared_(resources.options().host_budget_bytes / 2),
       alone_(resources.options().host_budget_bytes / 2) {}
@@ -62,7 +62,7 @@ std::span<std::byte> VariableRead::slots() const noexcept {
 }
 
 Status VariableRead::run(std::unique_ptr<Plan> plan, double plan_seconds) {
-  stats_.plan_seconds = plan_seconds;
+  together_.plan_seconds = plan_seconds;
   chunk_count_ = plan->chunk_count();
   plan_ = std::move(plan);
   plan_number_ = 1;
@@ -90,18 +90,14 @@ Status VariableRead::run_all() {
   // Workers are through with their claims, and may still be on their way out of work().
   std::unique_lock lock(mutex_);
   ended_.wait(lock, [&] { return step_ == Step::kEnded && outstanding_ == 0; });
-  for (const auto& lane : lanes_) stats_ += lane->stats;
+  report_.add(together_);
+  for (const auto& lane : lanes_) report_.add(lane->stats);
   lanes_.clear();
   slots_.reset();
   plan_.reset();
   next_plan_ = nullptr;
-  stats_.engine = "none";
-  stats_.path = stats_.buffered_bytes > 0 ? "buffered (page cache)" : stats_.memory_bytes > 0 ? "memory" : "";
-  if (stats_.missing_chunks > 0) stats_.path += stats_.path.empty() ? "fill value" : " + fill value";
-  if (stats_.path.empty()) stats_.path = "nothing read";
-  stats_ += lookups_;  // "path" says how chunks were read
-  stats_.wall_seconds = static_cast<double>(base::now_ns() - start_ns_) * 1e-9;
-  return status_;
+  report_.end("none", "", "");
+  return report_.status();
 }
 
 Workload::Progress VariableRead::work() {
@@ -120,24 +116,23 @@ Workload::Progress VariableRead::work() {
           lane->use(shared_);
           lane->plan_number = plan_number_;
         }
-        for (std::uint64_t i = next.begin; i < next.end && !stop_.load(std::memory_order_relaxed) && !cancelled();
-             ++i) {
+        for (std::uint64_t i = next.begin; i < next.end && !report_.stopped() && !cancelled(); ++i) {
           run_group(*next.batch, next.batch->tasks.groups[static_cast<std::size_t>(i)], *lane);
           lane->end_group(shared_);
         }
         const std::uint64_t count = next.end - next.begin;
         if (next.batch->groups_left.fetch_sub(count, std::memory_order_acq_rel) == count) check_sources(*next.batch);
-        report_progress();
+        (void)report_.show_progress(chunk_count_);
       } else if (next.step == Step::kSum) {
-        if (Status status = sum_up(); !status.ok()) stop(std::move(status));
+        if (Status status = sum_up(); !status.ok()) report_.stop(std::move(status));
       } else {
         const double seconds = copy_elements(next.begin, next.end);
         std::lock_guard lock(mutex_);
-        stats_.assemble_seconds += seconds;
+        together_.assemble_seconds += seconds;
       }
     } catch (const std::bad_alloc&) {
       if (lane != nullptr) lane->end_group(shared_);
-      stop(Status::out_of_memory());
+      report_.stop(Status::out_of_memory());
     }
     finish(next);
   }
@@ -147,10 +142,9 @@ VariableRead::Claim VariableRead::claim() {
   std::lock_guard lock(mutex_);
   Claim out;
   if (cancelled() && step_ != Step::kEnded) {
-    if (status_.ok()) status_ = Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled");
-    stop_ = true;
+    report_.stop(Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled"));
   }
-  if (stop_ && outstanding_ == 0) step_ = Step::kEnded;
+  if (report_.stopped() && outstanding_ == 0) step_ = Step::kEnded;
   out.step = step_;
   out.idle = true;
   if (step_ == Step::kEnded) {
@@ -158,7 +152,7 @@ VariableRead::Claim VariableRead::claim() {
     ended_.notify_all();
     return out;
   }
-  if (stop_) return out;
+  if (report_.stopped()) return out;
   if (step_ == Step::kDecode) {
     while (batch_ == nullptr || batch_->next_group == batch_->tasks.groups.size()) {
       // The next plan's chunks have another chain: everybody has to be through with this one's.
@@ -199,19 +193,17 @@ bool VariableRead::fill_batch_locked() {
     auto batch = std::make_shared<Batch>();
     batch->tasks.max_tasks = kTasksPerBatch;
     more = plan_->fill(batch->tasks);
-    lookups_ += batch->tasks.lookups;
+    report_.add_lookups(batch->tasks.lookups);
     batch->groups_left = batch->tasks.groups.size();
     if (more.ok()) {
       exhausted_ = !*more;
       batch_ = std::move(batch);
-      ++stats_.waves;
+      ++together_.waves;
     }
   } catch (const std::bad_alloc&) {
   }
-  stats_.plan_seconds += timer.stop();
-  if (more.ok()) return true;
-  stop_locked(std::move(more).status());
-  return false;
+  together_.plan_seconds += timer.stop();
+  return more.ok() || give_up_locked(std::move(more).status());
 }
 
 bool VariableRead::take_plan_locked() {
@@ -223,11 +215,8 @@ bool VariableRead::take_plan_locked() {
     next = next_plan_();
   } catch (const std::bad_alloc&) {
   }
-  stats_.plan_seconds += timer.stop();
-  if (!next.ok()) {
-    stop_locked(std::move(next).status());
-    return false;
-  }
+  together_.plan_seconds += timer.stop();
+  if (!next.ok()) return give_up_locked(std::move(next).status());
   if (*next == nullptr) {
     next_plan_ = nullptr;
     return true;
@@ -238,14 +227,15 @@ bool VariableRead::take_plan_locked() {
   return true;
 }
 
-void VariableRead::stop_locked(Status status) {
-  if (status_.ok()) status_ = std::move(status);
-  stop_ = true;
+// False.
+bool VariableRead::give_up_locked(Status status) {
+  report_.stop(std::move(status));
   if (outstanding_ == 0) {
     step_ = Step::kEnded;
     ended_.notify_all();
   }
   resources_.pool().notify();
+  return false;
 }
 
 void VariableRead::finish(const Claim& claim) {
@@ -256,18 +246,12 @@ void VariableRead::finish(const Claim& claim) {
     const Step before = step_;
     if (claim.step == Step::kSum) step_ = options_.check_only || elements_ == 0 ? Step::kEnded : Step::kCopy;
     if (claim.step == Step::kCopy && outstanding_ == 0 && next_element_ == elements_) step_ = Step::kEnded;
-    if (stop_ && outstanding_ == 0) step_ = Step::kEnded;
+    if (report_.stopped() && outstanding_ == 0) step_ = Step::kEnded;
     const bool decoded = step_ == Step::kDecode && outstanding_ == 0 && exhausted_;
     notify = step_ != before || decoded || step_ == Step::kEnded;
     if (step_ == Step::kEnded) ended_.notify_all();
   }
   if (notify) resources_.pool().notify();
-}
-
-void VariableRead::stop(Status status) {
-  std::lock_guard lock(mutex_);
-  if (status_.ok()) status_ = std::move(status);
-  stop_ = true;
 }
 
 VariableRead::Lane* VariableRead::take_lane() {
@@ -292,19 +276,6 @@ VariableRead::Lane* VariableRead::take_lane() {
 void VariableRead::give_lane(Lane* lane) noexcept {
   std::lock_guard lock(mutex_);
   free_lanes_.push_back(lane);
-}
-
-void VariableRead::report_progress() {
-  if (!options_.progress || stop_.load(std::memory_order_relaxed)) return;
-  {
-    std::lock_guard lock(mutex_);
-    const std::uint64_t now = base::now_ns();
-    if (now - last_progress_ns_ < 100'000'000) return;
-    last_progress_ns_ = now;
-  }
-  Status status = base::run_callback(base::kProgressThrew, options_.progress,
-                                     chunks_done_.load(std::memory_order_relaxed), chunk_count_);
-  if (!status.ok()) stop(std::move(status));
 }
 
 // Offsets from the lengths in the slots.

@@ -28,6 +28,7 @@
 #include "codec/growing_buffer.h"
 #include "codec/variable_codec.h"
 #include "transfer/plan.h"
+#include "transfer/read_report.h"
 #include "transfer/resources.h"
 #include "transfer/worker_pool.h"
 
@@ -53,8 +54,8 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   // After a run() that went well.
   std::vector<std::int64_t> take_offsets() noexcept { return std::move(offsets_); }
   std::unique_ptr<std::byte[]> take_data() noexcept { return std::move(data_); }
-  std::vector<ChunkError> take_errors() noexcept { return std::move(errors_); }
-  const Stats& stats() const noexcept { return stats_; }
+  std::vector<ChunkError> take_errors() noexcept { return std::move(report_.errors()); }
+  const Stats& stats() const noexcept { return report_.stats(); }
 
  private:
   enum class Step : std::uint8_t { kDecode, kSum, kCopy, kEnded };
@@ -72,12 +73,10 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   Status run_all();
   bool fill_batch_locked();
   bool take_plan_locked();
-  void stop_locked(Status status);
+  bool give_up_locked(Status status);
   void finish(const Claim& claim);
-  void stop(Status status);
   Lane* take_lane();
   void give_lane(Lane* lane) noexcept;
-  void report_progress();
   bool cancelled() const { return options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed); }
 
   void run_group(const Batch& batch, const Group& group, Lane& lane);
@@ -96,8 +95,8 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   double copy_elements(std::uint64_t begin, std::uint64_t end) const;  // seconds
 
   Resources& resources_;
-  const std::uint64_t start_ns_ = base::now_ns();
   const VariableReadOptions options_;
+  ReadReport report_;
   const std::uint64_t elements_;
   NextPlan next_plan_;          // null: plan_ is the last
   std::unique_ptr<Plan> plan_;  // changes with no claim outstanding, as does its number
@@ -111,8 +110,6 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   // Held together by those who unpack; who holds it alone may drop the others' scratch.
   std::shared_mutex unpacking_mutex_;
   std::atomic<std::uint64_t> kept_bytes_{0};
-  std::atomic<std::uint64_t> chunks_done_{0};
-  std::atomic<bool> stop_{false};
 
   std::mutex mutex_;
   std::condition_variable ended_;
@@ -124,11 +121,7 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   std::uint64_t next_element_ = 0;
   std::vector<std::unique_ptr<Lane>> lanes_;  // they keep the elements' bytes
   std::vector<Lane*> free_lanes_;
-  Status status_;
-  std::vector<ChunkError> errors_;
-  Stats stats_;
-  Stats lookups_;  // of the plan
-  std::uint64_t last_progress_ns_ = 0;
+  Stats together_;  // of what belongs to no lane
 
   std::vector<std::int64_t> offsets_;  // written by kSum
   std::unique_ptr<std::byte[]> data_;

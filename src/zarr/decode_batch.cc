@@ -14,6 +14,7 @@
 #include "base/page_buffer.h"
 #include "base/part.h"
 #include "transfer/context_impl.h"
+#include "transfer/placing.h"
 #include "zarr/batch_memory.h"
 #include "zarr/planner.h"
 
@@ -308,12 +309,8 @@ Status DecodeBatch::Impl::fetch_task(const transfer::Plan& plan, const transfer:
 
 Status DecodeBatch::Impl::add_boxes(const transfer::Plan& plan, std::vector<SourcedBox>& boxes) {
   do {
-    if (!device::fits(detail_.box, &device::BoxDim::src_stride_bytes, detail_.source_offset, op_.element_bytes,
-                      chain().decoded_bytes()) ||
-        !device::fits(detail_.box, &device::BoxDim::dst_stride_bytes, detail_.box.dst - detail_.tensor.data(),
-                      op_.result_bytes(), detail_.tensor.size())) {
-      return Status(Code::kInternal, Layer::kZarr, "a box reaches beyond its decoded chunk or the result");
-    }
+    HEADRACE_TRY(transfer::check_source(detail_, op_, chain().decoded_bytes()));
+    HEADRACE_TRY(transfer::check_target(detail_, op_));
     HEADRACE_TRY(add_to_lists(sizeof(SourcedBox)));
     boxes.push_back({detail_.box, detail_.source_offset});
   } while (plan.next_box(detail_));

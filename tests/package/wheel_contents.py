@@ -20,6 +20,7 @@ MOST = {"libheadrace_cuda.so": 12 * MIB, "headrace": 10 * MIB, "libcufile.so.0":
 NEEDED = ["__init__.py", "_cli.py", "_core.pyi", "py.typed", "headrace", "libcufile.so.0", "cufile.json", "zarr/__init__.py",
           "xarray/__init__.py"]
 CUBINS, PTX = {75, 80, 90, 100, 120}, {120}
+GLIBC = 34  # 2.34: tools/wheel's tag
 
 
 def problems(wheel, cuda):
@@ -28,6 +29,8 @@ def problems(wheel, cuda):
         infos = {info.filename.removeprefix("headrace/"): info for info in archive.infolist()
                  if info.filename.startswith("headrace/") and not info.is_dir()}
         code = archive.read("headrace/libheadrace_cuda.so") if cuda and "libheadrace_cuda.so" in infos else None
+        found += [f"{name} needs GLIBC_2.{newest}, later than 2.{GLIBC}" for name, info in infos.items()
+                  if (newest := glibc_of(archive.read(info))) > GLIBC]
         points = "".join(archive.read(n).decode() for n in archive.namelist() if n.endswith("/entry_points.txt"))
     wanted = NEEDED + (["libheadrace_cuda.so"] if cuda else [])
     found += [f"{name} is missing" for name in wanted if name not in infos]
@@ -46,6 +49,13 @@ def problems(wheel, cuda):
     if (size := pathlib.Path(wheel).stat().st_size) > most:
         found.append(f"the wheel takes {size:,} bytes, more than {most:,}")
     return found
+
+
+def glibc_of(data):
+    """The minor number of the latest version of glibc that a program or library names, 0 for other files."""
+    if not data.startswith(b"\x7fELF"):
+        return 0
+    return max((int(number) for number in re.findall(rb"\0GLIBC_2\.(\d+)(?=[.\0])", data)), default=0)
 
 
 def machine_code(data):
@@ -75,12 +85,14 @@ def self_test():
             for name in ["", "zarr/", *NEEDED, "_core.abi3.so", "lib/libheadrace.a"]:
                 if name != "libcufile.so.0":
                     archive.writestr(f"headrace/{name}", b"\0" * (MOST["headrace"] + 1 if name == "headrace" else 1))
+            archive.writestr("headrace/_core.later.so", b"\x7fELF\0GLIBC_2.2.5\0GLIBC_2.36\0")
         text = "\n".join(problems(wheel, cuda=False))
     entries = b"".join(struct.pack("<HHIQ12xI", kind, 1, 32, 8, capability) + b"\0" * 8 for kind, capability in ((2, 75), (2, 90), (1, 80)))
     fat = b"\x7fELF" + struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entries)) + entries
     assert machine_code(fat) == ({75, 90}, {80}), machine_code(fat)
     assert len(code_problems(fat)) == 4, code_problems(fat)  # three without machine code, and the wrong PTX
-    for planted in ("libcufile.so.0 is missing", "libheadrace.a does not belong", "headrace takes", "may not be executed", "no command"):
+    for planted in ("libcufile.so.0 is missing", "libheadrace.a does not belong", "headrace takes", "may not be executed", "no command",
+                    "_core.later.so needs GLIBC_2.36"):
         assert planted in text, (planted, text)
     assert text.count("does not belong") == 1, text  # folders are no files
     print("what was planted was found")
