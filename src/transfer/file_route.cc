@@ -15,7 +15,9 @@ namespace {
 
 constexpr std::uint64_t kSplitBytes = std::uint64_t{128} << 10;  // partly cached ranges are told apart down to this
 // Ranges in sequence of which no more is under way do not keep a disk busy: the kernel's read-ahead does.
-constexpr std::uint64_t kReadAheadBytes = std::uint64_t{64} << 10;
+constexpr std::uint64_t kReadAheadBytes = std::uint64_t{512} << 10;
+// Of a file's first range nobody knows yet what will follow it.
+constexpr std::uint64_t kFirstReadAheadBytes = std::uint64_t{64} << 10;
 // Where nothing is mapped, a file's identity is only a hint: what is known of its pages lasts longer than this anyway.
 constexpr std::uint64_t kIdentityNs = 10'000'000;
 
@@ -78,7 +80,8 @@ const transfer::MappedWindow* FileQueue::Impl::mapped_window(FileState& file, st
 bool FileQueue::Impl::small_read(FileState& file, std::uint64_t offset, std::uint64_t bytes, std::size_t beside) const {
   if (options_.path != Path::kAuto || bytes > kReadAheadBytes) return false;
   const bool continues = offset - file.sequential_end < kPageUnit;
-  return continues ? bytes * beside <= kReadAheadBytes : bytes < kPageUnit && beside == 1;
+  const std::uint64_t most = file.sequential_end != 0 ? kReadAheadBytes : kFirstReadAheadBytes;
+  return continues ? bytes * beside <= most : bytes < kPageUnit && beside == 1;
 }
 
 FileQueue::Impl::Step FileQueue::Impl::route(FileState& file, std::uint64_t offset, std::uint64_t bytes,

@@ -351,7 +351,7 @@ class GroupCampaign {
     g_doing = "group " + group_.name + ": --seed " + std::to_string(options_.seed) + " --groups '^" + group_.name +
               "$' --replay " + std::to_string(first) + ":" + std::to_string(n) + " (--batch and --sample as here)";
     const CampaignBatch batch = lay_out(first, n, -1);
-    const double ms = decode(batch, only_item);
+    double ms = decode(batch, only_item);
     unsigned long long wrong = 0;
     must(cudaMemcpy(&wrong, wrong_.data(), 8, cudaMemcpyDeviceToHost), "fetching the verdict");
     ++counts.batches;
@@ -372,12 +372,20 @@ class GroupCampaign {
     }
     if (full_ms_ > 0) {
       const double allowed = std::max(n == 1 ? single_ms_ : full_ms_, kFloorMs);
+      ms = confirmed(ms, allowed, [&] { return decode(batch, only_item); });
       counts.worst_times = std::max(counts.worst_times, ms / allowed);
       if (ms > kTimes * allowed) {
         return found("took " + std::to_string(ms) + " ms, the longest valid takes " + std::to_string(allowed));
       }
     }
     return (n == 1 || index_stride_ == 0 || same_with_indices(batch)) && check_samples(batch);
+  }
+
+  // The host may be held up between two launches. What takes long by itself takes long every time.
+  template <class Again>
+  static double confirmed(double ms, double allowed, Again&& again) {
+    for (int i = 0; i < 2 && ms > kTimes * allowed; ++i) ms = std::min(ms, again());
+    return ms;
   }
 
   static std::uint64_t index_bytes(std::uint32_t items, std::uint64_t stride) {
@@ -440,13 +448,17 @@ class GroupCampaign {
     in_parallel(n, [&](std::size_t from, std::size_t to) {
       for (std::size_t i = from; i < to; ++i) must_do[i] = give_index(batch, static_cast<std::uint32_t>(i));
     });
-    const double ms = decode(batch, -1, true);
+    double ms = decode(batch, -1, true);
     unsigned long long wrong = 0;
     must(cudaMemcpy(&wrong, wrong_.data(), 8, cudaMemcpyDeviceToHost), "fetching the verdict");
     if (wrong != 0) return report(wrong);
-    if (full_ms_ > 0 && ms > kTimes * std::max(full_ms_, kFloorMs)) {
-      return found("took " + std::to_string(ms) + " ms with indices, the longest valid takes " +
-                   std::to_string(full_ms_));
+    if (full_ms_ > 0) {
+      const double allowed = std::max(full_ms_, kFloorMs);
+      ms = confirmed(ms, allowed, [&] { return decode(batch, -1, true); });
+      if (ms > kTimes * allowed) {
+        return found("took " + std::to_string(ms) + " ms with indices, the longest valid takes " +
+                     std::to_string(allowed));
+      }
     }
     sum_outputs<<<blocks, 128, 0, stream_>>>(batch, words, sums_->data() + n);
     must(cudaGetLastError(), "summing");

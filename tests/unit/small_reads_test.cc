@@ -93,6 +93,23 @@ TEST_P(SmallReads, InSequenceAreReadAhead) {
   }
 }
 
+// With 32 of them under way as well, but for the first ones: they say that the file is read in sequence.
+TEST_P(SmallReads, SeveralInSequenceAreReadAhead) {
+  constexpr std::size_t kDepth = 32, kBytes = std::size_t{4} << 10;
+  const File file = File::open(path_).value();
+  FileQueue queue = this->queue();
+  Buffer memory = Buffer::allocate(*device_, kDepth * kBytes).value();
+  for (std::size_t round = 0; round < 8; ++round) {
+    std::vector<FileRange> ranges;
+    for (std::size_t i = 0; i < kDepth; ++i) {
+      ranges.push_back({(round * kDepth + i) * kBytes, memory.data() + i * kBytes, kBytes});
+    }
+    const FileStats all = read(queue, file, ranges);
+    EXPECT_EQ(all.direct_bytes == 0, round > 0) << round;
+    expect_content(memory, 0, round * kDepth * kBytes, kDepth * kBytes);
+  }
+}
+
 // Each once brings its page: the others on it find it there.
 TEST_P(SmallReads, OneAtATimeLeaveTheirPages) {
   const File file = File::open(path_).value();
