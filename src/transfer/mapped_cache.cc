@@ -516,7 +516,7 @@ bool MappedCache::release_idle(std::uint64_t unused_ns) {
 
 // The kernel's count takes tens of microseconds to read. Where gigabytes are left it holds for a moment: all drivers
 // together register less meanwhile.
-bool MappedCache::machine_has_room(std::uint64_t bytes) noexcept {
+bool MappedCache::machine_has_room(std::uint64_t bytes) {
   if (budget_.machine_bytes == ~std::uint64_t{0}) return true;
   const std::uint64_t now = base::now_ns();
   if (now < ample_until_ns_) return true;

@@ -168,7 +168,7 @@ class MappedCache {
   void serve_small(std::span<Request> requests);
   void register_placed(std::span<Placed> placed);
   bool make_room(std::uint64_t bytes, std::size_t mappings);
-  bool machine_has_room(std::uint64_t bytes) noexcept;
+  bool machine_has_room(std::uint64_t bytes);
   bool groups_have_room(std::uint64_t bytes) const noexcept;
   void forget(Kept& kept);
   bool release_idle(std::uint64_t unused_ns);

@@ -54,6 +54,27 @@ void place(Rig& rig, Versions& versions) {
   versions.url = place_files(rig.options().directory, objects);
 }
 
+// How long the writer of a race takes for a file. Threads: begin() and end() the writer's, the rest the reader's.
+class WriterTimes {
+ public:
+  void begin() { began_ns_ = now_ns(); }
+  void end() {
+    const std::int64_t took = now_ns() - began_ns_.exchange(0);
+    if (took > longest_ns_) longest_ns_ = took;
+  }
+  void forget() { longest_ns_ = 0; }
+  // Whether a file has taken so long since forget() that the writer cannot have had a processor all the time.
+  bool held_up() const {
+    const std::int64_t began = began_ns_;
+    return longest_ns_ > kHeldUpNs || (began != 0 && now_ns() - began > kHeldUpNs);
+  }
+
+ private:
+  static constexpr std::int64_t kHeldUpNs = 1'000'000;
+  static std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+  std::atomic<std::int64_t> began_ns_{0}, longest_ns_{0};
+};
+
 }  // namespace
 
 const char* how_name(How how) {
@@ -162,11 +183,15 @@ std::string run_race(Rig& rig, Dice& dice) {
   OpenOptions options;
   options.revalidate = dice.one_in(2);
   std::atomic<bool> stop{false};
+  WriterTimes times;
   std::thread writer([&] {
     for (bool to_new = true; !stop; to_new = !to_new) {
       const Stored& from = to_new ? versions.new_stored : versions.old_stored;
       for (const auto& [key, object] : from.objects) {
-        if (!stop) replace_file(rig.options().directory + "/" + key, object.bytes, how);
+        if (stop) break;
+        times.begin();
+        replace_file(rig.options().directory + "/" + key, object.bytes, how);
+        times.end();
       }
     }
   });
@@ -176,7 +201,14 @@ std::string run_race(Rig& rig, Dice& dice) {
   for (int i = 0; i < 12 && wrong.empty(); ++i) {
     ReadPlan plan = rig.plan(dice);
     plan.may_fail = true;
+    times.forget();
     wrong = rig.read(*array, pick(dice, spec.shape, 20000), {&old_meaning, &new_meaning}, plan);
+    // Linux stamps a file when a call to write begins: nobody sees what a writer does that was held up within one
+    // (docs/reference/changing_stores.md).
+    if (how == How::kInPlace && wrong.starts_with("element") && times.held_up()) {
+      wrong.clear();
+      ++rig.counts.not_judged;
+    }
   }
   stop = true;
   writer.join();

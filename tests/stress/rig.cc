@@ -74,7 +74,7 @@ void Counts::add(const Counts& other) {
   for (const auto member :
        {&Counts::reads, &Counts::cancelled, &Counts::elements, &Counts::failed, &Counts::refused_chunks,
         &Counts::unsupported, &Counts::opens_refused, &Counts::device_chunks, &Counts::mapped_bytes,
-        &Counts::direct_bytes, &Counts::buffered_bytes}) {
+        &Counts::direct_bytes, &Counts::buffered_bytes, &Counts::not_judged}) {
     this->*member += other.*member;
   }
 }

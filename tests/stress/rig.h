@@ -39,7 +39,8 @@ struct ReadPlan {
 
 struct Counts {
   std::uint64_t reads = 0, cancelled = 0, elements = 0, failed = 0, refused_chunks = 0, unsupported = 0,
-                opens_refused = 0, device_chunks = 0, mapped_bytes = 0, direct_bytes = 0, buffered_bytes = 0;
+                opens_refused = 0, device_chunks = 0, mapped_bytes = 0, direct_bytes = 0, buffered_bytes = 0,
+                not_judged = 0;  // in races: the writer was held up
 
   void add(const Counts& other);
 };
