@@ -41,7 +41,7 @@ class SelectionBoxes {
     bool whole = true;
     for (std::size_t i = 0; i < axes_.size(); ++i) {
       const Intersection part = axes_[i].intersect(begin[i], shape[i]);
-      box.dim[i] = {part.count, src_strides_[i] * static_cast<std::int64_t>(axes_[i].step()), dst_strides_[i]};
+      box.dim[i] = {part.count, source_stride(i, part.count, axes_[i].step()), dst_strides_[i]};
       src += src_strides_[i] * static_cast<std::int64_t>(part.in_chunk);
       dst += dst_strides_[i] * static_cast<std::int64_t>(part.in_result);
       whole = whole && part.count == shape[i];
@@ -64,6 +64,11 @@ class SelectionBoxes {
   }
 
  private:
+  // A step beyond the array's end moves nothing, and may be too large to multiply.
+  std::int64_t source_stride(std::size_t axis, std::uint64_t count, std::uint64_t step) const {
+    return count > 1 ? src_strides_[axis] * static_cast<std::int64_t>(step) : 0;
+  }
+
   void finish(std::int64_t src, std::int64_t dst, bool whole, transfer::TaskDetail& detail) const {
     device::Box& box = detail.box;
     box.src = nullptr;
@@ -114,9 +119,7 @@ class SelectionBoxes {
       const std::uint64_t number = walk.at[i];
       const Intersection part = axes_[i].piece(number, walk.begin[i], walk.length[i]);
       const std::uint64_t step = axes_[i].step(number);
-      // A step beyond the array's end moves nothing, and may be too large to multiply.
-      box.dim[i] = {part.count, part.count > 1 ? src_strides_[i] * static_cast<std::int64_t>(step) : 0,
-                    dst_strides_[i] * axes_[i].result_step(number)};
+      box.dim[i] = {part.count, source_stride(i, part.count, step), dst_strides_[i] * axes_[i].result_step(number)};
       src += src_strides_[i] * static_cast<std::int64_t>(part.in_chunk);
       dst += dst_strides_[i] * static_cast<std::int64_t>(part.in_result);
       whole = whole && part.count == walk.length[i] && (step == 1 || part.count == 1);
