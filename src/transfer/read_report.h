@@ -25,7 +25,7 @@ class ReadReport {
  public:
   using Progress = std::function<void(std::uint64_t chunks_done, std::uint64_t chunks)>;
 
-  // `progress` is called with how many of the read's chunks are done; null: nobody asks. Outlives the report.
+  // `progress` is called with how many of the read's chunks are done, and has to outlive the report; null: nobody asks.
   ReadReport(const Progress& progress, bool collect_errors, std::uint64_t start_ns)
       : progress_(progress), collect_errors_(collect_errors), start_ns_(start_ns), last_progress_ns_(start_ns) {}
 

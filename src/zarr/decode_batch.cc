@@ -12,7 +12,6 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/page_buffer.h"
-#include "base/part.h"
 #include "transfer/context_impl.h"
 #include "transfer/placing.h"
 #include "zarr/batch_memory.h"
@@ -330,8 +329,7 @@ Status DecodeBatch::Impl::append(const transfer::Plan& plan, std::span<const std
   const bool in_place = detail_.whole_chunk && op_.moves_bytes_only() &&
                         reinterpret_cast<std::uintptr_t>(detail_.box.dst) % kAlignment == 0;
   if (in_place) {
-    const auto target = base::part(detail_.tensor, static_cast<std::uint64_t>(detail_.box.dst - detail_.tensor.data()),
-                                   chain().decoded_bytes());
+    const auto target = transfer::whole_target(detail_, chain().decoded_bytes());
     if (!target) return Status(Code::kInternal, Layer::kZarr, "a chunk reaches beyond the result");
     chunk.in_place = target->data();
   } else {
