@@ -2,6 +2,9 @@
 
 #include <stdlib.h>
 
+#include <chrono>
+#include <thread>
+
 namespace headrace::support {
 
 TempDir::TempDir(std::string base) {
@@ -31,6 +34,16 @@ std::size_t open_descriptors() {
   std::size_t n = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++n;
   return n;
+}
+
+std::size_t descriptors_left(std::size_t most) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  std::size_t open = open_descriptors();
+  while (open > most && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    open = open_descriptors();
+  }
+  return open;
 }
 
 }  // namespace headrace::support

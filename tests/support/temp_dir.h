@@ -39,7 +39,10 @@ std::vector<std::byte> pattern(std::size_t size, std::uint64_t seed = 0);
 
 bool write_file(const std::string& path, std::span<const std::byte> bytes);
 
-// Open descriptors of this process: equal before and after what must not leak.
+// Open descriptors of this process: before and after what must not leak.
 std::size_t open_descriptors();
+// The same, once no more than `most` are open or five seconds have passed. The thread that looks over a Context's
+// mapped files opens each of them for a moment, whenever it likes: one look may count such a file.
+std::size_t descriptors_left(std::size_t most);
 
 }  // namespace headrace::support
