@@ -21,6 +21,7 @@
 #include "base/filesystem.h"
 #include "base/page_cache.h"
 #include "store/beneath.h"
+#include "store/file_offers.h"
 #include "store/open_file.h"
 
 namespace headrace::store {
@@ -45,12 +46,13 @@ struct KeyText {
   char text[4097];
 };
 
-class FileStore final : public Store {
+class FileStore final : public Store, public FileOffers {
  public:
   FileStore(std::string location, Fd& root, const FileStoreOptions& options)
       : location_(std::move(location)), beneath_(root.release(), options.kernel_resolves) {}
 
-  bool local_path(std::string_view key, std::string& out) const override {
+  FileOffers* files() noexcept override { return this; }
+  bool local_path(std::string_view key, std::string& out) override {
     out = location_;
     out += '/';
     out += key;
@@ -58,7 +60,7 @@ class FileStore final : public Store {
   }
   std::string url() const override { return "file://" + location_; }
 
-  Status open(std::string_view key, Object& out) override {
+  Status open(std::string_view key, ByteSource& out) override {
     out.close();
     if (!valid_key(key)) return check_key(key);
     Fd fd(beneath_.open(key.data(), kOpenFlags));
@@ -75,8 +77,7 @@ class FileStore final : public Store {
     if (const auto rc = set_blocking(fd.get()); rc < 0) {
       return system_failure(static_cast<int>(-rc), key, "cannot set the descriptor's flags");
     }
-    out.size_bytes = static_cast<std::uint64_t>(st.st_size);
-    out.own_descriptor(fd.release());
+    out.offer_file({.fd = fd.release()}, static_cast<std::uint64_t>(st.st_size));
     return {};
   }
 
@@ -97,10 +98,11 @@ class FileStore final : public Store {
            share.pages == base::ceil_div<std::uint64_t>(size, base::page_bytes());
   }
 
-  Result<int> open_direct(std::string_view key, const Object& object) override {
+  Result<int> open_direct(std::string_view key, const ByteSource& object) override {
     HEADRACE_TRY(check_key(key));
-    if (object.fd < 0) return Status(Code::kInvalidArgument, Layer::kStore, "the object is not open").with_key(key);
-    if (held_elsewhere(object.fd)) return no_direct_elsewhere_;
+    if (object.file().fd < 0)
+      return Status(Code::kInvalidArgument, Layer::kStore, "the object is not open").with_key(key);
+    if (held_elsewhere(object.file().fd)) return no_direct_elsewhere_;
     const KeyText text(key);
     const std::int64_t fault = HEADRACE_FAULT("store_file.open_direct", 0);
     Fd fd(fault < 0 ? static_cast<int>(fault) : beneath_.open(text.text, kOpenFlags | O_DIRECT));
@@ -113,7 +115,7 @@ class FileStore final : public Store {
     struct stat opened {
     }, direct{};
     auto rc = stat_fd(fd.get(), direct);
-    if (rc == 0) rc = stat_fd(object.fd, opened);
+    if (rc == 0) rc = stat_fd(object.file().fd, opened);
     if (rc == 0) rc = set_blocking(fd.get(), O_DIRECT);
     if (rc < 0) return system_failure(static_cast<int>(-rc), key, "cannot stat object");
     if (opened.st_dev != direct.st_dev || opened.st_ino != direct.st_ino) {
@@ -125,18 +127,18 @@ class FileStore final : public Store {
   Result<Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override {
     HEADRACE_TRY(check_key(key));
     const KeyText text(key);
-    Object object;
+    ByteSource object;
     HEADRACE_TRY(std::move(open({text.text, key.size()}, object)).with_key(key));
-    if (object.size_bytes > limit) {
+    if (object.size_bytes() > limit) {
       return Status(Code::kResourceExhausted, Layer::kStore,
-                    "object of " + std::to_string(object.size_bytes) + " bytes is above the limit of " +
+                    "object of " + std::to_string(object.size_bytes()) + " bytes is above the limit of " +
                         std::to_string(limit))
           .with_key(key);
     }
-    if (charge != nullptr) HEADRACE_TRY(charge->take(object.size_bytes, "an object").with_key(key));
+    if (charge != nullptr) HEADRACE_TRY(charge->take(object.size_bytes(), "an object").with_key(key));
     try {
-      Bytes bytes(object.size_bytes);
-      HEADRACE_TRY(read_all(object.fd, bytes, key));
+      Bytes bytes(object.size_bytes());
+      HEADRACE_TRY(read_all(object.file().fd, bytes, key));
       return bytes;
     } catch (const std::bad_alloc&) {
       return Status::out_of_memory();

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/filesystem.h"
+#include "store/file_offers.h"
 #include "support/temp_dir.h"
 
 namespace headrace::store {
@@ -37,7 +38,7 @@ class FileStoreTest : public ::testing::TestWithParam<bool> {
     ASSERT_EQ(::symlink(target.c_str(), (dir_ / ("root/" + name)).c_str()), 0);
   }
   Code open_code(const std::string& key) {
-    Object object;
+    ByteSource object;
     const Status status = store_->open(key, object);
     EXPECT_EQ(status.ok(), object.is_open());
     if (!status.ok() && status.code() != Code::kNotFound) {
@@ -113,7 +114,7 @@ TEST_P(FileStoreTest, OnlyRegularFilesAreRead) {
   ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   ::close(fd);
   for (const char* key : {"fifo", "sock", "in"}) EXPECT_EQ(open_code(key), Code::kIo) << key;
-  Object object;
+  ByteSource object;
   EXPECT_NE(store_->open("fifo", object).message().find("FIFO"), std::string::npos);
   EXPECT_NE(store_->open("in", object).message().find("directory"), std::string::npos);
   if (::mknod((dir_ / "root/zero").c_str(), S_IFCHR | 0644, 0x105) == 0) {  // as root: /dev/zero, which never ends
@@ -122,11 +123,11 @@ TEST_P(FileStoreTest, OnlyRegularFilesAreRead) {
 }
 
 TEST_P(FileStoreTest, DescriptorsAreBlockingAndClosedOnExec) {
-  Object object;
+  ByteSource object;
   ASSERT_TRUE(store_->open("in/file", object).ok());
-  EXPECT_EQ(::fcntl(object.fd, F_GETFL) & O_NONBLOCK, 0);
-  EXPECT_EQ(::fcntl(object.fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-  auto direct = store_->open_direct("in/file", object);
+  EXPECT_EQ(::fcntl(object.file().fd, F_GETFL) & O_NONBLOCK, 0);
+  EXPECT_EQ(::fcntl(object.file().fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+  auto direct = store_->files()->open_direct("in/file", object);
   if (direct.ok()) {
     EXPECT_NE(::fcntl(*direct, F_GETFL) & O_DIRECT, 0);
     EXPECT_EQ(::fcntl(*direct, F_GETFL) & O_NONBLOCK, 0);
@@ -135,7 +136,8 @@ TEST_P(FileStoreTest, DescriptorsAreBlockingAndClosedOnExec) {
     EXPECT_EQ(direct.status().code(), Code::kUnsupported) << direct.status().to_string();
   }
   ASSERT_TRUE(store_->put("in/file", pattern(3)).ok());
-  EXPECT_EQ(store_->open_direct("in/file", object).status().code(), Code::kUnsupported) << "another file by now";
+  EXPECT_EQ(store_->files()->open_direct("in/file", object).status().code(), Code::kUnsupported)
+      << "another file by now";
 }
 
 // At hand: regular files that are in the page cache to the last page, and nothing else.
@@ -145,12 +147,12 @@ TEST_P(FileStoreTest, AtHandIsWhatThePageCacheHolds) {
   ASSERT_TRUE(store_->put("in/empty", {}).ok());
   ASSERT_TRUE(store_->get("in/large", 300'000).ok());
   for (const char* key : {"in", "nothing", "in/nothing", "../secret", ""}) {
-    EXPECT_FALSE(store_->at_hand(key, 1 << 20)) << key;
+    EXPECT_FALSE(store_->files()->at_hand(key, 1 << 20)) << key;
   }
   link("../outside/file", "out");
-  EXPECT_FALSE(store_->at_hand("out", 1 << 20));
+  EXPECT_FALSE(store_->files()->at_hand("out", 1 << 20));
   if (!GetParam()) {
-    EXPECT_FALSE(store_->at_hand("in/large", 1 << 20)) << "without openat2 nobody tells whether opening waits";
+    EXPECT_FALSE(store_->files()->at_hand("in/large", 1 << 20)) << "without openat2 nobody tells whether opening waits";
     return;
   }
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -160,14 +162,14 @@ TEST_P(FileStoreTest, AtHandIsWhatThePageCacheHolds) {
     ::close(fd);
     GTEST_SKIP() << "TMPDIR is no local file system";
   }
-  EXPECT_TRUE(store_->at_hand("in/large", 300'000));
-  EXPECT_TRUE(store_->at_hand("in/empty", 0));
-  EXPECT_FALSE(store_->at_hand("in/large", 299'999));
+  EXPECT_TRUE(store_->files()->at_hand("in/large", 300'000));
+  EXPECT_TRUE(store_->files()->at_hand("in/empty", 0));
+  EXPECT_FALSE(store_->files()->at_hand("in/large", 299'999));
   if (!kind.is_memory) {
     // One page in the middle is missing.
     ASSERT_EQ(::fdatasync(fd), 0);
     ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
-    EXPECT_FALSE(store_->at_hand("in/large", 300'000));
+    EXPECT_FALSE(store_->files()->at_hand("in/large", 300'000));
     ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM), 0);
     char page[4096];
     for (off_t at = 0; at < 300'000; at += 4096) {
@@ -175,9 +177,9 @@ TEST_P(FileStoreTest, AtHandIsWhatThePageCacheHolds) {
         ASSERT_GT(::pread(fd, page, sizeof page, at), 0);
       }
     }
-    EXPECT_FALSE(store_->at_hand("in/large", 300'000));
+    EXPECT_FALSE(store_->files()->at_hand("in/large", 300'000));
     ASSERT_GT(::pread(fd, page, sizeof page, 40 * 4096), 0);
-    EXPECT_TRUE(store_->at_hand("in/large", 300'000));
+    EXPECT_TRUE(store_->files()->at_hand("in/large", 300'000));
   }
   ::close(fd);
 }

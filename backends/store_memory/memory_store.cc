@@ -17,31 +17,20 @@ namespace {
 
 using Blob = std::unique_ptr<const Bytes>;
 
-constexpr std::byte kEmpty{};  // what `memory` points at for an object without bytes
-
 class MemoryStore final : public Store {
  public:
   explicit MemoryStore(std::string name) : name_(std::move(name)) {}
 
   std::string url() const override { return "memory://" + name_; }
 
-  Status open(std::string_view key, Object& out) override {
+  Status open(std::string_view key, ByteSource& out) override {
     out.close();
     if (!valid_key(key)) return check_key(key);
     std::shared_lock lock(mutex_);
     const auto found = objects_.find(key);
     if (found == objects_.end()) return not_found_;
-    out.memory = found->second->empty() ? &kEmpty : found->second->data();
-    out.size_bytes = found->second->size();
+    out.offer_memory(*found->second);
     return {};
-  }
-
-  Result<int> open_direct(std::string_view key, const Object&) override {
-    return Status(Code::kUnsupported, Layer::kStore, "an object in memory has no descriptor").with_key(key);
-  }
-
-  Result<Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override {
-    return get_opened(*this, key, limit, charge);
   }
 
   Result<std::vector<Entry>> list(std::string_view prefix, base::Charge* charge) override {
@@ -86,7 +75,7 @@ class MemoryStore final : public Store {
       if (found == objects_.end()) {
         objects_.emplace(std::string(key), std::move(blob));
       } else {
-        // An Object opened before keeps its bytes: what is replaced lives on until the store ends.
+        // What was opened before keeps its bytes: what is replaced lives on until the store ends.
         retired_.push_back(nullptr);
         retired_.back() = std::exchange(found->second, std::move(blob));
       }

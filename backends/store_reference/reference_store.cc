@@ -24,12 +24,12 @@
 #include "base/json.h"
 #include "reference_file.h"
 #include "store/beneath.h"
+#include "store/file_offers.h"
 #include "store/open_file.h"
 
 namespace headrace::store {
 namespace {
 
-constexpr std::byte kEmpty{};   // what `memory` points at for an object without bytes
 constexpr int kMostKept = 256;  // files that stay open: most reference files name a few, and their chunks are many
 
 // A file that references name.
@@ -58,7 +58,7 @@ Result<std::string> real_directory(const std::string& path) {
   return out;
 }
 
-class ReferenceStore final : public Store {
+class ReferenceStore final : public Store, public FileOffers {
  public:
   ReferenceStore(ReferenceStoreOptions options, int root_fd)
       : options_(std::move(options)), beneath_(root_fd, options_.kernel_resolves) {}
@@ -90,7 +90,8 @@ class ReferenceStore final : public Store {
 
   std::string url() const override { return options_.name; }
 
-  bool local_path(std::string_view key, std::string& out) const override {
+  FileOffers* files() noexcept override { return this; }
+  bool local_path(std::string_view key, std::string& out) override {
     const std::uint32_t number = file_.names.find(key);
     if (number == NameIndex::kNone || file_.references[number].target == Reference::kInline) return false;
     out = root_;
@@ -99,39 +100,36 @@ class ReferenceStore final : public Store {
     return true;
   }
 
-  Status open(std::string_view key, Object& out) override {
+  Status open(std::string_view key, ByteSource& out) override {
     out.close();
     if (!valid_key(key)) return check_key(key);
     const std::uint32_t number = file_.names.find(key);
     if (number == NameIndex::kNone) return not_found_;
     const Reference& reference = file_.references[number];
     if (reference.target == Reference::kInline) {
-      out.memory =
-          reference.length == 0 ? &kEmpty : reinterpret_cast<const std::byte*>(file_.text.data() + reference.offset);
-      out.size_bytes = reference.length;
+      out.offer_memory(std::as_bytes(std::span(file_.text)).subspan(reference.offset, reference.length));
       return {};
     }
     Target& target = targets_[reference.target];
     if (!target.refused.ok()) return Status(target.refused).with_key(key);
     std::uint64_t file_bytes = 0;
-    HEADRACE_TRY(open_target(target, key, out, file_bytes));
-    out.base = reference.offset;
-    out.size_bytes = reference.length == Reference::kToTheEnd ? file_bytes : reference.length;
-    if (out.base > file_bytes || out.size_bytes > file_bytes - out.base) {
+    HEADRACE_TRY(open_target(target, reference, key, out, file_bytes));
+    if (reference.offset > file_bytes || out.size_bytes() > file_bytes - reference.offset) {
       Status status(Code::kShort, Layer::kStore,
-                    "a reference to " + std::to_string(out.size_bytes) + " bytes at " + std::to_string(out.base) +
-                        " of '" + target.path + "', which has " + std::to_string(file_bytes));
+                    "a reference to " + std::to_string(out.size_bytes()) + " bytes at " +
+                        std::to_string(reference.offset) + " of '" + target.path + "', which has " +
+                        std::to_string(file_bytes));
       out.close();
       return std::move(status).with_key(key);
     }
     return {};
   }
 
-  Result<int> open_direct(std::string_view key, const Object& object) override {
-    if (object.fd < 0 || held_elsewhere(object.fd)) return no_direct_;
+  Result<int> open_direct(std::string_view key, const ByteSource& object) override {
+    if (!object.offers(Offer::kFile) || held_elsewhere(object.file().fd)) return no_direct_;
     // The descriptor's own link in /proc names the file even where its path has been given to another.
     char link[48];
-    std::snprintf(link, sizeof link, "/proc/self/fd/%d", object.fd);
+    std::snprintf(link, sizeof link, "/proc/self/fd/%d", object.file().fd);
     std::int64_t fd = HEADRACE_FAULT("store_reference.open_direct", 0);
     if (fd == 0) {
       fd = ::open(link, O_RDONLY | O_DIRECT | O_CLOEXEC);
@@ -142,10 +140,6 @@ class ReferenceStore final : public Store {
       return system_failure(static_cast<int>(-fd), key, "cannot open object for direct I/O");
     }
     return no_direct_;
-  }
-
-  Result<Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override {
-    return get_opened(*this, key, limit, charge);
   }
 
   Result<std::vector<Entry>> list(std::string_view prefix, base::Charge* charge) override {
@@ -198,7 +192,9 @@ class ReferenceStore final : public Store {
     }
   }
 
-  Status open_target(Target& target, std::string_view key, Object& out, std::uint64_t& file_bytes) {
+  Status open_target(Target& target, const Reference& reference, std::string_view key, ByteSource& out,
+                     std::uint64_t& file_bytes) {
+    const auto length = [&] { return reference.length == Reference::kToTheEnd ? file_bytes : reference.length; };
     const int kept = target.fd.load(std::memory_order_acquire);
     if (kept >= 0) {
       struct stat st {};
@@ -206,8 +202,7 @@ class ReferenceStore final : public Store {
       if (rc == 0 && ::fstat(kept, &st) != 0) rc = -errno;
       if (rc < 0) return system_failure(static_cast<int>(-rc), key, "cannot stat object");
       file_bytes = static_cast<std::uint64_t>(st.st_size);
-      out.fd = kept;
-      out.fd_is_stores = true;
+      out.offer_file({.fd = kept, .lent = true, .begin = reference.offset}, length());
       return {};
     }
     int fd = -1;
@@ -219,13 +214,13 @@ class ReferenceStore final : public Store {
           .with_errno(status.system_error());
     }
     if (!status.ok()) return status;
-    out.own_descriptor(fd);
+    out.offer_file({.fd = fd, .begin = reference.offset}, length());
     base::Descriptors& descriptors = base::Descriptors::of_process();
     if (kept_.load(std::memory_order_relaxed) >= kMostKept || !descriptors.hold()) return {};
     int none = -1;
     if (target.fd.compare_exchange_strong(none, fd, std::memory_order_acq_rel)) {
       kept_.fetch_add(1, std::memory_order_relaxed);
-      out.fd_is_stores = true;
+      out.lend();
     } else {
       descriptors.end_hold();
     }

@@ -40,12 +40,13 @@ class ReferenceStoreTest : public ::testing::TestWithParam<bool> {
   Status follow(const std::string& value, const std::string& root = "") {
     auto opened = open("{\"k\":" + value + "}", root);
     if (!opened.ok()) return opened.status();
-    Object object;
+    ByteSource object;
     Status status = (*opened)->open("k", object);
     EXPECT_EQ(status.ok(), object.is_open());
-    if (object.fd >= 0) {
+    if (object.file().fd >= 0) {
       char target[PATH_MAX] = {};
-      const auto n = ::readlink(("/proc/self/fd/" + std::to_string(object.fd)).c_str(), target, sizeof target - 1);
+      const auto n =
+          ::readlink(("/proc/self/fd/" + std::to_string(object.file().fd)).c_str(), target, sizeof target - 1);
       EXPECT_GT(n, 0);
       const std::string top = std::filesystem::canonical(root.empty() ? dir_ / "root/refs" : root).string() + "/";
       EXPECT_EQ(std::string(target).substr(0, top.size()), top);

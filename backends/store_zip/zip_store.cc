@@ -17,6 +17,7 @@
 #include "base/fault.h"
 #include "base/file_handle.h"
 #include "base/file_read.h"
+#include "store/file_offers.h"
 #include "store/open_file.h"
 #include "zip_directory.h"
 
@@ -31,7 +32,7 @@ struct Inflater {
   libdeflate_decompressor* const state;
 };
 
-class ZipStore final : public Store {
+class ZipStore final : public Store, public FileOffers {
  public:
   ZipStore(std::string path, std::string folder) : path_(std::move(path)), folder_(std::move(folder)) {}
 
@@ -55,12 +56,13 @@ class ZipStore final : public Store {
 
   std::string url() const override { return "zip://" + path_ + (folder_.empty() ? "" : "/") + folder_; }
 
-  bool local_path(std::string_view, std::string& out) const override {
+  FileOffers* files() noexcept override { return this; }
+  bool local_path(std::string_view, std::string& out) override {
     out = path_;
     return true;
   }
 
-  Status open(std::string_view key, Object& out) override {
+  Status open(std::string_view key, ByteSource& out) override {
     out.close();
     if (!valid_key(key)) return check_key(key);
     const std::uint32_t number = directory_.names.find(key);
@@ -73,21 +75,17 @@ class ZipStore final : public Store {
       HEADRACE_TRY(check_zip_header(file_.fd(), directory_, entry, folder_, key, data_at).with_key(key));
       data_at_[number].store(data_at, std::memory_order_relaxed);
     }
-    out.size_bytes = entry.size_bytes;
     if (entry.method == ZipEntry::kDeflated) {
       // It would be read for nothing.
       if (entry.packed_bytes > most_packed_bytes(entry.size_bytes)) {
-        out.close();
         return Status(Code::kUnsupported, Layer::kStore, "ZIP: the entry is deflated to much more than its size")
             .with_key(key);
       }
-      out.packed = number;
+      out.offer_whole(number, entry.size_bytes);
       return {};
     }
-    out.fd = file_.fd();
-    out.fd_is_stores = true;
-    out.base = data_at;
-    out.crc32 = entry.crc32;
+    out.offer_file({.fd = file_.fd(), .lent = true, .begin = data_at}, entry.size_bytes);
+    out.set_checksum(entry.crc32);
     return {};
   }
 
@@ -104,13 +102,13 @@ class ZipStore final : public Store {
 
   bool packs() const override { return directory_.packs; }
 
-  Status unpack(const Object& object, std::span<std::byte> out, base::PageBuffer& scratch) override {
-    const ZipEntry& entry = directory_.entries[static_cast<std::size_t>(object.packed)];
+  Status unpack(const ByteSource& object, std::span<std::byte> out, base::PageBuffer& scratch) override {
+    const ZipEntry& entry = directory_.entries[static_cast<std::size_t>(object.entry())];
     const auto packed_bytes = static_cast<std::size_t>(entry.packed_bytes);
     static thread_local Inflater inflater;
     const std::span<std::byte> packed = scratch.reserve(packed_bytes);
     if (packed.data() == nullptr || inflater.state == nullptr) return Status::out_of_memory();
-    HEADRACE_TRY(base::read_exactly(file_.fd(), 0, packed, data_at_[static_cast<std::size_t>(object.packed)]));
+    HEADRACE_TRY(base::read_exactly(file_.fd(), 0, packed, data_at_[static_cast<std::size_t>(object.entry())]));
     std::size_t in = 0, made = 0;
     std::byte nothing{};  // libdeflate wants an address even for no bytes
     const libdeflate_result result = libdeflate_deflate_decompress_ex(
@@ -127,8 +125,9 @@ class ZipStore final : public Store {
     return {};
   }
 
-  Result<int> open_direct(std::string_view key, const Object& object) override {
-    if (object.fd < 0) return Status(Code::kUnsupported, Layer::kStore, "a deflated entry cannot be read directly");
+  Result<int> open_direct(std::string_view key, const ByteSource& object) override {
+    if (!object.offers(Offer::kFile))
+      return Status(Code::kUnsupported, Layer::kStore, "a deflated entry cannot be read directly");
     const int direct = file_.on_network() ? -1 : file_.direct_fd();
     if (direct < 0) return no_direct_;
     std::int64_t fd = HEADRACE_FAULT("store_zip.dup", 0);
@@ -138,10 +137,6 @@ class ZipStore final : public Store {
     }
     if (fd < 0) return system_failure(static_cast<int>(-fd), key, "cannot open object for direct I/O");
     return static_cast<int>(fd);
-  }
-
-  Result<Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override {
-    return get_opened(*this, key, limit, charge);
   }
 
   Result<std::vector<Entry>> list(std::string_view prefix, base::Charge* charge) override {

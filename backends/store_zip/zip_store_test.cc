@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "store/file_offers.h"
 #include "store/store.h"
 #include "support/temp_dir.h"
 #include "support/zip_writer.h"
@@ -44,7 +45,7 @@ class ZipStoreTest : public ::testing::Test {
     EXPECT_TRUE((*store)->get("before", 100).ok());
     const auto got = (*store)->get("x", 1 << 20);
     if (!got.ok()) {
-      Object object;
+      ByteSource object;
       EXPECT_TRUE(got.status().code() == Code::kCorrupt || !(*store)->open("x", object).ok());
       EXPECT_EQ(got.status().key(), "x");
     } else {
@@ -222,9 +223,9 @@ TEST_F(ZipStoreTest, LyingSizesAndChecksums) {
   writer.add("x", zeros, {.deflate = true});
   auto store = open(writer.finish()).value();
   EXPECT_EQ(store->get("x", 4000).status().code(), Code::kResourceExhausted);
-  Object object;
+  ByteSource object;
   ASSERT_TRUE(store->open("x", object).ok());
-  EXPECT_EQ(object.size_bytes, zeros.size()) << "known before anything is unpacked";
+  EXPECT_EQ(object.size_bytes(), zeros.size()) << "known before anything is unpacked";
   // Far more packed bytes than any compressor writes.
   const Status fat =
       get_changed({.deflate = true, .change = [](ZipRecord& r) { r.size = r.local_size = 100; }}, pattern(400'000));
@@ -355,27 +356,27 @@ TEST_F(ZipStoreTest, DirectDescriptorsAreOfTheSameFile) {
   writer.add("d", pattern(10'000, 1), {.deflate = true});
   ASSERT_TRUE(support::write_file(dir_ / "a.zip", writer.finish()));
   auto store = open_store("zip://" + (dir_ / "a.zip")).value();
-  Object object;
+  ByteSource object;
   ASSERT_TRUE(store->open("x", object).ok());
-  EXPECT_EQ(object.base, 777u + 30 + 1);
+  EXPECT_EQ(object.file().begin, 777u + 30 + 1);
   const std::size_t before = support::open_descriptors();
-  auto direct = store->open_direct("x", object);
+  auto direct = store->files()->open_direct("x", object);
   if (direct.ok()) {
     struct stat a {
     }, b{};
-    EXPECT_EQ(::fstat(object.fd, &a), 0);
+    EXPECT_EQ(::fstat(object.file().fd, &a), 0);
     EXPECT_EQ(::fstat(*direct, &b), 0);
     EXPECT_EQ(a.st_ino, b.st_ino);
     EXPECT_NE(::fcntl(*direct, F_GETFL) & O_DIRECT, 0);
     object.replace_descriptor(*direct);
-    EXPECT_EQ(object.size_bytes, 10'000u);
+    EXPECT_EQ(object.size_bytes(), 10'000u);
     object.close();
     EXPECT_EQ(support::open_descriptors(), before + 1) << "the store keeps one";
   } else {
     EXPECT_EQ(direct.status().code(), Code::kUnsupported);
   }
   ASSERT_TRUE(store->open("d", object).ok());
-  EXPECT_EQ(store->open_direct("d", object).status().code(), Code::kUnsupported);
+  EXPECT_EQ(store->files()->open_direct("d", object).status().code(), Code::kUnsupported);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "base/fault.h"
 #include "base/file_read.h"
 #include "base/part.h"
+#include "store/file_offers.h"
 #include "transfer/operation.h"
 #include "transfer/placing.h"
 
@@ -44,7 +45,7 @@ ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_
   }
   const Task& task = wave.tasks.tasks[group.first_task];
   describe(group, task, lane);
-  store::Object& object = wave.fetch.objects[group_index];
+  store::ByteSource& object = wave.fetch.objects[group_index];
   if (!base::Descriptors::of_process().room()) return GroupResult::kStarved;
   trace::Timer timer(trace::Stage::kOpen);
   HEADRACE_DELAY("transfer.open");
@@ -59,16 +60,16 @@ ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_
   }
   if (status.ok()) {
     ++lane.stats.objects_opened;
-    status = plan_->chain().check_encoded_size(object.size_bytes);
-    if (!status.ok()) status = std::move(status).with_key(lane.detail.key).with_range(0, object.size_bytes);
+    status = plan_->chain().check_encoded_size(object.size_bytes());
+    if (!status.ok()) status = std::move(status).with_key(lane.detail.key).with_range(0, object.size_bytes());
   }
   GroupResult result = GroupResult::kDone;
   if (!status.ok()) {
     fail_task(wave, group, task, lane, std::move(status));
   } else {
-    std::uint64_t offset = 0, length = object.size_bytes;
+    std::uint64_t offset = 0, length = object.size_bytes();
     // What has to be unpacked is needed whole.
-    if (plan_->chain().raw() && !object.is_packed()) {
+    if (plan_->chain().raw() && !object.offers(store::Offer::kWhole)) {
       const RawSpan span = raw_span(lane.detail, plan_->element_op().element_bytes);
       offset = span.first;
       length = span.bytes;
@@ -79,8 +80,9 @@ ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_
   return result;
 }
 
-ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t group_index, const store::Object& object,
-                                                     std::uint64_t offset, std::uint64_t length, Lane& lane) {
+ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t group_index,
+                                                     const store::ByteSource& object, std::uint64_t offset,
+                                                     std::uint64_t length, Lane& lane) {
   const Group& group = wave.tasks.groups[group_index];
   if (length == 0) {
     // Nothing is stored, or nothing of it is asked for: the decoder judges.
@@ -97,25 +99,25 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
     return GroupResult::kDone;
   }
   ++lane.stats.requests;
-  if (object.is_packed()) {
+  if (object.offers(store::Offer::kWhole)) {
     unpack_group(wave, group_index, object, lane);
     return GroupResult::kDone;
   }
-  if (object.memory != nullptr) {
+  if (object.offers(store::Offer::kMemory)) {
     lane.stats.memory_bytes += length;
     lane.stats.read_bytes += length;
-    decode_group(wave, group_index, {object.memory + offset, static_cast<std::size_t>(length)}, offset, lane);
+    decode_group(wave, group_index, {object.memory() + offset, static_cast<std::size_t>(length)}, offset, lane);
     return GroupResult::kDone;
   }
   lane.unmapped.reset();
   if (may_map_ && map_group(wave, group_index, object, offset, length, lane)) return GroupResult::kMapped;
   IoJob& job = wave.fetch.jobs[group_index];
   job = IoJob();
-  job.fd = object.fd;
-  job.offset = object.base + offset;
+  job.fd = object.file().fd;
+  job.offset = object.file().begin + offset;
   job.length = length;
   // By whom: an engine asked for by name gets everything.
-  const Route route = inline_reads_ ? choose_route(object.fd, job.offset, length) : Route::kDirect;
+  const Route route = inline_reads_ ? choose_route(object.file().fd, job.offset, length) : Route::kDirect;
   job.direct = route == Route::kDirect;
   if (route != Route::kInline) return GroupResult::kCold;
 
@@ -125,7 +127,7 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   HEADRACE_DELAY("transfer.read");
   std::uint64_t moved = 0;
   int error = 0;
-  const base::CachedRead outcome = base::read_cached(object.fd, job.offset, *target, moved, error);
+  const base::CachedRead outcome = base::read_cached(object.file().fd, job.offset, *target, moved, error);
   timer.set_bytes(moved);
   lane.stats.read_seconds += timer.stop();
   switch (outcome) {
@@ -152,7 +154,7 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   cold_streak_.store(0, std::memory_order_relaxed);
   lane.stats.buffered_bytes += length;
   lane.stats.read_bytes += length;
-  if (lane.unmapped != nullptr) note_unmapped(wave, group, object.base + offset, length, lane);
+  if (lane.unmapped != nullptr) note_unmapped(wave, group, object.file().begin + offset, length, lane);
   if (check_read(wave, group_index, object, *target, offset, lane)) {
     decode_group(wave, group_index, *target, offset, lane);
   }
@@ -168,7 +170,7 @@ Status ReadOperation::admit_length(const Group& group, std::uint64_t length, Lan
 }
 
 // The object that a group is read from. A direct descriptor may have taken the place of its own.
-const store::Object& ReadOperation::object_of(const Wave& wave, std::uint32_t group_index) {
+const store::ByteSource& ReadOperation::object_of(const Wave& wave, std::uint32_t group_index) {
   const Group& group = wave.tasks.groups[group_index];
   return group.source == kNoSource ? wave.fetch.objects[group_index] : *wave.tasks.sources[group.source].object;
 }
@@ -213,23 +215,23 @@ std::optional<std::span<std::byte>> ReadOperation::encoded_target(Wave& wave, st
 }
 
 // All of an object that has to be unpacked, by the worker itself.
-void ReadOperation::unpack_group(Wave& wave, std::uint32_t group_index, const store::Object& object, Lane& lane) {
-  const std::optional<std::span<std::byte>> target = encoded_target(wave, group_index, object.size_bytes, lane);
+void ReadOperation::unpack_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, Lane& lane) {
+  const std::optional<std::span<std::byte>> target = encoded_target(wave, group_index, object.size_bytes(), lane);
   if (!target) return;
-  trace::Timer timer(trace::Stage::kRead, object.size_bytes);
+  trace::Timer timer(trace::Stage::kRead, object.size_bytes());
   Status status = plan_->store().unpack(object, *target, lane.memory->packed);
   lane.stats.read_seconds += timer.stop();
   if (!status.ok()) return fail_group(wave, group_index, lane, std::move(status));
-  lane.stats.memory_bytes += object.size_bytes;
-  lane.stats.read_bytes += object.size_bytes;
+  lane.stats.memory_bytes += object.size_bytes();
+  lane.stats.read_bytes += object.size_bytes();
   decode_group(wave, group_index, *target, 0, lane);
 }
 
 // Whether the bytes of a group that were read are what the store's checksum says, where they are all of an object that
 // has one; else the group has failed.
-bool ReadOperation::check_read(Wave& wave, std::uint32_t group_index, const store::Object& object,
+bool ReadOperation::check_read(Wave& wave, std::uint32_t group_index, const store::ByteSource& object,
                                std::span<const std::byte> data, std::uint64_t offset, Lane& lane) {
-  if (!object.crc32 || offset != 0 || data.size() != object.size_bytes) return true;
+  if (!object.has_checksum() || offset != 0 || data.size() != object.size_bytes()) return true;
   Status status = object.check_whole(data);
   if (status.ok()) return true;
   fail_group(wave, group_index, lane, std::move(status));
@@ -280,6 +282,7 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
     for (const std::uint32_t index : lane.cold) fail_group(wave, index, lane, service.status());
     return false;
   }
+  store::FileOffers* const files = plan_->store().files();
   std::uint32_t wave_index = 0;
   while (waves_[wave_index].get() != &wave) ++wave_index;
   IoJob* jobs[kMaxGroupsPerClaim];
@@ -292,15 +295,15 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
     const bool own = group.source == kNoSource;
     // That of an object of its own takes the place of the one it has.
     const bool may_open = own || base::Descriptors::of_process().room();
-    const bool wanted_direct =
-        job.direct && may_open && resources_.options().allow_direct && !direct_refused_.load(std::memory_order_relaxed);
+    const bool wanted_direct = job.direct && may_open && files != nullptr && resources_.options().allow_direct &&
+                               !direct_refused_.load(std::memory_order_relaxed);
     job.direct = false;
     if (wanted_direct) {
       if (own) describe(group, wave.tasks.tasks[group.first_task], lane);
       const std::string& key = own ? lane.detail.key : *wave.tasks.sources[group.source].key;
-      const store::Object& object = object_of(wave, index);
+      const store::ByteSource& object = object_of(wave, index);
       // A file system without O_DIRECT is read through the page cache by the engine's own means.
-      if (Result<int> direct = plan_->store().open_direct(key, object); direct.ok()) {
+      if (Result<int> direct = files->open_direct(key, object); direct.ok()) {
         wave.fetch.objects[index].replace_descriptor(*direct);
         job.fd = *direct;
         job.direct = true;

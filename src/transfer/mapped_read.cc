@@ -11,28 +11,29 @@
 #include "base/file_read.h"
 #include "base/grow.h"
 #include "base/part.h"
+#include "store/file_offers.h"
 #include "transfer/operation.h"
 #include "transfer/placing.h"
 
 namespace headrace::transfer {
 
 // True: all of the group is on its way by its mapping, and its object stays open until the wave is through.
-bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
-                              std::uint64_t length, Lane& lane) {
+bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object,
+                              std::uint64_t offset, std::uint64_t length, Lane& lane) {
   if (!plan_->chain().raw() && !on_device(wave)) return false;
-  if (object.crc32 && offset == 0 && length == object.size_bytes) return false;  // the CPU is to check it
+  if (object.has_checksum() && offset == 0 && length == object.size_bytes()) return false;  // the CPU is to check it
   const Group& group = wave.tasks.groups[group_index];
   base::FileIdentity identity;
   int error = 0;
-  if (!base::identify(object.fd, identity, error)) return false;
+  if (!base::identify(object.file().fd, identity, error)) return false;
   // This version of the file, whatever was mapped before.
   MappedCache& cache = resources_.mapped();
   std::shared_ptr<MappedFile> file = cache.file(device_, identity);
-  const std::uint64_t window_bytes = file->window_bytes, begin = object.base + offset, end = begin + length;
+  const std::uint64_t window_bytes = file->window_bytes, begin = object.file().begin + offset, end = begin + length;
   const auto first = static_cast<std::size_t>(begin / window_bytes);
   const auto last = static_cast<std::size_t>((end - 1) / window_bytes);
   const std::uint64_t now = base::now_ns();
-  const bool holds = group.source == kNoSource && !object.fd_is_stores;
+  const bool holds = group.source == kNoSource && !object.file().lent;
   lane.windows.clear();
   for (std::size_t index = first; index <= last && end <= identity.size_bytes; ++index) {
     std::shared_ptr<MappedWindow> window = cache.window(*file, index, now);
@@ -61,10 +62,10 @@ bool ReadOperation::map_group(Wave& wave, std::uint32_t group_index, const store
     const std::uint64_t at = task.length == kWholeObject ? offset : task.offset;
     const std::uint64_t bytes = task.length == kWholeObject ? length : task.length;
     if (map_task(wave, group, i, at, bytes, lane) && !together && status.ok()) {
-      status = add_pieces(i, object.base + at, bytes, first, lane);
+      status = add_pieces(i, object.file().begin + at, bytes, first, lane);
     }
   }
-  if (together) status = add_pieces(group.first_task, object.base + offset, length, first, lane);
+  if (together) status = add_pieces(group.first_task, object.file().begin + offset, length, first, lane);
   if (!status.ok()) report_.stop(std::move(status));
   for (std::shared_ptr<MappedWindow>& window : lane.windows) {
     if (share.windows.empty() || share.windows.back() != window) share.windows.push_back(std::move(window));
@@ -157,7 +158,8 @@ void ReadOperation::note_unmapped(const Wave& wave, const Group& group, std::uin
   const std::shared_ptr<MappedFile> file = std::move(lane.unmapped);
   // An object's own task was described before it was opened.
   const std::string& key = own ? lane.detail.key : *wave.tasks.sources[group.source].key;
-  if (!plan_->store().local_path(key, lane.path)) return;
+  store::FileOffers* const files = plan_->store().files();
+  if (files == nullptr || !files->local_path(key, lane.path)) return;
   MappedCache& cache = resources_.mapped();
   const std::uint64_t window_bytes = file->window_bytes, end = offset + length;
   for (std::uint64_t at = offset; at < end;) {
@@ -185,7 +187,7 @@ bool ReadOperation::hand_over_mapped(Wave& wave, Lane& lane) {
     // The wave is not launched any more.
     for (const MappedShare::Read& read : from.reads) {
       if (wave.tasks.groups[read.group].source != kNoSource) continue;
-      if (!wave.fetch.objects[read.group].fd_is_stores) base::Descriptors::of_process().end_hold();
+      if (!wave.fetch.objects[read.group].file().lent) base::Descriptors::of_process().end_hold();
       wave.fetch.objects[read.group].close();
     }
     complete = false;
@@ -228,10 +230,10 @@ void ReadOperation::settle_mapped(Wave& wave, Lane& lane) {
   lane.described = nullptr;
   for (const MappedShare::Read& read : wave.fetch.mapped.reads) {
     const Group& group = wave.tasks.groups[read.group];
-    const store::Object& object = object_of(wave, read.group);
+    const store::ByteSource& object = object_of(wave, read.group);
     base::FileIdentity identity;
     int error = 0;
-    const bool whole = base::identify(object.fd, identity, error) && identity.size_bytes >= read.end;
+    const bool whole = base::identify(object.file().fd, identity, error) && identity.size_bytes >= read.end;
     for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
       EncodedChunk& chunk = wave.decode.chunks[i];
       if (!chunk.mapped) continue;
@@ -240,9 +242,9 @@ void ReadOperation::settle_mapped(Wave& wave, Lane& lane) {
         const std::uint64_t end = identity.size_bytes;
         Status status(Code::kShort, Layer::kTransfer,
                       "the file ends at byte " + std::to_string(end) + ": it was cut short while being read");
-        const std::uint64_t begin = std::max(end, object.base);  // of what is missing of the object
+        const std::uint64_t begin = std::max(end, object.file().begin);  // of what is missing of the object
         fail_task(wave, group, wave.tasks.tasks[i], lane,
-                  std::move(status).with_range(begin - object.base, read.end - begin));
+                  std::move(status).with_range(begin - object.file().begin, read.end - begin));
       } else if (plan_->chain().raw()) {
         ++lane.stats.chunks;
         lane.stats.decoded_bytes += chunk.delivered;
@@ -259,7 +261,7 @@ Status ReadOperation::read_mapped_again(Wave& wave, std::uint32_t task_index, La
   const Task& task = wave.tasks.tasks[task_index];
   const bool own = group.source == kNoSource;
   const auto group_index = static_cast<std::size_t>(&group - wave.tasks.groups.data());
-  const store::Object& object = object_of(wave, static_cast<std::uint32_t>(group_index));
+  const store::ByteSource& object = object_of(wave, static_cast<std::uint32_t>(group_index));
   const auto bytes = static_cast<std::size_t>(wave.decode.chunks[task_index].bytes);
   const std::span<std::byte> target = lane.memory->encoded.reserve(bytes);
   if (target.data() == nullptr) return Status::out_of_memory();
@@ -272,7 +274,7 @@ Status ReadOperation::read_mapped_again(Wave& wave, std::uint32_t task_index, La
 void ReadOperation::close_mapped(Wave& wave) noexcept {
   for (const MappedShare::Read& read : wave.fetch.mapped.reads) {
     if (wave.tasks.groups[read.group].source != kNoSource) continue;
-    if (!wave.fetch.objects[read.group].fd_is_stores) base::Descriptors::of_process().end_hold();
+    if (!wave.fetch.objects[read.group].file().lent) base::Descriptors::of_process().end_hold();
     wave.fetch.objects[read.group].close();
   }
   wave.fetch.mapped.clear();

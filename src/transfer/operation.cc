@@ -498,10 +498,10 @@ void ReadOperation::run_jobs(Lane& lane) {
       if (report_.stopped()) {
         // Only the buffers and descriptors are given back.
       } else if (!job->status.ok()) {
-        fail_group(wave, index, lane, within_object(std::move(job->status), object_of(wave, index).base, *job));
+        fail_group(wave, index, lane, within_object(std::move(job->status), object_of(wave, index).file().begin, *job));
       } else {
-        const store::Object& object = object_of(wave, index);
-        const std::uint64_t offset = job->offset - object.base;
+        const store::ByteSource& object = object_of(wave, index);
+        const std::uint64_t offset = job->offset - object.file().begin;
         if (check_read(wave, index, object, job->data, offset, lane)) {
           decode_group(wave, index, job->data, offset, lane);
         }

@@ -118,7 +118,7 @@ class ReadOperation final : public Workload,
   void release_lane(Lane* lane);
 
   // mapped_read.cc: what the device takes out of the page cache itself.
-  bool map_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
+  bool map_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, std::uint64_t offset,
                  std::uint64_t length, Lane& lane);
   bool place_together(Wave& wave, const Group& group, std::uint64_t offset, std::uint64_t length);
   Status add_pieces(std::uint32_t task_index, std::uint64_t offset, std::uint64_t length, std::size_t first,
@@ -145,19 +145,19 @@ class ReadOperation final : public Workload,
   void keep_indices(const Wave& wave, Lane& lane);
   Status decode_returned(Wave& wave, Lane& lane);
   Status upload_returned(Wave& wave, std::vector<device::Box>& boxes, std::vector<SeveralBoxes>& several, Lane& lane);
-  static const store::Object& object_of(const Wave& wave, std::uint32_t group_index);
+  static const store::ByteSource& object_of(const Wave& wave, std::uint32_t group_index);
   bool lend_temporaries(Lane& lane);
 
   // group_io.cc: one group from object to decoded bytes.
   enum class GroupResult : std::uint8_t { kDone, kCold, kMapped, kStarved };
   GroupResult process_group(Wave& wave, std::uint32_t group_index, Lane& lane);
-  GroupResult read_group(Wave& wave, std::uint32_t group_index, const store::Object& object, std::uint64_t offset,
+  GroupResult read_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, std::uint64_t offset,
                          std::uint64_t length, Lane& lane);
   std::optional<std::span<std::byte>> encoded_target(Wave& wave, std::uint32_t group_index, std::uint64_t length,
                                                      Lane& lane);
-  void unpack_group(Wave& wave, std::uint32_t group_index, const store::Object& object, Lane& lane);
-  bool check_read(Wave& wave, std::uint32_t group_index, const store::Object& object, std::span<const std::byte> data,
-                  std::uint64_t offset, Lane& lane);
+  void unpack_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, Lane& lane);
+  bool check_read(Wave& wave, std::uint32_t group_index, const store::ByteSource& object,
+                  std::span<const std::byte> data, std::uint64_t offset, Lane& lane);
   enum class Route : std::uint8_t { kInline, kDirect };
   Status admit_length(const Group& group, std::uint64_t length, Lane& lane) const;
   Route choose_route(int fd, std::uint64_t offset, std::uint64_t length);

@@ -58,8 +58,8 @@ class SourceVersion {
 
 // An object that several groups of a wave share.
 struct Source {
-  std::shared_ptr<store::Object> object;   // null: unusable, `failure` says why
-  std::shared_ptr<const std::string> key;  // shares its owner with others: made once for an object
+  std::shared_ptr<store::ByteSource> object;  // null: unusable, `failure` says why
+  std::shared_ptr<const std::string> key;     // shares its owner with others: made once for an object
   Status failure;
   std::shared_ptr<const SourceVersion> version = nullptr;  // null: there is nothing to ask
 

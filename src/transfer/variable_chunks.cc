@@ -66,9 +66,9 @@ bool VariableRead::goes_to_slots(const TaskDetail& detail) noexcept {
 
 // The store's scratch is kept for the next object. Where that leaves too little for this one, it is unpacked while no
 // other worker unpacks or keeps scratch: what fails does not depend on how many there are.
-Status VariableRead::unpack(const store::Object& object, std::span<std::byte> out, Lane& lane) {
+Status VariableRead::unpack(const store::ByteSource& object, std::span<std::byte> out, Lane& lane) {
   constexpr std::string_view kWhat = "unpacking a chunk";
-  const std::uint64_t bytes = store::Store::most_packed_bytes(object.size_bytes);
+  const std::uint64_t bytes = store::Store::most_packed_bytes(object.size_bytes());
   {
     std::shared_lock with_others(unpacking_mutex_);
     if (lane.unpacking_memory.grow_to(bytes, kWhat).ok()) {
@@ -85,14 +85,14 @@ Status VariableRead::unpack(const store::Object& object, std::span<std::byte> ou
 }
 
 // The one place where objects are read.
-Status VariableRead::read_object(const store::Object& object, std::uint64_t offset, std::uint64_t length, Lane& lane,
-                                 std::span<const std::byte>& stored) {
+Status VariableRead::read_object(const store::ByteSource& object, std::uint64_t offset, std::uint64_t length,
+                                 Lane& lane, std::span<const std::byte>& stored) {
   HEADRACE_TRY(object.check_range(offset, length));
   ++lane.stats.requests;
-  if (object.memory != nullptr) {
+  if (object.offers(store::Offer::kMemory)) {
     lane.stats.read_bytes += length;
     lane.stats.memory_bytes += length;
-    stored = {object.memory + offset, static_cast<std::size_t>(length)};
+    stored = {object.memory() + offset, static_cast<std::size_t>(length)};
     return {};
   }
   Status room = lane.encoded.at_least(length);
@@ -107,15 +107,15 @@ Status VariableRead::read_object(const store::Object& object, std::uint64_t offs
   trace::Timer timer(trace::Stage::kRead, length);
   const std::span<std::byte> out(lane.encoded.data(), static_cast<std::size_t>(length));
   Status status;
-  if (object.is_packed()) {
+  if (object.offers(store::Offer::kWhole)) {
     status = unpack(object, out, lane);
   } else {
     status = object.read(offset, out);
-    if (status.ok() && length == object.size_bytes) status = object.check_whole(out);
+    if (status.ok() && length == object.size_bytes()) status = object.check_whole(out);
   }
   lane.stats.read_seconds += timer.stop();
   lane.stats.read_bytes += length;
-  (object.is_packed() ? lane.stats.memory_bytes : lane.stats.buffered_bytes) += length;
+  (object.offers(store::Offer::kWhole) ? lane.stats.memory_bytes : lane.stats.buffered_bytes) += length;
   stored = out;
   return status;
 }
@@ -126,7 +126,7 @@ void VariableRead::run_group(const Batch& batch, const Group& group, Lane& lane)
     for (const Task& task : tasks) fill_task(batch, group, task, lane);
     return;
   }
-  const store::Object* object = nullptr;
+  const store::ByteSource* object = nullptr;
   std::uint64_t offset = group.offset, length = group.length;
   Status status;
   if (group.source != kNoSource) {
@@ -145,7 +145,7 @@ void VariableRead::run_group(const Batch& batch, const Group& group, Lane& lane)
     if (status.ok()) ++lane.stats.objects_opened;
     object = &lane.object;
     offset = 0;
-    length = object->size_bytes;
+    length = object->size_bytes();
     // Before there is room for it.
     if (status.ok()) status = plan_->chain().check_encoded_size(length);
   }

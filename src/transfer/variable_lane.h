@@ -32,7 +32,7 @@ struct VariableRead::Lane {
   codec::GrowingBuffer encoded, decoded;
   std::unique_lock<std::mutex> alone;  // held while this lane's chunk has the budget for one
   TaskDetail detail;
-  store::Object object;
+  store::ByteSource object;
   std::optional<base::PageBuffer> unpacking{std::in_place};  // the store's scratch
   base::Charge unpacking_memory;                             // of it
   Arena kept;

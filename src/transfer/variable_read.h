@@ -87,8 +87,8 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   void fill_task(const Batch& batch, const Group& group, const Task& task, Lane& lane);
   void fail_task(const Batch& batch, const Group& group, const Task& task, Lane& lane, Status status);
   void check_sources(const Batch& batch);
-  Status unpack(const store::Object& object, std::span<std::byte> out, Lane& lane);
-  Status read_object(const store::Object& object, std::uint64_t offset, std::uint64_t length, Lane& lane,
+  Status unpack(const store::ByteSource& object, std::span<std::byte> out, Lane& lane);
+  Status read_object(const store::ByteSource& object, std::uint64_t offset, std::uint64_t length, Lane& lane,
                      std::span<const std::byte>& stored);
   Status account(std::uint64_t bytes);
   Status sum_up();

@@ -25,9 +25,9 @@ namespace headrace::transfer {
 
 // From objects to stored bytes.
 struct WaveFetch {
-  std::vector<IoJob> jobs;             // one per group, used by cold groups
-  std::vector<store::Object> objects;  // one per group: opened for its job
-  MappedShare mapped;                  // the read's lock guards it until the launch
+  std::vector<IoJob> jobs;                 // one per group, used by cold groups
+  std::vector<store::ByteSource> objects;  // one per group: opened for its job
+  MappedShare mapped;                      // the read's lock guards it until the launch
 };
 
 // A task whose boxes the plan gives one by one.

@@ -35,7 +35,7 @@ namespace headrace::zarr {
 struct OpenShard final : public transfer::SourceVersion {
   std::string key;
   std::uint64_t id = 0;  // of this opening; no other has the same
-  std::shared_ptr<store::Object> object;
+  std::shared_ptr<store::ByteSource> object;
   const ShardIndexFormat* format = nullptr;  // the array's
   std::vector<ShardEntry> entries;
   std::size_t unpacked_bytes = 0;  // that `object` keeps in memory
@@ -44,9 +44,9 @@ struct OpenShard final : public transfer::SourceVersion {
   base::FileIdentity identity;
   bool settled = false;  // each change since shows in the identity
 
-  bool in_memory() const noexcept { return object->memory != nullptr; }
+  bool in_memory() const noexcept { return object->offers(store::Offer::kMemory); }
   // Whether `now`, which is open under the shard's key, has the bytes that the index was read from.
-  bool is(const store::Object& now) const;
+  bool is(const store::ByteSource& now) const;
   Status check() const override;
 };
 

@@ -281,8 +281,8 @@ Status DecodeBatch::Impl::fetch_task(const transfer::Plan& plan, const transfer:
     detail_.key = *source->key;
     if (!source->failure.ok()) return Status(source->failure).with_key(detail_.key);
   }
-  store::Object own;
-  const store::Object* object = source != nullptr ? source->object.get() : nullptr;
+  store::ByteSource own;
+  const store::ByteSource* object = source != nullptr ? source->object.get() : nullptr;
   if (source == nullptr && task.length != 0) {
     const Status opened = plan.store().open(detail_.key, own);
     if (opened.ok()) object = &own;
@@ -292,10 +292,10 @@ Status DecodeBatch::Impl::fetch_task(const transfer::Plan& plan, const transfer:
     return add_boxes(plan, absent_);
   }
   const bool whole = task.length == transfer::kWholeObject;
-  const std::uint64_t offset = whole ? 0 : task.offset, length = whole ? object->size_bytes : task.length;
+  const std::uint64_t offset = whole ? 0 : task.offset, length = whole ? object->size_bytes() : task.length;
   Status status = chain().check_encoded_size(length);
   if (status.ok()) {
-    const std::uint64_t unpacking = object->is_packed() ? store::Store::most_packed_bytes(length) : 0;
+    const std::uint64_t unpacking = object->offers(store::Offer::kWhole) ? store::Store::most_packed_bytes(length) : 0;
     status = memory_.hold(Kind::kWorking, undo_bytes_ + length + unpacking);
   }
   if (status.ok()) {

@@ -70,17 +70,18 @@ class Maker {
   Status make_of(const transfer::Plan& plan, const transfer::Source* source, const Group& group, const Task& task,
                  Slot& out) {
     if (source != nullptr && source->object == nullptr) return source->failure;
-    store::Object own;
-    const store::Object* const object = source != nullptr ? source->object.get() : &own;
+    store::ByteSource own;
+    const store::ByteSource* const object = source != nullptr ? source->object.get() : &own;
     if (source == nullptr) {
       Status opened = plan.store().open(detail_.key, own);
       out.absent = opened.code() == Code::kNotFound;
       HEADRACE_TRY(std::move(opened));
     }
     const bool whole = task.length == transfer::kWholeObject;
-    const std::uint64_t offset = whole ? 0 : task.offset, length = whole ? object->size_bytes : task.length;
+    const std::uint64_t offset = whole ? 0 : task.offset, length = whole ? object->size_bytes() : task.length;
     HEADRACE_TRY(chain_.check_encoded_size(length));
-    HEADRACE_TRY(take_memory(length, object->is_packed() ? store::Store::most_packed_bytes(length) : 0));
+    HEADRACE_TRY(
+        take_memory(length, object->offers(store::Offer::kWhole) ? store::Store::most_packed_bytes(length) : 0));
     stored_.resize(static_cast<std::size_t>(length));
     HEADRACE_TRY(store::read_checked(plan.store(), *object, offset, stored_, unpacking_));
     out.stored = length;

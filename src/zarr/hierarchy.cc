@@ -9,6 +9,7 @@
 #include <new>
 #include <set>
 
+#include "store/file_offers.h"
 #include "transfer/context_impl.h"
 #include "zarr/array_impl.h"
 #include "zarr/node_path.h"
@@ -46,7 +47,8 @@ Status Store::put(std::string_view key, std::span<const std::byte> bytes) const 
 
 bool Store::at_hand(std::string_view key, std::uint64_t limit) const {
   try {
-    return impl_->at_hand(std::string(key), limit);
+    store::FileOffers* const files = impl_->files();
+    return files != nullptr && files->at_hand(std::string(key), limit);
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -84,7 +86,8 @@ class Walk {
 
   // Whether this is the first path to its directory.
   Result<bool> see(const std::string& path) {
-    const auto id = store_.identify_directory(path);
+    store::FileOffers* const files = store_.files();
+    const auto id = files != nullptr ? files->identify_directory(path) : std::nullopt;
     if (!id) return true;
     constexpr std::uint64_t kSetBytes = 64;
     HEADRACE_TRY(memory_.take(kSetBytes, "walking a hierarchy"));
@@ -164,7 +167,7 @@ bool has_child_with(store::Store& store, const std::string& path, const LoadOpti
     const std::string child = join_path(path, entry.name);
     if (!entry.is_directory || !valid_node_path(child, 2)) continue;
     for (const char* name : documents) {
-      store::Object object;
+      store::ByteSource object;
       if (store.open(join_path(child, name), object).ok()) return true;
     }
   }

@@ -250,14 +250,14 @@ class ShardPlan final : public ArrayPlan {
 
   // Where a disk has to be asked for each of them, it is asked for the next ones together.
   void prefetch_indexes(std::size_t level, const Opened& open) const {
-    const store::Object& object = *shard_->object;
-    if (object.memory != nullptr || open.tasks.size() < 2) return;
+    const store::ByteSource& object = *shard_->object;
+    if (!object.offers(store::Offer::kFile) || open.tasks.size() < 2) return;
     const ShardIndexFormat& format = array_->sharding->indexes[level];
     for (std::size_t i = open.cursor; i < std::min(open.tasks.size(), open.cursor + kIndexesAhead); ++i) {
       const Task& task = open.tasks[i];
       const auto position = format.position(task.length);
       if (task.length != 0 && position.ok()) {
-        base::want_cached(object.fd, object.base + task.offset + *position, format.encoded_bytes());
+        base::want_cached(object.file().fd, object.file().begin + task.offset + *position, format.encoded_bytes());
       }
     }
   }

@@ -123,19 +123,20 @@ void ShardCache::insert(const OpenShard& shard, std::size_t level, const ShardEn
 namespace {
 
 // The index of a shard that is the object's bytes [begin, begin + length).
-Status read_index(const store::Object& object, const ShardIndexFormat& format, std::uint64_t begin,
+Status read_index(const store::ByteSource& object, const ShardIndexFormat& format, std::uint64_t begin,
                   std::uint64_t length, base::Charge& memory, std::vector<ShardEntry>& entries, Stats& lookups) {
   auto position = format.position(length);
   if (!position.ok()) return std::move(position).status().with_range(begin, length);
   const std::string what = "the index of a shard of " + std::to_string(format.entry_count()) + " chunks";
   HEADRACE_TRY(memory.take(format.entry_count() * sizeof(ShardEntry), what));
   base::Charge parsing(memory.budget());
-  HEADRACE_TRY(parsing.take(format.parse_bytes() + (object.memory != nullptr ? 0 : format.encoded_bytes()), what));
+  HEADRACE_TRY(
+      parsing.take(format.parse_bytes() + (object.offers(store::Offer::kMemory) ? 0 : format.encoded_bytes()), what));
   std::vector<std::byte> copy;
   std::span<const std::byte> encoded;
   const std::uint64_t at = begin + *position;
   const auto bytes = static_cast<std::size_t>(format.encoded_bytes());
-  if (object.memory != nullptr) {
+  if (object.offers(store::Offer::kMemory)) {
     HEADRACE_TRY_ASSIGN(encoded, object.view(at, bytes));
     lookups.memory_bytes += bytes;
   } else {
@@ -163,21 +164,22 @@ Status changed(const std::string& key) {
 
 }  // namespace
 
-bool OpenShard::is(const store::Object& now) const {
-  if (now.is_packed()) return unpacked_bytes != 0;  // stores that pack do not change
-  if (now.memory != nullptr || in_memory()) {
-    return now.memory == object->memory && now.size_bytes == object->size_bytes;
+bool OpenShard::is(const store::ByteSource& now) const {
+  if (now.offers(store::Offer::kWhole)) return unpacked_bytes != 0;  // stores that pack do not change
+  if (now.offers(store::Offer::kMemory) || in_memory()) {
+    return now.memory() == object->memory() && now.size_bytes() == object->size_bytes();
   }
   base::FileIdentity current;
   int error = 0;
-  return settled && now.base == object->base && base::identify(now.fd, current, error) && current == identity;
+  return settled && now.file().begin == object->file().begin && base::identify(now.file().fd, current, error) &&
+         current == identity;
 }
 
 Status OpenShard::check() const {
   if (in_memory()) return {};
   base::FileIdentity now;
   int error = 0;
-  if (!base::identify(object->fd, now, error)) {
+  if (!base::identify(object->file().fd, now, error)) {
     return Status(Code::kIo, Layer::kZarr, "cannot ask whether the shard has changed").with_key(key).with_errno(error);
   }
   if (settled && now == identity) return {};
@@ -187,7 +189,7 @@ Status OpenShard::check() const {
   std::vector<ShardEntry> again;
   base::Charge own(memory.budget());
   Stats checking;  // no part of the read
-  if (!read_index(*object, *format, 0, object->size_bytes, own, again, checking).ok() || again != entries)
+  if (!read_index(*object, *format, 0, object->size_bytes(), own, again, checking).ok() || again != entries)
     return changed(key);
   return {};
 }
@@ -201,35 +203,34 @@ namespace {
 Status unpack_shard(store::Store& store, zarr::OpenShard& open, Stats& lookups) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
   struct Unpacked {
-    store::Object object;
+    store::ByteSource object;
     std::vector<std::byte> bytes;
   };
-  const store::Object& packed = *open.object;
-  if (packed.size_bytes > kMostBytes) {
+  const store::ByteSource& packed = *open.object;
+  if (packed.size_bytes() > kMostBytes) {
     return Status(Code::kResourceExhausted, Layer::kZarr,
-                  "a compressed shard of " + std::to_string(packed.size_bytes) +
+                  "a compressed shard of " + std::to_string(packed.size_bytes()) +
                       " bytes would have to be unpacked whole; store shards uncompressed");
   }
-  HEADRACE_TRY(open.memory.take(packed.size_bytes, "a compressed shard"));
+  HEADRACE_TRY(open.memory.take(packed.size_bytes(), "a compressed shard"));
   base::Charge unpacking(open.memory.budget());
-  HEADRACE_TRY(unpacking.take(store::Store::most_packed_bytes(packed.size_bytes), "unpacking a shard"));
+  HEADRACE_TRY(unpacking.take(store::Store::most_packed_bytes(packed.size_bytes()), "unpacking a shard"));
   auto unpacked = std::make_shared<Unpacked>();
-  unpacked->bytes.resize(static_cast<std::size_t>(packed.size_bytes));
+  unpacked->bytes.resize(static_cast<std::size_t>(packed.size_bytes()));
   base::PageBuffer scratch;
-  trace::Timer timer(trace::Stage::kRead, packed.size_bytes);
+  trace::Timer timer(trace::Stage::kRead, packed.size_bytes());
   Status status = store.unpack(packed, unpacked->bytes, scratch);
   lookups.read_seconds += timer.stop();
   if (!status.ok()) return status;
-  unpacked->object.memory = unpacked->bytes.data();
-  unpacked->object.size_bytes = packed.size_bytes;
+  unpacked->object.offer_memory(unpacked->bytes);
   open.unpacked_bytes = unpacked->bytes.size();
-  open.object = std::shared_ptr<store::Object>(unpacked, &unpacked->object);
+  open.object = std::shared_ptr<store::ByteSource>(unpacked, &unpacked->object);
   return {};
 }
 
 // An object, opened at a moment from which on each change of its file shows in the identity.
 struct SettledObject {
-  store::Object object;
+  store::ByteSource object;
   base::FileIdentity identity;
   bool settled = false;
 };
@@ -238,17 +239,17 @@ struct SettledObject {
 // system's clock.
 Status open_settled(store::Store& store, const std::string& key, SettledObject& open) {
   constexpr std::int64_t kLongestWaitNs = 2'100'000'000;  // for whole seconds
-  store::Object& object = open.object;
+  store::ByteSource& object = open.object;
   for (const std::uint64_t start_ns = base::now_ns();;) {
     HEADRACE_TRY(store.open(key, object));
-    if (object.is_packed() || object.memory != nullptr) return {};
+    if (!object.offers(store::Offer::kFile)) return {};
     int error = 0;
-    if (!base::identify(object.fd, open.identity, error)) {
+    if (!base::identify(object.file().fd, open.identity, error)) {
       return Status(Code::kIo, Layer::kZarr, "cannot ask for the shard's version").with_errno(error);
     }
-    const std::int64_t left_ns = base::unsettled_ns(object.fd, open.identity);
-    const bool whole_file = object.base == 0 && !object.fd_is_stores;
-    const bool same_size = !whole_file || object.size_bytes == open.identity.size_bytes;
+    const std::int64_t left_ns = base::unsettled_ns(object.file().fd, open.identity);
+    const bool whole_file = object.file().begin == 0 && !object.file().lent;
+    const bool same_size = !whole_file || object.size_bytes() == open.identity.size_bytes;
     open.settled = left_ns == 0;
     // Stamps that far in the future say nothing; check() and is() know.
     if (same_size && (left_ns == 0 || left_ns > kLongestWaitNs)) return {};
@@ -264,7 +265,7 @@ Status open_settled(store::Store& store, const std::string& key, SettledObject& 
 Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std::string& key, Stats& lookups) const {
   auto found = shards.find(key);
   if (found != nullptr) {
-    store::Object now;
+    store::ByteSource now;
     Status status = revalidate ? store.impl()->open(key, now) : Status();
     if (status.code() == Code::kNotFound) return std::shared_ptr<const zarr::OpenShard>();
     if (!status.ok()) return status;
@@ -280,15 +281,15 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
   open->key = key;
   open->id = shards.new_id();
   open->memory = base::Charge(shards.budget());
-  open->object = std::make_shared<store::Object>(std::move(opened.object));
+  open->object = std::make_shared<store::ByteSource>(std::move(opened.object));
   open->identity = opened.identity;
   open->settled = opened.settled;
   open->format = &sharding->indexes.front();
-  if (open->object->is_packed()) {
+  if (open->object->offers(store::Offer::kWhole)) {
     if (status = unpack_shard(*store.impl(), *open, lookups); !status.ok()) return std::move(status).with_key(key);
   }
-  status =
-      zarr::read_index(*open->object, *open->format, 0, open->object->size_bytes, open->memory, open->entries, lookups);
+  status = zarr::read_index(*open->object, *open->format, 0, open->object->size_bytes(), open->memory, open->entries,
+                            lookups);
   if (!status.ok()) return std::move(status).with_key(key);
   std::shared_ptr<const zarr::OpenShard> done = std::move(open);
   shards.insert(done);

@@ -22,6 +22,7 @@
 
 #include "backends/store_file/file_store.h"
 #include "base/json.h"
+#include "store/file_offers.h"
 #include "store/store.h"
 #include "support/stores_under_test.h"
 #include "support/temp_dir.h"
@@ -133,12 +134,12 @@ class HostileKeys : public ::testing::TestWithParam<StoreCase> {
 
   // Every way in which a store takes a key. True where something could be opened.
   bool try_all(const std::string& key) {
-    Object object;
+    ByteSource object;
     const Status status = store_->open(key, object);
     EXPECT_EQ(status.ok(), object.is_open()) << key;
-    if (object.fd >= 0) {
-      expect_below(object.fd, key);
-      const auto direct = store_->open_direct(key, object);
+    if (object.file().fd >= 0) {
+      expect_below(object.file().fd, key);
+      const auto direct = store_->files()->open_direct(key, object);
       if (direct.ok()) {
         expect_below(*direct, key);
         ::close(*direct);
@@ -456,13 +457,13 @@ TEST_P(HostileLinks, LeadNowhereOutsideWhileTheyAreSwapped) {
       }
     });
     for (std::uint64_t i = 0; i < opens / std::size(swaps); ++i) {
-      Object object;
+      ByteSource object;
       const Status status = store_->open("a/b/file", object);
       if (status.ok()) {
         struct stat opened {};
-        ASSERT_EQ(::fstat(object.fd, &opened), 0);
+        ASSERT_EQ(::fstat(object.file().fd, &opened), 0);
         std::byte first{};
-        ASSERT_EQ(::pread(object.fd, &first, 1, 50), 1);
+        ASSERT_EQ(::pread(object.file().fd, &first, 1, 50), 1);
         ASSERT_EQ(first, support::pattern_at(50, 1)) << "read outside the root";
         ++inside;
       } else {

@@ -1,11 +1,15 @@
 // Every store gives what it was filled with, says "not found" only of what is not there, and opens nothing for a
 // hostile key; those that can be written keep what was put.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <set>
 #include <thread>
 
+#include "store/file_offers.h"
 #include "store/store.h"
 #include "support/stores_under_test.h"
 #include "support/temp_dir.h"
@@ -29,15 +33,15 @@ class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
     ASSERT_TRUE(store.ok()) << store.status().to_string();
     store_ = *store;
   }
-  Bytes read(const Object& object) {
-    Bytes bytes(object.size_bytes);
-    if (object.is_packed()) {
+  Bytes read(const ByteSource& object) {
+    Bytes bytes(object.size_bytes());
+    if (object.offers(store::Offer::kWhole)) {
       base::PageBuffer scratch;
       EXPECT_TRUE(store_->unpack(object, bytes, scratch).ok());
-    } else if (object.memory != nullptr) {
-      std::copy_n(object.memory, bytes.size(), bytes.begin());
+    } else if (object.offers(store::Offer::kMemory)) {
+      std::copy_n(object.memory(), bytes.size(), bytes.begin());
     } else {
-      EXPECT_EQ(::pread(object.fd, bytes.data(), bytes.size(), static_cast<off_t>(object.base)),
+      EXPECT_EQ(::pread(object.file().fd, bytes.data(), bytes.size(), static_cast<off_t>(object.file().begin)),
                 static_cast<ssize_t>(bytes.size()));
       EXPECT_TRUE(object.check_whole(bytes).ok());
     }
@@ -61,13 +65,14 @@ TEST_P(StoreConformance, GivesWhatItHolds) {
     auto got = store_->get(key, bytes.size());
     ASSERT_TRUE(got.ok()) << got.status().to_string();
     EXPECT_EQ(*got, bytes);
-    Object object;
+    ByteSource object;
     ASSERT_TRUE(store_->open(key, object).ok());
     EXPECT_TRUE(object.is_open());
-    EXPECT_EQ((object.fd >= 0) + (object.memory != nullptr) + object.is_packed(), 1) << "exactly one of the three";
-    EXPECT_EQ(object.size_bytes, bytes.size());
+    EXPECT_EQ(object.file().fd >= 0, object.offers(Offer::kFile));
+    EXPECT_EQ(object.memory() != nullptr, object.offers(Offer::kMemory)) << "not null for an empty one either";
+    EXPECT_EQ(object.size_bytes(), bytes.size());
     EXPECT_EQ(read(object), bytes);
-    const Object moved = std::move(object);
+    const ByteSource moved = std::move(object);
     EXPECT_FALSE(object.is_open());
     EXPECT_EQ(read(moved), bytes);
   }
@@ -76,9 +81,9 @@ TEST_P(StoreConformance, GivesWhatItHolds) {
 
 TEST_P(StoreConformance, ReadsRanges) {
   fill({{"x", pattern(10'000, 1)}});
-  Object object;
+  ByteSource object;
   ASSERT_TRUE(store_->open("x", object).ok());
-  if (object.is_packed()) return;
+  if (object.offers(store::Offer::kWhole)) return;
   const Bytes whole = pattern(10'000, 1);
   for (const auto& [offset, length] : {std::pair{0, 10'000}, {1, 1}, {4096, 5904}, {10'000, 0}, {9'999, 1}}) {
     Bytes part(static_cast<std::size_t>(length));
@@ -91,10 +96,40 @@ TEST_P(StoreConformance, ReadsRanges) {
   EXPECT_EQ(object.read(~std::uint64_t{0}, two).code(), Code::kShort);
 }
 
+// A path and a direct descriptor lead to the file that is open.
+TEST_P(StoreConformance, WhatAFileOffersIsOfThatFile) {
+  fill({{"a/x", pattern(10'000, 1)}, {"y", pattern(20'000, 2)}});
+  FileOffers* const files = store_->files();
+  for (const std::string key : {"a/x", "y"}) {
+    SCOPED_TRACE(key);
+    ByteSource object;
+    ASSERT_TRUE(store_->open(key, object).ok());
+    if (!object.offers(Offer::kFile)) {
+      EXPECT_TRUE(files == nullptr || files->open_direct(key, object).status().code() == Code::kUnsupported);
+      continue;
+    }
+    ASSERT_NE(files, nullptr);
+    struct stat opened {
+    }, found{};
+    ASSERT_EQ(::fstat(object.file().fd, &opened), 0);
+    const auto is_that = [&] { return found.st_dev == opened.st_dev && found.st_ino == opened.st_ino; };
+    std::string path;
+    ASSERT_TRUE(files->local_path(key, path));
+    EXPECT_TRUE(::stat(path.c_str(), &found) == 0 && is_that()) << path;
+    if (const auto direct = files->open_direct(key, object); direct.ok()) {
+      EXPECT_TRUE(::fstat(*direct, &found) == 0 && is_that());
+      EXPECT_NE(::fcntl(*direct, F_GETFL) & O_DIRECT, 0);
+      ::close(*direct);
+    } else {
+      EXPECT_EQ(direct.status().code(), Code::kUnsupported) << direct.status().to_string();
+    }
+  }
+}
+
 TEST_P(StoreConformance, SaysNotFoundOfWhatIsNotThere) {
   fill({{"dir/file", pattern(10)}});
   for (const std::string key : {"nothing", "dir/nothing", "no/such/dir", "dir/file/below"}) {
-    Object object;
+    ByteSource object;
     EXPECT_EQ(store_->open(key, object).code(), Code::kNotFound) << key;
     EXPECT_FALSE(object.is_open());
     const auto got = store_->get(key, 100);
@@ -132,7 +167,7 @@ TEST_P(StoreConformance, ListsDirectChildrenSorted) {
 TEST_P(Writing, ReplacesAndAnOpenObjectKeepsItsBytes) {
   fill({});
   ASSERT_TRUE(store_->put("x", pattern(1000, 1)).ok());
-  Object object;
+  ByteSource object;
   ASSERT_TRUE(store_->open("x", object).ok());
   ASSERT_TRUE(store_->put("x", pattern(2000, 2)).ok());
   EXPECT_EQ(read(object), pattern(1000, 1));
@@ -229,7 +264,7 @@ TEST_P(StoreConformance, RefusesHostileKeys) {
   }
   fill(objects);
   for (const std::string& key : keys) {
-    Object object;
+    ByteSource object;
     EXPECT_EQ(store_->open(key, object).code(), Code::kInvalidArgument) << key;
     EXPECT_FALSE(object.is_open());
     EXPECT_EQ(store_->get(key, 1000).status().code(), Code::kInvalidArgument) << key;

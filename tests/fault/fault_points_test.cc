@@ -21,6 +21,7 @@
 #include "base/probe_file.h"
 #include "base/trusted_path.h"
 #include "device/device.h"
+#include "store/file_offers.h"
 #include "store/store.h"
 #include "support/child.h"
 #include "support/fault_scan.h"
@@ -186,9 +187,11 @@ TEST(FaultPoints, StoresThatAreOneFileOrMany) {
       for (const auto& [key, bytes] : objects) {
         const auto got = (*store)->get(key, 10'000);
         EXPECT_TRUE(got.ok() ? *got == bytes : faulty && got.status().key() == key) << got.status().to_string();
-        store::Object object;
+        store::ByteSource object;
         if (!(*store)->open(key, object).ok()) continue;
-        if (const auto direct = (*store)->open_direct(key, object); direct.ok()) ::close(*direct);
+        store::FileOffers* const files = (*store)->files();
+        if (files == nullptr) continue;
+        if (const auto direct = files->open_direct(key, object); direct.ok()) ::close(*direct);
       }
     }
   });

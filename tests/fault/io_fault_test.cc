@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "io/engine.h"
 #include "io/request_queue.h"
+#include "store/file_offers.h"
 #include "store/store.h"
 #include "support/fault_scan.h"
 #include "support/temp_dir.h"
@@ -142,10 +143,10 @@ TEST(FileStoreFaults, RightBytesOrAnErrorThatNamesTheKey) {
           blame(got.status(), key);
         }
       }
-      store::Object object;
+      store::ByteSource object;
       if (const Status status = store.open("a/old", object); status.ok()) {
-        EXPECT_EQ(object.size_bytes, old_bytes.size());
-        if (auto direct = store.open_direct("a/old", object); direct.ok()) {
+        EXPECT_EQ(object.size_bytes(), old_bytes.size());
+        if (auto direct = store.files()->open_direct("a/old", object); direct.ok()) {
           ::close(*direct);
         } else if (direct.status().code() != Code::kUnsupported) {
           blame(direct.status(), "a/old");

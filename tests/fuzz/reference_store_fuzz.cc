@@ -42,24 +42,24 @@ std::size_t walk(Store& store, const std::string& prefix, const std::string& roo
       if (depth < 8) count += walk(store, key, root, depth + 1);
       continue;
     }
-    Object object;
+    ByteSource object;
     const Status status = store.open(key, object);
     const auto got = store.get(key, kLimit);
     if (!status.ok()) {
       FUZZ_CHECK(!got.ok() && status.code() != Code::kNotFound);
       continue;
     }
-    if (object.fd >= 0) {
+    if (object.file().fd >= 0) {
       char target[PATH_MAX] = {};
-      const std::string link = "/proc/self/fd/" + std::to_string(object.fd);
+      const std::string link = "/proc/self/fd/" + std::to_string(object.file().fd);
       FUZZ_CHECK(::readlink(link.c_str(), target, sizeof target - 1) > 0);
       FUZZ_CHECK(std::string(target).substr(0, root.size() + 1) == root + "/");
     }
-    if (object.size_bytes > kLimit) {
+    if (object.size_bytes() > kLimit) {
       FUZZ_CHECK(got.status().code() == Code::kResourceExhausted);
       continue;
     }
-    Bytes bytes(static_cast<std::size_t>(object.size_bytes));
+    Bytes bytes(static_cast<std::size_t>(object.size_bytes()));
     FUZZ_CHECK(object.read(0, bytes).ok());
     FUZZ_CHECK(got.ok() && *got == bytes);
   }

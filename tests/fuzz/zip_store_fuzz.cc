@@ -21,7 +21,7 @@ bool is_refusal(const Status& status) {
 }
 
 void check_object(Store& store, const std::string& key, std::size_t file_bytes, int fd) {
-  Object object;
+  ByteSource object;
   const Status status = store.open(key, object);
   const auto got = store.get(key, kLimit);
   if (!status.ok()) {
@@ -29,21 +29,21 @@ void check_object(Store& store, const std::string& key, std::size_t file_bytes, 
     FUZZ_CHECK(!got.ok() && got.status().code() == status.code());
     return;
   }
-  FUZZ_CHECK((object.fd >= 0) != object.is_packed());
-  if (object.size_bytes > kLimit) {
+  FUZZ_CHECK((object.file().fd >= 0) != object.offers(store::Offer::kWhole));
+  if (object.size_bytes() > kLimit) {
     FUZZ_CHECK(got.status().code() == Code::kResourceExhausted);
     return;
   }
-  Bytes bytes(static_cast<std::size_t>(object.size_bytes));
-  if (object.is_packed()) {
+  Bytes bytes(static_cast<std::size_t>(object.size_bytes()));
+  if (object.offers(store::Offer::kWhole)) {
     base::PageBuffer scratch;
     const Status unpacked = store.unpack(object, bytes, scratch);
     FUZZ_CHECK(unpacked.ok() == got.ok());
     FUZZ_CHECK(unpacked.ok() || is_refusal(unpacked));
   } else {
-    FUZZ_CHECK(object.base <= file_bytes && object.size_bytes <= file_bytes - object.base);
+    FUZZ_CHECK(object.file().begin <= file_bytes && object.size_bytes() <= file_bytes - object.file().begin);
     Bytes raw(bytes.size());
-    FUZZ_CHECK(::pread(fd, raw.data(), raw.size(), static_cast<off_t>(object.base)) ==
+    FUZZ_CHECK(::pread(fd, raw.data(), raw.size(), static_cast<off_t>(object.file().begin)) ==
                static_cast<ssize_t>(raw.size()));
     FUZZ_CHECK(object.read(0, bytes).ok() && bytes == raw);
     FUZZ_CHECK(object.check_whole(bytes).ok() == got.ok());

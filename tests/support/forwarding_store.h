@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,22 +15,18 @@ class ForwardingStore : public store::Store {
   explicit ForwardingStore(std::shared_ptr<store::Store> behind) : behind_(std::move(behind)) {}
 
   std::string url() const override { return behind_->url(); }
-  Status open(std::string_view key, store::Object& out) override { return behind_->open(key, out); }
+  Status open(std::string_view key, store::ByteSource& out) override { return behind_->open(key, out); }
   bool packs() const override { return behind_->packs(); }
-  Status unpack(const store::Object& object, std::span<std::byte> out, base::PageBuffer& scratch) override {
+  Status unpack(const store::ByteSource& object, std::span<std::byte> out, base::PageBuffer& scratch) override {
     return behind_->unpack(object, out, scratch);
   }
-  Result<int> open_direct(std::string_view key, const store::Object& object) override {
-    return behind_->open_direct(key, object);
-  }
+  Status check_unchanged() const override { return behind_->check_unchanged(); }
+  store::FileOffers* files() noexcept override { return behind_->files(); }
   Result<store::Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override {
     return behind_->get(key, limit, charge);
   }
   Result<std::vector<store::Entry>> list(std::string_view prefix, base::Charge* charge) override {
     return behind_->list(prefix, charge);
-  }
-  std::optional<store::DirectoryId> identify_directory(std::string_view prefix) override {
-    return behind_->identify_directory(prefix);
   }
   Status put(std::string_view key, std::span<const std::byte> bytes) override { return behind_->put(key, bytes); }
 

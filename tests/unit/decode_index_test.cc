@@ -362,7 +362,7 @@ TEST(DecodeIndexFile, AFailureNamesItsChunk) {
 class GoneOnceOpen final : public testing::ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
-  Status unpack(const store::Object&, std::span<std::byte>, base::PageBuffer&) override {
+  Status unpack(const store::ByteSource&, std::span<std::byte>, base::PageBuffer&) override {
     return Status(Code::kNotFound, Layer::kStore, "there is no such object");
   }
 };

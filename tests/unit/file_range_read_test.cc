@@ -207,12 +207,12 @@ TEST_P(FileRangeRead, ErrorsOfWhatIsReadAgainNameTheObject) {
     ASSERT_EQ(out.errors.size(), array.chunks) << out.status.to_string();
     for (const ChunkError& error : out.errors) {
       EXPECT_EQ(error.status.code(), Code::kIo) << error.status.to_string();
-      store::Object object;
+      store::ByteSource object;
       ASSERT_TRUE(store_->impl()->open(error.key, object).ok());
-      EXPECT_LE(error.offset + error.length, object.size_bytes) << error.status.to_string();
+      EXPECT_LE(error.offset + error.length, object.size_bytes()) << error.status.to_string();
       if (!array.sharded()) {
         EXPECT_EQ(error.offset, 0u) << error.status.to_string();
-        EXPECT_EQ(error.length, object.size_bytes);
+        EXPECT_EQ(error.length, object.size_bytes());
       }
     }
   }
@@ -259,9 +259,9 @@ TEST_P(ZipChecksum, AnArchiveCutShortWhileOpenIsAnError) {
     ASSERT_EQ(read().errors.size(), 0u);
     const std::string path = directory_->path() + "/objects.zip";
     const store::Bytes whole = store::open_store(directory_->path()).value()->get("objects.zip", 1 << 20).value();
-    store::Object object;
+    store::ByteSource object;
     ASSERT_TRUE(store_->impl()->open("2", object).ok());
-    std::filesystem::resize_file(path, object.base + 100);
+    std::filesystem::resize_file(path, object.file().begin + 100);
     const Outcome out = read();
     ASSERT_EQ(out.errors.size(), 2u);
     for (const ChunkError& error : out.errors) {

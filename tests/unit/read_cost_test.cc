@@ -22,6 +22,7 @@
 #include "backends/dev_host/staged_decoder.h"
 #include "base/fault.h"
 #include "base/file_read.h"
+#include "store/file_offers.h"
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"
 #include "support/forwarding_store.h"
@@ -382,12 +383,12 @@ bool comparable(const std::string& cost) {
     const std::byte one[1] = {};
     EXPECT_TRUE(support::write_file(directory / "file", one));
     base::arm_fault({.point = "base.preadv2", .nth = 1});
-    store::Object object;
+    store::ByteSource object;
     EXPECT_TRUE(store::open_store(directory.path()).value()->open("file", object).ok());
     std::byte read[1];
     std::uint64_t moved = 0;
     int error = 0;
-    const bool once = base::read_cached(object.fd, 0, read, moved, error) == base::CachedRead::kDone;
+    const bool once = base::read_cached(object.file().fd, 0, read, moved, error) == base::CachedRead::kDone;
     base::disarm_faults();
     return once;
   }();
@@ -422,9 +423,9 @@ bool reads_direct() {
   const support::TempDir directory;
   EXPECT_TRUE(support::write_file(directory / "file", testing::to_bytes("bytes")));
   const auto store = store::open_store(directory.path()).value();
-  store::Object object;
+  store::ByteSource object;
   EXPECT_TRUE(store->open("file", object).ok());
-  const Result<int> direct = store->open_direct("file", object);
+  const Result<int> direct = store->files()->open_direct("file", object);
   if (direct.ok()) base::close_descriptor(*direct);
   return direct.ok();
 }
@@ -456,7 +457,7 @@ class Planted final : public testing::ForwardingStore {
  public:
   enum class What : std::uint8_t { kNothing, kAllocation, kCall };
   Planted(std::shared_ptr<store::Store> behind, What what) : ForwardingStore(std::move(behind)), what_(what) {}
-  Status open(std::string_view key, store::Object& out) override {
+  Status open(std::string_view key, store::ByteSource& out) override {
     if (what_ == What::kAllocation) kept_ = std::make_unique<std::byte[]>(key.size());
     if (what_ == What::kCall) (void)HEADRACE_FAULT("base.fstat", 0);
     return ForwardingStore::open(key, out);

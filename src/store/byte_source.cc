@@ -1,0 +1,88 @@
+#include "store/byte_source.h"
+
+#include <libdeflate.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "base/descriptors.h"
+#include "base/file_read.h"
+
+namespace headrace::store {
+
+void ByteSource::close_own() noexcept {
+  if (file_.fd >= 0 && !file_.lent) {
+    base::close_descriptor(file_.fd);
+    base::Descriptors::of_process().closed();
+  }
+  file_.fd = -1;
+  file_.lent = false;
+}
+
+void ByteSource::close() noexcept {
+  close_own();
+  offer_ = Offer::kNone;
+  file_.begin = 0;
+  memory_ = nullptr;
+  entry_ = size_bytes_ = 0;
+  crc32_.reset();
+}
+
+void ByteSource::offer_file(const File& file, std::uint64_t size_bytes) noexcept {
+  offer_ = Offer::kFile;
+  file_ = file;
+  size_bytes_ = size_bytes;
+  if (!file.lent) base::Descriptors::of_process().opened();
+}
+
+void ByteSource::offer_memory(std::span<const std::byte> whole) noexcept {
+  static constexpr std::byte kEmpty{};
+  offer_ = Offer::kMemory;
+  memory_ = whole.data() != nullptr ? whole.data() : &kEmpty;
+  size_bytes_ = whole.size();
+}
+
+void ByteSource::offer_whole(std::uint64_t entry, std::uint64_t size_bytes) noexcept {
+  offer_ = Offer::kWhole;
+  entry_ = entry;
+  size_bytes_ = size_bytes;
+}
+
+void ByteSource::replace_descriptor(int other) noexcept {
+  base::Descriptors::of_process().opened();  // first: nobody is to take the place
+  close_own();
+  offer_ = Offer::kFile;
+  file_.fd = other;
+}
+
+Status ByteSource::check_range(std::uint64_t offset, std::uint64_t length) const {
+  if (offset <= size_bytes_ && length <= size_bytes_ - offset) return {};
+  return Status(Code::kShort, Layer::kStore, "the object ends at byte " + std::to_string(size_bytes_))
+      .with_range(offset, length);
+}
+
+Result<std::span<const std::byte>> ByteSource::view(std::uint64_t offset, std::uint64_t length) const {
+  HEADRACE_TRY(check_range(offset, length));
+  return std::span<const std::byte>(memory_ + offset, static_cast<std::size_t>(length));
+}
+
+Status ByteSource::read(std::uint64_t offset, std::span<std::byte> out) const {
+  HEADRACE_TRY(check_range(offset, out.size()));
+  if (offers(Offer::kMemory)) {
+    if (!out.empty()) std::memcpy(out.data(), memory_ + offset, out.size());
+    return {};
+  }
+  return base::read_exactly(file_.fd, offset, out, file_.begin);
+}
+
+Status ByteSource::check_whole(std::span<const std::byte> whole) const {
+  if (!crc32_) return {};
+  const std::uint32_t found = libdeflate_crc32(0, whole.data(), whole.size());
+  if (found == *crc32_) return {};
+  char text[96];
+  std::snprintf(text, sizeof text, "the object's CRC-32 is %08x, its store says %08x", found, *crc32_);
+  return Status(Code::kCorrupt, Layer::kStore, text).with_range(0, whole.size());
+}
+
+}  // namespace headrace::store

@@ -1,0 +1,92 @@
+// ByteSource: an opened object. It says what it offers, and what is known of it.
+//
+// Threads: const calls from any thread.
+// Owns:    its descriptor unless that is lent; memory and lent descriptors live as long as the store. Allocates
+// nothing.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+
+namespace headrace::store {
+
+// Where an object's bytes can be had from.
+enum class Offer : unsigned char {
+  kNone = 0,
+  kFile = 1,    // a range of a file, by descriptor: for the page cache, engines and mapping
+  kMemory = 2,  // all of them are in memory
+  kWhole = 4,   // only by Store::unpack(), all of them at once
+};
+
+class ByteSource {
+ public:
+  struct File {
+    int fd = -1;              // buffered descriptor of a regular file
+    bool lent = false;        // the store's: not closed with the source
+    std::uint64_t begin = 0;  // where in the file the object begins, of any alignment
+  };
+
+  ByteSource() noexcept = default;
+  ByteSource(const ByteSource&) = delete;
+  ByteSource& operator=(const ByteSource&) = delete;
+  ByteSource(ByteSource&& other) noexcept { swap(other); }
+  ByteSource& operator=(ByteSource&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~ByteSource() { close(); }
+  void close() noexcept;
+
+  // For stores, each on a closed source. A descriptor that is not lent is taken over, and counts among
+  // base::Descriptors until the source is closed.
+  void offer_file(const File& file, std::uint64_t size_bytes) noexcept;
+  void offer_memory(std::span<const std::byte> whole) noexcept;
+  void offer_whole(std::uint64_t entry, std::uint64_t size_bytes) noexcept;
+  void set_checksum(std::uint32_t crc32_of_whole) noexcept { crc32_ = crc32_of_whole; }
+  // The store keeps the descriptor: it is lent from now on. REQUIRES: offers(kFile).
+  void lend() noexcept { file_.lent = true; }
+  // Takes over another descriptor of the same file in the place of the one it has, if it has one.
+  void replace_descriptor(int other) noexcept;
+
+  bool is_open() const noexcept { return offer_ != Offer::kNone; }
+  bool offers(Offer offer) const noexcept { return offer_ == offer; }
+  std::uint64_t size_bytes() const noexcept { return size_bytes_; }
+  const File& file() const noexcept { return file_; }                // fd -1 unless offers(kFile)
+  const std::byte* memory() const noexcept { return memory_; }       // null unless offers(kMemory), then never
+  std::uint64_t entry() const noexcept { return entry_; }            // the store's own, for kWhole
+  bool has_checksum() const noexcept { return crc32_.has_value(); }  // of the whole object
+
+  // OK where the object has all of [offset, offset + length); kShort names where it ends.
+  Status check_range(std::uint64_t offset, std::uint64_t length) const;
+  // Bytes [offset, offset + out.size()) of the object: kShort where the file ends first, kIo; both name the place in
+  // the object. REQUIRES: not offers(kWhole).
+  Status read(std::uint64_t offset, std::span<std::byte> out) const;
+  // The same of an object in memory, where it lies. REQUIRES: offers(kMemory).
+  Result<std::span<const std::byte>> view(std::uint64_t offset, std::uint64_t length) const;
+  // kCorrupt if a checksum is known and `whole`, all of the object's bytes, has another.
+  Status check_whole(std::span<const std::byte> whole) const;
+
+ private:
+  void close_own() noexcept;
+  void swap(ByteSource& other) noexcept {
+    std::swap(offer_, other.offer_);
+    std::swap(file_, other.file_);
+    std::swap(memory_, other.memory_);
+    std::swap(entry_, other.entry_);
+    std::swap(size_bytes_, other.size_bytes_);
+    std::swap(crc32_, other.crc32_);
+  }
+
+  Offer offer_ = Offer::kNone;
+  File file_;
+  const std::byte* memory_ = nullptr;
+  std::uint64_t entry_ = 0, size_bytes_ = 0;
+  std::optional<std::uint32_t> crc32_;
+};
+
+}  // namespace headrace::store
