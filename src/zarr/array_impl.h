@@ -42,7 +42,9 @@ struct OpenShard final : public transfer::SourceVersion {
   base::Charge memory;             // of both
   // Of its file, before the index was read.
   base::FileIdentity identity;
-  bool settled = false;  // each change since shows in the identity
+  // It had not changed for a tenth of a second. A change since shows in the identity, also one whose writer was held up
+  // for less than that between the time stamp and the bytes.
+  bool was_still = false;
 
   bool in_memory() const noexcept { return object->offers(store::Offer::kMemory); }
   // Whether `now`, which is open under the shard's key, has the bytes that the index was read from.

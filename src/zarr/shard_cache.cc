@@ -171,7 +171,7 @@ bool OpenShard::is(const store::ByteSource& now) const {
   }
   base::FileIdentity current;
   int error = 0;
-  return settled && now.file().begin == object->file().begin && base::identify(now.file().fd, current, error) &&
+  return was_still && now.file().begin == object->file().begin && base::identify(now.file().fd, current, error) &&
          current == identity;
 }
 
@@ -182,10 +182,11 @@ Status OpenShard::check() const {
   if (!base::identify(object->file().fd, now, error)) {
     return Status(Code::kIo, Layer::kZarr, "cannot ask whether the shard has changed").with_key(key).with_errno(error);
   }
-  if (settled && now == identity) return {};
+  if (was_still && now == identity) return {};
   if (!now.same_but_for_links(identity)) return changed(key);
   // A file that another was put in the place of has lost its name, and no bytes. Nor need a change show whose time
-  // stamps lie in the future. An index that says the same as before is as much as can be known.
+  // stamps lie in the future, or whose writer had stamped the file just before the index was read, and went on later.
+  // An index that says the same as before is as much as can be known.
   std::vector<ShardEntry> again;
   base::Charge own(memory.budget());
   Stats checking;  // no part of the read
@@ -232,7 +233,7 @@ Status unpack_shard(store::Store& store, zarr::OpenShard& open, Stats& lookups) 
 struct SettledObject {
   store::ByteSource object;
   base::FileIdentity identity;
-  bool settled = false;
+  bool was_still = false;
 };
 
 // What is then read before and after no change is of one version. A file changed just now takes a tick of the file
@@ -250,7 +251,7 @@ Status open_settled(store::Store& store, const std::string& key, SettledObject& 
     const std::int64_t left_ns = base::unsettled_ns(object.file().fd, open.identity);
     const bool whole_file = object.file().begin == 0 && !object.file().lent;
     const bool same_size = !whole_file || object.size_bytes() == open.identity.size_bytes;
-    open.settled = left_ns == 0;
+    open.was_still = !base::recently_changed(open.identity);
     // Stamps that far in the future say nothing; check() and is() know.
     if (same_size && (left_ns == 0 || left_ns > kLongestWaitNs)) return {};
     if (base::now_ns() - start_ns > static_cast<std::uint64_t>(2 * kLongestWaitNs)) {
@@ -283,7 +284,7 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
   open->memory = base::Charge(shards.budget());
   open->object = std::make_shared<store::ByteSource>(std::move(opened.object));
   open->identity = opened.identity;
-  open->settled = opened.settled;
+  open->was_still = opened.was_still;
   open->format = &sharding->indexes.front();
   if (open->object->offers(store::Offer::kWhole)) {
     if (status = unpack_shard(*store.impl(), *open, lookups); !status.ok()) return std::move(status).with_key(key);

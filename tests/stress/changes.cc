@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <thread>
@@ -12,6 +11,7 @@
 #include "cases.h"
 #include "mutate.h"
 #include "rewrite.h"
+#include "support/writer_times.h"
 
 namespace headrace::stress {
 namespace {
@@ -53,27 +53,6 @@ void place(Rig& rig, Versions& versions) {
   fresh_directory(rig.options().directory);
   versions.url = place_files(rig.options().directory, objects);
 }
-
-// How long the writer of a race takes for a file. Threads: begin() and end() the writer's, the rest the reader's.
-class WriterTimes {
- public:
-  void begin() { began_ns_ = now_ns(); }
-  void end() {
-    const std::int64_t took = now_ns() - began_ns_.exchange(0);
-    if (took > longest_ns_) longest_ns_ = took;
-  }
-  void forget() { longest_ns_ = 0; }
-  // Whether a file has taken so long since forget() that the writer cannot have had a processor all the time.
-  bool held_up() const {
-    const std::int64_t began = began_ns_;
-    return longest_ns_ > kHeldUpNs || (began != 0 && now_ns() - began > kHeldUpNs);
-  }
-
- private:
-  static constexpr std::int64_t kHeldUpNs = 1'000'000;
-  static std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-  std::atomic<std::int64_t> began_ns_{0}, longest_ns_{0};
-};
 
 }  // namespace
 
@@ -183,7 +162,7 @@ std::string run_race(Rig& rig, Dice& dice) {
   OpenOptions options;
   options.revalidate = dice.one_in(2);
   std::atomic<bool> stop{false};
-  WriterTimes times;
+  support::WriterTimes times;
   std::thread writer([&] {
     for (bool to_new = true; !stop; to_new = !to_new) {
       const Stored& from = to_new ? versions.new_stored : versions.old_stored;

@@ -30,6 +30,8 @@ bool write_file(const std::string& path, std::span<const std::byte> bytes) {
   return out.good();
 }
 
+void wait_until_unchanged() { std::this_thread::sleep_for(std::chrono::milliseconds(120)); }
+
 std::size_t open_descriptors() {
   std::size_t n = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++n;

@@ -23,12 +23,15 @@
 #include "base/fault.h"
 #include "base/file_handle.h"
 #include "support/temp_dir.h"
+#include "support/writer_times.h"
 #include "support/zip_writer.h"
 
 namespace {
 
-// A file system that keeps whole seconds: what the library learns of a file passes through here.
+// What the library learns of a file passes through here: of a file system that keeps whole seconds, or of a file whose
+// writer has set its time stamps and not yet its bytes.
 std::atomic<bool> whole_seconds{false};
+std::atomic<std::int64_t> stamp_ns{0};  // 0: what the file has
 std::atomic<std::uint64_t> fstat_calls{0};
 
 }  // namespace
@@ -37,6 +40,9 @@ extern "C" int fstat(int fd, struct stat* out) noexcept {
   fstat_calls.fetch_add(1);
   const int result = ::fstatat(fd, "", out, AT_EMPTY_PATH);
   if (result == 0 && whole_seconds.load()) out->st_mtim.tv_nsec = out->st_ctim.tv_nsec = 0;
+  if (const std::int64_t ns = stamp_ns.load(); result == 0 && ns != 0) {
+    out->st_mtim = out->st_ctim = {ns / 1'000'000'000, ns % 1'000'000'000};
+  }
   return result;
 }
 
@@ -101,6 +107,7 @@ class ChangingStore : public ::testing::TestWithParam<const char*> {
   void SetUp() override { device = std::make_unique<Device>(Device::open(GetParam()).value()); }
   void TearDown() override {
     whole_seconds = false;
+    stamp_ns = 0;
     base::arm_delay("transfer.read", std::chrono::microseconds(0));
     base::arm_delay("transfer.decode", std::chrono::microseconds(0));
   }
@@ -260,37 +267,68 @@ TEST_P(ChangingStore, ShardWithTimeStampsInTheFuture) {
   }
 }
 
+// Linux stamps a file when a call to write begins. Its bytes may come later, when the index has been read already.
+TEST_P(ChangingStore, ShardWhoseWriterWasHeldUpIsSeenByTheNextRead) {
+  write(0);
+  stamp_ns = std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  std::this_thread::sleep_for(milliseconds(20));  // clocks have ticked
+  const Array array = open(false);
+  expect(array, 0);
+  overwrite(path, shard(1));
+  expect(array, 1);
+  std::this_thread::sleep_for(milliseconds(150));
+  expect(array, 1);
+}
+
+TEST_P(ChangingStore, ShardWhoseWriterWasHeldUpWhileItIsReadIsAnError) {
+  write(0);
+  stamp_ns = std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  std::this_thread::sleep_for(milliseconds(20));
+  Numbers out;
+  const Status status = read_while(
+      open(false), [&] { overwrite(path, shard(1)); }, out);
+  EXPECT_EQ(status.code(), Code::kAgainExhausted) << status.to_string();
+}
+
 TEST_P(ChangingStore, WriterInALoopNeverMixesChunks) {
   write(0);
   const Array arrays[] = {open(false), open(true)};
   std::atomic<bool> stop{false};
+  support::WriterTimes times;
   std::thread writer([&] {
     for (std::uint32_t version = 1; !stop; ++version) {
+      times.begin();
       (version % 5 == 0 ? replace : version % 3 == 0 ? truncate_and_rewrite : overwrite)(path, shard(version));
+      times.end();
       std::this_thread::sleep_for(std::chrono::microseconds(version % 7 * 3000));
     }
   });
-  std::size_t right = 0, refused = 0, misplaced = 0;
+  std::size_t right = 0, refused = 0, misplaced = 0, not_judged = 0;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   while (std::chrono::steady_clock::now() < end) {
     Numbers out;
+    times.forget();
     if (!read(arrays[(right + refused) % 2], out).ok()) {
       ++refused;
       continue;
     }
     ++right;
-    for (std::size_t i = 0; i < 8; ++i) misplaced += out[i] % 100 != 1 + i / 4 ? 1 : 0;
+    bool in_place = true;
+    for (std::size_t i = 0; i < 8; ++i) in_place = in_place && out[i] % 100 == 1 + i / 4;
+    if (!in_place) ++(times.held_up() ? not_judged : misplaced);
   }
   stop = true;
   writer.join();
   EXPECT_GT(right, 0u);
   EXPECT_EQ(misplaced, 0u);
   ::testing::Test::RecordProperty("refused", static_cast<int>(refused));
+  ::testing::Test::RecordProperty("not_judged", static_cast<int>(not_judged));
 }
 
 // What looking costs: a question a shard and read, not one a chunk.
 TEST_P(ChangingStore, LookingCostsTwoQuestionsAShard) {
   write(0);
+  support::wait_until_unchanged();
   const Array array = open(false);
   expect(array, 0);
   Numbers out;

@@ -147,6 +147,7 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
       if (stats.mapped_bytes == stats.read_bytes) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
+    if (array.sharded()) support::wait_until_unchanged();
     for (int round = 0; round < 4; ++round) {
       std::fill(got.begin(), got.end(), 0);
       Stats stats;

@@ -173,6 +173,7 @@ std::string url_of(const Row& row, std::uint64_t chunks) {
   if (filled == nullptr || row.is("memory")) {
     filled = std::make_unique<Filled>();
     filled->url = fill(store, filled->directory.path(), objects_of(row.grid, chunks));
+    support::wait_until_unchanged();
   }
   return filled->url;
 }
