@@ -47,10 +47,7 @@ ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_
   describe(group, task, lane);
   store::ByteSource& object = wave.fetch.objects[group_index];
   if (!base::Descriptors::of_process().room()) return GroupResult::kStarved;
-  trace::Timer timer(trace::Stage::kOpen);
-  HEADRACE_DELAY("transfer.open");
-  Status status = plan_->store().open(lane.detail.key, object);
-  lane.stats.open_seconds += timer.stop();
+  Status status = fetcher_.open(lane.detail.key, object, lane.stats);
   if (status.code() == Code::kNotFound) {
     fill_task(wave, group, group.first_task, lane);
     return GroupResult::kDone;
@@ -59,7 +56,6 @@ ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_
     return GroupResult::kStarved;
   }
   if (status.ok()) {
-    ++lane.stats.objects_opened;
     status = plan_->chain().check_encoded_size(object.size_bytes());
     if (!status.ok()) status = std::move(status).with_key(lane.detail.key).with_range(0, object.size_bytes());
   }
@@ -98,17 +94,20 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
     fail_group(wave, group_index, lane, std::move(status));
     return GroupResult::kDone;
   }
-  ++lane.stats.requests;
+  const StoredRange range{&object, offset, length};
   if (object.offers(store::Offer::kWhole)) {
-    unpack_group(wave, group_index, object, lane);
+    unpack_group(wave, group_index, range, lane);
     return GroupResult::kDone;
   }
   if (object.offers(store::Offer::kMemory)) {
-    lane.stats.memory_bytes += length;
-    lane.stats.read_bytes += length;
-    decode_group(wave, group_index, {object.memory() + offset, static_cast<std::size_t>(length)}, offset, lane);
+    if (const auto data = fetcher_.view(range, lane.stats); data.ok()) {
+      decode_group(wave, group_index, *data, offset, lane);
+    } else {
+      fail_group(wave, group_index, lane, data.status());
+    }
     return GroupResult::kDone;
   }
+  ++lane.stats.requests;
   lane.unmapped.reset();
   if (may_map_ && map_group(wave, group_index, object, offset, length, lane)) return GroupResult::kMapped;
   IoJob& job = wave.fetch.jobs[group_index];
@@ -123,41 +122,23 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
 
   const std::optional<std::span<std::byte>> target = encoded_target(wave, group_index, length, lane);
   if (!target) return GroupResult::kDone;
-  trace::Timer timer(trace::Stage::kRead, length);
-  HEADRACE_DELAY("transfer.read");
-  std::uint64_t moved = 0;
-  int error = 0;
-  const base::CachedRead outcome = base::read_cached(object.file().fd, job.offset, *target, moved, error);
-  timer.set_bytes(moved);
-  lane.stats.read_seconds += timer.stop();
-  switch (outcome) {
-    case base::CachedRead::kNotCached:
+  Status failure;
+  switch (fetcher_.read_cached(range, *target, failure, lane.stats)) {
+    case Fetcher::Cached::kNotCached:
       // The attempt has started read-ahead: taking the pages as they come beats asking the disk a second time.
       cached_streak_.store(0, std::memory_order_relaxed);
       cold_streak_.fetch_add(1, std::memory_order_relaxed);
       return GroupResult::kCold;
-    case base::CachedRead::kEndOfFile:
-      fail_group(wave, group_index, lane,
-                 Status(Code::kShort, Layer::kTransfer,
-                        "the file ends after " + std::to_string(moved) +
-                            " of the bytes wanted; was it truncated while being read?")
-                     .with_range(offset, length));
+    case Fetcher::Cached::kFailed:
+      fail_group(wave, group_index, lane, std::move(failure));
       return GroupResult::kDone;
-    case base::CachedRead::kFailed:
-      fail_group(wave, group_index, lane,
-                 Status(Code::kIo, Layer::kTransfer, "cannot read").with_range(offset, length).with_errno(error));
-      return GroupResult::kDone;
-    case base::CachedRead::kDone:
+    case Fetcher::Cached::kRead:
       break;
   }
   cached_streak_.fetch_add(1, std::memory_order_relaxed);
   cold_streak_.store(0, std::memory_order_relaxed);
-  lane.stats.buffered_bytes += length;
-  lane.stats.read_bytes += length;
-  if (lane.unmapped != nullptr) note_unmapped(wave, group, object.file().begin + offset, length, lane);
-  if (check_read(wave, group_index, object, *target, offset, lane)) {
-    decode_group(wave, group_index, *target, offset, lane);
-  }
+  if (lane.unmapped != nullptr) note_unmapped(wave, group, job.offset, length, lane);
+  decode_group(wave, group_index, *target, offset, lane);
   return GroupResult::kDone;
 }
 
@@ -215,27 +196,12 @@ std::optional<std::span<std::byte>> ReadOperation::encoded_target(Wave& wave, st
 }
 
 // All of an object that has to be unpacked, by the worker itself.
-void ReadOperation::unpack_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, Lane& lane) {
-  const std::optional<std::span<std::byte>> target = encoded_target(wave, group_index, object.size_bytes(), lane);
+void ReadOperation::unpack_group(Wave& wave, std::uint32_t group_index, const StoredRange& whole, Lane& lane) {
+  const std::optional<std::span<std::byte>> target = encoded_target(wave, group_index, whole.length, lane);
   if (!target) return;
-  trace::Timer timer(trace::Stage::kRead, object.size_bytes());
-  Status status = plan_->store().unpack(object, *target, lane.memory->packed);
-  lane.stats.read_seconds += timer.stop();
+  Status status = fetcher_.read(whole, *target, lane.memory->packed, lane.stats);
   if (!status.ok()) return fail_group(wave, group_index, lane, std::move(status));
-  lane.stats.memory_bytes += object.size_bytes();
-  lane.stats.read_bytes += object.size_bytes();
   decode_group(wave, group_index, *target, 0, lane);
-}
-
-// Whether the bytes of a group that were read are what the store's checksum says, where they are all of an object that
-// has one; else the group has failed.
-bool ReadOperation::check_read(Wave& wave, std::uint32_t group_index, const store::ByteSource& object,
-                               std::span<const std::byte> data, std::uint64_t offset, Lane& lane) {
-  if (!object.has_checksum() || offset != 0 || data.size() != object.size_bytes()) return true;
-  Status status = object.check_whole(data);
-  if (status.ok()) return true;
-  fail_group(wave, group_index, lane, std::move(status));
-  return false;
 }
 
 // A failed attempt to read cached pages starts read-ahead, which a direct read would then compete with. So the kernel

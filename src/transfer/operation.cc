@@ -28,6 +28,7 @@ ReadOperation::ReadOperation(Resources& resources, std::unique_ptr<Plan> plan, s
     : resources_(resources),
       notifier_(resources.pool().notifier()),
       plan_(std::move(plan)),
+      fetcher_(plan_->store()),
       device_(std::move(device)),
       options_(std::move(options)),
       staged_(!device_->info().host_addressable),
@@ -475,15 +476,6 @@ void ReadOperation::descriptor_closed() noexcept {
   notifier_.notify();
 }
 
-// An engine speaks of places in the file; of an object that lies within one, what is wanted is the place in the object.
-static Status within_object(Status status, std::uint64_t base, const IoJob& job) {
-  if (base == 0) return status;
-  return Status(status.code(), status.layer(), status.message())
-      .with_range(job.offset - base, job.length)
-      .with_cause(status.cause())
-      .with_errno(status.system_error());
-}
-
 void ReadOperation::run_jobs(Lane& lane) {
   std::vector<IoJob*>& jobs = lane.jobs;
   lane.described = nullptr;
@@ -491,20 +483,15 @@ void ReadOperation::run_jobs(Lane& lane) {
     Wave& wave = *waves_[static_cast<std::size_t>(job->user >> 32)];
     const auto index = static_cast<std::uint32_t>(job->user);
     if (job->direct && job->status.system_error() == EINVAL) read_through_cache(*job);
-    lane.stats.read_seconds += job->seconds;
-    lane.stats.read_bytes += job->read_bytes;
-    (job->direct ? lane.stats.direct_bytes : lane.stats.engine_bytes) += job->read_bytes;
     try {
+      const store::ByteSource& object = object_of(wave, index);
+      Status status = fetcher_.finish(object, *job, lane.stats);
       if (report_.stopped()) {
         // Only the buffers and descriptors are given back.
-      } else if (!job->status.ok()) {
-        fail_group(wave, index, lane, within_object(std::move(job->status), object_of(wave, index).file().begin, *job));
+      } else if (!status.ok()) {
+        fail_group(wave, index, lane, std::move(status));
       } else {
-        const store::ByteSource& object = object_of(wave, index);
-        const std::uint64_t offset = job->offset - object.file().begin;
-        if (check_read(wave, index, object, job->data, offset, lane)) {
-          decode_group(wave, index, job->data, offset, lane);
-        }
+        decode_group(wave, index, job->data, job->offset - object.file().begin, lane);
       }
     } catch (const std::bad_alloc&) {
       lane.described = nullptr;

@@ -31,6 +31,7 @@
 #include "base/fork.h"
 #include "base/trace.h"
 #include "device/device.h"
+#include "transfer/fetcher.h"
 #include "transfer/io_service.h"
 #include "transfer/lane.h"
 #include "transfer/placement.h"
@@ -155,9 +156,7 @@ class ReadOperation final : public Workload,
                          std::uint64_t length, Lane& lane);
   std::optional<std::span<std::byte>> encoded_target(Wave& wave, std::uint32_t group_index, std::uint64_t length,
                                                      Lane& lane);
-  void unpack_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, Lane& lane);
-  bool check_read(Wave& wave, std::uint32_t group_index, const store::ByteSource& object,
-                  std::span<const std::byte> data, std::uint64_t offset, Lane& lane);
+  void unpack_group(Wave& wave, std::uint32_t group_index, const StoredRange& whole, Lane& lane);
   enum class Route : std::uint8_t { kInline, kDirect };
   Status admit_length(const Group& group, std::uint64_t length, Lane& lane) const;
   Route choose_route(int fd, std::uint64_t offset, std::uint64_t length);
@@ -181,6 +180,7 @@ class ReadOperation final : public Workload,
   Resources& resources_;
   const WorkerPool::Notifier notifier_;
   std::unique_ptr<Plan> plan_;
+  const Fetcher fetcher_;  // of the plan's store
   const std::shared_ptr<device::Device> device_;
   const ReadOptions options_;
   const bool staged_;

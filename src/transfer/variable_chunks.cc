@@ -66,13 +66,13 @@ bool VariableRead::goes_to_slots(const TaskDetail& detail) noexcept {
 
 // The store's scratch is kept for the next object. Where that leaves too little for this one, it is unpacked while no
 // other worker unpacks or keeps scratch: what fails does not depend on how many there are.
-Status VariableRead::unpack(const store::ByteSource& object, std::span<std::byte> out, Lane& lane) {
+Status VariableRead::unpack(const Fetcher& fetcher, const StoredRange& whole, std::span<std::byte> out, Lane& lane) {
   constexpr std::string_view kWhat = "unpacking a chunk";
-  const std::uint64_t bytes = store::Store::most_packed_bytes(object.size_bytes());
+  const std::uint64_t bytes = store::Store::most_packed_bytes(whole.length);
   {
     std::shared_lock with_others(unpacking_mutex_);
     if (lane.unpacking_memory.grow_to(bytes, kWhat).ok()) {
-      return plan_->store().unpack(object, out, lane.unpacking.value());
+      return fetcher.read(whole, out, lane.unpacking.value(), lane.stats);
     }
   }
   std::unique_lock only_one(unpacking_mutex_);
@@ -81,43 +81,32 @@ Status VariableRead::unpack(const store::ByteSource& object, std::span<std::byte
     for (const auto& other : lanes_) other->drop_unpacking();
   }
   HEADRACE_TRY(lane.unpacking_memory.grow_to(bytes, kWhat));
-  return plan_->store().unpack(object, out, lane.unpacking.value());
+  return fetcher.read(whole, out, lane.unpacking.value(), lane.stats);
 }
 
-// The one place where objects are read.
-Status VariableRead::read_object(const store::ByteSource& object, std::uint64_t offset, std::uint64_t length,
-                                 Lane& lane, std::span<const std::byte>& stored) {
-  HEADRACE_TRY(object.check_range(offset, length));
-  ++lane.stats.requests;
+// Brings a group's stored bytes into memory, if they are not there already.
+Status VariableRead::fetch(const Fetcher& fetcher, const StoredRange& range, Lane& lane,
+                           std::span<const std::byte>& stored) {
+  const store::ByteSource& object = *range.source;
+  HEADRACE_TRY(object.check_range(range.offset, range.length));
   if (object.offers(store::Offer::kMemory)) {
-    lane.stats.read_bytes += length;
-    lane.stats.memory_bytes += length;
-    stored = {object.memory() + offset, static_cast<std::size_t>(length)};
+    HEADRACE_TRY_ASSIGN(stored, fetcher.view(range, lane.stats));
     return {};
   }
-  Status room = lane.encoded.at_least(length);
+  Status room = lane.encoded.at_least(range.length);
   if (room.code() == Code::kResourceExhausted && !lane.alone.owns_lock()) {
     lane.use(shared_);  // gives back what it has
     lane.alone = std::unique_lock(alone_mutex_);
     lane.encoded.set_budget(&alone_);
     lane.use(alone_);
-    room = lane.encoded.at_least(length);
+    room = lane.encoded.at_least(range.length);
   }
   HEADRACE_TRY(std::move(room));
-  trace::Timer timer(trace::Stage::kRead, length);
-  const std::span<std::byte> out(lane.encoded.data(), static_cast<std::size_t>(length));
-  Status status;
-  if (object.offers(store::Offer::kWhole)) {
-    status = unpack(object, out, lane);
-  } else {
-    status = object.read(offset, out);
-    if (status.ok() && length == object.size_bytes()) status = object.check_whole(out);
-  }
-  lane.stats.read_seconds += timer.stop();
-  lane.stats.read_bytes += length;
-  (object.offers(store::Offer::kWhole) ? lane.stats.memory_bytes : lane.stats.buffered_bytes) += length;
+  const std::span<std::byte> out(lane.encoded.data(), static_cast<std::size_t>(range.length));
   stored = out;
-  return status;
+  if (object.offers(store::Offer::kWhole)) return unpack(fetcher, range, out, lane);
+  base::PageBuffer none;
+  return fetcher.read(range, out, none, lane.stats);
 }
 
 void VariableRead::run_group(const Batch& batch, const Group& group, Lane& lane) {
@@ -126,31 +115,19 @@ void VariableRead::run_group(const Batch& batch, const Group& group, Lane& lane)
     for (const Task& task : tasks) fill_task(batch, group, task, lane);
     return;
   }
-  const store::ByteSource* object = nullptr;
-  std::uint64_t offset = group.offset, length = group.length;
-  Status status;
-  if (group.source != kNoSource) {
-    const Source& source = batch.tasks.sources[group.source];
-    object = source.object.get();
-    if (object == nullptr) status = source.failure;
-  } else {
-    plan_->describe(group, tasks.front(), lane.detail);
-    trace::Timer timer(trace::Stage::kOpen);
-    status = plan_->store().open(lane.detail.key, lane.object);
-    lane.stats.open_seconds += timer.stop();
-    if (status.code() == Code::kNotFound) {
-      fill_task(batch, group, tasks.front(), lane);
-      return;
-    }
-    if (status.ok()) ++lane.stats.objects_opened;
-    object = &lane.object;
-    offset = 0;
-    length = object->size_bytes();
-    // Before there is room for it.
-    if (status.ok()) status = plan_->chain().check_encoded_size(length);
+  const Fetcher fetcher(plan_->store());
+  const Source* const shared = group.source != kNoSource ? &batch.tasks.sources[group.source] : nullptr;
+  if (shared == nullptr) plan_->describe(group, tasks.front(), lane.detail);
+  StoredRange range;
+  Status status = fetcher.find(shared, lane.detail.key, group.offset, group.length, lane.object, range, lane.stats);
+  if (status.code() == Code::kNotFound && shared == nullptr) {
+    fill_task(batch, group, tasks.front(), lane);
+    return;
   }
+  // Before there is room for it.
+  if (status.ok() && shared == nullptr) status = plan_->chain().check_encoded_size(range.length);
   std::span<const std::byte> stored;
-  if (status.ok()) status = read_object(*object, offset, length, lane, stored);
+  if (status.ok()) status = fetch(fetcher, range, lane, stored);
   if (!status.ok()) {
     for (const Task& task : tasks) fail_task(batch, group, task, lane, status);
     return;
@@ -293,10 +270,7 @@ void VariableRead::fail_task(const Batch& batch, const Group& group, const Task&
 
 // All of the batch has been read. Of a source that was changed meanwhile no chunk is known to be right.
 void VariableRead::check_sources(const Batch& batch) {
-  Status status = plan_->store().check_unchanged();
-  for (const Source& source : batch.tasks.sources) {
-    if (status.ok()) status = source.check_version();
-  }
+  Status status = Fetcher(plan_->store()).check_unchanged(batch.tasks.sources);
   if (!status.ok()) report_.stop(std::move(status));
 }
 

@@ -27,6 +27,7 @@
 #include "base/clock.h"
 #include "codec/growing_buffer.h"
 #include "codec/variable_codec.h"
+#include "transfer/fetcher.h"
 #include "transfer/plan.h"
 #include "transfer/read_report.h"
 #include "transfer/resources.h"
@@ -87,9 +88,8 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   void fill_task(const Batch& batch, const Group& group, const Task& task, Lane& lane);
   void fail_task(const Batch& batch, const Group& group, const Task& task, Lane& lane, Status status);
   void check_sources(const Batch& batch);
-  Status unpack(const store::ByteSource& object, std::span<std::byte> out, Lane& lane);
-  Status read_object(const store::ByteSource& object, std::uint64_t offset, std::uint64_t length, Lane& lane,
-                     std::span<const std::byte>& stored);
+  Status unpack(const Fetcher& fetcher, const StoredRange& whole, std::span<std::byte> out, Lane& lane);
+  Status fetch(const Fetcher& fetcher, const StoredRange& range, Lane& lane, std::span<const std::byte>& stored);
   Status account(std::uint64_t bytes);
   Status sum_up();
   double copy_elements(std::uint64_t begin, std::uint64_t end) const;  // seconds

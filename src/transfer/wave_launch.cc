@@ -141,11 +141,7 @@ Status ReadOperation::assemble_several(Wave& wave, std::span<const SeveralBoxes>
 // right, and those that are wrong lie in the tensor already: the read ends, whatever errors it collects.
 void ReadOperation::check_sources(const Wave& wave) {
   try {
-    Status status = plan_->store().check_unchanged();
-    for (const Source& source : wave.tasks.sources) {
-      if (status.ok()) status = source.check_version();
-    }
-    if (!status.ok()) report_.stop(std::move(status));
+    if (Status status = fetcher_.check_unchanged(wave.tasks.sources); !status.ok()) report_.stop(std::move(status));
   } catch (const std::bad_alloc&) {
     report_.stop(Status::out_of_memory());
   }

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/page_buffer.h"
 #include "transfer/context_impl.h"
+#include "transfer/fetcher.h"
 #include "transfer/placing.h"
 #include "zarr/batch_memory.h"
 #include "zarr/planner.h"
@@ -176,6 +177,7 @@ class DecodeBatch::Impl {
   codec::Chain::Workspace workspace_;  // for what load() undoes
   std::vector<std::byte> temporary_[2], half_decoded_, stored_;
   base::PageBuffer unpacking_;
+  Stats fetched_;
   TaskDetail detail_;
   unsigned lanes_ = 1;  // on the host: workers at a time
   bool apart_ = false;  // some chunk is not decoded in place
@@ -267,8 +269,7 @@ Status DecodeBatch::Impl::fetch(transfer::Plan& plan) {
         HEADRACE_TRY(fetch_task(plan, wave, group, wave.tasks[group.first_task + i]));
       }
     }
-    for (const transfer::Source& source : wave.sources) HEADRACE_TRY(source.check_version());
-    HEADRACE_TRY(plan.store().check_unchanged());
+    HEADRACE_TRY(transfer::Fetcher(plan.store()).check_unchanged(wave.sources));
   }
   return {};
 }
@@ -279,31 +280,26 @@ Status DecodeBatch::Impl::fetch_task(const transfer::Plan& plan, const transfer:
   const transfer::Source* const source = group.source == transfer::kNoSource ? nullptr : &wave.sources[group.source];
   if (source != nullptr) {
     detail_.key = *source->key;
-    if (!source->failure.ok()) return Status(source->failure).with_key(detail_.key);
   }
+  if (task.length == 0) return add_boxes(plan, absent_);
+  const transfer::Fetcher fetcher(plan.store());
   store::ByteSource own;
-  const store::ByteSource* object = source != nullptr ? source->object.get() : nullptr;
-  if (source == nullptr && task.length != 0) {
-    const Status opened = plan.store().open(detail_.key, own);
-    if (opened.ok()) object = &own;
-    if (!opened.ok() && opened.code() != Code::kNotFound) return opened;
-  }
-  if (object == nullptr || task.length == 0) {
-    return add_boxes(plan, absent_);
-  }
-  const bool whole = task.length == transfer::kWholeObject;
-  const std::uint64_t offset = whole ? 0 : task.offset, length = whole ? object->size_bytes() : task.length;
-  Status status = chain().check_encoded_size(length);
+  transfer::StoredRange range;
+  Status status = fetcher.find(source, detail_.key, task.offset, task.length, own, range, fetched_);
+  if (status.code() == Code::kNotFound && source == nullptr) return add_boxes(plan, absent_);
+  HEADRACE_TRY(std::move(status).with_key(detail_.key));
+  status = chain().check_encoded_size(range.length);
   if (status.ok()) {
-    const std::uint64_t unpacking = object->offers(store::Offer::kWhole) ? store::Store::most_packed_bytes(length) : 0;
-    status = memory_.hold(Kind::kWorking, undo_bytes_ + length + unpacking);
+    const bool unpacks = range.source->offers(store::Offer::kWhole);
+    status = memory_.hold(Kind::kWorking,
+                          undo_bytes_ + range.length + (unpacks ? store::Store::most_packed_bytes(range.length) : 0));
   }
   if (status.ok()) {
-    stored_.resize(static_cast<std::size_t>(length));
-    status = store::read_checked(plan.store(), *object, offset, stored_, unpacking_);
+    stored_.resize(static_cast<std::size_t>(range.length));
+    status = fetcher.read(range, stored_, unpacking_, fetched_);
   }
   if (status.ok()) status = append(plan, stored_);
-  return status.ok() ? status : std::move(status).with_key(detail_.key).with_range(offset, length);
+  return status.ok() ? status : std::move(status).with_key(detail_.key).with_range(range.offset, range.length);
 }
 
 Status DecodeBatch::Impl::add_boxes(const transfer::Plan& plan, std::vector<SourcedBox>& boxes) {

@@ -21,6 +21,7 @@
 #include "base/file_read.h"
 #include "base/page_buffer.h"
 #include "transfer/context_impl.h"
+#include "transfer/fetcher.h"
 #include "zarr/planner.h"
 
 namespace headrace {
@@ -69,21 +70,18 @@ class Maker {
  private:
   Status make_of(const transfer::Plan& plan, const transfer::Source* source, const Group& group, const Task& task,
                  Slot& out) {
-    if (source != nullptr && source->object == nullptr) return source->failure;
+    const transfer::Fetcher fetcher(plan.store());
     store::ByteSource own;
-    const store::ByteSource* const object = source != nullptr ? source->object.get() : &own;
-    if (source == nullptr) {
-      Status opened = plan.store().open(detail_.key, own);
-      out.absent = opened.code() == Code::kNotFound;
-      HEADRACE_TRY(std::move(opened));
-    }
-    const bool whole = task.length == transfer::kWholeObject;
-    const std::uint64_t offset = whole ? 0 : task.offset, length = whole ? object->size_bytes() : task.length;
+    transfer::StoredRange range;
+    Status found = fetcher.find(source, detail_.key, task.offset, task.length, own, range, fetched_);
+    out.absent = source == nullptr && found.code() == Code::kNotFound;
+    HEADRACE_TRY(std::move(found));
+    const std::uint64_t length = range.length;
     HEADRACE_TRY(chain_.check_encoded_size(length));
-    HEADRACE_TRY(
-        take_memory(length, object->offers(store::Offer::kWhole) ? store::Store::most_packed_bytes(length) : 0));
+    const bool unpacks = range.source->offers(store::Offer::kWhole);
+    HEADRACE_TRY(take_memory(length, unpacks ? store::Store::most_packed_bytes(length) : 0));
     stored_.resize(static_cast<std::size_t>(length));
-    HEADRACE_TRY(store::read_checked(plan.store(), *object, offset, stored_, unpacking_));
+    HEADRACE_TRY(fetcher.read(range, stored_, unpacking_, fetched_));
     out.stored = length;
     const transfer::IndexKey key = plan.index_key(group, task);
     out.record = {key.object, key.offset, length, 0, 0};
@@ -124,6 +122,7 @@ class Maker {
   codec::Chain::Workspace workspace_;
   std::vector<std::byte> temporary_[2], between_, half_decoded_, stored_;
   base::PageBuffer unpacking_;
+  Stats fetched_;
   transfer::TaskDetail detail_;
 };
 
@@ -198,8 +197,7 @@ Result<Made> make_all(const Array& array, const DecodeIndexOptions& options) {
     }
     work();
     for (std::thread& thread : others) thread.join();
-    for (const transfer::Source& source : wave.sources) HEADRACE_TRY(source.check_version());
-    HEADRACE_TRY(plan->store().check_unchanged());
+    HEADRACE_TRY(transfer::Fetcher(plan->store()).check_unchanged(wave.sources));
     for (Slot& slot : slots) {
       if (slot.absent) continue;
       if (slot.status.code() == Code::kResourceExhausted) return slot.status;

@@ -1,0 +1,118 @@
+#include "transfer/fetcher.h"
+
+#include "base/fault.h"
+#include "base/file_read.h"
+#include "base/trace.h"
+
+namespace headrace::transfer {
+namespace {
+
+// What was read, where it is all of an object whose checksum is known.
+Status check_whole(const store::ByteSource& source, std::uint64_t offset, std::span<const std::byte> data) {
+  if (!source.has_checksum() || offset != 0 || data.size() != source.size_bytes()) return {};
+  return source.check_whole(data);
+}
+
+// An engine speaks of places in the file; of an object that lies within one, what is wanted is the place in the object.
+Status within_object(Status status, std::uint64_t begin, const IoJob& job) {
+  if (begin == 0) return status;
+  return Status(status.code(), status.layer(), status.message())
+      .with_range(job.offset - begin, job.length)
+      .with_cause(status.cause())
+      .with_errno(status.system_error());
+}
+
+}  // namespace
+
+Status Fetcher::open(std::string_view key, store::ByteSource& out, Stats& stats) const {
+  trace::Timer timer(trace::Stage::kOpen);
+  HEADRACE_DELAY("transfer.open");
+  Status status = store_->open(key, out);
+  stats.open_seconds += timer.stop();
+  if (status.ok()) ++stats.objects_opened;
+  return status;
+}
+
+Status Fetcher::find(const Source* shared, std::string_view key, std::uint64_t offset, std::uint64_t length,
+                     store::ByteSource& own, StoredRange& out, Stats& stats) const {
+  if (shared != nullptr) {
+    out = {shared->object.get(), offset, length};
+    return shared->object != nullptr ? Status() : shared->failure;
+  }
+  HEADRACE_TRY(open(key, own, stats));
+  out = {&own, 0, own.size_bytes()};
+  return {};
+}
+
+Result<std::span<const std::byte>> Fetcher::view(const StoredRange& range, Stats& stats) const {
+  HEADRACE_TRY_ASSIGN(const auto data, range.source->view(range.offset, range.length));
+  ++stats.requests;
+  stats.memory_bytes += range.length;
+  stats.read_bytes += range.length;
+  return data;
+}
+
+Status Fetcher::read(const StoredRange& range, std::span<std::byte> out, base::PageBuffer& scratch,
+                     Stats& stats) const {
+  const store::ByteSource& source = *range.source;
+  HEADRACE_TRY(source.check_range(range.offset, range.length));
+  ++stats.requests;
+  trace::Timer timer(trace::Stage::kRead, range.length);
+  Status status = store::read_checked(*store_, source, range.offset, out, scratch);
+  stats.read_seconds += timer.stop();
+  if (!status.ok()) return status;
+  stats.read_bytes += range.length;
+  (source.offers(store::Offer::kFile) ? stats.buffered_bytes : stats.memory_bytes) += range.length;
+  return {};
+}
+
+Fetcher::Cached Fetcher::read_cached(const StoredRange& range, std::span<std::byte> out, Status& failure,
+                                     Stats& stats) const {
+  const store::ByteSource::File& file = range.source->file();
+  trace::Timer timer(trace::Stage::kRead, range.length);
+  HEADRACE_DELAY("transfer.read");
+  std::uint64_t moved = 0;
+  int error = 0;
+  const base::CachedRead outcome = base::read_cached(file.fd, file.begin + range.offset, out, moved, error);
+  timer.set_bytes(moved);
+  stats.read_seconds += timer.stop();
+  switch (outcome) {
+    case base::CachedRead::kNotCached:
+      return Cached::kNotCached;
+    case base::CachedRead::kEndOfFile:
+      failure = Status(Code::kShort, Layer::kTransfer,
+                       "the file ends after " + std::to_string(moved) +
+                           " of the bytes wanted; was it truncated while being read?")
+                    .with_range(range.offset, range.length);
+      return Cached::kFailed;
+    case base::CachedRead::kFailed:
+      failure =
+          Status(Code::kIo, Layer::kTransfer, "cannot read").with_range(range.offset, range.length).with_errno(error);
+      return Cached::kFailed;
+    case base::CachedRead::kDone:
+      break;
+  }
+  stats.buffered_bytes += range.length;
+  stats.read_bytes += range.length;
+  failure = check_whole(*range.source, range.offset, out);
+  return failure.ok() ? Cached::kRead : Cached::kFailed;
+}
+
+Status Fetcher::finish(const store::ByteSource& source, IoJob& job, Stats& stats) const {
+  stats.read_seconds += job.seconds;
+  stats.read_bytes += job.read_bytes;
+  (job.direct ? stats.direct_bytes : stats.engine_bytes) += job.read_bytes;
+  const std::uint64_t begin = source.file().begin;
+  if (!job.status.ok()) return within_object(std::move(job.status), begin, job);
+  return check_whole(source, job.offset - begin, job.data);
+}
+
+Status Fetcher::check_unchanged(std::span<const Source> sources) const {
+  Status status = store_->check_unchanged();
+  for (const Source& source : sources) {
+    if (status.ok()) status = source.check_version();
+  }
+  return status;
+}
+
+}  // namespace headrace::transfer

@@ -1,0 +1,159 @@
+// Property: whatever store an object lies in, the Fetcher gives its bytes, says where in the object something is
+// missing, and counts what it opened and read once, each byte by the way it came.
+#include "transfer/fetcher.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "base/page_buffer.h"
+#include "support/stores_under_test.h"
+#include "support/temp_dir.h"
+
+namespace headrace::transfer {
+namespace {
+
+using store::Bytes;
+using store::ByteSource;
+using store::Offer;
+using support::pattern;
+using testing::StoreUnderTest;
+
+constexpr std::size_t kBytes = 100'000;
+
+class FetcherTest : public ::testing::TestWithParam<StoreUnderTest> {
+ protected:
+  void SetUp() override {
+    const std::string url = GetParam().fill(directory_.path(), {{"a/x", pattern(kBytes, 1)}, {"a/empty", Bytes()}});
+    ASSERT_FALSE(url.empty());
+    store_ = store::open_store(url).value();
+  }
+  Fetcher fetcher() const { return Fetcher(*store_); }
+  Bytes read(const StoredRange& range, Status& status) {
+    Bytes out(static_cast<std::size_t>(range.length));
+    base::PageBuffer scratch;
+    status = fetcher().read(range, out, scratch, stats_);
+    return out;
+  }
+
+  support::TempDir directory_;
+  std::shared_ptr<store::Store> store_;
+  Stats stats_;
+};
+
+TEST_P(FetcherTest, FindsAndReadsAWholeObject) {
+  ByteSource own;
+  StoredRange range;
+  ASSERT_TRUE(fetcher().find(nullptr, "a/x", 0, 0, own, range, stats_).ok());
+  EXPECT_EQ(range.source, &own);
+  EXPECT_EQ(range.offset, 0u);
+  EXPECT_EQ(range.length, kBytes);
+  EXPECT_EQ(stats_.objects_opened, 1u);
+  Status status;
+  EXPECT_EQ(read(range, status), pattern(kBytes, 1));
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(stats_.requests, 1u);
+  EXPECT_EQ(stats_.read_bytes, kBytes);
+  EXPECT_EQ(own.offers(Offer::kFile) ? stats_.buffered_bytes : stats_.memory_bytes, kBytes);
+  EXPECT_EQ(stats_.buffered_bytes + stats_.memory_bytes, kBytes);
+}
+
+TEST_P(FetcherTest, WhatIsNotThereIsNotCounted) {
+  ByteSource own;
+  StoredRange range;
+  EXPECT_EQ(fetcher().find(nullptr, "a/nothing", 0, 0, own, range, stats_).code(), Code::kNotFound);
+  EXPECT_FALSE(own.is_open());
+  EXPECT_EQ(stats_.objects_opened, 0u);
+}
+
+TEST_P(FetcherTest, ARangeOfASharedObjectIsReadWhereItLies) {
+  Source shared{std::make_shared<ByteSource>(), nullptr, {}};
+  ASSERT_TRUE(fetcher().open("a/x", *shared.object, stats_).ok());
+  if (shared.object->offers(Offer::kWhole)) return;  // plans unpack such objects first
+  ByteSource own;
+  StoredRange range;
+  ASSERT_TRUE(fetcher().find(&shared, "a/x", 777, 5000, own, range, stats_).ok());
+  EXPECT_FALSE(own.is_open());
+  EXPECT_EQ(stats_.objects_opened, 1u);
+  const Bytes whole = pattern(kBytes, 1);
+  const Bytes part(whole.begin() + 777, whole.begin() + 5777);
+  Status status;
+  EXPECT_EQ(read(range, status), part);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  if (shared.object->offers(Offer::kMemory)) {
+    const auto view = fetcher().view(range, stats_);
+    ASSERT_TRUE(view.ok());
+    EXPECT_EQ(Bytes(view->begin(), view->end()), part);
+    EXPECT_EQ(stats_.memory_bytes, 2 * part.size());
+  } else {
+    Bytes out(part.size());
+    ASSERT_EQ(fetcher().read_cached(range, out, status, stats_), Fetcher::Cached::kRead) << "read just now";
+    EXPECT_EQ(out, part);
+    EXPECT_EQ(stats_.buffered_bytes, 2 * part.size());
+  }
+}
+
+TEST_P(FetcherTest, WhatIsMissingIsNamedInTheObject) {
+  ByteSource object;
+  ASSERT_TRUE(fetcher().open("a/x", object, stats_).ok());
+  if (object.offers(Offer::kWhole)) return;
+  Status status;
+  (void)read({&object, kBytes - 10, 20}, status);
+  EXPECT_EQ(status.code(), Code::kShort);
+  EXPECT_EQ(status.offset(), kBytes - 10);
+  EXPECT_EQ(status.length(), 20u);
+  EXPECT_EQ(stats_.requests + stats_.read_bytes, 0u) << "nothing was asked of the store";
+  if (!object.offers(Offer::kMemory)) return;
+  EXPECT_EQ(fetcher().view({&object, kBytes, 1}, stats_).status().code(), Code::kShort);
+}
+
+TEST_P(FetcherTest, OfASourceThatCannotBeUsedItSaysWhy) {
+  const Source unusable{nullptr, nullptr, Status(Code::kCorrupt, Layer::kZarr, "a bad index")};
+  ByteSource own;
+  StoredRange range;
+  EXPECT_EQ(fetcher().find(&unusable, "a/x", 0, 10, own, range, stats_).code(), Code::kCorrupt);
+}
+
+// Where the store knows a checksum of the whole object, it is compared on both ways on which a thread reads a file.
+TEST_P(FetcherTest, AChecksumIsCompared) {
+  ByteSource object;
+  ASSERT_TRUE(fetcher().open("a/x", object, stats_).ok());
+  if (!object.offers(Offer::kFile)) return;
+  object.set_checksum(12345);
+  const StoredRange whole{&object, 0, kBytes};
+  Status status;
+  (void)read(whole, status);
+  EXPECT_EQ(status.code(), Code::kCorrupt) << status.to_string();
+  Bytes out(kBytes);
+  ASSERT_EQ(fetcher().read_cached(whole, out, status, stats_), Fetcher::Cached::kFailed);
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  IoJob job;
+  job.offset = object.file().begin;
+  job.length = kBytes;
+  job.data = out;
+  EXPECT_EQ(fetcher().finish(object, job, stats_).code(), Code::kCorrupt);
+  (void)read({&object, 0, kBytes - 1}, status);
+  EXPECT_TRUE(status.ok()) << "of a part nothing is known";
+}
+
+// An engine speaks of places in the file.
+TEST_P(FetcherTest, AnEnginesErrorIsNamedInTheObject) {
+  ByteSource object;
+  ASSERT_TRUE(fetcher().open("a/x", object, stats_).ok());
+  if (!object.offers(Offer::kFile)) return;
+  IoJob job;
+  job.offset = object.file().begin + 500;
+  job.length = 100;
+  job.status = Status(Code::kIo, Layer::kIo, "planted").with_range(job.offset, job.length);
+  const Status status = fetcher().finish(object, job, stats_);
+  EXPECT_EQ(status.code(), Code::kIo);
+  EXPECT_EQ(status.offset(), 500u);
+  EXPECT_EQ(status.length(), 100u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, FetcherTest, ::testing::ValuesIn(testing::kStoresUnderTest),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+}  // namespace
+}  // namespace headrace::transfer
