@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "rewrite.h"
+#include "support/steady_watch.h"
 
 namespace headrace::stress {
 namespace {
@@ -42,10 +43,12 @@ class Soak {
   void read(unsigned thread);
   void rewrite();
   void drop_pages();
+  void watch();
   void report(const SoakArray& array, const std::string& what);
   void summary();
 
   const SoakOptions options_;
+  support::SteadyWatch steady_{options_.seconds};
   Clock::time_point started_;
   std::string directory_;
   std::vector<std::unique_ptr<SoakArray>> arrays_;
@@ -157,22 +160,37 @@ void Soak::drop_pages() {
   }
 }
 
+void Soak::watch() {
+  while (!over()) {
+    steady_.sample(std::chrono::duration<double>(Clock::now() - started_).count(), support::held_now());
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  const std::string growth = steady_.growth();
+  if (growth.empty()) return;
+  ++findings_;
+  std::printf("FINDING between the second and the last quarter %s\n", growth.c_str());
+}
+
 void Soak::summary() {
   const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
   std::string devices;
   for (const std::string& name : options_.rig.devices) devices += (devices.empty() ? "\"" : ", \"") + name + "\"";
-  char line[1024];
+  const support::Held &before = steady_.second_quarter(), &after = steady_.last_quarter();
+  char line[1536];
   std::snprintf(
       line, sizeof line,
       "{\"target\": \"store_soak\", \"technique\": \"soak\", \"seed\": %llu, \"devices\": [%s], \"executions\": %llu, "
       "\"seconds\": %.0f, \"findings\": %llu, \"elements\": %llu, \"failed_reads\": %llu, \"cancelled\": %llu, "
       "\"refused_chunks\": %llu, \"device_chunks\": %llu, \"mapped_bytes\": %llu, \"direct_bytes\": %llu, "
-      "\"buffered_bytes\": %llu, \"files_rewritten\": %llu, \"files_dropped_from_cache\": %llu}",
+      "\"buffered_bytes\": %llu, \"files_rewritten\": %llu, \"files_dropped_from_cache\": %llu, "
+      "\"second_quarter\": {\"resident_bytes\": %llu, \"descriptors\": %llu, \"threads\": %llu}, "
+      "\"last_quarter\": {\"resident_bytes\": %llu, \"descriptors\": %llu, \"threads\": %llu}}",
       number(options_.seed), devices.c_str(), number(counts_.reads),
       std::chrono::duration<double>(Clock::now() - started_).count(), number(findings_), number(counts_.elements),
       number(counts_.failed), number(counts_.cancelled), number(counts_.refused_chunks), number(counts_.device_chunks),
       number(counts_.mapped_bytes), number(counts_.direct_bytes), number(counts_.buffered_bytes), number(rewritten_),
-      number(dropped_));
+      number(dropped_), number(before.memory_bytes), number(before.descriptors), number(before.threads),
+      number(after.memory_bytes), number(after.descriptors), number(after.threads));
   print_result(line, options_.record);
 }
 
@@ -187,6 +205,7 @@ int Soak::run() {
   for (unsigned i = 0; i < options_.threads; ++i) threads.emplace_back([this, i] { read(i); });
   threads.emplace_back([this] { rewrite(); });
   threads.emplace_back([this] { drop_pages(); });
+  watch();
   for (std::thread& thread : threads) thread.join();
   std::error_code ignored;
   std::filesystem::remove_all(directory_, ignored);
