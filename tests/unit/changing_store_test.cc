@@ -334,8 +334,9 @@ TEST_P(ChangingStore, LookingCostsTwoQuestionsAShard) {
   Numbers out;
   const std::uint64_t before = fstat_calls;
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(read(array, out).ok());
-  // host-staged: one more a group, for the mapping.
-  EXPECT_LE(fstat_calls - before, 10u * (std::string_view(GetParam()) == "host" ? 2 : 4));
+  // host-staged: one more a group for the mapping, and a few by the thread that makes it, whatever number is read.
+  const std::uint64_t most = std::string_view(GetParam()) == "host" ? 10 * 2 : 10 * 4 + 8;
+  EXPECT_LE(fstat_calls - before, most);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ChangingStore, ::testing::Values("host", "host-staged"),
