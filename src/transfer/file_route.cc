@@ -16,6 +16,8 @@ namespace {
 constexpr std::uint64_t kSplitBytes = std::uint64_t{128} << 10;  // partly cached ranges are told apart down to this
 // Ranges in sequence of which no more is under way do not keep a disk busy: the kernel's read-ahead does.
 constexpr std::uint64_t kReadAheadBytes = std::uint64_t{512} << 10;
+// Of so many bytes under way that are cached, in ranges of so many at least, several threads copy more than one does.
+constexpr std::uint64_t kSharedBytes = std::uint64_t{256} << 10, kLeastSharedBytes = std::uint64_t{16} << 10;
 // Of a file's first range nobody knows yet what will follow it.
 constexpr std::uint64_t kFirstReadAheadBytes = std::uint64_t{64} << 10;
 // Where nothing is mapped, a file's identity is only a hint: what is known of its pages lasts longer than this anyway.
@@ -94,9 +96,14 @@ FileQueue::Impl::Step FileQueue::Impl::route(FileState& file, std::uint64_t offs
   if (options_.path == Path::kDirect) {
     return {direct_allowed(*file.handle) ? Route::kDirect : Route::kBuffered, bytes};
   }
-  const bool small = small_read(file, offset, bytes, beside);
-  if (small && !staged_) return {.route = Route::kBuffered, .bytes = bytes, .small = true};
+  bool small = small_read(file, offset, bytes, beside);
+  const bool shared = small && bytes >= kLeastSharedBytes && bytes * beside > kSharedBytes;
+  if (small && !staged_ && !shared) return {.route = Route::kBuffered, .bytes = bytes, .small = true};
   check_identity(file);
+  if (shared && file.mapped != nullptr) {
+    const auto index = static_cast<std::size_t>(offset / file.mapped->window_bytes);
+    small = mapped_->warmth(*file.mapped, index, file.handle->fd(), file.now_ns) != Warmth::kWarm;
+  }
   if (wave != nullptr && file.handle->is_regular() && file.mapped != nullptr && resources_->options().allow_mapped) {
     const std::uint64_t window_bytes = file.mapped->window_bytes;
     const std::size_t index = static_cast<std::size_t>(offset / window_bytes);
