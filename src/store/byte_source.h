@@ -70,6 +70,10 @@ class ByteSource {
   Result<std::span<const std::byte>> view(std::uint64_t offset, std::uint64_t length) const;
   // kCorrupt if a checksum is known and `whole`, all of the object's bytes, has another.
   Status check_whole(std::span<const std::byte> whole) const;
+  // The same of what was read from `offset` on, if that is all of the object; OK of a part.
+  Status check_read(std::uint64_t offset, std::span<const std::byte> data) const {
+    return has_checksum() && offset == 0 && data.size() == size_bytes_ ? check_whole(data) : Status();
+  }
 
  private:
   void close_own() noexcept;

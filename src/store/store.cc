@@ -35,7 +35,7 @@ Status read_checked(Store& store, const ByteSource& object, std::uint64_t offset
                     base::PageBuffer& scratch) {
   if (object.offers(Offer::kWhole)) return store.unpack(object, out, scratch);
   HEADRACE_TRY(object.read(offset, out));
-  return offset == 0 && out.size() == object.size_bytes() ? object.check_whole(out) : Status();
+  return object.check_read(offset, out);
 }
 
 Result<Bytes> Store::get(std::string_view key, std::uint64_t limit, base::Charge* charge) {

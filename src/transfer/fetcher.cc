@@ -7,12 +7,6 @@
 namespace headrace::transfer {
 namespace {
 
-// What was read, where it is all of an object whose checksum is known.
-Status check_whole(const store::ByteSource& source, std::uint64_t offset, std::span<const std::byte> data) {
-  if (!source.has_checksum() || offset != 0 || data.size() != source.size_bytes()) return {};
-  return source.check_whole(data);
-}
-
 // An engine speaks of places in the file; of an object that lies within one, what is wanted is the place in the object.
 Status within_object(Status status, std::uint64_t begin, const IoJob& job) {
   if (begin == 0) return status;
@@ -94,7 +88,7 @@ Fetcher::Cached Fetcher::read_cached(const StoredRange& range, std::span<std::by
   }
   stats.buffered_bytes += range.length;
   stats.read_bytes += range.length;
-  failure = check_whole(*range.source, range.offset, out);
+  failure = range.source->check_read(range.offset, out);
   return failure.ok() ? Cached::kRead : Cached::kFailed;
 }
 
@@ -104,7 +98,7 @@ Status Fetcher::finish(const store::ByteSource& source, IoJob& job, Stats& stats
   (job.direct ? stats.direct_bytes : stats.engine_bytes) += job.read_bytes;
   const std::uint64_t begin = source.file().begin;
   if (!job.status.ok()) return within_object(std::move(job.status), begin, job);
-  return check_whole(source, job.offset - begin, job.data);
+  return source.check_read(job.offset - begin, job.data);
 }
 
 Status Fetcher::check_unchanged(std::span<const Source> sources) const {
