@@ -13,6 +13,7 @@
 namespace headrace {
 
 using transfer::FilePart;
+using transfer::Way;
 
 namespace {
 
@@ -28,6 +29,16 @@ constexpr std::uint64_t kWaveBytes = std::uint64_t{16} << 20;
 // Copy engines are busy with less, and a caller with few requests in flight gets some of them back sooner.
 constexpr std::uint64_t kLargePieceBytes = std::uint64_t{64} << 10, kLargeWaveBytes = std::uint64_t{4} << 20;
 
+transfer::RoutePolicy policy(const FileQueueOptions& queue, const ContextOptions& context, bool staged) {
+  return {.path = queue.path,
+          .staged = staged,
+          .skip_io = queue.skip_io,
+          .allow_mapped = context.allow_mapped,
+          .allow_direct = context.allow_direct,
+          .network_direct = queue.network_direct,
+          .cache_reread = context.cache_reread};
+}
+
 Status invalid(std::string message) { return Status(Code::kInvalidArgument, Layer::kTransfer, std::move(message)); }
 
 }  // namespace
@@ -37,13 +48,15 @@ FileQueue::Impl::Impl(std::shared_ptr<transfer::Resources> resources, std::share
     : resources_(std::move(resources)),
       device_(std::move(device)),
       options_(options),
-      staged_(!device_->info().host_addressable) {}
+      staged_(!device_->info().host_addressable),
+      router_(policy(options_, resources_->options(), staged_), device_, resources_->reuse(), notes_) {}
 
 Status FileQueue::Impl::prepare() {
   if (options_.depth < 1 || options_.depth > 4096) return invalid("depth must be 1 to 4096");
   if (options_.staging_bytes < 4 * kBlockBytes) return invalid("staging_bytes must be at least 4 MiB");
   HEADRACE_TRY(resources_->check_usable());
   mapped_ = &resources_->mapped();
+  router_.use(*mapped_);
   // Two extra pages a part: direct reads are widened to whole blocks.
   const std::size_t most = std::min<std::size_t>(kMostParts, options_.staging_bytes / kPageUnit);
   parts_.resize(most);
@@ -101,21 +114,14 @@ void FileQueue::Impl::drop_idle_files() noexcept {
   idle_files_.clear();
 }
 
-void FileQueue::Impl::note(std::string_view what, std::string_view why) noexcept {
-  try {
-    std::string text = std::string(what).append(why).append("\n");
-    if (notes_.find(text) == std::string::npos) notes_ += text;
-  } catch (const std::bad_alloc&) {  // only a remark
-  }
-}
-
 FileStats FileQueue::Impl::stats() const {
   FileStats out = stats_;
   if (engine_ != nullptr) {
     out.engine = engine_->info().name;
     out.system_calls += engine_->system_calls();
   }
-  out.notes = notes_;
+  out.notes = notes_.text();
+  out.system_calls += router_.system_calls();
   if (!resources_->check_usable().ok()) return out;  // the locks behind the rest may be held by a thread of the parent
   if (const std::string mapped = mapped_->note(); !mapped.empty()) out.notes += mapped + "\n";
   if (const std::string near = resources_->near().note(); !near.empty()) out.notes += near + "\n";
@@ -164,7 +170,7 @@ Status FileQueue::Impl::add(const std::shared_ptr<base::FileHandle>& file, std::
     bytes += range.bytes;
   }
   HEADRACE_TRY_ASSIGN(const Index index, take_request());
-  ++wave_number_;  // what was found out before this request came says nothing of the file now
+  router_.begin_round();  // what was found out before this request came says nothing of the file now
   Request& request = requests_[index];
   if (write && staged_ && out_.waves.empty()) HEADRACE_TRY(make_lane(out_, true));
   const bool first = issuing_head_ == issuing_.size() && ranges.size() > kLongList;
@@ -301,15 +307,12 @@ bool FileQueue::Impl::close_oldest() noexcept {
 void FileQueue::Impl::let_go(Index index) noexcept {
   FileState& state = files_[index];
   state.entry = file_index_.extract(state.handle.get());
-  state.handle.reset();
-  state.mapped.reset();
-  state.checked_wave = state.identified_ns = state.sequential_end = 0;
-  state.seen.clear();
+  state.forget();
   free_files_.push_back(index);
 }
 
 void FileQueue::Impl::issue() {
-  if (!staged_) ++wave_number_;  // no waves here: identities are asked once a round
+  if (!staged_) router_.begin_round();  // no waves here
   while (issuing_head_ < issuing_.size()) {
     const Index index = issuing_[issuing_head_];
     Request& request = requests_[index];
@@ -380,10 +383,13 @@ bool FileQueue::Impl::issue_request(Index index) {
       }
       const std::uint64_t offset = range.offset_bytes + request.next_byte;
       const std::size_t beside = pending_ - 1 + request.outstanding + request.list.size() - request.next;
-      const Step next = route(file, offset, range.bytes - request.next_byte, beside, wave);
+      const transfer::FileRouter::WaveWindows windows{wave != nullptr ? wave->number : 0,
+                                                      wave != nullptr ? &wave->windows : nullptr};
+      const transfer::Route next =
+          router_.choose(file, offset, range.bytes - request.next_byte, beside, wave != nullptr ? &windows : nullptr);
       std::byte* const memory = range.memory + request.next_byte;
-      if (next.route == Route::kMapped) {
-        if (!options_.skip_copy) wave->pieces.push_back({next.source, memory, static_cast<std::size_t>(next.bytes)});
+      if (next.way == Way::kMapped) {
+        if (!options_.skip_copy) wave->pieces.push_back({next.mapped, memory, static_cast<std::size_t>(next.bytes)});
         if (wave->shares.empty() || wave->shares.back().request != index) wave->shares.push_back({index, 0, 0});
         Share& share = wave->shares.back();
         ++share.pieces;
@@ -397,7 +403,7 @@ bool FileQueue::Impl::issue_request(Index index) {
         continue;
       }
       const std::uint64_t length = std::min(next.bytes, base::align_up(offset + 1, kBlockBytes) - offset);
-      bool direct = next.route == Route::kDirect;
+      bool direct = next.way == Way::kDirect;
       std::uint64_t slot_bytes = 0;
       if (staged_) {
         // A read that may have to go past the page cache needs room for whole blocks around it.
@@ -406,7 +412,8 @@ bool FileQueue::Impl::issue_request(Index index) {
       }
       FilePart* part = take_part(index, slot_bytes);
       if (part == nullptr) return false;
-      if (direct) direct = !reread(file, offset, length, part->bring);  // asked once, now that it has a slot
+      if (direct)
+        direct = !router_.keep_cached(file, offset, length, part->bring);  // asked once, now that it has a slot
       part->kind = direct ? FilePart::Kind::kDirect : FilePart::Kind::kBuffered;
       part->handle = file.handle.get();
       part->offset = offset;
@@ -417,7 +424,7 @@ bool FileQueue::Impl::issue_request(Index index) {
       part->small = next.small;
       request.next_byte += length;
       file.sequential_end = offset + length;
-      if (!direct) count_unmapped(file, offset, length);
+      if (!direct) router_.count_unmapped(file, offset, length);
       start_part(*part);
     }
   }
@@ -446,7 +453,8 @@ bool FileQueue::Impl::issue_paths(Index index) {
 bool FileQueue::Impl::issue_write(Index index) {
   Request& request = requests_[index];
   FileState& file = files_[request.file];
-  const bool direct = (options_.path == Path::kDirect || !file.handle->has_buffered()) && direct_allowed(*file.handle);
+  const bool direct =
+      (options_.path == Path::kDirect || !file.handle->has_buffered()) && router_.direct_allowed(*file.handle);
   const std::uint64_t unit =
       direct ? std::max<std::uint64_t>(file.handle->direct_alignment().offset_bytes, kPageUnit) : 1;
   for (; request.next < request.list.size(); ++request.next, request.next_byte = 0) {

@@ -38,6 +38,7 @@
 #include "transfer/mapped_cache.h"
 #include "transfer/register_later.h"
 #include "transfer/resources.h"
+#include "transfer/router.h"
 #include "transfer/slab_map.h"
 
 namespace headrace {
@@ -68,7 +69,8 @@ class FileQueue::Impl final : private base::DescriptorKeeper {
   std::size_t wait(std::span<FileCompletion> out, std::size_t at_least, std::chrono::nanoseconds timeout);
   std::size_t pending() const noexcept { return pending_; }
   FileStats stats() const;
-  const FileStats& counters() const noexcept { return stats_; }  // stats() without texts and the engine's calls
+  // stats() without texts, and without the system calls of engine and router.
+  const FileStats& counters() const noexcept { return stats_; }
   // Lets go of files that no pending request needs; the queue otherwise keeps the last ones it used.
   void drop_idle_files() noexcept;
   // Lets another thread use the queue from now on. REQUIRES: nothing pending.
@@ -81,22 +83,11 @@ class FileQueue::Impl final : private base::DescriptorKeeper {
   static constexpr std::size_t kWavePieces = 4096;  // a wave is sent off with so many from mappings, or 16 MiB
 
   using FileIndex = std::unordered_map<const base::FileHandle*, Index>;
-  // A file that requests in hand read from, and what was last found out about it.
-  struct FileState {
-    std::shared_ptr<base::FileHandle> handle;
-    std::shared_ptr<transfer::MappedFile> mapped;
-    std::uint64_t checked_wave = 0;   // for which wave the identity was last looked at
-    std::uint64_t now_ns = 0;         // when
-    std::uint64_t identified_ns = 0;  // when the system was last asked for it
+  // A file that requests in hand read from.
+  struct FileState : transfer::RoutedFile {
     std::size_t requests = 0;
-    std::uint64_t idle_since_ns = 0;   // while no request needs it
-    std::uint64_t sequential_end = 0;  // where the last range ended: one that begins there continues it
-    struct Seen {
-      std::uint64_t wave = 0;
-      const transfer::MappedWindow* window = nullptr;  // held by that wave
-    };
-    std::vector<Seen> seen;      // by window
-    FileIndex::node_type entry;  // of file_index_, while it names no file: used again
+    std::uint64_t idle_since_ns = 0;  // while no request needs it
+    FileIndex::node_type entry;       // of file_index_, while it names no file: used again
   };
   struct Request {
     std::uint64_t tag = 0;
@@ -139,15 +130,6 @@ class FileQueue::Impl final : private base::DescriptorKeeper {
     std::unique_ptr<device::Stream> streams[2];
     bool to_host = false;
   };
-  enum class Route : std::uint8_t { kMapped, kBuffered, kDirect };
-  struct Step {
-    Route route = Route::kBuffered;
-    std::uint64_t bytes = 0;
-    const std::byte* source = nullptr;  // kMapped
-    bool sure = true;                   // kBuffered: the pages are there
-    bool small = false;                 // kBuffered: see small_read()
-  };
-
   Result<Index> take_request();
   Index file_state(const std::shared_ptr<base::FileHandle>& file);
   void end_file_use(Index index) noexcept;
@@ -161,14 +143,6 @@ class FileQueue::Impl final : private base::DescriptorKeeper {
   bool issue_request(Index index);
   bool issue_paths(Index index);
   bool issue_write(Index index);
-  Step route(FileState& file, std::uint64_t offset, std::uint64_t bytes, std::size_t beside, Wave* wave);
-  bool small_read(FileState& file, std::uint64_t offset, std::uint64_t bytes, std::size_t beside) const;
-  Step route_unmapped(FileState& file, std::uint64_t offset, std::uint64_t bytes);
-  const transfer::MappedWindow* mapped_window(FileState& file, std::size_t index, Wave& wave);
-  void check_identity(FileState& file);
-  void count_unmapped(FileState& file, std::uint64_t offset, std::uint64_t bytes);
-  bool reread(const FileState& file, std::uint64_t offset, std::uint64_t bytes, bool& bring);
-  bool direct_allowed(base::FileHandle& file);
 
   transfer::FilePart* take_part(Index request, std::uint64_t slot_bytes);
   void start_part(transfer::FilePart& part);
@@ -202,13 +176,14 @@ class FileQueue::Impl final : private base::DescriptorKeeper {
     return {slab_, slab_ != nullptr ? options_.staging_bytes : std::size_t{0}};
   }
   trace::Stage awaited() const noexcept;
-  void note(std::string_view what, std::string_view why) noexcept;
 
   const std::shared_ptr<transfer::Resources> resources_;
   const std::shared_ptr<device::Device> device_;
   const FileQueueOptions options_;
   const bool staged_;
   transfer::MappedCache* mapped_ = nullptr;
+  transfer::Notes notes_;
+  transfer::FileRouter router_;
 
   std::byte* slab_ = nullptr;
   base::PageBuffer unpinned_slab_;  // of a device that copies nothing out of it: pages are made as they are used
@@ -245,7 +220,6 @@ class FileQueue::Impl final : private base::DescriptorKeeper {
   Lane in_, out_;
   std::uint64_t wave_number_ = 0;
   FileStats stats_;
-  std::string notes_;
 };
 
 }  // namespace headrace

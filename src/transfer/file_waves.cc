@@ -59,7 +59,10 @@ Status FileQueue::Impl::make_lane(Lane& lane, bool to_host) {
 FileQueue::Impl::Wave* FileQueue::Impl::filling(Lane& lane) {
   Wave& wave = lane.waves[lane.filling];
   if (wave.in_flight) return nullptr;
-  if (wave.number == 0) wave.number = ++wave_number_;
+  if (wave.number == 0) {
+    wave.number = ++wave_number_;
+    router_.begin_round();  // the version of a file decides which of its windows the wave may use
+  }
   return &wave;
 }
 
@@ -172,9 +175,10 @@ void FileQueue::Impl::start_direct(FilePart& part) {
     }
     if (!status.ok()) {
       engine_failed_ = true;
+      router_.give_up_direct();
       engine_queue_.reset();
       engine_.reset();
-      note("direct path: ", status.message());
+      notes_.add("direct path: ", status.message());
     }
   }
   const base::DirectAlignment& alignment = part.handle->direct_alignment();
@@ -238,7 +242,7 @@ Status FileQueue::Impl::make_engine() {
   engine_options.depth = options_.depth;
   std::string refused;
   HEADRACE_TRY_ASSIGN(engine_, io::make_engine(resources_->options().engine, engine_options, &refused));
-  if (!refused.empty()) note("engine: ", refused);
+  if (!refused.empty()) notes_.add("engine: ", refused);
   registering_ = {};
   engine_queue_.emplace(*engine_);
   engine_queue_->reserve(parts_.size());
@@ -334,11 +338,8 @@ bool FileQueue::Impl::progress() {
     if (part.went_cold) {
       part.went_cold = false;
       FileState& file = files_[requests_[part.request].file];
-      if (file.mapped != nullptr) {
-        const auto window = static_cast<std::size_t>(part.offset / file.mapped->window_bytes);
-        mapped_->set_warmth(*file.mapped, window, transfer::Warmth::kMixed, base::now_ns());
-      }
-      if (reread(file, part.offset, part.length, part.bring)) {
+      router_.was_not_cached(file, part.offset);
+      if (router_.keep_cached(file, part.offset, part.length, part.bring)) {
         part.may_go_cold = false;
         to_crew_.push_back(&part);
       } else {
@@ -347,7 +348,7 @@ bool FileQueue::Impl::progress() {
     } else if (part.kind == FilePart::Kind::kDirect && part.status.system_error() == EINVAL &&
                part.handle->has_buffered()) {
       part.handle->give_up_direct();
-      note("direct path: the file system opens files for it and refuses to transfer: ", part.handle->path());
+      notes_.add("direct path: the file system opens files for it and refuses to transfer: ", part.handle->path());
       part.kind = FilePart::Kind::kBuffered;
       part.may_go_cold = false;
       part.status = {};

@@ -115,10 +115,8 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   job.fd = object.file().fd;
   job.offset = object.file().begin + offset;
   job.length = length;
-  // By whom: an engine asked for by name gets everything.
-  const Route route = inline_reads_ ? choose_route(object.file().fd, job.offset, length) : Route::kDirect;
-  job.direct = route == Route::kDirect;
-  if (route != Route::kInline) return GroupResult::kCold;
+  job.direct = router_.choose(job.fd, job.offset, length) == Way::kDirect;
+  if (job.direct) return GroupResult::kCold;
 
   const std::optional<std::span<std::byte>> target = encoded_target(wave, group_index, length, lane);
   if (!target) return GroupResult::kDone;
@@ -126,8 +124,7 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   switch (fetcher_.read_cached(range, *target, failure, lane.stats)) {
     case Fetcher::Cached::kNotCached:
       // The attempt has started read-ahead: taking the pages as they come beats asking the disk a second time.
-      cached_streak_.store(0, std::memory_order_relaxed);
-      cold_streak_.fetch_add(1, std::memory_order_relaxed);
+      router_.was_not_cached();
       return GroupResult::kCold;
     case Fetcher::Cached::kFailed:
       fail_group(wave, group_index, lane, std::move(failure));
@@ -135,8 +132,7 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
     case Fetcher::Cached::kRead:
       break;
   }
-  cached_streak_.fetch_add(1, std::memory_order_relaxed);
-  cold_streak_.store(0, std::memory_order_relaxed);
+  router_.was_cached();
   if (lane.unmapped != nullptr) note_unmapped(wave, group, job.offset, length, lane);
   decode_group(wave, group_index, *target, offset, lane);
   return GroupResult::kDone;
@@ -204,28 +200,6 @@ void ReadOperation::unpack_group(Wave& wave, std::uint32_t group_index, const St
   decode_group(wave, group_index, *target, 0, lane);
 }
 
-// A failed attempt to read cached pages starts read-ahead, which a direct read would then compete with. So the kernel
-// is asked first, until enough ranges in a row were cached for asking to be a waste. Where it does not answer, attempts
-// are made until several in a row fail, and then now and again.
-ReadOperation::Route ReadOperation::choose_route(int fd, std::uint64_t offset, std::uint64_t length) {
-  constexpr int kStreak = 4;
-  constexpr unsigned kRetryEvery = 8;
-  if (cached_streak_.load(std::memory_order_relaxed) >= kStreak) return Route::kInline;
-  switch (base::residency(fd, offset, length)) {
-    case base::Residency::kCached:
-      // Where a page is missing after all, the attempt finds it and has it read into the cache; past the cache the
-      // range would never be whole again.
-      return Route::kInline;
-    case base::Residency::kNotCached:
-      cached_streak_.store(0, std::memory_order_relaxed);
-      return Route::kDirect;
-    case base::Residency::kUnknown:
-      break;
-  }
-  if (cold_streak_.load(std::memory_order_relaxed) < kStreak) return Route::kInline;
-  return probe_turn_.fetch_add(1, std::memory_order_relaxed) % kRetryEvery == 0 ? Route::kInline : Route::kDirect;
-}
-
 // Hands the cold groups of one claim to the I/O service in one call.
 void ReadOperation::post_cold(Wave& wave, Lane& lane) {
   bool posted = false;
@@ -261,8 +235,7 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
     const bool own = group.source == kNoSource;
     // That of an object of its own takes the place of the one it has.
     const bool may_open = own || base::Descriptors::of_process().room();
-    const bool wanted_direct = job.direct && may_open && files != nullptr && resources_.options().allow_direct &&
-                               !direct_refused_.load(std::memory_order_relaxed);
+    const bool wanted_direct = job.direct && may_open && files != nullptr && router_.direct_allowed();
     job.direct = false;
     if (wanted_direct) {
       if (own) describe(group, wave.tasks.tasks[group.first_task], lane);

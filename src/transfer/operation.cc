@@ -32,6 +32,8 @@ ReadOperation::ReadOperation(Resources& resources, std::unique_ptr<Plan> plan, s
       device_(std::move(device)),
       options_(std::move(options)),
       staged_(!device_->info().host_addressable),
+      cache_reads_(resources.options().engine == "auto"),
+      router_(cache_reads_, resources.options().allow_direct),
       start_ns_(start_ns),
       report_(options_.progress, options_.collect_errors, start_ns) {}
 
@@ -65,7 +67,6 @@ void ReadOperation::give_back() {
 Status ReadOperation::prepare() {
   const ContextOptions& options = resources_.options();
   const codec::Chain& chain = plan_->chain();
-  inline_reads_ = options.engine == "auto";
   HEADRACE_TRY(make_decoder());
 
   // Encoded bytes are nearly always fewer than decoded ones; buffers grow to what a stream really needs.
@@ -114,7 +115,7 @@ Status ReadOperation::prepare() {
   areas_ = sizes.areas;
   // What the CPU decodes it has to read; an engine asked for by name gets every read.
   may_map_ =
-      staged_ && inline_reads_ && options.allow_mapped && (chain.raw() || (decoder_ != nullptr && device_stage_ == 0));
+      staged_ && cache_reads_ && options.allow_mapped && (chain.raw() || (decoder_ != nullptr && device_stage_ == 0));
   if (decoder_ != nullptr && options_.placement == Placement::kAuto) {
     const std::string kind = placement_kind(device_->info().name, chain, device_->decodes_any_codec(),
                                             std::min(plan_->chunk_count(), sizes.waves * sizes.tasks));
@@ -513,7 +514,7 @@ void ReadOperation::run_jobs(Lane& lane) {
 void ReadOperation::read_through_cache(IoJob& job) {
   const int flags = ::fcntl(job.fd, F_GETFL);
   if (flags < 0 || ::fcntl(job.fd, F_SETFL, flags & ~O_DIRECT) != 0) return;
-  direct_refused_.store(true, std::memory_order_relaxed);
+  router_.refuse_direct();
   const auto to = base::part(job.slot, job.offset - job.aligned_offset, job.length);
   trace::Timer timer(trace::Stage::kRead, job.length);
   job.status = to ? base::read_exactly(job.fd, job.offset, *to)

@@ -39,6 +39,7 @@
 #include "transfer/read_report.h"
 #include "transfer/read_sizes.h"
 #include "transfer/resources.h"
+#include "transfer/router.h"
 #include "transfer/staging.h"
 #include "transfer/wave.h"
 #include "transfer/worker_pool.h"
@@ -157,9 +158,7 @@ class ReadOperation final : public Workload,
   std::optional<std::span<std::byte>> encoded_target(Wave& wave, std::uint32_t group_index, std::uint64_t length,
                                                      Lane& lane);
   void unpack_group(Wave& wave, std::uint32_t group_index, const StoredRange& whole, Lane& lane);
-  enum class Route : std::uint8_t { kInline, kDirect };
   Status admit_length(const Group& group, std::uint64_t length, Lane& lane) const;
-  Route choose_route(int fd, std::uint64_t offset, std::uint64_t length);
   void post_cold(Wave& wave, Lane& lane);
   bool try_post_cold(Wave& wave, Lane& lane);
   void decode_group(Wave& wave, std::uint32_t group_index, std::span<const std::byte> data, std::uint64_t data_offset,
@@ -184,7 +183,8 @@ class ReadOperation final : public Workload,
   const std::shared_ptr<device::Device> device_;
   const ReadOptions options_;
   const bool staged_;
-  bool inline_reads_ = true;         // page-cache reads by the workers
+  const bool cache_reads_;  // by the workers; an engine asked for by name gets everything
+  ObjectRouter router_;
   bool may_map_ = false;             // the device may take bytes out of the page cache
   std::uint64_t planned_bytes_ = 0;  // most that one group's stored bytes take, but for unusual ones
   std::uint64_t slab_stride_ = 0;    // bytes between decoded chunks in a slab
@@ -204,10 +204,7 @@ class ReadOperation final : public Workload,
 
   mutable std::mutex mutex_;
   base::ProcessOwn<std::condition_variable> ended_;
-  std::atomic<int> cached_streak_{0}, cold_streak_{0};  // groups in a row found in the page cache, or not
-  std::atomic<unsigned> probe_turn_{0};
-  std::atomic<bool> direct_refused_{false};  // by a read of a file that could be opened for it
-  std::atomic<bool> starved_{false};         // nothing is opened before another file of the process is closed
+  std::atomic<bool> starved_{false};  // nothing is opened before another file of the process is closed
   // Guarded by mutex_:
   std::vector<Lane*> free_lanes_;
   std::vector<Wave*> filled_;  // oldest first
