@@ -11,5 +11,5 @@ def main() -> None:
     """Becomes the program."""
     program = Path(__file__).with_name("headrace")
     if not program.exists():
-        sys.exit("headrace: this package was built without the command line tool, as CLI11 was missing: install a wheel from PyPI")
+        sys.exit("headrace: this package was built without the command line tool, as CLI11, libcrypto or xxHash was missing: install a wheel from PyPI")
     os.execv(program, ["headrace", *sys.argv[1:]])

@@ -1,5 +1,5 @@
-// The command line tool's own parts: SHA-256 agrees with FIPS 180-4 on both code paths, .npy headers are what NumPy
-// writes, JSON survives any text, and units round as people expect.
+// The command line tool's own parts: SHA-256 takes its text in parts, .npy headers are what NumPy writes, JSON survives
+// any text, and units round as people expect.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,33 +21,15 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-TEST(Sha256, StandardVectors) {
-  for (bool accelerated : {false, true}) {
-    const auto hex = [&](const std::string& text) {
-      Sha256 hash(accelerated);
-      hash.update(bytes_of(text));
-      return hash.finish();
-    };
-    EXPECT_EQ(hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    EXPECT_EQ(hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    EXPECT_EQ(hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
-              "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-    EXPECT_EQ(hex(std::string(1000000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+TEST(Sha256, AStandardVectorInAnySplit) {
+  const std::string text = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
+  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+    Sha256 hash;
+    hash.update(bytes_of(text).first(cut));
+    hash.update(bytes_of(text).subspan(cut));
+    EXPECT_EQ(hash.finish(), "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
   }
-}
-
-TEST(Sha256, AnySplitAndBothPathsAgree) {
-  std::string text;
-  for (std::uint32_t i = 0; i < 700; ++i) text += static_cast<char>(i * 2654435761u >> 13);
-  for (std::size_t length = 0; length < text.size(); length += length < 200 ? 1 : 61) {
-    const std::string head = text.substr(0, length);
-    Sha256 whole(true), split(false);
-    whole.update(bytes_of(head));
-    for (std::size_t at = 0, step = 1; at < length; at += step, step = step * 3 % 79 + 1) {
-      split.update(bytes_of(head).subspan(at, std::min(step, length - at)));
-    }
-    EXPECT_EQ(whole.finish(), split.finish()) << length;
-  }
+  EXPECT_EQ(sha256_hex({}), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
 DataType simple(TypeKind kind, std::uint32_t bytes, std::string unit = "") {
