@@ -139,11 +139,7 @@ TEST(DoctorText, AnEmptyReport) {
   EXPECT_EQ(text.find('!'), std::string::npos);
 }
 
-nlohmann::json parsed(const SystemReport& report) {
-  JsonWriter json;
-  write_doctor(json, report);
-  return nlohmann::json::parse(json.text());
-}
+nlohmann::json parsed(const SystemReport& report) { return doctor_json(report); }
 
 TEST(DoctorJson, Values) {
   const auto json = parsed(gpu_machine());

@@ -144,7 +144,7 @@ mark_as_advanced(HEADRACE_crypto_INCLUDE HEADRACE_crypto_LIBRARY HEADRACE_xxhash
 if(CLI11_FOUND AND HEADRACE_crypto_INCLUDE AND HEADRACE_crypto_LIBRARY AND HEADRACE_xxhash_INCLUDE)
   add_library(headrace_cli_deps INTERFACE)
   target_include_directories(headrace_cli_deps SYSTEM INTERFACE ${HEADRACE_crypto_INCLUDE} ${HEADRACE_xxhash_INCLUDE})
-  target_link_libraries(headrace_cli_deps INTERFACE CLI11::CLI11 headrace_dep_deflate headrace_dep_lzma ${HEADRACE_crypto_LIBRARY}
+  target_link_libraries(headrace_cli_deps INTERFACE CLI11::CLI11 nlohmann_json::nlohmann_json headrace_dep_deflate headrace_dep_lzma ${HEADRACE_crypto_LIBRARY}
                         Threads::Threads ${CMAKE_DL_LIBS})
 endif()
 

@@ -4,15 +4,10 @@
 #include <cstdio>
 
 #include "cli_common.h"
+#include "json_text.h"
 
 namespace headrace::cli {
 namespace {
-
-void write_list(JsonWriter& json, const char* key, const std::vector<std::string>& values) {
-  json.key(key).begin_array();
-  for (const std::string& value : values) json.value(value);
-  json.end_array();
-}
 
 std::string joined(const std::vector<std::string>& names) {
   std::string out;
@@ -20,33 +15,27 @@ std::string joined(const std::vector<std::string>& names) {
   return out.empty() ? "-" : out;
 }
 
-void print_json(const Capabilities& found) {
-  JsonWriter json;
-  json.begin_object();
-  write_list(json, "engines", found.engines);
-  write_list(json, "devices", found.devices);
-  write_list(json, "stores", found.stores);
-  json.key("codecs").begin_array();
+Json capabilities_json(const Capabilities& found) {
+  // Types' names are JSON: a string, or in v3 an object.
+  const auto type_name = [](const std::string& text) { return text.empty() ? Json() : Json::parse(text); };
+  Json codecs = Json::array(), types = Json::array(), rows = Json::array();
   for (const CodecCapability& codec : found.codecs) {
-    json.begin_object().member("name", codec.name);
-    write_list(json, "v3_names", codec.v3_names);
-    write_list(json, "v2_ids", codec.v2_ids);
-    json.member("cpu", codec.cpu).member("gpu", codec.gpu).end_object();
+    codecs.push_back({{"name", codec.name},
+                      {"v3_names", codec.v3_names},
+                      {"v2_ids", codec.v2_ids},
+                      {"cpu", codec.cpu},
+                      {"gpu", codec.gpu}});
   }
-  json.end_array().key("data_types").begin_array();
   for (const TypeCapability& type : found.data_types) {
-    json.begin_object().member("name", type.name).key("v3");
-    type.v3.empty() ? json.null() : json.raw(type.v3);
-    json.key("v2");
-    type.v2.empty() ? json.null() : json.raw(type.v2);
-    json.member("item_bytes", type.item_bytes).member("note", type.note).end_object();
+    types.push_back({{"name", type.name},
+                     {"v3", type_name(type.v3)},
+                     {"v2", type_name(type.v2)},
+                     {"item_bytes", type.item_bytes},
+                     {"note", type.note}});
   }
-  json.end_array().key("leniencies").begin_array();
-  for (const LeniencyRow& row : leniencies()) {
-    json.begin_object().member("name", row.name).member("what", row.what).end_object();
-  }
-  json.end_array().end_object();
-  std::fputs(json.text().c_str(), stdout);
+  for (const LeniencyRow& row : leniencies()) rows.push_back({{"name", row.name}, {"what", row.what}});
+  return {{"engines", found.engines},    {"devices", found.devices},       {"stores", found.stores},
+          {"codecs", std::move(codecs)}, {"data_types", std::move(types)}, {"leniencies", std::move(rows)}};
 }
 
 }  // namespace
@@ -55,7 +44,7 @@ int print_capabilities(bool as_json) {
   const auto found = capabilities();
   if (!found.ok()) return fail(found.status(), "capabilities");
   if (as_json) {
-    print_json(*found);
+    print_json(capabilities_json(*found));
     return kExitOk;
   }
   std::printf("I/O engines   %s\n", joined(found->engines).c_str());

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <fstream>
 
+#include "json_text.h"
+
 namespace headrace::cli {
 namespace {
 
@@ -270,41 +272,41 @@ Result<Context> make_context(const CommonOptions& options) {
   return Context::create(native);
 }
 
-void write_stats(JsonWriter& json, const Stats& stats) {
-  json.begin_object()
-      .member("chunks", stats.chunks)
-      .member("missing_chunks", stats.missing_chunks)
-      .member("gpu_chunks", stats.gpu_chunks)
-      .member("cpu_chunks", stats.cpu_chunks)
-      .member("returned_chunks", stats.returned_chunks)
-      .member("indexed_chunks", stats.indexed_chunks)
-      .member("bad_indices", stats.bad_indices)
-      .member("waves", stats.waves)
-      .member("requests", stats.requests)
-      .member("objects_opened", stats.objects_opened)
-      .member("stored_bytes", stats.stored_bytes)
-      .member("read_bytes", stats.read_bytes)
-      .member("bus_bytes", stats.bus_bytes)
-      .member("decoded_bytes", stats.decoded_bytes)
-      .member("gpu_decoded_bytes", stats.gpu_decoded_bytes)
-      .member("cpu_decoded_bytes", stats.cpu_decoded_bytes)
-      .member("undecoded_bytes", undecoded_bytes(stats))
-      .member("direct_bytes", stats.direct_bytes)
-      .member("engine_bytes", stats.engine_bytes)
-      .member("buffered_bytes", stats.buffered_bytes)
-      .member("memory_bytes", stats.memory_bytes)
-      .member("mapped_bytes", stats.mapped_bytes)
-      .member("plan_seconds", stats.plan_seconds)
-      .member("open_seconds", stats.open_seconds)
-      .member("read_seconds", stats.read_seconds)
-      .member("decode_seconds", stats.decode_seconds)
-      .member("assemble_seconds", stats.assemble_seconds)
-      .member("copy_seconds", stats.copy_seconds)
-      .member("wall_seconds", stats.wall_seconds)
-      .member("engine", stats.engine)
-      .member("path", stats.path)
-      .member("device_note", stats.device_note)
-      .end_object();
+Json stats_json(const Stats& stats) {
+  return {
+      {"chunks", stats.chunks},
+      {"missing_chunks", stats.missing_chunks},
+      {"gpu_chunks", stats.gpu_chunks},
+      {"cpu_chunks", stats.cpu_chunks},
+      {"returned_chunks", stats.returned_chunks},
+      {"indexed_chunks", stats.indexed_chunks},
+      {"bad_indices", stats.bad_indices},
+      {"waves", stats.waves},
+      {"requests", stats.requests},
+      {"objects_opened", stats.objects_opened},
+      {"stored_bytes", stats.stored_bytes},
+      {"read_bytes", stats.read_bytes},
+      {"bus_bytes", stats.bus_bytes},
+      {"decoded_bytes", stats.decoded_bytes},
+      {"gpu_decoded_bytes", stats.gpu_decoded_bytes},
+      {"cpu_decoded_bytes", stats.cpu_decoded_bytes},
+      {"undecoded_bytes", undecoded_bytes(stats)},
+      {"direct_bytes", stats.direct_bytes},
+      {"engine_bytes", stats.engine_bytes},
+      {"buffered_bytes", stats.buffered_bytes},
+      {"memory_bytes", stats.memory_bytes},
+      {"mapped_bytes", stats.mapped_bytes},
+      {"plan_seconds", stats.plan_seconds},
+      {"open_seconds", stats.open_seconds},
+      {"read_seconds", stats.read_seconds},
+      {"decode_seconds", stats.decode_seconds},
+      {"assemble_seconds", stats.assemble_seconds},
+      {"copy_seconds", stats.copy_seconds},
+      {"wall_seconds", stats.wall_seconds},
+      {"engine", stats.engine},
+      {"path", stats.path},
+      {"device_note", stats.device_note},
+  };
 }
 
 std::uint64_t undecoded_bytes(const Stats& stats) {

@@ -9,13 +9,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "json_writer.h"
 #include "text.h"
 
 // <CLI/CLI.hpp> takes longer to compile than most sources here, and few need it.
@@ -105,7 +105,7 @@ std::optional<std::uint64_t> decoded_bytes(std::span<const std::uint64_t> shape,
 Result<Context> make_context(const CommonOptions& options);
 
 // Every field of Stats, by its name there.
-void write_stats(JsonWriter& json, const Stats& stats);
+nlohmann::ordered_json stats_json(const Stats& stats);
 // `decoder`: what the device is called that has decoders of its own; empty: there is none.
 std::string stats_table(const Stats& stats, const std::string& decoder);
 // Of decoded_bytes, those that nobody had to decode: stored as they are, or filled.

@@ -7,6 +7,7 @@
 
 #include "cli_common.h"
 #include "doctor_report.h"
+#include "json_text.h"
 
 namespace headrace::cli {
 namespace {
@@ -31,9 +32,7 @@ int run_doctor(const DoctorCommandOptions& options) {
   const auto report = inspect_system(native);
   if (!report.ok()) return fail(report.status(), "device " + options.device, "use --device auto, or --device host");
   if (options.json) {
-    JsonWriter json;
-    write_doctor(json, *report);
-    std::fputs(json.text().c_str(), stdout);
+    print_json(doctor_json(*report));
   } else {
     std::fputs(doctor_text(*report).c_str(), stdout);
   }

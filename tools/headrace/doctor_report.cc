@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cli_common.h"
+#include "json_text.h"
 
 namespace headrace::cli {
 namespace {
@@ -182,137 +183,109 @@ void print_path(Text& text, const PathReport& path) {
 
 // JSON: what is not known is null.
 template <class T>
-void optional(JsonWriter& json, std::string_view name, const std::optional<T>& value) {
-  json.key(name);
-  value ? json.value(*value) : json.null();
+Json positive(T value) {
+  return value > 0 ? Json(value) : Json();
 }
 
-template <class T>
-void positive(JsonWriter& json, std::string_view name, T value) {
-  json.key(name);
-  value > 0 ? json.value(value) : json.null();
+Json numa_node(int node) { return node < 0 ? Json() : Json(node); }
+
+Json why_not(const Status& status) { return status.ok() ? Json() : Json(describe(status)); }
+
+Json link_json(const PcieLink& link) {
+  return {{"gigatransfers_per_second", positive(link.gigatransfers_per_second)},
+          {"max_gigatransfers_per_second", positive(link.max_gigatransfers_per_second)},
+          {"lanes", positive(link.lanes)},
+          {"max_lanes", positive(link.max_lanes)}};
 }
 
-void text_or_null(JsonWriter& json, std::string_view name, const std::string& text) {
-  json.key(name);
-  text.empty() ? json.null() : json.value(text);
+Json host_json(const HostReport& host) {
+  return {{"kernel", host.kernel},
+          {"cpus", host.cpus},
+          {"cpus_online", host.cpus_online},
+          {"numa_nodes", host.numa_nodes},
+          {"memory_bytes", positive(host.memory_bytes)},
+          {"memory_available_bytes", positive(host.memory_available_bytes)},
+          {"cgroup_version", positive(host.cgroup_version)},
+          {"cgroup_memory_limit_bytes", or_null(host.cgroup_memory_limit_bytes)},
+          {"cgroup_memory_available_bytes", or_null(host.cgroup_memory_available_bytes)},
+          {"cgroup_cpu_quota_cpus", or_null(host.cgroup_cpu_quota)},
+          {"cgroup_cpu_set", or_null(host.cgroup_cpu_set)},
+          {"memlock_limit_bytes", or_null(host.memlock_limit_bytes)},
+          {"open_files_limit",
+           or_null(host.open_files_limit == UINT64_MAX ? std::nullopt : std::optional(host.open_files_limit))},
+          {"io_uring_disabled", or_null(host.io_uring_disabled)},
+          {"nvidia_driver", text_or_null(host.nvidia_driver)},
+          {"copy_one_core_bytes_per_second", or_null(host.copy_one_core_bytes_per_second)},
+          {"copy_all_cores_bytes_per_second", or_null(host.copy_all_cores_bytes_per_second)},
+          {"copy_threads", positive(host.copy_threads)}};
 }
 
-void strings(JsonWriter& json, std::string_view name, const std::vector<std::string>& values) {
-  json.key(name).begin_array();
-  for (const std::string& value : values) json.value(value);
-  json.end_array();
+Json device_json(const DeviceReport& device) {
+  return {{"name", device.name},
+          {"usable", device.status.ok()},
+          {"why_not", why_not(device.status)},
+          {"description", text_or_null(device.description)},
+          {"note", text_or_null(device.note)},
+          {"host_addressable", device.host_addressable},
+          {"memory_bytes", positive(device.memory_bytes)},
+          {"numa_node", numa_node(device.numa_node)},
+          {"pci_address", text_or_null(device.pci_address)},
+          {"pcie", link_json(device.pcie)},
+          {"near_cpus", device.near_cpus},
+          {"binds_threads", device.binds_threads},
+          {"binds_threads_why_not", text_or_null(device.binds_threads_why_not)},
+          {"pinned_to_device_bytes_per_second", or_null(device.pinned_to_device_bytes_per_second)},
+          {"device_to_pinned_bytes_per_second", or_null(device.device_to_pinned_bytes_per_second)},
+          {"pageable_to_device_bytes_per_second", or_null(device.pageable_to_device_bytes_per_second)},
+          {"registers_file_mappings", or_null(device.registers_file_mappings)},
+          {"registers_file_mappings_why_not", text_or_null(device.registers_file_mappings_why_not)}};
 }
 
-void failure(JsonWriter& json, const Status& status) {
-  json.member("usable", status.ok()).key("why_not");
-  status.ok() ? json.null() : json.value(describe(status));
-}
-
-void write_link(JsonWriter& json, const PcieLink& link) {
-  json.key("pcie").begin_object();
-  positive(json, "gigatransfers_per_second", link.gigatransfers_per_second);
-  positive(json, "max_gigatransfers_per_second", link.max_gigatransfers_per_second);
-  positive(json, "lanes", link.lanes);
-  positive(json, "max_lanes", link.max_lanes);
-  json.end_object();
-}
-
-void write_node(JsonWriter& json, int node) {
-  optional(json, "numa_node", node < 0 ? std::nullopt : std::optional(node));
-}
-
-void write_host(JsonWriter& json, const HostReport& host) {
-  json.begin_object().member("kernel", host.kernel).member("cpus", host.cpus).member("cpus_online", host.cpus_online);
-  json.member("numa_nodes", host.numa_nodes);
-  positive(json, "memory_bytes", host.memory_bytes);
-  positive(json, "memory_available_bytes", host.memory_available_bytes);
-  positive(json, "cgroup_version", host.cgroup_version);
-  optional(json, "cgroup_memory_limit_bytes", host.cgroup_memory_limit_bytes);
-  optional(json, "cgroup_memory_available_bytes", host.cgroup_memory_available_bytes);
-  optional(json, "cgroup_cpu_quota_cpus", host.cgroup_cpu_quota);
-  json.key("cgroup_cpu_set");
-  if (host.cgroup_cpu_set) {
-    json.value(std::vector<std::uint64_t>(host.cgroup_cpu_set->begin(), host.cgroup_cpu_set->end()));
-  } else {
-    json.null();
-  }
-  optional(json, "memlock_limit_bytes", host.memlock_limit_bytes);
-  optional(json, "open_files_limit",
-           host.open_files_limit == UINT64_MAX ? std::nullopt : std::optional(host.open_files_limit));
-  optional(json, "io_uring_disabled", host.io_uring_disabled);
-  text_or_null(json, "nvidia_driver", host.nvidia_driver);
-  optional(json, "copy_one_core_bytes_per_second", host.copy_one_core_bytes_per_second);
-  optional(json, "copy_all_cores_bytes_per_second", host.copy_all_cores_bytes_per_second);
-  positive(json, "copy_threads", host.copy_threads);
-  json.end_object();
-}
-
-void write_device(JsonWriter& json, const DeviceReport& device) {
-  json.begin_object().member("name", device.name);
-  failure(json, device.status);
-  text_or_null(json, "description", device.description);
-  text_or_null(json, "note", device.note);
-  json.member("host_addressable", device.host_addressable);
-  positive(json, "memory_bytes", device.memory_bytes);
-  write_node(json, device.numa_node);
-  text_or_null(json, "pci_address", device.pci_address);
-  write_link(json, device.pcie);
-  json.key("near_cpus").value(std::vector<std::uint64_t>(device.near_cpus.begin(), device.near_cpus.end()));
-  json.member("binds_threads", device.binds_threads);
-  text_or_null(json, "binds_threads_why_not", device.binds_threads_why_not);
-  optional(json, "pinned_to_device_bytes_per_second", device.pinned_to_device_bytes_per_second);
-  optional(json, "device_to_pinned_bytes_per_second", device.device_to_pinned_bytes_per_second);
-  optional(json, "pageable_to_device_bytes_per_second", device.pageable_to_device_bytes_per_second);
-  optional(json, "registers_file_mappings", device.registers_file_mappings);
-  text_or_null(json, "registers_file_mappings_why_not", device.registers_file_mappings_why_not);
-  json.end_object();
-}
-
-void write_path(JsonWriter& json, const PathReport& path) {
-  json.begin_object().member("path", path.path);
-  json.key("error");
-  path.status.ok() ? json.null() : json.value(describe(path.status));
-  json.member("is_directory", path.is_directory);
-  text_or_null(json, "sample_file", path.sample_file);
-  json.member("sample_bytes", path.sample_bytes);
-  json.member("measured_files", path.measured_files);
-  json.member("measured_bytes", path.measured_bytes);
-  text_or_null(json, "filesystem", path.filesystem);
-  json.member("is_network", path.is_network).member("is_memory", path.is_memory);
-  json.member("is_fuse", path.is_fuse).member("is_overlay", path.is_overlay);
-  text_or_null(json, "mount_point", path.mount_point);
-  text_or_null(json, "mount_source", path.mount_source);
-  text_or_null(json, "mount_options", path.mount_options);
-  text_or_null(json, "block_device", path.block_device);
-  text_or_null(json, "block_driver", path.block_driver);
-  text_or_null(json, "block_model", path.block_model);
-  optional(json, "rotational", path.rotational);
-  positive(json, "queue_depth", path.queue_depth);
-  text_or_null(json, "scheduler", path.scheduler);
-  optional(json, "direct_works", path.direct_works);
-  text_or_null(json, "direct_why_not", path.direct_why_not);
-  positive(json, "direct_memory_alignment_bytes", path.direct_memory_alignment_bytes);
-  positive(json, "direct_offset_alignment_bytes", path.direct_offset_alignment_bytes);
-  text_or_null(json, "direct_alignment_source", path.direct_alignment_source);
-  optional(json, "cachestat_allowed", path.cachestat_allowed);
-  optional(json, "resident_share", path.resident_share);
-  text_or_null(json, "residency_source", path.residency_source);
-  optional(json, "direct_read_bytes_per_second", path.direct_read_bytes_per_second);
-  text_or_null(json, "direct_read_engine", path.direct_read_engine);
-  optional(json, "buffered_read_bytes_per_second", path.buffered_read_bytes_per_second);
-  optional(json, "page_cache_read_bytes_per_second", path.page_cache_read_bytes_per_second);
-  json.key("advice").begin_array();
+Json path_json(const PathReport& path) {
+  Json advices = Json::array();
   for (const PathAdvice& advice : path.advice) {
-    json.begin_object().member("device", advice.device).member("read_path", read_path_name(advice.path));
-    optional(json, "expected_bytes_per_second", advice.expected_bytes_per_second);
-    json.member("reason", advice.reason);
-    strings(json, "faster", advice.faster);
-    json.member("sentence", advice.sentence).end_object();
+    advices.push_back({{"device", advice.device},
+                       {"read_path", read_path_name(advice.path)},
+                       {"expected_bytes_per_second", or_null(advice.expected_bytes_per_second)},
+                       {"reason", advice.reason},
+                       {"faster", advice.faster},
+                       {"sentence", advice.sentence}});
   }
-  json.end_array();
-  strings(json, "warnings", path.warnings);
-  json.end_object();
+  return {{"path", path.path},
+          {"error", why_not(path.status)},
+          {"is_directory", path.is_directory},
+          {"sample_file", text_or_null(path.sample_file)},
+          {"sample_bytes", path.sample_bytes},
+          {"measured_files", path.measured_files},
+          {"measured_bytes", path.measured_bytes},
+          {"filesystem", text_or_null(path.filesystem)},
+          {"is_network", path.is_network},
+          {"is_memory", path.is_memory},
+          {"is_fuse", path.is_fuse},
+          {"is_overlay", path.is_overlay},
+          {"mount_point", text_or_null(path.mount_point)},
+          {"mount_source", text_or_null(path.mount_source)},
+          {"mount_options", text_or_null(path.mount_options)},
+          {"block_device", text_or_null(path.block_device)},
+          {"block_driver", text_or_null(path.block_driver)},
+          {"block_model", text_or_null(path.block_model)},
+          {"rotational", or_null(path.rotational)},
+          {"queue_depth", positive(path.queue_depth)},
+          {"scheduler", text_or_null(path.scheduler)},
+          {"direct_works", or_null(path.direct_works)},
+          {"direct_why_not", text_or_null(path.direct_why_not)},
+          {"direct_memory_alignment_bytes", positive(path.direct_memory_alignment_bytes)},
+          {"direct_offset_alignment_bytes", positive(path.direct_offset_alignment_bytes)},
+          {"direct_alignment_source", text_or_null(path.direct_alignment_source)},
+          {"cachestat_allowed", or_null(path.cachestat_allowed)},
+          {"resident_share", or_null(path.resident_share)},
+          {"residency_source", text_or_null(path.residency_source)},
+          {"direct_read_bytes_per_second", or_null(path.direct_read_bytes_per_second)},
+          {"direct_read_engine", text_or_null(path.direct_read_engine)},
+          {"buffered_read_bytes_per_second", or_null(path.buffered_read_bytes_per_second)},
+          {"page_cache_read_bytes_per_second", or_null(path.page_cache_read_bytes_per_second)},
+          {"advice", std::move(advices)},
+          {"warnings", path.warnings}};
 }
 
 }  // namespace
@@ -340,36 +313,34 @@ std::string doctor_text(const SystemReport& report) {
   return text.take();
 }
 
-void write_doctor(JsonWriter& json, const SystemReport& report) {
-  json.begin_object().key("host");
-  write_host(json, report.host);
-  json.key("engines").begin_array();
+Json doctor_json(const SystemReport& report) {
+  Json engines = Json::array(), devices = Json::array(), gpus = Json::array(), paths = Json::array();
   for (const EngineReport& engine : report.engines) {
-    json.begin_object().member("name", engine.name);
-    failure(json, engine.status);
-    text_or_null(json, "features", engine.features);
-    positive(json, "depth", engine.depth);
-    json.end_object();
+    engines.push_back({{"name", engine.name},
+                       {"usable", engine.status.ok()},
+                       {"why_not", why_not(engine.status)},
+                       {"features", text_or_null(engine.features)},
+                       {"depth", positive(engine.depth)}});
   }
-  json.end_array().key("devices").begin_array();
-  for (const DeviceReport& device : report.devices) write_device(json, device);
-  json.end_array().key("pci_gpus").begin_array();
+  for (const DeviceReport& device : report.devices) devices.push_back(device_json(device));
   for (const PciGpu& gpu : report.pci_gpus) {
-    json.begin_object().member("pci_address", gpu.pci_address);
-    text_or_null(json, "driver", gpu.driver);
-    write_node(json, gpu.numa_node);
-    write_link(json, gpu.pcie);
-    json.end_object();
+    gpus.push_back({{"pci_address", gpu.pci_address},
+                    {"driver", text_or_null(gpu.driver)},
+                    {"numa_node", numa_node(gpu.numa_node)},
+                    {"pcie", link_json(gpu.pcie)}});
   }
-  json.end_array().key("gds").begin_object().member("kernel_module", report.gds.kernel_module);
-  text_or_null(json, "kernel_version", report.gds.kernel_version);
-  text_or_null(json, "library", report.gds.library);
-  json.member("meaning", report.gds.meaning).end_object();
-  json.key("paths").begin_array();
-  for (const PathReport& path : report.paths) write_path(json, path);
-  json.end_array();
-  strings(json, "warnings", report.warnings);
-  json.end_object();
+  for (const PathReport& path : report.paths) paths.push_back(path_json(path));
+  return {{"host", host_json(report.host)},
+          {"engines", std::move(engines)},
+          {"devices", std::move(devices)},
+          {"pci_gpus", std::move(gpus)},
+          {"gds",
+           {{"kernel_module", report.gds.kernel_module},
+            {"kernel_version", text_or_null(report.gds.kernel_version)},
+            {"library", text_or_null(report.gds.library)},
+            {"meaning", report.gds.meaning}}},
+          {"paths", std::move(paths)},
+          {"warnings", report.warnings}};
 }
 
 }  // namespace headrace::cli

@@ -3,9 +3,8 @@
 
 #include <headrace/system.h>
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
-
-#include "json_writer.h"
 
 namespace headrace::cli {
 
@@ -13,6 +12,6 @@ namespace headrace::cli {
 std::string doctor_text(const SystemReport& report);
 
 // One object; what is not known is null. Names end in their unit.
-void write_doctor(JsonWriter& json, const SystemReport& report);
+nlohmann::ordered_json doctor_json(const SystemReport& report);
 
 }  // namespace headrace::cli

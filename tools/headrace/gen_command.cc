@@ -15,6 +15,7 @@
 #include "gen/pending_output.h"
 #include "gen/store_generator.h"
 #include "gen/workload.h"
+#include "json_text.h"
 #include "progress_bar.h"
 
 namespace headrace::cli {
@@ -98,34 +99,26 @@ const char* format_name(StoreFormat format) {
 void report_store(const GenOptions& options, const StorePlan& plan, const GeneratedStore& made, double seconds) {
   const CodecChoice codec = plan.arrays.back().codec;
   if (options.json) {
-    JsonWriter json;
-    json.begin_object()
-        .member("path", options.path)
-        .member("workload", options.workload)
-        .member("format", format_name(plan.format))
-        .member("codec", codec_text(codec))
-        .member("seed", options.seed)
-        .key("arrays")
-        .begin_array();
+    Json arrays = Json::array();
     for (const ArrayPlan& array : plan.arrays) {
-      json.begin_object()
-          .member("name", array.name)
-          .member("data_type", array.data_type)
-          .member("shape", array.shape)
-          .member("chunk_shape", array.chunk)
-          .key("shard_shape");
-      array.shard.empty() ? json.null() : json.value(array.shard);
-      json.end_object();
+      arrays.push_back({{"name", array.name},
+                        {"data_type", array.data_type},
+                        {"shape", array.shape},
+                        {"chunk_shape", array.chunk},
+                        {"shard_shape", array.shard.empty() ? Json() : Json(array.shard)}});
     }
-    json.end_array()
-        .member("chunks", made.chunks)
-        .member("objects", made.objects)
-        .member("decoded_bytes", plan.decoded_bytes)
-        .member("stored_bytes", made.stored_bytes)
-        .member("seconds", seconds)
-        .member("decoded_bytes_per_second", static_cast<double>(plan.decoded_bytes) / seconds)
-        .end_object();
-    std::fputs(json.text().c_str(), stdout);
+    print_json({{"path", options.path},
+                {"workload", options.workload},
+                {"format", format_name(plan.format)},
+                {"codec", codec_text(codec)},
+                {"seed", options.seed},
+                {"arrays", std::move(arrays)},
+                {"chunks", made.chunks},
+                {"objects", made.objects},
+                {"decoded_bytes", plan.decoded_bytes},
+                {"stored_bytes", made.stored_bytes},
+                {"seconds", seconds},
+                {"decoded_bytes_per_second", static_cast<double>(plan.decoded_bytes) / seconds}});
     return;
   }
   char ratio[32];
@@ -203,18 +196,14 @@ int run_bytes(const GenOptions& options) {
   if (!status.ok()) return fail_output(status, place, options.overwrite);
   const double seconds = seconds_since(start);
   if (options.json) {
-    JsonWriter json;
-    json.begin_object()
-        .member("path", place)
-        .member("content", options.content)
-        .member("seed", options.seed)
-        .member("files", many ? options.count : 1)
-        .member("file_bytes", options.size)
-        .member("stored_bytes", total)
-        .member("seconds", seconds)
-        .member("stored_bytes_per_second", static_cast<double>(total) / seconds)
-        .end_object();
-    std::fputs(json.text().c_str(), stdout);
+    print_json({{"path", place},
+                {"content", options.content},
+                {"seed", options.seed},
+                {"files", many ? options.count : 1},
+                {"file_bytes", options.size},
+                {"stored_bytes", total},
+                {"seconds", seconds},
+                {"stored_bytes_per_second", static_cast<double>(total) / seconds}});
     return kExitOk;
   }
   const std::string what = many ? human_count(options.count) + " files of " + human_bytes(options.size) : "one file";

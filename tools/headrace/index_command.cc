@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli_common.h"
+#include "json_text.h"
 #include "progress_bar.h"
 
 namespace headrace::cli {
@@ -68,22 +69,22 @@ void print_report(const IndexCommandOptions& options, const DecodeIndexReport& r
 }
 
 void write_report(const IndexCommandOptions& options, const DecodeIndexReport& report) {
-  JsonWriter json;
-  json.begin_object()
-      .member("path", options.path)
-      .member("file", report.file)
-      .member("codec", report.codec)
-      .member("chunks", report.chunks)
-      .member("indexed", report.indexed)
-      .member("small", report.small)
-      .member("without", report.without)
-      .member("index_bytes", report.index_bytes)
-      .member("file_bytes", report.file_bytes)
-      .member("stored_bytes", report.stored_bytes)
-      .member("decoded_bytes", report.decoded_bytes);
-  if (options.check) json.member("stale", report.stale).member("missing", report.missing);
-  json.end_object();
-  std::fputs(json.text().c_str(), stdout);
+  Json json = {{"path", options.path},
+               {"file", report.file},
+               {"codec", report.codec},
+               {"chunks", report.chunks},
+               {"indexed", report.indexed},
+               {"small", report.small},
+               {"without", report.without},
+               {"index_bytes", report.index_bytes},
+               {"file_bytes", report.file_bytes},
+               {"stored_bytes", report.stored_bytes},
+               {"decoded_bytes", report.decoded_bytes}};
+  if (options.check) {
+    json["stale"] = report.stale;
+    json["missing"] = report.missing;
+  }
+  print_json(json);
 }
 
 int run_index(const IndexCommandOptions& options) {

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "cli_common.h"
+#include "json_text.h"
 
 namespace headrace::cli {
 namespace {
@@ -104,48 +105,66 @@ std::string joined(const std::vector<std::string>& names) {
   return one_line(out);
 }
 
-void write_array(JsonWriter& json, const ArrayInfo& info) {
-  json.member("zarr_format", info.zarr_format)
-      .member("shape", info.shape)
-      .member("data_type", dtype_text(info.dtype))
-      .key("item_bytes");
+// Into the object of the array's node.
+void add_array(Json& json, const ArrayInfo& info) {
   const bool variable = info.dtype.is_variable_length();
-  variable ? json.null() : json.value(info.dtype.item_bytes);
-  json.member("chunk_shape", info.chunk_shape).member("chunk_grid", info.chunk_grid).key("shard_shape");
-  info.shard_shape.empty() ? json.null() : json.value(info.shard_shape);
-  json.key("dimension_names");
-  if (info.dimension_names.empty()) {
-    json.null();
-  } else {
-    json.begin_array();
-    for (const auto& name : info.dimension_names) name ? json.value(*name) : json.null();
-    json.end_array();
-  }
-  json.key("codecs").begin_array();
+  Json names, codecs = Json::array();
+  for (const auto& name : info.dimension_names) names.push_back(or_null(name));
   for (std::size_t i = 0; i < info.codecs.size(); ++i) {
-    json.begin_object()
-        .member("name", info.codecs[i])
-        .member("gpu", i < info.codec_on_gpu.size() && info.codec_on_gpu[i])
-        .end_object();
+    codecs.push_back({{"name", info.codecs[i]}, {"gpu", i < info.codec_on_gpu.size() && info.codec_on_gpu[i]}});
   }
-  json.end_array().key("outer_codecs").begin_array();
-  for (const std::string& name : info.outer_codecs) json.value(name);
-  json.end_array().member("fill_value", info.fill_text).member("chunk_count", info.chunk_count).key("decoded_bytes");
-  variable ? json.null() : json.value(info.decoded_bytes);
-  json.key("lenient").begin_array();
-  for (const std::string& use : info.lenient_uses) json.value(use);
-  json.end_array();
+  json.update({{"zarr_format", info.zarr_format},
+               {"shape", info.shape},
+               {"data_type", dtype_text(info.dtype)},
+               {"item_bytes", variable ? Json() : Json(info.dtype.item_bytes)},
+               {"chunk_shape", info.chunk_shape},
+               {"chunk_grid", info.chunk_grid},
+               {"shard_shape", info.shard_shape.empty() ? Json() : Json(info.shard_shape)},
+               {"dimension_names", std::move(names)},
+               {"codecs", std::move(codecs)},
+               {"outer_codecs", info.outer_codecs},
+               {"fill_value", info.fill_text},
+               {"chunk_count", info.chunk_count},
+               {"decoded_bytes", variable ? Json() : Json(info.decoded_bytes)},
+               {"lenient", info.lenient_uses}});
 }
 
-void write_attributes(JsonWriter& json, const std::string& attributes) {
-  json.key("attributes").raw(attributes.empty() ? "{}" : attributes);
+// `attributes`: as the library gives them, which parsed them itself.
+Json attributes_of(const std::string& attributes) {
+  return attributes.empty() ? Json::object() : Json::parse(attributes);
 }
 
-void write_stored(JsonWriter& json, const StoredSize& size) {
-  json.key("stored_bytes");
-  size.known ? json.value(size.bytes) : json.null();
-  json.key("stored_objects");
-  size.known ? json.value(size.objects) : json.null();
+Json node_json(const Node& node) {
+  Json json = {{"path", node.path}, {"node_type", node.is_array ? "array" : "group"}};
+  if (node.array) {
+    add_array(json, node.array->info());
+  } else {
+    json["zarr_format"] = node.zarr_format;
+  }
+  if (node.status.ok()) {
+    json["attributes"] = attributes_of(node.attributes_json);
+  } else {
+    json["error"] = {{"code", code_name(node.status.code())}, {"message", node.status.to_string()}};
+  }
+  return json;
+}
+
+Json info_json(const std::string& path, const std::vector<Node>& nodes, const StoredSize& size) {
+  const Node& root = nodes.front();
+  Json json = {{"path", path}, {"node_type", root.is_array ? "array" : root.zarr_format == 0 ? "folder" : "group"}};
+  if (root.array) {
+    add_array(json, root.array->info());
+  } else {
+    json["zarr_format"] = root.zarr_format == 0 ? Json() : Json(root.zarr_format);
+  }
+  json["attributes"] = attributes_of(root.attributes_json);
+  json["stored_bytes"] = size.known ? Json(size.bytes) : Json();
+  json["stored_objects"] = size.known ? Json(size.objects) : Json();
+  if (!root.is_array) {
+    Json& listed = json["nodes"] = Json::array();
+    for (std::size_t i = 1; i < nodes.size(); ++i) listed.push_back(node_json(nodes[i]));
+  }
+  return json;
 }
 
 std::string stored_text(const StoredSize& size, std::uint64_t decoded) {
@@ -277,42 +296,7 @@ int run_info(const CommonOptions& options, bool show_capabilities) {
 
   const StoredSize size = stored_size(options.path);
   if (options.json) {
-    JsonWriter json;
-    json.begin_object()
-        .member("path", options.path)
-        .member("node_type", root.is_array           ? "array"
-                             : root.zarr_format == 0 ? "folder"
-                                                     : "group");
-    if (root.array) {
-      write_array(json, root.array->info());
-    } else {
-      json.key("zarr_format");
-      root.zarr_format == 0 ? json.null() : json.value(root.zarr_format);
-    }
-    write_attributes(json, root.attributes_json);
-    write_stored(json, size);
-    if (!root.is_array) {
-      json.key("nodes").begin_array();
-      for (std::size_t i = 1; i < nodes.size(); ++i) {
-        const Node& node = nodes[i];
-        json.begin_object().member("path", node.path).member("node_type", node.is_array ? "array" : "group");
-        if (node.array) {
-          write_array(json, node.array->info());
-        } else {
-          json.member("zarr_format", node.zarr_format);
-        }
-        if (node.status.ok()) {
-          write_attributes(json, node.attributes_json);
-        } else {
-          json.key("error").begin_object();
-          json.member("code", code_name(node.status.code())).member("message", node.status.to_string()).end_object();
-        }
-        json.end_object();
-      }
-      json.end_array();
-    }
-    json.end_object();
-    std::fputs(json.text().c_str(), stdout);
+    print_json(info_json(options.path, nodes, size));
   } else if (root.array) {
     print_array(options.path, root, root.array->info(), size);
   } else {

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "cli_common.h"
+#include "json_text.h"
 #include "npy_writer.h"
 #include "output_file.h"
 #include "progress_bar.h"
@@ -239,36 +240,29 @@ int run_read(const ReadCommandOptions& options) {
   // The report must not mix with data on standard output.
   FILE* report = !options.output.empty() && is_standard_output(options.output) ? stderr : stdout;
   if (options.json) {
-    JsonWriter json;
-    json.begin_object()
-        .member("path", options.path)
-        .member("zarr_format", info.zarr_format)
-        .member("array_shape", info.shape)
-        .member("data_type", dtype_text(info.dtype))
-        .member("item_bytes", info.dtype.item_bytes)
-        .member("result_type", dtype_text(*dtype))
-        .member("selection", options.select)
-        .member("points", options.points)
-        .member("blocks", options.blocks)
-        .member("shape", resolved->shape)
-        .member("device", device->name())
-        .member("device_description", device->description())
-        .member("device_note", device->note())
-        .member("engine", context->engine_name());
-    json.key("output");
-    options.output.empty() ? json.null() : json.value(options.output);
-    json.key("output_format");
-    options.output.empty() ? json.null() : json.value(npy ? "npy" : "raw");
-    json.key("sha256");
-    digest.empty() ? json.null() : json.value(digest);
-    json.member("decoded_bytes", *bytes)
-        .member("seconds", seconds)
-        .member("run_seconds", run_seconds)
-        .member("decoded_bytes_per_second", static_cast<double>(*bytes) / seconds)
-        .key("stats");
-    write_stats(json, stats);
-    json.end_object();
-    std::fputs(json.text().c_str(), report);
+    print_json({{"path", options.path},
+                {"zarr_format", info.zarr_format},
+                {"array_shape", info.shape},
+                {"data_type", dtype_text(info.dtype)},
+                {"item_bytes", info.dtype.item_bytes},
+                {"result_type", dtype_text(*dtype)},
+                {"selection", options.select},
+                {"points", options.points},
+                {"blocks", options.blocks},
+                {"shape", resolved->shape},
+                {"device", device->name()},
+                {"device_description", device->description()},
+                {"device_note", device->note()},
+                {"engine", context->engine_name()},
+                {"output", text_or_null(options.output)},
+                {"output_format", options.output.empty() ? Json() : Json(npy ? "npy" : "raw")},
+                {"sha256", text_or_null(digest)},
+                {"decoded_bytes", *bytes},
+                {"seconds", seconds},
+                {"run_seconds", run_seconds},
+                {"decoded_bytes_per_second", static_cast<double>(*bytes) / seconds},
+                {"stats", stats_json(stats)}},
+               report);
     return kExitOk;
   }
   if (options.output.empty() || options.stats) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli_common.h"
+#include "json_text.h"
 #include "output_file.h"
 #include "progress_bar.h"
 #include "read_slabs.h"
@@ -32,36 +33,26 @@ ReportSummary summary_of(const VariableReadRequest& request, const ArrayInfo& in
   return summary;
 }
 
-std::string json_of(const VariableReadRequest& request, const ArrayInfo& info, const std::vector<std::uint64_t>& shape,
-                    const Context& context, const VariableDelivery& delivery, const std::string& digest,
-                    double run_seconds) {
-  JsonWriter json;
-  json.begin_object()
-      .member("path", request.path)
-      .member("zarr_format", info.zarr_format)
-      .member("array_shape", info.shape)
-      .member("data_type", dtype_text(info.dtype));
-  json.key("item_bytes").null();
-  json.member("selection", request.select)
-      .member("shape", shape)
-      .member("device", "host")
-      .member("engine", context.engine_name());
-  json.key("output");
-  request.output.empty() ? json.null() : json.value(request.output);
-  json.key("output_format");
-  request.output.empty() ? json.null() : json.value(request.raw ? "raw" : "json");
-  json.key("sha256");
-  digest.empty() ? json.null() : json.value(digest);
-  json.member("elements", delivery.elements())
-      .member("decoded_bytes", delivery.bytes())
-      .member("seconds", delivery.stats().wall_seconds)
-      .member("run_seconds", run_seconds);
-  json.key(info.dtype.kind == TypeKind::kString ? "first_elements" : "first_elements_base64").begin_array();
-  for (const std::string& text : delivery.preview()) json.value(text);
-  json.end_array().key("stats");
-  write_stats(json, delivery.stats());
-  json.end_object();
-  return json.text();
+Json json_of(const VariableReadRequest& request, const ArrayInfo& info, const std::vector<std::uint64_t>& shape,
+             const Context& context, const VariableDelivery& delivery, const std::string& digest, double run_seconds) {
+  return {{"path", request.path},
+          {"zarr_format", info.zarr_format},
+          {"array_shape", info.shape},
+          {"data_type", dtype_text(info.dtype)},
+          {"item_bytes", nullptr},
+          {"selection", request.select},
+          {"shape", shape},
+          {"device", "host"},
+          {"engine", context.engine_name()},
+          {"output", text_or_null(request.output)},
+          {"output_format", request.output.empty() ? Json() : Json(request.raw ? "raw" : "json")},
+          {"sha256", text_or_null(digest)},
+          {"elements", delivery.elements()},
+          {"decoded_bytes", delivery.bytes()},
+          {"seconds", delivery.stats().wall_seconds},
+          {"run_seconds", run_seconds},
+          {info.dtype.kind == TypeKind::kString ? "first_elements" : "first_elements_base64", delivery.preview()},
+          {"stats", stats_json(delivery.stats())}};
 }
 
 void print_result(FILE* report, const VariableReadRequest& request, const ArrayInfo& info, const std::string& shape,
@@ -72,10 +63,7 @@ void print_result(FILE* report, const VariableReadRequest& request, const ArrayI
                human_bytes(delivery.bytes()).c_str(), human_seconds(stats.wall_seconds).c_str(), stats.path.c_str());
   std::string first;
   for (const std::string& text : delivery.preview()) {
-    JsonWriter json;
-    std::string quoted = json.value(text).text();
-    quoted.pop_back();
-    first += (first.empty() ? "" : ", ") + quoted;
+    first += (first.empty() ? "" : ", ") + json_text(text);
   }
   if (delivery.elements() > kPreviewElements) first += ", ...";
   if (!first.empty()) {
@@ -145,7 +133,7 @@ int read_variable_array(const VariableReadRequest& request, const Context& conte
 
   FILE* report = !request.output.empty() && is_standard_output(request.output) ? stderr : stdout;
   if (request.json) {
-    std::fputs(json_of(request, info, resolved.shape, context, delivery, digest, run_seconds).c_str(), report);
+    print_json(json_of(request, info, resolved.shape, context, delivery, digest, run_seconds), report);
     return kExitOk;
   }
   if (request.output.empty() || request.stats) print_result(report, request, info, shape, delivery);

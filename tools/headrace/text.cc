@@ -64,6 +64,8 @@ constexpr std::size_t kLongestWord = 40;
 
 }  // namespace
 
+std::size_t utf8_length(std::string_view text) { return first_code_point(text).bytes; }
+
 std::string one_line(std::string_view text) {
   std::string out;
   out.reserve(text.size());

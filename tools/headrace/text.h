@@ -11,6 +11,9 @@ namespace headrace::cli {
 // is no UTF-8 become '?', line breaks become blanks.
 std::string one_line(std::string_view text);
 
+// Bytes of the character that `text` (not empty) begins with, 0 where that is no UTF-8.
+std::size_t utf8_length(std::string_view text);
+
 // Columns of the terminal that `fd` is; 80 where it does not tell.
 std::size_t terminal_columns(int fd);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "json_writer.h"
+#include "json_text.h"
 
 namespace headrace::cli {
 namespace {
@@ -76,10 +76,7 @@ Status VariableWriter::add_json(const VariableResult& part, std::uint64_t i) {
     }
     HEADRACE_TRY(put(std::string(closed, ']') + (closed > 0 ? ",\n" : ", ") + std::string(closed, '[')));
   }
-  JsonWriter json;
-  std::string text = json.value(element_text(part, i)).text();
-  text.pop_back();  // the newline
-  return put(text);
+  return put(json_text(element_text(part, i)));
 }
 
 Status VariableWriter::finish() {

@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "cli_common.h"
+#include "json_text.h"
 #include "progress_bar.h"
 #include "verify_pieces.h"
 
@@ -166,59 +167,48 @@ void print_bad_chunk(const BadChunk& bad) {
 }
 
 // The chunks or arrays of one verdict.
-void write_bad_chunks(JsonWriter& json, const Report& report, bool damaged) {
-  json.begin_array();
+Json bad_chunks(const Report& report, bool damaged) {
+  Json list = Json::array();
   for (const BadChunk& bad : report.bad_chunks) {
     if (is_damage(bad.error.status) != damaged) continue;
-    json.begin_object()
-        .member("array", bad.array)
-        .member("key", bad.error.key)
-        .member("offset", bad.error.offset)
-        .member("length", bad.error.length)
-        .member("code", code_name(bad.error.status.code()))
-        .member("cause", describe(bad.error.status))
-        .end_object();
+    list.push_back({{"array", bad.array},
+                    {"key", bad.error.key},
+                    {"offset", bad.error.offset},
+                    {"length", bad.error.length},
+                    {"code", code_name(bad.error.status.code())},
+                    {"cause", describe(bad.error.status)}});
   }
-  json.end_array();
+  return list;
 }
 
-void write_bad_arrays(JsonWriter& json, const Report& report, bool damaged) {
-  json.begin_array();
+Json bad_arrays(const Report& report, bool damaged) {
+  Json list = Json::array();
   for (const BadArray& bad : report.bad_arrays) {
     if (is_damage(bad.status) != damaged) continue;
-    json.begin_object()
-        .member("array", bad.path)
-        .member("code", code_name(bad.status.code()))
-        .member("cause", bad.status.to_string())
-        .end_object();
+    list.push_back({{"array", bad.path}, {"code", code_name(bad.status.code())}, {"cause", bad.status.to_string()}});
   }
-  json.end_array();
+  return list;
 }
 
-void write_report(const CommonOptions& options, const Report& report, double run_seconds) {
+Json report_json(const CommonOptions& options, const Report& report, double run_seconds) {
   const Counts damaged = report.counts(true), unchecked = report.counts(false);
-  JsonWriter json;
-  json.begin_object()
-      .member("path", options.path)
-      .member("verdict", report.verdict())
-      .member("ok", report.exit_code() == kExitOk)
-      .member("arrays", report.arrays)
-      .member("chunks", report.stats.chunks)
-      .member("missing_chunks", report.stats.missing_chunks)
-      .member("bad_chunk_count", damaged.chunks)
-      .member("bad_array_count", damaged.arrays)
-      .member("unchecked_chunk_count", unchecked.chunks)
-      .member("unchecked_array_count", unchecked.arrays)
-      .member("seconds", report.stats.wall_seconds)
-      .member("run_seconds", run_seconds);
-  write_bad_chunks(json.key("bad_chunks"), report, true);
-  write_bad_arrays(json.key("bad_arrays"), report, true);
-  write_bad_chunks(json.key("unchecked_chunks"), report, false);
-  write_bad_arrays(json.key("unchecked_arrays"), report, false);
-  json.key("stats");
-  write_stats(json, report.stats);
-  json.end_object();
-  std::fputs(json.text().c_str(), stdout);
+  return {{"path", options.path},
+          {"verdict", report.verdict()},
+          {"ok", report.exit_code() == kExitOk},
+          {"arrays", report.arrays},
+          {"chunks", report.stats.chunks},
+          {"missing_chunks", report.stats.missing_chunks},
+          {"bad_chunk_count", damaged.chunks},
+          {"bad_array_count", damaged.arrays},
+          {"unchecked_chunk_count", unchecked.chunks},
+          {"unchecked_array_count", unchecked.arrays},
+          {"seconds", report.stats.wall_seconds},
+          {"run_seconds", run_seconds},
+          {"bad_chunks", bad_chunks(report, true)},
+          {"bad_arrays", bad_arrays(report, true)},
+          {"unchecked_chunks", bad_chunks(report, false)},
+          {"unchecked_arrays", bad_arrays(report, false)},
+          {"stats", stats_json(report.stats)}};
 }
 
 std::string counted(std::uint64_t count, const char* noun) {
@@ -291,7 +281,7 @@ int run_verify(const VerifyOptions& options) {
   std::string verdict = damaged.any() ? counted(damaged) + " damaged" : "";
   if (unchecked.any()) verdict += (damaged.any() ? ", " : "") + counted(unchecked) + " could not be checked";
   if (options.json) {
-    write_report(options, report, run_seconds);
+    print_json(report_json(options, report, run_seconds));
   } else {
     const Stats& stats = report.stats;
     std::printf("%s: %s, %s read, %s missing (filled), %s stored, %s decoded in %s, %s decoded: %s\n",

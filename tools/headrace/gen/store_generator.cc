@@ -134,7 +134,7 @@ Result<GeneratedStore> generate_store(const StorePlan& plan, const FieldSource& 
   if (zarr_format == 3) {
     HEADRACE_TRY(write_text(path + "/zarr.json", v3_group_document(plan)));
   } else {
-    HEADRACE_TRY(write_text(path + "/.zattrs", plan.attributes_json));
+    HEADRACE_TRY(write_text(path + "/.zattrs", json_text(plan.attributes) + "\n"));
     HEADRACE_TRY(write_text(path + "/.zmetadata", v2_consolidated_document(plan)));
     HEADRACE_TRY(write_text(path + "/.zgroup", "{\"zarr_format\": 2}\n"));
   }

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "cli_common.h"
-#include "json_writer.h"
 
 namespace headrace::cli {
 namespace {
@@ -76,11 +75,6 @@ std::uint64_t product(std::span<const std::uint64_t> factors) {
 
 std::uint64_t item_bytes(const ArrayPlan& array) { return array.data_type == "int64" ? 8 : 4; }
 
-std::string field_attributes(const FieldModel& model) {
-  JsonWriter json;
-  return json.begin_object().member("long_name", model.long_name).member("units", model.units).end_object().text();
-}
-
 ArrayPlan data_array(const Variable& variable, std::uint64_t id, std::uint64_t steps, const Grid& grid,
                      std::uint64_t chunk_steps) {
   ArrayPlan array;
@@ -96,27 +90,25 @@ ArrayPlan data_array(const Variable& variable, std::uint64_t id, std::uint64_t s
   for (std::uint64_t level = 0; level < (variable.levels ? kLevels : 1); ++level) {
     array.channels.push_back({variable.model, id, level});
   }
-  array.attributes_json = field_attributes(*variable.model);
+  array.attributes = {{"long_name", variable.model->long_name}, {"units", variable.model->units}};
   return array;
 }
 
 // All of kModelVariables behind each other along one axis.
 ArrayPlan stacked_array(std::uint64_t steps) {
   ArrayPlan array;
-  JsonWriter attributes;
-  attributes.begin_object().key("channel_names").begin_array();
+  Json& names = array.attributes["channel_names"] = Json::array();
   for (std::uint64_t id = 0; id < std::size(kModelVariables); ++id) {
     const Variable& variable = kModelVariables[id];
     for (std::uint64_t level = 0; level < (variable.levels ? kLevels : 1); ++level) {
       array.channels.push_back({variable.model, id, level});
-      attributes.value(variable.name + (variable.levels ? std::to_string(level + 1) : ""));
+      names.push_back(variable.name + (variable.levels ? std::to_string(level + 1) : ""));
     }
   }
   array.name = "combined";
   array.dimensions = {"time", "channel", "latitude", "longitude"};
   array.shape = {steps, array.channels.size(), kModelGrid.rows, kModelGrid.columns};
   array.chunk = {1, 1, kModelGrid.rows, kModelGrid.columns};
-  array.attributes_json = attributes.end_array().end_object().text();
   return array;
 }
 
@@ -131,14 +123,14 @@ ArrayPlan random_array(std::uint64_t steps) {
 }
 
 template <class T>
-ArrayPlan coordinate(const char* name, const char* data_type, std::string attributes_json, std::uint64_t count,
+ArrayPlan coordinate(const char* name, const char* data_type, Json attributes, std::uint64_t count,
                      T (*value)(std::uint64_t i, std::uint64_t count)) {
   ArrayPlan array;
   array.name = name;
   array.dimensions = {name};
   array.shape = array.chunk = {count};
   array.data_type = data_type;
-  array.attributes_json = std::move(attributes_json);
+  array.attributes = std::move(attributes);
   array.values.resize(count * sizeof(T));
   for (std::uint64_t i = 0; i < count; ++i) {
     const T number = value(i, count);
@@ -149,20 +141,19 @@ ArrayPlan coordinate(const char* name, const char* data_type, std::string attrib
 
 void add_coordinates(const Preset& preset, std::uint64_t steps, const Grid& grid, bool levels, StorePlan& plan) {
   plan.arrays.push_back(coordinate<std::int64_t>(
-      "time", "int64",
-      "{\"units\": \"hours since " + std::string(preset.since) + "\", \"calendar\": \"proleptic_gregorian\"}", steps,
-      [](std::uint64_t i, std::uint64_t) { return static_cast<std::int64_t>(kHoursAStep * i); }));
+      "time", "int64", {{"units", "hours since " + std::string(preset.since)}, {"calendar", "proleptic_gregorian"}},
+      steps, [](std::uint64_t i, std::uint64_t) { return static_cast<std::int64_t>(kHoursAStep * i); }));
   plan.arrays.push_back(coordinate<float>(
-      "latitude", "float32", "{\"units\": \"degrees_north\"}", grid.rows, [](std::uint64_t i, std::uint64_t count) {
+      "latitude", "float32", {{"units", "degrees_north"}}, grid.rows, [](std::uint64_t i, std::uint64_t count) {
         return static_cast<float>(90 - 180 * static_cast<double>(i) / static_cast<double>(count - 1));
       }));
   plan.arrays.push_back(coordinate<float>(
-      "longitude", "float32", "{\"units\": \"degrees_east\"}", grid.columns, [](std::uint64_t i, std::uint64_t count) {
+      "longitude", "float32", {{"units", "degrees_east"}}, grid.columns, [](std::uint64_t i, std::uint64_t count) {
         return static_cast<float>(360 * static_cast<double>(i) / static_cast<double>(count));
       }));
   if (levels) {
     plan.arrays.push_back(
-        coordinate<std::int32_t>("level", "int32", "{\"long_name\": \"model level\"}", kLevels,
+        coordinate<std::int32_t>("level", "int32", {{"long_name", "model level"}}, kLevels,
                                  [](std::uint64_t i, std::uint64_t) { return static_cast<std::int32_t>(i + 1); }));
   }
 }
@@ -223,109 +214,98 @@ Status set_chunks(const std::vector<std::vector<std::uint64_t>>& chunks, StorePl
   return {};
 }
 
-void write_codec(const CodecChoice& codec, bool v2, JsonWriter& json) {
-  const auto open = [&](const char* v2_id, const char* v3_name) {
-    json.begin_object().member(v2 ? "id" : "name", v2 ? v2_id : v3_name);
-    if (!v2) json.key("configuration").begin_object();
+Json codec_json(const CodecChoice& codec, bool v2) {
+  const auto named = [&](const char* v2_id, const char* v3_name, Json configuration) -> Json {
+    if (!v2) return {{"name", v3_name}, {"configuration", std::move(configuration)}};
+    Json json = {{"id", v2_id}};
+    json.update(configuration);
+    return json;
   };
   switch (codec.kind) {
     case CodecChoice::Kind::kNone:
-      return;
+      return {};
     case CodecChoice::Kind::kZstd:
-      open("zstd", "zstd");
-      json.member("level", codec.level);
-      if (!v2) json.member("checksum", false);
-      break;
+      return named("zstd", "zstd",
+                   v2 ? Json{{"level", codec.level}} : Json{{"level", codec.level}, {"checksum", false}});
     case CodecChoice::Kind::kGzip:
-      open("gzip", "gzip");
-      json.member("level", codec.level);
-      break;
+      return named("gzip", "gzip", {{"level", codec.level}});
     case CodecChoice::Kind::kLz4:
-      open("lz4", "numcodecs.lz4");
-      json.member("acceleration", 1);
-      break;
+      return named("lz4", "numcodecs.lz4", {{"acceleration", 1}});
     case CodecChoice::Kind::kBloscLz4:
     case CodecChoice::Kind::kBloscZstd:
-      open("blosc", "blosc");
-      json.member("cname", codec.kind == CodecChoice::Kind::kBloscLz4 ? "lz4" : "zstd").member("clevel", codec.level);
-      v2 ? json.member("shuffle", 1) : json.member("shuffle", "shuffle").member("typesize", 4);
-      json.member("blocksize", 0);
       break;
   }
-  json.end_object();
-  if (!v2) json.end_object();
+  Json blosc = {{"cname", codec.kind == CodecChoice::Kind::kBloscLz4 ? "lz4" : "zstd"},
+                {"clevel", codec.level},
+                {"shuffle", v2 ? Json(1) : Json("shuffle")}};
+  if (!v2) blosc["typesize"] = 4;
+  blosc["blocksize"] = 0;
+  return named("blosc", "blosc", std::move(blosc));
 }
 
-void write_v3_codecs(const CodecChoice& codec, JsonWriter& json) {
-  json.begin_array().raw(R"({"name": "bytes", "configuration": {"endian": "little"}})");
-  write_codec(codec, false, json);
-  json.end_array();
+Json little_endian_bytes() { return {{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}; }
+
+Json v3_codecs(const CodecChoice& codec) {
+  Json list = Json::array();
+  list.push_back(little_endian_bytes());
+  if (codec.kind != CodecChoice::Kind::kNone) list.push_back(codec_json(codec, false));
+  return list;
 }
 
-void write_v2_array(const ArrayPlan& array, JsonWriter& json) {
+Json v2_array(const ArrayPlan& array) {
   const bool is_float = array.data_type == "float32";
-  json.begin_object()
-      .member("zarr_format", 2)
-      .member("shape", array.shape)
-      .member("chunks", array.chunk)
-      .member("dtype", is_float                     ? "<f4"
-                       : array.data_type == "int64" ? "<i8"
-                                                    : "<i4")
-      .key("compressor");
-  if (array.codec.kind == CodecChoice::Kind::kNone) {
-    json.null();
-  } else {
-    write_codec(array.codec, true, json);
-  }
-  json.key("fill_value");
-  // Not 0 for coordinates: readers take the fill value for "missing", and the first time is 0.
-  is_float ? json.value("NaN") : json.null();
-  json.member("order", "C").key("filters").null().member("dimension_separator", ".").end_object();
+  return {{"zarr_format", 2},
+          {"shape", array.shape},
+          {"chunks", array.chunk},
+          {"dtype", is_float                     ? "<f4"
+                    : array.data_type == "int64" ? "<i8"
+                                                 : "<i4"},
+          {"compressor", codec_json(array.codec, true)},
+          // Not 0 for coordinates: readers take the fill value for "missing", and the first time is 0.
+          {"fill_value", is_float ? Json("NaN") : Json()},
+          {"order", "C"},
+          {"filters", nullptr},
+          {"dimension_separator", "."}};
 }
 
-void write_v3_array(const ArrayPlan& array, JsonWriter& json) {
-  json.begin_object()
-      .member("zarr_format", 3)
-      .member("node_type", "array")
-      .member("shape", array.shape)
-      .member("data_type", array.data_type)
-      .key("chunk_grid")
-      .begin_object()
-      .member("name", "regular")
-      .key("configuration")
-      .begin_object()
-      .member("chunk_shape", array.shard.empty() ? array.chunk : array.shard)
-      .end_object()
-      .end_object()
-      .key("chunk_key_encoding")
-      .raw(R"({"name": "default", "configuration": {"separator": "/"}})")
-      .key("fill_value");
-  array.data_type == "float32" ? json.value("NaN") : json.value(0);
-  json.key("codecs");
-  if (array.shard.empty()) {
-    write_v3_codecs(array.codec, json);
-  } else {
-    json.begin_array()
-        .begin_object()
-        .member("name", "sharding_indexed")
-        .key("configuration")
-        .begin_object()
-        .member("chunk_shape", array.chunk)
-        .key("codecs");
-    write_v3_codecs(array.codec, json);
-    json.key("index_codecs")
-        .raw(R"([{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}])")
-        .member("index_location", "end")
-        .end_object()
-        .end_object()
-        .end_array();
+Json v3_array(const ArrayPlan& array) {
+  Json codecs = v3_codecs(array.codec);
+  if (!array.shard.empty()) {
+    Json index_codecs = Json::array();
+    index_codecs.push_back(little_endian_bytes());
+    index_codecs.push_back({{"name", "crc32c"}});
+    Json sharding = {{"name", "sharding_indexed"},
+                     {"configuration",
+                      {{"chunk_shape", array.chunk},
+                       {"codecs", std::move(codecs)},
+                       {"index_codecs", std::move(index_codecs)},
+                       {"index_location", "end"}}}};
+    codecs = Json::array();
+    codecs.push_back(std::move(sharding));
   }
-  json.key("dimension_names").begin_array();
-  for (const std::string& name : array.dimensions) json.value(name);
-  json.end_array().key("attributes").raw(array.attributes_json).end_object();
+  const auto& grid = array.shard.empty() ? array.chunk : array.shard;
+  return {{"zarr_format", 3},
+          {"node_type", "array"},
+          {"shape", array.shape},
+          {"data_type", array.data_type},
+          {"chunk_grid", {{"name", "regular"}, {"configuration", {{"chunk_shape", grid}}}}},
+          {"chunk_key_encoding", {{"name", "default"}, {"configuration", {{"separator", "/"}}}}},
+          {"fill_value", array.data_type == "float32" ? Json("NaN") : Json(0)},
+          {"codecs", std::move(codecs)},
+          {"dimension_names", array.dimensions},
+          {"attributes", array.attributes}};
 }
 
-constexpr const char* kV2Group = "{\"zarr_format\": 2}\n";
+Json array_json(const ArrayPlan& array, StoreFormat format) {
+  return format == StoreFormat::kV2 ? v2_array(array) : v3_array(array);
+}
+
+// The dimensions' names go into the same object, where xarray looks for them.
+Json v2_attributes_json(const ArrayPlan& array) {
+  Json json = {{"_ARRAY_DIMENSIONS", array.dimensions}};
+  json.update(array.attributes);
+  return json;
+}
 
 }  // namespace
 
@@ -420,62 +400,37 @@ Result<StorePlan> plan_workload(const WorkloadOptions& options) {
   }
   plan.decoded_bytes = data_bytes(plan);
   plan.step_bytes = data_bytes(one_step);
-  JsonWriter attributes;
-  plan.attributes_json =
-      attributes.begin_object()
-          .member("title", "synthetic fields, workload " + options.workload)
-          .member("source", "headrace gen --workload " + options.workload + " --seed " + std::to_string(options.seed))
-          .end_object()
-          .text();
+  plan.attributes = {
+      {"title", "synthetic fields, workload " + options.workload},
+      {"source", "headrace gen --workload " + options.workload + " --seed " + std::to_string(options.seed)}};
   return plan;
 }
 
+std::string document_of(const Json& json) { return json_text(json) + "\n"; }
+
 std::string array_document(const ArrayPlan& array, StoreFormat format) {
-  JsonWriter json;
-  format == StoreFormat::kV2 ? write_v2_array(array, json) : write_v3_array(array, json);
-  return json.text();
+  return document_of(array_json(array, format));
 }
 
-std::string v2_attributes(const ArrayPlan& array) {
-  // The dimensions' names go into the same object, where xarray looks for them.
-  JsonWriter json;
-  json.begin_array();
-  for (const std::string& name : array.dimensions) json.value(name);
-  std::string names = json.end_array().text();
-  names.pop_back();
-  std::string text = array.attributes_json;
-  const std::size_t brace = text.find('{');
-  const bool empty = text.find('"') == std::string::npos;
-  text.insert(brace + 1, "\"_ARRAY_DIMENSIONS\": " + names + (empty ? "" : ", "));
-  return text;
-}
+std::string v2_attributes(const ArrayPlan& array) { return document_of(v2_attributes_json(array)); }
 
 std::string v3_group_document(const StorePlan& plan) {
-  JsonWriter json;
-  json.begin_object()
-      .member("zarr_format", 3)
-      .member("node_type", "group")
-      .key("attributes")
-      .raw(plan.attributes_json)
-      .key("consolidated_metadata")
-      .begin_object()
-      .member("kind", "inline")
-      .member("must_understand", false)
-      .key("metadata")
-      .begin_object();
-  for (const ArrayPlan& array : plan.arrays) json.key(array.name).raw(array_document(array, plan.format));
-  return json.end_object().end_object().end_object().text();
+  Json arrays = Json::object();
+  for (const ArrayPlan& array : plan.arrays) arrays[array.name] = array_json(array, plan.format);
+  return document_of(
+      {{"zarr_format", 3},
+       {"node_type", "group"},
+       {"attributes", plan.attributes},
+       {"consolidated_metadata", {{"kind", "inline"}, {"must_understand", false}, {"metadata", std::move(arrays)}}}});
 }
 
 std::string v2_consolidated_document(const StorePlan& plan) {
-  JsonWriter json;
-  json.begin_object().member("zarr_consolidated_format", 1).key("metadata").begin_object();
-  json.key(".zgroup").raw(kV2Group).key(".zattrs").raw(plan.attributes_json);
+  Json documents = {{".zgroup", {{"zarr_format", 2}}}, {".zattrs", plan.attributes}};
   for (const ArrayPlan& array : plan.arrays) {
-    json.key(array.name + "/.zarray").raw(array_document(array, plan.format));
-    json.key(array.name + "/.zattrs").raw(v2_attributes(array));
+    documents[array.name + "/.zarray"] = array_json(array, plan.format);
+    documents[array.name + "/.zattrs"] = v2_attributes_json(array);
   }
-  return json.end_object().end_object().text();
+  return document_of({{"zarr_consolidated_format", 1}, {"metadata", std::move(documents)}});
 }
 
 }  // namespace headrace::cli

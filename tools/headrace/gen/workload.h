@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "gen/field_source.h"
+#include "json_text.h"
 
 namespace headrace::cli {
 
@@ -44,7 +45,7 @@ struct ArrayPlan {
   std::vector<std::string> dimensions;
   std::vector<std::uint64_t> shape, chunk, shard;  // shard: empty unless sharded
   std::string data_type = "float32";               // or "int64", "int32"
-  std::string attributes_json = "{}";
+  Json attributes = Json::object();
   CodecChoice codec;
   // Data: axes are time, channel (left out if there is one), row, column.
   std::vector<Channel> channels;
@@ -54,7 +55,7 @@ struct ArrayPlan {
 
 struct StorePlan {
   StoreFormat format = StoreFormat::kV2;
-  std::string attributes_json;
+  Json attributes;
   std::vector<ArrayPlan> arrays;
   std::uint64_t decoded_bytes = 0;
   std::uint64_t step_bytes = 0;  // decoded, of one time step of the data

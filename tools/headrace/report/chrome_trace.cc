@@ -1,29 +1,15 @@
 #include "report/chrome_trace.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <vector>
 
-#include "json_writer.h"
+#include "json_text.h"
 #include "report/run_report.h"
 #include "report/timeline.h"
 
 namespace headrace::cli {
 namespace {
-
-// One value, without the newline that ends a document.
-std::string json(std::string_view text) {
-  std::string out = JsonWriter().value(text).text();
-  out.pop_back();
-  return out;
-}
-
-std::string json_number(double value) {
-  std::string out = JsonWriter().value(value).text();
-  out.pop_back();
-  return out;
-}
 
 std::string span_name(const trace::Event& event) {
   std::string name = trace::stage_name(event.stage);
@@ -33,22 +19,25 @@ std::string span_name(const trace::Event& event) {
   return name;
 }
 
+void append(std::string& out, const Json& event) { out += json_text(event) + ",\n"; }
+
 void append_row_name(std::string& out, std::size_t row, const std::string& name) {
-  const std::string id = std::to_string(row);
-  out += "{\"ph\":\"M\",\"pid\":1,\"tid\":" + id + ",\"name\":\"thread_name\",\"args\":{\"name\":" + json(name) +
-         "}},\n{\"ph\":\"M\",\"pid\":1,\"tid\":" + id +
-         ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":" + id + "}},\n";
+  append(out, {{"ph", "M"}, {"pid", 1}, {"tid", row}, {"name", "thread_name"}, {"args", {{"name", name}}}});
+  append(out, {{"ph", "M"}, {"pid", 1}, {"tid", row}, {"name", "thread_sort_index"}, {"args", {{"sort_index", row}}}});
 }
 
 }  // namespace
 
 Result<std::string> chrome_trace(const trace::Trace& trace) {
   HEADRACE_TRY_ASSIGN(const std::string verdict, trace.bottleneck());
-  std::string out = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"bottleneck\":" + json(verdict) +
-                    ",\"lost_events\":" + std::to_string(trace.lost_events) +
-                    ",\"wall_seconds\":" + json_number(trace.wall_seconds()) +
-                    "},\n\"traceEvents\":[\n"
-                    "{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"headrace\"}},\n";
+  // Written event by event: a trace has many, and as one document they would take ten times their text.
+  std::string out = json_text(
+      {{"displayTimeUnit", "ms"},
+       {"otherData",
+        {{"bottleneck", verdict}, {"lost_events", trace.lost_events}, {"wall_seconds", trace.wall_seconds()}}}});
+  out.back() = ',';
+  out += "\n\"traceEvents\":[\n";
+  append(out, {{"ph", "M"}, {"pid", 1}, {"tid", 0}, {"name", "process_name"}, {"args", {{"name", "headrace"}}}});
   // Spans of one row must nest, so what was in flight together is given rows of its own.
   std::vector<std::vector<std::size_t>> packed(trace.lanes.size());
   std::vector<std::size_t> first_row(trace.lanes.size()), next(trace.lanes.size(), 0);
@@ -70,13 +59,14 @@ Result<std::string> chrome_trace(const trace::Trace& trace) {
     if (event.lane >= trace.lanes.size()) continue;
     const std::size_t row =
         first_row[event.lane] + (packed[event.lane].empty() ? 0 : packed[event.lane][next[event.lane]++]);
-    char numbers[200];
-    std::snprintf(numbers, sizeof numbers, "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"bytes\":%llu,\"detail\":%u}},\n",
-                  static_cast<double>(event.start_ns - begin_ns) * 1e-3,
-                  static_cast<double>(event.end_ns - event.start_ns) * 1e-3,
-                  static_cast<unsigned long long>(event.bytes), event.detail);
-    out += "{\"ph\":\"X\",\"pid\":1,\"tid\":" + std::to_string(row) + ",\"cat\":\"" + trace::stage_name(event.stage) +
-           "\",\"name\":\"" + span_name(event) + "\"," + numbers;
+    append(out, {{"ph", "X"},
+                 {"pid", 1},
+                 {"tid", row},
+                 {"cat", trace::stage_name(event.stage)},
+                 {"name", span_name(event)},
+                 {"ts", static_cast<double>(event.start_ns - begin_ns) / 1e3},
+                 {"dur", static_cast<double>(event.end_ns - event.start_ns) / 1e3},
+                 {"args", {{"bytes", event.bytes}, {"detail", event.detail}}}});
   }
   out.resize(out.size() - 2);  // the last comma; there is always the name of the process
   return out + "\n]}\n";
