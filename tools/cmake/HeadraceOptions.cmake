@@ -137,15 +137,16 @@ endif()
 # What the command line tool alone needs. headrace_cli_deps exists where all of it is there.
 find_package(CLI11 2.1 QUIET)
 find_path(HEADRACE_crypto_INCLUDE openssl/sha.h)
-# The archive where there is one: a program takes 25 KB of it, and has no library of 4.7 MB to load and, in a wheel, to carry.
+# The archive where there is one: a program takes 25 KB of it, and has no library of 4.7 MB to load and, in a wheel, to
+# carry.
 find_library(HEADRACE_crypto_LIBRARY NAMES libcrypto.a crypto)
 find_path(HEADRACE_xxhash_INCLUDE xxhash.h)  # compiled in
 mark_as_advanced(HEADRACE_crypto_INCLUDE HEADRACE_crypto_LIBRARY HEADRACE_xxhash_INCLUDE)
 if(CLI11_FOUND AND HEADRACE_crypto_INCLUDE AND HEADRACE_crypto_LIBRARY AND HEADRACE_xxhash_INCLUDE)
   add_library(headrace_cli_deps INTERFACE)
   target_include_directories(headrace_cli_deps SYSTEM INTERFACE ${HEADRACE_crypto_INCLUDE} ${HEADRACE_xxhash_INCLUDE})
-  target_link_libraries(headrace_cli_deps INTERFACE CLI11::CLI11 nlohmann_json::nlohmann_json headrace_dep_deflate headrace_dep_lzma ${HEADRACE_crypto_LIBRARY}
-                        Threads::Threads ${CMAKE_DL_LIBS})
+  target_link_libraries(headrace_cli_deps INTERFACE CLI11::CLI11 nlohmann_json::nlohmann_json headrace_dep_deflate
+                        headrace_dep_lzma ${HEADRACE_crypto_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS})
 endif()
 
 # CUDA is optional: without nvcc the library is complete, less the plug-in.

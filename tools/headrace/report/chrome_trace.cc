@@ -30,7 +30,7 @@ void append_row_name(std::string& out, std::size_t row, const std::string& name)
 
 Result<std::string> chrome_trace(const trace::Trace& trace) {
   HEADRACE_TRY_ASSIGN(const std::string verdict, trace.bottleneck());
-  // Written event by event: a trace has many, and as one document they would take ten times their text.
+  // Written event by event: a trace has many, and as one document they would take several times their text.
   std::string out = json_text(
       {{"displayTimeUnit", "ms"},
        {"otherData",
