@@ -5,7 +5,6 @@
 #include "base/fault.h"
 #include "base/file_read.h"
 #include "base/part.h"
-#include "store/file_offers.h"
 #include "transfer/operation.h"
 #include "transfer/placing.h"
 
@@ -222,7 +221,6 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
     for (const std::uint32_t index : lane.cold) fail_group(wave, index, lane, service.status());
     return false;
   }
-  store::FileOffers* const files = plan_->store().files();
   std::uint32_t wave_index = 0;
   while (waves_[wave_index].get() != &wave) ++wave_index;
   IoJob* jobs[kMaxGroupsPerClaim];
@@ -230,40 +228,17 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
   for (const std::uint32_t index : lane.cold) {
     IoJob& job = wave.fetch.jobs[index];
     const Group& group = wave.tasks.groups[index];
-    job.sink = this;
     job.user = (std::uint64_t{wave_index} << 32) | index;
     const bool own = group.source == kNoSource;
     // That of an object of its own takes the place of the one it has.
-    const bool may_open = own || base::Descriptors::of_process().room();
-    const bool wanted_direct = job.direct && may_open && files != nullptr && router_.direct_allowed();
-    job.direct = false;
-    if (wanted_direct) {
-      if (own) describe(group, wave.tasks.tasks[group.first_task], lane);
-      const std::string& key = own ? lane.detail.key : *wave.tasks.sources[group.source].key;
-      const store::ByteSource& object = object_of(wave, index);
-      // A file system without O_DIRECT is read through the page cache by the engine's own means.
-      if (Result<int> direct = files->open_direct(key, object); direct.ok()) {
-        wave.fetch.objects[index].replace_descriptor(*direct);
-        job.fd = *direct;
-        job.direct = true;
-      }
-    }
+    job.direct = job.direct && (own || base::Descriptors::of_process().room());
+    if (job.direct && own) describe(group, wave.tasks.tasks[group.first_task], lane);
+    const std::string& key = own ? lane.detail.key : *wave.tasks.sources[group.source].key;
+    cold_.open_direct(job, plan_->store(), key, object_of(wave, index), wave.fetch.objects[index]);
     jobs[count++] = &job;
   }
-  {
-    std::lock_guard lock(mutex_);
-    const std::size_t most = ready_jobs_.size() + jobs_in_flight_ + count;
-    if (ready_jobs_.capacity() < most) ready_jobs_.reserve(2 * most);
-    jobs_in_flight_ += count;
-  }
   lane.stats.open_seconds += timer.stop();
-  try {
-    (*service)->submit({jobs, count});
-  } catch (const std::bad_alloc&) {
-    std::lock_guard lock(mutex_);
-    jobs_in_flight_ -= count;
-    throw;
-  }
+  cold_.start(**service, {jobs, count});
   return true;
 }
 

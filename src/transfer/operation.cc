@@ -1,17 +1,12 @@
 #include "transfer/operation.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <new>
 #include <utility>
 
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/file_read.h"
-#include "base/part.h"
 
 namespace headrace::transfer {
 namespace {
@@ -34,6 +29,7 @@ ReadOperation::ReadOperation(Resources& resources, std::unique_ptr<Plan> plan, s
       staged_(!device_->info().host_addressable),
       cache_reads_(resources.options().engine == "auto"),
       router_(cache_reads_, resources.options().allow_direct),
+      cold_(resources, router_, notifier_),
       start_ns_(start_ns),
       report_(options_.progress, options_.collect_errors, start_ns) {}
 
@@ -157,7 +153,6 @@ Status ReadOperation::prepare() {
   for (auto& lane : lanes_) free_lanes_.push_back(lane.get());
   filled_.reserve(wave_count);
   left_.reserve(lanes_.size());  // one a claim
-  ready_jobs_.reserve(256);
   return {};
 }
 
@@ -235,7 +230,7 @@ Workload::Progress ReadOperation::work() {
   bool finished = false;
   try {
     for (;;) {
-      const Claim next = claim(*lane);
+      const Claim next = claim();
       if (next.kind == ClaimKind::kFinished) finished = true;
       if (next.kind == ClaimKind::kNone) trace::left_waiting(next.waits_for, start_ns_);
       if (next.kind == ClaimKind::kNone || next.kind == ClaimKind::kFinished) break;
@@ -269,22 +264,17 @@ Workload::Progress ReadOperation::work() {
   return Progress::kIdle;
 }
 
-ReadOperation::Claim ReadOperation::claim(Lane& lane) {
+ReadOperation::Claim ReadOperation::claim() {
   std::lock_guard lock(mutex_);
-  return claim_locked(lane);
+  return claim_locked();
 }
 
-ReadOperation::Claim ReadOperation::claim_locked(Lane& lane) {
+ReadOperation::Claim ReadOperation::claim_locked() {
   if (ending_) return {ClaimKind::kFinished};
   (void)stopped_locked();
   if (staged_ && trace::recording()) notice_copies_locked();
   const auto lanes = static_cast<std::uint32_t>(lanes_.size());
-  if (!ready_jobs_.empty()) {
-    const std::size_t take = std::clamp<std::size_t>(ready_jobs_.size() / (2 * lanes), 1, kMaxGroupsPerClaim);
-    lane.jobs.assign(ready_jobs_.end() - static_cast<std::ptrdiff_t>(take), ready_jobs_.end());
-    ready_jobs_.resize(ready_jobs_.size() - take);
-    return {ClaimKind::kJobs};
-  }
+  if (cold_.any_came()) return {ClaimKind::kJobs};
   const bool starved = starved_.load();
   if (!starved && !left_.empty()) {
     const Left left = left_.back();
@@ -347,7 +337,7 @@ trace::Stage ReadOperation::waits_for_locked() const {
   std::size_t in_copy = 0;
   for (const auto& wave : waves_) in_copy += wave->state == Wave::State::kDraining ? 1 : 0;
   if (in_copy > 0 && 2 * in_copy >= waves_.size()) return trace::Stage::kCopy;
-  if (jobs_in_flight_ > 0) return trace::Stage::kRead;
+  if (cold_.in_flight() > 0) return trace::Stage::kRead;
   if (filling_) return trace::Stage::kPlan;
   return in_copy > 0 ? trace::Stage::kCopy : trace::Stage::kWait;  // kWait: the last groups, with other workers
 }
@@ -479,11 +469,13 @@ void ReadOperation::descriptor_closed() noexcept {
 
 void ReadOperation::run_jobs(Lane& lane) {
   std::vector<IoJob*>& jobs = lane.jobs;
+  cold_.take(jobs, lanes_.size());
+  if (jobs.empty()) return;  // others took them
   lane.described = nullptr;
   for (IoJob* job : jobs) {
     Wave& wave = *waves_[static_cast<std::size_t>(job->user >> 32)];
     const auto index = static_cast<std::uint32_t>(job->user);
-    if (job->direct && job->status.system_error() == EINVAL) read_through_cache(*job);
+    cold_.read_refused(*job);
     try {
       const store::ByteSource& object = object_of(wave, index);
       Status status = fetcher_.finish(object, *job, lane.stats);
@@ -508,33 +500,6 @@ void ReadOperation::run_jobs(Lane& lane) {
     finish_groups(wave, 1, lane);
   }
   jobs.clear();
-}
-
-// Some file systems open a file past the page cache and refuse to read it so.
-void ReadOperation::read_through_cache(IoJob& job) {
-  const int flags = ::fcntl(job.fd, F_GETFL);
-  if (flags < 0 || ::fcntl(job.fd, F_SETFL, flags & ~O_DIRECT) != 0) return;
-  router_.refuse_direct();
-  const auto to = base::part(job.slot, job.offset - job.aligned_offset, job.length);
-  trace::Timer timer(trace::Stage::kRead, job.length);
-  job.status = to ? base::read_exactly(job.fd, job.offset, *to)
-                  : Status(Code::kInternal, Layer::kTransfer, "a read does not fit its place");
-  if (job.status.ok()) job.data = *to;
-  job.seconds += timer.stop();
-  job.direct = false;
-  job.read_bytes = job.status.ok() ? job.length : 0;
-}
-
-void ReadOperation::on_io_done(std::span<IoJob* const> jobs) noexcept {
-  // Once the lock is gone a worker may end the read and free it.
-  const WorkerPool::Notifier notifier = notifier_;
-  {
-    std::lock_guard lock(mutex_);
-    // Never more than the capacity reserved when the jobs were posted.
-    ready_jobs_.insert(ready_jobs_.end(), jobs.begin(), jobs.end());
-    jobs_in_flight_ -= jobs.size();
-  }
-  notifier.notify();
 }
 
 void ReadOperation::finish_groups(Wave& wave, std::uint32_t count, Lane& lane) {
@@ -597,7 +562,7 @@ bool ReadOperation::stopped_locked() {
 
 // True for the one call that finds everything finished.
 bool ReadOperation::complete_locked() {
-  if (ending_ || filling_ || jobs_in_flight_ > 0 || !ready_jobs_.empty()) return false;
+  if (ending_ || filling_ || !cold_.idle()) return false;
   for (const auto& wave : waves_) {
     if (wave->state != Wave::State::kFree) return false;
   }

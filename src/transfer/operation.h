@@ -31,6 +31,7 @@
 #include "base/fork.h"
 #include "base/trace.h"
 #include "device/device.h"
+#include "transfer/cold_reads.h"
 #include "transfer/fetcher.h"
 #include "transfer/io_service.h"
 #include "transfer/lane.h"
@@ -53,7 +54,6 @@ struct ReadBegun {
 };
 
 class ReadOperation final : public Workload,
-                            public IoSink,
                             public base::DescriptorWaiter,
                             public std::enable_shared_from_this<ReadOperation> {
  public:
@@ -64,7 +64,6 @@ class ReadOperation final : public Workload,
   ~ReadOperation() override;
 
   Progress work() override;
-  void on_io_done(std::span<IoJob* const> jobs) noexcept override;
   void descriptor_closed() noexcept override;
 
   // Starts on the pool's workers and returns.
@@ -92,8 +91,8 @@ class ReadOperation final : public Workload,
   ReadOperation(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device,
                 ReadOptions options, std::uint64_t start_ns);
   Status prepare();
-  Claim claim(Lane& lane);
-  Claim claim_locked(Lane& lane);
+  Claim claim();
+  Claim claim_locked();
   Wave* passed_wave_locked();
   trace::Stage waits_for_locked() const;
   void notice_copies_locked();
@@ -103,7 +102,6 @@ class ReadOperation final : public Workload,
   void wait_for_descriptor();
   void run_groups(Wave& wave, std::uint32_t begin, std::uint32_t end, Lane& lane);
   void run_jobs(Lane& lane);
-  void read_through_cache(IoJob& job);
   void drain_wave(Wave& wave, Lane& lane);
   void finish_groups(Wave& wave, std::uint32_t count, Lane& lane);
   void check_sources(const Wave& wave);
@@ -185,6 +183,7 @@ class ReadOperation final : public Workload,
   const bool staged_;
   const bool cache_reads_;  // by the workers; an engine asked for by name gets everything
   ObjectRouter router_;
+  ColdReads cold_;
   bool may_map_ = false;             // the device may take bytes out of the page cache
   std::uint64_t planned_bytes_ = 0;  // most that one group's stored bytes take, but for unusual ones
   std::uint64_t slab_stride_ = 0;    // bytes between decoded chunks in a slab
@@ -213,8 +212,6 @@ class ReadOperation final : public Workload,
     std::uint32_t begin, end;
   };
   std::vector<Left> left_;
-  std::vector<IoJob*> ready_jobs_;
-  std::size_t jobs_in_flight_ = 0;
   bool filling_ = false, exhausted_ = false, draining_ = false, ending_ = false, done_ = false;
   bool dropped_ = false;  // what was not claimed when the read was stopped
   std::uint64_t asked_ns_ = 0;
