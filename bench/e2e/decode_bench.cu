@@ -285,7 +285,9 @@ Measured measure_ours(device::Device& device, Clock& clock, const DecodeOptions&
   if (!codec.ok()) return failed(codec.status().to_string());
   device::DecodeStage stage;
   stage.capacity_bytes = batch.source.chunk_bytes;
-  if (!(*codec)->describe_for_device(stage)) return failed("codec '" + codec_name + "' has no device code");
+  const codec::StreamCoder* const coder = codec->coder();
+  if (coder == nullptr || !coder->describe_for_device(stage))
+    return failed("codec '" + codec_name + "' has no device code");
   auto made = device.make_decoder({&stage, 1});
   if (!made.ok()) return failed(made.status().to_string());
   device::ChunkDecoder& decoder = **made;

@@ -5,13 +5,13 @@
 
 namespace headrace::codec {
 
-Result<std::unique_ptr<Codec>> make_astype(const base::Json& config, const Context& context) {
+Result<Codec> make_astype(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   ElementOp op;
   HEADRACE_TRY(read_numpy_type(reader, context, "encode_dtype", Need::kRequired, std::nullopt, op.stored));
   HEADRACE_TRY(read_numpy_type(reader, context, "decode_dtype", Need::kRequired, entering_type(context), op.decoded));
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new ElementCodec("astype", op, context.zarr_format));
+  return Codec(std::make_unique<ElementCodec>("astype", op), context.zarr_format);
 }
 
 }  // namespace headrace::codec

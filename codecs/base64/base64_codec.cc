@@ -46,13 +46,9 @@ class Base64Encoder final : public Encoder {
 class Base64Codec final : public StreamCodec {
  public:
   std::string_view name() const noexcept override { return "base64"; }
-  std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override {
+  EncodedSize encoded_size(std::uint64_t decoded_bytes) const override {
     const std::uint64_t groups = decoded_bytes / 3 + (decoded_bytes % 3 != 0 ? 1 : 0);
-    return groups > ~std::uint64_t{0} / 4 ? ~std::uint64_t{0} : groups * 4;
-  }
-  bool fixed_size(std::uint64_t decoded_bytes, std::uint64_t& encoded_bytes) const override {
-    encoded_bytes = max_encoded_bytes(decoded_bytes);
-    return true;
+    return {groups > ~std::uint64_t{0} / 4 ? ~std::uint64_t{0} : groups * 4, true};
   }
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     return std::unique_ptr<Encoder>(new Base64Encoder());
@@ -93,10 +89,10 @@ class Base64Codec final : public StreamCodec {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_base64(const base::Json& config, const Context& context) {
+Result<Codec> make_base64(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new Base64Codec());
+  return Codec(std::make_unique<Base64Codec>());
 }
 
 }  // namespace headrace::codec

@@ -109,8 +109,8 @@ class BloscCodec final : public StreamCodec {
   Result<std::unique_ptr<Encoder>> make_encoder() const override { return make_blosc_encoder(settings_); }
   // c-blosc stores what does not shrink, with 16 bytes more. The general allowance for small chunks would be most of
   // the memory that reads of them pin.
-  std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override {
-    return decoded_bytes + decoded_bytes / 4 + 4096;
+  EncodedSize encoded_size(std::uint64_t decoded_bytes) const override {
+    return {decoded_bytes + decoded_bytes / 4 + 4096};
   }
   // A container says what is inside it. The configuration only tells what most of them hold, which is what a device
   // makes room for.
@@ -237,11 +237,11 @@ BloscSettings read_numcodecs_form(ConfigReader& reader, const Context& context) 
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_blosc(const base::Json& config, const Context& context) {
+Result<Codec> make_blosc(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   const BloscSettings settings = reader.numcodecs_form() ? read_numcodecs_form(reader, context) : read_v3_form(reader);
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new BloscCodec(settings));
+  return Codec(std::make_unique<BloscCodec>(settings));
 }
 
 }  // namespace headrace::codec

@@ -19,7 +19,7 @@ Bytes compress(const Bytes& plain, const char* inner, int shuffle, std::size_t i
   return out;
 }
 
-std::unique_ptr<codec::Codec> blosc() { return make("numcodecs.blosc"); }
+MadeCodec blosc() { return make("numcodecs.blosc"); }
 
 // Decodes with c-blosc and with ours, and compares.
 void expect_same(Decoder& decode, const Bytes& plain, const Bytes& container, const std::string& what) {

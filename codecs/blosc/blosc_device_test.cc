@@ -88,7 +88,7 @@ class BloscDevice : public DeviceDecodeTest<BloscOnCpu> {
     }
   }
 
-  std::unique_ptr<codec::Codec> codec_;
+  MadeCodec codec_;
   Decoder decode_;
 };
 

@@ -41,7 +41,7 @@ class BloscGpu : public ::testing::Test {
   }
 
   // Decodes containers of one codec; sources and results begin `off` bytes behind an aligned address.
-  void decode(const codec::Codec& codec, const std::vector<Bytes>& encoded, std::size_t capacity, bool exact,
+  void decode(const codec::StreamCoder& codec, const std::vector<Bytes>& encoded, std::size_t capacity, bool exact,
               std::size_t off, Results& results) {
     constexpr std::size_t kCanary = 64;
     device::DecodeStage stage;
@@ -102,7 +102,8 @@ class BloscGpu : public ::testing::Test {
   }
 
   // Verdicts and bytes must be the CPU codec's, save what is left to the CPU; returns how many of those.
-  int compare(const codec::Codec& codec, const std::vector<Bytes>& encoded, std::size_t capacity, std::size_t off) {
+  int compare(const codec::StreamCoder& codec, const std::vector<Bytes>& encoded, std::size_t capacity,
+              std::size_t off) {
     Results got;
     decode(codec, encoded, capacity, true, off, got);
     if (HasFatalFailure()) return -1;

@@ -1,18 +1,19 @@
 // bytes: elements one after the other in C order. Decodes nothing; it says in which byte order the elements are.
 #include "codec/config_reader.h"
+#include "codec/representation.h"
 
 namespace headrace::codec {
 namespace {
 
 enum class Endian : std::uint8_t { kNone, kLittle, kBig };
 
-class BytesCodec final : public Codec {
+class BytesCodec final : public ArrayToBytes {
  public:
   explicit BytesCodec(Endian endian) : endian_(endian) {}
   std::string_view name() const noexcept override { return "bytes"; }
-  Kind kind() const noexcept override { return Kind::kArrayToBytes; }
 
-  Status resolve_layout(const DataType& dtype, std::vector<std::uint64_t>&, Layout& layout) const override {
+  Status enter(Representation& elements) const override {
+    const DataType& dtype = elements.dtype();
     const bool has_order = dtype.uniform_swap_width() != 1;
     // Only the legacy alias "structured" may lack the key and is then little-endian (registered extension "struct").
     if (has_order && endian_ == Endian::kNone && dtype.name != "structured") {
@@ -20,7 +21,7 @@ class BytesCodec final : public Codec {
                     "codec 'bytes': configuration key 'endian' is missing, and elements of type '" + dtype.name +
                         "' have a byte order");
     }
-    layout.byte_swapped = has_order && endian_ == Endian::kBig;
+    elements.set_byte_order(has_order && endian_ == Endian::kBig);
     return {};
   }
 
@@ -30,13 +31,11 @@ class BytesCodec final : public Codec {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_bytes(const base::Json& config, const Context& context) {
+Result<Codec> make_bytes(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   const int endian = reader.choice("endian", Need::kOptional, {"little", "big"}, -1);
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new BytesCodec(endian < 0    ? Endian::kNone
-                                               : endian == 0 ? Endian::kLittle
-                                                             : Endian::kBig));
+  return Codec(std::make_unique<BytesCodec>(endian < 0 ? Endian::kNone : endian == 0 ? Endian::kLittle : Endian::kBig));
 }
 
 }  // namespace headrace::codec

@@ -9,7 +9,7 @@ Status resolve(std::string_view config, const DataType& type, bool& swapped) {
   std::vector<std::uint64_t> shape = {2, 3};
   codec::Layout layout;
   layout.axis_order = {1, 0};
-  const Status status = codec->resolve_layout(type, shape, layout);
+  const Status status = enter(codec.codec(), type, shape, layout);
   EXPECT_EQ(shape, (std::vector<std::uint64_t>{2, 3}));
   EXPECT_EQ(layout.axis_order, (std::vector<std::uint8_t>{1, 0}));
   swapped = layout.byte_swapped;

@@ -125,11 +125,11 @@ class Bz2Codec final : public StreamCodec {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_bz2(const base::Json& config, const Context& context) {
+Result<Codec> make_bz2(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   const std::int64_t level = reader.integer("level", Need::kOptional, 1, 9, 1);
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new Bz2Codec(static_cast<int>(level)));
+  return Codec(std::make_unique<Bz2Codec>(static_cast<int>(level)));
 }
 
 }  // namespace headrace::codec

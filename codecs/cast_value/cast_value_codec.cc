@@ -21,9 +21,14 @@ constexpr std::size_t kMaxMapEntries = 4096;
 // For few special values among many plain ones: a linear search for each element.
 class MappedCastCodec final : public ValueCodec {
  public:
-  MappedCastCodec(const ElementOp& op, ScalarMap map, int zarr_format)
-      : ValueCodec(op.stored, op.decoded, zarr_format), op_(op), map_(std::move(map)) {}
+  MappedCastCodec(const ElementOp& op, ScalarMap map)
+      : ValueCodec(op.stored, op.decoded), op_(op), map_(std::move(map)) {}
   std::string_view name() const noexcept override { return "cast_value"; }
+  std::unique_ptr<StreamCoder> make_big_endian_coder() const override {
+    ElementOp op = op_;
+    op.stored.big_endian = true;
+    return std::make_unique<MappedCastCodec>(op, map_);
+  }
 
  protected:
   Status decode_stream(Stream& stream, Scratch*) const override {
@@ -89,7 +94,7 @@ Result<ScalarMap> parse_map(ConfigReader& reader, const base::Json& value, Numbe
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_cast_value(const base::Json& config, const Context& context) {
+Result<Codec> make_cast_value(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   const std::optional<Element> entering = entering_type(context);
   ElementOp op;
@@ -143,9 +148,9 @@ Result<std::unique_ptr<Codec>> make_cast_value(const base::Json& config, const C
     return unsupported("codec 'cast_value': floats rounded other than 'nearest-even'");
   }
   if (!decode.empty()) {
-    return std::unique_ptr<Codec>(new MappedCastCodec(op, std::move(decode), context.zarr_format));
+    return Codec(std::make_unique<MappedCastCodec>(op, std::move(decode)), context.zarr_format);
   }
-  return std::unique_ptr<Codec>(new ElementCodec("cast_value", op, context.zarr_format));
+  return Codec(std::make_unique<ElementCodec>("cast_value", op), context.zarr_format);
 }
 
 }  // namespace headrace::codec

@@ -106,9 +106,11 @@ class DeltaEncoder final : public Encoder {
 
 class DeltaCodec final : public ValueCodec {
  public:
-  DeltaCodec(Element stored, Element decoded, int zarr_format) : ValueCodec(stored, decoded, zarr_format) {}
+  DeltaCodec(Element stored, Element decoded) : ValueCodec(stored, decoded) {}
   std::string_view name() const noexcept override { return "delta"; }
-  bool elementwise() const noexcept override { return false; }
+  std::unique_ptr<StreamCoder> make_big_endian_coder() const override {
+    return std::make_unique<DeltaCodec>(Element{stored().number, true}, decoded());
+  }
 
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     if (!same_words(stored(), decoded())) {
@@ -130,6 +132,7 @@ class DeltaCodec final : public ValueCodec {
   }
 
  protected:
+  bool elementwise() const noexcept override { return false; }
   Status decode_stream(Stream& stream, Scratch*) const override {
     std::size_t count = 0;
     HEADRACE_TRY(count_elements(stream, count));
@@ -164,13 +167,13 @@ class DeltaCodec final : public ValueCodec {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_delta(const base::Json& config, const Context& context) {
+Result<Codec> make_delta(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   Element stored, decoded;
   HEADRACE_TRY(read_numpy_type(reader, context, "dtype", Need::kRequired, entering_type(context), decoded));
   HEADRACE_TRY(read_numpy_type(reader, context, "astype", Need::kOptional, decoded, stored));
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new DeltaCodec(stored, decoded, context.zarr_format));
+  return Codec(std::make_unique<DeltaCodec>(stored, decoded), context.zarr_format);
 }
 
 }  // namespace headrace::codec

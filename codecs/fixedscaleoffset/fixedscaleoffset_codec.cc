@@ -21,7 +21,7 @@ std::uint64_t number(ConfigReader& reader, const char* key, Number type) {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_fixedscaleoffset(const base::Json& config, const Context& context) {
+Result<Codec> make_fixedscaleoffset(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   ElementOp op;
   op.kind = ElementOp::Kind::kScale;
@@ -30,7 +30,7 @@ Result<std::unique_ptr<Codec>> make_fixedscaleoffset(const base::Json& config, c
   op.scale = number(reader, "scale", op.arithmetic());
   op.offset = number(reader, "offset", op.arithmetic());
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new ElementCodec("fixedscaleoffset", op, context.zarr_format));
+  return Codec(std::make_unique<ElementCodec>("fixedscaleoffset", op), context.zarr_format);
 }
 
 }  // namespace headrace::codec

@@ -102,10 +102,8 @@ class JenkinsCodec final : public StreamCodec {
  public:
   explicit JenkinsCodec(Seed seed) : seed_(std::move(seed)) {}
   std::string_view name() const noexcept override { return "jenkins_lookup3"; }
-  std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override { return decoded_bytes + kChecksumBytes; }
-  bool fixed_size(std::uint64_t decoded_bytes, std::uint64_t& encoded_bytes) const override {
-    encoded_bytes = decoded_bytes + kChecksumBytes;
-    return true;
+  EncodedSize encoded_size(std::uint64_t decoded_bytes) const override {
+    return {decoded_bytes + kChecksumBytes, true};
   }
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     return std::unique_ptr<Encoder>(new JenkinsEncoder(seed_));
@@ -158,13 +156,13 @@ void read_prefix(ConfigReader& reader, std::vector<std::byte>& prefix) {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_jenkins_lookup3(const base::Json& config, const Context& context) {
+Result<Codec> make_jenkins_lookup3(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   Seed seed;
   seed.start = static_cast<std::uint32_t>(reader.integer("initval", Need::kOptional, 0, UINT32_MAX));
   read_prefix(reader, seed.prefix);
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new JenkinsCodec(std::move(seed)));
+  return Codec(std::make_unique<JenkinsCodec>(std::move(seed)));
 }
 
 }  // namespace headrace::codec

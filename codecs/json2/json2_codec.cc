@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "codec/config_reader.h"
+#include "codec/representation.h"
 #include "codec/stream_codec.h"
 #include "codec/variable_codec.h"
 
@@ -29,11 +30,12 @@ class Json2Codec final : public VariableCodec {
   std::string_view name() const noexcept override { return "json2"; }
   std::unique_ptr<Scratch> make_scratch() const override { return std::make_unique<Json2Scratch>(); }
 
-  Status resolve_layout(const DataType& dtype, std::vector<std::uint64_t>& shape, Layout& layout) const override {
-    HEADRACE_TRY(VariableCodec::resolve_layout(dtype, shape, layout));
-    for (std::size_t i = 0; i < layout.axis_order.size(); ++i) {
+  Status enter(Representation& elements) const override {
+    HEADRACE_TRY(VariableCodec::enter(elements));
+    const std::vector<std::uint8_t>& order = elements.layout().axis_order;
+    for (std::size_t i = 0; i < order.size(); ++i) {
       // numcodecs writes the elements by their indices, zarr-python 2 reads them as if in order F.
-      if (layout.axis_order[i] != i) {
+      if (order[i] != i) {
         return unsupported("codec 'json2' with order F in more than one dimension: its writers and readers disagree");
       }
     }
@@ -127,7 +129,7 @@ class Json2Codec final : public VariableCodec {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_json2(const Json& config, const Context& context) {
+Result<Codec> make_json2(const Json& config, const Context& context) {
   ConfigReader reader(config, context);
   const Json* encoding = reader.any("encoding", Need::kOptional);
   HEADRACE_TRY(reader.finish());
@@ -138,7 +140,7 @@ Result<std::unique_ptr<Codec>> make_json2(const Json& config, const Context& con
       return unsupported("codec 'json2' with another encoding than utf-8");
     }
   }
-  return std::unique_ptr<Codec>(new Json2Codec());
+  return Codec(std::make_unique<Json2Codec>());
 }
 
 }  // namespace headrace::codec

@@ -44,8 +44,8 @@ class Lz4Codec final : public StreamCodec {
   explicit Lz4Codec(int acceleration) : acceleration_(acceleration) {}
   std::string_view name() const noexcept override { return "lz4"; }
 
-  std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override {
-    return kHeaderBytes + decoded_bytes + decoded_bytes / 255 + 16;  // LZ4_COMPRESSBOUND
+  EncodedSize encoded_size(std::uint64_t decoded_bytes) const override {
+    return {kHeaderBytes + decoded_bytes + decoded_bytes / 255 + 16};  // LZ4_COMPRESSBOUND
   }
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     return std::unique_ptr<Encoder>(new Lz4Encoder(acceleration_));
@@ -83,11 +83,11 @@ class Lz4Codec final : public StreamCodec {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_lz4(const base::Json& config, const Context& context) {
+Result<Codec> make_lz4(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   const std::int64_t acceleration = reader.integer("acceleration", Need::kOptional, INT_MIN, INT_MAX, 1);
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new Lz4Codec(static_cast<int>(acceleration)));
+  return Codec(std::make_unique<Lz4Codec>(static_cast<int>(acceleration)));
 }
 
 }  // namespace headrace::codec

@@ -99,9 +99,9 @@ class LzmaCodec final : public StreamCodec {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_lzma(const base::Json& config, const Context& context) {
+Result<Codec> make_lzma(const base::Json& config, const Context& context) {
   HEADRACE_TRY_ASSIGN(LzmaConfig read, read_lzma_config(config, context));
-  return std::unique_ptr<Codec>(new LzmaCodec(std::move(read)));
+  return Codec(std::make_unique<LzmaCodec>(std::move(read)));
 }
 
 }  // namespace headrace::codec

@@ -156,9 +156,8 @@ TEST(LzmaCodec, DictionaryIsNoLargerThanTheChunk) {
     const auto scratch = codec->make_scratch();
     Bytes out(kText.size());
     codec::Stream one{.src = stream.data(), .src_bytes = stream.size(), .dst = out.data(), .dst_capacity = out.size()};
-    Status status;
     const std::size_t before = mapped_bytes();
-    codec->decode({&one, 1}, {&status, 1}, scratch.get());
+    const Status status = codec->decode(one, scratch.get());
     EXPECT_TRUE(status.ok()) << config << ": " << status.to_string();
     EXPECT_EQ(out, to_bytes(kText));
     EXPECT_LT(mapped_bytes() - before, std::size_t{1} << 20) << config;  // kept by the scratch, so still there

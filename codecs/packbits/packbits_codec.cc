@@ -37,31 +37,29 @@ constexpr auto kBits = make_table();
 
 class PackbitsCodec final : public ValueCodec {
  public:
-  explicit PackbitsCodec(int zarr_format) : ValueCodec({Number::kUint8}, {Number::kBool}, zarr_format) {}
+  PackbitsCodec() : ValueCodec({Number::kUint8}, {Number::kBool}) {}
   std::string_view name() const noexcept override { return "packbits"; }
-  bool elementwise() const noexcept override { return false; }
+  // Bytes have no order.
+  std::unique_ptr<StreamCoder> make_big_endian_coder() const override { return std::make_unique<PackbitsCodec>(); }
 
-  Status resolve_layout(const DataType& dtype, std::vector<std::uint64_t>& shape, Layout& layout) const override {
-    HEADRACE_TRY(ValueCodec::resolve_layout(dtype, shape, layout));
+  Status enter(Representation& elements) const override {
+    const DataType dtype = elements.dtype();
+    HEADRACE_TRY(ValueCodec::enter(elements));
     if (dtype.kind != TypeKind::kBool) {
       return corrupt("codec 'packbits' cannot pack elements of type '%s'", dtype.name.substr(0, 60).c_str());
     }
     std::uint64_t count = 1;
-    for (const std::uint64_t extent : shape) {
+    for (const std::uint64_t extent : elements.shape()) {
       const auto product = base::checked_mul(count, extent);
       if (!product) return corrupt("codec 'packbits': one chunk has more than 2^64 elements");
       count = *product;
     }
-    shape = {max_encoded_bytes(count)};
+    elements.change_axes({encoded_size(count).most});
     return {};
   }
 
-  std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override {
-    return 1 + decoded_bytes / 8 + (decoded_bytes % 8 != 0 ? 1 : 0);
-  }
-  bool fixed_size(std::uint64_t decoded_bytes, std::uint64_t& encoded_bytes) const override {
-    encoded_bytes = max_encoded_bytes(decoded_bytes);
-    return true;
+  EncodedSize encoded_size(std::uint64_t decoded_bytes) const override {
+    return {1 + decoded_bytes / 8 + (decoded_bytes % 8 != 0 ? 1 : 0), true};
   }
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     return std::unique_ptr<Encoder>(new PackbitsEncoder());
@@ -97,10 +95,10 @@ class PackbitsCodec final : public ValueCodec {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_packbits(const base::Json& config, const Context& context) {
+Result<Codec> make_packbits(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new PackbitsCodec(context.zarr_format));
+  return Codec(std::make_unique<PackbitsCodec>(), context.zarr_format);
 }
 
 }  // namespace headrace::codec

@@ -27,7 +27,7 @@ TEST(PackbitsCodec, TheRegisteredCodecOfTheSameNameIsAnother) {
   context.dtype = &type;
   const auto registered = codec::make_codec("packbits", *base::parse_json("{}"), context);
   ASSERT_TRUE(registered.ok());
-  EXPECT_EQ((*registered)->kind(), codec::Kind::kArrayToBytes);
+  EXPECT_EQ(registered->kind(), codec::Kind::kArrayToBytes);
   expect_refused("numcodecs.packbits", R"({"padding_encoding":"first_byte"})", "padding_encoding");
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "codec/config_reader.h"
+#include "codec/representation.h"
 #include "codec/stream_codec.h"
 
 namespace headrace::codec {
@@ -41,24 +42,18 @@ std::optional<Component> component_of(const DataType& dtype) {
   }
 }
 
-class PackbitsV3Codec final : public StreamCodec {
+class PackbitsV3Codec final : public ArrayToBytes, public CheckedCoder {
  public:
   PackbitsV3Codec(Component component, unsigned first_bit, unsigned bits, PaddingByte padding)
       : component_(component), first_bit_(first_bit), bits_(bits), padding_(padding) {}
   std::string_view name() const noexcept override { return "packbits_v3"; }
-  Kind kind() const noexcept override { return Kind::kArrayToBytes; }
-  bool has_decode_stage() const noexcept override { return true; }
-  Status resolve_layout(const DataType&, std::vector<std::uint64_t>&, Layout& layout) const override {
-    layout.byte_swapped = false;
+  const StreamCoder* coder() const noexcept override { return this; }
+  Status enter(Representation& elements) const override {
+    elements.set_byte_order(false);
     return {};
   }
-
-  std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override {
-    return packed_bytes(decoded_bytes) + (padding_ == PaddingByte::kNone ? 0 : 1);
-  }
-  bool fixed_size(std::uint64_t decoded_bytes, std::uint64_t& encoded_bytes) const override {
-    encoded_bytes = max_encoded_bytes(decoded_bytes);
-    return !may_lack_padding_byte();
+  EncodedSize encoded_size(std::uint64_t decoded_bytes) const override {
+    return {packed_bytes(decoded_bytes) + (padding_ == PaddingByte::kNone ? 0 : 1), !may_lack_padding_byte()};
   }
 
  protected:
@@ -137,7 +132,7 @@ std::optional<unsigned> read_bit(ConfigReader& reader, const char* key) {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_packbits_v3(const base::Json& config, const Context& context) {
+Result<Codec> make_packbits_v3(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   const int padding = reader.choice("padding_encoding", Need::kOptional, {"first_byte", "last_byte", "none"}, 2);
   const std::optional<unsigned> first = read_bit(reader, "first_bit"), last = read_bit(reader, "last_bit");
@@ -152,8 +147,7 @@ Result<std::unique_ptr<Codec>> make_packbits_v3(const base::Json& config, const 
     return corrupt("codec 'packbits': bits %u to %u, but numbers of type '%s' have %u", from, to,
                    context.dtype->name.substr(0, 60).c_str(), component->bits);
   }
-  return std::unique_ptr<Codec>(
-      new PackbitsV3Codec(*component, from, to - from + 1, static_cast<PaddingByte>(padding)));
+  return Codec(std::make_unique<PackbitsV3Codec>(*component, from, to - from + 1, static_cast<PaddingByte>(padding)));
 }
 
 }  // namespace headrace::codec

@@ -7,17 +7,17 @@
 namespace headrace::test {
 namespace {
 
-Result<std::unique_ptr<codec::Codec>> try_packbits(std::string_view type, std::string_view config) {
+Result<codec::Codec> try_packbits(std::string_view type, std::string_view config) {
   const DataType dtype = numeric_type(type);
   codec::Context context;
   context.dtype = &dtype;
   return codec::make_codec("packbits", *base::parse_json(config), context);
 }
 
-std::unique_ptr<codec::Codec> packbits(std::string_view type, std::string_view config = "{}") {
+MadeCodec packbits(std::string_view type, std::string_view config = "{}") {
   auto made = try_packbits(type, config);
   EXPECT_TRUE(made.ok()) << made.status().to_string();
-  return made.ok() ? std::move(made).value() : nullptr;
+  return made.ok() ? MadeCodec(std::move(made).value()) : MadeCodec();
 }
 
 TEST(PackbitsV3Codec, BoolsFromTheLowestBit) {

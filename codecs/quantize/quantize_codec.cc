@@ -6,7 +6,7 @@
 
 namespace headrace::codec {
 
-Result<std::unique_ptr<Codec>> make_quantize(const base::Json& config, const Context& context) {
+Result<Codec> make_quantize(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   ElementOp op;
   HEADRACE_TRY(read_numpy_type(reader, context, "dtype", Need::kRequired, entering_type(context), op.decoded));
@@ -15,7 +15,7 @@ Result<std::unique_ptr<Codec>> make_quantize(const base::Json& config, const Con
   if (!is_float(op.decoded.number)) reader.refuse("dtype", "is no floating-point type");
   if (!is_float(op.stored.number)) reader.refuse("astype", "is no floating-point type");
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new ElementCodec("quantize", op, context.zarr_format));
+  return Codec(std::make_unique<ElementCodec>("quantize", op), context.zarr_format);
 }
 
 }  // namespace headrace::codec

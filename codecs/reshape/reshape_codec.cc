@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/json.h"
 #include "codec/config_reader.h"
+#include "codec/representation.h"
 #include "codec/stream_codec.h"
 
 namespace headrace::codec {
@@ -39,14 +40,13 @@ std::optional<std::uint64_t> product(const Shape& shape, std::size_t begin, std:
   return out;
 }
 
-class ReshapeCodec final : public Codec {
+class ReshapeCodec final : public ArrayToArray {
  public:
   explicit ReshapeCodec(std::vector<Axis> axes) : axes_(std::move(axes)) {}
   std::string_view name() const noexcept override { return "reshape"; }
-  Kind kind() const noexcept override { return Kind::kArrayToArray; }
-  bool keeps_axes() const noexcept override { return false; }
 
-  Status resolve_layout(const DataType&, Shape& shape, Layout&) const override {
+  Status enter(Representation& elements) const override {
+    const Shape& shape = elements.shape();
     Shape out(axes_.size(), 1);
     std::optional<std::size_t> rest;
     for (std::size_t i = 0; i < axes_.size(); ++i) {
@@ -80,7 +80,7 @@ class ReshapeCodec final : public Codec {
                      static_cast<unsigned long long>(before.value_or(0)));
     }
     for (std::size_t i = 0; i < axes_.size(); ++i) HEADRACE_TRY(check_inputs(i, shape, out));
-    shape = std::move(out);
+    elements.change_axes(std::move(out));
     return {};
   }
 
@@ -126,7 +126,7 @@ Axis read_axis(const base::Json& value, ConfigReader& reader) {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_reshape(const base::Json& config, const Context& context) {
+Result<Codec> make_reshape(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   std::vector<Axis> axes;
   const base::Json* value = reader.any("shape", Need::kRequired);
@@ -146,7 +146,7 @@ Result<std::unique_ptr<Codec>> make_reshape(const base::Json& config, const Cont
     }
   }
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new ReshapeCodec(std::move(axes)));
+  return Codec(std::make_unique<ReshapeCodec>(std::move(axes)));
 }
 
 }  // namespace headrace::codec

@@ -20,7 +20,7 @@ std::uint64_t scalar(ConfigReader& reader, const char* key, Number type, std::ui
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_scale_offset(const base::Json& config, const Context& context) {
+Result<Codec> make_scale_offset(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   const std::optional<Element> type = entering_type(context);
   const Number number = type ? type->number : Number::kUint8;
@@ -39,7 +39,7 @@ Result<std::unique_ptr<Codec>> make_scale_offset(const base::Json& config, const
     return unsupported("codec 'scale_offset' of elements of type '%s'",
                        context.dtype == nullptr ? "" : context.dtype->name.substr(0, 60).c_str());
   }
-  return std::unique_ptr<Codec>(new ElementCodec("scale_offset", op, context.zarr_format));
+  return Codec(std::make_unique<ElementCodec>("scale_offset", op), context.zarr_format);
 }
 
 }  // namespace headrace::codec

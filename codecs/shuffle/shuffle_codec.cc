@@ -37,11 +37,7 @@ class ShuffleCodec final : public StreamCodec {
   explicit ShuffleCodec(std::size_t item_bytes) : item_bytes_(item_bytes) {}
   std::string_view name() const noexcept override { return "shuffle"; }
 
-  std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override { return decoded_bytes; }
-  bool fixed_size(std::uint64_t decoded_bytes, std::uint64_t& encoded_bytes) const override {
-    encoded_bytes = decoded_bytes;
-    return true;
-  }
+  EncodedSize encoded_size(std::uint64_t decoded_bytes) const override { return {decoded_bytes, true}; }
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     return std::unique_ptr<Encoder>(new ShuffleEncoder(item_bytes_));
   }
@@ -74,11 +70,11 @@ class ShuffleCodec final : public StreamCodec {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_shuffle(const base::Json& config, const Context& context) {
+Result<Codec> make_shuffle(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   const std::int64_t item_bytes = reader.integer("elementsize", Need::kOptional, 0, INT32_MAX, 4);
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new ShuffleCodec(static_cast<std::size_t>(item_bytes)));
+  return Codec(std::make_unique<ShuffleCodec>(static_cast<std::size_t>(item_bytes)));
 }
 
 }  // namespace headrace::codec

@@ -63,7 +63,7 @@ TEST(TransposeCodec, ComposesLikeNumpy) {
       std::iota(order.begin(), order.end(), 0);
       std::shuffle(order.begin(), order.end(), random);
       stored = transpose(stored, order);
-      ASSERT_TRUE(make("transpose", config_of(order))->resolve_layout(numeric_type("int32"), shape, layout).ok());
+      ASSERT_TRUE(enter(make("transpose", config_of(order)).codec(), numeric_type("int32"), shape, layout).ok());
     }
     ASSERT_EQ(shape, stored.shape);
     if (codecs == 0 || rank == 0) continue;
@@ -81,7 +81,7 @@ TEST(TransposeCodec, ComposesLikeNumpy) {
 TEST(TransposeCodec, RankMustMatch) {
   Shape shape = {4, 5};
   codec::Layout layout;
-  const Status status = make("transpose", R"({"order":[0,2,1]})")->resolve_layout(numeric_type("int8"), shape, layout);
+  const Status status = enter(make("transpose", R"({"order":[0,2,1]})").codec(), numeric_type("int8"), shape, layout);
   EXPECT_EQ(status.code(), Code::kCorrupt);
   EXPECT_NE(status.message().find("order"), std::string::npos);
   EXPECT_EQ(shape, (Shape{4, 5}));

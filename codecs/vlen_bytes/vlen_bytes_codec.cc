@@ -15,10 +15,10 @@ class VlenBytesCodec final : public VlenCodec {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_vlen_bytes(const base::Json& config, const Context& context) {
+Result<Codec> make_vlen_bytes(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new VlenBytesCodec());
+  return Codec(std::make_unique<VlenBytesCodec>());
 }
 
 }  // namespace headrace::codec

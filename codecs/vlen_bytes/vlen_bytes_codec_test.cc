@@ -28,7 +28,7 @@ TEST(VlenBytes, EncodesByteStringsOnly) {
   type.name = "string";
   std::vector<std::uint64_t> shape = {2};
   codec::Layout layout;
-  EXPECT_EQ(make("vlen-bytes")->resolve_layout(type, shape, layout).code(), Code::kCorrupt);
+  EXPECT_EQ(enter(make("vlen-bytes").codec(), type, shape, layout).code(), Code::kCorrupt);
 }
 
 }  // namespace

@@ -15,10 +15,10 @@ class VlenUtf8Codec final : public VlenCodec {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_vlen_utf8(const base::Json& config, const Context& context) {
+Result<Codec> make_vlen_utf8(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new VlenUtf8Codec());
+  return Codec(std::make_unique<VlenUtf8Codec>());
 }
 
 }  // namespace headrace::codec

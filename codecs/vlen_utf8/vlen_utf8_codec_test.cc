@@ -68,7 +68,7 @@ TEST(VlenUtf8, EncodesStringsOnly) {
     type.kind = kind;
     std::vector<std::uint64_t> shape = {2};
     codec::Layout layout;
-    EXPECT_EQ(codec->resolve_layout(type, shape, layout).code(), Code::kCorrupt);
+    EXPECT_EQ(enter(codec.codec(), type, shape, layout).code(), Code::kCorrupt);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "codec/config_reader.h"
+#include "codec/representation.h"
 #include "codec/stream_codec.h"
 #include "zfp_blocks.h"
 
@@ -54,39 +55,32 @@ ZfpNumber number_of(zfp_type type) {
                                   : ZfpNumber::kDouble;
 }
 
-class ZfpCodec final : public StreamCodec {
+class ZfpCodec final : public ArrayToBytes, public StreamCodec {
  public:
-  // No number: what the header says.
-  ZfpCodec(Mode mode, std::optional<ZfpNumber> number) : mode_(mode), number_(number) {}
+  // No number, no shape: what the header says.
+  ZfpCodec(Mode mode, std::optional<ZfpNumber> number, std::optional<ZfpShape> shape)
+      : mode_(mode), number_(number), shape_(shape) {}
   std::string_view name() const noexcept override { return "zfp"; }
-  Kind kind() const noexcept override { return number_ ? Kind::kArrayToBytes : Kind::kBytesToBytes; }
-  bool has_decode_stage() const noexcept override { return true; }
+  const StreamCoder* coder() const noexcept override { return this; }
   std::unique_ptr<Scratch> make_scratch() const override { return std::make_unique<ZfpScratch>(); }
 
-  Status resolve_layout(const DataType& dtype, std::vector<std::uint64_t>& shape, Layout& layout) const override {
-    if (kind() != Kind::kArrayToBytes) return Codec::resolve_layout(dtype, shape, layout);
-    if (shape.size() > kMaxRank) return unsupported("codec 'zfp' of %zu axes; zfp has up to 4", shape.size());
-    layout.byte_swapped = false;
+  Status enter(Representation& elements) const override {
+    const std::size_t rank = elements.shape().size();
+    if (rank > kMaxRank) return unsupported("codec 'zfp' of %zu axes; zfp has up to 4", rank);
+    elements.set_byte_order(false);
     return {};
   }
-  void set_entering_shape(const std::vector<std::uint64_t>& shape) override {
-    if (shape.size() > kMaxRank) return;  // refused when it is resolved
-    ZfpShape own;
-    own.rank = std::max(1u, static_cast<unsigned>(shape.size()));
-    for (std::size_t i = 0; i < shape.size(); ++i) own.extent[i] = shape[shape.size() - 1 - i];
-    shape_ = own;
-  }
-  std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override {
+  EncodedSize encoded_size(std::uint64_t decoded_bytes) const override {
     const std::uint64_t some = std::min<std::uint64_t>(decoded_bytes, 1ull << 58);
-    if (!shape_ || !number_) return 4 * some + 65536;
+    if (!shape_ || !number_) return {4 * some + 65536};
     // A block of which one element is used is as long as one that is full. Buffers are sized by this, so there is a
     // limit; it holds two axes of extent 1 at the rate of the elements themselves.
     const std::uint64_t values = 1ull << (2 * shape_->rank);
     const std::uint64_t least = mode_.kind == Mode::Kind::kRate
                                     ? static_cast<std::uint64_t>(mode_.number * static_cast<double>(values))
                                     : mode_.min_bits;
-    return std::max(std::min(zfp_most_bytes(*shape_, *number_, least), 16 * some + 65536),
-                    Codec::max_encoded_bytes(decoded_bytes));
+    return {std::max(std::min(zfp_most_bytes(*shape_, *number_, least), 16 * some + 65536),
+                     StreamCoder::encoded_size(decoded_bytes).most)};
   }
 
  protected:
@@ -161,6 +155,15 @@ class ZfpCodec final : public StreamCodec {
   std::optional<ZfpShape> shape_;
 };
 
+// Nothing where it is not known, or refused when it enters.
+std::optional<ZfpShape> shape_of(const Context& context) {
+  if (context.shape == nullptr || context.shape->size() > kMaxRank) return std::nullopt;
+  ZfpShape out;
+  out.rank = std::max(1u, static_cast<unsigned>(context.shape->size()));
+  std::copy(context.shape->rbegin(), context.shape->rend(), out.extent.begin());
+  return out;
+}
+
 double read_number(ConfigReader& reader, const char* key, double max) {
   const base::Json* value = reader.any(key, Need::kRequired);
   if (value == nullptr) return 0;
@@ -195,7 +198,7 @@ Mode read_mode(ConfigReader& reader) {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_zfp(const base::Json& config, const Context& context) {
+Result<Codec> make_zfp(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   Mode mode;
   if (reader.numcodecs_form() || context.zarr_format == 2) {
@@ -207,11 +210,13 @@ Result<std::unique_ptr<Codec>> make_zfp(const base::Json& config, const Context&
     mode = read_mode(reader);
   }
   HEADRACE_TRY(reader.finish());
-  if (context.zarr_format == 2) return std::unique_ptr<Codec>(new ZfpCodec(mode, std::nullopt));
+  if (context.zarr_format == 2) {
+    return Codec(std::make_unique<ZfpCodec>(mode, std::nullopt, std::nullopt), context.zarr_format);
+  }
   if (context.dtype == nullptr) return Status(Code::kInternal, Layer::kCodec, "zfp: the type is not known");
   const std::optional<ZfpNumber> number = number_of(*context.dtype);
   if (!number) return unsupported("codec 'zfp': elements of type '%s'", context.dtype->name.substr(0, 60).c_str());
-  return std::unique_ptr<Codec>(new ZfpCodec(mode, number));
+  return Codec(std::make_unique<ZfpCodec>(mode, number, shape_of(context)), context.zarr_format);
 }
 
 }  // namespace headrace::codec

@@ -26,21 +26,22 @@ constexpr Mode kWithoutHeader[] = {
      "052d71510a698409001200000000000000000000000000000000000000000000"},
 };
 
-Result<std::unique_ptr<codec::Codec>> try_zfp(std::string_view name, std::string_view config,
-                                              std::string_view type = "float32") {
+using Shape = std::vector<std::uint64_t>;
+
+Result<codec::Codec> try_zfp(std::string_view name, std::string_view config, std::string_view type = "float32",
+                             const Shape* shape = nullptr) {
   const DataType dtype = numeric_type(type);
   codec::Context context;
   context.dtype = &dtype;
+  context.shape = shape;
   return codec::make_codec(name, *base::parse_json(config), context);
 }
 
-std::unique_ptr<codec::Codec> zfp_of(std::string_view name, std::string_view config,
-                                     const std::vector<std::uint64_t>& shape) {
-  auto made = try_zfp(name, config);
+MadeCodec zfp_of(std::string_view name, std::string_view config, const Shape& shape,
+                 std::string_view type = "float32") {
+  auto made = try_zfp(name, config, type, &shape);
   EXPECT_TRUE(made.ok()) << made.status().to_string();
-  if (!made.ok()) return nullptr;
-  (*made)->set_entering_shape(shape);
-  return std::move(made).value();
+  return made.ok() ? MadeCodec(std::move(made).value()) : MadeCodec();
 }
 
 TEST(ZfpCodec, EveryModeWithoutHeader) {
@@ -73,7 +74,7 @@ TEST(ZfpCodec, HeaderAgreesWithTheMetadata) {
     EXPECT_NE(got.status.message().find("another shape"), std::string::npos) << got.status.message();
   }
   const auto ints = try_zfp("numcodecs.zfpy", "{}", "int32");
-  EXPECT_NE(Decoder(**ints)(stream, kPlain.size()).status.message().find("another type"), std::string::npos);
+  EXPECT_NE(Decoder(*ints->coder())(stream, kPlain.size()).status.message().find("another type"), std::string::npos);
   EXPECT_EQ(Decoder(*make("zfpy", "{}", 2))(stream, 4096).status.code(), Code::kCorrupt);
   EXPECT_EQ(Decoder(*make("zfpy", "{}", 2))(stream, 4096, false).bytes, kPlain);
 }
@@ -86,8 +87,7 @@ TEST(ZfpCodec, RandomBits) {
   for (const char* type : {"int8", "uint16", "int32", "uint64", "float32", "float64"}) {
     for (const Mode& mode : kWithoutHeader) {
       for (const auto& shape : shapes) {
-        auto codec = std::move(try_zfp("zfp", mode.config, type)).value();
-        codec->set_entering_shape(shape);
+        const auto codec = zfp_of("zfp", mode.config, shape, type);
         std::size_t capacity = numeric_type(type).item_bytes;
         for (const std::uint64_t extent : shape) capacity *= extent;
         Decoder decode(*codec);
@@ -142,19 +142,18 @@ TEST(ZfpCodec, NoBlockTakesMoreBitsThanThePadding) {
 // Blocks are full however few of their elements are used.
 TEST(ZfpCodec, MostBytesOfAStream) {
   const auto flat = zfp_of("zfp", R"({"mode":"fixed_rate","rate":32})", {1, 1'000, 1'000});
-  EXPECT_GE(flat->max_encoded_bytes(4'000'000), 250u * 250 * 64 * 4);
-  EXPECT_LE(flat->max_encoded_bytes(4'000'000), 6u * 4'000'000);
+  EXPECT_GE(flat->encoded_size(4'000'000).most, 250u * 250 * 64 * 4);
+  EXPECT_LE(flat->encoded_size(4'000'000).most, 6u * 4'000'000);
   const auto line = zfp_of("zfp", R"({"mode":"reversible"})", {1, 1, 1, 1'000'000});
-  EXPECT_EQ(line->max_encoded_bytes(4'000'000), 16u * 4'000'000 + 65536);
-  EXPECT_EQ(make("zfpy", "{}", 2)->max_encoded_bytes(1000), 4u * 1000 + 65536);
+  EXPECT_EQ(line->encoded_size(4'000'000).most, 16u * 4'000'000 + 65536);
+  EXPECT_EQ(make("zfpy", "{}", 2)->encoded_size(1000).most, 4u * 1000 + 65536);
 }
 
 TEST(ZfpCodec, MoreThanFourAxesAreUnsupported) {
-  const auto codec = try_zfp("zfp", R"({"mode":"reversible"})");
   std::vector<std::uint64_t> shape(5, 2);
   codec::Layout layout;
-  (*codec)->set_entering_shape(shape);
-  EXPECT_EQ((*codec)->resolve_layout(numeric_type("float32"), shape, layout).code(), Code::kUnsupported);
+  const auto codec = zfp_of("zfp", R"({"mode":"reversible"})", shape);
+  EXPECT_EQ(enter(codec.codec(), numeric_type("float32"), shape, layout).code(), Code::kUnsupported);
 }
 
 TEST(ZfpCodec, Configuration) {

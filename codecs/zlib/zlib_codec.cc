@@ -79,12 +79,12 @@ class ZlibCodec final : public StreamCodec {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_zlib(const base::Json& config, const Context& context) {
+Result<Codec> make_zlib(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   // -1 is zlib's default, 6; numcodecs writes 1 where it is not told.
   const std::int64_t level = reader.integer("level", Need::kOptional, -1, 9, 1);
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new ZlibCodec(level < 0 ? 6 : static_cast<int>(level)));
+  return Codec(std::make_unique<ZlibCodec>(level < 0 ? 6 : static_cast<int>(level)));
 }
 
 }  // namespace headrace::codec

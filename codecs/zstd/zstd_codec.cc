@@ -116,7 +116,7 @@ class ZstdCodec final : public StreamCodec {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_zstd(const base::Json& config, const Context& context) {
+Result<Codec> make_zstd(const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   // numcodecs hands the level to the encoder, which clamps it; v3 says which levels there are.
   const bool bounded = context.zarr_format == 3;
@@ -124,7 +124,7 @@ Result<std::unique_ptr<Codec>> make_zstd(const base::Json& config, const Context
       reader.integer("level", Need::kOptional, bounded ? -131072 : INT32_MIN, bounded ? 22 : INT32_MAX);
   const bool checksum = reader.boolean("checksum", Need::kOptional);
   HEADRACE_TRY(reader.finish());
-  return std::unique_ptr<Codec>(new ZstdCodec(static_cast<int>(level), checksum));
+  return Codec(std::make_unique<ZstdCodec>(static_cast<int>(level), checksum));
 }
 
 }  // namespace headrace::codec

@@ -15,23 +15,23 @@ namespace {
 
 Status bad_chain(std::string message) { return Status(Code::kCorrupt, Layer::kCodec, std::move(message)); }
 
-std::string list_names(std::span<const std::unique_ptr<Codec>> codecs) {
+std::string list_names(std::span<const Codec> codecs) {
   std::string out;
-  for (const auto& codec : codecs) out += (out.empty() ? "" : ", ") + std::string(codec->name());
+  for (const Codec& codec : codecs) out += (out.empty() ? "" : ", ") + std::string(codec.name());
   return out;
 }
 
 // array -> array codecs, then one array -> bytes codec (v3), then bytes -> bytes codecs. [v3/core "Codecs"]
-Status check_order(std::span<const std::unique_ptr<Codec>> codecs, bool needs_array_to_bytes) {
+Status check_order(std::span<const Codec> codecs, bool needs_array_to_bytes) {
   int array_to_bytes = 0;
   Kind last = Kind::kArrayToArray;
-  for (const auto& codec : codecs) {
-    if (codec->kind() < last) {
-      return bad_chain("codec '" + std::string(codec->name()) + "' stands too late in the chain [" +
-                       list_names(codecs) + "]");
+  for (const Codec& codec : codecs) {
+    if (codec.kind() < last) {
+      return bad_chain("codec '" + std::string(codec.name()) + "' stands too late in the chain [" + list_names(codecs) +
+                       "]");
     }
-    last = codec->kind();
-    array_to_bytes += codec->kind() == Kind::kArrayToBytes;
+    last = codec.kind();
+    array_to_bytes += last == Kind::kArrayToBytes;
   }
   if (needs_array_to_bytes ? array_to_bytes != 1 : array_to_bytes > 1) {
     return bad_chain("a codec chain needs exactly one array->bytes codec" +
@@ -44,8 +44,8 @@ Status check_order(std::span<const std::unique_ptr<Codec>> codecs, bool needs_ar
 }  // namespace
 
 struct Chain::HostDecoder {
-  explicit HostDecoder(const Codec* decodes) : codec(decodes) {}
-  const Codec* const codec;
+  explicit HostDecoder(const StreamCoder* decodes) : coder(decodes) {}
+  const StreamCoder* const coder;
   std::mutex mutex;
   std::vector<std::unique_ptr<Scratch>> free;  // guarded by mutex; as many as threads have decoded at a time
 
@@ -60,15 +60,14 @@ struct Chain::HostDecoder {
         own.free.pop_back();
       }
     }
-    if (scratch == nullptr) scratch = own.codec->make_scratch();
+    if (scratch == nullptr) scratch = own.coder->make_scratch();
     Stream stream;
     stream.src = src.data();
     stream.src_bytes = src.size();
     stream.dst = dst.data();
     stream.dst_capacity = dst.size();
     stream.exact = exact;
-    Status status;
-    own.codec->decode({&stream, 1}, {&status, 1}, scratch.get());
+    const Status status = own.coder->decode(stream, scratch.get());
     produced = stream.dst_bytes;
     {
       std::lock_guard lock(own.mutex);
@@ -78,7 +77,7 @@ struct Chain::HostDecoder {
   }
 };
 
-Result<Chain> Chain::make(std::vector<std::unique_ptr<Codec>> codecs, const DataType& dtype,
+Result<Chain> Chain::make(std::vector<Codec> codecs, const DataType& dtype,
                           const std::vector<std::uint64_t>& chunk_shape, Layout initial, bool needs_array_to_bytes) {
   HEADRACE_TRY(check_order(codecs, needs_array_to_bytes));
   Chain chain;
@@ -93,17 +92,19 @@ Result<Chain> Chain::make(std::vector<std::unique_ptr<Codec>> codecs, const Data
   chain.decoded_bytes_ = bytes;
 
   Representation representation(dtype, chunk_shape, std::move(initial));
-  Codec* last_value_codec = nullptr;
-  for (const auto& codec : chain.codecs_) {
-    if (codec->kind() == Kind::kBytesToBytes) break;
-    codec->set_entering_shape(representation.shape());
-    HEADRACE_TRY(representation.enter(*codec));
-    if (codec->kind() == Kind::kArrayToArray && codec->has_decode_stage()) last_value_codec = codec.get();
+  const ArrayToArray* last_value_codec = nullptr;
+  const StreamCoder* makes_slots = nullptr;  // of elements of variable length
+  for (const Codec& codec : chain.codecs_) {
+    HEADRACE_TRY(representation.enter(codec));
+    const ArrayToArray* array = codec.array_to_array();
+    if (array != nullptr && array->coder() != nullptr) last_value_codec = array;
+    const ArrayToBytes* to_bytes = codec.array_to_bytes();
+    if (to_bytes != nullptr && to_bytes->variable_length()) makes_slots = to_bytes->coder();
   }
   chain.layout_ = representation.layout();
-  if (last_value_codec != nullptr) {
+  if (last_value_codec != nullptr && chain.layout_.byte_swapped) {
     // What is big-endian is what that codec reads; what it writes is not.
-    last_value_codec->set_stored_byte_order(chain.layout_.byte_swapped);
+    chain.big_endian_coder_ = last_value_codec->make_big_endian_coder();
     chain.layout_.byte_swapped = false;
   }
   chain.strides_bytes_.resize(chunk_shape.size());
@@ -120,58 +121,55 @@ Result<Chain> Chain::make(std::vector<std::unique_ptr<Codec>> codecs, const Data
     chain.mixed_swaps_ = dtype.swap_runs;
   }
 
-  // Codecs, and what puts elements in order between them.
-  std::vector<const Codec*> steps;
+  // Coders, and what puts elements in order between them.
+  std::vector<const StreamCoder*> coders;
   std::vector<Reorder> reorders = representation.reorders();
   auto reorder = reorders.begin();
   for (std::size_t i = 0; i < chain.codecs_.size(); ++i) {
-    steps.push_back(chain.codecs_[i].get());
+    const Codec& codec = chain.codecs_[i];
+    const bool is_swapped = chain.big_endian_coder_ != nullptr && codec.array_to_array() == last_value_codec;
+    coders.push_back(is_swapped ? chain.big_endian_coder_.get() : codec.coder());
     if (reorder == reorders.end() || reorder->codec_count != i + 1) continue;
     chain.reorders_.push_back(make_reorder(std::move(*reorder++)));
-    steps.push_back(chain.reorders_.back().get());
+    coders.push_back(chain.reorders_.back().get());
   }
+  chain.add_stages(coders, makes_slots);
+  return chain;
+}
+
+void Chain::add_stages(const std::vector<const StreamCoder*>& coders, const StreamCoder* makes_slots) {
   // From the elements outwards: what each stage gives is what the one inside it takes.
-  std::uint64_t capacity = bytes;
+  std::uint64_t capacity = decoded_bytes_;
   bool exact = true;
-  for (const Codec* codec : steps) {
-    if (!codec->has_decode_stage()) continue;
-    chain.stages_.push_back({codec, capacity, exact, chain.variable_length_});
-    std::uint64_t encoded = 0;
-    if (chain.variable_length_) continue;
-    if (codec->variable_length()) {
-      chain.variable_length_ = true;
-      capacity = kMaxVariableBytes;
-      exact = false;
-    } else if (exact && codec->fixed_size(capacity, encoded)) {
-      capacity = encoded;
-    } else {
-      capacity = codec->max_encoded_bytes(capacity);
-      exact = false;
-    }
+  for (const StreamCoder* coder : coders) {
+    if (coder == nullptr) continue;
+    stages_.push_back({coder, capacity, exact, variable_length_});
+    if (variable_length_) continue;
+    variable_length_ = coder == makes_slots;
+    const EncodedSize encoded = variable_length_ ? EncodedSize{kMaxVariableBytes} : coder->encoded_size(capacity);
+    capacity = encoded.most;
+    exact = exact && encoded.exact;
   }
-  std::reverse(chain.stages_.begin(), chain.stages_.end());
-  chain.max_encoded_bytes_ = capacity;
-  chain.encoded_exact_ = exact;
-  for (std::size_t i = 0; i + 1 < chain.stages_.size(); ++i) {
-    if (chain.stages_[i].grows) continue;
-    chain.temporary_bytes_ = std::max(chain.temporary_bytes_, chain.stages_[i].capacity);
+  std::reverse(stages_.begin(), stages_.end());
+  max_encoded_bytes_ = capacity;
+  encoded_exact_ = exact;
+  for (std::size_t i = 0; i + 1 < stages_.size(); ++i) {
+    if (stages_[i].grows) continue;
+    temporary_bytes_ = std::max(temporary_bytes_, stages_[i].capacity);
   }
-  chain.device_begin_ = chain.any_begin_ = chain.stages_.size();
-  if (chain.mixed_swaps_.empty() && !chain.variable_length_) {
-    chain.any_begin_ -= std::min(chain.stages_.size(), device::kMaxDecodeStages);
-    while (chain.device_begin_ > chain.any_begin_) {
+  device_begin_ = any_begin_ = stages_.size();
+  if (mixed_swaps_.empty() && !variable_length_) {
+    any_begin_ -= std::min(stages_.size(), device::kMaxDecodeStages);
+    while (device_begin_ > any_begin_) {
       device::DecodeStage stage;
-      const Stage& own = chain.stages_[chain.device_begin_ - 1];
+      const Stage& own = stages_[device_begin_ - 1];
       stage.capacity_bytes = own.capacity;
       stage.exact = own.exact;
-      if (!own.codec->describe_for_device(stage)) break;
-      --chain.device_begin_;
+      if (!own.coder->describe_for_device(stage)) break;
+      --device_begin_;
     }
   }
-  for (const Stage& stage : chain.stages_) {
-    chain.host_decoders_.push_back(std::make_unique<HostDecoder>(stage.codec));
-  }
-  return chain;
+  for (const Stage& stage : stages_) host_decoders_.push_back(std::make_unique<HostDecoder>(stage.coder));
 }
 
 Chain::Chain() = default;
@@ -187,7 +185,7 @@ std::vector<device::DecodeStage> Chain::device_stages(bool any_codec) const {
     stage.exact = stages_[i].exact;
     stage.host_decode = &HostDecoder::decode;
     stage.codec_object = host_decoders_[i].get();
-    if (!stages_[i].codec->describe_for_device(stage)) stage.codec = stages_[i].codec->name();
+    if (!coder(i).describe_for_device(stage)) stage.codec = stage_name(i);
   }
   return out;
 }
@@ -195,12 +193,12 @@ std::vector<device::DecodeStage> Chain::device_stages(bool any_codec) const {
 std::string Chain::why_not_on_device() const {
   if (device_begin_ < stages_.size() || raw()) return "";
   if (!mixed_swaps_.empty()) return "fields of the elements are swapped one by one";
-  return "codec '" + std::string(stages_.back().codec->name()) + "' has no device code";
+  return "codec '" + std::string(stages_.back().coder->name()) + "' has no device code";
 }
 
 Chain::Workspace Chain::make_workspace() const {
   Workspace workspace;
-  for (const Stage& stage : stages_) workspace.scratch.push_back(stage.codec->make_scratch());
+  for (const Stage& stage : stages_) workspace.scratch.push_back(stage.coder->make_scratch());
   return workspace;
 }
 
@@ -251,7 +249,7 @@ Status Chain::decode_until(std::size_t end, std::span<const std::byte> src, std:
 
 std::size_t Chain::index_stage() const noexcept {
   std::size_t stage = device_begin_;
-  while (stage < stages_.size() && !stages_[stage].codec->has_decode_index()) ++stage;
+  while (stage < stages_.size() && !coder(stage).has_decode_index()) ++stage;
   return stage;
 }
 
@@ -266,7 +264,7 @@ Result<std::vector<std::byte>> Chain::make_decode_index(std::span<const std::byt
     HEADRACE_TRY(run_stages(device_begin_, stage, src, between, workspace, produced));
     src = {between.data(), produced};
   }
-  return stages_[stage].codec->make_decode_index(src);
+  return coder(stage).make_decode_index(src);
 }
 
 Status Chain::run_stages(std::size_t begin, std::size_t end, std::span<const std::byte> src, std::span<std::byte> dst,
@@ -288,7 +286,7 @@ Status Chain::run_stages(std::size_t begin, std::size_t end, std::span<const std
     if (stage.grows) {
       status = decode_growing(stage, stream, workspace.growing[i % 2], workspace.scratch[i].get());
     } else {
-      stage.codec->decode({&stream, 1}, {&status, 1}, workspace.scratch[i].get());
+      status = stage.coder->decode(stream, workspace.scratch[i].get());
     }
     if (begun != 0) workspace.stage_seconds[i] += static_cast<double>(base::now_ns() - begun) * 1e-9;
     if (!status.ok()) return status;
@@ -302,9 +300,8 @@ Status Chain::run_stages(std::size_t begin, std::size_t end, std::span<const std
 // cost no more than a few times the last one. The buffer keeps its size, so chunks like those before take one attempt.
 Status Chain::decode_growing(const Stage& stage, Stream& stream, GrowingBuffer& buffer, Scratch* scratch) {
   constexpr std::uint64_t kLeastRoom = std::uint64_t{16} << 10, kMostExtra = std::uint64_t{8} << 20;
-  std::uint64_t unused = 0;
   // Checksums and filters keep the size.
-  const bool keeps_size = stage.codec->fixed_size(stream.src_bytes, unused);
+  const bool keeps_size = stage.coder->encoded_size(stream.src_bytes).exact;
   const std::uint64_t guess = stream.src_bytes + std::min<std::uint64_t>(3 * stream.src_bytes, kMostExtra);
   std::uint64_t room = keeps_size ? stream.src_bytes : std::max(guess, kLeastRoom);
   for (;;) {
@@ -312,8 +309,7 @@ Status Chain::decode_growing(const Stage& stage, Stream& stream, GrowingBuffer& 
     stream.dst = buffer.data();
     stream.dst_capacity = buffer.capacity();
     stream.exact = false;
-    Status status;
-    stage.codec->decode({&stream, 1}, {&status, 1}, scratch);
+    Status status = stage.coder->decode(stream, scratch);
     if (status.ok() || stream.needed_bytes <= stream.dst_capacity || stream.dst_capacity >= stage.capacity) {
       return status;
     }

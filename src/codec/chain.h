@@ -27,7 +27,7 @@ class Chain {
  public:
   // `initial` is the layout before the first codec (v2's order "F"). With needs_array_to_bytes (v3) exactly one
   // array -> bytes codec must be there; v2 chains have none.
-  static Result<Chain> make(std::vector<std::unique_ptr<Codec>> codecs, const DataType& dtype,
+  static Result<Chain> make(std::vector<Codec> codecs, const DataType& dtype,
                             const std::vector<std::uint64_t>& chunk_shape, Layout initial, bool needs_array_to_bytes);
 
   Chain(Chain&&) noexcept;
@@ -45,7 +45,7 @@ class Chain {
   const Layout& layout() const noexcept { return layout_; }
   // Byte distance in the decoded chunk between neighbours along each array axis.
   const std::vector<std::int64_t>& strides_bytes() const noexcept { return strides_bytes_; }
-  std::span<const std::unique_ptr<Codec>> codecs() const noexcept { return codecs_; }
+  std::span<const Codec> codecs() const noexcept { return codecs_; }
   // decode() moves elements, since axes move behind a codec that changes them; see Representation.
   bool reorders() const noexcept { return !reorders_.empty(); }
   // Decoded elements are VariableSlots, valid until their Workspace decodes again, as long as the stored bytes are
@@ -77,7 +77,8 @@ class Chain {
   // stage and all after it have device code, none if it is stage_count() (also where fields are swapped one by one).
   // any_codec: for a device that decodes by DecodeStage::host_decode, device code or not.
   std::size_t stage_count() const noexcept { return stages_.size(); }
-  std::string_view stage_name(std::size_t index) const noexcept { return stages_[index].codec->name(); }
+  const StreamCoder& coder(std::size_t index) const noexcept { return *stages_[index].coder; }
+  std::string_view stage_name(std::size_t index) const noexcept { return coder(index).name(); }
   std::size_t device_stage_begin(bool any_codec = false) const noexcept {
     return any_codec ? any_begin_ : device_begin_;
   }
@@ -94,7 +95,7 @@ class Chain {
                      Workspace& workspace) const;
   // The stage whose codec has decode indices, of those that a device takes over; stage_count() if there is none.
   std::size_t index_stage() const noexcept;
-  // The index of what device_stage_begin() is given, made by the CPU: Codec::make_decode_index. `between` has
+  // The index of what device_stage_begin() is given, made by the CPU: StreamCoder::make_decode_index. `between` has
   // temporary_bytes(). Throws std::bad_alloc.
   Result<std::vector<std::byte>> make_decode_index(std::span<const std::byte> src, std::span<std::byte> between,
                                                    Workspace& workspace) const;
@@ -109,15 +110,17 @@ class Chain {
                     Workspace& workspace, std::size_t& produced) const;
   void swap_fields(std::span<std::byte> elements) const noexcept;
   struct Stage {
-    const Codec* codec = nullptr;
+    const StreamCoder* coder = nullptr;
     std::uint64_t capacity = 0;  // of its output
     bool exact = true;
     bool grows = false;  // into a growing buffer, of at most `capacity`
   };
   static Status decode_growing(const Stage& stage, Stream& stream, GrowingBuffer& buffer, Scratch* scratch);
-  std::vector<std::unique_ptr<Codec>> codecs_;  // encoding order
-  std::vector<std::unique_ptr<Codec>> reorders_;
-  std::vector<Stage> stages_;  // decoding order
+  void add_stages(const std::vector<const StreamCoder*>& coders, const StreamCoder* makes_slots);
+  std::vector<Codec> codecs_;  // encoding order
+  std::vector<std::unique_ptr<StreamCoder>> reorders_;
+  std::unique_ptr<StreamCoder> big_endian_coder_;  // of the last codec that changes values
+  std::vector<Stage> stages_;                      // decoding order
   Layout layout_;
   std::vector<std::int64_t> strides_bytes_;
   std::vector<DataType::SwapRun> mixed_swaps_;  // empty unless fields differ in byte order

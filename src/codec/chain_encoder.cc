@@ -14,9 +14,8 @@ Result<ChainEncoder> ChainEncoder::make(const Chain& chain) {
   }
   ChainEncoder encoder(chain);
   std::size_t bytes = static_cast<std::size_t>(chain.decoded_bytes());
-  for (const auto& codec : chain.codecs()) {
-    if (!codec->has_decode_stage()) continue;
-    HEADRACE_TRY_ASSIGN(std::unique_ptr<Encoder> stage, codec->make_encoder());
+  for (std::size_t i = chain.stage_count(); i-- > 0;) {
+    HEADRACE_TRY_ASSIGN(std::unique_ptr<Encoder> stage, chain.coder(i).make_encoder());
     bytes = stage->bound_bytes(bytes);
     std::size_t& room = encoder.buffer_bytes_[encoder.encoders_.size() % 2];
     room = std::max(room, bytes);

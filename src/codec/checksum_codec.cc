@@ -34,10 +34,8 @@ class ChecksumCodec final : public StreamCodec {
       : name_(name), kind_(kind), checksum_(checksum), at_start_(at_start) {}
   std::string_view name() const noexcept override { return name_; }
 
-  std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override { return decoded_bytes + kChecksumBytes; }
-  bool fixed_size(std::uint64_t decoded_bytes, std::uint64_t& encoded_bytes) const override {
-    encoded_bytes = decoded_bytes + kChecksumBytes;
-    return true;
+  EncodedSize encoded_size(std::uint64_t decoded_bytes) const override {
+    return {decoded_bytes + kChecksumBytes, true};
   }
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     return std::unique_ptr<Encoder>(new ChecksumEncoder(checksum_, at_start_));
@@ -82,13 +80,12 @@ class ChecksumCodec final : public StreamCodec {
 
 }  // namespace
 
-std::unique_ptr<Codec> make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum,
-                                           bool at_start) {
-  return std::make_unique<ChecksumCodec>(name, kind, checksum, at_start);
+Codec make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum, bool at_start) {
+  return Codec(std::make_unique<ChecksumCodec>(name, kind, checksum, at_start));
 }
 
-Result<std::unique_ptr<Codec>> make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum,
-                                                   const base::Json& config, const Context& context) {
+Result<Codec> make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum,
+                                  const base::Json& config, const Context& context) {
   ConfigReader reader(config, context);
   // null stands for the default, as in numcodecs.
   const base::Json* value = reader.any("location", Need::kOptional);

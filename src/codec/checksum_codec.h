@@ -16,12 +16,11 @@ using ChecksumFunction = std::uint32_t (*)(const std::byte* data, std::size_t by
 enum class ChecksumKind : std::uint32_t { kCrc32c, kCrc32, kAdler32, kFletcher32 };
 
 // `name` is that of the codec's row and lasts as long as the program.
-std::unique_ptr<Codec> make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum,
-                                           bool at_start);
+Codec make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum, bool at_start);
 
 // The same from a configuration as numcodecs' crc32 and adler32 have it: {"location": "start" | "end"}, start by
 // default.
-Result<std::unique_ptr<Codec>> make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum,
-                                                   const base::Json& config, const Context& context);
+Result<Codec> make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum,
+                                  const base::Json& config, const Context& context);
 
 }  // namespace headrace::codec

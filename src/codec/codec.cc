@@ -11,29 +11,17 @@
 
 namespace headrace::codec {
 
-Status Codec::resolve_layout(const DataType&, std::vector<std::uint64_t>&, Layout&) const {
-  return Status(Code::kInternal, Layer::kCodec, std::string(name()) + " is not an array codec");
-}
-
-std::uint64_t Codec::max_encoded_bytes(std::uint64_t decoded_bytes) const {
+EncodedSize StreamCoder::encoded_size(std::uint64_t decoded_bytes) const {
   // No encoder in use comes near this; frames split very small or padded with skippable ones still fit.
-  return decoded_bytes + decoded_bytes / 4 + 65536;
+  return {decoded_bytes + decoded_bytes / 4 + 65536};
 }
 
-bool Codec::fixed_size(std::uint64_t, std::uint64_t&) const { return false; }
-
-void Codec::decode(std::span<Stream> streams, std::span<Status> statuses, Scratch*) const {
-  for (std::size_t i = 0; i < streams.size(); ++i) {
-    statuses[i] = Status(Code::kInternal, Layer::kCodec, std::string(name()) + " does not decode streams");
-  }
-}
-
-Result<std::vector<std::byte>> Codec::make_decode_index(std::span<const std::byte> /*encoded*/) const {
+Result<std::vector<std::byte>> StreamCoder::make_decode_index(std::span<const std::byte> /*encoded*/) const {
   return Status(Code::kUnsupported, Layer::kCodec,
                 "codec '" + std::string(name()) + "' has no decode index that the CPU makes");
 }
 
-Result<std::unique_ptr<Encoder>> Codec::make_encoder() const {
+Result<std::unique_ptr<Encoder>> StreamCoder::make_encoder() const {
   return Status(Code::kUnsupported, Layer::kCodec, "codec '" + std::string(name()) + "' has no encoder");
 }
 
@@ -82,7 +70,7 @@ std::string_view why_absent(std::string_view name) {
 
 }  // namespace
 
-Result<std::unique_ptr<Codec>> make_codec(std::string_view name, const base::Json& config, const Context& context) {
+Result<Codec> make_codec(std::string_view name, const base::Json& config, const Context& context) {
   for (const CodecRow& row : codecs()) {
     if (!has_word(context.zarr_format == 2 ? row.v2_ids : row.v3_names, name)) continue;
     Context named = context;

@@ -1,16 +1,13 @@
-// Codec: undoes one step of how a chunk was encoded, for many chunks at a time, on either processor. Some can also do
-// it.
+// Codec: undoes one step of how a chunk was encoded, on either processor. Some can also do it.
 //
-// A Codec is made from its configuration (make_codec) and then resolved against the representation of what it encodes.
-// Three kinds exist, as in the Zarr v3 specification ("Codecs"): array -> array, array -> bytes, bytes -> bytes.
-//  - Array -> array and array -> bytes codecs that only say how elements are laid out (transpose, bytes) decode
-//  nothing:
-//    they change the Layout with which the assemble step reads the decoded bytes, so they cost no pass of their own.
-//  - Array -> array codecs that change values (delta, astype) decode the elements of a chunk as a stream.
-//  - Bytes -> bytes codecs decode streams. A wave hands over all its streams at once; each stream has its own status,
-//    and one bad stream leaves the others exact.
+// Three kinds exist, as in the Zarr v3 specification ("Codecs"), and each is made from its configuration (make_codec):
+//  - Array -> array and array -> bytes codecs say by enter() what they make of a chunk's elements. Those that only say
+//    how elements are laid out (transpose, bytes) decode nothing: the assemble step reads the decoded bytes in that
+//    Layout, so they cost no pass of their own.
+//  - Whatever has bytes to decode has a StreamCoder: every bytes -> bytes codec, array -> array codecs that change
+//    values (delta, astype), and array -> bytes codecs that pack elements (zfp, vlen-utf8).
 //
-// Threads: a resolved codec is immutable: decode() may run on many threads, each with its own Scratch.
+// Threads: codecs and coders are immutable: decode() may run on many threads, each with its own Scratch.
 // Fails:   kCorrupt for bytes that break the format, kUnsupported for a well-formed feature that is not implemented.
 #pragma once
 
@@ -23,6 +20,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/json_fwd.h"
@@ -32,6 +32,9 @@
 
 namespace headrace::codec {
 
+class Representation;
+
+// In the order in which a chain has them.
 enum class Kind : std::uint8_t { kArrayToArray, kArrayToBytes, kBytesToBytes };
 
 // How the elements of one chunk lie in its decoded bytes, in terms of the array's own axes.
@@ -53,7 +56,8 @@ struct Stream {
   std::size_t needed_bytes = 0;
 };
 
-// Working memory one thread keeps for one codec between calls: library contexts, tables. Made by Codec::make_scratch.
+// Working memory one thread keeps for one codec between calls: library contexts, tables. Made by
+// StreamCoder::make_scratch.
 class Scratch {
  public:
   virtual ~Scratch() = default;
@@ -61,51 +65,27 @@ class Scratch {
   virtual void set_budget(GrowthBudget* budget) { (void)budget; }
 };
 
-class Codec {
+// How many bytes some elements or bytes are encoded to.
+struct EncodedSize {
+  std::uint64_t most = 0;  // in practice: buffers are sized from it, and a longer stream is refused before it is read
+  bool exact = false;      // and never fewer: the size alone tells (checksums, shuffles)
+};
+
+// Decodes streams, one a call.
+class StreamCoder {
  public:
-  virtual ~Codec() = default;
-  virtual std::string_view name() const noexcept = 0;  // the part's own name: "zstd", "blosc", ...
-  virtual Kind kind() const noexcept = 0;
-
-  // Array codecs only. Checks that the codec can take elements of `dtype` in chunks of `shape` and folds what it says
-  // about the order of elements into `layout` and `shape` (which becomes the encoded shape).
-  virtual Status resolve_layout(const DataType& dtype, std::vector<std::uint64_t>& shape, Layout& layout) const;
-
-  // Array -> array codecs that change values, which is those with a decode stage; see value_codec.h. Type of what
-  // elements of `dtype` are encoded to.
-  virtual DataType encoded_type(const DataType& dtype) const { return dtype; }
-  // Whether each element is encoded by itself, so that their order does not matter to the codec.
-  virtual bool elementwise() const noexcept { return true; }
-  // Whether the axes of what it encodes to are those of what enters, in the order that resolve_layout tells. One that
-  // gives others (reshape) keeps the order of elements and leaves the layout alone.
-  virtual bool keeps_axes() const noexcept { return true; }
-  // Told once, while a chain is made: the byte order in which the encoded elements are stored.
-  virtual void set_stored_byte_order(bool big_endian) { (void)big_endian; }
-  // Array codecs only. Told once, while a chain is made: the shape of what enters, for codecs that decode by axes.
-  virtual void set_entering_shape(const std::vector<std::uint64_t>& shape) { (void)shape; }
-
-  // Whether decode() has work to do. Array codecs that only describe a layout have none.
-  virtual bool has_decode_stage() const noexcept { return kind() == Kind::kBytesToBytes; }
-
-  // Array -> bytes codecs of elements of variable length, which decode to one VariableSlot an element
-  // (variable_codec.h). Nothing but their streams tells how long those are.
-  virtual bool variable_length() const noexcept { return false; }
-
-  // Codecs with a decode stage only.
-  // Most bytes that encoding n bytes can give in practice, from which buffers are sized; n exactly for codecs that
-  // keep the size. A stream that is longer is refused before it is read.
-  virtual std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const;
-  // Decoded size of an encoded stream where the size alone tells (checksums, shuffles), else nothing.
-  virtual bool fixed_size(std::uint64_t decoded_bytes, std::uint64_t& encoded_bytes) const;
+  virtual ~StreamCoder() = default;
+  virtual std::string_view name() const noexcept = 0;  // its codec's
+  virtual EncodedSize encoded_size(std::uint64_t decoded_bytes) const;
   virtual std::unique_ptr<Scratch> make_scratch() const { return nullptr; }
-  // Decodes each stream; statuses[i] tells how streams[i] went. Allocates nothing once `scratch` is warm.
-  virtual void decode(std::span<Stream> streams, std::span<Status> statuses, Scratch* scratch) const;
+  // Allocates nothing once `scratch` is warm.
+  virtual Status decode(Stream& stream, Scratch* scratch) const = 0;
 
   // One thread's encoder for this configuration. kUnsupported where there is none, naming what is missing.
   virtual Result<std::unique_ptr<Encoder>> make_encoder() const;
 
-  // Codecs with a decode stage: what a device needs to know to do it. Fills in `codec` and `parameters` of a stage
-  // whose sizes are set. False where no device has code for this configuration.
+  // What a device needs to know to decode. Fills in `codec` and `parameters` of a stage whose sizes are set. False
+  // where no device has code for this configuration.
   virtual bool describe_for_device(device::DecodeStage& stage) const {
     (void)stage;
     return false;
@@ -115,10 +95,78 @@ class Codec {
   // The index of an encoded stream, made by the CPU: what a device's first decode of it gives. Empty where none is of
   // use; kUnsupported where only a device makes them, kCorrupt for bytes that have none. Throws std::bad_alloc.
   virtual Result<std::vector<std::byte>> make_decode_index(std::span<const std::byte> encoded) const;
+};
+
+// The three kinds. name() is the codec's own: "zstd", "blosc", ... Where coder() is null, nothing is to be decoded.
+class ArrayToArray {
+ public:
+  virtual ~ArrayToArray() = default;
+  virtual std::string_view name() const noexcept = 0;
+  // Makes of `elements` what they are encoded to. Fails where the codec cannot take such elements.
+  virtual Status enter(Representation& elements) const = 0;
+  virtual const StreamCoder* coder() const noexcept { return nullptr; }
+  // A coder that reads the encoded elements as big-endian; coder() reads native ones. Only where that is not null.
+  virtual std::unique_ptr<StreamCoder> make_big_endian_coder() const { return nullptr; }
+};
+
+class ArrayToBytes {
+ public:
+  virtual ~ArrayToBytes() = default;
+  virtual std::string_view name() const noexcept = 0;
+  // As above; the byte order of the elements is all that may change.
+  virtual Status enter(Representation& elements) const = 0;
+  virtual const StreamCoder* coder() const noexcept { return nullptr; }
+  // Elements of variable length, which decode to one VariableSlot each (variable_codec.h). Nothing but their streams
+  // tells how long those are.
+  virtual bool variable_length() const noexcept { return false; }
+};
+
+class BytesToBytes {
+ public:
+  virtual ~BytesToBytes() = default;
+  virtual std::string_view name() const noexcept = 0;
+  virtual const StreamCoder* coder() const noexcept = 0;
+};
+
+// A codec of one of the kinds.
+class Codec {
+ public:
+  explicit Codec(std::unique_ptr<ArrayToArray> codec) noexcept : codec_(std::move(codec)) {}
+  explicit Codec(std::unique_ptr<ArrayToBytes> codec) noexcept : codec_(std::move(codec)) {}
+  explicit Codec(std::unique_ptr<BytesToBytes> codec) noexcept : codec_(std::move(codec)) {}
+  // For codecs of arrays that are filters of bytes in v2, which has no others.
+  template <class T>
+  Codec(std::unique_ptr<T> codec, int zarr_format) : Codec(std::unique_ptr<BytesToBytes>()) {
+    using OfArrays = std::conditional_t<std::is_base_of_v<ArrayToArray, T>, ArrayToArray, ArrayToBytes>;
+    if (zarr_format == 2) {
+      codec_ = std::unique_ptr<BytesToBytes>(std::move(codec));
+    } else {
+      codec_ = std::unique_ptr<OfArrays>(std::move(codec));
+    }
+  }
+
+  Kind kind() const noexcept { return static_cast<Kind>(codec_.index()); }
+  std::string_view name() const noexcept {
+    return std::visit([](const auto& codec) { return codec->name(); }, codec_);
+  }
+  const StreamCoder* coder() const noexcept {
+    return std::visit([](const auto& codec) { return codec->coder(); }, codec_);
+  }
   bool has_device_code() const {
     device::DecodeStage stage;
-    return describe_for_device(stage);
+    return coder() != nullptr && coder()->describe_for_device(stage);
   }
+  // Null if it is of another kind.
+  const ArrayToArray* array_to_array() const noexcept { return get<ArrayToArray>(); }
+  const ArrayToBytes* array_to_bytes() const noexcept { return get<ArrayToBytes>(); }
+
+ private:
+  template <class T>
+  const T* get() const noexcept {
+    const auto* codec = std::get_if<std::unique_ptr<T>>(&codec_);
+    return codec == nullptr ? nullptr : codec->get();
+  }
+  std::variant<std::unique_ptr<ArrayToArray>, std::unique_ptr<ArrayToBytes>, std::unique_ptr<BytesToBytes>> codec_;
 };
 
 // What is known of the array when a codec is made.
@@ -128,6 +176,7 @@ struct Context {
   // Name under which the metadata asks for the codec, set by make_codec: "blosc" and "numcodecs.blosc" have different
   // configurations.
   std::string_view name = {};
+  const std::vector<std::uint64_t>* shape = nullptr;  // of the chunk that enters the codec; null: not known
 };
 
 // One row of the table of codecs compiled in (generated from codecs/).
@@ -136,12 +185,12 @@ struct CodecRow {
   const char* v3_names;  // space separated, first is canonical: "zstd numcodecs.zstd"
   const char* v2_ids;    // space separated numcodecs ids, "" if none
   // `config` is the v3 "configuration" object (empty object if absent) or the v2 object less "id".
-  Result<std::unique_ptr<Codec>> (*make)(const base::Json& config, const Context& context);
+  Result<Codec> (*make)(const base::Json& config, const Context& context);
 };
 
 std::span<const CodecRow> codecs();
 
 // kUnsupported naming the codec where no row has that name.
-Result<std::unique_ptr<Codec>> make_codec(std::string_view name, const base::Json& config, const Context& context);
+Result<Codec> make_codec(std::string_view name, const base::Json& config, const Context& context);
 
 }  // namespace headrace::codec

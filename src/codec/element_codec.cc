@@ -105,12 +105,13 @@ Loop choose(const ElementOp& op) {
 
 }  // namespace
 
-ElementCodec::ElementCodec(std::string_view name, const ElementOp& op, int zarr_format)
-    : ValueCodec(op.stored, op.decoded, zarr_format), name_(name), op_(op), loop_(choose(op)) {}
+ElementCodec::ElementCodec(std::string_view name, const ElementOp& op)
+    : ValueCodec(op.stored, op.decoded), name_(name), op_(op), loop_(choose(op)) {}
 
-void ElementCodec::set_stored_byte_order(bool big_endian) {
-  ValueCodec::set_stored_byte_order(big_endian);
-  op_.stored.big_endian = big_endian;
+std::unique_ptr<StreamCoder> ElementCodec::make_big_endian_coder() const {
+  ElementOp op = op_;
+  op.stored.big_endian = true;
+  return std::make_unique<ElementCodec>(name_, op);
 }
 
 bool ElementCodec::describe_for_device(device::DecodeStage& stage) const {

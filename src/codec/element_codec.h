@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "codec/element_op.h"
 #include "codec/value_codec.h"
@@ -11,9 +12,9 @@ namespace headrace::codec {
 class ElementCodec final : public ValueCodec {
  public:
   // `name` is that of the codec's row and lasts as long as the program.
-  ElementCodec(std::string_view name, const ElementOp& op, int zarr_format);
+  ElementCodec(std::string_view name, const ElementOp& op);
   std::string_view name() const noexcept override { return name_; }
-  void set_stored_byte_order(bool big_endian) override;
+  std::unique_ptr<StreamCoder> make_big_endian_coder() const override;
   bool describe_for_device(device::DecodeStage& stage) const override;
 
  protected:

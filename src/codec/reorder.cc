@@ -8,17 +8,11 @@
 namespace headrace::codec {
 namespace {
 
-class ReorderCodec final : public StreamCodec {
+class Reorderer final : public CheckedCoder {
  public:
-  explicit ReorderCodec(Reorder reorder) : reorder_(std::move(reorder)) {}
+  explicit Reorderer(Reorder reorder) : reorder_(std::move(reorder)) {}
   std::string_view name() const noexcept override { return "transpose"; }
-  Kind kind() const noexcept override { return Kind::kArrayToArray; }
-  bool has_decode_stage() const noexcept override { return true; }
-  std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override { return decoded_bytes; }
-  bool fixed_size(std::uint64_t decoded_bytes, std::uint64_t& encoded_bytes) const override {
-    encoded_bytes = decoded_bytes;
-    return true;
-  }
+  EncodedSize encoded_size(std::uint64_t decoded_bytes) const override { return {decoded_bytes, true}; }
 
  protected:
   Status decode_stream(Stream& stream, Scratch*) const override {
@@ -49,6 +43,6 @@ class ReorderCodec final : public StreamCodec {
 
 }  // namespace
 
-std::unique_ptr<Codec> make_reorder(Reorder reorder) { return std::make_unique<ReorderCodec>(std::move(reorder)); }
+std::unique_ptr<StreamCoder> make_reorder(Reorder reorder) { return std::make_unique<Reorderer>(std::move(reorder)); }
 
 }  // namespace headrace::codec

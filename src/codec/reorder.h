@@ -8,7 +8,7 @@
 
 namespace headrace::codec {
 
-// An array -> array codec with a decode stage and without an encoder.
-std::unique_ptr<Codec> make_reorder(Reorder reorder);
+// Without an encoder.
+std::unique_ptr<StreamCoder> make_reorder(Reorder reorder);
 
 }  // namespace headrace::codec

@@ -21,29 +21,35 @@ Representation::Representation(const DataType& dtype, std::vector<std::uint64_t>
 }
 
 Status Representation::enter(const Codec& codec) {
-  if (other_axes_) {
-    Layout behind;
-    behind.axis_order = open_.stored_order;
-    HEADRACE_TRY(codec.resolve_layout(dtype_, shape_, behind));
-    open_.stored_order = std::move(behind.axis_order);
-    layout_.byte_swapped = behind.byte_swapped;
-  } else {
-    HEADRACE_TRY(codec.resolve_layout(dtype_, shape_, layout_));
-  }
   ++codec_count_;
-  if (codec.kind() != Kind::kArrayToArray) return {};
-  if (codec.has_decode_stage()) {
-    dtype_ = codec.encoded_type(dtype_);
-    values_changed_ = true;
-  }
-  if (!codec.keeps_axes() || (codec.has_decode_stage() && !codec.elementwise())) start_other_axes();
+  if (const ArrayToArray* array = codec.array_to_array()) return array->enter(*this);
+  if (const ArrayToBytes* array = codec.array_to_bytes()) return array->enter(*this);
   return {};
 }
 
-void Representation::start_other_axes() {
+void Representation::move_axes(const std::vector<std::uint8_t>& order) {
+  std::vector<std::uint8_t>& axes = other_axes_ ? open_.stored_order : layout_.axis_order;
+  std::vector<std::uint64_t> shape;
+  std::vector<std::uint8_t> moved;
+  for (const std::uint8_t axis : order) {
+    shape.push_back(shape_[axis]);
+    moved.push_back(axes[axis]);
+  }
+  shape_ = std::move(shape);
+  axes = std::move(moved);
+}
+
+void Representation::change_axes(std::vector<std::uint64_t> shape) {
   closed_ = reorders();
   other_axes_ = true;
+  shape_ = std::move(shape);
   open_ = {codec_count_, shape_, c_order(shape_.size()), dtype_.item_bytes};
+}
+
+void Representation::change_values(DataType stored, bool elementwise) {
+  dtype_ = std::move(stored);
+  values_changed_ = true;
+  if (!elementwise) change_axes(shape_);
 }
 
 std::vector<Reorder> Representation::reorders() const {

@@ -29,8 +29,19 @@ class Representation {
   // An empty axis_order in `layout` stands for C order.
   Representation(const DataType& dtype, std::vector<std::uint64_t> shape, Layout layout);
 
-  // Goes through one array codec. kCorrupt or kUnsupported where the codec cannot take such elements.
+  // Goes through one codec. kCorrupt or kUnsupported where it cannot take such elements.
   Status enter(const Codec& codec);
+
+  // What array codecs say of themselves, in their own enter().
+  //
+  // Axis i of what is stored is axis order[i] of what enters. REQUIRES: a permutation of the axes. Several compose by
+  // indexing: if axis_order says which array axis each axis was, axis i is then array axis axis_order[order[i]].
+  void move_axes(const std::vector<std::uint8_t>& order);
+  // The same elements in the same C order have other axes.
+  void change_axes(std::vector<std::uint64_t> shape);
+  // Elements are encoded to such of another type or value, each by itself or not, so that their order matters.
+  void change_values(DataType stored, bool elementwise);
+  void set_byte_order(bool swapped) noexcept { layout_.byte_swapped = swapped; }
 
   const DataType& dtype() const noexcept { return dtype_; }
   const std::vector<std::uint64_t>& shape() const noexcept { return shape_; }
@@ -42,8 +53,6 @@ class Representation {
   std::vector<Reorder> reorders() const;
 
  private:
-  void start_other_axes();
-
   DataType dtype_;
   std::vector<std::uint64_t> shape_;
   Layout layout_;

@@ -41,31 +41,28 @@ Status wrong_size(std::string_view codec, std::uint64_t got_bytes, Stream& strea
                  static_cast<unsigned long long>(got_bytes), stream.exact ? "" : "at most ", stream.dst_capacity);
 }
 
-void StreamCodec::decode(std::span<Stream> streams, std::span<Status> statuses, Scratch* scratch) const {
+Status CheckedCoder::decode(Stream& stream, Scratch* scratch) const {
   std::unique_ptr<Scratch> own;  // for callers that keep none: correct, but it allocates
-  for (std::size_t i = 0; i < streams.size(); ++i) {
-    Stream& stream = streams[i];
-    stream.dst_bytes = stream.needed_bytes = 0;
-    Status status;
-    try {
-      if (scratch == nullptr) {
-        own = make_scratch();
-        scratch = own.get();
-      }
-      if (stream.src_bytes == 0) {
-        status = corrupt("%.*s: stream is empty", static_cast<int>(name().size()), name().data());
-      } else {
-        status = decode_stream(stream, scratch);
-      }
-    } catch (...) {
-      status = Status::out_of_memory();
+  stream.dst_bytes = stream.needed_bytes = 0;
+  Status status;
+  try {
+    if (scratch == nullptr) {
+      own = make_scratch();
+      scratch = own.get();
     }
-    const bool size_holds =
-        stream.exact ? stream.dst_bytes == stream.dst_capacity : stream.dst_bytes <= stream.dst_capacity;
-    if (status.ok() && !size_holds) status = wrong_size(name(), stream.dst_bytes, stream);
-    if (!status.ok()) stream.dst_bytes = 0;
-    statuses[i] = std::move(status);
+    if (stream.src_bytes == 0) {
+      status = corrupt("%.*s: stream is empty", static_cast<int>(name().size()), name().data());
+    } else {
+      status = decode_stream(stream, scratch);
+    }
+  } catch (...) {
+    status = Status::out_of_memory();
   }
+  const bool size_holds =
+      stream.exact ? stream.dst_bytes == stream.dst_capacity : stream.dst_bytes <= stream.dst_capacity;
+  if (status.ok() && !size_holds) status = wrong_size(name(), stream.dst_bytes, stream);
+  if (!status.ok()) stream.dst_bytes = 0;
+  return status;
 }
 
 }  // namespace headrace::codec

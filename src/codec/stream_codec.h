@@ -1,21 +1,27 @@
-// StreamCodec: what every bytes -> bytes codec has in common.
+// CheckedCoder: what coders have in common, and StreamCodec: what every bytes -> bytes codec has.
 //
-// decode() goes through the batch one stream at a time and checks what holds for all formats: an empty stream is
-// corrupt, the decoded size is the one metadata promises, and whatever a library throws ends as that stream's status.
+// decode() checks what holds for all formats: an empty stream is corrupt, the decoded size is the one metadata
+// promises, and whatever a library throws ends as the stream's status.
 #pragma once
 
 #include "codec/codec.h"
 
 namespace headrace::codec {
 
-class StreamCodec : public Codec {
+class CheckedCoder : public StreamCoder {
  public:
-  Kind kind() const noexcept override { return Kind::kBytesToBytes; }
-  void decode(std::span<Stream> streams, std::span<Status> statuses, Scratch* scratch) const final;
+  Status decode(Stream& stream, Scratch* scratch) const final;
 
  protected:
   // Decodes one stream that is not empty and sets stream.dst_bytes. Never touches bytes outside the two ranges.
   virtual Status decode_stream(Stream& stream, Scratch* scratch) const = 0;
+};
+
+// Its own coder.
+class StreamCodec : public BytesToBytes, public CheckedCoder {
+ public:
+  std::string_view name() const noexcept override = 0;
+  const StreamCoder* coder() const noexcept override { return this; }
 };
 
 // Failures built without throwing; printf-like, cut at 255 characters.

@@ -87,27 +87,21 @@ Status read_numpy_type(ConfigReader& reader, const Context& context, const char*
   return {};
 }
 
-Status ValueCodec::resolve_layout(const DataType& dtype, std::vector<std::uint64_t>& shape, Layout& layout) const {
-  if (kind() != Kind::kArrayToArray) return Codec::resolve_layout(dtype, shape, layout);
+Status ValueCodec::enter(Representation& elements) const {
+  const DataType& dtype = elements.dtype();
   if (dtype.item_bytes != width_bytes(decoded_.number)) {
     return corrupt("codec '%s' decodes to %s, but elements of type '%s' enter it", std::string(name()).c_str(),
                    kNumbers[static_cast<std::size_t>(decoded_.number)].name, dtype.name.substr(0, 60).c_str());
   }
+  elements.change_values(type_of(stored_.number), elementwise());
   return {};
 }
 
-DataType ValueCodec::encoded_type(const DataType&) const { return type_of(stored_.number); }
-
-std::uint64_t ValueCodec::max_encoded_bytes(std::uint64_t decoded_bytes) const {
+EncodedSize ValueCodec::encoded_size(std::uint64_t decoded_bytes) const {
   const std::uint64_t from = width_bytes(decoded_.number), to = width_bytes(stored_.number);
-  const std::uint64_t count = decoded_bytes / from + (decoded_bytes % from != 0 ? 1 : 0);
-  return count > ~std::uint64_t{0} / to ? ~std::uint64_t{0} : count * to;
-}
-
-bool ValueCodec::fixed_size(std::uint64_t decoded_bytes, std::uint64_t& encoded_bytes) const {
-  if (decoded_bytes % width_bytes(decoded_.number) != 0) return false;
-  encoded_bytes = max_encoded_bytes(decoded_bytes);
-  return true;
+  const bool whole = decoded_bytes % from == 0;
+  const std::uint64_t count = decoded_bytes / from + (whole ? 0 : 1);
+  return {count > ~std::uint64_t{0} / to ? ~std::uint64_t{0} : count * to, whole};
 }
 
 Status ValueCodec::count_elements(Stream& stream, std::size_t& count) const {

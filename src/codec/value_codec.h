@@ -1,8 +1,8 @@
 // ValueCodec: what codecs have in common that change the values of elements ("filters").
 //
-// In v3 they are array -> array codecs with a decode stage of their own: their elements come from the codec behind them
-// in native order, except that the last one undoes the byte order `bytes` gave the stored ones as it goes. In v2, and
-// only there, they are bytes -> bytes codecs whose configuration gives the byte order on both sides.
+// In v3 they are array -> array codecs with a coder: their elements come from the codec behind them in native order,
+// except that the last one undoes the byte order `bytes` gave the stored ones as it goes. In v2, and only there, they
+// are bytes -> bytes codecs whose configuration gives the byte order on both sides.
 #pragma once
 
 #include <optional>
@@ -10,24 +10,22 @@
 
 #include "codec/config_reader.h"
 #include "codec/numbers.h"
+#include "codec/representation.h"
 #include "codec/stream_codec.h"
 
 namespace headrace::codec {
 
-class ValueCodec : public StreamCodec {
+class ValueCodec : public ArrayToArray, public StreamCodec {
  public:
-  Kind kind() const noexcept final { return zarr_format_ == 2 ? Kind::kBytesToBytes : Kind::kArrayToArray; }
-  bool has_decode_stage() const noexcept override { return true; }
-  Status resolve_layout(const DataType& dtype, std::vector<std::uint64_t>& shape, Layout& layout) const override;
-  DataType encoded_type(const DataType& dtype) const override;
-  void set_stored_byte_order(bool big_endian) override { stored_.big_endian = big_endian; }
-
-  std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override;
-  bool fixed_size(std::uint64_t decoded_bytes, std::uint64_t& encoded_bytes) const override;
+  std::string_view name() const noexcept override = 0;
+  Status enter(Representation& elements) const override;
+  const StreamCoder* coder() const noexcept final { return this; }
+  EncodedSize encoded_size(std::uint64_t decoded_bytes) const override;
 
  protected:
-  ValueCodec(Element stored, Element decoded, int zarr_format)
-      : stored_(stored), decoded_(decoded), zarr_format_(zarr_format) {}
+  ValueCodec(Element stored, Element decoded) : stored_(stored), decoded_(decoded) {}
+  // Whether each element is encoded by itself, so that their order does not matter.
+  virtual bool elementwise() const noexcept { return true; }
   // Number of elements in a stream, once it is known to be whole elements that fit.
   Status count_elements(Stream& stream, std::size_t& count) const;
 
@@ -36,7 +34,6 @@ class ValueCodec : public StreamCodec {
 
  private:
   Element stored_, decoded_;
-  int zarr_format_;
 };
 
 // NumPy's name of an integer, float or bool type: "<f4", "i2", "|b1", "int16". Nothing if it is another type.

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/utf8.h"
-#include "codec/stream_codec.h"
+#include "codec/representation.h"
 
 namespace headrace::codec {
 namespace {
@@ -29,7 +29,8 @@ void VariableCodec::put_slot(std::byte* slots, std::uint64_t index, VariableSlot
   std::memcpy(slots + index * kVariableSlotBytes, &slot, kVariableSlotBytes);
 }
 
-Status VariableCodec::resolve_layout(const DataType& dtype, std::vector<std::uint64_t>&, Layout&) const {
+Status VariableCodec::enter(Representation& elements) const {
+  const DataType& dtype = elements.dtype();
   if (dtype.kind == element_kind()) return {};
   return Status(Code::kCorrupt, Layer::kCodec,
                 "codec '" + std::string(name()) + "' encodes " +
@@ -37,31 +38,12 @@ Status VariableCodec::resolve_layout(const DataType& dtype, std::vector<std::uin
                     " of variable length, not elements of type '" + dtype.name + "'");
 }
 
-void VariableCodec::decode(std::span<Stream> streams, std::span<Status> statuses, Scratch* scratch) const {
-  std::unique_ptr<Scratch> own;  // for callers that keep none; slots may point into it, so it is no use to them
-  for (std::size_t i = 0; i < streams.size(); ++i) {
-    Stream& stream = streams[i];
-    stream.dst_bytes = stream.needed_bytes = 0;
-    Status status;
-    try {
-      if (scratch == nullptr) {
-        own = make_scratch();
-        scratch = own.get();
-      }
-      if (stream.src_bytes == 0) {
-        status = corrupt("%.*s: stream is empty", static_cast<int>(name().size()), name().data());
-      } else if (stream.dst_capacity % kVariableSlotBytes != 0) {
-        status = Status(Code::kInternal, Layer::kCodec, "room for a broken number of slots");
-      } else {
-        status = decode_elements({stream.src, stream.src_bytes}, stream.dst, stream.dst_capacity / kVariableSlotBytes,
-                                 scratch);
-      }
-    } catch (...) {
-      status = Status::out_of_memory();
-    }
-    if (status.ok()) stream.dst_bytes = stream.dst_capacity;
-    statuses[i] = std::move(status);
+Status VariableCodec::decode_stream(Stream& stream, Scratch* scratch) const {
+  if (stream.dst_capacity % kVariableSlotBytes != 0) {
+    return Status(Code::kInternal, Layer::kCodec, "room for a broken number of slots");
   }
+  stream.dst_bytes = stream.dst_capacity;
+  return decode_elements({stream.src, stream.src_bytes}, stream.dst, stream.dst_capacity / kVariableSlotBytes, scratch);
 }
 
 Status VlenCodec::decode_elements(std::span<const std::byte> stream, std::byte* slots, std::uint64_t count,

@@ -12,7 +12,7 @@
 #include <span>
 #include <string_view>
 
-#include "codec/codec.h"
+#include "codec/stream_codec.h"
 
 namespace headrace::codec {
 
@@ -31,18 +31,19 @@ inline constexpr std::uint64_t kMaxVariableBytes = std::uint64_t{1} << 40;
 // The type of the slots of elements of `dtype`, a type of variable length: the same, but with a size.
 DataType slot_type(const DataType& dtype);
 
-class VariableCodec : public Codec {
+// dst of its streams takes dst_capacity / kVariableSlotBytes slots. Only kCorrupt and kResourceExhausted, kUnsupported
+// where named.
+class VariableCodec : public ArrayToBytes, public CheckedCoder {
  public:
-  Kind kind() const noexcept final { return Kind::kArrayToBytes; }
-  bool has_decode_stage() const noexcept final { return true; }
-  bool variable_length() const noexcept final { return true; }
-  std::uint64_t max_encoded_bytes(std::uint64_t) const final { return kMaxVariableBytes; }
+  std::string_view name() const noexcept override = 0;
   // kCorrupt for elements of another type than element_kind().
-  Status resolve_layout(const DataType& dtype, std::vector<std::uint64_t>& shape, Layout& layout) const override;
-  // dst takes dst_capacity / kVariableSlotBytes slots. Only kCorrupt and kResourceExhausted, kUnsupported where named.
-  void decode(std::span<Stream> streams, std::span<Status> statuses, Scratch* scratch) const final;
+  Status enter(Representation& elements) const override;
+  const StreamCoder* coder() const noexcept final { return this; }
+  bool variable_length() const noexcept final { return true; }
+  EncodedSize encoded_size(std::uint64_t) const final { return {kMaxVariableBytes}; }
 
  protected:
+  Status decode_stream(Stream& stream, Scratch* scratch) const final;
   virtual TypeKind element_kind() const noexcept = 0;
   // The stream is not empty. Writes `count` slots at `slots`, of any alignment, by put_slot().
   virtual Status decode_elements(std::span<const std::byte> stream, std::byte* slots, std::uint64_t count,

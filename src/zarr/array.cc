@@ -38,9 +38,9 @@ std::string shape_text(const std::vector<std::uint64_t>& shape) {
 void list_codecs(const codec::Chain& chain, int zarr_format, std::vector<std::string>& names,
                  std::vector<bool>* on_gpu) {
   (void)zarr_format;
-  for (const auto& codec : chain.codecs()) {
-    names.emplace_back(codec->name());
-    if (on_gpu != nullptr) on_gpu->push_back(codec->has_device_code());
+  for (const codec::Codec& codec : chain.codecs()) {
+    names.emplace_back(codec.name());
+    if (on_gpu != nullptr) on_gpu->push_back(codec.has_device_code());
   }
 }
 

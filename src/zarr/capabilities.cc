@@ -48,9 +48,9 @@ CodecCapability describe(const codec::CodecRow& row) {
     const DataType dtype = numeric_type(type);
     for (const char* text : kConfigurations) {
       auto codec = row.make(Json::parse(text), {&dtype, 3});
-      if (!codec.ok() || !(*codec)->has_decode_stage()) continue;
+      if (!codec.ok() || codec->coder() == nullptr) continue;
       out.cpu = true;
-      out.gpu = out.gpu || (*codec)->has_device_code();
+      out.gpu = out.gpu || codec->has_device_code();
     }
   }
   return out;

@@ -14,7 +14,7 @@ namespace {
 
 // sharding_indexed as an ordinary array -> bytes codec: decodes a whole shard at once. Used where a shard cannot be
 // read in parts (codecs behind the sharding, or before it and doing more than move axes); others are a ShardTree.
-class WholeShardCodec final : public codec::Codec {
+class WholeShardCodec final : public codec::ArrayToBytes, public codec::StreamCoder {
  public:
   WholeShardCodec(std::unique_ptr<Sharding> sharding, std::vector<std::uint64_t> shard_shape, const DataType& dtype,
                   std::vector<std::byte> fill, std::shared_ptr<base::MemoryBudget> memory)
@@ -31,20 +31,19 @@ class WholeShardCodec final : public codec::Codec {
   }
 
   std::string_view name() const noexcept override { return "sharding_indexed"; }
-  codec::Kind kind() const noexcept override { return codec::Kind::kArrayToBytes; }
-  bool has_decode_stage() const noexcept override { return true; }
+  const codec::StreamCoder* coder() const noexcept override { return this; }
   bool variable_length() const noexcept override { return sharding_->inner.variable_length(); }
   // Inner chunks may lie with gaps between them and each may be longer than its elements.
-  std::uint64_t max_encoded_bytes(std::uint64_t decoded_bytes) const override {
+  codec::EncodedSize encoded_size(std::uint64_t decoded_bytes) const override {
     const std::uint64_t inner = sharding_->index.entry_count();
     const auto payload = base::checked_mul(inner, sharding_->inner.max_encoded_bytes());
     const std::uint64_t most = std::max(payload.value_or(decoded_bytes), decoded_bytes);
     // Bytes that no entry names are legal ("sharding-indexed" 1.0, binary format): as many again, since memory is
     // reserved for them.
-    return base::checked_mul(std::uint64_t{2}, most).value_or(most) + sharding_->index.encoded_bytes();
+    return {base::checked_mul(std::uint64_t{2}, most).value_or(most) + sharding_->index.encoded_bytes()};
   }
-  Status resolve_layout(const DataType&, std::vector<std::uint64_t>&, codec::Layout& layout) const override {
-    if (layout.byte_swapped) return Status(Code::kInternal, Layer::kZarr, "byte order before sharding");
+  Status enter(codec::Representation& elements) const override {
+    if (elements.layout().byte_swapped) return Status(Code::kInternal, Layer::kZarr, "byte order before sharding");
     return {};
   }
 
@@ -70,14 +69,8 @@ class WholeShardCodec final : public codec::Codec {
     return scratch;
   }
 
-  void decode(std::span<codec::Stream> streams, std::span<Status> statuses, codec::Scratch* scratch) const override {
-    for (std::size_t i = 0; i < streams.size(); ++i) {
-      statuses[i] = decode_shard(streams[i], static_cast<ShardScratch&>(*scratch));
-    }
-  }
-
- private:
-  Status decode_shard(codec::Stream& stream, ShardScratch& scratch) const {
+  Status decode(codec::Stream& stream, codec::Scratch* own_scratch) const override {
+    auto& scratch = static_cast<ShardScratch&>(*own_scratch);
     const codec::Chain& inner = sharding_->inner;
     scratch.text.clear();
     scratch.decoded.resize(static_cast<std::size_t>(inner.decoded_bytes()));
@@ -126,6 +119,7 @@ class WholeShardCodec final : public codec::Codec {
     return {};
   }
 
+ private:
   // Copies the elements that the slots in scratch.decoded point to and lets them point to the copies.
   static Status keep_text(ShardScratch& scratch) {
     std::uint64_t bytes = 0;
@@ -167,13 +161,13 @@ std::vector<std::byte> fill_or_zeros(const ChunkCodecs& about) {
 // Which codecs elements of variable length can enter. Shardings have been told apart by then.
 Status check_variable(const codec::Codec& codec, const DataType& dtype) {
   const std::string name(codec.name());
-  if (codec.kind() == codec::Kind::kArrayToBytes && !codec.variable_length()) {
+  if (codec.array_to_bytes() != nullptr && !codec.array_to_bytes()->variable_length()) {
     return Status(Code::kCorrupt, Layer::kZarr,
                   "codec '" + name + "' encodes elements of one size, and those of type '" + dtype.name +
                       "' have none: they need '" + (dtype.kind == TypeKind::kString ? "vlen-utf8" : "vlen-bytes") +
                       "'");
   }
-  if (codec.kind() == codec::Kind::kArrayToArray && codec.has_decode_stage()) {
+  if (codec.array_to_array() != nullptr && codec.coder() != nullptr) {
     return Status(Code::kCorrupt, Layer::kZarr,
                   "codec '" + name + "' changes numbers, and elements of type '" + dtype.name + "' are none");
   }
@@ -249,23 +243,26 @@ Result<std::unique_ptr<ShardTree>> build_shard_tree(const std::vector<CodecSpec>
   const std::size_t rank = chunk_shape.size();
   std::vector<CodecSpec> chain = specs;
   std::vector<std::uint64_t> shape = chunk_shape;  // by the axes of what enters `chain`
-  codec::Layout layout;                            // which axes of the array those are
-  for (std::size_t axis = 0; axis < rank; ++axis) layout.axis_order.push_back(static_cast<std::uint8_t>(axis));
+  std::vector<std::uint8_t> axes;                  // which axes of the array those are
+  for (std::size_t axis = 0; axis < rank; ++axis) axes.push_back(static_cast<std::uint8_t>(axis));
   std::vector<LevelGrid> grids;
   std::vector<ShardIndexFormat> indexes;
   std::uint64_t units = 1;
   while (can_read_parts(chain)) {
     codec::Context context;
     context.dtype = about.dtype;
+    codec::Representation elements(*about.dtype, std::move(shape), {std::move(axes), false});
     for (std::size_t i = 0; i + 1 < chain.size(); ++i) {
-      HEADRACE_TRY_ASSIGN(const auto transpose, codec::make_codec(chain[i].name, chain[i].config, context));
-      HEADRACE_TRY(transpose->resolve_layout(*about.dtype, shape, layout));
+      HEADRACE_TRY_ASSIGN(const codec::Codec transpose, codec::make_codec(chain[i].name, chain[i].config, context));
+      HEADRACE_TRY(elements.enter(transpose));
     }
-    HEADRACE_TRY_ASSIGN(ShardParts parts, build_parts(chain.back().config, shape, static_cast<int>(grids.size())));
-    LevelGrid grid{std::vector<std::uint64_t>(rank), std::vector<std::uint64_t>(rank), layout.axis_order};
+    axes = elements.layout().axis_order;
+    HEADRACE_TRY_ASSIGN(ShardParts parts,
+                        build_parts(chain.back().config, elements.shape(), static_cast<int>(grids.size())));
+    LevelGrid grid{std::vector<std::uint64_t>(rank), std::vector<std::uint64_t>(rank), axes};
     for (std::size_t i = 0; i < rank; ++i) {
-      grid.shape[layout.axis_order[i]] = parts.inner_shape[i];
-      grid.grid[layout.axis_order[i]] = parts.inner_grid[i];
+      grid.shape[axes[i]] = parts.inner_shape[i];
+      grid.grid[axes[i]] = parts.inner_grid[i];
     }
     const auto product = base::checked_mul(units, parts.index.entry_count());
     if (!product || *product > kMaxUnitsPerShard) {
@@ -279,7 +276,7 @@ Result<std::unique_ptr<ShardTree>> build_shard_tree(const std::vector<CodecSpec>
   }
   HEADRACE_TRY_ASSIGN(codec::Chain inner, build_chain(chain, shape, about, static_cast<int>(grids.size())));
   std::vector<std::int64_t> strides(rank);
-  for (std::size_t i = 0; i < rank; ++i) strides[layout.axis_order[i]] = inner.strides_bytes()[i];
+  for (std::size_t i = 0; i < rank; ++i) strides[axes[i]] = inner.strides_bytes()[i];
   return std::unique_ptr<ShardTree>(
       new ShardTree{std::move(grids), std::move(indexes), std::move(inner), std::move(strides)});
 }
@@ -291,7 +288,7 @@ Result<codec::Chain> build_chain(const std::vector<CodecSpec>& specs, const std:
         Code::kUnsupported, Layer::kZarr,
         "chains of more than " + std::to_string(kMaxCodecs) + " codecs: this one has " + std::to_string(specs.size()));
   }
-  std::vector<std::unique_ptr<codec::Codec>> codecs;
+  std::vector<codec::Codec> codecs;
   // Shape and type change on the way through array codecs; a shard inside must divide what it really encodes.
   codec::Representation representation(*about.dtype, chunk_shape, about.initial);
   codec::Context context;
@@ -302,15 +299,15 @@ Result<codec::Chain> build_chain(const std::vector<CodecSpec>& specs, const std:
         return Status(Code::kUnsupported, Layer::kZarr, "codecs that change values before 'sharding_indexed'");
       }
       HEADRACE_TRY_ASSIGN(auto sharding, build_sharding(spec.config, representation.shape(), about, depth));
-      codecs.push_back(std::make_unique<WholeShardCodec>(std::move(sharding), representation.shape(), *about.dtype,
-                                                         fill_or_zeros(about), about.memory));
+      codecs.emplace_back(std::make_unique<WholeShardCodec>(std::move(sharding), representation.shape(), *about.dtype,
+                                                            fill_or_zeros(about), about.memory));
       continue;
     }
-    const DataType entering = representation.dtype();
-    context.dtype = &entering;
-    HEADRACE_TRY_ASSIGN(auto codec, codec::make_codec(spec.name, spec.config, context));
-    if (entering.is_variable_length()) HEADRACE_TRY(check_variable(*codec, entering));
-    if (codec->kind() != codec::Kind::kBytesToBytes) HEADRACE_TRY(representation.enter(*codec));
+    context.dtype = &representation.dtype();
+    context.shape = &representation.shape();
+    HEADRACE_TRY_ASSIGN(codec::Codec codec, codec::make_codec(spec.name, spec.config, context));
+    if (context.dtype->is_variable_length()) HEADRACE_TRY(check_variable(codec, *context.dtype));
+    HEADRACE_TRY(representation.enter(codec));
     codecs.push_back(std::move(codec));
   }
   return codec::Chain::make(std::move(codecs), *about.dtype, chunk_shape, about.initial, about.zarr_format == 3);

@@ -86,8 +86,8 @@ std::optional<std::size_t> missing_bytes_at(const Json& codecs, const DataType& 
     codec::Context context;
     context.dtype = &dtype;
     auto codec = codec::make_codec(spec->name, spec->config, context);
-    if (!codec.ok() || (*codec)->kind() == codec::Kind::kArrayToBytes) return std::nullopt;
-    if ((*codec)->kind() == codec::Kind::kArrayToArray) place = i + 1;
+    if (!codec.ok() || codec->kind() == codec::Kind::kArrayToBytes) return std::nullopt;
+    if (codec->kind() == codec::Kind::kArrayToArray) place = i + 1;
   }
   return place;
 }

@@ -50,8 +50,9 @@ class CodecAllocation : public ::testing::TestWithParam<codec::CodecRow> {};
 
 TEST_P(CodecAllocation, NoneWhenWarm) {
   const codec::CodecRow row = GetParam();
-  if (*row.v2_ids == '\0') return;                    // no seeds that are streams
-  if (std::string_view(row.name) == "json2") return;  // JSON text becomes a tree
+  const std::string_view name = row.name;
+  if (*row.v2_ids == '\0' || name == "bitround") return;  // no seeds that are streams
+  if (name == "json2") return;                            // JSON text becomes a tree
   unsigned checked = 0;
   for (const auto& [path, content, seed] : codec_seeds(row.name)) {
     if (!path.filename().string().starts_with("ok")) continue;
@@ -59,7 +60,9 @@ TEST_P(CodecAllocation, NoneWhenWarm) {
     context.zarr_format = 2;
     const auto codec = row.make(codec_seed_config(row.name, seed.choice), context);
     ASSERT_TRUE(codec.ok());
-    const auto scratch = (*codec)->make_scratch();
+    const codec::StreamCoder* const coder = codec->coder();
+    ASSERT_NE(coder, nullptr);
+    const auto scratch = coder->make_scratch();
     std::vector<std::byte> out(seed.capacity);
     codec::Stream stream{.src = seed.stream.data(),
                          .src_bytes = seed.stream.size(),
@@ -67,11 +70,10 @@ TEST_P(CodecAllocation, NoneWhenWarm) {
                          .dst_capacity = out.size(),
                          .dst_bytes = 0,
                          .exact = seed.exact};
-    Status status;
-    (*codec)->decode({&stream, 1}, {&status, 1}, scratch.get());
+    const Status status = coder->decode(stream, scratch.get());
     ASSERT_TRUE(status.ok()) << path;
     const std::size_t before = g_allocations.load();
-    for (int i = 0; i < 10; ++i) (*codec)->decode({&stream, 1}, {&status, 1}, scratch.get());
+    for (int i = 0; i < 10; ++i) (void)coder->decode(stream, scratch.get());
     EXPECT_EQ(g_allocations.load() - before, 0u) << path;
     ++checked;
   }

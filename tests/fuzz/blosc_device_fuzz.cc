@@ -23,7 +23,7 @@ using test::BloscOnCpu;
 using test::CodecSeed;
 using test::Flush;
 
-std::unique_ptr<codec::Codec> make_blosc(unsigned choice) {
+codec::Codec make_blosc(unsigned choice) {
   codec::Context context;
   context.zarr_format = 2;
   auto made = codec::make_codec("blosc", test::codec_seed_config("blosc", choice), context);
@@ -34,7 +34,7 @@ std::unique_ptr<codec::Codec> make_blosc(unsigned choice) {
 // A container that is always good, to lie on either side.
 std::vector<std::byte> neighbour(std::span<std::byte> plain, bool zstd) {
   for (std::size_t i = 0; i < plain.size(); ++i) plain[i] = static_cast<std::byte>(i / 3);
-  auto encoder = make_blosc(8 * 3 + 2 + (zstd ? 1 : 0))->make_encoder();
+  auto encoder = make_blosc(8 * 3 + 2 + (zstd ? 1 : 0)).coder()->make_encoder();
   FUZZ_CHECK(encoder.ok());
   std::vector<std::byte> out((*encoder)->bound_bytes(plain.size()));
   const auto bytes = (*encoder)->encode(plain, out);
@@ -69,7 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CodecSeed seed;
   if (!test::parse_codec_seed({reinterpret_cast<const std::byte*>(data), size}, seed)) return 0;
   if (seed.stream.size() > test::kMaxDeviceSeed) return 0;
-  static const std::unique_ptr<codec::Codec> codec = make_blosc(0);
+  static const codec::Codec codec = make_blosc(0);
   static std::vector<std::byte> plain(300);
   static const std::vector<std::byte> good_lz4 = neighbour(plain, false), good_zstd = neighbour(plain, true),
                                       good_zlib = zlib_neighbour(plain);
@@ -85,6 +85,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     gpu.decode(items, seed.exact);
     FUZZ_CHECK(gpu.within_limits);
   };
-  test::check_device_decode<BloscOnCpu>(seed, *codec, good, plain, decode);
+  test::check_device_decode<BloscOnCpu>(seed, *codec.coder(), good, plain, decode);
   return 0;
 }

@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   static const auto codec = codec::make_codec("numcodecs.blosc", base::Json::object(), {});
   FUZZ_CHECK(codec.ok());
-  static const auto scratch = (*codec)->make_scratch();
+  static const auto scratch = codec->coder()->make_scratch();
   std::vector<std::byte> ours(decoded_bytes), reference(decoded_bytes);
   codec::Stream stream{.src = container.data(),
                        .src_bytes = container.size(),
@@ -37,8 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                        .dst_capacity = ours.size(),
                        .dst_bytes = 0,
                        .exact = true};
-  Status status;
-  (*codec)->decode({&stream, 1}, {&status, 1}, scratch.get());
+  const Status status = codec->coder()->decode(stream, scratch.get());
   if (!status.ok()) return 0;
   const int got = blosc_decompress_ctx(container.data(), reference.data(), reference.size(), 1);
   FUZZ_CHECK(got >= 0 && static_cast<std::size_t>(got) == ours.size());

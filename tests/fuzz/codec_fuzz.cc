@@ -2,8 +2,8 @@
 //
 // Bytes -> bytes codecs decode a CodecSeed twice, flush right and flush left against unmapped pages, over different old
 // contents: verdict and bytes must agree, so nothing depends on memory the decoder did not write. What they decode to
-// is encoded and decoded again. Array codecs get the input as configuration.
-// Those of strings decode it.
+// is encoded and decoded again. Array codecs, and those that decode nothing, get the input as configuration. Codecs of
+// strings decode it.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "codec/codec.h"
 #include "codec/encoder.h"
+#include "codec/representation.h"
 #include "codec/variable_codec.h"
 #include "tests/fuzz/codec_fuzz_name.h"
 #include "tests/fuzz/fuzz_check.h"
@@ -42,7 +43,7 @@ struct Outcome {
   const std::byte* data = nullptr;
 };
 
-Outcome decode(const codec::Codec& codec, const CodecSeed& seed, codec::Scratch* scratch, GuardArena& in,
+Outcome decode(const codec::StreamCoder& codec, const CodecSeed& seed, codec::Scratch* scratch, GuardArena& in,
                GuardArena& out, Flush flush, unsigned char fill) {
   std::byte* src = in.take(seed.stream.size(), flush, 0);
   std::copy(seed.stream.begin(), seed.stream.end(), src);
@@ -52,8 +53,7 @@ Outcome decode(const codec::Codec& codec, const CodecSeed& seed, codec::Scratch*
                        .dst_capacity = seed.capacity,
                        .dst_bytes = 0,
                        .exact = seed.exact};
-  Status status;
-  codec.decode({&stream, 1}, {&status, 1}, scratch);
+  const Status status = codec.decode(stream, scratch);
   FUZZ_CHECK(in.intact());
   FUZZ_CHECK(out.intact());
   FUZZ_CHECK(std::equal(seed.stream.begin(), seed.stream.end(), src));
@@ -68,9 +68,9 @@ Outcome decode(const codec::Codec& codec, const CodecSeed& seed, codec::Scratch*
   return {.bytes = stream.dst_bytes, .data = stream.dst};
 }
 
-void fuzz_round_trip(const codec::Codec& codec, std::span<const std::byte> plain, codec::Scratch* scratch) {
+void fuzz_round_trip(const codec::StreamCoder& codec, std::span<const std::byte> plain, codec::Scratch* scratch) {
   const auto encoder = codec.make_encoder();
-  constexpr std::string_view kLossy[] = {"delta", "fixedscaleoffset", "astype", "quantize", "bitround", "zfp"};
+  constexpr std::string_view kLossy[] = {"delta", "fixedscaleoffset", "astype", "quantize", "zfp"};
   if (std::find(std::begin(kLossy), std::end(kLossy), kName) != std::end(kLossy) && !encoder.ok()) {
     FUZZ_CHECK(encoder.status().code() == Code::kUnsupported);
     return;
@@ -80,11 +80,10 @@ void fuzz_round_trip(const codec::Codec& codec, std::span<const std::byte> plain
   const auto bytes = (*encoder)->encode(plain, room.span());
   FUZZ_CHECK(bytes.ok());
   FUZZ_CHECK(room.intact());
-  FUZZ_CHECK(*bytes <= codec.max_encoded_bytes(plain.size()));
+  FUZZ_CHECK(*bytes <= codec.encoded_size(plain.size()).most);
   std::vector<std::byte> again(plain.size());
   codec::Stream stream{.src = room.data(), .src_bytes = *bytes, .dst = again.data(), .dst_capacity = again.size()};
-  Status status;
-  codec.decode({&stream, 1}, {&status, 1}, scratch);
+  const Status status = codec.decode(stream, scratch);
   FUZZ_CHECK(status.ok());
   FUZZ_CHECK(std::equal(plain.begin(), plain.end(), again.begin()));
 }
@@ -96,7 +95,7 @@ void fuzz_streams(std::span<const std::byte> input) {
   context.zarr_format = 2;
   const auto made = row().make(test::codec_seed_config(kName, seed.choice), context);
   FUZZ_CHECK(made.ok());
-  const codec::Codec& codec = **made;
+  const codec::StreamCoder& codec = *made->coder();
   // Warm from one input to the next, as a decoding thread has it.
   static const std::unique_ptr<codec::Scratch> scratch = codec.make_scratch();
   static GuardArena in(kMaxStream), out_right(CodecSeed::kMaxCapacity), out_left(CodecSeed::kMaxCapacity);
@@ -109,14 +108,15 @@ void fuzz_streams(std::span<const std::byte> input) {
 }
 
 // A codec that changes values, with its own configuration's text for elements.
-void fuzz_values(codec::Codec& codec, std::span<const std::byte> input, unsigned choice, std::size_t item_bytes) {
-  codec.set_stored_byte_order(choice >= 128);
+void fuzz_values(const codec::Codec& made, std::span<const std::byte> input, unsigned choice, std::size_t item_bytes) {
+  const codec::ArrayToArray* const array = made.array_to_array();
+  const auto big_endian = choice >= 128 && array != nullptr ? array->make_big_endian_coder() : nullptr;
+  const codec::StreamCoder& codec = big_endian != nullptr ? *big_endian : *made.coder();
   static const test::GuardBuffer in(1 << 16, Flush::kRight), out(1 << 16, Flush::kRight);
   const std::size_t count = std::min<std::size_t>(input.size() / 8, 1000);
-  std::uint64_t encoded = 0;
-  const bool fixed = codec.fixed_size(count * item_bytes, encoded);
-  FUZZ_CHECK(fixed || codec.kind() == codec::Kind::kArrayToBytes);
-  if (!fixed) encoded = std::min<std::uint64_t>(codec.max_encoded_bytes(count * item_bytes), input.size());
+  const codec::EncodedSize size = codec.encoded_size(count * item_bytes);
+  FUZZ_CHECK(size.exact || array == nullptr);
+  const std::uint64_t encoded = size.exact ? size.most : std::min<std::uint64_t>(size.most, input.size());
   if (encoded > input.size()) return;
   std::byte* const src = in.data() + in.size() - encoded;
   std::copy_n(input.begin(), encoded, src);
@@ -124,8 +124,7 @@ void fuzz_values(codec::Codec& codec, std::span<const std::byte> input, unsigned
                        .src_bytes = encoded,
                        .dst = out.data() + out.size() - count * item_bytes,
                        .dst_capacity = count * item_bytes};
-  Status status;
-  codec.decode({&stream, 1}, {&status, 1}, nullptr);
+  const Status status = codec.decode(stream, nullptr);
   FUZZ_CHECK(status.ok() ? stream.dst_bytes == count * item_bytes : status.code() == Code::kCorrupt);
 }
 
@@ -139,36 +138,39 @@ void fuzz_configuration(std::span<const std::byte> input) {
   context.name = kName;
   const DataType type = numeric_type((choice / 6) % 2 == 0 ? "uint8" : "float32");
   context.dtype = &type;
-  auto made = row().make(*json, context);
+  const auto made = row().make(*json, context);
   if (!made.ok()) {
     FUZZ_CHECK(made.status().code() == Code::kCorrupt || made.status().code() == Code::kUnsupported);
     return;
   }
-  std::vector<std::uint64_t> shape;
-  for (unsigned i = 0; i < choice % 6; ++i) shape.push_back(10 + i);
-  const std::vector<std::uint64_t> before = shape;
-  codec::Layout layout;
-  if (!(*made)->resolve_layout(type, shape, layout).ok()) return;
-  if (!(*made)->keeps_axes()) {
+  std::vector<std::uint64_t> before;
+  for (unsigned i = 0; i < choice % 6; ++i) before.push_back(10 + i);
+  codec::Representation elements(type, before, {});
+  if (!elements.enter(*made).ok()) return;
+  const std::vector<std::uint64_t>& shape = elements.shape();
+  const std::vector<std::uint8_t>& order = elements.layout().axis_order;
+  FUZZ_CHECK(order.size() == before.size());
+  if (kName == "reshape") {
     const auto count = [](const std::vector<std::uint64_t>& of) {
       return std::accumulate(of.begin(), of.end(), std::uint64_t{1}, std::multiplies<>());
     };
     FUZZ_CHECK(count(shape) == count(before));
-    FUZZ_CHECK(layout.axis_order.empty());
+    FUZZ_CHECK(std::is_sorted(order.begin(), order.end()));
     return;
   }
-  FUZZ_CHECK(std::is_permutation(shape.begin(), shape.end(), before.begin(), before.end()));
-  FUZZ_CHECK(layout.axis_order.empty() || layout.axis_order.size() == shape.size());
-  for (std::size_t i = 0; i < layout.axis_order.size(); ++i) {
-    FUZZ_CHECK(layout.axis_order[i] < before.size());
-    FUZZ_CHECK(shape[i] == before[layout.axis_order[i]]);
+  FUZZ_CHECK(shape.size() == before.size());
+  std::vector<bool> seen(before.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    FUZZ_CHECK(order[i] < before.size() && !seen[order[i]]);
+    seen[order[i]] = true;
+    FUZZ_CHECK(shape[i] == before[order[i]]);
   }
-  if ((*made)->has_decode_stage()) fuzz_values(**made, input, choice, type.item_bytes);
+  if (made->coder() != nullptr) fuzz_values(*made, input, choice, type.item_bytes);
 }
 
 // Codecs of elements of variable length: capacity counts slots. Elements lie where they may, and those of vlen-utf8 and
 // vlen-bytes, written again, are the stream.
-void fuzz_elements(const codec::Codec& codec, std::span<const std::byte> input) {
+void fuzz_elements(const codec::StreamCoder& codec, std::span<const std::byte> input) {
   CodecSeed seed;
   if (!parse_codec_seed(input, seed) || seed.stream.size() > kMaxStream) return;
   static const std::unique_ptr<codec::Scratch> scratch = codec.make_scratch();
@@ -181,8 +183,7 @@ void fuzz_elements(const codec::Codec& codec, std::span<const std::byte> input) 
                          .src_bytes = seed.stream.size(),
                          .dst = out.take(count * codec::kVariableSlotBytes, flush, 0xFF),
                          .dst_capacity = count * codec::kVariableSlotBytes};
-    Status status;
-    codec.decode({&stream, 1}, {&status, 1}, scratch.get());
+    const Status status = codec.decode(stream, scratch.get());
     FUZZ_CHECK(in.intact());
     FUZZ_CHECK(out.intact());
     if (!status.ok()) {
@@ -212,18 +213,18 @@ void fuzz_elements(const codec::Codec& codec, std::span<const std::byte> input) 
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span<const std::byte> input(reinterpret_cast<const std::byte*>(data), size);
-  static const std::unique_ptr<codec::Codec> variable = [] {
+  static const Result<codec::Codec> example = [] {
     codec::Context context;
     context.zarr_format = 2;
-    auto made = row().make(test::codec_seed_config(kName, 0), context);
-    return made.ok() && (*made)->variable_length() ? std::move(*made) : nullptr;
+    return row().make(test::codec_seed_config(kName, 0), context);
   }();
-  if (variable != nullptr) {
-    fuzz_elements(*variable, input);
+  static const codec::ArrayToBytes* const array = example.ok() ? example->array_to_bytes() : nullptr;
+  if (array != nullptr && array->variable_length()) {
+    fuzz_elements(*array->coder(), input);
     return 0;
   }
-  static const bool array_codec = *row().v2_ids == '\0';
-  if (array_codec) {
+  static const bool decodes_streams = *row().v2_ids != '\0' && example.ok() && example->coder() != nullptr;
+  if (!decodes_streams) {
     fuzz_configuration(input);
   } else {
     fuzz_streams(input);

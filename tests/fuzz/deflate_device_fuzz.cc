@@ -28,7 +28,7 @@ using test::Flush;
 constexpr std::string_view kCodec = HEADRACE_FUZZ_CODEC;
 constexpr DeflateKind kKind = kCodec == "gzip" ? DeflateKind::kGzip : DeflateKind::kZlib;
 
-std::unique_ptr<codec::Codec> make_codec() {
+codec::Codec make_codec() {
   codec::Context context;
   context.zarr_format = 2;
   auto made = codec::make_codec(kCodec, test::codec_seed_config(kCodec, 0), context);
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CodecSeed seed;
   if (!test::parse_codec_seed({reinterpret_cast<const std::byte*>(data), size}, seed)) return 0;
   if (seed.stream.size() > test::kMaxDeviceSeed) return 0;
-  static const std::unique_ptr<codec::Codec> codec = make_codec();
+  static const codec::Codec codec = make_codec();
   static std::vector<std::byte> plain(300);
   static const std::vector<std::byte> good = neighbour(plain);
   static DeflateOnCpu gpu;
@@ -68,6 +68,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     gpu.allowance.blocks_per_segment = size % 7 == 0 ? 3 : 512;
     gpu.decode(items, seed.exact);
   };
-  test::check_device_decode<DeflateOnCpu>(seed, *codec, good, plain, decode);
+  test::check_device_decode<DeflateOnCpu>(seed, *codec.coder(), good, plain, decode);
   return 0;
 }

@@ -21,7 +21,7 @@ inline constexpr std::size_t kMaxDeviceSeed = 1 << 16;
 // `good`, which decodes to `plain`, and have to stay exact. `Gpu` is ZstdOnCpu or one like it; decode(items, flush)
 // decodes a batch of its items.
 template <class Gpu, class Decode>
-void check_device_decode(const CodecSeed& seed, const codec::Codec& codec, std::span<const std::byte> good,
+void check_device_decode(const CodecSeed& seed, const codec::StreamCoder& codec, std::span<const std::byte> good,
                          const std::vector<std::byte>& plain, const Decode& decode) {
   static const std::unique_ptr<codec::Scratch> scratch = codec.make_scratch();
   static GuardArena in(kMaxDeviceSeed), out(CodecSeed::kMaxCapacity), want(CodecSeed::kMaxCapacity);
@@ -30,8 +30,7 @@ void check_device_decode(const CodecSeed& seed, const codec::Codec& codec, std::
                        .dst = want.take(seed.capacity, Flush::kRight, 0),
                        .dst_capacity = seed.capacity,
                        .exact = seed.exact};
-  Status status;
-  codec.decode({&stream, 1}, {&status, 1}, scratch.get());
+  const Status status = codec.decode(stream, scratch.get());
 
   for (const Flush flush : {Flush::kRight, Flush::kLeft}) {
     std::byte* const src = in.take(seed.stream.size(), flush, 0);

@@ -23,7 +23,7 @@ using test::CodecSeed;
 using test::Flush;
 using test::ZstdOnCpu;
 
-std::unique_ptr<codec::Codec> make_zstd() {
+codec::Codec make_zstd() {
   codec::Context context;
   context.zarr_format = 2;
   auto made = codec::make_codec("zstd", test::codec_seed_config("zstd", 0), context);
@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CodecSeed seed;
   if (!test::parse_codec_seed({reinterpret_cast<const std::byte*>(data), size}, seed)) return 0;
   if (seed.stream.size() > test::kMaxDeviceSeed) return 0;
-  static const std::unique_ptr<codec::Codec> codec = make_zstd();
+  static const codec::Codec codec = make_zstd();
   static std::vector<std::byte> plain(300);
   static const std::vector<std::byte> good = neighbour(plain);
   static ZstdOnCpu gpu;
@@ -59,6 +59,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     gpu.last_blocks.clear();
     gpu.decode(items, seed.exact);
   };
-  test::check_device_decode<ZstdOnCpu>(seed, *codec, good, plain, decode);
+  test::check_device_decode<ZstdOnCpu>(seed, *codec.coder(), good, plain, decode);
   return 0;
 }

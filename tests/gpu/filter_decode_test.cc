@@ -78,20 +78,21 @@ codec::Chain chain_of(const Case& test, std::size_t count) {
 
 // Random elements as the innermost codec without an encoder stores them, encoded by all codecs outside it.
 Bytes stored_chunk(const codec::Chain& chain, std::mt19937& random) {
-  std::vector<const codec::Codec*> outside;
+  std::vector<const codec::StreamCoder*> outside;
   std::uint64_t bytes = chain.decoded_bytes();
-  for (const auto& codec : chain.codecs()) {
-    if (!codec->has_decode_stage()) continue;
-    if (codec->make_encoder().ok()) {
-      outside.push_back(codec.get());
+  for (std::size_t i = chain.stage_count(); i-- > 0;) {
+    const codec::StreamCoder& coder = chain.coder(i);
+    if (coder.make_encoder().ok()) {
+      outside.push_back(&coder);
     } else {
-      EXPECT_TRUE(codec->fixed_size(bytes, bytes));
+      EXPECT_TRUE(coder.encoded_size(bytes).exact);
+      bytes = coder.encoded_size(bytes).most;
       outside.clear();
     }
   }
   Bytes out(bytes);
   for (std::byte& byte : out) byte = static_cast<std::byte>(random());
-  for (const codec::Codec* codec : outside) {
+  for (const codec::StreamCoder* codec : outside) {
     auto encoder = codec->make_encoder();
     Bytes next((*encoder)->bound_bytes(out.size()));
     auto length = (*encoder)->encode(out, next);

@@ -4,7 +4,7 @@
 
 namespace headrace::test {
 
-Result<std::unique_ptr<codec::Codec>> try_make(std::string_view name, std::string_view config, int format) {
+Result<codec::Codec> try_make(std::string_view name, std::string_view config, int format) {
   auto json = base::parse_json(config);
   if (!json.ok()) return json.status();
   codec::Context context;
@@ -12,10 +12,21 @@ Result<std::unique_ptr<codec::Codec>> try_make(std::string_view name, std::strin
   return codec::make_codec(name, *json, context);
 }
 
-std::unique_ptr<codec::Codec> make(std::string_view name, std::string_view config, int format) {
+MadeCodec make(std::string_view name, std::string_view config, int format) {
   auto made = try_make(name, config, format);
   EXPECT_TRUE(made.ok()) << made.status().to_string();
-  return made.ok() ? std::move(made).value() : nullptr;
+  return made.ok() ? MadeCodec(std::move(made).value()) : MadeCodec();
+}
+
+Status enter(const codec::Codec& codec, const DataType& dtype, std::vector<std::uint64_t>& shape,
+             codec::Layout& layout) {
+  codec::Representation elements(dtype, shape, layout);
+  Status status = elements.enter(codec);
+  if (status.ok()) {
+    shape = elements.shape();
+    layout = elements.layout();
+  }
+  return status;
 }
 
 void expect_refused(std::string_view name, std::string_view config, std::string_view word, int format) {
@@ -54,7 +65,7 @@ Decoded Decoder::run(std::span<const std::byte> encoded, std::size_t capacity, b
                        .dst_bytes = 12345,
                        .exact = exact};
   Decoded result;
-  codec_.decode({&stream, 1}, {&result.status, 1}, scratch_.get());
+  result.status = coder_.decode(stream, scratch_.get());
   EXPECT_TRUE(in.intact());
   EXPECT_TRUE(out.intact());
   EXPECT_TRUE(std::equal(encoded.begin(), encoded.end(), src)) << "the encoded bytes were changed";
@@ -71,9 +82,9 @@ Decoded Decoder::run(std::span<const std::byte> encoded, std::size_t capacity, b
   return result;
 }
 
-void damage(const codec::Codec& codec, const Bytes& encoded, std::size_t capacity, bool every_change_is_seen,
+void damage(const codec::StreamCoder& coder, const Bytes& encoded, std::size_t capacity, bool every_change_is_seen,
             std::size_t padding) {
-  Decoder decode(codec);
+  Decoder decode(coder);
   const Decoded whole = decode(encoded, capacity);
   ASSERT_TRUE(whole.status.ok()) << whole.status.to_string();
   for (std::size_t length = 0; length < encoded.size(); ++length) {

@@ -8,21 +8,43 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "codec/codec.h"
+#include "codec/representation.h"
 #include "tests/support/guard_buffer.h"
 
 namespace headrace::test {
 
 using Bytes = std::vector<std::byte>;
 
-Result<std::unique_ptr<codec::Codec>> try_make(std::string_view name, std::string_view config, int format = 3);
-std::unique_ptr<codec::Codec> make(std::string_view name, std::string_view config = "{}", int format = 3);
+// A codec that was made, standing for its coder; null where it was not.
+class MadeCodec {
+ public:
+  MadeCodec() = default;
+  explicit MadeCodec(codec::Codec codec) : codec_(std::move(codec)) {}
+  const codec::Codec& codec() const { return *codec_; }
+  const codec::StreamCoder* get() const { return codec_ ? codec_->coder() : nullptr; }
+  const codec::StreamCoder& operator*() const { return *get(); }
+  const codec::StreamCoder* operator->() const { return get(); }
+  friend bool operator==(const MadeCodec& made, std::nullptr_t) { return made.get() == nullptr; }
+
+ private:
+  std::optional<codec::Codec> codec_;
+};
+
+Result<codec::Codec> try_make(std::string_view name, std::string_view config, int format = 3);
+MadeCodec make(std::string_view name, std::string_view config = "{}", int format = 3);
+
+// Lets elements enter the codec; `shape` and `layout` become those of what they are encoded to.
+Status enter(const codec::Codec& codec, const DataType& dtype, std::vector<std::uint64_t>& shape,
+             codec::Layout& layout);
 
 // Expects the configuration to be refused as corrupt with a message that holds `word`.
 void expect_refused(std::string_view name, std::string_view config, std::string_view word, int format = 3);
@@ -35,14 +57,14 @@ struct Decoded {
 // Decodes between guard pages, flush right and flush left; both must agree, and canaries must hold.
 class Decoder {
  public:
-  explicit Decoder(const codec::Codec& codec) : codec_(codec), scratch_(codec.make_scratch()) {}
+  explicit Decoder(const codec::StreamCoder& coder) : coder_(coder), scratch_(coder.make_scratch()) {}
 
   Decoded operator()(std::span<const std::byte> encoded, std::size_t capacity, bool exact = true);
 
  private:
   Decoded run(std::span<const std::byte> encoded, std::size_t capacity, bool exact, Flush flush);
 
-  const codec::Codec& codec_;
+  const codec::StreamCoder& coder_;
   std::unique_ptr<codec::Scratch> scratch_;
   std::unique_ptr<GuardArena> in_, out_;
   std::size_t in_bytes_ = 0, out_bytes_ = 0;
@@ -51,8 +73,8 @@ class Decoder {
 // Every truncation, every bit of the first 64 bytes flipped, and garbage behind the end: each must end in a status.
 // `every_change_is_seen` says that the format detects all of them, so none may succeed with other bytes. `padding`:
 // that many zeros behind the end, or a multiple of them, are of the format.
-void damage(const codec::Codec& codec, const Bytes& encoded, std::size_t capacity, bool every_change_is_seen = false,
-            std::size_t padding = 0);
+void damage(const codec::StreamCoder& coder, const Bytes& encoded, std::size_t capacity,
+            bool every_change_is_seen = false, std::size_t padding = 0);
 
 Bytes to_bytes(std::string_view text);
 // REQUIRES: an even number of hexadecimal digits.

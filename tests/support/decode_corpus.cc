@@ -51,7 +51,7 @@ Bytes content(Content kind, std::size_t bytes, unsigned seed) {
   return out;
 }
 
-std::unique_ptr<codec::Codec> make_cpu(const std::string& codec, const base::Json& config) {
+std::shared_ptr<const codec::StreamCoder> make_cpu(const std::string& codec, const base::Json& config) {
   codec::Context context;
   context.zarr_format = 2;
   const auto row = std::find_if(codec::codecs().begin(), codec::codecs().end(),
@@ -59,13 +59,15 @@ std::unique_ptr<codec::Codec> make_cpu(const std::string& codec, const base::Jso
   if (row == codec::codecs().end() || row->v2_ids[0] == 0) return nullptr;
   const std::string ids = row->v2_ids;
   auto made = codec::make_codec(ids.substr(0, ids.find(' ')), config, context);
-  return made.ok() ? std::move(made).value() : nullptr;
+  if (!made.ok()) return nullptr;
+  const auto owner = std::make_shared<const codec::Codec>(std::move(made).value());
+  return {owner, owner->coder()};
 }
 
 // For devices that play a GPU on the host.
 device::DecodeReason decode_on_host(const void* codec, std::span<const std::byte> src, std::span<std::byte> dst,
                                     bool exact, std::size_t& produced) {
-  const auto& cpu = *static_cast<const codec::Codec*>(codec);
+  const auto& cpu = *static_cast<const codec::StreamCoder*>(codec);
   const auto scratch = cpu.make_scratch();
   codec::Stream stream{.src = src.data(),
                        .src_bytes = src.size(),
@@ -73,8 +75,7 @@ device::DecodeReason decode_on_host(const void* codec, std::span<const std::byte
                        .dst_capacity = dst.size(),
                        .dst_bytes = 0,
                        .exact = exact};
-  Status status;
-  cpu.decode({&stream, 1}, {&status, 1}, scratch.get());
+  const Status status = cpu.decode(stream, scratch.get());
   produced = stream.dst_bytes;
   if (status.ok()) return device::DecodeReason::kNone;
   return status.code() == Code::kUnsupported ? device::DecodeReason::kHostOnly : device::DecodeReason::kHeader;
@@ -192,8 +193,7 @@ CorpusStream decode_on_cpu(const CorpusGroup& group, std::span<const std::byte> 
                        .dst_capacity = out.plain.size(),
                        .dst_bytes = 0,
                        .exact = group.stage.exact};
-  Status status;
-  group.cpu->decode({&stream, 1}, {&status, 1}, scratch.get());
+  const Status status = group.cpu->decode(stream, scratch.get());
   out.valid = status.ok();
   out.plain.resize(out.valid ? stream.dst_bytes : 0);
   return out;

@@ -23,7 +23,7 @@ struct CorpusStream {
 struct CorpusGroup {
   std::string name;   // "lz4/4096", "blosc/seed/ok_lz4_0"
   std::string codec;  // row
-  std::shared_ptr<codec::Codec> cpu;
+  std::shared_ptr<const codec::StreamCoder> cpu;
   device::DecodeStage stage;     // described for a device
   bool may_be_host_only = true;  // whether a device may leave streams of this group to the CPU
   // The same, of damaged ones that are still valid: as libzstd or libdeflate read them, which the formats may not.

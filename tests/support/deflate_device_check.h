@@ -77,7 +77,7 @@ class DeflateDeviceTest : public DeviceDecodeTest<DeflateOnCpu> {
                                      : DeflateOnCpu::Way::kWindows;
   }
 
-  std::unique_ptr<codec::Codec> gzip_, zlib_;
+  MadeCodec gzip_, zlib_;
   Decoder decode_gzip_, decode_zlib_;
 };
 

@@ -17,7 +17,7 @@ struct DecodedElements {
 };
 
 // Between guard pages, flush right and flush left.
-inline DecodedElements decode_elements(const codec::Codec& codec, std::string_view text, std::size_t count) {
+inline DecodedElements decode_elements(const codec::StreamCoder& codec, std::string_view text, std::size_t count) {
   DecodedElements out;
   for (const Flush flush : {Flush::kRight, Flush::kLeft}) {
     const GuardBuffer src(text.size(), flush);
@@ -29,8 +29,7 @@ inline DecodedElements decode_elements(const codec::Codec& codec, std::string_vi
     stream.src_bytes = text.size();
     stream.dst = dst.data();
     stream.dst_capacity = count * codec::kVariableSlotBytes;
-    Status status;
-    codec.decode({&stream, 1}, {&status, 1}, scratch.get());
+    const Status status = codec.decode(stream, scratch.get());
     EXPECT_TRUE(src.intact());
     EXPECT_TRUE(dst.intact());
     EXPECT_EQ(stream.dst_bytes, status.ok() ? stream.dst_capacity : 0u);
@@ -54,14 +53,14 @@ inline DecodedElements decode_elements(const codec::Codec& codec, std::string_vi
   return out;
 }
 
-inline void expect_elements(const codec::Codec& codec, std::string_view text,
+inline void expect_elements(const codec::StreamCoder& codec, std::string_view text,
                             const std::vector<std::optional<std::string>>& elements) {
   const DecodedElements decoded = decode_elements(codec, text, elements.size());
   EXPECT_TRUE(decoded.status.ok()) << decoded.status.to_string();
   EXPECT_EQ(decoded.elements, elements);
 }
 
-inline void expect_bad(const codec::Codec& codec, std::string_view text, std::size_t count, std::string_view word,
+inline void expect_bad(const codec::StreamCoder& codec, std::string_view text, std::size_t count, std::string_view word,
                        Code code = Code::kCorrupt) {
   const DecodedElements decoded = decode_elements(codec, text, count);
   EXPECT_EQ(decoded.status.code(), code) << decoded.status.to_string();

@@ -77,7 +77,7 @@ inline std::string encode_by(const base::Json& codec, const std::string& plain, 
   }
   const auto made = codec::make_codec(name, config, context);
   EXPECT_TRUE(made.ok()) << made.status().to_string();
-  const auto encoder = (*made)->make_encoder();
+  const auto encoder = made->coder()->make_encoder();
   EXPECT_TRUE(encoder.ok()) << encoder.status().to_string();
   std::string out((*encoder)->bound_bytes(plain.size()), '\0');
   const auto bytes = (*encoder)->encode(std::as_bytes(std::span(plain)), std::as_writable_bytes(std::span(out)));

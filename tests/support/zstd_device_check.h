@@ -58,7 +58,7 @@ class ZstdDeviceTest : public DeviceDecodeTest<ZstdOnCpu> {
     EXPECT_TRUE(expect_decoded(compress(plain, options), plain.size(), what) == plain) << what;
   }
 
-  std::unique_ptr<codec::Codec> codec_;
+  MadeCodec codec_;
   Decoder decode_;
 };
 

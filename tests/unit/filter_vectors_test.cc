@@ -41,15 +41,18 @@ TEST(FilterVectors, SameBytesAsNumcodecs) {
   for (const Vector& vector : kVectors) {
     SCOPED_TRACE(std::string(vector.id) + " " + vector.config);
     const auto codec = make(vector.id, vector.config, 2);
+    if (vector.id == std::string_view("bitround")) {
+      EXPECT_EQ(codec, nullptr) << "is not decoded";
+      EXPECT_STREQ(vector.stored, vector.decoded);
+      continue;
+    }
     ASSERT_NE(codec, nullptr);
     const Bytes stored = from_hex(vector.stored);
     const Decoded got = Decoder(*codec)(stored, std::string_view(vector.decoded).size() / 2);
     EXPECT_TRUE(got.status.ok()) << got.status.to_string();
     EXPECT_EQ(to_hex(got.bytes), vector.decoded) << "from " << vector.stored;
-    if (vector.id == std::string_view("bitround")) continue;
-    std::uint64_t encoded = 0;
-    EXPECT_TRUE(codec->fixed_size(got.bytes.size(), encoded));
-    EXPECT_EQ(encoded, stored.size());
+    EXPECT_TRUE(codec->encoded_size(got.bytes.size()).exact);
+    EXPECT_EQ(codec->encoded_size(got.bytes.size()).most, stored.size());
   }
 }
 

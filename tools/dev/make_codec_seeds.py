@@ -36,6 +36,7 @@ def array_codecs():
         "bytes": ['{"endian":"little"}', '{"endian":"big"}', "{}", '{"endian":1}', '{"endian":"big","x":1}'],
         "transpose": ['{"order":[]}', '{"order":[1,0]}', '{"order":[2,0,1]}', '{"order":[0,0]}', '{"order":"F"}',
                       '{"order":[4,3,2,1,0]}', '{"order":[1,-1]}'],
+        "bitround": ['{"keepbits":8}', '{"keepbits":-1}', "{}", '{"keepbits":7.5}', '{"keepbits":8,"x":1}'],
     }
     for codec, texts in configs.items():
         folder = ROOT / codec / "seeds"
