@@ -21,6 +21,7 @@
 #include "base/fault.h"
 #include "base/fork.h"
 #include "device/device.h"
+#include "device/stand_in.h"
 #include "host_memory.h"
 #include "staged_decoder.h"
 
@@ -196,7 +197,7 @@ class ThreadStream final : public Stream {
   std::unique_ptr<State> state_;
 };
 
-class HostDevice final : public Device {
+class HostDevice final : public Device, public StandIn {
  public:
   explicit HostDevice(bool staged) : staged_(staged), generation_(base::fork_generation()) {
     info_.name = staged ? "host-staged" : "host";
@@ -323,17 +324,22 @@ class HostDevice final : public Device {
   }
 
   // Only the stand-in for a GPU decodes: what the CPU can address it decodes itself.
+  StandIn* stand_in() noexcept override { return staged_ ? this : nullptr; }
   Result<std::unique_ptr<ChunkDecoder>> make_decoder(std::span<const DecodeStage> stages) override {
+    return staged_ ? make_host_decoder(stages, {}) : Device::make_decoder(stages);
+  }
+  bool decodes_any_codec() const noexcept override { return staged_decode_model().any_codec; }
+  Result<std::unique_ptr<ChunkDecoder>> make_host_decoder(std::span<const DecodeStage> stages,
+                                                          std::vector<std::unique_ptr<HostStage>> hosts) override {
     HEADRACE_TRY(usable());
-    if (!staged_) return Device::make_decoder(stages);
-    HEADRACE_TRY(StagedStages::check(stages));
+    HEADRACE_TRY(StagedStages::check(stages, hosts));
     try {
-      return std::unique_ptr<ChunkDecoder>(std::make_unique<Decoder>(*this, std::make_shared<StagedStages>(stages)));
+      return std::unique_ptr<ChunkDecoder>(
+          std::make_unique<Decoder>(*this, std::make_shared<StagedStages>(stages, std::move(hosts))));
     } catch (const std::bad_alloc&) {
       return Status::out_of_memory();
     }
   }
-  bool decodes_any_codec() const noexcept override { return staged_ && staged_decode_model().any_codec; }
 
   Status record(Event& event, Stream& stream) override {
     HEADRACE_TRY(usable());

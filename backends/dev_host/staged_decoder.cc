@@ -29,14 +29,12 @@ StagedDecodeModel& staged_decode_model() noexcept {
   return *model;
 }
 
-Status StagedStages::check(std::span<const DecodeStage> stages) {
+Status StagedStages::check(std::span<const DecodeStage> stages, std::span<const std::unique_ptr<HostStage>> hosts) {
   if (stages.empty() || stages.size() > kMaxDecodeStages) {
     return Status(Code::kInvalidArgument, Layer::kDevice, "a decoder needs 1 to 8 stages");
   }
-  for (const DecodeStage& stage : stages) {
-    if (stage.host_decode == nullptr) {
-      return Status(Code::kUnsupported, Layer::kDevice, "codec '" + stage.codec + "' has no decoder here");
-    }
+  if (hosts.size() < stages.size()) {
+    return Status(Code::kUnsupported, Layer::kDevice, "codec '" + stages[hosts.size()].codec + "' has no decoder here");
   }
   return {};
 }
@@ -51,11 +49,10 @@ std::uint64_t StagedStages::scratch_bytes(const DecodeLimits& limits) const noex
 DecodeOutcome StagedStages::decode_one(const DecodeItem& item, std::byte* const between[2]) const {
   std::span<const std::byte> src{item.src, static_cast<std::size_t>(item.src_bytes)};
   for (std::size_t i = 0; i < stages_.size(); ++i) {
-    const DecodeStage& stage = stages_[i];
     std::byte* const dst = i + 1 == stages_.size() ? item.dst : between[i % 2];
     std::size_t produced = 0;
-    const DecodeReason reason = stage.host_decode(
-        stage.codec_object, src, {dst, static_cast<std::size_t>(stage.capacity_bytes)}, stage.exact, produced);
+    const DecodeReason reason =
+        hosts_[i]->decode(src, {dst, static_cast<std::size_t>(stages_[i].capacity_bytes)}, produced);
     if (reason != DecodeReason::kNone) return {DecodeOutcome::pack(static_cast<unsigned>(i), 0, reason)};
     src = {dst, produced};
   }

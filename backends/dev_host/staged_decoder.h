@@ -7,11 +7,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "device/decode.h"
 #include "device/decode_scratch.h"
+#include "device/stand_in.h"
 
 namespace headrace::device {
 
@@ -34,10 +37,10 @@ StagedDecodeModel& staged_decode_model() noexcept;
 // The stages of one chain. Immutable.
 class StagedStages {
  public:
-  // kUnsupported names the first stage that is not decoded.
-  static Status check(std::span<const DecodeStage> stages);
-  explicit StagedStages(std::span<const DecodeStage> stages)
-      : stages_(stages.begin(), stages.end()), layout_(stages_) {}
+  // kUnsupported names the first stage that the CPU does not undo.
+  static Status check(std::span<const DecodeStage> stages, std::span<const std::unique_ptr<HostStage>> hosts);
+  StagedStages(std::span<const DecodeStage> stages, std::vector<std::unique_ptr<HostStage>> hosts)
+      : stages_(stages.begin(), stages.end()), hosts_(std::move(hosts)), layout_(stages_) {}
 
   std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept;
   std::uint64_t index_stride() const noexcept { return staged_decode_model().index ? 1024 : 0; }
@@ -47,6 +50,7 @@ class StagedStages {
  private:
   DecodeOutcome decode_one(const DecodeItem& item, std::byte* const between[2]) const;
   const std::vector<DecodeStage> stages_;
+  const std::vector<std::unique_ptr<HostStage>> hosts_;  // one for each
   const DecodeScratch layout_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 
 #include "base/checked.h"
 #include "base/clock.h"
@@ -42,40 +41,6 @@ Status check_order(std::span<const Codec> codecs, bool needs_array_to_bytes) {
 }
 
 }  // namespace
-
-struct Chain::HostDecoder {
-  explicit HostDecoder(const StreamCoder* decodes) : coder(decodes) {}
-  const StreamCoder* const coder;
-  std::mutex mutex;
-  std::vector<std::unique_ptr<Scratch>> free;  // guarded by mutex; as many as threads have decoded at a time
-
-  static device::DecodeReason decode(const void* codec_object, std::span<const std::byte> src, std::span<std::byte> dst,
-                                     bool exact, std::size_t& produced) {
-    auto& own = *static_cast<HostDecoder*>(const_cast<void*>(codec_object));
-    std::unique_ptr<Scratch> scratch;
-    {
-      std::lock_guard lock(own.mutex);
-      if (!own.free.empty()) {
-        scratch = std::move(own.free.back());
-        own.free.pop_back();
-      }
-    }
-    if (scratch == nullptr) scratch = own.coder->make_scratch();
-    Stream stream;
-    stream.src = src.data();
-    stream.src_bytes = src.size();
-    stream.dst = dst.data();
-    stream.dst_capacity = dst.size();
-    stream.exact = exact;
-    const Status status = own.coder->decode(stream, scratch.get());
-    produced = stream.dst_bytes;
-    {
-      std::lock_guard lock(own.mutex);
-      own.free.push_back(std::move(scratch));
-    }
-    return status.ok() ? device::DecodeReason::kNone : device::DecodeReason::kHeader;
-  }
-};
 
 Result<Chain> Chain::make(std::vector<Codec> codecs, const DataType& dtype,
                           const std::vector<std::uint64_t>& chunk_shape, Layout initial, bool needs_array_to_bytes) {
@@ -157,35 +122,28 @@ void Chain::add_stages(const std::vector<const StreamCoder*>& coders, const Stre
     if (stages_[i].grows) continue;
     temporary_bytes_ = std::max(temporary_bytes_, stages_[i].capacity);
   }
-  device_begin_ = any_begin_ = stages_.size();
-  if (mixed_swaps_.empty() && !variable_length_) {
-    any_begin_ -= std::min(stages_.size(), device::kMaxDecodeStages);
-    while (device_begin_ > any_begin_) {
-      device::DecodeStage stage;
-      const Stage& own = stages_[device_begin_ - 1];
-      stage.capacity_bytes = own.capacity;
-      stage.exact = own.exact;
-      if (!own.coder->describe_for_device(stage)) break;
-      --device_begin_;
-    }
+  device_begin_ = stages_.size();
+  for (const std::size_t earliest = earliest_device_stage(); device_begin_ > earliest; --device_begin_) {
+    device::DecodeStage stage;
+    if (!describe_stage(device_begin_ - 1, stage)) break;
   }
-  for (const Stage& stage : stages_) host_decoders_.push_back(std::make_unique<HostDecoder>(stage.coder));
 }
 
-Chain::Chain() = default;
-Chain::Chain(Chain&&) noexcept = default;
-Chain& Chain::operator=(Chain&&) noexcept = default;
-Chain::~Chain() = default;
+bool Chain::describe_stage(std::size_t index, device::DecodeStage& stage) const {
+  stage.capacity_bytes = stages_[index].capacity;
+  stage.exact = stages_[index].exact;
+  return coder(index).describe_for_device(stage);
+}
 
-std::vector<device::DecodeStage> Chain::device_stages(bool any_codec) const {
-  std::vector<device::DecodeStage> out;
-  for (std::size_t i = device_stage_begin(any_codec); i < stages_.size(); ++i) {
-    device::DecodeStage& stage = out.emplace_back();
-    stage.capacity_bytes = stages_[i].capacity;
-    stage.exact = stages_[i].exact;
-    stage.host_decode = &HostDecoder::decode;
-    stage.codec_object = host_decoders_[i].get();
-    if (!coder(i).describe_for_device(stage)) stage.codec = stage_name(i);
+std::size_t Chain::earliest_device_stage() const noexcept {
+  if (swaps_fields() || variable_length_) return stages_.size();
+  return stages_.size() - std::min(stages_.size(), device::kMaxDecodeStages);
+}
+
+std::vector<device::DecodeStage> Chain::device_stages(std::size_t begin) const {
+  std::vector<device::DecodeStage> out(stages_.size() - begin);
+  for (std::size_t i = begin; i < stages_.size(); ++i) {
+    if (!describe_stage(i, out[i - begin])) out[i - begin].codec = stage_name(i);
   }
   return out;
 }

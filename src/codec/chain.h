@@ -30,10 +30,6 @@ class Chain {
   static Result<Chain> make(std::vector<Codec> codecs, const DataType& dtype,
                             const std::vector<std::uint64_t>& chunk_shape, Layout initial, bool needs_array_to_bytes);
 
-  Chain(Chain&&) noexcept;
-  Chain& operator=(Chain&&) noexcept;
-  ~Chain();
-
   std::uint64_t decoded_bytes() const noexcept { return decoded_bytes_; }
   // Longest stored stream that is accepted; the only accepted length if encoded_exact().
   std::uint64_t max_encoded_bytes() const noexcept { return max_encoded_bytes_; }
@@ -75,15 +71,15 @@ class Chain {
 
   // Stages are numbered outermost first, as they are decoded. A device can take over from device_stage_begin(): that
   // stage and all after it have device code, none if it is stage_count() (also where fields are swapped one by one).
-  // any_codec: for a device that decodes by DecodeStage::host_decode, device code or not.
+  // codec/device_stages.h knows what a given device does.
   std::size_t stage_count() const noexcept { return stages_.size(); }
   const StreamCoder& coder(std::size_t index) const noexcept { return *stages_[index].coder; }
   std::string_view stage_name(std::size_t index) const noexcept { return coder(index).name(); }
-  std::size_t device_stage_begin(bool any_codec = false) const noexcept {
-    return any_codec ? any_begin_ : device_begin_;
-  }
-  // What make_decoder() needs for the stages from device_stage_begin() on. Valid as long as the chain.
-  std::vector<device::DecodeStage> device_stages(bool any_codec = false) const;
+  std::size_t device_stage_begin() const noexcept { return device_begin_; }
+  // The same as if all codecs had device code.
+  std::size_t earliest_device_stage() const noexcept;
+  // What a device needs to know of the stages from `begin` on; of those without device code, the codec's name.
+  std::vector<device::DecodeStage> device_stages(std::size_t begin) const;
   // Why no device can take over: the codec at fault, "" where one can or there is nothing to decode.
   std::string why_not_on_device() const;
   // The stages before `end` only: what a device takes over from. dst.size() is at least capacity_before(end);
@@ -105,10 +101,11 @@ class Chain {
   }
 
  private:
-  Chain();
+  Chain() = default;
   Status run_stages(std::size_t begin, std::size_t end, std::span<const std::byte> src, std::span<std::byte> dst,
                     Workspace& workspace, std::size_t& produced) const;
   void swap_fields(std::span<std::byte> elements) const noexcept;
+  bool describe_stage(std::size_t index, device::DecodeStage& stage) const;
   struct Stage {
     const StreamCoder* coder = nullptr;
     std::uint64_t capacity = 0;  // of its output
@@ -127,10 +124,7 @@ class Chain {
   std::uint32_t item_bytes_ = 1;
   std::uint64_t decoded_bytes_ = 0, max_encoded_bytes_ = 0, temporary_bytes_ = 0;
   bool encoded_exact_ = true, variable_length_ = false;
-  std::size_t device_begin_ = 0, any_begin_ = 0;
-  // For DecodeStage::host_decode: a codec with the scratch of the threads that use it. One for each stage.
-  struct HostDecoder;
-  std::vector<std::unique_ptr<HostDecoder>> host_decoders_;
+  std::size_t device_begin_ = 0;
 };
 
 }  // namespace headrace::codec

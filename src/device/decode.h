@@ -64,12 +64,6 @@ struct DecodeStage {
   std::array<std::uint64_t, 8> parameters{};  // the codec's own, see its *_stage.h
   std::uint64_t capacity_bytes = 0;           // most bytes its output may have
   bool exact = true;                          // and not fewer
-
-  // How the CPU does it, for devices that play a GPU on the host. `codec_object` outlives the decoder.
-  using HostDecode = DecodeReason (*)(const void* codec_object, std::span<const std::byte> src,
-                                      std::span<std::byte> dst, bool exact, std::size_t& produced);
-  HostDecode host_decode = nullptr;
-  const void* codec_object = nullptr;
 };
 
 inline constexpr std::size_t kMaxDecodeStages = 8;

@@ -23,6 +23,8 @@
 
 namespace headrace::device {
 
+class StandIn;
+
 struct DeviceInfo {
   std::string name;                // "host", "host-staged", "cuda:0"
   std::string description;         // "NVIDIA H200, driver 580.159.04"
@@ -117,8 +119,8 @@ class Device {
   // A decoder for a chain whose stages are all decoded on this device, outermost first; kUnsupported names the first
   // that is not. The decoder keeps what it needs of the device.
   virtual Result<std::unique_ptr<ChunkDecoder>> make_decoder(std::span<const DecodeStage> stages);
-  // For devices that play a GPU: make_decoder() takes codecs without device code, too, by DecodeStage::host_decode.
-  virtual bool decodes_any_codec() const noexcept { return false; }
+  // Of a device that plays a GPU on the host (device/stand_in.h); null for all others.
+  virtual StandIn* stand_in() noexcept { return nullptr; }
 
   virtual Status record(Event& event, Stream& stream) = 0;
   // An event that keeps the time at which it was passed; dearer than others.

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/part.h"
+#include "codec/device_stages.h"
 #include "transfer/operation.h"
 #include "transfer/placing.h"
 
@@ -18,16 +19,10 @@ Status ReadOperation::make_decoder() {
   const codec::Chain& chain = plan_->chain();
   const bool wanted = options_.placement == Placement::kGpu;
   if (options_.placement == Placement::kCpu || chain.raw() || (!staged_ && !wanted)) return {};
-  const bool any_codec = device_->decodes_any_codec();
-  device_stage_ = chain.device_stage_begin(any_codec);
+  device_stage_ = codec::device_stage_begin(chain, *device_);
   Result<std::unique_ptr<device::ChunkDecoder>> made(
-      Status(Code::kUnsupported, Layer::kTransfer, chain.why_not_on_device()));
-  if (!staged_) {
-    made = Status(Code::kUnsupported, Layer::kTransfer, "device " + device_->info().name + " is the CPU");
-  } else if (device_stage_ < chain.stage_count()) {
-    const std::vector<device::DecodeStage> stages = chain.device_stages(any_codec);
-    made = device_->make_decoder(stages);
-  }
+      Status(Code::kUnsupported, Layer::kTransfer, "device " + device_->info().name + " is the CPU"));
+  if (staged_) made = codec::make_decoder(chain, *device_);
   if (made.ok()) {
     decoder_ = std::move(*made);
     return {};

@@ -113,7 +113,7 @@ Status ReadOperation::prepare() {
   may_map_ =
       staged_ && cache_reads_ && options.allow_mapped && (chain.raw() || (decoder_ != nullptr && device_stage_ == 0));
   if (decoder_ != nullptr && options_.placement == Placement::kAuto) {
-    const std::string kind = placement_kind(device_->info().name, chain, device_->decodes_any_codec(),
+    const std::string kind = placement_kind(device_->info().name, chain, device_stage_,
                                             std::min(plan_->chunk_count(), sizes.waves * sizes.tasks));
     const std::shared_ptr<PlacementPrior> prior = resources_.placement().of(kind);
     policy_ = plan_->placement(kind, prior);

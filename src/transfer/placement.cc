@@ -233,13 +233,13 @@ std::shared_ptr<PlacementPrior> PlacementPriors::of(const std::string& kind) {
   return prior;
 }
 
-std::string placement_kind(const std::string& device, const codec::Chain& chain, bool any_codec,
+std::string placement_kind(const std::string& device, const codec::Chain& chain, std::size_t device_begin,
                            std::uint64_t chunks_at_a_time) {
   const auto power_of_four = [](std::uint64_t n) { return std::to_string((std::bit_width(n) + 1) / 2); };
   std::string kind = device;
   kind += ' ' + power_of_four(chain.decoded_bytes()) + ' ' + power_of_four(chunks_at_a_time);
-  for (std::size_t i = 0; i < chain.device_stage_begin(any_codec); ++i) kind.append(" ").append(chain.stage_name(i));
-  for (const device::DecodeStage& stage : chain.device_stages(any_codec)) {
+  for (std::size_t i = 0; i < device_begin; ++i) kind.append(" ").append(chain.stage_name(i));
+  for (const device::DecodeStage& stage : chain.device_stages(device_begin)) {
     kind.append(" ").append(stage.codec);
     for (const std::uint64_t parameter : stage.parameters) kind += ',' + std::to_string(parameter);
   }

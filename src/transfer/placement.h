@@ -151,8 +151,9 @@ class PlacementPriors {
 };
 
 // What the processors' rates hang on: device, codecs and their settings, and, by powers of four, the bytes of a chunk
-// and how many of them there are to be decoded at a time. Throws std::bad_alloc.
-std::string placement_kind(const std::string& device, const codec::Chain& chain, bool any_codec,
+// and how many of them there are to be decoded at a time. The device takes over from stage `device_begin`. Throws
+// std::bad_alloc.
+std::string placement_kind(const std::string& device, const codec::Chain& chain, std::size_t device_begin,
                            std::uint64_t chunks_at_a_time);
 
 }  // namespace headrace::transfer

@@ -12,6 +12,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/page_buffer.h"
+#include "codec/device_stages.h"
 #include "transfer/context_impl.h"
 #include "transfer/fetcher.h"
 #include "transfer/placing.h"
@@ -232,13 +233,8 @@ Status DecodeBatch::Impl::choose_stages() {
                   "the array's chunks are stored as they are: there is nothing to decode");
   }
   if (!staged_) return {};
-  const bool any_codec = device_.impl()->decodes_any_codec();
-  first_stage_ = chain().device_stage_begin(any_codec);
-  if (first_stage_ == chain().stage_count()) {
-    return Status(Code::kUnsupported, Layer::kDevice, chain().why_not_on_device());
-  }
-  const std::vector<device::DecodeStage> stages = chain().device_stages(any_codec);
-  HEADRACE_TRY_ASSIGN(decoder_, device_.impl()->make_decoder(stages));
+  first_stage_ = codec::device_stage_begin(chain(), *device_.impl());
+  HEADRACE_TRY_ASSIGN(decoder_, codec::make_decoder(chain(), *device_.impl()));
   return {};
 }
 

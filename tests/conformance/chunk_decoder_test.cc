@@ -27,7 +27,7 @@ class ChunkDecoderTest : public DeviceSuite {
 
   // One decoder of a group, kept with its memory for batches of any size.
   std::unique_ptr<ChunkDecoder> decoder_of(const CorpusGroup& group) {
-    auto made = device_->make_decoder({&group.stage, 1});
+    auto made = test::make_decoder(group, *device_);
     EXPECT_TRUE(made.ok()) << group.name << ": " << made.status().to_string();
     return made.ok() ? std::move(*made) : nullptr;
   }

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "codec/chain.h"
+#include "codec/device_stages.h"
 #include "codec/encoder.h"
 #include "support/device_suite.h"
 #include "zarr/chain_builder.h"
@@ -110,7 +111,7 @@ class FilterDecode : public DeviceSuite {
     std::mt19937 random(static_cast<unsigned>(count + skew));
     const codec::Chain chain = chain_of(test, count);
     ASSERT_EQ(chain.device_stage_begin(), 0u);
-    auto decoder = device_->make_decoder(chain.device_stages());
+    auto decoder = codec::make_decoder(chain, *device_);
     ASSERT_TRUE(decoder.ok()) << decoder.status().to_string();
 
     const std::size_t decoded = chain.decoded_bytes(), room = decoded + 64 + skew,
@@ -190,7 +191,7 @@ TEST_P(FilterDecode, Rates) {
       const std::size_t chunk_bytes = k == 0 ? 64 << 10 : 4 << 20, total = std::size_t{256} << 20;
       const std::size_t count = chunk_bytes / numeric_type(test.dtype).item_bytes, chunks = total / chunk_bytes;
       const codec::Chain chain = chain_of(test, count);
-      auto decoder = device_->make_decoder(chain.device_stages());
+      auto decoder = codec::make_decoder(chain, *device_);
       ASSERT_TRUE(decoder.ok());
       std::mt19937 random(1);
       const Bytes chunk = stored_chunk(chain, random);

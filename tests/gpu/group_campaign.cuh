@@ -124,7 +124,7 @@ class GroupCampaign {
         group_(group),
         device_(device),
         capacity_(group.stage.capacity_bytes),
-        decoder_(take(device.make_decoder({&group.stage, 1}))),
+        decoder_(take(make_decoder(group, device))),
         device_stream_(take(device.create_stream())),
         device_event_(take(device.create_event())),
         wrong_(1) {

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "base/json.h"
+#include "codec/device_stages.h"
 #include "support/codec_seed_files.h"
 
 namespace headrace::test {
@@ -64,23 +65,6 @@ std::shared_ptr<const codec::StreamCoder> make_cpu(const std::string& codec, con
   return {owner, owner->coder()};
 }
 
-// For devices that play a GPU on the host.
-device::DecodeReason decode_on_host(const void* codec, std::span<const std::byte> src, std::span<std::byte> dst,
-                                    bool exact, std::size_t& produced) {
-  const auto& cpu = *static_cast<const codec::StreamCoder*>(codec);
-  const auto scratch = cpu.make_scratch();
-  codec::Stream stream{.src = src.data(),
-                       .src_bytes = src.size(),
-                       .dst = dst.data(),
-                       .dst_capacity = dst.size(),
-                       .dst_bytes = 0,
-                       .exact = exact};
-  const Status status = cpu.decode(stream, scratch.get());
-  produced = stream.dst_bytes;
-  if (status.ok()) return device::DecodeReason::kNone;
-  return status.code() == Code::kUnsupported ? device::DecodeReason::kHostOnly : device::DecodeReason::kHeader;
-}
-
 class Builder {
  public:
   explicit Builder(std::vector<CorpusGroup>& groups) : groups_(groups) {}
@@ -98,8 +82,6 @@ class Builder {
     made.stage.capacity_bytes = capacity;
     made.stage.exact = exact;
     if (!made.cpu->describe_for_device(made.stage)) return nullptr;
-    made.stage.host_decode = &decode_on_host;
-    made.stage.codec_object = made.cpu.get();
     made.name = name;
     made.codec = codec;
     made.may_be_host_only = may_be_host_only;
@@ -181,6 +163,14 @@ void add_blosc(Builder& builder, std::size_t bytes) {
 }
 
 }  // namespace
+
+Result<std::unique_ptr<device::ChunkDecoder>> make_decoder(const CorpusGroup& group, device::Device& device) {
+  device::StandIn* const stand_in = device.stand_in();
+  if (stand_in == nullptr) return device.make_decoder({&group.stage, 1});
+  std::vector<std::unique_ptr<device::HostStage>> hosts;
+  hosts.push_back(codec::make_host_stage(*group.cpu, group.stage.exact));
+  return stand_in->make_host_decoder({&group.stage, 1}, std::move(hosts));
+}
 
 CorpusStream decode_on_cpu(const CorpusGroup& group, std::span<const std::byte> encoded) {
   CorpusStream out;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codec/codec.h"
+#include "device/device.h"
 
 namespace headrace::test {
 
@@ -39,6 +40,8 @@ struct CorpusOptions {
 };
 
 std::vector<CorpusGroup> make_decode_corpus(const CorpusOptions& options);
+// A device that plays a GPU gets the CPU's code.
+Result<std::unique_ptr<device::ChunkDecoder>> make_decoder(const CorpusGroup& group, device::Device& device);
 // What the CPU makes of a stream.
 CorpusStream decode_on_cpu(const CorpusGroup& group, std::span<const std::byte> encoded);
 
