@@ -64,9 +64,7 @@ class Base64Codec final : public StreamCodec {
     std::size_t padding = 0;
     while (padding < 2 && src[stream.src_bytes - 1 - padding] == std::byte{'='}) ++padding;
     const std::size_t bytes = 3 * groups - padding;
-    if (stream.exact ? bytes != stream.dst_capacity : bytes > stream.dst_capacity) {
-      return wrong_size("base64", bytes, stream);
-    }
+    HEADRACE_TRY(check_size("base64", bytes, stream));
     std::byte* out = stream.dst;
     for (std::size_t i = 0; i < groups; ++i) {
       const std::size_t pads = i + 1 == groups ? padding : 0;

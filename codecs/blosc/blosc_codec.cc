@@ -126,9 +126,7 @@ class BloscCodec final : public StreamCodec {
     const std::span<const std::byte> container(stream.src, stream.src_bytes);
     BloscHeader header;
     HEADRACE_TRY(parse_blosc_header(container, header));
-    if (stream.exact ? header.decoded_bytes != stream.dst_capacity : header.decoded_bytes > stream.dst_capacity) {
-      return wrong_size("blosc", header.decoded_bytes, stream);
-    }
+    HEADRACE_TRY(check_size("blosc", header.decoded_bytes, stream));
     if (header.stored && header.decoded_bytes != 0) {
       std::memcpy(stream.dst, stream.src + BloscHeader::kBytes, header.decoded_bytes);
     }

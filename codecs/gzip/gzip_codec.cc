@@ -2,19 +2,14 @@
 #include <libdeflate.h>
 
 #include "codec/config_reader.h"
+#include "codec/library_handle.h"
 #include "codec/stream_codec.h"
 
 namespace headrace::codec {
 namespace {
 
 struct GzipScratch final : Scratch {
-  GzipScratch() : inflater(libdeflate_alloc_decompressor()) {
-    if (inflater == nullptr) throw std::bad_alloc();
-  }
-  ~GzipScratch() override { libdeflate_free_decompressor(inflater); }
-  GzipScratch(const GzipScratch&) = delete;
-  GzipScratch& operator=(const GzipScratch&) = delete;
-  libdeflate_decompressor* inflater;
+  LibraryHandle<libdeflate_decompressor, &libdeflate_free_decompressor> inflater{libdeflate_alloc_decompressor()};
 };
 
 constexpr std::size_t kHeaderBytes = 10, kTrailerBytes = 8;
@@ -45,24 +40,20 @@ bool header_crc_holds(std::span<const std::byte> member) {
 // libdeflate compresses better than zlib at the same level; what it writes is any inflater's.
 class GzipEncoder final : public Encoder {
  public:
-  explicit GzipEncoder(int level) : deflater_(libdeflate_alloc_compressor(level)) {
-    if (deflater_ == nullptr) throw std::bad_alloc();
-  }
-  ~GzipEncoder() override { libdeflate_free_compressor(deflater_); }
-  GzipEncoder(const GzipEncoder&) = delete;
-  GzipEncoder& operator=(const GzipEncoder&) = delete;
+  explicit GzipEncoder(int level) : deflater_(libdeflate_alloc_compressor(level)) {}
 
   std::size_t bound_bytes(std::size_t plain_bytes) const override {
-    return libdeflate_gzip_compress_bound(deflater_, plain_bytes);
+    return libdeflate_gzip_compress_bound(deflater_.get(), plain_bytes);
   }
   Result<std::size_t> encode(std::span<const std::byte> plain, std::span<std::byte> out) override {
-    const std::size_t bytes = libdeflate_gzip_compress(deflater_, plain.data(), plain.size(), out.data(), out.size());
+    const std::size_t bytes =
+        libdeflate_gzip_compress(deflater_.get(), plain.data(), plain.size(), out.data(), out.size());
     if (bytes == 0) return Status(Code::kInternal, Layer::kCodec, "gzip: the encoder's own bound is too small");
     return bytes;
   }
 
  private:
-  libdeflate_compressor* deflater_;
+  LibraryHandle<libdeflate_compressor, &libdeflate_free_compressor> deflater_;
 };
 
 class GzipCodec final : public StreamCodec {
@@ -82,7 +73,7 @@ class GzipCodec final : public StreamCodec {
 
  protected:
   Status decode_stream(Stream& stream, Scratch* scratch) const override {
-    libdeflate_decompressor* inflater = static_cast<GzipScratch*>(scratch)->inflater;
+    libdeflate_decompressor* inflater = static_cast<GzipScratch*>(scratch)->inflater.get();
     for (std::size_t at = 0; at < stream.src_bytes;) {
       const std::span<const std::byte> member(stream.src + at, stream.src_bytes - at);
       const std::size_t room = stream.dst_capacity - stream.dst_bytes;

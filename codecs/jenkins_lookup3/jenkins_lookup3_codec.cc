@@ -115,9 +115,7 @@ class JenkinsCodec final : public StreamCodec {
       return corrupt("jenkins_lookup3: %zu bytes are too few to hold a checksum", stream.src_bytes);
     }
     const std::size_t bytes = stream.src_bytes - kChecksumBytes;
-    if (stream.exact ? bytes != stream.dst_capacity : bytes > stream.dst_capacity) {
-      return wrong_size(name(), bytes, stream);
-    }
+    HEADRACE_TRY(check_size(name(), bytes, stream));
     std::uint32_t stored;
     std::memcpy(&stored, stream.src + bytes, kChecksumBytes);
     const std::uint32_t computed = lookup3(seed_.prefix, {stream.src, bytes}, seed_.start);

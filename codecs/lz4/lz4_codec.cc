@@ -60,9 +60,7 @@ class Lz4Codec final : public StreamCodec {
     if (stream.src_bytes <= kHeaderBytes) return corrupt("lz4: stream of %zu bytes has no block", stream.src_bytes);
     std::uint64_t declared = 0;
     for (std::size_t i = 0; i < kHeaderBytes; ++i) declared |= std::to_integer<std::uint64_t>(stream.src[i]) << (8 * i);
-    if (stream.exact ? declared != stream.dst_capacity : declared > stream.dst_capacity) {
-      return wrong_size("lz4", declared, stream);
-    }
+    HEADRACE_TRY(check_size("lz4", declared, stream));
     const std::size_t block_bytes = stream.src_bytes - kHeaderBytes;
     if (block_bytes > INT_MAX || declared > INT_MAX) {
       return corrupt("lz4: sizes beyond the format: %zu bytes of block, %llu decoded", block_bytes,

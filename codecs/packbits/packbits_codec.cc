@@ -78,9 +78,7 @@ class PackbitsCodec final : public ValueCodec {
     }
     if (bytes > stream.dst_capacity / 8 + 1) return wrong_size("packbits", bytes * 8 - padding, stream);
     const std::size_t count = bytes * 8 - padding;
-    if (stream.exact ? count != stream.dst_capacity : count > stream.dst_capacity) {
-      return wrong_size("packbits", count, stream);
-    }
+    HEADRACE_TRY(check_size("packbits", count, stream));
     const std::byte* const src = stream.src + 1;
     for (std::size_t i = 0; i < count / 8; ++i) {
       std::memcpy(stream.dst + 8 * i, kBits[std::to_integer<std::size_t>(src[i])].data(), 8);

@@ -50,9 +50,7 @@ class ShuffleCodec final : public StreamCodec {
 
  protected:
   Status decode_stream(Stream& stream, Scratch*) const override {
-    if (stream.exact ? stream.src_bytes != stream.dst_capacity : stream.src_bytes > stream.dst_capacity) {
-      return wrong_size("shuffle", stream.src_bytes, stream);
-    }
+    HEADRACE_TRY(check_size("shuffle", stream.src_bytes, stream));
     if (item_bytes_ <= 1) {  // 0 too: numcodecs takes both and leaves the bytes alone
       std::memcpy(stream.dst, stream.src, stream.src_bytes);
     } else if (stream.src_bytes % item_bytes_ != 0) {  // numcodecs neither writes nor reads these

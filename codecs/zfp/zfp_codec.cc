@@ -105,9 +105,7 @@ class ZfpCodec final : public ArrayToBytes, public StreamCodec {
       if (bytes == ~std::uint64_t{0}) return wrong_size("zfp", bytes, stream);
       bytes *= extent;
     }
-    if (stream.exact ? bytes != stream.dst_capacity : bytes > stream.dst_capacity) {
-      return wrong_size("zfp", bytes, stream);
-    }
+    HEADRACE_TRY(check_size("zfp", bytes, stream));
     HEADRACE_TRY(decode_zfp_blocks(own, stream.src_bytes, number, shape, stream.dst));
     stream.dst_bytes = static_cast<std::size_t>(bytes);
     return {};

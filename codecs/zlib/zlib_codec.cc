@@ -2,42 +2,33 @@
 #include <libdeflate.h>
 
 #include "codec/config_reader.h"
+#include "codec/library_handle.h"
 #include "codec/stream_codec.h"
 
 namespace headrace::codec {
 namespace {
 
 struct ZlibScratch final : Scratch {
-  ZlibScratch() : inflater(libdeflate_alloc_decompressor()) {
-    if (inflater == nullptr) throw std::bad_alloc();
-  }
-  ~ZlibScratch() override { libdeflate_free_decompressor(inflater); }
-  ZlibScratch(const ZlibScratch&) = delete;
-  ZlibScratch& operator=(const ZlibScratch&) = delete;
-  libdeflate_decompressor* inflater;
+  LibraryHandle<libdeflate_decompressor, &libdeflate_free_decompressor> inflater{libdeflate_alloc_decompressor()};
 };
 
 // libdeflate compresses better than zlib at the same level; what it writes is any inflater's.
 class ZlibEncoder final : public Encoder {
  public:
-  explicit ZlibEncoder(int level) : deflater_(libdeflate_alloc_compressor(level)) {
-    if (deflater_ == nullptr) throw std::bad_alloc();
-  }
-  ~ZlibEncoder() override { libdeflate_free_compressor(deflater_); }
-  ZlibEncoder(const ZlibEncoder&) = delete;
-  ZlibEncoder& operator=(const ZlibEncoder&) = delete;
+  explicit ZlibEncoder(int level) : deflater_(libdeflate_alloc_compressor(level)) {}
 
   std::size_t bound_bytes(std::size_t plain_bytes) const override {
-    return libdeflate_zlib_compress_bound(deflater_, plain_bytes);
+    return libdeflate_zlib_compress_bound(deflater_.get(), plain_bytes);
   }
   Result<std::size_t> encode(std::span<const std::byte> plain, std::span<std::byte> out) override {
-    const std::size_t bytes = libdeflate_zlib_compress(deflater_, plain.data(), plain.size(), out.data(), out.size());
+    const std::size_t bytes =
+        libdeflate_zlib_compress(deflater_.get(), plain.data(), plain.size(), out.data(), out.size());
     if (bytes == 0) return Status(Code::kInternal, Layer::kCodec, "zlib: the encoder's own bound is too small");
     return bytes;
   }
 
  private:
-  libdeflate_compressor* deflater_;
+  LibraryHandle<libdeflate_compressor, &libdeflate_free_compressor> deflater_;
 };
 
 class ZlibCodec final : public StreamCodec {
@@ -58,8 +49,8 @@ class ZlibCodec final : public StreamCodec {
  protected:
   Status decode_stream(Stream& stream, Scratch* scratch) const override {
     std::size_t in = 0, out = 0;
-    switch (libdeflate_zlib_decompress_ex(static_cast<ZlibScratch*>(scratch)->inflater, stream.src, stream.src_bytes,
-                                          stream.dst, stream.dst_capacity, &in, &out)) {
+    switch (libdeflate_zlib_decompress_ex(static_cast<ZlibScratch*>(scratch)->inflater.get(), stream.src,
+                                          stream.src_bytes, stream.dst, stream.dst_capacity, &in, &out)) {
       case LIBDEFLATE_SUCCESS:
         break;
       case LIBDEFLATE_INSUFFICIENT_SPACE:

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "codec/config_reader.h"
+#include "codec/library_handle.h"
 #include "codec/stream_codec.h"
 #include "zstd_index.h"
 
@@ -17,36 +18,27 @@ constexpr std::uint32_t kSkippableMagic = 0x184D2A50;  // the low four bits are 
 constexpr std::size_t kMagicBytes = 4;
 
 struct ZstdScratch final : Scratch {
-  ZstdScratch() : context(ZSTD_createDCtx()) {
-    if (context == nullptr) throw std::bad_alloc();
-  }
-  ~ZstdScratch() override { ZSTD_freeDCtx(context); }
-  ZstdScratch(const ZstdScratch&) = delete;
-  ZstdScratch& operator=(const ZstdScratch&) = delete;
-  ZSTD_DCtx* context;
+  LibraryHandle<ZSTD_DCtx, &ZSTD_freeDCtx> context{ZSTD_createDCtx()};
 };
 
 class ZstdEncoder final : public Encoder {
  public:
   ZstdEncoder(int level, bool checksum) : context_(ZSTD_createCCtx()) {
-    if (context_ == nullptr) throw std::bad_alloc();
-    ZSTD_CCtx_setParameter(context_, ZSTD_c_compressionLevel, std::clamp(level, ZSTD_minCLevel(), ZSTD_maxCLevel()));
-    ZSTD_CCtx_setParameter(context_, ZSTD_c_checksumFlag, checksum ? 1 : 0);
+    ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_compressionLevel,
+                           std::clamp(level, ZSTD_minCLevel(), ZSTD_maxCLevel()));
+    ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_checksumFlag, checksum ? 1 : 0);
   }
-  ~ZstdEncoder() override { ZSTD_freeCCtx(context_); }
-  ZstdEncoder(const ZstdEncoder&) = delete;
-  ZstdEncoder& operator=(const ZstdEncoder&) = delete;
 
   std::size_t bound_bytes(std::size_t plain_bytes) const override { return ZSTD_compressBound(plain_bytes); }
   Result<std::size_t> encode(std::span<const std::byte> plain, std::span<std::byte> out) override {
-    const std::size_t bytes = ZSTD_compress2(context_, out.data(), out.size(), plain.data(), plain.size());
+    const std::size_t bytes = ZSTD_compress2(context_.get(), out.data(), out.size(), plain.data(), plain.size());
     if (!ZSTD_isError(bytes)) return bytes;
     if (ZSTD_getErrorCode(bytes) == ZSTD_error_memory_allocation) return Status::out_of_memory();
     return Status(Code::kInternal, Layer::kCodec, "zstd: cannot encode").with_cause(ZSTD_getErrorName(bytes));
   }
 
  private:
-  ZSTD_CCtx* context_;
+  LibraryHandle<ZSTD_CCtx, &ZSTD_freeCCtx> context_;
 };
 
 class ZstdCodec final : public StreamCodec {
@@ -68,7 +60,7 @@ class ZstdCodec final : public StreamCodec {
 
  protected:
   Status decode_stream(Stream& stream, Scratch* scratch) const override {
-    ZSTD_DCtx* context = static_cast<ZstdScratch*>(scratch)->context;
+    ZSTD_DCtx* context = static_cast<ZstdScratch*>(scratch)->context.get();
     for (std::size_t at = 0; at < stream.src_bytes;) {
       const std::byte* frame = stream.src + at;
       const std::size_t left = stream.src_bytes - at;

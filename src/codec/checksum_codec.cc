@@ -54,9 +54,7 @@ class ChecksumCodec final : public StreamCodec {
       return corrupt("%.*s: %zu bytes are too few to hold a checksum", length, name_.data(), stream.src_bytes);
     }
     const std::size_t bytes = stream.src_bytes - kChecksumBytes;
-    if (stream.exact ? bytes != stream.dst_capacity : bytes > stream.dst_capacity) {
-      return wrong_size(name_, bytes, stream);
-    }
+    HEADRACE_TRY(check_size(name_, bytes, stream));
     const std::byte* data = stream.src + (at_start_ ? kChecksumBytes : 0);
     const std::byte* checksum = at_start_ ? stream.src : stream.src + bytes;
     std::uint32_t stored = 0;

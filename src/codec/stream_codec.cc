@@ -58,9 +58,7 @@ Status CheckedCoder::decode(Stream& stream, Scratch* scratch) const {
   } catch (...) {
     status = Status::out_of_memory();
   }
-  const bool size_holds =
-      stream.exact ? stream.dst_bytes == stream.dst_capacity : stream.dst_bytes <= stream.dst_capacity;
-  if (status.ok() && !size_holds) status = wrong_size(name(), stream.dst_bytes, stream);
+  if (status.ok()) status = check_size(name(), stream.dst_bytes, stream);
   if (!status.ok()) stream.dst_bytes = 0;
   return status;
 }

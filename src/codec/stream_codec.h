@@ -31,6 +31,11 @@ class StreamCodec : public BytesToBytes, public CheckedCoder {
 // What a decoder reports when a stream holds or promises another size than metadata gives. Where fewer bytes than
 // dst_capacity are allowed, tells the caller that it takes more.
 Status wrong_size(std::string_view codec, std::uint64_t got_bytes, Stream& stream) noexcept;
+// OK where a stream may decode to so many bytes.
+inline Status check_size(std::string_view codec, std::uint64_t bytes, Stream& stream) noexcept {
+  const bool holds = stream.exact ? bytes == stream.dst_capacity : bytes <= stream.dst_capacity;
+  return holds ? Status() : wrong_size(codec, bytes, stream);
+}
 // For decoders that only find out that dst_capacity is too little: any more may do.
 inline void needs_more_room(Stream& stream) noexcept {
   if (!stream.exact) stream.needed_bytes = stream.dst_capacity + 1;
