@@ -23,7 +23,6 @@ constexpr std::uint64_t kInlineBytes = std::uint64_t{64}
 // So much is read from the page cache by the queue's thread in the time that a hand-over of many parts takes.
 constexpr std::uint64_t kSmallBytes = std::uint64_t{8} << 10, kMostHereBytes = std::uint64_t{128} << 10;
 constexpr std::size_t kMostParts = 4096;
-constexpr std::size_t kKeptFiles = 16;
 constexpr std::size_t kLongList = 4096;
 constexpr std::uint64_t kWaveBytes = std::uint64_t{16} << 20;
 // Copy engines are busy with less, and a caller with few requests in flight gets some of them back sooner.
@@ -49,7 +48,8 @@ FileQueue::Impl::Impl(std::shared_ptr<transfer::Resources> resources, std::share
       device_(std::move(device)),
       options_(options),
       staged_(!device_->info().host_addressable),
-      router_(policy(options_, resources_->options(), staged_), device_, resources_->reuse(), notes_) {}
+      router_(policy(options_, resources_->options(), staged_), device_, resources_->reuse(), notes_),
+      files_(*resources_) {}
 
 Status FileQueue::Impl::prepare() {
   if (options_.depth < 1 || options_.depth > 4096) return invalid("depth must be 1 to 4096");
@@ -65,95 +65,54 @@ Status FileQueue::Impl::prepare() {
   to_crew_.reserve(most);
   arrived_.reserve(most);
   collected_.reserve(most);
-  to_engine_.reserve(most);
-  from_engine_.resize(256);
+  direct_.reserve(most);
   const bool may_map =
       staged_ && resources_->options().allow_mapped && (options_.path == Path::kAuto || options_.path == Path::kMapped);
   crew_ = std::make_shared<transfer::FileCrew>(resources_->pool(), may_map ? mapped_ : nullptr, device_,
                                                resources_->threads(), most);
+  crew_->elsewhere = [this] { direct_.wake(); };
   if (staged_) {
     HEADRACE_TRY(make_lane(in_, false));
     HEADRACE_TRY_ASSIGN(slab_, device_->allocate_pinned(options_.staging_bytes));
   }
   near_use_ = resources_->near().use(staged_ ? device_->info().numa_node : transfer::NearThreads::kAllCpus);
   slab_map_.emplace(staged_ ? base::align_down(options_.staging_bytes, kPageUnit) : 0);
-  base::Descriptors::of_process().add(*this);
+  files_.begin();
   return {};
 }
 
 FileQueue::Impl::~Impl() {
   if (!resources_->check_usable().ok()) return;  // a forked child: threads, engine and device are the parent's
-  for (std::size_t i = issuing_head_; i < issuing_.size(); ++i) {
-    fail(issuing_[i], Status(Code::kCancelled, Layer::kTransfer, "the queue was destroyed"));
+  for (const Index index : requests_.waiting()) {
+    requests_.fail(index, Status(Code::kCancelled, Layer::kTransfer, "the queue was destroyed"));
   }
   FileCompletion gone;
-  while (pending_ > 0) (void)wait({&gone, 1}, 1, std::chrono::seconds(1));
+  while (pending() > 0) (void)wait({&gone, 1}, 1, std::chrono::seconds(1));
   if (crew_ != nullptr) crew_->close();
-  engine_queue_.reset();
-  engine_.reset();
+  direct_.close();
   in_.waves.clear();
   out_.waves.clear();
   for (Lane* lane : {&in_, &out_}) {
     for (auto& stream : lane->streams) stream.reset();
   }
   if (staged_ && slab_ != nullptr) device_->deallocate_pinned(slab_, options_.staging_bytes);
-  base::Descriptors::of_process().remove(*this);
 }
 
 void FileQueue::Impl::leave_thread() {
-  if (engine_ != nullptr) stats_.system_calls += engine_->system_calls();
-  crew_->elsewhere = nullptr;
-  engine_queue_.reset();
-  engine_.reset();
-  drop_idle_files();
-}
-
-void FileQueue::Impl::drop_idle_files() noexcept {
-  const auto lock = lock_files();
-  for (const Index index : idle_files_) let_go(index);
-  idle_files_.clear();
+  direct_.close();
+  files_.drop_idle();
 }
 
 FileStats FileQueue::Impl::stats() const {
   FileStats out = stats_;
-  if (engine_ != nullptr) {
-    out.engine = engine_->info().name;
-    out.system_calls += engine_->system_calls();
-  }
+  out.engine = direct_.name();
+  out.system_calls += direct_.system_calls();
   out.notes = notes_.text();
   out.system_calls += router_.system_calls();
   if (!resources_->check_usable().ok()) return out;  // the locks behind the rest may be held by a thread of the parent
   if (const std::string mapped = mapped_->note(); !mapped.empty()) out.notes += mapped + "\n";
   if (const std::string near = resources_->near().note(); !near.empty()) out.notes += near + "\n";
   return out;
-}
-
-Result<FileQueue::Impl::Index> FileQueue::Impl::take_request() {
-  HEADRACE_TRY(resources_->check_usable());
-  if (free_requests_.empty()) {
-    const auto index = static_cast<Index>(requests_.size());
-    // Room in every list that a request can be in, so that none of them allocates later.
-    base::grow_to(free_requests_, requests_.size() + 1);
-    base::grow_to(ended_, 2 * (requests_.size() + 1));  // those that were taken stay until they are half of it
-    requests_.emplace_back();
-    free_requests_.push_back(index);
-  }
-  if (issuing_head_ == issuing_.size()) {
-    issuing_.clear();
-    issuing_head_ = 0;
-  }
-  base::make_room(issuing_, 1);
-  const Index index = free_requests_.back();
-  Request& request = requests_[index];
-  request.ranges.clear();
-  request.list = {};
-  request.paths.clear();
-  request.stopped = false;
-  request.file = kNone;
-  request.next = 0;
-  request.next_byte = request.outstanding = request.bytes = 0;
-  request.status = {};
-  return index;
 }
 
 Status FileQueue::Impl::add(const std::shared_ptr<base::FileHandle>& file, std::span<const FileRange> ranges,
@@ -169,27 +128,24 @@ Status FileQueue::Impl::add(const std::shared_ptr<base::FileHandle>& file, std::
     }
     bytes += range.bytes;
   }
-  HEADRACE_TRY_ASSIGN(const Index index, take_request());
+  HEADRACE_TRY(resources_->check_usable());
+  const Index index = requests_.next();
   router_.begin_round();  // what was found out before this request came says nothing of the file now
   Request& request = requests_[index];
   if (write && staged_ && out_.waves.empty()) HEADRACE_TRY(make_lane(out_, true));
-  const bool first = issuing_head_ == issuing_.size() && ranges.size() > kLongList;
+  const bool first = requests_.waiting().empty() && ranges.size() > kLongList;
   if (first) {
     request.list = ranges;
   } else {
     request.ranges.assign(ranges.begin(), ranges.end());
     request.list = request.ranges;
   }
-  request.file = file_state(file);  // nothing fails from here on
+  request.file = files_.acquire(file);  // nothing fails from here on
   request.count = ranges.size();
   request.write = write;
   request.tag = tag;
   request.bytes = bytes;
-  request.under_way = request.listed = true;
-  if (files_[request.file].requests++ == 0) file->claim();
-  free_requests_.pop_back();
-  issuing_.push_back(index);
-  ++pending_;
+  requests_.begin(index);
   if (!first) return {};
   // A long list is begun from the caller's memory; what is left is copied while the device is at work.
   (void)progress();
@@ -197,7 +153,7 @@ Status FileQueue::Impl::add(const std::shared_ptr<base::FileHandle>& file, std::
   try {
     requests_[index].ranges.assign(left.begin(), left.end());
   } catch (const std::bad_alloc&) {
-    fail(index, Status::out_of_memory());
+    requests_.fail(index, Status::out_of_memory());
     requests_[index].ranges.clear();
   }
   requests_[index].list = requests_[index].ranges;
@@ -217,121 +173,33 @@ Status FileQueue::Impl::add_paths(std::span<const PathRange> ranges, std::uint64
     }
     bytes += range.bytes;
   }
-  HEADRACE_TRY_ASSIGN(const Index index, take_request());
+  HEADRACE_TRY(resources_->check_usable());
+  const Index index = requests_.next();
   Request& request = requests_[index];
   request.paths.assign(ranges.begin(), ranges.end());
   request.count = ranges.size();
   request.write = false;
   request.tag = tag;
   request.bytes = bytes;
-  request.under_way = request.listed = true;
-  free_requests_.pop_back();
-  issuing_.push_back(index);
-  ++pending_;
+  requests_.begin(index);
   return {};
-}
-
-// The state of a file, which is not idle any more.
-FileQueue::Impl::Index FileQueue::Impl::file_state(const std::shared_ptr<base::FileHandle>& file) {
-  const auto lock = lock_files();
-  if (const auto known = file_index_.find(file.get()); known != file_index_.end()) {
-    if (files_[known->second].requests == 0) std::erase(idle_files_, known->second);
-    return known->second;
-  }
-  if (free_files_.empty()) {
-    base::grow_to(free_files_, files_.size() + 1);
-    base::grow_to(idle_files_, kKeptFiles + 1);
-    files_.emplace_back();
-    free_files_.push_back(static_cast<Index>(files_.size() - 1));
-  }
-  const Index index = free_files_.back();
-  FileState& state = files_[index];
-  if (state.entry.empty()) {
-    file_index_.emplace(file.get(), index);
-  } else {
-    state.entry.key() = file.get();
-    file_index_.insert(std::move(state.entry));
-  }
-  free_files_.pop_back();
-  state.handle = file;
-  return index;
-}
-
-// One request less needs the file.
-void FileQueue::Impl::end_file_use(Index index) noexcept {
-  FileState& state = files_[index];
-  if (--state.requests != 0) return;
-  state.handle->end_claim();  // without the lock, which it may take itself
-  bool unclaimed = false;
-  {
-    const auto lock = lock_files();
-    state.idle_since_ns = base::now_ns();
-    idle_files_.push_back(index);
-    unclaimed = !state.handle->claimed();
-    if (idle_files_.size() > kKeptFiles) {
-      let_go(idle_files_.front());
-      idle_files_.erase(idle_files_.begin());
-    }
-  }
-  if (unclaimed) base::Descriptors::of_process().idle();
-}
-
-// In a forked child the lock may be held for ever, and nobody else closes what is kept.
-std::unique_lock<std::mutex> FileQueue::Impl::lock_files() noexcept {
-  return resources_->check_usable().ok() ? std::unique_lock(files_mutex_) : std::unique_lock<std::mutex>();
-}
-
-// REQUIRES: the lock. What the program has not let go of is not closed: it would stay open.
-std::vector<FileQueue::Impl::Index>::iterator FileQueue::Impl::oldest_unclaimed() noexcept {
-  return std::find_if(idle_files_.begin(), idle_files_.end(),
-                      [&](Index index) { return !files_[index].handle->claimed(); });
-}
-
-std::uint64_t FileQueue::Impl::oldest_ns() noexcept {
-  const std::lock_guard lock(files_mutex_);
-  const auto oldest = oldest_unclaimed();
-  return oldest != idle_files_.end() ? files_[*oldest].idle_since_ns : kNothing;
-}
-
-bool FileQueue::Impl::close_oldest() noexcept {
-  const std::lock_guard lock(files_mutex_);
-  const auto oldest = oldest_unclaimed();
-  if (oldest == idle_files_.end()) return false;
-  const bool last = files_[*oldest].handle.use_count() == 1;  // else another queue keeps it, too
-  let_go(*oldest);
-  idle_files_.erase(oldest);
-  return last;
-}
-
-// REQUIRES: the lock, and that no request needs it.
-void FileQueue::Impl::let_go(Index index) noexcept {
-  FileState& state = files_[index];
-  state.entry = file_index_.extract(state.handle.get());
-  state.forget();
-  free_files_.push_back(index);
 }
 
 void FileQueue::Impl::issue() {
   if (!staged_) router_.begin_round();  // no waves here
-  while (issuing_head_ < issuing_.size()) {
-    const Index index = issuing_[issuing_head_];
-    Request& request = requests_[index];
+  while (!requests_.waiting().empty()) {
+    const Index index = requests_.waiting().front();
+    const Request& request = requests_[index];
     bool all = true;
     try {
       if (!request.stopped) {
         all = !request.paths.empty() ? issue_paths(index) : request.write ? issue_write(index) : issue_request(index);
       }
     } catch (const std::bad_alloc&) {
-      fail(index, Status::out_of_memory());
+      requests_.fail(index, Status::out_of_memory());
     }
     if (!all && !request.stopped) break;
-    request.listed = false;
-    ++issuing_head_;
-    end_if_done(index);
-  }
-  if (issuing_head_ > 64 && 2 * issuing_head_ > issuing_.size()) {
-    issuing_.erase(issuing_.begin(), issuing_.begin() + static_cast<std::ptrdiff_t>(issuing_head_));
-    issuing_head_ = 0;
+    requests_.first_is_issued();
   }
   if (!to_crew_.empty()) {
     // One small read with nothing else to do is done here: waking a thread takes longer.
@@ -372,7 +240,7 @@ bool FileQueue::Impl::full(const Wave& wave) {
 // True once all of it is under way.
 bool FileQueue::Impl::issue_request(Index index) {
   Request& request = requests_[index];
-  FileState& file = files_[request.file];
+  transfer::RoutedFile& file = files_[request.file];
   for (; request.next < request.list.size(); ++request.next, request.next_byte = 0) {
     const FileRange& range = request.list[request.next];
     while (request.next_byte < range.bytes) {
@@ -382,7 +250,7 @@ bool FileQueue::Impl::issue_request(Index index) {
         if (wave == nullptr) return false;
       }
       const std::uint64_t offset = range.offset_bytes + request.next_byte;
-      const std::size_t beside = pending_ - 1 + request.outstanding + request.list.size() - request.next;
+      const std::size_t beside = pending() - 1 + request.outstanding + request.list.size() - request.next;
       const transfer::FileRouter::WaveWindows windows{wave != nullptr ? wave->number : 0,
                                                       wave != nullptr ? &wave->windows : nullptr};
       const transfer::Route next =
@@ -452,7 +320,7 @@ bool FileQueue::Impl::issue_paths(Index index) {
 // a page written both ways would carry old bytes of one over new ones of the other.
 bool FileQueue::Impl::issue_write(Index index) {
   Request& request = requests_[index];
-  FileState& file = files_[request.file];
+  transfer::RoutedFile& file = files_[request.file];
   const bool direct =
       (options_.path == Path::kDirect || !file.handle->has_buffered()) && router_.direct_allowed(*file.handle);
   const std::uint64_t unit =
@@ -516,36 +384,6 @@ void FileQueue::Impl::free_part(FilePart& part) {
   part.unmapped.reset();
   part.status = {};
   free_parts_.push_back(&part);
-}
-
-void FileQueue::Impl::fail(Index index, Status status) {
-  Request& request = requests_[index];
-  if (request.status.ok()) {
-    if (request.file != kNone) status = std::move(status).with_key(files_[request.file].handle->path());
-    request.status = std::move(status);
-  }
-  request.stopped = true;  // what has not begun is not begun any more
-}
-
-void FileQueue::Impl::step(Index index, std::uint64_t count) {
-  requests_[index].outstanding -= count;
-  end_if_done(index);
-}
-
-void FileQueue::Impl::end_if_done(Index index) {
-  Request& request = requests_[index];
-  if (request.listed || request.outstanding != 0) return;
-  request.under_way = false;
-  ended_.push_back(index);
-}
-
-// Without waiting for anything.
-void FileQueue::Impl::end_all(const Status& status) {
-  for (Index index = 0; index < requests_.size(); ++index) {
-    if (!std::exchange(requests_[index].under_way, false)) continue;
-    fail(index, status);
-    ended_.push_back(index);
-  }
 }
 
 }  // namespace headrace

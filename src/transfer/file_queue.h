@@ -8,9 +8,6 @@
 // Nothing allocates once lists, waves and parts have been as large as the workload needs. Identity of a file is asked
 // once before and once after a wave that takes bytes from its mapping.
 //
-// The last few files that no request needs are kept open: what was found out about them is used again. Those that the
-// program has let go of are the library's, and closed where somebody needs a descriptor.
-//
 // Threads: one at a time; requests need not be waited for by the thread that made them, and that may have ended. Files
 //          that are kept are closed by any thread.
 //          In a forked child all that was under way ends as kForked, and nothing is begun.
@@ -21,22 +18,20 @@
 #include <headrace/trace.h>
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
-#include "base/descriptors.h"
 #include "base/file_handle.h"
 #include "base/page_buffer.h"
 #include "device/device.h"
-#include "io/request_queue.h"
+#include "transfer/direct_lane.h"
 #include "transfer/file_part.h"
 #include "transfer/mapped_cache.h"
-#include "transfer/register_later.h"
+#include "transfer/queue_files.h"
+#include "transfer/request_list.h"
 #include "transfer/resources.h"
 #include "transfer/router.h"
 #include "transfer/slab_map.h"
@@ -55,7 +50,7 @@ class File::Impl {
   const std::shared_ptr<base::FileHandle> handle;
 };
 
-class FileQueue::Impl final : private base::DescriptorKeeper {
+class FileQueue::Impl final {
  public:
   Impl(std::shared_ptr<transfer::Resources> resources, std::shared_ptr<device::Device> device,
        const FileQueueOptions& options);
@@ -67,47 +62,23 @@ class FileQueue::Impl final : private base::DescriptorKeeper {
   Status add_paths(std::span<const PathRange> ranges, std::uint64_t tag);
   void flush();
   std::size_t wait(std::span<FileCompletion> out, std::size_t at_least, std::chrono::nanoseconds timeout);
-  std::size_t pending() const noexcept { return pending_; }
+  std::size_t pending() const noexcept { return requests_.pending(); }
   FileStats stats() const;
   // stats() without texts, and without the system calls of engine and router.
   const FileStats& counters() const noexcept { return stats_; }
   // Lets go of files that no pending request needs; the queue otherwise keeps the last ones it used.
-  void drop_idle_files() noexcept;
+  void drop_idle_files() noexcept { files_.drop_idle(); }
   // Lets another thread use the queue from now on. REQUIRES: nothing pending.
   void leave_thread();
 
  private:
   using Index = std::uint32_t;
-  static constexpr Index kNone = ~Index{0};
   static constexpr std::uint64_t kPageUnit = 4096;
   static constexpr std::size_t kWavePieces = 4096;  // a wave is sent off with so many from mappings, or 16 MiB
 
-  using FileIndex = std::unordered_map<const base::FileHandle*, Index>;
-  // A file that requests in hand read from.
-  struct FileState : transfer::RoutedFile {
-    std::size_t requests = 0;
-    std::uint64_t idle_since_ns = 0;  // while no request needs it
-    FileIndex::node_type entry;       // of file_index_, while it names no file: used again
-  };
-  struct Request {
-    std::uint64_t tag = 0;
-    bool write = false;
-    bool under_way = false;  // from add() until it is in ended_
-    bool listed = false;     // in issuing_
-    bool stopped = false;    // has failed: nothing more of it is begun
-    Index file = kNone;
-    std::size_t count = 0;            // of ranges
-    std::vector<FileRange> ranges;    // a copy of the caller's
-    std::span<const FileRange> list;  // what is issued from: the copy, or at first the caller's own
-    std::vector<PathRange> paths;
-    std::size_t next = 0;           // first range not wholly issued
-    std::uint64_t next_byte = 0;    // within it
-    std::uint64_t outstanding = 0;  // parts and pieces under way
-    std::uint64_t bytes = 0;
-    Status status;
-  };
+  using Request = transfer::FileRequest;
   struct Share {  // of a request in a wave: pieces from a mapping
-    Index request = kNone;
+    Index request = 0;
     std::uint64_t pieces = 0;
     std::uint64_t end = 0;  // of the file, as far as they reach
   };
@@ -130,14 +101,6 @@ class FileQueue::Impl final : private base::DescriptorKeeper {
     std::unique_ptr<device::Stream> streams[2];
     bool to_host = false;
   };
-  Result<Index> take_request();
-  Index file_state(const std::shared_ptr<base::FileHandle>& file);
-  void end_file_use(Index index) noexcept;
-  void let_go(Index index) noexcept;
-  std::unique_lock<std::mutex> lock_files() noexcept;
-  std::vector<Index>::iterator oldest_unclaimed() noexcept;
-  std::uint64_t oldest_ns() noexcept override;
-  bool close_oldest() noexcept override;
   void issue();
   void take_small();
   bool issue_request(Index index);
@@ -152,10 +115,6 @@ class FileQueue::Impl final : private base::DescriptorKeeper {
   void written(transfer::FilePart& part);
   void finish_part(transfer::FilePart& part);
   void free_part(transfer::FilePart& part);
-  void step(Index request, std::uint64_t count);
-  void fail(Index request, Status status);
-  void end_if_done(Index request);
-  void end_all(const Status& status);
 
   Status make_lane(Lane& lane, bool to_host);
   Wave* filling(Lane& lane);
@@ -171,7 +130,6 @@ class FileQueue::Impl final : private base::DescriptorKeeper {
   bool reap_engine(std::chrono::nanoseconds timeout);
   bool spin_on_wave();
   void idle(std::uint64_t deadline_ns, std::uint64_t busy_ns);
-  Status make_engine();
   std::span<std::byte> slab() const noexcept {
     return {slab_, slab_ != nullptr ? options_.staging_bytes : std::size_t{0}};
   }
@@ -194,29 +152,11 @@ class FileQueue::Impl final : private base::DescriptorKeeper {
   std::shared_ptr<transfer::FileCrew> crew_;
   transfer::NearThreads::Use near_use_;
 
-  std::unique_ptr<io::Engine> engine_;
-  std::optional<io::RequestQueue> engine_queue_;
-  bool engine_failed_ = false;
-  transfer::RegisterLater registering_;
-  std::vector<io::IoRequest> to_engine_;
-  std::vector<io::Completion> from_engine_;
-  std::size_t direct_in_flight_ = 0;  // with those in to_engine_
-  bool waiting_ = false;              // in wait(): what is in to_engine_ is started by the call that waits for it
-  std::uint64_t engine_polled_ns_ = 0;
+  transfer::DirectLane direct_;
+  bool waiting_ = false;  // in wait(): what was added to direct_ is started by the call that waits for it
 
-  // Which files there are and which are idle is changed under the lock; what a request needs stays where it is.
-  std::mutex files_mutex_;  // taken with the lock of Descriptors held
-  std::vector<FileState> files_;
-  FileIndex file_index_;           // of files_, by what they name
-  std::vector<Index> free_files_;  // those that name none
-  std::vector<Index> idle_files_;  // those that no request needs, longest idle first; a few
-  std::vector<Request> requests_;
-  std::vector<Index> free_requests_;
-  std::vector<Index> issuing_;  // oldest first, from issuing_head_ on
-  std::size_t issuing_head_ = 0;
-  std::vector<Index> ended_;  // from ended_head_ on
-  std::size_t ended_head_ = 0;
-  std::size_t pending_ = 0;
+  transfer::QueueFiles files_;
+  transfer::RequestList requests_;
   Lane in_, out_;
   std::uint64_t wave_number_ = 0;
   FileStats stats_;

@@ -89,7 +89,7 @@ void FileQueue::Impl::launch(Lane& lane) {
   // Part of it may have been queued: nothing is given back before that is over.
   if (device_->record(*wave.event, stream).ok()) (void)device_->synchronize(*wave.event);
   for (FilePart* part : wave.parts) part->status = status;
-  for (const Share& share : wave.shares) fail(share.request, status);
+  for (const Share& share : wave.shares) requests_.fail(share.request, status);
 }
 
 bool FileQueue::Impl::poll_waves(Lane& lane) {
@@ -100,7 +100,7 @@ bool FileQueue::Impl::poll_waves(Lane& lane) {
     if (passed.ok() && !*passed) break;
     if (!passed.ok()) {
       for (FilePart* part : wave.parts) part->status = passed.status();
-      for (const Share& share : wave.shares) fail(share.request, passed.status());
+      for (const Share& share : wave.shares) requests_.fail(share.request, passed.status());
     }
     lane.oldest = (lane.oldest + 1) % lane.waves.size();
     --lane.in_flight;
@@ -115,7 +115,7 @@ void FileQueue::Impl::finish_wave(Lane& lane, Wave& wave) {
     trace::record(trace::Stage::kCopy, wave.launched_ns, base::now_ns(), wave.bytes, trace::LaneKind::kDevice);
   }
   check_shares(wave);
-  for (const Share& share : wave.shares) step(share.request, share.pieces);
+  for (const Share& share : wave.shares) requests_.step(share.request, share.pieces);
   for (FilePart* part : wave.parts) {
     if (lane.to_host && part->status.ok()) {
       start_part(*part);
@@ -142,9 +142,10 @@ void FileQueue::Impl::check_shares(Wave& wave) {
       size = identity.size_bytes;
     }
     if (size >= share.end) continue;
-    fail(share.request, Status(Code::kShort, Layer::kTransfer,
-                               "the file ends at byte " + std::to_string(size) + ": it was cut short while being read")
-                            .with_range(size, share.end - size));
+    requests_.fail(share.request,
+                   Status(Code::kShort, Layer::kTransfer,
+                          "the file ends at byte " + std::to_string(size) + ": it was cut short while being read")
+                       .with_range(size, share.end - size));
   }
 }
 
@@ -166,23 +167,9 @@ void FileQueue::Impl::start_part(FilePart& part) {
 }
 
 void FileQueue::Impl::start_direct(FilePart& part) {
-  if (engine_ == nullptr && !engine_failed_) {
-    Status status;
-    try {
-      status = make_engine();
-    } catch (const std::bad_alloc&) {
-      status = Status::out_of_memory();
-    }
-    if (!status.ok()) {
-      engine_failed_ = true;
-      router_.give_up_direct();
-      engine_queue_.reset();
-      engine_.reset();
-      notes_.add("direct path: ", status.message());
-    }
-  }
+  if (!direct_.open(resources_->options().engine, options_.depth, notes_)) router_.give_up_direct();
   const base::DirectAlignment& alignment = part.handle->direct_alignment();
-  const int fd = engine_failed_ ? -1 : part.handle->direct_fd();
+  const int fd = router_.gave_up_direct() ? -1 : part.handle->direct_fd();
   const auto aligned = [&](const std::byte* memory) {
     return reinterpret_cast<std::uintptr_t>(memory) % alignment.memory_bytes == 0;
   };
@@ -214,40 +201,11 @@ void FileQueue::Impl::start_direct(FilePart& part) {
     return;
   }
   part.kind = FilePart::Kind::kDirect;
-  part.started_ns = trace::recording() ? base::now_ns() : 0;
-  io::IoRequest request;
-  request.op = part.write ? io::Op::kWrite : io::Op::kRead;
-  request.fd = fd;
-  request.offset_bytes = range.offset_bytes;
-  request.buffer = {part.host - range.lead_bytes, static_cast<std::size_t>(range.length_bytes)};
-  request.alignment_bytes = alignment.offset_bytes;
-  if (!part.write) request.min_bytes = range.lead_bytes + part.length;
-  request.tag = reinterpret_cast<std::uint64_t>(&part);
-  to_engine_.push_back(request);
-  if (part.slot != nullptr) registering_.read(range.length_bytes);
-  ++direct_in_flight_;
+  direct_.add(part, fd, range, alignment.offset_bytes);
 }
 
 void FileQueue::Impl::start_engine(bool wait_follows) {
-  if (to_engine_.empty()) return;
-  crew_->quiet.store(true, std::memory_order_relaxed);
-  registering_.before_submit(*engine_, slab());
-  engine_queue_->reserve(to_engine_.size());
-  engine_queue_->push(to_engine_, wait_follows);
-  to_engine_.clear();
-}
-
-Status FileQueue::Impl::make_engine() {
-  io::EngineOptions engine_options;
-  engine_options.depth = options_.depth;
-  std::string refused;
-  HEADRACE_TRY_ASSIGN(engine_, io::make_engine(resources_->options().engine, engine_options, &refused));
-  if (!refused.empty()) notes_.add("engine: ", refused);
-  registering_ = {};
-  engine_queue_.emplace(*engine_);
-  engine_queue_->reserve(parts_.size());
-  crew_->elsewhere = [engine = engine_.get()] { engine->wake(); };
-  return {};
+  if (direct_.start(wait_follows, slab())) crew_->quiet.store(true, std::memory_order_relaxed);
 }
 
 // Bytes from the file are in host memory, or the part has failed.
@@ -289,9 +247,9 @@ void FileQueue::Impl::written(FilePart& part) {
 
 void FileQueue::Impl::finish_part(FilePart& part) {
   const Index request = part.request;
-  if (!part.status.ok()) fail(request, std::move(part.status));
+  if (!part.status.ok()) requests_.fail(request, std::move(part.status));
   free_part(part);
-  step(request, 1);
+  requests_.step(request, 1);
 }
 
 // Takes what crew and engine have done.
@@ -304,31 +262,19 @@ bool FileQueue::Impl::collect() {
   }
   bool any = !collected_.empty();
   const std::uint64_t apart = in_.in_flight + out_.in_flight > 0 ? kPollBesideWaveNs : kPollEngineNs;
-  if (direct_in_flight_ > 0 && base::now_ns() - engine_polled_ns_ > apart) any = reap_engine({}) || any;
+  if (direct_.in_flight() > 0 && base::now_ns() - direct_.reaped_ns() > apart) any = reap_engine({}) || any;
   return any;
 }
 
 bool FileQueue::Impl::reap_engine(std::chrono::nanoseconds timeout) {
-  const std::size_t count = engine_queue_->wait(from_engine_, timeout);
-  engine_polled_ns_ = base::now_ns();
-  for (std::size_t i = 0; i < count; ++i) {
-    auto* part = reinterpret_cast<FilePart*>(from_engine_[i].tag);
-    part->file_bytes = from_engine_[i].bytes;
-    part->status = std::move(from_engine_[i].status);
-    if (part->started_ns != 0) {
-      trace::record(part->write ? trace::Stage::kWrite : trace::Stage::kRead, part->started_ns, engine_polled_ns_,
-                    part->file_bytes, trace::LaneKind::kIo);
-    }
-    arrived_.push_back(part);
-  }
-  direct_in_flight_ -= count;
-  if (direct_in_flight_ == 0) crew_->quiet.store(false, std::memory_order_relaxed);
+  const std::size_t count = direct_.reap(arrived_, timeout);
+  if (direct_.in_flight() == 0) crew_->quiet.store(false, std::memory_order_relaxed);
   return count > 0;
 }
 
 // One turn of everything that can go on without waiting; false if nothing did.
 bool FileQueue::Impl::progress() {
-  const std::size_t ended = ended_.size();
+  const std::uint64_t turn = requests_.turn();
   bool any = poll_waves(in_);
   any = poll_waves(out_) || any;
   any = collect() || any;
@@ -337,7 +283,7 @@ bool FileQueue::Impl::progress() {
     FilePart& part = *arrived_[taken];
     if (part.went_cold) {
       part.went_cold = false;
-      FileState& file = files_[requests_[part.request].file];
+      transfer::RoutedFile& file = files_[requests_[part.request].file];
       router_.was_not_cached(file, part.offset);
       if (router_.keep_cached(file, part.offset, part.length, part.bring)) {
         part.may_go_cold = false;
@@ -365,13 +311,12 @@ bool FileQueue::Impl::progress() {
     }
   }
   arrived_.erase(arrived_.begin(), arrived_.begin() + static_cast<std::ptrdiff_t>(taken));
-  const std::size_t head = issuing_head_;
   issue();
-  any = any || taken > 0 || issuing_head_ != head || ended_.size() != ended;
+  any = any || taken > 0 || requests_.turn() != turn;
   for (Lane* lane : {&in_, &out_}) {
     if (lane->waves.empty()) continue;
     const Wave& wave = lane->waves[lane->filling];
-    const bool others = lane->in_flight > 0 && (direct_in_flight_ > 0 || crew_->outstanding() > 0);
+    const bool others = lane->in_flight > 0 && (direct_.in_flight() > 0 || crew_->outstanding() > 0);
     if (!others || wave.bytes >= kFullBytes || wave.pieces.size() >= kFullPieces) launch(*lane);
   }
   return any;
@@ -379,14 +324,14 @@ bool FileQueue::Impl::progress() {
 
 // What a thread that has nothing to do waits for.
 trace::Stage FileQueue::Impl::awaited() const noexcept {
-  if (direct_in_flight_ == 0 && crew_->outstanding() == 0) return trace::Stage::kCopy;
+  if (direct_.in_flight() == 0 && crew_->outstanding() == 0) return trace::Stage::kCopy;
   return out_.in_flight > 0 ? trace::Stage::kWrite : trace::Stage::kRead;
 }
 
 // The shortest way to notice the end of a wave while nothing else is under way.
 bool FileQueue::Impl::spin_on_wave() {
   constexpr int kLooks = 16;
-  if (in_.in_flight == 0 || out_.in_flight != 0 || direct_in_flight_ != 0 || crew_->outstanding() != 0) return false;
+  if (in_.in_flight == 0 || out_.in_flight != 0 || direct_.in_flight() != 0 || crew_->outstanding() != 0) return false;
   device::Event& event = *in_.waves[in_.oldest].event;
   for (int i = 0; i < kLooks; ++i) {
     const Result<bool> passed = device_->query(event);
@@ -399,10 +344,10 @@ void FileQueue::Impl::idle(std::uint64_t deadline_ns, std::uint64_t busy_ns) {
   const std::uint64_t now = base::now_ns();
   const std::chrono::nanoseconds left(deadline_ns > now ? std::min<std::uint64_t>(deadline_ns - now, 500'000'000) : 0);
   const bool waves = in_.in_flight + out_.in_flight > 0;
-  if (direct_in_flight_ > 0 && waves && now - busy_ns < kSpinNs) {
+  if (direct_.in_flight() > 0 && waves && now - busy_ns < kSpinNs) {
     start_engine(false);
     base::relax();  // the device is done soon: no call that waits for the disk would be
-  } else if (direct_in_flight_ > 0) {
+  } else if (direct_.in_flight() > 0) {
     crew_->notify_elsewhere.store(true, std::memory_order_release);
     // Beside a wave or the crew the engine is not all there is to wait for; the longer it takes, the less a look helps.
     std::uint64_t most = 500'000'000;
@@ -439,7 +384,7 @@ void FileQueue::Impl::work(std::size_t at_least, std::chrono::nanoseconds timeou
   waiting_ = true;
   for (;;) {
     const bool any = progress();
-    if (ended_.size() - ended_head_ >= at_least) break;
+    if (requests_.ended().size() >= at_least) break;
     const std::uint64_t now = base::now_ns();
     if (any) {
       busy_ns = now;
@@ -462,27 +407,25 @@ void FileQueue::Impl::work(std::size_t at_least, std::chrono::nanoseconds timeou
 std::size_t FileQueue::Impl::wait(std::span<FileCompletion> out, std::size_t at_least,
                                   std::chrono::nanoseconds timeout) {
   if (const Status usable = resources_->check_usable(); !usable.ok()) {
-    end_all(usable);
+    requests_.end_all(usable);
   } else {
-    work(std::min({at_least, out.size(), pending_}), timeout);
+    work(std::min({at_least, out.size(), pending()}), timeout);
   }
-  const std::size_t count = std::min(ended_.size() - ended_head_, out.size());
+  const std::size_t count = std::min(requests_.ended().size(), out.size());
   for (std::size_t i = 0; i < count; ++i) {
-    const Index index = ended_[ended_head_ + i];
-    Request& request = requests_[index];
+    Request& request = requests_[requests_.ended()[i]];
     const std::uint64_t bytes = request.status.ok() ? request.bytes : 0;
     stats_.ranges += request.count;
     ++stats_.requests;
-    if (request.file != kNone) end_file_use(request.file);
+    if (request.file != Request::kNoFile) {
+      if (!request.status.ok()) {
+        request.status = std::move(request.status).with_key(files_[request.file].handle->path());
+      }
+      files_.release(request.file);
+    }
     out[i] = {request.tag, bytes, std::move(request.status)};
-    free_requests_.push_back(index);
   }
-  ended_head_ += count;
-  if (2 * ended_head_ >= ended_.size()) {  // also empties a drained list; amortised
-    ended_.erase(ended_.begin(), ended_.begin() + static_cast<std::ptrdiff_t>(ended_head_));
-    ended_head_ = 0;
-  }
-  pending_ -= count;
+  requests_.take_ended(count);
   return count;
 }
 
