@@ -11,6 +11,8 @@ from zarr.testing.store import StoreTests
 
 from headrace.zarr import Store
 
+pytest.importorskip("pytest_asyncio")  # runs zarr's tests, which are coroutines
+
 
 class TestStore(StoreTests[Store, cpu.Buffer]):
     store_cls = Store
