@@ -1,5 +1,6 @@
 #include "transfer/direct_lane.h"
 
+#include <bit>
 #include <new>
 #include <utility>
 
@@ -57,7 +58,7 @@ void DirectLane::add(FilePart& part, int fd, const base::WidenedRange& range, st
   request.buffer = {part.host - range.lead_bytes, static_cast<std::size_t>(range.length_bytes)};
   request.alignment_bytes = alignment_bytes;
   if (!part.write) request.min_bytes = range.lead_bytes + part.length;
-  request.tag = reinterpret_cast<std::uint64_t>(&part);
+  request.tag = std::bit_cast<std::uint64_t>(&part);
   added_.push_back(request);
   if (part.slot != nullptr) registering_.read(range.length_bytes);
   ++in_flight_;
@@ -76,7 +77,7 @@ std::size_t DirectLane::reap(std::vector<FilePart*>& out, std::chrono::nanosecon
   const std::size_t count = queue_->wait(ended_, timeout);
   reaped_ns_ = base::now_ns();
   for (std::size_t i = 0; i < count; ++i) {
-    auto* part = reinterpret_cast<FilePart*>(ended_[i].tag);
+    auto* part = std::bit_cast<FilePart*>(ended_[i].tag);
     part->file_bytes = ended_[i].bytes;
     part->status = std::move(ended_[i].status);
     if (part->started_ns != 0) {

@@ -83,12 +83,14 @@ Status FileQueue::Impl::prepare() {
 
 FileQueue::Impl::~Impl() {
   if (!resources_->check_usable().ok()) return;  // a forked child: threads, engine and device are the parent's
-  for (const Index index : requests_.waiting()) {
-    requests_.fail(index, Status(Code::kCancelled, Layer::kTransfer, "the queue was destroyed"));
+  if (crew_ != nullptr) {                        // else nothing was added
+    for (const Index index : requests_.waiting()) {
+      requests_.fail(index, Status(Code::kCancelled, Layer::kTransfer, "the queue was destroyed"));
+    }
+    FileCompletion gone;
+    while (pending() > 0) (void)wait({&gone, 1}, 1, std::chrono::seconds(1));
+    crew_->close();
   }
-  FileCompletion gone;
-  while (pending() > 0) (void)wait({&gone, 1}, 1, std::chrono::seconds(1));
-  if (crew_ != nullptr) crew_->close();
   direct_.close();
   in_.waves.clear();
   out_.waves.clear();
@@ -256,7 +258,7 @@ bool FileQueue::Impl::issue_request(Index index) {
       const transfer::Route next =
           router_.choose(file, offset, range.bytes - request.next_byte, beside, wave != nullptr ? &windows : nullptr);
       std::byte* const memory = range.memory + request.next_byte;
-      if (next.way == Way::kMapped) {
+      if (wave != nullptr && next.way == Way::kMapped) {  // windows are a wave's
         if (!options_.skip_copy) wave->pieces.push_back({next.mapped, memory, static_cast<std::size_t>(next.bytes)});
         if (wave->shares.empty() || wave->shares.back().request != index) wave->shares.push_back({index, 0, 0});
         Share& share = wave->shares.back();
