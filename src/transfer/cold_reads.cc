@@ -13,8 +13,8 @@
 
 namespace headrace::transfer {
 
-ColdReads::ColdReads(Resources& resources, ObjectRouter& router, WorkerPool::Notifier notifier)
-    : resources_(resources), router_(router), notifier_(std::move(notifier)), came_count_(0) {
+ColdReads::ColdReads(ObjectRouter& router, WorkerPool::Notifier notifier)
+    : router_(router), notifier_(std::move(notifier)), came_count_(0) {
   came_.reserve(256);
 }
 

@@ -14,7 +14,6 @@
 
 #include "store/store.h"
 #include "transfer/io_service.h"
-#include "transfer/resources.h"
 #include "transfer/router.h"
 #include "transfer/worker_pool.h"
 
@@ -23,7 +22,7 @@ namespace headrace::transfer {
 class ColdReads final : public IoSink {
  public:
   // `notifier` is told whenever something has come.
-  ColdReads(Resources& resources, ObjectRouter& router, WorkerPool::Notifier notifier);
+  ColdReads(ObjectRouter& router, WorkerPool::Notifier notifier);
 
   // A descriptor for direct reads of `source`, the object `key`, where job.direct asks for one and it can be had:
   // `own` then holds it in place of what it held. Elsewhere the engine reads through the page cache by its own means.
@@ -46,7 +45,6 @@ class ColdReads final : public IoSink {
   void on_io_done(std::span<IoJob* const> jobs) noexcept override;
 
  private:
-  Resources& resources_;
   ObjectRouter& router_;
   const WorkerPool::Notifier notifier_;
   mutable std::mutex mutex_;

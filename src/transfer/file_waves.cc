@@ -167,9 +167,10 @@ void FileQueue::Impl::start_part(FilePart& part) {
 }
 
 void FileQueue::Impl::start_direct(FilePart& part) {
-  if (!direct_.open(resources_->options().engine, options_.depth, notes_)) router_.give_up_direct();
+  const bool has_engine = direct_.open(resources_->options().engine, options_.depth, notes_);
+  if (!has_engine) router_.give_up_direct();
   const base::DirectAlignment& alignment = part.handle->direct_alignment();
-  const int fd = router_.gave_up_direct() ? -1 : part.handle->direct_fd();
+  const int fd = has_engine ? part.handle->direct_fd() : -1;
   const auto aligned = [&](const std::byte* memory) {
     return reinterpret_cast<std::uintptr_t>(memory) % alignment.memory_bytes == 0;
   };

@@ -29,7 +29,7 @@ ReadOperation::ReadOperation(Resources& resources, std::unique_ptr<Plan> plan, s
       staged_(!device_->info().host_addressable),
       cache_reads_(resources.options().engine == "auto"),
       router_(cache_reads_, resources.options().allow_direct),
-      cold_(resources, router_, notifier_),
+      cold_(router_, notifier_),
       start_ns_(start_ns),
       report_(options_.progress, options_.collect_errors, start_ns) {}
 

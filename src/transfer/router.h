@@ -110,7 +110,6 @@ class FileRouter {
   void begin_round() noexcept { ++round_; }
   // No engine can be had: nothing goes past the page cache any more.
   void give_up_direct() noexcept { engine_failed_ = true; }
-  bool gave_up_direct() const noexcept { return engine_failed_; }
 
   // The first bytes of the range, or all. `beside`: ranges under way or about to be. `windows` null: nothing is taken
   // from mappings. Throws std::bad_alloc.
