@@ -7,6 +7,7 @@
 // second) for copies, HEADRACE_STAGED_JITTER_US for a random delay of up to that much.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -77,6 +78,12 @@ struct Task {
   std::span<const Piece> late;
   std::shared_ptr<EventState> event;
   std::uint64_t ticket = 0;
+
+  // Of its lists.
+  std::size_t capacity_bytes() const noexcept {
+    return pieces.capacity() * sizeof(Piece) + boxes.capacity() * sizeof(Box) + fill.capacity() +
+           items.capacity() * sizeof(DecodeItem);
+  }
 };
 
 void run_pieces(std::span<const Piece> pieces) noexcept {
@@ -98,6 +105,8 @@ class InlineStream final : public Stream {};
 
 class ThreadStream final : public Stream {
   static constexpr std::size_t kQueueSlack = 64, kSpareTasks = 32;
+  // A list of boxes may take megabytes, and there are as many streams as waves of all reads at once.
+  static constexpr std::size_t kSpareBytes = std::size_t{2} << 20;
 
  public:
   explicit ThreadStream(const BusModel& model) : generation_(base::fork_generation()), state_(new State) {
@@ -125,6 +134,7 @@ class ThreadStream final : public Stream {
     if (state_->spare.empty()) return {};
     Task task = std::move(state_->spare.back());
     state_->spare.pop_back();
+    state_->spare_bytes -= task.capacity_bytes();
     return task;
   }
   void push(Task task) {
@@ -139,10 +149,11 @@ class ThreadStream final : public Stream {
   struct State {
     std::mutex mutex;
     std::condition_variable wake;
-    std::vector<Task> queue;  // guarded by mutex; from head on, so that a long-lived stream allocates nothing
-    std::size_t head = 0;     // guarded by mutex
-    std::vector<Task> spare;  // guarded by mutex
-    bool stop = false;        // guarded by mutex
+    std::vector<Task> queue;      // guarded by mutex; from head on, so that a long-lived stream allocates nothing
+    std::size_t head = 0;         // guarded by mutex
+    std::vector<Task> spare;      // guarded by mutex
+    std::size_t spare_bytes = 0;  // guarded by mutex: of their lists
+    bool stop = false;            // guarded by mutex
     BusModel model;
     std::uint64_t jitter_state = 1;
     std::thread thread;
@@ -187,8 +198,12 @@ class ThreadStream final : public Stream {
         task.late = {};
         task.items.clear();
         task.event.reset();
+        const std::size_t bytes = task.capacity_bytes();
         lock.lock();
-        if (spare.size() < spare.capacity()) spare.push_back(std::move(task));
+        if (spare.size() < spare.capacity() && bytes <= kSpareBytes - std::min(kSpareBytes, spare_bytes)) {
+          spare.push_back(std::move(task));
+          spare_bytes += bytes;
+        }
       }
     }
   };

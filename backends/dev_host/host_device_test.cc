@@ -1,6 +1,7 @@
 // The host's own promises: guard pages fault, nothing leaks, failures at every point are typed, fork is an error.
 #include <gtest/gtest.h>
 #include <headrace/device.h>
+#include <malloc.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -125,6 +126,30 @@ TEST_P(HostDeviceTest, AChildOfForkGetsAnErrorAndEndsCleanly) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   EXPECT_TRUE(device_->create_stream().ok()) << "the parent is unharmed";
+}
+
+// Every wave of every read has a stream, and some hand over thousands of boxes at a time.
+TEST_P(HostDeviceTest, AStreamKeepsLittleOfWhatWasQueued) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer's allocator tells nothing of what is in use";
+#endif
+  auto stream = device_->create_stream();
+  auto event = device_->create_event();
+  ASSERT_TRUE(stream.ok() && event.ok());
+  const std::byte from{7};
+  std::byte to{};
+  std::vector<Box> boxes(4096);
+  for (Box& box : boxes) box.src = &from, box.dst = &to;
+  const ElementOp op;
+  const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+  for (int round = 0; round < 64; ++round) {
+    ASSERT_TRUE(device_->assemble(boxes, op, nullptr, **stream).ok());
+  }
+  ASSERT_TRUE(device_->record(**event, **stream).ok());
+  ASSERT_TRUE(device_->synchronize(**event).ok());
+  const std::size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
+  EXPECT_EQ(to, from);
+  EXPECT_LT(after, before + 2 * boxes.size() * sizeof(Box));
 }
 
 TEST_P(HostDeviceTest, ThereIsOneAndItHasNoNativeStreams) {

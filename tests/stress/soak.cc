@@ -197,8 +197,12 @@ void Soak::summary() {
 int Soak::run() {
   directory_ = options_.rig.directory + "/store_soak." + std::to_string(::getpid());
   contexts_ = make_contexts();
-  // As a program has it that sets nothing.
-  if (auto usual = Context::create(); usual.ok()) contexts_.push_back(std::move(*usual));
+  // As a program has it that sets nothing but budgets: those of gigabytes take hours to fill, and until then memory
+  // that is lost cannot be told from memory that is kept.
+  ContextOptions bounded;
+  bounded.host_budget_bytes = bounded.device_budget_bytes = std::size_t{64} << 20;
+  bounded.stored_budget_bytes = std::size_t{64} << 20;
+  if (auto usual = Context::create(bounded); usual.ok()) contexts_.push_back(std::move(*usual));
   for (unsigned i = 0; i < options_.arrays; ++i) make_array(i);
   started_ = Clock::now();
   std::vector<std::thread> threads;
