@@ -1,54 +1,40 @@
-// ReadOperation, per group: open, read what is cached, decode, place.
+// ReadOperation, per group: open, read what is cached, give it to the wave's sink; and per wave: launch and drain.
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
-#include "base/fault.h"
-#include "base/file_read.h"
-#include "base/part.h"
+#include "base/clock.h"
+#include "base/descriptors.h"
 #include "transfer/operation.h"
 #include "transfer/placing.h"
 
 namespace headrace::transfer {
+namespace {
 
-void ReadOperation::describe(const Group& group, const Task& task, Lane& lane) const {
-  if (lane.described == &task) return;
-  plan_->describe(group, task, lane.detail);
-  lane.described = &task;
-}
+constexpr std::size_t kManyReads = 16;  // of files, that take longer than waking a thread
 
-// A task's place in the pinned slab; a wave has no more tasks than there is room for.
-std::span<std::byte> ReadOperation::staged_target(const Wave& wave, std::uint32_t task_index) const {
-  return base::part(wave.stage.slot->pinned, task_index * slab_stride_, slab_stride_).value_or(std::span<std::byte>());
-}
-
-// Where its elements are on the device before they are placed.
-std::span<std::byte> ReadOperation::place_on_device(const Wave& wave, std::uint32_t task_index) const {
-  const std::uint64_t first = on_device(wave) ? areas_.decoded_at : 0;
-  return base::part(wave.stage.slot->on_device, first + task_index * slab_stride_, slab_stride_)
-      .value_or(std::span<std::byte>());
-}
+}  // namespace
 
 ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_t group_index, Lane& lane) {
   const Group& group = wave.tasks.groups[group_index];
   if (group.length == 0) {
-    for (std::uint32_t i = 0; i < group.task_count; ++i) fill_task(wave, group, group.first_task + i, lane);
+    for (std::uint32_t i = 0; i < group.task_count; ++i) wave.sink->fill(wave, group, group.first_task + i, lane);
     return GroupResult::kDone;
   }
   if (group.source != kNoSource) {
     const Source& source = wave.tasks.sources[group.source];
     if (source.object == nullptr) {
-      fail_group(wave, group_index, lane, source.failure);
+      tasks_.fail_group(wave.tasks, group, lane, source.failure);
       return GroupResult::kDone;
     }
     return read_group(wave, group_index, *source.object, group.offset, group.length, lane);
   }
   const Task& task = wave.tasks.tasks[group.first_task];
-  describe(group, task, lane);
+  tasks_.describe(group, task, lane);
   store::ByteSource& object = wave.fetch.objects[group_index];
   if (!base::Descriptors::of_process().room()) return GroupResult::kStarved;
   Status status = fetcher_.open(lane.detail.key, object, lane.stats);
   if (status.code() == Code::kNotFound) {
-    fill_task(wave, group, group.first_task, lane);
+    wave.sink->fill(wave, group, group.first_task, lane);
     return GroupResult::kDone;
   }
   if (base::is_shortage(status.system_error()) && base::Descriptors::of_process().some_will_close()) {
@@ -60,7 +46,7 @@ ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_
   }
   GroupResult result = GroupResult::kDone;
   if (!status.ok()) {
-    fail_task(wave, group, task, lane, std::move(status));
+    tasks_.fail(wave.tasks, group, task, lane, std::move(status));
   } else {
     std::uint64_t offset = 0, length = object.size_bytes();
     // What has to be unpacked is needed whole.
@@ -82,33 +68,40 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   if (length == 0) {
     // Nothing is stored, or nothing of it is asked for: the decoder judges.
     static constexpr std::byte kNone{};  // null would be filled
-    decode_group(wave, group_index, {&kNone, std::size_t{0}}, offset, lane);
+    wave.sink->take(wave, group, {&kNone, std::size_t{0}}, offset, lane);
     return GroupResult::kDone;
   }
   if (Status status = object.check_range(offset, length); !status.ok()) {
-    fail_group(wave, group_index, lane, std::move(status));
+    tasks_.fail_group(wave.tasks, group, lane, status);
     return GroupResult::kDone;
   }
   if (Status status = admit_length(group, length, lane); !status.ok()) {
-    fail_group(wave, group_index, lane, std::move(status));
+    tasks_.fail_group(wave.tasks, group, lane, status);
     return GroupResult::kDone;
   }
   const StoredRange range{&object, offset, length};
   if (object.offers(store::Offer::kWhole)) {
-    unpack_group(wave, group_index, range, lane);
+    unpack_group(wave, group, range, lane);
     return GroupResult::kDone;
   }
   if (object.offers(store::Offer::kMemory)) {
     if (const auto data = fetcher_.view(range, lane.stats); data.ok()) {
-      decode_group(wave, group_index, *data, offset, lane);
+      wave.sink->take(wave, group, *data, offset, lane);
     } else {
-      fail_group(wave, group_index, lane, data.status());
+      tasks_.fail_group(wave.tasks, group, lane, data.status());
     }
     return GroupResult::kDone;
   }
   ++lane.stats.requests;
   lane.unmapped.reset();
-  if (may_map_ && map_group(wave, group_index, object, offset, length, lane)) return GroupResult::kMapped;
+  if (wave.sink->takes_mapped()) {
+    if (const auto mapped = mapped_.find(group, group_index, range, lane)) {
+      if (Status status = wave.sink->take_mapped(wave, group, *mapped, lane); !status.ok()) {
+        report_.stop(std::move(status));
+      }
+      return GroupResult::kMapped;
+    }
+  }
   IoJob& job = wave.fetch.jobs[group_index];
   job = IoJob();
   job.fd = object.file().fd;
@@ -117,7 +110,7 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
   job.direct = router_.choose(job.fd, job.offset, length) == Way::kDirect;
   if (job.direct) return GroupResult::kCold;
 
-  const std::optional<std::span<std::byte>> target = encoded_target(wave, group_index, length, lane);
+  const std::optional<std::span<std::byte>> target = wave.sink->room(wave, group, length, lane);
   if (!target) return GroupResult::kDone;
   Status failure;
   switch (fetcher_.read_cached(range, *target, failure, lane.stats)) {
@@ -126,14 +119,14 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
       router_.was_not_cached();
       return GroupResult::kCold;
     case Fetcher::Cached::kFailed:
-      fail_group(wave, group_index, lane, std::move(failure));
+      tasks_.fail_group(wave.tasks, group, lane, failure);
       return GroupResult::kDone;
     case Fetcher::Cached::kRead:
       break;
   }
   router_.was_cached();
-  if (lane.unmapped != nullptr) note_unmapped(wave, group, job.offset, length, lane);
-  decode_group(wave, group_index, *target, offset, lane);
+  if (lane.unmapped != nullptr) mapped_.note_unmapped(wave.tasks, group, job.offset, length, lane);
+  wave.sink->take(wave, group, *target, offset, lane);
   return GroupResult::kDone;
 }
 
@@ -145,58 +138,13 @@ Status ReadOperation::admit_length(const Group& group, std::uint64_t length, Lan
   return lane.memory->beyond.grow_to(length - planned_bytes_, "a chunk that is stored longer than it is decoded");
 }
 
-// The object that a group is read from. A direct descriptor may have taken the place of its own.
-const store::ByteSource& ReadOperation::object_of(const Wave& wave, std::uint32_t group_index) {
-  const Group& group = wave.tasks.groups[group_index];
-  return group.source == kNoSource ? wave.fetch.objects[group_index] : *wave.tasks.sources[group.source].object;
-}
-
-// Where the CPU is to put a group's stored bytes, exactly `length`: a raw chunk that is one run of the tensor is read
-// into it; a staged one into its slab, as one is that the device decodes. Nothing: the group has failed.
-std::optional<std::span<std::byte>> ReadOperation::encoded_target(Wave& wave, std::uint32_t group_index,
-                                                                  std::uint64_t length, Lane& lane) {
-  const Group& group = wave.tasks.groups[group_index];
-  std::optional<std::span<std::byte>> target;
-  const codec::Chain& chain = plan_->chain();
-  if (on_device(wave) && group.task_count == 1 && device_stage_ == 0) {
-    const Task& task = wave.tasks.tasks[group.first_task];
-    describe(group, task, lane);
-    if (Status status = chain.check_encoded_size(length); !status.ok()) {
-      fail_task(wave, group, task, lane, std::move(status));
-      return std::nullopt;
-    }
-    target = reserve_encoded(wave, group.first_task, length);
-  }
-  if (chain.raw() && group.task_count == 1) {
-    describe(group, wave.tasks.tasks[group.first_task], lane);
-    if (staged_) {
-      target = staged_target(wave, group.first_task);
-    } else if (lane.detail.whole_chunk && plan_->element_op().moves_bytes_only()) {
-      target = whole_target(lane.detail, chain.decoded_bytes());
-    }
-  }
-  if (!target) target = lane.memory->encoded.reserve(static_cast<std::size_t>(length));
-  if (target->data() == nullptr) {
-    fail_group(wave, group_index, lane, Status::out_of_memory());
-    return std::nullopt;
-  }
-  target = base::part(*target, 0, length);
-  if (!target) {
-    // Sizes were compared before: whatever says so now, nothing is written beyond the place.
-    fail_group(wave, group_index, lane,
-               Status(Code::kInternal, Layer::kTransfer, "more bytes are stored than their place has room for")
-                   .with_range(group.offset, length));
-  }
-  return target;
-}
-
 // All of an object that has to be unpacked, by the worker itself.
-void ReadOperation::unpack_group(Wave& wave, std::uint32_t group_index, const StoredRange& whole, Lane& lane) {
-  const std::optional<std::span<std::byte>> target = encoded_target(wave, group_index, whole.length, lane);
+void ReadOperation::unpack_group(Wave& wave, const Group& group, const StoredRange& whole, Lane& lane) {
+  const std::optional<std::span<std::byte>> target = wave.sink->room(wave, group, whole.length, lane);
   if (!target) return;
-  Status status = fetcher_.read(whole, *target, lane.memory->packed, lane.stats);
-  if (!status.ok()) return fail_group(wave, group_index, lane, std::move(status));
-  decode_group(wave, group_index, *target, 0, lane);
+  const Status status = fetcher_.read(whole, *target, lane.memory->packed, lane.stats);
+  if (!status.ok()) return tasks_.fail_group(wave.tasks, group, lane, status);
+  wave.sink->take(wave, group, *target, 0, lane);
 }
 
 // Hands the cold groups of one claim to the I/O service in one call.
@@ -218,7 +166,9 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
   trace::Timer timer(trace::Stage::kOpen);
   Result<IoService*> service = resources_.io();
   if (!service.ok()) {
-    for (const std::uint32_t index : lane.cold) fail_group(wave, index, lane, service.status());
+    for (const std::uint32_t index : lane.cold) {
+      tasks_.fail_group(wave.tasks, wave.tasks.groups[index], lane, service.status());
+    }
     return false;
   }
   std::uint32_t wave_index = 0;
@@ -232,9 +182,9 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
     const bool own = group.source == kNoSource;
     // That of an object of its own takes the place of the one it has.
     job.direct = job.direct && (own || base::Descriptors::of_process().room());
-    if (job.direct && own) describe(group, wave.tasks.tasks[group.first_task], lane);
-    const std::string& key = own ? lane.detail.key : *wave.tasks.sources[group.source].key;
-    cold_.open_direct(job, plan_->store(), key, object_of(wave, index), wave.fetch.objects[index]);
+    if (job.direct && own) tasks_.describe(group, wave.tasks.tasks[group.first_task], lane);
+    const std::string& key = ReadTasks::key_of(wave.tasks, group, lane);
+    cold_.open_direct(job, plan_->store(), key, wave.object_of(index), wave.fetch.objects[index]);
     jobs[count++] = &job;
   }
   lane.stats.open_seconds += timer.stop();
@@ -242,179 +192,78 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
   return true;
 }
 
-// `data` holds the object's bytes from `data_offset` on.
-void ReadOperation::decode_group(Wave& wave, std::uint32_t group_index, std::span<const std::byte> data,
-                                 std::uint64_t data_offset, Lane& lane) {
-  const Group& group = wave.tasks.groups[group_index];
-  const codec::Chain& chain = plan_->chain();
-  const bool in_place = plan_->element_op().moves_bytes_only();
-  const auto decoded_bytes = static_cast<std::size_t>(chain.decoded_bytes());
-  for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
-    const Task& task = wave.tasks.tasks[i];
-    if (task.length == 0) {
-      fill_task(wave, group, i, lane);
-      continue;
-    }
-    describe(group, task, lane);
-    const bool whole_object = task.length == kWholeObject;
-    const auto stored = whole_object ? data : base::part(data, task.offset - data_offset, task.length);
-    if (!stored) {
-      fail_task(wave, group, task, lane,
-                Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside of what was read for it"));
-      continue;
-    }
-    std::span<const std::byte> encoded = *stored;
-    lane.stats.stored_bytes += encoded.size();
+Status ReadOperation::launch_wave(Wave& wave, Lane& lane) {
+  if (!wave.fetch.mapped.pieces.empty()) resources_.mapped().note_traffic();
+  return wave.sink->launch(wave, lane);
+}
 
-    if (on_device(wave)) {
-      stage_encoded(wave, group, i, encoded, lane);
-      continue;
+// All that the wave takes of its sources has been read. Of one that was changed meanwhile no chunk is known to be
+// right, and those that are wrong lie in the tensor already: the read ends, whatever errors it collects.
+void ReadOperation::check_sources(const Wave& wave) {
+  try {
+    if (Status status = fetcher_.check_unchanged(wave.tasks.sources); !status.ok()) report_.stop(std::move(status));
+  } catch (const std::bad_alloc&) {
+    report_.stop(Status::out_of_memory());
+  }
+}
+
+void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
+  const std::uint64_t start = base::now_ns();
+  Status status = wave.sink->drain(wave);
+  lane.stats.copy_seconds += static_cast<double>(base::now_ns() - start) * 1e-9;
+  bool others_wait = true;  // until this thread is done here, or has to do what takes a while
+  const auto let_others_wait = [&] {
+    if (!std::exchange(others_wait, false)) return;
+    {
+      std::lock_guard lock(mutex_);
+      draining_ = false;
     }
-    // Raw elements are placed from where they are; `skipped` bytes of the chunk were not read.
-    if (chain.raw()) {
-      const std::uint64_t skipped = whole_object ? data_offset : 0;
-      if (!whole_object) {
-        if (Status status = chain.check_encoded_size(encoded.size()); !status.ok()) {
-          fail_task(wave, group, task, lane, std::move(status));
-          continue;
-        }
+    notifier_.notify();
+  };
+  if (status.ok() && !report_.stopped()) {
+    lane.described = nullptr;
+    try {
+      // Every file is asked for its size, and closed.
+      if (wave.fetch.mapped.reads.size() > kManyReads) let_others_wait();
+      mapped_.check(wave, lane);
+      if (!report_.stopped()) {
+        // What the device hands back takes the CPU a while: others can wait for the next waves meanwhile.
+        const std::span<const std::uint32_t> returned = wave.sink->settle(wave, lane);
+        if (!returned.empty()) let_others_wait();
+        status = take_returned(wave, returned, lane);
       }
-      Status status;
-      if (staged_) {
-        const auto target = base::part(staged_target(wave, i), 0, encoded.size());
-        if (!target) {
-          status = Status(Code::kInternal, Layer::kTransfer, "a wave's slab is too small for a chunk");
-        } else if (target->data() != encoded.data() && !encoded.empty()) {
-          trace::Timer timer(trace::Stage::kAssemble, encoded.size());
-          std::memcpy(target->data(), encoded.data(), encoded.size());
-          lane.stats.assemble_seconds += timer.stop();
-        }
-        if (target) encoded = *target;
+    } catch (const std::bad_alloc&) {
+      status = Status::out_of_memory();
+    }
+    // Freeing the slab waits for what was queued since.
+    if (!status.ok()) wave.stage.slot.reset();
+  }
+  if (status.ok() && !report_.stopped()) check_sources(wave);
+  mapped_.close(wave);
+  if (!status.ok()) report_.stop(std::move(status));
+  {
+    std::lock_guard lock(mutex_);
+    if (others_wait) draining_ = false;
+    wave.being_drained = false;
+    release_wave_locked(wave);
+  }
+  notifier_.notify();
+}
+
+Status ReadOperation::take_returned(Wave& wave, std::span<const std::uint32_t> returned, Lane& lane) {
+  if (returned.empty()) return {};
+  for (const std::uint32_t task : returned) {
+    if (report_.stopped()) break;
+    std::span<const std::byte> data;
+    if (wave.decode.chunks[task].mapped) {
+      if (Status status = mapped_.read_again(wave, task, lane, data); !status.ok()) {
+        tasks_.fail(wave.tasks, group_of(wave.tasks, task), wave.tasks.tasks[task], lane, std::move(status));
+        continue;
       }
-      if (status.ok()) status = place_task(wave, i, encoded, skipped, lane);
-      if (!status.ok()) fail_task(wave, group, task, lane, std::move(status));
-      continue;
     }
-    std::span<std::byte> target;
-    if (staged_) {
-      target = staged_target(wave, i);
-    } else if (lane.detail.whole_chunk && in_place) {
-      target = whole_target(lane.detail, chain.decoded_bytes()).value_or(std::span<std::byte>());
-    } else {
-      target = lane.memory->decoded.reserve(decoded_bytes);
-    }
-    if (target.data() == nullptr || !lend_temporaries(lane)) {
-      fail_task(wave, group, task, lane, Status::out_of_memory());
-      continue;
-    }
-    target = target.first(std::min(target.size(), decoded_bytes));  // decode() refuses less
-    trace::Timer timer(trace::Stage::kDecode, chain.decoded_bytes());
-    HEADRACE_DELAY("transfer.decode");
-    Status status = chain.decode(encoded, target, lane.workspace);
-    const double seconds = timer.stop();
-    lane.stats.decode_seconds += seconds;
-    if (policy_ != nullptr) {
-      wave.turn.cpu_decoded.fetch_add(chain.decoded_bytes(), std::memory_order_relaxed);
-      wave.turn.cpu_decode_ns.fetch_add(static_cast<std::uint64_t>(seconds * 1e9), std::memory_order_relaxed);
-    }
-    if (!status.ok() && !whole_object) status = std::move(status).with_range(task.offset, task.length);
-    if (status.ok()) status = place_task(wave, i, target, 0, lane);
-    if (!status.ok()) fail_task(wave, group, task, lane, std::move(status));
+    HEADRACE_TRY(wave.sink->take_again(wave, task, data, lane));
   }
-}
-
-// lane.detail describes the task. `decoded` is what lies from byte `skipped` of the decoded chunk on.
-Status ReadOperation::place_task(Wave& wave, std::uint32_t task_index, std::span<const std::byte> decoded,
-                                 std::uint64_t skipped, Lane& lane) {
-  TaskDetail& detail = lane.detail;
-  const device::ElementOp& op = plan_->element_op();
-  const std::uint64_t delivered = detail.element_count() * op.element_bytes;
-  lane.described = nullptr;  // the boxes are spent
-  if (staged_) {
-    HEADRACE_TRY(stage_boxes(wave, task_index, decoded, skipped, detail));
-  } else {
-    HEADRACE_TRY(take_from(detail, op, decoded, static_cast<std::int64_t>(skipped)));
-    if (detail.box.src != detail.box.dst || detail.several) {  // else decoded or read in place
-      trace::Timer timer(trace::Stage::kAssemble, delivered);
-      HEADRACE_DELAY("transfer.assemble");
-      device::copy_box(detail.box, op, plan_->fill_element());
-      while (plan_->next_box(detail)) {
-        HEADRACE_TRY(take_from(detail, op, decoded, static_cast<std::int64_t>(skipped)));
-        device::copy_box(detail.box, op, plan_->fill_element());
-      }
-      lane.stats.assemble_seconds += timer.stop();
-    }
-  }
-  ++lane.stats.chunks;
-  lane.stats.decoded_bytes += delivered;
-  if (!plan_->chain().raw()) {
-    ++lane.stats.cpu_chunks;
-    lane.stats.cpu_decoded_bytes += delivered;
-  }
-  report_.add_done(1);
-  return {};
-}
-
-// For the wave's launch. `decoded` as in place_task(); where several boxes follow, they are compared with their place
-// on the device as they are made. Empty without an address: to be filled.
-Status ReadOperation::stage_boxes(Wave& wave, std::uint32_t task_index, std::span<const std::byte> decoded,
-                                  std::uint64_t skipped, TaskDetail& detail) const {
-  device::Box& box = wave.stage.boxes[task_index];
-  const bool fills = decoded.data() == nullptr;
-  if (detail.several) {
-    box.src = fills ? nullptr : decoded.data() - skipped;
-    box.rank = WaveStage::kSeveralBoxes;
-    return {};
-  }
-  if (fills) {
-    HEADRACE_TRY(check_target(detail, plan_->element_op()));
-  } else {
-    HEADRACE_TRY(take_from(detail, plan_->element_op(), decoded, static_cast<std::int64_t>(skipped)));
-  }
-  box = detail.box;
-  return {};
-}
-
-void ReadOperation::fill_task(Wave& wave, const Group& group, std::uint32_t task_index, Lane& lane) {
-  const Task& task = wave.tasks.tasks[task_index];
-  describe(group, task, lane);
-  TaskDetail& detail = lane.detail;
-  const std::uint64_t delivered = detail.element_count() * plan_->element_op().element_bytes;
-  lane.described = nullptr;
-  Status status;
-  if (staged_) {
-    status = stage_boxes(wave, task_index, {}, 0, detail);
-  } else {
-    trace::Timer timer(trace::Stage::kAssemble, delivered);
-    do {
-      status = check_target(detail, plan_->element_op());
-      if (!status.ok()) break;
-      device::copy_box(detail.box, plan_->element_op(), plan_->fill_element());
-    } while (plan_->next_box(detail));
-    lane.stats.assemble_seconds += timer.stop();
-  }
-  if (!status.ok()) return fail_task(wave, group, task, lane, std::move(status));
-  ++lane.stats.missing_chunks;
-  lane.stats.decoded_bytes += delivered;
-  report_.add_done(1);
-}
-
-void ReadOperation::fail_task(Wave& wave, const Group& group, const Task& task, Lane& lane, Status status) {
-  describe(group, task, lane);
-  const bool own = group.source == kNoSource;
-  const std::string& key = own ? lane.detail.key : *wave.tasks.sources[group.source].key;
-  // Of a wave that has been launched they lie elsewhere, and are done with.
-  if (staged_ && !wave.being_drained) {
-    wave.stage.boxes[static_cast<std::size_t>(&task - wave.tasks.tasks.data())].rank = WaveStage::kNoBoxes;
-  }
-  report_.fail(group, task, key, std::move(status));
-}
-
-void ReadOperation::fail_group(Wave& wave, std::uint32_t group_index, Lane& lane, Status status) {
-  const Group& group = wave.tasks.groups[group_index];
-  for (std::uint32_t i = 0; i < group.task_count; ++i) {
-    fail_task(wave, group, wave.tasks.tasks[group.first_task + i], lane, status);
-  }
+  return wave.sink->finish_again(wave, lane);
 }
 
 }  // namespace headrace::transfer

@@ -7,6 +7,8 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "transfer/host_sink.h"
+#include "transfer/staged_sink.h"
 
 namespace headrace::transfer {
 namespace {
@@ -26,12 +28,13 @@ ReadOperation::ReadOperation(Resources& resources, std::unique_ptr<Plan> plan, s
       fetcher_(plan_->store()),
       device_(std::move(device)),
       options_(std::move(options)),
-      staged_(!device_->info().host_addressable),
       cache_reads_(resources.options().engine == "auto"),
+      start_ns_(start_ns),
+      report_(options_.progress, options_.collect_errors, start_ns),
+      tasks_(*plan_, report_),
       router_(cache_reads_, resources.options().allow_direct),
       cold_(router_, notifier_),
-      start_ns_(start_ns),
-      report_(options_.progress, options_.collect_errors, start_ns) {}
+      mapped_(tasks_, resources.mapped(), device_) {}
 
 Result<std::shared_ptr<ReadOperation>> ReadOperation::create(Resources& resources, std::unique_ptr<Plan> plan,
                                                              std::shared_ptr<device::Device> device,
@@ -59,77 +62,89 @@ void ReadOperation::give_back() {
   }
 }
 
-// Sizes waves and lanes so that the budgets hold whatever the array's size.
 Status ReadOperation::prepare() {
+  HEADRACE_TRY_ASSIGN(ChunkDecoding decoding, choose_decoder(plan_->chain(), *device_, options_.placement));
+  HEADRACE_TRY_ASSIGN(const ReadSizes sizes, size(decoding));
+  decode_note_ = std::move(decoding.note);
+  return make_waves(sizes, std::move(decoding));
+}
+
+// Waves and lanes so that the budgets hold whatever the array's size. Leaves `decoding` to the CPU where the device's
+// decoder does not fit them.
+Result<ReadSizes> ReadOperation::size(ChunkDecoding& decoding) {
   const ContextOptions& options = resources_.options();
   const codec::Chain& chain = plan_->chain();
-  HEADRACE_TRY(make_decoder());
-
   // Encoded bytes are nearly always fewer than decoded ones; buffers grow to what a stream really needs.
   const std::uint64_t decoded = std::max<std::uint64_t>(chain.decoded_bytes(), 1);
   const std::uint64_t encoded =
       std::max(std::min(chain.max_encoded_bytes(), decoded + decoded / 32 + 65536), plan_->max_group_bytes());
+  planned_bytes_ = encoded;
   SizeRequest request;
   request.chunks = plan_->chunk_count();
   request.decoded_bytes = decoded;
-  planned_bytes_ = encoded;
   request.lane_bytes = encoded;
-  const auto and_also = [&request](std::uint64_t bytes) {  // sizes of metadata: any
-    request.lane_bytes = base::checked_add(request.lane_bytes, bytes).value_or(UINT64_MAX);
+  const auto and_also = [](SizeRequest& to, std::uint64_t bytes) {  // sizes of metadata: any
+    to.lane_bytes = base::checked_add(to.lane_bytes, bytes).value_or(UINT64_MAX);
   };
-  if (!staged_) and_also(decoded);
-  for (int i = 0; i < 2; ++i) and_also(chain.temporary_bytes());
-  if (plan_->store().packs()) and_also(store::Store::most_packed_bytes(encoded));
+  request.staged = !device_->info().host_addressable;
+  if (!request.staged) and_also(request, decoded);
+  for (int i = 0; i < 2; ++i) and_also(request, chain.temporary_bytes());
+  if (plan_->store().packs()) and_also(request, store::Store::most_packed_bytes(encoded));
   request.host_budget_bytes = options.host_budget_bytes;
   request.device_budget_bytes = options.device_budget_bytes;
   request.wave_bytes = options.wave_bytes;
   request.waves = options.waves != 0 ? options.waves : kWaves;
   request.threads = resources_.threads();
-  request.staged = staged_;
-  Result<ReadSizes> sized(Status::out_of_memory());
-  if (decoder_ != nullptr) {
+  if (decoding.decoder != nullptr) {
     SizeRequest with_decoder = request;
-    with_decoder.decoder = decoder_.get();
-    with_decoder.source_bytes = chain.capacity_before(device_stage_);
-    if (device_stage_ > 0) {
-      with_decoder.lane_bytes =
-          base::checked_add(with_decoder.lane_bytes, with_decoder.source_bytes).value_or(UINT64_MAX);
-    }
+    with_decoder.decoder = decoding.decoder.get();
+    with_decoder.source_bytes = chain.capacity_before(decoding.first_stage);
+    if (decoding.first_stage > 0) and_also(with_decoder, with_decoder.source_bytes);
     if (resources_.indices().enabled() && plan_->keeps_indices() && decoded >= kLeastIndexedBytes) {
-      with_decoder.index_stride = index_stride_ = decoder_->index_stride();
+      with_decoder.index_stride = decoding.index_stride = decoding.decoder->index_stride();
     }
-    sized = options.waves != 0 ? size_read(with_decoder) : size_decoded_read(with_decoder);
-    if (!sized.ok() && options_.placement == Placement::kAuto) {
-      decoder_.reset();
-      decode_note_ = "the budgets are too small for the device's decoder";
-    }
+    Result<ReadSizes> sized = options.waves != 0 ? size_read(with_decoder) : size_decoded_read(with_decoder);
+    if (sized.ok() || options_.placement != Placement::kAuto) return sized;
+    decoding.decoder.reset();
+    decoding.note = "the budgets are too small for the device's decoder";
   }
-  if (decoder_ == nullptr) sized = size_read(request);
-  if (!sized.ok()) return std::move(sized).status();
-  const ReadSizes& sizes = *sized;
-  slab_stride_ = sizes.stride;
-  areas_ = sizes.areas;
-  // What the CPU decodes it has to read; an engine asked for by name gets every read.
-  may_map_ =
-      staged_ && cache_reads_ && options.allow_mapped && (chain.raw() || (decoder_ != nullptr && device_stage_ == 0));
-  if (decoder_ != nullptr && options_.placement == Placement::kAuto) {
-    const std::string kind = placement_kind(device_->info().name, chain, device_stage_,
-                                            std::min(plan_->chunk_count(), sizes.waves * sizes.tasks));
-    const std::shared_ptr<PlacementPrior> prior = resources_.placement().of(kind);
-    policy_ = plan_->placement(kind, prior);
-    if (policy_ == nullptr) policy_ = std::make_shared<PlacementPolicy>(prior);
-  }
+  return size_read(request);
+}
 
+// What is known of who decodes faster; null: the device decodes, whoever is faster.
+std::shared_ptr<PlacementPolicy> ReadOperation::placement_policy(const ReadSizes& sizes, std::size_t first_stage) {
+  if (options_.placement != Placement::kAuto) return nullptr;
+  const std::string kind = placement_kind(device_->info().name, plan_->chain(), first_stage,
+                                          std::min(plan_->chunk_count(), sizes.waves * sizes.tasks));
+  const std::shared_ptr<PlacementPrior> prior = resources_.placement().of(kind);
+  std::shared_ptr<PlacementPolicy> policy = plan_->placement(kind, prior);
+  return policy != nullptr ? policy : std::make_shared<PlacementPolicy>(prior);
+}
+
+Status ReadOperation::make_waves(const ReadSizes& sizes, ChunkDecoding decoding) {
+  const ContextOptions& options = resources_.options();
   const auto wave_count = static_cast<std::size_t>(sizes.waves);
-  wave_tasks_ = static_cast<std::size_t>(sizes.tasks);
-  trial_tasks_ = static_cast<std::size_t>(sizes.trial_tasks);
-  for (std::size_t i = 0; i < wave_count; ++i) {
-    auto wave = std::make_unique<Wave>();
-    waves_.push_back(std::move(wave));
+  const bool decodes = decoding.decoder != nullptr, staged = !device_->info().host_addressable;
+  const Turns::Sizes turns{static_cast<std::size_t>(sizes.tasks), static_cast<std::size_t>(sizes.trial_tasks),
+                           static_cast<std::size_t>(sizes.lanes), plan_->chunk_count(), plan_->chain().decoded_bytes()};
+  std::shared_ptr<PlacementPolicy> policy;
+  if (decodes) policy = placement_policy(sizes, decoding.first_stage);
+  if (policy != nullptr) {
+    turns_.emplace(std::move(policy), turns);
+  } else {
+    turns_.emplace(decodes ? WaveKind::kGpu : WaveKind::kCpu, turns);
   }
-  if (staged_) {
-    const StagingPool::Bytes slabs{static_cast<std::size_t>(areas_.pinned_bytes),
-                                   static_cast<std::size_t>(areas_.device_bytes)};
+  for (std::size_t i = 0; i < wave_count; ++i) waves_.push_back(std::make_unique<Wave>());
+  if (staged) {
+    // An engine asked for by name gets every read.
+    const bool maps = cache_reads_ && options.allow_mapped;
+    cpu_sink_ = std::make_unique<StagedSink>(tasks_, device_, sizes.stride, maps);
+    if (decodes) {
+      device_sink_ = std::make_unique<DeviceSink>(tasks_, device_, std::move(decoding), sizes.areas, sizes.stride,
+                                                  resources_.indices(), maps);
+    }
+    const StagingPool::Bytes slabs{static_cast<std::size_t>(sizes.areas.pinned_bytes),
+                                   static_cast<std::size_t>(sizes.areas.device_bytes)};
     // Slots of other sizes take milliseconds to free: those that fit the budgets beside these stay.
     const auto beside = [&](std::size_t budget, std::size_t slab) {
       return budget - std::min(budget, slab * wave_count);
@@ -141,11 +156,13 @@ Status ReadOperation::prepare() {
       waves_[i]->stage.slot = std::move(slots[i]);
       HEADRACE_TRY(device_->wait_native(*waves_[i]->stage.slot->stream, options_.native_stream));
     }
+  } else {
+    cpu_sink_ = std::make_unique<HostSink>(tasks_);
   }
   for (std::uint64_t i = 0; i < sizes.lanes; ++i) {
     auto lane = std::make_unique<Lane>();
     lane->memory = resources_.take_lane_memory();
-    lane->workspace = chain.make_workspace();
+    lane->workspace = plan_->chain().make_workspace();
     lane->cold.reserve(kMaxGroupsPerClaim);
     lane->jobs.reserve(kMaxGroupsPerClaim);
     lanes_.push_back(std::move(lane));
@@ -159,7 +176,7 @@ Status ReadOperation::prepare() {
 // Threads that only carry bytes keep up with the bus from the CPUs near it; where they decode, all CPUs do more than
 // near ones.
 void ReadOperation::start() {
-  const bool carries = staged_ && (plan_->chain().raw() || decoder_ != nullptr);
+  const bool carries = !device_->info().host_addressable && (plan_->chain().raw() || device_sink_ != nullptr);
   near_use_ = resources_.near().use(carries ? device_->info().numa_node : NearThreads::kAllCpus);
   resources_.pool().add(shared_from_this());
 }
@@ -272,7 +289,11 @@ ReadOperation::Claim ReadOperation::claim() {
 ReadOperation::Claim ReadOperation::claim_locked() {
   if (ending_) return {ClaimKind::kFinished};
   (void)stopped_locked();
-  if (staged_ && trace::recording()) notice_copies_locked();
+  if (trace::recording()) {
+    for (auto& wave : waves_) {
+      if (wave->state == Wave::State::kDraining && !wave->being_drained) wave->sink->notice(*wave);
+    }
+  }
   const auto lanes = static_cast<std::uint32_t>(lanes_.size());
   if (cold_.any_came()) return {ClaimKind::kJobs};
   const bool starved = starved_.load();
@@ -321,13 +342,13 @@ ReadOperation::Claim ReadOperation::claim_locked() {
 // A wave that the device is through with: its slab is wanted for the next one, however much else there is to do.
 Wave* ReadOperation::passed_wave_locked() {
   constexpr std::uint64_t kAskEveryNs = 50'000;  // asking takes a microsecond, and the lock is held
-  if (draining_ || !staged_) return nullptr;
+  if (draining_ || !cpu_sink_->launches()) return nullptr;
   const std::uint64_t now = base::now_ns();
   if (now - asked_ns_ < kAskEveryNs) return nullptr;
   for (auto& wave : waves_) {
-    if (wave->state != Wave::State::kDraining || wave->being_drained || !wave->stage.slot) continue;
+    if (wave->state != Wave::State::kDraining || wave->being_drained) continue;
     asked_ns_ = now;
-    if (Result<bool> passed = device_->query(*wave->stage.slot->event); passed.ok() && *passed) return wave.get();
+    if (wave->sink->passed(*wave)) return wave.get();
   }
   return nullptr;
 }
@@ -342,19 +363,6 @@ trace::Stage ReadOperation::waits_for_locked() const {
   return in_copy > 0 ? trace::Stage::kCopy : trace::Stage::kWait;  // kWait: the last groups, with other workers
 }
 
-// For the trace: a copy that has ended is otherwise seen only when a worker has nothing better to do than wait for it.
-void ReadOperation::notice_copies_locked() {
-  for (auto& wave : waves_) {
-    if (wave->state != Wave::State::kDraining || wave->being_drained || !wave->stage.slot) continue;
-    const auto notice = [&](device::Event& event, std::uint64_t& at_ns) {
-      if (at_ns != 0) return;
-      if (Result<bool> done = device_->query(event); done.ok() && *done) at_ns = base::now_ns();
-    };
-    notice(wave->times.copy_marked ? *wave->stage.slot->copied : *wave->stage.slot->event, wave->times.copied_ns);
-    if (wave->times.copy_marked) notice(*wave->stage.slot->event, wave->times.decoded_ns);
-  }
-}
-
 void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
   trace::Timer timer(trace::Stage::kPlan);
   HEADRACE_DELAY("transfer.plan");
@@ -363,25 +371,20 @@ void ReadOperation::fill_wave(Wave& wave, Lane& lane) {
   if (plan_->opens_next() && !descriptors.room()) return fill_later(wave);
   Result<bool> more(Status::out_of_memory());
   try {
-    const bool decodes = choose_kind(wave);
-    const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(wave_tasks_, plan_->chunk_count()));
+    turns_->begin(wave, resources_.mapped().registered_bytes());
+    wave.sink = wave.turn.kind == WaveKind::kGpu ? device_sink_.get() : cpu_sink_.get();
+    const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(turns_->wave_tasks(), plan_->chunk_count()));
     wave.tasks.tasks.reserve(most);
     wave.tasks.groups.reserve(most);
     more = plan_->fill(wave.tasks);
     report_.add_lookups(std::exchange(wave.tasks.lookups, {}));
-    if (wave.tasks.tasks.size() > wave_tasks_) {
+    if (wave.tasks.tasks.size() > turns_->wave_tasks()) {
       more = Status(Code::kInternal, Layer::kTransfer, "a plan gave a wave more chunks than its slab has room for");
     }
     const std::size_t groups = wave.tasks.groups.size();
     if (wave.fetch.jobs.size() < groups) wave.fetch.jobs.resize(groups);
     if (wave.fetch.objects.size() < groups) wave.fetch.objects.resize(groups);
-    if (staged_ && wave.stage.boxes.size() < wave.tasks.tasks.size()) wave.stage.boxes.resize(wave.tasks.tasks.size());
-    if (decodes || may_map_) wave.decode.chunks.assign(wave.tasks.tasks.size(), EncodedChunk());
-    if (decodes) {
-      wave.decode.items.reserve(most);
-      wave.decode.item_tasks.reserve(most);
-      if (index_stride_ != 0) wave.decode.index_keys.reserve(most);
-    }
+    wave.sink->begin(wave);
   } catch (const std::bad_alloc&) {
     more = Status::out_of_memory();
   }
@@ -435,7 +438,7 @@ void ReadOperation::run_groups(Wave& wave, std::uint32_t begin, std::uint32_t en
       ++finished;
     }
   }
-  if (!lane.mapped.reads.empty() && !hand_over_mapped(wave, lane)) report_.stop(Status::out_of_memory());
+  if (!lane.mapped.reads.empty() && !mapped_.hand_over(wave, lane)) report_.stop(Status::out_of_memory());
   if (!lane.cold.empty()) post_cold(wave, lane);
   if (finished > 0) finish_groups(wave, finished, lane);
   if (next == end) return;
@@ -477,14 +480,15 @@ void ReadOperation::run_jobs(Lane& lane) {
     const auto index = static_cast<std::uint32_t>(job->user);
     cold_.read_refused(*job);
     try {
-      const store::ByteSource& object = object_of(wave, index);
-      Status status = fetcher_.finish(object, *job, lane.stats);
+      const Group& group = wave.tasks.groups[index];
+      const store::ByteSource& object = wave.object_of(index);
+      const Status status = fetcher_.finish(object, *job, lane.stats);
       if (report_.stopped()) {
         // Only the buffers and descriptors are given back.
       } else if (!status.ok()) {
-        fail_group(wave, index, lane, std::move(status));
+        tasks_.fail_group(wave.tasks, group, lane, status);
       } else {
-        decode_group(wave, index, job->data, job->offset - object.file().begin, lane);
+        wave.sink->take(wave, group, job->data, job->offset - object.file().begin, lane);
       }
     } catch (const std::bad_alloc&) {
       lane.described = nullptr;
@@ -508,8 +512,8 @@ void ReadOperation::finish_groups(Wave& wave, std::uint32_t count, Lane& lane) {
     std::lock_guard lock(mutex_);
     wave.groups_left -= count;
     if (wave.groups_left > 0) return;
-    launch = staged_ && !report_.stopped();
-    check = !staged_ && !report_.stopped();
+    launch = wave.sink->launches() && !report_.stopped();
+    check = !wave.sink->launches() && !report_.stopped();
     if (launch) {
       wave.state = Wave::State::kLaunching;
     } else if (!check) {
@@ -531,13 +535,9 @@ void ReadOperation::finish_groups(Wave& wave, std::uint32_t count, Lane& lane) {
 }
 
 void ReadOperation::release_wave_locked(Wave& wave) {
-  close_mapped(wave);
+  mapped_.close(wave);
   wave.tasks.let_go();  // shards are closed with the last wave that needs them
-  if (std::exchange(wave.turn.counts, false)) {
-    const std::uint64_t bytes =
-        report_.stopped() || !wave.turn.tells ? 0 : wave.tasks.tasks.size() * plan_->chain().decoded_bytes();
-    policy_->end({wave.turn.kind, wave.turn.probe}, wave.turn.begun_ns, bytes, base::now_ns(), cpu_work(wave));
-  }
+  turns_->end(wave, report_.stopped());
   wave.state = Wave::State::kFree;
 }
 

@@ -1,10 +1,9 @@
 // ReadOperation: one read on its way from the store into the caller's tensor.
 //
 // The plan fills waves; workers claim runs of a wave's groups, read what is in the page cache themselves and send the
-// rest to the I/O service in one batch a claim; chunks are decoded into the tensor (devices the CPU can address) or
-// into the wave's pinned slab, which then crosses the bus in one copy call and is placed by one assemble call. A slab
-// comes back by event. Locks are taken per claim and per wave, never per chunk; nothing is allocated once the waves
-// exist.
+// rest to the I/O service in one batch a claim; a wave's sink takes what was read, and is launched once it has all. A
+// wave comes back by event. Locks are taken per claim and per wave, never per chunk; nothing is allocated once the
+// waves exist.
 //
 // Threads: work() on any number of threads; the rest from any thread.
 // Owns:    waves and lanes; plan and device until the read has ended. The plan keeps the Context alive; it is let go of
@@ -31,17 +30,21 @@
 #include "base/fork.h"
 #include "base/trace.h"
 #include "device/device.h"
+#include "transfer/chunk_sink.h"
 #include "transfer/cold_reads.h"
+#include "transfer/device_sink.h"
 #include "transfer/fetcher.h"
 #include "transfer/io_service.h"
 #include "transfer/lane.h"
+#include "transfer/mapped_reads.h"
 #include "transfer/placement.h"
 #include "transfer/plan.h"
 #include "transfer/read_report.h"
 #include "transfer/read_sizes.h"
+#include "transfer/read_tasks.h"
 #include "transfer/resources.h"
 #include "transfer/router.h"
-#include "transfer/staging.h"
+#include "transfer/turns.h"
 #include "transfer/wave.h"
 #include "transfer/worker_pool.h"
 
@@ -79,7 +82,6 @@ class ReadOperation final : public Workload,
   const std::vector<ChunkError>& errors() const { return report_.errors(); }
 
  private:
-  bool on_device(const Wave& wave) const noexcept { return staged_ && wave.turn.kind == WaveKind::kGpu; }
   enum class ClaimKind : std::uint8_t { kNone, kFinished, kFill, kGroups, kJobs, kDrain };
   struct Claim {
     ClaimKind kind = ClaimKind::kNone;
@@ -91,25 +93,20 @@ class ReadOperation final : public Workload,
   ReadOperation(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device,
                 ReadOptions options, std::uint64_t start_ns);
   Status prepare();
+  Result<ReadSizes> size(ChunkDecoding& decoding);
+  Status make_waves(const ReadSizes& sizes, ChunkDecoding decoding);
+  std::shared_ptr<PlacementPolicy> placement_policy(const ReadSizes& sizes, std::size_t first_stage);
   Claim claim();
   Claim claim_locked();
   Wave* passed_wave_locked();
   trace::Stage waits_for_locked() const;
-  void notice_copies_locked();
   void fill_wave(Wave& wave, Lane& lane);
   void fill_later(Wave& wave);
   void put_back(Wave& wave, std::uint32_t begin, std::uint32_t end);
   void wait_for_descriptor();
   void run_groups(Wave& wave, std::uint32_t begin, std::uint32_t end, Lane& lane);
   void run_jobs(Lane& lane);
-  void drain_wave(Wave& wave, Lane& lane);
   void finish_groups(Wave& wave, std::uint32_t count, Lane& lane);
-  void check_sources(const Wave& wave);
-  Status launch_wave(Wave& wave, Lane& lane);
-  Status queue_wave(Wave& wave, Lane& lane);
-  Status assemble_several(Wave& wave, std::span<const SeveralBoxes> tasks, Lane& lane);
-  bool choose_kind(Wave& wave);
-  CpuWork cpu_work(const Wave& wave) const;
   void release_wave_locked(Wave& wave);
   bool stopped_locked();
   bool complete_locked();
@@ -117,60 +114,19 @@ class ReadOperation final : public Workload,
   Lane* acquire_lane();
   void release_lane(Lane* lane);
 
-  // mapped_read.cc: what the device takes out of the page cache itself.
-  bool map_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, std::uint64_t offset,
-                 std::uint64_t length, Lane& lane);
-  bool place_together(Wave& wave, const Group& group, std::uint64_t offset, std::uint64_t length);
-  Status add_pieces(std::uint32_t task_index, std::uint64_t offset, std::uint64_t length, std::size_t first,
-                    Lane& lane);
-  bool map_task(Wave& wave, const Group& group, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
-                Lane& lane);
-  void note_unmapped(const Wave& wave, const Group& group, std::uint64_t offset, std::uint64_t length, Lane& lane);
-  bool hand_over_mapped(Wave& wave, Lane& lane);
-  Status add_mapped_pieces(Wave& wave, bool scattered);
-  void settle_mapped(Wave& wave, Lane& lane);
-  Status read_mapped_again(Wave& wave, std::uint32_t task_index, Lane& lane, std::span<const std::byte>& encoded);
-  void close_mapped(Wave& wave) noexcept;
-
-  // device_decode.cc: waves that carry encoded bytes.
-  Status make_decoder();
-  std::optional<std::span<std::byte>> reserve_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t bytes);
-  void stage_encoded(Wave& wave, const Group& group, std::uint32_t task_index, std::span<const std::byte> encoded,
-                     Lane& lane);
-  Status place_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t length, Lane& lane);
-  Status queue_decode(Wave& wave, Lane& lane);
-  std::size_t count_decoded(Wave& wave, Lane& lane);
-  device::DecodeIndices indices_of(const Wave& wave) const;
-  device::DecodeIndices give_indices(Wave& wave);
-  void keep_indices(const Wave& wave, Lane& lane);
-  Status decode_returned(Wave& wave, Lane& lane);
-  Status upload_returned(Wave& wave, std::vector<device::Box>& boxes, std::vector<SeveralBoxes>& several, Lane& lane);
-  static const store::ByteSource& object_of(const Wave& wave, std::uint32_t group_index);
-  bool lend_temporaries(Lane& lane);
-
-  // group_io.cc: one group from object to decoded bytes.
+  // group_io.cc: one group from object to stored bytes, and a wave from its launch to its end.
   enum class GroupResult : std::uint8_t { kDone, kCold, kMapped, kStarved };
   GroupResult process_group(Wave& wave, std::uint32_t group_index, Lane& lane);
   GroupResult read_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, std::uint64_t offset,
                          std::uint64_t length, Lane& lane);
-  std::optional<std::span<std::byte>> encoded_target(Wave& wave, std::uint32_t group_index, std::uint64_t length,
-                                                     Lane& lane);
-  void unpack_group(Wave& wave, std::uint32_t group_index, const StoredRange& whole, Lane& lane);
+  void unpack_group(Wave& wave, const Group& group, const StoredRange& whole, Lane& lane);
   Status admit_length(const Group& group, std::uint64_t length, Lane& lane) const;
   void post_cold(Wave& wave, Lane& lane);
   bool try_post_cold(Wave& wave, Lane& lane);
-  void decode_group(Wave& wave, std::uint32_t group_index, std::span<const std::byte> data, std::uint64_t data_offset,
-                    Lane& lane);
-  Status place_task(Wave& wave, std::uint32_t task_index, std::span<const std::byte> decoded, std::uint64_t skipped,
-                    Lane& lane);
-  Status stage_boxes(Wave& wave, std::uint32_t task_index, std::span<const std::byte> decoded, std::uint64_t skipped,
-                     TaskDetail& detail) const;
-  void fill_task(Wave& wave, const Group& group, std::uint32_t task_index, Lane& lane);
-  void fail_task(Wave& wave, const Group& group, const Task& task, Lane& lane, Status status);
-  void fail_group(Wave& wave, std::uint32_t group_index, Lane& lane, Status status);
-  void describe(const Group& group, const Task& task, Lane& lane) const;
-  std::span<std::byte> staged_target(const Wave& wave, std::uint32_t task_index) const;
-  std::span<std::byte> place_on_device(const Wave& wave, std::uint32_t task_index) const;
+  Status launch_wave(Wave& wave, Lane& lane);
+  void drain_wave(Wave& wave, Lane& lane);
+  Status take_returned(Wave& wave, std::span<const std::uint32_t> returned, Lane& lane);
+  void check_sources(const Wave& wave);
 
   static constexpr std::uint32_t kMaxGroupsPerClaim = 64;
 
@@ -180,24 +136,19 @@ class ReadOperation final : public Workload,
   const Fetcher fetcher_;  // of the plan's store
   const std::shared_ptr<device::Device> device_;
   const ReadOptions options_;
-  const bool staged_;
   const bool cache_reads_;  // by the workers; an engine asked for by name gets everything
-  ObjectRouter router_;
-  ColdReads cold_;
-  bool may_map_ = false;             // the device may take bytes out of the page cache
-  std::uint64_t planned_bytes_ = 0;  // most that one group's stored bytes take, but for unusual ones
-  std::uint64_t slab_stride_ = 0;    // bytes between decoded chunks in a slab
-  std::size_t wave_tasks_ = 0;       // most of a wave
-  std::size_t trial_tasks_ = 0;      // and of one that finds out who decodes faster
-  WaveAreas areas_;
-  std::unique_ptr<device::ChunkDecoder> decoder_;  // null: every chunk is decoded by the CPU
-  std::size_t device_stage_ = 0;                   // first that the decoder undoes
-  std::uint64_t index_stride_ = 0;                 // 0: no decode indices
-  std::shared_ptr<PlacementPolicy> policy_;        // kAuto with a decoder
-  std::string decode_note_;                        // why the device does not decode
-  NearThreads::Use near_use_;                      // from start() on
   const std::uint64_t start_ns_;
   ReadReport report_;
+  const ReadTasks tasks_;
+  ObjectRouter router_;
+  ColdReads cold_;
+  MappedReads mapped_;
+  std::unique_ptr<ChunkSink> cpu_sink_;     // of waves that the CPU decodes
+  std::unique_ptr<ChunkSink> device_sink_;  // and the device; null: none
+  std::optional<Turns> turns_;
+  std::uint64_t planned_bytes_ = 0;  // most that one group's stored bytes take, but for unusual ones
+  std::string decode_note_;          // why the device does not decode
+  NearThreads::Use near_use_;        // from start() on
   std::vector<std::unique_ptr<Wave>> waves_;
   std::vector<std::unique_ptr<Lane>> lanes_;
 

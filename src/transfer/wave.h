@@ -23,11 +23,13 @@
 
 namespace headrace::transfer {
 
+class ChunkSink;
+
 // From objects to stored bytes.
 struct WaveFetch {
   std::vector<IoJob> jobs;                 // one per group, used by cold groups
   std::vector<store::ByteSource> objects;  // one per group: opened for its job
-  MappedShare mapped;                      // the read's lock guards it until the launch
+  MappedShare mapped;                      // guarded by MappedReads until the launch
 };
 
 // A task whose boxes the plan gives one by one.
@@ -73,6 +75,10 @@ struct WaveDecode {
   std::vector<device::DecodeItem> items;
   std::vector<std::uint32_t> item_tasks;  // the task of each item
   std::vector<IndexKey> index_keys;       // of each item, where indices are kept
+  // Tasks that the device handed back, and what of the pinned slab their decoded chunks take until they are uploaded.
+  std::vector<std::uint32_t> returned;
+  std::vector<device::Box> returned_boxes;
+  std::uint64_t returned_bytes = 0;
 };
 
 // Who decodes, and how long it takes: for the placement policy.
@@ -104,6 +110,13 @@ struct Wave {
   WaveDecode decode;
   WaveTurn turn;
   WaveTimes times;
+  ChunkSink* sink = nullptr;  // that its chunks go to
+
+  // The object that a group is read from. A direct descriptor may have taken the place of its own.
+  const store::ByteSource& object_of(std::uint32_t group_index) const {
+    const Group& group = tasks.groups[group_index];
+    return group.source == kNoSource ? fetch.objects[group_index] : *tasks.sources[group.source].object;
+  }
 };
 
 }  // namespace headrace::transfer

@@ -1,0 +1,134 @@
+#include "transfer/chunk_sink.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/fault.h"
+#include "base/part.h"
+#include "base/trace.h"
+
+namespace headrace::transfer {
+
+std::optional<std::span<std::byte>> ChunkSink::room(Wave& wave, const Group& group, std::uint64_t length, Lane& lane) {
+  std::span<std::byte> target;
+  if (group.task_count == 1) {
+    Result<std::span<std::byte>> own = own_room(wave, group, length, lane);
+    if (!own.ok()) {
+      tasks_.fail_group(wave.tasks, group, lane, own.status());
+      return std::nullopt;
+    }
+    target = *own;
+  }
+  if (target.data() == nullptr) target = lane.memory->encoded.reserve(static_cast<std::size_t>(length));
+  if (target.data() == nullptr) {
+    tasks_.fail_group(wave.tasks, group, lane, Status::out_of_memory());
+    return std::nullopt;
+  }
+  const std::optional<std::span<std::byte>> part = base::part(target, 0, length);
+  if (!part) {
+    // Sizes were compared before: whatever says so now, nothing is written beyond the place.
+    tasks_.fail_group(wave.tasks, group, lane,
+                      Status(Code::kInternal, Layer::kTransfer, "more bytes are stored than their place has room for")
+                          .with_range(group.offset, length));
+  }
+  return part;
+}
+
+void ChunkSink::take(Wave& wave, const Group& group, std::span<const std::byte> data, std::uint64_t data_offset,
+                     Lane& lane) {
+  for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
+    const Task& task = wave.tasks.tasks[i];
+    if (task.length == 0) {
+      fill(wave, group, i, lane);
+      continue;
+    }
+    tasks_.describe(group, task, lane);
+    const bool whole_object = task.length == kWholeObject;
+    const auto stored = whole_object ? data : base::part(data, task.offset - data_offset, task.length);
+    Status status;
+    if (stored) {
+      lane.stats.stored_bytes += stored->size();
+      const bool part_of_raw = whole_object && tasks_.chain().raw();
+      status = take_task(wave, group, i, *stored, part_of_raw ? data_offset : 0, lane);
+    } else {
+      status = Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside of what was read for it");
+    }
+    if (!status.ok()) tasks_.fail(wave.tasks, group, task, lane, std::move(status));
+  }
+}
+
+void ChunkSink::fill(Wave& wave, const Group& group, std::uint32_t task_index, Lane& lane) {
+  const Task& task = wave.tasks.tasks[task_index];
+  tasks_.describe(group, task, lane);
+  const std::uint64_t delivered = tasks_.element_bytes(lane.detail);
+  lane.described = nullptr;  // the boxes are spent
+  if (Status status = fill_task(wave, task_index, lane); !status.ok()) {
+    return tasks_.fail(wave.tasks, group, task, lane, std::move(status));
+  }
+  ++lane.stats.missing_chunks;
+  lane.stats.decoded_bytes += delivered;
+  tasks_.report().add_done(1);
+}
+
+Status ChunkSink::take_mapped(Wave& wave, const Group& group, const MappedRange& range, Lane& lane) {
+  (void)wave, (void)group, (void)range, (void)lane;
+  return Status(Code::kInternal, Layer::kTransfer, "what is mapped was given to a sink that takes none");
+}
+
+Status ChunkSink::launch(Wave& wave, Lane& lane) { return (void)wave, (void)lane, Status(); }
+bool ChunkSink::passed(const Wave& wave) { return (void)wave, true; }
+void ChunkSink::notice(Wave& wave) { (void)wave; }
+Status ChunkSink::drain(Wave& wave) { return (void)wave, Status(); }
+std::span<const std::uint32_t> ChunkSink::settle(Wave& wave, Lane& lane) {
+  return (void)wave, (void)lane, std::span<const std::uint32_t>();
+}
+Status ChunkSink::take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Lane& lane) {
+  (void)wave, (void)task_index, (void)data, (void)lane;
+  return Status(Code::kInternal, Layer::kTransfer, "a task came back to a sink that hands out none");
+}
+Status ChunkSink::finish_again(Wave& wave, Lane& lane) { return (void)wave, (void)lane, Status(); }
+
+Status ChunkSink::decode(Wave& wave, const Task& task, std::span<const std::byte> encoded, std::span<std::byte>& target,
+                         Lane& lane) const {
+  const codec::Chain& chain = tasks_.chain();
+  if (target.data() == nullptr || !lend_temporaries(lane)) return Status::out_of_memory();
+  // decode() refuses less.
+  target = target.first(std::min(target.size(), static_cast<std::size_t>(chain.decoded_bytes())));
+  trace::Timer timer(trace::Stage::kDecode, chain.decoded_bytes());
+  HEADRACE_DELAY("transfer.decode");
+  Status status = chain.decode(encoded, target, lane.workspace);
+  const double seconds = timer.stop();
+  lane.stats.decode_seconds += seconds;
+  if (wave.turn.counts) {
+    wave.turn.cpu_decoded.fetch_add(chain.decoded_bytes(), std::memory_order_relaxed);
+    wave.turn.cpu_decode_ns.fetch_add(static_cast<std::uint64_t>(seconds * 1e9), std::memory_order_relaxed);
+  }
+  if (status.ok() || task.length == kWholeObject) return status;
+  return std::move(status).with_range(task.offset, task.length);
+}
+
+bool ChunkSink::lend_temporaries(Lane& lane) const {
+  const auto bytes = static_cast<std::size_t>(tasks_.chain().temporary_bytes());
+  if (bytes == 0) return true;
+  for (int i = 0; i < 2; ++i) {
+    lane.workspace.temporary[i] = lane.memory->temporary[i].reserve(bytes);
+    if (lane.workspace.temporary[i].data() == nullptr) return false;
+  }
+  return true;
+}
+
+Status ChunkSink::check_raw(const Task& task, std::span<const std::byte> encoded) const {
+  return task.length == kWholeObject ? Status() : tasks_.chain().check_encoded_size(encoded.size());
+}
+
+void ChunkSink::count_taken(std::uint64_t delivered, Lane& lane) const {
+  ++lane.stats.chunks;
+  lane.stats.decoded_bytes += delivered;
+  if (!tasks_.chain().raw()) {
+    ++lane.stats.cpu_chunks;
+    lane.stats.cpu_decoded_bytes += delivered;
+  }
+  tasks_.report().add_done(1);
+}
+
+}  // namespace headrace::transfer

@@ -1,0 +1,88 @@
+// ChunkSink: where the chunks of a read end. A wave belongs to one sink, from begin() until it is settled.
+//
+//   HostSink    decodes into the tensor, which the CPU can address
+//   StagedSink  decodes into a pinned slab, which crosses the bus in one copy and is placed by one call
+//   DeviceSink  takes encoded bytes across, which the device decodes and places
+//
+// A task that fails goes to the read's report; a wave that cannot be launched is a Status.
+//
+// Threads: room() to take_mapped() from any number of threads, for different groups and each with a Lane of its own;
+// the rest from one thread at a time, after or before those. Owns:    nothing of a wave; what it queued is through once
+// drain() has returned. Fails:   everything may throw std::bad_alloc unless it is noexcept; the wave is then good for
+// drain() only.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "transfer/lane.h"
+#include "transfer/mapped_range.h"
+#include "transfer/read_tasks.h"
+#include "transfer/wave.h"
+
+namespace headrace::transfer {
+
+class ChunkSink {
+ public:
+  virtual ~ChunkSink() = default;
+
+  // The wave has been filled. Makes room in its lists, which only grow.
+  virtual void begin(Wave& wave) = 0;
+
+  // Where a worker puts the group's stored bytes, exactly `length`; nothing: the group has failed.
+  std::optional<std::span<std::byte>> room(Wave& wave, const Group& group, std::uint64_t length, Lane& lane);
+  // `data` holds the object's bytes from `data_offset` on.
+  void take(Wave& wave, const Group& group, std::span<const std::byte> data, std::uint64_t data_offset, Lane& lane);
+  // Nothing is stored of the task.
+  void fill(Wave& wave, const Group& group, std::uint32_t task_index, Lane& lane);
+  // Whether stored bytes may stay in a mapping, out of which the device takes them.
+  virtual bool takes_mapped() const noexcept { return false; }
+  // REQUIRES: takes_mapped().
+  virtual Status take_mapped(Wave& wave, const Group& group, const MappedRange& range, Lane& lane);
+
+  // All groups were taken, filled or have failed: queues what is left to do. Even where it fails something may be
+  // queued, for which drain() waits.
+  virtual Status launch(Wave& wave, Lane& lane);
+  virtual bool launches() const noexcept { return false; }
+  // Whether the device is through. A question to the device.
+  virtual bool passed(const Wave& wave);
+  // For the trace: notes when the parts of what is queued ended, as far as that can be seen now.
+  virtual void notice(Wave& wave);
+  // Waits until the device is through.
+  virtual Status drain(Wave& wave);
+  // Drained, and what was taken out of mappings is good but for chunks that say they failed: counts what was placed.
+  // Gives tasks that the device handed back, for take_again().
+  virtual std::span<const std::uint32_t> settle(Wave& wave, Lane& lane);
+  // The CPU decodes what the device handed back, and its verdict counts. `data`: the task's stored bytes if they had
+  // stayed in a mapping, else empty.
+  virtual Status take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Lane& lane);
+  virtual Status finish_again(Wave& wave, Lane& lane);
+
+ protected:
+  explicit ChunkSink(const ReadTasks& tasks) noexcept : tasks_(tasks) {}
+
+  // Room of the sink's own for the stored bytes of a group's only task, of any size; null: none, the Lane's will do.
+  virtual Result<std::span<std::byte>> own_room(Wave& wave, const Group& group, std::uint64_t length, Lane& lane) = 0;
+  // lane.detail describes the task. `encoded`: its stored bytes, without the first `skipped` ones of a raw chunk.
+  virtual Status take_task(Wave& wave, const Group& group, std::uint32_t task_index, std::span<const std::byte> encoded,
+                           std::uint64_t skipped, Lane& lane) = 0;
+  virtual Status fill_task(Wave& wave, std::uint32_t task_index, Lane& lane) = 0;
+
+  // Undoes the task's codecs into `target`, of at least the size of a decoded chunk, of which it gives the used part.
+  Status decode(Wave& wave, const Task& task, std::span<const std::byte> encoded, std::span<std::byte>& target,
+                Lane& lane) const;
+  // False: no memory.
+  bool lend_temporaries(Lane& lane) const;
+  // A raw chunk that is no object of its own is stored whole.
+  Status check_raw(const Task& task, std::span<const std::byte> encoded) const;
+  // The CPU has decoded and placed a chunk.
+  void count_taken(std::uint64_t delivered, Lane& lane) const;
+
+  const ReadTasks tasks_;
+};
+
+}  // namespace headrace::transfer

@@ -1,0 +1,21 @@
+// HostSink: chunks are decoded into a tensor that the CPU can address. A raw chunk that is one run of it is read there.
+#pragma once
+
+#include "transfer/chunk_sink.h"
+
+namespace headrace::transfer {
+
+class HostSink final : public ChunkSink {
+ public:
+  explicit HostSink(const ReadTasks& tasks) noexcept : ChunkSink(tasks) {}
+  void begin(Wave& wave) override { (void)wave; }
+
+ private:
+  Result<std::span<std::byte>> own_room(Wave& wave, const Group& group, std::uint64_t length, Lane& lane) override;
+  Status take_task(Wave& wave, const Group& group, std::uint32_t task_index, std::span<const std::byte> encoded,
+                   std::uint64_t skipped, Lane& lane) override;
+  Status fill_task(Wave& wave, std::uint32_t task_index, Lane& lane) override;
+  Status place(std::span<const std::byte> decoded, std::uint64_t skipped, Lane& lane) const;
+};
+
+}  // namespace headrace::transfer

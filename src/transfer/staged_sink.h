@@ -1,0 +1,35 @@
+// StagedSink: the CPU decodes chunks into the wave's pinned slab, which crosses the bus in one copy call and is placed
+// by one assemble call. Raw chunks may come out of a mapping instead.
+#pragma once
+
+#include "transfer/slab_sink.h"
+
+namespace headrace::transfer {
+
+class StagedSink final : public SlabSink {
+ public:
+  // slab_stride: bytes between chunks in a slab.
+  StagedSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, std::uint64_t slab_stride,
+             bool maps) noexcept;
+
+  void begin(Wave& wave) override;
+  Status take_mapped(Wave& wave, const Group& group, const MappedRange& range, Lane& lane) override;
+  std::span<const std::uint32_t> settle(Wave& wave, Lane& lane) override;
+
+ private:
+  Result<std::span<std::byte>> own_room(Wave& wave, const Group& group, std::uint64_t length, Lane& lane) override;
+  Status take_task(Wave& wave, const Group& group, std::uint32_t task_index, std::span<const std::byte> encoded,
+                   std::uint64_t skipped, Lane& lane) override;
+  Status queue(Wave& wave, Lane& lane) override;
+  Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+                     Lane& lane) const;
+  bool is_mapped(const Wave& wave, std::size_t task_index) const noexcept;
+  bool scatters(const Wave& wave, std::size_t& live) const;
+  Status copy_runs(Wave& wave, Lane& lane) const;
+  Status add_mapped_slabs(Wave& wave) const;
+  Status add_mapped_runs(Wave& wave) const;
+
+  const std::uint64_t stride_;
+};
+
+}  // namespace headrace::transfer

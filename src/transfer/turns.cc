@@ -1,0 +1,43 @@
+#include "transfer/turns.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace headrace::transfer {
+
+void Turns::begin(Wave& wave, std::uint64_t mapped_bytes) const {
+  wave.tasks.max_tasks = sizes_.wave_tasks;
+  wave.turn.kind = kind_;
+  if (policy_ == nullptr) return;
+  wave.turn.begun_ns = base::now_ns();
+  const WaveChoice choice = policy_->begin(wave.turn.begun_ns, mapped_bytes);
+  wave.turn.kind = choice.kind;
+  wave.turn.probe = choice.probe;
+  wave.turn.counts = true;
+  wave.turn.cpu_decoded.store(0, std::memory_order_relaxed);
+  wave.turn.cpu_decode_ns.store(0, std::memory_order_relaxed);
+  if (choice.trial) wave.tasks.max_tasks = sizes_.trial_tasks;
+  // A probe takes about as long as one chunk, and leaves threads to the device's waves where chunks are large.
+  if (choice.probe) {
+    const std::size_t few = std::max({sizes_.lanes / 2, sizes_.wave_tasks / 8, std::size_t{1}});
+    wave.tasks.max_tasks = std::min(sizes_.wave_tasks, few);
+  }
+}
+
+void Turns::end(Wave& wave, bool given_up) const {
+  if (!std::exchange(wave.turn.counts, false)) return;
+  const std::uint64_t bytes = given_up || !wave.turn.tells ? 0 : wave.tasks.tasks.size() * sizes_.decoded_bytes;
+  policy_->end({wave.turn.kind, wave.turn.probe}, wave.turn.begun_ns, bytes, base::now_ns(), cpu_work(wave));
+}
+
+CpuWork Turns::cpu_work(const Wave& wave) const {
+  const std::uint64_t ns = wave.turn.cpu_decode_ns.load(std::memory_order_relaxed);
+  if (wave.turn.kind == WaveKind::kGpu || ns == 0) return {};
+  const auto bytes = static_cast<double>(wave.turn.cpu_decoded.load(std::memory_order_relaxed));
+  return {bytes * 1e9 / static_cast<double>(ns), sizes_.lanes,
+          std::min<std::uint64_t>(sizes_.chunks, sizes_.wave_tasks)};
+}
+
+}  // namespace headrace::transfer
