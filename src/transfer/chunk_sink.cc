@@ -78,6 +78,7 @@ Status ChunkSink::take_mapped(Wave& wave, const Group& group, const MappedRange&
 Status ChunkSink::launch(Wave& wave, Lane& lane) { return (void)wave, (void)lane, Status(); }
 bool ChunkSink::passed(const Wave& wave) { return (void)wave, true; }
 void ChunkSink::notice(Wave& wave) { (void)wave; }
+bool ChunkSink::hands_back(const Wave& wave) const noexcept { return (void)wave, false; }
 Status ChunkSink::drain(Wave& wave) { return (void)wave, Status(); }
 std::span<const std::uint32_t> ChunkSink::settle(Wave& wave, Lane& lane) {
   return (void)wave, (void)lane, std::span<const std::uint32_t>();

@@ -54,6 +54,8 @@ class ChunkSink {
   virtual void notice(Wave& wave);
   // Waits until the device is through.
   virtual Status drain(Wave& wave);
+  // Drained: whether settle() will give any.
+  virtual bool hands_back(const Wave& wave) const noexcept;
   // Drained, and what was taken out of mappings is good but for chunks that say they failed: counts what was placed.
   // Gives tasks that the device handed back, for take_again().
   virtual std::span<const std::uint32_t> settle(Wave& wave, Lane& lane);

@@ -322,6 +322,11 @@ void DeviceSink::count_decoded(const Wave& wave, Lane& lane) const {
   tasks_.report().add_done(good);
 }
 
+bool DeviceSink::hands_back(const Wave& wave) const noexcept {
+  const auto all = outcomes(wave);
+  return !std::all_of(all.begin(), all.end(), [](const device::DecodeOutcome& outcome) { return outcome.ok(); });
+}
+
 std::span<const std::uint32_t> DeviceSink::settle(Wave& wave, Lane& lane) {
   WaveDecode& decode = wave.decode;
   keep_indices(wave, lane);

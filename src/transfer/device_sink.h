@@ -35,6 +35,7 @@ class DeviceSink final : public SlabSink {
 
   void begin(Wave& wave) override;
   Status take_mapped(Wave& wave, const Group& group, const MappedRange& range, Lane& lane) override;
+  bool hands_back(const Wave& wave) const noexcept override;
   std::span<const std::uint32_t> settle(Wave& wave, Lane& lane) override;
   Status take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Lane& lane) override;
   Status finish_again(Wave& wave, Lane& lane) override;

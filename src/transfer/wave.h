@@ -1,6 +1,6 @@
 // Wave: tasks of a read that go through it together, in parts by who needs them.
 //
-// Threads: as the read's lock has it. Vectors keep their capacity from one use of a wave to the next.
+// Threads: as WaveWork and ChunkSink have it. Vectors keep their capacity from one use of a wave to the next.
 #pragma once
 
 #include <atomic>
@@ -98,13 +98,7 @@ struct WaveTimes {
 };
 
 struct Wave {
-  enum class State : std::uint8_t { kFree, kFilled, kLaunching, kDraining };
-
-  State state = State::kFree;
   WaveTasks tasks;
-  std::uint32_t next_group = 0;   // first unclaimed
-  std::uint32_t groups_left = 0;  // not yet finished
-  bool being_drained = false;
   WaveFetch fetch;
   WaveStage stage;
   WaveDecode decode;

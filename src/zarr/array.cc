@@ -10,7 +10,7 @@
 #include "base/trace.h"
 #include "codec/variable_codec.h"
 #include "transfer/context_impl.h"
-#include "transfer/operation.h"
+#include "transfer/read.h"
 #include "zarr/array_impl.h"
 #include "zarr/block_selection.h"
 #include "zarr/decode_index.h"
@@ -279,7 +279,7 @@ namespace {
 
 // One operation, or one for each shape of chunks: one of the two is set.
 struct PreparedRead {
-  std::shared_ptr<transfer::ReadOperation> operation;
+  std::shared_ptr<transfer::Scheduler> operation;
   std::shared_ptr<zarr::RectilinearRead> by_shape;
   template <class Body>
   decltype(auto) with(Body&& body) const {
@@ -342,8 +342,8 @@ Result<PreparedRead> start_from(const std::shared_ptr<const Array::Impl>& array,
                                 Result<std::unique_ptr<transfer::Plan>> plan, const transfer::ReadBegun& begun,
                                 const Device& device, const ReadOptions& options) {
   if (!plan.ok()) return std::move(plan).status();
-  HEADRACE_TRY_ASSIGN(auto operation, transfer::ReadOperation::create(*array->store.context().impl()->resources,
-                                                                      std::move(*plan), device.impl(), options, begun));
+  HEADRACE_TRY_ASSIGN(auto operation, transfer::Read::create(*array->store.context().impl()->resources,
+                                                             std::move(*plan), device.impl(), options, begun));
   return PreparedRead{std::move(operation), nullptr};
 }
 

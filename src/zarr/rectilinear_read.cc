@@ -49,7 +49,7 @@ Status RectilinearRead::run_class() {
   }
   const auto& resources = array_->store.context().impl()->resources;
   HEADRACE_TRY_ASSIGN(auto operation,
-                      transfer::ReadOperation::create(*resources, std::move(plan), device_, std::move(options), begun));
+                      transfer::Read::create(*resources, std::move(plan), device_, std::move(options), begun));
   {
     const std::lock_guard lock(mutex_);
     if (cancelled_) return Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled");

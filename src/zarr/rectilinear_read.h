@@ -1,7 +1,7 @@
 // Reading an array whose chunks differ in shape (grid "rectilinear").
 //
 // What decodes a chunk, and the memory for it, depends on the chunk's shape. So the chunks that a selection meets are
-// taken by shape (ChunkClasses): for each one ReadOperation, exactly as for an array of such chunks, one after the
+// taken by shape (ChunkClasses): for each one Read, exactly as for an array of such chunks, one after the
 // other. Arrays with a regular grid are not concerned at all.
 //
 // Threads: any. The read keeps the array alive until it has ended.
@@ -20,7 +20,7 @@
 
 #include "base/clock.h"
 #include "base/fork.h"
-#include "transfer/operation.h"
+#include "transfer/read.h"
 #include "zarr/array_impl.h"
 #include "zarr/chunk_classes.h"
 #include "zarr/read_conversion.h"
@@ -66,9 +66,9 @@ class RectilinearRead : public std::enable_shared_from_this<RectilinearRead> {
 
   mutable std::mutex mutex_;
   mutable base::ProcessOwn<std::condition_variable> ended_;
-  std::shared_ptr<transfer::ReadOperation> current_;  // guarded by mutex_
-  bool cancelled_ = false, done_ = false;             // guarded by mutex_
-  Status status_;                                     // set when done
+  std::shared_ptr<transfer::Scheduler> current_;  // guarded by mutex_
+  bool cancelled_ = false, done_ = false;         // guarded by mutex_
+  Status status_;                                 // set when done
   Stats stats_;
   std::vector<ChunkError> errors_;
 };

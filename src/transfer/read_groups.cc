@@ -1,20 +1,79 @@
-// ReadOperation, per group: open, read what is cached, give it to the wave's sink; and per wave: launch and drain.
+// Read, per group: open, read what is cached, give it to the wave's sink.
 #include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/descriptors.h"
-#include "transfer/operation.h"
 #include "transfer/placing.h"
+#include "transfer/read.h"
 
 namespace headrace::transfer {
-namespace {
 
-constexpr std::size_t kManyReads = 16;  // of files, that take longer than waking a thread
+WaveWork::Ran Read::run(std::uint32_t wave_index, std::uint32_t begin, std::uint32_t end, Lane& lane) {
+  Wave& wave = *waves_[wave_index];
+  Ran ran{begin, 0};
+  lane.cold.clear();
+  lane.described = nullptr;  // task addresses are used again by the next wave
+  for (; ran.next < end; ++ran.next) {
+    GroupResult result = GroupResult::kDone;
+    try {
+      if (!report_.stopped()) result = process_group(wave, ran.next, lane);
+    } catch (const std::bad_alloc&) {
+      wave.fetch.objects[ran.next].close();
+      lane.described = nullptr;
+      report_.stop(Status::out_of_memory());
+    }
+    if (result == GroupResult::kStarved) break;
+    if (result == GroupResult::kCold) {
+      lane.cold.push_back(ran.next);
+    } else {
+      ++ran.finished;
+    }
+  }
+  if (!lane.mapped.reads.empty() && !mapped_.hand_over(wave, lane)) report_.stop(Status::out_of_memory());
+  if (!lane.cold.empty() && !post_cold(wave_index, lane)) ran.finished += static_cast<std::uint32_t>(lane.cold.size());
+  return ran;
+}
 
-}  // namespace
+std::span<const std::uint32_t> Read::resume(Lane& lane, std::size_t workers) {
+  std::vector<IoJob*>& jobs = lane.jobs;
+  lane.resumed.clear();
+  cold_.take(jobs, workers);
+  if (jobs.empty()) return {};  // others took them
+  lane.described = nullptr;
+  for (IoJob* job : jobs) {
+    Wave& wave = *waves_[static_cast<std::size_t>(job->user >> 32)];
+    const auto index = static_cast<std::uint32_t>(job->user);
+    cold_.read_refused(*job);
+    try {
+      const Group& group = wave.tasks.groups[index];
+      const store::ByteSource& object = wave.object_of(index);
+      const Status status = fetcher_.finish(object, *job, lane.stats);
+      if (report_.stopped()) {
+        // Only the buffers and descriptors are given back.
+      } else if (!status.ok()) {
+        tasks_.fail_group(wave.tasks, group, lane, status);
+      } else {
+        wave.sink->take(wave, group, job->data, job->offset - object.file().begin, lane);
+      }
+    } catch (const std::bad_alloc&) {
+      lane.described = nullptr;
+      report_.stop(Status::out_of_memory());
+    }
+    job->status = {};
+  }
+  Result<IoService*> service = resources_.io();
+  if (service.ok()) (*service)->release(jobs);
+  for (IoJob* job : jobs) {
+    const auto wave = static_cast<std::uint32_t>(job->user >> 32);
+    waves_[wave]->fetch.objects[static_cast<std::uint32_t>(job->user)].close();
+    lane.resumed.push_back(wave);
+  }
+  jobs.clear();
+  return lane.resumed;
+}
 
-ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_t group_index, Lane& lane) {
+Read::GroupResult Read::process_group(Wave& wave, std::uint32_t group_index, Lane& lane) {
   const Group& group = wave.tasks.groups[group_index];
   if (group.length == 0) {
     for (std::uint32_t i = 0; i < group.task_count; ++i) wave.sink->fill(wave, group, group.first_task + i, lane);
@@ -61,9 +120,8 @@ ReadOperation::GroupResult ReadOperation::process_group(Wave& wave, std::uint32_
   return result;
 }
 
-ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t group_index,
-                                                     const store::ByteSource& object, std::uint64_t offset,
-                                                     std::uint64_t length, Lane& lane) {
+Read::GroupResult Read::read_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object,
+                                   std::uint64_t offset, std::uint64_t length, Lane& lane) {
   const Group& group = wave.tasks.groups[group_index];
   if (length == 0) {
     // Nothing is stored, or nothing of it is asked for: the decoder judges.
@@ -132,14 +190,14 @@ ReadOperation::GroupResult ReadOperation::read_group(Wave& wave, std::uint32_t g
 
 // Stored bytes that take more than the read was planned for, which few encoders make, take it from the budget of what
 // stored bytes decide.
-Status ReadOperation::admit_length(const Group& group, std::uint64_t length, Lane& lane) const {
+Status Read::admit_length(const Group& group, std::uint64_t length, Lane& lane) const {
   if (length <= planned_bytes_) return {};
   if (group.task_count == 1) HEADRACE_TRY(plan_->chain().check_encoded_size(length));
   return lane.memory->beyond.grow_to(length - planned_bytes_, "a chunk that is stored longer than it is decoded");
 }
 
 // All of an object that has to be unpacked, by the worker itself.
-void ReadOperation::unpack_group(Wave& wave, const Group& group, const StoredRange& whole, Lane& lane) {
+void Read::unpack_group(Wave& wave, const Group& group, const StoredRange& whole, Lane& lane) {
   const std::optional<std::span<std::byte>> target = wave.sink->room(wave, group, whole.length, lane);
   if (!target) return;
   const Status status = fetcher_.read(whole, *target, lane.memory->packed, lane.stats);
@@ -147,22 +205,24 @@ void ReadOperation::unpack_group(Wave& wave, const Group& group, const StoredRan
   wave.sink->take(wave, group, *target, 0, lane);
 }
 
-// Hands the cold groups of one claim to the I/O service in one call.
-void ReadOperation::post_cold(Wave& wave, Lane& lane) {
+// Hands the cold groups of one claim to the I/O service in one call. False: they are through, and the read stops or
+// they have failed.
+bool Read::post_cold(std::uint32_t wave_index, Lane& lane) {
   bool posted = false;
   try {
-    posted = try_post_cold(wave, lane);
+    posted = try_post_cold(wave_index, lane);
   } catch (const std::bad_alloc&) {
     report_.stop(Status::out_of_memory());
   }
-  if (posted) return;
-  for (const std::uint32_t index : lane.cold) wave.fetch.objects[index].close();
+  if (posted) return true;
+  for (const std::uint32_t index : lane.cold) waves_[wave_index]->fetch.objects[index].close();
   lane.described = nullptr;
-  finish_groups(wave, static_cast<std::uint32_t>(lane.cold.size()), lane);
+  return false;
 }
 
 // False, or an exception: nothing was handed over.
-bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
+bool Read::try_post_cold(std::uint32_t wave_index, Lane& lane) {
+  Wave& wave = *waves_[wave_index];
   trace::Timer timer(trace::Stage::kOpen);
   Result<IoService*> service = resources_.io();
   if (!service.ok()) {
@@ -171,9 +231,7 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
     }
     return false;
   }
-  std::uint32_t wave_index = 0;
-  while (waves_[wave_index].get() != &wave) ++wave_index;
-  IoJob* jobs[kMaxGroupsPerClaim];
+  IoJob* jobs[Scheduler::kMaxGroupsPerClaim];
   std::size_t count = 0;
   for (const std::uint32_t index : lane.cold) {
     IoJob& job = wave.fetch.jobs[index];
@@ -190,80 +248,6 @@ bool ReadOperation::try_post_cold(Wave& wave, Lane& lane) {
   lane.stats.open_seconds += timer.stop();
   cold_.start(**service, {jobs, count});
   return true;
-}
-
-Status ReadOperation::launch_wave(Wave& wave, Lane& lane) {
-  if (!wave.fetch.mapped.pieces.empty()) resources_.mapped().note_traffic();
-  return wave.sink->launch(wave, lane);
-}
-
-// All that the wave takes of its sources has been read. Of one that was changed meanwhile no chunk is known to be
-// right, and those that are wrong lie in the tensor already: the read ends, whatever errors it collects.
-void ReadOperation::check_sources(const Wave& wave) {
-  try {
-    if (Status status = fetcher_.check_unchanged(wave.tasks.sources); !status.ok()) report_.stop(std::move(status));
-  } catch (const std::bad_alloc&) {
-    report_.stop(Status::out_of_memory());
-  }
-}
-
-void ReadOperation::drain_wave(Wave& wave, Lane& lane) {
-  const std::uint64_t start = base::now_ns();
-  Status status = wave.sink->drain(wave);
-  lane.stats.copy_seconds += static_cast<double>(base::now_ns() - start) * 1e-9;
-  bool others_wait = true;  // until this thread is done here, or has to do what takes a while
-  const auto let_others_wait = [&] {
-    if (!std::exchange(others_wait, false)) return;
-    {
-      std::lock_guard lock(mutex_);
-      draining_ = false;
-    }
-    notifier_.notify();
-  };
-  if (status.ok() && !report_.stopped()) {
-    lane.described = nullptr;
-    try {
-      // Every file is asked for its size, and closed.
-      if (wave.fetch.mapped.reads.size() > kManyReads) let_others_wait();
-      mapped_.check(wave, lane);
-      if (!report_.stopped()) {
-        // What the device hands back takes the CPU a while: others can wait for the next waves meanwhile.
-        const std::span<const std::uint32_t> returned = wave.sink->settle(wave, lane);
-        if (!returned.empty()) let_others_wait();
-        status = take_returned(wave, returned, lane);
-      }
-    } catch (const std::bad_alloc&) {
-      status = Status::out_of_memory();
-    }
-    // Freeing the slab waits for what was queued since.
-    if (!status.ok()) wave.stage.slot.reset();
-  }
-  if (status.ok() && !report_.stopped()) check_sources(wave);
-  mapped_.close(wave);
-  if (!status.ok()) report_.stop(std::move(status));
-  {
-    std::lock_guard lock(mutex_);
-    if (others_wait) draining_ = false;
-    wave.being_drained = false;
-    release_wave_locked(wave);
-  }
-  notifier_.notify();
-}
-
-Status ReadOperation::take_returned(Wave& wave, std::span<const std::uint32_t> returned, Lane& lane) {
-  if (returned.empty()) return {};
-  for (const std::uint32_t task : returned) {
-    if (report_.stopped()) break;
-    std::span<const std::byte> data;
-    if (wave.decode.chunks[task].mapped) {
-      if (Status status = mapped_.read_again(wave, task, lane, data); !status.ok()) {
-        tasks_.fail(wave.tasks, group_of(wave.tasks, task), wave.tasks.tasks[task], lane, std::move(status));
-        continue;
-      }
-    }
-    HEADRACE_TRY(wave.sink->take_again(wave, task, data, lane));
-  }
-  return wave.sink->finish_again(wave, lane);
 }
 
 }  // namespace headrace::transfer

@@ -1,0 +1,318 @@
+#include "transfer/read.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/descriptors.h"
+#include "base/fault.h"
+#include "transfer/host_sink.h"
+#include "transfer/placing.h"
+#include "transfer/staged_sink.h"
+
+namespace headrace::transfer {
+namespace {
+
+constexpr unsigned kWaves = 4;
+
+// Smaller chunks have nothing to gain: it is many of them that a device decodes at a time.
+constexpr std::uint64_t kLeastIndexedBytes = 64 << 10;
+
+constexpr std::size_t kManyReads = 16;  // of files, that take longer than waking a thread
+
+}  // namespace
+
+Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device,
+           ReadOptions options, const ReadBegun& begun)
+    : resources_(resources),
+      plan_(std::move(plan)),
+      fetcher_(plan_->store()),
+      device_(std::move(device)),
+      options_(std::move(options)),
+      cache_reads_(resources.options().engine == "auto"),
+      made_report_(std::make_unique<ReadReport>(options_.progress, options_.collect_errors, begun.start_ns)),
+      report_(*made_report_),
+      tasks_(*plan_, report_),
+      router_(cache_reads_, resources.options().allow_direct),
+      cold_(router_, resources.pool().notifier()),
+      mapped_(tasks_, resources.mapped(), device_) {
+  Stats planned;
+  planned.plan_seconds = begun.plan_seconds;
+  report_.add(planned);
+}
+
+Result<std::shared_ptr<Scheduler>> Read::create(Resources& resources, std::unique_ptr<Plan> plan,
+                                                std::shared_ptr<device::Device> device, ReadOptions options,
+                                                const ReadBegun& begun) {
+  std::unique_ptr<Read> read(new Read(resources, std::move(plan), std::move(device), std::move(options), begun));
+  Scheduler::Setup setup;
+  setup.start_ns = begun.start_ns;
+  if (Status status = read->prepare(setup); !status.ok()) {
+    read->give_back_slabs();
+    return status;
+  }
+  std::unique_ptr<ReadReport> report = std::move(read->made_report_);
+  return std::make_shared<Scheduler>(resources.pool(), std::move(report), std::move(read), std::move(setup));
+}
+
+Status Read::prepare(Scheduler::Setup& setup) {
+  HEADRACE_TRY_ASSIGN(ChunkDecoding decoding, choose_decoder(plan_->chain(), *device_, options_.placement));
+  HEADRACE_TRY_ASSIGN(const ReadSizes sizes, size(decoding));
+  decode_note_ = std::move(decoding.note);
+  HEADRACE_TRY(make_waves(sizes, std::move(decoding)));
+  setup.chunks = plan_->chunk_count();
+  setup.waves = static_cast<std::uint32_t>(sizes.waves);
+  setup.lanes = make_lanes(sizes.lanes);
+  return {};
+}
+
+// Waves and lanes so that the budgets hold whatever the array's size. Leaves `decoding` to the CPU where the device's
+// decoder does not fit them.
+Result<ReadSizes> Read::size(ChunkDecoding& decoding) {
+  const ContextOptions& options = resources_.options();
+  const codec::Chain& chain = plan_->chain();
+  // Encoded bytes are nearly always fewer than decoded ones; buffers grow to what a stream really needs.
+  const std::uint64_t decoded = std::max<std::uint64_t>(chain.decoded_bytes(), 1);
+  const std::uint64_t encoded =
+      std::max(std::min(chain.max_encoded_bytes(), decoded + decoded / 32 + 65536), plan_->max_group_bytes());
+  planned_bytes_ = encoded;
+  SizeRequest request;
+  request.chunks = plan_->chunk_count();
+  request.decoded_bytes = decoded;
+  request.lane_bytes = encoded;
+  const auto and_also = [](SizeRequest& to, std::uint64_t bytes) {  // sizes of metadata: any
+    to.lane_bytes = base::checked_add(to.lane_bytes, bytes).value_or(UINT64_MAX);
+  };
+  request.staged = !device_->info().host_addressable;
+  if (!request.staged) and_also(request, decoded);
+  for (int i = 0; i < 2; ++i) and_also(request, chain.temporary_bytes());
+  if (plan_->store().packs()) and_also(request, store::Store::most_packed_bytes(encoded));
+  request.host_budget_bytes = options.host_budget_bytes;
+  request.device_budget_bytes = options.device_budget_bytes;
+  request.wave_bytes = options.wave_bytes;
+  request.waves = options.waves != 0 ? options.waves : kWaves;
+  request.threads = resources_.threads();
+  if (decoding.decoder != nullptr) {
+    SizeRequest with_decoder = request;
+    with_decoder.decoder = decoding.decoder.get();
+    with_decoder.source_bytes = chain.capacity_before(decoding.first_stage);
+    if (decoding.first_stage > 0) and_also(with_decoder, with_decoder.source_bytes);
+    if (resources_.indices().enabled() && plan_->keeps_indices() && decoded >= kLeastIndexedBytes) {
+      with_decoder.index_stride = decoding.index_stride = decoding.decoder->index_stride();
+    }
+    Result<ReadSizes> sized = options.waves != 0 ? size_read(with_decoder) : size_decoded_read(with_decoder);
+    if (sized.ok() || options_.placement != Placement::kAuto) return sized;
+    decoding.decoder.reset();
+    decoding.note = "the budgets are too small for the device's decoder";
+  }
+  return size_read(request);
+}
+
+// What is known of who decodes faster; null: the device decodes, whoever is faster.
+std::shared_ptr<PlacementPolicy> Read::placement_policy(const ReadSizes& sizes, std::size_t first_stage) {
+  if (options_.placement != Placement::kAuto) return nullptr;
+  const std::string kind = placement_kind(device_->info().name, plan_->chain(), first_stage,
+                                          std::min(plan_->chunk_count(), sizes.waves * sizes.tasks));
+  const std::shared_ptr<PlacementPrior> prior = resources_.placement().of(kind);
+  std::shared_ptr<PlacementPolicy> policy = plan_->placement(kind, prior);
+  return policy != nullptr ? policy : std::make_shared<PlacementPolicy>(prior);
+}
+
+Status Read::make_waves(const ReadSizes& sizes, ChunkDecoding decoding) {
+  const ContextOptions& options = resources_.options();
+  const auto wave_count = static_cast<std::size_t>(sizes.waves);
+  const bool decodes = decoding.decoder != nullptr, staged = !device_->info().host_addressable;
+  const Turns::Sizes turns{static_cast<std::size_t>(sizes.tasks), static_cast<std::size_t>(sizes.trial_tasks),
+                           static_cast<std::size_t>(sizes.lanes), plan_->chunk_count(), plan_->chain().decoded_bytes()};
+  std::shared_ptr<PlacementPolicy> policy;
+  if (decodes) policy = placement_policy(sizes, decoding.first_stage);
+  if (policy != nullptr) {
+    turns_.emplace(std::move(policy), turns);
+  } else {
+    turns_.emplace(decodes ? WaveKind::kGpu : WaveKind::kCpu, turns);
+  }
+  for (std::size_t i = 0; i < wave_count; ++i) waves_.push_back(std::make_unique<Wave>());
+  if (staged) {
+    // An engine asked for by name gets every read.
+    const bool maps = cache_reads_ && options.allow_mapped;
+    cpu_sink_ = std::make_unique<StagedSink>(tasks_, device_, sizes.stride, maps);
+    if (decodes) {
+      device_sink_ = std::make_unique<DeviceSink>(tasks_, device_, std::move(decoding), sizes.areas, sizes.stride,
+                                                  resources_.indices(), maps);
+    }
+    const StagingPool::Bytes slabs{static_cast<std::size_t>(sizes.areas.pinned_bytes),
+                                   static_cast<std::size_t>(sizes.areas.device_bytes)};
+    // Slots of other sizes take milliseconds to free: those that fit the budgets beside these stay.
+    const auto beside = [&](std::size_t budget, std::size_t slab) {
+      return budget - std::min(budget, slab * wave_count);
+    };
+    HEADRACE_TRY_ASSIGN(auto slots, resources_.staging().take(device_, slabs, wave_count,
+                                                              {beside(options.host_budget_bytes, slabs.pinned),
+                                                               beside(options.device_budget_bytes, slabs.device)}));
+    for (std::size_t i = 0; i < wave_count; ++i) {
+      waves_[i]->stage.slot = std::move(slots[i]);
+      HEADRACE_TRY(device_->wait_native(*waves_[i]->stage.slot->stream, options_.native_stream));
+    }
+  } else {
+    cpu_sink_ = std::make_unique<HostSink>(tasks_);
+  }
+  return {};
+}
+
+std::vector<std::unique_ptr<Lane>> Read::make_lanes(std::uint64_t count) {
+  std::vector<std::unique_ptr<Lane>> lanes;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    auto lane = std::make_unique<Lane>();
+    lane->memory = resources_.take_lane_memory();
+    lane->workspace = plan_->chain().make_workspace();
+    lane->cold.reserve(Scheduler::kMaxGroupsPerClaim);
+    lane->jobs.reserve(Scheduler::kMaxGroupsPerClaim);
+    lane->resumed.reserve(Scheduler::kMaxGroupsPerClaim);
+    lanes.push_back(std::move(lane));
+  }
+  return lanes;
+}
+
+// Threads that only carry bytes keep up with the bus from the CPUs near it; where they decode, all CPUs do more than
+// near ones.
+void Read::begin() {
+  const bool carries = cpu_sink_->launches() && (plan_->chain().raw() || device_sink_ != nullptr);
+  near_use_ = resources_.near().use(carries ? device_->info().numa_node : NearThreads::kAllCpus);
+}
+
+WaveWork::Filled Read::fill(std::uint32_t index, Lane& lane) {
+  trace::Timer timer(trace::Stage::kPlan);
+  HEADRACE_DELAY("transfer.plan");
+  Wave& wave = *waves_[index];
+  wave.tasks.clear();
+  base::Descriptors& descriptors = base::Descriptors::of_process();
+  if (plan_->opens_next() && !descriptors.room()) return {.starved = true};
+  Result<bool> more(Status::out_of_memory());
+  try {
+    turns_->begin(wave, resources_.mapped().registered_bytes());
+    wave.sink = wave.turn.kind == WaveKind::kGpu ? device_sink_.get() : cpu_sink_.get();
+    const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(turns_->wave_tasks(), plan_->chunk_count()));
+    wave.tasks.tasks.reserve(most);
+    wave.tasks.groups.reserve(most);
+    more = plan_->fill(wave.tasks);
+    report_.add_lookups(std::exchange(wave.tasks.lookups, {}));
+    if (wave.tasks.tasks.size() > turns_->wave_tasks()) {
+      more = Status(Code::kInternal, Layer::kTransfer, "a plan gave a wave more chunks than its slab has room for");
+    }
+    const std::size_t groups = wave.tasks.groups.size();
+    if (wave.fetch.jobs.size() < groups) wave.fetch.jobs.resize(groups);
+    if (wave.fetch.objects.size() < groups) wave.fetch.objects.resize(groups);
+    wave.sink->begin(wave);
+  } catch (const std::bad_alloc&) {
+    more = Status::out_of_memory();
+  }
+  lane.stats.plan_seconds += timer.stop();
+  const bool shortage = !more.ok() && base::is_shortage(more.status().system_error());
+  if (shortage && wave.tasks.groups.empty() && descriptors.some_will_close()) return {.starved = true};
+  if (!more.ok()) report_.stop(more.status());
+  return {false, !more.ok() || !*more, static_cast<std::uint32_t>(wave.tasks.groups.size()),
+          wave.tasks.sources.empty()};
+}
+
+bool Read::launch(std::uint32_t index, Lane& lane) {
+  Wave& wave = *waves_[index];
+  if (!wave.sink->launches()) {
+    check_sources(wave);
+    return false;
+  }
+  if (!wave.fetch.mapped.pieces.empty()) resources_.mapped().note_traffic();
+  // Even a launch that failed half way may have queued work: the event tells when the slab is free.
+  if (Status status = wave.sink->launch(wave, lane); !status.ok()) report_.stop(std::move(status));
+  return true;
+}
+
+bool Read::drain(std::uint32_t index, Lane& lane) {
+  Wave& wave = *waves_[index];
+  const std::uint64_t start = base::now_ns();
+  Status status = wave.sink->drain(wave);
+  lane.stats.copy_seconds += static_cast<double>(base::now_ns() - start) * 1e-9;
+  if (!status.ok()) report_.stop(std::move(status));
+  // Every file that was mapped is asked for its size, and closed. What the device hands back takes the CPU a while.
+  return wave.fetch.mapped.reads.size() > kManyReads || (!report_.stopped() && wave.sink->hands_back(wave));
+}
+
+void Read::settle(std::uint32_t index, Lane& lane) {
+  Wave& wave = *waves_[index];
+  lane.described = nullptr;
+  Status status;
+  try {
+    if (!report_.stopped()) mapped_.check(wave, lane);
+    if (!report_.stopped()) status = take_returned(wave, wave.sink->settle(wave, lane), lane);
+  } catch (const std::bad_alloc&) {
+    status = Status::out_of_memory();
+  }
+  // Freeing the slab waits for what was queued since.
+  if (!status.ok()) wave.stage.slot.reset();
+  if (status.ok() && !report_.stopped()) check_sources(wave);
+  mapped_.close(wave);
+  if (!status.ok()) report_.stop(std::move(status));
+}
+
+Status Read::take_returned(Wave& wave, std::span<const std::uint32_t> returned, Lane& lane) {
+  if (returned.empty()) return {};
+  for (const std::uint32_t task : returned) {
+    if (report_.stopped()) break;
+    std::span<const std::byte> data;
+    if (wave.decode.chunks[task].mapped) {
+      if (Status status = mapped_.read_again(wave, task, lane, data); !status.ok()) {
+        tasks_.fail(wave.tasks, group_of(wave.tasks, task), wave.tasks.tasks[task], lane, std::move(status));
+        continue;
+      }
+    }
+    HEADRACE_TRY(wave.sink->take_again(wave, task, data, lane));
+  }
+  return wave.sink->finish_again(wave, lane);
+}
+
+// All that the wave takes of its sources has been read. Of one that was changed meanwhile no chunk is known to be
+// right, and those that are wrong lie in the tensor already: the read ends, whatever errors it collects.
+void Read::check_sources(const Wave& wave) {
+  try {
+    if (Status status = fetcher_.check_unchanged(wave.tasks.sources); !status.ok()) report_.stop(std::move(status));
+  } catch (const std::bad_alloc&) {
+    report_.stop(Status::out_of_memory());
+  }
+}
+
+void Read::release(std::uint32_t index) {
+  Wave& wave = *waves_[index];
+  mapped_.close(wave);
+  wave.tasks.let_go();  // shards are closed with the last wave that needs them
+  turns_->end(wave, report_.stopped());
+}
+
+void Read::end(std::span<const std::unique_ptr<Lane>> lanes) {
+  for (const auto& lane : lanes) report_.add(lane->stats);
+  std::string engine = "none", device_note;
+  const Stats& stats = report_.stats();
+  try {
+    if (stats.direct_bytes + stats.engine_bytes > 0) {
+      if (Result<IoService*> service = resources_.io(); service.ok()) engine = (*service)->engine().name;
+    }
+    device_note = device_->note();
+  } catch (const std::bad_alloc&) {  // the counts remain
+  }
+  report_.end(engine, device_note, decode_note_);
+  near_use_ = {};
+  for (const auto& lane : lanes) {
+    if (lane->memory != nullptr) resources_.give_lane_memory(std::move(lane->memory));
+  }
+  give_back_slabs();
+  plan_.reset();
+  base::Descriptors::of_process().idle();  // a read that was stopped may have been within a shard
+}
+
+void Read::give_back_slabs() {
+  for (auto& wave : waves_) {
+    if (wave->stage.slot != nullptr) resources_.staging().give(std::move(wave->stage.slot));
+  }
+}
+
+}  // namespace headrace::transfer

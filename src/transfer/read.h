@@ -1,0 +1,113 @@
+// Read: one read on its way from the store into the caller's tensor, as the work that a Scheduler hands out.
+//
+// The plan fills a wave; of each of its groups the bytes are found, read and given to the wave's sink. What is in the
+// page cache the worker reads itself; the rest goes to the I/O service in one batch a claim. Nothing is allocated once
+// the waves exist.
+//
+// Threads: as WaveWork has it.
+// Owns:    waves; plan and device until end(). The plan keeps the Context alive.
+#pragma once
+
+#include <headrace/array.h>
+#include <headrace/status.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "transfer/chunk_sink.h"
+#include "transfer/cold_reads.h"
+#include "transfer/device_sink.h"
+#include "transfer/fetcher.h"
+#include "transfer/lane.h"
+#include "transfer/mapped_reads.h"
+#include "transfer/plan.h"
+#include "transfer/read_report.h"
+#include "transfer/read_sizes.h"
+#include "transfer/read_tasks.h"
+#include "transfer/resources.h"
+#include "transfer/router.h"
+#include "transfer/scheduler.h"
+#include "transfer/turns.h"
+#include "transfer/wave.h"
+
+namespace headrace::transfer {
+
+// When a read began, and how long its plan took to make: both are counted.
+struct ReadBegun {
+  std::uint64_t start_ns = 0;
+  double plan_seconds = 0;
+};
+
+class Read final : public WaveWork {
+ public:
+  // Fails before anything is read: kResourceExhausted when not even one chunk fits the budgets.
+  static Result<std::shared_ptr<Scheduler>> create(Resources& resources, std::unique_ptr<Plan> plan,
+                                                   std::shared_ptr<device::Device> device, ReadOptions options,
+                                                   const ReadBegun& begun);
+
+  void begin() override;
+  Filled fill(std::uint32_t wave, Lane& lane) override;
+  Ran run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Lane& lane) override;
+  std::size_t in_flight() const override { return cold_.in_flight(); }
+  bool any_came() const noexcept override { return cold_.any_came(); }
+  bool idle() const override { return cold_.idle(); }
+  std::span<const std::uint32_t> resume(Lane& lane, std::size_t workers) override;
+  bool launch(std::uint32_t wave, Lane& lane) override;
+  bool launches() const noexcept override { return cpu_sink_->launches(); }
+  bool passed(std::uint32_t wave) override { return waves_[wave]->sink->passed(*waves_[wave]); }
+  void notice(std::uint32_t wave) override { waves_[wave]->sink->notice(*waves_[wave]); }
+  bool drain(std::uint32_t wave, Lane& lane) override;
+  void settle(std::uint32_t wave, Lane& lane) override;
+  void release(std::uint32_t wave) override;
+  void end(std::span<const std::unique_ptr<Lane>> lanes) override;
+
+ private:
+  enum class GroupResult : std::uint8_t { kDone, kCold, kMapped, kStarved };
+
+  Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device, ReadOptions options,
+       const ReadBegun& begun);
+  Status prepare(Scheduler::Setup& setup);
+  Result<ReadSizes> size(ChunkDecoding& decoding);
+  Status make_waves(const ReadSizes& sizes, ChunkDecoding decoding);
+  std::shared_ptr<PlacementPolicy> placement_policy(const ReadSizes& sizes, std::size_t first_stage);
+  std::vector<std::unique_ptr<Lane>> make_lanes(std::uint64_t count);
+  void give_back_slabs();
+  Status take_returned(Wave& wave, std::span<const std::uint32_t> returned, Lane& lane);
+  void check_sources(const Wave& wave);
+
+  // read_groups.cc: one group from object to stored bytes.
+  GroupResult process_group(Wave& wave, std::uint32_t group_index, Lane& lane);
+  GroupResult read_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, std::uint64_t offset,
+                         std::uint64_t length, Lane& lane);
+  void unpack_group(Wave& wave, const Group& group, const StoredRange& whole, Lane& lane);
+  Status admit_length(const Group& group, std::uint64_t length, Lane& lane) const;
+  bool post_cold(std::uint32_t wave, Lane& lane);
+  bool try_post_cold(std::uint32_t wave, Lane& lane);
+
+  Resources& resources_;
+  std::unique_ptr<Plan> plan_;
+  const Fetcher fetcher_;  // of the plan's store
+  const std::shared_ptr<device::Device> device_;
+  const ReadOptions options_;
+  const bool cache_reads_;                   // by the workers; an engine asked for by name gets everything
+  std::unique_ptr<ReadReport> made_report_;  // the Scheduler's, once there is one
+  ReadReport& report_;
+  const ReadTasks tasks_;
+  ObjectRouter router_;
+  ColdReads cold_;
+  MappedReads mapped_;
+  std::unique_ptr<ChunkSink> cpu_sink_;     // of waves that the CPU decodes
+  std::unique_ptr<ChunkSink> device_sink_;  // and the device; null: none
+  std::optional<Turns> turns_;
+  std::uint64_t planned_bytes_ = 0;  // most that one group's stored bytes take, but for unusual ones
+  std::string decode_note_;          // why the device does not decode
+  NearThreads::Use near_use_;        // from begin() on
+  std::vector<std::unique_ptr<Wave>> waves_;
+};
+
+}  // namespace headrace::transfer
