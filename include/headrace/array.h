@@ -38,8 +38,6 @@ class HEADRACE_API Store {
   // "memory://name", or "reference:///data/refs.json": a kerchunk reference file, which opens files below its
   // directory, or below the one that "?root=/data" behind it names, and no others.
   static Result<Store> open(const Context& context, std::string_view url);
-  // Over a store of one's own. store::Store is no part of the public API: programs in the library's tree use this.
-  Store(Context context, std::shared_ptr<store::Store> impl) : context_(std::move(context)), impl_(std::move(impl)) {}
 
   std::string url() const;  // safe to print
   // A whole object, kNotFound where there is none; kResourceExhausted above `limit` bytes.
@@ -51,9 +49,10 @@ class HEADRACE_API Store {
   // stores. For callers that may not be kept waiting, as an event loop; it does not wait itself.
   bool at_hand(std::string_view key, std::uint64_t limit) const;
   const Context& context() const noexcept { return context_; }
-  const std::shared_ptr<store::Store>& impl() const noexcept { return impl_; }
 
  private:
+  friend struct Access;
+  Store(Context context, std::shared_ptr<store::Store> impl) : context_(std::move(context)), impl_(std::move(impl)) {}
   Context context_;
   std::shared_ptr<store::Store> impl_;
 };
@@ -174,9 +173,10 @@ class HEADRACE_API Completion {
   const std::vector<ChunkError>& errors() const;
 
   class State;
-  explicit Completion(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
  private:
+  friend struct Access;
+  explicit Completion(std::shared_ptr<State> state) : state_(std::move(state)) {}
   std::shared_ptr<State> state_;
 };
 
@@ -241,9 +241,9 @@ class HEADRACE_API Array {
   Result<VariableResult> read_variable(const Selection& selection, const VariableReadOptions& options = {}) const;
 
   class Impl;
-  const std::shared_ptr<const Impl>& impl() const noexcept { return impl_; }
 
  private:
+  friend struct Access;
   explicit Array(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<const Impl> impl_;
 };

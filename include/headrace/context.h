@@ -49,9 +49,9 @@ class HEADRACE_API Context {
   std::string engine_report() const;
 
   class Impl;
-  const std::shared_ptr<Impl>& impl() const noexcept { return impl_; }
 
  private:
+  friend struct Access;
   explicit Context(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<Impl> impl_;
 };

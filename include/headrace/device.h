@@ -33,9 +33,8 @@ class HEADRACE_API Device {
   const std::string& note() const noexcept;
   bool host_addressable() const noexcept;  // the CPU can dereference pointers into this device's memory
 
-  const std::shared_ptr<device::Device>& impl() const noexcept { return impl_; }
-
  private:
+  friend struct Access;
   explicit Device(std::shared_ptr<device::Device> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<device::Device> impl_;
 };

@@ -53,9 +53,9 @@ class HEADRACE_API File {
   Status sync() const;
 
   class Impl;
-  const std::shared_ptr<Impl>& impl() const noexcept { return impl_; }
 
  private:
+  friend struct Access;
   explicit File(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<Impl> impl_;
 };

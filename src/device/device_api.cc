@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/access.h"
 #include "device/device.h"
 
 namespace headrace {
@@ -24,9 +25,9 @@ const std::string& Device::note() const noexcept { return impl_->note(); }
 bool Device::host_addressable() const noexcept { return impl_->info().host_addressable; }
 
 Result<Buffer> Buffer::allocate(const Device& device, std::size_t bytes) {
-  HEADRACE_TRY_ASSIGN(std::byte * memory, device.impl()->allocate(bytes));
+  HEADRACE_TRY_ASSIGN(std::byte * memory, Access::impl(device)->allocate(bytes));
   Buffer buffer;
-  buffer.device_ = device.impl();
+  buffer.device_ = Access::impl(device);
   buffer.data_ = memory;
   buffer.size_bytes_ = bytes;
   return buffer;

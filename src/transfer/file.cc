@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "base/access.h"
 #include "transfer/context_impl.h"
 #include "transfer/file_queue.h"
 
@@ -60,7 +61,7 @@ FileQueue::~FileQueue() = default;
 
 Result<FileQueue> FileQueue::create(const Context& context, const Device& device, const FileQueueOptions& options) {
   try {
-    auto impl = std::make_unique<Impl>(context.impl()->resources, device.impl(), options);
+    auto impl = std::make_unique<Impl>(Access::impl(context)->resources, Access::impl(device), options);
     HEADRACE_TRY(impl->prepare());
     return FileQueue(std::move(impl));
   } catch (const std::bad_alloc&) {
@@ -70,7 +71,7 @@ Result<FileQueue> FileQueue::create(const Context& context, const Device& device
 
 Status FileQueue::read(const File& file, std::span<const FileRange> ranges, std::uint64_t tag) {
   try {
-    return impl_->add(file.impl()->handle, ranges, false, tag);
+    return impl_->add(Access::impl(file)->handle, ranges, false, tag);
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }
@@ -78,7 +79,7 @@ Status FileQueue::read(const File& file, std::span<const FileRange> ranges, std:
 
 Status FileQueue::write(const File& file, std::span<const FileRange> ranges, std::uint64_t tag) {
   try {
-    return impl_->add(file.impl()->handle, ranges, true, tag);
+    return impl_->add(Access::impl(file)->handle, ranges, true, tag);
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

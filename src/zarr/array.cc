@@ -4,6 +4,7 @@
 #include <limits>
 #include <new>
 
+#include "base/access.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/json_budget.h"
@@ -126,7 +127,9 @@ Status Array::Impl::resolve() {
 }
 
 Array::Impl::Impl(Store owner, std::string node_path)
-    : store(std::move(owner)), path(std::move(node_path)), shards(store.context().impl()->resources->stored_memory()) {}
+    : store(std::move(owner)),
+      path(std::move(node_path)),
+      shards(Access::impl(store.context())->resources->stored_memory()) {}
 
 Result<Array> Array::Impl::make(const Store& store, std::string path, zarr::LoadedNode node,
                                 const OpenOptions& options) {
@@ -136,12 +139,12 @@ Result<Array> Array::Impl::make(const Store& store, std::string path, zarr::Load
   }
   auto impl = std::make_shared<Impl>(store, std::move(path));
   impl->metadata = std::move(*node.array);
-  impl->memory = base::Charge(store.context().impl()->resources->stored_memory());
+  impl->memory = base::Charge(Access::impl(store.context())->resources->stored_memory());
   HEADRACE_TRY(impl->memory.take(zarr::kept_bytes(impl->metadata), "an array's metadata").with_key(node.key));
   if (Status status = impl->resolve(); !status.ok()) return std::move(status).with_key(node.key);
   HEADRACE_TRY(impl->memory.take(impl->info.attributes_json.size(), "an array's attributes").with_key(node.key));
   impl->info.lenient_uses = std::move(node.lenient.uses);
-  impl->index_array = store.context().impl()->resources->indices().array_number(store.url(), impl->path);
+  impl->index_array = Access::impl(store.context())->resources->indices().array_number(store.url(), impl->path);
   impl->revalidate = options.revalidate;
   if (!options.index_directory.empty()) {
     HEADRACE_TRY_ASSIGN(impl->info.decode_index, zarr::load_decode_index(*impl, options.index_directory));
@@ -151,12 +154,12 @@ Result<Array> Array::Impl::make(const Store& store, std::string path, zarr::Load
 
 Result<Array> Array::open(const Store& store, std::string_view given_path, const OpenOptions& options) {
   try {
-    HEADRACE_TRY(store.context().impl()->resources->check_usable());
+    HEADRACE_TRY(Access::impl(store.context())->resources->check_usable());
     HEADRACE_TRY_ASSIGN(std::string path, zarr::normalize_path(given_path));
     zarr::LoadOptions load;
     HEADRACE_TRY_ASSIGN(load.lenient, zarr::Lenient::parse(options.lenient));
-    load.memory = store.context().impl()->resources->stored_memory();
-    HEADRACE_TRY_ASSIGN(zarr::LoadedNode node, zarr::load_node(*store.impl(), path, load));
+    load.memory = Access::impl(store.context())->resources->stored_memory();
+    HEADRACE_TRY_ASSIGN(zarr::LoadedNode node, zarr::load_node(*Access::impl(store), path, load));
     return Impl::make(store, std::move(path), std::move(node), options);
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
@@ -166,7 +169,7 @@ Result<Array> Array::open(const Store& store, std::string_view given_path, const
 Result<Array> Array::from_document(const Store& store, std::string_view given_path, int zarr_format,
                                    std::string_view document, const OpenOptions& options) {
   try {
-    HEADRACE_TRY(store.context().impl()->resources->check_usable());
+    HEADRACE_TRY(Access::impl(store.context())->resources->check_usable());
     HEADRACE_TRY_ASSIGN(std::string path, zarr::normalize_path(given_path));
     if (zarr_format != 2 && zarr_format != 3) {
       return Status(Code::kInvalidArgument, Layer::kZarr,
@@ -175,7 +178,7 @@ Result<Array> Array::from_document(const Store& store, std::string_view given_pa
     zarr::LoadedNode node;
     node.key = path + (path.empty() ? "" : "/") + (zarr_format == 2 ? ".zarray" : "zarr.json");
     HEADRACE_TRY_ASSIGN(node.lenient, zarr::Lenient::parse(options.lenient));
-    node.memory = base::Charge(store.context().impl()->resources->stored_memory());
+    node.memory = base::Charge(Access::impl(store.context())->resources->stored_memory());
     HEADRACE_TRY(
         node.memory.take(base::most_parse_bytes(document.size()), "parsing a metadata document").with_key(node.key));
     auto metadata = zarr_format == 2 ? zarr::parse_v2_array(document, &node.lenient)
@@ -294,7 +297,7 @@ class Completion::State {
  public:
   State(std::shared_ptr<const Array::Impl> array, PreparedRead read)
       : owner(std::move(array)), prepared(std::move(read)) {}
-  Status usable() const { return owner->store.context().impl()->resources->check_usable(); }
+  Status usable() const { return Access::impl(owner->store.context())->resources->check_usable(); }
   const std::shared_ptr<const Array::Impl> owner;  // keeps the Context; outlives `prepared`
   const PreparedRead prepared;
 };
@@ -327,7 +330,7 @@ namespace {
 
 // What happens to every element on the way.
 Result<zarr::ReadConversion> conversion_of(const Array::Impl& array, const ReadOptions& options) {
-  HEADRACE_TRY(array.store.context().impl()->resources->check_usable());
+  HEADRACE_TRY(Access::impl(array.store.context())->resources->check_usable());
   if (array.metadata.dtype.is_variable_length()) {
     return Status(Code::kUnsupported, Layer::kZarr,
                   "elements of type '" + array.metadata.dtype.name +
@@ -342,8 +345,9 @@ Result<PreparedRead> start_from(const std::shared_ptr<const Array::Impl>& array,
                                 Result<std::unique_ptr<transfer::Plan>> plan, const transfer::ReadBegun& begun,
                                 const Device& device, const ReadOptions& options) {
   if (!plan.ok()) return std::move(plan).status();
-  HEADRACE_TRY_ASSIGN(auto operation, transfer::Read::create(*array->store.context().impl()->resources,
-                                                             std::move(*plan), device.impl(), options, begun));
+  HEADRACE_TRY_ASSIGN(auto operation,
+                      transfer::Read::create(*Access::impl(array->store.context())->resources,
+                                                      std::move(*plan), Access::impl(device), options, begun));
   return PreparedRead{std::move(operation), nullptr};
 }
 
@@ -356,7 +360,7 @@ Result<PreparedRead> prepare_read(const std::shared_ptr<const Array::Impl>& arra
   HEADRACE_TRY(check_tensor(resolved, conversion.dtype, target));
   if (array->metadata.rectilinear != nullptr) {
     HEADRACE_TRY_ASSIGN(auto by_shape, zarr::RectilinearRead::create(array, resolved, target, std::move(conversion),
-                                                                     device.impl(), options));
+                                                                     Access::impl(device), options));
     return PreparedRead{nullptr, std::move(by_shape)};
   }
   trace::Timer timer(trace::Stage::kPlan);
@@ -405,7 +409,7 @@ Result<Completion> start_reading(const std::shared_ptr<const Array::Impl>& array
   } else {
     state->prepared.operation->start();
   }
-  return Completion(std::move(state));
+  return Access::make<Completion>(std::move(state));
 }
 
 Status run(Result<PreparedRead> prepared, Stats* stats) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/access.h"
 #include "base/checked.h"
 #include "base/trace.h"
 #include "codec/variable_codec.h"
@@ -20,7 +21,7 @@ using codec::kVariableSlotBytes;
 
 Result<VariableResult> read_elements(const std::shared_ptr<const Array::Impl>& array, const ResolvedSelection& resolved,
                                      const VariableReadOptions& options) {
-  const auto& resources = array->store.context().impl()->resources;
+  const auto& resources = Access::impl(array->store.context())->resources;
   HEADRACE_TRY(resources->check_usable());
   const DataType& dtype = array->metadata.dtype;
   if (!dtype.is_variable_length()) {

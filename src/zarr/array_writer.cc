@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/access.h"
 #include "base/callback.h"
 #include "base/checked.h"
 #include "codec/chain_encoder.h"
@@ -55,7 +56,7 @@ class ArrayWriter::Worker::Impl {
     } else {
       HEADRACE_TRY_ASSIGN(stored, encode_chunk(object_, fill));
     }
-    HEADRACE_TRY(array.store.impl()->put(key_, stored));
+    HEADRACE_TRY(Access::impl(array.store)->put(key_, stored));
     return stored.size();
   }
 
@@ -123,7 +124,7 @@ class ArrayWriter::Worker::Impl {
 Result<ArrayWriter> ArrayWriter::create(const Store& store, std::string_view path, int zarr_format,
                                         std::string_view document) {
   try {
-    HEADRACE_TRY(store.context().impl()->resources->check_usable());
+    HEADRACE_TRY(Access::impl(store.context())->resources->check_usable());
     if (!path.empty()) HEADRACE_TRY(store::check_key(path));
     auto impl = std::make_shared<Impl>(store, path, document);
     Array::Impl& array = impl->array;
@@ -174,7 +175,7 @@ Result<ArrayWriter::Worker> ArrayWriter::make_worker() const {
 
 Status ArrayWriter::finish() const {
   const std::string& text = impl_->document;
-  return impl_->array.store.impl()->put(impl_->document_key, std::as_bytes(std::span(text.data(), text.size())));
+  return Access::impl(impl_->array.store)->put(impl_->document_key, std::as_bytes(std::span(text.data(), text.size())));
 }
 
 ArrayWriter::Worker::Worker(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}

@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "base/access.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/page_buffer.h"
@@ -113,7 +114,7 @@ class PinnedMemory {
     if (data_ != nullptr) device_->deallocate_pinned(data_, bytes_);
   }
   Status allocate(const Device& device, std::size_t bytes) {
-    device_ = device.impl();
+    device_ = Access::impl(device);
     HEADRACE_TRY_ASSIGN(data_, device_->allocate_pinned(bytes));
     bytes_ = bytes;
     return {};
@@ -134,7 +135,7 @@ class DecodeBatch::Impl {
       : array_(std::move(array)),
         device_(std::move(device)),
         staged_(!device_.host_addressable()),
-        memory_(array_->store.context().impl()->resources->stored_memory()) {}
+        memory_(Access::impl(array_->store.context())->resources->stored_memory()) {}
 
   Status load(const Selection& selection);
   Result<Times> run() { return staged_ ? run_on_device() : run_on_workers(); }
@@ -194,7 +195,7 @@ class DecodeBatch::Impl {
 };
 
 Status DecodeBatch::Impl::load(const Selection& selection) {
-  const auto& resources = array_->store.context().impl()->resources;
+  const auto& resources = Access::impl(array_->store.context())->resources;
   HEADRACE_TRY(resources->check_usable());
   HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, array_->resolve_selection(selection));
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion,
@@ -233,8 +234,8 @@ Status DecodeBatch::Impl::choose_stages() {
                   "the array's chunks are stored as they are: there is nothing to decode");
   }
   if (!staged_) return {};
-  first_stage_ = codec::device_stage_begin(chain(), *device_.impl());
-  HEADRACE_TRY_ASSIGN(decoder_, codec::make_decoder(chain(), *device_.impl()));
+  first_stage_ = codec::device_stage_begin(chain(), *Access::impl(device_));
+  HEADRACE_TRY_ASSIGN(decoder_, codec::make_decoder(chain(), *Access::impl(device_)));
   return {};
 }
 
@@ -357,7 +358,8 @@ Status DecodeBatch::Impl::make_room_for_encoded(std::uint64_t bytes) {
 Status DecodeBatch::Impl::choose_lanes() {
   const std::uint64_t lane_bytes = 2 * chain().temporary_bytes() + (apart_ ? chain().decoded_bytes() : 0);
   const std::size_t work = std::max<std::size_t>(chunks_.size() + absent_.size(), 1);
-  lanes_ = static_cast<unsigned>(std::min<std::size_t>(array_->store.context().impl()->resources->threads(), work));
+  lanes_ =
+      static_cast<unsigned>(std::min<std::size_t>(Access::impl(array_->store.context())->resources->threads(), work));
   const std::uint64_t loading_bytes = stored_.capacity() + unpacking_.capacity();
   for (;; --lanes_) {
     const auto all_lanes = base::checked_mul(lane_bytes, std::uint64_t{lanes_});
@@ -400,8 +402,8 @@ Status DecodeBatch::Impl::place_on_device() {
   for (const SourcedBox& each : absent_) boxes_.push_back(each.box);
   scratch_bytes = decoder_->scratch_bytes(limits);
   HEADRACE_TRY(allocate(scratch_, scratch_bytes));
-  HEADRACE_TRY_ASSIGN(stream_, device_.impl()->create_stream());
-  marks_ = std::make_unique<TimedMarks>(*device_.impl());
+  HEADRACE_TRY_ASSIGN(stream_, Access::impl(device_)->create_stream());
+  marks_ = std::make_unique<TimedMarks>(*Access::impl(device_));
   return {};
 }
 
@@ -415,15 +417,15 @@ Result<DecodeBatch::Times> DecodeBatch::Impl::run_on_device() {
                                   marks_.get()));
   }
   if (!boxes_.empty()) {
-    HEADRACE_TRY(device_.impl()->assemble(boxes_, op_, fill_.data(), *stream_));
+    HEADRACE_TRY(Access::impl(device_)->assemble(boxes_, op_, fill_.data(), *stream_));
     marks_->queued("assemble", *stream_);
   }
   times.host_seconds = seconds_since(begun);
   HEADRACE_TRY(marks_->finish(times));
   // The outcomes come behind the last step of the decode, so behind the marks.
-  HEADRACE_TRY_ASSIGN(const auto event, device_.impl()->create_event());
-  HEADRACE_TRY(device_.impl()->record(*event, *stream_));
-  HEADRACE_TRY(device_.impl()->synchronize(*event));
+  HEADRACE_TRY_ASSIGN(const auto event, Access::impl(device_)->create_event());
+  HEADRACE_TRY(Access::impl(device_)->record(*event, *stream_));
+  HEADRACE_TRY(Access::impl(device_)->synchronize(*event));
   for (std::size_t i = 0; i < items_.size(); ++i) {
     if (!outcomes[i].ok()) return outcome_of(i);
   }
@@ -539,7 +541,7 @@ class DecodeBatch::Impl::Work final : public transfer::Workload {
 };
 
 Result<DecodeBatch::Times> DecodeBatch::Impl::run_on_workers() {
-  const auto& resources = array_->store.context().impl()->resources;
+  const auto& resources = Access::impl(array_->store.context())->resources;
   HEADRACE_TRY(resources->check_usable());
   Times times;
   const auto work = std::make_shared<Work>(*this);
@@ -566,7 +568,7 @@ DecodeBatch::~DecodeBatch() = default;
 
 Result<DecodeBatch> DecodeBatch::load(const Array& array, const Selection& selection, const Device& device) {
   try {
-    auto impl = std::make_unique<Impl>(array.impl(), device);
+    auto impl = std::make_unique<Impl>(Access::impl(array), device);
     HEADRACE_TRY(impl->load(selection));
     return DecodeBatch(std::move(impl));
   } catch (const std::bad_alloc&) {

@@ -14,6 +14,7 @@
 #include <thread>
 #include <tuple>
 
+#include "base/access.h"
 #include "base/callback.h"
 #include "base/checked.h"
 #include "base/clock.h"
@@ -146,8 +147,8 @@ Status stored_on_gpu(const Array::Impl& array) {
 }
 
 Result<Made> make_all(const Array& array, const DecodeIndexOptions& options) {
-  const std::shared_ptr<const Array::Impl>& impl = array.impl();
-  const auto& resources = impl->store.context().impl()->resources;
+  const std::shared_ptr<const Array::Impl>& impl = Access::impl(array);
+  const auto& resources = Access::impl(impl->store.context())->resources;
   HEADRACE_TRY(resources->check_usable());
   HEADRACE_TRY(stored_on_gpu(*impl));
   const codec::Chain& chain = impl->unit_chain();
@@ -262,7 +263,7 @@ Status write_file(const std::string& path, std::span<const std::byte> bytes) {
 }  // namespace
 
 Result<std::string> load_decode_index(const Array::Impl& array, const std::string& directory) {
-  transfer::IndexCache& cache = array.store.context().impl()->resources->indices();
+  transfer::IndexCache& cache = Access::impl(array.store.context())->resources->indices();
   if (array.index_array == 0) {
     return Status(Code::kInvalidArgument, Layer::kApi,
                   "decode indices are named and ContextOptions::index_budget_bytes leaves no room for any");
@@ -315,7 +316,7 @@ Result<DecodeIndexReport> build_decode_index(const Array& array, const std::stri
 Result<DecodeIndexReport> check_decode_index(const Array& array, const std::string& directory,
                                              const DecodeIndexOptions& options) {
   try {
-    base::Charge memory(array.impl()->memory.budget());
+    base::Charge memory(Access::impl(array)->memory.budget());
     HEADRACE_TRY_ASSIGN(const auto bytes, zarr::read_file(zarr::file_in(directory), memory));
     HEADRACE_TRY_ASSIGN(const zarr::IndexFile saved, zarr::parse_index_file(bytes));
     HEADRACE_TRY_ASSIGN(zarr::Made made, zarr::make_all(array, options));

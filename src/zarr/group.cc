@@ -3,6 +3,7 @@
 #include <new>
 #include <unordered_map>
 
+#include "base/access.h"
 #include "base/json_budget.h"
 #include "transfer/context_impl.h"
 #include "zarr/array_impl.h"
@@ -17,7 +18,7 @@ class Group::Impl {
   explicit Impl(Store owner) : store(std::move(owner)), memory(stored_memory()) {}
 
   const std::shared_ptr<base::MemoryBudget>& stored_memory() const {
-    return store.context().impl()->resources->stored_memory();
+    return Access::impl(store.context())->resources->stored_memory();
   }
 
   Result<std::vector<Member>> list(bool recursive) const;
@@ -149,7 +150,7 @@ Result<std::vector<Member>> Group::Impl::list(bool recursive) const {
     }
     return {};
   };
-  HEADRACE_TRY(zarr::walk_below(*store.impl(), info.path, load, recursive, visit));
+  HEADRACE_TRY(zarr::walk_below(*Access::impl(store), info.path, load, recursive, visit));
   zarr::sort_by_path(members);
   return members;
 }
@@ -182,7 +183,7 @@ const GroupInfo& Group::info() const noexcept { return impl_->info; }
 
 Result<Group> Group::open(const Store& store, std::string_view given_path, const OpenOptions& options) {
   try {
-    HEADRACE_TRY(store.context().impl()->resources->check_usable());
+    HEADRACE_TRY(Access::impl(store.context())->resources->check_usable());
     HEADRACE_TRY_ASSIGN(std::string path, zarr::normalize_path(given_path));
     auto impl = std::make_shared<Impl>(store);
     zarr::LoadOptions load;
@@ -191,8 +192,9 @@ Result<Group> Group::open(const Store& store, std::string_view given_path, const
     load.memory = impl->stored_memory();
     impl->lenient = load.lenient;
     impl->lenient_names = options.lenient;
-    auto node = zarr::load_node(*store.impl(), path, load);
-    if (!node.ok() && node.status().code() == Code::kNotFound && zarr::is_implied_v2_group(*store.impl(), path, load)) {
+    auto node = zarr::load_node(*Access::impl(store), path, load);
+    if (!node.ok() && node.status().code() == Code::kNotFound &&
+        zarr::is_implied_v2_group(*Access::impl(store), path, load)) {
       impl->info = {std::move(path), 2, "{}", false, true};
       return Group(std::shared_ptr<const Impl>(std::move(impl)));
     }
@@ -230,14 +232,14 @@ Result<std::vector<Member>> Group::children() const {
 
 Result<Array> Group::array(std::string_view path) const {
   try {
-    HEADRACE_TRY(impl_->store.context().impl()->resources->check_usable());
+    HEADRACE_TRY(Access::impl(impl_->store.context())->resources->check_usable());
     HEADRACE_TRY_ASSIGN(const std::string relative, impl_->below(path));
     const std::string full = zarr::join_path(impl_->info.path, relative);
     zarr::LoadOptions load;
     load.lenient = impl_->lenient;
     load.memory = impl_->stored_memory();
     auto node = impl_->consolidated != nullptr ? impl_->find_consolidated(relative)
-                                               : zarr::load_node(*impl_->store.impl(), full, load);
+                                               : zarr::load_node(*Access::impl(impl_->store), full, load);
     if (!node.ok()) return std::move(node).status();
     return Array::Impl::make(impl_->store, full, std::move(*node));
   } catch (const std::bad_alloc&) {

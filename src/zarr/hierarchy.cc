@@ -9,6 +9,7 @@
 #include <new>
 #include <set>
 
+#include "base/access.h"
 #include "store/file_offers.h"
 #include "transfer/context_impl.h"
 #include "zarr/array_impl.h"
@@ -18,9 +19,9 @@ namespace headrace {
 
 Result<Store> Store::open(const Context& context, std::string_view url) {
   try {
-    HEADRACE_TRY(context.impl()->resources->check_usable());
-    HEADRACE_TRY_ASSIGN(auto impl, store::open_store(url, {context.impl()->resources->stored_memory()}));
-    return Store(context, std::move(impl));
+    HEADRACE_TRY(Access::impl(context)->resources->check_usable());
+    HEADRACE_TRY_ASSIGN(auto impl, store::open_store(url, {Access::impl(context)->resources->stored_memory()}));
+    return Access::make<Store>(context, std::move(impl));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }
@@ -218,12 +219,12 @@ Node make_node(const Store& store, std::string path, Result<zarr::LoadedNode> lo
 
 Result<std::vector<Node>> list_nodes(const Store& store, std::string_view given_path, const OpenOptions& options) {
   try {
-    HEADRACE_TRY(store.context().impl()->resources->check_usable());
+    HEADRACE_TRY(Access::impl(store.context())->resources->check_usable());
     HEADRACE_TRY_ASSIGN(const std::string path, zarr::normalize_path(given_path));
     zarr::LoadOptions load;
     HEADRACE_TRY_ASSIGN(load.lenient, zarr::Lenient::parse(options.lenient));
     load.consolidated = options.consolidated;
-    load.memory = store.context().impl()->resources->stored_memory();
+    load.memory = Access::impl(store.context())->resources->stored_memory();
     std::vector<Node> nodes;
     base::Charge listed(load.memory);  // the caller's once they are returned
     const auto add = [&](std::string where, Result<zarr::LoadedNode> loaded) -> Status {
@@ -232,10 +233,10 @@ Result<std::vector<Node>> list_nodes(const Store& store, std::string_view given_
       return listed.take(nodes.back().attributes_json.size(), "a list of nodes");
     };
     std::shared_ptr<const zarr::Consolidated> consolidated;
-    auto root = zarr::load_node(*store.impl(), path, load);
+    auto root = zarr::load_node(*Access::impl(store), path, load);
     const bool no_node = !root.ok() && root.status().code() == Code::kNotFound;
-    const bool v2_group = no_node && zarr::is_implied_v2_group(*store.impl(), path, load);
-    if (v2_group || (no_node && zarr::is_folder_of_v3(*store.impl(), path, load))) {
+    const bool v2_group = no_node && zarr::is_implied_v2_group(*Access::impl(store), path, load);
+    if (v2_group || (no_node && zarr::is_folder_of_v3(*Access::impl(store), path, load))) {
       nodes.emplace_back();
       nodes.back().path = path;
       nodes.back().zarr_format = v2_group ? 2 : 0;
@@ -256,7 +257,7 @@ Result<std::vector<Node>> list_nodes(const Store& store, std::string_view given_
       return nodes;
     }
     load.consolidated = false;  // that of groups further below would only repeat what is walked
-    HEADRACE_TRY(zarr::walk_below(*store.impl(), path, load, true, add));
+    HEADRACE_TRY(zarr::walk_below(*Access::impl(store), path, load, true, add));
     zarr::sort_by_path(nodes);
     return nodes;
   } catch (const std::bad_alloc&) {

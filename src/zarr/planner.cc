@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/access.h"
 #include "base/file_read.h"
 #include "zarr/footprint.h"
 
@@ -33,7 +34,7 @@ class ArrayPlan : public transfer::Plan {
         fill_(std::move(conversion.fill)) {}
 
   std::uint64_t chunk_count() const noexcept override { return footprint_->units(); }
-  store::Store& store() const noexcept override { return *array_->store.impl(); }
+  store::Store& store() const noexcept override { return *Access::impl(array_->store); }
   const codec::Chain& chain() const noexcept override {
     return own_chain_ != nullptr ? *own_chain_ : array_->unit_chain();
   }

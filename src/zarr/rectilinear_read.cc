@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/access.h"
 #include "base/trace.h"
 #include "transfer/context_impl.h"
 #include "zarr/planner.h"
@@ -47,7 +48,7 @@ Status RectilinearRead::run_class() {
       progress_(chunks_before_ + done, classes_->chunk_count());
     };
   }
-  const auto& resources = array_->store.context().impl()->resources;
+  const auto& resources = Access::impl(array_->store.context())->resources;
   HEADRACE_TRY_ASSIGN(auto operation,
                       transfer::Read::create(*resources, std::move(plan), device_, std::move(options), begun));
   {

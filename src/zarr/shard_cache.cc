@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/access.h"
 #include "base/clock.h"
 #include "base/file_handle.h"
 #include "base/trace.h"
@@ -267,13 +268,13 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
   auto found = shards.find(key);
   if (found != nullptr) {
     store::ByteSource now;
-    Status status = revalidate ? store.impl()->open(key, now) : Status();
+    Status status = revalidate ? Access::impl(store)->open(key, now) : Status();
     if (status.code() == Code::kNotFound) return std::shared_ptr<const zarr::OpenShard>();
     if (!status.ok()) return status;
     if (found->is(revalidate ? now : *found->object)) return found;
   }
   SettledObject opened;
-  Status status = open_settled(*store.impl(), key, opened);
+  Status status = open_settled(*Access::impl(store), key, opened);
   // Most shards of a sparse array: nothing is allocated for them.
   if (status.code() == Code::kNotFound) return std::shared_ptr<const zarr::OpenShard>();
   if (!status.ok()) return std::move(status).with_key(key);
@@ -287,7 +288,8 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
   open->was_still = opened.was_still;
   open->format = &sharding->indexes.front();
   if (open->object->offers(store::Offer::kWhole)) {
-    if (status = unpack_shard(*store.impl(), *open, lookups); !status.ok()) return std::move(status).with_key(key);
+    if (status = unpack_shard(*Access::impl(store), *open, lookups); !status.ok())
+      return std::move(status).with_key(key);
   }
   status = zarr::read_index(*open->object, *open->format, 0, open->object->size_bytes(), open->memory, open->entries,
                             lookups);

@@ -6,6 +6,7 @@
 #include <new>
 #include <optional>
 
+#include "base/access.h"
 #include "transfer/context_impl.h"
 #include "zarr/array_impl.h"
 
@@ -43,7 +44,7 @@ class Listing {
   // The indices from `axis` on are in the names below `folder`.
   Status list(const std::string& folder, std::size_t axis) {
     base::Charge listing(memory_.budget());
-    auto entries = array_.store.impl()->list(folder, &listing);
+    auto entries = Access::impl(array_.store)->list(folder, &listing);
     if (entries.status().code() == Code::kNotFound) return {};
     if (!entries.ok()) return std::move(entries).status();
     for (const store::Entry& entry : *entries) {
@@ -121,7 +122,7 @@ class Listing {
 
 Result<StoredChunks> Array::stored_chunks() const {
   try {
-    HEADRACE_TRY(impl_->store.context().impl()->resources->check_usable());
+    HEADRACE_TRY(Access::impl(impl_->store.context())->resources->check_usable());
     return Listing(*impl_).run();
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 
+#include "base/access.h"
 #include "base/json.h"
 #include "codec/chain_encoder.h"
 #include "store/store.h"
@@ -481,9 +482,9 @@ TEST_P(Bombs, AreRefusedAtOnce) {
   {
     const std::string document = bomb.document();
     const bool is_v2 = document.find("\"zarr_format\":2") != std::string::npos;
-    ASSERT_TRUE(store->impl()->put(is_v2 ? ".zarray" : "zarr.json", bytes_of(document)).ok());
+    ASSERT_TRUE(Access::impl(*store)->put(is_v2 ? ".zarray" : "zarr.json", bytes_of(document)).ok());
     const std::size_t rank = std::count(bomb.selection, bomb.selection + std::strlen(bomb.selection), ',') + 1;
-    const bool stored = !bomb.chunk || store->impl()->put(repeat("0", rank, "."), bomb.chunk()).ok();
+    const bool stored = !bomb.chunk || Access::impl(*store)->put(repeat("0", rank, "."), bomb.chunk()).ok();
     ASSERT_TRUE(stored);
   }
 

@@ -16,6 +16,7 @@
 #include <functional>
 #include <random>
 
+#include "base/access.h"
 #include "support/alloc_counter.h"
 #include "support/temp_dir.h"
 #include "support/zip_writer.h"
@@ -338,7 +339,7 @@ int run_all(std::uint64_t seed, unsigned count, const std::string& scratch) {
   options.index_budget_bytes = 4 * kMiB;
   const auto context = Context::create(options);
   if (!context.ok()) return 2;
-  const auto& budget = context->impl()->resources->stored_memory();
+  const auto& budget = Access::impl(*context)->resources->stored_memory();
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   const std::uint64_t before = static_cast<std::uint64_t>(usage.ru_maxrss) << 10;

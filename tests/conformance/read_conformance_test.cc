@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "base/access.h"
 #include "device/device.h"
 #include "io/engine.h"
 #include "support/raw_array.h"
@@ -186,7 +187,7 @@ TEST(ReadFromTmpfs, EveryEngineReads) {
     auto store = Store::open(context, directory.path()).value();
     std::vector<std::uint32_t> expected;
     const testing::RawArray about{.shape = {50, 70}, .chunk = {20, 30}, .inner = {10, 10}};
-    ASSERT_TRUE(testing::write_raw_array(*store.impl(), "", about, &expected).ok());
+    ASSERT_TRUE(testing::write_raw_array(*Access::impl(store), "", about, &expected).ok());
     auto array = Array::open(store).value();
     auto device = Device::open("host").value();
     std::vector<std::uint32_t> got(about.elements());

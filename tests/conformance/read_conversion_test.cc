@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 
+#include "base/access.h"
 #include "device/device.h"
 #include "support/raw_array.h"
 
@@ -81,7 +82,7 @@ class ReadConversion : public ::testing::TestWithParam<std::string> {
         }
         const std::string key = layout.v2 ? std::to_string(i) + "." + std::to_string(j)
                                           : "c/" + std::to_string(i) + "/" + std::to_string(j);
-        EXPECT_TRUE(store_->impl()->put(path + "/" + key, chunk).ok());
+        EXPECT_TRUE(Access::impl(*store_)->put(path + "/" + key, chunk).ok());
       }
     }
     auto array = Array::open(*store_, path);
@@ -108,7 +109,7 @@ class ReadConversion : public ::testing::TestWithParam<std::string> {
   }
 
   void put_text(const std::string& key, const std::string& text) {
-    EXPECT_TRUE(testing::put_text(*store_->impl(), key, text).ok());
+    EXPECT_TRUE(testing::put_text(*Access::impl(*store_), key, text).ok());
   }
   static bool missing(std::uint64_t r, std::uint64_t c) { return r / kChunkRows == 1 && c / kChunkColumns == 1; }
 
@@ -274,7 +275,7 @@ TEST_P(ReadConversion, Shards) {
   raw.inner = {8, 5};
   raw.missing_every = 3;
   std::vector<std::uint32_t> expected;
-  ASSERT_TRUE(testing::write_raw_array(*store_->impl(), "sharded", raw, &expected).ok());
+  ASSERT_TRUE(testing::write_raw_array(*Access::impl(*store_), "sharded", raw, &expected).ok());
   const Array array = Array::open(*store_, "sharded").value();
   auto buffer = Buffer::allocate(*device_, 2000 * 8);
   ASSERT_TRUE(buffer.ok());

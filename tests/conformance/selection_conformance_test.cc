@@ -10,6 +10,7 @@
 #include <set>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
 #include "support/selection_model.h"
 #include "support/temp_dir.h"
 
@@ -270,7 +271,7 @@ TEST_P(SelectionRead, AnyArrayAnySelection) {
   for (int round = 0; round < 60; ++round) {
     Model model = any_model(random);
     const std::string path = "round" + std::to_string(round);
-    ASSERT_TRUE(model.write(*store->impl(), path).ok());
+    ASSERT_TRUE(model.write(*Access::impl(*store), path).ok());
     auto array = Array::open(*store, path);
     ASSERT_TRUE(array.ok()) << array.status().to_string();
     for (int pick = 0; pick < 12; ++pick) {
@@ -291,7 +292,7 @@ TEST_P(SelectionRead, AnySelectionsTogether) {
   for (int round = 0; round < 60; ++round) {
     Model model = any_model(random);
     const std::string path = "together" + std::to_string(round);
-    ASSERT_TRUE(model.write(*store->impl(), path).ok());
+    ASSERT_TRUE(model.write(*Access::impl(*store), path).ok());
     auto array = Array::open(*store, path);
     ASSERT_TRUE(array.ok()) << array.status().to_string();
     for (int pick = 0; pick < 4; ++pick) {
@@ -309,7 +310,7 @@ TEST_P(SelectionRead, AnySelectionsTogether) {
 // A shard that is replaced while the array is open: seen where that was asked for.
 TEST_P(SelectionRead, ReplacedShardsAreSeenByThoseWhoLook) {
   Model model = nested();
-  ASSERT_TRUE(model.write(*store->impl(), "a").ok());
+  ASSERT_TRUE(model.write(*Access::impl(*store), "a").ok());
   OpenOptions options;
   options.revalidate = true;
   auto looks = Array::open(*store, "a", options).value();
@@ -320,14 +321,14 @@ TEST_P(SelectionRead, ReplacedShardsAreSeenByThoseWhoLook) {
   check(looks, model, all, meaning);
   Model other = nested();
   other.seed = 99;
-  ASSERT_TRUE(other.write(*store->impl(), "a").ok());
+  ASSERT_TRUE(other.write(*Access::impl(*store), "a").ok());
   check(looks, other, all, meaning);
 }
 
 TEST_P(SelectionRead, FromADocumentThatIsNotStored) {
   Model model = nested();
-  ASSERT_TRUE(model.write(*store->impl(), "a/b").ok());
-  const auto stored = store->impl()->get("a/b/zarr.json", 1 << 20).value();
+  ASSERT_TRUE(model.write(*Access::impl(*store), "a/b").ok());
+  const auto stored = Access::impl(*store)->get("a/b/zarr.json", 1 << 20).value();
   const std::string document(reinterpret_cast<const char*>(stored.data()), stored.size());
   auto array = Array::from_document(*store, "a/b", 3, document);
   ASSERT_TRUE(array.ok()) << array.status().to_string();
@@ -340,7 +341,7 @@ TEST_P(SelectionRead, FromADocumentThatIsNotStored) {
 
 TEST_P(SelectionRead, TogetherRefusesWhatOneOfThemIs) {
   Model model = nested();
-  ASSERT_TRUE(model.write(*store->impl(), "a").ok());
+  ASSERT_TRUE(model.write(*Access::impl(*store), "a").ok());
   auto array = Array::open(*store, "a").value();
   auto buffer = Buffer::allocate(*device, 64).value();
   EXPECT_EQ(array.read_many({}, *device).code(), Code::kInvalidArgument);
@@ -368,7 +369,7 @@ Model nested() {
 // One chunk of 256: at each level the index, then what it leads to.
 TEST_P(SelectionRead, OneChunkOfNestedShardsReadsOneChunk) {
   Model model = nested();
-  ASSERT_TRUE(model.write(*store->impl(), "a").ok());
+  ASSERT_TRUE(model.write(*Access::impl(*store), "a").ok());
   auto array = Array::open(*store, "a").value();
   EXPECT_EQ(array.info().chunk_shape, (Shape{4, 8}));
   EXPECT_EQ(array.info().shard_shape, (Shape{64, 64}));
@@ -383,7 +384,7 @@ TEST_P(SelectionRead, OneChunkOfNestedShardsReadsOneChunk) {
 
 TEST_P(SelectionRead, DuplicatesInAnyOrderReadEachChunkOnce) {
   Model model = nested();
-  ASSERT_TRUE(model.write(*store->impl(), "a").ok());
+  ASSERT_TRUE(model.write(*Access::impl(*store), "a").ok());
   auto array = Array::open(*store, "a").value();
   check(array, model, parse_selection("[63, 0, 63, 1, 0, -1], [5, 5]").value(),
         {false, {{63, 0, 63, 1, 0, 63}, {5, 5}}, {false, false}});
@@ -394,7 +395,7 @@ TEST_P(SelectionRead, DuplicatesInAnyOrderReadEachChunkOnce) {
 
 TEST_P(SelectionRead, EmptyListsAndMasksReadNothing) {
   Model model = nested();
-  ASSERT_TRUE(model.write(*store->impl(), "a").ok());
+  ASSERT_TRUE(model.write(*Access::impl(*store), "a").ok());
   auto array = Array::open(*store, "a").value();
   check(array, model, {index_list({})}, {false, {{}, Shape(64)}, {false, false}});
   EXPECT_EQ(last.requests, 0u);
@@ -405,7 +406,7 @@ TEST_P(SelectionRead, EmptyListsAndMasksReadNothing) {
 
 TEST_P(SelectionRead, MaskOfAllDimensionsIsPoints) {
   Model model = nested();
-  ASSERT_TRUE(model.write(*store->impl(), "a").ok());
+  ASSERT_TRUE(model.write(*Access::impl(*store), "a").ok());
   auto array = Array::open(*store, "a").value();
   std::vector<std::uint8_t> where(64 * 64);
   Meaning meaning{true, {{}, {}}, {}};
@@ -420,20 +421,20 @@ TEST_P(SelectionRead, MaskOfAllDimensionsIsPoints) {
 // An index inside a shard that is damaged fails what lies behind it, by name, and nothing else.
 TEST_P(SelectionRead, DamagedInnerIndexIsOneFailure) {
   Model model = nested();
-  ASSERT_TRUE(model.write(*store->impl(), "good").ok());
+  ASSERT_TRUE(model.write(*Access::impl(*store), "good").ok());
   // The first inner shard's index is at its start; it lies last, right in front of the outer index.
   std::vector<std::size_t> axes = {0, 1};
   Bytes object = Model(model).encode(0, model.chunk, axes, {0, 0});
   std::uint64_t first = 0;
   std::memcpy(&first, object.data() + object.size() - (16 * 8 + 4), 8);
   object[static_cast<std::size_t>(first) + 3] ^= std::byte{1};
-  ASSERT_TRUE(testing::put_text(*store->impl(), "bad/zarr.json",
+  ASSERT_TRUE(testing::put_text(*Access::impl(*store), "bad/zarr.json",
                                 R"({"zarr_format":3,"node_type":"array","shape":[64,64],"data_type":"uint32",)"
                                 R"("chunk_grid":{"name":"regular","configuration":{"chunk_shape":[64,64]}},)"
                                 R"("chunk_key_encoding":{"name":"default"},"fill_value":0,"codecs":)" +
                                     model.codecs(0) + "}")
                   .ok());
-  ASSERT_TRUE(store->impl()->put("bad/c/0/0", object).ok());
+  ASSERT_TRUE(Access::impl(*store)->put("bad/c/0/0", object).ok());
   auto array = Array::open(*store, "bad").value();
   auto buffer = Buffer::allocate(*device, 64 * 64 * 4).value();
   ReadOptions options;
@@ -449,7 +450,7 @@ TEST_P(SelectionRead, DamagedInnerIndexIsOneFailure) {
 
 TEST_P(SelectionRead, WrongSelectionsAreNamed) {
   Model model = nested();
-  ASSERT_TRUE(model.write(*store->impl(), "a").ok());
+  ASSERT_TRUE(model.write(*Access::impl(*store), "a").ok());
   auto array = Array::open(*store, "a").value();
   const auto message = [&](const Selection& selection) {
     const Status status = array.resolve(selection).status();

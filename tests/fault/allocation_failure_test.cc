@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
 #include "base/json.h"
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"
@@ -173,7 +174,7 @@ struct ReadScenario {
     context = std::make_unique<Context>(Context::create(options).value());
     store = std::make_unique<Store>(Store::open(*context, directory.path()).value());
     device = std::make_unique<Device>(Device::open(device_name).value());
-    EXPECT_TRUE(testing::write_flat_array(*store->impl(), "", array).ok());
+    EXPECT_TRUE(testing::write_flat_array(*Access::impl(*store), "", array).ok());
     tensor = {got, {array.elements()}};
   }
   // Opens the array anew, so that shard indexes are read as well. host-staged takes ordinary memory too.
@@ -249,7 +250,7 @@ TEST_P(AllocationFailure, OpeningAndReadingArchivesAndReferences) {
       const FlatArray array{.layout = layout, .chunks = 12, .shard_chunks = 4};
       ReadScenario scenario(array, "host", 1, "auto");
       support::TempDir directory;
-      const std::string url = kind.fill(directory.path(), testing::objects_of(*scenario.store->impl()));
+      const std::string url = kind.fill(directory.path(), testing::objects_of(*Access::impl(*scenario.store)));
       ASSERT_NE(url, "");
       // The references are a JSON document.
       const bool document = std::string_view(kind.name) == "reference";
@@ -272,7 +273,7 @@ TEST_P(AllocationFailure, CollectingTheErrorsOfABadChunk) {
   const FlatArray array{.layout = Layout::kZstd, .chunks = 12};
   ReadScenario scenario(array, "host", 1, "auto");
   const std::byte rubbish[5] = {};
-  ASSERT_TRUE(scenario.store->impl()->put(array.key(7), rubbish).ok());
+  ASSERT_TRUE(Access::impl(*scenario.store)->put(array.key(7), rubbish).ok());
   auto opened = Array::open(*scenario.store);
   ASSERT_TRUE(opened.ok());
   ReadOptions options;
@@ -326,8 +327,8 @@ TEST_P(AllocationFailure, ReadingStrings) {
     const std::string path = directory / (sharded ? "shards" : "chunks");
     std::filesystem::create_directory(path);
     const auto store = Store::open(context, path).value();
-    ASSERT_TRUE(store.impl()->put("zarr.json", testing::to_bytes(document.dump())).ok());
-    testing::store_chunks(*store.impl(), document, expected, "");
+    ASSERT_TRUE(Access::impl(store)->put("zarr.json", testing::to_bytes(document.dump())).ok());
+    testing::store_chunks(*Access::impl(store), document, expected, "");
     const auto array = Array::open(store).value();
     refuse_each(
         [&]() -> Outcome {

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
 #include "base/descriptors.h"
 #include "base/file_handle.h"
 #include "base/file_mapping.h"
@@ -145,7 +146,7 @@ TEST(FaultPoints, AReadGoesOnWhereTheLimitOfOpenFilesCannotBeRaised) {
   {
     auto context = Context::create({.threads = 1}).value();
     const auto store = Store::open(context, dir.path()).value();
-    ASSERT_TRUE(testing::write_flat_array(*store.impl(), "", array).ok());
+    ASSERT_TRUE(testing::write_flat_array(*Access::impl(store), "", array).ok());
   }
   const auto expected = array.expected();
   EXPECT_EQ(support::in_child(
@@ -207,7 +208,7 @@ TEST(FaultPoints, TheDeviceWithoutAGpu) {
   {
     auto context = Context::create({}).value();
     const auto tree = Store::open(context, dir.path()).value();
-    ASSERT_TRUE(testing::write_flat_array(*tree.impl(), "", array).ok());
+    ASSERT_TRUE(testing::write_flat_array(*Access::impl(tree), "", array).ok());
   }
   device::staged_decode_model().any_codec = true;
   const auto queue = [](device::Device& device, bool& called, int& moved) -> Status {

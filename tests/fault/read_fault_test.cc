@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
 #include "support/failures.h"
 #include "support/flat_array.h"
 #include "support/stores_under_test.h"
@@ -79,12 +80,12 @@ TEST_P(ReadFaults, RightElementsOrAnError) {
     auto context = Context::create(options).value();
     std::filesystem::create_directory(directory / "tree");
     const auto tree = Store::open(context, directory / "tree").value();
-    ASSERT_TRUE(testing::write_flat_array(*tree.impl(), "", array).ok());
+    ASSERT_TRUE(testing::write_flat_array(*Access::impl(tree), "", array).ok());
     const auto* const row =
         std::find_if(std::begin(testing::kStoresUnderTest), std::end(testing::kStoresUnderTest),
                      [](const auto& kind) { return std::string_view(kind.name) == GetParam().store; });
     ASSERT_NE(row, std::end(testing::kStoresUnderTest));
-    url = row->fill(directory.path(), testing::objects_of(*tree.impl()));
+    url = row->fill(directory.path(), testing::objects_of(*Access::impl(tree)));
     ASSERT_NE(url, "");
   }
   std::vector<std::uint32_t> got(array.elements());
@@ -146,7 +147,7 @@ class DirectReads : public ::testing::TestWithParam<std::pair<Layout, const char
     auto context = Context::create(options);
     if (!context.ok()) GTEST_SKIP() << context.status().to_string();
     const auto store = Store::open(*context, directory.path()).value();
-    ASSERT_TRUE(testing::write_flat_array(*store.impl(), "", array).ok());
+    ASSERT_TRUE(testing::write_flat_array(*Access::impl(store), "", array).ok());
     const auto device = Device::open("host").value();
     std::vector<std::uint32_t> got(array.elements());
     const auto opened = Array::open(store).value();

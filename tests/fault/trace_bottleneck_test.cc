@@ -3,6 +3,7 @@
 #include <headrace/array.h>
 #include <headrace/trace.h>
 
+#include "base/access.h"
 #include "base/fault.h"
 #include "support/flat_array.h"
 #include "support/temp_dir.h"
@@ -36,7 +37,7 @@ TEST_P(TraceBottleneck, IsTheStageThatWasMadeSlow) {
   options.wave_bytes = 4096;  // a chunk: as many waves as chunks
   auto context = Context::create(options).value();
   auto store = Store::open(context, directory.path()).value();
-  ASSERT_TRUE(testing::write_flat_array(*store.impl(), "", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(store), "", array).ok());
   auto opened = Array::open(store).value();
   auto device = Device::open(slow.device).value();
   // Every second element, so that no chunk is decoded in place.

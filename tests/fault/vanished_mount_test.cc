@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/access.h"
 #include "support/flat_array.h"
 #include "support/temp_dir.h"
 
@@ -230,7 +231,7 @@ TEST_F(VanishedMount, AnArrayOnItIsAnErrorThatNamesAChunk) {
     const std::string path = dir_ / "mnt/array";
     ASSERT_TRUE(run("mkdir mnt/array"));
     std::optional<Context> context(*Context::create());
-    ASSERT_TRUE(testing::write_flat_array(*Store::open(*context, path)->impl(), "", array).ok());
+    ASSERT_TRUE(testing::write_flat_array(*Access::impl(*Store::open(*context, path)), "", array).ok());
     auto store = Store::open(*context, path);
     auto opened = Array::open(*store);
     ASSERT_TRUE(opened.ok());

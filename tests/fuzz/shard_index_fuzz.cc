@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/access.h"
 #include "codecs/crc32c/crc32c.h"
 #include "tests/fuzz/fuzz_check.h"
 #include "tests/support/raw_array.h"
@@ -84,8 +85,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }();
   static const Store store = Store::open(context, "memory://shard").value();
   static const Device device = Device::open("host").value();
-  FUZZ_CHECK(testing::put_text(*store.impl(), "zarr.json", form.metadata()).ok());
-  FUZZ_CHECK(store.impl()->put("c/0", shard).ok());
+  FUZZ_CHECK(testing::put_text(*Access::impl(store), "zarr.json", form.metadata()).ok());
+  FUZZ_CHECK(Access::impl(store)->put("c/0", shard).ok());
   const auto array = Array::open(store);
   FUZZ_CHECK(array.ok());
 

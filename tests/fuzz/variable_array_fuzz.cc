@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 
+#include "base/access.h"
 #include "base/utf8.h"
 #include "store/store.h"
 #include "tests/fuzz/fuzz_check.h"
@@ -71,7 +72,7 @@ const Kept& kept(std::size_t choice) {
     Store store = Store::open(context, "memory://variable-fuzz-" + std::to_string(choice)).value();
     const std::string& document = kDocuments[choice];
     const bool is_v3 = document.find("node_type") != std::string::npos;
-    FUZZ_CHECK(store.impl()->put(is_v3 ? "zarr.json" : ".zarray", bytes_of(document)).ok());
+    FUZZ_CHECK(Access::impl(store)->put(is_v3 ? "zarr.json" : ".zarray", bytes_of(document)).ok());
     auto array = Array::open(store);
     FUZZ_CHECK(array.ok());
     all[choice] = std::make_unique<Kept>(Kept{std::move(store), std::move(*array)});
@@ -102,7 +103,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static std::size_t put_bytes = 0;
   put_bytes += chunk.size();
   if (put_bytes > (std::size_t{1} << 30)) return 0;
-  FUZZ_CHECK(own.store.impl()->put(rank == 2 ? "0.0" : "0", chunk).ok());
+  FUZZ_CHECK(Access::impl(own.store)->put(rank == 2 ? "0.0" : "0", chunk).ok());
   // A shard's index is kept between reads of one Array.
   const auto opened = Array::open(own.store);
   FUZZ_CHECK(opened.ok());

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails where a file includes what its layer may not, where names clash, and where files grow beyond reading.
+"""Fails where a file includes what its layer may not, where a public class shows what is behind it, where names clash, and
+where files grow beyond reading.
 
   check_layers.py [--root DIR] [--self-test] [--write]
 
@@ -49,6 +50,8 @@ TOPS = ("include", "src", "backends", "codecs", "tools", "bench", "tests", "pyth
 SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".c"}
 LISTED_LINES, REFUSED_LINES = 600, 1000
 INCLUDE = re.compile(r'\s*#\s*include\s*(["<])([^">]+)[">]')
+# What lies behind a public class is reached by src/base/access.h, which no program outside the tree has.
+DOOR = re.compile(r"\bimpl\s*\(\s*\)")
 
 
 def sources(root):
@@ -84,6 +87,8 @@ def check_includes(root, path):
     if path.suffix in (".cu", ".cuh") and not cuda_home:
         yield f"{relative}: CUDA code belongs in backends/dev_cuda and codecs/*"
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        if public and DOOR.search(line):
+            yield f"{relative}:{number}: a public class has impl(): code of the tree uses Access (src/base/access.h)"
         match = INCLUDE.match(line)
         if not match:
             continue
@@ -176,6 +181,7 @@ def self_test():
         "the C API reaching inside": {"src/capi/c.cc": '#include "zarr/metadata.h"\n'},
         "a back end including a sibling": {"backends/io_aio/c.cc": '#include "backends/io_uring/ring.h"\n'},
         "a public header including a private one": {"include/headrace/c.h": '#include "base/a.h"\n'},
+        "a public class that shows what is behind it": {"include/headrace/c.h": "  const Impl& impl() const;\n"},
         "a CUDA header in a layer": {"src/device/c.cc": "#include <cuda_runtime.h>\n"},
         "a CUDA header in a codec's CPU code": {"codecs/x/c.cc": "#include <cuda_runtime.h>\n"},
         "a .cu file in a layer": {"src/device/c.cu": ""},

@@ -83,9 +83,7 @@ std::string place_and_read(Rig& rig, Dice& dice, const Made& made, const std::st
   std::optional<Store> keep;
   const std::uint64_t kind = on_disk ? 2 : dice.below(8);
   if (kind < 2) {
-    Store memory(rig.context(0), nullptr);
-    url = place_memory(rig.context(0), objects, &memory);
-    keep = std::move(memory);
+    url = place_memory(rig.context(0), objects, keep);
   } else {
     fresh_directory(directory);
     if (kind == 6) {

@@ -77,7 +77,7 @@ std::string place_zip(Dice& dice, const std::string& directory, const Objects& o
   return path;
 }
 
-std::string place_memory(const Context& context, const Objects& objects, Store* keep) {
+std::string place_memory(const Context& context, const Objects& objects, std::optional<Store>& keep) {
   static std::uint64_t number = 0;
   const std::string url = "memory://store_fuzz" + std::to_string(number++);
   auto store = Store::open(context, url);
@@ -85,7 +85,7 @@ std::string place_memory(const Context& context, const Objects& objects, Store* 
   for (const auto& [key, bytes] : objects) {
     if (Status status = store->put(key, bytes); !status.ok()) die(status.to_string());
   }
-  *keep = std::move(*store);
+  keep = std::move(*store);
   return url;
 }
 

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "stored.h"
@@ -20,7 +21,7 @@ std::string place_zip(Dice& dice, const std::string& directory, const Objects& o
                       const std::function<void(testing::ZipRecord&)>& change = {},
                       const std::function<void(testing::ZipEnd&)>& change_end = {});
 // A memory store lives as long as `keep` is held.
-std::string place_memory(const Context& context, const Objects& objects, Store* keep);
+std::string place_memory(const Context& context, const Objects& objects, std::optional<Store>& keep);
 
 // Ranges of two files; `change` may move one range (offset, length), given the file's size.
 using ChangeRange =

@@ -204,10 +204,10 @@ std::string run_strings(Rig& rig, Dice& dice) {
   } while (advance(at, grid));
 
   const Context& context = rig.context(static_cast<std::size_t>(dice.below(rig.contexts())));
-  Store keep(context, nullptr);
+  std::optional<Store> keep;
   std::string url;
   if (dice.one_in(2)) {
-    url = place_memory(context, objects, &keep);
+    url = place_memory(context, objects, keep);
   } else {
     fresh_directory(rig.options().directory);
     url = place_files(rig.options().directory, objects);

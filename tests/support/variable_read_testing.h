@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/access.h"
 #include "base/json.h"
 #include "support/variable_model.h"
 
@@ -29,11 +30,11 @@ class VariableRead : public ::testing::Test {
     static std::atomic<int> number{0};
     Store store = Store::open(context, "memory://variable-read-" + std::to_string(number++)).value();
     const bool v3 = document.at("zarr_format") == 3;
-    EXPECT_TRUE(store.impl()->put(v3 ? "zarr.json" : ".zarray", to_bytes(document.dump())).ok());
+    EXPECT_TRUE(Access::impl(store)->put(v3 ? "zarr.json" : ".zarray", to_bytes(document.dump())).ok());
     return store;
   }
   static void put(const Store& store, const char* key, std::string_view bytes) {
-    ASSERT_TRUE(store.impl()->put(key, to_bytes(bytes)).ok());
+    ASSERT_TRUE(Access::impl(store)->put(key, to_bytes(bytes)).ok());
   }
   static Array open(const Store& store) {
     auto array = Array::open(store);
@@ -81,7 +82,7 @@ class VariableRead : public ::testing::Test {
   }
   static Array write(const Context& context, const Json& document, const Strings& elements) {
     const Store store = make_store(document, context);
-    testing::store_chunks(*store.impl(), document, elements, "");
+    testing::store_chunks(*Access::impl(store), document, elements, "");
     return open(store);
   }
   // [vlen-utf8, codec...]

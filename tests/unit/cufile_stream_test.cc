@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/access.h"
 #include "cufile/driver.h"
 #include "cufile/stream_operation.h"
 #include "device/device.h"
@@ -120,7 +121,7 @@ class CufileStaged : public CufileStream {
     CufileStream::SetUp();
     auto device = Device::open("host-staged");
     ASSERT_TRUE(device.ok());
-    device_ = device->impl();
+    device_ = Access::impl(*device);
     auto buffer = Buffer::allocate(*device, kBytes + 4096);
     ASSERT_TRUE(buffer.ok());
     buffer_ = std::move(*buffer);

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
 #include "support/flat_array.h"
 #include "support/flat_zip.h"
 #include "support/temp_dir.h"
@@ -27,7 +28,7 @@ class DecodeBatchTest : public ::testing::TestWithParam<const char*> {
   void TearDown() override { device::staged_decode_model().any_codec = false; }
 
   Array array(const FlatArray& content, const char* path = "") {
-    EXPECT_TRUE(testing::write_flat_array(*store_.impl(), path, content).ok());
+    EXPECT_TRUE(testing::write_flat_array(*Access::impl(store_), path, content).ok());
     return Array::open(store_, path).value();
   }
   static std::vector<std::uint32_t> elements(const DecodeBatch& batch, std::size_t count) {
@@ -206,7 +207,9 @@ TEST_P(DecodeBatchTest, WhatTheDeviceCannotDecodeIsNamedOrUndone) {
 class BatchBudgetTest : public DecodeBatchTest {
  protected:
   static constexpr std::size_t kAccountBytes = std::size_t{1} << 20;
-  const std::shared_ptr<base::MemoryBudget>& account() const { return small_.impl()->resources->stored_memory(); }
+  const std::shared_ptr<base::MemoryBudget>& account() const {
+    return Access::impl(small_)->resources->stored_memory();
+  }
   // Of an array written by array() or put there.
   void expect_refusal(const char* selection, const char* what) {
     const Array array = Array::open(Store::open(small_, directory_.path()).value()).value();

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
 #include "base/file_handle.h"
 #include "support/flat_array.h"
 #include "support/flat_zip.h"
@@ -79,7 +80,7 @@ TEST(DecodeIndex, CollectedByOneReadUsedByTheNext) {
       static int number = 0;
       const Reader reader(std::string_view(kind) == "file" ? directory.path()
                                                            : "memory://decode_index" + std::to_string(++number));
-      ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+      ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
       const auto expected = array.expected();
       std::vector<std::uint32_t> elements;
       // A part first: the next read, of everything, finds the chunks of it.
@@ -107,7 +108,7 @@ TEST(DecodeIndex, NoneWithoutABudgetOrForSmallChunks) {
     if (small) array.chunk_elements = 1000;
     support::TempDir directory;
     const Reader reader(directory.path(), small ? std::size_t{1} << 20 : 0);
-    ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+    ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
     std::vector<std::uint32_t> elements;
     for (int i = 0; i < 2; ++i) {
       const Stats stats = reader.read(elements);
@@ -124,7 +125,7 @@ TEST(DecodeIndex, OfAnotherVersionItIsDroppedAndMadeAnew) {
   const FlatArray array = array_of(Layout::kZstd);
   support::TempDir directory;
   const Reader reader(directory.path());
-  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
   std::vector<std::uint32_t> elements;
   (void)reader.read(elements);
   // One byte of each of three chunks is another, and what they decode to is: their checksums are not looked at here.
@@ -154,7 +155,7 @@ TEST(DecodeIndex, ASmallBudgetHolds) {
   const FlatArray array = array_of(Layout::kShardedZstd);
   support::TempDir directory;
   const Reader reader(directory.path(), 160);
-  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
   std::vector<std::uint32_t> elements;
   for (int i = 0; i < 4; ++i) {
     const Stats stats = reader.read(elements);
@@ -195,7 +196,7 @@ TEST(DecodeIndexFile, IsMadeByTheCpuCheckedAndLoaded) {
     const FlatArray array = array_of(layout);
     support::TempDir directory, indices;
     const Reader reader(directory.path());
-    ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+    ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
     const std::uint64_t unit = array.sharded() ? array.shard_chunks : 1;
     if (!array.sharded()) (void)write_words(directory.path(), array);
     std::filesystem::remove(directory.path() + "/" + array.key(0));  // missing chunks have none
@@ -243,7 +244,7 @@ TEST(DecodeIndexFile, IsWrittenThroughNoLink) {
   const FlatArray array = array_of(Layout::kZstd);
   support::TempDir directory, indices;
   const Reader reader(directory.path());
-  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
   const std::string victim = directory / "victim", name = indices / "decode.hrindex";
   std::ofstream(victim) << "mine";
   for (const std::string& planted : {name, name + "." + std::to_string(::getpid()), name + ".tmp"}) {
@@ -264,7 +265,7 @@ TEST(DecodeIndexFile, WhateverItHoldsTheElementsAreRight) {
   const FlatArray array = array_of(Layout::kZstd);
   support::TempDir directory, indices;
   const Reader maker(directory.path());
-  ASSERT_TRUE(testing::write_flat_array(*maker.store->impl(), "", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*maker.store), "", array).ok());
   const std::vector<std::uint32_t> expected = write_words(directory.path(), array);
   const auto built = build_decode_index(Array::open(*maker.store).value(), indices.path());
   ASSERT_TRUE(built.ok());
@@ -304,14 +305,14 @@ TEST(DecodeIndexFile, OtherCodecsAndDamagedChunksHaveNone) {
   {
     const FlatArray array = array_of(Layout::kBlosc);
     const Reader reader(directory.path());
-    ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "blosc", array).ok());
+    ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "blosc", array).ok());
     const auto built = build_decode_index(Array::open(*reader.store, "blosc").value(), indices.path());
     EXPECT_EQ(built.status().code(), Code::kUnsupported);
     EXPECT_TRUE(std::filesystem::is_empty(indices.path()));
   }
   const FlatArray array = array_of(Layout::kZstd);
   const Reader reader(directory.path());
-  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "zstd", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "zstd", array).ok());
   for (const int chunk : {0, 7}) {
     std::fstream file(directory.path() + "/zstd/" + array.key(static_cast<std::uint64_t>(chunk)),
                       std::ios::in | std::ios::out | std::ios::binary);
@@ -351,7 +352,7 @@ TEST(DecodeIndexFile, AFailureNamesItsChunk) {
     options.stored_budget_bytes = std::size_t{2} << 20;
     const Context context = Context::create(options).value();
     const Store store = Store::open(context, directory.path()).value();
-    ASSERT_TRUE(testing::write_flat_array(*store.impl(), "", array).ok());
+    ASSERT_TRUE(testing::write_flat_array(*Access::impl(store), "", array).ok());
     const Status status = build_decode_index(Array::open(store).value(), indices.path()).status();
     EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
     EXPECT_EQ(status.key(), array.key(0)) << status.to_string();
@@ -373,7 +374,7 @@ TEST(DecodeIndexFile, OnlyWhatCannotBeOpenedIsAbsent) {
   const std::string path = directory / "array.zip";
   ASSERT_TRUE(support::write_file(path, testing::zip_of(array, true)));
   const Reader reader(path);
-  const Store store(*reader.context, std::make_shared<GoneOnceOpen>(reader.store->impl()));
+  const Store store = Access::make<Store>(*reader.context, std::make_shared<GoneOnceOpen>(Access::impl(*reader.store)));
   const auto built = build_decode_index(Array::open(store).value(), indices.path());
   ASSERT_TRUE(built.ok()) << built.status().to_string();
   EXPECT_EQ(built->chunks, array.chunks);
@@ -391,7 +392,7 @@ TEST(DecodeIndexFile, UnpackingIsPaidFor) {
     const std::string path = directory / "array.zip";
     ASSERT_TRUE(support::write_file(path, testing::zip_of(array, deflate)));
     const Reader any(path);
-    const std::uint64_t temporary = Array::open(*any.store)->impl()->unit_chain().temporary_bytes();
+    const std::uint64_t temporary = Access::impl(*Array::open(*any.store))->unit_chain().temporary_bytes();
     ContextOptions options;
     options.threads = 1;
     options.stored_budget_bytes = static_cast<std::size_t>(stored + 3 * temporary + stored);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
 #include "base/fault.h"
 #include "support/flat_array.h"
 #include "support/temp_dir.h"
@@ -124,7 +125,7 @@ TEST(DeviceDecode, GivesTheSameElements) {
         Reader reader(
             std::string_view(store) == "file" ? directory.path() : "memory://device_decode" + std::to_string(++number),
             options);
-        ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+        ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
         for (const std::size_t misalign : {0u, 4u}) {
           const Outcome gpu = read_all(reader, Placement::kGpu, false, "", {}, misalign);
           ASSERT_TRUE(gpu.status.ok()) << gpu.status.to_string();
@@ -159,7 +160,7 @@ TEST(DeviceDecode, SendsWhatIsStored) {
   support::TempDir directory;
   Reader reader(directory.path());
   FlatArray array{.layout = Layout::kZstd, .chunks = 8, .chunk_elements = 1000};
-  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
   const Outcome gpu = read_all(reader, Placement::kGpu);
   ASSERT_TRUE(gpu.status.ok());
   EXPECT_LE(gpu.stats.bus_bytes, gpu.stats.stored_bytes + 16 * array.chunks);
@@ -175,7 +176,7 @@ TEST(DeviceDecode, OneBadChunkIsReportedAsTheCpuWould) {
       SCOPED_TRACE(std::string(testing::layout_name(layout)) + " " + std::to_string(bad));
       support::TempDir directory;
       Reader reader(directory.path());
-      ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+      ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
       spoil(directory.path(), array, bad);
       const Outcome cpu = read_all(reader, Placement::kCpu), gpu = read_all(reader, Placement::kGpu);
       ASSERT_TRUE(gpu.status.ok()) << gpu.status.to_string();
@@ -210,7 +211,7 @@ TEST(DeviceDecode, WhatIsHandedBackIsDecodedByTheCpu) {
         const FlatArray array{.layout = layout, .chunks = 64, .chunk_elements = 256, .shard_chunks = 16};
         support::TempDir directory;
         Reader reader(directory.path());
-        ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+        ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
         const auto bad = [&](std::uint64_t chunk) { return spoiled && (chunk == 0 || chunk == 9 || chunk == 63); };
         for (std::uint64_t chunk = 0; chunk < array.chunks; ++chunk) {
           if (bad(chunk)) spoil(directory.path(), array, chunk);
@@ -248,7 +249,7 @@ TEST(DeviceDecode, MissingChunksAreFilled) {
     const FlatArray array{.layout = layout, .chunks = 40, .chunk_elements = 100, .shard_chunks = 4};
     support::TempDir directory;
     Reader reader(directory.path());
-    ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+    ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
     const std::uint64_t unit = array.sharded() ? array.shard_chunks : 1;
     for (const std::uint64_t gone : {0u, 8u, 36u}) fs::remove(directory.path() + "/" + array.key(gone));
     const auto missing = [&](std::uint64_t chunk) {
@@ -268,9 +269,9 @@ TEST(DeviceDecode, SaysWhyItCannot) {
   support::TempDir directory;
   Reader reader(directory.path());
   FlatArray array{.layout = Layout::kBz2, .chunks = 8};
-  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "bz2", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "bz2", array).ok());
   array.layout = Layout::kRaw;
-  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "raw", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "raw", array).ok());
 
   const Outcome refused = read_all(reader, Placement::kGpu, true, "bz2");
   EXPECT_EQ(refused.status.code(), Code::kUnsupported);
@@ -295,7 +296,7 @@ TEST(DeviceDecode, KeepsWithinTheBudgets) {
   support::TempDir directory;
   {
     Reader reader(directory.path());
-    ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+    ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
   }
   bool refused = false, whole = false;
   for (const std::size_t kib : {8u, 20u, 34u, 40u, 70u, 200u, 5000u}) {
@@ -331,7 +332,7 @@ TEST(DeviceDecode, TakesOverInTheMiddleOfAChain) {
   std::string filters;
   for (std::uint64_t i = 0; i < kFilters; ++i)
     filters += std::string(i == 0 ? "" : ",") + R"({"id":"shuffle","elementsize":4})";
-  ASSERT_TRUE(testing::put_text(*reader.store->impl(), ".zarray",
+  ASSERT_TRUE(testing::put_text(*Access::impl(*reader.store), ".zarray",
                                 R"({"zarr_format":2,"shape":[1280],"chunks":[64],"dtype":"<u4","compressor":)"
                                 R"({"id":"zstd","level":1},"fill_value":0,"order":"C","filters":[)" +
                                     filters + "]}")
@@ -351,7 +352,7 @@ TEST(DeviceDecode, TakesOverInTheMiddleOfAChain) {
     store::Bytes encoded(ZSTD_compressBound(bytes.size()));
     encoded.resize(ZSTD_compress(encoded.data(), encoded.size(), bytes.data(), bytes.size(), 1));
     if (chunk == 7) encoded.resize(encoded.size() / 2);
-    ASSERT_TRUE(reader.store->impl()->put(std::to_string(chunk), encoded).ok());
+    ASSERT_TRUE(Access::impl(*reader.store)->put(std::to_string(chunk), encoded).ok());
   }
   for (const unsigned every : {0u, 2u}) {
     const DecodesAll decodes(every);
@@ -381,7 +382,7 @@ TEST(DeviceDecode, ReturnedChunksFitBehindFullSlabs) {
     const std::uint64_t chunks = 23;
     const std::string path = "a" + std::to_string(elements);
     const std::string shape = std::to_string(chunks * elements), chunk = std::to_string(elements);
-    ASSERT_TRUE(testing::put_text(*reader.store->impl(), path + "/.zarray",
+    ASSERT_TRUE(testing::put_text(*Access::impl(*reader.store), path + "/.zarray",
                                   R"({"zarr_format":2,"shape":[)" + shape + R"(],"chunks":[)" + chunk +
                                       R"(],"dtype":"<u4","compressor":null,"fill_value":0,"order":"C",)" +
                                       R"("filters":[{"id":"shuffle","elementsize":4}]})")
@@ -395,7 +396,7 @@ TEST(DeviceDecode, ReturnedChunksFitBehindFullSlabs) {
           shuffled[k * elements + i] = static_cast<std::byte>(expected.back() >> (8 * k));
         }
       }
-      ASSERT_TRUE(reader.store->impl()->put(path + "/" + std::to_string(number), shuffled).ok());
+      ASSERT_TRUE(Access::impl(*reader.store)->put(path + "/" + std::to_string(number), shuffled).ok());
     }
     const Outcome gpu = read_all(reader, Placement::kGpu, false, path.c_str());
     ASSERT_TRUE(gpu.status.ok()) << gpu.status.to_string();
@@ -410,7 +411,7 @@ TEST(DeviceDecode, ACancelledReadEnds) {
   const FlatArray array{.layout = Layout::kZstd, .chunks = 400, .chunk_elements = 256};
   support::TempDir directory;
   Reader reader(directory.path());
-  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
   auto opened = Array::open(*reader.store).value();
   auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
   ReadOptions options;
@@ -439,7 +440,7 @@ TEST(DeviceDecode, SettlesOnTheFaster) {
   support::TempDir directory;
   ContextOptions options = Reader::small();
   options.wave_bytes = 16384;
-  ASSERT_TRUE(testing::write_flat_array(*Reader(directory.path()).store->impl(), "", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*Reader(directory.path()).store), "", array).ok());
   for (const bool slow_device : {true, false}) {
     Reader reader(directory.path(), options);  // what one Context has learnt would serve the other array, too
     auto opened = Array::open(*reader.store).value();
@@ -476,7 +477,7 @@ TEST(DeviceDecode, TheCpuIsAllItsThreads) {
   options.threads = 8;
   options.wave_bytes = 65536;
   Reader reader(directory.path(), options);
-  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
   auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
   const auto opened = Array::open(*reader.store).value();
   device::staged_decode_model().decoded_bytes_per_us = 0.6;             // eight waves at a time: 5 MB/s
@@ -500,7 +501,7 @@ TEST(DeviceDecode, AShortReadIsNotLeftToASlowCpu) {
   ContextOptions options = Reader::small();
   options.wave_bytes = 32768;
   Reader reader(directory.path(), options);
-  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
   auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
   constexpr int kArrays = 8, kReads = 4;
   device::staged_decode_model().decoded_bytes_per_us = 3;  // 11 ms a wave, all of them side by side

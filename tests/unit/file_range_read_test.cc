@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
 #include "base/fault.h"
 #include "io/engine.h"
 #include "support/flat_array.h"
@@ -208,7 +209,7 @@ TEST_P(FileRangeRead, ErrorsOfWhatIsReadAgainNameTheObject) {
     for (const ChunkError& error : out.errors) {
       EXPECT_EQ(error.status.code(), Code::kIo) << error.status.to_string();
       store::ByteSource object;
-      ASSERT_TRUE(store_->impl()->open(error.key, object).ok());
+      ASSERT_TRUE(Access::impl(*store_)->open(error.key, object).ok());
       EXPECT_LE(error.offset + error.length, object.size_bytes()) << error.status.to_string();
       if (!array.sharded()) {
         EXPECT_EQ(error.offset, 0u) << error.status.to_string();
@@ -260,7 +261,7 @@ TEST_P(ZipChecksum, AnArchiveCutShortWhileOpenIsAnError) {
     const std::string path = directory_->path() + "/objects.zip";
     const store::Bytes whole = store::open_store(directory_->path()).value()->get("objects.zip", 1 << 20).value();
     store::ByteSource object;
-    ASSERT_TRUE(store_->impl()->open("2", object).ok());
+    ASSERT_TRUE(Access::impl(*store_)->open("2", object).ok());
     std::filesystem::resize_file(path, object.file().begin + 100);
     const Outcome out = read();
     ASSERT_EQ(out.errors.size(), 2u);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/access.h"
 #include "base/json.h"
 #include "tests/support/counting_store.h"
 #include "tests/support/raw_array.h"
@@ -38,11 +39,11 @@ class GroupTest : public ::testing::Test {
     context_.emplace(Context::create({}).value());
     static int number = 0;
     auto opened = Store::open(*context_, "memory://group_test_" + std::to_string(++number));
-    counting_ = std::make_shared<testing::CountingStore>(opened->impl());
-    store_.emplace(*context_, counting_);
+    counting_ = std::make_shared<testing::CountingStore>(Access::impl(*opened));
+    store_ = Access::make<Store>(*context_, counting_);
   }
   void put(const std::string& key, const std::string& text) {
-    ASSERT_TRUE(testing::put_text(*store_->impl(), key, text).ok()) << key;
+    ASSERT_TRUE(testing::put_text(*Access::impl(*store_), key, text).ok()) << key;
   }
   // A root whose consolidated metadata are `nodes`.
   void put_v3(const Json& nodes) {
@@ -398,8 +399,8 @@ class LinkedGroupTest : public ::testing::Test {
   // Paths of the nodes below the root; list_nodes and members agree.
   std::string walk() {
     const Context context = Context::create({}).value();
-    counting_ = std::make_shared<testing::CountingStore>(Store::open(context, directory_.path())->impl());
-    const Store store(context, counting_);
+    counting_ = std::make_shared<testing::CountingStore>(Access::impl(*Store::open(context, directory_.path())));
+    const Store store = Access::make<Store>(context, counting_);
     const auto nodes = list_nodes(store);
     asked_ = counting_->all();
     const auto members = Group::open(store)->members();
@@ -485,14 +486,14 @@ class StoredBudgetTest : public ::testing::Test {
     store_.emplace(Store::open(*context_, "memory://stored_budget_" + std::to_string(++number)).value());
   }
   void put(const std::string& key, const std::string& text) {
-    ASSERT_TRUE(testing::put_text(*store_->impl(), key, text).ok()) << key;
+    ASSERT_TRUE(testing::put_text(*Access::impl(*store_), key, text).ok()) << key;
   }
   static void expect_refused(const Status& status, const std::string& what) {
     EXPECT_EQ(code_name(status.code()), code_name(Code::kResourceExhausted)) << status.to_string();
     EXPECT_NE(status.message().find("stored_budget_bytes"), std::string::npos) << status.to_string();
     EXPECT_NE(status.message().find(what), std::string::npos) << status.to_string();
   }
-  std::uint64_t used() const { return context_->impl()->resources->stored_memory()->used_bytes(); }
+  std::uint64_t used() const { return Access::impl(*context_)->resources->stored_memory()->used_bytes(); }
   std::optional<Context> context_;
   std::optional<Store> store_;
 };

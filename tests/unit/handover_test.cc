@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/access.h"
 #include "support/child.h"
 #include "support/flat_array.h"
 #include "support/sanitizer.h"
@@ -216,7 +217,7 @@ TEST_P(Forked, AChildLetsGoOfReadsUnderWay) {
   options.threads = 2;
   std::optional<Context> context(Context::create(options).value());
   std::optional<Store> store(Store::open(*context, directory.path()).value());
-  ASSERT_TRUE(testing::write_flat_array(*store->impl(), "", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*store), "", array).ok());
   std::optional<Device> device(Device::open(GetParam()).value());
   std::optional<Array> opened(Array::open(*store).value());
   std::optional<Buffer> mine(Buffer::allocate(*device, array.elements() * 4).value());

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "support/child.h"
@@ -60,7 +61,7 @@ class MappedRead : public ::testing::Test {
   static bool plays() { return std::string_view(device_name()) == "host-staged"; }
   static bool raw(Layout layout) { return layout == Layout::kRaw || layout == Layout::kShardedRaw; }
   void write(const std::string& path, const FlatArray& array) {
-    ASSERT_TRUE(testing::write_flat_array(*store->impl(), path, array).ok());
+    ASSERT_TRUE(testing::write_flat_array(*Access::impl(*store), path, array).ok());
   }
   struct Outcome {
     Status status;
@@ -327,7 +328,7 @@ TEST_F(MappedRead, BudgetsAreSharedByAllCaches) {
     base::FileIdentity identity;
     int error = 0;
     EXPECT_TRUE(base::identify(handle->fd(), identity, error));
-    const auto file = cache.file(device->impl(), identity);
+    const auto file = cache.file(Access::impl(*device), identity);
     std::size_t ready = 0;
     for (std::size_t i = 0; i < kBytes / cache.window_bytes(); ++i) {
       (void)cache.touch(file, i, 0, handle, nullptr, true);
@@ -425,7 +426,7 @@ TEST_F(MappedRead, ProcessesOfAControlGroupLeaveHalfOfItsPageCache) {
                                    return std::vector{base::MemoryGroups::PageCache{kRoom, mapped_by_all()}};
                                  }});
     const auto own = Device::open("host-staged").value();
-    (void)register_windows(cache, own.impl(), paths[i]);
+    (void)register_windows(cache, Access::impl(own), paths[i]);
     shared.registered += cache.registered_bytes();
     ++shared.done;
     wait_for_all([&] { return shared.done >= kProcesses; });
@@ -460,7 +461,7 @@ TEST_F(MappedRead, WindowsGoWhereAControlGroupHasLessRoomThanBefore) {
         return std::vector{base::MemoryGroups::PageCache{std::uint64_t{1} << 40, 0}, inner};
       }};
   transfer::MappedCache cache(budget);
-  EXPECT_EQ(register_windows(cache, device->impl(), {path}), kBytes / cache.window_bytes());
+  EXPECT_EQ(register_windows(cache, Access::impl(*device), {path}), kBytes / cache.window_bytes());
   EXPECT_EQ(cache.registered_bytes(), kBytes);
   room = 10 << 20;  // of which the windows are more than half
   for (int i = 0; i < 100 && cache.registered_bytes() > room / 2; ++i) {
@@ -469,7 +470,7 @@ TEST_F(MappedRead, WindowsGoWhereAControlGroupHasLessRoomThanBefore) {
   EXPECT_LE(cache.registered_bytes(), room / 2);
   others = 6 << 20;
   transfer::MappedCache late(budget);
-  EXPECT_EQ(register_windows(late, device->impl(), {path}), 0u);
+  EXPECT_EQ(register_windows(late, Access::impl(*device), {path}), 0u);
   EXPECT_NE(late.note().find("control group"), std::string::npos) << late.note();
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/access.h"
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"
 #include "support/temp_dir.h"
@@ -60,7 +61,7 @@ TEST_P(MemoryBudget, HoldsForAnArrayAHundredTimesAsLarge) {
   {
     // One chunk of zeros, or one shard of them, is every chunk: what is on disk does not matter here.
     FlatArray zeros = array;
-    ASSERT_TRUE(testing::put_text(*store.impl(), zeros.metadata_key(), zeros.metadata()).ok());
+    ASSERT_TRUE(testing::put_text(*Access::impl(store), zeros.metadata_key(), zeros.metadata()).ok());
     const std::vector<std::uint32_t> values(array.chunk_elements, 0);
     store::Bytes chunk(ZSTD_compressBound(values.size() * 4));
     chunk.resize(ZSTD_compress(chunk.data(), chunk.size(), values.data(), values.size() * 4, 1));

@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/access.h"
 #include "base/fault.h"
 #include "base/numa.h"
 #include "support/flat_array.h"
@@ -360,18 +361,18 @@ class NearReads : public NearThreadsTest {
     NearThreadsTest::TearDown();
   }
   // No device is a constant.
-  device::DeviceInfo& info() { return const_cast<device::DeviceInfo&>(device_->impl()->info()); }
+  device::DeviceInfo& info() { return const_cast<device::DeviceInfo&>(Access::impl(*device_)->info()); }
   void open(ContextOptions options = {}) {
     store_.reset();
     context_.reset();
     options.threads = 2;
     options.wave_bytes = 1 << 16;
     context_ = std::make_unique<Context>(Context::create(options).value());
-    context_->impl()->resources->near().read_from(tree_->root());
+    Access::impl(*context_)->resources->near().read_from(tree_->root());
     store_ = std::make_unique<Store>(Store::open(*context_, directory_.path()).value());
   }
   void write(const std::string& path, Layout layout) {
-    ASSERT_TRUE(testing::write_flat_array(*store_->impl(), path, array(layout)).ok());
+    ASSERT_TRUE(testing::write_flat_array(*Access::impl(*store_), path, array(layout)).ok());
   }
   static FlatArray array(Layout layout) { return {.layout = layout, .chunks = 64, .chunk_elements = 4096}; }
   Stats read(const std::string& path, Layout layout, const Device& device) {

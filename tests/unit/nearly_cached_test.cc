@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/access.h"
 #include "base/filesystem.h"
 #include "base/page_cache.h"
 #include "support/raw_array.h"
@@ -23,7 +24,7 @@ class NearlyCached : public ::testing::Test {
  protected:
   void SetUp() override {
     store_ = Store::open(Context::create({}).value(), directory_.path()).value();
-    ASSERT_TRUE(testing::write_raw_array(*store_->impl(), "", array_).ok());
+    ASSERT_TRUE(testing::write_raw_array(*Access::impl(*store_), "", array_).ok());
     out_.resize(static_cast<std::size_t>(array_.elements()));
     const int fd = ::open(path(0).c_str(), O_RDONLY | O_CLOEXEC);
     const bool in_memory = base::filesystem_kind(fd).is_memory;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/access.h"
 #include "support/alloc_counter.h"
 #include "support/raw_array.h"
 #include "zarr/array_impl.h"
@@ -24,7 +25,7 @@ std::uint64_t allocated_bytes(std::uint64_t chunks, bool sharded, std::uint64_t&
   const std::string n = std::to_string(chunks);
   const std::string bytes = R"({"name":"bytes","configuration":{"endian":"little"}})";
   EXPECT_TRUE(testing::put_text(
-                  *store.impl(), "zarr.json",
+                  *Access::impl(store), "zarr.json",
                   R"({"zarr_format":3,"node_type":"array","shape":[)" + n +
                       R"(],"data_type":"uint32","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[)" +
                       (sharded ? "100" : "1") +
@@ -67,7 +68,7 @@ TEST(Plan, OnlySelectedChunksCost) {
   auto context = Context::create(options).value();
   auto store = Store::open(context, "memory://plan-huge").value();
   auto device = Device::open("host").value();
-  ASSERT_TRUE(testing::put_text(*store.impl(), "zarr.json",
+  ASSERT_TRUE(testing::put_text(*Access::impl(store), "zarr.json",
                                 R"({"zarr_format":3,"node_type":"array","shape":[1000000000000],"data_type":"uint32",
     "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[1]}},"chunk_key_encoding":{"name":"default"},
     "fill_value":9,"codecs":[{"name":"bytes","configuration":{"endian":"little"}}]})")
@@ -89,7 +90,7 @@ TEST(Plan, ListsAndPointsCostTheirOwnLength) {
   auto context = Context::create(options).value();
   auto store = Store::open(context, "memory://plan-points").value();
   auto device = Device::open("host").value();
-  ASSERT_TRUE(testing::put_text(*store.impl(), "zarr.json",
+  ASSERT_TRUE(testing::put_text(*Access::impl(store), "zarr.json",
                                 R"({"zarr_format":3,"node_type":"array","shape":[1000000000000],"data_type":"uint32",
     "chunk_grid":{"name":"regular","configuration":{"chunk_shape":[1000]}},"chunk_key_encoding":{"name":"default"},
     "fill_value":9,"codecs":[{"name":"bytes","configuration":{"endian":"little"}}]})")
@@ -125,7 +126,7 @@ TEST(Plan, BoxesBeginSomewhereInTheirChunkAndHaveNoSource) {
   testing::RawArray raw;
   raw.shape = {4, 20};
   raw.chunk = {4, 10};
-  ASSERT_TRUE(testing::write_raw_array(*store.impl(), "", raw).ok());
+  ASSERT_TRUE(testing::write_raw_array(*Access::impl(store), "", raw).ok());
   const Array array = Array::open(store).value();
   struct Case {
     const char* selection;
@@ -134,16 +135,17 @@ TEST(Plan, BoxesBeginSomewhereInTheirChunkAndHaveNoSource) {
   for (const auto& [selection, offsets] :
        {Case{"", {0, 0}}, Case{"1:3,4:12", {4 * (10 + 4), 4 * 10}}, Case{"3,::3", {4 * 30, 4 * 32}}}) {
     SCOPED_TRACE(selection);
-    const ResolvedSelection resolved = array.impl()->resolve_selection(parse_selection(selection).value()).value();
+    const ResolvedSelection resolved =
+        Access::impl(array)->resolve_selection(parse_selection(selection).value()).value();
     TensorView tensor;
     tensor.shape = resolved.shape;
     tensor.strides_bytes.assign(resolved.shape.size(), 0);
     std::uint32_t element = 0;
     tensor.memory = std::as_writable_bytes(std::span(&element, 1));
     tensor.dtype = array.info().dtype;
-    auto conversion =
-        zarr::make_conversion(array.info().dtype, array.impl()->element_op, array.impl()->fill, true, ReadOptions());
-    const auto plan = zarr::make_plan(array.impl(), resolved, tensor, std::move(conversion).value()).value();
+    auto conversion = zarr::make_conversion(array.info().dtype, Access::impl(array)->element_op,
+                                            Access::impl(array)->fill, true, ReadOptions());
+    const auto plan = zarr::make_plan(Access::impl(array), resolved, tensor, std::move(conversion).value()).value();
     transfer::WaveTasks wave;
     wave.max_tasks = 100;
     ASSERT_TRUE(plan->fill(wave).ok());
@@ -169,7 +171,7 @@ TEST(Plan, AStepBeyondTheAxisTakesTheFirstElement) {
   testing::RawArray raw;
   raw.shape = {4, 20};
   raw.chunk = {4, 10};
-  ASSERT_TRUE(testing::write_raw_array(*store.impl(), "", raw).ok());
+  ASSERT_TRUE(testing::write_raw_array(*Access::impl(store), "", raw).ok());
   const Array array = Array::open(store).value();
   const Device device = Device::open("host").value();
   std::vector<std::uint32_t> all(80);
@@ -178,7 +180,7 @@ TEST(Plan, AStepBeyondTheAxisTakesTheFirstElement) {
        {"1::4611686018427387904", "1::4611686018427387904,3::2305843009213693952", "1,3::9223372036854775807"}) {
     SCOPED_TRACE(text);
     const auto selection = parse_selection(text).value();
-    const ResolvedSelection resolved = array.impl()->resolve_selection(selection).value();
+    const ResolvedSelection resolved = Access::impl(array)->resolve_selection(selection).value();
     std::uint64_t count = 1;
     for (const std::uint64_t extent : resolved.shape) count *= extent;
     std::vector<std::uint32_t> got(count);

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/access.h"
 #include "support/flat_array.h"
 #include "support/temp_dir.h"
 
@@ -52,7 +53,7 @@ class Progress : public ::testing::TestWithParam<const char*> {
     device_ = std::make_unique<Device>(Device::open(GetParam()).value());
   }
   void put(const std::string& key, const std::string& text) {
-    ASSERT_TRUE(testing::put_text(*store_->impl(), key, text).ok());
+    ASSERT_TRUE(testing::put_text(*Access::impl(*store_), key, text).ok());
   }
   // Four elements a chunk, in a grid of either kind.
   Array absent(bool rectilinear = false) {
@@ -144,7 +145,7 @@ TEST_P(Progress, WhatThrowsStopsAReadOfStrings) {
 
 TEST_P(Progress, WhatThrowsStopsTheMakingOfIndices) {
   const FlatArray array{.layout = Layout::kZstd, .chunks = 4, .chunk_elements = 30'000};
-  ASSERT_TRUE(testing::write_flat_array(*store_->impl(), "", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*store_), "", array).ok());
   const Array opened = Array::open(*store_).value();
   support::TempDir indices;
   for (const Case& about : kCases) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"
 #include "support/stores_under_test.h"
@@ -122,14 +123,14 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
     FlatArray array{.layout = GetParam().layout, .chunks = chunks};
     // A path too long for a string without memory of its own.
     const std::string path = "a-directory-with-a-long-name/array-of-" + std::to_string(chunks);
-    EXPECT_TRUE(testing::write_flat_array(*store->impl(), path, array).ok());
+    EXPECT_TRUE(testing::write_flat_array(*Access::impl(*store), path, array).ok());
     Figures best;
     std::optional<Store> from = *store;
     for (const testing::StoreUnderTest& row : testing::kStoresUnderTest) {
       if (row.writable || std::string_view(row.name) != GetParam().store) continue;
       const std::string folder = directory.path() + "/" + std::to_string(chunks);
       std::filesystem::create_directory(folder);
-      auto filled = Store::open(*context, row.fill(folder, testing::objects_of(*store->impl())));
+      auto filled = Store::open(*context, row.fill(folder, testing::objects_of(*Access::impl(*store))));
       EXPECT_TRUE(filled.ok()) << filled.status().to_string();
       from = std::move(*filled);
     }

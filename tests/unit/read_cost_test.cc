@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
 #include "base/fault.h"
 #include "base/file_read.h"
 #include "store/file_offers.h"
@@ -322,7 +323,7 @@ Costs costs_of(const Row& row, const Wrap& wrap) {
   const Context context = make_context(row);
   Costs costs[2];
   for (const bool many : {false, true}) {
-    const Store store(context, wrap(store::open_store(url_of(row, many ? kMany : kFew)).value()));
+    const Store store = Access::make<Store>(context, wrap(store::open_store(url_of(row, many ? kMany : kFew)).value()));
     costs[many] = Subject(row, store).measure();
   }
   Costs out = difference(costs[1], costs[0]);

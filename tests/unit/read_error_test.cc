@@ -14,6 +14,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/access.h"
 #include "support/child.h"
 #include "support/flat_array.h"
 #include "support/sanitizer.h"
@@ -173,7 +174,7 @@ TEST_P(OneBadChunk, IsTheOnlyOne) {
       support::TempDir directory;
       {
         Reader writer(directory.path(), "host", 1);
-        ASSERT_TRUE(testing::write_flat_array(*writer.store->impl(), "", array).ok());
+        ASSERT_TRUE(testing::write_flat_array(*Access::impl(*writer.store), "", array).ok());
       }
       damage.apply(directory.path(), array, bad);
       for (const char* engine : {"auto", "threads"}) {
@@ -232,7 +233,7 @@ TEST(ReadErrors, ABadShardIndexNamesTheShard) {
   support::TempDir directory;
   const FlatArray array{.layout = Layout::kShardedRaw, .chunks = kChunks, .chunk_elements = 100, .shard_chunks = 8};
   Reader reader(directory.path(), "host", 2);
-  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
   rewrite(directory.path() + "/" + array.key(20), [&](store::Bytes& bytes) {
     const std::uint64_t entry[2] = {bytes.size() + 1, 400};
     std::memcpy(bytes.data() + bytes.size() - 16 * (array.shard_chunks - 20 % array.shard_chunks), entry, sizeof entry);
@@ -275,7 +276,7 @@ TEST(ReadErrors, WhatCannotBeAskedForIsRefused) {
   support::TempDir directory;
   const FlatArray array{.chunks = 4};
   Reader reader(directory.path(), "host", 1);
-  ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
   auto opened = Array::open(*reader.store);
   ASSERT_TRUE(opened.ok());
   std::vector<std::uint32_t> got(array.elements(), kUntouched);
@@ -348,7 +349,7 @@ TEST(ReadErrors, AChunkThatDoesNotFitTheBudgetsIsRefused) {
     SCOPED_TRACE(device);
     Reader reader(directory.path(), device, 1);  // 16 MiB
     const FlatArray array{.layout = Layout::kZstd, .chunks = 2, .chunk_elements = std::uint64_t{8} << 20};
-    ASSERT_TRUE(testing::put_text(*reader.store->impl(), ".zarray", array.metadata()).ok());
+    ASSERT_TRUE(testing::put_text(*Access::impl(*reader.store), ".zarray", array.metadata()).ok());
     auto opened = Array::open(*reader.store);
     ASSERT_TRUE(opened.ok()) << opened.status().to_string();
     auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
@@ -365,7 +366,7 @@ TEST(ReadErrors, CancelEndsTheReadAndNothingElse) {
   for (const char* device : {"host", "host-staged"}) {
     Reader reader(directory.path(), device, 2);
     if (std::string_view(device) == "host") {
-      ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+      ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
     }
     auto opened = Array::open(*reader.store);
     ASSERT_TRUE(opened.ok());
@@ -402,7 +403,7 @@ TEST(ReadErrors, AForkedChildIsTold) {
   for (const char* name : {"host", "host-staged"}) {
     Reader reader(directory.path(), name, 2);
     if (std::string_view(name) == "host") {
-      ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+      ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
     }
     auto opened = Array::open(*reader.store);
     ASSERT_TRUE(opened.ok());
@@ -450,7 +451,7 @@ TEST(ReadErrors, AForkedChildMayStartAnew) {
   for (const char* name : {"host", "host-staged"}) {
     Reader reader(directory.path(), name, 2);
     if (std::string_view(name) == "host") {
-      ASSERT_TRUE(testing::write_flat_array(*reader.store->impl(), "", array).ok());
+      ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
     }
     ASSERT_EQ(read_right(reader), 0);
     EXPECT_EQ(support::in_child([&] { return read_right(Reader(directory.path(), name, 2)); }), 0);

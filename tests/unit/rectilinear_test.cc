@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/access.h"
 #include "base/json.h"
 #include "tests/support/raw_array.h"
 #include "zarr/metadata.h"
@@ -178,7 +179,7 @@ class RectilinearRead : public ::testing::TestWithParam<const char*> {
   // Writes the array; `expected` is what a reader must find.
   void write(const Stored& about, std::vector<std::uint32_t>& expected) {
     make_store();
-    ASSERT_TRUE(testing::put_text(*store_->impl(), "zarr.json", document(about)).ok());
+    ASSERT_TRUE(testing::put_text(*Access::impl(*store_), "zarr.json", document(about)).ok());
     std::uint64_t elements = 1;
     for (std::uint64_t n : about.shape) elements *= n;
     expected.resize(elements);
@@ -236,7 +237,7 @@ class RectilinearRead : public ::testing::TestWithParam<const char*> {
     std::vector<std::byte> bytes(values.size() * 4 + index.size() * 8);
     std::memcpy(bytes.data(), values.data(), values.size() * 4);
     if (!index.empty()) std::memcpy(bytes.data() + values.size() * 4, index.data(), index.size() * 8);
-    ASSERT_TRUE(store_->impl()->put(key, bytes).ok());
+    ASSERT_TRUE(Access::impl(*store_)->put(key, bytes).ok());
   }
 
   // Reads `text` and compares it with the same part of `expected`.
@@ -472,14 +473,14 @@ TEST_P(RectilinearRead, HugeGridsAreSelectedFromWithoutAListOfTheirChunks) {
   make_store();
   const std::string edges = "[[[3, 1000000000000], 5, [2, 1000000000000]], [[1, 4000000]]]";
   ASSERT_TRUE(
-      testing::put_text(*store_->impl(), "zarr.json",
+      testing::put_text(*Access::impl(*store_), "zarr.json",
                         R"({"zarr_format":3,"node_type":"array","shape":[5000000000005,4000000],"data_type":"uint8",)"
                         R"("chunk_grid":{"name":"rectilinear","configuration":{"kind":"inline","chunk_shapes":)" +
                             edges +
                             R"(}},"chunk_key_encoding":{"name":"default"},"fill_value":7,)"
                             R"("codecs":["bytes"]})")
           .ok());
-  ASSERT_TRUE(store_->impl()->put("c/1000000000000/2", std::vector<std::byte>(5, std::byte{9})).ok());
+  ASSERT_TRUE(Access::impl(*store_)->put("c/1000000000000/2", std::vector<std::byte>(5, std::byte{9})).ok());
   auto array = Array::open(*store_);
   ASSERT_TRUE(array.ok()) << array.status().to_string();
   auto buffer = Buffer::allocate(*device_, 64).value();
@@ -505,7 +506,7 @@ TEST_P(RectilinearRead, HugeGridsAreSelectedFromWithoutAListOfTheirChunks) {
 TEST_P(RectilinearRead, PointsAmongMoreChunksThan64BitsNumberAreRefused) {
   make_store();
   ASSERT_TRUE(
-      testing::put_text(*store_->impl(), "zarr.json",
+      testing::put_text(*Access::impl(*store_), "zarr.json",
                         R"({"zarr_format":3,"node_type":"array","shape":[4294967296,4294967296],"data_type":"uint8",)"
                         R"("chunk_grid":{"name":"rectilinear","configuration":{"kind":"inline",)"
                         R"("chunk_shapes":[[[1,4294967296]],[[1,4294967296]]]}},)"
@@ -554,7 +555,7 @@ TEST_P(RectilinearRead, ABadChunkIsNamedAndTheOthersAreRead) {
   about.edges = {{1, 2, 3}};
   std::vector<std::uint32_t> expected;
   write(about, expected);
-  ASSERT_TRUE(testing::put_text(*store_->impl(), "c/1", "short").ok());
+  ASSERT_TRUE(testing::put_text(*Access::impl(*store_), "c/1", "short").ok());
   auto array = Array::open(*store_).value();
   auto buffer = Buffer::allocate(*device_, 24).value();
   const Status status = array.read({}, {buffer, array.info().dtype, {6}}, *device_);
@@ -574,7 +575,7 @@ TEST_P(RectilinearRead, ShardsThatInnerChunksDoNotDivideAreRefused) {
   about.shape = {7};
   about.edges = {{4, 3}};
   about.sharded = true;
-  ASSERT_TRUE(testing::put_text(*store_->impl(), "zarr.json", document(about)).ok());
+  ASSERT_TRUE(testing::put_text(*Access::impl(*store_), "zarr.json", document(about)).ok());
   auto array = Array::open(*store_);
   auto buffer = Buffer::allocate(*device_, 28).value();
   const Status status = array.ok() ? array->read({}, {buffer, array->info().dtype, {7}}, *device_) : array.status();

@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "base/access.h"
 #include "base/fault.h"
 #include "io/engine.h"
 #include "support/raw_array.h"
@@ -205,7 +206,7 @@ TEST(SmallArrays, TheSlabIsRegisteredOnceMuchHasBeenRead) {
     const auto context = Context::create(options);
     if (!context.ok()) continue;  // the engine is refused here
     const Store store = Store::open(*context, directory.path()).value();
-    ASSERT_TRUE(testing::write_raw_array(*store.impl(), "a", model).ok());
+    ASSERT_TRUE(testing::write_raw_array(*Access::impl(store), "a", model).ok());
     const Array array = Array::open(store, "a").value();
     const Device host = Device::open("host").value();
     std::vector<std::uint32_t> elements(model.elements());

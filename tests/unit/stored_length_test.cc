@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
 #include "support/flat_array.h"
 #include "support/guard_buffer.h"
 #include "support/temp_dir.h"
@@ -108,7 +109,7 @@ class StoredLength : public ::testing::TestWithParam<Way> {
       const std::string url = kind == "file" ? directory_.path() + "/" + name : "memory://stored_length_" + name;
       std::filesystem::create_directory(directory_.path() + "/" + name);
       store_ = std::make_unique<Store>(Store::open(*context_, url).value());
-      ASSERT_TRUE(testing::put_text(*store_->impl(), stored.array.metadata_key(), stored.array.metadata()).ok());
+      ASSERT_TRUE(testing::put_text(*Access::impl(*store_), stored.array.metadata_key(), stored.array.metadata()).ok());
       for (std::uint64_t i = 0; i < shards; ++i) {
         ASSERT_TRUE(store_->put("c/" + std::to_string(i), stored.shard(i)).ok());
       }

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/access.h"
 #include "base/memory_budget.h"
 #include "tests/support/raw_array.h"
 #include "transfer/context_impl.h"
@@ -101,7 +102,7 @@ TEST(StoredMemory, IndexesOfOtherArraysGiveWay) {
   options.threads = 1;
   options.stored_budget_bytes = std::size_t{4} << 20;
   const Context context = Context::create(options).value();
-  const auto& budget = context.impl()->resources->stored_memory();
+  const auto& budget = Access::impl(context)->resources->stored_memory();
   const Store store = Store::open(context, "memory://indexes_give_way").value();
   const Device host = Device::open("host").value();
   std::vector<Array> arrays;
@@ -111,7 +112,7 @@ TEST(StoredMemory, IndexesOfOtherArraysGiveWay) {
     array.inner = {1};
     array.seed = static_cast<std::uint32_t>(i + 1);
     const std::string path = "a" + std::to_string(i);
-    ASSERT_TRUE(testing::write_raw_array(*store.impl(), path, array).ok());
+    ASSERT_TRUE(testing::write_raw_array(*Access::impl(store), path, array).ok());
     arrays.push_back(Array::open(store, path).value());
     std::uint32_t element = 0;
     const Status status = arrays.back().read(parse_selection("7:8").value(), {std::span(&element, 1), {1}}, host);
@@ -124,7 +125,7 @@ TEST(StoredMemory, IndexesOfOtherArraysGiveWay) {
   testing::RawArray large;
   large.shape = large.chunk = {4 * kChunks};
   large.inner = {1};
-  ASSERT_TRUE(testing::write_raw_array(*store.impl(), "large", large).ok());
+  ASSERT_TRUE(testing::write_raw_array(*Access::impl(store), "large", large).ok());
   const Array refused = Array::open(store, "large").value();
   std::uint32_t element = 0;
   const Status status = refused.read(parse_selection("7:8").value(), {std::span(&element, 1), {1}}, host);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/access.h"
 #include "base/json.h"
 #include "support/variable_model.h"
 #include "support/variable_read_testing.h"
@@ -135,7 +136,7 @@ TEST_F(VariableRead, EmptyAndFillChunksOfNestedShards) {
   elements[6] = "";
   const Json document = v3_strings({16}, {16}, codecs, "none");
   const Store store = make_store(document, context);
-  testing::store_chunks(*store.impl(), document, elements, "none");
+  testing::store_chunks(*Access::impl(store), document, elements, "none");
   expect_elements(open(store), elements, {16});
 }
 
@@ -194,7 +195,7 @@ TEST_F(VariableRead, RandomArraysAgreeWithTheModel) {
     const Json document = v3_strings(shape, chunk, codecs, fill);
     SCOPED_TRACE(document.dump());
     const Store store = make_store(document, context);
-    testing::store_chunks(*store.impl(), document, elements, fill);
+    testing::store_chunks(*Access::impl(store), document, elements, fill);
     const Array array = open(store);
     expect_elements(array, elements, shape);
     for (int k = 0; k < 3; ++k) {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/access.h"
 #include "base/json.h"
 #include "store/store.h"
 #include "support/temp_dir.h"
@@ -216,7 +217,7 @@ TEST_F(VariableRead, UnpackingStaysWithinTheStoredBudget) {
   const support::TempDir dir;
   const std::uint64_t size = (std::uint64_t{8} << 20) + 8;
   const Array array = open_zipped(context, dir / "large.zip", {"a", std::string(std::size_t{8} << 20, 'x'), "b"});
-  const auto& budget = context.impl()->resources->stored_memory();
+  const auto& budget = Access::impl(context)->resources->stored_memory();
   const std::uint64_t before = budget->used_bytes();
   const Status status = read_status(array);
   expect_status(status, Code::kResourceExhausted, "unpacking a chunk");

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/access.h"
 #include "base/json.h"
 #include "tests/support/raw_array.h"
 
@@ -38,7 +39,7 @@ class ZarrRules : public ::testing::Test {
     return document;
   }
   void put(const std::string& key, const std::string& text) {
-    ASSERT_TRUE(testing::put_text(*store_->impl(), key, text).ok()) << key;
+    ASSERT_TRUE(testing::put_text(*Access::impl(*store_), key, text).ok()) << key;
   }
   // The whole array, as bytes.
   Result<std::string> read(const Json& document, const char* key = "zarr.json") {
