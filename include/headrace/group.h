@@ -1,4 +1,4 @@
-// Group: a node of a hierarchy that holds others.
+// Group: a node of a hierarchy that holds others. open(): whatever a node is.
 //
 // Threads: every call from any thread; a Group is immutable once open.
 #pragma once
@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace headrace {
@@ -59,8 +60,14 @@ class HEADRACE_API Group {
   class Impl;
 
  private:
+  friend struct Access;
   explicit Group(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<const Impl> impl_;
 };
+
+// What lies at `path` inside the store, "" for its root: an array, opened as Array::open does, or a group, as
+// Group::open. Its metadata are read once. kNotFound: no node there; else as these two fail.
+HEADRACE_API Result<std::variant<Array, Group>> open(const Store& store, std::string_view path = "",
+                                                     const OpenOptions& options = {});
 
 }  // namespace headrace

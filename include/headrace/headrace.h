@@ -84,6 +84,11 @@ typedef struct hr_open_options {
 /* The same with options, which may be null. */
 HR_API hr_code hr_array_open_with(hr_store* store, const char* path, const hr_open_options* options, hr_array** out,
                                   hr_error** error);
+typedef enum hr_node { HR_NODE_ARRAY = 1, HR_NODE_GROUP = 2 } hr_node;
+/* What lies at path, array or group: *node says which. An array is opened, as by hr_array_open_with, and is the
+ * caller's; for a group *array is null. options may be null. HR_NOT_FOUND: no node there. */
+HR_API hr_code hr_open(hr_store* store, const char* path, const hr_open_options* options, hr_node* node,
+                       hr_array** array, hr_error** error);
 /* What was let pass, one text each: "endian-codec: codecs[0] is called 'endian'"; null from the first that there is
    not. Lives as long as the array. */
 HR_API const char* hr_array_lenient_use(const hr_array* array, uint32_t index);

@@ -10,7 +10,7 @@ The submodules ``headrace.zarr`` and ``headrace.xarray`` plug into those package
 """
 
 from . import _core
-from ._array import Array, ReadFuture
+from ._array import Array, ReadFuture, open_array
 from ._context import Context, default_context
 from ._errors import (
     CancelledError,
@@ -30,8 +30,9 @@ from ._errors import (
     UnsupportedError,
 )
 from ._files import File, IOFuture
-from ._group import Group, Member
-from ._open import MemoryStore, memory_store, open, open_array, open_group
+from ._group import Group, Member, open_group
+from ._open import open
+from ._sources import MemoryStore, memory_store
 from ._tensor import Tensor
 
 __version__: str = _core.version

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _axes, _core, _dtypes, _target
-from ._context import Context, device_of, stream_pointer
+from ._context import Context, device_of, stream_pointer, usable_device
 from ._errors import InvalidArgumentError, naming_store
 from ._progress import make_progress
+from ._sources import known, open_store, url_of
 from ._tensor import Tensor
 
 _INDEXING = {"orthogonal": 0, "points": 1, "blocks": 2}
@@ -507,8 +508,6 @@ class Array:
         Stored chunks are looked for at `path` in the store at `url`. revalidate: look at each read whether open shards
         are still the ones in the store, for stores that are written to meanwhile.
         """
-        from ._open import known, open_store, url_of  # they know each other
-
         url = known(url, context)
         store, context = open_store(url, context)
         core = _core.Array.from_document(store, path, zarr_format, document, lenient, revalidate)
@@ -523,8 +522,17 @@ def _reopen_array(kind: str, url: str, *rest: Any) -> Array:
         zarr_format, document, lenient, revalidate = about
         return Array.from_document(url, path, zarr_format, document, context=context, lenient=lenient, revalidate=revalidate,
                                    device=device)
-    from ._open import open_array
-
     lenient, index_directory, revalidate = about
     return open_array(url, path, context=context, lenient=lenient, index_directory=index_directory, revalidate=revalidate,
                       device=device)
+
+
+def open_array(store: Any, path: str = "", *, context: Context | None = None, lenient: str = "", index_directory: str = "",
+               revalidate: bool = False, device: str | None = None) -> Array:
+    """The array at `path`; InvalidArgumentError where a group is."""
+    store = known(store, context)
+    opened, context = open_store(store, context)
+    with naming_store(opened.url):
+        core = _core.Array.open(opened, path, lenient, index_directory, revalidate)
+    reopen = ("array", url_of(store), lenient, index_directory, revalidate)
+    return Array(core, opened, path.strip("/"), context, reopen, usable_device(device))

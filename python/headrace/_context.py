@@ -140,6 +140,13 @@ def device_of(name: str | None) -> Any:
     return found
 
 
+def usable_device(device: str | None) -> str | None:
+    """`device`, which is there: said now and not at the first read."""
+    if device is not None:
+        device_of(device)
+    return device
+
+
 def stream_pointer(stream: Any) -> int:
     """A caller's stream as a number: a cudaStream_t, or what torch, CuPy or anything with ``__cuda_stream__`` holds."""
     if isinstance(stream, int):

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _dtypes
+from . import _core, _dtypes
 from ._array import Array
-from ._context import Context
+from ._context import Context, usable_device
 from ._errors import NotFoundError, UnsupportedError, naming_store
+from ._sources import known, open_store, url_of
 
 
 class Member(NamedTuple):
@@ -201,6 +202,14 @@ class Group:
 
 def _reopen_group(url: str, lenient: str, consolidated: bool, path: str, context: Context, device: str | None) -> Group:
     """What unpickling calls."""
-    from ._open import open_group
-
     return open_group(url, path, context=context, lenient=lenient, consolidated=consolidated, device=device)
+
+
+def open_group(store: Any, path: str = "", *, context: Context | None = None, lenient: str = "", consolidated: bool = True,
+               device: str | None = None) -> Group:
+    """The group at `path`; InvalidArgumentError where an array is."""
+    store = known(store, context)
+    opened, context = open_store(store, context)
+    with naming_store(opened.url):
+        core = _core.Group.open(opened, path, lenient, consolidated)
+    return Group(core, opened, context, (url_of(store), lenient, consolidated), usable_device(device))

@@ -23,6 +23,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "bind.h"
@@ -318,6 +319,12 @@ std::vector<ReadPart> to_parts(const Array& array, nb::handle selections, int in
   return parts;
 }
 
+// An Array or a Group.
+nb::object open_node(const Store& store, const std::string& path, const OpenOptions& options) {
+  auto node = take(without_gil([&] { return open(store, path, options); }));
+  return std::visit([](auto& opened) { return nb::cast(std::move(opened)); }, node);
+}
+
 OpenOptions open_options(const std::string& lenient, bool consolidated, const std::string& index_directory,
                          bool revalidate = false) {
   OpenOptions options;
@@ -577,6 +584,16 @@ void bind_arrays(nb::module_& module) {
             return take(without_gil([&] { return group.group(path); }));
           },
           "path"_a);
+
+  module.def(
+      "open",
+      [](const Store& store, const std::string& path, const std::string& lenient, bool consolidated,
+         const std::string& index_directory, bool revalidate) {
+        return open_node(store, path, open_options(lenient, consolidated, index_directory, revalidate));
+      },
+      "store"_a, "path"_a, "lenient"_a, "consolidated"_a, "index_directory"_a, "revalidate"_a,
+      nb::sig("def open(store: Store, path: str, lenient: str, consolidated: bool, index_directory: str, "
+              "revalidate: bool) -> Array | Group"));
 }
 
 }  // namespace headrace::python

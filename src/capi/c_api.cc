@@ -2,6 +2,7 @@
 #include <headrace/array.h>
 #include <headrace/context.h>
 #include <headrace/device.h>
+#include <headrace/group.h>
 #include <headrace/headrace.h>
 #include <headrace/selection.h>
 #include <headrace/status.h>
@@ -14,6 +15,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/checked.h"
@@ -167,6 +169,13 @@ constexpr std::size_t kVariableEnds[] = {
     field_end<std::uint64_t>(offsetof(hr_variable_options, max_bytes)),
 };
 
+Status take_open_options(const hr_open_options* given, headrace::OpenOptions& out) {
+  hr_open_options known = HR_OPEN_OPTIONS_INIT;
+  if (given != nullptr) HEADRACE_TRY(take_options(given, kOpenEnds, known));
+  if (known.lenient != nullptr) out.lenient = known.lenient;
+  return {};
+}
+
 struct PreparedRead {
   headrace::Selection selection;
   headrace::TensorView tensor;
@@ -314,13 +323,28 @@ hr_code hr_array_open_with(hr_store* store, const char* path, const hr_open_opti
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(out, "out"));
     HEADRACE_TRY(require(store, "store"));
-    hr_open_options known = HR_OPEN_OPTIONS_INIT;
-    if (options != nullptr) HEADRACE_TRY(take_options(options, kOpenEnds, known));
     headrace::OpenOptions native;
-    if (known.lenient != nullptr) native.lenient = known.lenient;
+    HEADRACE_TRY(take_open_options(options, native));
     HEADRACE_TRY_ASSIGN(headrace::Array array,
                         headrace::Array::open(store->value, path == nullptr ? "" : path, native));
     *out = new hr_array{std::move(array)};
+    return {};
+  });
+}
+
+hr_code hr_open(hr_store* store, const char* path, const hr_open_options* options, hr_node* node, hr_array** array,
+                hr_error** error) {
+  if (array != nullptr) *array = nullptr;
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(node, "node"));
+    HEADRACE_TRY(require(array, "array"));
+    HEADRACE_TRY(require(store, "store"));
+    headrace::OpenOptions native;
+    HEADRACE_TRY(take_open_options(options, native));
+    HEADRACE_TRY_ASSIGN(auto opened, headrace::open(store->value, path == nullptr ? "" : path, native));
+    auto* const found = std::get_if<headrace::Array>(&opened);
+    if (found != nullptr) *array = new hr_array{std::move(*found)};
+    *node = found != nullptr ? HR_NODE_ARRAY : HR_NODE_GROUP;
     return {};
   });
 }

@@ -21,6 +21,12 @@ class Group::Impl {
     return Access::impl(store.context())->resources->stored_memory();
   }
 
+  // The node at `path`, normalized: a group that is open, or of an array what was loaded.
+  struct Loaded {
+    std::shared_ptr<const Impl> group;  // null: it is an array
+    zarr::LoadedNode array;
+  };
+  static Result<Loaded> load(const Store& store, const std::string& path, const OpenOptions& options);
   Result<std::vector<Member>> list(bool recursive) const;
   Result<std::vector<Member>> list_consolidated(bool recursive) const;
   // The node at `path`, relative to this group, as consolidated metadata has it.
@@ -181,34 +187,52 @@ Result<zarr::LoadedNode> Group::Impl::find_consolidated(std::string_view path) c
 
 const GroupInfo& Group::info() const noexcept { return impl_->info; }
 
+Result<Group::Impl::Loaded> Group::Impl::load(const Store& store, const std::string& path, const OpenOptions& options) {
+  HEADRACE_TRY(Access::impl(store.context())->resources->check_usable());
+  auto impl = std::make_shared<Impl>(store);
+  zarr::LoadOptions load;
+  HEADRACE_TRY_ASSIGN(load.lenient, zarr::Lenient::parse(options.lenient));
+  load.consolidated = options.consolidated;
+  load.memory = impl->stored_memory();
+  impl->lenient = load.lenient;
+  impl->lenient_names = options.lenient;
+  auto node = zarr::load_node(*Access::impl(store), path, load);
+  if (!node.ok() && node.status().code() == Code::kNotFound &&
+      zarr::is_implied_v2_group(*Access::impl(store), path, load)) {
+    impl->info = {path, 2, "{}", false, true};
+    return Loaded{std::move(impl), {}};
+  }
+  if (!node.ok()) return std::move(node).status();
+  if (node->array) return Loaded{nullptr, std::move(*node)};
+  impl->consolidated = std::move(node->consolidated);
+  impl->base = path;
+  impl->info = {path, node->group->zarr_format,
+                node->group->attributes.dump(-1, ' ', false, base::Json::error_handler_t::replace),
+                impl->consolidated != nullptr, false};
+  HEADRACE_TRY(impl->memory.take(impl->info.attributes_json.size(), "a group's attributes"));
+  return Loaded{std::move(impl), {}};
+}
+
 Result<Group> Group::open(const Store& store, std::string_view given_path, const OpenOptions& options) {
   try {
-    HEADRACE_TRY(Access::impl(store.context())->resources->check_usable());
+    HEADRACE_TRY_ASSIGN(const std::string path, zarr::normalize_path(given_path));
+    HEADRACE_TRY_ASSIGN(auto node, Impl::load(store, path, options));
+    if (node.group == nullptr) {
+      return Status(Code::kInvalidArgument, Layer::kZarr, "this is an array, not a group").with_key(node.array.key);
+    }
+    return Group(std::move(node.group));
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+Result<std::variant<Array, Group>> open(const Store& store, std::string_view given_path, const OpenOptions& options) {
+  try {
     HEADRACE_TRY_ASSIGN(std::string path, zarr::normalize_path(given_path));
-    auto impl = std::make_shared<Impl>(store);
-    zarr::LoadOptions load;
-    HEADRACE_TRY_ASSIGN(load.lenient, zarr::Lenient::parse(options.lenient));
-    load.consolidated = options.consolidated;
-    load.memory = impl->stored_memory();
-    impl->lenient = load.lenient;
-    impl->lenient_names = options.lenient;
-    auto node = zarr::load_node(*Access::impl(store), path, load);
-    if (!node.ok() && node.status().code() == Code::kNotFound &&
-        zarr::is_implied_v2_group(*Access::impl(store), path, load)) {
-      impl->info = {std::move(path), 2, "{}", false, true};
-      return Group(std::shared_ptr<const Impl>(std::move(impl)));
-    }
-    if (!node.ok()) return std::move(node).status();
-    if (node->array) {
-      return Status(Code::kInvalidArgument, Layer::kZarr, "this is an array, not a group").with_key(node->key);
-    }
-    impl->consolidated = std::move(node->consolidated);
-    impl->base = path;
-    impl->info = {std::move(path), node->group->zarr_format,
-                  node->group->attributes.dump(-1, ' ', false, base::Json::error_handler_t::replace),
-                  impl->consolidated != nullptr, false};
-    HEADRACE_TRY(impl->memory.take(impl->info.attributes_json.size(), "a group's attributes"));
-    return Group(std::shared_ptr<const Impl>(std::move(impl)));
+    HEADRACE_TRY_ASSIGN(auto node, Group::Impl::load(store, path, options));
+    if (node.group != nullptr) return std::variant<Array, Group>(Access::make<Group>(std::move(node.group)));
+    HEADRACE_TRY_ASSIGN(Array array, Array::Impl::make(store, std::move(path), std::move(node.array), options));
+    return std::variant<Array, Group>(std::move(array));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

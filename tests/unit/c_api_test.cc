@@ -103,6 +103,24 @@ TEST_F(CApi, StoredChunksAreListed) {
   hr_stored_chunks_free(chunks);
 }
 
+TEST_F(CApi, OpenSaysWhatIsThere) {
+  std::filesystem::create_directories(directory_ / "group");
+  std::ofstream(directory_ / "group/.zgroup") << R"({"zarr_format": 2})";
+  hr_node node{};
+  hr_array* array = nullptr;
+  expect(hr_open(store_, "", nullptr, &node, &array, &error_), HR_OK);
+  EXPECT_EQ(node, HR_NODE_ARRAY);
+  EXPECT_EQ(hr_array_rank(array), 2u);
+  hr_array_free(array);
+  expect(hr_open(store_, "group", nullptr, &node, &array, &error_), HR_OK);
+  EXPECT_EQ(node, HR_NODE_GROUP);
+  EXPECT_EQ(array, nullptr);
+  expect(hr_open(store_, "nothing", nullptr, &node, &array, &error_), HR_NOT_FOUND);
+  expect(hr_open(store_, "", nullptr, nullptr, &array, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_open(store_, "", nullptr, &node, nullptr, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_open(nullptr, "", nullptr, &node, &array, &error_), HR_INVALID_ARGUMENT);
+}
+
 TEST_F(CApi, AListOfStoredChunksIsWithinTheBudget) {
   for (int i = 0; i < 6000; ++i) std::ofstream(directory_ / (std::to_string(i) + "." + std::string(200, 'x')));
   hr_context_options options = HR_CONTEXT_OPTIONS_INIT;

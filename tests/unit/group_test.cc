@@ -99,6 +99,32 @@ TEST_F(GroupTest, ListsTheStoreWhereNothingIsConsolidated) {
   expect(group->group("a").status(), Code::kInvalidArgument, "array");
 }
 
+TEST_F(GroupTest, OpenGivesWhatIsThere) {
+  put_v3({{"a", Json::parse(kV3Array)}});
+  put("a/zarr.json", kV3Array);
+  put("v2/.zarray", kV2Array);
+  put("implied/x/.zarray", kV2Array);
+  put("bad/zarr.json", R"({"zarr_format": 3, "node_type": "array", "shape": "none"})");
+  const auto root = open(*store_);
+  ASSERT_TRUE(root.ok()) << root.status().to_string();
+  ASSERT_TRUE(std::holds_alternative<Group>(*root));
+  EXPECT_TRUE(std::get<Group>(*root).info().consolidated);
+  OpenOptions plain;
+  plain.consolidated = false;
+  EXPECT_FALSE(std::get<Group>(open(*store_, "/", plain).value()).info().consolidated);
+  EXPECT_TRUE(std::get<Group>(open(*store_, "implied").value()).info().implicit);
+  EXPECT_EQ(std::get<Array>(open(*store_, "v2").value()).info().shape, std::vector<std::uint64_t>{5});
+  // An array's document is read once, and nothing else.
+  const auto before = counting_->all();
+  const auto array = open(*store_, "/a/");
+  ASSERT_TRUE(array.ok()) << array.status().to_string();
+  EXPECT_EQ(std::get<Array>(*array).info().attributes_json, R"({"units":"K"})");
+  EXPECT_EQ(counting_->all(), before + 1);
+  expect(open(*store_, "none").status(), Code::kNotFound, "none");
+  expect(open(*store_, "bad").status(), Code::kCorrupt, "bad/zarr.json");
+  expect(open(*store_, "..").status(), Code::kInvalidArgument, "");
+}
+
 TEST_F(GroupTest, ConsolidatedV3IsReadOnceAndNeverTheStore) {
   put_v3({{"a", Json::parse(kV3Array)}, {"g", Json::parse(kV3Group)}, {"g/x", Json::parse(kV3Array)}});
   auto group = Group::open(*store_);

@@ -1,5 +1,6 @@
 #include "cli_common.h"
 
+#include <headrace/group.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -140,6 +141,17 @@ std::string check_device_name(const std::string& name) {
   const std::string prefix = "cuda:";
   if (name.rfind(prefix, 0) != 0 || name.size() == prefix.size() || name.size() > prefix.size() + 4) return kKnown;
   return std::all_of(name.begin() + 5, name.end(), [](char c) { return c >= '0' && c <= '9'; }) ? "" : kKnown;
+}
+
+std::optional<Array> open_array(const Store& store, const CommonOptions& options) {
+  auto node = open(store, "", open_options(options));
+  if (!node.ok()) {
+    (void)fail(node.status(), options.path);
+    return std::nullopt;
+  }
+  if (auto* array = std::get_if<Array>(&*node)) return std::move(*array);
+  print_error("this is a group, not an array", options.path, "'headrace info' lists the arrays of a group");
+  return std::nullopt;
 }
 
 void print_error(std::string_view what, std::string_view where, std::string_view advice) {

@@ -59,6 +59,8 @@ void add_placement(CLI::App& verb, std::string& placement);
 Placement placement_of(std::string_view name);
 // What is wrong with a --device argument; empty for the name of a kind we know, whether or not it is there.
 std::string check_device_name(const std::string& name);
+// The array at PATH. Where there is none, a group for instance, it says so on stderr.
+std::optional<Array> open_array(const Store& store, const CommonOptions& options);
 
 // All of the program; returns its exit code. One call after another is fine.
 int run_command_line(int argc, char** argv);

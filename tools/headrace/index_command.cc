@@ -92,11 +92,8 @@ int run_index(const IndexCommandOptions& options) {
   if (!context.ok()) return fail(context.status(), "threads", "see 'headrace index --help'");
   auto store = Store::open(*context, options.path);
   if (!store.ok()) return fail(store.status(), options.path);
-  auto array = Array::open(*store, "", open_options(options));
-  if (!array.ok()) {
-    const bool group = array.status().code() == Code::kInvalidArgument;
-    return fail(array.status(), options.path, group ? "'headrace info' lists the arrays of a group" : "");
-  }
+  const std::optional<Array> array = open_array(*store, options);
+  if (!array) return kExitFailed;
   note_lenient_uses(array->info());
   const std::string directory = options.out.empty() ? default_directory(options.path) : options.out;
   if (directory.empty()) {

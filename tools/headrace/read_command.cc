@@ -128,11 +128,8 @@ int run_read(const ReadCommandOptions& options) {
   if (!context.ok()) return fail(context.status(), "engine " + options.engine, "use --engine auto");
   auto store = Store::open(*context, options.path);
   if (!store.ok()) return fail(store.status(), options.path);
-  auto array = Array::open(*store, "", open_options(options));
-  if (!array.ok()) {
-    const bool group = array.status().code() == Code::kInvalidArgument;
-    return fail(array.status(), options.path, group ? "'headrace info' lists the arrays of a group" : "");
-  }
+  const std::optional<Array> array = open_array(*store, options);
+  if (!array) return kExitFailed;
   const ArrayInfo& info = array->info();
   note_lenient_uses(info);
   if (!options.index.empty()) {

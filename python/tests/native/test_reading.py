@@ -407,3 +407,18 @@ def test_strings_of_variable_length(tmp_path):
     assert [list(results[0]), results[1].item()] == [items[:2], items[3]]
     assert stats.chunks == 2
     assert array.read_many([], return_stats=True)[1].chunks == 0
+
+
+def test_open_gives_what_is_there(tmp_path):
+    root = stores.write_group(tmp_path / "a group")
+    stores.write(root / "group", DATA, (10, 7, 5))
+    assert isinstance(headrace.open(root), headrace.Group)
+    array = headrace.open(root, "/group/", lenient="unknown-members")
+    assert isinstance(array, headrace.Array) and array.path == "group"
+    assert pickle.loads(pickle.dumps(array)).path == "group"
+    # A message that speaks of a group speaks of no group.
+    with pytest.raises(headrace.InvalidArgumentError, match="group"):
+        headrace.open(root, "../group")
+    (root / "group" / ".zarray").write_text("{}")
+    with pytest.raises(headrace.CorruptError):
+        headrace.open(root, "group")
