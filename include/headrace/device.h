@@ -25,7 +25,7 @@ class Device;
 
 class HEADRACE_API Device {
  public:
-  static Result<Device> open(std::string_view name = "auto");
+  static Result<Device> open(std::string_view name = "auto");  // device_names() are the names that it takes here
 
   const std::string& name() const noexcept;  // "host", "cuda:0"
   const std::string& description() const noexcept;
@@ -38,6 +38,10 @@ class HEADRACE_API Device {
   explicit Device(std::shared_ptr<device::Device> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<device::Device> impl_;
 };
+
+// The devices of this machine that can be used now, by the names that Device::open() takes: "host", "host-staged",
+// "cuda:0". Starts the drivers of GPUs. kResourceExhausted: out of memory.
+HEADRACE_API Result<std::vector<std::string>> device_names();
 
 // Memory on a device. Movable; freed on destruction, which must come after every read into it has completed.
 class HEADRACE_API Buffer {

@@ -53,6 +53,8 @@ typedef struct hr_buffer hr_buffer;
 typedef struct hr_completion hr_completion;
 typedef struct hr_variable hr_variable;
 typedef struct hr_stored_chunks hr_stored_chunks;
+typedef struct hr_cancel hr_cancel;
+typedef struct hr_names hr_names;
 
 typedef struct hr_context_options {
   size_t size;
@@ -110,7 +112,13 @@ HR_API uint32_t hr_stored_chunks_rank(const hr_stored_chunks* chunks); /* the ar
 HR_API const uint64_t* hr_stored_chunks_indices(const hr_stored_chunks* chunks);
 HR_API void hr_stored_chunks_free(hr_stored_chunks* chunks);
 
-/* name: "auto", "host", "cuda", "cuda:1" */
+/* The devices of this machine that can be used now, by the names that hr_device_open takes: "host", "cuda:0". */
+HR_API hr_code hr_device_names(hr_names** out, hr_error** error);
+HR_API uint32_t hr_names_count(const hr_names* names);
+HR_API const char* hr_names_get(const hr_names* names, uint32_t index); /* null beyond the last; lives as the list */
+HR_API void hr_names_free(hr_names* names);
+
+/* name: "auto", or one of hr_device_names; "cuda" is "cuda:0" */
 HR_API hr_code hr_device_open(const char* name, hr_device** out, hr_error** error);
 HR_API void hr_device_free(hr_device* device);
 HR_API const char* hr_device_name(const hr_device* device);

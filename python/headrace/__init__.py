@@ -49,21 +49,15 @@ def reset_stats() -> None:
     _core.reset_stats()
 
 
-def devices() -> list[str]:
-    """The devices that can be used here: "host", and "cuda:0" and so on."""
-    found = ["host"]
-    for index in range(64):
-        try:
-            found.append(_core.Device.open(f"cuda:{index}").name)
-        except HeadraceError:
-            break
-    return found
+def device_names() -> list[str]:
+    """The devices that can be used here, by the names that ``device=`` takes: "host", "host-staged", "cuda:0"."""
+    return _core.device_names()
 
 
 __all__ = [
     "Array", "CancelledError", "Context", "CorruptError", "DeviceLostError", "File", "ForkedError", "Group", "HeadraceError",
     "IOFuture", "InternalError", "InvalidArgumentError", "Member", "MemoryStore", "NotFoundError", "PermissionError",
     "ReadFuture", "ResourceExhaustedError", "RetriesExhaustedError", "ShortReadError", "Stats", "StorageError", "Tensor",
-    "TimeoutError", "UnsupportedError", "__version__", "default_context", "devices", "memory_store", "open", "open_array",
+    "TimeoutError", "UnsupportedError", "__version__", "default_context", "device_names", "memory_store", "open", "open_array",
     "open_group", "reset_stats", "stats",
 ]

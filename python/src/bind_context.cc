@@ -87,6 +87,8 @@ void bind_context(nb::module_& module) {
       .def_prop_ro("note", [](const Device& device) { return device.note(); })
       .def_prop_ro("host_addressable", &Device::host_addressable);
 
+  module.def("device_names", [] { return take(without_gil([] { return device_names(); })); });
+
   nb::class_<Store>(module, "Store")
       .def_static(
           "open",

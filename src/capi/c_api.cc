@@ -54,6 +54,9 @@ struct hr_stored_chunks {
   headrace::StoredChunks value;
   std::uint32_t rank;
 };
+struct hr_names {
+  std::vector<std::string> value;
+};
 
 namespace {
 
@@ -396,6 +399,26 @@ const uint64_t* hr_stored_chunks_indices(const hr_stored_chunks* chunks) {
 }
 
 void hr_stored_chunks_free(hr_stored_chunks* chunks) { delete chunks; }
+
+hr_code hr_device_names(hr_names** out, hr_error** error) {
+  if (out != nullptr) *out = nullptr;
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(out, "out"));
+    HEADRACE_TRY_ASSIGN(std::vector<std::string> names, headrace::device_names());
+    *out = new hr_names{std::move(names)};
+    return {};
+  });
+}
+
+uint32_t hr_names_count(const hr_names* names) {
+  return names == nullptr ? 0 : static_cast<uint32_t>(names->value.size());
+}
+
+const char* hr_names_get(const hr_names* names, uint32_t index) {
+  return index < hr_names_count(names) ? names->value[index].c_str() : nullptr;
+}
+
+void hr_names_free(hr_names* names) { delete names; }
 
 hr_code hr_device_open(const char* name, hr_device** out, hr_error** error) {
   if (out != nullptr) *out = nullptr;

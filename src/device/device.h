@@ -166,6 +166,9 @@ struct DeviceRow {
 
 std::span<const DeviceRow> devices();
 
+// Whether it is a kind of host: there is one of each, and it has no number.
+inline bool is_host(const DeviceRow& row) noexcept { return std::string_view(row.kind).substr(0, 4) == "host"; }
+
 // What the back ends of discrete devices know of an address; kHost if none does. Any thread, no lock.
 MemoryPlace locate_memory(const void* address) noexcept;
 // The kind of discrete device that the program has begun to use, null if none.

@@ -19,6 +19,21 @@ Result<Device> Device::open(std::string_view name) {
   }
 }
 
+Result<std::vector<std::string>> device_names() {
+  try {
+    std::vector<std::string> names;
+    for (const device::DeviceRow& row : device::devices()) {
+      const Result<int> count = row.count();
+      for (int i = 0; count.ok() && i < *count; ++i) {
+        names.push_back(device::is_host(row) ? row.kind : row.kind + (":" + std::to_string(i)));
+      }
+    }
+    return names;
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
 const std::string& Device::name() const noexcept { return impl_->info().name; }
 const std::string& Device::description() const noexcept { return impl_->info().description; }
 const std::string& Device::note() const noexcept { return impl_->note(); }

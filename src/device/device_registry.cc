@@ -29,7 +29,7 @@ std::string known_kinds() {
 std::string_view best_kind(std::string& note) {
   std::string why;
   for (const DeviceRow& row : devices()) {
-    if (std::string_view(row.kind).substr(0, 4) == "host") continue;
+    if (is_host(row)) continue;
     const auto count = row.count();
     if (count.ok() && *count > 0) return row.kind;
     why += (why.empty() ? "" : "; ") + std::string(row.kind) + ": " +

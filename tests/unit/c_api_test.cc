@@ -121,6 +121,25 @@ TEST_F(CApi, OpenSaysWhatIsThere) {
   expect(hr_open(nullptr, "", nullptr, &node, &array, &error_), HR_INVALID_ARGUMENT);
 }
 
+TEST_F(CApi, DeviceNamesAreThoseThatCanBeOpened) {
+  hr_names* names = nullptr;
+  expect(hr_device_names(&names, &error_), HR_OK);
+  ASSERT_GE(hr_names_count(names), 2u);
+  EXPECT_STREQ(hr_names_get(names, 0), "host");
+  for (std::uint32_t i = 0; i < hr_names_count(names); ++i) {
+    hr_device* device = nullptr;
+    expect(hr_device_open(hr_names_get(names, i), &device, &error_), HR_OK);
+    EXPECT_STREQ(hr_device_name(device), hr_names_get(names, i));
+    hr_device_free(device);
+  }
+  EXPECT_EQ(hr_names_get(names, hr_names_count(names)), nullptr);
+  hr_names_free(names);
+  hr_names_free(nullptr);
+  EXPECT_EQ(hr_names_count(nullptr), 0u);
+  EXPECT_EQ(hr_names_get(nullptr, 0), nullptr);
+  expect(hr_device_names(nullptr, &error_), HR_INVALID_ARGUMENT);
+}
+
 TEST_F(CApi, AListOfStoredChunksIsWithinTheBudget) {
   for (int i = 0; i < 6000; ++i) std::ofstream(directory_ / (std::to_string(i) + "." + std::string(200, 'x')));
   hr_context_options options = HR_CONTEXT_OPTIONS_INIT;

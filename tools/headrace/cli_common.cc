@@ -1,5 +1,6 @@
 #include "cli_common.h"
 
+#include <headrace/capabilities.h>
 #include <headrace/group.h>
 #include <unistd.h>
 
@@ -136,11 +137,18 @@ Placement placement_of(std::string_view name) {
 }
 
 std::string check_device_name(const std::string& name) {
-  constexpr const char* kKnown = "unknown device; use auto, host, host-staged, cuda or cuda:N";
-  if (name == "auto" || name == "host" || name == "host-staged" || name == "cuda") return {};
-  const std::string prefix = "cuda:";
-  if (name.rfind(prefix, 0) != 0 || name.size() == prefix.size() || name.size() > prefix.size() + 4) return kKnown;
-  return std::all_of(name.begin() + 5, name.end(), [](char c) { return c >= '0' && c <= '9'; }) ? "" : kKnown;
+  std::string known = "unknown device; use auto";
+  if (name == "auto") return {};
+  const auto have = capabilities();
+  if (!have.ok()) return describe(have.status());
+  for (const std::string& kind : have->devices) {
+    if (name == kind) return {};
+    known += ", " + kind;
+    const std::string_view number = name.starts_with(kind + ":") ? std::string_view(name).substr(kind.size() + 1) : "";
+    const bool digits = std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (!number.empty() && number.size() <= 4 && digits) return {};
+  }
+  return known + ", or one of several by its number, as cuda:1";
 }
 
 std::optional<Array> open_array(const Store& store, const CommonOptions& options) {

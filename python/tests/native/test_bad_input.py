@@ -90,7 +90,7 @@ def test_devices_are_looked_at_when_opening(group, tmp_path):
 
 
 def test_memory_on_a_gpu_that_is_not_there(group, tmp_path):
-    if len(headrace.devices()) > 1:
+    if "cuda:0" in headrace.device_names():
         pytest.skip("there is a GPU")
 
     class OnDevice:

@@ -422,3 +422,11 @@ def test_open_gives_what_is_there(tmp_path):
     (root / "group" / ".zarray").write_text("{}")
     with pytest.raises(headrace.CorruptError):
         headrace.open(root, "group")
+
+
+def test_device_names_can_be_opened(array):
+    names = headrace.device_names()
+    assert names[:2] == ["host", "host-staged"]
+    for name in names:
+        read = array.read(0, device=name)
+        assert np.array_equal(read if name == "host" else read.numpy(), DATA[0])

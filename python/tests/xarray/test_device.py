@@ -147,7 +147,7 @@ class Source:
         return self.array.read(selection, **options)
 
 
-GPU = len(headrace.devices()) > 1 and importlib.util.find_spec("cupy") is not None
+GPU = "cuda:0" in headrace.device_names() and importlib.util.find_spec("cupy") is not None
 
 
 @pytest.fixture(params=["played", *(["gpu"] if GPU else [])])
