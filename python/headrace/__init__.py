@@ -10,7 +10,7 @@ The submodules ``headrace.zarr`` and ``headrace.xarray`` plug into those package
 """
 
 from . import _core
-from ._array import Array, ReadFuture, open_array
+from ._array import Array, open_array
 from ._context import Context, default_context
 from ._errors import (
     CancelledError,
@@ -32,6 +32,7 @@ from ._errors import (
 from ._files import File, IOFuture
 from ._group import Group, Member, open_group
 from ._open import open
+from ._reading import ReadFuture
 from ._sources import MemoryStore, memory_store
 from ._tensor import Tensor
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import html
 import json
 import math
-import os
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,91 +14,12 @@ from . import _axes, _core, _dtypes, _target
 from ._context import Context, device_of, stream_pointer, usable_device
 from ._errors import InvalidArgumentError, naming_store
 from ._progress import make_progress
+from ._reading import How, Prepared, ReadFuture, Request, indexing_number
 from ._sources import known, open_store, url_of
 from ._tensor import Tensor
 
-_INDEXING = {"orthogonal": 0, "points": 1, "blocks": 2}
-_PLACEMENT = {"auto": 0, "cpu": 1, "gpu": 2}
 _MAX_STRING_BYTES = 1 << 40
 _STRINGS_AT_A_TIME = 1 << 18
-
-
-def _choice(what: str, choices: dict[str, int], named: str) -> int:
-    number = choices.get(named)
-    if number is None:
-        raise InvalidArgumentError(f"{what}={named!r} is no choice: one of {', '.join(choices)}")
-    return number
-
-
-class ReadFuture:
-    """A read under way. ``await`` it, or ask for ``result()``.
-
-    What is read is cancelled where nobody holds the future any more.
-    """
-
-    def __init__(self, reading: Any, value: Any, finish: Callable[[], None], array: Array) -> None:
-        self._reading = reading
-        self._value = value
-        self._finish = finish
-        self._array = array
-        self._stats: _core.Stats | None = None
-        self._process = os.getpid()
-
-    def result(self, timeout: float | None = None) -> Any:
-        """Blocks until the data is in place. Raises TimeoutError after `timeout` seconds; the read then goes on."""
-        if self._stats is not None:
-            return self._value
-        if not self._reading.wait(1e9 if timeout is None else float(timeout)):
-            raise TimeoutError(f"the read is not through after {timeout} s")
-        self._finish()
-        with naming_store(self._array.url):
-            self._stats = self._reading.finish()
-        return self._value
-
-    def __del__(self) -> None:
-        if self._stats is None and self._process == os.getpid():
-            self._reading.cancel()
-            self._finish()
-
-    @property
-    def stats(self) -> _core.Stats:
-        """Of this read; there once ``result()`` has returned."""
-        if self._stats is None:
-            raise InvalidArgumentError("a read has statistics once result() has returned")
-        return self._stats
-
-    def done(self) -> bool:
-        return self._stats is not None or bool(self._reading.done())
-
-    def cancel(self) -> None:
-        """Asks the read to stop; ``result()`` then raises CancelledError unless it had already ended."""
-        self._reading.cancel()
-
-    def __await__(self) -> Any:
-        return self._wait_async().__await__()
-
-    async def _wait_async(self) -> Any:
-        try:
-            return await asyncio.to_thread(self.result)
-        except asyncio.CancelledError:
-            self._reading.cancel()
-            raise
-
-    def __repr__(self) -> str:
-        return f"headrace.ReadFuture({'done' if self.done() else 'under way'}, {self._array!r})"
-
-
-class _Prepared(NamedTuple):
-    """A read that may begin."""
-
-    arguments: tuple[Any, ...]  # of _core.Array.read
-    results: list[Any]  # what it writes to
-    held: list[Any]  # what has to exist meanwhile besides
-    close: Callable[[], None]  # of its progress
-
-    def end(self) -> None:
-        self.held.clear()  # a traceback may keep this
-        self.close()
 
 
 class _Indexer:
@@ -307,22 +226,22 @@ class Array:
 
         Raises IndexError for what the array does not have, and subclasses of HeadraceError.
         """
-        if self._variable:
-            if dtype is not None or scale != 1.0 or offset != 0.0 or fill_as_nan or fill is not None:
-                raise InvalidArgumentError("strings of variable length are not converted: no dtype, scale, offset or fill")
-            result, stats = self._read_strings(selection, indexing, out, device, progress)
-        else:
-            prepared = self._prepare([selection], indexing, None if out is None else [out], device, stream, dtype, scale,
-                                     offset, fill_as_nan, fill, placement, progress)
-            stats = self._run(prepared)
-            result = prepared.results[0]
+        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, progress)
+        result, stats = self._read(selection, out, how)
         return (result, stats) if return_stats else result
 
-    def _run(self, prepared: _Prepared) -> _core.Stats:
+    def _read(self, selection: Any, out: Any, how: How) -> tuple[Any, _core.Stats]:
+        if self._variable:
+            return self._read_strings(selection, out, how)
+        prepared = self._prepare([selection], None if out is None else [out], how)
+        stats = self._run(prepared)
+        return prepared.results[0], stats
+
+    def _run(self, prepared: Prepared) -> _core.Stats:
         """A read as _prepare() describes it."""
         try:
             with naming_store(self.url):
-                return self._core.read(*prepared.arguments)
+                return self._core.read(*prepared.request)
         finally:
             prepared.end()
 
@@ -340,18 +259,16 @@ class Array:
             raise InvalidArgumentError(f"{len(out)} outs for {len(selections)} selections")
         if not len(selections):
             return ([], _core.Stats()) if return_stats else []
+        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, progress)
         if self._variable or self._info["chunk_grid"] != "regular":
             outs = [None] * len(selections) if out is None else list(out)
             results, sum_of_all = [], _core.Stats()
             for selection, one in zip(selections, outs, strict=True):
-                result, stats = self.read(selection, indexing=indexing, out=one, device=device, stream=stream, dtype=dtype,
-                                          scale=scale, offset=offset, fill_as_nan=fill_as_nan, fill=fill,
-                                          placement=placement, progress=progress, return_stats=True)
+                result, stats = self._read(selection, one, how)
                 results.append(result)
                 sum_of_all.add(stats)
             return (results, sum_of_all) if return_stats else results
-        prepared = self._prepare(selections, indexing, out, device, stream, dtype, scale, offset, fill_as_nan, fill,
-                                 placement, progress)
+        prepared = self._prepare(selections, out, how)
         stats = self._run(prepared)
         return (prepared.results, stats) if return_stats else prepared.results
 
@@ -362,10 +279,10 @@ class Array:
         """Starts a read and returns: ``await array.read_async(...)``, or ``.result()``. Arguments as in ``read``."""
         if self._variable:
             raise InvalidArgumentError("strings of variable length are read by read(), which blocks")
-        prepared = self._prepare([selection], indexing, None if out is None else [out], device, stream, dtype, scale, offset,
-                                 fill_as_nan, fill, placement, progress)
+        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, progress)
+        prepared = self._prepare([selection], None if out is None else [out], how)
         try:
-            reading = self._core.start(*prepared.arguments, (prepared.results, prepared.held.copy()))
+            reading = self._core.start(*prepared.request, (prepared.results, prepared.held.copy()))
         except BaseException:
             prepared.close()
             raise
@@ -379,26 +296,23 @@ class Array:
         return _core.ChunkReader(self._core, self._store, device_of("host"), prefix, native_prefix, separator, extents,
                                  limit_bytes).read
 
-    def _prepare(self, selections: Sequence[Any], indexing: str, outs: Sequence[Any] | None, device: str | None, stream: Any,
-                 dtype: Any, scale: float, offset: float, fill_as_nan: bool, fill: Any, placement: str,
-                 progress: Any) -> _Prepared:
+    def _prepare(self, selections: Sequence[Any], outs: Sequence[Any] | None, how: How) -> Prepared:
         core = self._core
-        mode, placed = _choice("indexing", _INDEXING, indexing), _choice("placement", _PLACEMENT, placement)
-        if type(scale) is not float or type(offset) is not float:
-            scale, offset = float(scale), float(offset)
-        name = _dtypes.name_of(dtype)
+        mode, placed = indexing_number(how.indexing), how.placement_number
+        scale, offset = float(how.scale), float(how.offset)
+        name = _dtypes.name_of(how.dtype)
         described = self._described
-        if name or scale != 1.0 or offset != 0.0 or fill_as_nan or fill is not None:
-            described = core.result_dtype(name, scale, offset, fill_as_nan or fill is not None)
+        if how.converts:
+            described = core.result_dtype(name, scale, offset, how.finds_nan)
         plain = [_axes.plain_selection(selection, self.shape) if mode == 0 else (selection, None)
                  for selection in selections]
         shapes = [_axes.result_shape(core.result_shape(selection, mode), axes) for selection, axes in plain]
-        pointer = 0 if stream is None else stream_pointer(stream)
+        pointer = 0 if how.stream is None else stream_pointer(how.stream)
         results: list[Any] = []
         views: list[_target.View] = []
         held: list[Any] = []
         if outs is None:
-            where = device_of(device if device is not None else self.device)
+            where = device_of(how.device if how.device is not None else self.device)
             on_host = where.name == "host"
             for shape in shapes:
                 if on_host:
@@ -409,7 +323,7 @@ class Array:
                     tensor = Tensor.empty(where, shape, described)
                     results.append(tensor)
                     views.append((tensor.pointer, shape, None))
-            if stream is None and not on_host and where.name.startswith("cuda"):
+            if how.stream is None and not on_host and where.name.startswith("cuda"):
                 pointer = _target.current_stream(where.name)
         else:
             targets = [_target.describe(out) for out in outs]
@@ -422,18 +336,20 @@ class Array:
                 if target.device != targets[0].device:
                     raise InvalidArgumentError(f"outs lie on {targets[0].device} and {target.device}: give all on one device")
                 views.append(target.view)
-            if device is not None and device_of(device).name != targets[0].device and device_of(device).name != "host-staged":
-                raise InvalidArgumentError(f"out lies on {targets[0].device}, not on {device}")
-            where = device_of(device if device is not None else targets[0].device)
+            named = None if how.device is None else device_of(how.device).name
+            if named not in (None, targets[0].device, "host-staged"):
+                raise InvalidArgumentError(f"out lies on {targets[0].device}, not on {how.device}")
+            where = device_of(how.device if how.device is not None else targets[0].device)
             results.extend(outs)
-            if stream is None and where.name.startswith("cuda"):
+            if how.stream is None and where.name.startswith("cuda"):
                 pointer = targets[0].stream if targets[0].stream is not None else _target.current_stream(where.name)
         views = [_axes.view_to_read(view, axes, described[1]) for view, (_, axes) in zip(views, plain, strict=True)]
-        missing = b"" if fill is None else self._element(fill)
-        report, close = make_progress(progress, self.path or self.url)
-        arguments = ([selection for selection, _ in plain], mode, views, where, pointer, name, scale, offset,
-                     fill_as_nan or fill is not None, missing, placed, False, report)
-        return _Prepared(arguments, results, held, close)
+        missing = b"" if how.fill is None else self._element(how.fill)
+        report, close = make_progress(how.progress, self.path or self.url)
+        request = Request(selections=[selection for selection, _ in plain], indexing=mode, targets=views, device=where,
+                          stream=pointer, dtype=name, scale=scale, offset=offset, fill_as_nan=how.finds_nan,
+                          missing=missing, placement=placed, collect_errors=False, progress=report)
+        return Prepared(request, results, held, close)
 
     def _element(self, value: Any) -> bytes:
         """One stored element as bytes."""
@@ -446,10 +362,12 @@ class Array:
             raise InvalidArgumentError(f"fill={value!r} is no element of type {self.dtype}")
         return element.tobytes()
 
-    def _read_strings(self, selection: Any, indexing: str, out: Any, device: str | None, progress: Any) -> tuple[Any, Any]:
-        if device_of(device if device is not None else self.device).name != "host":
+    def _read_strings(self, selection: Any, out: Any, how: How) -> tuple[Any, _core.Stats]:
+        if how.converts:
+            raise InvalidArgumentError("strings of variable length are not converted: no dtype, scale, offset or fill")
+        if device_of(how.device if how.device is not None else self.device).name != "host":
             raise InvalidArgumentError("strings of variable length are read to the host: device='host'")
-        mode = _choice("indexing", _INDEXING, indexing)
+        mode = indexing_number(how.indexing)
         axes = None
         if mode == 0:
             selection, axes = _axes.plain_selection(selection, self.shape)
@@ -457,7 +375,7 @@ class Array:
         shape = _axes.result_shape(read_shape, axes)
         if out is not None and not (isinstance(out, np.ndarray) and out.dtype == object and out.shape == shape):
             raise InvalidArgumentError(f"out must be a NumPy array of objects with shape {shape}")
-        report, close = make_progress(progress, self.path or self.url)
+        report, close = make_progress(how.progress, self.path or self.url)
         try:
             with naming_store(self.url):
                 items, stats = self._core.read_strings(selection, mode, _MAX_STRING_BYTES, report)

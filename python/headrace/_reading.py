@@ -1,0 +1,142 @@
+"""What a read is asked for, and what it needs while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from . import _core
+from ._errors import InvalidArgumentError, naming_store
+
+_INDEXING = {"orthogonal": 0, "points": 1, "blocks": 2}
+_PLACEMENT = {"auto": 0, "cpu": 1, "gpu": 2}
+
+
+def _choice(what: str, choices: dict[str, int], named: str) -> int:
+    number = choices.get(named)
+    if number is None:
+        raise InvalidArgumentError(f"{what}={named!r} is no choice: one of {', '.join(choices)}")
+    return number
+
+
+def indexing_number(named: str) -> int:
+    """As _core takes it. Raises InvalidArgumentError for what is no way of indexing."""
+    return _choice("indexing", _INDEXING, named)
+
+
+class How(NamedTuple):
+    """The options of ``Array.read`` and its like."""
+
+    indexing: str
+    device: str | None
+    stream: Any
+    dtype: Any
+    scale: float
+    offset: float
+    fill_as_nan: bool
+    fill: Any
+    placement: str
+    progress: Any
+
+    @property
+    def placement_number(self) -> int:
+        return _choice("placement", _PLACEMENT, self.placement)
+
+    @property
+    def finds_nan(self) -> bool:
+        return self.fill_as_nan or self.fill is not None
+
+    @property
+    def converts(self) -> bool:
+        return self.dtype is not None or self.scale != 1.0 or self.offset != 0.0 or self.finds_nan
+
+
+class Request(NamedTuple):
+    """The arguments of ``_core.Array.read``, by its names and in its order."""
+
+    selections: list[Any]
+    indexing: int
+    targets: list[Any]
+    device: Any
+    stream: int
+    dtype: str
+    scale: float
+    offset: float
+    fill_as_nan: bool
+    missing: bytes
+    placement: int
+    collect_errors: bool
+    progress: Callable[[int, int], None] | None
+
+
+class Prepared(NamedTuple):
+    """A read that may begin."""
+
+    request: Request
+    results: list[Any]  # what it writes to
+    held: list[Any]  # what has to exist meanwhile besides
+    close: Callable[[], None]  # of its progress
+
+    def end(self) -> None:
+        self.held.clear()  # a traceback may keep this
+        self.close()
+
+
+class ReadFuture:
+    """A read under way. ``await`` it, or ask for ``result()``.
+
+    What is read is cancelled where nobody holds the future any more.
+    """
+
+    def __init__(self, reading: Any, value: Any, finish: Callable[[], None], array: Any) -> None:
+        self._reading = reading
+        self._value = value
+        self._finish = finish
+        self._array = array
+        self._stats: _core.Stats | None = None
+        self._process = os.getpid()
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Blocks until the data is in place. Raises TimeoutError after `timeout` seconds; the read then goes on."""
+        if self._stats is not None:
+            return self._value
+        if not self._reading.wait(1e9 if timeout is None else float(timeout)):
+            raise TimeoutError(f"the read is not through after {timeout} s")
+        self._finish()
+        with naming_store(self._array.url):
+            self._stats = self._reading.finish()
+        return self._value
+
+    def __del__(self) -> None:
+        if self._stats is None and self._process == os.getpid():
+            self._reading.cancel()
+            self._finish()
+
+    @property
+    def stats(self) -> _core.Stats:
+        """Of this read; there once ``result()`` has returned."""
+        if self._stats is None:
+            raise InvalidArgumentError("a read has statistics once result() has returned")
+        return self._stats
+
+    def done(self) -> bool:
+        return self._stats is not None or bool(self._reading.done())
+
+    def cancel(self) -> None:
+        """Asks this read to stop; ``result()`` then raises CancelledError unless it had already ended."""
+        self._reading.cancel()
+
+    def __await__(self) -> Any:
+        return self._wait_async().__await__()
+
+    async def _wait_async(self) -> Any:
+        try:
+            return await asyncio.to_thread(self.result)
+        except asyncio.CancelledError:
+            self._reading.cancel()
+            raise
+
+    def __repr__(self) -> str:
+        return f"headrace.ReadFuture({'done' if self.done() else 'under way'}, {self._array!r})"
