@@ -3,6 +3,7 @@
 // Threads: every call from any thread; an Array is immutable once open.
 #pragma once
 
+#include <headrace/cancel.h>
 #include <headrace/context.h>
 #include <headrace/device.h>
 #include <headrace/dtype.h>
@@ -135,6 +136,7 @@ struct ReadOptions {
   // On a device that decodes straight into the tensor, such a chunk's own place may hold part of it.
   bool collect_errors = false;
   Placement placement = Placement::kAuto;
+  std::optional<Cancel> cancel;  // once it is asked, the read stops: kCancelled
 
   // Conversion on the way into the tensor, whose elements then have the type `dtype`. Arrays of bool, integers and
   // floats; anything else is kUnsupported before a byte is read.
@@ -166,7 +168,8 @@ class HEADRACE_API Completion {
   // Blocks until then, or until `timeout` has passed: done().
   bool wait_for(std::chrono::nanoseconds timeout) const;
   bool done() const;
-  // Asks the read to stop; wait() then gives kCancelled unless the read had already ended.
+  // Asks this read to stop, as ReadOptions::cancel does for all that it was given to; wait() then gives kCancelled
+  // unless the read had already ended.
   void cancel() const;
   // REQUIRES: done.
   const Stats& stats() const;

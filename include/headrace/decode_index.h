@@ -6,11 +6,13 @@
 #pragma once
 
 #include <headrace/array.h>
+#include <headrace/cancel.h>
 #include <headrace/export.h>
 #include <headrace/status.h>
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace headrace {
@@ -31,6 +33,7 @@ struct DecodeIndexReport {
 struct DecodeIndexOptions {
   // Called by the calling thread. Where it throws, the work stops: kCancelled, with what was thrown as the cause.
   std::function<void(std::uint64_t chunks_done, std::uint64_t chunks_total)> progress;
+  std::optional<Cancel> cancel;  // once it is asked, the work stops: kCancelled, and nothing is saved
 };
 
 // Makes the indices of all chunks and saves them in `directory`, which is made if need be. With the Context's number of

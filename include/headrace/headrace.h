@@ -132,6 +132,14 @@ HR_API void* hr_buffer_data(const hr_buffer* buffer);
 HR_API hr_code hr_buffer_copy_to_host(const hr_buffer* buffer, size_t offset_bytes, void* dst, size_t bytes,
                                       hr_error** error);
 
+/* A token that stops the reads it is given to; any number of them, at any time, from any thread but no signal handler.
+ * It may be freed while they run. In a forked child an inherited one reaches nothing that the child has begun. */
+HR_API hr_code hr_cancel_create(hr_cancel** out, hr_error** error);
+/* For good: reads that have not ended end with HR_CANCELLED, later ones do not begin. Returns at once. */
+HR_API void hr_cancel_ask(const hr_cancel* cancel);
+HR_API int hr_cancel_asked(const hr_cancel* cancel); /* 1: it has been asked */
+HR_API void hr_cancel_free(hr_cancel* cancel);
+
 typedef struct hr_read_options {
   size_t size;
   const char* selection;        /* "0:10, :, ::2", ":, [1, 5, 7]"; null or "": the whole array */
@@ -152,13 +160,14 @@ typedef struct hr_read_options {
   const int64_t* points; /* coordinates of single elements, one after the other: points[i * dimensions + axis]; negative
                             ones count from the end; the result has one dimension of point_count */
   uint64_t point_count;
-  const char* blocks; /* chunks of the array's grid (shards where it is sharded): "0, 1:3" */
+  const char* blocks;      /* chunks of the array's grid (shards where it is sharded): "0, 1:3" */
+  const hr_cancel* cancel; /* once it is asked, the read stops; null: none */
 } hr_read_options;
 #define HR_PLACEMENT_AUTO 0u /* whoever is faster on a device with decoders of its own */
 #define HR_PLACEMENT_CPU 1u
 #define HR_PLACEMENT_GPU 2u /* HR_UNSUPPORTED where the device cannot */
 #define HR_READ_OPTIONS_INIT \
-  { sizeof(hr_read_options), NULL, NULL, 0, NULL, NULL, HR_PLACEMENT_AUTO, 0, NULL, 0, 0, 0, 0, NULL, 0, NULL }
+  { sizeof(hr_read_options), NULL, NULL, 0, NULL, NULL, HR_PLACEMENT_AUTO, 0, NULL, 0, 0, 0, 0, NULL, 0, NULL, NULL }
 
 HR_API hr_code hr_array_read(hr_array* array, hr_device* device, const hr_read_options* options, hr_error** error);
 HR_API hr_code hr_array_read_async(hr_array* array, hr_device* device, const hr_read_options* options,
@@ -172,11 +181,12 @@ HR_API void hr_completion_free(hr_completion* completion);
  * array: element i, in C order, is data[offsets[i], offsets[i + 1]). See headrace/variable.h. */
 typedef struct hr_variable_options {
   size_t size;
-  const char* selection; /* as for reads; null or "": the whole array */
-  uint64_t max_bytes;    /* most that the result may take, 24 bytes an element and the elements; 0: 2^30 */
+  const char* selection;   /* as for reads; null or "": the whole array */
+  uint64_t max_bytes;      /* most that the result may take, 24 bytes an element and the elements; 0: 2^30 */
+  const hr_cancel* cancel; /* once it is asked, the read stops; null: none */
 } hr_variable_options;
 #define HR_VARIABLE_OPTIONS_INIT \
-  { sizeof(hr_variable_options), NULL, 0 }
+  { sizeof(hr_variable_options), NULL, 0, NULL }
 
 /* options may be null for defaults. HR_INVALID_ARGUMENT where elements have a size: hr_array_read is for those. */
 HR_API hr_code hr_array_read_variable(hr_array* array, const hr_variable_options* options, hr_variable** out,

@@ -7,15 +7,16 @@
 // Owns:    its buffers; views of them live as long as it does.
 #pragma once
 
+#include <headrace/cancel.h>
 #include <headrace/export.h>
 #include <headrace/stats.h>
 #include <headrace/status.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,8 +40,7 @@ struct VariableReadOptions {
   bool collect_errors = false;
   // Everything is read, decoded and checked, and nothing kept: the result has no elements, and max_bytes is no limit.
   bool check_only = false;
-  // Set by any thread while the read runs: it ends with kCancelled.
-  const std::atomic<bool>* cancel = nullptr;
+  std::optional<Cancel> cancel;  // once it is asked, the read ends with kCancelled
   // Called with progress about every 100 ms, from a worker thread or the calling one; null: never. Where it throws, the
   // read stops: kCancelled, with what was thrown as the cause.
   std::function<void(std::uint64_t chunks_done, std::uint64_t chunks_total)> progress;

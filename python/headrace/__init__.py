@@ -37,6 +37,7 @@ from ._sources import MemoryStore, memory_store
 from ._tensor import Tensor
 
 __version__: str = _core.version
+Cancel = _core.Cancel
 Stats = _core.Stats
 
 
@@ -56,7 +57,8 @@ def device_names() -> list[str]:
 
 
 __all__ = [
-    "Array", "CancelledError", "Context", "CorruptError", "DeviceLostError", "File", "ForkedError", "Group", "HeadraceError",
+    "Array", "Cancel", "CancelledError", "Context", "CorruptError", "DeviceLostError", "File", "ForkedError", "Group",
+    "HeadraceError",
     "IOFuture", "InternalError", "InvalidArgumentError", "Member", "MemoryStore", "NotFoundError", "PermissionError",
     "ReadFuture", "ResourceExhaustedError", "RetriesExhaustedError", "ShortReadError", "Stats", "StorageError", "Tensor",
     "TimeoutError", "UnsupportedError", "__version__", "default_context", "device_names", "memory_store", "open", "open_array",

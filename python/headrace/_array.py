@@ -208,7 +208,8 @@ class Array:
 
     def read(self, selection: Any = ..., *, indexing: str = "orthogonal", out: Any = None, device: str | None = None,
              stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0, fill_as_nan: bool = False,
-             fill: Any = None, placement: str = "auto", progress: Any = None, return_stats: bool = False) -> Any:
+             fill: Any = None, placement: str = "auto", progress: Any = None, cancel: Any = None,
+             return_stats: bool = False) -> Any:
         """Reads a selection; blocks until the elements are in place. Ctrl-C stops it.
 
         selection: an integer, a slice, an ellipsis, a list or mask along an axis, None for a new axis, or a tuple of these.
@@ -222,11 +223,12 @@ class Array:
           stored value instead.
         placement: who decodes for a GPU: "auto", "cpu", "gpu".
         progress: True for a bar (tqdm) on a terminal or in a notebook, or a function of (chunks done, chunks in all).
+        cancel: a headrace.Cancel: once it is asked, the read raises CancelledError.
         return_stats: give (result, Stats).
 
         Raises IndexError for what the array does not have, and subclasses of HeadraceError.
         """
-        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, progress)
+        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, progress, cancel)
         result, stats = self._read(selection, out, how)
         return (result, stats) if return_stats else result
 
@@ -248,7 +250,7 @@ class Array:
     def read_many(self, selections: Sequence[Any], *, indexing: str = "orthogonal", out: Sequence[Any] | None = None,
                   device: str | None = None, stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0,
                   fill_as_nan: bool = False, fill: Any = None, placement: str = "auto", progress: Any = None,
-                  return_stats: bool = False) -> Any:
+                  cancel: Any = None, return_stats: bool = False) -> Any:
         """Reads several selections, planned together: each chunk is read and decoded once, however many touch it.
 
         out: one for each selection, all on one device, none overlapping another. The rest is as in ``read``. Gives a list.
@@ -259,7 +261,7 @@ class Array:
             raise InvalidArgumentError(f"{len(out)} outs for {len(selections)} selections")
         if not len(selections):
             return ([], _core.Stats()) if return_stats else []
-        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, progress)
+        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, progress, cancel)
         if self._variable or self._info["chunk_grid"] != "regular":
             outs = [None] * len(selections) if out is None else list(out)
             results, sum_of_all = [], _core.Stats()
@@ -274,12 +276,12 @@ class Array:
 
     def read_async(self, selection: Any = ..., *, indexing: str = "orthogonal", out: Any = None, device: str | None = None,
                    stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0,
-                   fill_as_nan: bool = False, fill: Any = None, placement: str = "auto",
-                   progress: Any = None) -> ReadFuture:
+                   fill_as_nan: bool = False, fill: Any = None, placement: str = "auto", progress: Any = None,
+                   cancel: Any = None) -> ReadFuture:
         """Starts a read and returns: ``await array.read_async(...)``, or ``.result()``. Arguments as in ``read``."""
         if self._variable:
             raise InvalidArgumentError("strings of variable length are read by read(), which blocks")
-        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, progress)
+        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, progress, cancel)
         prepared = self._prepare([selection], None if out is None else [out], how)
         try:
             reading = self._core.start(*prepared.request, (prepared.results, prepared.held.copy()))
@@ -348,7 +350,7 @@ class Array:
         report, close = make_progress(how.progress, self.path or self.url)
         request = Request(selections=[selection for selection, _ in plain], indexing=mode, targets=views, device=where,
                           stream=pointer, dtype=name, scale=scale, offset=offset, fill_as_nan=how.finds_nan,
-                          missing=missing, placement=placed, collect_errors=False, progress=report)
+                          missing=missing, placement=placed, collect_errors=False, progress=report, cancel=how.token)
         return Prepared(request, results, held, close)
 
     def _element(self, value: Any) -> bytes:
@@ -378,7 +380,7 @@ class Array:
         report, close = make_progress(how.progress, self.path or self.url)
         try:
             with naming_store(self.url):
-                items, stats = self._core.read_strings(selection, mode, _MAX_STRING_BYTES, report)
+                items, stats = self._core.read_strings(selection, mode, _MAX_STRING_BYTES, report, how.token)
         finally:
             close()
         result = np.empty(len(items), object)

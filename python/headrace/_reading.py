@@ -39,10 +39,17 @@ class How(NamedTuple):
     fill: Any
     placement: str
     progress: Any
+    cancel: Any
 
     @property
     def placement_number(self) -> int:
         return _choice("placement", _PLACEMENT, self.placement)
+
+    @property
+    def token(self) -> _core.Cancel | None:
+        if not isinstance(self.cancel, _core.Cancel | None):
+            raise InvalidArgumentError(f"cancel is a {type(self.cancel).__name__}; give a headrace.Cancel")
+        return self.cancel
 
     @property
     def finds_nan(self) -> bool:
@@ -69,6 +76,7 @@ class Request(NamedTuple):
     placement: int
     collect_errors: bool
     progress: Callable[[int, int], None] | None
+    cancel: Any
 
 
 class Prepared(NamedTuple):

@@ -138,7 +138,7 @@ struct Options {
   Raised raised;        // by it
 
   Options(std::uintptr_t stream, const std::string& dtype, double scale, double offset, bool fill_as_nan,
-          nb::bytes missing, int placement, bool collect_errors, nb::object callback)
+          nb::bytes missing, int placement, bool collect_errors, nb::object callback, const Cancel* cancel)
       : progress(std::move(callback)) {
     read.native_stream = reinterpret_cast<void*>(stream);
     read.dtype = dtype;
@@ -149,6 +149,7 @@ struct Options {
     read.missing.assign(bytes, bytes + missing.size());
     read.placement = static_cast<Placement>(placement);
     read.collect_errors = collect_errors;
+    if (cancel != nullptr) read.cancel = *cancel;
     read.progress = to_progress(progress, raised);
   }
 };
@@ -335,16 +336,18 @@ OpenOptions open_options(const std::string& lenient, bool consolidated, const st
   return options;
 }
 
-// Runs `body` in a thread of its own while this one looks for signals; sets `cancel` where one says to stop.
-void run_interruptibly(const std::shared_ptr<std::atomic<bool>>& cancel, const std::function<void()>& body) {
+// Runs `body` in a thread of its own while this one looks for signals, and at the caller's token, which may be null;
+// asks `cancel` where one of them says to stop.
+void run_interruptibly(const Cancel& cancel, const Cancel* callers, const std::function<void()>& body) {
   const std::shared_future<void> running = std::async(std::launch::async, body).share();
   const auto ended = [running](std::chrono::nanoseconds timeout) {
     return running.wait_for(timeout) == std::future_status::ready;
   };
-  const StoppedAtExit stopped_at_exit([cancel] { *cancel = true; }, ended);
+  const StoppedAtExit stopped_at_exit([cancel] { cancel.ask(); }, ended);
   while (!without_gil([&] { return ended(kSignalPeriod); })) {
+    if (callers != nullptr && callers->asked()) cancel.ask();
     if (PyErr_CheckSignals() == 0) continue;
-    *cancel = true;
+    cancel.ask();
     without_gil([&] { running.wait(); });
     throw nb::python_error();
   }
@@ -370,12 +373,10 @@ nb::list to_list(const VariableResult& result) {
 }
 
 nb::tuple read_strings(const Array& array, nb::handle selection, int indexing, std::uint64_t max_bytes,
-                       nb::object progress) {
+                       nb::object progress, const Cancel* callers) {
   const Selection wanted = to_selection(selection, static_cast<Indexing>(indexing), array.info().shape);
-  const auto cancel = std::make_shared<std::atomic<bool>>(false);
   VariableReadOptions options;
   options.max_bytes = max_bytes;
-  options.cancel = cancel.get();
   const Raised raised;
   options.progress = to_progress(progress, raised);
   std::optional<Result<VariableResult>> read;
@@ -383,9 +384,12 @@ nb::tuple read_strings(const Array& array, nb::handle selection, int indexing, s
   // A thread costs more than a few strings do.
   const ReadCost cost = cost_of(array, wanted);
   if (cost.chunks <= kShortStringChunks && cost.elements <= kItemsBetweenSignals) {
+    if (callers != nullptr) options.cancel = *callers;
     without_gil(body);
   } else {
-    run_interruptibly(cancel, body);
+    options.cancel.emplace();  // of its own: a signal asks nothing else that has the caller's to stop
+    if (callers != nullptr && callers->asked()) options.cancel->ask();
+    run_interruptibly(*options.cancel, callers, body);
   }
   raised.raise();
   const VariableResult got = take(std::move(*read));
@@ -525,29 +529,30 @@ void bind_arrays(nb::module_& module) {
           "read",
           [](const Array& array, nb::handle selections, int indexing, nb::handle targets, const Device& device,
              std::uintptr_t stream, const std::string& dtype, double scale, double offset, bool fill_as_nan,
-             nb::bytes missing, int placement, bool collect_errors, nb::object progress) {
+             nb::bytes missing, int placement, bool collect_errors, nb::object progress, const Cancel* cancel) {
             const Options options(stream, dtype, scale, offset, fill_as_nan, std::move(missing), placement,
-                                  collect_errors, std::move(progress));
+                                  collect_errors, std::move(progress), cancel);
             return run_parts(array, to_parts(array, selections, indexing, targets, options), device, options);
           },
           "selections"_a, "indexing"_a, "targets"_a, "device"_a, "stream"_a, "dtype"_a, "scale"_a, "offset"_a,
-          "fill_as_nan"_a, "missing"_a, "placement"_a, "collect_errors"_a, "progress"_a.none(),
+          "fill_as_nan"_a, "missing"_a, "placement"_a, "collect_errors"_a, "progress"_a.none(), "cancel"_a.none(),
           "Reads each selection into its target, (pointer, shape, strides in bytes or None), all of them on `device`.")
       .def(
           "start",
           [](const Array& array, nb::handle selections, int indexing, nb::handle targets, const Device& device,
              std::uintptr_t stream, const std::string& dtype, double scale, double offset, bool fill_as_nan,
-             nb::bytes missing, int placement, bool collect_errors, nb::object progress, nb::object kept) {
+             nb::bytes missing, int placement, bool collect_errors, nb::object progress, const Cancel* cancel,
+             nb::object kept) {
             const Options options(stream, dtype, scale, offset, fill_as_nan, std::move(missing), placement,
-                                  collect_errors, std::move(progress));
+                                  collect_errors, std::move(progress), cancel);
             return start_parts(array, to_parts(array, selections, indexing, targets, options), device, options,
                                std::move(kept));
           },
           "selections"_a, "indexing"_a, "targets"_a, "device"_a, "stream"_a, "dtype"_a, "scale"_a, "offset"_a,
-          "fill_as_nan"_a, "missing"_a, "placement"_a, "collect_errors"_a, "progress"_a.none(), "kept"_a.none(),
-          "The same, under way when it returns. `kept` lives as long as the result.")
+          "fill_as_nan"_a, "missing"_a, "placement"_a, "collect_errors"_a, "progress"_a.none(), "cancel"_a.none(),
+          "kept"_a.none(), "The same, under way when it returns. `kept` lives as long as the result.")
       .def("read_strings", &read_strings, "selection"_a.none(), "indexing"_a, "max_bytes"_a, "progress"_a.none(),
-           "(list of str or bytes in C order, Stats) for elements of variable length.");
+           "cancel"_a.none(), "(list of str or bytes in C order, Stats) for elements of variable length.");
 
   nb::class_<Member>(module, "Member")
       .def_ro("path", &Member::path)

@@ -1,5 +1,6 @@
 // Context, Store, Device, and what describes the system.
 #include <headrace/array.h>
+#include <headrace/cancel.h>
 #include <headrace/capabilities.h>
 #include <headrace/context.h>
 #include <headrace/device.h>
@@ -88,6 +89,11 @@ void bind_context(nb::module_& module) {
       .def_prop_ro("host_addressable", &Device::host_addressable);
 
   module.def("device_names", [] { return take(without_gil([] { return device_names(); })); });
+
+  nb::class_<Cancel>(module, "Cancel")
+      .def(nb::init<>())
+      .def("ask", &Cancel::ask, nb::call_guard<nb::gil_scoped_release>())
+      .def("asked", &Cancel::asked);
 
   nb::class_<Store>(module, "Store")
       .def_static(

@@ -1,5 +1,6 @@
 // The C API over the C++ one: handles are the C++ objects, and nothing thrown passes the boundary.
 #include <headrace/array.h>
+#include <headrace/cancel.h>
 #include <headrace/context.h>
 #include <headrace/device.h>
 #include <headrace/group.h>
@@ -49,6 +50,9 @@ struct hr_completion {
 };
 struct hr_variable {
   headrace::VariableResult value;
+};
+struct hr_cancel {
+  headrace::Cancel value;
 };
 struct hr_stored_chunks {
   headrace::StoredChunks value;
@@ -165,11 +169,13 @@ constexpr std::size_t kReadEnds[] = {
     field_end<double>(offsetof(hr_read_options, offset)),
     field_end<std::int32_t>(offsetof(hr_read_options, reserved_2)),
     field_end<const char*>(offsetof(hr_read_options, blocks)),
+    field_end<const hr_cancel*>(offsetof(hr_read_options, cancel)),
 };
 
 constexpr std::size_t kVariableEnds[] = {
     field_end<const char*>(offsetof(hr_variable_options, selection)),
     field_end<std::uint64_t>(offsetof(hr_variable_options, max_bytes)),
+    field_end<const hr_cancel*>(offsetof(hr_variable_options, cancel)),
 };
 
 Status take_open_options(const hr_open_options* given, headrace::OpenOptions& out) {
@@ -262,6 +268,7 @@ Status prepare(const hr_array* array, const hr_device* device, const hr_read_opt
   out.tensor = headrace::TensorView({data - before, static_cast<std::size_t>(options.data_bytes)}, dtype,
                                     std::move(resolved.shape), std::move(strides), static_cast<std::size_t>(before));
   out.options.native_stream = options.native_stream;
+  if (options.cancel != nullptr) out.options.cancel = options.cancel->value;
   if (options.placement > HR_PLACEMENT_GPU) return invalid("options.placement is none of HR_PLACEMENT_...");
   out.options.placement = options.placement == HR_PLACEMENT_GPU   ? headrace::Placement::kGpu
                           : options.placement == HR_PLACEMENT_CPU ? headrace::Placement::kCpu
@@ -420,6 +427,23 @@ const char* hr_names_get(const hr_names* names, uint32_t index) {
 
 void hr_names_free(hr_names* names) { delete names; }
 
+hr_code hr_cancel_create(hr_cancel** out, hr_error** error) {
+  if (out != nullptr) *out = nullptr;
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(out, "out"));
+    *out = new hr_cancel;
+    return {};
+  });
+}
+
+void hr_cancel_ask(const hr_cancel* cancel) {
+  if (cancel != nullptr) cancel->value.ask();
+}
+
+int hr_cancel_asked(const hr_cancel* cancel) { return cancel != nullptr && cancel->value.asked() ? 1 : 0; }
+
+void hr_cancel_free(hr_cancel* cancel) { delete cancel; }
+
 hr_code hr_device_open(const char* name, hr_device** out, hr_error** error) {
   if (out != nullptr) *out = nullptr;
   return guarded(error, [&]() -> Status {
@@ -531,6 +555,7 @@ hr_code hr_array_read_variable(hr_array* array, const hr_variable_options* optio
     }
     headrace::VariableReadOptions native;
     if (known.max_bytes != 0) native.max_bytes = known.max_bytes;
+    if (known.cancel != nullptr) native.cancel = known.cancel->value;
     HEADRACE_TRY_ASSIGN(headrace::VariableResult result, array->value.read_variable(selection, native));
     *out = new hr_variable{std::move(result)};
     return {};

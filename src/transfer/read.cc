@@ -46,6 +46,8 @@ Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<dev
 Result<std::shared_ptr<Scheduler>> Read::create(Resources& resources, std::unique_ptr<Plan> plan,
                                                 std::shared_ptr<device::Device> device, ReadOptions options,
                                                 const ReadBegun& begun) {
+  const std::optional<Cancel> cancel = options.cancel;
+  if (cancel && cancel->asked()) return Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled");
   std::unique_ptr<Read> read(new Read(resources, std::move(plan), std::move(device), std::move(options), begun));
   Scheduler::Setup setup;
   setup.start_ns = begun.start_ns;
@@ -54,7 +56,9 @@ Result<std::shared_ptr<Scheduler>> Read::create(Resources& resources, std::uniqu
     return status;
   }
   std::unique_ptr<ReadReport> report = std::move(read->made_report_);
-  return std::make_shared<Scheduler>(resources.pool(), std::move(report), std::move(read), std::move(setup));
+  auto scheduler = std::make_shared<Scheduler>(resources.pool(), std::move(report), std::move(read), std::move(setup));
+  if (cancel) scheduler->cancel_by(*cancel);
+  return scheduler;
 }
 
 Status Read::prepare(Scheduler::Setup& setup) {

@@ -62,9 +62,18 @@ bool Scheduler::done() const {
   return done_;
 }
 
-void Scheduler::cancel() {
-  report_->stop(Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled"));
+void Scheduler::cancel() noexcept {
+  try {
+    report_->stop(Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled"));
+  } catch (const std::bad_alloc&) {
+    report_->stop(Status::out_of_memory());
+  }
   notifier_.notify();
+}
+
+void Scheduler::cancel_by(const Cancel& token) {
+  const auto stop = [](void* read) noexcept { static_cast<Scheduler*>(read)->cancel(); };
+  cancel_link_ = std::make_unique<base::CancelLink>(token, stop, this);
 }
 
 Lane* Scheduler::acquire_lane() {
@@ -84,6 +93,7 @@ void Scheduler::release_lane(Lane* lane) {
     ending_ = true;
   }
   work_->end(setup_.lanes);
+  cancel_link_.reset();  // the token's lock is taken before others
   std::lock_guard lock(mutex_);
   done_ = true;
   ended_->notify_all();

@@ -10,6 +10,7 @@
 //          told, so that the last owner of a Context is normally the caller and not a worker.
 #pragma once
 
+#include <headrace/cancel.h>
 #include <headrace/status.h>
 
 #include <atomic>
@@ -21,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "base/cancel_link.h"
 #include "base/descriptors.h"
 #include "base/fork.h"
 #include "base/trace.h"
@@ -97,7 +99,9 @@ class Scheduler final : public Workload, public base::DescriptorWaiter, public s
   Status wait();
   bool wait_for(std::chrono::nanoseconds timeout);  // done(), then or after `timeout`
   bool done() const;
-  void cancel();
+  void cancel() noexcept;
+  // `token` cancels the read as well. Before it is started; throws std::bad_alloc.
+  void cancel_by(const Cancel& token);
   // REQUIRES: done().
   const Stats& stats() const { return report_->stats(); }
   const std::vector<ChunkError>& errors() const { return report_->errors(); }
@@ -158,6 +162,8 @@ class Scheduler final : public Workload, public base::DescriptorWaiter, public s
   bool filling_ = false, exhausted_ = false, draining_ = false, ending_ = false, done_ = false;
   bool dropped_ = false;  // what was not claimed when the read was stopped
   std::uint64_t asked_ns_ = 0;
+
+  std::unique_ptr<base::CancelLink> cancel_link_;  // until the read has ended
 };
 
 }  // namespace headrace::transfer

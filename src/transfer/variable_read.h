@@ -78,7 +78,7 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   void finish(const Claim& claim);
   Lane* take_lane();
   void give_lane(Lane* lane) noexcept;
-  bool cancelled() const { return options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed); }
+  bool cancelled() const { return options_.cancel && options_.cancel->asked(); }
 
   void run_group(const Batch& batch, const Group& group, Lane& lane);
   void run_tasks(const Batch& batch, const Group& group, std::span<const std::byte> stored, Lane& lane);

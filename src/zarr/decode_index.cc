@@ -167,6 +167,7 @@ Result<Made> make_all(const Array& array, const DecodeIndexOptions& options) {
   wave.max_tasks = kTasksAtATime;
   std::uint64_t done = 0;
   const unsigned threads = std::max(1u, resources->threads());
+  const auto cancelled = [&] { return options.cancel && options.cancel->asked(); };
   for (bool more = true; more;) {
     wave.clear();
     HEADRACE_TRY_ASSIGN(more, plan->fill(wave));
@@ -183,7 +184,7 @@ Result<Made> make_all(const Array& array, const DecodeIndexOptions& options) {
       std::size_t i = tasks.size();
       try {
         Maker maker(chain, impl->memory.budget());
-        while ((i = next.fetch_add(1, std::memory_order_relaxed)) < tasks.size()) {
+        while (!cancelled() && (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks.size()) {
           slots[i].status = maker.make(*plan, wave, *tasks[i].first, *tasks[i].second, slots[i]);
         }
       } catch (const std::bad_alloc&) {
@@ -198,6 +199,7 @@ Result<Made> make_all(const Array& array, const DecodeIndexOptions& options) {
     }
     work();
     for (std::thread& thread : others) thread.join();
+    if (cancelled()) return Status(Code::kCancelled, Layer::kZarr, "making decode indices was cancelled");
     HEADRACE_TRY(transfer::Fetcher(plan->store()).check_unchanged(wave.sources));
     for (Slot& slot : slots) {
       if (slot.absent) continue;

@@ -52,6 +52,9 @@ int main(int argc, char** argv) {
   hr_buffer* buffer = NULL;
   hr_completion* completion = NULL;
   hr_stored_chunks* stored = NULL;
+  hr_names* names = NULL;
+  hr_cancel* cancel = NULL;
+  hr_node node = HR_NODE_GROUP;
   hr_error* failure = NULL;
   hr_context_options context_options = HR_CONTEXT_OPTIONS_INIT;
   hr_read_options read_options = HR_READ_OPTIONS_INIT;
@@ -78,6 +81,14 @@ int main(int argc, char** argv) {
   context_options.threads = 2;
   MUST(hr_context_create(&context_options, &context, error));
   MUST(hr_store_open(context, argv[1], &store, error));
+  MUST(hr_open(store, "", NULL, &node, &array, error));
+  CHECK(node == HR_NODE_ARRAY && hr_array_rank(array) == 2);
+  hr_array_free(array);
+  MUST(hr_device_names(&names, error));
+  CHECK(hr_names_count(names) >= 1 && strcmp(hr_names_get(names, 0), "host") == 0);
+  hr_names_free(names);
+  MUST(hr_cancel_create(&cancel, error));
+  read_options.cancel = cancel;
   MUST(hr_array_open(store, "", &array, error));
   CHECK(hr_array_rank(array) == 2);
   CHECK(hr_array_shape(array)[0] == 4 && hr_array_shape(array)[1] == 6);
@@ -127,6 +138,14 @@ int main(int argc, char** argv) {
     CHECK(hr_array_open(store, "nowhere", &none, NULL) == HR_NOT_FOUND);
     CHECK(none == NULL);
   }
+
+  /* What has a token that was asked does not begin. */
+  CHECK(hr_cancel_asked(cancel) == 0);
+  hr_cancel_ask(cancel);
+  CHECK(hr_cancel_asked(cancel) == 1);
+  read_options.selection = "0, ::2";
+  CHECK(hr_array_read(array, device, &read_options, NULL) == HR_CANCELLED);
+  hr_cancel_free(cancel);
 
   hr_buffer_free(buffer);
   hr_device_free(device);

@@ -140,6 +140,26 @@ TEST_F(CApi, DeviceNamesAreThoseThatCanBeOpened) {
   expect(hr_device_names(nullptr, &error_), HR_INVALID_ARGUMENT);
 }
 
+TEST_F(CApi, ATokenStopsReads) {
+  hr_cancel* cancel = nullptr;
+  expect(hr_cancel_create(&cancel, &error_), HR_OK);
+  EXPECT_EQ(hr_cancel_asked(cancel), 0);
+  std::uint16_t data[24];
+  hr_read_options options = HR_READ_OPTIONS_INIT;
+  options.data = data;
+  options.data_bytes = sizeof(data);
+  options.cancel = cancel;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
+  hr_cancel_ask(cancel);
+  EXPECT_EQ(hr_cancel_asked(cancel), 1);
+  expect(hr_array_read(array_, device_, &options, &error_), HR_CANCELLED);
+  hr_cancel_free(cancel);
+  hr_cancel_free(nullptr);
+  hr_cancel_ask(nullptr);
+  EXPECT_EQ(hr_cancel_asked(nullptr), 0);
+  expect(hr_cancel_create(nullptr, &error_), HR_INVALID_ARGUMENT);
+}
+
 TEST_F(CApi, AListOfStoredChunksIsWithinTheBudget) {
   for (int i = 0; i < 6000; ++i) std::ofstream(directory_ / (std::to_string(i) + "." + std::string(200, 'x')));
   hr_context_options options = HR_CONTEXT_OPTIONS_INIT;

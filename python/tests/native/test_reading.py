@@ -430,3 +430,25 @@ def test_device_names_can_be_opened(array):
     for name in names:
         read = array.read(0, device=name)
         assert np.array_equal(read if name == "host" else read.numpy(), DATA[0])
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_a_token_stops_all_reads_that_have_it(tmp_path, text):
+    if text:
+        array = headrace.open(stores.write_strings(tmp_path / "s", ["a"] * 50, repeat=200))
+    else:
+        array = headrace.open(stores.write(tmp_path / "a", DATA, (10, 7, 5)))
+    token = headrace.Cancel()
+    assert not token.asked()
+    array.read(cancel=token)
+    token.ask()
+    assert token.asked()
+    reads = [array.read, lambda **how: array.read(0, **how), lambda **how: array.read_many([0, 1], **how)]
+    if not text:
+        reads.append(lambda **how: array.read_async(**how).result())
+    for read in reads:
+        with pytest.raises(headrace.CancelledError):
+            read(cancel=token)
+    assert len(array.read(slice(0, 3))) == 3
+    with pytest.raises(headrace.InvalidArgumentError, match="cancel is a bool"):
+        array.read(0, cancel=True)
