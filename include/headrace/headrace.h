@@ -9,6 +9,7 @@
 #ifndef HEADRACE_H
 #define HEADRACE_H
 
+#include <headrace/version.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -199,7 +200,7 @@ HR_API const void* hr_variable_data(const hr_variable* variable);       /* offse
 HR_API int hr_variable_is_utf8(const hr_variable* variable);            /* 1: every element is valid UTF-8 */
 HR_API void hr_variable_free(hr_variable* variable);
 
-HR_API const char* hr_version(void);
+HR_API const char* hr_version(void); /* "0.1.0"; headrace/version.h has that of the headers */
 
 #ifdef __cplusplus
 }

@@ -13,7 +13,7 @@ NB_MODULE(_core, module) {
   // Users keep arrays until the interpreter ends, which then may not take them apart.
   nb::set_leak_warnings(false);
 #endif
-  module.attr("version") = HEADRACE_VERSION;
+  module.attr("version") = HEADRACE_PROJECT_VERSION;
   module.def("set_exception_classes", &headrace::python::set_exception_classes, nb::arg("classes"));
   headrace::python::bind_exit_gate(module);
   headrace::python::bind_context(module);

@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -74,6 +75,14 @@ static_assert(static_cast<int>(Code::kOk) == HR_OK && static_cast<int>(Code::kIn
               static_cast<int>(Code::kPermission) == HR_PERMISSION &&
               static_cast<int>(Code::kDeviceLost) == HR_DEVICE_LOST && static_cast<int>(Code::kForked) == HR_FORKED &&
               static_cast<int>(Code::kInternal) == HR_INTERNAL);
+
+// "0.1.0", which CMake knows, as the headers have it.
+#define HEADRACE_TEXT_(number) #number
+#define HEADRACE_TEXT(number) HEADRACE_TEXT_(number)
+static_assert(std::string_view(HEADRACE_PROJECT_VERSION) ==
+                  HEADRACE_TEXT(HEADRACE_VERSION_MAJOR) "." HEADRACE_TEXT(HEADRACE_VERSION_MINOR) "." HEADRACE_TEXT(
+                      HEADRACE_VERSION_PATCH),
+              "headrace/version.h is of another version than CMakeLists.txt");
 
 // Handed out when there is no memory for an error object; hr_error_free knows it.
 hr_error* out_of_memory_error() noexcept {
@@ -586,6 +595,6 @@ int hr_variable_is_utf8(const hr_variable* variable) {
 
 void hr_variable_free(hr_variable* variable) { delete variable; }
 
-const char* hr_version(void) { return HEADRACE_VERSION; }
+const char* hr_version(void) { return HEADRACE_PROJECT_VERSION; }
 
 }  // extern "C"

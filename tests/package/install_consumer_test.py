@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -35,6 +36,18 @@ def write_store(path):
         "filters": None, "order": "C"}))
     (path / "0.0").write_bytes(bytes(range(50)))
     (path / "1.0").write_bytes(bytes(range(50, 100)))
+
+
+def check_names(prefix, lib, arguments):
+    """The version of the headers, and the shared library's name: of one minor version while the major version is 0."""
+    header = (prefix / "include/headrace/version.h").read_text()
+    major, minor, patch = (re.search(rf"VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH"))
+    config = next(prefix.rglob("headrace-config-version.cmake")).read_text()
+    assert f'set(PACKAGE_VERSION "{major}.{minor}.{patch}")' in config, (header, config)
+    if arguments.type == "shared":
+        name = "libheadrace.so." + (f"0.{minor}" if major == "0" else major)
+        assert f"[{name}]" in run("readelf", "-d", lib / "libheadrace.so"), name
+        assert (lib / name).resolve().name == f"libheadrace.so.{major}.{minor}.{patch}"
 
 
 def check_plugin(prefix, lib, tool, arguments, environment, program, store):
@@ -117,6 +130,11 @@ def main():
     for program in ("consumer_cxx", "consumer_c", "c_only/consumer_c", "pkg_config_c0", "pkg_config_c1", "pkg_config_cxx0", "pkg_config_cxx1"):
         out = run(consumer / program, store).strip()
         assert out == str(sum(range(100))), f"{program} printed {out!r}"
+    version = run(consumer / "consumer_cufile").strip()
+    assert version.isdecimal(), f"consumer_cufile printed {version!r}"
+    linked = run("ldd", consumer / "consumer_cufile")
+    assert f"{lib}/headrace/cufile/libcufile.so.0" in linked, linked
+    check_names(prefix, lib, arguments)
     tool = prefix / "bin/headrace"
     assert tool.exists(), f"bin/headrace {MISSING}"
     environment = {k: v for k, v in os.environ.items() if k not in ("LD_LIBRARY_PATH", "HEADRACE_PLUGIN_DIR")}

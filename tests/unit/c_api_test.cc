@@ -542,6 +542,10 @@ TEST_F(CApi, ReadsStrings) {
   hr_variable_free(nullptr);
 }
 
-TEST(CApiVersion, IsSet) { EXPECT_NE(std::string(hr_version()), ""); }
+TEST(CApiVersion, IsThatOfTheHeaders) {
+  EXPECT_EQ(hr_version(), std::to_string(HEADRACE_VERSION_MAJOR) + "." + std::to_string(HEADRACE_VERSION_MINOR) + "." +
+                              std::to_string(HEADRACE_VERSION_PATCH));
+  EXPECT_EQ(HEADRACE_VERSION, HEADRACE_VERSION_MAJOR * 10000 + HEADRACE_VERSION_MINOR * 100 + HEADRACE_VERSION_PATCH);
+}
 
 }  // namespace

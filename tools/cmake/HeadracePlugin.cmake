@@ -303,7 +303,12 @@ function(headrace_finish_library)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(headrace PRIVATE ${link} headrace_flags Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_features(headrace PUBLIC cxx_std_20)
-  set_target_properties(headrace PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+  # Programs built against one minor version run with that one only, as long as the major version is 0.
+  set(so_version ${PROJECT_VERSION_MAJOR})
+  if(so_version EQUAL 0)
+    set(so_version 0.${PROJECT_VERSION_MINOR})
+  endif()
+  set_target_properties(headrace PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${so_version})
   if(BUILD_SHARED_LIBS)
     # Tests reach into the layers, which a shared library hides: shared builds are for users, without developer mode.
     target_link_options(headrace PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/tools/cmake/headrace.map
@@ -315,6 +320,8 @@ endfunction()
 # libcufile.so.0. In a folder of its own: a program gets it by being pointed there, never by chance.
 function(headrace_finish_cufile)
   add_library(headrace_cufile SHARED $<TARGET_OBJECTS:headrace_cufile_objects>)
+  add_library(headrace::cufile ALIAS headrace_cufile)  # as the installed package calls it
+  target_include_directories(headrace_cufile INTERFACE ${PROJECT_SOURCE_DIR}/include/cufile)
   set(map ${PROJECT_SOURCE_DIR}/src/cufile/cufile.map)
   if(BUILD_SHARED_LIBS)
     # The shared headrace hides what is needed.
