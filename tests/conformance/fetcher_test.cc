@@ -152,7 +152,7 @@ TEST_P(FetcherTest, AnEnginesErrorIsNamedInTheObject) {
   EXPECT_EQ(status.length(), 100u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, FetcherTest, ::testing::ValuesIn(testing::kStoresUnderTest),
+INSTANTIATE_TEST_SUITE_P(Stores, FetcherTest, ::testing::ValuesIn(testing::stores_under_test()),
                          [](const auto& each) { return std::string(each.param.name); });
 
 }  // namespace

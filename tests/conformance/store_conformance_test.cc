@@ -366,18 +366,18 @@ const auto kName = [](const auto& row) { return std::string(row.param.name); };
 
 std::vector<StoreUnderTest> writable_stores() {
   std::vector<StoreUnderTest> rows;
-  for (const StoreUnderTest& row : testing::kStoresUnderTest) {
+  for (const StoreUnderTest& row : testing::stores_under_test()) {
     if (row.writable) rows.push_back(row);
   }
   return rows;
 }
 
-INSTANTIATE_TEST_SUITE_P(Store, StoreConformance, ::testing::ValuesIn(testing::kStoresUnderTest), kName);
+INSTANTIATE_TEST_SUITE_P(Store, StoreConformance, ::testing::ValuesIn(testing::stores_under_test()), kName);
 INSTANTIATE_TEST_SUITE_P(Store, Writing, ::testing::ValuesIn(writable_stores()), kName);
 
 TEST(Stores, EveryOneInTheTableIsTested) {
   std::set<std::string> tested;
-  for (const StoreUnderTest& row : testing::kStoresUnderTest) {
+  for (const StoreUnderTest& row : testing::stores_under_test()) {
     const std::string name = row.name;
     tested.insert(name.substr(0, name.find('_')));
   }

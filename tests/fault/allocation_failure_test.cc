@@ -243,7 +243,7 @@ TEST_P(AllocationFailure, ReadingAShardedArray) {
 
 // Archives and references: opening one reads its directory; what is packed is unpacked by the worker.
 TEST_P(AllocationFailure, OpeningAndReadingArchivesAndReferences) {
-  for (const testing::StoreUnderTest& kind : testing::kStoresUnderTest) {
+  for (const testing::StoreUnderTest& kind : testing::stores_under_test()) {
     if (kind.writable) continue;
     for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
       SCOPED_TRACE(std::string(kind.name) + " " + testing::layout_name(layout));

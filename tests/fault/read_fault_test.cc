@@ -81,11 +81,7 @@ TEST_P(ReadFaults, RightElementsOrAnError) {
     std::filesystem::create_directory(directory / "tree");
     const auto tree = Store::open(context, directory / "tree").value();
     ASSERT_TRUE(testing::write_flat_array(*Access::impl(tree), "", array).ok());
-    const auto* const row =
-        std::find_if(std::begin(testing::kStoresUnderTest), std::end(testing::kStoresUnderTest),
-                     [](const auto& kind) { return std::string_view(kind.name) == GetParam().store; });
-    ASSERT_NE(row, std::end(testing::kStoresUnderTest));
-    url = row->fill(directory.path(), testing::objects_of(*Access::impl(tree)));
+    url = testing::store_under_test(GetParam().store).fill(directory.path(), testing::objects_of(*Access::impl(tree)));
     ASSERT_NE(url, "");
   }
   std::vector<std::uint32_t> got(array.elements());

@@ -126,7 +126,7 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
     EXPECT_TRUE(testing::write_flat_array(*Access::impl(*store), path, array).ok());
     Figures best;
     std::optional<Store> from = *store;
-    for (const testing::StoreUnderTest& row : testing::kStoresUnderTest) {
+    for (const testing::StoreUnderTest& row : testing::stores_under_test()) {
       if (row.writable || std::string_view(row.name) != GetParam().store) continue;
       const std::string folder = directory.path() + "/" + std::to_string(chunks);
       std::filesystem::create_directory(folder);

@@ -155,7 +155,7 @@ const char* store_of(const Row& row) {
 }
 
 std::string fill(const char* store, const std::string& directory, const testing::Objects& objects) {
-  for (const testing::StoreUnderTest& row : testing::kStoresUnderTest) {
+  for (const testing::StoreUnderTest& row : testing::stores_under_test()) {
     if (std::string_view(row.name) == store) return row.fill(directory, objects);
   }
   return {};

@@ -36,11 +36,12 @@ function(headrace_target_defaults target)
 endfunction()
 
 # ROWS is the initialiser of the row after its MAKE functions, as the kind's row struct has them.
+# UNDER_TEST, of a store: a header x_under_test.h, whose x_under_test() tells suites how such a store is filled.
 # DEVICE_CODE_TESTS are those that include tests/support/cuda_on_cpu.h.
 # TEST_LINK names libraries that only tests need, such as a reference implementation to compare with.
 function(headrace_plugin name)
   # PARSE_ARGV keeps the semicolons of a C++ declaration from splitting it into list elements.
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "KIND" "ROWS;DECLARE;SOURCES;LINK;TESTS;DEVICE_CODE_TESTS;TEST_LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "KIND;UNDER_TEST" "ROWS;DECLARE;SOURCES;LINK;TESTS;DEVICE_CODE_TESTS;TEST_LINK")
   if(NOT arg_KIND IN_LIST HEADRACE_KINDS)
     message(FATAL_ERROR "headrace_plugin(${name}): KIND must be one of ${HEADRACE_KINDS}")
   endif()
@@ -54,6 +55,16 @@ function(headrace_plugin name)
   endforeach()
   foreach(declaration IN LISTS arg_DECLARE)
     set_property(GLOBAL APPEND_STRING PROPERTY HEADRACE_DECLARE_${arg_KIND} "${declaration}\n")
+  endforeach()
+  # For tests/support: a table of what the headers define.
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  get_filename_component(row ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  foreach(table IN ITEMS UNDER_TEST)
+    if(arg_${table})
+      get_filename_component(function ${arg_${table}} NAME_WE)
+      set_property(GLOBAL APPEND_STRING PROPERTY HEADRACE_${table}_INCLUDES "#include \"${folder}/${arg_${table}}\"\n")
+      set_property(GLOBAL APPEND_STRING PROPERTY HEADRACE_${table}_ROWS " \\\n    {\"${row}\", &${function}},")
+    endif()
   endforeach()
   set(threads "")
   if(arg_KIND STREQUAL "codec")
@@ -276,6 +287,14 @@ function(headrace_test source)
   # COST: those that are given most time begin first, so that none of them is alone at the end.
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT} SKIP_RETURN_CODE 77
     ENVIRONMENT "HEADRACE_PLUGIN_DIR=${PROJECT_BINARY_DIR}/lib;HEADRACE_BIN_DIR=${PROJECT_BINARY_DIR}/bin;HEADRACE_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+endfunction()
+
+# HEADER in the build's folder `generated`: what headers of parts say by headrace_plugin(... TABLE header).
+function(headrace_write_test_table table header)
+  get_property(includes GLOBAL PROPERTY HEADRACE_${table}_INCLUDES)
+  get_property(rows GLOBAL PROPERTY HEADRACE_${table}_ROWS)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/${header}
+       CONTENT "// Generated: what parts of this build say by ${table}.\n@includes@#define HEADRACE_${table}_ROWS@rows@\n" @ONLY)
 endfunction()
 
 function(headrace_finish_library)
