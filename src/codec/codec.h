@@ -186,6 +186,8 @@ struct CodecRow {
   const char* v2_ids;    // space separated numcodecs ids, "" if none
   // `config` is the v3 "configuration" object (empty object if absent) or the v2 object less "id".
   Result<Codec> (*make)(const base::Json& config, const Context& context);
+  // The least v3 configuration that it takes: what capabilities() and tests ask it with.
+  const char* config = "{}";
 };
 
 std::span<const CodecRow> codecs();

@@ -28,30 +28,16 @@ std::vector<std::string> split(std::string_view names) {
 
 // Whether a codec decodes on a GPU is asked of the codec, which needs a configuration and a type that it accepts.
 CodecCapability describe(const codec::CodecRow& row) {
-  static constexpr std::array<const char*, 11> kConfigurations = {
-      "{}",
-      R"({"endian": "little"})",
-      R"({"order": [0]})",
-      R"({"shape": [-1]})",
-      R"({"mode": "reversible"})",
-      R"({"level": 1, "checksum": false})",
-      R"({"elementsize": 4})",
-      R"({"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 0})",
-      R"({"scale": 1, "offset": 0})",
-      R"({"data_type": "int16"})",
-      R"({"encode_dtype": "<i2"})"};
   CodecCapability out;
   out.name = row.name;
   out.v3_names = split(row.v3_names);
   out.v2_ids = split(row.v2_ids);
   for (const char* type : {"float32", "int32", "bool"}) {
     const DataType dtype = numeric_type(type);
-    for (const char* text : kConfigurations) {
-      auto codec = row.make(Json::parse(text), {&dtype, 3});
-      if (!codec.ok() || codec->coder() == nullptr) continue;
-      out.cpu = true;
-      out.gpu = out.gpu || codec->has_device_code();
-    }
+    auto codec = row.make(Json::parse(row.config), {&dtype, 3});
+    if (!codec.ok() || codec->coder() == nullptr) continue;
+    out.cpu = true;
+    out.gpu = out.gpu || codec->has_device_code();
   }
   return out;
 }

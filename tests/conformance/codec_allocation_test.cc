@@ -4,6 +4,7 @@
 #include <atomic>
 #include <string_view>
 
+#include "base/json.h"
 #include "codec/codec.h"
 #include "tests/support/codec_seed_files.h"
 

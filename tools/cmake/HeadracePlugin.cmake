@@ -37,11 +37,12 @@ endfunction()
 
 # ROWS is the initialiser of the row after its MAKE functions, as the kind's row struct has them.
 # UNDER_TEST, of a store: a header x_under_test.h, whose x_under_test() tells suites how such a store is filled.
+# SEED_CONFIG, of a codec: a header x_seed_config.h, whose x_seed_config() gives the configuration of a seed, where {} is none.
 # DEVICE_CODE_TESTS are those that include tests/support/cuda_on_cpu.h.
 # TEST_LINK names libraries that only tests need, such as a reference implementation to compare with.
 function(headrace_plugin name)
   # PARSE_ARGV keeps the semicolons of a C++ declaration from splitting it into list elements.
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "KIND;UNDER_TEST" "ROWS;DECLARE;SOURCES;LINK;TESTS;DEVICE_CODE_TESTS;TEST_LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "KIND;UNDER_TEST;SEED_CONFIG" "ROWS;DECLARE;SOURCES;LINK;TESTS;DEVICE_CODE_TESTS;TEST_LINK")
   if(NOT arg_KIND IN_LIST HEADRACE_KINDS)
     message(FATAL_ERROR "headrace_plugin(${name}): KIND must be one of ${HEADRACE_KINDS}")
   endif()
@@ -59,7 +60,7 @@ function(headrace_plugin name)
   # For tests/support: a table of what the headers define.
   file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   get_filename_component(row ${CMAKE_CURRENT_SOURCE_DIR} NAME)
-  foreach(table IN ITEMS UNDER_TEST)
+  foreach(table IN ITEMS UNDER_TEST SEED_CONFIG)
     if(arg_${table})
       get_filename_component(function ${arg_${table}} NAME_WE)
       set_property(GLOBAL APPEND_STRING PROPERTY HEADRACE_${table}_INCLUDES "#include \"${folder}/${arg_${table}}\"\n")

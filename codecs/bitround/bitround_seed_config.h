@@ -1,0 +1,10 @@
+// The v2 configuration with which a seed of this codec is decoded.
+#pragma once
+
+#include "base/json.h"
+
+namespace headrace::test {
+
+inline base::Json bitround_seed_config(unsigned) { return {{"keepbits", 8}}; }
+
+}  // namespace headrace::test

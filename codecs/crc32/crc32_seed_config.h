@@ -1,0 +1,10 @@
+// The v2 configuration with which a seed of this codec is decoded.
+#pragma once
+
+#include "base/json.h"
+
+namespace headrace::test {
+
+inline base::Json crc32_seed_config(unsigned choice) { return {{"location", choice % 2 == 0 ? "start" : "end"}}; }
+
+}  // namespace headrace::test

@@ -1,0 +1,17 @@
+// The v2 configuration with which a seed of this codec is decoded.
+#pragma once
+
+#include <iterator>
+
+#include "base/json.h"
+
+namespace headrace::test {
+
+inline base::Json fixedscaleoffset_seed_config(unsigned choice) {
+  constexpr const char* kPairs[][2] = {{"<f4", "<f4"}, {"<f8", "<f4"}, {"<f8", "<f2"}, {">f8", ">f4"},
+                                       {"<f4", "<i2"}, {"<f8", "|u1"}, {">f8", "<u4"}, {"<i4", "<i2"}};
+  const auto& pair = kPairs[choice % std::size(kPairs)];
+  return {{"dtype", pair[0]}, {"astype", pair[1]}, {"scale", 10}, {"offset", 1000.5}};
+}
+
+}  // namespace headrace::test

@@ -1,0 +1,10 @@
+// The v2 configuration with which a seed of this codec is decoded.
+#pragma once
+
+#include "base/json.h"
+
+namespace headrace::test {
+
+inline base::Json jenkins_lookup3_seed_config(unsigned choice) { return {{"initval", choice}}; }
+
+}  // namespace headrace::test
