@@ -10,6 +10,7 @@
 
 #include "backends/dev_host/staged_decoder.h"
 #include "base/access.h"
+#include "io/engine.h"
 #include "support/failures.h"
 #include "support/flat_array.h"
 #include "support/stores_under_test.h"
@@ -187,7 +188,9 @@ INSTANTIATE_TEST_SUITE_P(All, DirectReads,
 std::vector<Variant> variants() {
   std::vector<Variant> out;
   for (const char* device : {"host", "host-staged"}) {
-    for (const char* engine : {"auto", "io_uring", "aio", "threads"}) {
+    std::vector<const char*> engines = {"auto"};
+    for (const io::EngineRow& row : io::engines()) engines.push_back(row.name);
+    for (const char* const engine : engines) {
       if (std::string_view(device) != "host" && std::string_view(engine) == "aio") continue;  // as io_uring to a device
       out.push_back({device, engine, Layout::kZstd});
       out.push_back({device, engine, Layout::kShardedRaw});

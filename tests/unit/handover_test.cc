@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/access.h"
+#include "io/engine.h"
 #include "support/child.h"
 #include "support/flat_array.h"
 #include "support/sanitizer.h"
@@ -42,7 +43,7 @@ std::string name_of(const ::testing::TestParamInfo<Variant>& info) {
 std::vector<Variant> variants() {
   std::vector<Variant> out;
   for (const char* device : {"host", "host-staged"}) {
-    for (const char* engine : {"io_uring", "aio", "threads"}) out.push_back({device, engine, Path::kDirect});
+    for (const io::EngineRow& row : io::engines()) out.push_back({device, row.name, Path::kDirect});
     out.push_back({device, "auto", Path::kBuffered});
   }
   return out;
