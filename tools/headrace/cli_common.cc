@@ -88,8 +88,8 @@ void add_path_and_json(CLI::App& verb, CommonOptions& options) {
 }
 
 void add_engine_and_threads(CLI::App& verb, CommonOptions& options) {
-  verb.add_option("--engine", options.engine, "how files are read: auto, io_uring, aio or threads")
-      ->check(CLI::IsMember({"auto", "io_uring", "aio", "threads"}))
+  verb.add_option("--engine", options.engine, "how files are read: " + comma_list(engine_choices()))
+      ->check(CLI::IsMember(engine_choices()))
       ->type_name("NAME");
   verb.add_option("--threads", options.threads, "worker threads; 0: the CPUs this process may use")
       ->check(CLI::Range(0u, 1024u))
@@ -136,19 +136,40 @@ Placement placement_of(std::string_view name) {
   return name == "cpu" ? Placement::kCpu : name == "gpu" ? Placement::kGpu : Placement::kAuto;
 }
 
+namespace {
+
+// "auto" and what the parts call themselves.
+std::vector<std::string> choices(std::vector<std::string> Capabilities::*names) {
+  std::vector<std::string> out = {"auto"};
+  if (const auto found = capabilities(); found.ok())
+    out.insert(out.end(), ((*found).*names).begin(), ((*found).*names).end());
+  return out;
+}
+
+}  // namespace
+
+const std::vector<std::string>& engine_choices() {
+  static const std::vector<std::string> names = choices(&Capabilities::engines);
+  return names;
+}
+
+const std::vector<std::string>& device_choices() {
+  static const std::vector<std::string> names = choices(&Capabilities::devices);
+  return names;
+}
+
+std::string device_help() { return comma_list(device_choices()) + "; of several of a kind KIND:N"; }
+
 std::string check_device_name(const std::string& name) {
-  std::string known = "unknown device; use auto";
-  if (name == "auto") return {};
-  const auto have = capabilities();
-  if (!have.ok()) return describe(have.status());
-  for (const std::string& kind : have->devices) {
-    if (name == kind) return {};
-    known += ", " + kind;
-    const std::string_view number = name.starts_with(kind + ":") ? std::string_view(name).substr(kind.size() + 1) : "";
-    const bool digits = std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
-    if (!number.empty() && number.size() <= 4 && digits) return {};
-  }
-  return known + ", or one of several by its number, as cuda:1";
+  constexpr std::size_t kMostDigits = 4;
+  const std::size_t colon = name.find(':');
+  const std::string kind = name.substr(0, colon), number = colon == std::string::npos ? "0" : name.substr(colon + 1);
+  const auto& kinds = device_choices();
+  const bool digits = !number.empty() && number.size() <= kMostDigits &&
+                      std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const bool numbered = colon == std::string::npos || kind != "auto";
+  if (digits && numbered && std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) return {};
+  return "unknown device; use " + device_help();
 }
 
 std::optional<Array> open_array(const Store& store, const CommonOptions& options) {

@@ -57,6 +57,10 @@ int print_capabilities(bool as_json);
 // --placement auto|cpu|gpu: who decodes what is read to a device with decoders of its own.
 void add_placement(CLI::App& verb, std::string& placement);
 Placement placement_of(std::string_view name);
+// "auto" and the names of this build's engines, and of its kinds of devices, best first.
+const std::vector<std::string>& engine_choices();
+const std::vector<std::string>& device_choices();
+std::string device_help();
 // What is wrong with a --device argument; empty for the name of a kind we know, whether or not it is there.
 std::string check_device_name(const std::string& name);
 // The array at PATH. Where there is none, a group for instance, it says so on stderr.

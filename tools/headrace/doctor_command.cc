@@ -54,7 +54,7 @@ Verb add_doctor_command(CLI::App& app) {
   verb->add_option("PATH", options->paths, "files or directories to look at")->check([](const std::string& text) {
     return text.empty() ? std::string("PATH is empty") : std::string();
   });
-  verb->add_option("--device", options->device, "auto (the host and every GPU), host, cuda or cuda:N")
+  verb->add_option("--device", options->device, device_help() + "; auto is the host and every GPU")
       ->check(check_device_name)
       ->type_name("NAME");
   verb->add_flag("--quick", options->quick, "measure nothing");

@@ -295,9 +295,7 @@ Verb add_read_command(CLI::App& app) {
       ->type_name("TEXT")
       ->excludes(select)
       ->excludes(points);
-  verb->add_option("--device", options->device, "auto, host, cuda or cuda:N")
-      ->check(check_device_name)
-      ->type_name("NAME");
+  verb->add_option("--device", options->device, device_help())->check(check_device_name)->type_name("NAME");
   add_placement(*verb, options->placement);
   verb->add_option("--index", options->index, "directory of the decode indices that 'headrace index' has made")
       ->type_name("DIR");

@@ -66,6 +66,12 @@ constexpr std::size_t kLongestWord = 40;
 
 std::size_t utf8_length(std::string_view text) { return first_code_point(text).bytes; }
 
+std::string comma_list(std::span<const std::string> words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
 std::string one_line(std::string_view text) {
   std::string out;
   out.reserve(text.size());

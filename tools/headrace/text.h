@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,9 @@ namespace headrace::cli {
 // One line that a terminal shows as it is: control characters, characters that change the direction of text, and what
 // is no UTF-8 become '?', line breaks become blanks.
 std::string one_line(std::string_view text);
+
+// "a, b, c"
+std::string comma_list(std::span<const std::string> words);
 
 // Bytes of the character that `text` (not empty) begins with, 0 where that is no UTF-8.
 std::size_t utf8_length(std::string_view text);

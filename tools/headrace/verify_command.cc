@@ -315,7 +315,7 @@ Verb add_verify_command(CLI::App& app) {
   add_lenient(*verb, *options);
   verb->add_flag("--no-consolidated", options->no_consolidated,
                  "look for arrays in the store itself, not in consolidated metadata");
-  verb->add_option("--device", options->device, "read to this device: auto, host, cuda or cuda:N")
+  verb->add_option("--device", options->device, "read to this device: " + device_help())
       ->check(check_device_name)
       ->type_name("NAME");
   add_placement(*verb, options->placement);

@@ -265,7 +265,7 @@ Verb add_bench_command(CLI::App& app) {
       option = verb->add_option(names)->type_name(key.value_name);
       key.value_name[0] == '[' ? option->expected(0, 1) : option->expected(1);
     }
-    option->description(key.help)->group(key.group)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    option->description(help_of(key))->group(key.group)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
   // Not in the help: they do nothing, or are refused with what to use in their place.
   for (const auto keys : {other_fio_keys(), other_fio_arguments()}) {

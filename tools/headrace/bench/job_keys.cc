@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "bench_units.h"
+#include "cli_common.h"
 #include "job_options.h"
+#include "text.h"
 
 namespace headrace::bench {
 namespace {
@@ -144,9 +146,8 @@ Status set_file_size(JobOptions& job, std::string_view value) {
 
 Status set_engine(JobOptions& job, std::string_view value) {
   job.engine_maps = job.engine_is_null = false;
-  for (const char* known : {"auto", "io_uring", "aio", "threads"}) {
-    if (value == known) return assign(job.engine, value);
-  }
+  const auto& known = cli::engine_choices();
+  if (std::find(known.begin(), known.end(), value) != known.end()) return assign(job.engine, value);
   if (value == "libaio") return assign(job.engine, "aio");
   for (const char* calls : {"sync", "psync", "vsync", "pvsync", "pvsync2", "posixaio"}) {
     if (value != calls) continue;
@@ -161,10 +162,8 @@ Status set_engine(JobOptions& job, std::string_view value) {
     return assign(job.engine, "auto");
   }
   if (value == "libcufile") return invalid("libcufile is not there: 'headrace cufile-run' runs programs of cuFile");
-  return invalid(
-      "'" + std::string(value.substr(0, 80)) +
-      "' is not one of auto, io_uring, libaio, threads, sync, psync, vsync, pvsync, pvsync2, posixaio, mmap, " +
-      "null");
+  return invalid("'" + std::string(value.substr(0, 80)) + "' is not one of " + cli::comma_list(known) +
+                 ", libaio, sync, psync, vsync, pvsync, pvsync2, posixaio, mmap, null");
 }
 
 Status set_cache(JobOptions& job, std::string_view value) {
@@ -378,9 +377,10 @@ constexpr JobKey kKeys[] = {
        j.direct = !buffered;
        return {};
      }},
-    {"ioengine", "", "NAME", kHow, "auto (the default), io_uring, libaio, threads; psync and its like, mmap, null", set_engine},
-    {"device", "", "NAME", kHow, "auto (the first GPU, else the host), host, cuda, cuda:N",
-     [](J& j, V v) { return assign(j.device, v); }},
+    {"ioengine", "", "NAME", kHow, "%; psync and its like, mmap, null; default auto", set_engine,
+     [] { return cli::comma_list(cli::engine_choices()); }},
+    {"device", "", "NAME", kHow, "%; auto (the default) is the first GPU, else the host",
+     [](J& j, V v) { return assign(j.device, v); }, [] { return cli::device_help(); }},
     {"iodepth", "", "N", kHow, "requests in flight; default 1",
      [](J& j, V v) { return assign_count(j.depth, v, kMostDepth); }},
     {"iodepth_batch_submit", "iodepth_batch", "N", kHow, "requests handed over together; default: all that fit",
@@ -571,6 +571,12 @@ constexpr JobKey kKeys[] = {
 }  // namespace
 
 std::span<const JobKey> job_keys() { return kKeys; }
+
+std::string help_of(const JobKey& key) {
+  std::string text = key.help;
+  if (key.choices != nullptr) text.replace(text.find('%'), 1, key.choices());
+  return text;
+}
 
 const JobKey* find_job_key(std::string_view name) {
   for (const JobKey& key : kKeys) {

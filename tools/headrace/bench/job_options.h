@@ -173,10 +173,12 @@ struct JobKey {
   const char* alias;       // "" for none
   const char* value_name;  // nullptr: a flag, which may stand without a value
   const char* group;       // heading in --help
-  const char* help;
+  const char* help;        // with choices, '%' stands for them
   Status (*set)(JobOptions& job, std::string_view value);
+  std::string (*choices)() = nullptr;  // what this build has
 };
 std::span<const JobKey> job_keys();
+std::string help_of(const JobKey& key);
 // How a value of a job's key on the command line or in a job file is understood.
 const JobKey* find_job_key(std::string_view name);
 
