@@ -9,7 +9,12 @@ namespace headrace::cufile {
 int queue_key(const device::MemoryPlace& place) noexcept {
   constexpr int kHost = -1, kPerKind = 1024;
   if (place.kind != device::MemoryPlace::Kind::kDevice) return kHost;
-  return place.device + (std::strcmp(place.device_kind, "cuda") == 0 ? 0 : kPerKind);
+  int key = place.device;
+  for (const device::DeviceRow& row : device::devices()) {
+    if (std::strcmp(place.device_kind, row.kind) == 0) break;
+    key += kPerKind;
+  }
+  return key;
 }
 
 Result<std::shared_ptr<Session>> Session::create(const Config& config) {

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <set>
 #include <thread>
 #include <vector>
 
 #include "base/fault.h"
+#include "cufile/session.h"
 #include "support/cufile_file.h"
 #include "support/temp_dir.h"
 
@@ -310,6 +312,20 @@ TEST_F(Cufile, ADescriptorThatCannotBeDuplicatedIsSaid) {
   const ssize_t got = cuFileRead(file.handle(), memory, sizeof memory, 0, 0);
   base::disarm_faults();
   EXPECT_EQ(got, -1);
+}
+
+// Memory of two devices is never taken for one's, whatever kinds there are.
+TEST(CufileQueues, EachDeviceOfEachKindHasItsOwn) {
+  std::set<int> keys = {cufile::queue_key({})};
+  std::size_t places = 1;
+  for (const device::DeviceRow& row : device::devices()) {
+    for (const int number : {0, 1, 7}) {
+      ++places;
+      keys.insert(
+          cufile::queue_key({.kind = device::MemoryPlace::Kind::kDevice, .device_kind = row.kind, .device = number}));
+    }
+  }
+  EXPECT_EQ(keys.size(), places);
 }
 
 }  // namespace
