@@ -6,6 +6,8 @@
 #include <cstring>
 #include <set>
 
+#include "io/engine.h"
+
 namespace headrace::stress {
 namespace {
 
@@ -32,6 +34,11 @@ std::vector<ContextOptions> context_table() {
   out[4].engine = "threads", out[4].allow_direct = false;
   out[5].allow_mapped = false, out[5].allow_direct = false;
   out[6].engine = "io_uring", out[6].wave_bytes = 4096, out[6].cache_reread = false;
+  for (const io::EngineRow& row : io::engines()) {
+    if (std::any_of(out.begin(), out.end(), [&](const auto& options) { return options.engine == row.name; })) continue;
+    out.push_back(base);
+    out.back().engine = row.name;
+  }
   return out;
 }
 
