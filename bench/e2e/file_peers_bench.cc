@@ -2,12 +2,13 @@
 #include <dlfcn.h>
 #include <liburing.h>
 
+#include "base/access.h"
 #include "file_bench.h"
 
 namespace headrace::file_bench {
 
 void Bench::bus_limits() {
-  device::Device& device = *device_.impl();
+  device::Device& device = *Access::impl(device_);
   const std::size_t bytes = 256 * kMi;
   std::byte* host = take(device.allocate_pinned(bytes));
   std::memset(host, 1, bytes);
@@ -29,7 +30,7 @@ void Bench::bus_limits() {
 
 // Each thread reads into two pinned buffers in turn while the other is copied.
 void Bench::plain_threads(std::size_t block, unsigned threads, bool direct) {
-  device::Device& device = *device_.impl();
+  device::Device& device = *Access::impl(device_);
   const std::string name = std::string(direct ? "table_cold_" : "table_warm_") + std::to_string(block / kKi) + "k_" +
                            std::to_string(threads) + "t";
   const std::size_t total = direct ? kGi : std::min<std::size_t>(setup_.bytes, block < 64 * kKi ? kGi / 4 : 4 * kGi);
@@ -79,7 +80,7 @@ void Bench::plain_threads(std::size_t block, unsigned threads, bool direct) {
 
 // Each thread copies a block to its pinned buffer and writes it.
 double Bench::plain_write(unsigned threads) {
-  device::Device& device = *device_.impl();
+  device::Device& device = *Access::impl(device_);
   const std::size_t block = 4 * kMi;
   std::byte* pinned = take(device.allocate_pinned(threads * block));
   const int fd = ::open((file_ + ".out").c_str(), O_RDWR | O_CREAT, 0644);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/access.h"
 #include "tests/support/raw_array.h"
 #include "zarr/planner.h"
 
@@ -104,7 +105,7 @@ void plan_random(benchmark::State& state, bool points) {
   Fixture& f = fixture(false);
   static auto store = Store::open(*f.context, "memory://huge").value();
   static const bool written =
-      testing::put_text(*store.impl(), "zarr.json",
+      testing::put_text(*Access::impl(store), "zarr.json",
                         R"({"zarr_format":3,"node_type":"array","shape":[1000000000000],"data_type":"uint32",)"
                         R"("chunk_grid":{"name":"regular","configuration":{"chunk_shape":[1000]}},"fill_value":7,)"
                         R"("chunk_key_encoding":{"name":"default"},)"
@@ -127,8 +128,8 @@ void plan_random(benchmark::State& state, bool points) {
   std::uint64_t elements = 0;
   for (auto _ : state) {
     const auto resolved = array.resolve(selection).value();
-    auto made = zarr::make_plan(array.impl(), resolved, view,
-                                {array.info().dtype, array.impl()->element_op, array.impl()->fill});
+    auto made = zarr::make_plan(Access::impl(array), resolved, view,
+                                {array.info().dtype, Access::impl(array)->element_op, Access::impl(array)->fill});
     if (!made.ok()) die(made.status());
     for (bool more = true; more;) {
       wave.clear();
