@@ -345,9 +345,8 @@ Result<PreparedRead> start_from(const std::shared_ptr<const Array::Impl>& array,
                                 Result<std::unique_ptr<transfer::Plan>> plan, const transfer::ReadBegun& begun,
                                 const Device& device, const ReadOptions& options) {
   if (!plan.ok()) return std::move(plan).status();
-  HEADRACE_TRY_ASSIGN(auto operation,
-                      transfer::Read::create(*Access::impl(array->store.context())->resources,
-                                                      std::move(*plan), Access::impl(device), options, begun));
+  HEADRACE_TRY_ASSIGN(auto operation, transfer::Read::create(*Access::impl(array->store.context())->resources,
+                                                             std::move(*plan), Access::impl(device), options, begun));
   return PreparedRead{std::move(operation), nullptr};
 }
 
