@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "base/access.h"
 #include "tests/support/raw_array.h"
 
 namespace {
@@ -131,7 +132,7 @@ struct Fixture {
   ~Fixture() { std::filesystem::remove_all(root); }
 
   void put(const std::string& key, const std::string& text) {
-    if (Status s = testing::put_text(*store->impl(), key, text); !s.ok()) die(s);
+    if (Status s = testing::put_text(*Access::impl(*store), key, text); !s.ok()) die(s);
   }
   static std::string array_of(const std::string& shape, const std::string& chunk) {
     return R"({"zarr_format":3,"node_type":"array","shape":)" + shape +

@@ -42,9 +42,9 @@ struct Fixture {
     }
     std::string shape = "[" + std::to_string(4 * kSide) + "," + std::to_string(4 * kSide) + "]";
     if (sharded) {
-      if (Status s = testing::write_raw_array(*store->impl(), "", about); !s.ok()) die(s);
+      if (Status s = testing::write_raw_array(*Access::impl(*store), "", about); !s.ok()) die(s);
     } else if (Status s = testing::put_text(
-                   *store->impl(), "zarr.json",
+                   *Access::impl(*store), "zarr.json",
                    R"({"zarr_format":3,"node_type":"array","shape":)" + shape +
                        R"(,"data_type":"uint32","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[4,4]}},)"
                        R"("chunk_key_encoding":{"name":"default"},"fill_value":7,)"
@@ -79,8 +79,9 @@ void plan(benchmark::State& state, bool sharded) {
   transfer::TaskDetail detail;
   std::uint64_t chunks = 0;
   for (auto _ : state) {
-    auto made = zarr::make_plan(f.array->impl(), selection, f.view_with_strides,
-                                {f.array->info().dtype, f.array->impl()->element_op, f.array->impl()->fill});
+    auto made =
+        zarr::make_plan(Access::impl(*f.array), selection, f.view_with_strides,
+                        {f.array->info().dtype, Access::impl(*f.array)->element_op, Access::impl(*f.array)->fill});
     if (!made.ok()) die(made.status());
     for (bool more = true; more;) {
       wave.clear();

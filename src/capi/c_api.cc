@@ -128,6 +128,10 @@ Status require(const void* pointer, const char* name) {
   return invalid(std::string("the argument '") + name + "' is null");
 }
 
+hr_code missing_out(hr_error** error) {
+  return guarded(error, [] { return require(nullptr, "out"); });
+}
+
 // Copies an option struct of any known version into the newest one. `ends` are the sizes a caller may have been
 // compiled with: each is the end of a field, so that no field is copied in part. A larger struct is from a later
 // header: accepted as long as what we do not know is zero, that is, at its default.
@@ -298,9 +302,9 @@ void hr_error_free(hr_error* error) {
 }
 
 hr_code hr_context_create(const hr_context_options* options, hr_context** out, hr_error** error) {
-  if (out != nullptr) *out = nullptr;
+  if (out == nullptr) return missing_out(error);
+  *out = nullptr;
   return guarded(error, [&]() -> Status {
-    HEADRACE_TRY(require(out, "out"));
     hr_context_options known = HR_CONTEXT_OPTIONS_INIT;
     if (options != nullptr) HEADRACE_TRY(take_options(options, kContextEnds, known));
     if (known.reserved != 0) return invalid("options.reserved is not zero");
@@ -319,9 +323,9 @@ hr_code hr_context_create(const hr_context_options* options, hr_context** out, h
 void hr_context_free(hr_context* context) { delete context; }
 
 hr_code hr_store_open(hr_context* context, const char* url, hr_store** out, hr_error** error) {
-  if (out != nullptr) *out = nullptr;
+  if (out == nullptr) return missing_out(error);
+  *out = nullptr;
   return guarded(error, [&]() -> Status {
-    HEADRACE_TRY(require(out, "out"));
     HEADRACE_TRY(require(context, "context"));
     HEADRACE_TRY(require(url, "url"));
     HEADRACE_TRY_ASSIGN(headrace::Store store, headrace::Store::open(context->value, url));
@@ -338,9 +342,9 @@ hr_code hr_array_open(hr_store* store, const char* path, hr_array** out, hr_erro
 
 hr_code hr_array_open_with(hr_store* store, const char* path, const hr_open_options* options, hr_array** out,
                            hr_error** error) {
-  if (out != nullptr) *out = nullptr;
+  if (out == nullptr) return missing_out(error);
+  *out = nullptr;
   return guarded(error, [&]() -> Status {
-    HEADRACE_TRY(require(out, "out"));
     HEADRACE_TRY(require(store, "store"));
     headrace::OpenOptions native;
     HEADRACE_TRY(take_open_options(options, native));
@@ -396,9 +400,9 @@ const char* hr_array_dtype(const hr_array* array) {
 }
 
 hr_code hr_array_stored_chunks(hr_array* array, hr_stored_chunks** out, hr_error** error) {
-  if (out != nullptr) *out = nullptr;
+  if (out == nullptr) return missing_out(error);
+  *out = nullptr;
   return guarded(error, [&]() -> Status {
-    HEADRACE_TRY(require(out, "out"));
     HEADRACE_TRY(require(array, "array"));
     HEADRACE_TRY_ASSIGN(headrace::StoredChunks chunks, array->value.stored_chunks());
     *out = new hr_stored_chunks{std::move(chunks), hr_array_rank(array)};
@@ -417,9 +421,9 @@ const uint64_t* hr_stored_chunks_indices(const hr_stored_chunks* chunks) {
 void hr_stored_chunks_free(hr_stored_chunks* chunks) { delete chunks; }
 
 hr_code hr_device_names(hr_names** out, hr_error** error) {
-  if (out != nullptr) *out = nullptr;
+  if (out == nullptr) return missing_out(error);
+  *out = nullptr;
   return guarded(error, [&]() -> Status {
-    HEADRACE_TRY(require(out, "out"));
     HEADRACE_TRY_ASSIGN(std::vector<std::string> names, headrace::device_names());
     *out = new hr_names{std::move(names)};
     return {};
@@ -437,9 +441,9 @@ const char* hr_names_get(const hr_names* names, uint32_t index) {
 void hr_names_free(hr_names* names) { delete names; }
 
 hr_code hr_cancel_create(hr_cancel** out, hr_error** error) {
-  if (out != nullptr) *out = nullptr;
+  if (out == nullptr) return missing_out(error);
+  *out = nullptr;
   return guarded(error, [&]() -> Status {
-    HEADRACE_TRY(require(out, "out"));
     *out = new hr_cancel;
     return {};
   });
@@ -454,9 +458,9 @@ int hr_cancel_asked(const hr_cancel* cancel) { return cancel != nullptr && cance
 void hr_cancel_free(hr_cancel* cancel) { delete cancel; }
 
 hr_code hr_device_open(const char* name, hr_device** out, hr_error** error) {
-  if (out != nullptr) *out = nullptr;
+  if (out == nullptr) return missing_out(error);
+  *out = nullptr;
   return guarded(error, [&]() -> Status {
-    HEADRACE_TRY(require(out, "out"));
     HEADRACE_TRY(require(name, "name"));
     HEADRACE_TRY_ASSIGN(headrace::Device device, headrace::Device::open(name));
     *out = new hr_device{std::move(device)};
@@ -471,9 +475,9 @@ const char* hr_device_name(const hr_device* device) { return device == nullptr ?
 const char* hr_device_note(const hr_device* device) { return device == nullptr ? "" : device->value.note().c_str(); }
 
 hr_code hr_buffer_allocate(hr_device* device, size_t bytes, hr_buffer** out, hr_error** error) {
-  if (out != nullptr) *out = nullptr;
+  if (out == nullptr) return missing_out(error);
+  *out = nullptr;
   return guarded(error, [&]() -> Status {
-    HEADRACE_TRY(require(out, "out"));
     HEADRACE_TRY(require(device, "device"));
     HEADRACE_TRY_ASSIGN(headrace::Buffer buffer, headrace::Buffer::allocate(device->value, bytes));
     *out = new hr_buffer{std::move(buffer)};
@@ -510,9 +514,9 @@ hr_code hr_array_read(hr_array* array, hr_device* device, const hr_read_options*
 
 hr_code hr_array_read_async(hr_array* array, hr_device* device, const hr_read_options* options, hr_completion** out,
                             hr_error** error) {
-  if (out != nullptr) *out = nullptr;
+  if (out == nullptr) return missing_out(error);
+  *out = nullptr;
   return guarded(error, [&]() -> Status {
-    HEADRACE_TRY(require(out, "out"));
     PreparedRead read;
     HEADRACE_TRY(prepare(array, device, options, read));
     // Room for the handle comes first: once the read runs, the caller must get something to wait for.
@@ -552,9 +556,9 @@ void hr_completion_free(hr_completion* completion) { delete completion; }
 
 hr_code hr_array_read_variable(hr_array* array, const hr_variable_options* options, hr_variable** out,
                                hr_error** error) {
-  if (out != nullptr) *out = nullptr;
+  if (out == nullptr) return missing_out(error);
+  *out = nullptr;
   return guarded(error, [&]() -> Status {
-    HEADRACE_TRY(require(out, "out"));
     HEADRACE_TRY(require(array, "array"));
     hr_variable_options known = HR_VARIABLE_OPTIONS_INIT;
     if (options != nullptr) HEADRACE_TRY(take_options(options, kVariableEnds, known));

@@ -238,7 +238,9 @@ TEST(SchedulerTest, EndsWhatWasNeverStarted) {
    private:
     int& ended_;
   };
-  Scheduler(**pool, std::make_unique<ReadReport>(nobody, false, 0), std::make_unique<Work>(ended), {});
+  std::make_shared<Scheduler>(**pool, std::make_unique<ReadReport>(nobody, false, 0), std::make_unique<Work>(ended),
+                              Scheduler::Setup{})
+      .reset();
   EXPECT_EQ(ended, 1);
 }
 

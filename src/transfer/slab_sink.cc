@@ -138,7 +138,7 @@ Status SlabSink::assemble_several(Wave& wave, std::span<const SeveralBoxes> task
   batch.reserve(kBatch);
   lane.described = nullptr;
   const auto launch_batch = [&] {
-    const Status status = assemble(wave, batch);
+    Status status = assemble(wave, batch);
     batch.clear();
     return status;
   };

@@ -82,7 +82,9 @@ class ReadConversion : public ::testing::TestWithParam<std::string> {
         }
         const std::string key = layout.v2 ? std::to_string(i) + "." + std::to_string(j)
                                           : "c/" + std::to_string(i) + "/" + std::to_string(j);
-        EXPECT_TRUE(Access::impl(*store_)->put(path + "/" + key, chunk).ok());
+        std::string chunk_path = path;
+        chunk_path.append("/").append(key);
+        EXPECT_TRUE(Access::impl(*store_)->put(chunk_path, chunk).ok());
       }
     }
     auto array = Array::open(*store_, path);
