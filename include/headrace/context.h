@@ -19,8 +19,8 @@ namespace headrace {
 struct ContextOptions {
   std::string engine = "auto";                             // auto, io_uring, aio, threads
   unsigned threads = 0;                                    // workers; 0: the CPUs this process may run on
-  std::size_t host_budget_bytes = std::size_t{768} << 20;  // pinned slabs and decode buffers together
-  std::size_t device_budget_bytes = std::size_t{2} << 30;  // slabs in device memory, the tensors excluded
+  std::size_t host_budget_bytes = std::size_t{768} << 20;  // of each read: pinned slabs and decode buffers
+  std::size_t device_budget_bytes = std::size_t{2} << 30;  // of each read: device slabs, tensors excluded
   std::size_t wave_bytes = std::size_t{32} << 20;          // decoded bytes a wave aims at
   // In flight; 0: 4, or 8 where the device decodes; of zstd and deflate there 4 of twice the bytes, and of any read
   // above half a gigabyte 4 of two to three times the bytes.
