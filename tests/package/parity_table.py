@@ -297,7 +297,7 @@ def self_test():
 def main(arguments):
     if "--self-test" in arguments:
         return self_test()
-    if not arguments:
+    if not arguments or arguments[0].startswith("-"):
         sys.exit(__doc__)
     table = Table(ROOT, tool_names(arguments[0]))
     page = table.page()
