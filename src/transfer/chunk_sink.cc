@@ -71,8 +71,35 @@ void ChunkSink::fill(Wave& wave, const Group& group, std::uint32_t task_index, L
 }
 
 Status ChunkSink::take_mapped(Wave& wave, const Group& group, const MappedRange& range, Lane& lane) {
-  (void)wave, (void)group, (void)range, (void)lane;
+  const bool together = reserve_together(wave, group, range);
+  for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
+    const Task& task = wave.tasks.tasks[i];
+    if (task.length == 0) {
+      fill(wave, group, i, lane);
+      continue;
+    }
+    const bool whole_object = task.length == kWholeObject;
+    const std::uint64_t offset = whole_object ? range.offset : task.offset;
+    const std::uint64_t length = whole_object ? range.length : task.length;
+    tasks_.describe(group, task, lane);
+    if (Status status = note_mapped(wave, i, offset, length, lane); !status.ok()) {
+      tasks_.fail(wave.tasks, group, task, lane, std::move(status));
+    } else if (!together) {
+      HEADRACE_TRY(range.add_pieces(i, offset, length, lane.mapped.pieces));
+    }
+  }
+  if (!together) return {};
+  return range.add_pieces(group.first_task, range.offset, range.length, lane.mapped.pieces);
+}
+
+Status ChunkSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+                              Lane& lane) {
+  (void)wave, (void)task_index, (void)offset, (void)length, (void)lane;
   return Status(Code::kInternal, Layer::kTransfer, "what is mapped was given to a sink that takes none");
+}
+
+bool ChunkSink::reserve_together(Wave& wave, const Group& group, const MappedRange& range) const {
+  return (void)wave, (void)group, (void)range, false;
 }
 
 Status ChunkSink::launch(Wave& wave, Lane& lane) { return (void)wave, (void)lane, Status(); }

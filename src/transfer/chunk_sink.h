@@ -42,7 +42,7 @@ class ChunkSink {
   // Whether stored bytes may stay in a mapping, out of which the device takes them.
   virtual bool takes_mapped() const noexcept { return false; }
   // REQUIRES: takes_mapped().
-  virtual Status take_mapped(Wave& wave, const Group& group, const MappedRange& range, Lane& lane);
+  Status take_mapped(Wave& wave, const Group& group, const MappedRange& range, Lane& lane);
 
   // All groups were taken, filled or have failed: queues what is left to do. Even where it fails something may be
   // queued, for which drain() waits.
@@ -73,6 +73,11 @@ class ChunkSink {
   virtual Status take_task(Wave& wave, const Group& group, std::uint32_t task_index, std::span<const std::byte> encoded,
                            std::uint64_t skipped, Lane& lane) = 0;
   virtual Status fill_task(Wave& wave, std::uint32_t task_index, Lane& lane) = 0;
+  // lane.detail describes the task, whose stored bytes are the object's [offset, offset + length).
+  virtual Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+                             Lane& lane);
+  // Makes room for the range as it lies in the object, so that it comes in one piece. False: each task has its own.
+  virtual bool reserve_together(Wave& wave, const Group& group, const MappedRange& range) const;
 
   // Undoes the task's codecs into `target`, of at least the size of a decoded chunk, of which it gives the used part.
   Status decode(Wave& wave, const Task& task, std::span<const std::byte> encoded, std::span<std::byte>& target,

@@ -159,32 +159,14 @@ Status DeviceSink::note_encoded(Wave& wave, std::uint32_t task_index, std::uint6
   return {};
 }
 
-Status DeviceSink::take_mapped(Wave& wave, const Group& group, const MappedRange& range, Lane& lane) {
-  const bool together = reserve_together(wave, group, range);
-  for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
-    const Task& task = wave.tasks.tasks[i];
-    if (task.length == 0) {
-      fill(wave, group, i, lane);
-      continue;
-    }
-    const bool whole_object = task.length == kWholeObject;
-    const std::uint64_t offset = whole_object ? range.offset : task.offset;
-    const std::uint64_t length = whole_object ? range.length : task.length;
-    tasks_.describe(group, task, lane);
-    Status status = tasks_.chain().check_encoded_size(length);
-    if (status.ok()) {
-      lane.stats.stored_bytes += length;
-      wave.decode.chunks[i].mapped = true;
-      status = reserve(wave, i, length) ? note_encoded(wave, i, length, lane) : slab_too_small("its encoded bytes");
-    }
-    if (!status.ok()) {
-      tasks_.fail(wave.tasks, group, task, lane, std::move(status));
-    } else if (!together) {
-      HEADRACE_TRY(range.add_pieces(i, offset, length, lane.mapped.pieces));
-    }
-  }
-  if (!together) return {};
-  return range.add_pieces(group.first_task, range.offset, range.length, lane.mapped.pieces);
+Status DeviceSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+                               Lane& lane) {
+  (void)offset;
+  HEADRACE_TRY(tasks_.chain().check_encoded_size(length));
+  lane.stats.stored_bytes += length;
+  wave.decode.chunks[task_index].mapped = true;  // which reserve() looks at
+  if (!reserve(wave, task_index, length)) return slab_too_small("its encoded bytes");
+  return note_encoded(wave, task_index, length, lane);
 }
 
 // What the decoder is to do, and the boxes that come after it.

@@ -34,7 +34,6 @@ class DeviceSink final : public SlabSink {
              const WaveAreas& areas, std::uint64_t slab_stride, IndexCache& indices, bool maps);
 
   void begin(Wave& wave) override;
-  Status take_mapped(Wave& wave, const Group& group, const MappedRange& range, Lane& lane) override;
   bool hands_back(const Wave& wave) const noexcept override;
   std::span<const std::uint32_t> settle(Wave& wave, Lane& lane) override;
   Status take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Lane& lane) override;
@@ -46,7 +45,9 @@ class DeviceSink final : public SlabSink {
                    std::uint64_t skipped, Lane& lane) override;
   Status queue(Wave& wave, Lane& lane) override;
   std::optional<std::span<std::byte>> reserve(Wave& wave, std::uint32_t task_index, std::uint64_t bytes) const;
-  bool reserve_together(Wave& wave, const Group& group, const MappedRange& range) const;
+  Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+                     Lane& lane) override;
+  bool reserve_together(Wave& wave, const Group& group, const MappedRange& range) const override;
   Status note_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t length, Lane& lane) const;
   Status gather(Wave& wave, std::size_t& boxes) const;
   Status add_encoded_pieces(Wave& wave) const;

@@ -54,29 +54,8 @@ Status StagedSink::take_task(Wave& wave, const Group& group, std::uint32_t task_
   return {};
 }
 
-Status StagedSink::take_mapped(Wave& wave, const Group& group, const MappedRange& range, Lane& lane) {
-  for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
-    const Task& task = wave.tasks.tasks[i];
-    if (task.length == 0) {
-      fill(wave, group, i, lane);
-      continue;
-    }
-    const bool whole_object = task.length == kWholeObject;
-    const std::uint64_t offset = whole_object ? range.offset : task.offset;
-    const std::uint64_t length = whole_object ? range.length : task.length;
-    tasks_.describe(group, task, lane);
-    if (Status status = note_mapped(wave, i, offset, length, lane); !status.ok()) {
-      tasks_.fail(wave.tasks, group, task, lane, std::move(status));
-      continue;
-    }
-    HEADRACE_TRY(range.add_pieces(i, offset, length, lane.mapped.pieces));
-  }
-  return {};
-}
-
-// lane.detail describes the task, whose bytes are the object's [offset, offset + length).
 Status StagedSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
-                               Lane& lane) const {
+                               Lane& lane) {
   // Of a chunk that is an object of its own, only a part may be read: its size has been checked.
   const bool whole_object = wave.tasks.tasks[task_index].length == kWholeObject;
   if (!whole_object) HEADRACE_TRY(tasks_.chain().check_encoded_size(length));

@@ -13,7 +13,6 @@ class StagedSink final : public SlabSink {
              bool maps) noexcept;
 
   void begin(Wave& wave) override;
-  Status take_mapped(Wave& wave, const Group& group, const MappedRange& range, Lane& lane) override;
   std::span<const std::uint32_t> settle(Wave& wave, Lane& lane) override;
 
  private:
@@ -22,7 +21,7 @@ class StagedSink final : public SlabSink {
                    std::uint64_t skipped, Lane& lane) override;
   Status queue(Wave& wave, Lane& lane) override;
   Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
-                     Lane& lane) const;
+                     Lane& lane) override;
   bool is_mapped(const Wave& wave, std::size_t task_index) const noexcept;
   bool scatters(const Wave& wave, std::size_t& live) const;
   Status copy_runs(Wave& wave, Lane& lane) const;
