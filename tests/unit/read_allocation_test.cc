@@ -117,8 +117,14 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
     std::uint64_t allocations = ~std::uint64_t{0}, waves = 0;
   };
 
+  static std::uint64_t limit(const Figures& figures) {
+    return kConstant + (GetParam().device_decodes ? kDecoder : 0) + (GetParam().mapped ? kMapped : 0) +
+           kPerWave * figures.waves;
+  }
+
   // The fewest allocations of several reads, after two that warm up. Threads that start or wake at different times make
-  // a read allocate a little more or less; what is per chunk is in all of them.
+  // a read allocate a little more or less, so more reads are made where two were above the limit; what is per chunk, or
+  // in every read, is in all of them.
   Figures measure(std::uint64_t chunks) {
     FlatArray array{.layout = GetParam().layout, .chunks = chunks};
     // A path too long for a string without memory of its own.
@@ -149,7 +155,7 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     if (array.sharded()) support::wait_until_unchanged();
-    for (int round = 0; round < 4; ++round) {
+    for (int round = 0; round < 4 || (round < 16 && best.allocations > limit(best)); ++round) {
       std::fill(got.begin(), got.end(), 0);
       Stats stats;
       const support::AllocScope scope;
@@ -186,10 +192,8 @@ TEST_P(ReadAllocation, DoesNotGrowWithTheNumberOfChunks) {
   RecordProperty("allocations_per_chunk", std::to_string(per_chunk));
   EXPECT_LT(per_chunk, 0.01) << few.allocations << " for " << kFew << " chunks, " << many.allocations << " for "
                              << kMany;
-  const std::uint64_t constant =
-      kConstant + (GetParam().device_decodes ? kDecoder : 0) + (GetParam().mapped ? kMapped : 0);
-  EXPECT_LE(few.allocations, constant + kPerWave * few.waves);
-  EXPECT_LE(many.allocations, constant + kPerWave * many.waves);
+  EXPECT_LE(few.allocations, limit(few));
+  EXPECT_LE(many.allocations, limit(many));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ReadAllocation, ::testing::ValuesIn(variants()), name_of);
