@@ -7,6 +7,7 @@
 #pragma once
 
 #include <headrace/array.h>
+#include <headrace/cancel.h>
 #include <headrace/device.h>
 #include <headrace/export.h>
 #include <headrace/selection.h>
@@ -14,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +27,9 @@ class HEADRACE_API DecodeBatch {
   // decode. Codecs that the device has no code for are undone here if they come first (outermost), else kUnsupported
   // names one. kResourceExhausted: the device has no room for all chunks at a time, or their sizes make the batch take
   // more beyond the size of its result than is left of the Context's stored_budget_bytes. kInvalidArgument: nothing is
-  // encoded. Any other failure is that of the chunk it names.
-  static Result<DecodeBatch> load(const Array& array, const Selection& selection, const Device& device);
+  // encoded. kCancelled: `cancel` was asked. Any other failure is that of the chunk it names.
+  static Result<DecodeBatch> load(const Array& array, const Selection& selection, const Device& device,
+                                  const std::optional<Cancel>& cancel = {});
 
   std::uint64_t chunk_count() const noexcept;    // that are stored
   std::uint64_t encoded_bytes() const noexcept;  // of them, as the device decodes them

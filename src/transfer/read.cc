@@ -45,13 +45,13 @@ Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<dev
 
 Result<std::shared_ptr<Scheduler>> Read::create(Resources& resources, std::unique_ptr<Plan> plan,
                                                 std::shared_ptr<device::Device> device, ReadOptions options,
-                                                const ReadBegun& begun) {
+                                                const ReadBegun& begun, const HostTarget& target) {
   const std::optional<Cancel> cancel = options.cancel;
   if (cancel && cancel->asked()) return Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled");
   std::unique_ptr<Read> read(new Read(resources, std::move(plan), std::move(device), std::move(options), begun));
   Scheduler::Setup setup;
   setup.start_ns = begun.start_ns;
-  if (Status status = read->prepare(setup); !status.ok()) {
+  if (Status status = read->prepare(setup, target); !status.ok()) {
     read->give_back_slabs();
     return status;
   }
@@ -61,10 +61,11 @@ Result<std::shared_ptr<Scheduler>> Read::create(Resources& resources, std::uniqu
   return scheduler;
 }
 
-Status Read::prepare(Scheduler::Setup& setup) {
+Status Read::prepare(Scheduler::Setup& setup, const HostTarget& target) {
   HEADRACE_TRY_ASSIGN(ChunkDecoding decoding, choose_decoder(plan_->chain(), *device_, options_.placement));
-  HEADRACE_TRY_ASSIGN(const ReadSizes sizes, size(decoding));
+  HEADRACE_TRY_ASSIGN(const ReadSizes sizes, size(decoding, target.lane_bytes));
   decode_note_ = std::move(decoding.note);
+  if (target.make_sink) cpu_sink_ = target.make_sink(tasks_);
   HEADRACE_TRY(make_waves(sizes, std::move(decoding)));
   setup.chunks = plan_->chunk_count();
   setup.waves = static_cast<std::uint32_t>(sizes.waves);
@@ -74,7 +75,7 @@ Status Read::prepare(Scheduler::Setup& setup) {
 
 // Waves and lanes so that the budgets hold whatever the array's size. Leaves `decoding` to the CPU where the device's
 // decoder does not fit them.
-Result<ReadSizes> Read::size(ChunkDecoding& decoding) {
+Result<ReadSizes> Read::size(ChunkDecoding& decoding, std::uint64_t more_lane_bytes) {
   const ContextOptions& options = resources_.options();
   const codec::Chain& chain = plan_->chain();
   // Encoded bytes are nearly always fewer than decoded ones; buffers grow to what a stream really needs.
@@ -92,6 +93,7 @@ Result<ReadSizes> Read::size(ChunkDecoding& decoding) {
   request.staged = !device_->info().host_addressable;
   if (!request.staged) and_also(request, decoded);
   for (int i = 0; i < 2; ++i) and_also(request, chain.temporary_bytes());
+  and_also(request, more_lane_bytes);
   if (plan_->store().packs()) and_also(request, store::Store::most_packed_bytes(encoded));
   request.host_budget_bytes = options.host_budget_bytes;
   request.device_budget_bytes = options.device_budget_bytes;
@@ -159,7 +161,7 @@ Status Read::make_waves(const ReadSizes& sizes, ChunkDecoding decoding) {
       waves_[i]->stage.slot = std::move(slots[i]);
       HEADRACE_TRY(device_->wait_native(*waves_[i]->stage.slot->stream, options_.native_stream));
     }
-  } else {
+  } else if (cpu_sink_ == nullptr) {
     cpu_sink_ = std::make_unique<HostSink>(tasks_);
   }
   return {};

@@ -12,6 +12,7 @@
 #include <headrace/status.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -43,12 +44,19 @@ struct ReadBegun {
   double plan_seconds = 0;
 };
 
+// Where chunks end that go into no tensor.
+struct HostTarget {
+  std::function<std::unique_ptr<ChunkSink>(const ReadTasks&)> make_sink;  // null: a tensor's
+  std::uint64_t lane_bytes = 0;  // working memory of each worker beside that of decoding
+};
+
 class Read final : public WaveWork {
  public:
-  // Fails before anything is read: kResourceExhausted when not even one chunk fits the budgets.
+  // Fails before anything is read: kResourceExhausted when not even one chunk fits the budgets. With a HostTarget the
+  // device is the host.
   static Result<std::shared_ptr<Scheduler>> create(Resources& resources, std::unique_ptr<Plan> plan,
                                                    std::shared_ptr<device::Device> device, ReadOptions options,
-                                                   const ReadBegun& begun);
+                                                   const ReadBegun& begun, const HostTarget& target = {});
 
   void begin() override;
   Filled fill(std::uint32_t wave, Lane& lane) override;
@@ -71,8 +79,8 @@ class Read final : public WaveWork {
 
   Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device, ReadOptions options,
        const ReadBegun& begun);
-  Status prepare(Scheduler::Setup& setup);
-  Result<ReadSizes> size(ChunkDecoding& decoding);
+  Status prepare(Scheduler::Setup& setup, const HostTarget& target);
+  Result<ReadSizes> size(ChunkDecoding& decoding, std::uint64_t more_lane_bytes);
   Status make_waves(const ReadSizes& sizes, ChunkDecoding decoding);
   std::shared_ptr<PlacementPolicy> placement_policy(const ReadSizes& sizes, std::size_t first_stage);
   std::vector<std::unique_ptr<Lane>> make_lanes(std::uint64_t count);

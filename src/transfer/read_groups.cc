@@ -8,6 +8,14 @@
 #include "transfer/read.h"
 
 namespace headrace::transfer {
+namespace {
+
+// The place in an object of one chunk; those of several are each named by its own.
+Status at_place(const Group& group, const StoredRange& range, Status status) {
+  return group.source == kNoSource ? std::move(status).with_range(range.offset, range.length) : status;
+}
+
+}  // namespace
 
 WaveWork::Ran Read::run(std::uint32_t wave_index, std::uint32_t begin, std::uint32_t end, Lane& lane) {
   Wave& wave = *waves_[wave_index];
@@ -48,11 +56,12 @@ std::span<const std::uint32_t> Read::resume(Lane& lane, std::size_t workers) {
     try {
       const Group& group = wave.tasks.groups[index];
       const store::ByteSource& object = wave.object_of(index);
-      const Status status = fetcher_.finish(object, *job, lane.stats);
+      Status status = fetcher_.finish(object, *job, lane.stats);
       if (report_.stopped()) {
         // Only the buffers and descriptors are given back.
       } else if (!status.ok()) {
-        tasks_.fail_group(wave.tasks, group, lane, status);
+        const StoredRange range{&object, job->offset - object.file().begin, job->length};
+        tasks_.fail_group(wave.tasks, group, lane, at_place(group, range, std::move(status)));
       } else {
         wave.sink->take(wave, group, job->data, job->offset - object.file().begin, lane);
       }
@@ -146,7 +155,7 @@ Read::GroupResult Read::read_group(Wave& wave, std::uint32_t group_index, const 
     if (const auto data = fetcher_.view(range, lane.stats); data.ok()) {
       wave.sink->take(wave, group, *data, offset, lane);
     } else {
-      tasks_.fail_group(wave.tasks, group, lane, data.status());
+      tasks_.fail_group(wave.tasks, group, lane, at_place(group, range, data.status()));
     }
     return GroupResult::kDone;
   }
@@ -177,7 +186,7 @@ Read::GroupResult Read::read_group(Wave& wave, std::uint32_t group_index, const 
       router_.was_not_cached();
       return GroupResult::kCold;
     case Fetcher::Cached::kFailed:
-      tasks_.fail_group(wave.tasks, group, lane, failure);
+      tasks_.fail_group(wave.tasks, group, lane, at_place(group, range, std::move(failure)));
       return GroupResult::kDone;
     case Fetcher::Cached::kRead:
       break;
@@ -200,8 +209,8 @@ Status Read::admit_length(const Group& group, std::uint64_t length, Lane& lane) 
 void Read::unpack_group(Wave& wave, const Group& group, const StoredRange& whole, Lane& lane) {
   const std::optional<std::span<std::byte>> target = wave.sink->room(wave, group, whole.length, lane);
   if (!target) return;
-  const Status status = fetcher_.read(whole, *target, lane.memory->packed, lane.stats);
-  if (!status.ok()) return tasks_.fail_group(wave.tasks, group, lane, status);
+  Status status = fetcher_.read(whole, *target, lane.memory->packed, lane.stats);
+  if (!status.ok()) return tasks_.fail_group(wave.tasks, group, lane, at_place(group, whole, std::move(status)));
   wave.sink->take(wave, group, *target, 0, lane);
 }
 

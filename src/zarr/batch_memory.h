@@ -2,7 +2,8 @@
 //
 // Who loads a batch asks for a result of some size, and for about as much memory of each kind as that takes; how long
 // chunks are, decoded or as stored, the store says. So of each kind the account is charged with what is beyond the
-// result's size, and a large batch of ordinary chunks is charged with little.
+// result's size, and a large batch of ordinary chunks is charged with little. What chunks are read through comes out of
+// the budgets that every read has.
 //
 // Threads: one at a time.
 // Fails:   kResourceExhausted, naming the kind.
@@ -32,7 +33,7 @@ class BatchMemory {
   // REQUIRES: called before as much is allocated; `bytes` are all of that kind.
   Status hold(Kind kind, std::uint64_t bytes) noexcept {
     constexpr const char* kNames[] = {"the list of a batch's chunks", "the encoded chunks of a batch",
-                                      "the buffers that a batch's chunks are read and decoded in",
+                                      "the buffers that a batch's chunks are decoded in",
                                       "the encoded chunks of a batch on the device", "the decoded chunks of a batch"};
     const auto at = static_cast<std::size_t>(kind);
     return charges_[at].grow_to(bytes - std::min(bytes, result_bytes_), kNames[at]);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstring>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -12,37 +11,19 @@
 #include "base/access.h"
 #include "base/checked.h"
 #include "base/clock.h"
-#include "base/page_buffer.h"
 #include "codec/device_stages.h"
 #include "transfer/context_impl.h"
-#include "transfer/fetcher.h"
-#include "transfer/placing.h"
-#include "zarr/batch_memory.h"
+#include "transfer/read.h"
+#include "zarr/encoded_sink.h"
 #include "zarr/planner.h"
 
 namespace headrace {
 namespace {
 
-using transfer::Group;
-using transfer::Task;
-using transfer::TaskDetail;
+using zarr::EncodedChunk;
+using zarr::kEncodedAlignment;
+using zarr::SourcedBox;
 using Kind = zarr::BatchMemory::Kind;
-
-constexpr std::uint64_t kAlignment = 64;  // of chunks in device memory: decoders may use their widest accesses
-constexpr std::size_t kTasksAtATime = 4096;
-
-// Without a source, and where in the decoded chunk that begins.
-struct SourcedBox {
-  device::Box box;
-  std::int64_t source_offset;
-};
-
-struct EncodedChunk {
-  std::string key;
-  std::uint64_t at = 0, bytes = 0;  // in the encoded bytes
-  std::vector<SourcedBox> boxes;
-  std::byte* in_place = nullptr;  // decodes to here, nothing to assemble
-};
 
 double seconds_since(std::uint64_t begun) { return static_cast<double>(base::now_ns() - begun) * 1e-9; }
 
@@ -137,29 +118,23 @@ class DecodeBatch::Impl {
         staged_(!device_.host_addressable()),
         memory_(Access::impl(array_->store.context())->resources->stored_memory()) {}
 
-  Status load(const Selection& selection);
+  Status load(const Selection& selection, const std::optional<Cancel>& cancel);
   Result<Times> run() { return staged_ ? run_on_device() : run_on_workers(); }
 
   std::uint64_t encoded_bytes = 0, scratch_bytes = 0;
   std::string undone;
   Buffer result;
 
-  std::uint64_t chunk_count() const noexcept { return chunks_.size(); }
-  std::uint64_t decoded_bytes() const noexcept { return chunks_.size() * chain().decoded_bytes(); }
+  std::uint64_t chunk_count() const noexcept { return kept_.chunks.size(); }
+  std::uint64_t decoded_bytes() const noexcept { return kept_.chunks.size() * chain().decoded_bytes(); }
 
  private:
   class Work;
 
   const codec::Chain& chain() const noexcept { return array_->unit_chain(); }
   Status choose_stages();
-  Status make_room_to_undo();
-  Status make_room_for_encoded(std::uint64_t bytes);
-  Status add_to_lists(std::uint64_t bytes);
   Status choose_lanes();
-  Status fetch(transfer::Plan& plan);
-  Status fetch_task(const transfer::Plan& plan, const transfer::WaveTasks& wave, const Group& group, const Task& task);
-  Status add_boxes(const transfer::Plan& plan, std::vector<SourcedBox>& boxes);
-  Status append(const transfer::Plan& plan, std::span<const std::byte> encoded);
+  Status fetch(std::unique_ptr<transfer::Plan> plan, const std::optional<Cancel>& cancel);
   Status place_on_device();
   Result<Times> run_on_device();
   Result<Times> run_on_workers();
@@ -168,21 +143,11 @@ class DecodeBatch::Impl {
   const std::shared_ptr<const Array::Impl> array_;
   const Device device_;
   const bool staged_;
-  zarr::BatchMemory memory_;       // given back when all below is gone
-  std::uint64_t lists_bytes_ = 0;  // of chunks_ and boxes, and what is made of them for the device
-  std::uint64_t undo_bytes_ = 0;
+  zarr::BatchMemory memory_;  // given back when all below is gone
   device::ElementOp op_;
   std::vector<std::byte> fill_;
-  std::vector<EncodedChunk> chunks_;
-  std::vector<SourcedBox> absent_;     // to be filled
-  std::vector<std::byte> encoded_;     // until it is on the device
-  codec::Chain::Workspace workspace_;  // for what load() undoes
-  std::vector<std::byte> temporary_[2], half_decoded_, stored_;
-  base::PageBuffer unpacking_;
-  Stats fetched_;
-  TaskDetail detail_;
-  unsigned lanes_ = 1;  // on the host: workers at a time
-  bool apart_ = false;  // some chunk is not decoded in place
+  zarr::EncodedChunks kept_;  // its encoded bytes until they are on the device
+  unsigned lanes_ = 1;        // on the host: workers at a time
   // On a device with decoders
   std::size_t first_stage_ = 0;
   std::unique_ptr<device::ChunkDecoder> decoder_;
@@ -194,7 +159,7 @@ class DecodeBatch::Impl {
   std::unique_ptr<device::Stream> stream_;  // last: goes first, and with it what is queued on the memory above
 };
 
-Status DecodeBatch::Impl::load(const Selection& selection) {
+Status DecodeBatch::Impl::load(const Selection& selection, const std::optional<Cancel>& cancel) {
   const auto& resources = Access::impl(array_->store.context())->resources;
   HEADRACE_TRY(resources->check_usable());
   HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, array_->resolve_selection(selection));
@@ -220,11 +185,10 @@ Status DecodeBatch::Impl::load(const Selection& selection) {
   }
   HEADRACE_TRY_ASSIGN(result, Buffer::allocate(device_, static_cast<std::size_t>(std::max<std::uint64_t>(bytes, 1))));
   memory_.set_result_bytes(result.size_bytes());
-  HEADRACE_TRY(make_room_to_undo());
   tensor.memory = {result.data(), result.size_bytes()};
   tensor.dtype = conversion.dtype;
-  HEADRACE_TRY_ASSIGN(const auto plan, zarr::make_plan(array_, resolved, tensor, std::move(conversion)));
-  HEADRACE_TRY(fetch(*plan));
+  HEADRACE_TRY_ASSIGN(auto plan, zarr::make_plan(array_, resolved, tensor, std::move(conversion)));
+  HEADRACE_TRY(fetch(std::move(plan), cancel));
   return staged_ ? place_on_device() : choose_lanes();
 }
 
@@ -236,134 +200,37 @@ Status DecodeBatch::Impl::choose_stages() {
   if (!staged_) return {};
   first_stage_ = codec::device_stage_begin(chain(), *Access::impl(device_));
   HEADRACE_TRY_ASSIGN(decoder_, codec::make_decoder(chain(), *Access::impl(device_)));
-  return {};
-}
-
-Status DecodeBatch::Impl::make_room_to_undo() {
-  if (first_stage_ == 0) return {};
-  workspace_ = chain().make_workspace();
-  undo_bytes_ = 2 * chain().temporary_bytes() + chain().capacity_before(first_stage_);
-  HEADRACE_TRY(memory_.hold(Kind::kWorking, undo_bytes_));
-  for (int i = 0; i < 2; ++i) {
-    temporary_[i].resize(static_cast<std::size_t>(chain().temporary_bytes()));
-    workspace_.temporary[i] = temporary_[i];
-  }
-  half_decoded_.resize(static_cast<std::size_t>(chain().capacity_before(first_stage_)));
   for (std::size_t i = 0; i < first_stage_; ++i) {
     undone += (undone.empty() ? "" : ", ") + std::string(chain().stage_name(i));
   }
   return {};
 }
 
-Status DecodeBatch::Impl::fetch(transfer::Plan& plan) {
-  transfer::WaveTasks wave;
-  wave.max_tasks = kTasksAtATime;
-  for (bool more = true; more;) {
-    wave.clear();
-    HEADRACE_TRY_ASSIGN(more, plan.fill(wave));
-    for (const Group& group : wave.groups) {
-      for (std::uint32_t i = 0; i < group.task_count; ++i) {
-        HEADRACE_TRY(fetch_task(plan, wave, group, wave.tasks[group.first_task + i]));
-      }
-    }
-    HEADRACE_TRY(transfer::Fetcher(plan.store()).check_unchanged(wave.sources));
-  }
-  return {};
-}
-
-Status DecodeBatch::Impl::fetch_task(const transfer::Plan& plan, const transfer::WaveTasks& wave, const Group& group,
-                                     const Task& task) {
-  plan.describe(group, task, detail_);
-  const transfer::Source* const source = group.source == transfer::kNoSource ? nullptr : &wave.sources[group.source];
-  if (source != nullptr) {
-    detail_.key = *source->key;
-  }
-  if (task.length == 0) return add_boxes(plan, absent_);
-  const transfer::Fetcher fetcher(plan.store());
-  store::ByteSource own;
-  transfer::StoredRange range;
-  Status status = fetcher.find(source, detail_.key, task.offset, task.length, own, range, fetched_);
-  if (status.code() == Code::kNotFound && source == nullptr) return add_boxes(plan, absent_);
-  HEADRACE_TRY(std::move(status).with_key(detail_.key));
-  status = chain().check_encoded_size(range.length);
-  if (status.ok()) {
-    const bool unpacks = range.source->offers(store::Offer::kWhole);
-    status = memory_.hold(Kind::kWorking,
-                          undo_bytes_ + range.length + (unpacks ? store::Store::most_packed_bytes(range.length) : 0));
-  }
-  if (status.ok()) {
-    stored_.resize(static_cast<std::size_t>(range.length));
-    status = fetcher.read(range, stored_, unpacking_, fetched_);
-  }
-  if (status.ok()) status = append(plan, stored_);
-  return status.ok() ? status : std::move(status).with_key(detail_.key).with_range(range.offset, range.length);
-}
-
-Status DecodeBatch::Impl::add_boxes(const transfer::Plan& plan, std::vector<SourcedBox>& boxes) {
-  do {
-    HEADRACE_TRY(transfer::check_source(detail_, op_, chain().decoded_bytes()));
-    HEADRACE_TRY(transfer::check_target(detail_, op_));
-    HEADRACE_TRY(add_to_lists(sizeof(SourcedBox)));
-    boxes.push_back({detail_.box, detail_.source_offset});
-  } while (plan.next_box(detail_));
-  return {};
-}
-
-Status DecodeBatch::Impl::append(const transfer::Plan& plan, std::span<const std::byte> encoded) {
-  if (first_stage_ > 0) {
-    std::size_t produced = 0;
-    HEADRACE_TRY(chain().decode_until(first_stage_, encoded, half_decoded_, workspace_, produced));
-    encoded = {half_decoded_.data(), produced};
-  }
-  EncodedChunk chunk;
-  chunk.key = detail_.key;
-  chunk.at = base::align_up(std::uint64_t{encoded_.size()}, kAlignment);
-  chunk.bytes = encoded.size();
-  const bool in_place = detail_.whole_chunk && op_.moves_bytes_only() &&
-                        reinterpret_cast<std::uintptr_t>(detail_.box.dst) % kAlignment == 0;
-  if (in_place) {
-    const auto target = transfer::whole_target(detail_, chain().decoded_bytes());
-    if (!target) return Status(Code::kInternal, Layer::kZarr, "a chunk reaches beyond the result");
-    chunk.in_place = target->data();
-  } else {
-    HEADRACE_TRY(add_boxes(plan, chunk.boxes));
-  }
-  HEADRACE_TRY(add_to_lists(sizeof(EncodedChunk) + chunk.key.size()));
-  HEADRACE_TRY(make_room_for_encoded(chunk.at + chunk.bytes));
-  apart_ = apart_ || !in_place;
-  encoded_.resize(static_cast<std::size_t>(chunk.at));
-  encoded_.insert(encoded_.end(), encoded.begin(), encoded.end());
-  encoded_bytes += chunk.bytes;
-  chunks_.push_back(std::move(chunk));
-  return {};
-}
-
-// Twice: the lists grow by doubling, and what the device is given is made of them.
-Status DecodeBatch::Impl::add_to_lists(std::uint64_t bytes) {
-  lists_bytes_ += 2 * bytes;
-  return memory_.hold(Kind::kLists, lists_bytes_);
-}
-
-// Doubled as long as that is not charged, then little by little.
-Status DecodeBatch::Impl::make_room_for_encoded(std::uint64_t bytes) {
-  const std::uint64_t room = encoded_.capacity(), free_of_charge = memory_.result_bytes();
-  if (bytes <= room) return {};
-  const std::uint64_t wanted = std::max({bytes, room + room / 32, std::min(2 * room, free_of_charge)});
-  HEADRACE_TRY(memory_.hold(Kind::kEncoded, wanted));
-  encoded_.reserve(static_cast<std::size_t>(wanted));
+Status DecodeBatch::Impl::fetch(std::unique_ptr<transfer::Plan> plan, const std::optional<Cancel>& cancel) {
+  ReadOptions reading;
+  reading.cancel = cancel;
+  HEADRACE_TRY_ASSIGN(const Device host, Device::open("host"));
+  const transfer::HostTarget target{[this](const transfer::ReadTasks& tasks) {
+                                      return std::make_unique<zarr::EncodedSink>(tasks, first_stage_, memory_, kept_);
+                                    },
+                                    first_stage_ > 0 ? chain().capacity_before(first_stage_) : 0};
+  HEADRACE_TRY_ASSIGN(const auto read,
+                      transfer::Read::create(*Access::impl(array_->store.context())->resources, std::move(plan),
+                                             Access::impl(host), std::move(reading), {base::now_ns()}, target));
+  HEADRACE_TRY(read->run());
+  kept_.sort();
+  for (const EncodedChunk& chunk : kept_.chunks) encoded_bytes += chunk.bytes;
   return {};
 }
 
 // As many workers as have chunks to decode and memory for it.
 Status DecodeBatch::Impl::choose_lanes() {
-  const std::uint64_t lane_bytes = 2 * chain().temporary_bytes() + (apart_ ? chain().decoded_bytes() : 0);
-  const std::size_t work = std::max<std::size_t>(chunks_.size() + absent_.size(), 1);
+  const std::uint64_t lane_bytes = 2 * chain().temporary_bytes() + (kept_.apart ? chain().decoded_bytes() : 0);
+  const std::size_t work = std::max<std::size_t>(kept_.chunks.size() + kept_.absent.size(), 1);
   lanes_ =
       static_cast<unsigned>(std::min<std::size_t>(Access::impl(array_->store.context())->resources->threads(), work));
-  const std::uint64_t loading_bytes = stored_.capacity() + unpacking_.capacity();
   for (;; --lanes_) {
-    const auto all_lanes = base::checked_mul(lane_bytes, std::uint64_t{lanes_});
-    const auto all = all_lanes ? base::checked_add(*all_lanes, loading_bytes) : std::nullopt;
+    const auto all = base::checked_mul(lane_bytes, std::uint64_t{lanes_});
     Status status = memory_.hold(Kind::kWorking, all.value_or(~std::uint64_t{0}));
     if (status.ok() || lanes_ == 1) return status;
   }
@@ -371,25 +238,27 @@ Status DecodeBatch::Impl::choose_lanes() {
 
 Status DecodeBatch::Impl::place_on_device() {
   const auto allocate = [&](Buffer& buffer, std::uint64_t bytes) -> Status {
-    HEADRACE_TRY_ASSIGN(buffer, Buffer::allocate(device_, static_cast<std::size_t>(std::max(bytes, kAlignment))));
+    HEADRACE_TRY_ASSIGN(buffer,
+                        Buffer::allocate(device_, static_cast<std::size_t>(std::max(bytes, kEncodedAlignment))));
     return {};
   };
-  HEADRACE_TRY(memory_.hold(Kind::kDeviceEncoded, encoded_.size()));
-  HEADRACE_TRY(allocate(on_device_, encoded_.size()));
-  HEADRACE_TRY(on_device_.copy_from_host(0, encoded_.data(), encoded_.size()));
-  encoded_ = {};
+  HEADRACE_TRY(memory_.hold(Kind::kDeviceEncoded, kept_.encoded.size()));
+  HEADRACE_TRY(allocate(on_device_, kept_.encoded.size()));
+  HEADRACE_TRY(on_device_.copy_from_host(0, kept_.encoded.data(), kept_.encoded.size()));
+  kept_.encoded = {};
   memory_.give(Kind::kEncoded);
-  const std::uint64_t stride = base::align_up(chain().decoded_bytes(), kAlignment);
-  const auto apart =
-      std::count_if(chunks_.begin(), chunks_.end(), [](const auto& chunk) { return chunk.in_place == nullptr; });
+  const std::uint64_t stride = base::align_up(chain().decoded_bytes(), kEncodedAlignment);
+  const auto apart = std::count_if(kept_.chunks.begin(), kept_.chunks.end(),
+                                   [](const auto& chunk) { return chunk.in_place == nullptr; });
   const auto apart_bytes = base::checked_mul(static_cast<std::uint64_t>(apart), stride);
   HEADRACE_TRY(memory_.hold(Kind::kDeviceDecoded, apart_bytes.value_or(~std::uint64_t{0})));
   HEADRACE_TRY(allocate(decoded_, apart_bytes.value_or(0)));
-  HEADRACE_TRY(outcomes_.allocate(device_, std::max<std::size_t>(chunks_.size(), 1) * sizeof(device::DecodeOutcome)));
+  HEADRACE_TRY(
+      outcomes_.allocate(device_, std::max<std::size_t>(kept_.chunks.size(), 1) * sizeof(device::DecodeOutcome)));
   device::DecodeLimits limits;
-  limits.items = static_cast<std::uint32_t>(chunks_.size());
+  limits.items = static_cast<std::uint32_t>(kept_.chunks.size());
   std::byte* next = decoded_.data();
-  for (const EncodedChunk& chunk : chunks_) {
+  for (const EncodedChunk& chunk : kept_.chunks) {
     limits.src_bytes += chunk.bytes;
     limits.largest_src_bytes = std::max(limits.largest_src_bytes, chunk.bytes);
     std::byte* const dst = chunk.in_place != nullptr ? chunk.in_place : std::exchange(next, next + stride);
@@ -399,7 +268,7 @@ Status DecodeBatch::Impl::place_on_device() {
       boxes_.back().src = dst + each.source_offset;
     }
   }
-  for (const SourcedBox& each : absent_) boxes_.push_back(each.box);
+  for (const SourcedBox& each : kept_.absent) boxes_.push_back(each.box);
   scratch_bytes = decoder_->scratch_bytes(limits);
   HEADRACE_TRY(allocate(scratch_, scratch_bytes));
   HEADRACE_TRY_ASSIGN(stream_, Access::impl(device_)->create_stream());
@@ -435,7 +304,7 @@ Result<DecodeBatch::Times> DecodeBatch::Impl::run_on_device() {
 Status DecodeBatch::Impl::outcome_of(std::size_t index) const {
   const auto outcome = reinterpret_cast<const device::DecodeOutcome*>(outcomes_.data())[index];
   const std::string name(chain().stage_name(first_stage_ + outcome.stage()));
-  const EncodedChunk& chunk = chunks_[index];
+  const EncodedChunk& chunk = kept_.chunks[index];
   if (outcome.host_only()) {
     return Status(Code::kUnsupported, Layer::kDevice, "codec '" + name + "': the device leaves this chunk to the CPU")
         .with_key(chunk.key);
@@ -450,7 +319,10 @@ Status DecodeBatch::Impl::outcome_of(std::size_t index) const {
 class DecodeBatch::Impl::Work final : public transfer::Workload {
  public:
   explicit Work(const Impl& batch)
-      : batch_(batch), count_(batch.chunks_.size()), total_(count_ + batch.absent_.size()), lanes_(batch.lanes_) {
+      : batch_(batch),
+        count_(batch.kept_.chunks.size()),
+        total_(count_ + batch.kept_.absent.size()),
+        lanes_(batch.lanes_) {
     for (Lane& lane : lanes_) {
       const auto bytes = static_cast<std::size_t>(batch.chain().temporary_bytes());
       lane.workspace = batch.chain().make_workspace();
@@ -459,7 +331,7 @@ class DecodeBatch::Impl::Work final : public transfer::Workload {
         lane.temporary[i].resize(bytes);
         lane.workspace.temporary[i] = lane.temporary[i];
       }
-      if (batch.apart_) lane.decoded.resize(static_cast<std::size_t>(batch.chain().decoded_bytes()));
+      if (batch.kept_.apart) lane.decoded.resize(static_cast<std::size_t>(batch.chain().decoded_bytes()));
     }
   }
 
@@ -504,8 +376,8 @@ class DecodeBatch::Impl::Work final : public transfer::Workload {
 
   Status do_one(std::size_t i, Lane& lane) noexcept {
     try {
-      if (i < count_) return decode(batch_.chunks_[i], lane);
-      copy(batch_.absent_[i - count_].box, nullptr, lane);
+      if (i < count_) return decode(batch_.kept_.chunks[i], lane);
+      copy(batch_.kept_.absent[i - count_].box, nullptr, lane);
       return {};
     } catch (const std::bad_alloc&) {
       return Status::out_of_memory();
@@ -515,7 +387,7 @@ class DecodeBatch::Impl::Work final : public transfer::Workload {
     const codec::Chain& chain = batch_.chain();
     const auto bytes = static_cast<std::size_t>(chain.decoded_bytes());
     std::byte* const dst = chunk.in_place != nullptr ? chunk.in_place : lane.decoded.data();
-    Status status = chain.decode({batch_.encoded_.data() + chunk.at, static_cast<std::size_t>(chunk.bytes)},
+    Status status = chain.decode({batch_.kept_.encoded.data() + chunk.at, static_cast<std::size_t>(chunk.bytes)},
                                  {dst, bytes}, lane.workspace);
     if (!status.ok()) return std::move(status).with_key(chunk.key);
     for (const SourcedBox& each : chunk.boxes) copy(each.box, dst + each.source_offset, lane);
@@ -566,10 +438,11 @@ DecodeBatch::DecodeBatch(DecodeBatch&&) noexcept = default;
 DecodeBatch& DecodeBatch::operator=(DecodeBatch&&) noexcept = default;
 DecodeBatch::~DecodeBatch() = default;
 
-Result<DecodeBatch> DecodeBatch::load(const Array& array, const Selection& selection, const Device& device) {
+Result<DecodeBatch> DecodeBatch::load(const Array& array, const Selection& selection, const Device& device,
+                                      const std::optional<Cancel>& cancel) {
   try {
     auto impl = std::make_unique<Impl>(Access::impl(array), device);
-    HEADRACE_TRY(impl->load(selection));
+    HEADRACE_TRY(impl->load(selection, cancel));
     return DecodeBatch(std::move(impl));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();

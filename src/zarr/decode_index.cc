@@ -11,8 +11,6 @@
 #include <map>
 #include <mutex>
 #include <new>
-#include <thread>
-#include <tuple>
 
 #include "base/access.h"
 #include "base/callback.h"
@@ -20,118 +18,117 @@
 #include "base/clock.h"
 #include "base/file_handle.h"
 #include "base/file_read.h"
-#include "base/page_buffer.h"
 #include "transfer/context_impl.h"
-#include "transfer/fetcher.h"
+#include "transfer/read.h"
 #include "zarr/planner.h"
 
 namespace headrace {
 namespace zarr {
 namespace {
 
-using transfer::Group;
-using transfer::Task;
-
-constexpr std::size_t kTasksAtATime = 1024;
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 36;
 constexpr std::uint64_t kCopies = 3;  // of a file, with its records
 
 std::string file_in(const std::string& directory) { return directory + "/decode.hrindex"; }
 
-// What becomes of a task that has stored bytes.
-struct Slot {
-  Status status;
-  bool absent = false;   // there is no such object: the chunk is the fill value
-  IndexRecord record{};  // less its place among the others
-  std::vector<std::byte> index;
-  std::uint64_t stored = 0;  // bytes, once they are read
-};
-
-// What one thread needs to make indices.
-class Maker {
- public:
-  Maker(const codec::Chain& chain, std::shared_ptr<base::MemoryBudget> memory)
-      : chain_(chain), memory_(std::move(memory)), workspace_(chain.make_workspace()) {}
-
-  // Failures name the object.
-  Status make(const transfer::Plan& plan, const transfer::WaveTasks& wave, const Group& group, const Task& task,
-              Slot& out) {
-    const transfer::Source* const source = group.source == transfer::kNoSource ? nullptr : &wave.sources[group.source];
-    if (source != nullptr) {
-      detail_.key = *source->key;
-    } else {
-      plan.describe(group, task, detail_);
-    }
-    Status status = make_of(plan, source, group, task, out);
-    if (status.ok()) return status;
-    status = std::move(status).with_key(detail_.key);
-    return task.length == transfer::kWholeObject ? status : std::move(status).with_range(task.offset, task.length);
-  }
-
- private:
-  Status make_of(const transfer::Plan& plan, const transfer::Source* source, const Group& group, const Task& task,
-                 Slot& out) {
-    const transfer::Fetcher fetcher(plan.store());
-    store::ByteSource own;
-    transfer::StoredRange range;
-    Status found = fetcher.find(source, detail_.key, task.offset, task.length, own, range, fetched_);
-    out.absent = source == nullptr && found.code() == Code::kNotFound;
-    HEADRACE_TRY(std::move(found));
-    const std::uint64_t length = range.length;
-    HEADRACE_TRY(chain_.check_encoded_size(length));
-    const bool unpacks = range.source->offers(store::Offer::kWhole);
-    HEADRACE_TRY(take_memory(length, unpacks ? store::Store::most_packed_bytes(length) : 0));
-    stored_.resize(static_cast<std::size_t>(length));
-    HEADRACE_TRY(fetcher.read(range, stored_, unpacking_, fetched_));
-    out.stored = length;
-    const transfer::IndexKey key = plan.index_key(group, task);
-    out.record = {key.object, key.offset, length, 0, 0};
-    std::span<const std::byte> encoded = stored_;
-    const std::size_t first = chain_.device_stage_begin();
-    if (first > 0) {
-      half_decoded_.resize(static_cast<std::size_t>(chain_.capacity_before(first)));
-      std::size_t produced = 0;
-      HEADRACE_TRY(chain_.decode_until(first, encoded, half_decoded_, workspace_, produced));
-      encoded = {half_decoded_.data(), produced};
-      out.record.encoded_bytes = produced;
-    }
-    HEADRACE_TRY_ASSIGN(out.index, chain_.make_decode_index(encoded, between_, workspace_));
-    out.record.bytes = static_cast<std::uint32_t>(out.index.size());
-    return {};
-  }
-
-  // For a chunk of so many stored bytes, which take `unpacking` bytes more to unpack.
-  Status take_memory(std::uint64_t length, std::uint64_t unpacking) {
-    const std::uint64_t temporary = chain_.temporary_bytes();
-    const std::size_t first = chain_.device_stage_begin();
-    std::uint64_t bytes = length;
-    for (const std::uint64_t more :
-         {temporary, temporary, temporary, first > 0 ? chain_.capacity_before(first) : 0, unpacking}) {
-      bytes = base::checked_add(bytes, more).value_or(UINT64_MAX);
-    }
-    HEADRACE_TRY(memory_.grow_to(bytes, "the decode index of a chunk"));
-    for (int i = 0; i < 2; ++i) {
-      temporary_[i].resize(static_cast<std::size_t>(temporary));
-      workspace_.temporary[i] = temporary_[i];
-    }
-    between_.resize(static_cast<std::size_t>(temporary));
-    return {};
-  }
-
-  const codec::Chain& chain_;
-  base::Charge memory_;
-  codec::Chain::Workspace workspace_;
-  std::vector<std::byte> temporary_[2], between_, half_decoded_, stored_;
-  base::PageBuffer unpacking_;
-  Stats fetched_;
-  transfer::TaskDetail detail_;
-};
-
 struct Made {
   DecodeIndexReport report;
-  std::vector<IndexRecord> records;
+  std::vector<IndexRecord> records;  // by object, then by offset
   std::vector<std::byte> indices;
 };
+
+// Where a read ends whose chunks are not wanted, but the indices of their decoding.
+class IndexSink final : public transfer::ChunkSink {
+ public:
+  // `out` outlives the read.
+  IndexSink(const transfer::ReadTasks& tasks, Made& out) noexcept : ChunkSink(tasks), out_(out) {}
+  // Working memory of a worker: what make_decode_index() and the stages before it take beside decoding.
+  static std::uint64_t lane_bytes(const codec::Chain& chain) noexcept {
+    const std::size_t first = chain.device_stage_begin();
+    return base::checked_add(chain.temporary_bytes(), first > 0 ? chain.capacity_before(first) : 0)
+        .value_or(UINT64_MAX);
+  }
+
+  void begin(transfer::Wave& wave) override { (void)wave; }
+
+ private:
+  Result<std::span<std::byte>> own_room(transfer::Wave& wave, const transfer::Group& group, std::uint64_t length,
+                                        transfer::Lane& lane) override {
+    return (void)wave, (void)group, (void)length, (void)lane, std::span<std::byte>();
+  }
+  Status fill_task(transfer::Wave& wave, std::uint32_t task_index, transfer::Lane& lane) override {
+    return (void)wave, (void)task_index, (void)lane, Status();
+  }
+  Status take_task(transfer::Wave& wave, const transfer::Group& group, std::uint32_t task_index,
+                   std::span<const std::byte> encoded, std::uint64_t skipped, transfer::Lane& lane) override;
+  Result<std::vector<std::byte>> make(std::span<const std::byte> encoded, std::uint64_t& encoded_bytes,
+                                      transfer::Lane& lane) const;
+
+  std::mutex mutex_;
+  Made& out_;  // guarded by mutex_
+};
+
+Result<std::vector<std::byte>> IndexSink::make(std::span<const std::byte> encoded, std::uint64_t& encoded_bytes,
+                                               transfer::Lane& lane) const {
+  const codec::Chain& chain = tasks_.chain();
+  const std::size_t first = chain.device_stage_begin();
+  const auto before = static_cast<std::size_t>(first > 0 ? chain.capacity_before(first) : 0);
+  const auto between = static_cast<std::size_t>(chain.temporary_bytes());
+  const std::span<std::byte> room = lane.memory->decoded.reserve(std::max<std::size_t>(before + between, 1));
+  if (room.data() == nullptr || !lend_temporaries(lane)) return Status::out_of_memory();
+  if (first > 0) {
+    std::size_t produced = 0;
+    HEADRACE_TRY(chain.decode_until(first, encoded, room.first(before), lane.workspace, produced));
+    encoded = room.first(produced);
+  }
+  encoded_bytes = encoded.size();
+  return chain.make_decode_index(encoded, room.subspan(before, between), lane.workspace);
+}
+
+Status IndexSink::take_task(transfer::Wave& wave, const transfer::Group& group, std::uint32_t task_index,
+                            std::span<const std::byte> encoded, std::uint64_t skipped, transfer::Lane& lane) {
+  (void)skipped;  // of raw chunks, which have no index
+  const std::uint64_t stored = encoded.size(), delivered = tasks_.element_bytes(lane.detail);
+  const transfer::IndexKey key = tasks_.plan().index_key(group, wave.tasks.tasks[task_index]);
+  IndexRecord record{key.object, key.offset, stored, 0, 0};
+  auto index = make(encoded, record.encoded_bytes, lane);
+  count_taken(delivered, lane);
+  std::lock_guard lock(mutex_);
+  DecodeIndexReport& report = out_.report;
+  ++report.chunks;
+  report.stored_bytes += stored;
+  report.decoded_bytes += tasks_.chain().decoded_bytes();
+  if (!index.ok()) {
+    // No fault of this chunk, and the same with the next.
+    const Code code = index.status().code();
+    if (code == Code::kResourceExhausted || (code == Code::kUnsupported && report.indexed + report.small == 0)) {
+      tasks_.report().stop(std::move(index).status().with_key(transfer::ReadTasks::key_of(wave.tasks, group, lane)));
+      return {};
+    }
+    ++report.without;
+    return {};
+  }
+  ++(index->empty() ? report.small : report.indexed);
+  record.bytes = static_cast<std::uint32_t>(index->size());
+  record.at = out_.indices.size();
+  out_.indices.insert(out_.indices.end(), index->begin(), index->end());
+  out_.records.push_back(record);
+  return {};
+}
+
+// As every run has it, whichever chunk came first.
+void sort_by_place(Made& made) {
+  std::ranges::sort(made.records, {},
+                    [](const IndexRecord& record) { return std::pair(record.object, record.offset); });
+  std::vector<std::byte> indices;
+  indices.reserve(made.indices.size());
+  for (IndexRecord& record : made.records) {
+    const auto index = std::span(made.indices).subspan(record.at, record.bytes);
+    record.at = indices.size();
+    indices.insert(indices.end(), index.begin(), index.end());
+  }
+  made.indices = std::move(indices);
+}
 
 Status stored_on_gpu(const Array::Impl& array) {
   const auto unsupported = [](std::string why) {
@@ -159,69 +156,33 @@ Result<Made> make_all(const Array& array, const DecodeIndexOptions& options) {
   TensorView tensor;
   tensor.shape = all.shape;
   tensor.strides_bytes.assign(all.shape.size(), 0);
-  HEADRACE_TRY_ASSIGN(const auto plan, make_plan(impl, all, tensor, std::move(conversion)));
+  HEADRACE_TRY_ASSIGN(auto plan, make_plan(impl, all, tensor, std::move(conversion)));
 
+  const std::uint64_t chunks = plan->chunk_count();
   Made made;
   made.report.codec = std::string(chain.stage_name(chain.index_stage()));
-  transfer::WaveTasks wave;
-  wave.max_tasks = kTasksAtATime;
-  std::uint64_t done = 0;
-  const unsigned threads = std::max(1u, resources->threads());
-  const auto cancelled = [&] { return options.cancel && options.cancel->asked(); };
-  for (bool more = true; more;) {
-    wave.clear();
-    HEADRACE_TRY_ASSIGN(more, plan->fill(wave));
-    std::vector<std::pair<const Group*, const Task*>> tasks;
-    for (const Group& group : wave.groups) {
-      for (std::uint32_t i = 0; i < group.task_count; ++i) {
-        const Task& task = wave.tasks[group.first_task + i];
-        if (task.length != 0) tasks.emplace_back(&group, &task);
-      }
-    }
-    std::vector<Slot> slots(tasks.size());
-    std::atomic<std::size_t> next{0};
-    const auto work = [&]() noexcept {
-      std::size_t i = tasks.size();
-      try {
-        Maker maker(chain, impl->memory.budget());
-        while (!cancelled() && (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks.size()) {
-          slots[i].status = maker.make(*plan, wave, *tasks[i].first, *tasks[i].second, slots[i]);
-        }
-      } catch (const std::bad_alloc&) {
-        if (i < tasks.size()) slots[i].status = Status::out_of_memory();
-        next.store(tasks.size());
-      }
-    };
-    std::vector<std::thread> others;
-    try {
-      while (others.size() + 1 < threads && others.size() + 1 < tasks.size()) others.emplace_back(work);
-    } catch (const std::exception&) {  // fewer, then
-    }
-    work();
-    for (std::thread& thread : others) thread.join();
-    if (cancelled()) return Status(Code::kCancelled, Layer::kZarr, "making decode indices was cancelled");
-    HEADRACE_TRY(transfer::Fetcher(plan->store()).check_unchanged(wave.sources));
-    for (Slot& slot : slots) {
-      if (slot.absent) continue;
-      if (slot.status.code() == Code::kResourceExhausted) return slot.status;
-      ++made.report.chunks;
-      made.report.stored_bytes += slot.stored;
-      made.report.decoded_bytes += chain.decoded_bytes();
-      if (slot.status.code() == Code::kUnsupported && made.report.indexed + made.report.small == 0) return slot.status;
-      if (!slot.status.ok()) {
-        ++made.report.without;
-        continue;
-      }
-      ++(slot.index.empty() ? made.report.small : made.report.indexed);
-      slot.record.at = made.indices.size();
-      made.indices.insert(made.indices.end(), slot.index.begin(), slot.index.end());
-      made.records.push_back(slot.record);
-    }
-    done += wave.tasks.size();
-    if (options.progress) {
-      HEADRACE_TRY(base::run_callback(base::kProgressThrew, options.progress, done, plan->chunk_count()));
-    }
+  ReadOptions reading;
+  reading.progress = options.progress;
+  reading.cancel = options.cancel;
+  reading.collect_errors = true;
+  HEADRACE_TRY_ASSIGN(const Device host, Device::open("host"));
+  const transfer::HostTarget target{
+      [&made](const transfer::ReadTasks& tasks) { return std::make_unique<IndexSink>(tasks, made); },
+      IndexSink::lane_bytes(chain)};
+  HEADRACE_TRY_ASSIGN(const auto read, transfer::Read::create(*resources, std::move(plan), Access::impl(host),
+                                                              std::move(reading), {base::now_ns()}, target));
+  Status status = read->run();
+  for (const ChunkError& error : read->errors()) {
+    if (error.status.code() == Code::kResourceExhausted) return error.status;
   }
+  HEADRACE_TRY(std::move(status));
+  if (options.progress) {
+    HEADRACE_TRY(base::run_callback(base::kProgressThrew, options.progress, chunks, chunks));
+  }
+  // Chunks that could not even be read.
+  made.report.chunks += read->errors().size();
+  made.report.without += read->errors().size();
+  sort_by_place(made);
   made.report.index_bytes = made.indices.size();
   return made;
 }

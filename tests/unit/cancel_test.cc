@@ -1,8 +1,9 @@
 // Property: a token stops what it was given to, whenever it is asked and however many have it: reads of either grid,
-// strings and the making of decode indices end with kCancelled, and nothing without it notices.
+// strings, the making of decode indices and the loading of batches end with kCancelled, and nothing without it notices.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/cancel.h>
+#include <headrace/decode.h>
 #include <headrace/decode_index.h>
 
 #include <atomic>
@@ -144,6 +145,16 @@ TEST_P(CancelTest, StopsTheMakingOfDecodeIndices) {
   EXPECT_FALSE(std::filesystem::exists(where));
   ASSERT_TRUE(build_decode_index(array, where).ok());
   EXPECT_EQ(check_decode_index(array, where, options).status().code(), Code::kCancelled);
+}
+
+TEST_P(CancelTest, StopsTheLoadingOfABatch) {
+  const testing::FlatArray stored{.layout = testing::Layout::kZstd, .chunks = 24, .chunk_elements = 17'000};
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*store_), "", stored).ok());
+  const Array array = Array::open(*store_).value();
+  const Cancel token;
+  EXPECT_TRUE(DecodeBatch::load(array, {}, *device_, token).ok());
+  token.ask();
+  EXPECT_EQ(DecodeBatch::load(array, {}, *device_, token).status().code(), Code::kCancelled);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, CancelTest, ::testing::Values("host", "host-staged"),

@@ -241,12 +241,12 @@ TEST_P(BatchBudgetTest, LongStoredChunks) {
 TEST_P(BatchBudgetTest, ChunksMuchLargerThanTheSelection) {
   const FlatArray content{.layout = Layout::kZstd, .chunks = 2, .chunk_elements = 1'000'000};
   array(content);
-  expect_refusal("5:6", "the buffers that a batch's chunks are read and decoded in");
+  expect_refusal("5:6", "the encoded chunks of a batch");
   const std::string zeros(content.chunk_elements * 4, '\0');
   std::string encoded(ZSTD_compressBound(zeros.size()), '\0');
   encoded.resize(ZSTD_compress(encoded.data(), encoded.size(), zeros.data(), zeros.size(), 1));
   std::ofstream(directory_.path() + "/" + content.key(0), std::ios::binary) << encoded;
-  expect_refusal("5:6", device_.host_addressable() ? "the buffers that a batch's chunks are read and decoded in"
+  expect_refusal("5:6", device_.host_addressable() ? "the buffers that a batch's chunks are decoded in"
                                                    : "the decoded chunks of a batch");
 }
 

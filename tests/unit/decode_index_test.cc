@@ -341,22 +341,24 @@ TEST(DecodeIndexFile, AnEntrysChecksumIsVerified) {
 
 // What cannot be had is said of the chunk that it is for.
 TEST(DecodeIndexFile, AFailureNamesItsChunk) {
-  for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
-    FlatArray array = array_of(layout);
-    array.chunk_elements = 1 << 20;
-    array.chunks = 2;
-    array.shard_chunks = 2;
-    support::TempDir directory, indices;
-    ContextOptions options;
-    options.threads = 1;
-    options.stored_budget_bytes = std::size_t{2} << 20;
-    const Context context = Context::create(options).value();
-    const Store store = Store::open(context, directory.path()).value();
-    ASSERT_TRUE(testing::write_flat_array(*Access::impl(store), "", array).ok());
-    const Status status = build_decode_index(Array::open(store).value(), indices.path()).status();
-    EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
-    EXPECT_EQ(status.key(), array.key(0)) << status.to_string();
-  }
+  FlatArray array = array_of(Layout::kZstd);
+  array.chunks = 2;
+  array.chunk_elements = 1 << 21;
+  support::TempDir directory, indices;
+  ContextOptions options;
+  options.threads = 1;
+  options.stored_budget_bytes = std::size_t{1} << 20;
+  const Context context = Context::create(options).value();
+  const Store store = Store::open(context, directory.path()).value();
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(store), "", array).ok());
+  const Array opened = Array::open(store).value();
+  // Stored longer than any encoder makes it.
+  const std::uint64_t longest = Access::impl(opened)->unit_chain().max_encoded_bytes();
+  ASSERT_GT(longest, array.chunk_elements * 4 * 33 / 32 + (std::uint64_t{1} << 20));
+  std::filesystem::resize_file(directory.path() + "/" + array.key(1), longest);
+  const Status status = build_decode_index(opened, indices.path()).status();
+  EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
+  EXPECT_EQ(status.key(), array.key(1)) << status.to_string();
 }
 
 // A store in which nothing is found any more of what was opened.
@@ -381,29 +383,36 @@ TEST(DecodeIndexFile, OnlyWhatCannotBeOpenedIsAbsent) {
   EXPECT_EQ(built->without, array.chunks);
 }
 
-// Packed chunks are unpacked by way of memory that is in the account of stored bytes, as what they become is.
-TEST(DecodeIndexFile, UnpackingIsPaidFor) {
+// What a worker needs is in the host budget, as that of any read is: more than for reading the chunks alone, and more
+// again where they have to be unpacked.
+TEST(DecodeIndexFile, WorkersKeepToTheHostBudget) {
   FlatArray array = array_of(Layout::kZstd);
   array.chunks = 2;
   array.chunk_elements = 1 << 18;
-  const std::uint64_t stored = array.encoded(0).size();
+  std::uint64_t least[2];
   for (const bool deflate : {false, true}) {
     support::TempDir directory, indices;
     const std::string path = directory / "array.zip";
     ASSERT_TRUE(support::write_file(path, testing::zip_of(array, deflate)));
-    const Reader any(path);
-    const std::uint64_t temporary = Access::impl(*Array::open(*any.store))->unit_chain().temporary_bytes();
-    ContextOptions options;
-    options.threads = 1;
-    options.stored_budget_bytes = static_cast<std::size_t>(stored + 3 * temporary + stored);
-    const Context context = Context::create(options).value();
-    const Store store = Store::open(context, path).value();
-    const auto built = build_decode_index(Array::open(store).value(), indices.path());
-    ASSERT_EQ(built.ok(), !deflate) << built.status().to_string();
-    if (!deflate) continue;
-    EXPECT_EQ(built.status().code(), Code::kResourceExhausted) << built.status().to_string();
-    EXPECT_NE(built.status().message().find("stored_budget_bytes"), std::string::npos) << built.status().to_string();
+    const auto built_with = [&](std::uint64_t bytes) {
+      ContextOptions options;
+      options.threads = 1;
+      options.host_budget_bytes = static_cast<std::size_t>(bytes);
+      const Context context = Context::create(options).value();
+      return build_decode_index(Array::open(Store::open(context, path).value()).value(), indices.path()).status();
+    };
+    std::uint64_t refused = 1 << 20, enough = std::uint64_t{64} << 20;
+    EXPECT_EQ(built_with(refused).code(), Code::kResourceExhausted);
+    ASSERT_TRUE(built_with(enough).ok());
+    while (enough - refused > 4096) {
+      const std::uint64_t middle = refused + (enough - refused) / 2;
+      (built_with(middle).ok() ? enough : refused) = middle;
+    }
+    least[deflate] = enough;
+    const std::uint64_t temporary = Access::impl(*Array::open(*Reader(path).store))->unit_chain().temporary_bytes();
+    EXPECT_GT(enough, array.encoded(0).size() + array.chunk_elements * 4 + 3 * temporary);
   }
+  EXPECT_GT(least[1], least[0] + array.encoded(0).size());
 }
 
 }  // namespace

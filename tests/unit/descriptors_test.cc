@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/array.h>
+#include <headrace/decode.h>
+#include <headrace/decode_index.h>
 #include <headrace/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -24,7 +26,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/access.h"
 #include "support/child.h"
+#include "support/flat_array.h"
 #include "support/sanitizer.h"
 #include "support/temp_dir.h"
 
@@ -166,6 +170,39 @@ TEST_F(FewDescriptors, ColdChunksAndShardsAreReadTogetherBesideMappedReads) {
                          return first != 0 ? first.load() : second != 0 ? second.load() : beside.load();
                        }),
             0);
+}
+
+// Those who read chunks for something else than a tensor.
+TEST_F(FewDescriptors, IndicesAndBatchesAreMadeOfColdChunks) {
+  const testing::FlatArray layouts[] = {{.layout = testing::Layout::kZstd, .chunks = 300, .chunk_elements = 64},
+                                        {.layout = testing::Layout::kShardedZstd, .chunks = 300, .shard_chunks = 2}};
+  for (const testing::FlatArray& layout : layouts) {
+    const std::string name = layout.sharded() ? "sharded" : "chunks";
+    {
+      const Context context = small_context();
+      const Store store = Store::open(context, dir_.path()).value();
+      ASSERT_TRUE(testing::write_flat_array(*Access::impl(store), name, layout).ok());
+    }
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_ / name)) {
+      if (!entry.is_regular_file()) continue;
+      const int fd = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+      ::fsync(fd);
+      (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+      ::close(fd);
+    }
+    EXPECT_EQ(with_limit(64, 64, 120,
+                         [&] {
+                           const Context context = small_context();
+                           const Array array = Array::open(Store::open(context, dir_.path()).value(), name).value();
+                           const auto report = build_decode_index(array, dir_ / "indices");
+                           if (!report.ok()) return ManyObjects::complain(report.status(), 1);
+                           if (report->indexed + report->small != layout.chunks || report->without != 0) return 2;
+                           const auto batch = DecodeBatch::load(array, {}, Device::open("host").value());
+                           if (!batch.ok()) return ManyObjects::complain(batch.status(), 3);
+                           return batch->chunk_count() == layout.chunks ? 0 : 4;
+                         }),
+              0);
+  }
 }
 
 TEST_F(FewDescriptors, ManyReadsAtOnceOnlyWaitForEachOther) {

@@ -1,0 +1,95 @@
+#include "zarr/encoded_sink.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/checked.h"
+#include "transfer/placing.h"
+
+namespace headrace::zarr {
+
+using transfer::Group;
+using transfer::Lane;
+using transfer::Wave;
+using Kind = BatchMemory::Kind;
+
+void EncodedChunks::sort() { std::ranges::sort(chunks, {}, &EncodedChunk::ordinal); }
+
+Status EncodedSink::take_task(Wave& wave, const Group& group, std::uint32_t task_index,
+                              std::span<const std::byte> encoded, std::uint64_t skipped, Lane& lane) {
+  (void)skipped;  // of raw chunks, which are none to decode
+  const std::uint64_t delivered = tasks_.element_bytes(lane.detail);
+  if (undone_ > 0) {
+    const auto target = lane.memory->decoded.reserve(static_cast<std::size_t>(tasks_.chain().capacity_before(undone_)));
+    if (target.data() == nullptr || !lend_temporaries(lane)) return Status::out_of_memory();
+    std::size_t produced = 0;
+    HEADRACE_TRY(tasks_.chain().decode_until(undone_, encoded, target, lane.workspace, produced));
+    encoded = target.first(produced);
+  }
+  EncodedChunk chunk;
+  chunk.ordinal = wave.tasks.tasks[task_index].ordinal;
+  chunk.key = transfer::ReadTasks::key_of(wave.tasks, group, lane);
+  lane.described = nullptr;  // the boxes are spent
+  {
+    std::lock_guard lock(mutex_);
+    if (Status status = keep_locked(std::move(chunk), encoded, lane); !status.ok()) return status;
+  }
+  count_taken(delivered, lane);
+  return {};
+}
+
+Status EncodedSink::fill_task(Wave& wave, std::uint32_t task_index, Lane& lane) {
+  (void)wave, (void)task_index;
+  std::lock_guard lock(mutex_);
+  return add_boxes_locked(out_.absent, lane);
+}
+
+Status EncodedSink::keep_locked(EncodedChunk chunk, std::span<const std::byte> encoded, Lane& lane) {
+  const auto& detail = lane.detail;
+  chunk.at = base::align_up(std::uint64_t{out_.encoded.size()}, kEncodedAlignment);
+  chunk.bytes = encoded.size();
+  const bool in_place = detail.whole_chunk && tasks_.op().moves_bytes_only() &&
+                        reinterpret_cast<std::uintptr_t>(detail.box.dst) % kEncodedAlignment == 0;
+  if (in_place) {
+    const auto target = transfer::whole_target(detail, tasks_.chain().decoded_bytes());
+    if (!target) return Status(Code::kInternal, Layer::kZarr, "a chunk reaches beyond the result");
+    chunk.in_place = target->data();
+  } else {
+    HEADRACE_TRY(add_boxes_locked(chunk.boxes, lane));
+  }
+  HEADRACE_TRY(add_to_lists_locked(sizeof(EncodedChunk) + chunk.key.size()));
+  HEADRACE_TRY(make_room_locked(chunk.at + chunk.bytes));
+  out_.apart = out_.apart || !in_place;
+  out_.encoded.resize(static_cast<std::size_t>(chunk.at));
+  out_.encoded.insert(out_.encoded.end(), encoded.begin(), encoded.end());
+  out_.chunks.push_back(std::move(chunk));
+  return {};
+}
+
+Status EncodedSink::add_boxes_locked(std::vector<SourcedBox>& boxes, Lane& lane) {
+  do {
+    HEADRACE_TRY(transfer::check_source(lane.detail, tasks_.op(), tasks_.chain().decoded_bytes()));
+    HEADRACE_TRY(transfer::check_target(lane.detail, tasks_.op()));
+    HEADRACE_TRY(add_to_lists_locked(sizeof(SourcedBox)));
+    boxes.push_back({lane.detail.box, lane.detail.source_offset});
+  } while (tasks_.plan().next_box(lane.detail));
+  return {};
+}
+
+// Twice: the lists grow by doubling, and what the device is given is made of them.
+Status EncodedSink::add_to_lists_locked(std::uint64_t bytes) {
+  lists_bytes_ += 2 * bytes;
+  return memory_.hold(Kind::kLists, lists_bytes_);
+}
+
+// Doubled as long as that is not charged, then little by little.
+Status EncodedSink::make_room_locked(std::uint64_t bytes) {
+  const std::uint64_t room = out_.encoded.capacity(), free_of_charge = memory_.result_bytes();
+  if (bytes <= room) return {};
+  const std::uint64_t wanted = std::max({bytes, room + room / 32, std::min(2 * room, free_of_charge)});
+  HEADRACE_TRY(memory_.hold(Kind::kEncoded, wanted));
+  out_.encoded.reserve(static_cast<std::size_t>(wanted));
+  return {};
+}
+
+}  // namespace headrace::zarr
