@@ -203,6 +203,22 @@ Status start() {
 
 void stop() noexcept { g_flags.fetch_and(~kRecording, std::memory_order_release); }
 
+namespace {
+
+// A slab is registered beside the reads that may gain by it, and may be longer at it than they take: that is none of
+// their time.
+void end_with_the_work(Trace& trace) {
+  std::uint64_t end = 0;
+  for (const Event& event : trace.events) {
+    if (event.stage != Stage::kRegister) end = std::max(end, event.end_ns);
+  }
+  if (end == 0) return;
+  std::erase_if(trace.events, [end](const Event& event) { return event.start_ns > end; });
+  for (Event& event : trace.events) event.end_ns = std::min(event.end_ns, end);
+}
+
+}  // namespace
+
 Result<Trace> take() {
   stop();
   try {
@@ -218,6 +234,7 @@ Result<Trace> take() {
     for (Ring* ring : rings) collect(*ring, g_start_ns.load(std::memory_order_relaxed), trace, shared_lanes);
     std::stable_sort(trace.events.begin(), trace.events.end(),
                      [](const Event& a, const Event& b) { return a.start_ns < b.start_ns; });
+    end_with_the_work(trace);
     drop_unused_lanes(trace);
     return trace;
   } catch (const std::bad_alloc&) {

@@ -10,7 +10,7 @@ namespace headrace::cufile {
 struct ThreadLane {
   struct Kept {
     int key;
-    std::unique_ptr<FileQueue::Impl> queue;
+    std::unique_ptr<transfer::Mover> queue;
   };
   std::mutex busy;
   std::uint64_t session = 0;      // guarded by busy; of the queues
@@ -84,7 +84,7 @@ Result<ThreadQueues::Lent> ThreadQueues::lend(Session& session, const device::Me
     options.path = config.path;
     options.caller_reads = true;
     options.staging_bytes = config.staging_mib << 20;
-    auto queue = std::make_unique<FileQueue::Impl>(session.resources(), std::move(device), options);
+    auto queue = std::make_unique<transfer::Mover>(session.resources(), std::move(device), options);
     HEADRACE_TRY(queue->prepare());
     lane.queues.push_back({key, std::move(queue)});
     lent.queue_ = lane.queues.back().queue.get();

@@ -1,4 +1,4 @@
-// ThreadQueues: the FileQueues that carry blocking calls, one for each thread and kind of memory.
+// ThreadQueues: the movers that carry blocking calls, one for each thread and kind of memory.
 //
 // A queue has staging memory and an I/O engine that belong to one thread, so it is kept from call to call. What threads
 // leave behind when they end is taken over by the next new one.
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "cufile/session.h"
-#include "transfer/file_queue.h"
+#include "transfer/mover.h"
 
 namespace headrace::cufile {
 
@@ -30,8 +30,8 @@ class ThreadQueues : public std::enable_shared_from_this<ThreadQueues> {
    public:
     Lent(Lent&&) = default;
     ~Lent();
-    FileQueue::Impl& operator*() const noexcept { return *queue_; }
-    FileQueue::Impl* operator->() const noexcept { return queue_; }
+    transfer::Mover& operator*() const noexcept { return *queue_; }
+    transfer::Mover* operator->() const noexcept { return queue_; }
 
    private:
     friend class ThreadQueues;
@@ -40,7 +40,7 @@ class ThreadQueues : public std::enable_shared_from_this<ThreadQueues> {
     ThreadQueues* all_;
     ThreadLane* lane_;
     std::unique_lock<std::mutex> lock_;
-    FileQueue::Impl* queue_ = nullptr;
+    transfer::Mover* queue_ = nullptr;
   };
   Result<Lent> lend(Session& session, const device::MemoryPlace& place);
 

@@ -5,7 +5,7 @@
 
 #include "base/access.h"
 #include "transfer/context_impl.h"
-#include "transfer/file_queue.h"
+#include "transfer/file_impl.h"
 
 namespace headrace {
 namespace {

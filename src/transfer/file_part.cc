@@ -16,8 +16,8 @@ namespace {
 // A worker takes as much at a time as keeps it from the lock for a while, and leaves the rest to others.
 constexpr std::uint64_t kClaimBytes = std::uint64_t{256} << 10;
 constexpr std::size_t kMostClaimed = 16;
-constexpr std::uint64_t kSpinNs = 200'000;
-constexpr unsigned kManyCpus = 8;
+constexpr std::uint64_t kAwakeNs = 200'000;
+constexpr unsigned kCpusToLeaveSome = 8;
 
 Status ends_early(std::uint64_t moved, std::uint64_t offset, std::uint64_t length) {
   return Status(Code::kShort, Layer::kTransfer, "the file ends after " + std::to_string(moved) + " of the bytes wanted")
@@ -65,7 +65,7 @@ void FileCrew::submit(std::span<FilePart* const> parts) {
 // All CPUs at once get less out of memory than three quarters of them, where there are many.
 std::size_t FileCrew::most_working() const noexcept {
   const unsigned bound = pool_.bound_cpus(), cpus = bound != 0 ? bound : usable_cpus_;
-  return cpus >= kManyCpus ? std::size_t{cpus} * 3 / 4 : ~std::size_t{0};
+  return cpus >= kCpusToLeaveSome ? std::size_t{cpus} * 3 / 4 : ~std::size_t{0};
 }
 
 // A thread that sleeps takes tens of microseconds to wake, as long as a part takes to be read: some stay awake for a
@@ -73,12 +73,12 @@ std::size_t FileCrew::most_working() const noexcept {
 bool FileCrew::spin() {
   if (quiet.load(std::memory_order_relaxed)) return false;
   const unsigned bound = pool_.bound_cpus(), cpus = bound != 0 ? bound : usable_cpus_;
-  const std::size_t most = cpus >= kManyCpus ? most_working() : cpus / 2;
+  const std::size_t most = cpus >= kCpusToLeaveSome ? most_working() : cpus / 2;
   if (spinning_.fetch_add(1, std::memory_order_relaxed) >= most) {
     spinning_.fetch_sub(1, std::memory_order_relaxed);
     return false;
   }
-  const std::uint64_t until = base::now_ns() + kSpinNs;
+  const std::uint64_t until = base::now_ns() + kAwakeNs;
   bool came = false;
   while (!came && base::now_ns() < until) {
     for (int i = 0; i < 16 && !came; ++i) {

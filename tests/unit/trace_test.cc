@@ -67,6 +67,22 @@ TEST(TraceRecorder, KeepsWhatItWasTold) {
   EXPECT_TRUE(take().value().events.empty()) << "a new recording begins empty";
 }
 
+TEST(TraceRecorder, RegisteringThatGoesOnBehindTheWorkIsNotPartOfIt) {
+  ASSERT_TRUE(start().ok());
+  const std::uint64_t now = base::now_ns();
+  record(Stage::kRegister, now, now + 50 * kMs, 1, LaneKind::kIo);
+  record(Stage::kRead, now + kMs, now + 10 * kMs, 1, LaneKind::kIo);
+  record(Stage::kRegister, now + 11 * kMs, now + 12 * kMs, 1, LaneKind::kIo);
+  const Trace trace = take().value();
+  ASSERT_EQ(trace.events.size(), 2u);
+  EXPECT_EQ(trace.events[0].end_ns, now + 10 * kMs);
+  EXPECT_EQ(trace.events[1].end_ns, now + 10 * kMs);
+  ASSERT_TRUE(start().ok());
+  record(Stage::kRegister, now + 50 * kMs, now + 60 * kMs, 1, LaneKind::kIo);
+  const Trace alone = take().value();
+  EXPECT_EQ(alone.end_ns(), alone.events.empty() ? alone.begin_ns() : now + 60 * kMs);
+}
+
 TEST(TraceRecorder, AWaitIsRecordedWhenTheThreadComesBackToTheSameOwner) {
   ASSERT_TRUE(start().ok());
   left_waiting(Stage::kRead, 1);
