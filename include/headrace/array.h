@@ -3,6 +3,7 @@
 // Threads: every call from any thread; an Array is immutable once open.
 #pragma once
 
+#include <headrace/byte_store.h>
 #include <headrace/cancel.h>
 #include <headrace/context.h>
 #include <headrace/device.h>
@@ -39,6 +40,8 @@ class HEADRACE_API Store {
   // "memory://name", or "reference:///data/refs.json": a kerchunk reference file, which opens files below its
   // directory, or below the one that "?root=/data" behind it names, and no others.
   static Result<Store> open(const Context& context, std::string_view url);
+  // Storage of the caller's own (byte_store.h), kept alive until nobody uses it. kInvalidArgument for null.
+  static Result<Store> open(const Context& context, std::shared_ptr<ByteStore> store);
 
   std::string url() const;  // safe to print
   // A whole object, kNotFound where there is none; kResourceExhausted above `limit` bytes.

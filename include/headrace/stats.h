@@ -37,6 +37,7 @@ struct Stats {
   std::uint64_t buffered_bytes = 0;  // page cache, read by the workers themselves
   std::uint64_t memory_bytes = 0;    // taken from memory without a copy
   std::uint64_t mapped_bytes = 0;    // taken by the device out of the page cache
+  std::uint64_t store_bytes = 0;     // ranges read by a ByteStore of the user's
   // Seconds by stage
   double plan_seconds = 0;  // selection to tasks
   double open_seconds = 0;  // opening objects

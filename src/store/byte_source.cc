@@ -8,6 +8,7 @@
 
 #include "base/descriptors.h"
 #include "base/file_read.h"
+#include "store/range_read.h"
 
 namespace headrace::store {
 
@@ -25,6 +26,7 @@ void ByteSource::close() noexcept {
   offer_ = Offer::kNone;
   file_.begin = 0;
   memory_ = nullptr;
+  ranges_ = {};
   entry_ = size_bytes_ = 0;
   crc32_.reset();
 }
@@ -46,6 +48,12 @@ void ByteSource::offer_memory(std::span<const std::byte> whole) noexcept {
 void ByteSource::offer_whole(std::uint64_t entry, std::uint64_t size_bytes) noexcept {
   offer_ = Offer::kWhole;
   entry_ = entry;
+  size_bytes_ = size_bytes;
+}
+
+void ByteSource::offer_ranges(const Ranges& ranges, std::uint64_t size_bytes) noexcept {
+  offer_ = Offer::kRanges;
+  ranges_ = ranges;
   size_bytes_ = size_bytes;
 }
 
@@ -73,7 +81,33 @@ Status ByteSource::read(std::uint64_t offset, std::span<std::byte> out) const {
     if (!out.empty()) std::memcpy(out.data(), memory_ + offset, out.size());
     return {};
   }
-  return base::read_exactly(file_.fd, offset, out, file_.begin);
+  if (!offers(Offer::kRanges)) return base::read_exactly(file_.fd, offset, out, file_.begin);
+  const Result<std::size_t> got = read_some(offset, out);
+  if (got.status().code() == Code::kNotFound) {
+    return Status(Code::kAgainExhausted, Layer::kStore, "the object was removed while it was read: read it again")
+        .with_key(ranges_.key);
+  }
+  HEADRACE_TRY(got.status());
+  if (*got == out.size()) return {};
+  return Status(Code::kShort, Layer::kStore, "the object ends at byte " + std::to_string(offset + *got))
+      .with_key(ranges_.key)
+      .with_range(offset, out.size());
+}
+
+Result<std::size_t> ByteSource::read_some(std::uint64_t offset, std::span<std::byte> out) const {
+  RangeRead read;
+  read.key = ranges_.key;
+  read.version = ranges_.version;
+  read.offset = offset;
+  read.out = out;
+  HEADRACE_TRY(read_range(*ranges_.store, read));
+  return static_cast<std::size_t>(read.bytes);
+}
+
+Status ByteSource::measure() {
+  if (size_bytes_ != kUnknown) return {};
+  HEADRACE_TRY_ASSIGN(size_bytes_, store::measure(*ranges_.store, ranges_.key));
+  return {};
 }
 
 Status ByteSource::check_whole(std::span<const std::byte> whole) const {

@@ -1,8 +1,8 @@
 // ByteSource: an opened object. It says what it offers, and what is known of it.
 //
 // Threads: const calls from any thread.
-// Owns:    its descriptor unless that is lent; memory and lent descriptors live as long as the store. Allocates
-// nothing.
+// Owns:    its descriptor unless that is lent; memory and lent descriptors live as long as the store. Of ranges, key
+// and version are whoever's who opened it. Allocates nothing.
 #pragma once
 
 #include <headrace/status.h>
@@ -11,7 +11,12 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
+
+namespace headrace {
+class ByteStore;
+}
 
 namespace headrace::store {
 
@@ -21,6 +26,7 @@ enum class Offer : unsigned char {
   kFile = 1,    // a range of a file, by descriptor: for the page cache, engines and mapping
   kMemory = 2,  // all of them are in memory
   kWhole = 4,   // only by Store::unpack(), all of them at once
+  kRanges = 8,  // ranges, from a ByteStore; neither size nor existence need be known before one of them has ended
 };
 
 class ByteSource {
@@ -30,6 +36,13 @@ class ByteSource {
     bool lent = false;        // the store's: not closed with the source
     std::uint64_t begin = 0;  // where in the file the object begins, of any alignment
   };
+
+  // The object `key` (NUL-terminated) of a user's store; where `version` is not empty, that content of it.
+  struct Ranges {
+    ByteStore* store = nullptr;
+    std::string_view key, version;
+  };
+  static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 
   ByteSource() noexcept = default;
   ByteSource(const ByteSource&) = delete;
@@ -47,6 +60,7 @@ class ByteSource {
   void offer_file(const File& file, std::uint64_t size_bytes) noexcept;
   void offer_memory(std::span<const std::byte> whole) noexcept;
   void offer_whole(std::uint64_t entry, std::uint64_t size_bytes) noexcept;
+  void offer_ranges(const Ranges& ranges, std::uint64_t size_bytes) noexcept;  // kUnknown: not known yet
   void set_checksum(std::uint32_t crc32_of_whole) noexcept { crc32_ = crc32_of_whole; }
   // The store keeps the descriptor: it is lent from now on. REQUIRES: offers(kFile).
   void lend() noexcept { file_.lent = true; }
@@ -55,17 +69,23 @@ class ByteSource {
 
   bool is_open() const noexcept { return offer_ != Offer::kNone; }
   bool offers(Offer offer) const noexcept { return offer_ == offer; }
-  std::uint64_t size_bytes() const noexcept { return size_bytes_; }
+  std::uint64_t size_bytes() const noexcept { return size_bytes_; }  // kUnknown: of ranges only
   const File& file() const noexcept { return file_; }                // fd -1 unless offers(kFile)
   const std::byte* memory() const noexcept { return memory_; }       // null unless offers(kMemory), then never
   std::uint64_t entry() const noexcept { return entry_; }            // the store's own, for kWhole
+  const Ranges& ranges() const noexcept { return ranges_; }          // store null unless offers(kRanges)
   bool has_checksum() const noexcept { return crc32_.has_value(); }  // of the whole object
 
   // OK where the object has all of [offset, offset + length); kShort names where it ends.
   Status check_range(std::uint64_t offset, std::uint64_t length) const;
   // Bytes [offset, offset + out.size()) of the object: kShort where the file ends first, kIo; both name the place in
-  // the object. REQUIRES: not offers(kWhole).
+  // the object. Of ranges it waits for the store; one that is gone meanwhile is kAgainExhausted. REQUIRES: not
+  // offers(kWhole).
   Status read(std::uint64_t offset, std::span<std::byte> out) const;
+  // Of ranges: as many of them as the object has, and kNotFound where there is none. REQUIRES: offers(kRanges).
+  Result<std::size_t> read_some(std::uint64_t offset, std::span<std::byte> out) const;
+  // Asks for a size that is not known yet: kNotFound where there is no such object. REQUIRES: offers(kRanges).
+  Status measure();
   // The same of an object in memory, where it lies. REQUIRES: offers(kMemory).
   Result<std::span<const std::byte>> view(std::uint64_t offset, std::uint64_t length) const;
   // kCorrupt if a checksum is known and `whole`, all of the object's bytes, has another.
@@ -82,6 +102,7 @@ class ByteSource {
     std::swap(file_, other.file_);
     std::swap(memory_, other.memory_);
     std::swap(entry_, other.entry_);
+    std::swap(ranges_, other.ranges_);
     std::swap(size_bytes_, other.size_bytes_);
     std::swap(crc32_, other.crc32_);
   }
@@ -89,6 +110,7 @@ class ByteSource {
   Offer offer_ = Offer::kNone;
   File file_;
   const std::byte* memory_ = nullptr;
+  Ranges ranges_;
   std::uint64_t entry_ = 0, size_bytes_ = 0;
   std::optional<std::uint32_t> crc32_;
 };

@@ -64,6 +64,13 @@ Result<Bytes> Store::get(std::string_view key, std::uint64_t limit, base::Charge
   }
 }
 
+bool has_object(Store& store, const std::string& key) {
+  ByteSource object;
+  if (!store.open(key, object).ok()) return false;
+  std::byte first;
+  return !object.offers(Offer::kRanges) || object.read_some(0, {&first, 1}).ok();
+}
+
 std::span<const StoreRow> stores() {
   static constexpr std::initializer_list<StoreRow> kRows = {HEADRACE_BUILTIN_ROWS};
   return {kRows.begin(), kRows.size()};

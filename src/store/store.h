@@ -1,4 +1,5 @@
-// Store: named objects. A directory, a block of memory, a ZIP file, ranges of other files named by a reference file.
+// Store: named objects. A directory, a block of memory, a ZIP file, ranges of other files named by a reference file,
+// storage of the user's own.
 //
 // Keys are relative, '/'-separated, UTF-8; valid_key() says which are accepted, and no store opens anything for
 // another.
@@ -40,7 +41,8 @@ class Store {
   virtual std::string url() const = 0;  // redacted: may be logged
 
   // Opens `key` into `out` (closing what it held). REQUIRES: key.data()[key.size()] == '\0', so that the hot path
-  // hands it to the kernel without copying. Allocates nothing.
+  // hands it to the kernel without copying. Allocates nothing. What offers kRanges may turn out not to be there, and
+  // refers to `key`.
   virtual Status open(std::string_view key, ByteSource& out) = 0;
 
   // Most bytes of scratch that unpacking an object of that size takes: more than it unpacks to is no compressor's work.
@@ -62,6 +64,9 @@ class Store {
   // kAgainExhausted where the store keeps in memory what its file says (a ZIP file's directory) and the file has been
   // changed since. Asked once a wave, when all of it has been read: then nothing that was read is misplaced.
   virtual Status check_unchanged() const { return {}; }
+
+  // Whose ranges its objects offer, where they offer kRanges; null where they do not. Such objects use no descriptor.
+  virtual ByteStore* ranges() noexcept { return nullptr; }
 
   // What it can do besides, where its objects are files; null where they are not.
   virtual FileOffers* files() noexcept { return nullptr; }
@@ -87,6 +92,9 @@ Status check_key(std::string_view key);
 // REQUIRES: of a packed object all of it is wanted.
 Status read_checked(Store& store, const ByteSource& object, std::uint64_t offset, std::span<std::byte> out,
                     base::PageBuffer& scratch);
+
+// Whether an object of that name can be opened. Of one that offers ranges its store is asked.
+bool has_object(Store& store, const std::string& key);
 
 // What an Entry takes in a listing, while the listing grows.
 inline std::uint64_t listed_bytes(std::string_view name) noexcept {

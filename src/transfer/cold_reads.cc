@@ -80,6 +80,11 @@ void ColdReads::read_refused(IoJob& job) const {
   job.read_bytes = job.status.ok() ? job.length : 0;
 }
 
+void ColdReads::cancel(IoService& service) noexcept {
+  cancelled_ = true;
+  service.cancel(*this);
+}
+
 void ColdReads::on_io_done(std::span<IoJob* const> jobs) noexcept {
   // Once the lock is gone a worker may end the read and free this.
   const WorkerPool::Notifier notifier = notifier_;

@@ -1,5 +1,5 @@
-// ColdReads: ranges of files that the I/O service reads for one read, from when they are handed over until a worker
-// takes what has come.
+// ColdReads: ranges of files and stores that the I/O service reads for one read, from when they are handed over until a
+// worker takes what has come.
 //
 // Threads: every call from any number of threads, each with jobs of its own.
 // Owns:    nothing; jobs are their wave's, and live until they were taken and released.
@@ -42,7 +42,11 @@ class ColdReads final : public IoSink {
   // has nothing more opened so. Waits for the disk.
   void read_refused(IoJob& job) const;
 
+  // What stores read, now and later, is not wanted any more: it comes as kCancelled, or as it has been read.
+  void cancel(IoService& service) noexcept;
+
   void on_io_done(std::span<IoJob* const> jobs) noexcept override;
+  bool cancelled() const noexcept override { return cancelled_.load(); }
 
  private:
   ObjectRouter& router_;
@@ -51,6 +55,7 @@ class ColdReads final : public IoSink {
   std::vector<IoJob*> came_;             // guarded by mutex_; has room for all that are in flight
   std::size_t in_flight_ = 0;            // guarded by mutex_
   std::atomic<std::size_t> came_count_;  // of came_
+  std::atomic<bool> cancelled_{false};
 };
 
 }  // namespace headrace::transfer

@@ -3,6 +3,7 @@
 #include "base/fault.h"
 #include "base/file_read.h"
 #include "base/trace.h"
+#include "store/range_read.h"
 
 namespace headrace::transfer {
 namespace {
@@ -34,6 +35,13 @@ Status Fetcher::find(const Source* shared, std::string_view key, std::uint64_t o
     return shared->object != nullptr ? Status() : shared->failure;
   }
   HEADRACE_TRY(open(key, own, stats));
+  if (own.offers(store::Offer::kRanges)) {
+    if (Status status = own.measure(); !status.ok()) {
+      own.close();
+      --stats.objects_opened;
+      return status;
+    }
+  }
   out = {&own, 0, own.size_bytes()};
   return {};
 }
@@ -56,7 +64,8 @@ Status Fetcher::read(const StoredRange& range, std::span<std::byte> out, base::P
   stats.read_seconds += timer.stop();
   if (!status.ok()) return status;
   stats.read_bytes += range.length;
-  (source.offers(store::Offer::kFile) ? stats.buffered_bytes : stats.memory_bytes) += range.length;
+  const bool file = source.offers(store::Offer::kFile), ranges = source.offers(store::Offer::kRanges);
+  (file ? stats.buffered_bytes : ranges ? stats.store_bytes : stats.memory_bytes) += range.length;
   return {};
 }
 
@@ -94,6 +103,26 @@ Fetcher::Cached Fetcher::read_cached(const StoredRange& range, std::span<std::by
 
 Status Fetcher::finish(const store::ByteSource& source, IoJob& job, Stats& stats) const {
   stats.read_seconds += job.seconds;
+  if (job.read != nullptr) {
+    const RangeRead& range = job.read->range;
+    HEADRACE_TRY(store::check_answer(range));
+    const std::uint64_t size = range.object_bytes;
+    if (source.size_bytes() != store::ByteSource::kUnknown && size != RangeRead::kUnknown &&
+        size != source.size_bytes()) {
+      return Status(Code::kAgainExhausted, Layer::kTransfer, "the object was replaced while it was read: read it again")
+          .with_range(job.offset, job.length);
+    }
+    if (!job.read->whole && range.bytes < job.length) {
+      return Status(Code::kShort, Layer::kTransfer,
+                    "the store gave " + std::to_string(range.bytes) + " bytes: does the object end there?")
+          .with_range(job.offset, job.length);
+    }
+    job.read_bytes = range.bytes;
+    job.data = job.slot.first(static_cast<std::size_t>(range.bytes));
+    stats.read_bytes += job.read_bytes;
+    stats.store_bytes += job.read_bytes;
+    return {};
+  }
   stats.read_bytes += job.read_bytes;
   (job.direct ? stats.direct_bytes : stats.engine_bytes) += job.read_bytes;
   const std::uint64_t begin = source.file().begin;

@@ -46,7 +46,8 @@ class Fetcher {
   // Of a file what its page cache has; kNotCached: not all of it. REQUIRES: range.source->offers(kFile).
   enum class Cached : std::uint8_t { kRead, kNotCached, kFailed };
   Cached read_cached(const StoredRange& range, std::span<std::byte> out, Status& failure, Stats& stats) const;
-  // What an engine has read of `source` for `job`, which has ended.
+  // What an engine has read of `source` for `job`, which has ended; or a store, whose answer is checked. Of a whole
+  // object of unknown size as much as came. kNotFound: there is certainly no such object.
   Status finish(const store::ByteSource& source, IoJob& job, Stats& stats) const;
 
   // All that is wanted of a wave has been read: kAgainExhausted if one of its sources, or what the store keeps in

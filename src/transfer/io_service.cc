@@ -29,6 +29,7 @@ class IoService::Impl {
       : engine(std::move(made)), refused(std::move(refused_text)), slab_map(slab_bytes), slab_size(slab_bytes) {
     requests.reserve(kMaxBatch);
     done.reserve(kMaxBatch);
+    from_stores.reserve(kMaxBatch);
     completions.resize(kMaxBatch);
     queue.emplace(*engine);
   }
@@ -57,6 +58,8 @@ class IoService::Impl {
   std::vector<io::IoRequest> requests;
   std::vector<io::Completion> completions;
   std::vector<IoJob*> done;
+  std::vector<StoreRead*> from_stores;
+  StoreReads stores;
   std::shared_ptr<NearThreads> near;  // may be null
   std::thread thread;
 };
@@ -90,10 +93,11 @@ bool IoService::Impl::place(IoJob& job) {
 // Jobs that cannot be started are added to `done`.
 void IoService::Impl::start_jobs() {
   requests.clear();
+  from_stores.clear();
   const std::uint64_t start_ns = base::now_ns();
   {
     std::lock_guard lock(mutex);
-    while (next_waiting < waiting.size() && requests.size() + done.size() < kMaxBatch) {
+    while (next_waiting < waiting.size() && requests.size() + done.size() + from_stores.size() < kMaxBatch) {
       IoJob& job = *waiting[next_waiting];
       if (!place(job)) break;
       ++next_waiting;
@@ -107,6 +111,10 @@ void IoService::Impl::start_jobs() {
         continue;
       }
       job.start_ns = start_ns;
+      if (job.read != nullptr) {
+        from_stores.push_back(job.read);
+        continue;
+      }
       io::IoRequest request;
       request.fd = job.fd;
       request.offset_bytes = job.aligned_offset;
@@ -122,6 +130,7 @@ void IoService::Impl::start_jobs() {
       next_waiting = 0;
     }
   }
+  if (!from_stores.empty()) stores.start(from_stores);
   if (requests.empty()) return;
   try {
     queue->reserve(requests.size());
@@ -227,6 +236,30 @@ void IoService::submit(std::span<IoJob* const> jobs) {
     impl_->waiting.insert(impl_->waiting.end(), jobs.begin(), jobs.end());
   }
   impl_->engine->wake();
+}
+
+void IoService::cancel(IoSink& sink) noexcept {
+  for (;;) {
+    IoJob* jobs[64];
+    std::size_t count = 0;
+    {
+      std::lock_guard lock(impl_->mutex);
+      std::vector<IoJob*>& waiting = impl_->waiting;
+      auto keep = waiting.begin() + static_cast<std::ptrdiff_t>(impl_->next_waiting);
+      for (auto at = keep; at != waiting.end(); ++at) {
+        if ((*at)->sink == &sink && (*at)->read != nullptr && count < std::size(jobs)) {
+          jobs[count++] = *at;
+        } else {
+          *keep++ = *at;
+        }
+      }
+      waiting.erase(keep, waiting.end());
+    }
+    if (count == 0) break;
+    for (std::size_t i = 0; i < count; ++i) StoreReads::give_up(*jobs[i]->read);
+    sink.on_io_done({jobs, count});
+  }
+  impl_->stores.cancel();
 }
 
 void IoService::release(std::span<IoJob* const> jobs) noexcept {

@@ -1,10 +1,10 @@
-// IoService: the one thread that owns a Context's I/O engine.
+// IoService: the one thread that owns a Context's I/O engine, and starts what users' stores read.
 //
 // Workers hand over a batch of jobs at a time; the service gives each a piece of its slab, submits them
 // together and reports each as it completes. A job that finds the slab full waits its turn, which is the back-pressure
 // that bounds memory. Direct reads are widened to the alignment the descriptor asks for.
 //
-// Threads: submit() and release() from any thread; IoSink is called on the service's thread.
+// Threads: every call from any thread; IoSink is called on the service's thread, and on those of users' stores.
 // Owns:    engine, slab, thread. A job and its sink stay the caller's and must live until on_io_done and, for the
 //          bytes, until release().
 #pragma once
@@ -19,22 +19,24 @@
 
 #include "io/engine.h"
 #include "transfer/near_threads.h"
+#include "transfer/store_reads.h"
 
 namespace headrace::transfer {
-
-struct IoJob;
 
 class IoSink {
  public:
   virtual ~IoSink() = default;
   // All jobs of `jobs` are complete; called with no lock held.
   virtual void on_io_done(std::span<IoJob* const> jobs) noexcept = 0;
+  // Its jobs are not wanted any more. A lock may be held.
+  virtual bool cancelled() const noexcept { return false; }
 };
 
 struct IoJob {
   // In
   int fd = -1;
-  bool direct = false;  // fd was opened with O_DIRECT
+  StoreRead* read = nullptr;  // a store's, and not a file's: `data` and `status` are then left to Fetcher::finish()
+  bool direct = false;        // fd was opened with O_DIRECT
   std::uint64_t offset = 0, length = 0;
   IoSink* sink = nullptr;
   std::uint64_t user = 0;
@@ -71,6 +73,9 @@ class IoService {
   // All or none: throws std::bad_alloc before any job is taken.
   void submit(std::span<IoJob* const> jobs);
   void release(std::span<IoJob* const> jobs) noexcept;
+  // Of a sink that is cancelled(): jobs of stores end as soon as their stores let them, and without having been started
+  // where they wait. Files are read.
+  void cancel(IoSink& sink) noexcept;
 
  private:
   class Impl;

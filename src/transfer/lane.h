@@ -63,7 +63,8 @@ struct Lane {
   const Task* described = nullptr;     // the task that `detail` is about
   std::vector<std::uint32_t> cold;     // groups of the current claim that are not in the page cache
   std::vector<IoJob*> jobs;            // the current claim of finished jobs
-  std::vector<std::uint32_t> resumed;  // and the wave of each
+  std::vector<std::uint32_t> resumed;  // and the wave of each that is through
+  std::vector<IoJob*> again;           // those of them that are asked for again
   MappedShare mapped;
   std::vector<std::shared_ptr<MappedWindow>> windows;  // of the current group
   std::shared_ptr<MappedFile> unmapped;  // the current group's file, if a mapping may pay for the next read

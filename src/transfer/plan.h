@@ -54,6 +54,8 @@ class SourceVersion {
   // kAgainExhausted if the object has been changed since. Asked once all that is wanted of it has been read: then
   // nothing that was read is from a later version. Throws std::bad_alloc.
   virtual Status check() const = 0;
+  // It has been changed, as reading it showed: whoever wants the object next looks into it anew.
+  virtual void refute() const noexcept {}
 };
 
 // An object that several groups of a wave share.
@@ -64,6 +66,10 @@ struct Source {
   std::shared_ptr<const SourceVersion> version = nullptr;  // null: there is nothing to ask
 
   Status check_version() const { return version != nullptr ? version->check() : Status(); }
+  // What came of reading it.
+  void note(const Status& status) const noexcept {
+    if (status.code() == Code::kAgainExhausted && version != nullptr) version->refute();
+  }
 };
 
 // Filled by the plan, kept and reused by the wave. Vectors keep their capacity.

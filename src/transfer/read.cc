@@ -176,6 +176,7 @@ std::vector<std::unique_ptr<Lane>> Read::make_lanes(std::uint64_t count) {
     lane->cold.reserve(Scheduler::kMaxGroupsPerClaim);
     lane->jobs.reserve(Scheduler::kMaxGroupsPerClaim);
     lane->resumed.reserve(Scheduler::kMaxGroupsPerClaim);
+    lane->again.reserve(Scheduler::kMaxGroupsPerClaim);
     lanes.push_back(std::move(lane));
   }
   return lanes;
@@ -194,7 +195,8 @@ WaveWork::Filled Read::fill(std::uint32_t index, Lane& lane) {
   Wave& wave = *waves_[index];
   wave.tasks.clear();
   base::Descriptors& descriptors = base::Descriptors::of_process();
-  if (plan_->opens_next() && !descriptors.room()) return {.starved = true};
+  const bool needs_descriptors = plan_->store().ranges() == nullptr;
+  if (needs_descriptors && plan_->opens_next() && !descriptors.room()) return {.starved = true};
   Result<bool> more(Status::out_of_memory());
   try {
     turns_->begin(wave, resources_.mapped().registered_bytes());
@@ -210,6 +212,7 @@ WaveWork::Filled Read::fill(std::uint32_t index, Lane& lane) {
     const std::size_t groups = wave.tasks.groups.size();
     if (wave.fetch.jobs.size() < groups) wave.fetch.jobs.resize(groups);
     if (wave.fetch.objects.size() < groups) wave.fetch.objects.resize(groups);
+    if (!needs_descriptors && wave.fetch.reads.size() < groups) wave.fetch.reads.resize(groups);
     wave.sink->begin(wave);
   } catch (const std::bad_alloc&) {
     more = Status::out_of_memory();
@@ -219,7 +222,7 @@ WaveWork::Filled Read::fill(std::uint32_t index, Lane& lane) {
   if (shortage && wave.tasks.groups.empty() && descriptors.some_will_close()) return {.starved = true};
   if (!more.ok()) report_.stop(more.status());
   return {false, !more.ok() || !*more, static_cast<std::uint32_t>(wave.tasks.groups.size()),
-          wave.tasks.sources.empty()};
+          needs_descriptors && wave.tasks.sources.empty()};
 }
 
 bool Read::launch(std::uint32_t index, Lane& lane) {

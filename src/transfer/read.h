@@ -65,6 +65,7 @@ class Read final : public WaveWork {
   bool any_came() const noexcept override { return cold_.any_came(); }
   bool idle() const override { return cold_.idle(); }
   std::span<const std::uint32_t> resume(Lane& lane, std::size_t workers) override;
+  void give_up() override;
   bool launch(std::uint32_t wave, Lane& lane) override;
   bool launches() const noexcept override { return cpu_sink_->launches(); }
   bool passed(std::uint32_t wave) override { return waves_[wave]->sink->passed(*waves_[wave]); }
@@ -92,6 +93,9 @@ class Read final : public WaveWork {
   GroupResult process_group(Wave& wave, std::uint32_t group_index, Lane& lane);
   GroupResult read_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, std::uint64_t offset,
                          std::uint64_t length, Lane& lane);
+  GroupResult want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range);
+  bool resume_range(Wave& wave, std::uint32_t group_index, Status status, Lane& lane);
+  bool start_again(Lane& lane);
   void unpack_group(Wave& wave, const Group& group, const StoredRange& whole, Lane& lane);
   Status admit_length(const Group& group, std::uint64_t length, Lane& lane) const;
   bool post_cold(std::uint32_t wave, Lane& lane);

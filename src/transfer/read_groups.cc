@@ -46,6 +46,7 @@ WaveWork::Ran Read::run(std::uint32_t wave_index, std::uint32_t begin, std::uint
 std::span<const std::uint32_t> Read::resume(Lane& lane, std::size_t workers) {
   std::vector<IoJob*>& jobs = lane.jobs;
   lane.resumed.clear();
+  lane.again.clear();
   cold_.take(jobs, workers);
   if (jobs.empty()) return {};  // others took them
   lane.described = nullptr;
@@ -53,12 +54,15 @@ std::span<const std::uint32_t> Read::resume(Lane& lane, std::size_t workers) {
     Wave& wave = *waves_[static_cast<std::size_t>(job->user >> 32)];
     const auto index = static_cast<std::uint32_t>(job->user);
     cold_.read_refused(*job);
+    bool again = false;
     try {
       const Group& group = wave.tasks.groups[index];
       const store::ByteSource& object = wave.object_of(index);
       Status status = fetcher_.finish(object, *job, lane.stats);
       if (report_.stopped()) {
         // Only the buffers and descriptors are given back.
+      } else if (job->read != nullptr) {
+        again = resume_range(wave, index, std::move(status), lane);
       } else if (!status.ok()) {
         const StoredRange range{&object, job->offset - object.file().begin, job->length};
         tasks_.fail_group(wave.tasks, group, lane, at_place(group, range, std::move(status)));
@@ -70,9 +74,14 @@ std::span<const std::uint32_t> Read::resume(Lane& lane, std::size_t workers) {
       report_.stop(Status::out_of_memory());
     }
     job->status = {};
+    if (again) lane.again.push_back(job);
   }
   Result<IoService*> service = resources_.io();
   if (service.ok()) (*service)->release(jobs);
+  if (!lane.again.empty() && start_again(lane)) {
+    std::erase_if(jobs,
+                  [&](IoJob* job) { return std::find(lane.again.begin(), lane.again.end(), job) != lane.again.end(); });
+  }
   for (IoJob* job : jobs) {
     const auto wave = static_cast<std::uint32_t>(job->user >> 32);
     waves_[wave]->fetch.objects[static_cast<std::uint32_t>(job->user)].close();
@@ -80,6 +89,79 @@ std::span<const std::uint32_t> Read::resume(Lane& lane, std::size_t workers) {
   }
   jobs.clear();
   return lane.resumed;
+}
+
+// A store's answer, which was checked, goes to the sink. True: it is to be asked again; the job says for how much.
+// A failure that may pass ends the chunk as any other does: this is where it would be asked for again.
+bool Read::resume_range(Wave& wave, std::uint32_t group_index, Status status, Lane& lane) {
+  const Group& group = wave.tasks.groups[group_index];
+  IoJob& job = wave.fetch.jobs[group_index];
+  const bool own = group.source == kNoSource, told = job.read->range.object_bytes != RangeRead::kUnknown;
+  if (status.code() == Code::kNotFound) {
+    if (own) {
+      wave.sink->fill(wave, group, group.first_task, lane);
+      return false;
+    }
+    status = Status(Code::kAgainExhausted, Layer::kTransfer, "the object was removed while it was read: read it again");
+  }
+  if (status.ok() && own && (job.read->whole || told)) {
+    const codec::Chain& chain = plan_->chain();
+    const std::uint64_t size = told ? job.read->range.object_bytes : job.data.size();
+    const bool all = !job.read->whole || job.data.size() < job.length || (told && size == job.data.size());
+    if (!all && size <= chain.max_encoded_bytes()) {
+      // It fills its room: there may be more. One byte beyond what there may be tells the end.
+      const std::uint64_t bytes = told ? size : std::min(chain.max_encoded_bytes(), 2 * job.length);
+      status = admit_length(group, bytes, lane);
+      job.length = bytes + 1;
+      if (status.ok()) return true;
+    } else {
+      status = chain.check_encoded_size(size);
+    }
+  }
+  if (!status.ok()) {
+    tasks_.fail_group(wave.tasks, group, lane, status);
+  } else {
+    wave.sink->take(wave, group, job.data, job.offset, lane);
+  }
+  return false;
+}
+
+// False: there is no memory for it, and the read stops.
+bool Read::start_again(Lane& lane) {
+  try {
+    Result<IoService*> service = resources_.io();
+    if (!service.ok()) return false;
+    cold_.start(**service, lane.again);
+    if (report_.stopped()) give_up();
+    return true;
+  } catch (const std::bad_alloc&) {
+    report_.stop(Status::out_of_memory());
+    return false;
+  }
+}
+
+void Read::give_up() {
+  if (plan_->store().ranges() == nullptr) return;
+  if (Result<IoService*> service = resources_.io(); service.ok()) cold_.cancel(**service);
+}
+
+// Parks a group whose bytes a user's store has. Of unknown length there is room for what chunks usually take and a byte
+// more, which tells whether that was all.
+Read::GroupResult Read::want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range) {
+  const bool whole = range.length == store::ByteSource::kUnknown;
+  IoJob& job = wave.fetch.jobs[group_index];
+  StoreRead& read = wave.fetch.reads[group_index];
+  const store::ByteSource::Ranges& of = range.source->ranges();
+  read.store = of.store;
+  read.key = of.key;
+  read.range.version = of.version;
+  read.whole = whole;
+  read.job = &job;
+  job = IoJob();
+  job.read = &read;
+  job.offset = range.offset;
+  job.length = whole ? planned_bytes_ + 1 : range.length;
+  return GroupResult::kCold;
 }
 
 Read::GroupResult Read::process_group(Wave& wave, std::uint32_t group_index, Lane& lane) {
@@ -99,7 +181,7 @@ Read::GroupResult Read::process_group(Wave& wave, std::uint32_t group_index, Lan
   const Task& task = wave.tasks.tasks[group.first_task];
   tasks_.describe(group, task, lane);
   store::ByteSource& object = wave.fetch.objects[group_index];
-  if (!base::Descriptors::of_process().room()) return GroupResult::kStarved;
+  if (plan_->store().ranges() == nullptr && !base::Descriptors::of_process().room()) return GroupResult::kStarved;
   Status status = fetcher_.open(lane.detail.key, object, lane.stats);
   if (status.code() == Code::kNotFound) {
     wave.sink->fill(wave, group, group.first_task, lane);
@@ -108,7 +190,7 @@ Read::GroupResult Read::process_group(Wave& wave, std::uint32_t group_index, Lan
   if (base::is_shortage(status.system_error()) && base::Descriptors::of_process().some_will_close()) {
     return GroupResult::kStarved;
   }
-  if (status.ok()) {
+  if (status.ok() && !object.offers(store::Offer::kRanges)) {
     status = plan_->chain().check_encoded_size(object.size_bytes());
     if (!status.ok()) status = std::move(status).with_key(lane.detail.key).with_range(0, object.size_bytes());
   }
@@ -116,12 +198,15 @@ Read::GroupResult Read::process_group(Wave& wave, std::uint32_t group_index, Lan
   if (!status.ok()) {
     tasks_.fail(wave.tasks, group, task, lane, std::move(status));
   } else {
-    std::uint64_t offset = 0, length = object.size_bytes();
+    std::uint64_t offset = 0, length = object.size_bytes();  // of ranges: unknown
     // What has to be unpacked is needed whole.
     if (plan_->chain().raw() && !object.offers(store::Offer::kWhole)) {
       const RawSpan span = raw_span(lane.detail, plan_->element_op().element_bytes);
-      offset = span.first;
-      length = span.bytes;
+      // Of all of it nothing tells that there is more, unless more is asked for.
+      if (!object.offers(store::Offer::kRanges) || span.bytes != plan_->chain().decoded_bytes()) {
+        offset = span.first;
+        length = span.bytes;
+      }
     }
     result = read_group(wave, group_index, object, offset, length, lane);
   }
@@ -142,11 +227,16 @@ Read::GroupResult Read::read_group(Wave& wave, std::uint32_t group_index, const 
     tasks_.fail_group(wave.tasks, group, lane, status);
     return GroupResult::kDone;
   }
-  if (Status status = admit_length(group, length, lane); !status.ok()) {
+  const bool unknown = length == store::ByteSource::kUnknown;
+  if (Status status = unknown ? Status() : admit_length(group, length, lane); !status.ok()) {
     tasks_.fail_group(wave.tasks, group, lane, status);
     return GroupResult::kDone;
   }
   const StoredRange range{&object, offset, length};
+  if (object.offers(store::Offer::kRanges)) {
+    ++lane.stats.requests;
+    return want_range(wave, group_index, range);
+  }
   if (object.offers(store::Offer::kWhole)) {
     unpack_group(wave, group, range, lane);
     return GroupResult::kDone;
@@ -256,6 +346,7 @@ bool Read::try_post_cold(std::uint32_t wave_index, Lane& lane) {
   }
   lane.stats.open_seconds += timer.stop();
   cold_.start(**service, {jobs, count});
+  if (report_.stopped()) give_up();
   return true;
 }
 

@@ -20,6 +20,7 @@ void ReadTasks::fail(const WaveTasks& wave, const Group& group, const Task& task
 }
 
 void ReadTasks::fail_group(const WaveTasks& wave, const Group& group, Lane& lane, const Status& status) const {
+  if (group.source != kNoSource) wave.sources[group.source].note(status);
   for (std::uint32_t i = 0; i < group.task_count; ++i) {
     fail(wave, group, wave.tasks[group.first_task + i], lane, status);
   }

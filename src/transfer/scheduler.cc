@@ -124,6 +124,9 @@ Workload::Progress Scheduler::work() {
         case ClaimKind::kResume:
           resume(*lane);
           break;
+        case ClaimKind::kGiveUp:
+          work_->give_up();
+          break;
         case ClaimKind::kDrain:
           drain(next.wave, *lane);
           break;
@@ -146,7 +149,7 @@ Workload::Progress Scheduler::work() {
 
 Scheduler::Claim Scheduler::claim_locked() {
   if (ending_) return {ClaimKind::kFinished};
-  (void)stopped_locked();
+  if (stopped_locked() && !std::exchange(gave_up_, true)) return {ClaimKind::kGiveUp};
   if (trace::recording()) {
     for (std::uint32_t wave = 0; wave < waves_.size(); ++wave) {
       if (waves_[wave].state == WaveState::kDraining && !waves_[wave].being_drained) work_->notice(wave);

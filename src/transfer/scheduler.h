@@ -61,6 +61,8 @@ class WaveWork {
   virtual bool idle() const = 0;  // none in flight, none has come
   // Some of what has come: the wave of each group that is through by that, until the Lane's next call.
   virtual std::span<const std::uint32_t> resume(Lane& lane, std::size_t workers) = 0;
+  // The read has been stopped: what it waits for is not wanted any more. Once at most, with no lock held.
+  virtual void give_up() {}
   // All groups are through. False: so is the wave.
   virtual bool launch(std::uint32_t wave, Lane& lane) = 0;
   virtual bool launches() const noexcept = 0;
@@ -107,7 +109,7 @@ class Scheduler final : public Workload, public base::DescriptorWaiter, public s
   const std::vector<ChunkError>& errors() const { return report_->errors(); }
 
  private:
-  enum class ClaimKind : std::uint8_t { kNone, kFinished, kFill, kGroups, kResume, kDrain };
+  enum class ClaimKind : std::uint8_t { kNone, kFinished, kFill, kGroups, kResume, kDrain, kGiveUp };
   struct Claim {
     ClaimKind kind = ClaimKind::kNone;
     std::uint32_t wave = 0, begin = 0, end = 0;
@@ -161,6 +163,7 @@ class Scheduler final : public Workload, public base::DescriptorWaiter, public s
   std::vector<Left> left_;
   bool filling_ = false, exhausted_ = false, draining_ = false, ending_ = false, done_ = false;
   bool dropped_ = false;  // what was not claimed when the read was stopped
+  bool gave_up_ = false;  // what others read for it
   std::uint64_t asked_ns_ = 0;
 
   std::unique_ptr<base::CancelLink> cancel_link_;  // until the read has ended

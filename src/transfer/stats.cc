@@ -61,6 +61,7 @@ Stats& Stats::operator+=(const Stats& part) {
   buffered_bytes += part.buffered_bytes;
   memory_bytes += part.memory_bytes;
   mapped_bytes += part.mapped_bytes;
+  store_bytes += part.store_bytes;
   plan_seconds += part.plan_seconds;
   open_seconds += part.open_seconds;
   read_seconds += part.read_seconds;

@@ -129,6 +129,7 @@ void VariableRead::run_group(const Batch& batch, const Group& group, Lane& lane)
   std::span<const std::byte> stored;
   if (status.ok()) status = fetch(fetcher, range, lane, stored);
   if (!status.ok()) {
+    if (shared != nullptr) shared->note(status);
     for (const Task& task : tasks) fail_task(batch, group, task, lane, status);
     return;
   }

@@ -29,6 +29,7 @@ class ChunkSink;
 struct WaveFetch {
   std::vector<IoJob> jobs;                 // one per group, used by cold groups
   std::vector<store::ByteSource> objects;  // one per group: opened for its job
+  std::vector<StoreRead> reads;            // likewise, where a user's store reads
   MappedShare mapped;                      // guarded by MappedReads until the launch
 };
 

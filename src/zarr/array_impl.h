@@ -40,6 +40,8 @@ struct OpenShard final : public transfer::SourceVersion {
   std::vector<ShardEntry> entries;
   std::size_t unpacked_bytes = 0;  // that `object` keeps in memory
   base::Charge memory;             // of both
+  std::string version;             // of an object that offers ranges; empty: unknown
+  mutable std::atomic<bool> refuted{false};
   // Of its file, before the index was read.
   base::FileIdentity identity;
   // It had not changed for a tenth of a second. A change since shows in the identity, also one whose writer was held up
@@ -50,6 +52,7 @@ struct OpenShard final : public transfer::SourceVersion {
   // Whether `now`, which is open under the shard's key, has the bytes that the index was read from.
   bool is(const store::ByteSource& now) const;
   Status check() const override;
+  void refute() const noexcept override { refuted = true; }
 };
 
 // The checked index of a shard inside a shard; offsets are from the start of the object.

@@ -11,6 +11,7 @@
 
 #include "base/access.h"
 #include "store/file_offers.h"
+#include "store/range_store.h"
 #include "transfer/context_impl.h"
 #include "zarr/array_impl.h"
 #include "zarr/node_path.h"
@@ -22,6 +23,16 @@ Result<Store> Store::open(const Context& context, std::string_view url) {
     HEADRACE_TRY(Access::impl(context)->resources->check_usable());
     HEADRACE_TRY_ASSIGN(auto impl, store::open_store(url, {Access::impl(context)->resources->stored_memory()}));
     return Access::make<Store>(context, std::move(impl));
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+Result<Store> Store::open(const Context& context, std::shared_ptr<ByteStore> store) {
+  try {
+    HEADRACE_TRY(Access::impl(context)->resources->check_usable());
+    if (store == nullptr) return Status(Code::kInvalidArgument, Layer::kApi, "the store is null");
+    return Access::make<Store>(context, std::make_shared<store::RangeStore>(std::move(store)));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }
@@ -168,8 +179,7 @@ bool has_child_with(store::Store& store, const std::string& path, const LoadOpti
     const std::string child = join_path(path, entry.name);
     if (!entry.is_directory || !valid_node_path(child, 2)) continue;
     for (const char* name : documents) {
-      store::ByteSource object;
-      if (store.open(join_path(child, name), object).ok()) return true;
+      if (store::has_object(store, join_path(child, name))) return true;
     }
   }
   return false;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file_handle.h"
 #include "base/trace.h"
+#include "store/range_read.h"
 #include "zarr/array_impl.h"
 
 namespace headrace::zarr {
@@ -123,21 +124,26 @@ void ShardCache::insert(const OpenShard& shard, std::size_t level, const ShardEn
 
 namespace {
 
-// The index of a shard that is the object's bytes [begin, begin + length).
+// The index of a shard that is the object's bytes [begin, begin + length). `read`: its bytes, where they are there.
 Status read_index(const store::ByteSource& object, const ShardIndexFormat& format, std::uint64_t begin,
-                  std::uint64_t length, base::Charge& memory, std::vector<ShardEntry>& entries, Stats& lookups) {
+                  std::uint64_t length, base::Charge& memory, std::vector<ShardEntry>& entries, Stats& lookups,
+                  std::span<const std::byte> read = {}) {
   auto position = format.position(length);
   if (!position.ok()) return std::move(position).status().with_range(begin, length);
   const std::string what = "the index of a shard of " + std::to_string(format.entry_count()) + " chunks";
   HEADRACE_TRY(memory.take(format.entry_count() * sizeof(ShardEntry), what));
   base::Charge parsing(memory.budget());
-  HEADRACE_TRY(
-      parsing.take(format.parse_bytes() + (object.offers(store::Offer::kMemory) ? 0 : format.encoded_bytes()), what));
+  HEADRACE_TRY(parsing.take(
+      format.parse_bytes() + (object.offers(store::Offer::kMemory) || !read.empty() ? 0 : format.encoded_bytes()),
+      what));
   std::vector<std::byte> copy;
   std::span<const std::byte> encoded;
   const std::uint64_t at = begin + *position;
   const auto bytes = static_cast<std::size_t>(format.encoded_bytes());
-  if (object.offers(store::Offer::kMemory)) {
+  if (read.size() == bytes) {
+    encoded = read;
+    lookups.store_bytes += bytes;
+  } else if (object.offers(store::Offer::kMemory)) {
     HEADRACE_TRY_ASSIGN(encoded, object.view(at, bytes));
     lookups.memory_bytes += bytes;
   } else {
@@ -147,7 +153,7 @@ Status read_index(const store::ByteSource& object, const ShardIndexFormat& forma
     Status status = object.read(at, copy);
     lookups.read_seconds += timer.stop();
     if (!status.ok()) return status;
-    lookups.buffered_bytes += bytes;
+    (object.offers(store::Offer::kRanges) ? lookups.store_bytes : lookups.buffered_bytes) += bytes;
     encoded = copy;
   }
   ++lookups.requests;
@@ -167,6 +173,9 @@ Status changed(const std::string& key) {
 
 bool OpenShard::is(const store::ByteSource& now) const {
   if (now.offers(store::Offer::kWhole)) return unpacked_bytes != 0;  // stores that pack do not change
+  // Each answer tells whether it is of the version that the index was read from. Where it has none, nothing tells but
+  // reading the index again.
+  if (now.offers(store::Offer::kRanges)) return &now == object.get() && !version.empty() && !refuted;
   if (now.offers(store::Offer::kMemory) || in_memory()) {
     return now.memory() == object->memory() && now.size_bytes() == object->size_bytes();
   }
@@ -178,16 +187,22 @@ bool OpenShard::is(const store::ByteSource& now) const {
 
 Status OpenShard::check() const {
   if (in_memory()) return {};
-  base::FileIdentity now;
-  int error = 0;
-  if (!base::identify(object->file().fd, now, error)) {
-    return Status(Code::kIo, Layer::kZarr, "cannot ask whether the shard has changed").with_key(key).with_errno(error);
+  if (object->offers(store::Offer::kRanges)) {
+    if (!version.empty()) return {};  // each answer was compared with it
+  } else {
+    base::FileIdentity now;
+    int error = 0;
+    if (!base::identify(object->file().fd, now, error)) {
+      return Status(Code::kIo, Layer::kZarr, "cannot ask whether the shard has changed")
+          .with_key(key)
+          .with_errno(error);
+    }
+    if (was_still && now == identity) return {};
+    if (!now.same_but_for_links(identity)) return changed(key);
   }
-  if (was_still && now == identity) return {};
-  if (!now.same_but_for_links(identity)) return changed(key);
   // A file that another was put in the place of has lost its name, and no bytes. Nor need a change show whose time
   // stamps lie in the future, or whose writer had stamped the file just before the index was read, and went on later.
-  // An index that says the same as before is as much as can be known.
+  // An index that says the same as before is as much as can be known; likewise of a store that tells no versions.
   std::vector<ShardEntry> again;
   base::Charge own(memory.budget());
   Stats checking;  // no part of the read
@@ -262,6 +277,26 @@ Status open_settled(store::Store& store, const std::string& key, SettledObject& 
   }
 }
 
+// The index of a shard that offers ranges, and by the same answer what is known of the object. kNotFound.
+Status open_ranges(zarr::OpenShard& open, std::vector<std::byte>& index, base::Charge& reading, Stats& lookups) {
+  const zarr::ShardIndexFormat& format = *open.format;
+  const store::ByteSource::Ranges ranges = open.object->ranges();
+  HEADRACE_TRY(reading.take(format.encoded_bytes(), "the index of a shard"));
+  index.resize(static_cast<std::size_t>(format.encoded_bytes()));
+  RangeRead read;
+  read.key = open.key;
+  read.from_end = format.at_end();
+  read.out = index;
+  trace::Timer timer(trace::Stage::kRead, index.size());
+  Status status = store::read_range(*ranges.store, read);
+  lookups.read_seconds += timer.stop();
+  HEADRACE_TRY(std::move(status));
+  index.resize(static_cast<std::size_t>(read.bytes));
+  open.version = std::move(read.found_version);
+  open.object->offer_ranges({ranges.store, open.key, open.version}, read.object_bytes);
+  return open.object->measure();
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std::string& key, Stats& lookups) const {
@@ -278,7 +313,6 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
   // Most shards of a sparse array: nothing is allocated for them.
   if (status.code() == Code::kNotFound) return std::shared_ptr<const zarr::OpenShard>();
   if (!status.ok()) return std::move(status).with_key(key);
-  ++lookups.objects_opened;
   auto open = std::make_shared<zarr::OpenShard>();
   open->key = key;
   open->id = shards.new_id();
@@ -287,12 +321,20 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
   open->identity = opened.identity;
   open->was_still = opened.was_still;
   open->format = &sharding->indexes.front();
+  std::vector<std::byte> index;
+  base::Charge reading(shards.budget());
+  if (open->object->offers(store::Offer::kRanges)) {
+    status = open_ranges(*open, index, reading, lookups);
+    if (status.code() == Code::kNotFound) return std::shared_ptr<const zarr::OpenShard>();
+    if (!status.ok()) return std::move(status).with_key(key);
+  }
   if (open->object->offers(store::Offer::kWhole)) {
     if (status = unpack_shard(*Access::impl(store), *open, lookups); !status.ok())
       return std::move(status).with_key(key);
   }
+  ++lookups.objects_opened;
   status = zarr::read_index(*open->object, *open->format, 0, open->object->size_bytes(), open->memory, open->entries,
-                            lookups);
+                            lookups, index);
   if (!status.ok()) return std::move(status).with_key(key);
   std::shared_ptr<const zarr::OpenShard> done = std::move(open);
   shards.insert(done);

@@ -31,7 +31,7 @@ std::vector<Variant> variants() {
   std::vector<Variant> out;
   for (const auto& engine : engine_names) {
     for (const auto& device : device_names) {
-      for (const testing::StoreUnderTest& store : testing::stores_under_test()) {
+      for (const testing::StoreUnderTest& store : testing::all_stores_under_test()) {
         if (store.writable) out.push_back({engine, device, store.name, 1u});
         out.push_back({engine, device, store.name, 3u});
       }
@@ -73,10 +73,8 @@ class Read : public ::testing::TestWithParam<Variant> {
     store.reset();
     directory = std::make_unique<support::TempDir>();
     std::string url;
-    for (const testing::StoreUnderTest& row : testing::stores_under_test()) {
-      if (GetParam().store == row.name) url = row.fill(directory->path(), testing::objects_of(*memory));
-    }
-    auto opened = Store::open(*context, url);
+    url = testing::store_under_test(GetParam().store).fill(directory->path(), testing::objects_of(*memory));
+    auto opened = testing::open_filled(*context, url);
     ASSERT_TRUE(opened.ok()) << opened.status().to_string();
     store = std::make_unique<Store>(std::move(*opened));
   }

@@ -49,7 +49,7 @@ class ReadFaults : public ::testing::TestWithParam<Variant> {
     options.host_budget_bytes = std::size_t{4} << 20;
     auto context = Context::create(options);
     if (!context.ok()) return context.status();
-    auto store = Store::open(*context, path);
+    auto store = testing::open_filled(*context, path);
     if (!store.ok()) return store.status();
     auto opened = Array::open(*store);
     if (!opened.ok()) return opened.status();
@@ -202,6 +202,9 @@ std::vector<Variant> variants() {
       out.push_back({device, "auto", Layout::kZstd, false, store});
       out.push_back({device, "auto", Layout::kShardedRaw, false, store});
       out.push_back({device, "io_uring", Layout::kShardedZstd, false, store});
+    }
+    for (const Layout layout : {Layout::kRaw, Layout::kZstd, Layout::kShardedZstd}) {
+      out.push_back({device, "auto", layout, false, "ranges"});
     }
   }
   return out;

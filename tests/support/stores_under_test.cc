@@ -2,9 +2,42 @@
 
 #include <cstdlib>
 
+#include "store/range_store.h"
 #include "stores_under_test.inc"
+#include "support/ranges_in_memory.h"
 
 namespace headrace::testing {
+namespace {
+
+constexpr std::string_view kRangesScheme = "filled-ranges://";
+
+// The last one filled: as many as one test opens at a time.
+std::map<std::string, std::shared_ptr<ByteStore>>& filled_ranges() {
+  static std::map<std::string, std::shared_ptr<ByteStore>> filled;
+  return filled;
+}
+
+template <int habits>
+std::string fill_ranges(const std::string& dir, const Objects& objects) {
+  using Answers = RangeHabits::Answers;
+  static constexpr Answers kAnswers[] = {Answers::kOnThread, Answers::kReversed, Answers::kInStart,
+                                         Answers::kInOneBatch};
+  RangeHabits how;
+  how.answers = kAnswers[habits];
+  how.tells_size = habits != 1;
+  how.tells_version = habits == 3;
+  how.writes = false;
+  Objects valid;  // others are no objects to anybody
+  for (const auto& [key, bytes] : objects) {
+    if (store::valid_key(key)) valid[key] = bytes;
+  }
+  const std::string url = std::string(kRangesScheme) + dir;
+  filled_ranges().clear();
+  filled_ranges()[url] = std::make_shared<RangeStoreInMemory>(std::move(valid), how);
+  return url;
+}
+
+}  // namespace
 
 std::span<const StoreUnderTest> stores_under_test() {
   struct Row {
@@ -21,9 +54,35 @@ std::span<const StoreUnderTest> stores_under_test() {
   return all;
 }
 
+std::span<const StoreUnderTest> range_stores_under_test() {
+  static constexpr StoreUnderTest kStores[] = {{"ranges", false, true, &fill_ranges<0>},
+                                               {"ranges_untold", false, true, &fill_ranges<1>},
+                                               {"ranges_in_start", false, true, &fill_ranges<2>},
+                                               {"ranges_in_one_batch", false, true, &fill_ranges<3>}};
+  return kStores;
+}
+
+std::vector<StoreUnderTest> all_stores_under_test() {
+  std::vector<StoreUnderTest> all(stores_under_test().begin(), stores_under_test().end());
+  all.insert(all.end(), range_stores_under_test().begin(), range_stores_under_test().end());
+  return all;
+}
+
+Result<std::shared_ptr<store::Store>> open_filled(const std::string& url) {
+  if (!url.starts_with(kRangesScheme)) return store::open_store(url);
+  return std::shared_ptr<store::Store>(std::make_shared<store::RangeStore>(filled_ranges().at(url)));
+}
+
+Result<Store> open_filled(const Context& context, const std::string& url) {
+  if (!url.starts_with(kRangesScheme)) return Store::open(context, url);
+  return Store::open(context, filled_ranges().at(url));
+}
+
 const StoreUnderTest& store_under_test(std::string_view name) {
-  for (const StoreUnderTest& row : stores_under_test()) {
-    if (name == row.name) return row;
+  for (const auto rows : {stores_under_test(), range_stores_under_test()}) {
+    for (const StoreUnderTest& row : rows) {
+      if (name == row.name) return row;
+    }
   }
   std::abort();
 }

@@ -2,6 +2,8 @@
 // how: headrace_plugin(... UNDER_TEST x_under_test.h), a header with x_under_test().
 #pragma once
 
+#include <headrace/array.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -27,7 +29,15 @@ struct StoreUnderTest {
 
 // In the order of the stores' table.
 std::span<const StoreUnderTest> stores_under_test();
-// REQUIRES: there is one of that name.
+// Stores of a user's, by what they tell and when they answer. They have no scheme: open_filled() opens them. Opening
+// their objects asks nobody: whether there is one shows when it is read.
+std::span<const StoreUnderTest> range_stores_under_test();
+// Both.
+std::vector<StoreUnderTest> all_stores_under_test();
+// What fill() of any of them gave.
+Result<std::shared_ptr<store::Store>> open_filled(const std::string& url);
+Result<Store> open_filled(const Context& context, const std::string& url);
+// REQUIRES: there is one of that name, in either table.
 const StoreUnderTest& store_under_test(std::string_view name);
 inline void PrintTo(const StoreUnderTest& row, std::ostream* out) { *out << row.name; }
 

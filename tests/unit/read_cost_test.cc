@@ -196,6 +196,7 @@ void add_stats(const Stats& stats, Costs& costs) {
                                     {"buffered_bytes", stats.buffered_bytes},
                                     {"memory_bytes", stats.memory_bytes},
                                     {"mapped_bytes", stats.mapped_bytes},
+                                    {"store_bytes", stats.store_bytes},
                                     {"waves", stats.waves}}) {
     costs[name] += static_cast<std::int64_t>(value);
   }

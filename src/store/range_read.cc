@@ -1,0 +1,109 @@
+#include "store/range_read.h"
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <string>
+
+#include "store/guarded_call.h"
+
+namespace headrace::store {
+namespace {
+
+class Waiter final : public RangeListener {
+ public:
+  void done(std::span<RangeRead* const>) noexcept override {
+    std::lock_guard lock(mutex_);
+    done_ = true;
+    came_.notify_one();  // with the lock: whoever waits frees this once it is gone
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    came_.wait(lock, [&] { return done_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable came_;
+  bool done_ = false;  // guarded by mutex_
+};
+
+Status wrong_answer(Code code, const std::string& what, const RangeRead& read) {
+  return Status(code, Layer::kStore, what).with_key(read.key).with_range(read.offset, read.out.size());
+}
+
+}  // namespace
+
+bool start_reads(ByteStore& store, std::span<RangeRead* const> reads, Status& failure) noexcept {
+  failure = guarded([&] { return store.start(reads); });
+  return failure.ok();
+}
+
+Status check_answer(const RangeRead& read) {
+  if (!read.status.ok()) return Status(read.status).with_key(read.key).with_range(read.offset, read.out.size());
+  if (read.bytes > read.out.size()) {
+    return wrong_answer(Code::kIo, "the store says that it gave more bytes than were asked for", read);
+  }
+  if (read.object_bytes != RangeRead::kUnknown) {
+    const std::uint64_t from = read.from_end ? 0 : std::min(read.offset, read.object_bytes);
+    const std::uint64_t there = std::min<std::uint64_t>(read.object_bytes - from, read.out.size());
+    if (read.bytes != there) {
+      return wrong_answer(Code::kShort,
+                          "of an object of " + std::to_string(read.object_bytes) + " bytes the store gave " +
+                              std::to_string(read.bytes) + " where there are " + std::to_string(there),
+                          read);
+    }
+  }
+  if (!read.version.empty() && !read.found_version.empty() && read.found_version != read.version) {
+    return wrong_answer(Code::kAgainExhausted, "the object was replaced while it was read: read it again", read);
+  }
+  return {};
+}
+
+Status read_range(ByteStore& store, RangeRead& read) {
+  Waiter waiter;
+  read.listener = &waiter;
+  RangeRead* const one[] = {&read};
+  Status failure;
+  if (start_reads(store, one, failure)) {
+    waiter.wait();
+  } else {
+    read.status = std::move(failure);
+  }
+  return check_answer(read);
+}
+
+Result<std::uint64_t> measure(ByteStore& store, std::string_view key) {
+  std::array<std::byte, 1024> bytes;
+  // Whether the object has bytes from `offset` on; `size` is set where it is known by that.
+  std::uint64_t size = RangeRead::kUnknown;
+  const auto reaches = [&](std::uint64_t offset, std::size_t count) -> Result<bool> {
+    RangeRead read;
+    read.key = key;
+    read.offset = offset;
+    read.out = std::span(bytes).first(count);
+    HEADRACE_TRY(read_range(store, read));
+    size = read.object_bytes;
+    if (size == RangeRead::kUnknown && read.bytes > 0 && read.bytes < count) size = offset + read.bytes;
+    return read.bytes > 0;
+  };
+  HEADRACE_TRY_ASSIGN(const bool any, reaches(0, bytes.size()));
+  if (size != RangeRead::kUnknown) return size;
+  if (!any) return std::uint64_t{0};
+  // The object has at least `low` bytes, and fewer than `high` once that is set.
+  std::uint64_t low = bytes.size(), high = 0;
+  while (high == 0 || high - low > 1) {
+    const std::uint64_t end = high == 0 ? low * 2 : low + (high - low) / 2;
+    if (end > std::uint64_t{1} << 62) {
+      return Status(Code::kIo, Layer::kStore, "the store gives bytes beyond the end of any object").with_key(key);
+    }
+    HEADRACE_TRY_ASSIGN(const bool longer, reaches(end - 1, 1));
+    if (size != RangeRead::kUnknown) return size;
+    (longer ? low : high) = end;
+  }
+  return low;
+}
+
+}  // namespace headrace::store

@@ -1,0 +1,101 @@
+#include "store/range_store.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/checked.h"
+#include "store/guarded_call.h"
+#include "store/range_read.h"
+
+namespace headrace::store {
+
+std::string RangeStore::url() const {
+  std::string url;
+  const Status status = guarded([&] {
+    url = behind_->url();
+    return Status();
+  });
+  return status.ok() ? url : "(a store that cannot say its name)";
+}
+
+Status RangeStore::open(std::string_view key, ByteSource& out) {
+  out.close();
+  if (!valid_key(key)) return check_key(key);
+  out.offer_ranges({behind_.get(), key, {}}, ByteSource::kUnknown);
+  return {};
+}
+
+Result<Bytes> RangeStore::get(std::string_view key, std::uint64_t limit, base::Charge* charge) {
+  HEADRACE_TRY(check_key(key));
+  try {
+    return get_checked(std::string(key), limit, charge);
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+// What fits the first request, which metadata do, takes one; where the store tells sizes, anything else takes two.
+Result<Bytes> RangeStore::get_checked(const std::string& key, std::uint64_t limit, base::Charge* charge) {
+  constexpr std::uint64_t kFirst = 64 << 10, kTimes = 8;
+  const auto above_limit = [&](const std::string& size) {
+    return Status(Code::kResourceExhausted, Layer::kStore,
+                  "object of " + size + " bytes is above the limit of " + std::to_string(limit))
+        .with_key(key);
+  };
+  // One byte more than there may be: what fills the room is too long.
+  const std::uint64_t most = base::checked_add(limit, std::uint64_t{1}).value_or(limit);
+  for (std::uint64_t room = std::min(kFirst, most);;) {
+    base::Charge reading(charge != nullptr ? charge->budget() : nullptr);
+    HEADRACE_TRY(reading.take(room, "an object").with_key(key));
+    Bytes bytes(static_cast<std::size_t>(room));
+    RangeRead read;
+    read.key = key;
+    read.out = bytes;
+    HEADRACE_TRY(read_range(*behind_, read));
+    const bool told = read.object_bytes != RangeRead::kUnknown;
+    if (told && read.object_bytes > limit) return above_limit(std::to_string(read.object_bytes));
+    if (read.bytes < room || (told && read.object_bytes == read.bytes)) {
+      if (charge != nullptr) HEADRACE_TRY(charge->take(read.bytes, "an object").with_key(key));
+      return Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(read.bytes));
+    }
+    if (room == most) return above_limit("more than " + std::to_string(limit));
+    const std::uint64_t next = told ? read.object_bytes + 1 : base::checked_mul(room, kTimes).value_or(most);
+    room = std::min(next, most);
+  }
+}
+
+Result<std::vector<Entry>> RangeStore::list(std::string_view prefix, base::Charge* charge) {
+  if (!prefix.empty()) HEADRACE_TRY(check_key(prefix));
+  try {
+    std::vector<ListedName> names;
+    HEADRACE_TRY(guarded([&]() -> Status {
+                   HEADRACE_TRY_ASSIGN(names, behind_->list(prefix));
+                   return {};
+                 }).with_key(prefix));
+    std::vector<Entry> entries;
+    for (ListedName& listed : names) {
+      // Whatever else a bucket holds: nothing can be opened by such a name.
+      if (!valid_key(listed.name) || listed.name.find('/') != std::string::npos) continue;
+      if (charge != nullptr) HEADRACE_TRY(charge->take(listed_bytes(listed.name), "a listing").with_key(prefix));
+      entries.push_back({std::move(listed.name), listed.is_directory});
+    }
+    // An object and a directory may have one name; what is below the directory counts.
+    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      return a.name != b.name ? a.name < b.name : a.is_directory > b.is_directory;
+    });
+    entries.erase(
+        std::unique(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name == b.name; }),
+        entries.end());
+    return entries;
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+Status RangeStore::put(std::string_view key, std::span<const std::byte> bytes) {
+  HEADRACE_TRY(check_key(key));
+  return guarded([&] { return behind_->put(key, bytes); }).with_key(key);
+}
+
+}  // namespace headrace::store

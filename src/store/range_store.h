@@ -1,0 +1,29 @@
+// RangeStore: a user's ByteStore as a Store. Its objects offer ranges and nothing else; opening one asks nobody.
+#pragma once
+
+#include <headrace/byte_store.h>
+
+#include <memory>
+
+#include "store/store.h"
+
+namespace headrace::store {
+
+class RangeStore final : public Store {
+ public:
+  // `behind` is not null.
+  explicit RangeStore(std::shared_ptr<ByteStore> behind) noexcept : behind_(std::move(behind)) {}
+
+  std::string url() const override;
+  Status open(std::string_view key, ByteSource& out) override;
+  ByteStore* ranges() noexcept override { return behind_.get(); }
+  Result<Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override;
+  Result<std::vector<Entry>> list(std::string_view prefix, base::Charge* charge) override;
+  Status put(std::string_view key, std::span<const std::byte> bytes) override;
+
+ private:
+  Result<Bytes> get_checked(const std::string& key, std::uint64_t limit, base::Charge* charge);
+  const std::shared_ptr<ByteStore> behind_;
+};
+
+}  // namespace headrace::store

@@ -1,0 +1,173 @@
+#include "transfer/store_reads.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/clock.h"
+#include "store/range_read.h"
+#include "transfer/io_service.h"
+
+namespace headrace::transfer {
+namespace {
+
+StoreRead& of(RangeRead& range) noexcept { return *reinterpret_cast<StoreRead*>(range.user); }
+
+Status cancelled() noexcept {
+  try {
+    return Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled");
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+}  // namespace
+
+void StoreReads::give_up(StoreRead& read) noexcept { read.range.status = cancelled(); }
+
+// Notes reads of one store as started; false: they are not wanted any more. Throws std::bad_alloc, and has noted none.
+bool StoreReads::admit(std::span<StoreRead* const> reads) {
+  std::lock_guard lock(mutex_);
+  for (StoreRead* read : reads) {
+    if (read->job->sink->cancelled()) return false;
+  }
+  const std::size_t all = started_.size() + reads.size();
+  if (started_.capacity() < all) started_.reserve(2 * all);
+  if (held_.capacity() < held_.size() + all) held_.reserve(held_.size() + 2 * all);
+  for (StoreRead* read : reads) {
+    read->place = started_.size();
+    started_.push_back(read);
+  }
+  return true;
+}
+
+// One call for each run of reads of one sink, which are of one store.
+void StoreReads::start(std::span<StoreRead* const> reads) noexcept {
+  while (!reads.empty()) {
+    const StoreRead& first = *reads.front();
+    ByteStore& store = *first.store;
+    const auto end = std::find_if(reads.begin(), reads.end(), [&](const StoreRead* read) {
+      return read->job->sink != first.job->sink || read->store != first.store;
+    });
+    const auto run = reads.first(static_cast<std::size_t>(end - reads.begin()));
+    reads = reads.subspan(run.size());
+    std::uint64_t cancels = 0;
+    Status failure;
+    bool admitted = false;
+    try {
+      starting_.clear();
+      for (StoreRead* read : run) {
+        RangeRead& range = read->range;
+        range.key = read->key;
+        range.out = read->job->slot.first(static_cast<std::size_t>(read->job->length));
+        range.offset = read->job->offset;
+        range.listener = this;
+        range.user = reinterpret_cast<std::uint64_t>(read);
+        range.status = {};
+        range.bytes = 0;
+        range.object_bytes = RangeRead::kUnknown;
+        range.found_version.clear();
+        starting_.push_back(&range);
+      }
+      {
+        std::lock_guard lock(mutex_);
+        cancels = cancels_;
+      }
+      admitted = admit(run);
+      if (!admitted) failure = cancelled();
+    } catch (const std::bad_alloc&) {
+      failure = Status::out_of_memory();
+    }
+    if (admitted && store::start_reads(store, starting_, failure)) {
+      // From here on they may have ended. Those that were to be cancelled before the store had them are named again.
+      bool again = false;
+      {
+        std::lock_guard lock(mutex_);
+        again = cancels != cancels_;
+      }
+      if (again) cancel();
+      continue;
+    }
+    for (StoreRead* read : run) read->range.status = failure;
+    if (admitted) {
+      done(starting_);
+    } else {
+      for (StoreRead* read : run) {
+        RangeRead* const one[] = {&read->range};
+        report(one);
+      }
+    }
+  }
+}
+
+void StoreReads::cancel() noexcept {
+  std::vector<StoreRead*> unwanted;
+  std::vector<RangeRead*> ranges;
+  {
+    std::lock_guard lock(mutex_);
+    ++cancels_;
+    try {
+      unwanted.reserve(started_.size());
+      ranges.reserve(started_.size());
+    } catch (const std::bad_alloc&) {
+      return;  // they end by themselves
+    }
+    for (StoreRead* read : started_) {
+      if (read->job->sink->cancelled()) unwanted.push_back(read);
+    }
+    ++cancelling_;  // nothing that is started is reported, and so freed, before the stores are through
+  }
+  std::sort(unwanted.begin(), unwanted.end(),
+            [](const StoreRead* a, const StoreRead* b) { return std::less<>()(a->store, b->store); });
+  for (std::size_t begin = 0; begin < unwanted.size();) {
+    ByteStore& store = *unwanted[begin]->store;
+    ranges.clear();
+    for (; begin < unwanted.size() && unwanted[begin]->store == &store; ++begin) {
+      ranges.push_back(&unwanted[begin]->range);
+    }
+    store.cancel(ranges);
+  }
+  std::vector<RangeRead*> ended;
+  {
+    std::lock_guard lock(mutex_);
+    if (--cancelling_ == 0) std::swap(ended, held_);
+  }
+  report(ended);
+}
+
+void StoreReads::done(std::span<RangeRead* const> reads) noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    for (RangeRead* range : reads) {
+      const std::size_t place = of(*range).place;
+      started_.back()->place = place;
+      started_[place] = started_.back();
+      started_.pop_back();
+    }
+    if (cancelling_ != 0) {
+      held_.insert(held_.end(), reads.begin(), reads.end());
+      return;
+    }
+  }
+  report(reads);
+}
+
+// One call for each run of jobs with one sink. Once the last is told, all of this may be gone.
+void StoreReads::report(std::span<RangeRead* const> reads) noexcept {
+  constexpr std::size_t kMost = 64;
+  const std::uint64_t now = base::now_ns();
+  for (std::size_t begin = 0; begin < reads.size();) {
+    IoJob* jobs[kMost];
+    IoSink* const sink = of(*reads[begin]).job->sink;
+    std::size_t count = 0;
+    for (; begin < reads.size() && count < kMost; ++begin) {
+      IoJob& job = *of(*reads[begin]).job;
+      if (job.sink != sink) break;
+      job.seconds = job.start_ns != 0 ? static_cast<double>(now - job.start_ns) * 1e-9 : 0;
+      jobs[count++] = &job;
+    }
+    sink->on_io_done({jobs, count});
+  }
+}
+
+}  // namespace headrace::transfer

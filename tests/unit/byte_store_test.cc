@@ -1,0 +1,578 @@
+// A store of the user's gives what was put into it or an error, whenever and however it answers; each of its reads ends
+// once; hundreds are under way at a time; and what it says is not believed.
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+#include <headrace/byte_store.h>
+#include <headrace/decode.h>
+#include <headrace/decode_index.h>
+#include <headrace/group.h>
+
+#include <chrono>
+#include <random>
+#include <set>
+#include <stdexcept>
+
+#include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
+#include "store/range_read.h"
+#include "store/range_store.h"
+#include "support/flat_array.h"
+#include "support/ranges_in_memory.h"
+#include "support/stores_under_test.h"
+#include "support/temp_dir.h"
+#include "support/variable_model.h"
+
+namespace headrace {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::FlatArray;
+using testing::Layout;
+using testing::Objects;
+using testing::RangeHabits;
+using testing::RangeStoreInMemory;
+using Answers = RangeHabits::Answers;
+
+Objects objects_of(const FlatArray& array, const std::string& path = "") {
+  auto memory = store::open_store("memory://byte_store_test").value();
+  EXPECT_TRUE(testing::write_flat_array(*memory, path, array).ok());
+  return testing::objects_of(*memory);
+}
+
+struct Outcome {
+  Status status;
+  std::vector<std::uint32_t> elements;
+  Stats stats;
+};
+
+class ByteStoreTest : public ::testing::Test {
+ protected:
+  static Context make_context(unsigned threads = 3) {
+    ContextOptions options;
+    options.threads = threads;
+    options.wave_bytes = 16 << 10;
+    options.host_budget_bytes = 64 << 20;
+    return Context::create(options).value();
+  }
+  static Outcome read(const Context& context, std::shared_ptr<ByteStore> store, const FlatArray& content,
+                      const char* device_name = "host", const std::string& selection = "",
+                      const ReadOptions& options = {}) {
+    Outcome out;
+    const auto opened = Array::open(Store::open(context, std::move(store)).value());
+    out.status = opened.ok() ? Status() : opened.status();
+    if (!out.status.ok()) return out;
+    const Selection chosen = parse_selection(selection).value();
+    const std::uint64_t count = resolve_selection(chosen, std::vector<std::uint64_t>{content.elements()})->shape[0];
+    const Device device = Device::open(device_name).value();
+    auto buffer = Buffer::allocate(device, count * 4).value();
+    out.status = opened->read(chosen, {buffer, opened->info().dtype, {count}}, device, options, &out.stats);
+    out.elements.resize(count);
+    EXPECT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(out.elements.data()), count * 4).ok());
+    return out;
+  }
+  // Reads what one thing was changed of; elements must be right where the read says so.
+  Outcome read_changed(const FlatArray& content, const RangeHabits& habits) {
+    auto store = std::make_shared<RangeStoreInMemory>(objects_of(content), habits);
+    Outcome out = read(context_, store, content);
+    EXPECT_EQ(store->in_flight, 0u);
+    return out;
+  }
+  static bool is_metadata(const RangeRead& read) { return read.key.find(".z") == 0 || read.key == "zarr.json"; }
+
+  Context context_ = make_context();
+};
+
+struct Way {
+  Answers answers;
+  bool tells_size, tells_version;
+  const char* device;
+  bool device_decodes = false;
+};
+
+class ReadsByRanges : public ByteStoreTest, public ::testing::WithParamInterface<Way> {
+  void SetUp() override { device::staged_decode_model().any_codec = GetParam().device_decodes; }
+  void TearDown() override { device::staged_decode_model().any_codec = false; }
+};
+
+TEST_P(ReadsByRanges, EveryLayoutIsRight) {
+  const Way& way = GetParam();
+  for (const Layout layout :
+       {Layout::kRaw, Layout::kZstd, Layout::kBlosc, Layout::kShardedRaw, Layout::kShardedZstd, Layout::kBz2}) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    const FlatArray content{.layout = layout, .chunks = 83, .chunk_elements = 200, .shard_chunks = 9};
+    RangeHabits habits{.answers = way.answers, .tells_size = way.tells_size, .tells_version = way.tells_version};
+    auto store = std::make_shared<RangeStoreInMemory>(objects_of(content), habits);
+    ReadOptions options;
+    options.placement = way.device_decodes ? Placement::kGpu : Placement::kAuto;
+    const Outcome all = read(context_, store, content, way.device, "", options);
+    ASSERT_TRUE(all.status.ok()) << all.status.to_string();
+    EXPECT_TRUE(all.elements == content.expected());
+    EXPECT_EQ(all.stats.store_bytes, all.stats.read_bytes);
+    EXPECT_GT(all.stats.store_bytes, 0u);
+    EXPECT_EQ(all.stats.path.substr(0, 5), "store");
+    EXPECT_EQ(all.stats.engine, "none");
+    const Outcome part = read(context_, store, content, way.device, "777:9999:7", options);
+    ASSERT_TRUE(part.status.ok()) << part.status.to_string();
+    const auto expected = content.expected();
+    for (std::size_t i = 0; i < part.elements.size(); ++i) ASSERT_EQ(part.elements[i], expected[777 + 7 * i]);
+    EXPECT_EQ(store->in_flight, 0u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ReadsByRanges,
+                         ::testing::Values(Way{Answers::kOnThread, true, true, "host"},
+                                           Way{Answers::kOnThread, false, false, "host"},
+                                           Way{Answers::kInStart, true, false, "host"},
+                                           Way{Answers::kReversed, false, true, "host"},
+                                           Way{Answers::kInOneBatch, true, true, "host"},
+                                           Way{Answers::kOnThread, false, false, "host-staged"},
+                                           Way{Answers::kInStart, false, true, "host-staged"},
+                                           Way{Answers::kInOneBatch, true, true, "host-staged", true},
+                                           Way{Answers::kReversed, false, false, "host-staged", true}),
+                         [](const auto& about) { return "way" + std::to_string(about.index); });
+
+// What is asked for is as byte_store.h says.
+TEST_F(ByteStoreTest, WhatIsAskedForIsAsTheHeaderSays) {
+  for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
+    const FlatArray content{.layout = layout, .chunks = 50, .shard_chunks = 5};
+    std::atomic<int> wrong{0}, reads{0};
+    RangeHabits habits;
+    habits.change = [&](RangeRead& read) {
+      ++reads;
+      const bool fine = store::valid_key(read.key) && read.key.data()[read.key.size()] == '\0' && !read.out.empty() &&
+                        read.listener != nullptr;
+      wrong += fine ? 0 : 1;
+    };
+    const Outcome out = read_changed(content, habits);
+    EXPECT_TRUE(out.status.ok() && out.elements == content.expected()) << out.status.to_string();
+    EXPECT_EQ(wrong, 0);
+    EXPECT_GT(reads, 10);
+  }
+}
+
+TEST_F(ByteStoreTest, WhatIsNotThereIsTheFillValue) {
+  for (const Layout layout : {Layout::kRaw, Layout::kZstd, Layout::kShardedZstd}) {
+    const FlatArray content{.layout = layout, .chunks = 20, .shard_chunks = 5};
+    Objects objects = objects_of(content);
+    ASSERT_EQ(objects.erase(content.key(5)), 1u);
+    const Outcome out = read(context_, std::make_shared<RangeStoreInMemory>(objects), content);
+    ASSERT_TRUE(out.status.ok()) << out.status.to_string();
+    EXPECT_EQ(out.stats.missing_chunks, 1u) << "a shard that is not there is one task";
+    auto expected = content.expected();
+    const auto missing = expected.begin() + 5 * 64, end = missing + (content.sharded() ? 5 : 1) * 64;
+    std::fill(missing, end, out.elements[5 * 64]);
+    EXPECT_TRUE(out.elements == expected);
+  }
+}
+
+// 64 chunks, each of which takes 20 ms: one after the other would be 1.3 seconds, with three threads 0.4.
+TEST_F(ByteStoreTest, RangesAreUnderWayTogether) {
+  for (const Layout layout : {Layout::kZstd, Layout::kShardedRaw}) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    // Of one shard chunks that lie apart, so that they are asked for one by one.
+    const bool sharded = layout == Layout::kShardedRaw;
+    const FlatArray content{.layout = layout, .chunks = 64, .chunk_elements = sharded ? 300'000u : 1000u};
+    RangeHabits habits;
+    habits.delay = milliseconds(20);
+    auto store = std::make_shared<RangeStoreInMemory>(objects_of(content), habits);
+    ContextOptions options;
+    options.threads = 3;
+    const Context context = Context::create(options).value();
+    const Array array = Array::open(Store::open(context, store).value()).value();
+    std::vector<std::uint32_t> elements(content.elements());
+    const auto begin = std::chrono::steady_clock::now();
+    const Status status = array.read({}, {elements, {content.elements()}}, Device::open("host").value());
+    const auto took = std::chrono::steady_clock::now() - begin;
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_TRUE(elements == content.expected());
+    EXPECT_GE(store->most_in_flight, sharded ? 24u : 48u);
+    if (!sharded) {
+      EXPECT_LT(took, milliseconds(300));
+    }
+  }
+}
+
+// No file is opened for what a store reads: hundreds of reads need no descriptor.
+TEST_F(ByteStoreTest, NeedsNoDescriptors) {
+  const FlatArray content{.layout = Layout::kZstd, .chunks = 200};
+  std::size_t most = 0;  // one thread answers
+  RangeHabits habits;
+  habits.delay = milliseconds(2);
+  habits.change = [&](RangeRead&) { most = std::max(most, support::open_descriptors()); };
+  (void)read_changed(content, habits);  // starts what the Context starts once
+  const std::size_t before = support::open_descriptors();
+  most = 0;
+  ASSERT_TRUE(read_changed(content, habits).status.ok());
+  EXPECT_LE(most, before);
+}
+
+// Stored longer than it is decoded, by far: the room is not enough, and it is asked for again.
+TEST_F(ByteStoreTest, LongChunksAreAskedForAgain) {
+  for (const bool tells_size : {true, false}) {
+    const FlatArray content{.layout = Layout::kZstd, .chunks = 3, .chunk_elements = 100};
+    Objects objects = objects_of(content);
+    // Frames that are skipped make a stream as long as one likes.
+    store::Bytes& bytes = objects[content.key(1)];
+    const std::size_t skipped = 300'000;
+    store::Bytes longer = {std::byte{0x50}, std::byte{0x2a}, std::byte{0x4d}, std::byte{0x18}};
+    for (int i = 0; i < 4; ++i) longer.push_back(static_cast<std::byte>(skipped >> (8 * i)));
+    longer.resize(longer.size() + skipped);
+    longer.insert(longer.end(), bytes.begin(), bytes.end());
+    bytes = longer;
+    RangeHabits habits;
+    habits.tells_size = tells_size;
+    const Outcome out = read(context_, std::make_shared<RangeStoreInMemory>(objects, habits), content);
+    const Outcome of_memory = [&] {
+      auto memory = store::open_store("memory://byte_store_long").value();
+      for (const auto& [key, stored] : objects) EXPECT_TRUE(memory->put(key, stored).ok());
+      const Array array = Array::open(Store::open(context_, "memory://byte_store_long").value()).value();
+      Outcome same;
+      same.elements.resize(content.elements());
+      same.status = array.read({}, {same.elements, {content.elements()}}, Device::open("host").value());
+      return same;
+    }();
+    EXPECT_EQ(out.status.code(), of_memory.status.code()) << out.status.to_string() << of_memory.status.to_string();
+    if (of_memory.status.ok()) {
+      EXPECT_TRUE(out.elements == content.expected());
+    }
+  }
+}
+
+TEST_F(ByteStoreTest, ChunksOfTheWrongSizeFail) {
+  for (const Layout layout : {Layout::kRaw, Layout::kZstd, Layout::kBlosc}) {
+    for (const bool tells_size : {true, false}) {
+      for (const bool longer : {true, false}) {
+        SCOPED_TRACE(std::string(testing::layout_name(layout)) + (tells_size ? " told" : "") +
+                     (longer ? " longer" : ""));
+        const FlatArray content{.layout = layout, .chunks = 3};
+        Objects objects = objects_of(content);
+        store::Bytes& bytes = objects[content.key(1)];
+        bytes.resize(longer ? 20'000'000 : bytes.size() - 1);
+        RangeHabits habits;
+        habits.tells_size = tells_size;
+        const Outcome out = read(context_, std::make_shared<RangeStoreInMemory>(objects, habits), content);
+        EXPECT_TRUE(out.status.code() == Code::kCorrupt || out.status.code() == Code::kShort) << out.status.to_string();
+        EXPECT_EQ(out.status.key(), content.key(1));
+      }
+    }
+  }
+}
+
+TEST_F(ByteStoreTest, WrongAnswersAreErrors) {
+  struct Lie {
+    const char* name;
+    std::function<void(RangeRead&)> tell;
+    Code code;
+    const char* text;
+  };
+  const std::vector<Lie> lies = {
+      {"more than was asked for", [](RangeRead& read) { read.bytes = read.out.size() + 1; }, Code::kIo, "more bytes"},
+      {"a wild count", [](RangeRead& read) { read.bytes = ~std::uint64_t{0}; }, Code::kIo, "more bytes"},
+      {"too short", [](RangeRead& read) { read.bytes /= 2; }, Code::kShort, "the store gave"},
+      {"nothing", [](RangeRead& read) { read.bytes = 0; }, Code::kShort, "the store gave"},
+      {"an object that is larger", [](RangeRead& read) { read.object_bytes = ~std::uint64_t{0} - 1; }, Code::kOk, ""},
+      {"an object that is smaller", [](RangeRead& read) { read.object_bytes = 1; }, Code::kShort, "the store gave"},
+      {"an error", [](RangeRead& read) { read.status = Status(Code::kPermission, Layer::kStore, "planted"); },
+       Code::kPermission, "planted"},
+      {"another version",
+       [](RangeRead& read) {
+         if (!read.version.empty()) read.found_version = "new";
+       },
+       Code::kOk, ""},
+  };
+  for (const Layout layout : {Layout::kRaw, Layout::kZstd, Layout::kShardedRaw, Layout::kShardedZstd}) {
+    const FlatArray content{.layout = layout, .chunks = 12, .shard_chunks = 4};
+    for (const Lie& lie : lies) {
+      SCOPED_TRACE(std::string(testing::layout_name(layout)) + ": " + lie.name);
+      RangeHabits habits;
+      habits.tells_version = true;
+      std::atomic<int> told{0};
+      habits.change = [&](RangeRead& read) {
+        if (is_metadata(read) || read.from_end) return;
+        ++told;
+        lie.tell(read);
+      };
+      const Outcome out = read_changed(content, habits);
+      EXPECT_GT(told, 0);
+      if (lie.code != Code::kOk) {
+        EXPECT_EQ(out.status.code(), lie.code) << out.status.to_string();
+        EXPECT_NE(out.status.to_string().find(lie.text), std::string::npos) << out.status.to_string();
+        EXPECT_FALSE(out.status.key().empty());
+      } else if (std::string_view(lie.name) == "another version") {
+        EXPECT_EQ(out.status.code(), content.sharded() ? Code::kAgainExhausted : Code::kOk) << out.status.to_string();
+      } else {
+        EXPECT_FALSE(out.status.ok());
+      }
+    }
+  }
+}
+
+TEST_F(ByteStoreTest, AShardThatGoesAwayIsNotTheFillValue) {
+  const FlatArray content{.layout = Layout::kShardedRaw, .chunks = 12, .shard_chunks = 4};
+  RangeHabits habits;
+  habits.change = [](RangeRead& read) {
+    if (!read.from_end && !is_metadata(read)) read.status = Status(Code::kNotFound, Layer::kStore, "gone");
+  };
+  EXPECT_EQ(read_changed(content, habits).status.code(), Code::kAgainExhausted);
+}
+
+// The old elements, the new ones, or an error that the next read does not meet.
+TEST_F(ByteStoreTest, AShardThatIsReplacedIsNoticed) {
+  const FlatArray before{.layout = Layout::kShardedZstd, .chunks = 12, .shard_chunks = 4};
+  FlatArray after = before;
+  after.seed = 77;
+  for (const bool tells_version : {true, false}) {
+    RangeHabits habits;
+    habits.tells_version = tells_version;
+    auto store = std::make_shared<RangeStoreInMemory>(objects_of(before), habits);
+    const Array array = Array::open(Store::open(context_, store).value()).value();
+    std::vector<std::uint32_t> elements(before.elements());
+    const auto again = [&] { return array.read({}, {elements, {before.elements()}}, Device::open("host").value()); };
+    ASSERT_TRUE(again().ok());
+    const std::size_t first = store->started;
+    ASSERT_TRUE(again().ok());
+    EXPECT_EQ(store->started - first, tells_version ? 3u : 9u) << "three shards: their chunks, and indexes twice";
+    for (const auto& [key, bytes] : objects_of(after)) ASSERT_TRUE(store->put(key, bytes).ok());
+    const Status noticed = again();
+    EXPECT_EQ(noticed.code(), tells_version ? Code::kAgainExhausted : Code::kOk) << noticed.to_string();
+    for (int i = 0; i < 3 && !again().ok(); ++i) {
+    }
+    ASSERT_TRUE(again().ok());
+    EXPECT_TRUE(elements == after.expected());
+  }
+}
+
+TEST_F(ByteStoreTest, AShardThatIsReplacedWhileItIsReadIsAnError) {
+  const FlatArray before{.layout = Layout::kShardedRaw, .chunks = 40, .chunk_elements = 64, .shard_chunks = 40};
+  const store::Bytes shard = objects_of(before)[before.key(0)];
+  for (const bool tells_version : {true, false}) {
+    std::shared_ptr<RangeStoreInMemory> store;
+    std::atomic<bool> done{false};
+    RangeHabits habits;
+    habits.tells_version = tells_version;
+    habits.change = [&](RangeRead& read) {  // the index was given, and no chunk
+      if (!read.from_end || is_metadata(read) || done.exchange(true)) return;
+      store::Bytes other = shard;
+      other.insert(other.begin(), std::byte{});  // all lie elsewhere
+      other.pop_back();
+      ASSERT_TRUE(store->put(read.key, other).ok());
+    };
+    store = std::make_shared<RangeStoreInMemory>(objects_of(before), habits);
+    const Outcome out = read(context_, store, before);
+    EXPECT_TRUE(done);
+    EXPECT_FALSE(out.status.ok());
+    if (tells_version) {
+      EXPECT_EQ(out.status.code(), Code::kAgainExhausted);
+    }
+  }
+}
+
+TEST_F(ByteStoreTest, StartThatFailsOrThrowsHasTakenNothing) {
+  const FlatArray content{.layout = Layout::kZstd, .chunks = 40};
+  for (const bool throws : {true, false}) {
+    std::atomic<int> calls{0};
+    RangeHabits habits;
+    habits.refuse = [&](std::span<RangeRead* const> reads) -> Status {
+      if (is_metadata(*reads.front()) || calls++ != 0) return {};
+      if (throws) throw std::runtime_error("planted");
+      return Status(Code::kPermission, Layer::kStore, "planted");
+    };
+    auto store = std::make_shared<RangeStoreInMemory>(objects_of(content), habits);
+    const Outcome out = read(make_context(1), store, content);
+    EXPECT_GT(calls, 0);
+    EXPECT_EQ(out.status.code(), throws ? Code::kIo : Code::kPermission) << out.status.to_string();
+    EXPECT_NE(out.status.to_string().find("planted"), std::string::npos) << out.status.to_string();
+    EXPECT_EQ(store->in_flight, 0u);
+  }
+}
+
+TEST_F(ByteStoreTest, CancellingIsPassedOn) {
+  const FlatArray content{.layout = Layout::kZstd, .chunks = 40};
+  for (const bool ignores : {false, true}) {
+    RangeHabits habits;
+    habits.delay = ignores ? milliseconds(300) : milliseconds(60'000);
+    Objects objects = objects_of(content);
+    const std::string document(reinterpret_cast<const char*>(objects[".zarray"].data()), objects[".zarray"].size());
+    auto store = std::make_shared<RangeStoreInMemory>(objects, habits);
+    store->ignores_cancel = ignores;
+    const Array array = Array::from_document(Store::open(context_, store).value(), "", 2, document).value();
+    std::vector<std::uint32_t> elements(content.elements());
+    auto completion = array.read_async({}, {elements, {content.elements()}}, Device::open("host").value()).value();
+    while (store->started < 40) std::this_thread::sleep_for(milliseconds(1));
+    completion.cancel();
+    ASSERT_TRUE(completion.wait_for(std::chrono::seconds(20)));
+    EXPECT_EQ(completion.wait().code(), Code::kCancelled);
+    EXPECT_GE(store->cancelled, 40u);
+    EXPECT_EQ(store->in_flight, 0u) << "a read ends with the last of its ranges";
+  }
+}
+
+TEST_F(ByteStoreTest, ListsPutsAndWalks) {
+  const FlatArray content{.layout = Layout::kZstd, .chunks = 4};
+  Objects objects = objects_of(content, "group/array");
+  objects[".zgroup"] = objects["group/.zgroup"] = testing::to_bytes("{\"zarr_format\": 2}");
+  auto behind = std::make_shared<RangeStoreInMemory>(objects);
+  const Store store = Store::open(context_, behind).value();
+  EXPECT_EQ(store.url(), "toy://objects");
+  const auto nodes = list_nodes(store);
+  ASSERT_TRUE(nodes.ok()) << nodes.status().to_string();
+  EXPECT_TRUE(std::any_of(nodes->begin(), nodes->end(), [](const Node& node) { return node.path == "group/array"; }));
+  EXPECT_EQ(Array::open(store, "group/array")->stored_chunks()->count, 4u);
+  ASSERT_TRUE(store.put("x", testing::to_bytes("twelve bytes")).ok());
+  EXPECT_EQ(store.get("x")->size(), 12u);
+  EXPECT_EQ(store.get("x", 11).status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(store.get("y").status().code(), Code::kNotFound);
+  EXPECT_FALSE(store.at_hand("x", 100));
+
+  const Store closed = Store::open(context_, std::make_shared<RangeStoreInMemory>(
+                                                 Objects(), RangeHabits{.lists = false, .writes = false}))
+                           .value();
+  EXPECT_EQ(closed.put("x", {}).code(), Code::kUnsupported);
+  EXPECT_EQ(Access::impl(closed)->list("").status().code(), Code::kUnsupported);
+  EXPECT_EQ(Store::open(context_, std::shared_ptr<ByteStore>()).status().code(), Code::kInvalidArgument);
+}
+
+// What lists names that no object can have, throws, or lists one name twice.
+TEST_F(ByteStoreTest, WhatIsListedIsChecked) {
+  struct Odd final : ByteStore {
+    std::string url() const override { throw std::runtime_error("no name"); }
+    Status start(std::span<RangeRead* const>) override { return Status(Code::kIo, Layer::kStore, "no reads"); }
+    Result<std::vector<ListedName>> list(std::string_view prefix) override {
+      if (prefix == "throws") throw std::runtime_error("planted");
+      return std::vector<ListedName>{{"b", false},
+                                     {"..", true},
+                                     {"a/b", false},
+                                     {"", false},
+                                     {"a", false},
+                                     {"b", true},
+                                     {std::string("n\0l", 3), false},
+                                     {std::string(256, 'x'), false}};
+    }
+    Status put(std::string_view, std::span<const std::byte>) override { throw 7; }
+  };
+  store::RangeStore store(std::make_shared<Odd>());
+  const auto entries = store.list("", nullptr);
+  ASSERT_TRUE(entries.ok());
+  ASSERT_EQ(entries->size(), 2u);
+  EXPECT_EQ((*entries)[0].name, "a");
+  EXPECT_EQ((*entries)[1].name, "b");
+  EXPECT_TRUE((*entries)[1].is_directory);
+  EXPECT_EQ(store.list("throws", nullptr).status().code(), Code::kIo);
+  EXPECT_EQ(store.list("throws", nullptr).status().cause(), "planted");
+  EXPECT_EQ(store.list("../x", nullptr).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(store.put("x", {}).code(), Code::kIo);
+  EXPECT_FALSE(store.url().empty());
+  EXPECT_EQ(store.get("x", 100, nullptr).status().message(), "no reads");
+}
+
+// Whoever has to know the size of an object first finds it out, also where nothing tells it.
+TEST_F(ByteStoreTest, SizesAreFoundOut) {
+  for (const std::size_t size : {0u, 1u, 1023u, 1024u, 1025u, 65'535u, 65'536u, 100'000u, 3'000'001u}) {
+    for (const bool tells_size : {true, false}) {
+      RangeHabits habits;
+      habits.tells_size = tells_size;
+      RangeStoreInMemory store({{"x", store::Bytes(size)}}, habits);
+      const auto found = store::measure(store, "x");
+      ASSERT_TRUE(found.ok()) << found.status().to_string();
+      EXPECT_EQ(*found, size);
+      EXPECT_LT(store.started, tells_size ? 2u : 50u);
+      EXPECT_EQ(store::measure(store, "y").status().code(), Code::kNotFound);
+    }
+  }
+  RangeHabits endless;
+  endless.tells_size = false;
+  endless.change = [](RangeRead& read) { read.bytes = read.out.size(); };
+  RangeStoreInMemory store({{"x", store::Bytes(10)}}, endless);
+  EXPECT_EQ(store::measure(store, "x").status().code(), Code::kIo);
+}
+
+TEST_F(ByteStoreTest, ReadsFromTheEnd) {
+  store::Bytes bytes = support::pattern(1000, 3);
+  RangeStoreInMemory store({{"x", bytes}});
+  store::Bytes out(100);
+  RangeRead read;
+  read.key = "x";
+  read.from_end = true;
+  read.out = out;
+  ASSERT_TRUE(store::read_range(store, read).ok());
+  EXPECT_EQ(read.bytes, 100u);
+  EXPECT_EQ(read.object_bytes, 1000u);
+  EXPECT_TRUE(std::equal(out.begin(), out.end(), bytes.end() - 100));
+}
+
+// Those who read one chunk after the other.
+TEST_F(ByteStoreTest, BatchesAndIndicesAreMade) {
+  for (const bool tells_size : {true, false}) {
+    RangeHabits habits;
+    habits.tells_size = tells_size;
+    const FlatArray content{.layout = Layout::kZstd, .chunks = 20, .chunk_elements = 20'000};
+    Objects objects = objects_of(content);
+    objects.erase(content.key(3));
+    const Array array =
+        Array::open(Store::open(context_, std::make_shared<RangeStoreInMemory>(objects, habits)).value()).value();
+    DecodeBatch batch = DecodeBatch::load(array, {}, Device::open("host").value()).value();
+    ASSERT_TRUE(batch.run().ok());
+    std::vector<std::uint32_t> elements(content.elements()), expected = content.expected();
+    ASSERT_TRUE(
+        batch.result().copy_to_host(0, reinterpret_cast<std::byte*>(elements.data()), 4 * elements.size()).ok());
+    EXPECT_TRUE(std::equal(elements.begin(), elements.begin() + 60'000, expected.begin()));
+    EXPECT_TRUE(std::equal(elements.begin() + 80'000, elements.end(), expected.begin() + 80'000));
+    support::TempDir directory;
+    const auto report = build_decode_index(array, directory.path());
+    EXPECT_TRUE(report.ok()) << report.status().to_string();
+  }
+}
+
+// Any lie at any time: the right elements or an error, and nothing is written where it should not be.
+TEST_F(ByteStoreTest, RandomLiesEndInErrors) {
+  std::mt19937_64 dice(5);
+  int failed = 0, right = 0;
+  for (int round = 0; round < 120; ++round) {
+    const Layout layout = testing::kLayouts[dice() % std::size(testing::kLayouts)];
+    const FlatArray content{.layout = layout, .chunks = 30, .shard_chunks = 7};
+    const std::uint64_t seed = dice(), every = 1 + dice() % 60;
+    std::mt19937_64 lies(seed);  // one thread answers
+    RangeHabits habits;
+    habits.answers = static_cast<Answers>(dice() % 4);
+    habits.tells_size = dice() % 2 == 0;
+    habits.tells_version = dice() % 2 == 0;
+    std::mutex mutex;
+    habits.change = [&](RangeRead& read) {
+      std::lock_guard lock(mutex);
+      if (lies() % every != 0) return;
+      static constexpr std::uint64_t kCounts[] = {
+          0, 1, 100, ~std::uint64_t{0}, ~std::uint64_t{0} - 1, std::uint64_t{1} << 62, std::uint64_t{1} << 40};
+      const std::uint64_t count = kCounts[lies() % std::size(kCounts)];
+      switch (lies() % 5) {
+        case 0:
+          read.bytes = count;
+          break;
+        case 1:
+          read.object_bytes = count;
+          break;
+        case 2:
+          read.found_version = "v" + std::to_string(count);
+          break;
+        case 3:
+          read.status = Status(Code::kIo, Layer::kStore, "planted");
+          break;
+        default:
+          read.bytes = lies() % (read.out.size() + 1);
+          break;
+      }
+    };
+    const Outcome out = read_changed(content, habits);
+    if (out.status.ok()) {
+      ASSERT_TRUE(out.elements == content.expected()) << "wrong elements without an error, round " << round;
+      ++right;
+    } else {
+      EXPECT_FALSE(out.status.message().empty());
+      ++failed;
+    }
+  }
+  EXPECT_GT(failed, 10);
+  EXPECT_GT(right, 2);
+}
+
+}  // namespace
+}  // namespace headrace
