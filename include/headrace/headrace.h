@@ -76,6 +76,49 @@ HR_API void hr_context_free(hr_context* context);
 HR_API hr_code hr_store_open(hr_context* context, const char* url, hr_store** out, hr_error** error);
 HR_API void hr_store_free(hr_store* store);
 
+/* A store of the caller's own, which is read by ranges of bytes: headrace/byte_store.h says what is asked of it, and
+ * what becomes of wrong answers. Its functions are called from any thread, also several at a time. */
+typedef struct hr_range_read hr_range_read; /* one range; the store's from start() to hr_range_done() */
+typedef struct hr_listing hr_listing;       /* of one call of list() */
+#define HR_UNKNOWN_BYTES UINT64_MAX
+
+HR_API const char* hr_range_key(const hr_range_read* read);
+HR_API uint64_t hr_range_offset(const hr_range_read* read); /* of the first byte; unused where from_end is 1 */
+HR_API int hr_range_from_end(const hr_range_read* read);    /* 1: the object's last bytes */
+HR_API void* hr_range_out(const hr_range_read* read);       /* where they go */
+HR_API size_t hr_range_bytes(const hr_range_read* read);    /* most that go there */
+/* Not "": bytes of another version are HR_AGAIN_EXHAUSTED. */
+HR_API const char* hr_range_version(const hr_range_read* read);
+/* The read has ended: exactly once each, on any thread, also from within start() or cancel(). code: HR_NOT_FOUND only
+ * where there is certainly no such object; message: why not, or null. bytes: in hr_range_out(), fewer than
+ * hr_range_bytes() only where the object ends. object_bytes: of the whole object, or HR_UNKNOWN_BYTES. version:
+ * whatever names this content of the object (an ETag), or null. */
+HR_API void hr_range_done(hr_range_read* read, hr_code code, const char* message, uint64_t bytes, uint64_t object_bytes,
+                          const char* version);
+HR_API void hr_listing_add(hr_listing* listing, const char* name, int is_directory);
+
+typedef struct hr_store_functions {
+  size_t size;
+  void* user;      /* first argument of all functions */
+  const char* url; /* what messages call the store; copied */
+  /* Takes all of these reads, or none and says why not. Waits for nothing. The array is gone when it returns. */
+  hr_code (*start)(void* user, hr_range_read* const* reads, size_t count);
+  /* Null, or: these are not wanted any more. Each still ends by hr_range_done; some may have ended already. */
+  void (*cancel)(void* user, hr_range_read* const* reads, size_t count);
+  /* Null, or: hr_listing_add() for each name directly below prefix ("": the root). */
+  hr_code (*list)(void* user, const char* prefix, hr_listing* listing);
+  /* Null, or: creates or replaces an object. */
+  hr_code (*put)(void* user, const char* key, const void* bytes, size_t count);
+  /* Null, or: nothing uses the store any more. */
+  void (*free)(void* user);
+} hr_store_functions;
+#define HR_STORE_FUNCTIONS_INIT \
+  { sizeof(hr_store_functions), NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+
+/* The struct is copied. Where this fails, user is not freed. */
+HR_API hr_code hr_store_open_functions(hr_context* context, const hr_store_functions* functions, hr_store** out,
+                                       hr_error** error);
+
 /* path: "" or null for a store that is itself an array */
 HR_API hr_code hr_array_open(hr_store* store, const char* path, hr_array** out, hr_error** error);
 typedef struct hr_open_options {

@@ -1,0 +1,108 @@
+// What all calls of the C API share: handles that several sources know, and what becomes of failures.
+#pragma once
+
+#include <headrace/array.h>
+#include <headrace/context.h>
+#include <headrace/headrace.h>
+#include <headrace/status.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+
+struct hr_error {
+  hr_code code = HR_INTERNAL;
+  std::string message;
+};
+struct hr_context {
+  headrace::Context value;
+};
+struct hr_store {
+  headrace::Store value;
+};
+
+namespace headrace::capi {
+
+// Handed out when there is no memory for an error object; hr_error_free knows it.
+inline hr_error* out_of_memory_error() noexcept {
+  static hr_error error{HR_RESOURCE_EXHAUSTED, "out of memory"};  // fits the string's own buffer
+  return &error;
+}
+
+inline hr_code report(const Status& status, hr_error** error) noexcept {
+  if (status.ok()) return HR_OK;
+  const hr_code code = static_cast<hr_code>(status.code());
+  if (error != nullptr) {
+    try {
+      *error = new hr_error{code, status.to_string()};
+    } catch (...) {
+      *error = out_of_memory_error();
+    }
+  }
+  return code;
+}
+
+// Runs `body` (which returns a Status) so that whatever happens in it becomes a code and a message.
+template <class Body>
+hr_code guarded(hr_error** error, Body&& body) noexcept {
+  if (error != nullptr) *error = nullptr;
+  try {
+    return report(body(), error);
+  } catch (const std::bad_alloc&) {
+    return report(Status::out_of_memory(), error);
+  } catch (...) {
+    // Nothing below throws on purpose. A length_error from an absurd size is the likely cause.
+    try {
+      return report(Status(Code::kInternal, Layer::kApi, "an exception reached the C API"), error);
+    } catch (...) {
+      return report(Status::out_of_memory(), error);
+    }
+  }
+}
+
+inline Status invalid(std::string message) { return Status(Code::kInvalidArgument, Layer::kApi, std::move(message)); }
+
+inline Status require(const void* pointer, const char* name) {
+  if (pointer != nullptr) return {};
+  return invalid(std::string("the argument '") + name + "' is null");
+}
+
+inline hr_code missing_out(hr_error** error) {
+  return guarded(error, [] { return require(nullptr, "out"); });
+}
+
+// Copies an option struct of any known version into the newest one. `ends` are the sizes a caller may have been
+// compiled with: each is the end of a field, so that no field is copied in part. A larger struct is from a later
+// header: accepted as long as what we do not know is zero, that is, at its default.
+template <class Options>
+Status take_options(const Options* given, std::span<const std::size_t> ends, Options& out) {
+  constexpr std::size_t kMostBytes = 4096;  // a size beyond this is an uninitialised struct, not a later version
+  std::size_t size = 0;
+  std::memcpy(&size, given, sizeof(size));
+  if (size < ends.front() || size > kMostBytes) {
+    return invalid("the options' size field is " + std::to_string(size) + "; initialise them with the *_INIT macro");
+  }
+  if (size < sizeof(Options) && std::find(ends.begin(), ends.end(), size) == ends.end()) {
+    return invalid("the options' size field is " + std::to_string(size) + ", which is no version of this struct");
+  }
+  if (size > sizeof(Options)) {
+    const char* bytes = reinterpret_cast<const char*>(given);
+    if (std::any_of(bytes + sizeof(Options), bytes + size, [](char c) { return c != 0; })) {
+      return invalid("the options set a field that this version of headrace does not know");
+    }
+  }
+  std::memcpy(&out, given, std::min(size, sizeof(Options)));
+  out.size = sizeof(Options);
+  return {};
+}
+
+template <class T>
+constexpr std::size_t field_end(std::size_t offset) {
+  return offset + sizeof(T);
+}
+
+}  // namespace headrace::capi
