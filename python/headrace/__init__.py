@@ -33,7 +33,7 @@ from ._files import File, IOFuture
 from ._group import Group, Member, open_group
 from ._open import open
 from ._reading import ReadFuture
-from ._sources import MemoryStore, memory_store
+from ._sources import MemoryStore, RangeStore, memory_store
 from ._tensor import Tensor
 
 __version__: str = _core.version
@@ -60,7 +60,7 @@ __all__ = [
     "Array", "Cancel", "CancelledError", "Context", "CorruptError", "DeviceLostError", "File", "ForkedError", "Group",
     "HeadraceError",
     "IOFuture", "InternalError", "InvalidArgumentError", "Member", "MemoryStore", "NotFoundError", "PermissionError",
-    "ReadFuture", "ResourceExhaustedError", "RetriesExhaustedError", "ShortReadError", "Stats", "StorageError", "Tensor",
+    "RangeStore", "ReadFuture", "ResourceExhaustedError", "RetriesExhaustedError", "ShortReadError", "Stats", "StorageError", "Tensor",
     "TimeoutError", "UnsupportedError", "__version__", "default_context", "device_names", "memory_store", "open", "open_array",
     "open_group", "reset_stats", "stats",
 ]

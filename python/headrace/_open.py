@@ -20,7 +20,7 @@ def open(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | Non
 
     store: a path; "file:///path"; a path through a ZIP file; "memory://name"; "reference:///refs.json". Or a store of
       zarr-python (LocalStore, ZipStore for reading; of a MemoryStore what it holds now, copied) or a mapper of fsspec
-      over local files.
+      over local files. Or a store of the caller's own: any object with ``get_ranges``, as ``headrace.RangeStore`` says.
     path: inside the store. storage_options: of remote stores; local ones have none.
     consolidated: take what lies below a group from its consolidated metadata, where it has any.
     lenient: habits of writers to let pass, by name, or "all". index_directory: saved decode indices of an array.

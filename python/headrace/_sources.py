@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 from . import _core, _stores
 from ._context import Context, context_or_default
@@ -42,10 +43,27 @@ def memory_store(name: str) -> MemoryStore:
     return MemoryStore(name)
 
 
-def known(store: Any, context: Context | None) -> str | MemoryStore:
-    """Whatever ``open`` takes for a store, as a path, a URL, or a store in memory that is to be kept until it is open."""
-    if isinstance(store, str | MemoryStore):
-        return store
+class RangeStore(Protocol):
+    """What a store of one's own has to have. headrace calls it from threads of its own, several at a time.
+
+    May also have: ``get_size(key)``, the bytes of an object; ``list(prefix)``, the names directly below a prefix, those
+    of directories with a "/" at their end; ``put(key, value)``; ``url``, what messages call the store.
+    """
+
+    def get_ranges(self, key: str, ranges: list[tuple[int, int]]) -> Iterable[Any]:
+        """For each (offset, length) something with the buffer protocol that holds these bytes of the object: fewer than
+        ``length`` only where the object ends, which for an offset behind its end is none. A negative offset counts
+        from the end: (-n, n) are the last n bytes, all of them where there are fewer.
+
+        KeyError or FileNotFoundError where there is certainly no such object; whatever else is raised is an error of
+        the read.
+        """
+
+
+def known(store: Any, context: Context | None) -> str | MemoryStore | RangeStore:
+    """Whatever ``open`` takes for a store, as a path, a URL, or a store that is to be kept until it is open."""
+    if isinstance(store, str | MemoryStore) or _stores.reads_ranges(store):
+        return store  # type: ignore[no-any-return]
     if isinstance(store, bytes | os.PathLike):
         return os.fsdecode(os.fspath(store))
     url = _stores.local_url(store)
@@ -60,13 +78,17 @@ def known(store: Any, context: Context | None) -> str | MemoryStore:
     return copy
 
 
-def url_of(store: str | MemoryStore) -> str:
-    """A path or URL as text."""
+def url_of(store: str | MemoryStore | RangeStore) -> Any:
+    """What opens the store again: a path or URL as text, or the caller's own store."""
     return store.url if isinstance(store, MemoryStore) else store
 
 
-def open_store(store: str | MemoryStore, context: Context | None) -> tuple[Any, Context]:
+def open_store(store: str | MemoryStore | RangeStore, context: Context | None) -> tuple[Any, Context]:
     context = context_or_default(context)
+    if _stores.reads_ranges(store):
+        url = getattr(store, "url", None)
+        named = url if isinstance(url, str) else f"{type(store).__module__}.{type(store).__qualname__}"
+        return _core.Store.of_object(context._core, store, named), context
     try:
         return _core.Store.open(context._core, url_of(store)), context
     except UnsupportedError as error:

@@ -46,6 +46,12 @@ def _below(files: Any, path: str) -> str | None:
     return os.path.abspath(files._strip_protocol(path))
 
 
+def reads_ranges(store: Any) -> bool:
+    """Whether it is a store of the caller's own: an object with ``get_ranges``. obstore's method has other arguments."""
+    kind = type(store)
+    return callable(getattr(kind, "get_ranges", None)) and kind.__module__.partition(".")[0] not in ("obstore", "zarr", "fsspec")
+
+
 def objects_of(store: Any) -> dict[str, Any] | None:
     """What zarr-python's MemoryStore holds, by key; None for any other store."""
     if not _is(store, "zarr.storage", "MemoryStore"):
@@ -65,5 +71,5 @@ def refuse(store: Any) -> InvalidArgumentError:
         files = getattr(store, "fs", None)
         over = f" over {type(files).__name__}" if files is not None else ""
         return InvalidArgumentError(f"a {kind.__name__}{over} holds no local files: {_INSTEAD}")
-    return InvalidArgumentError(f"a store is a path or a URL, or a store of zarr-python or mapper of fsspec over local files, "
-                                f"not a {kind.__name__}")
+    return InvalidArgumentError(f"a store is a path or a URL, a store of zarr-python or mapper of fsspec over local files, or an "
+                                f"object with get_ranges(key, ranges), not a {kind.__name__}")

@@ -9,34 +9,20 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "bind.h"
+#include "bytes_view.h"
 #include "errors.h"
+#include "python_store.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace headrace::python {
 namespace {
-
-// Read-only view of anything with the buffer protocol, contiguous.
-class BytesView {
- public:
-  explicit BytesView(nb::handle object) {
-    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
-  }
-  BytesView(const BytesView&) = delete;
-  BytesView& operator=(const BytesView&) = delete;
-  ~BytesView() { PyBuffer_Release(&view_); }
-  std::span<const std::byte> bytes() const {
-    return {static_cast<const std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
-  }
-
- private:
-  Py_buffer view_;
-};
 
 nb::object get_object(const Store& store, std::string_view key) {
   const std::string held(key);
@@ -102,6 +88,13 @@ void bind_context(nb::module_& module) {
             return take(without_gil([&] { return Store::open(context, url); }));
           },
           "context"_a, "url"_a)
+      .def_static(
+          "of_object",
+          [](const Context& context, nb::object object, const std::string& url) {
+            auto store = std::make_shared<PythonStore>(std::move(object), url);
+            return take(without_gil([&] { return Store::open(context, std::move(store)); }));
+          },
+          "context"_a, "object"_a, "url"_a, "A store that an object of Python's reads.")
       .def_prop_ro("url", &Store::url)
       .def("get", &get_object, "key"_a, "The object's bytes, or None where there is none.")
       .def(
