@@ -127,6 +127,8 @@ class Plan {
   virtual Result<bool> fill(WaveTasks& wave) = 0;
   // Whether the next fill() has to open a file before anything else; the plan then has none open itself.
   virtual bool opens_next() const noexcept { return false; }
+  // The read has been stopped: what fill() waits for is not wanted. From any thread, also while fill() runs.
+  virtual void give_up() noexcept {}
   virtual void describe(const Group& group, const Task& task, TaskDetail& detail) const = 0;
   // Goes on to the next box of the task that `detail` describes; false behind the last. Boxes of one task have no
   // element of the tensor in common.

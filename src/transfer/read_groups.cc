@@ -141,6 +141,7 @@ bool Read::start_again(Lane& lane) {
 }
 
 void Read::give_up() {
+  plan_->give_up();
   if (plan_->store().ranges() == nullptr) return;
   if (Result<IoService*> service = resources_.io(); service.ok()) cold_.cancel(**service);
 }

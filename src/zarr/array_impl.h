@@ -106,6 +106,7 @@ class ShardCache final : public base::DescriptorKeeper, public base::MemoryBudge
     std::size_t bytes_ = 0;
   };
   static constexpr std::size_t kMaxShards = 64;                          // open files
+  static constexpr std::size_t kMaxRangeShards = 256;                    // more than are asked for ahead
   static constexpr std::size_t kMaxShardBytes = std::size_t{256} << 20;  // indexes, and shards that had to be unpacked
   static constexpr std::size_t kMaxInner = 65536;
   static constexpr std::size_t kMaxInnerBytes = std::size_t{64} << 20;
@@ -141,8 +142,12 @@ class headrace::Array::Impl {
       key += '/';
     }
   }
-  // Null where the shard does not exist. What is opened and read is added to `lookups`.
-  Result<std::shared_ptr<const zarr::OpenShard>> open_shard(const std::string& key, Stats& lookups) const;
+  // Null where the shard does not exist. What is opened and read is added to `lookups`. `index`: the read of its index
+  // that has ended already, where the store offers ranges; null: none.
+  Result<std::shared_ptr<const zarr::OpenShard>> open_shard(const std::string& key, Stats& lookups,
+                                                            RangeRead* index = nullptr) const;
+  // Whether open_shard() would read an index.
+  bool reads_index_of(const std::string& key) const;
   // Of the shard at `level` (1: a chunk of the object's own shard) whose bytes in the object are `range`.
   Result<std::shared_ptr<const zarr::InnerIndex>> open_inner(const zarr::OpenShard& shard, std::size_t level,
                                                              const zarr::ShardEntry& range, Stats& lookups) const;

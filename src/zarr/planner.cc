@@ -6,6 +6,7 @@
 #include "base/access.h"
 #include "base/file_read.h"
 #include "zarr/footprint.h"
+#include "zarr/indexes_ahead.h"
 
 namespace headrace::zarr {
 namespace {
@@ -113,6 +114,11 @@ class ShardPlan final : public ArrayPlan {
         next_shard_(footprint_->first_object()) {
     for (Opened& open : open_) open.memory = base::Charge(array_->memory.budget());
     key_.reserve(256);
+    if (ByteStore* const ranges = store().ranges()) {
+      const ShardIndexFormat& format = array_->sharding->indexes.front();
+      ahead_ =
+          std::make_unique<IndexesAhead>(*ranges, format.encoded_bytes(), format.at_end(), array_->memory.budget());
+    }
   }
 
   Result<bool> fill(WaveTasks& wave) override {
@@ -142,6 +148,10 @@ class ShardPlan final : public ArrayPlan {
   }
 
   bool opens_next() const noexcept override { return cursor_ == pending_.size() && !open_.front().left(); }
+
+  void give_up() noexcept override {
+    if (ahead_ != nullptr) ahead_->cancel();
+  }
 
   void describe(const Group& group, const Task& task, TaskDetail& detail) const override {
     detail.key.clear();
@@ -174,8 +184,9 @@ class ShardPlan final : public ArrayPlan {
         if (next_shard_ == footprint_->end_object()) return {};
         shard_object_ = next_shard_;
         next_shard_ = footprint_->next_object(next_shard_);
+        RangeRead* const index = ahead_ != nullptr ? index_ahead() : nullptr;
         make_key(shard_object_, key_);
-        auto opened = array_->open_shard(key_, lookups);
+        auto opened = array_->open_shard(key_, lookups, index);
         if (!opened.ok()) {
           if (base::is_shortage(opened.status().system_error())) next_shard_ = shard_object_;  // it is tried again
           return std::move(opened).status();
@@ -191,6 +202,21 @@ class ShardPlan final : public ArrayPlan {
       HEADRACE_TRY(descend(0, enough, lookups));
     }
     return {};
+  }
+
+  // Asks for the indexes of the next shards, and gives that of this one if it was asked for.
+  RangeRead* index_ahead() {
+    next_asked_ = std::max(next_asked_, shard_object_);
+    for (std::size_t most = ahead_->wanted(); most > 0 && next_asked_ != footprint_->end_object();) {
+      make_key(next_asked_, key_);
+      if (array_->reads_index_of(key_)) {
+        ahead_->ask(next_asked_, key_);
+        --most;
+      }
+      next_asked_ = footprint_->next_object(next_asked_);
+    }
+    ahead_->start();
+    return ahead_->take(shard_object_);
   }
 
   static void sort_by_offset(std::vector<Task>& tasks) {
@@ -332,6 +358,8 @@ class ShardPlan final : public ArrayPlan {
   const std::size_t levels_;
   std::vector<Opened> open_;  // by level: one shard each, the chunks of the one in front of it
   std::uint64_t next_shard_;
+  std::unique_ptr<IndexesAhead> ahead_;  // null: opening a shard costs no round trip
+  std::uint64_t next_asked_ = 0;         // the first shard whose index was not asked for
   // The shard being handed out
   std::uint64_t shard_object_ = 0;
   std::shared_ptr<const OpenShard> shard_;

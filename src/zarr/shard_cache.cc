@@ -106,7 +106,8 @@ void ShardCache::insert(std::shared_ptr<const OpenShard> open) {
   std::string key = open->key;
   const std::size_t bytes = open->entries.size() * sizeof(ShardEntry) + open->unpacked_bytes;
   shards_.erase(key);
-  shards_.insert(std::move(key), std::move(open), bytes, kMaxShards, kMaxShardBytes);
+  const std::size_t most = open->object->offers(store::Offer::kRanges) ? kMaxRangeShards : kMaxShards;
+  shards_.insert(std::move(key), std::move(open), bytes, most, kMaxShardBytes);
 }
 
 std::shared_ptr<const InnerIndex> ShardCache::find(const OpenShard& shard, std::size_t level, const ShardEntry& range) {
@@ -277,30 +278,44 @@ Status open_settled(store::Store& store, const std::string& key, SettledObject& 
   }
 }
 
-// The index of a shard that offers ranges, and by the same answer what is known of the object. kNotFound.
-Status open_ranges(zarr::OpenShard& open, std::vector<std::byte>& index, base::Charge& reading, Stats& lookups) {
+// The index of a shard that offers ranges, and by the same answer what is known of the object: that of `asked`, or,
+// where that is null, of a read that is made here. kNotFound.
+Status open_ranges(zarr::OpenShard& open, RangeRead* asked, std::vector<std::byte>& index, base::Charge& reading,
+                   Stats& lookups) {
   const zarr::ShardIndexFormat& format = *open.format;
   const store::ByteSource::Ranges ranges = open.object->ranges();
   HEADRACE_TRY(reading.take(format.encoded_bytes(), "the index of a shard"));
   index.resize(static_cast<std::size_t>(format.encoded_bytes()));
   RangeRead read;
-  read.key = open.key;
-  read.from_end = format.at_end();
-  read.out = index;
-  trace::Timer timer(trace::Stage::kRead, index.size());
-  Status status = store::read_range(*ranges.store, read);
-  lookups.read_seconds += timer.stop();
-  HEADRACE_TRY(std::move(status));
-  index.resize(static_cast<std::size_t>(read.bytes));
-  open.version = std::move(read.found_version);
-  open.object->offer_ranges({ranges.store, open.key, open.version}, read.object_bytes);
+  if (asked == nullptr) {
+    read.key = open.key;
+    read.from_end = format.at_end();
+    read.out = index;
+    trace::Timer timer(trace::Stage::kRead, index.size());
+    Status status = store::read_range(*ranges.store, read);
+    lookups.read_seconds += timer.stop();
+    HEADRACE_TRY(std::move(status));
+    asked = &read;
+  } else {
+    HEADRACE_TRY(store::check_answer(*asked));
+    std::copy_n(asked->out.begin(), static_cast<std::size_t>(asked->bytes), index.begin());
+  }
+  index.resize(static_cast<std::size_t>(asked->bytes));
+  open.version = std::move(asked->found_version);
+  open.object->offer_ranges({ranges.store, open.key, open.version}, asked->object_bytes);
   return open.object->measure();
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std::string& key, Stats& lookups) const {
-  auto found = shards.find(key);
+bool Array::Impl::reads_index_of(const std::string& key) const {
+  const auto found = shards.find(key);
+  return found == nullptr || revalidate || !found->is(*found->object);
+}
+
+Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std::string& key, Stats& lookups,
+                                                                       RangeRead* index_read) const {
+  auto found = index_read == nullptr ? shards.find(key) : nullptr;
   if (found != nullptr) {
     store::ByteSource now;
     Status status = revalidate ? Access::impl(store)->open(key, now) : Status();
@@ -324,7 +339,7 @@ Result<std::shared_ptr<const zarr::OpenShard>> Array::Impl::open_shard(const std
   std::vector<std::byte> index;
   base::Charge reading(shards.budget());
   if (open->object->offers(store::Offer::kRanges)) {
-    status = open_ranges(*open, index, reading, lookups);
+    status = open_ranges(*open, index_read, index, reading, lookups);
     if (status.code() == Code::kNotFound) return std::shared_ptr<const zarr::OpenShard>();
     if (!status.ok()) return std::move(status).with_key(key);
   }

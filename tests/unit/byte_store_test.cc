@@ -192,6 +192,66 @@ TEST_F(ByteStoreTest, RangesAreUnderWayTogether) {
   }
 }
 
+// 1,000 shards, each of whose indexes takes 20 ms: one after the other would be 20 seconds. Read again with versions,
+// they are known; without, each is asked for again; of a few, no more are asked for than there are.
+TEST_F(ByteStoreTest, IndexesOfShardsAreAskedForTogether) {
+  const FlatArray content{.layout = Layout::kShardedZstd, .chunks = 2000, .chunk_elements = 16, .shard_chunks = 2};
+  for (const bool tells_version : {false, true}) {
+    std::atomic<std::size_t> indexes{0};
+    RangeHabits habits;
+    habits.delay = milliseconds(20);
+    habits.tells_version = tells_version;
+    habits.change = [&](RangeRead& read) { indexes += read.from_end ? 1 : 0; };
+    auto store = std::make_shared<RangeStoreInMemory>(objects_of(content), habits);
+    ContextOptions options;
+    options.threads = 2;
+    const Context context = Context::create(options).value();
+    const Array array = Array::open(Store::open(context, store).value()).value();
+    const auto timed_read = [&](const std::string& selection, std::uint64_t begin, std::uint64_t count) {
+      std::vector<std::uint32_t> elements(count);
+      const auto start = std::chrono::steady_clock::now();
+      const Status status =
+          array.read(parse_selection(selection).value(), {elements, {count}}, Device::open("host").value());
+      const auto took = std::chrono::steady_clock::now() - start;
+      EXPECT_TRUE(status.ok()) << status.to_string();
+      const std::vector<std::uint32_t> all = content.expected();
+      EXPECT_TRUE(std::equal(elements.begin(), elements.end(), all.begin() + static_cast<std::ptrdiff_t>(begin)));
+      return took;
+    };
+    EXPECT_LT(timed_read("", 0, content.elements()), milliseconds(5000));
+    EXPECT_GE(indexes, 1000u);
+    EXPECT_GE(store->most_in_flight, 100u);
+    indexes = 0;
+    (void)timed_read("0:96", 0, 96);
+    EXPECT_LE(indexes, 6u) << "three shards: before the chunks and, without versions, after them";
+    indexes = 0;
+    (void)timed_read("0:96", 0, 96);
+    EXPECT_EQ(indexes, tells_version ? 0u : 6u);
+    EXPECT_EQ(store->in_flight, 0u);
+  }
+}
+
+TEST_F(ByteStoreTest, ReadsThatAreStoppedWaitForNoIndex) {
+  const FlatArray content{.layout = Layout::kShardedZstd, .chunks = 400, .shard_chunks = 2};
+  for (const bool ignores : {false, true}) {
+    RangeHabits habits;
+    habits.delay = ignores ? milliseconds(300) : milliseconds(60'000);
+    Objects objects = objects_of(content);
+    const std::string document(reinterpret_cast<const char*>(objects["zarr.json"].data()), objects["zarr.json"].size());
+    auto store = std::make_shared<RangeStoreInMemory>(objects, habits);
+    store->ignores_cancel = ignores;
+    const Array array = Array::from_document(Store::open(context_, store).value(), "", 3, document).value();
+    std::vector<std::uint32_t> elements(content.elements());
+    auto completion = array.read_async({}, {elements, {content.elements()}}, Device::open("host").value()).value();
+    while (store->started < 100) std::this_thread::sleep_for(milliseconds(1));
+    completion.cancel();
+    ASSERT_TRUE(completion.wait_for(std::chrono::seconds(20)));
+    EXPECT_EQ(completion.wait().code(), Code::kCancelled);
+    EXPECT_GE(store->cancelled, 100u);
+    EXPECT_EQ(store->in_flight, 0u);
+  }
+}
+
 // No file is opened for what a store reads: hundreds of reads need no descriptor.
 TEST_F(ByteStoreTest, NeedsNoDescriptors) {
   const FlatArray content{.layout = Layout::kZstd, .chunks = 200};
