@@ -230,7 +230,7 @@ class HEADRACE_API Array {
               const ReadOptions& options = {}, Stats* stats = nullptr) const;
 
   // Several selections planned together: each chunk is read and decoded once, however many of them touch it. Done when
-  // all are; kInvalidArgument for no parts, kUnsupported where chunks differ in shape (ArrayInfo::chunk_grid).
+  // all are; kInvalidArgument for no parts.
   Result<Completion> read_many_async(std::span<const ReadPart> parts, const Device& device,
                                      const ReadOptions& options = {}) const;
   Status read_many(std::span<const ReadPart> parts, const Device& device, const ReadOptions& options = {},

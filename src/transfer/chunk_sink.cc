@@ -48,7 +48,7 @@ void ChunkSink::take(Wave& wave, const Group& group, std::span<const std::byte> 
     Status status;
     if (stored) {
       lane.stats.stored_bytes += stored->size();
-      const bool part_of_raw = whole_object && tasks_.chain().raw();
+      const bool part_of_raw = whole_object && wave.tasks.chain().raw();
       status = take_task(wave, group, i, *stored, part_of_raw ? data_offset : 0, lane);
     } else {
       status = Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside of what was read for it");
@@ -60,7 +60,7 @@ void ChunkSink::take(Wave& wave, const Group& group, std::span<const std::byte> 
 void ChunkSink::fill(Wave& wave, const Group& group, std::uint32_t task_index, Lane& lane) {
   const Task& task = wave.tasks.tasks[task_index];
   tasks_.describe(group, task, lane);
-  const std::uint64_t delivered = tasks_.element_bytes(lane.detail);
+  const std::uint64_t delivered = ReadTasks::element_bytes(wave.tasks, lane.detail);
   lane.described = nullptr;  // the boxes are spent
   if (Status status = fill_task(wave, task_index, lane); !status.ok()) {
     return tasks_.fail(wave.tasks, group, task, lane, std::move(status));
@@ -118,8 +118,8 @@ Status ChunkSink::finish_again(Wave& wave, Lane& lane) { return (void)wave, (voi
 
 Status ChunkSink::decode(Wave& wave, const Task& task, std::span<const std::byte> encoded, std::span<std::byte>& target,
                          Lane& lane) const {
-  const codec::Chain& chain = tasks_.chain();
-  if (target.data() == nullptr || !lend_temporaries(lane)) return Status::out_of_memory();
+  const codec::Chain& chain = wave.tasks.chain();
+  if (target.data() == nullptr || !prepare(wave, lane)) return Status::out_of_memory();
   // decode() refuses less.
   target = target.first(std::min(target.size(), static_cast<std::size_t>(chain.decoded_bytes())));
   trace::Timer timer(trace::Stage::kDecode, chain.decoded_bytes());
@@ -135,8 +135,9 @@ Status ChunkSink::decode(Wave& wave, const Task& task, std::span<const std::byte
   return std::move(status).with_range(task.offset, task.length);
 }
 
-bool ChunkSink::lend_temporaries(Lane& lane) const {
-  const auto bytes = static_cast<std::size_t>(tasks_.chain().temporary_bytes());
+bool ChunkSink::prepare(const Wave& wave, Lane& lane) {
+  lane.use(wave.tasks.form);
+  const auto bytes = static_cast<std::size_t>(wave.tasks.chain().temporary_bytes());
   if (bytes == 0) return true;
   for (int i = 0; i < 2; ++i) {
     lane.workspace.temporary[i] = lane.memory->temporary[i].reserve(bytes);
@@ -145,14 +146,14 @@ bool ChunkSink::lend_temporaries(Lane& lane) const {
   return true;
 }
 
-Status ChunkSink::check_raw(const Task& task, std::span<const std::byte> encoded) const {
-  return task.length == kWholeObject ? Status() : tasks_.chain().check_encoded_size(encoded.size());
+Status ChunkSink::check_raw(const Wave& wave, const Task& task, std::span<const std::byte> encoded) {
+  return task.length == kWholeObject ? Status() : wave.tasks.chain().check_encoded_size(encoded.size());
 }
 
-void ChunkSink::count_taken(std::uint64_t delivered, Lane& lane) const {
+void ChunkSink::count_taken(const WaveTasks& wave, std::uint64_t delivered, Lane& lane) const {
   ++lane.stats.chunks;
   lane.stats.decoded_bytes += delivered;
-  if (!tasks_.chain().raw()) {
+  if (!wave.chain().raw()) {
     ++lane.stats.cpu_chunks;
     lane.stats.cpu_decoded_bytes += delivered;
   }

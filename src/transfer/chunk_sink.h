@@ -39,9 +39,9 @@ class ChunkSink {
   void take(Wave& wave, const Group& group, std::span<const std::byte> data, std::uint64_t data_offset, Lane& lane);
   // Nothing is stored of the task.
   void fill(Wave& wave, const Group& group, std::uint32_t task_index, Lane& lane);
-  // Whether stored bytes may stay in a mapping, out of which the device takes them.
-  virtual bool takes_mapped() const noexcept { return false; }
-  // REQUIRES: takes_mapped().
+  // Whether the wave's stored bytes may stay in a mapping, out of which the device takes them.
+  virtual bool takes_mapped(const Wave& wave) const noexcept { return (void)wave, false; }
+  // REQUIRES: takes_mapped(wave).
   Status take_mapped(Wave& wave, const Group& group, const MappedRange& range, Lane& lane);
 
   // All groups were taken, filled or have failed: queues what is left to do. Even where it fails something may be
@@ -82,12 +82,12 @@ class ChunkSink {
   // Undoes the task's codecs into `target`, of at least the size of a decoded chunk, of which it gives the used part.
   Status decode(Wave& wave, const Task& task, std::span<const std::byte> encoded, std::span<std::byte>& target,
                 Lane& lane) const;
-  // False: no memory.
-  bool lend_temporaries(Lane& lane) const;
+  // The lane's workspace for the wave's chain. False: no memory.
+  static bool prepare(const Wave& wave, Lane& lane);
   // A raw chunk that is no object of its own is stored whole.
-  Status check_raw(const Task& task, std::span<const std::byte> encoded) const;
+  static Status check_raw(const Wave& wave, const Task& task, std::span<const std::byte> encoded);
   // The CPU has decoded and placed a chunk.
-  void count_taken(std::uint64_t delivered, Lane& lane) const;
+  void count_taken(const WaveTasks& wave, std::uint64_t delivered, Lane& lane) const;
 
   const ReadTasks tasks_;
 };

@@ -8,7 +8,6 @@
 #include "base/fault.h"
 #include "base/part.h"
 #include "base/trace.h"
-#include "codec/device_stages.h"
 #include "transfer/placing.h"
 
 namespace headrace::transfer {
@@ -20,35 +19,11 @@ Status slab_too_small(const char* what) {
 
 }  // namespace
 
-Result<ChunkDecoding> choose_decoder(const codec::Chain& chain, device::Device& device, Placement placement) {
-  ChunkDecoding out;
-  const bool wanted = placement == Placement::kGpu, staged = !device.info().host_addressable;
-  if (placement == Placement::kCpu || chain.raw() || (!staged && !wanted)) return out;
-  out.first_stage = codec::device_stage_begin(chain, device);
-  Result<std::unique_ptr<device::ChunkDecoder>> made(
-      Status(Code::kUnsupported, Layer::kTransfer, "device " + device.info().name + " is the CPU"));
-  if (staged) made = codec::make_decoder(chain, device);
-  if (made.ok()) {
-    out.decoder = std::move(*made);
-    return out;
-  }
-  if (made.status().code() != Code::kUnsupported) return std::move(made).status();
-  if (wanted) {
-    return Status(Code::kUnsupported, Layer::kTransfer,
-                  "decoding on the device was asked for: " + made.status().message());
-  }
-  out.note = made.status().message();
-  return out;
-}
+DeviceSink::DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, IndexCache& indices, bool maps)
+    : SlabSink(tasks, std::move(device), true, maps), indices_(indices) {}
 
-DeviceSink::DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, ChunkDecoding decoding,
-                       const WaveAreas& areas, std::uint64_t slab_stride, IndexCache& indices, bool maps)
-    // What the CPU decodes first it has to read.
-    : SlabSink(tasks, std::move(device), slab_stride, areas.decoded_at, maps && decoding.first_stage == 0),
-      decoding_(std::move(decoding)),
-      areas_(areas),
-      stride_(slab_stride),
-      indices_(indices) {}
+// What the CPU decodes first it has to read.
+bool DeviceSink::takes_mapped(const Wave& wave) const noexcept { return maps_ && decoding(wave).first_stage == 0; }
 
 void DeviceSink::begin(Wave& wave) {
   SlabSink::begin(wave);
@@ -60,7 +35,7 @@ void DeviceSink::begin(Wave& wave) {
   const std::size_t most = wave.tasks.tasks.capacity();  // that any fill of it may have
   decode.items.reserve(most);
   decode.item_tasks.reserve(most);
-  if (decoding_.index_stride != 0) decode.index_keys.reserve(most);
+  if (decoding(wave).index_stride != 0) decode.index_keys.reserve(most);
 }
 
 // Room for the encoded bytes of one task, the same at every call; nothing: more than any chunk may have.
@@ -73,8 +48,8 @@ std::optional<std::span<std::byte>> DeviceSink::reserve(Wave& wave, std::uint32_
     // the longest that all tasks together may have.
     std::atomic<std::uint64_t>& used = chunk.mapped ? wave.decode.mapped_used : wave.decode.used;
     const std::uint64_t before = used.fetch_add(chunk.room, std::memory_order_relaxed);
-    const bool fits = before <= areas_.encoded_bytes && chunk.room <= areas_.encoded_bytes - before;
-    chunk.at = chunk.mapped ? areas_.encoded_bytes - before - chunk.room : before;
+    const bool fits = before <= areas(wave).encoded_bytes && chunk.room <= areas(wave).encoded_bytes - before;
+    chunk.at = chunk.mapped ? areas(wave).encoded_bytes - before - chunk.room : before;
     if (!fits) chunk.room = 0;
   }
   if (bytes > chunk.room) return std::nullopt;
@@ -87,16 +62,17 @@ bool DeviceSink::reserve_together(Wave& wave, const Group& group, const MappedRa
   const Task* const tasks = &wave.tasks.tasks[group.first_task];
   if (group.task_count < 2 || tasks->length == 0 || tasks->offset != range.offset) return false;
   // What the tasks may take together: gaps between them must not make it more.
-  const std::uint64_t most = base::align_up(tasks_.chain().capacity_before(decoding_.first_stage), kSlabAlignment);
+  const std::uint64_t most =
+      base::align_up(wave.tasks.chain().capacity_before(decoding(wave).first_stage), kSlabAlignment);
   const auto live = std::count_if(tasks, tasks + group.task_count, [](const Task& task) { return task.length != 0; });
   const std::uint64_t room = base::align_up(range.length, kSlabAlignment);
   if (room > static_cast<std::uint64_t>(live) * most) return false;
   const std::uint64_t before = wave.decode.mapped_used.fetch_add(room, std::memory_order_relaxed);
-  const bool fits = before <= areas_.encoded_bytes && room <= areas_.encoded_bytes - before;
+  const bool fits = before <= areas(wave).encoded_bytes && room <= areas(wave).encoded_bytes - before;
   for (std::uint32_t i = 0; fits && i < group.task_count; ++i) {
     if (tasks[i].length == 0) continue;
     EncodedChunk& chunk = wave.decode.chunks[group.first_task + i];
-    chunk.at = areas_.encoded_bytes - before - room + (tasks[i].offset - range.offset);
+    chunk.at = areas(wave).encoded_bytes - before - room + (tasks[i].offset - range.offset);
     chunk.room = tasks[i].length;
   }
   return fits;
@@ -104,8 +80,8 @@ bool DeviceSink::reserve_together(Wave& wave, const Group& group, const MappedRa
 
 Result<std::span<std::byte>> DeviceSink::own_room(Wave& wave, const Group& group, std::uint64_t length, Lane& lane) {
   (void)lane;
-  if (decoding_.first_stage != 0) return std::span<std::byte>();
-  HEADRACE_TRY(tasks_.chain().check_encoded_size(length));
+  if (decoding(wave).first_stage != 0) return std::span<std::byte>();
+  HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
   return reserve(wave, group.first_task, length).value_or(std::span<std::byte>());
 }
 
@@ -113,16 +89,16 @@ Result<std::span<std::byte>> DeviceSink::own_room(Wave& wave, const Group& group
 Status DeviceSink::take_task(Wave& wave, const Group& group, std::uint32_t task_index,
                              std::span<const std::byte> encoded, std::uint64_t skipped, Lane& lane) {
   (void)group, (void)skipped;
-  const codec::Chain& chain = tasks_.chain();
+  const codec::Chain& chain = wave.tasks.chain();
   HEADRACE_TRY(chain.check_encoded_size(encoded.size()));
-  if (decoding_.first_stage > 0) {
+  if (decoding(wave).first_stage > 0) {
     const std::span<std::byte> target =
-        lane.memory->decoded.reserve(static_cast<std::size_t>(chain.capacity_before(decoding_.first_stage)));
-    if (target.data() == nullptr || !lend_temporaries(lane)) return Status::out_of_memory();
+        lane.memory->decoded.reserve(static_cast<std::size_t>(chain.capacity_before(decoding(wave).first_stage)));
+    if (target.data() == nullptr || !prepare(wave, lane)) return Status::out_of_memory();
     trace::Timer timer(trace::Stage::kDecode);
     HEADRACE_DELAY("transfer.decode");
     std::size_t produced = 0;
-    Status status = chain.decode_until(decoding_.first_stage, encoded, target, lane.workspace, produced);
+    Status status = chain.decode_until(decoding(wave).first_stage, encoded, target, lane.workspace, produced);
     timer.set_bytes(produced);
     lane.stats.decode_seconds += timer.stop();
     if (!status.ok()) return status;
@@ -140,10 +116,10 @@ Status DeviceSink::take_task(Wave& wave, const Group& group, std::uint32_t task_
 Status DeviceSink::note_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t length, Lane& lane) const {
   EncodedChunk& chunk = wave.decode.chunks[task_index];
   chunk.bytes = length;
-  chunk.delivered = tasks_.element_bytes(lane.detail);
-  const std::uint64_t decoded_bytes = tasks_.chain().decoded_bytes();
+  chunk.delivered = ReadTasks::element_bytes(wave.tasks, lane.detail);
+  const std::uint64_t decoded_bytes = wave.tasks.chain().decoded_bytes();
   // Straight into the tensor, where decoders may write with their widest accesses.
-  const bool in_place = lane.detail.whole_chunk && tasks_.op().moves_bytes_only() &&
+  const bool in_place = lane.detail.whole_chunk && wave.tasks.op().moves_bytes_only() &&
                         reinterpret_cast<std::uintptr_t>(lane.detail.box.dst) % kSlabAlignment == 0;
   lane.described = nullptr;  // the box is spent
   if (in_place) {
@@ -162,7 +138,7 @@ Status DeviceSink::note_encoded(Wave& wave, std::uint32_t task_index, std::uint6
 Status DeviceSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
                                Lane& lane) {
   (void)offset;
-  HEADRACE_TRY(tasks_.chain().check_encoded_size(length));
+  HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
   lane.stats.stored_bytes += length;
   wave.decode.chunks[task_index].mapped = true;  // which reserve() looks at
   if (!reserve(wave, task_index, length)) return slab_too_small("its encoded bytes");
@@ -172,7 +148,8 @@ Status DeviceSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64
 // What the decoder is to do, and the boxes that come after it.
 Status DeviceSink::gather(Wave& wave, std::size_t& boxes) const {
   WaveDecode& decode = wave.decode;
-  const std::span<std::byte> area = wave.stage.slot->on_device.first(static_cast<std::size_t>(areas_.encoded_bytes));
+  const std::span<std::byte> area =
+      wave.stage.slot->on_device.first(static_cast<std::size_t>(areas(wave).encoded_bytes));
   decode.items.clear();
   decode.item_tasks.clear();
   wave.stage.several.clear();
@@ -203,11 +180,11 @@ Status DeviceSink::add_encoded_pieces(Wave& wave) const {
   StagingSlot& slot = *wave.stage.slot;
   wave.stage.pieces.clear();
   const auto used =
-      static_cast<std::size_t>(std::min(wave.decode.used.load(std::memory_order_relaxed), areas_.encoded_bytes));
+      static_cast<std::size_t>(std::min(wave.decode.used.load(std::memory_order_relaxed), areas(wave).encoded_bytes));
   if (used > 0 && !wave.decode.items.empty()) {
     wave.stage.pieces.push_back({slot.pinned.data(), slot.on_device.data(), used});
   }
-  const std::span<std::byte> area = slot.on_device.first(static_cast<std::size_t>(areas_.encoded_bytes));
+  const std::span<std::byte> area = slot.on_device.first(static_cast<std::size_t>(areas(wave).encoded_bytes));
   for (const MappedShare::Piece& piece : wave.fetch.mapped.pieces) {
     // Bytes of several tasks may come as one piece: what bounds it is the area of all.
     const auto dst = base::part(area, wave.decode.chunks[piece.task].at + piece.within, piece.src.size());
@@ -226,32 +203,32 @@ Status DeviceSink::queue(Wave& wave, Lane& lane) {
   HEADRACE_TRY(copy_pieces(wave, lane));
   if (trace::recording() && device_->record(*slot.copied, *slot.stream).ok()) wave.times.copy_marked = true;
   if (!wave.decode.items.empty()) {
-    auto* const first = reinterpret_cast<device::DecodeOutcome*>(slot.pinned.data() + areas_.outcomes_at);
-    const std::span<std::byte> scratch = slot.on_device.subspan(static_cast<std::size_t>(areas_.scratch_at),
-                                                                static_cast<std::size_t>(areas_.scratch_bytes));
-    HEADRACE_TRY(decoding_.decoder->decode(wave.decode.items, scratch, {first, wave.decode.items.size()}, *slot.stream,
-                                           nullptr, give_indices(wave)));
+    auto* const first = reinterpret_cast<device::DecodeOutcome*>(slot.pinned.data() + areas(wave).outcomes_at);
+    const std::span<std::byte> scratch = slot.on_device.subspan(static_cast<std::size_t>(areas(wave).scratch_at),
+                                                                static_cast<std::size_t>(areas(wave).scratch_bytes));
+    HEADRACE_TRY(decoding(wave).decoder->decode(wave.decode.items, scratch, {first, wave.decode.items.size()},
+                                                *slot.stream, nullptr, give_indices(wave)));
   }
   HEADRACE_TRY(assemble(wave, {wave.stage.boxes.data(), boxes}));
   return assemble_several(wave, wave.stage.several, lane);
 }
 
 std::span<const device::DecodeOutcome> DeviceSink::outcomes(const Wave& wave) const noexcept {
-  return {reinterpret_cast<const device::DecodeOutcome*>(wave.stage.slot->pinned.data() + areas_.outcomes_at),
+  return {reinterpret_cast<const device::DecodeOutcome*>(wave.stage.slot->pinned.data() + areas(wave).outcomes_at),
           wave.decode.items.size()};
 }
 
 device::DecodeIndices DeviceSink::indices_of(const Wave& wave) const {
-  if (decoding_.index_stride == 0) return {};
-  return {wave.stage.slot->pinned.data() + areas_.indices_at,
-          wave.stage.slot->on_device.data() + areas_.indices_on_device_at, decoding_.index_stride,
+  if (decoding(wave).index_stride == 0) return {};
+  return {wave.stage.slot->pinned.data() + areas(wave).indices_at,
+          wave.stage.slot->on_device.data() + areas(wave).indices_on_device_at, decoding(wave).index_stride,
           static_cast<std::uint32_t>(wave.decode.items.size())};
 }
 
 // What is known of the wave's chunks goes with them; of the others it is to be collected. The cache is locked once.
 device::DecodeIndices DeviceSink::give_indices(Wave& wave) const {
   const device::DecodeIndices indices = indices_of(wave);
-  const std::uint64_t stride = decoding_.index_stride;
+  const std::uint64_t stride = decoding(wave).index_stride;
   if (stride == 0) return indices;
   WaveDecode& decode = wave.decode;
   decode.index_keys.clear();
@@ -268,7 +245,7 @@ device::DecodeIndices DeviceSink::give_indices(Wave& wave) const {
 // What the wave has collected is kept, and what was of no use is not.
 void DeviceSink::keep_indices(const Wave& wave, Lane& lane) const {
   const WaveDecode& decode = wave.decode;
-  if (decoding_.index_stride == 0 || decode.items.empty()) return;
+  if (decoding(wave).index_stride == 0 || decode.items.empty()) return;
   const device::DecodeIndices indices = indices_of(wave);
   IndexCache::Access cache(indices_);
   for (std::size_t i = 0; i < decode.items.size(); ++i) {
@@ -282,7 +259,7 @@ void DeviceSink::keep_indices(const Wave& wave, Lane& lane) const {
     const std::uint64_t encoded_bytes = decode.items[i].src_bytes;
     if (was_given && made == device::kIndexNothing) ++lane.stats.indexed_chunks;
     if (made == device::kIndexUseless) cache.keep_useless(decode.index_keys[i], encoded_bytes);
-    if (given == device::kIndexCollect && made != device::kIndexNothing && made <= decoding_.index_stride) {
+    if (given == device::kIndexCollect && made != device::kIndexNothing && made <= decoding(wave).index_stride) {
       cache.keep(decode.index_keys[i], encoded_bytes, {indices.entries(i), made});
     }
   }
@@ -328,24 +305,25 @@ std::span<const std::uint32_t> DeviceSink::settle(Wave& wave, Lane& lane) {
 // Into what is free of the wave's pinned slab, from where it is uploaded whenever that is full.
 Status DeviceSink::take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Lane& lane) {
   WaveDecode& decode = wave.decode;
-  const codec::Chain& chain = tasks_.chain();
+  const codec::Chain& chain = wave.tasks.chain();
   const EncodedChunk& chunk = decode.chunks[task_index];
   // Behind what is encoded, where the slab has room for one chunk even if all of that area is used: both are multiples
   // of kSlabAlignment, and a coarser alignment would reach into the outcomes.
-  const std::uint64_t first = std::min(decode.used.load(std::memory_order_relaxed), areas_.encoded_bytes);
-  if (first + decode.returned_bytes + stride_ > areas_.outcomes_at) HEADRACE_TRY(finish_again(wave, lane));
-  const auto target = base::part(wave.stage.slot->pinned.first(static_cast<std::size_t>(areas_.outcomes_at)),
+  const std::uint64_t first = std::min(decode.used.load(std::memory_order_relaxed), areas(wave).encoded_bytes);
+  const std::uint64_t stride = wave.form->sizes.stride;
+  if (first + decode.returned_bytes + stride > areas(wave).outcomes_at) HEADRACE_TRY(finish_again(wave, lane));
+  const auto target = base::part(wave.stage.slot->pinned.first(static_cast<std::size_t>(areas(wave).outcomes_at)),
                                  first + decode.returned_bytes, chain.decoded_bytes());
   const auto staged = base::part(wave.stage.slot->pinned, chunk.at, chunk.bytes);
   Status status;
   if (!target || (data.empty() && !staged) || chunk.dst.size() < target->size()) {
     status = slab_too_small("a decoded chunk");
-  } else if (!lend_temporaries(lane)) {
+  } else if (!prepare(wave, lane)) {
     status = Status::out_of_memory();
   } else {
     trace::Timer timer(trace::Stage::kDecode, chain.decoded_bytes());
     HEADRACE_DELAY("transfer.decode");
-    status = chain.decode_from(decoding_.first_stage, data.empty() ? *staged : data, *target, lane.workspace);
+    status = chain.decode_from(decoding(wave).first_stage, data.empty() ? *staged : data, *target, lane.workspace);
     lane.stats.decode_seconds += timer.stop();
   }
   if (!status.ok()) {
@@ -355,9 +333,9 @@ Status DeviceSink::take_again(Wave& wave, std::uint32_t task_index, std::span<co
   wave.stage.pieces.push_back({target->data(), chunk.dst.data(), target->size()});
   if (chunk.box != EncodedChunk::kNoBox) decode.returned_boxes.push_back(wave.stage.boxes[chunk.box]);
   if (chunk.several) wave.stage.several.push_back({task_index, chunk.dst.data()});
-  decode.returned_bytes += stride_;
+  decode.returned_bytes += stride;
   ++lane.stats.returned_chunks;
-  count_taken(chunk.delivered, lane);
+  count_taken(wave.tasks, chunk.delivered, lane);
   return {};
 }
 

@@ -3,37 +3,22 @@
 // is through, and what the CPU says of them is what counts.
 #pragma once
 
-#include <headrace/array.h>
-
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "device/decode.h"
 #include "transfer/index_cache.h"
-#include "transfer/read_sizes.h"
 #include "transfer/slab_sink.h"
 
 namespace headrace::transfer {
 
-// Who decodes the chunks of a chain, as far as that is known before anything is read.
-struct ChunkDecoding {
-  std::unique_ptr<device::ChunkDecoder> decoder;  // null: the CPU decodes
-  std::size_t first_stage = 0;                    // of the chain, that the decoder undoes
-  std::uint64_t index_stride = 0;                 // 0: no decode indices
-  std::string note;                               // why the device does not decode
-};
-
-// kUnsupported: the device is to decode, and cannot.
-Result<ChunkDecoding> choose_decoder(const codec::Chain& chain, device::Device& device, Placement placement);
-
 class DeviceSink final : public SlabSink {
  public:
-  // REQUIRES: decoding.decoder. `indices` outlives the sink. slab_stride: bytes between decoded chunks in a slab.
-  DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, ChunkDecoding decoding,
-             const WaveAreas& areas, std::uint64_t slab_stride, IndexCache& indices, bool maps);
+  // Of waves whose form has a decoder. `indices` outlives the sink.
+  DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, IndexCache& indices, bool maps);
 
   void begin(Wave& wave) override;
+  bool takes_mapped(const Wave& wave) const noexcept override;
   bool hands_back(const Wave& wave) const noexcept override;
   std::span<const std::uint32_t> settle(Wave& wave, Lane& lane) override;
   Status take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Lane& lane) override;
@@ -57,9 +42,9 @@ class DeviceSink final : public SlabSink {
   void keep_indices(const Wave& wave, Lane& lane) const;
   void count_decoded(const Wave& wave, Lane& lane) const;
 
-  const ChunkDecoding decoding_;
-  const WaveAreas areas_;
-  const std::uint64_t stride_;
+  static const ChunkDecoding& decoding(const Wave& wave) noexcept { return wave.form->decoding; }
+  static const WaveAreas& areas(const Wave& wave) noexcept { return wave.form->sizes.areas; }
+
   IndexCache& indices_;
 };
 

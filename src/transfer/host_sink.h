@@ -15,7 +15,7 @@ class HostSink final : public ChunkSink {
   Status take_task(Wave& wave, const Group& group, std::uint32_t task_index, std::span<const std::byte> encoded,
                    std::uint64_t skipped, Lane& lane) override;
   Status fill_task(Wave& wave, std::uint32_t task_index, Lane& lane) override;
-  Status place(std::span<const std::byte> decoded, std::uint64_t skipped, Lane& lane) const;
+  Status place(const WaveTasks& wave, std::span<const std::byte> decoded, std::uint64_t skipped, Lane& lane) const;
 };
 
 }  // namespace headrace::transfer

@@ -57,7 +57,8 @@ struct MappedShare {
 };
 
 struct Lane {
-  std::unique_ptr<LaneMemory> memory;  // lent by the context, returned after the read
+  std::unique_ptr<LaneMemory> memory;     // lent by the context, returned after the read
+  std::shared_ptr<const ChunkForm> form;  // that the workspace is for
   codec::Chain::Workspace workspace;
   TaskDetail detail;
   const Task* described = nullptr;     // the task that `detail` is about
@@ -70,6 +71,14 @@ struct Lane {
   std::shared_ptr<MappedFile> unmapped;  // the current group's file, if a mapping may pay for the next read
   std::string path;
   Stats stats;
+
+  // Allocates where it is another form. Throws std::bad_alloc.
+  void use(const std::shared_ptr<const ChunkForm>& of) {
+    if (form == of) return;
+    form.reset();
+    workspace = of->chain->make_workspace();
+    form = of;
+  }
 };
 
 }  // namespace headrace::transfer

@@ -4,7 +4,8 @@
 // of a task from its ordinal when a worker gets to it. So a selection of 10^9 chunks costs no more memory than one of
 // ten.
 //
-// Threads: fill() by one thread at a time; describe() and the rest from any number of threads, also during fill().
+// Threads: next_form() and fill() by one thread at a time; describe() and the rest from any number of threads, also
+//          during those.
 #pragma once
 
 #include <headrace/stats.h>
@@ -72,14 +73,26 @@ struct Source {
   }
 };
 
+// What the chunks of a wave have in common: how they are decoded, and what becomes of their elements. Used only while
+// the plan lives, and keeps nothing of it.
+struct ChunkForm {
+  std::shared_ptr<const codec::Chain> chain;  // its own, or the plan's
+  device::ElementOp op;                       // from a decoded chunk into the tensor
+  std::vector<std::byte> fill;                // op.result_bytes(): an element where nothing is stored
+};
+
 // Filled by the plan, kept and reused by the wave. Vectors keep their capacity.
 struct WaveTasks {
+  std::shared_ptr<const ChunkForm> form;  // of all tasks
   std::vector<Group> groups;
   std::vector<Task> tasks;
   std::vector<Source> sources;
   std::size_t max_tasks = 0;  // fill() stops at this many tasks
   Stats lookups;              // added to by fill(): what it opened and read itself, such as indexes of shards
   ~WaveTasks() { let_go(); }
+  // REQUIRES: the wave has been filled.
+  const codec::Chain& chain() const noexcept { return *form->chain; }
+  const device::ElementOp& op() const noexcept { return form->op; }
   void clear() {
     groups.clear();
     tasks.clear();
@@ -123,7 +136,15 @@ class Plan {
  public:
   virtual ~Plan() = default;
 
-  // Appends groups to `wave`, at least one unless the plan is exhausted; false when nothing is left after this call.
+  // A form that none of the others exceeds in size: what is made for it has room for all.
+  virtual const std::shared_ptr<const ChunkForm>& largest_form() const noexcept = 0;
+  // Whether all chunks are of that one.
+  virtual bool one_form() const noexcept { return true; }
+  // The form of what the next fill() gives; the same object as before while it does not change. Chunks of one form
+  // follow each other. Throws std::bad_alloc.
+  virtual Result<std::shared_ptr<const ChunkForm>> next_form() { return largest_form(); }
+  // Appends groups of that form to `wave`, at least one unless the plan is exhausted; false when nothing is left after
+  // this call. REQUIRES: next_form() has been asked since the last fill() unless there is one form only.
   virtual Result<bool> fill(WaveTasks& wave) = 0;
   // Whether the next fill() has to open a file before anything else; the plan then has none open itself.
   virtual bool opens_next() const noexcept { return false; }
@@ -139,9 +160,6 @@ class Plan {
 
   virtual std::uint64_t chunk_count() const noexcept = 0;
   virtual store::Store& store() const noexcept = 0;
-  virtual const codec::Chain& chain() const noexcept = 0;
-  virtual const device::ElementOp& element_op() const noexcept = 0;
-  virtual const std::byte* fill_element() const noexcept = 0;  // element_op().result_bytes() bytes
   virtual std::uint64_t max_group_bytes() const noexcept = 0;  // longest read of a group with several tasks
   // The chunk of a task, as the cache of decode indices knows it; array 0: none are kept. The same for every selection.
   virtual IndexKey index_key(const Group& group, const Task& task) const {

@@ -15,11 +15,6 @@
 namespace headrace::transfer {
 namespace {
 
-constexpr unsigned kWaves = 4;
-
-// Smaller chunks have nothing to gain: it is many of them that a device decodes at a time.
-constexpr std::uint64_t kLeastIndexedBytes = 64 << 10;
-
 constexpr std::size_t kManyReads = 16;  // of files, that take longer than waking a thread
 
 }  // namespace
@@ -37,7 +32,8 @@ Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<dev
       tasks_(*plan_, report_),
       router_(cache_reads_, resources.options().allow_direct),
       cold_(router_, resources.pool().notifier()),
-      mapped_(tasks_, resources.mapped(), device_) {
+      mapped_(tasks_, resources.mapped(), device_),
+      forms_(resources, *plan_, *device_, options_.placement) {
   Stats planned;
   planned.plan_seconds = begun.plan_seconds;
   report_.add(planned);
@@ -62,78 +58,34 @@ Result<std::shared_ptr<Scheduler>> Read::create(Resources& resources, std::uniqu
 }
 
 Status Read::prepare(Scheduler::Setup& setup, const HostTarget& target) {
-  HEADRACE_TRY_ASSIGN(ChunkDecoding decoding, choose_decoder(plan_->chain(), *device_, options_.placement));
-  HEADRACE_TRY_ASSIGN(const ReadSizes sizes, size(decoding, target.lane_bytes));
-  decode_note_ = std::move(decoding.note);
+  HEADRACE_TRY_ASSIGN(const ReadSizes sizes, forms_.begin(target.lane_bytes));
+  decode_note_ = forms_.current()->decoding.note;
   if (target.make_sink) cpu_sink_ = target.make_sink(tasks_);
-  HEADRACE_TRY(make_waves(sizes, std::move(decoding)));
+  HEADRACE_TRY(make_waves(sizes));
   setup.chunks = plan_->chunk_count();
   setup.waves = static_cast<std::uint32_t>(sizes.waves);
   setup.lanes = make_lanes(sizes.lanes);
   return {};
 }
 
-// Waves and lanes so that the budgets hold whatever the array's size. Leaves `decoding` to the CPU where the device's
-// decoder does not fit them.
-Result<ReadSizes> Read::size(ChunkDecoding& decoding, std::uint64_t more_lane_bytes) {
-  const ContextOptions& options = resources_.options();
-  const codec::Chain& chain = plan_->chain();
-  // Encoded bytes are nearly always fewer than decoded ones; buffers grow to what a stream really needs.
-  const std::uint64_t decoded = std::max<std::uint64_t>(chain.decoded_bytes(), 1);
-  const std::uint64_t encoded =
-      std::max(std::min(chain.max_encoded_bytes(), decoded + decoded / 32 + 65536), plan_->max_group_bytes());
-  planned_bytes_ = encoded;
-  SizeRequest request;
-  request.chunks = plan_->chunk_count();
-  request.decoded_bytes = decoded;
-  request.lane_bytes = encoded;
-  const auto and_also = [](SizeRequest& to, std::uint64_t bytes) {  // sizes of metadata: any
-    to.lane_bytes = base::checked_add(to.lane_bytes, bytes).value_or(UINT64_MAX);
-  };
-  request.staged = !device_->info().host_addressable;
-  if (!request.staged) and_also(request, decoded);
-  for (int i = 0; i < 2; ++i) and_also(request, chain.temporary_bytes());
-  and_also(request, more_lane_bytes);
-  if (plan_->store().packs()) and_also(request, store::Store::most_packed_bytes(encoded));
-  request.host_budget_bytes = options.host_budget_bytes;
-  request.device_budget_bytes = options.device_budget_bytes;
-  request.wave_bytes = options.wave_bytes;
-  request.waves = options.waves != 0 ? options.waves : kWaves;
-  request.threads = resources_.threads();
-  if (decoding.decoder != nullptr) {
-    SizeRequest with_decoder = request;
-    with_decoder.decoder = decoding.decoder.get();
-    with_decoder.source_bytes = chain.capacity_before(decoding.first_stage);
-    if (decoding.first_stage > 0) and_also(with_decoder, with_decoder.source_bytes);
-    if (resources_.indices().enabled() && plan_->keeps_indices() && decoded >= kLeastIndexedBytes) {
-      with_decoder.index_stride = decoding.index_stride = decoding.decoder->index_stride();
-    }
-    Result<ReadSizes> sized = options.waves != 0 ? size_read(with_decoder) : size_decoded_read(with_decoder);
-    if (sized.ok() || options_.placement != Placement::kAuto) return sized;
-    decoding.decoder.reset();
-    decoding.note = "the budgets are too small for the device's decoder";
-  }
-  return size_read(request);
-}
-
 // What is known of who decodes faster; null: the device decodes, whoever is faster.
-std::shared_ptr<PlacementPolicy> Read::placement_policy(const ReadSizes& sizes, std::size_t first_stage) {
+std::shared_ptr<PlacementPolicy> Read::placement_policy(const ReadSizes& sizes) {
   if (options_.placement != Placement::kAuto) return nullptr;
-  const std::string kind = placement_kind(device_->info().name, plan_->chain(), first_stage,
+  const WaveForm& largest = *forms_.current();
+  const std::string kind = placement_kind(device_->info().name, *largest.chunks->chain, largest.decoding.first_stage,
                                           std::min(plan_->chunk_count(), sizes.waves * sizes.tasks));
   const std::shared_ptr<PlacementPrior> prior = resources_.placement().of(kind);
   std::shared_ptr<PlacementPolicy> policy = plan_->placement(kind, prior);
   return policy != nullptr ? policy : std::make_shared<PlacementPolicy>(prior);
 }
 
-Status Read::make_waves(const ReadSizes& sizes, ChunkDecoding decoding) {
+Status Read::make_waves(const ReadSizes& sizes) {
   const ContextOptions& options = resources_.options();
   const auto wave_count = static_cast<std::size_t>(sizes.waves);
-  const bool decodes = decoding.decoder != nullptr, staged = !device_->info().host_addressable;
-  const Turns::Sizes turns{static_cast<std::size_t>(sizes.tasks), static_cast<std::size_t>(sizes.trial_tasks),
-                           static_cast<std::size_t>(sizes.lanes), plan_->chunk_count(), plan_->chain().decoded_bytes()};
+  const bool decodes = forms_.current()->decoding.decoder != nullptr, staged = !device_->info().host_addressable;
+  const Turns::Sizes turns{static_cast<std::size_t>(sizes.lanes), plan_->chunk_count()};
   std::shared_ptr<PlacementPolicy> policy;
-  if (decodes) policy = placement_policy(sizes, decoding.first_stage);
+  if (decodes) policy = placement_policy(sizes);
   if (policy != nullptr) {
     turns_.emplace(std::move(policy), turns);
   } else {
@@ -143,11 +95,8 @@ Status Read::make_waves(const ReadSizes& sizes, ChunkDecoding decoding) {
   if (staged) {
     // An engine asked for by name gets every read.
     const bool maps = cache_reads_ && options.allow_mapped;
-    cpu_sink_ = std::make_unique<StagedSink>(tasks_, device_, sizes.stride, maps);
-    if (decodes) {
-      device_sink_ = std::make_unique<DeviceSink>(tasks_, device_, std::move(decoding), sizes.areas, sizes.stride,
-                                                  resources_.indices(), maps);
-    }
+    cpu_sink_ = std::make_unique<StagedSink>(tasks_, device_, maps);
+    if (decodes) device_sink_ = std::make_unique<DeviceSink>(tasks_, device_, resources_.indices(), maps);
     const StagingPool::Bytes slabs{static_cast<std::size_t>(sizes.areas.pinned_bytes),
                                    static_cast<std::size_t>(sizes.areas.device_bytes)};
     // Slots of other sizes take milliseconds to free: those that fit the budgets beside these stay.
@@ -172,7 +121,7 @@ std::vector<std::unique_ptr<Lane>> Read::make_lanes(std::uint64_t count) {
   for (std::uint64_t i = 0; i < count; ++i) {
     auto lane = std::make_unique<Lane>();
     lane->memory = resources_.take_lane_memory();
-    lane->workspace = plan_->chain().make_workspace();
+    lane->use(plan_->largest_form());
     lane->cold.reserve(Scheduler::kMaxGroupsPerClaim);
     lane->jobs.reserve(Scheduler::kMaxGroupsPerClaim);
     lane->resumed.reserve(Scheduler::kMaxGroupsPerClaim);
@@ -185,8 +134,25 @@ std::vector<std::unique_ptr<Lane>> Read::make_lanes(std::uint64_t count) {
 // Threads that only carry bytes keep up with the bus from the CPUs near it; where they decode, all CPUs do more than
 // near ones.
 void Read::begin() {
-  const bool carries = cpu_sink_->launches() && (plan_->chain().raw() || device_sink_ != nullptr);
+  const bool carries = cpu_sink_->launches() && (plan_->largest_form()->chain->raw() || device_sink_ != nullptr);
   near_use_ = resources_.near().use(carries ? device_->info().numa_node : NearThreads::kAllCpus);
+}
+
+Status Read::begin_wave(Wave& wave) {
+  HEADRACE_TRY_ASSIGN(const auto form, plan_->next_form());
+  HEADRACE_TRY(forms_.take(form));
+  wave.form = forms_.current();
+  turns_->begin(wave, resources_.mapped().registered_bytes());
+  wave.sink = &sink_of(wave);
+  const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(wave.form->sizes.tasks, plan_->chunk_count()));
+  wave.tasks.tasks.reserve(most);
+  wave.tasks.groups.reserve(most);
+  return {};
+}
+
+ChunkSink& Read::sink_of(const Wave& wave) const noexcept {
+  const bool decodes = wave.turn.kind == WaveKind::kGpu && wave.form->decoding.decoder != nullptr;
+  return decodes ? *device_sink_ : *cpu_sink_;
 }
 
 WaveWork::Filled Read::fill(std::uint32_t index, Lane& lane) {
@@ -199,21 +165,17 @@ WaveWork::Filled Read::fill(std::uint32_t index, Lane& lane) {
   if (needs_descriptors && plan_->opens_next() && !descriptors.room()) return {.starved = true};
   Result<bool> more(Status::out_of_memory());
   try {
-    turns_->begin(wave, resources_.mapped().registered_bytes());
-    wave.sink = wave.turn.kind == WaveKind::kGpu ? device_sink_.get() : cpu_sink_.get();
-    const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(turns_->wave_tasks(), plan_->chunk_count()));
-    wave.tasks.tasks.reserve(most);
-    wave.tasks.groups.reserve(most);
-    more = plan_->fill(wave.tasks);
+    Status begun = begin_wave(wave);
+    more = begun.ok() ? plan_->fill(wave.tasks) : Result<bool>(std::move(begun));
     report_.add_lookups(std::exchange(wave.tasks.lookups, {}));
-    if (wave.tasks.tasks.size() > turns_->wave_tasks()) {
+    if (more.ok() && wave.tasks.tasks.size() > wave.form->sizes.tasks) {
       more = Status(Code::kInternal, Layer::kTransfer, "a plan gave a wave more chunks than its slab has room for");
     }
     const std::size_t groups = wave.tasks.groups.size();
     if (wave.fetch.jobs.size() < groups) wave.fetch.jobs.resize(groups);
     if (wave.fetch.objects.size() < groups) wave.fetch.objects.resize(groups);
     if (!needs_descriptors && wave.fetch.reads.size() < groups) wave.fetch.reads.resize(groups);
-    wave.sink->begin(wave);
+    if (!wave.tasks.tasks.empty()) wave.sink->begin(wave);
   } catch (const std::bad_alloc&) {
     more = Status::out_of_memory();
   }
@@ -294,7 +256,9 @@ void Read::release(std::uint32_t index) {
   Wave& wave = *waves_[index];
   mapped_.close(wave);
   wave.tasks.let_go();  // shards are closed with the last wave that needs them
-  turns_->end(wave, report_.stopped());
+  // What the CPU decodes since the device has no decoder for the form tells nothing of either.
+  const bool elsewhere = wave.turn.kind == WaveKind::kGpu && wave.sink != device_sink_.get();
+  turns_->end(wave, report_.stopped() || elsewhere);
 }
 
 void Read::end(std::span<const std::unique_ptr<Lane>> lanes) {

@@ -28,13 +28,13 @@
 #include "transfer/mapped_reads.h"
 #include "transfer/plan.h"
 #include "transfer/read_report.h"
-#include "transfer/read_sizes.h"
 #include "transfer/read_tasks.h"
 #include "transfer/resources.h"
 #include "transfer/router.h"
 #include "transfer/scheduler.h"
 #include "transfer/turns.h"
 #include "transfer/wave.h"
+#include "transfer/wave_form.h"
 
 namespace headrace::transfer {
 
@@ -81,9 +81,12 @@ class Read final : public WaveWork {
   Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device, ReadOptions options,
        const ReadBegun& begun);
   Status prepare(Scheduler::Setup& setup, const HostTarget& target);
-  Result<ReadSizes> size(ChunkDecoding& decoding, std::uint64_t more_lane_bytes);
-  Status make_waves(const ReadSizes& sizes, ChunkDecoding decoding);
-  std::shared_ptr<PlacementPolicy> placement_policy(const ReadSizes& sizes, std::size_t first_stage);
+  Status make_waves(const ReadSizes& sizes);
+  std::shared_ptr<PlacementPolicy> placement_policy(const ReadSizes& sizes);
+  // Makes the wave one of the form that comes next, and says who decodes it.
+  Status begin_wave(Wave& wave);
+  // The device's, where that is to decode the wave and can.
+  ChunkSink& sink_of(const Wave& wave) const noexcept;
   std::vector<std::unique_ptr<Lane>> make_lanes(std::uint64_t count);
   void give_back_slabs();
   Status take_returned(Wave& wave, std::span<const std::uint32_t> returned, Lane& lane);
@@ -97,7 +100,7 @@ class Read final : public WaveWork {
   bool resume_range(Wave& wave, std::uint32_t group_index, Status status, Lane& lane);
   bool start_again(Lane& lane);
   void unpack_group(Wave& wave, const Group& group, const StoredRange& whole, Lane& lane);
-  Status admit_length(const Group& group, std::uint64_t length, Lane& lane) const;
+  Status admit_length(const Wave& wave, const Group& group, std::uint64_t length, Lane& lane) const;
   bool post_cold(std::uint32_t wave, Lane& lane);
   bool try_post_cold(std::uint32_t wave, Lane& lane);
 
@@ -116,9 +119,9 @@ class Read final : public WaveWork {
   std::unique_ptr<ChunkSink> cpu_sink_;     // of waves that the CPU decodes
   std::unique_ptr<ChunkSink> device_sink_;  // and the device; null: none
   std::optional<Turns> turns_;
-  std::uint64_t planned_bytes_ = 0;  // most that one group's stored bytes take, but for unusual ones
-  std::string decode_note_;          // why the device does not decode
-  NearThreads::Use near_use_;        // from begin() on
+  WaveForms forms_;
+  std::string decode_note_;    // why the device does not decode
+  NearThreads::Use near_use_;  // from begin() on
   std::vector<std::unique_ptr<Wave>> waves_;
 };
 

@@ -105,13 +105,13 @@ bool Read::resume_range(Wave& wave, std::uint32_t group_index, Status status, La
     status = Status(Code::kAgainExhausted, Layer::kTransfer, "the object was removed while it was read: read it again");
   }
   if (status.ok() && own && (job.read->whole || told)) {
-    const codec::Chain& chain = plan_->chain();
+    const codec::Chain& chain = wave.tasks.chain();
     const std::uint64_t size = told ? job.read->range.object_bytes : job.data.size();
     const bool all = !job.read->whole || job.data.size() < job.length || (told && size == job.data.size());
     if (!all && size <= chain.max_encoded_bytes()) {
       // It fills its room: there may be more. One byte beyond what there may be tells the end.
       const std::uint64_t bytes = told ? size : std::min(chain.max_encoded_bytes(), 2 * job.length);
-      status = admit_length(group, bytes, lane);
+      status = admit_length(wave, group, bytes, lane);
       job.length = bytes + 1;
       if (status.ok()) return true;
     } else {
@@ -161,7 +161,7 @@ Read::GroupResult Read::want_range(Wave& wave, std::uint32_t group_index, const 
   job = IoJob();
   job.read = &read;
   job.offset = range.offset;
-  job.length = whole ? planned_bytes_ + 1 : range.length;
+  job.length = whole ? forms_.planned_bytes() + 1 : range.length;
   return GroupResult::kCold;
 }
 
@@ -192,7 +192,7 @@ Read::GroupResult Read::process_group(Wave& wave, std::uint32_t group_index, Lan
     return GroupResult::kStarved;
   }
   if (status.ok() && !object.offers(store::Offer::kRanges)) {
-    status = plan_->chain().check_encoded_size(object.size_bytes());
+    status = wave.tasks.chain().check_encoded_size(object.size_bytes());
     if (!status.ok()) status = std::move(status).with_key(lane.detail.key).with_range(0, object.size_bytes());
   }
   GroupResult result = GroupResult::kDone;
@@ -201,10 +201,10 @@ Read::GroupResult Read::process_group(Wave& wave, std::uint32_t group_index, Lan
   } else {
     std::uint64_t offset = 0, length = object.size_bytes();  // of ranges: unknown
     // What has to be unpacked is needed whole.
-    if (plan_->chain().raw() && !object.offers(store::Offer::kWhole)) {
-      const RawSpan span = raw_span(lane.detail, plan_->element_op().element_bytes);
+    if (wave.tasks.chain().raw() && !object.offers(store::Offer::kWhole)) {
+      const RawSpan span = raw_span(lane.detail, wave.tasks.op().element_bytes);
       // Of all of it nothing tells that there is more, unless more is asked for.
-      if (!object.offers(store::Offer::kRanges) || span.bytes != plan_->chain().decoded_bytes()) {
+      if (!object.offers(store::Offer::kRanges) || span.bytes != wave.tasks.chain().decoded_bytes()) {
         offset = span.first;
         length = span.bytes;
       }
@@ -229,7 +229,7 @@ Read::GroupResult Read::read_group(Wave& wave, std::uint32_t group_index, const 
     return GroupResult::kDone;
   }
   const bool unknown = length == store::ByteSource::kUnknown;
-  if (Status status = unknown ? Status() : admit_length(group, length, lane); !status.ok()) {
+  if (Status status = unknown ? Status() : admit_length(wave, group, length, lane); !status.ok()) {
     tasks_.fail_group(wave.tasks, group, lane, status);
     return GroupResult::kDone;
   }
@@ -252,7 +252,7 @@ Read::GroupResult Read::read_group(Wave& wave, std::uint32_t group_index, const 
   }
   ++lane.stats.requests;
   lane.unmapped.reset();
-  if (wave.sink->takes_mapped()) {
+  if (wave.sink->takes_mapped(wave)) {
     if (const auto mapped = mapped_.find(group, group_index, range, lane)) {
       if (Status status = wave.sink->take_mapped(wave, group, *mapped, lane); !status.ok()) {
         report_.stop(std::move(status));
@@ -290,10 +290,11 @@ Read::GroupResult Read::read_group(Wave& wave, std::uint32_t group_index, const 
 
 // Stored bytes that take more than the read was planned for, which few encoders make, take it from the budget of what
 // stored bytes decide.
-Status Read::admit_length(const Group& group, std::uint64_t length, Lane& lane) const {
-  if (length <= planned_bytes_) return {};
-  if (group.task_count == 1) HEADRACE_TRY(plan_->chain().check_encoded_size(length));
-  return lane.memory->beyond.grow_to(length - planned_bytes_, "a chunk that is stored longer than it is decoded");
+Status Read::admit_length(const Wave& wave, const Group& group, std::uint64_t length, Lane& lane) const {
+  if (length <= forms_.planned_bytes()) return {};
+  if (group.task_count == 1) HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
+  return lane.memory->beyond.grow_to(length - forms_.planned_bytes(),
+                                     "a chunk that is stored longer than it is decoded");
 }
 
 // All of an object that has to be unpacked, by the worker itself.

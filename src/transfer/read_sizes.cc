@@ -51,29 +51,59 @@ WaveAreas areas_of(const SizeRequest& request, std::uint64_t stride, std::uint64
   return areas;
 }
 
+std::uint64_t chunks_of(const SizeRequest& request) { return std::max<std::uint64_t>(request.chunks, 1); }
+
+// Of a wave that has all the room it wants.
+std::uint64_t wanted_tasks(const SizeRequest& request, std::uint64_t stride) {
+  const std::uint64_t tasks = std::clamp<std::uint64_t>(request.wave_bytes / stride, 1, kMaxTasksPerWave);
+  if (!request.staged) return tasks;
+  return std::min(
+      {std::max(tasks, tasks_for_threads(request.threads, request.waves)), chunks_of(request), kMaxTasksPerWave});
+}
+
+// As many as fit, by halves: what a decoder needs is its own affair. REQUIRES: fits(1).
+template <class Fits>
+std::uint64_t most_tasks(std::uint64_t wanted, const Fits& fits) {
+  std::uint64_t low = 1, high = wanted;
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low + 1) / 2;
+    if (fits(middle)) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+// Whether slabs of these sizes have room for so many. Sizes come from metadata: first what cannot overflow.
+bool fits(const SizeRequest& request, std::uint64_t stride, std::uint64_t tasks, std::uint64_t pinned_bytes,
+          std::uint64_t device_bytes) {
+  const std::uint64_t most = std::max(request.host_budget_bytes, request.device_budget_bytes);
+  if (stride > most / tasks || request.source_bytes > most) return false;
+  const WaveAreas areas = areas_of(request, stride, tasks);
+  return areas.pinned_bytes <= pinned_bytes && areas.device_bytes <= device_bytes;
+}
+
 }  // namespace
 
 Result<ReadSizes> size_read(const SizeRequest& request) {
   ReadSizes sizes;
   sizes.stride = base::align_up(request.decoded_bytes, kSlabAlignment);
-  const std::uint64_t chunks = std::max<std::uint64_t>(request.chunks, 1);
-  const std::uint64_t most = std::max(request.host_budget_bytes, request.device_budget_bytes);
-  sizes.tasks = std::clamp<std::uint64_t>(request.wave_bytes / sizes.stride, 1, kMaxTasksPerWave);
+  sizes.tasks = wanted_tasks(request, sizes.stride);
   sizes.waves = request.waves;
+  sizes.wave_bytes = request.wave_bytes;
   std::uint64_t staging_bytes = 0;
   const std::uint64_t budget = request.host_budget_bytes - request.host_budget_bytes / kIoShare;
   if (request.staged) {
-    sizes.tasks = std::max(sizes.tasks, tasks_for_threads(request.threads, request.waves));
-    sizes.tasks = std::min({sizes.tasks, chunks, kMaxTasksPerWave});
     const std::uint64_t host_room = budget > request.lane_bytes ? budget - request.lane_bytes : 0;
-    const auto fits = [&](std::uint64_t waves, std::uint64_t tasks, WaveAreas& areas) {
-      // First what cannot overflow: sizes come from metadata.
-      if (sizes.stride > most / tasks || request.source_bytes > most) return false;
-      areas = areas_of(request, sizes.stride, tasks);
-      return areas.pinned_bytes <= host_room / waves && areas.device_bytes <= request.device_budget_bytes / waves;
+    const auto fit = [&](std::uint64_t waves, std::uint64_t tasks) {
+      return fits(request, sizes.stride, tasks, host_room / waves, request.device_budget_bytes / waves);
     };
-    std::uint64_t waves = std::min<std::uint64_t>(request.waves, base::ceil_div(chunks, sizes.tasks));
-    while (waves > 0 && !fits(waves, 1, sizes.areas)) --waves;
+    const std::uint64_t chunks = chunks_of(request);
+    std::uint64_t waves =
+        std::min<std::uint64_t>(request.waves, request.one_form ? base::ceil_div(chunks, sizes.tasks) : chunks);
+    while (waves > 0 && !fit(waves, 1)) --waves;
     if (waves == 0) {
       return Status(Code::kResourceExhausted, Layer::kTransfer,
                     "one chunk decodes to " + std::to_string(request.decoded_bytes) + " bytes" +
@@ -83,20 +113,9 @@ Result<ReadSizes> size_read(const SizeRequest& request) {
                         " does not fit the budgets (host " + std::to_string(request.host_budget_bytes) + ", device " +
                         std::to_string(request.device_budget_bytes) + " bytes); raise them");
     }
-    // As many chunks a wave as fit, by halves: what a decoder needs is its own affair.
-    std::uint64_t low = 1, high = sizes.tasks;
-    while (low < high) {
-      const std::uint64_t middle = low + (high - low + 1) / 2;
-      WaveAreas areas;
-      if (fits(waves, middle, areas)) {
-        low = middle;
-      } else {
-        high = middle - 1;
-      }
-    }
     sizes.waves = waves;
-    sizes.tasks = low;
-    sizes.areas = areas_of(request, sizes.stride, low);
+    sizes.tasks = most_tasks(sizes.tasks, [&](std::uint64_t tasks) { return fit(waves, tasks); });
+    sizes.areas = areas_of(request, sizes.stride, sizes.tasks);
     staging_bytes = waves * sizes.areas.pinned_bytes;
   } else if (request.lane_bytes > budget) {
     return Status(Code::kResourceExhausted, Layer::kTransfer,
@@ -133,6 +152,24 @@ Result<ReadSizes> size_decoded_read(const SizeRequest& request) {
     }
   }
   return size_read(usual);
+}
+
+std::optional<WaveSizes> size_wave(SizeRequest request, const ReadSizes& read) {
+  request.wave_bytes = read.wave_bytes;
+  request.waves = static_cast<unsigned>(read.waves);
+  WaveSizes sizes;
+  sizes.stride = base::align_up(request.decoded_bytes, kSlabAlignment);
+  sizes.tasks = wanted_tasks(request, sizes.stride);
+  if (request.staged) {
+    const auto fit = [&](std::uint64_t tasks) {
+      return fits(request, sizes.stride, tasks, read.areas.pinned_bytes, read.areas.device_bytes);
+    };
+    if (!fit(1)) return std::nullopt;
+    sizes.tasks = most_tasks(sizes.tasks, fit);
+    sizes.areas = areas_of(request, sizes.stride, sizes.tasks);
+  }
+  sizes.trial_tasks = std::clamp<std::uint64_t>(sizes.tasks * read.trial_tasks / read.tasks, 1, sizes.tasks);
+  return sizes;
 }
 
 }  // namespace headrace::transfer

@@ -4,6 +4,7 @@
 #include <headrace/status.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "device/decode.h"
 
@@ -11,6 +12,7 @@ namespace headrace::transfer {
 
 struct SizeRequest {
   std::uint64_t chunks = 1;         // of the read
+  bool one_form = true;             // all of them; else waves may have few, and there are as many waves as asked for
   std::uint64_t decoded_bytes = 1;  // of one chunk
   std::uint64_t lane_bytes = 0;     // working memory of one worker
   std::uint64_t host_budget_bytes = 0, device_budget_bytes = 0;
@@ -35,13 +37,17 @@ struct WaveAreas {
   std::uint64_t indices_on_device_at = 0;           // and its copy on the device
 };
 
-struct ReadSizes {
+struct WaveSizes {
   std::uint64_t stride = 0;  // between decoded chunks in a slab
   std::uint64_t tasks = 1;   // of a wave, at most
   // Of one that is for finding out who decodes faster, which larger waves make dearer.
   std::uint64_t trial_tasks = 1;
-  std::uint64_t waves = 1, lanes = 1;
   WaveAreas areas;  // staged devices only
+};
+
+struct ReadSizes : WaveSizes {
+  std::uint64_t waves = 1, lanes = 1;
+  std::uint64_t wave_bytes = 0;  // decoded, that a wave aims at
 };
 
 inline constexpr std::uint64_t kSlabAlignment = 16;  // widest vector access of the copy kernels
@@ -51,5 +57,8 @@ Result<ReadSizes> size_read(const SizeRequest& request);
 // The same of a read that the device decodes, whose waves are not as many and as large as asked for, but as it is fast
 // with. REQUIRES: request.decoder.
 Result<ReadSizes> size_decoded_read(const SizeRequest& request);
+// Waves of other chunks of such a read, in the slabs that its largest ones have. Nothing: they do not have room for
+// one.
+std::optional<WaveSizes> size_wave(SizeRequest request, const ReadSizes& read);
 
 }  // namespace headrace::transfer

@@ -20,15 +20,13 @@ class ReadTasks {
   ReadTasks(const Plan& plan, ReadReport& report) noexcept : plan_(plan), report_(report) {}
 
   const Plan& plan() const noexcept { return plan_; }
-  const codec::Chain& chain() const noexcept { return plan_.chain(); }
-  const device::ElementOp& op() const noexcept { return plan_.element_op(); }
   ReadReport& report() const noexcept { return report_; }
 
   // Fills lane.detail, unless it is about the task already. Who moves the detail's boxes resets lane.described.
   void describe(const Group& group, const Task& task, Lane& lane) const;
   // Bytes of the elements that the described task gives, as they are stored.
-  std::uint64_t element_bytes(const TaskDetail& detail) const noexcept {
-    return detail.element_count() * op().element_bytes;
+  static std::uint64_t element_bytes(const WaveTasks& wave, const TaskDetail& detail) noexcept {
+    return detail.element_count() * wave.op().element_bytes;
   }
   // The object that a group is read from.
   static const std::string& key_of(const WaveTasks& wave, const Group& group, const Lane& lane);

@@ -10,13 +10,8 @@
 
 namespace headrace::transfer {
 
-SlabSink::SlabSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, std::uint64_t slab_stride,
-                   std::uint64_t decoded_at, bool takes_mapped)
-    : ChunkSink(tasks),
-      device_(std::move(device)),
-      slab_stride_(slab_stride),
-      decoded_at_(decoded_at),
-      takes_mapped_(takes_mapped) {}
+SlabSink::SlabSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, bool decodes, bool maps)
+    : ChunkSink(tasks), device_(std::move(device)), maps_(maps), decodes_(decodes) {}
 
 void SlabSink::begin(Wave& wave) {
   const std::size_t count = wave.tasks.tasks.size();
@@ -26,11 +21,14 @@ void SlabSink::begin(Wave& wave) {
 }
 
 std::span<std::byte> SlabSink::pinned_place(const Wave& wave, std::uint32_t task_index) const {
-  return base::part(wave.stage.slot->pinned, task_index * slab_stride_, slab_stride_).value_or(std::span<std::byte>());
+  const std::uint64_t stride = wave.form->sizes.stride;
+  return base::part(wave.stage.slot->pinned, task_index * stride, stride).value_or(std::span<std::byte>());
 }
 
 std::span<std::byte> SlabSink::device_place(const Wave& wave, std::uint32_t task_index) const {
-  return base::part(wave.stage.slot->on_device, decoded_at_ + task_index * slab_stride_, slab_stride_)
+  const WaveSizes& sizes = wave.form->sizes;
+  return base::part(wave.stage.slot->on_device, (decodes_ ? sizes.areas.decoded_at : 0) + task_index * sizes.stride,
+                    sizes.stride)
       .value_or(std::span<std::byte>());
 }
 
@@ -44,9 +42,9 @@ Status SlabSink::note_boxes(Wave& wave, std::uint32_t task_index, std::span<cons
     return {};
   }
   if (fills) {
-    HEADRACE_TRY(check_target(detail, tasks_.op()));
+    HEADRACE_TRY(check_target(detail, wave.tasks.op()));
   } else {
-    HEADRACE_TRY(take_from(detail, tasks_.op(), decoded, static_cast<std::int64_t>(skipped)));
+    HEADRACE_TRY(take_from(detail, wave.tasks.op(), decoded, static_cast<std::int64_t>(skipped)));
   }
   box = detail.box;
   return {};
@@ -114,7 +112,7 @@ Status SlabSink::drain(Wave& wave) {
   if (wave.times.copy_marked) {
     trace::record(trace::Stage::kDecode, wave.times.copied_ns,
                   wave.times.decoded_ns != 0 ? wave.times.decoded_ns : base::now_ns(),
-                  wave.decode.items.size() * tasks_.chain().decoded_bytes(), trace::LaneKind::kDevice);
+                  wave.decode.items.size() * wave.tasks.chain().decoded_bytes(), trace::LaneKind::kDevice);
   }
   return status;
 }
@@ -127,7 +125,7 @@ Status SlabSink::copy_pieces(Wave& wave, Lane& lane) const {
 
 Status SlabSink::assemble(const Wave& wave, std::span<const device::Box> boxes) const {
   if (boxes.empty()) return {};
-  return device_->assemble(boxes, tasks_.op(), tasks_.plan().fill_element(), *wave.stage.slot->stream);
+  return device_->assemble(boxes, wave.tasks.op(), wave.tasks.form->fill.data(), *wave.stage.slot->stream);
 }
 
 Status SlabSink::assemble_several(Wave& wave, std::span<const SeveralBoxes> tasks, Lane& lane) const {
@@ -147,9 +145,9 @@ Status SlabSink::assemble_several(Wave& wave, std::span<const SeveralBoxes> task
     const std::span<const std::byte> place = device_place(wave, each.task);
     do {
       if (each.src != nullptr) {
-        HEADRACE_TRY(take_from(lane.detail, tasks_.op(), place, place.data() - each.src));
+        HEADRACE_TRY(take_from(lane.detail, wave.tasks.op(), place, place.data() - each.src));
       } else {
-        HEADRACE_TRY(check_target(lane.detail, tasks_.op()));
+        HEADRACE_TRY(check_target(lane.detail, wave.tasks.op()));
       }
       batch.push_back(lane.detail.box);
       if (batch.size() == kBatch) HEADRACE_TRY(launch_batch());

@@ -13,7 +13,6 @@ namespace headrace::transfer {
 class SlabSink : public ChunkSink {
  public:
   void begin(Wave& wave) override;
-  bool takes_mapped() const noexcept override { return takes_mapped_; }
   bool launches() const noexcept final { return true; }
   Status launch(Wave& wave, Lane& lane) final;
   bool passed(const Wave& wave) final;
@@ -21,9 +20,9 @@ class SlabSink : public ChunkSink {
   Status drain(Wave& wave) final;
 
  protected:
-  // slab_stride: bytes between decoded chunks in a slab; decoded_at: where they begin in the device's.
-  SlabSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, std::uint64_t slab_stride,
-           std::uint64_t decoded_at, bool takes_mapped);
+  // decodes: chunks are decoded on the device, where encoded bytes lie before them. maps: stored bytes may stay in a
+  // mapping where a sink says so of a wave.
+  SlabSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, bool decodes, bool maps);
 
   // Queues copies and what comes after them.
   virtual Status queue(Wave& wave, Lane& lane) = 0;
@@ -46,10 +45,10 @@ class SlabSink : public ChunkSink {
   Status assemble_several(Wave& wave, std::span<const SeveralBoxes> tasks, Lane& lane) const;
 
   const std::shared_ptr<device::Device> device_;
+  const bool maps_;
 
  private:
-  const std::uint64_t slab_stride_, decoded_at_;
-  const bool takes_mapped_;
+  const bool decodes_;
 };
 
 }  // namespace headrace::transfer

@@ -15,18 +15,14 @@ Status slab_too_small() { return Status(Code::kInternal, Layer::kTransfer, "a wa
 
 }  // namespace
 
-StagedSink::StagedSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, std::uint64_t slab_stride,
-                       bool maps) noexcept
-    : SlabSink(tasks, std::move(device), slab_stride, 0, maps && tasks.chain().raw()), stride_(slab_stride) {}
-
 void StagedSink::begin(Wave& wave) {
   SlabSink::begin(wave);
-  if (takes_mapped()) wave.decode.chunks.assign(wave.tasks.tasks.size(), EncodedChunk());
+  if (takes_mapped(wave)) wave.decode.chunks.assign(wave.tasks.tasks.size(), EncodedChunk());
 }
 
 Result<std::span<std::byte>> StagedSink::own_room(Wave& wave, const Group& group, std::uint64_t length, Lane& lane) {
   (void)length, (void)lane;
-  return tasks_.chain().raw() ? pinned_place(wave, group.first_task) : std::span<std::byte>();
+  return wave.tasks.chain().raw() ? pinned_place(wave, group.first_task) : std::span<std::byte>();
 }
 
 Status StagedSink::take_task(Wave& wave, const Group& group, std::uint32_t task_index,
@@ -34,8 +30,8 @@ Status StagedSink::take_task(Wave& wave, const Group& group, std::uint32_t task_
   (void)group;
   const Task& task = wave.tasks.tasks[task_index];
   std::span<std::byte> target = pinned_place(wave, task_index);
-  if (tasks_.chain().raw()) {
-    HEADRACE_TRY(check_raw(task, encoded));
+  if (wave.tasks.chain().raw()) {
+    HEADRACE_TRY(check_raw(wave, task, encoded));
     const auto place = base::part(target, 0, encoded.size());
     if (!place) return slab_too_small();
     target = *place;
@@ -47,10 +43,10 @@ Status StagedSink::take_task(Wave& wave, const Group& group, std::uint32_t task_
   } else {
     HEADRACE_TRY(decode(wave, task, encoded, target, lane));
   }
-  const std::uint64_t delivered = tasks_.element_bytes(lane.detail);
+  const std::uint64_t delivered = ReadTasks::element_bytes(wave.tasks, lane.detail);
   lane.described = nullptr;  // the boxes are spent
   HEADRACE_TRY(note_boxes(wave, task_index, target, skipped, lane.detail));
-  count_taken(delivered, lane);
+  count_taken(wave.tasks, delivered, lane);
   return {};
 }
 
@@ -58,10 +54,10 @@ Status StagedSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64
                                Lane& lane) {
   // Of a chunk that is an object of its own, only a part may be read: its size has been checked.
   const bool whole_object = wave.tasks.tasks[task_index].length == kWholeObject;
-  if (!whole_object) HEADRACE_TRY(tasks_.chain().check_encoded_size(length));
+  if (!whole_object) HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
   lane.stats.stored_bytes += length;
   EncodedChunk& chunk = wave.decode.chunks[task_index];
-  chunk.delivered = tasks_.element_bytes(lane.detail);
+  chunk.delivered = ReadTasks::element_bytes(wave.tasks, lane.detail);
   lane.described = nullptr;  // the boxes are spent
   const auto place = base::part(pinned_place(wave, task_index), 0, length);
   if (!place) return slab_too_small();
@@ -71,18 +67,18 @@ Status StagedSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64
 }
 
 bool StagedSink::is_mapped(const Wave& wave, std::size_t task_index) const noexcept {
-  return takes_mapped() && wave.decode.chunks[task_index].mapped;
+  return takes_mapped(wave) && wave.decode.chunks[task_index].mapped;
 }
 
 // Whether a kernel has to place the wave's chunks. `live`: those that are to be placed.
 bool StagedSink::scatters(const Wave& wave, std::size_t& live) const {
-  bool scattered = !tasks_.op().moves_bytes_only();
+  bool scattered = !wave.tasks.op().moves_bytes_only();
   live = 0;
   for (std::size_t i = 0; i < wave.tasks.tasks.size(); ++i) {
     const device::Box& box = wave.stage.boxes[i];
     if (box.rank == WaveStage::kNoBoxes) continue;
     scattered = scattered || box.rank == WaveStage::kSeveralBoxes || box.src == nullptr ||
-                !device::is_contiguous(box, tasks_.op().element_bytes);
+                !device::is_contiguous(box, wave.tasks.op().element_bytes);
     ++live;
   }
   return scattered;
@@ -91,6 +87,7 @@ bool StagedSink::scatters(const Wave& wave, std::size_t& live) const {
 // One copy call, at most one assemble call.
 Status StagedSink::queue(Wave& wave, Lane& lane) {
   StagingSlot& slot = *wave.stage.slot;
+  const auto stride = static_cast<std::size_t>(wave.form->sizes.stride);
   std::size_t live = 0;
   const bool scattered = scatters(wave, live);
   if (live == 0) return {};
@@ -114,13 +111,13 @@ Status StagedSink::queue(Wave& wave, Lane& lane) {
     src = slot.on_device.data() + (src - slot.pinned.data());
     if (is_mapped(wave, i)) continue;
     // The slab as it is, gaps and all; in parts where some of it comes from elsewhere.
-    const std::size_t at = i * stride_;
+    const std::size_t at = i * stride;
     if (last == nullptr || (!wave.fetch.mapped.pieces.empty() && last->src + last->bytes != slot.pinned.data() + at)) {
       wave.stage.pieces.push_back({slot.pinned.data() + at, slot.on_device.data() + at, 0});
       last = &wave.stage.pieces.back();
     }
     const std::size_t most = std::min(slot.pinned.size(), slot.on_device.size());
-    last->bytes = static_cast<std::size_t>(slot.pinned.data() + std::min<std::size_t>(at + stride_, most) - last->src);
+    last->bytes = static_cast<std::size_t>(slot.pinned.data() + std::min<std::size_t>(at + stride, most) - last->src);
   }
   HEADRACE_TRY(copy_pieces(wave, lane));
   HEADRACE_TRY(assemble(wave, {wave.stage.boxes.data(), kept}));
@@ -132,7 +129,7 @@ Status StagedSink::copy_runs(Wave& wave, Lane& lane) const {
   for (std::size_t i = 0; i < wave.tasks.tasks.size(); ++i) {
     const device::Box& box = wave.stage.boxes[i];
     if (box.rank < 0 || is_mapped(wave, i)) continue;
-    const std::size_t bytes = static_cast<std::size_t>(box.element_count()) * tasks_.op().element_bytes;
+    const std::size_t bytes = static_cast<std::size_t>(box.element_count()) * wave.tasks.op().element_bytes;
     if (bytes == 0) continue;
     if (!wave.stage.pieces.empty()) {
       device::Piece& last = wave.stage.pieces.back();
@@ -162,7 +159,7 @@ Status StagedSink::add_mapped_runs(Wave& wave) const {
   for (const MappedShare::Piece& piece : wave.fetch.mapped.pieces) {
     const device::Box& box = wave.stage.boxes[piece.task];
     const auto begin = static_cast<std::uint64_t>(box.src - pinned_place(wave, piece.task).data());
-    const std::uint64_t end = begin + box.element_count() * tasks_.op().element_bytes;
+    const std::uint64_t end = begin + box.element_count() * wave.tasks.op().element_bytes;
     const std::uint64_t from = std::max(begin, piece.within), to = std::min(end, piece.within + piece.src.size());
     if (from >= to) continue;
     wave.stage.pieces.push_back(
@@ -178,7 +175,7 @@ std::span<const std::uint32_t> StagedSink::settle(Wave& wave, Lane& lane) {
     for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
       const EncodedChunk& chunk = wave.decode.chunks[i];
       if (!chunk.mapped || chunk.failed) continue;
-      count_taken(chunk.delivered, lane);
+      count_taken(wave.tasks, chunk.delivered, lane);
     }
   }
   return {};

@@ -2,17 +2,20 @@
 // by one assemble call. Raw chunks may come out of a mapping instead.
 #pragma once
 
+#include <memory>
+#include <utility>
+
 #include "transfer/slab_sink.h"
 
 namespace headrace::transfer {
 
 class StagedSink final : public SlabSink {
  public:
-  // slab_stride: bytes between chunks in a slab.
-  StagedSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, std::uint64_t slab_stride,
-             bool maps) noexcept;
+  StagedSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, bool maps) noexcept
+      : SlabSink(tasks, std::move(device), false, maps) {}
 
   void begin(Wave& wave) override;
+  bool takes_mapped(const Wave& wave) const noexcept override { return maps_ && wave.tasks.chain().raw(); }
   std::span<const std::uint32_t> settle(Wave& wave, Lane& lane) override;
 
  private:
@@ -27,8 +30,6 @@ class StagedSink final : public SlabSink {
   Status copy_runs(Wave& wave, Lane& lane) const;
   Status add_mapped_slabs(Wave& wave) const;
   Status add_mapped_runs(Wave& wave) const;
-
-  const std::uint64_t stride_;
 };
 
 }  // namespace headrace::transfer

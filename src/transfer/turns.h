@@ -16,11 +16,8 @@ namespace headrace::transfer {
 class Turns {
  public:
   struct Sizes {
-    std::size_t wave_tasks = 0;   // most of a wave
-    std::size_t trial_tasks = 0;  // and of one that finds out who decodes faster
     std::size_t lanes = 1;
-    std::uint64_t chunks = 0;         // of the read
-    std::uint64_t decoded_bytes = 0;  // of one chunk
+    std::uint64_t chunks = 0;  // of the read
   };
 
   // All waves are of one kind.
@@ -28,9 +25,8 @@ class Turns {
   Turns(std::shared_ptr<PlacementPolicy> policy, const Sizes& sizes) noexcept
       : kind_(WaveKind::kGpu), sizes_(sizes), policy_(std::move(policy)) {}
 
-  std::size_t wave_tasks() const noexcept { return sizes_.wave_tasks; }
-  // Before a wave is filled: its kind, and how many tasks it may have. mapped_bytes: of files, that the device can take
-  // out of the page cache by now.
+  // Before a wave, whose form is known, is filled: its kind, and how many tasks it may have. mapped_bytes: of files,
+  // that the device can take out of the page cache by now.
   void begin(Wave& wave, std::uint64_t mapped_bytes) const;
   // It is free again. `given_up`: how long it took tells nothing.
   void end(Wave& wave, bool given_up) const;

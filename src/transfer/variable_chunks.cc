@@ -125,7 +125,7 @@ void VariableRead::run_group(const Batch& batch, const Group& group, Lane& lane)
     return;
   }
   // Before there is room for it.
-  if (status.ok() && shared == nullptr) status = plan_->chain().check_encoded_size(range.length);
+  if (status.ok() && shared == nullptr) status = batch.tasks.chain().check_encoded_size(range.length);
   std::span<const std::byte> stored;
   if (status.ok()) status = fetch(fetcher, range, lane, stored);
   if (!status.ok()) {
@@ -143,7 +143,7 @@ void VariableRead::run_tasks(const Batch& batch, const Group& group, std::span<c
     const bool whole_object = task.length == kWholeObject;
     const auto encoded = whole_object ? stored : base::part(stored, task.offset - group.offset, task.length);
     lane.stats.stored_bytes += encoded ? encoded->size() : 0;
-    Status status = encoded ? decode_task(*encoded, lane)
+    Status status = encoded ? decode_task(batch.tasks.chain(), *encoded, lane)
                             : Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside of what was read for it");
     if (status.ok()) {
       plan_->describe(group, task, lane.detail);
@@ -151,7 +151,7 @@ void VariableRead::run_tasks(const Batch& batch, const Group& group, std::span<c
         device::Box box = lane.detail.box;
         const std::int64_t at = lane.detail.source_offset;
         if (!device::fits(box, &device::BoxDim::src_stride_bytes, at, sizeof(VariableSlot),
-                          plan_->chain().decoded_bytes()) ||
+                          batch.tasks.chain().decoded_bytes()) ||
             !goes_to_slots(lane.detail)) {
           status = Status(Code::kInternal, Layer::kTransfer, "a box reaches beyond its chunk or the result");
           break;
@@ -172,8 +172,7 @@ void VariableRead::run_tasks(const Batch& batch, const Group& group, std::span<c
 }
 
 // Decodes into lane.decoded.
-Status VariableRead::decode_task(std::span<const std::byte> stored, Lane& lane) {
-  const codec::Chain& chain = plan_->chain();
+Status VariableRead::decode_task(const codec::Chain& chain, std::span<const std::byte> stored, Lane& lane) {
   trace::Timer timer(trace::Stage::kDecode);
   HEADRACE_DELAY("transfer.decode");
   const auto attempt = [&] {
@@ -237,9 +236,9 @@ Status VariableRead::keep_box(device::Box box, const std::byte* base, Lane& lane
   return {};
 }
 
-void VariableRead::fill_task(const Batch&, const Group& group, const Task& task, Lane& lane) {
+void VariableRead::fill_task(const Batch& batch, const Group& group, const Task& task, Lane& lane) {
   plan_->describe(group, task, lane.detail);
-  const VariableSlot fill = slot_at(plan_->fill_element());
+  const VariableSlot fill = slot_at(batch.tasks.form->fill.data());
   ++lane.stats.missing_chunks;
   report_.add_done(1);
   const std::uint64_t count = lane.detail.element_count();

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -27,7 +28,7 @@ struct VariableRead::Batch {
 };
 
 struct VariableRead::Lane {
-  std::uint64_t plan_number = 0;  // that the workspace is for
+  std::shared_ptr<const ChunkForm> form;  // that the workspace is for
   codec::Chain::Workspace workspace;
   codec::GrowingBuffer encoded, decoded;
   std::unique_lock<std::mutex> alone;  // held while this lane's chunk has the budget for one
@@ -41,6 +42,13 @@ struct VariableRead::Lane {
   void drop_unpacking() noexcept {
     unpacking.emplace();
     unpacking_memory.give_all();
+  }
+  void use(const std::shared_ptr<const ChunkForm>& of, codec::GrowthBudget& budget) {
+    if (form == of) return;
+    form.reset();
+    workspace = of->chain->make_workspace();
+    use(budget);
+    form = of;
   }
   void use(codec::GrowthBudget& budget) {
     workspace.set_budget(&budget);

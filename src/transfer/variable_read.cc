@@ -63,20 +63,7 @@ std::span<std::byte> VariableRead::slots() const noexcept {
 
 Status VariableRead::run(std::unique_ptr<Plan> plan, double plan_seconds) {
   together_.plan_seconds = plan_seconds;
-  chunk_count_ = plan->chunk_count();
   plan_ = std::move(plan);
-  plan_number_ = 1;
-  return run_all();
-}
-
-Status VariableRead::run(NextPlan next, std::uint64_t chunks) {
-  chunk_count_ = chunks;
-  next_plan_ = std::move(next);
-  exhausted_ = true;
-  return run_all();
-}
-
-Status VariableRead::run_all() {
   WorkerPool& pool = resources_.pool();
   try {
     pool.add(shared_from_this());
@@ -95,7 +82,6 @@ Status VariableRead::run_all() {
   lanes_.clear();
   slots_.reset();
   plan_.reset();
-  next_plan_ = nullptr;
   report_.end("none", "", "");
   return report_.status();
 }
@@ -111,18 +97,14 @@ Workload::Progress VariableRead::work() {
     try {
       if (next.step == Step::kDecode) {
         if (lane == nullptr) lane = take_lane();
-        if (lane->plan_number != plan_number_) {
-          lane->workspace = plan_->chain().make_workspace();
-          lane->use(shared_);
-          lane->plan_number = plan_number_;
-        }
+        lane->use(next.batch->tasks.form, shared_);
         for (std::uint64_t i = next.begin; i < next.end && !report_.stopped() && !cancelled(); ++i) {
           run_group(*next.batch, next.batch->tasks.groups[static_cast<std::size_t>(i)], *lane);
           lane->end_group(shared_);
         }
         const std::uint64_t count = next.end - next.begin;
         if (next.batch->groups_left.fetch_sub(count, std::memory_order_acq_rel) == count) check_sources(*next.batch);
-        (void)report_.show_progress(chunk_count_);
+        (void)report_.show_progress(plan_->chunk_count());
       } else if (next.step == Step::kSum) {
         if (Status status = sum_up(); !status.ok()) report_.stop(std::move(status));
       } else {
@@ -155,9 +137,8 @@ VariableRead::Claim VariableRead::claim() {
   if (report_.stopped()) return out;
   if (step_ == Step::kDecode) {
     while (batch_ == nullptr || batch_->next_group == batch_->tasks.groups.size()) {
-      // The next plan's chunks have another chain: everybody has to be through with this one's.
-      if (exhausted_ && (next_plan_ == nullptr || outstanding_ > 0)) break;
-      if (exhausted_ ? !take_plan_locked() : !fill_batch_locked()) return out;
+      if (exhausted_) break;
+      if (!fill_batch_locked()) return out;
     }
     if (batch_ != nullptr && batch_->next_group < batch_->tasks.groups.size()) {
       const std::size_t left = batch_->tasks.groups.size() - batch_->next_group;
@@ -192,7 +173,8 @@ bool VariableRead::fill_batch_locked() {
   try {
     auto batch = std::make_shared<Batch>();
     batch->tasks.max_tasks = kTasksPerBatch;
-    more = plan_->fill(batch->tasks);
+    const auto form = plan_->next_form();
+    more = form.ok() ? plan_->fill(batch->tasks) : Result<bool>(form.status());
     report_.add_lookups(batch->tasks.lookups);
     batch->groups_left = batch->tasks.groups.size();
     if (more.ok()) {
@@ -204,27 +186,6 @@ bool VariableRead::fill_batch_locked() {
   }
   together_.plan_seconds += timer.stop();
   return more.ok() || give_up_locked(std::move(more).status());
-}
-
-bool VariableRead::take_plan_locked() {
-  trace::Timer timer(trace::Stage::kPlan);
-  batch_.reset();
-  plan_.reset();
-  Result<std::unique_ptr<Plan>> next(Status::out_of_memory());
-  try {
-    next = next_plan_();
-  } catch (const std::bad_alloc&) {
-  }
-  together_.plan_seconds += timer.stop();
-  if (!next.ok()) return give_up_locked(std::move(next).status());
-  if (*next == nullptr) {
-    next_plan_ = nullptr;
-    return true;
-  }
-  plan_ = std::move(*next);
-  ++plan_number_;
-  exhausted_ = false;
-  return true;
 }
 
 // False.

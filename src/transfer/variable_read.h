@@ -17,7 +17,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -44,12 +43,8 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
 
   // Where the plan's boxes go: one slot for each selected element, in C order. With check_only nothing is there.
   std::span<std::byte> slots() const noexcept;
-  // The plan's element_op() moves slots, and its fill element is one.
+  // The operation of the plan's forms moves slots, and their fill element is one.
   Status run(std::unique_ptr<Plan> plan, double plan_seconds);
-  // One plan after the other, each with a chain of its own; null behind the last. `next` is called on any thread, one
-  // at a time, and lives until the read has ended. `chunks`: of all plans together.
-  using NextPlan = std::function<Result<std::unique_ptr<Plan>>()>;
-  Status run(NextPlan next, std::uint64_t chunks);
   Progress work() override;
 
   // After a run() that went well.
@@ -71,9 +66,7 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
 
   VariableRead(Resources& resources, std::uint64_t elements, const VariableReadOptions& options);
   Claim claim();
-  Status run_all();
   bool fill_batch_locked();
-  bool take_plan_locked();
   bool give_up_locked(Status status);
   void finish(const Claim& claim);
   Lane* take_lane();
@@ -83,7 +76,7 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   void run_group(const Batch& batch, const Group& group, Lane& lane);
   void run_tasks(const Batch& batch, const Group& group, std::span<const std::byte> stored, Lane& lane);
   static bool goes_to_slots(const TaskDetail& detail) noexcept;
-  Status decode_task(std::span<const std::byte> stored, Lane& lane);
+  Status decode_task(const codec::Chain& chain, std::span<const std::byte> stored, Lane& lane);
   Status keep_box(device::Box box, const std::byte* base, Lane& lane);
   void fill_task(const Batch& batch, const Group& group, const Task& task, Lane& lane);
   void fail_task(const Batch& batch, const Group& group, const Task& task, Lane& lane, Status status);
@@ -98,9 +91,7 @@ class VariableRead final : public Workload, public std::enable_shared_from_this<
   const VariableReadOptions options_;
   ReadReport report_;
   const std::uint64_t elements_;
-  NextPlan next_plan_;          // null: plan_ is the last
-  std::unique_ptr<Plan> plan_;  // changes with no claim outstanding, as does its number
-  std::uint64_t plan_number_ = 0, chunk_count_ = 0;
+  std::unique_ptr<Plan> plan_;
   struct Free {
     void operator()(void* memory) const noexcept;
   };

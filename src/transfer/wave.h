@@ -20,6 +20,7 @@
 #include "transfer/placement.h"
 #include "transfer/plan.h"
 #include "transfer/staging.h"
+#include "transfer/wave_form.h"
 
 namespace headrace::transfer {
 
@@ -99,6 +100,7 @@ struct WaveTimes {
 };
 
 struct Wave {
+  std::shared_ptr<const WaveForm> form;  // of its tasks
   WaveTasks tasks;
   WaveFetch fetch;
   WaveStage stage;

@@ -19,7 +19,6 @@
 #include "zarr/node_path.h"
 #include "zarr/planner.h"
 #include "zarr/read_conversion.h"
-#include "zarr/rectilinear_read.h"
 
 namespace headrace {
 namespace {
@@ -278,53 +277,29 @@ Status check_tensor(const ResolvedSelection& selection, const DataType& dtype, T
 
 }  // namespace
 
-namespace {
-
-// One operation, or one for each shape of chunks: one of the two is set.
-struct PreparedRead {
-  std::shared_ptr<transfer::Scheduler> operation;
-  std::shared_ptr<zarr::RectilinearRead> by_shape;
-  template <class Body>
-  decltype(auto) with(Body&& body) const {
-    if (by_shape != nullptr) return body(*by_shape);
-    return body(*operation);
-  }
-};
-
-}  // namespace
-
 class Completion::State {
  public:
-  State(std::shared_ptr<const Array::Impl> array, PreparedRead read)
-      : owner(std::move(array)), prepared(std::move(read)) {}
+  State(std::shared_ptr<const Array::Impl> array, std::shared_ptr<transfer::Scheduler> started)
+      : owner(std::move(array)), read(std::move(started)) {}
   Status usable() const { return Access::impl(owner->store.context())->resources->check_usable(); }
-  const std::shared_ptr<const Array::Impl> owner;  // keeps the Context; outlives `prepared`
-  const PreparedRead prepared;
+  const std::shared_ptr<const Array::Impl> owner;  // keeps the Context; outlives `read`
+  const std::shared_ptr<transfer::Scheduler> read;
 };
 
 // In a forked child the threads that read are missing, and the locks may be held by one of them: nothing will come.
 Status Completion::wait() const {
   HEADRACE_TRY(state_->usable());
-  return state_->prepared.with([](auto& read) { return read.wait(); });
+  return state_->read->wait();
 }
 bool Completion::wait_for(std::chrono::nanoseconds timeout) const {
-  if (!state_->usable().ok()) return true;
-  return state_->prepared.with([timeout](auto& read) { return read.wait_for(timeout); });
+  return !state_->usable().ok() || state_->read->wait_for(timeout);
 }
-bool Completion::done() const {
-  if (!state_->usable().ok()) return true;
-  return state_->prepared.with([](auto& read) { return read.done(); });
-}
+bool Completion::done() const { return !state_->usable().ok() || state_->read->done(); }
 void Completion::cancel() const {
-  if (!state_->usable().ok()) return;
-  state_->prepared.with([](auto& read) { read.cancel(); });
+  if (state_->usable().ok()) state_->read->cancel();
 }
-const Stats& Completion::stats() const {
-  return state_->prepared.with([](auto& read) -> const Stats& { return read.stats(); });
-}
-const std::vector<ChunkError>& Completion::errors() const {
-  return state_->prepared.with([](auto& read) -> const std::vector<ChunkError>& { return read.errors(); });
-}
+const Stats& Completion::stats() const { return state_->read->stats(); }
+const std::vector<ChunkError>& Completion::errors() const { return state_->read->errors(); }
 
 namespace {
 
@@ -341,44 +316,34 @@ Result<zarr::ReadConversion> conversion_of(const Array::Impl& array, const ReadO
                                options);
 }
 
-Result<PreparedRead> start_from(const std::shared_ptr<const Array::Impl>& array,
-                                Result<std::unique_ptr<transfer::Plan>> plan, const transfer::ReadBegun& begun,
-                                const Device& device, const ReadOptions& options) {
+using Prepared = Result<std::shared_ptr<transfer::Scheduler>>;
+
+Prepared prepare(const std::shared_ptr<const Array::Impl>& array, Result<std::unique_ptr<transfer::Plan>> plan,
+                 const transfer::ReadBegun& begun, const Device& device, const ReadOptions& options) {
   if (!plan.ok()) return std::move(plan).status();
-  HEADRACE_TRY_ASSIGN(auto operation, transfer::Read::create(*Access::impl(array->store.context())->resources,
-                                                             std::move(*plan), Access::impl(device), options, begun));
-  return PreparedRead{std::move(operation), nullptr};
+  return transfer::Read::create(*Access::impl(array->store.context())->resources, std::move(*plan),
+                                Access::impl(device), options, begun);
 }
 
-Result<PreparedRead> prepare_read(const std::shared_ptr<const Array::Impl>& array, const Selection& selection,
-                                  const TensorView& tensor, const Device& device, const ReadOptions& options) {
+Prepared prepare_read(const std::shared_ptr<const Array::Impl>& array, const Selection& selection,
+                      const TensorView& tensor, const Device& device, const ReadOptions& options) {
   transfer::ReadBegun begun{base::now_ns()};
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion, conversion_of(*array, options));
   HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, array->resolve_selection(selection));
   TensorView target = tensor;
   HEADRACE_TRY(check_tensor(resolved, conversion.dtype, target));
-  if (array->metadata.rectilinear != nullptr) {
-    HEADRACE_TRY_ASSIGN(auto by_shape, zarr::RectilinearRead::create(array, resolved, target, std::move(conversion),
-                                                                     Access::impl(device), options));
-    return PreparedRead{nullptr, std::move(by_shape)};
-  }
   trace::Timer timer(trace::Stage::kPlan);
   auto plan = zarr::make_plan(array, resolved, target, std::move(conversion));
   begun.plan_seconds = timer.stop();
-  return start_from(array, std::move(plan), begun, device, options);
+  return prepare(array, std::move(plan), begun, device, options);
 }
 
-Result<PreparedRead> prepare_many(const std::shared_ptr<const Array::Impl>& array, std::span<const ReadPart> parts,
-                                  const Device& device, const ReadOptions& options) {
+Prepared prepare_many(const std::shared_ptr<const Array::Impl>& array, std::span<const ReadPart> parts,
+                      const Device& device, const ReadOptions& options) {
   if (parts.empty()) return Status(Code::kInvalidArgument, Layer::kApi, "no selections to read");
   if (parts.size() == 1) return prepare_read(array, parts[0].selection, parts[0].tensor, device, options);
   transfer::ReadBegun begun{base::now_ns()};
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion, conversion_of(*array, options));
-  if (array->metadata.rectilinear != nullptr) {
-    return Status(Code::kUnsupported, Layer::kZarr,
-                  "reading several selections together where chunks differ in shape (chunk grid 'rectilinear'): read "
-                  "one after the other");
-  }
   trace::Timer timer(trace::Stage::kPlan);
   auto plan = [&]() -> Result<std::unique_ptr<transfer::Plan>> {
     std::vector<zarr::PlanPart> planned;
@@ -396,28 +361,22 @@ Result<PreparedRead> prepare_many(const std::shared_ptr<const Array::Impl>& arra
     return zarr::make_plan(array, planned, std::move(conversion));
   }();
   begun.plan_seconds = timer.stop();
-  return start_from(array, std::move(plan), begun, device, options);
+  return prepare(array, std::move(plan), begun, device, options);
 }
 
-Result<Completion> start_reading(const std::shared_ptr<const Array::Impl>& array, Result<PreparedRead> prepared) {
+Result<Completion> start_reading(const std::shared_ptr<const Array::Impl>& array, Prepared prepared) {
   if (!prepared.ok()) return std::move(prepared).status();
   // Made first: once the read has started there must be a handle that can wait for it.
   auto state = std::make_shared<Completion::State>(array, std::move(*prepared));
-  if (state->prepared.by_shape != nullptr) {
-    HEADRACE_TRY(state->prepared.by_shape->start());
-  } else {
-    state->prepared.operation->start();
-  }
+  state->read->start();
   return Access::make<Completion>(std::move(state));
 }
 
-Status run(Result<PreparedRead> prepared, Stats* stats) {
+Status run(Prepared prepared, Stats* stats) {
   if (!prepared.ok()) return std::move(prepared).status();
-  return prepared->with([stats](auto& read) {
-    Status status = read.run();
-    if (stats != nullptr) *stats = read.stats();
-    return status;
-  });
+  Status status = (*prepared)->run();
+  if (stats != nullptr) *stats = (*prepared)->stats();
+  return status;
 }
 
 }  // namespace

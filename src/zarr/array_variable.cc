@@ -57,22 +57,11 @@ Result<VariableResult> read_elements(const std::shared_ptr<const Array::Impl>& a
   as_stored.fill.resize(kVariableSlotBytes);
   const codec::VariableSlot fill{array->fill.data(), array->fill.size()};
   std::memcpy(as_stored.fill.data(), &fill, sizeof(fill));
-  if (array->metadata.rectilinear != nullptr) {
-    HEADRACE_TRY_ASSIGN(std::shared_ptr<zarr::ChunkClasses> classes,
-                        zarr::ChunkClasses::make(array->metadata.rectilinear, resolved));
-    HEADRACE_TRY(operation->run(
-        [&, classes]() -> Result<std::unique_ptr<transfer::Plan>> {
-          if (!classes->next()) return std::unique_ptr<transfer::Plan>();
-          return zarr::make_class_plan(array, *classes, resolved, slots, as_stored);
-        },
-        classes->chunk_count()));
-  } else {
-    trace::Timer timer(trace::Stage::kPlan);
-    auto plan = zarr::make_plan(array, resolved, slots, std::move(as_stored));
-    const double plan_seconds = timer.stop();
-    if (!plan.ok()) return std::move(plan).status();
-    HEADRACE_TRY(operation->run(std::move(*plan), plan_seconds));
-  }
+  trace::Timer timer(trace::Stage::kPlan);
+  auto plan = zarr::make_plan(array, resolved, slots, std::move(as_stored));
+  const double plan_seconds = timer.stop();
+  if (!plan.ok()) return std::move(plan).status();
+  HEADRACE_TRY(operation->run(std::move(*plan), plan_seconds));
   VariableResult result(resolved.shape, operation->take_offsets(), operation->take_data(),
                         dtype.kind == TypeKind::kString);
   result.errors = operation->take_errors();

@@ -61,21 +61,21 @@ class IndexSink final : public transfer::ChunkSink {
   }
   Status take_task(transfer::Wave& wave, const transfer::Group& group, std::uint32_t task_index,
                    std::span<const std::byte> encoded, std::uint64_t skipped, transfer::Lane& lane) override;
-  Result<std::vector<std::byte>> make(std::span<const std::byte> encoded, std::uint64_t& encoded_bytes,
-                                      transfer::Lane& lane) const;
+  Result<std::vector<std::byte>> make(const transfer::Wave& wave, std::span<const std::byte> encoded,
+                                      std::uint64_t& encoded_bytes, transfer::Lane& lane) const;
 
   std::mutex mutex_;
   Made& out_;  // guarded by mutex_
 };
 
-Result<std::vector<std::byte>> IndexSink::make(std::span<const std::byte> encoded, std::uint64_t& encoded_bytes,
-                                               transfer::Lane& lane) const {
-  const codec::Chain& chain = tasks_.chain();
+Result<std::vector<std::byte>> IndexSink::make(const transfer::Wave& wave, std::span<const std::byte> encoded,
+                                               std::uint64_t& encoded_bytes, transfer::Lane& lane) const {
+  const codec::Chain& chain = wave.tasks.chain();
   const std::size_t first = chain.device_stage_begin();
   const auto before = static_cast<std::size_t>(first > 0 ? chain.capacity_before(first) : 0);
   const auto between = static_cast<std::size_t>(chain.temporary_bytes());
   const std::span<std::byte> room = lane.memory->decoded.reserve(std::max<std::size_t>(before + between, 1));
-  if (room.data() == nullptr || !lend_temporaries(lane)) return Status::out_of_memory();
+  if (room.data() == nullptr || !prepare(wave, lane)) return Status::out_of_memory();
   if (first > 0) {
     std::size_t produced = 0;
     HEADRACE_TRY(chain.decode_until(first, encoded, room.first(before), lane.workspace, produced));
@@ -88,16 +88,16 @@ Result<std::vector<std::byte>> IndexSink::make(std::span<const std::byte> encode
 Status IndexSink::take_task(transfer::Wave& wave, const transfer::Group& group, std::uint32_t task_index,
                             std::span<const std::byte> encoded, std::uint64_t skipped, transfer::Lane& lane) {
   (void)skipped;  // of raw chunks, which have no index
-  const std::uint64_t stored = encoded.size(), delivered = tasks_.element_bytes(lane.detail);
+  const std::uint64_t stored = encoded.size(), delivered = tasks_.element_bytes(wave.tasks, lane.detail);
   const transfer::IndexKey key = tasks_.plan().index_key(group, wave.tasks.tasks[task_index]);
   IndexRecord record{key.object, key.offset, stored, 0, 0};
-  auto index = make(encoded, record.encoded_bytes, lane);
-  count_taken(delivered, lane);
+  auto index = make(wave, encoded, record.encoded_bytes, lane);
+  count_taken(wave.tasks, delivered, lane);
   std::lock_guard lock(mutex_);
   DecodeIndexReport& report = out_.report;
   ++report.chunks;
   report.stored_bytes += stored;
-  report.decoded_bytes += tasks_.chain().decoded_bytes();
+  report.decoded_bytes += wave.tasks.chain().decoded_bytes();
   if (!index.ok()) {
     // No fault of this chunk, and the same with the next.
     const Code code = index.status().code();

@@ -18,12 +18,13 @@ void EncodedChunks::sort() { std::ranges::sort(chunks, {}, &EncodedChunk::ordina
 Status EncodedSink::take_task(Wave& wave, const Group& group, std::uint32_t task_index,
                               std::span<const std::byte> encoded, std::uint64_t skipped, Lane& lane) {
   (void)skipped;  // of raw chunks, which are none to decode
-  const std::uint64_t delivered = tasks_.element_bytes(lane.detail);
+  const std::uint64_t delivered = tasks_.element_bytes(wave.tasks, lane.detail);
   if (undone_ > 0) {
-    const auto target = lane.memory->decoded.reserve(static_cast<std::size_t>(tasks_.chain().capacity_before(undone_)));
-    if (target.data() == nullptr || !lend_temporaries(lane)) return Status::out_of_memory();
+    const auto target =
+        lane.memory->decoded.reserve(static_cast<std::size_t>(wave.tasks.chain().capacity_before(undone_)));
+    if (target.data() == nullptr || !prepare(wave, lane)) return Status::out_of_memory();
     std::size_t produced = 0;
-    HEADRACE_TRY(tasks_.chain().decode_until(undone_, encoded, target, lane.workspace, produced));
+    HEADRACE_TRY(wave.tasks.chain().decode_until(undone_, encoded, target, lane.workspace, produced));
     encoded = target.first(produced);
   }
   EncodedChunk chunk;
@@ -32,30 +33,30 @@ Status EncodedSink::take_task(Wave& wave, const Group& group, std::uint32_t task
   lane.described = nullptr;  // the boxes are spent
   {
     std::lock_guard lock(mutex_);
-    if (Status status = keep_locked(std::move(chunk), encoded, lane); !status.ok()) return status;
+    if (Status status = keep_locked(wave, std::move(chunk), encoded, lane); !status.ok()) return status;
   }
-  count_taken(delivered, lane);
+  count_taken(wave.tasks, delivered, lane);
   return {};
 }
 
 Status EncodedSink::fill_task(Wave& wave, std::uint32_t task_index, Lane& lane) {
-  (void)wave, (void)task_index;
+  (void)task_index;
   std::lock_guard lock(mutex_);
-  return add_boxes_locked(out_.absent, lane);
+  return add_boxes_locked(wave, out_.absent, lane);
 }
 
-Status EncodedSink::keep_locked(EncodedChunk chunk, std::span<const std::byte> encoded, Lane& lane) {
+Status EncodedSink::keep_locked(const Wave& wave, EncodedChunk chunk, std::span<const std::byte> encoded, Lane& lane) {
   const auto& detail = lane.detail;
   chunk.at = base::align_up(std::uint64_t{out_.encoded.size()}, kEncodedAlignment);
   chunk.bytes = encoded.size();
-  const bool in_place = detail.whole_chunk && tasks_.op().moves_bytes_only() &&
+  const bool in_place = detail.whole_chunk && wave.tasks.op().moves_bytes_only() &&
                         reinterpret_cast<std::uintptr_t>(detail.box.dst) % kEncodedAlignment == 0;
   if (in_place) {
-    const auto target = transfer::whole_target(detail, tasks_.chain().decoded_bytes());
+    const auto target = transfer::whole_target(detail, wave.tasks.chain().decoded_bytes());
     if (!target) return Status(Code::kInternal, Layer::kZarr, "a chunk reaches beyond the result");
     chunk.in_place = target->data();
   } else {
-    HEADRACE_TRY(add_boxes_locked(chunk.boxes, lane));
+    HEADRACE_TRY(add_boxes_locked(wave, chunk.boxes, lane));
   }
   HEADRACE_TRY(add_to_lists_locked(sizeof(EncodedChunk) + chunk.key.size()));
   HEADRACE_TRY(make_room_locked(chunk.at + chunk.bytes));
@@ -66,10 +67,10 @@ Status EncodedSink::keep_locked(EncodedChunk chunk, std::span<const std::byte> e
   return {};
 }
 
-Status EncodedSink::add_boxes_locked(std::vector<SourcedBox>& boxes, Lane& lane) {
+Status EncodedSink::add_boxes_locked(const Wave& wave, std::vector<SourcedBox>& boxes, Lane& lane) {
   do {
-    HEADRACE_TRY(transfer::check_source(lane.detail, tasks_.op(), tasks_.chain().decoded_bytes()));
-    HEADRACE_TRY(transfer::check_target(lane.detail, tasks_.op()));
+    HEADRACE_TRY(transfer::check_source(lane.detail, wave.tasks.op(), wave.tasks.chain().decoded_bytes()));
+    HEADRACE_TRY(transfer::check_target(lane.detail, wave.tasks.op()));
     HEADRACE_TRY(add_to_lists_locked(sizeof(SourcedBox)));
     boxes.push_back({lane.detail.box, lane.detail.source_offset});
   } while (tasks_.plan().next_box(lane.detail));

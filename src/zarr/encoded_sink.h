@@ -57,8 +57,9 @@ class EncodedSink final : public transfer::ChunkSink {
   Status take_task(transfer::Wave& wave, const transfer::Group& group, std::uint32_t task_index,
                    std::span<const std::byte> encoded, std::uint64_t skipped, transfer::Lane& lane) override;
   Status fill_task(transfer::Wave& wave, std::uint32_t task_index, transfer::Lane& lane) override;
-  Status keep_locked(EncodedChunk chunk, std::span<const std::byte> encoded, transfer::Lane& lane);
-  Status add_boxes_locked(std::vector<SourcedBox>& boxes, transfer::Lane& lane);
+  Status keep_locked(const transfer::Wave& wave, EncodedChunk chunk, std::span<const std::byte> encoded,
+                     transfer::Lane& lane);
+  Status add_boxes_locked(const transfer::Wave& wave, std::vector<SourcedBox>& boxes, transfer::Lane& lane);
   Status add_to_lists_locked(std::uint64_t bytes);
   Status make_room_locked(std::uint64_t bytes);
 

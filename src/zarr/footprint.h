@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "transfer/plan.h"
+#include "zarr/rectilinear_grid.h"
 
 namespace headrace::zarr {
 
@@ -32,6 +33,9 @@ struct FootprintInput {
   std::span<const std::uint64_t> object_shape, object_grid;
   std::span<const LevelGrid> levels;          // below the object; empty: it is one chunk
   std::span<const std::int64_t> src_strides;  // of the smallest unit, decoded; bytes
+  // Where objects differ in shape: instead of object_shape and src_strides, and there are no levels.
+  std::shared_ptr<const RectilinearGrid> rectilinear = nullptr;
+  std::span<const std::uint8_t> axis_order;  // of a decoded one: entry k is the axis that is k-th slowest
   // Not kept:
   std::span<const std::int64_t> dst_strides;  // of the tensor, one per dimension of the result
   std::span<std::byte> dst;                   // its memory, which no box goes beyond
@@ -51,6 +55,11 @@ class Footprint {
 
   std::uint64_t first_object() const noexcept { return 0; }
   std::uint64_t end_object() const noexcept { return end_; }
+  // Where they differ in shape, those of one shape follow each other, and this is one with the most elements; else, and
+  // where there are none, it is empty.
+  const std::vector<std::uint64_t>& largest_object() const noexcept { return largest_; }
+  // Behind the last of those that have this one's shape.
+  virtual std::uint64_t shape_end(std::uint64_t object) const { return (void)object, end_; }
   virtual std::uint64_t next_object(std::uint64_t object) const = 0;
   // Its place in the grid of objects.
   virtual void position(std::uint64_t object, std::uint64_t* at) const = 0;
@@ -65,7 +74,12 @@ class Footprint {
 
  protected:
   std::uint64_t units_ = 0, end_ = 0;
+  std::vector<std::uint64_t> largest_;
 };
+
+// Byte distance between neighbours along each axis of a decoded chunk of `shape`.
+void strides_in_chunk(std::span<const std::uint8_t> axis_order, std::uint32_t element_bytes, const std::uint64_t* shape,
+                      std::int64_t* strides) noexcept;
 
 // kUnsupported: points in an array of more than 2^64 chunks. Throws std::bad_alloc.
 Result<std::unique_ptr<const Footprint>> make_footprint(FootprintInput input);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 
 #include "base/checked.h"
+#include "zarr/chunk_order.h"
 #include "zarr/footprint.h"
 #include "zarr/footprint_kinds.h"
 
@@ -19,21 +21,31 @@ class MergedFootprint final : public Footprint {
   static Result<std::unique_ptr<const Footprint>> make(std::span<const FootprintInput> inputs) {
     std::unique_ptr<MergedFootprint> made(new MergedFootprint(inputs.front()));
     HEADRACE_TRY(made->count_units());
+    if (inputs.front().rectilinear != nullptr) made->order_.emplace(inputs.front().rectilinear);
     made->parts_.reserve(inputs.size());
     for (const FootprintInput& input : inputs) {
       HEADRACE_TRY_ASSIGN(auto part, make_footprint(input));
       made->parts_.push_back(std::move(part));
       made->list(made->parts_.size() - 1);
+      made->note_largest(made->parts_.back()->largest_object());
     }
     made->sort();
     return std::unique_ptr<const Footprint>(std::move(made));
   }
 
+  std::uint64_t shape_end(std::uint64_t object) const override {
+    if (!order_) return end_;
+    const std::uint64_t end = order_->shape_end(entry(object).object);
+    const auto behind = std::lower_bound(entries_.begin() + static_cast<std::ptrdiff_t>(object), entries_.end(), end,
+                                         [](const Entry& e, std::uint64_t number) { return e.object < number; });
+    return static_cast<std::uint64_t>(behind - entries_.begin());
+  }
   std::uint64_t next_object(std::uint64_t object) const override { return end_of(object, 0); }
   std::uint64_t root(std::uint64_t object) const override { return object; }
 
   void position(std::uint64_t object, std::uint64_t* at) const override {
     std::uint64_t number = entry(object).object;
+    if (order_) return order_->position(number, at);
     for (std::size_t i = object_grid_.size(); i-- > 0;) {
       at[i] = number % object_grid_[i];
       number /= object_grid_[i];
@@ -99,7 +111,7 @@ class MergedFootprint final : public Footprint {
 
  private:
   struct Entry {
-    std::uint64_t object;                  // in C order of the grid of objects
+    std::uint64_t object;                  // in C order of the grid of objects, or as a ChunkOrder numbers them
     std::uint64_t inner;                   // in it, the smallest unit: the entry at each level
     std::uint64_t part_object, part_unit;  // as the part's footprint numbers them
     std::uint32_t part;
@@ -125,6 +137,16 @@ class MergedFootprint final : public Footprint {
     return {};
   }
 
+  void note_largest(const std::vector<std::uint64_t>& shape) {
+    if (shape.empty()) return;
+    std::optional<std::uint64_t> elements = 1;
+    for (const std::uint64_t edge : shape) elements = elements ? base::checked_mul(*elements, edge) : elements;
+    const std::uint64_t most = elements.value_or(std::numeric_limits<std::uint64_t>::max());
+    if (most <= most_elements_) return;
+    most_elements_ = most;
+    largest_ = shape;
+  }
+
   void list(std::size_t part) {
     const Footprint& footprint = *parts_[part];
     std::array<std::uint64_t, device::kMaxRank> at;
@@ -133,8 +155,10 @@ class MergedFootprint final : public Footprint {
     for (std::uint64_t object = footprint.first_object(); object != footprint.end_object();
          object = footprint.next_object(object)) {
       footprint.position(object, at.data());
-      entry.object = 0;
-      for (std::size_t i = 0; i < object_grid_.size(); ++i) entry.object = entry.object * object_grid_[i] + at[i];
+      entry.object = order_ ? order_->number(at.data()) : 0;
+      for (std::size_t i = 0; i < object_grid_.size() && !order_; ++i) {
+        entry.object = entry.object * object_grid_[i] + at[i];
+      }
       entry.part_object = object;
       entry.inner = 0;
       entry.leads = 1;
@@ -221,6 +245,8 @@ class MergedFootprint final : public Footprint {
   const std::span<const std::uint64_t> object_grid_;
   const std::span<const LevelGrid> levels_;
   const std::uint32_t element_bytes_;
+  std::optional<ChunkOrder> order_;   // where objects differ in shape
+  std::uint64_t most_elements_ = 0;   // of the largest of those
   std::vector<std::uint64_t> below_;  // smallest units in one of each level
   std::vector<std::unique_ptr<const Footprint>> parts_;
   std::vector<Entry> entries_;

@@ -23,26 +23,23 @@ constexpr std::uint64_t kMaxGapBytes = std::uint64_t{16} << 10;   // cheaper to 
 constexpr unsigned kLevelShift = 56;  // a task's ordinal: level of its unit above, the unit's number below
 static_assert(kMaxUnitsPerShard == std::uint64_t{1} << kLevelShift);
 
+std::shared_ptr<const transfer::ChunkForm> make_form(std::shared_ptr<const codec::Chain> chain,
+                                                     const device::ElementOp& op, std::vector<std::byte> fill) {
+  return std::make_shared<const transfer::ChunkForm>(transfer::ChunkForm{std::move(chain), op, std::move(fill)});
+}
+
 class ArrayPlan : public transfer::Plan {
  public:
-  // `chain`: of these chunks; null: the array's.
+  // `form`: of all chunks, or of the largest.
   ArrayPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
-            ReadConversion conversion, std::shared_ptr<const codec::Chain> chain = nullptr)
-      : array_(std::move(array)),
-        own_chain_(std::move(chain)),
-        footprint_(std::move(footprint)),
-        op_(conversion.op),
-        fill_(std::move(conversion.fill)) {}
+            std::shared_ptr<const transfer::ChunkForm> form)
+      : array_(std::move(array)), footprint_(std::move(footprint)), form_(std::move(form)) {}
 
   std::uint64_t chunk_count() const noexcept override { return footprint_->units(); }
   store::Store& store() const noexcept override { return *Access::impl(array_->store); }
-  const codec::Chain& chain() const noexcept override {
-    return own_chain_ != nullptr ? *own_chain_ : array_->unit_chain();
-  }
-  const device::ElementOp& element_op() const noexcept override { return op_; }
-  const std::byte* fill_element() const noexcept override { return fill_.data(); }
+  const std::shared_ptr<const transfer::ChunkForm>& largest_form() const noexcept override { return form_; }
   bool next_box(TaskDetail& detail) const override { return footprint_->next_box(detail); }
-  bool keeps_indices() const noexcept override { return own_chain_ == nullptr && array_->index_array != 0; }
+  bool keeps_indices() const noexcept override { return one_form() && array_->index_array != 0; }
   transfer::IndexKey index_key(const Group& group, const Task& task) const override {
     // What lies in a shard is known by where it lies.
     const bool sharded = array_->sharding != nullptr;
@@ -55,7 +52,7 @@ class ArrayPlan : public transfer::Plan {
   std::shared_ptr<transfer::PlacementPolicy> placement(
       const std::string& kind, const std::shared_ptr<transfer::PlacementPrior>& prior) const override {
     // What is known is about chunks of one shape.
-    return own_chain_ != nullptr ? nullptr : array_->placement.of(kind, prior);
+    return one_form() ? array_->placement.of(kind, prior) : nullptr;
   }
 
  protected:
@@ -68,26 +65,18 @@ class ArrayPlan : public transfer::Plan {
   }
 
   const std::shared_ptr<const Array::Impl> array_;
-  const std::shared_ptr<const codec::Chain> own_chain_;
   const std::unique_ptr<const Footprint> footprint_;
-  const device::ElementOp op_;
-  const std::vector<std::byte> fill_;  // one element of the tensor
+  const std::shared_ptr<const transfer::ChunkForm> form_;
 };
 
 // Every stored chunk is an object of its own.
-class ChunkPlan final : public ArrayPlan {
+class ChunkPlan : public ArrayPlan {
  public:
   using ArrayPlan::ArrayPlan;
 
   Result<bool> fill(WaveTasks& wave) override {
-    while (next_ != footprint_->end_object() && wave.tasks.size() < wave.max_tasks) {
-      Group group;
-      group.first_task = static_cast<std::uint32_t>(wave.tasks.size());
-      group.task_count = 1;
-      wave.groups.push_back(group);
-      wave.tasks.push_back({next_, 0, kWholeObject});
-      next_ = footprint_->next_object(next_);
-    }
+    wave.form = form_;
+    while (next_ != footprint_->end_object() && wave.tasks.size() < wave.max_tasks) emit(wave);
     return next_ != footprint_->end_object();
   }
 
@@ -98,8 +87,53 @@ class ChunkPlan final : public ArrayPlan {
 
   std::uint64_t max_group_bytes() const noexcept override { return 0; }
 
- private:
+ protected:
+  void emit(WaveTasks& wave) {
+    Group group;
+    group.first_task = static_cast<std::uint32_t>(wave.tasks.size());
+    group.task_count = 1;
+    wave.groups.push_back(group);
+    wave.tasks.push_back({next_, 0, kWholeObject});
+    next_ = footprint_->next_object(next_);
+  }
+
   std::uint64_t next_ = footprint_->first_object();
+};
+
+// Chunks that differ in shape, and so in what decodes them: those of one shape after the other.
+class RectilinearPlan final : public ChunkPlan {
+ public:
+  // `form`: of the largest chunks.
+  using ChunkPlan::ChunkPlan;
+
+  bool one_form() const noexcept override { return false; }
+
+  Result<std::shared_ptr<const transfer::ChunkForm>> next_form() override {
+    if (next_ != form_end_ || next_ == footprint_->end_object()) return current_;
+    std::array<std::uint64_t, kMaxRank> at;
+    footprint_->position(next_, at.data());
+    std::vector<std::uint64_t> shape;
+    for (std::size_t i = 0; i < array_->grid.size(); ++i) {
+      shape.push_back(array_->metadata.rectilinear->run_of_chunk(i, at[i]).edge);
+    }
+    current_ = form_;
+    if (shape != footprint_->largest_object()) {
+      HEADRACE_TRY_ASSIGN(codec::Chain chain, array_->build_chain_for(shape));
+      current_ = make_form(std::make_shared<const codec::Chain>(std::move(chain)), form_->op, form_->fill);
+    }
+    form_end_ = footprint_->shape_end(next_);
+    return current_;
+  }
+
+  Result<bool> fill(WaveTasks& wave) override {
+    wave.form = current_;
+    while (next_ != form_end_ && wave.tasks.size() < wave.max_tasks) emit(wave);
+    return next_ != footprint_->end_object();
+  }
+
+ private:
+  std::shared_ptr<const transfer::ChunkForm> current_ = form_;
+  std::uint64_t form_end_ = next_;  // behind its chunks
 };
 
 // Chunks lie inside shards: each shard's index is read once, its chunks in the order in which they lie. Where they are
@@ -107,8 +141,8 @@ class ChunkPlan final : public ArrayPlan {
 class ShardPlan final : public ArrayPlan {
  public:
   ShardPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
-            ReadConversion conversion)
-      : ArrayPlan(std::move(array), std::move(footprint), std::move(conversion)),
+            std::shared_ptr<const transfer::ChunkForm> form)
+      : ArrayPlan(std::move(array), std::move(footprint), std::move(form)),
         levels_(array_->sharding->grids.size()),
         open_(levels_),
         next_shard_(footprint_->first_object()) {
@@ -122,6 +156,7 @@ class ShardPlan final : public ArrayPlan {
   }
 
   Result<bool> fill(WaveTasks& wave) override {
+    wave.form = form_;
     while (wave.tasks.size() < wave.max_tasks) {
       if (cursor_ == pending_.size()) {
         pending_.clear();
@@ -311,11 +346,13 @@ class ShardPlan final : public ArrayPlan {
 
   // What the index says of a chunk against what metadata say, before a byte is read or room made for it. The chunk that
   // fails stands alone, so that the others of its group are read.
-  bool fits(const Task& task) const noexcept { return task.length == 0 || chain().accepts_encoded_size(task.length); }
+  bool fits(const Task& task) const noexcept {
+    return task.length == 0 || form_->chain->accepts_encoded_size(task.length);
+  }
   void emit_misfit(WaveTasks& wave, const Task& task) {
     emit_failed_task(
         wave, task, {shard_, &shard_->key},
-        chain().check_encoded_size(task.length).with_key(shard_->key).with_range(task.offset, task.length));
+        form_->chain->check_encoded_size(task.length).with_key(shard_->key).with_range(task.offset, task.length));
   }
 
   // Moves tasks from pending_ into groups until the wave or the shard is through.
@@ -376,29 +413,10 @@ FootprintInput layout_of(const Array::Impl& array) {
   input.object_grid = array.grid;
   if (array.sharding != nullptr) input.levels = array.sharding->grids;
   input.src_strides = array.unit_strides();
+  input.rectilinear = array.metadata.rectilinear;
+  if (input.rectilinear != nullptr) input.axis_order = array.unit_chain().layout().axis_order;
   return input;
 }
-
-}  // namespace
-
-Result<std::unique_ptr<transfer::Plan>> make_class_plan(std::shared_ptr<const Array::Impl> array,
-                                                        const ChunkClasses& classes, const ResolvedSelection& selection,
-                                                        const TensorView& tensor, ReadConversion conversion) {
-  HEADRACE_TRY_ASSIGN(codec::Chain built, array->build_chain_for(classes.shape()));
-  auto chain = std::make_shared<const codec::Chain>(std::move(built));
-  FootprintInput input;
-  input.selection = &selection;
-  input.src_strides = chain->strides_bytes();
-  input.dst = tensor.memory;
-  input.dst_first = tensor.first_byte;
-  input.dst_strides = tensor.strides_bytes;
-  input.element_bytes = conversion.op.element_bytes;
-  HEADRACE_TRY_ASSIGN(auto footprint, classes.footprint(std::move(input)));
-  return std::unique_ptr<transfer::Plan>(
-      new ChunkPlan(std::move(array), std::move(footprint), std::move(conversion), std::move(chain)));
-}
-
-namespace {
 
 FootprintInput input_of(const Array::Impl& array, const ResolvedSelection& selection, const TensorView& tensor,
                         const ReadConversion& conversion) {
@@ -411,12 +429,26 @@ FootprintInput input_of(const Array::Impl& array, const ResolvedSelection& selec
   return input;
 }
 
-std::unique_ptr<transfer::Plan> plan_of(std::shared_ptr<const Array::Impl> array,
-                                        std::unique_ptr<const Footprint> footprint, ReadConversion conversion) {
-  if (array->sharding != nullptr) {
-    return std::make_unique<ShardPlan>(std::move(array), std::move(footprint), std::move(conversion));
+Result<std::unique_ptr<transfer::Plan>> plan_of(std::shared_ptr<const Array::Impl> array,
+                                                std::unique_ptr<const Footprint> footprint, ReadConversion conversion) {
+  const std::vector<std::uint64_t>& largest = footprint->largest_object();
+  const bool by_shape = !largest.empty();
+  // The array's own is not shared: who holds a form does not keep the Context.
+  std::shared_ptr<const codec::Chain> chain(std::shared_ptr<void>(), &array->unit_chain());
+  if (by_shape) {
+    HEADRACE_TRY_ASSIGN(codec::Chain built, array->build_chain_for(largest));
+    chain = std::make_shared<const codec::Chain>(std::move(built));
   }
-  return std::make_unique<ChunkPlan>(std::move(array), std::move(footprint), std::move(conversion));
+  auto form = make_form(std::move(chain), conversion.op, std::move(conversion.fill));
+  std::unique_ptr<transfer::Plan> plan;
+  if (by_shape) {
+    plan = std::make_unique<RectilinearPlan>(std::move(array), std::move(footprint), std::move(form));
+  } else if (array->sharding != nullptr) {
+    plan = std::make_unique<ShardPlan>(std::move(array), std::move(footprint), std::move(form));
+  } else {
+    plan = std::make_unique<ChunkPlan>(std::move(array), std::move(footprint), std::move(form));
+  }
+  return plan;
 }
 
 }  // namespace

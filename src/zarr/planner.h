@@ -10,7 +10,6 @@
 
 #include "transfer/plan.h"
 #include "zarr/array_impl.h"
-#include "zarr/chunk_classes.h"
 #include "zarr/read_conversion.h"
 
 namespace headrace::zarr {
@@ -27,9 +26,5 @@ Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::I
 Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
                                                   const ResolvedSelection& selection, const TensorView& tensor,
                                                   ReadConversion conversion);
-// The current class of `classes`, which are of an array whose chunks differ in shape. The plan must not outlive them.
-Result<std::unique_ptr<transfer::Plan>> make_class_plan(std::shared_ptr<const Array::Impl> array,
-                                                        const ChunkClasses& classes, const ResolvedSelection& selection,
-                                                        const TensorView& tensor, ReadConversion conversion);
 
 }  // namespace headrace::zarr

@@ -2,8 +2,10 @@
 // number of chunks.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/checked.h"
+#include "zarr/chunk_order.h"
 #include "zarr/footprint.h"
 #include "zarr/footprint_kinds.h"
 
@@ -19,23 +21,30 @@ class PointFootprint final : public Footprint {
   static Result<std::unique_ptr<const Footprint>> make(FootprintInput input) {
     std::unique_ptr<PointFootprint> made(new PointFootprint(std::move(input)));
     HEADRACE_TRY(made->count_units());
-    made->locate_points();
+    if (made->in_.rectilinear != nullptr) {
+      made->order_.emplace(made->in_.rectilinear);
+      made->locate_points_by_shape();
+    } else {
+      made->locate_points();
+    }
     made->sort_points();
-    return std::unique_ptr<const Footprint>(std::move(made));
-  }
-  static Result<std::unique_ptr<const Footprint>> make(FootprintInput input, std::vector<LocatedPoint> points) {
-    std::unique_ptr<PointFootprint> made(new PointFootprint(std::move(input)));
-    HEADRACE_TRY(made->count_units());
-    made->points_ = std::move(points);
-    made->sort_points();
+    if (made->order_) made->find_largest();
     return std::unique_ptr<const Footprint>(std::move(made));
   }
 
+  std::uint64_t shape_end(std::uint64_t object) const override {
+    if (!order_) return end_;
+    const std::uint64_t end = order_->shape_end(points_[static_cast<std::size_t>(object)].key);
+    const auto behind = std::lower_bound(points_.begin() + static_cast<std::ptrdiff_t>(object), points_.end(), end,
+                                         [](const Point& point, std::uint64_t key) { return point.key < key; });
+    return static_cast<std::uint64_t>(behind - points_.begin());
+  }
   std::uint64_t next_object(std::uint64_t object) const override { return end_of(object, 0); }
   std::uint64_t root(std::uint64_t object) const override { return object; }
 
   void position(std::uint64_t object, std::uint64_t* at) const override {
     std::uint64_t number = points_[static_cast<std::size_t>(object)].key / below_[0];
+    if (order_) return order_->position(number, at);
     for (std::size_t i = rank_; i-- > 0;) {
       at[i] = number % in_.object_grid[i];
       number /= in_.object_grid[i];
@@ -60,7 +69,7 @@ class PointFootprint final : public Footprint {
     detail.walk.count[0] = end;
     make_box(detail);
     detail.several = detail.walk.at[0] != end;
-    detail.whole_chunk = !detail.several && level == in_.levels.size() && detail.elements == unit_elements_ &&
+    detail.whole_chunk = !detail.several && level == in_.levels.size() && detail.elements == elements_of(unit) &&
                          device::is_contiguous(detail.box, in_.element_bytes, false);
   }
 
@@ -71,7 +80,11 @@ class PointFootprint final : public Footprint {
   }
 
  private:
-  using Point = LocatedPoint;
+  struct Point {
+    std::uint64_t key;     // number of the smallest unit: the object's, then the entry at each level
+    std::uint64_t offset;  // in the decoded unit, bytes
+    std::uint64_t place;   // in the result
+  };
 
   explicit PointFootprint(FootprintInput input)
       : rank_(input.selection->dims.size()),
@@ -122,6 +135,53 @@ class PointFootprint final : public Footprint {
         point.offset += inside[axis] * static_cast<std::uint64_t>(in_.src_strides[axis]);
       }
     }
+  }
+
+  // Of chunks that differ in shape.
+  void locate_points_by_shape() {
+    const std::vector<ResolvedSelection::Dim>& dims = in_.selection->dims;
+    points_.resize(static_cast<std::size_t>(dims.empty() ? 0 : dims[0].count));
+    std::array<std::uint64_t, device::kMaxRank> at, inside, shape;
+    std::array<std::int64_t, device::kMaxRank> strides;
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      for (std::size_t axis = 0; axis < rank_; ++axis) {
+        const std::uint64_t index = (*dims[axis].list)[i];
+        const EdgeRun& run = in_.rectilinear->run_of_element(axis, index);
+        const std::uint64_t in_run = index - run.first_element;
+        at[axis] = run.first_chunk + in_run / run.edge;
+        inside[axis] = in_run % run.edge;
+        shape[axis] = run.edge;
+      }
+      strides_in_chunk(in_.axis_order, in_.element_bytes, shape.data(), strides.data());
+      Point& point = points_[i];
+      point = {order_->number(at.data()), 0, i};
+      for (std::size_t axis = 0; axis < rank_; ++axis) {
+        point.offset += inside[axis] * static_cast<std::uint64_t>(strides[axis]);
+      }
+    }
+  }
+
+  // Elements of a smallest unit.
+  std::uint64_t elements_of(std::uint64_t unit) const {
+    if (!order_) return unit_elements_;
+    std::array<ChunkOrder::Chunk, device::kMaxRank> axes;
+    order_->chunk(points_[static_cast<std::size_t>(unit)].key, axes.data());
+    std::optional<std::uint64_t> elements = 1;
+    for (std::size_t axis = 0; axis < rank_ && elements; ++axis)
+      elements = base::checked_mul(*elements, axes[axis].edge);
+    return elements.value_or(~std::uint64_t{0});
+  }
+
+  void find_largest() {
+    std::uint64_t most = 0, largest = 0;
+    for (std::uint64_t unit = 0; unit != end_; unit = end_of(unit, 0)) {
+      const std::uint64_t elements = elements_of(unit);
+      if (elements > most) most = elements, largest = unit;
+    }
+    if (end_ == 0) return;
+    std::array<ChunkOrder::Chunk, device::kMaxRank> axes;
+    order_->chunk(points_[static_cast<std::size_t>(largest)].key, axes.data());
+    for (std::size_t axis = 0; axis < rank_; ++axis) largest_.push_back(axes[axis].edge);
   }
 
   void sort_points() {
@@ -182,6 +242,7 @@ class PointFootprint final : public Footprint {
 
   const std::size_t rank_;
   FootprintInput in_;
+  std::optional<ChunkOrder> order_;   // where chunks differ in shape: the numbers of all
   std::vector<std::uint64_t> below_;  // smallest units in one of each level
   const std::int64_t dst_stride_;
   std::vector<Point> points_;
@@ -194,13 +255,19 @@ Result<std::unique_ptr<const Footprint>> make_point_footprint(FootprintInput inp
   return PointFootprint::make(std::move(input));
 }
 
-Result<std::unique_ptr<const Footprint>> make_point_footprint(FootprintInput input, std::vector<LocatedPoint> points) {
-  return PointFootprint::make(std::move(input), std::move(points));
-}
-
 Result<std::unique_ptr<const Footprint>> make_footprint(FootprintInput input) {
   if (input.selection->points) return make_point_footprint(std::move(input));
-  return make_grid_footprint(std::move(input));
+  return input.rectilinear != nullptr ? make_rectilinear_footprint(std::move(input))
+                                      : make_grid_footprint(std::move(input));
+}
+
+void strides_in_chunk(std::span<const std::uint8_t> axis_order, std::uint32_t element_bytes, const std::uint64_t* shape,
+                      std::int64_t* strides) noexcept {
+  std::uint64_t stride = element_bytes;
+  for (std::size_t i = axis_order.size(); i-- > 0;) {
+    strides[axis_order[i]] = static_cast<std::int64_t>(stride);
+    stride *= shape[axis_order[i]];
+  }
 }
 
 }  // namespace headrace::zarr

@@ -65,10 +65,19 @@ std::uint64_t RectilinearGrid::chunk_count(std::size_t axis) const noexcept {
   return axes[axis].empty() ? 0 : axes[axis].back().first_chunk + axes[axis].back().count;
 }
 
+const EdgeRun& RectilinearGrid::run_of_chunk(std::size_t axis, std::uint64_t chunk) const noexcept {
+  return *std::prev(std::upper_bound(axes[axis].begin(), axes[axis].end(), chunk,
+                                     [](std::uint64_t value, const EdgeRun& run) { return value < run.first_chunk; }));
+}
+
+const EdgeRun& RectilinearGrid::run_of_element(std::size_t axis, std::uint64_t element) const noexcept {
+  return *std::prev(
+      std::upper_bound(axes[axis].begin(), axes[axis].end(), element,
+                       [](std::uint64_t value, const EdgeRun& run) { return value < run.first_element; }));
+}
+
 std::uint64_t RectilinearGrid::chunk_begin(std::size_t axis, std::uint64_t chunk) const noexcept {
-  const auto behind = std::upper_bound(axes[axis].begin(), axes[axis].end(), chunk,
-                                       [](std::uint64_t value, const EdgeRun& run) { return value < run.first_chunk; });
-  const EdgeRun& run = *std::prev(behind);
+  const EdgeRun& run = run_of_chunk(axis, chunk);
   return run.first_element + (chunk - run.first_chunk) * run.edge;
 }
 

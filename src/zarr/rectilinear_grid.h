@@ -26,6 +26,9 @@ struct RectilinearGrid {
   std::vector<std::vector<EdgeRun>> axes;  // neighbouring runs differ in their edge
 
   std::uint64_t chunk_count(std::size_t axis) const noexcept;
+  // Where chunk and element lie. REQUIRES: the axis has them.
+  const EdgeRun& run_of_chunk(std::size_t axis, std::uint64_t chunk) const noexcept;
+  const EdgeRun& run_of_element(std::size_t axis, std::uint64_t element) const noexcept;
   std::uint64_t chunk_begin(std::size_t axis, std::uint64_t chunk) const noexcept;  // REQUIRES: chunk < chunk_count()
   std::uint64_t largest_edge(std::size_t axis) const noexcept;                      // 0 where the axis has no chunks
 };

@@ -34,6 +34,25 @@ def write(path: Any, data: np.ndarray, chunks: tuple[int, ...], *, compress: boo
     return path
 
 
+def write_rectilinear(path: Any, data: np.ndarray, edges: tuple[tuple[int, ...], ...]) -> pathlib.Path:
+    """A v3 array of numbers in chunks of several shapes: along each axis the lengths in `edges`, which cover it."""
+    path = pathlib.Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    grid = {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": edges}}
+    document = {"zarr_format": 3, "node_type": "array", "shape": data.shape, "data_type": data.dtype.name, "chunk_grid": grid,
+                "chunk_key_encoding": {"name": "default"}, "fill_value": 0,
+                "codecs": [{"name": "bytes", "configuration": {"endian": "little"}},
+                           {"name": "gzip", "configuration": {"level": 1}}]}
+    (path / "zarr.json").write_text(json.dumps(document))
+    ends = [list(itertools.accumulate(axis)) for axis in edges]
+    for place in itertools.product(*(range(len(axis)) for axis in edges)):
+        part = data[tuple(slice(end[at] - axis[at], end[at]) for at, axis, end in zip(place, edges, ends, strict=True))]
+        chunk = path.joinpath("c", *map(str, place))
+        chunk.parent.mkdir(parents=True, exist_ok=True)
+        chunk.write_bytes(gzip.compress(np.ascontiguousarray(part).tobytes(), 1))
+    return path
+
+
 def write_strings(path: Any, items: list[str], *, repeat: int = 1) -> pathlib.Path:
     """A v2 array of strings of any length: `repeat` chunks of `items` each."""
     path = pathlib.Path(path)

@@ -211,6 +211,19 @@ def test_many_are_read_once(tmp_path):
         array.read_many([0, 1], out=outs[:1])
 
 
+def test_chunks_of_several_shapes(tmp_path):
+    data = np.arange(24 * 15, dtype="<i4").reshape(24, 15)
+    array = headrace.open(stores.write_rectilinear(tmp_path / "a", data, ((1, 2, 3, 5, 13), (4, 11))))
+    selections = [slice(0, 15), (slice(5, 24, 3), 3), ..., 0, [20, 0, 20]]
+    for selection in selections:
+        assert np.array_equal(array[selection], data[selection])
+        assert np.array_equal(array.read_async(selection).result(), data[selection])
+    results, stats = array.read_many(selections, return_stats=True)
+    for selection, result in zip(selections, results, strict=True):
+        assert np.array_equal(result, data[selection])
+    assert stats.chunks == array.chunk_count == 10
+
+
 def test_missing_chunks_are_filled(tmp_path):
     data = np.arange(30, dtype="<f8")
     array = headrace.open(stores.write(tmp_path / "a", data, (10,), fill=-1.5, skip=((1,),)))
