@@ -4,7 +4,9 @@
 // a time. What a store answers is checked before it is used: sizes, ends, versions.
 //
 // Threads: headrace calls a ByteStore from any thread, also several calls at a time.
-// Owns:    a Store and what is opened from it keep their ByteStore alive until all reads have ended.
+// Owns:    a Store and what is opened from it keep their ByteStore alive until all reads have ended and no call of its
+// is
+//          under way. It may be destroyed on another thread while its own have yet to come back from the last done().
 // Fails:   kNotFound only where there is certainly no such object, which for a chunk means its fill value. Anything
 //          else that keeps an object from being read is another code. Exceptions become kIo with their text.
 #pragma once

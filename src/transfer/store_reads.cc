@@ -26,18 +26,17 @@ Status cancelled() noexcept {
 void StoreReads::give_up(StoreRead& read) noexcept { read.range.status = cancelled(); }
 
 // Notes reads of one store as started; false: they are not wanted any more. Throws std::bad_alloc, and has noted none.
-bool StoreReads::admit(std::span<StoreRead* const> reads) {
+bool StoreReads::admit(std::span<StoreRead* const> reads, std::uint64_t& cancels) {
   std::lock_guard lock(mutex_);
-  for (StoreRead* read : reads) {
-    if (read->job->sink->cancelled()) return false;
-  }
+  cancels = cancels_;
+  if (reads.front()->job->sink->cancelled()) return false;
   const std::size_t all = started_.size() + reads.size();
   if (started_.capacity() < all) started_.reserve(2 * all);
-  if (held_.capacity() < held_.size() + all) held_.reserve(held_.size() + 2 * all);
   for (StoreRead* read : reads) {
     read->place = started_.size();
     started_.push_back(read);
   }
+  ++calls_;
   return true;
 }
 
@@ -69,34 +68,31 @@ void StoreReads::start(std::span<StoreRead* const> reads) noexcept {
         range.found_version.clear();
         starting_.push_back(&range);
       }
-      {
-        std::lock_guard lock(mutex_);
-        cancels = cancels_;
-      }
-      admitted = admit(run);
+      admitted = admit(run, cancels);
       if (!admitted) failure = cancelled();
     } catch (const std::bad_alloc&) {
       failure = Status::out_of_memory();
     }
-    if (admitted && store::start_reads(store, starting_, failure)) {
-      // From here on they may have ended. Those that were to be cancelled before the store had them are named again.
-      bool again = false;
-      {
-        std::lock_guard lock(mutex_);
-        again = cancels != cancels_;
+    if (!admitted) {
+      for (StoreRead* read : run) {
+        read->range.status = failure;
+        read->next = nullptr;
+        report(read);
       }
-      if (again) cancel();
       continue;
     }
-    for (StoreRead* read : run) read->range.status = failure;
-    if (admitted) {
+    if (!store::start_reads(store, starting_, failure)) {
+      for (StoreRead* read : run) read->range.status = failure;
       done(starting_);
-    } else {
-      for (StoreRead* read : run) {
-        RangeRead* const one[] = {&read->range};
-        report(one);
-      }
     }
+    // Those that were to be cancelled before the store had them are named again.
+    bool again = false;
+    {
+      std::lock_guard lock(mutex_);
+      again = cancels != cancels_;
+    }
+    if (again) cancel();
+    let_go();
   }
 }
 
@@ -115,7 +111,7 @@ void StoreReads::cancel() noexcept {
     for (StoreRead* read : started_) {
       if (read->job->sink->cancelled()) unwanted.push_back(read);
     }
-    ++cancelling_;  // nothing that is started is reported, and so freed, before the stores are through
+    ++calls_;
   }
   std::sort(unwanted.begin(), unwanted.end(),
             [](const StoreRead* a, const StoreRead* b) { return std::less<>()(a->store, b->store); });
@@ -127,42 +123,45 @@ void StoreReads::cancel() noexcept {
     }
     store.cancel(ranges);
   }
-  std::vector<RangeRead*> ended;
+  let_go();
+}
+
+// A call into a store has returned.
+void StoreReads::let_go() noexcept {
+  StoreRead* ended = nullptr;
   {
     std::lock_guard lock(mutex_);
-    if (--cancelling_ == 0) std::swap(ended, held_);
+    if (--calls_ == 0) ended = std::exchange(held_, nullptr);
   }
   report(ended);
 }
 
 void StoreReads::done(std::span<RangeRead* const> reads) noexcept {
+  StoreRead* ended = nullptr;
   {
     std::lock_guard lock(mutex_);
     for (RangeRead* range : reads) {
-      const std::size_t place = of(*range).place;
-      started_.back()->place = place;
-      started_[place] = started_.back();
+      StoreRead& read = of(*range);
+      started_.back()->place = read.place;
+      started_[read.place] = started_.back();
       started_.pop_back();
-    }
-    if (cancelling_ != 0) {
-      held_.insert(held_.end(), reads.begin(), reads.end());
-      return;
+      StoreRead*& list = calls_ != 0 ? held_ : ended;
+      read.next = std::exchange(list, &read);
     }
   }
-  report(reads);
+  report(ended);
 }
 
 // One call for each run of jobs with one sink. Once the last is told, all of this may be gone.
-void StoreReads::report(std::span<RangeRead* const> reads) noexcept {
+void StoreReads::report(StoreRead* first) noexcept {
   constexpr std::size_t kMost = 64;
-  const std::uint64_t now = base::now_ns();
-  for (std::size_t begin = 0; begin < reads.size();) {
+  const std::uint64_t now = first != nullptr ? base::now_ns() : 0;
+  while (first != nullptr) {
     IoJob* jobs[kMost];
-    IoSink* const sink = of(*reads[begin]).job->sink;
+    IoSink* const sink = first->job->sink;
     std::size_t count = 0;
-    for (; begin < reads.size() && count < kMost; ++begin) {
-      IoJob& job = *of(*reads[begin]).job;
-      if (job.sink != sink) break;
+    for (; first != nullptr && count < kMost && first->job->sink == sink; first = first->next) {
+      IoJob& job = *first->job;
       job.seconds = job.start_ns != 0 ? static_cast<double>(now - job.start_ns) * 1e-9 : 0;
       jobs[count++] = &job;
     }

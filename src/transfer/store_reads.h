@@ -24,7 +24,9 @@ struct StoreRead {
   std::string key;     // that `range` refers to
   bool whole = false;  // all of an object of unknown size; the job's length is room for it
   IoJob* job = nullptr;
-  std::size_t place = 0;  // StoreReads' own
+  // StoreReads' own
+  std::size_t place = 0;
+  StoreRead* next = nullptr;
 };
 
 class StoreReads final : public RangeListener {
@@ -40,15 +42,16 @@ class StoreReads final : public RangeListener {
   void done(std::span<RangeRead* const> reads) noexcept override;
 
  private:
-  bool admit(std::span<StoreRead* const> reads);
-  static void report(std::span<RangeRead* const> reads) noexcept;
+  bool admit(std::span<StoreRead* const> reads, std::uint64_t& cancels);
+  void let_go() noexcept;
+  static void report(StoreRead* first) noexcept;
 
   std::vector<RangeRead*> starting_;  // of the one thread that starts
   std::mutex mutex_;
   // Guarded by mutex_:
   std::vector<StoreRead*> started_;
-  std::vector<RangeRead*> held_;  // ended while their store is asked to cancel: has room for all that are started
-  std::size_t cancelling_ = 0;
+  StoreRead* held_ = nullptr;  // ended while a store was being called, linked by `next`
+  std::size_t calls_ = 0;      // into stores: until they return nothing is reported, so that nothing they use is freed
   std::uint64_t cancels_ = 0;
 };
 

@@ -101,7 +101,9 @@ TEST_P(FetcherTest, WhatIsMissingIsNamedInTheObject) {
   ByteSource object;
   ASSERT_TRUE(fetcher().open("a/x", object, stats_).ok());
   if (object.offers(Offer::kWhole)) return;
-  if (object.offers(Offer::kRanges)) ASSERT_TRUE(object.measure().ok());
+  if (object.offers(Offer::kRanges)) {
+    ASSERT_TRUE(object.measure().ok());
+  }
   Status status;
   (void)read({&object, kBytes - 10, 20}, status);
   EXPECT_EQ(status.code(), Code::kShort);

@@ -467,6 +467,32 @@ TEST_F(ByteStoreTest, CancellingIsPassedOn) {
   }
 }
 
+// What start() has taken may end before it returns; the store may not.
+TEST_F(ByteStoreTest, IsNotDestroyedWhileItIsCalled) {
+  struct Slow final : ByteStore {
+    Slow(Objects objects, std::atomic<int>& to_count) : behind(std::move(objects)), destroyed_inside(to_count) {}
+    ~Slow() override { destroyed_inside += inside; }
+    std::string url() const override { return behind.url(); }
+    Status start(std::span<RangeRead* const> reads) override {
+      ++inside;
+      Status status = behind.start(reads);
+      std::this_thread::sleep_for(milliseconds(5));
+      --inside;
+      return status;
+    }
+    RangeStoreInMemory behind;
+    std::atomic<int> inside{0};
+    std::atomic<int>& destroyed_inside;
+  };
+  const FlatArray content{.layout = Layout::kZstd, .chunks = 2};
+  std::atomic<int> destroyed_inside{0};
+  for (int i = 0; i < 10; ++i) {
+    const Outcome out = read(context_, std::make_shared<Slow>(objects_of(content), destroyed_inside), content);
+    ASSERT_TRUE(out.status.ok()) << out.status.to_string();
+  }
+  EXPECT_EQ(destroyed_inside, 0);
+}
+
 TEST_F(ByteStoreTest, ListsPutsAndWalks) {
   const FlatArray content{.layout = Layout::kZstd, .chunks = 4};
   Objects objects = objects_of(content, "group/array");
