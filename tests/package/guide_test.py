@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Keeps the guides true: the program each begins with compiles, runs, and prints what the page shows.
 
-  guide_test.py extract PAGE OUT                the page's first ```c or ```cpp block, for the build to compile
+  guide_test.py extract PAGE OUT                the page's first ```c or ```cpp block, for the build to compile; which of
+                                                them, OUT's ending says: .c or .cc
   guide_test.py run PAGE PROGRAM [--write]      PROGRAM's output is the page's first ```text block
   guide_test.py console PAGE HEADRACE [--write] each "$ headrace ..." of ```console blocks prints what follows it"""
 import difflib
@@ -33,7 +34,8 @@ def main(arguments):
     write = "--write" in arguments
     text = page.read_text()
     if verb == "extract":
-        match = re.search(r"^```(?:c|cpp)\n(.*?)^```\n", text, re.S | re.M)
+        language = "c" if target.endswith(".c") else "cpp"
+        match = re.search(rf"^```{language}\n(.*?)^```\n", text, re.S | re.M)
         line = text[:match.start(1)].count("\n") + 1
         pathlib.Path(target).write_text(f'#line {line} "{page}"\n' + match[1])
         return 0
