@@ -63,7 +63,7 @@ class RangeStore(Protocol):
 def known(store: Any, context: Context | None) -> str | MemoryStore | RangeStore:
     """Whatever ``open`` takes for a store, as a path, a URL, or a store that is to be kept until it is open."""
     if isinstance(store, str | MemoryStore) or _stores.reads_ranges(store):
-        return store  # type: ignore[no-any-return]
+        return store
     if isinstance(store, bytes | os.PathLike):
         return os.fsdecode(os.fspath(store))
     url = _stores.local_url(store)

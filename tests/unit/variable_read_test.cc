@@ -15,6 +15,8 @@
 
 #include "base/access.h"
 #include "base/json.h"
+#include "support/ranges_in_memory.h"
+#include "support/stores_under_test.h"
 #include "support/variable_model.h"
 #include "support/variable_read_testing.h"
 
@@ -43,6 +45,26 @@ TEST_F(VariableRead, WholeArraysSlicesAndIndices) {
     expect_elements(array, elements, shape, selection);
   }
   EXPECT_TRUE(array.read_variable({})->is_utf8());
+}
+
+TEST_F(VariableRead, FromRangesOfAUsersStore) {
+  const Context context = make_context();
+  const Shape shape = {7, 10};
+  const Strings elements = words(70);
+  Json sharded = v3_strings(shape, {4, 5});
+  for (const char* location : {"", "start", "end"}) {
+    if (*location != '\0') sharded["codecs"] = Json::array({shard({2, 5}, chain({kZstd}), location)});
+    const Store written = make_store(sharded, context);
+    testing::store_chunks(*Access::impl(written), sharded, elements, "");
+    for (const bool tells_size : {true, false}) {
+      testing::RangeHabits habits;
+      habits.tells_size = tells_size;
+      auto ranges = std::make_shared<testing::RangeStoreInMemory>(testing::objects_of(*Access::impl(written)), habits);
+      const Array array = open(Store::open(context, ranges).value());
+      for (const char* selection : {"", "2:5", ":, 3:9:2", "-1"}) expect_elements(array, elements, shape, selection);
+      EXPECT_EQ(ranges->in_flight, 0u);
+    }
+  }
 }
 
 TEST_F(VariableRead, ZeroDimensionsAndNoElements) {
