@@ -262,7 +262,7 @@ class Array:
         if not len(selections):
             return ([], _core.Stats()) if return_stats else []
         how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, progress, cancel)
-        if self._variable or self._info["chunk_grid"] != "regular":
+        if self._variable:
             outs = [None] * len(selections) if out is None else list(out)
             results, sum_of_all = [], _core.Stats()
             for selection, one in zip(selections, outs, strict=True):

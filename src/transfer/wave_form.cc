@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "base/checked.h"
@@ -125,7 +126,10 @@ Status WaveForms::take(const std::shared_ptr<const ChunkForm>& form) {
   std::optional<WaveSizes> sizes = size();
   if (!sizes && decoding.decoder != nullptr && leave_to_cpu(decoding)) sizes = size();
   if (!sizes) {
-    return Status(Code::kInternal, Layer::kTransfer, "chunks need more room than the largest of their read");
+    return Status(Code::kResourceExhausted, Layer::kTransfer,
+                  "chunks that decode to " + std::to_string(request.decoded_bytes) +
+                      " bytes need more room on the device than the largest ones of their read, with " +
+                      std::to_string(sizes_.stride));
   }
   current_ = std::make_shared<const WaveForm>(WaveForm{form, *sizes, std::move(decoding)});
   return {};

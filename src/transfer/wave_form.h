@@ -1,7 +1,7 @@
 // WaveForm: how a read carries the chunks of one form: who decodes them, and how they lie in a wave's slabs.
 // WaveForms makes one after the other as its plan goes on; slabs, lanes and budgets are sized for the largest.
 //
-// Threads: a WaveForm is immutable; WaveForms is used by one at a time.
+// Threads: a WaveForm is immutable. begin(), take() and current() by one at a time, planned_bytes() by any.
 #pragma once
 
 #include <headrace/array.h>

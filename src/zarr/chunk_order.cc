@@ -158,10 +158,4 @@ std::uint64_t ChunkOrder::number(const std::uint64_t* at) const {
   return before + within;
 }
 
-std::vector<std::uint64_t> ChunkOrder::largest() const {
-  std::vector<std::uint64_t> shape;
-  for (const Axis& axis : axes_) shape.push_back(axis.classes.front().edge);
-  return shape;
-}
-
 }  // namespace headrace::zarr

@@ -44,8 +44,6 @@ class ChunkOrder {
   std::uint64_t shape_end(std::uint64_t number) const;
   // Of an order of all chunks: the number of the one at that place of the grid.
   std::uint64_t number(const std::uint64_t* at) const;
-  // Of the first one. REQUIRES: there is one.
-  std::vector<std::uint64_t> largest() const;
 
  private:
   // Chunks of one edge along one axis, ascending.

@@ -55,9 +55,8 @@ class Footprint {
 
   std::uint64_t first_object() const noexcept { return 0; }
   std::uint64_t end_object() const noexcept { return end_; }
-  // Where they differ in shape, those of one shape follow each other, and this is one with the most elements; else, and
-  // where there are none, it is empty.
-  const std::vector<std::uint64_t>& largest_object() const noexcept { return largest_; }
+  // Where they differ in shape, those of one shape follow each other. Whether the first one has the most elements:
+  virtual bool largest_first() const { return true; }
   // Behind the last of those that have this one's shape.
   virtual std::uint64_t shape_end(std::uint64_t object) const { return (void)object, end_; }
   virtual std::uint64_t next_object(std::uint64_t object) const = 0;
@@ -74,7 +73,6 @@ class Footprint {
 
  protected:
   std::uint64_t units_ = 0, end_ = 0;
-  std::vector<std::uint64_t> largest_;
 };
 
 // Byte distance between neighbours along each axis of a decoded chunk of `shape`.

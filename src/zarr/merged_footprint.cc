@@ -27,12 +27,12 @@ class MergedFootprint final : public Footprint {
       HEADRACE_TRY_ASSIGN(auto part, make_footprint(input));
       made->parts_.push_back(std::move(part));
       made->list(made->parts_.size() - 1);
-      made->note_largest(made->parts_.back()->largest_object());
     }
     made->sort();
     return std::unique_ptr<const Footprint>(std::move(made));
   }
 
+  bool largest_first() const override { return !order_; }
   std::uint64_t shape_end(std::uint64_t object) const override {
     if (!order_) return end_;
     const std::uint64_t end = order_->shape_end(entry(object).object);
@@ -137,16 +137,6 @@ class MergedFootprint final : public Footprint {
     return {};
   }
 
-  void note_largest(const std::vector<std::uint64_t>& shape) {
-    if (shape.empty()) return;
-    std::optional<std::uint64_t> elements = 1;
-    for (const std::uint64_t edge : shape) elements = elements ? base::checked_mul(*elements, edge) : elements;
-    const std::uint64_t most = elements.value_or(std::numeric_limits<std::uint64_t>::max());
-    if (most <= most_elements_) return;
-    most_elements_ = most;
-    largest_ = shape;
-  }
-
   void list(std::size_t part) {
     const Footprint& footprint = *parts_[part];
     std::array<std::uint64_t, device::kMaxRank> at;
@@ -246,7 +236,6 @@ class MergedFootprint final : public Footprint {
   const std::span<const LevelGrid> levels_;
   const std::uint32_t element_bytes_;
   std::optional<ChunkOrder> order_;   // where objects differ in shape
-  std::uint64_t most_elements_ = 0;   // of the largest of those
   std::vector<std::uint64_t> below_;  // smallest units in one of each level
   std::vector<std::unique_ptr<const Footprint>> parts_;
   std::vector<Entry> entries_;

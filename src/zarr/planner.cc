@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/access.h"
+#include "base/checked.h"
 #include "base/file_read.h"
 #include "zarr/footprint.h"
 #include "zarr/indexes_ahead.h"
@@ -100,24 +102,46 @@ class ChunkPlan : public ArrayPlan {
   std::uint64_t next_ = footprint_->first_object();
 };
 
+std::vector<std::uint64_t> shape_of(const RectilinearGrid& grid, const Footprint& footprint, std::uint64_t object) {
+  std::array<std::uint64_t, kMaxRank> at;
+  footprint.position(object, at.data());
+  std::vector<std::uint64_t> shape;
+  for (std::size_t i = 0; i < grid.axes.size(); ++i) shape.push_back(grid.run_of_chunk(i, at[i]).edge);
+  return shape;
+}
+
+// Of the objects, the shape with the most elements. REQUIRES: there is one.
+std::vector<std::uint64_t> largest_shape(const RectilinearGrid& grid, const Footprint& footprint) {
+  std::vector<std::uint64_t> largest = shape_of(grid, footprint, footprint.first_object());
+  if (footprint.largest_first()) return largest;
+  const auto elements = [](const std::vector<std::uint64_t>& shape) {
+    std::optional<std::uint64_t> all = 1;
+    for (const std::uint64_t edge : shape) all = all ? base::checked_mul(*all, edge) : all;
+    return all.value_or(~std::uint64_t{0});
+  };
+  for (std::uint64_t object = footprint.first_object(); object != footprint.end_object();
+       object = footprint.shape_end(object)) {
+    std::vector<std::uint64_t> shape = shape_of(grid, footprint, object);
+    if (elements(shape) > elements(largest)) largest = std::move(shape);
+  }
+  return largest;
+}
+
 // Chunks that differ in shape, and so in what decodes them: those of one shape after the other.
 class RectilinearPlan final : public ChunkPlan {
  public:
-  // `form`: of the largest chunks.
-  using ChunkPlan::ChunkPlan;
+  // `form`: of the largest chunks, those of `shape`.
+  RectilinearPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
+                  std::shared_ptr<const transfer::ChunkForm> form, std::vector<std::uint64_t> shape)
+      : ChunkPlan(std::move(array), std::move(footprint), std::move(form)), largest_(std::move(shape)) {}
 
   bool one_form() const noexcept override { return false; }
 
   Result<std::shared_ptr<const transfer::ChunkForm>> next_form() override {
     if (next_ != form_end_ || next_ == footprint_->end_object()) return current_;
-    std::array<std::uint64_t, kMaxRank> at;
-    footprint_->position(next_, at.data());
-    std::vector<std::uint64_t> shape;
-    for (std::size_t i = 0; i < array_->grid.size(); ++i) {
-      shape.push_back(array_->metadata.rectilinear->run_of_chunk(i, at[i]).edge);
-    }
+    const std::vector<std::uint64_t> shape = shape_of(*array_->metadata.rectilinear, *footprint_, next_);
     current_ = form_;
-    if (shape != footprint_->largest_object()) {
+    if (shape != largest_) {
       HEADRACE_TRY_ASSIGN(codec::Chain chain, array_->build_chain_for(shape));
       current_ = make_form(std::make_shared<const codec::Chain>(std::move(chain)), form_->op, form_->fill);
     }
@@ -132,6 +156,7 @@ class RectilinearPlan final : public ChunkPlan {
   }
 
  private:
+  const std::vector<std::uint64_t> largest_;
   std::shared_ptr<const transfer::ChunkForm> current_ = form_;
   std::uint64_t form_end_ = next_;  // behind its chunks
 };
@@ -431,18 +456,21 @@ FootprintInput input_of(const Array::Impl& array, const ResolvedSelection& selec
 
 Result<std::unique_ptr<transfer::Plan>> plan_of(std::shared_ptr<const Array::Impl> array,
                                                 std::unique_ptr<const Footprint> footprint, ReadConversion conversion) {
-  const std::vector<std::uint64_t>& largest = footprint->largest_object();
-  const bool by_shape = !largest.empty();
+  const std::shared_ptr<const RectilinearGrid> grid = array->metadata.rectilinear;
+  const bool by_shape = grid != nullptr && footprint->units() > 0;
   // The array's own is not shared: who holds a form does not keep the Context.
   std::shared_ptr<const codec::Chain> chain(std::shared_ptr<void>(), &array->unit_chain());
+  std::vector<std::uint64_t> largest;
   if (by_shape) {
+    largest = largest_shape(*grid, *footprint);
     HEADRACE_TRY_ASSIGN(codec::Chain built, array->build_chain_for(largest));
     chain = std::make_shared<const codec::Chain>(std::move(built));
   }
   auto form = make_form(std::move(chain), conversion.op, std::move(conversion.fill));
   std::unique_ptr<transfer::Plan> plan;
   if (by_shape) {
-    plan = std::make_unique<RectilinearPlan>(std::move(array), std::move(footprint), std::move(form));
+    plan =
+        std::make_unique<RectilinearPlan>(std::move(array), std::move(footprint), std::move(form), std::move(largest));
   } else if (array->sharding != nullptr) {
     plan = std::make_unique<ShardPlan>(std::move(array), std::move(footprint), std::move(form));
   } else {

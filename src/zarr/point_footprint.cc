@@ -28,10 +28,10 @@ class PointFootprint final : public Footprint {
       made->locate_points();
     }
     made->sort_points();
-    if (made->order_) made->find_largest();
     return std::unique_ptr<const Footprint>(std::move(made));
   }
 
+  bool largest_first() const override { return !order_; }
   std::uint64_t shape_end(std::uint64_t object) const override {
     if (!order_) return end_;
     const std::uint64_t end = order_->shape_end(points_[static_cast<std::size_t>(object)].key);
@@ -170,18 +170,6 @@ class PointFootprint final : public Footprint {
     for (std::size_t axis = 0; axis < rank_ && elements; ++axis)
       elements = base::checked_mul(*elements, axes[axis].edge);
     return elements.value_or(~std::uint64_t{0});
-  }
-
-  void find_largest() {
-    std::uint64_t most = 0, largest = 0;
-    for (std::uint64_t unit = 0; unit != end_; unit = end_of(unit, 0)) {
-      const std::uint64_t elements = elements_of(unit);
-      if (elements > most) most = elements, largest = unit;
-    }
-    if (end_ == 0) return;
-    std::array<ChunkOrder::Chunk, device::kMaxRank> axes;
-    order_->chunk(points_[static_cast<std::size_t>(largest)].key, axes.data());
-    for (std::size_t axis = 0; axis < rank_; ++axis) largest_.push_back(axes[axis].edge);
   }
 
   void sort_points() {

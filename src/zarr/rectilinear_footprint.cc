@@ -29,7 +29,6 @@ class RectilinearFootprint final : public Footprint {
     boxes_.emplace(projections_, input);
     // No more than elements, of which a tensor has fewer.
     units_ = end_ = order_->count().value_or(0);
-    if (end_ > 0) largest_ = order_->largest();
   }
 
   std::uint64_t shape_end(std::uint64_t object) const override { return order_->shape_end(object); }

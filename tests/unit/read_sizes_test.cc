@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace headrace::transfer {
 namespace {
 
@@ -33,8 +35,7 @@ struct Read {
   std::uint64_t wave_bytes = 32 * kMiB, host_budget = kPlenty, device_budget = kPlenty;
 };
 
-Result<ReadSizes> sizes_of(const Read& read) {
-  const Decoder decoder(read.chunk_bytes, read.large);
+SizeRequest request_of(const Read& read, const Decoder& decoder) {
   SizeRequest request;
   request.chunks = read.chunks;
   request.decoded_bytes = read.chunk_bytes;
@@ -45,7 +46,12 @@ Result<ReadSizes> sizes_of(const Read& read) {
   request.threads = 16;
   request.host_budget_bytes = read.host_budget;
   request.device_budget_bytes = read.device_budget;
-  return size_decoded_read(request);
+  return request;
+}
+
+Result<ReadSizes> sizes_of(const Read& read) {
+  const Decoder decoder(read.chunk_bytes, read.large);
+  return size_decoded_read(request_of(read, decoder));
 }
 
 void expect_waves(const Read& read, std::uint64_t waves, std::uint64_t chunks) {
@@ -113,6 +119,42 @@ TEST(DecodedRead, OneChunkThatDoesNotFitIsNamed) {
   ASSERT_FALSE(sizes.ok());
   EXPECT_EQ(sizes.status().code(), Code::kResourceExhausted);
   EXPECT_NE(sizes.status().to_string().find("device 8388608 bytes"), std::string::npos) << sizes.status().to_string();
+}
+
+// Waves of other chunks than the largest, which the slabs are for.
+TEST(WaveSizes, HaveAsManyChunksAsTheSlabsHaveRoomFor) {
+  Read read{.chunks = 1024, .chunk_bytes = 4 * kMiB};
+  const ReadSizes sizes = sizes_of(read).value();
+  for (const std::uint64_t bytes : {4 * kMiB, kMiB, 64 * kKiB, std::uint64_t{16}, std::uint64_t{1}}) {
+    read.chunk_bytes = bytes;
+    const Decoder decoder(bytes, false);
+    const auto wave = size_wave(request_of(read, decoder), sizes);
+    ASSERT_TRUE(wave) << bytes;
+    EXPECT_LE(wave->areas.pinned_bytes, sizes.areas.pinned_bytes) << bytes;
+    EXPECT_LE(wave->areas.device_bytes, sizes.areas.device_bytes) << bytes;
+    EXPECT_EQ(wave->tasks, std::min(sizes.wave_bytes / wave->stride, std::uint64_t{1024})) << bytes;
+    EXPECT_GE(wave->trial_tasks, 1u);
+    EXPECT_LE(wave->trial_tasks, wave->tasks);
+  }
+}
+
+TEST(WaveSizes, AreNoneWhereNotEvenOneChunkFits) {
+  Read read{.chunks = 2, .chunk_bytes = kMiB};
+  const ReadSizes sizes = sizes_of(read).value();
+  for (const std::uint64_t bytes : {64 * kMiB, UINT64_MAX / 2}) {
+    read.chunk_bytes = bytes;
+    const Decoder decoder(kMiB, false);
+    EXPECT_FALSE(size_wave(request_of(read, decoder), sizes)) << bytes;
+  }
+}
+
+TEST(WaveSizes, OfSeveralFormsAreOfAsManyWavesAsAskedFor) {
+  const Decoder decoder(kMiB, false);
+  SizeRequest request = request_of({.chunks = 3, .chunk_bytes = kMiB}, decoder);
+  request.waves = 8;
+  EXPECT_EQ(size_read(request).value().waves, 1u);
+  request.one_form = false;
+  EXPECT_EQ(size_read(request).value().waves, 3u);
 }
 
 }  // namespace
