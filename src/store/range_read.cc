@@ -2,33 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <condition_variable>
 #include <exception>
-#include <mutex>
 #include <string>
 
 #include "store/guarded_call.h"
 
 namespace headrace::store {
 namespace {
-
-class Waiter final : public RangeListener {
- public:
-  void done(std::span<RangeRead* const>) noexcept override {
-    std::lock_guard lock(mutex_);
-    done_ = true;
-    came_.notify_one();  // with the lock: whoever waits frees this once it is gone
-  }
-  void wait() {
-    std::unique_lock lock(mutex_);
-    came_.wait(lock, [&] { return done_; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable came_;
-  bool done_ = false;  // guarded by mutex_
-};
 
 Status wrong_answer(Code code, const std::string& what, const RangeRead& read) {
   return Status(code, Layer::kStore, what).with_key(read.key).with_range(read.offset, read.out.size());
@@ -62,17 +42,41 @@ Status check_answer(const RangeRead& read) {
   return {};
 }
 
-Status read_range(ByteStore& store, RangeRead& read) {
-  Waiter waiter;
-  read.listener = &waiter;
+PendingRange::~PendingRange() {
+  if (started_) (void)wait();
+}
+
+void PendingRange::start(ByteStore& store) {
+  read.listener = this;
   RangeRead* const one[] = {&read};
   Status failure;
-  if (start_reads(store, one, failure)) {
-    waiter.wait();
-  } else {
-    read.status = std::move(failure);
+  started_ = true;
+  if (start_reads(store, one, failure)) return;
+  read.status = std::move(failure);
+  done(one);
+}
+
+Status PendingRange::wait() {
+  {
+    std::unique_lock lock(mutex_);
+    came_.wait(lock, [&] { return done_; });
   }
   return check_answer(read);
+}
+
+void PendingRange::done(std::span<RangeRead* const>) noexcept {
+  std::lock_guard lock(mutex_);
+  done_ = true;
+  came_.notify_one();  // with the lock: whoever waits frees this once it is gone
+}
+
+Status read_range(ByteStore& store, RangeRead& read) {
+  PendingRange pending;
+  pending.read = std::move(read);
+  pending.start(store);
+  Status status = pending.wait();
+  read = std::move(pending.read);
+  return status;
 }
 
 Result<std::uint64_t> measure(ByteStore& store, std::string_view key) {

@@ -131,9 +131,18 @@ Status Fetcher::finish(const store::ByteSource& source, IoJob& job, Stats& stats
 }
 
 Status Fetcher::check_unchanged(std::span<const Source> sources) const {
-  Status status = store_->check_unchanged();
-  for (const Source& source : sources) {
-    if (status.ok()) status = source.check_version();
+  HEADRACE_TRY(store_->check_unchanged());
+  if (store_->ranges() == nullptr) {
+    for (const Source& source : sources) HEADRACE_TRY(source.check_version());
+    return {};
+  }
+  std::vector<std::unique_ptr<const SourceVersion>> begun;
+  begun.reserve(sources.size());
+  for (const Source& source : sources)
+    begun.push_back(source.version != nullptr ? source.version->begin_check() : nullptr);
+  Status status;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (status.ok()) status = begun[i] != nullptr ? begun[i]->check() : sources[i].check_version();
   }
   return status;
 }

@@ -55,6 +55,9 @@ class SourceVersion {
   // kAgainExhausted if the object has been changed since. Asked once all that is wanted of it has been read: then
   // nothing that was read is from a later version. Throws std::bad_alloc.
   virtual Status check() const = 0;
+  // Where check() costs a round trip: begins one, whose check() waits for the answer, so that many are under way
+  // together. Null: check() asks nobody, or there is no memory for more. Throws std::bad_alloc.
+  virtual std::unique_ptr<const SourceVersion> begin_check() const { return nullptr; }
   // It has been changed, as reading it showed: whoever wants the object next looks into it anew.
   virtual void refute() const noexcept {}
 };

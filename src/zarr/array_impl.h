@@ -52,6 +52,8 @@ struct OpenShard final : public transfer::SourceVersion {
   // Whether `now`, which is open under the shard's key, has the bytes that the index was read from.
   bool is(const store::ByteSource& now) const;
   Status check() const override;
+  std::unique_ptr<const SourceVersion> begin_check() const override;
+  Status check_index(std::span<const std::byte> bytes) const;
   void refute() const noexcept override { refuted = true; }
 };
 

@@ -141,7 +141,7 @@ Status read_index(const store::ByteSource& object, const ShardIndexFormat& forma
   std::span<const std::byte> encoded;
   const std::uint64_t at = begin + *position;
   const auto bytes = static_cast<std::size_t>(format.encoded_bytes());
-  if (read.size() == bytes) {
+  if (!read.empty() && read.size() == bytes) {
     encoded = read;
     lookups.store_bytes += bytes;
   } else if (object.offers(store::Offer::kMemory)) {
@@ -204,12 +204,52 @@ Status OpenShard::check() const {
   // A file that another was put in the place of has lost its name, and no bytes. Nor need a change show whose time
   // stamps lie in the future, or whose writer had stamped the file just before the index was read, and went on later.
   // An index that says the same as before is as much as can be known; likewise of a store that tells no versions.
+  return check_index({});
+}
+
+// `bytes`: of the index as it is now; empty: they are read here.
+Status OpenShard::check_index(std::span<const std::byte> bytes) const {
   std::vector<ShardEntry> again;
   base::Charge own(memory.budget());
   Stats checking;  // no part of the read
-  if (!read_index(*object, *format, 0, object->size_bytes(), own, again, checking).ok() || again != entries)
+  if (!read_index(*object, *format, 0, object->size_bytes(), own, again, checking, bytes).ok() || again != entries)
     return changed(key);
   return {};
+}
+
+namespace {
+
+// The index of a shard asked for once more, to see whether it is as it was.
+class IndexCheck final : public transfer::SourceVersion {
+ public:
+  IndexCheck(const OpenShard& shard, std::uint64_t at, base::Charge memory)
+      : shard_(shard), memory_(std::move(memory)), bytes_(static_cast<std::size_t>(shard.format->encoded_bytes())) {
+    const store::ByteSource::Ranges& ranges = shard.object->ranges();
+    reading_.read.key = ranges.key;
+    reading_.read.offset = at;
+    reading_.read.out = bytes_;
+    reading_.start(*ranges.store);
+  }
+  Status check() const override {
+    if (!reading_.wait().ok() || reading_.read.bytes < bytes_.size()) return changed(shard_.key);
+    return shard_.check_index(bytes_);
+  }
+
+ private:
+  const OpenShard& shard_;
+  const base::Charge memory_;
+  std::vector<std::byte> bytes_;
+  mutable store::PendingRange reading_;  // last: waits before its bytes go
+};
+
+}  // namespace
+
+std::unique_ptr<const transfer::SourceVersion> OpenShard::begin_check() const {
+  if (!object->offers(store::Offer::kRanges) || !version.empty()) return nullptr;
+  base::Charge reading(memory.budget());
+  const Result<std::uint64_t> at = format->position(object->size_bytes());
+  if (!at.ok() || !reading.take(format->encoded_bytes(), "the index of a shard").ok()) return nullptr;
+  return std::make_unique<IndexCheck>(*this, *at, std::move(reading));
 }
 
 }  // namespace headrace::zarr
