@@ -47,9 +47,10 @@ def _below(files: Any, path: str) -> str | None:
 
 
 def reads_ranges(store: Any) -> bool:
-    """Whether it is a store of the caller's own: an object with ``get_ranges``. obstore's method has other arguments."""
+    """Whether it is a store of the caller's own: an object with ``get_ranges``, which other libraries' have with other arguments."""
     kind = type(store)
-    return callable(getattr(kind, "get_ranges", None)) and kind.__module__.partition(".")[0] not in ("obstore", "zarr", "fsspec")
+    others = any(base.__module__.partition(".")[0] in ("zarr", "fsspec", "obstore") for base in kind.__mro__)
+    return callable(getattr(kind, "get_ranges", None)) and not others
 
 
 def objects_of(store: Any) -> dict[str, Any] | None:
