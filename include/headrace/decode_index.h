@@ -31,7 +31,8 @@ struct DecodeIndexReport {
 };
 
 struct DecodeIndexOptions {
-  // Called as ReadOptions::progress is, and once all is done. Where it throws, the work stops: kCancelled, with what was thrown as the cause.
+  // Called as ReadOptions::progress is, and once all is done. Where it throws, the work stops: kCancelled, with what
+  // was thrown as the cause.
   std::function<void(std::uint64_t chunks_done, std::uint64_t chunks_total)> progress;
   std::optional<Cancel> cancel;  // once it is asked, the work stops: kCancelled, and nothing is saved
 };

@@ -23,8 +23,8 @@ using testing::Layout;
 
 constexpr std::uint64_t kFew = 128, kMany = 8 * kFew;
 constexpr std::uint64_t kWaveChunks = 32;  // so that both reads reuse their waves
-// Of a read: plan, waves, lanes and their vectors, which reach their full size with the first waves; and the form of its
-// chunks.
+// Of a read: plan, waves, lanes and their vectors, which reach their full size with the first waves; and the form of
+// its chunks.
 constexpr std::uint64_t kConstant = 64 + 4;
 constexpr std::uint64_t kPerWave = 4;
 // Of a read that the device decodes: the decoder, and the lists of encoded chunks of each wave and stream.
