@@ -29,7 +29,7 @@ Result<std::byte*> map_device_memory(std::size_t bytes);
 // False if `memory` was not mapped by map_device_memory with this size: nothing is freed then.
 bool unmap_device_memory(std::byte* memory, std::size_t bytes) noexcept;
 
-// Memory of the device that plays a GPU, so that an address can be told to be its; one load while there is none.
+// Memory of the device that simulates a GPU, so that an address can be told to be its; one load while there is none.
 void note_staged_memory(const std::byte* memory, std::size_t bytes);
 void forget_staged_memory(const std::byte* memory) noexcept;
 bool has_staged_memory() noexcept;

@@ -18,7 +18,7 @@
 
 namespace headrace::device {
 
-// How the device plays a GPU: from the environment at first, later as a test sets it.
+// How the device simulates a GPU: from the environment at first, later as a test sets it.
 struct StagedDecodeModel {
   // HEADRACE_STAGED_DECODE=all: chains are decoded whether their codecs have device code or not.
   std::atomic<bool> any_codec{false};

@@ -17,7 +17,7 @@ struct CodecCapability {
   std::string name;
   std::vector<std::string> v3_names;  // the first is the registered one; may be empty
   std::vector<std::string> v2_ids;    // numcodecs; may be empty
-  // Where its bytes are decoded. Neither: it only says how elements lie, and costs no pass of its own.
+  // Where its bytes are decoded. Neither: it only says how elements lie, and costs no decode step.
   bool cpu = false, gpu = false;
 };
 
@@ -29,7 +29,7 @@ struct TypeCapability {
 };
 
 struct Capabilities {
-  std::vector<std::string> engines;  // best first, as all the lists
+  std::vector<std::string> engines;  // preferred first, as all the lists
   std::vector<std::string> devices;  // kinds; not whether one is in this machine
   std::vector<std::string> stores;   // URL schemes
   std::vector<CodecCapability> codecs;

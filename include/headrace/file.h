@@ -81,9 +81,6 @@ struct FileQueueOptions {
   bool network_direct = false;                        // O_DIRECT on network file systems, too
   void* native_stream = nullptr;                      // the caller's stream: requests start after what is queued there
   bool caller_reads = false;  // a thread in wait() reads from the page cache itself what no worker has begun
-  // For measuring one stage at a time. Without I/O the staging memory's old bytes travel; without copy nothing arrives.
-  bool skip_io = false;
-  bool skip_copy = false;
 };
 
 struct FileCompletion {
@@ -136,6 +133,7 @@ class HEADRACE_API FileQueue {
   class Impl;
 
  private:
+  friend struct Access;
   explicit FileQueue(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -103,7 +103,7 @@ struct PathAdvice {
   ReadPath path = ReadPath::kBuffered;
   std::optional<double> expected_bytes_per_second;  // stored bytes, from the measured rates; none: not measured
   std::string reason;                               // why this path
-  std::vector<std::string> faster;                  // what would make it faster, best first
+  std::vector<std::string> faster;                  // what would make it faster, the most helpful first
   std::string sentence;                             // all of that, for people
 };
 
@@ -148,7 +148,7 @@ struct PathReport {
 
 struct SystemReport {
   HostReport host;
-  std::vector<EngineReport> engines;  // best first
+  std::vector<EngineReport> engines;  // preferred first
   std::vector<DeviceReport> devices;
   std::vector<PciGpu> pci_gpus;  // NVIDIA's
   GdsReport gds;

@@ -25,7 +25,7 @@ DeviceMemory::~DeviceMemory() {
 
 namespace {
 
-// "cuda:1" -> {2, 1}; the host, also when it plays a GPU, is {1, 0}.
+// "cuda:1" -> {2, 1}; the host, also when it simulates a GPU, is {1, 0}.
 std::pair<int, int> dlpack_device(const Device& device) {
   const std::string& name = device.name();
   if (device.host_addressable() || name.rfind("cuda", 0) != 0) return {nb::device::cpu::value, 0};

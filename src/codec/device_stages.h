@@ -1,4 +1,5 @@
-// What of a chain a device undoes, and the decoder for it; where the device only plays a GPU, by the coders themselves.
+// What of a chain a device undoes, and the decoder for it; where the device only simulates a GPU, by the coders
+// themselves.
 #pragma once
 
 #include <headrace/status.h>

@@ -119,7 +119,7 @@ class Device {
   // A decoder for a chain whose stages are all decoded on this device, outermost first; kUnsupported names the first
   // that is not. The decoder keeps what it needs of the device.
   virtual Result<std::unique_ptr<ChunkDecoder>> make_decoder(std::span<const DecodeStage> stages);
-  // Of a device that plays a GPU on the host (device/stand_in.h); null for all others.
+  // Of a device that simulates a GPU on the host (device/stand_in.h); null for all others.
   virtual StandIn* stand_in() noexcept { return nullptr; }
 
   virtual Status record(Event& event, Stream& stream) = 0;

@@ -1,4 +1,4 @@
-// StandIn: how a device that plays a GPU on the host decodes: by the codecs' CPU code, device code or not.
+// StandIn: how a device that simulates a GPU on the host decodes: by the codecs' CPU code, device code or not.
 #pragma once
 
 #include <headrace/status.h>

@@ -90,7 +90,7 @@ class Engine {
   virtual std::uint64_t system_calls() const noexcept = 0;
 };
 
-// One row of the table of engines compiled in, best first (generated from backends/).
+// One row of the table of engines compiled in, preferred first (generated from backends/).
 struct EngineRow {
   const char* name;
   // Probes by trying: kUnsupported or kPermission with the reason where the kernel refuses.

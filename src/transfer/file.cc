@@ -60,10 +60,16 @@ FileQueue& FileQueue::operator=(FileQueue&&) noexcept = default;
 FileQueue::~FileQueue() = default;
 
 Result<FileQueue> FileQueue::create(const Context& context, const Device& device, const FileQueueOptions& options) {
+  return make_file_queue(context, device, options, {});
+}
+
+Result<FileQueue> make_file_queue(const Context& context, const Device& device, const FileQueueOptions& options,
+                                  const QueueSkips& skips) {
   try {
-    auto impl = std::make_unique<Impl>(Access::impl(context)->resources, Access::impl(device), options);
+    auto impl =
+        std::make_unique<FileQueue::Impl>(Access::impl(context)->resources, Access::impl(device), options, skips);
     HEADRACE_TRY(impl->prepare());
-    return FileQueue(std::move(impl));
+    return Access::make<FileQueue>(std::move(impl));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

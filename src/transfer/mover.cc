@@ -20,10 +20,10 @@ constexpr auto kNap = std::chrono::microseconds(20);
 constexpr std::uint64_t kPollEngineNs = 20'000, kPollBesideBatchNs = 100'000;
 constexpr std::uint64_t kLongestNapNs = 800'000;
 
-RoutePolicy policy(const FileQueueOptions& queue, const ContextOptions& context, bool staged) {
+RoutePolicy policy(const FileQueueOptions& queue, const QueueSkips& skips, const ContextOptions& context, bool staged) {
   return {.path = queue.path,
           .staged = staged,
-          .skip_io = queue.skip_io,
+          .skip_io = skips.io,
           .allow_mapped = context.allow_mapped,
           .allow_direct = context.allow_direct,
           .network_direct = queue.network_direct,
@@ -35,12 +35,13 @@ Status invalid(std::string message) { return Status(Code::kInvalidArgument, Laye
 }  // namespace
 
 Mover::Mover(std::shared_ptr<Resources> resources, std::shared_ptr<device::Device> device,
-             const FileQueueOptions& options)
+             const FileQueueOptions& options, const QueueSkips& skips)
     : resources_(std::move(resources)),
       device_(std::move(device)),
       options_(options),
+      skips_(skips),
       staged_(!device_->info().host_addressable),
-      router_(policy(options_, resources_->options(), staged_), device_, resources_->reuse(), notes_),
+      router_(policy(options_, skips_, resources_->options(), staged_), device_, resources_->reuse(), notes_),
       files_(*resources_) {}
 
 Status Mover::prepare() {

@@ -21,6 +21,7 @@
 
 #include <headrace/file.h>
 #include <headrace/trace.h>
+#include <headrace_bench/file_queue.h>
 
 #include <memory>
 #include <span>
@@ -42,7 +43,8 @@ namespace headrace::transfer {
 
 class Mover {
  public:
-  Mover(std::shared_ptr<Resources> resources, std::shared_ptr<device::Device> device, const FileQueueOptions& options);
+  Mover(std::shared_ptr<Resources> resources, std::shared_ptr<device::Device> device, const FileQueueOptions& options,
+        const QueueSkips& skips = {});
   Mover(const Mover&) = delete;
   Mover& operator=(const Mover&) = delete;
   ~Mover();
@@ -97,6 +99,7 @@ class Mover {
   const std::shared_ptr<Resources> resources_;
   const std::shared_ptr<device::Device> device_;
   const FileQueueOptions options_;
+  const QueueSkips skips_;
   const bool staged_;
   Notes notes_;
   FileRouter router_;

@@ -69,7 +69,7 @@ bool Mover::issue_ranges(Index index) {
           router_.choose(file, offset, range.bytes - request.next_byte, beside, batch != nullptr ? &windows : nullptr);
       std::byte* const memory = range.memory + request.next_byte;
       if (batch != nullptr && next.way == Way::kMapped) {  // windows are a batch's
-        if (!options_.skip_copy) batch->pieces.push_back({next.mapped, memory, static_cast<std::size_t>(next.bytes)});
+        if (!skips_.copy) batch->pieces.push_back({next.mapped, memory, static_cast<std::size_t>(next.bytes)});
         if (batch->shares.empty() || batch->shares.back().request != index) batch->shares.push_back({index, 0, 0});
         CopyBatch::Share& share = batch->shares.back();
         ++share.pieces;
@@ -152,7 +152,7 @@ bool Mover::issue_write(Index index) {
       part->memory = range.memory + request.next_byte;
       part->host = staged_ ? part->slot : part->memory;
       request.next_byte += length;
-      if (!staged_ || options_.skip_copy) {
+      if (!staged_ || skips_.copy) {
         start_part(*part);
         continue;
       }

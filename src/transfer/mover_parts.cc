@@ -21,12 +21,12 @@ void Mover::launch(CopyLane& lane) {
   if (!lane.launch(options_.native_stream)) return;
   resources_->mapped().note_traffic();
   ++stats_.waves;
-  if (!options_.skip_copy) stats_.bus_bytes += bytes;
+  if (!skips_.copy) stats_.bus_bytes += bytes;
 }
 
 // The part's host memory is ready to be read into, or holds what is to be written.
 void Mover::start_part(FilePart& part) {
-  if (options_.skip_io) {
+  if (skips_.io) {
     // Of what is named by a path nobody has made sure that a batch has room.
     part.kind == FilePart::Kind::kPath ? arrived_.push_back(&part) : (void)arrive(part);
   } else if (part.kind == FilePart::Kind::kDirect) {
@@ -125,7 +125,7 @@ bool Mover::arrive(FilePart& part) {
       (void)resources_->mapped().touch(part.unmapped, 0, part.length, nullptr, part.path, true);
     }
   }
-  if (batch == nullptr || options_.skip_copy) {
+  if (batch == nullptr || skips_.copy) {
     if (batch == nullptr && part.host != part.memory) std::memcpy(part.memory, part.host, part.length);
     finish_part(part);
     return true;

@@ -1,5 +1,5 @@
 // DecodeBatch: a plan's chunks, fetched once and kept as the device would get them.
-#include <headrace/decode.h>
+#include <headrace_bench/decode_batch.h>
 
 #include <algorithm>
 #include <atomic>

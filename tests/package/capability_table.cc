@@ -17,7 +17,7 @@ std::string list(const std::vector<std::string>& names, const char* none) {
 
 const char* processors(const headrace::CodecCapability& codec) {
   if (codec.gpu) return "CPU, GPU";
-  return codec.cpu ? "CPU" : "no pass of its own";
+  return codec.cpu ? "CPU" : "no decode step";
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ int main() {
     std::fprintf(stderr, "%s\n", found.status().to_string().c_str());
     return 1;
   }
-  std::printf("| part | in this version, best first |\n|---|---|\n");
+  std::printf("| part | in this version, preferred first |\n|---|---|\n");
   std::printf("| I/O engines | %s |\n", list(found->engines, "none").c_str());
   std::printf("| devices | %s |\n", list(found->devices, "none").c_str());
   std::printf("| stores | %s |\n", list(found->stores, "none").c_str());

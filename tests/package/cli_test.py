@@ -265,7 +265,7 @@ def test_info_of_a_folder_of_stores(f):
 
 
 def test_info_marks_codecs_as_the_readme_does(f):
-    assert "codecs          bytes (no pass of its own)\n" in expect(OK, "info", f.root / "v3.zarr").stdout.decode()
+    assert "codecs          bytes (no decode step)\n" in expect(OK, "info", f.root / "v3.zarr").stdout.decode()
     assert "zlib (GPU)" in expect(OK, "info", f.root / "a.zarr").stdout.decode()
 
 

@@ -22,7 +22,7 @@ PUBLIC = re.compile(
     r"VariableResult|Selection|SelectionItem|code_name|layer_name|numeric_type|parse_selection|parse_points|parse_blocks|"
     r"device_names|ByteStore|"
     r"resolve_selection|same_elements|index_list|mask|points|mask_points|block|block_range|leniencies|capabilities|result_dtype|"
-    r"list_nodes|trace|inspect_system|trusted_path|read_path_name|File|FileQueue|DecodeBatch|path_name|parse_path_name|read_file|"
+    r"list_nodes|trace|inspect_system|trusted_path|read_path_name|File|FileQueue|make_file_queue|DecodeBatch|path_name|parse_path_name|read_file|"
     r"write_file|open|build_decode_index|check_decode_index)\b.*)$")
 
 

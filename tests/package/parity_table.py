@@ -44,7 +44,6 @@ OTHER_NAMES = {
     "Completion::wait": ("", "ReadFuture.result", ""),
     "Completion::wait_for": ("", "ReadFuture.result", ""),
     "Completion::errors": ("", "", "verify"),
-    "DecodeBatch::load": ("", "", "bench --decode"),
     "File::open": ("", "File", ""),
     "File::size_bytes": ("", "File.nbytes", ""),
     "FileQueue::read": ("", "File.pread", "bench"),

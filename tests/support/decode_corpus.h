@@ -40,7 +40,7 @@ struct CorpusOptions {
 };
 
 std::vector<CorpusGroup> make_decode_corpus(const CorpusOptions& options);
-// A device that plays a GPU gets the CPU's code.
+// A device that simulates a GPU gets the CPU's code.
 Result<std::unique_ptr<device::ChunkDecoder>> make_decoder(const CorpusGroup& group, device::Device& device);
 // What the CPU makes of a stream.
 CorpusStream decode_on_cpu(const CorpusGroup& group, std::span<const std::byte> encoded);

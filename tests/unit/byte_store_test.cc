@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/byte_store.h>
-#include <headrace/decode.h>
 #include <headrace/decode_index.h>
 #include <headrace/group.h>
+#include <headrace_bench/decode_batch.h>
 
 #include <chrono>
 #include <random>

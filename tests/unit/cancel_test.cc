@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/cancel.h>
-#include <headrace/decode.h>
 #include <headrace/decode_index.h>
+#include <headrace_bench/decode_batch.h>
 
 #include <atomic>
 #include <filesystem>

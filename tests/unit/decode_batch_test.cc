@@ -2,7 +2,7 @@
 // bytes make it take beyond the size of its result is within the Context's account of such memory.
 #include <gtest/gtest.h>
 #include <headrace/array_writer.h>
-#include <headrace/decode.h>
+#include <headrace_bench/decode_batch.h>
 
 #include <cstring>
 #include <filesystem>

@@ -6,9 +6,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/array.h>
-#include <headrace/decode.h>
 #include <headrace/decode_index.h>
 #include <headrace/file.h>
+#include <headrace_bench/decode_batch.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>

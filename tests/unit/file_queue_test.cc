@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/file.h>
+#include <headrace_bench/file_queue.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -74,10 +75,10 @@ class FileQueueTest : public ::testing::TestWithParam<Variant> {
     device_.emplace(*device);
   }
 
-  FileQueue queue(FileQueueOptions options = {}) {
+  FileQueue queue(FileQueueOptions options = {}, const QueueSkips& skips = {}) {
     options.path = GetParam().path;
     if (options.staging_bytes == FileQueueOptions().staging_bytes) options.staging_bytes = std::size_t{8} << 20;
-    auto made = FileQueue::create(*context_, *device_, options);
+    auto made = make_file_queue(*context_, *device_, options, skips);
     EXPECT_TRUE(made.ok()) << made.status().to_string();
     return std::move(*made);
   }
@@ -335,9 +336,7 @@ TEST_P(FileQueueTest, WithoutIoNoFileIsTouched) {
   const std::string path = make_file("data");
   const File file = open(path, true);
   let_settle();
-  FileQueueOptions options;
-  options.skip_io = true;
-  FileQueue queue = this->queue(options);
+  FileQueue queue = this->queue({}, {.io = true});
   Buffer target = buffer(kFileBytes);
   for (std::uint64_t round = 0; round < 12; ++round) {  // windows would be registered by then
     const FileRange range{0, target.data(), kFileBytes};

@@ -344,7 +344,7 @@ TEST_F(NearThreadsTest, NoMoreWorkersThanCpusUnlessAskedFor) {
   }
 }
 
-// Reads, with a device that plays a GPU on node 1.
+// Reads, with a device that simulates a GPU on node 1.
 class NearReads : public NearThreadsTest {
  protected:
   void SetUp() override {

@@ -5,8 +5,8 @@
 // Files are warm, one thread reads, and a number is the median of several rounds, so that nothing depends on time.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
-#include <headrace/decode.h>
 #include <headrace/decode_index.h>
+#include <headrace_bench/decode_batch.h>
 
 #include <algorithm>
 #include <cstdlib>

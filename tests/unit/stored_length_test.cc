@@ -3,7 +3,7 @@
 // a tensor. Nothing else of the tensor or around it is written, and its bytes are not asked for.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
-#include <headrace/decode.h>
+#include <headrace_bench/decode_batch.h>
 
 #include <chrono>
 #include <cstring>

@@ -57,7 +57,7 @@ int print_capabilities(bool as_json);
 // --placement auto|cpu|gpu: who decodes what is read to a device with decoders of its own.
 void add_placement(CLI::App& verb, std::string& placement);
 Placement placement_of(std::string_view name);
-// "auto" and the names of this build's engines, and of its kinds of devices, best first.
+// "auto" and the names of this build's engines, and of its kinds of devices, preferred first.
 const std::vector<std::string>& engine_choices();
 const std::vector<std::string>& device_choices();
 std::string device_help();

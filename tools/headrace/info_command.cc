@@ -206,7 +206,7 @@ void print_array(const std::string& path, const Node& node, const ArrayInfo& inf
                                (info.chunk_count == 1 ? " chunk" : " chunks") +
                                (info.chunk_grid == "rectilinear" ? ", rectilinear: each up to this" : ""));
   if (!info.shard_shape.empty()) print_row("shard shape", shape_text(info.shard_shape));
-  print_row("codecs", codec_chain(info, " (no pass of its own)"));
+  print_row("codecs", codec_chain(info, " (no decode step)"));
   if (!info.outer_codecs.empty()) print_row("outer codecs", joined(info.outer_codecs));
   print_row("fill value", info.fill_text.empty() ? "none" : one_line(info.fill_text));
   for (const std::string& use : info.lenient_uses) print_row("let pass", one_line(use));

@@ -389,6 +389,62 @@ def test_a_future_that_nobody_holds(big):
         array.read_async().result(timeout=0.0)
 
 
+def test_a_token_is_asked_while_others_read(big):
+    """From another thread, again and again: a read is right or cancelled, and one without the token is right."""
+    array = headrace.open(big)
+    expected = array.read(slice(0, 32))
+    outcomes = {"right": 0, "cancelled": 0}
+    lock = threading.Lock()
+    wrong = []
+
+    def read(token):
+        try:
+            got = array.read(slice(0, 32), cancel=token)
+            outcome = "right" if np.array_equal(got, expected) else "wrong"
+        except headrace.CancelledError:
+            outcome = "cancelled"
+        with lock:
+            if outcome == "wrong" or (token is None and outcome != "right"):
+                wrong.append((token, outcome))
+            else:
+                outcomes[outcome] += 1
+
+    for i in range(10):
+        token = headrace.Cancel()
+        readers = [threading.Thread(target=read, args=(token if j % 3 else None,)) for j in range(6)]
+        for reader in readers:
+            reader.start()
+        time.sleep(0.002 * (i % 4))
+        token.ask()
+        for reader in readers:
+            reader.join()
+    assert not wrong
+    assert outcomes["right"] >= 20 and sum(outcomes.values()) == 60
+
+
+def test_a_token_in_a_forked_child(big):
+    """It can be asked and looked at there; the parent's is another one from then on."""
+    done = run(f"""
+        import os, headrace
+        array = headrace.open({str(big)!r})
+        token = headrace.Cancel()
+        array.read(slice(0, 1), cancel=token)
+        pid = os.fork()
+        if pid == 0:
+            token.ask()
+            try:
+                array.read(slice(0, 1), cancel=token)
+                os._exit(1)
+            except headrace.HeadraceError:
+                os._exit(0 if token.asked() else 2)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert not token.asked()
+        array.read(slice(0, 1), cancel=token)
+        print("ok")
+        """)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+
+
 def test_no_library_is_imported_before_it_is_needed():
     done = run("""
         import sys

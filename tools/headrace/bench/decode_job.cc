@@ -1,6 +1,6 @@
 // A job without I/O: the chunks of an array are decoded again and again, from device memory to device memory.
 #include <headrace/array.h>
-#include <headrace/decode.h>
+#include <headrace_bench/decode_batch.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,7 @@
 #include "file_job.h"
 
+#include <headrace_bench/file_queue.h>
+
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -97,9 +99,8 @@ Status FileJob::set_up() {
   // No more than iodepth requests are handed over at a time; what a large one is split into is the queue's own affair.
   queue_options.depth = std::max(queue_options.depth, options_.depth);
   queue_options.network_direct = queue_options.path == Path::kDirect;
-  queue_options.skip_io = options_.skips_io();
-  queue_options.skip_copy = options_.no_copy;
-  HEADRACE_TRY_ASSIGN(queue_, FileQueue::create(context_, device_, queue_options));
+  const QueueSkips skips{.io = options_.skips_io(), .copy = options_.no_copy};
+  HEADRACE_TRY_ASSIGN(queue_, make_file_queue(context_, device_, queue_options, skips));
   slots_.resize(options_.depth);
   ranges_.resize(region_.whole_files ? 0 : std::size_t{options_.depth} * options_.list);
   paths_.resize(region_.whole_files ? std::size_t{options_.depth} * options_.list : 0);

@@ -1,10 +1,10 @@
 // JobResult: what one job, or the jobs of a group together, did. Plain data: the runner fills it, the reports read it.
 #pragma once
 
-#include <headrace/decode.h>
 #include <headrace/file.h>
 #include <headrace/stats.h>
 #include <headrace/status.h>
+#include <headrace_bench/decode_batch.h>
 
 #include <cstdint>
 #include <optional>
