@@ -14,13 +14,16 @@ struct Counter {
   std::uint64_t hits = 0, fired = 0;
 };
 
+using Counts = std::map<std::string, Counter, std::less<>>;
+
 std::mutex g_mutex;
 std::atomic<bool> g_armed{false};
-FaultPlan g_plan;                                      // guarded by g_mutex
-std::map<std::string, Counter, std::less<>> g_counts;  // guarded by g_mutex
+// Never destroyed: while a program exits, its threads go on.
+FaultPlan& g_plan = *new FaultPlan;               // guarded by g_mutex
+Counts& g_counts = *new Counts;                   // guarded by g_mutex
+std::string& g_delayed_point = *new std::string;  // guarded by g_mutex
 std::uint64_t g_star_hits = 0;
 std::atomic<std::int64_t> g_delay_us{0};
-std::string g_delayed_point;  // guarded by g_mutex
 
 // A forked child keeps what was armed: at the fork no other thread is inside.
 [[maybe_unused]] const int g_fork_handlers =

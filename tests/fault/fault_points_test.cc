@@ -8,8 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "backends/dev_host/staged_decoder.h"
 #include "base/access.h"
@@ -36,6 +40,15 @@ namespace {
 
 using support::fail_everywhere;
 using support::pattern;
+
+std::atomic<bool> lingers{false};
+
+// Registered before any object with a destructor exists, and so called when they are gone.
+__attribute__((constructor(101))) void linger_at_the_end() {
+  std::atexit([] {
+    if (lingers) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  });
+}
 
 // Of the stores in the table that declare some, but for the file store, which io_fault_test knows.
 std::set<std::string> points_of_stores() {
@@ -87,6 +100,26 @@ bool room_beyond_soft_limit() {
 }
 
 // What the layers above build on: files, mappings, memory and threads. Each call has right bytes or an error.
+// As the daemon threads of a Python program do.
+TEST(FaultPoints, ThreadsHitThemWhileTheProcessEnds) {
+  for (int round = 0; round < 5; ++round) {
+    std::fflush(nullptr);
+    const int status = support::in_child([]() -> int {
+      lingers = true;
+      for (int i = 0; i < 4; ++i) {
+        std::thread([] {
+          for (;;) {
+            for (const char* name : {"test.first", "test.second", "test.third"}) (void)base::fault_point(name, 1);
+          }
+        }).detach();
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      std::exit(0);
+    });
+    ASSERT_EQ(status, 0) << "round " << round;
+  }
+}
+
 TEST(FaultPoints, CallsOfTheSystem) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   support::TempDir dir;
