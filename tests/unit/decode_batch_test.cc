@@ -144,7 +144,7 @@ TEST_P(DecodeBatchTest, ErrorsNameThePlaceInTheObject) {
     const Array array = Array::open(Store::open(context_, path).value()).value();
     ASSERT_TRUE(DecodeBatch::load(array, {}, device_).ok());  // the entries' headers have been read
     std::filesystem::resize_file(path, 100);
-    const Status status = DecodeBatch::load(array, {}, device_).status();
+    const Status status = DecodeBatch::load(array, parse_selection("0:100").value(), device_).status();
     EXPECT_EQ(status.code(), Code::kShort) << status.to_string();
     EXPECT_EQ(status.key(), content.key(0));
     EXPECT_EQ(status.offset(), 0u) << status.to_string();
