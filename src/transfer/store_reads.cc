@@ -11,7 +11,9 @@
 namespace headrace::transfer {
 namespace {
 
-StoreRead& of(RangeRead& range) noexcept { return *reinterpret_cast<StoreRead*>(range.user); }
+StoreRead& of(RangeRead& range) noexcept {
+  return *reinterpret_cast<StoreRead*>(range.user);  // NOLINT(performance-no-int-to-ptr): start() put it there
+}
 
 Status cancelled() noexcept {
   try {

@@ -80,7 +80,7 @@ ChunkOrder::EdgeClasses ChunkOrder::of_list(std::size_t axis, const IndexRuns& l
   return classes;
 }
 
-void ChunkOrder::set_axis(std::size_t axis, EdgeClasses classes) {
+void ChunkOrder::set_axis(std::size_t axis, EdgeClasses&& classes) {
   Axis& out = axes_[axis];
   out.classes.reserve(classes.size());
   for (auto& [edge, edges] : classes) {

@@ -74,7 +74,7 @@ class ChunkOrder {
 
   EdgeClasses of_slice(std::size_t axis, const ResolvedSelection::Dim& slice) const;
   EdgeClasses of_list(std::size_t axis, const IndexRuns& list) const;
-  void set_axis(std::size_t axis, EdgeClasses classes);
+  void set_axis(std::size_t axis, EdgeClasses&& classes);
   void count_chunks();
   // The classes that a chunk is of; gives its number among those of its shape.
   std::uint64_t classes_of(std::uint64_t number, const EdgeClass** edges) const;

@@ -36,16 +36,15 @@ std::size_t IndexesAhead::wanted() {
 void IndexesAhead::ask(std::uint64_t shard, std::string_view key) {
   Slot& slot = at(asked_);
   slot.shard = shard;
-  slot.key = key;
-  slot.bytes.resize(static_cast<std::size_t>(index_bytes_));
-  slot.read = RangeRead();
-  slot.read.key = slot.key;
-  slot.read.from_end = at_end_;
-  slot.read.out = slot.bytes;
-  slot.read.listener = this;
-  slot.read.user = reinterpret_cast<std::uint64_t>(&slot);
+  slot.shard_key = key;
+  slot.index.resize(static_cast<std::size_t>(index_bytes_));
+  static_cast<RangeRead&>(slot) = RangeRead();
+  slot.key = slot.shard_key;
+  slot.from_end = at_end_;
+  slot.out = slot.index;
+  slot.listener = this;
   slot.done = false;
-  next_.push_back(&slot.read);
+  next_.push_back(&slot);
   ++asked_;
 }
 
@@ -83,7 +82,7 @@ RangeRead* IndexesAhead::take(std::uint64_t shard) {
   came_.wait(lock, [&] { return slot.done && cancelling_ == 0; });
   first_ = (first_ + 1) % slots_.size();
   --asked_;
-  return &slot.read;
+  return &slot;
 }
 
 void IndexesAhead::cancel() noexcept {
@@ -107,7 +106,7 @@ void IndexesAhead::done(std::span<RangeRead* const> reads) noexcept {
   std::lock_guard lock(mutex_);
   for (RangeRead* read : reads) {
     std::erase(started_, read);
-    reinterpret_cast<Slot*>(read->user)->done = true;
+    static_cast<Slot*>(read)->done = true;
   }
   came_.notify_all();  // with the lock: whoever waits may free this
 }

@@ -40,11 +40,10 @@ class IndexesAhead final : private RangeListener {
   void cancel() noexcept;
 
  private:
-  struct Slot {
-    RangeRead read;
+  struct Slot : RangeRead {
     std::uint64_t shard = 0;
-    std::string key;
-    std::vector<std::byte> bytes;
+    std::string shard_key;
+    std::vector<std::byte> index;
     bool done = false;  // guarded by mutex_
   };
   void done(std::span<RangeRead* const> reads) noexcept override;

@@ -245,8 +245,7 @@ Result<std::unique_ptr<const Footprint>> make_point_footprint(FootprintInput inp
 
 Result<std::unique_ptr<const Footprint>> make_footprint(FootprintInput input) {
   if (input.selection->points) return make_point_footprint(std::move(input));
-  return input.rectilinear != nullptr ? make_rectilinear_footprint(std::move(input))
-                                      : make_grid_footprint(std::move(input));
+  return input.rectilinear != nullptr ? make_rectilinear_footprint(input) : make_grid_footprint(std::move(input));
 }
 
 void strides_in_chunk(std::span<const std::uint8_t> axis_order, std::uint32_t element_bytes, const std::uint64_t* shape,

@@ -59,7 +59,7 @@ class RectilinearFootprint final : public Footprint {
 
 }  // namespace
 
-std::unique_ptr<const Footprint> make_rectilinear_footprint(FootprintInput input) {
+std::unique_ptr<const Footprint> make_rectilinear_footprint(const FootprintInput& input) {
   return std::make_unique<const RectilinearFootprint>(input);
 }
 

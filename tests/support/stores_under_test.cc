@@ -31,7 +31,7 @@ std::string fill_ranges(const std::string& dir, const Objects& objects) {
   for (const auto& [key, bytes] : objects) {
     if (store::valid_key(key)) valid[key] = bytes;
   }
-  const std::string url = std::string(kRangesScheme) + dir;
+  std::string url = std::string(kRangesScheme) + dir;
   filled_ranges().clear();
   filled_ranges()[url] = std::make_shared<RangeStoreInMemory>(std::move(valid), how);
   return url;

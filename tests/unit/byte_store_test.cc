@@ -159,8 +159,8 @@ TEST_F(ByteStoreTest, WhatIsNotThereIsTheFillValue) {
     ASSERT_TRUE(out.status.ok()) << out.status.to_string();
     EXPECT_EQ(out.stats.missing_chunks, 1u) << "a shard that is not there is one task";
     auto expected = content.expected();
-    const auto missing = expected.begin() + 5 * 64, end = missing + (content.sharded() ? 5 : 1) * 64;
-    std::fill(missing, end, out.elements[5 * 64]);
+    const auto missing = expected.begin() + 320, end = missing + (content.sharded() ? 320 : 64);
+    std::fill(missing, end, out.elements[320]);
     EXPECT_TRUE(out.elements == expected);
   }
 }
