@@ -138,13 +138,7 @@ Result<std::vector<Entry>> NameIndex::list(std::string_view prefix, base::Charge
     }
   }
   if (!found) return Status(Code::kNotFound, Layer::kStore, "no such directory").with_key(prefix);
-  // A name may be both an object and a folder here: the folder is listed.
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return a.name != b.name ? a.name < b.name : a.is_directory > b.is_directory;
-  });
-  entries.erase(
-      std::unique(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name == b.name; }),
-      entries.end());
+  sort_listed(entries);
   return entries;
 }
 

@@ -80,13 +80,7 @@ Result<std::vector<Entry>> RangeStore::list(std::string_view prefix, base::Charg
       if (charge != nullptr) HEADRACE_TRY(charge->take(listed_bytes(listed.name), "a listing").with_key(prefix));
       entries.push_back({std::move(listed.name), listed.is_directory});
     }
-    // An object and a directory may have one name; what is below the directory counts.
-    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-      return a.name != b.name ? a.name < b.name : a.is_directory > b.is_directory;
-    });
-    entries.erase(
-        std::unique(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name == b.name; }),
-        entries.end());
+    sort_listed(entries);
     return entries;
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();

@@ -1,5 +1,6 @@
 #include "store/store.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <new>
 
@@ -62,6 +63,15 @@ Result<Bytes> Store::get(std::string_view key, std::uint64_t limit, base::Charge
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }
+}
+
+void sort_listed(std::vector<Entry>& entries) {
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return a.name != b.name ? a.name < b.name : a.is_directory > b.is_directory;
+  });
+  entries.erase(
+      std::unique(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name == b.name; }),
+      entries.end());
 }
 
 bool has_object(Store& store, const std::string& key) {

@@ -96,6 +96,9 @@ Status read_checked(Store& store, const ByteSource& object, std::uint64_t offset
 // Whether an object of that name can be opened. Of one that offers ranges its store is asked.
 bool has_object(Store& store, const std::string& key);
 
+// Puts a listing in order. Where a name is both an object and a directory, the directory is listed.
+void sort_listed(std::vector<Entry>& entries);
+
 // What an Entry takes in a listing, while the listing grows.
 inline std::uint64_t listed_bytes(std::string_view name) noexcept {
   return 2 * sizeof(Entry) + (name.size() < sizeof(std::string) / 2 ? 0 : name.size() + 17);

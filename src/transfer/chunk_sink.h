@@ -31,7 +31,7 @@ class ChunkSink {
   virtual ~ChunkSink() = default;
 
   // The wave has been filled. Makes room in its lists, which only grow.
-  virtual void begin(Wave& wave) = 0;
+  virtual void begin(Wave& wave) { (void)wave; }
 
   // Where a worker puts the group's stored bytes, exactly `length`; nothing: the group has failed.
   std::optional<std::span<std::byte>> room(Wave& wave, const Group& group, std::uint64_t length, Lane& lane);
@@ -68,7 +68,9 @@ class ChunkSink {
   explicit ChunkSink(const ReadTasks& tasks) noexcept : tasks_(tasks) {}
 
   // Room of the sink's own for the stored bytes of a group's only task, of any size; null: none, the Lane's will do.
-  virtual Result<std::span<std::byte>> own_room(Wave& wave, const Group& group, std::uint64_t length, Lane& lane) = 0;
+  virtual Result<std::span<std::byte>> own_room(Wave& wave, const Group& group, std::uint64_t length, Lane& lane) {
+    return (void)wave, (void)group, (void)length, (void)lane, std::span<std::byte>();
+  }
   // lane.detail describes the task. `encoded`: its stored bytes, without the first `skipped` ones of a raw chunk.
   virtual Status take_task(Wave& wave, const Group& group, std::uint32_t task_index, std::span<const std::byte> encoded,
                            std::uint64_t skipped, Lane& lane) = 0;

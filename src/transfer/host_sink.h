@@ -8,7 +8,6 @@ namespace headrace::transfer {
 class HostSink final : public ChunkSink {
  public:
   explicit HostSink(const ReadTasks& tasks) noexcept : ChunkSink(tasks) {}
-  void begin(Wave& wave) override { (void)wave; }
 
  private:
   Result<std::span<std::byte>> own_room(Wave& wave, const Group& group, std::uint64_t length, Lane& lane) override;

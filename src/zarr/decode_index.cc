@@ -49,13 +49,7 @@ class IndexSink final : public transfer::ChunkSink {
         .value_or(UINT64_MAX);
   }
 
-  void begin(transfer::Wave& wave) override { (void)wave; }
-
  private:
-  Result<std::span<std::byte>> own_room(transfer::Wave& wave, const transfer::Group& group, std::uint64_t length,
-                                        transfer::Lane& lane) override {
-    return (void)wave, (void)group, (void)length, (void)lane, std::span<std::byte>();
-  }
   Status fill_task(transfer::Wave& wave, std::uint32_t task_index, transfer::Lane& lane) override {
     return (void)wave, (void)task_index, (void)lane, Status();
   }

@@ -47,13 +47,7 @@ class EncodedSink final : public transfer::ChunkSink {
   EncodedSink(const transfer::ReadTasks& tasks, std::size_t undone, BatchMemory& memory, EncodedChunks& out) noexcept
       : ChunkSink(tasks), undone_(undone), memory_(memory), out_(out) {}
 
-  void begin(transfer::Wave& wave) override { (void)wave; }
-
  private:
-  Result<std::span<std::byte>> own_room(transfer::Wave& wave, const transfer::Group& group, std::uint64_t length,
-                                        transfer::Lane& lane) override {
-    return (void)wave, (void)group, (void)length, (void)lane, std::span<std::byte>();
-  }
   Status take_task(transfer::Wave& wave, const transfer::Group& group, std::uint32_t task_index,
                    std::span<const std::byte> encoded, std::uint64_t skipped, transfer::Lane& lane) override;
   Status fill_task(transfer::Wave& wave, std::uint32_t task_index, transfer::Lane& lane) override;
