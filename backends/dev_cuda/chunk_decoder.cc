@@ -27,11 +27,11 @@ namespace {
 
 class CudaDecoder final : public ChunkDecoder {
  public:
-  struct Step {
-    std::unique_ptr<gpu::Stage> stage;
+  struct NamedCodec {
+    std::unique_ptr<gpu::GpuCodec> stage;
     const char* name = "";
   };
-  CudaDecoder(std::vector<Step> steps, const DecodeScratch& layout, const Health& health, int ordinal,
+  CudaDecoder(std::vector<NamedCodec> steps, const DecodeScratch& layout, const Health& health, int ordinal,
               int multiprocessors)
       : steps_(std::move(steps)),
         layout_(layout),
@@ -48,7 +48,7 @@ class CudaDecoder final : public ChunkDecoder {
   std::uint64_t index_stride() const noexcept override { return index_stride_; }
   bool wants_large_batches() const noexcept override {
     return std::any_of(steps_.begin(), steps_.end(),
-                       [](const Step& step) { return step.stage->wants_large_batches(); });
+                       [](const NamedCodec& step) { return step.stage->wants_large_batches(); });
   }
 
   std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept override {
@@ -167,7 +167,7 @@ class CudaDecoder final : public ChunkDecoder {
                          "fetching decode indices");
   }
 
-  const std::vector<Step> steps_;
+  const std::vector<NamedCodec> steps_;
   const DecodeScratch layout_;
   std::size_t index_step_ = 0;  // the one whose codec has indices
   std::uint64_t index_stride_ = 0;
@@ -186,9 +186,9 @@ Result<std::unique_ptr<ChunkDecoder>> make_cuda_decoder(std::span<const DecodeSt
     return Status(Code::kInvalidArgument, Layer::kDevice, "a decoder needs 1 to 8 stages");
   }
   try {
-    std::vector<CudaDecoder::Step> steps;
+    std::vector<CudaDecoder::NamedCodec> steps;
     for (const DecodeStage& stage : stages) {
-      CudaDecoder::Step step;
+      CudaDecoder::NamedCodec step;
       for (const gpu::StageRow& row : gpu::stages()) {
         if (stage.codec != row.codec) continue;
         step.stage = row.make(stage);

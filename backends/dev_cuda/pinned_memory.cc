@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "base/numa.h"
+#include "os/numa.h"
 
 namespace headrace::device::cuda {
 namespace {
@@ -84,7 +84,7 @@ Result<std::byte*> PinnedMemory::allocate(std::size_t bytes, int numa_node, bool
       base = reinterpret_cast<void*>(aligned);
       madvise(base, body, MADV_HUGEPAGE);
     }
-    if (numa_node >= 0) base::prefer_numa_node(base, body, numa_node);
+    if (numa_node >= 0) os::prefer_numa_node(base, body, numa_node);
     make_pages(static_cast<std::byte*>(base), body, page);
     if (cudaHostRegister(base, body, cudaHostRegisterPortable | cudaHostRegisterMapped) == cudaSuccess) {
       auto* memory = static_cast<std::byte*>(base);

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <span>
 
-#include "base/file_handle.h"
-#include "base/file_read.h"
-#include "base/trusted_path.h"
+#include "os/file_handle.h"
+#include "os/file_read.h"
+#include "os/trusted_path.h"
 
 namespace headrace::device {
 namespace {
@@ -44,16 +44,16 @@ bool find_note(std::span<const std::byte> notes, std::string& text) {
   return false;
 }
 
-Result<std::string> read_note(const base::FileHandle& file) {
+Result<std::string> read_note(const os::FileHandle& file) {
   Elf64_Ehdr header;
   const auto bytes_of = [](auto& object) { return std::as_writable_bytes(std::span(&object, 1)); };
-  if (!base::read_exactly(file.fd(), 0, bytes_of(header)).ok()) return not_elf(file.path(), "it is too short");
+  if (!os::read_exactly(file.fd(), 0, bytes_of(header)).ok()) return not_elf(file.path(), "it is too short");
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
       header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMostHeaders) {
     return not_elf(file.path(), "its header is of something else");
   }
   std::vector<Elf64_Phdr> segments(header.e_phnum);
-  if (!base::read_exactly(file.fd(), header.e_phoff, std::as_writable_bytes(std::span(segments))).ok()) {
+  if (!os::read_exactly(file.fd(), header.e_phoff, std::as_writable_bytes(std::span(segments))).ok()) {
     return not_elf(file.path(), "its program headers are missing");
   }
   std::string text;
@@ -61,7 +61,7 @@ Result<std::string> read_note(const base::FileHandle& file) {
   for (const Elf64_Phdr& segment : segments) {
     if (segment.p_type != PT_NOTE || segment.p_filesz > kMostNoteBytes) continue;
     notes.resize(static_cast<std::size_t>(segment.p_filesz));
-    if (!base::read_exactly(file.fd(), segment.p_offset, notes).ok()) {
+    if (!os::read_exactly(file.fd(), segment.p_offset, notes).ok()) {
       return not_elf(file.path(), "its notes are missing");
     }
     if (find_note(notes, text)) return text;
@@ -78,7 +78,7 @@ std::vector<PluginPlace> plugin_places() {
   if (const char* named = ::secure_getenv("HEADRACE_PLUGIN_DIR"); named != nullptr && named[0] != '\0') {
     places.push_back({named, true});
   }
-  if (const std::string code = base::own_code_path(); !code.empty()) {
+  if (const std::string code = os::own_code_path(); !code.empty()) {
     const std::string directory = code.substr(0, std::max<std::size_t>(code.rfind('/'), 1));
     places.push_back({directory});
     places.push_back({directory + "/headrace"});
@@ -88,19 +88,19 @@ std::vector<PluginPlace> plugin_places() {
 }
 
 Result<std::string> read_build_note(const std::string& path) {
-  base::FileHandle file;
-  HEADRACE_TRY(base::FileHandle::open(path, {}, file));
+  os::FileHandle file;
+  HEADRACE_TRY(os::FileHandle::open(path, {}, file));
   return read_note(file);
 }
 
 Result<std::string> check_plugin_file(const std::string& file, const std::string& build_id) {
-  HEADRACE_TRY_ASSIGN(const std::string path, base::resolve_trusted(file));
-  base::FileHandle handle;
-  HEADRACE_TRY(base::FileHandle::open(path, {}, handle));
+  HEADRACE_TRY_ASSIGN(const std::string path, os::resolve_trusted(file));
+  os::FileHandle handle;
+  HEADRACE_TRY(os::FileHandle::open(path, {}, handle));
   // Of the file that is open: the name may have been given to another one since.
   struct stat about {};
   if (::fstat(handle.fd(), &about) != 0) return Status(Code::kIo, Layer::kDevice, path).with_errno(errno);
-  if (const std::string why = base::why_others_can_write(about, false); !why.empty()) {
+  if (const std::string why = os::why_others_can_write(about, false); !why.empty()) {
     return Status(Code::kPermission, Layer::kDevice, path + " " + why);
   }
   HEADRACE_TRY_ASSIGN(const std::string built_as, read_note(handle));
@@ -111,9 +111,9 @@ Result<std::string> check_plugin_file(const std::string& file, const std::string
   }
   // Nobody else can give the name to another file. Who can, as an installation under way, should be noticed all the
   // same before code runs.
-  base::FileIdentity opened, named;
+  os::FileIdentity opened, named;
   int error = 0;
-  if (!base::identify(handle.fd(), opened, error) || !base::identify(path.c_str(), named, error) || opened != named) {
+  if (!os::identify(handle.fd(), opened, error) || !os::identify(path.c_str(), named, error) || opened != named) {
     return Status(Code::kPermission, Layer::kDevice, path + " was replaced while it was looked at: try again");
   }
   return path;

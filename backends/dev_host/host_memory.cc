@@ -19,7 +19,7 @@
 #include "base/checked.h"
 #include "base/fault.h"
 #include "base/fork.h"
-#include "base/numa.h"
+#include "os/numa.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23  // Linux 5.14
@@ -227,7 +227,7 @@ Result<std::byte*> map_pinned_memory(std::size_t bytes, int numa_node) {
   mapping.base = map_aligned(body, body >= kHugePage ? kHugePage : page);
   if (mapping.base == nullptr) return no_memory("staging memory", bytes, errno);
   advise_huge(mapping.base, body);
-  if (numa_node >= 0) base::prefer_numa_node(mapping.base, body, numa_node);
+  if (numa_node >= 0) os::prefer_numa_node(mapping.base, body, numa_node);
   // Slabs are used again and again: their page faults are taken once, here, or by the first use on older kernels.
   if (madvise(mapping.base, body, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
     const int error = errno;

@@ -29,7 +29,7 @@ struct StagedDecodeModel {
   // HEADRACE_STAGED_INDEX=1: decode indices are collected and asked for, though nothing is the faster for it: an index
   // is a checksum of the chunk's bytes, so that one of other bytes is found out.
   std::atomic<bool> index{false};
-  // Scratch of a stage, as gpu::Stage::scratch_bytes(): so much is asked for, and none of it is used. Null: none is.
+  // Scratch of a stage, as gpu::GpuCodec::scratch_bytes(): so much is asked for, and none of it is used. Null: none is.
   std::atomic<std::uint64_t (*)(const DecodeStage& stage, const gpu::Limits& limits)> stage_scratch{nullptr};
 };
 StagedDecodeModel& staged_decode_model() noexcept;

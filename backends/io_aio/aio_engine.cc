@@ -74,14 +74,14 @@ class AioEngine final : public Engine {
   const EngineInfo& info() const noexcept override { return info_; }
   Status register_buffers(std::span<const std::span<std::byte>>) override { return {}; }
 
-  Result<std::size_t> submit(std::span<const Request> requests) override {
+  Result<std::size_t> submit(std::span<const EngineRequest> requests) override {
     if (!broken_.ok()) return broken_;
     std::size_t taken = 0;
     while (taken < requests.size() && !free_.empty()) {
       iocb* batch[kBatch];
       const std::size_t n = std::min({requests.size() - taken, free_.size(), std::size_t{kBatch}});
       for (std::size_t i = 0; i < n; ++i) {
-        const Request& request = requests[taken + i];
+        const EngineRequest& request = requests[taken + i];
         const unsigned index = free_[free_.size() - 1 - i];
         Slot& slot = slots_[index];
         const auto offset = static_cast<long long>(request.offset_bytes);
@@ -115,7 +115,7 @@ class AioEngine final : public Engine {
     return taken;
   }
 
-  Result<std::size_t> reap(std::span<Event> events, std::chrono::nanoseconds timeout) override {
+  Result<std::size_t> reap(std::span<EngineResult> events, std::chrono::nanoseconds timeout) override {
     if (!broken_.ok()) return broken_;
     std::size_t stored = 0;
     while (stored < events.size() && !failed_.empty()) {
@@ -225,8 +225,8 @@ class AioEngine final : public Engine {
   Status broken_;  // why nothing can be submitted any more
   std::vector<Slot> slots_;
   std::vector<unsigned> free_;
-  std::vector<Event> failed_;    // refused by io_submit, to be handed out by reap
-  std::vector<unsigned> spare_;  // their slots
+  std::vector<EngineResult> failed_;  // refused by io_submit, to be handed out by reap
+  std::vector<unsigned> spare_;       // their slots
   std::atomic<bool> woken_{false};
   iocb wake_block_{};
   bool wake_armed_ = false, poll_works_ = true;

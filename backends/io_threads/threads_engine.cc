@@ -60,7 +60,7 @@ class FixedQueue {
   std::size_t head_ = 0, count_ = 0;
 };
 
-std::int64_t transfer(const Request& request) {
+std::int64_t transfer(const EngineRequest& request) {
   const auto offset = static_cast<off_t>(request.offset_bytes);
   if (request.op == Op::kRead) {
     const ssize_t n = ::pread(request.fd, request.buffer, request.length_bytes, offset);
@@ -110,7 +110,7 @@ class ThreadsEngine final : public Engine {
   const EngineInfo& info() const noexcept override { return info_; }
   Status register_buffers(std::span<const std::span<std::byte>>) override { return {}; }
 
-  Result<std::size_t> submit(std::span<const Request> requests) override {
+  Result<std::size_t> submit(std::span<const EngineRequest> requests) override {
     std::size_t taken;
     {
       std::lock_guard lock(mutex_);
@@ -126,7 +126,7 @@ class ThreadsEngine final : public Engine {
     return taken;
   }
 
-  Result<std::size_t> reap(std::span<Event> events, std::chrono::nanoseconds timeout) override {
+  Result<std::size_t> reap(std::span<EngineResult> events, std::chrono::nanoseconds timeout) override {
     std::unique_lock lock(mutex_);
     const auto ready = [this] { return !done_.empty() || woken_; };
     if (!ready() && timeout.count() > 0) {
@@ -169,7 +169,7 @@ class ThreadsEngine final : public Engine {
     while (true) {
       work_ready_->wait(lock, [this] { return stopping_ || !work_.empty(); });
       if (stopping_) return;
-      const Request request = work_.pop();
+      const EngineRequest request = work_.pop();
       lock.unlock();
       system_calls_.fetch_add(1, std::memory_order_relaxed);
       const std::int64_t result = transfer(request);
@@ -183,8 +183,8 @@ class ThreadsEngine final : public Engine {
   std::atomic<std::uint64_t> system_calls_{0};
   std::mutex mutex_;
   base::ProcessOwn<std::condition_variable> work_ready_, done_ready_;
-  FixedQueue<Request> work_;  // guarded by mutex_, as is what follows
-  FixedQueue<Event> done_;
+  FixedQueue<EngineRequest> work_;  // guarded by mutex_, as is what follows
+  FixedQueue<EngineResult> done_;
   unsigned in_flight_ = 0;  // submitted and not yet reaped
   bool woken_ = false, stopping_ = false, reaper_waits_ = false;
   base::ProcessOwn<std::vector<std::thread>> threads_;

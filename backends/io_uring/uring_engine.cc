@@ -139,10 +139,12 @@ class UringEngine final : public Engine {
     return "(buffers not registered: errno " + std::to_string(now.error) + ")";
   }
 
-  Result<std::size_t> submit(std::span<const Request> requests) override { return start(requests, false); }
-  Result<std::size_t> submit_before_reap(std::span<const Request> requests) override { return start(requests, true); }
+  Result<std::size_t> submit(std::span<const EngineRequest> requests) override { return start(requests, false); }
+  Result<std::size_t> submit_before_reap(std::span<const EngineRequest> requests) override {
+    return start(requests, true);
+  }
 
-  Result<std::size_t> start(std::span<const Request> requests, bool reap_follows) {
+  Result<std::size_t> start(std::span<const EngineRequest> requests, bool reap_follows) {
     HEADRACE_TRY(enable());
     arm_wake();
     const std::size_t room = std::min(requests.size(), free_.size());
@@ -159,7 +161,7 @@ class UringEngine final : public Engine {
     return taken - flush(fault < 0 ? fault : 0, taken);
   }
 
-  Result<std::size_t> reap(std::span<Event> events, std::chrono::nanoseconds timeout) override {
+  Result<std::size_t> reap(std::span<EngineResult> events, std::chrono::nanoseconds timeout) override {
     HEADRACE_TRY(enable());
     std::size_t stored = 0;
     while (stored < events.size() && !failed_.empty()) {
@@ -289,7 +291,7 @@ class UringEngine final : public Engine {
     return {};
   }
 
-  void prepare(io_uring_sqe* sqe, const Request& request) {
+  void prepare(io_uring_sqe* sqe, const EngineRequest& request) {
     const unsigned slot = free_.back();
     free_.pop_back();
     tags_[slot] = request.tag;
@@ -306,7 +308,7 @@ class UringEngine final : public Engine {
     ::io_uring_sqe_set_data64(sqe, slot);
   }
 
-  int registered_index(const Request& request) const {
+  int registered_index(const EngineRequest& request) const {
     auto after = std::upper_bound(registered_.begin(), registered_.end(), request.buffer,
                                   [](const std::byte* p, const Registered& r) { return p < r.base; });
     if (after == registered_.begin()) return -1;
@@ -377,7 +379,7 @@ class UringEngine final : public Engine {
     wake_armed_ = true;
   }
 
-  std::size_t harvest(std::span<Event> events, bool& woken) {
+  std::size_t harvest(std::span<EngineResult> events, bool& woken) {
     std::size_t stored = 0;
     unsigned head;
     unsigned seen = 0;
@@ -409,7 +411,7 @@ class UringEngine final : public Engine {
     for (unsigned slot = 0; slot < busy_.size(); ++slot) {
       if (busy_[slot] != 0) cancel(tags_[slot]);
     }
-    Event events[16];
+    EngineResult events[16];
     while (static_cast<std::size_t>(std::count(busy_.begin(), busy_.end(), 1)) > failed_.size()) {
       bool woken = false;
       if (harvest(events, woken) > 0) continue;

@@ -15,11 +15,11 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
-#include "base/descriptors.h"
 #include "base/fault.h"
-#include "base/file_mapping.h"
-#include "base/filesystem.h"
-#include "base/page_cache.h"
+#include "os/descriptors.h"
+#include "os/file_mapping.h"
+#include "os/filesystem.h"
+#include "os/page_cache.h"
 #include "store/beneath.h"
 #include "store/file_offers.h"
 #include "store/open_file.h"
@@ -89,13 +89,12 @@ class FileStore final : public Store, public FileOffers {
     const auto size = static_cast<std::uint64_t>(st.st_size);
     if (size > limit) return false;
     // Network file systems ask their server at each open whether a file has changed.
-    const base::FilesystemKind kind = base::filesystem_kind(fd.get());
+    const os::FilesystemKind kind = os::filesystem_kind(fd.get());
     if (!kind.known || kind.is_network || kind.is_fuse) return false;
     if (kind.is_memory || size == 0) return true;
-    const base::PageCacheShare share = base::page_cache_share(fd.get(), 0, size);
+    const os::PageCacheShare share = os::page_cache_share(fd.get(), 0, size);
     // All of them were looked at, not samples only.
-    return share.resident_pages == share.pages &&
-           share.pages == base::ceil_div<std::uint64_t>(size, base::page_bytes());
+    return share.resident_pages == share.pages && share.pages == base::ceil_div<std::uint64_t>(size, os::page_bytes());
   }
 
   Result<int> open_direct(std::string_view key, const ByteSource& object) override {
@@ -361,7 +360,7 @@ class FileStore final : public Store, public FileOffers {
 // Whether the file at `path` begins as a ZIP archive does.
 bool begins_like_zip(const std::string& path) {
   char magic[4] = {};
-  Fd fd(base::open_patiently([&] {
+  Fd fd(os::open_patiently([&] {
     const int opened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     return opened < 0 ? -errno : opened;
   }));
@@ -388,7 +387,7 @@ Result<std::shared_ptr<Store>> open_file_store_with(std::string_view location, c
     if (path.empty() || path.find('\0') != std::string::npos) {
       return Status(Code::kInvalidArgument, Layer::kStore, "not a path").with_key(path);
     }
-    const int fd = base::open_patiently([&] {
+    const int fd = os::open_patiently([&] {
       const std::int64_t fault = HEADRACE_FAULT("store_file.open_root", 0);
       if (fault != 0) return static_cast<int>(fault);
       const int opened = ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "base/filesystem.h"
+#include "os/filesystem.h"
 #include "store/file_offers.h"
 #include "support/temp_dir.h"
 
@@ -157,7 +157,7 @@ TEST_P(FileStoreTest, AtHandIsWhatThePageCacheHolds) {
   }
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_GE(fd, 0);
-  const base::FilesystemKind kind = base::filesystem_kind(fd);
+  const os::FilesystemKind kind = os::filesystem_kind(fd);
   if (!kind.known || kind.is_network || kind.is_fuse) {
     ::close(fd);
     GTEST_SKIP() << "TMPDIR is no local file system";

@@ -17,11 +17,11 @@
 #include <optional>
 #include <vector>
 
-#include "base/descriptors.h"
 #include "base/fault.h"
-#include "base/file_handle.h"
-#include "base/file_read.h"
 #include "base/json.h"
+#include "os/descriptors.h"
+#include "os/file_handle.h"
+#include "os/file_read.h"
 #include "reference_file.h"
 #include "store/beneath.h"
 #include "store/file_offers.h"
@@ -65,9 +65,9 @@ class ReferenceStore final : public Store, public FileOffers {
   ~ReferenceStore() override {
     for (std::size_t i = 0; i < file_.targets.size() && targets_ != nullptr; ++i) {
       if (targets_[i].fd < 0) continue;
-      base::close_descriptor(targets_[i].fd);
-      base::Descriptors::of_process().end_hold();
-      base::Descriptors::of_process().closed();
+      os::close_descriptor(targets_[i].fd);
+      os::Descriptors::of_process().end_hold();
+      os::Descriptors::of_process().closed();
     }
   }
 
@@ -215,7 +215,7 @@ class ReferenceStore final : public Store, public FileOffers {
     }
     if (!status.ok()) return status;
     out.offer_file({.fd = fd, .begin = reference.offset}, length());
-    base::Descriptors& descriptors = base::Descriptors::of_process();
+    os::Descriptors& descriptors = os::Descriptors::of_process();
     if (kept_.load(std::memory_order_relaxed) >= kMostKept || !descriptors.hold()) return {};
     int none = -1;
     if (target.fd.compare_exchange_strong(none, fd, std::memory_order_acq_rel)) {
@@ -247,7 +247,7 @@ Result<std::shared_ptr<Store>> open_references(std::string_view text, const Refe
     if (!options.root.empty()) {
       HEADRACE_TRY_ASSIGN(root, real_directory(options.root));
     }
-    const int fd = base::open_patiently([&] {
+    const int fd = os::open_patiently([&] {
       const std::int64_t fault = HEADRACE_FAULT("store_reference.open_root", 0);
       if (fault != 0) return static_cast<int>(fault);
       const int opened = ::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -278,8 +278,8 @@ Result<std::shared_ptr<Store>> open_reference_store(std::string_view location, c
       location = location.substr(0, mark);
     }
     HEADRACE_TRY(split_at_file(location, "reference file", path, options.folder));
-    base::FileHandle file;
-    HEADRACE_TRY(base::FileHandle::open(path, {}, file));
+    os::FileHandle file;
+    HEADRACE_TRY(os::FileHandle::open(path, {}, file));
     std::uint64_t bytes = 0;
     HEADRACE_TRY(file.size(bytes));
     if (bytes > base::kLargeDocumentBytes) {
@@ -291,7 +291,7 @@ Result<std::shared_ptr<Store>> open_reference_store(std::string_view location, c
     base::Charge document(given.memory);
     HEADRACE_TRY(document.take(bytes, "a reference file").with_key(path));
     std::string text(static_cast<std::size_t>(bytes), '\0');
-    HEADRACE_TRY(base::read_exactly(file.fd(), 0, std::as_writable_bytes(std::span(text))).with_key(path));
+    HEADRACE_TRY(os::read_exactly(file.fd(), 0, std::as_writable_bytes(std::span(text))).with_key(path));
     const std::size_t slash = path.rfind('/');
     options.directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
     return open_references(text, options);

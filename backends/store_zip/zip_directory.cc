@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "base/file_read.h"
+#include "os/file_read.h"
 
 namespace headrace::store {
 namespace {
@@ -45,7 +45,7 @@ class Reader {
     if (at_ < window_at_ || at_ + bytes > window_at_ + window_.size()) {
       window_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(left(), std::max(bytes, kWindowBytes))));
       window_at_ = at_;
-      HEADRACE_TRY(base::read_exactly(fd_, at_, window_));
+      HEADRACE_TRY(os::read_exactly(fd_, at_, window_));
     }
     data = window_.data() + (at_ - window_at_);
     return {};
@@ -66,7 +66,7 @@ Status find_end(int fd, std::uint64_t file_bytes, End& end) {
   if (file_bytes < kEndBytes) return corrupt("the file is too short");
   const std::uint64_t tail_bytes = std::min(file_bytes, kEndBytes + kMostComment);
   std::vector<std::byte> tail(static_cast<std::size_t>(tail_bytes));
-  HEADRACE_TRY(base::read_exactly(fd, file_bytes - tail_bytes, tail));
+  HEADRACE_TRY(os::read_exactly(fd, file_bytes - tail_bytes, tail));
   // The last record whose comment ends where the file does.
   const std::byte* record = nullptr;
   for (std::uint64_t at = tail_bytes - kEndBytes + 1; at-- > 0 && record == nullptr;) {
@@ -86,7 +86,7 @@ Status find_end(int fd, std::uint64_t file_bytes, End& end) {
   std::byte locator[kLocatorBytes];
   bool zip64 = false;
   if (record_at >= kLocatorBytes) {
-    HEADRACE_TRY(base::read_exactly(fd, record_at - kLocatorBytes, locator));
+    HEADRACE_TRY(os::read_exactly(fd, record_at - kLocatorBytes, locator));
     zip64 = u32(locator) == kLocatorMark;
   }
   const auto split = [] {
@@ -101,7 +101,7 @@ Status find_end(int fd, std::uint64_t file_bytes, End& end) {
       return corrupt("the ZIP64 end record does not lie before its locator");
     }
     std::byte end64[kEnd64Bytes];
-    HEADRACE_TRY(base::read_exactly(fd, end64_at, end64));
+    HEADRACE_TRY(os::read_exactly(fd, end64_at, end64));
     if (u32(end64) != kEnd64Mark) return corrupt("no ZIP64 end record where its locator points");
     if (u64(end64 + 4) != locator_at - end64_at - 12) return corrupt("the ZIP64 end record's size does not fit");
     if (u32(end64 + 16) != 0 || u32(end64 + 20) != 0 || u64(end64 + 24) != u64(end64 + 32)) return split();
@@ -299,7 +299,7 @@ Status check_zip_header(int fd, const ZipDirectory& directory, const ZipEntry& e
   std::byte header[kHeaderBytes + 2 * 4097];
   const std::size_t name_bytes = name.size() + (folder.empty() ? 0 : folder.size() + 1);
   if (name_bytes > sizeof header - kHeaderBytes) return corrupt("an entry's name is too long");
-  HEADRACE_TRY(base::read_exactly(fd, entry.header_at, {header, kHeaderBytes + name_bytes}));
+  HEADRACE_TRY(os::read_exactly(fd, entry.header_at, {header, kHeaderBytes + name_bytes}));
   const auto differs = [&](const char* what) {
     return corrupt(std::string("the local header has another ") + what + " than the central directory")
         .with_range(entry.header_at, kHeaderBytes);
@@ -325,7 +325,7 @@ Status check_zip_header(int fd, const ZipDirectory& directory, const ZipEntry& e
   std::uint64_t packed = u32(header + 18), size = u32(header + 22);
   if (packed == kFull32 || size == kFull32) {
     std::vector<std::byte> extra(extra_bytes);
-    HEADRACE_TRY(base::read_exactly(fd, entry.header_at + kHeaderBytes + name_bytes, extra));
+    HEADRACE_TRY(os::read_exactly(fd, entry.header_at + kHeaderBytes + name_bytes, extra));
     std::optional<std::span<const std::byte>> zip64;
     HEADRACE_TRY(find_zip64(extra, zip64));
     // Here the field has both sizes, the unpacked one first (4.5.3).

@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "base/fault.h"
-#include "base/file_handle.h"
-#include "base/file_read.h"
+#include "os/file_handle.h"
+#include "os/file_read.h"
 #include "store/file_offers.h"
 #include "store/open_file.h"
 #include "zip_directory.h"
@@ -38,7 +38,7 @@ class ZipStore final : public Store, public FileOffers {
 
   Status read_directory(const StoreOptions& options) {
     directory_.memory = base::Charge(options.memory);
-    HEADRACE_TRY(base::FileHandle::open(path_, {}, file_));
+    HEADRACE_TRY(os::FileHandle::open(path_, {}, file_));
     HEADRACE_TRY(identify());
     std::uint64_t bytes = 0;
     HEADRACE_TRY(file_.size(bytes));
@@ -91,9 +91,9 @@ class ZipStore final : public Store, public FileOffers {
 
   // An archive that was replaced by another has lost its name, and no bytes.
   Status check_unchanged() const override {
-    base::FileIdentity now;
+    os::FileIdentity now;
     int error = 0;
-    const bool known = base::identify(file_.fd(), now, error);
+    const bool known = os::identify(file_.fd(), now, error);
     if (known && (now == identity_ || now.same_but_for_links(identity_))) return {};
     return Status(Code::kAgainExhausted, Layer::kStore, "the ZIP file was changed after it was opened: open it again")
         .with_key(path_)
@@ -102,13 +102,13 @@ class ZipStore final : public Store, public FileOffers {
 
   bool packs() const override { return directory_.packs; }
 
-  Status unpack(const ByteSource& object, std::span<std::byte> out, base::PageBuffer& scratch) override {
+  Status unpack(const ByteSource& object, std::span<std::byte> out, os::PageBuffer& scratch) override {
     const ZipEntry& entry = directory_.entries[static_cast<std::size_t>(object.entry())];
     const auto packed_bytes = static_cast<std::size_t>(entry.packed_bytes);
     static thread_local Inflater inflater;
     const std::span<std::byte> packed = scratch.reserve(packed_bytes);
     if (packed.data() == nullptr || inflater.state == nullptr) return Status::out_of_memory();
-    HEADRACE_TRY(base::read_exactly(file_.fd(), 0, packed, data_at_[static_cast<std::size_t>(object.entry())]));
+    HEADRACE_TRY(os::read_exactly(file_.fd(), 0, packed, data_at_[static_cast<std::size_t>(object.entry())]));
     std::size_t in = 0, made = 0;
     std::byte nothing{};  // libdeflate wants an address even for no bytes
     const libdeflate_result result = libdeflate_deflate_decompress_ex(
@@ -155,10 +155,10 @@ class ZipStore final : public Store, public FileOffers {
     constexpr std::int64_t kLongestWaitNs = 2'100'000'000;  // for whole seconds
     for (std::int64_t waited_ns = 0;;) {
       int error = 0;
-      if (!base::identify(file_.fd(), identity_, error)) {
+      if (!os::identify(file_.fd(), identity_, error)) {
         return Status(Code::kIo, Layer::kStore, "cannot ask for the file's version").with_key(path_).with_errno(error);
       }
-      const std::int64_t left_ns = base::unsettled_ns(file_.fd(), identity_);
+      const std::int64_t left_ns = os::unsettled_ns(file_.fd(), identity_);
       if (left_ns == 0 || left_ns > kLongestWaitNs) return {};  // stamps in the future say nothing
       if (waited_ns > kLongestWaitNs) {
         return Status(Code::kAgainExhausted, Layer::kStore, "the ZIP file is being changed all the time")
@@ -174,8 +174,8 @@ class ZipStore final : public Store, public FileOffers {
   }
 
   const std::string path_, folder_;
-  base::FileHandle file_;
-  base::FileIdentity identity_;  // before the directory was read
+  os::FileHandle file_;
+  os::FileIdentity identity_;  // before the directory was read
   ZipDirectory directory_;
   std::unique_ptr<std::atomic<std::uint64_t>[]> data_at_;  // by number; 0: the local header has not been looked at
   Status not_found_{Code::kNotFound, Layer::kStore, "no such object"};

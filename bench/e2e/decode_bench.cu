@@ -275,7 +275,7 @@ Measured measure_ours(device::Device& device, Clock& clock, const DecodeOptions&
     out.json["error"] = why;
     return out;
   };
-  codec::Context context;
+  codec::CodecArgs context;
   context.zarr_format = 2;
   // A Blosc configuration names what is inside: that is decoded by launches of its own.
   const bool blosc = codec_name.starts_with("blosc-");

@@ -42,7 +42,7 @@ void write_spans(const std::string& path, std::uint64_t start_ns, std::uint64_t 
   const auto micros = [&](std::uint64_t ns) { return (static_cast<double>(ns) - static_cast<double>(start_ns)) / 1e3; };
   for (const auto& event : trace->events) {
     std::fprintf(file, "%9.1f %9.1f  %-14s %-9s %s%s %llu\n", micros(event.start_ns), micros(event.end_ns),
-                 trace->lanes[event.lane].name.c_str(), headrace::trace::stage_name(event.stage),
+                 trace->tracks[event.track].name.c_str(), headrace::trace::stage_name(event.stage),
                  event.stage == headrace::trace::Stage::kWait ? "for " : "",
                  event.stage == headrace::trace::Stage::kWait ? headrace::trace::stage_name(event.waits_for) : "",
                  static_cast<unsigned long long>(event.bytes));

@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/page_cache.h"
 #include "device/device.h"
+#include "os/page_cache.h"
 
 namespace headrace::file_bench {
 
@@ -59,7 +59,7 @@ inline void drop_cache(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY);
   ::fdatasync(fd);
   ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-  const auto left = base::page_cache_share(fd, 0, std::filesystem::file_size(path));
+  const auto left = os::page_cache_share(fd, 0, std::filesystem::file_size(path));
   ::close(fd);
   if (left.resident_pages > left.pages / 100) die("the page cache still holds " + path);
 }

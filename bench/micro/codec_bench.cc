@@ -69,12 +69,12 @@ void compare(const std::string& what, std::size_t decoded, std::size_t encoded, 
 }
 
 void decode_or_die(const codec::StreamCoder& codec, codec::Scratch* scratch, const Bytes& encoded, Bytes& out) {
-  codec::Stream stream{.src = encoded.data(),
-                       .src_bytes = encoded.size(),
-                       .dst = out.data(),
-                       .dst_capacity = out.size(),
-                       .dst_bytes = 0,
-                       .exact = true};
+  codec::EncodedStream stream{.src = encoded.data(),
+                              .src_bytes = encoded.size(),
+                              .dst = out.data(),
+                              .dst_capacity = out.size(),
+                              .dst_bytes = 0,
+                              .exact = true};
   const Status status = codec.decode(stream, scratch);
   if (!status.ok()) {
     std::fprintf(stderr, "%s\n", status.to_string().c_str());
@@ -129,12 +129,12 @@ void bench_moves(const Bytes& plain) {
         [&] { codec::bit_unshuffle(plain.data(), item, plain.size(), out.data(), tile.data()); }, copy);
   }
   Bytes small(plain.size() - 4);
-  codec::Stream stream{.src = plain.data(),
-                       .src_bytes = plain.size(),
-                       .dst = small.data(),
-                       .dst_capacity = small.size(),
-                       .dst_bytes = 0,
-                       .exact = true};
+  codec::EncodedStream stream{.src = plain.data(),
+                              .src_bytes = plain.size(),
+                              .dst = small.data(),
+                              .dst_capacity = small.size(),
+                              .dst_bytes = 0,
+                              .exact = true};
   compare(
       "crc32c without its copy / memcpy", plain.size(), plain.size(),
       [&] { (void)crc->coder()->decode(stream, nullptr); }, copy);

@@ -10,7 +10,7 @@
 
 #include "base/access.h"
 #include "tests/support/raw_array.h"
-#include "zarr/planner.h"
+#include "zarr/plan/planner.h"
 
 namespace {
 

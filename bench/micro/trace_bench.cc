@@ -41,7 +41,7 @@ void record(benchmark::State& state, bool on) {
   if (on && !trace::start().ok()) return state.SkipWithError("a trace is being recorded");
   std::uint64_t bytes = 0;
   for (auto _ : state) {
-    trace::record(trace::Stage::kRead, 1, 2, bytes, trace::LaneKind::kIo);
+    trace::record(trace::Stage::kRead, 1, 2, bytes, trace::TrackKind::kIo);
     benchmark::DoNotOptimize(++bytes);
   }
   trace::stop();

@@ -38,7 +38,7 @@ struct Work {
   Filter filter;
 };
 
-template <shuffle::Path kPath>
+template <shuffle::UnshuffleWay kPath>
 __global__ void __launch_bounds__(shuffle::kThreads, shuffle::blocks_per_unit(kPath)) unshuffle(Work work) {
   __shared__ unsigned shared[shuffle::kSharedWords<kPath>];
   const shuffle::Share share = shuffle::share_of(work.blocks * work.tiles_per_block, blockIdx.x, gridDim.x);

@@ -13,7 +13,7 @@ std::uint32_t checksum(const std::byte* data, std::size_t bytes) {
 
 }  // namespace
 
-Result<Codec> make_adler32(const base::Json& config, const Context& context) {
+Result<Codec> make_adler32(const base::Json& config, const CodecArgs& context) {
   return make_checksum_codec("adler32", ChecksumKind::kAdler32, &checksum, config, context);
 }
 

@@ -5,9 +5,9 @@
 
 namespace headrace::codec {
 
-Result<Codec> make_astype(const base::Json& config, const Context& context) {
+Result<Codec> make_astype(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
-  ElementOp op;
+  ElementFilter op;
   HEADRACE_TRY(read_numpy_type(reader, context, "encode_dtype", Need::kRequired, std::nullopt, op.stored));
   HEADRACE_TRY(read_numpy_type(reader, context, "decode_dtype", Need::kRequired, entering_type(context), op.decoded));
   HEADRACE_TRY(reader.finish());

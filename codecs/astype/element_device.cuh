@@ -1,13 +1,13 @@
 // Filters that decode each element by itself, on the GPU: astype, cast_value, quantize and the two scales.
 //
 // Included by element_stage.cu, and by tests that run it on the CPU. What is done to an element is src/codec's
-// ElementOp, the same code on both processors. An element that cannot be decoded is left to the CPU, whose message
+// ElementFilter, the same code on both processors. An element that cannot be decoded is left to the CPU, whose message
 // names it.
 #pragma once
 
 #include <cstdint>
 
-#include "codec/element_op.h"
+#include "codec/element_filter.h"
 #include "device/gpu_outcome.h"
 #include "device/gpu_stage.h"
 
@@ -23,7 +23,7 @@ constexpr unsigned kElementThreads = 256;
 constexpr std::uint64_t kElementTile = 16 * kElementThreads;  // elements of a thread block
 
 struct ElementJob {
-  ElementOp op;
+  ElementFilter op;
   bool exact = true;
   std::uint64_t capacity_bytes = 0;
   std::uint32_t chunks = 0;

@@ -13,7 +13,7 @@ namespace {
 __global__ void __launch_bounds__(kElementThreads) decode_elements(ElementJob job) { elements_body(job); }
 
 // The same with what is common known to the compiler.
-template <ElementOp::Kind kKind, Number kStored, Number kDecoded>
+template <ElementFilter::Kind kKind, Number kStored, Number kDecoded>
 __global__ void __launch_bounds__(kElementThreads) decode_elements_as(ElementJob job) {
   job.op.kind = kKind;
   job.op.stored.number = kStored;
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kElementThreads) decode_elements_as(ElementJob
   elements_body(job);
 }
 
-template <ElementOp::Kind kKind, Number kDecoded>
+template <ElementFilter::Kind kKind, Number kDecoded>
 const void* kernel_from(Number stored) {
   switch (stored) {
     case Number::kInt8:
@@ -45,25 +45,25 @@ const void* kernel_from(Number stored) {
   }
 }
 
-template <ElementOp::Kind kKind>
-const void* kernel_to(const ElementOp& op) {
+template <ElementFilter::Kind kKind>
+const void* kernel_to(const ElementFilter& op) {
   if (op.decoded.number == Number::kFloat32) return kernel_from<kKind, Number::kFloat32>(op.stored.number);
   if (op.decoded.number == Number::kFloat64) return kernel_from<kKind, Number::kFloat64>(op.stored.number);
   return nullptr;
 }
 
-const void* kernel_for(const ElementOp& op) {
+const void* kernel_for(const ElementFilter& op) {
   const void* kernel = nullptr;
-  if (op.kind == ElementOp::Kind::kConvert) kernel = kernel_to<ElementOp::Kind::kConvert>(op);
-  if (op.kind == ElementOp::Kind::kScale) kernel = kernel_to<ElementOp::Kind::kScale>(op);
-  if (op.kind == ElementOp::Kind::kCast) kernel = kernel_to<ElementOp::Kind::kCast>(op);
+  if (op.kind == ElementFilter::Kind::kConvert) kernel = kernel_to<ElementFilter::Kind::kConvert>(op);
+  if (op.kind == ElementFilter::Kind::kScale) kernel = kernel_to<ElementFilter::Kind::kScale>(op);
+  if (op.kind == ElementFilter::Kind::kCast) kernel = kernel_to<ElementFilter::Kind::kCast>(op);
   return kernel != nullptr ? kernel : reinterpret_cast<const void*>(&decode_elements);
 }
 
-class ElementStage final : public device::gpu::Stage {
+class ElementStage final : public device::gpu::GpuCodec {
  public:
   explicit ElementStage(const device::DecodeStage& stage) {
-    job_.op = ElementOp::unpack(stage.parameters.data());
+    job_.op = ElementFilter::unpack(stage.parameters.data());
     job_.exact = stage.exact;
     job_.capacity_bytes = stage.capacity_bytes;
   }
@@ -92,8 +92,8 @@ class ElementStage final : public device::gpu::Stage {
 
 }  // namespace
 
-std::unique_ptr<device::gpu::Stage> make_element_stage(const device::DecodeStage& stage) {
-  return std::unique_ptr<device::gpu::Stage>(new (std::nothrow) ElementStage(stage));
+std::unique_ptr<device::gpu::GpuCodec> make_element_stage(const device::DecodeStage& stage) {
+  return std::unique_ptr<device::gpu::GpuCodec>(new (std::nothrow) ElementStage(stage));
 }
 
 }  // namespace headrace::codec::gpu

@@ -55,7 +55,7 @@ class Base64Codec final : public StreamCodec {
   }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch*) const override {
+  Status decode_stream(EncodedStream& stream, Scratch*) const override {
     const std::byte* const src = stream.src;
     if (stream.src_bytes % 4 != 0) {
       return corrupt("base64: %zu characters are no whole number of groups of 4", stream.src_bytes);
@@ -87,7 +87,7 @@ class Base64Codec final : public StreamCodec {
 
 }  // namespace
 
-Result<Codec> make_base64(const base::Json& config, const Context& context) {
+Result<Codec> make_base64(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   HEADRACE_TRY(reader.finish());
   return Codec(std::make_unique<Base64Codec>());

@@ -25,7 +25,7 @@ class BitroundCodec final : public ArrayToArray, public BytesToBytes {
 
 }  // namespace
 
-Result<Codec> make_bitround(const base::Json& config, const Context& context) {
+Result<Codec> make_bitround(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   reader.integer("keepbits", Need::kRequired, 0, INT64_MAX);
   HEADRACE_TRY(reader.finish());

@@ -122,7 +122,7 @@ class BloscCodec final : public StreamCodec {
   bool has_decode_index() const noexcept override { return settings_.inner == Inner::kZstd; }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch* scratch) const override {
+  Status decode_stream(EncodedStream& stream, Scratch* scratch) const override {
     const std::span<const std::byte> container(stream.src, stream.src_bytes);
     BloscHeader header;
     HEADRACE_TRY(parse_blosc_header(container, header));
@@ -218,7 +218,7 @@ BloscSettings read_v3_form(ConfigReader& reader) {
 }
 
 // numcodecs leaves out what has its default value, and takes the type size from the array.
-BloscSettings read_numcodecs_form(ConfigReader& reader, const Context& context) {
+BloscSettings read_numcodecs_form(ConfigReader& reader, const CodecArgs& context) {
   BloscSettings settings;
   const int inner = read_inner(reader, Need::kOptional);
   settings.level = static_cast<int>(reader.integer("clevel", Need::kOptional, 0, 9, 5));
@@ -235,7 +235,7 @@ BloscSettings read_numcodecs_form(ConfigReader& reader, const Context& context) 
 
 }  // namespace
 
-Result<Codec> make_blosc(const base::Json& config, const Context& context) {
+Result<Codec> make_blosc(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   const BloscSettings settings = reader.numcodecs_form() ? read_numcodecs_form(reader, context) : read_v3_form(reader);
   HEADRACE_TRY(reader.finish());

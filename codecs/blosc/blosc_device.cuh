@@ -6,7 +6,8 @@
 //   streams   a thread a block: its start and the sizes of its splits become Lz4Streams
 //   seal      a thread a stream: what belongs to a container found bad meanwhile is crossed out; streams for the others
 //   (inner    enqueue_lz4 for lz4; blosc_inner_device.cuh for blosclz and snappy; or enqueue_zstd; or enqueue_deflate)
-//   epilogue  a thread block a tile: un-shuffles, and copies what is stored as it is; a launch for each Path, which
+//   epilogue  a thread block a tile: un-shuffles, and copies what is stored as it is; a launch for each UnshuffleWay,
+//   which
 //             ends at once where no container takes it
 // Filtered containers are decoded into scratch and un-shuffled into dst; others are decoded into dst. Splits that did
 // not compress are read by the epilogue where they lie in the container.
@@ -65,7 +66,7 @@ struct Container {
   std::uint8_t splits;  // of a whole block; a short last one is not split
   std::uint8_t inner;
   Filter filter;
-  shuffle::Path path;
+  shuffle::UnshuffleWay path;
   std::uint32_t stored;
 };
 
@@ -113,7 +114,7 @@ struct Job {
   DeflateStream* deflate_streams = nullptr;  // if zlib is
   Shares* totals = nullptr;                  // one
   std::uint32_t* others = nullptr;           // one, zeroed before: streams that are neither lz4 nor in place
-  std::uint32_t* paths = nullptr;            // one, zeroed before: a bit for each Path that a container takes
+  std::uint32_t* paths = nullptr;            // one, zeroed before: a bit for each UnshuffleWay that a container takes
   Byte* decoded = nullptr;
 };
 
@@ -364,7 +365,7 @@ __device__ inline void seal_body(const Job& job) {
 // ---- epilogue ----
 
 // What a thread block keeps of the Blosc block it works on.
-template <shuffle::Path kPath>
+template <shuffle::UnshuffleWay kPath>
 struct EpilogueShared {
   const Byte* planes[kMaxSplits];
   bool skip[kMaxSplits];
@@ -372,7 +373,7 @@ struct EpilogueShared {
 };
 
 // The tiles of those containers that take this path.
-template <shuffle::Path kPath>
+template <shuffle::UnshuffleWay kPath>
 __device__ inline void epilogue_body(const Job& job, EpilogueShared<kPath>& shared) {
   if ((*job.paths >> static_cast<unsigned>(kPath) & 1) == 0) return;
   const shuffle::Share share = shuffle::share_of(job.totals->tiles, blockIdx.x, gridDim.x);

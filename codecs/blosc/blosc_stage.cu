@@ -39,14 +39,14 @@ __global__ void __launch_bounds__(kInnerThreads) blosc_inner(blosc::Job job) {
   wait_for_earlier();
   blosc::inner_body(job);
 }
-template <shuffle::Path kPath>
+template <shuffle::UnshuffleWay kPath>
 __global__ void __launch_bounds__(shuffle::kThreads, shuffle::blocks_per_unit(kPath)) blosc_epilogue(blosc::Job job) {
   __shared__ blosc::EpilogueShared<kPath> shared;
   wait_for_earlier();
   blosc::epilogue_body<kPath>(job, shared);
 }
 
-class BloscStage final : public device::gpu::Stage {
+class BloscStage final : public device::gpu::GpuCodec {
  public:
   BloscStage(bool exact, blosc::Named named) : allowance_(blosc::allowance_for(named)), exact_(exact), named_(named) {}
 
@@ -91,7 +91,7 @@ class BloscStage final : public device::gpu::Stage {
     if (error != cudaSuccess) return error;
     const std::uint64_t tiles = batch.limits.dst_bytes / (shuffle::kTileBytes / 2) + layout.stream_count;
     for (unsigned path = 0; path < shuffle::kPaths; ++path) {
-      shuffle::with_path(static_cast<shuffle::Path>(path), [&](auto chosen) {
+      shuffle::with_path(static_cast<shuffle::UnshuffleWay>(path), [&](auto chosen) {
         launch(blosc_epilogue<chosen()>, blocks_for(tiles, 1, units * shuffle::blocks_per_unit(chosen())),
                shuffle::kThreads, 0, job);
       });
@@ -154,7 +154,7 @@ class BloscStage final : public device::gpu::Stage {
 }  // namespace
 
 // parameters[0]: a blosc::Named. A container says everything else itself.
-std::unique_ptr<device::gpu::Stage> make_blosc_stage(const device::DecodeStage& stage) {
+std::unique_ptr<device::gpu::GpuCodec> make_blosc_stage(const device::DecodeStage& stage) {
   const auto named = stage.parameters[0] == 1   ? blosc::Named::kZstd
                      : stage.parameters[0] == 2 ? blosc::Named::kZlib
                                                 : blosc::Named::kOthers;

@@ -31,7 +31,7 @@ class BytesCodec final : public ArrayToBytes {
 
 }  // namespace
 
-Result<Codec> make_bytes(const base::Json& config, const Context& context) {
+Result<Codec> make_bytes(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   const int endian = reader.choice("endian", Need::kOptional, {"little", "big"}, -1);
   HEADRACE_TRY(reader.finish());

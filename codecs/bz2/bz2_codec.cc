@@ -69,7 +69,7 @@ class Bz2Codec final : public StreamCodec {
   }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch* scratch) const override {
+  Status decode_stream(EncodedStream& stream, Scratch* scratch) const override {
     for (std::size_t at = 0; at < stream.src_bytes;) {
       bz_stream bz{};
       bz.bzalloc = &bz_take;
@@ -85,7 +85,7 @@ class Bz2Codec final : public StreamCodec {
 
  private:
   // The stream at `at`, which becomes its end.
-  static Status decode_one(Stream& stream, bz_stream& bz, std::size_t& at) {
+  static Status decode_one(EncodedStream& stream, bz_stream& bz, std::size_t& at) {
     const std::size_t begin = at;
     for (;;) {
       const unsigned from = some_of(stream.src_bytes - at);
@@ -125,7 +125,7 @@ class Bz2Codec final : public StreamCodec {
 
 }  // namespace
 
-Result<Codec> make_bz2(const base::Json& config, const Context& context) {
+Result<Codec> make_bz2(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   const std::int64_t level = reader.integer("level", Need::kOptional, 1, 9, 1);
   HEADRACE_TRY(reader.finish());

@@ -21,17 +21,17 @@ constexpr std::size_t kMaxMapEntries = 4096;
 // For few special values among many plain ones: a linear search for each element.
 class MappedCastCodec final : public ValueCodec {
  public:
-  MappedCastCodec(const ElementOp& op, ScalarMap map)
+  MappedCastCodec(const ElementFilter& op, ScalarMap map)
       : ValueCodec(op.stored, op.decoded), op_(op), map_(std::move(map)) {}
   std::string_view name() const noexcept override { return "cast_value"; }
   std::unique_ptr<StreamCoder> make_big_endian_coder() const override {
-    ElementOp op = op_;
+    ElementFilter op = op_;
     op.stored.big_endian = true;
     return std::make_unique<MappedCastCodec>(op, map_);
   }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch*) const override {
+  Status decode_stream(EncodedStream& stream, Scratch*) const override {
     std::size_t count = 0;
     HEADRACE_TRY(count_elements(stream, count));
     const auto* src = reinterpret_cast<const unsigned char*>(stream.src);
@@ -63,7 +63,7 @@ class MappedCastCodec final : public ValueCodec {
     return a == b || ((a | b) & (numbers::sign_bit(type) - 1)) == 0;
   }
 
-  ElementOp op_;
+  ElementFilter op_;
   ScalarMap map_;
 };
 
@@ -94,11 +94,11 @@ Result<ScalarMap> parse_map(ConfigReader& reader, const base::Json& value, Numbe
 
 }  // namespace
 
-Result<Codec> make_cast_value(const base::Json& config, const Context& context) {
+Result<Codec> make_cast_value(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   const std::optional<Element> entering = entering_type(context);
-  ElementOp op;
-  op.kind = ElementOp::Kind::kCast;
+  ElementFilter op;
+  op.kind = ElementFilter::Kind::kCast;
   if (entering) op.decoded = *entering;
   std::string type_name;
   if (const base::Json* value = reader.any("data_type", Need::kRequired); value != nullptr) {
@@ -112,11 +112,13 @@ Result<Codec> make_cast_value(const base::Json& config, const Context& context) 
   }
   const std::optional<Number> number = number_of(numeric_type(type_name));
   if (number) op.stored.number = *number;
-  op.rounding = static_cast<ElementOp::Rounding>(
+  op.rounding = static_cast<ElementFilter::Rounding>(
       reader.choice("rounding", Need::kOptional,
                     {"nearest-even", "towards-zero", "towards-positive", "towards-negative", "nearest-away"}));
   const int range = reader.choice("out_of_range", Need::kOptional, {"clamp", "wrap"}, -1);
-  op.range = range < 0 ? ElementOp::Range::kError : range == 0 ? ElementOp::Range::kClamp : ElementOp::Range::kWrap;
+  op.range = range < 0    ? ElementFilter::Range::kError
+             : range == 0 ? ElementFilter::Range::kClamp
+                          : ElementFilter::Range::kWrap;
   if (range == 1 && number && is_float(*number)) reader.refuse("out_of_range", "is 'wrap', and data_type no integer");
   const base::Json* map = reader.any("scalar_map", Need::kOptional);
   ScalarMap decode;
@@ -143,7 +145,7 @@ Result<Codec> make_cast_value(const base::Json& config, const Context& context) 
   if (!number || *number == Number::kBool) {
     return unsupported("codec 'cast_value' to elements of type '%s'", type_name.substr(0, 60).c_str());
   }
-  if (op.rounding != ElementOp::Rounding::kNearestEven && is_float(op.decoded.number) &&
+  if (op.rounding != ElementFilter::Rounding::kNearestEven && is_float(op.decoded.number) &&
       !always_exact(op.stored.number, op.decoded.number)) {
     return unsupported("codec 'cast_value': floats rounded other than 'nearest-even'");
   }

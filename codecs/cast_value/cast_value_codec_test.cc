@@ -8,7 +8,7 @@ namespace {
 Status with_type(std::string_view config, const char* type) {
   const auto json = base::parse_json(config);
   const DataType dtype = numeric_type(type);
-  codec::Context context;
+  codec::CodecArgs context;
   context.dtype = &dtype;
   return codec::make_codec("cast_value", *json, context).status();
 }

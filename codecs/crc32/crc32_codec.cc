@@ -12,7 +12,7 @@ std::uint32_t checksum(const std::byte* data, std::size_t bytes) {
 
 }  // namespace
 
-Result<Codec> make_crc32(const base::Json& config, const Context& context) {
+Result<Codec> make_crc32(const base::Json& config, const CodecArgs& context) {
   return make_checksum_codec("crc32", ChecksumKind::kCrc32, &checksum, config, context);
 }
 

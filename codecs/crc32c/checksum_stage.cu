@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kChecksumThreads) checksum_verdict(ChecksumJob
   checksum_verdict_body(job, shared);
 }
 
-class ChecksumStage final : public device::gpu::Stage {
+class ChecksumStage final : public device::gpu::GpuCodec {
  public:
   explicit ChecksumStage(const device::DecodeStage& stage) {
     job_.kind = static_cast<Checksum>(stage.parameters[0]);
@@ -69,9 +69,9 @@ class ChecksumStage final : public device::gpu::Stage {
 
 }  // namespace
 
-std::unique_ptr<device::gpu::Stage> make_checksum_stage(const device::DecodeStage& stage) {
+std::unique_ptr<device::gpu::GpuCodec> make_checksum_stage(const device::DecodeStage& stage) {
   if (stage.capacity_bytes > std::uint64_t{1} << 39) return nullptr;  // powers of x are tabled up to there
-  return std::unique_ptr<device::gpu::Stage>(new (std::nothrow) ChecksumStage(stage));
+  return std::unique_ptr<device::gpu::GpuCodec>(new (std::nothrow) ChecksumStage(stage));
 }
 
 }  // namespace headrace::codec::gpu

@@ -6,7 +6,7 @@
 
 namespace headrace::codec {
 
-Result<Codec> make_crc32c(const base::Json& config, const Context& context) {
+Result<Codec> make_crc32c(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   int location = 0;
   if (reader.numcodecs_form()) {

@@ -25,7 +25,7 @@ __device__ inline void sums_body(const Job& job, const CrcTables& tables, Checks
   __syncthreads();
   const std::uint32_t count = job.totals->pieces;
   for (std::uint32_t x = blockIdx.x; x < count; x += gridDim.x) {
-    const Piece& piece = job.pieces[x];
+    const OutputRun& piece = job.pieces[x];
     const DeflateStream& stream = job.streams[piece.stream];
     if (piece.bytes == 0 || !fine(job, stream.chunk)) continue;
     uint2 partial{0, 0};
@@ -40,7 +40,7 @@ __device__ inline void sums_body(const Job& job, const CrcTables& tables, Checks
 __device__ inline void join_body(const Job& job, const CrcTables& tables) {
   const std::uint32_t count = job.totals->pieces;
   for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < count; x += gridDim.x * blockDim.x) {
-    const Piece& piece = job.pieces[x];
+    const OutputRun& piece = job.pieces[x];
     const DeflateStream& stream = job.streams[piece.stream];
     if (piece.bytes == 0 || !fine(job, stream.chunk)) continue;
     const std::uint64_t after = stream.dst_bytes - piece.out - piece.bytes;
@@ -58,7 +58,7 @@ __device__ inline void join_body(const Job& job, const CrcTables& tables) {
   }
 }
 
-__device__ inline DecodeReason judge_member(const Piece& piece, const DeflateStream& stream, const Sums& sums,
+__device__ inline DecodeReason judge_member(const OutputRun& piece, const DeflateStream& stream, const Sums& sums,
                                             const CrcTables& tables) {
   const std::uint64_t end = std::uint64_t{piece.out} + piece.bytes, bytes = end - piece.member_out;
   const Byte* const trailer = stream.src + piece.trailer_at;
@@ -78,7 +78,7 @@ __device__ inline DecodeReason judge_member(const Piece& piece, const DeflateStr
 __device__ inline void verdict_body(const Job& job, const CrcTables& tables) {
   const std::uint32_t count = job.totals->pieces;
   for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < count; x += gridDim.x * blockDim.x) {
-    const Piece& piece = job.pieces[x];
+    const OutputRun& piece = job.pieces[x];
     if (piece.trailer_at == kNone) continue;
     const DeflateStream& stream = job.streams[piece.stream];
     if (!fine(job, stream.chunk)) continue;

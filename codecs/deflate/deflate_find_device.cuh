@@ -277,7 +277,7 @@ __device__ inline void find_blocks(FindSpace& space, const Input& input, std::ui
                                    bool last, std::uint32_t segment, std::uint32_t stream, Headers& headers) {
   const unsigned warp = threadIdx.x / 32, lane = headers.lane;
   std::uint16_t* const possible = space.possible[warp];
-  const Window window = Window::load(input, from, space.words[warp], kFindWords, lane);
+  const BitSpan window = BitSpan::load(input, from, space.words[warp], kFindWords, lane);
   std::uint32_t left = 0, read = 0;
   const std::uint32_t bits = to - window.first;  // from where the first word begins
   for (std::uint32_t base = 0; base < bits; base += kFindTurnBits) {

@@ -68,7 +68,7 @@ struct Job {
   Run* runs = nullptr;                // by segment
   Block* blocks = nullptr;
   Cell* cells = nullptr;
-  Piece* pieces = nullptr;
+  OutputRun* pieces = nullptr;
   Sums* sums = nullptr;  // by piece
   Byte* places = nullptr;
 
@@ -78,12 +78,14 @@ struct Job {
     return {state.first_piece, state.pieces, state.units, state.units_before};
   }
   __device__ std::uint32_t needed_before(std::uint32_t x) const { return pieces[x].units_before; }
-  __device__ Byte* literals_of(const Piece& piece) const { return places + std::uint64_t{piece.place} * kUnitBytes; }
-  __device__ std::uint64_t* slots_of(const Piece& piece) const {
+  __device__ Byte* literals_of(const OutputRun& piece) const {
+    return places + std::uint64_t{piece.place} * kUnitBytes;
+  }
+  __device__ std::uint64_t* slots_of(const OutputRun& piece) const {
     const std::uint64_t at = std::uint64_t{piece.place} + literal_units(piece.literal_bytes);
     return reinterpret_cast<std::uint64_t*>(places + at * kUnitBytes);
   }
-  __device__ Checkpoint* checkpoints_of(const Piece& piece) const {
+  __device__ Checkpoint* checkpoints_of(const OutputRun& piece) const {
     return reinterpret_cast<Checkpoint*>(slots_of(piece) + 2 * std::uint64_t{slot_units(piece.sequences)});
   }
 };
@@ -162,14 +164,14 @@ __device__ inline void sync_warps() {
 }
 
 // A part of a stream's bits in shared memory.
-struct Window {
+struct BitSpan {
   const std::uint32_t* words;
   std::uint32_t first;  // bit of the stream (and lead) that the first word begins with
 
   // By kWarps warps: `count` words from the one on that bit `at` is in.
   template <unsigned kWarps = 1>
-  static __device__ Window load(const Input& input, std::uint32_t at, std::uint32_t* to, std::uint32_t count,
-                                unsigned thread) {
+  static __device__ BitSpan load(const Input& input, std::uint32_t at, std::uint32_t* to, std::uint32_t count,
+                                 unsigned thread) {
     constexpr unsigned kThreads = 32 * kWarps, kAtOnce = 8;
     const std::uint32_t from = (at + input.lead) / 32;
     const std::int64_t first_byte = 4 * static_cast<std::int64_t>(from) - input.lead / 8;
@@ -197,7 +199,7 @@ struct Window {
 // the last bit read are in the window.
 class Bits {
  public:
-  __device__ Bits(const Window& window, std::uint32_t at) {
+  __device__ Bits(const BitSpan& window, std::uint32_t at) {
     const std::uint32_t bit = at - window.first;
     next_ = window.words + bit / 32;
     low_ = __funnelshift_r(next_[0], next_[1], bit % 32);
@@ -270,7 +272,7 @@ struct Layout {
     runs = take(segment_count * sizeof(Run));
     blocks = take(block_count * sizeof(Block));
     cells = take(cell_count * sizeof(Cell));
-    pieces = take(piece_count * sizeof(Piece));
+    pieces = take(piece_count * sizeof(OutputRun));
     sums = take(piece_count * sizeof(Sums));
     round_totals = take(sizeof(lz77::RoundTotals));
     parts = take(rounds.parts_bytes(limits.streams));
@@ -288,7 +290,7 @@ struct Layout {
     job.runs = reinterpret_cast<Run*>(scratch + runs);
     job.blocks = reinterpret_cast<Block*>(scratch + blocks);
     job.cells = reinterpret_cast<Cell*>(scratch + cells);
-    job.pieces = reinterpret_cast<Piece*>(scratch + pieces);
+    job.pieces = reinterpret_cast<OutputRun*>(scratch + pieces);
     job.sums = reinterpret_cast<Sums*>(scratch + sums);
     job.places = reinterpret_cast<Byte*>(scratch + places);
     job.tiles = tile_layout.job(scratch + tiles);

@@ -83,7 +83,7 @@ struct Run {
   std::uint32_t out_before, pieces_before, units_before, member_out, member_piece;
 };
 
-struct Piece {
+struct OutputRun {
   std::uint32_t stream, block;
   std::uint32_t first_cell, cells;
   std::uint32_t bytes, literal_bytes, sequences;

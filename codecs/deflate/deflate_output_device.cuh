@@ -20,9 +20,9 @@ struct Output {
     return part;
   }
   __device__ Byte* output(std::uint32_t i) const { return job.streams[i].dst; }
-  __device__ lz77::Piece piece(std::uint32_t x) const {
-    const Piece& from = job.pieces[x];
-    lz77::Piece piece;
+  __device__ lz77::OutputRun piece(std::uint32_t x) const {
+    const OutputRun& from = job.pieces[x];
+    lz77::OutputRun piece;
     piece.out = from.out;
     piece.bytes = from.bytes;
     if (from.stored) {

@@ -13,7 +13,7 @@ struct Listed {
   std::uint32_t piece, out, units, member_out, member_piece;
 };
 
-__device__ inline void note_piece(const Job& job, const StreamState& state, Listed& before, Piece piece,
+__device__ inline void note_piece(const Job& job, const StreamState& state, Listed& before, OutputRun piece,
                                   unsigned lane) {
   piece.out = before.out;
   piece.member_out = before.member_out;
@@ -32,7 +32,7 @@ __device__ inline void note_piece(const Job& job, const StreamState& state, List
 }
 
 // The pieces of a block's cells: each goes from a cell that is marked up to the next.
-__device__ inline void list_cells(const Job& job, const StreamState& state, const Block& block, Piece piece,
+__device__ inline void list_cells(const Job& job, const StreamState& state, const Block& block, OutputRun piece,
                                   Listed& before, unsigned lane) {
   piece.cells = 0;
   for (std::uint32_t base = 0; base < block.cells; base += 32) {
@@ -73,7 +73,7 @@ __device__ inline void list_run(const Job& job, std::uint32_t i, std::uint32_t s
     for (unsigned k = 0; k < 32 && base + k < run.blocks; ++k) {
       const std::uint32_t trailer_at = __shfl_sync(kAllLanes, own_trailer_at, k);
       if (__shfl_sync(kAllLanes, own_pieces, k) != 0) {
-        Piece piece{};
+        OutputRun piece{};
         piece.stream = i;
         piece.block = first + base + k;
         piece.trailer_at = kNone;
@@ -115,7 +115,7 @@ __device__ inline void rounds_body(const Job& job, std::uint64_t* shared) { lz77
 __device__ inline void place_body(const Job& job) {
   const std::uint32_t count = job.totals->pieces;
   for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < count; x += gridDim.x * blockDim.x) {
-    Piece& piece = job.pieces[x];
+    OutputRun& piece = job.pieces[x];
     const lz77::RoundPlace at = lz77::find_place(job, piece.stream, x);
     piece.round = at.round;
     piece.place = at.place;
@@ -216,7 +216,7 @@ __device__ inline Decoded share_sums(DecodeSpace<kWarps>& space, Decoded before,
 // One piece. Cells are decoded as they were traced, to the same numbers of literals and matches. False where an offset
 // reaches back behind its member's beginning, in one of this warp's cells.
 template <unsigned kWarps>
-__device__ inline bool decode_piece(const Job& job, DecodeSpace<kWarps>& space, const Piece& piece,
+__device__ inline bool decode_piece(const Job& job, DecodeSpace<kWarps>& space, const OutputRun& piece,
                                     const DeflateStream& stream, unsigned warp, unsigned lane) {
   const Block& block = job.blocks[piece.block];
   const Input input(stream.src, stream.src_bytes);
@@ -233,7 +233,8 @@ __device__ inline bool decode_piece(const Job& job, DecodeSpace<kWarps>& space, 
     const std::uint32_t grid = block.at + (skipped + base) * kCellBits;
     const bool mine = base + lane < piece.cells;
     const Cell cell = mine ? job.cells[piece.first_cell + base + lane] : Cell{0, 0};
-    const Window window = Window::load(input, grid, space.words[warp], base < piece.cells ? kWindowWords<1> : 0, lane);
+    const BitSpan window =
+        BitSpan::load(input, grid, space.words[warp], base < piece.cells ? kWindowWords<1> : 0, lane);
     const std::uint32_t literals_upto = sum_upto(cell.literals(), lane), matches_upto = sum_upto(cell.matches(), lane),
                         bytes_upto = sum_upto(cell.match_bytes, lane);
     Decoded own, upto;
@@ -316,7 +317,7 @@ __device__ inline void decode_body(const Job& job, std::uint32_t r, DecodeSpace<
   for (;;) {
     const std::uint32_t ticket = take_ticket_for<kWarps>(round.decode_ticket, space.ticket, 32 * warp + lane);
     if (ticket >= count) return;
-    const Piece& piece = job.pieces[ticket];
+    const OutputRun& piece = job.pieces[ticket];
     if (piece.stored || piece.round != r) continue;
     const DeflateStream& stream = job.streams[piece.stream];
     if (!fine_for<kWarps>(job, stream.chunk)) continue;

@@ -20,7 +20,7 @@ __global__ void tell_sizes(device::gpu::Chunk* chunks, std::uint32_t count, cons
   tell_deflate_sizes_body(chunks, count, streams, outcomes);
 }
 
-class DeflateStage final : public device::gpu::Stage {
+class DeflateStage final : public device::gpu::GpuCodec {
  public:
   DeflateStage(DeflateKind kind, bool exact) : kind_(kind), exact_(exact) {}
 
@@ -62,9 +62,9 @@ class DeflateStage final : public device::gpu::Stage {
 }  // namespace
 
 // parameters[0]: a DeflateKind.
-std::unique_ptr<device::gpu::Stage> make_deflate_stage(const device::DecodeStage& stage) {
+std::unique_ptr<device::gpu::GpuCodec> make_deflate_stage(const device::DecodeStage& stage) {
   const auto kind = stage.parameters[0] == 0 ? DeflateKind::kGzip : DeflateKind::kZlib;
-  return std::unique_ptr<device::gpu::Stage>(new (std::nothrow) DeflateStage(kind, stage.exact));
+  return std::unique_ptr<device::gpu::GpuCodec>(new (std::nothrow) DeflateStage(kind, stage.exact));
 }
 
 }  // namespace headrace::codec::gpu

@@ -186,7 +186,7 @@ __host__ __device__ constexpr unsigned precode_place(unsigned symbol) {
   return symbol >= 8 ? 2 * symbol - 12 : 19 - 2 * symbol;
 }
 // 32 bits of a window.
-__device__ inline std::uint32_t window_bits(const Window& window, std::uint32_t at) {
+__device__ inline std::uint32_t window_bits(const BitSpan& window, std::uint32_t at) {
   const std::uint32_t bit = at - window.first;
   return __funnelshift_r(window.words[bit / 32], window.words[bit / 32 + 1], bit % 32);
 }
@@ -198,7 +198,7 @@ struct Description {
 
 // By a warp: a dynamic block's description (3.2.7), whose first bit is at `at`, behind the block's three, becomes
 // codes.lengths. `window` begins there.
-__device__ inline Description read_description(Codes& codes, const Window& window, std::uint32_t at,
+__device__ inline Description read_description(Codes& codes, const BitSpan& window, std::uint32_t at,
                                                std::uint32_t end_of_input, unsigned lane) {
   const std::uint32_t fixed = window_bits(window, at);
   const unsigned literals = (fixed & 31) + 257, distances = (fixed >> 5 & 31) + 1, present = (fixed >> 10 & 15) + 4;

@@ -133,7 +133,7 @@ struct Tracer {
   }
 
   // Those that a turn left.
-  __device__ Failure note_turn(const Turn& turn, const Cell& own, Growing& piece, Block& block, Run& run) {
+  __device__ Failure note_turn(const WalkResult& turn, const Cell& own, Growing& piece, Block& block, Run& run) {
     if constexpr (kWarps == 1) {
       return note_cells(own, turn.last + 1, true, piece, block, run);
     } else {
@@ -152,9 +152,9 @@ struct Tracer {
     Growing piece;
     for (;;) {
       if (entry >= end_of_input()) return {DecodeReason::kTruncated, input.bytes};
-      const Window window = Window::load<kWarps>(input, grid, space.words, kWindowWords<kWarps>, thread);
+      const BitSpan window = BitSpan::load<kWarps>(input, grid, space.words, kWindowWords<kWarps>, thread);
       Cell cell;
-      const Turn turn = walk_cells(space, window, grid, entry, end_of_input(), thread, cell);
+      const WalkResult turn = walk_cells(space, window, grid, entry, end_of_input(), thread, cell);
       entry = turn.end;
       if (grid + turn.last * kCellBits >= end_of_input()) return {DecodeReason::kTruncated, input.bytes};
       if (turn.stop == Walk::Stop::kBad) return {DecodeReason::kHostOnly, 0};
@@ -192,7 +192,7 @@ struct Tracer {
       if (fixed) {
         fixed_lengths(space.codes, lane);
       } else {
-        const Window window = Window::load(input, at, space.words, kDescriptionBits / 32 + 7, lane);
+        const BitSpan window = BitSpan::load(input, at, space.words, kDescriptionBits / 32 + 7, lane);
         const Description description = read_description(space.codes, window, at, end_of_input(), lane);
         reason = description.reason;
         at = description.end;

@@ -62,7 +62,7 @@ struct Walk {
 
 // From `at` until a code word ends at `until` or behind. `guess`: what ends a block, or is none, is stepped over.
 // Lengths and distances are a step each, so that lanes are in step whatever comes.
-__device__ inline Walk walk(const Codes& codes, const Window& window, std::uint32_t at, std::uint32_t until,
+__device__ inline Walk walk(const Codes& codes, const BitSpan& window, std::uint32_t at, std::uint32_t until,
                             bool guess) {
   Walk out;
   Bits bits(window, at);
@@ -101,7 +101,8 @@ struct CellWalk {
   Walk walk, rest;
   std::uint32_t met = kNone;  // where the walk to the middle ended
 
-  __device__ void from(const Codes& codes, const Window& window, std::uint32_t entry, std::uint32_t begin, bool guess) {
+  __device__ void from(const Codes& codes, const BitSpan& window, std::uint32_t entry, std::uint32_t begin,
+                       bool guess) {
     Walk all = deflate::walk(codes, window, entry, begin + kMeetingBits, guess);
     if (all.stop == Walk::Stop::kNot) {
       if (all.at != met) {
@@ -122,7 +123,7 @@ struct CellWalk {
 };
 
 // What walks of some cells came to.
-struct Turn {
+struct WalkResult {
   unsigned last = 0;      // the last cell that belongs to the block
   unsigned walks = 0;     // how often lanes had to be told where their cell begins
   std::uint32_t end = 0;  // of the last walk
@@ -130,11 +131,11 @@ struct Turn {
 };
 
 // The cells from `grid` on; the first code word begins at `entry`. By a warp; `cell` is its lane's.
-__device__ inline Turn walk_cells(TraceSpace<1>& space, const Window& window, std::uint32_t grid, std::uint32_t entry,
-                                  std::uint32_t end_of_input, unsigned lane, Cell& cell) {
+__device__ inline WalkResult walk_cells(TraceSpace<1>& space, const BitSpan& window, std::uint32_t grid,
+                                        std::uint32_t entry, std::uint32_t end_of_input, unsigned lane, Cell& cell) {
   const std::uint32_t begin = grid + lane * kCellBits;
   const bool active = begin < end_of_input;
-  Turn turn;
+  WalkResult turn;
   CellWalk own;
   std::uint32_t own_entry = lane == 0 ? entry : begin;
   bool again = active, guess = lane != 0;
@@ -214,13 +215,13 @@ __device__ __noinline__ void map_cell(TraceSpace<kWarps>& space, std::uint32_t f
 
 // The same by kWarps warps, which are a thread block; cells are left in `space`.
 template <unsigned kWarps>
-__device__ inline Turn walk_cells(TraceSpace<kWarps>& space, const Window& window, std::uint32_t grid,
-                                  std::uint32_t entry, std::uint32_t end_of_input, unsigned thread, Cell&) {
+__device__ inline WalkResult walk_cells(TraceSpace<kWarps>& space, const BitSpan& window, std::uint32_t grid,
+                                        std::uint32_t entry, std::uint32_t end_of_input, unsigned thread, Cell&) {
   constexpr unsigned kCells = 32 * kWarps;
   const unsigned lane = thread % 32, warp = thread / 32;
   const std::uint32_t begin = grid + thread * kCellBits;
   const bool active = begin < end_of_input;
-  Turn turn;
+  WalkResult turn;
   CellWalk own;
   std::uint32_t own_entry = thread == 0 ? entry : begin;
   bool again = active, guess = thread != 0;

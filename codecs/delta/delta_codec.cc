@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "codec/config_reader.h"
-#include "codec/element_op.h"
+#include "codec/element_filter.h"
 #include "codec/value_codec.h"
 
 namespace headrace::codec {
@@ -124,7 +124,7 @@ class DeltaCodec final : public ValueCodec {
     if (decoded().number == Number::kBool) return false;
     if (is_float(numbers::promote(stored().number, decoded().number))) return false;
     stage.codec = name();
-    ElementOp op;
+    ElementFilter op;
     op.stored = stored();
     op.decoded = decoded();
     stage.parameters[0] = op.pack()[0];
@@ -133,7 +133,7 @@ class DeltaCodec final : public ValueCodec {
 
  protected:
   bool elementwise() const noexcept override { return false; }
-  Status decode_stream(Stream& stream, Scratch*) const override {
+  Status decode_stream(EncodedStream& stream, Scratch*) const override {
     std::size_t count = 0;
     HEADRACE_TRY(count_elements(stream, count));
     const unsigned from = width_bytes(stored().number), to = width_bytes(decoded().number);
@@ -167,7 +167,7 @@ class DeltaCodec final : public ValueCodec {
 
 }  // namespace
 
-Result<Codec> make_delta(const base::Json& config, const Context& context) {
+Result<Codec> make_delta(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   Element stored, decoded;
   HEADRACE_TRY(read_numpy_type(reader, context, "dtype", Need::kRequired, entering_type(context), decoded));

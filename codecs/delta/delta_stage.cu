@@ -5,7 +5,7 @@
 #include <memory>
 #include <new>
 
-#include "codec/element_op.h"
+#include "codec/element_filter.h"
 #include "delta_device.cuh"
 
 namespace headrace::codec::gpu {
@@ -47,10 +47,10 @@ __global__ void __launch_bounds__(kDeltaThreads) delta_carry(DeltaJob job) {
   delta_carry_body(job, shared);
 }
 
-class DeltaStage final : public device::gpu::Stage {
+class DeltaStage final : public device::gpu::GpuCodec {
  public:
   explicit DeltaStage(const device::DecodeStage& stage) {
-    const ElementOp op = ElementOp::unpack(stage.parameters.data());
+    const ElementFilter op = ElementFilter::unpack(stage.parameters.data());
     job_.stored = op.stored;
     job_.decoded = op.decoded;
     job_.exact = stage.exact;
@@ -95,8 +95,8 @@ class DeltaStage final : public device::gpu::Stage {
 
 }  // namespace
 
-std::unique_ptr<device::gpu::Stage> make_delta_stage(const device::DecodeStage& stage) {
-  return std::unique_ptr<device::gpu::Stage>(new (std::nothrow) DeltaStage(stage));
+std::unique_ptr<device::gpu::GpuCodec> make_delta_stage(const device::DecodeStage& stage) {
+  return std::unique_ptr<device::gpu::GpuCodec>(new (std::nothrow) DeltaStage(stage));
 }
 
 }  // namespace headrace::codec::gpu

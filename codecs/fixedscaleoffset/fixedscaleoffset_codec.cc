@@ -21,10 +21,10 @@ std::uint64_t number(ConfigReader& reader, const char* key, Number type) {
 
 }  // namespace
 
-Result<Codec> make_fixedscaleoffset(const base::Json& config, const Context& context) {
+Result<Codec> make_fixedscaleoffset(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
-  ElementOp op;
-  op.kind = ElementOp::Kind::kScale;
+  ElementFilter op;
+  op.kind = ElementFilter::Kind::kScale;
   HEADRACE_TRY(read_numpy_type(reader, context, "dtype", Need::kRequired, entering_type(context), op.decoded));
   HEADRACE_TRY(read_numpy_type(reader, context, "astype", Need::kOptional, op.decoded, op.stored));
   op.scale = number(reader, "scale", op.arithmetic());

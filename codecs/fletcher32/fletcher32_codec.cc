@@ -5,7 +5,7 @@
 
 namespace headrace::codec {
 
-Result<Codec> make_fletcher32(const base::Json& config, const Context& context) {
+Result<Codec> make_fletcher32(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   HEADRACE_TRY(reader.finish());
   return make_checksum_codec("fletcher32", ChecksumKind::kFletcher32, &fletcher32, false);

@@ -72,7 +72,7 @@ class GzipCodec final : public StreamCodec {
   }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch* scratch) const override {
+  Status decode_stream(EncodedStream& stream, Scratch* scratch) const override {
     libdeflate_decompressor* inflater = static_cast<GzipScratch*>(scratch)->inflater.get();
     for (std::size_t at = 0; at < stream.src_bytes;) {
       const std::span<const std::byte> member(stream.src + at, stream.src_bytes - at);
@@ -105,7 +105,7 @@ class GzipCodec final : public StreamCodec {
 
 }  // namespace
 
-Result<Codec> make_gzip(const base::Json& config, const Context& context) {
+Result<Codec> make_gzip(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   // -1 is zlib's default, 6; numcodecs writes 1 where it is not told.
   const std::int64_t level = reader.integer("level", Need::kOptional, reader.numcodecs_form() ? -1 : 0, 9, 1);

@@ -110,7 +110,7 @@ class JenkinsCodec final : public StreamCodec {
   }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch*) const override {
+  Status decode_stream(EncodedStream& stream, Scratch*) const override {
     if (stream.src_bytes < kChecksumBytes) {
       return corrupt("jenkins_lookup3: %zu bytes are too few to hold a checksum", stream.src_bytes);
     }
@@ -154,7 +154,7 @@ void read_prefix(ConfigReader& reader, std::vector<std::byte>& prefix) {
 
 }  // namespace
 
-Result<Codec> make_jenkins_lookup3(const base::Json& config, const Context& context) {
+Result<Codec> make_jenkins_lookup3(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   Seed seed;
   seed.start = static_cast<std::uint32_t>(reader.integer("initval", Need::kOptional, 0, UINT32_MAX));

@@ -129,7 +129,7 @@ class Json2Codec final : public VariableCodec {
 
 }  // namespace
 
-Result<Codec> make_json2(const Json& config, const Context& context) {
+Result<Codec> make_json2(const Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   const Json* encoding = reader.any("encoding", Need::kOptional);
   HEADRACE_TRY(reader.finish());

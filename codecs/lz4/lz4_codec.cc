@@ -56,7 +56,7 @@ class Lz4Codec final : public StreamCodec {
   }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch*) const override {
+  Status decode_stream(EncodedStream& stream, Scratch*) const override {
     if (stream.src_bytes <= kHeaderBytes) return corrupt("lz4: stream of %zu bytes has no block", stream.src_bytes);
     std::uint64_t declared = 0;
     for (std::size_t i = 0; i < kHeaderBytes; ++i) declared |= std::to_integer<std::uint64_t>(stream.src[i]) << (8 * i);
@@ -81,7 +81,7 @@ class Lz4Codec final : public StreamCodec {
 
 }  // namespace
 
-Result<Codec> make_lz4(const base::Json& config, const Context& context) {
+Result<Codec> make_lz4(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   const std::int64_t acceleration = reader.integer("acceleration", Need::kOptional, INT_MIN, INT_MAX, 1);
   HEADRACE_TRY(reader.finish());

@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kThreads)
   list_lz4_streams_body(chunks, count, exact, outcomes, stage, streams, streams_count);
 }
 
-class Lz4Stage final : public device::gpu::Stage {
+class Lz4Stage final : public device::gpu::GpuCodec {
  public:
   explicit Lz4Stage(bool exact) : exact_(exact) {}
 
@@ -64,8 +64,8 @@ class Lz4Stage final : public device::gpu::Stage {
 // Which of the two decoders takes a stream: Lz4TilesChoice.
 int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept { return enqueue_lz4_tiles(job, stream); }
 
-std::unique_ptr<device::gpu::Stage> make_lz4_stage(const device::DecodeStage& stage) {
-  return std::unique_ptr<device::gpu::Stage>(new (std::nothrow) Lz4Stage(stage.exact));
+std::unique_ptr<device::gpu::GpuCodec> make_lz4_stage(const device::DecodeStage& stage) {
+  return std::unique_ptr<device::gpu::GpuCodec>(new (std::nothrow) Lz4Stage(stage.exact));
 }
 
 }  // namespace headrace::codec::gpu

@@ -104,7 +104,7 @@ __device__ inline void load_words(std::uint32_t (&words)[3], const std::uint32_t
 // The cells of bytes [from, to) of a group, which begins at `base` of the window. A lane makes those of its own
 // sequence, as most are short, from whole words. By a warp.
 template <class Cell, class Before>
-__device__ inline void make_group(Cell* cells, const Piece& piece, const Group& group, std::int32_t base,
+__device__ inline void make_group(Cell* cells, const OutputRun& piece, const SequenceGroup& group, std::int32_t base,
                                   std::uint32_t from, std::uint32_t to, Cell done, const Before& before,
                                   unsigned lane) {
   const std::uint32_t each = piece.one ? 0 : 1;
@@ -194,7 +194,7 @@ __device__ inline void make_group(Cell* cells, const Piece& piece, const Group& 
 // Cells at positions [from, to) of the window, all of one piece. `shift`: the window's position of the piece's first
 // byte. By a warp.
 template <class Cell, class Before>
-__device__ inline void make_cells(Cell* cells, const Piece& piece, std::int32_t shift, std::uint32_t from,
+__device__ inline void make_cells(Cell* cells, const OutputRun& piece, std::int32_t shift, std::uint32_t from,
                                   std::uint32_t to, Cell done, const Before& before_window, unsigned lane) {
   const std::uint32_t each = piece.one ? 0 : 1;
   const auto in_piece = [shift](std::uint32_t position) {
@@ -217,7 +217,7 @@ __device__ inline void make_cells(Cell* cells, const Piece& piece, std::int32_t 
   for (; g < groups; ++g) {
     if (start >= end) return;
     const std::uint32_t i = g * kGroup + lane;
-    const Group group(ahead, i < piece.count, literals, lane);
+    const SequenceGroup group(ahead, i < piece.count, literals, lane);
     if (i + kGroup < piece.count) ahead = piece.sequences[i + kGroup];
     const std::uint32_t bytes = __shfl_sync(kAllLanes, group.upto, 31);
     make_group(cells, piece, group, static_cast<std::int32_t>(start) + shift, begin > start ? begin - start : 0,
@@ -241,7 +241,7 @@ __device__ inline void make_window(Cell* cells, const Job& job, std::uint32_t x,
   const std::uint32_t first = warp * share < bytes ? warp * share : bytes;
   const std::uint32_t last = bytes - first < share ? bytes : first + share;
   for (std::uint32_t at = first; at < last; ++x) {
-    const Piece piece = job.piece(x);
+    const OutputRun piece = job.piece(x);
     const std::int32_t shift = static_cast<std::int32_t>(piece.out - begin);
     const auto piece_end = static_cast<std::uint32_t>(shift + static_cast<std::int32_t>(piece.bytes));
     if (shift + static_cast<std::int32_t>(piece.bytes) <= static_cast<std::int32_t>(at)) continue;

@@ -9,7 +9,7 @@
 //   std::uint32_t stream_count() const    of the batch
 //   Part part(std::uint32_t i) const      of stream i; empty if its chunk is bad. The same answer for all lanes
 //   Byte* output(std::uint32_t i) const   where the stream's output begins
-//   Piece piece(std::uint32_t x) const    x of the list
+//   OutputRun piece(std::uint32_t x) const    x of the list
 // Everything has been checked: pieces lie inside their stream's output, literals inside their content, and a match's
 // source begins at the stream's first byte or behind it. What lies before the batch's first piece has been written.
 #pragma once
@@ -73,13 +73,13 @@ struct Origin {
 };
 
 // 32 sequences, or as many as there are left; positions are from where the group's output begins.
-struct Group {
+struct SequenceGroup {
   std::uint32_t begin, match_at, offset;
   std::int32_t literal_from;          // a literal's number less its position
   std::uint32_t upto, literals_upto;  // this sequence, of the group: bytes, and those that are literals
 
   // `taken`: literals before.
-  __device__ Group(std::uint64_t sequence, bool mine, std::uint32_t taken, unsigned lane) {
+  __device__ SequenceGroup(std::uint64_t sequence, bool mine, std::uint32_t taken, unsigned lane) {
     const std::uint32_t literals = mine ? literals_of(sequence) : 0, match = mine ? match_of(sequence) : 0;
     literals_upto = sum_upto(literals, lane);
     upto = sum_upto(literals + match, lane);

@@ -26,7 +26,7 @@ __device__ inline void copy_by_warp(Byte* to, const Byte* from, std::uint32_t by
     }
   }
 }
-__device__ inline void copy_content(Byte* to, const Piece& piece, std::uint32_t from, std::uint32_t bytes,
+__device__ inline void copy_content(Byte* to, const OutputRun& piece, std::uint32_t from, std::uint32_t bytes,
                                     unsigned lane) {
   if (piece.one) {
     for (std::uint32_t i = lane; i < bytes; i += 32) to[i] = *piece.content;
@@ -40,7 +40,7 @@ struct FewLiterals {
   static constexpr std::uint32_t kMost = 128;
   std::uint32_t first = 0, count = ~std::uint32_t{0}, bytes = 0;
 
-  __device__ FewLiterals(const Piece& piece, std::uint32_t from, std::uint32_t to, unsigned lane)
+  __device__ FewLiterals(const OutputRun& piece, std::uint32_t from, std::uint32_t to, unsigned lane)
       : first(from), count(to - from) {
     if (count > kMost) return;
     HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < 4; ++k) {
@@ -58,8 +58,8 @@ struct FewLiterals {
 };
 
 // `bytes` of a group's output, 64 at a time. What is before it is there.
-__device__ inline void write_group(const Group& group, const Piece& piece, const FewLiterals& few, Byte* out,
-                                   std::uint32_t bytes, unsigned lane) {
+__device__ inline void write_group(const SequenceGroup& group, const OutputRun& piece, const FewLiterals& few,
+                                   Byte* out, std::uint32_t bytes, unsigned lane) {
   constexpr unsigned kSteps = 2;
   unsigned begun = group.begun(0);
   for (std::uint32_t at = 0; at < bytes; at += 32 * kSteps) {
@@ -107,7 +107,7 @@ __device__ inline Checkpoint shuffled(const Checkpoint& checkpoint, unsigned lan
   return {__shfl_sync(kAllLanes, checkpoint.literals, lane), __shfl_sync(kAllLanes, checkpoint.matches, lane)};
 }
 
-__device__ inline void write_piece(const Piece& piece, Byte* out, unsigned lane) {
+__device__ inline void write_piece(const OutputRun& piece, Byte* out, unsigned lane) {
   if (piece.count == 0) {
     copy_content(out, piece, 0, piece.bytes, lane);
     return;
@@ -122,7 +122,7 @@ __device__ inline void write_piece(const Piece& piece, Byte* out, unsigned lane)
     FewLiterals few(piece, before.literals, after.literals, lane);
     for (std::uint32_t k = 0; k < 32 && base + k < groups; ++k) {
       const std::uint32_t i = (base + k) * kGroup + lane;
-      const Group group(sequence, i < piece.count, before.literals, lane);
+      const SequenceGroup group(sequence, i < piece.count, before.literals, lane);
       if (i + kGroup < piece.count) sequence = piece.sequences[i + kGroup];
       const Checkpoint next = shuffled(ends, k < 31 ? k + 1 : 31);
       const FewLiterals few_next(piece, after.literals, next.literals, lane);
@@ -150,7 +150,7 @@ __device__ inline void inorder_body(const Job& job, std::uint32_t above, Progres
     if (i >= count) return;
     const Part part = job.part(i);
     for (std::uint32_t x = part.from; x < part.to; ++x) {
-      const Piece piece = job.piece(x);
+      const OutputRun piece = job.piece(x);
       write_piece(piece, job.output(i) + piece.out, lane);
       __syncwarp();
     }

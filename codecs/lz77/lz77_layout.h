@@ -33,7 +33,7 @@ __host__ __device__ constexpr std::uint32_t checkpoints_of(std::uint32_t sequenc
   return sequences == 0 ? 0 : groups_of(sequences) + 1;
 }
 
-struct Piece {
+struct OutputRun {
   // Literals, or the bytes as they are. Literals of sequences are read by aligned words of four bytes: where a word has
   // one of them, all of it may be read.
   const Byte* content = nullptr;

@@ -23,7 +23,7 @@
 
 namespace headrace::codec::gpu::lz77 {
 
-struct Step {
+struct TileStep {
   bool link;            // or follow
   std::uint32_t slice;  // of all
   std::uint32_t first;  // slice of its stretch
@@ -31,12 +31,12 @@ struct Step {
   std::uint32_t tile;   // of the stream
 };
 
-__device__ inline Step step_of(const Stretch& stretch, std::uint32_t number) {
+__device__ inline TileStep step_of(const Stretch& stretch, std::uint32_t number) {
   const std::uint32_t in_slice = stretch.each * stretch.streams, at = number - stretch.step;
   const std::uint32_t turn = at / in_slice, which = at % in_slice, slices = stretch.slices;
   const std::uint32_t ahead = TileOrder::kAhead < slices ? TileOrder::kAhead : slices;
   const std::uint32_t both = turn - ahead;  // where they alternate
-  Step step{true, turn, stretch.slice, which % stretch.streams, 0};
+  TileStep step{true, turn, stretch.slice, which % stretch.streams, 0};
   if (turn >= 2 * slices - ahead) {
     step.link = false;
     step.slice = turn - slices;
@@ -58,7 +58,7 @@ struct Look {
   bool any, needed;
   std::uint32_t counter;
 };
-__device__ inline Look look_of(const Step& step, unsigned lane) {
+__device__ inline Look look_of(const TileStep& step, unsigned lane) {
   using Order = TileOrder;
   static_assert(Order::kOpen + Order::kBehind <= 33 && 2 * Order::kOpen - Order::kBehind <= 32);
   static_assert(Order::kAhead < Order::kOpen && 1 <= Order::kBehind && Order::kBehind <= Order::kOpen);
@@ -79,7 +79,7 @@ __device__ inline Look look_of(const Step& step, unsigned lane) {
 
 // The first slice that is not known to be followed, from the lanes whose counters are 0. No open byte comes from
 // before.
-__device__ inline std::uint32_t first_open_slice(const Step& step, unsigned zeros) {
+__device__ inline std::uint32_t first_open_slice(const TileStep& step, unsigned zeros) {
   const std::uint32_t own = step.slice - step.first;
   const std::uint32_t open = own < TileOrder::kOpen - 1 ? own : TileOrder::kOpen - 1;
   const unsigned left = ~zeros & ((1u << open) - 1);

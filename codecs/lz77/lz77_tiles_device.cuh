@@ -73,7 +73,7 @@ __device__ inline void plan_tiles_body(const Job& job, const Choice& choice, con
   const auto stream_of = [&](std::uint32_t i) {
     TileStream stream{i, job.part(i), 0, 0};
     if (stream.part.from != stream.part.to) {
-      const Piece last = job.piece(stream.part.to - 1);
+      const OutputRun last = job.piece(stream.part.to - 1);
       stream.begin = job.piece(stream.part.from).out;
       stream.bytes = last.out + last.bytes - stream.begin;
     }
@@ -122,7 +122,7 @@ __device__ inline uint4 load_past_l1(const uint4* at) { return __ldcg(at); }
 
 // Until the step can begin. By all threads of a block.
 template <std::uint32_t kBytes>
-__device__ inline void wait_for_slices(const Step& step, const TileJob& tiles, TileSpace<kBytes>& space) {
+__device__ inline void wait_for_slices(const TileStep& step, const TileJob& tiles, TileSpace<kBytes>& space) {
   if (threadIdx.x < 32) {
     const Look look = look_of(step, threadIdx.x);
     const volatile std::uint32_t* const counter = tiles.left + look.counter;
@@ -153,7 +153,7 @@ struct Tile {
 };
 
 template <std::uint32_t kBytes>
-__device__ inline Tile find_tile(const TileJob& tiles, const Stretch& stretch, const Step& step) {
+__device__ inline Tile find_tile(const TileJob& tiles, const Stretch& stretch, const TileStep& step) {
   const TileStream stream = tiles.streams[step.rank];
   const std::uint32_t slices = stretch.slices < TileOrder::kRing ? stretch.slices : TileOrder::kRing;
   const std::uint32_t turn = slices * stretch.each, before = step.tile * kBytes;
@@ -318,7 +318,7 @@ __device__ inline void take_step(const Job& job, const TileJob& tiles, std::uint
   std::uint32_t i = 0;
   while (i + 1 < count && space.stretches[i + 1].step <= number) ++i;
   const Stretch stretch = space.stretches[i];
-  const Step step = step_of(stretch, number);
+  const TileStep step = step_of(stretch, number);
   const Tile tile = find_tile<kBytes>(tiles, stretch, step);
   wait_for_slices(step, tiles, space);
   if (tile.bytes != 0 && step.link) {

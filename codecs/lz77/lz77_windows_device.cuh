@@ -46,7 +46,7 @@ __device__ inline void windows_body(const Job& job, std::uint32_t above, std::ui
     if (i >= count) return;
     const Part part = job.part(i);
     if (part.from == part.to) continue;
-    const Piece last = job.piece(part.to - 1);
+    const OutputRun last = job.piece(part.to - 1);
     Byte* const output = job.output(i);
     const std::uint32_t end = last.out + last.bytes;
     std::uint32_t x = part.from;

@@ -23,7 +23,7 @@ class LzmaCodec final : public StreamCodec {
   Result<std::unique_ptr<Encoder>> make_encoder() const override { return make_lzma_encoder(config_); }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch* scratch) const override {
+  Status decode_stream(EncodedStream& stream, Scratch* scratch) const override {
     auto& own = static_cast<LzmaScratch&>(*scratch);
     std::size_t at = 0;
     do {
@@ -35,7 +35,7 @@ class LzmaCodec final : public StreamCodec {
   }
 
  private:
-  Status decode_one(Stream& stream, std::size_t& at, LzmaScratch& scratch) const {
+  Status decode_one(EncodedStream& stream, std::size_t& at, LzmaScratch& scratch) const {
     switch (config_->format) {
       case LzmaFormat::kXz:
         return decode_xz(stream, at, scratch);
@@ -51,7 +51,7 @@ class LzmaCodec final : public StreamCodec {
     return is_xz ? decode_xz(stream, at, scratch) : decode_alone(stream, at, scratch);
   }
 
-  Status decode_alone(Stream& stream, std::size_t& at, LzmaScratch& scratch) const {
+  Status decode_alone(EncodedStream& stream, std::size_t& at, LzmaScratch& scratch) const {
     const char* const what = ".lzma stream";
     const std::size_t begin = at;
     if (stream.src_bytes - at < kAloneHeaderBytes) {
@@ -80,9 +80,9 @@ class LzmaCodec final : public StreamCodec {
     return run_lzma_coder(what, stream, at, scratch);
   }
 
-  Status decode_raw(Stream& stream, std::size_t& at, LzmaScratch& scratch) const {
+  Status decode_raw(EncodedStream& stream, std::size_t& at, LzmaScratch& scratch) const {
     const char* const what = "raw stream";
-    LzmaFilters::Chain chain = config_->filters.chain();
+    LzmaFilters::FilterList chain = config_->filters.chain();
     // A chain ends with LZMA1 or LZMA2, as was checked.
     lzma_filter* last = chain.filters;
     while (last[1].id != LZMA_VLI_UNKNOWN) ++last;
@@ -99,7 +99,7 @@ class LzmaCodec final : public StreamCodec {
 
 }  // namespace
 
-Result<Codec> make_lzma(const base::Json& config, const Context& context) {
+Result<Codec> make_lzma(const base::Json& config, const CodecArgs& context) {
   HEADRACE_TRY_ASSIGN(LzmaConfig read, read_lzma_config(config, context));
   return Codec(std::make_unique<LzmaCodec>(std::move(read)));
 }

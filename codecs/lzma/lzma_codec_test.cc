@@ -155,7 +155,8 @@ TEST(LzmaCodec, DictionaryIsNoLargerThanTheChunk) {
     const auto codec = make("lzma", config, 2);
     const auto scratch = codec->make_scratch();
     Bytes out(kText.size());
-    codec::Stream one{.src = stream.data(), .src_bytes = stream.size(), .dst = out.data(), .dst_capacity = out.size()};
+    codec::EncodedStream one{
+        .src = stream.data(), .src_bytes = stream.size(), .dst = out.data(), .dst_capacity = out.size()};
     const std::size_t before = mapped_bytes();
     const Status status = codec->decode(one, scratch.get());
     EXPECT_TRUE(status.ok()) << config << ": " << status.to_string();

@@ -37,7 +37,7 @@ class LzmaEncoder final : public Encoder {
 
  private:
   lzma_ret start() {
-    const LzmaFilters::Chain chain = config_->filters.chain();
+    const LzmaFilters::FilterList chain = config_->filters.chain();
     const bool has_filters = !config_->filters.empty();
     if (config_->format == LzmaFormat::kRaw) return lzma_raw_encoder(&coder_, chain.filters);
     if (config_->format == LzmaFormat::kXz) {

@@ -93,8 +93,8 @@ LzmaFilters LzmaFilters::read(ConfigReader& reader) {
   return out;
 }
 
-LzmaFilters::Chain LzmaFilters::chain() const noexcept {
-  Chain out;
+LzmaFilters::FilterList LzmaFilters::chain() const noexcept {
+  FilterList out;
   std::size_t count = 0;
   for (const Spec& spec : specs_) {
     const void* options = &spec.bcj;
@@ -106,7 +106,7 @@ LzmaFilters::Chain LzmaFilters::chain() const noexcept {
   return out;
 }
 
-Result<LzmaConfig> read_lzma_config(const base::Json& config, const Context& context) {
+Result<LzmaConfig> read_lzma_config(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   LzmaConfig out;
   out.format = static_cast<LzmaFormat>(reader.integer("format", Need::kOptional, 0, 3, 1));

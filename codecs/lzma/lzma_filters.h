@@ -19,10 +19,10 @@ class LzmaFilters {
  public:
   bool empty() const noexcept { return specs_.empty(); }
   // Ends with LZMA_VLI_UNKNOWN. Points into this object.
-  struct Chain {
+  struct FilterList {
     lzma_filter filters[LZMA_FILTERS_MAX + 1];
   };
-  Chain chain() const noexcept;
+  FilterList chain() const noexcept;
 
   // Takes "filters" from the configuration.
   static LzmaFilters read(ConfigReader& reader);
@@ -45,7 +45,7 @@ struct LzmaConfig {
   LzmaFilters filters;
 };
 
-Result<LzmaConfig> read_lzma_config(const base::Json& config, const Context& context);
+Result<LzmaConfig> read_lzma_config(const base::Json& config, const CodecArgs& context);
 
 // An encoder for this configuration. kUnsupported where a format is only read.
 Result<std::unique_ptr<Encoder>> make_lzma_encoder(std::shared_ptr<const LzmaConfig> config);

@@ -15,12 +15,12 @@ void give(void* memory, void* data) { static_cast<LibraryMemory*>(memory)->give(
 
 const std::uint8_t* u8(const std::byte* data) { return reinterpret_cast<const std::uint8_t*>(data); }
 
-Status cut(const char* what, std::size_t at, const Stream& stream) {
+Status cut(const char* what, std::size_t at, const EncodedStream& stream) {
   return corrupt("lzma: %s at byte %zu is cut off after %zu bytes", what, at, stream.src_bytes);
 }
 
 // The block whose header starts at `at`. Leaves its sizes in `block`.
-Status decode_block(Stream& stream, std::size_t& at, lzma_block& block, LzmaScratch& scratch) {
+Status decode_block(EncodedStream& stream, std::size_t& at, lzma_block& block, LzmaScratch& scratch) {
   const char* const what = "block of the .xz stream";
   const std::size_t begin = at;
   block.header_size = lzma_block_header_size_decode(std::to_integer<std::uint32_t>(stream.src[at]));
@@ -55,12 +55,12 @@ LzmaScratch::~LzmaScratch() {
   lzma_index_hash_end(index, &allocator);
 }
 
-std::uint32_t enough_dictionary(std::uint32_t asked, const Stream& stream) noexcept {
+std::uint32_t enough_dictionary(std::uint32_t asked, const EncodedStream& stream) noexcept {
   const auto most = static_cast<std::uint32_t>(std::min<std::size_t>(stream.dst_capacity, UINT32_MAX));
   return std::max<std::uint32_t>(std::min(asked, most), LZMA_DICT_SIZE_MIN);
 }
 
-Status lzma_failure(lzma_ret result, const char* what, std::size_t at, const Stream& stream) noexcept {
+Status lzma_failure(lzma_ret result, const char* what, std::size_t at, const EncodedStream& stream) noexcept {
   switch (result) {
     case LZMA_MEM_ERROR:
       return Status::out_of_memory();
@@ -76,7 +76,7 @@ Status lzma_failure(lzma_ret result, const char* what, std::size_t at, const Str
   }
 }
 
-Status run_lzma_coder(const char* what, Stream& stream, std::size_t& at, LzmaScratch& scratch) {
+Status run_lzma_coder(const char* what, EncodedStream& stream, std::size_t& at, LzmaScratch& scratch) {
   const std::size_t begin = at;
   lzma_stream& coder = scratch.coder;
   for (;;) {
@@ -102,7 +102,7 @@ Status run_lzma_coder(const char* what, Stream& stream, std::size_t& at, LzmaScr
   }
 }
 
-Status decode_xz(Stream& stream, std::size_t& at, LzmaScratch& scratch) {
+Status decode_xz(EncodedStream& stream, std::size_t& at, LzmaScratch& scratch) {
   const char* const what = ".xz stream";
   const std::size_t begin = at;
   lzma_stream_flags flags, footer;

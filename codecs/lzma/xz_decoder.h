@@ -22,16 +22,16 @@ struct LzmaScratch final : Scratch {
 };
 
 // The dictionary such a stream needs at most, of the `asked` bytes.
-std::uint32_t enough_dictionary(std::uint32_t asked, const Stream& stream) noexcept;
+std::uint32_t enough_dictionary(std::uint32_t asked, const EncodedStream& stream) noexcept;
 
 // Runs `scratch.coder`, which has been initialised, to its end: from stream.src + at, which becomes the end of what it
 // took, to stream.dst + stream.dst_bytes. `what` is for messages.
-Status run_lzma_coder(const char* what, Stream& stream, std::size_t& at, LzmaScratch& scratch);
+Status run_lzma_coder(const char* what, EncodedStream& stream, std::size_t& at, LzmaScratch& scratch);
 
 // What one of liblzma's functions said about the bytes at `at`.
-Status lzma_failure(lzma_ret result, const char* what, std::size_t at, const Stream& stream) noexcept;
+Status lzma_failure(lzma_ret result, const char* what, std::size_t at, const EncodedStream& stream) noexcept;
 
 // One .xz stream at `at`, and the padding behind it. ["The .xz File Format" 1.2.1, section 2]
-Status decode_xz(Stream& stream, std::size_t& at, LzmaScratch& scratch);
+Status decode_xz(EncodedStream& stream, std::size_t& at, LzmaScratch& scratch);
 
 }  // namespace headrace::codec

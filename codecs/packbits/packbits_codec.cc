@@ -70,7 +70,7 @@ class PackbitsCodec final : public ValueCodec {
   }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch*) const override {
+  Status decode_stream(EncodedStream& stream, Scratch*) const override {
     const auto padding = std::to_integer<std::size_t>(stream.src[0]);
     const std::size_t bytes = stream.src_bytes - 1;
     if (padding > 7 || (padding > 0 && bytes == 0)) {
@@ -93,7 +93,7 @@ class PackbitsCodec final : public ValueCodec {
 
 }  // namespace
 
-Result<Codec> make_packbits(const base::Json& config, const Context& context) {
+Result<Codec> make_packbits(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   HEADRACE_TRY(reader.finish());
   return Codec(std::make_unique<PackbitsCodec>(), context.zarr_format);

@@ -23,7 +23,7 @@ TEST(PackbitsCodec, PaddingMustFit) {
 
 TEST(PackbitsCodec, TheRegisteredCodecOfTheSameNameIsAnother) {
   const DataType type = numeric_type("bool");
-  codec::Context context;
+  codec::CodecArgs context;
   context.dtype = &type;
   const auto registered = codec::make_codec("packbits", *base::parse_json("{}"), context);
   ASSERT_TRUE(registered.ok());

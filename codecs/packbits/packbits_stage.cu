@@ -12,7 +12,7 @@ namespace {
 
 __global__ void __launch_bounds__(kPackbitsThreads) unpack_bits(PackbitsJob job) { packbits_body(job); }
 
-class PackbitsStage final : public device::gpu::Stage {
+class PackbitsStage final : public device::gpu::GpuCodec {
  public:
   explicit PackbitsStage(const device::DecodeStage& stage) {
     job_.exact = stage.exact;
@@ -42,8 +42,8 @@ class PackbitsStage final : public device::gpu::Stage {
 
 }  // namespace
 
-std::unique_ptr<device::gpu::Stage> make_packbits_stage(const device::DecodeStage& stage) {
-  return std::unique_ptr<device::gpu::Stage>(new (std::nothrow) PackbitsStage(stage));
+std::unique_ptr<device::gpu::GpuCodec> make_packbits_stage(const device::DecodeStage& stage) {
+  return std::unique_ptr<device::gpu::GpuCodec>(new (std::nothrow) PackbitsStage(stage));
 }
 
 }  // namespace headrace::codec::gpu

@@ -57,7 +57,7 @@ class PackbitsV3Codec final : public ArrayToBytes, public CheckedCoder {
   }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch*) const override {
+  Status decode_stream(EncodedStream& stream, Scratch*) const override {
     const std::size_t count = stream.dst_capacity / component_.width_bytes;
     const auto packed = static_cast<std::size_t>(packed_bytes(stream.dst_capacity));
     const bool lacks_byte = may_lack_padding_byte() && stream.src_bytes == packed;
@@ -132,7 +132,7 @@ std::optional<unsigned> read_bit(ConfigReader& reader, const char* key) {
 
 }  // namespace
 
-Result<Codec> make_packbits_v3(const base::Json& config, const Context& context) {
+Result<Codec> make_packbits_v3(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   const int padding = reader.choice("padding_encoding", Need::kOptional, {"first_byte", "last_byte", "none"}, 2);
   const std::optional<unsigned> first = read_bit(reader, "first_bit"), last = read_bit(reader, "last_bit");

@@ -9,7 +9,7 @@ namespace {
 
 Result<codec::Codec> try_packbits(std::string_view type, std::string_view config) {
   const DataType dtype = numeric_type(type);
-  codec::Context context;
+  codec::CodecArgs context;
   context.dtype = &dtype;
   return codec::make_codec("packbits", *base::parse_json(config), context);
 }
@@ -105,7 +105,7 @@ TEST(PackbitsV3Codec, Configuration) {
   DataType raw;
   raw.kind = TypeKind::kRaw;
   raw.name = "r8";
-  codec::Context context;
+  codec::CodecArgs context;
   context.dtype = &raw;
   EXPECT_EQ(codec::make_codec("packbits", *base::parse_json("{}"), context).status().code(), Code::kCorrupt);
 }

@@ -6,9 +6,9 @@
 
 namespace headrace::codec {
 
-Result<Codec> make_quantize(const base::Json& config, const Context& context) {
+Result<Codec> make_quantize(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
-  ElementOp op;
+  ElementFilter op;
   HEADRACE_TRY(read_numpy_type(reader, context, "dtype", Need::kRequired, entering_type(context), op.decoded));
   HEADRACE_TRY(read_numpy_type(reader, context, "astype", Need::kOptional, op.decoded, op.stored));
   reader.integer("digits", Need::kOptional, INT64_MIN, INT64_MAX);  // only the encoder needs it

@@ -126,7 +126,7 @@ Axis read_axis(const base::Json& value, ConfigReader& reader) {
 
 }  // namespace
 
-Result<Codec> make_reshape(const base::Json& config, const Context& context) {
+Result<Codec> make_reshape(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   std::vector<Axis> axes;
   const base::Json* value = reader.any("shape", Need::kRequired);

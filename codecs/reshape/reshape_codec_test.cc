@@ -131,7 +131,7 @@ TEST(ReshapeCodec, ChainsInWhichAxesMove) {
       for (std::size_t i = 0; i < 24; ++i) encoded.elements[i] = static_cast<std::uint16_t>(i * i * 37 + 11);
       const std::vector<std::uint16_t> plain = encoded.elements;
       std::vector<codec::Codec> codecs;
-      codec::Context context;
+      codec::CodecArgs context;
       context.dtype = &dtype;
       for (const Link& link : chains[number]) {
         auto made = codec::make_codec(link.name, *base::parse_json(link.config), context);

@@ -20,12 +20,12 @@ std::uint64_t scalar(ConfigReader& reader, const char* key, Number type, std::ui
 
 }  // namespace
 
-Result<Codec> make_scale_offset(const base::Json& config, const Context& context) {
+Result<Codec> make_scale_offset(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   const std::optional<Element> type = entering_type(context);
   const Number number = type ? type->number : Number::kUint8;
-  ElementOp op;
-  op.kind = ElementOp::Kind::kScaleOffset;
+  ElementFilter op;
+  op.kind = ElementFilter::Kind::kScaleOffset;
   op.stored.number = op.decoded.number = number;
   op.offset = scalar(reader, "offset", number, 0);
   op.scale = scalar(reader, "scale", number, numbers::convert(1, Number::kUint8, number));

@@ -49,7 +49,7 @@ class ShuffleCodec final : public StreamCodec {
   }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch*) const override {
+  Status decode_stream(EncodedStream& stream, Scratch*) const override {
     HEADRACE_TRY(check_size("shuffle", stream.src_bytes, stream));
     if (item_bytes_ <= 1) {  // 0 too: numcodecs takes both and leaves the bytes alone
       std::memcpy(stream.dst, stream.src, stream.src_bytes);
@@ -68,7 +68,7 @@ class ShuffleCodec final : public StreamCodec {
 
 }  // namespace
 
-Result<Codec> make_shuffle(const base::Json& config, const Context& context) {
+Result<Codec> make_shuffle(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   const std::int64_t item_bytes = reader.integer("elementsize", Need::kOptional, 0, INT32_MAX, 4);
   HEADRACE_TRY(reader.finish());

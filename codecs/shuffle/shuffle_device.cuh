@@ -107,56 +107,61 @@ __device__ inline void copy_parts(const Block& block, U64 first, U64 last, unsig
 // ---- a tile ----
 
 // The ways of undoing a filter.
-enum class Path : std::uint32_t { kCopy, kTwo, kFour, kEight, kBits, kAny };
+enum class UnshuffleWay : std::uint32_t { kCopy, kTwo, kFour, kEight, kBits, kAny };
 constexpr unsigned kPaths = 6;
 
 // The fastest way that does every block of block_bytes, one after the other in dst.
-__host__ __device__ inline Path path_of(Filter filter, unsigned width, const Byte* dst, U64 block_bytes) {
-  if (filter == Filter::kNone || (filter == Filter::kBytes && width == 1)) return Path::kCopy;
-  if (filter == Filter::kBits) return Path::kBits;
-  if ((reinterpret_cast<std::uintptr_t>(dst) | block_bytes) % width != 0) return Path::kAny;
-  return width == 2 ? Path::kTwo : width == 4 ? Path::kFour : width == 8 ? Path::kEight : Path::kAny;
+__host__ __device__ inline UnshuffleWay path_of(Filter filter, unsigned width, const Byte* dst, U64 block_bytes) {
+  if (filter == Filter::kNone || (filter == Filter::kBytes && width == 1)) return UnshuffleWay::kCopy;
+  if (filter == Filter::kBits) return UnshuffleWay::kBits;
+  if ((reinterpret_cast<std::uintptr_t>(dst) | block_bytes) % width != 0) return UnshuffleWay::kAny;
+  return width == 2   ? UnshuffleWay::kTwo
+         : width == 4 ? UnshuffleWay::kFour
+         : width == 8 ? UnshuffleWay::kEight
+                      : UnshuffleWay::kAny;
 }
-template <Path kPath>
+template <UnshuffleWay kPath>
 constexpr unsigned kSharedWords =
-    kPath == Path::kBits || kPath == Path::kAny ? kTileBytes / 4 + kMaxWidth* kPlanePadWords : 1;
-// Calls work(std::integral_constant<Path, path>()).
+    kPath == UnshuffleWay::kBits || kPath == UnshuffleWay::kAny ? kTileBytes / 4 + kMaxWidth* kPlanePadWords : 1;
+// Calls work(std::integral_constant<UnshuffleWay, path>()).
 template <class Work>
-void with_path(Path path, const Work& work) {
+void with_path(UnshuffleWay path, const Work& work) {
   switch (path) {
-    case Path::kCopy:
-      return work(std::integral_constant<Path, Path::kCopy>());
-    case Path::kTwo:
-      return work(std::integral_constant<Path, Path::kTwo>());
-    case Path::kFour:
-      return work(std::integral_constant<Path, Path::kFour>());
-    case Path::kEight:
-      return work(std::integral_constant<Path, Path::kEight>());
-    case Path::kBits:
-      return work(std::integral_constant<Path, Path::kBits>());
-    case Path::kAny:
-      return work(std::integral_constant<Path, Path::kAny>());
+    case UnshuffleWay::kCopy:
+      return work(std::integral_constant<UnshuffleWay, UnshuffleWay::kCopy>());
+    case UnshuffleWay::kTwo:
+      return work(std::integral_constant<UnshuffleWay, UnshuffleWay::kTwo>());
+    case UnshuffleWay::kFour:
+      return work(std::integral_constant<UnshuffleWay, UnshuffleWay::kFour>());
+    case UnshuffleWay::kEight:
+      return work(std::integral_constant<UnshuffleWay, UnshuffleWay::kEight>());
+    case UnshuffleWay::kBits:
+      return work(std::integral_constant<UnshuffleWay, UnshuffleWay::kBits>());
+    case UnshuffleWay::kAny:
+      return work(std::integral_constant<UnshuffleWay, UnshuffleWay::kAny>());
   }
 }
 // Thread blocks that a multiprocessor has at once, from the registers that a path needs.
-constexpr unsigned blocks_per_unit(Path path) { return path == Path::kTwo || path == Path::kFour ? 6 : 5; }
+constexpr unsigned blocks_per_unit(UnshuffleWay path) {
+  return path == UnshuffleWay::kTwo || path == UnshuffleWay::kFour ? 6 : 5;
+}
 
 // Bytes [tile * tile_bytes(width), ...) of the block, by a whole thread block. `shared` has kSharedWords<kPath>.
 // REQUIRES: path_of() gave this path, if for an aligned dst; every thread of the block is here, with the same
 // arguments.
-template <Path kPath>
+template <UnshuffleWay kPath>
 __device__ inline void unfilter_tile(const Block& block, U64 tile, unsigned* shared, unsigned thread,
                                      unsigned threads) {
   const unsigned width = block.width, most = tile_items(width);
   const U64 first_byte = tile * tile_bytes(width);
   if (first_byte >= block.bytes) return;
   const U64 last_byte = block.bytes - first_byte < tile_bytes(width) ? block.bytes : first_byte + tile_bytes(width);
-  if constexpr (kPath == Path::kCopy) {
+  if constexpr (kPath == UnshuffleWay::kCopy) {
     copy_parts(block, first_byte, last_byte, thread, threads);
     return;
   }
   const U64 items = block.bytes <= 0xffffffffu ? static_cast<unsigned>(block.bytes) / width : block.bytes / width;
-  if (kPath == Path::kBits && items % 8 != 0) {  // Blosc leaves such a block as it is
+  if (kPath == UnshuffleWay::kBits && items % 8 != 0) {  // Blosc leaves such a block as it is
     copy_parts(block, first_byte, last_byte, thread, threads);
     return;
   }
@@ -168,17 +173,17 @@ __device__ inline void unfilter_tile(const Block& block, U64 tile, unsigned* sha
     for (U64 i = from + thread; i < last_byte; i += threads) block.dst[i] = block.src[i];
   }
   if (first >= items) return;
-  if constexpr (kPath == Path::kTwo) {
+  if constexpr (kPath == UnshuffleWay::kTwo) {
     register_tile<2>(block, items, first, last, thread, threads);
-  } else if constexpr (kPath == Path::kFour) {
+  } else if constexpr (kPath == UnshuffleWay::kFour) {
     register_tile<4>(block, items, first, last, thread, threads);
-  } else if constexpr (kPath == Path::kEight) {
+  } else if constexpr (kPath == UnshuffleWay::kEight) {
     register_tile<8>(block, items, first, last, thread, threads);
   } else {
     const unsigned count = static_cast<unsigned>(last - first);
-    const Tile<kPath == Path::kBits> shared_tile{shared, most / 4 + kPlanePadWords};
+    const Tile<kPath == UnshuffleWay::kBits> shared_tile{shared, most / 4 + kPlanePadWords};
     __syncthreads();  // the tile before has been read
-    if constexpr (kPath == Path::kBits) {
+    if constexpr (kPath == UnshuffleWay::kBits) {
       fetch_bits(block, items, first, count, shared_tile, thread, threads);
     } else {
       fetch_bytes(block, items, first, count, shared_tile, thread, threads);
@@ -224,7 +229,7 @@ struct ChunksJob {
   unsigned stage = 0;
 };
 
-template <Path kPath>
+template <UnshuffleWay kPath>
 __device__ inline void unshuffle_chunks_body(const ChunksJob& job, unsigned* shared) {
   using device::DecodeReason;
   const Share share = share_of(job.count * job.tiles_per_chunk, blockIdx.x, gridDim.x);

@@ -15,12 +15,12 @@ using gpu::shuffle::Byte;
 using gpu::shuffle::Filter;
 
 constexpr unsigned kThreads = 64;
-unsigned g_shared[gpu::shuffle::kSharedWords<gpu::shuffle::Path::kAny>];
+unsigned g_shared[gpu::shuffle::kSharedWords<gpu::shuffle::UnshuffleWay::kAny>];
 
 Byte* raw(std::byte* at) { return reinterpret_cast<Byte*>(at); }
 const Byte* raw(const std::byte* at) { return reinterpret_cast<const Byte*>(at); }
 
-template <gpu::shuffle::Path kPath>
+template <gpu::shuffle::UnshuffleWay kPath>
 void unfilter_by(const gpu::shuffle::Block& block) {
   const auto tile = gpu::shuffle::tile_bytes(block.width);
   for (std::uint64_t t = 0; t <= block.bytes / tile; ++t) {  // one too many does nothing

@@ -11,14 +11,14 @@
 namespace headrace::codec::gpu {
 namespace {
 
-template <shuffle::Path kPath>
+template <shuffle::UnshuffleWay kPath>
 __global__ void __launch_bounds__(shuffle::kThreads, shuffle::blocks_per_unit(kPath))
     unshuffle_chunks(shuffle::ChunksJob job) {
   __shared__ unsigned shared[shuffle::kSharedWords<kPath>];
   shuffle::unshuffle_chunks_body<kPath>(job, shared);
 }
 
-class ShuffleStage final : public device::gpu::Stage {
+class ShuffleStage final : public device::gpu::GpuCodec {
  public:
   ShuffleStage(unsigned width, bool exact) : width_(width), exact_(exact) {}
 
@@ -52,7 +52,7 @@ class ShuffleStage final : public device::gpu::Stage {
 }  // namespace
 
 // parameters[0]: bytes of an element.
-std::unique_ptr<device::gpu::Stage> make_shuffle_stage(const device::DecodeStage& stage) {
+std::unique_ptr<device::gpu::GpuCodec> make_shuffle_stage(const device::DecodeStage& stage) {
   if (stage.parameters[0] > shuffle::kMaxWidth) return nullptr;
   const auto width = static_cast<unsigned>(std::max<std::uint64_t>(1, stage.parameters[0]));
   return std::make_unique<ShuffleStage>(width, stage.exact);

@@ -29,7 +29,7 @@ constexpr std::size_t kMaxRank = 255;  // an axis is a byte in Layout
 
 }  // namespace
 
-Result<Codec> make_transpose(const base::Json& config, const Context& context) {
+Result<Codec> make_transpose(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   std::vector<std::uint8_t> order;
   if (const base::Json* value = reader.any("order", Need::kRequired); value != nullptr) {

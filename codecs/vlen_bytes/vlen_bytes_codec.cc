@@ -15,7 +15,7 @@ class VlenBytesCodec final : public VlenCodec {
 
 }  // namespace
 
-Result<Codec> make_vlen_bytes(const base::Json& config, const Context& context) {
+Result<Codec> make_vlen_bytes(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   HEADRACE_TRY(reader.finish());
   return Codec(std::make_unique<VlenBytesCodec>());

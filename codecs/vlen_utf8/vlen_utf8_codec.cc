@@ -15,7 +15,7 @@ class VlenUtf8Codec final : public VlenCodec {
 
 }  // namespace
 
-Result<Codec> make_vlen_utf8(const base::Json& config, const Context& context) {
+Result<Codec> make_vlen_utf8(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   HEADRACE_TRY(reader.finish());
   return Codec(std::make_unique<VlenUtf8Codec>());

@@ -84,7 +84,7 @@ class ZfpCodec final : public ArrayToBytes, public StreamCodec {
   }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch* scratch) const override {
+  Status decode_stream(EncodedStream& stream, Scratch* scratch) const override {
     auto& own = static_cast<ZfpScratch&>(*scratch);
     own.load({stream.src, stream.src_bytes});
     ZfpShape shape;
@@ -131,7 +131,7 @@ class ZfpCodec final : public ArrayToBytes, public StreamCodec {
     }
   }
 
-  Status read_header(ZfpScratch& scratch, const Stream& stream, ZfpShape& shape, ZfpNumber& number) const {
+  Status read_header(ZfpScratch& scratch, const EncodedStream& stream, ZfpShape& shape, ZfpNumber& number) const {
     if (zfp_read_header(scratch.zfp, scratch.field, ZFP_HEADER_FULL) == 0 ||
         stream_rtell(zfp_stream_bit_stream(scratch.zfp)) > 8 * stream.src_bytes) {
       return corrupt("zfp: stream of %zu bytes does not begin with a header", stream.src_bytes);
@@ -154,7 +154,7 @@ class ZfpCodec final : public ArrayToBytes, public StreamCodec {
 };
 
 // Nothing where it is not known, or refused when it enters.
-std::optional<ZfpShape> shape_of(const Context& context) {
+std::optional<ZfpShape> shape_of(const CodecArgs& context) {
   if (context.shape == nullptr || context.shape->size() > kMaxRank) return std::nullopt;
   ZfpShape out;
   out.rank = std::max(1u, static_cast<unsigned>(context.shape->size()));
@@ -196,7 +196,7 @@ Mode read_mode(ConfigReader& reader) {
 
 }  // namespace
 
-Result<Codec> make_zfp(const base::Json& config, const Context& context) {
+Result<Codec> make_zfp(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   Mode mode;
   if (reader.numcodecs_form() || context.zarr_format == 2) {

@@ -31,7 +31,7 @@ using Shape = std::vector<std::uint64_t>;
 Result<codec::Codec> try_zfp(std::string_view name, std::string_view config, std::string_view type = "float32",
                              const Shape* shape = nullptr) {
   const DataType dtype = numeric_type(type);
-  codec::Context context;
+  codec::CodecArgs context;
   context.dtype = &dtype;
   context.shape = shape;
   return codec::make_codec(name, *base::parse_json(config), context);

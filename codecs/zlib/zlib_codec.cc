@@ -47,7 +47,7 @@ class ZlibCodec final : public StreamCodec {
   }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch* scratch) const override {
+  Status decode_stream(EncodedStream& stream, Scratch* scratch) const override {
     std::size_t in = 0, out = 0;
     switch (libdeflate_zlib_decompress_ex(static_cast<ZlibScratch*>(scratch)->inflater.get(), stream.src,
                                           stream.src_bytes, stream.dst, stream.dst_capacity, &in, &out)) {
@@ -70,7 +70,7 @@ class ZlibCodec final : public StreamCodec {
 
 }  // namespace
 
-Result<Codec> make_zlib(const base::Json& config, const Context& context) {
+Result<Codec> make_zlib(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   // -1 is zlib's default, 6; numcodecs writes 1 where it is not told.
   const std::int64_t level = reader.integer("level", Need::kOptional, -1, 9, 1);

@@ -86,7 +86,7 @@ __device__ inline void list_places(const ZstdStream& stream, std::uint64_t from,
 }
 
 // The blocks from `at` on that begin before `end`.
-__device__ inline void follow_chain(const ZstdStream& stream, std::uint64_t at, std::uint64_t end, Chain& chain,
+__device__ inline void follow_chain(const ZstdStream& stream, std::uint64_t at, std::uint64_t end, HeaderChain& chain,
                                     std::uint32_t* links) {
   chain.first = static_cast<std::uint32_t>(at);
   std::uint32_t count = 0;
@@ -108,7 +108,7 @@ __device__ inline void chains_body(const Job& job, unsigned walkers, ChainSpace&
     const ZstdStream& stream = job.streams[i];
     const std::uint32_t parts = parts_of(job, stream);
     for (; t - before < parts && t < job.most_parts; t += walkers) {
-      Chain& chain = job.chains[t];
+      HeaderChain& chain = job.chains[t];
       const std::uint64_t begin = std::uint64_t{t - before} * job.part_bytes, behind = begin + job.part_bytes;
       const std::uint64_t from = begin > kMagicBytes ? begin : kMagicBytes;
       const std::uint64_t end = behind < stream.src_bytes ? behind : stream.src_bytes;
@@ -142,7 +142,7 @@ class ChainCursor {
  public:
   __device__ ChainCursor(const Job& job, std::uint32_t i) : job_(job), first_part_(first_part(job, i)) {}
   // The chain that begins at `at`, if there is one.
-  __device__ Chain* begins_at(std::uint64_t at) {
+  __device__ HeaderChain* begins_at(std::uint64_t at) {
     if (first_part_ == kNone) return nullptr;
     const std::uint32_t part = first_part_ + static_cast<std::uint32_t>(at / job_.part_bytes);
     if (part != part_) {
@@ -166,7 +166,7 @@ __device__ inline void list_links(const Job& job) {
   if (parts > job.most_parts) parts = job.most_parts;
   const unsigned lane = lane_id(), warps = blockDim.x / 32;
   for (std::uint32_t t = threadIdx.x / 32; t < parts; t += warps) {
-    const Chain chain = job.chains[t];
+    const HeaderChain chain = job.chains[t];
     if (chain.raw_at == kNone) continue;
     for (std::uint32_t k = lane; k < chain.count; k += 32) {
       job.raw[chain.raw_at + k] = {links_of(job, t)[k], chain.frame_at};

@@ -59,7 +59,7 @@ class ZstdCodec final : public StreamCodec {
   }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch* scratch) const override {
+  Status decode_stream(EncodedStream& stream, Scratch* scratch) const override {
     ZSTD_DCtx* context = static_cast<ZstdScratch*>(scratch)->context.get();
     for (std::size_t at = 0; at < stream.src_bytes;) {
       const std::byte* frame = stream.src + at;
@@ -82,7 +82,8 @@ class ZstdCodec final : public StreamCodec {
   }
 
  private:
-  static Status decode_frame(ZSTD_DCtx* context, std::span<const std::byte> frame, std::size_t at, Stream& stream) {
+  static Status decode_frame(ZSTD_DCtx* context, std::span<const std::byte> frame, std::size_t at,
+                             EncodedStream& stream) {
     const std::size_t room = stream.dst_capacity - stream.dst_bytes;
     if (const unsigned dictionary = ZSTD_getDictID_fromFrame(frame.data(), frame.size()); dictionary != 0) {
       return unsupported("zstd: frame at byte %zu needs dictionary %u", at, dictionary);
@@ -108,7 +109,7 @@ class ZstdCodec final : public StreamCodec {
 
 }  // namespace
 
-Result<Codec> make_zstd(const base::Json& config, const Context& context) {
+Result<Codec> make_zstd(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   // numcodecs hands the level to the encoder, which clamps it; v3 says which levels there are.
   const bool bounded = context.zarr_format == 3;

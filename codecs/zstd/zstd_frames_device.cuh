@@ -149,7 +149,7 @@ __device__ inline Verdict walk_frames(const ZstdStream& stream, bool single_fram
     const auto frame_at = static_cast<std::uint32_t>(at);
     at += header.bytes;
     for (bool last = false; !last;) {
-      if (Chain* const chain = chains.begins_at(at); chain != nullptr && chain->count <= most - count) {
+      if (HeaderChain* const chain = chains.begins_at(at); chain != nullptr && chain->count <= most - count) {
         chain->raw_at = raw_first + count;
         chain->frame_at = frame_at;
         count += chain->count;

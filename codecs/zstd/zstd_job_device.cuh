@@ -68,7 +68,7 @@ struct Job {
   Totals* totals = nullptr;  // zeroed before
   Round* round = nullptr;    // zeroed before
   StreamState* states = nullptr;
-  Chain* chains = nullptr;  // of parts; null: there are none
+  HeaderChain* chains = nullptr;  // of parts; null: there are none
   std::uint32_t* links = nullptr;
   std::uint32_t most_parts = 0, part_bytes = kPartBytes;
   RawBlock* raw = nullptr;
@@ -215,7 +215,7 @@ struct Layout {
     round = take(rounds.count * sizeof(Round));
     zeroed_bytes = end;
     states = take(limits.streams * sizeof(StreamState));
-    chains = take(kMostParts * sizeof(Chain));
+    chains = take(kMostParts * sizeof(HeaderChain));
     links = take(kMostParts * kMostLinks * sizeof(std::uint32_t));
     raw = take(block_count * sizeof(RawBlock));
     blocks = take(block_count * sizeof(Block));
@@ -233,7 +233,7 @@ struct Layout {
     job.totals = reinterpret_cast<Totals*>(scratch + totals);
     job.round = reinterpret_cast<Round*>(scratch + round);
     job.states = reinterpret_cast<StreamState*>(scratch + states);
-    job.chains = with_chains ? reinterpret_cast<Chain*>(scratch + chains) : nullptr;
+    job.chains = with_chains ? reinterpret_cast<HeaderChain*>(scratch + chains) : nullptr;
     job.links = reinterpret_cast<std::uint32_t*>(scratch + links);
     job.most_parts = kMostParts;
     job.raw = reinterpret_cast<RawBlock*>(scratch + raw);

@@ -110,7 +110,7 @@ struct RawBlock {
 };
 
 // Blocks that follow each other, found ahead (zstd_chains_device.cuh).
-struct Chain {
+struct HeaderChain {
   std::uint32_t first, next;  // where the first one begins, and where the last one ends
   std::uint32_t count;
   std::uint32_t raw_at, frame_at;  // by `frames`: in the list of RawBlocks, or kNone; the frame that they are of

@@ -232,7 +232,7 @@ __device__ inline void fill_tree_table(const TreeSpace& space, TreeTable& table,
 }
 
 // A piece of a stream's bits in shared memory; positions are those of BackwardBits.
-struct Piece {
+struct BitSpan {
   const std::uint16_t* table;
   const std::uint32_t* words;
   std::int32_t first_word;
@@ -243,7 +243,7 @@ struct Piece {
 class CodeWords {
  public:
   // REQUIRES: of the words below `at`, two are in the piece.
-  __device__ CodeWords(const Piece& piece, std::int32_t at)
+  __device__ CodeWords(const BitSpan& piece, std::int32_t at)
       : table_(piece.table),
         words_(piece.words),
         origin_(piece.first_word * 32),
@@ -407,7 +407,7 @@ __device__ inline DecodeReason decode_literals(const TreeTable& table, unsigned 
     }
   }
   const bool begun = going;
-  Piece piece{table, words, 0, log};
+  BitSpan piece{table, words, 0, log};
   std::uint32_t done = 0;
   for (;;) {
     going = going && top > bits.lead && done <= count;

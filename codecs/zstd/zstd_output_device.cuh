@@ -14,10 +14,10 @@ struct Output {
   __device__ std::uint32_t stream_count() const { return job.stream_count(); }
   __device__ lz77::Part part(std::uint32_t i) const { return part_of(job, round, i); }
   __device__ Byte* output(std::uint32_t i) const { return job.streams[i].dst; }
-  __device__ lz77::Piece piece(std::uint32_t x) const {
+  __device__ lz77::OutputRun piece(std::uint32_t x) const {
     const Block& block = job.blocks[x];
     const Byte* const src = job.streams[block.stream].src;
-    lz77::Piece piece;
+    lz77::OutputRun piece;
     piece.out = block.out;
     piece.bytes = block.decoded_bytes;
     if (block.kind != BlockKind::kCompressed) {

@@ -20,7 +20,7 @@ __global__ void tell_sizes(device::gpu::Chunk* chunks, std::uint32_t count, cons
   tell_zstd_sizes_body(chunks, count, streams, outcomes);
 }
 
-class ZstdStage final : public device::gpu::Stage {
+class ZstdStage final : public device::gpu::GpuCodec {
  public:
   explicit ZstdStage(bool exact) : exact_(exact) {}
 
@@ -63,8 +63,8 @@ class ZstdStage final : public device::gpu::Stage {
 }  // namespace
 
 // No parameters: a stream says everything itself.
-std::unique_ptr<device::gpu::Stage> make_zstd_stage(const device::DecodeStage& stage) {
-  return std::unique_ptr<device::gpu::Stage>(new (std::nothrow) ZstdStage(stage.exact));
+std::unique_ptr<device::gpu::GpuCodec> make_zstd_stage(const device::DecodeStage& stage) {
+  return std::unique_ptr<device::gpu::GpuCodec>(new (std::nothrow) ZstdStage(stage.exact));
 }
 
 }  // namespace headrace::codec::gpu

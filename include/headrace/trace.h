@@ -37,17 +37,17 @@ constexpr const char* stage_name(Stage stage) noexcept {
 }
 
 // Spans of a thread nest or follow each other; those of the I/O engine and of the device overlap.
-enum class LaneKind : std::uint8_t { kThread, kIo, kDevice };
+enum class TrackKind : std::uint8_t { kThread, kIo, kDevice };
 
-struct Lane {
-  LaneKind kind = LaneKind::kThread;
+struct Track {
+  TrackKind kind = TrackKind::kThread;
   std::string name;  // "worker 2", "I/O in flight"
 };
 
-struct Event {
+struct SpanRecord {
   Stage stage = Stage::kPlan;
   Stage waits_for = Stage::kWait;  // of a kWait: the stage that is waited for; kWait itself: not known
-  std::uint32_t lane = 0;          // index into Trace::lanes
+  std::uint32_t track = 0;         // index into Trace::tracks
   std::uint32_t detail = 0;        // a small number that tells spans of one stage apart, such as the wave's
   std::uint64_t start_ns = 0, end_ns = 0;
   std::uint64_t bytes = 0;  // of what, the stage says
@@ -55,16 +55,16 @@ struct Event {
 
 struct StageTotals {
   std::uint64_t spans = 0, bytes = 0;
-  double seconds = 0;           // summed over lanes
-  double busy_seconds = 0;      // at least one lane was in the stage
+  double seconds = 0;           // summed over tracks
+  double busy_seconds = 0;      // at least one track was in the stage
   double limiting_seconds = 0;  // the stage's part of the wall time: threads were in it or waited for it
 };
 
 class HEADRACE_API Trace {
  public:
-  std::vector<Lane> lanes;
-  std::vector<Event> events;      // by start
-  std::uint64_t lost_events = 0;  // overwritten, or made when there was no memory for them
+  std::vector<Track> tracks;
+  std::vector<SpanRecord> events;  // by start
+  std::uint64_t lost_events = 0;   // overwritten, or made when there was no memory for them
 
   // From the first span to the last; where spans were lost, from the time since which none was.
   std::uint64_t begin_ns() const noexcept;

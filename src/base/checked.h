@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <optional>
 
 namespace headrace::base {
@@ -34,6 +35,11 @@ constexpr T align_down(T value, T unit) noexcept {
 template <std::unsigned_integral T>
 constexpr T ceil_div(T value, T unit) noexcept {
   return value / unit + (value % unit != 0 ? 1 : 0);
+}
+
+// For sizes that are only shown or compared with a limit.
+inline std::uint64_t saturating_mul(std::uint64_t a, std::uint64_t b) noexcept {
+  return checked_mul(a, b).value_or(~std::uint64_t{0});
 }
 
 }  // namespace headrace::base

@@ -72,9 +72,9 @@ Ring* take_ring(ThreadState& state) noexcept {
   return ring;
 }
 
-std::uint64_t pack(const Event& event, LaneKind lane) noexcept {
+std::uint64_t pack(const SpanRecord& event, TrackKind track) noexcept {
   return static_cast<std::uint64_t>(event.stage) | static_cast<std::uint64_t>(event.waits_for) << 8 |
-         static_cast<std::uint64_t>(lane) << 16 | std::uint64_t{event.detail} << 32;
+         static_cast<std::uint64_t>(track) << 16 | std::uint64_t{event.detail} << 32;
 }
 
 // Adds the ring's events of the current recording to `trace`.
@@ -82,22 +82,22 @@ void collect(Ring& ring, std::uint64_t start_ns, Trace& trace, const std::uint32
   const std::uint64_t done = ring.done.load(std::memory_order_acquire);
   const std::uint64_t first = ring.first.load(std::memory_order_relaxed);
   std::uint64_t from = std::max(first, done - std::min(done, kRingEvents));
-  const auto lane = static_cast<std::uint32_t>(trace.lanes.size());
+  const auto track = static_cast<std::uint32_t>(trace.tracks.size());
   const std::size_t before = trace.events.size();
   bool used = false;
   for (std::uint64_t i = from; i < done; ++i) {
     const auto* words = &ring.words[(i % kRingEvents) * kWords];
-    Event event;
+    SpanRecord event;
     event.start_ns = std::max(words[0].load(std::memory_order_acquire), start_ns);
     event.end_ns = std::max(words[1].load(std::memory_order_acquire), event.start_ns);
     event.bytes = words[2].load(std::memory_order_acquire);
     const std::uint64_t about = words[3].load(std::memory_order_acquire);
     event.stage = static_cast<Stage>(about & 0xff);
     event.waits_for = static_cast<Stage>(about >> 8 & 0xff);
-    const auto kind = static_cast<LaneKind>(about >> 16 & 0xff);
+    const auto kind = static_cast<TrackKind>(about >> 16 & 0xff);
     event.detail = static_cast<std::uint32_t>(about >> 32);
-    event.lane = kind == LaneKind::kThread ? lane : shared_lanes[static_cast<std::size_t>(kind)];
-    used = used || kind == LaneKind::kThread;
+    event.track = kind == TrackKind::kThread ? track : shared_lanes[static_cast<std::size_t>(kind)];
+    used = used || kind == TrackKind::kThread;
     trace.events.push_back(event);
   }
   // A thread that was recording while stop() was called may have gone on by one event or more.
@@ -118,29 +118,29 @@ void collect(Ring& ring, std::uint64_t start_ns, Trace& trace, const std::uint32
   }
   if (used) {
     const char* name = ring.name.load(std::memory_order_relaxed);
-    trace.lanes.push_back({LaneKind::kThread, std::string(name) + " " + std::to_string(ring.number)});
+    trace.tracks.push_back({TrackKind::kThread, std::string(name) + " " + std::to_string(ring.number)});
   }
 }
 
 // Lanes of kinds that no event has are left out.
 void drop_unused_lanes(Trace& trace) {
-  std::vector<std::uint32_t> moved(trace.lanes.size(), 0);
-  for (const Event& event : trace.events) moved[event.lane] = 1;
-  std::vector<Lane> kept;
+  std::vector<std::uint32_t> moved(trace.tracks.size(), 0);
+  for (const SpanRecord& event : trace.events) moved[event.track] = 1;
+  std::vector<Track> kept;
   for (std::size_t i = 0; i < moved.size(); ++i) {
     if (moved[i] == 0) continue;
     moved[i] = static_cast<std::uint32_t>(kept.size());
-    kept.push_back(std::move(trace.lanes[i]));
+    kept.push_back(std::move(trace.tracks[i]));
   }
-  for (Event& event : trace.events) event.lane = moved[event.lane];
-  trace.lanes = std::move(kept);
+  for (SpanRecord& event : trace.events) event.track = moved[event.track];
+  trace.tracks = std::move(kept);
 }
 
 }  // namespace
 
 namespace detail {
 
-void append(const Event& event, LaneKind lane) noexcept {
+void append(const SpanRecord& event, TrackKind track) noexcept {
   ThreadState& state = t_state;
   Ring* ring = state.ring != nullptr ? state.ring : take_ring(state);
   if (ring == nullptr) {
@@ -154,7 +154,7 @@ void append(const Event& event, LaneKind lane) noexcept {
   words[0].store(event.start_ns, std::memory_order_release);
   words[1].store(event.end_ns, std::memory_order_release);
   words[2].store(event.bytes, std::memory_order_release);
-  words[3].store(pack(event, lane), std::memory_order_release);
+  words[3].store(pack(event, track), std::memory_order_release);
   ring->done.store(at + 1, std::memory_order_release);
 }
 
@@ -183,7 +183,7 @@ void left_waiting(Stage waits_for, std::uint64_t owner) noexcept {
 void came_back(std::uint64_t owner) noexcept {
   if (!recording() || t_state.owner == 0) return;
   if (t_state.owner == owner) {
-    detail::append({Stage::kWait, t_state.waits_for, 0, 0, t_state.left_ns, base::now_ns(), 0}, LaneKind::kThread);
+    detail::append({Stage::kWait, t_state.waits_for, 0, 0, t_state.left_ns, base::now_ns(), 0}, TrackKind::kThread);
   }
   t_state.owner = 0;
 }
@@ -209,12 +209,12 @@ namespace {
 // their time.
 void end_with_the_work(Trace& trace) {
   std::uint64_t end = 0;
-  for (const Event& event : trace.events) {
+  for (const SpanRecord& event : trace.events) {
     if (event.stage != Stage::kRegister) end = std::max(end, event.end_ns);
   }
   if (end == 0) return;
-  std::erase_if(trace.events, [end](const Event& event) { return event.start_ns > end; });
-  for (Event& event : trace.events) event.end_ns = std::min(event.end_ns, end);
+  std::erase_if(trace.events, [end](const SpanRecord& event) { return event.start_ns > end; });
+  for (SpanRecord& event : trace.events) event.end_ns = std::min(event.end_ns, end);
 }
 
 }  // namespace
@@ -224,8 +224,8 @@ Result<Trace> take() {
   try {
     Trace trace;
     trace.lost_events = g_unrecorded.load(std::memory_order_relaxed);
-    trace.lanes = {{LaneKind::kIo, "I/O in flight"}, {LaneKind::kDevice, "device"}};
-    const std::uint32_t shared_lanes[3] = {0, 0, 1};  // by LaneKind
+    trace.tracks = {{TrackKind::kIo, "I/O in flight"}, {TrackKind::kDevice, "device"}};
+    const std::uint32_t shared_lanes[3] = {0, 0, 1};  // by TrackKind
     std::vector<Ring*> rings;
     for (Ring* ring = g_rings.load(std::memory_order_acquire); ring != nullptr; ring = ring->next) {
       rings.push_back(ring);
@@ -233,7 +233,7 @@ Result<Trace> take() {
     std::sort(rings.begin(), rings.end(), [](const Ring* a, const Ring* b) { return a->number < b->number; });
     for (Ring* ring : rings) collect(*ring, g_start_ns.load(std::memory_order_relaxed), trace, shared_lanes);
     std::stable_sort(trace.events.begin(), trace.events.end(),
-                     [](const Event& a, const Event& b) { return a.start_ns < b.start_ns; });
+                     [](const SpanRecord& a, const SpanRecord& b) { return a.start_ns < b.start_ns; });
     end_with_the_work(trace);
     drop_unused_lanes(trace);
     return trace;

@@ -3,7 +3,7 @@
 //   trace::Span span(trace::Stage::kRead, bytes);                        this thread, until the end of the scope
 //   trace::Timer timer(trace::Stage::kDecode, bytes); ... timer.stop();  the same where the seconds are wanted anyway
 //   trace::Span span(trace::WaitFor{trace::Stage::kCopy});               this thread waits for a stage
-//   trace::record(trace::Stage::kRead, start, end, bytes, LaneKind::kIo) something that happened elsewhere
+//   trace::record(trace::Stage::kRead, start, end, bytes, TrackKind::kIo) something that happened elsewhere
 //
 // Off, each costs one relaxed load and a branch (bench/micro/trace_bench.cc). On, a span is two readings of the clock
 // and four stores into the thread's own ring: no lock, and no allocation after the thread's first span.
@@ -25,19 +25,19 @@ inline std::atomic<std::uint32_t> g_flags{0};
 
 inline bool recording() noexcept { return (g_flags.load(std::memory_order_relaxed) & kRecording) != 0; }
 
-// What this thread's lane is called, with a number behind it. `name` is kept: a literal.
+// What this thread's track is called, with a number behind it. `name` is kept: a literal.
 void name_thread(const char* name) noexcept;
 
 namespace detail {
-void append(const Event& event, LaneKind lane) noexcept;
+void append(const SpanRecord& event, TrackKind track) noexcept;
 void begin_range(Stage stage, std::uint64_t bytes) noexcept;
 void end_range() noexcept;
 }  // namespace detail
 
 inline void record(Stage stage, std::uint64_t start_ns, std::uint64_t end_ns, std::uint64_t bytes,
-                   LaneKind lane = LaneKind::kThread, std::uint32_t detail_id = 0) noexcept {
+                   TrackKind track = TrackKind::kThread, std::uint32_t detail_id = 0) noexcept {
   if (!recording()) return;
-  detail::append({stage, Stage::kWait, 0, detail_id, start_ns, end_ns, bytes}, lane);
+  detail::append({stage, Stage::kWait, 0, detail_id, start_ns, end_ns, bytes}, track);
 }
 
 struct WaitFor {
@@ -70,11 +70,11 @@ class Span {
     if ((flags_ & kRanges) != 0) detail::end_range();
     if ((flags_ & kRecording) == 0) return;
     event_.end_ns = base::now_ns();
-    detail::append(event_, LaneKind::kThread);
+    detail::append(event_, TrackKind::kThread);
   }
 
   const std::uint32_t flags_;
-  Event event_;
+  SpanRecord event_;
 };
 
 // A span whose length is wanted whether or not it is recorded, for Stats.

@@ -162,7 +162,7 @@ std::uint64_t Trace::begin_ns() const noexcept {
 
 std::uint64_t Trace::end_ns() const noexcept {
   std::uint64_t end = begin_ns();
-  for (const Event& event : events) end = std::max(end, event.end_ns);
+  for (const SpanRecord& event : events) end = std::max(end, event.end_ns);
   return end;
 }
 
@@ -172,11 +172,11 @@ Result<std::array<StageTotals, kStageCount>> Trace::totals() const {
   try {
     std::array<StageTotals, kStageCount> out{};
     std::array<std::vector<std::pair<std::uint64_t, std::uint64_t>>, kStageCount> busy;
-    std::vector<std::vector<Interval>> by_thread(lanes.size());
+    std::vector<std::vector<Interval>> by_thread(tracks.size());
     std::vector<Interval> spans;
     const std::uint64_t begin_of_trace = begin_ns();
-    for (const Event& event : events) {
-      if (event.end_ns < begin_of_trace || event.lane >= lanes.size()) continue;
+    for (const SpanRecord& event : events) {
+      if (event.end_ns < begin_of_trace || event.track >= tracks.size()) continue;
       const std::uint64_t begin = std::max(event.start_ns, begin_of_trace);
       StageTotals& total = out[index_of(event.stage)];
       ++total.spans;
@@ -188,8 +188,8 @@ Result<std::array<StageTotals, kStageCount>> Trace::totals() const {
         span.stage = event.waits_for == Stage::kWait ? kNoStage : index_of(event.waits_for);
         span.evidence = kWaits;
       }
-      if (lanes[event.lane].kind == LaneKind::kThread) {
-        by_thread[event.lane].push_back(span);
+      if (tracks[event.track].kind == TrackKind::kThread) {
+        by_thread[event.track].push_back(span);
       } else if (span.stage != kNoStage) {
         span.evidence = kInFlight;
         spans.push_back(span);

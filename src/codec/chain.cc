@@ -156,7 +156,7 @@ std::string Chain::why_not_on_device() const {
 
 Chain::Workspace Chain::make_workspace() const {
   Workspace workspace;
-  for (const Stage& stage : stages_) workspace.scratch.push_back(stage.coder->make_scratch());
+  for (const ChainStep& stage : stages_) workspace.scratch.push_back(stage.coder->make_scratch());
   return workspace;
 }
 
@@ -228,8 +228,8 @@ Result<std::vector<std::byte>> Chain::make_decode_index(std::span<const std::byt
 Status Chain::run_stages(std::size_t begin, std::size_t end, std::span<const std::byte> src, std::span<std::byte> dst,
                          Workspace& workspace, std::size_t& produced) const {
   for (std::size_t i = begin; i < end; ++i) {
-    const Stage& stage = stages_[i];
-    Stream stream;
+    const ChainStep& stage = stages_[i];
+    EncodedStream stream;
     stream.src = src.data();
     stream.src_bytes = src.size();
     const std::span<std::byte> room = i + 1 == end ? dst : workspace.temporary[i % 2];
@@ -256,7 +256,7 @@ Status Chain::run_stages(std::size_t begin, std::size_t end, std::span<const std
 
 // Decodes again with more room until it is enough. The room grows by a factor each time, so that all attempts together
 // cost no more than a few times the last one. The buffer keeps its size, so chunks like those before take one attempt.
-Status Chain::decode_growing(const Stage& stage, Stream& stream, GrowingBuffer& buffer, Scratch* scratch) {
+Status Chain::decode_growing(const ChainStep& stage, EncodedStream& stream, GrowingBuffer& buffer, Scratch* scratch) {
   constexpr std::uint64_t kLeastRoom = std::uint64_t{16} << 10, kMostExtra = std::uint64_t{8} << 20;
   // Checksums and filters keep the size.
   const bool keeps_size = stage.coder->encoded_size(stream.src_bytes).exact;

@@ -106,18 +106,18 @@ class Chain {
                     Workspace& workspace, std::size_t& produced) const;
   void swap_fields(std::span<std::byte> elements) const noexcept;
   bool describe_stage(std::size_t index, device::DecodeStage& stage) const;
-  struct Stage {
+  struct ChainStep {
     const StreamCoder* coder = nullptr;
     std::uint64_t capacity = 0;  // of its output
     bool exact = true;
     bool grows = false;  // into a growing buffer, of at most `capacity`
   };
-  static Status decode_growing(const Stage& stage, Stream& stream, GrowingBuffer& buffer, Scratch* scratch);
+  static Status decode_growing(const ChainStep& stage, EncodedStream& stream, GrowingBuffer& buffer, Scratch* scratch);
   void add_stages(const std::vector<const StreamCoder*>& coders, const StreamCoder* makes_slots);
   std::vector<Codec> codecs_;  // encoding order
   std::vector<std::unique_ptr<StreamCoder>> reorders_;
   std::unique_ptr<StreamCoder> big_endian_coder_;  // of the last codec that changes values
-  std::vector<Stage> stages_;                      // decoding order
+  std::vector<ChainStep> stages_;                  // decoding order
   Layout layout_;
   std::vector<std::int64_t> strides_bytes_;
   std::vector<DataType::SwapRun> mixed_swaps_;  // empty unless fields differ in byte order

@@ -48,7 +48,7 @@ class ChecksumCodec final : public StreamCodec {
   }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch*) const override {
+  Status decode_stream(EncodedStream& stream, Scratch*) const override {
     const auto length = static_cast<int>(name_.size());
     if (stream.src_bytes < kChecksumBytes) {
       return corrupt("%.*s: %zu bytes are too few to hold a checksum", length, name_.data(), stream.src_bytes);
@@ -83,7 +83,7 @@ Codec make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunc
 }
 
 Result<Codec> make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum,
-                                  const base::Json& config, const Context& context) {
+                                  const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   // null stands for the default, as in numcodecs.
   const base::Json* value = reader.any("location", Need::kOptional);

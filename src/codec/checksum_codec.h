@@ -21,6 +21,6 @@ Codec make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunc
 // The same from a configuration as numcodecs' crc32 and adler32 have it: {"location": "start" | "end"}, start by
 // default.
 Result<Codec> make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum,
-                                  const base::Json& config, const Context& context);
+                                  const base::Json& config, const CodecArgs& context);
 
 }  // namespace headrace::codec

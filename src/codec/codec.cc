@@ -70,10 +70,10 @@ std::string_view why_absent(std::string_view name) {
 
 }  // namespace
 
-Result<Codec> make_codec(std::string_view name, const base::Json& config, const Context& context) {
+Result<Codec> make_codec(std::string_view name, const base::Json& config, const CodecArgs& context) {
   for (const CodecRow& row : codecs()) {
     if (!has_word(context.zarr_format == 2 ? row.v2_ids : row.v3_names, name)) continue;
-    Context named = context;
+    CodecArgs named = context;
     named.name = name;
     return row.make(config, named);
   }

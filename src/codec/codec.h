@@ -45,7 +45,7 @@ struct Layout {
 };
 
 // One encoded stream to be decoded. All pointers are host pointers for decode().
-struct Stream {
+struct EncodedStream {
   const std::byte* src = nullptr;
   std::size_t src_bytes = 0;
   std::byte* dst = nullptr;
@@ -79,7 +79,7 @@ class StreamCoder {
   virtual EncodedSize encoded_size(std::uint64_t decoded_bytes) const;
   virtual std::unique_ptr<Scratch> make_scratch() const { return nullptr; }
   // Allocates nothing once `scratch` is warm.
-  virtual Status decode(Stream& stream, Scratch* scratch) const = 0;
+  virtual Status decode(EncodedStream& stream, Scratch* scratch) const = 0;
 
   // One thread's encoder for this configuration. kUnsupported where there is none, naming what is missing.
   virtual Result<std::unique_ptr<Encoder>> make_encoder() const;
@@ -170,7 +170,7 @@ class Codec {
 };
 
 // What is known of the array when a codec is made.
-struct Context {
+struct CodecArgs {
   const DataType* dtype = nullptr;  // type of the elements that enter the codec; null for bytes -> bytes in v2
   int zarr_format = 3;
   // Name under which the metadata asks for the codec, set by make_codec: "blosc" and "numcodecs.blosc" have different
@@ -185,7 +185,7 @@ struct CodecRow {
   const char* v3_names;  // space separated, first is canonical: "zstd numcodecs.zstd"
   const char* v2_ids;    // space separated numcodecs ids, "" if none
   // `config` is the v3 "configuration" object (empty object if absent) or the v2 object less "id".
-  Result<Codec> (*make)(const base::Json& config, const Context& context);
+  Result<Codec> (*make)(const base::Json& config, const CodecArgs& context);
   // The least v3 configuration that it takes: what capabilities() and tests ask it with.
   const char* config = "{}";
 };
@@ -193,6 +193,6 @@ struct CodecRow {
 std::span<const CodecRow> codecs();
 
 // kUnsupported naming the codec where no row has that name.
-Result<Codec> make_codec(std::string_view name, const base::Json& config, const Context& context);
+Result<Codec> make_codec(std::string_view name, const base::Json& config, const CodecArgs& context);
 
 }  // namespace headrace::codec

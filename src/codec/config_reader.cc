@@ -7,7 +7,7 @@
 
 namespace headrace::codec {
 
-ConfigReader::ConfigReader(const base::Json& config, const Context& context)
+ConfigReader::ConfigReader(const base::Json& config, const CodecArgs& context)
     : config_(config),
       context_(context),
       numcodecs_form_(context.zarr_format == 2 || context.name.starts_with("numcodecs.")) {

@@ -18,7 +18,7 @@ enum class Need : std::uint8_t { kRequired, kOptional };
 class ConfigReader {
  public:
   // REQUIRES: config outlives the reader.
-  ConfigReader(const base::Json& config, const Context& context);
+  ConfigReader(const base::Json& config, const CodecArgs& context);
 
   // Whether the configuration follows numcodecs: any v2 object, and v3 names that start with "numcodecs.".
   bool numcodecs_form() const noexcept { return numcodecs_form_; }
@@ -38,7 +38,7 @@ class ConfigReader {
 
  private:
   const base::Json& config_;
-  const Context& context_;
+  const CodecArgs& context_;
   bool numcodecs_form_;
   std::vector<std::string_view> asked_;
   Status status_;

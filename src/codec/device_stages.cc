@@ -23,7 +23,7 @@ class CoderStage final : public device::HostStage {
       }
     }
     if (scratch == nullptr) scratch = coder_.make_scratch();
-    Stream stream;
+    EncodedStream stream;
     stream.src = src.data();
     stream.src_bytes = src.size();
     stream.dst = dst.data();

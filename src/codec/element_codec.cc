@@ -27,7 +27,7 @@ std::uint64_t load(const unsigned char* at, bool reversed) {
 }
 
 // Both give how many elements were decoded: the number of the first bad one, or all.
-std::size_t any_loop(const ElementOp& op, const unsigned char* src, unsigned char* dst, std::size_t count) {
+std::size_t any_loop(const ElementFilter& op, const unsigned char* src, unsigned char* dst, std::size_t count) {
   const unsigned from = width_bytes(op.stored.number), to = width_bytes(op.decoded.number);
   for (std::size_t i = 0; i < count; ++i, src += from, dst += to) {
     std::uint64_t bits = 0;
@@ -38,9 +38,9 @@ std::size_t any_loop(const ElementOp& op, const unsigned char* src, unsigned cha
 }
 
 // What is common, with everything known at compile time. REQUIRES: the decoded side is little-endian.
-template <ElementOp::Kind kKind, Number kStored, Number kDecoded>
-std::size_t fast_loop(const ElementOp& op, const unsigned char* src, unsigned char* dst, std::size_t count) {
-  ElementOp own = op;
+template <ElementFilter::Kind kKind, Number kStored, Number kDecoded>
+std::size_t fast_loop(const ElementFilter& op, const unsigned char* src, unsigned char* dst, std::size_t count) {
+  ElementFilter own = op;
   own.kind = kKind;
   own.stored.number = kStored;
   own.decoded.number = kDecoded;
@@ -54,9 +54,9 @@ std::size_t fast_loop(const ElementOp& op, const unsigned char* src, unsigned ch
   return count;
 }
 
-using Loop = std::size_t (*)(const ElementOp&, const unsigned char*, unsigned char*, std::size_t);
+using Loop = std::size_t (*)(const ElementFilter&, const unsigned char*, unsigned char*, std::size_t);
 
-template <ElementOp::Kind kKind, Number kDecoded>
+template <ElementFilter::Kind kKind, Number kDecoded>
 Loop loop_from(Number stored) {
   switch (stored) {
     case Number::kInt8:
@@ -78,26 +78,26 @@ Loop loop_from(Number stored) {
   }
 }
 
-template <ElementOp::Kind kKind>
+template <ElementFilter::Kind kKind>
 Loop loop_to(Number stored, Number decoded) {
   if (decoded == Number::kFloat32) return loop_from<kKind, Number::kFloat32>(stored);
   if (decoded == Number::kFloat64) return loop_from<kKind, Number::kFloat64>(stored);
   return nullptr;
 }
 
-Loop choose(const ElementOp& op) {
+Loop choose(const ElementFilter& op) {
   Loop loop = nullptr;
   if (!op.decoded.big_endian) {
-    if (op.kind == ElementOp::Kind::kConvert) {
-      loop = loop_to<ElementOp::Kind::kConvert>(op.stored.number, op.decoded.number);
-    } else if (op.kind == ElementOp::Kind::kScale) {
-      loop = loop_to<ElementOp::Kind::kScale>(op.stored.number, op.decoded.number);
-    } else if (op.kind == ElementOp::Kind::kCast) {
-      loop = loop_to<ElementOp::Kind::kCast>(op.stored.number, op.decoded.number);
+    if (op.kind == ElementFilter::Kind::kConvert) {
+      loop = loop_to<ElementFilter::Kind::kConvert>(op.stored.number, op.decoded.number);
+    } else if (op.kind == ElementFilter::Kind::kScale) {
+      loop = loop_to<ElementFilter::Kind::kScale>(op.stored.number, op.decoded.number);
+    } else if (op.kind == ElementFilter::Kind::kCast) {
+      loop = loop_to<ElementFilter::Kind::kCast>(op.stored.number, op.decoded.number);
     } else if (op.decoded.number == Number::kFloat32) {
-      loop = &fast_loop<ElementOp::Kind::kScaleOffset, Number::kFloat32, Number::kFloat32>;
+      loop = &fast_loop<ElementFilter::Kind::kScaleOffset, Number::kFloat32, Number::kFloat32>;
     } else if (op.decoded.number == Number::kFloat64) {
-      loop = &fast_loop<ElementOp::Kind::kScaleOffset, Number::kFloat64, Number::kFloat64>;
+      loop = &fast_loop<ElementFilter::Kind::kScaleOffset, Number::kFloat64, Number::kFloat64>;
     }
   }
   return loop != nullptr ? loop : &any_loop;
@@ -105,11 +105,11 @@ Loop choose(const ElementOp& op) {
 
 }  // namespace
 
-ElementCodec::ElementCodec(std::string_view name, const ElementOp& op)
+ElementCodec::ElementCodec(std::string_view name, const ElementFilter& op)
     : ValueCodec(op.stored, op.decoded), name_(name), op_(op), loop_(choose(op)) {}
 
 std::unique_ptr<StreamCoder> ElementCodec::make_big_endian_coder() const {
-  ElementOp op = op_;
+  ElementFilter op = op_;
   op.stored.big_endian = true;
   return std::make_unique<ElementCodec>(name_, op);
 }
@@ -121,7 +121,7 @@ bool ElementCodec::describe_for_device(device::DecodeStage& stage) const {
   return true;
 }
 
-Status ElementCodec::decode_stream(Stream& stream, Scratch*) const {
+Status ElementCodec::decode_stream(EncodedStream& stream, Scratch*) const {
   std::size_t count = 0;
   HEADRACE_TRY(count_elements(stream, count));
   const std::size_t done = loop_(op_, reinterpret_cast<const unsigned char*>(stream.src),

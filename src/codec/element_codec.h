@@ -1,10 +1,10 @@
-// ElementCodec: a codec that decodes each element by itself, as an ElementOp says.
+// ElementCodec: a codec that decodes each element by itself, as an ElementFilter says.
 #pragma once
 
 #include <memory>
 #include <string_view>
 
-#include "codec/element_op.h"
+#include "codec/element_filter.h"
 #include "codec/value_codec.h"
 
 namespace headrace::codec {
@@ -12,19 +12,20 @@ namespace headrace::codec {
 class ElementCodec final : public ValueCodec {
  public:
   // `name` is that of the codec's row and lasts as long as the program.
-  ElementCodec(std::string_view name, const ElementOp& op);
+  ElementCodec(std::string_view name, const ElementFilter& op);
   std::string_view name() const noexcept override { return name_; }
   std::unique_ptr<StreamCoder> make_big_endian_coder() const override;
   bool describe_for_device(device::DecodeStage& stage) const override;
 
  protected:
-  Status decode_stream(Stream& stream, Scratch* scratch) const override;
+  Status decode_stream(EncodedStream& stream, Scratch* scratch) const override;
 
  private:
-  using Loop = std::size_t (*)(const ElementOp& op, const unsigned char* src, unsigned char* dst, std::size_t count);
+  using Loop = std::size_t (*)(const ElementFilter& op, const unsigned char* src, unsigned char* dst,
+                               std::size_t count);
 
   std::string_view name_;
-  ElementOp op_;
+  ElementFilter op_;
   Loop loop_ = nullptr;
 };
 

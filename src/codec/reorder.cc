@@ -15,7 +15,7 @@ class Reorderer final : public CheckedCoder {
   EncodedSize encoded_size(std::uint64_t decoded_bytes) const override { return {decoded_bytes, true}; }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch*) const override {
+  Status decode_stream(EncodedStream& stream, Scratch*) const override {
     device::Box box;
     box.src = stream.src;
     box.dst = stream.dst;

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "codec/element_op.h"
+#include "codec/element_filter.h"
 
 namespace headrace::codec {
 namespace {

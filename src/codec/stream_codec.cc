@@ -35,13 +35,13 @@ Status unsupported(const char* format, ...) noexcept {
   return status;
 }
 
-Status wrong_size(std::string_view codec, std::uint64_t got_bytes, Stream& stream) noexcept {
+Status wrong_size(std::string_view codec, std::uint64_t got_bytes, EncodedStream& stream) noexcept {
   if (!stream.exact && got_bytes > stream.dst_capacity) stream.needed_bytes = got_bytes;
   return corrupt("%.*s: stream decodes to %llu bytes, expected %s%zu", static_cast<int>(codec.size()), codec.data(),
                  static_cast<unsigned long long>(got_bytes), stream.exact ? "" : "at most ", stream.dst_capacity);
 }
 
-Status CheckedCoder::decode(Stream& stream, Scratch* scratch) const {
+Status CheckedCoder::decode(EncodedStream& stream, Scratch* scratch) const {
   std::unique_ptr<Scratch> own;  // for callers that keep none: correct, but it allocates
   stream.dst_bytes = stream.needed_bytes = 0;
   Status status;

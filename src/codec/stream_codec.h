@@ -10,11 +10,11 @@ namespace headrace::codec {
 
 class CheckedCoder : public StreamCoder {
  public:
-  Status decode(Stream& stream, Scratch* scratch) const final;
+  Status decode(EncodedStream& stream, Scratch* scratch) const final;
 
  protected:
   // Decodes one stream that is not empty and sets stream.dst_bytes. Never touches bytes outside the two ranges.
-  virtual Status decode_stream(Stream& stream, Scratch* scratch) const = 0;
+  virtual Status decode_stream(EncodedStream& stream, Scratch* scratch) const = 0;
 };
 
 // Its own coder.
@@ -30,14 +30,14 @@ class StreamCodec : public BytesToBytes, public CheckedCoder {
 
 // What a decoder reports when a stream holds or promises another size than metadata gives. Where fewer bytes than
 // dst_capacity are allowed, tells the caller that it takes more.
-Status wrong_size(std::string_view codec, std::uint64_t got_bytes, Stream& stream) noexcept;
+Status wrong_size(std::string_view codec, std::uint64_t got_bytes, EncodedStream& stream) noexcept;
 // OK where a stream may decode to so many bytes.
-inline Status check_size(std::string_view codec, std::uint64_t bytes, Stream& stream) noexcept {
+inline Status check_size(std::string_view codec, std::uint64_t bytes, EncodedStream& stream) noexcept {
   const bool holds = stream.exact ? bytes == stream.dst_capacity : bytes <= stream.dst_capacity;
   return holds ? Status() : wrong_size(codec, bytes, stream);
 }
 // For decoders that only find out that dst_capacity is too little: any more may do.
-inline void needs_more_room(Stream& stream) noexcept {
+inline void needs_more_room(EncodedStream& stream) noexcept {
   if (!stream.exact) stream.needed_bytes = stream.dst_capacity + 1;
 }
 

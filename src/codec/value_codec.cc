@@ -51,14 +51,14 @@ std::optional<Number> number_of(const DataType& dtype) {
 
 DataType type_of(Number number) { return numeric_type(kNumbers[static_cast<std::size_t>(number)].name); }
 
-std::optional<Element> entering_type(const Context& context) {
+std::optional<Element> entering_type(const CodecArgs& context) {
   if (context.zarr_format == 2 || context.dtype == nullptr) return std::nullopt;
   const std::optional<Number> number = number_of(*context.dtype);
   if (!number) return std::nullopt;
   return Element{*number, false};
 }
 
-Status read_numpy_type(ConfigReader& reader, const Context& context, const char* key, Need need,
+Status read_numpy_type(ConfigReader& reader, const CodecArgs& context, const char* key, Need need,
                        std::optional<Element> fallback, Element& out) {
   const base::Json* value = reader.any(key, fallback ? Need::kOptional : need);
   if (value == nullptr || (value->is_null() && fallback)) {
@@ -104,7 +104,7 @@ EncodedSize ValueCodec::encoded_size(std::uint64_t decoded_bytes) const {
   return {count > ~std::uint64_t{0} / to ? ~std::uint64_t{0} : count * to, whole};
 }
 
-Status ValueCodec::count_elements(Stream& stream, std::size_t& count) const {
+Status ValueCodec::count_elements(EncodedStream& stream, std::size_t& count) const {
   const std::size_t from = width_bytes(stored_.number), to = width_bytes(decoded_.number);
   if (stream.src_bytes % from != 0) {
     return corrupt("%s: %zu bytes are no whole number of elements of %zu bytes", std::string(name()).c_str(),

@@ -27,7 +27,7 @@ class ValueCodec : public ArrayToArray, public StreamCodec {
   // Whether each element is encoded by itself, so that their order does not matter.
   virtual bool elementwise() const noexcept { return true; }
   // Number of elements in a stream, once it is known to be whole elements that fit.
-  Status count_elements(Stream& stream, std::size_t& count) const;
+  Status count_elements(EncodedStream& stream, std::size_t& count) const;
 
   const Element& stored() const noexcept { return stored_; }
   const Element& decoded() const noexcept { return decoded_; }
@@ -44,9 +44,9 @@ DataType type_of(Number number);
 
 // Reads numcodecs' data type under `key`; the fallback if it is absent. A type that is none of numpy's numbers fails
 // with kUnsupported or kCorrupt. In v3 the array's chain gives the byte order, not the type.
-Status read_numpy_type(ConfigReader& reader, const Context& context, const char* key, Need need,
+Status read_numpy_type(ConfigReader& reader, const CodecArgs& context, const char* key, Need need,
                        std::optional<Element> fallback, Element& out);
 // The type that v3 metadata gives the elements which enter the codec.
-std::optional<Element> entering_type(const Context& context);
+std::optional<Element> entering_type(const CodecArgs& context);
 
 }  // namespace headrace::codec

@@ -38,7 +38,7 @@ Status VariableCodec::enter(Representation& elements) const {
                     " of variable length, not elements of type '" + dtype.name + "'");
 }
 
-Status VariableCodec::decode_stream(Stream& stream, Scratch* scratch) const {
+Status VariableCodec::decode_stream(EncodedStream& stream, Scratch* scratch) const {
   if (stream.dst_capacity % kVariableSlotBytes != 0) {
     return Status(Code::kInternal, Layer::kCodec, "room for a broken number of slots");
   }

@@ -43,7 +43,7 @@ class VariableCodec : public ArrayToBytes, public CheckedCoder {
   EncodedSize encoded_size(std::uint64_t) const final { return {kMaxVariableBytes}; }
 
  protected:
-  Status decode_stream(Stream& stream, Scratch* scratch) const final;
+  Status decode_stream(EncodedStream& stream, Scratch* scratch) const final;
   virtual TypeKind element_kind() const noexcept = 0;
   // The stream is not empty. Writes `count` slots at `slots`, of any alignment, by put_slot().
   virtual Status decode_elements(std::span<const std::byte> stream, std::byte* slots, std::uint64_t count,

@@ -7,7 +7,7 @@
 
 namespace headrace::cufile {
 
-bool Batch::take_room(unsigned count) {
+bool BatchRun::take_room(unsigned count) {
   std::lock_guard lock(mutex_);
   if (count > capacity_ - taken_) return false;
   taken_ += count;
@@ -15,13 +15,13 @@ bool Batch::take_room(unsigned count) {
   return true;
 }
 
-void Batch::give_up_room(unsigned count) {
+void BatchRun::give_up_room(unsigned count) {
   std::lock_guard lock(mutex_);
   taken_ -= count;
   changed_.notify_all();
 }
 
-void Batch::end(BatchEntry& entry, CUfileStatus_t status, std::int64_t result) noexcept {
+void BatchRun::end(BatchEntry& entry, CUfileStatus_t status, std::int64_t result) noexcept {
   entry.ended = true;
   // Before the event: whoever has seen it may close the file.
   entry.file = FileTable::Use();
@@ -30,8 +30,8 @@ void Batch::end(BatchEntry& entry, CUfileStatus_t status, std::int64_t result) n
   changed_.notify_all();
 }
 
-unsigned Batch::reap(unsigned least, unsigned room, CUfileIOEvents_t* events,
-                     const std::chrono::steady_clock::time_point* deadline) {
+unsigned BatchRun::reap(unsigned least, unsigned room, CUfileIOEvents_t* events,
+                        const std::chrono::steady_clock::time_point* deadline) {
   std::unique_lock lock(mutex_);
   const auto enough = [&] { return events_.size() >= std::min(least, taken_); };
   if (deadline == nullptr) {
@@ -47,17 +47,17 @@ unsigned Batch::reap(unsigned least, unsigned room, CUfileIOEvents_t* events,
   return count;
 }
 
-void Batch::cancel() {
+void BatchRun::cancel() {
   std::lock_guard lock(mutex_);
   cancelled_ = true;
 }
 
-bool Batch::cancelled() {
+bool BatchRun::cancelled() {
   std::lock_guard lock(mutex_);
   return cancelled_;
 }
 
-void Batch::wait_until_idle() {
+void BatchRun::wait_until_idle() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return events_.size() >= taken_; });
 }

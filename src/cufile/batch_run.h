@@ -25,9 +25,9 @@ struct BatchEntry {
   bool ended = false;
 };
 
-class Batch {
+class BatchRun {
  public:
-  explicit Batch(unsigned capacity) : capacity_(capacity) { events_.reserve(capacity); }
+  explicit BatchRun(unsigned capacity) : capacity_(capacity) { events_.reserve(capacity); }
 
   // Takes room for `count` entries; false if there is not so much.
   bool take_room(unsigned count);
@@ -51,7 +51,7 @@ class Batch {
 
 // What one submit brought.
 struct BatchJob {
-  std::shared_ptr<Batch> batch;
+  std::shared_ptr<BatchRun> batch;
   Driver* driver = nullptr;
   std::vector<BatchEntry> entries;
   std::uint64_t submitted_ns = 0;

@@ -31,7 +31,7 @@ BatchTable::BatchTable() : next_(kFirstHandle) {}
 
 BatchTable::~BatchTable() { end_all(); }
 
-std::shared_ptr<Batch> BatchTable::find(CUfileBatchHandle_t handle) {
+std::shared_ptr<BatchRun> BatchTable::find(CUfileBatchHandle_t handle) {
   std::lock_guard lock(mutex_);
   const auto found = batches_.find(reinterpret_cast<std::uintptr_t>(handle));
   return found == batches_.end() ? nullptr : found->second;
@@ -46,7 +46,7 @@ CUfileOpError BatchTable::set_up(Driver& driver, CUfileBatchHandle_t* handle, un
   });
   if (code != CU_FILE_SUCCESS) return code;
   if (capacity > most) return CU_FILE_INVALID_VALUE;
-  auto batch = std::make_shared<Batch>(capacity);
+  auto batch = std::make_shared<BatchRun>(capacity);
   std::lock_guard lock(mutex_);
   batches_.emplace(next_, std::move(batch));
   *handle = reinterpret_cast<CUfileBatchHandle_t>(next_);
@@ -56,7 +56,7 @@ CUfileOpError BatchTable::set_up(Driver& driver, CUfileBatchHandle_t* handle, un
 
 CUfileOpError BatchTable::submit(Driver& driver, CUfileBatchHandle_t handle, unsigned count,
                                  const CUfileIOParams_t* entries) {
-  const std::shared_ptr<Batch> batch = find(handle);
+  const std::shared_ptr<BatchRun> batch = find(handle);
   if (batch == nullptr || count == 0 || entries == nullptr) return CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR;
   if (!batch->take_room(count)) return CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR;
   const auto refuse = [&] {
@@ -101,7 +101,7 @@ CUfileOpError BatchTable::submit(Driver& driver, CUfileBatchHandle_t handle, uns
 
 CUfileOpError BatchTable::get_status(CUfileBatchHandle_t handle, unsigned least, unsigned* count,
                                      CUfileIOEvents_t* events, const struct timespec* timeout) {
-  const std::shared_ptr<Batch> batch = find(handle);
+  const std::shared_ptr<BatchRun> batch = find(handle);
   if (batch == nullptr) return CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR;
   if (count == nullptr || least > *count || (events == nullptr && *count != 0)) return CU_FILE_INVALID_VALUE;
   std::chrono::steady_clock::time_point deadline;
@@ -112,14 +112,14 @@ CUfileOpError BatchTable::get_status(CUfileBatchHandle_t handle, unsigned least,
 
 CUfileOpError BatchTable::cancel(CUfileBatchHandle_t handle) {
   if (handle == nullptr) return CU_FILE_SUCCESS;
-  const std::shared_ptr<Batch> batch = find(handle);
+  const std::shared_ptr<BatchRun> batch = find(handle);
   if (batch == nullptr) return CU_FILE_INTERNAL_BATCH_CANCEL_ERROR;
   batch->cancel();
   return CU_FILE_SUCCESS;
 }
 
 bool BatchTable::destroy(CUfileBatchHandle_t handle) {
-  std::shared_ptr<Batch> batch;
+  std::shared_ptr<BatchRun> batch;
   {
     std::lock_guard lock(mutex_);
     const auto found = batches_.find(reinterpret_cast<std::uintptr_t>(handle));
@@ -133,7 +133,7 @@ bool BatchTable::destroy(CUfileBatchHandle_t handle) {
 }
 
 void BatchTable::end_all() noexcept {
-  std::unordered_map<std::uintptr_t, std::shared_ptr<Batch>> all;
+  std::unordered_map<std::uintptr_t, std::shared_ptr<BatchRun>> all;
   std::vector<std::thread> threads;
   {
     std::lock_guard lock(mutex_);

@@ -18,7 +18,7 @@
 namespace headrace::cufile {
 
 class Driver;
-class Batch;
+class BatchRun;
 struct BatchJob;
 
 class BatchTable {
@@ -35,13 +35,13 @@ class BatchTable {
   void end_all() noexcept;
 
  private:
-  std::shared_ptr<Batch> find(CUfileBatchHandle_t handle);
+  std::shared_ptr<BatchRun> find(CUfileBatchHandle_t handle);
   void start_threads(unsigned wanted);
   void run();
 
   std::mutex mutex_;
-  std::unordered_map<std::uintptr_t, std::shared_ptr<Batch>> batches_;  // guarded by mutex_
-  std::uintptr_t next_;                                                 // guarded by mutex_
+  std::unordered_map<std::uintptr_t, std::shared_ptr<BatchRun>> batches_;  // guarded by mutex_
+  std::uintptr_t next_;                                                    // guarded by mutex_
   std::condition_variable work_;
   std::deque<BatchJob> jobs_;         // guarded by mutex_
   std::vector<std::thread> threads_;  // guarded by mutex_

@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "base/file_handle.h"
-#include "base/file_read.h"
 #include "base/json.h"
-#include "base/trusted_path.h"
 #include "cufile/cufile_api.h"
+#include "os/file_handle.h"
+#include "os/file_read.h"
+#include "os/trusted_path.h"
 
 namespace headrace::cufile {
 namespace {
@@ -208,15 +208,15 @@ Status load_config(Config& config) {
   std::string path = named != nullptr && named[0] != '\0' ? named : kSystemConfig;
   char here[PATH_MAX];
   if (path[0] != '/' && ::getcwd(here, sizeof here) != nullptr) path = std::string(here) + "/" + path;
-  const auto trusted = base::resolve_trusted(path);
+  const auto trusted = os::resolve_trusted(path);
   if (!trusted.ok() && trusted.status().code() == Code::kPermission) {
     config.ignored_file = "the configuration is not used: " + trusted.status().to_string();
   }
-  base::FileHandle file;
+  os::FileHandle file;
   std::uint64_t bytes = 0;
-  if (trusted.ok() && base::FileHandle::open(*trusted, {}, file).ok() && file.size(bytes).ok()) {
+  if (trusted.ok() && os::FileHandle::open(*trusted, {}, file).ok() && file.size(bytes).ok()) {
     std::string text(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kMaxConfigBytes + 1)), '\0');
-    if (base::read_exactly(file.fd(), 0, {reinterpret_cast<std::byte*>(text.data()), text.size()}).ok()) {
+    if (os::read_exactly(file.fd(), 0, {reinterpret_cast<std::byte*>(text.data()), text.size()}).ok()) {
       if (Status status = parse_config(text, config); !status.ok()) return std::move(status).with_key(path);
     }
   }

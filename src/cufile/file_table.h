@@ -16,15 +16,15 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/file_handle.h"
 #include "cufile/cufile_api.h"
+#include "os/file_handle.h"
 
 namespace headrace::cufile {
 
 class Session;
 
 struct OpenFile {
-  std::shared_ptr<base::FileHandle> file;
+  std::shared_ptr<os::FileHandle> file;
   std::shared_ptr<Session> session;  // kept while the file is in use
   int descriptor = -1;               // the caller's
 };

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/sys_devices.h"
 #include "cufile/driver.h"
 #include "device/device.h"
+#include "os/sys_devices.h"
 
 namespace headrace::cufile {
 namespace {
@@ -244,7 +244,7 @@ CUfileError_t cuFileGetBARSizeInKB(int gpuIndex, size_t* barSize) {
       if (const auto count = row.count(); !count.ok() || gpuIndex >= *count) return CU_FILE_INVALID_VALUE;
       const auto device = headrace::device::open_device("cuda:" + std::to_string(gpuIndex));
       if (!device.ok()) return CU_FILE_CUDA_DRIVER_ERROR;
-      const auto gpu = headrace::base::pci_device((*device)->info().pci_address);
+      const auto gpu = headrace::os::pci_device((*device)->info().pci_address);
       *barSize = gpu && gpu->region_bytes.size() > 1 ? gpu->region_bytes[1] / 1024 : 0;
       return CU_FILE_SUCCESS;
     }

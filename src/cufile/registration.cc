@@ -28,8 +28,8 @@ CUfileOpError register_file(Driver& driver, CUfileHandle_t* handle, const CUfile
   file.descriptor = fd;
   file.session = driver.session();
   if (file.session == nullptr) return CU_FILE_DRIVER_CLOSING;  // by another thread, just now
-  file.file = std::make_shared<base::FileHandle>();
-  if (const Status status = base::FileHandle::adopt(fd, *file.file); !status.ok()) {
+  file.file = std::make_shared<os::FileHandle>();
+  if (const Status status = os::FileHandle::adopt(fd, *file.file); !status.ok()) {
     driver.log.write(Severity::kError, status.to_string());
     return status.code() == Code::kResourceExhausted ? CU_FILE_GETNEWFD_FAILED : CU_FILE_INVALID_VALUE;
   }

@@ -13,7 +13,7 @@
 
 #include "cufile/cufile_config.h"
 #include "device/device.h"
-#include "transfer/resources.h"
+#include "transfer/context/resources.h"
 
 namespace headrace::cufile {
 

@@ -61,7 +61,7 @@ CUfileOpError StreamOperation::queue(std::unique_ptr<StreamOperation> operation,
 }
 
 Status StreamOperation::queue_staged(Device& device, void* stream) {
-  for (Step& step : steps_) {
+  for (PartCall& step : steps_) {
     if (write_) {
       HEADRACE_TRY(device.call_host(stream, &on_prepare, &step));
       HEADRACE_TRY(device.move_late(list_, stream));
@@ -144,14 +144,14 @@ void StreamOperation::finish() noexcept {
 }
 
 void StreamOperation::on_whole(void* data) {
-  StreamOperation& self = *static_cast<Step*>(data)->operation;
+  StreamOperation& self = *static_cast<PartCall*>(data)->operation;
   self.begin();
   if (!self.ended_ && !self.shared_) self.move_chunk(self.target_.memory, self.size_);
   self.finish();
 }
 
 void StreamOperation::on_read(void* data) {
-  const Step step = *static_cast<Step*>(data);
+  const PartCall step = *static_cast<PartCall*>(data);
   StreamOperation& self = *step.operation;
   if (step.chunk == 0) self.begin();
   if (self.shared_) return;
@@ -161,18 +161,18 @@ void StreamOperation::on_read(void* data) {
 }
 
 void StreamOperation::on_prepare(void* data) {
-  const Step step = *static_cast<Step*>(data);
+  const PartCall step = *static_cast<PartCall*>(data);
   if (step.chunk == 0) step.operation->begin();
   if (step.operation->shared_) return;
   step.operation->list_pieces(step.chunk, step.operation->chunk_bytes(step.chunk));
 }
 
 void StreamOperation::on_write(void* data) {
-  const Step step = *static_cast<Step*>(data);
+  const PartCall step = *static_cast<PartCall*>(data);
   if (step.operation->shared_) return;
   step.operation->move_chunk(step.operation->slab_.memory, step.operation->chunk_bytes(step.chunk));
 }
 
-void StreamOperation::on_finish(void* data) { static_cast<Step*>(data)->operation->finish(); }
+void StreamOperation::on_finish(void* data) { static_cast<PartCall*>(data)->operation->finish(); }
 
 }  // namespace headrace::cufile

@@ -44,7 +44,7 @@ class StreamOperation {
 
  private:
   static constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
-  struct Step {
+  struct PartCall {
     StreamOperation* operation;
     std::size_t chunk;
   };
@@ -71,7 +71,7 @@ class StreamOperation {
   bool kept_ = false;  // for a graph
   StreamSlab slab_;
   std::span<device::Piece> list_;  // in the slab, behind the bytes
-  std::vector<Step> steps_;        // one a chunk
+  std::vector<PartCall> steps_;    // one a chunk
   std::atomic<int> running_{0};
   std::atomic<bool> shared_{false};  // by runs at the same time; until the last of them has ended
   // Of one run

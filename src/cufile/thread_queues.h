@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "cufile/session.h"
-#include "transfer/mover.h"
+#include "transfer/files/mover.h"
 
 namespace headrace::cufile {
 
-struct ThreadLane;
+struct ThreadQueueSet;
 
 class ThreadQueues : public std::enable_shared_from_this<ThreadQueues> {
  public:
@@ -35,10 +35,10 @@ class ThreadQueues : public std::enable_shared_from_this<ThreadQueues> {
 
    private:
     friend class ThreadQueues;
-    Lent(ThreadQueues& all, ThreadLane& lane, std::unique_lock<std::mutex> lock)
-        : all_(&all), lane_(&lane), lock_(std::move(lock)) {}
+    Lent(ThreadQueues& all, ThreadQueueSet& set, std::unique_lock<std::mutex> lock)
+        : all_(&all), set_(&set), lock_(std::move(lock)) {}
     ThreadQueues* all_;
-    ThreadLane* lane_;
+    ThreadQueueSet* set_;
     std::unique_lock<std::mutex> lock_;
     transfer::Mover* queue_ = nullptr;
   };
@@ -51,14 +51,14 @@ class ThreadQueues : public std::enable_shared_from_this<ThreadQueues> {
 
  private:
   friend struct ThreadLaneHolder;
-  ThreadLane* own_lane();
-  void give_back(ThreadLane* lane) noexcept;
-  static void end_call(ThreadQueues& all, ThreadLane& lane, std::unique_lock<std::mutex> lock) noexcept;
+  ThreadQueueSet* own_set();
+  void give_back(ThreadQueueSet* set) noexcept;
+  static void end_call(ThreadQueues& all, ThreadQueueSet& set, std::unique_lock<std::mutex> lock) noexcept;
 
   std::atomic<std::uint64_t> closed_{0};  // how many times files were closed
   std::mutex mutex_;
-  std::vector<std::unique_ptr<ThreadLane>> lanes_;  // guarded by mutex_
-  std::vector<ThreadLane*> spare_;                  // guarded by mutex_
+  std::vector<std::unique_ptr<ThreadQueueSet>> sets_;  // guarded by mutex_
+  std::vector<ThreadQueueSet*> spare_;                 // guarded by mutex_
 };
 
 }  // namespace headrace::cufile

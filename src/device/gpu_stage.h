@@ -106,9 +106,9 @@ struct StreamList {
   }
 };
 
-class Stage {
+class GpuCodec {
  public:
-  virtual ~Stage() = default;
+  virtual ~GpuCodec() = default;
   // Enough for every batch within the limits, which may have fewer chunks and bytes.
   virtual std::uint64_t scratch_bytes(const Limits& limits) const noexcept = 0;
   // Queues the launches; a cudaError_t.
@@ -123,7 +123,7 @@ class Stage {
 struct StageRow {
   const char* codec;
   // Null if this configuration has no decoder here.
-  std::unique_ptr<Stage> (*make)(const DecodeStage& stage);
+  std::unique_ptr<GpuCodec> (*make)(const DecodeStage& stage);
 };
 
 std::span<const StageRow> stages();

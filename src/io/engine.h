@@ -25,7 +25,7 @@ namespace headrace::io {
 
 enum class Op : std::uint8_t { kRead, kWrite };
 
-struct Request {
+struct EngineRequest {
   Op op = Op::kRead;
   int fd = -1;
   std::uint64_t offset_bytes = 0;
@@ -34,7 +34,7 @@ struct Request {
   std::uint64_t tag = 0;  // returned with the completion; unique among requests in flight
 };
 
-struct Event {
+struct EngineResult {
   std::uint64_t tag = 0;
   std::int64_t result = 0;  // bytes moved, or -errno
 };
@@ -72,13 +72,13 @@ class Engine {
   virtual std::string registration() const { return {}; }
 
   // Starts as many of `requests` as fit, in order, with one system call where the kernel allows; returns how many.
-  virtual Result<std::size_t> submit(std::span<const Request> requests) = 0;
+  virtual Result<std::size_t> submit(std::span<const EngineRequest> requests) = 0;
   // The same where a reap() follows at once: the engine may leave the start to it, and so to one system call for both.
   // What the kernel then does not take comes back as an event, -EAGAIN.
-  virtual Result<std::size_t> submit_before_reap(std::span<const Request> requests) { return submit(requests); }
+  virtual Result<std::size_t> submit_before_reap(std::span<const EngineRequest> requests) { return submit(requests); }
 
   // Waits until an event is there, wake() is called or `timeout` has passed; returns how many were stored.
-  virtual Result<std::size_t> reap(std::span<Event> events, std::chrono::nanoseconds timeout) = 0;
+  virtual Result<std::size_t> reap(std::span<EngineResult> events, std::chrono::nanoseconds timeout) = 0;
 
   // Asks for a request in flight to end early. Its one completion still arrives, with -ECANCELED or its result.
   virtual void cancel(std::uint64_t tag) = 0;

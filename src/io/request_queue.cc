@@ -15,16 +15,16 @@ constexpr std::uint64_t kMaxOffset = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 constexpr auto kMaxBackoff = std::chrono::milliseconds(10);
 
-Status refuse(const IoRequest& request, const char* what) {
+Status refuse(const Request& request, const char* what) {
   return Status(Code::kInvalidArgument, Layer::kIo, what).with_range(request.offset_bytes, request.buffer.size());
 }
 
-Status check(const IoRequest& request) {
+Status check(const Request& request) {
   if (request.buffer.data() == nullptr && !request.buffer.empty()) return refuse(request, "the buffer is null");
   if (request.offset_bytes > kMaxOffset || request.buffer.size() > kMaxOffset - request.offset_bytes) {
     return refuse(request, "offset and length exceed the largest file");
   }
-  if (request.min_bytes != IoRequest::kAll && request.min_bytes > request.buffer.size()) {
+  if (request.min_bytes != Request::kAll && request.min_bytes > request.buffer.size()) {
     return refuse(request, "more bytes are required than asked for");
   }
   const std::uint64_t mask = std::uint64_t{request.alignment_bytes} - 1;
@@ -72,8 +72,8 @@ void RequestQueue::reserve(std::size_t more) {
   ready_.reserve(2 * requests_.capacity());  // taken ones stay in it until they are as many as the others
 }
 
-void RequestQueue::push(std::span<const IoRequest> requests, bool wait_follows) {
-  for (const IoRequest& request : requests) {
+void RequestQueue::push(std::span<const Request> requests, bool wait_follows) {
+  for (const Request& request : requests) {
     Index index;
     if (free_requests_.empty()) {
       index = static_cast<Index>(requests_.size());
@@ -89,7 +89,7 @@ void RequestQueue::push(std::span<const IoRequest> requests, bool wait_follows) 
     active.request = request;
     active.used = true;
     active.end = request.buffer.size();
-    active.min_bytes = request.min_bytes == IoRequest::kAll ? request.buffer.size() : request.min_bytes;
+    active.min_bytes = request.min_bytes == Request::kAll ? request.buffer.size() : request.min_bytes;
     ++active_;
     ++stats_.requests;
     Status status = broken_.ok() ? check(request) : broken_;
@@ -111,7 +111,7 @@ void RequestQueue::push(std::span<const IoRequest> requests, bool wait_follows) 
   if (!wait_follows) pump();
 }
 
-std::size_t RequestQueue::wait(std::span<Completion> out, std::chrono::nanoseconds timeout) {
+std::size_t RequestQueue::wait(std::span<RequestResult> out, std::chrono::nanoseconds timeout) {
   check_deadlines();
   const bool reap_follows = ready_.size() == ready_head_;
   pump(reap_follows);
@@ -126,7 +126,7 @@ std::size_t RequestQueue::wait(std::span<Completion> out, std::chrono::nanosecon
         break_all(reaped.status());
       } else {
         for (std::size_t i = 0; i < *reaped; ++i) {
-          const Event& event = events_[i];
+          const EngineResult& event = events_[i];
           const auto slot = static_cast<Index>(event.tag & 0xffffffffu);
           const auto generation = static_cast<std::uint32_t>(event.tag >> 32);
           if (slot >= depth_ || pieces_[slot].generation != generation || !pieces_[slot].in_engine) {
@@ -177,7 +177,7 @@ bool RequestQueue::make_piece() {
   Active& active = requests_[index];
   const Index slot = free_pieces_.back();
   free_pieces_.pop_back();
-  Piece& piece = pieces_[slot];
+  SubRequest& piece = pieces_[slot];
   piece = {.request = index, .generation = piece.generation + 1, .start = active.issued};
   piece.length = std::min(piece_limit(active.request), active.request.buffer.size() - active.issued);
   active.issued += piece.length;
@@ -188,7 +188,7 @@ bool RequestQueue::make_piece() {
   return true;
 }
 
-std::uint64_t RequestQueue::piece_limit(const IoRequest& request) const {
+std::uint64_t RequestQueue::piece_limit(const Request& request) const {
   const std::uint64_t unit = std::max<std::uint64_t>(4096, request.alignment_bytes);
   return std::max(unit, base::align_down<std::uint64_t>(options_.piece_bytes, unit));
 }
@@ -198,12 +198,12 @@ void RequestQueue::offer(bool reap_follows) {
   batch_slots_.clear();
   std::uint64_t now = 0;
   for (const Index slot : waiting_) {
-    Piece& piece = pieces_[slot];
+    SubRequest& piece = pieces_[slot];
     if (piece.not_before_ns != 0) {
       if (now == 0) now = options_.now_ns();
       if (piece.not_before_ns > now) continue;
     }
-    const IoRequest& request = requests_[piece.request].request;
+    const Request& request = requests_[piece.request].request;
     const std::uint64_t at = piece.start + piece.done;
     batch_.push_back({.op = request.op,
                       .fd = request.fd,
@@ -245,7 +245,7 @@ void RequestQueue::offer(bool reap_follows) {
 }
 
 void RequestQueue::finish_piece(Index slot, std::int64_t result) {
-  Piece& piece = pieces_[slot];
+  SubRequest& piece = pieces_[slot];
   Active& active = requests_[piece.request];
   piece.in_engine = false;
   --in_engine_;
@@ -296,7 +296,7 @@ void RequestQueue::finish_piece(Index slot, std::int64_t result) {
 }
 
 void RequestQueue::retry(Index slot, int error) {
-  Piece& piece = pieces_[slot];
+  SubRequest& piece = pieces_[slot];
   ++stats_.retries;
   if (++piece.retries > options_.max_retries) {
     fail_result(piece, error);
@@ -311,7 +311,7 @@ void RequestQueue::retry(Index slot, int error) {
   waiting_.push_back(slot);
 }
 
-void RequestQueue::fail_result(Piece& piece, int error) {
+void RequestQueue::fail_result(SubRequest& piece, int error) {
   Active& active = requests_[piece.request];
   const bool read = active.request.op == Op::kRead;
   const std::uint64_t at = piece.start + piece.done;
@@ -365,7 +365,7 @@ void RequestQueue::stop(Index index, Status status) {
 void RequestQueue::drop_waiting(Index index) {
   Active& active = requests_[index];
   std::erase_if(waiting_, [&](Index slot) {
-    Piece& piece = pieces_[slot];
+    SubRequest& piece = pieces_[slot];
     if (piece.request != index) return false;
     active.end = std::min(active.end, piece.start + piece.done);
     piece.request = kNone;
@@ -379,7 +379,7 @@ void RequestQueue::drop_waiting(Index index) {
 void RequestQueue::complete_if_done(Index index) {
   Active& active = requests_[index];
   if (!active.used || active.pieces > 0 || active.queued) return;
-  Completion completion;
+  RequestResult completion;
   completion.tag = active.request.tag;
   completion.bytes = std::min(active.end, active.issued);
   const bool whole = active.issued == active.request.buffer.size() && completion.bytes >= active.min_bytes;
@@ -441,7 +441,7 @@ void RequestQueue::break_all(const Status& status) {
     active.pieces = 0;
     complete_if_done(i);
   }
-  for (Piece& piece : pieces_) piece.request = kNone;
+  for (SubRequest& piece : pieces_) piece.request = kNone;
 }
 
 std::chrono::nanoseconds RequestQueue::bounded(std::chrono::nanoseconds timeout) const {

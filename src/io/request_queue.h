@@ -23,7 +23,7 @@
 
 namespace headrace::io {
 
-struct IoRequest {
+struct Request {
   static constexpr std::uint64_t kAll = ~std::uint64_t{0};
 
   Op op = Op::kRead;
@@ -40,7 +40,7 @@ struct IoRequest {
   std::uint64_t deadline_ns = 0;  // on the queue's clock; 0: none
 };
 
-struct Completion {
+struct RequestResult {
   std::uint64_t tag = 0;
   std::uint64_t bytes = 0;  // that are in the buffer (or file), from the start without a gap
   Status status;            // OK: at least min_bytes
@@ -70,11 +70,11 @@ class RequestQueue {
   void reserve(std::size_t more);
   // Takes all of them; the first go to the engine at once, or with the wait() that the caller says follows at once:
   // one system call can then do both.
-  void push(std::span<const IoRequest> requests, bool wait_follows = false);
+  void push(std::span<const Request> requests, bool wait_follows = false);
 
   // Stores completions that are there; else waits for one until `timeout` has passed or Engine::wake() is called.
   // May return 0 early. Never fails: an engine that breaks ends every request with its status.
-  std::size_t wait(std::span<Completion> out, std::chrono::nanoseconds timeout);
+  std::size_t wait(std::span<RequestResult> out, std::chrono::nanoseconds timeout);
 
   // Ends the requests with this tag early. Each still completes once: kCancelled, or as it would have.
   void cancel(std::uint64_t tag);
@@ -90,7 +90,7 @@ class RequestQueue {
   static constexpr Index kNone = ~Index{0};
 
   struct Active {  // a request between push and completion
-    IoRequest request;
+    Request request;
     std::uint64_t issued = 0;  // bytes for which a piece has been made
     std::uint64_t end = 0;     // where data is known to end: length, or less when the file does
     std::uint64_t min_bytes = 0;
@@ -99,7 +99,7 @@ class RequestQueue {
     bool used = false, queued = false, stopped = false;  // stopped: has failed or is cancelled
     Status failure;
   };
-  struct Piece {
+  struct SubRequest {
     Index request = kNone;
     std::uint32_t generation = 0;  // tells a late or repeated completion from that of the slot's next user
     std::uint64_t start = 0, done = 0, length = 0;  // bytes within the request
@@ -116,14 +116,14 @@ class RequestQueue {
   void retry(Index slot, int error);
   void end_piece(Index slot);
   void fail(Active& active, Status status);
-  void fail_result(Piece& piece, int error);
+  void fail_result(SubRequest& piece, int error);
   void stop(Index index, Status status);
   void drop_waiting(Index index);
   void complete_if_done(Index index);
   void unlink(Index index);
   void check_deadlines();
   void break_all(const Status& status);
-  std::uint64_t piece_limit(const IoRequest& request) const;
+  std::uint64_t piece_limit(const Request& request) const;
   std::chrono::nanoseconds bounded(std::chrono::nanoseconds timeout) const;
 
   Engine& engine_;
@@ -134,13 +134,13 @@ class RequestQueue {
   std::vector<Active> requests_;
   std::vector<Index> free_requests_;
   Index first_ = kNone, last_ = kNone;  // requests with bytes not yet issued, in order of arrival
-  std::vector<Piece> pieces_;           // `depth` of them: at most so many exist at a time
+  std::vector<SubRequest> pieces_;      // `depth` of them: at most so many exist at a time
   std::vector<Index> free_pieces_;
   std::vector<Index> waiting_;  // pieces to be offered to the engine
-  std::vector<Request> batch_;
+  std::vector<EngineRequest> batch_;
   std::vector<Index> batch_slots_;
-  std::vector<Event> events_;
-  std::vector<Completion> ready_;  // from ready_head_ on
+  std::vector<EngineResult> events_;
+  std::vector<RequestResult> ready_;  // from ready_head_ on
   std::size_t ready_head_ = 0;
   std::size_t active_ = 0;
   unsigned in_engine_ = 0, stalls_ = 0;

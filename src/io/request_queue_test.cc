@@ -28,7 +28,7 @@ class FakeEngine : public Engine {
   }
   const EngineInfo& info() const noexcept override { return info_; }
   Status register_buffers(std::span<const std::span<std::byte>>) override { return {}; }
-  Result<std::size_t> submit(std::span<const Request> requests) override {
+  Result<std::size_t> submit(std::span<const EngineRequest> requests) override {
     if (!submit_failure.ok()) return submit_failure;
     ++submits;
     std::size_t n = 0;
@@ -37,7 +37,7 @@ class FakeEngine : public Engine {
     most_in_flight = std::max(most_in_flight, in_flight_.size());
     return n;
   }
-  Result<std::size_t> reap(std::span<Event> events, std::chrono::nanoseconds timeout) override {
+  Result<std::size_t> reap(std::span<EngineResult> events, std::chrono::nanoseconds timeout) override {
     last_timeout = timeout;
     if (!reap_failure.ok()) return reap_failure;
     if (in_flight_.empty() || hold) {
@@ -47,7 +47,7 @@ class FakeEngine : public Engine {
     if (shuffle) std::shuffle(in_flight_.begin(), in_flight_.end(), random_);
     std::size_t n = 0;
     while (n < events.size() && !in_flight_.empty()) {
-      const Request request = in_flight_.back();
+      const EngineRequest request = in_flight_.back();
       in_flight_.pop_back();
       events[n++] = {request.tag, perform(request)};
       last_tag = request.tag;
@@ -57,7 +57,7 @@ class FakeEngine : public Engine {
   }
   void cancel(std::uint64_t tag) override {
     ++cancels;
-    for (const Request& request : in_flight_) {
+    for (const EngineRequest& request : in_flight_) {
       if (request.tag == tag) cancelled_.push_back(tag);
     }
   }
@@ -65,7 +65,7 @@ class FakeEngine : public Engine {
   std::uint64_t system_calls() const noexcept override { return submits; }
 
   std::deque<std::int64_t> script;  // results that replace the true one: -errno, or a count that caps it
-  std::vector<Request> seen;
+  std::vector<EngineRequest> seen;
   Status submit_failure, reap_failure;
   unsigned room = ~0u;
   bool hold = false, shuffle = false, repeat_events = false, record = true;
@@ -74,7 +74,7 @@ class FakeEngine : public Engine {
   std::chrono::nanoseconds last_timeout{0};
 
  private:
-  std::int64_t perform(const Request& request) {
+  std::int64_t perform(const EngineRequest& request) {
     if (record) seen.push_back(request);
     if (std::erase(cancelled_, request.tag) > 0) return -ECANCELED;
     std::int64_t cap = request.length_bytes;
@@ -92,7 +92,7 @@ class FakeEngine : public Engine {
 
   EngineInfo info_;
   std::uint64_t file_bytes_;
-  std::vector<Request> in_flight_;
+  std::vector<EngineRequest> in_flight_;
   std::vector<std::uint64_t> cancelled_;
   std::mt19937 random_{7};
 };
@@ -100,23 +100,23 @@ class FakeEngine : public Engine {
 class RequestQueueTest : public ::testing::Test {
  protected:
   static RequestQueueOptions options(std::uint32_t piece = 4096) { return {.piece_bytes = piece, .now_ns = &fake_now}; }
-  static std::vector<Completion> drain(RequestQueue& queue) {
-    std::vector<Completion> all;
+  static std::vector<RequestResult> drain(RequestQueue& queue) {
+    std::vector<RequestResult> all;
     for (int i = 0; i < 5000 && queue.pending() > 0; ++i) {
-      Completion out[3];
+      RequestResult out[3];
       const std::size_t n = queue.wait(out, 1s);
       for (std::size_t k = 0; k < n; ++k) all.push_back(std::move(out[k]));
     }
     EXPECT_EQ(queue.pending(), 0u);
     return all;
   }
-  Completion one(RequestQueue& queue, const IoRequest& request) {
+  RequestResult one(RequestQueue& queue, const Request& request) {
     queue.push({&request, 1});
     auto all = drain(queue);
     EXPECT_EQ(all.size(), 1u);
-    return all.empty() ? Completion{} : std::move(all[0]);
+    return all.empty() ? RequestResult{} : std::move(all[0]);
   }
-  IoRequest read(std::uint64_t offset, std::uint64_t length) {
+  Request read(std::uint64_t offset, std::uint64_t length) {
     buffer_.assign(length, std::byte{0xEE});
     return {.offset_bytes = offset, .buffer = buffer_, .tag = 42};
   }
@@ -166,7 +166,7 @@ TEST_F(RequestQueueTest, EndOfFileIsShortWithCounts) {
 TEST_F(RequestQueueTest, MinBytesAllowsTheTailOfAFile) {
   FakeEngine engine(8, 5000);
   RequestQueue queue(engine, options());
-  IoRequest request = read(4096, 4096);
+  Request request = read(4096, 4096);
   request.alignment_bytes = 512;
   request.min_bytes = 904;
   auto done = one(queue, request);
@@ -186,7 +186,7 @@ TEST_F(RequestQueueTest, AlignedReadsAreContinuedAligned) {
   FakeEngine engine;
   engine.script = {1000, 100};
   RequestQueue queue(engine, options());
-  IoRequest request = read(4096, 4096);
+  Request request = read(4096, 4096);
   request.alignment_bytes = 512;
   auto done = one(queue, request);
   // 1000 of 4096; again from 512, 100 there: no more than before, so the file is taken to end.
@@ -197,7 +197,7 @@ TEST_F(RequestQueueTest, AlignedReadsAreContinuedAligned) {
   done = one(queue, request);
   EXPECT_TRUE(done.status.ok());
   EXPECT_TRUE(right(4096, 4096));
-  for (const Request& piece : engine.seen) {
+  for (const EngineRequest& piece : engine.seen) {
     EXPECT_EQ(piece.offset_bytes % 512, 0u);
     EXPECT_EQ(piece.length_bytes % 512, 0u);
   }
@@ -224,7 +224,7 @@ TEST_F(RequestQueueTest, ErrorsNameOffsetLengthAndCause) {
   FakeEngine engine;
   engine.script = {4096, -EIO};
   RequestQueue queue(engine, options());
-  std::vector<Completion> all;
+  std::vector<RequestResult> all;
   const auto done = one(queue, read(0, 8192));
   EXPECT_EQ(done.status.code(), Code::kIo);
   EXPECT_EQ(done.status.system_error(), EIO);
@@ -240,14 +240,14 @@ TEST_F(RequestQueueTest, OneBadRequestLeavesTheOthersExact) {
     FakeEngine engine(4);
     RequestQueue queue(engine, options());
     std::vector<std::vector<std::byte>> buffers(20, std::vector<std::byte>(5000));
-    std::vector<IoRequest> requests;
+    std::vector<Request> requests;
     for (std::uint64_t i = 0; i < 20; ++i) {
       requests.push_back({.offset_bytes = i == bad ? std::uint64_t{1} << 30 : i * 777, .buffer = buffers[i], .tag = i});
     }
     queue.push(requests);
     const auto all = drain(queue);
     ASSERT_EQ(all.size(), 20u);
-    for (const Completion& done : all) {
+    for (const RequestResult& done : all) {
       ASSERT_EQ(done.status.ok(), done.tag != bad);
       for (std::size_t k = 0; done.status.ok() && k < 5000; ++k) {
         ASSERT_EQ(buffers[done.tag][k], support::pattern_at(done.tag * 777 + k));
@@ -259,7 +259,7 @@ TEST_F(RequestQueueTest, OneBadRequestLeavesTheOthersExact) {
 TEST_F(RequestQueueTest, WrongRequestsAreRefusedWithoutTheEngine) {
   FakeEngine engine;
   RequestQueue queue(engine, options());
-  IoRequest request = read(0, 100);
+  Request request = read(0, 100);
   request.buffer = {static_cast<std::byte*>(nullptr), 100};
   EXPECT_EQ(one(queue, request).status.code(), Code::kInvalidArgument);
   request = read(std::uint64_t{1} << 63, 100);
@@ -284,10 +284,10 @@ TEST_F(RequestQueueTest, CancelWaitsForTheEngineAndIssuesNoMore) {
   FakeEngine engine(2);
   engine.hold = true;
   RequestQueue queue(engine, options());
-  const IoRequest request = read(0, 5 * 4096);
+  const Request request = read(0, 5 * 4096);
   queue.push({&request, 1});
   queue.cancel(42);
-  Completion out;
+  RequestResult out;
   EXPECT_EQ(queue.wait({&out, 1}, 1s), 0u) << "completed while the engine holds its buffer";
   EXPECT_EQ(queue.pending(), 1u);
   EXPECT_EQ(engine.cancels, 2u);
@@ -303,12 +303,12 @@ TEST_F(RequestQueueTest, CancelWaitsForTheEngineAndIssuesNoMore) {
 TEST_F(RequestQueueTest, ACancelAfterTheLastByteChangesNothing) {
   FakeEngine engine;
   RequestQueue queue(engine, options());
-  const IoRequest request = read(0, 4096);
+  const Request request = read(0, 4096);
   queue.push({&request, 1});
   // This engine ignores the request to cancel, as aio does.
   engine.script = {4096};
   engine.hold = false;
-  Completion out;
+  RequestResult out;
   ASSERT_EQ(queue.wait({&out, 1}, 1s), 1u);
   queue.cancel(42);
   EXPECT_TRUE(out.status.ok());
@@ -319,10 +319,10 @@ TEST_F(RequestQueueTest, DeadlineEndsWhatIsLate) {
   FakeEngine engine(2);
   engine.hold = true;
   RequestQueue queue(engine, options());
-  IoRequest request = read(0, 5 * 4096);
+  Request request = read(0, 5 * 4096);
   request.deadline_ns = g_now + 1'000'000;
   queue.push({&request, 1});
-  Completion out;
+  RequestResult out;
   EXPECT_EQ(queue.wait({&out, 1}, 10s), 0u);
   EXPECT_LE(engine.last_timeout, 1ms) << "slept beyond the deadline";
   EXPECT_EQ(queue.wait({&out, 1}, 10s), 0u);
@@ -347,11 +347,11 @@ TEST_F(RequestQueueTest, AnEngineThatTakesNothingIsGivenUp) {
   FakeEngine engine(4);
   engine.room = 0;
   RequestQueue queue(engine, options());
-  std::vector<IoRequest> requests(10, read(0, 10'000));
+  std::vector<Request> requests(10, read(0, 10'000));
   queue.push(requests);
   const auto all = drain(queue);
   ASSERT_EQ(all.size(), 10u);
-  for (const Completion& done : all) EXPECT_EQ(done.status.code(), Code::kAgainExhausted);
+  for (const RequestResult& done : all) EXPECT_EQ(done.status.code(), Code::kAgainExhausted);
   EXPECT_LT(engine.submits, 1000u);
   engine.room = 4;
   EXPECT_TRUE(one(queue, read(5, 10'000)).status.ok());
@@ -361,13 +361,13 @@ TEST_F(RequestQueueTest, ABrokenEngineEndsEverythingWithItsStatus) {
   for (const bool at_submit : {true, false}) {
     FakeEngine engine(4);
     RequestQueue queue(engine, options());
-    std::vector<IoRequest> requests(10, read(0, 10'000));
+    std::vector<Request> requests(10, read(0, 10'000));
     const Status gone(Code::kIo, Layer::kIo, "the ring is gone");
     (at_submit ? engine.submit_failure : engine.reap_failure) = gone;
     queue.push(requests);
     const auto all = drain(queue);
     ASSERT_EQ(all.size(), 10u);
-    for (const Completion& done : all) EXPECT_EQ(done.status.message(), "the ring is gone");
+    for (const RequestResult& done : all) EXPECT_EQ(done.status.message(), "the ring is gone");
     EXPECT_EQ(one(queue, read(0, 1)).status.message(), "the ring is gone");
   }
 }
@@ -376,7 +376,7 @@ TEST_F(RequestQueueTest, WritesContinueAndNeverEndShort) {
   FakeEngine engine;
   engine.script = {10, 0, 0, 500, -EINTR};
   RequestQueue queue(engine, options());
-  IoRequest request = read(0, 9000);
+  Request request = read(0, 9000);
   request.op = Op::kWrite;
   auto done = one(queue, request);
   EXPECT_TRUE(done.status.ok()) << done.status.to_string();
@@ -399,7 +399,7 @@ TEST_F(RequestQueueTest, SeededChaos) {
     for (int i = 0; i < 60; ++i) engine.script.push_back(choices[random() % std::size(choices)]);
     RequestQueue queue(engine, options());
     std::vector<std::vector<std::byte>> buffers;
-    std::vector<IoRequest> requests;
+    std::vector<Request> requests;
     for (std::uint64_t i = 0; i < 30; ++i) {
       const std::uint64_t length = random() % 20'000;
       buffers.emplace_back(length + 1);
@@ -414,12 +414,12 @@ TEST_F(RequestQueueTest, SeededChaos) {
     if (seed % 3 == 1) queue.cancel(random() % 30);
     const auto all = drain(queue);
     std::vector<int> count(30);
-    for (const Completion& done : all) {
+    for (const RequestResult& done : all) {
       ++count[done.tag];
-      const IoRequest& request = requests[done.tag];
+      const Request& request = requests[done.tag];
       ASSERT_LE(done.bytes, request.buffer.size());
       if (done.status.ok()) {
-        const auto least = request.min_bytes == IoRequest::kAll ? request.buffer.size() : request.min_bytes;
+        const auto least = request.min_bytes == Request::kAll ? request.buffer.size() : request.min_bytes;
         ASSERT_GE(done.bytes, least) << "seed " << seed;
       }
       for (std::uint64_t k = 0; k < done.bytes; ++k) {

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/descriptors.h"
 #include "base/fault.h"
+#include "os/descriptors.h"
 
 namespace headrace::store {
 namespace {
@@ -22,12 +22,12 @@ constexpr std::uint64_t kResolveCached = 0x20;  // RESOLVE_CACHED, which older h
 constexpr int kTries = 32;                      // openat2 gives EAGAIN when a rename races with its check
 
 // Descriptors from the root down to where the walk stands. The root's own is the caller's.
-class Path {
+class DescriptorPath {
  public:
-  explicit Path(int root) : root_(root) {}
-  ~Path() { reset(); }
-  Path(const Path&) = delete;
-  Path& operator=(const Path&) = delete;
+  explicit DescriptorPath(int root) : root_(root) {}
+  ~DescriptorPath() { reset(); }
+  DescriptorPath(const DescriptorPath&) = delete;
+  DescriptorPath& operator=(const DescriptorPath&) = delete;
   int top() const { return fds_.empty() ? root_ : fds_.back(); }
   void push(int fd) { fds_.push_back(fd); }
   bool pop() {
@@ -66,7 +66,7 @@ Beneath::Beneath(int root_fd, bool kernel_resolves) : root_fd_(root_fd), kernel_
 Beneath::~Beneath() { ::close(root_fd_); }
 
 int Beneath::open(const char* path, int flags, Links links) const {
-  return base::open_patiently(
+  return os::open_patiently(
       [&] { return kernel_resolves_ ? open_by_kernel(path, flags, links) : open_by_walking(path, flags, links); });
 }
 
@@ -95,7 +95,7 @@ int Beneath::open_once(const char* path, int flags, std::uint64_t resolve) const
 }
 
 int Beneath::open_by_walking(const char* path, int flags, Links links) const {
-  Path at(root_fd_);
+  DescriptorPath at(root_fd_);
   std::string rest = path;
   int followed = 0;
   int tries = 0;

@@ -6,16 +6,16 @@
 #include <cstring>
 #include <string>
 
-#include "base/descriptors.h"
-#include "base/file_read.h"
+#include "os/descriptors.h"
+#include "os/file_read.h"
 #include "store/range_read.h"
 
 namespace headrace::store {
 
 void ByteSource::close_own() noexcept {
   if (file_.fd >= 0 && !file_.lent) {
-    base::close_descriptor(file_.fd);
-    base::Descriptors::of_process().closed();
+    os::close_descriptor(file_.fd);
+    os::Descriptors::of_process().closed();
   }
   file_.fd = -1;
   file_.lent = false;
@@ -35,7 +35,7 @@ void ByteSource::offer_file(const File& file, std::uint64_t size_bytes) noexcept
   offer_ = Offer::kFile;
   file_ = file;
   size_bytes_ = size_bytes;
-  if (!file.lent) base::Descriptors::of_process().opened();
+  if (!file.lent) os::Descriptors::of_process().opened();
 }
 
 void ByteSource::offer_memory(std::span<const std::byte> whole) noexcept {
@@ -58,7 +58,7 @@ void ByteSource::offer_ranges(const Ranges& ranges, std::uint64_t size_bytes) no
 }
 
 void ByteSource::replace_descriptor(int other) noexcept {
-  base::Descriptors::of_process().opened();  // first: nobody is to take the place
+  os::Descriptors::of_process().opened();  // first: nobody is to take the place
   close_own();
   offer_ = Offer::kFile;
   file_.fd = other;
@@ -81,7 +81,7 @@ Status ByteSource::read(std::uint64_t offset, std::span<std::byte> out) const {
     if (!out.empty()) std::memcpy(out.data(), memory_ + offset, out.size());
     return {};
   }
-  if (!offers(Offer::kRanges)) return base::read_exactly(file_.fd, offset, out, file_.begin);
+  if (!offers(Offer::kRanges)) return os::read_exactly(file_.fd, offset, out, file_.begin);
   const Result<std::size_t> got = read_some(offset, out);
   if (got.status().code() == Code::kNotFound) {
     return Status(Code::kAgainExhausted, Layer::kStore, "the object was removed while it was read: read it again")

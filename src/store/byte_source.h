@@ -56,7 +56,7 @@ class ByteSource {
   void close() noexcept;
 
   // For stores, each on a closed source. A descriptor that is not lent is taken over, and counts among
-  // base::Descriptors until the source is closed.
+  // os::Descriptors until the source is closed.
   void offer_file(const File& file, std::uint64_t size_bytes) noexcept;
   void offer_memory(std::span<const std::byte> whole) noexcept;
   void offer_whole(std::uint64_t entry, std::uint64_t size_bytes) noexcept;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/fault.h"
-#include "base/filesystem.h"
+#include "os/filesystem.h"
 #include "store/store.h"
 
 namespace headrace::store {
@@ -60,7 +60,7 @@ const char* kind_of(mode_t mode) {
 }
 
 bool held_elsewhere(int fd) noexcept {
-  const base::FilesystemKind kind = base::filesystem_kind(fd);
+  const os::FilesystemKind kind = os::filesystem_kind(fd);
   return kind.is_network || kind.is_fuse;
 }
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/file_read.h"
+#include "os/file_read.h"
 #include "store/beneath.h"
 
 namespace headrace::store {
@@ -18,7 +18,7 @@ namespace headrace::store {
 class Fd {
  public:
   explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() { base::close_descriptor(fd_); }
+  ~Fd() { os::close_descriptor(fd_); }
   Fd(const Fd&) = delete;
   Fd& operator=(const Fd&) = delete;
   int get() const { return fd_; }

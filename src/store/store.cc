@@ -33,7 +33,7 @@ Status check_key(std::string_view key) {
 }
 
 Status read_checked(Store& store, const ByteSource& object, std::uint64_t offset, std::span<std::byte> out,
-                    base::PageBuffer& scratch) {
+                    os::PageBuffer& scratch) {
   if (object.offers(Offer::kWhole)) return store.unpack(object, out, scratch);
   HEADRACE_TRY(object.read(offset, out));
   return object.check_read(offset, out);
@@ -57,7 +57,7 @@ Result<Bytes> Store::get(std::string_view key, std::uint64_t limit, base::Charge
     if (object.offers(Offer::kWhole)) {
       HEADRACE_TRY(unpacking.take(most_packed_bytes(object.size_bytes()), "unpacking an object").with_key(key));
     }
-    base::PageBuffer scratch;
+    os::PageBuffer scratch;
     HEADRACE_TRY(read_checked(*this, object, 0, bytes, scratch).with_key(key));
     return bytes;
   } catch (const std::bad_alloc&) {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/memory_budget.h"
-#include "base/page_buffer.h"
+#include "os/page_buffer.h"
 #include "store/byte_source.h"
 
 namespace headrace::store {
@@ -54,7 +54,7 @@ class Store {
   // The bytes of a packed object into `out`, checked; `scratch` is used on the way. kCorrupt where they are not what
   // the store promised. Allocates nothing but scratch, once it is large enough, and what a thread needs once.
   // REQUIRES: object.offers(Offer::kWhole), opened by this store, and out.size() == object.size_bytes().
-  virtual Status unpack(const ByteSource& object, std::span<std::byte> out, base::PageBuffer& scratch) {
+  virtual Status unpack(const ByteSource& object, std::span<std::byte> out, os::PageBuffer& scratch) {
     (void)object;
     (void)out;
     (void)scratch;
@@ -91,7 +91,7 @@ Status check_key(std::string_view key);
 // by way of `scratch`, and what is read whole is compared with the checksum that the store knows.
 // REQUIRES: of a packed object all of it is wanted.
 Status read_checked(Store& store, const ByteSource& object, std::uint64_t offset, std::span<std::byte> out,
-                    base::PageBuffer& scratch);
+                    os::PageBuffer& scratch);
 
 // Whether an object of that name can be opened. Of one that offers ranges its store is asked.
 bool has_object(Store& store, const std::string& key);

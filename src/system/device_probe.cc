@@ -1,8 +1,8 @@
-#include "base/file_handle.h"
-#include "base/file_mapping.h"
-#include "base/numa.h"
-#include "base/sys_devices.h"
 #include "device/device.h"
+#include "os/file_handle.h"
+#include "os/file_mapping.h"
+#include "os/numa.h"
+#include "os/sys_devices.h"
 #include "system/measure.h"
 #include "system/probes.h"
 
@@ -11,24 +11,24 @@ namespace {
 
 constexpr std::size_t kBusBytes = std::size_t{256} << 20;
 
-PcieLink link_of(const base::PciDevice& pci) {
+PcieLink link_of(const os::PciDevice& pci) {
   return {pci.gigatransfers_per_second, pci.max_gigatransfers_per_second, pci.lanes, pci.max_lanes};
 }
 
 void fill_pcie(DeviceReport& report) {
-  const auto pci = base::pci_device(report.pci_address);
+  const auto pci = os::pci_device(report.pci_address);
   if (!pci) return;
   report.pcie = link_of(*pci);
   if (report.numa_node < 0) report.numa_node = pci->numa_node;
 }
 
 void fill_near_cpus(DeviceReport& report) {
-  const auto allowed = base::thread_cpus();
+  const auto allowed = os::thread_cpus();
   if (!allowed) {
     report.binds_threads_why_not = "the CPUs that this process may use are not told";
     return;
   }
-  base::NearCpus near = base::near_cpus(report.numa_node, *allowed);
+  os::NearCpus near = os::near_cpus(report.numa_node, *allowed);
   report.near_cpus = std::move(near.cpus);
   report.binds_threads = near.why_not.empty();
   report.binds_threads_why_not = std::move(near.why_not);
@@ -37,18 +37,18 @@ void fill_near_cpus(DeviceReport& report) {
 // Tried with the first page of this program's own file, which is in the page cache.
 void try_mapping(device::Device& device, DeviceReport& report) {
   report.registers_file_mappings = false;
-  base::FileHandle file;
-  Status status = base::FileHandle::open("/proc/self/exe", {}, file);
-  std::byte* mapping = status.ok() ? base::reserve_addresses(base::page_bytes()) : nullptr;
-  if (mapping == nullptr || base::map_file_at(mapping, base::page_bytes(), file.fd(), 0) != 0) {
+  os::FileHandle file;
+  Status status = os::FileHandle::open("/proc/self/exe", {}, file);
+  std::byte* mapping = status.ok() ? os::reserve_addresses(os::page_bytes()) : nullptr;
+  if (mapping == nullptr || os::map_file_at(mapping, os::page_bytes(), file.fd(), 0) != 0) {
     report.registers_file_mappings_why_not = "a file could not be mapped to try it";
-  } else if (status = device.register_mapping(mapping, base::page_bytes()); status.ok()) {
-    device.unregister_mapping(mapping, base::page_bytes());
+  } else if (status = device.register_mapping(mapping, os::page_bytes()); status.ok()) {
+    device.unregister_mapping(mapping, os::page_bytes());
     report.registers_file_mappings = true;
   } else {
     report.registers_file_mappings_why_not = status.to_string();
   }
-  base::unmap(mapping, base::page_bytes());
+  os::unmap(mapping, os::page_bytes());
 }
 
 DeviceReport inspect(device::Device& device, bool measure) {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "base/page_buffer.h"
 #include "io/engine.h"
+#include "os/page_buffer.h"
 
 namespace headrace::system {
 namespace {
@@ -27,7 +27,7 @@ double median(std::array<double, kRounds>& values) {
 }
 
 // Pages exist before the clock runs.
-std::byte* touched(base::PageBuffer& buffer, std::size_t bytes) {
+std::byte* touched(os::PageBuffer& buffer, std::size_t bytes) {
   std::byte* memory = buffer.reserve(bytes).data();
   if (memory != nullptr) std::memset(memory, 1, bytes);
   return memory;
@@ -42,7 +42,7 @@ Status read_failure(std::int64_t result, std::uint64_t offset) {
 }  // namespace
 
 std::optional<double> measure_copy(unsigned threads, std::size_t buffer_bytes) {
-  base::PageBuffer from, to;
+  os::PageBuffer from, to;
   const std::byte* source = touched(from, buffer_bytes);
   std::byte* target = touched(to, buffer_bytes);
   if (source == nullptr || target == nullptr) return std::nullopt;
@@ -71,7 +71,7 @@ Result<double> measure_direct_read(std::span<const Stretch> stretches, std::uint
   if (alignment_bytes == 0 || kPiece % alignment_bytes != 0) {
     return Status(Code::kUnsupported, Layer::kIo, "the direct alignment does not divide 1 MiB");
   }
-  base::PageBuffer memory;
+  os::PageBuffer memory;
   std::byte* const buffer = touched(memory, kDepth * kPiece);
   if (buffer == nullptr) return Status::out_of_memory();
   HEADRACE_TRY_ASSIGN(auto engine, io::make_engine("auto", {.depth = kDepth, .one_thread = true}));
@@ -85,14 +85,14 @@ Result<double> measure_direct_read(std::span<const Stretch> stretches, std::uint
   std::uint64_t next = stretches.empty() ? 0 : first_of(*stretch), bytes = 0;
   std::vector<std::uint64_t> free_slots;
   for (unsigned i = 0; i < kDepth; ++i) free_slots.push_back(i);
-  std::array<io::Event, kDepth> events;
+  std::array<io::EngineResult, kDepth> events;
   Status failure;
   const auto start = Clock::now();
   while (true) {
     const bool more = failure.ok() && stretch != stretches.end() && Clock::now() - start < limit;
     while (more && !free_slots.empty() && stretch != stretches.end()) {
       const std::uint64_t slot = free_slots.back();
-      const io::Request request{io::Op::kRead, stretch->file->fd(), next, buffer + slot * kPiece, kPiece, slot};
+      const io::EngineRequest request{io::Op::kRead, stretch->file->fd(), next, buffer + slot * kPiece, kPiece, slot};
       HEADRACE_TRY_ASSIGN(const std::size_t taken, engine->submit({&request, 1}));
       if (taken == 0) break;
       free_slots.pop_back();
@@ -114,7 +114,7 @@ Result<double> measure_direct_read(std::span<const Stretch> stretches, std::uint
 
 Result<BufferedRead> measure_buffered_read(std::span<const Stretch> stretches, std::uint64_t most_bytes,
                                            std::chrono::milliseconds limit) {
-  base::PageBuffer memory;
+  os::PageBuffer memory;
   std::byte* const buffer = touched(memory, kPiece);
   if (buffer == nullptr) return Status::out_of_memory();
   BufferedRead out;
@@ -185,7 +185,7 @@ Result<BusRates> measure_bus(device::Device& device, std::size_t bytes) {
   HEADRACE_TRY_ASSIGN(rates.device_to_pinned, copy_rate(device, {buffers.on_device, buffers.pinned, bytes}, false));
   // Less of it: it is slow, and a single piece of ordinary memory may be copied.
   const std::size_t some = bytes / 4;
-  base::PageBuffer ordinary;
+  os::PageBuffer ordinary;
   const std::byte* pageable = touched(ordinary, some);
   if (pageable == nullptr) return Status::out_of_memory();
   HEADRACE_TRY_ASSIGN(rates.pageable_to_device, copy_rate(device, {pageable, buffers.on_device, some}, true));

@@ -11,8 +11,8 @@
 #include <span>
 #include <string>
 
-#include "base/probe_file.h"
 #include "device/device.h"
+#include "os/probe_file.h"
 
 namespace headrace::system {
 
@@ -22,7 +22,7 @@ std::optional<double> measure_copy(unsigned threads, std::size_t buffer_bytes);
 
 // Part of an open file.
 struct Stretch {
-  const base::ProbeFile* file = nullptr;
+  const os::ProbeFile* file = nullptr;
   std::uint64_t begin = 0, end = 0;
 };
 

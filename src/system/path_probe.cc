@@ -2,10 +2,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/filesystem.h"
-#include "base/page_cache.h"
-#include "base/probe_file.h"
-#include "base/sys_devices.h"
+#include "os/filesystem.h"
+#include "os/page_cache.h"
+#include "os/probe_file.h"
+#include "os/sys_devices.h"
 #include "system/measure.h"
 #include "system/probes.h"
 
@@ -19,34 +19,34 @@ constexpr std::size_t kMostFiles = 256;                             // open at a
 constexpr std::uint64_t kReadAheadBytes = std::uint64_t{32} << 20;  // that the kernel may read beyond
 constexpr double kMostlyCold = 0.5;
 
-const char* witness_name(base::CacheWitness witness) {
+const char* witness_name(os::CacheWitness witness) {
   switch (witness) {
-    case base::CacheWitness::kCachestat:
+    case os::CacheWitness::kCachestat:
       return "cachestat";
-    case base::CacheWitness::kMincore:
+    case os::CacheWitness::kMincore:
       return "mincore";
-    case base::CacheWitness::kSampled:
+    case os::CacheWitness::kSampled:
       return "sampled";
-    case base::CacheWitness::kNone:
+    case os::CacheWitness::kNone:
       break;
   }
   return "";
 }
 
 void describe_filesystem(int fd, PathReport& report) {
-  const base::FilesystemKind kind = base::filesystem_kind(fd);
+  const os::FilesystemKind kind = os::filesystem_kind(fd);
   report.filesystem = kind.name;
   report.is_network = kind.is_network;
   report.is_memory = kind.is_memory;
   report.is_fuse = kind.is_fuse;
   report.is_overlay = kind.is_overlay;
-  const auto mount = base::mount_of(fd);
+  const auto mount = os::mount_of(fd);
   if (!mount) return;
   report.filesystem = mount->type;  // tells more: nfs4, ext3, fuse.sshfs
   report.mount_point = mount->mount_point;
   report.mount_source = mount->source;
   report.mount_options = mount->options;
-  const auto block = base::block_device_of(*mount);
+  const auto block = os::block_device_of(*mount);
   if (!block) return;
   report.block_device = block->name;
   report.block_driver = block->driver;
@@ -56,20 +56,20 @@ void describe_filesystem(int fd, PathReport& report) {
   report.scheduler = block->scheduler;
 }
 
-void probe_sample(const base::ProbeFile& file, PathReport& report) {
+void probe_sample(const os::ProbeFile& file, PathReport& report) {
   report.sample_bytes = file.size_bytes();
   if (file.size_bytes() == 0) return;
-  const base::DirectProbe direct = base::probe_direct(report.sample_file);
+  const os::DirectSupport direct = os::probe_direct(report.sample_file);
   report.direct_works = direct.works;
   report.direct_why_not = direct.why_not;
   report.direct_memory_alignment_bytes = direct.memory_alignment_bytes;
   report.direct_offset_alignment_bytes = direct.offset_alignment_bytes;
   if (direct.works) report.direct_alignment_source = direct.told_by_kernel ? "statx" : "probe";
-  report.cachestat_allowed = base::cachestat_answers(file.fd());
+  report.cachestat_allowed = os::cachestat_answers(file.fd());
   file.expect_random(true);
-  const base::PageCacheShare cached = base::page_cache_share(file.fd(), 0, file.size_bytes());
+  const os::PageCacheShare cached = os::page_cache_share(file.fd(), 0, file.size_bytes());
   file.expect_random(false);
-  if (cached.witness == base::CacheWitness::kNone) return;
+  if (cached.witness == os::CacheWitness::kNone) return;
   report.resident_share = cached.share();
   report.residency_source = witness_name(cached.witness);
 }
@@ -77,17 +77,17 @@ void probe_sample(const base::ProbeFile& file, PathReport& report) {
 // The files that are measured with: `largest`, or some of those beneath the directory where it is too small alone.
 struct Sample {
   std::string path;
-  base::ProbeFile file;
+  os::ProbeFile file;
 };
 std::vector<Sample> files_to_measure(const PathReport& report) {
   std::vector<std::string> paths = {report.sample_file};
   if (report.is_directory && report.sample_bytes < kEnoughBytes) {
-    paths = base::find_sample_files(report.path, kMostEntries, 2 * kEnoughBytes, kMostFiles);
+    paths = os::find_sample_files(report.path, kMostEntries, 2 * kEnoughBytes, kMostFiles);
   }
   std::vector<Sample> files;
   files.reserve(paths.size());
   for (const std::string& path : paths) {
-    if (auto file = base::ProbeFile::open(path); file.ok()) files.push_back({path, std::move(*file)});
+    if (auto file = os::ProbeFile::open(path); file.ok()) files.push_back({path, std::move(*file)});
   }
   return files;
 }
@@ -107,7 +107,7 @@ std::vector<Stretch> stretches_of(const std::vector<Sample>& files, std::uint64_
 // What lies from byte `begin` on, past the page cache; a file is left out where it cannot be opened so.
 Result<double> measure_direct(const std::vector<Sample>& files, std::uint64_t begin, const PathReport& report,
                               std::chrono::milliseconds limit, std::string& engine) {
-  std::vector<base::ProbeFile> direct;
+  std::vector<os::ProbeFile> direct;
   direct.reserve(files.size());
   std::vector<Stretch> stretches;
   std::uint64_t at = 0;
@@ -115,7 +115,7 @@ Result<double> measure_direct(const std::vector<Sample>& files, std::uint64_t be
     const std::uint64_t first = std::max(begin, at) - at;
     at += file.size_bytes();
     if (first >= file.size_bytes()) continue;
-    auto opened = base::ProbeFile::open(path, true);
+    auto opened = os::ProbeFile::open(path, true);
     if (opened.ok()) stretches.push_back({&direct.emplace_back(std::move(*opened)), first, file.size_bytes()});
   }
   if (stretches.empty()) return Status(Code::kUnsupported, Layer::kIo, "no file can be opened with O_DIRECT");
@@ -143,11 +143,11 @@ void measure(std::chrono::milliseconds limit, PathReport& report) {
     if (!rate.ok()) report.warnings.push_back("direct reads could not be measured: " + rate.status().to_string());
   }
   const std::vector<Stretch> first = stretches_of(files, 0, range);
-  std::vector<const base::ProbeFile*> cold;  // that are to leave the page cache again
+  std::vector<const os::ProbeFile*> cold;  // that are to leave the page cache again
   for (const Stretch& stretch : first) {
-    const base::PageCacheShare before = base::page_cache_share(
+    const os::PageCacheShare before = os::page_cache_share(
         stretch.file->fd(), 0, std::min(stretch.file->size_bytes(), stretch.end + kReadAheadBytes));
-    const bool was_cold = before.witness != base::CacheWitness::kNone && before.share() < kMostlyCold;
+    const bool was_cold = before.witness != os::CacheWitness::kNone && before.share() < kMostlyCold;
     if (was_cold && !report.is_memory) cold.push_back(stretch.file);
   }
   const auto found = measure_buffered_read(first, range, limit);
@@ -158,7 +158,7 @@ void measure(std::chrono::milliseconds limit, PathReport& report) {
   report.buffered_read_bytes_per_second = found->bytes_per_second;
   const auto again = measure_buffered_read(first, found->bytes, limit);
   if (again.ok()) report.page_cache_read_bytes_per_second = again->bytes_per_second;
-  for (const base::ProbeFile* file : cold) file->evict(std::min(file->size_bytes(), range + kReadAheadBytes));
+  for (const os::ProbeFile* file : cold) file->evict(std::min(file->size_bytes(), range + kReadAheadBytes));
 }
 
 void add_warnings(PathReport& report) {
@@ -183,16 +183,16 @@ void add_warnings(PathReport& report) {
 PathReport probe_path(const std::string& path, const PathProbeOptions& options) {
   PathReport report;
   report.path = path;
-  auto opened = base::ProbeFile::open(path);
+  auto opened = os::ProbeFile::open(path);
   if (!opened.ok()) {
     report.status = std::move(opened).status();
     return report;
   }
   report.is_directory = opened->is_directory();
   describe_filesystem(opened->fd(), report);
-  report.sample_file = report.is_directory ? base::find_sample_file(path, kMostEntries, kEnoughBytes) : path;
+  report.sample_file = report.is_directory ? os::find_sample_file(path, kMostEntries, kEnoughBytes) : path;
   if (!report.sample_file.empty()) {
-    const auto sample = base::ProbeFile::open(report.sample_file);
+    const auto sample = os::ProbeFile::open(report.sample_file);
     if (sample.ok()) {
       probe_sample(*sample, report);
       if (options.measure) measure(options.limit, report);

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/cgroup.h"
-#include "base/host_limits.h"
-#include "base/page_buffer.h"
-#include "base/proc_text.h"
-#include "base/sys_devices.h"
-#include "base/trusted_path.h"
 #include "io/engine.h"
+#include "os/cgroup.h"
+#include "os/host_limits.h"
+#include "os/page_buffer.h"
+#include "os/proc_text.h"
+#include "os/sys_devices.h"
+#include "os/trusted_path.h"
 #include "system/measure.h"
 #include "system/probes.h"
 
@@ -26,23 +26,23 @@ constexpr std::uint64_t kFewFiles = 1024;
 
 HostReport probe_host(bool measure) {
   HostReport host;
-  host.kernel = base::kernel_name();
-  host.cpus = base::usable_cpus();
-  host.cpus_online = base::online_cpus();
-  host.numa_nodes = base::numa_node_count();
-  const base::MemoryAmount memory = base::host_memory();
+  host.kernel = os::kernel_name();
+  host.cpus = os::usable_cpus();
+  host.cpus_online = os::online_cpus();
+  host.numa_nodes = os::numa_node_count();
+  const os::MemoryAmount memory = os::host_memory();
   host.memory_bytes = memory.total_bytes;
   host.memory_available_bytes = memory.available_bytes;
-  const base::CgroupLimits cgroup = base::cgroup_limits();
+  const os::CgroupLimits cgroup = os::cgroup_limits();
   host.cgroup_version = cgroup.memory_version;
   host.cgroup_memory_limit_bytes = cgroup.memory_limit_bytes;
   host.cgroup_memory_available_bytes = cgroup.memory_available_bytes;
   host.cgroup_cpu_quota = cgroup.cpu_quota;
   host.cgroup_cpu_set = cgroup.cpu_set;
-  host.memlock_limit_bytes = base::memlock_limit_bytes();
-  host.open_files_limit = base::open_files_limit().value_or(UINT64_MAX);
-  host.io_uring_disabled = base::io_uring_disabled();
-  host.nvidia_driver = base::nvidia_driver_version();
+  host.memlock_limit_bytes = os::memlock_limit_bytes();
+  host.open_files_limit = os::open_files_limit().value_or(UINT64_MAX);
+  host.io_uring_disabled = os::io_uring_disabled();
+  host.nvidia_driver = os::nvidia_driver_version();
   if (!measure) return host;
   host.copy_threads = std::min(host.cpus, kMostCopyThreads);
   // Beyond the caches, but not so much that a small container is killed for it.
@@ -57,7 +57,7 @@ HostReport probe_host(bool measure) {
 
 std::vector<EngineReport> probe_engines() {
   std::vector<EngineReport> reports;
-  base::PageBuffer memory;
+  os::PageBuffer memory;
   std::byte* const buffer = memory.reserve(kRegisteredBytes).data();
   for (const io::EngineRow& row : io::engines()) {
     EngineReport report;
@@ -84,11 +84,11 @@ std::vector<EngineReport> probe_engines() {
 
 GdsReport probe_gds() {
   GdsReport gds;
-  const auto version = base::read_first_line("/proc/driver/nvidia-fs/version");
-  const auto modules = base::read_text_file("/proc/modules");
-  gds.kernel_module = version || (modules && base::module_listed(*modules, "nvidia_fs"));
+  const auto version = os::read_first_line("/proc/driver/nvidia-fs/version");
+  const auto modules = os::read_text_file("/proc/modules");
+  gds.kernel_module = version || (modules && os::module_listed(*modules, "nvidia_fs"));
   gds.kernel_version = version.value_or("");
-  gds.library = base::shared_library_path("libcufile.so.0");
+  gds.library = os::shared_library_path("libcufile.so.0");
   const bool library = !gds.library.empty();
   gds.meaning = gds.kernel_module && library
                     ? "cuFile may move bytes between NVMe and the GPU directly; headrace needs neither part"
@@ -101,7 +101,7 @@ GdsReport probe_gds() {
 
 std::vector<PciGpu> probe_pci() {
   std::vector<PciGpu> gpus;
-  for (const base::PciDevice& pci : base::pci_gpus(base::kNvidiaVendor)) {
+  for (const os::PciDevice& pci : os::pci_gpus(os::kNvidiaVendor)) {
     gpus.push_back({pci.address,
                     pci.driver,
                     pci.numa_node,
@@ -196,7 +196,7 @@ Result<SystemReport> inspect_system(const SystemReportOptions& options) {
 
 Result<std::string> trusted_path(const std::string& path) {
   try {
-    return base::resolve_trusted(path);
+    return os::resolve_trusted(path);
   } catch (...) {
     return Status::out_of_memory();
   }

@@ -10,126 +10,17 @@
 #include "base/json_budget.h"
 #include "base/trace.h"
 #include "codec/variable_codec.h"
-#include "transfer/context_impl.h"
-#include "transfer/read.h"
-#include "zarr/array_impl.h"
-#include "zarr/block_selection.h"
-#include "zarr/decode_index.h"
-#include "zarr/node_io.h"
-#include "zarr/node_path.h"
-#include "zarr/planner.h"
-#include "zarr/read_conversion.h"
+#include "transfer/context/context_impl.h"
+#include "transfer/read/read.h"
+#include "zarr/array/array_impl.h"
+#include "zarr/index/decode_index.h"
+#include "zarr/metadata/node_io.h"
+#include "zarr/metadata/node_path.h"
+#include "zarr/plan/planner.h"
+#include "zarr/plan/read_conversion.h"
+#include "zarr/select/block_selection.h"
 
 namespace headrace {
-namespace {
-
-constexpr std::uint64_t kSaturated = std::numeric_limits<std::uint64_t>::max();
-
-std::uint64_t saturating_mul(std::uint64_t a, std::uint64_t b) {
-  return base::checked_mul(a, b).value_or(a == 0 || b == 0 ? 0 : kSaturated);
-}
-
-std::string shape_text(const std::vector<std::uint64_t>& shape) {
-  std::string out = "(";
-  for (std::size_t i = 0; i < shape.size(); ++i) out += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  return out + ")";
-}
-
-void list_codecs(const codec::Chain& chain, int zarr_format, std::vector<std::string>& names,
-                 std::vector<bool>* on_gpu) {
-  (void)zarr_format;
-  for (const codec::Codec& codec : chain.codecs()) {
-    names.emplace_back(codec.name());
-    if (on_gpu != nullptr) on_gpu->push_back(codec.has_device_code());
-  }
-}
-
-}  // namespace
-
-namespace {
-
-// `decoded` is the type of the elements that a chain gives, which outlives what is returned.
-zarr::ChunkCodecs chunk_codecs(const zarr::ArrayMetadata& metadata, const DataType& decoded,
-                               const std::vector<std::byte>& fill, std::shared_ptr<base::MemoryBudget> memory) {
-  const std::size_t rank = metadata.shape.size();
-  zarr::ChunkCodecs about;
-  about.zarr_format = metadata.zarr_format;
-  about.dtype = &decoded;
-  about.fill = &fill;
-  about.memory = std::move(memory);
-  if (metadata.zarr_format == 2) {
-    about.initial.byte_swapped = metadata.v2_big_endian;
-    for (std::size_t i = 0; i < rank; ++i) {
-      about.initial.axis_order.push_back(static_cast<std::uint8_t>(metadata.v2_order == 'F' ? rank - 1 - i : i));
-    }
-  }
-  return about;
-}
-
-}  // namespace
-
-Result<codec::Chain> Array::Impl::build_chain_for(const std::vector<std::uint64_t>& shape) const {
-  return zarr::build_chain(metadata.codecs, shape, chunk_codecs(metadata, decoded, fill, shards.budget()));
-}
-
-Status Array::Impl::resolve() {
-  const std::size_t rank = metadata.shape.size();
-  fill = metadata.fill;
-  if (fill.empty()) fill.resize(metadata.dtype.item_bytes);
-  decoded = metadata.dtype.is_variable_length() ? codec::slot_type(metadata.dtype) : metadata.dtype;
-  const zarr::ChunkCodecs about = chunk_codecs(metadata, decoded, fill, shards.budget());
-  // Shards of a rectilinear grid are read whole: each would have an index of its own length.
-  if (metadata.rectilinear == nullptr) {
-    HEADRACE_TRY_ASSIGN(sharding, zarr::build_shard_tree(metadata.codecs, metadata.chunk_shape, about));
-  }
-  if (sharding == nullptr) {
-    HEADRACE_TRY_ASSIGN(chain, zarr::build_chain(metadata.codecs, metadata.chunk_shape, about));
-  }
-  const codec::Chain& unit = unit_chain();
-  const std::uint32_t width = decoded.uniform_swap_width();
-  element_op.element_bytes = decoded.item_bytes;
-  element_op.swap_width = unit.layout().byte_swapped && width > 1 ? width : 1;
-
-  info.zarr_format = metadata.zarr_format;
-  info.shape = metadata.shape;
-  info.chunk_shape = unit_shape();
-  if (sharding) info.shard_shape = metadata.chunk_shape;
-  info.dtype = metadata.dtype;
-  info.dimension_names = metadata.dimension_names;
-  list_codecs(unit, metadata.zarr_format, info.codecs, &info.codec_on_gpu);
-  if (sharding) {
-    for (const zarr::CodecSpec& codec : metadata.codecs) info.outer_codecs.push_back(codec.name);
-    for (std::size_t i = 1; i < sharding->grids.size(); ++i) info.outer_codecs.push_back("sharding_indexed");
-  }
-  if (metadata.rectilinear != nullptr) info.chunk_grid = "rectilinear";
-  info.fill_text = metadata.fill_text;
-  info.fill = fill;
-  info.attributes_json = metadata.attributes.dump(-1, ' ', false, base::Json::error_handler_t::replace);
-  metadata.attributes = base::Json::object();  // many times as large
-  info.decoded_bytes = metadata.dtype.item_bytes;
-  info.chunk_count = 1;
-  grid.resize(rank);
-  for (std::size_t i = 0; i < rank; ++i) {
-    info.decoded_bytes = saturating_mul(info.decoded_bytes, info.shape[i]);
-    const auto chunks = [&](const std::vector<std::uint64_t>& of) {
-      return of[i] == 0 ? 0 : base::ceil_div(info.shape[i], of[i]);
-    };
-    if (metadata.rectilinear != nullptr) {
-      grid[i] = metadata.rectilinear->chunk_count(i);
-      info.chunk_count = saturating_mul(info.chunk_count, grid[i]);
-      continue;
-    }
-    info.chunk_count = saturating_mul(info.chunk_count, chunks(info.chunk_shape));
-    grid[i] = chunks(metadata.chunk_shape);
-  }
-  return {};
-}
-
-Array::Impl::Impl(Store owner, std::string node_path)
-    : store(std::move(owner)),
-      path(std::move(node_path)),
-      shards(Access::impl(store.context())->resources->stored_memory()) {}
-
 Result<Array> Array::Impl::make(const Store& store, std::string path, zarr::LoadedNode node,
                                 const OpenOptions& options) {
   if (!node.array) {
@@ -192,30 +83,6 @@ Result<Array> Array::from_document(const Store& store, std::string_view given_pa
 
 const ArrayInfo& Array::info() const noexcept { return impl_->info; }
 
-namespace {
-
-class StoredBlocks final : public zarr::BlockBegin {
- public:
-  explicit StoredBlocks(const Array::Impl& array) : array_(array) {}
-  std::uint64_t count(std::size_t axis) const override { return array_.grid[axis]; }
-  std::uint64_t begin(std::size_t axis, std::uint64_t block) const override {
-    if (array_.metadata.rectilinear != nullptr) return array_.metadata.rectilinear->chunk_begin(axis, block);
-    return block * array_.metadata.chunk_shape[axis];
-  }
-
- private:
-  const Array::Impl& array_;
-};
-
-}  // namespace
-
-Result<ResolvedSelection> Array::Impl::resolve_selection(const Selection& selection) const {
-  const std::vector<std::uint64_t>& shape = metadata.shape;
-  if (!zarr::has_blocks(selection)) return headrace::resolve_selection(selection, shape);
-  HEADRACE_TRY_ASSIGN(const Selection slices, zarr::blocks_to_slices(selection, shape, StoredBlocks(*this)));
-  return headrace::resolve_selection(slices, shape);
-}
-
 Result<ResolvedSelection> Array::resolve(const Selection& selection) const {
   try {
     return impl_->resolve_selection(selection);
@@ -225,6 +92,12 @@ Result<ResolvedSelection> Array::resolve(const Selection& selection) const {
 }
 
 namespace {
+
+std::string shape_text(const std::vector<std::uint64_t>& shape) {
+  std::string out = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i) out += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return out + ")";
+}
 
 std::string name_of(const DataType& dtype) { return dtype.name.empty() ? "of no type" : dtype.name; }
 
@@ -236,7 +109,7 @@ Status check_tensor(const ResolvedSelection& selection, const DataType& dtype, T
         "the tensor has shape " + shape_text(tensor.shape) + ", the selection has " + shape_text(selection.shape));
   }
   std::uint64_t bytes = dtype.item_bytes;
-  for (const std::uint64_t extent : selection.shape) bytes = saturating_mul(bytes, extent);
+  for (const std::uint64_t extent : selection.shape) bytes = base::saturating_mul(bytes, extent);
   if (bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
     return Status(Code::kInvalidArgument, Layer::kApi, "the selection has more bytes than any tensor can hold");
   }

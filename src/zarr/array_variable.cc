@@ -8,11 +8,11 @@
 #include "base/checked.h"
 #include "base/trace.h"
 #include "codec/variable_codec.h"
-#include "transfer/context_impl.h"
-#include "transfer/variable_read.h"
-#include "zarr/array_impl.h"
-#include "zarr/planner.h"
-#include "zarr/read_conversion.h"
+#include "transfer/context/context_impl.h"
+#include "transfer/read/variable_read.h"
+#include "zarr/array/array_impl.h"
+#include "zarr/plan/planner.h"
+#include "zarr/plan/read_conversion.h"
 
 namespace headrace {
 namespace {

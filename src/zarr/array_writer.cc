@@ -11,9 +11,9 @@
 #include "base/checked.h"
 #include "codec/chain_encoder.h"
 #include "device/box.h"
-#include "transfer/context_impl.h"
-#include "zarr/array_impl.h"
-#include "zarr/metadata.h"
+#include "transfer/context/context_impl.h"
+#include "zarr/array/array_impl.h"
+#include "zarr/metadata/metadata.h"
 
 namespace headrace {
 

@@ -8,7 +8,7 @@
 #include "device/device.h"
 #include "io/engine.h"
 #include "store/store.h"
-#include "zarr/metadata.h"
+#include "zarr/metadata/metadata.h"
 
 namespace headrace {
 namespace {

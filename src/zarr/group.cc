@@ -5,11 +5,11 @@
 
 #include "base/access.h"
 #include "base/json_budget.h"
-#include "transfer/context_impl.h"
-#include "zarr/array_impl.h"
+#include "transfer/context/context_impl.h"
+#include "zarr/array/array_impl.h"
 #include "zarr/hierarchy.h"
-#include "zarr/metadata_text.h"
-#include "zarr/node_path.h"
+#include "zarr/metadata/metadata_text.h"
+#include "zarr/metadata/node_path.h"
 
 namespace headrace {
 

@@ -12,9 +12,9 @@
 #include "base/access.h"
 #include "store/file_offers.h"
 #include "store/range_store.h"
-#include "transfer/context_impl.h"
-#include "zarr/array_impl.h"
-#include "zarr/node_path.h"
+#include "transfer/context/context_impl.h"
+#include "zarr/array/array_impl.h"
+#include "zarr/metadata/node_path.h"
 
 namespace headrace {
 

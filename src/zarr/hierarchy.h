@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "store/store.h"
-#include "zarr/node_io.h"
+#include "zarr/metadata/node_io.h"
 
 namespace headrace::zarr {
 

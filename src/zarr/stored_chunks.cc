@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "base/access.h"
-#include "transfer/context_impl.h"
-#include "zarr/array_impl.h"
+#include "transfer/context/context_impl.h"
+#include "zarr/array/array_impl.h"
 
 namespace headrace {
 namespace {

@@ -18,7 +18,7 @@
 #include "store/store.h"
 #include "support/alloc_counter.h"
 #include "support/sanitizer.h"
-#include "zarr/chain_builder.h"
+#include "zarr/shard/chain_builder.h"
 
 namespace headrace {
 namespace {

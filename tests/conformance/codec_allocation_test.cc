@@ -57,7 +57,7 @@ TEST_P(CodecAllocation, NoneWhenWarm) {
   unsigned checked = 0;
   for (const auto& [path, content, seed] : codec_seeds(row.name)) {
     if (!path.filename().string().starts_with("ok")) continue;
-    codec::Context context;
+    codec::CodecArgs context;
     context.zarr_format = 2;
     const auto codec = row.make(codec_seed_config(row.name, seed.choice), context);
     ASSERT_TRUE(codec.ok());
@@ -65,12 +65,12 @@ TEST_P(CodecAllocation, NoneWhenWarm) {
     ASSERT_NE(coder, nullptr);
     const auto scratch = coder->make_scratch();
     std::vector<std::byte> out(seed.capacity);
-    codec::Stream stream{.src = seed.stream.data(),
-                         .src_bytes = seed.stream.size(),
-                         .dst = out.data(),
-                         .dst_capacity = out.size(),
-                         .dst_bytes = 0,
-                         .exact = seed.exact};
+    codec::EncodedStream stream{.src = seed.stream.data(),
+                                .src_bytes = seed.stream.size(),
+                                .dst = out.data(),
+                                .dst_capacity = out.size(),
+                                .dst_bytes = 0,
+                                .exact = seed.exact};
     const Status status = coder->decode(stream, scratch.get());
     ASSERT_TRUE(status.ok()) << path;
     const std::size_t before = g_allocations.load();

@@ -28,7 +28,7 @@ class CodecConformance : public ::testing::TestWithParam<codec::CodecRow> {
   // With the least configuration the name takes; `choice` as in CodecSeed.
   static Result<codec::Codec> make_by(const codec::CodecRow& row, const std::string& name, int format,
                                       unsigned choice = 0) {
-    codec::Context context;
+    codec::CodecArgs context;
     context.zarr_format = format;
     static const DataType kType = numeric_type("float32");
     if (format == 3) context.dtype = &kType;
@@ -99,7 +99,7 @@ TEST_P(Coder, EmptyStreamsAreCorrupt) {
   std::byte room[64] = {};
   for (const std::size_t capacity : {0, 64}) {
     for (const bool exact : {true, false}) {
-      codec::Stream stream{
+      codec::EncodedStream stream{
           .src = room, .src_bytes = 0, .dst = room, .dst_capacity = capacity, .dst_bytes = 1, .exact = exact};
       for (codec::Scratch* const own : {scratch.get(), static_cast<codec::Scratch*>(nullptr)}) {
         EXPECT_EQ(codec->decode(stream, own).code(), Code::kCorrupt);
@@ -137,12 +137,12 @@ TEST_P(BytesCodec, ABadStreamLeavesTheOthersExact) {
       const auto scratch = warm ? codec.make_scratch() : nullptr;
       for (const bool bad : {false, true, false, true, true, false}) {
         Bytes out(sample.seed.capacity);
-        codec::Stream stream{.src = bad ? cut.data() : sample.seed.stream.data(),
-                             .src_bytes = sample.seed.stream.size() - (bad ? 1 : 0),
-                             .dst = out.data(),
-                             .dst_capacity = out.size(),
-                             .dst_bytes = 0,
-                             .exact = sample.seed.exact};
+        codec::EncodedStream stream{.src = bad ? cut.data() : sample.seed.stream.data(),
+                                    .src_bytes = sample.seed.stream.size() - (bad ? 1 : 0),
+                                    .dst = out.data(),
+                                    .dst_capacity = out.size(),
+                                    .dst_bytes = 0,
+                                    .exact = sample.seed.exact};
         const Status status = codec.decode(stream, scratch.get());
         ASSERT_EQ(status.ok(), !bad) << sample.path << ": " << status.to_string();
         if (bad) continue;

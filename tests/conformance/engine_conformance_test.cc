@@ -12,9 +12,9 @@
 #include <random>
 #include <thread>
 
-#include "base/direct_align.h"
 #include "io/engine.h"
 #include "io/request_queue.h"
+#include "os/direct_align.h"
 #include "support/temp_dir.h"
 
 namespace headrace::io {
@@ -72,8 +72,8 @@ class EngineConformance : public ::testing::TestWithParam<Variant> {
     engine_ = std::move(*engine);
   }
 
-  void submit_all(std::vector<Request> requests) {
-    std::span<const Request> rest = requests;
+  void submit_all(std::vector<EngineRequest> requests) {
+    std::span<const EngineRequest> rest = requests;
     const auto until = std::chrono::steady_clock::now() + 20s;
     while (!rest.empty() && std::chrono::steady_clock::now() < until) {
       auto taken = engine_->submit(rest);
@@ -85,7 +85,7 @@ class EngineConformance : public ::testing::TestWithParam<Variant> {
   }
   // Reaps until `count` more events came; each tag once.
   void collect(std::size_t count) {
-    Event events[7];
+    EngineResult events[7];
     const auto until = std::chrono::steady_clock::now() + 20s;
     while (count > 0 && std::chrono::steady_clock::now() < until) {
       auto n = engine_->reap(events, 1s);
@@ -165,7 +165,7 @@ TEST_P(EngineConformance, BadRequestsFailAloneWithTheirErrno) {
 TEST_P(EngineConformance, TagsMayHaveAnyValue) {
   std::vector<std::byte> buffer(64 * 5);
   const std::uint64_t tags[] = {0, ~std::uint64_t{0}, ~std::uint64_t{0} - 1, 128, 129};
-  std::vector<Request> requests;
+  std::vector<EngineRequest> requests;
   for (std::size_t i = 0; i < 5; ++i) requests.push_back({Op::kRead, fd_, i * 64, buffer.data() + i * 64, 64, tags[i]});
   submit_all(requests);
   collect(5);
@@ -177,11 +177,11 @@ TEST_P(EngineConformance, TakesNoMoreThanItsDepthAndLosesNothing) {
     remake({.depth = depth});
     results_.clear();
     std::vector<std::byte> buffer(500 * 512);
-    std::vector<Request> requests;
+    std::vector<EngineRequest> requests;
     for (std::uint64_t i = 0; i < 500; ++i) {
       requests.push_back({Op::kRead, fd_, i * 512, buffer.data() + i * 512, 512, i});
     }
-    std::span<const Request> rest = requests;
+    std::span<const EngineRequest> rest = requests;
     std::size_t in_flight = 0;
     while (results_.size() < requests.size()) {
       auto taken = engine_->submit(rest);
@@ -206,7 +206,7 @@ TEST_P(EngineConformance, WhatIsLeftToTheNextReapIsStartedByIt) {
     std::size_t in_flight = 0;
     // Left to the reap, started at once, left again, in turn: each ends once, whoever starts it.
     for (int part = 0; part <= round % 4; ++part) {
-      std::vector<Request> requests;
+      std::vector<EngineRequest> requests;
       for (std::uint64_t i = 0; i < 5; ++i, ++tag) {
         requests.push_back({Op::kRead, fd_, tag % 64 * 4096, buffer.data() + tag % 64 * 4096, 4096, tag});
       }
@@ -225,11 +225,11 @@ TEST_P(EngineConformance, WhatIsLeftToTheNextReapIsStartedByIt) {
     }
   }
   // At once: a look that finds nothing to start and nothing to take does not wait, and neither does one that starts.
-  const Request request{Op::kRead, fd_, 0, buffer.data(), 4096, tag};
+  const EngineRequest request{Op::kRead, fd_, 0, buffer.data(), 4096, tag};
   ASSERT_TRUE(engine_->submit_before_reap({&request, 1}).ok());
   results_.clear();
   for (int i = 0; i < 10'000 && results_.empty(); ++i) {
-    Event event;
+    EngineResult event;
     auto n = engine_->reap({&event, 1}, 0ns);
     ASSERT_TRUE(n.ok());
     if (*n == 1) results_[event.tag] = event.result;
@@ -239,7 +239,7 @@ TEST_P(EngineConformance, WhatIsLeftToTheNextReapIsStartedByIt) {
 }
 
 TEST_P(EngineConformance, ReapReturnsAfterItsTimeout) {
-  Event event;
+  EngineResult event;
   auto n = engine_->reap({&event, 1}, 0ns);
   ASSERT_TRUE(n.ok());
   EXPECT_EQ(*n, 0u);
@@ -251,7 +251,7 @@ TEST_P(EngineConformance, ReapReturnsAfterItsTimeout) {
 }
 
 TEST_P(EngineConformance, WakeEndsTheNextReapAndOneInProgress) {
-  Event event;
+  EngineResult event;
   for (int round = 0; round < 20; ++round) {
     const auto start = std::chrono::steady_clock::now();
     engine_->wake();
@@ -278,7 +278,7 @@ TEST_P(EngineConformance, WakesFromManyThreadsLoseNoEvent) {
       }
     });
   }
-  std::vector<Request> requests;
+  std::vector<EngineRequest> requests;
   for (std::uint64_t i = 0; i < 2000; ++i) requests.push_back({Op::kRead, fd_, i * 64, buffer.data() + i * 64, 64, i});
   submit_all(requests);
   collect(requests.size() - results_.size());
@@ -342,12 +342,12 @@ TEST_P(EngineConformance, BuffersMayBeRegisteredLater) {
     }
   });
   const auto reads = [&](std::size_t begin, std::size_t end) {
-    std::vector<Request> out;
+    std::vector<EngineRequest> out;
     for (std::size_t i = begin; i < end; ++i) out.push_back({Op::kRead, fd_, i, slab.data + i * kLength, kLength, i});
     return out;
   };
   submit_all(reads(0, kReads / 2));
-  const std::vector<Request> left = reads(kReads / 2, kReads / 2 + 1);
+  const std::vector<EngineRequest> left = reads(kReads / 2, kReads / 2 + 1);
   ASSERT_EQ(*engine_->submit_before_reap(left), 1u);
   if (late) {
     EXPECT_TRUE(engine_->register_buffers(buffers).ok());
@@ -374,18 +374,18 @@ TEST_P(EngineConformance, DirectReadsWithTail) {
   ASSERT_TRUE(support::write_file(disk / "file", bytes_));
   const int fd = ::open((disk / "file").c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
   if (fd < 0) GTEST_SKIP() << "this file system refuses O_DIRECT: " << std::strerror(errno);
-  const auto align = base::direct_alignment(fd);
+  const auto align = os::direct_alignment(fd);
   Aligned buffer(1 << 20);
-  const auto range = base::widen(kFileBytes - 5000, 5000, align.offset_bytes);
+  const auto range = os::widen(kFileBytes - 5000, 5000, align.offset_bytes);
   RequestQueue queue(*engine_);
-  const IoRequest request{.fd = fd,
-                          .offset_bytes = range.offset_bytes,
-                          .buffer = {buffer.data, range.length_bytes},
-                          .tag = 9,
-                          .min_bytes = range.lead_bytes + 5000,
-                          .alignment_bytes = align.offset_bytes};
+  const Request request{.fd = fd,
+                        .offset_bytes = range.offset_bytes,
+                        .buffer = {buffer.data, range.length_bytes},
+                        .tag = 9,
+                        .min_bytes = range.lead_bytes + 5000,
+                        .alignment_bytes = align.offset_bytes};
   queue.push({&request, 1});
-  Completion done;
+  RequestResult done;
   for (int i = 0; i < 100 && queue.wait({&done, 1}, 1s) == 0; ++i) {
   }
   ASSERT_TRUE(done.status.ok()) << done.status.to_string();
@@ -393,7 +393,7 @@ TEST_P(EngineConformance, DirectReadsWithTail) {
   EXPECT_EQ(done.bytes, range.lead_bytes + 5000);
   EXPECT_EQ(std::memcmp(buffer.data + range.lead_bytes, bytes_.data() + kFileBytes - 5000, 5000), 0);
   // One byte more than the file has: the tail must not be taken for enough.
-  IoRequest greedy = request;
+  Request greedy = request;
   greedy.min_bytes = range.lead_bytes + 5001;
   if (greedy.min_bytes <= greedy.buffer.size()) {
     queue.push({&greedy, 1});
@@ -423,9 +423,9 @@ TEST_P(EngineConformance, MisalignedDirectReadIsAnErrorOfThatRequest) {
 TEST_P(EngineConformance, QueueSplitsLongRequests) {
   std::vector<std::byte> buffer(kFileBytes);
   RequestQueue queue(*engine_, {.piece_bytes = 4096});
-  const IoRequest request{.fd = fd_, .buffer = buffer, .tag = 1};
+  const Request request{.fd = fd_, .buffer = buffer, .tag = 1};
   queue.push({&request, 1});
-  Completion done;
+  RequestResult done;
   for (int i = 0; i < 1000 && queue.wait({&done, 1}, 1s) == 0; ++i) {
   }
   ASSERT_TRUE(done.status.ok()) << done.status.to_string();
@@ -447,7 +447,7 @@ TEST_P(EngineConformance, CancelRacesEndExactlyOnce) {
   for (std::size_t i = 0; i < kSlots; ++i) free_slots.push_back(i);
   std::uint64_t next = 0, completed = 0, cancelled = 0;
   while (completed < kTotal) {
-    std::vector<IoRequest> batch;
+    std::vector<Request> batch;
     while (!free_slots.empty() && next < kTotal && batch.size() < 24) {
       const std::size_t slot = free_slots.back();
       free_slots.pop_back();
@@ -456,10 +456,10 @@ TEST_P(EngineConformance, CancelRacesEndExactlyOnce) {
       ++next;
     }
     queue.push(batch);
-    for (const IoRequest& request : batch) {
+    for (const Request& request : batch) {
       if (random() % 3 == 0) queue.cancel(request.tag);
     }
-    Completion done[16];
+    RequestResult done[16];
     const std::size_t n = queue.wait(done, 1s);
     for (std::size_t i = 0; i < n; ++i) {
       const std::size_t slot = done[i].tag & 0xff;
@@ -494,7 +494,7 @@ TEST_P(EngineConformance, DestructionWaitsForWhatIsInFlight) {
   for (int i = 0; i < 50; ++i) {
     std::vector<std::byte> buffer(64 << 10);
     remake({.depth = 16});
-    std::vector<Request> requests;
+    std::vector<EngineRequest> requests;
     for (std::uint64_t k = 0; k < 16; ++k) requests.push_back({Op::kRead, fd_, k, buffer.data() + k * 4096, 4096, k});
     ASSERT_TRUE(engine_->submit(requests).ok());
     engine_.reset();
@@ -524,11 +524,11 @@ class EngineHandOver : public EngineConformance {
   void submit_elsewhere() {
     std::memset(memory_.data, 0, memory_.size_bytes);
     std::thread([&] {
-      std::vector<Request> requests;
+      std::vector<EngineRequest> requests;
       for (std::uint64_t i = 0; i < kPieces; ++i) {
         requests.push_back({Op::kRead, direct_, i * kPieceBytes, memory_.data + i * kPieceBytes, kPieceBytes, i});
       }
-      for (std::span<const Request> rest = requests; !rest.empty();) {
+      for (std::span<const EngineRequest> rest = requests; !rest.empty();) {
         auto taken = engine_->submit(rest);
         ASSERT_TRUE(taken.ok()) << taken.status().to_string();
         rest = rest.subspan(*taken);
@@ -576,7 +576,7 @@ TEST_P(EngineHandOver, AThirdThreadDestroysTheEngine) {
 TEST_P(EngineHandOver, AQueueGoesOnInAnotherThread) {
   RequestQueue queue(*engine_);
   std::memset(memory_.data, 0, memory_.size_bytes);
-  std::vector<IoRequest> requests(kPieces);
+  std::vector<Request> requests(kPieces);
   for (std::uint64_t i = 0; i < kPieces; ++i) {
     requests[i] = {.fd = direct_,
                    .offset_bytes = i * kPieceBytes,
@@ -585,7 +585,7 @@ TEST_P(EngineHandOver, AQueueGoesOnInAnotherThread) {
                    .alignment_bytes = 4096};
   }
   std::thread([&] { queue.push(requests); }).join();
-  Completion done[kPieces];
+  RequestResult done[kPieces];
   for (std::size_t left = kPieces; left > 0;) {
     const std::size_t count = queue.wait(done, 5s);
     for (std::size_t i = 0; i < count; ++i) ASSERT_TRUE(done[i].status.ok()) << done[i].status.to_string();

@@ -1,13 +1,13 @@
 // Property: whatever store an object lies in, the Fetcher gives its bytes, says where in the object something is
 // missing, and counts what it opened and read once, each byte by the way it came.
-#include "transfer/fetcher.h"
+#include "transfer/fetch/fetcher.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <memory>
 
-#include "base/page_buffer.h"
+#include "os/page_buffer.h"
 #include "support/stores_under_test.h"
 #include "support/temp_dir.h"
 
@@ -32,7 +32,7 @@ class FetcherTest : public ::testing::TestWithParam<StoreUnderTest> {
   Fetcher fetcher() const { return Fetcher(*store_); }
   Bytes read(const StoredRange& range, Status& status) {
     Bytes out(static_cast<std::size_t>(range.length));
-    base::PageBuffer scratch;
+    os::PageBuffer scratch;
     status = fetcher().read(range, out, scratch, stats_);
     return out;
   }
@@ -134,7 +134,7 @@ TEST_P(FetcherTest, AChecksumIsCompared) {
   Bytes out(kBytes);
   ASSERT_EQ(fetcher().read_cached(whole, out, status, stats_), Fetcher::Cached::kFailed);
   EXPECT_EQ(status.code(), Code::kCorrupt);
-  IoJob job;
+  ReadJob job;
   job.offset = object.file().begin;
   job.length = kBytes;
   job.data = out;
@@ -148,7 +148,7 @@ TEST_P(FetcherTest, AnEnginesErrorIsNamedInTheObject) {
   ByteSource object;
   ASSERT_TRUE(fetcher().open("a/x", object, stats_).ok());
   if (!object.offers(Offer::kFile)) return;
-  IoJob job;
+  ReadJob job;
   job.offset = object.file().begin + 500;
   job.length = 100;
   job.status = Status(Code::kIo, Layer::kIo, "planted").with_range(job.offset, job.length);

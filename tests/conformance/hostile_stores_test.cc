@@ -20,7 +20,7 @@
 #include "support/alloc_counter.h"
 #include "support/temp_dir.h"
 #include "support/zip_writer.h"
-#include "transfer/context_impl.h"
+#include "transfer/context/context_impl.h"
 
 namespace headrace {
 namespace {

@@ -36,7 +36,7 @@ class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
   Bytes read(const ByteSource& object) {
     Bytes bytes(object.size_bytes());
     if (object.offers(store::Offer::kWhole)) {
-      base::PageBuffer scratch;
+      os::PageBuffer scratch;
       EXPECT_TRUE(store_->unpack(object, bytes, scratch).ok());
     } else if (object.offers(store::Offer::kRanges)) {
       EXPECT_TRUE(object.read(0, bytes).ok());

@@ -17,16 +17,16 @@
 
 #include "backends/dev_host/staged_decoder.h"
 #include "base/access.h"
-#include "base/descriptors.h"
-#include "base/file_handle.h"
-#include "base/file_mapping.h"
-#include "base/file_read.h"
-#include "base/numa.h"
-#include "base/page_buffer.h"
-#include "base/page_cache.h"
-#include "base/probe_file.h"
-#include "base/trusted_path.h"
 #include "device/device.h"
+#include "os/descriptors.h"
+#include "os/file_handle.h"
+#include "os/file_mapping.h"
+#include "os/file_read.h"
+#include "os/numa.h"
+#include "os/page_buffer.h"
+#include "os/page_cache.h"
+#include "os/probe_file.h"
+#include "os/trusted_path.h"
 #include "store/file_offers.h"
 #include "store/store.h"
 #include "support/child.h"
@@ -91,7 +91,7 @@ bool room_beyond_soft_limit() {
   const rlimit before = files_limit();
   const rlimit small{std::min<rlim_t>(before.rlim_max / 2, 256), before.rlim_max};
   EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
-  base::Descriptors all;
+  os::Descriptors all;
   for (rlim_t i = 0; i < small.rlim_cur; ++i) all.opened();
   const bool room = all.room();
   EXPECT_EQ(room, files_limit().rlim_cur > small.rlim_cur);
@@ -132,52 +132,52 @@ TEST(FaultPoints, CallsOfTheSystem) {
   fail_everywhere({"base."}, [&](bool faulty) {
     ASSERT_TRUE(support::write_file(path, content));
     std::vector<std::byte> got(content.size());
-    base::FileHandle file, again;
-    Status status = base::FileHandle::open(path, {.write = true}, file);
+    os::FileHandle file, again;
+    Status status = os::FileHandle::open(path, {.write = true}, file);
     expect(faulty, status);
     if (status.ok()) {
       std::uint64_t calls = 0, moved = 0;
       int error = 0;
-      status = base::write_exactly(file.fd(), 0, content.data(), content.size(), calls);
+      status = os::write_exactly(file.fd(), 0, content.data(), content.size(), calls);
       expect(faulty, status);
       expect(faulty, file.sync());
-      status = base::read_exactly(file.fd(), 0, got);
+      status = os::read_exactly(file.fd(), 0, got);
       expect(faulty, status);
       EXPECT_TRUE(!status.ok() || got == content);
       std::fill(got.begin(), got.end(), std::byte{});
-      const auto cached = base::read_cached(file.fd(), 0, got, moved, error);
-      EXPECT_TRUE(cached != base::CachedRead::kDone || got == content);
-      EXPECT_TRUE(cached != base::CachedRead::kFailed || (faulty && error != 0));
-      EXPECT_LE(base::ask_cachestat(file.fd(), 0, content.size()).value_or(0), 6u);
-      base::FileIdentity by_descriptor, by_name;
-      const bool both = base::identify(file.fd(), by_descriptor, error) && base::identify(path.c_str(), by_name, error);
+      const auto cached = os::read_cached(file.fd(), 0, got, moved, error);
+      EXPECT_TRUE(cached != os::CachedRead::kDone || got == content);
+      EXPECT_TRUE(cached != os::CachedRead::kFailed || (faulty && error != 0));
+      EXPECT_LE(os::ask_cachestat(file.fd(), 0, content.size()).value_or(0), 6u);
+      os::FileIdentity by_descriptor, by_name;
+      const bool both = os::identify(file.fd(), by_descriptor, error) && os::identify(path.c_str(), by_name, error);
       EXPECT_TRUE(both ? by_descriptor == by_name : faulty && error != 0);
-      status = base::FileHandle::adopt(file.fd(), again);
+      status = os::FileHandle::adopt(file.fd(), again);
       expect(faulty, status);
-      const std::size_t bytes = 5 * base::page_bytes();
-      if (std::byte* const address = base::reserve_addresses(bytes); address != nullptr) {
-        const int refused = base::map_file_at(address, base::page_bytes(), file.fd(), 0);
-        EXPECT_TRUE(refused == 0 ? std::equal(address, address + base::page_bytes(), content.begin()) : faulty);
-        base::unmap(address, bytes);
+      const std::size_t bytes = 5 * os::page_bytes();
+      if (std::byte* const address = os::reserve_addresses(bytes); address != nullptr) {
+        const int refused = os::map_file_at(address, os::page_bytes(), file.fd(), 0);
+        EXPECT_TRUE(refused == 0 ? std::equal(address, address + os::page_bytes(), content.begin()) : faulty);
+        os::unmap(address, bytes);
       } else {
         EXPECT_TRUE(faulty);
       }
     }
     std::vector<std::byte> start(100);
-    status = base::read_file_start(path.c_str(), start);
+    status = os::read_file_start(path.c_str(), start);
     expect(faulty, status);
     EXPECT_TRUE(!status.ok() || std::equal(start.begin(), start.end(), content.begin()));
-    if (const auto probe = base::ProbeFile::open(path); probe.ok()) {
+    if (const auto probe = os::ProbeFile::open(path); probe.ok()) {
       const std::int64_t n = probe->read(got.data(), got.size(), 0);
       EXPECT_TRUE(n == static_cast<std::int64_t>(content.size()) ? got == content : faulty) << n;
     }
-    const auto trusted = base::resolve_trusted(path);
+    const auto trusted = os::resolve_trusted(path);
     expect(faulty, trusted.status());
-    base::PageBuffer pages;
+    os::PageBuffer pages;
     EXPECT_TRUE(pages.reserve(10'000).data() != nullptr || faulty);
-    const auto cpus = base::thread_cpus();
+    const auto cpus = os::thread_cpus();
     ASSERT_TRUE(cpus.has_value());
-    EXPECT_TRUE(base::set_thread_cpus(*cpus) == 0 || faulty);
+    EXPECT_TRUE(os::set_thread_cpus(*cpus) == 0 || faulty);
     EXPECT_TRUE(room_beyond_soft_limit() || faulty);
   });
 }

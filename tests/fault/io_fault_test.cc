@@ -47,7 +47,7 @@ TEST_P(EngineFaults, RightBytesOrAnErrorThatSaysWhere) {
         }
         io::RequestQueue queue(**engine, {.piece_bytes = 8192, .backoff = 10us});
         std::vector<std::byte> data = fresh;
-        std::vector<io::IoRequest> requests;
+        std::vector<io::Request> requests;
         for (std::uint64_t i = 0; i < 12; ++i) {
           requests.push_back({.fd = in,
                               .offset_bytes = i * 23'456,
@@ -62,7 +62,7 @@ TEST_P(EngineFaults, RightBytesOrAnErrorThatSaysWhere) {
         std::vector<int> completions(13);
         const auto until = std::chrono::steady_clock::now() + 20s;
         while (queue.pending() > 0 && std::chrono::steady_clock::now() < until) {
-          io::Completion done[4];
+          io::RequestResult done[4];
           const std::size_t n = queue.wait(done, 100ms);
           for (std::size_t i = 0; i < n; ++i) {
             ASSERT_LT(done[i].tag, 13u);
@@ -90,7 +90,7 @@ TEST_P(EngineFaults, RightBytesOrAnErrorThatSaysWhere) {
         EXPECT_EQ(queue.pending(), 0u) << "requests never ended";
         for (const int n : completions) EXPECT_EQ(n, 1);
         if (queue.pending() == 0) {
-          io::Event event;
+          io::EngineResult event;
           (*engine)->wake();
           EXPECT_TRUE((*engine)->reap({&event, 1}, 1ms).ok() || faulty);
         }

@@ -67,8 +67,8 @@ std::string check_auto(unsigned number, unsigned other, unsigned error, const st
     std::FILE* file = std::tmpfile();
     std::fwrite(text, 1, 10, file);
     std::fflush(file);
-    const io::Request request{io::Op::kRead, ::fileno(file), 2, got, 8, 1};
-    io::Event event;
+    const io::EngineRequest request{io::Op::kRead, ::fileno(file), 2, got, 8, 1};
+    io::EngineResult event;
     auto taken = (*engine)->submit({&request, 1});
     if (!taken.ok() || *taken != 1) return "submit failed";
     auto reaped = (*engine)->reap({&event, 1}, std::chrono::seconds(10));

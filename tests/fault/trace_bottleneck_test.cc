@@ -61,7 +61,7 @@ TEST_P(TraceBottleneck, IsTheStageThatWasMadeSlow) {
   const std::string_view point = slow.point;
   if (point == "transfer.plan" || point == "transfer.engine_read" || point == "dev_host.copy") {
     std::uint64_t waited_ns = 0;
-    for (const trace::Event& event : trace.events) {
+    for (const trace::SpanRecord& event : trace.events) {
       if (event.stage == trace::Stage::kWait && event.waits_for == slow.stage) {
         waited_ns += event.end_ns - event.start_ns;
       }

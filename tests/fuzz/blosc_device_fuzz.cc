@@ -24,7 +24,7 @@ using test::CodecSeed;
 using test::Flush;
 
 codec::Codec make_blosc(unsigned choice) {
-  codec::Context context;
+  codec::CodecArgs context;
   context.zarr_format = 2;
   auto made = codec::make_codec("blosc", test::codec_seed_config("blosc", choice), context);
   FUZZ_CHECK(made.ok());

@@ -31,12 +31,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   FUZZ_CHECK(codec.ok());
   static const auto scratch = codec->coder()->make_scratch();
   std::vector<std::byte> ours(decoded_bytes), reference(decoded_bytes);
-  codec::Stream stream{.src = container.data(),
-                       .src_bytes = container.size(),
-                       .dst = ours.data(),
-                       .dst_capacity = ours.size(),
-                       .dst_bytes = 0,
-                       .exact = true};
+  codec::EncodedStream stream{.src = container.data(),
+                              .src_bytes = container.size(),
+                              .dst = ours.data(),
+                              .dst_capacity = ours.size(),
+                              .dst_bytes = 0,
+                              .exact = true};
   const Status status = codec->coder()->decode(stream, scratch.get());
   if (!status.ok()) return 0;
   const int got = blosc_decompress_ctx(container.data(), reference.data(), reference.size(), 1);

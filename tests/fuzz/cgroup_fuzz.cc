@@ -2,8 +2,8 @@
 // lie where a cgroup hierarchy is mounted, and lists of CPUs are short and ascending.
 #include <string>
 
-#include "base/cgroup.h"
-#include "base/proc_text.h"
+#include "os/cgroup.h"
+#include "os/proc_text.h"
 #include "tests/fuzz/fuzz_check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -47,12 +47,12 @@ Outcome decode(const codec::StreamCoder& codec, const CodecSeed& seed, codec::Sc
                GuardArena& out, Flush flush, unsigned char fill) {
   std::byte* src = in.take(seed.stream.size(), flush, 0);
   std::copy(seed.stream.begin(), seed.stream.end(), src);
-  codec::Stream stream{.src = src,
-                       .src_bytes = seed.stream.size(),
-                       .dst = out.take(seed.capacity, flush, fill),
-                       .dst_capacity = seed.capacity,
-                       .dst_bytes = 0,
-                       .exact = seed.exact};
+  codec::EncodedStream stream{.src = src,
+                              .src_bytes = seed.stream.size(),
+                              .dst = out.take(seed.capacity, flush, fill),
+                              .dst_capacity = seed.capacity,
+                              .dst_bytes = 0,
+                              .exact = seed.exact};
   const Status status = codec.decode(stream, scratch);
   FUZZ_CHECK(in.intact());
   FUZZ_CHECK(out.intact());
@@ -80,7 +80,8 @@ void fuzz_round_trip(const codec::StreamCoder& codec, std::span<const std::byte>
   FUZZ_CHECK(room.intact());
   FUZZ_CHECK(*bytes <= codec.encoded_size(plain.size()).most);
   std::vector<std::byte> again(plain.size());
-  codec::Stream stream{.src = room.data(), .src_bytes = *bytes, .dst = again.data(), .dst_capacity = again.size()};
+  codec::EncodedStream stream{
+      .src = room.data(), .src_bytes = *bytes, .dst = again.data(), .dst_capacity = again.size()};
   const Status status = codec.decode(stream, scratch);
   FUZZ_CHECK(status.ok());
   FUZZ_CHECK(std::equal(plain.begin(), plain.end(), again.begin()));
@@ -89,7 +90,7 @@ void fuzz_round_trip(const codec::StreamCoder& codec, std::span<const std::byte>
 void fuzz_streams(std::span<const std::byte> input) {
   CodecSeed seed;
   if (!parse_codec_seed(input, seed) || seed.stream.size() > kMaxStream) return;
-  codec::Context context;
+  codec::CodecArgs context;
   context.zarr_format = 2;
   const auto made = row().make(test::codec_seed_config(kName, seed.choice), context);
   FUZZ_CHECK(made.ok());
@@ -118,10 +119,10 @@ void fuzz_values(const codec::Codec& made, std::span<const std::byte> input, uns
   if (encoded > input.size()) return;
   std::byte* const src = in.data() + in.size() - encoded;
   std::copy_n(input.begin(), encoded, src);
-  codec::Stream stream{.src = src,
-                       .src_bytes = encoded,
-                       .dst = out.data() + out.size() - count * item_bytes,
-                       .dst_capacity = count * item_bytes};
+  codec::EncodedStream stream{.src = src,
+                              .src_bytes = encoded,
+                              .dst = out.data() + out.size() - count * item_bytes,
+                              .dst_capacity = count * item_bytes};
   const Status status = codec.decode(stream, nullptr);
   FUZZ_CHECK(status.ok() ? stream.dst_bytes == count * item_bytes : status.code() == Code::kCorrupt);
 }
@@ -132,7 +133,7 @@ void fuzz_configuration(std::span<const std::byte> input) {
   const std::string_view text(reinterpret_cast<const char*>(input.data()) + 1, input.size() - 1);
   const auto json = base::parse_json(text);
   if (!json.ok()) return;
-  codec::Context context;
+  codec::CodecArgs context;
   context.name = kName;
   const DataType type = numeric_type((choice / 6) % 2 == 0 ? "uint8" : "float32");
   context.dtype = &type;
@@ -177,10 +178,10 @@ void fuzz_elements(const codec::StreamCoder& codec, std::span<const std::byte> i
   for (const Flush flush : {Flush::kRight, Flush::kLeft}) {
     std::byte* const src = in.take(seed.stream.size(), flush, 0);
     std::copy(seed.stream.begin(), seed.stream.end(), src);
-    codec::Stream stream{.src = src,
-                         .src_bytes = seed.stream.size(),
-                         .dst = out.take(count * codec::kVariableSlotBytes, flush, 0xFF),
-                         .dst_capacity = count * codec::kVariableSlotBytes};
+    codec::EncodedStream stream{.src = src,
+                                .src_bytes = seed.stream.size(),
+                                .dst = out.take(count * codec::kVariableSlotBytes, flush, 0xFF),
+                                .dst_capacity = count * codec::kVariableSlotBytes};
     const Status status = codec.decode(stream, scratch.get());
     FUZZ_CHECK(in.intact());
     FUZZ_CHECK(out.intact());
@@ -212,7 +213,7 @@ void fuzz_elements(const codec::StreamCoder& codec, std::span<const std::byte> i
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span<const std::byte> input(reinterpret_cast<const std::byte*>(data), size);
   static const Result<codec::Codec> example = [] {
-    codec::Context context;
+    codec::CodecArgs context;
     context.zarr_format = 2;
     return row().make(test::codec_seed_config(kName, 0), context);
   }();

@@ -5,9 +5,9 @@
 
 #include "base/json.h"
 #include "tests/fuzz/metadata_invariants.h"
-#include "zarr/consolidated.h"
-#include "zarr/node_io.h"
-#include "zarr/node_path.h"
+#include "zarr/metadata/consolidated.h"
+#include "zarr/metadata/node_io.h"
+#include "zarr/metadata/node_path.h"
 
 namespace {
 

@@ -29,7 +29,7 @@ constexpr std::string_view kCodec = HEADRACE_FUZZ_CODEC;
 constexpr DeflateKind kKind = kCodec == "gzip" ? DeflateKind::kGzip : DeflateKind::kZlib;
 
 codec::Codec make_codec() {
-  codec::Context context;
+  codec::CodecArgs context;
   context.zarr_format = 2;
   auto made = codec::make_codec(kCodec, test::codec_seed_config(kCodec, 0), context);
   FUZZ_CHECK(made.ok());

@@ -25,11 +25,11 @@ void check_device_decode(const CodecSeed& seed, const codec::StreamCoder& codec,
                          const std::vector<std::byte>& plain, const Decode& decode) {
   static const std::unique_ptr<codec::Scratch> scratch = codec.make_scratch();
   static GuardArena in(kMaxDeviceSeed), out(CodecSeed::kMaxCapacity), want(CodecSeed::kMaxCapacity);
-  codec::Stream stream{.src = seed.stream.data(),
-                       .src_bytes = seed.stream.size(),
-                       .dst = want.take(seed.capacity, Flush::kRight, 0),
-                       .dst_capacity = seed.capacity,
-                       .exact = seed.exact};
+  codec::EncodedStream stream{.src = seed.stream.data(),
+                              .src_bytes = seed.stream.size(),
+                              .dst = want.take(seed.capacity, Flush::kRight, 0),
+                              .dst_capacity = seed.capacity,
+                              .exact = seed.exact};
   const Status status = codec.decode(stream, scratch.get());
 
   for (const Flush flush : {Flush::kRight, Flush::kLeft}) {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz_check.h"
-#include "zarr/index_file.h"
+#include "zarr/index/index_file.h"
 
 using namespace headrace;
 using namespace headrace::zarr;

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "tests/fuzz/fuzz_check.h"
-#include "zarr/lenient.h"
-#include "zarr/metadata.h"
+#include "zarr/metadata/lenient.h"
+#include "zarr/metadata/metadata.h"
 
 namespace headrace::zarr {
 

@@ -2,10 +2,10 @@
 // do not hide those that are. The short texts of /proc and /sys beside it: a part of the text, or a number in bounds.
 #include <string>
 
-#include "base/filesystem.h"
-#include "base/host_limits.h"
-#include "base/proc_text.h"
-#include "base/sys_devices.h"
+#include "os/filesystem.h"
+#include "os/host_limits.h"
+#include "os/proc_text.h"
+#include "os/sys_devices.h"
 #include "tests/fuzz/fuzz_check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -36,7 +36,7 @@ void check_object(Store& store, const std::string& key, std::size_t file_bytes, 
   }
   Bytes bytes(static_cast<std::size_t>(object.size_bytes()));
   if (object.offers(store::Offer::kWhole)) {
-    base::PageBuffer scratch;
+    os::PageBuffer scratch;
     const Status unpacked = store.unpack(object, bytes, scratch);
     FUZZ_CHECK(unpacked.ok() == got.ok());
     FUZZ_CHECK(unpacked.ok() || is_refusal(unpacked));

@@ -24,7 +24,7 @@ using test::Flush;
 using test::ZstdOnCpu;
 
 codec::Codec make_zstd() {
-  codec::Context context;
+  codec::CodecArgs context;
   context.zarr_format = 2;
   auto made = codec::make_codec("zstd", test::codec_seed_config("zstd", 0), context);
   FUZZ_CHECK(made.ok());

@@ -10,7 +10,7 @@
 #include "codec/device_stages.h"
 #include "codec/encoder.h"
 #include "support/device_suite.h"
-#include "zarr/chain_builder.h"
+#include "zarr/shard/chain_builder.h"
 
 namespace headrace::device {
 namespace {

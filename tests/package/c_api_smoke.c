@@ -1,7 +1,6 @@
 /* The C API from C99: every function once, on an array this program writes. c_api_smoke DIRECTORY */
 #define _POSIX_C_SOURCE 200809L
 #include <headrace/headrace.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,24 +8,24 @@
 
 static int failures = 0;
 
-#define CHECK(condition)                                                        \
-  do {                                                                          \
-    if (!(condition)) {                                                         \
-      fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);   \
-      ++failures;                                                               \
-    }                                                                           \
+#define CHECK(condition)                                                      \
+  do {                                                                        \
+    if (!(condition)) {                                                       \
+      fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition); \
+      ++failures;                                                             \
+    }                                                                         \
   } while (0)
 
-#define MUST(call)                                                                                     \
-  do {                                                                                                 \
-    hr_error* must_error_ = NULL;                                                                      \
-    hr_error** error = &must_error_;                                                                   \
-    if ((call) != HR_OK) {                                                                             \
-      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, hr_error_message(must_error_));    \
-      hr_error_free(must_error_);                                                                      \
-      exit(1);                                                                                         \
-    }                                                                                                  \
-    CHECK(must_error_ == NULL);                                                                        \
+#define MUST(call)                                                                                  \
+  do {                                                                                              \
+    hr_error* must_error_ = NULL;                                                                   \
+    hr_error** error = &must_error_;                                                                \
+    if ((call) != HR_OK) {                                                                          \
+      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, hr_error_message(must_error_)); \
+      hr_error_free(must_error_);                                                                   \
+      exit(1);                                                                                      \
+    }                                                                                               \
+    CHECK(must_error_ == NULL);                                                                     \
   } while (0)
 
 static void write_file(const char* directory, const char* name, const void* bytes, size_t size) {

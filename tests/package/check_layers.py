@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Fails where a file includes what its layer may not, where a public class shows what is behind it, where names clash, and
-where files grow beyond reading.
+"""Fails where a file includes what its layer may not, where a public class shows what is behind it, where names of
+files or types clash, and where files grow beyond reading.
 
   check_layers.py [--root DIR] [--self-test] [--write]
 
 The table below is the architecture: whoever needs a new arrow changes it here, in view of a reviewer. CONTRIBUTING.md
-shows it, as far as folders exist, and is checked; --write makes its table anew. --self-test plants
+shows it, as far as folders exist, and is checked; --write makes its table anew. Layers of many files are divided into
+rooms: a room names layers and rooms of its own layer, and a row "src/zarr" is for the files that lie in no room. --self-test plants
 one violation of each rule in a scratch tree and sees it caught."""
 import argparse
 import collections
@@ -14,25 +15,41 @@ import re
 import sys
 import tempfile
 
-LAYERS = {  # folder: what it is, layers of src/ whose headers it may include; its own folder and include/headrace always
-    "src/base": ("Status, checked arithmetic, JSON, clock, fault points", ""),
-    "src/io": ("Engine interface, request queue", "base"),
-    "src/device": ("Device interface, strided box copy", "base"),
-    "src/codec": ("Codec interface, codec chain", "base device"),
-    "src/http": ("ranges, retries and credentials over a transport", "base"),
-    "src/store": ("Store interface, key rules", "base io"),
-    "src/transfer": ("waves: read, copy, decode, assemble", "base io device store codec"),
-    "src/zarr": ("metadata, grids, shards, planner, the array reader", "base io device store codec transfer"),
-    "src/loader": ("samples, order, prefetch", "base io device store codec transfer zarr"),
-    "src/cufile": ("the C interface of libcufile.so.0, a library of its own", "base io device transfer"),
-    "src/system": ("what `headrace doctor` finds out", "base io device"),
+LOW = "base os io device store codec"
+LAYERS = {  # folder: what it is, whose headers of src/ it may include; its own folder and include/headrace always
+    "src/base": ("Status, checked arithmetic, JSON, budgets, clock, trace, fault points", ""),
+    "src/os": ("files, page cache, descriptors, pages of memory, limits and devices of the machine", "base"),
+    "src/io": ("Engine interface, request queue", "base os"),
+    "src/device": ("Device interface, strided box copy", "base os"),
+    "src/codec": ("Codec interface, codec chain", "base os device"),
+    "src/http": ("ranges, retries and credentials over a transport", "base os"),
+    "src/store": ("Store interface, key rules", "base os io"),
+    "src/transfer/threads": ("worker threads, and the CPUs they are kept on", "base os"),
+    "src/transfer/pagecache": ("mapped files, what was read before, the way of a range", f"{LOW} threads"),
+    "src/transfer/placement": ("which processor decodes", LOW),
+    "src/transfer/plan": ("what a read has to fetch, and what it tells of it", f"{LOW} placement"),
+    "src/transfer/fetch": ("stored bytes: opened, read, checked; the I/O service", f"{LOW} threads pagecache plan"),
+    "src/transfer/context": ("what all reads of a Context share", f"{LOW} threads pagecache placement plan fetch"),
+    "src/transfer/read": ("waves: scheduler, a read, its sinks", f"{LOW} threads pagecache placement plan fetch context"),
+    "src/transfer/files": ("FileQueue: files and memory, without chunks", f"{LOW} threads pagecache fetch context"),
+    "src/zarr/metadata": ("documents of arrays and groups, and finding them", LOW),
+    "src/zarr/select": ("selections, resolved", "base"),
+    "src/zarr/grid": ("which chunks a selection touches", f"{LOW} transfer/plan metadata select"),
+    "src/zarr/shard": ("chains of codecs, shards and their indexes", f"{LOW} transfer/plan metadata grid"),
+    "src/zarr/array": ("what an open array is", f"{LOW} transfer metadata select grid shard"),
+    "src/zarr/plan": ("a selection of an array as a plan", f"{LOW} transfer metadata select grid shard array"),
+    "src/zarr/index": ("decode indexes, chunks kept encoded", f"{LOW} transfer metadata select grid shard array plan"),
+    "src/zarr": ("arrays and groups of the public API", f"{LOW} transfer"),
+    "src/loader": ("samples, order, prefetch", f"{LOW} transfer zarr"),
+    "src/cufile": ("the C interface of libcufile.so.0, a library of its own", "base os io device transfer"),
+    "src/system": ("what `headrace doctor` finds out", "base os io device"),
     "src/capi": ("the C API over the public C++ headers", "base"),
-    "backends/io_*": ("engines", "base io"),
-    "backends/dev_*": ("devices", "base device"),
-    "backends/store_*": ("stores", "base io store http"),
-    "backends/http_*": ("transports", "base http"),
-    "backends/gds": ("GPUDirect Storage", "base io device"),
-    "codecs/*": ("one folder a codec", "base device codec"),
+    "backends/io_*": ("engines", "base os io"),
+    "backends/dev_*": ("devices", "base os device"),
+    "backends/store_*": ("stores", "base os io store http"),
+    "backends/http_*": ("transports", "base os http"),
+    "backends/gds": ("GPUDirect Storage", "base os io device"),
+    "codecs/*": ("one folder a codec", "base os device codec"),
     "tools/*": ("programs", ""),
     "bench/*": ("benchmarks", ""),
     "python/*": ("the Python package", ""),
@@ -49,6 +66,9 @@ OWNED = {r"liburing\.h|linux/io_uring\.h": "backends/io_uring", r"libaio\.h": "b
 TOPS = ("include", "src", "backends", "codecs", "tools", "bench", "tests", "python")
 SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".c"}
 LISTED_LINES, REFUSED_LINES = 600, 1000
+TYPE = re.compile(r"^(?:struct|class|enum class)\s+(?:HEADRACE_\w+ )?(\w+)(?: final)?\s*(?::[^:;]*)?\{", re.M)
+# A layer's interface and the public handle of what implements it. Decoders for GPUs have a namespace each, and one name for one role.
+TWO_TYPES = {"Device", "Store"}
 INCLUDE = re.compile(r'\s*#\s*include\s*(["<])([^">]+)[">]')
 # What lies behind a public class is reached by src/base/access.h, which no program outside the tree has.
 DOOR = re.compile(r"\bimpl\s*\(\s*\)")
@@ -59,12 +79,24 @@ def sources(root):
         yield from (path for path in sorted((root / top).rglob("*")) if path.suffix in SUFFIXES)
 
 
-def allowed_for(path):
-    for folder, (_, layers) in LAYERS.items():
-        top, name = folder.split("/")
-        if path.parts[0] == top and len(path.parts) > 2 and re.fullmatch(name.replace("*", r"\w*"), path.parts[1]):
-            return layers.split()
-    return None
+def home_of(path):
+    """The row of the table that a file belongs to, and what it may include: layers, and rooms with their layer's name."""
+    rows = []
+    for folder in LAYERS:
+        parts = folder.split("/")
+        if len(path.parts) > len(parts) and all(re.fullmatch(want.replace("*", r"\w*"), part) for want, part in zip(parts, path.parts)):
+            rows.append(folder)
+    if not rows:
+        return None, None
+    row = max(rows, key=len)
+    if len(path.parts) > len(row.split("/")) + 1 and any(folder.startswith(row + "/") for folder in LAYERS):
+        return None, None  # a room that is not in the table
+    top = row.split("/")[1]
+    rooms = {folder.split("/")[2] for folder in LAYERS if folder.startswith(f"src/{top}/")}
+    allowed = [f"{top}/{word}" if word in rooms else word for word in LAYERS[row][1].split()]
+    if f"src/{top}" == row:
+        allowed += [f"{top}/{room}" for room in rooms]
+    return row, allowed
 
 
 def is_test(relative):
@@ -76,11 +108,11 @@ def check_includes(root, path):
     if is_test(relative):
         return
     public = relative.parts[0] == "include"
-    allowed = [] if public else allowed_for(relative)
-    own = "/".join(relative.parts[:2])
+    row, allowed = (None, []) if public else home_of(relative)
+    own = "/".join(relative.parts[:len(row.split("/")) if row else 2])
     if allowed is None:
         if relative.parts[0] in ("src", "backends"):
-            yield f"{relative}: the folder {own} is not in the table of layers"
+            yield f"{relative}: the folder {'/'.join(relative.parts[:-1])} is not in the table of layers"
         return
     # cufile.h brings cuda.h where there is one, as programs expect of it; nothing else that is public does.
     cuda_home = own in ("backends/dev_cuda", "include/cufile") or (relative.parts[0] == "codecs" and path.suffix in (".cu", ".cuh"))
@@ -108,8 +140,8 @@ def check_includes(root, path):
             continue
         if any(re.fullmatch(folder, own) and re.fullmatch(pattern, header) for folder, pattern in EXCEPTIONS):
             continue
-        layer = header.split("/")[0]
-        if own != f"src/{layer}" and layer not in allowed:
+        folder = header.rpartition("/")[0]
+        if own != f"src/{folder}" and not {folder, folder.split("/")[0]} & set(allowed):
             yield f"{where}: {own} may include {', '.join(allowed) or 'public headers only'}"
 
 
@@ -124,6 +156,19 @@ def check_names(root, paths):
     for name, places in sorted(seen.items()):
         if len(places) > 1:
             yield f"{name}: the same base name in {' and '.join(places)}"
+
+
+def check_types(root, paths):
+    """A type of a header has a name that no other has, so that a word means one thing (docs/reference/glossary.md)."""
+    seen = collections.defaultdict(list)
+    for path in paths:
+        relative = path.relative_to(root)
+        if path.suffix == ".h" and relative.parts[0] in ("include", "src", "backends", "tools") and not is_test(relative):
+            for name in TYPE.findall(path.read_text(errors="replace")):
+                seen[name].append(str(relative))
+    for name, places in sorted(seen.items()):
+        if len(places) > 1 and name not in TWO_TYPES:
+            yield f"{name}: types of one name in {' and '.join(places)}"
 
 
 def check_sizes(root, paths, notes):
@@ -146,7 +191,8 @@ def check_table(root, write=False):
     rows = ""
     for folder, (what, layers) in LAYERS.items():
         if any(root.glob(folder)):
-            there = ", ".join(layer for layer in layers.split() if (root / "src" / layer).exists())
+            own = root / "/".join(folder.split("/")[:2])
+            there = ", ".join(layer for layer in layers.split() if (root / "src" / layer).exists() or (own / layer).exists())
             rows += f"| `{folder}` | {what} | {there or 'public headers only'} |\n"
     made = f"{before}{begin}| folder | is | may include |\n|---|---|---|\n{rows}{end}{after}"
     if not begin or not end:
@@ -162,6 +208,7 @@ def check(root):
     paths = list(sources(root))
     problems = [problem for path in paths for problem in check_includes(root, path)]
     problems += check_names(root, paths)
+    problems += check_types(root, paths)
     problems += check_sizes(root, paths, notes)
     problems += check_table(root)
     return problems, notes
@@ -172,13 +219,15 @@ def self_test():
         "include/headrace/status.h": "#include <string>\n",
         "src/base/a.h": "", "src/io/a_queue.cc": '#include "base/a.h"\n#include <headrace/status.h>\n',
         "backends/dev_cuda/b.cu": "#include <cuda_runtime.h>\n", "codecs/x/x.cu": "#include <cub/cub.cuh>\n",
-        "codecs/x/x_test.cc": '#include "zarr/anything.h"\n', "tools/headrace/main.cc": "#include <headrace/status.h>\n",
+        "codecs/x/x_test.cc": '#include "zarr/anything.h"\n',
+        "src/zarr/a.cc": '#include "zarr/plan/a_plan.h"\n#include "transfer/read/a_read.h"\n',
+        "src/transfer/read/a_read.cc": '#include "transfer/plan/a.h"\n#include "os/a.h"\n', "tools/headrace/main.cc": "#include <headrace/status.h>\n",
     }
     planted = {
-        "a layer below including one above": {"src/io/c.cc": '#include "transfer/wave.h"\n'},
+        "a layer below including one above": {"src/io/c.cc": '#include "transfer/read/wave.h"\n'},
         "a store reaching a codec": {"src/store/c.cc": '#include "codec/codec.h"\n'},
         "a tool reaching inside": {"tools/headrace/c.cc": '#include "base/a.h"\n'},
-        "the C API reaching inside": {"src/capi/c.cc": '#include "zarr/metadata.h"\n'},
+        "the C API reaching inside": {"src/capi/c.cc": '#include "zarr/metadata/metadata.h"\n'},
         "a back end including a sibling": {"backends/io_aio/c.cc": '#include "backends/io_uring/ring.h"\n'},
         "a public header including a private one": {"include/headrace/c.h": '#include "base/a.h"\n'},
         "a public class that shows what is behind it": {"include/headrace/c.h": "  const Impl& impl() const;\n"},
@@ -188,7 +237,12 @@ def self_test():
         "a socket outside its folder": {"backends/store_file/c.cc": "#include <sys/socket.h>\n"},
         "liburing outside its folder": {"src/io/c.cc": "#include <liburing.h>\n"},
         "a folder that is not in the table": {"src/novel/c.cc": ""},
+        "a room that is not in the table": {"src/transfer/novel/c.cc": ""},
+        "a room including one above": {"src/transfer/fetch/c.cc": '#include "transfer/read/wave.h"\n'},
+        "a room reaching past its row": {"src/zarr/grid/c.cc": '#include "transfer/read/wave.h"\n'},
+        "a room including the files above the rooms": {"src/zarr/plan/c.cc": '#include "zarr/hierarchy.h"\n'},
         "two files of one name": {"src/io/same.cc": "", "src/store/same.cc": ""},
+        "two types of one name": {"src/io/a_wave.h": "struct Wave {\n", "src/store/b_wave.h": "class Wave final : public Other {\n"},
         "a table that says something else": {
             "CONTRIBUTING.md": "<!-- layers: check_layers.py --write -->\n| `src/io` | | zarr |\n<!-- end of layers -->"},
         "a file of 1,001 lines": {"src/io/c.cc": "\n" * 1001},

@@ -125,7 +125,7 @@ def check_report(page, timeline, run, device):
     last = max(span["ts"] + span["dur"] for span in spans) * 1e-6
     assert abs(last - wall) < 20e-6, (last, wall)
     near(re.search(r"of ([\d.e+]+ [mu]?s);", page.verdict)[1], wall, "the verdict")
-    near(re.search(r"lanes in\s+([\d.]+ [mu]?s)", page.text)[1], wall, "the timeline")
+    near(re.search(r"tracks in\s+([\d.]+ [mu]?s)", page.text)[1], wall, "the timeline")
     near(page.rows["wall time of the read"][1], stats["wall_seconds"], "wall time of the read")
     # The seconds of each stage are those of --stats; what the device does itself stands apart.
     seconds, by_device, read_bytes = collections.Counter(), collections.Counter(), 0

@@ -107,7 +107,7 @@ class BloscOnCpu {
       launch([&] { blosc::inner_body(job); });
     }
     for (unsigned path = 0; path < codec::gpu::shuffle::kPaths; ++path) {
-      codec::gpu::shuffle::with_path(static_cast<codec::gpu::shuffle::Path>(path), [&](auto chosen) {
+      codec::gpu::shuffle::with_path(static_cast<codec::gpu::shuffle::UnshuffleWay>(path), [&](auto chosen) {
         static blosc::EpilogueShared<chosen()> shared;
         launch([&] { blosc::epilogue_body<chosen()>(job, shared); });
       });

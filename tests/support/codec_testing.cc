@@ -7,7 +7,7 @@ namespace headrace::test {
 Result<codec::Codec> try_make(std::string_view name, std::string_view config, int format) {
   auto json = base::parse_json(config);
   if (!json.ok()) return json.status();
-  codec::Context context;
+  codec::CodecArgs context;
   context.zarr_format = format;
   return codec::make_codec(name, *json, context);
 }
@@ -58,12 +58,12 @@ Decoded Decoder::run(std::span<const std::byte> encoded, std::size_t capacity, b
   std::byte* const src = in.take(encoded.size(), flush, 0);
   if (!encoded.empty()) std::memcpy(src, encoded.data(), encoded.size());
   // Different old contents, so that bytes never written show as a difference.
-  codec::Stream stream{.src = src,
-                       .src_bytes = encoded.size(),
-                       .dst = out.take(capacity, flush, flush == Flush::kLeft ? 0x00 : 0xFF),
-                       .dst_capacity = capacity,
-                       .dst_bytes = 12345,
-                       .exact = exact};
+  codec::EncodedStream stream{.src = src,
+                              .src_bytes = encoded.size(),
+                              .dst = out.take(capacity, flush, flush == Flush::kLeft ? 0x00 : 0xFF),
+                              .dst_capacity = capacity,
+                              .dst_bytes = 12345,
+                              .exact = exact};
   Decoded result;
   result.status = coder_.decode(stream, scratch_.get());
   EXPECT_TRUE(in.intact());

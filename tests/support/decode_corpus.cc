@@ -53,7 +53,7 @@ Bytes content(Content kind, std::size_t bytes, unsigned seed) {
 }
 
 std::shared_ptr<const codec::StreamCoder> make_cpu(const std::string& codec, const base::Json& config) {
-  codec::Context context;
+  codec::CodecArgs context;
   context.zarr_format = 2;
   const auto row = std::find_if(codec::codecs().begin(), codec::codecs().end(),
                                 [&](const codec::CodecRow& r) { return codec == r.name; });
@@ -177,12 +177,12 @@ CorpusStream decode_on_cpu(const CorpusGroup& group, std::span<const std::byte> 
   out.encoded.assign(encoded.begin(), encoded.end());
   out.plain.resize(group.stage.capacity_bytes);
   const auto scratch = group.cpu->make_scratch();
-  codec::Stream stream{.src = encoded.data(),
-                       .src_bytes = encoded.size(),
-                       .dst = out.plain.data(),
-                       .dst_capacity = out.plain.size(),
-                       .dst_bytes = 0,
-                       .exact = group.stage.exact};
+  codec::EncodedStream stream{.src = encoded.data(),
+                              .src_bytes = encoded.size(),
+                              .dst = out.plain.data(),
+                              .dst_capacity = out.plain.size(),
+                              .dst_bytes = 0,
+                              .exact = group.stage.exact};
   const Status status = group.cpu->decode(stream, scratch.get());
   out.valid = status.ok();
   out.plain.resize(out.valid ? stream.dst_bytes : 0);

@@ -81,7 +81,7 @@ class DeflateOnCpu {
     if (last.first_block + last.blocks > layout.block_count) std::abort();
     if (last.first_cell + last.cells > layout.cell_count) std::abort();
     for (std::uint32_t x = 0; x < job.totals->pieces; ++x) {
-      const deflate::Piece& piece = job.pieces[x];
+      const deflate::OutputRun& piece = job.pieces[x];
       const std::uint64_t units = deflate::literal_units(piece.literal_bytes) + deflate::slot_units(piece.sequences) +
                                   deflate::checkpoint_units(piece.sequences);
       if (piece.bytes > deflate::kMaxPieceBytes) std::abort();

@@ -17,7 +17,7 @@ class ForwardingStore : public store::Store {
   std::string url() const override { return behind_->url(); }
   Status open(std::string_view key, store::ByteSource& out) override { return behind_->open(key, out); }
   bool packs() const override { return behind_->packs(); }
-  Status unpack(const store::ByteSource& object, std::span<std::byte> out, base::PageBuffer& scratch) override {
+  Status unpack(const store::ByteSource& object, std::span<std::byte> out, os::PageBuffer& scratch) override {
     return behind_->unpack(object, out, scratch);
   }
   Status check_unchanged() const override { return behind_->check_unchanged(); }

@@ -39,7 +39,7 @@ std::vector<std::byte> pattern(std::size_t size, std::uint64_t seed = 0);
 
 bool write_file(const std::string& path, std::span<const std::byte> bytes);
 
-// Until what was written before is no recent change any more (base::recently_changed()): indexes of shards are kept.
+// Until what was written before is no recent change any more (os::recently_changed()): indexes of shards are kept.
 void wait_until_unchanged();
 
 // Open descriptors of this process: before and after what must not leak.

@@ -24,7 +24,7 @@ inline DecodedElements decode_elements(const codec::StreamCoder& codec, std::str
     if (!text.empty()) std::memcpy(src.data(), text.data(), text.size());
     const GuardBuffer dst(count * codec::kVariableSlotBytes, flush);
     const auto scratch = codec.make_scratch();
-    codec::Stream stream;
+    codec::EncodedStream stream;
     stream.src = src.data();
     stream.src_bytes = text.size();
     stream.dst = dst.data();

@@ -63,7 +63,7 @@ inline std::string encode_vlen(const Strings& elements) {
 }
 
 inline std::string encode_by(const base::Json& codec, const std::string& plain, int format) {
-  codec::Context context;
+  codec::CodecArgs context;
   context.zarr_format = format;
   base::Json config = base::Json::object();
   std::string name;

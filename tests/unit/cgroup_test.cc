@@ -1,6 +1,6 @@
 // Control groups of machines, containers and both versions are understood; limits above a group count too. What is in
 // a group is read anew each time.
-#include "base/cgroup.h"
+#include "os/cgroup.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "support/temp_dir.h"
 
-namespace headrace::base {
+namespace headrace::os {
 namespace {
 
 // A virtual machine with version 1 and an empty version 2 hierarchy beside it.
@@ -199,4 +199,4 @@ TEST(Cgroup, ThisProcess) {
 }
 
 }  // namespace
-}  // namespace headrace::base
+}  // namespace headrace::os

@@ -21,7 +21,7 @@
 #include <thread>
 
 #include "base/fault.h"
-#include "base/file_handle.h"
+#include "os/file_handle.h"
 #include "support/held_write.h"
 #include "support/temp_dir.h"
 #include "support/writer_times.h"
@@ -361,7 +361,7 @@ TEST(FileIdentityTest, StampsThatEndInZerosAreAsCoarse) {
   ::clock_gettime(CLOCK_REALTIME, &now);
   const std::int64_t second = std::int64_t{now.tv_sec} * 1'000'000'000;
   const auto unsettled = [](std::int64_t modified, std::int64_t changed) {
-    return base::unsettled_ns(-1, {.modified_ns = modified, .changed_ns = changed}) > 0;
+    return os::unsettled_ns(-1, {.modified_ns = modified, .changed_ns = changed}) > 0;
   };
   EXPECT_TRUE(unsettled(second, second));
   EXPECT_TRUE(unsettled(second - 1'000'000'000, second - 1'000'000'000));  // FAT keeps every second one

@@ -22,7 +22,7 @@
 #include "base/fault.h"
 #include "support/raw_array.h"
 #include "support/temp_dir.h"
-#include "zarr/chunk_order.h"
+#include "zarr/grid/chunk_order.h"
 
 namespace headrace {
 namespace {

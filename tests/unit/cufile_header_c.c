@@ -1,12 +1,11 @@
 /* cufile.h in a C99 program without cuda.h: it compiles, and its inline function and macros work. */
 #define CUFILE_WITHOUT_CUDA_H
 #include <cufile/cufile.h>
-#include <cufile/cufile.h>
 
-const char *cufile_header_text(int error);
+const char* cufile_header_text(int error);
 int cufile_header_checks(void);
 
-const char *cufile_header_text(int error) { return CUFILE_ERRSTR(error); }
+const char* cufile_header_text(int error) { return CUFILE_ERRSTR(error); }
 
 int cufile_header_checks(void) {
   CUfileError_t status = {CU_FILE_CUDA_DRIVER_ERROR, (CUresult)2};

@@ -14,7 +14,7 @@
 #include "support/flat_array.h"
 #include "support/flat_zip.h"
 #include "support/temp_dir.h"
-#include "transfer/context_impl.h"
+#include "transfer/context/context_impl.h"
 
 namespace headrace {
 namespace {

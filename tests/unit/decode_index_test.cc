@@ -13,12 +13,12 @@
 
 #include "backends/dev_host/staged_decoder.h"
 #include "base/access.h"
-#include "base/file_handle.h"
+#include "os/file_handle.h"
 #include "support/flat_array.h"
 #include "support/flat_zip.h"
 #include "support/forwarding_store.h"
 #include "support/temp_dir.h"
-#include "zarr/array_impl.h"
+#include "zarr/array/array_impl.h"
 
 namespace headrace {
 namespace {
@@ -255,8 +255,8 @@ TEST(DecodeIndexFile, IsWrittenThroughNoLink) {
   EXPECT_EQ(std::filesystem::file_size(victim), 4u);
   EXPECT_FALSE(std::filesystem::is_symlink(name));
   EXPECT_TRUE(std::filesystem::is_symlink(name + "." + std::to_string(::getpid())));
-  base::FileHandle file;
-  EXPECT_FALSE(base::FileHandle::open(name + ".tmp", {.write = true, .create = true, .exclusive = true}, file).ok());
+  os::FileHandle file;
+  EXPECT_FALSE(os::FileHandle::open(name + ".tmp", {.write = true, .create = true, .exclusive = true}, file).ok());
 }
 
 // The stand-in for a GPU finds every index wrong that is not its own: the elements are right, and its own take over.
@@ -365,7 +365,7 @@ TEST(DecodeIndexFile, AFailureNamesItsChunk) {
 class GoneOnceOpen final : public testing::ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
-  Status unpack(const store::ByteSource&, std::span<std::byte>, base::PageBuffer&) override {
+  Status unpack(const store::ByteSource&, std::span<std::byte>, os::PageBuffer&) override {
     return Status(Code::kNotFound, Layer::kStore, "there is no such object");
   }
 };

@@ -1,7 +1,7 @@
 // However few files a process may have open, a read of any number of chunks and shards waits for descriptors instead of
 // failing, beside other reads as well; the limit is raised when it is needed, and not before. What queues of files keep
 // open is closed for it, longest unused first, but nothing that the program has open itself.
-#include "base/descriptors.h"
+#include "os/descriptors.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -277,7 +277,7 @@ TEST_F(FewDescriptors, WhatTheProgramLeavesIsEnough) {
 TEST_F(FewDescriptors, WhoOpensOneWaitsWhileOthersCloseSome) {
   EXPECT_EQ(with_limit(16, 16, 20,
                        [] {
-                         base::Descriptors& all = base::Descriptors::of_process();
+                         os::Descriptors& all = os::Descriptors::of_process();
                          for (int i = 0; i < 2; ++i) all.opened();
                          const auto start = std::chrono::steady_clock::now();
                          const auto since = [&] { return std::chrono::steady_clock::now() - start; };
@@ -292,11 +292,11 @@ TEST_F(FewDescriptors, WhoOpensOneWaitsWhileOthersCloseSome) {
                              std::this_thread::sleep_for(std::chrono::milliseconds(20));
                            }
                          });
-                         const int got = base::open_patiently(open(std::chrono::milliseconds(1500)));
+                         const int got = os::open_patiently(open(std::chrono::milliseconds(1500)));
                          over = true;
                          others.join();
                          if (got != 7) return 1;
-                         return base::open_patiently(open(std::chrono::milliseconds(10'000))) == -EMFILE ? 0 : 2;
+                         return os::open_patiently(open(std::chrono::milliseconds(10'000))) == -EMFILE ? 0 : 2;
                        }),
             0);
 }
@@ -305,9 +305,9 @@ TEST_F(FewDescriptors, WhoOpensOneWaitsWhileOthersCloseSome) {
 TEST_F(FewDescriptors, WhoOpensOneIsHelpedByALimitThatAnotherRaises) {
   EXPECT_EQ(with_limit(16, 64, 20,
                        [] {
-                         base::Descriptors& all = base::Descriptors::of_process();
+                         os::Descriptors& all = os::Descriptors::of_process();
                          int calls = 0;
-                         const int got = base::open_patiently([&] {
+                         const int got = os::open_patiently([&] {
                            if (++calls > 1) return 7;
                            const bool raised = all.refused(all.raises());
                            return raised && soft_limit() == 64 ? -EMFILE : -EINVAL;
@@ -327,7 +327,7 @@ TEST_F(FewDescriptors, OpeningAStoreWaitsWhileOthersCloseSome) {
     EXPECT_EQ(with_limit(64, 64, 60,
                          [&] {
                            const Context context = small_context();
-                           base::Descriptors& all = base::Descriptors::of_process();
+                           os::Descriptors& all = os::Descriptors::of_process();
                            std::vector<int> taken;
                            for (int fd; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) taken.push_back(fd);
                            for (std::size_t i = 0; i < taken.size(); ++i) all.opened();
@@ -410,7 +410,7 @@ TEST_F(FewDescriptors, FilesThatQueuesKeepAreClosedForOthers) {
                            }
                          }
                          // Half of the descriptors are the program's.
-                         if (base::Descriptors::of_process().open_now() > 32) return 3;
+                         if (os::Descriptors::of_process().open_now() > 32) return 3;
                          for (int i = 0; i < 16; ++i) {
                            if (::open("/dev/null", O_RDONLY | O_CLOEXEC) < 0) return 4;
                          }
@@ -428,7 +428,7 @@ TEST_F(FewDescriptors, QueuesCloseWhatIsLongestUnusedAndOnlyWhatTheProgramHasLet
                        [&] {
                          const Context context = small_context();
                          FileQueue one = QueuedFiles::queue(context), other = QueuedFiles::queue(context);
-                         base::Descriptors& all = base::Descriptors::of_process();
+                         os::Descriptors& all = os::Descriptors::of_process();
                          const auto before = all.open_now();
                          // Each that is wanted takes the place of one.
                          const auto want = [&] {
@@ -454,14 +454,14 @@ TEST_F(FewDescriptors, QueuesCloseWhatIsLongestUnusedAndOnlyWhatTheProgramHasLet
             0);
 }
 
-struct Waiter final : base::DescriptorWaiter {
+struct Waiter final : os::DescriptorWaiter {
   std::atomic<int> calls{0};
   void descriptor_closed() noexcept override { ++calls; }
 };
-struct Keeper final : base::DescriptorKeeper {
-  base::Descriptors& all;
+struct Keeper final : os::DescriptorKeeper {
+  os::Descriptors& all;
   std::vector<std::uint64_t> kept;  // when they were used
-  explicit Keeper(base::Descriptors& of) : all(of) {}
+  explicit Keeper(os::Descriptors& of) : all(of) {}
   std::uint64_t oldest_ns() noexcept override { return kept.empty() ? kNothing : kept.front(); }
   bool close_oldest() noexcept override {
     if (kept.empty()) return false;
@@ -474,7 +474,7 @@ struct Keeper final : base::DescriptorKeeper {
 TEST_F(FewDescriptors, WhatIsLongestUnusedIsClosedFirstAndWaitersAreCalled) {
   EXPECT_EQ(with_limit(16, 16, 20,
                        [] {
-                         base::Descriptors all;  // 8 are its share
+                         os::Descriptors all;  // 8 are its share
                          Keeper a(all), b(all);
                          all.add(a);
                          all.add(b);

@@ -1,14 +1,14 @@
 // File systems are told apart, and mount tables of many kinds of machine are understood.
-#include "base/filesystem.h"
+#include "os/filesystem.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "base/proc_text.h"
+#include "os/proc_text.h"
 #include "support/temp_dir.h"
 
-namespace headrace::base {
+namespace headrace::os {
 namespace {
 
 // A virtual machine, a container on overlay with a bind mount, NFS, Lustre, sshfs, a btrfs subvolume.
@@ -140,4 +140,4 @@ TEST(ProcText, Files) {
 }
 
 }  // namespace
-}  // namespace headrace::base
+}  // namespace headrace::os

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/json.h"
-#include "zarr/metadata.h"
-#include "zarr/number_bits.h"
+#include "zarr/metadata/metadata.h"
+#include "zarr/metadata/number_bits.h"
 
 namespace headrace::zarr {
 namespace {

@@ -58,7 +58,7 @@ void launch_stage(const device::DecodeStage& stage, std::vector<device::gpu::Chu
   const auto tiles_of = [](std::uint64_t count, std::uint64_t tile) {
     return std::max<std::uint64_t>(1, (count + tile - 1) / tile);
   };
-  const codec::ElementOp op = codec::ElementOp::unpack(stage.parameters.data());
+  const codec::ElementFilter op = codec::ElementFilter::unpack(stage.parameters.data());
   if (stage.codec == "delta") {
     gpu::DeltaJob job;
     fill_in(job, chunks, outcomes, stage);
@@ -198,7 +198,7 @@ TEST(FilterKernels, WhatDoesNotFitIsLeftToTheCpu) {
   Random random(4);
   for (const char* type : {"int8", "uint16", "float32"}) {
     const DataType dtype = numeric_type(type);
-    codec::Context context;
+    codec::CodecArgs context;
     context.dtype = &dtype;
     for (const char* config : {R"({"data_type":"float64","out_of_range":"clamp"})", R"({"data_type":"int16"})"}) {
       const auto codec = codec::make_codec("cast_value", *base::parse_json(config), context);

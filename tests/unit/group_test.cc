@@ -16,7 +16,7 @@
 #include "tests/support/counting_store.h"
 #include "tests/support/raw_array.h"
 #include "tests/support/temp_dir.h"
-#include "transfer/context_impl.h"
+#include "transfer/context/context_impl.h"
 
 namespace headrace {
 namespace {

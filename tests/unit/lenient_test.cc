@@ -1,5 +1,5 @@
 // Leniencies: each is refused by default, accepted by its name, and reported; and there are no others than documented.
-#include "zarr/lenient.h"
+#include "zarr/metadata/lenient.h"
 
 #include <gtest/gtest.h>
 #include <headrace/open_options.h>
@@ -11,8 +11,8 @@
 #include <string>
 
 #include "base/json.h"
-#include "zarr/chain_builder.h"
-#include "zarr/metadata.h"
+#include "zarr/metadata/metadata.h"
+#include "zarr/shard/chain_builder.h"
 
 namespace headrace::zarr {
 namespace {

@@ -78,11 +78,11 @@ struct Source {
     return {from, from + static_cast<std::uint32_t>((*streams)[i].pieces.size())};
   }
   Byte* output(std::uint32_t i) const { return (*streams)[i].output.data(); }
-  lz77::Piece piece(std::uint32_t x) const {
+  lz77::OutputRun piece(std::uint32_t x) const {
     std::size_t i = 0;
     for (; x >= (*streams)[i].pieces.size(); ++i) x -= static_cast<std::uint32_t>((*streams)[i].pieces.size());
     const Stream::PieceData& data = (*streams)[i].pieces[x];
-    lz77::Piece piece;
+    lz77::OutputRun piece;
     piece.content = data.content.data();
     piece.sequences = data.sequences.data();
     piece.checkpoints = data.checkpoints.data();
@@ -136,7 +136,7 @@ struct InAnyOrder {
   static bool can_begin(const lz77::TileJob& tiles, const lz77::Progress& progress, std::uint32_t number) {
     std::uint32_t i = 0;
     while (i + 1 < progress.stretches && tiles.stretches[i + 1].step <= number) ++i;
-    const lz77::Step step = lz77::step_of(tiles.stretches[i], number);
+    const lz77::TileStep step = lz77::step_of(tiles.stretches[i], number);
     for (unsigned lane = 0; lane < 32; ++lane) {
       const lz77::Look look = lz77::look_of(step, lane);
       if (look.needed && tiles.left[look.counter] != 0) return false;
@@ -170,7 +170,7 @@ TEST(Lz77Tiles, EachStepIsDealtOnce) {
     std::vector<std::uint32_t> linked(slices, ~0u), followed(slices, ~0u);
     std::vector<std::uint32_t> seen(2 * slices * 6, 0);
     for (std::uint32_t at = 0; at < 2 * slices * 6; ++at) {
-      const lz77::Step step = lz77::step_of(stretch, 100 + at);
+      const lz77::TileStep step = lz77::step_of(stretch, 100 + at);
       ASSERT_GE(step.slice, 7u);
       ASSERT_LT(step.slice, 7u + slices);
       const std::uint32_t tile = step.tile - 3 - (step.slice - 7) * 2;

@@ -28,7 +28,7 @@
 #include "support/flat_array.h"
 #include "support/sanitizer.h"
 #include "support/temp_dir.h"
-#include "transfer/mapped_cache.h"
+#include "transfer/pagecache/mapped_cache.h"
 
 namespace headrace {
 namespace {
@@ -323,11 +323,11 @@ TEST_F(MappedRead, BudgetsAreSharedByAllCaches) {
   std::ofstream(path) << std::string(kBytes, 'x');
   std::this_thread::sleep_for(std::chrono::milliseconds(150));
   const auto windows = [&](transfer::MappedCache& cache) {
-    auto handle = std::make_shared<base::FileHandle>();
-    EXPECT_TRUE(base::FileHandle::open(path, {}, *handle).ok());
-    base::FileIdentity identity;
+    auto handle = std::make_shared<os::FileHandle>();
+    EXPECT_TRUE(os::FileHandle::open(path, {}, *handle).ok());
+    os::FileIdentity identity;
     int error = 0;
-    EXPECT_TRUE(base::identify(handle->fd(), identity, error));
+    EXPECT_TRUE(os::identify(handle->fd(), identity, error));
     const auto file = cache.file(Access::impl(*device), identity);
     std::size_t ready = 0;
     for (std::size_t i = 0; i < kBytes / cache.window_bytes(); ++i) {
@@ -357,10 +357,10 @@ std::size_t register_windows(transfer::MappedCache& cache, const std::shared_ptr
                              const std::vector<std::string>& paths) {
   std::vector<std::pair<std::shared_ptr<transfer::MappedFile>, std::size_t>> asked;
   for (const std::string& path : paths) {
-    auto handle = std::make_shared<base::FileHandle>();
-    base::FileIdentity identity;
+    auto handle = std::make_shared<os::FileHandle>();
+    os::FileIdentity identity;
     int error = 0;
-    if (!base::FileHandle::open(path, {}, *handle).ok() || !base::identify(handle->fd(), identity, error)) return 0;
+    if (!os::FileHandle::open(path, {}, *handle).ok() || !os::identify(handle->fd(), identity, error)) return 0;
     const auto file = cache.file(device, identity);
     for (std::size_t i = 0; i * cache.window_bytes() < identity.size_bytes; ++i) {
       (void)cache.touch(file, i, 0, handle, nullptr, true);
@@ -423,7 +423,7 @@ TEST_F(MappedRead, ProcessesOfAControlGroupLeaveHalfOfItsPageCache) {
     wait_for_all(
         [&] { return std::none_of(shared.pids, shared.pids + kProcesses, [](const auto& p) { return p == 0; }); });
     transfer::MappedCache cache({.bytes = kBudget, .process_bytes = kBudget, .groups = [&] {
-                                   return std::vector{base::MemoryGroups::PageCache{kRoom, mapped_by_all()}};
+                                   return std::vector{os::MemoryGroups::PageCache{kRoom, mapped_by_all()}};
                                  }});
     const auto own = Device::open("host-staged").value();
     (void)register_windows(cache, Access::impl(own), paths[i]);
@@ -457,8 +457,8 @@ TEST_F(MappedRead, WindowsGoWhereAControlGroupHasLessRoomThanBefore) {
   std::atomic<std::uint64_t> room{64 << 20}, others{0};
   const transfer::MappedBudget budget{
       .bytes = 8 << 20, .groups = [&] {
-        const base::MemoryGroups::PageCache inner{room, others + mapped_of(::getpid(), directory.path())};
-        return std::vector{base::MemoryGroups::PageCache{std::uint64_t{1} << 40, 0}, inner};
+        const os::MemoryGroups::PageCache inner{room, others + mapped_of(::getpid(), directory.path())};
+        return std::vector{os::MemoryGroups::PageCache{std::uint64_t{1} << 40, 0}, inner};
       }};
   transfer::MappedCache cache(budget);
   EXPECT_EQ(register_windows(cache, Access::impl(*device), {path}), kBytes / cache.window_bytes());

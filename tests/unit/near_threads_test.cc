@@ -1,6 +1,6 @@
 // Threads stay on the CPUs near the device they serve, and nowhere else are they taken from: with /sys of a machine of
 // two nodes and the real CPUs of this one, which are shared out between them.
-#include "transfer/near_threads.h"
+#include "transfer/threads/near_threads.h"
 
 #include <gtest/gtest.h>
 #include <headrace/array.h>
@@ -23,10 +23,10 @@
 
 #include "base/access.h"
 #include "base/fault.h"
-#include "base/numa.h"
+#include "os/numa.h"
 #include "support/flat_array.h"
 #include "support/temp_dir.h"
-#include "transfer/context_impl.h"
+#include "transfer/context/context_impl.h"
 
 namespace headrace::transfer {
 namespace {
@@ -63,14 +63,14 @@ class Tree {
 TEST(NearCpus, AreThoseOfTheNodeThatMayBeUsed) {
   const Tree tree("0-1\n", {{0, "0-3,8-11\n"}, {1, "4-7,12-15\n"}});
   const Cpus some{2, 3, 4, 8, 13};
-  base::NearCpus near = base::near_cpus(0, some, tree.root());
+  os::NearCpus near = os::near_cpus(0, some, tree.root());
   EXPECT_EQ(near.cpus, (Cpus{2, 3, 8}));
   EXPECT_EQ(near.why_not, "");
-  EXPECT_EQ(base::near_cpus(1, some, tree.root()).cpus, (Cpus{4, 13}));
-  near = base::near_cpus(1, {0, 1}, tree.root());
+  EXPECT_EQ(os::near_cpus(1, some, tree.root()).cpus, (Cpus{4, 13}));
+  near = os::near_cpus(1, {0, 1}, tree.root());
   EXPECT_TRUE(near.cpus.empty());
   EXPECT_EQ(near.why_not, "this process may use no CPU of NUMA node 1");
-  near = base::near_cpus(0, {0, 9}, tree.root());
+  near = os::near_cpus(0, {0, 9}, tree.root());
   EXPECT_EQ(near.cpus, (Cpus{0, 9}));
   EXPECT_EQ(near.why_not, "every CPU that this process may use is near it");
 }
@@ -78,22 +78,22 @@ TEST(NearCpus, AreThoseOfTheNodeThatMayBeUsed) {
 TEST(NearCpus, AreNotGuessed) {
   const Cpus some{0, 1};
   const Tree one("0\n", {{0, "0-1\n"}}), two("0-1\n", {{0, "0\n"}, {1, "1\n"}});
-  EXPECT_EQ(base::near_cpus(0, some, one.root()).why_not, "the machine has one NUMA node");
-  EXPECT_EQ(base::near_cpus(0, some, "/nowhere").why_not, "the machine has one NUMA node");
-  EXPECT_EQ(base::near_cpus(-1, some, two.root()).why_not, "its NUMA node is not known");
-  EXPECT_EQ(base::near_cpus(2, some, two.root()).why_not, "the CPUs of NUMA node 2 are not told");
-  EXPECT_EQ(base::near_cpus(2147483647, some, two.root()).why_not, "the CPUs of NUMA node 2147483647 are not told");
+  EXPECT_EQ(os::near_cpus(0, some, one.root()).why_not, "the machine has one NUMA node");
+  EXPECT_EQ(os::near_cpus(0, some, "/nowhere").why_not, "the machine has one NUMA node");
+  EXPECT_EQ(os::near_cpus(-1, some, two.root()).why_not, "its NUMA node is not known");
+  EXPECT_EQ(os::near_cpus(2, some, two.root()).why_not, "the CPUs of NUMA node 2 are not told");
+  EXPECT_EQ(os::near_cpus(2147483647, some, two.root()).why_not, "the CPUs of NUMA node 2147483647 are not told");
   for (const char* text : {"0-4294967295\n", "0-65536\n", "1-0\n", "1,1\n", "0,\n", "-1\n", "0x1\n", "0-\n", "1 0\n",
                            "99999999999999999999\n", "\xff\xfe\n"}) {
     const Tree hostile("0-1\n", {{0, text}, {1, "1\n"}});
-    EXPECT_TRUE(base::near_cpus(0, some, hostile.root()).cpus.empty()) << text;
-    EXPECT_FALSE(base::near_cpus(0, some, hostile.root()).why_not.empty()) << text;
+    EXPECT_TRUE(os::near_cpus(0, some, hostile.root()).cpus.empty()) << text;
+    EXPECT_FALSE(os::near_cpus(0, some, hostile.root()).why_not.empty()) << text;
     const Tree nodes(text, {{0, "0\n"}, {1, "1\n"}});
-    EXPECT_TRUE(base::near_cpus(0, some, nodes.root()).cpus.empty()) << text;
+    EXPECT_TRUE(os::near_cpus(0, some, nodes.root()).cpus.empty()) << text;
   }
   // A node of memory alone.
   const Tree memory("0-1\n", {{0, "0-1\n"}, {1, "\n"}});
-  EXPECT_EQ(base::near_cpus(1, some, memory.root()).why_not, "this process may use no CPU of NUMA node 1");
+  EXPECT_EQ(os::near_cpus(1, some, memory.root()).why_not, "this process may use no CPU of NUMA node 1");
 }
 
 Cpus cpus_of(pid_t thread) {
@@ -129,7 +129,7 @@ bool soon(const std::function<bool()>& holds) {
 class NearThreadsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    all_ = base::thread_cpus().value_or(Cpus());
+    all_ = os::thread_cpus().value_or(Cpus());
     if (all_.size() < 2) GTEST_SKIP() << "this process may use one CPU only";
     near0_ = Cpus(all_.begin(), all_.end() - 1);
     near1_ = {all_.back()};
@@ -157,13 +157,13 @@ class NearThreadsTest : public ::testing::Test {
 
 TEST_F(NearThreadsTest, SetsOfCpusAreWhatTheKernelSays) {
   on_thread([&] {
-    EXPECT_EQ(base::thread_cpus(), cpus_of(0));
-    EXPECT_EQ(base::set_thread_cpus(near1_), 0);
+    EXPECT_EQ(os::thread_cpus(), cpus_of(0));
+    EXPECT_EQ(os::set_thread_cpus(near1_), 0);
     EXPECT_EQ(cpus_of(0), near1_);
-    EXPECT_EQ(base::thread_cpus(), near1_);
-    EXPECT_EQ(base::set_thread_cpus({}), EINVAL);
-    EXPECT_EQ(base::set_thread_cpus({65000}), EINVAL);
-    EXPECT_EQ(base::set_thread_cpus({4000000000u}), EINVAL);
+    EXPECT_EQ(os::thread_cpus(), near1_);
+    EXPECT_EQ(os::set_thread_cpus({}), EINVAL);
+    EXPECT_EQ(os::set_thread_cpus({65000}), EINVAL);
+    EXPECT_EQ(os::set_thread_cpus({4000000000u}), EINVAL);
     EXPECT_EQ(cpus_of(0), near1_);
   });
 }
@@ -215,7 +215,7 @@ TEST_F(NearThreadsTest, FollowWhatIsInFlight) {
 
 TEST_F(NearThreadsTest, AThreadsCpusAreOnlyEverNarrowed) {
   on_thread([&] {
-    ASSERT_EQ(base::set_thread_cpus(near1_), 0);
+    ASSERT_EQ(os::set_thread_cpus(near1_), 0);
     NearThreads::Thread thread(near_);
     auto use = near_->use(0);  // none of which this thread may use
     thread.follow();
@@ -232,7 +232,7 @@ TEST_F(NearThreadsTest, AThreadsCpusAreOnlyEverNarrowed) {
     auto use = near_->use(0);
     thread.follow();
     EXPECT_EQ(cpus_of(0), near0_);
-    ASSERT_EQ(base::set_thread_cpus(near1_), 0);  // somebody else, with taskset
+    ASSERT_EQ(os::set_thread_cpus(near1_), 0);  // somebody else, with taskset
     use = near_->use(NearThreads::kAllCpus);
     thread.follow();
     EXPECT_EQ(cpus_of(0), near1_) << "what somebody else decided is not undone";

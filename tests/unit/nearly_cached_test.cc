@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/access.h"
-#include "base/filesystem.h"
-#include "base/page_cache.h"
+#include "os/filesystem.h"
+#include "os/page_cache.h"
 #include "support/raw_array.h"
 #include "support/temp_dir.h"
 
@@ -27,8 +27,8 @@ class NearlyCached : public ::testing::Test {
     ASSERT_TRUE(testing::write_raw_array(*Access::impl(*store_), "", array_).ok());
     out_.resize(static_cast<std::size_t>(array_.elements()));
     const int fd = ::open(path(0).c_str(), O_RDONLY | O_CLOEXEC);
-    const bool in_memory = base::filesystem_kind(fd).is_memory;
-    const bool told = base::page_cache_share(fd, 0, 4096).witness == base::CacheWitness::kCachestat;
+    const bool in_memory = os::filesystem_kind(fd).is_memory;
+    const bool told = os::page_cache_share(fd, 0, 4096).witness == os::CacheWitness::kCachestat;
     ::close(fd);
     if (in_memory) GTEST_SKIP() << "temporary files are kept in memory here: nothing can be evicted";
     if (!told) GTEST_SKIP() << "the kernel has no cachestat";
@@ -57,7 +57,7 @@ class NearlyCached : public ::testing::Test {
     std::uint64_t pages = 0;
     for (std::uint64_t chunk = 0; chunk < kChunks; ++chunk) {
       const int fd = ::open(path(chunk).c_str(), O_RDONLY | O_CLOEXEC);
-      pages += base::page_cache_share(fd, 0, kChunkElements * 4).resident_pages;
+      pages += os::page_cache_share(fd, 0, kChunkElements * 4).resident_pages;
       ::close(fd);
     }
     return pages;

@@ -1,5 +1,5 @@
 // What the page cache holds is counted right, whoever asks and through whatever file system.
-#include "base/page_cache.h"
+#include "os/page_cache.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 
 #include <cstdio>
 
-#include "base/filesystem.h"
+#include "os/filesystem.h"
 #include "support/temp_dir.h"
 
-namespace headrace::base {
+namespace headrace::os {
 namespace {
 
 constexpr std::size_t kBytes = std::size_t{1} << 20;
@@ -118,4 +118,4 @@ TEST(PageCache, ThroughAnOverlay) {
 }
 
 }  // namespace
-}  // namespace headrace::base
+}  // namespace headrace::os

@@ -1,7 +1,7 @@
 // Property: the device begins; whoever is faster decodes in the long run, at a loss of at most 5 %, also when the rates
 // change; what was learnt is kept for the next read and serves other arrays; a read of few waves stays on the device,
 // and no read is slowed down by finding out that the CPU is much slower.
-#include "transfer/placement.h"
+#include "transfer/placement/placement.h"
 
 #include <gtest/gtest.h>
 

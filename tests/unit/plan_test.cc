@@ -8,8 +8,8 @@
 #include "base/access.h"
 #include "support/alloc_counter.h"
 #include "support/raw_array.h"
-#include "zarr/array_impl.h"
-#include "zarr/planner.h"
+#include "zarr/array/array_impl.h"
+#include "zarr/plan/planner.h"
 
 namespace headrace {
 namespace {
@@ -151,7 +151,7 @@ TEST(Plan, BoxesBeginSomewhereInTheirChunkAndHaveNoSource) {
     ASSERT_TRUE(plan->fill(wave).ok());
     std::vector<std::int64_t> found;
     transfer::TaskDetail detail;
-    for (const transfer::Group& group : wave.groups) {
+    for (const transfer::TaskGroup& group : wave.groups) {
       plan->describe(group, wave.tasks[group.first_task], detail);
       do {
         EXPECT_EQ(detail.box.src, nullptr);

@@ -1,5 +1,5 @@
 // Whatever a path leads to, probing it ends in a fact or a reason, and waits for nobody.
-#include "base/probe_file.h"
+#include "os/probe_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 
 #include "support/temp_dir.h"
 
-namespace headrace::base {
+namespace headrace::os {
 namespace {
 
 TEST(ProbeFile, KindsOfPath) {
@@ -74,7 +74,7 @@ TEST(FindSampleFile, LargestOrFirstLargeEnough) {
 TEST(ProbeDirect, ReadsOrSaysWhyNot) {
   support::TempDir dir;
   ASSERT_TRUE(support::write_file(dir / "f", support::pattern(100000)));
-  const DirectProbe probe = probe_direct(dir / "f");
+  const DirectSupport probe = probe_direct(dir / "f");
   if (probe.works) {
     for (const std::uint32_t unit : {probe.memory_alignment_bytes, probe.offset_alignment_bytes}) {
       EXPECT_NE(unit, 0u);
@@ -92,4 +92,4 @@ TEST(ProbeDirect, ReadsOrSaysWhyNot) {
 }
 
 }  // namespace
-}  // namespace headrace::base
+}  // namespace headrace::os

@@ -1,6 +1,6 @@
 // Property: for any selection and chunk length, the chunks that a Projection names hold every selected element exactly
 // once, at the place the selection gives it.
-#include "zarr/projection.h"
+#include "zarr/grid/projection.h"
 
 #include <gtest/gtest.h>
 

@@ -22,7 +22,7 @@
 #include "backends/dev_host/staged_decoder.h"
 #include "base/access.h"
 #include "base/fault.h"
-#include "base/file_read.h"
+#include "os/file_read.h"
 #include "store/file_offers.h"
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"
@@ -391,7 +391,7 @@ bool comparable(const std::string& cost) {
     std::byte read[1];
     std::uint64_t moved = 0;
     int error = 0;
-    const bool once = base::read_cached(object.file().fd, 0, read, moved, error) == base::CachedRead::kDone;
+    const bool once = os::read_cached(object.file().fd, 0, read, moved, error) == os::CachedRead::kDone;
     base::disarm_faults();
     return once;
   }();
@@ -429,7 +429,7 @@ bool reads_direct() {
   store::ByteSource object;
   EXPECT_TRUE(store->open("file", object).ok());
   const Result<int> direct = store->files()->open_direct("file", object);
-  if (direct.ok()) base::close_descriptor(*direct);
+  if (direct.ok()) os::close_descriptor(*direct);
   return direct.ok();
 }
 

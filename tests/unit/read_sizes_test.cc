@@ -1,5 +1,5 @@
 // How many waves a read has that the device decodes, and how large they are, within the budgets.
-#include "transfer/read_sizes.h"
+#include "transfer/read/read_sizes.h"
 
 #include <gtest/gtest.h>
 

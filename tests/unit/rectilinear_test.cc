@@ -14,7 +14,7 @@
 #include "base/access.h"
 #include "base/json.h"
 #include "tests/support/raw_array.h"
-#include "zarr/metadata.h"
+#include "zarr/metadata/metadata.h"
 
 namespace headrace::zarr {
 namespace {

@@ -17,16 +17,16 @@
 namespace headrace::cli {
 namespace {
 
-using trace::LaneKind;
 using trace::Stage;
 using trace::Trace;
+using trace::TrackKind;
 
 constexpr const char* kHostile = "</title><script>alert(1)</script>\"'&<img src=x onerror=y>\x01\xff";
 
 // Two threads that alternate between stages, and reads of which eight at a time are in flight.
 Trace example(std::size_t spans) {
   Trace trace;
-  trace.lanes = {{LaneKind::kIo, "I/O in flight"}, {LaneKind::kThread, "worker 1"}, {LaneKind::kThread, kHostile}};
+  trace.tracks = {{TrackKind::kIo, "I/O in flight"}, {TrackKind::kThread, "worker 1"}, {TrackKind::kThread, kHostile}};
   for (std::uint64_t i = 0; i < spans; ++i) {
     const std::uint64_t at = 1'000'000 + i * 1000;
     trace.events.push_back({Stage::kRead, Stage::kWait, 0, 0, at, at + 8000, 4096});
@@ -63,7 +63,7 @@ TEST(Report, NoForeignMarkupComesThrough) {
 
 TEST(Report, NothingIsFetched) {
   Trace trace = example(50);
-  trace.lanes[2].name = "worker 2";
+  trace.tracks[2].name = "worker 2";
   const std::string page = html_report(trace, {"read", {}}).value();
   for (const char* text : {"http://", "https://", "src=", "url(", "@import", "<link"}) {
     EXPECT_EQ(page.find(text), std::string::npos) << text;
@@ -101,7 +101,7 @@ TEST(Report, TheVerdictOnPartOfARunSaysSoFirst) {
 
 TEST(Report, WordsAreExplained) {
   Trace trace = example(100);
-  trace.lanes[1].name = "mapper 1";
+  trace.tracks[1].name = "mapper 1";
   trace.events[0].stage = Stage::kRegister;
   const std::string page = html_report(trace, {"read", {}}).value();
   for (const char* word : {"<td>mapper</td>", "<td>register</td>", "<td>wave</td>"}) {
@@ -111,10 +111,10 @@ TEST(Report, WordsAreExplained) {
 
 TEST(Report, ManyThreadsStaySmallToo) {
   Trace trace;
-  for (std::uint32_t lane = 0; lane < 2000; ++lane) {
-    trace.lanes.push_back({LaneKind::kThread, "worker"});
+  for (std::uint32_t track = 0; track < 2000; ++track) {
+    trace.tracks.push_back({TrackKind::kThread, "worker"});
     for (std::uint64_t s = 0; s < trace::kStageCount; ++s) {
-      trace.events.push_back({static_cast<Stage>(s), Stage::kWait, lane, 0, s * 10, s * 10 + 5, 1});
+      trace.events.push_back({static_cast<Stage>(s), Stage::kWait, track, 0, s * 10, s * 10 + 5, 1});
     }
   }
   std::uint64_t resolution_ns = 0;
@@ -130,17 +130,17 @@ TEST(Report, AnEmptyTraceMakesAPageAndATimeline) {
 
 TEST(Report, RowsOfALaneDoNotOverlap) {
   const Trace trace = example(500);
-  const std::vector<std::size_t> rows = rows_of_lane(trace, 0, 1000);
+  const std::vector<std::size_t> rows = rows_of_track(trace, 0, 1000);
   ASSERT_EQ(rows.size(), 500u);
   std::map<std::size_t, std::uint64_t> until;
   std::size_t at = 0;
-  for (const trace::Event& event : trace.events) {
-    if (event.lane != 0) continue;
+  for (const trace::SpanRecord& event : trace.events) {
+    if (event.track != 0) continue;
     EXPECT_GE(event.start_ns, until[rows[at]]);
     until[rows[at++]] = event.end_ns;
   }
   EXPECT_EQ(until.size(), 8u);
-  const std::vector<std::size_t> few = rows_of_lane(trace, 0, 3);
+  const std::vector<std::size_t> few = rows_of_track(trace, 0, 3);
   EXPECT_LT(*std::max_element(few.begin(), few.end()), 3u);
 }
 

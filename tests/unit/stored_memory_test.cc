@@ -11,7 +11,7 @@
 #include "base/access.h"
 #include "base/memory_budget.h"
 #include "tests/support/raw_array.h"
-#include "transfer/context_impl.h"
+#include "transfer/context/context_impl.h"
 
 namespace headrace {
 namespace {

@@ -1,5 +1,5 @@
 // What /sys and /proc tell of disks, links and drivers is read right, in every form they take.
-#include "base/sys_devices.h"
+#include "os/sys_devices.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 
 #include <algorithm>
 
-#include "base/host_limits.h"
+#include "os/host_limits.h"
 
-namespace headrace::base {
+namespace headrace::os {
 namespace {
 
 TEST(SysDevices, Scheduler) {
@@ -107,4 +107,4 @@ TEST(HostLimits, ThisMachine) {
 }
 
 }  // namespace
-}  // namespace headrace::base
+}  // namespace headrace::os

@@ -9,8 +9,8 @@
 #include <cerrno>
 
 #include "base/fault.h"
-#include "base/page_cache.h"
-#include "base/probe_file.h"
+#include "os/page_cache.h"
+#include "os/probe_file.h"
 #include "support/temp_dir.h"
 
 namespace headrace {
@@ -113,7 +113,7 @@ TEST(SystemReport, MeasuresAndLeavesThePageCacheAsItWas) {
   EXPECT_TRUE(path.advice.at(0).expected_bytes_per_second);
   if (!path.is_memory) {
     // Pages that are in use at that moment stay, which on a busy machine are some: but not again and again.
-    const auto left = [fd] { return base::page_cache_share(fd, 0, kLargeBytes).share(); };
+    const auto left = [fd] { return os::page_cache_share(fd, 0, kLargeBytes).share(); };
     for (int turn = 0; turn < 3 && left() >= 0.1; ++turn) {
       ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
       report = inspect_system({.paths = {dir / "large"}});

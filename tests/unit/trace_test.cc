@@ -26,7 +26,7 @@ TEST(TraceRecorder, OffByDefaultAndNothingIsKept) {
   ASSERT_TRUE(start().ok());
   const Trace trace = take().value();
   EXPECT_TRUE(trace.events.empty());
-  EXPECT_TRUE(trace.lanes.empty());
+  EXPECT_TRUE(trace.tracks.empty());
   EXPECT_EQ(trace.wall_seconds(), 0);
   EXPECT_NE(trace.bottleneck().value().find("Nothing was recorded"), std::string::npos);
 }
@@ -43,14 +43,14 @@ TEST(TraceRecorder, KeepsWhatItWasTold) {
   Timer timer(Stage::kDecode, 10);
   EXPECT_GT(timer.stop(), 0);
   const std::uint64_t now = base::now_ns();
-  record(Stage::kCopy, now, now + 5, 123, LaneKind::kDevice, 3);
+  record(Stage::kCopy, now, now + 5, 123, TrackKind::kDevice, 3);
   std::thread([] {
     name_thread("helper");
     Span span(Stage::kWrite, 1);
   }).join();
   const Trace trace = take().value();
   ASSERT_EQ(trace.events.size(), 6u);
-  ASSERT_EQ(trace.lanes.size(), 3u);
+  ASSERT_EQ(trace.tracks.size(), 3u);
   EXPECT_EQ(trace.lost_events, 0u);
   EXPECT_EQ(trace.events[0].stage, Stage::kPlan);
   EXPECT_EQ(trace.events[1].stage, Stage::kRead);
@@ -59,9 +59,9 @@ TEST(TraceRecorder, KeepsWhatItWasTold) {
   EXPECT_LE(trace.events[1].end_ns, trace.events[0].end_ns);
   EXPECT_EQ(trace.events[2].waits_for, Stage::kCopy);
   EXPECT_EQ(trace.events[3].bytes, 10u);
-  EXPECT_EQ(trace.lanes[trace.events[4].lane].kind, LaneKind::kDevice);
+  EXPECT_EQ(trace.tracks[trace.events[4].track].kind, TrackKind::kDevice);
   EXPECT_EQ(trace.events[4].end_ns - trace.events[4].start_ns, 5u);
-  EXPECT_EQ(trace.lanes[trace.events[5].lane].name.substr(0, 7), "helper ");
+  EXPECT_EQ(trace.tracks[trace.events[5].track].name.substr(0, 7), "helper ");
 
   ASSERT_TRUE(start().ok());
   EXPECT_TRUE(take().value().events.empty()) << "a new recording begins empty";
@@ -70,15 +70,15 @@ TEST(TraceRecorder, KeepsWhatItWasTold) {
 TEST(TraceRecorder, RegisteringThatGoesOnBehindTheWorkIsNotPartOfIt) {
   ASSERT_TRUE(start().ok());
   const std::uint64_t now = base::now_ns();
-  record(Stage::kRegister, now, now + 50 * kMs, 1, LaneKind::kIo);
-  record(Stage::kRead, now + kMs, now + 10 * kMs, 1, LaneKind::kIo);
-  record(Stage::kRegister, now + 11 * kMs, now + 12 * kMs, 1, LaneKind::kIo);
+  record(Stage::kRegister, now, now + 50 * kMs, 1, TrackKind::kIo);
+  record(Stage::kRead, now + kMs, now + 10 * kMs, 1, TrackKind::kIo);
+  record(Stage::kRegister, now + 11 * kMs, now + 12 * kMs, 1, TrackKind::kIo);
   const Trace trace = take().value();
   ASSERT_EQ(trace.events.size(), 2u);
   EXPECT_EQ(trace.events[0].end_ns, now + 10 * kMs);
   EXPECT_EQ(trace.events[1].end_ns, now + 10 * kMs);
   ASSERT_TRUE(start().ok());
-  record(Stage::kRegister, now + 50 * kMs, now + 60 * kMs, 1, LaneKind::kIo);
+  record(Stage::kRegister, now + 50 * kMs, now + 60 * kMs, 1, TrackKind::kIo);
   const Trace alone = take().value();
   EXPECT_EQ(alone.end_ns(), alone.events.empty() ? alone.begin_ns() : now + 60 * kMs);
 }
@@ -116,7 +116,7 @@ TEST(TraceRecorder, TakingWhileThreadsWriteGivesWholeEvents) {
     threads.emplace_back([&end] {
       for (std::uint64_t i = 1; !end; ++i) {
         const std::uint64_t now = base::now_ns();
-        record(Stage::kDecode, now, now + 77, now ^ 77, LaneKind::kThread, static_cast<std::uint32_t>(now));
+        record(Stage::kDecode, now, now + 77, now ^ 77, TrackKind::kThread, static_cast<std::uint32_t>(now));
       }
     });
   }
@@ -126,7 +126,7 @@ TEST(TraceRecorder, TakingWhileThreadsWriteGivesWholeEvents) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     const Trace trace = take().value();
     seen += trace.events.size();
-    for (const Event& event : trace.events) {
+    for (const SpanRecord& event : trace.events) {
       if (event.end_ns - event.start_ns != 77) continue;  // began before the recording, so it was cut
       ASSERT_EQ(event.bytes, event.start_ns ^ 77);
       ASSERT_EQ(event.detail, static_cast<std::uint32_t>(event.start_ns));
@@ -145,7 +145,7 @@ TEST(TraceRecorder, NothingIsAllocatedAfterTheFirstSpan) {
   for (int i = 0; i < 1000; ++i) {
     Span span(Stage::kRead, 1);
     Timer timer(Stage::kDecode);
-    record(Stage::kCopy, 1, 2, 3, LaneKind::kDevice);
+    record(Stage::kCopy, 1, 2, 3, TrackKind::kDevice);
   }
   EXPECT_EQ(support::thread_allocs().allocations, before);
   stop();
@@ -184,13 +184,13 @@ TEST(TraceRecorder, ARangeSinkSeesEachBeginAndEnd) {
 class TraceTotals : public ::testing::Test {
  protected:
   void SetUp() override {
-    trace_.lanes = {{LaneKind::kIo, "I/O"},
-                    {LaneKind::kDevice, "device"},
-                    {LaneKind::kThread, "worker 1"},
-                    {LaneKind::kThread, "worker 2"}};
+    trace_.tracks = {{TrackKind::kIo, "I/O"},
+                     {TrackKind::kDevice, "device"},
+                     {TrackKind::kThread, "worker 1"},
+                     {TrackKind::kThread, "worker 2"}};
   }
-  void add(std::uint32_t lane, Stage stage, std::uint64_t begin, std::uint64_t end, Stage waits_for = Stage::kWait) {
-    trace_.events.push_back({stage, waits_for, lane, 0, begin * kMs, end * kMs, 0});
+  void add(std::uint32_t track, Stage stage, std::uint64_t begin, std::uint64_t end, Stage waits_for = Stage::kWait) {
+    trace_.events.push_back({stage, waits_for, track, 0, begin * kMs, end * kMs, 0});
   }
   std::array<StageTotals, kStageCount> totals() { return trace_.totals().value(); }
   std::string sentence() { return trace_.bottleneck().value(); }

@@ -1,6 +1,6 @@
 // A path is taken only if nobody else can decide what lies there: every folder and link on the way counts, and what is
 // wrong is named.
-#include "base/trusted_path.h"
+#include "os/trusted_path.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include "base/fault.h"
 #include "support/temp_dir.h"
 
-namespace headrace::base {
+namespace headrace::os {
 namespace {
 
 namespace fs = std::filesystem;
@@ -119,11 +119,11 @@ TEST_F(TrustedPath, WhatBelongsToAnotherUser) {
 }
 
 TEST_F(TrustedPath, ALookThatFailsIsAFailure) {
-  if (!kFaultPointsCompiled) return;
+  if (!base::kFaultPointsCompiled) return;
   for (std::uint64_t nth = 0; nth < 3; ++nth) {
-    arm_fault({.point = "base.lstat", .error = EIO, .nth = nth});
+    base::arm_fault({.point = "base.lstat", .error = EIO, .nth = nth});
     EXPECT_NE(said("/a/b/file", Code::kIo), "") << nth;
-    disarm_faults();
+    base::disarm_faults();
   }
 }
 
@@ -132,4 +132,4 @@ TEST(OwnCodePath, IsThisProgramWhateverItWasCalledAs) {
 }
 
 }  // namespace
-}  // namespace headrace::base
+}  // namespace headrace::os

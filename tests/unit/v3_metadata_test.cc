@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "zarr/metadata.h"
+#include "zarr/metadata/metadata.h"
 
 namespace headrace::zarr {
 namespace {

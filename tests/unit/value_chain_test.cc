@@ -2,7 +2,7 @@
 #include "base/json.h"
 #include "codec/chain.h"
 #include "tests/support/codec_testing.h"
-#include "zarr/chain_builder.h"
+#include "zarr/shard/chain_builder.h"
 
 namespace headrace::test {
 namespace {

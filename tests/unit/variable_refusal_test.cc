@@ -17,7 +17,7 @@
 #include "support/variable_model.h"
 #include "support/variable_read_testing.h"
 #include "support/zip_writer.h"
-#include "transfer/context_impl.h"
+#include "transfer/context/context_impl.h"
 
 namespace headrace {
 namespace {

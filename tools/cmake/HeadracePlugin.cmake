@@ -93,7 +93,7 @@ function(headrace_gpu_codec name)
   string(REGEX REPLACE "::[^:]*$" "" space ${arg_MAKE})
   string(REGEX REPLACE "^.*::" "" function ${arg_MAKE})
   set_property(GLOBAL APPEND_STRING PROPERTY HEADRACE_GPU_STAGE_DECLARE
-    "namespace ${space} { std::unique_ptr<headrace::device::gpu::Stage> ${function}(const headrace::device::DecodeStage&)%SEMICOLON% }\n")
+    "namespace ${space} { std::unique_ptr<headrace::device::gpu::GpuCodec> ${function}(const headrace::device::DecodeStage&)%SEMICOLON% }\n")
   set_property(GLOBAL APPEND_STRING PROPERTY HEADRACE_GPU_STAGE_ROWS " \\\n    {\"${name}\", &${arg_MAKE}},")
   headrace_collect_gpu_tests(${arg_TESTS})
 endfunction()

@@ -1,6 +1,5 @@
 /* Prints the sum of a uint8 array: consumer_c STORE [DEVICE]. DEVICE is one whose memory the host can use. */
 #include <headrace/headrace.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 

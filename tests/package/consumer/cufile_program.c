@@ -1,6 +1,5 @@
 /* Linked with the installed libcufile.so.0: which version of the interface it has. */
 #include <cufile.h>
-
 #include <stdio.h>
 
 int main(void) {

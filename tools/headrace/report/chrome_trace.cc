@@ -11,7 +11,7 @@
 namespace headrace::cli {
 namespace {
 
-std::string span_name(const trace::Event& event) {
+std::string span_name(const trace::SpanRecord& event) {
   std::string name = trace::stage_name(event.stage);
   if (event.stage == trace::Stage::kWait && event.waits_for != trace::Stage::kWait) {
     name += std::string(" for ") + trace::stage_name(event.waits_for);
@@ -39,26 +39,26 @@ Result<std::string> chrome_trace(const trace::Trace& trace) {
   out += "\n\"traceEvents\":[\n";
   append(out, {{"ph", "M"}, {"pid", 1}, {"tid", 0}, {"name", "process_name"}, {"args", {{"name", "headrace"}}}});
   // Spans of one row must nest, so what was in flight together is given rows of its own.
-  std::vector<std::vector<std::size_t>> packed(trace.lanes.size());
-  std::vector<std::size_t> first_row(trace.lanes.size()), next(trace.lanes.size(), 0);
+  std::vector<std::vector<std::size_t>> packed(trace.tracks.size());
+  std::vector<std::size_t> first_row(trace.tracks.size()), next(trace.tracks.size(), 0);
   std::size_t rows = 1;
-  for (std::uint32_t lane = 0; lane < trace.lanes.size(); ++lane) {
-    first_row[lane] = rows;
-    const std::string& name = trace.lanes[lane].name;
-    if (trace.lanes[lane].kind == trace::LaneKind::kThread) {
+  for (std::uint32_t track = 0; track < trace.tracks.size(); ++track) {
+    first_row[track] = rows;
+    const std::string& name = trace.tracks[track].name;
+    if (trace.tracks[track].kind == trace::TrackKind::kThread) {
       append_row_name(out, rows++, name);
       continue;
     }
-    packed[lane] = rows_of_lane(trace, lane, std::numeric_limits<std::size_t>::max());
+    packed[track] = rows_of_track(trace, track, std::numeric_limits<std::size_t>::max());
     std::size_t count = 0;
-    for (std::size_t row : packed[lane]) count = std::max(count, row + 1);
+    for (std::size_t row : packed[track]) count = std::max(count, row + 1);
     for (std::size_t i = 1; i <= count; ++i) append_row_name(out, rows++, name + " " + std::to_string(i));
   }
   const std::uint64_t begin_ns = trace.events.empty() ? 0 : trace.events.front().start_ns;
-  for (const trace::Event& event : trace.events) {
-    if (event.lane >= trace.lanes.size()) continue;
+  for (const trace::SpanRecord& event : trace.events) {
+    if (event.track >= trace.tracks.size()) continue;
     const std::size_t row =
-        first_row[event.lane] + (packed[event.lane].empty() ? 0 : packed[event.lane][next[event.lane]++]);
+        first_row[event.track] + (packed[event.track].empty() ? 0 : packed[event.track][next[event.track]++]);
     append(out, {{"ph", "X"},
                  {"pid", 1},
                  {"tid", row},

@@ -90,8 +90,8 @@ const char* bytes_meaning(trace::Stage stage) {
 std::array<double, trace::kStageCount> device_seconds(const trace::Trace& trace) {
   std::array<double, trace::kStageCount> out{};
   const std::uint64_t begin = trace.begin_ns();
-  for (const trace::Event& event : trace.events) {
-    if (event.lane >= trace.lanes.size() || trace.lanes[event.lane].kind != trace::LaneKind::kDevice) continue;
+  for (const trace::SpanRecord& event : trace.events) {
+    if (event.track >= trace.tracks.size() || trace.tracks[event.track].kind != trace::TrackKind::kDevice) continue;
     if (event.end_ns < begin) continue;
     out[static_cast<std::size_t>(event.stage)] +=
         static_cast<double>(event.end_ns - std::max(event.start_ns, begin)) * 1e-9;
@@ -148,11 +148,11 @@ std::string glossary(const trace::Trace& trace, const std::array<trace::StageTot
     if (totals[s].spans > 0) row(trace::stage_name(stage), stage_meaning(stage));
   }
   std::set<std::string> seen;
-  for (const trace::Lane& lane : trace.lanes) {
-    const std::size_t number = lane.name.find_last_not_of("0123456789");
-    std::string name = lane.name;
+  for (const trace::Track& track : trace.tracks) {
+    const std::size_t number = track.name.find_last_not_of("0123456789");
+    std::string name = track.name;
     if (number != std::string::npos && number + 1 < name.size() && name[number] == ' ') name.resize(number);
-    const std::string meaning = lane_meaning(name);
+    const std::string meaning = track_meaning(name);
     if (!meaning.empty() && seen.insert(name).second) row(name, meaning);
   }
   row("wave", "the chunks that are read, copied and decoded together; several waves are under way at a time");
@@ -221,7 +221,7 @@ std::string page(const trace::Trace& trace, const std::array<trace::StageTotals,
   if (const std::string hint = advice(totals, wall); !hint.empty()) out += " " + escape_html(hint);
   out += "</section>\n";
   out += "<section><h2>Timeline</h2><div class=\"wide\">" + picture + "</div>" + legend(totals) + "<p class=\"note\">" +
-         human_count(trace.events.size()) + " spans on " + human_count(trace.lanes.size()) + " lanes in " +
+         human_count(trace.events.size()) + " spans on " + human_count(trace.tracks.size()) + " tracks in " +
          escape_html(human_seconds(wall)) + ". ";
   if (resolution_ns > 0) {
     out += "There are too many to draw each: a column stands for " +

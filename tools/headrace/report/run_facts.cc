@@ -94,7 +94,7 @@ const char* stage_meaning(trace::Stage stage) {
   return "";
 }
 
-std::string lane_meaning(const std::string& name) {
+std::string track_meaning(const std::string& name) {
   if (name == "worker") return "a thread that reads, decodes and places chunks";
   if (name == "I/O") return "the thread that hands requests to the I/O engine and takes its answers";
   if (name == "I/O in flight") return "requests that the I/O engine has";

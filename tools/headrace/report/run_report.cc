@@ -21,24 +21,25 @@ Status finish(OutputFile& file, const std::string& text) {
 
 // The run's own thread is in the trace by what it wrote, and by a moment at the run's begin and end: from one to the
 // other is the wall time. Threads that wait for work after the end wait for the next run.
-void cut_to_run(trace::Trace& trace, std::uint64_t begin_ns, std::uint64_t end_ns, std::vector<trace::Event> writes) {
-  std::erase_if(trace.events, [&](trace::Event& event) {
+void cut_to_run(trace::Trace& trace, std::uint64_t begin_ns, std::uint64_t end_ns,
+                std::vector<trace::SpanRecord> writes) {
+  std::erase_if(trace.events, [&](trace::SpanRecord& event) {
     if (event.stage != trace::Stage::kWait) return false;
     event.start_ns = std::max(event.start_ns, begin_ns);
     event.end_ns = std::min(event.end_ns, end_ns);
     return event.end_ns <= event.start_ns;
   });
-  const auto lane = static_cast<std::uint32_t>(trace.lanes.size());
-  trace.lanes.push_back({trace::LaneKind::kThread, "run"});
+  const auto track = static_cast<std::uint32_t>(trace.tracks.size());
+  trace.tracks.push_back({trace::TrackKind::kThread, "run"});
   for (const std::uint64_t at : {begin_ns, end_ns}) {
-    trace.events.push_back({trace::Stage::kWait, trace::Stage::kWait, lane, 0, at, at, 0});
+    trace.events.push_back({trace::Stage::kWait, trace::Stage::kWait, track, 0, at, at, 0});
   }
-  for (trace::Event& event : writes) {
-    event.lane = lane;
+  for (trace::SpanRecord& event : writes) {
+    event.track = track;
     trace.events.push_back(event);
   }
   std::stable_sort(trace.events.begin(), trace.events.end(),
-                   [](const trace::Event& a, const trace::Event& b) { return a.start_ns < b.start_ns; });
+                   [](const trace::SpanRecord& a, const trace::SpanRecord& b) { return a.start_ns < b.start_ns; });
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ class RunReport {
   OutputFile html_, trace_;
   bool recording_ = false;
   std::uint64_t begin_ns_ = 0, end_ns_ = 0;
-  std::vector<trace::Event> writes_;
+  std::vector<trace::SpanRecord> writes_;
 };
 
 }  // namespace headrace::cli

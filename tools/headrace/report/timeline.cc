@@ -25,7 +25,7 @@ struct Row {
 // An event in its row.
 struct Bar {
   std::size_t row = 0;
-  trace::Event event;
+  trace::SpanRecord event;
 };
 
 struct Rectangle {
@@ -41,7 +41,7 @@ std::string number(double value) {
   return text;
 }
 
-std::string span_title(const trace::Event& event, std::uint64_t begin_ns) {
+std::string span_title(const trace::SpanRecord& event, std::uint64_t begin_ns) {
   std::string text = trace::stage_name(event.stage);
   if (event.stage == trace::Stage::kWait && event.waits_for != trace::Stage::kWait) {
     text += std::string(" for ") + trace::stage_name(event.waits_for);
@@ -54,7 +54,7 @@ std::string span_title(const trace::Event& event, std::uint64_t begin_ns) {
 std::vector<Rectangle> draw_spans(const std::vector<Bar>& bars, const std::vector<Row>& rows, std::uint64_t begin_ns) {
   std::vector<Rectangle> out;
   for (const Bar& bar : bars) {
-    const trace::Event& event = bar.event;
+    const trace::SpanRecord& event = bar.event;
     const bool wait = event.stage == trace::Stage::kWait;
     out.push_back({bar.row, static_cast<std::size_t>(event.stage), static_cast<double>(event.start_ns - begin_ns),
                    static_cast<double>(event.end_ns - event.start_ns), wait ? 5.5 : 0,
@@ -122,11 +122,11 @@ std::string axis(double wall, double bottom) {
 
 }  // namespace
 
-std::vector<std::size_t> rows_of_lane(const trace::Trace& trace, std::uint32_t lane, std::size_t most_rows) {
+std::vector<std::size_t> rows_of_track(const trace::Trace& trace, std::uint32_t track, std::size_t most_rows) {
   std::vector<std::size_t> rows;
   std::vector<std::uint64_t> free_at;
-  for (const trace::Event& event : trace.events) {
-    if (event.lane != lane) continue;
+  for (const trace::SpanRecord& event : trace.events) {
+    if (event.track != track) continue;
     std::size_t row = 0;
     while (row < free_at.size() && free_at[row] > event.start_ns) ++row;
     if (row == free_at.size() && row < most_rows) free_at.push_back(0);
@@ -145,26 +145,26 @@ std::string timeline_svg(const trace::Trace& trace, std::uint64_t& resolution_ns
 
   // Rows: threads, then what was in flight.
   std::vector<Row> rows;
-  std::vector<std::vector<std::size_t>> packed(trace.lanes.size());
-  std::vector<std::size_t> first_row(trace.lanes.size(), 0);
-  std::vector<bool> drawn(trace.lanes.size(), false);
+  std::vector<std::vector<std::size_t>> packed(trace.tracks.size());
+  std::vector<std::size_t> first_row(trace.tracks.size(), 0);
+  std::vector<bool> drawn(trace.tracks.size(), false);
   std::size_t threads = 0;
   double bottom = kAxis;
   for (const bool flight : {false, true}) {
-    for (std::uint32_t lane = 0; lane < trace.lanes.size(); ++lane) {
-      if ((trace.lanes[lane].kind != trace::LaneKind::kThread) != flight || (!flight && threads == kMostThreads))
+    for (std::uint32_t track = 0; track < trace.tracks.size(); ++track) {
+      if ((trace.tracks[track].kind != trace::TrackKind::kThread) != flight || (!flight && threads == kMostThreads))
         continue;
-      drawn[lane] = true;
+      drawn[track] = true;
       threads += flight ? 0 : 1;
-      first_row[lane] = rows.size();
+      first_row[track] = rows.size();
       std::size_t count = 1;
       if (flight) {
-        packed[lane] = rows_of_lane(trace, lane, kMostRowsInFlight);
-        for (std::size_t row : packed[lane]) count = std::max(count, row + 1);
+        packed[track] = rows_of_track(trace, track, kMostRowsInFlight);
+        for (std::size_t row : packed[track]) count = std::max(count, row + 1);
       }
       for (std::size_t i = 0; i < count; ++i) {
         const double height = flight ? kFlightRow : kThreadRow;
-        rows.push_back({bottom, height, i == 0 ? trace.lanes[lane].name : ""});
+        rows.push_back({bottom, height, i == 0 ? trace.tracks[track].name : ""});
         bottom += height;
       }
       if (flight) bottom += kLaneGap;
@@ -172,11 +172,11 @@ std::string timeline_svg(const trace::Trace& trace, std::uint64_t& resolution_ns
   }
 
   std::vector<Bar> bars;
-  std::vector<std::size_t> next(trace.lanes.size(), 0);
-  for (const trace::Event& event : trace.events) {
-    if (event.lane >= trace.lanes.size() || !drawn[event.lane]) continue;
+  std::vector<std::size_t> next(trace.tracks.size(), 0);
+  for (const trace::SpanRecord& event : trace.events) {
+    if (event.track >= trace.tracks.size() || !drawn[event.track]) continue;
     const std::size_t row =
-        first_row[event.lane] + (packed[event.lane].empty() ? 0 : packed[event.lane][next[event.lane]++]);
+        first_row[event.track] + (packed[event.track].empty() ? 0 : packed[event.track][next[event.track]++]);
     if (event.end_ns < begin_ns) continue;
     bars.push_back({row, event});
     bars.back().event.start_ns = std::max(event.start_ns, begin_ns);
@@ -206,7 +206,7 @@ std::string timeline_svg(const trace::Trace& trace, std::uint64_t& resolution_ns
     const Row& row = rows[i];
     out += "<g transform=\"translate(0 " + number(row.top) + ")\">";
     if (!row.label.empty()) {
-      out += "<text class=\"lane\" x=\"0\" y=\"" + number(row.height > kFlightRow ? 13 : 8) + "\">" +
+      out += "<text class=\"track\" x=\"0\" y=\"" + number(row.height > kFlightRow ? 13 : 8) + "\">" +
              escape_html(row.label) + "</text>";
     }
     for (; next_one != rectangles.end() && next_one->row == i; ++next_one) {

@@ -16,7 +16,7 @@ namespace {
 
 // One system call: what it moved, or -errno. RequestQueue splits, retries and counts. Each call has a fault point,
 // named io_ENGINE.call: the fault suite makes it fail in every way.
-std::int64_t transfer(const Request& request) {
+std::int64_t transfer(const EngineRequest& request) {
   const auto offset = static_cast<off_t>(request.offset_bytes);
   if (request.op == Op::kRead) {
     const ssize_t n = ::pread(request.fd, request.buffer, request.length_bytes, offset);
@@ -38,16 +38,16 @@ class ToyEngine final : public Engine {
   const EngineInfo& info() const noexcept override { return info_; }
   Status register_buffers(std::span<const std::span<std::byte>>) override { return {}; }
 
-  Result<std::size_t> submit(std::span<const Request> requests) override {
+  Result<std::size_t> submit(std::span<const EngineRequest> requests) override {
     std::lock_guard lock(mutex_);
     // No more than `depth` between submit() and reap(): a short count tells the caller to reap first.
     const std::size_t taken = std::min<std::size_t>(requests.size(), info_.depth - done_.size());
-    for (const Request& request : requests.first(taken)) done_.push_back({request.tag, transfer(request)});
+    for (const EngineRequest& request : requests.first(taken)) done_.push_back({request.tag, transfer(request)});
     system_calls_ += taken;
     return taken;
   }
 
-  Result<std::size_t> reap(std::span<Event> events, std::chrono::nanoseconds timeout) override {
+  Result<std::size_t> reap(std::span<EngineResult> events, std::chrono::nanoseconds timeout) override {
     std::unique_lock lock(mutex_);
     // Bounded: a timeout near the clock's end would overflow inside the library.
     ready_.wait_for(lock, std::min(timeout, std::chrono::nanoseconds(std::chrono::hours(1))),
@@ -74,8 +74,8 @@ class ToyEngine final : public Engine {
   std::atomic<std::uint64_t> system_calls_{0};
   std::mutex mutex_;
   std::condition_variable ready_;
-  std::vector<Event> done_;  // guarded by mutex_
-  bool woken_ = false;       // guarded by mutex_
+  std::vector<EngineResult> done_;  // guarded by mutex_
+  bool woken_ = false;              // guarded by mutex_
 };
 
 }  // namespace

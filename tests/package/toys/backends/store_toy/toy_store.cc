@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/fault.h"
-#include "base/file_read.h"
+#include "os/file_read.h"
 #include "store/store.h"
 
 namespace headrace::store {
@@ -43,7 +43,7 @@ class ToyStore final : public Store {
     charge_ = base::Charge(options.memory);
     HEADRACE_TRY(charge_.take(static_cast<std::uint64_t>(bytes), "a toy file").with_key(path_));
     file_.resize(static_cast<std::size_t>(bytes));
-    HEADRACE_TRY(base::read_exactly(fd_, 0, file_).with_key(path_));
+    HEADRACE_TRY(os::read_exactly(fd_, 0, file_).with_key(path_));
     return parse();
   }
 

@@ -50,7 +50,7 @@ class ToyCodec final : public StreamCodec {
 
 }  // namespace
 
-Result<Codec> make_toy(const base::Json& config, const Context& context) {
+Result<Codec> make_toy(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   const std::int64_t key = reader.integer("key", Need::kRequired, 0, 255);
   HEADRACE_TRY(reader.finish());  // the first key that is missing, wrong or unknown

@@ -1,0 +1,30 @@
+// PageBuffer: page-aligned memory that keeps its pages between uses; grows, never shrinks.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace headrace::os {
+
+class PageBuffer {
+ public:
+  PageBuffer() noexcept = default;
+  PageBuffer(const PageBuffer&) = delete;
+  PageBuffer& operator=(const PageBuffer&) = delete;
+  ~PageBuffer();
+  // `bytes` bytes, contents undefined; its data() is null when memory is short.
+  std::span<std::byte> reserve(std::size_t bytes) noexcept;
+  std::byte* data() const noexcept { return data_; }
+  std::size_t capacity() const noexcept { return capacity_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t capacity_ = 0;
+};
+
+// CPUs this process may run on, at least 1.
+unsigned usable_cpus() noexcept;
+
+}  // namespace headrace::os

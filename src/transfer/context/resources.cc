@@ -1,0 +1,123 @@
+#include "transfer/context/resources.h"
+
+#include <algorithm>
+
+#include "base/fork.h"
+#include "os/cgroup.h"
+#include "os/host_limits.h"
+#include "os/page_buffer.h"
+
+namespace headrace::transfer {
+namespace {
+
+constexpr std::size_t kSmallestSlab = std::size_t{256} << 10;
+// Enough for the engine's whole depth in megabyte pieces; touching and pinning more would only delay the first read.
+constexpr std::size_t kLargestSlab = std::size_t{64} << 20;
+// Of waves of many small chunks, each a file of its own, that stay open until they have been copied.
+constexpr std::uint64_t kOpenFiles = 8192;
+
+Status bad_option(std::string message) { return Status(Code::kInvalidArgument, Layer::kTransfer, std::move(message)); }
+
+}  // namespace
+
+Resources::Resources(const ContextOptions& options)
+    : options_(options),
+      stored_memory_(std::make_shared<base::MemoryBudget>(options.stored_budget_bytes,
+                                                          "ContextOptions::stored_budget_bytes (--stored-budget)")),
+      near_(NearThreads::create(options.bind_threads)),
+      indices_(options.index_budget_bytes) {}
+
+Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& options) {
+  if (options.waves > 64) return bad_option("waves must be at most 64 (0: as many as a read is best with)");
+  if (options.threads > 1024) return bad_option("threads must be at most 1024 (0: one per CPU)");
+  if (options.host_budget_bytes < (std::size_t{1} << 20)) return bad_option("host_budget_bytes must be at least 1 MiB");
+  if (options.stored_budget_bytes < (std::size_t{1} << 20)) {
+    return bad_option("stored_budget_bytes must be at least 1 MiB");
+  }
+  if (options.wave_bytes < 4096) return bad_option("wave_bytes must be at least 4096");
+  bool known = options.engine == "auto";
+  std::string names = "auto";
+  for (const io::EngineRow& row : io::engines()) {
+    known = known || options.engine == row.name;
+    names += std::string(", ") + row.name;
+  }
+  if (!known) return bad_option("no I/O engine named '" + options.engine + "'; choose " + names);
+
+  std::shared_ptr<Resources> resources(new Resources(options));
+  resources->threads_ = options.threads != 0 ? options.threads : os::usable_cpus();
+  resources->fork_generation_ = base::fork_generation();
+  // Registered pages cannot be reclaimed: a quarter of the memory for a process, until half the machine's is pinned, or
+  // half of what a control group has for its page cache is mapped.
+  MappedBudget mapped{.bytes = options.mapped_budget_bytes};
+  if (mapped.bytes == 0) {
+    mapped.bytes = mapped.process_bytes = os::memory_limit_bytes() / 4;
+    mapped.machine_bytes = std::max(os::host_memory().total_bytes / 2, mapped.bytes);
+    os::MemoryGroups groups;
+    if (groups.any()) mapped.groups = [groups = std::move(groups)] { return groups.page_cache(); };
+  }
+  resources->mapped_ = std::make_unique<MappedCache>(mapped, resources->near_);
+  os::reserve_open_files(kOpenFiles);
+  // An engine that was asked for by name must work; "auto" is settled at the first read that needs one.
+  if (options.engine != "auto") {
+    HEADRACE_TRY_ASSIGN(auto* service, resources->io());
+    (void)service;
+  }
+  HEADRACE_TRY_ASSIGN(resources->pool_,
+                      WorkerPool::create(resources->threads_, resources->near_, options.threads == 0));
+  return resources;
+}
+
+Resources::~Resources() {
+  if (base::fork_generation() == fork_generation_) return;
+  // In a forked child the threads do not exist: joining them would hang, and their locks may be held for ever.
+  (void)pool_.release();
+  (void)io_.release();
+  MappedCache::abandon(std::move(mapped_));
+}
+
+Status Resources::check_usable() const {
+  if (base::fork_generation() == fork_generation_) return {};
+  return Status(Code::kForked, Layer::kTransfer,
+                "this Context was made before fork(); make a new Context in the child process");
+}
+
+Result<IoService*> Resources::io() {
+  std::lock_guard lock(mutex_);
+  if (io_ == nullptr) {
+    IoServiceOptions io_options;
+    io_options.engine = options_.engine;
+    io_options.near = near_;
+    io_options.slab_bytes = std::clamp<std::size_t>(options_.host_budget_bytes / 8, kSmallestSlab, kLargestSlab);
+    HEADRACE_TRY_ASSIGN(io_, IoService::create(io_options));
+  }
+  return io_.get();
+}
+
+std::unique_ptr<WorkerMemory> Resources::take_worker_memory() {
+  std::lock_guard lock(mutex_);
+  if (worker_memory_.empty()) {
+    auto made = std::make_unique<WorkerMemory>();
+    made->beyond = base::Charge(stored_memory_);
+    return made;
+  }
+  auto memory = std::move(worker_memory_.back());
+  worker_memory_.pop_back();
+  kept_worker_bytes_ -= memory->capacity();
+  return memory;
+}
+
+void Resources::give_worker_memory(std::unique_ptr<WorkerMemory> memory) noexcept {
+  // Reads of different arrays grow different buffers: together they stay within the budget of one read.
+  const std::uint64_t bytes = memory->capacity();
+  if (memory->beyond.bytes() != 0) return;
+  std::lock_guard lock(mutex_);
+  if (bytes > options_.host_budget_bytes - std::min<std::uint64_t>(options_.host_budget_bytes, kept_worker_bytes_))
+    return;
+  try {
+    worker_memory_.push_back(std::move(memory));
+    kept_worker_bytes_ += bytes;
+  } catch (const std::bad_alloc&) {  // freed instead
+  }
+}
+
+}  // namespace headrace::transfer

@@ -1,0 +1,74 @@
+// Resources: what all reads of one Context share. The inside of headrace::Context.
+//
+// Threads: every call from any thread.
+// Owns:    worker pool, I/O service (started by the first cold read), staging slots, worker memory.
+#pragma once
+
+#include <headrace/context.h>
+#include <headrace/status.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/memory_budget.h"
+#include "transfer/context/staging.h"
+#include "transfer/context/worker.h"
+#include "transfer/fetch/io_service.h"
+#include "transfer/pagecache/mapped_cache.h"
+#include "transfer/pagecache/reuse_tracker.h"
+#include "transfer/placement/placement.h"
+#include "transfer/plan/index_cache.h"
+#include "transfer/threads/near_threads.h"
+#include "transfer/threads/worker_pool.h"
+
+namespace headrace::transfer {
+
+class Resources {
+ public:
+  static Result<std::shared_ptr<Resources>> create(const ContextOptions& options);
+  ~Resources();
+
+  const ContextOptions& options() const noexcept { return options_; }
+  unsigned threads() const noexcept { return threads_; }
+  WorkerPool& pool() noexcept { return *pool_; }
+  StagingPool& staging() noexcept { return staging_; }
+  MappedCache& mapped() noexcept { return *mapped_; }
+  ReuseTracker& reuse() noexcept { return reuse_; }
+  IndexCache& indices() noexcept { return indices_; }
+  // ContextOptions::stored_budget_bytes.
+  const std::shared_ptr<base::MemoryBudget>& stored_memory() const noexcept { return stored_memory_; }
+  NearThreads& near() noexcept { return *near_; }
+  PlacementPriors& placement() noexcept { return placement_; }
+
+  // Starts the service at its first use.
+  Result<IoService*> io();
+  // kForked in a child of the process that made this.
+  Status check_usable() const;
+
+  std::unique_ptr<WorkerMemory> take_worker_memory();
+  void give_worker_memory(std::unique_ptr<WorkerMemory> memory) noexcept;
+
+ private:
+  explicit Resources(const ContextOptions& options);
+
+  ContextOptions options_;
+  const std::shared_ptr<base::MemoryBudget> stored_memory_;
+  const std::shared_ptr<NearThreads> near_;
+  unsigned threads_ = 1;
+  std::uint64_t fork_generation_ = 0;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<WorkerMemory>> worker_memory_;  // guarded by mutex_
+  std::uint64_t kept_worker_bytes_ = 0;                       // guarded by mutex_: of worker_memory_
+  std::unique_ptr<IoService> io_;                             // guarded by mutex_
+  StagingPool staging_;
+  ReuseTracker reuse_;
+  IndexCache indices_;
+  PlacementPriors placement_;
+  std::unique_ptr<MappedCache> mapped_;
+  std::unique_ptr<WorkerPool> pool_;
+};
+
+}  // namespace headrace::transfer

@@ -1,0 +1,118 @@
+// Mover: bytes between files and device memory, under headrace::FileQueue and the cuFile library. Requests become
+// parts, parts become batches of copies.
+//
+// A range goes one of three ways. Mapped: a piece of the batch that is being filled, taken by the device out of a
+// registered window. Buffered: parts read by the crew into the slab. Direct: parts read by the mover's own engine into
+// the slab. Whatever lies in the slab joins the next batch; when a batch has passed its slots are free and its requests
+// a step further. Writes go the other way round.
+//
+// Its sources call downwards only: mover.cc (requests in, completions out, one turn of progress), mover_issue.cc (a
+// request becomes parts and pieces), mover_parts.cc (a part begins, arrives and ends), then the lanes, which give back
+// what has ended and call nobody above.
+//
+// Nothing allocates once lists, batches and parts have been as large as the workload needs. Identity of a file is asked
+// once before and once after a batch that takes bytes from its mapping.
+//
+// Threads: one at a time; requests need not be waited for by the thread that made them, and that may have ended. Files
+//          that are kept are closed by any thread.
+//          In a forked child all that was under way ends as kForked, and nothing is begun.
+// Owns:    slab, streams, engine, batches. Files, windows and the context are kept alive while they are needed.
+#pragma once
+
+#include <headrace/file.h>
+#include <headrace/trace.h>
+#include <headrace_bench/file_queue.h>
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/device.h"
+#include "os/file_handle.h"
+#include "transfer/context/resources.h"
+#include "transfer/files/copy_lane.h"
+#include "transfer/files/crew_lane.h"
+#include "transfer/files/direct_lane.h"
+#include "transfer/files/file_part.h"
+#include "transfer/files/part_pool.h"
+#include "transfer/files/queue_files.h"
+#include "transfer/files/request_list.h"
+#include "transfer/pagecache/router.h"
+
+namespace headrace::transfer {
+
+class Mover {
+ public:
+  Mover(std::shared_ptr<Resources> resources, std::shared_ptr<device::Device> device, const FileQueueOptions& options,
+        const QueueSkips& skips = {});
+  Mover(const Mover&) = delete;
+  Mover& operator=(const Mover&) = delete;
+  ~Mover();
+  Status prepare();
+
+  Status add(const std::shared_ptr<os::FileHandle>& file, std::span<const FileRange> ranges, bool write,
+             std::uint64_t tag);
+  Status add_paths(std::span<const PathRange> ranges, std::uint64_t tag);
+  void flush();
+  std::size_t wait(std::span<FileCompletion> out, std::size_t at_least, std::chrono::nanoseconds timeout);
+  std::size_t pending() const noexcept { return requests_.pending(); }
+  FileStats stats() const;
+  // stats() without texts, and without the system calls of engine and router.
+  const FileStats& counters() const noexcept { return stats_; }
+  // Lets go of files that no pending request needs; otherwise the last ones that were used are kept.
+  void drop_idle_files() noexcept { files_.drop_idle(); }
+  // Lets another thread use the mover from now on. REQUIRES: nothing pending.
+  void leave_thread();
+
+ private:
+  using Index = RequestList::Index;
+
+  // mover.cc
+  void work(std::size_t at_least, std::chrono::nanoseconds timeout);
+  bool progress();
+  bool collect();
+  bool take_passed(CopyLane& lane);
+  bool take_arrived();
+  bool reap_engine(std::chrono::nanoseconds timeout);
+  void idle(std::uint64_t deadline_ns, std::uint64_t busy_ns);
+  trace::Stage awaited() const noexcept;
+
+  // mover_issue.cc
+  void issue();
+  bool issue_ranges(Index index);
+  bool issue_paths(Index index);
+  bool issue_write(Index index);
+  FilePart* take_part(Index request, std::uint64_t slot_bytes);
+
+  // mover_parts.cc
+  CopyBatch* filling(CopyLane& lane);
+  void launch(CopyLane& lane);
+  void start_part(FilePart& part);
+  void start_direct(FilePart& part);
+  void start_engine(bool wait_follows);
+  bool try_another_way(FilePart& part);
+  bool arrive(FilePart& part);
+  void finish_part(FilePart& part);
+  void finish_batch(CopyLane& lane, CopyBatch& batch);
+  void check_shares(const CopyBatch& batch);
+
+  const std::shared_ptr<Resources> resources_;
+  const std::shared_ptr<device::Device> device_;
+  const FileQueueOptions options_;
+  const QueueSkips skips_;
+  const bool staged_;
+  Notes notes_;
+  FileRouter router_;
+  QueueFiles files_;
+  RequestList requests_;
+  PartPool parts_;
+  std::vector<FilePart*> arrived_;
+  CrewLane crew_;
+  DirectLane direct_;
+  CopyLane in_{CopyLane::Direction::kToDevice}, out_{CopyLane::Direction::kToHost};
+  bool waiting_ = false;  // in wait(): what was added to direct_ is started by the call that waits for it
+  NearThreads::Use near_use_;
+  FileStats stats_;
+};
+
+}  // namespace headrace::transfer

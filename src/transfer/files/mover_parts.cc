@@ -1,0 +1,190 @@
+// Mover: parts and batches, from where they begin to where they end.
+#include <cerrno>
+#include <cstring>
+
+#include "base/checked.h"
+#include "os/file_mapping.h"
+#include "transfer/files/mover.h"
+
+namespace headrace::transfer {
+
+// Null while all are under way.
+CopyBatch* Mover::filling(CopyLane& lane) {
+  bool begins = false;
+  CopyBatch* const batch = lane.filling(begins);
+  if (begins) router_.begin_round();  // the version of a file decides which of its windows the batch may use
+  return batch;
+}
+
+void Mover::launch(CopyLane& lane) {
+  const std::uint64_t bytes = lane.filling().bytes;
+  if (!lane.launch(options_.native_stream)) return;
+  resources_->mapped().note_traffic();
+  ++stats_.waves;
+  if (!skips_.copy) stats_.bus_bytes += bytes;
+}
+
+// The part's host memory is ready to be read into, or holds what is to be written.
+void Mover::start_part(FilePart& part) {
+  if (skips_.io) {
+    // Of what is named by a path nobody has made sure that a batch has room.
+    part.kind == FilePart::Kind::kPath ? arrived_.push_back(&part) : (void)arrive(part);
+  } else if (part.kind == FilePart::Kind::kDirect) {
+    start_direct(part);
+  } else {
+    crew_.add(part);
+  }
+}
+
+void Mover::start_direct(FilePart& part) {
+  const bool has_engine = direct_.open(resources_->options().engine, options_.depth, notes_);
+  if (!has_engine) router_.give_up_direct();
+  const os::DirectAlignment& alignment = part.handle->direct_alignment();
+  const int fd = has_engine ? part.handle->direct_fd() : -1;
+  const auto aligned = [&](const std::byte* memory) {
+    return reinterpret_cast<std::uintptr_t>(memory) % alignment.memory_bytes == 0;
+  };
+  const os::WidenedRange range = os::widen(part.offset, part.length, alignment.offset_bytes);
+  bool possible = fd >= 0;
+  if (possible && part.slot == nullptr && (range.length_bytes != part.length || !aligned(part.host))) {
+    // In place on a host device, but not as the disk wants it: through a piece of a slab.
+    possible = parts_.lend_slot(part, range.length_bytes);
+    if (possible) {
+      part.host = part.slot + range.lead_bytes;
+      if (part.write) std::memcpy(part.host, part.memory, part.length);
+    }
+  } else if (possible && part.slot != nullptr) {
+    possible = range.length_bytes <= part.slot_bytes;
+    if (possible) part.host = part.slot + range.lead_bytes;
+  }
+  if (!possible) {  // through the page cache instead
+    part.kind = FilePart::Kind::kBuffered;
+    part.may_go_cold = false;
+    crew_.add(part);
+    return;
+  }
+  part.kind = FilePart::Kind::kDirect;
+  direct_.add(part, fd, range, alignment.offset_bytes);
+}
+
+void Mover::start_engine(bool wait_follows) {
+  if (direct_.start(wait_follows, parts_.slab())) crew_.set_quiet(true);
+}
+
+// Of a part that came back without its bytes: whether it was begun again in another way.
+bool Mover::try_another_way(FilePart& part) {
+  if (part.went_cold) {
+    part.went_cold = false;
+    RoutedFile& file = files_[requests_[part.request].file];
+    router_.was_not_cached(file, part.offset);
+    if (router_.keep_cached(file, part.offset, part.length, part.bring)) {
+      part.may_go_cold = false;
+      crew_.add(part);
+    } else {
+      start_direct(part);
+    }
+    return true;
+  }
+  if (part.kind != FilePart::Kind::kDirect || part.status.system_error() != EINVAL || !part.handle->has_buffered()) {
+    return false;
+  }
+  part.handle->give_up_direct();
+  notes_.add("direct path: the file system opens files for it and refuses to transfer: ", part.handle->path());
+  part.kind = FilePart::Kind::kBuffered;
+  part.may_go_cold = false;
+  part.status = {};
+  part.file_bytes = 0;
+  crew_.add(part);
+  return true;
+}
+
+// The part's bytes were read or written, or it has failed. False: they wait for a batch that they can join.
+bool Mover::arrive(FilePart& part) {
+  if (try_another_way(part)) return true;
+  const bool direct = part.kind == FilePart::Kind::kDirect;
+  if (part.write) {
+    if (part.status.ok()) {
+      (direct ? stats_.written_direct_bytes : stats_.written_buffered_bytes) += part.file_bytes;
+    }
+    finish_part(part);
+    return true;
+  }
+  if (!part.status.ok()) {
+    finish_part(part);
+    return true;
+  }
+  CopyBatch* const batch = staged_ ? filling(in_) : nullptr;
+  if (staged_ && batch == nullptr) return false;
+  if (direct) {
+    stats_.direct_bytes += part.file_bytes;
+  } else if (part.window != nullptr) {
+    stats_.mapped_bytes += part.length;
+  } else {
+    stats_.buffered_bytes += part.file_bytes;
+    if (part.unmapped != nullptr) {
+      (void)resources_->mapped().touch(part.unmapped, 0, part.length, nullptr, part.path, true);
+    }
+  }
+  if (batch == nullptr || skips_.copy) {
+    if (batch == nullptr && part.host != part.memory) std::memcpy(part.memory, part.host, part.length);
+    finish_part(part);
+    return true;
+  }
+  const std::byte* source = part.host;
+  if (part.window != nullptr) {
+    source = part.window->data;
+    parts_.release_slot(part);
+    batch->windows.push_back(std::move(part.window));
+  }
+  batch->parts.push_back(&part);
+  batch->add({source, part.memory, static_cast<std::size_t>(part.length)}, part.length);
+  return true;
+}
+
+void Mover::finish_part(FilePart& part) {
+  const Index request = part.request;
+  if (!part.status.ok()) requests_.fail(request, std::move(part.status));
+  parts_.give_back(part);
+  requests_.step(request, 1);
+}
+
+void Mover::finish_batch(CopyLane& lane, CopyBatch& batch) {
+  for (const CopyBatch::Share& share : batch.shares) {
+    if (!batch.status.ok()) requests_.fail(share.request, batch.status);
+  }
+  check_shares(batch);
+  for (const CopyBatch::Share& share : batch.shares) requests_.step(share.request, share.pieces);
+  for (FilePart* const part : batch.parts) {
+    part->status = batch.status;
+    if (part->write && part->status.ok()) {
+      start_part(*part);
+    } else {
+      finish_part(*part);
+    }
+  }
+  lane.recycle(batch);
+}
+
+// A file that is now shorter than what was taken from its mapping was cut meanwhile: its old bytes are not passed on.
+void Mover::check_shares(const CopyBatch& batch) {
+  const os::FileHandle* asked = nullptr;
+  std::uint64_t size = 0;
+  for (const CopyBatch::Share& share : batch.shares) {
+    const os::FileHandle* const handle = files_[requests_[share.request].file].handle.get();
+    if (handle != asked) {
+      os::FileIdentity identity;
+      int error = 0;
+      ++stats_.system_calls;
+      if (!os::identify(handle->fd(), identity, error)) continue;
+      asked = handle;
+      size = identity.size_bytes;
+    }
+    if (size >= share.end) continue;
+    requests_.fail(share.request,
+                   Status(Code::kShort, Layer::kTransfer,
+                          "the file ends at byte " + std::to_string(size) + ": it was cut short while being read")
+                       .with_range(size, share.end - size));
+  }
+}
+
+}  // namespace headrace::transfer

@@ -1,0 +1,69 @@
+// ReadReport: how a read goes, and how it ended: the first reason to stop, the chunks that failed, counts and progress.
+//
+// Workers count in Stats of their own, which are added once, at the end.
+//
+// Threads: every call from any thread, but for add() to errors(), which belong to who ends the read. Its lock is taken
+// last: callers may hold theirs.
+#pragma once
+
+#include <headrace/array.h>
+#include <headrace/stats.h>
+#include <headrace/status.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "transfer/plan/plan.h"
+
+namespace headrace::transfer {
+
+class ReadReport {
+ public:
+  using Progress = std::function<void(std::uint64_t chunks_done, std::uint64_t chunks)>;
+
+  // `progress` is called with how many of the read's chunks are done, and has to outlive the report; null: nobody asks.
+  ReadReport(const Progress& progress, bool collect_errors, std::uint64_t start_ns)
+      : progress_(progress), collect_errors_(collect_errors), start_ns_(start_ns), last_progress_ns_(start_ns) {}
+
+  // Of all calls the first says how the read ends; none does after end().
+  void stop(Status status) noexcept;
+  // For workers, which give up what they have not begun.
+  bool stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
+  // A chunk failed, of the object `key`: it is listed where errors are collected, else the read stops. The device's
+  // loss always stops it. Throws std::bad_alloc.
+  void fail(const TaskGroup& group, const Task& task, const std::string& key, Status status);
+  void add_done(std::uint64_t chunks) noexcept { chunks_done_.fetch_add(chunks, std::memory_order_relaxed); }
+  // Calls the progress function if 100 ms have passed since it was called last. False: it threw, which stops the read.
+  bool show_progress(std::uint64_t chunks);
+
+  void add(const Stats& part) { stats_ += part; }
+  // What the plan opened and read to find the chunks: it counts, and says nothing of how chunks were read.
+  void add_lookups(const Stats& part) { lookups_ += part; }
+  // `engine`: that cold bytes were read by, or "none"; `decode_note`: why the device decodes nothing, or "".
+  void end(const std::string& engine, const std::string& device_note, const std::string& decode_note);
+  const Status& status() const noexcept { return status_; }
+  const Stats& stats() const noexcept { return stats_; }
+  std::vector<ChunkError>& errors() noexcept { return errors_; }
+  const std::vector<ChunkError>& errors() const noexcept { return errors_; }
+
+ private:
+  const Progress& progress_;
+  const bool collect_errors_;
+  const std::uint64_t start_ns_;
+  std::atomic<bool> stopped_{false};
+  std::atomic<std::uint64_t> chunks_done_{0};
+  Stats stats_, lookups_;
+
+  std::mutex mutex_;
+  // Guarded by mutex_ until end():
+  bool ended_ = false;
+  Status status_;
+  std::vector<ChunkError> errors_;
+  std::uint64_t last_progress_ns_;
+};
+
+}  // namespace headrace::transfer

@@ -1,0 +1,164 @@
+#include "transfer/read/chunk_sink.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/fault.h"
+#include "base/part.h"
+#include "base/trace.h"
+
+namespace headrace::transfer {
+
+std::optional<std::span<std::byte>> ChunkSink::room(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                                    Worker& worker) {
+  std::span<std::byte> target;
+  if (group.task_count == 1) {
+    Result<std::span<std::byte>> own = own_room(wave, group, length, worker);
+    if (!own.ok()) {
+      tasks_.fail_group(wave.tasks, group, worker, own.status());
+      return std::nullopt;
+    }
+    target = *own;
+  }
+  if (target.data() == nullptr) target = worker.memory->encoded.reserve(static_cast<std::size_t>(length));
+  if (target.data() == nullptr) {
+    tasks_.fail_group(wave.tasks, group, worker, Status::out_of_memory());
+    return std::nullopt;
+  }
+  const std::optional<std::span<std::byte>> part = base::part(target, 0, length);
+  if (!part) {
+    // Sizes were compared before: whatever says so now, nothing is written beyond the place.
+    tasks_.fail_group(wave.tasks, group, worker,
+                      Status(Code::kInternal, Layer::kTransfer, "more bytes are stored than their place has room for")
+                          .with_range(group.offset, length));
+  }
+  return part;
+}
+
+void ChunkSink::take(Wave& wave, const TaskGroup& group, std::span<const std::byte> data, std::uint64_t data_offset,
+                     Worker& worker) {
+  for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
+    const Task& task = wave.tasks.tasks[i];
+    if (task.length == 0) {
+      fill(wave, group, i, worker);
+      continue;
+    }
+    tasks_.describe(group, task, worker);
+    const bool whole_object = task.length == kWholeObject;
+    const auto stored = whole_object ? data : base::part(data, task.offset - data_offset, task.length);
+    Status status;
+    if (stored) {
+      worker.stats.stored_bytes += stored->size();
+      const bool part_of_raw = whole_object && wave.tasks.chain().raw();
+      status = take_task(wave, group, i, *stored, part_of_raw ? data_offset : 0, worker);
+    } else {
+      status = Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside of what was read for it");
+    }
+    if (!status.ok()) tasks_.fail(wave.tasks, group, task, worker, std::move(status));
+  }
+}
+
+void ChunkSink::fill(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) {
+  const Task& task = wave.tasks.tasks[task_index];
+  tasks_.describe(group, task, worker);
+  const std::uint64_t delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
+  worker.described = nullptr;  // the boxes are spent
+  if (Status status = fill_task(wave, task_index, worker); !status.ok()) {
+    return tasks_.fail(wave.tasks, group, task, worker, std::move(status));
+  }
+  ++worker.stats.missing_chunks;
+  worker.stats.decoded_bytes += delivered;
+  tasks_.report().add_done(1);
+}
+
+Status ChunkSink::take_mapped(Wave& wave, const TaskGroup& group, const MappedRange& range, Worker& worker) {
+  const bool together = reserve_together(wave, group, range);
+  for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
+    const Task& task = wave.tasks.tasks[i];
+    if (task.length == 0) {
+      fill(wave, group, i, worker);
+      continue;
+    }
+    const bool whole_object = task.length == kWholeObject;
+    const std::uint64_t offset = whole_object ? range.offset : task.offset;
+    const std::uint64_t length = whole_object ? range.length : task.length;
+    tasks_.describe(group, task, worker);
+    if (Status status = note_mapped(wave, i, offset, length, worker); !status.ok()) {
+      tasks_.fail(wave.tasks, group, task, worker, std::move(status));
+    } else if (!together) {
+      HEADRACE_TRY(range.add_pieces(i, offset, length, worker.mapped.pieces));
+    }
+  }
+  if (!together) return {};
+  return range.add_pieces(group.first_task, range.offset, range.length, worker.mapped.pieces);
+}
+
+Status ChunkSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+                              Worker& worker) {
+  (void)wave, (void)task_index, (void)offset, (void)length, (void)worker;
+  return Status(Code::kInternal, Layer::kTransfer, "what is mapped was given to a sink that takes none");
+}
+
+bool ChunkSink::reserve_together(Wave& wave, const TaskGroup& group, const MappedRange& range) const {
+  return (void)wave, (void)group, (void)range, false;
+}
+
+Status ChunkSink::launch(Wave& wave, Worker& worker) { return (void)wave, (void)worker, Status(); }
+bool ChunkSink::passed(const Wave& wave) { return (void)wave, true; }
+void ChunkSink::notice(Wave& wave) { (void)wave; }
+bool ChunkSink::hands_back(const Wave& wave) const noexcept { return (void)wave, false; }
+Status ChunkSink::drain(Wave& wave) { return (void)wave, Status(); }
+std::span<const std::uint32_t> ChunkSink::settle(Wave& wave, Worker& worker) {
+  return (void)wave, (void)worker, std::span<const std::uint32_t>();
+}
+Status ChunkSink::take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker) {
+  (void)wave, (void)task_index, (void)data, (void)worker;
+  return Status(Code::kInternal, Layer::kTransfer, "a task came back to a sink that hands out none");
+}
+Status ChunkSink::finish_again(Wave& wave, Worker& worker) { return (void)wave, (void)worker, Status(); }
+
+Status ChunkSink::decode(Wave& wave, const Task& task, std::span<const std::byte> encoded, std::span<std::byte>& target,
+                         Worker& worker) const {
+  const codec::Chain& chain = wave.tasks.chain();
+  if (target.data() == nullptr || !prepare(wave, worker)) return Status::out_of_memory();
+  // decode() refuses less.
+  target = target.first(std::min(target.size(), static_cast<std::size_t>(chain.decoded_bytes())));
+  trace::Timer timer(trace::Stage::kDecode, chain.decoded_bytes());
+  HEADRACE_DELAY("transfer.decode");
+  Status status = chain.decode(encoded, target, worker.workspace);
+  const double seconds = timer.stop();
+  worker.stats.decode_seconds += seconds;
+  if (wave.turn.counts) {
+    wave.turn.cpu_decoded.fetch_add(chain.decoded_bytes(), std::memory_order_relaxed);
+    wave.turn.cpu_decode_ns.fetch_add(static_cast<std::uint64_t>(seconds * 1e9), std::memory_order_relaxed);
+  }
+  if (status.ok() || task.length == kWholeObject) return status;
+  return std::move(status).with_range(task.offset, task.length);
+}
+
+bool ChunkSink::prepare(const Wave& wave, Worker& worker) {
+  worker.use(wave.tasks.form);
+  const auto bytes = static_cast<std::size_t>(wave.tasks.chain().temporary_bytes());
+  if (bytes == 0) return true;
+  for (int i = 0; i < 2; ++i) {
+    worker.workspace.temporary[i] = worker.memory->temporary[i].reserve(bytes);
+    if (worker.workspace.temporary[i].data() == nullptr) return false;
+  }
+  return true;
+}
+
+Status ChunkSink::check_raw(const Wave& wave, const Task& task, std::span<const std::byte> encoded) {
+  return task.length == kWholeObject ? Status() : wave.tasks.chain().check_encoded_size(encoded.size());
+}
+
+void ChunkSink::count_taken(const WaveTasks& wave, std::uint64_t delivered, Worker& worker) const {
+  ++worker.stats.chunks;
+  worker.stats.decoded_bytes += delivered;
+  if (!wave.chain().raw()) {
+    ++worker.stats.cpu_chunks;
+    worker.stats.cpu_decoded_bytes += delivered;
+  }
+  tasks_.report().add_done(1);
+}
+
+}  // namespace headrace::transfer

@@ -1,0 +1,99 @@
+// ChunkSink: where the chunks of a read end. A wave belongs to one sink, from begin() until it is settled.
+//
+//   HostSink    decodes into the tensor, which the CPU can address
+//   StagedSink  decodes into a pinned slab, which crosses the bus in one copy and is placed by one call
+//   DeviceSink  takes encoded bytes across, which the device decodes and places
+//
+// A task that fails goes to the read's report; a wave that cannot be launched is a Status.
+//
+// Threads: room() to take_mapped() from any number of threads, for different groups and each with a Worker of its own;
+// the rest from one thread at a time, after or before those. Owns:    nothing of a wave; what it queued is through once
+// drain() has returned. Fails:   everything may throw std::bad_alloc unless it is noexcept; the wave is then good for
+// drain() only.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "transfer/context/worker.h"
+#include "transfer/read/mapped_range.h"
+#include "transfer/read/read_tasks.h"
+#include "transfer/read/wave.h"
+
+namespace headrace::transfer {
+
+class ChunkSink {
+ public:
+  virtual ~ChunkSink() = default;
+
+  // The wave has been filled. Makes room in its lists, which only grow.
+  virtual void begin(Wave& wave) { (void)wave; }
+
+  // Where a worker puts the group's stored bytes, exactly `length`; nothing: the group has failed.
+  std::optional<std::span<std::byte>> room(Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker);
+  // `data` holds the object's bytes from `data_offset` on.
+  void take(Wave& wave, const TaskGroup& group, std::span<const std::byte> data, std::uint64_t data_offset,
+            Worker& worker);
+  // Nothing is stored of the task.
+  void fill(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker);
+  // Whether the wave's stored bytes may stay in a mapping, out of which the device takes them.
+  virtual bool takes_mapped(const Wave& wave) const noexcept { return (void)wave, false; }
+  // REQUIRES: takes_mapped(wave).
+  Status take_mapped(Wave& wave, const TaskGroup& group, const MappedRange& range, Worker& worker);
+
+  // All groups were taken, filled or have failed: queues what is left to do. Even where it fails something may be
+  // queued, for which drain() waits.
+  virtual Status launch(Wave& wave, Worker& worker);
+  virtual bool launches() const noexcept { return false; }
+  // Whether the device is through. A question to the device.
+  virtual bool passed(const Wave& wave);
+  // For the trace: notes when the parts of what is queued ended, as far as that can be seen now.
+  virtual void notice(Wave& wave);
+  // Waits until the device is through.
+  virtual Status drain(Wave& wave);
+  // Drained: whether settle() will give any.
+  virtual bool hands_back(const Wave& wave) const noexcept;
+  // Drained, and what was taken out of mappings is good but for chunks that say they failed: counts what was placed.
+  // Gives tasks that the device handed back, for take_again().
+  virtual std::span<const std::uint32_t> settle(Wave& wave, Worker& worker);
+  // The CPU decodes what the device handed back, and its verdict counts. `data`: the task's stored bytes if they had
+  // stayed in a mapping, else empty.
+  virtual Status take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker);
+  virtual Status finish_again(Wave& wave, Worker& worker);
+
+ protected:
+  explicit ChunkSink(const ReadTasks& tasks) noexcept : tasks_(tasks) {}
+
+  // Room of the sink's own for the stored bytes of a group's only task, of any size; null: none, the Worker's will do.
+  virtual Result<std::span<std::byte>> own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                                Worker& worker) {
+    return (void)wave, (void)group, (void)length, (void)worker, std::span<std::byte>();
+  }
+  // worker.detail describes the task. `encoded`: its stored bytes, without the first `skipped` ones of a raw chunk.
+  virtual Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index,
+                           std::span<const std::byte> encoded, std::uint64_t skipped, Worker& worker) = 0;
+  virtual Status fill_task(Wave& wave, std::uint32_t task_index, Worker& worker) = 0;
+  // worker.detail describes the task, whose stored bytes are the object's [offset, offset + length).
+  virtual Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+                             Worker& worker);
+  // Makes room for the range as it lies in the object, so that it comes in one piece. False: each task has its own.
+  virtual bool reserve_together(Wave& wave, const TaskGroup& group, const MappedRange& range) const;
+
+  // Undoes the task's codecs into `target`, of at least the size of a decoded chunk, of which it gives the used part.
+  Status decode(Wave& wave, const Task& task, std::span<const std::byte> encoded, std::span<std::byte>& target,
+                Worker& worker) const;
+  // The worker's workspace for the wave's chain. False: no memory.
+  static bool prepare(const Wave& wave, Worker& worker);
+  // A raw chunk that is no object of its own is stored whole.
+  static Status check_raw(const Wave& wave, const Task& task, std::span<const std::byte> encoded);
+  // The CPU has decoded and placed a chunk.
+  void count_taken(const WaveTasks& wave, std::uint64_t delivered, Worker& worker) const;
+
+  const ReadTasks tasks_;
+};
+
+}  // namespace headrace::transfer

@@ -1,0 +1,358 @@
+#include "transfer/read/device_sink.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/fault.h"
+#include "base/part.h"
+#include "base/trace.h"
+#include "transfer/read/placing.h"
+
+namespace headrace::transfer {
+namespace {
+
+Status slab_too_small(const char* what) {
+  return Status(Code::kInternal, Layer::kTransfer, std::string("a wave's slab is too small for ") + what);
+}
+
+}  // namespace
+
+DeviceSink::DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, IndexCache& indices, bool maps)
+    : SlabSink(tasks, std::move(device), true, maps), indices_(indices) {}
+
+// What the CPU decodes first it has to read.
+bool DeviceSink::takes_mapped(const Wave& wave) const noexcept { return maps_ && decoding(wave).first_stage == 0; }
+
+void DeviceSink::begin(Wave& wave) {
+  SlabSink::begin(wave);
+  WaveDecode& decode = wave.decode;
+  const std::size_t count = wave.tasks.tasks.size();
+  decode.used.store(0, std::memory_order_relaxed);
+  decode.mapped_used.store(0, std::memory_order_relaxed);
+  decode.chunks.assign(count, WaveChunk());
+  const std::size_t most = wave.tasks.tasks.capacity();  // that any fill of it may have
+  decode.items.reserve(most);
+  decode.item_tasks.reserve(most);
+  if (decoding(wave).index_stride != 0) decode.index_keys.reserve(most);
+}
+
+// Room for the encoded bytes of one task, the same at every call; nothing: more than any chunk may have.
+std::optional<std::span<std::byte>> DeviceSink::reserve(Wave& wave, std::uint32_t task_index,
+                                                        std::uint64_t bytes) const {
+  WaveChunk& chunk = wave.decode.chunks[task_index];
+  if (chunk.at == WaveChunk::kNowhere) {
+    chunk.room = base::align_up(bytes, kSlabAlignment);
+    // What is mapped has no place in the pinned slab: its places grow towards the others', and the area has room for
+    // the longest that all tasks together may have.
+    std::atomic<std::uint64_t>& used = chunk.mapped ? wave.decode.mapped_used : wave.decode.used;
+    const std::uint64_t before = used.fetch_add(chunk.room, std::memory_order_relaxed);
+    const bool fits = before <= areas(wave).encoded_bytes && chunk.room <= areas(wave).encoded_bytes - before;
+    chunk.at = chunk.mapped ? areas(wave).encoded_bytes - before - chunk.room : before;
+    if (!fits) chunk.room = 0;
+  }
+  if (bytes > chunk.room) return std::nullopt;
+  return base::part(wave.stage.slot->pinned, chunk.at, bytes);
+}
+
+// Room for what is stored of a group as it lies in the object, so that one copy takes all of it there: for many small
+// pieces a kernel has to, and that waits for the decoders of the waves before. False: each task gets a place by itself.
+bool DeviceSink::reserve_together(Wave& wave, const TaskGroup& group, const MappedRange& range) const {
+  const Task* const tasks = &wave.tasks.tasks[group.first_task];
+  if (group.task_count < 2 || tasks->length == 0 || tasks->offset != range.offset) return false;
+  // What the tasks may take together: gaps between them must not make it more.
+  const std::uint64_t most =
+      base::align_up(wave.tasks.chain().capacity_before(decoding(wave).first_stage), kSlabAlignment);
+  const auto live = std::count_if(tasks, tasks + group.task_count, [](const Task& task) { return task.length != 0; });
+  const std::uint64_t room = base::align_up(range.length, kSlabAlignment);
+  if (room > static_cast<std::uint64_t>(live) * most) return false;
+  const std::uint64_t before = wave.decode.mapped_used.fetch_add(room, std::memory_order_relaxed);
+  const bool fits = before <= areas(wave).encoded_bytes && room <= areas(wave).encoded_bytes - before;
+  for (std::uint32_t i = 0; fits && i < group.task_count; ++i) {
+    if (tasks[i].length == 0) continue;
+    WaveChunk& chunk = wave.decode.chunks[group.first_task + i];
+    chunk.at = areas(wave).encoded_bytes - before - room + (tasks[i].offset - range.offset);
+    chunk.room = tasks[i].length;
+  }
+  return fits;
+}
+
+Result<std::span<std::byte>> DeviceSink::own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                                  Worker& worker) {
+  (void)worker;
+  if (decoding(wave).first_stage != 0) return std::span<std::byte>();
+  HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
+  return reserve(wave, group.first_task, length).value_or(std::span<std::byte>());
+}
+
+// `encoded` may lie in the slab already.
+Status DeviceSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index,
+                             std::span<const std::byte> encoded, std::uint64_t skipped, Worker& worker) {
+  (void)group, (void)skipped;
+  const codec::Chain& chain = wave.tasks.chain();
+  HEADRACE_TRY(chain.check_encoded_size(encoded.size()));
+  if (decoding(wave).first_stage > 0) {
+    const std::span<std::byte> target =
+        worker.memory->decoded.reserve(static_cast<std::size_t>(chain.capacity_before(decoding(wave).first_stage)));
+    if (target.data() == nullptr || !prepare(wave, worker)) return Status::out_of_memory();
+    trace::Timer timer(trace::Stage::kDecode);
+    HEADRACE_DELAY("transfer.decode");
+    std::size_t produced = 0;
+    Status status = chain.decode_until(decoding(wave).first_stage, encoded, target, worker.workspace, produced);
+    timer.set_bytes(produced);
+    worker.stats.decode_seconds += timer.stop();
+    if (!status.ok()) return status;
+    encoded = target.first(std::min(produced, target.size()));
+  }
+  const auto place = reserve(wave, task_index, encoded.size());
+  if (!place) return slab_too_small("its encoded bytes");
+  if (place->data() != encoded.data() && !encoded.empty()) {
+    std::memcpy(place->data(), encoded.data(), encoded.size());
+  }
+  return note_encoded(wave, task_index, encoded.size(), worker);
+}
+
+// worker.detail describes the task, which has its place in the encoded area.
+Status DeviceSink::note_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t length, Worker& worker) const {
+  WaveChunk& chunk = wave.decode.chunks[task_index];
+  chunk.bytes = length;
+  chunk.delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
+  const std::uint64_t decoded_bytes = wave.tasks.chain().decoded_bytes();
+  // Straight into the tensor, where decoders may write with their widest accesses.
+  const bool in_place = worker.detail.whole_chunk && wave.tasks.op().moves_bytes_only() &&
+                        reinterpret_cast<std::uintptr_t>(worker.detail.box.dst) % kSlabAlignment == 0;
+  worker.described = nullptr;  // the box is spent
+  if (in_place) {
+    const auto target = whole_target(worker.detail, decoded_bytes);
+    if (!target) return Status(Code::kInternal, Layer::kTransfer, "a chunk reaches beyond the tensor");
+    chunk.dst = *target;
+    return {};
+  }
+  const auto place = base::part(device_place(wave, task_index), 0, decoded_bytes);
+  if (!place) return slab_too_small("a decoded chunk");
+  HEADRACE_TRY(note_boxes(wave, task_index, *place, 0, worker.detail));
+  chunk.dst = *place;
+  return {};
+}
+
+Status DeviceSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+                               Worker& worker) {
+  (void)offset;
+  HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
+  worker.stats.stored_bytes += length;
+  wave.decode.chunks[task_index].mapped = true;  // which reserve() looks at
+  if (!reserve(wave, task_index, length)) return slab_too_small("its encoded bytes");
+  return note_encoded(wave, task_index, length, worker);
+}
+
+// What the decoder is to do, and the boxes that come after it.
+Status DeviceSink::gather(Wave& wave, std::size_t& boxes) const {
+  WaveDecode& decode = wave.decode;
+  const std::span<std::byte> area =
+      wave.stage.slot->on_device.first(static_cast<std::size_t>(areas(wave).encoded_bytes));
+  decode.items.clear();
+  decode.item_tasks.clear();
+  wave.stage.several.clear();
+  boxes = 0;
+  for (std::size_t i = 0; i < wave.tasks.tasks.size(); ++i) {
+    WaveChunk& chunk = decode.chunks[i];
+    if (!chunk.dst.empty()) {
+      const auto src = base::part(area, chunk.at, chunk.bytes);
+      if (!src) return Status(Code::kInternal, Layer::kTransfer, "encoded bytes lie outside of their area");
+      decode.items.push_back({src->data(), src->size(), chunk.dst.data()});
+      decode.item_tasks.push_back(static_cast<std::uint32_t>(i));
+    }
+    const device::Box& box = wave.stage.boxes[i];
+    if (box.rank == WaveStage::kNoBoxes) continue;
+    if (box.rank == WaveStage::kSeveralBoxes) {
+      wave.stage.several.push_back({static_cast<std::uint32_t>(i), box.src});
+      chunk.several = true;
+      continue;
+    }
+    if (boxes != i) wave.stage.boxes[boxes] = box;
+    chunk.box = static_cast<std::uint32_t>(boxes++);
+  }
+  return {};
+}
+
+// What is used of the pinned slab as one piece, and what is mapped to its places behind.
+Status DeviceSink::add_encoded_pieces(Wave& wave) const {
+  StagingSlot& slot = *wave.stage.slot;
+  wave.stage.pieces.clear();
+  const auto used =
+      static_cast<std::size_t>(std::min(wave.decode.used.load(std::memory_order_relaxed), areas(wave).encoded_bytes));
+  if (used > 0 && !wave.decode.items.empty()) {
+    wave.stage.pieces.push_back({slot.pinned.data(), slot.on_device.data(), used});
+  }
+  const std::span<std::byte> area = slot.on_device.first(static_cast<std::size_t>(areas(wave).encoded_bytes));
+  for (const MappedShare::TaskBytes& piece : wave.fetch.mapped.pieces) {
+    // Bytes of several tasks may come as one piece: what bounds it is the area of all.
+    const auto dst = base::part(area, wave.decode.chunks[piece.task].at + piece.within, piece.src.size());
+    if (!dst) return Status(Code::kInternal, Layer::kTransfer, "a mapped piece is longer than its place");
+    wave.stage.pieces.push_back({piece.src.data(), dst->data(), dst->size()});
+  }
+  return {};
+}
+
+// One copy call, one decode call, at most one assemble call for chunks with one box each.
+Status DeviceSink::queue(Wave& wave, Worker& worker) {
+  StagingSlot& slot = *wave.stage.slot;
+  std::size_t boxes = 0;
+  HEADRACE_TRY(gather(wave, boxes));
+  HEADRACE_TRY(add_encoded_pieces(wave));
+  HEADRACE_TRY(copy_pieces(wave, worker));
+  if (trace::recording() && device_->record(*slot.copied, *slot.stream).ok()) wave.times.copy_marked = true;
+  if (!wave.decode.items.empty()) {
+    auto* const first = reinterpret_cast<device::DecodeOutcome*>(slot.pinned.data() + areas(wave).outcomes_at);
+    const std::span<std::byte> scratch = slot.on_device.subspan(static_cast<std::size_t>(areas(wave).scratch_at),
+                                                                static_cast<std::size_t>(areas(wave).scratch_bytes));
+    HEADRACE_TRY(decoding(wave).decoder->decode(wave.decode.items, scratch, {first, wave.decode.items.size()},
+                                                *slot.stream, nullptr, give_indices(wave)));
+  }
+  HEADRACE_TRY(assemble(wave, {wave.stage.boxes.data(), boxes}));
+  return assemble_several(wave, wave.stage.several, worker);
+}
+
+std::span<const device::DecodeOutcome> DeviceSink::outcomes(const Wave& wave) const noexcept {
+  return {reinterpret_cast<const device::DecodeOutcome*>(wave.stage.slot->pinned.data() + areas(wave).outcomes_at),
+          wave.decode.items.size()};
+}
+
+device::DecodeIndices DeviceSink::indices_of(const Wave& wave) const {
+  if (decoding(wave).index_stride == 0) return {};
+  return {wave.stage.slot->pinned.data() + areas(wave).indices_at,
+          wave.stage.slot->on_device.data() + areas(wave).indices_on_device_at, decoding(wave).index_stride,
+          static_cast<std::uint32_t>(wave.decode.items.size())};
+}
+
+// What is known of the wave's chunks goes with them; of the others it is to be collected. The cache is locked once.
+device::DecodeIndices DeviceSink::give_indices(Wave& wave) const {
+  const device::DecodeIndices indices = indices_of(wave);
+  const std::uint64_t stride = decoding(wave).index_stride;
+  if (stride == 0) return indices;
+  WaveDecode& decode = wave.decode;
+  decode.index_keys.clear();
+  for (const std::uint32_t task : decode.item_tasks) {
+    decode.index_keys.push_back(tasks_.plan().index_key(group_of(wave.tasks, task), wave.tasks.tasks[task]));
+  }
+  IndexCache::Access cache(indices_);
+  for (std::size_t i = 0; i < decode.items.size(); ++i) {
+    indices.given(i) = cache.find(decode.index_keys[i], decode.items[i].src_bytes, indices.entries(i), stride);
+  }
+  return indices;
+}
+
+// What the wave has collected is kept, and what was of no use is not.
+void DeviceSink::keep_indices(const Wave& wave, Worker& worker) const {
+  const WaveDecode& decode = wave.decode;
+  if (decoding(wave).index_stride == 0 || decode.items.empty()) return;
+  const device::DecodeIndices indices = indices_of(wave);
+  IndexCache::Access cache(indices_);
+  for (std::size_t i = 0; i < decode.items.size(); ++i) {
+    const std::uint32_t given = indices.given(i), made = indices.made(i);
+    const bool was_given = given != device::kIndexNone && given != device::kIndexCollect;
+    if (was_given && made == device::kIndexBad) {
+      cache.drop(decode.index_keys[i]);
+      ++worker.stats.bad_indices;
+    }
+    if (!outcomes(wave)[i].ok() || decode.chunks[decode.item_tasks[i]].failed) continue;
+    const std::uint64_t encoded_bytes = decode.items[i].src_bytes;
+    if (was_given && made == device::kIndexNothing) ++worker.stats.indexed_chunks;
+    if (made == device::kIndexUseless) cache.keep_useless(decode.index_keys[i], encoded_bytes);
+    if (given == device::kIndexCollect && made != device::kIndexNothing && made <= decoding(wave).index_stride) {
+      cache.keep(decode.index_keys[i], encoded_bytes, {indices.entries(i), made});
+    }
+  }
+}
+
+void DeviceSink::count_decoded(const Wave& wave, Worker& worker) const {
+  std::size_t good = 0;
+  std::uint64_t delivered = 0;
+  for (std::size_t i = 0; i < wave.decode.items.size(); ++i) {
+    const WaveChunk& chunk = wave.decode.chunks[wave.decode.item_tasks[i]];
+    if (!outcomes(wave)[i].ok() || chunk.failed) continue;
+    ++good;
+    delivered += chunk.delivered;
+  }
+  worker.stats.chunks += good;
+  worker.stats.gpu_chunks += good;
+  worker.stats.decoded_bytes += delivered;
+  worker.stats.gpu_decoded_bytes += delivered;
+  tasks_.report().add_done(good);
+}
+
+bool DeviceSink::hands_back(const Wave& wave) const noexcept {
+  const auto all = outcomes(wave);
+  return !std::all_of(all.begin(), all.end(), [](const device::DecodeOutcome& outcome) { return outcome.ok(); });
+}
+
+std::span<const std::uint32_t> DeviceSink::settle(Wave& wave, Worker& worker) {
+  WaveDecode& decode = wave.decode;
+  keep_indices(wave, worker);
+  count_decoded(wave, worker);
+  decode.returned.clear();
+  for (std::size_t i = 0; i < decode.items.size(); ++i) {
+    const std::uint32_t task = decode.item_tasks[i];
+    if (!outcomes(wave)[i].ok() && !decode.chunks[task].failed) decode.returned.push_back(task);
+  }
+  decode.returned_bytes = 0;
+  wave.stage.pieces.clear();
+  decode.returned_boxes.clear();
+  wave.stage.several.clear();
+  return decode.returned;
+}
+
+// Into what is free of the wave's pinned slab, from where it is uploaded whenever that is full.
+Status DeviceSink::take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker) {
+  WaveDecode& decode = wave.decode;
+  const codec::Chain& chain = wave.tasks.chain();
+  const WaveChunk& chunk = decode.chunks[task_index];
+  // Behind what is encoded, where the slab has room for one chunk even if all of that area is used: both are multiples
+  // of kSlabAlignment, and a coarser alignment would reach into the outcomes.
+  const std::uint64_t first = std::min(decode.used.load(std::memory_order_relaxed), areas(wave).encoded_bytes);
+  const std::uint64_t stride = wave.form->sizes.stride;
+  if (first + decode.returned_bytes + stride > areas(wave).outcomes_at) HEADRACE_TRY(finish_again(wave, worker));
+  const auto target = base::part(wave.stage.slot->pinned.first(static_cast<std::size_t>(areas(wave).outcomes_at)),
+                                 first + decode.returned_bytes, chain.decoded_bytes());
+  const auto staged = base::part(wave.stage.slot->pinned, chunk.at, chunk.bytes);
+  Status status;
+  if (!target || (data.empty() && !staged) || chunk.dst.size() < target->size()) {
+    status = slab_too_small("a decoded chunk");
+  } else if (!prepare(wave, worker)) {
+    status = Status::out_of_memory();
+  } else {
+    trace::Timer timer(trace::Stage::kDecode, chain.decoded_bytes());
+    HEADRACE_DELAY("transfer.decode");
+    status = chain.decode_from(decoding(wave).first_stage, data.empty() ? *staged : data, *target, worker.workspace);
+    worker.stats.decode_seconds += timer.stop();
+  }
+  if (!status.ok()) {
+    tasks_.fail(wave.tasks, group_of(wave.tasks, task_index), wave.tasks.tasks[task_index], worker, std::move(status));
+    return {};
+  }
+  wave.stage.pieces.push_back({target->data(), chunk.dst.data(), target->size()});
+  if (chunk.box != WaveChunk::kNoBox) decode.returned_boxes.push_back(wave.stage.boxes[chunk.box]);
+  if (chunk.several) wave.stage.several.push_back({task_index, chunk.dst.data()});
+  decode.returned_bytes += stride;
+  ++worker.stats.returned_chunks;
+  count_taken(wave.tasks, chunk.delivered, worker);
+  return {};
+}
+
+Status DeviceSink::finish_again(Wave& wave, Worker& worker) {
+  if (wave.stage.pieces.empty()) return {};
+  StagingSlot& slot = *wave.stage.slot;
+  HEADRACE_TRY(copy_pieces(wave, worker));
+  HEADRACE_TRY(assemble(wave, wave.decode.returned_boxes));
+  HEADRACE_TRY(assemble_several(wave, wave.stage.several, worker));
+  HEADRACE_TRY(device_->record(*slot.event, *slot.stream));
+  HEADRACE_TRY(device_->synchronize(*slot.event));
+  wave.stage.pieces.clear();
+  wave.decode.returned_boxes.clear();
+  wave.stage.several.clear();
+  wave.decode.returned_bytes = 0;
+  return {};
+}
+
+}  // namespace headrace::transfer

@@ -1,0 +1,52 @@
+// DeviceSink: encoded bytes go into the wave's slab, one copy takes them to the device, one call undoes the codecs
+// there and one places the chunks. What the device hands back is decoded by the CPU from the same bytes once the wave
+// is through, and what the CPU says of them is what counts.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "device/decode.h"
+#include "transfer/plan/index_cache.h"
+#include "transfer/read/slab_sink.h"
+
+namespace headrace::transfer {
+
+class DeviceSink final : public SlabSink {
+ public:
+  // Of waves whose form has a decoder. `indices` outlives the sink.
+  DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, IndexCache& indices, bool maps);
+
+  void begin(Wave& wave) override;
+  bool takes_mapped(const Wave& wave) const noexcept override;
+  bool hands_back(const Wave& wave) const noexcept override;
+  std::span<const std::uint32_t> settle(Wave& wave, Worker& worker) override;
+  Status take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker) override;
+  Status finish_again(Wave& wave, Worker& worker) override;
+
+ private:
+  Result<std::span<std::byte>> own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                        Worker& worker) override;
+  Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, std::span<const std::byte> encoded,
+                   std::uint64_t skipped, Worker& worker) override;
+  Status queue(Wave& wave, Worker& worker) override;
+  std::optional<std::span<std::byte>> reserve(Wave& wave, std::uint32_t task_index, std::uint64_t bytes) const;
+  Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+                     Worker& worker) override;
+  bool reserve_together(Wave& wave, const TaskGroup& group, const MappedRange& range) const override;
+  Status note_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t length, Worker& worker) const;
+  Status gather(Wave& wave, std::size_t& boxes) const;
+  Status add_encoded_pieces(Wave& wave) const;
+  std::span<const device::DecodeOutcome> outcomes(const Wave& wave) const noexcept;
+  device::DecodeIndices indices_of(const Wave& wave) const;
+  device::DecodeIndices give_indices(Wave& wave) const;
+  void keep_indices(const Wave& wave, Worker& worker) const;
+  void count_decoded(const Wave& wave, Worker& worker) const;
+
+  static const ChunkDecoding& decoding(const Wave& wave) noexcept { return wave.form->decoding; }
+  static const WaveAreas& areas(const Wave& wave) noexcept { return wave.form->sizes.areas; }
+
+  IndexCache& indices_;
+};
+
+}  // namespace headrace::transfer

@@ -1,0 +1,21 @@
+// HostSink: chunks are decoded into a tensor that the CPU can address. A raw chunk that is one run of it is read there.
+#pragma once
+
+#include "transfer/read/chunk_sink.h"
+
+namespace headrace::transfer {
+
+class HostSink final : public ChunkSink {
+ public:
+  explicit HostSink(const ReadTasks& tasks) noexcept : ChunkSink(tasks) {}
+
+ private:
+  Result<std::span<std::byte>> own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                        Worker& worker) override;
+  Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, std::span<const std::byte> encoded,
+                   std::uint64_t skipped, Worker& worker) override;
+  Status fill_task(Wave& wave, std::uint32_t task_index, Worker& worker) override;
+  Status place(const WaveTasks& wave, std::span<const std::byte> decoded, std::uint64_t skipped, Worker& worker) const;
+};
+
+}  // namespace headrace::transfer

@@ -1,0 +1,165 @@
+#include "transfer/read/mapped_reads.h"
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/grow.h"
+#include "base/part.h"
+#include "os/descriptors.h"
+#include "os/file_handle.h"
+#include "store/file_offers.h"
+#include "transfer/read/placing.h"
+
+namespace headrace::transfer {
+
+Status MappedRange::add_pieces(std::uint32_t task, std::uint64_t at, std::uint64_t bytes,
+                               std::vector<MappedShare::TaskBytes>& out) const {
+  for (std::uint64_t done = 0; done < bytes;) {
+    const std::uint64_t from = file_begin + at + done, within = from % window_bytes;
+    const auto index = static_cast<std::size_t>(from / window_bytes) - first_window;
+    const std::uint64_t piece = std::min(bytes - done, window_bytes - within);
+    std::optional<std::span<const std::byte>> src;
+    if (index < windows.size()) {
+      const MappedWindow& window = *windows[index];
+      src = base::part(std::span(window.data, static_cast<std::size_t>(window.bytes)), within, piece);
+    }
+    if (!src) return Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside of its mapping");
+    out.push_back({task, *src, done});
+    done += piece;
+  }
+  return {};
+}
+
+MappedReads::MappedReads(const ReadTasks& tasks, MappedCache& cache, std::shared_ptr<device::Device> device)
+    : tasks_(tasks), cache_(cache), device_(std::move(device)) {}
+
+std::optional<MappedRange> MappedReads::find(const TaskGroup& group, std::uint32_t group_index,
+                                             const StoredRange& range, Worker& worker) {
+  const store::ByteSource& object = *range.source;
+  // The CPU is to check it.
+  if (object.has_checksum() && range.offset == 0 && range.length == object.size_bytes()) return std::nullopt;
+  os::FileIdentity identity;
+  int error = 0;
+  if (!os::identify(object.file().fd, identity, error)) return std::nullopt;
+  // This version of the file, whatever was mapped before.
+  std::shared_ptr<MappedFile> file = cache_.file(device_, identity);
+  const std::uint64_t window_bytes = file->window_bytes;
+  const std::uint64_t begin = object.file().begin + range.offset, end = begin + range.length;
+  const auto first = static_cast<std::size_t>(begin / window_bytes);
+  const auto last = static_cast<std::size_t>((end - 1) / window_bytes);
+  const std::uint64_t now = base::now_ns();
+  worker.windows.clear();
+  for (std::size_t index = first; index <= last && end <= identity.size_bytes; ++index) {
+    std::shared_ptr<MappedWindow> window = cache_.window(*file, index, now);
+    if (window == nullptr || window->bytes < std::min(end - index * window_bytes, window_bytes)) break;
+    worker.windows.push_back(std::move(window));
+  }
+  if (worker.windows.size() != last - first + 1) {
+    worker.unmapped = std::move(file);
+    return std::nullopt;
+  }
+  // What the wave needs is there before anything is changed.
+  MappedShare& share = worker.mapped;
+  base::make_room(share.reads, 1);
+  base::make_room(share.windows, worker.windows.size());
+  base::make_room(share.pieces, group.task_count * worker.windows.size());
+  const bool holds = group.source == kNoSource && !object.file().lent;
+  if (holds && !os::Descriptors::of_process().hold()) return std::nullopt;
+  share.reads.push_back({group_index, end});
+  for (const std::shared_ptr<MappedWindow>& window : worker.windows) {
+    if (share.windows.empty() || share.windows.back() != window) share.windows.push_back(window);
+  }
+  worker.stats.mapped_bytes += range.length;
+  worker.stats.read_bytes += range.length;
+  return MappedRange{range.offset, range.length, object.file().begin, window_bytes, first, worker.windows};
+}
+
+void MappedReads::note_unmapped(const WaveTasks& wave, const TaskGroup& group, std::uint64_t offset,
+                                std::uint64_t length, Worker& worker) {
+  const std::shared_ptr<MappedFile> file = std::move(worker.unmapped);
+  // An object's own task was described before it was opened.
+  const std::string& key = ReadTasks::key_of(wave, group, worker);
+  store::FileOffers* const files = tasks_.plan().store().files();
+  if (files == nullptr || !files->local_path(key, worker.path)) return;
+  const std::uint64_t window_bytes = file->window_bytes, end = offset + length;
+  for (std::uint64_t at = offset; at < end;) {
+    const std::uint64_t stop = std::min(end, (at / window_bytes + 1) * window_bytes);
+    cache_.note_read(file, static_cast<std::size_t>(at / window_bytes), stop - at, nullptr, worker.path.c_str());
+    at = stop;
+  }
+}
+
+bool MappedReads::hand_over(Wave& wave, Worker& worker) {
+  MappedShare& from = worker.mapped;
+  MappedShare& to = wave.fetch.mapped;
+  std::lock_guard lock(mutex_);
+  bool complete = true;
+  try {  // only the making of room can fail
+    base::make_room(to.reads, from.reads.size());
+    base::make_room(to.pieces, from.pieces.size());
+    base::make_room(to.windows, from.windows.size());
+    to.reads.insert(to.reads.end(), from.reads.begin(), from.reads.end());
+    to.pieces.insert(to.pieces.end(), from.pieces.begin(), from.pieces.end());
+    to.windows.insert(to.windows.end(), std::move_iterator(from.windows.begin()),
+                      std::move_iterator(from.windows.end()));
+  } catch (const std::bad_alloc&) {
+    // The wave is not launched any more.
+    for (const MappedShare::Read& read : from.reads) close_object(wave, read.group);
+    complete = false;
+  }
+  from.clear();
+  worker.windows.clear();
+  return complete;
+}
+
+void MappedReads::check(Wave& wave, Worker& worker) {
+  worker.described = nullptr;
+  for (const MappedShare::Read& read : wave.fetch.mapped.reads) {
+    const TaskGroup& group = wave.tasks.groups[read.group];
+    const store::ByteSource& object = wave.object_of(read.group);
+    os::FileIdentity identity;
+    int error = 0;
+    if (os::identify(object.file().fd, identity, error) && identity.size_bytes >= read.end) continue;
+    const std::uint64_t end = identity.size_bytes;
+    for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
+      WaveChunk& chunk = wave.decode.chunks[i];
+      if (!chunk.mapped) continue;
+      chunk.failed = true;
+      Status status(Code::kShort, Layer::kTransfer,
+                    "the file ends at byte " + std::to_string(end) + ": it was cut short while being read");
+      const std::uint64_t begin = std::max(end, object.file().begin);  // of what is missing of the object
+      tasks_.fail(wave.tasks, group, wave.tasks.tasks[i], worker,
+                  std::move(status).with_range(begin - object.file().begin, read.end - begin));
+    }
+  }
+}
+
+Status MappedReads::read_again(const Wave& wave, std::uint32_t task_index, Worker& worker,
+                               std::span<const std::byte>& stored) const {
+  const TaskGroup& group = group_of(wave.tasks, task_index);
+  const Task& task = wave.tasks.tasks[task_index];
+  const auto group_index = static_cast<std::uint32_t>(&group - wave.tasks.groups.data());
+  const auto bytes = static_cast<std::size_t>(wave.decode.chunks[task_index].bytes);
+  const std::span<std::byte> target = worker.memory->encoded.reserve(bytes);
+  if (target.data() == nullptr) return Status::out_of_memory();
+  stored = target;
+  worker.stats.read_bytes += bytes;
+  worker.stats.buffered_bytes += bytes;
+  return wave.object_of(group_index).read(group.source == kNoSource ? 0 : task.offset, target);
+}
+
+void MappedReads::close_object(Wave& wave, std::uint32_t group_index) noexcept {
+  if (wave.tasks.groups[group_index].source != kNoSource) return;
+  if (!wave.fetch.objects[group_index].file().lent) os::Descriptors::of_process().end_hold();
+  wave.fetch.objects[group_index].close();
+}
+
+void MappedReads::close(Wave& wave) noexcept {
+  for (const MappedShare::Read& read : wave.fetch.mapped.reads) close_object(wave, read.group);
+  wave.fetch.mapped.clear();
+}
+
+}  // namespace headrace::transfer

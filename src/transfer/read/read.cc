@@ -1,0 +1,291 @@
+#include "transfer/read/read.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "os/descriptors.h"
+#include "transfer/read/host_sink.h"
+#include "transfer/read/placing.h"
+#include "transfer/read/staged_sink.h"
+
+namespace headrace::transfer {
+namespace {
+
+constexpr std::size_t kManyReads = 16;  // of files, that take longer than waking a thread
+
+}  // namespace
+
+Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device,
+           ReadOptions options, const ReadBegun& begun)
+    : resources_(resources),
+      plan_(std::move(plan)),
+      fetcher_(plan_->store()),
+      device_(std::move(device)),
+      options_(std::move(options)),
+      cache_reads_(resources.options().engine == "auto"),
+      made_report_(std::make_unique<ReadReport>(options_.progress, options_.collect_errors, begun.start_ns)),
+      report_(*made_report_),
+      tasks_(*plan_, report_),
+      router_(cache_reads_, resources.options().allow_direct),
+      cold_(router_, resources.pool().notifier()),
+      mapped_(tasks_, resources.mapped(), device_),
+      forms_(resources, *plan_, *device_, options_.placement) {
+  Stats planned;
+  planned.plan_seconds = begun.plan_seconds;
+  report_.add(planned);
+}
+
+Result<std::shared_ptr<Scheduler>> Read::create(Resources& resources, std::unique_ptr<Plan> plan,
+                                                std::shared_ptr<device::Device> device, ReadOptions options,
+                                                const ReadBegun& begun, const HostTarget& target) {
+  const std::optional<Cancel> cancel = options.cancel;
+  if (cancel && cancel->asked()) return Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled");
+  std::unique_ptr<Read> read(new Read(resources, std::move(plan), std::move(device), std::move(options), begun));
+  Scheduler::Setup setup;
+  setup.start_ns = begun.start_ns;
+  if (Status status = read->prepare(setup, target); !status.ok()) {
+    read->give_back_slabs();
+    return status;
+  }
+  std::unique_ptr<ReadReport> report = std::move(read->made_report_);
+  auto scheduler = std::make_shared<Scheduler>(resources.pool(), std::move(report), std::move(read), std::move(setup));
+  if (cancel) scheduler->cancel_by(*cancel);
+  return scheduler;
+}
+
+Status Read::prepare(Scheduler::Setup& setup, const HostTarget& target) {
+  HEADRACE_TRY_ASSIGN(const ReadSizes sizes, forms_.begin(target.lane_bytes));
+  decode_note_ = forms_.current()->decoding.note;
+  if (target.make_sink) cpu_sink_ = target.make_sink(tasks_);
+  HEADRACE_TRY(make_waves(sizes));
+  setup.chunks = plan_->chunk_count();
+  setup.waves = static_cast<std::uint32_t>(sizes.waves);
+  setup.workers = make_workers(sizes.workers);
+  return {};
+}
+
+// What is known of who decodes faster; null: the device decodes, whoever is faster.
+std::shared_ptr<PlacementPolicy> Read::placement_policy(const ReadSizes& sizes) {
+  if (options_.placement != Placement::kAuto) return nullptr;
+  const WaveForm& largest = *forms_.current();
+  const std::string kind = placement_kind(device_->info().name, *largest.chunks->chain, largest.decoding.first_stage,
+                                          std::min(plan_->chunk_count(), sizes.waves * sizes.tasks));
+  const std::shared_ptr<PlacementPrior> prior = resources_.placement().of(kind);
+  std::shared_ptr<PlacementPolicy> policy = plan_->placement(kind, prior);
+  return policy != nullptr ? policy : std::make_shared<PlacementPolicy>(prior);
+}
+
+Status Read::make_waves(const ReadSizes& sizes) {
+  const ContextOptions& options = resources_.options();
+  const auto wave_count = static_cast<std::size_t>(sizes.waves);
+  const bool decodes = forms_.current()->decoding.decoder != nullptr, staged = !device_->info().host_addressable;
+  const Turns::Sizes turns{static_cast<std::size_t>(sizes.workers), plan_->chunk_count()};
+  std::shared_ptr<PlacementPolicy> policy;
+  if (decodes) policy = placement_policy(sizes);
+  if (policy != nullptr) {
+    turns_.emplace(std::move(policy), turns);
+  } else {
+    turns_.emplace(decodes ? WaveKind::kGpu : WaveKind::kCpu, turns);
+  }
+  for (std::size_t i = 0; i < wave_count; ++i) waves_.push_back(std::make_unique<Wave>());
+  if (staged) {
+    // An engine asked for by name gets every read.
+    const bool maps = cache_reads_ && options.allow_mapped;
+    cpu_sink_ = std::make_unique<StagedSink>(tasks_, device_, maps);
+    if (decodes) device_sink_ = std::make_unique<DeviceSink>(tasks_, device_, resources_.indices(), maps);
+    const StagingPool::Bytes slabs{static_cast<std::size_t>(sizes.areas.pinned_bytes),
+                                   static_cast<std::size_t>(sizes.areas.device_bytes)};
+    // Slots of other sizes take milliseconds to free: those that fit the budgets beside these stay.
+    const auto beside = [&](std::size_t budget, std::size_t slab) {
+      return budget - std::min(budget, slab * wave_count);
+    };
+    HEADRACE_TRY_ASSIGN(auto slots, resources_.staging().take(device_, slabs, wave_count,
+                                                              {beside(options.host_budget_bytes, slabs.pinned),
+                                                               beside(options.device_budget_bytes, slabs.device)}));
+    for (std::size_t i = 0; i < wave_count; ++i) {
+      waves_[i]->stage.slot = std::move(slots[i]);
+      HEADRACE_TRY(device_->wait_native(*waves_[i]->stage.slot->stream, options_.native_stream));
+    }
+  } else if (cpu_sink_ == nullptr) {
+    cpu_sink_ = std::make_unique<HostSink>(tasks_);
+  }
+  return {};
+}
+
+std::vector<std::unique_ptr<Worker>> Read::make_workers(std::uint64_t count) {
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    auto worker = std::make_unique<Worker>();
+    worker->memory = resources_.take_worker_memory();
+    worker->use(plan_->largest_form());
+    worker->cold.reserve(Scheduler::kMaxGroupsPerClaim);
+    worker->jobs.reserve(Scheduler::kMaxGroupsPerClaim);
+    worker->resumed.reserve(Scheduler::kMaxGroupsPerClaim);
+    worker->again.reserve(Scheduler::kMaxGroupsPerClaim);
+    workers.push_back(std::move(worker));
+  }
+  return workers;
+}
+
+// Threads that only carry bytes keep up with the bus from the CPUs near it; where they decode, all CPUs do more than
+// near ones.
+void Read::begin() {
+  const bool carries = cpu_sink_->launches() && (plan_->largest_form()->chain->raw() || device_sink_ != nullptr);
+  near_use_ = resources_.near().use(carries ? device_->info().numa_node : NearThreads::kAllCpus);
+}
+
+Status Read::begin_wave(Wave& wave) {
+  HEADRACE_TRY_ASSIGN(const auto form, plan_->next_form());
+  HEADRACE_TRY(forms_.take(form));
+  wave.form = forms_.current();
+  turns_->begin(wave, resources_.mapped().registered_bytes());
+  wave.sink = &sink_of(wave);
+  const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(wave.form->sizes.tasks, plan_->chunk_count()));
+  wave.tasks.tasks.reserve(most);
+  wave.tasks.groups.reserve(most);
+  return {};
+}
+
+ChunkSink& Read::sink_of(const Wave& wave) const noexcept {
+  const bool decodes = wave.turn.kind == WaveKind::kGpu && wave.form->decoding.decoder != nullptr;
+  return decodes ? *device_sink_ : *cpu_sink_;
+}
+
+WaveWork::Filled Read::fill(std::uint32_t index, Worker& worker) {
+  trace::Timer timer(trace::Stage::kPlan);
+  HEADRACE_DELAY("transfer.plan");
+  Wave& wave = *waves_[index];
+  wave.tasks.clear();
+  os::Descriptors& descriptors = os::Descriptors::of_process();
+  const bool needs_descriptors = plan_->store().ranges() == nullptr;
+  if (needs_descriptors && plan_->opens_next() && !descriptors.room()) return {.starved = true};
+  Result<bool> more(Status::out_of_memory());
+  try {
+    Status begun = begin_wave(wave);
+    more = begun.ok() ? plan_->fill(wave.tasks) : Result<bool>(std::move(begun));
+    report_.add_lookups(std::exchange(wave.tasks.lookups, {}));
+    if (more.ok() && wave.tasks.tasks.size() > wave.form->sizes.tasks) {
+      more = Status(Code::kInternal, Layer::kTransfer, "a plan gave a wave more chunks than its slab has room for");
+    }
+    const std::size_t groups = wave.tasks.groups.size();
+    if (wave.fetch.jobs.size() < groups) wave.fetch.jobs.resize(groups);
+    if (wave.fetch.objects.size() < groups) wave.fetch.objects.resize(groups);
+    if (!needs_descriptors && wave.fetch.reads.size() < groups) wave.fetch.reads.resize(groups);
+    if (!wave.tasks.tasks.empty()) wave.sink->begin(wave);
+  } catch (const std::bad_alloc&) {
+    more = Status::out_of_memory();
+  }
+  worker.stats.plan_seconds += timer.stop();
+  const bool shortage = !more.ok() && os::is_shortage(more.status().system_error());
+  if (shortage && wave.tasks.groups.empty() && descriptors.some_will_close()) return {.starved = true};
+  if (!more.ok()) report_.stop(more.status());
+  return {false, !more.ok() || !*more, static_cast<std::uint32_t>(wave.tasks.groups.size()),
+          needs_descriptors && wave.tasks.sources.empty()};
+}
+
+bool Read::launch(std::uint32_t index, Worker& worker) {
+  Wave& wave = *waves_[index];
+  if (!wave.sink->launches()) {
+    check_sources(wave);
+    return false;
+  }
+  if (!wave.fetch.mapped.pieces.empty()) resources_.mapped().note_traffic();
+  // Even a launch that failed half way may have queued work: the event tells when the slab is free.
+  if (Status status = wave.sink->launch(wave, worker); !status.ok()) report_.stop(std::move(status));
+  return true;
+}
+
+bool Read::drain(std::uint32_t index, Worker& worker) {
+  Wave& wave = *waves_[index];
+  const std::uint64_t start = base::now_ns();
+  Status status = wave.sink->drain(wave);
+  worker.stats.copy_seconds += static_cast<double>(base::now_ns() - start) * 1e-9;
+  if (!status.ok()) report_.stop(std::move(status));
+  // Every file that was mapped is asked for its size, and closed. What the device hands back takes the CPU a while.
+  return wave.fetch.mapped.reads.size() > kManyReads || (!report_.stopped() && wave.sink->hands_back(wave));
+}
+
+void Read::settle(std::uint32_t index, Worker& worker) {
+  Wave& wave = *waves_[index];
+  worker.described = nullptr;
+  Status status;
+  try {
+    if (!report_.stopped()) mapped_.check(wave, worker);
+    if (!report_.stopped()) status = take_returned(wave, wave.sink->settle(wave, worker), worker);
+  } catch (const std::bad_alloc&) {
+    status = Status::out_of_memory();
+  }
+  // Freeing the slab waits for what was queued since.
+  if (!status.ok()) wave.stage.slot.reset();
+  if (status.ok() && !report_.stopped()) check_sources(wave);
+  mapped_.close(wave);
+  if (!status.ok()) report_.stop(std::move(status));
+}
+
+Status Read::take_returned(Wave& wave, std::span<const std::uint32_t> returned, Worker& worker) {
+  if (returned.empty()) return {};
+  for (const std::uint32_t task : returned) {
+    if (report_.stopped()) break;
+    std::span<const std::byte> data;
+    if (wave.decode.chunks[task].mapped) {
+      if (Status status = mapped_.read_again(wave, task, worker, data); !status.ok()) {
+        tasks_.fail(wave.tasks, group_of(wave.tasks, task), wave.tasks.tasks[task], worker, std::move(status));
+        continue;
+      }
+    }
+    HEADRACE_TRY(wave.sink->take_again(wave, task, data, worker));
+  }
+  return wave.sink->finish_again(wave, worker);
+}
+
+// All that the wave takes of its sources has been read. Of one that was changed meanwhile no chunk is known to be
+// right, and those that are wrong lie in the tensor already: the read ends, whatever errors it collects.
+void Read::check_sources(const Wave& wave) {
+  try {
+    if (Status status = fetcher_.check_unchanged(wave.tasks.sources); !status.ok()) report_.stop(std::move(status));
+  } catch (const std::bad_alloc&) {
+    report_.stop(Status::out_of_memory());
+  }
+}
+
+void Read::release(std::uint32_t index) {
+  Wave& wave = *waves_[index];
+  mapped_.close(wave);
+  wave.tasks.let_go();  // shards are closed with the last wave that needs them
+  // What the CPU decodes since the device has no decoder for the form tells nothing of either.
+  const bool elsewhere = wave.turn.kind == WaveKind::kGpu && wave.sink != device_sink_.get();
+  turns_->end(wave, report_.stopped() || elsewhere);
+}
+
+void Read::end(std::span<const std::unique_ptr<Worker>> workers) {
+  for (const auto& worker : workers) report_.add(worker->stats);
+  std::string engine = "none", device_note;
+  const Stats& stats = report_.stats();
+  try {
+    if (stats.direct_bytes + stats.engine_bytes > 0) {
+      if (Result<IoService*> service = resources_.io(); service.ok()) engine = (*service)->engine().name;
+    }
+    device_note = device_->note();
+  } catch (const std::bad_alloc&) {  // the counts remain
+  }
+  report_.end(engine, device_note, decode_note_);
+  near_use_ = {};
+  for (const auto& worker : workers) {
+    if (worker->memory != nullptr) resources_.give_worker_memory(std::move(worker->memory));
+  }
+  give_back_slabs();
+  plan_.reset();
+  os::Descriptors::of_process().idle();  // a read that was stopped may have been within a shard
+}
+
+void Read::give_back_slabs() {
+  for (auto& wave : waves_) {
+    if (wave->stage.slot != nullptr) resources_.staging().give(std::move(wave->stage.slot));
+  }
+}
+
+}  // namespace headrace::transfer

@@ -1,0 +1,128 @@
+// Read: one read on its way from the store into the caller's tensor, as the work that a Scheduler hands out.
+//
+// The plan fills a wave; of each of its groups the bytes are found, read and given to the wave's sink. What is in the
+// page cache the worker reads itself; the rest goes to the I/O service in one batch a claim. Nothing is allocated once
+// the waves exist.
+//
+// Threads: as WaveWork has it.
+// Owns:    waves; plan and device until end(). The plan keeps the Context alive.
+#pragma once
+
+#include <headrace/array.h>
+#include <headrace/status.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "transfer/context/resources.h"
+#include "transfer/context/worker.h"
+#include "transfer/fetch/cold_reads.h"
+#include "transfer/fetch/fetcher.h"
+#include "transfer/pagecache/router.h"
+#include "transfer/plan/plan.h"
+#include "transfer/plan/read_report.h"
+#include "transfer/read/chunk_sink.h"
+#include "transfer/read/device_sink.h"
+#include "transfer/read/mapped_reads.h"
+#include "transfer/read/read_tasks.h"
+#include "transfer/read/scheduler.h"
+#include "transfer/read/turns.h"
+#include "transfer/read/wave.h"
+#include "transfer/read/wave_form.h"
+
+namespace headrace::transfer {
+
+// When a read began, and how long its plan took to make: both are counted.
+struct ReadBegun {
+  std::uint64_t start_ns = 0;
+  double plan_seconds = 0;
+};
+
+// Where chunks end that go into no tensor.
+struct HostTarget {
+  std::function<std::unique_ptr<ChunkSink>(const ReadTasks&)> make_sink;  // null: a tensor's
+  std::uint64_t lane_bytes = 0;  // working memory of each worker beside that of decoding
+};
+
+class Read final : public WaveWork {
+ public:
+  // Fails before anything is read: kResourceExhausted when not even one chunk fits the budgets. With a HostTarget the
+  // device is the host.
+  static Result<std::shared_ptr<Scheduler>> create(Resources& resources, std::unique_ptr<Plan> plan,
+                                                   std::shared_ptr<device::Device> device, ReadOptions options,
+                                                   const ReadBegun& begun, const HostTarget& target = {});
+
+  void begin() override;
+  Filled fill(std::uint32_t wave, Worker& worker) override;
+  Ran run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker) override;
+  std::size_t in_flight() const override { return cold_.in_flight(); }
+  bool any_came() const noexcept override { return cold_.any_came(); }
+  bool idle() const override { return cold_.idle(); }
+  std::span<const std::uint32_t> resume(Worker& worker, std::size_t workers) override;
+  void give_up() override;
+  bool launch(std::uint32_t wave, Worker& worker) override;
+  bool launches() const noexcept override { return cpu_sink_->launches(); }
+  bool passed(std::uint32_t wave) override { return waves_[wave]->sink->passed(*waves_[wave]); }
+  void notice(std::uint32_t wave) override { waves_[wave]->sink->notice(*waves_[wave]); }
+  bool drain(std::uint32_t wave, Worker& worker) override;
+  void settle(std::uint32_t wave, Worker& worker) override;
+  void release(std::uint32_t wave) override;
+  void end(std::span<const std::unique_ptr<Worker>> workers) override;
+
+ private:
+  enum class GroupResult : std::uint8_t { kDone, kCold, kMapped, kStarved };
+
+  Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device, ReadOptions options,
+       const ReadBegun& begun);
+  Status prepare(Scheduler::Setup& setup, const HostTarget& target);
+  Status make_waves(const ReadSizes& sizes);
+  std::shared_ptr<PlacementPolicy> placement_policy(const ReadSizes& sizes);
+  // Makes the wave one of the form that comes next, and says who decodes it.
+  Status begin_wave(Wave& wave);
+  // The device's, where that is to decode the wave and can.
+  ChunkSink& sink_of(const Wave& wave) const noexcept;
+  std::vector<std::unique_ptr<Worker>> make_workers(std::uint64_t count);
+  void give_back_slabs();
+  Status take_returned(Wave& wave, std::span<const std::uint32_t> returned, Worker& worker);
+  void check_sources(const Wave& wave);
+
+  // read_groups.cc: one group from object to stored bytes.
+  GroupResult process_group(Wave& wave, std::uint32_t group_index, Worker& worker);
+  GroupResult read_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, std::uint64_t offset,
+                         std::uint64_t length, Worker& worker);
+  GroupResult want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range);
+  bool resume_range(Wave& wave, std::uint32_t group_index, Status status, Worker& worker);
+  bool start_again(Worker& worker);
+  void unpack_group(Wave& wave, const TaskGroup& group, const StoredRange& whole, Worker& worker);
+  Status admit_length(const Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) const;
+  bool post_cold(std::uint32_t wave, Worker& worker);
+  bool try_post_cold(std::uint32_t wave, Worker& worker);
+
+  Resources& resources_;
+  std::unique_ptr<Plan> plan_;
+  const Fetcher fetcher_;  // of the plan's store
+  const std::shared_ptr<device::Device> device_;
+  const ReadOptions options_;
+  const bool cache_reads_;                   // by the workers; an engine asked for by name gets everything
+  std::unique_ptr<ReadReport> made_report_;  // the Scheduler's, once there is one
+  ReadReport& report_;
+  const ReadTasks tasks_;
+  ObjectRouter router_;
+  ColdReads cold_;
+  MappedReads mapped_;
+  std::unique_ptr<ChunkSink> cpu_sink_;     // of waves that the CPU decodes
+  std::unique_ptr<ChunkSink> device_sink_;  // and the device; null: none
+  std::optional<Turns> turns_;
+  WaveForms forms_;
+  std::string decode_note_;    // why the device does not decode
+  NearThreads::Use near_use_;  // from begin() on
+  std::vector<std::unique_ptr<Wave>> waves_;
+};
+
+}  // namespace headrace::transfer

@@ -1,0 +1,357 @@
+// Read, per group: open, read what is cached, give it to the wave's sink.
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "os/descriptors.h"
+#include "transfer/read/placing.h"
+#include "transfer/read/read.h"
+
+namespace headrace::transfer {
+namespace {
+
+// The place in an object of one chunk; those of several are each named by its own.
+Status at_place(const TaskGroup& group, const StoredRange& range, Status status) {
+  return group.source == kNoSource ? std::move(status).with_range(range.offset, range.length) : status;
+}
+
+}  // namespace
+
+WaveWork::Ran Read::run(std::uint32_t wave_index, std::uint32_t begin, std::uint32_t end, Worker& worker) {
+  Wave& wave = *waves_[wave_index];
+  Ran ran{begin, 0};
+  worker.cold.clear();
+  worker.described = nullptr;  // task addresses are used again by the next wave
+  for (; ran.next < end; ++ran.next) {
+    GroupResult result = GroupResult::kDone;
+    try {
+      if (!report_.stopped()) result = process_group(wave, ran.next, worker);
+    } catch (const std::bad_alloc&) {
+      wave.fetch.objects[ran.next].close();
+      worker.described = nullptr;
+      report_.stop(Status::out_of_memory());
+    }
+    if (result == GroupResult::kStarved) break;
+    if (result == GroupResult::kCold) {
+      worker.cold.push_back(ran.next);
+    } else {
+      ++ran.finished;
+    }
+  }
+  if (!worker.mapped.reads.empty() && !mapped_.hand_over(wave, worker)) report_.stop(Status::out_of_memory());
+  if (!worker.cold.empty() && !post_cold(wave_index, worker))
+    ran.finished += static_cast<std::uint32_t>(worker.cold.size());
+  return ran;
+}
+
+std::span<const std::uint32_t> Read::resume(Worker& worker, std::size_t workers) {
+  std::vector<ReadJob*>& jobs = worker.jobs;
+  worker.resumed.clear();
+  worker.again.clear();
+  cold_.take(jobs, workers);
+  if (jobs.empty()) return {};  // others took them
+  worker.described = nullptr;
+  for (ReadJob* job : jobs) {
+    Wave& wave = *waves_[static_cast<std::size_t>(job->user >> 32)];
+    const auto index = static_cast<std::uint32_t>(job->user);
+    cold_.read_refused(*job);
+    bool again = false;
+    try {
+      const TaskGroup& group = wave.tasks.groups[index];
+      const store::ByteSource& object = wave.object_of(index);
+      Status status = fetcher_.finish(object, *job, worker.stats);
+      if (report_.stopped()) {
+        // Only the buffers and descriptors are given back.
+      } else if (job->read != nullptr) {
+        again = resume_range(wave, index, std::move(status), worker);
+      } else if (!status.ok()) {
+        const StoredRange range{&object, job->offset - object.file().begin, job->length};
+        tasks_.fail_group(wave.tasks, group, worker, at_place(group, range, std::move(status)));
+      } else {
+        wave.sink->take(wave, group, job->data, job->offset - object.file().begin, worker);
+      }
+    } catch (const std::bad_alloc&) {
+      worker.described = nullptr;
+      report_.stop(Status::out_of_memory());
+    }
+    job->status = {};
+    if (again) worker.again.push_back(job);
+  }
+  Result<IoService*> service = resources_.io();
+  if (service.ok()) (*service)->release(jobs);
+  if (!worker.again.empty() && start_again(worker)) {
+    std::erase_if(jobs, [&](ReadJob* job) {
+      return std::find(worker.again.begin(), worker.again.end(), job) != worker.again.end();
+    });
+  }
+  for (ReadJob* job : jobs) {
+    const auto wave = static_cast<std::uint32_t>(job->user >> 32);
+    waves_[wave]->fetch.objects[static_cast<std::uint32_t>(job->user)].close();
+    worker.resumed.push_back(wave);
+  }
+  jobs.clear();
+  return worker.resumed;
+}
+
+// A store's answer, which was checked, goes to the sink. True: it is to be asked again; the job says for how much.
+// A failure that may pass ends the chunk as any other does: this is where it would be asked for again.
+bool Read::resume_range(Wave& wave, std::uint32_t group_index, Status status, Worker& worker) {
+  const TaskGroup& group = wave.tasks.groups[group_index];
+  ReadJob& job = wave.fetch.jobs[group_index];
+  const bool own = group.source == kNoSource, told = job.read->range.object_bytes != RangeRead::kUnknown;
+  if (status.code() == Code::kNotFound) {
+    if (own) {
+      wave.sink->fill(wave, group, group.first_task, worker);
+      return false;
+    }
+    status = Status(Code::kAgainExhausted, Layer::kTransfer, "the object was removed while it was read: read it again");
+  }
+  if (status.ok() && own && (job.read->whole || told)) {
+    const codec::Chain& chain = wave.tasks.chain();
+    const std::uint64_t size = told ? job.read->range.object_bytes : job.data.size();
+    const bool all = !job.read->whole || job.data.size() < job.length || (told && size == job.data.size());
+    if (!all && size <= chain.max_encoded_bytes()) {
+      // It fills its room: there may be more. One byte beyond what there may be tells the end.
+      const std::uint64_t bytes = told ? size : std::min(chain.max_encoded_bytes(), 2 * job.length);
+      status = admit_length(wave, group, bytes, worker);
+      job.length = bytes + 1;
+      if (status.ok()) return true;
+    } else {
+      status = chain.check_encoded_size(size);
+    }
+  }
+  if (!status.ok()) {
+    tasks_.fail_group(wave.tasks, group, worker, status);
+  } else {
+    wave.sink->take(wave, group, job.data, job.offset, worker);
+  }
+  return false;
+}
+
+// False: there is no memory for it, and the read stops.
+bool Read::start_again(Worker& worker) {
+  try {
+    Result<IoService*> service = resources_.io();
+    if (!service.ok()) return false;
+    cold_.start(**service, worker.again);
+    if (report_.stopped()) give_up();
+    return true;
+  } catch (const std::bad_alloc&) {
+    report_.stop(Status::out_of_memory());
+    return false;
+  }
+}
+
+void Read::give_up() {
+  plan_->give_up();
+  if (plan_->store().ranges() == nullptr) return;
+  if (Result<IoService*> service = resources_.io(); service.ok()) cold_.cancel(**service);
+}
+
+// Parks a group whose bytes a user's store has. Of unknown length there is room for what chunks usually take and a byte
+// more, which tells whether that was all.
+Read::GroupResult Read::want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range) {
+  const bool whole = range.length == store::ByteSource::kUnknown;
+  ReadJob& job = wave.fetch.jobs[group_index];
+  StoreRead& read = wave.fetch.reads[group_index];
+  const store::ByteSource::Ranges& of = range.source->ranges();
+  read.store = of.store;
+  read.key = of.key;
+  read.range.version = of.version;
+  read.whole = whole;
+  read.job = &job;
+  job = ReadJob();
+  job.read = &read;
+  job.offset = range.offset;
+  job.length = whole ? forms_.planned_bytes() + 1 : range.length;
+  return GroupResult::kCold;
+}
+
+Read::GroupResult Read::process_group(Wave& wave, std::uint32_t group_index, Worker& worker) {
+  const TaskGroup& group = wave.tasks.groups[group_index];
+  if (group.length == 0) {
+    for (std::uint32_t i = 0; i < group.task_count; ++i) wave.sink->fill(wave, group, group.first_task + i, worker);
+    return GroupResult::kDone;
+  }
+  if (group.source != kNoSource) {
+    const Source& source = wave.tasks.sources[group.source];
+    if (source.object == nullptr) {
+      tasks_.fail_group(wave.tasks, group, worker, source.failure);
+      return GroupResult::kDone;
+    }
+    return read_group(wave, group_index, *source.object, group.offset, group.length, worker);
+  }
+  const Task& task = wave.tasks.tasks[group.first_task];
+  tasks_.describe(group, task, worker);
+  store::ByteSource& object = wave.fetch.objects[group_index];
+  if (plan_->store().ranges() == nullptr && !os::Descriptors::of_process().room()) return GroupResult::kStarved;
+  Status status = fetcher_.open(worker.detail.key, object, worker.stats);
+  if (status.code() == Code::kNotFound) {
+    wave.sink->fill(wave, group, group.first_task, worker);
+    return GroupResult::kDone;
+  }
+  if (os::is_shortage(status.system_error()) && os::Descriptors::of_process().some_will_close()) {
+    return GroupResult::kStarved;
+  }
+  if (status.ok() && !object.offers(store::Offer::kRanges)) {
+    status = wave.tasks.chain().check_encoded_size(object.size_bytes());
+    if (!status.ok()) status = std::move(status).with_key(worker.detail.key).with_range(0, object.size_bytes());
+  }
+  GroupResult result = GroupResult::kDone;
+  if (!status.ok()) {
+    tasks_.fail(wave.tasks, group, task, worker, std::move(status));
+  } else {
+    std::uint64_t offset = 0, length = object.size_bytes();  // of ranges: unknown
+    // What has to be unpacked is needed whole.
+    if (wave.tasks.chain().raw() && !object.offers(store::Offer::kWhole)) {
+      const RawSpan span = raw_span(worker.detail, wave.tasks.op().element_bytes);
+      // Of all of it nothing tells that there is more, unless more is asked for.
+      if (!object.offers(store::Offer::kRanges) || span.bytes != wave.tasks.chain().decoded_bytes()) {
+        offset = span.first;
+        length = span.bytes;
+      }
+    }
+    result = read_group(wave, group_index, object, offset, length, worker);
+  }
+  if (result == GroupResult::kDone) object.close();
+  return result;
+}
+
+Read::GroupResult Read::read_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object,
+                                   std::uint64_t offset, std::uint64_t length, Worker& worker) {
+  const TaskGroup& group = wave.tasks.groups[group_index];
+  if (length == 0) {
+    // Nothing is stored, or nothing of it is asked for: the decoder judges.
+    static constexpr std::byte kNone{};  // null would be filled
+    wave.sink->take(wave, group, {&kNone, std::size_t{0}}, offset, worker);
+    return GroupResult::kDone;
+  }
+  if (Status status = object.check_range(offset, length); !status.ok()) {
+    tasks_.fail_group(wave.tasks, group, worker, status);
+    return GroupResult::kDone;
+  }
+  const bool unknown = length == store::ByteSource::kUnknown;
+  if (Status status = unknown ? Status() : admit_length(wave, group, length, worker); !status.ok()) {
+    tasks_.fail_group(wave.tasks, group, worker, status);
+    return GroupResult::kDone;
+  }
+  const StoredRange range{&object, offset, length};
+  if (object.offers(store::Offer::kRanges)) {
+    ++worker.stats.requests;
+    return want_range(wave, group_index, range);
+  }
+  if (object.offers(store::Offer::kWhole)) {
+    unpack_group(wave, group, range, worker);
+    return GroupResult::kDone;
+  }
+  if (object.offers(store::Offer::kMemory)) {
+    if (const auto data = fetcher_.view(range, worker.stats); data.ok()) {
+      wave.sink->take(wave, group, *data, offset, worker);
+    } else {
+      tasks_.fail_group(wave.tasks, group, worker, at_place(group, range, data.status()));
+    }
+    return GroupResult::kDone;
+  }
+  ++worker.stats.requests;
+  worker.unmapped.reset();
+  if (wave.sink->takes_mapped(wave)) {
+    if (const auto mapped = mapped_.find(group, group_index, range, worker)) {
+      if (Status status = wave.sink->take_mapped(wave, group, *mapped, worker); !status.ok()) {
+        report_.stop(std::move(status));
+      }
+      return GroupResult::kMapped;
+    }
+  }
+  ReadJob& job = wave.fetch.jobs[group_index];
+  job = ReadJob();
+  job.fd = object.file().fd;
+  job.offset = object.file().begin + offset;
+  job.length = length;
+  job.direct = router_.choose(job.fd, job.offset, length) == Way::kDirect;
+  if (job.direct) return GroupResult::kCold;
+
+  const std::optional<std::span<std::byte>> target = wave.sink->room(wave, group, length, worker);
+  if (!target) return GroupResult::kDone;
+  Status failure;
+  switch (fetcher_.read_cached(range, *target, failure, worker.stats)) {
+    case Fetcher::Cached::kNotCached:
+      // The attempt has started read-ahead: taking the pages as they come beats asking the disk a second time.
+      router_.was_not_cached();
+      return GroupResult::kCold;
+    case Fetcher::Cached::kFailed:
+      tasks_.fail_group(wave.tasks, group, worker, at_place(group, range, std::move(failure)));
+      return GroupResult::kDone;
+    case Fetcher::Cached::kRead:
+      break;
+  }
+  router_.was_cached();
+  if (worker.unmapped != nullptr) mapped_.note_unmapped(wave.tasks, group, job.offset, length, worker);
+  wave.sink->take(wave, group, *target, offset, worker);
+  return GroupResult::kDone;
+}
+
+// Stored bytes that take more than the read was planned for, which few encoders make, take it from the budget of what
+// stored bytes decide.
+Status Read::admit_length(const Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) const {
+  if (length <= forms_.planned_bytes()) return {};
+  if (group.task_count == 1) HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
+  return worker.memory->beyond.grow_to(length - forms_.planned_bytes(),
+                                       "a chunk that is stored longer than it is decoded");
+}
+
+// All of an object that has to be unpacked, by the worker itself.
+void Read::unpack_group(Wave& wave, const TaskGroup& group, const StoredRange& whole, Worker& worker) {
+  const std::optional<std::span<std::byte>> target = wave.sink->room(wave, group, whole.length, worker);
+  if (!target) return;
+  Status status = fetcher_.read(whole, *target, worker.memory->packed, worker.stats);
+  if (!status.ok()) return tasks_.fail_group(wave.tasks, group, worker, at_place(group, whole, std::move(status)));
+  wave.sink->take(wave, group, *target, 0, worker);
+}
+
+// Hands the cold groups of one claim to the I/O service in one call. False: they are through, and the read stops or
+// they have failed.
+bool Read::post_cold(std::uint32_t wave_index, Worker& worker) {
+  bool posted = false;
+  try {
+    posted = try_post_cold(wave_index, worker);
+  } catch (const std::bad_alloc&) {
+    report_.stop(Status::out_of_memory());
+  }
+  if (posted) return true;
+  for (const std::uint32_t index : worker.cold) waves_[wave_index]->fetch.objects[index].close();
+  worker.described = nullptr;
+  return false;
+}
+
+// False, or an exception: nothing was handed over.
+bool Read::try_post_cold(std::uint32_t wave_index, Worker& worker) {
+  Wave& wave = *waves_[wave_index];
+  trace::Timer timer(trace::Stage::kOpen);
+  Result<IoService*> service = resources_.io();
+  if (!service.ok()) {
+    for (const std::uint32_t index : worker.cold) {
+      tasks_.fail_group(wave.tasks, wave.tasks.groups[index], worker, service.status());
+    }
+    return false;
+  }
+  ReadJob* jobs[Scheduler::kMaxGroupsPerClaim];
+  std::size_t count = 0;
+  for (const std::uint32_t index : worker.cold) {
+    ReadJob& job = wave.fetch.jobs[index];
+    const TaskGroup& group = wave.tasks.groups[index];
+    job.user = (std::uint64_t{wave_index} << 32) | index;
+    const bool own = group.source == kNoSource;
+    // That of an object of its own takes the place of the one it has.
+    job.direct = job.direct && (own || os::Descriptors::of_process().room());
+    if (job.direct && own) tasks_.describe(group, wave.tasks.tasks[group.first_task], worker);
+    const std::string& key = ReadTasks::key_of(wave.tasks, group, worker);
+    cold_.open_direct(job, plan_->store(), key, wave.object_of(index), wave.fetch.objects[index]);
+    jobs[count++] = &job;
+  }
+  worker.stats.open_seconds += timer.stop();
+  cold_.start(**service, {jobs, count});
+  if (report_.stopped()) give_up();
+  return true;
+}
+
+}  // namespace headrace::transfer

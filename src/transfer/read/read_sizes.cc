@@ -1,0 +1,175 @@
+#include "transfer/read/read_sizes.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/checked.h"
+
+namespace headrace::transfer {
+namespace {
+
+constexpr std::uint64_t kMaxTasksPerWave = 4096;
+constexpr std::uint64_t kDeviceAlignment = 256;
+constexpr std::uint64_t kIoShare = 8;  // of the host budget one part belongs to the I/O service
+
+// Of a device that decodes; how the numbers came about is in docs/lab/transfer.md.
+struct WaveAim {
+  unsigned waves;
+  std::uint64_t times;  // the bytes asked for
+};
+constexpr WaveAim kManyWaves{8, 1};  // some cross the bus while others are decoded
+constexpr WaveAim kLargeWaves{4, 2}, kLargestWaves{4, 3};
+constexpr std::uint64_t kLongRead = 15;                // times the bytes asked for
+constexpr std::uint64_t kLeastLargeChunk = 256 << 10;  // decoded; of smaller ones fewer bytes keep a device busy
+constexpr std::uint64_t kLeastChunks = 8;              // of a wave of a long read
+
+// Two chunks a thread, or some threads would wait for a slab while the slowest of its chunks is decoded.
+std::uint64_t tasks_for_threads(std::uint64_t threads, std::uint64_t waves) {
+  return base::ceil_div(2 * threads, waves);
+}
+
+std::uint64_t aligned(std::uint64_t bytes) { return base::align_up(bytes, kDeviceAlignment); }
+
+WaveAreas areas_of(const SizeRequest& request, std::uint64_t stride, std::uint64_t tasks) {
+  WaveAreas areas;
+  areas.pinned_bytes = areas.device_bytes = tasks * stride;
+  if (request.decoder == nullptr) return areas;
+  areas.encoded_bytes = tasks * base::align_up(request.source_bytes, kSlabAlignment);
+  areas.outcomes_at = aligned(areas.encoded_bytes + stride);
+  areas.pinned_bytes = std::max(areas.pinned_bytes, areas.outcomes_at + tasks * sizeof(device::DecodeOutcome));
+  areas.decoded_at = aligned(areas.encoded_bytes);
+  areas.scratch_at = areas.decoded_at + aligned(tasks * stride);
+  areas.scratch_bytes =
+      request.decoder->scratch_bytes({static_cast<std::uint32_t>(tasks), areas.encoded_bytes, request.source_bytes});
+  areas.device_bytes = areas.scratch_at + areas.scratch_bytes;
+  if (request.index_stride == 0) return areas;
+  const std::uint64_t index_bytes = device::DecodeIndices::bytes(tasks, request.index_stride);
+  areas.indices_at = aligned(areas.pinned_bytes);
+  areas.pinned_bytes = areas.indices_at + index_bytes;
+  areas.indices_on_device_at = aligned(areas.device_bytes);
+  areas.device_bytes = areas.indices_on_device_at + index_bytes;
+  return areas;
+}
+
+std::uint64_t chunks_of(const SizeRequest& request) { return std::max<std::uint64_t>(request.chunks, 1); }
+
+// Of a wave that has all the room it wants.
+std::uint64_t wanted_tasks(const SizeRequest& request, std::uint64_t stride) {
+  const std::uint64_t tasks = std::clamp<std::uint64_t>(request.wave_bytes / stride, 1, kMaxTasksPerWave);
+  if (!request.staged) return tasks;
+  return std::min(
+      {std::max(tasks, tasks_for_threads(request.threads, request.waves)), chunks_of(request), kMaxTasksPerWave});
+}
+
+// As many as fit, by halves: what a decoder needs is its own affair. REQUIRES: fits(1).
+template <class Fits>
+std::uint64_t most_tasks(std::uint64_t wanted, const Fits& fits) {
+  std::uint64_t low = 1, high = wanted;
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low + 1) / 2;
+    if (fits(middle)) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+// Whether slabs of these sizes have room for so many. Sizes come from metadata: first what cannot overflow.
+bool fits(const SizeRequest& request, std::uint64_t stride, std::uint64_t tasks, std::uint64_t pinned_bytes,
+          std::uint64_t device_bytes) {
+  const std::uint64_t most = std::max(request.host_budget_bytes, request.device_budget_bytes);
+  if (stride > most / tasks || request.source_bytes > most) return false;
+  const WaveAreas areas = areas_of(request, stride, tasks);
+  return areas.pinned_bytes <= pinned_bytes && areas.device_bytes <= device_bytes;
+}
+
+}  // namespace
+
+Result<ReadSizes> size_read(const SizeRequest& request) {
+  ReadSizes sizes;
+  sizes.stride = base::align_up(request.decoded_bytes, kSlabAlignment);
+  sizes.tasks = wanted_tasks(request, sizes.stride);
+  sizes.waves = request.waves;
+  sizes.wave_bytes = request.wave_bytes;
+  std::uint64_t staging_bytes = 0;
+  const std::uint64_t budget = request.host_budget_bytes - request.host_budget_bytes / kIoShare;
+  if (request.staged) {
+    const std::uint64_t host_room = budget > request.lane_bytes ? budget - request.lane_bytes : 0;
+    const auto fit = [&](std::uint64_t waves, std::uint64_t tasks) {
+      return fits(request, sizes.stride, tasks, host_room / waves, request.device_budget_bytes / waves);
+    };
+    const std::uint64_t chunks = chunks_of(request);
+    std::uint64_t waves =
+        std::min<std::uint64_t>(request.waves, request.one_form ? base::ceil_div(chunks, sizes.tasks) : chunks);
+    while (waves > 0 && !fit(waves, 1)) --waves;
+    if (waves == 0) {
+      return Status(Code::kResourceExhausted, Layer::kTransfer,
+                    "one chunk decodes to " + std::to_string(request.decoded_bytes) + " bytes" +
+                        (request.decoder != nullptr ? " on the device, which with its encoded bytes and the decoder's"
+                                                      " working memory"
+                                                    : ", which") +
+                        " does not fit the budgets (host " + std::to_string(request.host_budget_bytes) + ", device " +
+                        std::to_string(request.device_budget_bytes) + " bytes); raise them");
+    }
+    sizes.waves = waves;
+    sizes.tasks = most_tasks(sizes.tasks, [&](std::uint64_t tasks) { return fit(waves, tasks); });
+    sizes.areas = areas_of(request, sizes.stride, sizes.tasks);
+    staging_bytes = waves * sizes.areas.pinned_bytes;
+  } else if (request.lane_bytes > budget) {
+    return Status(Code::kResourceExhausted, Layer::kTransfer,
+                  "decoding one chunk takes " + std::to_string(request.lane_bytes) +
+                      " bytes of working memory, the host budget is " + std::to_string(request.host_budget_bytes) +
+                      "; raise host_budget_bytes");
+  }
+  sizes.trial_tasks = sizes.tasks;
+  sizes.workers = std::clamp<std::uint64_t>((budget - staging_bytes) / std::max<std::uint64_t>(request.lane_bytes, 1),
+                                            1, request.threads);
+  return sizes;
+}
+
+Result<ReadSizes> size_decoded_read(const SizeRequest& request) {
+  // Whatever metadata and options say.
+  const auto times = [](std::uint64_t a, std::uint64_t b) { return base::checked_mul(a, b).value_or(UINT64_MAX); };
+  const auto with = [&](const WaveAim& aim) {
+    SizeRequest out = request;
+    out.waves = aim.waves;
+    out.wave_bytes = times(request.wave_bytes, aim.times);
+    return out;
+  };
+  const bool small = request.decoded_bytes < kLeastLargeChunk;
+  const SizeRequest usual = with(request.decoder->wants_large_batches() && !small ? kLargeWaves : kManyWaves);
+  if (times(request.chunks, request.decoded_bytes) >= times(request.wave_bytes, kLongRead)) {
+    const SizeRequest larger = with(small ? kLargeWaves : kLargestWaves);
+    // Fewer of them, or a little smaller ones, are slower than what is usual.
+    Result<ReadSizes> sizes = size_read(larger);
+    const std::uint64_t chunks = sizes.ok() ? larger.wave_bytes / sizes->stride : 0;
+    if (chunks >= kLeastChunks && sizes->tasks >= chunks && sizes->waves == larger.waves) {
+      sizes->trial_tasks = std::min(
+          sizes->tasks, std::max(usual.wave_bytes / sizes->stride, tasks_for_threads(request.threads, larger.waves)));
+      return sizes;
+    }
+  }
+  return size_read(usual);
+}
+
+std::optional<WaveSizes> size_wave(SizeRequest request, const ReadSizes& read) {
+  request.wave_bytes = read.wave_bytes;
+  request.waves = static_cast<unsigned>(read.waves);
+  WaveSizes sizes;
+  sizes.stride = base::align_up(request.decoded_bytes, kSlabAlignment);
+  sizes.tasks = wanted_tasks(request, sizes.stride);
+  if (request.staged) {
+    const auto fit = [&](std::uint64_t tasks) {
+      return fits(request, sizes.stride, tasks, read.areas.pinned_bytes, read.areas.device_bytes);
+    };
+    if (!fit(1)) return std::nullopt;
+    sizes.tasks = most_tasks(sizes.tasks, fit);
+    sizes.areas = areas_of(request, sizes.stride, sizes.tasks);
+  }
+  sizes.trial_tasks = std::clamp<std::uint64_t>(sizes.tasks * read.trial_tasks / read.tasks, 1, sizes.tasks);
+  return sizes;
+}
+
+}  // namespace headrace::transfer

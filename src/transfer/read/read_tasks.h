@@ -1,0 +1,43 @@
+// ReadTasks: the tasks of one read as those see them who carry their bytes: what the plan says of each, and how it
+// ended.
+//
+// Threads: every call from any number of threads, each with a Worker of its own.
+// Owns:    nothing; plan and report outlive their use.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <cstdint>
+
+#include "transfer/context/worker.h"
+#include "transfer/plan/plan.h"
+#include "transfer/plan/read_report.h"
+
+namespace headrace::transfer {
+
+class ReadTasks {
+ public:
+  ReadTasks(const Plan& plan, ReadReport& report) noexcept : plan_(plan), report_(report) {}
+
+  const Plan& plan() const noexcept { return plan_; }
+  ReadReport& report() const noexcept { return report_; }
+
+  // Fills worker.detail, unless it is about the task already. Who moves the detail's boxes resets worker.described.
+  void describe(const TaskGroup& group, const Task& task, Worker& worker) const;
+  // Bytes of the elements that the described task gives, as they are stored.
+  static std::uint64_t element_bytes(const WaveTasks& wave, const TaskDetail& detail) noexcept {
+    return detail.element_count() * wave.op().element_bytes;
+  }
+  // The object that a group is read from.
+  static const std::string& key_of(const WaveTasks& wave, const TaskGroup& group, const Worker& worker);
+
+  // Throw std::bad_alloc.
+  void fail(const WaveTasks& wave, const TaskGroup& group, const Task& task, Worker& worker, Status status) const;
+  void fail_group(const WaveTasks& wave, const TaskGroup& group, Worker& worker, const Status& status) const;
+
+ private:
+  const Plan& plan_;
+  ReadReport& report_;
+};
+
+}  // namespace headrace::transfer

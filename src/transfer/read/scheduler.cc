@@ -1,0 +1,366 @@
+#include "transfer/read/scheduler.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace headrace::transfer {
+
+Scheduler::Scheduler(WorkerPool& pool, std::unique_ptr<ReadReport> report, std::unique_ptr<WaveWork> work, Setup setup)
+    : pool_(pool),
+      notifier_(pool.notifier()),
+      report_(std::move(report)),
+      work_(std::move(work)),
+      setup_(std::move(setup)),
+      waves_(setup_.waves) {
+  for (const auto& worker : setup_.workers) free_lanes_.push_back(worker.get());
+  filled_.reserve(waves_.size());
+  left_.reserve(setup_.workers.size());  // one a claim
+}
+
+// A child of fork() touches nothing that its parent's threads may have held.
+Scheduler::~Scheduler() {
+  if (!done_ && !ended_.inherited()) work_->end(setup_.workers);
+}
+
+void Scheduler::start() {
+  work_->begin();
+  pool_.add(shared_from_this());
+}
+
+Status Scheduler::run() {
+  // A read of one chunk is done here and wakes nobody.
+  if (setup_.workers.size() > 1 && setup_.chunks > 1) {
+    try {
+      start();
+    } catch (const std::bad_alloc&) {  // this thread does it alone
+    }
+  }
+  for (;;) {
+    const std::uint64_t seen = pool_.generation();
+    if (work() == Progress::kFinished) break;
+    pool_.wait(seen);
+  }
+  return wait();
+}
+
+Status Scheduler::wait() {
+  std::unique_lock lock(mutex_);
+  ended_->wait(lock, [&] { return done_; });
+  return report_->status();
+}
+
+bool Scheduler::wait_for(std::chrono::nanoseconds timeout) {
+  std::unique_lock lock(mutex_);
+  return ended_->wait_for(lock, timeout, [&] { return done_; });
+}
+
+bool Scheduler::done() const {
+  std::lock_guard lock(mutex_);
+  return done_;
+}
+
+void Scheduler::cancel() noexcept {
+  try {
+    report_->stop(Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled"));
+  } catch (const std::bad_alloc&) {
+    report_->stop(Status::out_of_memory());
+  }
+  notifier_.notify();
+}
+
+void Scheduler::cancel_by(const Cancel& token) {
+  const auto stop = [](void* read) noexcept { static_cast<Scheduler*>(read)->cancel(); };
+  cancel_link_ = std::make_unique<base::CancelLink>(token, stop, this);
+}
+
+Worker* Scheduler::acquire_worker() {
+  std::lock_guard lock(mutex_);
+  if (ending_ || free_lanes_.empty()) return nullptr;
+  Worker* worker = free_lanes_.back();
+  free_lanes_.pop_back();
+  return worker;
+}
+
+void Scheduler::release_worker(Worker* worker) {
+  {
+    std::lock_guard lock(mutex_);
+    free_lanes_.push_back(worker);
+    (void)stopped_locked();
+    if (!complete_locked()) return;
+    ending_ = true;
+  }
+  work_->end(setup_.workers);
+  cancel_link_.reset();  // the token's lock is taken before others
+  std::lock_guard lock(mutex_);
+  done_ = true;
+  ended_->notify_all();
+}
+
+Workload::Progress Scheduler::work() {
+  trace::came_back(setup_.start_ns);
+  Worker* worker = acquire_worker();
+  if (worker == nullptr) return done() ? Progress::kFinished : Progress::kIdle;
+  bool finished = false;
+  try {
+    for (;;) {
+      Claim next;
+      {
+        std::lock_guard lock(mutex_);
+        next = claim_locked();
+      }
+      if (next.kind == ClaimKind::kFinished) finished = true;
+      if (next.kind == ClaimKind::kNone) trace::left_waiting(next.waits_for, setup_.start_ns);
+      if (next.kind == ClaimKind::kNone || next.kind == ClaimKind::kFinished) break;
+      switch (next.kind) {
+        case ClaimKind::kFill:
+          fill(next.wave, *worker);
+          break;
+        case ClaimKind::kGroups:
+          run_groups(next, *worker);
+          break;
+        case ClaimKind::kResume:
+          resume(*worker);
+          break;
+        case ClaimKind::kGiveUp:
+          work_->give_up();
+          break;
+        case ClaimKind::kDrain:
+          drain(next.wave, *worker);
+          break;
+        default:
+          break;
+      }
+      if (!report_->show_progress(setup_.chunks)) notifier_.notify();
+    }
+  } catch (const std::bad_alloc&) {
+    report_->stop(Status::out_of_memory());
+    notifier_.notify();
+  }
+  release_worker(worker);
+  if (finished || done()) {
+    notifier_.notify();  // others may be asleep on this read
+    return Progress::kFinished;
+  }
+  return Progress::kIdle;
+}
+
+Scheduler::Claim Scheduler::claim_locked() {
+  if (ending_) return {ClaimKind::kFinished};
+  if (stopped_locked() && !std::exchange(gave_up_, true)) return {ClaimKind::kGiveUp};
+  if (trace::recording()) {
+    for (std::uint32_t wave = 0; wave < waves_.size(); ++wave) {
+      if (waves_[wave].state == WaveState::kDraining && !waves_[wave].being_drained) work_->notice(wave);
+    }
+  }
+  if (work_->any_came()) return {ClaimKind::kResume};
+  if (!starved_.load() && !left_.empty()) {
+    const Left left = left_.back();
+    left_.pop_back();
+    return {ClaimKind::kGroups, left.wave, left.begin, left.end};
+  }
+  if (const Claim claim = claim_fill_locked(); claim.kind != ClaimKind::kNone) return claim;
+  if (const Claim claim = claim_drain_locked(true); claim.kind != ClaimKind::kNone) return claim;
+  if (const Claim claim = claim_groups_locked(); claim.kind != ClaimKind::kNone) return claim;
+  if (const Claim claim = claim_drain_locked(false); claim.kind != ClaimKind::kNone) return claim;
+  return {ClaimKind::kNone, 0, 0, 0, waits_for_locked()};
+}
+
+// One wave is kept filled ahead, so that nobody waits for the plan.
+Scheduler::Claim Scheduler::claim_fill_locked() {
+  if (starved_.load() || exhausted_ || filling_ || filled_.size() >= 2) return {};
+  for (std::uint32_t wave = 0; wave < waves_.size(); ++wave) {
+    if (waves_[wave].state != WaveState::kFree) continue;
+    filling_ = true;
+    waves_[wave].state = WaveState::kFilled;
+    return {ClaimKind::kFill, wave};
+  }
+  return {};
+}
+
+Scheduler::Claim Scheduler::claim_groups_locked() {
+  if (filled_.empty()) return {};
+  const std::uint32_t index = filled_.front();
+  WaveSlot& wave = waves_[index];
+  // Groups of open shards need no descriptor, and others may be waiting for theirs.
+  if (starved_.load() && wave.opens) return {};
+  const std::uint32_t left = wave.groups - wave.next_group;
+  const auto workers = static_cast<std::uint32_t>(setup_.workers.size());
+  // Guided: large runs first, single groups at the end.
+  const std::uint32_t take = std::clamp<std::uint32_t>(left / (2 * workers), 1, std::min(left, kMaxGroupsPerClaim));
+  const Claim claim{ClaimKind::kGroups, index, wave.next_group, wave.next_group + take};
+  wave.next_group += take;
+  if (wave.next_group == wave.groups) filled_.erase(filled_.begin());
+  return claim;
+}
+
+// A wave that the device is through with is wanted for the next one, however much else there is to do; any other only
+// where there is nothing else.
+Scheduler::Claim Scheduler::claim_drain_locked(bool passed_only) {
+  constexpr std::uint64_t kAskEveryNs = 50'000;  // asking takes a microsecond, and the lock is held
+  if (draining_ || !work_->launches()) return {};
+  std::uint64_t now = 0;
+  if (passed_only) {
+    now = base::now_ns();
+    if (now - asked_ns_ < kAskEveryNs) return {};
+  }
+  for (std::uint32_t wave = 0; wave < waves_.size(); ++wave) {
+    if (waves_[wave].state != WaveState::kDraining || waves_[wave].being_drained) continue;
+    if (passed_only) {
+      asked_ns_ = now;
+      if (!work_->passed(wave)) continue;
+    }
+    draining_ = true;
+    waves_[wave].being_drained = true;
+    return {ClaimKind::kDrain, wave};
+  }
+  return {};
+}
+
+// For the trace: what a worker without work waits for is what most of the waves wait for.
+trace::Stage Scheduler::waits_for_locked() const {
+  std::size_t in_copy = 0;
+  for (const WaveSlot& wave : waves_) in_copy += wave.state == WaveState::kDraining ? 1 : 0;
+  if (in_copy > 0 && 2 * in_copy >= waves_.size()) return trace::Stage::kCopy;
+  if (work_->in_flight() > 0) return trace::Stage::kRead;
+  if (filling_) return trace::Stage::kPlan;
+  return in_copy > 0 ? trace::Stage::kCopy : trace::Stage::kWait;  // kWait: the last groups, with other workers
+}
+
+void Scheduler::fill(std::uint32_t index, Worker& worker) {
+  const WaveWork::Filled filled = work_->fill(index, worker);
+  {
+    std::lock_guard lock(mutex_);
+    WaveSlot& wave = waves_[index];
+    filling_ = false;
+    exhausted_ = exhausted_ || filled.last;
+    wave.opens = filled.opens;
+    wave.next_group = 0;
+    wave.groups = wave.groups_left = filled.groups;
+    if (stopped_locked() || wave.groups_left == 0) {
+      release_locked(index);
+    } else {
+      ++worker.stats.waves;
+      filled_.push_back(index);
+    }
+  }
+  if (filled.starved) return wait_for_descriptor();
+  notifier_.notify();
+}
+
+void Scheduler::run_groups(const Claim& claim, Worker& worker) {
+  const WaveWork::Ran ran = work_->run(claim.wave, claim.begin, claim.end, worker);
+  if (ran.finished > 0) finish_groups(claim.wave, ran.finished, worker);
+  if (ran.next == claim.end) return;
+  // What this claim has open is read by others, or is closed when the wave is through: others can wait for it.
+  put_back(claim.wave, ran.next, claim.end);
+  wait_for_descriptor();
+}
+
+void Scheduler::resume(Worker& worker) {
+  for (const std::uint32_t wave : work_->resume(worker, setup_.workers.size())) finish_groups(wave, 1, worker);
+}
+
+void Scheduler::drain(std::uint32_t index, Worker& worker) {
+  const bool takes_long = work_->drain(index, worker);
+  if (takes_long) {
+    {
+      std::lock_guard lock(mutex_);
+      draining_ = false;
+    }
+    notifier_.notify();
+  }
+  work_->settle(index, worker);
+  {
+    std::lock_guard lock(mutex_);
+    if (!takes_long) draining_ = false;
+    waves_[index].being_drained = false;
+    release_locked(index);
+  }
+  notifier_.notify();
+}
+
+void Scheduler::finish_groups(std::uint32_t index, std::uint32_t count, Worker& worker) {
+  WaveSlot& wave = waves_[index];
+  bool launch = false;
+  {
+    std::lock_guard lock(mutex_);
+    wave.groups_left -= count;
+    if (wave.groups_left > 0) return;
+    launch = !report_->stopped();
+    if (launch) {
+      wave.state = WaveState::kLaunching;
+    } else {
+      release_locked(index);
+    }
+  }
+  if (launch) {
+    const bool queued = work_->launch(index, worker);
+    std::lock_guard lock(mutex_);
+    if (queued) {
+      wave.state = WaveState::kDraining;
+    } else {
+      release_locked(index);
+    }
+  }
+  notifier_.notify();
+}
+
+// Groups that were claimed and are to be claimed again.
+void Scheduler::put_back(std::uint32_t wave, std::uint32_t begin, std::uint32_t end) {
+  std::lock_guard lock(mutex_);
+  if (stopped_locked()) {
+    drop_groups_locked(wave, end - begin);  // they were not there to be dropped
+  } else {
+    left_.push_back({wave, begin, end});
+  }
+}
+
+// What needs one is not claimed until then.
+void Scheduler::wait_for_descriptor() {
+  starved_ = true;
+  os::Descriptors::of_process().call_when_closed(weak_from_this());
+}
+
+void Scheduler::descriptor_closed() noexcept {
+  starved_ = false;
+  notifier_.notify();
+}
+
+void Scheduler::drop_groups_locked(std::uint32_t wave, std::uint32_t count) {
+  waves_[wave].groups_left -= count;
+  if (waves_[wave].groups_left == 0) release_locked(wave);
+}
+
+void Scheduler::release_locked(std::uint32_t wave) {
+  work_->release(wave);
+  waves_[wave].state = WaveState::kFree;
+}
+
+// Whether the read has been stopped. Who finds out first drops what nobody has claimed.
+bool Scheduler::stopped_locked() {
+  if (!report_->stopped()) return false;
+  if (std::exchange(dropped_, true)) return true;
+  exhausted_ = true;
+  for (const std::uint32_t index : filled_) {
+    WaveSlot& wave = waves_[index];
+    const std::uint32_t unclaimed = wave.groups - wave.next_group;
+    wave.next_group = wave.groups;
+    drop_groups_locked(index, unclaimed);
+  }
+  filled_.clear();
+  for (const Left& left : left_) drop_groups_locked(left.wave, left.end - left.begin);
+  left_.clear();
+  return true;
+}
+
+// True for the one call that finds everything finished.
+bool Scheduler::complete_locked() const {
+  if (!exhausted_ || free_lanes_.size() != setup_.workers.size()) return false;
+  if (ending_ || filling_ || !work_->idle()) return false;
+  return std::all_of(waves_.begin(), waves_.end(), [](const WaveSlot& wave) { return wave.state == WaveState::kFree; });
+}
+
+}  // namespace headrace::transfer

@@ -1,0 +1,250 @@
+// Whatever workers do, and however groups end: each group is run once, each wave launched, settled and released once,
+// and the work is ended once, after everything else.
+#include "transfer/read/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <thread>
+
+namespace headrace::transfer {
+namespace {
+
+struct Odds {  // one in so many; 0: never
+  unsigned cold = 0, starved = 0, starved_fill = 0, fails = 0;
+  bool launches = false;
+};
+
+class FakeWork final : public WaveWork {
+ public:
+  FakeWork(std::uint32_t waves, std::uint32_t groups, const Odds& odds, ReadReport& report, unsigned seed)
+      : odds_(odds), report_(report), left_(groups), waves_(waves), random_(seed) {
+    for (Wave& wave : waves_) wave.done = std::vector<std::atomic<int>>(kMostGroups);
+  }
+
+  void begin() override {}
+  Filled fill(std::uint32_t index, Worker&) override {
+    expect_open();
+    if (one_in(odds_.starved_fill)) return {.starved = true};
+    Wave& wave = waves_[index];
+    EXPECT_FALSE(wave.used.exchange(true));
+    const std::uint32_t groups = std::min<std::uint32_t>(left_, 1 + roll() % kMostGroups);
+    left_ -= groups;
+    wave.groups = groups;
+    for (auto& done : wave.done) done = 0;
+    return {false, left_ == 0, groups, one_in(2)};
+  }
+  Ran run(std::uint32_t index, std::uint32_t begin, std::uint32_t end, Worker&) override {
+    expect_open();
+    Ran ran{begin, 0};
+    for (; ran.next < end; ++ran.next) {
+      if (one_in(odds_.starved)) break;
+      if (one_in(odds_.fails)) report_.stop(Status(Code::kIo, Layer::kTransfer, "planned"));
+      if (one_in(odds_.cold)) {
+        std::lock_guard lock(mutex_);
+        under_way_.push_back({index, ran.next});
+        continue;
+      }
+      ++waves_[index].done[ran.next];
+      ++groups_run;
+      ++ran.finished;
+    }
+    return ran;
+  }
+  // What another thread does: some of what is under way comes.
+  void come() {
+    std::lock_guard lock(mutex_);
+    for (std::size_t i = under_way_.size() / 2 + under_way_.size() % 2; i > 0; --i) {
+      came_.push_back(under_way_.back());
+      under_way_.pop_back();
+    }
+  }
+  std::size_t in_flight() const override {
+    std::lock_guard lock(mutex_);
+    return under_way_.size();
+  }
+  bool any_came() const noexcept override {
+    std::lock_guard lock(mutex_);
+    return !came_.empty();
+  }
+  bool idle() const override {
+    std::lock_guard lock(mutex_);
+    return came_.empty() && under_way_.empty();
+  }
+  std::span<const std::uint32_t> resume(Worker& worker, std::size_t workers) override {
+    expect_open();
+    worker.resumed.clear();
+    std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i <= came_.size() / workers && !came_.empty(); ++i) {
+      const TaskGroup group = came_.back();
+      came_.pop_back();
+      ++waves_[group.wave].done[group.index];
+      ++groups_run;
+      worker.resumed.push_back(group.wave);
+    }
+    return worker.resumed;
+  }
+  bool launch(std::uint32_t index, Worker&) override {
+    expect_open();
+    Wave& wave = waves_[index];
+    for (std::uint32_t i = 0; i < wave.groups; ++i) EXPECT_EQ(wave.done[i].load(), 1) << "group " << i;
+    ++waves_launched;
+    return odds_.launches;
+  }
+  bool launches() const noexcept override { return odds_.launches; }
+  bool passed(std::uint32_t) override { return one_in(3); }
+  void notice(std::uint32_t) override {}
+  bool drain(std::uint32_t index, Worker&) override {
+    EXPECT_FALSE(waves_[index].drained.exchange(true));
+    return one_in(2);
+  }
+  void settle(std::uint32_t index, Worker&) override {
+    expect_open();
+    EXPECT_TRUE(waves_[index].drained.exchange(false));
+    ++waves_settled;
+  }
+  void release(std::uint32_t index) override { waves_[index].used = false; }
+  void end(std::span<const std::unique_ptr<Worker>>) override {
+    EXPECT_EQ(ended.fetch_add(1), 0);
+    EXPECT_TRUE(idle());
+    for (Wave& wave : waves_) EXPECT_FALSE(wave.used.load());
+  }
+
+  std::atomic<int> ended{0};
+  std::atomic<std::uint32_t> groups_run{0}, waves_launched{0}, waves_settled{0};
+
+ private:
+  static constexpr std::uint32_t kMostGroups = 40;
+  struct Wave {
+    std::atomic<bool> used{false}, drained{false};
+    std::uint32_t groups = 0;
+    std::vector<std::atomic<int>> done;
+  };
+  struct TaskGroup {
+    std::uint32_t wave, index;
+  };
+  void expect_open() const { EXPECT_EQ(ended.load(), 0) << "called after its end"; }
+  unsigned roll() {
+    std::lock_guard lock(mutex_);
+    return static_cast<unsigned>(random_());
+  }
+  bool one_in(unsigned count) { return count != 0 && roll() % count == 0; }
+
+  const Odds odds_;
+  ReadReport& report_;
+  std::uint32_t left_;  // fill() is called by one thread at a time
+  std::vector<Wave> waves_;
+  mutable std::mutex mutex_;
+  std::mt19937 random_;               // guarded by mutex_
+  std::vector<TaskGroup> under_way_;  // guarded by mutex_
+  std::vector<TaskGroup> came_;       // guarded by mutex_
+};
+
+struct Outcome {
+  Status status;
+  std::uint32_t groups_run = 0, launched = 0, settled = 0;
+};
+
+// A read of `groups` groups with four workers and the caller. cancel_at: after so many groups; 0: never.
+Outcome read(std::uint32_t groups, const Odds& odds, unsigned seed, std::uint32_t cancel_at = 0) {
+  auto pool = WorkerPool::create(4);
+  EXPECT_TRUE(pool.ok());
+  const ReadReport::Progress nobody;
+  auto report = std::make_unique<ReadReport>(nobody, false, 0);
+  auto made = std::make_unique<FakeWork>(3, groups, odds, *report, seed);
+  FakeWork& work = *made;
+  Scheduler::Setup setup;
+  setup.chunks = groups;
+  setup.waves = 3;
+  for (int i = 0; i < 4; ++i) setup.workers.push_back(std::make_unique<Worker>());
+  auto scheduler = std::make_shared<Scheduler>(**pool, std::move(report), std::move(made), std::move(setup));
+  std::atomic<bool> over{false};
+  std::thread others([&] {
+    while (!over) {
+      work.come();
+      scheduler->descriptor_closed();  // notifies
+      if (cancel_at != 0 && work.groups_run >= cancel_at) scheduler->cancel();
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  });
+  Outcome out;
+  out.status = scheduler->run();
+  over = true;
+  others.join();
+  EXPECT_TRUE(scheduler->done());
+  EXPECT_EQ(work.ended, 1);
+  out.groups_run = work.groups_run;
+  out.launched = work.waves_launched;
+  out.settled = work.waves_settled;
+  return out;
+}
+
+class SchedulerTest : public ::testing::TestWithParam<unsigned> {};
+
+TEST_P(SchedulerTest, RunsEveryGroupOnce) {
+  for (const bool launches : {false, true}) {
+    for (const Odds& odds : {Odds{0, 0, 0, 0, launches}, Odds{2, 0, 0, 0, launches}, Odds{3, 6, 4, 0, launches}}) {
+      const Outcome out = read(500, odds, GetParam());
+      EXPECT_TRUE(out.status.ok()) << out.status.to_string();
+      EXPECT_EQ(out.groups_run, 500u);
+      EXPECT_GT(out.launched, 0u);
+      EXPECT_EQ(out.settled, launches ? out.launched : 0u);
+    }
+  }
+}
+
+TEST_P(SchedulerTest, AnEmptyReadEnds) { EXPECT_TRUE(read(0, Odds{}, GetParam()).status.ok()); }
+
+TEST_P(SchedulerTest, EndsOnceWhereAGroupStopsIt) {
+  for (const bool launches : {false, true}) {
+    const Outcome out = read(2000, Odds{3, 9, 4, 100, launches}, GetParam());
+    EXPECT_EQ(out.status.code(), Code::kIo);
+    EXPECT_LE(out.groups_run, 2000u);
+  }
+}
+
+TEST_P(SchedulerTest, EndsOnceWhereItIsCancelled) {
+  const Outcome out = read(200'000, Odds{5, 20, 10, 0, true}, GetParam(), 50);
+  EXPECT_EQ(out.status.code(), Code::kCancelled);
+  EXPECT_LT(out.groups_run, 200'000u);
+}
+
+// Whoever drops a read that was never started has its work ended all the same.
+TEST(SchedulerTest, EndsWhatWasNeverStarted) {
+  auto pool = WorkerPool::create(1);
+  ASSERT_TRUE(pool.ok());
+  const ReadReport::Progress nobody;
+  int ended = 0;
+  class Work final : public WaveWork {
+   public:
+    explicit Work(int& ended) : ended_(ended) {}
+    void begin() override {}
+    Filled fill(std::uint32_t, Worker&) override { return {}; }
+    Ran run(std::uint32_t, std::uint32_t, std::uint32_t, Worker&) override { return {}; }
+    std::size_t in_flight() const override { return 0; }
+    bool any_came() const noexcept override { return false; }
+    bool idle() const override { return true; }
+    std::span<const std::uint32_t> resume(Worker&, std::size_t) override { return {}; }
+    bool launch(std::uint32_t, Worker&) override { return false; }
+    bool launches() const noexcept override { return false; }
+    bool passed(std::uint32_t) override { return true; }
+    void notice(std::uint32_t) override {}
+    bool drain(std::uint32_t, Worker&) override { return false; }
+    void settle(std::uint32_t, Worker&) override {}
+    void release(std::uint32_t) override {}
+    void end(std::span<const std::unique_ptr<Worker>>) override { ++ended_; }
+
+   private:
+    int& ended_;
+  };
+  std::make_shared<Scheduler>(**pool, std::make_unique<ReadReport>(nobody, false, 0), std::make_unique<Work>(ended),
+                              Scheduler::Setup{})
+      .reset();
+  EXPECT_EQ(ended, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, SchedulerTest, ::testing::Range(1u, 9u));
+
+}  // namespace
+}  // namespace headrace::transfer

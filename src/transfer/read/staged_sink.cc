@@ -1,0 +1,185 @@
+#include "transfer/read/staged_sink.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/part.h"
+#include "base/trace.h"
+#include "transfer/read/placing.h"
+
+namespace headrace::transfer {
+namespace {
+
+Status slab_too_small() { return Status(Code::kInternal, Layer::kTransfer, "a wave's slab is too small for a chunk"); }
+
+}  // namespace
+
+void StagedSink::begin(Wave& wave) {
+  SlabSink::begin(wave);
+  if (takes_mapped(wave)) wave.decode.chunks.assign(wave.tasks.tasks.size(), WaveChunk());
+}
+
+Result<std::span<std::byte>> StagedSink::own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                                  Worker& worker) {
+  (void)length, (void)worker;
+  return wave.tasks.chain().raw() ? pinned_place(wave, group.first_task) : std::span<std::byte>();
+}
+
+Status StagedSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index,
+                             std::span<const std::byte> encoded, std::uint64_t skipped, Worker& worker) {
+  (void)group;
+  const Task& task = wave.tasks.tasks[task_index];
+  std::span<std::byte> target = pinned_place(wave, task_index);
+  if (wave.tasks.chain().raw()) {
+    HEADRACE_TRY(check_raw(wave, task, encoded));
+    const auto place = base::part(target, 0, encoded.size());
+    if (!place) return slab_too_small();
+    target = *place;
+    if (target.data() != encoded.data() && !encoded.empty()) {
+      trace::Timer timer(trace::Stage::kAssemble, encoded.size());
+      std::memcpy(target.data(), encoded.data(), encoded.size());
+      worker.stats.assemble_seconds += timer.stop();
+    }
+  } else {
+    HEADRACE_TRY(decode(wave, task, encoded, target, worker));
+  }
+  const std::uint64_t delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
+  worker.described = nullptr;  // the boxes are spent
+  HEADRACE_TRY(note_boxes(wave, task_index, target, skipped, worker.detail));
+  count_taken(wave.tasks, delivered, worker);
+  return {};
+}
+
+Status StagedSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+                               Worker& worker) {
+  // Of a chunk that is an object of its own, only a part may be read: its size has been checked.
+  const bool whole_object = wave.tasks.tasks[task_index].length == kWholeObject;
+  if (!whole_object) HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
+  worker.stats.stored_bytes += length;
+  WaveChunk& chunk = wave.decode.chunks[task_index];
+  chunk.delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
+  worker.described = nullptr;  // the boxes are spent
+  const auto place = base::part(pinned_place(wave, task_index), 0, length);
+  if (!place) return slab_too_small();
+  HEADRACE_TRY(note_boxes(wave, task_index, *place, whole_object ? offset : 0, worker.detail));
+  chunk.mapped = true;
+  return {};
+}
+
+bool StagedSink::is_mapped(const Wave& wave, std::size_t task_index) const noexcept {
+  return takes_mapped(wave) && wave.decode.chunks[task_index].mapped;
+}
+
+// Whether a kernel has to place the wave's chunks. `live`: those that are to be placed.
+bool StagedSink::scatters(const Wave& wave, std::size_t& live) const {
+  bool scattered = !wave.tasks.op().moves_bytes_only();
+  live = 0;
+  for (std::size_t i = 0; i < wave.tasks.tasks.size(); ++i) {
+    const device::Box& box = wave.stage.boxes[i];
+    if (box.rank == WaveStage::kNoBoxes) continue;
+    scattered = scattered || box.rank == WaveStage::kSeveralBoxes || box.src == nullptr ||
+                !device::is_contiguous(box, wave.tasks.op().element_bytes);
+    ++live;
+  }
+  return scattered;
+}
+
+// One copy call, at most one assemble call.
+Status StagedSink::queue(Wave& wave, Worker& worker) {
+  StagingSlot& slot = *wave.stage.slot;
+  const auto stride = static_cast<std::size_t>(wave.form->sizes.stride);
+  std::size_t live = 0;
+  const bool scattered = scatters(wave, live);
+  if (live == 0) return {};
+  wave.stage.pieces.clear();
+  if (!scattered) return copy_runs(wave, worker);
+  HEADRACE_TRY(add_mapped_slabs(wave));
+  device::Piece* last = nullptr;  // of the pinned slab
+  std::size_t kept = 0;
+  wave.stage.several.clear();
+  for (std::size_t i = 0; i < wave.tasks.tasks.size(); ++i) {
+    if (wave.stage.boxes[i].rank == WaveStage::kNoBoxes) continue;
+    const std::byte*& src = [&]() -> const std::byte*& {
+      if (wave.stage.boxes[i].rank == WaveStage::kSeveralBoxes) {
+        return wave.stage.several.emplace_back(SeveralBoxes{static_cast<std::uint32_t>(i), wave.stage.boxes[i].src})
+            .src;
+      }
+      if (kept != i) wave.stage.boxes[kept] = wave.stage.boxes[i];
+      return wave.stage.boxes[kept++].src;
+    }();
+    if (src == nullptr) continue;
+    src = slot.on_device.data() + (src - slot.pinned.data());
+    if (is_mapped(wave, i)) continue;
+    // The slab as it is, gaps and all; in parts where some of it comes from elsewhere.
+    const std::size_t at = i * stride;
+    if (last == nullptr || (!wave.fetch.mapped.pieces.empty() && last->src + last->bytes != slot.pinned.data() + at)) {
+      wave.stage.pieces.push_back({slot.pinned.data() + at, slot.on_device.data() + at, 0});
+      last = &wave.stage.pieces.back();
+    }
+    const std::size_t most = std::min(slot.pinned.size(), slot.on_device.size());
+    last->bytes = static_cast<std::size_t>(slot.pinned.data() + std::min<std::size_t>(at + stride, most) - last->src);
+  }
+  HEADRACE_TRY(copy_pieces(wave, worker));
+  HEADRACE_TRY(assemble(wave, {wave.stage.boxes.data(), kept}));
+  return assemble_several(wave, wave.stage.several, worker);
+}
+
+// Every chunk is one run of the tensor: the bytes go straight there, neighbours as one piece.
+Status StagedSink::copy_runs(Wave& wave, Worker& worker) const {
+  for (std::size_t i = 0; i < wave.tasks.tasks.size(); ++i) {
+    const device::Box& box = wave.stage.boxes[i];
+    if (box.rank < 0 || is_mapped(wave, i)) continue;
+    const std::size_t bytes = static_cast<std::size_t>(box.element_count()) * wave.tasks.op().element_bytes;
+    if (bytes == 0) continue;
+    if (!wave.stage.pieces.empty()) {
+      device::Piece& last = wave.stage.pieces.back();
+      if (last.src + last.bytes == box.src && last.dst + last.bytes == box.dst) {
+        last.bytes += bytes;
+        continue;
+      }
+    }
+    wave.stage.pieces.push_back({box.src, box.dst, bytes});
+  }
+  HEADRACE_TRY(add_mapped_runs(wave));
+  return copy_pieces(wave, worker);
+}
+
+// From the mappings to where the pinned slab would have been copied to.
+Status StagedSink::add_mapped_slabs(Wave& wave) const {
+  for (const MappedShare::TaskBytes& piece : wave.fetch.mapped.pieces) {
+    const auto dst = base::part(device_place(wave, piece.task), piece.within, piece.src.size());
+    if (!dst) return Status(Code::kInternal, Layer::kTransfer, "a mapped piece is longer than its place");
+    wave.stage.pieces.push_back({piece.src.data(), dst->data(), dst->size()});
+  }
+  return {};
+}
+
+// From the mappings straight to the tensor: of each chunk those bytes that are in its box.
+Status StagedSink::add_mapped_runs(Wave& wave) const {
+  for (const MappedShare::TaskBytes& piece : wave.fetch.mapped.pieces) {
+    const device::Box& box = wave.stage.boxes[piece.task];
+    const auto begin = static_cast<std::uint64_t>(box.src - pinned_place(wave, piece.task).data());
+    const std::uint64_t end = begin + box.element_count() * wave.tasks.op().element_bytes;
+    const std::uint64_t from = std::max(begin, piece.within), to = std::min(end, piece.within + piece.src.size());
+    if (from >= to) continue;
+    wave.stage.pieces.push_back(
+        {piece.src.data() + (from - piece.within), box.dst + (from - begin), static_cast<std::size_t>(to - from)});
+  }
+  return {};
+}
+
+// Chunks that the CPU placed were counted then.
+std::span<const std::uint32_t> StagedSink::settle(Wave& wave, Worker& worker) {
+  for (const MappedShare::Read& read : wave.fetch.mapped.reads) {
+    const TaskGroup& group = wave.tasks.groups[read.group];
+    for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
+      const WaveChunk& chunk = wave.decode.chunks[i];
+      if (!chunk.mapped || chunk.failed) continue;
+      count_taken(wave.tasks, chunk.delivered, worker);
+    }
+  }
+  return {};
+}
+
+}  // namespace headrace::transfer

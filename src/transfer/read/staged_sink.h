@@ -1,0 +1,36 @@
+// StagedSink: the CPU decodes chunks into the wave's pinned slab, which crosses the bus in one copy call and is placed
+// by one assemble call. Raw chunks may come out of a mapping instead.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "transfer/read/slab_sink.h"
+
+namespace headrace::transfer {
+
+class StagedSink final : public SlabSink {
+ public:
+  StagedSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, bool maps) noexcept
+      : SlabSink(tasks, std::move(device), false, maps) {}
+
+  void begin(Wave& wave) override;
+  bool takes_mapped(const Wave& wave) const noexcept override { return maps_ && wave.tasks.chain().raw(); }
+  std::span<const std::uint32_t> settle(Wave& wave, Worker& worker) override;
+
+ private:
+  Result<std::span<std::byte>> own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                        Worker& worker) override;
+  Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, std::span<const std::byte> encoded,
+                   std::uint64_t skipped, Worker& worker) override;
+  Status queue(Wave& wave, Worker& worker) override;
+  Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+                     Worker& worker) override;
+  bool is_mapped(const Wave& wave, std::size_t task_index) const noexcept;
+  bool scatters(const Wave& wave, std::size_t& live) const;
+  Status copy_runs(Wave& wave, Worker& worker) const;
+  Status add_mapped_slabs(Wave& wave) const;
+  Status add_mapped_runs(Wave& wave) const;
+};
+
+}  // namespace headrace::transfer

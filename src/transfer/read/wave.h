@@ -1,0 +1,119 @@
+// Wave: tasks of a read that go through it together, in parts by who needs them.
+//
+// Threads: as WaveWork and ChunkSink have it. Vectors keep their capacity from one use of a wave to the next.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/box.h"
+#include "device/decode.h"
+#include "device/device.h"
+#include "store/store.h"
+#include "transfer/context/staging.h"
+#include "transfer/context/worker.h"
+#include "transfer/fetch/io_service.h"
+#include "transfer/placement/placement.h"
+#include "transfer/plan/index_cache.h"
+#include "transfer/plan/plan.h"
+#include "transfer/read/wave_form.h"
+
+namespace headrace::transfer {
+
+class ChunkSink;
+
+// From objects to stored bytes.
+struct WaveFetch {
+  std::vector<ReadJob> jobs;               // one per group, used by cold groups
+  std::vector<store::ByteSource> objects;  // one per group: opened for its job
+  std::vector<StoreRead> reads;            // likewise, where a user's store reads
+  MappedShare mapped;                      // guarded by MappedReads until the launch
+};
+
+// A task whose boxes the plan gives one by one.
+struct SeveralBoxes {
+  std::uint32_t task;
+  const std::byte* src;  // of the decoded chunk on the device; null: fill
+};
+
+// Staged devices only: from a slab to the tensor.
+struct WaveStage {
+  static constexpr int kNoBoxes = -1, kSeveralBoxes = -2;  // instead of a box's rank
+
+  std::unique_ptr<StagingSlot> slot;
+  std::vector<device::Box> boxes;     // one per task; rank kNoBoxes: nothing to place; kSeveralBoxes: src is what they
+                                      // are relative to, null to fill, and the plan gives them again at the launch
+  std::vector<SeveralBoxes> several;  // of the launch
+  std::vector<device::Box> batch;     // some of their boxes
+  std::vector<device::Piece> pieces;
+  std::uint64_t bus_bytes = 0;  // of its copy
+};
+
+// A task of a wave that the device decodes, or takes out of the page cache.
+struct WaveChunk {
+  static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
+  static constexpr std::uint32_t kNoBox = ~std::uint32_t{0};
+
+  std::uint64_t at = kNowhere;  // in the encoded area of both slabs
+  std::uint64_t room = 0;       // reserved there
+  std::uint64_t bytes = 0;
+  std::span<std::byte> dst;     // where it is decoded to; empty: nothing to decode
+  std::uint64_t delivered = 0;  // bytes of elements
+  bool mapped = false;          // not in the pinned slab
+  bool failed = false;          // of mapped ones: found out later
+  std::uint32_t box = kNoBox;   // of the wave's boxes at launch: what is left to place
+  bool several = false;         // what is left to place are several boxes
+};
+
+// Waves of encoded bytes, which the device decodes.
+struct WaveDecode {
+  std::vector<WaveChunk> chunks;              // one per task, where the device may decode or map
+  std::atomic<std::uint64_t> used{0};         // of the slot's encoded area, from its start
+  std::atomic<std::uint64_t> mapped_used{0};  // of the device's, from its end
+  std::vector<device::DecodeItem> items;
+  std::vector<std::uint32_t> item_tasks;  // the task of each item
+  std::vector<IndexKey> index_keys;       // of each item, where indices are kept
+  // Tasks that the device handed back, and what of the pinned slab their decoded chunks take until they are uploaded.
+  std::vector<std::uint32_t> returned;
+  std::vector<device::Box> returned_boxes;
+  std::uint64_t returned_bytes = 0;
+};
+
+// Who decodes, and how long it takes: for the placement policy.
+struct WaveTurn {
+  WaveKind kind = WaveKind::kCpu;
+  bool probe = false;
+  bool counts = false;  // the policy has been told that it began
+  bool tells = false;   // how long it takes says something about its kind
+  std::uint64_t begun_ns = 0;
+  std::atomic<std::uint64_t> cpu_decoded{0}, cpu_decode_ns{0};  // bytes, and the time of all threads for them
+};
+
+// When what is recording: 0 where it was not seen to have ended.
+struct WaveTimes {
+  std::uint64_t launched_ns = 0, copied_ns = 0, decoded_ns = 0;
+  bool copy_marked = false;  // the slot's `copied` tells where the copy ends and decoding begins
+};
+
+struct Wave {
+  std::shared_ptr<const WaveForm> form;  // of its tasks
+  WaveTasks tasks;
+  WaveFetch fetch;
+  WaveStage stage;
+  WaveDecode decode;
+  WaveTurn turn;
+  WaveTimes times;
+  ChunkSink* sink = nullptr;  // that its chunks go to
+
+  // The object that a group is read from. A direct descriptor may have taken the place of its own.
+  const store::ByteSource& object_of(std::uint32_t group_index) const {
+    const TaskGroup& group = tasks.groups[group_index];
+    return group.source == kNoSource ? fetch.objects[group_index] : *tasks.sources[group.source].object;
+  }
+};
+
+}  // namespace headrace::transfer

@@ -1,0 +1,138 @@
+#include "transfer/read/wave_form.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/checked.h"
+#include "codec/device_stages.h"
+
+namespace headrace::transfer {
+namespace {
+
+constexpr unsigned kWaves = 4;
+
+// Smaller chunks have nothing to gain: it is many of them that a device decodes at a time.
+constexpr std::uint64_t kLeastIndexedBytes = 64 << 10;
+
+std::uint64_t decoded_bytes(const codec::Chain& chain) { return std::max<std::uint64_t>(chain.decoded_bytes(), 1); }
+
+void add_lane_bytes(SizeRequest& to, std::uint64_t bytes) {  // sizes of metadata: any
+  to.lane_bytes = base::checked_add(to.lane_bytes, bytes).value_or(UINT64_MAX);
+}
+
+}  // namespace
+
+Result<ChunkDecoding> WaveForms::choose_decoder(const codec::Chain& chain) const {
+  ChunkDecoding out;
+  const bool wanted = placement_ == Placement::kGpu, staged = !device_.info().host_addressable;
+  if (placement_ == Placement::kCpu || chain.raw() || (!staged && !wanted)) return out;
+  out.first_stage = codec::device_stage_begin(chain, device_);
+  Result<std::unique_ptr<device::ChunkDecoder>> made(
+      Status(Code::kUnsupported, Layer::kTransfer, "device " + device_.info().name + " is the CPU"));
+  if (staged) made = codec::make_decoder(chain, device_);
+  if (made.ok()) {
+    out.decoder = std::move(*made);
+    return out;
+  }
+  if (made.status().code() != Code::kUnsupported) return std::move(made).status();
+  if (wanted) {
+    return Status(Code::kUnsupported, Layer::kTransfer,
+                  "decoding on the device was asked for: " + made.status().message());
+  }
+  out.note = made.status().message();
+  return out;
+}
+
+// Encoded bytes are nearly always fewer than decoded ones; buffers grow to what a stream really needs.
+std::uint64_t WaveForms::encoded_bytes(const codec::Chain& chain) const noexcept {
+  const std::uint64_t decoded = decoded_bytes(chain);
+  return std::max(std::min(chain.max_encoded_bytes(), decoded + decoded / 32 + 65536), plan_.max_group_bytes());
+}
+
+SizeRequest WaveForms::request_of(const codec::Chain& chain) const {
+  const ContextOptions& options = resources_.options();
+  const std::uint64_t decoded = decoded_bytes(chain), encoded = encoded_bytes(chain);
+  SizeRequest request;
+  request.chunks = plan_.chunk_count();
+  request.one_form = plan_.one_form();
+  request.decoded_bytes = decoded;
+  request.lane_bytes = encoded;
+  request.staged = !device_.info().host_addressable;
+  if (!request.staged) add_lane_bytes(request, decoded);
+  for (int i = 0; i < 2; ++i) add_lane_bytes(request, chain.temporary_bytes());
+  add_lane_bytes(request, more_lane_bytes_);
+  if (plan_.store().packs()) add_lane_bytes(request, store::Store::most_packed_bytes(encoded));
+  request.host_budget_bytes = options.host_budget_bytes;
+  request.device_budget_bytes = options.device_budget_bytes;
+  request.wave_bytes = options.wave_bytes;
+  request.waves = options.waves != 0 ? options.waves : kWaves;
+  request.threads = resources_.threads();
+  return request;
+}
+
+SizeRequest WaveForms::with_decoder(SizeRequest request, const codec::Chain& chain, ChunkDecoding& decoding) const {
+  request.decoder = decoding.decoder.get();
+  request.source_bytes = chain.capacity_before(decoding.first_stage);
+  if (decoding.first_stage > 0) add_lane_bytes(request, request.source_bytes);
+  if (resources_.indices().enabled() && plan_.keeps_indices() && request.decoded_bytes >= kLeastIndexedBytes) {
+    request.index_stride = decoding.index_stride = decoding.decoder->index_stride();
+  }
+  return request;
+}
+
+bool WaveForms::leave_to_cpu(ChunkDecoding& decoding) const {
+  if (placement_ != Placement::kAuto) return false;
+  decoding.decoder.reset();
+  decoding.note = "the budgets are too small for the device's decoder";
+  return true;
+}
+
+// Waves and workers so that the budgets hold whatever the array's size. Leaves chunks to the CPU where the device's
+// decoder does not fit them.
+Result<ReadSizes> WaveForms::begin(std::uint64_t more_lane_bytes) {
+  more_lane_bytes_ = more_lane_bytes;
+  const std::shared_ptr<const ChunkForm>& form = plan_.largest_form();
+  const codec::Chain& chain = *form->chain;
+  HEADRACE_TRY_ASSIGN(ChunkDecoding decoding, choose_decoder(chain));
+  planned_bytes_ = encoded_bytes(chain);
+  const SizeRequest request = request_of(chain);
+  const auto size = [&] {
+    if (decoding.decoder == nullptr) return size_read(request);
+    const SizeRequest decoded = with_decoder(request, chain, decoding);
+    return resources_.options().waves != 0 ? size_read(decoded) : size_decoded_read(decoded);
+  };
+  Result<ReadSizes> sizes = size();
+  if (!sizes.ok() && decoding.decoder != nullptr && leave_to_cpu(decoding)) sizes = size();
+  if (!sizes.ok()) return sizes;
+  sizes_ = *sizes;
+  decodes_ = decoding.decoder != nullptr;
+  current_ = std::make_shared<const WaveForm>(WaveForm{form, sizes_, std::move(decoding)});
+  return sizes;
+}
+
+Status WaveForms::take(const std::shared_ptr<const ChunkForm>& form) {
+  if (form == current_->chunks) return {};
+  const codec::Chain& chain = *form->chain;
+  ChunkDecoding decoding;
+  if (decodes_) {
+    HEADRACE_TRY_ASSIGN(decoding, choose_decoder(chain));
+  }
+  const SizeRequest request = request_of(chain);
+  const auto size = [&] {
+    return size_wave(decoding.decoder != nullptr ? with_decoder(request, chain, decoding) : request, sizes_);
+  };
+  std::optional<WaveSizes> sizes = size();
+  if (!sizes && decoding.decoder != nullptr && leave_to_cpu(decoding)) sizes = size();
+  if (!sizes) {
+    return Status(Code::kResourceExhausted, Layer::kTransfer,
+                  "chunks that decode to " + std::to_string(request.decoded_bytes) +
+                      " bytes need more room on the device than the largest ones of their read, with " +
+                      std::to_string(sizes_.stride));
+  }
+  current_ = std::make_shared<const WaveForm>(WaveForm{form, *sizes, std::move(decoding)});
+  return {};
+}
+
+}  // namespace headrace::transfer

@@ -1,0 +1,133 @@
+#include "transfer/threads/worker_pool.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "base/trace.h"
+
+namespace headrace::transfer {
+
+// Shared with the threads, so that a worker which lets go of the last owner of the pool can end in peace.
+struct WorkerPool::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::uint64_t generation = 0;                      // guarded by mutex
+  bool stopping = false;                             // guarded by mutex
+  unsigned callers = 0;                              // in wait(); guarded by mutex
+  std::vector<std::shared_ptr<Workload>> workloads;  // guarded by mutex
+  std::shared_ptr<NearThreads> near;                 // may be null
+  bool one_per_cpu = false;
+
+  unsigned bound_cpus() const noexcept { return near != nullptr ? near->bound_cpus() : 0; }
+  // Workers sleep on where there is no workload: what a caller does alone wakes nobody.
+  void notify() noexcept {
+    {
+      std::lock_guard lock(mutex);
+      ++generation;
+      if (workloads.empty() && callers == 0 && !stopping) return;
+    }
+    changed.notify_all();
+  }
+};
+
+Result<std::unique_ptr<WorkerPool>> WorkerPool::create(unsigned threads, std::shared_ptr<NearThreads> near,
+                                                       bool one_per_cpu) {
+  std::unique_ptr<WorkerPool> pool(new WorkerPool(std::make_shared<State>()));
+  pool->state_->near = std::move(near);
+  pool->state_->one_per_cpu = one_per_cpu;
+  for (unsigned i = 0; i < threads; ++i) {
+    try {
+      pool->threads_.emplace_back([state = pool->state_, i] { run(*state, i); });
+    } catch (const std::system_error& error) {
+      if (i > 0) break;
+      return Status(Code::kResourceExhausted, Layer::kTransfer, "no worker thread could be started")
+          .with_cause(error.what());
+    }
+  }
+  return pool;
+}
+
+WorkerPool::~WorkerPool() {
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->notify();
+  for (std::thread& thread : threads_) {
+    if (thread.get_id() == std::this_thread::get_id()) {
+      thread.detach();  // it is on its way out
+    } else {
+      thread.join();
+    }
+  }
+  // Finished ones that no worker came to: they own the state through their notifiers, and the state owns them.
+  std::vector<std::shared_ptr<Workload>> left;
+  {
+    std::lock_guard lock(state_->mutex);
+    left.swap(state_->workloads);
+  }
+}
+
+void WorkerPool::add(std::shared_ptr<Workload> workload) {
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->workloads.push_back(std::move(workload));
+  }
+  state_->notify();
+}
+
+void WorkerPool::notify() noexcept { state_->notify(); }
+
+void WorkerPool::Notifier::notify() const noexcept { state_->notify(); }
+
+unsigned WorkerPool::bound_cpus() const noexcept { return state_->bound_cpus(); }
+
+std::uint64_t WorkerPool::generation() const noexcept {
+  std::lock_guard lock(state_->mutex);
+  return state_->generation;
+}
+
+void WorkerPool::wait(std::uint64_t seen) {
+  std::unique_lock lock(state_->mutex);
+  ++state_->callers;
+  state_->changed.wait(lock, [&] { return state_->generation != seen || state_->stopping; });
+  --state_->callers;
+}
+
+void WorkerPool::run(State& state, unsigned index) {
+  trace::name_thread("worker");
+  NearThreads::Thread thread(state.near);
+  std::size_t turn = 0;  // workloads take turns at being looked at first
+  for (;;) {
+    std::uint64_t seen = 0;
+    {
+      std::lock_guard lock(state.mutex);
+      if (state.stopping) return;
+      seen = state.generation;
+    }
+    bool any_finished = false;
+    thread.follow();
+    // Work that changes how many CPUs there are is added after that, and wakes all.
+    const unsigned cpus = state.one_per_cpu ? state.bound_cpus() : 0;
+    const bool superfluous = cpus != 0 && index >= cpus;
+    for (std::size_t i = 0; !any_finished && !superfluous; ++i) {
+      std::shared_ptr<Workload> workload;
+      {
+        std::lock_guard lock(state.mutex);
+        if (state.stopping) return;
+        if (i >= state.workloads.size()) break;
+        workload = state.workloads[(turn + i) % state.workloads.size()];
+      }
+      if (workload->work() != Workload::Progress::kFinished) continue;
+      any_finished = true;
+      std::lock_guard lock(state.mutex);
+      std::erase(state.workloads, workload);
+    }
+    ++turn;
+    if (any_finished) continue;
+    std::unique_lock lock(state.mutex);
+    state.changed.wait(lock, [&] { return state.generation != seen || state.stopping; });
+  }
+}
+
+}  // namespace headrace::transfer

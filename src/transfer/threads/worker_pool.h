@@ -1,0 +1,67 @@
+// WorkerPool: the threads that plan, read, decode and assemble, shared by all reads of a Context.
+//
+// A Workload is something that can use several workers at once and says when it has nothing for one more. Workers sleep
+// on one counter that every change of any workload's state advances, so no wake-up is lost and none is per chunk.
+//
+// Threads: every call from any thread.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "transfer/threads/near_threads.h"
+
+namespace headrace::transfer {
+
+class Workload {
+ public:
+  enum class Progress : std::uint8_t { kIdle, kFinished };
+  virtual ~Workload() = default;
+  // Does all it can on the calling thread. kIdle: nothing to do here until the pool is notified.
+  virtual Progress work() = 0;
+};
+
+class WorkerPool {
+  struct State;
+
+ public:
+  // Where the system gives fewer threads than asked, the pool has what it got; no thread at all is an error. The
+  // threads follow `near`, if there is one; with `one_per_cpu`, no more of them work than they are kept on CPUs.
+  static Result<std::unique_ptr<WorkerPool>> create(unsigned threads, std::shared_ptr<NearThreads> near = nullptr,
+                                                    bool one_per_cpu = false);
+  ~WorkerPool();
+
+  void add(std::shared_ptr<Workload> workload);  // dropped when work() says kFinished
+  void notify() noexcept;                        // something became workable
+  unsigned bound_cpus() const noexcept;          // that the threads are kept on; 0: on none in particular
+  std::uint64_t generation() const noexcept;
+  void wait(std::uint64_t seen);  // until notify() has been called since `seen` was read
+
+  // notify() for someone who may outlive the pool.
+  class Notifier {
+   public:
+    void notify() const noexcept;
+
+   private:
+    friend class WorkerPool;
+    explicit Notifier(std::shared_ptr<State> state) : state_(std::move(state)) {}
+    std::shared_ptr<State> state_;
+  };
+  Notifier notifier() const { return Notifier(state_); }
+
+ private:
+  // Shared with the threads, so that a worker which lets go of the last owner of the pool can end in peace.
+  explicit WorkerPool(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  static void run(State& state, unsigned index);
+
+  const std::shared_ptr<State> state_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace headrace::transfer

@@ -1,0 +1,500 @@
+#include "zarr/plan/planner.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/access.h"
+#include "base/checked.h"
+#include "os/file_read.h"
+#include "zarr/grid/footprint.h"
+#include "zarr/shard/indexes_ahead.h"
+
+namespace headrace::zarr {
+namespace {
+
+using transfer::kNoSource;
+using transfer::kWholeObject;
+using transfer::Task;
+using transfer::TaskDetail;
+using transfer::TaskGroup;
+using transfer::WaveTasks;
+
+constexpr std::uint64_t kMaxGroupBytes = std::uint64_t{1} << 20;  // a coalesced read stays in a core's cache
+constexpr std::uint64_t kMaxGapBytes = std::uint64_t{16} << 10;   // cheaper to read than to ask again
+constexpr unsigned kLevelShift = 56;  // a task's ordinal: level of its unit above, the unit's number below
+static_assert(kMaxUnitsPerShard == std::uint64_t{1} << kLevelShift);
+
+std::shared_ptr<const transfer::ChunkForm> make_form(std::shared_ptr<const codec::Chain> chain,
+                                                     const device::ElementOp& op, std::vector<std::byte> fill) {
+  return std::make_shared<const transfer::ChunkForm>(transfer::ChunkForm{std::move(chain), op, std::move(fill)});
+}
+
+class ArrayPlan : public transfer::Plan {
+ public:
+  // `form`: of all chunks, or of the largest.
+  ArrayPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
+            std::shared_ptr<const transfer::ChunkForm> form)
+      : array_(std::move(array)), footprint_(std::move(footprint)), form_(std::move(form)) {}
+
+  std::uint64_t chunk_count() const noexcept override { return footprint_->units(); }
+  store::Store& store() const noexcept override { return *Access::impl(array_->store); }
+  const std::shared_ptr<const transfer::ChunkForm>& largest_form() const noexcept override { return form_; }
+  bool next_box(TaskDetail& detail) const override { return footprint_->next_box(detail); }
+  bool keeps_indices() const noexcept override { return one_form() && array_->index_array != 0; }
+  transfer::IndexKey index_key(const TaskGroup& group, const Task& task) const override {
+    // What lies in a shard is known by where it lies.
+    const bool sharded = array_->sharding != nullptr;
+    std::array<std::uint64_t, kMaxRank> at;
+    footprint_->position(sharded ? group.ordinal : task.ordinal, at.data());
+    std::uint64_t number = 0;
+    for (std::size_t i = 0; i < array_->grid.size(); ++i) number = number * array_->grid[i] + at[i];
+    return {array_->index_array, number, sharded ? task.offset : 0};
+  }
+  std::shared_ptr<transfer::PlacementPolicy> placement(
+      const std::string& kind, const std::shared_ptr<transfer::PlacementPrior>& prior) const override {
+    // What is known is about chunks of one shape.
+    return one_form() ? array_->placement.of(kind, prior) : nullptr;
+  }
+
+ protected:
+  void make_key(std::uint64_t object, std::string& key) const {
+    std::array<std::uint64_t, kMaxRank> at;
+    footprint_->position(object, at.data());
+    key.clear();
+    array_->append_prefix(key);
+    append_chunk_key(array_->metadata.keys, at.data(), array_->metadata.shape.size(), key);
+  }
+
+  const std::shared_ptr<const Array::Impl> array_;
+  const std::unique_ptr<const Footprint> footprint_;
+  const std::shared_ptr<const transfer::ChunkForm> form_;
+};
+
+// Every stored chunk is an object of its own.
+class ChunkPlan : public ArrayPlan {
+ public:
+  using ArrayPlan::ArrayPlan;
+
+  Result<bool> fill(WaveTasks& wave) override {
+    wave.form = form_;
+    while (next_ != footprint_->end_object() && wave.tasks.size() < wave.max_tasks) emit(wave);
+    return next_ != footprint_->end_object();
+  }
+
+  void describe(const TaskGroup&, const Task& task, TaskDetail& detail) const override {
+    make_key(task.ordinal, detail.key);
+    footprint_->describe(task.ordinal, 0, footprint_->root(task.ordinal), detail);
+  }
+
+  std::uint64_t max_group_bytes() const noexcept override { return 0; }
+
+ protected:
+  void emit(WaveTasks& wave) {
+    TaskGroup group;
+    group.first_task = static_cast<std::uint32_t>(wave.tasks.size());
+    group.task_count = 1;
+    wave.groups.push_back(group);
+    wave.tasks.push_back({next_, 0, kWholeObject});
+    next_ = footprint_->next_object(next_);
+  }
+
+  std::uint64_t next_ = footprint_->first_object();
+};
+
+std::vector<std::uint64_t> shape_of(const RectilinearGrid& grid, const Footprint& footprint, std::uint64_t object) {
+  std::array<std::uint64_t, kMaxRank> at;
+  footprint.position(object, at.data());
+  std::vector<std::uint64_t> shape;
+  for (std::size_t i = 0; i < grid.axes.size(); ++i) shape.push_back(grid.run_of_chunk(i, at[i]).edge);
+  return shape;
+}
+
+// Of the objects, the shape with the most elements. REQUIRES: there is one.
+std::vector<std::uint64_t> largest_shape(const RectilinearGrid& grid, const Footprint& footprint) {
+  std::vector<std::uint64_t> largest = shape_of(grid, footprint, footprint.first_object());
+  if (footprint.largest_first()) return largest;
+  const auto elements = [](const std::vector<std::uint64_t>& shape) {
+    std::optional<std::uint64_t> all = 1;
+    for (const std::uint64_t edge : shape) all = all ? base::checked_mul(*all, edge) : all;
+    return all.value_or(~std::uint64_t{0});
+  };
+  for (std::uint64_t object = footprint.first_object(); object != footprint.end_object();
+       object = footprint.shape_end(object)) {
+    std::vector<std::uint64_t> shape = shape_of(grid, footprint, object);
+    if (elements(shape) > elements(largest)) largest = std::move(shape);
+  }
+  return largest;
+}
+
+// Chunks that differ in shape, and so in what decodes them: those of one shape after the other.
+class RectilinearPlan final : public ChunkPlan {
+ public:
+  // `form`: of the largest chunks, those of `shape`.
+  RectilinearPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
+                  std::shared_ptr<const transfer::ChunkForm> form, std::vector<std::uint64_t> shape)
+      : ChunkPlan(std::move(array), std::move(footprint), std::move(form)), largest_(std::move(shape)) {}
+
+  bool one_form() const noexcept override { return false; }
+
+  Result<std::shared_ptr<const transfer::ChunkForm>> next_form() override {
+    if (next_ != form_end_ || next_ == footprint_->end_object()) return current_;
+    const std::vector<std::uint64_t> shape = shape_of(*array_->metadata.rectilinear, *footprint_, next_);
+    current_ = form_;
+    if (shape != largest_) {
+      HEADRACE_TRY_ASSIGN(codec::Chain chain, array_->build_chain_for(shape));
+      current_ = make_form(std::make_shared<const codec::Chain>(std::move(chain)), form_->op, form_->fill);
+    }
+    form_end_ = footprint_->shape_end(next_);
+    return current_;
+  }
+
+  Result<bool> fill(WaveTasks& wave) override {
+    wave.form = current_;
+    while (next_ != form_end_ && wave.tasks.size() < wave.max_tasks) emit(wave);
+    return next_ != footprint_->end_object();
+  }
+
+ private:
+  const std::vector<std::uint64_t> largest_;
+  std::shared_ptr<const transfer::ChunkForm> current_ = form_;
+  std::uint64_t form_end_ = next_;  // behind its chunks
+};
+
+// Chunks lie inside shards: each shard's index is read once, its chunks in the order in which they lie. Where they are
+// shards again, so are they, a few of them at a time.
+class ShardPlan final : public ArrayPlan {
+ public:
+  ShardPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
+            std::shared_ptr<const transfer::ChunkForm> form)
+      : ArrayPlan(std::move(array), std::move(footprint), std::move(form)),
+        levels_(array_->sharding->grids.size()),
+        open_(levels_),
+        next_shard_(footprint_->first_object()) {
+    for (Opened& open : open_) open.memory = base::Charge(array_->memory.budget());
+    key_.reserve(256);
+    if (ByteStore* const ranges = store().ranges()) {
+      const ShardIndexFormat& format = array_->sharding->indexes.front();
+      ahead_ =
+          std::make_unique<IndexesAhead>(*ranges, format.encoded_bytes(), format.at_end(), array_->memory.budget());
+    }
+  }
+
+  Result<bool> fill(WaveTasks& wave) override {
+    wave.form = form_;
+    while (wave.tasks.size() < wave.max_tasks) {
+      if (cursor_ == pending_.size()) {
+        pending_.clear();
+        cursor_ = 0;
+        // Neighbours in different inner shards are fetched together, so there should be many of them.
+        if (opens_next()) {
+          shard_.reset();
+          if (!wave.groups.empty() && !os::Descriptors::of_process().room()) return true;  // less in this wave
+        }
+        Status status = gather(wave.max_tasks, wave.lookups);
+        sort_by_offset(pending_);
+        if (!status.ok()) {
+          if (os::is_shortage(status.system_error()) && !wave.groups.empty()) return true;
+          if (status.code() == Code::kResourceExhausted) return status;
+          emit_failure(wave, std::move(status));
+          continue;
+        }
+        if (pending_.empty()) return false;
+      }
+      emit_groups(wave);
+    }
+    if (opens_next()) shard_.reset();  // the waves have what they need of it, and let go of it last
+    return cursor_ < pending_.size() || open_.front().left() || next_shard_ != footprint_->end_object();
+  }
+
+  bool opens_next() const noexcept override { return cursor_ == pending_.size() && !open_.front().left(); }
+
+  void give_up() noexcept override {
+    if (ahead_ != nullptr) ahead_->cancel();
+  }
+
+  void describe(const TaskGroup& group, const Task& task, TaskDetail& detail) const override {
+    detail.key.clear();
+    footprint_->describe(group.ordinal, static_cast<std::size_t>(task.ordinal >> kLevelShift),
+                         task.ordinal & (kMaxUnitsPerShard - 1), detail);
+  }
+
+  std::uint64_t max_group_bytes() const noexcept override { return kMaxGroupBytes; }
+
+ private:
+  // Chunks of one shard of some level, those that are selected.
+  struct Opened {
+    std::vector<Footprint::Unit> units;  // the next level's
+    std::vector<Task> tasks;             // where they lie, in that order
+    std::size_t cursor = 0;
+    base::Charge memory;
+    bool left() const { return cursor < tasks.size(); }
+  };
+
+  static constexpr std::size_t kIndexesAhead = 128;
+
+  static std::uint64_t ordinal_of(std::size_t level, std::uint64_t unit) {
+    return static_cast<std::uint64_t>(level) << kLevelShift | unit;
+  }
+
+  // Appends tasks of one object to pending_: all that are left of it, or as many as are worth sorting.
+  Status gather(std::size_t enough, Stats& lookups) {
+    while (pending_.empty()) {
+      if (!open_.front().left()) {
+        if (next_shard_ == footprint_->end_object()) return {};
+        shard_object_ = next_shard_;
+        next_shard_ = footprint_->next_object(next_shard_);
+        RangeRead* const index = ahead_ != nullptr ? index_ahead() : nullptr;
+        make_key(shard_object_, key_);
+        auto opened = array_->shard_access().open(key_, lookups, index);
+        if (!opened.ok()) {
+          if (os::is_shortage(opened.status().system_error())) next_shard_ = shard_object_;  // it is tried again
+          return std::move(opened).status();
+        }
+        shard_ = std::move(*opened);
+        const std::uint64_t root = footprint_->root(shard_object_);
+        if (shard_ == nullptr) {
+          pending_.push_back({ordinal_of(0, root), 0, 0});
+          return {};
+        }
+        HEADRACE_TRY(open_level(0, root, shard_->entries));
+      }
+      HEADRACE_TRY(descend(0, enough, lookups));
+    }
+    return {};
+  }
+
+  // Asks for the indexes of the next shards, and gives that of this one if it was asked for.
+  RangeRead* index_ahead() {
+    next_asked_ = std::max(next_asked_, shard_object_);
+    for (std::size_t most = ahead_->wanted(); most > 0 && next_asked_ != footprint_->end_object();) {
+      make_key(next_asked_, key_);
+      if (array_->shard_access().reads_index_of(key_)) {
+        ahead_->ask(next_asked_, key_);
+        --most;
+      }
+      next_asked_ = footprint_->next_object(next_asked_);
+    }
+    ahead_->start();
+    return ahead_->take(shard_object_);
+  }
+
+  static void sort_by_offset(std::vector<Task>& tasks) {
+    std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.offset < b.offset; });
+  }
+
+  // Lists what is selected of a unit of `level`, whose index is given: in pending_ or in open_[level].
+  Status open_level(std::size_t level, std::uint64_t unit, const std::vector<ShardEntry>& index) {
+    Opened& open = open_[level];
+    open.units.clear();
+    open.tasks.clear();
+    open.cursor = 0;
+    // While the lists grow.
+    const std::uint64_t most = std::min<std::uint64_t>(index.size(), footprint_->units());
+    HEADRACE_TRY(open.memory.grow_to(most * 2 * (sizeof(Footprint::Unit) + sizeof(Task)), "the chunks of a shard"));
+    footprint_->children(shard_object_, level, unit, open.units);
+    // Chunks of the lowest level are what is to be handed out.
+    const bool lowest = level + 1 == levels_;
+    std::vector<Task>& tasks = lowest ? pending_ : open.tasks;
+    const std::size_t before = tasks.size();
+    tasks.resize(before + open.units.size());
+    Task* task = tasks.data() + before;
+    for (const Footprint::Unit& child : open.units) {
+      const ShardEntry& entry = index[static_cast<std::size_t>(child.entry)];
+      *task++ = {ordinal_of(level + 1, child.number), entry.offset, entry.length};
+    }
+    if (!lowest) sort_by_offset(tasks);
+    return {};
+  }
+
+  // Moves what is in the shards of open_[level] to pending_, until that has enough.
+  Status descend(std::size_t level, std::size_t enough, Stats& lookups) {
+    Opened& open = open_[level];
+    while (open.left() && pending_.size() < enough) {
+      if (!open_[level + 1].left()) {
+        const Task& task = open.tasks[open.cursor];
+        if (task.length == 0) {
+          pending_.push_back(task);  // absent, with all that would be in it
+          ++open.cursor;
+          continue;
+        }
+        if (open.cursor % kIndexesAhead == 0) prefetch_indexes(level + 1, open);
+        // What fails does so once: the next call goes on behind it.
+        auto index = array_->shard_access().open_inner(*shard_, level + 1, {task.offset, task.length}, lookups);
+        if (!index.ok()) {
+          failed_ = task.ordinal;
+          ++open.cursor;
+          return std::move(index).status();
+        }
+        HEADRACE_TRY(open_level(level + 1, task.ordinal & (kMaxUnitsPerShard - 1), **index));
+      }
+      Status status = descend(level + 1, enough, lookups);
+      if (!open_[level + 1].left()) ++open.cursor;
+      HEADRACE_TRY(std::move(status));
+    }
+    return {};
+  }
+
+  // Where a disk has to be asked for each of them, it is asked for the next ones together.
+  void prefetch_indexes(std::size_t level, const Opened& open) const {
+    const store::ByteSource& object = *shard_->object;
+    if (!object.offers(store::Offer::kFile) || open.tasks.size() < 2) return;
+    const ShardIndexFormat& format = array_->sharding->indexes[level];
+    for (std::size_t i = open.cursor; i < std::min(open.tasks.size(), open.cursor + kIndexesAhead); ++i) {
+      const Task& task = open.tasks[i];
+      const auto position = format.position(task.length);
+      if (task.length != 0 && position.ok()) {
+        os::want_cached(object.file().fd, object.file().begin + task.offset + *position, format.encoded_bytes());
+      }
+    }
+  }
+
+  // A shard that cannot be used, of any level, is one task that fails, like a bad chunk: the others are read.
+  void emit_failure(WaveTasks& wave, Status status) {
+    const std::uint64_t ordinal = failed_ != 0 ? failed_ : ordinal_of(0, footprint_->root(shard_object_));
+    failed_ = 0;
+    emit_failed_task(wave, {ordinal, 0, kWholeObject}, std::make_shared<const std::string>(key_), std::move(status));
+  }
+
+  void emit_failed_task(WaveTasks& wave, const Task& task, std::shared_ptr<const std::string> key, Status status) {
+    TaskGroup group;
+    group.ordinal = shard_object_;
+    group.offset = task.offset;
+    group.length = task.length;
+    group.first_task = static_cast<std::uint32_t>(wave.tasks.size());
+    group.task_count = 1;
+    group.source = static_cast<std::uint32_t>(wave.sources.size());
+    wave.sources.push_back({nullptr, std::move(key), std::move(status)});
+    wave.tasks.push_back(task);
+    wave.groups.push_back(group);
+  }
+
+  // What the index says of a chunk against what metadata say, before a byte is read or room made for it. The chunk that
+  // fails stands alone, so that the others of its group are read.
+  bool fits(const Task& task) const noexcept {
+    return task.length == 0 || form_->chain->accepts_encoded_size(task.length);
+  }
+  void emit_misfit(WaveTasks& wave, const Task& task) {
+    emit_failed_task(
+        wave, task, {shard_, &shard_->key},
+        form_->chain->check_encoded_size(task.length).with_key(shard_->key).with_range(task.offset, task.length));
+  }
+
+  // Moves tasks from pending_ into groups until the wave or the shard is through.
+  void emit_groups(WaveTasks& wave) {
+    std::uint32_t source = kNoSource;
+    if (shard_ != nullptr) {
+      source = static_cast<std::uint32_t>(wave.sources.size());
+      wave.sources.push_back({shard_->object, {shard_, &shard_->key}, {}, shard_});
+    }
+    while (cursor_ < pending_.size() && wave.tasks.size() < wave.max_tasks) {
+      if (!fits(pending_[cursor_])) {
+        emit_misfit(wave, pending_[cursor_++]);
+        continue;
+      }
+      TaskGroup group;
+      group.ordinal = shard_object_;
+      group.source = source;
+      group.first_task = static_cast<std::uint32_t>(wave.tasks.size());
+      group.offset = pending_[cursor_].offset;
+      std::uint64_t end = group.offset;
+      const bool absent = pending_[cursor_].length == 0;
+      while (cursor_ < pending_.size() && wave.tasks.size() < wave.max_tasks) {
+        const Task& task = pending_[cursor_];
+        if ((task.length == 0) != absent || !fits(task)) break;
+        const std::uint64_t task_end = std::max(end, task.offset + task.length);
+        if (group.task_count > 0 && !absent &&
+            (task.offset > end + kMaxGapBytes || task_end - group.offset > kMaxGroupBytes)) {
+          break;
+        }
+        end = task_end;
+        wave.tasks.push_back(task);
+        ++group.task_count;
+        ++cursor_;
+      }
+      group.length = absent ? 0 : end - group.offset;
+      wave.groups.push_back(group);
+    }
+  }
+
+  const std::size_t levels_;
+  std::vector<Opened> open_;  // by level: one shard each, the chunks of the one in front of it
+  std::uint64_t next_shard_;
+  std::unique_ptr<IndexesAhead> ahead_;  // null: opening a shard costs no round trip
+  std::uint64_t next_asked_ = 0;         // the first shard whose index was not asked for
+  // The shard being handed out
+  std::uint64_t shard_object_ = 0;
+  std::shared_ptr<const OpenShard> shard_;
+  std::string key_;
+  std::uint64_t failed_ = 0;  // ordinal of the inner shard that could not be opened; 0: it was the object
+  std::vector<Task> pending_;
+  std::size_t cursor_ = 0;
+};
+
+// The grid and the levels of shards that an array has.
+FootprintInput layout_of(const Array::Impl& array) {
+  FootprintInput input;
+  input.object_shape = array.metadata.chunk_shape;
+  input.object_grid = array.grid;
+  if (array.sharding != nullptr) input.levels = array.sharding->grids;
+  input.src_strides = array.unit_strides();
+  input.rectilinear = array.metadata.rectilinear;
+  if (input.rectilinear != nullptr) input.axis_order = array.unit_chain().layout().axis_order;
+  return input;
+}
+
+FootprintInput input_of(const Array::Impl& array, const ResolvedSelection& selection, const TensorView& tensor,
+                        const ReadConversion& conversion) {
+  FootprintInput input = layout_of(array);
+  input.selection = &selection;
+  input.dst = tensor.memory;
+  input.dst_first = tensor.first_byte;
+  input.dst_strides = tensor.strides_bytes;
+  input.element_bytes = conversion.op.element_bytes;
+  return input;
+}
+
+Result<std::unique_ptr<transfer::Plan>> plan_of(std::shared_ptr<const Array::Impl> array,
+                                                std::unique_ptr<const Footprint> footprint, ReadConversion conversion) {
+  const std::shared_ptr<const RectilinearGrid> grid = array->metadata.rectilinear;
+  const bool by_shape = grid != nullptr && footprint->units() > 0;
+  // The array's own is not shared: who holds a form does not keep the Context.
+  std::shared_ptr<const codec::Chain> chain(std::shared_ptr<void>(), &array->unit_chain());
+  std::vector<std::uint64_t> largest;
+  if (by_shape) {
+    largest = largest_shape(*grid, *footprint);
+    HEADRACE_TRY_ASSIGN(codec::Chain built, array->build_chain_for(largest));
+    chain = std::make_shared<const codec::Chain>(std::move(built));
+  }
+  auto form = make_form(std::move(chain), conversion.op, std::move(conversion.fill));
+  std::unique_ptr<transfer::Plan> plan;
+  if (by_shape) {
+    plan =
+        std::make_unique<RectilinearPlan>(std::move(array), std::move(footprint), std::move(form), std::move(largest));
+  } else if (array->sharding != nullptr) {
+    plan = std::make_unique<ShardPlan>(std::move(array), std::move(footprint), std::move(form));
+  } else {
+    plan = std::make_unique<ChunkPlan>(std::move(array), std::move(footprint), std::move(form));
+  }
+  return plan;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
+                                                  const ResolvedSelection& selection, const TensorView& tensor,
+                                                  ReadConversion conversion) {
+  HEADRACE_TRY_ASSIGN(auto footprint, make_footprint(input_of(*array, selection, tensor, conversion)));
+  return plan_of(std::move(array), std::move(footprint), std::move(conversion));
+}
+
+Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
+                                                  std::span<const PlanPart> parts, ReadConversion conversion) {
+  std::vector<FootprintInput> inputs;
+  inputs.reserve(parts.size());
+  for (const PlanPart& part : parts) inputs.push_back(input_of(*array, part.selection, part.tensor, conversion));
+  HEADRACE_TRY_ASSIGN(auto footprint, make_merged_footprint(inputs));
+  return plan_of(std::move(array), std::move(footprint), std::move(conversion));
+}
+
+}  // namespace headrace::zarr

@@ -1,0 +1,303 @@
+#include "zarr/shard/open_shard.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/trace.h"
+#include "os/page_buffer.h"
+#include "store/range_read.h"
+#include "zarr/shard/shard_cache.h"
+
+namespace headrace::zarr {
+
+namespace {
+
+// The index of a shard that is the object's bytes [begin, begin + length). `read`: its bytes, where they are there.
+Status read_index(const store::ByteSource& object, const ShardIndexFormat& format, std::uint64_t begin,
+                  std::uint64_t length, base::Charge& memory, std::vector<ShardEntry>& entries, Stats& lookups,
+                  std::span<const std::byte> read = {}) {
+  auto position = format.position(length);
+  if (!position.ok()) return std::move(position).status().with_range(begin, length);
+  const std::string what = "the index of a shard of " + std::to_string(format.entry_count()) + " chunks";
+  HEADRACE_TRY(memory.take(format.entry_count() * sizeof(ShardEntry), what));
+  base::Charge parsing(memory.budget());
+  HEADRACE_TRY(parsing.take(
+      format.parse_bytes() + (object.offers(store::Offer::kMemory) || !read.empty() ? 0 : format.encoded_bytes()),
+      what));
+  std::vector<std::byte> copy;
+  std::span<const std::byte> encoded;
+  const std::uint64_t at = begin + *position;
+  const auto bytes = static_cast<std::size_t>(format.encoded_bytes());
+  if (!read.empty() && read.size() == bytes) {
+    encoded = read;
+    lookups.store_bytes += bytes;
+  } else if (object.offers(store::Offer::kMemory)) {
+    HEADRACE_TRY_ASSIGN(encoded, object.view(at, bytes));
+    lookups.memory_bytes += bytes;
+  } else {
+    copy.resize(bytes);
+    // Index reads are small and precede everything else of their shard, so they are made where they are needed.
+    trace::Timer timer(trace::Stage::kRead, bytes);
+    Status status = object.read(at, copy);
+    lookups.read_seconds += timer.stop();
+    if (!status.ok()) return status;
+    (object.offers(store::Offer::kRanges) ? lookups.store_bytes : lookups.buffered_bytes) += bytes;
+    encoded = copy;
+  }
+  ++lookups.requests;
+  lookups.read_bytes += bytes;
+  if (Status status = format.parse(encoded, length, entries); !status.ok()) {
+    return std::move(status).with_range(at, bytes);
+  }
+  return {};
+}
+
+Status changed(const std::string& key) {
+  return Status(Code::kAgainExhausted, Layer::kZarr, "the shard was changed while it was read: read it again")
+      .with_key(key);
+}
+
+}  // namespace
+
+bool OpenShard::is(const store::ByteSource& now) const {
+  if (now.offers(store::Offer::kWhole)) return unpacked_bytes != 0;  // stores that pack do not change
+  // Each answer tells whether it is of the version that the index was read from. Where it has none, nothing tells but
+  // reading the index again.
+  if (now.offers(store::Offer::kRanges)) return &now == object.get() && !version.empty() && !refuted;
+  if (now.offers(store::Offer::kMemory) || in_memory()) {
+    return now.memory() == object->memory() && now.size_bytes() == object->size_bytes();
+  }
+  os::FileIdentity current;
+  int error = 0;
+  return was_still && now.file().begin == object->file().begin && os::identify(now.file().fd, current, error) &&
+         current == identity;
+}
+
+Status OpenShard::check() const {
+  if (in_memory()) return {};
+  if (object->offers(store::Offer::kRanges)) {
+    if (!version.empty()) return {};  // each answer was compared with it
+  } else {
+    os::FileIdentity now;
+    int error = 0;
+    if (!os::identify(object->file().fd, now, error)) {
+      return Status(Code::kIo, Layer::kZarr, "cannot ask whether the shard has changed")
+          .with_key(key)
+          .with_errno(error);
+    }
+    if (was_still && now == identity) return {};
+    if (!now.same_but_for_links(identity)) return changed(key);
+  }
+  // A file that another was put in the place of has lost its name, and no bytes. Nor need a change show whose time
+  // stamps lie in the future, or whose writer had stamped the file just before the index was read, and went on later.
+  // An index that says the same as before is as much as can be known; likewise of a store that tells no versions.
+  return check_index({});
+}
+
+// `bytes`: of the index as it is now; empty: they are read here.
+Status OpenShard::check_index(std::span<const std::byte> bytes) const {
+  std::vector<ShardEntry> again;
+  base::Charge own(memory.budget());
+  Stats checking;  // no part of the read
+  if (!read_index(*object, *format, 0, object->size_bytes(), own, again, checking, bytes).ok() || again != entries)
+    return changed(key);
+  return {};
+}
+
+namespace {
+
+// The index of a shard asked for once more, to see whether it is as it was.
+class IndexCheck final : public transfer::SourceVersion {
+ public:
+  IndexCheck(const OpenShard& shard, std::uint64_t at, base::Charge memory)
+      : shard_(shard), memory_(std::move(memory)), bytes_(static_cast<std::size_t>(shard.format->encoded_bytes())) {
+    const store::ByteSource::Ranges& ranges = shard.object->ranges();
+    reading_.read.key = ranges.key;
+    reading_.read.offset = at;
+    reading_.read.out = bytes_;
+    reading_.start(*ranges.store);
+  }
+  Status check() const override {
+    if (!reading_.wait().ok() || reading_.read.bytes < bytes_.size()) return changed(shard_.key);
+    return shard_.check_index(bytes_);
+  }
+
+ private:
+  const OpenShard& shard_;
+  const base::Charge memory_;
+  std::vector<std::byte> bytes_;
+  mutable store::PendingRange reading_;  // last: waits before its bytes go
+};
+
+}  // namespace
+
+std::unique_ptr<const transfer::SourceVersion> OpenShard::begin_check() const {
+  if (!object->offers(store::Offer::kRanges) || !version.empty()) return nullptr;
+  base::Charge reading(memory.budget());
+  const Result<std::uint64_t> at = format->position(object->size_bytes());
+  if (!at.ok() || !reading.take(format->encoded_bytes(), "the index of a shard").ok()) return nullptr;
+  return std::make_unique<IndexCheck>(*this, *at, std::move(reading));
+}
+
+namespace {
+
+// All of a shard that its store keeps packed, in memory. 1 GiB at most: nothing is known yet of what it should hold.
+Status unpack_shard(store::Store& store, OpenShard& open, Stats& lookups) {
+  constexpr std::uint64_t kMostUnpackedBytes = std::uint64_t{1} << 30;
+  struct Unpacked {
+    store::ByteSource object;
+    std::vector<std::byte> bytes;
+  };
+  const store::ByteSource& packed = *open.object;
+  if (packed.size_bytes() > kMostUnpackedBytes) {
+    return Status(Code::kResourceExhausted, Layer::kZarr,
+                  "a compressed shard of " + std::to_string(packed.size_bytes()) +
+                      " bytes would have to be unpacked whole; store shards uncompressed");
+  }
+  HEADRACE_TRY(open.memory.take(packed.size_bytes(), "a compressed shard"));
+  base::Charge unpacking(open.memory.budget());
+  HEADRACE_TRY(unpacking.take(store::Store::most_packed_bytes(packed.size_bytes()), "unpacking a shard"));
+  auto unpacked = std::make_shared<Unpacked>();
+  unpacked->bytes.resize(static_cast<std::size_t>(packed.size_bytes()));
+  os::PageBuffer scratch;
+  trace::Timer timer(trace::Stage::kRead, packed.size_bytes());
+  Status status = store.unpack(packed, unpacked->bytes, scratch);
+  lookups.read_seconds += timer.stop();
+  if (!status.ok()) return status;
+  unpacked->object.offer_memory(unpacked->bytes);
+  open.unpacked_bytes = unpacked->bytes.size();
+  open.object = std::shared_ptr<store::ByteSource>(unpacked, &unpacked->object);
+  return {};
+}
+
+// An object, opened at a moment from which on each change of its file shows in the identity.
+struct SettledObject {
+  store::ByteSource object;
+  os::FileIdentity identity;
+  bool was_still = false;
+};
+
+// What is then read before and after no change is of one version. A file changed just now takes a tick of the file
+// system's clock.
+Status open_settled(store::Store& store, const std::string& key, SettledObject& open) {
+  constexpr std::int64_t kLongestWaitNs = 2'100'000'000;  // for whole seconds
+  store::ByteSource& object = open.object;
+  for (const std::uint64_t start_ns = base::now_ns();;) {
+    HEADRACE_TRY(store.open(key, object));
+    if (!object.offers(store::Offer::kFile)) return {};
+    int error = 0;
+    if (!os::identify(object.file().fd, open.identity, error)) {
+      return Status(Code::kIo, Layer::kZarr, "cannot ask for the shard's version").with_errno(error);
+    }
+    const std::int64_t left_ns = os::unsettled_ns(object.file().fd, open.identity);
+    const bool whole_file = object.file().begin == 0 && !object.file().lent;
+    const bool same_size = !whole_file || object.size_bytes() == open.identity.size_bytes;
+    open.was_still = !os::recently_changed(open.identity);
+    // Stamps that far in the future say nothing; check() and is() know.
+    if (same_size && (left_ns == 0 || left_ns > kLongestWaitNs)) return {};
+    if (base::now_ns() - start_ns > static_cast<std::uint64_t>(2 * kLongestWaitNs)) {
+      return Status(Code::kAgainExhausted, Layer::kZarr, "the shard is being changed all the time");
+    }
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::clamp<std::int64_t>(left_ns, 0, kLongestWaitNs)));
+  }
+}
+
+// The index of a shard that offers ranges, and by the same answer what is known of the object: that of `asked`, or,
+// where that is null, of a read that is made here. kNotFound.
+Status open_ranges(OpenShard& open, RangeRead* asked, std::vector<std::byte>& index, base::Charge& reading,
+                   Stats& lookups) {
+  const ShardIndexFormat& format = *open.format;
+  const store::ByteSource::Ranges ranges = open.object->ranges();
+  HEADRACE_TRY(reading.take(format.encoded_bytes(), "the index of a shard"));
+  index.resize(static_cast<std::size_t>(format.encoded_bytes()));
+  RangeRead read;
+  if (asked == nullptr) {
+    read.key = open.key;
+    read.from_end = format.at_end();
+    read.out = index;
+    trace::Timer timer(trace::Stage::kRead, index.size());
+    Status status = store::read_range(*ranges.store, read);
+    lookups.read_seconds += timer.stop();
+    HEADRACE_TRY(std::move(status));
+    asked = &read;
+  } else {
+    HEADRACE_TRY(store::check_answer(*asked));
+    std::copy_n(asked->out.begin(), static_cast<std::size_t>(asked->bytes), index.begin());
+  }
+  index.resize(static_cast<std::size_t>(asked->bytes));
+  open.version = std::move(asked->found_version);
+  open.object->offer_ranges({ranges.store, open.key, open.version}, asked->object_bytes);
+  return open.object->measure();
+}
+
+}  // namespace
+
+bool ShardAccess::reads_index_of(const std::string& key) const {
+  const auto found = cache.find(key);
+  return found == nullptr || revalidate || !found->is(*found->object);
+}
+
+Result<std::shared_ptr<const OpenShard>> ShardAccess::open(const std::string& key, Stats& lookups,
+                                                           RangeRead* index_read) const {
+  auto found = index_read == nullptr ? cache.find(key) : nullptr;
+  if (found != nullptr) {
+    store::ByteSource now;
+    Status status = revalidate ? store.open(key, now) : Status();
+    if (status.code() == Code::kNotFound) return std::shared_ptr<const OpenShard>();
+    if (!status.ok()) return status;
+    if (found->is(revalidate ? now : *found->object)) return found;
+  }
+  SettledObject opened;
+  Status status = open_settled(store, key, opened);
+  // Most shards of a sparse array: nothing is allocated for them.
+  if (status.code() == Code::kNotFound) return std::shared_ptr<const OpenShard>();
+  if (!status.ok()) return std::move(status).with_key(key);
+  auto open = std::make_shared<OpenShard>();
+  open->key = key;
+  open->id = cache.new_id();
+  open->memory = base::Charge(cache.budget());
+  open->object = std::make_shared<store::ByteSource>(std::move(opened.object));
+  open->identity = opened.identity;
+  open->was_still = opened.was_still;
+  open->format = &formats.front();
+  std::vector<std::byte> index;
+  base::Charge reading(cache.budget());
+  if (open->object->offers(store::Offer::kRanges)) {
+    status = open_ranges(*open, index_read, index, reading, lookups);
+    if (status.code() == Code::kNotFound) return std::shared_ptr<const OpenShard>();
+    if (!status.ok()) return std::move(status).with_key(key);
+  }
+  if (open->object->offers(store::Offer::kWhole)) {
+    if (status = unpack_shard(store, *open, lookups); !status.ok()) return std::move(status).with_key(key);
+  }
+  ++lookups.objects_opened;
+  status = read_index(*open->object, *open->format, 0, open->object->size_bytes(), open->memory, open->entries, lookups,
+                      index);
+  if (!status.ok()) return std::move(status).with_key(key);
+  std::shared_ptr<const OpenShard> done = std::move(open);
+  cache.insert(done);
+  return done;
+}
+
+Result<std::shared_ptr<const InnerIndex>> ShardAccess::open_inner(const OpenShard& shard, std::size_t level,
+                                                                  const ShardEntry& range, Stats& lookups) const {
+  if (auto found = cache.find(shard, level, range)) return found;
+  struct Index {
+    base::Charge memory;
+    InnerIndex entries;
+  };
+  auto index = std::make_shared<Index>(Index{base::Charge(cache.budget()), {}});
+  Status status =
+      read_index(*shard.object, formats[level], range.offset, range.length, index->memory, index->entries, lookups);
+  if (!status.ok()) return std::move(status).with_key(shard.key);
+  for (ShardEntry& entry : index->entries) {
+    if (entry.length != 0) entry.offset += range.offset;
+  }
+  const std::shared_ptr<const InnerIndex> done(index, &index->entries);
+  cache.insert(shard, level, range, done);
+  return done;
+}
+
+}  // namespace headrace::zarr

@@ -1,0 +1,75 @@
+// Opening a shard: its object and its index, read, checked and bound to one version of the object.
+//
+// Threads: every call from any number of threads.
+#pragma once
+
+#include <headrace/byte_store.h>
+#include <headrace/stats.h>
+#include <headrace/status.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/memory_budget.h"
+#include "os/file_handle.h"
+#include "store/store.h"
+#include "transfer/plan/plan.h"
+#include "zarr/shard/shard_index.h"
+
+namespace headrace::zarr {
+
+class ShardCache;
+
+// A shard that is open and whose index has been read and checked.
+struct OpenShard final : public transfer::SourceVersion {
+  std::string key;
+  std::uint64_t id = 0;  // of this opening; no other has the same
+  std::shared_ptr<store::ByteSource> object;
+  const ShardIndexFormat* format = nullptr;  // the array's
+  std::vector<ShardEntry> entries;
+  std::size_t unpacked_bytes = 0;  // that `object` keeps in memory
+  base::Charge memory;             // of both
+  std::string version;             // of an object that offers ranges; empty: unknown
+  mutable std::atomic<bool> refuted{false};
+  // Of its file, before the index was read.
+  os::FileIdentity identity;
+  // It had not changed for a tenth of a second. A change since shows in the identity, also one whose writer was held up
+  // for less than that between the time stamp and the bytes.
+  bool was_still = false;
+
+  bool in_memory() const noexcept { return object->offers(store::Offer::kMemory); }
+  // Whether `now`, which is open under the shard's key, has the bytes that the index was read from.
+  bool is(const store::ByteSource& now) const;
+  Status check() const override;
+  std::unique_ptr<const SourceVersion> begin_check() const override;
+  Status check_index(std::span<const std::byte> bytes) const;
+  void refute() const noexcept override { refuted = true; }
+};
+
+// The checked index of a shard inside a shard; offsets are from the start of the object.
+using InnerIndex = std::vector<ShardEntry>;
+
+// The shards of one array. Everything outlives it.
+struct ShardAccess {
+  store::Store& store;
+  std::span<const ShardIndexFormat> formats;  // by level, outermost first
+  ShardCache& cache;
+  bool revalidate = false;  // OpenOptions
+
+  // Null where the shard does not exist. What is opened and read is added to `lookups`. `index`: the read of its index
+  // that has ended already, where the store offers ranges; null: none.
+  Result<std::shared_ptr<const OpenShard>> open(const std::string& key, Stats& lookups,
+                                                RangeRead* index = nullptr) const;
+  // Whether open() would read an index.
+  bool reads_index_of(const std::string& key) const;
+  // Of the shard at `level` (1: a chunk of the object's own shard) whose bytes in the object are `range`.
+  Result<std::shared_ptr<const InnerIndex>> open_inner(const OpenShard& shard, std::size_t level,
+                                                       const ShardEntry& range, Stats& lookups) const;
+};
+
+}  // namespace headrace::zarr
