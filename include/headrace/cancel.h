@@ -1,7 +1,8 @@
 // Cancel: a token that stops the reads it was given to.
 //
-// Copies are one token. Give it to any number of reads (ReadOptions::cancel, VariableReadOptions::cancel) and makings
-// of decode indices (DecodeIndexOptions::cancel), one after the other or at a time.
+// Copies are one token. Give it to any number of reads (ReadOptions::cancel, VariableReadOptions::cancel), makings of
+// decode indices (DecodeIndexOptions::cancel) and queues of transfers (FileQueueOptions::cancel), one after the other
+// or at a time.
 //
 // Threads: every call from any thread, also from a progress function; ask() takes a lock, so no signal handler may.
 // Fails:   a forked child makes tokens of its own: an inherited one reaches nothing that the child has begun.

@@ -12,6 +12,7 @@
 // there.
 #pragma once
 
+#include <headrace/cancel.h>
 #include <headrace/context.h>
 #include <headrace/device.h>
 #include <headrace/export.h>
@@ -21,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,6 +83,9 @@ struct FileQueueOptions {
   bool network_direct = false;                        // O_DIRECT on network file systems, too
   void* native_stream = nullptr;                      // the caller's stream: requests start after what is queued there
   bool caller_reads = false;  // a thread in wait() reads from the page cache itself what no worker has begun
+  // Once it is asked, requests that have not ended end with kCancelled: nothing more of them is begun, and what disk
+  // and device have under way is waited for. What is queued later is refused.
+  std::optional<Cancel> cancel;
 };
 
 struct FileCompletion {
@@ -116,7 +121,8 @@ class HEADRACE_API FileQueue {
 
   // Queue one request each; work starts with the next flush() or wait() at the latest. `ranges` is read before the call
   // returns.
-  // Fails at once, without a completion, for arguments that are wrong in themselves (kInvalidArgument) or memory.
+  // Fails at once, without a completion, for arguments that are wrong in themselves (kInvalidArgument), for want of
+  // memory, and after options.cancel was asked (kCancelled).
   Status read(const File& file, std::span<const FileRange> ranges, std::uint64_t tag);
   Status write(const File& file, std::span<const FileRange> ranges, std::uint64_t tag);
   Status read_paths(std::span<const PathRange> ranges, std::uint64_t tag);
@@ -140,8 +146,10 @@ class HEADRACE_API FileQueue {
 
 // Blocking: one request on a queue made for it.
 HEADRACE_API Status read_file(const Context& context, const Device& device, const File& file,
-                              std::span<const FileRange> ranges, FileStats* stats = nullptr);
+                              std::span<const FileRange> ranges, FileStats* stats = nullptr,
+                              const std::optional<Cancel>& cancel = {});
 HEADRACE_API Status write_file(const Context& context, const Device& device, const File& file,
-                               std::span<const FileRange> ranges, FileStats* stats = nullptr);
+                               std::span<const FileRange> ranges, FileStats* stats = nullptr,
+                               const std::optional<Cancel>& cancel = {});
 
 }  // namespace headrace

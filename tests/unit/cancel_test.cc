@@ -1,9 +1,11 @@
 // Property: a token stops what it was given to, whenever it is asked and however many have it: reads of either grid,
-// strings, the making of decode indices and the loading of batches end with kCancelled, and nothing without it notices.
+// strings, the making of decode indices, the loading of batches and queues of transfers end with kCancelled, and
+// nothing without it notices.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/cancel.h>
 #include <headrace/decode_index.h>
+#include <headrace/file.h>
 #include <headrace_bench/decode_batch.h>
 
 #include <atomic>
@@ -155,6 +157,65 @@ TEST_P(CancelTest, StopsTheLoadingOfABatch) {
   EXPECT_TRUE(DecodeBatch::load(array, {}, *device_, token).ok());
   token.ask();
   EXPECT_EQ(DecodeBatch::load(array, {}, *device_, token).status().code(), Code::kCancelled);
+}
+
+// Whoever waits for a queue that has the token takes every completion; a request that had ended keeps its result.
+TEST_P(CancelTest, StopsQueuesOfTransfers) {
+  constexpr std::size_t kFileBytes = std::size_t{32} << 20, kPiece = 4096, kRequests = 60'000;
+  const std::string path = directory_ / "data";
+  const std::vector<std::byte> content(kFileBytes, std::byte{7});
+  ASSERT_TRUE(support::write_file(path, content));
+  const File file = File::open(path, {true}).value();
+  const Buffer target = Buffer::allocate(*device_, kFileBytes).value();
+  for (const bool write : {false, true}) {
+    SCOPED_TRACE(write ? "write" : "read");
+    FileQueueOptions options;
+    options.cancel.emplace();
+    FileQueue queue = FileQueue::create(*context_, *device_, options).value();
+    FileQueue other = FileQueue::create(*context_, *device_).value();
+    const auto add = [&](FileQueue& to, std::uint64_t tag) {
+      const std::size_t at = tag * kPiece % kFileBytes;
+      const FileRange range{at, target.data() + at, kPiece};
+      return write ? to.write(file, {&range, 1}, tag) : to.read(file, {&range, 1}, tag);
+    };
+    for (std::uint64_t tag = 0; tag < kRequests; ++tag) ASSERT_TRUE(add(queue, tag).ok());
+    std::atomic<bool> first{false};
+    std::thread asks([&] {
+      while (!first) std::this_thread::yield();
+      options.cancel->ask();
+    });
+    std::vector<bool> seen(kRequests);
+    std::size_t good = 0, cancelled = 0;
+    while (queue.pending() > 0) {
+      FileCompletion done[16];
+      const std::size_t count = queue.wait(done);
+      first = true;
+      for (const FileCompletion& one : std::span(done).first(count)) {
+        ASSERT_FALSE(seen[one.tag]);
+        seen[one.tag] = true;
+        (one.status.ok() ? good : cancelled) += 1;
+        EXPECT_EQ(one.bytes, one.status.ok() ? kPiece : 0);
+        if (!one.status.ok()) {
+          ASSERT_EQ(one.status.code(), Code::kCancelled) << one.status.to_string();
+        }
+      }
+    }
+    asks.join();
+    EXPECT_EQ(good + cancelled, kRequests);
+    EXPECT_GT(good, 0u);
+    EXPECT_GT(cancelled, 0u);
+    EXPECT_EQ(add(queue, 0).code(), Code::kCancelled);
+    EXPECT_EQ(queue.pending(), 0u);
+    const PathRange by_path{path.c_str(), target.data(), kPiece};
+    EXPECT_EQ(queue.read_paths({&by_path, 1}, 0).code(), Code::kCancelled);
+    ASSERT_TRUE(add(other, 1).ok());
+    FileCompletion done;
+    ASSERT_EQ(other.wait({&done, 1}), 1u);
+    EXPECT_TRUE(done.status.ok()) << done.status.to_string();
+    const FileRange whole{0, target.data(), kFileBytes};
+    EXPECT_EQ((write ? write_file : read_file)(*context_, *device_, file, {&whole, 1}, nullptr, options.cancel).code(),
+              Code::kCancelled);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, CancelTest, ::testing::Values("host", "host-staged"),

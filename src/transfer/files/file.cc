@@ -13,8 +13,10 @@ namespace {
 constexpr std::string_view kPathNames[] = {"auto", "direct", "buffered", "mapped"};
 
 Status run_one(const Context& context, const Device& device, const File& file, std::span<const FileRange> ranges,
-               bool write, FileStats* stats) {
-  HEADRACE_TRY_ASSIGN(FileQueue queue, FileQueue::create(context, device));
+               bool write, FileStats* stats, const std::optional<Cancel>& cancel) {
+  FileQueueOptions options;
+  options.cancel = cancel;
+  HEADRACE_TRY_ASSIGN(FileQueue queue, FileQueue::create(context, device, options));
   HEADRACE_TRY(write ? queue.write(file, ranges, 0) : queue.read(file, ranges, 0));
   FileCompletion done;
   queue.wait({&done, 1});
@@ -109,13 +111,13 @@ std::size_t FileQueue::pending() const noexcept { return impl_->pending(); }
 FileStats FileQueue::stats() const { return impl_->stats(); }
 
 Status read_file(const Context& context, const Device& device, const File& file, std::span<const FileRange> ranges,
-                 FileStats* stats) {
-  return run_one(context, device, file, ranges, false, stats);
+                 FileStats* stats, const std::optional<Cancel>& cancel) {
+  return run_one(context, device, file, ranges, false, stats, cancel);
 }
 
 Status write_file(const Context& context, const Device& device, const File& file, std::span<const FileRange> ranges,
-                  FileStats* stats) {
-  return run_one(context, device, file, ranges, true, stats);
+                  FileStats* stats, const std::optional<Cancel>& cancel) {
+  return run_one(context, device, file, ranges, true, stats, cancel);
 }
 
 }  // namespace headrace

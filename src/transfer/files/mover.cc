@@ -110,6 +110,7 @@ Status Mover::add(const std::shared_ptr<os::FileHandle>& file, std::span<const F
     bytes += range.bytes;
   }
   HEADRACE_TRY(resources_->check_usable());
+  HEADRACE_TRY(check_cancelled());
   const Index index = requests_.next();
   router_.begin_round();  // what was found out before this request came says nothing of the file now
   FileRequest& request = requests_[index];
@@ -155,6 +156,7 @@ Status Mover::add_paths(std::span<const PathRange> ranges, std::uint64_t tag) {
     bytes += range.bytes;
   }
   HEADRACE_TRY(resources_->check_usable());
+  HEADRACE_TRY(check_cancelled());
   const Index index = requests_.next();
   FileRequest& request = requests_[index];
   request.paths.assign(ranges.begin(), ranges.end());
@@ -227,8 +229,18 @@ void Mover::work(std::size_t at_least, std::chrono::nanoseconds timeout) {
   start_engine(false);
 }
 
+// kCancelled once the token was asked: no request goes on from here.
+Status Mover::check_cancelled() {
+  if (!options_.cancel || (!cancelled_ && !options_.cancel->asked())) return {};
+  const Status status(Code::kCancelled, Layer::kTransfer, "the transfer was cancelled");
+  if (!cancelled_) requests_.fail_all(status);
+  cancelled_ = true;
+  return status;
+}
+
 // One turn of everything that can go on without waiting; false if nothing did.
 bool Mover::progress() {
+  if (options_.cancel && !cancelled_) (void)check_cancelled();
   const std::uint64_t turn = requests_.turn();
   bool any = take_passed(in_);
   any = take_passed(out_) || any;

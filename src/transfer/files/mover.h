@@ -70,6 +70,7 @@ class Mover {
   // mover.cc
   void work(std::size_t at_least, std::chrono::nanoseconds timeout);
   bool progress();
+  Status check_cancelled();
   bool collect();
   bool take_passed(CopyLane& lane);
   bool take_arrived();
@@ -110,7 +111,8 @@ class Mover {
   CrewLane crew_;
   DirectLane direct_;
   CopyLane in_{CopyLane::Direction::kToDevice}, out_{CopyLane::Direction::kToHost};
-  bool waiting_ = false;  // in wait(): what was added to direct_ is started by the call that waits for it
+  bool cancelled_ = false;  // options_.cancel was asked, and the requests know
+  bool waiting_ = false;    // in wait(): what was added to direct_ is started by the call that waits for it
   NearThreads::Use near_use_;
   FileStats stats_;
 };

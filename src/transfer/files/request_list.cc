@@ -73,6 +73,12 @@ void RequestList::end(Index index) noexcept {
   ++turn_;
 }
 
+void RequestList::fail_all(const Status& status) noexcept {
+  for (Index index = 0; index < requests_.size(); ++index) {
+    if (requests_[index].under_way) fail(index, status);
+  }
+}
+
 void RequestList::end_all(const Status& status) noexcept {
   for (Index index = 0; index < requests_.size(); ++index) {
     if (!requests_[index].under_way) continue;

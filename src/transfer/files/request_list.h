@@ -57,6 +57,8 @@ class RequestList {
   void step(Index index, std::uint64_t count) noexcept;
   // The first failure is the request's.
   void fail(Index index, Status status) noexcept;
+  // Each that has not ended: of what is under way the ends are still waited for.
+  void fail_all(const Status& status) noexcept;
   // All that are under way have ended, without waiting for anything.
   void end_all(const Status& status) noexcept;
 
