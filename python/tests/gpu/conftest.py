@@ -13,7 +13,7 @@ import headrace
 try:
     import torch
 
-    usable = torch.cuda.is_available() and len(headrace.devices()) > 1
+    usable = torch.cuda.is_available() and len(headrace.device_names()) > 1
 except ImportError:
     usable = False
 collect_ignore_glob = [] if usable else ["*.py"]
