@@ -331,7 +331,7 @@ TEST_F(MappedRead, BudgetsAreSharedByAllCaches) {
     const auto file = cache.file(Access::impl(*device), identity);
     std::size_t ready = 0;
     for (std::size_t i = 0; i < kBytes / cache.window_bytes(); ++i) {
-      (void)cache.touch(file, i, 0, handle, nullptr, true);
+      (void)cache.touch(file, i, 0, handle, nullptr, transfer::MappedCache::Worth::kNow);
       cache.wait(*file, i);
       ready += cache.window(*file, i, base::now_ns()) != nullptr ? 1 : 0;
     }
@@ -363,7 +363,7 @@ std::size_t register_windows(transfer::MappedCache& cache, const std::shared_ptr
     if (!os::FileHandle::open(path, {}, *handle).ok() || !os::identify(handle->fd(), identity, error)) return 0;
     const auto file = cache.file(device, identity);
     for (std::size_t i = 0; i * cache.window_bytes() < identity.size_bytes; ++i) {
-      (void)cache.touch(file, i, 0, handle, nullptr, true);
+      (void)cache.touch(file, i, 0, handle, nullptr, transfer::MappedCache::Worth::kNow);
       asked.emplace_back(file, i);
     }
   }

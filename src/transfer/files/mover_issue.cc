@@ -100,7 +100,7 @@ bool Mover::issue_ranges(Index index) {
       part->small = next.small;
       request.next_byte += length;
       file.sequential_end = offset + length;
-      if (!direct) router_.count_unmapped(file, offset, length);
+      if (!direct) router_.count_unmapped(file, offset, length, range.bytes * beside);
       start_part(*part);
     }
   }

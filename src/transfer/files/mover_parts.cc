@@ -122,7 +122,7 @@ bool Mover::arrive(FilePart& part) {
   } else {
     stats_.buffered_bytes += part.file_bytes;
     if (part.unmapped != nullptr) {
-      (void)resources_->mapped().touch(part.unmapped, 0, part.length, nullptr, part.path, true);
+      (void)resources_->mapped().touch(part.unmapped, 0, part.length, nullptr, part.path, MappedCache::Worth::kNow);
     }
   }
   if (batch == nullptr || skips_.copy) {

@@ -41,8 +41,10 @@ constexpr std::uint64_t kSmallFile = std::uint64_t{4} << 20;     // up to this, 
 constexpr std::uint64_t kSmallRegion = std::uint64_t{32} << 20;  // of so many bytes
 constexpr std::size_t kMostFiles = 1 << 16;                      // remembered without a window
 // What is read once is not worth registering where threads read nearly as fast as the bus carries: a window is
-// registered when its bytes come round again. With few CPUs it is worth while as soon as a sixteenth has been read.
-constexpr std::uint64_t kAgainShift = 4, kFewCpusShift = 4;
+// registered when its bytes come round again. With few CPUs, and where little is under way at a time, it is worth while
+// as soon as a sixteenth has been read; or, since each read of a few bytes takes 1 us longer than out of a window,
+// which takes 1 ms to register, after some hundred of them.
+constexpr std::uint64_t kAgainShift = 4, kSoonShift = 4, kSoonTimes = 400;
 
 // Registered by all caches of this process. What a forked child inherits is not registered there.
 std::atomic<std::uint64_t>& process_bytes() noexcept {
@@ -118,18 +120,21 @@ std::shared_ptr<MappedWindow> MappedCache::window(MappedFile& file, std::size_t 
 }
 
 bool MappedCache::touch(const std::shared_ptr<MappedFile>& file, std::size_t index, std::uint64_t bytes,
-                        const std::shared_ptr<os::FileHandle>& handle, const char* path, bool at_once) {
+                        const std::shared_ptr<os::FileHandle>& handle, const char* path, Worth worth, bool hurry) {
   const std::uint64_t length = file->window_length(index);
   if (length == 0 || budget_.bytes < length) return false;
   try {
-    WindowRequest request{file, index, handle, {}};
+    WindowRequest request{file, index, handle, {}, hurry};
     {
       std::lock_guard lock(file->mutex_);
       MappedFile::WindowState& slot = file->slot(index);
       slot.touched_bytes += bytes;
+      if (worth == Worth::kSoon) ++slot.touched_times;
       if (slot.state != MappedFile::State::kNone || file->dropped_) return false;
-      const std::uint64_t enough = many_cpus_ ? length + (length >> kAgainShift) : length >> kFewCpusShift;
-      if (!at_once && slot.touched_bytes < enough) return false;
+      const bool soon = worth == Worth::kSoon;
+      const std::uint64_t enough = many_cpus_ && !soon ? length + (length >> kAgainShift) : length >> kSoonShift;
+      const bool often = soon && slot.touched_times >= kSoonTimes;
+      if (worth != Worth::kNow && slot.touched_bytes < enough && !often) return false;
       if (slot.retry_ns != 0 && base::now_ns() < slot.retry_ns) return false;
       if (handle == nullptr) request.path = path;
       slot.state = MappedFile::State::kQueued;
@@ -158,10 +163,11 @@ bool MappedCache::touch(const std::shared_ptr<MappedFile>& file, std::size_t ind
 }
 
 void MappedCache::note_read(const std::shared_ptr<MappedFile>& file, std::size_t index, std::uint64_t bytes,
-                            const std::shared_ptr<os::FileHandle>& handle, const char* path) {
-  if (!touch(file, index, bytes, handle, path, false)) return;
+                            const std::shared_ptr<os::FileHandle>& handle, const char* path, Worth worth) {
+  const bool hurry = worth == Worth::kSoon;
+  if (!touch(file, index, bytes, handle, path, worth, hurry)) return;
   for (std::size_t ahead = 1; ahead <= kWindowsAhead; ++ahead) {
-    (void)touch(file, index + ahead, 0, handle, path, true);
+    (void)touch(file, index + ahead, 0, handle, path, Worth::kNow, hurry);
   }
 }
 
@@ -293,11 +299,11 @@ void MappedCache::run() {
 }
 
 // Lets copies at the driver. A waiter for a window is in a hurry, too.
-void MappedCache::pause() {
+void MappedCache::pause(bool hurry) {
   const std::uint64_t traffic = traffic_.load(std::memory_order_relaxed);
   const bool others = traffic != seen_traffic_;
   seen_traffic_ = traffic;
-  if (!others || !many_cpus_ || waiters_.load(std::memory_order_relaxed) != 0) {
+  if (!others || !many_cpus_ || hurry || waiters_.load(std::memory_order_relaxed) != 0) {
     std::this_thread::sleep_for(kPause);
     return;
   }
@@ -311,9 +317,10 @@ void MappedCache::serve(std::vector<WindowRequest>& requests) {
     return request.file->small(small_limit());
   });
   for (auto it = small_end; it != requests.end(); ++it) {
+    const bool hurry = it->hurry;
     serve_large(*it);
     announce();
-    pause();
+    pause(hurry);
   }
   for (auto it = requests.begin(); it != small_end;) {
     std::uint64_t bytes = 0;
@@ -323,7 +330,7 @@ void MappedCache::serve(std::vector<WindowRequest>& requests) {
     }
     serve_small({it, end});
     announce();
-    pause();
+    pause(false);
     it = end;
   }
 }

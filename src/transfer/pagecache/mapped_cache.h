@@ -73,7 +73,7 @@ class MappedFile {
     Warmth warmth = Warmth::kUnknown;
     std::uint64_t warmth_ns = 0;  // when it was asked
     std::uint64_t retry_ns = 0;   // not to be tried again before
-    std::uint64_t touched_bytes = 0;
+    std::uint64_t touched_bytes = 0, touched_times = 0;
   };
   std::mutex mutex_;
   std::vector<WindowState> slots_;  // guarded by mutex_; grows with use
@@ -107,14 +107,17 @@ class MappedCache {
   // Null unless the window is registered. Throws std::bad_alloc.
   std::shared_ptr<MappedWindow> window(MappedFile& file, std::size_t index, std::uint64_t now_ns);
 
-  // Counts bytes read from a window by other means, and asks for it to be registered once they are enough to make it
-  // worth while, or at once. `path` names the file if there is no handle. True: it has now been asked for.
+  // When a window whose bytes are read by other means is worth its registration. kSoon: few bytes are under way, so
+  // that those means are slow. kOften: threads keep up with the bus, if there are enough of them.
+  enum class Worth : std::uint8_t { kNow, kSoon, kOften };
+  // Counts bytes read from a window by other means, and asks for it to be registered once it is worth it. `path` names
+  // the file if there is no handle. hurry: others' copies do not hold it back. True: it has now been asked for.
   bool touch(const std::shared_ptr<MappedFile>& file, std::size_t index, std::uint64_t bytes,
-             const std::shared_ptr<os::FileHandle>& handle, const char* path, bool at_once);
+             const std::shared_ptr<os::FileHandle>& handle, const char* path, Worth worth, bool hurry = false);
   // touch() for bytes that a reader took by other means; when that asks for a window, the next ones are asked for as
   // well, so that they are ready by the time a sequential reader comes to them.
   void note_read(const std::shared_ptr<MappedFile>& file, std::size_t index, std::uint64_t bytes,
-                 const std::shared_ptr<os::FileHandle>& handle, const char* path);
+                 const std::shared_ptr<os::FileHandle>& handle, const char* path, Worth worth);
   static constexpr std::size_t kWindowsAhead = 4;
   // Until no request for this window is waiting or under way.
   void wait(MappedFile& file, std::size_t index);
@@ -147,6 +150,7 @@ class MappedCache {
     std::size_t index = 0;
     std::shared_ptr<os::FileHandle> handle;
     std::string path;
+    bool hurry = false;
   };
   struct Kept {
     std::shared_ptr<MappedRegion> region;
@@ -162,7 +166,7 @@ class MappedCache {
   std::uint64_t small_limit() const noexcept;
   void run();
   void announce();
-  void pause();
+  void pause(bool hurry);
   void serve(std::vector<WindowRequest>& requests);
   void serve_large(WindowRequest& request);
   void serve_small(std::span<WindowRequest> requests);

@@ -15,6 +15,8 @@ constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kSplitBytes = std::uint64_t{128} << 10;  // partly cached ranges are told apart down to this
 // Ranges in sequence of which no more is under way do not keep a disk busy: the kernel's read-ahead does.
 constexpr std::uint64_t kReadAheadBytes = std::uint64_t{512} << 10;
+// So little under way that reading through the page cache is slower by half than out of a registered window.
+constexpr std::uint64_t kSlowBytes = std::uint64_t{4} << 20;
 // Of so many bytes under way that are cached, in ranges of so many at least, several threads copy more than one does.
 constexpr std::uint64_t kSharedBytes = std::uint64_t{256} << 10, kLeastSharedBytes = std::uint64_t{16} << 10;
 // Of a file's first range nobody knows yet what will follow it.
@@ -108,7 +110,7 @@ const MappedWindow* FileRouter::window(RoutedFile& file, std::size_t index, cons
   std::shared_ptr<MappedWindow> window = mapped_->window(*file.mapped, index, file.now_ns);
   if (window == nullptr && policy_.path == Path::kMapped) {
     const auto ask = [&](std::size_t which) {
-      return mapped_->touch(file.mapped, which, 0, file.handle, nullptr, true);
+      return mapped_->touch(file.mapped, which, 0, file.handle, nullptr, MappedCache::Worth::kNow);
     };
     // The next ones are ready by the time a sequential reader comes to them.
     for (std::size_t ahead = 0; ahead <= MappedCache::kWindowsAhead; ++ahead) ask(index + ahead);
@@ -225,10 +227,12 @@ void FileRouter::was_not_cached(const RoutedFile& file, std::uint64_t offset) {
 }
 
 // Bytes that were read by other means may be worth a mapping the next time.
-void FileRouter::count_unmapped(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes) {
+void FileRouter::count_unmapped(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes,
+                                std::uint64_t under_way) {
   if (!policy_.staged || file.mapped == nullptr || policy_.path != Path::kAuto || !policy_.allow_mapped) return;
   const auto index = static_cast<std::size_t>(offset / file.mapped->window_bytes);
-  mapped_->note_read(file.mapped, index, bytes, file.handle, nullptr);
+  const auto worth = under_way <= kSlowBytes ? MappedCache::Worth::kSoon : MappedCache::Worth::kOften;
+  mapped_->note_read(file.mapped, index, bytes, file.handle, nullptr, worth);
 }
 
 }  // namespace headrace::transfer

@@ -121,7 +121,8 @@ class FileRouter {
   // A page was missing after all.
   void was_not_cached(const RoutedFile& file, std::uint64_t offset);
   // Bytes were read by other means than a mapping: one may be worth it the next time.
-  void count_unmapped(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes);
+  // `under_way`: bytes of all ranges that are or are about to be.
+  void count_unmapped(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t under_way);
   bool direct_allowed(os::FileHandle& file);
 
   std::uint64_t system_calls() const noexcept { return system_calls_; }
