@@ -82,7 +82,8 @@ class CudaDecoder final : public ChunkDecoder {
       auto* const dst = reinterpret_cast<unsigned char*>(items[i].dst);
       chunk.src = reinterpret_cast<const unsigned char*>(items[i].src);
       chunk.src_bytes = items[i].src_bytes;
-      chunk.dst_bytes = layout_.capacity(0);
+      chunk.dst_bytes =
+          several || items[i].dst_bytes == 0 ? layout_.capacity(0) : std::min(items[i].dst_bytes, layout_.capacity(0));
       chunk.dst = several ? reinterpret_cast<unsigned char*>(between) + i * layout_.stride() : dst;
       if (several) final[i] = dst;
     }

@@ -50,9 +50,10 @@ DecodeOutcome StagedStages::decode_one(const DecodeItem& item, std::byte* const 
   std::span<const std::byte> src{item.src, static_cast<std::size_t>(item.src_bytes)};
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     std::byte* const dst = i + 1 == stages_.size() ? item.dst : between[i % 2];
+    std::uint64_t room = stages_[i].capacity_bytes;
+    if (stages_.size() == 1 && item.dst_bytes != 0) room = std::min(room, item.dst_bytes);
     std::size_t produced = 0;
-    const DecodeReason reason =
-        hosts_[i]->decode(src, {dst, static_cast<std::size_t>(stages_[i].capacity_bytes)}, produced);
+    const DecodeReason reason = hosts_[i]->decode(src, {dst, static_cast<std::size_t>(room)}, produced);
     if (reason != DecodeReason::kNone) return {DecodeOutcome::pack(static_cast<unsigned>(i), 0, reason)};
     src = {dst, produced};
   }

@@ -14,6 +14,7 @@
 #include "blosc_encoder.h"
 #include "blosc_header.h"
 #include "blosc_inner.h"
+#include "blosc_part.h"
 #include "codec/config_reader.h"
 #include "codec/stream_codec.h"
 #include "codec/unshuffle.h"
@@ -120,6 +121,11 @@ class BloscCodec final : public StreamCodec {
     return true;
   }
   bool has_decode_index() const noexcept override { return settings_.inner == Inner::kZstd; }
+  std::size_t part_table_bytes() const noexcept override { return kBloscPartTableBytes; }
+  bool cut(std::span<const std::byte> table, std::uint64_t stream_bytes, std::uint64_t begin, std::uint64_t end,
+           std::span<std::byte> head, StreamPart& part) const noexcept override {
+    return cut_blosc(table, stream_bytes, begin, end, head, part);
+  }
 
  protected:
   Status decode_stream(EncodedStream& stream, Scratch* scratch) const override {

@@ -18,6 +18,10 @@ constexpr std::uint32_t kStartBytes = 4;
 }  // namespace
 
 Status parse_blosc_header(std::span<const std::byte> container, BloscHeader& header) noexcept {
+  return parse_blosc_table(container, container.size(), header);
+}
+
+Status parse_blosc_table(std::span<const std::byte> container, std::uint64_t bytes, BloscHeader& header) noexcept {
   if (container.size() < BloscHeader::kBytes) {
     return corrupt("blosc: container of %zu bytes is shorter than its header", container.size());
   }
@@ -31,8 +35,9 @@ Status parse_blosc_header(std::span<const std::byte> container, BloscHeader& hea
 
   if (version > kVersion && version <= 5) return unsupported("blosc: container of format %u is Blosc2", version);
   if (version != kVersion) return corrupt("blosc: container format %u, expected %u", version, kVersion);
-  if (container_bytes != container.size()) {
-    return corrupt("blosc: header gives %u bytes, the container has %zu", container_bytes, container.size());
+  if (container_bytes != bytes) {
+    return corrupt("blosc: header gives %u bytes, the container has %llu", container_bytes,
+                   static_cast<unsigned long long>(bytes));
   }
   if ((flags & kFlagReserved) != 0) return corrupt("blosc: reserved flag is set (flags 0x%02x)", flags);
   if ((flags & kFlagShuffle) != 0 && (flags & kFlagBitShuffle) != 0) {
@@ -50,8 +55,7 @@ Status parse_blosc_header(std::span<const std::byte> container, BloscHeader& hea
   header.block_count = 0;
   if (header.decoded_bytes == 0) {
     if (container_bytes != BloscHeader::kBytes) {
-      return corrupt("blosc: %zu bytes follow the header of an empty container",
-                     container.size() - BloscHeader::kBytes);
+      return corrupt("blosc: %zu bytes follow the header of an empty container", container_bytes - BloscHeader::kBytes);
     }
     return {};
   }
@@ -75,6 +79,9 @@ Status parse_blosc_header(std::span<const std::byte> container, BloscHeader& hea
   }
   // Starts need not rise: threads write blocks as they finish. Blocks may share bytes, which does no harm here.
   const std::uint32_t first = static_cast<std::uint32_t>(BloscHeader::kBytes) + kStartBytes * header.block_count;
+  if (container.size() < first) {
+    return corrupt("blosc: %zu bytes do not reach the end of %u block starts", container.size(), header.block_count);
+  }
   for (std::uint32_t i = 0; i < header.block_count; ++i) {
     const std::uint32_t start = blosc_u32(&container[BloscHeader::kBytes + kStartBytes * std::size_t{i}]);
     if (start < first || start > container_bytes || container_bytes - start < kStartBytes) {

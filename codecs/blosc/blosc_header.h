@@ -38,6 +38,9 @@ struct BloscHeader {
 
 // kCorrupt, or kUnsupported for Blosc2 containers and inner codecs without a number in Blosc1.
 Status parse_blosc_header(std::span<const std::byte> container, BloscHeader& header) noexcept;
+// The same of a container of `bytes`, of which only the first ones are there; also kCorrupt where they end before the
+// table of starts does.
+Status parse_blosc_table(std::span<const std::byte> table, std::uint64_t bytes, BloscHeader& header) noexcept;
 
 inline std::uint32_t blosc_u32(const std::byte* at) noexcept {
   return std::to_integer<std::uint32_t>(at[0]) | std::to_integer<std::uint32_t>(at[1]) << 8 |

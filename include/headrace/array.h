@@ -130,6 +130,10 @@ enum class Placement : std::uint8_t {
   kGpu,  // kUnsupported, naming the codec, where the device has no decoder for the chain's last codec
 };
 
+// kAsRead: what a selection takes of a chunk may be all that is read and decoded of it (Stats::skipped_bytes), so that
+// damage elsewhere in the chunk is not noticed. kWhole: each chunk is read and decoded as a whole.
+enum class Verify : std::uint8_t { kAsRead, kWhole };
+
 struct ReadOptions {
   void* native_stream = nullptr;  // the caller's stream (cudaStream_t): the read starts after what is queued there now
   // Called with progress about every 100 ms, from a worker thread or, in calls that block, the calling one; null:
@@ -139,6 +143,7 @@ struct ReadOptions {
   // On a device that decodes straight into the tensor, such a chunk's own place may hold part of it.
   bool collect_errors = false;
   Placement placement = Placement::kAuto;
+  Verify verify = Verify::kAsRead;
   std::optional<Cancel> cancel;  // once it is asked, the read stops: kCancelled
 
   // Conversion on the way into the tensor, whose elements then have the type `dtype`. Arrays of bool, integers and

@@ -193,7 +193,7 @@ typedef struct hr_read_options {
   const int64_t* strides_bytes; /* one per dimension of the result, or null for C order */
   void* native_stream;          /* cudaStream_t or null */
   uint32_t placement;           /* who decodes: HR_PLACEMENT_... */
-  uint32_t reserved;            /* 0 */
+  uint32_t verify;              /* of what is read of a chunk in part: HR_VERIFY_... */
   /* Conversion into `data`, as headrace/array.h describes it for ReadOptions. */
   const char* dtype; /* type of the result: "float32", "bfloat16", "int16"; null or "": as stored */
   double scale;      /* a stored number x means x * scale + offset; a scale of 0 stands for 1 */
@@ -209,9 +209,14 @@ typedef struct hr_read_options {
 } hr_read_options;
 #define HR_PLACEMENT_AUTO 0u /* whoever is faster on a device with decoders of its own */
 #define HR_PLACEMENT_CPU 1u
-#define HR_PLACEMENT_GPU 2u /* HR_UNSUPPORTED where the device cannot */
-#define HR_READ_OPTIONS_INIT \
-  { sizeof(hr_read_options), NULL, NULL, 0, NULL, NULL, HR_PLACEMENT_AUTO, 0, NULL, 0, 0, 0, 0, NULL, 0, NULL, NULL }
+#define HR_PLACEMENT_GPU 2u  /* HR_UNSUPPORTED where the device cannot */
+#define HR_VERIFY_AS_READ 0u /* damage in what is not asked for need not be noticed */
+#define HR_VERIFY_WHOLE 1u   /* each chunk is read and decoded as a whole */
+#define HR_READ_OPTIONS_INIT                                                                                          \
+  {                                                                                                                   \
+    sizeof(hr_read_options), NULL, NULL, 0, NULL, NULL, HR_PLACEMENT_AUTO, HR_VERIFY_AS_READ, NULL, 0, 0, 0, 0, NULL, \
+        0, NULL, NULL                                                                                                 \
+  }
 
 HR_API hr_code hr_array_read(hr_array* array, hr_device* device, const hr_read_options* options, hr_error** error);
 HR_API hr_code hr_array_read_async(hr_array* array, hr_device* device, const hr_read_options* options,

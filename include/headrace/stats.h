@@ -18,6 +18,7 @@ struct Stats {
   // Of `chunks`, those with something to decode, by who decoded them. What has to be decoded by a device and by CPU
   // threads in turn counts for the device, which ends it.
   std::uint64_t gpu_chunks = 0, cpu_chunks = 0;
+  std::uint64_t skipped_bytes = 0;    // decoded bytes of chunks that were decoded in part: those that were not
   std::uint64_t returned_chunks = 0;  // of cpu_chunks: handed back by the device
   // Of gpu_chunks: decoded with an index from an earlier decode (ContextOptions::index_budget_bytes); and those whose
   // index turned out to be of other bytes, which are decoded without.

@@ -208,7 +208,7 @@ class Array:
 
     def read(self, selection: Any = ..., *, indexing: str = "orthogonal", out: Any = None, device: str | None = None,
              stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0, fill_as_nan: bool = False,
-             fill: Any = None, placement: str = "auto", progress: Any = None, cancel: Any = None,
+             fill: Any = None, placement: str = "auto", verify: str = "as_read", progress: Any = None, cancel: Any = None,
              return_stats: bool = False) -> Any:
         """Reads a selection; blocks until the elements are in place. Ctrl-C stops it.
 
@@ -222,13 +222,14 @@ class Array:
         fill_as_nan: elements equal to the fill value become NaN (dtype must be a float); fill: those equal to this
           stored value instead.
         placement: who decodes for a GPU: "auto", "cpu", "gpu".
+        verify: "whole": each chunk is read and decoded whole; else what is not asked for need not be, nor its damage noticed.
         progress: True for a bar (tqdm) on a terminal or in a notebook, or a function of (chunks done, chunks in all).
         cancel: a headrace.Cancel: once it is asked, the read raises CancelledError.
         return_stats: give (result, Stats).
 
         Raises IndexError for what the array does not have, and subclasses of HeadraceError.
         """
-        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, progress, cancel)
+        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, verify, progress, cancel)
         result, stats = self._read(selection, out, how)
         return (result, stats) if return_stats else result
 
@@ -249,7 +250,7 @@ class Array:
 
     def read_many(self, selections: Sequence[Any], *, indexing: str = "orthogonal", out: Sequence[Any] | None = None,
                   device: str | None = None, stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0,
-                  fill_as_nan: bool = False, fill: Any = None, placement: str = "auto", progress: Any = None,
+                  fill_as_nan: bool = False, fill: Any = None, placement: str = "auto", verify: str = "as_read", progress: Any = None,
                   cancel: Any = None, return_stats: bool = False) -> Any:
         """Reads several selections, planned together: each chunk is read and decoded once, however many touch it.
 
@@ -261,7 +262,7 @@ class Array:
             raise InvalidArgumentError(f"{len(out)} outs for {len(selections)} selections")
         if not len(selections):
             return ([], _core.Stats()) if return_stats else []
-        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, progress, cancel)
+        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, verify, progress, cancel)
         if self._variable:
             outs = [None] * len(selections) if out is None else list(out)
             results, sum_of_all = [], _core.Stats()
@@ -276,12 +277,12 @@ class Array:
 
     def read_async(self, selection: Any = ..., *, indexing: str = "orthogonal", out: Any = None, device: str | None = None,
                    stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0,
-                   fill_as_nan: bool = False, fill: Any = None, placement: str = "auto", progress: Any = None,
+                   fill_as_nan: bool = False, fill: Any = None, placement: str = "auto", verify: str = "as_read", progress: Any = None,
                    cancel: Any = None) -> ReadFuture:
         """Starts a read and returns: ``await array.read_async(...)``, or ``.result()``. Arguments as in ``read``."""
         if self._variable:
             raise InvalidArgumentError("strings of variable length are read by read(), which blocks")
-        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, progress, cancel)
+        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, verify, progress, cancel)
         prepared = self._prepare([selection], None if out is None else [out], how)
         try:
             reading = self._core.start(*prepared.request, (prepared.results, prepared.held.copy()))
@@ -350,7 +351,7 @@ class Array:
         report, close = make_progress(how.progress, self.path or self.url)
         request = Request(selections=[selection for selection, _ in plain], indexing=mode, targets=views, device=where,
                           stream=pointer, dtype=name, scale=scale, offset=offset, fill_as_nan=how.finds_nan,
-                          missing=missing, placement=placed, collect_errors=False, progress=report, cancel=how.token)
+                          missing=missing, placement=placed, whole=how.whole, collect_errors=False, progress=report, cancel=how.token)
         return Prepared(request, results, held, close)
 
     def _element(self, value: Any) -> bytes:

@@ -12,6 +12,7 @@ from ._errors import InvalidArgumentError, naming_store
 
 _INDEXING = {"orthogonal": 0, "points": 1, "blocks": 2}
 _PLACEMENT = {"auto": 0, "cpu": 1, "gpu": 2}
+_VERIFY = {"as_read": 0, "whole": 1}
 
 
 def _choice(what: str, choices: dict[str, int], named: str) -> int:
@@ -38,12 +39,17 @@ class How(NamedTuple):
     fill_as_nan: bool
     fill: Any
     placement: str
+    verify: str
     progress: Any
     cancel: Any
 
     @property
     def placement_number(self) -> int:
         return _choice("placement", _PLACEMENT, self.placement)
+
+    @property
+    def whole(self) -> bool:
+        return _choice("verify", _VERIFY, self.verify) == 1
 
     @property
     def token(self) -> _core.Cancel | None:
@@ -74,6 +80,7 @@ class Request(NamedTuple):
     fill_as_nan: bool
     missing: bytes
     placement: int
+    whole: bool
     collect_errors: bool
     progress: Callable[[int, int], None] | None
     cancel: Any

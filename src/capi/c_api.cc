@@ -96,7 +96,7 @@ constexpr std::size_t kReadEnds[] = {
     field_end<std::uint64_t>(offsetof(hr_read_options, data_bytes)),
     field_end<const std::int64_t*>(offsetof(hr_read_options, strides_bytes)),
     field_end<void*>(offsetof(hr_read_options, native_stream)),
-    field_end<std::uint32_t>(offsetof(hr_read_options, reserved)),
+    field_end<std::uint32_t>(offsetof(hr_read_options, verify)),
     field_end<const char*>(offsetof(hr_read_options, dtype)),
     field_end<double>(offsetof(hr_read_options, scale)),
     field_end<double>(offsetof(hr_read_options, offset)),
@@ -163,7 +163,7 @@ Status prepare(const hr_array* array, const hr_device* device, const hr_read_opt
   }
   HEADRACE_TRY_ASSIGN(headrace::ResolvedSelection resolved, array->value.resolve(out.selection));
 
-  if (options.reserved != 0 || options.reserved_2 != 0) return invalid("options.reserved is not zero");
+  if (options.reserved_2 != 0) return invalid("options.reserved is not zero");
   if (options.dtype != nullptr) out.options.dtype = options.dtype;
   if (options.scale != 0) out.options.scale = options.scale;
   out.options.offset = options.offset;
@@ -206,6 +206,8 @@ Status prepare(const hr_array* array, const hr_device* device, const hr_read_opt
   out.options.placement = options.placement == HR_PLACEMENT_GPU   ? headrace::Placement::kGpu
                           : options.placement == HR_PLACEMENT_CPU ? headrace::Placement::kCpu
                                                                   : headrace::Placement::kAuto;
+  if (options.verify > HR_VERIFY_WHOLE) return invalid("options.verify is none of HR_VERIFY_...");
+  out.options.verify = options.verify == HR_VERIFY_WHOLE ? headrace::Verify::kWhole : headrace::Verify::kAsRead;
   return {};
 }
 

@@ -123,6 +123,9 @@ void Chain::add_stages(const std::vector<const StreamCoder*>& coders, const Stre
     temporary_bytes_ = std::max(temporary_bytes_, stages_[i].capacity);
   }
   device_begin_ = stages_.size();
+  if (stages_.size() == 1 && !variable_length_ && !swaps_fields()) {
+    part_table_bytes_ = std::min(coder(0).part_table_bytes(), kMostPartTableBytes);
+  }
   for (const std::size_t earliest = earliest_device_stage(); device_begin_ > earliest; --device_begin_) {
     device::DecodeStage stage;
     if (!describe_stage(device_begin_ - 1, stage)) break;
@@ -187,6 +190,24 @@ Status Chain::decode(std::span<const std::byte> src, std::span<std::byte> dst, W
   HEADRACE_TRY(run_stages(0, stages_.size(), src, dst, workspace, produced));
   swap_fields(dst);
   return {};
+}
+
+bool Chain::cut(std::span<const std::byte> table, std::uint64_t stored_bytes, std::uint64_t begin, std::uint64_t end,
+                std::span<std::byte> head, StreamPart& part) const noexcept {
+  if (begin >= end || end > decoded_bytes_ || table.size() > stored_bytes || !accepts_encoded_size(stored_bytes))
+    return false;
+  if (!coder(0).cut(table, stored_bytes, begin, end, head, part)) return false;
+  return part.head_bytes <= head.size() && part.begin <= stored_bytes && part.bytes <= stored_bytes - part.begin &&
+         part.decoded_begin <= begin && part.decoded_bytes >= end - part.decoded_begin &&
+         part.decoded_bytes <= decoded_bytes_ - part.decoded_begin;
+}
+
+Status Chain::decode_part(std::span<const std::byte> src, std::span<std::byte> dst, Workspace& workspace) const {
+  if (part_table_bytes_ == 0 || dst.size() > decoded_bytes_) {
+    return Status(Code::kInternal, Layer::kCodec, "a chunk that cannot be decoded in part");
+  }
+  EncodedStream stream{.src = src.data(), .src_bytes = src.size(), .dst = dst.data(), .dst_capacity = dst.size()};
+  return coder(0).decode(stream, workspace.scratch[0].get());
 }
 
 Status Chain::decode_from(std::size_t begin, std::span<const std::byte> src, std::span<std::byte> dst,

@@ -64,6 +64,13 @@ class Chain {
 
   // REQUIRES: dst.size() == decoded_bytes(). src may be dst where there are no stages.
   Status decode(std::span<const std::byte> src, std::span<std::byte> dst, Workspace& workspace) const;
+  // Chunks that can be decoded in part: StreamCoder's of the same name, of the only stage. 0: they cannot.
+  std::size_t part_table_bytes() const noexcept { return part_table_bytes_; }
+  // REQUIRES: part_table_bytes() > 0. True: `part` lies within the stored and the decoded bytes.
+  bool cut(std::span<const std::byte> table, std::uint64_t stored_bytes, std::uint64_t begin, std::uint64_t end,
+           std::span<std::byte> head, StreamPart& part) const noexcept;
+  // Of what cut() gave. dst.size() is its decoded_bytes.
+  Status decode_part(std::span<const std::byte> src, std::span<std::byte> dst, Workspace& workspace) const;
   bool accepts_encoded_size(std::uint64_t bytes) const noexcept {
     return encoded_exact_ ? bytes == max_encoded_bytes_ : bytes <= max_encoded_bytes_;
   }
@@ -125,6 +132,7 @@ class Chain {
   std::uint64_t decoded_bytes_ = 0, max_encoded_bytes_ = 0, temporary_bytes_ = 0;
   bool encoded_exact_ = true, variable_length_ = false;
   std::size_t device_begin_ = 0;
+  std::size_t part_table_bytes_ = 0;
 };
 
 }  // namespace headrace::codec

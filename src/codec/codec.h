@@ -71,6 +71,15 @@ struct EncodedSize {
   bool exact = false;      // and never fewer: the size alone tells (checksums, shuffles)
 };
 
+// A shorter stream of the same format, made of a part of a stream: it decodes to some of the stream's bytes.
+struct StreamPart {
+  std::size_t head_bytes = 0;                          // of what it begins with, which was made for it
+  std::uint64_t begin = 0, bytes = 0;                  // of the stream: what follows
+  std::uint64_t decoded_begin = 0, decoded_bytes = 0;  // what it decodes to
+};
+
+inline constexpr std::size_t kMostPartTableBytes = 4096;
+
 // Decodes streams, one a call.
 class StreamCoder {
  public:
@@ -80,6 +89,18 @@ class StreamCoder {
   virtual std::unique_ptr<Scratch> make_scratch() const { return nullptr; }
   // Allocates nothing once `scratch` is warm.
   virtual Status decode(EncodedStream& stream, Scratch* scratch) const = 0;
+
+  // Streams whose first bytes tell where parts of them lie: as many of these as are enough for most streams, at most
+  // kMostPartTableBytes. 0: there is no part without the rest.
+  virtual std::size_t part_table_bytes() const noexcept { return 0; }
+  // What is enough of a stream of `stream_bytes` for the decoded bytes [begin, end), of which `table` is the first
+  // part_table_bytes(), or all; `head` has room for as much. False: the stream is to be decoded as a whole, which also
+  // finds out what is wrong with it.
+  // Nothing outside of the stream is asked for, whatever its bytes are.
+  virtual bool cut(std::span<const std::byte> table, std::uint64_t stream_bytes, std::uint64_t begin, std::uint64_t end,
+                   std::span<std::byte> head, StreamPart& part) const noexcept {
+    return (void)table, (void)stream_bytes, (void)begin, (void)end, (void)head, (void)part, false;
+  }
 
   // One thread's encoder for this configuration. kUnsupported where there is none, naming what is missing.
   virtual Result<std::unique_ptr<Encoder>> make_encoder() const;

@@ -80,11 +80,13 @@ inline constexpr std::uint32_t kIndexNothing = 0;                      // nothin
 inline constexpr std::uint32_t kIndexBad = ~std::uint32_t{0};          // what was given is of no use
 inline constexpr std::uint32_t kIndexUseless = ~std::uint32_t{0} - 1;  // such a chunk needs none
 
-// Device memory; dst has room for the last stage's capacity. Neither overlaps another item's dst.
+// Device memory; dst has room for the last stage's capacity, or for `dst_bytes`. Neither overlaps another item's dst.
 struct DecodeItem {
   const std::byte* src = nullptr;
   std::uint64_t src_bytes = 0;
   std::byte* dst = nullptr;
+  // Of a decoder of one stage: what the item decodes to, at most that stage's capacity; 0: as much as that.
+  std::uint64_t dst_bytes = 0;
 };
 
 // Bounds of every batch that will come.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 
 namespace headrace::os {
@@ -18,6 +19,9 @@ class PageBuffer {
   std::span<std::byte> reserve(std::size_t bytes) noexcept;
   std::byte* data() const noexcept { return data_; }
   std::size_t capacity() const noexcept { return capacity_; }
+  bool contains(std::span<const std::byte> bytes) const noexcept {
+    return data_ != nullptr && !std::less<>()(bytes.data(), data_) && std::less<>()(bytes.data(), data_ + capacity_);
+  }
 
  private:
   std::byte* data_ = nullptr;

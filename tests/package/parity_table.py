@@ -78,6 +78,7 @@ OTHER_NAMES = {
     "ReadOptions::fill_as_nan": ("", "", "--nan-fill"),
     "ReadOptions::missing": ("", "fill=", ""),
     "ReadOptions::native_stream": ("", "stream=", ""),
+    "ReadOptions::verify": ("", "", "--whole"),
     "FileOptions::write": ("", "flags=", ""),
     "FileOptions::create": ("", "flags=", ""),
     "FileOptions::truncate": ("", "flags=", ""),

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "io/engine.h"
+#include "transfer/read/chunk_part.h"
 
 namespace headrace::stress {
 namespace {
@@ -63,10 +64,10 @@ std::string hex(const std::byte* bytes, std::size_t count) {
 }
 
 // Whether these bytes are what one meaning has at an element.
-bool matches(const Meaning& meaning, std::uint64_t element, const std::byte* got) {
+bool matches(const Meaning& meaning, std::uint64_t element, const std::byte* got, bool whole) {
   const Unit& unit = meaning.units[meaning.unit[static_cast<std::size_t>(element)]];
   if (unit.verdict == Verdict::kAny) return true;
-  if (unit.verdict == Verdict::kRefused) return false;
+  if (unit.verdict == Verdict::kRefused) return !whole;
   const std::size_t item = meaning.item_bytes;
   return std::memcmp(&meaning.elements[static_cast<std::size_t>(element) * item], got, item) == 0;
 }
@@ -81,7 +82,7 @@ void Counts::add(const Counts& other) {
   for (const auto member :
        {&Counts::reads, &Counts::cancelled, &Counts::elements, &Counts::failed, &Counts::refused_chunks,
         &Counts::unsupported, &Counts::opens_refused, &Counts::device_chunks, &Counts::mapped_bytes,
-        &Counts::direct_bytes, &Counts::buffered_bytes, &Counts::not_judged}) {
+        &Counts::direct_bytes, &Counts::buffered_bytes, &Counts::skipped_bytes, &Counts::not_judged}) {
     this->*member += other.*member;
   }
 }
@@ -117,6 +118,9 @@ ReadPlan Rig::plan(Dice& dice) const {
   plan.device = static_cast<std::size_t>(dice.below(devices_.size()));
   plan.placement = dice.pick({Placement::kAuto, Placement::kCpu, Placement::kGpu});
   if (options_.devices[plan.device] == "host") plan.placement = Placement::kAuto;
+  plan.whole = dice.one_in(2);
+  // Chunks of these stores are small.
+  transfer::least_part_chunk_bytes = dice.one_in(4) ? std::uint64_t{32} << 10 : 0;
   plan.collect = dice.one_in(2);
   plan.blocking = dice.one_in(2);
   plan.padding = dice.one_in(3) ? dice.between(1, 5) : 0;
@@ -177,6 +181,7 @@ Rig::Outcome Rig::start_and_wait(const Array& array, const Picked& picked, const
                                  const Destination& to) {
   ReadOptions options;
   options.placement = plan.placement;
+  options.verify = plan.whole ? Verify::kWhole : Verify::kAsRead;
   options.collect_errors = plan.collect;
   Outcome out;
   Stats stats;
@@ -205,6 +210,7 @@ Rig::Outcome Rig::start_and_wait(const Array& array, const Picked& picked, const
   counts.mapped_bytes += stats.mapped_bytes;
   counts.direct_bytes += stats.direct_bytes;
   counts.buffered_bytes += stats.buffered_bytes;
+  counts.skipped_bytes += stats.skipped_bytes;
   out.device_cannot = plan.placement == Placement::kGpu && out.status.code() == Code::kUnsupported;
   counts.unsupported += out.device_cannot;
   return out;
@@ -227,10 +233,10 @@ std::string Rig::check_elements(const Picked& picked, const std::vector<const Me
     for (const Meaning* meaning : meanings) {
       const Unit& unit = meaning->units[meaning->unit[static_cast<std::size_t>(element)]];
       const bool allowed = unit.verdict != Verdict::kExact || plan.may_fail;
-      refused_by_all = refused_by_all && unit.verdict == Verdict::kRefused;
+      refused_by_all = refused_by_all && plan.whole && unit.verdict == Verdict::kRefused;
       may_be_refused = may_be_refused || allowed;
       if (allowed && !key_is_named && !status.ok()) key_is_named = ends_with(status.key(), unit.key);
-      fine = fine || matches(*meaning, element, got) ||
+      fine = fine || matches(*meaning, element, got, plan.whole) ||
              (allowed && !outcome.listed.empty() && is_listed(outcome.listed, unit.key));
     }
     must_be_refused = must_be_refused || refused_by_all;

@@ -30,6 +30,7 @@ struct ReadPlan {
   std::size_t device = 0;
   Placement placement = Placement::kAuto;
   bool collect = false, blocking = false;
+  bool whole = false;         // what cannot be read is found out; else a part of it may be right
   std::uint64_t padding = 0;  // elements between rows
   std::size_t shift = 0;      // bytes from the start of a page
   bool flush_right = false;
@@ -40,6 +41,7 @@ struct ReadPlan {
 struct Counts {
   std::uint64_t reads = 0, cancelled = 0, elements = 0, failed = 0, refused_chunks = 0, unsupported = 0,
                 opens_refused = 0, device_chunks = 0, mapped_bytes = 0, direct_bytes = 0, buffered_bytes = 0,
+                skipped_bytes = 0,
                 not_judged = 0;  // in races: the writer was held up
 
   void add(const Counts& other);

@@ -43,7 +43,7 @@ constexpr std::size_t kMostKinds = 16;
 struct Progress {
   std::atomic<std::uint64_t> number, cases, findings, began_ns, of_kind[kMostKinds];
   std::atomic<std::uint64_t> reads, failed, refused_chunks, opens_refused, device_chunks, mapped_bytes, direct_bytes,
-      buffered_bytes, not_judged;
+      buffered_bytes, skipped_bytes, not_judged;
   std::atomic<int> kind;
   std::atomic<bool> done;
 };
@@ -169,6 +169,7 @@ void Run::work(unsigned job, std::uint64_t from) {
     progress.mapped_bytes += rig.counts.mapped_bytes - told.mapped_bytes;
     progress.direct_bytes += rig.counts.direct_bytes - told.direct_bytes;
     progress.buffered_bytes += rig.counts.buffered_bytes - told.buffered_bytes;
+    progress.skipped_bytes += rig.counts.skipped_bytes - told.skipped_bytes;
     progress.not_judged += rig.counts.not_judged - told.not_judged;
     told = rig.counts;
     if (!wrong.empty()) {
@@ -259,12 +260,12 @@ void Run::summary() const {
       "%llu, "
       "\"seconds\": %.0f, \"findings\": %llu, \"reads\": %llu, \"failed_reads\": %llu, \"refused_chunks\": %llu, "
       "\"refused_opens\": %llu, \"device_chunks\": %llu, \"mapped_bytes\": %llu, \"direct_bytes\": %llu, "
-      "\"buffered_bytes\": %llu, \"not_judged\": %llu, \"kinds\": {%s}}",
+      "\"buffered_bytes\": %llu, \"skipped_bytes\": %llu, \"not_judged\": %llu, \"kinds\": {%s}}",
       kSanitizerName, static_cast<unsigned long long>(options_.seed), static_cast<unsigned long long>(options_.first),
       sum(&Progress::cases), seconds, static_cast<unsigned long long>(findings()), sum(&Progress::reads),
       sum(&Progress::failed), sum(&Progress::refused_chunks), sum(&Progress::opens_refused),
       sum(&Progress::device_chunks), sum(&Progress::mapped_bytes), sum(&Progress::direct_bytes),
-      sum(&Progress::buffered_bytes), sum(&Progress::not_judged), kinds.c_str());
+      sum(&Progress::buffered_bytes), sum(&Progress::skipped_bytes), sum(&Progress::not_judged), kinds.c_str());
   print_result(line, options_.record);
 }
 

@@ -310,6 +310,11 @@ TEST_F(CApi, ReadsWithAConversion) {
   expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
   options.dtype = "complex64";
   expect(hr_array_read(array_, device_, &options, &error_), HR_UNSUPPORTED);
+  options.dtype = "float32";
+  options.verify = HR_VERIFY_WHOLE + 1;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
+  options.verify = HR_VERIFY_WHOLE;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
 
   // A caller who knows nothing of conversions.
   std::uint16_t stored[24];

@@ -319,6 +319,7 @@ Json stats_json(const Stats& stats) {
       {"missing_chunks", stats.missing_chunks},
       {"gpu_chunks", stats.gpu_chunks},
       {"cpu_chunks", stats.cpu_chunks},
+      {"skipped_bytes", stats.skipped_bytes},
       {"returned_chunks", stats.returned_chunks},
       {"indexed_chunks", stats.indexed_chunks},
       {"bad_indices", stats.bad_indices},
@@ -383,6 +384,7 @@ std::string stats_table(const Stats& stats, const std::string& decoder) {
       human_count(stats.cpu_chunks) + " decoded" +
           (stats.returned_chunks > 0 ? " (" + human_count(stats.returned_chunks) + " handed back by " + decoder + ")"
                                      : ""));
+  if (stats.skipped_bytes > 0) row("not decoded of them", human_bytes(stats.skipped_bytes));
   row("stored as they are", human_count(plain_chunks));
   row("waves", human_count(stats.waves));
   row("requests", human_count(stats.requests));

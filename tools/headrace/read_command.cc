@@ -33,6 +33,7 @@ struct ReadCommandOptions : CommonOptions {
   bool fill_as_nan = false;
   ReportOptions report;
   std::string placement = "auto";
+  bool whole = false;
   std::uint64_t slab_bytes = std::uint64_t{256} << 20;
   bool raw = false, npy = false, sha256 = false, stats = false;
 };
@@ -177,6 +178,7 @@ int run_read(const ReadCommandOptions& options) {
     return fail(status, "output", "select a part with --select, or " + output_advice(status, "-o"));
   RunReport run_report;
   read_options.placement = placement_of(options.placement);
+  read_options.verify = options.whole ? Verify::kWhole : Verify::kAsRead;
   Sha256 hash;
   ReadDelivery::To to;
   if (!options.output.empty()) to.output = &output;
@@ -297,6 +299,7 @@ Verb add_read_command(CLI::App& app) {
       ->excludes(points);
   verb->add_option("--device", options->device, device_help())->check(check_device_name)->type_name("NAME");
   add_placement(*verb, options->placement);
+  verb->add_flag("--whole", options->whole, "decode each chunk whole, so that damage beside what is selected is found");
   verb->add_option("--index", options->index, "directory of the decode indices that 'headrace index' has made")
       ->type_name("DIR");
   verb->add_option("-o,--output", options->output, "write the result here; - is standard output")->type_name("FILE");

@@ -179,6 +179,8 @@ def test_wrong_outs_are_refused(array):
         array.read(indexing="fancy")
     with pytest.raises(ValueError, match="placement"):
         array.read(placement="moon")
+    with pytest.raises(ValueError, match="verify"):
+        array.read(verify="some")
     with pytest.raises(headrace.HeadraceError):
         array.read(device="tpu")
     with pytest.raises(headrace.HeadraceError):
@@ -465,3 +467,19 @@ def test_a_token_stops_all_reads_that_have_it(tmp_path, text):
     assert len(array.read(slice(0, 3))) == 3
     with pytest.raises(headrace.InvalidArgumentError, match="cancel is a bool"):
         array.read(0, cancel=True)
+
+
+def test_parts_of_chunks(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    numcodecs = pytest.importorskip("numcodecs")
+    data = np.arange(4 * 600 * 500, dtype="<f4").reshape(4, 600, 500)
+    stored = zarr.create_array(str(tmp_path / "a"), shape=data.shape, chunks=(1, 600, 500), dtype="<f4", zarr_format=2,
+                               compressors=numcodecs.Blosc("lz4", 5, 1))
+    stored[:] = data
+    array = headrace.open(tmp_path / "a")
+    part, stats = array.read((slice(None), slice(300, 340)), return_stats=True)
+    np.testing.assert_array_equal(np.asarray(part), data[:, 300:340])
+    assert stats.skipped_bytes > data.nbytes // 2
+    whole, stats = array.read((slice(None), slice(300, 340)), verify="whole", return_stats=True)
+    np.testing.assert_array_equal(np.asarray(whole), data[:, 300:340])
+    assert stats.skipped_bytes == 0

@@ -23,11 +23,12 @@ namespace headrace::transfer {
 struct WorkerMemory {
   os::PageBuffer encoded, decoded, temporary[2];
   os::PageBuffer packed;  // of objects that their store unpacks
+  os::PageBuffer part;    // of a chunk whose bytes others share
   base::Charge beyond;    // for what is stored longer than the read was planned for
 
   std::uint64_t capacity() const noexcept {
     std::uint64_t bytes = 0;
-    for (const os::PageBuffer* buffer : {&encoded, &decoded, &temporary[0], &temporary[1], &packed}) {
+    for (const os::PageBuffer* buffer : {&encoded, &decoded, &temporary[0], &temporary[1], &packed, &part}) {
       bytes += buffer->capacity();
     }
     return bytes;
@@ -70,6 +71,7 @@ struct Worker {
   std::vector<std::shared_ptr<MappedWindow>> windows;  // of the current group
   std::shared_ptr<MappedFile> unmapped;  // the current group's file, if a mapping may pay for the next read
   std::string path;
+  unsigned uncut = 0;  // chunks in a row of which no part could be read
   Stats stats;
 
   // Allocates where it is another form. Throws std::bad_alloc.

@@ -6,6 +6,7 @@
 #include "base/fault.h"
 #include "base/part.h"
 #include "base/trace.h"
+#include "transfer/read/chunk_part.h"
 
 namespace headrace::transfer {
 
@@ -44,18 +45,34 @@ void ChunkSink::take(Wave& wave, const TaskGroup& group, std::span<const std::by
       continue;
     }
     tasks_.describe(group, task, worker);
-    const bool whole_object = task.length == kWholeObject;
-    const auto stored = whole_object ? data : base::part(data, task.offset - data_offset, task.length);
-    Status status;
-    if (stored) {
-      worker.stats.stored_bytes += stored->size();
-      const bool part_of_raw = whole_object && wave.tasks.chain().raw();
-      status = take_task(wave, group, i, *stored, part_of_raw ? data_offset : 0, worker);
-    } else {
-      status = Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside of what was read for it");
-    }
+    Status status = take_one(wave, group, i, data, data_offset, worker);
     if (!status.ok()) tasks_.fail(wave.tasks, group, task, worker, std::move(status));
   }
+}
+
+Status ChunkSink::take_one(Wave& wave, const TaskGroup& group, std::uint32_t task_index,
+                           std::span<const std::byte> data, std::uint64_t data_offset, Worker& worker) {
+  const Task& task = wave.tasks.tasks[task_index];
+  const codec::Chain& chain = wave.tasks.chain();
+  const bool whole_object = task.length == kWholeObject;
+  // Of a raw chunk that was read by itself there may be a part only.
+  const bool raw_part = chain.raw() && (whole_object || group.task_count == 1);
+  const auto bytes = whole_object || raw_part ? data : base::part(data, task.offset - data_offset, task.length);
+  if (!bytes) return Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside of what was read for it");
+  if (chain.raw() && !raw_part) HEADRACE_TRY(chain.check_encoded_size(bytes->size()));
+  worker.stats.stored_bytes += bytes->size();
+  StoredChunk stored{*bytes};
+  if (raw_part) stored.skipped = data_offset - (whole_object ? 0 : task.offset);
+  if (tasks_.parts() && takes_parts(wave)) (void)cut_out(wave.tasks, group.task_count > 1, worker, stored);
+  return take_task(wave, group, task_index, stored, worker);
+}
+
+void ChunkSink::take_part(Wave& wave, const TaskGroup& group, const StoredChunk& part, Worker& worker) {
+  const Task& task = wave.tasks.tasks[group.first_task];
+  tasks_.describe(group, task, worker);
+  worker.stats.stored_bytes += part.bytes.size();
+  Status status = take_task(wave, group, group.first_task, part, worker);
+  if (!status.ok()) tasks_.fail(wave.tasks, group, task, worker, std::move(status));
 }
 
 void ChunkSink::fill(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) {
@@ -80,10 +97,15 @@ Status ChunkSink::take_mapped(Wave& wave, const TaskGroup& group, const MappedRa
       continue;
     }
     const bool whole_object = task.length == kWholeObject;
-    const std::uint64_t offset = whole_object ? range.offset : task.offset;
-    const std::uint64_t length = whole_object ? range.length : task.length;
+    const bool raw = wave.tasks.chain().raw() && (whole_object || group.task_count == 1);
+    const std::uint64_t offset = whole_object || raw ? range.offset : task.offset;
+    const std::uint64_t length = whole_object || raw ? range.length : task.length;
     tasks_.describe(group, task, worker);
-    if (Status status = note_mapped(wave, i, offset, length, worker); !status.ok()) {
+    const std::uint64_t skipped = raw ? offset - (whole_object ? 0 : task.offset) : 0;
+    Status status;
+    if (wave.tasks.chain().raw() && !raw) status = wave.tasks.chain().check_encoded_size(length);
+    if (status.ok()) status = note_mapped(wave, i, skipped, length, worker);
+    if (!status.ok()) {
       tasks_.fail(wave.tasks, group, task, worker, std::move(status));
     } else if (!together) {
       HEADRACE_TRY(range.add_pieces(i, offset, length, worker.mapped.pieces));
@@ -93,9 +115,9 @@ Status ChunkSink::take_mapped(Wave& wave, const TaskGroup& group, const MappedRa
   return range.add_pieces(group.first_task, range.offset, range.length, worker.mapped.pieces);
 }
 
-Status ChunkSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+Status ChunkSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t skipped, std::uint64_t length,
                               Worker& worker) {
-  (void)wave, (void)task_index, (void)offset, (void)length, (void)worker;
+  (void)wave, (void)task_index, (void)skipped, (void)length, (void)worker;
   return Status(Code::kInternal, Layer::kTransfer, "what is mapped was given to a sink that takes none");
 }
 
@@ -117,21 +139,25 @@ Status ChunkSink::take_again(Wave& wave, std::uint32_t task_index, std::span<con
 }
 Status ChunkSink::finish_again(Wave& wave, Worker& worker) { return (void)wave, (void)worker, Status(); }
 
-Status ChunkSink::decode(Wave& wave, const Task& task, std::span<const std::byte> encoded, std::span<std::byte>& target,
+Status ChunkSink::decode(Wave& wave, const Task& task, const StoredChunk& stored, std::span<std::byte>& target,
                          Worker& worker) const {
   const codec::Chain& chain = wave.tasks.chain();
   if (target.data() == nullptr || !prepare(wave, worker)) return Status::out_of_memory();
   // decode() refuses less.
-  target = target.first(std::min(target.size(), static_cast<std::size_t>(chain.decoded_bytes())));
-  trace::Timer timer(trace::Stage::kDecode, chain.decoded_bytes());
+  const bool part = stored.part_bytes != 0;
+  const std::uint64_t bytes = part ? stored.part_bytes : chain.decoded_bytes();
+  target = target.first(std::min(target.size(), static_cast<std::size_t>(bytes)));
+  trace::Timer timer(trace::Stage::kDecode, bytes);
   HEADRACE_DELAY("transfer.decode");
-  Status status = chain.decode(encoded, target, worker.workspace);
+  Status status = part ? decode_part(chain, stored, target, worker.workspace)
+                       : chain.decode(stored.bytes, target, worker.workspace);
   const double seconds = timer.stop();
   worker.stats.decode_seconds += seconds;
   if (wave.turn.counts) {
-    wave.turn.cpu_decoded.fetch_add(chain.decoded_bytes(), std::memory_order_relaxed);
+    wave.turn.cpu_decoded.fetch_add(bytes, std::memory_order_relaxed);
     wave.turn.cpu_decode_ns.fetch_add(static_cast<std::uint64_t>(seconds * 1e9), std::memory_order_relaxed);
   }
+  if (status.ok() && part) worker.stats.skipped_bytes += chain.decoded_bytes() - bytes;
   if (status.ok() || task.length == kWholeObject) return status;
   return std::move(status).with_range(task.offset, task.length);
 }
@@ -145,10 +171,6 @@ bool ChunkSink::prepare(const Wave& wave, Worker& worker) {
     if (worker.workspace.temporary[i].data() == nullptr) return false;
   }
   return true;
-}
-
-Status ChunkSink::check_raw(const Wave& wave, const Task& task, std::span<const std::byte> encoded) {
-  return task.length == kWholeObject ? Status() : wave.tasks.chain().check_encoded_size(encoded.size());
 }
 
 void ChunkSink::count_taken(const WaveTasks& wave, std::uint64_t delivered, Worker& worker) const {

@@ -26,6 +26,13 @@
 
 namespace headrace::transfer {
 
+// What there is of a task's stored bytes.
+struct StoredChunk {
+  std::span<const std::byte> bytes;
+  std::uint64_t skipped = 0;     // decoded bytes before those that these give: of raw chunks and of parts
+  std::uint64_t part_bytes = 0;  // what they decode to, of a part that codec::Chain::cut() gave; 0: the whole chunk
+};
+
 class ChunkSink {
  public:
   virtual ~ChunkSink() = default;
@@ -38,6 +45,10 @@ class ChunkSink {
   // `data` holds the object's bytes from `data_offset` on.
   void take(Wave& wave, const TaskGroup& group, std::span<const std::byte> data, std::uint64_t data_offset,
             Worker& worker);
+  // Likewise of a group's only task, of which Chain::cut() gave a part.
+  void take_part(Wave& wave, const TaskGroup& group, const StoredChunk& part, Worker& worker);
+  // Whether chunks may come in parts.
+  virtual bool takes_parts(const Wave& wave) const noexcept { return (void)wave, false; }
   // Nothing is stored of the task.
   void fill(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker);
   // Whether the wave's stored bytes may stay in a mapping, out of which the device takes them.
@@ -65,6 +76,10 @@ class ChunkSink {
   virtual Status take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker);
   virtual Status finish_again(Wave& wave, Worker& worker);
 
+ private:
+  Status take_one(Wave& wave, const TaskGroup& group, std::uint32_t task_index, std::span<const std::byte> data,
+                  std::uint64_t data_offset, Worker& worker);
+
  protected:
   explicit ChunkSink(const ReadTasks& tasks) noexcept : tasks_(tasks) {}
 
@@ -73,23 +88,22 @@ class ChunkSink {
                                                 Worker& worker) {
     return (void)wave, (void)group, (void)length, (void)worker, std::span<std::byte>();
   }
-  // worker.detail describes the task. `encoded`: its stored bytes, without the first `skipped` ones of a raw chunk.
-  virtual Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index,
-                           std::span<const std::byte> encoded, std::uint64_t skipped, Worker& worker) = 0;
+  // worker.detail describes the task.
+  virtual Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
+                           Worker& worker) = 0;
   virtual Status fill_task(Wave& wave, std::uint32_t task_index, Worker& worker) = 0;
-  // worker.detail describes the task, whose stored bytes are the object's [offset, offset + length).
-  virtual Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+  // worker.detail describes the task, of which `length` bytes are stored in the mapping; of a raw one from byte
+  // `skipped` on.
+  virtual Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t skipped, std::uint64_t length,
                              Worker& worker);
   // Makes room for the range as it lies in the object, so that it comes in one piece. False: each task has its own.
   virtual bool reserve_together(Wave& wave, const TaskGroup& group, const MappedRange& range) const;
 
-  // Undoes the task's codecs into `target`, of at least the size of a decoded chunk, of which it gives the used part.
-  Status decode(Wave& wave, const Task& task, std::span<const std::byte> encoded, std::span<std::byte>& target,
+  // Undoes the task's codecs into `target`, of at least the size of what they give, of which it gives the used part.
+  Status decode(Wave& wave, const Task& task, const StoredChunk& stored, std::span<std::byte>& target,
                 Worker& worker) const;
   // The worker's workspace for the wave's chain. False: no memory.
   static bool prepare(const Wave& wave, Worker& worker);
-  // A raw chunk that is no object of its own is stored whole.
-  static Status check_raw(const Wave& wave, const Task& task, std::span<const std::byte> encoded);
   // The CPU has decoded and placed a chunk.
   void count_taken(const WaveTasks& wave, std::uint64_t delivered, Worker& worker) const;
 

@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "base/part.h"
 #include "base/trace.h"
+#include "transfer/read/chunk_part.h"
 #include "transfer/read/placing.h"
 
 namespace headrace::transfer {
@@ -24,6 +25,8 @@ DeviceSink::DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> d
 
 // What the CPU decodes first it has to read.
 bool DeviceSink::takes_mapped(const Wave& wave) const noexcept { return maps_ && decoding(wave).first_stage == 0; }
+
+bool DeviceSink::takes_parts(const Wave& wave) const noexcept { return decoding(wave).first_stage == 0; }
 
 void DeviceSink::begin(Wave& wave) {
   SlabSink::begin(wave);
@@ -86,11 +89,12 @@ Result<std::span<std::byte>> DeviceSink::own_room(Wave& wave, const TaskGroup& g
   return reserve(wave, group.first_task, length).value_or(std::span<std::byte>());
 }
 
-// `encoded` may lie in the slab already.
-Status DeviceSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index,
-                             std::span<const std::byte> encoded, std::uint64_t skipped, Worker& worker) {
-  (void)group, (void)skipped;
+// What is stored may lie in the slab already.
+Status DeviceSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
+                             Worker& worker) {
+  (void)group;
   const codec::Chain& chain = wave.tasks.chain();
+  std::span<const std::byte> encoded = stored.bytes;
   HEADRACE_TRY(chain.check_encoded_size(encoded.size()));
   if (decoding(wave).first_stage > 0) {
     const std::span<std::byte> target =
@@ -110,17 +114,19 @@ Status DeviceSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t t
   if (place->data() != encoded.data() && !encoded.empty()) {
     std::memcpy(place->data(), encoded.data(), encoded.size());
   }
-  return note_encoded(wave, task_index, encoded.size(), worker);
+  return note_encoded(wave, task_index, {encoded, stored.skipped, stored.part_bytes}, worker);
 }
 
-// worker.detail describes the task, which has its place in the encoded area.
-Status DeviceSink::note_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t length, Worker& worker) const {
+// worker.detail describes the task, which has its place in the encoded area; what is mapped is not looked at.
+Status DeviceSink::note_encoded(Wave& wave, std::uint32_t task_index, const StoredChunk& stored, Worker& worker) const {
   WaveChunk& chunk = wave.decode.chunks[task_index];
-  chunk.bytes = length;
+  chunk.bytes = stored.bytes.size();
+  chunk.part = stored.part_bytes != 0;
+  chunk.skipped = stored.skipped;
   chunk.delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
-  const std::uint64_t decoded_bytes = wave.tasks.chain().decoded_bytes();
+  const std::uint64_t decoded_bytes = chunk.part ? stored.part_bytes : wave.tasks.chain().decoded_bytes();
   // Straight into the tensor, where decoders may write with their widest accesses.
-  const bool in_place = worker.detail.whole_chunk && wave.tasks.op().moves_bytes_only() &&
+  const bool in_place = !chunk.part && worker.detail.whole_chunk && wave.tasks.op().moves_bytes_only() &&
                         reinterpret_cast<std::uintptr_t>(worker.detail.box.dst) % kSlabAlignment == 0;
   worker.described = nullptr;  // the box is spent
   if (in_place) {
@@ -131,19 +137,20 @@ Status DeviceSink::note_encoded(Wave& wave, std::uint32_t task_index, std::uint6
   }
   const auto place = base::part(device_place(wave, task_index), 0, decoded_bytes);
   if (!place) return slab_too_small("a decoded chunk");
-  HEADRACE_TRY(note_boxes(wave, task_index, *place, 0, worker.detail));
+  HEADRACE_TRY(note_boxes(wave, task_index, *place, stored.skipped, worker.detail));
   chunk.dst = *place;
   return {};
 }
 
-Status DeviceSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+Status DeviceSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t skipped, std::uint64_t length,
                                Worker& worker) {
-  (void)offset;
+  (void)skipped;
   HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
   worker.stats.stored_bytes += length;
   wave.decode.chunks[task_index].mapped = true;  // which reserve() looks at
   if (!reserve(wave, task_index, length)) return slab_too_small("its encoded bytes");
-  return note_encoded(wave, task_index, length, worker);
+  return note_encoded(wave, task_index, {{static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(length)}},
+                      worker);
 }
 
 // What the decoder is to do, and the boxes that come after it.
@@ -160,7 +167,7 @@ Status DeviceSink::gather(Wave& wave, std::size_t& boxes) const {
     if (!chunk.dst.empty()) {
       const auto src = base::part(area, chunk.at, chunk.bytes);
       if (!src) return Status(Code::kInternal, Layer::kTransfer, "encoded bytes lie outside of their area");
-      decode.items.push_back({src->data(), src->size(), chunk.dst.data()});
+      decode.items.push_back({src->data(), src->size(), chunk.dst.data(), chunk.part ? chunk.dst.size() : 0});
       decode.item_tasks.push_back(static_cast<std::uint32_t>(i));
     }
     const device::Box& box = wave.stage.boxes[i];
@@ -238,6 +245,10 @@ device::DecodeIndices DeviceSink::give_indices(Wave& wave) const {
   }
   IndexCache::Access cache(indices_);
   for (std::size_t i = 0; i < decode.items.size(); ++i) {
+    if (decode.chunks[decode.item_tasks[i]].part) {
+      indices.given(i) = device::kIndexNone;  // an index is of a whole chunk
+      continue;
+    }
     indices.given(i) = cache.find(decode.index_keys[i], decode.items[i].src_bytes, indices.entries(i), stride);
   }
   return indices;
@@ -274,6 +285,7 @@ void DeviceSink::count_decoded(const Wave& wave, Worker& worker) const {
     if (!outcomes(wave)[i].ok() || chunk.failed) continue;
     ++good;
     delivered += chunk.delivered;
+    if (chunk.part) worker.stats.skipped_bytes += wave.tasks.chain().decoded_bytes() - chunk.dst.size();
   }
   worker.stats.chunks += good;
   worker.stats.gpu_chunks += good;
@@ -314,7 +326,7 @@ Status DeviceSink::take_again(Wave& wave, std::uint32_t task_index, std::span<co
   const std::uint64_t stride = wave.form->sizes.stride;
   if (first + decode.returned_bytes + stride > areas(wave).outcomes_at) HEADRACE_TRY(finish_again(wave, worker));
   const auto target = base::part(wave.stage.slot->pinned.first(static_cast<std::size_t>(areas(wave).outcomes_at)),
-                                 first + decode.returned_bytes, chain.decoded_bytes());
+                                 first + decode.returned_bytes, chunk.part ? chunk.dst.size() : chain.decoded_bytes());
   const auto staged = base::part(wave.stage.slot->pinned, chunk.at, chunk.bytes);
   Status status;
   if (!target || (data.empty() && !staged) || chunk.dst.size() < target->size()) {
@@ -322,9 +334,11 @@ Status DeviceSink::take_again(Wave& wave, std::uint32_t task_index, std::span<co
   } else if (!prepare(wave, worker)) {
     status = Status::out_of_memory();
   } else {
-    trace::Timer timer(trace::Stage::kDecode, chain.decoded_bytes());
+    trace::Timer timer(trace::Stage::kDecode, target->size());
     HEADRACE_DELAY("transfer.decode");
-    status = chain.decode_from(decoding(wave).first_stage, data.empty() ? *staged : data, *target, worker.workspace);
+    status = chunk.part ? decode_part(chain, {*staged, chunk.skipped}, *target, worker.workspace)
+                        : chain.decode_from(decoding(wave).first_stage, data.empty() ? *staged : data, *target,
+                                            worker.workspace);
     worker.stats.decode_seconds += timer.stop();
   }
   if (!status.ok()) {
@@ -333,8 +347,9 @@ Status DeviceSink::take_again(Wave& wave, std::uint32_t task_index, std::span<co
   }
   wave.stage.pieces.push_back({target->data(), chunk.dst.data(), target->size()});
   if (chunk.box != WaveChunk::kNoBox) decode.returned_boxes.push_back(wave.stage.boxes[chunk.box]);
-  if (chunk.several) wave.stage.several.push_back({task_index, chunk.dst.data()});
+  if (chunk.several) wave.stage.several.push_back({task_index, chunk.dst.data() - chunk.skipped});
   decode.returned_bytes += stride;
+  if (chunk.part) worker.stats.skipped_bytes += chain.decoded_bytes() - target->size();
   ++worker.stats.returned_chunks;
   count_taken(wave.tasks, chunk.delivered, worker);
   return {};

@@ -19,6 +19,7 @@ class DeviceSink final : public SlabSink {
 
   void begin(Wave& wave) override;
   bool takes_mapped(const Wave& wave) const noexcept override;
+  bool takes_parts(const Wave& wave) const noexcept override;
   bool hands_back(const Wave& wave) const noexcept override;
   std::span<const std::uint32_t> settle(Wave& wave, Worker& worker) override;
   Status take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker) override;
@@ -27,14 +28,14 @@ class DeviceSink final : public SlabSink {
  private:
   Result<std::span<std::byte>> own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
                                         Worker& worker) override;
-  Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, std::span<const std::byte> encoded,
-                   std::uint64_t skipped, Worker& worker) override;
+  Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
+                   Worker& worker) override;
   Status queue(Wave& wave, Worker& worker) override;
   std::optional<std::span<std::byte>> reserve(Wave& wave, std::uint32_t task_index, std::uint64_t bytes) const;
-  Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+  Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t skipped, std::uint64_t length,
                      Worker& worker) override;
   bool reserve_together(Wave& wave, const TaskGroup& group, const MappedRange& range) const override;
-  Status note_encoded(Wave& wave, std::uint32_t task_index, std::uint64_t length, Worker& worker) const;
+  Status note_encoded(Wave& wave, std::uint32_t task_index, const StoredChunk& stored, Worker& worker) const;
   Status gather(Wave& wave, std::size_t& boxes) const;
   Status add_encoded_pieces(Wave& wave) const;
   std::span<const device::DecodeOutcome> outcomes(const Wave& wave) const noexcept;

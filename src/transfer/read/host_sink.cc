@@ -15,24 +15,24 @@ Result<std::span<std::byte>> HostSink::own_room(Wave& wave, const TaskGroup& gro
   return whole_target(worker.detail, wave.tasks.chain().decoded_bytes()).value_or(std::span<std::byte>());
 }
 
-Status HostSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index,
-                           std::span<const std::byte> encoded, std::uint64_t skipped, Worker& worker) {
+Status HostSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
+                           Worker& worker) {
   (void)group;
   const Task& task = wave.tasks.tasks[task_index];
   const codec::Chain& chain = wave.tasks.chain();
   // Raw elements are placed from where they are.
   if (chain.raw()) {
-    HEADRACE_TRY(check_raw(wave, task, encoded));
-    return place(wave.tasks, encoded, skipped, worker);
+    return place(wave.tasks, stored.bytes, stored.skipped, worker);
   }
   std::span<std::byte> target;
   if (worker.detail.whole_chunk && wave.tasks.op().moves_bytes_only()) {
     target = whole_target(worker.detail, chain.decoded_bytes()).value_or(std::span<std::byte>());
   } else {
-    target = worker.memory->decoded.reserve(static_cast<std::size_t>(chain.decoded_bytes()));
+    const std::uint64_t bytes = stored.part_bytes != 0 ? stored.part_bytes : chain.decoded_bytes();
+    target = worker.memory->decoded.reserve(static_cast<std::size_t>(bytes));
   }
-  HEADRACE_TRY(decode(wave, task, encoded, target, worker));
-  return place(wave.tasks, target, 0, worker);
+  HEADRACE_TRY(decode(wave, task, stored, target, worker));
+  return place(wave.tasks, target, stored.skipped, worker);
 }
 
 Status HostSink::fill_task(Wave& wave, std::uint32_t task_index, Worker& worker) {

@@ -8,12 +8,13 @@ namespace headrace::transfer {
 class HostSink final : public ChunkSink {
  public:
   explicit HostSink(const ReadTasks& tasks) noexcept : ChunkSink(tasks) {}
+  bool takes_parts(const Wave& wave) const noexcept override { return (void)wave, true; }
 
  private:
   Result<std::span<std::byte>> own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
                                         Worker& worker) override;
-  Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, std::span<const std::byte> encoded,
-                   std::uint64_t skipped, Worker& worker) override;
+  Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
+                   Worker& worker) override;
   Status fill_task(Wave& wave, std::uint32_t task_index, Worker& worker) override;
   Status place(const WaveTasks& wave, std::span<const std::byte> decoded, std::uint64_t skipped, Worker& worker) const;
 };

@@ -87,7 +87,8 @@ void MappedReads::note_unmapped(const WaveTasks& wave, const TaskGroup& group, s
   const std::uint64_t window_bytes = file->window_bytes, end = offset + length;
   for (std::uint64_t at = offset; at < end;) {
     const std::uint64_t stop = std::min(end, (at / window_bytes + 1) * window_bytes);
-    cache_.note_read(file, static_cast<std::size_t>(at / window_bytes), stop - at, nullptr, worker.path.c_str());
+    cache_.note_read(file, static_cast<std::size_t>(at / window_bytes), stop - at, nullptr, worker.path.c_str(),
+                     MappedCache::Worth::kOften);
     at = stop;
   }
 }

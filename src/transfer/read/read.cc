@@ -29,7 +29,7 @@ Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<dev
       cache_reads_(resources.options().engine == "auto"),
       made_report_(std::make_unique<ReadReport>(options_.progress, options_.collect_errors, begun.start_ns)),
       report_(*made_report_),
-      tasks_(*plan_, report_),
+      tasks_(*plan_, report_, options_.verify != Verify::kWhole),
       router_(cache_reads_, resources.options().allow_direct),
       cold_(router_, resources.pool().notifier()),
       mapped_(tasks_, resources.mapped(), device_),

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "os/descriptors.h"
+#include "transfer/read/chunk_part.h"
 #include "transfer/read/placing.h"
 #include "transfer/read/read.h"
 
@@ -179,7 +180,21 @@ Read::GroupResult Read::process_group(Wave& wave, std::uint32_t group_index, Wor
       tasks_.fail_group(wave.tasks, group, worker, source.failure);
       return GroupResult::kDone;
     }
-    return read_group(wave, group_index, *source.object, group.offset, group.length, worker);
+    std::uint64_t offset = group.offset, length = group.length;
+    if (group.task_count == 1 && wave.tasks.chain().raw()) {
+      const Task& task = wave.tasks.tasks[group.first_task];
+      if (Status status = wave.tasks.chain().check_encoded_size(task.length); !status.ok()) {
+        tasks_.fail_group(wave.tasks, group, worker, status);
+        return GroupResult::kDone;
+      }
+      if (tasks_.parts() && !source.object->offers(store::Offer::kWhole)) {
+        tasks_.describe(group, task, worker);
+        const RawSpan span = raw_span(worker.detail, wave.tasks.op().element_bytes);
+        offset += span.first;
+        length = span.bytes;
+      }
+    }
+    return read_group(wave, group_index, *source.object, offset, length, worker);
   }
   const Task& task = wave.tasks.tasks[group.first_task];
   tasks_.describe(group, task, worker);
@@ -203,7 +218,7 @@ Read::GroupResult Read::process_group(Wave& wave, std::uint32_t group_index, Wor
   } else {
     std::uint64_t offset = 0, length = object.size_bytes();  // of ranges: unknown
     // What has to be unpacked is needed whole.
-    if (wave.tasks.chain().raw() && !object.offers(store::Offer::kWhole)) {
+    if (tasks_.parts() && wave.tasks.chain().raw() && !object.offers(store::Offer::kWhole)) {
       const RawSpan span = raw_span(worker.detail, wave.tasks.op().element_bytes);
       // Of all of it nothing tells that there is more, unless more is asked for.
       if (!object.offers(store::Offer::kRanges) || span.bytes != wave.tasks.chain().decoded_bytes()) {
@@ -250,6 +265,10 @@ Read::GroupResult Read::read_group(Wave& wave, std::uint32_t group_index, const 
     } else {
       tasks_.fail_group(wave.tasks, group, worker, at_place(group, range, data.status()));
     }
+    return GroupResult::kDone;
+  }
+  if (cache_reads_ && tasks_.parts() && group.task_count == 1 && wave.sink->takes_parts(wave) &&
+      read_part(tasks_, fetcher_, router_, wave, group, range, worker)) {
     return GroupResult::kDone;
   }
   ++worker.stats.requests;

@@ -17,10 +17,12 @@ namespace headrace::transfer {
 
 class ReadTasks {
  public:
-  ReadTasks(const Plan& plan, ReadReport& report) noexcept : plan_(plan), report_(report) {}
+  // parts: chunks may be decoded in part.
+  ReadTasks(const Plan& plan, ReadReport& report, bool parts) noexcept : plan_(plan), report_(report), parts_(parts) {}
 
   const Plan& plan() const noexcept { return plan_; }
   ReadReport& report() const noexcept { return report_; }
+  bool parts() const noexcept { return parts_; }
 
   // Fills worker.detail, unless it is about the task already. Who moves the detail's boxes resets worker.described.
   void describe(const TaskGroup& group, const Task& task, Worker& worker) const;
@@ -38,6 +40,7 @@ class ReadTasks {
  private:
   const Plan& plan_;
   ReadReport& report_;
+  bool parts_;
 };
 
 }  // namespace headrace::transfer

@@ -26,43 +26,39 @@ Result<std::span<std::byte>> StagedSink::own_room(Wave& wave, const TaskGroup& g
   return wave.tasks.chain().raw() ? pinned_place(wave, group.first_task) : std::span<std::byte>();
 }
 
-Status StagedSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index,
-                             std::span<const std::byte> encoded, std::uint64_t skipped, Worker& worker) {
+Status StagedSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
+                             Worker& worker) {
   (void)group;
   const Task& task = wave.tasks.tasks[task_index];
   std::span<std::byte> target = pinned_place(wave, task_index);
   if (wave.tasks.chain().raw()) {
-    HEADRACE_TRY(check_raw(wave, task, encoded));
-    const auto place = base::part(target, 0, encoded.size());
+    const auto place = base::part(target, 0, stored.bytes.size());
     if (!place) return slab_too_small();
     target = *place;
-    if (target.data() != encoded.data() && !encoded.empty()) {
-      trace::Timer timer(trace::Stage::kAssemble, encoded.size());
-      std::memcpy(target.data(), encoded.data(), encoded.size());
+    if (target.data() != stored.bytes.data() && !stored.bytes.empty()) {
+      trace::Timer timer(trace::Stage::kAssemble, stored.bytes.size());
+      std::memcpy(target.data(), stored.bytes.data(), stored.bytes.size());
       worker.stats.assemble_seconds += timer.stop();
     }
   } else {
-    HEADRACE_TRY(decode(wave, task, encoded, target, worker));
+    HEADRACE_TRY(decode(wave, task, stored, target, worker));
   }
   const std::uint64_t delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
   worker.described = nullptr;  // the boxes are spent
-  HEADRACE_TRY(note_boxes(wave, task_index, target, skipped, worker.detail));
+  HEADRACE_TRY(note_boxes(wave, task_index, target, stored.skipped, worker.detail));
   count_taken(wave.tasks, delivered, worker);
   return {};
 }
 
-Status StagedSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+Status StagedSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t skipped, std::uint64_t length,
                                Worker& worker) {
-  // Of a chunk that is an object of its own, only a part may be read: its size has been checked.
-  const bool whole_object = wave.tasks.tasks[task_index].length == kWholeObject;
-  if (!whole_object) HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
   worker.stats.stored_bytes += length;
   WaveChunk& chunk = wave.decode.chunks[task_index];
   chunk.delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
   worker.described = nullptr;  // the boxes are spent
   const auto place = base::part(pinned_place(wave, task_index), 0, length);
   if (!place) return slab_too_small();
-  HEADRACE_TRY(note_boxes(wave, task_index, *place, whole_object ? offset : 0, worker.detail));
+  HEADRACE_TRY(note_boxes(wave, task_index, *place, skipped, worker.detail));
   chunk.mapped = true;
   return {};
 }

@@ -16,15 +16,16 @@ class StagedSink final : public SlabSink {
 
   void begin(Wave& wave) override;
   bool takes_mapped(const Wave& wave) const noexcept override { return maps_ && wave.tasks.chain().raw(); }
+  bool takes_parts(const Wave& wave) const noexcept override { return (void)wave, true; }
   std::span<const std::uint32_t> settle(Wave& wave, Worker& worker) override;
 
  private:
   Result<std::span<std::byte>> own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
                                         Worker& worker) override;
-  Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, std::span<const std::byte> encoded,
-                   std::uint64_t skipped, Worker& worker) override;
+  Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
+                   Worker& worker) override;
   Status queue(Wave& wave, Worker& worker) override;
-  Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t offset, std::uint64_t length,
+  Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t skipped, std::uint64_t length,
                      Worker& worker) override;
   bool is_mapped(const Wave& wave, std::size_t task_index) const noexcept;
   bool scatters(const Wave& wave, std::size_t& live) const;

@@ -44,6 +44,7 @@ Stats& Stats::operator+=(const Stats& part) {
   missing_chunks += part.missing_chunks;
   gpu_chunks += part.gpu_chunks;
   cpu_chunks += part.cpu_chunks;
+  skipped_bytes += part.skipped_bytes;
   returned_chunks += part.returned_chunks;
   indexed_chunks += part.indexed_chunks;
   bad_indices += part.bad_indices;

@@ -63,6 +63,8 @@ struct WaveChunk {
   std::uint64_t bytes = 0;
   std::span<std::byte> dst;     // where it is decoded to; empty: nothing to decode
   std::uint64_t delivered = 0;  // bytes of elements
+  bool part = false;            // `bytes` are of a part, which is all that is decoded:
+  std::uint64_t skipped = 0;    // so many decoded bytes lie before it
   bool mapped = false;          // not in the pinned slab
   bool failed = false;          // of mapped ones: found out later
   std::uint32_t box = kNoBox;   // of the wave's boxes at launch: what is left to place

@@ -54,7 +54,7 @@ class IndexSink final : public transfer::ChunkSink {
     return (void)wave, (void)task_index, (void)worker, Status();
   }
   Status take_task(transfer::Wave& wave, const transfer::TaskGroup& group, std::uint32_t task_index,
-                   std::span<const std::byte> encoded, std::uint64_t skipped, transfer::Worker& worker) override;
+                   const transfer::StoredChunk& stored, transfer::Worker& worker) override;
   Result<std::vector<std::byte>> make(const transfer::Wave& wave, std::span<const std::byte> encoded,
                                       std::uint64_t& encoded_bytes, transfer::Worker& worker) const;
 
@@ -80,12 +80,11 @@ Result<std::vector<std::byte>> IndexSink::make(const transfer::Wave& wave, std::
 }
 
 Status IndexSink::take_task(transfer::Wave& wave, const transfer::TaskGroup& group, std::uint32_t task_index,
-                            std::span<const std::byte> encoded, std::uint64_t skipped, transfer::Worker& worker) {
-  (void)skipped;  // of raw chunks, which have no index
-  const std::uint64_t stored = encoded.size(), delivered = tasks_.element_bytes(wave.tasks, worker.detail);
+                            const transfer::StoredChunk& chunk, transfer::Worker& worker) {
+  const std::uint64_t stored = chunk.bytes.size(), delivered = tasks_.element_bytes(wave.tasks, worker.detail);
   const transfer::IndexKey key = tasks_.plan().index_key(group, wave.tasks.tasks[task_index]);
   IndexRecord record{key.object, key.offset, stored, 0, 0};
-  auto index = make(wave, encoded, record.encoded_bytes, worker);
+  auto index = make(wave, chunk.bytes, record.encoded_bytes, worker);
   count_taken(wave.tasks, delivered, worker);
   std::lock_guard lock(mutex_);
   DecodeIndexReport& report = out_.report;

@@ -16,8 +16,8 @@ using Kind = BatchMemory::Kind;
 void EncodedChunks::sort() { std::ranges::sort(chunks, {}, &EncodedChunk::ordinal); }
 
 Status EncodedSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index,
-                              std::span<const std::byte> encoded, std::uint64_t skipped, Worker& worker) {
-  (void)skipped;  // of raw chunks, which are none to decode
+                              const transfer::StoredChunk& stored, Worker& worker) {
+  std::span<const std::byte> encoded = stored.bytes;
   const std::uint64_t delivered = tasks_.element_bytes(wave.tasks, worker.detail);
   if (undone_ > 0) {
     const auto target =

@@ -49,7 +49,7 @@ class EncodedSink final : public transfer::ChunkSink {
 
  private:
   Status take_task(transfer::Wave& wave, const transfer::TaskGroup& group, std::uint32_t task_index,
-                   std::span<const std::byte> encoded, std::uint64_t skipped, transfer::Worker& worker) override;
+                   const transfer::StoredChunk& stored, transfer::Worker& worker) override;
   Status fill_task(transfer::Wave& wave, std::uint32_t task_index, transfer::Worker& worker) override;
   Status keep_locked(const transfer::Wave& wave, EncodedChunk chunk, std::span<const std::byte> encoded,
                      transfer::Worker& worker);

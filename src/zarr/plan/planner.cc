@@ -165,9 +165,11 @@ class RectilinearPlan final : public ChunkPlan {
 // shards again, so are they, a few of them at a time.
 class ShardPlan final : public ArrayPlan {
  public:
+  // apart: a group has one chunk.
   ShardPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
-            std::shared_ptr<const transfer::ChunkForm> form)
+            std::shared_ptr<const transfer::ChunkForm> form, bool apart)
       : ArrayPlan(std::move(array), std::move(footprint), std::move(form)),
+        apart_(apart),
         levels_(array_->sharding->grids.size()),
         open_(levels_),
         next_shard_(footprint_->first_object()) {
@@ -404,7 +406,7 @@ class ShardPlan final : public ArrayPlan {
         if ((task.length == 0) != absent || !fits(task)) break;
         const std::uint64_t task_end = std::max(end, task.offset + task.length);
         if (group.task_count > 0 && !absent &&
-            (task.offset > end + kMaxGapBytes || task_end - group.offset > kMaxGroupBytes)) {
+            (apart_ || task.offset > end + kMaxGapBytes || task_end - group.offset > kMaxGroupBytes)) {
           break;
         }
         end = task_end;
@@ -417,6 +419,7 @@ class ShardPlan final : public ArrayPlan {
     }
   }
 
+  const bool apart_;
   const std::size_t levels_;
   std::vector<Opened> open_;  // by level: one shard each, the chunks of the one in front of it
   std::uint64_t next_shard_;
@@ -454,8 +457,23 @@ FootprintInput input_of(const Array::Impl& array, const ResolvedSelection& selec
   return input;
 }
 
+// Whether the chunks of a shard are better read one by one, each in the part that is wanted of it, than neighbours
+// together. `elements`: that are selected.
+bool takes_parts(const codec::Chain& chain, std::uint64_t units, std::uint64_t elements, std::uint32_t element_bytes) {
+  constexpr std::uint64_t kLeastChunkBytes = std::uint64_t{64} << 10;
+  if ((!chain.raw() && chain.part_table_bytes() == 0) || chain.decoded_bytes() < kLeastChunkBytes) return false;
+  return base::saturating_mul(elements, element_bytes) / 3 <= base::saturating_mul(units, chain.decoded_bytes()) / 4;
+}
+
+std::uint64_t elements_of(const TensorView& tensor) {
+  std::uint64_t elements = 1;
+  for (const std::uint64_t extent : tensor.shape) elements = base::saturating_mul(elements, extent);
+  return elements;
+}
+
 Result<std::unique_ptr<transfer::Plan>> plan_of(std::shared_ptr<const Array::Impl> array,
-                                                std::unique_ptr<const Footprint> footprint, ReadConversion conversion) {
+                                                std::unique_ptr<const Footprint> footprint, std::uint64_t elements,
+                                                ReadConversion conversion) {
   const std::shared_ptr<const RectilinearGrid> grid = array->metadata.rectilinear;
   const bool by_shape = grid != nullptr && footprint->units() > 0;
   // The array's own is not shared: who holds a form does not keep the Context.
@@ -472,7 +490,8 @@ Result<std::unique_ptr<transfer::Plan>> plan_of(std::shared_ptr<const Array::Imp
     plan =
         std::make_unique<RectilinearPlan>(std::move(array), std::move(footprint), std::move(form), std::move(largest));
   } else if (array->sharding != nullptr) {
-    plan = std::make_unique<ShardPlan>(std::move(array), std::move(footprint), std::move(form));
+    const bool apart = takes_parts(*form->chain, footprint->units(), elements, conversion.op.element_bytes);
+    plan = std::make_unique<ShardPlan>(std::move(array), std::move(footprint), std::move(form), apart);
   } else {
     plan = std::make_unique<ChunkPlan>(std::move(array), std::move(footprint), std::move(form));
   }
@@ -485,16 +504,20 @@ Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::I
                                                   const ResolvedSelection& selection, const TensorView& tensor,
                                                   ReadConversion conversion) {
   HEADRACE_TRY_ASSIGN(auto footprint, make_footprint(input_of(*array, selection, tensor, conversion)));
-  return plan_of(std::move(array), std::move(footprint), std::move(conversion));
+  return plan_of(std::move(array), std::move(footprint), elements_of(tensor), std::move(conversion));
 }
 
 Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
                                                   std::span<const PlanPart> parts, ReadConversion conversion) {
   std::vector<FootprintInput> inputs;
   inputs.reserve(parts.size());
-  for (const PlanPart& part : parts) inputs.push_back(input_of(*array, part.selection, part.tensor, conversion));
+  std::uint64_t elements = 0;
+  for (const PlanPart& part : parts) {
+    inputs.push_back(input_of(*array, part.selection, part.tensor, conversion));
+    elements += elements_of(part.tensor);
+  }
   HEADRACE_TRY_ASSIGN(auto footprint, make_merged_footprint(inputs));
-  return plan_of(std::move(array), std::move(footprint), std::move(conversion));
+  return plan_of(std::move(array), std::move(footprint), elements, std::move(conversion));
 }
 
 }  // namespace headrace::zarr

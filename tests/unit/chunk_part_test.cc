@@ -1,0 +1,277 @@
+// Property: what a selection takes of a chunk is the same whether all of the chunk was read and decoded or a part of
+// it; Stats says how much was not decoded; damage in what was decoded is found, and with Verify::kWhole all other
+// damage.
+#include "transfer/read/chunk_part.h"
+
+#include <blosc.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
+#include "store/store.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+constexpr std::uint64_t kRows = 600, kColumns = 160, kPlanes = 6, kShardPlanes = 3;
+constexpr std::size_t kChunkBytes = kRows * kColumns * 4;
+
+std::uint32_t value_at(std::uint64_t plane, std::uint64_t row, std::uint64_t column) {
+  return static_cast<std::uint32_t>((plane * 1'000'003 + row * 977) * 31 + column * column);
+}
+
+struct Variant {
+  const char* device = "host";
+  Placement placement = Placement::kCpu;
+  const char* codec = "blosc";  // "raw"
+  bool sharded = false, memory = false;
+};
+
+std::string name_of(const ::testing::TestParamInfo<Variant>& info) {
+  const Variant& v = info.param;
+  std::string name = std::string(v.device) + (v.placement == Placement::kGpu ? "_gpu" : "_cpu") + "_" + v.codec +
+                     (v.sharded ? "_sharded" : "") + (v.memory ? "_memory" : "");
+  for (char& c : name) c = c == '-' ? '_' : c;
+  return name;
+}
+
+class ChunkPartTest : public ::testing::TestWithParam<Variant> {
+ protected:
+  void SetUp() override {
+    ContextOptions options;
+    options.threads = 2;
+    context_ = std::make_unique<Context>(Context::create(options).value());
+    static int number = 0;
+    const std::string url =
+        GetParam().memory ? "memory://chunk_part" + std::to_string(++number) : std::string(directory_.path());
+    store_ = std::make_unique<Store>(Store::open(*context_, url).value());
+    Result<Device> device = Device::open(GetParam().device);
+    if (!device.ok() && std::string_view(GetParam().device) == "cuda") {
+      GTEST_SKIP() << "cuda: " << device.status().to_string();
+    }
+    device_ = std::make_unique<Device>(std::move(device).value());
+    write();
+    array_ = std::make_unique<Array>(Array::open(*store_).value());
+  }
+
+  bool raw() const { return std::string_view(GetParam().codec) == "raw"; }
+  store::Bytes chunk(std::uint64_t plane) const {
+    std::vector<std::uint32_t> elements;
+    for (std::uint64_t i = 0; i < kRows * kColumns; ++i)
+      elements.push_back(value_at(plane, i / kColumns, i % kColumns));
+    store::Bytes out(kChunkBytes + BLOSC_MAX_OVERHEAD);
+    if (raw()) {
+      out.resize(kChunkBytes);
+      std::memcpy(out.data(), elements.data(), out.size());
+      return out;
+    }
+    const int bytes = blosc_compress_ctx(5, 1, 4, kChunkBytes, elements.data(), out.data(), out.size(), "lz4", 4096, 1);
+    EXPECT_GT(bytes, 0);
+    out.resize(static_cast<std::size_t>(bytes));
+    return out;
+  }
+  void TearDown() override {
+    transfer::least_part_chunk_bytes = std::uint64_t{32} << 10;
+    device::staged_decode_model().host_only_every = 0;
+  }
+  void write() {
+    const std::string inner = raw() ? std::string()
+                                    : R"(,{"name":"blosc","configuration":{"cname":"lz4","clevel":5,)"
+                                      R"("shuffle":"shuffle","typesize":4,"blocksize":0}})";
+    std::string codecs = R"([{"name":"bytes","configuration":{"endian":"little"}})" + inner + "]";
+    const std::string plane = std::to_string(kRows) + "," + std::to_string(kColumns) + "]";
+    std::uint64_t planes = 1;
+    if (GetParam().sharded) {
+      planes = kShardPlanes;
+      codecs = R"([{"name":"sharding_indexed","configuration":{"chunk_shape":[1,)" + plane + R"(,"codecs":)" + codecs +
+               R"(,"index_codecs":[{"name":"bytes","configuration":{"endian":"little"}}]}}])";
+    }
+    put("zarr.json", R"({"zarr_format":3,"node_type":"array","shape":[)" + std::to_string(kPlanes) + "," + plane +
+                         R"(,"data_type":"uint32","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[)" +
+                         std::to_string(planes) + "," + plane + R"(}},"chunk_key_encoding":{"name":"default"},)" +
+                         R"("fill_value":0,"codecs":)" + codecs + "}");
+    for (std::uint64_t first = 0; first < kPlanes; first += planes) {
+      store::Bytes object, index;
+      for (std::uint64_t i = 0; i < planes; ++i) {
+        const store::Bytes one = chunk(first + i);
+        const std::uint64_t entry[2] = {object.size(), one.size()};
+        object.insert(object.end(), one.begin(), one.end());
+        const auto* const from = reinterpret_cast<const std::byte*>(entry);
+        index.insert(index.end(), from, from + sizeof entry);
+      }
+      if (GetParam().sharded) object.insert(object.end(), index.begin(), index.end());
+      ASSERT_TRUE(Access::impl(*store_)->put("c/" + std::to_string(first / planes) + "/0/0", object).ok());
+    }
+  }
+  void put(const std::string& key, const std::string& text) {
+    const auto* const from = reinterpret_cast<const std::byte*>(text.data());
+    ASSERT_TRUE(Access::impl(*store_)->put(key, store::Bytes(from, from + text.size())).ok());
+  }
+  std::string object_path(std::uint64_t plane) const {
+    return directory_ / ("c/" + std::to_string(GetParam().sharded ? plane / kShardPlanes : plane) + "/0/0");
+  }
+
+  struct Box {
+    std::uint64_t begin[3], count[3];
+    Selection selection() const {
+      Selection out;
+      for (int i = 0; i < 3; ++i) {
+        const auto from = static_cast<std::int64_t>(begin[i]);
+        out.push_back({.start = from, .stop = from + static_cast<std::int64_t>(count[i])});
+      }
+      return out;
+    }
+    std::uint64_t elements() const { return count[0] * count[1] * count[2]; }
+    std::uint32_t expected(std::uint64_t i) const {
+      return value_at(begin[0] + i / (count[1] * count[2]), begin[1] + i / count[2] % count[1],
+                      begin[2] + i % count[2]);
+    }
+  };
+  Box random_box(std::uint64_t most_rows = kRows) {
+    Box box{};
+    const std::uint64_t shape[3] = {kPlanes, most_rows, kColumns};
+    for (int i = 0; i < 3; ++i) {
+      box.count[i] = 1 + random_() % shape[i];
+      box.begin[i] = random_() % ((i == 1 ? kRows : shape[i]) - box.count[i] + 1);
+    }
+    return box;
+  }
+  // Reads the boxes in one call, compares them, and gives what the read came to.
+  Status read(const std::vector<Box>& boxes, Stats* stats, Verify verify = Verify::kAsRead) {
+    ReadOptions options;
+    options.placement = GetParam().placement;
+    options.verify = verify;
+    std::vector<ReadPart> parts;
+    std::vector<Buffer> buffers;
+    for (const Box& box : boxes) {
+      buffers.push_back(Buffer::allocate(*device_, box.elements() * 4).value());
+      parts.push_back(
+          {box.selection(), {buffers.back(), array_->info().dtype, {box.count[0], box.count[1], box.count[2]}}});
+    }
+    Status status = parts.size() == 1 ? array_->read(parts[0].selection, parts[0].tensor, *device_, options, stats)
+                                      : array_->read_many(parts, *device_, options, stats);
+    for (std::size_t i = 0; status.ok() && i < boxes.size(); ++i) {
+      std::vector<std::uint32_t> got(boxes[i].elements());
+      EXPECT_TRUE(buffers[i].copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size() * 4).ok());
+      for (std::uint64_t k = 0; k < got.size(); ++k) {
+        if (got[k] == boxes[i].expected(k)) continue;
+        ADD_FAILURE() << "box " << i << ", element " << k;
+        break;
+      }
+    }
+    return status;
+  }
+  void drop_cache() {
+    for (std::uint64_t plane = 0; plane < kPlanes; ++plane) {
+      const int fd = ::open(object_path(plane).c_str(), O_RDONLY | O_CLOEXEC);
+      ASSERT_GE(fd, 0);
+      EXPECT_EQ(::fdatasync(fd), 0);
+      EXPECT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+      ::close(fd);
+    }
+  }
+
+  support::TempDir directory_;
+  std::unique_ptr<Context> context_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Array> array_;
+  std::mt19937_64 random_{20261125};
+};
+
+TEST_P(ChunkPartTest, BoxesAreTheSame) {
+  std::uint64_t skipped = 0;
+  for (int i = 0; i < 100; ++i) {
+    if (!GetParam().memory && i % 10 == 9) drop_cache();
+    Stats stats;
+    const std::vector<Box> box{random_box(i % 2 == 0 ? kRows : 90)};
+    const Status status = read(box, &stats);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    skipped += stats.skipped_bytes;
+    if (HasFailure()) return;
+  }
+  EXPECT_EQ(skipped > 0, !raw());
+}
+
+TEST_P(ChunkPartTest, ManyTogetherAreTheSame) {
+  for (unsigned i = 0; i < 30; ++i) {
+    device::staged_decode_model().host_only_every = i % 3;  // chunks that the device hands back
+    std::vector<Box> boxes;
+    const std::size_t count = 1 + random_() % 8;
+    for (std::size_t k = 0; k < count; ++k) boxes.push_back(random_box(16));
+    Stats stats;
+    const Status status = read(boxes, &stats);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    if (HasFailure()) return;
+  }
+}
+
+// An eighth of the rows: of the chunk's six blocks only those are read, carried and decoded that have some of them.
+TEST_P(ChunkPartTest, WhatIsNotAskedForIsNotRead) {
+  if (GetParam().memory) return;  // nothing is read of it
+  const Box box{{0, 220, 0}, {kPlanes, 75, kColumns}};
+  Stats part, whole;
+  ASSERT_TRUE(read({box}, &part).ok());  // opens shards
+  part = {};
+  ASSERT_TRUE(read({box}, &part).ok());
+  ASSERT_TRUE(read({box}, &whole, Verify::kWhole).ok());
+  EXPECT_LT(part.read_bytes, whole.read_bytes / 2);
+  EXPECT_EQ(whole.skipped_bytes, 0u);
+  if (GetParam().device != std::string_view("host") && !raw() && GetParam().placement == Placement::kGpu) {
+    EXPECT_LT(part.bus_bytes, whole.bus_bytes / 2);
+  }
+  if (raw()) return;
+  EXPECT_GT(part.skipped_bytes, kPlanes * kChunkBytes / 2);
+  EXPECT_EQ(part.chunks, kPlanes);
+  EXPECT_EQ(part.decoded_bytes, box.elements() * 4);
+}
+
+TEST_P(ChunkPartTest, DamageIsFoundWhereItIsAskedFor) {
+  if (raw() || GetParam().memory) return;
+  const std::string path = object_path(0);
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  const std::size_t last = chunk(0).size() - 60;  // in the last block
+  file.seekp(static_cast<std::streamoff>(last));
+  for (int i = 0; i < 60; ++i) file.put(static_cast<char>(0xff));
+  file.close();
+  const Box first{{0, 0, 0}, {1, 10, kColumns}}, end{{0, kRows - 10, 0}, {1, 10, kColumns}};
+  Stats stats;
+  EXPECT_TRUE(read({first}, &stats).ok());
+  const Status damaged = read({end}, &stats);
+  EXPECT_EQ(damaged.code(), Code::kCorrupt) << damaged.to_string();
+  EXPECT_NE(damaged.to_string().find("c/0"), std::string::npos) << damaged.to_string();
+  EXPECT_NE(damaged.to_string().find("of the part from decoded byte"), std::string::npos) << damaged.to_string();
+  EXPECT_EQ(read({first}, &stats, Verify::kWhole).code(), Code::kCorrupt);
+}
+
+std::vector<Variant> variants() {
+  std::vector<Variant> out;
+  for (const char* codec : {"blosc", "raw"}) {
+    for (const bool sharded : {false, true}) {
+      for (const bool memory : {false, true}) {
+        out.push_back({"host", Placement::kCpu, codec, sharded, memory});
+        out.push_back({"host-staged", Placement::kCpu, codec, sharded, memory});
+        out.push_back({"cuda", Placement::kCpu, codec, sharded, memory});
+        if (std::string_view(codec) == "raw") continue;
+        out.push_back({"host-staged", Placement::kGpu, codec, sharded, memory});
+        out.push_back({"cuda", Placement::kGpu, codec, sharded, memory});
+      }
+    }
+  }
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(All, ChunkPartTest, ::testing::ValuesIn(variants()), name_of);
+
+}  // namespace
+}  // namespace headrace
