@@ -1,15 +1,18 @@
-// Array::read_variable: the way from an array of strings to transfer::VariableRead.
+// Array::read_variable: an array of strings as a read whose chunks end in an ElementsSink.
 #include <headrace/array.h>
+#include <headrace/device.h>
 
 #include <cstring>
 #include <new>
 
 #include "base/access.h"
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/trace.h"
 #include "codec/variable_codec.h"
 #include "transfer/context/context_impl.h"
-#include "transfer/read/variable_read.h"
+#include "transfer/read/elements_sink.h"
+#include "transfer/read/read.h"
 #include "zarr/array/array_impl.h"
 #include "zarr/plan/planner.h"
 #include "zarr/plan/read_conversion.h"
@@ -39,11 +42,12 @@ Result<VariableResult> read_elements(const std::shared_ptr<const Array::Impl>& a
     }
     elements = *product;
   }
-  HEADRACE_TRY_ASSIGN(auto operation, transfer::VariableRead::create(*resources, elements, options));
+  transfer::ReadBegun begun{base::now_ns()};
+  HEADRACE_TRY_ASSIGN(const auto kept, transfer::Elements::create(*resources, elements, options));
 
   // A tensor of slots.
   TensorView slots;
-  slots.memory = operation->slots();
+  slots.memory = kept->slots();
   slots.shape = resolved.shape;
   slots.strides_bytes.resize(resolved.shape.size());
   std::int64_t stride = kVariableSlotBytes;
@@ -59,13 +63,24 @@ Result<VariableResult> read_elements(const std::shared_ptr<const Array::Impl>& a
   std::memcpy(as_stored.fill.data(), &fill, sizeof(fill));
   trace::Timer timer(trace::Stage::kPlan);
   auto plan = zarr::make_plan(array, resolved, slots, std::move(as_stored));
-  const double plan_seconds = timer.stop();
+  begun.plan_seconds = timer.stop();
   if (!plan.ok()) return std::move(plan).status();
-  HEADRACE_TRY(operation->run(std::move(*plan), plan_seconds));
-  VariableResult result(resolved.shape, operation->take_offsets(), operation->take_data(),
-                        dtype.kind == TypeKind::kString);
-  result.errors = operation->take_errors();
-  result.stats = operation->stats();
+  ReadOptions reading;
+  reading.placement = Placement::kCpu;
+  reading.progress = options.progress;
+  reading.cancel = options.cancel;
+  reading.collect_errors = options.collect_errors;
+  const transfer::HostTarget target{
+      [&kept](const transfer::ReadTasks& tasks) { return std::make_unique<transfer::ElementsSink>(tasks, *kept); }};
+  HEADRACE_TRY_ASSIGN(const Device host, Device::open("host"));
+  HEADRACE_TRY_ASSIGN(const auto read, transfer::Read::create(*resources, std::move(*plan), Access::impl(host),
+                                                              std::move(reading), begun, target));
+  HEADRACE_TRY(read->run());
+  Stats stats = read->stats();
+  HEADRACE_TRY(kept->gather(stats));
+  VariableResult result(resolved.shape, kept->take_offsets(), kept->take_data(), dtype.kind == TypeKind::kString);
+  result.errors = read->errors();
+  result.stats = std::move(stats);
   return result;
 }
 

@@ -27,10 +27,13 @@
 #include <vector>
 
 #include "base/access.h"
+#include "base/fault.h"
+#include "base/json.h"
 #include "support/child.h"
 #include "support/flat_array.h"
 #include "support/sanitizer.h"
 #include "support/temp_dir.h"
+#include "support/variable_model.h"
 
 namespace headrace {
 namespace {
@@ -203,6 +206,60 @@ TEST_F(FewDescriptors, IndicesAndBatchesAreMadeOfColdChunks) {
                          }),
               0);
   }
+}
+
+// Reads of more objects and shards than can be open, and more reads than that, each with an object open for longer than
+// who only opens a file waits for nothing.
+TEST_F(FewDescriptors, StringsAreReadOfManyChunksAndShards) {
+  constexpr std::size_t kObjects = 500;
+  testing::Strings elements;
+  for (std::size_t i = 0; i < 2 * kObjects; ++i) elements.push_back("string " + std::to_string(i));
+  base::Json index = base::Json::array({{{"name", "bytes"}, {"configuration", {{"endian", "little"}}}}});
+  index.push_back({{"name", "crc32c"}});
+  base::Json sharding = {{"name", "sharding_indexed"}};
+  sharding["configuration"] = {{"chunk_shape", {1}},
+                               {"codecs", base::Json::array({{{"name", "vlen-utf8"}}})},
+                               {"index_codecs", index},
+                               {"index_location", "end"}};
+  for (const char* name : {"chunks", "shards"}) {
+    const Context context = small_context();
+    const base::Json codecs = std::string_view(name) == "shards" ? base::Json::array({sharding}) : base::Json(nullptr);
+    const base::Json document = testing::v3_strings({2 * kObjects}, {2}, codecs);
+    std::filesystem::create_directory(dir_ / name);
+    const Store store = Store::open(context, dir_ / name).value();
+    ASSERT_TRUE(Access::impl(store)->put("zarr.json", testing::to_bytes(document.dump())).ok());
+    testing::store_chunks(*Access::impl(store), document, elements, "");
+  }
+  const auto read_at_once = [&](int readers, const char* selection) {
+    const Context context = small_context();
+    std::vector<Array> arrays;
+    for (const char* name : {"chunks", "shards"}) {
+      arrays.push_back(Array::open(Store::open(context, dir_ / name).value()).value());
+    }
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < readers; ++i) {
+      threads.emplace_back([&, i] {
+        const auto result = arrays[i % 4 == 3].read_variable(parse_selection(selection).value());
+        if (!result.ok()) {
+          wrong = ManyObjects::complain(result.status(), 10 + i);
+          return;
+        }
+        const testing::Strings wanted(elements.begin(), elements.begin() + static_cast<long>(result->size()));
+        if (testing::elements_of(*result) != wanted) wrong = 20;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return wrong.load();
+  };
+  EXPECT_EQ(with_limit(64, 64, 120, [&] { return read_at_once(4, ""); }), 0);
+  if (!base::kFaultPointsCompiled) return;
+  EXPECT_EQ(with_limit(64, 64, 120,
+                       [&] {
+                         base::arm_delay("transfer.decode", std::chrono::milliseconds(400));
+                         return read_at_once(90, "0:4");
+                       }),
+            0);
 }
 
 TEST_F(FewDescriptors, ManyReadsAtOnceOnlyWaitForEachOther) {

@@ -89,6 +89,7 @@ std::vector<Row> rows() {
       out.push_back({Does::kRead, way, "host-staged", grid});
     }
   }
+  out.push_back({Does::kStrings, "engine", "host", "strings"});
   for (const char* way : {"memory", "cached", "zip", "unpacked"}) {
     out.push_back({Does::kStrings, way, "host", "strings"});
     for (const char* grid : {"zstd", "sharded_zstd"}) out.push_back({Does::kIndex, way, "host", grid});

@@ -81,13 +81,17 @@ Status Resources::check_usable() const {
                 "this Context was made before fork(); make a new Context in the child process");
 }
 
+std::size_t Resources::slab_bytes() const noexcept {
+  return std::clamp<std::size_t>(options_.host_budget_bytes / 8, kSmallestSlab, kLargestSlab);
+}
+
 Result<IoService*> Resources::io() {
   std::lock_guard lock(mutex_);
   if (io_ == nullptr) {
     IoServiceOptions io_options;
     io_options.engine = options_.engine;
     io_options.near = near_;
-    io_options.slab_bytes = std::clamp<std::size_t>(options_.host_budget_bytes / 8, kSmallestSlab, kLargestSlab);
+    io_options.slab_bytes = slab_bytes();
     HEADRACE_TRY_ASSIGN(io_, IoService::create(io_options));
   }
   return io_.get();

@@ -43,6 +43,8 @@ class Resources {
   NearThreads& near() noexcept { return *near_; }
   PlacementPriors& placement() noexcept { return placement_; }
 
+  // Of a read whose stored bytes are neither planned nor charged: several of them fit the I/O service's slab.
+  std::uint64_t most_parked_bytes() const noexcept { return slab_bytes() / 4; }
   // Starts the service at its first use.
   Result<IoService*> io();
   // kForked in a child of the process that made this.
@@ -53,6 +55,7 @@ class Resources {
 
  private:
   explicit Resources(const ContextOptions& options);
+  std::size_t slab_bytes() const noexcept;  // of the I/O service
 
   ContextOptions options_;
   const std::shared_ptr<base::MemoryBudget> stored_memory_;

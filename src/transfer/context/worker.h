@@ -58,6 +58,7 @@ struct MappedShare {
 };
 
 struct Worker {
+  std::uint32_t number = 0;               // of the read's, from 0
   std::unique_ptr<WorkerMemory> memory;   // lent by the context, returned after the read
   std::shared_ptr<const ChunkForm> form;  // that the workspace is for
   codec::Chain::Workspace workspace;

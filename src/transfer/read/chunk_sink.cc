@@ -13,7 +13,7 @@ namespace headrace::transfer {
 std::optional<std::span<std::byte>> ChunkSink::room(Wave& wave, const TaskGroup& group, std::uint64_t length,
                                                     Worker& worker) {
   std::span<std::byte> target;
-  if (group.task_count == 1) {
+  if (group.task_count == 1 || own_rooms()) {
     Result<std::span<std::byte>> own = own_room(wave, group, length, worker);
     if (!own.ok()) {
       tasks_.fail_group(wave.tasks, group, worker, own.status());
@@ -34,6 +34,13 @@ std::optional<std::span<std::byte>> ChunkSink::room(Wave& wave, const TaskGroup&
                           .with_range(group.offset, length));
   }
   return part;
+}
+
+Result<ChunkSink::UnpackRoom> ChunkSink::unpack_room(std::uint64_t length, Worker& worker) {
+  (void)length;
+  UnpackRoom room;
+  room.scratch = &worker.memory->packed;
+  return room;
 }
 
 void ChunkSink::take(Wave& wave, const TaskGroup& group, std::span<const std::byte> data, std::uint64_t data_offset,
@@ -78,7 +85,7 @@ void ChunkSink::take_part(Wave& wave, const TaskGroup& group, const StoredChunk&
 void ChunkSink::fill(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) {
   const Task& task = wave.tasks.tasks[task_index];
   tasks_.describe(group, task, worker);
-  const std::uint64_t delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
+  const std::uint64_t delivered = filled_bytes(wave.tasks, worker.detail);
   worker.described = nullptr;  // the boxes are spent
   if (Status status = fill_task(wave, task_index, worker); !status.ok()) {
     return tasks_.fail(wave.tasks, group, task, worker, std::move(status));

@@ -3,6 +3,7 @@
 //   HostSink    decodes into the tensor, which the CPU can address
 //   StagedSink  decodes into a pinned slab, which crosses the bus in one copy and is placed by one call
 //   DeviceSink  takes encoded bytes across, which the device decodes and places
+//   ElementsSink  keeps elements of variable length, which are gathered once the read has ended
 //
 // A task that fails goes to the read's report; a wave that cannot be launched is a Status.
 //
@@ -16,9 +17,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <span>
 
+#include "os/page_buffer.h"
 #include "transfer/context/worker.h"
 #include "transfer/read/mapped_range.h"
 #include "transfer/read/read_tasks.h"
@@ -40,8 +44,20 @@ class ChunkSink {
   // The wave has been filled. Makes room in its lists, which only grow.
   virtual void begin(Wave& wave) { (void)wave; }
 
+  // Whether stored bytes lie in rooms of the sink's own, of any length: neither planned nor charged by the read, which
+  // parks none that are long.
+  virtual bool own_rooms() const noexcept { return false; }
   // Where a worker puts the group's stored bytes, exactly `length`; nothing: the group has failed.
   std::optional<std::span<std::byte>> room(Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker);
+  // Scratch for an object of `length` bytes that its store unpacks, and what has to be held meanwhile.
+  struct UnpackRoom {
+    os::PageBuffer* scratch = nullptr;
+    std::shared_lock<std::shared_mutex> with_others;
+    std::unique_lock<std::shared_mutex> by_itself;
+  };
+  virtual Result<UnpackRoom> unpack_room(std::uint64_t length, Worker& worker);
+  // The worker is through with a group, or has parked it: it uses no room of it any more.
+  virtual void end_group(Worker& worker) noexcept { (void)worker; }
   // `data` holds the object's bytes from `data_offset` on.
   void take(Wave& wave, const TaskGroup& group, std::span<const std::byte> data, std::uint64_t data_offset,
             Worker& worker);
@@ -83,7 +99,8 @@ class ChunkSink {
  protected:
   explicit ChunkSink(const ReadTasks& tasks) noexcept : tasks_(tasks) {}
 
-  // Room of the sink's own for the stored bytes of a group's only task, of any size; null: none, the Worker's will do.
+  // Room of the sink's own for a group's stored bytes, of any size; null: none, the Worker's will do. Asked of groups
+  // of one task, and of all where own_rooms().
   virtual Result<std::span<std::byte>> own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
                                                 Worker& worker) {
     return (void)wave, (void)group, (void)length, (void)worker, std::span<std::byte>();
@@ -92,6 +109,10 @@ class ChunkSink {
   virtual Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
                            Worker& worker) = 0;
   virtual Status fill_task(Wave& wave, std::uint32_t task_index, Worker& worker) = 0;
+  // That a task gives of which nothing is stored.
+  virtual std::uint64_t filled_bytes(const WaveTasks& wave, const TaskDetail& detail) const noexcept {
+    return ReadTasks::element_bytes(wave, detail);
+  }
   // worker.detail describes the task, of which `length` bytes are stored in the mapping; of a raw one from byte
   // `skipped` on.
   virtual Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t skipped, std::uint64_t length,

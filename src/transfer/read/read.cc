@@ -58,9 +58,10 @@ Result<std::shared_ptr<Scheduler>> Read::create(Resources& resources, std::uniqu
 }
 
 Status Read::prepare(Scheduler::Setup& setup, const HostTarget& target) {
-  HEADRACE_TRY_ASSIGN(const ReadSizes sizes, forms_.begin(target.lane_bytes));
-  decode_note_ = forms_.current()->decoding.note;
   if (target.make_sink) cpu_sink_ = target.make_sink(tasks_);
+  const bool plans_rooms = cpu_sink_ == nullptr || !cpu_sink_->own_rooms();
+  HEADRACE_TRY_ASSIGN(const ReadSizes sizes, forms_.begin(target.lane_bytes, plans_rooms));
+  decode_note_ = forms_.current()->decoding.note;
   HEADRACE_TRY(make_waves(sizes));
   setup.chunks = plan_->chunk_count();
   setup.waves = static_cast<std::uint32_t>(sizes.waves);
@@ -120,6 +121,7 @@ std::vector<std::unique_ptr<Worker>> Read::make_workers(std::uint64_t count) {
   std::vector<std::unique_ptr<Worker>> workers;
   for (std::uint64_t i = 0; i < count; ++i) {
     auto worker = std::make_unique<Worker>();
+    worker->number = static_cast<std::uint32_t>(i);
     worker->memory = resources_.take_worker_memory();
     worker->use(plan_->largest_form());
     worker->cold.reserve(Scheduler::kMaxGroupsPerClaim);

@@ -99,7 +99,9 @@ class Read final : public WaveWork {
   GroupResult want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range);
   bool resume_range(Wave& wave, std::uint32_t group_index, Status status, Worker& worker);
   bool start_again(Worker& worker);
-  void unpack_group(Wave& wave, const TaskGroup& group, const StoredRange& whole, Worker& worker);
+  void read_long(Wave& wave, std::uint32_t group_index, std::uint64_t size_bytes, Worker& worker);
+  void read_here(Wave& wave, const TaskGroup& group, const StoredRange& range, Worker& worker);
+  bool parks(const Wave& wave, std::uint64_t length) const noexcept;
   Status admit_length(const Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) const;
   bool post_cold(std::uint32_t wave, Worker& worker);
   bool try_post_cold(std::uint32_t wave, Worker& worker);

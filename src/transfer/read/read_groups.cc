@@ -32,6 +32,7 @@ WaveWork::Ran Read::run(std::uint32_t wave_index, std::uint32_t begin, std::uint
       worker.described = nullptr;
       report_.stop(Status::out_of_memory());
     }
+    wave.sink->end_group(worker);
     if (result == GroupResult::kStarved) break;
     if (result == GroupResult::kCold) {
       worker.cold.push_back(ran.next);
@@ -75,6 +76,7 @@ std::span<const std::uint32_t> Read::resume(Worker& worker, std::size_t workers)
       worker.described = nullptr;
       report_.stop(Status::out_of_memory());
     }
+    wave.sink->end_group(worker);
     job->status = {};
     if (again) worker.again.push_back(job);
   }
@@ -114,6 +116,10 @@ bool Read::resume_range(Wave& wave, std::uint32_t group_index, Status status, Wo
     if (!all && size <= chain.max_encoded_bytes()) {
       // It fills its room: there may be more. One byte beyond what there may be tells the end.
       const std::uint64_t bytes = told ? size : std::min(chain.max_encoded_bytes(), 2 * job.length);
+      if (!parks(wave, bytes)) {
+        read_long(wave, group_index, told ? size : store::ByteSource::kUnknown, worker);
+        return false;
+      }
       status = admit_length(wave, group, bytes, worker);
       job.length = bytes + 1;
       if (status.ok()) return true;
@@ -251,13 +257,14 @@ Read::GroupResult Read::read_group(Wave& wave, std::uint32_t group_index, const 
     return GroupResult::kDone;
   }
   const StoredRange range{&object, offset, length};
+  const bool waits = object.offers(store::Offer::kFile) || object.offers(store::Offer::kRanges);
+  if (object.offers(store::Offer::kWhole) || (waits && !unknown && !parks(wave, length))) {
+    read_here(wave, group, range, worker);
+    return GroupResult::kDone;
+  }
   if (object.offers(store::Offer::kRanges)) {
     ++worker.stats.requests;
     return want_range(wave, group_index, range);
-  }
-  if (object.offers(store::Offer::kWhole)) {
-    unpack_group(wave, group, range, worker);
-    return GroupResult::kDone;
   }
   if (object.offers(store::Offer::kMemory)) {
     if (const auto data = fetcher_.view(range, worker.stats); data.ok()) {
@@ -312,19 +319,46 @@ Read::GroupResult Read::read_group(Wave& wave, std::uint32_t group_index, const 
 // Stored bytes that take more than the read was planned for, which few encoders make, take it from the budget of what
 // stored bytes decide.
 Status Read::admit_length(const Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) const {
-  if (length <= forms_.planned_bytes()) return {};
+  if (length <= forms_.planned_bytes() || wave.sink->own_rooms()) return {};
   if (group.task_count == 1) HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
   return worker.memory->beyond.grow_to(length - forms_.planned_bytes(),
                                        "a chunk that is stored longer than it is decoded");
 }
 
-// All of an object that has to be unpacked, by the worker itself.
-void Read::unpack_group(Wave& wave, const TaskGroup& group, const StoredRange& whole, Worker& worker) {
-  const std::optional<std::span<std::byte>> target = wave.sink->room(wave, group, whole.length, worker);
+// Whether the I/O service has room for it.
+bool Read::parks(const Wave& wave, std::uint64_t length) const noexcept {
+  return !wave.sink->own_rooms() || length <= resources_.most_parked_bytes();
+}
+
+// All of an object that began as one of unknown size, and is too long to be parked.
+void Read::read_long(Wave& wave, std::uint32_t group_index, std::uint64_t size_bytes, Worker& worker) {
+  const TaskGroup& group = wave.tasks.groups[group_index];
+  store::ByteSource& object = wave.fetch.objects[group_index];
+  // What it was opened by is the key of another task by now.
+  const StoreRead& read = wave.fetch.reads[group_index];
+  object.offer_ranges({read.store, read.key, read.range.version}, size_bytes);
+  Status status = object.measure();
+  if (status.code() == Code::kNotFound) return wave.sink->fill(wave, group, group.first_task, worker);
+  if (status.ok()) status = wave.tasks.chain().check_encoded_size(object.size_bytes());
+  if (!status.ok()) return tasks_.fail_group(wave.tasks, group, worker, status);
+  read_here(wave, group, {&object, 0, object.size_bytes()}, worker);
+}
+
+// By the worker itself: what has to be unpacked, of which all is wanted, and what is not parked.
+void Read::read_here(Wave& wave, const TaskGroup& group, const StoredRange& range, Worker& worker) {
+  const std::optional<std::span<std::byte>> target = wave.sink->room(wave, group, range.length, worker);
   if (!target) return;
-  Status status = fetcher_.read(whole, *target, worker.memory->packed, worker.stats);
-  if (!status.ok()) return tasks_.fail_group(wave.tasks, group, worker, at_place(group, whole, std::move(status)));
-  wave.sink->take(wave, group, *target, 0, worker);
+  Status status;
+  {
+    Result<ChunkSink::UnpackRoom> unpacking(ChunkSink::UnpackRoom{});
+    os::PageBuffer none;
+    if (range.source->offers(store::Offer::kWhole)) unpacking = wave.sink->unpack_room(range.length, worker);
+    status = unpacking.status();
+    os::PageBuffer& scratch = status.ok() && unpacking->scratch != nullptr ? *unpacking->scratch : none;
+    if (status.ok()) status = fetcher_.read(range, *target, scratch, worker.stats);
+  }
+  if (!status.ok()) return tasks_.fail_group(wave.tasks, group, worker, at_place(group, range, std::move(status)));
+  wave.sink->take(wave, group, *target, range.offset, worker);
 }
 
 // Hands the cold groups of one claim to the I/O service in one call. False: they are through, and the read stops or

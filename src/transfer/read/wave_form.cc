@@ -12,6 +12,7 @@ namespace headrace::transfer {
 namespace {
 
 constexpr unsigned kWaves = 4;
+constexpr std::uint64_t kTasksOfOwnRooms = 256;  // of a wave, whatever its chunks take
 
 // Smaller chunks have nothing to gain: it is many of them that a device decodes at a time.
 constexpr std::uint64_t kLeastIndexedBytes = 64 << 10;
@@ -57,6 +58,16 @@ SizeRequest WaveForms::request_of(const codec::Chain& chain) const {
   SizeRequest request;
   request.chunks = plan_.chunk_count();
   request.one_form = plan_.one_form();
+  request.host_budget_bytes = options.host_budget_bytes;
+  request.device_budget_bytes = options.device_budget_bytes;
+  request.wave_bytes = options.wave_bytes;
+  request.waves = options.waves != 0 ? options.waves : kWaves;
+  request.threads = resources_.threads();
+  if (!plans_rooms_) {
+    request.decoded_bytes = std::max<std::uint64_t>(request.wave_bytes / kTasksOfOwnRooms, 1);
+    request.lane_bytes = more_lane_bytes_;
+    return request;
+  }
   request.decoded_bytes = decoded;
   request.lane_bytes = encoded;
   request.staged = !device_.info().host_addressable;
@@ -64,11 +75,6 @@ SizeRequest WaveForms::request_of(const codec::Chain& chain) const {
   for (int i = 0; i < 2; ++i) add_lane_bytes(request, chain.temporary_bytes());
   add_lane_bytes(request, more_lane_bytes_);
   if (plan_.store().packs()) add_lane_bytes(request, store::Store::most_packed_bytes(encoded));
-  request.host_budget_bytes = options.host_budget_bytes;
-  request.device_budget_bytes = options.device_budget_bytes;
-  request.wave_bytes = options.wave_bytes;
-  request.waves = options.waves != 0 ? options.waves : kWaves;
-  request.threads = resources_.threads();
   return request;
 }
 
@@ -91,12 +97,14 @@ bool WaveForms::leave_to_cpu(ChunkDecoding& decoding) const {
 
 // Waves and workers so that the budgets hold whatever the array's size. Leaves chunks to the CPU where the device's
 // decoder does not fit them.
-Result<ReadSizes> WaveForms::begin(std::uint64_t more_lane_bytes) {
+Result<ReadSizes> WaveForms::begin(std::uint64_t more_lane_bytes, bool plans_rooms) {
   more_lane_bytes_ = more_lane_bytes;
+  plans_rooms_ = plans_rooms;
   const std::shared_ptr<const ChunkForm>& form = plan_.largest_form();
   const codec::Chain& chain = *form->chain;
   HEADRACE_TRY_ASSIGN(ChunkDecoding decoding, choose_decoder(chain));
   planned_bytes_ = encoded_bytes(chain);
+  if (!plans_rooms) planned_bytes_ = std::min(planned_bytes_, resources_.most_parked_bytes());
   const SizeRequest request = request_of(chain);
   const auto size = [&] {
     if (decoding.decoder == nullptr) return size_read(request);

@@ -41,12 +41,12 @@ class WaveForms {
 
   // Sizes the read, and is then at the largest form. Fails before anything is read: kResourceExhausted when not even
   // one chunk fits the budgets, kUnsupported when the device is to decode and cannot. `more_lane_bytes`: working memory
-  // of each worker beside that of decoding.
-  Result<ReadSizes> begin(std::uint64_t more_lane_bytes);
+  // of each worker beside that of decoding. `plans_rooms`: false where all of that is the sink's affair.
+  Result<ReadSizes> begin(std::uint64_t more_lane_bytes, bool plans_rooms);
   // Goes on to another form, or stays. Fails as begin() does.
   Status take(const std::shared_ptr<const ChunkForm>& form);
   const std::shared_ptr<const WaveForm>& current() const noexcept { return current_; }
-  // Most that one group's stored bytes take, but for unusual ones.
+  // Most that one group's stored bytes take, but for unusual ones; what is asked for of an object of unknown size.
   std::uint64_t planned_bytes() const noexcept { return planned_bytes_; }
 
  private:
@@ -63,6 +63,7 @@ class WaveForms {
   const Placement placement_;
   ReadSizes sizes_;
   bool decodes_ = false;  // the device, if it can, as it can the largest
+  bool plans_rooms_ = true;
   std::uint64_t planned_bytes_ = 0, more_lane_bytes_ = 0;
   std::shared_ptr<const WaveForm> current_;
 };

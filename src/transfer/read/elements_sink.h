@@ -1,0 +1,36 @@
+// ElementsSink: where a read of elements of variable length ends: those that are selected of each chunk are kept in
+// memory of the worker that decoded it.
+//
+// Threads: as ChunkSink has it. What was kept belongs to the caller once the read has ended.
+// Fails:   kResourceExhausted beyond max_bytes, which is no fault of a chunk, ends the read.
+#pragma once
+
+#include "transfer/read/chunk_sink.h"
+#include "transfer/read/elements.h"
+
+namespace headrace::transfer {
+
+class ElementsSink final : public ChunkSink {
+ public:
+  // `out` outlives the read.
+  ElementsSink(const ReadTasks& tasks, Elements& out) noexcept : ChunkSink(tasks), out_(out) {}
+
+  bool own_rooms() const noexcept override { return true; }
+  Result<UnpackRoom> unpack_room(std::uint64_t length, Worker& worker) override;
+  void end_group(Worker& worker) noexcept override { out_.give_second_half(out_.lane(worker.number)); }
+
+ private:
+  Result<std::span<std::byte>> own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                        Worker& worker) override;
+  Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, std::span<const std::byte> encoded,
+                   std::uint64_t skipped, Worker& worker) override;
+  Status fill_task(Wave& wave, std::uint32_t task_index, Worker& worker) override;
+  std::uint64_t filled_bytes(const WaveTasks& wave, const TaskDetail& detail) const noexcept override;
+  Status decode(const codec::Chain& chain, std::span<const std::byte> encoded, Elements::Lane& lane,
+                Worker& worker) const;
+  Status keep_box(const device::Box& box, Elements::Lane& lane, std::uint64_t& bytes) const;
+
+  Elements& out_;
+};
+
+}  // namespace headrace::transfer
