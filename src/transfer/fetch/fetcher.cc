@@ -28,24 +28,6 @@ Status Fetcher::open(std::string_view key, store::ByteSource& out, Stats& stats)
   return status;
 }
 
-Status Fetcher::find(const Source* shared, std::string_view key, std::uint64_t offset, std::uint64_t length,
-                     store::ByteSource& own, StoredRange& out, Stats& stats) const {
-  if (shared != nullptr) {
-    out = {shared->object.get(), offset, length};
-    return shared->object != nullptr ? Status() : shared->failure;
-  }
-  HEADRACE_TRY(open(key, own, stats));
-  if (own.offers(store::Offer::kRanges)) {
-    if (Status status = own.measure(); !status.ok()) {
-      own.close();
-      --stats.objects_opened;
-      return status;
-    }
-  }
-  out = {&own, 0, own.size_bytes()};
-  return {};
-}
-
 Result<std::span<const std::byte>> Fetcher::view(const StoredRange& range, Stats& stats) const {
   HEADRACE_TRY_ASSIGN(const auto data, range.source->view(range.offset, range.length));
   ++stats.requests;

@@ -33,10 +33,6 @@ class Fetcher {
 
   // Closes what `out` held. kNotFound: there is certainly no such object.
   Status open(std::string_view key, store::ByteSource& out, Stats& stats) const;
-  // Where a group's or a task's stored bytes are: [offset, offset + length) of `shared` or, where that is null, all of
-  // the object `key`, which is opened in `own`.
-  Status find(const Source* shared, std::string_view key, std::uint64_t offset, std::uint64_t length,
-              store::ByteSource& own, StoredRange& out, Stats& stats) const;
 
   // Bytes of an object in memory, where they lie. REQUIRES: source.offers(kMemory).
   Result<std::span<const std::byte>> view(const StoredRange& range, Stats& stats) const;
