@@ -192,6 +192,29 @@ TEST_F(VariableWays, LiesAboutLengthsEnd) {
   }
 }
 
+// Files that say they are as long as no memory is, and have nothing in them.
+TEST_F(VariableWays, SparseFilesCostNoMemory) {
+  const Context context = context_of(3, std::size_t{1} << 20);
+  const support::TempDir dir;
+  const Store store = Store::open(context, dir.path()).value();
+  ASSERT_TRUE(Access::impl(store)->put("zarr.json", testing::to_bytes(one_a_chunk(6).dump())).ok());
+  const Strings elements(6, "element");
+  testing::store_chunks(*Access::impl(store), one_a_chunk(6), elements, "");
+  for (const auto& [bytes, code] : {std::pair{std::uint64_t{1} << 39, Code::kResourceExhausted},
+                                    {(std::uint64_t{1} << 40) + 1, Code::kCorrupt},
+                                    {std::uint64_t{70'000}, Code::kCorrupt}}) {
+    std::filesystem::resize_file(dir / "c/2", bytes);
+    VariableReadOptions options;
+    options.collect_errors = true;
+    const auto result = open(store).read_variable({}, options);
+    ASSERT_TRUE(result.ok()) << result.status().to_string();
+    ASSERT_EQ(result->errors.size(), 1u);
+    EXPECT_EQ(result->errors[0].key, "c/2");
+    EXPECT_EQ(result->errors[0].status.code(), code) << result->errors[0].status.to_string();
+    EXPECT_EQ((*result)[3], "element");
+  }
+}
+
 // An object that is removed after its first bytes were read is one that is not there.
 TEST_F(VariableWays, ObjectsThatGoAwayAreFilled) {
   const Context context = context_of(2, std::size_t{1} << 20);
