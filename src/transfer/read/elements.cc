@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kElementsPerCopy = std::uint64_t{1} << 16;
 constexpr std::uint64_t kBytesPerElement = sizeof(std::int64_t) + sizeof(VariableSlot);
-std::byte* const kNowhere = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);
+std::byte g_nowhere{};  // where slots would begin that nobody keeps
 
 }  // namespace
 
@@ -80,7 +80,7 @@ Result<std::unique_ptr<Elements>> Elements::create(Resources& resources, std::ui
 std::span<std::byte> Elements::slots() const noexcept {
   const auto bytes = static_cast<std::size_t>(count_) * sizeof(VariableSlot);
   // With check_only the plan's destinations are computed and never used.
-  if (slots_ == nullptr) return {kNowhere, bytes};
+  if (slots_ == nullptr) return {&g_nowhere, bytes};
   return {reinterpret_cast<std::byte*>(slots_.get()), bytes};
 }
 
