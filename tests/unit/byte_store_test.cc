@@ -16,8 +16,7 @@
 #include "base/access.h"
 #include "store/range_read.h"
 #include "store/range_store.h"
-#include "support/flat_array.h"
-#include "support/ranges_in_memory.h"
+#include "support/byte_store_testing.h"
 #include "support/stores_under_test.h"
 #include "support/temp_dir.h"
 #include "support/variable_model.h"
@@ -26,61 +25,15 @@ namespace headrace {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::ByteStoreTest;
 using testing::FlatArray;
 using testing::Layout;
 using testing::Objects;
+using testing::objects_of;
 using testing::RangeHabits;
 using testing::RangeStoreInMemory;
 using Answers = RangeHabits::Answers;
-
-Objects objects_of(const FlatArray& array, const std::string& path = "") {
-  auto memory = store::open_store("memory://byte_store_test").value();
-  EXPECT_TRUE(testing::write_flat_array(*memory, path, array).ok());
-  return testing::objects_of(*memory);
-}
-
-struct Outcome {
-  Status status;
-  std::vector<std::uint32_t> elements;
-  Stats stats;
-};
-
-class ByteStoreTest : public ::testing::Test {
- protected:
-  static Context make_context(unsigned threads = 3) {
-    ContextOptions options;
-    options.threads = threads;
-    options.wave_bytes = 16 << 10;
-    options.host_budget_bytes = 64 << 20;
-    return Context::create(options).value();
-  }
-  static Outcome read(const Context& context, std::shared_ptr<ByteStore> store, const FlatArray& content,
-                      const char* device_name = "host", const std::string& selection = "",
-                      const ReadOptions& options = {}) {
-    Outcome out;
-    const auto opened = Array::open(Store::open(context, std::move(store)).value());
-    out.status = opened.ok() ? Status() : opened.status();
-    if (!out.status.ok()) return out;
-    const Selection chosen = parse_selection(selection).value();
-    const std::uint64_t count = resolve_selection(chosen, std::vector<std::uint64_t>{content.elements()})->shape[0];
-    const Device device = Device::open(device_name).value();
-    auto buffer = Buffer::allocate(device, count * 4).value();
-    out.status = opened->read(chosen, {buffer, opened->info().dtype, {count}}, device, options, &out.stats);
-    out.elements.resize(count);
-    EXPECT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(out.elements.data()), count * 4).ok());
-    return out;
-  }
-  // Reads what one thing was changed of; elements must be right where the read says so.
-  Outcome read_changed(const FlatArray& content, const RangeHabits& habits) {
-    auto store = std::make_shared<RangeStoreInMemory>(objects_of(content), habits);
-    Outcome out = read(context_, store, content);
-    EXPECT_EQ(store->in_flight, 0u);
-    return out;
-  }
-  static bool is_metadata(const RangeRead& read) { return read.key.find(".z") == 0 || read.key == "zarr.json"; }
-
-  Context context_ = make_context();
-};
+using Outcome = testing::ReadOutcome;
 
 struct Way {
   Answers answers;
@@ -189,66 +142,6 @@ TEST_F(ByteStoreTest, RangesAreUnderWayTogether) {
     if (!sharded) {
       EXPECT_LT(took, milliseconds(300));
     }
-  }
-}
-
-// 1,000 shards, each of whose indexes takes 20 ms: one after the other would be 20 seconds. Read again with versions,
-// they are known; without, each is asked for again; of a few, no more are asked for than there are.
-TEST_F(ByteStoreTest, IndexesOfShardsAreAskedForTogether) {
-  const FlatArray content{.layout = Layout::kShardedZstd, .chunks = 2000, .chunk_elements = 16, .shard_chunks = 2};
-  for (const bool tells_version : {false, true}) {
-    std::atomic<std::size_t> indexes{0};
-    RangeHabits habits;
-    habits.delay = milliseconds(20);
-    habits.tells_version = tells_version;
-    habits.change = [&](RangeRead& read) { indexes += read.from_end ? 1 : 0; };
-    auto store = std::make_shared<RangeStoreInMemory>(objects_of(content), habits);
-    ContextOptions options;
-    options.threads = 2;
-    const Context context = Context::create(options).value();
-    const Array array = Array::open(Store::open(context, store).value()).value();
-    const auto timed_read = [&](const std::string& selection, std::uint64_t begin, std::uint64_t count) {
-      std::vector<std::uint32_t> elements(count);
-      const auto start = std::chrono::steady_clock::now();
-      const Status status =
-          array.read(parse_selection(selection).value(), {elements, {count}}, Device::open("host").value());
-      const auto took = std::chrono::steady_clock::now() - start;
-      EXPECT_TRUE(status.ok()) << status.to_string();
-      const std::vector<std::uint32_t> all = content.expected();
-      EXPECT_TRUE(std::equal(elements.begin(), elements.end(), all.begin() + static_cast<std::ptrdiff_t>(begin)));
-      return took;
-    };
-    EXPECT_LT(timed_read("", 0, content.elements()), milliseconds(5000));
-    EXPECT_GE(indexes, 1000u);
-    EXPECT_GE(store->most_in_flight, 100u);
-    indexes = 0;
-    (void)timed_read("0:96", 0, 96);
-    EXPECT_EQ(indexes, 3u);
-    indexes = 0;
-    (void)timed_read("0:96", 0, 96);
-    EXPECT_EQ(indexes, tells_version ? 0u : 3u);
-    EXPECT_EQ(store->in_flight, 0u);
-  }
-}
-
-TEST_F(ByteStoreTest, ReadsThatAreStoppedWaitForNoIndex) {
-  const FlatArray content{.layout = Layout::kShardedZstd, .chunks = 400, .shard_chunks = 2};
-  for (const bool ignores : {false, true}) {
-    RangeHabits habits;
-    habits.delay = ignores ? milliseconds(300) : milliseconds(60'000);
-    Objects objects = objects_of(content);
-    const std::string document(reinterpret_cast<const char*>(objects["zarr.json"].data()), objects["zarr.json"].size());
-    auto store = std::make_shared<RangeStoreInMemory>(objects, habits);
-    store->ignores_cancel = ignores;
-    const Array array = Array::from_document(Store::open(context_, store).value(), "", 3, document).value();
-    std::vector<std::uint32_t> elements(content.elements());
-    auto completion = array.read_async({}, {elements, {content.elements()}}, Device::open("host").value()).value();
-    while (store->started < 100) std::this_thread::sleep_for(milliseconds(1));
-    completion.cancel();
-    ASSERT_TRUE(completion.wait_for(std::chrono::seconds(20)));
-    EXPECT_EQ(completion.wait().code(), Code::kCancelled);
-    EXPECT_GE(store->cancelled, 100u);
-    EXPECT_EQ(store->in_flight, 0u);
   }
 }
 
@@ -380,66 +273,6 @@ TEST_F(ByteStoreTest, WrongAnswersAreErrors) {
       } else {
         EXPECT_FALSE(out.status.ok());
       }
-    }
-  }
-}
-
-TEST_F(ByteStoreTest, AShardThatGoesAwayIsNotTheFillValue) {
-  const FlatArray content{.layout = Layout::kShardedRaw, .chunks = 12, .shard_chunks = 4};
-  RangeHabits habits;
-  habits.change = [](RangeRead& read) {
-    if (!read.from_end && !is_metadata(read)) read.status = Status(Code::kNotFound, Layer::kStore, "gone");
-  };
-  EXPECT_EQ(read_changed(content, habits).status.code(), Code::kAgainExhausted);
-}
-
-// The old elements, the new ones, or an error that the next read does not meet.
-TEST_F(ByteStoreTest, AShardThatIsReplacedIsNoticed) {
-  const FlatArray before{.layout = Layout::kShardedZstd, .chunks = 12, .shard_chunks = 4};
-  FlatArray after = before;
-  after.seed = 77;
-  for (const bool tells_version : {true, false}) {
-    RangeHabits habits;
-    habits.tells_version = tells_version;
-    auto store = std::make_shared<RangeStoreInMemory>(objects_of(before), habits);
-    const Array array = Array::open(Store::open(context_, store).value()).value();
-    std::vector<std::uint32_t> elements(before.elements());
-    const auto again = [&] { return array.read({}, {elements, {before.elements()}}, Device::open("host").value()); };
-    ASSERT_TRUE(again().ok());
-    const std::size_t first = store->started;
-    ASSERT_TRUE(again().ok());
-    EXPECT_EQ(store->started - first, tells_version ? 3u : 9u) << "three shards: their chunks, and indexes twice";
-    for (const auto& [key, bytes] : objects_of(after)) ASSERT_TRUE(store->put(key, bytes).ok());
-    const Status noticed = again();
-    EXPECT_EQ(noticed.code(), tells_version ? Code::kAgainExhausted : Code::kOk) << noticed.to_string();
-    for (int i = 0; i < 3 && !again().ok(); ++i) {
-    }
-    ASSERT_TRUE(again().ok());
-    EXPECT_TRUE(elements == after.expected());
-  }
-}
-
-TEST_F(ByteStoreTest, AShardThatIsReplacedWhileItIsReadIsAnError) {
-  const FlatArray before{.layout = Layout::kShardedRaw, .chunks = 40, .chunk_elements = 64, .shard_chunks = 40};
-  const store::Bytes shard = objects_of(before)[before.key(0)];
-  for (const bool tells_version : {true, false}) {
-    std::shared_ptr<RangeStoreInMemory> store;
-    std::atomic<bool> done{false};
-    RangeHabits habits;
-    habits.tells_version = tells_version;
-    habits.change = [&](RangeRead& read) {  // the index was given, and no chunk
-      if (!read.from_end || is_metadata(read) || done.exchange(true)) return;
-      store::Bytes other = shard;
-      other.insert(other.begin(), std::byte{});  // all lie elsewhere
-      other.pop_back();
-      ASSERT_TRUE(store->put(read.key, other).ok());
-    };
-    store = std::make_shared<RangeStoreInMemory>(objects_of(before), habits);
-    const Outcome out = read(context_, store, before);
-    EXPECT_TRUE(done);
-    EXPECT_FALSE(out.status.ok());
-    if (tells_version) {
-      EXPECT_EQ(out.status.code(), Code::kAgainExhausted);
     }
   }
 }

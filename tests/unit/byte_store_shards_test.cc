@@ -1,0 +1,194 @@
+// Shards in a store of the user's: their indexes are asked for together; a shard that changes meanwhile ends in an
+// error, never in elements of two versions.
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+#include <headrace/byte_store.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "support/byte_store_testing.h"
+
+namespace headrace {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::FlatArray;
+using testing::Layout;
+using testing::Objects;
+using testing::objects_of;
+using testing::RangeHabits;
+using testing::RangeStoreInMemory;
+using testing::ReadOutcome;
+
+class ByteStoreShards : public testing::ByteStoreTest {};
+
+// 1,000 shards, each of whose indexes takes 20 ms: one after the other would be 20 seconds. Read again with versions,
+// they are known; without, each is asked for again; of a few, no more are asked for than there are.
+TEST_F(ByteStoreShards, IndexesOfShardsAreAskedForTogether) {
+  const FlatArray content{.layout = Layout::kShardedZstd, .chunks = 2000, .chunk_elements = 16, .shard_chunks = 2};
+  for (const bool tells_version : {false, true}) {
+    std::atomic<std::size_t> indexes{0};
+    RangeHabits habits;
+    habits.delay = milliseconds(20);
+    habits.tells_version = tells_version;
+    habits.change = [&](RangeRead& read) { indexes += read.from_end ? 1 : 0; };
+    auto store = std::make_shared<RangeStoreInMemory>(objects_of(content), habits);
+    ContextOptions options;
+    options.threads = 2;
+    const Context context = Context::create(options).value();
+    const Array array = Array::open(Store::open(context, store).value()).value();
+    const auto timed_read = [&](const std::string& selection, std::uint64_t begin, std::uint64_t count) {
+      std::vector<std::uint32_t> elements(count);
+      const auto start = std::chrono::steady_clock::now();
+      const Status status =
+          array.read(parse_selection(selection).value(), {elements, {count}}, Device::open("host").value());
+      const auto took = std::chrono::steady_clock::now() - start;
+      EXPECT_TRUE(status.ok()) << status.to_string();
+      const std::vector<std::uint32_t> all = content.expected();
+      EXPECT_TRUE(std::equal(elements.begin(), elements.end(), all.begin() + static_cast<std::ptrdiff_t>(begin)));
+      return took;
+    };
+    EXPECT_LT(timed_read("", 0, content.elements()), milliseconds(5000));
+    EXPECT_GE(indexes, 1000u);
+    EXPECT_GE(store->most_in_flight, 100u);
+    indexes = 0;
+    (void)timed_read("0:96", 0, 96);
+    EXPECT_EQ(indexes, 3u);
+    indexes = 0;
+    (void)timed_read("0:96", 0, 96);
+    EXPECT_EQ(indexes, tells_version ? 0u : 3u);
+    EXPECT_EQ(store->in_flight, 0u);
+  }
+}
+
+TEST_F(ByteStoreShards, ReadsThatAreStoppedWaitForNoIndex) {
+  const FlatArray content{.layout = Layout::kShardedZstd, .chunks = 400, .shard_chunks = 2};
+  for (const bool ignores : {false, true}) {
+    RangeHabits habits;
+    habits.delay = ignores ? milliseconds(300) : milliseconds(60'000);
+    Objects objects = objects_of(content);
+    const std::string document(reinterpret_cast<const char*>(objects["zarr.json"].data()), objects["zarr.json"].size());
+    auto store = std::make_shared<RangeStoreInMemory>(objects, habits);
+    store->ignores_cancel = ignores;
+    const Array array = Array::from_document(Store::open(context_, store).value(), "", 3, document).value();
+    std::vector<std::uint32_t> elements(content.elements());
+    auto completion = array.read_async({}, {elements, {content.elements()}}, Device::open("host").value()).value();
+    while (store->started < 100) std::this_thread::sleep_for(milliseconds(1));
+    completion.cancel();
+    ASSERT_TRUE(completion.wait_for(std::chrono::seconds(20)));
+    EXPECT_EQ(completion.wait().code(), Code::kCancelled);
+    EXPECT_GE(store->cancelled, 100u);
+    EXPECT_EQ(store->in_flight, 0u);
+  }
+}
+
+TEST_F(ByteStoreShards, AShardThatGoesAwayIsNotTheFillValue) {
+  const FlatArray content{.layout = Layout::kShardedRaw, .chunks = 12, .shard_chunks = 4};
+  RangeHabits habits;
+  habits.change = [](RangeRead& read) {
+    if (!read.from_end && !is_metadata(read)) read.status = Status(Code::kNotFound, Layer::kStore, "gone");
+  };
+  EXPECT_EQ(read_changed(content, habits).status.code(), Code::kAgainExhausted);
+}
+
+// The old elements, the new ones, or an error that the next read does not meet.
+TEST_F(ByteStoreShards, AShardThatIsReplacedIsNoticed) {
+  const FlatArray before{.layout = Layout::kShardedZstd, .chunks = 12, .shard_chunks = 4};
+  FlatArray after = before;
+  after.seed = 77;
+  for (const bool tells_version : {true, false}) {
+    RangeHabits habits;
+    habits.tells_version = tells_version;
+    auto store = std::make_shared<RangeStoreInMemory>(objects_of(before), habits);
+    const Array array = Array::open(Store::open(context_, store).value()).value();
+    std::vector<std::uint32_t> elements(before.elements());
+    const auto again = [&] { return array.read({}, {elements, {before.elements()}}, Device::open("host").value()); };
+    ASSERT_TRUE(again().ok());
+    const std::size_t first = store->started;
+    ASSERT_TRUE(again().ok());
+    EXPECT_EQ(store->started - first, tells_version ? 3u : 9u) << "three shards: their chunks, and indexes twice";
+    for (const auto& [key, bytes] : objects_of(after)) ASSERT_TRUE(store->put(key, bytes).ok());
+    const Status noticed = again();
+    EXPECT_EQ(noticed.code(), tells_version ? Code::kAgainExhausted : Code::kOk) << noticed.to_string();
+    for (int i = 0; i < 3 && !again().ok(); ++i) {
+    }
+    ASSERT_TRUE(again().ok());
+    EXPECT_TRUE(elements == after.expected());
+  }
+}
+
+TEST_F(ByteStoreShards, AShardThatIsReplacedWhileItIsReadIsAnError) {
+  const FlatArray before{.layout = Layout::kShardedRaw, .chunks = 40, .chunk_elements = 64, .shard_chunks = 40};
+  const store::Bytes shard = objects_of(before)[before.key(0)];
+  for (const bool tells_version : {true, false}) {
+    std::shared_ptr<RangeStoreInMemory> store;
+    std::atomic<bool> done{false};
+    RangeHabits habits;
+    habits.tells_version = tells_version;
+    habits.change = [&](RangeRead& read) {  // the index was given, and no chunk
+      if (!read.from_end || is_metadata(read) || done.exchange(true)) return;
+      store::Bytes other = shard;
+      other.insert(other.begin(), std::byte{});  // all lie elsewhere
+      other.pop_back();
+      ASSERT_TRUE(store->put(read.key, other).ok());
+    };
+    store = std::make_shared<RangeStoreInMemory>(objects_of(before), habits);
+    const ReadOutcome out = read(context_, store, before);
+    EXPECT_TRUE(done);
+    EXPECT_FALSE(out.status.ok());
+    if (tells_version) {
+      EXPECT_EQ(out.status.code(), Code::kAgainExhausted);
+    }
+  }
+}
+
+// Keeps the index of one shard back until it is released.
+struct HoldingStore final : ByteStore {
+  HoldingStore(Objects objects, std::string key) : behind(std::move(objects)), held_key(std::move(key)) {}
+  std::string url() const override { return behind.url(); }
+  Status start(std::span<RangeRead* const> reads) override {
+    std::vector<RangeRead*> others;
+    for (RangeRead* read : reads) {
+      if (read->from_end && read->key == held_key && held.exchange(read) == nullptr) continue;
+      chunks += read->out.size() == kIndexBytes || read->key == "zarr.json" ? 0 : 1;
+      others.push_back(read);
+    }
+    return others.empty() ? Status() : behind.start(others);
+  }
+  void release() {
+    RangeRead* const read = held;
+    ASSERT_TRUE(read == nullptr || behind.start({&read, 1}).ok());
+  }
+  static constexpr std::size_t kIndexBytes = 32;
+  RangeStoreInMemory behind;
+  const std::string held_key;
+  std::atomic<RangeRead*> held{nullptr};
+  std::atomic<std::size_t> chunks{0};
+};
+
+// While the plan waits for an index, other workers read the waves that it has filled. (With one worker, one wave
+// waits.)
+TEST_F(ByteStoreShards, WavesGoOnWhileAnIndexIsAwaited) {
+  const FlatArray content{.layout = Layout::kShardedZstd, .chunks = 800, .shard_chunks = 2};
+  auto store = std::make_shared<HoldingStore>(objects_of(content), "c/200");
+  const Context context = make_context(2);
+  const Array array = Array::open(Store::open(context, store).value()).value();
+  std::vector<std::uint32_t> elements(content.elements());
+  auto reading = array.read_async({}, {elements, {content.elements()}}, Device::open("host").value()).value();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while ((store->held == nullptr || store->chunks < 192) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_FALSE(reading.done());
+  EXPECT_EQ(store->chunks, 192u) << "six waves of 32 shards are filled by then";
+  store->release();
+  ASSERT_TRUE(reading.wait_for(std::chrono::seconds(20)));
+  EXPECT_TRUE(reading.wait().ok()) << reading.wait().to_string();
+  EXPECT_TRUE(elements == content.expected());
+}
+
+}  // namespace
+}  // namespace headrace
