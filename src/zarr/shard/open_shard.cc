@@ -291,7 +291,11 @@ Result<std::shared_ptr<const InnerIndex>> ShardAccess::open_inner(const OpenShar
   auto index = std::make_shared<Index>(Index{base::Charge(cache.budget()), {}});
   Status status =
       read_index(*shard.object, formats[level], range.offset, range.length, index->memory, index->entries, lookups);
-  if (!status.ok()) return std::move(status).with_key(shard.key);
+  if (!status.ok()) {
+    // Without this the next read would trust it again, and get no further.
+    if (status.code() == Code::kAgainExhausted) shard.refute();
+    return std::move(status).with_key(shard.key);
+  }
   for (ShardEntry& entry : index->entries) {
     if (entry.length != 0) entry.offset += range.offset;
   }
