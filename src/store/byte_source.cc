@@ -75,6 +75,19 @@ Result<std::span<const std::byte>> ByteSource::view(std::uint64_t offset, std::u
   return std::span<const std::byte>(memory_ + offset, static_cast<std::size_t>(length));
 }
 
+namespace {
+
+RangeRead read_of(const ByteSource::Ranges& ranges, std::uint64_t offset, std::span<std::byte> out) {
+  RangeRead read;
+  read.key = ranges.key;
+  read.version = ranges.version;
+  read.offset = offset;
+  read.out = out;
+  return read;
+}
+
+}  // namespace
+
 Status ByteSource::read(std::uint64_t offset, std::span<std::byte> out) const {
   HEADRACE_TRY(check_range(offset, out.size()));
   if (offers(Offer::kMemory)) {
@@ -82,24 +95,13 @@ Status ByteSource::read(std::uint64_t offset, std::span<std::byte> out) const {
     return {};
   }
   if (!offers(Offer::kRanges)) return os::read_exactly(file_.fd, offset, out, file_.begin);
-  const Result<std::size_t> got = read_some(offset, out);
-  if (got.status().code() == Code::kNotFound) {
-    return Status(Code::kAgainExhausted, Layer::kStore, "the object was removed while it was read: read it again")
-        .with_key(ranges_.key);
-  }
-  HEADRACE_TRY(got.status());
-  if (*got == out.size()) return {};
-  return Status(Code::kShort, Layer::kStore, "the object ends at byte " + std::to_string(offset + *got))
-      .with_key(ranges_.key)
-      .with_range(offset, out.size());
+  RangeRead read = read_of(ranges_, offset, out);
+  (void)read_range(*ranges_.store, read);  // check_part() says what came of it
+  return check_part(read);
 }
 
 Result<std::size_t> ByteSource::read_some(std::uint64_t offset, std::span<std::byte> out) const {
-  RangeRead read;
-  read.key = ranges_.key;
-  read.version = ranges_.version;
-  read.offset = offset;
-  read.out = out;
+  RangeRead read = read_of(ranges_, offset, out);
   HEADRACE_TRY(read_range(*ranges_.store, read));
   return static_cast<std::size_t>(read.bytes);
 }

@@ -42,6 +42,19 @@ Status check_answer(const RangeRead& read) {
   return {};
 }
 
+Status check_part(const RangeRead& read) {
+  Status status = check_answer(read);
+  if (status.code() == Code::kNotFound) {
+    return Status(Code::kAgainExhausted, Layer::kStore, "the object was removed while it was read: read it again")
+        .with_key(read.key);
+  }
+  HEADRACE_TRY(std::move(status));
+  if (read.bytes == read.out.size()) return {};
+  return Status(Code::kShort, Layer::kStore, "the object ends at byte " + std::to_string(read.offset + read.bytes))
+      .with_key(read.key)
+      .with_range(read.offset, read.out.size());
+}
+
 PendingRange::~PendingRange() {
   if (started_) (void)wait();
 }

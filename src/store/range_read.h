@@ -21,6 +21,8 @@ bool start_reads(ByteStore& store, std::span<RangeRead* const> reads, Status& fa
 // Of a read that has ended: its status, or what is wrong with the answer. OK: `bytes` bytes of `out` are good, and if
 // they do not fill it the object ends there.
 Status check_answer(const RangeRead& read);
+// The same of a range that the object has to have: kAgainExhausted where the object is gone, kShort where it ends.
+Status check_part(const RangeRead& read);
 
 // A read that somebody waits for later. Fill in `read` before start(); neither it nor its memory moves until it has
 // ended, for which the destructor waits.

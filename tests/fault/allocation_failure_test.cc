@@ -5,8 +5,10 @@
 // where it gets none (docs/reference/reliability.md).
 #include <gtest/gtest.h>
 #include <headrace/array.h>
+#include <headrace/byte_store.h>
 #include <headrace/file.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +23,7 @@
 #include "base/json.h"
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"
+#include "support/nested_shards.h"
 #include "support/stores_under_test.h"
 #include "support/temp_dir.h"
 #include "support/variable_model.h"
@@ -239,6 +242,65 @@ TEST_P(AllocationFailure, ReadingAShardedArray) {
       }
     }
   }
+}
+
+// A user's store that answers at once and needs no memory for it.
+struct BareByteStore final : ByteStore {
+  std::string url() const override { return "toy://bare"; }
+  Status start(std::span<RangeRead* const> reads) override {
+    for (RangeRead* read : reads) {
+      for (const auto& [key, bytes] : objects) {
+        if (key != read->key) continue;
+        const std::size_t from = read->from_end ? bytes.size() - std::min(bytes.size(), read->out.size())
+                                                : std::min<std::size_t>(read->offset, bytes.size());
+        read->bytes = std::min(read->out.size(), bytes.size() - from);
+        std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(from), read->bytes, read->out.begin());
+        read->object_bytes = bytes.size();
+      }
+      read->listener->done({&read, 1});
+    }
+    return {};
+  }
+  void cancel(std::span<RangeRead* const>) noexcept override {}
+  testing::Objects objects;
+};
+
+// Indexes of shards in shards are asked for ahead of the plan.
+TEST_P(AllocationFailure, ReadingShardsInShardsOfAUsersStore) {
+  const testing::NestedArray content{.shards = 5, .counts = {4, 3, 2}, .missing_every = 5};
+  auto bare = std::make_shared<BareByteStore>();
+  bare->objects = content.objects();
+  ContextOptions options;
+  options.threads = 2;
+  options.wave_bytes = 4096;
+  options.host_budget_bytes = std::size_t{8} << 20;
+  const Context context = Context::create(options).value();
+  const Store store = Store::open(context, bare).value();
+  const Device device = Device::open("host").value();
+  const std::vector<std::uint32_t> expected = content.expected();
+  std::vector<std::uint32_t> got(content.elements());
+  const TensorView tensor{got, {content.elements()}};
+  refuse_each(
+      [&]() -> Outcome {
+        std::optional<Array> opened;
+        {
+          support::AllocFailurePause pause;
+          std::fill(got.begin(), got.end(), 0u);
+          opened.emplace(Array::open(store).value());
+        }
+        const Status status = opened->read({}, tensor, device);
+        {
+          support::AllocFailurePause pause;
+          opened.reset();
+        }
+        if (!status.ok()) {
+          // A second look for which there is no memory tells nothing.
+          const bool fits = typed(status) || status.code() == Code::kAgainExhausted;
+          return {false, fits ? nullptr : "the read's error is of no fitting type"};
+        }
+        return {true, got == expected ? nullptr : "wrong elements"};
+      },
+      GetParam());
 }
 
 // Archives and references: opening one reads its directory; what is packed is unpacked by the worker.

@@ -8,7 +8,8 @@
 #include "base/checked.h"
 #include "os/file_read.h"
 #include "zarr/grid/footprint.h"
-#include "zarr/shard/indexes_ahead.h"
+#include "zarr/shard/shard_units.h"
+#include "zarr/shard/shards_ahead.h"
 
 namespace headrace::zarr {
 namespace {
@@ -22,8 +23,6 @@ using transfer::WaveTasks;
 
 constexpr std::uint64_t kMaxGroupBytes = std::uint64_t{1} << 20;  // a coalesced read stays in a core's cache
 constexpr std::uint64_t kMaxGapBytes = std::uint64_t{16} << 10;   // cheaper to read than to ask again
-constexpr unsigned kLevelShift = 56;  // a task's ordinal: level of its unit above, the unit's number below
-static_assert(kMaxUnitsPerShard == std::uint64_t{1} << kLevelShift);
 
 std::shared_ptr<const transfer::ChunkForm> make_form(std::shared_ptr<const codec::Chain> chain,
                                                      const device::ElementOp& op, std::vector<std::byte> fill) {
@@ -173,12 +172,11 @@ class ShardPlan final : public ArrayPlan {
         levels_(array_->sharding->grids.size()),
         open_(levels_),
         next_shard_(footprint_->first_object()) {
-    for (Opened& open : open_) open.memory = base::Charge(array_->memory.budget());
+    for (ShardUnits& open : open_) open.memory = base::Charge(array_->memory.budget());
     key_.reserve(256);
     if (ByteStore* const ranges = store().ranges()) {
-      const ShardIndexFormat& format = array_->sharding->indexes.front();
-      ahead_ =
-          std::make_unique<IndexesAhead>(*ranges, format.encoded_bytes(), format.at_end(), array_->memory.budget());
+      ahead_ = std::make_unique<ShardsAhead>(*ranges, *footprint_, array_->shard_access(),
+                                             [this](std::uint64_t object, std::string& key) { make_key(object, key); });
     }
   }
 
@@ -224,20 +222,7 @@ class ShardPlan final : public ArrayPlan {
   std::uint64_t max_group_bytes() const noexcept override { return kMaxGroupBytes; }
 
  private:
-  // Chunks of one shard of some level, those that are selected.
-  struct Opened {
-    std::vector<Footprint::Unit> units;  // the next level's
-    std::vector<Task> tasks;             // where they lie, in that order
-    std::size_t cursor = 0;
-    base::Charge memory;
-    bool left() const { return cursor < tasks.size(); }
-  };
-
   static constexpr std::size_t kIndexesAhead = 128;
-
-  static std::uint64_t ordinal_of(std::size_t level, std::uint64_t unit) {
-    return static_cast<std::uint64_t>(level) << kLevelShift | unit;
-  }
 
   // Appends tasks of one object to pending_: all that are left of it, or as many as are worth sorting.
   Status gather(std::size_t enough, Stats& lookups) {
@@ -246,9 +231,9 @@ class ShardPlan final : public ArrayPlan {
         if (next_shard_ == footprint_->end_object()) return {};
         shard_object_ = next_shard_;
         next_shard_ = footprint_->next_object(next_shard_);
-        RangeRead* const index = ahead_ != nullptr ? index_ahead() : nullptr;
         make_key(shard_object_, key_);
-        auto opened = array_->shard_access().open(key_, lookups, index);
+        auto opened =
+            ahead_ != nullptr ? ahead_->open(shard_object_, lookups) : array_->shard_access().open(key_, lookups);
         if (!opened.ok()) {
           if (os::is_shortage(opened.status().system_error())) next_shard_ = shard_object_;  // it is tried again
           return std::move(opened).status();
@@ -266,52 +251,24 @@ class ShardPlan final : public ArrayPlan {
     return {};
   }
 
-  // Asks for the indexes of the next shards, and gives that of this one if it was asked for.
-  RangeRead* index_ahead() {
-    next_asked_ = std::max(next_asked_, shard_object_);
-    for (std::size_t most = ahead_->wanted(); most > 0 && next_asked_ != footprint_->end_object();) {
-      make_key(next_asked_, key_);
-      if (array_->shard_access().reads_index_of(key_)) {
-        ahead_->ask(next_asked_, key_);
-        --most;
-      }
-      next_asked_ = footprint_->next_object(next_asked_);
-    }
-    ahead_->start();
-    return ahead_->take(shard_object_);
-  }
-
-  static void sort_by_offset(std::vector<Task>& tasks) {
-    std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.offset < b.offset; });
-  }
-
   // Lists what is selected of a unit of `level`, whose index is given: in pending_ or in open_[level].
   Status open_level(std::size_t level, std::uint64_t unit, const std::vector<ShardEntry>& index) {
-    Opened& open = open_[level];
-    open.units.clear();
-    open.tasks.clear();
-    open.cursor = 0;
-    // While the lists grow.
-    const std::uint64_t most = std::min<std::uint64_t>(index.size(), footprint_->units());
-    HEADRACE_TRY(open.memory.grow_to(most * 2 * (sizeof(Footprint::Unit) + sizeof(Task)), "the chunks of a shard"));
-    footprint_->children(shard_object_, level, unit, open.units);
     // Chunks of the lowest level are what is to be handed out.
     const bool lowest = level + 1 == levels_;
+    ShardUnits& open = open_[level];
     std::vector<Task>& tasks = lowest ? pending_ : open.tasks;
-    const std::size_t before = tasks.size();
-    tasks.resize(before + open.units.size());
-    Task* task = tasks.data() + before;
-    for (const Footprint::Unit& child : open.units) {
-      const ShardEntry& entry = index[static_cast<std::size_t>(child.entry)];
-      *task++ = {ordinal_of(level + 1, child.number), entry.offset, entry.length};
+    Status status = open.list(*footprint_, shard_object_, level, unit, index, tasks);
+    if (status.code() == Code::kResourceExhausted && ahead_ != nullptr && ahead_->let_go()) {
+      status = open.list(*footprint_, shard_object_, level, unit, index, tasks);
     }
+    HEADRACE_TRY(std::move(status));
     if (!lowest) sort_by_offset(tasks);
     return {};
   }
 
   // Moves what is in the shards of open_[level] to pending_, until that has enough.
   Status descend(std::size_t level, std::size_t enough, Stats& lookups) {
-    Opened& open = open_[level];
+    ShardUnits& open = open_[level];
     while (open.left() && pending_.size() < enough) {
       if (!open_[level + 1].left()) {
         const Task& task = open.tasks[open.cursor];
@@ -322,13 +279,13 @@ class ShardPlan final : public ArrayPlan {
         }
         if (open.cursor % kIndexesAhead == 0) prefetch_indexes(level + 1, open);
         // What fails does so once: the next call goes on behind it.
-        auto index = array_->shard_access().open_inner(*shard_, level + 1, {task.offset, task.length}, lookups);
+        auto index = open_inner(level + 1, task, lookups);
         if (!index.ok()) {
           failed_ = task.ordinal;
           ++open.cursor;
           return std::move(index).status();
         }
-        HEADRACE_TRY(open_level(level + 1, task.ordinal & (kMaxUnitsPerShard - 1), **index));
+        HEADRACE_TRY(open_level(level + 1, unit_of(task), **index));
       }
       Status status = descend(level + 1, enough, lookups);
       if (!open_[level + 1].left()) ++open.cursor;
@@ -337,8 +294,13 @@ class ShardPlan final : public ArrayPlan {
     return {};
   }
 
+  Result<std::shared_ptr<const InnerIndex>> open_inner(std::size_t level, const Task& task, Stats& lookups) {
+    if (ahead_ != nullptr) return ahead_->open_inner(shard_object_, shard_, level, task, lookups);
+    return array_->shard_access().open_inner(*shard_, level, {task.offset, task.length}, lookups);
+  }
+
   // Where a disk has to be asked for each of them, it is asked for the next ones together.
-  void prefetch_indexes(std::size_t level, const Opened& open) const {
+  void prefetch_indexes(std::size_t level, const ShardUnits& open) const {
     const store::ByteSource& object = *shard_->object;
     if (!object.offers(store::Offer::kFile) || open.tasks.size() < 2) return;
     const ShardIndexFormat& format = array_->sharding->indexes[level];
@@ -421,10 +383,9 @@ class ShardPlan final : public ArrayPlan {
 
   const bool apart_;
   const std::size_t levels_;
-  std::vector<Opened> open_;  // by level: one shard each, the chunks of the one in front of it
+  std::vector<ShardUnits> open_;  // by level: one shard each, the chunks of the one in front of it
   std::uint64_t next_shard_;
-  std::unique_ptr<IndexesAhead> ahead_;  // null: opening a shard costs no round trip
-  std::uint64_t next_asked_ = 0;         // the first shard whose index was not asked for
+  std::unique_ptr<ShardsAhead> ahead_;  // null: opening a shard costs no round trip
   // The shard being handed out
   std::uint64_t shard_object_ = 0;
   std::shared_ptr<const OpenShard> shard_;

@@ -6,46 +6,76 @@
 #include "store/range_read.h"
 
 namespace headrace::zarr {
-namespace {
-
-constexpr std::size_t kMost = 128;
-constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
-
-}  // namespace
 
 IndexesAhead::~IndexesAhead() {
-  cancel();
+  stop_reads(true);
   std::unique_lock lock(mutex_);
   came_.wait(lock, [&] { return started_.empty() && cancelling_ == 0; });
 }
 
+// A small part, because every read under way has as much.
+std::uint64_t IndexesAhead::most_bytes(const base::MemoryBudget* budget) noexcept {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
+  return budget == nullptr ? kMostBytes : std::min(kMostBytes, budget->limit_bytes() / 32);
+}
+
 std::size_t IndexesAhead::wanted() {
   if (slots_.empty()) {
-    std::size_t count = std::clamp<std::uint64_t>(kMostBytes / std::max<std::uint64_t>(index_bytes_, 1), 1, kMost);
+    const std::uint64_t fit = most_bytes(memory_.budget().get()) / std::max<std::uint64_t>(index_bytes_, 1);
+    auto count = static_cast<std::size_t>(std::min<std::uint64_t>(std::max<std::uint64_t>(fit, 1), most_));
     while (count > 0 && !memory_.grow_to(count * index_bytes_, "indexes of shards").ok()) count /= 2;
     if (count == 0) return 0;
-    slots_.resize(count);
     next_.reserve(count);
-    std::lock_guard lock(mutex_);
-    started_.reserve(count);
+    {
+      std::lock_guard lock(mutex_);
+      started_.reserve(count);
+    }
+    slots_ = std::vector<Slot>(count);
   }
   // Many at a time, so that stores can put requests together.
   return asked_ <= slots_.size() / 2 ? slots_.size() - asked_ : 0;
 }
 
-void IndexesAhead::ask(std::uint64_t shard, std::string_view key) {
+IndexesAhead::Slot& IndexesAhead::begin_slot() {
   Slot& slot = at(asked_);
-  slot.shard = shard;
-  slot.shard_key = key;
-  slot.index.resize(static_cast<std::size_t>(index_bytes_));
+  slot.bytes.resize(static_cast<std::size_t>(index_bytes_));
   static_cast<RangeRead&>(slot) = RangeRead();
-  slot.key = slot.shard_key;
-  slot.from_end = at_end_;
-  slot.out = slot.index;
+  slot.out = slot.bytes;
   slot.listener = this;
+  slot.reads = true;
   slot.done = false;
-  next_.push_back(&slot);
+  return slot;
+}
+
+void IndexesAhead::end_slot(Slot& slot, WantedIndex&& index) {
+  slot.index = std::move(index);
   ++asked_;
+}
+
+void IndexesAhead::ask(WantedIndex index, std::string_view key) {
+  Slot& slot = begin_slot();
+  slot.own_key = key;
+  slot.key = slot.own_key;
+  slot.from_end = at_end_;
+  next_.push_back(&slot);
+  end_slot(slot, std::move(index));
+}
+
+void IndexesAhead::ask(WantedIndex index, std::uint64_t at) {
+  Slot& slot = begin_slot();
+  const store::ByteSource::Ranges ranges = index.shard->object->ranges();  // the slot keeps what it points to
+  slot.key = ranges.key;
+  slot.version = ranges.version;
+  slot.offset = at;
+  next_.push_back(&slot);
+  end_slot(slot, std::move(index));
+}
+
+void IndexesAhead::pass(WantedIndex index) {
+  Slot& slot = at(asked_);
+  slot.reads = false;
+  slot.done = true;
+  end_slot(slot, std::move(index));
 }
 
 void IndexesAhead::start() {
@@ -69,27 +99,35 @@ void IndexesAhead::start() {
     std::unique_lock lock(mutex_);
     cancelled = cancelled_;  // before the store had them
     lock.unlock();
-    if (cancelled) cancel();
+    if (cancelled) stop_reads(true);
   }
   next_.clear();
 }
 
-RangeRead* IndexesAhead::take(std::uint64_t shard) {
-  if (asked_ == 0 || at(0).shard != shard) return nullptr;
-  Slot& slot = at(0);
-  std::unique_lock lock(mutex_);
-  // Not while a store is asked to cancel it: the slot is used again.
-  came_.wait(lock, [&] { return slot.done && cancelling_ == 0; });
-  first_ = (first_ + 1) % slots_.size();
-  --asked_;
-  return &slot;
+bool IndexesAhead::came() {
+  std::lock_guard lock(mutex_);
+  return at(0).done && cancelling_ == 0;
 }
 
-void IndexesAhead::cancel() noexcept {
+IndexesAhead::Answer IndexesAhead::take() {
+  Slot& slot = at(0);
+  {
+    std::unique_lock lock(mutex_);
+    // Not while a store is asked to cancel it: the slot is used again.
+    came_.wait(lock, [&] { return slot.done && cancelling_ == 0; });
+  }
+  first_ = (first_ + 1) % slots_.size();
+  --asked_;
+  return {std::exchange(slot.index, {}), slot.reads ? &slot : nullptr};
+}
+
+void IndexesAhead::cancel() noexcept { stop_reads(true); }
+
+void IndexesAhead::stop_reads(bool for_good) noexcept {
   std::vector<RangeRead*> reads;
   {
     std::lock_guard lock(mutex_);
-    cancelled_ = true;
+    cancelled_ = cancelled_ || for_good;
     try {
       reads = started_;
     } catch (const std::bad_alloc&) {  // they end by themselves
@@ -100,6 +138,21 @@ void IndexesAhead::cancel() noexcept {
   std::lock_guard lock(mutex_);
   --cancelling_;
   came_.notify_all();
+}
+
+bool IndexesAhead::let_go() noexcept {
+  if (slots_.empty()) return false;
+  stop_reads(false);
+  {
+    std::unique_lock lock(mutex_);
+    came_.wait(lock, [&] { return started_.empty() && cancelling_ == 0; });
+  }
+  most_ = slots_.size() / 4;
+  next_.clear();
+  slots_ = {};
+  first_ = asked_ = 0;
+  memory_.give_all();
+  return true;
 }
 
 void IndexesAhead::done(std::span<RangeRead* const> reads) noexcept {

@@ -101,9 +101,9 @@ Status OpenShard::check_index(std::span<const std::byte> bytes) const {
   std::vector<ShardEntry> again;
   base::Charge own(memory.budget());
   Stats checking;  // no part of the read
-  if (!read_index(*object, *format, 0, object->size_bytes(), own, again, checking, bytes).ok() || again != entries)
-    return changed(key);
-  return {};
+  Status status = read_index(*object, *format, 0, object->size_bytes(), own, again, checking, bytes);
+  if (status.code() == Code::kResourceExhausted) return std::move(status).with_key(key);  // says nothing of a change
+  return status.ok() && again == entries ? Status() : changed(key);
 }
 
 namespace {
@@ -282,15 +282,19 @@ Result<std::shared_ptr<const OpenShard>> ShardAccess::open(const std::string& ke
 }
 
 Result<std::shared_ptr<const InnerIndex>> ShardAccess::open_inner(const OpenShard& shard, std::size_t level,
-                                                                  const ShardEntry& range, Stats& lookups) const {
+                                                                  const ShardEntry& range, Stats& lookups,
+                                                                  const RangeRead* index_read) const {
   if (auto found = cache.find(shard, level, range)) return found;
   struct Index {
     base::Charge memory;
     InnerIndex entries;
   };
   auto index = std::make_shared<Index>(Index{base::Charge(cache.budget()), {}});
-  Status status =
-      read_index(*shard.object, formats[level], range.offset, range.length, index->memory, index->entries, lookups);
+  Status status = index_read != nullptr ? store::check_part(*index_read) : Status();
+  if (status.ok()) {
+    status = read_index(*shard.object, formats[level], range.offset, range.length, index->memory, index->entries,
+                        lookups, index_read != nullptr ? index_read->out : std::span<const std::byte>());
+  }
   if (!status.ok()) {
     // Without this the next read would trust it again, and get no further.
     if (status.code() == Code::kAgainExhausted) shard.refute();

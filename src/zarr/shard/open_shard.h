@@ -67,9 +67,11 @@ struct ShardAccess {
                                                 RangeRead* index = nullptr) const;
   // Whether open() would read an index.
   bool reads_index_of(const std::string& key) const;
-  // Of the shard at `level` (1: a chunk of the object's own shard) whose bytes in the object are `range`.
+  // Of the shard at `level` (1: a chunk of the object's own shard) whose bytes in the object are `range`. `index`: as
+  // for open().
   Result<std::shared_ptr<const InnerIndex>> open_inner(const OpenShard& shard, std::size_t level,
-                                                       const ShardEntry& range, Stats& lookups) const;
+                                                       const ShardEntry& range, Stats& lookups,
+                                                       const RangeRead* index = nullptr) const;
 };
 
 }  // namespace headrace::zarr

@@ -1,0 +1,205 @@
+#include "zarr/shard/shards_ahead.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "zarr/shard/shard_cache.h"
+
+namespace headrace::zarr {
+namespace {
+
+Status cancelled() { return Status(Code::kCancelled, Layer::kZarr, "the read was cancelled"); }
+
+}  // namespace
+
+ShardsAhead::ShardsAhead(ByteStore& store, const Footprint& footprint, const ShardAccess& access, MakeKey make_key)
+    : footprint_(footprint),
+      access_(access),
+      make_key_(std::move(make_key)),
+      most_bytes_(IndexesAhead::most_bytes(access.cache.budget().get())),
+      next_object_(footprint.first_object()),
+      wanted_object_(next_object_) {
+  for (const ShardIndexFormat& format : access.formats) {
+    levels_.emplace_back(store, format, footprint.units(), access.cache.budget());
+  }
+  key_.reserve(256);
+}
+
+ShardsAhead::Shard ShardsAhead::open(std::uint64_t object, Stats& lookups) {
+  next_object_ = std::max(next_object_, object);
+  Found found{{object, 0}, Status::out_of_memory(), Status::out_of_memory()};
+  const bool ahead = take(0, found.name, found, lookups);
+  wanted_object_ = footprint_.next_object(object);
+  next_object_ = std::max(next_object_, wanted_object_);
+  if (ahead) return std::move(found.shard);
+  if (cancelled_) return cancelled();
+  make_key_(object, key_);
+  Shard alone = access_.open(key_, lookups);
+  if (alone.status().code() == Code::kResourceExhausted && let_go()) alone = access_.open(key_, lookups);
+  return alone;
+}
+
+ShardsAhead::Inner ShardsAhead::open_inner(std::uint64_t object, const std::shared_ptr<const OpenShard>& shard,
+                                           std::size_t level, const transfer::Task& task, Stats& lookups) {
+  const ShardEntry range{task.offset, task.length};
+  Found found{{object, unit_of(task), shard, range}, Status::out_of_memory(), Status::out_of_memory()};
+  if (take(level, found.name, found, lookups)) return std::move(found.inner);
+  if (cancelled_) return cancelled().with_key(shard->key);
+  Inner alone = access_.open_inner(*shard, level, range, lookups);
+  if (alone.status().code() == Code::kResourceExhausted && let_go()) {
+    alone = access_.open_inner(*shard, level, range, lookups);
+  }
+  return alone;
+}
+
+void ShardsAhead::cancel() noexcept {
+  cancelled_ = true;
+  for (Level& level : levels_) level.reads.cancel();
+}
+
+bool ShardsAhead::let_go() noexcept {
+  bool any = false;
+  for (Level& level : levels_) {
+    any = level.reads.let_go() || any || !level.found.empty();
+    level.found.clear();
+    level.found_bytes = 0;
+    level.inside.units = {};
+    level.inside.tasks = {};
+    level.inside.cursor = 0;
+    level.inside.memory.give_all();
+    level.inside_shard.reset();
+  }
+  next_object_ = wanted_object_;
+  return any;
+}
+
+// What the plan wants next, if it was asked for; waits for it.
+bool ShardsAhead::take(std::size_t level, const WantedIndex& name, Found& out, Stats& lookups) {
+  look_ahead(lookups);
+  Level& here = levels_[level];
+  if (here.found.empty() && here.reads.any() && here.reads.next().is(name)) (void)open_next(level, true, lookups);
+  if (here.found.empty() || !here.found.front().name.is(name)) {
+    if (level > 0) pass_by(levels_[level - 1], name);
+    return false;
+  }
+  out = std::move(here.found.front());
+  here.found.pop_front();
+  here.found_bytes -= out.bytes;
+  return true;
+}
+
+// The plan looks for it alone: it is not to be asked for behind the plan's back.
+void ShardsAhead::pass_by(Level& above, const WantedIndex& name) noexcept {
+  ShardUnits& inside = above.inside;
+  while (inside.left() && inside.tasks[inside.cursor].length == 0) ++inside.cursor;
+  if (!inside.left() || above.inside_shard != name.shard || unit_of(inside.tasks[inside.cursor]) != name.unit) return;
+  ++inside.cursor;
+}
+
+// Of what is deepest first: that may have to open, and so to ask for, what is above.
+void ShardsAhead::look_ahead(Stats& lookups) {
+  for (std::size_t level = levels_.size(); level-- > 0;) ask(level, lookups);
+}
+
+void ShardsAhead::ask(std::size_t level, Stats& lookups) {
+  for (std::size_t room = levels_[level].reads.wanted(); room > 0 && ask_next(level, lookups);) --room;
+  levels_[level].reads.start();
+}
+
+// Asks for the next index of that level; false: nothing tells yet where it lies, or there is none.
+bool ShardsAhead::ask_next(std::size_t level, Stats& lookups) {
+  if (level == 0) {
+    if (next_object_ == footprint_.end_object()) return false;
+    ask_object();
+    return true;
+  }
+  Level& above = levels_[level - 1];
+  for (;;) {
+    while (above.inside.left()) {
+      const transfer::Task& task = above.inside.tasks[above.inside.cursor];
+      if (task.length != 0) ask_inner(level, above, task);
+      ++above.inside.cursor;
+      if (task.length != 0) return true;
+    }
+    if (!open_next(level - 1, false, lookups)) return false;
+  }
+}
+
+void ShardsAhead::ask_object() {
+  make_key_(next_object_, key_);
+  WantedIndex index{next_object_, 0};
+  if (access_.reads_index_of(key_)) {
+    levels_[0].reads.ask(std::move(index), key_);
+  } else {
+    levels_[0].reads.pass(std::move(index));
+  }
+  next_object_ = footprint_.next_object(next_object_);
+}
+
+void ShardsAhead::ask_inner(std::size_t level, const Level& above, const transfer::Task& task) {
+  const ShardEntry range{task.offset, task.length};
+  WantedIndex index{above.inside_object, unit_of(task), above.inside_shard, range};
+  const Result<std::uint64_t> position = access_.formats[level].position(task.length);
+  // One that is too short for an index is told of when it is opened.
+  if (position.ok() && access_.cache.find(*above.inside_shard, level, range) == nullptr) {
+    levels_[level].reads.ask(std::move(index), task.offset + *position);
+  } else {
+    levels_[level].reads.pass(std::move(index));
+  }
+}
+
+// Opens the shard whose index was asked for longest ago; false: there is none, or it is not to be waited for.
+bool ShardsAhead::open_next(std::size_t level, bool wait, Stats& lookups) {
+  Level& here = levels_[level];
+  if (!wait) {
+    if (here.found.size() >= IndexesAhead::kMost || here.found_bytes >= most_bytes_) return false;
+    ask(level, lookups);
+    if (!here.reads.any() || !here.reads.came()) return false;
+  }
+  here.inside.tasks.clear();
+  here.inside.cursor = 0;
+  IndexesAhead::Answer answer = here.reads.take();
+  const bool good = answer.read == nullptr || answer.read->status.ok();
+  Found found = open_answer(level, std::move(answer), lookups);
+  const Status& status = level == 0 ? found.shard.status() : found.inner.status();
+  bool short_of_memory = good && status.code() == Code::kResourceExhausted;
+  if (status.ok() && level + 1 < levels_.size()) {
+    short_of_memory = look_inside(level, found).code() == Code::kResourceExhausted;
+  }
+  if (short_of_memory) {  // the plan comes to it by itself
+    (void)let_go();
+    return false;
+  }
+  here.found_bytes += found.bytes;
+  here.found.push_back(std::move(found));
+  return true;
+}
+
+ShardsAhead::Found ShardsAhead::open_answer(std::size_t level, IndexesAhead::Answer answer, Stats& lookups) {
+  Found found{std::move(answer.index), Status::out_of_memory(), Status::out_of_memory()};
+  if (level == 0) {
+    make_key_(found.name.object, key_);
+    found.shard = access_.open(key_, lookups, answer.read);
+    if (found.shard.ok() && *found.shard != nullptr) found.bytes = (*found.shard)->entries.size() * sizeof(ShardEntry);
+  } else {
+    found.inner = access_.open_inner(*found.name.shard, level, found.name.range, lookups, answer.read);
+    if (found.inner.ok()) found.bytes = (*found.inner)->size() * sizeof(ShardEntry);
+  }
+  return found;
+}
+
+Status ShardsAhead::look_inside(std::size_t level, const Found& found) {
+  Level& here = levels_[level];
+  here.inside_shard = level == 0 ? *found.shard : found.name.shard;
+  here.inside_object = found.name.object;
+  const std::vector<ShardEntry>* const index = level > 0                      ? &**found.inner
+                                               : here.inside_shard != nullptr ? &here.inside_shard->entries
+                                                                              : nullptr;
+  if (index == nullptr) return {};  // it does not exist
+  const std::uint64_t unit = level == 0 ? footprint_.root(found.name.object) : found.name.unit;
+  HEADRACE_TRY(here.inside.list(footprint_, found.name.object, level, unit, *index, here.inside.tasks));
+  sort_by_offset(here.inside.tasks);
+  return {};
+}
+
+}  // namespace headrace::zarr
