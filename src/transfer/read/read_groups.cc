@@ -164,6 +164,7 @@ Read::GroupResult Read::want_range(Wave& wave, std::uint32_t group_index, const 
   const store::ByteSource::Ranges& of = range.source->ranges();
   read.store = of.store;
   read.key = of.key;
+  read.range.key = read.key;  // also of one that is given up before it is started: an older one may be gone
   read.range.version = of.version;
   read.whole = whole;
   read.job = &job;
