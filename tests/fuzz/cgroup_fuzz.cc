@@ -7,7 +7,7 @@
 #include "tests/fuzz/fuzz_check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace headrace::base;
+  using namespace headrace::os;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const std::size_t cut = text.find("--\n");
   const std::string_view groups = text.substr(0, cut);

@@ -9,7 +9,7 @@
 #include "tests/fuzz/fuzz_check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace headrace::base;
+  using namespace headrace::os;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto mounts = parse_mountinfo(text);
   std::size_t lines = 0;

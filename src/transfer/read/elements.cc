@@ -26,7 +26,7 @@ std::byte g_nowhere{};  // where slots would begin that nobody keeps
 
 void Elements::Free::operator()(void* memory) const noexcept { std::free(memory); }
 
-void Elements::Lane::use(const std::shared_ptr<const ChunkForm>& of) {
+void Elements::Portion::use(const std::shared_ptr<const ChunkForm>& of) {
   if (form == of) return;
   form.reset();
   workspace = of->chain->make_workspace();
@@ -34,13 +34,13 @@ void Elements::Lane::use(const std::shared_ptr<const ChunkForm>& of) {
   form = of;
 }
 
-void Elements::Lane::use(codec::GrowthBudget& of) noexcept {
+void Elements::Portion::use(codec::GrowthBudget& of) noexcept {
   budget = &of;
   workspace.set_budget(&of);
   decoded.set_budget(&of);
 }
 
-void Elements::Lane::drop_unpacking() noexcept {
+void Elements::Portion::drop_unpacking() noexcept {
   unpacking.emplace();
   unpacking_memory.give_all();
 }
@@ -52,10 +52,10 @@ Elements::Elements(Resources& resources, std::uint64_t count, const VariableRead
       shared_(resources.options().host_budget_bytes / 2),
       alone_(resources.options().host_budget_bytes / 2) {
   for (unsigned i = 0; i < resources.threads(); ++i) {
-    lanes_.push_back(std::make_unique<Lane>());
-    lanes_.back()->use(shared_);
-    lanes_.back()->encoded.set_budget(&shared_);
-    lanes_.back()->unpacking_memory = base::Charge(resources.stored_memory());
+    portions_.push_back(std::make_unique<Portion>());
+    portions_.back()->use(shared_);
+    portions_.back()->encoded.set_budget(&shared_);
+    portions_.back()->unpacking_memory = base::Charge(resources.stored_memory());
   }
 }
 
@@ -93,17 +93,17 @@ Status Elements::keep(std::uint64_t bytes) {
                     std::to_string(options_.max_bytes) + ": select fewer, or allow more");
 }
 
-void Elements::take_second_half(Lane& lane) {
-  lane.use(shared_);
-  lane.alone = std::unique_lock(alone_mutex_);
-  lane.use(alone_);
+void Elements::take_second_half(Portion& portion) {
+  portion.use(shared_);
+  portion.alone = std::unique_lock(alone_mutex_);
+  portion.use(alone_);
 }
 
-void Elements::give_second_half(Lane& lane) noexcept {
-  if (!lane.alone.owns_lock()) return;
-  lane.use(shared_);
-  lane.encoded.set_budget(&shared_);
-  lane.alone.unlock();
+void Elements::give_second_half(Portion& portion) noexcept {
+  if (!portion.alone.owns_lock()) return;
+  portion.use(shared_);
+  portion.encoded.set_budget(&shared_);
+  portion.alone.unlock();
 }
 
 // Copies elements to their places, a block at a time. The one who waits in run() works along; nothing of the Elements

@@ -7,7 +7,7 @@
 // Chunks share one half of the host budget. One that finds it exhausted has the other half, which one worker has at a
 // time, so what fails does not depend on how many decode at once.
 //
-// Threads: keep(), and each lane by one worker; the rest by the one that made it, the copying with help of the pool.
+// Threads: keep(), and each portion by one worker; the rest by the one that made it, the copying with help of the pool.
 #pragma once
 
 #include <headrace/array.h>
@@ -37,7 +37,7 @@ namespace headrace::transfer {
 class Elements {
  public:
   // What one worker needs for the chunks of such a read.
-  struct Lane {
+  struct Portion {
     std::shared_ptr<const ChunkForm> form;  // that the workspace is for
     codec::Chain::Workspace workspace;
     codec::GrowthBudget* budget = nullptr;  // of workspace and `decoded`
@@ -62,11 +62,11 @@ class Elements {
   bool keeps() const noexcept { return slots_ != nullptr; }
   // That many bytes more are kept: kResourceExhausted beyond max_bytes.
   Status keep(std::uint64_t bytes);
-  Lane& lane(std::uint32_t worker) noexcept { return *lanes_[worker]; }
-  std::span<const std::unique_ptr<Lane>> lanes() const noexcept { return lanes_; }
-  // The lane gives back what it has, and has the second half from then on, for which it waits.
-  void take_second_half(Lane& lane);
-  void give_second_half(Lane& lane) noexcept;
+  Portion& portion(std::uint32_t worker) noexcept { return *portions_[worker]; }
+  std::span<const std::unique_ptr<Portion>> portions() const noexcept { return portions_; }
+  // The portion gives back what it has, and has the second half from then on, for which it waits.
+  void take_second_half(Portion& portion);
+  void give_second_half(Portion& portion) noexcept;
   // Held together by those who unpack; who holds it alone may drop the others' scratch.
   std::shared_mutex& unpacking() noexcept { return unpacking_; }
 
@@ -92,7 +92,7 @@ class Elements {
   codec::GrowthBudget shared_, alone_;
   std::mutex alone_mutex_;  // who holds it may use alone_
   std::shared_mutex unpacking_;
-  std::vector<std::unique_ptr<Lane>> lanes_;  // one for each worker that there can be
+  std::vector<std::unique_ptr<Portion>> portions_;  // one for each worker that there can be
   std::vector<std::int64_t> offsets_;
   std::unique_ptr<std::byte[]> data_;
 };

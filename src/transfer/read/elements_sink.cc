@@ -54,15 +54,15 @@ void for_each_element(const device::Box& box, Visit&& visit) {
 Result<std::span<std::byte>> ElementsSink::own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
                                                     Worker& worker) {
   (void)wave, (void)group;
-  Elements::Lane& lane = out_.lane(worker.number);
-  Status room = lane.encoded.at_least(length);
-  if (room.code() == Code::kResourceExhausted && !lane.alone.owns_lock()) {
-    out_.take_second_half(lane);
-    lane.encoded.set_budget(lane.budget);
-    room = lane.encoded.at_least(length);
+  Elements::Portion& portion = out_.portion(worker.number);
+  Status room = portion.encoded.at_least(length);
+  if (room.code() == Code::kResourceExhausted && !portion.alone.owns_lock()) {
+    out_.take_second_half(portion);
+    portion.encoded.set_budget(portion.budget);
+    room = portion.encoded.at_least(length);
   }
   HEADRACE_TRY(std::move(room));
-  return std::span(lane.encoded.data(), lane.encoded.capacity());
+  return std::span(portion.encoded.data(), portion.encoded.capacity());
 }
 
 // The store's scratch is kept for the next object. Where that leaves too little for this one, it is unpacked while no
@@ -70,33 +70,33 @@ Result<std::span<std::byte>> ElementsSink::own_room(Wave& wave, const TaskGroup&
 Result<ChunkSink::UnpackRoom> ElementsSink::unpack_room(std::uint64_t length, Worker& worker) {
   constexpr std::string_view kWhat = "unpacking a chunk";
   const std::uint64_t bytes = store::Store::most_packed_bytes(length);
-  Elements::Lane& lane = out_.lane(worker.number);
+  Elements::Portion& portion = out_.portion(worker.number);
   UnpackRoom room;
   room.with_others = std::shared_lock(out_.unpacking());
-  if (!lane.unpacking_memory.grow_to(bytes, kWhat).ok()) {
+  if (!portion.unpacking_memory.grow_to(bytes, kWhat).ok()) {
     room.with_others.unlock();
     room.by_itself = std::unique_lock(out_.unpacking());
-    for (const auto& other : out_.lanes()) other->drop_unpacking();
-    HEADRACE_TRY(lane.unpacking_memory.grow_to(bytes, kWhat));
+    for (const auto& other : out_.portions()) other->drop_unpacking();
+    HEADRACE_TRY(portion.unpacking_memory.grow_to(bytes, kWhat));
   }
-  room.scratch = &lane.unpacking.value();
+  room.scratch = &portion.unpacking.value();
   return room;
 }
 
-Status ElementsSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index,
-                               std::span<const std::byte> encoded, std::uint64_t skipped, Worker& worker) {
-  (void)group, (void)task_index, (void)skipped;  // of raw chunks, which these are not
-  Elements::Lane& lane = out_.lane(worker.number);
+Status ElementsSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
+                               Worker& worker) {
+  (void)group, (void)task_index;
+  Elements::Portion& portion = out_.portion(worker.number);
   const codec::Chain& chain = wave.tasks.chain();
-  lane.use(wave.tasks.form);
-  HEADRACE_TRY(decode(chain, encoded, lane, worker));
+  portion.use(wave.tasks.form);
+  HEADRACE_TRY(decode(chain, stored.bytes, portion, worker));
   worker.described = nullptr;  // the boxes are spent
-  const std::span<const std::byte> slots(lane.decoded.data(), static_cast<std::size_t>(chain.decoded_bytes()));
+  const std::span<const std::byte> slots(portion.decoded.data(), static_cast<std::size_t>(chain.decoded_bytes()));
   trace::Timer timer(trace::Stage::kAssemble);
   std::uint64_t bytes = 0;
   do {
     HEADRACE_TRY(take_from(worker.detail, wave.tasks.op(), slots, 0));
-    Status status = keep_box(worker.detail.box, lane, bytes);
+    Status status = keep_box(worker.detail.box, portion, bytes);
     if (status.code() == Code::kResourceExhausted) return tasks_.report().stop(std::move(status)), Status();
     HEADRACE_TRY(std::move(status));
   } while (tasks_.plan().next_box(worker.detail));
@@ -106,27 +106,27 @@ Status ElementsSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t
   return {};
 }
 
-// Into the lane's slots.
-Status ElementsSink::decode(const codec::Chain& chain, std::span<const std::byte> encoded, Elements::Lane& lane,
+// Into the portion's slots.
+Status ElementsSink::decode(const codec::Chain& chain, std::span<const std::byte> encoded, Elements::Portion& portion,
                             Worker& worker) const {
   trace::Timer timer(trace::Stage::kDecode);
   HEADRACE_DELAY("transfer.decode");
   const auto attempt = [&]() -> Status {
-    HEADRACE_TRY(lane.decoded.at_least(std::max<std::uint64_t>(chain.decoded_bytes(), 1)));
-    return chain.decode(encoded, {lane.decoded.data(), static_cast<std::size_t>(chain.decoded_bytes())},
-                        lane.workspace);
+    HEADRACE_TRY(portion.decoded.at_least(std::max<std::uint64_t>(chain.decoded_bytes(), 1)));
+    return chain.decode(encoded, {portion.decoded.data(), static_cast<std::size_t>(chain.decoded_bytes())},
+                        portion.workspace);
   };
   Status status = attempt();
-  if (status.code() == Code::kResourceExhausted && !lane.alone.owns_lock()) {
-    out_.take_second_half(lane);
+  if (status.code() == Code::kResourceExhausted && !portion.alone.owns_lock()) {
+    out_.take_second_half(portion);
     status = attempt();
   }
   worker.stats.decode_seconds += timer.stop();
   return status;
 }
 
-// Keeps the elements that a box selects of the lane's slots, and adds their bytes to `bytes`.
-Status ElementsSink::keep_box(const device::Box& box, Elements::Lane& lane, std::uint64_t& bytes) const {
+// Keeps the elements that a box selects of the portion's slots, and adds their bytes to `bytes`.
+Status ElementsSink::keep_box(const device::Box& box, Elements::Portion& portion, std::uint64_t& bytes) const {
   std::uint64_t more = 0;
   const std::byte* no_text = nullptr;
   for_each_element(box, [&](const std::byte* src, std::byte*) {
@@ -136,7 +136,7 @@ Status ElementsSink::keep_box(const device::Box& box, Elements::Lane& lane, std:
     return no_text == nullptr;
   });
   if (no_text != nullptr) {
-    const auto index = static_cast<std::uint64_t>(no_text - lane.decoded.data()) / sizeof(VariableSlot);
+    const auto index = static_cast<std::uint64_t>(no_text - portion.decoded.data()) / sizeof(VariableSlot);
     return Status(
         Code::kUnsupported, Layer::kCodec,
         "object arrays with elements that are no strings: element " + std::to_string(index) + " of the chunk is one");
@@ -144,7 +144,7 @@ Status ElementsSink::keep_box(const device::Box& box, Elements::Lane& lane, std:
   bytes += more;
   if (!out_.keeps()) return {};
   HEADRACE_TRY(out_.keep(more));
-  std::byte* at = lane.kept.take(static_cast<std::size_t>(more));
+  std::byte* at = portion.kept.take(static_cast<std::size_t>(more));
   for_each_element(box, [&](const std::byte* src, std::byte* dst) {
     VariableSlot slot = slot_at(src);
     if (slot.bytes != 0) std::memcpy(at, slot.data, static_cast<std::size_t>(slot.bytes));

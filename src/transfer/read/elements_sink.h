@@ -17,18 +17,18 @@ class ElementsSink final : public ChunkSink {
 
   bool own_rooms() const noexcept override { return true; }
   Result<UnpackRoom> unpack_room(std::uint64_t length, Worker& worker) override;
-  void end_group(Worker& worker) noexcept override { out_.give_second_half(out_.lane(worker.number)); }
+  void end_group(Worker& worker) noexcept override { out_.give_second_half(out_.portion(worker.number)); }
 
  private:
   Result<std::span<std::byte>> own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
                                         Worker& worker) override;
-  Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, std::span<const std::byte> encoded,
-                   std::uint64_t skipped, Worker& worker) override;
+  Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
+                   Worker& worker) override;
   Status fill_task(Wave& wave, std::uint32_t task_index, Worker& worker) override;
   std::uint64_t filled_bytes(const WaveTasks& wave, const TaskDetail& detail) const noexcept override;
-  Status decode(const codec::Chain& chain, std::span<const std::byte> encoded, Elements::Lane& lane,
+  Status decode(const codec::Chain& chain, std::span<const std::byte> encoded, Elements::Portion& portion,
                 Worker& worker) const;
-  Status keep_box(const device::Box& box, Elements::Lane& lane, std::uint64_t& bytes) const;
+  Status keep_box(const device::Box& box, Elements::Portion& portion, std::uint64_t& bytes) const;
 
   Elements& out_;
 };
