@@ -16,7 +16,7 @@ constexpr std::uint64_t kSplitBytes = std::uint64_t{128} << 10;  // partly cache
 // Ranges in sequence of which no more is under way do not keep a disk busy: the kernel's read-ahead does.
 constexpr std::uint64_t kReadAheadBytes = std::uint64_t{512} << 10;
 // So little under way that reading through the page cache is slower by half than out of a registered window.
-constexpr std::uint64_t kSlowBytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t kSlowBytes = std::uint64_t{1} << 20;
 // Of so many bytes under way that are cached, in ranges of so many at least, several threads copy more than one does.
 constexpr std::uint64_t kSharedBytes = std::uint64_t{256} << 10, kLeastSharedBytes = std::uint64_t{16} << 10;
 // Of a file's first range nobody knows yet what will follow it.
