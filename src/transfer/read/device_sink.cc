@@ -26,7 +26,10 @@ DeviceSink::DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> d
 // What the CPU decodes first it has to read.
 bool DeviceSink::takes_mapped(const Wave& wave) const noexcept { return maps_ && decoding(wave).first_stage == 0; }
 
-bool DeviceSink::takes_parts(const Wave& wave) const noexcept { return decoding(wave).first_stage == 0; }
+// A decode index is of a whole chunk.
+bool DeviceSink::takes_parts(const Wave& wave) const noexcept {
+  return decoding(wave).first_stage == 0 && decoding(wave).index_stride == 0;
+}
 
 void DeviceSink::begin(Wave& wave) {
   SlabSink::begin(wave);
@@ -245,10 +248,6 @@ device::DecodeIndices DeviceSink::give_indices(Wave& wave) const {
   }
   IndexCache::Access cache(indices_);
   for (std::size_t i = 0; i < decode.items.size(); ++i) {
-    if (decode.chunks[decode.item_tasks[i]].part) {
-      indices.given(i) = device::kIndexNone;  // an index is of a whole chunk
-      continue;
-    }
     indices.given(i) = cache.find(decode.index_keys[i], decode.items[i].src_bytes, indices.entries(i), stride);
   }
   return indices;

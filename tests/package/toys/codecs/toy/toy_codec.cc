@@ -37,7 +37,7 @@ class ToyCodec final : public StreamCodec {
 
  protected:
   // What comes is not empty. It may be anything: check before writing, and never write past dst_capacity.
-  Status decode_stream(Stream& stream, Scratch*) const override {
+  Status decode_stream(EncodedStream& stream, Scratch*) const override {
     HEADRACE_TRY(check_size("toy", stream.src_bytes, stream));
     apply(key_, stream.src, stream.src_bytes, stream.dst);
     stream.dst_bytes = stream.src_bytes;
