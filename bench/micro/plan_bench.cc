@@ -88,7 +88,7 @@ void plan(benchmark::State& state, bool sharded) {
       auto filled = (*made)->fill(wave);
       if (!filled.ok()) die(filled.status());
       more = *filled;
-      for (const transfer::Group& group : wave.groups) {
+      for (const transfer::TaskGroup& group : wave.groups) {
         for (std::uint32_t i = 0; i < group.task_count; ++i) {
           (*made)->describe(group, wave.tasks[group.first_task + i], detail);
           benchmark::DoNotOptimize(detail.box);
@@ -135,7 +135,7 @@ void plan_random(benchmark::State& state, bool points) {
     for (bool more = true; more;) {
       wave.clear();
       more = (*made)->fill(wave).value();
-      for (const transfer::Group& group : wave.groups) {
+      for (const transfer::TaskGroup& group : wave.groups) {
         (*made)->describe(group, wave.tasks[group.first_task], detail);
         do {
           elements += detail.box.element_count();

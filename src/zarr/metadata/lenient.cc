@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "codec/codec.h"
+#include "zarr/metadata/metadata.h"
 #include "zarr/metadata/metadata_text.h"
 
 namespace headrace {
