@@ -23,17 +23,15 @@ Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<dev
            ReadOptions options, const ReadBegun& begun)
     : resources_(resources),
       plan_(std::move(plan)),
-      fetcher_(plan_->store()),
       device_(std::move(device)),
       options_(std::move(options)),
       cache_reads_(resources.options().engine == "auto"),
       made_report_(std::make_unique<ReadReport>(options_.progress, options_.collect_errors, begun.start_ns)),
       report_(*made_report_),
       tasks_(*plan_, report_, options_.verify != Verify::kWhole),
-      router_(cache_reads_, resources.options().allow_direct),
-      cold_(router_, resources.pool().notifier()),
       mapped_(tasks_, resources.mapped(), device_),
-      forms_(resources, *plan_, *device_, options_.placement) {
+      forms_(resources, *plan_, *device_, options_.placement),
+      groups_(resources, *plan_, tasks_, mapped_, forms_, waves_, cache_reads_) {
   Stats planned;
   planned.plan_seconds = begun.plan_seconds;
   report_.add(planned);
@@ -192,7 +190,7 @@ WaveWork::Filled Read::fill(std::uint32_t index, Worker& worker) {
 bool Read::launch(std::uint32_t index, Worker& worker) {
   Wave& wave = *waves_[index];
   if (!wave.sink->launches()) {
-    check_sources(wave);
+    groups_.check_sources(wave);
     return false;
   }
   if (!wave.fetch.mapped.pieces.empty()) resources_.mapped().note_traffic();
@@ -223,7 +221,7 @@ void Read::settle(std::uint32_t index, Worker& worker) {
   }
   // Freeing the slab waits for what was queued since.
   if (!status.ok()) wave.stage.slot.reset();
-  if (status.ok() && !report_.stopped()) check_sources(wave);
+  if (status.ok() && !report_.stopped()) groups_.check_sources(wave);
   mapped_.close(wave);
   if (!status.ok()) report_.stop(std::move(status));
 }
@@ -242,16 +240,6 @@ Status Read::take_returned(Wave& wave, std::span<const std::uint32_t> returned, 
     HEADRACE_TRY(wave.sink->take_again(wave, task, data, worker));
   }
   return wave.sink->finish_again(wave, worker);
-}
-
-// All that the wave takes of its sources has been read. Of one that was changed meanwhile no chunk is known to be
-// right, and those that are wrong lie in the tensor already: the read ends, whatever errors it collects.
-void Read::check_sources(const Wave& wave) {
-  try {
-    if (Status status = fetcher_.check_unchanged(wave.tasks.sources); !status.ok()) report_.stop(std::move(status));
-  } catch (const std::bad_alloc&) {
-    report_.stop(Status::out_of_memory());
-  }
 }
 
 void Read::release(std::uint32_t index) {

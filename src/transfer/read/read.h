@@ -1,8 +1,7 @@
 // Read: one read on its way from the store into the caller's tensor, as the work that a Scheduler hands out.
 //
-// The plan fills a wave; of each of its groups the bytes are found, read and given to the wave's sink. What is in the
-// page cache the worker reads itself; the rest goes to the I/O service in one batch a claim. Nothing is allocated once
-// the waves exist.
+// The plan fills a wave; GroupReads gives the bytes of each of its groups to the wave's sink, which is that of whoever
+// decodes the wave. Nothing is allocated once the waves exist.
 //
 // Threads: as WaveWork has it.
 // Owns:    waves; plan and device until end(). The plan keeps the Context alive.
@@ -22,13 +21,11 @@
 #include "device/device.h"
 #include "transfer/context/resources.h"
 #include "transfer/context/worker.h"
-#include "transfer/fetch/cold_reads.h"
-#include "transfer/fetch/fetcher.h"
-#include "transfer/pagecache/router.h"
 #include "transfer/plan/plan.h"
 #include "transfer/plan/read_report.h"
 #include "transfer/read/chunk_sink.h"
 #include "transfer/read/device_sink.h"
+#include "transfer/read/group_reads.h"
 #include "transfer/read/mapped_reads.h"
 #include "transfer/read/read_tasks.h"
 #include "transfer/read/scheduler.h"
@@ -60,12 +57,16 @@ class Read final : public WaveWork {
 
   void begin() override;
   Filled fill(std::uint32_t wave, Worker& worker) override;
-  Ran run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker) override;
-  std::size_t in_flight() const override { return cold_.in_flight(); }
-  bool any_came() const noexcept override { return cold_.any_came(); }
-  bool idle() const override { return cold_.idle(); }
-  std::span<const std::uint32_t> resume(Worker& worker, std::size_t workers) override;
-  void give_up() override;
+  Ran run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker) override {
+    return groups_.run(wave, begin, end, worker);
+  }
+  std::size_t in_flight() const override { return groups_.in_flight(); }
+  bool any_came() const noexcept override { return groups_.any_came(); }
+  bool idle() const override { return groups_.idle(); }
+  std::span<const std::uint32_t> resume(Worker& worker, std::size_t workers) override {
+    return groups_.resume(worker, workers);
+  }
+  void give_up() override { groups_.give_up(); }
   bool launch(std::uint32_t wave, Worker& worker) override;
   bool launches() const noexcept override { return cpu_sink_->launches(); }
   bool passed(std::uint32_t wave) override { return waves_[wave]->sink->passed(*waves_[wave]); }
@@ -76,8 +77,6 @@ class Read final : public WaveWork {
   void end(std::span<const std::unique_ptr<Worker>> workers) override;
 
  private:
-  enum class GroupResult : std::uint8_t { kDone, kCold, kMapped, kStarved };
-
   Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device, ReadOptions options,
        const ReadBegun& begun);
   Status prepare(Scheduler::Setup& setup, const HostTarget& target);
@@ -90,33 +89,15 @@ class Read final : public WaveWork {
   std::vector<std::unique_ptr<Worker>> make_workers(std::uint64_t count);
   void give_back_slabs();
   Status take_returned(Wave& wave, std::span<const std::uint32_t> returned, Worker& worker);
-  void check_sources(const Wave& wave);
-
-  // read_groups.cc: one group from object to stored bytes.
-  GroupResult process_group(Wave& wave, std::uint32_t group_index, Worker& worker);
-  GroupResult read_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, std::uint64_t offset,
-                         std::uint64_t length, Worker& worker);
-  GroupResult want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range);
-  bool resume_range(Wave& wave, std::uint32_t group_index, Status status, Worker& worker);
-  bool start_again(Worker& worker);
-  void read_long(Wave& wave, std::uint32_t group_index, std::uint64_t size_bytes, Worker& worker);
-  void read_here(Wave& wave, const TaskGroup& group, const StoredRange& range, Worker& worker);
-  bool parks(const Wave& wave, std::uint64_t length) const noexcept;
-  Status admit_length(const Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) const;
-  bool post_cold(std::uint32_t wave, Worker& worker);
-  bool try_post_cold(std::uint32_t wave, Worker& worker);
 
   Resources& resources_;
   std::unique_ptr<Plan> plan_;
-  const Fetcher fetcher_;  // of the plan's store
   const std::shared_ptr<device::Device> device_;
   const ReadOptions options_;
   const bool cache_reads_;                   // by the workers; an engine asked for by name gets everything
   std::unique_ptr<ReadReport> made_report_;  // the Scheduler's, once there is one
   ReadReport& report_;
   const ReadTasks tasks_;
-  ObjectRouter router_;
-  ColdReads cold_;
   MappedReads mapped_;
   std::unique_ptr<ChunkSink> cpu_sink_;     // of waves that the CPU decodes
   std::unique_ptr<ChunkSink> device_sink_;  // and the device; null: none
@@ -125,6 +106,7 @@ class Read final : public WaveWork {
   std::string decode_note_;    // why the device does not decode
   NearThreads::Use near_use_;  // from begin() on
   std::vector<std::unique_ptr<Wave>> waves_;
+  GroupReads groups_;
 };
 
 }  // namespace headrace::transfer

@@ -1,4 +1,5 @@
-// Read, per group: open, read what is cached, give it to the wave's sink.
+#include "transfer/read/group_reads.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -6,7 +7,7 @@
 #include "os/descriptors.h"
 #include "transfer/read/chunk_part.h"
 #include "transfer/read/placing.h"
-#include "transfer/read/read.h"
+#include "transfer/read/scheduler.h"
 
 namespace headrace::transfer {
 namespace {
@@ -18,35 +19,48 @@ Status at_place(const TaskGroup& group, const StoredRange& range, Status status)
 
 }  // namespace
 
-WaveWork::Ran Read::run(std::uint32_t wave_index, std::uint32_t begin, std::uint32_t end, Worker& worker) {
+GroupReads::GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks, MappedReads& mapped,
+                       const WaveForms& forms, const std::vector<std::unique_ptr<Wave>>& waves, bool cache_reads)
+    : resources_(resources),
+      plan_(plan),
+      tasks_(tasks),
+      mapped_(mapped),
+      forms_(forms),
+      waves_(waves),
+      cache_reads_(cache_reads),
+      fetcher_(plan.store()),
+      router_(cache_reads, resources.options().allow_direct),
+      cold_(router_, resources.pool().notifier()) {}
+
+WaveWork::Ran GroupReads::run(std::uint32_t wave_index, std::uint32_t begin, std::uint32_t end, Worker& worker) {
   Wave& wave = *waves_[wave_index];
-  Ran ran{begin, 0};
+  WaveWork::Ran ran{begin, 0};
   worker.cold.clear();
   worker.described = nullptr;  // task addresses are used again by the next wave
   for (; ran.next < end; ++ran.next) {
-    GroupResult result = GroupResult::kDone;
+    Ended result = Ended::kDone;
     try {
-      if (!report_.stopped()) result = process_group(wave, ran.next, worker);
+      if (!tasks_.report().stopped()) result = process_group(wave, ran.next, worker);
     } catch (const std::bad_alloc&) {
       wave.fetch.objects[ran.next].close();
       worker.described = nullptr;
-      report_.stop(Status::out_of_memory());
+      tasks_.report().stop(Status::out_of_memory());
     }
     wave.sink->end_group(worker);
-    if (result == GroupResult::kStarved) break;
-    if (result == GroupResult::kCold) {
+    if (result == Ended::kStarved) break;
+    if (result == Ended::kCold) {
       worker.cold.push_back(ran.next);
     } else {
       ++ran.finished;
     }
   }
-  if (!worker.mapped.reads.empty() && !mapped_.hand_over(wave, worker)) report_.stop(Status::out_of_memory());
+  if (!worker.mapped.reads.empty() && !mapped_.hand_over(wave, worker)) tasks_.report().stop(Status::out_of_memory());
   if (!worker.cold.empty() && !post_cold(wave_index, worker))
     ran.finished += static_cast<std::uint32_t>(worker.cold.size());
   return ran;
 }
 
-std::span<const std::uint32_t> Read::resume(Worker& worker, std::size_t workers) {
+std::span<const std::uint32_t> GroupReads::resume(Worker& worker, std::size_t workers) {
   std::vector<ReadJob*>& jobs = worker.jobs;
   worker.resumed.clear();
   worker.again.clear();
@@ -62,7 +76,7 @@ std::span<const std::uint32_t> Read::resume(Worker& worker, std::size_t workers)
       const TaskGroup& group = wave.tasks.groups[index];
       const store::ByteSource& object = wave.object_of(index);
       Status status = fetcher_.finish(object, *job, worker.stats);
-      if (report_.stopped()) {
+      if (tasks_.report().stopped()) {
         // Only the buffers and descriptors are given back.
       } else if (job->read != nullptr) {
         again = resume_range(wave, index, std::move(status), worker);
@@ -74,7 +88,7 @@ std::span<const std::uint32_t> Read::resume(Worker& worker, std::size_t workers)
       }
     } catch (const std::bad_alloc&) {
       worker.described = nullptr;
-      report_.stop(Status::out_of_memory());
+      tasks_.report().stop(Status::out_of_memory());
     }
     wave.sink->end_group(worker);
     job->status = {};
@@ -98,7 +112,7 @@ std::span<const std::uint32_t> Read::resume(Worker& worker, std::size_t workers)
 
 // A store's answer, which was checked, goes to the sink. True: it is to be asked again; the job says for how much.
 // A failure that may pass ends the chunk as any other does: this is where it would be asked for again.
-bool Read::resume_range(Wave& wave, std::uint32_t group_index, Status status, Worker& worker) {
+bool GroupReads::resume_range(Wave& wave, std::uint32_t group_index, Status status, Worker& worker) {
   const TaskGroup& group = wave.tasks.groups[group_index];
   ReadJob& job = wave.fetch.jobs[group_index];
   const bool own = group.source == kNoSource, told = job.read->range.object_bytes != RangeRead::kUnknown;
@@ -136,28 +150,28 @@ bool Read::resume_range(Wave& wave, std::uint32_t group_index, Status status, Wo
 }
 
 // False: there is no memory for it, and the read stops.
-bool Read::start_again(Worker& worker) {
+bool GroupReads::start_again(Worker& worker) {
   try {
     Result<IoService*> service = resources_.io();
     if (!service.ok()) return false;
     cold_.start(**service, worker.again);
-    if (report_.stopped()) give_up();
+    if (tasks_.report().stopped()) give_up();
     return true;
   } catch (const std::bad_alloc&) {
-    report_.stop(Status::out_of_memory());
+    tasks_.report().stop(Status::out_of_memory());
     return false;
   }
 }
 
-void Read::give_up() {
-  plan_->give_up();
-  if (plan_->store().ranges() == nullptr) return;
+void GroupReads::give_up() {
+  plan_.give_up();
+  if (plan_.store().ranges() == nullptr) return;
   if (Result<IoService*> service = resources_.io(); service.ok()) cold_.cancel(**service);
 }
 
 // Parks a group whose bytes a user's store has. Of unknown length there is room for what chunks usually take and a byte
 // more, which tells whether that was all.
-Read::GroupResult Read::want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range) {
+GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range) {
   const bool whole = range.length == store::ByteSource::kUnknown;
   ReadJob& job = wave.fetch.jobs[group_index];
   StoreRead& read = wave.fetch.reads[group_index];
@@ -172,27 +186,27 @@ Read::GroupResult Read::want_range(Wave& wave, std::uint32_t group_index, const 
   job.read = &read;
   job.offset = range.offset;
   job.length = whole ? forms_.planned_bytes() + 1 : range.length;
-  return GroupResult::kCold;
+  return Ended::kCold;
 }
 
-Read::GroupResult Read::process_group(Wave& wave, std::uint32_t group_index, Worker& worker) {
+GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_index, Worker& worker) {
   const TaskGroup& group = wave.tasks.groups[group_index];
   if (group.length == 0) {
     for (std::uint32_t i = 0; i < group.task_count; ++i) wave.sink->fill(wave, group, group.first_task + i, worker);
-    return GroupResult::kDone;
+    return Ended::kDone;
   }
   if (group.source != kNoSource) {
     const Source& source = wave.tasks.sources[group.source];
     if (source.object == nullptr) {
       tasks_.fail_group(wave.tasks, group, worker, source.failure);
-      return GroupResult::kDone;
+      return Ended::kDone;
     }
     std::uint64_t offset = group.offset, length = group.length;
     if (group.task_count == 1 && wave.tasks.chain().raw()) {
       const Task& task = wave.tasks.tasks[group.first_task];
       if (Status status = wave.tasks.chain().check_encoded_size(task.length); !status.ok()) {
         tasks_.fail_group(wave.tasks, group, worker, status);
-        return GroupResult::kDone;
+        return Ended::kDone;
       }
       if (tasks_.parts() && !source.object->offers(store::Offer::kWhole)) {
         tasks_.describe(group, task, worker);
@@ -206,20 +220,20 @@ Read::GroupResult Read::process_group(Wave& wave, std::uint32_t group_index, Wor
   const Task& task = wave.tasks.tasks[group.first_task];
   tasks_.describe(group, task, worker);
   store::ByteSource& object = wave.fetch.objects[group_index];
-  if (plan_->store().ranges() == nullptr && !os::Descriptors::of_process().room()) return GroupResult::kStarved;
+  if (plan_.store().ranges() == nullptr && !os::Descriptors::of_process().room()) return Ended::kStarved;
   Status status = fetcher_.open(worker.detail.key, object, worker.stats);
   if (status.code() == Code::kNotFound) {
     wave.sink->fill(wave, group, group.first_task, worker);
-    return GroupResult::kDone;
+    return Ended::kDone;
   }
   if (os::is_shortage(status.system_error()) && os::Descriptors::of_process().some_will_close()) {
-    return GroupResult::kStarved;
+    return Ended::kStarved;
   }
   if (status.ok() && !object.offers(store::Offer::kRanges)) {
     status = wave.tasks.chain().check_encoded_size(object.size_bytes());
     if (!status.ok()) status = std::move(status).with_key(worker.detail.key).with_range(0, object.size_bytes());
   }
-  GroupResult result = GroupResult::kDone;
+  Ended result = Ended::kDone;
   if (!status.ok()) {
     tasks_.fail(wave.tasks, group, task, worker, std::move(status));
   } else {
@@ -235,33 +249,33 @@ Read::GroupResult Read::process_group(Wave& wave, std::uint32_t group_index, Wor
     }
     result = read_group(wave, group_index, object, offset, length, worker);
   }
-  if (result == GroupResult::kDone) object.close();
+  if (result == Ended::kDone) object.close();
   return result;
 }
 
-Read::GroupResult Read::read_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object,
-                                   std::uint64_t offset, std::uint64_t length, Worker& worker) {
+GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object,
+                                         std::uint64_t offset, std::uint64_t length, Worker& worker) {
   const TaskGroup& group = wave.tasks.groups[group_index];
   if (length == 0) {
     // Nothing is stored, or nothing of it is asked for: the decoder judges.
     static constexpr std::byte kNone{};  // null would be filled
     wave.sink->take(wave, group, {&kNone, std::size_t{0}}, offset, worker);
-    return GroupResult::kDone;
+    return Ended::kDone;
   }
   if (Status status = object.check_range(offset, length); !status.ok()) {
     tasks_.fail_group(wave.tasks, group, worker, status);
-    return GroupResult::kDone;
+    return Ended::kDone;
   }
   const bool unknown = length == store::ByteSource::kUnknown;
   if (Status status = unknown ? Status() : admit_length(wave, group, length, worker); !status.ok()) {
     tasks_.fail_group(wave.tasks, group, worker, status);
-    return GroupResult::kDone;
+    return Ended::kDone;
   }
   const StoredRange range{&object, offset, length};
   const bool waits = object.offers(store::Offer::kFile) || object.offers(store::Offer::kRanges);
   if (object.offers(store::Offer::kWhole) || (waits && !unknown && !parks(wave, length))) {
     read_here(wave, group, range, worker);
-    return GroupResult::kDone;
+    return Ended::kDone;
   }
   if (object.offers(store::Offer::kRanges)) {
     ++worker.stats.requests;
@@ -273,20 +287,20 @@ Read::GroupResult Read::read_group(Wave& wave, std::uint32_t group_index, const 
     } else {
       tasks_.fail_group(wave.tasks, group, worker, at_place(group, range, data.status()));
     }
-    return GroupResult::kDone;
+    return Ended::kDone;
   }
   if (cache_reads_ && tasks_.parts() && group.task_count == 1 && wave.sink->takes_parts(wave) &&
       read_part(tasks_, fetcher_, router_, wave, group, range, worker)) {
-    return GroupResult::kDone;
+    return Ended::kDone;
   }
   ++worker.stats.requests;
   worker.unmapped.reset();
   if (wave.sink->takes_mapped(wave)) {
     if (const auto mapped = mapped_.find(group, group_index, range, worker)) {
       if (Status status = wave.sink->take_mapped(wave, group, *mapped, worker); !status.ok()) {
-        report_.stop(std::move(status));
+        tasks_.report().stop(std::move(status));
       }
-      return GroupResult::kMapped;
+      return Ended::kMapped;
     }
   }
   ReadJob& job = wave.fetch.jobs[group_index];
@@ -295,31 +309,31 @@ Read::GroupResult Read::read_group(Wave& wave, std::uint32_t group_index, const 
   job.offset = object.file().begin + offset;
   job.length = length;
   job.direct = router_.choose(job.fd, job.offset, length) == Way::kDirect;
-  if (job.direct) return GroupResult::kCold;
+  if (job.direct) return Ended::kCold;
 
   const std::optional<std::span<std::byte>> target = wave.sink->room(wave, group, length, worker);
-  if (!target) return GroupResult::kDone;
+  if (!target) return Ended::kDone;
   Status failure;
   switch (fetcher_.read_cached(range, *target, failure, worker.stats)) {
     case Fetcher::Cached::kNotCached:
       // The attempt has started read-ahead: taking the pages as they come beats asking the disk a second time.
       router_.was_not_cached();
-      return GroupResult::kCold;
+      return Ended::kCold;
     case Fetcher::Cached::kFailed:
       tasks_.fail_group(wave.tasks, group, worker, at_place(group, range, std::move(failure)));
-      return GroupResult::kDone;
+      return Ended::kDone;
     case Fetcher::Cached::kRead:
       break;
   }
   router_.was_cached();
   if (worker.unmapped != nullptr) mapped_.note_unmapped(wave.tasks, group, job.offset, length, worker);
   wave.sink->take(wave, group, *target, offset, worker);
-  return GroupResult::kDone;
+  return Ended::kDone;
 }
 
 // Stored bytes that take more than the read was planned for, which few encoders make, take it from the budget of what
 // stored bytes decide.
-Status Read::admit_length(const Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) const {
+Status GroupReads::admit_length(const Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) const {
   if (length <= forms_.planned_bytes() || wave.sink->own_rooms()) return {};
   if (group.task_count == 1) HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
   return worker.memory->beyond.grow_to(length - forms_.planned_bytes(),
@@ -327,12 +341,12 @@ Status Read::admit_length(const Wave& wave, const TaskGroup& group, std::uint64_
 }
 
 // Whether the I/O service has room for it.
-bool Read::parks(const Wave& wave, std::uint64_t length) const noexcept {
+bool GroupReads::parks(const Wave& wave, std::uint64_t length) const noexcept {
   return !wave.sink->own_rooms() || length <= resources_.most_parked_bytes();
 }
 
 // All of an object that began as one of unknown size, and is too long to be parked.
-void Read::read_long(Wave& wave, std::uint32_t group_index, std::uint64_t size_bytes, Worker& worker) {
+void GroupReads::read_long(Wave& wave, std::uint32_t group_index, std::uint64_t size_bytes, Worker& worker) {
   const TaskGroup& group = wave.tasks.groups[group_index];
   store::ByteSource& object = wave.fetch.objects[group_index];
   // What it was opened by is the key of another task by now.
@@ -346,7 +360,7 @@ void Read::read_long(Wave& wave, std::uint32_t group_index, std::uint64_t size_b
 }
 
 // By the worker itself: what has to be unpacked, of which all is wanted, and what is not parked.
-void Read::read_here(Wave& wave, const TaskGroup& group, const StoredRange& range, Worker& worker) {
+void GroupReads::read_here(Wave& wave, const TaskGroup& group, const StoredRange& range, Worker& worker) {
   const std::optional<std::span<std::byte>> target = wave.sink->room(wave, group, range.length, worker);
   if (!target) return;
   Status status;
@@ -364,12 +378,12 @@ void Read::read_here(Wave& wave, const TaskGroup& group, const StoredRange& rang
 
 // Hands the cold groups of one claim to the I/O service in one call. False: they are through, and the read stops or
 // they have failed.
-bool Read::post_cold(std::uint32_t wave_index, Worker& worker) {
+bool GroupReads::post_cold(std::uint32_t wave_index, Worker& worker) {
   bool posted = false;
   try {
     posted = try_post_cold(wave_index, worker);
   } catch (const std::bad_alloc&) {
-    report_.stop(Status::out_of_memory());
+    tasks_.report().stop(Status::out_of_memory());
   }
   if (posted) return true;
   for (const std::uint32_t index : worker.cold) waves_[wave_index]->fetch.objects[index].close();
@@ -378,7 +392,7 @@ bool Read::post_cold(std::uint32_t wave_index, Worker& worker) {
 }
 
 // False, or an exception: nothing was handed over.
-bool Read::try_post_cold(std::uint32_t wave_index, Worker& worker) {
+bool GroupReads::try_post_cold(std::uint32_t wave_index, Worker& worker) {
   Wave& wave = *waves_[wave_index];
   trace::Timer timer(trace::Stage::kOpen);
   Result<IoService*> service = resources_.io();
@@ -399,13 +413,24 @@ bool Read::try_post_cold(std::uint32_t wave_index, Worker& worker) {
     job.direct = job.direct && (own || os::Descriptors::of_process().room());
     if (job.direct && own) tasks_.describe(group, wave.tasks.tasks[group.first_task], worker);
     const std::string& key = ReadTasks::key_of(wave.tasks, group, worker);
-    cold_.open_direct(job, plan_->store(), key, wave.object_of(index), wave.fetch.objects[index]);
+    cold_.open_direct(job, plan_.store(), key, wave.object_of(index), wave.fetch.objects[index]);
     jobs[count++] = &job;
   }
   worker.stats.open_seconds += timer.stop();
   cold_.start(**service, {jobs, count});
-  if (report_.stopped()) give_up();
+  if (tasks_.report().stopped()) give_up();
   return true;
+}
+
+// All that the wave takes of its sources has been read. Of one that was changed meanwhile no chunk is known to be
+// right, and those that are wrong lie in the tensor already: the read ends, whatever errors it collects.
+void GroupReads::check_sources(const Wave& wave) {
+  try {
+    if (Status status = fetcher_.check_unchanged(wave.tasks.sources); !status.ok())
+      tasks_.report().stop(std::move(status));
+  } catch (const std::bad_alloc&) {
+    tasks_.report().stop(Status::out_of_memory());
+  }
 }
 
 }  // namespace headrace::transfer

@@ -1,0 +1,78 @@
+// GroupReads: the groups of a read's waves, each from its object to stored bytes that the wave's sink is given.
+//
+// What the page cache has is read by the worker; the rest of a claim goes to the I/O service in one batch, and to the
+// sink when it has come. Nothing is allocated once the waves exist.
+//
+// Threads: run() and resume() from any number of threads, for different groups and each with a Worker of its own; the
+//          rest from any thread.
+// Owns:    nothing of the waves.
+// Fails:   a group whose bytes cannot be had is told to the report; the read is stopped for want of memory.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "transfer/context/resources.h"
+#include "transfer/context/worker.h"
+#include "transfer/fetch/cold_reads.h"
+#include "transfer/fetch/fetcher.h"
+#include "transfer/pagecache/router.h"
+#include "transfer/plan/plan.h"
+#include "transfer/read/mapped_reads.h"
+#include "transfer/read/read_tasks.h"
+#include "transfer/read/scheduler.h"
+#include "transfer/read/wave.h"
+#include "transfer/read/wave_form.h"
+
+namespace headrace::transfer {
+
+class GroupReads {
+ public:
+  // Everything outlives it. cache_reads: by the workers; an engine asked for by name gets everything.
+  GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks, MappedReads& mapped, const WaveForms& forms,
+             const std::vector<std::unique_ptr<Wave>>& waves, bool cache_reads);
+
+  // As WaveWork has them.
+  WaveWork::Ran run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker);
+  std::size_t in_flight() const { return cold_.in_flight(); }
+  bool any_came() const noexcept { return cold_.any_came(); }
+  bool idle() const { return cold_.idle(); }
+  std::span<const std::uint32_t> resume(Worker& worker, std::size_t workers);
+  void give_up();
+
+  // All that the wave takes of its sources has been read: stops the read where one of them was changed.
+  void check_sources(const Wave& wave);
+
+ private:
+  enum class Ended : std::uint8_t { kDone, kCold, kMapped, kStarved };
+
+  Ended process_group(Wave& wave, std::uint32_t group_index, Worker& worker);
+  Ended read_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, std::uint64_t offset,
+                   std::uint64_t length, Worker& worker);
+  Ended want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range);
+  bool resume_range(Wave& wave, std::uint32_t group_index, Status status, Worker& worker);
+  bool start_again(Worker& worker);
+  void read_long(Wave& wave, std::uint32_t group_index, std::uint64_t size_bytes, Worker& worker);
+  void read_here(Wave& wave, const TaskGroup& group, const StoredRange& range, Worker& worker);
+  bool parks(const Wave& wave, std::uint64_t length) const noexcept;
+  Status admit_length(const Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) const;
+  bool post_cold(std::uint32_t wave, Worker& worker);
+  bool try_post_cold(std::uint32_t wave, Worker& worker);
+
+  Resources& resources_;
+  Plan& plan_;
+  const ReadTasks& tasks_;
+  MappedReads& mapped_;
+  const WaveForms& forms_;
+  const std::vector<std::unique_ptr<Wave>>& waves_;
+  const bool cache_reads_;
+  const Fetcher fetcher_;  // of the plan's store
+  ObjectRouter router_;
+  ColdReads cold_;
+};
+
+}  // namespace headrace::transfer
