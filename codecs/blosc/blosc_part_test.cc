@@ -36,13 +36,15 @@ Bytes reordered(const Bytes& container, std::mt19937& random) {
   std::vector<std::uint32_t> order(header.block_count), starts(header.block_count);
   for (std::uint32_t i = 0; i < header.block_count; ++i) {
     order[i] = i;
-    starts[i] = codec::blosc_u32(&container[BloscHeader::kBytes + 4 * i]);
+    starts[i] = codec::blosc_u32(&container[BloscHeader::kBytes + std::size_t{4} * i]);
   }
   std::shuffle(order.begin(), order.end(), random);
-  Bytes out(container.begin(), container.begin() + BloscHeader::kBytes + 4 * header.block_count);
+  Bytes out(container.begin(), container.begin() + BloscHeader::kBytes + std::ptrdiff_t{4} * header.block_count);
   for (const std::uint32_t i : order) {
     const std::size_t end = i + 1 < header.block_count ? starts[i + 1] : container.size();
-    for (int k = 0; k < 4; ++k) out[BloscHeader::kBytes + 4 * i + k] = static_cast<std::byte>(out.size() >> (8 * k));
+    for (std::size_t k = 0; k < 4; ++k) {
+      out[BloscHeader::kBytes + std::size_t{4} * i + k] = static_cast<std::byte>(out.size() >> (8 * k));
+    }
     out.insert(out.end(), container.begin() + starts[i], container.begin() + static_cast<std::ptrdiff_t>(end));
   }
   return out;

@@ -232,7 +232,7 @@ void Mover::work(std::size_t at_least, std::chrono::nanoseconds timeout) {
 // kCancelled once the token was asked: no request goes on from here.
 Status Mover::check_cancelled() {
   if (!options_.cancel || (!cancelled_ && !options_.cancel->asked())) return {};
-  const Status status(Code::kCancelled, Layer::kTransfer, "the transfer was cancelled");
+  Status status(Code::kCancelled, Layer::kTransfer, "the transfer was cancelled");
   if (!cancelled_) requests_.fail_all(status);
   cancelled_ = true;
   return status;
