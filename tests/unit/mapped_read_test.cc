@@ -352,6 +352,35 @@ TEST_F(MappedRead, BudgetsAreSharedByAllCaches) {
   EXPECT_NE(none.note().find("pinned on the machine"), std::string::npos) << none.note();
 }
 
+// With many CPUs bytes that come fast are worth a window when they come again, those that come slowly after a sixteenth
+// of it or some hundred reads; with few CPUs all are after a sixteenth.
+TEST_F(MappedRead, WindowsAreWorthWhileSoonerWhereBytesComeSlowly) {
+  using Worth = transfer::MappedCache::Worth;
+  const std::string path = directory / "file";
+  std::ofstream(path) << std::string(4 << 20, 'x');
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  auto handle = std::make_shared<os::FileHandle>();
+  ASSERT_TRUE(os::FileHandle::open(path, {}, *handle).ok());
+  os::FileIdentity identity;
+  int error = 0;
+  ASSERT_TRUE(os::identify(handle->fd(), identity, error));
+  const auto reads_until_asked = [&](unsigned cpus, Worth worth, std::uint64_t bytes) {
+    transfer::MappedCache cache({.bytes = 8 << 20}, nullptr, cpus);
+    const auto file = cache.file(Access::impl(*device), identity);
+    EXPECT_EQ(cache.window_bytes(), 1u << 20);
+    for (int reads = 1; reads < 3000; ++reads) {
+      if (cache.touch(file, 1, bytes, handle, nullptr, worth)) return reads;
+    }
+    return 0;
+  };
+  EXPECT_EQ(reads_until_asked(16, Worth::kOften, 4096), 256 + 16);
+  EXPECT_EQ(reads_until_asked(16, Worth::kSoon, 4096), 16);
+  EXPECT_EQ(reads_until_asked(16, Worth::kSoon, 7), 400);
+  EXPECT_EQ(reads_until_asked(16, Worth::kOften, 7), 0);
+  EXPECT_EQ(reads_until_asked(16, Worth::kNow, 0), 1);
+  EXPECT_EQ(reads_until_asked(2, Worth::kOften, 4096), 16);
+}
+
 // A large file, or many small ones, all of whose windows are asked for; how many are registered.
 std::size_t register_windows(transfer::MappedCache& cache, const std::shared_ptr<device::Device>& device,
                              const std::vector<std::string>& paths) {

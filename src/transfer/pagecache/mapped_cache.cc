@@ -71,11 +71,11 @@ MappedFile::WindowState& MappedFile::slot(std::size_t index) {
   return slots_[index];
 }
 
-MappedCache::MappedCache(const MappedBudget& budget, std::shared_ptr<NearThreads> near)
+MappedCache::MappedCache(const MappedBudget& budget, std::shared_ptr<NearThreads> near, unsigned cpus)
     : budget_(budget),
       window_bytes_(std::clamp(std::bit_floor(budget.bytes / 8 + 1), std::uint64_t{1} << 20, kLargestWindow)),
       mapping_budget_(os::mapping_limit() / 2),
-      many_cpus_(os::usable_cpus() >= kManyCpus),
+      many_cpus_(cpus >= kManyCpus),
       near_(std::move(near)) {}
 
 MappedCache::~MappedCache() {

@@ -29,6 +29,7 @@
 #include "device/device.h"
 #include "os/cgroup.h"
 #include "os/file_handle.h"
+#include "os/page_buffer.h"
 #include "transfer/threads/near_threads.h"
 
 namespace headrace::transfer {
@@ -94,7 +95,9 @@ struct MappedBudget {
 class MappedCache {
  public:
   // Its thread follows `near`, if there is one.
-  explicit MappedCache(const MappedBudget& budget, std::shared_ptr<NearThreads> near = nullptr);
+  // cpus: that read beside it.
+  explicit MappedCache(const MappedBudget& budget, std::shared_ptr<NearThreads> near = nullptr,
+                       unsigned cpus = os::usable_cpus());
   ~MappedCache();
   // In a forked child: nothing is joined, unregistered or unmapped.
   static void abandon(std::unique_ptr<MappedCache> cache) noexcept { (void)cache.release(); }

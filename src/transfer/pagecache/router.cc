@@ -15,8 +15,11 @@ constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kSplitBytes = std::uint64_t{128} << 10;  // partly cached ranges are told apart down to this
 // Ranges in sequence of which no more is under way do not keep a disk busy: the kernel's read-ahead does.
 constexpr std::uint64_t kReadAheadBytes = std::uint64_t{512} << 10;
-// So little under way that reading through the page cache is slower by half than out of a registered window.
-constexpr std::uint64_t kSlowBytes = std::uint64_t{1} << 20;
+// So little under way that reading through the page cache is slower by half than out of a registered window; and so
+// much that it depends on the machine, and whether it is slow is measured over some bytes.
+constexpr std::uint64_t kSlowBytes = std::uint64_t{1} << 20, kMeasuredBytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t kPaceBytes = std::uint64_t{8} << 20;
+constexpr double kSlowBytesPerNs = 9;
 // Of so many bytes under way that are cached, in ranges of so many at least, several threads copy more than one does.
 constexpr std::uint64_t kSharedBytes = std::uint64_t{256} << 10, kLeastSharedBytes = std::uint64_t{16} << 10;
 // Of a file's first range nobody knows yet what will follow it.
@@ -227,11 +230,21 @@ void FileRouter::was_not_cached(const RoutedFile& file, std::uint64_t offset) {
 }
 
 // Bytes that were read by other means may be worth a mapping the next time.
-void FileRouter::count_unmapped(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes,
-                                std::uint64_t under_way) {
+void FileRouter::count_unmapped(RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t under_way) {
   if (!policy_.staged || file.mapped == nullptr || policy_.path != Path::kAuto || !policy_.allow_mapped) return;
   const auto index = static_cast<std::size_t>(offset / file.mapped->window_bytes);
-  const auto worth = under_way <= kSlowBytes ? MappedCache::Worth::kSoon : MappedCache::Worth::kOften;
+  bool slow = under_way <= kSlowBytes;
+  if (!slow && under_way <= kMeasuredBytes) {
+    RoutedFile::Pace& pace = file.pace;
+    pace.bytes += bytes;
+    if (pace.begun_ns == 0 || pace.bytes >= kPaceBytes) {
+      const std::uint64_t now = base::now_ns();
+      const double took = static_cast<double>(now - pace.begun_ns);
+      pace = {now, 0, pace.begun_ns != 0 && static_cast<double>(pace.bytes) < kSlowBytesPerNs * took};
+    }
+    slow = pace.slow;
+  }
+  const auto worth = slow ? MappedCache::Worth::kSoon : MappedCache::Worth::kOften;
   mapped_->note_read(file.mapped, index, bytes, file.handle, nullptr, worth);
 }
 

@@ -58,12 +58,18 @@ struct RoutedFile {
     const MappedWindow* window = nullptr;  // held by that wave
   };
   std::vector<Seen> seen;  // by window
+  // How fast bytes come through the page cache that a window could give as well.
+  struct Pace {
+    std::uint64_t begun_ns = 0, bytes = 0;
+    bool slow = false;
+  } pace;
 
   void forget() noexcept {
     handle.reset();
     mapped.reset();
     checked_round = identified_ns = sequential_end = 0;
     seen.clear();
+    pace = {};
   }
 };
 
@@ -122,7 +128,7 @@ class FileRouter {
   void was_not_cached(const RoutedFile& file, std::uint64_t offset);
   // Bytes were read by other means than a mapping: one may be worth it the next time.
   // `under_way`: bytes of all ranges that are or are about to be.
-  void count_unmapped(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t under_way);
+  void count_unmapped(RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t under_way);
   bool direct_allowed(os::FileHandle& file);
 
   std::uint64_t system_calls() const noexcept { return system_calls_; }
