@@ -140,7 +140,8 @@ TEST_P(SmallReads, ManyAtATimeGoPastThePageCacheOnce) {
     expect_content(memory, i * kBytes, i * 389 % kRanges * kPage + 1000, kBytes);
   const FileStats again = read(queue, file, ranges);
   EXPECT_EQ(again.direct_bytes, 0u);
-  EXPECT_EQ(again.buffered_bytes, kRanges * kBytes);
+  // Some out of a window, where it was registered in time.
+  EXPECT_EQ(again.buffered_bytes + again.mapped_bytes, kRanges * kBytes);
 }
 
 // A cached page takes a microsecond or two: what the path is chosen by must not cost a call for each.
