@@ -5,9 +5,11 @@
 #include <headrace/array.h>
 #include <headrace/byte_store.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -68,6 +70,29 @@ class ByteStoreTest : public ::testing::Test {
     ReadOutcome out = read(context_, store, content);
     EXPECT_EQ(store->in_flight, 0u);
     return out;
+  }
+  // A read that is cancelled while at least `started` ranges are under way asks the store to cancel them, and ends with
+  // the last of them, whether the store heeds that or not.
+  void expect_cancelling_is_passed_on(const FlatArray& content, std::size_t started) {
+    for (const bool ignores : {false, true}) {
+      RangeHabits habits;
+      habits.delay = std::chrono::milliseconds(ignores ? 300 : 60'000);
+      Objects objects = objects_of(content);
+      const store::Bytes& metadata = objects[content.metadata_key()];
+      const std::string document(reinterpret_cast<const char*>(metadata.data()), metadata.size());
+      auto store = std::make_shared<RangeStoreInMemory>(objects, habits);
+      store->ignores_cancel = ignores;
+      const Store open = Store::open(context_, store).value();
+      const Array array = Array::from_document(open, "", content.sharded() ? 3 : 2, document).value();
+      std::vector<std::uint32_t> elements(content.elements());
+      auto completion = array.read_async({}, {elements, {content.elements()}}, Device::open("host").value()).value();
+      while (store->started < started) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      completion.cancel();
+      ASSERT_TRUE(completion.wait_for(std::chrono::seconds(20)));
+      EXPECT_EQ(completion.wait().code(), Code::kCancelled);
+      EXPECT_GE(store->cancelled, started);
+      EXPECT_EQ(store->in_flight, 0u) << "a read ends with the last of its ranges";
+    }
   }
   static bool is_metadata(const RangeRead& read) { return read.key.find(".z") == 0 || read.key == "zarr.json"; }
 

@@ -65,23 +65,7 @@ TEST_F(ByteStoreShards, IndexesOfShardsAreAskedForTogether) {
 
 TEST_F(ByteStoreShards, ReadsThatAreStoppedWaitForNoIndex) {
   const FlatArray content{.layout = Layout::kShardedZstd, .chunks = 400, .shard_chunks = 2};
-  for (const bool ignores : {false, true}) {
-    RangeHabits habits;
-    habits.delay = ignores ? milliseconds(300) : milliseconds(60'000);
-    Objects objects = objects_of(content);
-    const std::string document(reinterpret_cast<const char*>(objects["zarr.json"].data()), objects["zarr.json"].size());
-    auto store = std::make_shared<RangeStoreInMemory>(objects, habits);
-    store->ignores_cancel = ignores;
-    const Array array = Array::from_document(Store::open(context_, store).value(), "", 3, document).value();
-    std::vector<std::uint32_t> elements(content.elements());
-    auto completion = array.read_async({}, {elements, {content.elements()}}, Device::open("host").value()).value();
-    while (store->started < 100) std::this_thread::sleep_for(milliseconds(1));
-    completion.cancel();
-    ASSERT_TRUE(completion.wait_for(std::chrono::seconds(20)));
-    EXPECT_EQ(completion.wait().code(), Code::kCancelled);
-    EXPECT_GE(store->cancelled, 100u);
-    EXPECT_EQ(store->in_flight, 0u);
-  }
+  expect_cancelling_is_passed_on(content, 100);
 }
 
 TEST_F(ByteStoreShards, AShardThatGoesAwayIsNotTheFillValue) {

@@ -298,23 +298,7 @@ TEST_F(ByteStoreTest, StartThatFailsOrThrowsHasTakenNothing) {
 
 TEST_F(ByteStoreTest, CancellingIsPassedOn) {
   const FlatArray content{.layout = Layout::kZstd, .chunks = 40};
-  for (const bool ignores : {false, true}) {
-    RangeHabits habits;
-    habits.delay = ignores ? milliseconds(300) : milliseconds(60'000);
-    Objects objects = objects_of(content);
-    const std::string document(reinterpret_cast<const char*>(objects[".zarray"].data()), objects[".zarray"].size());
-    auto store = std::make_shared<RangeStoreInMemory>(objects, habits);
-    store->ignores_cancel = ignores;
-    const Array array = Array::from_document(Store::open(context_, store).value(), "", 2, document).value();
-    std::vector<std::uint32_t> elements(content.elements());
-    auto completion = array.read_async({}, {elements, {content.elements()}}, Device::open("host").value()).value();
-    while (store->started < 40) std::this_thread::sleep_for(milliseconds(1));
-    completion.cancel();
-    ASSERT_TRUE(completion.wait_for(std::chrono::seconds(20)));
-    EXPECT_EQ(completion.wait().code(), Code::kCancelled);
-    EXPECT_GE(store->cancelled, 40u);
-    EXPECT_EQ(store->in_flight, 0u) << "a read ends with the last of its ranges";
-  }
+  expect_cancelling_is_passed_on(content, 40);
 }
 
 // What start() has taken may end before it returns; the store may not.
