@@ -420,7 +420,7 @@ FootprintInput input_of(const Array::Impl& array, const ResolvedSelection& selec
 
 // Whether the chunks of a shard are better read one by one, each in the part that is wanted of it, than neighbours
 // together. `elements`: that are selected.
-bool takes_parts(const codec::Chain& chain, std::uint64_t units, std::uint64_t elements, std::uint32_t element_bytes) {
+bool read_apart(const codec::Chain& chain, std::uint64_t units, std::uint64_t elements, std::uint32_t element_bytes) {
   constexpr std::uint64_t kLeastChunkBytes = std::uint64_t{64} << 10;
   if ((!chain.raw() && chain.part_table_bytes() == 0) || chain.decoded_bytes() < kLeastChunkBytes) return false;
   return base::saturating_mul(elements, element_bytes) / 3 <= base::saturating_mul(units, chain.decoded_bytes()) / 4;
@@ -451,7 +451,7 @@ Result<std::unique_ptr<transfer::Plan>> plan_of(std::shared_ptr<const Array::Imp
     plan =
         std::make_unique<RectilinearPlan>(std::move(array), std::move(footprint), std::move(form), std::move(largest));
   } else if (array->sharding != nullptr) {
-    const bool apart = takes_parts(*form->chain, footprint->units(), elements, conversion.op.element_bytes);
+    const bool apart = read_apart(*form->chain, footprint->units(), elements, conversion.op.element_bytes);
     plan = std::make_unique<ShardPlan>(std::move(array), std::move(footprint), std::move(form), apart);
   } else {
     plan = std::make_unique<ChunkPlan>(std::move(array), std::move(footprint), std::move(form));
