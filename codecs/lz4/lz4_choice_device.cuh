@@ -10,8 +10,8 @@
 
 namespace headrace::codec::gpu::tiles {
 
-// Encoded sizes come in classes: below 16 KiB, below 32 KiB, ... The last class has no upper end.
-inline constexpr U32 kSizeClasses = 7, kSmallestClassShift = 14;
+// Encoded sizes come in classes: below 1 KiB, below 2 KiB, ... The last class has no upper end.
+inline constexpr U32 kSizeClasses = 11, kSmallestClassShift = 10;
 
 // The streams of a class, and those that go in order whatever is chosen.
 struct SizeClasses {

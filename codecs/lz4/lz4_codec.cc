@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstring>
 #include <string>
 
 #include "codec/config_reader.h"
@@ -47,6 +48,7 @@ class Lz4Codec final : public StreamCodec {
   EncodedSize encoded_size(std::uint64_t decoded_bytes) const override {
     return {kHeaderBytes + decoded_bytes + decoded_bytes / 255 + 16};  // LZ4_COMPRESSBOUND
   }
+  Prefix prefix(std::uint64_t) const noexcept override { return Prefix::kEndsEarly; }
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     return std::unique_ptr<Encoder>(new Lz4Encoder(acceleration_));
   }
@@ -66,11 +68,16 @@ class Lz4Codec final : public StreamCodec {
       return corrupt("lz4: sizes beyond the format: %zu bytes of block, %llu decoded", block_bytes,
                      static_cast<unsigned long long>(declared));
     }
-    const int got = LZ4_decompress_safe(reinterpret_cast<const char*>(stream.src + kHeaderBytes),
-                                        reinterpret_cast<char*>(stream.dst), static_cast<int>(block_bytes),
-                                        static_cast<int>(declared));
+    const auto* const block = reinterpret_cast<const char*>(stream.src + kHeaderBytes);
+    auto* const dst = reinterpret_cast<char*>(stream.dst);
+    const std::uint64_t wanted = std::min<std::uint64_t>(declared, stream.dst_capacity);
+    const int src_bytes = static_cast<int>(block_bytes), bytes = static_cast<int>(wanted);
+    // Where its last match has the offset 0, which no encoder writes, liblz4 leaves these bytes as they were.
+    if (wanted < declared) std::memset(dst, 0, static_cast<std::size_t>(wanted));
+    const int got = wanted < declared ? LZ4_decompress_safe_partial(block, dst, src_bytes, bytes, bytes)
+                                      : LZ4_decompress_safe(block, dst, src_bytes, bytes);
     if (got < 0) return corrupt("lz4: block is damaged near byte %d of %zu", -(got + 1), block_bytes);
-    if (static_cast<std::uint64_t>(got) != declared) return wrong_size("lz4", static_cast<std::uint64_t>(got), stream);
+    if (static_cast<std::uint64_t>(got) != wanted) return wrong_size("lz4", static_cast<std::uint64_t>(got), stream);
     stream.dst_bytes = static_cast<std::size_t>(got);
     return {};
   }

@@ -73,6 +73,54 @@ TEST(Lz4Codec, BombIsRefused) {
   EXPECT_EQ(Decoder(*codec)(compress(Bytes(std::size_t{300} << 20)), 4096).status.code(), Code::kCorrupt);
 }
 
+TEST(Lz4Codec, BeginningsEndWhereTheyAreToldTo) {
+  const auto codec = make("numcodecs.lz4");
+  Decoder decode(*codec);
+  for (const Content content : {Content::kRandom, Content::kZeros, Content::kSmooth, Content::kText}) {
+    for (const std::size_t of : {1, 20, 5000, 300'000}) {
+      const Bytes plain = sample(of, content), encoded = compress(plain);
+      for (std::size_t bytes = 1; bytes <= of; bytes += 1 + bytes / 3 + bytes % 5) {
+        const Decoded got = decode.beginning(encoded, bytes, of);
+        ASSERT_TRUE(got.status.ok()) << got.status.to_string();
+        ASSERT_EQ(got.bytes, Bytes(plain.begin(), plain.begin() + static_cast<std::ptrdiff_t>(bytes)));
+      }
+    }
+  }
+}
+
+// What the size word promises is compared, though it lies behind what is wanted; a block that ends too early fails.
+TEST(Lz4Codec, BeginningsOfStreamsThatAreTooShortOrTooLong) {
+  const auto codec = make("numcodecs.lz4");
+  Decoder decode(*codec);
+  const Bytes encoded = compress(sample(5000, Content::kText));
+  EXPECT_EQ(decode.beginning(encoded, 100, 4999).status.code(), Code::kCorrupt);
+  EXPECT_EQ(decode.beginning(encoded, 100, 5001).status.code(), Code::kCorrupt);
+  EXPECT_EQ(decode.beginning(encoded, 5001, 6000, false).status.code(), Code::kCorrupt);
+  EXPECT_TRUE(decode.beginning(encoded, 5000, 6000, false).status.ok());
+  for (std::size_t bytes = 0; bytes < encoded.size(); ++bytes) {
+    const Bytes cut(encoded.begin(), encoded.begin() + static_cast<std::ptrdiff_t>(bytes));
+    const Decoded got = decode.beginning(cut, 4990, 5000);
+    if (bytes + 16 < encoded.size()) {
+      EXPECT_EQ(got.status.code(), Code::kCorrupt) << bytes;
+    }
+    const Bytes plain = sample(5000, Content::kText);
+    if (got.status.ok()) {
+      EXPECT_EQ(got.bytes, Bytes(plain.begin(), plain.end() - 10));
+    }
+  }
+}
+
+// liblz4 would leave the last match's bytes as they were, which the Decoder sees.
+TEST(Lz4Codec, BeginningsWithTheOffsetZeroAreNotOldMemory) {
+  const auto codec = make("numcodecs.lz4");
+  const unsigned char stream[] = {100, 0, 0, 0, 0x1F, 'a', 0, 0, 60, 0x50, 1, 2, 3, 4, 5};
+  const Decoded got = Decoder(*codec).beginning(std::as_bytes(std::span(stream)), 40, 100);
+  if (got.status.ok()) {
+    EXPECT_EQ(got.bytes[0], std::byte{'a'});
+    EXPECT_EQ(got.bytes.size(), 40u);
+  }
+}
+
 TEST(Lz4Codec, Configuration) {
   EXPECT_TRUE(try_make("lz4", R"({"acceleration":7,"x":0})", 2).ok());
   expect_refused("numcodecs.lz4", R"({"acceleration":"fast"})", "acceleration");

@@ -1,8 +1,9 @@
 // Raw LZ4 blocks decoded on the GPU, for every codec that contains them: numcodecs' lz4 and Blosc.
 //
 // A batch is a list of streams in device memory, made there or on the host. The number of streams need not be known on
-// the host, only a bound. Two decoders share the work: in order, a warp a stream, where there are many streams; by
-// tiles, all of the device for each stream, where there are few and large ones.
+// the host, only a bound. Three decoders share the work: small streams, a thread block each, in shared memory; by
+// tiles, all of the device for each stream, where there are few and large ones; in order, a warp a stream or less, what
+// is left.
 //
 // Safety: every stream's bytes are hostile. A bad one lowers its chunk's outcome and writes nothing outside its dst.
 #pragma once
@@ -37,7 +38,7 @@ struct Lz4Limits {
 };
 
 struct Lz4Job {
-  const Lz4Stream* streams = nullptr;    // device memory, any alignment of src and dst
+  Lz4Stream* streams = nullptr;          // device memory, any alignment of src and dst; kinds are written to
   const std::uint32_t* count = nullptr;  // device memory; at most limits.streams
   Lz4Limits limits;
   std::uint64_t* outcomes = nullptr;  // device memory, by chunk
@@ -51,6 +52,12 @@ struct Lz4Job {
 // number of streams is known, unless `lanes` says it.
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream, unsigned lanes) noexcept;
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream) noexcept;
+
+// Streams of at most this many decoded bytes, each by a thread block, if the batch has no more than so many a
+// multiprocessor; those that it decodes become kNone. Without scratch. Does nothing where a block of the device cannot
+// have the shared memory. `all`: only few streams are left, such as damaged ones.
+inline constexpr std::uint32_t kLz4Small = 256u << 10, kLz4SmallFew = 12;
+int enqueue_lz4_small(const Lz4Job& job, device::gpu::NativeStream stream, bool& all) noexcept;
 
 // Queues the launches; a cudaError_t.
 int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept;

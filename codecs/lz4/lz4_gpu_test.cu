@@ -156,6 +156,9 @@ TEST_F(Lz4Gpu, BadChunksAtEveryPlaceLeaveTheOthersExact) {
 TEST_F(Lz4Gpu, BatchesOfEverySize) {
   decode(1, 4'000'003, 2, 1, true);
   decode(3, 131'072, 5, 4, true);
+  decode(300, 65'536, 7, 2, true);
+  decode(90, 262'144, 9, 1, true);
+  decode(40, 262'145, 9, 1, false);
   decode(700, 20'000, 11, 3, true);
   decode(3000, 9001, 13, 5, false);
   decode(5000, 4099, 17, 0, true);

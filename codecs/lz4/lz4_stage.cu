@@ -61,8 +61,12 @@ class Lz4Stage final : public device::gpu::GpuCodec {
 
 }  // namespace
 
-// Which of the two decoders takes a stream: Lz4TilesChoice.
-int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept { return enqueue_lz4_tiles(job, stream); }
+// Which of the other two decoders takes a stream that is not small: Lz4TilesChoice.
+int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept {
+  bool all = false;
+  if (const int error = enqueue_lz4_small(job, stream, all); error != cudaSuccess) return error;
+  return all ? enqueue_lz4_inorder(job, stream) : enqueue_lz4_tiles(job, stream);
+}
 
 std::unique_ptr<device::gpu::GpuCodec> make_lz4_stage(const device::DecodeStage& stage) {
   return std::unique_ptr<device::gpu::GpuCodec>(new (std::nothrow) Lz4Stage(stage.exact));

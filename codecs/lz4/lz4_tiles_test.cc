@@ -309,7 +309,8 @@ TEST(Lz4TilesChoice, ShortOnesGoInOrder) {
   EXPECT_EQ(chosen(batch(4096, 21 * kKi, 256 * kKi)), kNone);
   EXPECT_LE(chosen(batch(64, 21 * kKi, 256 * kKi)), 16 * kKi);
   EXPECT_EQ(chosen(batch(16, 60 * kKi, 63 * kKi)), kNone);
-  EXPECT_EQ(chosen(batch(4, 15 * kKi, 1024 * kKi)), kNone);
+  EXPECT_EQ(chosen(batch(4, 3 * kKi, 1024 * kKi)), kNone);
+  EXPECT_LE(chosen(batch(4, 15 * kKi, 1024 * kKi)), 8 * kKi);
   EXPECT_EQ(chosen({}), kNone);
 }
 

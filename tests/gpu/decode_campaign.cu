@@ -11,6 +11,8 @@
 //   - of one mutant in --sample: the outcome and every byte are those of the CPU's decoder, and its input is unchanged;
 //   - where the codec has decode indices: the batch again, half of it with indices of the sources, half with damaged
 //     ones: the same verdicts and bytes, and a source that was left as it is finds its own index good;
+//   - where the codec decodes beginnings: the batch again with less wanted: the same canaries, and the bytes wanted of
+//     sources that were left as they are;
 //   - the batch takes less than 10 times the time of as many copies of the valid chunk that takes longest; so do single
 //     mutants.
 // --plant BUG (canary, past-window, bytes, sample, input, outcome, verdict, slow, index) puts a bug behind the decoder

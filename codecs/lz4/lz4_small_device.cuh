@@ -1,0 +1,278 @@
+// Small LZ4 streams, a thread block each, in shared memory: device code without a CUDA header, run on the CPU by tests.
+//
+// In order, a stream takes the time of its tokens, one after the other. Here a block has a thread for each 32 bytes of
+// input, a segment, and only a chain of short walks is serial. For each window of the input
+// (lz4_small_tokens_device.cuh):
+//   1. leave_segments: where a walk that begins at a byte leaves its segment, for every byte, from the last to the
+//      first, as if it were a token.
+//   2. enter_segments: by that table from segment to segment, in 32 ranges of them at once, from a few neighbouring
+//      places before each: what the walk through the range before comes to is most often one that a walk began at.
+//   3. produced: a thread walks the true tokens of a segment, for how much they make.
+// For each window of the output:
+//   4. list_tokens: the same walk; each token is noted where its output begins, and a bit set there.
+//   5. make_cells: a byte finds its token by the last bit before it. Its cell is a literal, or how far back it is
+//      copied from.
+//   6. follow: cells become bytes, a stripe of them at a time. What lies before the stripe is finished.
+//
+// Only streams that are plainly right are decoded: the rest, with the last word on what liblz4 accepts at the edges of
+// the format, is left to the decoder in order, which writes all of their output anew.
+#pragma once
+
+#include "lz4_small_tokens_device.cuh"
+
+namespace headrace::codec::gpu::small {
+
+// Bytes [begin, end) of the output. Those before are finished.
+struct Window {
+  U32 begin, end;
+  const U8* dst;  // where the output begins
+};
+
+// The tokens of a segment that have output in the window. False: one is not plainly right.
+template <class S>
+__device__ __forceinline__ bool list_tokens(Shared<S>& shared, const Input& in, const Window& window, U32 p, U32 behind,
+                                            U32 out, U32 dst_bytes) {
+  const bool fast = in.has_segment(p / kSegment * kSegment);
+  Token token;
+  while (p < behind && out < window.end) {
+    p = step(in, fast, p, token);
+    const U32 match_at = out + token.literals, stop = match_at + token.match;
+    U32 offset = 0;
+    if (token.match != 0) {
+      offset = in.at(token.offset_at) | in.at(token.offset_at + 1) << 8;
+      if (offset == 0 || offset > match_at || dst_bytes - match_at < 12 || dst_bytes - stop < 5 ||
+          in.end - token.offset_at < 8) {
+        return false;
+      }
+    }
+    if (stop > window.begin) {
+      if (out < window.begin) {
+        shared.head = {token.literals, token.literals_at, offset, window.begin - out};
+      } else {
+        const U32 start = out - window.begin;
+        U16* const cells = &shared.cell[start];
+        cells[0] = static_cast<U16>(token.literals_at);
+        cells[1] = static_cast<U16>(token.literals < S::kOut ? token.literals : S::kOut);
+        cells[2] = static_cast<U16>(offset);
+        cells[3] = static_cast<U16>(token.literals_at >> 16);
+        atomicOr(&shared.starts[start / 32], 1u << start % 32);
+      }
+    }
+    out = stop;
+  }
+  return true;
+}
+
+// The last start before each word of `starts`. All threads.
+template <class S>
+__device__ __forceinline__ void find_starts(Shared<S>& shared) {
+  const U32 t = threadIdx.x, lane = t % 32, warp = t / 32;
+  U32 last[2] = {0, 0};
+  for (U32 k = 0; k < 2; ++k) {
+    const U32 word = 2 * t + k, bits = word < S::kOut / 32 ? shared.starts[word] : 0;
+    if (bits != 0) last[k] = word * 32 + 32 - static_cast<U32>(__clz(static_cast<int>(bits)));
+  }
+  U32 most = last[1] != 0 ? last[1] : last[0];
+  for (U32 d = 1; d < 32; d *= 2) {
+    const U32 below = __shfl_up_sync(kAllLanes, most, d);
+    if (lane >= d && below > most) most = below;
+  }
+  if (lane == 31) shared.sums[warp] = most;
+  most = __shfl_up_sync(kAllLanes, most, 1);
+  if (lane == 0) most = 0;
+  __syncthreads();
+  for (U32 i = 0; i < warp; ++i) most = shared.sums[i] > most ? shared.sums[i] : most;
+  if (2 * t < S::kOut / 32) shared.last_start[2 * t] = static_cast<U16>(most);
+  if (2 * t + 1 < S::kOut / 32) shared.last_start[2 * t + 1] = static_cast<U16>(last[0] != 0 ? last[0] : most);
+}
+
+// k / period for k below 2^18. The quotient's fraction is half a place from the next whole number at least, so that an
+// approximate one does.
+__device__ __forceinline__ U32 periods(U32 k, U32 period) {
+  return static_cast<U32>(__fdividef(static_cast<float>(k) + 0.5f, static_cast<float>(period)));
+}
+
+// The cell of byte i of the window. One that is copied from before the window is a literal without its value:
+// `before_window` says how far.
+template <class S>
+__device__ __forceinline__ U32 make_cell(const Shared<S>& shared, const Input& in, U32 i, U32& before_window) {
+  const U32 bits = shared.starts[i / 32] & ((2u << i % 32) - 1);
+  const U32 start =
+      bits != 0 ? i / 32 * 32 + 32 - static_cast<U32>(__clz(static_cast<int>(bits))) : shared.last_start[i / 32];
+  U32 literals, literals_at, offset, done;
+  if (start == 0) {
+    literals = shared.head.literals;
+    literals_at = shared.head.literals_at;
+    offset = shared.head.offset;
+    done = shared.head.done + i;
+  } else {
+    const U16* const cells = &shared.cell[start - 1];
+    literals_at = cells[0] | static_cast<U32>(cells[3]) << 16;
+    literals = cells[1];
+    offset = cells[2];
+    done = i + 1 - start;
+  }
+  if (done < literals) return kLiteral | in.at(literals_at + done);
+  // A match repeats itself: out of what lies before it.
+  const U32 k = done - literals, back = k < offset ? offset : offset * (periods(k, offset) + 1);
+  if (back <= i) return back;
+  before_window = back - i;
+  return kLiteral;
+}
+
+// From the last stripe to the first, since cells take the places of tokens that bytes behind them have asked for. A
+// token may begin in front of a stripe and have some of its cells in it: those are written a turn later.
+template <class S>
+__device__ __forceinline__ void make_cells(Shared<S>& shared, const Input& in, const Window& window) {
+  constexpr U32 kStripe = S::kStripe;
+  const U32 bytes = window.end - window.begin, t = threadIdx.x;
+  U32 late = 0;
+  for (U32 first = (bytes - 1) / kStripe * kStripe;; first -= kStripe) {
+    U32 cell[kEach], before_window[kEach];
+    for (U32 k = 0; k < kEach; ++k) {
+      const U32 i = first + k * S::kThreads + t;
+      before_window[k] = 0;
+      cell[k] = i < bytes ? make_cell(shared, in, i, before_window[k]) : 0;
+    }
+    for (U32 k = 0; k < kEach; ++k) {
+      if (before_window[k] != 0) cell[k] |= window.dst[window.begin - before_window[k]];
+    }
+    __syncthreads();
+    if (t < kTokenCells && first + kStripe + t < bytes) shared.cell[first + kStripe + t] = static_cast<U16>(late);
+    for (U32 k = 0; k < kEach; ++k) {
+      const U32 i = first + k * S::kThreads + t;
+      if (i < bytes && (k != 0 || t >= kTokenCells)) shared.cell[i] = static_cast<U16>(cell[k]);
+    }
+    late = cell[0];
+    if (first == 0) break;
+  }
+  if (t < kTokenCells && t < bytes) shared.cell[t] = static_cast<U16>(late);
+}
+
+// Cells to literals, a stripe of a few a thread after the other. In each round a thread takes over how far the cell
+// that it has come to has come: chains of any length take few rounds. Rounds read one copy of the stripe and write the
+// other.
+template <class S>
+__device__ __forceinline__ void follow(Shared<S>& shared, const Window& window) {
+  const U32 bytes = window.end - window.begin;
+  for (U32 stripe = 0; stripe < bytes; stripe += S::kStripe) {
+    U32 at[kEach], cell[kEach];
+    for (U32 k = 0; k < kEach; ++k) {
+      at[k] = stripe + k * S::kThreads + threadIdx.x;
+      cell[k] = at[k] < bytes ? shared.cell[at[k]] : kLiteral;
+      shared.come[0][at[k] - stripe] = static_cast<U16>(cell[k]);
+    }
+    for (U32 round = 0;; ++round) {
+      bool open = false;
+      for (U32 k = 0; k < kEach; ++k) open |= cell[k] < kLiteral;
+      if (__syncthreads_or(open ? 1 : 0) == 0) break;
+      for (U32 k = 0; k < kEach; ++k) {
+        const U32 own = stripe + k * S::kThreads + threadIdx.x;
+        if (cell[k] < kLiteral) {
+          at[k] -= cell[k];
+          cell[k] = at[k] < stripe ? shared.cell[at[k]] : shared.come[round % 2][at[k] - stripe];
+        }
+        const U32 all = cell[k] < kLiteral ? own - at[k] + cell[k] : cell[k];
+        shared.come[1 - round % 2][own - stripe] = static_cast<U16>(all);
+      }
+    }
+    for (U32 k = 0; k < kEach; ++k) {
+      const U32 own = stripe + k * S::kThreads + threadIdx.x;
+      if (own < bytes) shared.cell[own] = static_cast<U16>(cell[k]);
+    }
+    __syncthreads();
+  }
+}
+
+template <class S>
+__device__ __forceinline__ void store(const Shared<S>& shared, const Window& window, U8* dst) {
+  const U16* const cells = shared.cell;
+  const U32 bytes = window.end - window.begin, t = threadIdx.x;
+  dst += window.begin;
+  U32 lead = static_cast<U32>(-reinterpret_cast<std::uintptr_t>(dst) % 4);
+  if (lead > bytes) lead = bytes;
+  const U32 words = (bytes - lead) / 4;
+  if (t < lead) dst[t] = static_cast<U8>(cells[t]);
+  auto* const to = reinterpret_cast<U32*>(dst + lead);
+  for (U32 i = t; i < words; i += S::kThreads) {
+    const U16* const four = &cells[lead + 4 * i];
+    to[i] = (four[0] & 255u) | (four[1] & 255u) << 8 | (four[2] & 255u) << 16 | (four[3] & 255u) << 24;
+  }
+  const U32 tail = lead + words * 4 + t;
+  if (tail < bytes) dst[tail] = static_cast<U8>(cells[tail]);
+}
+
+// The segment that the byte x of the output comes from. REQUIRES: x is before the end of all of it.
+template <class S>
+__device__ __forceinline__ U32 segment_of(const Shared<S>& shared, U32 segments, U32 x) {
+  U32 low = 0, high = segments;  // output before low <= x < output before high
+  while (high - low > 1) {
+    const U32 middle = (low + high) / 2;
+    (shared.before[middle] >> 6 <= x ? low : high) = middle;
+  }
+  return low;
+}
+
+// All threads of a block. False: it is left.
+template <class S>
+__device__ inline bool decode(Shared<S>& shared, const Lz4Stream& stream) {
+  __syncthreads();  // the stream before is stored
+  const U32 skew = static_cast<U32>(reinterpret_cast<std::uintptr_t>(stream.src) % 4);
+  Input in{stream.src - skew, reinterpret_cast<const U8*>(shared.in), shared.lead, 0, 0, skew, skew + stream.src_bytes,
+           S::kMost};
+  if (!discover(shared, in, stream.dst_bytes)) return false;
+  const U32 segments = (in.end + kSegment - 1) / kSegment;
+  for (U32 done = 0; done < stream.dst_bytes; done += S::kOut) {
+    const Window window{done, stream.dst_bytes - done < S::kOut ? stream.dst_bytes : done + S::kOut, stream.dst};
+    for (U32 i = threadIdx.x; i < S::kOut / 32; i += S::kThreads) shared.starts[i] = 0;
+    __syncthreads();  // the window before is stored
+    const U32 first = segment_of(shared, segments, done);
+    // Most often all that the window takes is in its place already.
+    if (first * kSegment < in.low || segment_of(shared, segments, window.end - 1) * kSegment >= in.low + S::kIn) {
+      load(shared, in, first * kSegment);
+    }
+    bool right = true;
+    for (U32 i = first + threadIdx.x; i < segments; i += S::kThreads) {
+      const U32 out = shared.before[i] >> 6, entry = shared.before[i] & 63, at = i * kSegment;
+      if (out >= window.end) break;
+      if (entry == kNoEntry) continue;
+      right &= list_tokens(shared, in, window, at + entry, at + kSegment, out, stream.dst_bytes);
+    }
+    if (__syncthreads_or(right ? 0 : 1) != 0) return false;
+    find_starts(shared);
+    __syncthreads();
+    make_cells(shared, in, window);
+    __syncthreads();
+    follow(shared, window);
+    store(shared, window, stream.dst);
+  }
+  return true;
+}
+
+// Whether a stream is of a size that blocks of this shape take.
+template <class S>
+__device__ __forceinline__ bool takes(const Lz4Stream& stream) {
+  return stream.kind == Lz4Kind::kBlock && stream.src_bytes != 0 && stream.dst_bytes != 0 &&
+         stream.src_bytes <= S::kMost - 4 && stream.dst_bytes <= S::kMost;
+}
+
+// A kernel's body: what it decodes is crossed out of the list. Blocks take streams in turns that move on by one: the
+// planes of a shuffled block, which differ in length of work, come to all of them.
+template <class S>
+__device__ inline void decode_small_body(Lz4Stream* streams, U32 count, const std::uint64_t* outcomes,
+                                         Shared<S>& shared) {
+  U32 turn = 0;
+  for (U64 first = 0; first < count; first += gridDim.x, ++turn) {
+    const U64 i = first + (blockIdx.x + turn) % gridDim.x;
+    if (i >= count) continue;
+    const Lz4Stream stream = streams[i];
+    if (!takes<S>(stream)) continue;
+    const bool good =
+        *static_cast<const volatile std::uint64_t*>(&outcomes[stream.chunk]) == device::DecodeOutcome::kOk;
+    // One of its chunk's other streams may have failed meanwhile: the threads have to agree.
+    if (__syncthreads_or(good ? 0 : 1) != 0 || !decode(shared, stream)) continue;
+    if (threadIdx.x == 0) streams[i].kind = Lz4Kind::kNone;
+  }
+}
+
+}  // namespace headrace::codec::gpu::small

@@ -1,0 +1,397 @@
+// Small LZ4 streams: what a thread block keeps of one, and how it finds the tokens. lz4_small_device.cuh has the whole.
+#pragma once
+
+#include "lz4_walk_device.cuh"
+
+namespace headrace::codec::gpu::small {
+
+using U8 = unsigned char;
+using U16 = std::uint16_t;
+using U32 = std::uint32_t;
+using U64 = std::uint64_t;
+
+inline constexpr U32 kSegment = 32;
+// Behind a window: a token with one byte of each length, and its literals.
+inline constexpr U32 kHalo = 320;
+// Where a walk ends that does not come to another segment, and where one that comes further than `leave` can tell.
+inline constexpr U32 kEnd = 0xffff, kBad = 0xfffe, kFar = 0xfffd;
+// The same of positions.
+inline constexpr U32 kAtEnd = 0xffffffff, kAtBad = 0xfffffffe;
+// A segment that no token begins in.
+inline constexpr U32 kNoEntry = kSegment;
+// A cell: how far back its byte comes from, or a literal.
+inline constexpr U32 kLiteral = 0xff00;
+// Cells that a thread has of a stripe, so that what it waits for overlaps.
+inline constexpr U32 kEach = 4;
+
+// kMost: bytes of input and of output that a stream may have. The windows hold as many bytes of input and of output.
+template <U32 most_bytes, U32 in_window, U32 out_window, U32 threads>
+struct Shape {
+  static constexpr U32 kStripe = kEach * threads;
+  static constexpr U32 kMost = most_bytes, kIn = in_window, kOut = out_window, kThreads = threads;
+  static constexpr U32 kSegments = most_bytes / kSegment + 1;  // a stream may begin 3 bytes behind a boundary
+  static_assert(in_window <= 32768 && in_window % kSegment == 0 && in_window / kSegment <= threads);
+  static_assert(out_window <= 32768 && out_window % 64 == 0 && out_window / 64 <= threads);
+  static constexpr U32 kWays = threads < 128 ? threads / 32 : 4;  // walks through a range of segments
+  static_assert(threads % 32 == 0 && threads <= 1024 && most_bytes <= 1u << 18);
+};
+
+// Cells that a token takes, of the four bytes at least that it makes, until they become theirs: where its literals are,
+// how many, the offset of its match, and the rest of where.
+inline constexpr U32 kTokenCells = 4;
+
+// The one that begins before the window and reaches into it.
+struct HeadToken {
+  U32 literals, literals_at, offset;
+  U32 done;  // bytes of it before the window
+};
+
+template <class S>
+struct Shared {
+  // A word more for each segment: threads that go through theirs in step ask different banks.
+  U32 in[(S::kIn + kHalo) / 32 * 9 + 9];
+  U8 lead[S::kIn / kSegment];
+  union {
+    U16 leave[S::kIn / 32 * 34];
+    U16 cell[S::kOut + kTokenCells];
+  };
+  U16 come[2][S::kStripe];       // of the cells of a stripe: how far back, or the literal
+  U32 starts[S::kOut / 32];      // a bit for each byte: whether a token's output begins there
+  U16 last_start[S::kOut / 32];  // the last of them in the words before, and 1; 0: there is none
+  U32 before[S::kSegments + 1];  // output before each segment, times 64, and where in it its first token is
+  U32 sums[S::kThreads / 32];
+  U32 way_entry[S::kWays][32], way_exit[S::kWays][32];
+  HeadToken head;
+  U32 position;
+};
+
+__device__ __forceinline__ U32 padded(U32 p) { return p + (p >> 5) * 4; }        // place of a byte of `in`
+__device__ __forceinline__ U32 padded_entry(U32 p) { return p + (p >> 5) * 2; }  // of an entry of `leave`
+
+// A stream's bytes, some of them in shared memory. Positions are counted from the 4-byte boundary before the first one.
+struct Input {
+  const U8* base;
+  const U8* window;
+  const U8* lead;  // of each segment of the window: how many bytes of 0xFF it begins with
+  U32 low, size;   // positions that the window has; low is a multiple of kSegment. Behind the stream's end it has zeros
+  U32 begin, end;
+  U32 most;  // no run or match of a good stream is longer
+
+  __device__ __forceinline__ U32 in_window(U32 p) const { return window[padded(p - low)]; }
+  __device__ __forceinline__ U32 at(U32 p) const { return p - low < size ? in_window(p) : base[p]; }
+  // Whether parse_short() may be used for what begins in the segment at `first`.
+  __device__ __forceinline__ bool has_segment(U32 first) const {
+    return first - low < size && first - low + kSegment + kHalo <= size;
+  }
+};
+
+struct Token {
+  U32 literals, literals_at, match;  // match is 0 in the last one
+  U32 offset_at;
+};
+
+// The first byte from p on that is not 0xFF; further on than any length of a good stream goes: that or any other.
+__device__ __forceinline__ U32 behind_run(const Input& in, U32 p) {
+  const U32 longest = p + in.most / 255 + 2, stop = longest < in.end ? longest : in.end;
+  while (p < stop) {
+    if (p % kSegment == 0 && in.has_segment(p)) {
+      const U32 lead = in.lead[(p - in.low) / kSegment];
+      p += lead;
+      if (lead < kSegment) break;
+    } else if (in.at(p) == 255) {
+      ++p;
+    } else {
+      break;
+    }
+  }
+  return p < stop ? p : stop;
+}
+
+// A length's further bytes. False if they do not end, or come to more than any stream has. `run_end`: behind_run() of
+// q, or 0.
+__device__ __forceinline__ bool add_length(const Input& in, U32& q, U32& length, U32 run_end) {
+  if (q >= in.end) return false;
+  U32 last = in.at(q);
+  if (last == 255) {
+    const U32 z = run_end != 0 ? run_end : behind_run(in, q);
+    if (z >= in.end) return false;
+    last = in.at(z);
+    length += 255 * (z - q);
+    q = z;
+  }
+  length += last;
+  ++q;
+  return length <= in.most;
+}
+
+// What would be a token at p. The next one's position, or kAtEnd or kAtBad. `run_end`: behind_run() of p + 1, or 0.
+// https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
+__device__ __forceinline__ U32 parse(const Input& in, U32 p, Token& token, U32 run_end = 0) {
+  const U32 c = in.at(p);
+  U32 literals = c >> 4, q = p + 1;
+  token.literals = token.match = token.literals_at = token.offset_at = 0;
+  if (literals == 15 && !add_length(in, q, literals, run_end)) return kAtBad;
+  if (literals > in.end - q) return kAtBad;
+  token.literals = literals;
+  token.literals_at = q;
+  q += literals;
+  if (q == in.end) return kAtEnd;
+  if (in.end - q < 3) return kAtBad;  // an offset and another token
+  token.offset_at = q;
+  q += 2;
+  U32 match = c & 15;
+  if (match == 15 && !add_length(in, q, match, 0)) return kAtBad;
+  if (q >= in.end) return kAtBad;
+  token.match = match + 4;
+  return q;
+}
+
+// The same where no length has more than one byte; else 0. REQUIRES: has_segment() of p's.
+__device__ __forceinline__ U32 parse_short(const Input& in, U32 p, Token& token) {
+  const U32 c = in.in_window(p);
+  U32 literals = c >> 4, match = c & 15, q = p + 1;
+  bool longer = false;
+  if (literals == 15) {
+    const U32 more = in.in_window(q++);
+    literals += more;
+    longer = more == 255;
+  }
+  token.literals = literals;
+  token.literals_at = q;
+  q += literals;
+  token.offset_at = q;
+  q += 2;
+  if (match == 15) {
+    const U32 more = in.in_window(q++);
+    match += more;
+    longer |= more == 255;
+  }
+  token.match = match + 4;
+  if (longer) return 0;
+  if (q < in.end) return q;
+  token.match = 0;
+  return token.offset_at == in.end ? kAtEnd : kAtBad;
+}
+__device__ __forceinline__ U32 step(const Input& in, bool fast, U32 p, Token& token) {
+  const U32 next = fast ? parse_short(in, p, token) : 0;
+  return next != 0 ? next : parse(in, p, token);
+}
+
+// All threads: a window from `low` on, of the stream's bytes and no others.
+template <class S>
+__device__ __forceinline__ void load(Shared<S>& shared, Input& in, U32 low) {
+  in.low = low;
+  in.size = S::kIn + kHalo;
+  for (U32 word = threadIdx.x; word < (S::kIn + kHalo) / 4; word += S::kThreads) {
+    const U32 p = low + word * 4;
+    U32 value = 0;
+    if (p >= in.begin && p + 4 <= in.end) {
+      value = *reinterpret_cast<const U32*>(in.base + p);
+    } else {
+      for (U32 k = 0; k < 4; ++k) {
+        if (p + k >= in.begin && p + k < in.end) value |= static_cast<U32>(in.base[p + k]) << (8 * k);
+      }
+    }
+    shared.in[word + word / 8] = value;
+  }
+  __syncthreads();
+  if (threadIdx.x < S::kIn / kSegment) {
+    const U32* const words = &shared.in[threadIdx.x * (kSegment / 4 + 1)];
+    U32 lead = 0;
+    while (lead < kSegment && words[lead / 4] == 0xffffffff) lead += 4;
+    if (lead < kSegment) lead += static_cast<U32>(__ffs(~words[lead / 4]) - 1) / 8;
+    shared.lead[threadIdx.x] = static_cast<U8>(lead);
+  }
+  __syncthreads();
+}
+
+// What `leave` says of a walk that comes from inside a segment to `next`.
+template <class S>
+__device__ __forceinline__ U32 code_of(const Shared<S>& shared, const Input& in, U32 next, U32 stop) {
+  if (next < stop) return shared.leave[padded_entry(next - in.low)];
+  if (next - in.low < kFar) return next - in.low;
+  return next == kAtEnd ? kEnd : next == kAtBad ? kBad : kFar;
+}
+
+template <class S>
+__device__ __forceinline__ void leave_segments(Shared<S>& shared, const Input& in) {
+  const U32 first = in.low + threadIdx.x * kSegment;
+  if (threadIdx.x >= S::kIn / kSegment || first >= in.end) return;
+  const U32 begin = first > in.begin ? first : in.begin, stop = first + kSegment < in.end ? first + kSegment : in.end;
+  const bool fast = in.has_segment(first);
+  Token token;
+  // Behind which 0xFF byte a run of them ends, or each byte of a run would look for its end.
+  U32 run_end = behind_run(in, stop), p = stop;
+  // Two at a time: a token has 3 bytes at least, so neither leads to the other.
+  for (; fast && p >= begin + 2; p -= 2) {
+    const U32 last = in.in_window(p - 1), other = in.in_window(p - 2);
+    U32 next = parse_short(in, p - 1, token), before = parse_short(in, p - 2, token);
+    if (next == 0) next = parse(in, p - 1, token, run_end);
+    if (last != 255) run_end = p - 1;
+    if (before == 0) before = parse(in, p - 2, token, run_end);
+    if (other != 255) run_end = p - 2;
+    const U32 code = code_of(shared, in, next, stop), code_before = code_of(shared, in, before, stop);
+    shared.leave[padded_entry(p - 1 - in.low)] = static_cast<U16>(code);
+    shared.leave[padded_entry(p - 2 - in.low)] = static_cast<U16>(code_before);
+  }
+  for (; p > begin; --p) {
+    const U32 next = parse(in, p - 1, token, run_end);
+    if (in.at(p - 1) != 255) run_end = p - 1;
+    shared.leave[padded_entry(p - 1 - in.low)] = static_cast<U16>(code_of(shared, in, next, stop));
+  }
+}
+
+// Where the walk from p leaves its segment.
+template <class S>
+__device__ __forceinline__ U32 leave(const Shared<S>& shared, const Input& in, U32 p) {
+  const U32 code = shared.leave[padded_entry(p - in.low)];
+  if (code < kFar) return in.low + code;
+  if (code != kFar) return code == kEnd ? kAtEnd : kAtBad;
+  const U32 behind = (p / kSegment + 1) * kSegment;
+  Token token;
+  while (p < behind) p = parse(in, p, token);
+  return p;
+}
+
+// A range of a window's segments: [first, last).
+struct Range {
+  U32 first, last;
+};
+template <class S>
+__device__ __forceinline__ Range range_of(const Input& in, U32 lane) {
+  const U32 left = (in.end - in.low + kSegment - 1) / kSegment, low = in.low / kSegment;
+  const U32 segments = left < S::kIn / kSegment ? left : S::kIn / kSegment, share = (segments + 31) / 32;
+  const U32 first = lane * share < segments ? lane * share : segments;
+  return {low + first, low + (first + share < segments ? first + share : segments)};
+}
+
+// Threads of S::kWays warps: walks through the ranges, each warp's from a guess of its own.
+template <class S>
+__device__ __forceinline__ void try_ways(Shared<S>& shared, const Input& in, U32 p) {
+  constexpr U32 kEarly = 16;  // segments
+  const U32 lane = threadIdx.x % 32, way = threadIdx.x / 32;
+  const Range range = range_of<S>(in, lane);
+  U32 at = range.first > in.low / kSegment + kEarly ? (range.first - kEarly) * kSegment + way : p;
+  while (at < range.first * kSegment) at = leave(shared, in, at);
+  shared.way_entry[way][lane] = at;
+  while (at < range.last * kSegment) at = leave(shared, in, at);
+  shared.way_exit[way][lane] = at;
+}
+
+// The first warp: notes where the walk from `p`, in the window or behind it, enters segments. Where it leaves the
+// window.
+template <class S>
+__device__ __forceinline__ U32 enter_segments(Shared<S>& shared, const Input& in, U32 p) {
+  const U32 lane = threadIdx.x;
+  const Range range = range_of<S>(in, lane);
+  U32 entry[S::kWays], exit[S::kWays], from = p, to = 0;
+  for (U32 way = 0; way < S::kWays; ++way) {
+    entry[way] = shared.way_entry[way][lane];
+    exit[way] = shared.way_exit[way][lane];
+  }
+  for (U32 turn = 0; turn < 32; ++turn) {
+    if (lane == turn) {
+      bool known = false;
+      for (U32 way = 0; way < S::kWays; ++way) {
+        if (entry[way] != from) continue;
+        to = exit[way];
+        known = true;
+      }
+      if (!known) {
+        to = from;
+        while (to < range.last * kSegment) to = leave(shared, in, to);
+      }
+    }
+    const U32 came = __shfl_sync(kAllLanes, to, turn);
+    if (lane == turn + 1) from = came;
+  }
+  for (U32 segment = range.first; segment < range.last;) {
+    const U32 next = from / kSegment < range.last ? from / kSegment : range.last;
+    for (; segment < next; ++segment) shared.before[segment] = kNoEntry;
+    if (segment == range.last) break;
+    shared.before[segment++] = from % kSegment;
+    from = leave(shared, in, from);
+  }
+  return __shfl_sync(kAllLanes, to, 31);
+}
+
+// The sum of the values of the threads before, and of all. All threads.
+template <class S>
+__device__ __forceinline__ U32 sum_before(Shared<S>& shared, U32 value, U32& all) {
+  const U32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  U32 sum = value;
+  for (U32 d = 1; d < 32; d *= 2) {
+    const U32 below = __shfl_up_sync(kAllLanes, sum, d);
+    if (lane >= d) sum += below;
+  }
+  __syncthreads();  // the sums before have been read
+  if (lane == 31) shared.sums[warp] = sum;
+  __syncthreads();
+  const U32 of_warp = lane < S::kThreads / 32 ? shared.sums[lane] : 0;
+  U32 warps = of_warp;
+  for (U32 d = 1; d < 32; d *= 2) {
+    const U32 below = __shfl_up_sync(kAllLanes, warps, d);
+    if (lane >= d) warps += below;
+  }
+  all = __shfl_sync(kAllLanes, warps, 31);
+  return __shfl_sync(kAllLanes, warps - of_warp, warp) + sum - value;
+}
+
+// What the tokens from p on that begin before `behind` make; one more than any stream has where it is more.
+__device__ __forceinline__ U32 produced(const Input& in, U32 p, U32 behind) {
+  const bool fast = in.has_segment(p / kSegment * kSegment);
+  U32 bytes = 0;
+  Token token;
+  while (p < behind) {
+    p = step(in, fast, p, token);
+    bytes += token.literals + token.match;
+    if (bytes > in.most) bytes = in.most + 1;
+  }
+  return bytes;
+}
+
+// Finds the true tokens. All threads; false: it does not end where it should.
+template <class S>
+__device__ __forceinline__ bool discover(Shared<S>& shared, Input& in, U32 dst_bytes) {
+  U32 p = in.begin, out = 0;
+  const U32 segments = (in.end + kSegment - 1) / kSegment;
+  // No token begins in these.
+  const auto leave_out = [&](U32 first, U32 last) {
+    for (U32 i = first + threadIdx.x; i < last && i < segments; i += S::kThreads) {
+      shared.before[i] = out << 6 | kNoEntry;
+    }
+  };
+  for (U32 low = 0; low < in.end; low += S::kIn) {
+    if (p >= low + S::kIn) {  // inside of a long run of literals
+      leave_out(low / kSegment, (low + S::kIn) / kSegment);
+      continue;
+    }
+    load(shared, in, low);
+    leave_segments(shared, in);
+    __syncthreads();
+    if (threadIdx.x < 32 * S::kWays) try_ways(shared, in, p);
+    __syncthreads();
+    if (threadIdx.x < 32) {
+      const U32 to = enter_segments(shared, in, p);
+      if (threadIdx.x == 0) shared.position = to;
+    }
+    __syncthreads();
+    p = shared.position;
+    const U32 segment = low / kSegment + threadIdx.x, first = segment * kSegment;
+    const bool ours = threadIdx.x < S::kIn / kSegment && first < in.end;
+    const U32 entry = ours ? shared.before[segment] : kNoEntry;
+    U32 all;
+    const U32 before = sum_before(shared, entry == kNoEntry ? 0 : produced(in, first + entry, first + kSegment), all);
+    if (ours) shared.before[segment] = (out + before) << 6 | entry;
+    out += all;
+    if (p == kAtBad || out > dst_bytes) return false;
+    if (p == kAtEnd) {
+      leave_out((low + S::kIn) / kSegment, segments);
+      break;
+    }
+  }
+  if (threadIdx.x == 0) shared.before[segments] = out << 6 | kNoEntry;
+  return p == kAtEnd && out == dst_bytes;
+}
+
+}  // namespace headrace::codec::gpu::small

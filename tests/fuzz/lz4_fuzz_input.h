@@ -1,0 +1,44 @@
+// What the fuzz targets of the GPU's LZ4 decoders take from an input: two bytes of output size, one of choices, the
+// block. Every second input is decoded to the size that liblz4 finds in it, so that mutations of good blocks stay
+// accepted.
+#pragma once
+
+#include <lz4.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tests/support/guard_buffer.h"
+
+namespace headrace::test {
+
+struct Lz4FuzzInput {
+  std::span<const std::byte> block;
+  std::size_t plain_bytes;
+  unsigned choices;  // bit 3 is taken
+
+  Flush flush() const { return (choices & 4) != 0 ? Flush::kLeft : Flush::kRight; }
+};
+
+// Nothing: too short, or above `most_bytes`. `most_plain`: that liblz4 may find.
+inline std::optional<Lz4FuzzInput> lz4_fuzz_input(const std::uint8_t* data, std::size_t size, std::size_t most_bytes,
+                                                  std::size_t most_plain) {
+  constexpr std::size_t kHeader = 3;
+  if (size < kHeader || size > most_bytes) return std::nullopt;
+  Lz4FuzzInput input{{reinterpret_cast<const std::byte*>(data) + kHeader, size - kHeader},
+                     data[0] | static_cast<std::size_t>(data[1]) << 8,
+                     data[2]};
+  if ((input.choices & 8) != 0) {
+    static std::vector<char> room;
+    room.resize(most_plain);
+    const int got = LZ4_decompress_safe(reinterpret_cast<const char*>(input.block.data()), room.data(),
+                                        static_cast<int>(input.block.size()), static_cast<int>(most_plain));
+    if (got >= 0) input.plain_bytes = static_cast<std::size_t>(got);
+  }
+  return input;
+}
+
+}  // namespace headrace::test

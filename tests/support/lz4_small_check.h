@@ -1,0 +1,51 @@
+// The decoder of small LZ4 streams, its own device code on the CPU beside liblz4. What it leaves goes to the decoder in
+// order, as on a GPU. Included by a test and a fuzz target, once in a program.
+#pragma once
+
+// clang-format off: gives the device code its keywords
+#include "tests/support/lz4_inorder_check.h"
+// clang-format on
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "codecs/lz4/lz4_small_device.cuh"
+
+namespace headrace::test {
+
+// A block of one warp, whose windows few bytes cross, and what a GPU runs.
+using OneWarp = codec::gpu::small::Shape<16384, 1024, 512, 32>;
+using Large = codec::gpu::small::Shape<262144, 16384, 24576, 512>;
+
+// How many streams the last run of decode_small() decoded itself.
+inline std::size_t small_decoded = 0;
+
+template <class S>
+void decode_small(std::span<const codec::gpu::Lz4Stream> streams, std::span<std::uint64_t> outcomes,
+                  unsigned blocks = 1, unsigned stage = 0) {
+  static const auto shared = std::make_unique<codec::gpu::small::Shared<S>>();
+  std::memset(static_cast<void*>(shared.get()), 0xCD, sizeof *shared);
+  std::vector<codec::gpu::Lz4Stream> list(streams.begin(), streams.end());
+  testing::gpu::launch(blocks, S::kThreads, [&] {
+    codec::gpu::small::decode_small_body<S>(list.data(), static_cast<std::uint32_t>(list.size()), outcomes.data(),
+                                            *shared);
+  });
+  small_decoded = static_cast<std::size_t>(std::count_if(
+      list.begin(), list.end(), [](const auto& stream) { return stream.kind == codec::gpu::Lz4Kind::kNone; }));
+  decode_in_order<32>(list, outcomes, 1, stage);
+}
+
+// Beside liblz4.
+class SmallBeside : public Lz4Beside {
+ public:
+  using Lz4Beside::Lz4Beside;
+  template <class S>
+  const char* check(std::span<const std::byte> block, std::size_t plain_bytes, Flush flush) {
+    return Lz4Beside::check(block, plain_bytes, flush, [&](auto streams, auto outcomes, unsigned stage) {
+      decode_small<S>(streams, outcomes, 1, stage);
+    });
+  }
+};
+
+}  // namespace headrace::test
