@@ -51,6 +51,8 @@ class CudaDecoder final : public ChunkDecoder {
                        [](const NamedCodec& step) { return step.stage->wants_large_batches(); });
   }
 
+  bool ends_early() const noexcept override { return steps_.size() == 1 && steps_[0].stage->ends_early(); }
+
   std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept override {
     return layout_.bytes(limits, [this](std::size_t i, const gpu::Limits& of_stage) {
       return steps_[i].stage->scratch_bytes(of_stage);
@@ -84,6 +86,7 @@ class CudaDecoder final : public ChunkDecoder {
       chunk.src_bytes = items[i].src_bytes;
       chunk.dst_bytes =
           several || items[i].dst_bytes == 0 ? layout_.capacity(0) : std::min(items[i].dst_bytes, layout_.capacity(0));
+      chunk.enough = several ? 0 : items[i].enough;
       chunk.dst = several ? reinterpret_cast<unsigned char*>(between) + i * layout_.stride() : dst;
       if (several) final[i] = dst;
     }

@@ -203,6 +203,10 @@ class CudaDevice final : public Device {
         "making the caller's stream wait");
   }
 
+  void enter_thread() noexcept override {
+    if (cudaSetDevice(ordinal_) != cudaSuccess) (void)cudaGetLastError();
+  }
+
   // These run in the context that is current, to which the caller's stream belongs.
   Status call_host(void* native_stream, void (*function)(void*), void* data) override {
     HEADRACE_TRY(usable());

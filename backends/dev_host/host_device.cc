@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -103,6 +104,16 @@ void run_boxes(std::span<const Box> boxes, const ElementOp& op, const std::byte*
 
 class InlineStream final : public Stream {};
 
+// The streams of host-staged: whatever else a caller calls one is refused.
+struct StagedStreams {
+  std::mutex mutex;
+  std::set<const Stream*> all;  // guarded by mutex
+};
+StagedStreams& staged_streams() {
+  static base::PerProcess<StagedStreams> streams;
+  return streams.get();
+}
+
 class ThreadStream final : public Stream {
   static constexpr std::size_t kQueueSlack = 64, kSpareTasks = 32;
   // A list of boxes may take megabytes, and there are as many streams as waves of all reads at once.
@@ -113,12 +124,25 @@ class ThreadStream final : public Stream {
     state_->model = model;
     state_->queue.reserve(kQueueSlack);
     state_->spare.reserve(kSpareTasks);
-    state_->thread = std::thread([state = state_.get()] { state->loop(); });
+    StagedStreams& streams = staged_streams();
+    std::lock_guard lock(streams.mutex);
+    const auto listed = streams.all.insert(this).first;
+    try {
+      state_->thread = std::thread([state = state_.get()] { state->loop(); });
+    } catch (...) {
+      streams.all.erase(listed);
+      throw;
+    }
   }
   ~ThreadStream() override {
     if (generation_ != base::fork_generation()) {
       state_.release();  // the thread is not in this process: nothing can be joined
       return;
+    }
+    {
+      StagedStreams& streams = staged_streams();
+      std::lock_guard lock(streams.mutex);
+      streams.all.erase(this);
     }
     {
       std::lock_guard lock(state_->mutex);
@@ -297,7 +321,17 @@ class HostDevice final : public Device, public StandIn {
   Status wait_native(Stream&, void* native_stream) override {
     HEADRACE_TRY(usable());
     if (native_stream == nullptr) return {};
-    return Status(Code::kInvalidArgument, Layer::kDevice, "a host device has no native streams to wait for");
+    StagedStreams& streams = staged_streams();
+    const auto is_one = [&] {
+      std::lock_guard lock(streams.mutex);
+      return streams.all.contains(static_cast<const Stream*>(native_stream));
+    };
+    if (!staged_ || !is_one()) {
+      return Status(Code::kInvalidArgument, Layer::kDevice, "a host device has no native streams to wait for");
+    }
+    HEADRACE_TRY_ASSIGN(const std::unique_ptr<Event> passed, create_event());
+    HEADRACE_TRY(record(*passed, *static_cast<Stream*>(native_stream)));
+    return synchronize(*passed);
   }
 
   // A native stream of the staged device is one of its own streams; without one, and on the host, all is done at once.
@@ -392,6 +426,7 @@ class HostDevice final : public Device, public StandIn {
     Decoder(HostDevice& device, std::shared_ptr<const StagedStages> stages)
         : device_(device), stages_(std::move(stages)) {}
     std::uint64_t index_stride() const noexcept override { return stages_->index_stride(); }
+    bool ends_early() const noexcept override { return stages_->ends_early(); }
     std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept override {
       return stages_->scratch_bytes(limits);
     }

@@ -51,9 +51,11 @@ DecodeOutcome StagedStages::decode_one(const DecodeItem& item, std::byte* const 
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     std::byte* const dst = i + 1 == stages_.size() ? item.dst : between[i % 2];
     std::uint64_t room = stages_[i].capacity_bytes;
-    if (stages_.size() == 1 && item.dst_bytes != 0) room = std::min(room, item.dst_bytes);
+    std::uint64_t whole = room;
+    if (stages_.size() == 1 && item.dst_bytes != 0) whole = room = std::min(room, item.dst_bytes);
+    if (ends_early() && item.enough != 0) room = std::min(room, item.enough);
     std::size_t produced = 0;
-    const DecodeReason reason = hosts_[i]->decode(src, {dst, static_cast<std::size_t>(room)}, produced);
+    const DecodeReason reason = hosts_[i]->decode(src, {dst, static_cast<std::size_t>(room)}, whole, produced);
     if (reason != DecodeReason::kNone) return {DecodeOutcome::pack(static_cast<unsigned>(i), 0, reason)};
     src = {dst, produced};
   }

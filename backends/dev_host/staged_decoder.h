@@ -43,6 +43,7 @@ class StagedStages {
       : stages_(stages.begin(), stages.end()), hosts_(std::move(hosts)), layout_(stages_) {}
 
   std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept;
+  bool ends_early() const noexcept { return stages_.size() == 1 && hosts_[0]->ends_early(); }
   std::uint64_t index_stride() const noexcept { return staged_decode_model().index ? 1024 : 0; }
   void run(std::span<const DecodeItem> items, std::byte* scratch, DecodeOutcome* outcomes,
            const DecodeIndices& indices) const noexcept;

@@ -447,8 +447,8 @@ struct Layout {
     totals = take(kTotalsBytes);
     streams = take(stream_count * sizeof(Lz4Stream));
     tags = take(stream_count * sizeof(Tag));
-    static_assert(sizeof(ZstdStream) == sizeof(DeflateStream));
-    if (named != Named::kOthers) entropy_streams = take(stream_count * sizeof(ZstdStream));
+    if (named == Named::kZstd) entropy_streams = take(stream_count * sizeof(ZstdStream));
+    if (named == Named::kZlib) entropy_streams = take(stream_count * sizeof(DeflateStream));
     decoded = take(limits.dst_bytes + 16 * chunks);
     inner = end;
   }

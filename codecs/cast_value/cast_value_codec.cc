@@ -24,6 +24,7 @@ class MappedCastCodec final : public ValueCodec {
   MappedCastCodec(const ElementFilter& op, ScalarMap map)
       : ValueCodec(op.stored, op.decoded), op_(op), map_(std::move(map)) {}
   std::string_view name() const noexcept override { return "cast_value"; }
+  Prefix prefix(std::uint64_t) const noexcept override { return Prefix::kSameShare; }
   std::unique_ptr<StreamCoder> make_big_endian_coder() const override {
     ElementFilter op = op_;
     op.stored.big_endian = true;

@@ -112,6 +112,8 @@ class DeltaCodec final : public ValueCodec {
     return std::make_unique<DeltaCodec>(Element{stored().number, true}, decoded());
   }
 
+  // Sums of what comes before.
+  Prefix prefix(std::uint64_t) const noexcept override { return Prefix::kSameShare; }
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     if (!same_words(stored(), decoded())) {
       return Status(Code::kUnsupported, Layer::kCodec, "codec 'delta' writes integers of one width only");

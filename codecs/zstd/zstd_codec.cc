@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "codec/config_reader.h"
 #include "codec/library_handle.h"
@@ -17,9 +18,26 @@ constexpr std::uint32_t kFrameMagic = 0xFD2FB528;
 constexpr std::uint32_t kSkippableMagic = 0x184D2A50;  // the low four bits are free
 constexpr std::size_t kMagicBytes = 4;
 
+// Decoding that ends early goes through libzstd's stream, which holds a frame's window once more: of longer chunks that
+// would be too much of a worker's memory.
+constexpr std::uint64_t kMostPrefixOf = std::uint64_t{32} << 20;
+
+// A window that it may hold however short the chunk is: what encoders declare that are not told how much will come.
+constexpr std::uint64_t kUsualWindow = std::uint64_t{8} << 20;
+
 struct ZstdScratch final : Scratch {
   LibraryHandle<ZSTD_DCtx, &ZSTD_freeDCtx> context{ZSTD_createDCtx()};
+  std::vector<std::byte> frame;  // decoded whole though only its beginning is wanted
 };
+
+// What a frame's header says of its window. REQUIRES: it is a frame that ZSTD_findFrameCompressedSize() has measured.
+std::uint64_t window_bytes(std::span<const std::byte> frame, unsigned long long content) {
+  constexpr unsigned kSingleSegment = 0x20;
+  if ((std::to_integer<unsigned>(frame[kMagicBytes]) & kSingleSegment) != 0) return content;
+  const unsigned window = std::to_integer<unsigned>(frame[kMagicBytes + 1]);
+  const std::uint64_t base = std::uint64_t{1} << (10 + (window >> 3));
+  return std::min<std::uint64_t>(base + base / 8 * (window & 7), content);
+}
 
 class ZstdEncoder final : public Encoder {
  public:
@@ -49,6 +67,9 @@ class ZstdCodec final : public StreamCodec {
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     return std::unique_ptr<Encoder>(new ZstdEncoder(level_, checksum_));
   }
+  Prefix prefix(std::uint64_t decoded_bytes) const noexcept override {
+    return decoded_bytes <= kMostPrefixOf ? Prefix::kEndsEarly : Prefix::kNone;
+  }
   bool describe_for_device(device::DecodeStage& stage) const override {
     stage.codec = "zstd";
     return true;
@@ -60,7 +81,7 @@ class ZstdCodec final : public StreamCodec {
 
  protected:
   Status decode_stream(EncodedStream& stream, Scratch* scratch) const override {
-    ZSTD_DCtx* context = static_cast<ZstdScratch*>(scratch)->context.get();
+    std::uint64_t promised = 0;  // by the headers of all frames
     for (std::size_t at = 0; at < stream.src_bytes;) {
       const std::byte* frame = stream.src + at;
       const std::size_t left = stream.src_bytes - at;
@@ -75,31 +96,80 @@ class ZstdCodec final : public StreamCodec {
       if (ZSTD_isError(frame_bytes)) {
         return corrupt("zstd: frame at byte %zu of %zu: %s", at, stream.src_bytes, ZSTD_getErrorName(frame_bytes));
       }
-      if (!skippable) HEADRACE_TRY(decode_frame(context, {frame, frame_bytes}, at, stream));
+      // Of frames behind what is wanted, the headers are still looked at.
+      const bool wanted = stream.prefix_of == 0 || stream.dst_bytes < stream.dst_capacity;
+      if (!skippable) promised = add_content(promised, ZSTD_getFrameContentSize(frame, frame_bytes));
+      if (!skippable && wanted) {
+        HEADRACE_TRY(decode_frame(*static_cast<ZstdScratch*>(scratch), {frame, frame_bytes}, at, stream));
+      }
       at += frame_bytes;
     }
-    return {};
+    if (stream.prefix_of == 0 || promised == ZSTD_CONTENTSIZE_UNKNOWN) return {};
+    return check_size("zstd", promised, stream);
   }
 
  private:
-  static Status decode_frame(ZSTD_DCtx* context, std::span<const std::byte> frame, std::size_t at,
+  // ZSTD_CONTENTSIZE_UNKNOWN once one of them is.
+  static std::uint64_t add_content(std::uint64_t sum, unsigned long long content) {
+    const bool known = sum != ZSTD_CONTENTSIZE_UNKNOWN && content < ZSTD_CONTENTSIZE_ERROR;
+    return known && content <= ZSTD_CONTENTSIZE_ERROR - sum - 1 ? sum + content : ZSTD_CONTENTSIZE_UNKNOWN;
+  }
+
+  static Status decode_frame(ZstdScratch& scratch, std::span<const std::byte> frame, std::size_t at,
                              EncodedStream& stream) {
     const std::size_t room = stream.dst_capacity - stream.dst_bytes;
+    const std::size_t most = stream.prefix_of == 0 ? room : stream.prefix_of - stream.dst_bytes;
     if (const unsigned dictionary = ZSTD_getDictID_fromFrame(frame.data(), frame.size()); dictionary != 0) {
       return unsupported("zstd: frame at byte %zu needs dictionary %u", at, dictionary);
     }
     const unsigned long long declared = ZSTD_getFrameContentSize(frame.data(), frame.size());
-    if (declared != ZSTD_CONTENTSIZE_UNKNOWN && declared != ZSTD_CONTENTSIZE_ERROR && declared > room) {
+    if (declared != ZSTD_CONTENTSIZE_UNKNOWN && declared != ZSTD_CONTENTSIZE_ERROR && declared > most) {
       return wrong_size("zstd", stream.dst_bytes + declared, stream);
     }
-    const std::size_t got =
-        ZSTD_decompressDCtx(context, stream.dst + stream.dst_bytes, room, frame.data(), frame.size());
-    if (ZSTD_isError(got)) {
-      if (ZSTD_getErrorCode(got) == ZSTD_error_dstSize_tooSmall) needs_more_room(stream);
-      return corrupt("zstd: frame at byte %zu: %s (%zu bytes expected in all)", at, ZSTD_getErrorName(got),
-                     stream.dst_capacity);
-    }
+    if (stream.prefix_of != 0 && declared > room) return decode_beginning(scratch, frame, at, declared, stream);
+    std::size_t got = 0;
+    HEADRACE_TRY(decode_whole(scratch, frame, at, {stream.dst + stream.dst_bytes, room}, got, stream));
     stream.dst_bytes += got;
+    return {};
+  }
+
+  static Status decode_whole(ZstdScratch& scratch, std::span<const std::byte> frame, std::size_t at,
+                             std::span<std::byte> room, std::size_t& got, EncodedStream& stream) {
+    got = ZSTD_decompressDCtx(scratch.context.get(), room.data(), room.size(), frame.data(), frame.size());
+    if (!ZSTD_isError(got)) return {};
+    if (ZSTD_getErrorCode(got) == ZSTD_error_dstSize_tooSmall) needs_more_room(stream);
+    return corrupt("zstd: frame at byte %zu: %s (%zu bytes expected in all)", at, ZSTD_getErrorName(got),
+                   stream.prefix_of != 0 ? stream.prefix_of : stream.dst_capacity);
+  }
+
+  // As much of a frame as there is room for; a frame of unknown size may have less.
+  static Status decode_beginning(ZstdScratch& scratch, std::span<const std::byte> frame, std::size_t at,
+                                 unsigned long long content, EncodedStream& stream) {
+    ZSTD_DCtx* const context = scratch.context.get();
+    const std::size_t most = stream.prefix_of - stream.dst_bytes, room = stream.dst_capacity - stream.dst_bytes;
+    // The library makes room for the window before it looks at a block: no header may ask for more than a chunk's.
+    if (window_bytes(frame, content) > std::max<std::uint64_t>(most, kUsualWindow)) {
+      scratch.frame.resize(most);
+      std::size_t got = 0;
+      HEADRACE_TRY(decode_whole(scratch, frame, at, scratch.frame, got, stream));
+      got = std::min(got, room);
+      std::memcpy(stream.dst + stream.dst_bytes, scratch.frame.data(), got);
+      stream.dst_bytes += got;
+      return {};
+    }
+    ZSTD_DCtx_reset(context, ZSTD_reset_session_only);
+    ZSTD_inBuffer in{frame.data(), frame.size(), 0};
+    ZSTD_outBuffer out{stream.dst + stream.dst_bytes, room, 0};
+    for (std::size_t left = 1; left != 0 && out.pos < out.size;) {
+      const std::size_t before = in.pos + out.pos;
+      left = ZSTD_decompressStream(context, &out, &in);
+      if (ZSTD_isError(left)) {
+        return corrupt("zstd: frame at byte %zu: %s (%zu bytes expected at least)", at, ZSTD_getErrorName(left),
+                       stream.dst_capacity);
+      }
+      if (left != 0 && in.pos + out.pos == before) return corrupt("zstd: frame at byte %zu does not end", at);
+    }
+    stream.dst_bytes += out.pos;
     return {};
   }
 

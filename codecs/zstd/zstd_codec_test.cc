@@ -140,6 +140,65 @@ TEST(ZstdCodec, BombsAreRefused) {
   }
 }
 
+TEST(ZstdCodec, BeginningsEndWhereTheyAreToldTo) {
+  const auto codec = make("zstd", R"({"level":3,"checksum":false})");
+  Decoder decode(*codec);
+  const Bytes plain = sample(700'000, Content::kSmooth);
+  const Bytes first(plain.begin(), plain.begin() + 300'000), rest(plain.begin() + 300'000, plain.end());
+  for (const bool checksum : {false, true}) {
+    for (const bool content_size : {false, true}) {
+      for (const int level : {1, 3, 19}) {
+        const Options options{level, checksum, content_size};
+        for (const Bytes& stream :
+             {frame(plain, options), frame(first, options) + skippable(9) + frame(rest, options)}) {
+          for (const std::size_t bytes :
+               {1u, 100u, 131'072u, 131'073u, 299'999u, 300'000u, 300'001u, 699'999u, 700'000u}) {
+            const Decoded got = decode.beginning(stream, bytes, plain.size());
+            ASSERT_TRUE(got.status.ok()) << got.status.to_string();
+            ASSERT_EQ(got.bytes, Bytes(plain.begin(), plain.begin() + static_cast<std::ptrdiff_t>(bytes)));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ZstdCodec, BeginningsOfStreamsThatAreTooShortOrTooLong) {
+  const auto codec = make("zstd", R"({"level":3,"checksum":false})");
+  Decoder decode(*codec);
+  const Bytes plain = sample(300'000, Content::kSmooth);
+  for (const bool content_size : {false, true}) {
+    const Bytes stream = frame(plain, {3, false, content_size});
+    EXPECT_EQ(decode.beginning(stream, 300'001, 400'000).status.code(), Code::kCorrupt);
+    EXPECT_EQ(decode.beginning(stream, 300'001, 400'000, false).status.code(), Code::kCorrupt);
+    EXPECT_TRUE(decode.beginning(stream, 300'000, 400'000, false).status.ok());
+    EXPECT_TRUE(decode.beginning(stream, 1000, 400'000, false).status.ok());
+  }
+  // What the header promises is compared, though it lies behind what is wanted.
+  EXPECT_EQ(decode.beginning(frame(plain), 1000, 299'999).status.code(), Code::kCorrupt);
+  EXPECT_EQ(decode.beginning(frame(plain), 1000, 300'001).status.code(), Code::kCorrupt);
+  EXPECT_EQ(decode.beginning(frame(plain) + frame(plain), 1000, 300'000).status.code(), Code::kCorrupt);
+  Bytes stream = frame(plain);
+  stream.pop_back();
+  EXPECT_EQ(decode.beginning(stream, 1000, 300'000).status.code(), Code::kCorrupt);
+}
+
+// A window of 3.75 TiB is the header's word for it; nobody makes room for that.
+TEST(ZstdCodec, BeginningsOfHugeWindows) {
+  const auto codec = make("zstd", R"({"level":3,"checksum":false})");
+  Decoder decode(*codec);
+  Bytes stream = frame(sample(300'000, Content::kSmooth), {3, false, false});
+  const Bytes plain = sample(300'000, Content::kSmooth);
+  for (const unsigned window : {0xA0u, 0xB8u, 0xFFu}) {
+    stream[5] = static_cast<std::byte>(window);
+    const Decoded whole = decode.beginning(stream, 300'000, 300'000), part = decode.beginning(stream, 1000, 300'000);
+    ASSERT_EQ(whole.status.code(), part.status.code()) << part.status.to_string();
+    if (part.status.ok()) {
+      ASSERT_EQ(part.bytes, Bytes(plain.begin(), plain.begin() + 1000));
+    }
+  }
+}
+
 TEST(ZstdCodec, Configuration) {
   EXPECT_TRUE(try_make("zstd", R"({"level":-131072,"checksum":true})").ok());
   EXPECT_TRUE(try_make("zstd", "{}").ok());

@@ -29,8 +29,9 @@ struct ZstdStream {
   std::uint64_t dst_bytes;  // in: room; out: produced, if the chunk is good
   std::uint32_t chunk;      // index into outcomes; a chunk that is bad already is left alone
   ZstdKind kind;
+  std::uint64_t enough = 0;  // of the first bytes, with room for all; 0: all are wanted
 };
-static_assert(sizeof(ZstdStream) == 40);
+static_assert(sizeof(ZstdStream) == 48);
 
 struct ZstdLimits {
   std::uint32_t streams = 0;                   // at most

@@ -237,6 +237,80 @@ TEST_F(ZstdDevice, RoundsAreEnoughAndScratchGrowsWithTheLimits) {
   }
 }
 
+// Of a stream of which the beginning is wanted, blocks behind it are not decoded; nothing is written outside of dst.
+class ZstdBeginnings : public ::testing::Test {
+ protected:
+  // Gives how many blocks were decoded.
+  std::size_t decode(const Bytes& stream, const Bytes& plain, std::size_t enough, bool exact = true) {
+    GuardBuffer in(stream, Flush::kRight), out(plain.size(), Flush::kLeft);
+    ZstdOnCpu::Item item{{in.data(), in.size()}, out.span(), {}, 0};
+    item.enough = enough;
+    gpu_.last_blocks.clear();
+    gpu_.decode({&item, 1}, exact);
+    EXPECT_TRUE(item.outcome.ok()) << enough;
+    EXPECT_GE(item.produced, enough);
+    EXPECT_EQ(std::memcmp(out.data(), plain.data(), enough), 0) << enough;
+    EXPECT_TRUE(out.intact());
+    return gpu_.last_blocks.size();
+  }
+  ZstdOnCpu gpu_;
+};
+
+TEST_F(ZstdBeginnings, BlocksBehindAreNotDecoded) {
+  constexpr std::size_t kBlock = 1 << 17, kBlocks = 4;
+  for (const std::size_t short_by : {0u, 70'000u}) {
+    const Bytes plain = float_field(kBlocks * kBlock - short_by, 4, false);
+    for (const bool checksum : {false, true}) {
+      const Bytes stream = compress(plain, {.level = 1, .checksum = checksum});
+      for (const bool in_parts : {false, true}) {
+        gpu_.part_bytes = in_parts ? static_cast<std::uint32_t>(stream.size() / 3) : 0;
+        gpu_.walks = in_parts ? 4 : 1;
+        for (const std::size_t enough : {std::size_t{1}, kBlock, kBlock + 1, plain.size() - 1}) {
+          // The last block may be the short one or another.
+          const std::size_t least = (enough + kBlock - 1) / kBlock, blocks = decode(stream, plain, enough);
+          EXPECT_GE(blocks, least);
+          EXPECT_LE(blocks, std::min(kBlocks, least + (short_by != 0 ? 1 : 0)));
+        }
+        EXPECT_EQ(decode(stream, plain, plain.size()), kBlocks);
+      }
+      gpu_.part_bytes = 0;
+    }
+  }
+}
+
+TEST_F(ZstdBeginnings, StreamsThatSayTooLittleAreDecodedWhole) {
+  const Bytes half = float_field(300'000, 5, false), plain = half + half;
+  const Bytes two = compress(half, {}) + skippable_frame(Bytes(3)) + compress(half, {});
+  EXPECT_EQ(decode(two, plain, 1000), 6u);
+  EXPECT_EQ(decode(compress(plain, {.size = false}), plain, 1000), 5u);
+  // Blocks of any length, whose window is smaller than 128 KiB.
+  for (const int log : {10, 12, 14}) {
+    const Bytes small = compress(half, {.level = 6, .window_log = log});
+    const std::size_t all = decode(small, half, half.size());
+    EXPECT_LT(decode(small, half, 50'000), all);
+  }
+}
+
+// Blocks of which a header promises more than they decode to: the CPU finds out.
+TEST_F(ZstdBeginnings, TooLittleIsForTheCpu) {
+  const Bytes plain = float_field(6 << 17, 6, false);
+  Bytes stream = compress(plain, {.level = 1});
+  // The first block becomes one byte, said once.
+  const std::ptrdiff_t at = (std::to_integer<unsigned>(stream[4]) & 0x20) != 0 ? 9 : 10;
+  std::uint32_t header = 0;
+  std::memcpy(&header, stream.data() + at, 3);
+  stream.erase(stream.begin() + at + 3, stream.begin() + at + 3 + (header >> 3));
+  header = 1 << 1 | 1 << 3;
+  std::memcpy(stream.data() + at, &header, 3);
+  stream.insert(stream.begin() + at + 3, std::byte{7});
+  GuardBuffer in(stream, Flush::kRight), out(plain.size(), Flush::kLeft);
+  ZstdOnCpu::Item item{{in.data(), in.size()}, out.span(), {}, 0};
+  item.enough = 1 << 17;
+  gpu_.decode({&item, 1}, true);
+  EXPECT_TRUE(item.outcome.host_only());
+  EXPECT_TRUE(out.intact());
+}
+
 TEST_F(ZstdDevice, StreamsOfChunks) {
   const Bytes stream = compress(sample(100, Content::kText));
   device::gpu::Chunk chunk{reinterpret_cast<const unsigned char*>(stream.data()), nullptr, stream.size(), 100};
@@ -247,6 +321,7 @@ TEST_F(ZstdDevice, StreamsOfChunks) {
   EXPECT_EQ(listed.src, chunk.src);
   EXPECT_EQ(listed.src_bytes, stream.size());
   EXPECT_EQ(listed.dst_bytes, 100u);
+  EXPECT_EQ(listed.enough, 0u);
   listed.dst_bytes = 90;
   std::uint64_t outcome = 5;
   testing::gpu::launch(1, 32, [&] { codec::gpu::tell_zstd_sizes_body(&chunk, 1, &listed, &outcome); });

@@ -123,7 +123,8 @@ __device__ inline void scan_units_body(const Job& job, std::uint64_t* shared) {
 // Lists the blocks of all frames of a stream. As many skippable frames are gone through as there may be blocks, so that
 // no stream takes for ever. What is jumped over is listed later.
 __device__ inline Verdict walk_frames(const ZstdStream& stream, bool single_frame, ChainCursor& chains, RawBlock* raw,
-                                      std::uint32_t raw_first, std::uint32_t most, std::uint32_t& count) {
+                                      std::uint32_t raw_first, std::uint32_t most, std::uint32_t& count,
+                                      std::uint32_t& frames, FrameHeader& header) {
   const std::uint64_t end = stream.src_bytes;
   if (end == 0) return {DecodeReason::kTruncated, 0};
   if (end > kMostStreamBytes || stream.dst_bytes > kMostStreamBytes) return {DecodeReason::kHostOnly, 0};
@@ -141,7 +142,8 @@ __device__ inline Verdict walk_frames(const ZstdStream& stream, bool single_fram
       continue;
     }
     if (magic != kFrameMagic) return {at == 0 ? DecodeReason::kHeader : DecodeReason::kTrailing, at};
-    const FrameHeader header = read_frame_header(frame, end - at);
+    header = read_frame_header(frame, end - at);
+    ++frames;
     if (header.reason != DecodeReason::kNone) return {header.reason, at};
     if (header.content != ~std::uint64_t{0} && header.content > stream.dst_bytes) {
       return {DecodeReason::kWrongSize, at};
@@ -172,11 +174,25 @@ __device__ inline Verdict walk_frames(const ZstdStream& stream, bool single_fram
   return {};
 }
 
+// How many of a stream's blocks are enough for its first `enough` bytes, from what its only frame says of all of them.
+// No block decodes to more than `most`, so the first k are only as much short of k times that as all blocks together
+// are.
+__device__ inline std::uint32_t blocks_enough(const FrameHeader& frame, std::uint32_t blocks, std::uint64_t enough) {
+  if (frame.content == ~std::uint64_t{0} || enough >= frame.content) return blocks;
+  const std::uint64_t most = frame.window < kMaxBlockBytes ? frame.window : kMaxBlockBytes;
+  const std::uint64_t all = blocks * most;
+  if (most == 0 || all < frame.content) return blocks;
+  const std::uint64_t needed = (enough + (all - frame.content) + most - 1) / most;
+  return needed < blocks ? static_cast<std::uint32_t>(needed) : blocks;
+}
+
 __device__ inline void list_frames(const Job& job, std::uint32_t i, StreamState& state, std::uint32_t most) {
   ZstdStream& stream = job.streams[i];
-  std::uint32_t blocks = 0;
+  std::uint32_t blocks = 0, frames = 0;
+  FrameHeader header{};  // of the last frame
   ChainCursor chains(job, i);
-  Verdict verdict = walk_frames(stream, job.single_frame, chains, job.raw, state.raw_first, most, blocks);
+  Verdict verdict =
+      walk_frames(stream, job.single_frame, chains, job.raw, state.raw_first, most, blocks, frames, header);
   if (verdict.reason == DecodeReason::kNone && blocks == 0) {  // nothing but skippable frames
     if (job.exact && stream.dst_bytes != 0) verdict = {DecodeReason::kWrongSize, stream.src_bytes};
     stream.dst_bytes = 0;
@@ -184,7 +200,11 @@ __device__ inline void list_frames(const Job& job, std::uint32_t i, StreamState&
   if (verdict.reason != DecodeReason::kNone) {
     give_up(job, stream.chunk, verdict.at, verdict.reason);
   } else {
-    state.count = blocks;
+    // What a decode index says is of all blocks, and a header that does not hold is for all of them to find out.
+    const bool cut =
+        stream.enough != 0 && frames == 1 && !job.has_index() && (!job.exact || header.content == stream.dst_bytes);
+    state.count = cut ? blocks_enough(header, blocks, stream.enough) : blocks;
+    if (state.count == blocks) stream.enough = 0;
   }
 }
 

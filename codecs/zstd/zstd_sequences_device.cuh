@@ -378,6 +378,11 @@ __device__ inline void settle_stream(const Job& job, ZstdStream& stream, StreamS
   state.frame_out = frame_out;
   for (unsigned k = 0; k < 3; ++k) state.repeats[k] = repeats.offset[k];
   if (to != state.first + state.count) return;
+  if (stream.enough != 0) {
+    // Not all blocks were decoded. What is wrong with the sizes of these the CPU finds out.
+    if (out < stream.enough) give_up(job, stream.chunk, stream.src_bytes, DecodeReason::kHostOnly);
+    return;
+  }
   if (job.exact && out != stream.dst_bytes) give_up(job, stream.chunk, stream.src_bytes, DecodeReason::kWrongSize);
   stream.dst_bytes = out;
 }

@@ -29,6 +29,7 @@ class ZstdStage final : public device::gpu::GpuCodec {
   }
 
   std::uint64_t index_bytes(std::uint64_t dst_bytes) const noexcept override { return zstd_index_bytes(dst_bytes); }
+  bool ends_early() const noexcept override { return true; }
   bool wants_large_batches() const noexcept override { return true; }
 
   int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {

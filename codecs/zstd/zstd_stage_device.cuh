@@ -25,7 +25,8 @@ __device__ inline void list_zstd_streams_body(const device::gpu::Chunk* chunks, 
   const std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i == 0) *streams_count = count;
   if (i >= count) return;
-  streams[i] = {chunks[i].src, chunks[i].dst, chunks[i].src_bytes, chunks[i].dst_bytes, i, ZstdKind::kFrames};
+  streams[i] = {chunks[i].src,     chunks[i].dst,   chunks[i].src_bytes, chunks[i].dst_bytes, i,
+                ZstdKind::kFrames, chunks[i].enough};
 }
 
 // Says how many bytes the chunks decoded to.

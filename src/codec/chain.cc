@@ -126,10 +126,32 @@ void Chain::add_stages(const std::vector<const StreamCoder*>& coders, const Stre
   if (stages_.size() == 1 && !variable_length_ && !swaps_fields()) {
     part_table_bytes_ = std::min(coder(0).part_table_bytes(), kMostPartTableBytes);
   }
+  prefix_stage_ = find_prefix_stage();
   for (const std::size_t earliest = earliest_device_stage(); device_begin_ > earliest; --device_begin_) {
     device::DecodeStage stage;
     if (!describe_stage(device_begin_ - 1, stage)) break;
   }
+}
+
+// Behind what ends early, or from the stored bytes on, every stage takes the same share of its input. What lies outside
+// of that decodes all of its own.
+std::size_t Chain::find_prefix_stage() const noexcept {
+  if (variable_length_) return stages_.size();
+  EncodedSize element{item_bytes_, true};
+  for (std::size_t i = stages_.size(); i-- > 0;) {
+    const Prefix prefix = coder(i).prefix(stages_[i].capacity);
+    if (prefix == Prefix::kEndsEarly) return i;
+    element = coder(i).encoded_size(element.most);
+    // One element of the array may be part of one of a filter's.
+    if (prefix != Prefix::kSameShare || !element.exact) return stages_.size();
+  }
+  return 0;
+}
+
+std::uint64_t Chain::bytes_for_prefix(std::size_t index, std::uint64_t prefix_bytes) const {
+  std::uint64_t bytes = prefix_bytes;
+  for (std::size_t i = stages_.size(); --i > index;) bytes = coder(i).encoded_size(bytes).most;
+  return bytes;
 }
 
 bool Chain::describe_stage(std::size_t index, device::DecodeStage& stage) const {
@@ -203,8 +225,16 @@ bool Chain::cut(std::span<const std::byte> table, std::uint64_t stored_bytes, st
 }
 
 Status Chain::decode_part(std::span<const std::byte> src, std::span<std::byte> dst, Workspace& workspace) const {
-  if (part_table_bytes_ == 0 || dst.size() > decoded_bytes_) {
+  const bool whole_elements = part_table_bytes_ != 0 || dst.size() % item_bytes_ == 0;
+  if ((part_table_bytes_ == 0 && !has_prefix()) || dst.empty() || dst.size() > decoded_bytes_ || !whole_elements) {
     return Status(Code::kInternal, Layer::kCodec, "a chunk that cannot be decoded in part");
+  }
+  if (part_table_bytes_ == 0) {
+    HEADRACE_TRY(check_encoded_size(src.size()));
+    std::size_t produced = 0;
+    HEADRACE_TRY(run_stages(0, stages_.size(), src, dst, workspace, produced, dst.size()));
+    swap_fields(dst);
+    return {};
   }
   EncodedStream stream{.src = src.data(), .src_bytes = src.size(), .dst = dst.data(), .dst_capacity = dst.size()};
   return coder(0).decode(stream, workspace.scratch[0].get());
@@ -247,10 +277,19 @@ Result<std::vector<std::byte>> Chain::make_decode_index(std::span<const std::byt
 }
 
 Status Chain::run_stages(std::size_t begin, std::size_t end, std::span<const std::byte> src, std::span<std::byte> dst,
-                         Workspace& workspace, std::size_t& produced) const {
+                         Workspace& workspace, std::size_t& produced, std::uint64_t prefix_bytes) const {
   for (std::size_t i = begin; i < end; ++i) {
-    const ChainStep& stage = stages_[i];
+    ChainStep stage = stages_[i];
     EncodedStream stream;
+    if (prefix_bytes != 0 && i >= prefix_stage_) {
+      stage.capacity = bytes_for_prefix(i, prefix_bytes);
+      if (stage.coder->prefix(stages_[i].capacity) == Prefix::kEndsEarly) {
+        stream.prefix_of = static_cast<std::size_t>(stages_[i].capacity);
+      } else {
+        // Fewer than that are for the codec to refuse.
+        src = src.first(std::min(src.size(), static_cast<std::size_t>(stage.coder->encoded_size(stage.capacity).most)));
+      }
+    }
     stream.src = src.data();
     stream.src_bytes = src.size();
     const std::span<std::byte> room = i + 1 == end ? dst : workspace.temporary[i % 2];

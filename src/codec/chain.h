@@ -64,12 +64,16 @@ class Chain {
 
   // REQUIRES: dst.size() == decoded_bytes(). src may be dst where there are no stages.
   Status decode(std::span<const std::byte> src, std::span<std::byte> dst, Workspace& workspace) const;
-  // Chunks that can be decoded in part: StreamCoder's of the same name, of the only stage. 0: they cannot.
+  // Chunks of which a part can be cut out: StreamCoder's of the same name, of the only stage. 0: none can.
   std::size_t part_table_bytes() const noexcept { return part_table_bytes_; }
+  // Whether a chunk's first elements can be decoded without the others, from all of its stored bytes. Checksums are
+  // compared of what is decoded whole: of the stored bytes, but not of a stream whose decoding ends early.
+  bool has_prefix() const noexcept { return prefix_stage_ < stages_.size(); }
   // REQUIRES: part_table_bytes() > 0. True: `part` lies within the stored and the decoded bytes.
   bool cut(std::span<const std::byte> table, std::uint64_t stored_bytes, std::uint64_t begin, std::uint64_t end,
            std::span<std::byte> head, StreamPart& part) const noexcept;
-  // Of what cut() gave. dst.size() is its decoded_bytes.
+  // Of what cut() gave; dst.size() is its decoded_bytes. Where has_prefix(), of all stored bytes; dst.size() is of as
+  // many whole elements as are wanted.
   Status decode_part(std::span<const std::byte> src, std::span<std::byte> dst, Workspace& workspace) const;
   bool accepts_encoded_size(std::uint64_t bytes) const noexcept {
     return encoded_exact_ ? bytes == max_encoded_bytes_ : bytes <= max_encoded_bytes_;
@@ -109,8 +113,12 @@ class Chain {
 
  private:
   Chain() = default;
+  // prefix_bytes: of what the last stage gives, where has_prefix(); 0: all.
   Status run_stages(std::size_t begin, std::size_t end, std::span<const std::byte> src, std::span<std::byte> dst,
-                    Workspace& workspace, std::size_t& produced) const;
+                    Workspace& workspace, std::size_t& produced, std::uint64_t prefix_bytes = 0) const;
+  std::size_t find_prefix_stage() const noexcept;
+  // What stage `index` has to give for so many bytes of what the last one does.
+  std::uint64_t bytes_for_prefix(std::size_t index, std::uint64_t prefix_bytes) const;
   void swap_fields(std::span<std::byte> elements) const noexcept;
   bool describe_stage(std::size_t index, device::DecodeStage& stage) const;
   struct ChainStep {
@@ -133,6 +141,8 @@ class Chain {
   bool encoded_exact_ = true, variable_length_ = false;
   std::size_t device_begin_ = 0;
   std::size_t part_table_bytes_ = 0;
+  std::size_t prefix_stage_ =
+      0;  // the first that does not decode all for a prefix; the number of stages: there is none
 };
 
 }  // namespace headrace::codec

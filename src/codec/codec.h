@@ -52,6 +52,9 @@ struct EncodedStream {
   std::size_t dst_capacity = 0;  // never exceeded; from metadata
   std::size_t dst_bytes = 0;     // out: bytes produced, valid when the status is OK
   bool exact = true;             // in: anything but dst_capacity bytes is kCorrupt
+  // In, 0: all of the stream is wanted. Else its first dst_capacity bytes, of a stream that decodes to so many
+  // altogether (at most, where !exact): decoding ends there, and fewer are kCorrupt. Only for Prefix::kEndsEarly.
+  std::size_t prefix_of = 0;
   // Out, with a failure for want of room where !exact: a capacity that may do, above dst_capacity; else 0.
   std::size_t needed_bytes = 0;
 };
@@ -80,6 +83,13 @@ struct StreamPart {
 
 inline constexpr std::size_t kMostPartTableBytes = 4096;
 
+// How the first bytes of what a stream decodes to are had without the others.
+enum class Prefix : std::uint8_t {
+  kNone,       // only all together
+  kEndsEarly,  // from all of the stream: decoding ends once they are there (EncodedStream::prefix_of)
+  kSameShare,  // from as many of its first bytes as encoded_size() says
+};
+
 // Decodes streams, one a call.
 class StreamCoder {
  public:
@@ -89,6 +99,9 @@ class StreamCoder {
   virtual std::unique_ptr<Scratch> make_scratch() const { return nullptr; }
   // Allocates nothing once `scratch` is warm.
   virtual Status decode(EncodedStream& stream, Scratch* scratch) const = 0;
+
+  // Of streams that decode to at most so many bytes altogether.
+  virtual Prefix prefix(std::uint64_t decoded_bytes) const noexcept { return (void)decoded_bytes, Prefix::kNone; }
 
   // Streams whose first bytes tell where parts of them lie: as many of these as are enough for most streams, at most
   // kMostPartTableBytes. 0: there is no part without the rest.

@@ -12,7 +12,8 @@ class CoderStage final : public device::HostStage {
  public:
   CoderStage(const StreamCoder& coder, bool exact) : coder_(coder), exact_(exact) {}
 
-  device::DecodeReason decode(std::span<const std::byte> src, std::span<std::byte> dst,
+  bool ends_early() const noexcept override { return coder_.prefix(1) == Prefix::kEndsEarly; }
+  device::DecodeReason decode(std::span<const std::byte> src, std::span<std::byte> dst, std::uint64_t capacity,
                               std::size_t& produced) override {
     std::unique_ptr<Scratch> scratch;
     {
@@ -29,6 +30,9 @@ class CoderStage final : public device::HostStage {
     stream.dst = dst.data();
     stream.dst_capacity = dst.size();
     stream.exact = exact_;
+    if (dst.size() < capacity && coder_.prefix(capacity) == Prefix::kEndsEarly) {
+      stream.prefix_of = static_cast<std::size_t>(capacity);
+    }
     const Status status = coder_.decode(stream, scratch.get());
     produced = stream.dst_bytes;
     {

@@ -15,6 +15,7 @@ class ElementCodec final : public ValueCodec {
   ElementCodec(std::string_view name, const ElementFilter& op);
   std::string_view name() const noexcept override { return name_; }
   std::unique_ptr<StreamCoder> make_big_endian_coder() const override;
+  Prefix prefix(std::uint64_t) const noexcept override { return Prefix::kSameShare; }
   bool describe_for_device(device::DecodeStage& stage) const override;
 
  protected:

@@ -36,6 +36,11 @@ Status unsupported(const char* format, ...) noexcept {
 }
 
 Status wrong_size(std::string_view codec, std::uint64_t got_bytes, EncodedStream& stream) noexcept {
+  if (stream.prefix_of != 0) {
+    return corrupt("%.*s: stream decodes to %llu bytes, expected %s%zu and at least %zu",
+                   static_cast<int>(codec.size()), codec.data(), static_cast<unsigned long long>(got_bytes),
+                   stream.exact ? "" : "at most ", stream.prefix_of, stream.dst_capacity);
+  }
   if (!stream.exact && got_bytes > stream.dst_capacity) stream.needed_bytes = got_bytes;
   return corrupt("%.*s: stream decodes to %llu bytes, expected %s%zu", static_cast<int>(codec.size()), codec.data(),
                  static_cast<unsigned long long>(got_bytes), stream.exact ? "" : "at most ", stream.dst_capacity);
@@ -50,7 +55,10 @@ Status CheckedCoder::decode(EncodedStream& stream, Scratch* scratch) const {
       own = make_scratch();
       scratch = own.get();
     }
-    if (stream.src_bytes == 0) {
+    const bool part = stream.prefix_of != 0;
+    if (part && (prefix(stream.prefix_of) != Prefix::kEndsEarly || stream.dst_capacity > stream.prefix_of)) {
+      status = Status(Code::kInternal, Layer::kCodec, "a stream that cannot be decoded in part");
+    } else if (stream.src_bytes == 0) {
       status = corrupt("%.*s: stream is empty", static_cast<int>(name().size()), name().data());
     } else {
       status = decode_stream(stream, scratch);
@@ -58,7 +66,10 @@ Status CheckedCoder::decode(EncodedStream& stream, Scratch* scratch) const {
   } catch (...) {
     status = Status::out_of_memory();
   }
-  if (status.ok()) status = check_size(name(), stream.dst_bytes, stream);
+  if (status.ok() && stream.prefix_of == 0) status = check_size(name(), stream.dst_bytes, stream);
+  if (status.ok() && stream.prefix_of != 0 && stream.dst_bytes != stream.dst_capacity) {
+    status = wrong_size(name(), stream.dst_bytes, stream);
+  }
   if (!status.ok()) stream.dst_bytes = 0;
   return status;
 }

@@ -31,9 +31,11 @@ class StreamCodec : public BytesToBytes, public CheckedCoder {
 // What a decoder reports when a stream holds or promises another size than metadata gives. Where fewer bytes than
 // dst_capacity are allowed, tells the caller that it takes more.
 Status wrong_size(std::string_view codec, std::uint64_t got_bytes, EncodedStream& stream) noexcept;
-// OK where a stream may decode to so many bytes.
+// OK where a stream may decode to so many bytes altogether.
 inline Status check_size(std::string_view codec, std::uint64_t bytes, EncodedStream& stream) noexcept {
-  const bool holds = stream.exact ? bytes == stream.dst_capacity : bytes <= stream.dst_capacity;
+  const std::size_t most = stream.prefix_of != 0 ? stream.prefix_of : stream.dst_capacity;
+  const bool enough = stream.prefix_of == 0 || bytes >= stream.dst_capacity;
+  const bool holds = enough && (stream.exact ? bytes == most : bytes <= most);
   return holds ? Status() : wrong_size(codec, bytes, stream);
 }
 // For decoders that only find out that dst_capacity is too little: any more may do.

@@ -87,6 +87,9 @@ struct DecodeItem {
   std::byte* dst = nullptr;
   // Of a decoder of one stage: what the item decodes to, at most that stage's capacity; 0: as much as that.
   std::uint64_t dst_bytes = 0;
+  // Of a decoder that ends_early(): so many of the first bytes are wanted, of which it may decode more; dst has room
+  // for all. 0: all are.
+  std::uint64_t enough = 0;
 };
 
 // Bounds of every batch that will come.
@@ -138,6 +141,8 @@ class ChunkDecoder {
   // Much of a batch's time is its longest chain of steps that follow each other, whatever else it holds: the same bytes
   // in fewer batches take less time.
   virtual bool wants_large_batches() const noexcept { return false; }
+  // Whether it makes use of DecodeItem::enough. Others decode all.
+  virtual bool ends_early() const noexcept { return false; }
   // outcomes: pinned memory, one for each item, written by the device.
   // REQUIRES: scratch is aligned to 256 bytes and used by nothing else until the work is done. With indices: a word is
   // set for each item, and no more than `stride`; those that are bytes stand for the item's index in `entries`.

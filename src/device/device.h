@@ -122,6 +122,9 @@ class Device {
   // Of a device that simulates a GPU on the host (device/stand_in.h); null for all others.
   virtual StandIn* stand_in() noexcept { return nullptr; }
 
+  // Makes the device the calling thread's own, for libraries that reach its memory without saying which it is.
+  virtual void enter_thread() noexcept {}
+
   virtual Status record(Event& event, Stream& stream) = 0;
   // An event that keeps the time at which it was passed; dearer than others.
   virtual Result<std::unique_ptr<Event>> create_timed_event() = 0;

@@ -27,7 +27,8 @@ struct Chunk {
   const unsigned char* src;
   unsigned char* dst;
   std::uint64_t src_bytes;
-  std::uint64_t dst_bytes;  // in: capacity; out: produced, which differs only where the stage is not exact
+  std::uint64_t dst_bytes;   // in: capacity; out: produced, which differs only where the stage is not exact
+  std::uint64_t enough = 0;  // DecodeItem::enough
 };
 
 struct Limits {
@@ -115,7 +116,8 @@ class GpuCodec {
   virtual int enqueue(const Batch& batch, NativeStream stream) const noexcept = 0;
   // Most bytes that the index of a chunk takes which decodes to so many; 0: no use is made of one.
   virtual std::uint64_t index_bytes(std::uint64_t /*dst_bytes*/) const noexcept { return 0; }
-  // See ChunkDecoder::wants_large_batches().
+  // See ChunkDecoder.
+  virtual bool ends_early() const noexcept { return false; }
   virtual bool wants_large_batches() const noexcept { return false; }
 };
 

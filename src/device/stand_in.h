@@ -16,8 +16,11 @@ namespace headrace::device {
 class HostStage {
  public:
   virtual ~HostStage() = default;
-  // Throws std::bad_alloc.
-  virtual DecodeReason decode(std::span<const std::byte> src, std::span<std::byte> dst, std::size_t& produced) = 0;
+  // Whether it decodes the beginning of a stream alone.
+  virtual bool ends_early() const noexcept = 0;
+  // dst: of what decodes to at most `capacity` bytes; less than that only where ends_early(). Throws std::bad_alloc.
+  virtual DecodeReason decode(std::span<const std::byte> src, std::span<std::byte> dst, std::uint64_t capacity,
+                              std::size_t& produced) = 0;
 };
 
 class StandIn {

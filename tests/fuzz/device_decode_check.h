@@ -54,4 +54,33 @@ void check_device_decode(const CodecSeed& seed, const codec::StreamCoder& codec,
   }
 }
 
+// Likewise where only the first `enough` bytes are wanted. What is damaged behind them need not be found.
+template <class Gpu, class Decode>
+void check_device_beginning(const CodecSeed& seed, const codec::StreamCoder& codec, std::size_t enough,
+                            const Decode& decode) {
+  static const std::unique_ptr<codec::Scratch> scratch = codec.make_scratch();
+  static GuardArena in(kMaxDeviceSeed), out(CodecSeed::kMaxCapacity), want(CodecSeed::kMaxCapacity);
+  codec::EncodedStream whole{.src = seed.stream.data(),
+                             .src_bytes = seed.stream.size(),
+                             .dst = want.take(seed.capacity, Flush::kRight, 0),
+                             .dst_capacity = seed.capacity,
+                             .exact = seed.exact};
+  const bool good = codec.decode(whole, scratch.get()).ok();
+  for (const Flush flush : {Flush::kRight, Flush::kLeft}) {
+    std::byte* const src = in.take(seed.stream.size(), flush, 0);
+    std::copy(seed.stream.begin(), seed.stream.end(), src);
+    std::byte* const dst = out.take(seed.capacity, flush, flush == Flush::kLeft ? 0 : 0xFF);
+    typename Gpu::Item item{{src, seed.stream.size()}, {dst, seed.capacity}, {}, 0};
+    item.enough = enough;
+    decode(std::span(&item, 1), flush);
+    FUZZ_CHECK(in.intact());
+    FUZZ_CHECK(out.intact());
+    if (item.outcome.host_only()) continue;
+    if (good) FUZZ_CHECK(item.outcome.ok());
+    if (!item.outcome.ok()) continue;
+    FUZZ_CHECK(!seed.exact || item.produced >= enough);
+    if (good) FUZZ_CHECK(std::equal(dst, dst + std::min(enough, whole.dst_bytes), whole.dst));
+  }
+}
+
 }  // namespace headrace::test

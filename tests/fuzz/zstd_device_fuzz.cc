@@ -60,5 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     gpu.decode(items, seed.exact);
   };
   test::check_device_decode<ZstdOnCpu>(seed, *codec.coder(), good, plain, decode);
+  if (seed.capacity != 0)
+    test::check_device_beginning<ZstdOnCpu>(seed, *codec.coder(), 1 + size * 31 % seed.capacity, decode);
   return 0;
 }

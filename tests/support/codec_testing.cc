@@ -46,14 +46,23 @@ GuardArena& enough(std::unique_ptr<GuardArena>& arena, std::size_t& have, std::s
 }  // namespace
 
 Decoded Decoder::operator()(std::span<const std::byte> encoded, std::size_t capacity, bool exact) {
-  Decoded right = run(encoded, capacity, exact, Flush::kRight);
-  Decoded left = run(encoded, capacity, exact, Flush::kLeft);
+  return run_both(encoded, capacity, exact, 0);
+}
+
+Decoded Decoder::beginning(std::span<const std::byte> encoded, std::size_t bytes, std::size_t of, bool exact) {
+  return run_both(encoded, bytes, exact, of);
+}
+
+Decoded Decoder::run_both(std::span<const std::byte> encoded, std::size_t capacity, bool exact, std::size_t prefix_of) {
+  Decoded right = run(encoded, capacity, exact, prefix_of, Flush::kRight);
+  Decoded left = run(encoded, capacity, exact, prefix_of, Flush::kLeft);
   EXPECT_EQ(right.status.code(), left.status.code());
   EXPECT_EQ(right.bytes, left.bytes);
   return right;
 }
 
-Decoded Decoder::run(std::span<const std::byte> encoded, std::size_t capacity, bool exact, Flush flush) {
+Decoded Decoder::run(std::span<const std::byte> encoded, std::size_t capacity, bool exact, std::size_t prefix_of,
+                     Flush flush) {
   GuardArena &in = enough(in_, in_bytes_, encoded.size()), &out = enough(out_, out_bytes_, capacity);
   std::byte* const src = in.take(encoded.size(), flush, 0);
   if (!encoded.empty()) std::memcpy(src, encoded.data(), encoded.size());
@@ -63,14 +72,15 @@ Decoded Decoder::run(std::span<const std::byte> encoded, std::size_t capacity, b
                               .dst = out.take(capacity, flush, flush == Flush::kLeft ? 0x00 : 0xFF),
                               .dst_capacity = capacity,
                               .dst_bytes = 12345,
-                              .exact = exact};
+                              .exact = exact,
+                              .prefix_of = prefix_of};
   Decoded result;
   result.status = coder_.decode(stream, scratch_.get());
   EXPECT_TRUE(in.intact());
   EXPECT_TRUE(out.intact());
   EXPECT_TRUE(std::equal(encoded.begin(), encoded.end(), src)) << "the encoded bytes were changed";
   if (result.status.ok()) {
-    EXPECT_TRUE(!exact || stream.dst_bytes == capacity);
+    EXPECT_TRUE((!exact && prefix_of == 0) || stream.dst_bytes == capacity);
     EXPECT_LE(stream.dst_bytes, capacity);
     result.bytes.assign(stream.dst, stream.dst + stream.dst_bytes);
   } else {

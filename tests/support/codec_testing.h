@@ -60,9 +60,12 @@ class Decoder {
   explicit Decoder(const codec::StreamCoder& coder) : coder_(coder), scratch_(coder.make_scratch()) {}
 
   Decoded operator()(std::span<const std::byte> encoded, std::size_t capacity, bool exact = true);
+  // The first `bytes` of a stream that decodes to `of` altogether.
+  Decoded beginning(std::span<const std::byte> encoded, std::size_t bytes, std::size_t of, bool exact = true);
 
  private:
-  Decoded run(std::span<const std::byte> encoded, std::size_t capacity, bool exact, Flush flush);
+  Decoded run_both(std::span<const std::byte> encoded, std::size_t capacity, bool exact, std::size_t prefix_of);
+  Decoded run(std::span<const std::byte> encoded, std::size_t capacity, bool exact, std::size_t prefix_of, Flush flush);
 
   const codec::StreamCoder& coder_;
   std::unique_ptr<codec::Scratch> scratch_;

@@ -26,6 +26,7 @@ class ZstdOnCpu {
     // In: as device/decode.h says, and the index that is given. Out: what has come of it, and what was collected.
     std::uint32_t index_word = device::kIndexNone;
     std::vector<std::byte> index{};
+    std::uint64_t enough = 0;  // in: as DecodeItem says
   };
 
   // More blocks than on a GPU, so that small ones are decoded here and not left to the CPU.
@@ -46,7 +47,7 @@ class ZstdOnCpu {
     for (const Item& item : items) {
       streams.push_back({reinterpret_cast<const unsigned char*>(item.stream.data()),
                          reinterpret_cast<unsigned char*>(item.dst.data()), item.stream.size(), item.dst.size(),
-                         static_cast<std::uint32_t>(streams.size()), codec::gpu::ZstdKind::kFrames});
+                         static_cast<std::uint32_t>(streams.size()), codec::gpu::ZstdKind::kFrames, item.enough});
       limits.src_bytes += item.stream.size();
       limits.dst_bytes += item.dst.size();
     }
