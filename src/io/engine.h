@@ -1,4 +1,5 @@
-// Engine: how bytes get from a file descriptor into host memory, many requests at a time.
+// Engine: how bytes get from a file descriptor into memory, many requests at a time: the host's, and with
+// EngineInfo::reaches_device_memory a device's.
 //
 // An engine only moves what one system call moves: it reports short counts, EINTR and EAGAIN as they come. Splitting,
 // retrying, deadlines and "exactly one completion a request" are the RequestQueue's work (request_queue.h).
@@ -16,6 +17,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -44,15 +46,23 @@ struct EngineOptions {
   unsigned threads = 0;  // for engines that use threads; 0: the CPUs this process may run on
   // Only the thread that submits first uses the engine; an engine may be faster for that.
   bool one_thread = false;
+  // Requests' memory may be a device's, as far as the engine reaches it. `begin_thread` is called on each thread that
+  // will touch it: a driver wants to know its device.
+  bool to_device = false;
+  std::function<void()> begin_thread = nullptr;
+  // Of engines that reach devices: refuse where bytes would be copied through host memory all the same.
+  bool only_direct = false;
 };
 
 // What was found when the engine was made: shown by `headrace doctor` and in reports.
 struct EngineInfo {
-  std::string name;      // "io_uring", "aio", "threads"
+  std::string name;      // "gds", "io_uring", "aio", "threads"
   std::string features;  // e.g. "single_issuer defer_taskrun"
   unsigned depth = 0;
   // register_buffers() may be called after the first submit, too.
   bool registers_late = false;
+  // Reads and writes memory of the device that EngineOptions::to_device is about.
+  bool reaches_device_memory = false;
 };
 
 class Engine {
@@ -95,11 +105,13 @@ struct EngineRow {
   const char* name;
   // Probes by trying: kUnsupported or kPermission with the reason where the kernel refuses.
   Result<std::unique_ptr<Engine>> (*make)(const EngineOptions&);
+  bool reaches_device_memory = false;  // where it was made for it
 };
 
 std::span<const EngineRow> engines();
 
-// `name` "auto" tries each row in order and collects in `why_not`, if given, one line for each that refused.
+// `name` "auto" tries each row in order and collects in `why_not`, if given, one line for each that refused. Engines
+// that reach devices are only tried with options.to_device, and then have to be direct.
 Result<std::unique_ptr<Engine>> make_engine(std::string_view name, const EngineOptions& options,
                                             std::string* why_not = nullptr);
 

@@ -16,7 +16,12 @@ std::span<const EngineRow> engines() {
 Result<std::unique_ptr<Engine>> make_engine(std::string_view name, const EngineOptions& options, std::string* why_not) {
   for (const EngineRow& row : engines()) {
     if (name != "auto" && name != row.name) continue;
-    auto engine = row.make(options);
+    EngineOptions chosen = options;
+    if (name == "auto" && row.reaches_device_memory) {
+      if (!options.to_device) continue;
+      chosen.only_direct = true;
+    }
+    auto engine = row.make(chosen);
     if (engine.ok() || name != "auto") return engine;
     if (why_not != nullptr) *why_not += std::string(row.name) + ": " + engine.status().to_string() + "\n";
   }

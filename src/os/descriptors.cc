@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/fork.h"
 #include "os/host_limits.h"
@@ -60,11 +61,13 @@ void Descriptors::raise_limit() noexcept {
   share_ = share_of_limit();
 }
 
-bool Descriptors::close_one_kept() noexcept {
+// Of what is kept for later, what has not been used for longest; only if that was before.
+bool Descriptors::close_longest(std::uint64_t before_ns, bool in_kept_half) noexcept {
   for (;;) {
     DescriptorKeeper* longest = nullptr;
-    std::uint64_t oldest = DescriptorKeeper::kNothing;
+    std::uint64_t oldest = before_ns;
     for (DescriptorKeeper* keeper : keepers_) {
+      if (in_kept_half && !keeper->in_kept_half()) continue;
       const std::uint64_t at = keeper->oldest_ns();
       if (at >= oldest) continue;
       oldest = at;
@@ -96,7 +99,7 @@ void Descriptors::closed() noexcept {
   const std::int64_t before = open_.fetch_sub(1);
   if (before <= 0) {
     open_.fetch_add(1);  // inherited by a forked child, which has not counted it
-  } else if (before == 1 && lessened_.exchange(false)) {
+  } else if (before - 1 <= kept_.load() && lessened_.exchange(false)) {
     share_ = share_of_limit();
   }
   idle();
@@ -124,6 +127,24 @@ bool Descriptors::hold() noexcept {
 void Descriptors::end_hold() noexcept {
   if (held_.fetch_sub(1, std::memory_order_relaxed) <= 0) held_.fetch_add(1, std::memory_order_relaxed);  // inherited
 }
+
+bool Descriptors::keep(std::uint64_t rest_ns) noexcept {
+  const auto take = [&] {
+    if (kept_.fetch_add(1) < share_.load(std::memory_order_relaxed) / 2) return true;
+    kept_.fetch_sub(1);
+    return false;
+  };
+  if (take()) return true;
+  const std::lock_guard lock(mutex_);
+  raise_limit();
+  while (!take()) {
+    const std::uint64_t now_ns = base::now_ns();
+    if (now_ns < rest_ns || !close_longest(now_ns - rest_ns, true)) return false;
+  }
+  return true;
+}
+
+void Descriptors::end_keep() noexcept { kept_.fetch_sub(1); }
 
 void Descriptors::call_when_closed(std::weak_ptr<DescriptorWaiter> waiter) {
   {

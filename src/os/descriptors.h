@@ -39,6 +39,7 @@ class DescriptorKeeper {
   static constexpr std::uint64_t kNothing = ~std::uint64_t{0};
   virtual std::uint64_t oldest_ns() noexcept = 0;  // when what it has not used for longest was used last, or kNothing
   virtual bool close_oldest() noexcept = 0;
+  virtual bool in_kept_half() const noexcept { return false; }  // what it has open is there by Descriptors::keep()
 
  protected:
   ~DescriptorKeeper() = default;
@@ -66,6 +67,12 @@ class Descriptors {
   bool hold() noexcept;
   void end_hold() noexcept;
 
+  // One of those that are open stays open for later, in use or not, until end_keep(). What is kept so is at most half
+  // of the library's share, for which the limit is raised, and what of it was not used for `rest_ns` is closed. False:
+  // else it would be more.
+  bool keep(std::uint64_t rest_ns) noexcept;
+  void end_keep() noexcept;
+
   // Once, as soon as one is closed; at once if there is room. Throws std::bad_alloc.
   void call_when_closed(std::weak_ptr<DescriptorWaiter> waiter);
 
@@ -77,11 +84,12 @@ class Descriptors {
 
  private:
   bool make_room() noexcept;
-  bool close_one_kept() noexcept;
+  bool close_one_kept() noexcept { return close_longest(DescriptorKeeper::kNothing, false); }
+  bool close_longest(std::uint64_t before_ns, bool in_kept_half) noexcept;
   void raise_limit() noexcept;
 
   std::atomic<std::uint64_t> closings_{0}, raises_{0};
-  std::atomic<std::int64_t> open_{0}, held_{0}, share_;
+  std::atomic<std::int64_t> open_{0}, held_{0}, kept_{0}, share_;
   std::atomic<bool> lessened_{false};  // share_, by refused()
   std::atomic<std::size_t> waiting_{0};
   std::mutex mutex_;

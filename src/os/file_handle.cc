@@ -27,14 +27,6 @@ constexpr std::int64_t kRecentNs = 100'000'000;
 
 std::int64_t to_ns(const timespec& time) { return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
-void fill(const struct stat& st, FileIdentity& out) {
-  out.device = st.st_dev;
-  out.inode = st.st_ino;
-  out.size_bytes = static_cast<std::uint64_t>(st.st_size);
-  out.modified_ns = to_ns(st.st_mtim);
-  out.changed_ns = to_ns(st.st_ctim);
-}
-
 // Whole seconds may be every second one (FAT).
 std::int64_t grain_ns(std::int64_t stamp_ns) {
   if (stamp_ns % kSecondNs == 0) return 2 * kSecondNs;
@@ -83,13 +75,23 @@ Status open_failure(int error, const std::string& path, const OpenMode& mode) {
 
 }  // namespace
 
+FileIdentity identity_of(const struct ::stat& st) noexcept {
+  FileIdentity out;
+  out.device = st.st_dev;
+  out.inode = st.st_ino;
+  out.size_bytes = static_cast<std::uint64_t>(st.st_size);
+  out.modified_ns = to_ns(st.st_mtim);
+  out.changed_ns = to_ns(st.st_ctim);
+  return out;
+}
+
 bool identify(int fd, FileIdentity& out, int& error) noexcept {
   struct stat st;
   std::int64_t result = ::fstat(fd, &st) == 0 ? 0 : -errno;
   result = HEADRACE_FAULT("base.fstat", result);
   error = static_cast<int>(-result);
   if (result < 0) return false;
-  fill(st, out);
+  out = identity_of(st);
   return true;
 }
 
@@ -99,7 +101,7 @@ bool identify(const char* path, FileIdentity& out, int& error) noexcept {
   result = HEADRACE_FAULT("base.stat", result);
   error = static_cast<int>(-result);
   if (result < 0) return false;
-  fill(st, out);
+  out = identity_of(st);
   return true;
 }
 

@@ -20,6 +20,8 @@
 #include "base/fork.h"
 #include "os/direct_align.h"
 
+struct stat;
+
 namespace headrace::os {
 
 // Two equal identities mean the same bytes if the first had settled when it was taken; see docs/reference for what no
@@ -37,6 +39,7 @@ struct FileIdentity {
   }
 };
 
+FileIdentity identity_of(const struct ::stat& st) noexcept;
 // No descriptor or path: errno in `error`, false.
 bool identify(int fd, FileIdentity& out, int& error) noexcept;
 bool identify(const char* path, FileIdentity& out, int& error) noexcept;

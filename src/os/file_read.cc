@@ -45,18 +45,13 @@ CachedRead read_cached(int fd, std::uint64_t offset, std::span<std::byte> out, s
   return CachedRead::kDone;
 }
 
-std::optional<std::uint64_t> cached_pages(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
-  const auto cached = ask_cachestat(fd, offset, length);
-  // The inode of a file on an overlay has no pages; the one underneath has.
-  if (cached == std::uint64_t{0} && filesystem_kind(fd).is_overlay) return std::nullopt;
-  return cached;
-}
-
 Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
-  const auto cached = cached_pages(fd, offset, length);
+  const auto cached = ask_cachestat(fd, offset, length);
   if (!cached.has_value()) return Residency::kUnknown;
+  // The inode of a file on an overlay has no pages; the one underneath has.
+  if (*cached == 0) return filesystem_kind(fd).is_overlay ? Residency::kUnknown : Residency::kNotCached;
   const std::uint64_t pages = base::ceil_div<std::uint64_t>(offset + length, page_bytes()) - offset / page_bytes();
-  return nearly_cached(*cached, pages) ? Residency::kCached : Residency::kNotCached;
+  return nearly_cached(*cached, pages) ? Residency::kCached : Residency::kPartly;
 }
 
 void want_cached(int fd, std::uint64_t offset, std::uint64_t length) noexcept {

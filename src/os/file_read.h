@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 namespace headrace::os {
@@ -24,12 +23,10 @@ enum class CachedRead : std::uint8_t { kDone, kNotCached, kEndOfFile, kFailed };
 CachedRead read_cached(int fd, std::uint64_t offset, std::span<std::byte> out, std::uint64_t& moved,
                        int& error) noexcept;
 
-// Whether the page cache holds a range, or nearly all of it (nearly_cached()), asked without touching it. kUnknown
-// where the kernel has no cachestat (Linux 6.5) or refuses it to a reader who may not write the file.
-enum class Residency : std::uint8_t { kCached, kNotCached, kUnknown };
+// How much of a range the page cache holds: nearly all (nearly_cached()), less, or nothing, asked without touching it.
+// kUnknown where the kernel has no cachestat (Linux 6.5) or refuses it to a reader who may not write the file.
+enum class Residency : std::uint8_t { kCached, kPartly, kNotCached, kUnknown };
 Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
-// How many pages of it; nullopt for kUnknown.
-std::optional<std::uint64_t> cached_pages(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
 
 // Asks the kernel to bring a range into the page cache, and does not wait for it. A hint: failures are nobody's
 // concern.

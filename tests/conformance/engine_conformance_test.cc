@@ -40,12 +40,14 @@ struct Aligned {
 // An engine for one thread may be another one: io_uring has two kinds of rings.
 struct Variant : EngineRow {
   bool one_thread = false;
+  bool to_device = false;
 };
 
 std::vector<Variant> variants() {
   std::vector<Variant> out;
   for (const EngineRow& row : engines()) {
     for (const bool one_thread : {false, true}) out.push_back({row, one_thread});
+    if (row.reaches_device_memory) out.push_back({row, true, true});
   }
   return out;
 }
@@ -66,6 +68,7 @@ class EngineConformance : public ::testing::TestWithParam<Variant> {
   }
   void remake(EngineOptions options) {
     options.one_thread = GetParam().one_thread;
+    options.to_device = GetParam().to_device;
     engine_.reset();
     auto engine = GetParam().make(options);
     if (!engine.ok()) GTEST_SKIP() << GetParam().name << ": " << engine.status().to_string();
@@ -109,6 +112,7 @@ class EngineConformance : public ::testing::TestWithParam<Variant> {
 TEST_P(EngineConformance, InfoNamesTheRow) {
   EXPECT_EQ(engine_->info().name, GetParam().name);
   EXPECT_GT(engine_->info().depth, 0u);
+  EXPECT_EQ(engine_->info().reaches_device_memory, GetParam().to_device);
 }
 
 TEST_P(EngineConformance, ReadsWhatIsThere) {
@@ -641,7 +645,8 @@ TEST(Engines, WorkUnderATightMemlockLimit) {
 }
 
 std::string name_of(const ::testing::TestParamInfo<Variant>& info) {
-  return std::string(info.param.name) + (info.param.one_thread ? "_one_thread" : "");
+  return std::string(info.param.name) + (info.param.one_thread ? "_one_thread" : "") +
+         (info.param.to_device ? "_to_device" : "");
 }
 
 std::vector<Variant> shared_variants() {

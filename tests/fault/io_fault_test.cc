@@ -116,6 +116,9 @@ INSTANTIATE_TEST_SUITE_P(Engine, EngineFaults, ::testing::ValuesIn(io::engines()
 TEST(FileStoreFaults, RightBytesOrAnErrorThatNamesTheKey) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   const auto old_bytes = pattern(10'000, 1), new_bytes = pattern(12'000, 2);
+  support::TempDir settled;  // files that may be kept open
+  ASSERT_TRUE(support::write_file(settled / "chunk", old_bytes));
+  support::wait_until_unchanged();
   support::fail_everywhere({"store_file.", "store.openat"}, [&](bool faulty) {
     for (const bool kernel : {true, false}) {
       // The scenario is set up and judged without faults: only what is between is hit by them.
@@ -155,6 +158,22 @@ TEST(FileStoreFaults, RightBytesOrAnErrorThatNamesTheKey) {
         blame(status, "a/old");
       }
       object.close();
+      if (auto chunks = store::open_file_store_with(settled.path(), {.kernel_resolves = kernel}); chunks.ok()) {
+        for (int time = 0; time < 2; ++time) {
+          store::ByteSource chunk;
+          std::vector<std::byte> got(old_bytes.size());
+          const Status status = (*chunks)->open_again("chunk", chunk);
+          if (!status.ok()) {
+            blame(status, "chunk");
+            continue;
+          }
+          EXPECT_EQ(chunk.size_bytes(), got.size());
+          EXPECT_TRUE(chunk.read(0, got).ok());
+          EXPECT_EQ(got, old_bytes);
+        }
+      } else {
+        blame(chunks.status(), settled.path().c_str());
+      }
       const auto absent = store.get("a/absent", 100);
       EXPECT_FALSE(absent.ok());
       if (absent.status().code() != Code::kNotFound) blame(absent.status(), "a/absent");
