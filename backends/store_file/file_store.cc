@@ -17,11 +17,13 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "os/descriptors.h"
+#include "os/file_handle.h"
 #include "os/file_mapping.h"
 #include "os/filesystem.h"
 #include "os/page_cache.h"
 #include "store/beneath.h"
 #include "store/file_offers.h"
+#include "store/kept_files.h"
 #include "store/open_file.h"
 
 namespace headrace::store {
@@ -49,7 +51,9 @@ struct KeyText {
 class FileStore final : public Store, public FileOffers {
  public:
   FileStore(std::string location, Fd& root, const FileStoreOptions& options)
-      : location_(std::move(location)), beneath_(root.release(), options.kernel_resolves) {}
+      : location_(std::move(location)),
+        beneath_(root.release(), options.kernel_resolves),
+        kept_(options.store.memory) {}
 
   FileOffers* files() noexcept override { return this; }
   bool local_path(std::string_view key, std::string& out) override {
@@ -63,21 +67,42 @@ class FileStore final : public Store, public FileOffers {
   Status open(std::string_view key, ByteSource& out) override {
     out.close();
     if (!valid_key(key)) return check_key(key);
-    Fd fd(beneath_.open(key.data(), kOpenFlags));
-    if (!fd.ok()) return open_failure(key, fd.error());
+    int fd = -1;
     struct stat st {};
-    if (const auto rc = stat_fd(fd.get(), st); rc < 0)
-      return system_failure(static_cast<int>(-rc), key, "cannot stat object");
-    if (!S_ISREG(st.st_mode)) {
-      return Status(Code::kIo, Layer::kStore, std::string("the object is ") + kind_of(st.st_mode) + ", not a file")
-          .with_key(key);
+    HEADRACE_TRY(open_file(key, fd, st));
+    out.offer_file({.fd = fd}, static_cast<std::uint64_t>(st.st_size));
+    return {};
+  }
+
+  // What the name leads to now is asked without opening it. Links in the middle of the name are followed, and one that
+  // leads outside of the root is not noticed by that: but only the very file that was found beneath it passes.
+  Status open_again(std::string_view key, ByteSource& out) override {
+    out.close();
+    if (!valid_key(key)) return check_key(key);
+    const std::uint64_t tag = KeptFiles::tag_of(key);
+    if (KeptFiles::File* const kept = kept_.find(tag); kept != nullptr) {
+      if (leads_to(key, kept->identity())) {
+        out.offer_kept(kept_, *kept);
+        return {};
+      }
+      kept_.drop(*kept);
+      kept_.give_back(*kept);
     }
-    // O_NONBLOCK kept the open from waiting for a FIFO's writer. Left on, io_uring would give EAGAIN for a regular file
-    // of a file system that cannot read without blocking (network file systems, FUSE).
-    if (const auto rc = set_blocking(fd.get()); rc < 0) {
-      return system_failure(static_cast<int>(-rc), key, "cannot set the descriptor's flags");
+    int fd = -1;
+    struct stat st {};
+    HEADRACE_TRY(open_file(key, fd, st));
+    const os::FileIdentity identity = os::identity_of(st);
+    KeptFiles::File* kept = nullptr;
+    // One that has just been changed might change again and look the same.
+    if (identity.size_bytes <= kMostKeptBytes && !os::recently_changed(identity) && may_be_kept(fd, identity.device)) {
+      kept = kept_.keep(tag, fd, identity);
     }
-    out.offer_file({.fd = fd.release()}, static_cast<std::uint64_t>(st.st_size));
+    if (kept != nullptr) {
+      out.offer_kept(kept_, *kept);
+    } else {
+      out.offer_file({.fd = fd}, identity.size_bytes);
+      out.set_identity(identity);
+    }
     return {};
   }
 
@@ -224,7 +249,49 @@ class FileStore final : public Store, public FileOffers {
   }
 
  private:
+  // To read more than that takes so long that opening the file adds little to it.
+  static constexpr std::uint64_t kMostKeptBytes = std::uint64_t{1} << 20;
+  static constexpr std::uint64_t kNoDevice = ~std::uint64_t{0};
   static constexpr int kOpenFlags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+
+  // The regular file of that name, open for reading.
+  Status open_file(std::string_view key, int& out, struct stat& st) const {
+    Fd fd(beneath_.open(key.data(), kOpenFlags));
+    if (!fd.ok()) return open_failure(key, fd.error());
+    if (const auto rc = stat_fd(fd.get(), st); rc < 0)
+      return system_failure(static_cast<int>(-rc), key, "cannot stat object");
+    if (!S_ISREG(st.st_mode)) {
+      return Status(Code::kIo, Layer::kStore, std::string("the object is ") + kind_of(st.st_mode) + ", not a file")
+          .with_key(key);
+    }
+    // O_NONBLOCK kept the open from waiting for a FIFO's writer. Left on, io_uring would give EAGAIN for a regular file
+    // of a file system that cannot read without blocking (network file systems, FUSE).
+    if (const auto rc = set_blocking(fd.get()); rc < 0) {
+      return system_failure(static_cast<int>(-rc), key, "cannot set the descriptor's flags");
+    }
+    out = fd.release();
+    return {};
+  }
+
+  // Whether the name leads to the file of that identity, and not by a link in its last place.
+  bool leads_to(std::string_view key, const os::FileIdentity& identity) const noexcept {
+    struct stat st {};
+    std::int64_t rc = HEADRACE_FAULT("store_file.fstatat", 0);
+    if (rc == 0) rc = ::fstatat(beneath_.root(), key.data(), &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT);
+    return rc == 0 && os::identity_of(st) == identity;
+  }
+
+  // Network file systems and FUSE look at a file anew when it is opened, and may answer questions about its name from
+  // what they knew before. Whether a device is one of theirs is asked once, of its first file.
+  bool may_be_kept(int fd, std::uint64_t device) noexcept {
+    if (device == local_device_.load(std::memory_order_relaxed)) return true;
+    if (device == other_device_.load(std::memory_order_relaxed)) return false;
+    const os::FilesystemKind kind = os::filesystem_kind(fd);
+    if (!kind.known) return false;
+    const bool elsewhere = kind.is_network || kind.is_fuse;
+    (elsewhere ? other_device_ : local_device_).store(device, std::memory_order_relaxed);
+    return !elsewhere;
+  }
 
   static std::int64_t set_blocking(int fd, int flags = 0) {
     const std::int64_t rc = HEADRACE_FAULT("store_file.fcntl", 0);
@@ -351,6 +418,8 @@ class FileStore final : public Store, public FileOffers {
 
   std::string location_;
   Beneath beneath_;
+  KeptFiles kept_;
+  std::atomic<std::uint64_t> local_device_{kNoDevice}, other_device_{kNoDevice};  // the last ones asked about
   // Given for every absent chunk: made once, so that an array of fill values allocates nothing.
   Status not_found_{Code::kNotFound, Layer::kStore, "no such object"};
   Status no_direct_elsewhere_{Code::kUnsupported, Layer::kStore, "network and FUSE file systems are not read directly"};

@@ -81,7 +81,7 @@ class ZipStore final : public Store, public FileOffers {
         return Status(Code::kUnsupported, Layer::kStore, "ZIP: the entry is deflated to much more than its size")
             .with_key(key);
       }
-      out.offer_whole(number, entry.size_bytes);
+      out.offer_whole(number, entry.size_bytes, entry.packed_bytes);
       return {};
     }
     out.offer_file({.fd = file_.fd(), .lent = true, .begin = data_at}, entry.size_bytes);

@@ -55,7 +55,8 @@ struct RangeRead {
   std::uint64_t bytes = 0;                // in `out`, from its start: fewer than its size only where the object ends
   std::uint64_t object_bytes = kUnknown;  // size of the whole object, where the answer tells it
   // Whatever names this content of the object (an ETag); empty: unknown. With it the index of a shard is kept from one
-  // read to the next; without it each read asks for the index before and after the chunks.
+  // read to the next; without it each read asks for the index before and after the chunks. With it large chunks of
+  // which little is wanted are asked for in two steps, where their codec can decode parts.
   std::string found_version;
 };
 

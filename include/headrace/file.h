@@ -101,7 +101,8 @@ struct FileStats {
   std::uint64_t waves = 0;         // batches of copies sent to the device
   std::uint64_t system_calls = 0;  // that the queue made for I/O, its worker threads' included
   // Bytes read from files, by path
-  std::uint64_t direct_bytes = 0;  // alignment included
+  std::uint64_t direct_bytes = 0;    // alignment included
+  std::uint64_t straight_bytes = 0;  // of direct_bytes: into device memory without a stop in the host's (engine gds)
   std::uint64_t buffered_bytes = 0;
   std::uint64_t mapped_bytes = 0;
   // Bytes written to files, by path

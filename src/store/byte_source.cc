@@ -13,7 +13,10 @@
 namespace headrace::store {
 
 void ByteSource::close_own() noexcept {
-  if (file_.fd >= 0 && !file_.lent) {
+  if (kept_ != nullptr) {
+    keeper_->give_back(*kept_);
+    kept_ = nullptr;
+  } else if (file_.fd >= 0 && !file_.lent) {
     os::close_descriptor(file_.fd);
     os::Descriptors::of_process().closed();
   }
@@ -29,6 +32,7 @@ void ByteSource::close() noexcept {
   ranges_ = {};
   entry_ = size_bytes_ = 0;
   crc32_.reset();
+  identity_.reset();
 }
 
 void ByteSource::offer_file(const File& file, std::uint64_t size_bytes) noexcept {
@@ -38,6 +42,15 @@ void ByteSource::offer_file(const File& file, std::uint64_t size_bytes) noexcept
   if (!file.lent) os::Descriptors::of_process().opened();
 }
 
+void ByteSource::offer_kept(KeptFiles& keeper, KeptFiles::File& file) noexcept {
+  offer_ = Offer::kFile;
+  file_ = {.fd = file.fd()};
+  size_bytes_ = file.identity().size_bytes;
+  keeper_ = &keeper;
+  kept_ = &file;
+  identity_ = file.identity();
+}
+
 void ByteSource::offer_memory(std::span<const std::byte> whole) noexcept {
   static constexpr std::byte kEmpty{};
   offer_ = Offer::kMemory;
@@ -45,9 +58,10 @@ void ByteSource::offer_memory(std::span<const std::byte> whole) noexcept {
   size_bytes_ = whole.size();
 }
 
-void ByteSource::offer_whole(std::uint64_t entry, std::uint64_t size_bytes) noexcept {
+void ByteSource::offer_whole(std::uint64_t entry, std::uint64_t size_bytes, std::uint64_t packed_bytes) noexcept {
   offer_ = Offer::kWhole;
   entry_ = entry;
+  packed_bytes_ = packed_bytes;
   size_bytes_ = size_bytes;
 }
 

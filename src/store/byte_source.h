@@ -1,8 +1,9 @@
 // ByteSource: an opened object. It says what it offers, and what is known of it.
 //
 // Threads: const calls from any thread.
-// Owns:    its descriptor unless that is lent; memory and lent descriptors live as long as the store. Of ranges, key
-// and version are whoever's who opened it. Allocates nothing.
+// Owns:    its descriptor unless that is lent or kept open by the store; memory and lent descriptors live as long as
+// the store, which outlives a source that uses a kept one. Of ranges, key and version are whoever's who opened it.
+// Allocates nothing.
 #pragma once
 
 #include <headrace/status.h>
@@ -13,6 +14,8 @@
 #include <span>
 #include <string_view>
 #include <utility>
+
+#include "store/kept_files.h"
 
 namespace headrace {
 class ByteStore;
@@ -59,21 +62,29 @@ class ByteSource {
   // os::Descriptors until the source is closed.
   void offer_file(const File& file, std::uint64_t size_bytes) noexcept;
   void offer_memory(std::span<const std::byte> whole) noexcept;
-  void offer_whole(std::uint64_t entry, std::uint64_t size_bytes) noexcept;
+  // `packed_bytes`: that the store reads for it.
+  void offer_whole(std::uint64_t entry, std::uint64_t size_bytes, std::uint64_t packed_bytes) noexcept;
   void offer_ranges(const Ranges& ranges, std::uint64_t size_bytes) noexcept;  // kUnknown: not known yet
   void set_checksum(std::uint32_t crc32_of_whole) noexcept { crc32_ = crc32_of_whole; }
   // The store keeps the descriptor: it is lent from now on. REQUIRES: offers(kFile).
   void lend() noexcept { file_.lent = true; }
+  // A file that is kept open: in use until the source is closed. `file` is unchanged since its identity was taken.
+  void offer_kept(KeptFiles& keeper, KeptFiles::File& file) noexcept;
+  // Of a file that was opened for this source, by its name and just now.
+  void set_identity(const os::FileIdentity& identity) noexcept { identity_ = identity; }
   // Takes over another descriptor of the same file in the place of the one it has, if it has one.
   void replace_descriptor(int other) noexcept;
 
   bool is_open() const noexcept { return offer_ != Offer::kNone; }
   bool offers(Offer offer) const noexcept { return offer_ == offer; }
-  std::uint64_t size_bytes() const noexcept { return size_bytes_; }  // kUnknown: of ranges only
-  const File& file() const noexcept { return file_; }                // fd -1 unless offers(kFile)
-  const std::byte* memory() const noexcept { return memory_; }       // null unless offers(kMemory), then never
-  std::uint64_t entry() const noexcept { return entry_; }            // the store's own, for kWhole
-  const Ranges& ranges() const noexcept { return ranges_; }          // store null unless offers(kRanges)
+  std::uint64_t size_bytes() const noexcept { return size_bytes_; }      // kUnknown: of ranges only
+  const File& file() const noexcept { return file_; }                    // fd -1 unless offers(kFile)
+  const std::byte* memory() const noexcept { return memory_; }           // null unless offers(kMemory), then never
+  std::uint64_t entry() const noexcept { return entry_; }                // the store's own, for kWhole
+  std::uint64_t packed_bytes() const noexcept { return packed_bytes_; }  // likewise
+  const Ranges& ranges() const noexcept { return ranges_; }              // store null unless offers(kRanges)
+  // What the file was when the store opened it for this source, or looked at it; null where the store does not say.
+  const os::FileIdentity* identity() const noexcept { return identity_ ? &*identity_ : nullptr; }
   bool has_checksum() const noexcept { return crc32_.has_value(); }  // of the whole object
 
   // OK where the object has all of [offset, offset + length); kShort names where it ends.
@@ -103,16 +114,23 @@ class ByteSource {
     std::swap(memory_, other.memory_);
     std::swap(entry_, other.entry_);
     std::swap(ranges_, other.ranges_);
+    std::swap(packed_bytes_, other.packed_bytes_);
     std::swap(size_bytes_, other.size_bytes_);
     std::swap(crc32_, other.crc32_);
+    std::swap(keeper_, other.keeper_);
+    std::swap(kept_, other.kept_);
+    std::swap(identity_, other.identity_);
   }
 
   Offer offer_ = Offer::kNone;
   File file_;
   const std::byte* memory_ = nullptr;
   Ranges ranges_;
-  std::uint64_t entry_ = 0, size_bytes_ = 0;
+  std::uint64_t entry_ = 0, packed_bytes_ = 0, size_bytes_ = 0;
   std::optional<std::uint32_t> crc32_;
+  KeptFiles* keeper_ = nullptr;  // of the descriptor, which it lends as long as the source uses kept_
+  KeptFiles::File* kept_ = nullptr;
+  std::optional<os::FileIdentity> identity_;
 };
 
 }  // namespace headrace::store

@@ -53,6 +53,7 @@ Result<Bytes> RangeStore::get_checked(const std::string& key, std::uint64_t limi
     read.key = key;
     read.out = bytes;
     HEADRACE_TRY(read_range(*behind_, read));
+    if (!read.found_version.empty()) tells_versions_.store(true, std::memory_order_relaxed);
     const bool told = read.object_bytes != RangeRead::kUnknown;
     if (told && read.object_bytes > limit) return above_limit(std::to_string(read.object_bytes));
     if (read.bytes < room || (told && read.object_bytes == read.bytes)) {

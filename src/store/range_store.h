@@ -3,6 +3,7 @@
 
 #include <headrace/byte_store.h>
 
+#include <atomic>
 #include <memory>
 
 #include "store/store.h"
@@ -17,6 +18,7 @@ class RangeStore final : public Store {
   std::string url() const override;
   Status open(std::string_view key, ByteSource& out) override;
   ByteStore* ranges() noexcept override { return behind_.get(); }
+  bool tells_versions() const noexcept override { return tells_versions_.load(std::memory_order_relaxed); }
   Result<Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override;
   Result<std::vector<Entry>> list(std::string_view prefix, base::Charge* charge) override;
   Status put(std::string_view key, std::span<const std::byte> bytes) override;
@@ -24,6 +26,7 @@ class RangeStore final : public Store {
  private:
   Result<Bytes> get_checked(const std::string& key, std::uint64_t limit, base::Charge* charge);
   const std::shared_ptr<ByteStore> behind_;
+  std::atomic<bool> tells_versions_{false};  // as documents showed
 };
 
 }  // namespace headrace::store

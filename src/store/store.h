@@ -45,6 +45,10 @@ class Store {
   // refers to `key`.
   virtual Status open(std::string_view key, ByteSource& out) = 0;
 
+  // The same, of an object that reads come back to, such as a chunk: the store may keep its file open for the next
+  // call, which then finds out with one question that nothing has changed. The file may stay open until the store ends.
+  virtual Status open_again(std::string_view key, ByteSource& out) { return open(key, out); }
+
   // Most bytes of scratch that unpacking an object of that size takes: more than it unpacks to is no compressor's work.
   static constexpr std::uint64_t most_packed_bytes(std::uint64_t size_bytes) noexcept {
     return size_bytes + size_bytes / 8 + (std::uint64_t{64} << 10);
@@ -67,6 +71,8 @@ class Store {
 
   // Whose ranges its objects offer, where they offer kRanges; null where they do not. Such objects use no descriptor.
   virtual ByteStore* ranges() noexcept { return nullptr; }
+  // Whether the answers of such a store have told versions of what they gave.
+  virtual bool tells_versions() const noexcept { return false; }
 
   // What it can do besides, where its objects are files; null where they are not.
   virtual FileOffers* files() noexcept { return nullptr; }

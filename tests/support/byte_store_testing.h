@@ -7,7 +7,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <iterator>
 #include <memory>
+#include <mutex>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -29,6 +32,44 @@ struct ReadOutcome {
   Status status;
   std::vector<std::uint32_t> elements;
   Stats stats;
+};
+
+// Lies about one answer in `every`, by chance, in any way that an answer can be wrong.
+class RandomLies {
+ public:
+  RandomLies(std::uint64_t seed, std::uint64_t every) : dice_(seed), every_(every) {}
+
+  void tell(RangeRead& read) {
+    std::lock_guard lock(mutex_);
+    if (dice_() % every_ != 0) return;
+    static constexpr std::uint64_t kMost = ~std::uint64_t{0};
+    static constexpr std::uint64_t kCounts[] = {
+        0, 1, 64, 100, kMost, kMost - 1, std::uint64_t{1} << 40, std::uint64_t{1} << 62};
+    static constexpr Code kCodes[] = {Code::kIo, Code::kResourceExhausted, Code::kCancelled, Code::kAgainExhausted};
+    const std::uint64_t count = kCounts[dice_() % std::size(kCounts)];
+    switch (dice_() % 5) {
+      case 0:
+        read.bytes = count;
+        break;
+      case 1:
+        read.object_bytes = count;
+        break;
+      case 2:
+        read.found_version = "v" + std::to_string(count);
+        break;
+      case 3:
+        read.status = Status(kCodes[dice_() % std::size(kCodes)], Layer::kStore, "planted");
+        break;
+      default:
+        read.bytes = dice_() % (read.out.size() + 1);
+        break;
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::mt19937_64 dice_;  // guarded by mutex_
+  const std::uint64_t every_;
 };
 
 class ByteStoreTest : public ::testing::Test {
@@ -73,7 +114,8 @@ class ByteStoreTest : public ::testing::Test {
   }
   // A read that is cancelled while at least `started` ranges are under way asks the store to cancel them, and ends with
   // the last of them, whether the store heeds that or not.
-  void expect_cancelling_is_passed_on(const FlatArray& content, std::size_t started) {
+  void expect_cancelling_is_passed_on(const FlatArray& content, std::size_t started, unsigned threads = 3) {
+    const Context context = make_context(threads);
     for (const bool ignores : {false, true}) {
       RangeHabits habits;
       habits.delay = std::chrono::milliseconds(ignores ? 300 : 60'000);
@@ -82,7 +124,7 @@ class ByteStoreTest : public ::testing::Test {
       const std::string document(reinterpret_cast<const char*>(metadata.data()), metadata.size());
       auto store = std::make_shared<RangeStoreInMemory>(objects, habits);
       store->ignores_cancel = ignores;
-      const Store open = Store::open(context_, store).value();
+      const Store open = Store::open(context, store).value();
       const Array array = Array::from_document(open, "", content.sharded() ? 3 : 2, document).value();
       std::vector<std::uint32_t> elements(content.elements());
       auto completion = array.read_async({}, {elements, {content.elements()}}, Device::open("host").value()).value();

@@ -16,6 +16,7 @@ class ForwardingStore : public store::Store {
 
   std::string url() const override { return behind_->url(); }
   Status open(std::string_view key, store::ByteSource& out) override { return behind_->open(key, out); }
+  Status open_again(std::string_view key, store::ByteSource& out) override { return behind_->open_again(key, out); }
   bool packs() const override { return behind_->packs(); }
   Status unpack(const store::ByteSource& object, std::span<std::byte> out, os::PageBuffer& scratch) override {
     return behind_->unpack(object, out, scratch);

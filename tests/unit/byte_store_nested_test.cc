@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <mutex>
 #include <random>
 #include <thread>
 
@@ -304,12 +303,14 @@ TEST_F(NestedShards, MemoryThatSufficesForEachAloneSuffices) {
 
 TEST_F(NestedShards, ReadsThatAreStoppedWaitForNoInnerIndex) {
   const NestedArray content{.shards = 300};
-  for (const bool ignores : {false, true}) {
+  for (const auto& [ignores, threads] : {std::pair{false, 1u}, {false, 3u}, {true, 1u}, {true, 3u}}) {
+    SCOPED_TRACE(threads);
     RangeHabits habits;
     habits.delay = milliseconds(ignores ? 200 : 1500);
     auto store = std::make_shared<RangeStoreInMemory>(content.objects(), habits);
     store->ignores_cancel = ignores;
-    const Array array = Array::from_document(Store::open(context_, store).value(), "", 3, content.metadata()).value();
+    const Context context = make_context(threads);
+    const Array array = Array::from_document(Store::open(context, store).value(), "", 3, content.metadata()).value();
     std::vector<std::uint32_t> elements(content.elements());
     auto completion = array.read_async({}, {elements, {content.elements()}}, Device::open("host").value()).value();
     while (store->started < 200) std::this_thread::sleep_for(milliseconds(1));  // of both levels
@@ -333,7 +334,8 @@ TEST_F(NestedShards, ReadsAreStoppedAtAnyTime) {
     habits.answers = static_cast<RangeHabits::Answers>(dice() % 4);
     habits.delay = std::chrono::microseconds(habits.answers == RangeHabits::Answers::kInStart ? 0 : 200);
     auto store = std::make_shared<RangeStoreInMemory>(content.objects(), habits);
-    const Array array = open(context_, store);
+    const Context context = make_context(1 + static_cast<unsigned>(round) % 3);
+    const Array array = open(context, store);
     std::vector<std::uint32_t> elements(content.elements());
     auto completion = array.read_async({}, {elements, {content.elements()}}, Device::open("host").value()).value();
     std::this_thread::sleep_for(std::chrono::microseconds(dice() % 8000));
@@ -427,36 +429,12 @@ TEST_F(NestedShards, RandomLiesEndInErrors) {
   for (int round = 0; round < 120; ++round) {
     const NestedArray content{.shards = 8, .counts = {4, 3}, .missing_every = static_cast<int>(dice() % 4)};
     const std::uint64_t every = 1 + dice() % 90;
-    std::mt19937_64 lies(dice());
-    std::mutex mutex;
+    testing::RandomLies lies(dice(), every);
     RangeHabits habits;
     habits.answers = static_cast<RangeHabits::Answers>(dice() % 4);
     habits.tells_size = dice() % 2 == 0;
     habits.tells_version = dice() % 2 == 0;
-    habits.change = [&](RangeRead& read) {
-      std::lock_guard lock(mutex);
-      if (lies() % every != 0) return;
-      static constexpr std::uint64_t kCounts[] = {0, 1, 64, ~std::uint64_t{0}, std::uint64_t{1} << 62};
-      const std::uint64_t count = kCounts[lies() % std::size(kCounts)];
-      static constexpr Code kCodes[] = {Code::kIo, Code::kResourceExhausted, Code::kCancelled, Code::kAgainExhausted};
-      switch (lies() % 5) {
-        case 0:
-          read.bytes = count;
-          break;
-        case 1:
-          read.object_bytes = count;
-          break;
-        case 2:
-          read.found_version = "v" + std::to_string(count);
-          break;
-        case 3:
-          read.status = Status(kCodes[lies() % std::size(kCodes)], Layer::kStore, "planted");
-          break;
-        default:
-          read.bytes = lies() % (read.out.size() + 1);
-          break;
-      }
-    };
+    habits.change = [&](RangeRead& read) { lies.tell(read); };
     auto store = std::make_shared<RangeStoreInMemory>(content.objects(), habits);
     const ReadOutcome out = read(context_, store, content);
     if (out.status.ok()) {

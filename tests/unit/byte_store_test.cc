@@ -451,36 +451,12 @@ TEST_F(ByteStoreTest, RandomLiesEndInErrors) {
     const Layout layout = testing::kLayouts[dice() % std::size(testing::kLayouts)];
     const FlatArray content{.layout = layout, .chunks = 30, .shard_chunks = 7};
     const std::uint64_t seed = dice(), every = 1 + dice() % 60;
-    std::mt19937_64 lies(seed);  // one thread answers
+    testing::RandomLies lies(seed, every);
     RangeHabits habits;
     habits.answers = static_cast<Answers>(dice() % 4);
     habits.tells_size = dice() % 2 == 0;
     habits.tells_version = dice() % 2 == 0;
-    std::mutex mutex;
-    habits.change = [&](RangeRead& read) {
-      std::lock_guard lock(mutex);
-      if (lies() % every != 0) return;
-      static constexpr std::uint64_t kCounts[] = {
-          0, 1, 100, ~std::uint64_t{0}, ~std::uint64_t{0} - 1, std::uint64_t{1} << 62, std::uint64_t{1} << 40};
-      const std::uint64_t count = kCounts[lies() % std::size(kCounts)];
-      switch (lies() % 5) {
-        case 0:
-          read.bytes = count;
-          break;
-        case 1:
-          read.object_bytes = count;
-          break;
-        case 2:
-          read.found_version = "v" + std::to_string(count);
-          break;
-        case 3:
-          read.status = Status(Code::kIo, Layer::kStore, "planted");
-          break;
-        default:
-          read.bytes = lies() % (read.out.size() + 1);
-          break;
-      }
-    };
+    habits.change = [&](RangeRead& read) { lies.tell(read); };
     const Outcome out = read_changed(content, habits);
     if (out.status.ok()) {
       ASSERT_TRUE(out.elements == content.expected()) << "wrong elements without an error, round " << round;

@@ -198,6 +198,7 @@ void add_stats(const Stats& stats, Costs& costs) {
                                     {"memory_bytes", stats.memory_bytes},
                                     {"mapped_bytes", stats.mapped_bytes},
                                     {"store_bytes", stats.store_bytes},
+                                    {"packed_bytes", stats.packed_bytes},
                                     {"waves", stats.waves}}) {
     costs[name] += static_cast<std::int64_t>(value);
   }
@@ -461,10 +462,10 @@ class Planted final : public testing::ForwardingStore {
  public:
   enum class What : std::uint8_t { kNothing, kAllocation, kCall };
   Planted(std::shared_ptr<store::Store> behind, What what) : ForwardingStore(std::move(behind)), what_(what) {}
-  Status open(std::string_view key, store::ByteSource& out) override {
+  Status open_again(std::string_view key, store::ByteSource& out) override {
     if (what_ == What::kAllocation) kept_ = std::make_unique<std::byte[]>(key.size());
     if (what_ == What::kCall) (void)HEADRACE_FAULT("base.fstat", 0);
-    return ForwardingStore::open(key, out);
+    return ForwardingStore::open_again(key, out);
   }
 
  private:

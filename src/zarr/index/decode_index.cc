@@ -2,11 +2,8 @@
 #include "zarr/index/decode_index.h"
 
 #include <headrace/decode_index.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -18,6 +15,7 @@
 #include "base/clock.h"
 #include "os/file_handle.h"
 #include "os/file_read.h"
+#include "os/replace_file.h"
 #include "transfer/context/context_impl.h"
 #include "transfer/read/read.h"
 #include "zarr/plan/planner.h"
@@ -193,29 +191,6 @@ Result<std::vector<std::byte>> read_file(const std::string& path, base::Charge& 
   return out;
 }
 
-// Under another name until it is complete, and nothing that has that name is written to: the directory may be one that
-// others can write to.
-Status write_file(const std::string& path, std::span<const std::byte> bytes) {
-  static std::atomic<unsigned> counter{0};
-  char suffix[64];
-  std::snprintf(suffix, sizeof suffix, ".%d-%u-%llx", static_cast<int>(::getpid()), counter.fetch_add(1),
-                static_cast<unsigned long long>(base::now_ns()));
-  const std::string temporary = path + suffix;
-  os::FileHandle file;
-  HEADRACE_TRY(os::FileHandle::open(temporary, {.write = true, .create = true, .exclusive = true}, file));
-  std::uint64_t calls = 0;
-  Status status = os::write_exactly(file.fd(), 0, bytes.data(), bytes.size(), calls);
-  std::error_code error;
-  if (status.ok()) {
-    std::filesystem::rename(temporary, path, error);
-    if (error) {
-      status = Status(Code::kIo, Layer::kZarr, "cannot write").with_key(path).with_errno(error.value());
-    }
-  }
-  if (!status.ok()) std::filesystem::remove(temporary, error);
-  return status;
-}
-
 }  // namespace
 
 Result<std::string> load_decode_index(const Array::Impl& array, const std::string& directory) {
@@ -262,7 +237,7 @@ Result<DecodeIndexReport> build_decode_index(const Array& array, const std::stri
     made.report.file = zarr::file_in(directory);
     const auto bytes = zarr::write_index_file(made.report.codec, made.records, made.indices);
     made.report.file_bytes = bytes.size();
-    HEADRACE_TRY(zarr::write_file(made.report.file, bytes));
+    HEADRACE_TRY(os::replace_file(made.report.file, bytes));
     return made.report;
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();

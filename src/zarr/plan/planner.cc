@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "base/access.h"
 #include "base/checked.h"
 #include "os/file_read.h"
+#include "transfer/read/chunk_part.h"
 #include "zarr/grid/footprint.h"
 #include "zarr/shard/shard_units.h"
 #include "zarr/shard/shards_ahead.h"
@@ -16,6 +18,8 @@ namespace {
 
 using transfer::kNoSource;
 using transfer::kWholeObject;
+using transfer::LookupListener;
+using transfer::More;
 using transfer::Task;
 using transfer::TaskDetail;
 using transfer::TaskGroup;
@@ -32,11 +36,13 @@ std::shared_ptr<const transfer::ChunkForm> make_form(std::shared_ptr<const codec
 class ArrayPlan : public transfer::Plan {
  public:
   // `form`: of all chunks, or of the largest.
+  // parts: see wants_parts().
   ArrayPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
-            std::shared_ptr<const transfer::ChunkForm> form)
-      : array_(std::move(array)), footprint_(std::move(footprint)), form_(std::move(form)) {}
+            std::shared_ptr<const transfer::ChunkForm> form, bool parts)
+      : array_(std::move(array)), footprint_(std::move(footprint)), form_(std::move(form)), parts_(parts) {}
 
   std::uint64_t chunk_count() const noexcept override { return footprint_->units(); }
+  bool wants_parts() const noexcept override { return parts_; }
   store::Store& store() const noexcept override { return *Access::impl(array_->store); }
   const std::shared_ptr<const transfer::ChunkForm>& largest_form() const noexcept override { return form_; }
   bool next_box(TaskDetail& detail) const override { return footprint_->next_box(detail); }
@@ -68,6 +74,7 @@ class ArrayPlan : public transfer::Plan {
   const std::shared_ptr<const Array::Impl> array_;
   const std::unique_ptr<const Footprint> footprint_;
   const std::shared_ptr<const transfer::ChunkForm> form_;
+  const bool parts_;
 };
 
 // Every stored chunk is an object of its own.
@@ -75,10 +82,10 @@ class ChunkPlan : public ArrayPlan {
  public:
   using ArrayPlan::ArrayPlan;
 
-  Result<bool> fill(WaveTasks& wave) override {
+  Result<More> fill(WaveTasks& wave, LookupListener&) override {
     wave.form = form_;
     while (next_ != footprint_->end_object() && wave.tasks.size() < wave.max_tasks) emit(wave);
-    return next_ != footprint_->end_object();
+    return more();
   }
 
   void describe(const TaskGroup&, const Task& task, TaskDetail& detail) const override {
@@ -97,6 +104,7 @@ class ChunkPlan : public ArrayPlan {
     wave.tasks.push_back({next_, 0, kWholeObject});
     next_ = footprint_->next_object(next_);
   }
+  More more() const { return next_ != footprint_->end_object() ? More::kYes : More::kNo; }
 
   std::uint64_t next_ = footprint_->first_object();
 };
@@ -131,8 +139,8 @@ class RectilinearPlan final : public ChunkPlan {
  public:
   // `form`: of the largest chunks, those of `shape`.
   RectilinearPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
-                  std::shared_ptr<const transfer::ChunkForm> form, std::vector<std::uint64_t> shape)
-      : ChunkPlan(std::move(array), std::move(footprint), std::move(form)), largest_(std::move(shape)) {}
+                  std::shared_ptr<const transfer::ChunkForm> form, bool parts, std::vector<std::uint64_t> shape)
+      : ChunkPlan(std::move(array), std::move(footprint), std::move(form), parts), largest_(std::move(shape)) {}
 
   bool one_form() const noexcept override { return false; }
 
@@ -148,10 +156,10 @@ class RectilinearPlan final : public ChunkPlan {
     return current_;
   }
 
-  Result<bool> fill(WaveTasks& wave) override {
+  Result<More> fill(WaveTasks& wave, LookupListener&) override {
     wave.form = current_;
     while (next_ != form_end_ && wave.tasks.size() < wave.max_tasks) emit(wave);
-    return next_ != footprint_->end_object();
+    return more();
   }
 
  private:
@@ -164,11 +172,10 @@ class RectilinearPlan final : public ChunkPlan {
 // shards again, so are they, a few of them at a time.
 class ShardPlan final : public ArrayPlan {
  public:
-  // apart: a group has one chunk.
+  // parts: a group has one chunk, of which the part that is wanted is read, instead of neighbours together.
   ShardPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
-            std::shared_ptr<const transfer::ChunkForm> form, bool apart)
-      : ArrayPlan(std::move(array), std::move(footprint), std::move(form)),
-        apart_(apart),
+            std::shared_ptr<const transfer::ChunkForm> form, bool parts)
+      : ArrayPlan(std::move(array), std::move(footprint), std::move(form), parts),
         levels_(array_->sharding->grids.size()),
         open_(levels_),
         next_shard_(footprint_->first_object()) {
@@ -180,31 +187,35 @@ class ShardPlan final : public ArrayPlan {
     }
   }
 
-  Result<bool> fill(WaveTasks& wave) override {
+  Result<More> fill(WaveTasks& wave, LookupListener& listener) override {
     wave.form = form_;
     while (wave.tasks.size() < wave.max_tasks) {
-      if (cursor_ == pending_.size()) {
-        pending_.clear();
-        cursor_ = 0;
+      if (cursor_ == pending_.size() || waits_) {
+        if (!waits_) {
+          pending_.clear();
+          cursor_ = 0;
+        }
         // Neighbours in different inner shards are fetched together, so there should be many of them.
         if (opens_next()) {
           shard_.reset();
-          if (!wave.groups.empty() && !os::Descriptors::of_process().room()) return true;  // less in this wave
+          if (!wave.groups.empty() && !os::Descriptors::of_process().room()) return More::kYes;  // less in this wave
         }
-        Status status = gather(wave.max_tasks, wave.lookups);
+        Status status = gather(wave.max_tasks, wave.lookups, listener);
+        if (waits_) return More::kAfterLookups;
         sort_by_offset(pending_);
         if (!status.ok()) {
-          if (os::is_shortage(status.system_error()) && !wave.groups.empty()) return true;
+          if (os::is_shortage(status.system_error()) && !wave.groups.empty()) return More::kYes;
           if (status.code() == Code::kResourceExhausted) return status;
           emit_failure(wave, std::move(status));
           continue;
         }
-        if (pending_.empty()) return false;
+        if (pending_.empty()) return More::kNo;
       }
       emit_groups(wave);
     }
     if (opens_next()) shard_.reset();  // the waves have what they need of it, and let go of it last
-    return cursor_ < pending_.size() || open_.front().left() || next_shard_ != footprint_->end_object();
+    const bool more = cursor_ < pending_.size() || open_.front().left() || next_shard_ != footprint_->end_object();
+    return more ? More::kYes : More::kNo;
   }
 
   bool opens_next() const noexcept override { return cursor_ == pending_.size() && !open_.front().left(); }
@@ -224,21 +235,22 @@ class ShardPlan final : public ArrayPlan {
  private:
   static constexpr std::size_t kIndexesAhead = 128;
 
-  // Appends tasks of one object to pending_: all that are left of it, or as many as are worth sorting.
-  Status gather(std::size_t enough, Stats& lookups) {
-    while (pending_.empty()) {
+  // Appends tasks of one object to pending_: all that are left of it, or as many as are worth sorting. Where waits_ is
+  // set it goes on in the next call from where it was.
+  Status gather(std::size_t enough, Stats& lookups, LookupListener& listener) {
+    for (bool goes_on = std::exchange(waits_, false); pending_.empty() || goes_on; goes_on = false) {
       if (!open_.front().left()) {
         if (next_shard_ == footprint_->end_object()) return {};
         shard_object_ = next_shard_;
         next_shard_ = footprint_->next_object(next_shard_);
         make_key(shard_object_, key_);
-        auto opened =
-            ahead_ != nullptr ? ahead_->open(shard_object_, lookups) : array_->shard_access().open(key_, lookups);
-        if (!opened.ok()) {
-          if (os::is_shortage(opened.status().system_error())) next_shard_ = shard_object_;  // it is tried again
-          return std::move(opened).status();
-        }
-        shard_ = std::move(*opened);
+        std::optional opened = ahead_ != nullptr ? ahead_->open(shard_object_, lookups, listener)
+                                                 : std::optional(array_->shard_access().open(key_, lookups));
+        waits_ = !opened.has_value();
+        // It is tried again.
+        if (waits_ || os::is_shortage(opened->status().system_error())) next_shard_ = shard_object_;
+        if (waits_) return {};
+        HEADRACE_TRY_ASSIGN(shard_, std::move(*opened));
         const std::uint64_t root = footprint_->root(shard_object_);
         if (shard_ == nullptr) {
           pending_.push_back({ordinal_of(0, root), 0, 0});
@@ -246,7 +258,8 @@ class ShardPlan final : public ArrayPlan {
         }
         HEADRACE_TRY(open_level(0, root, shard_->entries));
       }
-      HEADRACE_TRY(descend(0, enough, lookups));
+      HEADRACE_TRY(descend(0, enough, lookups, listener));
+      if (waits_) return {};
     }
     return {};
   }
@@ -267,9 +280,9 @@ class ShardPlan final : public ArrayPlan {
   }
 
   // Moves what is in the shards of open_[level] to pending_, until that has enough.
-  Status descend(std::size_t level, std::size_t enough, Stats& lookups) {
+  Status descend(std::size_t level, std::size_t enough, Stats& lookups, LookupListener& listener) {
     ShardUnits& open = open_[level];
-    while (open.left() && pending_.size() < enough) {
+    while (open.left() && pending_.size() < enough && !waits_) {
       if (!open_[level + 1].left()) {
         const Task& task = open.tasks[open.cursor];
         if (task.length == 0) {
@@ -279,23 +292,26 @@ class ShardPlan final : public ArrayPlan {
         }
         if (open.cursor % kIndexesAhead == 0) prefetch_indexes(level + 1, open);
         // What fails does so once: the next call goes on behind it.
-        auto index = open_inner(level + 1, task, lookups);
-        if (!index.ok()) {
+        const auto index = open_inner(level + 1, task, lookups, listener);
+        waits_ = !index.has_value();
+        if (waits_) return {};
+        if (!index->ok()) {
           failed_ = task.ordinal;
           ++open.cursor;
-          return std::move(index).status();
+          return index->status();
         }
-        HEADRACE_TRY(open_level(level + 1, unit_of(task), **index));
+        HEADRACE_TRY(open_level(level + 1, unit_of(task), ***index));
       }
-      Status status = descend(level + 1, enough, lookups);
+      Status status = descend(level + 1, enough, lookups, listener);
       if (!open_[level + 1].left()) ++open.cursor;
       HEADRACE_TRY(std::move(status));
     }
     return {};
   }
 
-  Result<std::shared_ptr<const InnerIndex>> open_inner(std::size_t level, const Task& task, Stats& lookups) {
-    if (ahead_ != nullptr) return ahead_->open_inner(shard_object_, shard_, level, task, lookups);
+  std::optional<Result<std::shared_ptr<const InnerIndex>>> open_inner(std::size_t level, const Task& task,
+                                                                      Stats& lookups, LookupListener& listener) {
+    if (ahead_ != nullptr) return ahead_->open_inner(shard_object_, shard_, level, task, lookups, listener);
     return array_->shard_access().open_inner(*shard_, level, {task.offset, task.length}, lookups);
   }
 
@@ -368,7 +384,7 @@ class ShardPlan final : public ArrayPlan {
         if ((task.length == 0) != absent || !fits(task)) break;
         const std::uint64_t task_end = std::max(end, task.offset + task.length);
         if (group.task_count > 0 && !absent &&
-            (apart_ || task.offset > end + kMaxGapBytes || task_end - group.offset > kMaxGroupBytes)) {
+            (wants_parts() || task.offset > end + kMaxGapBytes || task_end - group.offset > kMaxGroupBytes)) {
           break;
         }
         end = task_end;
@@ -381,7 +397,6 @@ class ShardPlan final : public ArrayPlan {
     }
   }
 
-  const bool apart_;
   const std::size_t levels_;
   std::vector<ShardUnits> open_;  // by level: one shard each, the chunks of the one in front of it
   std::uint64_t next_shard_;
@@ -393,6 +408,7 @@ class ShardPlan final : public ArrayPlan {
   std::uint64_t failed_ = 0;  // ordinal of the inner shard that could not be opened; 0: it was the object
   std::vector<Task> pending_;
   std::size_t cursor_ = 0;
+  bool waits_ = false;  // for an index, and pending_ is not all that is to be sorted
 };
 
 // The grid and the levels of shards that an array has.
@@ -418,11 +434,11 @@ FootprintInput input_of(const Array::Impl& array, const ResolvedSelection& selec
   return input;
 }
 
-// Whether the chunks of a shard are better read one by one, each in the part that is wanted of it, than neighbours
-// together. `elements`: that are selected.
-bool read_apart(const codec::Chain& chain, std::uint64_t units, std::uint64_t elements, std::uint32_t element_bytes) {
-  constexpr std::uint64_t kLeastChunkBytes = std::uint64_t{64} << 10;
-  if ((!chain.raw() && chain.part_table_bytes() == 0) || chain.decoded_bytes() < kLeastChunkBytes) return false;
+// `elements`: that are selected.
+bool few_wanted(const codec::Chain& chain, std::uint64_t units, std::uint64_t elements, std::uint32_t element_bytes) {
+  // Of smaller chunks neighbours are better read together.
+  const std::uint64_t least = 2 * transfer::least_part_chunk_bytes.load(std::memory_order_relaxed);
+  if ((!chain.raw() && chain.part_table_bytes() == 0) || chain.decoded_bytes() < least) return false;
   return base::saturating_mul(elements, element_bytes) / 3 <= base::saturating_mul(units, chain.decoded_bytes()) / 4;
 }
 
@@ -446,15 +462,15 @@ Result<std::unique_ptr<transfer::Plan>> plan_of(std::shared_ptr<const Array::Imp
     chain = std::make_shared<const codec::Chain>(std::move(built));
   }
   auto form = make_form(std::move(chain), conversion.op, std::move(conversion.fill));
+  const bool parts = few_wanted(*form->chain, footprint->units(), elements, conversion.op.element_bytes);
   std::unique_ptr<transfer::Plan> plan;
   if (by_shape) {
-    plan =
-        std::make_unique<RectilinearPlan>(std::move(array), std::move(footprint), std::move(form), std::move(largest));
+    plan = std::make_unique<RectilinearPlan>(std::move(array), std::move(footprint), std::move(form), parts,
+                                             std::move(largest));
   } else if (array->sharding != nullptr) {
-    const bool apart = read_apart(*form->chain, footprint->units(), elements, conversion.op.element_bytes);
-    plan = std::make_unique<ShardPlan>(std::move(array), std::move(footprint), std::move(form), apart);
+    plan = std::make_unique<ShardPlan>(std::move(array), std::move(footprint), std::move(form), parts);
   } else {
-    plan = std::make_unique<ChunkPlan>(std::move(array), std::move(footprint), std::move(form));
+    plan = std::make_unique<ChunkPlan>(std::move(array), std::move(footprint), std::move(form), parts);
   }
   return plan;
 }

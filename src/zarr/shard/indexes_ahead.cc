@@ -106,7 +106,21 @@ void IndexesAhead::start() {
 
 bool IndexesAhead::came() {
   std::lock_guard lock(mutex_);
-  return at(0).done && cancelling_ == 0;
+  return came_locked(at(0));
+}
+
+bool IndexesAhead::came_or_tell(transfer::LookupListener& listener) {
+  std::lock_guard lock(mutex_);
+  if (came_locked(at(0))) return true;
+  listener_ = &listener;
+  awaited_ = &at(0);
+  return false;
+}
+
+// With the lock: whoever waits, or is told, may free this.
+void IndexesAhead::announce_locked() noexcept {
+  came_.notify_all();
+  if (listener_ != nullptr && came_locked(*awaited_)) std::exchange(listener_, nullptr)->lookup_came();
 }
 
 IndexesAhead::Answer IndexesAhead::take() {
@@ -114,7 +128,7 @@ IndexesAhead::Answer IndexesAhead::take() {
   {
     std::unique_lock lock(mutex_);
     // Not while a store is asked to cancel it: the slot is used again.
-    came_.wait(lock, [&] { return slot.done && cancelling_ == 0; });
+    came_.wait(lock, [&] { return came_locked(slot); });
   }
   first_ = (first_ + 1) % slots_.size();
   --asked_;
@@ -137,7 +151,7 @@ void IndexesAhead::stop_reads(bool for_good) noexcept {
   if (!reads.empty()) store_.cancel(reads);
   std::lock_guard lock(mutex_);
   --cancelling_;
-  came_.notify_all();
+  announce_locked();
 }
 
 bool IndexesAhead::let_go() noexcept {
@@ -161,7 +175,7 @@ void IndexesAhead::done(std::span<RangeRead* const> reads) noexcept {
     std::erase(started_, read);
     static_cast<Slot*>(read)->done = true;
   }
-  came_.notify_all();  // with the lock: whoever waits may free this
+  announce_locked();
 }
 
 }  // namespace headrace::zarr

@@ -63,6 +63,8 @@ class IndexesAhead final : private RangeListener {
   // Of those asked for and not taken, the first. REQUIRES: any().
   const WantedIndex& next() const noexcept { return slots_[first_].index; }
   bool came();  // whether take() would not wait
+  // The same; else `listener`, which outlives this, is told once it would not.
+  bool came_or_tell(transfer::LookupListener& listener);
   struct Answer {
     WantedIndex index;
     RangeRead* read;  // null: passed. Valid until something is asked for
@@ -87,6 +89,8 @@ class IndexesAhead final : private RangeListener {
   Slot& begin_slot();
   void end_slot(Slot& slot, WantedIndex&& index);
   void stop_reads(bool for_good) noexcept;
+  bool came_locked(const Slot& slot) const noexcept { return slot.done && cancelling_ == 0; }
+  void announce_locked() noexcept;
 
   ByteStore& store_;
   const std::uint64_t index_bytes_;
@@ -100,7 +104,10 @@ class IndexesAhead final : private RangeListener {
   std::condition_variable came_;
   std::vector<RangeRead*> started_;  // guarded by mutex_: not ended
   std::size_t cancelling_ = 0;       // guarded by mutex_
-  bool cancelled_ = false;           // guarded by mutex_
+  // guarded by mutex_: to be told when the slot has come; null: nobody
+  transfer::LookupListener* listener_ = nullptr;
+  const Slot* awaited_ = nullptr;
+  bool cancelled_ = false;  // guarded by mutex_
 };
 
 }  // namespace headrace::zarr

@@ -162,10 +162,14 @@ Status unpack_shard(store::Store& store, OpenShard& open, Stats& lookups) {
   auto unpacked = std::make_shared<Unpacked>();
   unpacked->bytes.resize(static_cast<std::size_t>(packed.size_bytes()));
   os::PageBuffer scratch;
-  trace::Timer timer(trace::Stage::kRead, packed.size_bytes());
+  const std::uint64_t packed_bytes = packed.packed_bytes();
+  trace::Timer timer(trace::Stage::kRead, packed_bytes);
   Status status = store.unpack(packed, unpacked->bytes, scratch);
   lookups.read_seconds += timer.stop();
   if (!status.ok()) return status;
+  ++lookups.requests;
+  lookups.packed_bytes += packed_bytes;
+  lookups.read_bytes += packed_bytes;
   unpacked->object.offer_memory(unpacked->bytes);
   open.unpacked_bytes = unpacked->bytes.size();
   open.object = std::shared_ptr<store::ByteSource>(unpacked, &unpacked->object);

@@ -25,13 +25,15 @@ ShardsAhead::ShardsAhead(ByteStore& store, const Footprint& footprint, const Sha
   key_.reserve(256);
 }
 
-ShardsAhead::Shard ShardsAhead::open(std::uint64_t object, Stats& lookups) {
+std::optional<ShardsAhead::Shard> ShardsAhead::open(std::uint64_t object, Stats& lookups,
+                                                    transfer::LookupListener& listener) {
   next_object_ = std::max(next_object_, object);
   Found found{{object, 0}, Status::out_of_memory(), Status::out_of_memory()};
-  const bool ahead = take(0, found.name, found, lookups);
+  const Taken taken = take(0, found, lookups, listener);
+  if (taken == Taken::kLater) return std::nullopt;
   wanted_object_ = footprint_.next_object(object);
   next_object_ = std::max(next_object_, wanted_object_);
-  if (ahead) return std::move(found.shard);
+  if (taken == Taken::kYes) return std::move(found.shard);
   if (cancelled_) return cancelled();
   make_key_(object, key_);
   Shard alone = access_.open(key_, lookups);
@@ -39,11 +41,15 @@ ShardsAhead::Shard ShardsAhead::open(std::uint64_t object, Stats& lookups) {
   return alone;
 }
 
-ShardsAhead::Inner ShardsAhead::open_inner(std::uint64_t object, const std::shared_ptr<const OpenShard>& shard,
-                                           std::size_t level, const transfer::Task& task, Stats& lookups) {
+std::optional<ShardsAhead::Inner> ShardsAhead::open_inner(std::uint64_t object,
+                                                          const std::shared_ptr<const OpenShard>& shard,
+                                                          std::size_t level, const transfer::Task& task, Stats& lookups,
+                                                          transfer::LookupListener& listener) {
   const ShardEntry range{task.offset, task.length};
   Found found{{object, unit_of(task), shard, range}, Status::out_of_memory(), Status::out_of_memory()};
-  if (take(level, found.name, found, lookups)) return std::move(found.inner);
+  const Taken taken = take(level, found, lookups, listener);
+  if (taken == Taken::kLater) return std::nullopt;
+  if (taken == Taken::kYes) return std::move(found.inner);
   if (cancelled_) return cancelled().with_key(shard->key);
   Inner alone = access_.open_inner(*shard, level, range, lookups);
   if (alone.status().code() == Code::kResourceExhausted && let_go()) {
@@ -73,19 +79,23 @@ bool ShardsAhead::let_go() noexcept {
   return any;
 }
 
-// What the plan wants next, if it was asked for; waits for it.
-bool ShardsAhead::take(std::size_t level, const WantedIndex& name, Found& out, Stats& lookups) {
+// What the plan wants next, if it was asked for, in the place of its name.
+ShardsAhead::Taken ShardsAhead::take(std::size_t level, Found& found, Stats& lookups,
+                                     transfer::LookupListener& listener) {
   look_ahead(lookups);
   Level& here = levels_[level];
-  if (here.found.empty() && here.reads.any() && here.reads.next().is(name)) (void)open_next(level, true, lookups);
-  if (here.found.empty() || !here.found.front().name.is(name)) {
-    if (level > 0) pass_by(levels_[level - 1], name);
-    return false;
+  if (here.found.empty() && here.reads.any() && here.reads.next().is(found.name)) {
+    if (!here.reads.came_or_tell(listener)) return Taken::kLater;
+    (void)open_next(level, true, lookups);
   }
-  out = std::move(here.found.front());
+  if (here.found.empty() || !here.found.front().name.is(found.name)) {
+    if (level > 0) pass_by(levels_[level - 1], found.name);
+    return Taken::kNotAhead;
+  }
+  found = std::move(here.found.front());
   here.found.pop_front();
-  here.found_bytes -= out.bytes;
-  return true;
+  here.found_bytes -= found.bytes;
+  return Taken::kYes;
 }
 
 // The plan looks for it alone: it is not to be asked for behind the plan's back.
@@ -148,10 +158,11 @@ void ShardsAhead::ask_inner(std::size_t level, const Level& above, const transfe
   }
 }
 
-// Opens the shard whose index was asked for longest ago; false: there is none, or it is not to be waited for.
-bool ShardsAhead::open_next(std::size_t level, bool wait, Stats& lookups) {
+// Opens the shard whose index was asked for longest ago; false: there is none, or it has not come, or unless it is
+// wanted now there is enough.
+bool ShardsAhead::open_next(std::size_t level, bool wanted, Stats& lookups) {
   Level& here = levels_[level];
-  if (!wait) {
+  if (!wanted) {
     if (here.found.size() >= IndexesAhead::kMost || here.found_bytes >= most_bytes_) return false;
     ask(level, lookups);
     if (!here.reads.any() || !here.reads.came()) return false;

@@ -18,6 +18,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "zarr/shard/indexes_ahead.h"
@@ -35,11 +36,13 @@ class ShardsAhead {
   // Everything outlives it.
   ShardsAhead(ByteStore& store, const Footprint& footprint, const ShardAccess& access, MakeKey make_key);
 
-  // As ShardAccess has them. What has been opened and read, ahead as well, is added to `lookups`.
-  Shard open(std::uint64_t object, Stats& lookups);
+  // As ShardAccess has them. What has been opened and read, ahead as well, is added to `lookups`. Nothing: it has been
+  // asked for, and `listener` is told when it has come; then it is to be opened again, and nothing else before.
+  std::optional<Shard> open(std::uint64_t object, Stats& lookups, transfer::LookupListener& listener);
   // Of the unit of `level` that is `task` of that object.
-  Inner open_inner(std::uint64_t object, const std::shared_ptr<const OpenShard>& shard, std::size_t level,
-                   const transfer::Task& task, Stats& lookups);
+  std::optional<Inner> open_inner(std::uint64_t object, const std::shared_ptr<const OpenShard>& shard,
+                                  std::size_t level, const transfer::Task& task, Stats& lookups,
+                                  transfer::LookupListener& listener);
 
   // Nothing is read any more, and nobody waits for long.
   void cancel() noexcept;
@@ -74,11 +77,12 @@ class ShardsAhead {
   bool ask_next(std::size_t level, Stats& lookups);
   void ask_object();
   void ask_inner(std::size_t level, const Level& above, const transfer::Task& task);
-  bool open_next(std::size_t level, bool wait, Stats& lookups);
+  bool open_next(std::size_t level, bool wanted, Stats& lookups);
   Found open_answer(std::size_t level, IndexesAhead::Answer answer, Stats& lookups);
   Status look_inside(std::size_t level, const Found& found);
   static void pass_by(Level& above, const WantedIndex& name) noexcept;
-  bool take(std::size_t level, const WantedIndex& name, Found& out, Stats& lookups);
+  enum class Taken : std::uint8_t { kYes, kNotAhead, kLater };
+  Taken take(std::size_t level, Found& found, Stats& lookups, transfer::LookupListener& listener);
 
   const Footprint& footprint_;
   const ShardAccess access_;
