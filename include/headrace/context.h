@@ -17,13 +17,13 @@
 namespace headrace {
 
 struct ContextOptions {
-  std::string engine = "auto";                             // auto, io_uring, aio, threads
+  std::string engine = "auto";                             // auto, gds, io_uring, aio, threads
   unsigned threads = 0;                                    // workers; 0: the CPUs this process may run on
   std::size_t host_budget_bytes = std::size_t{768} << 20;  // of each read: pinned slabs and decode buffers
   std::size_t device_budget_bytes = std::size_t{2} << 30;  // of each read: device slabs, tensors excluded
   std::size_t wave_bytes = std::size_t{32} << 20;          // decoded bytes a wave aims at
-  // In flight; 0: 4, or 8 where the device decodes; of zstd and deflate there 4 of twice the bytes, and of any read
-  // above half a gigabyte 4 of two to three times the bytes.
+  // In flight; 0: 4, or 8 where the device decodes; of zstd and deflate there 4 of twice the bytes, where little is
+  // wanted of each chunk 8 of twice the bytes, and of any other read above half a gigabyte 4 of two to three times.
   unsigned waves = 0;
   bool allow_direct = true;             // O_DIRECT for cold ranges
   bool cache_reread = true;             // those read again: page cache, where it has room
@@ -36,6 +36,10 @@ struct ContextOptions {
   // saved decode indices, chunks longer than their decoded size lets expect, batches (decode.h) beyond their result.
   // What is refused fails with kResourceExhausted, naming what it is; raise it for very large stores to be trusted.
   std::size_t stored_budget_bytes = std::size_t{512} << 20;
+  // Where a Context keeps, for later processes, which of CPU and GPU decoded which kind of array how fast: it is read
+  // at the first read that a GPU decodes, and written when the Context ends. "auto": HEADRACE_PLACEMENT_FILE, else
+  // headrace/placement.json in XDG_CACHE_HOME or ~/.cache; "": nothing is kept.
+  std::string placement_file = "auto";
   bool bind_threads = true;  // while they work for GPUs of one NUMA node only, threads stay on its CPUs
 };
 

@@ -28,7 +28,8 @@ struct Stats {
   std::uint64_t objects_opened = 0;
   // Bytes by kind
   std::uint64_t stored_bytes = 0;  // encoded bytes used
-  std::uint64_t read_bytes = 0;    // bytes read: stored_bytes plus gaps between coalesced ranges and alignment
+  // Bytes read: stored_bytes plus gaps between coalesced ranges and alignment; of packed objects what their file has.
+  std::uint64_t read_bytes = 0;
   std::uint64_t bus_bytes = 0;
   std::uint64_t decoded_bytes = 0;                             // delivered into the tensor
   std::uint64_t gpu_decoded_bytes = 0, cpu_decoded_bytes = 0;  // of decoded_bytes, by who decoded them
@@ -39,6 +40,9 @@ struct Stats {
   std::uint64_t memory_bytes = 0;    // taken from memory without a copy
   std::uint64_t mapped_bytes = 0;    // taken by the device out of the page cache
   std::uint64_t store_bytes = 0;     // ranges read by a ByteStore of the user's
+  // Members of a ZIP file that it has deflated, as they are there. A shard is unpacked once, when it is opened; its
+  // chunks are then taken from memory.
+  std::uint64_t packed_bytes = 0;
   // Seconds by stage
   double plan_seconds = 0;  // selection to tasks
   double open_seconds = 0;  // opening objects

@@ -21,8 +21,8 @@ struct SystemReportOptions {
 };
 
 struct EngineReport {
-  std::string name;  // "io_uring", "aio", "threads"
-  Status status;     // why it cannot be used here
+  std::string name;  // "gds", "io_uring", "aio", "threads"
+  Status status;     // why it cannot be used here; kNotFound: what it needs is not installed
   std::string features;
   unsigned depth = 0;  // requests in flight at most
 };

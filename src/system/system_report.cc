@@ -91,10 +91,10 @@ GdsReport probe_gds() {
   gds.library = os::shared_library_path("libcufile.so.0");
   const bool library = !gds.library.empty();
   gds.meaning = gds.kernel_module && library
-                    ? "cuFile may move bytes between NVMe and the GPU directly; headrace needs neither part"
+                    ? "cuFile may move bytes between NVMe and the GPU directly; the engine gds says whether it does"
                 : gds.kernel_module ? "the kernel module is there but no libcufile.so.0; headrace needs neither"
                 : library ? "without the nvidia-fs module cuFile copies through host memory, where it runs at all; "
-                            "headrace needs neither"
+                            "the engine gds is used only where it is named"
                           : "GPUDirect Storage is not here; headrace does not need it";
   return gds;
 }
@@ -114,7 +114,9 @@ void add_warnings(SystemReport& report) {
   const auto warn = [&](std::string text) { report.warnings.push_back(std::move(text)); };
   const HostReport& host = report.host;
   for (const EngineReport& engine : report.engines) {
-    if (!engine.status.ok()) warn(engine.name + " cannot be used: " + engine.status.message());
+    // What is not installed is not missed.
+    if (!engine.status.ok() && engine.status.code() != Code::kNotFound)
+      warn(engine.name + " cannot be used: " + engine.status.message());
     if (engine.features.find("RLIMIT_MEMLOCK") != std::string::npos) {
       warn(engine.name + " is held back by RLIMIT_MEMLOCK: raise it (ulimit -l, limits.conf, or the container's)");
     }

@@ -2,7 +2,7 @@
 """Runs `headrace read` over known arrays and over stores that it has to refuse.
 
   check_golden.py --headrace build/tools/headrace [--archive golden.tar.xz] [--data DIR] [--only REGEX] [--jobs 2]
-                  [--device NAME] [--placement auto|cpu|gpu] [--reader build/tests/golden_reader]
+                  [--device NAME] [--placement auto|cpu|gpu] [--reader build/tests/golden_reader [--boxes N]]
 
 Arrays: exit code 0 and the SHA-256 of the manifest.  Stores to refuse: exit code 1 and exactly one line on stderr, no signal,
 within --timeout seconds, below --max-rss GiB; where the case's level is "safe", reading it is right too.
@@ -162,8 +162,8 @@ def run(command, timeout, max_kib):
 class Reader:
     """A golden_reader, for one thread at a time."""
 
-    def __init__(self, program, device):
-        self.command, self.process = [program, device], None
+    def __init__(self, program, device, boxes):
+        self.command, self.process = [program, device, str(boxes)], None
 
     def start(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -215,10 +215,10 @@ class Reader:
 class Readers:
     """As many as there are jobs, each in use by one of them."""
 
-    def __init__(self, program, device, jobs):
+    def __init__(self, program, device, boxes, jobs):
         self.free = queue.LifoQueue()
         for _ in range(jobs):
-            self.free.put(Reader(program, device))
+            self.free.put(Reader(program, device, boxes))
 
     def run(self, command, timeout, max_kib):
         reader = self.free.get()
@@ -323,6 +323,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--headrace", help="the command-line tool; a process for each read")
     parser.add_argument("--reader", help="golden_reader, instead of --headrace")
+    parser.add_argument("--boxes", type=int, default=0, help="with --reader: so many boxes of each array are read again, in part")
     parser.add_argument("--archive", default=os.path.join(HERE, "golden.tar.xz"))
     parser.add_argument("--data", help="folder of tar files and manifests, instead of the archive")
     parser.add_argument("--unsupported", default=os.path.join(HERE, "unsupported.txt"))
@@ -345,7 +346,7 @@ def main():
     if args.headrace and os.sep in args.headrace:
         args.headrace = os.path.abspath(args.headrace)
     args.run = run
-    readers = Readers(os.path.abspath(args.reader), args.device, args.jobs) if args.reader else None
+    readers = Readers(os.path.abspath(args.reader), args.device, args.boxes, args.jobs) if args.reader else None
     if readers:
         args.headrace, args.run = "headrace", readers.run
     with open(args.unsupported, encoding="utf-8") as file:

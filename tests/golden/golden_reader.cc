@@ -1,30 +1,41 @@
 // The command line tool as a process that stays: one command line after another, for what takes long to begin, as a GPU
 // does. check_golden.py --reader talks to it.
 //
-//   golden_reader [DEVICE]      keeps DEVICE open, so that the reads in between find it at work
+//   golden_reader [DEVICE [BOXES]]      keeps DEVICE open, so that the reads in between find it at work
+//
+// BOXES: of each array that was read into a file (-o FILE) so many boxes at random places are read again, for which
+// chunks may be decoded in part, however short they are. Bytes that differ from the file's give exit code 5.
 //
 // Standard input: a line for each command, a JSON list of its arguments. Standard output: an empty line once the device
 // is open, then for each command a line of JSON, its exit code and the beginning of what it said on stderr. What it
 // prints on stdout is dropped.
 #include <fcntl.h>
+#include <headrace/array.h>
 #include <headrace/device.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
 #include "cli_common.h"
+#include "transfer/read/chunk_part.h"
 
 namespace {
 
 using headrace::base::Json;
 
 constexpr std::size_t kMostSaid = 1 << 16;
+constexpr std::uint64_t kMostBoxedBytes = std::uint64_t{8} << 20;  // of an array: boxes of larger ones take too long
 
 [[noreturn]] void give_up(const char* what) {
   std::perror(what);
@@ -40,6 +51,71 @@ int run(const Json& arguments) {
   return headrace::cli::run_command_line(static_cast<int>(words.size()), argv.data());
 }
 
+// What a box takes of an array that lies in `whole` in C order.
+std::vector<char> box_of(const std::vector<char>& whole, const std::vector<std::uint64_t>& shape,
+                         const std::vector<std::uint64_t>& begin, const std::vector<std::uint64_t>& count,
+                         std::size_t item_bytes) {
+  std::vector<char> out;
+  std::vector<std::uint64_t> at(shape.size(), 0);
+  for (bool more = true; more;) {
+    std::uint64_t linear = 0;
+    for (std::size_t i = 0; i < shape.size(); ++i) linear = linear * shape[i] + begin[i] + at[i];
+    out.insert(out.end(), whole.begin() + static_cast<std::ptrdiff_t>(linear * item_bytes),
+               whole.begin() + static_cast<std::ptrdiff_t>((linear + 1) * item_bytes));
+    more = false;
+    for (std::size_t i = shape.size(); i-- > 0 && !more;) {
+      more = ++at[i] < count[i];
+      if (!more) at[i] = 0;
+    }
+  }
+  return out;
+}
+
+// Of the array that a command has read into a file. Gives how many boxes differ.
+int check_boxes(const Json& arguments, const headrace::Device& device, int boxes) {
+  using namespace headrace;
+  std::string target = arguments[1], file, placement = "auto";
+  for (std::size_t i = 2; i + 1 < arguments.size(); ++i) {
+    if (arguments[i] == "-o") file = arguments[i + 1];
+    if (arguments[i] == "--placement") placement = arguments[i + 1];
+  }
+  const Context context = Context::create().value();
+  const Store store = Store::open(context, target).value();
+  const Array array = Array::open(store).value();
+  const ArrayInfo& info = array.info();
+  std::ifstream in(file, std::ios::binary);
+  const std::vector<char> whole((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const bool boxed = !info.dtype.is_variable_length() && info.decoded_bytes <= kMostBoxedBytes;
+  if (!boxed || whole.empty() || whole.size() != info.decoded_bytes) return 0;
+  const std::size_t item_bytes = info.dtype.item_bytes;
+  std::mt19937_64 random(whole.size());
+  int wrong = 0;
+  for (int k = 0; k < boxes; ++k) {
+    Selection selection;
+    std::vector<std::uint64_t> begin, count;
+    std::uint64_t elements = 1;
+    for (const std::uint64_t extent : info.shape) {
+      count.push_back(1 + random() % extent);
+      begin.push_back(random() % (extent - count.back() + 1));
+      elements *= count.back();
+      const auto from = static_cast<std::int64_t>(begin.back());
+      selection.push_back({.start = from, .stop = from + static_cast<std::int64_t>(count.back())});
+    }
+    const Buffer buffer = Buffer::allocate(device, elements * item_bytes).value();
+    ReadOptions options;
+    options.placement = cli::placement_of(placement);
+    Stats stats;
+    const Status status = array.read(selection, {buffer, info.dtype, count}, device, options, &stats);
+    std::vector<std::byte> got(elements * item_bytes);
+    const bool same =
+        status.ok() && buffer.copy_to_host(0, got.data(), got.size()).ok() &&
+        std::memcmp(got.data(), box_of(whole, info.shape, begin, count, item_bytes).data(), got.size()) == 0;
+    if (same) continue;
+    if (wrong++ == 0) std::fprintf(stderr, "box %d differs: %s\n", k, status.to_string().c_str());
+  }
+  return wrong;
+}
+
 // What was written to `said` since it was emptied.
 std::string text_of(int said) {
   std::string text(kMostSaid, '\0');
@@ -53,6 +129,8 @@ std::string text_of(int said) {
 
 int main(int argc, char** argv) {
   std::optional<headrace::Device> device;
+  const int boxes = argc > 2 ? std::atoi(argv[2]) : 0;
+  if (boxes > 0) headrace::transfer::least_part_chunk_bytes = 1;
   if (argc > 1) {
     auto opened = headrace::Device::open(argv[1]);
     if (!opened.ok()) {
@@ -75,7 +153,9 @@ int main(int argc, char** argv) {
     if (ftruncate(STDERR_FILENO, 0) != 0) give_up("begin");
     // The peak of memory is each command's own; where the kernel does not let us, it is that of all.
     std::ofstream("/proc/self/clear_refs") << 5;
-    const int code = run(Json::parse(line));
+    const Json arguments = Json::parse(line);
+    int code = run(arguments);
+    if (code == 0 && boxes > 0 && check_boxes(arguments, *device, boxes) != 0) code = 5;
     Json answer = {{"code", code}, {"said", text_of(STDERR_FILENO)}};
     std::fprintf(answers, "%s\n", answer.dump(-1, ' ', true, Json::error_handler_t::replace).c_str());
     if (std::fflush(answers) != 0) give_up("answer");

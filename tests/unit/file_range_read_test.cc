@@ -16,6 +16,7 @@
 #include "io/engine.h"
 #include "support/flat_array.h"
 #include "support/flat_zip.h"
+#include "support/stats_ways.h"
 #include "support/stores_under_test.h"
 #include "support/temp_dir.h"
 
@@ -86,6 +87,7 @@ class FileRangeRead : public ::testing::TestWithParam<testing::StoreUnderTest> {
     auto reading = array.read_async(selection, {buffer, array.info().dtype, shape}, *device_, options).value();
     out.status = reading.wait();
     out.stats = reading.stats();
+    EXPECT_EQ(testing::bytes_by_all_ways(out.stats), out.stats.read_bytes) << out.stats.path;
     out.errors = reading.errors();
     EXPECT_TRUE(
         buffer.copy_to_host(0, reinterpret_cast<std::byte*>(out.elements.data()), out.elements.size() * 4).ok());
@@ -216,6 +218,33 @@ TEST_P(FileRangeRead, ErrorsOfWhatIsReadAgainNameTheObject) {
         EXPECT_EQ(error.length, object.size_bytes());
       }
     }
+  }
+}
+
+// A deflated member's bytes are those that the file has: of a chunk each time, of a shard when it is opened.
+TEST_P(FileRangeRead, WhatIsUnpackedIsCountedAsItIsStored) {
+  if (!zip()) return;
+  for (const Layout layout : {Layout::kRaw, Layout::kShardedRaw}) {
+    const FlatArray array{.layout = layout, .chunks = 8, .chunk_elements = 5000, .shard_chunks = 4};
+    ASSERT_NO_FATAL_FAILURE(write(array));
+    ASSERT_TRUE(open("auto", "host"));
+    const std::uint64_t objects = array.sharded() ? 2 : 8;
+    std::uint64_t file_bytes = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_->path())) {
+      if (entry.is_regular_file()) file_bytes += entry.file_size();
+    }
+    const Array opened = Array::open(*store_).value();
+    const Outcome first = read(opened, "", Placement::kAuto), second = read(opened, "", Placement::kAuto);
+    ASSERT_TRUE(first.elements == array.expected());
+    EXPECT_EQ(first.stats.packed_bytes > 0, deflated());
+    EXPECT_LT(first.stats.packed_bytes, file_bytes);
+    if (!deflated()) continue;
+    // Names, headers and metadata are the rest.
+    EXPECT_GT(first.stats.packed_bytes + objects * 300 + 4096, file_bytes);
+    EXPECT_EQ(first.stats.path, array.sharded() ? "memory" : "unpacked");
+    EXPECT_EQ(second.stats.packed_bytes, array.sharded() ? 0 : first.stats.packed_bytes);
+    EXPECT_EQ(second.stats.memory_bytes, array.sharded() ? second.stats.stored_bytes : 0);
+    EXPECT_EQ(first.stats.requests - second.stats.requests, array.sharded() ? 2 * objects : 0) << "and its index";
   }
 }
 

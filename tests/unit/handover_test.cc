@@ -91,14 +91,14 @@ class HandOver : public ::testing::TestWithParam<Variant> {
     ASSERT_EQ(queue_->wait({&done, 1}, 1, 60s), 1u);
     ASSERT_TRUE(done.status.ok()) << done.status.to_string();
     EXPECT_EQ(done.tag, tag);
-    EXPECT_TRUE(contents() == bytes_);
+    EXPECT_TRUE(support::same_bytes(contents(), bytes_));
   }
   // The memory is the caller's again: what is written into it now stays.
   void expect_quiet() {
     const std::vector<std::byte> mark(kBytes, std::byte{0xEE});
     ASSERT_TRUE(target_->copy_from_host(0, mark.data(), kBytes).ok());
     std::this_thread::sleep_for(100ms);
-    EXPECT_TRUE(contents() == mark);
+    EXPECT_TRUE(support::same_bytes(contents(), mark));
   }
 
   support::TempDir dir_;

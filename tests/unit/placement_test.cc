@@ -432,7 +432,7 @@ TEST(Placement, OnNoMachineMuchIsLost) {
 }
 
 TEST(Placement, PriorsAreKeptByKind) {
-  PlacementPriors priors;
+  PlacementPriors priors("", 4);
   const auto prior = priors.of("cuda:0 lz4");
   EXPECT_EQ(priors.of("cuda:0 lz4"), prior);
   EXPECT_NE(priors.of("cuda:0 zstd"), prior);

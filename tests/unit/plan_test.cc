@@ -148,7 +148,10 @@ TEST(Plan, BoxesBeginSomewhereInTheirChunkAndHaveNoSource) {
     const auto plan = zarr::make_plan(Access::impl(array), resolved, tensor, std::move(conversion).value()).value();
     transfer::WaveTasks wave;
     wave.max_tasks = 100;
-    ASSERT_TRUE(plan->fill(wave).ok());
+    struct Nobody final : transfer::LookupListener {
+      void lookup_came() noexcept override { ADD_FAILURE() << "it asks nobody"; }
+    } nobody;
+    ASSERT_TRUE(plan->fill(wave, nobody).ok());
     std::vector<std::int64_t> found;
     transfer::TaskDetail detail;
     for (const transfer::TaskGroup& group : wave.groups) {

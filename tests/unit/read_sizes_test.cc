@@ -32,6 +32,7 @@ class Decoder final : public device::ChunkDecoder {
 struct Read {
   std::uint64_t chunks = 1, chunk_bytes = kMiB;
   bool large = false;  // the decoder gains by large batches
+  bool parts = false;
   std::uint64_t wave_bytes = 32 * kMiB, host_budget = kPlenty, device_budget = kPlenty;
 };
 
@@ -42,6 +43,7 @@ SizeRequest request_of(const Read& read, const Decoder& decoder) {
   request.wave_bytes = read.wave_bytes;
   request.decoder = &decoder;
   request.source_bytes = read.chunk_bytes + read.chunk_bytes / 4;
+  request.parts = read.parts;
   request.staged = true;
   request.threads = 16;
   request.host_budget_bytes = read.host_budget;
@@ -77,6 +79,15 @@ TEST(DecodedRead, ThatIsLongHasFewerAndLargerOnes) {
     expect_waves({.chunks = 1 << 20, .chunk_bytes = 4 * kMiB, .large = large}, 4, 24);
     expect_waves({.chunks = 1 << 20, .chunk_bytes = 64 * kKiB, .large = large}, 4, 1024);
   }
+}
+
+// Parts leave room in every wave.
+TEST(DecodedRead, OfPartsHasLargerOnesAndAsMany) {
+  for (const std::uint64_t chunks : {165, 1 << 20}) {
+    expect_waves({.chunks = chunks, .chunk_bytes = 4 * kMiB, .parts = true}, 8, 16);
+  }
+  expect_waves({.chunks = 64, .chunk_bytes = 4 * kMiB, .large = true, .parts = true}, 4, 16);
+  expect_waves({.chunks = 1025, .chunk_bytes = 256 * kKiB - 16, .parts = true}, 8, 128);
 }
 
 TEST(DecodedRead, ThatIsLongFindsOutByTheUsualOnes) {

@@ -32,7 +32,13 @@ TEST(SystemReport, WithoutPathsOrMeasuring) {
   EXPECT_LE(report->host.cpus, report->host.cpus_online);
   EXPECT_GT(report->host.memory_bytes, 0u);
   EXPECT_FALSE(report->host.copy_one_core_bytes_per_second);
-  EXPECT_EQ(report->engines.size(), 3u);
+  EXPECT_EQ(report->engines.size(), 4u);
+  ASSERT_NE(engine(*report, "gds"), nullptr);
+  if (engine(*report, "gds")->status.code() == Code::kNotFound) {
+    for (const std::string& warning : report->warnings) {
+      EXPECT_FALSE(warning.starts_with("gds")) << "nobody misses what is not installed: " << warning;
+    }
+  }
   ASSERT_NE(engine(*report, "threads"), nullptr);
   EXPECT_TRUE(engine(*report, "threads")->status.ok());
   ASSERT_GE(report->devices.size(), 2u);

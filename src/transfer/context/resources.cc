@@ -25,7 +25,9 @@ Resources::Resources(const ContextOptions& options)
       stored_memory_(std::make_shared<base::MemoryBudget>(options.stored_budget_bytes,
                                                           "ContextOptions::stored_budget_bytes (--stored-budget)")),
       near_(NearThreads::create(options.bind_threads)),
-      indices_(options.index_budget_bytes) {}
+      threads_(options.threads != 0 ? options.threads : os::usable_cpus()),
+      indices_(options.index_budget_bytes),
+      placement_(options.placement_file, threads_) {}
 
 Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& options) {
   if (options.waves > 64) return bad_option("waves must be at most 64 (0: as many as a read is best with)");
@@ -35,6 +37,9 @@ Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& optio
     return bad_option("stored_budget_bytes must be at least 1 MiB");
   }
   if (options.wave_bytes < 4096) return bad_option("wave_bytes must be at least 4096");
+  if (const std::string& file = options.placement_file; file != "auto" && !file.empty() && file[0] != '/') {
+    return bad_option("placement_file must be \"auto\", an absolute path or empty, not '" + file + "'");
+  }
   bool known = options.engine == "auto";
   std::string names = "auto";
   for (const io::EngineRow& row : io::engines()) {
@@ -44,7 +49,6 @@ Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& optio
   if (!known) return bad_option("no I/O engine named '" + options.engine + "'; choose " + names);
 
   std::shared_ptr<Resources> resources(new Resources(options));
-  resources->threads_ = options.threads != 0 ? options.threads : os::usable_cpus();
   resources->fork_generation_ = base::fork_generation();
   // Registered pages cannot be reclaimed: a quarter of the memory for a process, until half the machine's is pinned, or
   // half of what a control group has for its page cache is mapped.
@@ -68,7 +72,10 @@ Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& optio
 }
 
 Resources::~Resources() {
-  if (base::fork_generation() == fork_generation_) return;
+  if (base::fork_generation() == fork_generation_) {
+    placement_.keep();
+    return;
+  }
   // In a forked child the threads do not exist: joining them would hang, and their locks may be held for ever.
   (void)pool_.release();
   (void)io_.release();

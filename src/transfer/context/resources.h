@@ -60,7 +60,7 @@ class Resources {
   ContextOptions options_;
   const std::shared_ptr<base::MemoryBudget> stored_memory_;
   const std::shared_ptr<NearThreads> near_;
-  unsigned threads_ = 1;
+  const unsigned threads_;
   std::uint64_t fork_generation_ = 0;
   std::mutex mutex_;
   std::vector<std::unique_ptr<WorkerMemory>> worker_memory_;  // guarded by mutex_

@@ -13,7 +13,7 @@
 
 namespace headrace::transfer {
 
-ColdReads::ColdReads(ObjectRouter& router, WorkerPool::Notifier notifier)
+ColdReads::ColdReads(Router& router, WorkerPool::Notifier notifier)
     : router_(router), notifier_(std::move(notifier)), came_count_(0) {
   came_.reserve(256);
 }
@@ -24,6 +24,7 @@ void ColdReads::open_direct(ReadJob& job, store::Store& store, std::string_view 
   if (!std::exchange(job.direct, false) || files == nullptr || !router_.direct_allowed()) return;
   const Result<int> direct = files->open_direct(key, source);
   if (!direct.ok()) return;
+  if (!router_.goes_direct(*direct, job.offset, job.length)) return os::close_descriptor(*direct);
   own.replace_descriptor(*direct);
   job.fd = *direct;
   job.direct = true;
@@ -69,7 +70,7 @@ void ColdReads::read_refused(ReadJob& job) const {
   if (!job.direct || job.status.system_error() != EINVAL) return;
   const int flags = ::fcntl(job.fd, F_GETFL);
   if (flags < 0 || ::fcntl(job.fd, F_SETFL, flags & ~O_DIRECT) != 0) return;
-  router_.refuse_direct();
+  router_.refuse_direct(job.fd);
   const auto to = base::part(job.slot, job.offset - job.aligned_offset, job.length);
   trace::Timer timer(trace::Stage::kRead, job.length);
   job.status = to ? os::read_exactly(job.fd, job.offset, *to)

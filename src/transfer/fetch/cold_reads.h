@@ -22,7 +22,7 @@ namespace headrace::transfer {
 class ColdReads final : public IoSink {
  public:
   // `notifier` is told whenever something has come.
-  ColdReads(ObjectRouter& router, WorkerPool::Notifier notifier);
+  ColdReads(Router& router, WorkerPool::Notifier notifier);
 
   // A descriptor for direct reads of `source`, the object `key`, where job.direct asks for one and it can be had:
   // `own` then holds it in place of what it held. Elsewhere the engine reads through the page cache by its own means.
@@ -39,7 +39,7 @@ class ColdReads final : public IoSink {
   bool idle() const;
 
   // Some file systems open a file past the page cache and refuse to read it so: reads such a job through the cache, and
-  // has nothing more opened so. Waits for the disk.
+  // has the file opened so no more. Waits for the disk.
   void read_refused(ReadJob& job) const;
 
   // What stores read, now and later, is not wanted any more: it comes as kCancelled, or as it has been read.
@@ -49,7 +49,7 @@ class ColdReads final : public IoSink {
   bool cancelled() const noexcept override { return cancelled_.load(); }
 
  private:
-  ObjectRouter& router_;
+  Router& router_;
   const WorkerPool::Notifier notifier_;
   mutable std::mutex mutex_;
   std::vector<ReadJob*> came_;           // guarded by mutex_; has room for all that are in flight

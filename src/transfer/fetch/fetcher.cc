@@ -22,7 +22,7 @@ Status within_object(Status status, std::uint64_t begin, const ReadJob& job) {
 Status Fetcher::open(std::string_view key, store::ByteSource& out, Stats& stats) const {
   trace::Timer timer(trace::Stage::kOpen);
   HEADRACE_DELAY("transfer.open");
-  Status status = store_->open(key, out);
+  Status status = store_->open_again(key, out);
   stats.open_seconds += timer.stop();
   if (status.ok()) ++stats.objects_opened;
   return status;
@@ -40,13 +40,18 @@ Status Fetcher::read(const StoredRange& range, std::span<std::byte> out, os::Pag
   const store::ByteSource& source = *range.source;
   HEADRACE_TRY(source.check_range(range.offset, range.length));
   ++stats.requests;
-  trace::Timer timer(trace::Stage::kRead, range.length);
+  const bool packed = source.offers(store::Offer::kWhole);
+  const std::uint64_t bytes = packed ? source.packed_bytes() : range.length;
+  trace::Timer timer(trace::Stage::kRead, bytes);
   Status status = store::read_checked(*store_, source, range.offset, out, scratch);
   stats.read_seconds += timer.stop();
   if (!status.ok()) return status;
-  stats.read_bytes += range.length;
+  stats.read_bytes += bytes;
   const bool file = source.offers(store::Offer::kFile), ranges = source.offers(store::Offer::kRanges);
-  (file ? stats.buffered_bytes : ranges ? stats.store_bytes : stats.memory_bytes) += range.length;
+  (packed   ? stats.packed_bytes
+   : file   ? stats.buffered_bytes
+   : ranges ? stats.store_bytes
+            : stats.memory_bytes) += bytes;
   return {};
 }
 

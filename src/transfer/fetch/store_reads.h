@@ -21,8 +21,8 @@ struct ReadJob;
 struct StoreRead {
   RangeRead range;  // of the job's offset; user: this
   ByteStore* store = nullptr;
-  std::string key;     // that `range` refers to
-  bool whole = false;  // all of an object of unknown size; the job's length is room for it
+  std::string key, version;  // that `range` refers to
+  bool whole = false;        // all of an object of unknown size; the job's length is room for it
   ReadJob* job = nullptr;
   // StoreReads' own
   std::size_t place = 0;

@@ -15,11 +15,11 @@ void DirectLane::reserve(std::size_t parts) {
   room_ = parts;
 }
 
-bool DirectLane::open(const std::string& engine, unsigned depth, Notes& notes) noexcept {
+bool DirectLane::open(const std::string& engine, unsigned depth, device::Device* to_device, Notes& notes) noexcept {
   if (engine_ != nullptr || failed_) return !failed_;
   Status status;
   try {
-    status = make(engine, depth, notes);
+    status = make(engine, depth, to_device, notes);
   } catch (const std::bad_alloc&) {
     status = Status::out_of_memory();
   }
@@ -31,9 +31,11 @@ bool DirectLane::open(const std::string& engine, unsigned depth, Notes& notes) n
   return false;
 }
 
-Status DirectLane::make(const std::string& engine, unsigned depth, Notes& notes) {
+Status DirectLane::make(const std::string& engine, unsigned depth, device::Device* to_device, Notes& notes) {
   io::EngineOptions options;
   options.depth = depth;
+  options.to_device = to_device != nullptr;
+  if (to_device != nullptr) options.begin_thread = [to_device] { to_device->enter_thread(); };
   std::string refused;
   HEADRACE_TRY_ASSIGN(engine_, io::make_engine(engine, options, &refused));
   if (!refused.empty()) notes.add("engine: ", refused);
@@ -60,13 +62,13 @@ void DirectLane::add(FilePart& part, int fd, const os::WidenedRange& range, std:
   if (!part.write) request.min_bytes = range.lead_bytes + part.length;
   request.tag = std::bit_cast<std::uint64_t>(&part);
   added_.push_back(request);
-  if (part.slot != nullptr) registering_.read(range.length_bytes);
+  if (part.slot != nullptr && !part.straight) registering_.read(range.length_bytes);
   ++in_flight_;
 }
 
 bool DirectLane::start(bool wait_follows, std::span<std::byte> slab) {
   if (added_.empty()) return false;
-  registering_.before_submit(*engine_, slab);
+  if (!reaches_device()) registering_.before_submit(*engine_, slab);  // else most bytes do not go through the slab
   queue_->reserve(added_.size());
   queue_->push(added_, wait_follows);
   added_.clear();

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "device/device.h"
 #include "io/request_queue.h"
 #include "os/direct_align.h"
 #include "transfer/fetch/register_later.h"
@@ -27,11 +28,15 @@ class DirectLane {
   // Room for `parts` under way. Throws std::bad_alloc.
   void reserve(std::size_t parts);
   // Whether there is an engine. Makes it, where that was not tried before; why there is none becomes a note.
-  bool open(const std::string& engine, unsigned depth, Notes& notes) noexcept;
+  // `to_device`, if not null: parts may lie in its memory, where the engine reaches it.
+  bool open(const std::string& engine, unsigned depth, device::Device* to_device, Notes& notes) noexcept;
   // Ends the engine; the next open() makes another, perhaps on another thread. REQUIRES: nothing in flight.
   void close() noexcept;
 
-  // `range` of the file that `fd` has open holds the part, and host memory range.lead_bytes before part.host is the
+  // Whether parts may lie in the device's memory. REQUIRES: open() was true.
+  bool reaches_device() const noexcept { return engine_->info().reaches_device_memory; }
+
+  // `range` of the file that `fd` has open holds the part, and memory range.lead_bytes before part.host is the
   // place for it. REQUIRES: open() was true.
   void add(FilePart& part, int fd, const os::WidenedRange& range, std::uint32_t alignment_bytes);
   // Starts what was added. `wait_follows`: the reap() that comes next may do it in the same call. False: there is
@@ -48,7 +53,7 @@ class DirectLane {
   std::uint64_t system_calls() const { return ended_calls_ + (engine_ != nullptr ? engine_->system_calls() : 0); }
 
  private:
-  Status make(const std::string& engine, unsigned depth, Notes& notes);
+  Status make(const std::string& engine, unsigned depth, device::Device* to_device, Notes& notes);
 
   std::unique_ptr<io::Engine> engine_;
   std::optional<io::RequestQueue> queue_;

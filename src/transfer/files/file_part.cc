@@ -1,7 +1,5 @@
 #include "transfer/files/file_part.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 
 #include "base/clock.h"
@@ -169,9 +167,7 @@ void FileCrew::perform(FilePart& part) const {
   }
   if (part.bring) {
     ++part.system_calls;
-    constexpr std::uint64_t kGranule = ReuseTracker::kGranuleBytes;
-    (void)::posix_fadvise(part.handle->fd(), static_cast<off_t>(part.offset / kGranule * kGranule),
-                          static_cast<off_t>(kGranule), POSIX_FADV_WILLNEED);
+    ReuseTracker::bring(part.handle->fd(), part.offset, part.length);
   }
   if (!part.may_go_cold) return read_blocking(part, part.handle->fd());
   std::uint64_t moved = 0;

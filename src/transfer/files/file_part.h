@@ -28,13 +28,15 @@ struct FilePart {
   bool may_go_cold = false;  // give up as soon as a page is missing: the caller reads it past the page cache instead
   bool went_cold = false;    // out
   bool small = false;        // for the queue's own thread
+  bool straight = false;     // kDirect: the engine reads into the device's memory, and the slot is for when it cannot
   bool bring = false;        // ask for the whole granule around it to be brought into the page cache, without waiting
   std::uint32_t request = 0;
   os::FileHandle* handle = nullptr;
   const char* path = nullptr;  // kPath
   std::uint64_t offset = 0, length = 0;
   std::byte* memory = nullptr;  // the caller's
-  std::byte* host = nullptr;    // where the bytes are in host memory: in the slot, or the caller's memory itself
+  std::byte* host = nullptr;    // where the bytes are in host memory: in the slot, or the caller's memory itself; of a
+                                // straight read the caller's, and not in host memory
   std::byte* slot = nullptr;    // null: in place
   std::uint64_t slot_bytes = 0;
   std::uint64_t started_ns = 0;  // direct, 0 unless a trace is recorded

@@ -27,7 +27,8 @@ RoutePolicy policy(const FileQueueOptions& queue, const QueueSkips& skips, const
           .allow_mapped = context.allow_mapped,
           .allow_direct = context.allow_direct,
           .network_direct = queue.network_direct,
-          .cache_reread = context.cache_reread};
+          .cache_reread = context.cache_reread,
+          .when_missing = Way::kDirect};
 }
 
 Status invalid(std::string message) { return Status(Code::kInvalidArgument, Layer::kTransfer, std::move(message)); }
@@ -41,14 +42,14 @@ Mover::Mover(std::shared_ptr<Resources> resources, std::shared_ptr<device::Devic
       options_(options),
       skips_(skips),
       staged_(!device_->info().host_addressable),
-      router_(policy(options_, skips_, resources_->options(), staged_), device_, resources_->reuse(), notes_),
+      router_(policy(options_, skips_, resources_->options(), staged_), device_, resources_->mapped(),
+              resources_->reuse()),
       files_(*resources_) {}
 
 Status Mover::prepare() {
   if (options_.depth < 1 || options_.depth > 4096) return invalid("depth must be 1 to 4096");
   if (options_.staging_bytes < kLeastSlabBytes) return invalid("staging_bytes must be at least 4 MiB");
   HEADRACE_TRY(resources_->check_usable());
-  router_.use(resources_->mapped());
   HEADRACE_TRY(parts_.open(device_, options_.staging_bytes, staged_));
   const std::size_t most = parts_.capacity();
   arrived_.reserve(most);
@@ -76,6 +77,8 @@ Mover::~Mover() {
   direct_.close();
   in_.close();
   out_.close();
+  caller_stream_event_.reset();
+  caller_stream_.reset();
   parts_.close();
 }
 
@@ -88,7 +91,7 @@ FileStats Mover::stats() const {
   FileStats out = stats_;
   out.engine = direct_.name();
   out.system_calls += direct_.system_calls();
-  out.notes = notes_.text();
+  out.notes = router_.notes().text();
   out.system_calls += router_.system_calls();
   if (!resources_->check_usable().ok()) return out;  // the locks behind the rest may be held by a thread of the parent
   if (const std::string mapped = resources_->mapped().note(); !mapped.empty()) out.notes += mapped + "\n";

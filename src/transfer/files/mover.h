@@ -90,6 +90,10 @@ class Mover {
   void launch(CopyLane& lane);
   void start_part(FilePart& part);
   void start_direct(FilePart& part);
+  bool open_direct() noexcept;
+  bool goes_straight(FileRequest& request);
+  bool retry_through_slot(FilePart& part);
+  Status wait_for_caller_stream();
   void start_engine(bool wait_follows);
   bool try_another_way(FilePart& part);
   bool arrive(FilePart& part);
@@ -102,8 +106,7 @@ class Mover {
   const FileQueueOptions options_;
   const QueueSkips skips_;
   const bool staged_;
-  Notes notes_;
-  FileRouter router_;
+  Router router_;
   QueueFiles files_;
   RequestList requests_;
   PartPool parts_;
@@ -111,8 +114,11 @@ class Mover {
   CrewLane crew_;
   DirectLane direct_;
   CopyLane in_{CopyLane::Direction::kToDevice}, out_{CopyLane::Direction::kToHost};
-  bool cancelled_ = false;  // options_.cancel was asked, and the requests know
-  bool waiting_ = false;    // in wait(): what was added to direct_ is started by the call that waits for it
+  std::unique_ptr<device::Stream> caller_stream_;  // both made when they are first needed
+  std::unique_ptr<device::Event> caller_stream_event_;
+  bool cancelled_ = false;        // options_.cancel was asked, and the requests know
+  bool straight_failed_ = false;  // of this device or its files: reads go through the slab from then on
+  bool waiting_ = false;          // in wait(): what was added to direct_ is started by the call that waits for it
   NearThreads::Use near_use_;
   FileStats stats_;
 };

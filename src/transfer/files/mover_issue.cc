@@ -63,8 +63,8 @@ bool Mover::issue_ranges(Index index) {
       }
       const std::uint64_t offset = range.offset_bytes + request.next_byte;
       const std::size_t beside = pending() - 1 + request.outstanding + request.list.size() - request.next;
-      const FileRouter::WaveWindows windows{batch != nullptr ? batch->number : 0,
-                                            batch != nullptr ? &batch->windows : nullptr};
+      const Router::WaveWindows windows{batch != nullptr ? batch->number : 0,
+                                        batch != nullptr ? &batch->windows : nullptr};
       const Route next =
           router_.choose(file, offset, range.bytes - request.next_byte, beside, batch != nullptr ? &windows : nullptr);
       std::byte* const memory = range.memory + request.next_byte;
@@ -95,7 +95,8 @@ bool Mover::issue_ranges(Index index) {
       part->offset = offset;
       part->length = length;
       part->memory = memory;
-      part->host = staged_ ? part->slot : memory;
+      part->straight = direct && goes_straight(request);
+      part->host = staged_ && !part->straight ? part->slot : memory;
       part->may_go_cold = !direct && !next.sure;
       part->small = next.small;
       request.next_byte += length;

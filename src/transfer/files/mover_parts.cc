@@ -36,14 +36,50 @@ void Mover::start_part(FilePart& part) {
   }
 }
 
+bool Mover::open_direct() noexcept {
+  if (direct_.open(resources_->options().engine, options_.depth, staged_ ? device_.get() : nullptr, router_.notes()))
+    return true;
+  router_.give_up_direct();
+  return false;
+}
+
+// Whether the engine is to read into the device's memory itself.
+bool Mover::goes_straight(FileRequest& request) {
+  if (!staged_ || skips_.copy || skips_.io || straight_failed_ || !open_direct() || !direct_.reaches_device())
+    return false;
+  if (options_.native_stream != nullptr && !request.stream_passed) {
+    if (!wait_for_caller_stream().ok()) return false;  // a copy will say why
+    request.stream_passed = true;
+  }
+  return true;
+}
+
+// Copies wait for the caller's stream on the device, but no engine does.
+Status Mover::wait_for_caller_stream() {
+  if (caller_stream_event_ == nullptr) {
+    HEADRACE_TRY_ASSIGN(caller_stream_, device_->create_stream());
+    HEADRACE_TRY_ASSIGN(caller_stream_event_, device_->create_event());
+  }
+  HEADRACE_TRY(device_->wait_native(*caller_stream_, options_.native_stream));
+  HEADRACE_TRY(device_->record(*caller_stream_event_, *caller_stream_));
+  return device_->synchronize(*caller_stream_event_);
+}
+
 void Mover::start_direct(FilePart& part) {
-  const bool has_engine = direct_.open(resources_->options().engine, options_.depth, notes_);
-  if (!has_engine) router_.give_up_direct();
+  const bool has_engine = open_direct();
   const os::DirectAlignment& alignment = part.handle->direct_alignment();
   const int fd = has_engine ? part.handle->direct_fd() : -1;
   const auto aligned = [&](const std::byte* memory) {
     return reinterpret_cast<std::uintptr_t>(memory) % alignment.memory_bytes == 0;
   };
+  if (part.straight) {
+    if (fd >= 0) {
+      direct_.add(part, fd, os::widen(part.offset, part.length, 1), 1);
+      return;
+    }
+    part.straight = false;
+    part.host = part.slot;
+  }
   const os::WidenedRange range = os::widen(part.offset, part.length, alignment.offset_bytes);
   bool possible = fd >= 0;
   if (possible && part.slot == nullptr && (range.length_bytes != part.length || !aligned(part.host))) {
@@ -71,16 +107,34 @@ void Mover::start_engine(bool wait_follows) {
   if (direct_.start(wait_follows, parts_.slab())) crew_.set_quiet(true);
 }
 
+// Of a straight read that failed: it is made again through its slot, since the device, its driver and limits of both
+// may be to blame. What the disk refuses fails there as well.
+bool Mover::retry_through_slot(FilePart& part) {
+  const Code code = part.status.code();
+  if (!part.straight || part.status.ok() || code == Code::kShort || code == Code::kCancelled) return false;
+  if (!straight_failed_)
+    router_.notes().add("reads into device memory: given up for this queue: ", part.status.to_string());
+  straight_failed_ = true;
+  part.straight = false;
+  part.host = part.slot;
+  part.status = {};
+  part.file_bytes = 0;
+  start_direct(part);
+  return true;
+}
+
 // Of a part that came back without its bytes: whether it was begun again in another way.
 bool Mover::try_another_way(FilePart& part) {
+  if (retry_through_slot(part)) return true;
   if (part.went_cold) {
     part.went_cold = false;
-    RoutedFile& file = files_[requests_[part.request].file];
-    router_.was_not_cached(file, part.offset);
-    if (router_.keep_cached(file, part.offset, part.length, part.bring)) {
+    const RoutedFile& file = files_[requests_[part.request].file];
+    if (router_.was_not_cached(file, part.offset, part.length, part.bring) == Way::kPageCache) {
       part.may_go_cold = false;
       crew_.add(part);
     } else {
+      part.straight = goes_straight(requests_[part.request]);
+      if (part.straight) part.host = part.memory;
       start_direct(part);
     }
     return true;
@@ -88,8 +142,7 @@ bool Mover::try_another_way(FilePart& part) {
   if (part.kind != FilePart::Kind::kDirect || part.status.system_error() != EINVAL || !part.handle->has_buffered()) {
     return false;
   }
-  part.handle->give_up_direct();
-  notes_.add("direct path: the file system opens files for it and refuses to transfer: ", part.handle->path());
+  router_.refuse_direct(*part.handle);
   part.kind = FilePart::Kind::kBuffered;
   part.may_go_cold = false;
   part.status = {};
@@ -110,6 +163,13 @@ bool Mover::arrive(FilePart& part) {
     return true;
   }
   if (!part.status.ok()) {
+    finish_part(part);
+    return true;
+  }
+  if (part.straight) {
+    stats_.direct_bytes += part.file_bytes;
+    stats_.straight_bytes += part.file_bytes;
+    stats_.bus_bytes += part.file_bytes;
     finish_part(part);
     return true;
   }

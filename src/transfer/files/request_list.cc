@@ -25,7 +25,7 @@ RequestList::Index RequestList::next() {
   request.ranges.clear();
   request.list = {};
   request.paths.clear();
-  request.stopped = false;
+  request.stopped = request.stream_passed = false;
   request.file = FileRequest::kNoFile;
   request.next = 0;
   request.next_byte = request.outstanding = request.bytes = 0;

@@ -32,6 +32,7 @@ struct FileRequest {
   std::uint64_t next_byte = 0;    // within it
   std::uint64_t outstanding = 0;  // parts and pieces under way
   std::uint64_t bytes = 0;
+  bool stream_passed = false;  // what was queued on the caller's stream before it was waited for on the host
   Status status;
   // The list's own
   bool under_way = false;  // until it has ended

@@ -4,6 +4,8 @@
 #include <new>
 
 #include "os/cgroup.h"
+#include "os/direct_align.h"
+#include "os/file_read.h"
 #include "os/host_limits.h"
 
 namespace headrace::transfer {
@@ -93,6 +95,11 @@ ReuseTracker::Advice ReuseTracker::note(const os::FileIdentity& file, std::uint6
     kept_bytes_.fetch_sub(least & kBytes, std::memory_order_relaxed);
   }
   return Advice::kDirect;
+}
+
+void ReuseTracker::bring(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  const os::WidenedRange granules = os::widen(offset, bytes, kGranuleBytes);
+  os::want_cached(fd, granules.offset_bytes, granules.length_bytes);
 }
 
 }  // namespace headrace::transfer

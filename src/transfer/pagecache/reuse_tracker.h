@@ -44,6 +44,9 @@ class ReuseTracker {
   // how. Without memory for the table the answer is kDirect.
   Advice note(const os::FileIdentity& file, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
+  // Asks the kernel for all granules that a range touches, and waits for none.
+  static void bring(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
+
   std::uint64_t kept_bytes() const noexcept { return kept_bytes_.load(std::memory_order_relaxed); }
 
   // The smaller of the machine's available memory and what the control group has left.

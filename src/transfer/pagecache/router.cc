@@ -27,21 +27,28 @@ constexpr std::uint64_t kFirstReadAheadBytes = std::uint64_t{64} << 10;
 // Where nothing is mapped, a file's identity is only a hint: what is known of its pages lasts longer than this anyway.
 constexpr std::uint64_t kIdentityNs = 10'000'000;
 
+// Of a file, whatever its version; never 0.
+std::uint64_t number_of(const os::FileIdentity& file) noexcept {
+  const std::uint64_t mixed = (file.device ^ (file.inode * 0x9e3779b97f4a7c15u)) * 0xff51afd7ed558ccdu;
+  return (mixed ^ (mixed >> 32)) | 1;
+}
+
 }  // namespace
 
 // A failed attempt to read cached pages starts read-ahead, which a direct read would then compete with. So the kernel
 // is asked first, until enough ranges in a row were cached for asking to be a waste. Where it does not answer, attempts
 // are made until several in a row fail, and then now and again.
-Way ObjectRouter::choose(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
+Way Router::choose(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
   constexpr int kStreak = 4;
   constexpr unsigned kRetryEvery = 8;
-  if (!cache_reads_) return Way::kDirect;
+  if (!uses_cache()) return Way::kDirect;
   if (cached_streak_.load(std::memory_order_relaxed) >= kStreak) return Way::kPageCache;
   switch (os::residency(fd, offset, bytes)) {
     case os::Residency::kCached:
       // Where a page is missing after all, the attempt finds it and has it read into the cache; past the cache the
       // range would never be whole again.
       return Way::kPageCache;
+    case os::Residency::kPartly:
     case os::Residency::kNotCached:
       cached_streak_.store(0, std::memory_order_relaxed);
       return Way::kDirect;
@@ -52,14 +59,73 @@ Way ObjectRouter::choose(int fd, std::uint64_t offset, std::uint64_t bytes) noex
   return probe_turn_.fetch_add(1, std::memory_order_relaxed) % kRetryEvery == 0 ? Way::kPageCache : Way::kDirect;
 }
 
-void ObjectRouter::was_cached() noexcept {
+void Router::was_cached() noexcept {
   cached_streak_.fetch_add(1, std::memory_order_relaxed);
   cold_streak_.store(0, std::memory_order_relaxed);
 }
 
-void ObjectRouter::was_not_cached() noexcept {
+Way Router::was_not_cached() noexcept {
   cached_streak_.store(0, std::memory_order_relaxed);
   cold_streak_.fetch_add(1, std::memory_order_relaxed);
+  return policy_.when_missing;
+}
+
+bool Router::goes_direct(int direct_fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  const bool refusals = any_refusal_.load(std::memory_order_relaxed);
+  if (!keeps_cached() && !refusals) return true;
+  os::FileIdentity identity;
+  int error = 0;
+  if (!os::identify(direct_fd, identity, error)) return true;
+  const std::uint64_t number = number_of(identity);
+  if (refusals && refusals_[number % kRefusals].load(std::memory_order_relaxed) == number) return false;
+  bool bring = false;
+  if (!keep_cached(identity, offset, bytes, bring)) return true;
+  if (bring) ReuseTracker::bring(direct_fd, offset, bytes);
+  return false;
+}
+
+void Router::refuse_direct(int fd) noexcept {
+  os::FileIdentity identity;
+  int error = 0;
+  if (!os::identify(fd, identity, error)) return;
+  const std::uint64_t number = number_of(identity);
+  refusals_[number % kRefusals].store(number, std::memory_order_relaxed);
+  any_refusal_.store(true, std::memory_order_relaxed);
+}
+
+std::shared_ptr<MappedFile> Router::find_windows(int fd, const os::FileIdentity* known, std::uint64_t begin,
+                                                 std::uint64_t end, std::vector<std::shared_ptr<MappedWindow>>& out) {
+  out.clear();
+  os::FileIdentity identity;
+  int error = 0;
+  if (known != nullptr) {
+    identity = *known;
+  } else if (!os::identify(fd, identity, error)) {
+    return nullptr;
+  }
+  // This version of the file, whatever was mapped before.
+  std::shared_ptr<MappedFile> file = mapped_.file(device_, identity);
+  const std::uint64_t window_bytes = file->window_bytes, now = base::now_ns();
+  for (std::uint64_t at = begin; at < end;) {
+    const auto index = static_cast<std::size_t>(at / window_bytes);
+    std::shared_ptr<MappedWindow> window = end <= identity.size_bytes ? mapped_.window(*file, index, now) : nullptr;
+    if (window == nullptr || window->bytes < std::min(end - index * window_bytes, window_bytes)) {
+      out.clear();
+      break;
+    }
+    out.push_back(std::move(window));
+    at = (index + 1) * window_bytes;
+  }
+  return file;
+}
+
+void Router::note_unmapped(const std::shared_ptr<MappedFile>& file, std::uint64_t offset, std::uint64_t bytes,
+                           const std::shared_ptr<os::FileHandle>& handle, const char* path, MappedCache::Worth worth) {
+  for (std::uint64_t at = offset, end = offset + bytes; at < end;) {
+    const std::uint64_t index = at / file->window_bytes, stop = std::min(end, (index + 1) * file->window_bytes);
+    mapped_.note_read(file, static_cast<std::size_t>(index), stop - at, handle, path, worth);
+    at = stop;
+  }
 }
 
 void Notes::add(std::string_view what, std::string_view why) noexcept {
@@ -70,11 +136,7 @@ void Notes::add(std::string_view what, std::string_view why) noexcept {
   }
 }
 
-FileRouter::FileRouter(const RoutePolicy& policy, std::shared_ptr<device::Device> device, ReuseTracker& reuse,
-                       Notes& notes)
-    : policy_(policy), device_(std::move(device)), reuse_(reuse), notes_(notes) {}
-
-bool FileRouter::direct_allowed(os::FileHandle& file) {
+bool Router::direct_allowed(os::FileHandle& file) {
   if (engine_failed_) return false;
   if (!file.has_buffered()) return file.direct_fd() >= 0;
   if (!policy_.allow_direct) return false;
@@ -84,10 +146,15 @@ bool FileRouter::direct_allowed(os::FileHandle& file) {
   return false;
 }
 
+void Router::refuse_direct(os::FileHandle& file) {
+  file.give_up_direct();
+  notes_.add("direct path: the file system opens files for it and refuses to transfer: ", file.path());
+}
+
 // Once a wave, and again for requests that came since: the version of the file decides which windows may be used. A
 // device that takes bytes from host memory has no windows, and a lone cached read takes little longer than the
 // question.
-void FileRouter::check_identity(RoutedFile& file) {
+void Router::check_identity(RoutedFile& file) {
   if (file.checked_round == round_ && file.mapped != nullptr) return;
   file.now_ns = base::now_ns();
   file.checked_round = round_;
@@ -101,24 +168,24 @@ void FileRouter::check_identity(RoutedFile& file) {
     return;
   }
   if (file.mapped == nullptr || !(file.mapped->identity == identity)) {
-    file.mapped = mapped_->file(device_, identity);
+    file.mapped = mapped_.file(device_, identity);
     file.seen.clear();
   }
 }
 
-const MappedWindow* FileRouter::window(RoutedFile& file, std::size_t index, const WaveWindows& windows) {
+const MappedWindow* Router::window(RoutedFile& file, std::size_t index, const WaveWindows& windows) {
   if (index >= file.seen.size()) file.seen.resize(index + 1);
   RoutedFile::Seen& seen = file.seen[index];
   if (seen.wave == windows.wave) return seen.window;
-  std::shared_ptr<MappedWindow> window = mapped_->window(*file.mapped, index, file.now_ns);
+  std::shared_ptr<MappedWindow> window = mapped_.window(*file.mapped, index, file.now_ns);
   if (window == nullptr && policy_.path == Path::kMapped) {
     const auto ask = [&](std::size_t which) {
-      return mapped_->touch(file.mapped, which, 0, file.handle, nullptr, MappedCache::Worth::kNow);
+      return mapped_.touch(file.mapped, which, 0, file.handle, nullptr, MappedCache::Worth::kNow);
     };
     // The next ones are ready by the time a sequential reader comes to them.
     for (std::size_t ahead = 0; ahead <= MappedCache::kWindowsAhead; ++ahead) ask(index + ahead);
-    mapped_->wait(*file.mapped, index);
-    window = mapped_->window(*file.mapped, index, file.now_ns);
+    mapped_.wait(*file.mapped, index);
+    window = mapped_.window(*file.mapped, index, file.now_ns);
   }
   seen = {windows.wave, window.get()};
   if (window != nullptr) windows.held->push_back(std::move(window));
@@ -128,16 +195,15 @@ const MappedWindow* FileRouter::window(RoutedFile& file, std::size_t index, cons
 // Whether a range is better read through the page cache even if it is not there. A direct read takes whole blocks and
 // leaves nothing behind for the neighbours of a small range, and has no read-ahead. Many at a time are direct reads all
 // the same: more of them can be under way than there are threads. `beside`: ranges under way or about to be.
-bool FileRouter::small_read(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes,
-                            std::size_t beside) const {
+bool Router::small_read(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::size_t beside) const {
   if (policy_.path != Path::kAuto || bytes > kReadAheadBytes) return false;
   const bool continues = offset - file.sequential_end < kPageBytes;
   const std::uint64_t most = file.sequential_end != 0 ? kReadAheadBytes : kFirstReadAheadBytes;
   return continues ? bytes * beside <= most : bytes < kPageBytes && beside == 1;
 }
 
-Route FileRouter::choose(RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::size_t beside,
-                         const WaveWindows* windows) {
+Route Router::choose(RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::size_t beside,
+                     const WaveWindows* windows) {
   if (!file.handle->has_buffered() && !policy_.skip_io) {
     return {direct_allowed(*file.handle) ? Way::kDirect : Way::kPageCache, bytes};
   }
@@ -152,7 +218,7 @@ Route FileRouter::choose(RoutedFile& file, std::uint64_t offset, std::uint64_t b
   check_identity(file);
   if (shared && file.mapped != nullptr) {
     const auto index = static_cast<std::size_t>(offset / file.mapped->window_bytes);
-    small = mapped_->warmth(*file.mapped, index, file.handle->fd(), file.now_ns) != Warmth::kWarm;
+    small = mapped_.warmth(*file.mapped, index, file.handle->fd(), file.now_ns) != Warmth::kWarm;
   }
   if (windows != nullptr && file.handle->is_regular() && file.mapped != nullptr && policy_.allow_mapped) {
     const std::uint64_t window_bytes = file.mapped->window_bytes;
@@ -167,7 +233,7 @@ Route FileRouter::choose(RoutedFile& file, std::uint64_t offset, std::uint64_t b
   return choose_unmapped(file, offset, bytes);
 }
 
-Route FileRouter::choose_unmapped(RoutedFile& file, std::uint64_t offset, std::uint64_t bytes) {
+Route Router::choose_unmapped(RoutedFile& file, std::uint64_t offset, std::uint64_t bytes) {
   Route route{Way::kPageCache, bytes};
   const bool direct = direct_allowed(*file.handle);
   if (file.mapped == nullptr || !file.handle->is_regular()) {
@@ -178,7 +244,7 @@ Route FileRouter::choose_unmapped(RoutedFile& file, std::uint64_t offset, std::u
   const auto index = static_cast<std::size_t>(offset / window_bytes);
   route.bytes = std::min(bytes, (index + 1) * window_bytes - offset);
   if (direct) {
-    switch (mapped_->warmth(*file.mapped, index, file.handle->fd(), file.now_ns)) {
+    switch (mapped_.warmth(*file.mapped, index, file.handle->fd(), file.now_ns)) {
       case Warmth::kCold:
         route.way = Way::kDirect;
         return route;
@@ -187,21 +253,16 @@ Route FileRouter::choose_unmapped(RoutedFile& file, std::uint64_t offset, std::u
         route.sure = false;
         break;
       case Warmth::kMixed: {
-        // The longest start of the range that is wholly there or wholly not.
+        // The longest start of the range that is nearly all there, or not at all.
         for (std::uint64_t length = route.bytes;; length = base::align_up(length / 2, kSplitBytes)) {
-          length = std::min(length, route.bytes);
-          const std::uint64_t pages = (offset + length + kPageBytes - 1) / kPageBytes - offset / kPageBytes;
+          route.bytes = length = std::min(length, route.bytes);
           ++system_calls_;
-          const auto cached = os::cached_pages(file.handle->fd(), offset, length);
-          route.bytes = length;
-          if (!cached.has_value()) {
-            route.sure = false;
-            break;
-          }
-          if (*cached >= pages) break;
-          if (*cached == 0 || length <= kSplitBytes) {
+          const os::Residency found = os::residency(file.handle->fd(), offset, length);
+          route.sure = found != os::Residency::kUnknown;
+          if (!route.sure || found == os::Residency::kCached) break;
+          if (found == os::Residency::kNotCached || length <= kSplitBytes) {
             route.way = Way::kDirect;
-            return route;
+            break;
           }
         }
         return route;
@@ -211,28 +272,44 @@ Route FileRouter::choose_unmapped(RoutedFile& file, std::uint64_t offset, std::u
   return route;
 }
 
-// Whether a cold range is one that was read past the page cache before and is now kept in it; `bring`: for the first
-// time.
-bool FileRouter::keep_cached(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, bool& bring) {
-  if (policy_.path != Path::kAuto || policy_.skip_io || !policy_.cache_reread) return false;
-  if (file.mapped == nullptr || !file.handle->is_regular()) return false;
-  // Whole pages are read, however few bytes of them are wanted.
-  const os::WidenedRange pages = os::widen(offset, bytes, kPageBytes);
-  const auto advice = reuse_.note(file.mapped->identity, pages.offset_bytes, pages.length_bytes);
-  bring = advice == ReuseTracker::Advice::kBring;
-  return advice != ReuseTracker::Advice::kDirect;
+bool Router::keeps_cached() const noexcept {
+  return policy_.path == Path::kAuto && policy_.cache_reread && !policy_.skip_io;
 }
 
-void FileRouter::was_not_cached(const RoutedFile& file, std::uint64_t offset) {
-  if (file.mapped == nullptr) return;
-  const auto index = static_cast<std::size_t>(offset / file.mapped->window_bytes);
-  mapped_->set_warmth(*file.mapped, index, Warmth::kMixed, base::now_ns());
+bool Router::keep_cached(const os::FileIdentity& identity, std::uint64_t offset, std::uint64_t bytes,
+                         bool& bring) noexcept {
+  if (!keeps_cached()) return false;
+  // Whole pages are read, however few bytes of them are wanted.
+  const os::WidenedRange pages = os::widen(offset, bytes, kPageBytes);
+  bool keep = true;
+  bring = false;
+  for (std::uint64_t at = pages.offset_bytes, end = at + pages.length_bytes; at < end;) {
+    const std::uint64_t stop = std::min(end, (at / ReuseTracker::kGranuleBytes + 1) * ReuseTracker::kGranuleBytes);
+    const auto advice = reuse_.note(identity, at, stop - at);
+    keep = keep && advice != ReuseTracker::Advice::kDirect;
+    bring = bring || advice == ReuseTracker::Advice::kBring;
+    at = stop;
+  }
+  bring = bring && keep;
+  return keep;
+}
+
+bool Router::keep_cached(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, bool& bring) {
+  return file.mapped != nullptr && file.handle->is_regular() &&
+         keep_cached(file.mapped->identity, offset, bytes, bring);
+}
+
+Way Router::was_not_cached(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, bool& bring) {
+  if (file.mapped != nullptr) {
+    const auto index = static_cast<std::size_t>(offset / file.mapped->window_bytes);
+    mapped_.set_warmth(*file.mapped, index, Warmth::kMixed, base::now_ns());
+  }
+  return keep_cached(file, offset, bytes, bring) ? Way::kPageCache : policy_.when_missing;
 }
 
 // Bytes that were read by other means may be worth a mapping the next time.
-void FileRouter::count_unmapped(RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t under_way) {
+void Router::count_unmapped(RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t under_way) {
   if (!policy_.staged || file.mapped == nullptr || policy_.path != Path::kAuto || !policy_.allow_mapped) return;
-  const auto index = static_cast<std::size_t>(offset / file.mapped->window_bytes);
   bool slow = under_way <= kSlowBytes;
   if (!slow && under_way <= kMeasuredBytes) {
     RoutedFile::Pace& pace = file.pace;
@@ -245,7 +322,7 @@ void FileRouter::count_unmapped(RoutedFile& file, std::uint64_t offset, std::uin
     slow = pace.slow;
   }
   const auto worth = slow ? MappedCache::Worth::kSoon : MappedCache::Worth::kOften;
-  mapped_->note_read(file.mapped, index, bytes, file.handle, nullptr, worth);
+  note_unmapped(file.mapped, offset, bytes, file.handle, nullptr, worth);
 }
 
 }  // namespace headrace::transfer

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <exception>
 #include <limits>
 
 #include "codec/chain.h"
+#include "transfer/placement/placement_file.h"
 
 namespace headrace::transfer {
 namespace {
@@ -52,6 +54,12 @@ PlacementRates PlacementPrior::get() const {
 void PlacementPrior::set(const PlacementRates& rates) {
   std::lock_guard lock(mutex_);
   rates_ = rates;
+  learnt_ = true;
+}
+
+bool PlacementPrior::learnt() const {
+  std::lock_guard lock(mutex_);
+  return learnt_;
 }
 
 double PlacementPolicy::rate(WaveKind kind) const {
@@ -227,10 +235,30 @@ std::shared_ptr<PlacementPrior> PlacementPriors::of(const std::string& kind) {
   std::lock_guard lock(mutex_);
   const auto found = kinds_.find(kind);
   if (found != kinds_.end()) return found->second;
-  auto prior = std::make_shared<PlacementPrior>();
+  if (!read_) {
+    path_ = placement_file_path(file_);
+    machine_ = placement_machine(threads_) + ": ";
+    known_ = PlacementFile(path_).read();
+    read_ = true;
+  }
+  const auto known = known_.find(machine_ + kind);
+  auto prior = std::make_shared<PlacementPrior>(known != known_.end() ? known->second : PlacementRates{});
   if (kinds_.size() >= kMaxKinds) kinds_.erase(kinds_.begin());  // its arrays keep it
   kinds_.emplace(kind, prior);
   return prior;
+}
+
+void PlacementPriors::keep() noexcept {
+  try {
+    std::lock_guard lock(mutex_);
+    if (path_.empty()) return;
+    KnownRates learnt;
+    for (const auto& [kind, prior] : kinds_) {
+      if (prior->learnt()) learnt.emplace(machine_ + kind, prior->get());
+    }
+    (void)PlacementFile(path_).add(learnt);
+  } catch (const std::exception&) {  // no memory
+  }
 }
 
 std::string placement_kind(const std::string& device, const codec::Chain& chain, std::size_t device_begin,

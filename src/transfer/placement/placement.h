@@ -43,12 +43,16 @@ using PlacementRates = std::array<double, 2>;  // by WaveKind, decoded bytes a s
 // What reads of one kind have come to last, of whichever array.
 class PlacementPrior {
  public:
+  // known: by earlier processes.
+  explicit PlacementPrior(const PlacementRates& known = {}) : rates_(known) {}
   PlacementRates get() const;
   void set(const PlacementRates& rates);
+  bool learnt() const;  // set() was called
 
  private:
   mutable std::mutex mutex_;
-  PlacementRates rates_{};  // guarded by mutex_
+  PlacementRates rates_;  // guarded by mutex_
+  bool learnt_ = false;   // guarded by mutex_
 };
 
 struct WaveChoice {
@@ -139,15 +143,25 @@ class PlacementMemory {
   std::vector<Entry> entries_;  // guarded by mutex_
 };
 
-// What is known of each kind of read, in one Context.
+// What is known of each kind of read, in one Context; and, by a file, from one process to the next.
 class PlacementPriors {
  public:
+  // file: ContextOptions::placement_file. It is read when a kind is first asked for. threads: that decode.
+  PlacementPriors(std::string file, unsigned threads) : file_(std::move(file)), threads_(threads) {}
   // Throws std::bad_alloc.
   std::shared_ptr<PlacementPrior> of(const std::string& kind);
+  // Puts into the file what reads have come to. What goes wrong is lost: it is learnt again.
+  void keep() noexcept;
 
  private:
+  const std::string file_;
+  const unsigned threads_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<PlacementPrior>> kinds_;  // guarded by mutex_
+  std::string path_;                                              // guarded by mutex_: file_ once it was looked for
+  std::string machine_;                                           // guarded by mutex_: what its kinds' names begin with
+  std::map<std::string, PlacementRates> known_;                   // guarded by mutex_: what the file said
+  bool read_ = false;                                             // guarded by mutex_
 };
 
 // What the processors' rates hang on: device, codecs and their settings, and, by powers of four, the bytes of a chunk

@@ -135,6 +135,22 @@ struct TaskDetail {
   std::uint64_t element_count() const noexcept { return several ? elements : box.element_count(); }
 };
 
+// Whom a plan tells that what it waited for has come.
+class LookupListener {
+ public:
+  // From any thread, perhaps before fill() has returned. Takes no lock of the plan's.
+  virtual void lookup_came() noexcept = 0;
+
+ protected:
+  ~LookupListener() = default;
+};
+
+enum class More : std::uint8_t {
+  kYes,
+  kNo,            // nothing is left after this call
+  kAfterLookups,  // the wave is not full: the call is to be made again for it, once lookup_came() has been called
+};
+
 class Plan {
  public:
   virtual ~Plan() = default;
@@ -146,12 +162,13 @@ class Plan {
   // The form of what the next fill() gives; the same object as before while it does not change. Chunks of one form
   // follow each other. Throws std::bad_alloc.
   virtual Result<std::shared_ptr<const ChunkForm>> next_form() { return largest_form(); }
-  // Appends groups of that form to `wave`, at least one unless the plan is exhausted; false when nothing is left after
-  // this call. REQUIRES: next_form() has been asked since the last fill() unless there is one form only.
-  virtual Result<bool> fill(WaveTasks& wave) = 0;
+  // Appends groups of that form to `wave`, at least one unless the plan is exhausted or waits. Where a user's store has
+  // to be asked first, nobody waits here for its answer, of which `listener` is told once.
+  // REQUIRES: next_form() has been asked since the last wave was full unless there is one form only.
+  virtual Result<More> fill(WaveTasks& wave, LookupListener& listener) = 0;
   // Whether the next fill() has to open a file before anything else; the plan then has none open itself.
   virtual bool opens_next() const noexcept { return false; }
-  // The read has been stopped: what fill() waits for is not wanted. From any thread, also while fill() runs.
+  // The read has been stopped: what was asked for is not wanted. From any thread, also while fill() runs.
   virtual void give_up() noexcept {}
   virtual void describe(const TaskGroup& group, const Task& task, TaskDetail& detail) const = 0;
   // Goes on to the next box of the task that `detail` describes; false behind the last. Boxes of one task have no
@@ -162,6 +179,8 @@ class Plan {
   }
 
   virtual std::uint64_t chunk_count() const noexcept = 0;
+  // Whether most chunks have much more than what is wanted of them, so that a part may be enough.
+  virtual bool wants_parts() const noexcept { return false; }
   virtual store::Store& store() const noexcept = 0;
   virtual std::uint64_t max_group_bytes() const noexcept = 0;  // longest read of a group with several tasks
   // The chunk of a task, as the cache of decode indices knows it; array 0: none are kept. The same for every selection.

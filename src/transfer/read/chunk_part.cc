@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/part.h"
 #include "transfer/read/wave.h"
 
 namespace headrace::transfer {
@@ -15,98 +16,217 @@ namespace {
 // A quarter less is worth a second look at the file.
 bool pays(std::uint64_t part, std::uint64_t whole) noexcept { return part <= whole - whole / 4; }
 
+bool may_pay(const WaveTasks& wave, const TaskDetail& detail) noexcept {
+  return !detail.whole_chunk && wave.chain().decoded_bytes() >= least_part_chunk_bytes.load(std::memory_order_relaxed);
+}
+
+// The parts of one chunk, each a stream with a head of its own.
+class CutParts {
+ public:
+  struct One {
+    RawSpan wanted;
+    codec::StreamPart part;
+    std::array<std::byte, codec::kMostPartTableBytes> head;
+    std::uint64_t bytes() const noexcept { return part.head_bytes + part.bytes; }
+  };
+
+  void want(std::span<const RawSpan> runs) noexcept {
+    count_ = 0;
+    for (const RawSpan& run : runs) parts_[count_++].wanted = run;
+  }
+  // Of a stream of which `table` are the first bytes. False: not much less than all would be needed.
+  bool cut(const codec::Chain& chain, std::span<const std::byte> table, std::uint64_t stored_bytes) noexcept {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < count_; ++i) {
+      RawSpan wanted = parts_[i].wanted;
+      if (!cut_one(chain, table, stored_bytes, wanted, parts_[count])) return false;
+      if (count > 0 && parts_[count].part.decoded_begin < decoded_end(parts_[count - 1])) {
+        // Both have a block in common.
+        const std::uint64_t end = wanted.first + wanted.bytes;
+        wanted.first = parts_[--count].wanted.first;
+        wanted.bytes = end - wanted.first;
+        if (!cut_one(chain, table, stored_bytes, wanted, parts_[count])) return false;
+      }
+      ++count;
+    }
+    count_ = count;
+    return count > 0 && pays(bytes(), stored_bytes);
+  }
+  std::span<const One> parts() const noexcept { return {parts_.data(), count_}; }
+  std::uint64_t bytes() const noexcept {
+    std::uint64_t bytes = 0;
+    for (const One& one : parts()) bytes += one.bytes();
+    return bytes;
+  }
+  // The streams lie in `target` one behind the other, but for their heads, which are put there.
+  StoredChunk placed(std::span<std::byte> target, PartRoom& room) const noexcept {
+    StoredChunk chunk;
+    for (std::size_t i = 0; i < count_; ++i) {
+      const One& one = parts_[i];
+      const std::span<std::byte> stream = target.first(static_cast<std::size_t>(one.bytes()));
+      target = target.subspan(stream.size());
+      std::memcpy(stream.data(), one.head.data(), one.part.head_bytes);
+      if (i == 0) {
+        chunk = {stream, one.part.decoded_begin, one.part.decoded_bytes};
+      } else {
+        room[i - 1] = {stream, one.part.decoded_begin, one.part.decoded_bytes};
+      }
+    }
+    chunk.more = std::span(room).first(count_ - 1);
+    return chunk;
+  }
+
+ private:
+  static std::uint64_t decoded_end(const One& one) noexcept { return one.part.decoded_begin + one.part.decoded_bytes; }
+  static bool cut_one(const codec::Chain& chain, std::span<const std::byte> table, std::uint64_t stored_bytes,
+                      const RawSpan& wanted, One& to) noexcept {
+    to.wanted = wanted;
+    return chain.cut(table, stored_bytes, wanted.first, wanted.first + wanted.bytes, to.head, to.part);
+  }
+
+  std::size_t count_ = 0;
+  std::array<One, WantedRuns::kMost> parts_;
+};
+
+// Whether decoding the runs that the described task's boxes lie in may pay, instead of all of the chunk.
+bool wants_parts(const ReadTasks& tasks, const Wave& wave, const TaskGroup& group, const Task& task, Worker& worker,
+                 CutParts& cuts) {
+  if (wave.tasks.chain().part_table_bytes() == 0 || !may_pay(wave.tasks, worker.detail)) return false;
+  const WantedRuns runs = wanted_runs(tasks, wave.tasks, group, task, wave.sink->most_parts(wave), worker);
+  if (runs.all().empty() || !pays(runs.bytes(), wave.tasks.chain().decoded_bytes())) return false;
+  cuts.want(runs.all());
+  return true;
+}
+
+}  // namespace
+
 bool cut(const codec::Chain& chain, std::span<const std::byte> table, std::uint64_t stored_bytes, const RawSpan& wanted,
          std::span<std::byte> head, codec::StreamPart& part) noexcept {
   return chain.cut(table, stored_bytes, wanted.first, wanted.first + wanted.bytes, head, part) &&
          pays(part.head_bytes + part.bytes, stored_bytes);
 }
 
-}  // namespace
-
-RawSpan wanted_part(const WaveTasks& wave, const TaskDetail& detail) noexcept {
-  const codec::Chain& chain = wave.chain();
-  if (detail.whole_chunk || chain.part_table_bytes() == 0) return {};
-  if (chain.decoded_bytes() < least_part_chunk_bytes.load(std::memory_order_relaxed)) return {};
-  const RawSpan span = raw_span(detail, wave.op().element_bytes);
-  return pays(span.bytes, chain.decoded_bytes()) ? span : RawSpan();
+bool passes_over(Worker& worker) noexcept {
+  constexpr unsigned kSeveral = 8, kEvery = 16;
+  return worker.uncut >= kSeveral && ++worker.uncut % kEvery != 0;
 }
 
-bool cut_out(const WaveTasks& wave, bool shared, Worker& worker, StoredChunk& stored) {
-  const RawSpan wanted = wanted_part(wave, worker.detail);
-  if (wanted.bytes == 0) return false;
-  const std::span<const std::byte> table =
-      stored.bytes.first(std::min(stored.bytes.size(), wave.chain().part_table_bytes()));
-  std::array<std::byte, codec::kMostPartTableBytes> head;
-  codec::StreamPart part;
-  if (!cut(wave.chain(), table, stored.bytes.size(), wanted, head, part)) return false;
-  const auto bytes = static_cast<std::size_t>(part.head_bytes + part.bytes);
-  os::PageBuffer& own = worker.memory->encoded;
-  std::byte* room = nullptr;
-  if (own.contains(stored.bytes) && !shared && part.begin >= part.head_bytes) {
-    // In the place of what is not wanted: a part begins behind the table, which is longer than its own.
-    room = own.data() + (stored.bytes.data() - own.data()) + (part.begin - part.head_bytes);
-  } else {
-    room = (own.contains(stored.bytes) ? worker.memory->part : own).reserve(bytes).data();
-    if (room == nullptr) return false;
-    std::memcpy(room + part.head_bytes, stored.bytes.data() + part.begin, static_cast<std::size_t>(part.bytes));
+RawSpan wanted_part(const WaveTasks& wave, const TaskDetail& detail) noexcept {
+  if (wave.chain().part_table_bytes() == 0 || !may_pay(wave, detail)) return {};
+  const RawSpan span = raw_span(detail, wave.op().element_bytes);
+  return pays(span.bytes, wave.chain().decoded_bytes()) ? span : RawSpan();
+}
+
+std::uint64_t wanted_prefix(const WaveTasks& wave, const TaskDetail& detail) noexcept {
+  if (!wave.chain().has_prefix() || !may_pay(wave, detail)) return 0;
+  const RawSpan span = raw_span(detail, wave.op().element_bytes);
+  const std::uint64_t end = span.bytes == 0 ? 0 : span.first + span.bytes;
+  return pays(end, wave.chain().decoded_bytes()) ? end : 0;
+}
+
+bool cut_out(const ReadTasks& tasks, const Wave& wave, const TaskGroup& group, const Task& task, Worker& worker,
+             PartRoom& room, StoredChunk& stored) {
+  if (const std::uint64_t bytes = wanted_prefix(wave.tasks, worker.detail)) {
+    stored.part_bytes = bytes;
+    return true;
   }
-  std::memcpy(room, head.data(), part.head_bytes);
-  stored = {{room, bytes}, part.decoded_begin, part.decoded_bytes};
+  const codec::Chain& chain = wave.tasks.chain();
+  CutParts cuts;
+  const std::span<const std::byte> table = stored.bytes.first(std::min(stored.bytes.size(), chain.part_table_bytes()));
+  if (!wants_parts(tasks, wave, group, task, worker, cuts) || !cuts.cut(chain, table, stored.bytes.size()))
+    return false;
+  const std::span<const std::byte> all = stored.bytes;
+  os::PageBuffer& own = worker.memory->encoded;
+  const CutParts::One& first = cuts.parts().front();
+  if (cuts.parts().size() == 1 && own.contains(all) && group.task_count == 1 &&
+      first.part.begin >= first.part.head_bytes) {
+    // In the place of what is not wanted: a part begins behind the table, which is longer than its own. Of several
+    // tasks others may have the same bytes.
+    std::byte* const at = own.data() + (all.data() - own.data()) + (first.part.begin - first.part.head_bytes);
+    stored = cuts.placed({at, static_cast<std::size_t>(cuts.bytes())}, room);
+    return true;
+  }
+  const auto bytes = static_cast<std::size_t>(cuts.bytes());
+  const std::span<std::byte> target = (own.contains(all) ? worker.memory->part : own).reserve(bytes);
+  if (target.data() == nullptr) return false;
+  std::byte* at = target.data();
+  for (const CutParts::One& one : cuts.parts()) {
+    std::memcpy(at + one.part.head_bytes, all.data() + one.part.begin, static_cast<std::size_t>(one.part.bytes));
+    at += one.bytes();
+  }
+  stored = cuts.placed(target.first(bytes), room);
   return true;
 }
 
-Status decode_part(const codec::Chain& chain, const StoredChunk& stored, std::span<std::byte> target,
-                   codec::Chain::Workspace& workspace) {
-  Status status = chain.decode_part(stored.bytes, target, workspace);
-  if (status.ok()) return status;
-  return Status(status.code(), Layer::kCodec,
-                "of the part from decoded byte " + std::to_string(stored.skipped) + " on: " + status.message());
+Status decode_parts(const codec::Chain& chain, const StoredChunk& stored, std::span<std::byte> target,
+                    codec::Chain::Workspace& workspace) {
+  const auto decode = [&](const StoredPart& part, std::span<std::byte> to) {
+    Status status = chain.decode_part(part.bytes, to, workspace);
+    if (status.ok()) return status;
+    return Status(status.code(), Layer::kCodec,
+                  "of the part from decoded byte " + std::to_string(part.skipped) + " on: " + status.message());
+  };
+  const StoredPart first{stored.bytes, stored.skipped, stored.part_bytes};
+  if (stored.more.empty()) return decode(first, target);
+  const auto decode_in_place = [&](const StoredPart& part) {
+    const auto to = base::part(target, part.skipped, part.part_bytes);
+    return to ? decode(part, *to) : Status(Code::kInternal, Layer::kTransfer, "a part lies outside of its chunk");
+  };
+  HEADRACE_TRY(decode_in_place(first));
+  for (const StoredPart& part : stored.more) HEADRACE_TRY(decode_in_place(part));
+  return {};
 }
 
-bool read_part(const ReadTasks& tasks, const Fetcher& fetcher, ObjectRouter& router, Wave& wave, const TaskGroup& group,
-               const StoredRange& whole, Worker& worker) {
+bool read_part(const ReadTasks& tasks, const Fetcher& fetcher, Router& router, Wave& wave, const TaskGroup& group,
+               const StoredRange& whole, std::optional<Way>& cold, Worker& worker) {
   const codec::Chain& chain = wave.tasks.chain();
-  tasks.describe(group, wave.tasks.tasks[group.first_task], worker);
-  const RawSpan wanted = wanted_part(wave.tasks, worker.detail);
+  const Task& task = wave.tasks.tasks[group.first_task];
+  tasks.describe(group, task, worker);
   const std::uint64_t table_bytes = std::min<std::uint64_t>(chain.part_table_bytes(), whole.length);
-  if (wanted.bytes == 0 || !pays(table_bytes, whole.length)) return false;
-  // An array's chunks are much alike: where several had no parts, few others are looked at.
-  constexpr unsigned kSeveral = 8, kEvery = 16;
-  if (worker.uncut >= kSeveral && ++worker.uncut % kEvery != 0) return false;
+  CutParts cuts;
+  if (!pays(table_bytes, whole.length) || !wants_parts(tasks, wave, group, task, worker, cuts)) return false;
+  if (passes_over(worker)) return false;
   const StoredRange table_range{whole.source, whole.offset, table_bytes};
   const store::ByteSource::File& file = whole.source->file();
-  if (router.choose(file.fd, file.begin + whole.offset, table_bytes) == Way::kDirect) return false;
-  std::array<std::byte, codec::kMostPartTableBytes> head, table_room;
+  if (router.choose(file.fd, file.begin + whole.offset, table_bytes) == Way::kDirect) {
+    cold = Way::kDirect;
+    return false;
+  }
+  std::array<std::byte, codec::kMostPartTableBytes> table_room;
   const std::span<std::byte> table = std::span(table_room).first(static_cast<std::size_t>(table_bytes));
   Status failure;
-  if (fetcher.read_cached(table_range, table, failure, worker.stats) != Fetcher::Cached::kRead) return false;
+  const Fetcher::Cached table_came = fetcher.read_cached(table_range, table, failure, worker.stats);
+  if (table_came == Fetcher::Cached::kNotCached) cold = router.was_not_cached();
+  if (table_came != Fetcher::Cached::kRead) return false;
   ++worker.stats.requests;
-  codec::StreamPart part;
-  if (!cut(chain, table, whole.length, wanted, head, part)) {
+  if (!cuts.cut(chain, table, whole.length)) {
     ++worker.uncut;
     return false;
   }
   worker.uncut = 0;
 
-  const std::uint64_t bytes = part.head_bytes + part.bytes;
-  const std::optional<std::span<std::byte>> target = wave.sink->room(wave, group, bytes, worker);
+  const std::optional<std::span<std::byte>> target = wave.sink->room(wave, group, cuts.bytes(), worker);
   if (!target) return true;
-  std::memcpy(target->data(), head.data(), part.head_bytes);
-  const std::span<std::byte> rest = target->subspan(part.head_bytes);
-  const StoredRange range{whole.source, whole.offset + part.begin, part.bytes};
-  ++worker.stats.requests;
-  Fetcher::Cached came = fetcher.read_cached(range, rest, failure, worker.stats);
-  if (came == Fetcher::Cached::kNotCached) {
-    // The place is taken, and the beginning was there: what is missing is little.
-    failure = fetcher.read(range, rest, worker.memory->packed, worker.stats);
-    came = failure.ok() ? Fetcher::Cached::kRead : Fetcher::Cached::kFailed;
+  std::span<std::byte> rest = *target;
+  for (const CutParts::One& one : cuts.parts()) {
+    const StoredRange range{whole.source, whole.offset + one.part.begin, one.part.bytes};
+    const std::span<std::byte> to = rest.subspan(one.part.head_bytes, static_cast<std::size_t>(one.part.bytes));
+    rest = rest.subspan(static_cast<std::size_t>(one.bytes()));
+    ++worker.stats.requests;
+    Fetcher::Cached came = fetcher.read_cached(range, to, failure, worker.stats);
+    if (came == Fetcher::Cached::kNotCached) {
+      // The place is taken, and the beginning was there: what is missing is little.
+      failure = fetcher.read(range, to, worker.memory->packed, worker.stats);
+      came = failure.ok() ? Fetcher::Cached::kRead : Fetcher::Cached::kFailed;
+    }
+    if (came == Fetcher::Cached::kFailed) {
+      tasks.fail_group(wave.tasks, group, worker, std::move(failure).with_range(range.offset, range.length));
+      return true;
+    }
   }
-  if (came == Fetcher::Cached::kFailed) {
-    tasks.fail_group(wave.tasks, group, worker, std::move(failure).with_range(range.offset, range.length));
-  } else {
-    router.was_cached();
-    wave.sink->take_part(wave, group, {*target, part.decoded_begin, part.decoded_bytes}, worker);
-  }
+  router.was_cached();
+  PartRoom room;
+  wave.sink->take_part(wave, group, cuts.placed(*target, room), worker);
   return true;
 }
 

@@ -1,15 +1,19 @@
 // Parts of chunks: where a selection takes some of a chunk's elements and its codec can decode some of its bytes, that
-// is all that is fetched, carried and decoded.
+// is all that is decoded. Of what can be cut out of the stored bytes, no more is fetched and carried either, where that
+// pays (cold_part.h has what is not cached); other chunks are decoded from their beginning to the last element that is
+// wanted.
 //
-// A checksum of the whole chunk is not checked then; no codec that has parts has one.
+// A checksum inside a stream is not compared where decoding ends before it; one of the stored bytes is.
 //
 // Threads: any, each with a Worker of its own.
 #pragma once
 
 #include <headrace/status.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "codec/chain.h"
@@ -18,6 +22,7 @@
 #include "transfer/pagecache/router.h"
 #include "transfer/read/chunk_sink.h"
 #include "transfer/read/placing.h"
+#include "transfer/read/wanted_runs.h"
 
 namespace headrace::transfer {
 
@@ -27,16 +32,27 @@ inline std::atomic<std::uint64_t> least_part_chunk_bytes{std::uint64_t{32} << 10
 // The decoded bytes that the described task's boxes lie between, if decoding them alone may pay; none: all of the
 // chunk.
 RawSpan wanted_part(const WaveTasks& wave, const TaskDetail& detail) noexcept;
-// Makes of a described task's stored bytes those of a part, in the worker's memory. shared: other tasks may have the
-// same bytes. False: nothing would be gained.
-bool cut_out(const WaveTasks& wave, bool shared, Worker& worker, StoredChunk& stored);
-// target.size() == stored.part_bytes.
-Status decode_part(const codec::Chain& chain, const StoredChunk& stored, std::span<std::byte> target,
-                   codec::Chain::Workspace& workspace);
+// The decoded bytes up to the last that the described task's boxes take, where decoding may end there and that may pay;
+// 0: all.
+std::uint64_t wanted_prefix(const WaveTasks& wave, const TaskDetail& detail) noexcept;
+// What is enough of a stream, of which `table` are the first bytes; false: not much less than all.
+bool cut(const codec::Chain& chain, std::span<const std::byte> table, std::uint64_t stored_bytes, const RawSpan& wanted,
+         std::span<std::byte> head, codec::StreamPart& part) noexcept;
+// An array's chunks are much alike: where several had no parts (Worker::uncut), few others are looked at.
+bool passes_over(Worker& worker) noexcept;
+// The parts of a chunk behind its first, while its sink takes them.
+using PartRoom = std::array<StoredPart, WantedRuns::kMost - 1>;
+// Makes of a described task's stored bytes those of its parts, in the worker's memory. False: nothing would be gained.
+bool cut_out(const ReadTasks& tasks, const Wave& wave, const TaskGroup& group, const Task& task, Worker& worker,
+             PartRoom& room, StoredChunk& stored);
+// target: of stored.part_bytes; of several parts, all of the chunk, in which each has its place.
+Status decode_parts(const codec::Chain& chain, const StoredChunk& stored, std::span<std::byte> target,
+                    codec::Chain::Workspace& workspace);
 
 // Reads out of the page cache what is enough of a group's only task, `whole`, and gives it to the sink. False: it is to
-// be read whole, as far as is known; the sink has been told nothing.
-bool read_part(const ReadTasks& tasks, const Fetcher& fetcher, ObjectRouter& router, Wave& wave, const TaskGroup& group,
-               const StoredRange& whole, Worker& worker);
+// be read whole, as far as is known, and the sink has been told nothing. `cold` is then how an engine reads it, where
+// its beginning is known not to be cached: nothing has to be asked again.
+bool read_part(const ReadTasks& tasks, const Fetcher& fetcher, Router& router, Wave& wave, const TaskGroup& group,
+               const StoredRange& whole, std::optional<Way>& cold, Worker& worker);
 
 }  // namespace headrace::transfer

@@ -70,7 +70,8 @@ Status ChunkSink::take_one(Wave& wave, const TaskGroup& group, std::uint32_t tas
   worker.stats.stored_bytes += bytes->size();
   StoredChunk stored{*bytes};
   if (raw_part) stored.skipped = data_offset - (whole_object ? 0 : task.offset);
-  if (tasks_.parts() && takes_parts(wave)) (void)cut_out(wave.tasks, group.task_count > 1, worker, stored);
+  PartRoom parts;
+  if (tasks_.parts() && takes_parts(wave)) (void)cut_out(tasks_, wave, group, task, worker, parts, stored);
   return take_task(wave, group, task_index, stored, worker);
 }
 
@@ -78,6 +79,7 @@ void ChunkSink::take_part(Wave& wave, const TaskGroup& group, const StoredChunk&
   const Task& task = wave.tasks.tasks[group.first_task];
   tasks_.describe(group, task, worker);
   worker.stats.stored_bytes += part.bytes.size();
+  for (const StoredPart& other : part.more) worker.stats.stored_bytes += other.bytes.size();
   Status status = take_task(wave, group, group.first_task, part, worker);
   if (!status.ok()) tasks_.fail(wave.tasks, group, task, worker, std::move(status));
 }
@@ -152,11 +154,13 @@ Status ChunkSink::decode(Wave& wave, const Task& task, const StoredChunk& stored
   if (target.data() == nullptr || !prepare(wave, worker)) return Status::out_of_memory();
   // decode() refuses less.
   const bool part = stored.part_bytes != 0;
-  const std::uint64_t bytes = part ? stored.part_bytes : chain.decoded_bytes();
-  target = target.first(std::min(target.size(), static_cast<std::size_t>(bytes)));
+  std::uint64_t bytes = part ? stored.part_bytes : chain.decoded_bytes();
+  const std::uint64_t room = stored.more.empty() ? bytes : chain.decoded_bytes();
+  target = target.first(std::min(target.size(), static_cast<std::size_t>(room)));
+  for (const StoredPart& other : stored.more) bytes += other.part_bytes;
   trace::Timer timer(trace::Stage::kDecode, bytes);
   HEADRACE_DELAY("transfer.decode");
-  Status status = part ? decode_part(chain, stored, target, worker.workspace)
+  Status status = part ? decode_parts(chain, stored, target, worker.workspace)
                        : chain.decode(stored.bytes, target, worker.workspace);
   const double seconds = timer.stop();
   worker.stats.decode_seconds += seconds;

@@ -30,11 +30,20 @@
 
 namespace headrace::transfer {
 
+// Of a chunk, the stored bytes that give some of the decoded ones, by codec::Chain::decode_part().
+struct StoredPart {
+  std::span<const std::byte> bytes;
+  std::uint64_t skipped = 0;     // decoded bytes before those that these give
+  std::uint64_t part_bytes = 0;  // that these give
+};
+
 // What there is of a task's stored bytes.
 struct StoredChunk {
   std::span<const std::byte> bytes;
   std::uint64_t skipped = 0;     // decoded bytes before those that these give: of raw chunks and of parts
-  std::uint64_t part_bytes = 0;  // what they decode to, of a part that codec::Chain::cut() gave; 0: the whole chunk
+  std::uint64_t part_bytes = 0;  // what is decoded, by codec::Chain::decode_part(); 0: the whole chunk
+  // Where a chunk has several parts, those behind the first. Each is decoded to its own place in the chunk.
+  std::span<const StoredPart> more = {};
 };
 
 class ChunkSink {
@@ -63,8 +72,9 @@ class ChunkSink {
             Worker& worker);
   // Likewise of a group's only task, of which Chain::cut() gave a part.
   void take_part(Wave& wave, const TaskGroup& group, const StoredChunk& part, Worker& worker);
-  // Whether chunks may come in parts.
-  virtual bool takes_parts(const Wave& wave) const noexcept { return (void)wave, false; }
+  // In how many parts a chunk may come; 0: only as a whole.
+  virtual std::size_t most_parts(const Wave& wave) const noexcept { return (void)wave, 0; }
+  bool takes_parts(const Wave& wave) const noexcept { return most_parts(wave) > 0; }
   // Nothing is stored of the task.
   void fill(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker);
   // Whether the wave's stored bytes may stay in a mapping, out of which the device takes them.

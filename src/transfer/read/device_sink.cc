@@ -26,9 +26,10 @@ DeviceSink::DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> d
 // What the CPU decodes first it has to read.
 bool DeviceSink::takes_mapped(const Wave& wave) const noexcept { return maps_ && decoding(wave).first_stage == 0; }
 
-// A decode index is of a whole chunk.
-bool DeviceSink::takes_parts(const Wave& wave) const noexcept {
-  return decoding(wave).first_stage == 0 && decoding(wave).index_stride == 0;
+// A decode index is of a whole chunk. A chunk is one item for the decoder.
+std::size_t DeviceSink::most_parts(const Wave& wave) const noexcept {
+  if (decoding(wave).first_stage != 0 || decoding(wave).index_stride != 0) return 0;
+  return !wave.tasks.chain().has_prefix() || decoding(wave).decoder->ends_early() ? 1 : 0;
 }
 
 void DeviceSink::begin(Wave& wave) {
@@ -124,12 +125,14 @@ Status DeviceSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t t
 Status DeviceSink::note_encoded(Wave& wave, std::uint32_t task_index, const StoredChunk& stored, Worker& worker) const {
   WaveChunk& chunk = wave.decode.chunks[task_index];
   chunk.bytes = stored.bytes.size();
-  chunk.part = stored.part_bytes != 0;
+  const bool prefix = stored.part_bytes != 0 && wave.tasks.chain().has_prefix();
+  chunk.part = stored.part_bytes != 0 && !prefix;
+  chunk.enough = prefix ? stored.part_bytes : 0;
   chunk.skipped = stored.skipped;
   chunk.delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
   const std::uint64_t decoded_bytes = chunk.part ? stored.part_bytes : wave.tasks.chain().decoded_bytes();
   // Straight into the tensor, where decoders may write with their widest accesses.
-  const bool in_place = !chunk.part && worker.detail.whole_chunk && wave.tasks.op().moves_bytes_only() &&
+  const bool in_place = !chunk.part && !prefix && worker.detail.whole_chunk && wave.tasks.op().moves_bytes_only() &&
                         reinterpret_cast<std::uintptr_t>(worker.detail.box.dst) % kSlabAlignment == 0;
   worker.described = nullptr;  // the box is spent
   if (in_place) {
@@ -140,7 +143,9 @@ Status DeviceSink::note_encoded(Wave& wave, std::uint32_t task_index, const Stor
   }
   const auto place = base::part(device_place(wave, task_index), 0, decoded_bytes);
   if (!place) return slab_too_small("a decoded chunk");
-  HEADRACE_TRY(note_boxes(wave, task_index, *place, stored.skipped, worker.detail));
+  const auto wanted = base::part(*place, 0, prefix ? chunk.enough : place->size());
+  if (!wanted) return slab_too_small("a part of a decoded chunk");
+  HEADRACE_TRY(note_boxes(wave, task_index, *wanted, stored.skipped, worker.detail));
   chunk.dst = *place;
   return {};
 }
@@ -152,8 +157,9 @@ Status DeviceSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64
   worker.stats.stored_bytes += length;
   wave.decode.chunks[task_index].mapped = true;  // which reserve() looks at
   if (!reserve(wave, task_index, length)) return slab_too_small("its encoded bytes");
-  return note_encoded(wave, task_index, {{static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(length)}},
-                      worker);
+  StoredChunk stored{{static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(length)}};
+  if (tasks_.parts() && takes_parts(wave)) stored.part_bytes = wanted_prefix(wave.tasks, worker.detail);
+  return note_encoded(wave, task_index, stored, worker);
 }
 
 // What the decoder is to do, and the boxes that come after it.
@@ -170,7 +176,8 @@ Status DeviceSink::gather(Wave& wave, std::size_t& boxes) const {
     if (!chunk.dst.empty()) {
       const auto src = base::part(area, chunk.at, chunk.bytes);
       if (!src) return Status(Code::kInternal, Layer::kTransfer, "encoded bytes lie outside of their area");
-      decode.items.push_back({src->data(), src->size(), chunk.dst.data(), chunk.part ? chunk.dst.size() : 0});
+      decode.items.push_back(
+          {src->data(), src->size(), chunk.dst.data(), chunk.part ? chunk.dst.size() : 0, chunk.enough});
       decode.item_tasks.push_back(static_cast<std::uint32_t>(i));
     }
     const device::Box& box = wave.stage.boxes[i];
@@ -284,7 +291,7 @@ void DeviceSink::count_decoded(const Wave& wave, Worker& worker) const {
     if (!outcomes(wave)[i].ok() || chunk.failed) continue;
     ++good;
     delivered += chunk.delivered;
-    if (chunk.part) worker.stats.skipped_bytes += wave.tasks.chain().decoded_bytes() - chunk.dst.size();
+    worker.stats.skipped_bytes += wave.tasks.chain().decoded_bytes() - chunk.wanted_bytes();
   }
   worker.stats.chunks += good;
   worker.stats.gpu_chunks += good;
@@ -325,7 +332,7 @@ Status DeviceSink::take_again(Wave& wave, std::uint32_t task_index, std::span<co
   const std::uint64_t stride = wave.form->sizes.stride;
   if (first + decode.returned_bytes + stride > areas(wave).outcomes_at) HEADRACE_TRY(finish_again(wave, worker));
   const auto target = base::part(wave.stage.slot->pinned.first(static_cast<std::size_t>(areas(wave).outcomes_at)),
-                                 first + decode.returned_bytes, chunk.part ? chunk.dst.size() : chain.decoded_bytes());
+                                 first + decode.returned_bytes, chunk.wanted_bytes());
   const auto staged = base::part(wave.stage.slot->pinned, chunk.at, chunk.bytes);
   Status status;
   if (!target || (data.empty() && !staged) || chunk.dst.size() < target->size()) {
@@ -335,9 +342,10 @@ Status DeviceSink::take_again(Wave& wave, std::uint32_t task_index, std::span<co
   } else {
     trace::Timer timer(trace::Stage::kDecode, target->size());
     HEADRACE_DELAY("transfer.decode");
-    status = chunk.part ? decode_part(chain, {*staged, chunk.skipped}, *target, worker.workspace)
-                        : chain.decode_from(decoding(wave).first_stage, data.empty() ? *staged : data, *target,
-                                            worker.workspace);
+    const std::span<const std::byte> encoded = data.empty() ? *staged : data;
+    status = chunk.part || chunk.enough != 0
+                 ? decode_parts(chain, {encoded, chunk.skipped}, *target, worker.workspace)
+                 : chain.decode_from(decoding(wave).first_stage, encoded, *target, worker.workspace);
     worker.stats.decode_seconds += timer.stop();
   }
   if (!status.ok()) {
@@ -348,7 +356,7 @@ Status DeviceSink::take_again(Wave& wave, std::uint32_t task_index, std::span<co
   if (chunk.box != WaveChunk::kNoBox) decode.returned_boxes.push_back(wave.stage.boxes[chunk.box]);
   if (chunk.several) wave.stage.several.push_back({task_index, chunk.dst.data() - chunk.skipped});
   decode.returned_bytes += stride;
-  if (chunk.part) worker.stats.skipped_bytes += chain.decoded_bytes() - target->size();
+  worker.stats.skipped_bytes += chain.decoded_bytes() - target->size();
   ++worker.stats.returned_chunks;
   count_taken(wave.tasks, chunk.delivered, worker);
   return {};

@@ -19,7 +19,7 @@ class DeviceSink final : public SlabSink {
 
   void begin(Wave& wave) override;
   bool takes_mapped(const Wave& wave) const noexcept override;
-  bool takes_parts(const Wave& wave) const noexcept override;
+  std::size_t most_parts(const Wave& wave) const noexcept override;
   bool hands_back(const Wave& wave) const noexcept override;
   std::span<const std::uint32_t> settle(Wave& wave, Worker& worker) override;
   Status take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker) override;

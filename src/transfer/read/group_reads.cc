@@ -1,11 +1,13 @@
 #include "transfer/read/group_reads.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
 #include "os/descriptors.h"
 #include "transfer/read/chunk_part.h"
+#include "transfer/read/cold_part.h"
 #include "transfer/read/placing.h"
 #include "transfer/read/scheduler.h"
 
@@ -19,17 +21,16 @@ Status at_place(const TaskGroup& group, const StoredRange& range, Status status)
 
 }  // namespace
 
-GroupReads::GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks, MappedReads& mapped,
-                       const WaveForms& forms, const std::vector<std::unique_ptr<Wave>>& waves, bool cache_reads)
+GroupReads::GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks, Router& router, MappedReads& mapped,
+                       const WaveForms& forms, const std::vector<std::unique_ptr<Wave>>& waves)
     : resources_(resources),
       plan_(plan),
       tasks_(tasks),
+      router_(router),
       mapped_(mapped),
       forms_(forms),
       waves_(waves),
-      cache_reads_(cache_reads),
       fetcher_(plan.store()),
-      router_(cache_reads, resources.options().allow_direct),
       cold_(router_, resources.pool().notifier()) {}
 
 WaveWork::Ran GroupReads::run(std::uint32_t wave_index, std::uint32_t begin, std::uint32_t end, Worker& worker) {
@@ -73,18 +74,13 @@ std::span<const std::uint32_t> GroupReads::resume(Worker& worker, std::size_t wo
     cold_.read_refused(*job);
     bool again = false;
     try {
-      const TaskGroup& group = wave.tasks.groups[index];
-      const store::ByteSource& object = wave.object_of(index);
-      Status status = fetcher_.finish(object, *job, worker.stats);
+      Status status = fetcher_.finish(wave.object_of(index), *job, worker.stats);
       if (tasks_.report().stopped()) {
         // Only the buffers and descriptors are given back.
       } else if (job->read != nullptr) {
         again = resume_range(wave, index, std::move(status), worker);
-      } else if (!status.ok()) {
-        const StoredRange range{&object, job->offset - object.file().begin, job->length};
-        tasks_.fail_group(wave.tasks, group, worker, at_place(group, range, std::move(status)));
       } else {
-        wave.sink->take(wave, group, job->data, job->offset - object.file().begin, worker);
+        again = resume_file(wave, index, std::move(status), worker);
       }
     } catch (const std::bad_alloc&) {
       worker.described = nullptr;
@@ -92,7 +88,13 @@ std::span<const std::uint32_t> GroupReads::resume(Worker& worker, std::size_t wo
     }
     wave.sink->end_group(worker);
     job->status = {};
-    if (again) worker.again.push_back(job);
+    if (again) {
+      ++worker.stats.requests;
+      job->data = {};
+      job->read_bytes = 0;
+      job->seconds = 0;
+      worker.again.push_back(job);
+    }
   }
   Result<IoService*> service = resources_.io();
   if (service.ok()) (*service)->release(jobs);
@@ -110,6 +112,33 @@ std::span<const std::uint32_t> GroupReads::resume(Worker& worker, std::size_t wo
   return worker.resumed;
 }
 
+// What an engine has read, which was checked, goes to the sink. True: there is more to read; the job says what.
+bool GroupReads::resume_file(Wave& wave, std::uint32_t group_index, Status status, Worker& worker) {
+  const TaskGroup& group = wave.tasks.groups[group_index];
+  const store::ByteSource& object = wave.object_of(group_index);
+  ReadJob& job = wave.fetch.jobs[group_index];
+  const std::uint64_t offset = job.offset - object.file().begin;
+  if (!status.ok()) {
+    tasks_.fail_group(wave.tasks, group, worker, at_place(group, {&object, offset, job.length}, std::move(status)));
+    return false;
+  }
+  switch (asks_of(wave.fetch, group_index)) {
+    case ColdPart::Asks::kTable: {
+      const std::uint64_t length = wave.fetch.parts[group_index].length;
+      if (job.length == length) break;  // all of a short one
+      if (!table_came(tasks_, wave, group_index, length, worker)) job.length = length;
+      return true;
+    }
+    case ColdPart::Asks::kPart:
+      take_cold_part(wave, group_index, worker);
+      return false;
+    case ColdPart::Asks::kAll:
+      break;
+  }
+  wave.sink->take(wave, group, job.data, offset, worker);
+  return false;
+}
+
 // A store's answer, which was checked, goes to the sink. True: it is to be asked again; the job says for how much.
 // A failure that may pass ends the chunk as any other does: this is where it would be asked for again.
 bool GroupReads::resume_range(Wave& wave, std::uint32_t group_index, Status status, Worker& worker) {
@@ -123,13 +152,23 @@ bool GroupReads::resume_range(Wave& wave, std::uint32_t group_index, Status stat
     }
     status = Status(Code::kAgainExhausted, Layer::kTransfer, "the object was removed while it was read: read it again");
   }
+  if (status.ok() && own && told) seen_bytes_.store(job.read->range.object_bytes, std::memory_order_relaxed);
+  if (!job.read->range.found_version.empty()) tells_versions_.store(true, std::memory_order_relaxed);
+  const ColdPart::Asks asks = asks_of(wave.fetch, group_index);
+  if (asks == ColdPart::Asks::kPart) {
+    if (resume_part(wave, group_index, status, worker)) return true;
+    if (status.ok()) return false;
+  } else if (asks == ColdPart::Asks::kTable && status.ok() && resume_table(wave, group_index, worker)) {
+    return true;
+  }
   if (status.ok() && own && (job.read->whole || told)) {
     const codec::Chain& chain = wave.tasks.chain();
     const std::uint64_t size = told ? job.read->range.object_bytes : job.data.size();
     const bool all = !job.read->whole || job.data.size() < job.length || (told && size == job.data.size());
     if (!all && size <= chain.max_encoded_bytes()) {
       // It fills its room: there may be more. One byte beyond what there may be tells the end.
-      const std::uint64_t bytes = told ? size : std::min(chain.max_encoded_bytes(), 2 * job.length);
+      const std::uint64_t most = std::max(forms_.planned_bytes(), 2 * job.length);
+      const std::uint64_t bytes = told ? size : std::min(chain.max_encoded_bytes(), most);
       if (!parks(wave, bytes)) {
         read_long(wave, group_index, told ? size : store::ByteSource::kUnknown, worker);
         return false;
@@ -147,6 +186,58 @@ bool GroupReads::resume_range(Wave& wave, std::uint32_t group_index, Status stat
     wave.sink->take(wave, group, job.data, job.offset, worker);
   }
   return false;
+}
+
+// A stream's table was checked. True: the store is to be asked for what is enough, or for all of a chunk in a shard.
+// False: what has come is to be judged as the beginning of all, or as all of it.
+bool GroupReads::resume_table(Wave& wave, std::uint32_t group_index, Worker& worker) {
+  ColdPart& cold = wave.fetch.parts[group_index];
+  ReadJob& job = wave.fetch.jobs[group_index];
+  StoreRead& read = *job.read;
+  const bool own = cold.length == store::ByteSource::kUnknown;
+  const std::uint64_t length = own ? read.range.object_bytes : cold.length;
+  cold.asks = ColdPart::Asks::kAll;
+  if (job.data.size() >= length) return false;
+  // Of a store that does not tell what version it gave, two answers may be of two.
+  const bool one_version = !own || (length != store::ByteSource::kUnknown && !read.range.found_version.empty());
+  if (!one_version || !wave.tasks.chain().accepts_encoded_size(length)) return false;
+  cold.length = length;
+  if (!table_came(tasks_, wave, group_index, length, worker)) {
+    if (!own) job.length = length;
+    return !own;
+  }
+  if (own) {
+    read.whole = false;
+    read.version = read.range.found_version;
+    read.range.version = read.version;
+  }
+  return true;
+}
+
+// A part was read, or not. True: the object was replaced since its table was read, and all of the new one is asked for.
+// Else, where the status is OK, the part went to the sink.
+bool GroupReads::resume_part(Wave& wave, std::uint32_t group_index, Status& status, Worker& worker) {
+  ColdPart& cold = wave.fetch.parts[group_index];
+  const TaskGroup& group = wave.tasks.groups[group_index];
+  ReadJob& job = wave.fetch.jobs[group_index];
+  const std::uint64_t size = job.read->range.object_bytes;
+  const bool other = status.ok() && size != RangeRead::kUnknown && size != cold.length;
+  if (group.source == kNoSource && (status.code() == Code::kAgainExhausted || other)) {
+    cold.asks = ColdPart::Asks::kAll;
+    job.offset = cold.offset;
+    job.length = forms_.planned_bytes() + 1;
+    job.read->whole = true;
+    job.read->range.version = {};
+    return true;
+  }
+  if (status.ok()) take_cold_part(wave, group_index, worker);
+  return false;
+}
+
+// Of an object of a user's store, before it has been asked: what another one took, or half of what it decodes to.
+std::uint64_t GroupReads::expected_bytes(const codec::Chain& chain) const noexcept {
+  const std::uint64_t seen = seen_bytes_.load(std::memory_order_relaxed);
+  return seen != 0 ? seen : chain.decoded_bytes() / 2;
 }
 
 // False: there is no memory for it, and the read stops.
@@ -171,7 +262,8 @@ void GroupReads::give_up() {
 
 // Parks a group whose bytes a user's store has. Of unknown length there is room for what chunks usually take and a byte
 // more, which tells whether that was all.
-GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range) {
+GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range,
+                                         Worker& worker) {
   const bool whole = range.length == store::ByteSource::kUnknown;
   ReadJob& job = wave.fetch.jobs[group_index];
   StoreRead& read = wave.fetch.reads[group_index];
@@ -186,6 +278,13 @@ GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, 
   job.read = &read;
   job.offset = range.offset;
   job.length = whole ? forms_.planned_bytes() + 1 : range.length;
+  // Two answers have to be of one version, which of an object of its own only the first tells.
+  const bool told = plan_.store().tells_versions() || tells_versions_.load(std::memory_order_relaxed);
+  const bool versioned = whole ? told : !of.version.empty();
+  if (versioned && begins_with_table(tasks_, wave, group_index, range,
+                                     whole ? expected_bytes(wave.tasks.chain()) : range.length, worker)) {
+    job.length = std::min<std::uint64_t>(wave.tasks.chain().part_table_bytes(), range.length);
+  }
   return Ended::kCold;
 }
 
@@ -279,7 +378,7 @@ GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, 
   }
   if (object.offers(store::Offer::kRanges)) {
     ++worker.stats.requests;
-    return want_range(wave, group_index, range);
+    return want_range(wave, group_index, range, worker);
   }
   if (object.offers(store::Offer::kMemory)) {
     if (const auto data = fetcher_.view(range, worker.stats); data.ok()) {
@@ -289,13 +388,19 @@ GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, 
     }
     return Ended::kDone;
   }
-  if (cache_reads_ && tasks_.parts() && group.task_count == 1 && wave.sink->takes_parts(wave) &&
-      read_part(tasks_, fetcher_, router_, wave, group, range, worker)) {
+  std::optional<Way> cold;  // known not to be cached: how an engine reads it
+  if (router_.uses_cache() && tasks_.parts() && group.task_count == 1 && wave.sink->takes_parts(wave) &&
+      read_part(tasks_, fetcher_, router_, wave, group, range, cold, worker)) {
     return Ended::kDone;
   }
   ++worker.stats.requests;
+  ReadJob& job = wave.fetch.jobs[group_index];
+  job = ReadJob();
+  job.fd = object.file().fd;
+  job.offset = object.file().begin + offset;
+  job.length = length;
   worker.unmapped.reset();
-  if (wave.sink->takes_mapped(wave)) {
+  if (!cold && wave.sink->takes_mapped(wave)) {
     if (const auto mapped = mapped_.find(group, group_index, range, worker)) {
       if (Status status = wave.sink->take_mapped(wave, group, *mapped, worker); !status.ok()) {
         tasks_.report().stop(std::move(status));
@@ -303,27 +408,23 @@ GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, 
       return Ended::kMapped;
     }
   }
-  ReadJob& job = wave.fetch.jobs[group_index];
-  job = ReadJob();
-  job.fd = object.file().fd;
-  job.offset = object.file().begin + offset;
-  job.length = length;
-  job.direct = router_.choose(job.fd, job.offset, length) == Way::kDirect;
-  if (job.direct) return Ended::kCold;
-
-  const std::optional<std::span<std::byte>> target = wave.sink->room(wave, group, length, worker);
-  if (!target) return Ended::kDone;
-  Status failure;
-  switch (fetcher_.read_cached(range, *target, failure, worker.stats)) {
-    case Fetcher::Cached::kNotCached:
-      // The attempt has started read-ahead: taking the pages as they come beats asking the disk a second time.
-      router_.was_not_cached();
-      return Ended::kCold;
-    case Fetcher::Cached::kFailed:
+  if (!cold && router_.choose(job.fd, job.offset, length) == Way::kDirect) cold = Way::kDirect;
+  std::optional<std::span<std::byte>> target;
+  if (!cold) {
+    target = wave.sink->room(wave, group, length, worker);
+    if (!target) return Ended::kDone;
+    Status failure;
+    const Fetcher::Cached came = fetcher_.read_cached(range, *target, failure, worker.stats);
+    if (came == Fetcher::Cached::kFailed) {
       tasks_.fail_group(wave.tasks, group, worker, at_place(group, range, std::move(failure)));
       return Ended::kDone;
-    case Fetcher::Cached::kRead:
-      break;
+    }
+    if (came == Fetcher::Cached::kNotCached) cold = router_.was_not_cached();
+  }
+  if (cold) {
+    job.direct = *cold == Way::kDirect;
+    (void)begins_with_table(tasks_, wave, group_index, range, length, worker);
+    return Ended::kCold;
   }
   router_.was_cached();
   if (worker.unmapped != nullptr) mapped_.note_unmapped(wave.tasks, group, job.offset, length, worker);
@@ -414,6 +515,10 @@ bool GroupReads::try_post_cold(std::uint32_t wave_index, Worker& worker) {
     if (job.direct && own) tasks_.describe(group, wave.tasks.tasks[group.first_task], worker);
     const std::string& key = ReadTasks::key_of(wave.tasks, group, worker);
     cold_.open_direct(job, plan_.store(), key, wave.object_of(index), wave.fetch.objects[index]);
+    // How it is read was decided for all of the chunk, of which other reads may want other parts.
+    if (job.read == nullptr && asks_of(wave.fetch, index) == ColdPart::Asks::kTable) {
+      job.length = std::min<std::uint64_t>(job.length, wave.tasks.chain().part_table_bytes());
+    }
     jobs[count++] = &job;
   }
   worker.stats.open_seconds += timer.stop();

@@ -11,6 +11,7 @@
 
 #include <headrace/status.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -32,9 +33,9 @@ namespace headrace::transfer {
 
 class GroupReads {
  public:
-  // Everything outlives it. cache_reads: by the workers; an engine asked for by name gets everything.
-  GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks, MappedReads& mapped, const WaveForms& forms,
-             const std::vector<std::unique_ptr<Wave>>& waves, bool cache_reads);
+  // Everything outlives it.
+  GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks, Router& router, MappedReads& mapped,
+             const WaveForms& forms, const std::vector<std::unique_ptr<Wave>>& waves);
 
   // As WaveWork has them.
   WaveWork::Ran run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker);
@@ -53,8 +54,12 @@ class GroupReads {
   Ended process_group(Wave& wave, std::uint32_t group_index, Worker& worker);
   Ended read_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, std::uint64_t offset,
                    std::uint64_t length, Worker& worker);
-  Ended want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range);
+  Ended want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range, Worker& worker);
+  bool resume_file(Wave& wave, std::uint32_t group_index, Status status, Worker& worker);
   bool resume_range(Wave& wave, std::uint32_t group_index, Status status, Worker& worker);
+  bool resume_table(Wave& wave, std::uint32_t group_index, Worker& worker);
+  bool resume_part(Wave& wave, std::uint32_t group_index, Status& status, Worker& worker);
+  std::uint64_t expected_bytes(const codec::Chain& chain) const noexcept;
   bool start_again(Worker& worker);
   void read_long(Wave& wave, std::uint32_t group_index, std::uint64_t size_bytes, Worker& worker);
   void read_here(Wave& wave, const TaskGroup& group, const StoredRange& range, Worker& worker);
@@ -66,13 +71,15 @@ class GroupReads {
   Resources& resources_;
   Plan& plan_;
   const ReadTasks& tasks_;
+  Router& router_;
   MappedReads& mapped_;
   const WaveForms& forms_;
   const std::vector<std::unique_ptr<Wave>>& waves_;
-  const bool cache_reads_;
   const Fetcher fetcher_;  // of the plan's store
-  ObjectRouter router_;
   ColdReads cold_;
+  // Of a user's store: the size of an object as it was told last, 0: not yet; and whether it has told a version.
+  std::atomic<std::uint64_t> seen_bytes_{0};
+  std::atomic<bool> tells_versions_{false};
 };
 
 }  // namespace headrace::transfer

@@ -28,11 +28,12 @@ Status HostSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t tas
   if (worker.detail.whole_chunk && wave.tasks.op().moves_bytes_only()) {
     target = whole_target(worker.detail, chain.decoded_bytes()).value_or(std::span<std::byte>());
   } else {
-    const std::uint64_t bytes = stored.part_bytes != 0 ? stored.part_bytes : chain.decoded_bytes();
+    const bool one_part = stored.part_bytes != 0 && stored.more.empty();
+    const std::uint64_t bytes = one_part ? stored.part_bytes : chain.decoded_bytes();
     target = worker.memory->decoded.reserve(static_cast<std::size_t>(bytes));
   }
   HEADRACE_TRY(decode(wave, task, stored, target, worker));
-  return place(wave.tasks, target, stored.skipped, worker);
+  return place(wave.tasks, target, stored.more.empty() ? stored.skipped : 0, worker);
 }
 
 Status HostSink::fill_task(Wave& wave, std::uint32_t task_index, Worker& worker) {

@@ -2,13 +2,14 @@
 #pragma once
 
 #include "transfer/read/chunk_sink.h"
+#include "transfer/read/wanted_runs.h"
 
 namespace headrace::transfer {
 
 class HostSink final : public ChunkSink {
  public:
   explicit HostSink(const ReadTasks& tasks) noexcept : ChunkSink(tasks) {}
-  bool takes_parts(const Wave& wave) const noexcept override { return (void)wave, true; }
+  std::size_t most_parts(const Wave& wave) const noexcept override { return (void)wave, WantedRuns::kMost; }
 
  private:
   Result<std::span<std::byte>> own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,

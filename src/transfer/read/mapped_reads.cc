@@ -5,7 +5,6 @@
 #include <new>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/grow.h"
 #include "base/part.h"
 #include "os/descriptors.h"
@@ -33,31 +32,15 @@ Status MappedRange::add_pieces(std::uint32_t task, std::uint64_t at, std::uint64
   return {};
 }
 
-MappedReads::MappedReads(const ReadTasks& tasks, MappedCache& cache, std::shared_ptr<device::Device> device)
-    : tasks_(tasks), cache_(cache), device_(std::move(device)) {}
-
 std::optional<MappedRange> MappedReads::find(const TaskGroup& group, std::uint32_t group_index,
                                              const StoredRange& range, Worker& worker) {
   const store::ByteSource& object = *range.source;
   // The CPU is to check it.
   if (object.has_checksum() && range.offset == 0 && range.length == object.size_bytes()) return std::nullopt;
-  os::FileIdentity identity;
-  int error = 0;
-  if (!os::identify(object.file().fd, identity, error)) return std::nullopt;
-  // This version of the file, whatever was mapped before.
-  std::shared_ptr<MappedFile> file = cache_.file(device_, identity);
-  const std::uint64_t window_bytes = file->window_bytes;
   const std::uint64_t begin = object.file().begin + range.offset, end = begin + range.length;
-  const auto first = static_cast<std::size_t>(begin / window_bytes);
-  const auto last = static_cast<std::size_t>((end - 1) / window_bytes);
-  const std::uint64_t now = base::now_ns();
-  worker.windows.clear();
-  for (std::size_t index = first; index <= last && end <= identity.size_bytes; ++index) {
-    std::shared_ptr<MappedWindow> window = cache_.window(*file, index, now);
-    if (window == nullptr || window->bytes < std::min(end - index * window_bytes, window_bytes)) break;
-    worker.windows.push_back(std::move(window));
-  }
-  if (worker.windows.size() != last - first + 1) {
+  std::shared_ptr<MappedFile> file =
+      router_.find_windows(object.file().fd, object.identity(), begin, end, worker.windows);
+  if (worker.windows.empty()) {
     worker.unmapped = std::move(file);
     return std::nullopt;
   }
@@ -74,7 +57,12 @@ std::optional<MappedRange> MappedReads::find(const TaskGroup& group, std::uint32
   }
   worker.stats.mapped_bytes += range.length;
   worker.stats.read_bytes += range.length;
-  return MappedRange{range.offset, range.length, object.file().begin, window_bytes, first, worker.windows};
+  return MappedRange{range.offset,
+                     range.length,
+                     object.file().begin,
+                     file->window_bytes,
+                     static_cast<std::size_t>(begin / file->window_bytes),
+                     worker.windows};
 }
 
 void MappedReads::note_unmapped(const WaveTasks& wave, const TaskGroup& group, std::uint64_t offset,
@@ -84,13 +72,7 @@ void MappedReads::note_unmapped(const WaveTasks& wave, const TaskGroup& group, s
   const std::string& key = ReadTasks::key_of(wave, group, worker);
   store::FileOffers* const files = tasks_.plan().store().files();
   if (files == nullptr || !files->local_path(key, worker.path)) return;
-  const std::uint64_t window_bytes = file->window_bytes, end = offset + length;
-  for (std::uint64_t at = offset; at < end;) {
-    const std::uint64_t stop = std::min(end, (at / window_bytes + 1) * window_bytes);
-    cache_.note_read(file, static_cast<std::size_t>(at / window_bytes), stop - at, nullptr, worker.path.c_str(),
-                     MappedCache::Worth::kOften);
-    at = stop;
-  }
+  router_.note_unmapped(file, offset, length, nullptr, worker.path.c_str(), MappedCache::Worth::kOften);
 }
 
 bool MappedReads::hand_over(Wave& wave, Worker& worker) {
@@ -147,9 +129,11 @@ Status MappedReads::read_again(const Wave& wave, std::uint32_t task_index, Worke
   const std::span<std::byte> target = worker.memory->encoded.reserve(bytes);
   if (target.data() == nullptr) return Status::out_of_memory();
   stored = target;
-  worker.stats.read_bytes += bytes;
+  HEADRACE_TRY(wave.object_of(group_index).read(group.source == kNoSource ? 0 : task.offset, target));
+  // Counted as mapped by another worker, whose sum this one's is added to: so it may be below zero here.
+  worker.stats.mapped_bytes -= bytes;
   worker.stats.buffered_bytes += bytes;
-  return wave.object_of(group_index).read(group.source == kNoSource ? 0 : task.offset, target);
+  return {};
 }
 
 void MappedReads::close_object(Wave& wave, std::uint32_t group_index) noexcept {

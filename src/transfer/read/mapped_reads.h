@@ -14,9 +14,8 @@
 #include <optional>
 #include <span>
 
-#include "device/device.h"
 #include "transfer/fetch/fetcher.h"
-#include "transfer/pagecache/mapped_cache.h"
+#include "transfer/pagecache/router.h"
 #include "transfer/read/mapped_range.h"
 #include "transfer/read/read_tasks.h"
 #include "transfer/read/wave.h"
@@ -25,8 +24,8 @@ namespace headrace::transfer {
 
 class MappedReads {
  public:
-  // `cache` outlives its use, as the store does.
-  MappedReads(const ReadTasks& tasks, MappedCache& cache, std::shared_ptr<device::Device> device);
+  // `router` outlives its use, as the store does.
+  MappedReads(const ReadTasks& tasks, Router& router) : tasks_(tasks), router_(router) {}
 
   // Where the range of an object is mapped; nothing: not all of it is. Then worker.unmapped is its file, for
   // note_unmapped(), if mapping it may pay. Otherwise the object stays open until close(), and the claim's share of the
@@ -51,8 +50,7 @@ class MappedReads {
   static void close_object(Wave& wave, std::uint32_t group_index) noexcept;
 
   const ReadTasks tasks_;
-  MappedCache& cache_;
-  const std::shared_ptr<device::Device> device_;
+  Router& router_;
   std::mutex mutex_;  // guards the shares of waves that are not launched
 };
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "os/descriptors.h"
+#include "transfer/read/cold_part.h"
 #include "transfer/read/host_sink.h"
 #include "transfer/read/placing.h"
 #include "transfer/read/staged_sink.h"
@@ -17,11 +18,20 @@ namespace {
 
 constexpr std::size_t kManyReads = 16;  // of files, that take longer than waking a thread
 
+// Of what workers do not read themselves, all is the engine's.
+RoutePolicy policy(const ContextOptions& context, bool cache_reads) {
+  return {.path = cache_reads ? Path::kAuto : Path::kDirect,
+          .allow_direct = context.allow_direct,
+          .cache_reread = context.cache_reread,
+          .when_missing = Way::kPageCache};
+}
+
 }  // namespace
 
 Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device,
            ReadOptions options, const ReadBegun& begun)
     : resources_(resources),
+      notifier_(resources.pool().notifier()),
       plan_(std::move(plan)),
       device_(std::move(device)),
       options_(std::move(options)),
@@ -29,9 +39,10 @@ Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<dev
       made_report_(std::make_unique<ReadReport>(options_.progress, options_.collect_errors, begun.start_ns)),
       report_(*made_report_),
       tasks_(*plan_, report_, options_.verify != Verify::kWhole),
-      mapped_(tasks_, resources.mapped(), device_),
+      router_(policy(resources.options(), cache_reads_), device_, resources.mapped(), resources.reuse()),
+      mapped_(tasks_, router_),
       forms_(resources, *plan_, *device_, options_.placement),
-      groups_(resources, *plan_, tasks_, mapped_, forms_, waves_, cache_reads_) {
+      groups_(resources, *plan_, tasks_, router_, mapped_, forms_, waves_) {
   Stats planned;
   planned.plan_seconds = begun.plan_seconds;
   report_.add(planned);
@@ -71,8 +82,10 @@ Status Read::prepare(Scheduler::Setup& setup, const HostTarget& target) {
 std::shared_ptr<PlacementPolicy> Read::placement_policy(const ReadSizes& sizes) {
   if (options_.placement != Placement::kAuto) return nullptr;
   const WaveForm& largest = *forms_.current();
-  const std::string kind = placement_kind(device_->info().name, *largest.chunks->chain, largest.decoding.first_stage,
-                                          std::min(plan_->chunk_count(), sizes.waves * sizes.tasks));
+  const device::DeviceInfo& info = device_->info();
+  const std::string kind =
+      placement_kind(info.name + ' ' + info.description, *largest.chunks->chain, largest.decoding.first_stage,
+                     std::min(plan_->chunk_count(), sizes.waves * sizes.tasks));
   const std::shared_ptr<PlacementPrior> prior = resources_.placement().of(kind);
   std::shared_ptr<PlacementPolicy> policy = plan_->placement(kind, prior);
   return policy != nullptr ? policy : std::make_shared<PlacementPolicy>(prior);
@@ -159,15 +172,21 @@ WaveWork::Filled Read::fill(std::uint32_t index, Worker& worker) {
   trace::Timer timer(trace::Stage::kPlan);
   HEADRACE_DELAY("transfer.plan");
   Wave& wave = *waves_[index];
-  wave.tasks.clear();
   os::Descriptors& descriptors = os::Descriptors::of_process();
-  const bool needs_descriptors = plan_->store().ranges() == nullptr;
+  const bool needs_descriptors = plan_->store().ranges() == nullptr, begins = !std::exchange(fills_on_, false);
+  if (begins) wave.tasks.clear();
   if (needs_descriptors && plan_->opens_next() && !descriptors.room()) return {.starved = true};
-  Result<bool> more(Status::out_of_memory());
+  Result<More> more(Status::out_of_memory());
   try {
-    Status begun = begin_wave(wave);
-    more = begun.ok() ? plan_->fill(wave.tasks) : Result<bool>(std::move(begun));
+    Status begun = begins ? begin_wave(wave) : Status();
+    lookup_came_ = false;
+    more = begun.ok() ? plan_->fill(wave.tasks, *this) : Result<More>(std::move(begun));
     report_.add_lookups(std::exchange(wave.tasks.lookups, {}));
+    if (more.ok() && *more == More::kAfterLookups) {
+      worker.stats.plan_seconds += timer.stop();
+      fills_on_ = true;
+      return {.waits = true};
+    }
     if (more.ok() && wave.tasks.tasks.size() > wave.form->sizes.tasks) {
       more = Status(Code::kInternal, Layer::kTransfer, "a plan gave a wave more chunks than its slab has room for");
     }
@@ -175,6 +194,7 @@ WaveWork::Filled Read::fill(std::uint32_t index, Worker& worker) {
     if (wave.fetch.jobs.size() < groups) wave.fetch.jobs.resize(groups);
     if (wave.fetch.objects.size() < groups) wave.fetch.objects.resize(groups);
     if (!needs_descriptors && wave.fetch.reads.size() < groups) wave.fetch.reads.resize(groups);
+    if (tasks_.parts() && plan_->wants_parts()) begin_parts(wave.fetch, groups);
     if (!wave.tasks.tasks.empty()) wave.sink->begin(wave);
   } catch (const std::bad_alloc&) {
     more = Status::out_of_memory();
@@ -183,7 +203,7 @@ WaveWork::Filled Read::fill(std::uint32_t index, Worker& worker) {
   const bool shortage = !more.ok() && os::is_shortage(more.status().system_error());
   if (shortage && wave.tasks.groups.empty() && descriptors.some_will_close()) return {.starved = true};
   if (!more.ok()) report_.stop(more.status());
-  return {false, !more.ok() || !*more, static_cast<std::uint32_t>(wave.tasks.groups.size()),
+  return {false, !more.ok() || *more == More::kNo, static_cast<std::uint32_t>(wave.tasks.groups.size()),
           needs_descriptors && wave.tasks.sources.empty()};
 }
 

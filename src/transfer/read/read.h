@@ -10,6 +10,7 @@
 #include <headrace/array.h>
 #include <headrace/status.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "device/device.h"
 #include "transfer/context/resources.h"
 #include "transfer/context/worker.h"
+#include "transfer/pagecache/router.h"
 #include "transfer/plan/plan.h"
 #include "transfer/plan/read_report.h"
 #include "transfer/read/chunk_sink.h"
@@ -47,7 +49,7 @@ struct HostTarget {
   std::uint64_t lane_bytes = 0;  // working memory of each worker beside that of decoding
 };
 
-class Read final : public WaveWork {
+class Read final : public WaveWork, private LookupListener {
  public:
   // Fails before anything is read: kResourceExhausted when not even one chunk fits the budgets. With a HostTarget the
   // device is the host.
@@ -57,6 +59,7 @@ class Read final : public WaveWork {
 
   void begin() override;
   Filled fill(std::uint32_t wave, Worker& worker) override;
+  bool lookups_came() const noexcept override { return lookup_came_.load(); }
   Ran run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker) override {
     return groups_.run(wave, begin, end, worker);
   }
@@ -77,6 +80,10 @@ class Read final : public WaveWork {
   void end(std::span<const std::unique_ptr<Worker>> workers) override;
 
  private:
+  void lookup_came() noexcept override {
+    lookup_came_ = true;
+    notifier_.notify();
+  }
   Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device, ReadOptions options,
        const ReadBegun& begun);
   Status prepare(Scheduler::Setup& setup, const HostTarget& target);
@@ -91,6 +98,9 @@ class Read final : public WaveWork {
   Status take_returned(Wave& wave, std::span<const std::uint32_t> returned, Worker& worker);
 
   Resources& resources_;
+  const WorkerPool::Notifier notifier_;
+  std::atomic<bool> lookup_came_{false};  // since the last fill()
+  bool fills_on_ = false;                 // the next fill() is of the wave before, which is not full
   std::unique_ptr<Plan> plan_;
   const std::shared_ptr<device::Device> device_;
   const ReadOptions options_;
@@ -98,6 +108,7 @@ class Read final : public WaveWork {
   std::unique_ptr<ReadReport> made_report_;  // the Scheduler's, once there is one
   ReadReport& report_;
   const ReadTasks tasks_;
+  Router router_;
   MappedReads mapped_;
   std::unique_ptr<ChunkSink> cpu_sink_;     // of waves that the CPU decodes
   std::unique_ptr<ChunkSink> device_sink_;  // and the device; null: none

@@ -19,6 +19,7 @@ struct WaveAim {
 };
 constexpr WaveAim kManyWaves{8, 1};  // some cross the bus while others are decoded
 constexpr WaveAim kLargeWaves{4, 2}, kLargestWaves{4, 3};
+constexpr WaveAim kWavesOfParts{8, 2};                 // of whose room parts take some
 constexpr std::uint64_t kLongRead = 15;                // times the bytes asked for
 constexpr std::uint64_t kLeastLargeChunk = 256 << 10;  // decoded; of smaller ones fewer bytes keep a device busy
 constexpr std::uint64_t kLeastChunks = 8;              // of a wave of a long read
@@ -139,7 +140,9 @@ Result<ReadSizes> size_decoded_read(const SizeRequest& request) {
     return out;
   };
   const bool small = request.decoded_bytes < kLeastLargeChunk;
-  const SizeRequest usual = with(request.decoder->wants_large_batches() && !small ? kLargeWaves : kManyWaves);
+  const bool gains = request.decoder->wants_large_batches();
+  if (request.parts && !gains && !small) return size_read(with(kWavesOfParts));
+  const SizeRequest usual = with(gains && !small ? kLargeWaves : kManyWaves);
   if (times(request.chunks, request.decoded_bytes) >= times(request.wave_bytes, kLongRead)) {
     const SizeRequest larger = with(small ? kLargeWaves : kLargestWaves);
     // Fewer of them, or a little smaller ones, are slower than what is usual.

@@ -21,6 +21,7 @@ struct SizeRequest {
   bool staged = false;
   // The device decodes: a wave has room for encoded bytes as well. Null: it does not.
   const device::ChunkDecoder* decoder = nullptr;
+  bool parts = false;              // most chunks are decoded in part
   std::uint64_t source_bytes = 0;  // most bytes that one chunk gives the decoder
   std::uint64_t index_stride = 0;  // room for each chunk's decode index; 0: there are none
 };

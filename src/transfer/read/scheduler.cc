@@ -170,6 +170,11 @@ Scheduler::Claim Scheduler::claim_locked() {
 
 // One wave is kept filled ahead, so that nobody waits for the plan.
 Scheduler::Claim Scheduler::claim_fill_locked() {
+  if (waiting_fill_ && work_->lookups_came()) {
+    const Claim claim{ClaimKind::kFill, *waiting_fill_};
+    waiting_fill_.reset();
+    return claim;
+  }
   if (starved_.load() || exhausted_ || filling_ || filled_.size() >= 2) return {};
   for (std::uint32_t wave = 0; wave < waves_.size(); ++wave) {
     if (waves_[wave].state != WaveState::kFree) continue;
@@ -234,6 +239,10 @@ void Scheduler::fill(std::uint32_t index, Worker& worker) {
   {
     std::lock_guard lock(mutex_);
     WaveSlot& wave = waves_[index];
+    if (filled.waits && !stopped_locked()) {
+      waiting_fill_ = index;
+      return;
+    }
     filling_ = false;
     exhausted_ = exhausted_ || filled.last;
     wave.opens = filled.opens;
@@ -344,6 +353,11 @@ bool Scheduler::stopped_locked() {
   if (!report_->stopped()) return false;
   if (std::exchange(dropped_, true)) return true;
   exhausted_ = true;
+  if (waiting_fill_) {
+    filling_ = false;
+    release_locked(*waiting_fill_);
+    waiting_fill_.reset();
+  }
   for (const std::uint32_t index : filled_) {
     WaveSlot& wave = waves_[index];
     const std::uint32_t unclaimed = wave.groups - wave.next_group;

@@ -1,9 +1,10 @@
 // Scheduler: who does what next in one read: waves are filled, their groups claimed in runs by workers, launched once
 // all are through, drained, and filled again. It knows nothing of I/O, codecs or devices.
 //
-// One wave is kept filled ahead. Claims are long at first and single groups at the end, so that workers end together. A
-// wave that the device is through with goes first, because its memory is wanted. Where no descriptor is left, what
-// needs one is claimed again once a file has been closed. The lock is taken per claim and per wave, never per group.
+// One wave is kept filled ahead; while that waits for a user's store, everything else goes on. Claims are long at first
+// and single groups at the end, so that workers end together. A wave that the device is through with goes first,
+// because its memory is wanted. Where no descriptor is left, what needs one is claimed again once a file has been
+// closed. The lock is taken per claim and per wave, never per group.
 //
 // Threads: work() on any number of threads; the rest from any thread.
 // Owns:    the work and its report until the read has ended; workers. What the work holds is let go of before the end
@@ -20,6 +21,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,6 +46,7 @@ class WaveWork {
     bool last = false;         // nothing is left after this wave
     std::uint32_t groups = 0;  // of the wave
     bool opens = false;        // its groups need descriptors
+    bool waits = false;        // the wave is not full: it is to be filled on once lookups_came()
   };
   // next < end: there was no descriptor for that group. finished: groups that are through; the others, up to `next`,
   // come back by resume().
@@ -55,6 +58,7 @@ class WaveWork {
   // Workers are about to help. Throws std::bad_alloc.
   virtual void begin() = 0;
   virtual Filled fill(std::uint32_t wave, Worker& worker) = 0;
+  virtual bool lookups_came() const noexcept { return true; }  // since the last fill()
   virtual Ran run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker) = 0;
   // Groups that wait for what others read, in all waves; and whether some of it has come, for resume().
   virtual std::size_t in_flight() const = 0;
@@ -162,6 +166,7 @@ class Scheduler final : public Workload, public os::DescriptorWaiter, public std
   std::vector<Worker*> free_lanes_;
   std::vector<std::uint32_t> filled_;  // oldest first
   std::vector<Left> left_;
+  std::optional<std::uint32_t> waiting_fill_;  // the wave that is filled on after lookups; filling_ meanwhile
   bool filling_ = false, exhausted_ = false, draining_ = false, ending_ = false, done_ = false;
   bool dropped_ = false;  // what was not claimed when the read was stopped
   bool gave_up_ = false;  // what others read for it

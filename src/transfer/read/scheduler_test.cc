@@ -14,6 +14,7 @@ namespace {
 struct Odds {  // one in so many; 0: never
   unsigned cold = 0, starved = 0, starved_fill = 0, fails = 0;
   bool launches = false;
+  unsigned waits = 0;
 };
 
 class FakeWork final : public WaveWork {
@@ -26,9 +27,17 @@ class FakeWork final : public WaveWork {
   void begin() override {}
   Filled fill(std::uint32_t index, Worker&) override {
     expect_open();
-    if (one_in(odds_.starved_fill)) return {.starved = true};
+    if (!fills_on_ && one_in(odds_.starved_fill)) return {.starved = true};
     Wave& wave = waves_[index];
-    EXPECT_FALSE(wave.used.exchange(true));
+    EXPECT_TRUE(lookups_came());
+    const bool begins = !std::exchange(fills_on_, false);
+    EXPECT_EQ(wave.used.exchange(true), !begins) << "nothing but the wave that waits is filled";
+    if (one_in(odds_.waits)) {
+      fills_on_ = true;
+      awaited_ = true;
+      ++waits;
+      return {.waits = true};
+    }
     const std::uint32_t groups = std::min<std::uint32_t>(left_, 1 + roll() % kMostGroups);
     left_ -= groups;
     wave.groups = groups;
@@ -52,8 +61,10 @@ class FakeWork final : public WaveWork {
     }
     return ran;
   }
+  bool lookups_came() const noexcept override { return !awaited_; }
   // What another thread does: some of what is under way comes.
   void come() {
+    awaited_ = false;
     std::lock_guard lock(mutex_);
     for (std::size_t i = under_way_.size() / 2 + under_way_.size() % 2; i > 0; --i) {
       came_.push_back(under_way_.back());
@@ -112,7 +123,7 @@ class FakeWork final : public WaveWork {
   }
 
   std::atomic<int> ended{0};
-  std::atomic<std::uint32_t> groups_run{0}, waves_launched{0}, waves_settled{0};
+  std::atomic<std::uint32_t> waits{0}, groups_run{0}, waves_launched{0}, waves_settled{0};
 
  private:
   static constexpr std::uint32_t kMostGroups = 40;
@@ -134,6 +145,8 @@ class FakeWork final : public WaveWork {
   const Odds odds_;
   ReadReport& report_;
   std::uint32_t left_;  // fill() is called by one thread at a time
+  bool fills_on_ = false;
+  std::atomic<bool> awaited_{false};
   std::vector<Wave> waves_;
   mutable std::mutex mutex_;
   std::mt19937 random_;               // guarded by mutex_
@@ -143,7 +156,7 @@ class FakeWork final : public WaveWork {
 
 struct Outcome {
   Status status;
-  std::uint32_t groups_run = 0, launched = 0, settled = 0;
+  std::uint32_t groups_run = 0, launched = 0, settled = 0, waits = 0;
 };
 
 // A read of `groups` groups with four workers and the caller. cancel_at: after so many groups; 0: never.
@@ -175,6 +188,7 @@ Outcome read(std::uint32_t groups, const Odds& odds, unsigned seed, std::uint32_
   EXPECT_TRUE(scheduler->done());
   EXPECT_EQ(work.ended, 1);
   out.groups_run = work.groups_run;
+  out.waits = work.waits;
   out.launched = work.waves_launched;
   out.settled = work.waves_settled;
   return out;
@@ -184,11 +198,13 @@ class SchedulerTest : public ::testing::TestWithParam<unsigned> {};
 
 TEST_P(SchedulerTest, RunsEveryGroupOnce) {
   for (const bool launches : {false, true}) {
-    for (const Odds& odds : {Odds{0, 0, 0, 0, launches}, Odds{2, 0, 0, 0, launches}, Odds{3, 6, 4, 0, launches}}) {
+    for (const Odds& odds : {Odds{0, 0, 0, 0, launches}, Odds{2, 0, 0, 0, launches}, Odds{3, 6, 4, 0, launches},
+                             Odds{3, 6, 4, 0, launches, 2}}) {
       const Outcome out = read(500, odds, GetParam());
       EXPECT_TRUE(out.status.ok()) << out.status.to_string();
       EXPECT_EQ(out.groups_run, 500u);
       EXPECT_GT(out.launched, 0u);
+      EXPECT_EQ(out.waits > 0, odds.waits > 0);
       EXPECT_EQ(out.settled, launches ? out.launched : 0u);
     }
   }
@@ -198,16 +214,20 @@ TEST_P(SchedulerTest, AnEmptyReadEnds) { EXPECT_TRUE(read(0, Odds{}, GetParam())
 
 TEST_P(SchedulerTest, EndsOnceWhereAGroupStopsIt) {
   for (const bool launches : {false, true}) {
-    const Outcome out = read(2000, Odds{3, 9, 4, 100, launches}, GetParam());
-    EXPECT_EQ(out.status.code(), Code::kIo);
-    EXPECT_LE(out.groups_run, 2000u);
+    for (const unsigned waits : {0u, 2u}) {
+      const Outcome out = read(2000, Odds{3, 9, 4, 100, launches, waits}, GetParam());
+      EXPECT_EQ(out.status.code(), Code::kIo);
+      EXPECT_LE(out.groups_run, 2000u);
+    }
   }
 }
 
 TEST_P(SchedulerTest, EndsOnceWhereItIsCancelled) {
-  const Outcome out = read(200'000, Odds{5, 20, 10, 0, true}, GetParam(), 50);
-  EXPECT_EQ(out.status.code(), Code::kCancelled);
-  EXPECT_LT(out.groups_run, 200'000u);
+  for (const unsigned waits : {0u, 2u}) {
+    const Outcome out = read(200'000, Odds{5, 20, 10, 0, true, waits}, GetParam(), 50);
+    EXPECT_EQ(out.status.code(), Code::kCancelled);
+    EXPECT_LT(out.groups_run, 200'000u);
+  }
 }
 
 // Whoever drops a read that was never started has its work ended all the same.

@@ -45,7 +45,8 @@ Status StagedSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t t
   }
   const std::uint64_t delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
   worker.described = nullptr;  // the boxes are spent
-  HEADRACE_TRY(note_boxes(wave, task_index, target, stored.skipped, worker.detail));
+  const std::uint64_t skipped = stored.more.empty() ? stored.skipped : 0;
+  HEADRACE_TRY(note_boxes(wave, task_index, target, skipped, worker.detail));
   count_taken(wave.tasks, delivered, worker);
   return {};
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "transfer/read/slab_sink.h"
+#include "transfer/read/wanted_runs.h"
 
 namespace headrace::transfer {
 
@@ -16,7 +17,7 @@ class StagedSink final : public SlabSink {
 
   void begin(Wave& wave) override;
   bool takes_mapped(const Wave& wave) const noexcept override { return maps_ && wave.tasks.chain().raw(); }
-  bool takes_parts(const Wave& wave) const noexcept override { return (void)wave, true; }
+  std::size_t most_parts(const Wave& wave) const noexcept override { return (void)wave, WantedRuns::kMost; }
   std::span<const std::uint32_t> settle(Wave& wave, Worker& worker) override;
 
  private:

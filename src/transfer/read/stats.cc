@@ -63,6 +63,7 @@ Stats& Stats::operator+=(const Stats& part) {
   memory_bytes += part.memory_bytes;
   mapped_bytes += part.mapped_bytes;
   store_bytes += part.store_bytes;
+  packed_bytes += part.packed_bytes;
   plan_seconds += part.plan_seconds;
   open_seconds += part.open_seconds;
   read_seconds += part.read_seconds;

@@ -26,11 +26,22 @@ namespace headrace::transfer {
 
 class ChunkSink;
 
+// How far a group is that is read in two steps: cold_part.h.
+struct ColdPart {
+  static constexpr std::size_t kHeadBytes = 1024;  // that a part may begin with, which is of 250 blocks
+
+  enum class Asks : std::uint8_t { kAll, kTable, kPart } asks = Asks::kAll;
+  std::uint64_t offset = 0, length = 0;  // of all of it, as its job has it; kUnknown: until the table has come
+  codec::StreamPart part;                // kPart
+};
+
 // From objects to stored bytes.
 struct WaveFetch {
   std::vector<ReadJob> jobs;               // one per group, used by cold groups
   std::vector<store::ByteSource> objects;  // one per group: opened for its job
   std::vector<StoreRead> reads;            // likewise, where a user's store reads
+  std::vector<ColdPart> parts;             // likewise, where most chunks are wanted in part
+  std::vector<std::byte> part_heads;       // ColdPart::kHeadBytes of each
   MappedShare mapped;                      // guarded by MappedReads until the launch
 };
 
@@ -63,12 +74,15 @@ struct WaveChunk {
   std::uint64_t bytes = 0;
   std::span<std::byte> dst;     // where it is decoded to; empty: nothing to decode
   std::uint64_t delivered = 0;  // bytes of elements
-  bool part = false;            // `bytes` are of a part, which is all that is decoded:
+  bool part = false;            // `bytes` are of a part, which is all that is decoded to `dst`:
   std::uint64_t skipped = 0;    // so many decoded bytes lie before it
+  std::uint64_t enough = 0;     // of the first bytes of dst, which has room for all; 0: all are wanted
   bool mapped = false;          // not in the pinned slab
   bool failed = false;          // of mapped ones: found out later
   std::uint32_t box = kNoBox;   // of the wave's boxes at launch: what is left to place
   bool several = false;         // what is left to place are several boxes
+
+  std::uint64_t wanted_bytes() const noexcept { return enough != 0 ? enough : dst.size(); }
 };
 
 // Waves of encoded bytes, which the device decodes.

@@ -81,6 +81,7 @@ SizeRequest WaveForms::request_of(const codec::Chain& chain) const {
 SizeRequest WaveForms::with_decoder(SizeRequest request, const codec::Chain& chain, ChunkDecoding& decoding) const {
   request.decoder = decoding.decoder.get();
   request.source_bytes = chain.capacity_before(decoding.first_stage);
+  request.parts = plan_.wants_parts();
   if (decoding.first_stage > 0) add_lane_bytes(request, request.source_bytes);
   if (resources_.indices().enabled() && plan_.keeps_indices() && request.decoded_bytes >= kLeastIndexedBytes) {
     request.index_stride = decoding.index_stride = decoding.decoder->index_stride();
