@@ -59,7 +59,7 @@ typedef struct hr_names hr_names;
 
 typedef struct hr_context_options {
   size_t size;
-  const char* engine; /* null or "auto", "io_uring", "aio", "threads" */
+  const char* engine; /* null or "auto", "gds", "io_uring", "aio", "threads" */
   uint32_t threads;   /* 0: all CPUs this process may use */
   uint32_t reserved;
   uint64_t host_budget_bytes; /* 0: default */

@@ -31,6 +31,7 @@ from ._errors import (
 )
 from ._files import File, IOFuture
 from ._group import Group, Member, open_group
+from ._loader import Batch, Loader
 from ._open import open
 from ._reading import ReadFuture
 from ._sources import MemoryStore, RangeStore, memory_store
@@ -57,9 +58,9 @@ def device_names() -> list[str]:
 
 
 __all__ = [
-    "Array", "Cancel", "CancelledError", "Context", "CorruptError", "DeviceLostError", "File", "ForkedError", "Group",
+    "Array", "Batch", "Cancel", "CancelledError", "Context", "CorruptError", "DeviceLostError", "File", "ForkedError", "Group",
     "HeadraceError",
-    "IOFuture", "InternalError", "InvalidArgumentError", "Member", "MemoryStore", "NotFoundError", "PermissionError",
+    "IOFuture", "InternalError", "InvalidArgumentError", "Loader", "Member", "MemoryStore", "NotFoundError", "PermissionError",
     "RangeStore", "ReadFuture", "ResourceExhaustedError", "RetriesExhaustedError", "ShortReadError", "Stats", "StorageError", "Tensor",
     "TimeoutError", "UnsupportedError", "__version__", "default_context", "device_names", "memory_store", "open", "open_array",
     "open_group", "reset_stats", "stats",

@@ -143,7 +143,7 @@ class Array:
 
     @property
     def dims(self) -> tuple[str | None, ...] | None:
-        """Names of the dimensions (format 3); None where there are none."""
+        """Names of the dimensions, in format 2 as xarray writes them; None where there are none."""
         return self._info["dimension_names"] or None
 
     @property

@@ -22,6 +22,7 @@ _DEFAULTS: dict[str, Any] = {
     "mapped_budget_bytes": 0,
     "index_budget_bytes": 0,
     "stored_budget_bytes": 0,
+    "placement_file": "auto",
     "bind_threads": True,
 }
 
@@ -32,12 +33,13 @@ class Context:
     Most programs need none of their own: ``headrace.open`` uses one for the whole process. Options, 0 or left out for
     the default:
 
-    engine: "auto", "io_uring", "aio" or "threads". threads: workers. host_budget_bytes: pinned and decode buffers.
+    engine: "auto", "gds", "io_uring", "aio" or "threads". threads: workers. host_budget_bytes: pinned and decode buffers.
     device_budget_bytes: slabs in device memory, the results excluded. wave_bytes: decoded bytes that one wave aims at.
     waves: how many are in flight. allow_direct: O_DIRECT for cold ranges. allow_mapped: GPUs take bytes out of the page
     cache themselves. index_budget_bytes: memory for decode indices, 0 for none.
     stored_budget_bytes: memory whose size stored bytes decide (metadata, listings, ZIP directories, references, shard
-    indexes; 512 MiB).
+    indexes; 512 MiB). placement_file: where it is kept, for later processes, whether CPU or GPU decoded which kind of
+    array faster ("auto": ``headrace/placement.json`` in the user's cache folder; "": nowhere).
 
     Used from any thread. A context belongs to the process that made it; after a fork the child makes its own.
     """

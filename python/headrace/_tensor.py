@@ -75,6 +75,9 @@ class Tensor:
         kind = _dtypes.dlpack_type(self._described)
         if kind is None:
             raise BufferError(f"DLPack has no type for elements of type {self.dtype}; view them as integers")
+        if self.__dlpack_device__()[0] == 2:
+            # None and -1 name no stream: the default one.
+            self._memory.used_on(1 if stream is None or stream == -1 else int(stream))
         return self._memory.exported(list(self.shape), *kind).__dlpack__(max_version=max_version)
 
     @property
@@ -82,6 +85,7 @@ class Tensor:
         typestr = _dtypes.typestr(self._described)
         if self.__dlpack_device__()[0] != 2 or typestr is None:
             raise AttributeError(f"no CUDA array interface for elements of type {self._described[2]} on {self.device}")
+        self._memory.used_on(1)
         # No "stream": there is none to synchronise with.
         return {"shape": self.shape, "typestr": typestr, "data": (self.pointer if self.size else 0, False), "version": 3}
 

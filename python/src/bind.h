@@ -5,6 +5,7 @@
 #include <headrace/stats.h>
 #include <nanobind/nanobind.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "exit_gate.h"
 
 namespace headrace::python {
+
+inline constexpr auto kSignalPeriod = std::chrono::milliseconds(50);  // how soon Ctrl-C is noticed
 
 // Calls `body`, which may block and uses nothing of Python's, while other threads run Python.
 template <class Body>
@@ -31,6 +34,7 @@ void bind_context(nanobind::module_& module);
 void bind_arrays(nanobind::module_& module);
 void bind_chunks(nanobind::module_& module);
 void bind_files(nanobind::module_& module);
+void bind_loader(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
 
 }  // namespace headrace::python

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "bind.h"
+#include "describe.h"
 #include "device_memory.h"
 #include "errors.h"
 #include "exit_gate.h"
@@ -39,7 +40,6 @@ using namespace nb::literals;
 namespace headrace::python {
 namespace {
 
-constexpr auto kSignalPeriod = std::chrono::milliseconds(50);  // how soon Ctrl-C is noticed
 // Strings
 constexpr std::uint64_t kItemsBetweenSignals = 1 << 16;
 constexpr std::uint64_t kBytesBetweenSignals = std::uint64_t{16} << 20;
@@ -48,26 +48,6 @@ constexpr std::uint64_t kShortStringChunks = 4;
 // Of every read of this process that succeeded or failed.
 std::mutex g_total_mutex;
 Stats g_total;  // guarded by g_total_mutex
-
-template <class T>
-nb::tuple to_tuple(const std::vector<T>& values) {
-  nb::list list;
-  for (const T& value : values) list.append(nb::cast(value));
-  return nb::tuple(list);
-}
-
-// (kind, item_bytes, name, unit, fields), fields being (name, type, shape).
-nb::tuple describe(const DataType& type) {
-  static constexpr const char* kKinds[] = {"bool",    "int",      "uint",      "float",         "bfloat16",
-                                           "complex", "datetime", "timedelta", "bytes",         "unicode",
-                                           "raw",     "struct",   "string",    "variable_bytes"};
-  nb::list fields;
-  for (const DataType::Field& field : type.fields) {
-    fields.append(nb::make_tuple(field.name, describe(field.type), to_tuple(field.shape)));
-  }
-  return nb::make_tuple(kKinds[static_cast<std::size_t>(type.kind)], type.item_bytes, type.name, type.unit,
-                        nb::tuple(fields));
-}
 
 // Text of a document, which is UTF-8 unless somebody made it otherwise.
 nb::object text(const std::string& bytes) {
@@ -399,14 +379,14 @@ nb::tuple read_strings(const Array& array, nb::handle selection, int indexing, s
 }
 
 // Every field, by name.
-#define HEADRACE_STATS(each)                                                                                      \
-  each(chunks) each(missing_chunks) each(gpu_chunks) each(cpu_chunks) each(skipped_bytes) each(returned_chunks)   \
-      each(indexed_chunks) each(bad_indices) each(waves) each(requests) each(objects_opened) each(stored_bytes)   \
-          each(read_bytes) each(bus_bytes) each(decoded_bytes) each(gpu_decoded_bytes) each(cpu_decoded_bytes)    \
-              each(direct_bytes) each(engine_bytes) each(buffered_bytes) each(memory_bytes) each(mapped_bytes)    \
-                  each(store_bytes) each(plan_seconds) each(open_seconds) each(read_seconds) each(decode_seconds) \
-                      each(assemble_seconds) each(copy_seconds) each(wall_seconds) each(engine) each(path)        \
-                          each(device_note)
+#define HEADRACE_STATS(each)                                                                                         \
+  each(chunks) each(missing_chunks) each(gpu_chunks) each(cpu_chunks) each(skipped_bytes) each(returned_chunks)      \
+      each(indexed_chunks) each(bad_indices) each(waves) each(requests) each(objects_opened) each(stored_bytes)      \
+          each(read_bytes) each(bus_bytes) each(decoded_bytes) each(gpu_decoded_bytes) each(cpu_decoded_bytes)       \
+              each(direct_bytes) each(engine_bytes) each(buffered_bytes) each(memory_bytes) each(mapped_bytes)       \
+                  each(store_bytes) each(packed_bytes) each(plan_seconds) each(open_seconds) each(read_seconds)      \
+                      each(decode_seconds) each(assemble_seconds) each(copy_seconds) each(wall_seconds) each(engine) \
+                          each(path) each(device_note)
 
 std::string repr_of(const Stats& stats) {
   std::ostringstream shown;

@@ -41,7 +41,7 @@ void bind_context(nb::module_& module) {
           [](const std::string& engine, unsigned threads, std::size_t host_budget_bytes,
              std::size_t device_budget_bytes, std::size_t wave_bytes, unsigned waves, bool allow_direct,
              bool cache_reread, bool allow_mapped, std::size_t mapped_budget_bytes, std::size_t index_budget_bytes,
-             std::size_t stored_budget_bytes, bool bind_threads) {
+             std::size_t stored_budget_bytes, const std::string& placement_file, bool bind_threads) {
             ContextOptions options;
             options.engine = engine;
             options.threads = threads;
@@ -55,12 +55,13 @@ void bind_context(nb::module_& module) {
             options.mapped_budget_bytes = mapped_budget_bytes;
             options.index_budget_bytes = index_budget_bytes;
             if (stored_budget_bytes != 0) options.stored_budget_bytes = stored_budget_bytes;
+            options.placement_file = placement_file;
             options.bind_threads = bind_threads;
             return take(without_gil([&] { return Context::create(options); }));
           },
           "engine"_a, "threads"_a, "host_budget_bytes"_a, "device_budget_bytes"_a, "wave_bytes"_a, "waves"_a,
           "allow_direct"_a, "cache_reread"_a, "allow_mapped"_a, "mapped_budget_bytes"_a, "index_budget_bytes"_a,
-          "stored_budget_bytes"_a, "bind_threads"_a)
+          "stored_budget_bytes"_a, "placement_file"_a, "bind_threads"_a)
       .def_prop_ro("engine_name", &Context::engine_name)
       .def_prop_ro("engine_report", &Context::engine_report)
       .def_prop_ro("threads", [](const Context& context) { return context.options().threads; });

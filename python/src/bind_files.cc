@@ -87,6 +87,7 @@ void bind_files(nb::module_& module) {
       .def_ro("requests", &FileStats::requests)
       .def_ro("system_calls", &FileStats::system_calls)
       .def_ro("direct_bytes", &FileStats::direct_bytes)
+      .def_ro("straight_bytes", &FileStats::straight_bytes)
       .def_ro("buffered_bytes", &FileStats::buffered_bytes)
       .def_ro("mapped_bytes", &FileStats::mapped_bytes)
       .def_ro("written_direct_bytes", &FileStats::written_direct_bytes)

@@ -15,12 +15,12 @@ using namespace nb::literals;
 namespace headrace::python {
 
 DeviceMemory::DeviceMemory(const Device& on, std::size_t bytes)
-    : device(on), buffer(take(without_gil([&] { return Buffer::allocate(on, bytes); }))) {}
+    : DeviceMemory(on, take(without_gil([&] { return Buffer::allocate(on, bytes); }))) {}
 
 DeviceMemory::~DeviceMemory() {
   // Freeing waits for what the device still does with it, so nobody is kept waiting meanwhile.
   const ReleasedGil released;
-  buffer = Buffer();
+  buffer_ = Buffer();
 }
 
 namespace {
@@ -36,34 +36,38 @@ std::pair<int, int> dlpack_device(const Device& device) {
 }  // namespace
 
 void bind_memory(nb::module_& module) {
-  nb::class_<DeviceMemory>(module, "DeviceMemory")
-      .def(nb::init<const Device&, std::size_t>(), "device"_a, "bytes"_a)
+  nb::class_<MemoryOnDevice>(module, "MemoryOnDevice")
       .def_prop_ro("pointer",
-                   [](const DeviceMemory& memory) { return reinterpret_cast<std::uintptr_t>(memory.buffer.data()); })
-      .def_prop_ro("bytes", [](const DeviceMemory& memory) { return memory.buffer.size_bytes(); })
-      .def_prop_ro("device", [](const DeviceMemory& memory) { return memory.device; })
+                   [](const MemoryOnDevice& memory) { return reinterpret_cast<std::uintptr_t>(memory.data()); })
+      .def_prop_ro("bytes", &MemoryOnDevice::size_bytes)
+      .def_prop_ro("device", [](const MemoryOnDevice& memory) { return memory.device(); })
       .def_prop_ro("dlpack_device",
-                   [](const DeviceMemory& memory) {
-                     return nb::make_tuple(dlpack_device(memory.device).first, dlpack_device(memory.device).second);
+                   [](const MemoryOnDevice& memory) {
+                     return nb::make_tuple(dlpack_device(memory.device()).first, dlpack_device(memory.device()).second);
                    })
       .def(
           "copy_to_host",
-          [](const DeviceMemory& memory, std::uintptr_t to, std::size_t offset, std::size_t bytes) {
-            check(without_gil(
-                [&] { return memory.buffer.copy_to_host(offset, reinterpret_cast<std::byte*>(to), bytes); }));
+          [](const MemoryOnDevice& memory, std::uintptr_t to, std::size_t offset, std::size_t bytes) {
+            check(without_gil([&] { return memory.copy_to_host(offset, reinterpret_cast<std::byte*>(to), bytes); }));
           },
           "to"_a, "offset"_a, "bytes"_a)
       .def(
           "exported",
           [](nb::handle self, const std::vector<std::size_t>& shape, int code, int bits) {
-            const auto& memory = nb::cast<const DeviceMemory&>(self);
-            const auto [type, index] = dlpack_device(memory.device);
+            const auto& memory = nb::cast<const MemoryOnDevice&>(self);
+            const auto [type, index] = dlpack_device(memory.device());
             const nb::dlpack::dtype dtype{static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1};
-            return nb::ndarray<nb::array_api>(memory.buffer.data(), shape.size(), shape.data(), self, nullptr, dtype,
-                                              type, index);
+            return nb::ndarray<nb::array_api>(memory.data(), shape.size(), shape.data(), self, nullptr, dtype, type,
+                                              index);
           },
           "shape"_a, "code"_a, "bits"_a, nb::rv_policy::reference,
-          "An object with __dlpack__ over this memory in C order; it keeps the memory alive.");
+          "An object with __dlpack__ over this memory in C order; it keeps the memory alive.")
+      .def(
+          "used_on",
+          [](MemoryOnDevice& memory, std::uintptr_t stream) { memory.used_on(reinterpret_cast<void*>(stream)); },
+          "stream"_a);
+  nb::class_<DeviceMemory, MemoryOnDevice>(module, "DeviceMemory")
+      .def(nb::init<const Device&, std::size_t>(), "device"_a, "bytes"_a);
 }
 
 }  // namespace headrace::python

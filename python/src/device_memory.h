@@ -1,21 +1,51 @@
-// DeviceMemory: memory on a device, owned by a Python object.
+// Memory on a device that a Python object stands for, and its way to other libraries.
 #pragma once
 
 #include <headrace/device.h>
+#include <headrace/status.h>
 
 #include <cstddef>
+#include <utility>
 
 namespace headrace::python {
 
-struct DeviceMemory {
-  // REQUIRES: the GIL is held, here and on destruction; it is given up while the device works.
-  DeviceMemory(const Device& on, std::size_t bytes);
-  ~DeviceMemory();
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
+// Threads: with the GIL held.
+class MemoryOnDevice {
+ public:
+  MemoryOnDevice(Device on, std::byte* first, std::size_t bytes)
+      : device_(std::move(on)), data_(first), bytes_(bytes) {}
+  virtual ~MemoryOnDevice() = default;
+  MemoryOnDevice(const MemoryOnDevice&) = delete;
+  MemoryOnDevice& operator=(const MemoryOnDevice&) = delete;
 
-  Device device;
-  Buffer buffer;
+  const Device& device() const noexcept { return device_; }
+  std::byte* data() const noexcept { return data_; }
+  std::size_t size_bytes() const noexcept { return bytes_; }
+  // Blocking; without the GIL.
+  virtual Status copy_to_host(std::size_t offset_bytes, std::byte* to, std::size_t bytes) const = 0;
+  // Work on a native stream uses the memory from now on.
+  virtual void used_on(void* /*native_stream*/) {}
+
+ private:
+  const Device device_;
+  std::byte* const data_;
+  const std::size_t bytes_;
+};
+
+// Owned by the Python object.
+class DeviceMemory final : public MemoryOnDevice {
+ public:
+  // The GIL is given up while the device works, here and on destruction.
+  DeviceMemory(const Device& on, std::size_t bytes);
+  ~DeviceMemory() override;
+  Status copy_to_host(std::size_t offset_bytes, std::byte* to, std::size_t bytes) const override {
+    return buffer_.copy_to_host(offset_bytes, to, bytes);
+  }
+
+ private:
+  DeviceMemory(const Device& on, Buffer buffer)
+      : MemoryOnDevice(on, buffer.data(), buffer.size_bytes()), buffer_(std::move(buffer)) {}
+  Buffer buffer_;
 };
 
 }  // namespace headrace::python

@@ -21,4 +21,5 @@ NB_MODULE(_core, module) {
   headrace::python::bind_arrays(module);
   headrace::python::bind_chunks(module);
   headrace::python::bind_files(module);
+  headrace::python::bind_loader(module);
 }

@@ -1,6 +1,7 @@
 """What a process notices: signals, forks, threads, and what is left behind."""
 
 import gc
+import json
 import multiprocessing
 import os
 import pathlib
@@ -172,6 +173,28 @@ def test_worker_processes(tmp_path, method):
     assert array[0, 1] == 1  # the parent has used it
     with multiprocessing.get_context(method).Pool(2) as pool:
         assert pool.map(_read_one, [(array, i) for i in range(20)]) == [float(row.sum()) for row in data]
+
+
+def test_what_decodes_faster_is_kept_for_the_next_process(tmp_path):
+    data = np.arange(64 * 4096, dtype="<i4").reshape(64, 4096)
+    path = stores.write(tmp_path / "a", data, (1, 4096), compress=True)
+    program = f"""
+        import time
+        import headrace
+        context = headrace.Context(wave_bytes=1 << 16, threads=2)
+        array = headrace.open({str(path)!r}, device="host-staged", context=context)
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            array.read()
+    """
+    rates = tmp_path / "cache" / "headrace" / "placement.json"
+    done = run(program, XDG_CACHE_HOME=str(tmp_path / "cache"), HEADRACE_PLACEMENT_FILE="off")
+    assert done.returncode == 0, done.stderr
+    assert not rates.exists()
+    done = run(program, XDG_CACHE_HOME=str(tmp_path / "cache"), HEADRACE_PLACEMENT_FILE="")
+    assert done.returncode == 0, done.stderr
+    (kind, pair), = json.loads(rates.read_text())["kinds"].items()
+    assert "2 threads" in kind and "host-staged" in kind and all(rate > 0 for rate in pair), (kind, pair)
 
 
 def _resources():

@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""Batches for training in host memory, page cache warm: headrace.Loader beside loaders written over zarr and tensorstore.
+
+  loader_compare.py SCRATCHDIR [--frames 128] [--rounds 5] [--loaders a,b] [--json FILE]
+
+The array is crops_compare.py's: FRAMES x 721 x 1440 float32 in chunks of a frame, Blosc lz4 with shuffle. Three workloads, an epoch each:
+
+  frames    every frame once, shuffled, batches of 8
+  windows   windows of 4 frames that overlap by 3, shuffled, batches of 4: a frame is part of four samples
+  crops     16 boxes of 1 x 128 x 128 of each frame, batches of 64; frames are shuffled, and a frame's crops stay together
+
+All loaders give the same samples in the same order, which headrace computes; sums of the elements are compared. Each has its next batches
+made while one is consumed, which takes no time here. A figure is the median of the rounds' samples a second, a lead the median of the
+rounds' own quotients; loaders take turns.
+
+  headrace           headrace.Loader; for crops 4 batches are read together
+  zarr-processes     a process for each CPU makes batches with zarr-python into shared memory, as torch's DataLoader works
+  zarr-threads       a thread for each CPU does
+  tensorstore        all reads of a batch are started, two batches ahead
+
+Needs numpy, numcodecs, zarr, tensorstore and headrace. Exit code 1 where headrace is not four times as fast as the zarr loaders."""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import collections
+import json
+import multiprocessing
+import os
+import pathlib
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from importlib.metadata import version
+from multiprocessing import shared_memory
+from operator import truediv
+from typing import Any
+
+import numpy as np
+from crops_compare import COLUMNS, ROWS, prepare
+
+import headrace
+
+TARGET = 4.0
+AHEAD = 2
+Box = tuple[slice, ...]
+Boxes = list[Box]
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "frames": {"input_dims": {"time": 1}, "batch_size": 8, "shuffle": True},
+    "windows": {"input_dims": {"time": 4}, "input_overlap": {"time": 3}, "batch_size": 4, "shuffle": True},
+    "crops": {"input_dims": {"time": 1}, "crops": {"lat": 128, "lon": 128}, "crops_per_frame": 16, "batch_size": 64,
+              "shuffle": "block", "block_groups": 16, "read_together": 4},
+}
+
+
+def open_loader(path: pathlib.Path, name: str, seed: int) -> headrace.Loader:
+    return headrace.Loader(path, dims=["time", "lat", "lon"], seed=seed, **OPTIONS[name])
+
+
+def boxes_of(name: str, seed: int) -> Callable[[int], Box]:
+    """Which box of the array a sample is."""
+    if name != "crops":
+        frames = OPTIONS[name]["input_dims"]["time"]
+        return lambda i: (slice(i, i + frames),)
+    random = np.random.default_rng(seed)
+
+    def crop(i: int) -> Box:
+        # Other places than headrace draws, of the same frames: what has to be read and decoded is the same.
+        row, column = int(random.integers(ROWS - 127)), int(random.integers(COLUMNS - 127))
+        return slice(i // 16, i // 16 + 1), slice(row, row + 128), slice(column, column + 128)
+
+    return crop
+
+
+def shape_of(box: Box) -> tuple[int, ...]:
+    full = (0, ROWS, COLUMNS)
+    return tuple(box[axis].stop - box[axis].start if axis < len(box) else full[axis] for axis in range(3))
+
+
+_array: Any = None
+
+
+def open_zarr(path: str) -> None:
+    global _array
+    import zarr
+
+    _array = zarr.open_array(path, mode="r")
+
+
+def make_batch(boxes: Boxes) -> np.ndarray[Any, Any]:
+    return np.stack([_array[box] for box in boxes])
+
+
+def make_shared_batch(name: str, boxes: Boxes) -> None:
+    memory = shared_memory.SharedMemory(name=name)
+    out = np.ndarray((len(boxes), *shape_of(boxes[0])), "f4", memory.buf)
+    for place, box in enumerate(boxes):
+        out[place] = _array[box]
+    del out
+    memory.close()
+
+
+def with_processes(path: pathlib.Path) -> Callable[[list[Boxes]], Iterator[np.ndarray[Any, Any]]]:
+    workers = len(os.sched_getaffinity(0))
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), open_zarr, (str(path),))
+    slots: dict[int, list[shared_memory.SharedMemory]] = {}
+
+    def batches(epoch: list[Boxes]) -> Iterator[np.ndarray[Any, Any]]:
+        bytes_of = 4 * len(epoch[0]) * int(np.prod(shape_of(epoch[0][0])))
+        count = workers * AHEAD + 1
+        ring = slots.setdefault(bytes_of, [shared_memory.SharedMemory(create=True, size=bytes_of) for _ in range(count)]
+                                if bytes_of not in slots else [])
+        waiting: collections.deque[tuple[Any, int, Boxes]] = collections.deque()
+        for number, boxes in enumerate(epoch):
+            waiting.append((pool.submit(make_shared_batch, ring[number % count].name, boxes), number % count, boxes))
+            if len(waiting) == count:
+                yield from finished(waiting, ring)
+        while waiting:
+            yield from finished(waiting, ring)
+
+    def unlink() -> None:
+        pool.shutdown()
+        for ring in slots.values():
+            for slot in ring:
+                slot.close()
+                slot.unlink()
+
+    atexit.register(unlink)
+
+    def finished(waiting: Any, ring: Any) -> Iterator[np.ndarray[Any, Any]]:
+        made, slot, boxes = waiting.popleft()
+        made.result()
+        yield np.ndarray((len(boxes), *shape_of(boxes[0])), "f4", ring[slot].buf)
+
+    return batches
+
+
+def with_threads(path: pathlib.Path) -> Callable[[list[Boxes]], Iterator[np.ndarray[Any, Any]]]:
+    workers = len(os.sched_getaffinity(0))
+    open_zarr(str(path))
+    pool = ThreadPoolExecutor(workers)
+
+    def batches(epoch: list[Boxes]) -> Iterator[np.ndarray[Any, Any]]:
+        waiting: collections.deque[Any] = collections.deque()
+        for boxes in epoch:
+            waiting.append(pool.submit(make_batch, boxes))
+            if len(waiting) > workers * AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+    return batches
+
+
+def with_tensorstore(path: pathlib.Path) -> Callable[[list[Boxes]], Iterator[np.ndarray[Any, Any]]]:
+    import tensorstore as ts
+
+    spec = {"driver": "zarr", "kvstore": {"driver": "file", "path": str(path)}}
+    array = ts.open(spec, context=ts.Context({"cache_pool": {"total_bytes_limit": 0}}), read=True).result()
+
+    def begin(boxes: Boxes) -> list[Any]:
+        return [array[box].read() for box in boxes]
+
+    def batches(epoch: list[Boxes]) -> Iterator[np.ndarray[Any, Any]]:
+        waiting: collections.deque[Any] = collections.deque()
+        for boxes in epoch:
+            waiting.append(begin(boxes))
+            if len(waiting) > AHEAD:
+                yield finished(waiting)
+        while waiting:
+            yield finished(waiting)
+
+    def finished(waiting: Any) -> np.ndarray[Any, Any]:
+        return np.stack([read.result() for read in waiting.popleft()])
+
+    return batches
+
+
+def run(make: Callable[[], Iterator[Any]]) -> tuple[float, int, float]:
+    """Seconds of an epoch, from before anything is read; its samples, and the sum of some of their elements."""
+    begin, samples, total = time.perf_counter(), 0, 0.0
+    for batch in make():
+        samples += batch.shape[0]
+        total += float(batch[:, 0, 0, 0].sum())
+    return time.perf_counter() - begin, samples, total
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scratch", type=pathlib.Path)
+    parser.add_argument("--frames", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--loaders", default="zarr-processes,zarr-threads,tensorstore")
+    parser.add_argument("--json", type=pathlib.Path)
+    args = parser.parse_args()
+    path = args.scratch / f"loader-{args.frames}"
+    stored = prepare(path, args.frames)
+    makers = {"zarr-processes": with_processes, "zarr-threads": with_threads, "tensorstore": with_tensorstore}
+    others = {name: makers[name](path) for name in args.loaders.split(",") if name}
+    report: dict[str, Any] = {}
+    least = float("inf")
+    for name in ("frames", "windows", "crops"):
+        rates: dict[str, list[float]] = {loader: [] for loader in ["headrace", *others]}
+        for number in range(args.rounds + 1):
+            # The order is headrace's, and costs the others nothing.
+            box_of = boxes_of(name, number)
+            epoch = [[box_of(sample) for sample in batch.samples] for batch in open_loader(path, name, number)]
+
+            def headrace_batches(name: str = name, number: int = number) -> Iterator[Any]:
+                for batch in open_loader(path, name, number):
+                    yield np.from_dlpack(next(iter(batch.values())))
+
+            names = list(rates)
+            sums = {}
+            for each in names[number % len(names):] + names[:number % len(names)]:
+                took, samples, total = run(headrace_batches if each == "headrace" else lambda each=each: others[each](epoch))
+                sums[each] = (samples, total)
+                if number > 0:  # the first round makes threads, processes and memory
+                    rates[each].append(samples / took)
+            expected = sums["headrace"][1] if name != "crops" else next(s for each, (_, s) in sums.items() if each != "headrace")
+            for each, (samples, total) in sums.items():
+                assert samples == sums["headrace"][0], f"{name}: {each} gives {samples} samples"
+                assert name == "crops" and each == "headrace" or np.isclose(total, expected), f"{name}: {each} reads something else"
+        lead = {each: statistics.median(map(truediv, rates["headrace"], rates[each])) for each in rates}
+        report[name] = {each: {"samples_per_second": statistics.median(rates[each]), "lead_over": lead[each], "rounds": rates[each]}
+                        for each in rates}
+        for each in rates:
+            print(f"{name:8s} {each:16s} {statistics.median(rates[each]):9.1f} samples/s, x {lead[each]:.2f}", flush=True)
+        least = min([least, *(lead[each] for each in rates if each.startswith("zarr"))])
+    print(f"headrace is at least {least:.2f} times as fast as the zarr loaders")
+    if args.json:
+        about = {
+            "command": "loader_compare.py SCRATCHDIR " + " ".join(sys.argv[2:]).replace(str(args.json), "FILE"),
+            "cpus": len(os.sched_getaffinity(0)), "machine": platform.machine(), "load_average": os.getloadavg(),
+            "python": platform.python_version(), "array": [args.frames, ROWS, COLUMNS], "stored_bytes": stored,
+            "versions": {package: version(package) for package in ("zarr", "tensorstore", "numcodecs", "numpy") if package},
+            "workloads": report,
+        }
+        args.json.write_text(json.dumps(about, indent=1) + "\n")
+    return 0 if least >= TARGET else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+// Loader and its batches.
+#include <headrace/loader.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bind.h"
+#include "describe.h"
+#include "device_memory.h"
+#include "errors.h"
+#include "exit_gate.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace headrace::python {
+namespace {
+
+// A batch, given back once no tensor of it is left, behind whatever streams use them.
+class HeldBatch {
+ public:
+  explicit HeldBatch(LoaderBatch batch) : batch_(std::move(batch)) {}
+  HeldBatch(const HeldBatch&) = delete;
+  HeldBatch& operator=(const HeldBatch&) = delete;
+  ~HeldBatch() { static_cast<void>(batch_.release(streams_)); }
+
+  const LoaderBatch& batch() const noexcept { return batch_; }
+  void used_on(void* stream) {
+    if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
+  }
+
+ private:
+  LoaderBatch batch_;
+  std::vector<void*> streams_;
+};
+
+class BatchMemory final : public MemoryOnDevice {
+ public:
+  BatchMemory(const Device& device, std::shared_ptr<HeldBatch> held, std::size_t number, std::byte* first,
+              std::size_t bytes)
+      : MemoryOnDevice(device, first, bytes), held_(std::move(held)), number_(number) {}
+  Status copy_to_host(std::size_t offset_bytes, std::byte* to, std::size_t bytes) const override {
+    return held_->batch().copy_to_host(number_, offset_bytes, to, bytes);
+  }
+  void used_on(void* native_stream) override { held_->used_on(native_stream); }
+
+ private:
+  const std::shared_ptr<HeldBatch> held_;
+  const std::size_t number_;
+};
+
+class PythonLoader {
+ public:
+  PythonLoader(const Device& device, std::vector<LoaderArray> arrays, const LoaderOptions& options)
+      : device_(device),
+        loader_(std::make_shared<Loader>(
+            take(without_gil([&] { return Loader::create(device, std::move(arrays), options); })))),
+        stopped_at_exit_([loader = loader_] { loader->cancel(); }, [](std::chrono::nanoseconds) { return true; }) {}
+  ~PythonLoader() {
+    const ReleasedGil released;
+    loader_.reset();
+  }
+  Loader& loader() noexcept { return *loader_; }
+
+  // None at an epoch's end, else (memory of each tensor, numbers of the samples, valid, epoch, number).
+  nb::object next() {
+    while (!without_gil([&] { return loader_->wait_for(kSignalPeriod); })) {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+    std::optional<LoaderBatch> batch = take(without_gil([&] { return loader_->next(); }));
+    if (!batch) return nb::none();
+    const auto held = std::make_shared<HeldBatch>(std::move(*batch));
+    const LoaderBatch& given = held->batch();
+    nb::list tensors;
+    for (std::size_t i = 0; i < loader_->tensors().size(); ++i) {
+      const TensorView view = given.tensor(i);
+      std::size_t bytes = view.dtype.item_bytes;
+      for (const std::uint64_t extent : view.shape) bytes *= extent;
+      tensors.append(
+          nb::cast(std::make_unique<BatchMemory>(device_, held, i, view.memory.data() + view.first_byte, bytes)));
+    }
+    const std::vector<std::uint64_t> samples(given.samples().begin(), given.samples().end());
+    return nb::make_tuple(tensors, samples, given.valid(), given.epoch(), given.number());
+  }
+
+ private:
+  const Device device_;
+  std::shared_ptr<Loader> loader_;
+  StoppedAtExit stopped_at_exit_;
+};
+
+template <class T>
+T at(const nb::dict& from, const char* name) {
+  return nb::cast<T>(from[name]);
+}
+
+std::vector<std::byte> bytes_at(const nb::dict& from, const char* name) {
+  const auto bytes = at<nb::bytes>(from, name);
+  const auto* const first = reinterpret_cast<const std::byte*>(bytes.c_str());
+  return {first, first + bytes.size()};
+}
+
+ByDim<Boundary> to_boundaries(const ByDim<int>& numbers) {
+  ByDim<Boundary> out;
+  for (const auto& [dim, number] : numbers) out.emplace_back(dim, static_cast<Boundary>(number));
+  return out;
+}
+
+// `from`: what _loader.py gathers of one array, under the names of WindowOptions, CropOptions and ReadOptions.
+LoaderArray to_array(const nb::dict& from) {
+  WindowOptions windows;
+  windows.input_dims = at<ByDim<std::uint64_t>>(from, "input_dims");
+  windows.input_overlap = at<ByDim<std::uint64_t>>(from, "input_overlap");
+  windows.input_stride = at<ByDim<std::uint64_t>>(from, "input_stride");
+  windows.batch_dims = at<ByDim<std::uint64_t>>(from, "batch_dims");
+  windows.concat_input_dims = at<bool>(from, "concat_input_dims");
+  windows.boundary = static_cast<Boundary>(at<int>(from, "boundary"));
+  windows.boundary_of = to_boundaries(at<ByDim<int>>(from, "boundary_of"));
+  for (const nb::handle output : at<nb::list>(from, "outputs")) {
+    const auto [name, dim, offset, count, step] =
+        nb::cast<std::tuple<std::string, std::string, std::uint64_t, std::uint64_t, std::uint64_t>>(output);
+    windows.outputs.push_back({.name = name, .dim = dim, .offset = offset, .count = count, .step = step});
+  }
+  const auto frames = take(Windows::create(at<ByDim<std::uint64_t>>(from, "dims"), windows));
+  LoaderArray array{at<std::string>(from, "name"), at<Array>(from, "array"),      frames, {},
+                    bytes_at(from, "padding"),     at<std::string>(from, "stack")};
+  CropOptions crops;
+  crops.size = at<ByDim<std::uint64_t>>(from, "crops");
+  crops.per_frame = at<std::uint64_t>(from, "crops_per_frame");
+  crops.wrap = at<std::vector<std::string>>(from, "crop_wrap");
+  crops.flip = at<std::vector<std::string>>(from, "crop_flip");
+  if (!crops.size.empty()) array.samples = take(Crops::create(frames, crops));
+  array.read.dtype = at<std::string>(from, "dtype");
+  array.read.scale = at<double>(from, "scale");
+  array.read.offset = at<double>(from, "offset");
+  array.read.fill_as_nan = at<bool>(from, "fill_as_nan");
+  array.read.missing = bytes_at(from, "missing");
+  return array;
+}
+
+// ("sequential",), ("full",), ("block", groups in a buffer), ("list", numbers, shuffled), ("weighted", weights, draws).
+Order to_order(const nb::tuple& how, const LoaderArray& first) {
+  const auto kind = nb::cast<std::string>(how[0]);
+  const std::uint64_t samples = std::visit([](const auto& some) { return some.sample_count(); }, first.samples);
+  if (kind == "full") return take(Order::full_shuffle(samples));
+  if (kind == "list") {
+    return take(Order::list(nb::cast<std::vector<std::uint64_t>>(how[1]), samples, nb::cast<bool>(how[2])));
+  }
+  if (kind == "weighted") {
+    WeightOptions options;
+    options.draws = nb::cast<std::uint64_t>(how[2]);
+    return take(Order::weighted(nb::cast<std::vector<double>>(how[1]), options));
+  }
+  if (kind == "block") {
+    const std::vector<std::uint64_t> chunk = first.array.info().chunk_shape;
+    BlockShuffle block;
+    block.groups_in_buffer = nb::cast<std::uint64_t>(how[1]);
+    if (const auto* const windows = std::get_if<Windows>(&first.samples)) {
+      block.grid = windows->sample_grid();
+      block.group = take(windows->samples_per_chunk(chunk));
+    } else {
+      const Crops& crops = std::get<Crops>(first.samples);
+      block.grid = crops.sample_grid();
+      block.group = take(crops.frames().samples_per_chunk(chunk));
+      block.group.push_back(block.grid.back());
+    }
+    return take(Order::block_shuffle(block));
+  }
+  return take(Order::sequential(samples));
+}
+
+std::unique_ptr<PythonLoader> make_loader(const Device& device, const nb::list& arrays, const nb::tuple& order,
+                                          const nb::dict& with) {
+  std::vector<LoaderArray> made;
+  for (const nb::handle array : arrays) made.push_back(to_array(nb::cast<nb::dict>(array)));
+  LoaderOptions options;
+  if (!made.empty()) options.order = to_order(order, made.front());
+  options.split.rank = at<std::uint32_t>(with, "rank");
+  options.split.world = at<std::uint32_t>(with, "world");
+  options.split.reader_group = at<std::uint32_t>(with, "reader_group");
+  options.split.batch_size = at<std::uint64_t>(with, "batch_size");
+  options.split.tail = static_cast<Tail>(at<int>(with, "tail"));
+  options.seed = at<std::uint64_t>(with, "seed");
+  options.epochs = 0;
+  options.read_together = at<std::uint32_t>(with, "read_together");
+  options.read_ahead = at<std::uint32_t>(with, "read_ahead");
+  options.channels_last = at<bool>(with, "channels_last");
+  options.on_damage = at<bool>(with, "skip_damage") ? OnDamage::kSkip : OnDamage::kFail;
+  options.memory_bytes = at<std::uint64_t>(with, "memory_bytes");
+  if (const auto state = at<std::optional<std::string>>(with, "state")) {
+    options.state = take(LoaderState::from_json(*state));
+  }
+  return std::make_unique<PythonLoader>(device, std::move(made), options);
+}
+
+}  // namespace
+
+void bind_loader(nb::module_& module) {
+  nb::class_<BatchMemory, MemoryOnDevice>(module, "BatchMemory");
+  nb::class_<PythonLoader>(module, "Loader")
+      .def("next", &PythonLoader::next)
+      .def(
+          "state",
+          [](PythonLoader& self, std::uint64_t epoch_from_start) {
+            LoaderState state = self.loader().state();
+            if (epoch_from_start != 0) state.at = {epoch_from_start, 0};
+            return state.to_json();
+          },
+          "epoch_from_start"_a = 0)
+      .def_prop_ro("batches", [](PythonLoader& self) { return self.loader().batches(); })
+      .def_prop_ro("batches_left", [](PythonLoader& self) { return self.loader().batches_left(); })
+      .def_prop_ro("sample_count", [](PythonLoader& self) { return self.loader().sample_count(); })
+      .def_prop_ro("epoch", [](PythonLoader& self) { return self.loader().state().at.epoch; })
+      .def_prop_ro("stats",
+                   [](PythonLoader& self) {
+                     const LoaderStats& stats = self.loader().stats();
+                     return nb::make_tuple(stats.batches, stats.skipped, stats.wait_seconds, stats.reads);
+                   })
+      .def_prop_ro("tensors", [](PythonLoader& self) {
+        nb::list out;
+        for (const LoaderTensor& tensor : self.loader().tensors()) {
+          out.append(nb::make_tuple(tensor.array, tensor.output, describe(tensor.dtype), to_tuple(tensor.shape)));
+        }
+        return out;
+      });
+  module.def("make_loader", &make_loader, "device"_a, "arrays"_a, "order"_a, "options"_a);
+}
+
+}  // namespace headrace::python

@@ -1,0 +1,289 @@
+#include "loader/batch_layout.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/access.h"
+#include "base/checked.h"
+#include "loader/sampling/sampling_parts.h"
+#include "loader/sampling/windows_impl.h"
+
+namespace headrace::loader {
+namespace {
+
+constexpr std::uint64_t kAlignBytes = 256;  // of each tensor
+
+std::string text_of(std::span<const std::uint64_t> shape) {
+  std::string text;
+  for (const std::uint64_t extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
+  return "(" + text + ")";
+}
+
+Status slices_of(const LoaderArray& array, std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample,
+                 std::uint64_t window, std::size_t output, std::span<DimSlice> out) {
+  if (const auto* const windows = std::get_if<Windows>(&array.samples)) {
+    return windows->slices(sample, window, output, out);
+  }
+  return std::get<Crops>(array.samples).slices(seed, epoch, sample, window, output, out);
+}
+
+std::uint64_t sample_count_of(const LoaderArray& array) noexcept {
+  return std::visit([](const auto& samples) { return samples.sample_count(); }, array.samples);
+}
+
+// The windows' number of a sample's frame.
+std::uint64_t frame_of(const LoaderArray& array, std::uint64_t sample) noexcept {
+  if (!std::holds_alternative<Crops>(array.samples)) return sample;
+  return sample / (sample_count_of(array) / windows_of(array).sample_count());
+}
+
+Status check_array(const LoaderArray& array) {
+  const ArrayInfo& info = array.array.info();
+  const std::string name = "array " + in_quotes(array.name);
+  const auto& axes = Access::impl(windows_of(array))->axes;
+  std::vector<std::uint64_t> sizes;
+  for (const Windows::Impl::Axis& axis : axes) sizes.push_back(axis.extent);
+  if (sizes != info.shape) {
+    return refuse(name + " has the shape " + text_of(info.shape) + ", and its windows are of " + text_of(sizes));
+  }
+  if (info.dtype.is_variable_length()) {
+    return Status(Code::kUnsupported, Layer::kApi, name + " has elements of variable length");
+  }
+  const ReadOptions& read = array.read;
+  if (read.native_stream != nullptr || read.progress || read.collect_errors || read.cancel) {
+    return refuse(name + ": read.native_stream, progress, collect_errors and cancel are the loader's own");
+  }
+  return {};
+}
+
+// One of up to three parts of a dimension of a sample.
+struct Segment {
+  std::uint64_t begin = 0, count = 0, step = 1;  // of the array
+  std::uint64_t at = 0;                          // of the sample
+  bool padding = false;
+};
+
+struct Segments {
+  std::array<Segment, 3> list;
+  std::size_t count = 0;
+  void add(const Segment& one) noexcept {
+    if (one.count > 0) list[count++] = one;
+  }
+};
+
+Segments segments_of(const DimSlice& slice) noexcept {
+  Segments out;
+  out.add({.begin = slice.begin, .count = slice.count, .step = slice.step, .at = 0});
+  out.add({.begin = slice.wrapped_begin, .count = slice.wrapped_count, .step = slice.step, .at = slice.count});
+  out.add({.count = slice.padding, .at = slice.count + slice.wrapped_count, .padding = true});
+  return out;
+}
+
+}  // namespace
+
+const Windows& windows_of(const LoaderArray& array) noexcept {
+  const auto* const windows = std::get_if<Windows>(&array.samples);
+  return windows != nullptr ? *windows : std::get<Crops>(array.samples).frames();
+}
+
+Result<BatchLayout> BatchLayout::create(std::span<const LoaderArray> arrays, std::uint64_t batch_size,
+                                        bool channels_last) {
+  if (arrays.empty()) return refuse("a loader needs an array");
+  BatchLayout layout;
+  layout.sample_count_ = sample_count_of(arrays[0]);
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const LoaderArray& array = arrays[i];
+    const std::string name = "array " + in_quotes(array.name);
+    for (std::size_t k = 0; k < i; ++k) {
+      if (arrays[k].name == array.name) return refuse("two arrays have the name " + in_quotes(array.name));
+    }
+    HEADRACE_TRY(check_array(array));
+    if (sample_count_of(array) != layout.sample_count_) {
+      return refuse(name + " has " + std::to_string(sample_count_of(array)) + " samples, " + in_quotes(arrays[0].name) +
+                    " has " + std::to_string(layout.sample_count_));
+    }
+    HEADRACE_TRY_ASSIGN(const DataType dtype, result_dtype(array.array.info().dtype, array.read));
+    if (!array.padding.empty() && array.padding.size() != dtype.item_bytes) {
+      return refuse(name + ": padding has " + std::to_string(array.padding.size()) + " bytes, an element " +
+                    std::to_string(dtype.item_bytes));
+    }
+    const std::size_t outputs = windows_of(array).output_count();
+    for (std::size_t output = 0; output < outputs; ++output) {
+      HEADRACE_TRY_ASSIGN(Place at, layout.place_of(array, i, output));
+      HEADRACE_TRY(layout.put(array, at, batch_size));
+      layout.places_.push_back(std::move(at));
+    }
+  }
+  HEADRACE_TRY(layout.lay_out(batch_size, channels_last));
+  return layout;
+}
+
+// Of an output: what shape it has in each sample.
+Result<BatchLayout::Place> BatchLayout::place_of(const LoaderArray& array, std::size_t number,
+                                                 std::size_t output) const {
+  const Windows& windows = windows_of(array);
+  Place at;
+  at.array = number;
+  at.output = output;
+  at.windows = windows.window_count(frame_of(array, 0));
+  std::vector<DimSlice> slices(windows.dim_count());
+  const auto shape_of = [&](std::uint64_t sample) -> Result<std::vector<std::uint64_t>> {
+    HEADRACE_TRY(slices_of(array, 0, 0, sample, 0, output, slices));
+    std::vector<std::uint64_t> shape;
+    for (const DimSlice& slice : slices) shape.push_back(slice.size());
+    return shape;
+  };
+  HEADRACE_TRY_ASSIGN(at.window_shape, shape_of(0));
+  // The last sample is the last along every dimension: if any is smaller, it is.
+  const std::uint64_t last = sample_count_ - 1;
+  HEADRACE_TRY_ASSIGN(const std::vector<std::uint64_t> last_shape, shape_of(last));
+  if (last_shape != at.window_shape || windows.window_count(frame_of(array, last)) != at.windows) {
+    return refuse("array " + in_quotes(array.name) + ": its last sample is smaller, " + text_of(last_shape) +
+                  " instead of " + text_of(at.window_shape) +
+                  "; batches need samples of one shape: boundary drop, pad or wrap");
+  }
+  return at;
+}
+
+// Which tensor it is, or which channel of one.
+Status BatchLayout::put(const LoaderArray& array, Place& at, std::uint64_t batch_size) {
+  HEADRACE_TRY_ASSIGN(const DataType dtype, result_dtype(array.array.info().dtype, array.read));
+  const std::string output = Access::impl(windows_of(array))->outputs[at.output].name;
+  const std::string& name = array.stack.empty() ? array.name : array.stack;
+  at.tensor = tensors_.size();
+  for (const Place& other : places_) {
+    const LoaderTensor& tensor = tensors_[other.tensor];
+    if (tensor.array != name || tensor.output != output) continue;
+    if (array.stack.empty() || !forms_[other.tensor].stacked) {
+      return refuse(in_quotes(name) + " is the name of an array and of a stack");
+    }
+    at.tensor = other.tensor;
+    ++at.channel;
+    if (other.window_shape != at.window_shape || other.windows != at.windows || tensor.dtype.name != dtype.name) {
+      return refuse("array " + in_quotes(array.name) + " in stack " + in_quotes(name) + ": its samples are " +
+                    text_of(at.window_shape) + " of " + dtype.name + ", those before " + text_of(other.window_shape) +
+                    " of " + tensor.dtype.name);
+    }
+  }
+  if (at.tensor == tensors_.size()) {
+    tensors_.push_back({name, output, dtype, {batch_size}});
+    forms_.push_back({.stacked = !array.stack.empty()});
+  }
+  forms_[at.tensor].channels = at.channel + 1;
+  return {};
+}
+
+// Once all places are known, and so the tensors' channels.
+Status BatchLayout::lay_out(std::uint64_t batch_size, bool channels_last) {
+  for (std::size_t number = 0; number < tensors_.size(); ++number) {
+    LoaderTensor& tensor = tensors_[number];
+    Form& form = forms_[number];
+    const auto of_tensor = [&](const Place& at) { return at.tensor == number; };
+    const Place& any = *std::find_if(places_.begin(), places_.end(), of_tensor);
+    const bool several = any.windows > 1, last = form.stacked && channels_last, second = form.stacked && !channels_last;
+    if (several) tensor.shape.push_back(any.windows);
+    if (second) tensor.shape.push_back(form.channels);
+    tensor.shape.insert(tensor.shape.end(), any.window_shape.begin(), any.window_shape.end());
+    if (last) tensor.shape.push_back(form.channels);
+
+    std::vector<std::uint64_t> strides(tensor.shape.size());
+    std::uint64_t bytes = tensor.dtype.item_bytes;
+    bool fits = true;
+    for (std::size_t d = tensor.shape.size(); d-- > 0;) {
+      strides[d] = bytes;
+      fits = fits && !__builtin_mul_overflow(bytes, tensor.shape[d], &bytes) && bytes < (std::uint64_t{1} << 62);
+    }
+    form.first_byte = batch_bytes_;
+    fits =
+        fits && !__builtin_add_overflow(batch_bytes_, base::align_up<std::uint64_t>(bytes, kAlignBytes), &batch_bytes_);
+    if (!fits) {
+      return refuse("tensor " + in_quotes(tensor.array) + ": a batch of " + std::to_string(batch_size) +
+                    " samples has more than 2^62 bytes");
+    }
+    const std::size_t first_dim = 1 + std::size_t{several} + std::size_t{second};
+    const std::size_t channel_axis = last ? tensor.shape.size() - 1 : first_dim - 1;
+    for (Place& at : places_) {
+      if (!of_tensor(at)) continue;
+      at.sample_bytes = strides[0];
+      at.window_bytes = several ? strides[1] : 0;
+      at.first_byte = form.first_byte + (form.stacked ? at.channel * strides[channel_axis] : 0);
+      for (std::size_t d = 0; d < at.window_shape.size(); ++d)
+        at.strides_bytes.push_back(static_cast<std::int64_t>(strides[first_dim + d]));
+    }
+  }
+  return {};
+}
+
+const DataType& BatchLayout::dtype_of(std::size_t array) const noexcept {
+  const auto of_array = [&](const Place& at) { return at.array == array; };
+  return tensors_[std::find_if(places_.begin(), places_.end(), of_array)->tensor].dtype;
+}
+
+TensorView BatchLayout::tensor(std::size_t number, std::span<std::byte> memory) const {
+  const LoaderTensor& tensor = tensors_[number];
+  return {memory, tensor.dtype, tensor.shape, {}, forms_[number].first_byte};
+}
+
+Status BatchLayout::add(std::span<const LoaderArray> arrays, std::uint64_t seed, std::uint64_t epoch,
+                        std::uint64_t sample, std::uint64_t place, std::span<std::byte> memory, BatchReads& out) const {
+  out.parts.resize(arrays.size());
+  out.padding.resize(arrays.size());
+  std::array<DimSlice, device::kMaxRank> storage;
+  for (const Place& at : places_) {
+    const std::span<DimSlice> slices = std::span(storage).first(at.window_shape.size());
+    for (std::uint64_t window = 0; window < at.windows; ++window) {
+      HEADRACE_TRY(slices_of(arrays[at.array], seed, epoch, sample, window, at.output, slices));
+      add_window(at, slices, at.first_byte + place * at.sample_bytes + window * at.window_bytes, memory, out);
+    }
+  }
+  return {};
+}
+
+void BatchLayout::add_window(const Place& at, std::span<const DimSlice> slices, std::uint64_t first_byte,
+                             std::span<std::byte> memory, BatchReads& out) const {
+  const std::size_t rank = slices.size();
+  std::array<Segments, device::kMaxRank> segments;
+  std::array<std::size_t, device::kMaxRank> number{};
+  for (std::size_t d = 0; d < rank; ++d) {
+    segments[d] = segments_of(slices[d]);
+    if (segments[d].count == 0) return;  // an empty output
+  }
+  for (;;) {
+    ReadPart part;
+    device::Box box;
+    bool padding = false;
+    std::uint64_t first = first_byte;
+    std::vector<std::uint64_t> shape(rank);
+    std::vector<std::int64_t> strides(rank);
+    for (std::size_t d = 0; d < rank; ++d) {
+      const Segment& segment = segments[d].list[number[d]];
+      const std::int64_t stride = at.strides_bytes[d];
+      const std::uint64_t from = slices[d].flipped ? at.window_shape[d] - 1 - segment.at : segment.at;
+      first += from * static_cast<std::uint64_t>(stride);
+      shape[d] = segment.count;
+      strides[d] = slices[d].flipped ? -stride : stride;
+      padding = padding || segment.padding;
+      if (segment.padding) continue;
+      part.selection.push_back(
+          {.start = static_cast<std::int64_t>(segment.begin),
+           .stop = static_cast<std::int64_t>(segment.begin + (segment.count - 1) * segment.step + 1),
+           .step = static_cast<std::int64_t>(segment.step)});
+    }
+    if (padding) {
+      box.dst = memory.data() + first;
+      box.rank = static_cast<int>(rank);
+      for (std::size_t d = 0; d < rank; ++d) box.dim[d] = {.extent = shape[d], .dst_stride_bytes = strides[d]};
+      device::simplify(box, true);
+      out.padding[at.array].push_back(box);
+    } else {
+      part.tensor = {memory, tensors_[at.tensor].dtype, std::move(shape), std::move(strides), first};
+      out.parts[at.array].push_back(std::move(part));
+    }
+    std::size_t d = rank;
+    while (d > 0 && ++number[d - 1] == segments[d - 1].count) number[--d] = 0;
+    if (d == 0) return;
+  }
+}
+
+}  // namespace headrace::loader

@@ -1,0 +1,71 @@
+// Where each sample of a batch lies, and what has to be read and filled to put it there.
+#pragma once
+
+#include <headrace/loader.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "device/box.h"
+
+namespace headrace::loader {
+
+// Of what a batch reads: a list for each array, and what is filled before.
+struct BatchReads {
+  std::vector<std::vector<ReadPart>> parts;  // by array
+  // Boxes of padding by array: each array has a padding element of its own.
+  std::vector<std::vector<device::Box>> padding;
+};
+
+// Threads: immutable.
+class BatchLayout {
+ public:
+  static Result<BatchLayout> create(std::span<const LoaderArray> arrays, std::uint64_t batch_size, bool channels_last);
+
+  const std::vector<LoaderTensor>& tensors() const noexcept { return tensors_; }
+  std::uint64_t batch_bytes() const noexcept { return batch_bytes_; }  // all tensors of one batch
+  std::uint64_t sample_count() const noexcept { return sample_count_; }
+  TensorView tensor(std::size_t number, std::span<std::byte> memory) const;
+  const DataType& dtype_of(std::size_t array) const noexcept;  // its elements in the tensors
+
+  // Adds what puts `sample` into place `place` of the batch at `memory` (batch_bytes()).
+  // REQUIRES: sample < sample_count(), place < the batch size.
+  Status add(std::span<const LoaderArray> arrays, std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample,
+             std::uint64_t place, std::span<std::byte> memory, BatchReads& out) const;
+
+ private:
+  // Where an output of an array goes.
+  struct Place {
+    std::size_t array = 0, output = 0, tensor = 0;
+    std::uint64_t channel = 0;     // of the tensor
+    std::uint64_t windows = 1;     // of a sample
+    std::uint64_t first_byte = 0;  // in the batch's memory, of sample 0
+    std::uint64_t sample_bytes = 0, window_bytes = 0;
+    std::vector<std::uint64_t> window_shape;  // of the array's dimensions
+    std::vector<std::int64_t> strides_bytes;  // of the same
+  };
+  Result<Place> place_of(const LoaderArray& array, std::size_t number, std::size_t output) const;
+  Status put(const LoaderArray& array, Place& at, std::uint64_t batch_size);
+  Status lay_out(std::uint64_t batch_size, bool channels_last);
+  void add_window(const Place& at, std::span<const DimSlice> slices, std::uint64_t first_byte,
+                  std::span<std::byte> memory, BatchReads& out) const;
+
+  struct Form {  // of a tensor
+    bool stacked = false;
+    std::uint64_t channels = 1;
+    std::uint64_t first_byte = 0;  // in the batch's memory
+  };
+
+  std::vector<LoaderTensor> tensors_;
+  std::vector<Form> forms_;  // of tensors_, one each
+  std::vector<Place> places_;
+  std::uint64_t batch_bytes_ = 0, sample_count_ = 0;
+};
+
+// Windows or frames of an array's samples.
+const Windows& windows_of(const LoaderArray& array) noexcept;
+
+}  // namespace headrace::loader

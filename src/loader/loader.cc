@@ -1,0 +1,540 @@
+// A thread plans: where a read's batches have memory, it begins the read. next() waits for the oldest.
+#include <headrace/loader.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <new>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/access.h"
+#include "base/fork.h"
+#include "device/device.h"
+#include "loader/batch_layout.h"
+#include "loader/sampling/sampling_parts.h"
+
+namespace headrace {
+namespace loader {
+namespace {
+
+Status forked() {
+  return Status(Code::kForked, Layer::kApi, "a loader of the parent process: make one in this process");
+}
+
+// Memory for batches. What is filled or read into a slot waits on `gate` for whatever released it.
+struct Ring {
+  struct Slot {
+    Buffer memory;
+    enum class Use : std::uint8_t { kFree, kReading, kOut } use = Use::kFree;  // guarded by mutex
+    std::span<std::byte> bytes() const noexcept { return {memory.data(), memory.size_bytes()}; }
+  };
+
+  std::shared_ptr<device::Device> device;
+  BatchLayout layout;
+  std::deque<Slot> slots;        // grows at its end, guarded by mutex; a slot stays where it is
+  std::uint64_t most_slots = 0;  // guarded by mutex
+  base::ProcessOwn<std::mutex> mutex;
+  base::ProcessOwn<std::condition_variable> changed;
+  std::unique_ptr<device::Stream> gate;  // guarded by mutex
+
+  explicit Ring(BatchLayout made) : layout(std::move(made)) {}
+  ~Ring() {
+    if (mutex.inherited()) static_cast<void>(gate.release());  // its driver is the parent's
+  }
+
+  // Where `count` more slots are wanted and all others are out: how many have to be made; 0 where memory_bytes forbids.
+  std::size_t to_grow_locked(std::size_t count) const noexcept {
+    const std::size_t all = count_locked(Slot::Use::kOut) + count;
+    return all > slots.size() && all <= most_slots ? all - slots.size() : 0;
+  }
+  std::size_t count_locked(Slot::Use use) const noexcept {
+    return static_cast<std::size_t>(
+        std::count_if(slots.begin(), slots.end(), [&](const Slot& slot) { return slot.use == use; }));
+  }
+  Status release(Slot& slot, std::span<void* const> native_streams) {
+    if (mutex.inherited()) return forked();
+    Status status;
+    {
+      std::lock_guard lock(*mutex);
+      for (void* const stream : native_streams) {
+        if (const Status waits = device->wait_native(*gate, stream); status.ok()) status = waits;
+      }
+      slot.use = Slot::Use::kFree;
+    }
+    changed->notify_all();
+    return status;
+  }
+};
+
+}  // namespace
+}  // namespace loader
+
+struct LoaderBatch::Held {
+  std::shared_ptr<loader::Ring> ring;
+  loader::Ring::Slot* slot = nullptr;
+  bool released = false;
+  std::vector<std::uint64_t> samples;
+  std::uint64_t valid = 0, epoch = 0, number = 0;
+};
+
+LoaderBatch::LoaderBatch(std::unique_ptr<Held> held) noexcept : held_(std::move(held)) {}
+LoaderBatch::LoaderBatch(LoaderBatch&& other) noexcept = default;
+LoaderBatch& LoaderBatch::operator=(LoaderBatch&& other) noexcept {
+  if (this != &other) {
+    release();
+    held_ = std::move(other.held_);
+  }
+  return *this;
+}
+LoaderBatch::~LoaderBatch() { release(); }
+
+TensorView LoaderBatch::tensor(std::size_t number) const {
+  if (!held_ || held_->released || number >= held_->ring->layout.tensors().size()) return {};
+  return held_->ring->layout.tensor(number, held_->slot->bytes());
+}
+Status LoaderBatch::copy_to_host(std::size_t number, std::size_t offset_bytes, std::byte* to, std::size_t bytes) const {
+  const TensorView view = tensor(number);
+  std::uint64_t size = view.dtype.item_bytes;
+  for (const std::uint64_t extent : view.shape) size *= extent;
+  if (view.memory.empty() || offset_bytes > size || bytes > size - offset_bytes) {
+    return loader::refuse("tensor " + std::to_string(number) + " of a batch: " + std::to_string(bytes) + " bytes at " +
+                          std::to_string(offset_bytes) + " are not in it");
+  }
+  return held_->slot->memory.copy_to_host(view.first_byte + offset_bytes, to, bytes);
+}
+std::span<const std::uint64_t> LoaderBatch::samples() const noexcept {
+  return held_ ? std::span<const std::uint64_t>(held_->samples) : std::span<const std::uint64_t>();
+}
+std::uint64_t LoaderBatch::valid() const noexcept { return held_ ? held_->valid : 0; }
+std::uint64_t LoaderBatch::epoch() const noexcept { return held_ ? held_->epoch : 0; }
+std::uint64_t LoaderBatch::number() const noexcept { return held_ ? held_->number : 0; }
+
+void LoaderBatch::release() noexcept {
+  if (!held_ || std::exchange(held_->released, true)) return;
+  static_cast<void>(held_->ring->release(*held_->slot, {}));
+}
+Status LoaderBatch::release(std::span<void* const> native_streams) {
+  if (!held_ || std::exchange(held_->released, true)) return {};
+  return held_->ring->release(*held_->slot, native_streams);
+}
+
+class Loader::Impl {
+ public:
+  Impl(const Device& device, std::vector<LoaderArray> arrays, const LoaderOptions& options, Order order)
+      : device_(device), arrays_(std::move(arrays)), options_(options), order_(std::move(order)) {}
+  ~Impl() {
+    if (thread_.inherited() || !thread_->joinable()) return;
+    cancel();
+    thread_->join();
+    for (const Reading& reading : readings_) {
+      for (const Completion& read : reading.reads) static_cast<void>(read.wait());
+    }
+  }
+
+  Status start();
+  Result<std::optional<LoaderBatch>> next();
+  bool wait_for(std::chrono::nanoseconds timeout);
+  void cancel() noexcept;
+
+  const std::vector<LoaderTensor>& tensors() const noexcept { return ring_->layout.tensors(); }
+  std::uint64_t sample_count() const noexcept { return ring_->layout.sample_count(); }
+  std::uint64_t batches() const noexcept { return batches_; }
+  std::uint64_t batches_left() const noexcept { return ended_ ? 0 : split_->batches() - given_; }
+  LoaderState state() const { return {options_.seed, split_->after(given_, epoch_), schema_}; }
+  const LoaderSchema& schema() const noexcept { return schema_; }
+  const LoaderStats& stats() const noexcept { return stats_; }
+
+ private:
+  using Slot = loader::Ring::Slot;
+  struct Planned {  // a batch
+    Slot* slot = nullptr;
+    std::vector<std::uint64_t> samples;
+    std::uint64_t valid = 0, number = 0;
+  };
+  // Batches that are read together, or an epoch's end.
+  struct Reading {
+    std::vector<Planned> batches;
+    std::vector<Completion> reads;  // of the arrays
+    Status begun;                   // why not all reads could be
+    std::size_t given = 0;          // of batches
+    bool waited = false, ends_epoch = false;
+  };
+
+  Result<std::optional<LoaderBatch>> next_read();
+  void plan() noexcept;
+  // `reading` has slots for batches `first` and on; what cannot be begun is its Status.
+  void begin(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first,
+             Reading& reading) const noexcept;
+  Status begin_all(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first,
+                   Reading& reading) const;
+  Status grow(std::size_t count);
+  Status fill(const loader::BatchReads& reads) const;
+  void drop_locked(const Reading& reading);
+  // next() has no read to wait for: there is one, none comes any more, or none can be begun.
+  bool may_go_on_locked() const noexcept {
+    return !readings_.empty() || planned_all_ ||
+           (needed_ > 0 && ring_->count_locked(Slot::Use::kOut) + needed_ > ring_->slots.size() &&
+            ring_->to_grow_locked(needed_) == 0);
+  }
+
+  const Device device_;
+  const std::vector<LoaderArray> arrays_;
+  LoaderOptions options_;
+  const Order order_;
+  LoaderSchema schema_;
+  std::uint64_t batches_ = 0;
+  std::shared_ptr<loader::Ring> ring_;
+  base::ProcessOwn<std::thread> thread_;
+
+  // Of next().
+  std::optional<Split> split_;
+  std::uint64_t epoch_ = 0, given_ = 0;  // batches of split_
+  bool ended_ = false;                   // all epochs
+  LoaderStats stats_;
+
+  // Guarded by the ring's mutex.
+  std::deque<Reading> readings_;
+  std::size_t begun_ = 0;   // of readings_: not an epoch's end
+  std::size_t needed_ = 0;  // free slots that the planner waits for; 0: it does something else
+  Status failed_;           // of the planner itself
+  bool planned_all_ = false, stop_ = false;
+};
+
+Status Loader::Impl::start() {
+  HEADRACE_TRY_ASSIGN(loader::BatchLayout layout,
+                      loader::BatchLayout::create(arrays_, options_.split.batch_size, options_.channels_last));
+  if (order_.samples() != layout.sample_count()) {
+    return loader::refuse("the order is of " + std::to_string(order_.samples()) + " samples, the arrays have " +
+                          std::to_string(layout.sample_count()));
+  }
+  schema_ = order_.schema();
+  for (const LoaderArray& array : arrays_) {
+    const LoaderSchema samples = std::visit([](const auto& some) { return some.schema(); }, array.samples);
+    if (arrays_.size() == 1) {
+      schema_.add(samples);
+      continue;
+    }
+    // A digest for each array: a state has room for so many.
+    loader::Digest digest;
+    for (const auto& [name, value] : samples.digests()) digest.add(name).add(value);
+    schema_.set("samples of " + array.name, digest.value());
+  }
+  std::uint64_t consumed = 0;
+  if (options_.state) {
+    HEADRACE_TRY(options_.state->check(schema_, order_.positions()));
+    options_.seed = options_.state->seed;
+    epoch_ = options_.state->at.epoch;
+    consumed = options_.state->at.consumed;
+  }
+  if (options_.epochs != 0 && epoch_ >= options_.epochs) {
+    return loader::refuse("the state is behind epoch " + std::to_string(options_.epochs) + ", the last one");
+  }
+  HEADRACE_TRY_ASSIGN(const Split whole, Split::create(options_.split, order_.positions()));
+  batches_ = whole.batches();
+  HEADRACE_TRY_ASSIGN(split_, Split::create(options_.split, order_.positions(), consumed));
+  if (options_.read_together == 0) return loader::refuse("read_together is 0");
+  if (options_.read_ahead == 0) return loader::refuse("read_ahead is 0");
+
+  // A read's batches stay out while others are read.
+  const std::uint64_t together = options_.read_together;
+  const std::uint64_t fit = options_.memory_bytes / std::max<std::uint64_t>(layout.batch_bytes(), 1) / together;
+  if (fit < 2) {
+    return Status(Code::kResourceExhausted, Layer::kApi,
+                  "memory_bytes = " + std::to_string(options_.memory_bytes) + " holds no two reads of " +
+                      std::to_string(together) + " batches of " + std::to_string(layout.batch_bytes()) + " bytes");
+  }
+  const std::uint64_t reads = std::min<std::uint64_t>(fit, std::uint64_t{options_.read_ahead} + 1);
+  const std::uint64_t bytes = layout.batch_bytes();
+  ring_ = std::make_shared<loader::Ring>(std::move(layout));
+  ring_->device = Access::impl(device_);
+  HEADRACE_TRY_ASSIGN(ring_->gate, ring_->device->create_stream());
+  ring_->most_slots = options_.memory_bytes / std::max<std::uint64_t>(bytes, 1);
+  HEADRACE_TRY(grow(reads * together));
+  try {
+    *thread_ = std::thread([this] { plan(); });
+  } catch (const std::system_error& error) {
+    return Status(Code::kResourceExhausted, Layer::kApi, "cannot start the loader's thread").with_cause(error.what());
+  }
+  return {};
+}
+
+Status Loader::Impl::grow(std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    HEADRACE_TRY_ASSIGN(Buffer memory, Buffer::allocate(device_, ring_->layout.batch_bytes()));
+    std::lock_guard lock(*ring_->mutex);
+    ring_->slots.push_back({.memory = std::move(memory)});
+  }
+  return {};
+}
+
+// The thread's own copies of split_ and epoch_: next() is behind.
+void Loader::Impl::plan() noexcept {
+  std::unique_lock lock(*ring_->mutex);
+  try {
+    Split split = *split_;
+    std::uint64_t epoch = epoch_;
+    for (; options_.epochs == 0 || epoch < options_.epochs; ++epoch) {
+      const EpochOrder order = order_.epoch(options_.seed, epoch);
+      for (std::uint64_t batch = 0; batch < split.batches();) {
+        const std::uint64_t count = std::min<std::uint64_t>(options_.read_together, split.batches() - batch);
+        needed_ = count;
+        ring_->changed->notify_all();
+        const auto free = [&] { return ring_->count_locked(Slot::Use::kFree); };
+        ring_->changed->wait(lock, [&] {
+          return stop_ || (begun_ < options_.read_ahead && (free() >= count || ring_->to_grow_locked(count) > 0));
+        });
+        needed_ = 0;
+        if (stop_) {
+          failed_ = Status(Code::kCancelled, Layer::kApi, "the loader was cancelled");
+          planned_all_ = true;
+          ring_->changed->notify_all();
+          return;
+        }
+        if (free() < count) {
+          // Whoever keeps batches gets more, as far as memory_bytes goes.
+          const std::size_t more = ring_->to_grow_locked(count);
+          lock.unlock();
+          const Status grown = grow(more);
+          lock.lock();
+          if (!grown.ok()) ring_->most_slots = ring_->slots.size();
+          continue;
+        }
+        Reading reading;
+        reading.batches.resize(count);
+        std::size_t taken = 0;
+        for (Slot& slot : ring_->slots) {
+          if (slot.use != Slot::Use::kFree || taken == count) continue;
+          slot.use = Slot::Use::kReading;
+          reading.batches[taken++].slot = &slot;
+        }
+        lock.unlock();
+        begin(order, split, epoch, batch, reading);
+        lock.lock();
+        if (stop_) {
+          for (const Completion& read : reading.reads) read.cancel();
+        }
+        try {
+          readings_.push_back(std::move(reading));
+        } catch (const std::bad_alloc&) {
+          for (const Completion& read : reading.reads) static_cast<void>(read.wait());
+          throw;
+        }
+        ++begun_;
+        ring_->changed->notify_all();
+        batch += count;
+      }
+      readings_.emplace_back();
+      readings_.back().ends_epoch = true;
+      ring_->changed->notify_all();
+      split = Split::create(options_.split, order_.positions()).value();  // as at the start, of a whole epoch
+    }
+  } catch (const std::bad_alloc&) {
+    if (!lock.owns_lock()) lock.lock();
+    failed_ = Status::out_of_memory();
+  }
+  planned_all_ = true;
+  ring_->changed->notify_all();
+}
+
+void Loader::Impl::begin(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first,
+                         Reading& reading) const noexcept {
+  try {
+    reading.begun = begin_all(order, split, epoch, first, reading);
+  } catch (const std::bad_alloc&) {
+    reading.begun = Status::out_of_memory();
+  }
+}
+
+Status Loader::Impl::begin_all(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first,
+                               Reading& reading) const {
+  reading.reads.reserve(arrays_.size());  // whatever has begun is waited for
+  loader::BatchReads reads;
+  for (std::size_t i = 0; i < reading.batches.size(); ++i) {
+    Planned& planned = reading.batches[i];
+    const RankBatch batch = split.batch(first + i);
+    planned.valid = batch.valid;
+    planned.number = first + i;
+    for (std::uint64_t place = 0; place < batch.size; ++place) {
+      planned.samples.push_back(order.sample(batch.position(place)));
+      HEADRACE_TRY(ring_->layout.add(arrays_, options_.seed, epoch, planned.samples.back(), place,
+                                     planned.slot->bytes(), reads));
+    }
+  }
+  HEADRACE_TRY(fill(reads));
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    if (reads.parts[i].empty()) continue;  // all of it is padding
+    ReadOptions options = arrays_[i].read;
+    options.native_stream = ring_->device->native_handle(*ring_->gate);
+    HEADRACE_TRY_ASSIGN(Completion read, arrays_[i].array.read_many_async(reads.parts[i], device_, options));
+    reading.reads.push_back(std::move(read));
+  }
+  return {};
+}
+
+// What is read into the same batch waits for it.
+Status Loader::Impl::fill(const loader::BatchReads& reads) const {
+  std::unique_ptr<device::Event> filled;
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    if (reads.padding[i].empty()) continue;
+    const std::size_t bytes = ring_->layout.dtype_of(i).item_bytes;
+    std::vector<std::byte> element = arrays_[i].padding;
+    element.resize(bytes);
+    std::lock_guard lock(*ring_->mutex);
+    HEADRACE_TRY(ring_->device->assemble(reads.padding[i], {.element_bytes = static_cast<std::uint32_t>(bytes)},
+                                         element.data(), *ring_->gate));
+    if (!reads.parts[i].empty()) continue;
+    HEADRACE_TRY_ASSIGN(filled, ring_->device->create_event());
+    HEADRACE_TRY(ring_->device->record(*filled, *ring_->gate));
+  }
+  return filled ? ring_->device->synchronize(*filled) : Status();
+}
+
+void Loader::Impl::drop_locked(const Reading& reading) {
+  for (std::size_t i = reading.given; i < reading.batches.size(); ++i) {
+    reading.batches[i].slot->use = Slot::Use::kFree;
+  }
+}
+
+bool Loader::Impl::wait_for(std::chrono::nanoseconds timeout) {
+  if (ring_->mutex.inherited()) return true;
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  const Reading* reading = nullptr;
+  {
+    std::unique_lock lock(*ring_->mutex);
+    if (!ring_->changed->wait_until(lock, end, [&] { return may_go_on_locked(); })) return false;
+    if (!readings_.empty()) reading = &readings_.front();  // stays where it is until next() takes it
+  }
+  if (reading == nullptr || reading->waited) return true;
+  for (const Completion& read : reading->reads) {
+    const auto left = std::max(std::chrono::nanoseconds(0), end - std::chrono::steady_clock::now());
+    if (!read.wait_for(left)) return false;
+  }
+  return true;
+}
+
+void Loader::Impl::cancel() noexcept {
+  if (ring_->mutex.inherited()) return;
+  {
+    std::lock_guard lock(*ring_->mutex);
+    stop_ = true;
+    for (const Reading& reading : readings_) {
+      for (const Completion& read : reading.reads) read.cancel();
+    }
+  }
+  ring_->changed->notify_all();
+}
+
+namespace {
+bool is_damage(const Status& status) noexcept {
+  return status.code() == Code::kCorrupt || status.code() == Code::kShort;
+}
+}  // namespace
+
+Result<std::optional<LoaderBatch>> Loader::Impl::next() {
+  for (;;) {
+    auto batch = next_read();
+    if (options_.on_damage == OnDamage::kFail || batch.ok() || !is_damage(batch.status())) return batch;
+  }
+}
+
+Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
+  if (ring_->mutex.inherited()) return loader::forked();
+  const auto begin = std::chrono::steady_clock::now();
+  std::unique_lock lock(*ring_->mutex);
+  ring_->changed->wait(lock, [&] { return may_go_on_locked(); });
+  if (readings_.empty()) {
+    if (!planned_all_) {
+      return Status(Code::kResourceExhausted, Layer::kApi,
+                    std::to_string(ring_->count_locked(Slot::Use::kOut)) + " of " +
+                        std::to_string(ring_->slots.size()) +
+                        " batches are held, which leaves no memory to read the next one: release some, or raise "
+                        "memory_bytes");
+    }
+    ended_ = true;
+    if (!failed_.ok()) return failed_;
+    return std::optional<LoaderBatch>();
+  }
+  // Nobody else takes from the front, and what is added behind moves nothing.
+  Reading& reading = readings_.front();
+  if (reading.ends_epoch) {
+    readings_.pop_front();
+    ++epoch_;
+    given_ = 0;
+    ended_ = options_.epochs != 0 && epoch_ >= options_.epochs;
+    lock.unlock();
+    split_ = Split::create(options_.split, order_.positions()).value();
+    return std::optional<LoaderBatch>();
+  }
+  Status status = reading.begun;
+  if (!reading.waited) {
+    lock.unlock();
+    for (const Completion& read : reading.reads) {
+      const Status done = read.wait();
+      if (status.ok()) status = done;
+      stats_.reads += read.stats();
+    }
+    stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    lock.lock();
+    reading.waited = true;
+    --begun_;
+  }
+  if (!status.ok()) {
+    given_ += reading.batches.size() - reading.given;
+    if (is_damage(status)) stats_.skipped += reading.batches.size();
+    drop_locked(reading);
+    readings_.pop_front();
+    lock.unlock();
+    ring_->changed->notify_all();
+    return status;
+  }
+  auto held = std::make_unique<LoaderBatch::Held>();
+  Planned& planned = reading.batches[reading.given];
+  held->ring = ring_;
+  held->slot = planned.slot;
+  held->samples = std::move(planned.samples);
+  held->valid = planned.valid;
+  held->number = planned.number;
+  held->epoch = epoch_;
+  planned.slot->use = Slot::Use::kOut;
+  ++given_;
+  ++stats_.batches;
+  if (++reading.given == reading.batches.size()) readings_.pop_front();
+  lock.unlock();
+  ring_->changed->notify_all();
+  return std::optional<LoaderBatch>(Access::make<LoaderBatch>(std::move(held)));
+}
+
+Result<Loader> Loader::create(const Device& device, std::vector<LoaderArray> arrays, const LoaderOptions& options) {
+  if (arrays.empty()) return loader::refuse("a loader needs an array");
+  std::optional<Order> order = options.order;
+  if (!order) {
+    const std::uint64_t samples =
+        std::visit([](const auto& some) { return some.sample_count(); }, arrays.front().samples);
+    HEADRACE_TRY_ASSIGN(order, Order::sequential(samples));
+  }
+  auto impl = std::make_unique<Impl>(device, std::move(arrays), options, *order);
+  HEADRACE_TRY(impl->start());
+  return Loader(std::move(impl));
+}
+
+Loader::Loader(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+Loader::Loader(Loader&& other) noexcept = default;
+Loader& Loader::operator=(Loader&& other) noexcept = default;
+Loader::~Loader() = default;
+Result<std::optional<LoaderBatch>> Loader::next() { return impl_->next(); }
+bool Loader::wait_for(std::chrono::nanoseconds timeout) { return impl_->wait_for(timeout); }
+void Loader::cancel() noexcept { impl_->cancel(); }
+const std::vector<LoaderTensor>& Loader::tensors() const noexcept { return impl_->tensors(); }
+std::uint64_t Loader::sample_count() const noexcept { return impl_->sample_count(); }
+std::uint64_t Loader::batches() const noexcept { return impl_->batches(); }
+std::uint64_t Loader::batches_left() const noexcept { return impl_->batches_left(); }
+LoaderState Loader::state() const { return impl_->state(); }
+LoaderSchema Loader::schema() const { return impl_->schema(); }
+const LoaderStats& Loader::stats() const noexcept { return impl_->stats(); }
+
+}  // namespace headrace
