@@ -338,6 +338,8 @@ Json stats_json(const Stats& stats) {
       {"buffered_bytes", stats.buffered_bytes},
       {"memory_bytes", stats.memory_bytes},
       {"mapped_bytes", stats.mapped_bytes},
+      {"store_bytes", stats.store_bytes},
+      {"packed_bytes", stats.packed_bytes},
       {"plan_seconds", stats.plan_seconds},
       {"open_seconds", stats.open_seconds},
       {"read_seconds", stats.read_seconds},
@@ -403,6 +405,7 @@ std::string stats_table(const Stats& stats, const std::string& decoder) {
   bytes("page cache", stats.buffered_bytes);
   bytes("memory", stats.memory_bytes);
   bytes("mapped", stats.mapped_bytes);
+  bytes("unpacked", stats.packed_bytes);
   out += "time by stage (summed over threads, of read over requests in flight)\n";
   stage("plan", stats.plan_seconds, 0, nullptr);
   stage("open", stats.open_seconds, 0, nullptr);

@@ -81,6 +81,7 @@ Verb add_verify_command(CLI::App& app);
 Verb add_bench_command(CLI::App& app);
 Verb add_gen_command(CLI::App& app);
 Verb add_index_command(CLI::App& app);
+Verb add_stats_command(CLI::App& app);
 Verb add_cufile_run_command(CLI::App& app);
 
 // "headrace: <what>; <where>; <what to do>" on stderr: one line, whatever the texts hold.

@@ -26,6 +26,9 @@ cli::ReportTable bytes_table(const JobResult& result) {
     const double share = all > 0 ? static_cast<double>(bytes) / static_cast<double>(all) : 0;
     if (bytes > 0) table.rows.push_back({name, cli::human_bytes(bytes), share});
   }
+  if (stats.straight_bytes > 0) {
+    table.rows.push_back({"of the direct, without a stop in host memory", cli::human_bytes(stats.straight_bytes)});
+  }
   if (stats.bus_bytes > 0) table.rows.push_back({"over the bus", cli::human_bytes(stats.bus_bytes)});
   return table;
 }

@@ -60,6 +60,7 @@ std::string paths_line(const JobResult& result) {
     add_part(line, "buffered", result.array->buffered_bytes);
     add_part(line, "mapped", result.array->mapped_bytes);
     add_part(line, "memory", result.array->memory_bytes);
+    add_part(line, "unpacked", result.array->packed_bytes);
   } else {
     add_part(line, "direct", result.stats.direct_bytes + result.stats.written_direct_bytes);
     add_part(line, "buffered", result.stats.buffered_bytes + result.stats.written_buffered_bytes);

@@ -23,6 +23,7 @@ FileStats difference(const FileStats& now, const FileStats& then) {
   out.waves -= then.waves;
   out.system_calls -= then.system_calls;
   out.direct_bytes -= then.direct_bytes;
+  out.straight_bytes -= then.straight_bytes;
   out.buffered_bytes -= then.buffered_bytes;
   out.mapped_bytes -= then.mapped_bytes;
   out.written_direct_bytes -= then.written_direct_bytes;

@@ -96,13 +96,12 @@ Json residency_json(const std::optional<Residency>& residency) {
 
 Json bytes_by_path(const JobResult& result) {
   if (result.array) {
-    return {{"direct", result.array->direct_bytes},
-            {"engine_buffered", result.array->engine_bytes},
-            {"buffered", result.array->buffered_bytes},
-            {"mapped", result.array->mapped_bytes},
-            {"memory", result.array->memory_bytes}};
+    return {{"direct", result.array->direct_bytes},     {"engine_buffered", result.array->engine_bytes},
+            {"buffered", result.array->buffered_bytes}, {"mapped", result.array->mapped_bytes},
+            {"memory", result.array->memory_bytes},     {"unpacked", result.array->packed_bytes}};
   }
   return {{"direct", result.stats.direct_bytes},
+          {"direct_straight", result.stats.straight_bytes},
           {"buffered", result.stats.buffered_bytes},
           {"mapped", result.stats.mapped_bytes},
           {"written_direct", result.stats.written_direct_bytes},

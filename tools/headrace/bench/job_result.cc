@@ -45,6 +45,7 @@ JobResult merge_results(const std::vector<JobResult>& results) {
     stats.waves += one.stats.waves;
     stats.system_calls += one.stats.system_calls;
     stats.direct_bytes += one.stats.direct_bytes;
+    stats.straight_bytes += one.stats.straight_bytes;
     stats.buffered_bytes += one.stats.buffered_bytes;
     stats.mapped_bytes += one.stats.mapped_bytes;
     stats.written_direct_bytes += one.stats.written_direct_bytes;

@@ -99,7 +99,8 @@ std::vector<ReportTable> stats_tables(const Stats& stats, const std::string& dec
           {"Bytes read by path",
            {bytes("direct (O_DIRECT)", stats.direct_bytes, read), bytes("engine, buffered", stats.engine_bytes, read),
             bytes("page cache", stats.buffered_bytes, read), bytes("memory", stats.memory_bytes, read),
-            bytes("mapped (page cache, by the device)", stats.mapped_bytes, read)}},
+            bytes("mapped (page cache, by the device)", stats.mapped_bytes, read),
+            bytes("unpacked (ZIP members)", stats.packed_bytes, read)}},
           {"Work", std::move(work)},
           {"Rates over the wall time", std::move(rates)}};
 }
