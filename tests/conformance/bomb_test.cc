@@ -532,10 +532,18 @@ std::string bomb_name(const ::testing::TestParamInfo<std::tuple<std::size_t, con
   return std::string(bombs()[std::get<0>(row.param)].name) + (device == "host" ? "" : "_staged");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Bombs,
-                         ::testing::Combine(::testing::Range(std::size_t{0}, bombs().size()),
-                                            ::testing::Values("host", "host-staged")),
-                         bomb_name);
+// Metadata is read without a device, and by one thread, which ThreadSanitizer has nothing to say of.
+std::vector<std::tuple<std::size_t, const char*>> rows() {
+  std::vector<std::tuple<std::size_t, const char*>> out;
+  const std::size_t all = bombs().size(), before_metadata = all - metadata_bombs().size();
+  for (std::size_t i = 0; i < (support::kThreadSanitizer ? before_metadata : all); ++i) {
+    out.emplace_back(i, "host");
+    if (i < before_metadata) out.emplace_back(i, "host-staged");
+  }
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Bombs, ::testing::ValuesIn(rows()), bomb_name);
 
 TEST(BombList, IsLongEnough) { EXPECT_GE(bombs().size(), 60u); }
 

@@ -40,7 +40,8 @@ LAYERS = {  # folder: what it is, whose headers of src/ it may include; its own 
     "src/zarr/plan": ("a selection of an array as a plan", f"{LOW} transfer metadata select grid shard array"),
     "src/zarr/index": ("decode indexes, chunks kept encoded", f"{LOW} transfer metadata select grid shard array plan"),
     "src/zarr": ("arrays and groups of the public API", f"{LOW} transfer"),
-    "src/loader": ("samples, order, prefetch", f"{LOW} transfer zarr"),
+    "src/loader/sampling": ("samples, their order, ranks, state", "base"),
+    "src/loader": ("batches read ahead", f"{LOW} transfer zarr"),
     "src/cufile": ("the C interface of libcufile.so.0, a library of its own", "base os io device transfer"),
     "src/system": ("what `headrace doctor` finds out", "base os io device"),
     "src/capi": ("the C API over the public C++ headers", "base"),
@@ -48,7 +49,6 @@ LAYERS = {  # folder: what it is, whose headers of src/ it may include; its own 
     "backends/dev_*": ("devices", "base os device"),
     "backends/store_*": ("stores", "base os io store http"),
     "backends/http_*": ("transports", "base os http"),
-    "backends/gds": ("GPUDirect Storage", "base os io device"),
     "codecs/*": ("one folder a codec", "base os device codec"),
     "tools/*": ("programs", ""),
     "bench/*": ("benchmarks", ""),
@@ -62,7 +62,7 @@ CUDA_HEADER = re.compile(r"(cuda|cuda_\w+|cooperative_groups|device_launch_param
 # Libraries that belong to one folder.
 OWNED = {r"liburing\.h|linux/io_uring\.h": "backends/io_uring", r"libaio\.h": "backends/io_aio",
          r"curl/.*": "backends/http_curl", r"(sys/socket|netdb|netinet/.*|arpa/inet)\.h": "backends/http_curl",
-         r"cufile\.h": "backends/gds"}
+         r"cufile\.h": "include/cufile"}
 TOPS = ("include", "src", "backends", "codecs", "tools", "bench", "tests", "python")
 SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".c"}
 LISTED_LINES, REFUSED_LINES = 600, 1000

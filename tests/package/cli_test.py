@@ -224,7 +224,8 @@ def test_json(f):
     assert data["sha256"] == hashlib.sha256(f.data[:112]).hexdigest() and data["output"] is None
     stats = data["stats"]
     assert stats["decoded_bytes"] == 112 and stats["chunks"] == 3 and stats["missing_chunks"] == 0, stats
-    assert stats["read_bytes"] == sum(stats[k] for k in ("direct_bytes", "engine_bytes", "buffered_bytes", "memory_bytes", "mapped_bytes")), stats
+    ways = ("direct_bytes", "engine_bytes", "buffered_bytes", "memory_bytes", "mapped_bytes", "store_bytes", "packed_bytes")
+    assert stats["read_bytes"] == sum(stats[way] for way in ways), stats
 
     data = json.loads(expect(OK, "info", f.root / "a.zarr", "--json").stdout)
     assert (data["node_type"], data["zarr_format"], data["shape"], data["chunk_shape"]) == ("array", 2, [11, 7], [4, 3])

@@ -60,8 +60,9 @@ def orphans(build, entries, with_cuda):
     """Test, fuzz and benchmark files that no target compiles and no test runs."""
     compiled = {os.path.realpath(os.path.join(c["directory"], c["file"]))
                 for c in json.loads((pathlib.Path(build) / "compile_commands.json").read_text())}
-    for path in [path for path in compiled if "/Unity/unity_" in path]:  # several sources compiled as one
-        compiled.update(map(os.path.realpath, re.findall(r'#include "(.+)"', pathlib.Path(path).read_text())))
+    for path in [path for path in compiled if "_joined_" in path]:  # several sources compiled as one
+        sources = re.findall(r'#include "(.+)"', pathlib.Path(path).read_text())
+        compiled.update(os.path.realpath(os.path.join(os.path.dirname(path), source)) for source in sources)
     run = {os.path.realpath(argument) for _, _, command in entries for argument in command if argument.endswith((".py", ".cmake"))}
     # Of tests that are compiled several as one, only the program's name is left.
     joined = {os.path.basename(command[0]) for _, _, command in entries if command and os.path.islink(command[0])}

@@ -20,7 +20,7 @@ PUBLIC = re.compile(
     r"^(hr_\w+|(typeinfo for |typeinfo name for |vtable for )?headrace::"
     r"(Status|Stats|Cancel|Result|Store|Array|ArrayInfo|ArrayWriter|Completion|Context|Device|Buffer|DataType|Node|Group|"
     r"VariableResult|Selection|SelectionItem|code_name|layer_name|numeric_type|parse_selection|parse_points|parse_blocks|"
-    r"device_names|ByteStore|"
+    r"device_names|ByteStore|Windows|Crops|Order|EpochOrder|Split|divide_windows|Loader|LoaderBatch|LoaderSchema|LoaderState|"
     r"resolve_selection|same_elements|index_list|mask|points|mask_points|block|block_range|leniencies|capabilities|result_dtype|"
     r"list_nodes|trace|inspect_system|trusted_path|read_path_name|File|FileQueue|make_file_queue|DecodeBatch|path_name|parse_path_name|read_file|"
     r"write_file|open|build_decode_index|check_decode_index)\b.*)$")

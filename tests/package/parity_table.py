@@ -17,7 +17,8 @@ import textwrap
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/reference/parity.md"
 # C++ class: what C puts in front, and the class of Python.
-CLASSES = {"Completion": ("completion", "ReadFuture"), "VariableResult": ("variable", ""), "Buffer": ("buffer", "Tensor")}
+CLASSES = {"Completion": ("completion", "ReadFuture"), "VariableResult": ("variable", ""), "Buffer": ("buffer", "Tensor"),
+           "LoaderBatch": ("", "Batch")}
 # C++ struct: C's, the callable whose arguments Python has instead, the commands of the tool.
 OPTIONS = {
     "ContextOptions": ("hr_context_options", "Context", "read verify info index bench"),
@@ -26,6 +27,8 @@ OPTIONS = {
     "VariableReadOptions": ("hr_variable_options", "Array.read", "read"),
     "DecodeIndexOptions": ("", "", "index"),
     "FileOptions": ("", "File", ""),
+    "WindowOptions": ("", "Loader", ""),
+    "LoaderOptions": ("", "Loader", ""),
     "FileQueueOptions": ("", "File", "bench"),
 }
 # C++ name: (C, Python, command line), where the words differ. "": by the words.
@@ -51,6 +54,11 @@ OTHER_NAMES = {
     "FileQueue::wait": ("", "IOFuture.get", ""),
     "read_file": ("", "File.read", ""),
     "write_file": ("", "File.write", ""),
+    "Loader::create": ("", "Loader", ""),
+    "Loader::next": ("", "Loader", ""),
+    "Loader::state": ("", "Loader.state_dict", ""),
+    "Loader::sample_count": ("", "Loader.samples", ""),
+    "LoaderBatch::tensor": ("", "Batch.__getitem__", ""),
     "Group::array": ("", "Group.__getitem__", ""),
     "Group::group": ("", "Group.__getitem__", ""),
     "Group::open": ("", "open_group", ""),

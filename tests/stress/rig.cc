@@ -8,6 +8,7 @@
 
 #include "io/engine.h"
 #include "transfer/read/chunk_part.h"
+#include "transfer/read/cold_part.h"
 
 namespace headrace::stress {
 namespace {
@@ -36,6 +37,7 @@ std::vector<ContextOptions> context_table() {
   out[5].allow_mapped = false, out[5].allow_direct = false;
   out[6].engine = "io_uring", out[6].wave_bytes = 4096, out[6].cache_reread = false;
   for (const io::EngineRow& row : io::engines()) {
+    if (row.reaches_device_memory) continue;  // not everywhere, and not in forked children
     if (std::any_of(out.begin(), out.end(), [&](const auto& options) { return options.engine == row.name; })) continue;
     out.push_back(base);
     out.back().engine = row.name;
@@ -121,6 +123,7 @@ ReadPlan Rig::plan(Dice& dice) const {
   plan.whole = dice.one_in(2);
   // Chunks of these stores are small.
   transfer::least_part_chunk_bytes = dice.one_in(4) ? std::uint64_t{32} << 10 : 0;
+  transfer::least_saved_file_bytes = dice.one_in(4) ? std::uint64_t{128} << 10 : 0;
   plan.collect = dice.one_in(2);
   plan.blocking = dice.one_in(2);
   plan.padding = dice.one_in(3) ? dice.between(1, 5) : 0;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 namespace headrace::support {
@@ -22,6 +23,10 @@ std::vector<std::byte> pattern(std::size_t size, std::uint64_t seed) {
   std::vector<std::byte> bytes(size);
   for (std::size_t i = 0; i < size; ++i) bytes[i] = pattern_at(i, seed);
   return bytes;
+}
+
+bool same_bytes(std::span<const std::byte> one, std::span<const std::byte> other) {
+  return one.size() == other.size() && (one.empty() || std::memcmp(one.data(), other.data(), one.size()) == 0);
 }
 
 bool write_file(const std::string& path, std::span<const std::byte> bytes) {

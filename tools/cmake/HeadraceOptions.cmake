@@ -13,6 +13,7 @@ set(HEADRACE_PYTHON "" CACHE STRING "build the Python package for this interpret
 set(HEADRACE_SANITIZE "" CACHE STRING "sanitizers: address,undefined or thread")
 set(HEADRACE_TEST_LABELS "" CACHE STRING "build only tests with one of these labels (;-list); empty: all")
 set(HEADRACE_BATCH 0 CACHE STRING "how many sources to compile as one; tests are also linked as one program. 0: each by itself")
+option(HEADRACE_QUICK_BUILD "compile device code, tests and the command line tool quickly and not to run fast: for machines without a GPU" OFF)
 set(HEADRACE_CUDA AUTO CACHE STRING "CUDA plug-in: AUTO, ON or OFF")
 set_property(CACHE HEADRACE_CUDA PROPERTY STRINGS AUTO ON OFF)
 
@@ -56,13 +57,19 @@ target_compile_options(headrace_flags INTERFACE
 # Device code may use it without including it, in whatever order headers come.
 target_compile_options(headrace_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-include ${PROJECT_SOURCE_DIR}/backends/dev_cuda/warp_reduce.cuh>")
+if(HEADRACE_QUICK_BUILD)
+  target_compile_options(headrace_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xcicc -O1 -Xptxas -O1 -Xcompiler=-O0>")
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 at -O3 warns of overlaps in std::string's own operator+ that cannot be (GCC bug 105651).
   target_compile_options(headrace_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
 if(HEADRACE_SANITIZE)
+  # Of joined tests only accesses are checked: arithmetic checks triple what compiling them takes.
   target_compile_options(headrace_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX,C>:-fsanitize=${HEADRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+    $<$<COMPILE_LANGUAGE:CXX,C>:-fsanitize=${HEADRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>
+    # Arithmetic checks triple what compiling a test takes: they are for what it tests.
+    $<$<BOOL:$<TARGET_PROPERTY:HEADRACE_TEST_CODE>>:-fno-sanitize=undefined>)
   target_link_options(headrace_flags INTERFACE -fsanitize=${HEADRACE_SANITIZE})
 endif()
 if(HEADRACE_FUZZ)

@@ -21,13 +21,48 @@ function(headrace_layer name)
   headrace_collect_tests(${arg_TESTS})
 endfunction()
 
-# HEADRACE_BATCH sources are compiled as one: most of what compiling takes goes into headers that they share.
+# HEADRACE_BATCH sources are compiled as one: most of what compiling takes goes into headers that they share. CMake's own unity
+# builds name sources by absolute paths, so that the compiler's cache would serve no other clone.
 function(headrace_batch_sources target)
   if(HEADRACE_BATCH)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${HEADRACE_BATCH})
     # A class with members of the unnamed namespace looks like a header's to the compiler then.
-    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+    # Later: when the sources have their properties.
+    cmake_language(EVAL CODE "cmake_language(DEFER CALL headrace_join_sources ${target})")
   endif()
+endfunction()
+
+function(headrace_join_sources target)
+  get_target_property(sources ${target} SOURCES)
+  set(joined ${sources})
+  list(FILTER joined INCLUDE REGEX "\\.cc$")
+  foreach(source IN LISTS joined)
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
+    if(options)
+      list(REMOVE_ITEM joined ${source})
+    endif()
+  endforeach()
+  list(LENGTH joined left)
+  if(left LESS 2)
+    return()
+  endif()
+  list(REMOVE_ITEM sources ${joined})
+  list(TRANSFORM joined PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/]")
+  set(number 0)
+  while(joined)
+    list(SUBLIST joined 0 ${HEADRACE_BATCH} some)
+    list(REMOVE_ITEM joined ${some})
+    set(content "// Generated: sources that are compiled as one.\n")
+    foreach(source IN LISTS some)
+      file(RELATIVE_PATH path ${CMAKE_CURRENT_BINARY_DIR} ${source})
+      string(APPEND content "#include \"${path}\"\n")
+    endforeach()
+    set(batch ${CMAKE_CURRENT_BINARY_DIR}/${target}_joined_${number}.cc)
+    file(CONFIGURE OUTPUT ${batch} CONTENT "${content}" @ONLY)
+    list(APPEND sources ${batch})
+    math(EXPR number "${number} + 1")
+  endwhile()
+  set_target_properties(${target} PROPERTIES SOURCES "${sources}")
 endfunction()
 
 function(headrace_target_defaults target)
@@ -180,6 +215,16 @@ function(headrace_runs_device_code target)
   endif()
 endfunction()
 
+# For code that tests other code: it takes longer to compile than to run.
+function(headrace_test_code target)
+  if(HEADRACE_QUICK_BUILD)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>)
+    set_target_properties(${target} PROPERTIES HEADRACE_TEST_CODE ON)
+  elseif(HEADRACE_BATCH)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
+  endif()
+endfunction()
+
 # The steps of headrace_test, which has the arguments.
 macro(headrace_test_program program source)
   add_executable(${program} ${source})
@@ -193,6 +238,8 @@ macro(headrace_test_program program source)
   if(arg_DEVICE_CODE)
     headrace_runs_device_code(${program})
     target_link_libraries(${program} PRIVATE headrace_decoders_on_cpu)
+  else()
+    headrace_test_code(${program})
   endif()
 endmacro()
 
@@ -241,12 +288,13 @@ function(headrace_write_batches program)
   endwhile()
 endfunction()
 
-# headrace_test(file.cc LABELS unit [LINK ...] [SOURCES ...] [TIMEOUT 120] [DEVICE_CODE] [SINGLE_THREADED] [ALONE]): one ctest
+# headrace_test(file.cc LABELS unit [LINK ...] [SOURCES ...] [TIMEOUT 120] [DEVICE_CODE] [SINGLE_THREADED] [ALONE] [CUFILE]): one ctest
 # entry, and <build>/tests/file to start by hand. DEVICE_CODE: it includes tests/support/cuda_on_cpu.h. SINGLE_THREADED: nothing
 # for ThreadSanitizer. ALONE: a program of its own even where HEADRACE_BATCH joins tests, for one that has what a program has
 # once: a main() or malloc() of its own, include folders, a macro that headers look for, cases that stand in a header.
+# CUFILE: the engine gds uses libcufile.so.0 of this build.
 function(headrace_test source)
-  cmake_parse_arguments(arg "DEVICE_CODE;SINGLE_THREADED;ALONE" "TIMEOUT" "LABELS;LINK;SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "DEVICE_CODE;SINGLE_THREADED;ALONE;CUFILE" "TIMEOUT" "LABELS;LINK;SOURCES" ${ARGN})
   headrace_label_wanted(wanted ${arg_LABELS})
   if(NOT wanted)
     return()
@@ -287,7 +335,11 @@ function(headrace_test source)
   endif()
   # COST: those that are given most time begin first, so that none of them is alone at the end.
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT} SKIP_RETURN_CODE 77
-    ENVIRONMENT "HEADRACE_PLUGIN_DIR=${PROJECT_BINARY_DIR}/lib;HEADRACE_BIN_DIR=${PROJECT_BINARY_DIR}/bin;HEADRACE_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+    ENVIRONMENT "HEADRACE_PLUGIN_DIR=${PROJECT_BINARY_DIR}/lib;HEADRACE_BIN_DIR=${PROJECT_BINARY_DIR}/bin;HEADRACE_SOURCE_DIR=${PROJECT_SOURCE_DIR};HEADRACE_PLACEMENT_FILE=off")
+  if(arg_CUFILE)
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "HEADRACE_GDS_LIBRARY=${PROJECT_BINARY_DIR}/lib/cufile/libcufile.so.0")
+    add_dependencies(${name} headrace_cufile)
+  endif()
 endfunction()
 
 # HEADER in the build's folder `generated`: what headers of parts say by headrace_plugin(... TABLE header).
